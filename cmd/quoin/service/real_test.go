@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 )
@@ -24,7 +25,7 @@ func TestRealAccess(t *testing.T) {
 	t.Parallel()
 	g := guard(t, nil)
 	ask := func(token string) int { return g.ask(t, "/metrics", token) }
-	until(t, "a reader with the right reads", func() bool { return ask(g.tokens["prometheus"]) == http.StatusOK }) // the binding arrives soon
+	await.Until(t, "a reader with the right reads", func() bool { return ask(g.tokens["prometheus"]) == http.StatusOK }) // the binding arrives soon
 	for _, tt := range []struct {
 		name, token string
 		want        int
@@ -45,7 +46,7 @@ func TestRealAccess(t *testing.T) {
 	if _, err := g.cluster.Kubectl(t.Context(), "delete", "-f", g.rights); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "nobody knows new tokens", func() bool { return ask("another") == http.StatusServiceUnavailable })
+	await.Until(t, "nobody knows new tokens", func() bool { return ask("another") == http.StatusServiceUnavailable })
 	g.cluster.StopServer()
 	if got := ask("unknown"); got != http.StatusServiceUnavailable {
 		t.Errorf("the API server is away: %d for a new token", got)

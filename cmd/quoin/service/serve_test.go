@@ -30,6 +30,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 )
 
@@ -77,7 +78,7 @@ func start(t *testing.T) *started {
 		}
 		return nil
 	}})
-	until(t, "ready", func() bool { code, _ := get("http://" + s.health + "/readyz"); return code == http.StatusOK })
+	await.Until(t, "ready", func() bool { code, _ := get("http://" + s.health + "/readyz"); return code == http.StatusOK })
 	return s
 }
 
@@ -92,15 +93,6 @@ func serving(t *testing.T, o *Options) {
 			t.Error(err)
 		}
 	})
-}
-
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not within a minute: " + what)
-		}
-	}
 }
 
 // get asks by a connection of its own, as the kubelet does.
@@ -163,7 +155,7 @@ func TestSlowScrapers(t *testing.T) {
 				}
 			}
 			// A server has a goroutine or two for each connection, and a text for each second.
-			until(t, "the goroutines of the closed connections end", func() bool { return runtime.NumGoroutine() < 4*maxConnections })
+			await.Until(t, "the goroutines of the closed connections end", func() bool { return runtime.NumGoroutine() < 4*maxConnections })
 			if more := memory() - before; more > 64<<20 {
 				t.Errorf("%d MiB more", more>>20)
 			}
@@ -266,7 +258,7 @@ func TestReadiness(t *testing.T) {
 	s := start(t)
 	broken := errors.New("the API server does not answer")
 	s.ready.Store(&broken)
-	until(t, "not ready", func() bool {
+	await.Until(t, "not ready", func() bool {
 		code, text := get("http://" + s.health + "/readyz")
 		return code == http.StatusServiceUnavailable && strings.Contains(text, broken.Error())
 	})
@@ -331,7 +323,7 @@ func TestTLS(t *testing.T) {
 	pair := &keyPair{cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key"), log: slog.New(slog.NewTextHandler(&log, nil))}
 	serving(t, &Options{Listen: config.Listen{Address: address, TLSCert: pair.cert, TLSKey: pair.key}, Registry: Registry("test"), Ready: func(context.Context) error { return nil }})
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // looks at the certificate itself
-	until(t, "served by TLS", func() bool {
+	await.Until(t, "served by TLS", func() bool {
 		resp, err := client.Get("https://" + address + "/metrics") //nolint:noctx // ends with the test
 		if err != nil {
 			return false
