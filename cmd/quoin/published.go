@@ -63,8 +63,8 @@ func (o *renderOptions) published(ctx context.Context) (*picture.Site, error) {
 	return page.NewSource(store, []*publication.Cluster{pub}, o.slurmOf(pub), hosts).Site(ctx, pub.Name)
 }
 
-// slurmOf asks the Slurm of a publication once, if it can be asked. Text and SVG have no GPUs of
-// jobs, for which Slurm takes long on a large site.
+// slurmOf asks the Slurm of a publication once, if it can be asked. On a large site Slurm takes
+// long to list the GPUs of all jobs. Text and SVG do not show them.
 func (o *renderOptions) slurmOf(pub *publication.Cluster) *page.Asked {
 	keeper := occupancy.New([]*publication.Cluster{pub}, func(c *publication.Cluster) live.Asker { return loaded.AskerOf(c) }, slog.New(slog.DiscardHandler))
 	keeper.Details = o.output == outputJSON || o.output == "html"

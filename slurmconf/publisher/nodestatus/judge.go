@@ -9,9 +9,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// Judge returns the conditions of nodes on which nobody writes conditions, as on those of a
-// directory store: by the node's name, and by type. hosts judges IMEX; it may be nil. moved names
-// nodes whose published place is not the planned one.
+// Judge returns the conditions of nodes that have none, by the node's name and by type. Nobody
+// writes conditions with a directory store, for example. hosts judges IMEX; it may be nil. moved
+// names nodes whose published place is not the planned one.
 func Judge(snap *inputs.Snapshot, hosts *imex.Hosts, plan *placement.Plan, moved []topology.Problem) map[string]map[string]inputs.Condition {
 	var verdicts map[string]imex.Verdict
 	if hosts != nil {
