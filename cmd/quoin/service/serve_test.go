@@ -151,7 +151,7 @@ func TestSlowScrapers(t *testing.T) {
 					}
 				}
 				if code, text := get("http://" + s.metrics + "/metrics"); code != http.StatusOK || strings.Count(text, "\nlarge{") != largeSeries {
-					t.Errorf("metrics: %d, %d series", code, strings.Count(text, "\nlarge{"))
+					t.Errorf("metrics: %d, %d series: %.200s", code, strings.Count(text, "\nlarge{"), text)
 				}
 			}
 			// A server has a goroutine or two for each connection, and a text for each second.
