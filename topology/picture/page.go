@@ -26,19 +26,6 @@ var pages = template.Must(template.New("page").Parse(pageText))
 // Drawings are the forms beside text, by name.
 var Drawings = map[string]func(io.Writer, *Site) error{"svg": SVG, "html": HTML}
 
-// SVG draws the blocks as racks: a column for each block with a cell for each node, the
-// lowest tray at the bottom. Below it is what the colours mean, and what Terminal lists. Each
-// cell has a title with all that is said of its node.
-func SVG(w io.Writer, s *Site) error {
-	v, err := ViewOf(s)
-	if err != nil {
-		return err
-	}
-	v.draw.Titles = titlesOf(s)
-	v.draw.below(s)
-	return execute(w, "svg", v, PageOptions{})
-}
-
 // HTML writes a page that needs nothing beside it: the same drawing, with the facts of each
 // node, a search, and what is wrong.
 func HTML(w io.Writer, s *Site) error {

@@ -105,7 +105,8 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 	if site.Plan, err = planOf(&doc.Current.Plan, &in); err != nil {
 		return nil, err
 	}
-	site.Facts, site.Held = factsOf(site.Plan, &in), heldOf(doc)
+	changes := changesOf(doc)
+	site.Facts, site.Held = factsOf(site.Plan, &in), heldOf(doc.Held, &changes)
 	published, err := doc.Current.Plan.Slurm()
 	if err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 			}
 		}
 	}
-	k := Known{Snapshot: snap, Inputs: &in, Slurm: s.live, Published: published, Hosts: s.hosts, Moved: movedIn(doc, &in)}
+	k := Known{Snapshot: snap, Inputs: &in, Slurm: s.live, Published: published, Hosts: s.hosts, Moved: movedIn(&changes, &in)}
 	k.AddTo(ctx, site)
 	return site, nil
 }
@@ -221,17 +222,20 @@ func factsOf(plan *placement.Plan, in *inputs.Inputs) []topology.Facts {
 // maxDifferences bounds the differences of a held change that are listed.
 const maxDifferences = 200
 
+// changesOf are what a held change would change, if there is one.
+func changesOf(doc *plandoc.Document) plandoc.Changes {
+	if doc.Held == nil || doc.Held.Plan == nil {
+		return plandoc.Changes{}
+	}
+	return plandoc.Compare(&doc.Current.Plan, doc.Held.Plan)
+}
+
 // heldOf says what is held, and what would change.
-func heldOf(doc *plandoc.Document) *picture.Held {
-	h := doc.Held
+func heldOf(h *plandoc.Held, changes *plandoc.Changes) *picture.Held {
 	if h == nil {
 		return nil
 	}
 	out := &picture.Held{Reason: h.Reason, Message: h.Message, Since: h.Since.UTC().Format("2006-01-02 15:04 MST"), Digest: h.Digest, Waits: h.Waits}
-	if h.Plan == nil {
-		return out
-	}
-	changes := plandoc.Compare(&doc.Current.Plan, h.Plan)
 	for i := range changes.Moves {
 		out.Differences = append(out.Differences, changes.Moves[i].String())
 	}
@@ -246,11 +250,7 @@ func heldOf(doc *plandoc.Document) *picture.Held {
 }
 
 // movedIn names the nodes that a held change would move.
-func movedIn(doc *plandoc.Document, in *inputs.Inputs) (out []topology.Problem) {
-	if doc.Held == nil || doc.Held.Plan == nil {
-		return nil
-	}
-	changes := plandoc.Compare(&doc.Current.Plan, doc.Held.Plan)
+func movedIn(changes *plandoc.Changes, in *inputs.Inputs) (out []topology.Problem) {
 	for i := range changes.Moves {
 		if n := in.Nodes[changes.Moves[i].Node]; n != nil {
 			out = append(out, topology.Problem{Node: n.Name, Reason: nodestatus.ReasonPublishedDiffers, Message: changes.Moves[i].String()})
