@@ -43,7 +43,7 @@ func TestRealGateFile(t *testing.T) {
 		}
 		nodes = append(nodes, imexrig.Spec{Name: name, Clique: clique.String()})
 	}
-	m := startMembership(t, nodes)
+	m := startMembershipOf(t, imexrig.Options{Nodes: nodes, Own: true})
 	run := m.startAgent("g1")
 	gateIs := func(what string, is func(*gate.State) bool) *gate.State {
 		t.Helper()

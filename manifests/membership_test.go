@@ -40,7 +40,12 @@ const memberRacks, memberNodes = 4, 16
 // startMembership starts the cluster and its publisher.
 func startMembership(t *testing.T, nodes []imexrig.Spec) *membership {
 	t.Helper()
-	m := newMembership(t, nodes)
+	return startMembershipOf(t, imexrig.Options{Nodes: nodes})
+}
+
+func startMembershipOf(t *testing.T, o imexrig.Options) *membership {
+	t.Helper()
+	m := newMembershipOf(t, o)
 	m.startPublisher()
 	return m
 }

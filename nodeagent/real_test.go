@@ -21,7 +21,7 @@ import (
 // TestRealStore keeps reports in a real API server.
 func TestRealStore(t *testing.T) {
 	t.Parallel()
-	c := kuberig.StartTest(t)
+	c := kuberig.StartOwnTest(t)
 	rig := &storeRig{Cluster: c, t: t, client: c.Client()}
 	rig.connect()
 	t.Run("no definition", rig.noDefinition)

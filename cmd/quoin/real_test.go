@@ -59,7 +59,7 @@ const siteConfig = `publications:
 
 func startSite(t *testing.T) *site {
 	t.Helper()
-	c := kuberig.StartTest(t)
+	c := kuberig.StartOwnTest(t)
 	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../manifests"); err != nil {
 		t.Fatal(err)
 	}

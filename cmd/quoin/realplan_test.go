@@ -44,7 +44,7 @@ const planSiteConfig = `publications:
 // wrong.
 func TestRealPlan(t *testing.T) {
 	t.Parallel()
-	c := kuberig.StartTest(t)
+	c := kuberig.StartOwnTest(t)
 	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../manifests"); err != nil {
 		t.Fatal(err)
 	}

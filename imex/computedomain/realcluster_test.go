@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
 // TestRealCluster watches claims and pods while the real scheduler and the
@@ -22,7 +23,7 @@ import (
 func TestRealCluster(t *testing.T) { onDrivers(t, clusterWatched) }
 
 func clusterWatched(t *testing.T, driver string) {
-	r := startRig(t)
+	r := newRig(t, kuberig.StartOwnTest(t))
 	r.Driver = driver
 	r.define(t)
 	for _, start := range []func(context.Context) error{r.ApplyDeviceClasses, r.StartControllerManager, r.StartScheduler} {

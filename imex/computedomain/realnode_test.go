@@ -15,6 +15,7 @@ import (
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -38,7 +39,7 @@ type nodeTest struct {
 // not yet.
 func TestRealNode(t *testing.T) {
 	t.Parallel()
-	r := startRig(t)
+	r := newRig(t, kuberig.StartOwnTest(t))
 	r.define(t)
 	for _, name := range []string{"n0", "n1"} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{topology.CliqueLabel: "of.GFD"}}}

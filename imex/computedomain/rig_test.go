@@ -30,7 +30,11 @@ type clusterRig struct {
 
 func startRig(t *testing.T) *clusterRig {
 	t.Helper()
-	c := kuberig.StartTest(t)
+	return newRig(t, kuberig.StartTest(t))
+}
+
+func newRig(t *testing.T, c *kuberig.Cluster) *clusterRig {
+	t.Helper()
 	nvidia, err := nvclient.NewForConfig(c.Config())
 	if err != nil {
 		t.Fatal(err)

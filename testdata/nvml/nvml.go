@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/cache"
 )
 
 // Variable names the machine's file in a process's environment.
@@ -81,12 +83,8 @@ func LibraryBy(t testing.TB, driver int, compiler string) string {
 
 // cacheFolder is the folder in the user's cache of what is made from a text.
 func cacheFolder(kind, from string) string {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = "/var/cache"
-	}
 	sum := sha256.Sum256([]byte(from))
-	return filepath.Join(cache, "quoin", kind+hex.EncodeToString(sum[:6]))
+	return cache.Path(kind + hex.EncodeToString(sum[:6]))
 }
 
 // Reader builds a program that reads the machine's file as the library does, with

@@ -23,7 +23,7 @@ import (
 // asks with tokens of a real API server.
 func TestRealAccess(t *testing.T) {
 	t.Parallel()
-	g := guard(t, nil)
+	g := guard(t, kuberig.StartOwnTest(t), nil)
 	ask := func(token string) int { return g.ask(t, "/metrics", token) }
 	await.Until(t, "a reader with the right reads", func() bool { return ask(g.tokens["prometheus"]) == http.StatusOK }) // the binding arrives soon
 	for _, tt := range []struct {
@@ -63,9 +63,8 @@ type guarded struct {
 	tokens map[string]string
 }
 
-func guard(t *testing.T, page http.Handler) *guarded {
+func guard(t *testing.T, c *kuberig.Cluster, page http.Handler) *guarded {
 	t.Helper()
-	c := kuberig.StartTest(t)
 	dir := t.TempDir()
 	rights, err := kuberig.Helm(t.Context(), "template", "quoin", "../../../manifests/chart", "--namespace", "default", "--set", "nodeNamespace=default,metrics.tlsSecret=x,metrics.authorize=true",
 		"--show-only", "templates/14-rbac-metrics.yaml")

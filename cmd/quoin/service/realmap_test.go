@@ -9,6 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology/picture"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -28,7 +29,7 @@ func (oneNode) Site(context.Context, string) (*picture.Site, error) {
 // form of a real browser.
 func TestRealMapAccess(t *testing.T) {
 	t.Parallel()
-	g := guard(t, page.New(oneNode{}, slog.New(slog.DiscardHandler)).Handler())
+	g := guard(t, kuberig.StartTest(t), page.New(oneNode{}, slog.New(slog.DiscardHandler)).Handler())
 	await.Until(t, "an operator sees the map", func() bool { return g.ask(t, "/map", g.tokens["operator"]) == http.StatusOK }) // the binding arrives soon
 	for _, path := range []string{"/map", "/map/events", "/map/other"} {
 		for _, tt := range []struct {

@@ -36,7 +36,11 @@ type electionRig struct {
 
 func startElectionRig(t *testing.T) *electionRig {
 	t.Helper()
-	c := kuberig.StartTest(t)
+	return newElectionRig(t, kuberig.StartTest(t))
+}
+
+func newElectionRig(t *testing.T, c *kuberig.Cluster) *electionRig {
+	t.Helper()
 	if _, err := c.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "..", "manifests")); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +201,7 @@ func TestRealElection(t *testing.T) {
 
 func TestRealReady(t *testing.T) {
 	t.Parallel()
-	r := startElectionRig(t)
+	r := newElectionRig(t, kuberig.StartOwnTest(t))
 	store := New(r.client, setsOf(t, r.config), reportsOf(t, r.config), "quoin-system", compile(t, publication.Publication{Namespace: "slurm"}), slog.New(slog.DiscardHandler))
 	if err := store.Ready(t.Context()); err == nil {
 		t.Error("ready before anything was read")
@@ -227,7 +231,7 @@ func TestRealReady(t *testing.T) {
 // watches would show nothing of what is older.
 func TestRealRestored(t *testing.T) {
 	t.Parallel()
-	r := startElectionRig(t)
+	r := newElectionRig(t, kuberig.StartOwnTest(t))
 	a := r.stand()
 	r.wait("alone", a.terms)
 	saved := filepath.Join(t.TempDir(), "saved")

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
@@ -145,7 +146,7 @@ func TestAPIServerRefuses(t *testing.T) {
 // TestRealOutage stops a real API server under a store that has read it.
 func TestRealOutage(t *testing.T) {
 	t.Parallel()
-	r := startElectionRig(t)
+	r := newElectionRig(t, kuberig.StartOwnTest(t))
 	var log logText
 	store := New(r.client, setsOf(t, r.config), reportsOf(t, r.config), "quoin-system", compile(t, publication.Publication{Namespace: "slurm"}), log.logger())
 	run(t, store.Run)

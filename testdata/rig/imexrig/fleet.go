@@ -50,6 +50,8 @@ type Options struct {
 	// NoCliques is for the driver without its feature ComputeDomainCliques, as it was
 	// before 0.3: daemons have their entries in the domain's status.
 	NoCliques bool
+	// Own gives the test an API server that it may stop.
+	Own bool
 }
 
 // Spec is a node to be. A node without a clique has no multi-node NVLink.

@@ -13,7 +13,11 @@ import (
 // short run skips the test.
 func StartTest(t testing.TB, o Options) (*kuberig.Cluster, *Fleet) {
 	t.Helper()
-	c := kuberig.StartTest(t)
+	start := kuberig.StartTest
+	if o.Own {
+		start = kuberig.StartOwnTest
+	}
+	c := start(t)
 	c.Driver = o.Driver
 	for _, start := range []func(context.Context) error{c.ApplyComputeDomainCRDs, c.ApplyDeviceClasses, c.StartControllerManager, c.StartScheduler,
 		func(ctx context.Context) error {

@@ -29,7 +29,7 @@ var reads = []string{"get", "list", "watch"}
 // Requests returns all requests of service accounts as Writes does. A watch is one
 // request, when it begins.
 func (c *Cluster) Requests(offset int64) ([]Request, int64, error) {
-	f, err := os.Open(filepath.Join(c.Dir, "audit.log"))
+	f, err := os.Open(filepath.Join(c.home, "audit.log"))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, 0, nil
 	} else if err != nil {

@@ -9,26 +9,38 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 )
 
 // etcdURL is where the API server reaches etcd.
 func (c *Cluster) etcdURL() string { return "http://" + c.host + ":2379" }
 
-func (c *Cluster) etcdFolder() string { return filepath.Join(c.Dir, "etcd") }
+func (c *Cluster) etcdFolder() string { return filepath.Join(c.home, "etcd") }
 
-func (c *Cluster) startEtcd(ctx context.Context) error {
+// inMemory runs a program ($3 and on) with a file system in memory at $1, which ends with the
+// program. At first it holds the files of $2, if that is not empty.
+const inMemory = `set -e; mount -t tmpfs etcd "$1"; if [ -n "$2" ]; then cp -a "$2/." "$1"; fi; shift 2; exec "$@"`
+
+// startEtcd starts etcd with no data, or with those of a folder.
+func (c *Cluster) startEtcd(ctx context.Context, data string) error {
 	store, err := etcdModule.Folder(ctx)
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(c.etcdFolder(), 0o700); err != nil {
+		return fmt.Errorf("start etcd: %w", err)
+	}
 	client, peer := c.etcdURL(), "http://"+c.host+":2380"
-	c.etcd, err = c.start(exec.Command(filepath.Join(store, "etcd"), "--data-dir", c.etcdFolder(), "--listen-client-urls", client, "--advertise-client-urls", client,
+	cmd := exec.Command("sh", "-c", inMemory, "sh", c.etcdFolder(), data, //nolint:noctx,gosec // ended by Stop
+		filepath.Join(store, "etcd"), "--data-dir", c.etcdFolder(), "--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--unsafe-no-fsync", "--log-level", "error",
-		"--quota-backend-bytes", "8589934592")) //nolint:noctx // ended by Stop
+		"--quota-backend-bytes", "8589934592")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	c.etcd, err = c.start(cmd)
 	return err
 }
 
-// stopEtcd ends etcd. Its data stay.
+// stopEtcd ends etcd, and with it its data.
 func (c *Cluster) stopEtcd() {
 	if c.etcd != nil {
 		_ = c.etcd.Process.Kill()
@@ -40,14 +52,13 @@ func (c *Cluster) stopEtcd() {
 // Save keeps a copy of etcd's data in a new folder. The API server is stopped for that time.
 func (c *Cluster) Save(ctx context.Context, to string) error {
 	c.StopServer()
-	c.stopEtcd()
-	if err := os.CopyFS(to, os.DirFS(c.etcdFolder())); err != nil {
+	if err := c.etcd.Process.Signal(syscall.SIGSTOP); err != nil { // its files do not change
 		return fmt.Errorf("save etcd: %w", err)
 	}
-	if err := c.startEtcd(ctx); err != nil {
-		return err
+	if err := os.CopyFS(to, os.DirFS(fmt.Sprintf("/proc/%d/root%s", c.etcd.Process.Pid, c.etcdFolder()))); err != nil {
+		return fmt.Errorf("save etcd: %w", err)
 	}
-	return c.StartServer(ctx)
+	return c.Restore(ctx, to)
 }
 
 // Restore goes back to the data that Save has kept, as after a restore of etcd from a
@@ -55,13 +66,7 @@ func (c *Cluster) Save(ctx context.Context, to string) error {
 func (c *Cluster) Restore(ctx context.Context, from string) error {
 	c.StopServer()
 	c.stopEtcd()
-	if err := os.RemoveAll(c.etcdFolder()); err != nil {
-		return fmt.Errorf("restore etcd: %w", err)
-	}
-	if err := os.CopyFS(c.etcdFolder(), os.DirFS(from)); err != nil {
-		return fmt.Errorf("restore etcd: %w", err)
-	}
-	if err := c.startEtcd(ctx); err != nil {
+	if err := c.startEtcd(ctx, from); err != nil {
 		return err
 	}
 	return c.StartServer(ctx)

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,8 +28,9 @@ import (
 
 // Cluster is a running API server with its etcd, and what else was started for it.
 type Cluster struct {
-	Dir    string
+	Dir    string // of the test's own files
 	Driver string // the release of NVIDIA's DRA driver, empty for the default
+	home   string // of the API server's files
 	bin    string
 	host   string // a loopback address of its own, so that ports are free
 	etcd   *exec.Cmd
@@ -36,6 +38,9 @@ type Cluster struct {
 	ended  chan struct{} // closed when the API server has ended
 	others []*exec.Cmd
 	args   []string
+	loan   net.Conn // until it is closed the API server is lent to this process, or nil
+
+	first state // before the first loan
 }
 
 const adminToken = "admin-token"
@@ -46,11 +51,11 @@ func Start(ctx context.Context, dir string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Dir: dir, bin: bin, host: loopback.Host()}
+	c := &Cluster{Dir: dir, home: dir, bin: bin, host: loopback.Host()}
 	if err := c.writeFiles(); err != nil {
 		return nil, err
 	}
-	if err := c.startEtcd(ctx); err != nil {
+	if err := c.startEtcd(ctx, ""); err != nil {
 		return nil, err
 	}
 	key := filepath.Join(dir, "sa.key")
@@ -92,7 +97,7 @@ func (c *Cluster) writeFiles() error {
 		"tokens.csv": adminToken + ",admin,admin,system:masters\n",
 		"audit.yaml": auditPolicy,
 	} {
-		if err := os.WriteFile(filepath.Join(c.Dir, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(c.home, name), []byte(text), 0o600); err != nil {
 			return fmt.Errorf("write files of the API server: %w", err)
 		}
 	}
@@ -206,6 +211,9 @@ func (c *Cluster) ready(ctx context.Context, name string, ask func(context.Conte
 
 // StopServer ends the API server; etcd stays.
 func (c *Cluster) StopServer() {
+	if c.loan != nil {
+		panic("kuberig: this API server is lent: a test that stops it needs StartOwnTest")
+	}
 	if c.server != nil {
 		_ = c.server.Process.Kill()
 		<-c.ended
@@ -213,13 +221,17 @@ func (c *Cluster) StopServer() {
 	}
 }
 
-// Stop ends everything.
+// Stop ends everything, and gives back an API server that was lent.
 func (c *Cluster) Stop() {
 	for _, cmd := range c.others {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}
 	c.others = nil
+	if c.loan != nil {
+		_ = c.loan.Close()
+		return
+	}
 	c.StopServer()
 	c.stopEtcd()
 }

@@ -16,14 +16,7 @@ import (
 // comes back with its data at the same address.
 func TestRealCluster(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a real API server")
-	}
-	c, err := Start(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
+	c := StartOwnTest(t)
 	kubectl := func(args ...string) {
 		t.Helper()
 		if _, err := c.Kubectl(t.Context(), args...); err != nil {
@@ -71,8 +64,8 @@ func TestRealCluster(t *testing.T) {
 
 func TestWritesLeavesUnfinishedLine(t *testing.T) {
 	const line = `{"verb":"patch","user":{"username":"system:serviceaccount:a:b"},"objectRef":{"resource":"nodes","name":"n"}}` + "\n"
-	c := &Cluster{Dir: t.TempDir()}
-	path := filepath.Join(c.Dir, "audit.log")
+	c := &Cluster{home: t.TempDir()}
+	path := filepath.Join(c.home, "audit.log")
 	if err := os.WriteFile(path, []byte(line+line[:20]), 0o600); err != nil {
 		t.Fatal(err)
 	}

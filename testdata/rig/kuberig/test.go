@@ -1,15 +1,39 @@
 package kuberig
 
-import "testing"
+import (
+	"context"
+	"os"
+	"testing"
 
-// StartTest starts a cluster that ends with the test. A short run skips the
-// test; a cluster that does not start fails it.
+	"github.com/quoin-hpc/quoin/testdata/rig/slots"
+)
+
+// StartTest gives the test an API server that has nothing but what every new one has. If a
+// lender runs, the API server is lent: others had it before, and the test must not stop it.
+// A short run skips the test; an API server that does not start fails it.
 func StartTest(t testing.TB) *Cluster {
+	t.Helper()
+	return startTest(t, func(ctx context.Context, dir string) (*Cluster, error) {
+		if socket := os.Getenv(Lender); socket != "" {
+			return borrow(ctx, socket, dir)
+		}
+		return Start(ctx, dir)
+	})
+}
+
+// StartOwnTest is StartTest for a test that stops its API server, or counts from its start.
+func StartOwnTest(t testing.TB) *Cluster {
+	t.Helper()
+	return startTest(t, Start)
+}
+
+func startTest(t testing.TB, start func(ctx context.Context, dir string) (*Cluster, error)) *Cluster {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a real API server")
 	}
-	c, err := Start(t.Context(), t.TempDir())
+	slots.Take(t)
+	c, err := start(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

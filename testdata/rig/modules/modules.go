@@ -16,6 +16,8 @@ import (
 	"runtime"
 
 	"github.com/gofrs/flock"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/cache"
 )
 
 // Kubernetes is the release that programs of Kubernetes say they are.
@@ -59,11 +61,7 @@ func (m Module) Folder(ctx context.Context) (string, error) {
 // Once returns a folder of the user's cache, and lets build make it when it is not
 // there. Processes that ask at the same time wait for one.
 func Once(name string, build func(staging string) error) (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = "/var/cache"
-	}
-	dir := filepath.Join(cache, "quoin", name)
+	dir := cache.Path(name)
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}

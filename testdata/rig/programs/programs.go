@@ -13,9 +13,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/gofrs/flock"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/cache"
 )
 
 // The programs.
@@ -29,6 +32,19 @@ const (
 	// Toolkit is the runtime of their containers with GPUs.
 	Toolkit = "toolkit"
 )
+
+// ofTests are the programs that tests outside the box run.
+var ofTests = []string{Quoin, Hook, AsNode}
+
+// BuildAll builds the programs that tests outside the box run.
+func BuildAll(ctx context.Context) error {
+	for _, name := range ofTests {
+		if _, err := Build(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // program says how a program is built. Static programs run in a Slurm rig, whose
 // libraries are others.
@@ -58,6 +74,10 @@ func programOf(name string) (program, error) {
 	}
 }
 
+// Built in the environment of a test says that the programs of all tests are current: who
+// runs many tests builds the programs before the first of them.
+const Built = "QUOIN_PROGRAMS_BUILT"
+
 // Build returns the path of a program, which is current. Processes that ask at the
 // same time build it one after the other.
 func Build(ctx context.Context, name string) (string, error) {
@@ -65,13 +85,19 @@ func Build(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		return "", fmt.Errorf("build %s: the source is not there", name)
+	dir, err := Folder()
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", name, err)
 	}
-	root := filepath.Join(filepath.Dir(file), "../../..")
-	path := filepath.Join(cacheFolder(root), name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	path := filepath.Join(dir, name)
+	if slices.Contains(ofTests, name) && os.Getenv(Built) != "" {
+		return path, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("build %s: %w", name, err)
+	}
+	root, err := Root()
+	if err != nil {
 		return "", fmt.Errorf("build %s: %w", name, err)
 	}
 	lock := flock.New(path + ".lock")
@@ -92,14 +118,23 @@ func Build(ctx context.Context, name string) (string, error) {
 	return path, nil
 }
 
-// cacheFolder is the folder of a checkout's programs.
-func cacheFolder(root string) string {
-	cache, err := os.UserCacheDir()
+// Folder is the folder of a checkout's programs, and of its tests.
+func Folder() (string, error) {
+	root, err := Root()
 	if err != nil {
-		cache = "/var/cache"
+		return "", err
 	}
 	sum := sha256.Sum256([]byte(root))
-	return filepath.Join(cache, "quoin", "programs-"+hex.EncodeToString(sum[:6]))
+	return cache.Path("programs-" + hex.EncodeToString(sum[:6])), nil
+}
+
+// Root is the checkout.
+func Root() (string, error) {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		return "", errors.New("the source is not there")
+	}
+	return filepath.Join(filepath.Dir(file), "../../.."), nil
 }
 
 // Put puts a program at a path. It stays as it is if the source changes.

@@ -16,37 +16,35 @@ import (
 	"strings"
 
 	"github.com/gofrs/flock"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/cache"
 )
 
 // Build returns the folder with the programs, and fetches the package when none is
 // there. A version that was fetched once stays; who wants another removes its
 // folder. Processes that ask at the same time wait for one.
 func Build(ctx context.Context) (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = "/var/cache"
-	}
-	cache = filepath.Join(cache, "quoin")
-	if dir, ok := find(cache); ok {
+	folder := cache.Path()
+	if dir, ok := find(folder); ok {
 		return dir, nil
 	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", fmt.Errorf("fetch Prometheus: %w", err)
 	}
-	lock := flock.New(filepath.Join(cache, "prometheus.lock"))
+	lock := flock.New(cache.Path("prometheus.lock"))
 	if err := lock.Lock(); err != nil {
 		return "", fmt.Errorf("fetch Prometheus: %w", err)
 	}
 	defer lock.Unlock()
-	if dir, ok := find(cache); ok {
+	if dir, ok := find(folder); ok {
 		return dir, nil
 	}
-	return fetch(ctx, cache)
+	return fetch(ctx, folder)
 }
 
 // find returns the folder that was fetched last by name.
-func find(cache string) (string, bool) {
-	found, err := filepath.Glob(filepath.Join(cache, "prometheus-*", "usr/bin/promtool"))
+func find(folder string) (string, bool) {
+	found, err := filepath.Glob(filepath.Join(folder, "prometheus-*", "usr/bin/promtool"))
 	if err != nil || len(found) == 0 {
 		return "", false
 	}
@@ -55,8 +53,8 @@ func find(cache string) (string, bool) {
 
 // fetch downloads and unpacks the packages of the machine's Debian release: one has
 // both programs up to bookworm, each has its own since.
-func fetch(ctx context.Context, cache string) (string, error) {
-	work, err := os.MkdirTemp(cache, "fetch-")
+func fetch(ctx context.Context, folder string) (string, error) {
+	work, err := os.MkdirTemp(folder, "fetch-")
 	if err != nil {
 		return "", fmt.Errorf("fetch Prometheus: %w", err)
 	}
@@ -76,7 +74,7 @@ func fetch(ctx context.Context, cache string) (string, error) {
 			return "", err
 		}
 	}
-	dir := filepath.Join(cache, "prometheus-"+version)
+	dir := filepath.Join(folder, "prometheus-"+version)
 	if err := os.Rename(tree, dir); err != nil {
 		return "", fmt.Errorf("fetch Prometheus: %w", err)
 	}

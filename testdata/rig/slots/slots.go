@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/cache"
 )
 
 // perCore is the number of heavy tests that run at once on each core. Such a test waits for
@@ -37,8 +39,8 @@ func Take(t testing.TB) {
 	if shared(t.Name()) {
 		return
 	}
-	dir, err := folder()
-	if err != nil {
+	dir := cache.Path("slots")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	lock := wait(t, dir)
@@ -84,13 +86,4 @@ func wait(t testing.TB, dir string) *flock.Flock {
 			_ = lock.Close() // it is open, and not locked
 		}
 	}
-}
-
-func folder() (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = "/var/cache"
-	}
-	dir := filepath.Join(cache, "quoin", "slots")
-	return dir, os.MkdirAll(dir, 0o755)
 }

@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/cache"
 )
 
 //go:embed slurmrig.sh
@@ -39,15 +41,7 @@ func (r Release) Root() string {
 	if r == Slurm2605 { // it has slurmrestd too
 		name += "-rest"
 	}
-	return filepath.Join(cacheDir(), name)
-}
-
-func cacheDir() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		dir = "/var/cache"
-	}
-	return filepath.Join(dir, "quoin")
+	return cache.Path(name)
 }
 
 // Build makes the release's chroot, or finds it made. It takes about half a
@@ -66,7 +60,7 @@ func Build(ctx context.Context, r Release) error {
 // runScript runs the rig's script.
 func runScript(ctx context.Context, keeper *os.File, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "bash", append([]string{"-c", string(script), "slurmrig"}, args...)...)
-	cmd.Env = append(append(os.Environ(), "SLURMRIG_BASE="+cacheDir()), env...)
+	cmd.Env = append(append(os.Environ(), "SLURMRIG_BASE="+cache.Path()), env...)
 	if keeper != nil {
 		cmd.ExtraFiles = []*os.File{keeper}
 		cmd.Env = append(cmd.Env, "RIG_KEEPER=1")
