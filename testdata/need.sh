@@ -39,14 +39,15 @@ there() {
 who=$1 missing=() packages=() status=0
 shift
 wrong() { echo "$who: $*" >&2 && status=1; }
+install="Install Go $(awk '$1 == "go" { print $2; exit }' go.mod) or newer: https://go.dev/doc/install"
 for tool in "$@"; do
   case $tool in
     go | gofmt)
       [ "$tool" = gofmt ] || tool=${GO:-go}
       if ! there "$tool"; then
-        wrong "$tool is missing. Install Go $(awk '$1 == "go" { print $2; exit }' go.mod) or newer: https://go.dev/doc/install"
+        wrong "$tool is missing. $install"
       elif [ "$tool" != gofmt ] && ! said=$("$tool" list -m 2>&1); then # too old, and cannot fetch a newer one
-        wrong "${said##*$'\n'}"
+        wrong "${said##*$'\n'}. $install"
       fi
       ;;
     *)

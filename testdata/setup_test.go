@@ -127,6 +127,7 @@ func (m *machine) asked() string {
 
 func TestNeed(t *testing.T) {
 	const install = "To install, as root: apt-get update && apt-get install -y --no-install-recommends "
+	newer := "Install Go " + goVersion(t) + " or newer: https://go.dev/doc/install"
 	for _, tt := range []struct {
 		name, tools string
 		change      func(m *machine)
@@ -139,12 +140,11 @@ func TestNeed(t *testing.T) {
 		{"the machine's own compiler", "x86_64-linux-gnu-gcc", nil, "make x: missing: x86_64-linux-gnu-gcc. " + install + "gcc libc6-dev\n"},
 		{"gcc without headers", "gcc", func(m *machine) { m.program("gcc", "exit 1") }, "make x: missing: gcc. " + install + "gcc libc6-dev\n"},
 		{"no apt-get", "git", func(m *machine) { m.remove("apt-get") }, "make x: missing: git. Debian has this in the packages git\n"},
-		{"no Go", "go gofmt", func(m *machine) { m.remove("go") }, "make x: go is missing. Install Go " + goVersion(t) + " or newer: https://go.dev/doc/install\n" +
-			"make x: gofmt is missing. Install Go " + goVersion(t) + " or newer: https://go.dev/doc/install\n"},
+		{"no Go", "go gofmt", func(m *machine) { m.remove("go") }, "make x: go is missing. " + newer + "\nmake x: gofmt is missing. " + newer + "\n"},
 		{"Go is too old", "go", func(m *machine) {
 			m.without("go", `"list -m"`, "go: go.mod requires go >= 1.26.7 (running go 1.25.0; GOTOOLCHAIN=local)")
 		},
-			"make x: go: go.mod requires go >= 1.26.7 (running go 1.25.0; GOTOOLCHAIN=local)\n"},
+			"make x: go: go.mod requires go >= 1.26.7 (running go 1.25.0; GOTOOLCHAIN=local). " + newer + "\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
