@@ -1,6 +1,6 @@
 # Everything that is done with this repository. `make help` lists it.
 SHELL := /bin/bash
-GO ?= go
+export GO ?= go
 # NVML's header marks calls as deprecated that its binding has all the same.
 export CGO_CFLAGS ?= -O2 -Wno-deprecated-declarations
 LDFLAGS := -s -w
@@ -11,6 +11,8 @@ MODULES := $(shell find . -name go.mod -printf '%h ')
 # Most tests on real parts wait for most of their time, so many wait side by side.
 SIDE_BY_SIDE ?= -p 4 -parallel 6
 FUZZTIME ?= 30s
+# A target looks for its tools before it works for minutes.
+NEED = @testdata/need.sh "make $@"
 
 .DEFAULT_GOAL := help
 
@@ -19,75 +21,85 @@ help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
 .PHONY: demo
-demo: ## show four simulated GB200 NVL72 racks; needs nothing but Go
-	@CGO_ENABLED=0 $(GO) run ./cmd/quoin demo
+demo: ## show four simulated GB200 NVL72 racks; needs nothing but Go, and compiles for minutes the first time
+	$(NEED) go
+	@[ -e bin/quoin-demo ] || echo "compiling quoin: the first time this takes about four minutes on two slow cores, later some seconds" >&2
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o bin/quoin-demo ./cmd/quoin
+	@bin/quoin-demo demo
 
 .PHONY: build
 build: ## build bin/quoin and bin/quoin-hook
+	$(NEED) go gcc
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/quoin ./cmd/quoin
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/quoin-hook ./cmd/quoin-hook
 
 .PHONY: image
-image: ## write bin/quoin-VERSION-ARCH.tar for amd64 and arm64, an OCI archive each, with its contents (SPDX)
-	cd manifests/image && $(GO) run .
+image: ## write bin/quoin-VERSION-ARCH.tar, an OCI archive with its contents (SPDX), for amd64 and arm64; ARCH=arm64 for that one alone
+	@manifests/image/make.sh image $(ARCH)
 
 .PHONY: deb
-deb: ## write bin/quoin_VERSION_ARCH.deb for amd64 and arm64, for machines without Kubernetes
-	cd manifests/image && $(GO) run . -deb
+deb: ## write bin/quoin_VERSION_ARCH.deb, for machines without Kubernetes, for amd64 and arm64; ARCH=arm64 for that one alone
+	@manifests/image/make.sh deb $(ARCH)
 
 .PHONY: setup
-setup: ## install and build what the tests need: a real Slurm, Kubernetes, Prometheus and Chromium
-	testdata/setup.sh
+setup: ## install and build what the tests need: a real Slurm, Kubernetes, Prometheus and Chromium; needs Debian and root
+	testdata/setup.sh $(WITH)
 	$(GO) run ./testdata/rig/slurmrig/build
 	$(GO) run ./testdata/rig/kuberig/build
 	$(GO) run ./testdata/rig/promrig/build
 
 .PHONY: test
-test: setup ## set up and run all tests, those on real parts too
+test: setup ## set up and run all tests but the box; SIDE_BY_SIDE="-p 1 -parallel 1" on a slow machine
 	$(GO) test -vet=off $(SIDE_BY_SIDE) -skip '^TestBox' -timeout 30m $(PACKAGES)
 
 .PHONY: short
-short: ## run the tests that need no other program
+short: ## run the tests that need Go and gcc alone
+	$(NEED) go gcc
 	$(GO) test -short $(PACKAGES)
 
 .PHONY: race
 race: ## run the short tests under the race detector
+	$(NEED) go gcc
 	$(GO) test -race -short $(PACKAGES)
 
 .PHONY: fuzz
-fuzz: ## fuzz every parser for FUZZTIME (30s) each
+fuzz: ## fuzz every parser for 30 seconds each; FUZZTIME=5m for longer
+	$(NEED) go gcc
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
 
 .PHONY: bench
-bench: ## measure every figure that the README gives
+bench: setup ## set up and measure the figures of FIGURES.md, except those of bench-scale and the box
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 SCALE ?=
 
 .PHONY: bench-scale
-bench-scale: setup ## run the publisher on 10,008 nodes of a real API server; SCALE="-racks 20 -flap 30s" for less
+bench-scale: setup ## set up and run the publisher on 10,008 nodes of a real API server; SCALE="-racks 20 -flap 30s" for less
 	$(GO) run ./testdata/scale $(SCALE)
 
 .PHONY: screenshots
 screenshots: ## draw the page in Chromium into bin/screenshots, and the two pictures of the documentation
-	testdata/setup.sh
+	$(NEED) go gcc chromium fonts
 	$(GO) run ./testdata/screenshots
 	cp bin/screenshots/page.png bin/screenshots/page-jobs.png topology/picture/
 
 .PHONY: lint
-lint: ## run golangci-lint
+lint: ## run golangci-lint, which is built first
+	$(NEED) go gcc
 	$(GO) run $(GOLANGCI) run $(PACKAGES)
 
 DIGESTS := find . -type f -not -path './.git/*' -not -path './bin/*' -exec sha256sum {} + | sort -k 2
 
 .PHONY: generate
 generate: ## write the generated files again
+	$(NEED) go gcc
 	$(GO) generate ./...
 
 # go generate takes the files of this moment, committed or not, and must not change any.
 .PHONY: verify
-verify: ## format, vet, tidy, generated files, lint
+verify: ## check format, vet, go.mod files, generated files and lint
+	$(NEED) go gofmt gcc
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet $(PACKAGES)
 	@for m in $(MODULES); do echo "go mod tidy -diff in $$m"; (cd $$m && $(GO) mod tidy -diff) || exit 1; done
@@ -96,11 +108,12 @@ verify: ## format, vet, tidy, generated files, lint
 	$(MAKE) --no-print-directory lint
 
 .PHONY: e2e
-e2e: setup box ## run the tests on real parts alone, and the box
+e2e: WITH := box
+e2e: setup box ## set up and run the tests on real parts alone, and the box
 	$(GO) test $(SIDE_BY_SIDE) -timeout 30m -run '^TestReal' $(PACKAGES)
 
 .PHONY: box
-box: ## install Quoin on a Kubernetes with Slinky's operator and as a Debian package, all on this machine
+box: ## set up and install Quoin on a Kubernetes with Slinky's operator and as a Debian package, all on this machine
 	testdata/setup.sh box
 	$(GO) run ./testdata/rig/boxrig/build
 	$(GO) test -vet=off -v -timeout 30m -run '^TestBox' ./testdata/e2e ./testdata/rig/boxrig/...

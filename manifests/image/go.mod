@@ -1,6 +1,6 @@
 module quoin.dev/image
 
-go 1.26.8
+go 1.26.7
 
 require github.com/google/go-containerregistry v0.20.6
 
