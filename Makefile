@@ -44,13 +44,12 @@ deb: ## write bin/quoin_VERSION_ARCH.deb, for machines without Kubernetes, for a
 .PHONY: setup
 setup: ## install and build what the tests need: a real Slurm, Kubernetes, Prometheus and Chromium; needs Debian and root
 	testdata/setup.sh $(WITH)
-	$(GO) run ./testdata/rig/slurmrig/build
-	$(GO) run ./testdata/rig/kuberig/build
-	$(GO) run ./testdata/rig/promrig/build
+	$(GO) run ./testdata/run -setup
 
 .PHONY: test
-test: setup ## set up and run all tests but the box; SIDE_BY_SIDE="-p 1 -parallel 1" on a slow machine
-	$(GO) test -vet=off $(SIDE_BY_SIDE) -skip '^TestBox' -timeout 30m $(PACKAGES)
+test: ## set up and run all tests but the box; SIDE_BY_SIDE="-p 1 -parallel 1" for one test at a time
+	testdata/setup.sh
+	$(GO) run ./testdata/run $(SIDE_BY_SIDE) -skip '^TestBox' $(PACKAGES)
 
 .PHONY: short
 short: ## run the tests that need Go and gcc alone
@@ -110,7 +109,7 @@ verify: ## check format, vet, go.mod files, generated files and lint
 .PHONY: e2e
 e2e: WITH := box
 e2e: setup box ## set up and run the tests on real parts alone, and the box
-	$(GO) test $(SIDE_BY_SIDE) -timeout 30m -run '^TestReal' $(PACKAGES)
+	$(GO) run ./testdata/run $(SIDE_BY_SIDE) -run '^TestReal' $(PACKAGES)
 
 .PHONY: box
 box: ## set up and install Quoin on a Kubernetes with Slinky's operator and as a Debian package, all on this machine
