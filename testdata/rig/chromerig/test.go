@@ -1,6 +1,10 @@
 package chromerig
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/slots"
+)
 
 // StartTest starts a browser that ends with the test. A short run skips the test; a browser
 // that does not start fails it.
@@ -9,6 +13,7 @@ func StartTest(t testing.TB, o Options) *Browser {
 	if testing.Short() {
 		t.Skip("needs a real Chromium")
 	}
+	slots.Take(t)
 	b, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
