@@ -51,6 +51,14 @@ test: ## set up and run all tests but the box; SIDE_BY_SIDE="-p 1 -parallel 1" f
 	testdata/setup.sh
 	$(GO) run ./testdata/run $(SIDE_BY_SIDE) -skip '^TestBox' $(PACKAGES)
 
+# The packages that compare random cases with something real, or with a reference.
+ORACLES = $(shell grep -rl --include='*_test.go' testdata/rig/oracle . | xargs -n 1 dirname | sort -u)
+
+.PHONY: oracle
+oracle: ## set up and run the tests with random cases whole, with another seed each time; QUOIN_TEST_SEED=N repeats one
+	testdata/setup.sh
+	QUOIN_ORACLE=whole $(GO) run ./testdata/run $(SIDE_BY_SIDE) -skip '^TestBox' $(ORACLES)
+
 .PHONY: short
 short: ## run the tests that need Go and gcc alone
 	$(NEED) go gcc

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
@@ -69,7 +70,7 @@ func (s *sizedSite) topology() (t slurmconf.Topology, nodes string) {
 	return t, fmt.Sprintf("n[001-%03d]", at)
 }
 
-// TestRealJobSizes asks slurmctld for jobs on 300 random sites, each a topology with a
+// TestRealJobSizes asks slurmctld for jobs on random sites, each a topology with a
 // partition of one slurm.conf: it refuses the sizes of ImpossibleJobs and no others. A
 // third of the sites have further block sizes. The nodes are cloud nodes, which are
 // there without a slurmd.
@@ -78,8 +79,7 @@ func TestRealJobSizes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a real slurmctld")
 	}
-	const count = 300
-	rng := rand.New(rand.NewPCG(2605, 1))
+	count, rng := oracle.Rounds(100, 300), oracle.Rand(t)
 	conf, jobs := &strings.Builder{}, &strings.Builder{}
 	fmt.Fprintf(conf, "NodeName=n[001-%03d] NodeAddr=127.0.0.1 Port=[20001-%d] CPUs=2 RealMemory=1000 State=CLOUD\n"+
 		"ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\n", sizedNodes, 20000+sizedNodes)
@@ -103,7 +103,7 @@ func TestRealJobSizes(t *testing.T) {
 	dir := t.TempDir()
 	cluster, err := slurmrig.Start(context.Background(), slurmrig.Slurm2605, dir, slurmrig.Config{SlurmConf: conf.String(), Files: map[string]string{
 		"topology.yaml": string(yaml), "jobs": jobs.String(),
-		"ask.sh": "while read -r site n; do echo \"$site $n $(sbatch --test-only -p $site -N $n --wrap true 2>&1 | tr '\\n' ' ')\"; done </etc/slurm/jobs\n",
+		"ask.sh": "while read -r site n; do said=$(sbatch --test-only -p $site -N $n --wrap true 2>&1); echo \"$site $n ${said//$'\\n'/ }\"; done </etc/slurm/jobs\n",
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 )
 
 // storm runs many jobs that end at once, alone and as an array.
@@ -45,17 +46,10 @@ func (w *jobsWatch) ended(first string) (count int) {
 	return count
 }
 
-// chaosSteps is how often something is killed.
-const chaosSteps = 24
-
 // chaos kills hooks, agents, slurmds and whole nodes while jobs come and go.
 func (r *jobsRig) chaos(w *jobsWatch) {
 	r.t.Helper()
-	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number
-	if s := os.Getenv("QUOIN_TEST_SEED"); s != "" {
-		_, _ = fmt.Sscan(s, &seed)
-	}
-	r.t.Logf("QUOIN_TEST_SEED=%d", seed)
+	seed := oracle.SeedOf(r.t)
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // to repeat a run
 	w.setChaos(true)
 	r.killInProlog(r.nodes[2])
@@ -64,7 +58,7 @@ func (r *jobsRig) chaos(w *jobsWatch) {
 		gres := []string{"gpu:1", "gpu:2", "gpu:3", "shard:1"}[random.IntN(4)]
 		r.submit("--requeue", "--gres="+gres, "/etc/slurm/job.sh", []string{"0", "1", "3", "600"}[i%4])
 	}
-	for range chaosSteps {
+	for range oracle.Rounds(12, 24) {
 		n := r.nodes[random.IntN(len(r.nodes))]
 		pause := time.Duration(random.IntN(800)) * time.Millisecond
 		switch random.IntN(4) {

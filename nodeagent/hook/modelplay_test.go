@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 )
 
 // check compares the files with the reference.
@@ -56,10 +58,6 @@ func (m *model) check() bool {
 // TestModel plays what can happen to a node's jobs at random, and compares the
 // mapping with a plain reference after each step.
 func TestModel(t *testing.T) {
-	sequences := uint64(2000)
-	if testing.Short() {
-		sequences = 300
-	}
 	hook := filepath.Join(t.TempDir(), "quoin-hook")
 	buildHook(t, hook)
 	dir := memoryDir(t)
@@ -71,7 +69,7 @@ func TestModel(t *testing.T) {
 		}
 	}
 	took := 2 * time.Since(before) / probes
-	base := uint64(time.Now().UnixNano())
+	base := oracle.SeedOf(t)
 	seeds := make(chan uint64)
 	var players sync.WaitGroup
 	var marks atomic.Int32
@@ -84,7 +82,7 @@ func TestModel(t *testing.T) {
 			}
 		})
 	}
-	for i := range sequences {
+	for i := range uint64(oracle.Rounds(300, 2000)) {
 		seeds <- base + i
 	}
 	close(seeds)

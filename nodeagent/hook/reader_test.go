@@ -24,6 +24,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 )
 
 // exporterFile is what DCGM Exporter 4.5.3 takes for a mapping file.
@@ -258,20 +259,13 @@ func (n *node) compare(labels map[string][]string, from, till time.Time) (lost, 
 // TestReader scrapes the directory as DCGM Exporter would, while hooks of six
 // jobs at a time change it, two of them as programs that are killed now and then.
 func TestReader(t *testing.T) {
-	scrapes, hooks, programs, kills := 20000, int64(1000), int64(200), int64(20)
-	if testing.Short() {
-		scrapes, hooks, programs, kills = 4000, 200, 40, 4
-	}
-	newNode(t, memoryDir(t)).scrape(scrapes, hooks, programs, kills)
+	times := oracle.Rounds(4, 20)
+	newNode(t, memoryDir(t)).scrape(1000*times, int64(50*times), int64(10*times), int64(times))
 }
 
 // TestReaderBesideTrouble does the same on a disk that somebody else keeps busy, beside a user
 // who tries to get at the files, while the run directory is replaced now and then.
 func TestReaderBesideTrouble(t *testing.T) {
-	scrapes, hooks, programs, kills := 20000, int64(1000), int64(200), int64(20)
-	if testing.Short() {
-		scrapes, hooks, programs, kills = 1000, 100, 20, 2
-	}
 	disk := t.TempDir()
 	n := newNode(t, disk)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -303,7 +297,8 @@ func TestReaderBesideTrouble(t *testing.T) {
 		}
 	})
 	hostile := n.hostile(ctx)
-	n.scrape(scrapes, hooks, programs, kills)
+	times := oracle.Rounds(2, 20)
+	n.scrape(1000*times, int64(50*times), int64(10*times), int64(times))
 	cancel()
 	troubles.Wait()
 	if said := hostile(); said != "" {
@@ -370,7 +365,7 @@ func (n *node) scrape(scrapes int, hooks, programs, kills int64) {
 	t := n.t
 	var stop atomic.Bool
 	var workers sync.WaitGroup
-	seed := uint64(time.Now().UnixNano())
+	seed := oracle.SeedOf(t)
 	for w := range uint64(6) {
 		workers.Go(func() {
 			r := rand.New(rand.NewPCG(seed, w))

@@ -1,13 +1,13 @@
 package lint_test
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 )
 
 // topologyCase is one configuration that Lint and slurmctld both judge.
@@ -116,9 +116,7 @@ func TestRealMissingFile(t *testing.T) {
 // TestRealGenerated compares generated topologies, good and spoilt.
 func TestRealGenerated(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
-		const seed = 20260
-		count := scaled(400)
-		rng := rand.New(rand.NewPCG(seed, 1))
+		count, rng := oracle.Rounds(100, 400), oracle.Rand(t)
 		cases := make([]topologyCase, count)
 		for i := range cases {
 			cases[i] = generateCase(rng, i)

@@ -18,6 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -42,7 +43,7 @@ func TestRealConfNodes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cases := append(confNodeCases(), generateConfNodes(rand.New(rand.NewPCG(20261, 2)), scaled(60))...)
+			cases := append(confNodeCases(), generateConfNodes(oracle.Rand(t), 60)...)
 			conf, files, gres := confNodeFiles(cases)
 			c, err := slurmrig.Start(t.Context(), release, t.TempDir(), slurmrig.Config{GPUs: 4, Files: files, SlurmConf: conf})
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 )
 
 // TestRealGres has Lint and slurmd judge lines of gres.conf.
@@ -21,8 +22,8 @@ func TestRealGres(t *testing.T) {
 // TestRealGeneratedGres compares generated texts.
 func TestRealGeneratedGres(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
-		rng := rand.New(rand.NewPCG(20261, 1))
-		texts := make([]string, scaled(300))
+		rng := oracle.Rand(t)
+		texts := make([]string, oracle.Rounds(75, 300))
 		for i := range texts {
 			texts[i] = generateGres(rng)
 		}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 )
 
 // TestRealHostlists compares host lists with scontrol, both ways.
 func TestRealHostlists(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
 		s := startSlurm(t, release)
-		rng := rand.New(rand.NewPCG(7, 7))
+		rng := oracle.Rand(t)
 		for round := range 12 {
 			names := generateNames(rng, 600)
 			list := strings.Join(names, ",")
@@ -47,9 +48,9 @@ func TestRealHostlists(t *testing.T) {
 func TestRealOddHostlists(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
 		s := startSlurm(t, release)
-		rng := rand.New(rand.NewPCG(11, 11))
+		rng := oracle.Rand(t)
 		lists := []string{"n[18446744073709551615]", "n[99999999999999999999999]", "n[18446744073709551614-18446744073709551615]", "n[0- -1]", "n[1- -1]", "r[1-65536,1]n[1]", "n[0000000000000000000000001-2]"}
-		for range scaled(300) {
+		for range oracle.Rounds(75, 300) {
 			lists = append(lists, generateOddList(rng))
 		}
 		refused, count := 0, 0

@@ -9,6 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 )
 
 // placesYAML has blocks, a tree and a flat topology. The leaf lone and the block b2 are
@@ -88,8 +89,8 @@ func TestRealNodePlaces(t *testing.T) {
 			for _, pair := range twoPlaces {
 				judge(yaml.with(pair[0], pair[1]))
 			}
-			rng := rand.New(rand.NewPCG(20262, 1))
-			for range scaled(40) {
+			rng := oracle.Rand(t)
+			for range oracle.Rounds(20, 40) {
 				judge(yaml.with(generatePlace(rng), generatePlace(rng), generatePlace(rng)))
 			}
 			if fatal < judged/10 || fatal > judged*9/10 {

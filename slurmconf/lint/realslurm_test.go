@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -158,15 +157,6 @@ func (s *realSlurm) run(what, arg string, c realConfig) (lines []string, rc stri
 		s.t.Fatal(err)
 	}
 	return lines, rc
-}
-
-// scaled returns how many of a kind to try: n, or more where QUOIN_REAL_SCALE
-// says how many times as many.
-func scaled(n int) int {
-	if scale, err := strconv.Atoi(os.Getenv("QUOIN_REAL_SCALE")); err == nil {
-		n *= scale
-	}
-	return n
 }
 
 // realNodes are the nodes that slurm.conf has in every run.

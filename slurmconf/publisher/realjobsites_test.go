@@ -88,7 +88,8 @@ func TestRealJobSites(t *testing.T) {
 			}
 			files := map[string]string{"jobs": jobs.String(), "ask.sh": `while read -r partition n segment; do
 	option=; [ "$segment" = 0 ] || option=--segment=$segment
-	echo "$partition $n $segment $(sbatch --test-only -p $partition -N $n --gpus-per-node=4 $option --wrap true 2>&1 | tr '\n' ' ')"
+	said=$(sbatch --test-only -p $partition -N $n --gpus-per-node=4 $option --wrap true 2>&1)
+	echo "$partition $n $segment ${said//$'\n'/ }"
 done </etc/slurm/jobs
 `}
 			maps.Copy(files, made.Files)
