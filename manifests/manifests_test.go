@@ -59,9 +59,19 @@ func (y try) run(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
 	})
 }
 
-func TestRealAgentToken(t *testing.T) {
+// TestRealRights has a real API server say what agents, publisher and their pods may do with the
+// rights of the manifests.
+func TestRealRights(t *testing.T) {
 	t.Parallel()
 	c := start(t)
+	t.Run("agent", func(t *testing.T) { agentToken(t, c) })
+	t.Run("publisher", func(t *testing.T) { publisherToken(t, c) })
+	t.Run("status", func(t *testing.T) { publisherStatus(t, c) })
+	t.Run("publications", func(t *testing.T) { publications(t, c) })
+	t.Run("pods", func(t *testing.T) { podSecurity(t, c) })
+}
+
+func agentToken(t *testing.T, c *kuberig.Cluster) {
 	bound, err := c.Token(t.Context(), "quoin-node", "quoin-agent", "node-a")
 	if err != nil {
 		t.Fatal(err)
@@ -178,9 +188,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-func TestRealPublisherToken(t *testing.T) {
-	t.Parallel()
-	c := start(t)
+func publisherToken(t *testing.T, c *kuberig.Cluster) {
 	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
 	if err != nil {
 		t.Fatal(err)
@@ -256,11 +264,8 @@ func publisherClient(t *testing.T, c *kuberig.Cluster) kubernetes.Interface {
 	return client
 }
 
-// TestRealPublisherStatus says what of a Node's status the publisher's token may
-// write.
-func TestRealPublisherStatus(t *testing.T) {
-	t.Parallel()
-	c := start(t)
+// publisherStatus says what of a Node's status the publisher's token may write.
+func publisherStatus(t *testing.T, c *kuberig.Cluster) {
 	client := publisherClient(t, c)
 	const refused = "may change the conditions QuoinFabricDegraded, QuoinImexNotReady, QuoinTopologyDrift of a Node's status only"
 	for _, y := range []struct{ name, status, refused string }{
@@ -288,10 +293,8 @@ func TestRealPublisherStatus(t *testing.T) {
 	}
 }
 
-// TestRealPublications says which ConfigMaps the publisher's token may write.
-func TestRealPublications(t *testing.T) {
-	t.Parallel()
-	c := start(t)
+// publications says which ConfigMaps the publisher's token may write.
+func publications(t *testing.T, c *kuberig.Cluster) {
 	admin := func(args ...string) {
 		t.Helper()
 		if _, err := c.Kubectl(t.Context(), args...); err != nil {
@@ -377,6 +380,32 @@ func TestRealPublications(t *testing.T) {
 		{"remove a site's file", patch("slurm-b", "topology-b", `{"data":{"cgroup.conf":null}}`), byFile},
 	} {
 		y.run(t, c, token)
+	}
+}
+
+// podSecurity holds that the publisher's pods keep to the Pod Security level of their
+// namespace, and agents and holders to that of theirs.
+func podSecurity(t *testing.T, c *kuberig.Cluster) {
+	apps := c.Client().AppsV1()
+	templates := map[string]corev1.PodTemplateSpec{}
+	publisher, err := apps.Deployments("quoin-system").Get(t.Context(), "quoin-publisher", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	templates["quoin-system/publisher"] = publisher.Spec.Template
+	for _, name := range []string{"quoin-agent", "quoin-imex"} {
+		set, err := apps.DaemonSets("quoin-node").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		templates["quoin-node/"+name] = set.Spec.Template
+	}
+	for place, template := range templates {
+		namespace, name, _ := strings.Cut(place, "/")
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: template.Labels}, Spec: template.Spec}
+		if _, err := c.Client().CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+			t.Errorf("%s: %v", place, err)
+		}
 	}
 }
 

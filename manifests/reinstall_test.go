@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
@@ -144,33 +143,5 @@ func TestRealOldDomain(t *testing.T) {
 	before = slices.DeleteFunc(before, func(line string) bool { return strings.Contains(line, " quoin-node quoin-imex") })
 	if diff := cmp.Diff(before, m.nodeSide()); diff != "" {
 		t.Errorf("with imex.namespace (-want +got):\n%s", diff)
-	}
-}
-
-// TestRealPodSecurity holds that the publisher's pods keep to the Pod Security level of
-// their namespace, and agents and holders to that of theirs.
-func TestRealPodSecurity(t *testing.T) {
-	t.Parallel()
-	c := start(t)
-	apps := c.Client().AppsV1()
-	templates := map[string]corev1.PodTemplateSpec{}
-	publisher, err := apps.Deployments("quoin-system").Get(t.Context(), "quoin-publisher", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	templates["quoin-system/publisher"] = publisher.Spec.Template
-	for _, name := range []string{"quoin-agent", "quoin-imex"} {
-		set, err := apps.DaemonSets("quoin-node").Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		templates["quoin-node/"+name] = set.Spec.Template
-	}
-	for place, template := range templates {
-		namespace, name, _ := strings.Cut(place, "/")
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: template.Labels}, Spec: template.Spec}
-		if _, err := c.Client().CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
-			t.Errorf("%s: %v", place, err)
-		}
 	}
 }

@@ -29,15 +29,20 @@ type Files interface {
 	Write(n *topology.Node) error
 }
 
+// Probe reads the machine. A [probe.Supervisor] has a child do it.
+type Probe interface {
+	// Run sends what it finds until ctx ends.
+	Run(ctx context.Context, events chan<- probe.Event)
+}
+
 // Config says how an agent works.
 type Config struct {
 	// Node is the name that reports must carry.
-	Node string
-	// Probe is the child that reads the machine.
-	Probe probe.Supervisor
+	Node  string
+	Probe Probe
 	// Stale is the time without a confirmation after which the report says that its
-	// facts are stale; default 30 s more than the probe's Start and Silence, in
-	// which a probe that hung is replaced once.
+	// facts are stale; default 3 minutes. A probe that hung must be replaced once in
+	// that time.
 	Stale time.Duration
 	// IDs are asked for DCGM's ids of the GPUs, in this order until one answers.
 	// Without any the ids stay unknown, which is no problem.
@@ -64,10 +69,8 @@ type Agent struct {
 
 // New returns an agent. Nothing starts before Run. files may be nil.
 func New(c Config, store Store, files Files, metrics *Metrics, log *slog.Logger) *Agent {
-	c.Probe.Node, c.Probe.Log = c.Node, log
-	c.Probe = c.Probe.WithDefaults()
 	c.Verify = cmp.Or(c.Verify, 10*time.Minute)
-	c.Stale = cmp.Or(c.Stale, c.Probe.Start+c.Probe.Silence+30*time.Second)
+	c.Stale = cmp.Or(c.Stale, 3*time.Minute)
 	c.IDsEvery = cmp.Or(c.IDsEvery, 10*time.Minute)
 	return &Agent{config: c, store: store, files: files, reporter: &reporter{
 		node: c.Node, asks: len(c.IDs) > 0, subscribers: c.Subscribers, metrics: metrics, log: log, wake: newWakes()}}

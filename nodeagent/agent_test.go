@@ -65,14 +65,18 @@ func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
 
-func newAgent(t testing.TB, store Store) *Agent {
+// newAgent returns an agent with a fake probe, whose supervisor change may change.
+func newAgent(t testing.TB, store Store, change ...func(*probe.Supervisor)) *Agent {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := probe.Child{Command: []string{self}, Start: time.Minute, Silence: 2 * time.Second}
-	return New(Config{Node: "n1", Probe: probe.Supervisor{Child: child}}, store, nil, NewMetrics(prometheus.NewRegistry()), discard())
+	child := probe.Supervisor{Node: "n1", Child: probe.Child{Command: []string{self}, Start: time.Minute, Silence: 2 * time.Second, Log: discard()}}
+	for _, f := range change {
+		f(&child)
+	}
+	return New(Config{Node: "n1", Probe: child}, store, nil, NewMetrics(prometheus.NewRegistry()), discard())
 }
 
 // TestWritesOnChangeOnly feeds reports by hand in fake time.
@@ -138,9 +142,8 @@ func TestBackoff(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	store := &memory{}
-	a := newAgent(t, store)
+	a := newAgent(t, store, func(s *probe.Supervisor) { s.Silence = 500 * time.Millisecond })
 	a.metrics = NewMetrics(reg)
-	a.config.Probe.Silence = 500 * time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	t.Setenv(fakeprobe.Variable, "report hang")

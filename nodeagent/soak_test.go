@@ -92,8 +92,9 @@ func TestSoak(t *testing.T) {
 	sleep := fakeprobe.SleepOf(t.Setenv)
 	reg := prometheus.NewRegistry()
 	run := t.TempDir()
-	a := newAgent(t, &memory{})
-	a.config.Probe.Pause, a.config.Probe.Start, a.config.Probe.Silence = time.Millisecond, 3*time.Second, 50*time.Millisecond
+	a := newAgent(t, &memory{}, func(s *probe.Supervisor) {
+		s.Pause, s.Start, s.Silence = time.Millisecond, 3*time.Second, 50*time.Millisecond
+	})
 	a.metrics, a.files = NewMetrics(reg), &HookFiles{RunDir: rundir.Dir(run), Hook: rundir.HookConfig{MappingDir: "/maps"}}
 	ends := func(reason string) int { return int(testutil.ToFloat64(a.metrics.restarts.WithLabelValues(reason))) }
 	all := func() int {

@@ -33,7 +33,7 @@ func newAgentCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runAgent(cmd.Context(), conf, name, service.Logger(cmd.ErrOrStderr(), conf.Agent.Log))
+			return runAgent(cmd.Context(), conf, name, supervised, service.Logger(cmd.ErrOrStderr(), conf.Agent.Log))
 		}),
 	}
 	s.addFlags(cmd)
@@ -43,7 +43,12 @@ func newAgentCommand() *cobra.Command {
 	return cmd
 }
 
-func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.Logger) error {
+// supervised has a child process read the machine.
+func supervised(s probe.Supervisor) nodeagent.Probe { return s }
+
+// runAgent runs an agent until ctx ends. read returns what reads the machine. It is given the
+// supervisor of a child process that would.
+func runAgent(ctx context.Context, conf *config.Config, node string, read func(probe.Supervisor) nodeagent.Probe, log *slog.Logger) error {
 	c := &conf.Agent
 	if err := machine.CheckSimulated(&c.Machine, node); err != nil {
 		return err
@@ -75,9 +80,10 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	registry.Reports, registry.Samples, registry.Wanted = reports, samples, wanted
 	jobs := jobs.New(registry, log)
 	reg.MustRegister(jobs.Collector())
+	child := probe.Supervisor{Node: node, Child: probe.Child{Command: command, Silence: 3*c.Interval + 15*time.Second, Log: log},
+		Samples: samples, Wanted: wanted, SampleEvery: c.SampleInterval}.WithDefaults()
 	config := nodeagent.Config{Node: node, IDs: ids, IDsEvery: c.DCGMInterval, Subscribers: []chan *topology.Node{reports},
-		Probe: probe.Supervisor{Child: probe.Child{Command: command, Silence: 3*c.Interval + 15*time.Second},
-			Samples: samples, Wanted: wanted, SampleEvery: c.SampleInterval}}
+		Probe: read(child), Stale: child.Start + child.Silence + 30*time.Second}
 	runs := []func(context.Context) error{jobs.Run}
 	hook := hookConfig(c)
 	if members != nil {

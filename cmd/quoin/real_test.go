@@ -32,19 +32,24 @@ func buildQuoin(t testing.TB) string {
 	return filepath.Join(dir, programs.Quoin)
 }
 
-// site is a Kubernetes cluster of simulated nodes with their agents and two
-// publishers, all of them processes of their own with their own tokens.
+// site is a Kubernetes cluster of simulated nodes with their agents and two publishers, each
+// with its own token. The publishers and three agents are processes, the other agents are in
+// this one.
 type site struct {
 	*kuberig.Cluster
 	t          *testing.T
 	quoin      string
 	file       string // the simulated machines, which may change
 	agents     map[string]*exec.Cmd
+	fleet      *fleet
 	publishers map[string]*exec.Cmd // by name
 	maps       map[string]string    // the addresses of their maps
 
 	publisherToken string
 }
+
+// processes are the nodes whose agents are processes. The one that moves is among them.
+var processes = []string{"gb200-001", "gb200-019", "gb200-040"}
 
 const siteConfig = `publications:
 - name: default
@@ -59,11 +64,12 @@ const siteConfig = `publications:
 
 func startSite(t *testing.T) *site {
 	t.Helper()
+	quoin := buildQuoin(t)
 	c := kuberig.StartOwnTest(t)
 	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../manifests"); err != nil {
 		t.Fatal(err)
 	}
-	s := &site{Cluster: c, t: t, quoin: buildQuoin(t), file: filepath.Join(c.Dir, "site.yaml"), agents: map[string]*exec.Cmd{}, publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}
+	s := &site{Cluster: c, t: t, quoin: quoin, file: filepath.Join(c.Dir, "site.yaml"), agents: map[string]*exec.Cmd{}, fleet: newFleet(t), publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}
 	s.change("")
 	if err := os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(siteConfig), 0o600); err != nil {
 		t.Fatal(err)
@@ -83,8 +89,19 @@ func startSite(t *testing.T) *site {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.agents[m.Name] = s.start("agent-"+m.Name, "agent", "--simulate", s.file, "--node", m.Name, "--kubeconfig", token,
-			"--listen", "", "--set", "agent.interval=2s", "--set", "agent.runDir="+filepath.Join(c.Dir, "run-"+m.Name))
+		settings := []string{"agent.simulate=" + s.file, "agent.kubeconfig=" + token, "agent.listen=", "agent.interval=2s"}
+		for _, key := range []string{"runDir", "mappingDir", "slurmdSpool", "cgroupRoot"} {
+			settings = append(settings, "agent."+key+"="+filepath.Join(c.Dir, m.Name, key))
+		}
+		if !slices.Contains(processes, m.Name) {
+			s.fleet.start(m.Name, filepath.Join(c.Dir, "agent-"+m.Name+".log"), settings)
+			continue
+		}
+		args := []string{"agent", "--node", m.Name}
+		for _, setting := range settings {
+			args = append(args, "--set", setting)
+		}
+		s.agents[m.Name] = s.start("agent-"+m.Name, args...)
 	}
 	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
 	if err != nil {
@@ -148,7 +165,7 @@ func (s *site) until(what string, is func() bool) {
 	s.t.Helper()
 	await.Until(s.t, what, is, func() string {
 		var logs bytes.Buffer
-		for _, name := range []string{"publisher-0", "publisher-1", "agent-gb200-001", "agent-gb200-040"} {
+		for _, name := range []string{"publisher-0", "publisher-1", "agent-gb200-001", "agent-gb200-019", "agent-gb200-060"} {
 			text, _ := os.ReadFile(filepath.Join(s.Dir, name+".log"))
 			fmt.Fprintf(&logs, "--- %s\n%s\n", name, text[max(0, len(text)-1500):])
 		}
@@ -212,6 +229,11 @@ func (s *site) leader() string {
 	return ""
 }
 
+// restTime is longer than what repeats while nothing happens: readings of machines and renewals
+// of the Lease each 2 seconds, looks at jobs each 10, questions again after 30. What comes each
+// ten minutes (an agent's look at its stored report) only reads.
+const restTime = 45 * time.Second
+
 // TestRealSite is the whole of it on a real API server: 72 agents, two
 // publishers, a leader that is killed, an API server that goes away.
 func TestRealSite(t *testing.T) {
@@ -234,7 +256,7 @@ func TestRealSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.ownMemory(2 * time.Minute) // meanwhile nothing is to happen
+	s.ownMemory(restTime) // meanwhile nothing is to happen
 	writes, _, err := s.Writes(offset)
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +268,8 @@ func TestRealSite(t *testing.T) {
 	}
 
 	t.Log("the leader is killed")
-	was := s.leader()
+	was := ""
+	s.until("a publisher leads", func() bool { was = s.leader(); return was != "" })
 	s.kill(was)
 	s.until("the other leads", func() bool { l := s.leader(); return l != "" && l != was })
 	if diff := cmp.Diff(first, s.published()); diff != "" {
@@ -271,15 +294,20 @@ func TestRealSite(t *testing.T) {
 			t.Errorf("agent %s has not survived: %v", name, err)
 		}
 	}
+	s.fleet.lives()
 }
 
 // kill kills a publisher.
 func (s *site) kill(name string) {
 	s.t.Helper()
-	if err := s.publishers[name].Process.Kill(); err != nil {
+	publisher := s.publishers[name]
+	if publisher == nil {
+		s.t.Fatalf("kill publisher %q: there is none", name)
+	}
+	if err := publisher.Process.Kill(); err != nil {
 		s.t.Fatal(err)
 	}
-	_ = s.publishers[name].Wait()
+	_ = publisher.Wait()
 }
 
 // fileBeforeAnnotations reads the API server's log: no Node was written before
@@ -318,7 +346,7 @@ func (s *site) fileBeforeAnnotations() {
 // the kernel drops them when it needs room.
 func (s *site) ownMemory(during time.Duration) {
 	s.t.Helper()
-	const looks = 120
+	const looks = 60
 	sum, most := map[string]int{}, 0
 	for range looks {
 		for name, a := range s.agents {

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -91,13 +90,8 @@ func (s *planSite) cluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := func(more ...string) string {
-			cmd := exec.Command(s.quoin, slices.Concat(tt.args, []string{"--config", filepath.Join(s.Dir, "quoin.yaml")}, more)...)
-			cmd.Stdin = strings.NewReader(list)
-			out, err := cmd.CombinedOutput()
-			if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-				t.Fatal(err)
-			}
-			return string(out)
+			_, out, stderr := quoin(t, list, slices.Concat(tt.args, []string{"--config", filepath.Join(s.Dir, "quoin.yaml")}, more)...)
+			return stderr + out
 		}
 		byFile := run(tt.flag, "-")
 		byCluster := run("--kubeconfig", s.Kubeconfig())
@@ -110,7 +104,8 @@ func (s *planSite) cluster(t *testing.T) {
 	}
 }
 
-// run runs quoin plan with a kubeconfig, and returns its exit status and all that it says.
+// run runs quoin plan with a kubeconfig, in this process, and returns its exit status and all
+// that it says.
 func (s *planSite) run(kubeconfig string, args ...string) (code int, said string) {
 	command := []string{"plan", args[0]}
 	switch args[0] {
@@ -119,10 +114,9 @@ func (s *planSite) run(kubeconfig string, args ...string) (code int, said string
 	case "fit", "job":
 		command = args[:1:1]
 	}
-	cmd := exec.Command(s.quoin, append(append(command, "--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", kubeconfig), args[1:]...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, _ := cmd.CombinedOutput() // the exit status says it
-	return cmd.ProcessState.ExitCode(), string(out)
+	var out bytes.Buffer
+	code = run(s.t.Context(), slices.Concat(command, []string{"--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", kubeconfig}, args[1:]), nil, &out, &out)
+	return code, out.String()
 }
 
 // plan runs quoin plan as somebody with all rights, and compares what it says.

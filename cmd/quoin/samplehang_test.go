@@ -37,8 +37,8 @@ func TestSampleHangs(t *testing.T) {
 			wanted <- []string{firstH100, secondH100}
 			// A probe on a busy machine takes seconds to start: shorter silence is no hang.
 			const silence = 15 * time.Second
-			config := nodeagent.Config{Node: "n1", Probe: probe.Supervisor{
-				Child: probe.Child{Command: append([]string{"env", m.Environment()}, cmd.Args...), Silence: silence},
+			config := nodeagent.Config{Node: "n1", Probe: probe.Supervisor{Node: "n1",
+				Child: probe.Child{Command: append([]string{"env", m.Environment()}, cmd.Args...), Silence: silence, Log: slog.New(slog.DiscardHandler)},
 				Pause: 50 * time.Millisecond, Samples: samples, Wanted: wanted, SampleEvery: 120 * time.Millisecond}}
 			agent := nodeagent.New(config, store, nil, nodeagent.NewMetrics(reg), slog.New(slog.DiscardHandler))
 			ctx, cancel := context.WithCancel(t.Context())

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,8 +33,8 @@ spec:
       resourceClaims: [{name: channel, resourceClaimTemplateName: quoin-imex-channel}]
 `
 
-// TestRealFleet has the holder join four racks, and judges what the observers of
-// the cluster and of one node see.
+// TestRealFleet has the holder join four racks, and judges what the observers of the cluster
+// and of one node see: of nodes, and of worker pods that claim beside the holder.
 func TestRealFleet(t *testing.T) { onDrivers(t, fleetJoins) }
 
 func fleetJoins(t *testing.T, driver string) {
@@ -75,7 +76,7 @@ func fleetJoins(t *testing.T, driver string) {
 	fleet.Node(odd).SetReady(true)
 	o.reasonsAre(t, "all are again", map[string]int{imex.ReasonReady: racks * nodes})
 
-	r.addPod(t, "slurmd-a", "quoin-imex-channel", odd, slurmdLabels)
+	r.addPod(t, "slurmd-odd", "quoin-imex-channel", odd, slurmdLabels)
 	until(t, tick(t), "a second claim on a node", func() (bool, string) {
 		seen, err := o.c.Snapshot()
 		if err != nil {
@@ -84,6 +85,14 @@ func fleetJoins(t *testing.T, driver string) {
 		seen.Nodes = o.nodes(t)
 		v := imex.Judge(seen)[odd]
 		return v.Ready() && v.Remedy != "", fmt.Sprintf("%+v", v)
+	})
+	if err := r.RemovePod(t.Context(), "default", "slurmd-odd"); err != nil {
+		t.Fatal(err)
+	}
+	o.workersClaim(t)
+	r.kubectl(t, "delete", "-f", file)
+	o.seenIs(t, "worker pods claim, as auto finds out", func(s *imex.Observation) bool {
+		return s.Join == imex.JoinSlurmd && strings.Contains(s.Why, "worker pods of Slurm claim")
 	})
 }
 

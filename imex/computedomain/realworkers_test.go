@@ -1,37 +1,20 @@
 package computedomain
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/imex"
-	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 )
 
-// TestRealWorkers has worker pods claim beside the holder, so that no node takes
-// them, and looks for the nodes on which worker pods are without a claim.
-func TestRealWorkers(t *testing.T) { onDrivers(t, workersClaim) }
-
-func workersClaim(t *testing.T, driver string) {
-	specs := imexrig.Racks(1, 3)
-	cluster, _ := imexrig.StartTest(t, imexrig.Options{Driver: driver, DriverNamespace: "driver", Nodes: specs, ReadyAfter: 100 * time.Millisecond})
-	r := &clusterRig{Cluster: cluster}
-	o := &fleetTest{clusterTest: &clusterTest{clusterRig: r, c: observer(t, r.Config(), imex.Config{Namespace: "default"})}, specs: specs}
-	start(t, o.c.Run)
-	o.domain = domainIs(t, o.c, "made", usable)
-	file := filepath.Join(t.TempDir(), "holder.yaml")
-	if err := os.WriteFile(file, []byte(holder), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.kubectl(t, "apply", "-f", file)
-	o.reasonsAre(t, "all joined", map[string]int{imex.ReasonReady: len(specs)})
+// workersClaim has worker pods claim beside the holder, so that no node takes them, and looks
+// for the nodes on which worker pods are without a claim.
+func (o *fleetTest) workersClaim(t *testing.T) {
+	t.Helper()
+	r, specs := o.clusterRig, o.specs
 	r.addPod(t, "slurmd-a", "quoin-imex-channel", "", slurmdLabels)
 	r.addPod(t, "slurmd-b", "quoin-imex-channel", "", slurmdLabels)
 	o.reasonsAre(t, "all as before", map[string]int{imex.ReasonReady: len(specs)})
@@ -61,11 +44,6 @@ func workersClaim(t *testing.T, driver string) {
 		}
 	}
 	slurmd.workersAre(t, "gone", map[string]bool{})
-
-	r.kubectl(t, "delete", "-f", file)
-	o.seenIs(t, "worker pods claim, as auto finds out", func(s *imex.Observation) bool {
-		return s.Join == imex.JoinSlurmd && strings.Contains(s.Why, "worker pods of Slurm claim")
-	})
 }
 
 func (o *fleetTest) workersAre(t *testing.T, what string, want map[string]bool) {

@@ -265,25 +265,3 @@ func (s scene) unprepare(t *testing.T) {
 		return now.NodeName != "" && now.Index == before.Index && now.IPAddress != before.IPAddress && now.Status == nvapi.ComputeDomainStatusReady
 	})
 }
-
-// TestRealFullClique shows that the nineteenth daemon of a clique gets no entry.
-func TestRealFullClique(t *testing.T) {
-	t.Parallel()
-	_, f := StartTest(t, Options{DriverNamespace: "driver", Nodes: Racks(1, MaxDaemons+1)})
-	domain, err := f.AddDomain(t.Context(), "default", "all", "all-channel")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.ClaimingDaemonSet(t.Context(), "default", "holder", "all-channel"); err != nil {
-		t.Fatal(err)
-	}
-	Eventually(t, "full", func() bool { return ready(f, domain.UID, RackClique(0)) == MaxDaemons })
-	Eventually(t, "refused", func() bool {
-		for _, s := range Racks(1, MaxDaemons+1) {
-			if err := f.Node(s.Name).Err(); err != nil && strings.Contains(err.Error(), "no available indices") {
-				return true
-			}
-		}
-		return false
-	})
-}

@@ -3,6 +3,7 @@ package imexrig
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // TestRealComputeDomain joins four racks by a DaemonSet that claims channels, and
-// shows that a node has but one.
+// shows that a node has but one. A fifth rack has a node too many.
 func TestRealComputeDomain(t *testing.T) {
 	t.Parallel()
 	const racks, nodes = 4, 16
@@ -71,6 +72,28 @@ func TestRealComputeDomain(t *testing.T) {
 		second, err := c.Client().CoreV1().Pods("default").Get(t.Context(), "second", metav1.GetOptions{})
 		return err == nil && slices.ContainsFunc(second.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
+		})
+	})
+	fullClique(t, f, domain.UID)
+}
+
+// fullClique shows that the nineteenth daemon of a clique gets no entry.
+func fullClique(t *testing.T, f *Fleet, domain types.UID) {
+	t.Helper()
+	const rack = 4
+	var nodes []*Node
+	for i := range MaxDaemons + 1 {
+		n, err := f.AddNode(t.Context(), Spec{Name: fmt.Sprintf("r%02dn%02d", rack, i), Clique: RackClique(rack)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, n)
+	}
+	Eventually(t, "full", func() bool { return ready(f, domain, RackClique(rack)) == MaxDaemons })
+	Eventually(t, "refused", func() bool {
+		return slices.ContainsFunc(nodes, func(n *Node) bool {
+			err := n.Err()
+			return err != nil && strings.Contains(err.Error(), "no available indices")
 		})
 	})
 }
