@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 )
 
 // state is what an API server has when nobody has used it yet.
@@ -155,11 +154,10 @@ func (c *Cluster) noticed(ctx context.Context) error {
 	if err := c.ready(ctx, "kube-apiserver", refused(true)); err != nil {
 		return err
 	}
-	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
-	if err := api.ValidatingAdmissionPolicyBindings().Delete(ctx, name, now); err != nil {
+	if err := api.ValidatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	if err := api.ValidatingAdmissionPolicies().Delete(ctx, name, now); err != nil {
+	if err := api.ValidatingAdmissionPolicies().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
 	if err := c.ready(ctx, "kube-apiserver", refused(false)); err != nil {
