@@ -18,6 +18,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 )
 
 // TestMain is also the probe of the tests.
@@ -140,8 +141,10 @@ func TestMetrics(t *testing.T) {
 	store := &memory{}
 	a := newAgent(t, store)
 	a.metrics = NewMetrics(reg)
-	a.config.Probe.Silence = 500 * time.Millisecond
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	// There is one hang: no second one comes between two looks.
+	a.config.Probe.Silence, a.config.Probe.Pause = 500*time.Millisecond, time.Hour
+	a.config.Probe.Start, a.config.Stale = time.Hour, time.Hour
+	ctx, cancel := contextOf(t)
 	defer cancel()
 	t.Setenv(fakeprobe.Variable, "report hang")
 	done := make(chan struct{})
@@ -151,15 +154,8 @@ func TestMetrics(t *testing.T) {
 		`quoin_agent_probe_restarts_total{reason="hang"}`: 1, `quoin_agent_problems{reason="FabricSlow"}`: 1,
 		`quoin_agent_gpus{fabric="inProgress",health=""}`: 1,
 	}
-	var got map[string]float64
-	for diff := "not yet"; diff != "" && ctx.Err() == nil; {
-		time.Sleep(10 * time.Millisecond)
-		got = gathered(t, reg, want)
-		diff = cmp.Diff(want, got)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("series (-want +got):\n%s", diff)
-	}
+	diff := func() string { return cmp.Diff(want, gathered(t, reg, want)) }
+	await.Until(t, "the series (-want +got)", func() bool { return diff() == "" }, diff)
 	cancel()
 	<-done
 }
