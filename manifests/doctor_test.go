@@ -107,7 +107,7 @@ func TestRealDoctor(t *testing.T) {
 
 	kubectl("apply", "-f", ".")
 	kubectl("apply", "-f", write(t, "crd.yaml", slinkyKinds))
-	kubectl("wait", "--for=condition=Established", "crd/controllers.slinky.slurm.net", "crd/nodereports.quoin.dev", "--timeout=60s")
+	kubectl("wait", "--for=condition=Established", "crd/controllers.slinky.slurm.net", "crd/nodereports.quoin.dev", "--timeout=5m")
 	agent, err := c.Token(t.Context(), "quoin-node", "quoin-agent", "node-a")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 )
 
 // gpuMachine is a node's machine below the hardware: a loaded NVML, the files of
@@ -37,8 +38,8 @@ func (m *membership) startMachine(node, kind string, statements ...string) *gpuM
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	dir := m.t.TempDir()
-	g := &gpuMachine{nvml.New(m.t, kind, statements...), m.t, filepath.Join(dir, "cgroups"), filepath.Join(dir, "run")}
+	dir := nodedir.New(m.t, m.t.TempDir())
+	g := &gpuMachine{nvml.New(m.t, kind, statements...), m.t, filepath.Join(string(dir), "cgroups"), dir.Run()}
 	g.hostService(false)
 	g.channels(true)
 	g.put("dev/nvidia-caps-imex-channels/channel0", "", 0o600)
@@ -48,8 +49,8 @@ func (m *membership) startMachine(node, kind string, statements ...string) *gpuM
 	g.put(domain+"imexd.cfg", "IMEX_NODE_CONFIG_FILE="+filepath.Join(g.Root(), domain, "nodes.cfg")+"\nIMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\n", 0o600)
 	g.says("READY", "UP")
 	address := loopback.Address(9835)
-	cmd := exec.Command(m.quoin, "agent", "--set", "agent.nvmlLibrary="+nvml.Library(m.t, 580), "--set", "agent.hostRoot="+g.Root(), "--set", "agent.cgroupRoot="+g.cgroups, "--node", node, "--kubeconfig", token,
-		"--set", "agent.runDir="+g.run, "--set", "agent.mappingDir="+filepath.Join(dir, "map"), "--listen", address, "--set", "agent.interval=1s", "--set", "agent.slurmdSpool="+dir)
+	cmd := exec.Command(m.quoin, append([]string{"agent", "--set", "agent.nvmlLibrary=" + nvml.Library(m.t, 580), "--set", "agent.hostRoot=" + g.Root(), "--set", "agent.cgroupRoot=" + g.cgroups, "--node", node, "--kubeconfig", token,
+		"--listen", address, "--set", "agent.interval=1s"}, dir.Files()...)...)
 	cmd.Env = append(os.Environ(), g.Environment())
 	m.start("agent of "+node, cmd)
 	return g

@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -92,18 +93,15 @@ func (m *membership) startAgent(node string) string {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	dir := m.t.TempDir()
-	site, run, empty := filepath.Join(dir, "site.yaml"), filepath.Join(dir, "run"), filepath.Join(dir, "empty")
+	dir := nodedir.New(m.t, m.t.TempDir())
+	site := filepath.Join(string(dir), "site.yaml")
 	if err := os.WriteFile(site, []byte(gateSite), 0o600); err != nil {
 		m.t.Fatal(err)
 	}
-	if err := os.Mkdir(empty, 0o755); err != nil {
-		m.t.Fatal(err)
-	}
 	address := loopback.Address(9835)
-	m.start("agent of "+node, exec.Command(m.quoin, "agent", "--simulate", site, "--node", node, "--kubeconfig", token, "--set", "agent.runDir="+run, "--set", "agent.mappingDir="+filepath.Join(dir, "map"),
-		"--listen", address, "--set", "agent.interval=1s", "--set", "agent.slurmdSpool="+empty, "--set", "agent.cgroupRoot="+empty, "--set", "agent.hookGateWait=1s"))
-	return run
+	m.start("agent of "+node, exec.Command(m.quoin, append([]string{"agent", "--simulate", site, "--node", node, "--kubeconfig", token,
+		"--listen", address, "--set", "agent.interval=1s", "--set", "agent.hookGateWait=1s"}, dir.Settings()...)...))
+	return dir.Run()
 }
 
 // hook runs the Prolog of a job on these nodes, which are two.

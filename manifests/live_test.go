@@ -15,6 +15,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/exporter"
 	"github.com/quoin-hpc/quoin/testdata/hour"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
 	"github.com/quoin-hpc/quoin/topology"
@@ -42,9 +43,10 @@ type live struct {
 
 type liveNode struct {
 	*live
-	name                    string
-	report                  *topology.Node
-	exporter, agent, runDir string
+	nodedir.Dir
+	name            string
+	report          *topology.Node
+	exporter, agent string
 }
 
 func startLive(t *testing.T) *live {
@@ -97,7 +99,7 @@ func (l *live) startPublisher() string {
 // startNode starts a node's agent and its exporter, which is of 4.9 or before it.
 func (l *live) startNode(name string, since49 bool) *liveNode {
 	l.t.Helper()
-	n := &liveNode{live: l, name: name, runDir: filepath.Join(l.dir, name, "run")}
+	n := &liveNode{live: l, Dir: nodedir.New(l.t, filepath.Join(l.dir, name)), name: name}
 	out, err := exec.CommandContext(l.t.Context(), filepath.Join(l.dir, "quoin"), "probe", "--once", "--simulate", filepath.Join(l.dir, "site.yaml"), "--node", name).Output()
 	if err != nil {
 		l.t.Fatal(err)
@@ -105,12 +107,7 @@ func (l *live) startNode(name string, since49 bool) *liveNode {
 	if n.report, err = topology.ParseReport(name, bytes.TrimSpace(out)); err != nil {
 		l.t.Fatal(err)
 	}
-	for _, d := range []string{n.runDir, n.mapping(), filepath.Join(l.dir, name, "empty")} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			l.t.Fatal(err)
-		}
-	}
-	x := &exporter.Exporter{Since49: since49, Hostname: name, Driver: n.report.DriverVersion, Mapping: n.mapping(), Counters: newPlayer(l.t).counters[since49]}
+	x := &exporter.Exporter{Since49: since49, Hostname: name, Driver: n.report.DriverVersion, Mapping: n.Mapping(), Counters: newPlayer(l.t).counters[since49]}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		var body bytes.Buffer
 		if err := x.Write(&body, n.devices()); err != nil { // as the exporter: the whole scrape fails
@@ -125,16 +122,12 @@ func (l *live) startNode(name string, since49 bool) *liveNode {
 	return n
 }
 
-func (n *liveNode) mapping() string { return filepath.Join(n.dir, n.name, "job-mapping") }
-
 // startAgent runs quoin agent until the test ends.
 func (n *liveNode) startAgent() {
 	n.t.Helper()
 	n.agent = loopback.Address(9835)
-	empty := filepath.Join(n.dir, n.name, "empty")
-	cmd := exec.Command(filepath.Join(n.dir, "quoin"), "agent", "--simulate", filepath.Join(n.dir, "site.yaml"), "--node", n.name, "--store", filepath.Join(n.dir, "store"),
-		"--set", "agent.runDir="+n.runDir, "--set", "agent.mappingDir="+n.mapping(), "--listen", n.agent, "--set", "agent.interval=1s", "--set", "agent.sampleInterval=1s", "--set", "agent.sweepInterval=1s",
-		"--set", "agent.slurmdSpool="+empty, "--set", "agent.cgroupRoot="+empty)
+	cmd := exec.Command(filepath.Join(n.dir, "quoin"), append([]string{"agent", "--simulate", filepath.Join(n.dir, "site.yaml"), "--node", n.name, "--store", filepath.Join(n.dir, "store"),
+		"--listen", n.agent, "--set", "agent.interval=1s", "--set", "agent.sampleInterval=1s", "--set", "agent.sweepInterval=1s"}, n.Settings()...)...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -172,7 +165,7 @@ func (n *liveNode) devices() []exporter.Device {
 // hook calls the real hook as slurmd does.
 func (n *liveNode) hook(verb, job, user, account, gpus, visible, nodeList string) {
 	n.t.Helper()
-	cmd := exec.CommandContext(n.t.Context(), filepath.Join(n.dir, "quoin-hook"), verb, "--run-dir", n.runDir, "--mapping-dir", n.mapping())
+	cmd := exec.CommandContext(n.t.Context(), filepath.Join(n.dir, "quoin-hook"), append([]string{verb}, n.Hook()...)...)
 	cmd.Env = []string{"SLURM_JOB_ID=" + job, "SLURM_JOB_USER=" + user, "SLURM_JOB_UID=1000", "SLURM_JOB_ACCOUNT=" + account, "SLURM_JOB_PARTITION=gpu", "SLURM_CLUSTER_NAME=alpha",
 		"SLURMD_NODENAME=" + n.name, "SLURM_JOB_NODELIST=" + nodeList, "SLURM_JOB_NUM_NODES=1", "SLURM_JOB_START_TIME=1", "SLURM_JOB_END_TIME=4000000000",
 		"SLURM_JOB_GPUS=" + gpus, "CUDA_VISIBLE_DEVICES=" + visible, "SLURM_CONF=" + filepath.Join(n.dir, "slurm/slurm.conf")}

@@ -27,7 +27,7 @@ func TestRealPrometheus(t *testing.T) {
 	n1, n2, m1 := l.nodes[0], l.nodes[1], l.nodes[2]
 	for _, n := range l.nodes { // the hook resolves GPUs by the agent's inventory
 		l.eventually("inventory of "+n.name, "there", func() any {
-			if _, err := os.Stat(filepath.Join(n.runDir, "inventory.json")); err != nil {
+			if _, err := os.Stat(filepath.Join(n.Run(), "inventory.json")); err != nil {
 				return err.Error()
 			}
 			return "there"

@@ -18,6 +18,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 )
 
 // TestMain is also the probe of the tests.
@@ -142,9 +143,13 @@ func TestBackoff(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	store := &memory{}
-	a := newAgent(t, store, func(s *probe.Supervisor) { s.Silence = 500 * time.Millisecond })
+	// There is one hang: no second one comes between two looks.
+	a := newAgent(t, store, func(s *probe.Supervisor) {
+		s.Silence, s.Pause, s.Start = 500*time.Millisecond, time.Hour, time.Hour
+	})
 	a.metrics = NewMetrics(reg)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	a.config.Stale = time.Hour
+	ctx, cancel := contextOf(t)
 	defer cancel()
 	t.Setenv(fakeprobe.Variable, "report hang")
 	done := make(chan struct{})
@@ -154,15 +159,8 @@ func TestMetrics(t *testing.T) {
 		`quoin_agent_probe_restarts_total{reason="hang"}`: 1, `quoin_agent_problems{reason="FabricSlow"}`: 1,
 		`quoin_agent_gpus{fabric="inProgress",health=""}`: 1,
 	}
-	var got map[string]float64
-	for diff := "not yet"; diff != "" && ctx.Err() == nil; {
-		time.Sleep(10 * time.Millisecond)
-		got = gathered(t, reg, want)
-		diff = cmp.Diff(want, got)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("series (-want +got):\n%s", diff)
-	}
+	diff := func() string { return cmp.Diff(want, gathered(t, reg, want)) }
+	await.Until(t, "the series (-want +got)", func() bool { return diff() == "" }, diff)
 	cancel()
 	<-done
 }

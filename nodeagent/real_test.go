@@ -63,7 +63,7 @@ func (r *storeRig) define() {
 	r.t.Helper()
 	for _, args := range [][]string{
 		{"apply", "-f", "../manifests/05-nodereports.yaml"},
-		{"wait", "--for=condition=Established", "--timeout=120s", "crd/" + nodereport.Definition},
+		{"wait", "--for=condition=Established", "--timeout=5m", "crd/" + nodereport.Definition},
 		{"delete", "node", "n1"}, // of the test without a definition
 	} {
 		if _, err := r.Kubectl(r.t.Context(), args...); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 )
 
 // usage is what a process holds.
@@ -93,8 +94,9 @@ func TestSoak(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	run := t.TempDir()
 	a := newAgent(t, &memory{}, func(s *probe.Supervisor) {
-		s.Pause, s.Start, s.Silence = time.Millisecond, 3*time.Second, 50*time.Millisecond
+		s.Pause, s.Start, s.Silence = time.Millisecond, 15*time.Second, 50*time.Millisecond
 	})
+	a.config.Stale = 24 * time.Hour // on a busy machine no probe may report for minutes, and a stale report is another one
 	a.metrics, a.files = NewMetrics(reg), &HookFiles{RunDir: rundir.Dir(run), Hook: rundir.HookConfig{MappingDir: "/maps"}}
 	ends := func(reason string) int { return int(testutil.ToFloat64(a.metrics.restarts.WithLabelValues(reason))) }
 	all := func() int {
@@ -107,7 +109,8 @@ func TestSoak(t *testing.T) {
 	go func() { _ = a.Run(ctx); close(done) }()
 	begun := time.Now()
 	var early usage
-	for all() < want {
+	// What a probe does is drawn by lot, so the kinds that are asserted below are waited for.
+	for all() < want || ends(probe.EndHang) == 0 || ends(probe.EndGarbage) == 0 || testutil.ToFloat64(a.metrics.writes) == 0 {
 		time.Sleep(10 * time.Millisecond)
 		if early.threads == 0 && all() > want/10 {
 			early = used(t)
@@ -116,21 +119,25 @@ func TestSoak(t *testing.T) {
 	late, took := used(t), time.Since(begun)
 	cancel()
 	<-done
-	end := used(t)
+	// Processes that were killed, and threads and pipes that waited for them, may take a moment
+	// to go. What is left for good is a leak.
+	var end usage
+	var left []string
+	rests := func() bool {
+		end, left = used(t), processes(t, sleep)
+		return len(left) == 0 && end.descriptors <= idle.descriptors && end.goroutines <= idle.goroutines+1
+	}
+	await.Until(t, "no process, descriptor or goroutine is left", rests, func() string {
+		return fmt.Sprintf("%s; before the agent %s; processes left: %s", end, idle, strings.Join(left, "; "))
+	})
 	t.Logf("%d ends in %s: %d exits, %d hangs, %d of garbage; %d lines refused, %d writes", all(), took.Round(time.Second), ends(probe.EndExit), ends(probe.EndHang), ends(probe.EndGarbage),
 		int(testutil.ToFloat64(a.metrics.garbage)), int(testutil.ToFloat64(a.metrics.writes)))
 	t.Logf("before %s; after a tenth %s; at the end %s; when it has ended %s", idle, early, late, end)
-	if left := processes(t, sleep); len(left) > 0 {
-		t.Errorf("processes left: %s", strings.Join(left, "; "))
-	}
-	if end.descriptors > idle.descriptors || end.goroutines > idle.goroutines+1 {
-		t.Errorf("left when the agent has ended: %s; before it %s", end, idle)
-	}
 	if late.threads > early.threads+8 || late.residentKiB > early.residentKiB+16<<10 {
 		t.Errorf("grown: %s; after a tenth %s", late, early)
 	}
-	if n := ends(probe.EndStart); n > 0 || ends(probe.EndHang) == 0 || ends(probe.EndGarbage) == 0 {
-		t.Errorf("%d probes not started, %d hung, %d ended for garbage", n, ends(probe.EndHang), ends(probe.EndGarbage))
+	if n := ends(probe.EndStart); n > 0 {
+		t.Errorf("%d probes not started", n)
 	}
 	if line, _ := a.report(); string(line) != goodLine {
 		t.Errorf("the last good report is %s", line)

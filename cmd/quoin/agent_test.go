@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -47,6 +48,7 @@ func linkQuoin(t testing.TB) string {
 type agentProcess struct {
 	t        testing.TB
 	dir      string
+	node     nodedir.Dir // below dir
 	cmd      *exec.Cmd
 	log      processLog
 	address  string
@@ -81,14 +83,14 @@ func newAgentProcess(t testing.TB) *agentProcess {
 	t.Helper()
 	dir := t.TempDir()
 	address := loopback.Address(9835)
-	return &agentProcess{t: t, dir: dir, address: address, simulate: filepath.Join(dir, "rack.yaml")}
+	return &agentProcess{t: t, dir: dir, node: nodedir.New(t, dir), address: address, simulate: filepath.Join(dir, "rack.yaml")}
 }
 
 func startAgent(t testing.TB, quoin, interval string, more ...string) *agentProcess {
 	t.Helper()
 	p := newAgentProcess(t)
 	p.change("")
-	args := []string{"agent", "--simulate", p.simulate, "--node", "n1", "--listen", p.address, p.health(), "--set", "agent.runDir=" + filepath.Join(p.dir, "run"), "--set", "agent.interval=" + interval}
+	args := append([]string{"agent", "--simulate", p.simulate, "--node", "n1", "--listen", p.address, p.health(), "--set", "agent.interval=" + interval}, p.node.Settings()...)
 	if len(more) == 0 {
 		more = []string{"--store", p.dir}
 	}

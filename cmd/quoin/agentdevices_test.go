@@ -54,16 +54,17 @@ func startExporter(t *testing.T) *exporter {
 func TestDCGMIDs(t *testing.T) {
 	t.Parallel()
 	e, p := startExporter(t), newAgentProcess(t)
-	maps := filepath.Join(p.dir, "maps")
+	maps, run := p.node.Mapping(), p.node.Run()
 	config := filepath.Join(p.dir, "quoin.yaml")
-	text := fmt.Sprintf("agent:\n  dcgmExporter: %s/metrics\n  dcgmInterval: 50ms\n  store: %s\n  mappingDir: %s\n  interval: 20ms\n", e.URL, p.dir, maps)
+	text := fmt.Sprintf("agent:\n  dcgmExporter: %s/metrics\n  dcgmInterval: 50ms\n", e.URL)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := filepath.Join(p.dir, "run")
 	m := fake.New(t, "h100")
 	m.RealBoot()
-	p.start(command(t, linkQuoin(t), 550, m, "agent", "--config", config, "--listen", p.address, "--set", "agent.runDir="+run))
+	cmd := p.onNVML(linkQuoin(t), 550, m, "20ms")
+	cmd.Args = append(cmd.Args, "--config", config)
+	p.start(cmd)
 	p.until("report and inventory", func() bool {
 		_, err := os.Stat(filepath.Join(run, "inventory.json"))
 		return err == nil && p.settled() && p.metric("quoin_agent_report_stored") == 1

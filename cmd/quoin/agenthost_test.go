@@ -23,9 +23,10 @@ func TestAgentHostIMEX(t *testing.T) {
 	m, p := newIMEXMachine(t, "235 nvidia-caps-imex-channels\n"), newAgentProcess(t)
 	m.RealBoot()
 	m.says("READY")
-	run := filepath.Join(p.dir, "run")
-	p.start(command(t, linkQuoin(t), 580, m.Machine, "agent", "--store", p.dir, "--listen", p.address, "--set", "agent.runDir="+run, "--set", "agent.interval=20ms",
-		"--set", "agent.cgroupRoot="+m.cgroups, "--set", "agent.mappingDir="+filepath.Join(p.dir, "maps"), "--set", "agent.hookGate=fail", "--set", "agent.hookGateWait=1s"))
+	run := p.node.Run()
+	cmd := p.onNVML(linkQuoin(t), 580, m.Machine, "20ms")
+	cmd.Args = append(cmd.Args, "--set", "agent.cgroupRoot="+m.cgroups, "--set", "agent.hookGate=fail", "--set", "agent.hookGateWait=1s")
+	p.start(cmd)
 	gateIs := func(what string, is func(g *gate.State) bool) {
 		t.Helper()
 		var g *gate.State
@@ -72,9 +73,10 @@ esac
 	}
 	gateIs("the service has ended, so that nothing serves", func(g *gate.State) bool { return g.Clique == "" && g.Reason == imex.ReasonNoDriver })
 	p = newAgentProcess(t)
-	run = filepath.Join(p.dir, "run")
-	p.start(command(t, linkQuoin(t), 580, m.Machine, "agent", "--store", p.dir, "--listen", p.address, "--set", "agent.runDir="+run, "--set", "agent.interval=20ms",
-		"--set", "agent.cgroupRoot="+m.cgroups, "--set", "agent.mappingDir="+filepath.Join(p.dir, "maps"), "--set", "imex.join=host"))
+	run = p.node.Run()
+	cmd = p.onNVML(linkQuoin(t), 580, m.Machine, "20ms")
+	cmd.Args = append(cmd.Args, "--set", "agent.cgroupRoot="+m.cgroups, "--set", "imex.join=host")
+	p.start(cmd)
 	gateIs("the service is to serve", func(g *gate.State) bool {
 		return !g.Ready && g.Clique != "" && g.Reason == imex.ReasonNotReady && strings.Contains(g.Message, "systemctl enable --now") && !strings.Contains(g.Message, "disable")
 	})

@@ -34,23 +34,13 @@ type hookedNode struct {
 func newHookedNode(t *testing.T) *hookedNode {
 	t.Helper()
 	p := newAgentProcess(t)
-	n := &hookedNode{agentProcess: p, quoin: linkQuoin(t), hook: filepath.Join(p.dir, "quoin-hook"), maps: filepath.Join(p.dir, "map"),
-		spool: filepath.Join(p.dir, "spool"), root: filepath.Join(p.dir, "root"), held: map[string][]string{}, steps: map[string]net.Listener{}}
+	n := &hookedNode{agentProcess: p, quoin: linkQuoin(t), hook: filepath.Join(p.dir, "quoin-hook"), maps: p.node.Mapping(),
+		spool: p.node.Spool(), root: p.node.Root(), held: map[string][]string{}, steps: map[string]net.Listener{}}
 	p.change("")
-	for _, d := range []string{n.maps, n.spool, filepath.Join(n.root, "proc/sys/kernel/random")} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
 	programs.PutTest(t, p.dir, programs.Hook)
 	if err := os.WriteFile(filepath.Join(p.dir, "slurm.conf"), []byte("PrologFlags=Alloc,Contain\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id") // which the hook reads
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.boot(string(boot))
 	slurmd := filepath.Join(n.root, "proc/8") // which has no Prolog running when it is looked
 	if err := errors.Join(os.MkdirAll(slurmd, 0o755), os.WriteFile(filepath.Join(slurmd, "stat"), []byte("8 (slurmd) S 1 8 8\n"), 0o600),
 		os.WriteFile(filepath.Join(slurmd, "status"), []byte("Name:\tslurmd\nUid:\t0\t0\t0\t0\n"), 0o600),
@@ -72,8 +62,8 @@ func (n *hookedNode) run(name ...string) string {
 
 // startAgent starts the agent anew.
 func (n *hookedNode) startAgent() {
-	cmd := exec.Command(n.quoin, "agent", "--simulate", n.simulate, "--node", "n1", "--listen", n.address, "--set", "agent.runDir="+n.run(), "--set", "agent.mappingDir="+n.maps,
-		"--set", "agent.slurmdSpool="+n.spool, "--set", "agent.hostRoot="+n.root, "--set", "agent.interval=1s", "--set", "agent.sampleInterval=100ms", "--set", "agent.sweepInterval=1s", "--store", n.dir)
+	cmd := exec.Command(n.quoin, append([]string{"agent", "--simulate", n.simulate, "--node", "n1", "--listen", n.address, "--set", "agent.interval=1s",
+		"--set", "agent.sampleInterval=100ms", "--set", "agent.sweepInterval=1s", "--store", n.dir}, n.node.Settings()...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	n.start(cmd)
 }

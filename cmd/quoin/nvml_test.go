@@ -18,13 +18,16 @@ import (
 
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// command is quoin on a machine of a loaded NVML.
+// command is quoin on a machine of a loaded NVML. Its files are beside the machine's, unless
+// args name others.
 func command(t testing.TB, quoin string, driver int, m *fake.Machine, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(quoin, slices.Insert(args, 1, "--set", "agent.nvmlLibrary="+fake.Library(t, driver), "--set", "agent.hostRoot="+m.Root(), "--node", "n1")...)
+	machine := append(nodedir.Dir(filepath.Dir(m.File)).Files(), "--set", "agent.nvmlLibrary="+fake.Library(t, driver), "--set", "agent.hostRoot="+m.Root(), "--node", "n1")
+	cmd := exec.Command(quoin, slices.Insert(args, 1, machine...)...)
 	cmd.Env = append(os.Environ(), m.Environment())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd

@@ -45,7 +45,7 @@ func runNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
 // onNVML is quoin agent on a machine of a loaded NVML.
 func (p *agentProcess) onNVML(quoin string, driver int, m *fake.Machine, interval string) *exec.Cmd {
 	p.t.Helper()
-	return command(p.t, quoin, driver, m, "agent", "--store", p.dir, "--listen", p.address, p.health(), "--set", "agent.runDir="+filepath.Join(p.dir, "run"), "--set", "agent.interval="+interval)
+	return command(p.t, quoin, driver, m, append([]string{"agent", "--store", p.dir, "--listen", p.address, p.health(), "--set", "agent.interval=" + interval}, p.node.Files()...)...)
 }
 
 // TestNVMLAgent follows a report from the library to the files that others read.
@@ -187,7 +187,7 @@ func TestNVMLAgentLostGPU(t *testing.T) {
 	m := fake.New(t, "h100")
 	m.Change("gpu 7", "call nvmlDeviceGetHandleByIndex_v2 error 15") // /dev/nvidia4
 	p := startNVMLAgent(t, 550, m)
-	inventory, err := rundir.Dir(filepath.Join(p.dir, "run")).ReadInventory()
+	inventory, err := rundir.Dir(p.node.Run()).ReadInventory()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,15 +206,14 @@ func TestNVMLAgentLostGPU(t *testing.T) {
 		return p.metric(`quoin_gpus{state="lost"}`) == 1 && p.metric(`quoin_gpus{state="idle"}`) == 7
 	})
 	programs.PutTest(t, p.dir, programs.Hook)
-	maps := filepath.Join(p.dir, "map")
-	hook := exec.CommandContext(t.Context(), filepath.Join(p.dir, "quoin-hook"), "prolog", "--run-dir", filepath.Join(p.dir, "run"), "--mapping-dir", maps)
+	hook := exec.CommandContext(t.Context(), filepath.Join(p.dir, "quoin-hook"), append([]string{"prolog"}, p.node.Hook()...)...)
 	hook.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=3-5"}
 	said, err := hook.CombinedOutput()
 	if err != nil || !strings.Contains(string(said), "GRES index 4, /dev/nvidia4, is lost: the exporter has no id for it") {
 		t.Errorf("%v, said %s", err, said)
 	}
 	for exporterID, want := range map[string]bool{"0": true, "6": true, "4": false, "5": false, "7": false} {
-		if _, err := os.Stat(filepath.Join(maps, exporterID)); (err == nil) != want {
+		if _, err := os.Stat(filepath.Join(p.node.Mapping(), exporterID)); (err == nil) != want {
 			t.Errorf("label of the exporter's GPU %s: %v, want %t", exporterID, err, want)
 		}
 	}
@@ -233,7 +232,7 @@ func TestNVMLAgentLostMIG(t *testing.T) {
 	m.RealBoot()
 	m.Change("gpu 0", "call nvmlDeviceGetHandleByIndex_v2 error 15")
 	p := startNVMLAgent(t, 550, m)
-	inventory, err := rundir.Dir(filepath.Join(p.dir, "run")).ReadInventory()
+	inventory, err := rundir.Dir(p.node.Run()).ReadInventory()
 	if err != nil || !inventory.Unordered {
 		t.Fatalf("inventory %+v, %v, want one that is not in order", inventory, err)
 	}
@@ -243,7 +242,7 @@ func TestNVMLAgentLostMIG(t *testing.T) {
 		{inventory.Entries[1].UUID, inventory.Entries[1].ExporterID, ""},
 	} {
 		maps := t.TempDir()
-		hook := exec.CommandContext(t.Context(), filepath.Join(p.dir, "quoin-hook"), "prolog", "--run-dir", filepath.Join(p.dir, "run"), "--mapping-dir", maps)
+		hook := exec.CommandContext(t.Context(), filepath.Join(p.dir, "quoin-hook"), "prolog", "--run-dir", p.node.Run(), "--mapping-dir", maps)
 		hook.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0", "CUDA_VISIBLE_DEVICES=" + job.visible}
 		said, err := hook.CombinedOutput()
 		if err != nil || !strings.Contains(string(said), job.says) || job.says == "" && len(said) > 0 {

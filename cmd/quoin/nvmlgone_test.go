@@ -55,7 +55,8 @@ func TestNVMLAgentWithoutNVML(t *testing.T) {
 			if tt.library != nil {
 				put(tt.library)
 			}
-			cmd := command(t, linkQuoin(t), 580, m, "agent", "--store", p.dir, "--listen", p.address, p.health(), "--set", "agent.runDir="+filepath.Join(p.dir, "run"), "--set", "agent.interval=20ms", "--set", "agent.nvmlLibrary="+path)
+			cmd := p.onNVML(linkQuoin(t), 580, m, "20ms")
+			cmd.Args = append(cmd.Args, "--set", "agent.nvmlLibrary="+path)
 			p.start(cmd)
 			p.until("the end of a probe is counted", func() bool { return p.metric(`quoin_agent_probe_restarts_total{reason="exit"}`) > 0 })
 			p.until("/readyz, for there is a reason", func() bool { code, _ := p.get("/readyz"); return code == http.StatusOK })

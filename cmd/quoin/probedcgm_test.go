@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -82,8 +81,8 @@ func TestDCGMHostEngine(t *testing.T) {
 			}
 			t.Parallel()
 			e, p := startExporter(t), newAgentProcess(t)
-			cmd := command(t, linkQuoin(t), 550, fake.New(t, "h100"), "agent", "--store", p.dir, "--listen", p.address, "--set", "agent.runDir="+filepath.Join(p.dir, "run"),
-				"--set", "agent.interval=50ms", "--set", "agent.dcgmHostEngine=localhost:5555", "--set", "agent.dcgmExporter="+e.URL)
+			cmd := p.onNVML(linkQuoin(t), 550, fake.New(t, "h100"), "50ms")
+			cmd.Args = append(cmd.Args, "--set", "agent.dcgmHostEngine=localhost:5555", "--set", "agent.dcgmExporter="+e.URL)
 			cmd.Env = append(fakedcgm.Environment(t, gpus.String()+tt.statement, tt.macros...), cmd.Env[len(os.Environ()):]...)
 			p.start(cmd)
 			p.until("the report", func() bool { return p.report() != "" })

@@ -2,12 +2,15 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 )
 
 // TestMain lets scripts, and tests that start processes, run this program under
@@ -16,13 +19,15 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"quoin": main, "kubectl-quoin": main})
 }
 
-// TestScripts runs what users do, and what goes wrong when they do it.
+// TestScripts runs what users do, and what goes wrong when they do it. A script gives
+// --config $NODE to each command that reads or writes the machine.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "../../testdata/scripts",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("NODE_NAME", "")
-			return nil
+			e.Setenv("NODE", filepath.Join(e.WorkDir, "node.yaml"))
+			return os.WriteFile(e.Getenv("NODE"), []byte(nodedir.New(t, filepath.Join(e.WorkDir, ".node")).Config()), 0o600)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": awaitFile},
 	})

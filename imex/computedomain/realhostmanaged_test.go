@@ -34,7 +34,7 @@ func TestRealHostManaged(t *testing.T) {
 	if _, err := r.nvidia.ComputeDomains("default").Create(t.Context(), tenant, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.kubectl(t, "wait", "--for=jsonpath={.status.status}=Ready", "computedomain/tenant", "--timeout=2m") // the controller has admitted it
+	r.kubectl(t, "wait", "--for=jsonpath={.status.status}=Ready", "computedomain/tenant", "--timeout=5m") // the controller has admitted it
 	r.kubectl(t, "create", "namespace", imex.DefaultNamespace)
 
 	o := &clusterTest{clusterRig: r, c: observer(t, r.Config(), imex.Config{})}

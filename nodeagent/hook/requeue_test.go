@@ -29,16 +29,16 @@ func TestHold(t *testing.T) {
 		{"one that another node has put back", strings.Replace(line("7", ""), "RUNNING", "PENDING", 1), "exit 0", "", ""},
 		{"another node was first", line("7", ""), "echo Job is pending execution for job 7 >&2; exit 1", "requeuehold 7", ""},
 		{"an interactive job", line("7", ""), "echo Only batch jobs are accepted or processed for job 7 >&2; exit 1", "requeuehold 7", "Only batch jobs"},
-		{"slurmctld is away", line("7", ""), "sleep 60", "requeuehold 7", "no answer within 1s"},
+		{"slurmctld is away", line("7", ""), "sleep 600", "requeuehold 7", "no answer within 10s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			asked := filepath.Join(t.TempDir(), "asked")
 			script := fmt.Sprintf("if [ $1 = show ]; then echo %q; exit; fi\necho $SLURM_CONF $* >%s\n%s\n", tt.answer, asked, tt.hold)
 			command := writeScript(t, strings.ReplaceAll(script, `\n`, "\n"))
-			timeout := 20 * time.Second
+			timeout := answerWithin
 			if strings.Contains(tt.hold, "sleep") {
-				timeout = time.Second
+				timeout = 10 * time.Second // by then the first question has its answer
 			}
 			err := scontrol{Command: command, Timeout: rundir.Duration(timeout)}.requeueHold(t.Context(), "7", "/conf")
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {

@@ -57,9 +57,12 @@ func writeScript(t *testing.T, text string) (path string) {
 	return path
 }
 
+// answerWithin is how long a test waits for a program that answers, however busy the machine is.
+const answerWithin = 5 * time.Minute
+
 func scriptedScontrol(t *testing.T, script string) scontrol {
 	t.Helper()
-	return scontrol{Command: writeScript(t, script), Timeout: rundir.Duration(20 * time.Second)}
+	return scontrol{Command: writeScript(t, script), Timeout: rundir.Duration(answerWithin)}
 }
 
 func TestAsk(t *testing.T) {
@@ -100,9 +103,9 @@ func TestAskTimeout(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	before := time.Now()
-	if _, err := j.show(ctx, "7", ""); err == nil || time.Since(before) > time.Minute {
-		t.Errorf("%v after %s", err, time.Since(before))
+	j.Timeout = rundir.Duration(time.Hour)
+	if _, err := j.show(ctx, "7", ""); err == nil {
+		t.Error("no error")
 	}
 	text, err := os.ReadFile(pid)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestContained(t *testing.T) {
@@ -57,7 +56,7 @@ func TestContained(t *testing.T) {
 	}
 }
 
-// TestContainedBounded reads no more of a file than it must.
+// TestContainedBounded reads no more of a file than it must: all of it would take hours.
 func TestContainedBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "slurm.conf")
 	if err := os.WriteFile(path, []byte("PrologFlags=Contain\n"), 0o600); err != nil {
@@ -66,12 +65,8 @@ func TestContainedBounded(t *testing.T) {
 	if err := os.Truncate(path, 1<<40); err != nil {
 		t.Skip(err)
 	}
-	before := time.Now()
 	if !readSlurmConf(path).contain {
 		t.Error("what is in the first part was not found")
-	}
-	if took := time.Since(before); took > time.Minute {
-		t.Errorf("took %s", took)
 	}
 }
 

@@ -45,7 +45,7 @@ func manyJobs(b testing.TB, jobs int) *Registry {
 			b.Fatal(err)
 		}
 	}
-	j := New(Config{RunDir: rundir.Dir(run), MappingDir: filepath.Join(run, "map")}, slog.New(slog.DiscardHandler))
+	j := New(Config{RunDir: rundir.Dir(run), MappingDir: filepath.Join(run, "map"), Proc: filepath.Join(run, "proc")}, slog.New(slog.DiscardHandler))
 	j.node = n
 	j.recall()
 	j.round(b.Context())

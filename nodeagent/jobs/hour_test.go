@@ -72,7 +72,7 @@ func newHourPlay(t *testing.T, index int) *hourPlay {
 	}
 	p.boot = hour.Boot
 	p.must(rundir.Dir(p.run).WriteInventory(p.inventoryOf()))
-	p.j = New(Config{RunDir: rundir.Dir(p.run), MappingDir: p.maps, BootID: p.boot, Spools: []string{p.spool}, CgroupRoot: p.cgroup, SampleEvery: time.Minute}, slog.New(slog.DiscardHandler))
+	p.j = New(Config{RunDir: rundir.Dir(p.run), MappingDir: p.maps, BootID: p.boot, Spools: []string{p.spool}, CgroupRoot: p.cgroup, Proc: filepath.Join(p.dir, "proc"), SampleEvery: time.Minute}, slog.New(slog.DiscardHandler))
 	p.j.clock = func() moment { return p.now }
 	p.j.series.held.up = func() time.Duration { return p.now.up }
 	p.j.node = p.node.Report()

@@ -38,8 +38,7 @@ type Config struct {
 	SummaryDir string
 	// BootID is the node's boot, empty if it is not known.
 	BootID string
-	// Proc is the proc file system that shows slurmd and its Prologs, if there is one;
-	// default /proc.
+	// Proc is the proc file system that shows slurmd and its Prologs, if there is one.
 	Proc string
 	// Spools are the SlurmdSpoolDirs of this node's slurmds. CgroupRoot is where
 	// control groups are mounted. They show that a job lives. Each may be missing.
@@ -103,7 +102,6 @@ type schedule struct {
 
 // New returns the registry of a node's jobs. Nothing is read or written before Run.
 func New(c Config, log *slog.Logger) *Registry {
-	c.Proc = cmp.Or(c.Proc, "/proc")
 	c.SampleEvery = cmp.Or(c.SampleEvery, 10*time.Second)
 	c.SweepEvery = cmp.Or(c.SweepEvery, 10*time.Second)
 	c.LockWait = cmp.Or(c.LockWait, 5*time.Second)

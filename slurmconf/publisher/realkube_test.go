@@ -53,7 +53,7 @@ func defineReports(t *testing.T, c *kuberig.Cluster) {
 	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../manifests/05-nodereports.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=120s", "crd/"+nodereport.Definition); err != nil {
+	if _, err := c.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=5m", "crd/"+nodereport.Definition); err != nil {
 		t.Fatal(err)
 	}
 }

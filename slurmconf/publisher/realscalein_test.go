@@ -121,7 +121,7 @@ func (r *scaleRig) defined(t *testing.T) {
 	if _, err := r.Kubectl(t.Context(), "apply", "-f", file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=120s", "-f", file); err != nil {
+	if _, err := r.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=5m", "-f", file); err != nil {
 		t.Fatal(err)
 	}
 	set := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "slinky.slurm.net/v1beta1", "kind": "NodeSet", "metadata": map[string]any{"name": "gpu"},

@@ -37,7 +37,7 @@ func (c *Cluster) ApplyComputeDomainCRDs(ctx context.Context) error {
 	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", crds); err != nil {
 		return fmt.Errorf("apply CRDs: %w", err)
 	}
-	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=1m", "-f", crds); err != nil {
+	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=5m", "-f", crds); err != nil {
 		return fmt.Errorf("apply CRDs: %w", err)
 	}
 	return nil

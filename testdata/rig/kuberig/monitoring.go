@@ -26,6 +26,6 @@ func (c *Cluster) ApplyMonitoringCRDs(ctx context.Context) error {
 	if _, err := c.Kubectl(ctx, args...); err != nil {
 		return err
 	}
-	_, err = c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd/podmonitors.monitoring.coreos.com", "crd/prometheusrules.monitoring.coreos.com")
+	_, err = c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=5m", "crd/podmonitors.monitoring.coreos.com", "crd/prometheusrules.monitoring.coreos.com")
 	return err
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
 )
 
@@ -22,16 +22,13 @@ func TestRealServer(t *testing.T) {
 	t.Cleanup(target.Close)
 	s := promrig.StartTest(t, "scrape_configs: [{job_name: j, scrape_interval: 100ms, scrape_timeout: 100ms, static_configs: [{targets: ['"+strings.TrimPrefix(target.URL, "http://")+"']}]}]\n")
 	var rows []promrig.Row
-	for range 100 {
+	await.Until(t, "a scraped series", func() bool {
 		var err error
 		if rows, err = s.Query(t.Context(), `sum by (b) (a)`); err != nil {
 			t.Fatal(err)
 		}
-		if len(rows) > 0 {
-			break
-		}
-		time.Sleep(50 * time.Millisecond) // a scrape takes its time
-	}
+		return len(rows) > 0
+	})
 	if diff := cmp.Diff([]promrig.Row{{Labels: map[string]string{"b": "c"}, Value: 3}}, rows); diff != "" {
 		t.Error(diff)
 	}
