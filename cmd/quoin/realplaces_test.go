@@ -77,7 +77,7 @@ func startPlaced(t *testing.T, release slurmrig.Release, slurmConf string, flags
 	}
 	conf := "NodeName=a[1-6],h[1-2],c[1-2] NodeAddr=127.0.0.1 Port=[20001-20010] CPUs=2 RealMemory=100 State=UNKNOWN\n" + slurmConf
 	c := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: conf, Files: files, Slurmd: "all"})
-	idle := ""
+	idle, err := "", error(nil)
 	await.Until(t, "all nodes are idle", func() bool {
 		idle, err = c.Run(t.Context(), "sinfo", "-h", "-p", "any", "-t", "idle", "-o", "%D")
 		return strings.TrimSpace(idle) == "10"

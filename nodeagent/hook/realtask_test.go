@@ -18,7 +18,7 @@ import (
 
 // taskScript is a TaskProlog that calls the hook.
 const taskScript = `#!/bin/sh
-exec /rig/quoin-hook task --run-dir /rig/run-$SLURMD_NODENAME
+exec /rig/quoin-hook task --wait 5m --run-dir /rig/run-$SLURMD_NODENAME
 `
 
 // TestRealTask runs jobs of an ordinary user on a real Slurm: each task learns its place from
@@ -103,7 +103,7 @@ DefMemPerCPU=10
 	conf += "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
 	c := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: conf, GPUs: 8, Files: map[string]string{
 		"gres.conf": "Name=gpu Type=h200 File=/dev/nvidia[0-7]\n", "topology.conf": blocks, "task.sh": taskScript,
-		"prolog.sh": fmt.Sprintf(hookScript, "prolog", "prolog"), "epilog.sh": fmt.Sprintf(hookScript, "epilog", "epilog"),
+		"prolog.sh": fmt.Sprintf(hookScript, "prolog --wait 5m", "prolog"), "epilog.sh": fmt.Sprintf(hookScript, "epilog", "epilog"),
 	}})
 	r := &rig{c, t}
 	buildHook(t, filepath.Join(c.Dir, ".rig/quoin-hook"))
@@ -117,7 +117,7 @@ DefMemPerCPU=10
 		if err := run.WriteInventory(inv); err != nil {
 			t.Fatal(err)
 		}
-		config := rundir.HookConfig{MappingDir: "/rig/map-" + node, JobInfo: &rundir.JobInfo{Command: "/usr/bin/scontrol", Timeout: rundir.Duration(20 * time.Second)}, Wait: rundir.Duration(30 * time.Second)}
+		config := rundir.HookConfig{MappingDir: "/rig/map-" + node, JobInfo: &rundir.JobInfo{Command: "/usr/bin/scontrol", Timeout: rundir.Duration(time.Minute)}} // the longest that is taken
 		if !dynamic {
 			config.JobInfo = nil
 		}

@@ -59,7 +59,7 @@ func writeScript(t *testing.T, text string) (path string) {
 
 func scriptedScontrol(t *testing.T, script string) scontrol {
 	t.Helper()
-	return scontrol{Command: writeScript(t, script), Timeout: rundir.Duration(20 * time.Second)}
+	return scontrol{Command: writeScript(t, script), Timeout: rundir.Duration(3 * time.Minute)}
 }
 
 func TestAsk(t *testing.T) {
@@ -101,7 +101,7 @@ func TestAskTimeout(t *testing.T) {
 		}
 	}()
 	before := time.Now()
-	if _, err := j.show(ctx, "7", ""); err == nil || time.Since(before) > time.Minute {
+	if _, err := j.show(ctx, "7", ""); err == nil || time.Since(before) >= time.Duration(j.Timeout) {
 		t.Errorf("%v after %s", err, time.Since(before))
 	}
 	text, err := os.ReadFile(pid)
