@@ -13,15 +13,8 @@ import (
 // scripted hour has of Slurm is there, with these labels.
 func TestRealSlurmMetrics(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
-	c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
+	c := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{
 		SlurmConf: "MetricsType=metrics/openmetrics\nNodeName=n[1-2] NodeAddr=127.0.0.1 Port=[20001-20002] CPUs=1 State=UNKNOWN\nPartitionName=gpu Nodes=ALL Default=YES\n", Slurmd: "all"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
 	if out, err := c.As(t.Context(), "alice", "sbatch", "-D/tmp", "-o/dev/null", "-N2", "--begin=now+1hour", "--wrap", "true"); err != nil {
 		t.Fatal(err, out)
 	}

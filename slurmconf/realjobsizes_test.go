@@ -1,7 +1,6 @@
 package slurmconf_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -76,9 +75,7 @@ func (s *sizedSite) topology() (t slurmconf.Topology, nodes string) {
 // there without a slurmd.
 func TestRealJobSizes(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs a real slurmctld")
-	}
+	slurmrig.NeedTest(t)
 	count, rng := oracle.Rounds(100, 300), oracle.Rand(t)
 	conf, jobs := &strings.Builder{}, &strings.Builder{}
 	fmt.Fprintf(conf, "NodeName=n[001-%03d] NodeAddr=127.0.0.1 Port=[20001-%d] CPUs=2 RealMemory=1000 State=CLOUD\n"+
@@ -100,15 +97,10 @@ func TestRealJobSizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	cluster, err := slurmrig.Start(context.Background(), slurmrig.Slurm2605, dir, slurmrig.Config{SlurmConf: conf.String(), Files: map[string]string{
+	cluster := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{SlurmConf: conf.String(), Files: map[string]string{
 		"topology.yaml": string(yaml), "jobs": jobs.String(),
 		"ask.sh": "while read -r site n; do said=$(sbatch --test-only -p $site -N $n --wrap true 2>&1); echo \"$site $n ${said//$'\\n'/ }\"; done </etc/slurm/jobs\n",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Stop)
 	out, err := cluster.Run(t.Context(), "bash", "/etc/slurm/ask.sh")
 	if err != nil {
 		t.Fatal(err)

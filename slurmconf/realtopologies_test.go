@@ -1,7 +1,6 @@
 package slurmconf_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -31,9 +30,7 @@ func racksOf(root string, sizes ...int) []topology.Facts {
 // sizes and with two fabrics.
 func TestRealTopologies(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs a real slurmctld")
-	}
+	slurmrig.NeedTest(t)
 	for _, tt := range []struct {
 		name  string
 		facts []topology.Facts
@@ -64,11 +61,7 @@ func TestRealTopologies(t *testing.T) {
 				conf = append(conf, fmt.Sprintf("NodeName=%s NodeAddr=127.0.0.1 Port=%d CPUs=2 RealMemory=1000 State=CLOUD", tt.facts[i].SlurmName, 20001+i))
 			}
 			conf = append(conf, slurmconf.PartitionLines(topologies)...)
-			cluster, err := slurmrig.Start(context.Background(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{SlurmConf: strings.Join(conf, "\n") + "\n", Files: map[string]string{"topology.yaml": string(yaml)}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(cluster.Stop)
+			cluster := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{SlurmConf: strings.Join(conf, "\n") + "\n", Files: map[string]string{"topology.yaml": string(yaml)}})
 			var got []string
 			for _, job := range tt.jobs {
 				words := strings.Fields(job)

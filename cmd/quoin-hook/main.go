@@ -91,7 +91,7 @@ func parse(o *hook.Options, args []string) (help string, err error) {
 }
 
 const usage = `usage: quoin-hook prolog|epilog [--mapping-dir DIR] [--run-dir DIR] [--wait TIME]
-       quoin-hook task [--run-dir DIR]
+       quoin-hook task [--run-dir DIR] [--wait TIME]
 
 Called by Slurm's Prolog and Epilog: writes which job holds which GPU into DCGM
 Exporter's job mapping directory, and releases it. Exits 0 for a job whatever
@@ -108,6 +108,6 @@ task's environment. Exits 0 whatever happens.
   --run-dir DIR      the agent's directory (default ` + rundir.DefaultRunDir + `)
   --wait TIME        the longest that a call may take, for others' locks, for slow
                      disks and for slurmctld, but for the gate (default:
-                     hook.json's, else 2s)
+                     hook.json's, else 2s; for task 1s)
   --version          print the version
 `

@@ -22,9 +22,7 @@ import (
 // as the rendered gres.conf tells them to, beside a machine with MIG whose
 // instances are listed.
 func TestRealAutoDetect(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
+	slurmrig.NeedTest(t)
 	for _, tt := range []struct {
 		release     slurmrig.Release
 		way, naming string
@@ -86,16 +84,12 @@ func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming stri
 	if way == "nvml" {
 		model = ""
 	}
-	c, err := slurmrig.Start(t.Context(), release, t.TempDir(), slurmrig.Config{GPUs: 8, Model: model, Files: files, SlurmConf: `SelectType=select/cons_tres
+	c := slurmrig.StartTest(t, release, slurmrig.Config{GPUs: 8, Model: model, Files: files, SlurmConf: `SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 NodeName=DEFAULT RealMemory=1000
 Include ` + nodesFile + `
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
 	r.Cluster = c
 	r.makeCapabilities()
 	for _, script := range prepare {
@@ -142,9 +136,7 @@ func (r *gresRig) compareDetected(n *topology.Node) {
 // are in another order than NVML's, and compares their order with the inventory.
 // What gpu/nvml would find they read from the file that Slurm has for its own tests.
 func TestRealDetectedOrder(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
+	slurmrig.NeedTest(t)
 	machine := func(name string) []*topology.Node {
 		return slices.DeleteFunc(gresMachines(t), func(n *topology.Node) bool { return n.Name != name })
 	}

@@ -46,19 +46,12 @@ type gateRig struct{ *jobsRig }
 
 func startGateRig(t *testing.T, release slurmrig.Release) *gateRig {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
-	c, err := slurmrig.Start(t.Context(), release, t.TempDir(), slurmrig.Config{SlurmConf: gateConf, GPUs: nodeGPUs, Files: map[string]string{
+	c := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: gateConf, GPUs: nodeGPUs, Files: map[string]string{
 		"topology.conf": gateTopology,
 		"gres.conf":     "Name=gpu Type=h200 File=/dev/nvidia[0-7]\n",
 		"prolog.sh":     fmt.Sprintf(gateHook, "prolog"), "epilog.sh": fmt.Sprintf(gateHook, "epilog"),
 		"job.sh": "#!/bin/bash\n: >/rig/tmp/ran.$SLURM_JOB_ID\nexec sleep 600\n",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
 	r := &gateRig{&jobsRig{Cluster: c, t: t, release: release}}
 	programs.PutTest(t, r.path(""), programs.Hook)
 	for _, node := range r.names() {

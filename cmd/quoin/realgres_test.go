@@ -57,9 +57,7 @@ const gresProlog = "#!/bin/bash\nenv >/rig/log/job.$SLURM_JOB_ID.new\nmv /rig/lo
 // links of slurmd -G, the node's Gres and state, and which GPU a job gets.
 func TestRealGres(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
+	slurmrig.NeedTest(t)
 	for _, release := range slurmrig.Releases() {
 		for _, naming := range []string{"model", "full", "short"} {
 			t.Run(release.Slurm+"/"+naming, func(t *testing.T) {
@@ -97,7 +95,7 @@ func given(t *testing.T, pairs ...string) settings {
 func startGresRig(t *testing.T, release slurmrig.Release, naming string) *gresRig {
 	t.Helper()
 	nodes := gresMachines(t)
-	dir, out := t.TempDir(), t.TempDir()
+	out := t.TempDir()
 	o := renderOptions{dir: out, settings: given(t, "slurmVersion="+release.Slurm, "topology=tree", "gres.cores=true", "gres.naming="+naming)}
 	var stdout, stderr bytes.Buffer
 	if err := render(t.Context(), nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
@@ -111,7 +109,7 @@ func startGresRig(t *testing.T, release slurmrig.Release, naming string) *gresRi
 	}
 	r := &gresRig{nil, t, naming, "", nodes}
 	files[nodesFile] = r.confLines(files["topology.conf"] != "")
-	c, err := slurmrig.Start(t.Context(), release, dir, slurmrig.Config{GPUs: 8, Files: files, SlurmConf: `Prolog=/etc/slurm/prolog.sh
+	c := slurmrig.StartTest(t, release, slurmrig.Config{GPUs: 8, Files: files, SlurmConf: `Prolog=/etc/slurm/prolog.sh
 PrologFlags=Alloc
 KillWait=1
 SelectType=select/cons_tres
@@ -120,10 +118,6 @@ NodeName=DEFAULT RealMemory=1000
 Include ` + nodesFile + `
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
 	r.Cluster = c
 	r.makeCapabilities()
 	r.register()

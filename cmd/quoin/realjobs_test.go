@@ -92,10 +92,7 @@ type jobNode struct {
 
 func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
-	dir := t.TempDir()
+	slurmrig.NeedTest(t)
 	files := map[string]string{
 		"gres.conf": fmt.Sprintf("Name=gpu Type=h200 File=/dev/nvidia[0-%d]\nName=shard Count=32\n", nodeGPUs-1),
 		"prolog.sh": fmt.Sprintf(aroundHook, "prolog"), "epilog.sh": fmt.Sprintf(aroundHook, "epilog"),
@@ -103,14 +100,10 @@ func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
 		"job.sh":             "#!/bin/bash\nexec sleep ${1:-600}\n",
 	}
 	shippedScripts(t, files)
-	c, err := slurmrig.Start(t.Context(), release, dir, slurmrig.Config{SlurmConf: jobsConf, Files: files, GPUs: nodeGPUs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
+	c := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: jobsConf, Files: files, GPUs: nodeGPUs})
 	r := &jobsRig{Cluster: c, t: t, release: release, quoin: linkQuoin(t)}
 	r.buildPrograms()
-	simulate := filepath.Join(dir, ".rig/machines.yaml")
+	simulate := filepath.Join(c.Dir, ".rig/machines.yaml")
 	writeFile(t, simulate, usedMachines)
 	for i := range jobNodes {
 		r.addNode(fmt.Sprintf("n%02d", i+1), simulate)

@@ -76,12 +76,8 @@ func startPlaced(t *testing.T, release slurmrig.Release, slurmConf string, flags
 		}
 	}
 	conf := "NodeName=a[1-6],h[1-2],c[1-2] NodeAddr=127.0.0.1 Port=[20001-20010] CPUs=2 RealMemory=100 State=UNKNOWN\n" + slurmConf
-	c, err := slurmrig.Start(t.Context(), release, t.TempDir(), slurmrig.Config{SlurmConf: conf, Files: files, Slurmd: "all"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
-	idle := ""
+	c := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: conf, Files: files, Slurmd: "all"})
+	idle, err := "", error(nil)
 	await.Until(t, "all nodes are idle", func() bool {
 		idle, err = c.Run(t.Context(), "sinfo", "-h", "-p", "any", "-t", "idle", "-o", "%D")
 		return strings.TrimSpace(idle) == "10"
@@ -118,9 +114,7 @@ func (r *placedRig) refused(args ...string) {
 // nodes that are left out, separate fabrics, leaf blocks and the default topology.
 func TestRealPlaces(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
+	slurmrig.NeedTest(t)
 	const partitions = "PartitionName=any Nodes=ALL Default=YES\nPartitionName=nvl Nodes=ALL Topology=nvl\nPartitionName=fabric Nodes=ALL Topology=fabric\nPartitionName=cpu Nodes=c[1-2] Topology=flat\n"
 	for name, c := range map[string]struct {
 		release slurmrig.Release

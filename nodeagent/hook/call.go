@@ -88,8 +88,8 @@ func await(ctx context.Context, start time.Time, done <-chan struct{}, limits <-
 	}
 }
 
-// within runs do and stops waiting for it after a time.
-func within(limit time.Duration, do func()) {
+// within runs do and stops waiting for it after a time. It reports whether do is done.
+func within(limit time.Duration, do func()) bool {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -97,7 +97,9 @@ func within(limit time.Duration, do func()) {
 	}()
 	select {
 	case <-done:
+		return true
 	case <-time.After(limit):
+		return false
 	}
 }
 

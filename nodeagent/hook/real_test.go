@@ -37,11 +37,7 @@ type rig struct {
 
 func startRig(t *testing.T, release slurmrig.Release) *rig {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
-	dir := t.TempDir()
-	c, err := slurmrig.Start(t.Context(), release, dir, slurmrig.Config{
+	c := slurmrig.StartTest(t, release, slurmrig.Config{
 		SlurmConf: fmt.Sprintf(`GresTypes=gpu
 Prolog=/etc/slurm/prolog.sh
 Epilog=/etc/slurm/epilog.sh
@@ -59,12 +55,8 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe
 		},
 		Slurmd: "", GPUs: 8,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
 	r := &rig{c, t}
-	buildHook(t, filepath.Join(dir, ".rig/quoin-hook"))
+	buildHook(t, filepath.Join(c.Dir, ".rig/quoin-hook"))
 	for i := 1; i <= nodes; i++ {
 		node := fmt.Sprintf("n%02d", i)
 		// The exporter's ids run against the order of the GRES indices.
@@ -72,7 +64,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe
 		for g := range 8 {
 			inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: g, Minor: g, UUID: fmt.Sprintf("GPU-%s-%d", node, g), ExporterID: fmt.Sprint(7 - g)})
 		}
-		if err := rundir.Dir(filepath.Join(dir, ".rig/run-"+node)).WriteInventory(inv); err != nil {
+		if err := rundir.Dir(filepath.Join(c.Dir, ".rig/run-"+node)).WriteInventory(inv); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Slurmd(t.Context(), "-N", node); err != nil {

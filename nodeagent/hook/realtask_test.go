@@ -18,15 +18,13 @@ import (
 
 // taskScript is a TaskProlog that calls the hook.
 const taskScript = `#!/bin/sh
-exec /rig/quoin-hook task --run-dir /rig/run-$SLURMD_NODENAME
+exec /rig/quoin-hook task --wait 5m --run-dir /rig/run-$SLURMD_NODENAME
 `
 
 // TestRealTask runs jobs of an ordinary user on a real Slurm: each task learns its place from
 // topology.conf, and where that has no nodes, from slurmctld.
 func TestRealTask(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
+	slurmrig.NeedTest(t)
 	for _, release := range slurmrig.Releases() {
 		for _, dynamic := range []bool{false, true} {
 			if dynamic && release == slurmrig.Slurm2411 {
@@ -103,20 +101,15 @@ DefMemPerCPU=10
 		conf += "NodeName=n[01-06] NodeAddr=127.0.0.1 Port=[21001-21006] CPUs=16 RealMemory=1000 Gres=gpu:h200:8 State=UNKNOWN\n"
 	}
 	conf += "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
-	dir := t.TempDir()
-	c, err := slurmrig.Start(t.Context(), release, dir, slurmrig.Config{SlurmConf: conf, GPUs: 8, Files: map[string]string{
+	c := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: conf, GPUs: 8, Files: map[string]string{
 		"gres.conf": "Name=gpu Type=h200 File=/dev/nvidia[0-7]\n", "topology.conf": blocks, "task.sh": taskScript,
-		"prolog.sh": fmt.Sprintf(hookScript, "prolog", "prolog"), "epilog.sh": fmt.Sprintf(hookScript, "epilog", "epilog"),
+		"prolog.sh": fmt.Sprintf(hookScript, "prolog --wait 5m", "prolog"), "epilog.sh": fmt.Sprintf(hookScript, "epilog", "epilog"),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
 	r := &rig{c, t}
-	buildHook(t, filepath.Join(dir, ".rig/quoin-hook"))
+	buildHook(t, filepath.Join(c.Dir, ".rig/quoin-hook"))
 	for i := 1; i <= 6; i++ {
 		node := fmt.Sprintf("n%02d", i)
-		run := rundir.Dir(filepath.Join(dir, ".rig/run-"+node))
+		run := rundir.Dir(filepath.Join(c.Dir, ".rig/run-"+node))
 		inv := rundir.Inventory{Node: node, Clique: "GPU.1"}
 		for g := range 8 {
 			inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: g, Minor: g, UUID: fmt.Sprintf("GPU-%s-%d", node, g), ExporterID: fmt.Sprint(g)})
@@ -124,7 +117,7 @@ DefMemPerCPU=10
 		if err := run.WriteInventory(inv); err != nil {
 			t.Fatal(err)
 		}
-		config := rundir.HookConfig{MappingDir: "/rig/map-" + node, JobInfo: &rundir.JobInfo{Command: "/usr/bin/scontrol", Timeout: rundir.Duration(20 * time.Second)}, Wait: rundir.Duration(30 * time.Second)}
+		config := rundir.HookConfig{MappingDir: "/rig/map-" + node, JobInfo: &rundir.JobInfo{Command: "/usr/bin/scontrol", Timeout: rundir.Duration(time.Minute)}} // the longest that is taken
 		if !dynamic {
 			config.JobInfo = nil
 		}

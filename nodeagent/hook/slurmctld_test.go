@@ -16,14 +16,10 @@ const slurmctldCPU = `f=$(cat /proc/$(pgrep -o -x 'slurmctld(-wlm)?' || pgrep -o
 func BenchmarkSlurmctld(b *testing.B) {
 	for _, release := range slurmrig.Releases() {
 		b.Run(release.Slurm, func(b *testing.B) {
-			c, err := slurmrig.Start(b.Context(), release, b.TempDir(), slurmrig.Config{SlurmConf: `SelectType=select/cons_tres
+			c := slurmrig.StartTest(b, release, slurmrig.Config{SlurmConf: `SelectType=select/cons_tres
 NodeName=n[0001-1000] NodeAddr=127.0.0.1 CPUs=16 RealMemory=1000 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `})
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(c.Stop)
 			sh := func(script string) string {
 				out, err := c.Run(b.Context(), "bash", "-c", script)
 				if err != nil {

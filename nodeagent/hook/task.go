@@ -26,14 +26,16 @@ const (
 	taskSegment     = "QUOIN_SEGMENT"
 )
 
-// taskWait bounds what a task waits for.
+// taskWait bounds what a task waits for, unless the call says another time.
 const taskWait = time.Second
 
 // RunTask prints the place of a task for Slurm's TaskProlog: a line `export NAME=value` for
 // each variable. What is not known gets no line. It runs as the job's user, and for each
-// task. It returns 0 whatever happens, because Slurm ends a task whose TaskProlog fails.
+// task. It returns 0 whatever happens, because Slurm ends a task whose TaskProlog fails. A
+// place that cannot be read, or not in time, is said on stderr.
 func RunTask(o Options, stdout io.Writer) int {
-	within(taskWait, func() {
+	wait := cmp.Or(o.Wait, taskWait)
+	done := within(wait, func() {
 		defer func() {
 			if r := recover(); r != nil {
 				fmt.Fprintf(o.Stderr, "quoin-hook: task: %v; this is a bug in quoin-hook, please report it\n%s", r, debug.Stack())
@@ -43,6 +45,11 @@ func RunTask(o Options, stdout io.Writer) int {
 			fmt.Fprintf(o.Stderr, "quoin-hook: task: %v; the task goes on\n", err)
 		}
 	})
+	if !done {
+		within(lastGrace, func() {
+			fmt.Fprintf(o.Stderr, "quoin-hook: task: its place was not read within %s; the task goes on\n", wait)
+		})
+	}
 	return 0
 }
 

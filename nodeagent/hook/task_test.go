@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
@@ -78,6 +81,59 @@ func TestTaskBroken(t *testing.T) {
 				t.Errorf("job %s: said %q, want %s", id, said.String(), w)
 			}
 		}
+	}
+}
+
+// TestTaskHangs has the task's place unread when the time is over: the task goes on, and is
+// told why it has no place.
+func TestTaskHangs(t *testing.T) {
+	held := make(chan struct{})
+	defer close(held)
+	env := func(string) string {
+		<-held
+		return ""
+	}
+	var out, said heard
+	code := RunTask(Options{RunDir: rundir.Dir(t.TempDir()), Env: env, Stderr: &said, Wait: 20 * time.Millisecond}, &out)
+	const want = "quoin-hook: task: its place was not read within 20ms; the task goes on\n"
+	// RunTask does not wait for long until it is said.
+	for end := time.Now().Add(3 * time.Minute); said.String() != want && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if code != 0 || out.String() != "" || said.String() != want {
+		t.Errorf("%d, printed %q, said %q", code, out.String(), said.String())
+	}
+}
+
+// TestTellTasksHangs has a scontrol that does not answer: the job goes on, the hook says what
+// its tasks lack and counts it, and a task gets what is known without Slurm.
+func TestTellTasksHangs(t *testing.T) {
+	p := newPlace(t)
+	if err := rundir.Dir(p.run).WriteInventory(rundir.Inventory{Node: "n1", Clique: "u.1", Entries: []rundir.Entry{{UUID: "GPU-0", ExporterID: "0"}}}); err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(t.TempDir(), "slurm.conf")
+	if err := os.WriteFile(conf, []byte("TaskProlog=/opt/quoin/bin/quoin-task\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := writeScript(t, "exec sleep 1000")
+	if err := rundir.Dir(p.run).WriteHookConfig(rundir.HookConfig{MappingDir: p.mapping, Wait: rundir.Duration(time.Minute),
+		JobInfo: &rundir.JobInfo{Command: command, Timeout: rundir.Duration(50 * time.Millisecond)}}); err != nil {
+		t.Fatal(err)
+	}
+	said := p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_UID="+fmt.Sprint(os.Getuid()), "SLURM_CONF="+conf, "SLURMD_NODENAME=n1", "SLURM_JOB_NODELIST=n[1-3]")
+	if want := "quoin-hook: job 7: " + command + " show topology: no answer within 50ms: ; its tasks do not learn their blocks\n"; !strings.Contains(said, want) {
+		t.Errorf("said %q, want %q", said, want)
+	}
+	if diff := cmp.Diff([]string{"prolog " + rundir.CallJobInfo}, takeCalls(t, p.run)); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	p.check("the label is there", map[string]string{"0": "7\n"})
+	var out, complaint strings.Builder
+	env := map[string]string{"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1", "SLURM_JOB_NODELIST": "n[1-3]"}
+	code := RunTask(Options{RunDir: rundir.Dir(p.run), Env: func(key string) string { return env[key] }, Stderr: &complaint}, &out)
+	if code != 0 || out.String() != "export QUOIN_CLIQUE=u.1\n" || complaint.Len() > 0 {
+		t.Errorf("the task: %d, printed %q, said %q", code, out.String(), complaint.String())
 	}
 }
 

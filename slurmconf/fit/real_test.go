@@ -1,7 +1,6 @@
 package fit_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -162,10 +161,7 @@ func startRig(t *testing.T, rng *rand.Rand, sites int) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.slurm, err = slurmrig.Start(context.Background(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{SlurmConf: conf.String(), Files: map[string]string{"topology.yaml": string(yaml)}}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.slurm.Stop)
+	r.slurm = slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{SlurmConf: conf.String(), Files: map[string]string{"topology.yaml": string(yaml)}})
 	return r
 }
 
@@ -236,9 +232,7 @@ func (r *rig) ask(questions []question) (now []bool, said []string) {
 // others. If all nodes are free, it starts the jobs that are not "never", and no others.
 func TestRealFit(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs a real slurmctld")
-	}
+	slurmrig.NeedTest(t)
 	states, rng := oracle.Rounds(6, 20), oracle.Rand(t) // of the nodes, one after the other
 	r := startRig(t, rng, states*sitesEach)
 	var questions []question

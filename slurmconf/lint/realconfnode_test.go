@@ -33,9 +33,7 @@ type confNodeCase struct {
 // or their slurmd ends. ParseSlurmConf and slurmctld read the same processors.
 func TestRealConfNodes(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs real Slurm daemons")
-	}
+	slurmrig.NeedTest(t)
 	for _, release := range slurmrig.Releases() {
 		t.Run(release.Slurm, func(t *testing.T) {
 			t.Parallel()
@@ -45,11 +43,7 @@ func TestRealConfNodes(t *testing.T) {
 			}
 			cases := append(confNodeCases(), generateConfNodes(oracle.Rand(t), 60)...)
 			conf, files, gres := confNodeFiles(cases)
-			c, err := slurmrig.Start(t.Context(), release, t.TempDir(), slurmrig.Config{GPUs: 4, Files: files, SlurmConf: conf})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(c.Stop)
+			c := slurmrig.StartTest(t, release, slurmrig.Config{GPUs: 4, Files: files, SlurmConf: conf})
 			parsed, err := slurmctld.ParseConf("slurm.conf", []byte(strings.TrimSpace(conf)), func(file string) (string, []byte, error) {
 				data, err := os.ReadFile(filepath.Join(c.Dir, file))
 				return file, data, err

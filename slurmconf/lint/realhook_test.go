@@ -20,9 +20,7 @@ import (
 // takes a second more is not.
 func TestRealHookSettings(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs real Slurm daemons")
-	}
+	slurmrig.NeedTest(t)
 	const common = "PrologFlags=nohold\nprologepilogtimeout=50\nBatchStartTimeout=4\nInclude more.conf\n"
 	for _, release := range slurmrig.Releases() {
 		texts := []string{"", common, "PrologEpilogTimeout=0\nBatchStartTimeout=0x20\nPrologFlags=Serial\n", "PrologEpilogTimeout=INFINITE\nPrologFlags=Alloc\nPrologFlags=Serial\n", "PrologEpilogTimeout=65533\nPrologFlags=RunInJob\n"}
@@ -41,11 +39,7 @@ func TestRealHookSettings(t *testing.T) {
 func compareHookSettings(t *testing.T, release slurmrig.Release, text string) {
 	t.Helper()
 	text += "Prolog=/etc/slurm/prolog.sh\nNodeName=n1 NodeAddr=127.0.0.1\nPartitionName=main Nodes=ALL\n"
-	c, err := slurmrig.Start(t.Context(), release, t.TempDir(), slurmrig.Config{SlurmConf: text, Files: map[string]string{"prolog.sh": "#!/bin/bash\n", "more.conf": "PrologEpilogTimeout=0100\n"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Stop()
+	c := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: text, Files: map[string]string{"prolog.sh": "#!/bin/bash\n", "more.conf": "PrologEpilogTimeout=0100\n"}})
 	shown, err := c.Run(t.Context(), "scontrol", "show", "config")
 	if err != nil {
 		t.Fatal(err, shown)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/testdata/rig/slots"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -74,9 +75,8 @@ GresTypes=gpu,nic
 // startSlurm makes the namespaces, and the chroot where it is not there yet.
 func startSlurm(t *testing.T, release slurmconf.Release) *realSlurm {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("runs real Slurm daemons")
-	}
+	slurmrig.NeedTest(t)
+	slots.Take(t)
 	root, err := realReleases[release]()
 	if err != nil {
 		t.Fatal(err)

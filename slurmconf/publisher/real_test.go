@@ -17,9 +17,7 @@ import (
 // slurmctld and reads back exactly the plan.
 func TestRealSlurmLoadsEverySite(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
+	slurmrig.NeedTest(t)
 	for _, run := range []struct {
 		release slurmrig.Release
 		format  string
@@ -41,14 +39,10 @@ func loads(t *testing.T, release slurmrig.Release, format, site string) {
 		t.Fatalf("%v %s", err, made.Message)
 	}
 	file := "topology." + format
-	rig, err := slurmrig.Start(t.Context(), release, t.TempDir(), slurmrig.Config{
+	rig := slurmrig.StartTest(t, release, slurmrig.Config{
 		SlurmConf: nodesAndPartitions(made, facts, format),
 		Files:     map[string]string{file: made.Files[file]},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rig.Stop()
 	topologies := []string{""}
 	if format == "yaml" {
 		topologies = nil

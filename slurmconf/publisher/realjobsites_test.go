@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -66,9 +65,7 @@ func jobSites() []jobSite {
 // that the plan says can run, and no others.
 func TestRealJobSites(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs a real slurmctld")
-	}
+	slurmrig.NeedTest(t)
 	for _, site := range jobSites() {
 		t.Run(site.name, func(t *testing.T) {
 			t.Parallel()
@@ -93,11 +90,7 @@ func TestRealJobSites(t *testing.T) {
 done </etc/slurm/jobs
 `}
 			maps.Copy(files, made.Files)
-			cluster, err := slurmrig.Start(context.Background(), site.release, t.TempDir(), slurmrig.Config{SlurmConf: strings.Join(lines, "\n") + "\n", Files: files})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(cluster.Stop)
+			cluster := slurmrig.StartTest(t, site.release, slurmrig.Config{SlurmConf: strings.Join(lines, "\n") + "\n", Files: files})
 			out, err := cluster.Run(t.Context(), "bash", "/etc/slurm/ask.sh")
 			if err != nil {
 				t.Fatal(err)

@@ -18,9 +18,6 @@ import (
 // when slurmctld has loaded the new block, and not before.
 func TestRealAnnotationsWait(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
 	rig, url, token := slurmrig.StartRESTTest(t, "nobody", slurmrig.Config{
 		SlurmConf: "MaxNodeCount=100\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nPartitionName=main Nodes=ALL Default=YES State=UP\n",
 		Files:     map[string]string{"topology.yaml": "- topology: flat\n  cluster_default: true\n  flat: true\n"},

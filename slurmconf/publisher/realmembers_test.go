@@ -130,19 +130,12 @@ func (r *dynamicRig) logged() int {
 // file changes, and slurmctld is not reconfigured.
 func TestRealMembersJoin(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
 	const racks, joining = 32, 500
-	rig, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
+	rig := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{
 		SlurmConf: "MaxNodeCount=600\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nNodeName=static NodeAddr=127.0.0.1 Port=22001 CPUs=2 RealMemory=100 State=UNKNOWN\n" +
 			"PartitionName=main Nodes=ALL Default=YES State=UP\n",
 		Files: map[string]string{"topology.yaml": "- topology: flat\n  cluster_default: true\n  flat: true\n"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rig.Stop()
 	ms := Duration{Duration: time.Millisecond}
 	pubs := complete(t, Publication{SlurmNames: "slinky:a", BaseBlockSize: rackNodes, Settle: Duration{Duration: 50 * time.Millisecond}, AnnotateAfter: ms})
 	store := newMemory(&inputs.Snapshot{})

@@ -15,9 +15,7 @@ import (
 // without it when the node names it no more, not before.
 func TestRealTopologyInUse(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
+	slurmrig.NeedTest(t)
 	snap := racks(t)
 	files := func(topology string, was map[string]string, named ...string) *Rendered {
 		t.Helper()
@@ -41,14 +39,10 @@ func TestRealTopologyInUse(t *testing.T) {
 	both := files("auto", nil)
 	was := map[string]string{"topology.yaml": both.Files["topology.yaml"]}
 	between, blocks := files("block", was, "fabric:"), files("block", was)
-	rig, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
+	rig := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{
 		SlurmConf: "MaxNodeCount=100\nNodeName=static NodeAddr=127.0.0.1 Port=22001 CPUs=2 RealMemory=100 State=UNKNOWN\nPartitionName=main Nodes=ALL\n",
 		Files:     map[string]string{"topology.yaml": both.Files["topology.yaml"]},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rig.Stop()
 	register := func(name, port, spec, want string) { registers(t, rig, name, port, spec, want) }
 	load := func(made *Rendered, taken bool) {
 		t.Helper()
@@ -93,22 +87,16 @@ func registers(t *testing.T, rig *slurmrig.Cluster, name, port, spec, want strin
 // annotation, where slurmctld has loaded a skeleton.
 func TestRealSkeleton(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a real Slurm")
-	}
+	slurmrig.NeedTest(t)
 	pub := complete(t, Publication{Membership: "annotation"})[0]
 	made, err := Make(pub, pub.Rules.Gather(racks(t)), Previous{})
 	if err != nil || made.Refused != "" {
 		t.Fatalf("%v %s", err, made.Message)
 	}
-	rig, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
+	rig := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{
 		SlurmConf: "MaxNodeCount=100\nNodeName=static NodeAddr=127.0.0.1 Port=22001 CPUs=2 RealMemory=100 State=UNKNOWN\nPartitionName=main Nodes=ALL\n",
 		Files:     map[string]string{"topology.yaml": made.Files["topology.yaml"]},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rig.Stop()
 	spec := made.Specs["gb200-072"]
 	registers(t, rig, "gb200-072", "23001", spec, "Topology="+spec)
 	_, leaf, _ := strings.Cut(spec, ",fabric:")

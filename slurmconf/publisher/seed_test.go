@@ -135,15 +135,8 @@ func TestSeed(t *testing.T) {
 
 // TestRealSeed starts slurmctld with each kind of seed.
 func TestRealSeed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a real slurmctld")
-	}
 	t.Parallel()
-	c, err := slurmrig.NewChecker(t.Context(), slurmrig.Slurm2605, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := slurmrig.NewCheckerTest(t, slurmrig.Slurm2605)
 	for _, format := range []string{"yaml", "conf"} {
 		for _, kind := range []string{"block", "tree"} {
 			t.Run(kind+" "+format, func(t *testing.T) {

@@ -83,12 +83,8 @@ func TestRealStages(t *testing.T) {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
 			conf := slurmrig.RESTConf + "MaxNodeCount=10\nPartitionName=p Nodes=ALL\n"
-			c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{SlurmConf: conf, Files: map[string]string{
+			c := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{SlurmConf: conf, Files: map[string]string{
 				"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1}\n", slurmrig.RESTKey: strings.Repeat("k", 32)}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(c.Stop)
 			e := events{}
 			r := &realSite{t: t, slurm: c, doc: plandoc.New("default", "slurm/quoin-slurm"), nodes: map[string]string{"d1": "nvl:b1"}}
 			r.watch, _ = newWatch(t, asker(t, c, by), &e, true)
@@ -131,13 +127,9 @@ func TestRealStages(t *testing.T) {
 // reconfigure takes.
 func TestRealLosesPlaceAtReconfigure(t *testing.T) {
 	t.Parallel()
-	c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{Slurmd: "n1",
+	c := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{Slurmd: "n1",
 		SlurmConf: slurmrig.RESTConf + "NodeName=n1 NodeAddr=127.0.0.1 Port=20121\nPartitionName=p Nodes=ALL\n", Files: map[string]string{slurmrig.RESTKey: strings.Repeat("k", 32),
 			"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1}\n"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
 	r := &realSite{t: t, slurm: c, doc: plandoc.New("default", "slurm/quoin-slurm"), nodes: map[string]string{"n1": "nvl:b1"}}
 	r.watch, _ = newWatch(t, asker(t, c, "slurmrestd"), &events{}, false)
 	// A slurmctld that is told to reconfigure before slurmd has registered may lose the registration.

@@ -18,9 +18,7 @@ import (
 // the nodes never finish to power up, and the job holds them.
 func TestRealSlurm(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs Slurm")
-	}
+	slurmrig.NeedTest(t)
 	s, clusters := filled(t, racks(t, 2))
 	if _, _, err := publisher.Once(t.Context(), s, clusters[0]); err != nil {
 		t.Fatal(err)

@@ -161,7 +161,16 @@ func (c *Cluster) PID() string {
 
 // Run runs a command as root in the rig and returns its output.
 func (c *Cluster) Run(ctx context.Context, args ...string) (string, error) {
-	return c.enter(ctx, append([]string{"/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "LC_ALL=C"}, args...))
+	cmd := exec.CommandContext(ctx, "prlimit", append([]string{"--core=0", "nsenter", "-t", c.PID(), "-m", "-u", "-i", "-n", "-p", "--", "chroot", c.release.Root()}, args...)...)
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "LC_ALL=C"}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.WaitDelay = 2 * time.Second
+	err := cmd.Run()
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out.String())
+	}
+	return out.String(), err
 }
 
 // Slurmd starts slurmd with these arguments, which goes into the background. It
@@ -209,18 +218,6 @@ func (c *Cluster) Scontrol() (string, error) {
 // As runs a command as a user, alice or bob.
 func (c *Cluster) As(ctx context.Context, user string, args ...string) (string, error) {
 	return c.Run(ctx, append([]string{"setpriv", "--reuid", user, "--regid", user, "--clear-groups", "env", "HOME=/tmp", "USER=" + user}, args...)...)
-}
-
-func (c *Cluster) enter(ctx context.Context, args []string) (string, error) {
-	cmd := exec.CommandContext(ctx, "prlimit", append([]string{"--core=0", "nsenter", "-t", c.PID(), "-m", "-u", "-i", "-n", "-p", "--", "chroot", c.release.Root()}, args...)...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.WaitDelay = 2 * time.Second
-	err := cmd.Run()
-	if err != nil {
-		err = fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out.String())
-	}
-	return out.String(), err
 }
 
 // Log returns a daemon's log: slurmctld, or a node's name.

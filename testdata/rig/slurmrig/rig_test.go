@@ -14,11 +14,7 @@ func TestRealChecker(t *testing.T) {
 	for _, r := range slurmrig.Releases() {
 		t.Run(r.Slurm, func(t *testing.T) {
 			t.Parallel()
-			c, err := slurmrig.NewChecker(t.Context(), r, t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
+			c := slurmrig.NewCheckerTest(t, r)
 			for topology, want := range map[string]bool{
 				"BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\nBlockSizes=2\n": false,
 				"BlockName=b1 Nodes=n[1-2]\nBlockName=b1 Nodes=n[3-4]\nBlockSizes=2\n": true,

@@ -36,14 +36,14 @@ BASE=${SLURMRIG_BASE:-${XDG_CACHE_HOME:-$HOME/.cache}/quoin}
 rootname() { case $1 in forky) echo slurm-forky-rest;; *) echo "slurm-$1";; esac; } # REL: forky's chroot has slurmrestd too
 die() { echo "slurmrig: $*" >&2; exit 2; }
 need() { [ -d "$1" ] || die "no directory $1"; DIR=$(cd "$1" && pwd); R=$DIR/.rig; }
-pidof_rig() { [ -s "$R/pid" ] && kill -0 "$(cat "$R/pid")" 2>/dev/null && cat "$R/pid"; }
-rootfs() { cat "$R/root"; }
+# A process that is started costs milliseconds, so files are read by bash, which sets P and ROOT.
+find_rig() { read -r P 2>/dev/null <"$R/pid" && read -r ROOT <"$R/root" && kill -0 "$P" 2>/dev/null; }
 innamespaces() { # CMD... in the rig's namespaces, with this machine's files
-  local p; p=$(pidof_rig) || die "rig $DIR is not up"
-  nsenter -t "$p" -m -u -i -n -p -- "$@"
+  find_rig || die "rig $DIR is not up"
+  nsenter -t "$P" -m -u -i -n -p -- "$@"
 }
 INENV=(/usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C ${SLURMRIG_ENV:-})
-inrig() { innamespaces chroot "$(rootfs)" "${INENV[@]}" "$@"; } # CMD... as root in the rig
+inrig() { find_rig || die "rig $DIR is not up"; innamespaces chroot "$ROOT" "${INENV[@]}" "$@"; } # CMD... as root in the rig
 
 build() { # once, whoever else builds at the same time
   mkdir -p "$BASE"
@@ -75,7 +75,7 @@ prep() { # make users and mount points once
   mkdir -p "$t/rig" "$t/etc/slurm"; [ -e "$t/etc/hosts" ] || : >"$t/etc/hosts"
 }
 
-base_conf() { # REL
+base_conf() {
   cat <<E
 ClusterName=rig
 SlurmctldHost=ctl(127.0.0.1)
@@ -94,7 +94,6 @@ SlurmdDebug=${DDEBUG:-verbose}
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
-SwitchType=
 MpiDefault=none
 ReturnToService=2
 SlurmdTimeout=300
@@ -110,11 +109,11 @@ up() {
   while getopts "r:d:v" o; do case $o in r) rel=$OPTARG;; d) nodes=$OPTARG;; v) v=-v;; *) die "bad option";; esac; done
   local root; root=$BASE/$(rootname "$rel")
   [ -x "$root/usr/sbin/slurmctld-wlm" ] || die "no chroot $root: run $0 build $rel"
-  pidof_rig >/dev/null && die "already up: $0 down $DIR"
+  find_rig && die "already up: $0 down $DIR"
   [ "${KEEP:-0}" = 1 ] || rm -rf "$R"
   mkdir -p "$R"/{state,spool,log,run,tmp,dev}; chmod 755 "$R" "$R"/*; chmod 1777 "$R/tmp"
-  prep "$root"; echo "$root" >"$R/root"
-  base_conf "$rel" | sed '/^SwitchType=$/d' >"$R/base.conf"
+  echo "$root" >"$R/root"
+  base_conf >"$R/base.conf"
   echo '127.0.0.1 localhost ctl' >"$R/hosts"
   [ -s "$DIR/slurm.key" ] || head -c 1024 /dev/urandom >"$DIR/slurm.key"; chmod 600 "$DIR/slurm.key"; chown 0:0 "$DIR/slurm.key"
   [ -e "$DIR/cgroup.conf" ] || echo 'CgroupPlugin=disabled' >"$DIR/cgroup.conf"
@@ -129,42 +128,49 @@ for i in \$(seq 0 $(( ${GPUS:-8} - 1 ))); do mknod -m666 nvidia\$i c 195 \$i; do
 if [ -n "${MODEL:-}" ]; then mount -t tmpfs tmpfs "$root/proc/driver"; mount -t tmpfs tmpfs "$root/sys/bus"; for i in \$(seq 0 $(( ${GPUS:-8} - 1 ))); do d=\$(printf "$root/proc/driver/nvidia/gpus/0000:%02x:00.0" \$((i*16+15))); mkdir -p \$d
  printf 'Model: \\t\\t %s\\nGPU UUID: \\t GPU-%08d-1111-2222-3333-444444444444\\nBus Type: \\t PCIe\\nDevice Minor: \\t %d\\n' "${MODEL:-}" \$i \$i >\$d/information; l="$root/sys/bus/pci/drivers/nvidia/\${d##*/}"; mkdir -p "\$l"; echo ${CPULIST:-0-1} >"\$l/local_cpulist"; done; fi
 hostname ctl; ip link set lo up; ip addr add 10.255.0.1/32 dev lo  # glibc AI_ADDRCONFIG: an address other than 127.0.0.1 must be there
-cd /; touch "$R/ready"
+cd /; echo up >"$R/ready"
 if [ -n "${RIG_KEEPER:-}" ]; then read -r -u 3 _; exit 0; fi # the test's end of the pipe is closed: this namespace ends with it
 trap 'exit 0' TERM; while :; do sleep 3600 & wait \$!; done
 E
-  setsid unshare --mount --net --uts --ipc --pid --fork -- bash "$R/init.sh" </dev/null >"$R/log/init.log" 2>&1 &
-  local up=$! i
-  for i in $(seq 2400); do [ -e "$R/ready" ] && break; kill -0 $up 2>/dev/null || break; sleep .05; done
-  [ -e "$R/ready" ] || die "namespace did not start: $(cat "$R/log/init.log")"
-  cat /proc/$up/task/$up/children 2>/dev/null | tr -d ' ' >"$R/pid"
-  [ -s "$R/pid" ] || pgrep -P $up | head -1 >"$R/pid"
+  mkfifo "$R/ready"; exec 5<>"$R/ready"
+  setsid unshare --mount --net --uts --ipc --pid --fork -- bash "$R/init.sh" </dev/null >"$R/log/init.log" 2>&1 5>&- &
+  local up=$! i ready=
+  for ((i = 0; i < 120; i++)); do read -r -t 1 -u 5 ready && break; kill -0 $up 2>/dev/null || break; done
+  [ -n "$ready" ] || die "namespace did not start: $(cat "$R/log/init.log")"
+  P=; read -r P _ 2>/dev/null </proc/$up/task/$up/children
+  [ -n "$P" ] || P=$(pgrep -P $up | head -1)
+  echo "$P" >"$R/pid"
   [ "$nodes" = namespace ] && return 0
-  inrig slurmctld $v >"$R/log/ctl.out" 2>&1 </dev/null; local rc=$?
+  inrig slurmctld $v >"$R/log/ctl.out" 2>&1 </dev/null 5>&-; local rc=$?
   if [ $rc -ne 0 ]; then echo "slurmctld exited $rc"; cat "$R/log/ctl.out" "$R/log/slurmctld.log" 2>/dev/null | grep -iE 'fatal|error|warning' ; return 1; fi
-  for i in $(seq 1800); do inrig scontrol ping 2>/dev/null | grep -q UP && break
-    inrig bash -c 'for c in /proc/[0-9]*/comm; do read -r n <$c; [ "$n" = slurmctld ] && exit 0; done; exit 1' 2>/dev/null || break; sleep .1; done
-  if ! inrig scontrol ping 2>/dev/null | grep -q UP; then echo "slurmctld is not up"; grep -iE 'fatal|error|warning' "$R/log/slurmctld.log"; return 1; fi
+  local is=
+  for ((i = 0; i < 1800; i++)); do case $(inrig scontrol ping 2>/dev/null 5>&-) in *UP*) is=up; break;; esac
+    inrig bash -c 'for c in /proc/[0-9]*/comm; do read -r n <$c; [ "$n" = slurmctld ] && exit 0; done; exit 1' 2>/dev/null || break
+    read -r -t .1 -u 5; done # nobody writes: this waits without a process
+  exec 5>&-
+  if [ -z "$is" ]; then echo "slurmctld is not up"; grep -iE 'fatal|error|warning' "$R/log/slurmctld.log"; return 1; fi
   case $nodes in ""|none) ;; *)
     [ "$nodes" = all ] && nodes=$(inrig sinfo -h -N -o %N | sort -u | paste -sd,)
     local n; for n in $(inrig scontrol show hostnames "$nodes"); do dmn -N "$n"; done;;
   esac
-  topo
+  [ -n "${RIG_KEEPER:-}" ] || topo # a test asks itself
 }
 dmn() { # every slurmd has a /run/slurm of its own, as on a node of its own: two that start at once take each other's sack.socket, and one dies of it
-  innamespaces unshare --mount sh -c 'mount -t tmpfs -o mode=755 tmpfs "$0/run/slurm" && exec chroot "$0" "$@"' "$(rootfs)" "${INENV[@]}" slurmd "$@" >>"$R/log/slurmd.out" 2>&1 </dev/null && return
+  find_rig || die "rig $DIR is not up"
+  innamespaces unshare --mount sh -c 'mount -t tmpfs -o mode=755 tmpfs "$0/run/slurm" && exec chroot "$0" "$@"' "$ROOT" "${INENV[@]}" slurmd "$@" >>"$R/log/slurmd.out" 2>&1 </dev/null && return
   local rc=$?; echo "slurmd $*: exit $rc: $(tail -3 "$R/log/slurmd.out")"; return $rc
 }
 restd() { # slurmrestd runs neither as root nor as SlurmUser
-  innamespaces chroot "$(rootfs)" "${INENV[@]}" SLURM_JWT=daemon setpriv --reuid nobody --regid nogroup --clear-groups slurmrestd -a rest_auth/jwt unix:/tmp/restd.sock >"$R/log/restd.log" 2>&1 </dev/null &
+  find_rig || die "rig $DIR is not up"
+  innamespaces chroot "$ROOT" "${INENV[@]}" SLURM_JWT=daemon setpriv --reuid nobody --regid nogroup --clear-groups slurmrestd -a rest_auth/jwt unix:/tmp/restd.sock >"$R/log/restd.log" 2>&1 </dev/null &
   for i in $(seq 1200); do [ -S "$R/tmp/restd.sock" ] && return 0; kill -0 $! 2>/dev/null || break; sleep .05; done
   die "slurmrestd is not up: $(cat "$R/log/restd.log")"
 }
 topo() { inrig scontrol show topology; }
-down() { local p; p=$(pidof_rig) || { echo "not up"; return 0; }; kill -9 "$p"; for i in $(seq 1200); do kill -0 "$p" 2>/dev/null || break; sleep .05; done; rm -f "$R/pid"; }
+down() { find_rig || { echo "not up"; return 0; }; kill -9 "$P"; for i in $(seq 1200); do kill -0 "$P" 2>/dev/null || break; sleep .05; done; rm -f "$R/pid"; }
 check() { # rc 0: slurmctld took the files
   shift; local out rc; out=$(CTLDEBUG=debug up "$DIR" "$@" 2>&1); rc=$?
-  if pidof_rig >/dev/null; then down; fi
+  if find_rig; then down; fi
   if [ $rc -eq 0 ]; then echo "OK"; echo "$out"; else echo "FATAL"; fi
   cat "$R/log/ctl.out" "$R/log/slurmctld.log" 2>/dev/null | grep -E 'fatal|error:|warning:' | sed 's/^\[[^]]*\] //' | grep -vE "Could not open (node|job|reservation|trigger|part|assoc)|NOTE: Trying backup|can.t stat.*last_config|No last decay|No Assoc usage|No fed_mgr|Configured MailProg|slurmctld log levels" | sort -u
   return $rc
