@@ -174,8 +174,14 @@ func TestRealMembership(t *testing.T) {
 	t.Parallel()
 	nodes := imexrig.Racks(memberRacks, memberNodes)
 	m := newMembership(t, nodes)
-	first := m.startPublisher()
 	o := m.startObserved()
+	for _, node := range observedNodes {
+		await.Until(t, "the report of "+node, func() bool {
+			_, err := m.cluster.Kubectl(t.Context(), "get", "nodereport", node)
+			return err == nil
+		})
+	}
+	first := m.startPublisher("--set", "publications.firstWait=1s") // else a minute: all that it could wait for is there
 	began := time.Now()
 	for _, s := range nodes {
 		m.until(s.Name, "False Ready")

@@ -57,7 +57,7 @@ const siteConfig = `publications:
   configMap: quoin-slurm
   settle: 2s
   settleMax: 10s
-  firstWait: 2m
+  firstWait: 1s
   annotateAfter: 5s
   publishEvery: 2s
 `
@@ -103,6 +103,11 @@ func startSite(t *testing.T) *site {
 		}
 		s.agents[m.Name] = s.start("agent-"+m.Name, args...)
 	}
+	// The first publication would else wait until no further node has come for a minute.
+	s.until("all agents have reported", func() bool {
+		names, err := s.Kubectl(t.Context(), "get", "nodereports", "-o", "name")
+		return err == nil && strings.Count(names, "\n") == len(cluster.Machines())
+	})
 	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
 	if err != nil {
 		t.Fatal(err)
