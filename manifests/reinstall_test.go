@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -135,7 +136,8 @@ func TestRealOldDomain(t *testing.T) {
 	if diff := cmp.Diff(before, m.nodeSide()); diff != "" {
 		t.Errorf("upgraded (-want +got):\n%s", diff)
 	}
-	_ = upgraded.Process.Kill()
+	_ = upgraded.Process.Signal(syscall.SIGTERM) // it gives its Lease back
+	_ = upgraded.Wait()
 	kubectl("delete", "-f", "42-imex.yaml")
 	m.metrics = loopback.Address(9836)
 	m.startPublisher("--set", "imex.namespace=quoin-system")

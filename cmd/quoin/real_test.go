@@ -275,7 +275,7 @@ func TestRealSite(t *testing.T) {
 	t.Log("the leader is killed")
 	was := ""
 	s.until("a publisher leads", func() bool { was = s.leader(); return was != "" })
-	s.kill(was)
+	s.end(was, syscall.SIGKILL)
 	s.until("the other leads", func() bool { l := s.leader(); return l != "" && l != was })
 	if diff := cmp.Diff(first, s.published()); diff != "" {
 		t.Errorf("the file changed with the leader:\n%s", diff)
@@ -302,14 +302,14 @@ func TestRealSite(t *testing.T) {
 	s.fleet.lives()
 }
 
-// kill kills a publisher.
-func (s *site) kill(name string) {
+// end ends a publisher. One that is asked by SIGTERM gives its Lease back.
+func (s *site) end(name string, signal syscall.Signal) {
 	s.t.Helper()
 	publisher := s.publishers[name]
 	if publisher == nil {
-		s.t.Fatalf("kill publisher %q: there is none", name)
+		s.t.Fatalf("end publisher %q: there is none", name)
 	}
-	if err := publisher.Process.Kill(); err != nil {
+	if err := publisher.Process.Signal(signal); err != nil {
 		s.t.Fatal(err)
 	}
 	_ = publisher.Wait()

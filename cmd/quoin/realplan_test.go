@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -180,7 +181,7 @@ func (s *planSite) shown(t *testing.T) {
 // held has a quarter of the Nodes name another domain while the publisher is away. So it sees all
 // of them move at once, however long it takes to write the labels.
 func (s *planSite) held(t *testing.T) {
-	s.kill("publisher-0")
+	s.end("publisher-0", syscall.SIGTERM)
 	move := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"8a61c302-0000-4000-8000-000000000001.2"}}}`, topology.CliqueLabel)
 	for n := range 9 {
 		if _, err := s.Client().CoreV1().Nodes().Patch(t.Context(), fmt.Sprintf("n%02d", n), types.MergePatchType, move, metav1.PatchOptions{}); err != nil {
@@ -253,7 +254,7 @@ func (s *planSite) refused(t *testing.T) {
 	}
 	as("a reader", token, 2, `"`+who+`" `+fmt.Sprintf(right, "patch", "slurm"), "approve", held[1])
 
-	s.kill("publisher-0")
+	s.end("publisher-0", syscall.SIGTERM)
 	if err := s.Client().CoreV1().ConfigMaps("slurm").Delete(t.Context(), "quoin-slurm", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
