@@ -37,12 +37,7 @@ type membership struct {
 
 const memberRacks, memberNodes = 4, 16
 
-// startMembership starts the cluster and its publisher.
-func startMembership(t *testing.T, nodes []imexrig.Spec) *membership {
-	t.Helper()
-	return startMembershipOf(t, imexrig.Options{Nodes: nodes})
-}
-
+// startMembershipOf starts the cluster and its publisher.
 func startMembershipOf(t *testing.T, o imexrig.Options) *membership {
 	t.Helper()
 	m := newMembershipOf(t, o)
@@ -173,24 +168,34 @@ func (m *membership) counted(series string) string {
 	return string(found[1])
 }
 
-// TestRealMembership joins 64 nodes by the DaemonSet of the manifests, and names
-// what goes wrong with some of them.
+// TestRealMembership joins 64 nodes by the DaemonSet of the manifests, installs the publisher
+// again, and names what goes wrong with some nodes.
 func TestRealMembership(t *testing.T) {
 	t.Parallel()
-	m := startMembership(t, imexrig.Racks(memberRacks, memberNodes))
+	nodes := imexrig.Racks(memberRacks, memberNodes)
+	m := newMembership(t, nodes)
 	o := m.startObserved()
+	for _, node := range observedNodes {
+		await.Until(t, "the report of "+node, func() bool {
+			_, err := m.cluster.Kubectl(t.Context(), "get", "nodereport", node)
+			return err == nil
+		})
+	}
+	first := m.startPublisher("--set", "publications.firstWait=1s") // else a minute: all that it could wait for is there
 	began := time.Now()
-	for _, s := range imexrig.Racks(memberRacks, memberNodes) {
+	for _, s := range nodes {
 		m.until(s.Name, "False Ready")
 	}
-	t.Logf("%d nodes are members after %s", memberRacks*memberNodes, time.Since(began))
+	t.Logf("%d nodes are members after %s", len(nodes), time.Since(began))
 	if ready, not := m.counted(`quoin_publisher_imex_nodes{reason="Ready"}`), m.counted("quoin_publisher_imex_not_ready_nodes"); ready != "64" || not != "0" {
 		t.Errorf("counted %q ready and %q not", ready, not)
 	}
 	m.check(0, "same: all 64 nodes that need it are members of the IMEX domain")
 	o.traffic()
+	m.reinstalled(nodes, first)
 	m.conflict("r02n05")
 	m.faults()
+	m.selected()
 }
 
 // check runs quoin check on what kubectl prints of the cluster.

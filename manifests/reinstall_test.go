@@ -2,8 +2,11 @@ package manifests_test
 
 import (
 	"os"
+	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,8 +16,6 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 )
-
-const nodeSideNodes = 4
 
 // nodeSide are the objects on which jobs across nodes rest: agents, holders and their
 // claims, the domain, and the driver's daemons. A line has kind, name, UID and the time of
@@ -35,20 +36,20 @@ func (m *membership) nodeSide() []string {
 }
 
 // members waits until each node is a member by the publisher's own count.
-func (m *membership) members() {
+func (m *membership) members(nodes []imexrig.Spec) {
 	m.t.Helper()
-	for _, s := range imexrig.Racks(1, nodeSideNodes) {
+	for _, s := range nodes {
 		m.until(s.Name, "False Ready")
 	}
-	await.Until(m.t, "the publisher counts all nodes", func() bool { return m.counted(`quoin_publisher_imex_nodes{reason="Ready"}`) == "4" })
+	all := strconv.Itoa(len(nodes))
+	await.Until(m.t, "the publisher counts all nodes", func() bool { return m.counted(`quoin_publisher_imex_nodes{reason="Ready"}`) == all })
 }
 
-// TestRealReinstall takes the publisher away with its namespace, and installs it again.
-func TestRealReinstall(t *testing.T) {
-	t.Parallel()
-	m := newMembership(t, imexrig.Racks(1, nodeSideNodes))
-	first := m.startPublisher()
-	m.members()
+// reinstalled takes the first publisher away with its namespace, and installs it again.
+func (m *membership) reinstalled(nodes []imexrig.Spec, first *exec.Cmd) {
+	t := m.t
+	t.Helper()
+	m.members(nodes)
 	before := m.nodeSide()
 	for _, want := range []string{"DaemonSet quoin-node quoin-agent", "DaemonSet quoin-node quoin-imex", "Pod quoin-node quoin-imex", "ResourceClaim quoin-node quoin-imex",
 		"ComputeDomain quoin-node quoin", "Pod " + driverNamespace + " computedomain-daemon", "ComputeDomainClique " + driverNamespace} {
@@ -73,11 +74,10 @@ func TestRealReinstall(t *testing.T) {
 	}
 	m.metrics = loopback.Address(9836)
 	m.startPublisher()
-	m.members()
+	m.members(nodes)
 	if diff := cmp.Diff(before, m.nodeSide()); diff != "" {
 		t.Errorf("installed again (-want +got):\n%s", diff)
 	}
-	m.selected()
 }
 
 // selected holds that the label quoin.dev/imex goes before that of GPU Operator.
@@ -110,7 +110,8 @@ func (m *membership) selected() {
 // all channels.
 func TestRealOldDomain(t *testing.T) {
 	t.Parallel()
-	m := newMembership(t, imexrig.Racks(1, nodeSideNodes))
+	nodes := imexrig.Racks(1, 4)
+	m := newMembership(t, nodes)
 	kubectl := func(args ...string) {
 		t.Helper()
 		if _, err := m.cluster.Kubectl(t.Context(), args...); err != nil {
@@ -128,18 +129,19 @@ func TestRealOldDomain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	imexrig.Eventually(t, "all nodes joined the old domain", func() bool { return len(m.fleet.Entries(domain.UID, imexrig.RackClique(0))) == nodeSideNodes })
+	imexrig.Eventually(t, "all nodes joined the old domain", func() bool { return len(m.fleet.Entries(domain.UID, imexrig.RackClique(0))) == len(nodes) })
 	before := m.nodeSide()
 	upgraded := m.startPublisher()
 	m.domainSays("quoin-node", "NoDomain", "ComputeDomain quoin-node/quoin is not created", "set imex.namespace: quoin-system")
 	if diff := cmp.Diff(before, m.nodeSide()); diff != "" {
 		t.Errorf("upgraded (-want +got):\n%s", diff)
 	}
-	_ = upgraded.Process.Kill()
+	_ = upgraded.Process.Signal(syscall.SIGTERM) // it gives its Lease back
+	_ = upgraded.Wait()
 	kubectl("delete", "-f", "42-imex.yaml")
 	m.metrics = loopback.Address(9836)
 	m.startPublisher("--set", "imex.namespace=quoin-system")
-	m.members()
+	m.members(nodes)
 	before = slices.DeleteFunc(before, func(line string) bool { return strings.Contains(line, " quoin-node quoin-imex") })
 	if diff := cmp.Diff(before, m.nodeSide()); diff != "" {
 		t.Errorf("with imex.namespace (-want +got):\n%s", diff)

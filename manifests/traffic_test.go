@@ -14,7 +14,8 @@ import (
 )
 
 // restTime is how long nothing is to be asked of the API server. It ends a watch
-// after five minutes and more.
+// after five minutes and more. Nothing that publisher or agents repeat, after a refusal for
+// example, has a pause of more than half a minute.
 const restTime = 30 * time.Second
 
 const (
@@ -29,10 +30,13 @@ type observed struct {
 	from   int64
 }
 
+// observedNodes are nodes of two racks.
+var observedNodes = []string{"r00n00", "r03n15"}
+
 // startObserved starts agents on machines of two racks.
 func (m *membership) startObserved() *observed {
 	m.t.Helper()
-	return &observed{m, []*gpuMachine{m.startMachine("r00n00", "gb200", inClique(0)), m.startMachine("r03n15", "gb200", inClique(3))}, 0}
+	return &observed{m, []*gpuMachine{m.startMachine(observedNodes[0], "gb200", inClique(0)), m.startMachine(observedNodes[1], "gb200", inClique(3))}, 0}
 }
 
 // taken are the requests of publisher and agents since it was last called.

@@ -57,7 +57,7 @@ const siteConfig = `publications:
   configMap: quoin-slurm
   settle: 2s
   settleMax: 10s
-  firstWait: 2m
+  firstWait: 1s
   annotateAfter: 5s
   publishEvery: 2s
 `
@@ -103,6 +103,11 @@ func startSite(t *testing.T) *site {
 		}
 		s.agents[m.Name] = s.start("agent-"+m.Name, args...)
 	}
+	// The first publication would else wait until no further node has come for a minute.
+	s.until("all agents have reported", func() bool {
+		names, err := s.Kubectl(t.Context(), "get", "nodereports", "-o", "name")
+		return err == nil && strings.Count(names, "\n") == len(cluster.Machines())
+	})
 	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
 	if err != nil {
 		t.Fatal(err)
@@ -251,6 +256,15 @@ func TestRealSite(t *testing.T) {
 	s.follows()
 	s.drawn()
 
+	// An agent that finds no such policy, or nobody to ask, tries again later.
+	s.until("all agents have been refused the reports of others", func() bool {
+		logs, _ := filepath.Glob(filepath.Join(s.Dir, "agent-*.log"))
+		return len(logs) == 72 && !slices.ContainsFunc(logs, func(log string) bool {
+			text, err := os.ReadFile(log)
+			return err != nil || !bytes.Contains(text, []byte("an admission policy refuses"))
+		})
+	})
+
 	t.Log("a cluster at rest, and somebody looks at the map")
 	_, offset, err := s.Writes(0)
 	if err != nil {
@@ -270,7 +284,7 @@ func TestRealSite(t *testing.T) {
 	t.Log("the leader is killed")
 	was := ""
 	s.until("a publisher leads", func() bool { was = s.leader(); return was != "" })
-	s.kill(was)
+	s.end(was, syscall.SIGKILL)
 	s.until("the other leads", func() bool { l := s.leader(); return l != "" && l != was })
 	if diff := cmp.Diff(first, s.published()); diff != "" {
 		t.Errorf("the file changed with the leader:\n%s", diff)
@@ -297,14 +311,14 @@ func TestRealSite(t *testing.T) {
 	s.fleet.lives()
 }
 
-// kill kills a publisher.
-func (s *site) kill(name string) {
+// end ends a publisher. One that is asked by SIGTERM gives its Lease back.
+func (s *site) end(name string, signal syscall.Signal) {
 	s.t.Helper()
 	publisher := s.publishers[name]
 	if publisher == nil {
-		s.t.Fatalf("kill publisher %q: there is none", name)
+		s.t.Fatalf("end publisher %q: there is none", name)
 	}
-	if err := publisher.Process.Kill(); err != nil {
+	if err := publisher.Process.Signal(signal); err != nil {
 		s.t.Fatal(err)
 	}
 	_ = publisher.Wait()

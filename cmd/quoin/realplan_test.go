@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -85,22 +87,28 @@ func (s *planSite) cluster(t *testing.T) {
 		{"nodes,nodereports,pods,resourceslices", "--nodes", []string{"map", "-o", "json"}},
 		{"nodes,pods,resourceclaims,deviceclasses,daemonsets,deployments", "--imex", []string{"check", "--set", "imex.join=holder"}},
 	} {
-		list, err := s.Kubectl(t.Context(), "get", tt.kinds, "-A", "-o", "json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := ""
 		run := func(more ...string) string {
 			_, out, stderr := quoin(t, list, slices.Concat(tt.args, []string{"--config", filepath.Join(s.Dir, "quoin.yaml")}, more)...)
 			return stderr + out
 		}
-		byFile := run(tt.flag, "-")
-		byCluster := run("--kubeconfig", s.Kubeconfig())
-		if tt.flag == "--imex" {
-			byFile, byCluster = strings.ReplaceAll(byFile, "standard input", "the cluster"), run("--imex", "-", "--kubeconfig", s.Kubeconfig())
+		var byFile, byCluster string
+		same := func() bool { // once the publisher has written all conditions
+			var err error
+			if list, err = s.Kubectl(t.Context(), "get", tt.kinds, "-A", "-o", "json"); err != nil {
+				t.Fatal(err)
+			}
+			byFile = run(tt.flag, "-")
+			if tt.flag == "--imex" {
+				byFile, byCluster = strings.ReplaceAll(byFile, "standard input", "the cluster"), run("--imex", "-", "--kubeconfig", s.Kubeconfig())
+			} else {
+				byCluster = run("--kubeconfig", s.Kubeconfig())
+			}
+			return byFile == byCluster && len(byFile) >= 40
 		}
-		if byFile != byCluster || len(byFile) < 40 {
-			t.Errorf("%v: by kubectl's output:\n%s\nby --kubeconfig:\n%s", tt.args, byFile, byCluster)
-		}
+		await.Until(t, fmt.Sprintf("%v says the same by kubectl's output and by --kubeconfig", tt.args), same, func() string {
+			return fmt.Sprintf("by kubectl's output:\n%s\nby --kubeconfig:\n%s", byFile, byCluster)
+		})
 	}
 }
 
@@ -180,7 +188,7 @@ func (s *planSite) shown(t *testing.T) {
 // held has a quarter of the Nodes name another domain while the publisher is away. So it sees all
 // of them move at once, however long it takes to write the labels.
 func (s *planSite) held(t *testing.T) {
-	s.kill("publisher-0")
+	s.end("publisher-0", syscall.SIGTERM)
 	move := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"8a61c302-0000-4000-8000-000000000001.2"}}}`, topology.CliqueLabel)
 	for n := range 9 {
 		if _, err := s.Client().CoreV1().Nodes().Patch(t.Context(), fmt.Sprintf("n%02d", n), types.MergePatchType, move, metav1.PatchOptions{}); err != nil {
@@ -253,7 +261,7 @@ func (s *planSite) refused(t *testing.T) {
 	}
 	as("a reader", token, 2, `"`+who+`" `+fmt.Sprintf(right, "patch", "slurm"), "approve", held[1])
 
-	s.kill("publisher-0")
+	s.end("publisher-0", syscall.SIGTERM)
 	if err := s.Client().CoreV1().ConfigMaps("slurm").Delete(t.Context(), "quoin-slurm", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
@@ -126,7 +127,7 @@ func (r *scaleRig) defined(t *testing.T) {
 	}
 	set := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "slinky.slurm.net/v1beta1", "kind": "NodeSet", "metadata": map[string]any{"name": "gpu"},
 		"spec": map[string]any{"controllerRef": map[string]any{"name": "a"}, "replicas": int64(72)}}}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // established is not yet served
+	for end := time.Now().Add(await.Limit); ; time.Sleep(50 * time.Millisecond) { // established is not yet served
 		_, err := r.sets.Create(t.Context(), set, metav1.CreateOptions{})
 		if err == nil {
 			break
@@ -206,7 +207,7 @@ func (r *scaleRig) refused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(await.Limit); ; time.Sleep(20 * time.Millisecond) {
 		_, err := r.token.List(t.Context(), metav1.ListOptions{})
 		if apierrors.IsForbidden(err) {
 			break
@@ -218,7 +219,7 @@ func (r *scaleRig) refused(t *testing.T) {
 	var log warnings
 	second := r.second(log.logger())
 	inBackground(t, second.Run)
-	for end := time.Now().Add(time.Minute); !strings.Contains(log.String(), "NodeSets"); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(await.Limit); !strings.Contains(log.String(), "NodeSets"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the log says nothing of NodeSets")
 		}

@@ -43,7 +43,7 @@ func TestRealSlinky(t *testing.T) {
 		r.addWorker("b", fmt.Sprintf("b-%d", n), fmt.Sprintf("gpu-%02d", n), 18+n)
 	}
 	ms := Duration{Duration: time.Millisecond}
-	base := Publication{Namespace: "slurm", Settle: Duration{Duration: 500 * time.Millisecond}, FirstWait: ms, AnnotateAfter: ms, ResourceSlices: true}
+	base := Publication{Namespace: "slurm", Settle: Duration{Duration: 200 * time.Millisecond}, FirstWait: ms, AnnotateAfter: ms, ResourceSlices: true}
 	a, b := base, base
 	a.Membership = "file" // b has what Slinky's pods mean
 	a.Name, a.Nodes.Slinky, b.Name, b.ConfigMap, b.Nodes.Slinky = "a", "a", "b", "quoin-b", "b"
@@ -216,7 +216,7 @@ func (r *slinkyRig) rolls(t *testing.T) {
 	writes := r.writes(t, func() {
 		for n := range 6 {
 			r.end(fmt.Sprintf("a-%d", n))
-			time.Sleep(time.Second) // longer than facts settle
+			time.Sleep(500 * time.Millisecond) // longer than facts settle
 			r.addWorker("a", fmt.Sprintf("a-%d", n), fmt.Sprintf("gpu-%02d", n), n)
 		}
 	})
@@ -286,7 +286,6 @@ func (r *slinkyRig) rests(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(3 * time.Second)
 	})
 	if len(writes) > 0 {
 		t.Errorf("written at rest: %v", writes)

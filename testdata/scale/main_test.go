@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/slots"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -16,6 +17,7 @@ func TestRealScale(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a real API server")
 	}
+	slots.Take(t)
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{"-racks", "10", "-flap", "2s", "-rest", "1s", "-faults=false", "-slurm=false", "-dir", t.TempDir()}, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
