@@ -20,6 +20,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -89,10 +90,8 @@ func startSite(t *testing.T) *site {
 		if err != nil {
 			t.Fatal(err)
 		}
-		settings := []string{"agent.simulate=" + s.file, "agent.kubeconfig=" + token, "agent.listen=", "agent.interval=2s"}
-		for _, key := range []string{"runDir", "mappingDir", "slurmdSpool", "cgroupRoot"} {
-			settings = append(settings, "agent."+key+"="+filepath.Join(c.Dir, m.Name, key))
-		}
+		settings := slices.DeleteFunc(nodedir.New(t, filepath.Join(c.Dir, m.Name)).Settings(), func(word string) bool { return word == "--set" })
+		settings = append(settings, "agent.simulate="+s.file, "agent.kubeconfig="+token, "agent.listen=", "agent.interval=2s")
 		if !slices.Contains(processes, m.Name) {
 			s.fleet.start(m.Name, filepath.Join(c.Dir, "agent-"+m.Name+".log"), settings)
 			continue
