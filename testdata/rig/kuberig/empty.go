@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,38 +73,53 @@ func inBase64(s string) string { return base64.StdEncoding.EncodeToString([]byte
 // empty puts etcd back to what was in it when the API server had started, and empties the
 // audit log. It waits until the API server has taken notice.
 func (c *Cluster) empty(ctx context.Context) error {
+	var left []string
 	for range 10 {
 		now, err := c.contents(ctx)
 		if err != nil {
 			return err
 		}
-		if maps.Equal(c.first.contents, now) {
+		if left = c.changed(now); len(left) == 0 {
 			if err := os.Truncate(filepath.Join(c.home, "audit.log"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("empty the audit log: %w", err)
 			}
 			return nil
 		}
-		if err := c.putBack(ctx, now); err != nil {
+		if err := c.putBack(ctx, left); err != nil {
 			return err
 		}
 		if err := c.noticed(ctx); err != nil {
 			return err
 		}
 	}
-	return errors.New("empty an API server: somebody writes to it")
+	return fmt.Errorf("empty an API server: somebody writes %s again and again", strings.Join(left[:min(len(left), 5)], ", "))
 }
 
-// putBack deletes the keys that are new, and writes those again that differ.
-func (c *Cluster) putBack(ctx context.Context, now map[string]string) error {
-	var ops []any
-	for key := range now {
-		if _, ok := c.first.contents[key]; !ok {
-			ops = append(ops, map[string]any{"request_delete_range": map[string]any{"key": inBase64(key)}})
+// changed returns the keys that are new, or gone, or have another value than at first.
+func (c *Cluster) changed(now map[string]string) []string {
+	var out []string
+	for key, value := range now {
+		if first, ok := c.first.contents[key]; !ok || first != value {
+			out = append(out, key)
 		}
 	}
-	for key, value := range c.first.contents {
-		if now[key] != value {
+	for key := range c.first.contents {
+		if _, ok := now[key]; !ok {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// putBack writes keys as they were at first, and deletes those that are new.
+func (c *Cluster) putBack(ctx context.Context, keys []string) error {
+	var ops []any
+	for _, key := range keys {
+		if value, ok := c.first.contents[key]; ok {
 			ops = append(ops, map[string]any{"request_put": map[string]any{"key": inBase64(key), "value": value}})
+		} else {
+			ops = append(ops, map[string]any{"request_delete_range": map[string]any{"key": inBase64(key)}})
 		}
 	}
 	for part := range slices.Chunk(ops, 100) { // etcd takes 128 at once
