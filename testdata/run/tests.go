@@ -47,6 +47,7 @@ type results struct {
 	text           map[string]*strings.Builder // of each test, "" for the package
 	open           map[string]time.Time        // the tests that run
 	took           time.Duration
+	cpu            time.Duration // of its processes
 	err            error // the end of the program, if no test explains it
 	process        int
 }
@@ -115,6 +116,7 @@ func (o options) runPackage(ctx context.Context, test2json string, b *board, t t
 		}
 	}
 	r.err, r.took = cmd.Wait(), time.Since(began)
+	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	b.end(r)
 }
 
@@ -181,7 +183,7 @@ func (b *board) end(r *results) {
 			}
 		}
 	}
-	b.say("%s  %-60s %7.1fs  %d of %d", word, r.pkg, r.took.Seconds(), len(b.done), b.of)
+	b.say("%s  %-36s %6.1f s, %6.1f s of processor, %d of %d", word, short(r.pkg), r.took.Seconds(), r.cpu.Seconds(), len(b.done), b.of)
 }
 
 func (b *board) say(format string, args ...any) {
