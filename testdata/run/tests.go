@@ -48,7 +48,7 @@ type results struct {
 	open           map[string]time.Time        // the tests that run
 	took           time.Duration
 	cpu            time.Duration // of its processes
-	err            error // the end of the program, if no test explains it
+	err            error         // the end of the program, if no test explains it
 	process        int
 }
 
