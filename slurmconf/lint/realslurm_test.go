@@ -76,7 +76,7 @@ GresTypes=gpu,nic
 func startSlurm(t *testing.T, release slurmconf.Release) *realSlurm {
 	t.Helper()
 	slurmrig.NeedTest(t)
-	slots.Take(t)
+	slots.Take(t, slots.Slurm)
 	root, err := realReleases[release]()
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func TestRealScale(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a real API server")
 	}
-	slots.Take(t)
+	slots.Take(t, slots.APIServer)
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{"-racks", "10", "-flap", "2s", "-rest", "1s", "-faults=false", "-slurm=false", "-dir", t.TempDir()}, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())

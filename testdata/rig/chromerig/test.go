@@ -13,7 +13,7 @@ func StartTest(t testing.TB, o Options) *Browser {
 	if testing.Short() {
 		t.Skip("needs a real Chromium")
 	}
-	slots.Take(t)
+	slots.Take(t, slots.Browser)
 	b, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

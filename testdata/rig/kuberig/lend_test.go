@@ -20,7 +20,7 @@ func TestRealLend(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a real API server")
 	}
-	slots.Take(t)
+	slots.Take(t, slots.APIServer)
 	path := filepath.Join(t.TempDir(), "socket")
 	socket, err := net.Listen("unix", path)
 	if err != nil {

@@ -32,7 +32,7 @@ func startTest(t testing.TB, start func(ctx context.Context, dir string) (*Clust
 	if testing.Short() {
 		t.Skip("needs a real API server")
 	}
-	slots.Take(t)
+	slots.Take(t, slots.APIServer)
 	c, err := start(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)

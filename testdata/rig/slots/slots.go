@@ -19,9 +19,15 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/cache"
 )
 
-// perCore is the number of heavy tests that run at once on each core. Such a test waits for
-// most of its time.
-const perCore = 2
+// perCore is the number of slots of each core. A heavy test waits for most of its time.
+const perCore = 4
+
+// What a test takes. An API server needs many times the processor time of the others.
+const (
+	Slurm     = 1
+	Browser   = 1
+	APIServer = 2
+)
 
 // poll is the time between two looks for a free slot.
 const poll = 50 * time.Millisecond
@@ -31,10 +37,11 @@ var held struct {
 	tests map[string]bool
 }
 
-// Take waits for a slot, which the test has until its other cleanups have run. A test shares
-// the slot of the test that it is a subtest of, so no test waits for a slot while it has one.
-// Take is called before a test measures time: waiting for a slot says nothing of the test.
-func Take(t testing.TB) {
+// Take waits for so many slots, which the test has until its other cleanups have run. A test
+// shares the slots of the test that it is a subtest of, so no test waits for a slot while it
+// has one. Take is called before a test measures time: waiting for slots says nothing of the
+// test.
+func Take(t testing.TB, count int) {
 	t.Helper()
 	if shared(t.Name()) {
 		return
@@ -43,7 +50,7 @@ func Take(t testing.TB) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	lock := wait(t, dir)
+	locks := wait(t, dir, count)
 	held.Lock()
 	held.tests[t.Name()] = true
 	held.Unlock()
@@ -51,8 +58,14 @@ func Take(t testing.TB) {
 		held.Lock()
 		delete(held.tests, t.Name())
 		held.Unlock()
-		_ = lock.Close() // this frees the slot
+		free(locks)
 	})
+}
+
+func free(locks []*flock.Flock) {
+	for _, lock := range locks {
+		_ = lock.Close()
+	}
 }
 
 // shared reports whether the test, or one that it is a subtest of, has a slot.
@@ -70,20 +83,27 @@ func shared(name string) bool {
 	return false
 }
 
-// wait returns the lock of a slot that was free.
-func wait(t testing.TB, dir string) *flock.Flock {
+// wait returns the locks of slots that were free. It takes all of them at once or none: two
+// tests that have a part each would wait for each other.
+func wait(t testing.TB, dir string, count int) []*flock.Flock {
 	t.Helper()
-	for n := perCore * runtime.GOMAXPROCS(0); ; time.Sleep(poll) {
-		for i := range n {
+	all := perCore * runtime.GOMAXPROCS(0)
+	for count = min(count, all); ; time.Sleep(poll) {
+		var locks []*flock.Flock
+		for i := range all {
 			lock := flock.New(filepath.Join(dir, strconv.Itoa(i)))
-			free, err := lock.TryLock()
+			locked, err := lock.TryLock()
 			if err != nil {
 				t.Fatalf("take a slot: %v", err)
 			}
-			if free {
-				return lock
+			if !locked {
+				_ = lock.Close() // it is open
+				continue
 			}
-			_ = lock.Close() // it is open, and not locked
+			if locks = append(locks, lock); len(locks) == count {
+				return locks
+			}
 		}
+		free(locks)
 	}
 }

@@ -25,7 +25,7 @@ func NeedTest(t testing.TB) {
 func StartTest(t testing.TB, r Release, conf Config) *Cluster {
 	t.Helper()
 	NeedTest(t)
-	slots.Take(t)
+	slots.Take(t, slots.Slurm)
 	c, err := Start(t.Context(), r, t.TempDir(), conf)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func StartRESTTest(t testing.TB, user string, conf Config) (c *Cluster, url, tok
 func NewCheckerTest(t testing.TB, r Release) *Checker {
 	t.Helper()
 	NeedTest(t)
-	slots.Take(t)
+	slots.Take(t, slots.Slurm)
 	c, err := NewChecker(t.Context(), r, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
