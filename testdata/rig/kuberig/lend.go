@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Lender names, in the environment of a test, the socket of a Lend. Without it a test starts
@@ -96,7 +98,15 @@ func (l *lender) take(ctx context.Context) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.first, err = c.state(ctx); err != nil {
+	// The last that a new API server writes is the Service kubernetes, when it is ready already.
+	err = c.ready(ctx, "kube-apiserver", func(ctx context.Context) error {
+		_, err := c.Client().CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+		return err
+	})
+	if err == nil {
+		c.first, err = c.state(ctx)
+	}
+	if err != nil {
 		c.Stop()
 		return nil, err
 	}
