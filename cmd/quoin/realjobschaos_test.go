@@ -54,7 +54,7 @@ func (r *jobsRig) chaos(w *jobsWatch) {
 	w.setChaos(true)
 	r.killInProlog(r.nodes[2])
 	writeFile(r.t, r.path("chaos"), fmt.Sprint(seed%32768))
-	for i := range 80 {
+	for i := range oracle.Rounds(40, 80) {
 		gres := []string{"gpu:1", "gpu:2", "gpu:3", "shard:1"}[random.IntN(4)]
 		r.submit("--requeue", "--gres="+gres, "/etc/slurm/job.sh", []string{"0", "1", "3", "600"}[i%4])
 	}

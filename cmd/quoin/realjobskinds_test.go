@@ -14,6 +14,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -83,7 +84,7 @@ func TestRealJobRegistry(t *testing.T) {
 			limited := r.submit("-t", "1", "-w", "n02", "--gres=gpu:1", "/etc/slurm/job.sh")
 			r.until("the job with a time limit holds a GPU", func() bool { return r.held(limited) == 1 })
 			r.runKinds(limited)
-			r.storm(w, 500)
+			r.storm(w, oracle.Rounds(100, 500))
 			r.timeLimit(limited)
 			r.chaos(w)
 			stop()
