@@ -3,6 +3,7 @@ package occupancy
 import (
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +14,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
-	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -156,7 +156,7 @@ func (r *realSlurm) submit(words ...string) *Job {
 func TestRealObeyed(t *testing.T) {
 	t.Parallel()
 	r := startReal(t, 20300)
-	rng := oracle.Rand(t)
+	rng := rand.New(rand.NewPCG(225, 1))
 	jobs, waits, more := 0, 0, 0
 	for _, step := range []struct {
 		name string
@@ -189,7 +189,7 @@ func TestRealObeyed(t *testing.T) {
 		}},
 	} {
 		step.do()
-		for range oracle.Rounds(3, 5) {
+		for range 5 {
 			r.clear()
 			busy := rng.Perm(realNodes)[:rng.IntN(8)]
 			script := &strings.Builder{}
