@@ -44,12 +44,12 @@ deb: ## write bin/quoin_VERSION_ARCH.deb, for machines without Kubernetes, for a
 .PHONY: setup
 setup: ## install and build what the tests need: a real Slurm, Kubernetes, Prometheus and Chromium; needs Debian and root
 	testdata/setup.sh $(WITH)
-	$(GO) run ./testdata/run -setup
+	@$(GO) run ./testdata/run -setup
 
 .PHONY: test
 test: ## set up and run all tests but the box; SIDE_BY_SIDE="-p 1 -parallel 1" for one test at a time
 	testdata/setup.sh
-	$(GO) run ./testdata/run $(SIDE_BY_SIDE) -skip '^TestBox' $(PACKAGES)
+	@$(GO) run ./testdata/run $(SIDE_BY_SIDE) -skip '^TestBox' $(PACKAGES)
 
 # The packages that compare random cases with something real, or with a reference.
 ORACLES = $(shell grep -rl --include='*_test.go' testdata/rig/oracle . | xargs -n 1 dirname | sort -u)
@@ -57,7 +57,7 @@ ORACLES = $(shell grep -rl --include='*_test.go' testdata/rig/oracle . | xargs -
 .PHONY: oracle
 oracle: ## set up and run the tests with random cases whole, with another seed each time; QUOIN_TEST_SEED=N repeats one
 	testdata/setup.sh
-	QUOIN_ORACLE=whole $(GO) run ./testdata/run $(SIDE_BY_SIDE) -skip '^TestBox' $(ORACLES)
+	@QUOIN_ORACLE=whole $(GO) run ./testdata/run $(SIDE_BY_SIDE) -skip '^TestBox' $(ORACLES)
 
 .PHONY: short
 short: ## run the tests that need Go and gcc alone
@@ -117,7 +117,7 @@ verify: ## check format, vet, go.mod files, generated files and lint
 .PHONY: e2e
 e2e: WITH := box
 e2e: setup box ## set up and run the tests on real parts alone, and the box
-	$(GO) run ./testdata/run $(SIDE_BY_SIDE) -run '^TestReal' $(PACKAGES)
+	@$(GO) run ./testdata/run $(SIDE_BY_SIDE) -run '^TestReal' $(PACKAGES)
 
 .PHONY: box
 box: ## set up and install Quoin on a Kubernetes with Slinky's operator and as a Debian package, all on this machine
