@@ -140,7 +140,7 @@ func (c *Cluster) start(cmd *exec.Cmd) (*exec.Cmd, error) {
 	}
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(cmd.Environ(), "GOGC=400")
+	cmd.Env = append(cmd.Environ(), "GOGC=400", "GOMEMLIMIT=400MiB")
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
