@@ -45,7 +45,7 @@ type results struct {
 	passed, failed []string
 	skipped        int
 	text           map[string]*strings.Builder // of each test, "" for the package
-	open           map[string]time.Time        // the tests that run
+	open           map[string]time.Time        // since when the tests run that have not ended; zero if they have to wait for others
 	took           time.Duration
 	cpu            time.Duration // of its processes
 	err            error         // the end of the program, if no test explains it
@@ -141,8 +141,10 @@ func (b *board) line(r *results, line []byte) {
 			r.text[e.Test] = &strings.Builder{}
 		}
 		r.text[e.Test].WriteString(e.Output)
-	case "run":
+	case "run", "cont":
 		r.open[e.Test] = time.Now()
+	case "pause":
+		r.open[e.Test] = time.Time{}
 	case "pass", "fail", "skip":
 		if e.Test == "" {
 			return
@@ -169,7 +171,7 @@ func (b *board) end(r *results) {
 	delete(b.running, r.pkg)
 	b.done = append(b.done, r)
 	for name := range r.open { // the program has ended in the midst of them
-		if !slices.ContainsFunc(r.failed, func(f string) bool { return strings.HasPrefix(f, name+"/") }) {
+		if !r.open[name].IsZero() && !r.waits(name) {
 			r.failed = append(r.failed, name)
 		}
 	}
@@ -223,7 +225,7 @@ func (b *board) now() string {
 	for _, r := range b.running {
 		oldest := ""
 		for name, since := range r.open {
-			if !strings.Contains(name, "/") && (oldest == "" || since.Before(r.open[oldest])) {
+			if !since.IsZero() && !r.waits(name) && (oldest == "" || since.Before(r.open[oldest])) {
 				oldest = name
 			}
 		}
@@ -231,6 +233,16 @@ func (b *board) now() string {
 	}
 	slices.Sort(out)
 	return strings.Join(out, ", ")
+}
+
+// waits reports whether a test waits for its subtests.
+func (r *results) waits(name string) bool {
+	for other := range r.open {
+		if strings.HasPrefix(other, name+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // short is a package's path in the checkout.
