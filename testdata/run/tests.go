@@ -41,15 +41,16 @@ type board struct {
 
 // results is what the tests of a package have said.
 type results struct {
-	pkg            string
-	passed, failed []string
-	skipped        int
-	text           map[string]*strings.Builder // of each test, "" for the package
-	open           map[string]time.Time        // since when the tests run that have not ended; zero if they have to wait for others
-	took           time.Duration
-	cpu            time.Duration // of its processes
-	err            error         // the end of the program, if no test explains it
-	process        int
+	pkg     string
+	passed  []string
+	failed  []string
+	skipped []string
+	text    map[string]*strings.Builder // of each test, "" for the package
+	open    map[string]time.Time        // since when the tests run that have not ended; zero if they have to wait for others
+	took    time.Duration
+	cpu     time.Duration // of its processes
+	err     error         // the end of the program, if no test explains it
+	process int
 }
 
 // event is a line of test2json.
@@ -158,7 +159,8 @@ func (b *board) line(r *results, line []byte) {
 		case "pass":
 			r.passed = append(r.passed, e.Test)
 		case "skip":
-			r.skipped++
+			r.skipped = append(r.skipped, e.Test)
+			return // its text says why
 		}
 		delete(r.text, e.Test)
 	}
@@ -261,8 +263,13 @@ func (b *board) summary() error {
 	passed, skipped := 0, 0
 	var failures [][3]string
 	for _, r := range b.done {
+		for _, name := range r.skipped {
+			fmt.Fprintf(b.out, "skipped: %s %s: %s\n", short(r.pkg), name, r.firstError(name))
+		}
+		skipped += len(r.skipped)
+	}
+	for _, r := range b.done {
 		passed += len(r.passed)
-		skipped += r.skipped
 		for _, name := range r.failed {
 			if slices.ContainsFunc(r.failed, func(other string) bool { return strings.HasPrefix(other, name+"/") }) {
 				continue // a subtest says it
@@ -291,7 +298,8 @@ func (b *board) summary() error {
 	return nil
 }
 
-// firstError is the first line of a test's text that is not go test's own.
+// firstError is the first line of a test's text that is not go test's own. The reason of a
+// skipped test is such a line too.
 func (r *results) firstError(name string) string {
 	for ; ; name = filepath.Dir(name) {
 		if text := r.text[name]; text != nil {

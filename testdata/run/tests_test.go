@@ -74,7 +74,7 @@ func TestGood(t *testing.T) {}
 	if diff := cmp.Diff(want, regexp.MustCompile(`in \d+:\d\d`).ReplaceAllString(end, "in TIME")); diff != "" {
 		t.Errorf("the end of a run (-want +got):\n%s\nall:\n%s", diff, out.String())
 	}
-	for _, line := range []string{`ok    ./good `, `FAIL  ./bad `, "a_test.go:12: second"} {
+	for _, line := range []string{`ok    ./good `, `FAIL  ./bad `, "a_test.go:12: second", "skipped: ./good TestLeftOut: a_test.go:11: no\n"} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("no line %q in\n%s", line, out.String())
 		}
