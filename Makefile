@@ -8,8 +8,8 @@ GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.6.2
 # ./... leaves out all folders named testdata.
 PACKAGES := ./... $(shell find . -path '*/testdata/*' -name '*.go' ! -name tools.go -printf '%h\n' | sort -u)
 MODULES := $(shell find . -name go.mod -printf '%h ')
-# Most tests on real parts wait for most of their time, so many wait side by side.
-SIDE_BY_SIDE ?= -p 4 -parallel 6
+# How many tests run at once, if not as many as the cores bear: "-p 1 -parallel 1" for one.
+SIDE_BY_SIDE ?=
 FUZZTIME ?= 30s
 # A target looks for its tools before it works for minutes.
 NEED = @testdata/need.sh "make $@"

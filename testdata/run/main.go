@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -40,8 +41,10 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	onlySetup := flags.Bool("setup", false, "build what the tests need, and stop")
 	o := options{out: os.Stdout}
-	flags.IntVar(&o.packages, "p", 4, "run the tests of so many `packages` at once")
-	flags.IntVar(&o.parallel, "parallel", 6, "run so many tests of a package at once")
+	// Most tests on real parts wait for most of their time, so there are more than cores.
+	cores := runtime.GOMAXPROCS(0)
+	flags.IntVar(&o.packages, "p", cores+1, "run the tests of so many `packages` at once")
+	flags.IntVar(&o.parallel, "parallel", 2*cores, "run so many tests of a package at once")
 	flags.StringVar(&o.run, "run", "", "run the tests whose names match the `regexp`")
 	flags.StringVar(&o.skip, "skip", "", "leave out the tests whose names match the `regexp`")
 	if err := flags.Parse(args); err != nil {
