@@ -22,7 +22,8 @@ func TestRealAnnotationsWait(t *testing.T) {
 		SlurmConf: "MaxNodeCount=100\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nPartitionName=main Nodes=ALL Default=YES State=UP\n",
 		Files:     map[string]string{"topology.yaml": "- topology: flat\n  cluster_default: true\n  flat: true\n"},
 	})
-	pubs := complete(t, Publication{SlurmNames: "slinky:a", BaseBlockSize: rackNodes, Settle: Duration{Duration: 50 * time.Millisecond}, AnnotateAfter: Duration{Duration: time.Millisecond}})
+	// While Slurm gives no answer, time decides: on a busy machine an answer takes seconds.
+	pubs := complete(t, Publication{SlurmNames: "slinky:a", BaseBlockSize: rackNodes, Settle: Duration{Duration: 50 * time.Millisecond}, AnnotateAfter: Duration{Duration: 20 * time.Second}})
 	store := newMemory(&inputs.Snapshot{})
 	store.changes = make(chan struct{}, 1)
 	r := &dynamicRig{t: t, store: store, slurm: rig, given: map[string]string{}}
