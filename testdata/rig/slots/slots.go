@@ -19,14 +19,19 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/cache"
 )
 
-// perCore is the number of slots of each core. A heavy test waits for most of its time.
-const perCore = 4
+// perCore is the number of slots of a kind for each core. A heavy test waits for most of its
+// time.
+const perCore = 2
 
-// What a test takes. An API server needs many times the processor time of the others.
+// Kind is what a test starts. Each kind has slots of its own, so that many cheap tests do not
+// keep the few expensive ones waiting.
+type Kind string
+
+// The kinds. A browser takes a slot of a Slurm.
 const (
-	Slurm     = 1
-	Browser   = 1
-	APIServer = 2
+	APIServer Kind = "api-server"
+	Slurm     Kind = "slurm"
+	Browser        = Slurm
 )
 
 // poll is the time between two looks for a free slot.
@@ -37,20 +42,20 @@ var held struct {
 	tests map[string]bool
 }
 
-// Take waits for so many slots, which the test has until its other cleanups have run. A test
-// shares the slots of the test that it is a subtest of, so no test waits for a slot while it
-// has one. Take is called before a test measures time: waiting for slots says nothing of the
+// Take waits for a slot, which the test has until its other cleanups have run. A test that has
+// a slot, or is a subtest of one that has, waits for none: so no test waits for a slot while it
+// has one. Take is called before a test measures time: waiting for a slot says nothing of the
 // test.
-func Take(t testing.TB, count int) {
+func Take(t testing.TB, kind Kind) {
 	t.Helper()
 	if shared(t.Name()) {
 		return
 	}
-	dir := cache.Path("slots")
+	dir := cache.Path("slots", string(kind))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	locks := wait(t, dir, count)
+	lock := wait(t, dir)
 	held.Lock()
 	held.tests[t.Name()] = true
 	held.Unlock()
@@ -58,14 +63,8 @@ func Take(t testing.TB, count int) {
 		held.Lock()
 		delete(held.tests, t.Name())
 		held.Unlock()
-		free(locks)
+		_ = lock.Close() // this frees the slot
 	})
-}
-
-func free(locks []*flock.Flock) {
-	for _, lock := range locks {
-		_ = lock.Close()
-	}
 }
 
 // shared reports whether the test, or one that it is a subtest of, has a slot.
@@ -83,27 +82,20 @@ func shared(name string) bool {
 	return false
 }
 
-// wait returns the locks of slots that were free. It takes all of them at once or none: two
-// tests that have a part each would wait for each other.
-func wait(t testing.TB, dir string, count int) []*flock.Flock {
+// wait returns the lock of a slot that was free.
+func wait(t testing.TB, dir string) *flock.Flock {
 	t.Helper()
-	all := perCore * runtime.GOMAXPROCS(0)
-	for count = min(count, all); ; time.Sleep(poll) {
-		var locks []*flock.Flock
-		for i := range all {
+	for n := perCore * runtime.GOMAXPROCS(0); ; time.Sleep(poll) {
+		for i := range n {
 			lock := flock.New(filepath.Join(dir, strconv.Itoa(i)))
 			locked, err := lock.TryLock()
 			if err != nil {
 				t.Fatalf("take a slot: %v", err)
 			}
-			if !locked {
-				_ = lock.Close() // it is open
-				continue
+			if locked {
+				return lock
 			}
-			if locks = append(locks, lock); len(locks) == count {
-				return locks
-			}
+			_ = lock.Close() // it is open
 		}
-		free(locks)
 	}
 }
