@@ -65,7 +65,7 @@ func (c *Cluster) contents(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// ownKeys are those that the API server writes for itself, again and again.
+// ownKeys are prefixes of keys that the API server writes for itself, again and again.
 var ownKeys = []string{"/registry/masterleases/", "/registry/leases/kube-system/apiserver-", "/registry/peerserverleases/", "/registry/services/endpoints/default/kubernetes", "/registry/endpointslices/default/kubernetes"}
 
 func inBase64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }

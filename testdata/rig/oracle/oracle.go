@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The variables of the environment: the first asks for whole comparisons if it is not empty,
-// the second repeats those of a seed.
+// The variables of the environment. If Whole is not empty, the comparisons are whole. Seed
+// repeats the random cases of an earlier run.
 const (
 	Whole = "QUOIN_ORACLE"
 	Seed  = "QUOIN_TEST_SEED"

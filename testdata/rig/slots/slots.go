@@ -1,5 +1,5 @@
-// Package slots lets only as many heavy tests run at once as the machine can bear: those
-// that start an API server, a Slurm, a kubelet or a browser. A slot is a locked file in the
+// Package slots lets only as many heavy tests run at once as the machine can bear.
+// A heavy test starts an API server, a Slurm or a browser. A slot is a locked file in the
 // user's cache, so all test processes of a machine share the slots, and the kernel frees the
 // slot of a process that dies.
 package slots
