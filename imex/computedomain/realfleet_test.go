@@ -38,7 +38,7 @@ spec:
 func TestRealFleet(t *testing.T) { onDrivers(t, fleetJoins) }
 
 func fleetJoins(t *testing.T, driver string) {
-	const racks, nodes, odd = 4, 16, "r02n05"
+	const racks, nodes, odd = 4, 6, "r02n05"
 	specs := imexrig.Racks(racks, nodes)
 	cluster, fleet := imexrig.StartTest(t, imexrig.Options{Driver: driver, DriverNamespace: "driver", Nodes: specs, ReadyAfter: 100 * time.Millisecond})
 	r := &clusterRig{Cluster: cluster}

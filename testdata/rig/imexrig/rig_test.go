@@ -14,11 +14,11 @@ import (
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 )
 
-// TestRealComputeDomain joins four racks by a DaemonSet that claims channels, and
-// shows that a node has but one. A fifth rack has a node too many.
+// TestRealComputeDomain joins three racks by a DaemonSet that claims channels, and
+// shows that a node has but one. A fourth rack has a node too many.
 func TestRealComputeDomain(t *testing.T) {
 	t.Parallel()
-	const racks, nodes = 4, 16
+	const racks, nodes = 3, 6
 	c, f := StartTest(t, Options{DriverNamespace: "driver", Nodes: Racks(racks, nodes), ReadyAfter: 200 * time.Millisecond})
 	domain, err := f.AddDomain(t.Context(), "default", "all", "all-channel")
 	if err != nil {
@@ -80,7 +80,7 @@ func TestRealComputeDomain(t *testing.T) {
 // fullClique shows that the nineteenth daemon of a clique gets no entry.
 func fullClique(t *testing.T, f *Fleet, domain types.UID) {
 	t.Helper()
-	const rack = 4
+	const rack = 3
 	var nodes []*Node
 	for i := range MaxDaemons + 1 {
 		n, err := f.AddNode(t.Context(), Spec{Name: fmt.Sprintf("r%02dn%02d", rack, i), Clique: RackClique(rack)})
