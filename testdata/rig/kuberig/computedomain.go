@@ -34,10 +34,7 @@ func (c *Cluster) ApplyComputeDomainCRDs(ctx context.Context) error {
 		return err
 	}
 	crds := filepath.Join(dir, chart, "crds")
-	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", crds); err != nil {
-		return fmt.Errorf("apply CRDs: %w", err)
-	}
-	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=5m", "-f", crds); err != nil {
+	if err := c.Objects().Apply(ctx, crds); err != nil {
 		return fmt.Errorf("apply CRDs: %w", err)
 	}
 	return nil
@@ -50,11 +47,7 @@ func (c *Cluster) ApplyDeviceClasses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(c.Dir, "deviceclasses.yaml")
-	if err := os.WriteFile(path, []byte(classes), 0o600); err != nil {
-		return fmt.Errorf("apply DeviceClasses: %w", err)
-	}
-	if _, err := c.Kubectl(ctx, "apply", "-f", path); err != nil {
+	if err := c.Objects().ApplyText(ctx, classes); err != nil {
 		return fmt.Errorf("apply DeviceClasses: %w", err)
 	}
 	return nil

@@ -2,8 +2,6 @@ package kuberig
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -43,11 +41,7 @@ func controlPlane(t *testing.T, driver string) {
 	if err := c.StartComputeDomainController(t.Context(), "driver"); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "domain.yaml")
-	if err := os.WriteFile(file, []byte(domain), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Kubectl(t.Context(), "apply", "-f", file); err != nil {
+	if err := c.Objects().ApplyText(t.Context(), domain); err != nil {
 		t.Fatal(err)
 	}
 	template := "all-channel"

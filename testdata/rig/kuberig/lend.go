@@ -156,6 +156,7 @@ func borrow(ctx context.Context, socket, dir string) (*Cluster, error) {
 		return nil, fmt.Errorf("borrow an API server: %w", errors.New(l.Error))
 	}
 	c := &Cluster{Dir: dir, home: l.Home, host: l.Host, bin: bin, loan: conn}
+	c.kinds = &kinds{api: c.Client().Discovery()} // those of the last loan are gone
 	_, err = c.kubeconfig("admin", adminToken)
 	return c, err
 }

@@ -51,12 +51,10 @@ func TestRealLend(t *testing.T) {
 	if err := c.ApplyComputeDomainCRDs(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{
-		{"create", "namespace", "made"}, {"create", "serviceaccount", "sa", "-n", "made"}, {"create", "service", "clusterip", "s", "-n", "made", "--tcp=80"},
-		{"create", "clusterrolebinding", "sa", "--clusterrole=cluster-admin", "--serviceaccount=made:sa"},
-		{"label", "namespace", "default", "changed=yes"}, {"delete", "clusterrole", "view"},
-	} {
-		if _, err := c.Kubectl(ctx, args...); err != nil {
+	const service = "apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: made}\nspec: {ports: [{port: 80}]}\n"
+	for _, err := range []error{c.AddNamespaces(ctx, "made"), c.AddAccount(ctx, "made", "sa"), c.Objects().Create(ctx, service), c.Allow(ctx, "made", "sa", "cluster-admin"),
+		c.Objects().Patch(ctx, "namespaces", "", "default", `{"metadata":{"labels":{"changed":"yes"}}}`), c.Objects().Delete(ctx, "clusterroles", "", "view")} {
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,7 +62,11 @@ func TestRealLend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Kubectl(ctx, "--kubeconfig", token, "create", "configmap", "made", "-n", "made"); err != nil {
+	account, err := c.ObjectsOf(token)
+	if err == nil {
+		err = account.Create(ctx, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made, namespace: made}\n")
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	if writes, _, err := c.Writes(0); err != nil || len(writes) != 1 {

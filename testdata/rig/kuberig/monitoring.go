@@ -19,13 +19,9 @@ func (c *Cluster) ApplyMonitoringCRDs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"apply", "--server-side"}
+	var paths []string
 	for _, name := range []string{"podmonitors", "prometheusrules"} {
-		args = append(args, "-f", filepath.Join(dir, monitoringCRDs, "monitoring.coreos.com_"+name+".yaml"))
+		paths = append(paths, filepath.Join(dir, monitoringCRDs, "monitoring.coreos.com_"+name+".yaml"))
 	}
-	if _, err := c.Kubectl(ctx, args...); err != nil {
-		return err
-	}
-	_, err = c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=5m", "crd/podmonitors.monitoring.coreos.com", "crd/prometheusrules.monitoring.coreos.com")
-	return err
+	return c.Objects().Apply(ctx, paths...)
 }

@@ -22,9 +22,6 @@ import (
 	"syscall"
 	"time"
 
-	authv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -46,6 +43,7 @@ type Cluster struct {
 	args   []string
 	loan   net.Conn // until it is closed the API server is lent to this process, or nil
 
+	kinds *kinds
 	first state // before the first loan
 }
 
@@ -58,6 +56,7 @@ func Start(ctx context.Context, dir string) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{Dir: dir, home: dir, bin: bin, host: loopback.Host()}
+	c.kinds = &kinds{api: c.Client().Discovery()}
 	if err := c.writeFiles(); err != nil {
 		return nil, err
 	}
@@ -292,7 +291,8 @@ func (c *Cluster) Client() kubernetes.Interface {
 // Programs is the folder of kubectl.
 func (c *Cluster) Programs() string { return c.bin }
 
-// Kubectl runs kubectl, by default as the administrator. It runs it again if a busy machine
+// Kubectl runs kubectl, by default as the administrator, for a test of what kubectl does or
+// prints: Objects costs much less. It runs it again if a busy machine
 // took too long for a TLS handshake, after which the server has seen no request.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	for end := time.Now().Add(await.Limit); ; {
@@ -312,24 +312,4 @@ func (c *Cluster) kubectl(ctx context.Context, args ...string) (string, error) {
 		return out.String(), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out.String())
 	}
 	return out.String(), nil
-}
-
-// Token returns a kubeconfig with a token of the ServiceAccount, bound to a pod
-// on the node, or to nothing when node is empty.
-func (c *Cluster) Token(ctx context.Context, namespace, account, node string) (string, error) {
-	request := &authv1.TokenRequest{}
-	if node != "" {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: account + "-" + node, Namespace: namespace},
-			Spec: corev1.PodSpec{NodeName: node, ServiceAccountName: account, Containers: []corev1.Container{{Name: "main", Image: "none"}}}}
-		made, err := c.Client().CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
-		if err != nil {
-			return "", fmt.Errorf("make pod on node %s: %w", node, err)
-		}
-		request.Spec.BoundObjectRef = &authv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: made.Name, UID: made.UID}
-	}
-	token, err := c.Client().CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("make token of %s: %w", account, err)
-	}
-	return c.kubeconfig(account+"-"+node, token.Status.Token)
 }

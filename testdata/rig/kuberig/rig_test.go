@@ -1,6 +1,7 @@
 package kuberig
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,21 +12,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// rights are those of the account sa.
+const rights = `apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: sa, namespace: default}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: sa, namespace: default}
+subjects: [{kind: ServiceAccount, namespace: default, name: sa}]
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sa}
+`
+
 // TestRealCluster holds what the tests of other packages stand on: writes of
 // service accounts are counted, the administrator's are not, and the API server
 // comes back with its data at the same address.
 func TestRealCluster(t *testing.T) {
 	t.Parallel()
 	c := StartOwnTest(t)
-	kubectl := func(args ...string) {
-		t.Helper()
-		if _, err := c.Kubectl(t.Context(), args...); err != nil {
-			t.Fatal(err)
-		}
+	if err := errors.Join(c.AddAccount(t.Context(), "default", "sa"), c.Objects().ApplyText(t.Context(), rights)); err != nil {
+		t.Fatal(err)
 	}
-	kubectl("create", "serviceaccount", "sa", "-n", "default")
-	kubectl("create", "role", "sa", "-n", "default", "--verb=get,create", "--resource=configmaps")
-	kubectl("create", "rolebinding", "sa", "-n", "default", "--role=sa", "--serviceaccount=default:sa")
 	token, err := c.Token(t.Context(), "default", "sa", "node-a")
 	if err != nil {
 		t.Fatal(err)
@@ -34,8 +42,16 @@ func TestRealCluster(t *testing.T) {
 	if err != nil || len(none) != 0 {
 		t.Fatalf("before any write of a service account: %v, %v", none, err)
 	}
-	kubectl("--kubeconfig", token, "create", "configmap", "made", "-n", "default")
-	kubectl("--kubeconfig", token, "get", "configmap", "made", "-n", "default")
+	account, err := c.ObjectsOf(token)
+	if err == nil {
+		err = account.Create(t.Context(), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made}\n")
+	}
+	if err == nil {
+		_, err = account.Get(t.Context(), "configmaps", "default", "made")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	writes, end, err := c.Writes(start)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +75,9 @@ func TestRealCluster(t *testing.T) {
 	if err := c.StartServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	kubectl("--kubeconfig", token, "get", "configmap", "made", "-n", "default")
+	if _, err := c.Kubectl(t.Context(), "--kubeconfig", token, "get", "configmap", "made", "-n", "default"); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestWritesLeavesUnfinishedLine(t *testing.T) {
