@@ -73,15 +73,15 @@ func TestRealNoDifferences(t *testing.T) {
 				}
 			}
 		}
-		get := []string{"get", o.Kind, o.Metadata.Name, "-o", "json"}
-		if o.Metadata.Namespace != "" {
-			get = append(get, "-n", o.Metadata.Namespace)
-		}
-		out, err := c.Kubectl(t.Context(), get...)
+		now, err := c.Objects().Now(t.Context(), document)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, difference := range differences("", readValues(t, document), readValues(t, out)) {
+		out, err := now.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, difference := range differences("", readValues(t, document), readValues(t, string(out))) {
 			t.Errorf("%s %s%s", o.Kind, o.Metadata.Name, difference)
 		}
 	}

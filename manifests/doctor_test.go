@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -89,9 +90,10 @@ spec:
 func TestRealDoctor(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
-	kubectl := func(args ...string) {
+	objects := c.Objects()
+	must := func(err error) {
 		t.Helper()
-		if _, err := c.Kubectl(t.Context(), args...); err != nil {
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,20 +107,17 @@ func TestRealDoctor(t *testing.T) {
 		t.Errorf("an empty cluster: exit %d, want 1", code)
 	}
 
-	kubectl("apply", "-f", ".")
-	kubectl("apply", "-f", write(t, "crd.yaml", slinkyKinds))
-	kubectl("wait", "--for=condition=Established", "crd/controllers.slinky.slurm.net", "crd/nodereports.quoin.dev", "--timeout=5m")
+	must(objects.Apply(t.Context(), "."))
+	must(objects.ApplyText(t.Context(), slinkyKinds))
 	agent, err := c.Token(t.Context(), "quoin-node", "quoin-agent", "node-a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	waitForReportPolicy(t, c, agent)
-	kubectl("apply", "-f", write(t, "controller.yaml", `apiVersion: slinky.slurm.net/v1beta1
+	must(err)
+	waitForReportPolicy(t, objectsOf(t, c, agent))
+	must(objects.ApplyText(t.Context(), `apiVersion: slinky.slurm.net/v1beta1
 kind: Controller
 metadata: {name: slurm, namespace: slurm}
 spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 `))
-	kubectl("create", "configmap", "quoin-slurm", "-n", "slurm")
+	must(objects.Create(t.Context(), configMap("slurm", "quoin-slurm")))
 	_, found = diagnose(t, c)
 	wantFinding(t, doctor.OK, found, "a stolen agent token is refused")
 	wantFinding(t, doctor.Problem, found, "no node gets an agent")
@@ -133,16 +132,18 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 			t.Errorf("%s: %v\n%s", remedy, err, out)
 		}
 	}
-	kubectl("-n", "slurm", "patch", "controllers.slinky.slurm.net", "slurm", "--type=merge", "-p", `{"spec":{"extraConf":"GresTypes=gpu\nPrologFlags=Contain\n"}}`)
-	kubectl("delete", "validatingadmissionpolicybinding", "quoin-agent-own-report")
+	must(objects.Patch(t.Context(), "controllers.slinky.slurm.net", "slurm", "slurm", `{"spec":{"extraConf":"GresTypes=gpu\nPrologFlags=Contain\n"}}`))
+	must(objects.Delete(t.Context(), "validatingadmissionpolicybindings", "", "quoin-agent-own-report"))
 	_, found = diagnose(t, c)
 	if left := findingsAt(doctor.Problem, found); slices.ContainsFunc(left, func(s string) bool { return strings.HasPrefix(s, "slinky") || strings.HasPrefix(s, "files") }) {
 		t.Errorf("after the remedies: %q", left)
 	}
 	wantFinding(t, doctor.OK, found, "Controller slurm/slurm loads the files and calls the hook")
 	wantFinding(t, doctor.Problem, found, "admission policies or their bindings are missing: quoin-agent-own-report")
-	refs, err := c.Kubectl(t.Context(), "-n", "slurm", "get", "controllers.slinky.slurm.net", "slurm", "-o=jsonpath={.spec.configFileRefs[*].name}")
-	if err != nil || refs != "slurm-extra quoin-slurm" {
+	controller, err := objects.Get(t.Context(), "controllers.slinky.slurm.net", "slurm", "slurm")
+	must(err)
+	refs, _, err := unstructured.NestedSlice(controller.Object, "spec", "configFileRefs")
+	if want := []any{map[string]any{"name": "slurm-extra"}, map[string]any{"name": "quoin-slurm"}}; err != nil || !reflect.DeepEqual(refs, want) {
 		t.Errorf("configFileRefs %q, %v: want the site's own too", refs, err)
 	}
 }
@@ -150,10 +151,8 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 // BenchmarkDoctor looks at a cluster of 10,000 nodes that report.
 func BenchmarkDoctor(b *testing.B) {
 	c := kuberig.StartTest(b)
-	for range 2 { // the second time the API server knows NodeReports
-		if _, err := c.Kubectl(b.Context(), "apply", "-f", "."); err != nil {
-			b.Fatal(err)
-		}
+	if err := c.Objects().Apply(b.Context(), "."); err != nil {
+		b.Fatal(err)
 	}
 	reports, err := dynamic.NewForConfig(c.Config())
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 
-	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
@@ -114,7 +113,7 @@ func failingNodes() []imexrig.Spec {
 func TestRealFailures(t *testing.T) {
 	t.Parallel()
 	f := &failures{newMembership(t, failingNodes()), map[string]*gpuMachine{}, map[string]said{}}
-	f.kubectl("label", "node", "unlabelled", cliqueOf+"-")
+	f.label(cliqueOf, nil, "unlabelled")
 	_, err := f.fleet.AddDomain(t.Context(), "quoin-node", "quoin", "somebodys-channel")
 	f.must(err)
 	f.startPublisher()
@@ -206,16 +205,11 @@ func (f *failures) checkIs(t *testing.T, all []said) {
 	await.Until(t, "quoin check names all nodes as wanted", same, func() string { return fmt.Sprintf("%v, want %v:\n%s", got, want, out) })
 }
 
-// runCheck runs quoin check on what kubectl prints, and on all reports.
+// runCheck runs quoin check on what kubectl prints, with all reports.
 func (f *failures) runCheck(t *testing.T) []byte {
 	t.Helper()
-	command := strings.Replace(computedomain.ListCommand, "nodes,", "nodes,nodereports,", 1)
-	objects, err := f.cluster.Kubectl(t.Context(), strings.Fields(command)[1:]...)
-	if err != nil {
-		t.Fatal(err)
-	}
 	cmd := exec.CommandContext(t.Context(), f.quoin, "check", "--imex", "-")
-	cmd.Stdin = strings.NewReader(objects)
+	cmd.Stdin = strings.NewReader(f.objects(",nodereports"))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() > 1 {
@@ -227,9 +221,11 @@ func (f *failures) runCheck(t *testing.T) []byte {
 // report is what a node's agent has reported.
 func (f *failures) report(node string) *topology.Node {
 	f.t.Helper()
-	text, err := f.cluster.Kubectl(f.t.Context(), "get", "nodereport", node, "-o", "json")
+	object, err := f.cluster.Objects().Get(f.t.Context(), "nodereports", "", node)
 	f.must(err)
-	n, err := topology.ParseObject(node, []byte(text))
+	text, err := object.MarshalJSON()
+	f.must(err)
+	n, err := topology.ParseObject(node, text)
 	f.must(err)
 	return n
 }

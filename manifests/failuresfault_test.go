@@ -16,11 +16,18 @@ import (
 
 const driverNamespace = "nvidia-dra-driver-gpu"
 
-func (f *failures) kubectl(args ...string) {
+// label writes a label of nodes, or takes it away if the value is nil.
+func (f *failures) label(key string, value any, nodes ...string) {
 	f.t.Helper()
-	if _, err := f.cluster.Kubectl(f.t.Context(), args...); err != nil {
-		f.t.Fatal(err)
+	for _, node := range nodes {
+		f.must(f.cluster.Objects().Patch(f.t.Context(), "nodes", "", node, withLabel(key, value)))
 	}
+}
+
+// remove deletes objects, and waits until they are gone.
+func (f *failures) remove(resource, namespace string, names ...string) {
+	f.t.Helper()
+	f.must(f.cluster.Objects().Delete(f.t.Context(), resource, namespace, names...))
 }
 
 func (f *failures) nvidia() *nvclient.ResourceV1beta1Client {

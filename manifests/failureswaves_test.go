@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
@@ -16,7 +17,7 @@ import (
 func (f *failures) before() {
 	f.statusIs(stateReady) // it has no node
 	f.domainIs("before", "DomainDiffers", "spec.channel.resourceClaimTemplate.name is somebodys-channel, not quoin-imex-channel", "set the keys below imex to what the domain has")
-	f.kubectl("delete", "computedomain", "quoin", "-n", "quoin-node")
+	f.remove("computedomains", "quoin-node", "quoin")
 }
 
 // domainIs waits until a fault of the domain is said once, of the domain. No node's condition
@@ -80,8 +81,8 @@ func (f *failures) first() {
 	ctx := f.t.Context()
 	f.must(f.fleet.Node("late").Publish(ctx))
 	f.must(f.fleet.ClaimingPod(ctx, "quoin-node", "worker", "second", "quoin-imex-channel"))
-	f.kubectl("label", "pod", "worker", "-n", "quoin-node", "app.kubernetes.io/name=slurmd", "app.kubernetes.io/component=worker")
-	f.kubectl("label", "node", "unclaimed", holderless+"=false", "--overwrite")
+	f.must(f.cluster.Objects().Patch(ctx, "pods", "quoin-node", "worker", `{"metadata":{"labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker"}}}`))
+	f.label(holderless, "false", "unclaimed")
 	f.takeLabel("taken")
 	f.must(f.fleet.ClaimingPod(ctx, "quoin-node", "guests-pod", "guest", "quoin-imex-channel"))
 	f.claimElsewhere("foreign")
@@ -94,7 +95,7 @@ func (f *failures) first() {
 	f.fleet.Node("slow").SetReadyAfter(time.Hour)
 	f.must(f.fleet.Node("slow").RestartDaemon(ctx))
 	f.fleet.Node("bad").SetReady(false)
-	f.kubectl("label", "node", "nolabel", cliqueOf+"-")
+	f.label(cliqueOf, nil, "nolabel")
 	f.loseUpdate("behind", stateNotReady)
 	f.machines["service"].hostService(true)
 	f.machines["degraded"].says("READY", "DEGRADED")
@@ -141,18 +142,18 @@ func (f *failures) loseUpdate(node, entry string) {
 // second ends these failures as their remedies say, and goes on to others.
 func (f *failures) second() {
 	f.must(f.cluster.RemovePod(f.t.Context(), "quoin-node", "worker"))
-	f.kubectl("label", "node", "unclaimed", holderless+"=true", "--overwrite")
-	f.kubectl("delete", "pod", "-n", "quoin-node", f.holder("taken").Name)
-	f.kubectl("delete", "pod", "-n", "quoin-node", "guests-pod")
-	f.kubectl("delete", "pod", "-n", "default", "foreign", "others-pod")
-	f.kubectl("label", "node", "guest", "foreign", "other", holderless+"=true", "--overwrite")
+	f.label(holderless, "true", "unclaimed")
+	f.remove("pods", "quoin-node", f.holder("taken").Name)
+	f.remove("pods", "quoin-node", "guests-pod")
+	f.remove("pods", "default", "foreign", "others-pod")
+	f.label(holderless, "true", "guest", "foreign", "other")
 	f.fleet.Node("lost").LoseEntry(false)
 	f.must(f.fleet.Node("twin2").RestartDaemon(f.t.Context()))
 	f.editClique(0, share("heir", "dead", func(from, to *nvapi.ComputeDomainDaemonInfo) { to.IPAddress = from.IPAddress }))
 	f.fleet.Node("slow").SetReadyAfter(0)
 	f.fleet.Node("bad").SetReady(true)
-	f.kubectl("label", "node", "nolabel", cliqueOf+"="+imexrig.RackClique(3))
-	f.kubectl("label", "node", "unlabelled", cliqueOf+"="+imexrig.RackClique(6))
+	f.label(cliqueOf, imexrig.RackClique(3), "nolabel")
+	f.label(cliqueOf, imexrig.RackClique(6), "unlabelled")
 	f.fleet.Node("behind").FreezeStatus(false)
 	imexrig.Eventually(f.t, "the entry of behind ready", func() bool {
 		return f.fleet.Entries(f.domain().UID, imexrig.RackClique(7))["behind"].Status == stateReady
@@ -190,7 +191,7 @@ func (f *failures) third() {
 		return f.fleet.Entries(f.domain().UID, imexrig.RackClique(6))["moved"].Status == stateReady
 	})
 	f.must(f.fleet.Node("well").RestartDaemon(ctx))
-	f.kubectl("label", "node", "unlabelled", cliqueOf+"="+imexrig.RackClique(7), "--overwrite")
+	f.label(cliqueOf, imexrig.RackClique(7), "unlabelled")
 	f.machines["behind"].says("READY", "UP")
 	f.fleet.Node("behind").FreezeStatus(false)
 	f.machines["service"].channels(true)
@@ -216,15 +217,17 @@ func (f *failures) deleted() {
 	f.expect("repaired", f.still("nineteenth node"), f.still("no multi-node NVLink"))
 
 	const other = "example.com/keeps" // the driver's alone is gone at once
-	f.kubectl("patch", "computedomain", "quoin", "-n", "quoin-node", "--type=json", "-p", `[{"op":"add","path":"/metadata/finalizers/-","value":"`+other+`"}]`)
-	f.kubectl("delete", "computedomain", "quoin", "-n", "quoin-node", "--wait=false")
+	domains := f.nvidia().ComputeDomains("quoin-node")
+	_, err := domains.Patch(f.t.Context(), "quoin", types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/finalizers/-","value":"`+other+`"}]`), metav1.PatchOptions{})
+	f.must(err)
+	f.must(domains.Delete(f.t.Context(), "quoin", metav1.DeleteOptions{}))
 	f.domainIs("deleting", "DomainDeleting", "start no job across nodes; end the pods that claim its channels")
 	imexrig.Eventually(f.t, "the end of what the driver does", func() bool { return slices.Equal(f.domain().Finalizers, []string{other}) })
 	uid := string(f.domain().UID)
-	f.kubectl("patch", "computedomain", "quoin", "-n", "quoin-node", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	f.must(f.cluster.Objects().Patch(f.t.Context(), "computedomains", "quoin-node", "quoin", `{"metadata":{"finalizers":null}}`))
 	f.domainIs("gone", "NoDomain", "is not created, because pod quoin-node/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if it was deleted, end all pods that hold its channels")
 
-	_, err := f.fleet.AddDomain(f.t.Context(), "quoin-node", "quoin", "quoin-imex-channel")
+	_, err = f.fleet.AddDomain(f.t.Context(), "quoin-node", "quoin", "quoin-imex-channel")
 	f.must(err)
 	f.t.Run("stale claims", func(t *testing.T) {
 		own := *f.membership
@@ -233,10 +236,10 @@ func (f *failures) deleted() {
 			own.until(node, "True WrongClaim", "holds the node's channel of domain "+uid+", not ", "end the pods on the node that claim a channel of domain "+uid)
 		}
 	})
-	f.kubectl("delete", "pod", "-n", "quoin-node", "-l", "app.kubernetes.io/component=imex", "--wait=false")
+	f.must(f.cluster.Client().CoreV1().Pods("quoin-node").DeleteCollection(f.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=imex"}))
 	f.expect("made anew", said{failure: "nineteenth node", node: f.nineteenth(), condition: "True NotRegistered"}, f.still("no multi-node NVLink"))
 
-	f.kubectl("delete", "deviceclass", "compute-domain-default-channel.nvidia.com", "compute-domain-daemon.nvidia.com")
+	f.remove("deviceclasses", "", "compute-domain-default-channel.nvidia.com", "compute-domain-daemon.nvidia.com")
 	f.t.Run("undefined", func(t *testing.T) {
 		own := *f.membership
 		own.t = t

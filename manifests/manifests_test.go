@@ -7,11 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -35,28 +37,6 @@ func start(t *testing.T) *kuberig.Cluster {
 		}
 	}
 	return c
-}
-
-// try is one thing that a token may or may not do.
-type try struct {
-	name    string
-	args    []string
-	refused string // part of the message, empty when it must work
-}
-
-func (y try) run(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
-	t.Helper()
-	t.Run(y.name, func(t *testing.T) {
-		out, err := c.Kubectl(t.Context(), append([]string{"--kubeconfig", kubeconfig}, y.args...)...)
-		switch {
-		case y.refused == "" && err != nil:
-			t.Error(err)
-		case y.refused != "" && err == nil:
-			t.Errorf("worked: %s", out)
-		case y.refused != "" && !strings.Contains(err.Error(), y.refused):
-			t.Errorf("refused by another reason than %q: %v", y.refused, err)
-		}
-	})
 }
 
 // TestRealRights has a real API server say what agents, publisher and their pods may do with the
@@ -85,13 +65,14 @@ func agentToken(t *testing.T, c *kuberig.Cluster) {
 		if !strings.Contains(text, "\nnode: ") {
 			text += "node: " + name + "\n"
 		}
-		return write(t, "report.yaml", text)
+		return text
 	}
-	create := func(name string, more ...string) []string { return []string{"create", "-f", report(name, more...)} }
-	replace := func(more ...string) []string { return []string{"replace", "-f", report("node-a", more...)} }
+	create := func(name string, more ...string) request { return creates(report(name, more...)) }
+	replace := func(more ...string) request { return replaces(report("node-a", more...)) }
 	const policy = "may write NodeReport "
 	const metadata = "has no owner but its Node, no finalizers, no annotations"
-	waitForReportPolicy(t, c, bound)
+	agent := objectsOf(t, c, bound)
+	waitForReportPolicy(t, agent)
 	for _, y := range []try{
 		{"own report", create("node-a"), ""},
 		{"own report again", replace("driverVersion: '580'"), ""},
@@ -103,19 +84,19 @@ func agentToken(t *testing.T, c *kuberig.Cluster) {
 		{"an annotation", replace("  annotations: {team: red}"), metadata},
 		{"a label", replace("  labels: {team: red}"), metadata},
 		{"the label that agents write", replace("  labels: {app.kubernetes.io/managed-by: quoin}"), ""},
-		{"a key that nobody knows", append(replace("color: red"), "--validate=strict"), "unknown field"},
-		{"delete its report", []string{"delete", "nodereport", "node-a"}, "forbidden"},
-		{"list reports", []string{"get", "nodereports"}, "forbidden"},
-		{"a ConfigMap", []string{"create", "configmap", "quoin-node-node-a", "-n", "quoin-node"}, "forbidden"},
-		{"the configuration", []string{"get", "configmap", "quoin-config", "-n", "quoin-node"}, "forbidden"},
-		{"secrets", []string{"get", "secrets", "-n", "quoin-node"}, "forbidden"},
-		{"the publisher's Lease", []string{"get", "lease", "quoin-publisher", "-n", "quoin-system"}, "forbidden"},
-		{"read a node", []string{"get", "node", "node-a"}, ""},
-		{"annotate a node", []string{"annotate", "node", "node-a", "x=y"}, "forbidden"},
+		{"a key that nobody knows", replace("color: red"), "unknown field"},
+		{"delete its report", deletes("nodereports", "", "node-a"), noRight},
+		{"list reports", lists("nodereports", ""), noRight},
+		{"a ConfigMap", creates(configMap("quoin-node", "quoin-node-node-a")), noRight},
+		{"the configuration", gets("configmaps", "quoin-node", "quoin-config"), noRight},
+		{"secrets", lists("secrets", "quoin-node"), noRight},
+		{"the publisher's Lease", gets("leases", "quoin-system", "quoin-publisher"), noRight},
+		{"read a node", gets("nodes", "", "node-a"), ""},
+		{"annotate a node", patches("nodes", "", "node-a", withAnnotation("x", "y")), noRight},
 	} {
-		y.run(t, c, bound)
+		y.run(t, agent)
 	}
-	try{"a token without a node", create("node-a2"), policy}.run(t, c, loose)
+	try{"a token without a node", create("node-a2"), policy}.run(t, objectsOf(t, c, loose))
 	t.Run("the agent's own dry run", func(t *testing.T) { tryOther(t, c, bound) })
 }
 
@@ -132,14 +113,15 @@ func tryOther(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
 	if err := client.TryOther(t.Context()); !errors.Is(err, nodereport.ErrOwnOnly) {
 		t.Errorf("with the policy: %v", err)
 	}
-	if _, err := c.Kubectl(t.Context(), "delete", "validatingadmissionpolicybinding", "quoin-agent-own-report"); err != nil {
+	if err := c.Objects().Delete(t.Context(), "validatingadmissionpolicybindings", "", "quoin-agent-own-report"); err != nil {
 		t.Fatal(err)
 	}
 	await.Until(t, "another node's report would be written", func() bool { return client.TryOther(t.Context()) == nil })
-	if out, err := c.Kubectl(t.Context(), "get", "nodereports", "-o", "name"); err != nil || strings.Contains(out, "dry-run") {
-		t.Errorf("the dry run has written: %s, %v", out, err)
+	reports, err := c.Objects().List(t.Context(), "nodereports", "")
+	if err != nil || slices.ContainsFunc(reports.Items, func(r unstructured.Unstructured) bool { return strings.Contains(r.GetName(), "dry-run") }) {
+		t.Errorf("the dry run has written: %v, %v", reports, err)
 	}
-	if _, err := c.Kubectl(t.Context(), "apply", "-f", "30-admission.yaml"); err != nil {
+	if err := c.Objects().Apply(t.Context(), "30-admission.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	await.Until(t, "it is refused again", func() bool { return errors.Is(client.TryOther(t.Context()), nodereport.ErrOwnOnly) })
@@ -158,27 +140,6 @@ func tryOther(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
 	}
 }
 
-// waitForReportPolicy waits until the API server has loaded the admission policy that ties
-// an agent's token to its own report.
-func waitForReportPolicy(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
-	t.Helper()
-	probe := write(t, "probe.yaml", "apiVersion: quoin.dev/v1alpha1\nkind: NodeReport\nmetadata: {name: probe}\nnode: probe\n")
-	await.Until(t, "the admission policy is in force", func() bool {
-		_, err := c.Kubectl(t.Context(), "--kubeconfig", kubeconfig, "create", "-f", probe, "--dry-run=server")
-		return err != nil && strings.Contains(err.Error(), "may write NodeReport")
-	})
-}
-
-// waitForPolicy waits until the API server has loaded the admission policy that
-// keeps a token from the ConfigMap probe.
-func waitForPolicy(t *testing.T, c *kuberig.Cluster, kubeconfig, namespace string) {
-	t.Helper()
-	await.Until(t, "the admission policy is in force", func() bool {
-		_, err := c.Kubectl(t.Context(), "--kubeconfig", kubeconfig, "create", "configmap", "probe", "-n", namespace, "--dry-run=server")
-		return err != nil && strings.Contains(err.Error(), "may write ConfigMap")
-	})
-}
-
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -193,55 +154,62 @@ func publisherToken(t *testing.T, c *kuberig.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitForPolicy(t, c, token, "slurm")
+	publisher := objectsOf(t, c, token)
+	waitForPolicy(t, publisher, "slurm")
 	if err := c.ApplyComputeDomainCRDs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	domain := func(metadata string) []string {
-		return []string{"create", "-f", write(t, "domain.yaml", "apiVersion: resource.nvidia.com/v1beta1\nkind: ComputeDomain\nmetadata: {namespace: quoin-node, "+metadata+
-			"}\nspec: {numNodes: 0, channel: {resourceClaimTemplate: {name: x}}}\n")}
+	domain := func(metadata string) request {
+		return creates("apiVersion: resource.nvidia.com/v1beta1\nkind: ComputeDomain\nmetadata: {namespace: quoin-node, " + metadata +
+			"}\nspec: {numNodes: 0, channel: {resourceClaimTemplate: {name: x}}}\n")
 	}
+	lease := func(name string) request {
+		return creates("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: " + name + ", namespace: quoin-system}\n")
+	}
+	const event = "apiVersion: v1\nkind: Event\nmetadata: {name: x, namespace: quoin-node}\ninvolvedObject: {kind: ComputeDomain, namespace: quoin-node, name: quoin}\n"
+	node := func(patch string) request { return patches("nodes", "", "node-a", patch) }
+	place := func(value any) request { return node(withAnnotation("topology.slinky.slurm.net/spec", value)) }
 	const policy = "may change the annotation topology.slinky.slurm.net/spec of a Node only"
 	// The garbage collector would delete a Node whose owner does not exist.
 	const owner = `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"1"}]}}`
 	for _, y := range []try{
-		{"annotate a node", []string{"annotate", "node", "node-a", "topology.slinky.slurm.net/spec=nvl:b1"}, ""},
-		{"two topologies", []string{"annotate", "--overwrite", "node", "node-a", "topology.slinky.slurm.net/spec=nvl:b1,fabric:spine-1:leaf-2"}, ""},
-		{"words that are no place", []string{"annotate", "--overwrite", "node", "node-a", "topology.slinky.slurm.net/spec=nvl:b1 Gres=gpu:9"}, "want TOPOLOGY:UNIT"},
-		{"no place", []string{"annotate", "--overwrite", "node", "node-a", "topology.slinky.slurm.net/spec="}, "want TOPOLOGY:UNIT"},
-		{"give the annotation up", []string{"annotate", "node", "node-a", "topology.slinky.slurm.net/spec-"}, ""},
-		{"another Lease", []string{"create", "-f", write(t, "lease.yaml", "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x, namespace: quoin-system}\n")}, "may create the Lease that a Role lets it update"},
-		{"its Lease", []string{"create", "-f", write(t, "lease.yaml", "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: quoin-publisher, namespace: quoin-system}\n")}, ""},
+		{"annotate a node", place("nvl:b1"), ""},
+		{"two topologies", place("nvl:b1,fabric:spine-1:leaf-2"), ""},
+		{"words that are no place", place("nvl:b1 Gres=gpu:9"), "want TOPOLOGY:UNIT"},
+		{"no place", place(""), "want TOPOLOGY:UNIT"},
+		{"give the annotation up", place(nil), ""},
+		{"another Lease", lease("x"), "may create the Lease that a Role lets it update"},
+		{"its Lease", lease("quoin-publisher"), ""},
 		{"another domain", domain("name: other"), "may create the ComputeDomain that a Role lets it get"},
 		{"a domain with an owner", domain("name: quoin, ownerReferences: [{apiVersion: v1, kind: Namespace, name: gone, uid: '1'}]"), "has no owners and no finalizers"},
 		{"a domain with a finalizer", domain("name: quoin, finalizers: [quoin.dev/x]"), "has no owners and no finalizers"},
 		{"its domain", domain("name: quoin"), ""},
-		{"see its domain", []string{"get", "computedomain", "quoin", "-n", "quoin-node"}, ""},
-		{"say what happened", []string{"create", "-f", write(t, "event.yaml", "apiVersion: v1\nkind: Event\nmetadata: {name: x, namespace: quoin-node}\ninvolvedObject: {kind: ComputeDomain, namespace: quoin-node, name: quoin}\n")}, ""},
-		{"another annotation", []string{"annotate", "node", "node-a", "other=1"}, policy},
-		{"label a node", []string{"label", "node", "node-a", "x=y"}, policy},
-		{"cordon a node", []string{"patch", "node", "node-a", "-p", `{"spec":{"unschedulable":true}}`}, policy},
-		{"taint a node", []string{"taint", "node", "node-a", "x=y:NoSchedule"}, policy},
-		{"a node's owner", []string{"patch", "node", "node-a", "-p", owner}, policy},
-		{"a node's finalizers", []string{"patch", "node", "node-a", "-p", `{"metadata":{"finalizers":["quoin.dev/x"]}}`}, policy},
-		{"delete a node", []string{"delete", "node", "node-a"}, "forbidden"},
-		{"kube-system", []string{"create", "configmap", "quoin-slurm", "-n", "kube-system"}, "forbidden"},
-		{"see who claims", []string{"get", "pods,resourceclaims", "-A"}, ""},
-		{"see what the driver runs", []string{"get", "daemonsets,deployments", "-A"}, ""},
-		{"change what the driver runs", []string{"delete", "daemonset", "x", "-n", "kube-system"}, "forbidden"},
-		{"delete a domain", []string{"delete", "--raw", "/apis/resource.nvidia.com/v1beta1/namespaces/quoin-node/computedomains/quoin"}, "forbidden"},
-		{"delete a claim", []string{"delete", "resourceclaim", "x", "-n", "quoin-node"}, "forbidden"},
-		{"delete a holder", []string{"delete", "pod", "x", "-n", "quoin-node"}, "forbidden"},
-		{"delete the holders", []string{"delete", "daemonset", "quoin-imex", "-n", "quoin-node"}, "forbidden"},
-		{"see all definitions", []string{"get", "customresourcedefinitions"}, "forbidden"},
-		{"delete a Pod", []string{"delete", "pod", "x", "-n", "quoin-system"}, "forbidden"},
-		{"see another Lease", []string{"get", "lease", "x", "-n", "quoin-system"}, "forbidden"},
-		{"read reports", []string{"get", "nodereports"}, ""},
-		{"write a report", []string{"create", "-f", write(t, "report.yaml", "apiVersion: quoin.dev/v1alpha1\nkind: NodeReport\nmetadata: {name: node-a}\nnode: node-a\n")}, "forbidden"},
-		{"a ConfigMap of the agents", []string{"create", "configmap", "quoin-plan-default", "-n", "quoin-node"}, "forbidden"},
-		{"another ConfigMap of its namespace", []string{"get", "configmap", "quoin-config", "-n", "quoin-system"}, "forbidden"},
+		{"see its domain", gets("computedomains", "quoin-node", "quoin"), ""},
+		{"say what happened", creates(event), ""},
+		{"another annotation", node(withAnnotation("other", "1")), policy},
+		{"label a node", node(withLabel("x", "y")), policy},
+		{"cordon a node", node(`{"spec":{"unschedulable":true}}`), policy},
+		{"taint a node", node(`{"spec":{"taints":[{"key":"x","value":"y","effect":"NoSchedule"}]}}`), policy},
+		{"a node's owner", node(owner), policy},
+		{"a node's finalizers", node(`{"metadata":{"finalizers":["quoin.dev/x"]}}`), policy},
+		{"delete a node", deletes("nodes", "", "node-a"), noRight},
+		{"kube-system", creates(configMap("kube-system", "quoin-slurm")), noRight},
+		{"see who claims", lists("pods,resourceclaims", ""), ""},
+		{"see what the driver runs", lists("daemonsets,deployments", ""), ""},
+		{"change what the driver runs", deletes("daemonsets", "kube-system", "x"), noRight},
+		{"delete a domain", deletes("computedomains", "quoin-node", "quoin"), noRight},
+		{"delete a claim", deletes("resourceclaims", "quoin-node", "x"), noRight},
+		{"delete a holder", deletes("pods", "quoin-node", "x"), noRight},
+		{"delete the holders", deletes("daemonsets", "quoin-node", "quoin-imex"), noRight},
+		{"see all definitions", lists("customresourcedefinitions", ""), noRight},
+		{"delete a Pod", deletes("pods", "quoin-system", "x"), noRight},
+		{"see another Lease", gets("leases", "quoin-system", "x"), noRight},
+		{"read reports", lists("nodereports", ""), ""},
+		{"write a report", creates(nodeReport("node-a")), noRight},
+		{"a ConfigMap of the agents", creates(configMap("quoin-node", "quoin-plan-default")), noRight},
+		{"another ConfigMap of its namespace", gets("configmaps", "quoin-system", "quoin-config"), noRight},
 	} {
-		y.run(t, c, token)
+		y.run(t, publisher)
 	}
 }
 
@@ -252,7 +220,7 @@ func publisherClient(t *testing.T, c *kuberig.Cluster) kubernetes.Interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitForPolicy(t, c, token, "slurm")
+	waitForPolicy(t, objectsOf(t, c, token), "slurm")
 	config, err := clientcmd.BuildConfigFromFlags("", token)
 	if err != nil {
 		t.Fatal(err)
@@ -295,33 +263,29 @@ func publisherStatus(t *testing.T, c *kuberig.Cluster) {
 
 // publications says which ConfigMaps the publisher's token may write.
 func publications(t *testing.T, c *kuberig.Cluster) {
-	admin := func(args ...string) {
-		t.Helper()
-		if _, err := c.Kubectl(t.Context(), args...); err != nil {
-			t.Fatal(err)
-		}
-	}
 	// A second publication, as a site would make it.
 	rbac, err := os.ReadFile("12-rbac-publication.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := strings.NewReplacer("namespace: slurm", "namespace: slurm-b", "quoin-slurm", "topology-b").Replace(string(rbac))
-	admin("create", "namespace", "slurm-b")
-	admin("apply", "-f", write(t, "rbac.yaml", second))
-	admin("create", "configmap", "topology-b", "-n", "slurm-b", "--from-literal=topology.conf=by hand", "--from-literal=cgroup.conf=by hand")
-
+	const byHand = "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: slurm-b, name: topology-b}\ndata: {topology.conf: by hand, cgroup.conf: by hand}\n"
+	if err := c.AddNamespaces(t.Context(), "slurm-b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Objects().ApplyText(t.Context(), second+"\n---\n"+byHand); err != nil {
+		t.Fatal(err)
+	}
 	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitForPolicy(t, c, token, "slurm")
-	create := func(metadata, data string) []string {
-		return []string{"create", "-f", write(t, "publication.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {"+metadata+"}\n"+data+"\n")}
+	publisher := objectsOf(t, c, token)
+	waitForPolicy(t, publisher, "slurm")
+	create := func(metadata, data string) request {
+		return creates("apiVersion: v1\nkind: ConfigMap\nmetadata: {" + metadata + "}\n" + data + "\n")
 	}
-	patch := func(namespace, name, patch string) []string {
-		return []string{"patch", "configmap", name, "-n", namespace, "--type=merge", "-p", patch}
-	}
+	patch := func(namespace, name, patch string) request { return patches("configmaps", namespace, name, patch) }
 	const (
 		labelled = ", labels: {quoin.dev/kind: publication}"
 		own      = "namespace: slurm, name: quoin-slurm"
@@ -338,7 +302,7 @@ func publications(t *testing.T, c *kuberig.Cluster) {
 		{"another name", create("namespace: slurm, name: slurm-prolog"+labelled, files), byName},
 		{"a made-up name", create("namespace: slurm, generateName: quoin-slurm"+labelled, files), byName},
 		{"the other namespace's name", create("namespace: slurm, name: topology-b"+labelled, files), byName},
-		{"a namespace without a Role", create("namespace: default, name: quoin-slurm"+labelled, files), "forbidden"},
+		{"a namespace without a Role", create("namespace: default, name: quoin-slurm"+labelled, files), noRight},
 		{"no label", create(own, files), byLabel},
 		{"another kind", create(own+", labels: {quoin.dev/kind: node-report}", files), byLabel},
 		{"another file", create(own+labelled, `data: {topology.yaml: "# x", plugstack.conf: x}`), byFile},
@@ -358,8 +322,8 @@ func publications(t *testing.T, c *kuberig.Cluster) {
 		{"an Include in topology.conf", patch("slurm", "quoin-slurm", `{"data":{"topology.conf":"BlockSizes=2\ninclude /etc/passwd\n"}}`), byLine},
 		{"a plain key in topology.yaml", patch("slurm", "quoin-slurm", `{"data":{"topology.yaml":"include: /etc/passwd\n"}}`), byLine},
 		{"all lines of a topology.yaml", patch("slurm", "quoin-slurm", `{"data":{"topology.conf":null,"topology.yaml":"# x\n---\n- topology: nvl\n  block:\n    blocks: []\n"}}`), ""},
-		{"the hook's script", patch("slurm", "quoin-hook-prolog", `{"data":{"x":"y"}}`), "forbidden"},
-		{"delete its own", []string{"delete", "configmap", "quoin-slurm", "-n", "slurm"}, "forbidden"},
+		{"the hook's script", patch("slurm", "quoin-hook-prolog", `{"data":{"x":"y"}}`), noRight},
+		{"delete its own", deletes("configmaps", "slurm", "quoin-slurm"), noRight},
 		{"somebody's of its name", patch("slurm-b", "topology-b", `{"data":{"topology.conf":"y"}}`), byLabel},
 		{"a plan", create(plan+", labels: {quoin.dev/kind: plan}", `binaryData: {plan.json.gz: eA==}`), ""},
 		{"the plan again", patch("quoin-system", "quoin-plan-default", `{"binaryData":{"plan.json.gz":"eQ=="}}`), ""},
@@ -368,18 +332,20 @@ func publications(t *testing.T, c *kuberig.Cluster) {
 		{"files into the plan", patch("quoin-system", "quoin-plan-default", `{"data":{"topology.yaml":"x"}}`), byPlan},
 		{"another key of the plan", patch("quoin-system", "quoin-plan-default", `{"binaryData":{"x":"eA=="}}`), byPlan},
 		{"the plan's label", patch("quoin-system", "quoin-plan-default", `{"metadata":{"labels":{"quoin.dev/kind":"publication"}}}`), "is not labelled quoin.dev/kind=plan"},
-		{"delete the plan", []string{"delete", "configmap", "quoin-plan-default", "-n", "quoin-system"}, "forbidden"},
+		{"delete the plan", deletes("configmaps", "quoin-system", "quoin-plan-default"), noRight},
 		{"take that over", patch("slurm-b", "topology-b", `{"metadata":{"labels":{"quoin.dev/kind":"publication"}},"data":{"topology.conf":"y"}}`), byLabel},
 	} {
-		y.run(t, c, token)
+		y.run(t, publisher)
 	}
-	admin("label", "configmap", "topology-b", "-n", "slurm-b", "quoin.dev/kind=publication")
+	if err := c.Objects().Patch(t.Context(), "configmaps", "slurm-b", "topology-b", withLabel("quoin.dev/kind", "publication")); err != nil {
+		t.Fatal(err)
+	}
 	for _, y := range []try{
 		{"what was handed over", patch("slurm-b", "topology-b", `{"data":{"topology.conf":"# y"}}`), ""},
 		{"a site's file beside its own", patch("slurm-b", "topology-b", `{"data":{"cgroup.conf":"y"}}`), byFile},
 		{"remove a site's file", patch("slurm-b", "topology-b", `{"data":{"cgroup.conf":null}}`), byFile},
 	} {
-		y.run(t, c, token)
+		y.run(t, publisher)
 	}
 }
 
@@ -440,30 +406,32 @@ func TestRealRenamed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"create", "namespace", "gpu"}, {"apply", "-k", dir}, {"create", "-f", write(t, "node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: node-a}\n")}} {
-		if _, err := c.Kubectl(t.Context(), args...); err != nil {
-			t.Fatal(err)
-		}
+	if err := c.AddNamespaces(t.Context(), "gpu"); err != nil {
+		t.Fatal(err)
 	}
-	agent, err := c.Token(t.Context(), "gpu", "site-quoin-agent", "node-a")
+	if _, err := c.Kubectl(t.Context(), "apply", "-k", dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Objects().Create(t.Context(), "apiVersion: v1\nkind: Node\nmetadata: {name: node-a}\n"); err != nil {
+		t.Fatal(err)
+	}
+	agentToken, err := c.Token(t.Context(), "gpu", "site-quoin-agent", "node-a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	publisher, err := c.Token(t.Context(), "gpu", "site-quoin-publisher", "")
+	publisherToken, err := c.Token(t.Context(), "gpu", "site-quoin-publisher", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitForReportPolicy(t, c, agent)
-	report := func(name string) []string {
-		return []string{"create", "-f", write(t, "report.yaml", "apiVersion: quoin.dev/v1alpha1\nkind: NodeReport\nmetadata: {name: "+name+"}\nnode: "+name+"\n")}
-	}
-	try{"its own report", report("node-a"), ""}.run(t, c, agent)
-	try{"another node's report", report("node-b"), "may write NodeReport"}.run(t, c, agent)
+	agent, publisher := objectsOf(t, c, agentToken), objectsOf(t, c, publisherToken)
+	waitForReportPolicy(t, agent)
+	try{"its own report", creates(nodeReport("node-a")), ""}.run(t, agent)
+	try{"another node's report", creates(nodeReport("node-b")), "may write NodeReport"}.run(t, agent)
 	await.Until(t, "the publisher's policy is in force", func() bool {
-		_, err := c.Kubectl(t.Context(), "--kubeconfig", publisher, "label", "node", "node-a", "x=y", "--dry-run=server")
+		err := publisher.Patch(t.Context(), "nodes", "", "node-a", withLabel("x", "y"), metav1.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), "of a Node only")
 	})
-	try{"another ConfigMap", []string{"create", "configmap", "x", "-n", "gpu"}, "may write ConfigMap"}.run(t, c, publisher)
+	try{"another ConfigMap", creates(configMap("gpu", "x")), "may write ConfigMap"}.run(t, publisher)
 }
 
 // TestHookScripts runs the scripts as slurmd would.

@@ -55,7 +55,7 @@ func newMembershipOf(t *testing.T, o imexrig.Options) *membership {
 	t.Helper()
 	o.DriverNamespace, o.ReadyAfter = driverNamespace, 100*time.Millisecond
 	c, f := imexrig.StartTest(t, o)
-	if _, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-f", "."); err != nil {
+	if err := c.Objects().Apply(t.Context(), "."); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
@@ -177,7 +177,7 @@ func TestRealMembership(t *testing.T) {
 	o := m.startObserved()
 	for _, node := range observedNodes {
 		await.Until(t, "the report of "+node, func() bool {
-			_, err := m.cluster.Kubectl(t.Context(), "get", "nodereport", node)
+			_, err := m.cluster.Objects().Get(t.Context(), "nodereports", "", node)
 			return err == nil
 		})
 	}
@@ -190,7 +190,13 @@ func TestRealMembership(t *testing.T) {
 	if ready, not := m.counted(`quoin_publisher_imex_nodes{reason="Ready"}`), m.counted("quoin_publisher_imex_not_ready_nodes"); ready != "64" || not != "0" {
 		t.Errorf("counted %q ready and %q not", ready, not)
 	}
-	m.check(0, "same: all 64 nodes that need it are members of the IMEX domain")
+	const same = "same: all 64 nodes that need it are members of the IMEX domain"
+	m.check(0, same)
+	printed, err := m.cluster.Kubectl(t.Context(), strings.Fields(computedomain.ListCommand)[1:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.checkOn(printed, 0, same)
 	o.traffic()
 	m.reinstalled(nodes, first)
 	m.conflict("r02n05")
@@ -198,14 +204,29 @@ func TestRealMembership(t *testing.T) {
 	m.selected()
 }
 
-// check runs quoin check on what kubectl prints of the cluster.
-func (m *membership) check(want int, words ...string) {
+// objects are those that kubectl prints by computedomain.ListCommand, and of the resources more.
+func (m *membership) objects(more string) string {
 	m.t.Helper()
-	kubectl := strings.Fields(computedomain.ListCommand)[1:]
-	objects, err := m.cluster.Kubectl(m.t.Context(), kubectl...)
+	list, err := m.cluster.Objects().List(m.t.Context(), strings.Fields(computedomain.ListCommand)[2]+more, "")
 	if err != nil {
 		m.t.Fatal(err)
 	}
+	text, err := list.MarshalJSON()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// check runs quoin check on the cluster as kubectl prints it.
+func (m *membership) check(want int, words ...string) {
+	m.t.Helper()
+	m.checkOn(m.objects(""), want, words...)
+}
+
+// checkOn runs quoin check on what kubectl has printed.
+func (m *membership) checkOn(objects string, want int, words ...string) {
+	m.t.Helper()
 	cmd := exec.CommandContext(m.t.Context(), m.quoin, "check", "--imex", "-")
 	cmd.Stdin = strings.NewReader(objects)
 	out, err := cmd.CombinedOutput()

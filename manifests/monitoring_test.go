@@ -3,10 +3,10 @@ package manifests_test
 import (
 	"encoding/json"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
@@ -43,31 +43,23 @@ func TestRealMonitoring(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		var objects strings.Builder
+		got := 0
 		for document := range strings.SplitSeq(rendered, "\n---\n") {
 			if strings.HasPrefix(document, "# Source: quoin/templates/6") {
 				objects.WriteString(document + "\n---\n")
+				got++
 			}
 		}
-		path := filepath.Join(t.TempDir(), "objects.yaml")
-		if err := os.WriteFile(path, []byte(objects.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, err := c.Kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", path)
-		if got, want := strings.Count(out, "serverside-applied"), len(readDashboards(t))+3; err != nil || got != want {
-			t.Errorf("%s: the API server takes %d objects, want %d: %v", name, got, want, err)
+		err = c.Objects().ApplyText(t.Context(), objects.String(), metav1.DryRunAll)
+		if want := len(readDashboards(t)) + 3; err != nil || got != want {
+			t.Errorf("%s: the API server is to take %d objects, want %d: %v", name, got, want, err)
 		}
 	}
 	if out, err := helm(monitored...); err != nil {
 		t.Fatalf("with the operator: %v\n%s", err, out)
 	}
-	out, err = c.Kubectl(t.Context(), "get", "configmaps", "-n", "quoin-system", "-l", "grafana_dashboard=1", "-o", "json")
+	list, err := c.Client().CoreV1().ConfigMaps("quoin-system").List(t.Context(), metav1.ListOptions{LabelSelector: "grafana_dashboard=1"})
 	if err != nil {
-		t.Fatal(err)
-	}
-	var list struct {
-		Items []struct{ Data map[string]string }
-	}
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}

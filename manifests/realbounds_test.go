@@ -103,7 +103,7 @@ func (s *structural) bounds(path string, cases []boundedCase) []boundedCase {
 func TestRealBounds(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
-	if _, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-f", definitionFile); err != nil {
+	if err := c.Objects().Apply(t.Context(), definitionFile); err != nil {
 		t.Fatal(err)
 	}
 	client := c.Client().CoreV1().RESTClient()

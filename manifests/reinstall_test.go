@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,14 +23,17 @@ import (
 // the deletion.
 func (m *membership) nodeSide() []string {
 	m.t.Helper()
-	out, err := m.cluster.Kubectl(m.t.Context(), "get", "pods,daemonsets,resourceclaims,computedomains,computedomaincliques", "-A", "--no-headers",
-		"-o=custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name,UID:.metadata.uid,DELETED:.metadata.deletionTimestamp")
+	list, err := m.cluster.Objects().List(m.t.Context(), "pods,daemonsets,resourceclaims,computedomains,computedomaincliques", "")
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	var lines []string
-	for line := range strings.Lines(out) {
-		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	for i := range list.Items {
+		u, deleted := &list.Items[i], "<none>"
+		if at := u.GetDeletionTimestamp(); at != nil {
+			deleted = at.Format(time.RFC3339)
+		}
+		lines = append(lines, strings.Join([]string{u.GetKind(), u.GetNamespace(), u.GetName(), string(u.GetUID()), deleted}, " "))
 	}
 	slices.Sort(lines)
 	return lines
@@ -57,19 +61,17 @@ func (m *membership) reinstalled(nodes []imexrig.Spec, first *exec.Cmd) {
 			t.Fatalf("there is no %q among\n%s", want, strings.Join(before, "\n"))
 		}
 	}
-	for _, args := range [][]string{
-		{"delete", "-f", "41-publisher.yaml", "-f", "13-rbac-imex.yaml", "-f", "12-rbac-publication.yaml", "-f", "11-rbac-publisher.yaml"},
-		{"delete", "namespace", "quoin-system"},
-	} {
-		if _, err := m.cluster.Kubectl(t.Context(), args...); err != nil {
-			t.Fatal(err)
-		}
+	if err := m.cluster.Objects().DeleteFiles(t.Context(), "41-publisher.yaml", "13-rbac-imex.yaml", "12-rbac-publication.yaml", "11-rbac-publisher.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.cluster.Objects().Delete(t.Context(), "namespaces", "", "quoin-system"); err != nil {
+		t.Fatal(err)
 	}
 	_ = first.Process.Kill()
 	if diff := cmp.Diff(before, m.nodeSide()); diff != "" {
 		t.Errorf("without the publisher (-want +got):\n%s", diff)
 	}
-	if _, err := m.cluster.Kubectl(t.Context(), "apply", "--validate=strict", "-f", "."); err != nil {
+	if err := m.cluster.Objects().Apply(t.Context(), "."); err != nil {
 		t.Fatal(err)
 	}
 	m.metrics = loopback.Address(9836)
@@ -95,8 +97,8 @@ func (m *membership) selected() {
 		return ""
 	}
 	before := holder("r00n03")
-	for _, label := range [][]string{{"r00n03", "quoin.dev/imex=true"}, {"r00n03", "nvidia.com/gpu.present=false"}, {"r00n02", "quoin.dev/imex=false"}} {
-		if _, err := m.cluster.Kubectl(m.t.Context(), "label", "--overwrite", "node", label[0], label[1]); err != nil {
+	for _, label := range [][]string{{"r00n03", "quoin.dev/imex", "true"}, {"r00n03", "nvidia.com/gpu.present", "false"}, {"r00n02", "quoin.dev/imex", "false"}} {
+		if err := m.cluster.Objects().Patch(m.t.Context(), "nodes", "", label[0], withLabel(label[1], label[2])); err != nil {
 			m.t.Fatal(err)
 		}
 	}
@@ -112,18 +114,14 @@ func TestRealOldDomain(t *testing.T) {
 	t.Parallel()
 	nodes := imexrig.Racks(1, 4)
 	m := newMembership(t, nodes)
-	kubectl := func(args ...string) {
-		t.Helper()
-		if _, err := m.cluster.Kubectl(t.Context(), args...); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, name := range []string{"13-rbac-imex.yaml", "42-imex.yaml"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		kubectl("apply", "-f", write(t, name, strings.ReplaceAll(string(text), "quoin-node", "quoin-system")))
+		if err := m.cluster.Objects().ApplyText(t.Context(), strings.ReplaceAll(string(text), "quoin-node", "quoin-system")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	domain, err := m.fleet.AddDomain(t.Context(), "quoin-system", "quoin", "quoin-imex-channel")
 	if err != nil {
@@ -138,7 +136,9 @@ func TestRealOldDomain(t *testing.T) {
 	}
 	_ = upgraded.Process.Signal(syscall.SIGTERM) // it gives its Lease back
 	_ = upgraded.Wait()
-	kubectl("delete", "-f", "42-imex.yaml")
+	if err := m.cluster.Objects().DeleteFiles(t.Context(), "42-imex.yaml"); err != nil {
+		t.Fatal(err)
+	}
 	m.metrics = loopback.Address(9836)
 	m.startPublisher("--set", "imex.namespace=quoin-system")
 	m.members(nodes)

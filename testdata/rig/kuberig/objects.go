@@ -62,21 +62,22 @@ func (o *Objects) Apply(ctx context.Context, paths ...string) error {
 	return eachFile(paths, func(text string) error { return o.ApplyText(ctx, text) })
 }
 
-// ApplyText applies the objects of a YAML text as Apply does.
-func (o *Objects) ApplyText(ctx context.Context, text string) error {
-	options := metav1.PatchOptions{FieldManager: "rig", Force: new(true), FieldValidation: metav1.FieldValidationStrict}
+// ApplyText applies the objects of a YAML text as Apply does. dryRun may be metav1.DryRunAll,
+// here and below.
+func (o *Objects) ApplyText(ctx context.Context, text string, dryRun ...string) error {
+	options := metav1.PatchOptions{DryRun: dryRun, FieldManager: "rig", Force: new(true), FieldValidation: metav1.FieldValidationStrict}
 	return o.each(text, func(r dynamic.ResourceInterface, u *unstructured.Unstructured, text []byte) error {
 		if _, err := r.Patch(ctx, u.GetName(), types.ApplyYAMLPatchType, text, options); err != nil {
 			return fmt.Errorf("apply %s %s: %w", u.GetKind(), u.GetName(), err)
 		}
-		if u.GetKind() == "CustomResourceDefinition" {
+		if u.GetKind() == "CustomResourceDefinition" && len(dryRun) == 0 {
 			return o.serves(ctx, u)
 		}
 		return nil
 	})
 }
 
-// Create creates the objects of a YAML text. dryRun may be metav1.DryRunAll.
+// Create creates the objects of a YAML text.
 func (o *Objects) Create(ctx context.Context, text string, dryRun ...string) error {
 	options := metav1.CreateOptions{DryRun: dryRun, FieldValidation: metav1.FieldValidationStrict}
 	return o.each(text, func(r dynamic.ResourceInterface, u *unstructured.Unstructured, _ []byte) error {
@@ -99,12 +100,12 @@ func (o *Objects) Replace(ctx context.Context, text string) error {
 }
 
 // Patch merges a patch in JSON into an object. The namespace is empty for what is in none.
-func (o *Objects) Patch(ctx context.Context, resource, namespace, name, patch string) error {
+func (o *Objects) Patch(ctx context.Context, resource, namespace, name, patch string, dryRun ...string) error {
 	r, err := o.resource(resource, namespace)
 	if err != nil {
 		return err
 	}
-	_, err = r.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err = r.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{DryRun: dryRun})
 	return err
 }
 
