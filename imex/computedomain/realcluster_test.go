@@ -202,7 +202,7 @@ func (o *clusterTest) deleted(t *testing.T) {
 		}
 	}
 	o.seenIs(t, "no claims", func(s *imex.Observation) bool { return len(s.Claims) == 0 })
-	o.kubectl(t, "delete", "computedomain", "quoin", "-n", "default", "--wait=false")
+	must(t, o.nvidia.ComputeDomains("default").Delete(t.Context(), "quoin", metav1.DeleteOptions{}))
 	o.domain = domainIs(t, o.c, "made again after the driver's cleaning", func(d imex.Domain) bool { return usable(d) && d.UID != o.domain.UID })
 }
 

@@ -15,8 +15,7 @@ import (
 func TestRealEnsure(t *testing.T) {
 	t.Parallel()
 	r := startRig(t)
-	r.kubectl(t, "create", "namespace", "quoin-node")
-	r.kubectl(t, "create", "namespace", "quoin-system")
+	must(t, r.AddNamespaces(t.Context(), "quoin-node", "quoin-system"))
 	rc, requests := counted(r.Config())
 	c := observer(t, rc, imex.Config{})
 	if _, err := c.Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "the DeviceClasses of NVIDIA's DRA driver not read yet") {
@@ -68,7 +67,7 @@ func (r *clusterRig) checkMade(t *testing.T, made imex.Domain) {
 // checkRemade has the domain deleted, and adopts what another publisher made.
 func (r *clusterRig) checkRemade(t *testing.T, c *Cluster, made imex.Domain) {
 	t.Helper()
-	r.kubectl(t, "delete", "computedomain", "quoin", "-n", "quoin-node")
+	must(t, r.Objects().Delete(t.Context(), "computedomains", "quoin-node", "quoin"))
 	again := domainIs(t, c, "made again", func(d imex.Domain) bool { return usable(d) && d.UID != made.UID })
 	other := observer(t, r.Config(), imex.Config{})
 	start(t, other.Run)
@@ -114,12 +113,12 @@ func (r *clusterRig) checkAll(t *testing.T) {
 // checkDeleting deletes the domain while the driver's finalizer holds it.
 func (r *clusterRig) checkDeleting(t *testing.T, c *Cluster) {
 	t.Helper()
-	r.kubectl(t, "patch", "computedomain", "quoin", "-n", "quoin-node", "--type=merge", "-p", `{"metadata":{"finalizers":["resource.nvidia.com/computeDomain"]}}`)
-	r.kubectl(t, "delete", "computedomain", "quoin", "-n", "quoin-node", "--wait=false")
+	r.finalize(t, `["resource.nvidia.com/computeDomain"]`)
+	must(t, r.nvidia.ComputeDomains("quoin-node").Delete(t.Context(), "quoin", metav1.DeleteOptions{}))
 	d := domainIs(t, c, "being deleted", reasonIs(imex.DomainDeleting))
 	if d.Problem.Reason != imex.DomainDeleting {
 		t.Errorf("being deleted: %+v", d)
 	}
-	r.kubectl(t, "patch", "computedomain", "quoin", "-n", "quoin-node", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	r.finalize(t, "null")
 	domainIs(t, c, "made a third time", func(n imex.Domain) bool { return usable(n) && n.UID != d.UID })
 }

@@ -18,7 +18,7 @@ func TestRealEntries(t *testing.T) {
 	t.Parallel()
 	r := startRig(t)
 	r.define(t)
-	r.kubectl(t, "create", "namespace", "driver")
+	must(t, r.AddNamespaces(t.Context(), "driver"))
 	o := &clusterTest{clusterRig: r, c: observer(t, r.Config(), imex.Config{Namespace: "default"})}
 	start(t, o.c.Run)
 	o.domain = domainIs(t, o.c, "made", usable)
@@ -102,17 +102,17 @@ func wakesNobody[T any](t *testing.T, w *watch[T], change func() (metav1.Object,
 }
 
 func (o *clusterTest) undefined(t *testing.T) {
-	o.kubectl(t, "delete", "crd", "computedomaincliques.resource.nvidia.com")
+	must(t, o.Objects().Delete(t.Context(), "customresourcedefinitions", "", "computedomaincliques.resource.nvidia.com"))
 	o.seenIs(t, "no cliques", func(s *imex.Observation) bool { return usable(s.Domain) && len(s.Cliques) == 0 })
-	o.kubectl(t, "delete", "deviceclass", daemonClass)
+	must(t, o.Objects().Delete(t.Context(), "deviceclasses", "", daemonClass))
 	o.seenIs(t, "the driver starts no daemons, so that the hosts serve", func(s *imex.Observation) bool {
 		return s.Join == imex.JoinHost && strings.Contains(s.Why, "nvidia-imex.service serves") && s.Domain.Problem.Reason == "" && s.Domain.UID == ""
 	})
-	o.kubectl(t, "delete", "deviceclass", channelClass)
+	must(t, o.Objects().Delete(t.Context(), "deviceclasses", "", channelClass))
 	domainIs(t, o.c, "no driver", func(d imex.Domain) bool {
 		return d.Problem.Reason == imex.ReasonNoDriver && strings.Contains(d.Problem.Message, "does not serve ComputeDomains here")
 	})
-	o.kubectl(t, "delete", "crd", "computedomains.resource.nvidia.com")
+	must(t, o.Objects().Delete(t.Context(), "customresourcedefinitions", "", "computedomains.resource.nvidia.com"))
 	o.define(t)
 	domainIs(t, o.c, "made anew", func(d imex.Domain) bool { return usable(d) && d.UID != o.domain.UID })
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,11 +49,7 @@ func fleetJoins(t *testing.T, driver string) {
 	}
 	start(t, n.Run)
 	n.SetClique(imexrig.RackClique(2))
-	file := filepath.Join(t.TempDir(), "holder.yaml")
-	if err := os.WriteFile(file, []byte(holder), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.kubectl(t, "apply", "-f", file)
+	must(t, r.Objects().ApplyText(t.Context(), holder))
 	o.reasonsAre(t, "all joined", map[string]int{imex.ReasonReady: racks * nodes})
 	agent := &nodeTest{clusterRig: r, n: n}
 	own := func(s *imex.Observation) imex.Member {
@@ -90,7 +84,7 @@ func fleetJoins(t *testing.T, driver string) {
 		t.Fatal(err)
 	}
 	o.workersClaim(t)
-	r.kubectl(t, "delete", "-f", file)
+	must(t, r.Objects().Delete(t.Context(), "daemonsets", "default", "quoin-imex"))
 	o.seenIs(t, "worker pods claim, as auto finds out", func(s *imex.Observation) bool {
 		return s.Join == imex.JoinSlurmd && strings.Contains(s.Why, "worker pods of Slurm claim")
 	})

@@ -10,6 +10,7 @@ import (
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -21,7 +22,7 @@ func TestRealHostManaged(t *testing.T) {
 	r := startRig(t)
 	r.Driver = "0.5.0"
 	r.define(t)
-	r.kubectl(t, "delete", "deviceclass", daemonClass) // which the chart leaves out in this mode
+	must(t, r.Objects().Delete(t.Context(), "deviceclasses", "", daemonClass)) // which the chart leaves out in this mode
 	if err := r.StartComputeDomainController(t.Context(), "driver", "--imex-mode=hostManaged", "--feature-gates=HostManagedIMEXDaemon=true"); err != nil {
 		t.Fatal(err)
 	}
@@ -34,8 +35,12 @@ func TestRealHostManaged(t *testing.T) {
 	if _, err := r.nvidia.ComputeDomains("default").Create(t.Context(), tenant, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.kubectl(t, "wait", "--for=jsonpath={.status.status}=Ready", "computedomain/tenant", "--timeout=5m") // the controller has admitted it
-	r.kubectl(t, "create", "namespace", imex.DefaultNamespace)
+	await.Until(t, "the controller has admitted the domain", func() bool {
+		d, err := r.nvidia.ComputeDomains("default").Get(t.Context(), "tenant", metav1.GetOptions{})
+		must(t, err)
+		return d.Status.Status == nvapi.ComputeDomainStatusReady
+	})
+	must(t, r.AddNamespaces(t.Context(), imex.DefaultNamespace))
 
 	o := &clusterTest{clusterRig: r, c: observer(t, r.Config(), imex.Config{})}
 	start(t, o.c.Run)

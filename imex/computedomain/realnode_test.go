@@ -84,7 +84,7 @@ func (o *nodeTest) labels(t *testing.T) {
 	want := &imex.Observation{Join: imex.JoinHolder, Why: "NVIDIA's DRA driver starts IMEX daemons, and no worker pod of Slurm claims a channel", HostChannels: true, Domain: imex.Domain{Namespace: imex.DefaultNamespace, Name: imex.DefaultName}, ClaimsUnread: true,
 		Nodes: map[string]imex.Node{"n0": {Name: "n0", CliqueLabel: "of.GFD"}}}
 	o.seenIs(t, "labels", func(s *imex.Observation) bool { return cmp.Equal(want, s) })
-	o.kubectl(t, "label", "node", "n0", imex.DomainLabel+"="+someDomain)
+	o.label(t, "n0", imex.DomainLabel, `"`+someDomain+`"`)
 	seen := o.seenIs(t, "a domain", func(s *imex.Observation) bool { return s.Nodes["n0"].DomainLabel == someDomain })
 	if len(seen.Cliques) != 0 {
 		t.Errorf("cliques: %+v", seen.Cliques)
@@ -158,9 +158,9 @@ func (o *nodeTest) moved(t *testing.T) {
 		t.Error("the clique of before is taken for the one that is meant now")
 	}
 	o.seenIs(t, "the other clique", cliqueIs(other, true))
-	o.kubectl(t, "label", "node", "n0", imex.DomainLabel+"-")
+	o.label(t, "n0", imex.DomainLabel, "null")
 	o.seenIs(t, "no domain, so no clique", func(s *imex.Observation) bool { return s.Nodes["n0"].DomainLabel == "" && len(s.Cliques) == 0 })
-	o.kubectl(t, "label", "node", "n0", imex.DomainLabel+"="+someDomain)
+	o.label(t, "n0", imex.DomainLabel, `"`+someDomain+`"`)
 	o.seenIs(t, "the clique again", cliqueIs(other, true))
 }
 
@@ -176,7 +176,7 @@ func (o *nodeTest) rest(t *testing.T) {
 		return err == nil, fmt.Sprint(err)
 	})
 	node, cluster := len(o.requests.requests()), len(requests.requests())
-	o.kubectl(t, "label", "node", "n1", imex.DomainLabel+"="+someDomain)
+	o.label(t, "n1", imex.DomainLabel, `"`+someDomain+`"`)
 	time.Sleep(restTime)
 	if seen := o.requests.requests(); len(seen) != node {
 		t.Errorf("the agent's requests at rest: %q", seen[node:])

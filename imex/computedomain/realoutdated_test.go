@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -44,17 +43,13 @@ func TestRealOutdated(t *testing.T) {
 	specs := imexrig.Racks(racks, nodes)
 	cluster, _ := imexrig.StartTest(t, imexrig.Options{Driver: "0.4.1", DriverNamespace: "driver", Nodes: specs, ReadyAfter: 100 * time.Millisecond})
 	r := &clusterRig{Cluster: cluster}
-	r.kubectl(t, "create", "namespace", "quoin-node")
+	must(t, r.AddNamespaces(t.Context(), "quoin-node"))
 	o := &fleetTest{clusterTest: &clusterTest{clusterRig: r, c: observer(t, r.Config(), imex.Config{})}, specs: specs}
 	start(t, o.c.Run)
 	o.domain = domainIs(t, o.c, "made", usable)
 	apply := func(text string) {
 		t.Helper()
-		file := filepath.Join(t.TempDir(), "applied.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		r.kubectl(t, "apply", "-f", file)
+		must(t, r.Objects().ApplyText(t.Context(), text))
 	}
 	noteIs := func(what string, words ...string) {
 		t.Helper()

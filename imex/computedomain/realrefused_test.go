@@ -2,11 +2,10 @@ package computedomain
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/quoin-hpc/quoin/imex"
@@ -41,15 +40,11 @@ func TestRealRefused(t *testing.T) {
 	t.Parallel()
 	r := startRig(t)
 	r.define(t)
-	file := filepath.Join(t.TempDir(), "roles.yaml")
-	if err := os.WriteFile(file, []byte(roles), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.kubectl(t, "apply", "-f", file)
-	r.kubectl(t, "create", "serviceaccount", "publisher", "-n", "default")
+	must(t, r.Objects().ApplyText(t.Context(), roles))
+	must(t, r.AddAccount(t.Context(), "default", "publisher"))
 	allow := func(role string) {
 		t.Helper()
-		r.kubectl(t, "create", "clusterrolebinding", role, "--clusterrole="+role, "--serviceaccount=default:publisher")
+		must(t, r.Allow(t.Context(), "default", "publisher", role))
 	}
 	token, err := r.Token(t.Context(), "default", "publisher", "")
 	if err != nil {
@@ -97,8 +92,8 @@ func TestRealNoNamespace(t *testing.T) {
 	none := observer(t, r.Config(), imex.Config{Namespace: "default", Join: imex.JoinNone})
 	start(t, none.Run)
 	domainIs(t, none, "none wanted", func(d imex.Domain) bool { return d == imex.Domain{Namespace: "default", Name: imex.DefaultName} })
-	if out, err := r.Kubectl(t.Context(), "get", "computedomains", "-n", "default", "-o", "name"); err != nil || out != "" {
-		t.Errorf("none wanted, made: %q, %v", out, err)
+	if made, err := r.nvidia.ComputeDomains("default").List(t.Context(), metav1.ListOptions{}); err != nil || len(made.Items) != 0 {
+		t.Errorf("none wanted, made: %v, %v", made, err)
 	}
 	if seen, err := none.Snapshot(); err != nil || seen.Join != imex.JoinNone {
 		t.Errorf("%+v, %v", seen, err)

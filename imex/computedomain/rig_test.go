@@ -54,11 +54,24 @@ func onDrivers(t *testing.T, test func(t *testing.T, driver string)) {
 	}
 }
 
-func (r *clusterRig) kubectl(t *testing.T, args ...string) {
+// must ends the test on an error.
+func must(t *testing.T, err error) {
 	t.Helper()
-	if _, err := r.Kubectl(t.Context(), args...); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// label writes a label of a node, whose value is in JSON: null takes it away.
+func (r *clusterRig) label(t *testing.T, node, key, value string) {
+	t.Helper()
+	must(t, r.Objects().Patch(t.Context(), "nodes", "", node, fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, key, value)))
+}
+
+// finalize writes the finalizers of the domain quoin-node/quoin in JSON.
+func (r *clusterRig) finalize(t *testing.T, finalizers string) {
+	t.Helper()
+	must(t, r.Objects().Patch(t.Context(), "computedomains", "quoin-node", "quoin", `{"metadata":{"finalizers":`+finalizers+`}}`))
 }
 
 // define tells the API server what the driver's Helm chart would.
