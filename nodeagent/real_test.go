@@ -61,14 +61,11 @@ func (r *storeRig) connect() {
 // define has the API server know NodeReports.
 func (r *storeRig) define() {
 	r.t.Helper()
-	for _, args := range [][]string{
-		{"apply", "-f", "../manifests/05-nodereports.yaml"},
-		{"wait", "--for=condition=Established", "--timeout=5m", "crd/" + nodereport.Definition},
-		{"delete", "node", "n1"}, // of the test without a definition
-	} {
-		if _, err := r.Kubectl(r.t.Context(), args...); err != nil {
-			r.t.Fatal(err)
-		}
+	if err := r.Objects().Apply(r.t.Context(), "../manifests/05-nodereports.yaml"); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.Objects().Delete(r.t.Context(), "nodes", "", "n1"); err != nil { // of the test without a definition
+		r.t.Fatal(err)
 	}
 }
 
@@ -163,7 +160,7 @@ func (r *storeRig) conflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := `{"bootID":"somebody else's","gpus":[]}`
-	if _, err := r.Kubectl(t.Context(), "patch", "nodereport", "n1", "--type=merge", "-p", other); err != nil {
+	if err := r.Objects().Patch(t.Context(), "nodereports", "", "n1", other); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Put(t.Context(), []byte(goodLine)); !apierrors.IsConflict(err) {
@@ -178,7 +175,7 @@ func (r *storeRig) conflict(t *testing.T) {
 }
 
 func (r *storeRig) createdByAnother(t *testing.T) {
-	if _, err := r.Kubectl(t.Context(), "delete", "nodereport", "n1"); err != nil {
+	if err := r.Objects().Delete(t.Context(), "nodereports", "", "n1"); err != nil {
 		t.Fatal(err)
 	}
 	s := r.store()

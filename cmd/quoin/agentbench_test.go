@@ -26,7 +26,7 @@ func BenchmarkAgentRest(b *testing.B) {
 	})
 	b.Run("kubernetes", func(b *testing.B) {
 		c := kuberig.StartTest(b)
-		if _, err := c.Kubectl(b.Context(), "apply", "-f", "../../manifests/05-nodereports.yaml"); err != nil {
+		if err := c.Objects().Apply(b.Context(), "../../manifests/05-nodereports.yaml"); err != nil {
 			b.Fatal(err)
 		}
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}

@@ -67,7 +67,7 @@ func startSite(t *testing.T) *site {
 	t.Helper()
 	quoin := buildQuoin(t)
 	c := kuberig.StartOwnTest(t)
-	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../manifests"); err != nil {
+	if err := c.Objects().Apply(t.Context(), "../../manifests"); err != nil {
 		t.Fatal(err)
 	}
 	s := &site{Cluster: c, t: t, quoin: quoin, file: filepath.Join(c.Dir, "site.yaml"), agents: map[string]*exec.Cmd{}, fleet: newFleet(t), publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}
@@ -104,8 +104,8 @@ func startSite(t *testing.T) *site {
 	}
 	// The first publication would else wait until no further node has come for a minute.
 	s.until("all agents have reported", func() bool {
-		names, err := s.Kubectl(t.Context(), "get", "nodereports", "-o", "name")
-		return err == nil && strings.Count(names, "\n") == len(cluster.Machines())
+		reports, err := s.Objects().List(t.Context(), "nodereports", "")
+		return err == nil && len(reports.Items) == len(cluster.Machines())
 	})
 	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
 	if err != nil {

@@ -46,7 +46,7 @@ const planSiteConfig = `publications:
 func TestRealPlan(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartOwnTest(t)
-	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../manifests"); err != nil {
+	if err := c.Objects().Apply(t.Context(), "../../manifests"); err != nil {
 		t.Fatal(err)
 	}
 	s := &planSite{site: &site{Cluster: c, t: t, quoin: buildQuoin(t), publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}}
@@ -230,7 +230,7 @@ func (s *planSite) rolledBack(t *testing.T) {
 
 // refused has people without rights, without a publication, and without an API server.
 func (s *planSite) refused(t *testing.T) {
-	if _, err := s.Kubectl(t.Context(), "create", "serviceaccount", "reader", "-n", "default"); err != nil {
+	if err := s.AddAccount(t.Context(), "default", "reader"); err != nil {
 		t.Fatal(err)
 	}
 	token, err := s.Token(t.Context(), "default", "reader", "")
@@ -246,13 +246,12 @@ func (s *planSite) refused(t *testing.T) {
 	const who, right = "system:serviceaccount:default:reader", `cannot %s resource "configmaps" in API group "" in the namespace "%s"`
 	as("nobody", token, 2, fmt.Sprintf(right, "get", "quoin-system"), "status")
 	as("nobody", token, 2, fmt.Sprintf(right, "get", "quoin-system"), "approve", s.digest)
-	for _, args := range [][]string{
-		{"create", "clusterrole", "reads-plans", "--verb=get", "--resource=configmaps"},
-		{"create", "clusterrolebinding", "reads-plans", "--clusterrole=reads-plans", "--serviceaccount=default:reader"},
-	} {
-		if _, err := s.Kubectl(t.Context(), args...); err != nil {
-			t.Fatal(err)
-		}
+	const readsPlans = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: reads-plans}\nrules: [{apiGroups: [\"\"], resources: [configmaps], verbs: [get]}]\n"
+	if err := s.Objects().ApplyText(t.Context(), readsPlans); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Allow(t.Context(), "default", "reader", "reads-plans"); err != nil {
+		t.Fatal(err)
 	}
 	s.until("the token may read", func() bool { code, _ := s.run(token, "status"); return code == 1 })
 	held := regexp.MustCompile(`approve ([0-9a-f]{16})`).FindStringSubmatch(s.plan(t, 1, "^held since", "status"))

@@ -50,10 +50,7 @@ func TestRealPublication(t *testing.T) {
 // defineReports has the API server know NodeReports.
 func defineReports(t *testing.T, c *kuberig.Cluster) {
 	t.Helper()
-	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../manifests/05-nodereports.yaml"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=5m", "crd/"+nodereport.Definition); err != nil {
+	if err := c.Objects().Apply(t.Context(), "../../manifests/05-nodereports.yaml"); err != nil {
 		t.Fatal(err)
 	}
 }

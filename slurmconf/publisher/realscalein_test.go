@@ -118,23 +118,13 @@ func untilSets(t *testing.T, store *kube.Store, want int) {
 }
 
 func (r *scaleRig) defined(t *testing.T) {
-	const file = "../../testdata/rig/kuberig/nodesets.yaml"
-	if _, err := r.Kubectl(t.Context(), "apply", "-f", file); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=5m", "-f", file); err != nil {
+	if err := r.Objects().Apply(t.Context(), "../../testdata/rig/kuberig/nodesets.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	set := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "slinky.slurm.net/v1beta1", "kind": "NodeSet", "metadata": map[string]any{"name": "gpu"},
 		"spec": map[string]any{"controllerRef": map[string]any{"name": "a"}, "replicas": int64(72)}}}
-	for end := time.Now().Add(await.Limit); ; time.Sleep(50 * time.Millisecond) { // established is not yet served
-		_, err := r.sets.Create(t.Context(), set, metav1.CreateOptions{})
-		if err == nil {
-			break
-		}
-		if !apierrors.IsNotFound(err) || time.Now().After(end) {
-			t.Fatal(err)
-		}
+	if _, err := r.sets.Create(t.Context(), set, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	untilSets(t, r.store, 1)
 }
@@ -203,7 +193,7 @@ func (r *scaleRig) scalesToNothing(t *testing.T) {
 // refused takes the rule for NodeSets from the publisher, and starts another.
 func (r *scaleRig) refused(t *testing.T) {
 	for _, role := range []string{"quoin-workers-a", "quoin-workers-b"} {
-		if _, err := r.Kubectl(t.Context(), "patch", "role", role, "-n", "slurm", "--type=json", "-p", `[{"op":"remove","path":"/rules/1"}]`); err != nil {
+		if _, err := r.Client().RbacV1().Roles("slurm").Patch(t.Context(), role, types.JSONPatchType, []byte(`[{"op":"remove","path":"/rules/1"}]`), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,6 +3,7 @@ package publisher
 import (
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -72,7 +73,7 @@ func (r *slinkyRig) permit() (kubernetes.Interface, dynamic.Interface, *noderepo
 	if _, err := r.Client().CoreV1().Namespaces().Create(r.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "slurm"}}, metav1.CreateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
-	if _, err := r.Kubectl(r.t.Context(), "apply", "-f", dir, "--recursive"); err != nil {
+	if err := r.Objects().Apply(r.t.Context(), filepath.Join(dir, "quoin", "templates")); err != nil {
 		r.t.Fatal(err)
 	}
 	token, err := r.Token(r.t.Context(), "quoin-system", "quoin-publisher", "")

@@ -14,7 +14,6 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 // configuration is the publisher's. Facts that keep changing delay a file by a second at
@@ -99,10 +98,8 @@ func (b *bencher) start(ctx context.Context) (err error) {
 	}
 	_, file, _, _ := runtime.Caller(0)
 	manifests := filepath.Join(filepath.Dir(file), "../../manifests")
-	for _, args := range [][]string{{"apply", "-f", manifests}, {"wait", "--for=condition=Established", "--timeout=120s", "crd/" + nodereport.Definition}} {
-		if _, err := b.cluster.Kubectl(ctx, args...); err != nil {
-			return err
-		}
+	if err := b.cluster.Objects().Apply(ctx, manifests); err != nil {
+		return err
 	}
 	if err := os.WriteFile(b.path("quoin.yaml"), []byte(configuration), 0o600); err != nil {
 		return fmt.Errorf("write configuration: %w", err)

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
@@ -43,7 +41,7 @@ func TestRealAccess(t *testing.T) {
 	if code := g.ask(t, "/map", g.tokens["operator"]); code != http.StatusNotFound {
 		t.Errorf("a program without a map answers %d", code)
 	}
-	if _, err := g.cluster.Kubectl(t.Context(), "delete", "-f", g.rights); err != nil {
+	if err := g.cluster.Objects().DeleteFiles(t.Context(), g.rights); err != nil {
 		t.Fatal(err)
 	}
 	await.Until(t, "nobody knows new tokens", func() bool { return ask("another") == http.StatusServiceUnavailable })
@@ -73,15 +71,14 @@ func guard(t *testing.T, c *kuberig.Cluster, page http.Handler) *guarded {
 		err = os.WriteFile(path, []byte(rights), 0o600)
 	}
 	if err == nil {
-		_, err = c.Kubectl(t.Context(), "apply", "-f", path)
+		err = c.Objects().Apply(t.Context(), path)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	tokens := map[string]string{}
 	for _, name := range []string{"quoin-agent", "prometheus", "operator", "nobody"} {
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := c.Client().CoreV1().ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		if err := c.AddAccount(t.Context(), "default", name); err != nil {
 			t.Fatal(err)
 		}
 		if tokens[name], err = c.Token(t.Context(), "default", name, ""); err != nil {
@@ -89,7 +86,7 @@ func guard(t *testing.T, c *kuberig.Cluster, page http.Handler) *guarded {
 		}
 	}
 	for account, role := range map[string]string{"prometheus": "quoin-metrics-reader", "operator": "quoin-map-reader"} {
-		if _, err := c.Kubectl(t.Context(), "create", "clusterrolebinding", account, "--clusterrole="+role, "--serviceaccount=default:"+account); err != nil {
+		if err := c.Allow(t.Context(), "default", account, role); err != nil {
 			t.Fatal(err)
 		}
 	}
