@@ -59,7 +59,7 @@ func TestRealAlerts(t *testing.T) {
 			tests = append(tests, unitTest{Name: fmt.Sprintf("%s silent %d", c.alert, i), Interval: "1m", Series: s, Exprs: []exprTest{
 				{Expr: `max_over_time(ALERTS{alertname="` + c.alert + `", alertstate="firing"}[2h])`, At: fmt.Sprintf("%dm", c.at+c.at/4+10), Samples: []sample{}}}})
 		}
-		files = append(files, unitFile{ruleFor(t, all, r), "1m", tests})
+		files = append(files, unitFile{rulesFor(t, all, r.Alert), "1m", tests})
 	}
 	for name := range rules {
 		if !shown[name] {
@@ -71,15 +71,25 @@ func TestRealAlerts(t *testing.T) {
 	}
 }
 
-// ruleFor writes a file of an alert and the recording rules that it needs, in
-// their order: all rules for each case would take a minute.
-func ruleFor(t *testing.T, all []rule, alert rule) []string {
+// rulesFor writes a file of the rules that alerts and expressions need, in their order:
+// all rules for each case would take a minute.
+func rulesFor(t *testing.T, all []rule, needs ...string) []string {
 	t.Helper()
-	needed, rules := alert.Expr, []rule{alert}
-	for i := len(all) - 1; i >= 0; i-- {
-		if r := all[i]; r.Record != "" && slices.Contains(recorded.FindAllString(needed, -1), r.Record) {
-			rules = append([]rule{r}, rules...)
-			needed += " " + r.Expr
+	needed := map[string]bool{}
+	for _, need := range needs {
+		needed[need] = true
+		for _, name := range recorded.FindAllString(need, -1) {
+			needed[name] = true
+		}
+	}
+	var rules []rule
+	for _, r := range slices.Backward(all) {
+		if !needed[r.Record] && !needed[r.Alert] {
+			continue
+		}
+		rules = append([]rule{r}, rules...)
+		for _, name := range recorded.FindAllString(r.Expr, -1) {
+			needed[name] = true
 		}
 	}
 	path := filepath.Join(t.TempDir(), "rules.yaml")

@@ -41,6 +41,7 @@ func TestRealHints(t *testing.T) {
 			`kube_pod_container_resource_requests{namespace="a", pod="p", container="` + container + `", node="` + name + `", resource="nvidia_com_gpu"}`: "8x60",
 			`kube_pod_status_phase{namespace="a", pod="p", phase="` + phase + `"}`:                                                                        "1x60"}
 	}
+	var tests []unitTest
 	for _, c := range []struct {
 		name, expr string
 		series     map[string]string
@@ -49,8 +50,8 @@ func TestRealHints(t *testing.T) {
 		{"busy at little power", hung, held(h100, "100x60", "120x60", "130x60"), job7},
 		{"busy and at work", hung, held(h100, "100x60", "120x60", "400x60"), nil},
 		{"idle", hung, held(h100, "0x60", "70x60", "70x60"), nil},
-		{"at work five minutes ago", hung, held(h100, "100x60", "400x25 120x35", "400x25 120x35"), nil},
-		{"one pause of a minute", hung, held(h100, "100x24 20 100x35", "120x60", "120x60"), nil},
+		{"at work five minutes ago", hung, held(h100, "100x60", "400x15 120x45", "400x15 120x45"), nil},
+		{"one pause of a minute", hung, held(h100, "100x14 20 100x45", "120x60", "120x60"), nil},
 		{"a model that draws more at rest", hung, held("NVIDIA A100-SXM4-40GB", "100x60", "130x60", "130x60"), job7},
 		{"a model without a known limit", hung, held("NVIDIA RTX A6000", "100x60", "30x60", "30x60"), nil},
 		{"the exporter tells the limit", hung, with(held(h100, "100x60", "90x60", "90x60"), `DCGM_FI_DEV_ENFORCED_POWER_LIMIT{UUID="GPU-0"}`, "300x60"), nil},
@@ -58,7 +59,7 @@ func TestRealHints(t *testing.T) {
 		{"one GPU above it", gpu, held(h100, "100x60", "300x60", "300x60", "600x60", "300x60"), []sample{{`{UUID="GPU-2", job_id="7"}`, 2}}},
 		{"all alike", gpu, held(h100, "100x60", "600x60", "500x60", "600x60", "650x60"), nil},
 		{"a job on three GPUs", gpu, held(h100, "100x60", "600x60", "300x60", "600x60"), nil},
-		{"a job that has just begun", gpu, with(held(h100, "100x60", "600x60", "300x60", "600x60", "600x60"), `quoin_gpu_job_info{UUID="GPU-1", gpu="1", job_id="7", cluster="c", job="quoin-agent", instance="i"}`, "_x20 1x40"), nil},
+		{"a job that has just begun", gpu, with(held(h100, "100x60", "600x60", "300x60", "600x60", "600x60"), `quoin_gpu_job_info{UUID="GPU-1", gpu="1", job_id="7", cluster="c", job="quoin-agent", instance="i"}`, "_x10 1x50"), nil},
 		{"two models", gpu, with(held(h100, "100x60", "600x60", "300x60", "600x60", "600x60"),
 			`quoin_gpu_info{UUID="GPU-9", gpu="9", modelName="NVIDIA H200", node="n9", job="quoin-agent", instance="i"}`, "1x60",
 			`quoin_gpu_job_info{UUID="GPU-9", gpu="9", job_id="7", cluster="c", job="quoin-agent", instance="i"}`, "1x60"), nil},
@@ -67,18 +68,20 @@ func TestRealHints(t *testing.T) {
 		{"busy without a job", busy, with(alone, `DCGM_FI_DEV_GPU_UTIL{UUID="GPU-0"}`, "50x60"), []sample{{`{UUID="GPU-0"}`, 0.5}}},
 		{"idle without a job", busy, with(alone, `DCGM_FI_DEV_GPU_UTIL{UUID="GPU-0"}`, "0x60"), nil},
 		{"busy with a job", busy, held(h100, "50x60", "300x60"), nil},
-		{"its job ended five minutes ago", busy, with(held(h100, "50x60", "300x60"), `quoin_gpu_job_info{UUID="GPU-0", gpu="0", job_id="7", cluster="c", job="quoin-agent", instance="i"}`, "1x25 stale"), nil},
+		{"its job ended five minutes ago", busy, with(held(h100, "50x60", "300x60"), `quoin_gpu_job_info{UUID="GPU-0", gpu="0", job_id="7", cluster="c", job="quoin-agent", instance="i"}`, "1x15 stale"), nil},
 		{"a pod beside slurmd", pods, onNode("n0", "train", "Running"), []sample{{`quoin:hint_node_gpu_pods:count{node="n0"}`, 1}}},
 		{"slurmd itself", pods, onNode("n0", "slurmd", "Running"), nil},
 		{"a pod that has ended", pods, onNode("n0", "train", "Succeeded"), nil},
 		{"a node that Slurm does not have", pods, onNode("n1", "train", "Running"), nil},
 	} {
-		u := unitTest{Name: c.name, Interval: "1m", Exprs: []exprTest{{c.expr, "30m", c.want}}}
+		// promtool says the expression of what fails, and not the name.
+		u := unitTest{Name: c.name, Interval: "1m", Exprs: []exprTest{{c.expr + " # " + c.name, "20m", c.want}}}
 		for _, s := range slices.Sorted(maps.Keys(c.series)) {
 			u.Series = append(u.Series, series{s, c.series[s]})
 		}
-		if out, err := runUnits(t, unitFile{allRules(t), "1m", []unitTest{u}}); err != nil {
-			t.Errorf("%s: %s", c.name, out)
-		}
+		tests = append(tests, u)
+	}
+	if out, err := runUnits(t, unitFile{rulesFor(t, readRules(t), hung, gpu, node, busy, pods), "1m", tests}); err != nil {
+		t.Error(out)
 	}
 }

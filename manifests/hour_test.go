@@ -5,12 +5,25 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/testdata/exporter"
 	"github.com/quoin-hpc/quoin/testdata/hour"
 )
+
+// TestRealHour evaluates what reads the scripted hour, with all rules, in promtool: the
+// dashboards, the annotations and the alerts. They share a run, for its time goes into the
+// rules of all minutes.
+func TestRealHour(t *testing.T) {
+	t.Parallel()
+	given := append(scriptedHour(t), series{labels("ALERTS", with(othersAlert, "alertstate", "firing")), "1x60"})
+	exprs := slices.Concat(dashboardTests(t), annotationTests(t), alertTests())
+	if out, err := runUnits(t, unitFile{allRules(t), "1m", []unitTest{{Interval: "1m", Series: given, Exprs: exprs}}}); err != nil {
+		t.Error(out)
+	}
+}
 
 // text is a target's exposition at a minute.
 type text struct {

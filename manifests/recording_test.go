@@ -29,6 +29,7 @@ func TestRealRecording(t *testing.T) {
 	ofNode := func(labels string) string { return `quoin_node_info{job="quoin-publisher", ` + labels + `}` }
 	one7 := []sample{{`quoin:job_devices:count{cluster="c", job_id="7"}`, 1}}
 	row := func(value float64) []sample { return []sample{{`{UUID="GPU-1"}`, value}} }
+	var tests []unitTest
 	for _, c := range []struct {
 		name   string
 		series map[string]string
@@ -74,13 +75,15 @@ func TestRealRecording(t *testing.T) {
 			`quoin:gpu_job_share:ratio{cluster="d"} * 0 + on (cluster, job_id) group_left () quoin:job_devices:count`, []sample{{`{UUID="GPU-1", cluster="d", gpu="0", job_id="7", modelName="M", node="n"}`, 1}}},
 		{"a limit that the driver enforces", map[string]string{info("i", ""): "1x9", `DCGM_FI_DEV_ENFORCED_POWER_LIMIT{UUID="GPU-1"}`: "500x9"}, `max by (UUID) (quoin:gpu_power_limit:watts)`, row(500)},
 	} {
-		u := unitTest{Name: c.name, Interval: "1m", Exprs: []exprTest{{c.expr, "6m", c.want}}}
+		// promtool says the expression of what fails, and not the name.
+		u := unitTest{Name: c.name, Interval: "1m", Exprs: []exprTest{{c.expr + " # " + c.name, "6m", c.want}}}
 		for s, v := range c.series {
 			u.Series = append(u.Series, series{s, v})
 		}
-		if out, err := runUnits(t, unitFile{allRules(t), "1m", []unitTest{u}}); err != nil {
-			t.Errorf("%s: %s", c.name, out)
-		}
+		tests = append(tests, u)
+	}
+	if out, err := runUnits(t, unitFile{allRules(t), "1m", tests}); err != nil {
+		t.Error(out)
 	}
 }
 
@@ -113,9 +116,8 @@ func with(set map[string]string, more ...string) map[string]string {
 	return all
 }
 
-// TestRealHourAlerts checks which alerts fire in the scripted hour, and for whom.
-func TestRealHourAlerts(t *testing.T) {
-	t.Parallel()
+// alertTests has which alerts fire in the scripted hour, and for whom.
+func alertTests() []exprTest {
 	firing := func(name, severity string, set map[string]string) sample {
 		all := map[string]string{"alertname": name, "alertstate": "firing", "severity": severity}
 		maps.Copy(all, set)
@@ -126,6 +128,7 @@ func TestRealHourAlerts(t *testing.T) {
 	}
 	carol := hold{Place: hour.Place{Node: 0, Device: 1}, Job: &hour.Jobs[2], Device: &hour.Nodes[0].Devices[1]}
 	always := []sample{
+		{labels("ALERTS", with(othersAlert, "alertstate", "firing")), 1},
 		firing("QuoinJobStraddles", "info", map[string]string{"cluster": "alpha", "job_id": "106"}),
 		firing("QuoinSegmentSplit", "warning", map[string]string{"publication": "slurm", "topology": "nvl", "job_id": "401", "segment": "12", "got": "17+17+2"}),
 		firing("QuoinXid", "critical", of4()),
@@ -149,12 +152,9 @@ func TestRealHourAlerts(t *testing.T) {
 	held := member(2, "", "hold")[1]
 	short := firing("QuoinBlockShort", "warning", map[string]string{"publication": "slurm", "topology": "nvl", "block": "r3"})
 	hook := firing("QuoinHookErrors", "warning", map[string]string{"instance": "10.0.0.2:9835", "job": "quoin-agent", "hook": "prolog", "reason": "lock"})
-	exprs := []exprTest{
+	return []exprTest{
 		{`ALERTS{alertstate="firing"}`, halfPast(20), early},
 		{`ALERTS{alertstate="firing"}`, halfPast(45), append([]sample{idle, hook, held, short}, always...)},
 		{`ALERTS{alertstate="firing"}`, halfPast(60), append([]sample{idle, short}, always...)},
-	}
-	if out, err := runUnits(t, unitFile{allRules(t), "1m", []unitTest{{Interval: "1m", Series: scriptedHour(t), Exprs: exprs}}}); err != nil {
-		t.Error(out)
 	}
 }
