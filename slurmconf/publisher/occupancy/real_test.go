@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -93,17 +94,11 @@ func (r *realSlurm) view() *View {
 	return &v
 }
 
-func (r *realSlurm) until(what string, is func(*View) bool) *View {
+func (r *realSlurm) until(what string, is func(*View) bool) (v *View) {
 	r.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		v := r.view()
-		if is(v) {
-			return v
-		}
-		if time.Now().After(end) {
-			r.t.Fatalf("no %s: %+v\n%s", what, v, r.run("scontrol", "show", "jobs"))
-		}
-	}
+	await.Until(r.t, what, func() bool { v = r.view(); return is(v) },
+		func() string { return fmt.Sprintf("%+v\n%s", v, r.run("scontrol", "show", "jobs")) })
+	return v
 }
 
 func idle(v *View) (count int) {
@@ -119,13 +114,11 @@ func idle(v *View) (count int) {
 func (r *realSlurm) clear() {
 	r.t.Helper()
 	r.run("scancel", "-u", "root")
-	r.until("idle nodes", func(v *View) bool {
-		last := int64(0)
-		for _, n := range v.Nodes {
-			last = max(last, n.LastBusy.Unix())
-		}
-		return idle(v) == realNodes && len(v.Jobs) == 0 && time.Now().Unix() > last
-	})
+	last := int64(0)
+	for _, n := range r.until("idle nodes", func(v *View) bool { return idle(v) == realNodes && len(v.Jobs) == 0 }).Nodes {
+		last = max(last, n.LastBusy.Unix())
+	}
+	time.Sleep(time.Until(time.Unix(last+1, 0)))
 }
 
 // submit starts a job, and returns it when it runs. It is nil if Slurm refuses it or lets it wait.
