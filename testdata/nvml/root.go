@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Root returns a folder with the files of /proc and /sys that the kernel and the
@@ -189,7 +190,7 @@ func number(s string) int {
 // capabilities is the driver's list of all MIG capabilities that there can be. It does
 // not depend on the machine: 135 minor numbers for each GPU from 3 on, 9 of them for
 // each GPU instance.
-func capabilities() string {
+var capabilities = sync.OnceValue(func() string {
 	var list strings.Builder
 	list.WriteString("config 1\nmonitor 2\n")
 	for gpu := range 16 { // 32 in the driver
@@ -202,7 +203,7 @@ func capabilities() string {
 		}
 	}
 	return list.String()
-}
+})
 
 // addCPUs adds the CPUs of sockets, each a list of CPUs and the threads of a
 // core: of two, the first half of the list has the cores' first threads.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -133,7 +134,10 @@ func TestLoadedXidsWithoutLeak(t *testing.T) {
 	for i := range 1000 {
 		before := m.Registrations()
 		m.Change("gpu 0", "xid 13", fmt.Sprint("gpu ", i%8), "lost")
-		p.until("a new set", func(n *topology.Node) bool { return len(n.GPUs) == 7 && m.Registrations() > before })
+		if n := p.read(); len(n.GPUs) != 7 {
+			t.Fatalf("%d GPUs, want 7", len(n.GPUs))
+		}
+		await.Until(t, "a new set", func() bool { return m.Registrations() > before })
 	}
 	m.Change("gpu 0", "xid 13")
 	p.until("each GPU's event", func(*topology.Node) bool {
