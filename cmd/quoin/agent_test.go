@@ -103,9 +103,15 @@ func startAgent(t testing.TB, quoin, interval string, more ...string) *agentProc
 // start runs the agent until the test ends.
 func (p *agentProcess) start(cmd *exec.Cmd) {
 	p.t.Helper()
+	p.startBy(cmd, cmd.Start)
+}
+
+// startBy runs the agent, which start starts, until the test ends.
+func (p *agentProcess) startBy(cmd *exec.Cmd, start func() error) {
+	p.t.Helper()
 	p.cmd = cmd
 	cmd.Stdout, cmd.Stderr = &p.log, &p.log
-	if err := cmd.Start(); err != nil {
+	if err := start(); err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(func() {

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -154,9 +153,6 @@ func writeFile(t testing.TB, path, text string) {
 // buildPrograms puts the hook into the rig.
 func (r *jobsRig) buildPrograms() {
 	r.t.Helper()
-	if err := r.BuildAsNode(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
 	writeFile(r.t, r.path("bin/dying-hook"), dyingHook)
 	writeFile(r.t, r.path("bin/sacctmgr"), sacctmgrWords)
 	if err := os.Link(r.quoin, r.path("bin/quoin")); err != nil {
@@ -217,14 +213,12 @@ func (n *jobNode) boot() {
 // a child, and other clusters of this machine have Prologs all the time.
 func (n *jobNode) startAgent() {
 	const host = "/run/host"
-	args := append([]string{"tmpfs:/run"}, n.mounts(n.rig.path(""))...)
-	args = append(args, "proc="+n.rig.PID()+":"+host+"/proc", n.rig.path("boot-"+n.Name)+":"+host+"/proc/sys/kernel/random/boot_id")
-	args = append(args, "--", "/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
+	mounts := append([]string{"tmpfs:/run"}, n.mounts(n.rig.path(""))...)
+	mounts = append(mounts, "proc:"+host+"/proc", n.rig.path("boot-"+n.Name)+":"+host+"/proc/sys/kernel/random/boot_id")
+	cmd := exec.Command("/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
 		"--store", "/run/quoin", "--listen", n.agent.address, "--set", "agent.sampleInterval="+sampleInterval, "--set", "agent.sweepInterval=2s", "--set", "agent.hookSummaryDir=/var/spool/quoin",
 		"--set", "agent.hostRoot="+host, "--set", "agent.slurmdSpool=/var/spool/slurmd", "--set", "agent.cgroupRoot=/sys/fs/cgroup")
-	cmd := exec.Command(n.rig.path("asnode"), args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	n.agent.start(cmd)
+	n.agent.startBy(cmd, func() error { return n.rig.StartOutside(cmd, mounts...) })
 }
 
 func (n *jobNode) killAgent() {

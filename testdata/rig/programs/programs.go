@@ -23,18 +23,17 @@ import (
 
 // The programs.
 const (
-	Quoin  = "quoin"
-	Hook   = "quoin-hook"
-	AsNode = "asnode"
-	Keep   = "keep"  // a machine of the box
-	Pause  = "pause" // of its pods
-	IMEX   = "imex"  // of their IMEX daemons
+	Quoin = "quoin"
+	Hook  = "quoin-hook"
+	Keep  = "keep"  // a machine of the box
+	Pause = "pause" // of its pods
+	IMEX  = "imex"  // of their IMEX daemons
 	// Toolkit is the runtime of their containers with GPUs.
 	Toolkit = "toolkit"
 )
 
 // ofTests are the programs that tests outside the box run.
-var ofTests = []string{Quoin, Hook, AsNode}
+var ofTests = []string{Quoin, Hook}
 
 // BuildAll builds the programs that tests outside the box run.
 func BuildAll(ctx context.Context) error {
@@ -59,8 +58,6 @@ func programOf(name string) (program, error) {
 		return program{pkg: "./cmd/quoin"}, nil
 	case Hook:
 		return program{pkg: "./cmd/quoin-hook", static: true}, nil
-	case AsNode:
-		return program{pkg: "./testdata/rig/slurmrig/asnode", static: true}, nil
 	case Keep:
 		return program{pkg: "./testdata/rig/boxrig/machine/keep", static: true}, nil
 	case Pause:

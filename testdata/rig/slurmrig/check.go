@@ -3,6 +3,7 @@ package slurmrig
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,7 @@ import (
 	"time"
 )
 
-// Checker asks the real slurmctld of one release about configuration files, one
+// Checker asks the real daemons and clients of one release about configuration files, one
 // call after another, in namespaces that stay. Several checkers work beside
 // each other.
 type Checker struct {
@@ -24,22 +25,19 @@ type Checker struct {
 	count   atomic.Int64
 }
 
+// checkerGPUs is the number of /dev/nvidiaN that a checker has.
+const checkerGPUs = 4
+
+// clientConf is for commands that ask no slurmctld.
+const clientConf = "NodeName=n1 NodeAddr=127.0.0.1\nPartitionName=main Nodes=ALL\n"
+
 // NewChecker returns a checker that works in dir.
 func NewChecker(ctx context.Context, r Release, dir string) (*Checker, error) {
-	if err := Build(ctx, r); err != nil {
+	cluster, err := startEmpty(ctx, r, dir, map[string]string{"slurm.conf": "Include /rig/base.conf\n" + clientConf}, checkerGPUs, "")
+	if err != nil {
 		return nil, err
 	}
-	read, write, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("start checker: %w", err)
-	}
-	defer read.Close()
-	c := &Checker{cluster: &Cluster{Dir: dir, release: r, keep: write}}
-	if out, err := runScript(ctx, read, nil, "up", dir, "-r", r.Debian, "-d", "namespace"); err != nil {
-		c.cluster.Stop()
-		return nil, fmt.Errorf("start checker: %w\n%s", err, out)
-	}
-	return c, nil
+	return &Checker{cluster: cluster}, nil
 }
 
 // Close ends the checker's namespaces.
@@ -48,90 +46,116 @@ func (c *Checker) Close() { c.cluster.Stop() }
 // Run runs a client command, such as scontrol show hostnames, without a
 // slurmctld.
 func (c *Checker) Run(ctx context.Context, args ...string) (string, error) {
-	if err := c.files("client", map[string]string{"slurm.conf": "NodeName=n1 NodeAddr=127.0.0.1\nPartitionName=main Nodes=ALL\n"}); err != nil {
-		return "", err
-	}
-	return c.cluster.Run(ctx, append([]string{"env", "SLURM_CONF=/rig/client/slurm.conf"}, args...)...)
+	return c.cluster.Run(ctx, args...)
 }
 
-// files writes a configuration directory into the rig.
-func (c *Checker) files(name string, files map[string]string) error {
-	dir := filepath.Join(c.cluster.Dir, ".rig", name)
-	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o755); err != nil {
-		return err
-	}
-	key, err := os.ReadFile(filepath.Join(c.cluster.Dir, "slurm.key"))
-	if err != nil {
-		return err
-	}
-	base, err := os.ReadFile(filepath.Join(c.cluster.Dir, ".rig/base.conf"))
-	if err != nil {
-		return err
-	}
-	own := strings.NewReplacer("StateSaveLocation=/rig/state", "StateSaveLocation=/rig/"+name+"/state",
-		"SlurmctldLogFile=/rig/log/slurmctld.log\n", "", "SlurmctldPidFile=/rig/run/slurmctld.pid", "SlurmctldPidFile=/rig/"+name+"/pid").Replace(string(base))
-	all := map[string]string{"slurm.key": string(key), "cgroup.conf": "CgroupPlugin=disabled\n"}
-	maps.Copy(all, files)
-	all["slurm.conf"] = own + files["slurm.conf"]
-	for n, text := range all {
-		if err := os.WriteFile(filepath.Join(dir, n), []byte(text), 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// verdictTime bounds how long a slurmctld may take to say yes or no.
+// verdictTime bounds how long a daemon may take to say yes or no.
 const verdictTime = 3 * time.Minute
 
 // Check starts slurmctld on the files (slurm.conf without the rig's own lines,
 // topology.conf and so on), waits for its verdict and ends it. fatal says that
 // it did not start; lines are its errors and warnings.
 func (c *Checker) Check(ctx context.Context, files map[string]string) (fatal bool, lines []string, err error) {
-	name := fmt.Sprintf("check%d", c.count.Add(1))
-	if err := c.files(name, files); err != nil {
-		return false, nil, fmt.Errorf("check: %w", err)
+	return c.check(ctx, files, func(func(...string) *exec.Cmd) error { return nil })
+}
+
+// Topology returns what scontrol show topology says of the files, which slurmctld must take.
+func (c *Checker) Topology(ctx context.Context, files map[string]string) (shown string, err error) {
+	fatal, lines, err := c.check(ctx, files, func(command func(...string) *exec.Cmd) error {
+		shown, err = c.cluster.run(command("scontrol", "show", "topology"), nil)
+		return err
+	})
+	if err == nil && fatal {
+		err = fmt.Errorf("slurmctld does not start: %s", strings.Join(lines, "\n"))
 	}
-	defer os.RemoveAll(filepath.Join(c.cluster.Dir, ".rig", name)) //nolint:errcheck // the caller removes the folder
+	return shown, err
+}
+
+// GRES has a node's slurmd read its GRES from the files, as slurmd -G. fatal says that it did
+// not take them; lines are its errors and warnings.
+func (c *Checker) GRES(ctx context.Context, node string, files map[string]string) (fatal bool, lines []string, err error) {
+	err = c.with(ctx, files, func(ctx context.Context, command func(...string) *exec.Cmd) error {
+		out, err := c.cluster.run(command("slurmd", "-N", node, "-G"), nil)
+		lines = complaints(out)
+		if exit := (*exec.ExitError)(nil); ctx.Err() == nil && errors.As(err, &exit) {
+			fatal, err = true, nil
+		}
+		return err
+	})
+	return fatal, lines, err
+}
+
+// with gives f the commands of a configuration of these files.
+func (c *Checker) with(ctx context.Context, files map[string]string, f func(ctx context.Context, command func(...string) *exec.Cmd) error) error {
+	name := fmt.Sprintf("check%d", c.count.Add(1))
+	defer os.RemoveAll(c.cluster.path(name)) //nolint:errcheck // the caller removes the folder
+	if err := c.write(name, files); err != nil {
+		return fmt.Errorf("check: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, verdictTime)
 	defer cancel()
-	// slurmctld, which leaves no core file in the chroot, is a child of nsenter, in its process group.
-	cmd := exec.CommandContext(ctx, "prlimit", "--core=0", "nsenter", "-t", c.cluster.PID(), "-m", "-u", "-i", "-n", "-p", "--", "chroot", c.cluster.release.Root(),
-		"/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "slurmctld", "-D", "-c", "-f", "/rig/"+name+"/slurm.conf")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		return false, nil, fmt.Errorf("check: %w", err)
-	}
-	if err := cmd.Start(); err != nil {
-		return false, nil, fmt.Errorf("check: %w", err)
-	}
-	started, lines := verdict(stderr)
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
-	waited := cmd.Wait()
+	err := f(ctx, func(args ...string) *exec.Cmd {
+		cmd := c.cluster.command(ctx, args...)
+		cmd.Env = append(cmd.Env, "SLURM_CONF=/rig/"+name+"/slurm.conf")
+		return cmd
+	})
 	if ctx.Err() != nil {
-		return false, lines, fmt.Errorf("check: no verdict within %s: %s", verdictTime, strings.Join(lines, "\n"))
+		return fmt.Errorf("check: no verdict within %s: %w", verdictTime, err)
 	}
-	var exit *exec.ExitError
-	if !started && !errors.As(waited, &exit) {
-		return false, lines, fmt.Errorf("check: slurmctld ended without a verdict: %w: %s", waited, strings.Join(lines, "\n"))
+	return err
+}
+
+// write writes a configuration into the rig. Its daemons have a state of their own, and log to
+// stderr.
+func (c *Checker) write(name string, files map[string]string) error {
+	dir := c.cluster.path(name)
+	if err := os.MkdirAll(filepath.Join(dir, "state"), 0o755); err != nil {
+		return err
 	}
-	return !started, lines, nil
+	key := make([]byte, 64)
+	_, _ = rand.Read(key)
+	all := map[string]string{"slurm.key": string(key), "cgroup.conf": noCgroups}
+	maps.Copy(all, files)
+	own := strings.NewReplacer("=/rig/state", "=/rig/"+name+"/state", "SlurmctldLogFile=/rig/log/slurmctld.log\n", "", "SlurmdLogFile=/rig/log/%n.log\n", "")
+	all["slurm.conf"] = own.Replace(baseConf) + files["slurm.conf"]
+	return writeFiles(dir, all)
+}
+
+// check starts slurmctld on the files, calls then if it runs, and ends it.
+func (c *Checker) check(ctx context.Context, files map[string]string, then func(command func(...string) *exec.Cmd) error) (fatal bool, lines []string, err error) {
+	err = c.with(ctx, files, func(ctx context.Context, command func(...string) *exec.Cmd) error {
+		cmd := command("slurmctld", "-D")
+		stderr, err := cmd.StderrPipe()
+		if err != nil {
+			return err
+		}
+		if err := c.cluster.start(cmd, nil); err != nil {
+			return err
+		}
+		started, log := verdict(stderr)
+		lines = complaints(log)
+		if started {
+			err = then(command)
+		}
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+		waited := cmd.Wait()
+		fatal = !started
+		if exit := (*exec.ExitError)(nil); fatal && (ctx.Err() != nil || !errors.As(waited, &exit)) {
+			return fmt.Errorf("slurmctld ended without a verdict: %w: %s", waited, log)
+		}
+		return err
+	})
+	return fatal && err == nil, lines, err
 }
 
 // verdict reads slurmctld's log until it runs or the log ends.
-func verdict(r io.Reader) (started bool, lines []string) {
+func verdict(r io.Reader) (started bool, log string) {
+	var read strings.Builder
 	for s := bufio.NewScanner(r); s.Scan(); {
-		line := s.Text()
-		for _, word := range []string{"fatal", "error:", "warning:"} {
-			if strings.Contains(line, word) {
-				lines = append(lines, line)
-				break
-			}
-		}
-		if strings.Contains(line, "Running as primary controller") {
-			return true, lines
+		read.WriteString(s.Text() + "\n")
+		if strings.Contains(s.Text(), runsWords) {
+			return true, read.String()
 		}
 	}
-	return false, lines
+	return false, read.String()
 }

@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"golang.org/x/sys/unix"
 )
 
 // Node is a slurmd that has files of its own where another node has others, for
@@ -23,30 +25,44 @@ type Node struct {
 	Mounts []string
 }
 
-// BuildAsNode puts the program into the rig that gives a node its own files.
-func (c *Cluster) BuildAsNode(ctx context.Context) error {
-	return programs.Put(ctx, programs.AsNode, filepath.Join(c.Dir, ".rig/asnode"))
-}
-
 // Start starts the node's slurmd, which goes into the background, with a
 // /run/slurm of its own, as Cluster.Slurmd does.
 func (n *Node) Start(ctx context.Context) error {
-	_, err := n.run(ctx, []string{"tmpfs:/run/slurm"}, "/usr/sbin/slurmd", "-N", n.Name)
+	_, err := n.run(ctx, []string{ownRun}, "slurmd", "-N", n.Name)
 	return err
 }
 
-// Run runs a program of the rig, by its path, on the node.
+// Run runs a program of the rig on the node.
 func (n *Node) Run(ctx context.Context, args ...string) (string, error) {
 	return n.run(ctx, nil, args...)
 }
 
 func (n *Node) run(ctx context.Context, mounts []string, args ...string) (string, error) {
-	mark := filepath.Join(n.Cluster.Dir, ".rig/node."+n.Name)
+	mark := n.Cluster.path("node." + n.Name)
 	if err := os.WriteFile(mark, []byte(n.Name), 0o644); err != nil { //nolint:gosec // no secret
 		return "", err
 	}
-	all := append([]string{"/rig/asnode", "/rig/node." + n.Name + ":/rig/node"}, append(mounts, n.Mounts...)...)
-	return n.Cluster.Run(ctx, append(append(all, "--"), args...)...)
+	mounts = slices.Concat([]string{"/rig/node." + n.Name + ":/rig/node"}, mounts, n.Mounts)
+	return n.Cluster.run(n.Cluster.command(ctx, args...), mounts)
+}
+
+// StartOutside starts a program of this machine beside the nodes. It has this machine's files and
+// network, and further mounts as a Node has, FROM:TO with this machine's paths. Its processes are
+// the rig's, and end with them. A FROM of "proc" is the rig's proc file system.
+func (c *Cluster) StartOutside(cmd *exec.Cmd, mounts ...string) error {
+	proc := filepath.Join(c.release.Root(), "proc")
+	return c.inside(unix.CLONE_NEWNS|unix.CLONE_NEWPID, func() error {
+		own := slices.Clone(mounts)
+		for i, m := range own {
+			if to, is := strings.CutPrefix(m, "proc:"); is {
+				own[i] = proc + ":" + to
+			}
+		}
+		if err := mountOwn(own); err != nil {
+			return err
+		}
+		return cmd.Start()
+	})
 }
 
 // KillSlurmd kills the node's slurmd and nothing of its jobs. It may be dead

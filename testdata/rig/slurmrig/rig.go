@@ -7,21 +7,29 @@ package slurmrig
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/cache"
 )
 
-//go:embed slurmrig.sh
-var script []byte
+//go:embed build.sh
+var buildScript string
 
 // Release is a Slurm release and the Debian release that has it.
 type Release struct{ Slurm, Debian string }
@@ -50,29 +58,15 @@ func Build(ctx context.Context, r Release) error {
 	if _, err := os.Stat(filepath.Join(r.Root(), "usr/sbin/slurmctld-wlm")); err == nil {
 		return nil
 	}
-	out, err := runScript(ctx, nil, nil, "build", r.Debian)
+	more := ""
+	if r == Slurm2605 {
+		more = ",slurmrestd,slurm-wlm-jwt-plugin"
+	}
+	out, err := exec.CommandContext(ctx, "bash", "-c", buildScript, "build.sh", r.Root(), r.Debian, more).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("build Slurm %s: %w\n%s", r.Slurm, err, out)
 	}
 	return nil
-}
-
-// runScript runs the rig's script.
-func runScript(ctx context.Context, keeper *os.File, env []string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "bash", append([]string{"-c", string(script), "slurmrig"}, args...)...)
-	cmd.Env = append(append(os.Environ(), "SLURMRIG_BASE="+cache.Path()), env...)
-	if keeper != nil {
-		cmd.ExtraFiles = []*os.File{keeper}
-		cmd.Env = append(cmd.Env, "RIG_KEEPER=1")
-	}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.WaitDelay = 2 * time.Second
-	err := cmd.Run()
-	if errors.Is(err, exec.ErrWaitDelay) { // a daemon keeps our pipe
-		err = nil
-	}
-	return out.String(), err
 }
 
 // Cluster is a running Slurm.
@@ -80,8 +74,12 @@ type Cluster struct {
 	// Dir is bound to /etc/slurm; Dir/.rig to /rig.
 	Dir     string
 	release Release
-	keep    *os.File // the namespaces end when it is closed
+	init    *exec.Cmd // the first process of the namespaces
+	keep    io.Closer // they end when it is closed, or when this process ends
 }
+
+// path is a file of the rig's own folder.
+func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, ".rig", name) }
 
 // Config says what a Cluster is made of.
 type Config struct {
@@ -101,12 +99,64 @@ type Config struct {
 
 // Start builds the release if it must and starts slurmctld and the slurmds in
 // dir, which is the caller's to remove after Stop.
-func Start(ctx context.Context, r Release, dir string, c Config) (*Cluster, error) {
+func Start(ctx context.Context, r Release, dir string, conf Config) (*Cluster, error) {
+	files := map[string]string{"slurm.conf": "Include /rig/base.conf\n" + conf.SlurmConf}
+	maps.Copy(files, conf.Files)
+	c, err := startEmpty(ctx, r, dir, files, conf.GPUs, conf.Model)
+	if err != nil {
+		return nil, err
+	}
+	if err = c.startSlurmctld(ctx); err == nil {
+		err = c.startSlurmds(ctx, conf.Slurmd)
+	}
+	if err != nil {
+		c.Stop()
+		return nil, fmt.Errorf("start Slurm %s: %w", r.Slurm, err)
+	}
+	return c, nil
+}
+
+// startEmpty makes a rig without a daemon.
+func startEmpty(ctx context.Context, r Release, dir string, files map[string]string, gpus int, model string) (*Cluster, error) {
 	if err := Build(ctx, r); err != nil {
 		return nil, err
 	}
-	files := map[string]string{"slurm.conf": "Include /rig/base.conf\n" + c.SlurmConf}
-	maps.Copy(files, c.Files)
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("start Slurm: %w", err)
+	}
+	c := &Cluster{Dir: dir, release: r}
+	if err := c.write(files); err != nil {
+		return nil, fmt.Errorf("start Slurm: %w", err)
+	}
+	if err := c.open(gpus, model); err != nil {
+		c.Stop()
+		return nil, fmt.Errorf("start Slurm %s: %w", r.Slurm, err)
+	}
+	return c, nil
+}
+
+// write writes the files of the configuration, and the rig's own folder.
+func (c *Cluster) write(files map[string]string) error {
+	if err := os.RemoveAll(c.path("")); err != nil { // of a rig before
+		return err
+	}
+	for _, folder := range []string{"state", "spool", "log", "run", "tmp"} {
+		if err := os.MkdirAll(c.path(folder), 0o755); err != nil {
+			return err
+		}
+	}
+	key := make([]byte, 1024)
+	_, _ = rand.Read(key)
+	all := map[string]string{"slurm.key": string(key), "cgroup.conf": noCgroups, ".rig/base.conf": baseConf, ".rig/hosts": "127.0.0.1 localhost ctl\n"}
+	maps.Copy(all, files)
+	return errors.Join(writeFiles(c.Dir, all), os.Chmod(c.path("tmp"), 0o777|os.ModeSticky))
+}
+
+const noCgroups = "CgroupPlugin=disabled\n"
+
+// writeFiles writes files of a configuration: some are programs, some are secret.
+func writeFiles(dir string, files map[string]string) error {
 	for name, text := range files {
 		mode := os.FileMode(0o644)
 		if strings.HasSuffix(name, ".sh") {
@@ -114,72 +164,203 @@ func Start(ctx context.Context, r Release, dir string, c Config) (*Cluster, erro
 		} else if strings.HasSuffix(name, ".key") {
 			mode = 0o600
 		}
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			return nil, fmt.Errorf("start Slurm: %w", err)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), mode); err != nil {
+			return err
 		}
 	}
-	slurmd := c.Slurmd
-	if slurmd == "" {
-		slurmd = "none"
+	return nil
+}
+
+// baseConf are the lines of slurm.conf that a rig needs. It has no control groups and no
+// accounting.
+const baseConf = `ClusterName=rig
+SlurmctldHost=ctl(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/slurm
+CredType=cred/slurm
+StateSaveLocation=/rig/state
+SlurmdSpoolDir=/rig/spool/%n
+SlurmctldPidFile=/rig/run/slurmctld.pid
+SlurmdPidFile=/rig/run/slurmd.%n.pid
+SlurmctldLogFile=/rig/log/slurmctld.log
+SlurmdLogFile=/rig/log/%n.log
+SlurmctldDebug=verbose
+SlurmdDebug=verbose
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+ReturnToService=2
+SlurmdTimeout=300
+SlurmctldTimeout=30
+SlurmdParameters=config_overrides
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1
+MailProg=/bin/true
+`
+
+// upTime bounds how long a daemon may take to answer.
+const upTime = 3 * time.Minute
+
+// runsWords are of slurmctld's log, shortly before it answers.
+const runsWords = "Running as primary controller"
+
+// startSlurmctld starts slurmctld, which goes into the background, and waits until it answers.
+func (c *Cluster) startSlurmctld(ctx context.Context) error {
+	out, err := c.Run(ctx, "slurmctld")
+	for end := time.Now().Add(upTime); err == nil; time.Sleep(10 * time.Millisecond) {
+		if strings.Contains(c.Log("slurmctld"), runsWords) {
+			if said, _ := c.Run(ctx, "scontrol", "ping"); strings.Contains(said, "UP") {
+				return nil
+			}
+		}
+		if err = ctx.Err(); err == nil && (!c.lives("slurmctld") || time.Now().After(end)) {
+			err = errors.New("slurmctld is not up")
+		}
 	}
-	read, write, err := os.Pipe()
+	return fmt.Errorf("%w\n%s\n%s", err, out, strings.Join(complaints(c.Log("slurmctld")), "\n"))
+}
+
+// lives reports whether the rig has a process of that name.
+func (c *Cluster) lives(name string) bool {
+	names, _ := filepath.Glob(filepath.Join("/proc", c.PID(), "root", c.release.Root(), "proc/[0-9]*/comm"))
+	return slices.ContainsFunc(names, func(path string) bool {
+		comm, _ := os.ReadFile(path) // it may have ended
+		return strings.TrimSpace(string(comm)) == name
+	})
+}
+
+// complaints are the lines of a log that say what is wrong. That there is no state yet is not.
+func complaints(log string) (lines []string) {
+	for line := range strings.Lines(log) {
+		state := strings.Contains(line, "_state") || strings.Contains(line, "state file") || strings.Contains(line, "NOTE: Trying")
+		if strings.Contains(line, "fatal") || strings.Contains(line, "warning") || strings.Contains(line, "error") && !state {
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return lines
+}
+
+// startSlurmds starts the slurmds of a host list, or of "all" nodes.
+func (c *Cluster) startSlurmds(ctx context.Context, hosts string) error {
+	if hosts == "" {
+		return nil
+	}
+	ask := []string{"scontrol", "show", "hostnames", hosts}
+	if hosts == "all" {
+		ask = []string{"sinfo", "-h", "-N", "-o", "%N"} // a line for each partition
+	}
+	out, err := c.Run(ctx, ask...)
 	if err != nil {
-		return nil, fmt.Errorf("start Slurm: %w", err)
+		return err
 	}
-	defer read.Close()
-	cl := &Cluster{Dir: dir, release: r, keep: write}
-	out, err := runScript(ctx, read, []string{fmt.Sprintf("GPUS=%d", c.GPUs), "MODEL=" + c.Model}, "up", dir, "-r", r.Debian, "-d", slurmd)
-	if err != nil {
-		cl.Stop()
-		return nil, fmt.Errorf("start Slurm %s: %w\n%s", r.Slurm, err, out)
+	nodes := strings.Fields(out)
+	slices.Sort(nodes)
+	for _, node := range slices.Compact(nodes) {
+		if err := c.Slurmd(ctx, "-N", node); err != nil {
+			return err
+		}
 	}
-	return cl, nil
+	return nil
 }
 
 // Stop ends everything of the cluster.
 func (c *Cluster) Stop() {
-	_ = c.keep.Close() // the namespace's init sees it
-	for range 3000 {   // a minute
-		// A zombie, which somebody else has to reap, has no command line.
-		if line, err := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", c.PID())); err != nil || len(line) == 0 || c.PID() == "" {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
+	if c.keep != nil {
+		_ = c.keep.Close()
+	}
+	if c.init.Process != nil {
+		_ = c.init.Wait() // it ends after all others
 	}
 }
 
-// PID is the first process of the cluster, whose namespaces all others have. It is
-// empty if the cluster is not up.
-func (c *Cluster) PID() string {
-	data, err := os.ReadFile(filepath.Join(c.Dir, ".rig/pid"))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
-}
+// PID is the first process of the cluster, whose namespaces all others have.
+func (c *Cluster) PID() string { return strconv.Itoa(c.init.Process.Pid) }
 
-// Run runs a command as root in the rig and returns its output.
+// Run runs a command as root in the rig and returns its output. Its folder is the rig's /tmp.
 func (c *Cluster) Run(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "prlimit", append([]string{"--core=0", "nsenter", "-t", c.PID(), "-m", "-u", "-i", "-n", "-p", "--", "chroot", c.release.Root()}, args...)...)
+	return c.run(c.command(ctx, args...), nil)
+}
+
+// As runs a command as a user, alice or bob.
+func (c *Cluster) As(ctx context.Context, user string, args ...string) (string, error) {
+	cmd := c.command(ctx, args...)
+	become(cmd, user)
+	return c.run(cmd, nil)
+}
+
+// users are those that the chroot has, and their groups' numbers.
+var users = map[string]uint32{"alice": 2001, "bob": 2002, "nobody": 65534}
+
+func become(cmd *exec.Cmd, user string) {
+	id, is := users[user]
+	if !is {
+		cmd.Err = fmt.Errorf("no user %s in the rig", user)
+	}
+	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: id, Gid: id}
+	cmd.Env = append(cmd.Env, "USER="+user)
+}
+
+// command is a command of the rig as root. It ends with all processes of its group when the
+// context does.
+func (c *Cluster) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, c.release.program(args[0]), args[1:]...)
+	cmd.Args[0] = args[0]
+	cmd.Dir = "/tmp" // batch jobs leave files there
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "LC_ALL=C"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error {
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+		return os.ErrProcessDone
+	}
+	cmd.WaitDelay = 2 * time.Second
+	if err := leaveNoCore(); err != nil {
+		cmd.Err = err
+	}
+	return cmd
+}
+
+// leaveNoCore has nothing that this process starts leave its memory in a file: some inputs crash
+// a daemon.
+var leaveNoCore = sync.OnceValue(func() error { return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) })
+
+// program is the path of a program of the chroot. A link of it leads elsewhere outside.
+func (r Release) program(name string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	path := filepath.Join("/usr/sbin", name)
+	if _, err := os.Lstat(filepath.Join(r.Root(), path)); err == nil {
+		return path
+	}
+	return filepath.Join("/usr/bin", name)
+}
+
+// run runs a command of the rig and returns its output.
+func (c *Cluster) run(cmd *exec.Cmd, mounts []string) (string, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.WaitDelay = 2 * time.Second
-	err := cmd.Run()
+	err := c.start(cmd, mounts)
+	if err == nil {
+		err = cmd.Wait()
+	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out.String())
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out.String())
 	}
 	return out.String(), err
 }
 
+// ownRun gives every slurmd a /run/slurm of its own, as on a node of its own: two that start at
+// once take each other's sack.socket, and one dies of it.
+const ownRun = "tmpfs:/run/slurm"
+
 // Slurmd starts slurmd with these arguments, which goes into the background. It
 // has a /run/slurm of its own.
 func (c *Cluster) Slurmd(ctx context.Context, args ...string) error {
-	if out, err := runScript(ctx, nil, nil, append([]string{"slurmd", c.Dir}, args...)...); err != nil {
-		return fmt.Errorf("start slurmd: %w\n%s", err, out)
-	}
-	return nil
+	_, err := c.run(c.command(ctx, append([]string{"slurmd"}, args...)...), []string{ownRun})
+	return err
 }
 
 // RESTConf are the lines of slurm.conf that a slurmrestd needs. RESTKey is the file of the
@@ -191,10 +372,36 @@ const (
 
 // StartREST starts slurmrestd, which only 26.05 has. It returns the path of its socket.
 func (c *Cluster) StartREST(ctx context.Context) (socket string, err error) {
-	if out, err := runScript(ctx, nil, nil, "restd", c.Dir); err != nil {
-		return "", fmt.Errorf("start slurmrestd: %w\n%s", err, out)
+	log, err := os.Create(c.path("log/restd.log"))
+	if err != nil {
+		return "", fmt.Errorf("start slurmrestd: %w", err)
 	}
-	return filepath.Join(c.Dir, ".rig/tmp/restd.sock"), nil
+	defer log.Close()
+	cmd := c.command(context.WithoutCancel(ctx), "slurmrestd", "-a", "rest_auth/jwt", "unix:/tmp/restd.sock")
+	cmd.Stdout, cmd.Stderr = log, log
+	become(cmd, "nobody") // it runs neither as root nor as SlurmUser
+	cmd.Env = append(cmd.Env, "SLURM_JWT=daemon")
+	if err := c.start(cmd, nil); err != nil {
+		return "", fmt.Errorf("start slurmrestd: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	socket = c.path("tmp/restd.sock")
+	for end := time.After(upTime); ; {
+		if _, err := os.Stat(socket); err == nil {
+			return socket, nil
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+			continue
+		case err = <-ended:
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-end:
+			err = errors.New("it has no socket")
+		}
+		return "", fmt.Errorf("start slurmrestd: %w\n%s", err, c.Log("restd"))
+	}
 }
 
 // Token writes a token of the user, who may be root, for slurmrestd. It returns the file's
@@ -215,14 +422,9 @@ func (c *Cluster) Scontrol() (string, error) {
 	return name, os.WriteFile(name, []byte(text), 0o700)
 }
 
-// As runs a command as a user, alice or bob.
-func (c *Cluster) As(ctx context.Context, user string, args ...string) (string, error) {
-	return c.Run(ctx, append([]string{"setpriv", "--reuid", user, "--regid", user, "--clear-groups", "env", "HOME=/tmp", "USER=" + user}, args...)...)
-}
-
 // Log returns a daemon's log: slurmctld, or a node's name.
 func (c *Cluster) Log(name string) string {
-	data, err := os.ReadFile(filepath.Join(c.Dir, ".rig/log", name+".log"))
+	data, err := os.ReadFile(c.path("log/" + name + ".log"))
 	if err != nil {
 		return err.Error()
 	}

@@ -1,10 +1,12 @@
 package slurmrig_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -32,4 +34,26 @@ func TestRealChecker(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRealCancelled ends a command and what it has started.
+func TestRealCancelled(t *testing.T) {
+	t.Parallel()
+	c := slurmrig.NewCheckerTest(t, slurmrig.Slurm2605)
+	runs := func() bool {
+		_, err := c.Run(t.Context(), "sh", "-c", "kill -0 $(cat child)")
+		return err == nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Run(ctx, "sh", "-c", "sleep 1000 & echo $! >child; wait")
+		ended <- err
+	}()
+	await.Until(t, "the command runs", runs)
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("no error")
+	}
+	await.Until(t, "its child has ended", func() bool { return !runs() })
 }
