@@ -140,15 +140,6 @@ func tryOther(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
 	}
 }
 
-func write(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func publisherToken(t *testing.T, c *kuberig.Cluster) {
 	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
 	if err != nil {

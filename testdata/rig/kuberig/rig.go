@@ -292,8 +292,8 @@ func (c *Cluster) Client() kubernetes.Interface {
 func (c *Cluster) Programs() string { return c.bin }
 
 // Kubectl runs kubectl, by default as the administrator, for a test of what kubectl does or
-// prints: Objects costs much less. It runs it again if a busy machine
-// took too long for a TLS handshake, after which the server has seen no request.
+// prints. Objects costs much less. It runs it again if a busy machine took too long for a TLS
+// handshake, after which the server has seen no request.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	for end := time.Now().Add(await.Limit); ; {
 		out, err := c.kubectl(ctx, args...)
