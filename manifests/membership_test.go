@@ -35,7 +35,7 @@ type membership struct {
 	metrics string
 }
 
-const memberRacks, memberNodes = 4, 16
+const memberRacks, memberNodes, members = 4, 8, "32"
 
 // startMembershipOf starts the cluster and its publisher.
 func startMembershipOf(t *testing.T, o imexrig.Options) *membership {
@@ -168,7 +168,7 @@ func (m *membership) counted(series string) string {
 	return string(found[1])
 }
 
-// TestRealMembership joins 64 nodes by the DaemonSet of the manifests, installs the publisher
+// TestRealMembership joins the nodes of four racks by the DaemonSet of the manifests, installs the publisher
 // again, and names what goes wrong with some nodes.
 func TestRealMembership(t *testing.T) {
 	t.Parallel()
@@ -187,10 +187,10 @@ func TestRealMembership(t *testing.T) {
 		m.until(s.Name, "False Ready")
 	}
 	t.Logf("%d nodes are members after %s", len(nodes), time.Since(began))
-	if ready, not := m.counted(`quoin_publisher_imex_nodes{reason="Ready"}`), m.counted("quoin_publisher_imex_not_ready_nodes"); ready != "64" || not != "0" {
+	if ready, not := m.counted(`quoin_publisher_imex_nodes{reason="Ready"}`), m.counted("quoin_publisher_imex_not_ready_nodes"); ready != members || not != "0" {
 		t.Errorf("counted %q ready and %q not", ready, not)
 	}
-	const same = "same: all 64 nodes that need it are members of the IMEX domain"
+	const same = "same: all "+members+" nodes that need it are members of the IMEX domain"
 	m.check(0, same)
 	printed, err := m.cluster.Kubectl(t.Context(), strings.Fields(computedomain.ListCommand)[1:]...)
 	if err != nil {
@@ -251,7 +251,7 @@ func (m *membership) conflict(node string) {
 	}
 	m.until(node, "False Ready", "quoin-node/worker", "quoin-imex-")
 	m.until("r02n06", "False Ready")
-	m.check(0, node+": Ready: ", "same: all 64 nodes that need it are members of the IMEX domain")
+	m.check(0, node+": Ready: ", "same: all "+members+" nodes that need it are members of the IMEX domain")
 	worker, err := m.cluster.Client().CoreV1().Pods("quoin-node").Get(m.t.Context(), "worker", metav1.GetOptions{})
 	if err != nil || worker.Status.Phase != corev1.PodPending || worker.Spec.NodeName != "" {
 		m.t.Errorf("the worker pod is %s on node %q, %v: want it to wait", worker.Status.Phase, worker.Spec.NodeName, err)

@@ -31,7 +31,7 @@ type observed struct {
 }
 
 // observedNodes are nodes of two racks.
-var observedNodes = []string{"r00n00", "r03n15"}
+var observedNodes = []string{"r00n00", "r03n07"}
 
 // startObserved starts agents on machines of two racks.
 func (m *membership) startObserved() *observed {
@@ -77,7 +77,7 @@ func (o *observed) traffic() {
 	}
 	o.rest()
 
-	for _, node := range []string{"r00n03", "r03n15"} { // a peer of an agent's node, and an agent's own
+	for _, node := range []string{"r00n03", "r03n07"} { // a peer of an agent's node, and an agent's own
 		o.change(node)
 	}
 }
@@ -92,7 +92,7 @@ func (o *observed) change(node string) {
 	for range 5 {
 		o.taken()
 		o.fleet.Node(node).SetReady(false)
-		if node == "r03n15" {
+		if node == "r03n07" {
 			own.gateIs(o.t, imex.ReasonNotReady)
 			o.until(node, "True NotReady")
 		} else {

@@ -72,7 +72,7 @@ func (l *lender) lend(ctx context.Context, conn net.Conn) {
 	if err := json.NewEncoder(conn).Encode(loan{Home: c.home, Host: c.host}); err == nil {
 		_, _ = io.Copy(io.Discard, conn) // until the borrower closes it, or has died
 	}
-	l.takeBack(ctx, c)
+	l.takeBack(ctx, c, conn)
 }
 
 // take returns an API server that nobody has. It waits for one that is being emptied, because
@@ -113,14 +113,16 @@ func (l *lender) take(ctx context.Context) (*Cluster, error) {
 	return c, nil
 }
 
-// takeBack empties an API server. One that cannot be emptied is ended.
-func (l *lender) takeBack(ctx context.Context, c *Cluster) {
+// takeBack empties an API server. One that cannot be emptied is ended. The borrower is told as
+// soon as it counts as one that comes back: its next loan then waits for it.
+func (l *lender) takeBack(ctx context.Context, c *Cluster, conn net.Conn) {
 	l.mu.Lock()
 	l.emptying++
 	l.mu.Unlock()
+	_ = conn.Close()
 	err := ctx.Err()
 	if err == nil {
-		if err = c.empty(ctx); err != nil {
+		if err = c.empty(ctx); err != nil && ctx.Err() == nil {
 			fmt.Fprintln(os.Stderr, "an API server could not be emptied, so it is ended:", err)
 		}
 	}
@@ -142,7 +144,7 @@ func borrow(ctx context.Context, socket, dir string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("borrow an API server: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -41,7 +42,7 @@ type Cluster struct {
 	ended  chan struct{} // closed when the API server has ended
 	others []*exec.Cmd
 	args   []string
-	loan   net.Conn // until it is closed the API server is lent to this process, or nil
+	loan   *net.UnixConn // until it is closed the API server is lent to this process, or nil
 
 	kinds *kinds
 	first state // before the first loan
@@ -263,6 +264,8 @@ func (c *Cluster) Stop() {
 	}
 	c.others = nil
 	if c.loan != nil {
+		_ = c.loan.CloseWrite()
+		_, _ = io.Copy(io.Discard, c.loan) // until the lender has taken notice
 		_ = c.loan.Close()
 		return
 	}

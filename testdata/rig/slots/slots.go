@@ -21,7 +21,7 @@ import (
 
 // perCore is the number of slots of a kind for each core. A heavy test waits for most of its
 // time.
-const perCore = 2
+const perCore = 1
 
 // Kind is what a test starts. Each kind has slots of its own, so that many cheap tests do not
 // keep the few expensive ones waiting.
@@ -35,7 +35,7 @@ const (
 )
 
 // poll is the time between two looks for a free slot.
-const poll = 50 * time.Millisecond
+const poll = 200 * time.Millisecond
 
 var held struct {
 	sync.Mutex

@@ -9,26 +9,85 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// onThread calls f on a thread that ends after it: the namespaces and the root that f gives to
-// its thread are nobody else's. A program that f starts keeps them.
+// threads wait for something to do. They never end, because the kernel kills a program that has a
+// Pdeathsig when the thread that started it ends, and Go may have used any thread for that.
+var threads struct {
+	sync.Mutex
+	idle []*thread
+}
+
+// thread is one that no other goroutine uses.
+type thread struct {
+	calls chan func()
+	home  []*os.File // the namespaces of this process
+}
+
+// onThread calls f on a thread that is in this process's namespaces, and gets back into them after
+// it: the namespaces and the root that f gives to its thread are nobody else's. A program that f
+// starts keeps them.
 func onThread(f func() error) error {
+	t, err := takeThread()
+	if err != nil {
+		return fmt.Errorf("make a thread: %w", err)
+	}
 	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // for ever, so that the thread ends with the goroutine
-		if unix.Gettid() == unix.Getpid() {
-			// The main thread does not end before the process. While this waits, another thread takes f.
-			defer runtime.UnlockOSThread()
-			done <- onThread(f)
-			return
-		}
-		done <- f()
-	}()
+	t.calls <- func() { done <- f() }
 	return <-done
+}
+
+func takeThread() (*thread, error) {
+	threads.Lock()
+	defer threads.Unlock()
+	if n := len(threads.idle); n > 0 {
+		t := threads.idle[n-1]
+		threads.idle = threads.idle[:n-1]
+		return t, nil
+	}
+	t, made := &thread{calls: make(chan func())}, make(chan error)
+	go t.run(made)
+	return t, <-made
+}
+
+// run makes the thread, and calls what it is given.
+func (t *thread) run(made chan<- error) {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		// What others see of this process is the main thread. While it waits, this gets another one.
+		defer runtime.UnlockOSThread()
+		other := make(chan error)
+		go t.run(other)
+		made <- <-other
+		return
+	}
+	err := unix.Unshare(unix.CLONE_FS) // a root that threads share stays in its namespace
+	for _, name := range []string{"mnt", "net", "uts", "ipc", "pid"} {
+		f, e := os.Open("/proc/thread-self/ns/" + name)
+		err = errors.Join(err, e)
+		t.home = append(t.home, f)
+	}
+	made <- err
+	for call := range t.calls {
+		call()
+		if t.goHome() != nil {
+			continue // nobody takes it any more
+		}
+		threads.Lock()
+		threads.idle = append(threads.idle, t)
+		threads.Unlock()
+	}
+}
+
+func (t *thread) goHome() (err error) {
+	for _, f := range t.home {
+		err = errors.Join(err, unix.Setns(int(f.Fd()), 0))
+	}
+	return err
 }
 
 // initScript is the first process of the namespaces: it takes over processes whose parents have
@@ -55,7 +114,7 @@ func (c *Cluster) open(gpus int, model string) error {
 	defer log.Close()
 	c.init.Stderr = log
 	return onThread(func() error {
-		if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC); err != nil {
+		if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC); err != nil {
 			return fmt.Errorf("make namespaces: %w", err)
 		}
 		if err := c.mountAll(); err != nil {
@@ -206,9 +265,6 @@ func (c *Cluster) makeModel(gpus int, model string) error {
 // inside calls f on a thread of those of the rig's namespaces.
 func (c *Cluster) inside(namespaces int, f func() error) error {
 	return onThread(func() error {
-		if err := unix.Unshare(unix.CLONE_FS); err != nil { // a root that threads share stays in its namespace
-			return fmt.Errorf("enter rig: %w", err)
-		}
 		var err error
 		gone := c.init.Process.WithHandle(func(handle uintptr) { err = unix.Setns(int(handle), namespaces) })
 		if err := errors.Join(gone, err); err != nil {
