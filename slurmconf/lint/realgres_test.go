@@ -41,7 +41,7 @@ func compareGres(t *testing.T, release slurmconf.Release, texts []string, gpus .
 	t.Helper()
 	s := startSlurm(t, release)
 	skipped := 0
-	o := lint.Options{Release: release, KnownNodes: []string{"n001"}, GresTypes: []string{"gpu", "nic"}}
+	o := lint.Options{Release: release, KnownNodes: []string{gresNode}, GresTypes: []string{"gpu", "nic"}}
 	for i, text := range texts {
 		text += "\n"
 		n := gpus[i%len(gpus)]
@@ -49,12 +49,12 @@ func compareGres(t *testing.T, release slurmconf.Release, texts []string, gpus .
 		if n == 0 {
 			gres = " Gres=nic:99"
 		}
-		o.Nodes = map[string]*lint.Node{"n001": {Sockets: 1, CoresPerSocket: 1, ThreadsPerCore: 1}}
+		o.Nodes = map[string]*lint.Node{gresNode: {Sockets: 1, CoresPerSocket: 1, ThreadsPerCore: 1}}
 		if n > 0 {
-			o.Nodes["n001"].GPUs = []lint.GPUCount{{Count: uint64(n)}}
+			o.Nodes[gresNode].GPUs = []lint.GPUCount{{Count: uint64(n)}}
 		}
-		lines, rc := s.run("gres", "", realConfig{gres: gres, files: map[string]string{"gres.conf": text}})
-		if rc != "0" {
+		real, complaints := s.gresFatal(realConfig{gres: gres, files: map[string]string{"gres.conf": text}})
+		if real {
 			fatal++
 		}
 		findings := lint.Lint([]lint.File{{Name: "gres.conf", Data: []byte(text)}}, o)
@@ -62,8 +62,8 @@ func compareGres(t *testing.T, release slurmconf.Release, texts []string, gpus .
 			skipped++
 			continue
 		}
-		if got, want := lint.HasFatal(slices.DeleteFunc(findings, ofSlurmctld)), rc != "0"; got != want {
-			t.Errorf("Slurm %s with%s: Lint says fatal=%t, slurmd %t\n%s\nfindings: %v\nlog:\n%s", release, gres, got, want, text, findings, complaints(lines))
+		if got := lint.HasFatal(slices.DeleteFunc(findings, ofSlurmctld)); got != real {
+			t.Errorf("Slurm %s with%s: Lint says fatal=%t, slurmd %t\n%s\nfindings: %v\nlog:\n%s", release, gres, got, real, text, findings, complaints)
 		}
 	}
 	if skipped > len(texts)/3 {

@@ -60,15 +60,15 @@ func TestRealOddHostlists(t *testing.T) {
 				continue
 			}
 			count++
-			lines, rc := s.run("hosts", "hostnames", realConfig{files: map[string]string{"list": list}})
-			real := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return strings.HasPrefix(l, "scontrol: error") })
-			if rc != "0" || len(real) > 0 && strings.HasPrefix(real[0], "Invalid hostlist") {
+			text, failed := s.checker.Run(t.Context(), "scontrol", "show", "hostnames", list)
+			real := slices.DeleteFunc(linesOf(text), func(l string) bool { return strings.HasPrefix(l, "scontrol: error") })
+			if failed != nil || len(real) > 0 && strings.HasPrefix(real[0], "Invalid hostlist") {
 				refused++
 				if err == nil {
-					t.Errorf("ExpandHostlist(%q) = %q, scontrol exits %s: %q", list, names, rc, lines)
+					t.Errorf("ExpandHostlist(%q) = %q, scontrol %v: %q", list, names, failed, text)
 				}
 			} else if err != nil || !slices.Equal(names, real) {
-				t.Errorf("ExpandHostlist(%q) = %q, %v, scontrol %q", list, names, err, lines)
+				t.Errorf("ExpandHostlist(%q) = %q, %v, scontrol %q", list, names, err, text)
 			}
 		}
 		t.Logf("Slurm %s: %d of %d lists were refused, %d are not plain", release, refused, count, len(lists)-count)
@@ -125,11 +125,11 @@ func generateOddRange(rng *rand.Rand) string {
 
 func (s *realSlurm) hosts(what, list string) []string {
 	s.t.Helper()
-	lines, rc := s.run("hosts", what, realConfig{files: map[string]string{"list": list}})
-	if rc != "0" {
-		s.t.Fatalf("scontrol show %s %q: exit %s: %v", what, list, rc, lines)
+	text, err := s.checker.Run(s.t.Context(), "scontrol", "show", what, list)
+	if err != nil {
+		s.t.Fatal(err)
 	}
-	return lines
+	return linesOf(text)
 }
 
 // generateNames makes names of every shape, each once, in no order.

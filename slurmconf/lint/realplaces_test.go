@@ -129,11 +129,11 @@ func (s *realSlurm) placesFatal(c realConfig) bool {
 		files = append(files, lint.File{Name: name, Data: []byte(text)})
 	}
 	findings := lint.Lint(files, conf.Options(s.release))
-	lines, rc := s.run("ctl", "", c)
-	if got, want := lint.HasFatal(findings), rc != "0"; got != want {
-		s.t.Errorf("Slurm %s: Lint says fatal=%t, slurmctld %t\n%s%v\n%s", s.release, got, want, c.lines, findings, complaints(lines))
+	real, complaints := s.fatal(c)
+	if got := lint.HasFatal(findings); got != real {
+		s.t.Errorf("Slurm %s: Lint says fatal=%t, slurmctld %t\n%s%v\n%s", s.release, got, real, c.lines, findings, complaints)
 	}
-	return rc != "0"
+	return real
 }
 
 // generatePlace makes a place of one or two words, paths of switches among them.

@@ -3,7 +3,6 @@ package lint_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -67,10 +66,9 @@ func TestRealShown(t *testing.T) {
 
 func (s *realSlurm) shown(name string, want slurmconf.Topology, c realConfig) {
 	s.t.Helper()
-	lines, rc := s.run("show", "", c)
-	text := strings.Join(lines, "\n")
-	if rc != "0" {
-		s.t.Errorf("Slurm %s, %s: exit %s:\n%s", s.release, name, rc, text)
+	text, err := s.topology(c)
+	if err != nil {
+		s.t.Errorf("Slurm %s, %s: %v", s.release, name, err)
 		return
 	}
 	shown, err := slurmctld.ParseShown("scontrol", []byte(text))
@@ -154,11 +152,10 @@ func (s *realSlurm) sizes(c sizesCase, placeholders bool) {
 		if err := errors.Join(err1, err2); err != nil {
 			s.t.Fatal(err)
 		}
-		lines, rc := s.run("show", "", realConfig{plugin: lint.PluginBlock, files: map[string]string{name: string(loaded)}})
-		text := strings.Join(lines, "\n")
+		text, failed := s.topology(realConfig{plugin: lint.PluginBlock, files: map[string]string{name: string(loaded)}})
 		shown, err := slurmctld.ParseShown("scontrol", []byte(text))
-		if rc != "0" || err != nil {
-			s.t.Errorf("Slurm %s, %s: exit %s, %v\n%s", s.release, loaded, rc, err, text)
+		if err := errors.Join(failed, err); err != nil {
+			s.t.Errorf("Slurm %s, %s: %v\n%s", s.release, loaded, err, text)
 			continue
 		}
 		var want []slurmctld.Difference
@@ -184,9 +181,9 @@ func TestRealSkeletons(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lines, rc := s.run("ctl", "", realConfig{plugin: lint.PluginBlock, files: map[string]string{"topology.yaml": string(yaml)}})
-			if rc != "0" {
-				t.Errorf("Slurm %s does not start with the skeleton of %s:\n%s\n%s", release, c.name, yaml, complaints(lines))
+			fatal, complaints := s.fatal(realConfig{plugin: lint.PluginBlock, files: map[string]string{"topology.yaml": string(yaml)}})
+			if fatal {
+				t.Errorf("Slurm %s does not start with the skeleton of %s:\n%s\n%s", release, c.name, yaml, complaints)
 			}
 		}
 	})

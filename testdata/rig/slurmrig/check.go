@@ -49,6 +49,10 @@ func (c *Checker) Run(ctx context.Context, args ...string) (string, error) {
 	return c.cluster.Run(ctx, args...)
 }
 
+// fewThreads spares slurmctld the start of dozens of threads, a fifth of its time until the
+// verdict.
+const fewThreads = "SlurmctldParameters=conmgr_threads=4\n"
+
 // verdictTime bounds how long a daemon may take to say yes or no.
 const verdictTime = 3 * time.Minute
 
@@ -117,7 +121,7 @@ func (c *Checker) write(name string, files map[string]string) error {
 	all := map[string]string{"slurm.key": string(key), "cgroup.conf": noCgroups}
 	maps.Copy(all, files)
 	own := strings.NewReplacer("=/rig/state", "=/rig/"+name+"/state", "SlurmctldLogFile=/rig/log/slurmctld.log\n", "", "SlurmdLogFile=/rig/log/%n.log\n", "")
-	all["slurm.conf"] = own.Replace(baseConf) + files["slurm.conf"]
+	all["slurm.conf"] = own.Replace(baseConf) + fewThreads + files["slurm.conf"]
 	return writeFiles(dir, all)
 }
 
