@@ -76,7 +76,7 @@ func (s *sizedSite) topology() (t slurmconf.Topology, nodes string) {
 func TestRealJobSizes(t *testing.T) {
 	t.Parallel()
 	slurmrig.NeedTest(t)
-	count, rng := oracle.Rounds(100, 300), oracle.Rand(t)
+	count, rng := oracle.Rounds(50, 300), oracle.Rand(t)
 	conf, jobs := &strings.Builder{}, &strings.Builder{}
 	fmt.Fprintf(conf, "NodeName=n[001-%03d] NodeAddr=127.0.0.1 Port=[20001-%d] CPUs=2 RealMemory=1000 State=CLOUD\n"+
 		"ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\n", sizedNodes, 20000+sizedNodes)

@@ -116,7 +116,7 @@ func TestRealMissingFile(t *testing.T) {
 // TestRealGenerated compares generated topologies, good and spoilt.
 func TestRealGenerated(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
-		count, rng := oracle.Rounds(100, 400), oracle.Rand(t)
+		count, rng := oracle.Rounds(50, 400), oracle.Rand(t)
 		cases := make([]topologyCase, count)
 		for i := range cases {
 			cases[i] = generateCase(rng, i)

@@ -41,7 +41,7 @@ func TestRealConfNodes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cases := append(confNodeCases(), generateConfNodes(oracle.Rand(t), 60)...)
+			cases := append(confNodeCases(), generateConfNodes(oracle.Rand(t), oracle.Rounds(30, 60))...)
 			conf, files, gres := confNodeFiles(cases)
 			c := slurmrig.StartTest(t, release, slurmrig.Config{GPUs: 4, Files: files, SlurmConf: conf})
 			parsed, err := slurmctld.ParseConf("slurm.conf", []byte(strings.TrimSpace(conf)), func(file string) (string, []byte, error) {

@@ -23,7 +23,7 @@ func TestRealGres(t *testing.T) {
 func TestRealGeneratedGres(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
 		rng := oracle.Rand(t)
-		texts := make([]string, oracle.Rounds(75, 300))
+		texts := make([]string, oracle.Rounds(40, 300))
 		for i := range texts {
 			texts[i] = generateGres(rng)
 		}

@@ -90,7 +90,7 @@ func TestRealNodePlaces(t *testing.T) {
 				judge(yaml.with(pair[0], pair[1]))
 			}
 			rng := oracle.Rand(t)
-			for range oracle.Rounds(20, 40) {
+			for range oracle.Rounds(12, 40) {
 				judge(yaml.with(generatePlace(rng), generatePlace(rng), generatePlace(rng)))
 			}
 			if fatal < judged/10 || fatal > judged*9/10 {
