@@ -227,7 +227,8 @@ func TestSetupInstalls(t *testing.T) {
 	}
 }
 
-// TestImage shows for which architectures make image and make deb build.
+// TestImage runs make image and make deb where compilers are missing: they build for the
+// architectures that they can, and name the others.
 func TestImage(t *testing.T) {
 	const left = "arm64 is left out: missing: aarch64-linux-gnu-gcc. To install, as root: apt-get update && apt-get install -y --no-install-recommends gcc-aarch64-linux-gnu libc6-dev-arm64-cross\n"
 	const both = "x86_64-linux-gnu-gcc aarch64-linux-gnu-gcc"

@@ -28,7 +28,8 @@ const (
 	nodeGPUs = 8
 )
 
-// jobsConf has partitions whose Prolog takes its time and whose Epilog is lost.
+// jobsConf has partitions whose Prolog takes its time, whose Epilog is lost, and whose jobs are
+// spread over the nodes.
 const jobsConf = `GresTypes=gpu,shard
 Prolog=/etc/slurm/prolog.sh
 Epilog=/etc/slurm/epilog.sh
@@ -43,6 +44,7 @@ NodeName=n[01-03] NodeAddr=127.0.0.1 Port=[21001-21003] CPUs=32 RealMemory=4000 
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 PartitionName=slow Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO
 PartitionName=lost Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO
+PartitionName=storm Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO LLN=YES
 `
 
 // aroundHook runs the shipped script and writes down when and for whom. A hook may be

@@ -15,13 +15,14 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 )
 
-// storm runs many jobs that end at once, alone and as an array, of which so many tasks run beside
-// each other that two of them start or end on one node again and again.
+// storm runs many jobs that end at once, alone and as an array. So many tasks of the array run
+// beside each other that two of them start or end on one node again and again.
 func (r *jobsRig) storm(w *jobsWatch, jobs int) {
 	r.t.Helper()
 	began, single := time.Now(), jobs/10
-	first := r.submit("--array", fmt.Sprintf("1-%d%%%d", jobs-single, oracle.Rounds(2*jobNodes, jobNodes*nodeGPUs)), "--gres=gpu:1", "/etc/slurm/job.sh", "0")
-	r.must("bash", "-c", fmt.Sprintf("for _ in $(seq %d); do sbatch -o /dev/null --gres=shard:1 /etc/slurm/job.sh 0; done", single))
+	width := oracle.Rounds(jobNodes+1, jobNodes*nodeGPUs)
+	first := r.submit("-p", "storm", "--array", fmt.Sprintf("1-%d%%%d", jobs-single, width), "--gres=gpu:1", "/etc/slurm/job.sh", "0")
+	r.must("bash", "-c", fmt.Sprintf("for _ in $(seq %d); do sbatch -p storm -o /dev/null --gres=shard:1 /etc/slurm/job.sh 0; done", single))
 	for last, at := -1, began; time.Since(at) < jobsTime; time.Sleep(50 * time.Millisecond) {
 		if now := w.ended(first); now >= jobs {
 			break

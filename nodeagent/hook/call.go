@@ -88,7 +88,7 @@ func await(ctx context.Context, start time.Time, done <-chan struct{}, limits <-
 	}
 }
 
-// within runs do and stops waiting for it after a time. It reports whether do is done.
+// within calls do, and waits for its end at most so long. It reports whether do has ended.
 func within(limit time.Duration, do func()) bool {
 	done := make(chan struct{})
 	go func() {

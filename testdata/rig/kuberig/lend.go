@@ -23,10 +23,10 @@ type loan struct {
 	Error      string
 }
 
-// Lend lends API servers to the tests of other processes until the context ends: one to each
-// connection to the socket, until the connection is closed. It starts an API server only if
-// all others are lent, and empties an API server before it lends it again. Their files are in
-// dir. It returns how often it has lent one, and the number of those that it has started.
+// Lend lends API servers to the tests of other processes, until the context ends. A test connects
+// to the socket, and has one API server until it closes the connection. An API server that comes
+// back is emptied and lent again. A new one is started only if all are lent. Their files are in
+// dir. Lend returns how often it has lent one, and how many it has started.
 func Lend(ctx context.Context, socket net.Listener, dir string) (loans, started int) {
 	l := &lender{dir: dir}
 	l.returned.L = &l.mu

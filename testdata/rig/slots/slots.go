@@ -20,7 +20,7 @@ import (
 )
 
 // perCore is the number of slots of a kind for each core. A heavy test waits for most of its
-// time.
+// time, but when it works, ten or more of its processes do.
 const perCore = 1
 
 // Kind is what a test starts. Each kind has slots of its own, so that many cheap tests do not
