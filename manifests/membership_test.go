@@ -190,7 +190,7 @@ func TestRealMembership(t *testing.T) {
 	if ready, not := m.counted(`quoin_publisher_imex_nodes{reason="Ready"}`), m.counted("quoin_publisher_imex_not_ready_nodes"); ready != members || not != "0" {
 		t.Errorf("counted %q ready and %q not", ready, not)
 	}
-	const same = "same: all "+members+" nodes that need it are members of the IMEX domain"
+	const same = "same: all " + members + " nodes that need it are members of the IMEX domain"
 	m.check(0, same)
 	printed, err := m.cluster.Kubectl(t.Context(), strings.Fields(computedomain.ListCommand)[1:]...)
 	if err != nil {
