@@ -106,10 +106,10 @@ func TestGateStopped(t *testing.T) {
 	opened := p.opens(gate.FileName)
 	cmd := p.program("prolog", "7", wide...)
 	stderr, err := cmd.StderrPipe()
+	began := time.Now()
 	if err = errors.Join(err, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	waitOpened(t, opened)
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
