@@ -168,8 +168,8 @@ func (m *membership) counted(series string) string {
 	return string(found[1])
 }
 
-// TestRealMembership joins the nodes of four racks by the DaemonSet of the manifests, installs the publisher
-// again, and names what goes wrong with some nodes.
+// TestRealMembership joins four racks with the DaemonSet of the manifests. It installs the
+// publisher again, and then breaks some nodes: the publisher says what is wrong with each.
 func TestRealMembership(t *testing.T) {
 	t.Parallel()
 	nodes := imexrig.Racks(memberRacks, memberNodes)
@@ -204,7 +204,8 @@ func TestRealMembership(t *testing.T) {
 	m.selected()
 }
 
-// objects are those that kubectl prints by computedomain.ListCommand, and of the resources more.
+// objects returns what kubectl prints if computedomain.ListCommand is run. It may list more
+// resources, whose names come after a comma.
 func (m *membership) objects(more string) string {
 	m.t.Helper()
 	list, err := m.cluster.Objects().List(m.t.Context(), strings.Fields(computedomain.ListCommand)[2]+more, "")

@@ -21,7 +21,7 @@ func (c *Cluster) etcdFolder() string { return filepath.Join(c.home, "etcd") }
 // program. At first it holds the files of $2, if that is not empty.
 const inMemory = `set -e; mount -t tmpfs etcd "$1"; if [ -n "$2" ]; then cp -a "$2/." "$1"; fi; shift 2; exec "$@"`
 
-// startEtcd starts etcd. Its data are those of the folder data, or none if data is empty.
+// startEtcd starts etcd with a copy of the data in a folder, or without data if the folder is "".
 func (c *Cluster) startEtcd(ctx context.Context, data string) error {
 	store, err := etcdModule.Folder(ctx)
 	if err != nil {

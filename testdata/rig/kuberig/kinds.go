@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// kinds are those that the API server serves. They are read when the first is asked for, and
-// again whenever one is not among them.
+// kinds knows the kinds of objects that the API server serves. It reads their list at the first
+// question, and again when a kind is not in the list.
 type kinds struct {
 	api discovery.DiscoveryInterface
 

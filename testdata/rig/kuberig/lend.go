@@ -113,8 +113,8 @@ func (l *lender) take(ctx context.Context) (*Cluster, error) {
 	return c, nil
 }
 
-// takeBack empties an API server. One that cannot be emptied is ended. The borrower is told as
-// soon as it counts as one that comes back: its next loan then waits for it.
+// takeBack empties an API server, and ends it if that fails. It closes the connection as soon as
+// the API server counts as coming back. A test that then asks for one waits for this one.
 func (l *lender) takeBack(ctx context.Context, c *Cluster, conn net.Conn) {
 	l.mu.Lock()
 	l.emptying++

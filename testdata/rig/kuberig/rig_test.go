@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rights are those of the account sa.
+// rights gives the account sa the right to read and to create ConfigMaps.
 const rights = `apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: sa, namespace: default}

@@ -24,7 +24,6 @@ func Promtool(ctx context.Context, dir string, args ...string) (string, error) {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "promtool"), args...)
-	cmd.Env = append(cmd.Environ(), "GOGC=400") // it ends soon
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {

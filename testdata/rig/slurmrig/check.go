@@ -75,8 +75,8 @@ func (c *Checker) Topology(ctx context.Context, files map[string]string) (shown 
 	return shown, err
 }
 
-// GRES has a node's slurmd read its GRES from the files, as slurmd -G. fatal says that it did
-// not take them; lines are its errors and warnings.
+// GRES runs slurmd -G: a node's slurmd reads its GRES from the files. fatal is true if slurmd
+// refuses the files. lines are its errors and warnings.
 func (c *Checker) GRES(ctx context.Context, node string, files map[string]string) (fatal bool, lines []string, err error) {
 	err = c.with(ctx, files, func(ctx context.Context, command func(...string) *exec.Cmd) error {
 		out, err := c.cluster.run(command("slurmd", "-N", node, "-G"), nil)
@@ -89,7 +89,8 @@ func (c *Checker) GRES(ctx context.Context, node string, files map[string]string
 	return fatal, lines, err
 }
 
-// with gives f the commands of a configuration of these files.
+// with writes the files as a configuration of their own, and calls f. The commands that f makes
+// read this configuration.
 func (c *Checker) with(ctx context.Context, files map[string]string, f func(ctx context.Context, command func(...string) *exec.Cmd) error) error {
 	name := fmt.Sprintf("check%d", c.count.Add(1))
 	defer os.RemoveAll(c.cluster.path(name)) //nolint:errcheck // the caller removes the folder
@@ -104,7 +105,7 @@ func (c *Checker) with(ctx context.Context, files map[string]string, f func(ctx 
 		return cmd
 	})
 	if ctx.Err() != nil {
-		return fmt.Errorf("check: no verdict within %s: %w", verdictTime, err)
+		return fmt.Errorf("check: no verdict: %w", errors.Join(ctx.Err(), err))
 	}
 	return err
 }

@@ -188,7 +188,7 @@ func (c *Cluster) mountAll() error {
 	})
 }
 
-// makeDevices makes devices, among them those of so many GPUs, which nothing is behind.
+// makeDevices makes the devices in /dev. There is no driver behind the devices of the GPUs.
 func (c *Cluster) makeDevices(gpus int) error {
 	type device struct {
 		name         string
@@ -262,7 +262,7 @@ func (c *Cluster) makeModel(gpus int, model string) error {
 	return nil
 }
 
-// inside calls f on a thread of those of the rig's namespaces.
+// inside calls f on a thread that has entered the given namespaces of the rig.
 func (c *Cluster) inside(namespaces int, f func() error) error {
 	return onThread(func() error {
 		var err error

@@ -289,7 +289,7 @@ func (c *Cluster) As(ctx context.Context, user string, args ...string) (string, 
 	return c.run(cmd, nil)
 }
 
-// users are those that the chroot has, and their groups' numbers.
+// users are the users of the chroot. Each has a group of the same number.
 var users = map[string]uint32{"alice": 2001, "bob": 2002, "nobody": 65534}
 
 func become(cmd *exec.Cmd, user string) {
