@@ -62,7 +62,7 @@ func startGateRig(t *testing.T, release slurmrig.Release) *gateRig {
 		if err := rundir.Dir(r.path("run-" + node)).WriteInventory(inv); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Slurmd(t.Context(), "-N", node); err != nil {
+		if err := r.Slurmd(t.Context(), node); err != nil {
 			t.Fatal(err)
 		}
 	}

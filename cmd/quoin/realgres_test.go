@@ -128,7 +128,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 func (r *gresRig) register() {
 	r.t.Helper()
 	for _, n := range r.nodes {
-		if err := r.Slurmd(r.t.Context(), "-N", n.Name); err != nil {
+		if err := r.Slurmd(r.t.Context(), n.Name); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -332,34 +332,25 @@ func (r *gresRig) compareJobs(n *topology.Node) {
 	if len(want) == 0 {
 		return
 	}
-	script := "#!/bin/bash\nexec sleep 600\n"
+	script := "#!/bin/bash\n: >/rig/log/ran.$SLURM_JOB_ID\nexec sleep 600\n"
 	if err := os.WriteFile(filepath.Join(r.Dir, "job.sh"), []byte(script), 0o755); err != nil {
 		r.t.Fatal(err)
 	}
-	counts := map[string]int{}
-	for _, d := range want {
-		counts[d.Type]++
+	for _, d := range want { // one starts at a time
+		id := strings.TrimSpace(r.must("sbatch", "--parsable", "-o", "/dev/null", "-w", n.Name, "-n1", "-c1", "--gres=gpu:"+d.Type+":1", "/etc/slurm/job.sh"))
+		r.until("job "+id+" runs", func() bool {
+			_, err := os.Stat(filepath.Join(r.Dir, ".rig/log/ran."+id))
+			return err == nil
+		})
 	}
-	for typ, count := range counts {
-		r.must("sbatch", "-o", "/dev/null", "-w", n.Name, "-n1", "-c1", "--gres=gpu:"+typ+":1", fmt.Sprintf("--array=1-%d", count), "/etc/slurm/job.sh")
-	}
-	r.until("all jobs run", func() bool {
-		running := r.must("squeue", "-h", "-r", "-w", n.Name, "-t", "running", "-o", "%A")
-		prologs := r.must("bash", "-c", "ls /rig/log | grep -c '^job.[0-9]*$' || true")
-		return strings.Count(running, "\n") == len(want) && prologs == fmt.Sprintln(len(want))
-	})
 	shown := r.must("bash", "-c", "for id in $(squeue -h -r -w "+n.Name+" -o %A); do scontrol show job -d $id; done")
-	seen, told := map[int]bool{}, map[string]bool{}
+	seen := map[int]bool{}
 	job := ""
 	for _, m := range jobGres.FindAllStringSubmatch(shown, -1) {
 		if m[1] != "" {
 			job = m[1]
 			continue
 		}
-		if told[job] { // the first of an array shows all of them
-			continue
-		}
-		told[job] = true
 		index, _ := strconv.Atoi(m[4])
 		env := r.must("cat", "/rig/log/job."+job)
 		if !strings.Contains(env, "\nSLURM_JOB_GPUS="+m[4]+"\n") && !strings.HasPrefix(env, "SLURM_JOB_GPUS="+m[4]+"\n") {
@@ -378,10 +369,8 @@ func (r *gresRig) compareJobs(n *topology.Node) {
 	if len(seen) != len(want) {
 		r.t.Errorf("%d of %d devices were given to jobs:\n%s", len(seen), len(want), shown)
 	}
-	r.must("scancel", "-s", "KILL", "-w", n.Name)
-	r.must("scancel", "-w", n.Name)
+	r.Kill("sleep") // which ends the jobs
 	r.until("all jobs end", func() bool { return r.must("squeue", "-h") == "" })
-	r.must("bash", "-c", "rm -f /rig/log/job.*")
 }
 
 // socketOf is the socket of the GPU that the inventory has at an index.

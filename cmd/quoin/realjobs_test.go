@@ -44,7 +44,7 @@ NodeName=n[01-03] NodeAddr=127.0.0.1 Port=[21001-21003] CPUs=32 RealMemory=4000 
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 PartitionName=slow Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO
 PartitionName=lost Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO
-PartitionName=storm Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO LLN=YES
+PartitionName=storm Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO
 `
 
 // aroundHook runs the shipped script and writes down when and for whom. A hook may be

@@ -15,14 +15,15 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 )
 
-// storm runs many jobs that end at once, alone and as an array. So many tasks of the array run
-// beside each other that two of them start or end on one node again and again.
+// storm runs many jobs that end at once: an array, of which two tasks start or end on one node
+// again and again, or as many as there are GPUs in a whole run; and jobs beside it, one after the
+// other.
 func (r *jobsRig) storm(w *jobsWatch, jobs int) {
 	r.t.Helper()
 	began, single := time.Now(), jobs/10
-	width := oracle.Rounds(jobNodes+1, jobNodes*nodeGPUs)
+	width := oracle.Rounds(2, jobNodes*nodeGPUs)
 	first := r.submit("-p", "storm", "--array", fmt.Sprintf("1-%d%%%d", jobs-single, width), "--gres=gpu:1", "/etc/slurm/job.sh", "0")
-	r.must("bash", "-c", fmt.Sprintf("for _ in $(seq %d); do sbatch -p storm -o /dev/null --gres=shard:1 /etc/slurm/job.sh 0; done", single))
+	r.must("bash", "-c", fmt.Sprintf("for _ in $(seq %d); do sbatch -p storm -J alone -d singleton -o /dev/null --gres=shard:1 /etc/slurm/job.sh 0; done", single))
 	for last, at := -1, began; time.Since(at) < jobsTime; time.Sleep(50 * time.Millisecond) {
 		if now := w.ended(first); now >= jobs {
 			break
@@ -56,7 +57,7 @@ func (r *jobsRig) chaos(w *jobsWatch) {
 	w.setChaos(true)
 	r.killInProlog(r.nodes[2])
 	writeFile(r.t, r.path("chaos"), fmt.Sprint(seed%32768))
-	for i := range oracle.Rounds(40, 80) {
+	for i := range oracle.Rounds(12, 80) {
 		gres := []string{"gpu:1", "gpu:2", "gpu:3", "shard:1"}[random.IntN(4)]
 		r.submit("--requeue", "--gres="+gres, "/etc/slurm/job.sh", []string{"0", "1", "3", "600"}[i%4])
 	}

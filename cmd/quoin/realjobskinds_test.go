@@ -96,7 +96,7 @@ func TestRealJobRegistry(t *testing.T) {
 	}
 }
 
-// runKinds starts all kinds at once, compares what Slurm, the mapping files and
+// runKinds starts all kinds, one after the other, compares what Slurm, the mapping files and
 // the agents say, and ends each in its own way.
 func (r *jobsRig) runKinds(limited string) {
 	kinds := jobKinds()
@@ -106,6 +106,12 @@ func (r *jobsRig) runKinds(limited string) {
 		if len(jobs[i]) != len(k.gpus) {
 			r.t.Fatalf("%s: jobs %v, want %d", k.name, jobs[i], len(k.gpus))
 		}
+		if k.name == "ends by itself" {
+			continue // it may have ended
+		}
+		for at, job := range jobs[i] {
+			r.until(k.name, func() bool { return r.held(job) == k.gpus[at] })
+		}
 	}
 	interactive := r.background("salloc", "-K", "-J", "salloc", "-w", "n02,n03", "--gres=gpu:1", "sleep", "300")
 	step := r.background("srun", "-J", "srun", "-w", "n03", "--gres=gpu:1", "sleep", "300")
@@ -114,14 +120,6 @@ func (r *jobsRig) runKinds(limited string) {
 		return slices.Contains(r.running(), early[0])
 	})
 	cancelJobs(r, early)
-	for i, k := range kinds {
-		if k.name == "ends by itself" {
-			continue // it may have ended
-		}
-		for at, job := range jobs[i] {
-			r.until(k.name, func() bool { return r.held(job) == k.gpus[at] })
-		}
-	}
 	r.until("salloc and srun hold GPUs", func() bool { return len(r.named("salloc")) == 1 && len(r.named("srun")) == 1 })
 	r.until("the cancelled one is gone", func() bool { return !slices.Contains(r.running(), early[0]) && r.held(early[0]) == 0 })
 	r.until("a GPU is shared", func() bool {
@@ -140,15 +138,13 @@ func (r *jobsRig) runKinds(limited string) {
 	r.withComments(true)
 	for i, k := range kinds {
 		k.end(r, jobs[i])
-	}
-	cancelJobs(r, append(r.named("salloc"), r.named("srun")...))
-	interactive()
-	step()
-	for i, k := range kinds {
 		for _, job := range jobs[i] {
 			r.until("release after: "+k.name, func() bool { return r.held(job) == 0 })
 		}
 	}
+	cancelJobs(r, append(r.named("salloc"), r.named("srun")...))
+	interactive()
+	step()
 	r.agree("all kinds have ended, but for job " + limited)
 	r.compareEnded(byKind)
 }

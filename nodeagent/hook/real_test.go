@@ -67,7 +67,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe
 		if err := rundir.Dir(filepath.Join(c.Dir, ".rig/run-"+node)).WriteInventory(inv); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Slurmd(t.Context(), "-N", node); err != nil {
+		if err := r.Slurmd(t.Context(), node); err != nil {
 			t.Fatal(err)
 		}
 	}

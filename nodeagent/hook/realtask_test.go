@@ -124,11 +124,11 @@ DefMemPerCPU=10
 		if err := run.WriteHookConfig(config); err != nil {
 			t.Fatal(err)
 		}
-		args := []string{"-N", node}
+		var args []string
 		if dynamic {
 			args = append(args, "-Z", "--conf", fmt.Sprintf("CPUs=16 RealMemory=1000 Gres=gpu:h200:8 Port=%d NodeAddr=127.0.0.1 Topology=default:b%d", 21000+i, 1+i/4))
 		}
-		if err := c.Slurmd(t.Context(), args...); err != nil {
+		if err := c.Slurmd(t.Context(), node, args...); err != nil {
 			t.Fatal(err)
 		}
 		// Slurm numbers dynamic nodes as they come.

@@ -1,7 +1,6 @@
 package lint_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
@@ -157,39 +156,22 @@ func lintFatal(t *testing.T, gres string, o lint.Options) map[string]string {
 	return fatal
 }
 
-// compareRegistered starts the slurmd of every node and waits until slurmctld has
-// judged it.
+// slurmdsAtOnce is how many slurmds run at a time.
+const slurmdsAtOnce = 8
+
+// compareRegistered starts the slurmd of every node, waits until slurmctld has judged the node,
+// and ends the slurmd.
 func compareRegistered(t *testing.T, c *slurmrig.Cluster, cases []confNodeCase, fatal map[string]string) {
 	t.Helper()
-	said := map[string]string{}
-	for i := range cases { // one that ends says so
-		if err := c.Slurmd(t.Context(), "-N", nodeOf(i)); err != nil {
-			said[nodeOf(i)] = err.Error()
+	said, states := map[string]string{}, map[string]string{}
+	for i := range cases {
+		if err := c.Slurmd(t.Context(), nodeOf(i)); err != nil {
+			said[nodeOf(i)] = err.Error() // it has ended
 		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	states := map[string]string{}
-	for ; len(states) < len(cases); time.Sleep(200 * time.Millisecond) {
-		out, err := c.Run(ctx, "sinfo", "-h", "-N", "-o", "%N %T %E")
-		if err != nil {
-			for i := range cases {
-				if name := nodeOf(i); states[name] == "" {
-					node, err := c.Run(t.Context(), "scontrol", "show", "node", name)
-					t.Errorf("%s has not registered: %v\n%s\n%s\n%s", name, err, node, said[name], c.Log(name))
-				}
-			}
-			t.Fatalf("%d of %d nodes have registered: %v", len(states), len(cases), err)
+		if i%slurmdsAtOnce == slurmdsAtOnce-1 || i == len(cases)-1 {
+			untilJudged(t, c, states, i+1)
+			c.Kill("slurmd")
 		}
-		for line := range strings.Lines(out) {
-			name, state, _ := strings.Cut(strings.TrimSpace(line), " ")
-			// a slurmd that was refused registers again, and may then be drained without being invalid
-			if strings.HasPrefix(state, "idle ") || strings.HasPrefix(state, "inval") || strings.HasPrefix(state, "drain") || strings.Contains(c.Log(name), "fatal:") {
-				states[name] = state
-			}
-		}
-		delete(states, "late")
-		delete(states, "more")
 	}
 	drained := 0
 	for i, tc := range cases {
@@ -204,6 +186,34 @@ func compareRegistered(t *testing.T, c *slurmrig.Cluster, cases []confNodeCase, 
 	if drained < len(cases)/10 || drained > len(cases)*9/10 {
 		t.Errorf("%d of %d nodes are drained: the cases are lopsided", drained, len(cases))
 	}
+}
+
+// untilJudged waits until slurmctld has judged the first count nodes, and adds their states.
+func untilJudged(t *testing.T, c *slurmrig.Cluster, states map[string]string, count int) {
+	t.Helper()
+	await.Until(t, fmt.Sprintf("%d nodes are judged", count), func() bool {
+		out, err := c.Run(t.Context(), "sinfo", "-h", "-N", "-o", "%N %T %E")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out) {
+			name, state, _ := strings.Cut(strings.TrimSpace(line), " ")
+			// A slurmd that was refused registers again, and may then be drained without being invalid.
+			judged := strings.HasPrefix(state, "idle ") || strings.HasPrefix(state, "inval") || strings.HasPrefix(state, "drain") || strings.Contains(c.Log(name), "fatal:")
+			if judged && states[name] == "" {
+				states[name] = state
+			}
+		}
+		return len(states) == count
+	}, func() (text string) {
+		for i := range count {
+			if name := nodeOf(i); states[name] == "" {
+				node, _ := c.Run(t.Context(), "scontrol", "show", "node", name)
+				text += name + " has not registered:\n" + node + c.Log(name)
+			}
+		}
+		return text
+	})
 }
 
 // compareShapes compares the processors of all nodes with slurmctld's.

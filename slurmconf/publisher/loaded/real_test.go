@@ -148,7 +148,7 @@ func TestRealLosesPlaceAtReconfigure(t *testing.T) {
 // slurmd starts a dynamic node with a place.
 func (r *realSite) slurmd(name string, port int, spec string) {
 	r.t.Helper()
-	if err := r.slurm.Slurmd(r.t.Context(), "-N", name, "-Z", "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d Topology=%s", port, spec)); err != nil {
+	if err := r.slurm.Slurmd(r.t.Context(), name, "-Z", "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d Topology=%s", port, spec)); err != nil {
 		r.t.Fatal(err)
 	}
 }

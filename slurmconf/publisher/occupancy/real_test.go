@@ -69,7 +69,7 @@ func (r *realSlurm) blocks(lists ...string) []slurmconf.Topology {
 
 func (r *realSlurm) slurmd(node int) {
 	r.t.Helper()
-	if err := r.slurm.Slurmd(r.t.Context(), "-Z", "-N", fmt.Sprint("d", node), "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d CPUs=2 Topology=%s", r.port+node, blockOf(node))); err != nil {
+	if err := r.slurm.Slurmd(r.t.Context(), fmt.Sprint("d", node), "-Z", "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d CPUs=2 Topology=%s", r.port+node, blockOf(node))); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -38,7 +38,7 @@ func TestRealREST(t *testing.T) {
 		Files:     map[string]string{"topology.yaml": topologies}})
 	for i, conf := range []string{"d1 nvl:b2,fabric:s1", "d2 nvl:b9"} {
 		name, spec, _ := strings.Cut(conf, " ")
-		if err := c.Slurmd(t.Context(), "-N", name, "-Z", "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d Topology=%s", 20103+i, spec)); err != nil {
+		if err := c.Slurmd(t.Context(), name, "-Z", "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d Topology=%s", 20103+i, spec)); err != nil {
 			t.Fatal(err)
 		}
 	}

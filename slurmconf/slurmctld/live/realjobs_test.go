@@ -25,7 +25,7 @@ func TestRealJobs(t *testing.T) {
 			"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks: [{block: b1}, {block: b2}, {block: b3}, {block: b4}]\n" +
 				"- topology: fabric\n  cluster_default: false\n  tree:\n    switches: [{switch: s1}]\n"}})
 	for i := realJobNodes; i >= 1; i-- {
-		if err := c.Slurmd(t.Context(), "-Z", "-N", fmt.Sprint("d", i), "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d CPUs=4 Gres=gpu:gb200:4 Topology=nvl:b%d", 20140+i, (i+1)/2)); err != nil {
+		if err := c.Slurmd(t.Context(), fmt.Sprint("d", i), "-Z", "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d CPUs=4 Gres=gpu:gb200:4 Topology=nvl:b%d", 20140+i, (i+1)/2)); err != nil {
 			t.Fatal(err)
 		}
 		untilJobs(t, rest, 0, func(s *State) bool { return len(s.Nodes) == realJobNodes+1-i }) // slurmctld has the nodes in this order

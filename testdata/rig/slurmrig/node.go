@@ -102,7 +102,16 @@ func (n *Node) kill(which func(comm string) bool) error {
 
 // processes returns the node's: those in the rig that see its mark.
 func (n *Node) processes(which func(comm string) bool) ([]int, error) {
-	rig, err := os.Readlink(filepath.Join("/proc", n.Cluster.PID(), "ns/pid"))
+	all, err := n.Cluster.processes(which)
+	return slices.DeleteFunc(all, func(pid int) bool {
+		mark, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "root/rig/node"))
+		return err != nil || string(mark) != n.Name
+	}), err
+}
+
+// processes returns the processes of the rig, all but the first.
+func (c *Cluster) processes(which func(comm string) bool) ([]int, error) {
+	rig, err := os.Readlink(filepath.Join("/proc", c.PID(), "ns/pid"))
 	if err != nil {
 		return nil, err
 	}
@@ -113,15 +122,12 @@ func (n *Node) processes(which func(comm string) bool) ([]int, error) {
 	var out []int
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
+		if err != nil || e.Name() == c.PID() {
 			continue
 		}
 		// What ends meanwhile has nothing to be read any more.
 		dir := filepath.Join("/proc", e.Name())
 		if namespace, err := os.Readlink(filepath.Join(dir, "ns/pid")); err != nil || namespace != rig {
-			continue
-		}
-		if mark, err := os.ReadFile(filepath.Join(dir, "root/rig/node")); err != nil || string(mark) != n.Name {
 			continue
 		}
 		comm, err := os.ReadFile(filepath.Join(dir, "comm"))

@@ -257,7 +257,7 @@ func (c *Cluster) startSlurmds(ctx context.Context, hosts string) error {
 	nodes := strings.Fields(out)
 	slices.Sort(nodes)
 	for _, node := range slices.Compact(nodes) {
-		if err := c.Slurmd(ctx, "-N", node); err != nil {
+		if err := c.Slurmd(ctx, node); err != nil {
 			return err
 		}
 	}
@@ -266,11 +266,35 @@ func (c *Cluster) startSlurmds(ctx context.Context, hosts string) error {
 
 // Stop ends everything of the cluster.
 func (c *Cluster) Stop() {
+	if c.init.Process != nil {
+		c.kill(func(string) bool { return true }, 0)
+	}
 	if c.keep != nil {
 		_ = c.keep.Close()
 	}
 	if c.init.Process != nil {
 		_ = c.init.Wait() // it ends after all others
+	}
+}
+
+// Kill kills the processes of a name, one after the other, with a moment for what waits for each.
+func (c *Cluster) Kill(name string) {
+	c.kill(func(comm string) bool { return comm == name }, 30*time.Millisecond)
+}
+
+// kill kills processes of the rig, one after the other: the threads of many daemons that end at
+// once keep the machine from all else. What has been started meanwhile lives on.
+func (c *Cluster) kill(which func(comm string) bool, pause time.Duration) {
+	found, _ := c.processes(which) // Stop ends them all the same
+	for _, pid := range found {
+		process, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // it has ended
+		}
+		_ = unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0)
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, int(upTime.Milliseconds()))
+		_ = unix.Close(process)
+		time.Sleep(pause)
 	}
 }
 
@@ -356,10 +380,21 @@ func (c *Cluster) run(cmd *exec.Cmd, mounts []string) (string, error) {
 // once take each other's sack.socket, and one dies of it.
 const ownRun = "tmpfs:/run/slurm"
 
-// Slurmd starts slurmd with these arguments, which goes into the background. It
-// has a /run/slurm of its own.
-func (c *Cluster) Slurmd(ctx context.Context, args ...string) error {
-	_, err := c.run(c.command(ctx, append([]string{"slurmd"}, args...)...), []string{ownRun})
+// Slurmd starts the node's slurmd, with further arguments. It goes into the background and has a
+// /run/slurm of its own. Slurmd returns when it has started or has said that it can't, so that of
+// many only one starts at a time.
+func (c *Cluster) Slurmd(ctx context.Context, node string, args ...string) error {
+	before, _ := os.ReadFile(c.logPath(node)) // of a slurmd before
+	out, err := c.run(c.command(ctx, append([]string{"slurmd", "-N", node}, args...)...), []string{ownRun})
+	for end := time.Now().Add(upTime); err == nil; time.Sleep(10 * time.Millisecond) {
+		log, _ := os.ReadFile(c.logPath(node)) // there may be none yet
+		if said := string(log[min(len(before), len(log)):]); strings.Contains(said, "slurmd started on") || strings.Contains(said, "fatal:") {
+			return nil
+		}
+		if err = ctx.Err(); err == nil && time.Now().After(end) {
+			err = fmt.Errorf("slurmd of %s has not started\n%s\n%s", node, out, log)
+		}
+	}
 	return err
 }
 
@@ -422,9 +457,11 @@ func (c *Cluster) Scontrol() (string, error) {
 	return name, os.WriteFile(name, []byte(text), 0o700)
 }
 
+func (c *Cluster) logPath(name string) string { return c.path("log/" + name + ".log") }
+
 // Log returns a daemon's log: slurmctld, or a node's name.
 func (c *Cluster) Log(name string) string {
-	data, err := os.ReadFile(c.path("log/" + name + ".log"))
+	data, err := os.ReadFile(c.logPath(name))
 	if err != nil {
 		return err.Error()
 	}
