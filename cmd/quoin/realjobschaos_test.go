@@ -144,7 +144,7 @@ func (r *jobsRig) settle(w *jobsWatch) {
 	}, func() string { return strings.Join(wrong, "\n") })
 	r.until("no job is left", func() bool {
 		if out := strings.Fields(r.must("squeue", "-a", "-h", "-r", "-O", "JobID:20")); len(out) > 0 {
-			_, _ = r.Run(r.t.Context(), append([]string{"scancel"}, out...)...) // some have ended
+			_, _ = r.Run(r.t.Context(), "scancel", out[0]) // it may have ended
 			return false
 		}
 		return true
