@@ -1,7 +1,6 @@
 package live
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -44,20 +45,20 @@ var errLongList = errors.New("the host list is too long")
 // jsonJob is the part of Slurm's job that is read. It is the same in the data parsers v0.0.43
 // to v0.0.45, but for the words of flags and shared.
 type jsonJob struct {
-	ID        int64           `json:"job_id"`
-	ArrayID   number          `json:"array_job_id"`
-	Task      number          `json:"array_task_id"`
-	Name      string          `json:"name"`
-	User      string          `json:"user_name"`
-	Account   string          `json:"account"`
-	Partition string          `json:"partition"`
-	State     []string        `json:"job_state"`
-	Nodes     string          `json:"nodes"`
-	GPUs      []string        `json:"gres_detail"`
-	Start     number          `json:"start_time"`
-	Segment   int             `json:"segment_size"`
-	Flags     []string        `json:"flags"`
-	Shared    json.RawMessage `json:"shared"`
+	ID        int64          `json:"job_id"`
+	ArrayID   number         `json:"array_job_id"`
+	Task      number         `json:"array_task_id"`
+	Name      string         `json:"name"`
+	User      string         `json:"user_name"`
+	Account   string         `json:"account"`
+	Partition string         `json:"partition"`
+	State     []string       `json:"job_state"`
+	Nodes     string         `json:"nodes"`
+	GPUs      []string       `json:"gres_detail"`
+	Start     number         `json:"start_time"`
+	Segment   int            `json:"segment_size"`
+	Flags     []string       `json:"flags"`
+	Shared    jsontext.Value `json:"shared"`
 	jsonAsked
 }
 
@@ -79,24 +80,27 @@ type jsonAsked struct {
 // `scontrol --json show jobs`. It reads one job at a time.
 func ReadJobs(in io.Reader) ([]Job, error) {
 	jobs := []Job{}
-	err := readList(in, "job", func(d *json.Decoder) error {
-		var j jsonJob
-		if err := d.Decode(&j); err != nil {
-			return err
-		}
+	err := readList(in, "job", func(j *jsonJob) (kept int, err error) {
 		if len(j.Nodes) > maxList {
-			return fmt.Errorf("job %d: %w", j.ID, errLongList)
+			return 0, fmt.Errorf("job %d: %w", j.ID, errLongList)
 		}
 		if j.Nodes != "" && (slices.Contains(j.State, "RUNNING") || slices.Contains(j.State, "COMPLETING")) {
-			jobs = append(jobs, j.job())
+			job := j.job()
+			jobs, kept = append(jobs, job), jobBytes+len(job.Name+job.User+job.Account+job.Partition+job.Nodes)
+			for _, gpus := range job.GPUs {
+				kept += textBytes + len(gpus)
+			}
 		}
-		return nil
+		return kept, nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	return jobs, nil
 }
+
+// jobBytes is about what a job takes beside its texts, and textBytes what a text of a list does.
+const jobBytes, textBytes = 512, 16
 
 func (j *jsonJob) job() Job {
 	cut := func(text string) string { return topology.Cut(text, topology.MaxText) }
@@ -111,7 +115,7 @@ func (j *jsonJob) job() Job {
 	if j.ArrayID.Number > 0 && j.Task.Set {
 		out.Array = fmt.Sprintf("%d_%d", j.ArrayID.Number, j.Task.Number)
 	}
-	for _, gpus := range j.GPUs[:min(len(j.GPUs), maxNodes)] {
+	for _, gpus := range j.GPUs[:min(len(j.GPUs), maxThings)] {
 		out.GPUs = append(out.GPUs, cut(gpus))
 	}
 	return out
@@ -126,16 +130,14 @@ func (j *Job) IsOf(id string) bool {
 // ReadPartitions reads the topology that each partition names, or "".
 func ReadPartitions(in io.Reader) (map[string]string, error) {
 	partitions := map[string]string{}
-	err := readList(in, "partition", func(d *json.Decoder) error {
-		var p struct {
-			Name     string `json:"name"`
-			Topology string `json:"topology"`
-		}
-		if err := d.Decode(&p); err != nil {
-			return err
-		}
-		partitions[topology.Cut(p.Name, topology.MaxText)] = topology.Cut(p.Topology, topology.MaxText)
-		return nil
+	type jsonPartition struct {
+		Name     string `json:"name"`
+		Topology string `json:"topology"`
+	}
+	err := readList(in, "partition", func(p *jsonPartition) (int, error) {
+		name, of := topology.Cut(p.Name, topology.MaxText), topology.Cut(p.Topology, topology.MaxText)
+		partitions[name] = of
+		return nodeBytes + len(name+of), nil
 	})
 	if err != nil {
 		return nil, err

@@ -16,11 +16,6 @@ const (
 	// timeout is for all requests of one question together, and more for each node: slurmrestd
 	// takes a second and more for 10,000 nodes.
 	timeout, timeoutNode = 5 * time.Second, time.Millisecond
-	// maxBytes is the most that one answer may have. Slurm writes 3 KB for each node, 8 KB for
-	// each job, and more with details.
-	maxBytes = 256 << 20
-	// maxNodes is the most nodes that are read, and the most jobs.
-	maxNodes = 1 << 17
 )
 
 // State is what Slurm says of itself.
@@ -90,7 +85,7 @@ type Question struct {
 
 // limit bounds the question in time.
 func (q *Question) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	nodes := time.Duration(min(q.Nodes, maxNodes))
+	nodes := time.Duration(min(q.Nodes, maxThings))
 	if q.Jobs {
 		nodes *= 2 // there are at most about as many jobs as nodes
 	}

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,13 +10,18 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 )
 
 // answer has two nodes as slurmrestd 26.05.5 writes them, shortened.
@@ -255,7 +261,79 @@ func TestScontrol(t *testing.T) {
 	if err := s.Reconfigure(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "scontrol reconfigure: exit status 1: bad reconfigure") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := (&bounded{max: 3}).Write([]byte("four")); !errors.Is(err, errTooLong) {
-		t.Errorf("too much: %v", err)
+}
+
+// TestEndless has answers without an end. Each costs little memory, and a hanging scontrol ends
+// with its child.
+func TestEndless(t *testing.T) {
+	dir := t.TempDir()
+	repeat := func(first, again string) string {
+		return "printf '%s' '" + first + "'; yes '" + again + "' | tr -d '\\n'"
 	}
+	for name, script := range map[string]string{
+		"no JSON":          "exec yes",
+		"zeros":            "exec head -c 200000000 /dev/zero",
+		"blanks":           repeat("{", " "),
+		"a long text":      repeat(`{"nodes":[{"name":"`, "n"),
+		"a skipped text":   repeat(`{"meta":{"a":["`, "n"),
+		"many nodes":       `awk 'BEGIN { printf "{\"nodes\":["; for (i = 0; ; i++) printf "{\"name\":\"n%d\",\"reason\":\"%0900d\"},", i, i }'`,
+		"a deep list":      repeat(`{"meta":`, "["),
+		"text on stderr":   "yes >&2",
+		"it hangs":         "sleep 1000 & echo $! >" + dir + "/child; wait",
+		"nothing after it": "echo '{\"nodes\":[]}'; exec yes",
+	} {
+		t.Run(name, func(t *testing.T) {
+			program := filepath.Join(t.TempDir(), "scontrol")
+			if err := os.WriteFile(program, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if name == "it hangs" || name == "text on stderr" {
+				time.AfterFunc(time.Second, cancel)
+			}
+			most := watchMemory(t)
+			_, err := (&Scontrol{program}).Ask(ctx, Question{Nodes: 1 << 17})
+			if err == nil {
+				t.Error("no error")
+			}
+			if more := most(); more > 60<<20 {
+				t.Errorf("%d MB more: %v", more>>20, err)
+			}
+		})
+	}
+	child, err := os.ReadFile(dir + "/child")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(child)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the child has ended", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+}
+
+// watchMemory returns how much more memory was in use at most, until it is called.
+func watchMemory(t *testing.T) func() int64 {
+	t.Helper()
+	used := func() int64 {
+		samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(samples)
+		return int64(samples[0].Value.Uint64()) //nolint:gosec // small
+	}
+	runtime.GC()
+	before, most := used(), int64(0)
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			most = max(most, used()-before)
+			select {
+			case <-end:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return func() int64 { close(end); <-ended; return most }
 }

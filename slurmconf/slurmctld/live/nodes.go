@@ -1,8 +1,6 @@
 package live
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -46,13 +44,10 @@ type jsonNode struct {
 // `scontrol --json show nodes`. It reads one node at a time, because 10,000 nodes have 30 MB.
 func ReadNodes(in io.Reader) (map[string]Node, error) {
 	nodes := map[string]Node{}
-	err := readList(in, "node", func(d *json.Decoder) error {
-		var n jsonNode
-		if err := d.Decode(&n); err != nil {
-			return err
-		}
-		nodes[topology.Cut(n.Name, topology.MaxText)] = n.node()
-		return nil
+	err := readList(in, "node", func(n *jsonNode) (int, error) {
+		name, node := topology.Cut(n.Name, topology.MaxText), n.node()
+		nodes[name] = node
+		return nodeBytes + len(name+node.Topology+node.Reason+node.Gres+node.State+node.Partitions+node.Reservation), nil
 	})
 	if err != nil {
 		return nil, err
@@ -60,54 +55,8 @@ func ReadNodes(in io.Reader) (map[string]Node, error) {
 	return nodes, nil
 }
 
-// readList reads the list of the answer that has such things. It reads one at a time.
-func readList(in io.Reader, thing string, read func(d *json.Decoder) error) error {
-	d := json.NewDecoder(io.LimitReader(in, maxBytes))
-	if err := expect(d, thing, json.Delim('{')); err != nil {
-		return err
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return fmt.Errorf("read %ss: %w", thing, err)
-		}
-		if key == thing+"s" {
-			return readAll(d, thing, read)
-		}
-		var skipped json.RawMessage
-		if err := d.Decode(&skipped); err != nil {
-			return fmt.Errorf("read %ss: %w", thing, err)
-		}
-	}
-	return fmt.Errorf("no list of %ss in the answer", thing)
-}
-
-func readAll(d *json.Decoder, thing string, read func(d *json.Decoder) error) error {
-	if err := expect(d, thing, json.Delim('[')); err != nil {
-		return err
-	}
-	for count := 0; d.More(); count++ {
-		if count == maxNodes {
-			return fmt.Errorf("read %ss: more than %d", thing, maxNodes)
-		}
-		if err := read(d); err != nil {
-			return fmt.Errorf("read %s %d: %w", thing, count+1, err)
-		}
-	}
-	return expect(d, thing, json.Delim(']'))
-}
-
-// expect reads one token.
-func expect(d *json.Decoder, thing string, want json.Delim) error {
-	got, err := d.Token()
-	if err != nil {
-		return fmt.Errorf("read %ss: %w", thing, err)
-	}
-	if got != want {
-		return fmt.Errorf("read %ss: %v where %v should be", thing, got, want)
-	}
-	return nil
-}
+// nodeBytes is about what a node takes beside its texts.
+const nodeBytes = 256
 
 func (n *jsonNode) node() Node {
 	is := func(states ...string) bool {

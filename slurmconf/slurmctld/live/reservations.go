@@ -1,7 +1,6 @@
 package live
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -24,24 +23,21 @@ type Reservation struct {
 // `scontrol --json show reservations`.
 func ReadReservations(in io.Reader) ([]Reservation, error) {
 	all := []Reservation{}
-	err := readList(in, "reservation", func(d *json.Decoder) error {
-		var r struct {
-			Name     string `json:"name"`
-			Nodes    string `json:"node_list"`
-			Start    number `json:"start_time"`
-			End      number `json:"end_time"`
-			Users    string `json:"users"`
-			Accounts string `json:"accounts"`
-		}
-		if err := d.Decode(&r); err != nil {
-			return err
-		}
+	type jsonReservation struct {
+		Name     string `json:"name"`
+		Nodes    string `json:"node_list"`
+		Start    number `json:"start_time"`
+		End      number `json:"end_time"`
+		Users    string `json:"users"`
+		Accounts string `json:"accounts"`
+	}
+	err := readList(in, "reservation", func(r *jsonReservation) (int, error) {
 		if len(r.Nodes) > maxList {
-			return fmt.Errorf("reservation %s: %w", topology.Cut(r.Name, topology.MaxText), errLongList)
+			return 0, fmt.Errorf("reservation %s: %w", topology.Cut(r.Name, topology.MaxText), errLongList)
 		}
 		cut := func(text string) string { return topology.Cut(text, topology.MaxText) }
 		all = append(all, Reservation{cut(r.Name), strings.Clone(r.Nodes), r.Start.time(), r.End.time(), cut(r.Users), cut(r.Accounts)})
-		return nil
+		return nodeBytes + len(r.Nodes), nil
 	})
 	if err != nil {
 		return nil, err

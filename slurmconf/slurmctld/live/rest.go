@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	jsonexp "github.com/go-json-experiment/json"
+
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -170,7 +172,7 @@ func readDiag(in io.Reader) (now, counting int64, err error) {
 			Start number `json:"req_time_start"`
 		} `json:"statistics"`
 	}
-	if err := json.NewDecoder(io.LimitReader(in, maxBytes)).Decode(&answer); err != nil {
+	if err := jsonexp.UnmarshalDecode(newDecoder(in), &answer); err != nil {
 		return 0, 0, fmt.Errorf("read diag: %w", err)
 	}
 	return answer.Statistics.Time.Number, answer.Statistics.Start.Number, nil
@@ -183,7 +185,7 @@ func readConf(in io.Reader) (int64, error) {
 			Boot int64 `json:"BOOT_TIME"`
 		} `json:"slurm_conf_meta"`
 	}
-	if err := json.NewDecoder(io.LimitReader(in, maxBytes)).Decode(&answer); err != nil {
+	if err := jsonexp.UnmarshalDecode(newDecoder(in), &answer); err != nil {
 		return 0, fmt.Errorf("read conf: %w", err)
 	}
 	return answer.Conf.Boot, nil

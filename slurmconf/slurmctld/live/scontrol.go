@@ -1,13 +1,13 @@
 package live
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
@@ -19,6 +19,9 @@ type Scontrol struct {
 	// Program is the path of scontrol, or its name.
 	Program string
 }
+
+// maxShown is the most bytes of a topology that scontrol shows.
+const maxShown = 8 << 20
 
 // Ask asks for all nodes, for running jobs, and for the topologies of the names.
 func (s *Scontrol) Ask(ctx context.Context, q Question) (*State, error) {
@@ -37,7 +40,13 @@ func (s *Scontrol) Ask(ctx context.Context, q Question) (*State, error) {
 		if name != "" {
 			args = append(args, name)
 		}
-		text, err := s.run(ctx, args...) // prints nothing for a name that Slurm does not have
+		var text []byte // nothing for a name that Slurm does not have
+		err := s.run(ctx, func(out io.Reader) (err error) {
+			if text, err = io.ReadAll(io.LimitReader(out, maxShown+1)); len(text) > maxShown {
+				err = errTooLong
+			}
+			return err
+		}, args...)
 		if err != nil {
 			return nil, err
 		}
@@ -56,15 +65,8 @@ func (s *Scontrol) Ask(ctx context.Context, q Question) (*State, error) {
 // show asks for jobs, for reservations, and for nodes.
 func (s *Scontrol) show(ctx context.Context, q Question, state *State) (err error) {
 	read := func(read func(in io.Reader) error, things ...string) {
-		if err != nil {
-			return
-		}
-		var text []byte
-		if text, err = s.run(ctx, append([]string{"--json", "show"}, things...)...); err != nil {
-			return
-		}
-		if err = read(bytes.NewReader(text)); err != nil {
-			err = fmt.Errorf("%s show %s: %w", s.Program, strings.Join(things, " "), err)
+		if err == nil {
+			err = s.run(ctx, read, append([]string{"--json", "show"}, things...)...)
 		}
 	}
 	if q.Job != "" {
@@ -88,42 +90,64 @@ func (s *Scontrol) show(ctx context.Context, q Question, state *State) (err erro
 func (s *Scontrol) Reconfigure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	_, err := s.run(ctx, "reconfigure")
+	return s.run(ctx, skipRest, "reconfigure")
+}
+
+// run runs scontrol, and reads what it prints. All that scontrol has started ends with it.
+func (s *Scontrol) run(ctx context.Context, read func(out io.Reader) error, args ...string) error {
+	running, end := context.WithCancel(ctx)
+	defer end()
+	cmd := exec.CommandContext(running, s.Program, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	var said first
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", s.Program, strings.Join(args, " "), err)
+	}
+	if err = read(out); err == nil {
+		err = skipRest(out)
+	}
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		end() // it may print for ever
+	}
+	exit := new(exec.ExitError)
+	switch ended := cmd.Wait(); {
+	case ctx.Err() != nil:
+		err = errNoAnswer
+	case errors.As(ended, &exit) && exit.Exited():
+		err = exit
+	case err == nil:
+		err = ended
+	}
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w: %s", s.Program, strings.Join(args, " "), err, topology.Cut(strings.TrimSpace(string(said)), topology.MaxText))
+	}
 	return err
 }
 
-// run runs scontrol and returns what it prints.
-func (s *Scontrol) run(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, s.Program, args...)
-	cmd.WaitDelay = time.Second
-	out, said := &bounded{max: maxBytes}, &bounded{max: maxError}
-	cmd.Stdout, cmd.Stderr = out, said
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			err = errNoAnswer
-		}
-		return nil, fmt.Errorf("%s %s: %w: %s", s.Program, strings.Join(args, " "), err, topology.Cut(strings.TrimSpace(string(said.text)), topology.MaxText))
+// skipRest reads what is left of an answer.
+func skipRest(out io.Reader) error {
+	n, err := io.Copy(io.Discard, io.LimitReader(out, maxBytes))
+	if n == maxBytes {
+		return errTooLong
 	}
-	return out.text, nil
+	return err
 }
 
 // errNoAnswer is returned if scontrol does not answer in time.
 var errNoAnswer = errors.New("no answer in time")
 
-// errTooLong is returned for an answer that is longer than is read.
-var errTooLong = errors.New("the answer is too long")
-
-// bounded takes so many bytes. It has no method but Write, so that nothing passes the bound.
-type bounded struct {
-	text []byte
-	max  int
-}
+// first keeps the first bytes that are written.
+type first []byte
 
 // Write implements io.Writer.
-func (b *bounded) Write(p []byte) (int, error) {
-	if len(b.text)+len(p) > b.max {
-		return 0, errTooLong
-	}
-	b.text = append(b.text, p...)
+func (f *first) Write(p []byte) (int, error) {
+	*f = append(*f, p[:min(len(p), maxError-len(*f))]...)
 	return len(p), nil
 }
