@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"bufio"
 	"crypto/sha256"
 	_ "embed" // the page's template, style and script
 	"encoding/base64"
@@ -74,7 +75,12 @@ func execute(w io.Writer, name string, v *View, o PageOptions) error {
 	if o.Events == "" {
 		s.Policy = Policy()
 	}
-	if err := pages.ExecuteTemplate(w, name, s); err != nil {
+	out := bufio.NewWriterSize(w, 1<<16) // a template writes each word
+	err := pages.ExecuteTemplate(out, name, s)
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
 		return fmt.Errorf("draw the page: %w", err)
 	}
 	return nil

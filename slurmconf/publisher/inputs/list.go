@@ -42,7 +42,7 @@ func (lr *ListReader) Read(source string, r io.Reader) (*Snapshot, error) {
 	if command == "" {
 		command = "kubectl get nodes -o json"
 	}
-	text := bufio.NewReader(r)
+	text := bufio.NewReaderSize(r, 1<<20)
 	if err := skipByteOrderMark(text); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
