@@ -30,7 +30,7 @@ import (
 // The folders of a directory store.
 const (
 	reportsFolder     = "reports"     // <node>.json, written by agents
-	nodesFolder       = "nodes"       // <node>.json: {"labels":{},"annotations":{},"podHostname":"","cluster":""}, by choice
+	nodesFolder       = "nodes"       // <node>.json: {"labels":{},"annotations":{}}, by choice
 	annotationsFolder = "annotations" // <node>: the spec annotation
 	publishedFolder   = "published"   // <namespace>/<configMap>/
 	publicationFile   = "publication.json"
@@ -225,18 +225,12 @@ func (s *Store) node(name string) (inputs.Node, error) {
 	n := inputs.Node{Name: name, Annotations: map[string]string{}}
 	data, err := os.ReadFile(filepath.Join(s.dir, nodesFolder, name+".json"))
 	if err == nil {
-		var meta struct {
-			Labels, Annotations  map[string]string
-			PodHostname, Cluster string // of the worker pod on it
-		}
+		var meta struct{ Labels, Annotations map[string]string }
 		if err := json.Unmarshal(data, &meta); err != nil {
 			return n, fmt.Errorf("%s/%s.json: %w", nodesFolder, name, err)
 		}
 		n.Labels = meta.Labels
 		maps.Copy(n.Annotations, meta.Annotations)
-		if meta.PodHostname != "" {
-			n.Workers = []inputs.Worker{{Node: name, Cluster: meta.Cluster, Hostname: meta.PodHostname}}
-		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return n, err
 	}

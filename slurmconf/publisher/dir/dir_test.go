@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -166,23 +165,5 @@ func TestBadFiles(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("no problem for %v", want)
-	}
-}
-
-// TestWorkers names a node as the file of a node says.
-func TestWorkers(t *testing.T) {
-	r := newRig(t)
-	r.site("gb200-nvl72x4")
-	r.write(`{"podHostname": "gpu-7", "cluster": "slurm"}`, nodesFolder, "gb200-007.json")
-	snap, err := r.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	clusters, err := publication.Compile([]publication.Publication{{SlurmNames: "slinky:slurm"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g := clusters[0].Rules.Gather(snap); len(g.Facts) != 1 || g.Facts[0].Name != "gb200-007" || g.Facts[0].SlurmName != "gpu-7" {
-		t.Errorf("%+v, want gb200-007 as gpu-7", g.Facts)
 	}
 }
