@@ -15,9 +15,8 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 )
 
-// storm runs many jobs that end at once: an array, of which two tasks start or end on one node
-// again and again, or as many as there are GPUs in a whole run; and jobs beside it, one after the
-// other.
+// storm runs many short jobs: the tasks of an array, and single jobs one after the other. Two tasks
+// run at a time, on one node; in a whole run every GPU has a task.
 func (r *jobsRig) storm(w *jobsWatch, jobs int) {
 	r.t.Helper()
 	began, single := time.Now(), jobs/10

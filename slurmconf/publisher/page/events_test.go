@@ -232,8 +232,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// limited gives the events the limits of a server whose time is shorter than the time between two
-// looks at the site. What a slow machine may need longer for has no such limit.
+// limited gives the events a second, as a server with time limits does. That is shorter than the
+// time between two looks at the site. The page itself has no limit, because the machine may be slow.
 func limited(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/map/events" {

@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	jsonexp "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -172,7 +171,7 @@ func readDiag(in io.Reader) (now, counting int64, err error) {
 			Start number `json:"req_time_start"`
 		} `json:"statistics"`
 	}
-	if err := jsonexp.UnmarshalDecode(newDecoder(in), &answer); err != nil {
+	if err := json.UnmarshalDecode(newDecoder(in), &answer); err != nil {
 		return 0, 0, fmt.Errorf("read diag: %w", err)
 	}
 	return answer.Statistics.Time.Number, answer.Statistics.Start.Number, nil
@@ -185,7 +184,7 @@ func readConf(in io.Reader) (int64, error) {
 			Boot int64 `json:"BOOT_TIME"`
 		} `json:"slurm_conf_meta"`
 	}
-	if err := jsonexp.UnmarshalDecode(newDecoder(in), &answer); err != nil {
+	if err := json.UnmarshalDecode(newDecoder(in), &answer); err != nil {
 		return 0, fmt.Errorf("read conf: %w", err)
 	}
 	return answer.Conf.Boot, nil
@@ -248,7 +247,10 @@ func (r *REST) says(body io.Reader) string {
 // errorText returns the first error of an answer.
 func errorText(text []byte) string {
 	var answer struct {
-		Errors []struct{ Description, Error string }
+		Errors []struct {
+			Description string `json:"description"`
+			Error       string `json:"error"`
+		} `json:"errors"`
 	}
 	if json.Unmarshal(text, &answer) != nil || len(answer.Errors) == 0 {
 		return ""

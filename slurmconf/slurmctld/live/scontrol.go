@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -93,13 +94,17 @@ func (s *Scontrol) Reconfigure(ctx context.Context) error {
 	return s.run(ctx, skipRest, "reconfigure")
 }
 
-// run runs scontrol, and reads what it prints. All that scontrol has started ends with it.
+// run runs scontrol, and reads what it prints. If the question ends early, all that scontrol has
+// started ends too.
 func (s *Scontrol) run(ctx context.Context, read func(out io.Reader) error, args ...string) error {
 	running, end := context.WithCancel(ctx)
 	defer end()
 	cmd := exec.CommandContext(running, s.Program, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+		return os.ErrProcessDone
+	}
 	cmd.WaitDelay = time.Second
 	var said first
 	cmd.Stderr = &said
@@ -125,8 +130,12 @@ func (s *Scontrol) run(ctx context.Context, read func(out io.Reader) error, args
 	case err == nil:
 		err = ended
 	}
-	if err != nil {
-		err = fmt.Errorf("%s %s: %w: %s", s.Program, strings.Join(args, " "), err, topology.Cut(strings.TrimSpace(string(said)), topology.MaxText))
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s %s: %w", s.Program, strings.Join(args, " "), err)
+	if text := strings.TrimSpace(string(said)); text != "" {
+		err = fmt.Errorf("%w: %s", err, topology.Cut(text, topology.MaxText))
 	}
 	return err
 }

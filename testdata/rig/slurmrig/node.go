@@ -26,7 +26,7 @@ type Node struct {
 }
 
 // Start starts the node's slurmd, which goes into the background, with a
-// /run/slurm of its own, as Cluster.Slurmd does.
+// /run/slurm of its own. Unlike Cluster.Slurmd it does not wait until the slurmd has started.
 func (n *Node) Start(ctx context.Context) error {
 	_, err := n.run(ctx, []string{ownRun}, "slurmd", "-N", n.Name)
 	return err

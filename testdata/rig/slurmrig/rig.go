@@ -292,7 +292,9 @@ func (c *Cluster) kill(which func(comm string) bool, pause time.Duration) {
 			continue // it has ended
 		}
 		_ = unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0)
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, int(upTime.Milliseconds()))
+		for err = unix.EINTR; errors.Is(err, unix.EINTR); { // until it has ended
+			_, err = unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, int(killTime.Milliseconds()))
+		}
 		_ = unix.Close(process)
 		time.Sleep(pause)
 	}
