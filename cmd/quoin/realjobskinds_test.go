@@ -81,9 +81,10 @@ func TestRealJobRegistry(t *testing.T) {
 			t.Parallel()
 			r := startJobsRig(t, release)
 			w, stop := watchJobs(t, r)
-			limited := r.submit("-t", "1", "-w", "n02", "--gres=gpu:1", "/etc/slurm/job.sh")
+			limited := r.submit("-t", "60", "-w", "n02", "--gres=gpu:1", "/etc/slurm/job.sh")
 			r.until("the job with a time limit holds a GPU", func() bool { return r.held(limited) == 1 })
 			r.runKinds(limited)
+			r.must("scontrol", "update", "job="+limited, "EndTime=now") // its time limit comes during the storm
 			r.storm(w, oracle.Rounds(100, 500))
 			r.timeLimit(limited)
 			r.chaos(w)
@@ -149,8 +150,7 @@ func (r *jobsRig) runKinds(limited string) {
 	r.compareEnded(byKind)
 }
 
-// timeLimit waits for a job with a limit of a minute; Slurm looks at limits twice
-// a minute.
+// timeLimit waits for a job to reach its time limit; Slurm looks at limits twice a minute.
 func (r *jobsRig) timeLimit(job string) {
 	r.t.Helper()
 	ended := func() bool {
