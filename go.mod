@@ -3,7 +3,6 @@ module github.com/quoin-hpc/quoin
 go 1.26.7
 
 require (
-	github.com/BurntSushi/toml v1.6.0
 	github.com/NVIDIA/go-dcgm v1.4611.0
 	github.com/NVIDIA/go-nvml v0.13.3-0
 	github.com/chromedp/cdproto v0.159.0

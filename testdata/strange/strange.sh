@@ -51,7 +51,7 @@ strange() {
 }
 
 for dir in /etc /run /var/lib /var/spool; do cover "$dir"; done
-for dir in /run/quoin /run/slurm /run/dbus /run/systemd /var/lib/dcgm-exporter/job-mapping /var/spool/slurmd /etc/quoin /etc/slurm /etc/nvidia-imex /etc/crio /etc/containerd /etc/cdi; do
+for dir in /run/quoin /run/slurm /run/dbus /run/systemd /var/lib/dcgm-exporter/job-mapping /var/spool/slurmd /etc/quoin /etc/slurm /etc/nvidia-imex; do
 	strange "$dir"
 done
 mkdir /run/quoin/{jobs,use,releases,summaries}
@@ -67,7 +67,6 @@ cp /run/quoin/inventory.json /var/lib/dcgm-exporter/job-mapping/.quoin-inventory
 echo 'strange: {unknown: key}' >/etc/quoin/quoin.yaml
 echo 'Strange nonsense' | tee /etc/slurm/{slurm,gres,topology,cgroup}.conf /run/slurm/slurm.conf >/etc/nvidia-imex/config.cfg
 echo strange >/etc/nvidia-imex/nodes_config.cfg
-echo '= strange' | tee /etc/crio/crio.conf /etc/cdi/nvidia.yaml >/etc/containerd/config.toml
 touch /run/dbus/system_bus_socket /run/systemd/private /run/systemd/notify
 
 # content prints what is in the strange folders. written prints what has changed elsewhere in

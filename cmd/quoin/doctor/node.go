@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -39,8 +38,6 @@ const maxGate = time.Minute
 // Findings looks at the node, and says what is well and what is not.
 func (n *Node) Findings(ctx context.Context) []Finding {
 	var f findings
-	n.driver(&f)
-	host{n.Root}.runtime(&f)
 	n.hook(ctx, &f)
 	conf := n.files(&f)
 	n.mapping(&f, conf)
@@ -50,34 +47,6 @@ func (n *Node) Findings(ctx context.Context) []Finding {
 }
 
 func (n *Node) path(name string) string { return filepath.Join(n.Root, name) }
-
-// release finds the driver's release in /proc/driver/nvidia/version.
-var release = regexp.MustCompile(`\b\d{3,}\.\d+(\.\d+)?\b`)
-
-func (n *Node) driver(f *findings) {
-	const check = "driver"
-	data, err := os.ReadFile(n.path("proc/driver/nvidia/version"))
-	if err != nil {
-		f.problem(check, "install NVIDIA's driver, or load it: modprobe nvidia", "no NVIDIA driver is loaded: %v", err)
-	} else {
-		f.ok(check, "driver %s is loaded", release.FindString(string(data)))
-	}
-	devices, _ := filepath.Glob(n.path("dev/nvidia[0-9]*"))
-	if _, err := os.Stat(n.path("dev/nvidiactl")); err != nil || len(devices) == 0 {
-		f.problem("devices", "nvidia-modprobe -c 0 -u; in a pod: runtimeClassName: nvidia", "there are no device files /dev/nvidia*")
-	} else {
-		f.ok("devices", "%d device files of GPUs", len(devices))
-	}
-	for _, pattern := range []string{"usr/lib/*-linux-gnu/libnvidia-ml.so.1", "usr/lib64/libnvidia-ml.so.1", "usr/lib/libnvidia-ml.so.1", "run/nvidia/driver/usr/lib/*/libnvidia-ml.so.1"} {
-		if found, _ := filepath.Glob(n.path(pattern)); len(found) > 0 {
-			f.ok("library", "%s", found[0])
-			return
-		}
-	}
-	if n.Agent.NVMLLibrary == "" {
-		f.problem("library", "install the driver's libnvidia-ml (libnvidia-ml1), or name it by agent.nvmlLibrary; in a pod: runtimeClassName: nvidia", "libnvidia-ml.so.1 is not where it usually is")
-	}
-}
 
 func (n *Node) hook(ctx context.Context, f *findings) {
 	path := filepath.Join(n.HookDir, "quoin-hook")
