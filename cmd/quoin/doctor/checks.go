@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -31,6 +32,12 @@ type Site struct {
 const (
 	maxClock = 30 * time.Second
 	maxLease = 30 * time.Second
+)
+
+// The releases of Kubernetes from which there are admission policies, and ComputeDomains and ResourceSlices.
+var (
+	oldestKubernetes  = version.MustParseGeneric("1.30")
+	domainsKubernetes = version.MustParseGeneric("1.34")
 )
 
 // checks are what is looked at on a cluster.
@@ -57,15 +64,19 @@ func (c *Cluster) Findings(s *Site) []Finding {
 	look.admission(&f)
 	look.rights(&f)
 	look.exporter(&f, s)
-	look.neighbours(&f)
 	return f
 }
 
 func (c checks) server(f *findings) {
-	if compareReleases(c.Version, ofKubernetes.from) >= 0 && compareReleases(c.Version, "1.34") < 0 {
-		f.warn("kubernetes", "upgrade Kubernetes for IMEX domains", "the API server is %s: ComputeDomains and ResourceSlices need 1.34", c.Version)
-	} else {
-		ofKubernetes.compare(f, "kubernetes", "the API server", c.Version)
+	switch release, err := version.ParseGeneric(c.Version); {
+	case err != nil:
+		*f = append(*f, Finding{Check: "kubernetes", Level: Unknown, Message: fmt.Sprintf("the API server is Kubernetes %s: it is not known whether this is %s or newer", c.Version, oldestKubernetes), Remedy: "see which release it is: kubectl version"})
+	case release.LessThan(oldestKubernetes):
+		f.problem("kubernetes", "upgrade Kubernetes", "the API server is Kubernetes %s: Quoin needs %s, for admission policies", c.Version, oldestKubernetes)
+	case release.LessThan(domainsKubernetes):
+		f.warn("kubernetes", "upgrade Kubernetes for IMEX domains", "the API server is %s: ComputeDomains and ResourceSlices need %s", c.Version, domainsKubernetes)
+	default:
+		f.ok("kubernetes", "the API server is Kubernetes %s", c.Version)
 	}
 	if c.Ahead.Abs() > maxClock {
 		f.warn("clock", "let NTP set the clocks: timedatectl set-ntp true", "the clock here differs by %s from the API server's", c.Ahead)
@@ -155,11 +166,17 @@ func (c checks) versions(f *findings, s *Site, d *unstructured.Unstructured) {
 	of := imageOf(d)
 	if set := c.own("daemonsets", "agent"); set != nil && imageOf(set) != of {
 		f.warn("version", apply, "the agents run %s and the publisher %s", imageOf(set), of)
-	} else if tag := tagOf(of); tag != "" && tag != s.Version && len(releaseOf(tag)) > 1 {
+	} else if tag := tagOf(of); isRelease(tag) && tag != s.Version {
 		f.warn("version", "use the quoin of that release", "this is quoin %s, and the cluster runs %s", s.Version, tag)
 	} else {
 		f.ok("version", "agents and publisher run %s", of)
 	}
+}
+
+// isRelease reports whether a tag is a release, and no name such as latest.
+func isRelease(tag string) bool {
+	_, err := version.ParseGeneric(tag)
+	return err == nil
 }
 
 func (c checks) publication(f *findings, p *publication.Cluster) {

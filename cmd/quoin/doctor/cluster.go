@@ -109,7 +109,6 @@ func Gather(ctx context.Context, rc *rest.Config) (*Cluster, error) {
 	wg.Wait()
 	c.Forgery = c.forge(ctx, rc)
 	c.askRights(ctx, rc)
-	c.listMachines(ctx, objects)
 	return c, nil
 }
 
@@ -220,15 +219,4 @@ func (c *Cluster) forge(ctx context.Context, rc *rest.Config) error {
 		return errNotTried
 	}
 	return client.TryOther(ctx)
-}
-
-// manyMachines is how many nodes are looked at closely.
-const manyMachines = 500
-
-// listMachines lists some nodes with GPUs with all that they say of themselves.
-func (c *Cluster) listMachines(ctx context.Context, client dynamic.Interface) {
-	list, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}).List(ctx, metav1.ListOptions{LabelSelector: "nvidia.com/gpu.present=true", Limit: manyMachines})
-	if err == nil { // the list of all nodes says why not
-		c.Objects["machines"] = list.Items
-	}
 }

@@ -156,3 +156,23 @@ func (c checks) exporter(f *findings, s *Site) {
 		}
 	}
 }
+
+// classes says whether NVIDIA's DRA driver serves ComputeDomains.
+func (c checks) classes(f *findings, s *Site) {
+	if c.Missing["deviceclasses"] != nil || s.Join == "none" || s.Join == "host" {
+		return
+	}
+	const channel, daemon = "compute-domain-default-channel.nvidia.com", "compute-domain-daemon.nvidia.com"
+	var missing []string
+	for _, name := range []string{channel, daemon} {
+		if c.named("deviceclasses", "", name) == nil {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		f.problem("deviceclasses", "install NVIDIA's DRA driver with compute domains (resources.computeDomains.enabled=true), or set imex.join: host or none",
+			"nodes join as %s, and there is no DeviceClass %s", s.Join, strings.Join(missing, ", "))
+		return
+	}
+	f.ok("deviceclasses", "NVIDIA's DRA driver serves channels and daemons")
+}
