@@ -86,7 +86,7 @@ spec:
 `
 
 // TestRealDoctor asks the doctor about a cluster without Quoin, with Quoin, and with a
-// Controller of Slinky's that has every fault. It runs the commands that mend them.
+// Controller of Slinky's that has every fault. It runs the commands that fix them.
 func TestRealDoctor(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)

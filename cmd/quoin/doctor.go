@@ -21,7 +21,7 @@ func newDoctorCommand() *cobra.Command {
 	var kubeconfig, output, only, hookDir string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what is wrong with the installation on a cluster or on this node, and the command that mends it",
+		Short: "Say what is wrong with the installation on a cluster or on this node, and the command that fixes it",
 		Long: `doctor looks at a cluster (Quoin's own objects, Slinky's Controllers and NodeSets, GPU
 Operator's ClusterPolicy, NVIDIA's DeviceClasses, the admission policies) and at this
 machine, if it is a GPU node. It changes nothing. A dry run on the API server tries
@@ -65,7 +65,7 @@ func newStatusCommand() *cobra.Command {
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say in ten lines how Quoin is on a cluster",
+		Short: "Print a health summary of Quoin on a cluster",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), lookTime)

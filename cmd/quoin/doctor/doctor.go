@@ -1,5 +1,5 @@
 // Package doctor says what is wrong with an installation of Quoin and with the settings of
-// its neighbours, and how each fault is mended. It gathers what it needs first, and then
+// its neighbours, and how each fault is fixed. It gathers what it needs first, and then
 // says what it finds without asking anybody. It changes nothing.
 package doctor
 
@@ -27,7 +27,7 @@ type Finding struct {
 	Check   string `json:"check"`
 	Level   Level  `json:"level"`
 	Message string `json:"message"`
-	// Remedy is the command or the setting that mends it.
+	// Remedy is the command or the setting that fixes it.
 	Remedy string `json:"remedy,omitempty"`
 }
 
@@ -88,7 +88,7 @@ func Print(w io.Writer, all []Finding) {
 		counts[f.Level]++
 		fmt.Fprintf(w, "%-8s %-12s %s\n", f.Level, f.Check, f.Message)
 		if f.Remedy != "" {
-			fmt.Fprintf(w, "%22s mend: %s\n", "", f.Remedy)
+			fmt.Fprintf(w, "%22s fix: %s\n", "", f.Remedy)
 		}
 	}
 	fmt.Fprintf(w, "\nproblems: %d, warnings: %d, not seen: %d, ok: %d\n", counts[Problem], counts[Warning], counts[Unknown], counts[OK])
