@@ -24,7 +24,7 @@ func newMapCommand() *cobra.Command {
 	var published bool
 	cmd := &cobra.Command{
 		Use:   "map (--kubeconfig FILE | --nodes FILE|- | REPORT.json|DIR... | --store DIR)",
-		Short: "Draw a cluster: blocks, switches, and how its nodes are",
+		Short: "Draw a cluster: blocks, switches and node health",
 		Long: `map draws what render would write: a row for each block with a cell for each node,
 and the switch tree. It lists the nodes that have no place with the reason, and what
 is wrong. -o svg draws racks. -o html writes one file: a page of racks with a search and

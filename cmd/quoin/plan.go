@@ -42,7 +42,7 @@ type planStore interface {
 }
 
 func newPlanCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "plan COMMAND", Short: "Look at the stored plan of a publication: what is published, what is held and why, and go back or approve"}
+	cmd := &cobra.Command{Use: "plan COMMAND", Short: "Show, diff, approve or roll back the stored plan of a publication"}
 	usage.Group(cmd)
 	cmd.AddCommand(
 		newPlanSubcommand("status", "Say what is published, what is held, and which nodes are behind in Slurm; exit 1 if anything is held or behind", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {

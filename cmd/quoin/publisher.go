@@ -24,7 +24,7 @@ func newPublisherCommand() *cobra.Command {
 	var s settings
 	cmd := &cobra.Command{
 		Use:   "publisher",
-		Short: "Publish the Slurm files of the cluster, and keep them true; of several publishers one leads",
+		Short: "Publish the Slurm files of the cluster and keep them up to date (leader-elected)",
 		Args:  cobra.NoArgs,
 		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
 			return runPublisher(cmd.Context(), conf, service.Logger(cmd.ErrOrStderr(), conf.Publisher.Log))
