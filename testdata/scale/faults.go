@@ -289,8 +289,8 @@ func (t *trial) leaderSleeps(ctx context.Context) error {
 	return err
 }
 
-// restored adds a rack, and goes back to the saved data, in which the rack is not. Then the
-// agents report again, and the rack joins again.
+// restored adds a rack, goes back to the saved data, in which the rack is not, and restarts the
+// publishers. Then the agents report again, and the rack joins again.
 func (t *trial) restored(ctx context.Context) error {
 	rack := t.site.machines[len(t.present()):]
 	joined := len(t.then) == len(t.present())
@@ -316,6 +316,9 @@ func (t *trial) restored(ctx context.Context) error {
 	newest := t.revisions.last()
 	if err := t.cluster.Restore(ctx, t.saved); err != nil {
 		return err
+	}
+	for _, r := range t.replicas {
+		r.running.Load().kill()
 	}
 	t.revisions.watch(ctx)
 	for m, c := range t.then {

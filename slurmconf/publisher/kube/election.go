@@ -36,7 +36,6 @@ const (
 // Lease is the publisher's only write at rest.
 type election struct {
 	client    kubernetes.Interface
-	leases    *versionGuard
 	namespace string
 	id        string
 	log       *slog.Logger
@@ -48,11 +47,11 @@ func newElection(client kubernetes.Interface, namespace string, log *slog.Logger
 	if err != nil {
 		return nil, fmt.Errorf("name this publisher in the Lease: %w", err)
 	}
-	return &election{client, newVersionGuard(client.CoordinationV1()), namespace, host + "_" + string(uuid.NewUUID()), log}, nil
+	return &election{client, namespace, host + "_" + string(uuid.NewUUID()), log}, nil
 }
 
 // run stands for election until ctx ends, and runs lead each time it is elected. When
-// the lead is lost it stops lead and stands again. It returns lead's error, or errRestored.
+// the lead is lost it stops lead and stands again. It returns lead's error.
 func (e *election) run(ctx context.Context, lead func(context.Context) error) error {
 	e.log.Info("standing for leader", "lease", e.namespace+"/"+leaseName, "identity", e.id)
 	for ctx.Err() == nil {
@@ -94,8 +93,6 @@ func (e *election) term(ctx context.Context, lead func(context.Context) error) e
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-e.leases.restored:
-		return err
 	case <-elected:
 		e.log.Info("elected", "identity", e.id)
 	}
@@ -106,9 +103,6 @@ func (e *election) term(ctx context.Context, lead func(context.Context) error) e
 	select {
 	case err := <-done:
 		return err
-	case err := <-e.leases.restored:
-		stop()
-		return errors.Join(err, <-done)
 	case <-ended:
 		stop()
 		return errors.Join(errLeadLost, <-done)
@@ -119,7 +113,7 @@ func (e *election) term(ctx context.Context, lead func(context.Context) error) e
 func (e *election) lock() resourcelock.Interface {
 	return &saidLock{Interface: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Name: leaseName, Namespace: e.namespace},
-		Client:     e.leases,
+		Client:     e.client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: e.id},
 	}, log: e.log}
 }
@@ -166,7 +160,7 @@ func (l *saidLock) say(err error) {
 // confirm asks the API server whether this process still leads. After a pause of the
 // process or of the network it may not know that another has taken over.
 func (e *election) confirm(ctx context.Context) error {
-	lease, err := e.leases.Leases(e.namespace).Get(ctx, leaseName, metav1.GetOptions{})
+	lease, err := e.client.CoordinationV1().Leases(e.namespace).Get(ctx, leaseName, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("confirm that this publisher leads: %w", err)
 	}

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -224,65 +222,5 @@ func TestRealReady(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
-	}
-}
-
-// TestRealRestored goes back to an older state of etcd. Every candidate ends, because its
-// watches would show nothing of what is older.
-func TestRealRestored(t *testing.T) {
-	t.Parallel()
-	r := newElectionRig(t, kuberig.StartOwnTest(t))
-	a := r.stand()
-	r.wait("alone", a.terms)
-	saved := filepath.Join(t.TempDir(), "saved")
-	if err := r.Save(t.Context(), saved); err != nil {
-		t.Fatal(err)
-	}
-	b := r.stand()
-	for i := range 20 { // versions that are not in the copy
-		if err := r.save(a, fmt.Sprint("a", i)); err != nil && !strings.Contains(err.Error(), "leads now") {
-			t.Fatal(err)
-		}
-	}
-	if err := r.Restore(t.Context(), saved); err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]*candidate{"the leader": a, "the other": b} {
-		select {
-		case err := <-c.ended:
-			if !errors.Is(err, errRestored) {
-				t.Errorf("%s ended with %v", name, err)
-			}
-		case <-time.After(3 * time.Minute):
-			t.Errorf("%s goes on", name)
-		}
-	}
-}
-
-// TestVersionGuard holds which versions of the Lease say that etcd was restored.
-func TestVersionGuard(t *testing.T) {
-	type answer struct{ known, version string } // known before the question
-	for _, tt := range []struct {
-		name    string
-		answers []answer
-		want    bool
-		last    string
-	}{
-		{"the first", []answer{{"", "7"}}, false, "7"},
-		{"read again", []answer{{"", "7"}, {"7", "7"}}, false, "7"},
-		{"written", []answer{{"", "7"}, {"7", "12"}, {"12", "100"}}, false, "100"},
-		{"older", []answer{{"", "100"}, {"100", "12"}}, true, "100"},
-		{"an answer that came late", []answer{{"", "7"}, {"7", "12"}, {"7", "7"}}, false, "12"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			g := newVersionGuard(nil)
-			for _, a := range tt.answers {
-				g.saw(a.known, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: a.version}}, nil)
-			}
-			g.saw("1000", nil, errors.New("not found"))
-			if got := len(g.restored) == 1; got != tt.want || g.known() != tt.last {
-				t.Errorf("restored: %t, want %t; version %s is known, want %s", got, tt.want, g.known(), tt.last)
-			}
-		})
 	}
 }
