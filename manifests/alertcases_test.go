@@ -90,7 +90,6 @@ func agentAlerts() []alertCase {
 		return []series{agent("quoin_agent_problems", `reason="`+reason+`"`, values)}
 	}
 	return []alertCase{
-		{"QuoinReportsUnguarded", plain("may_write_other_reports", "1x200"), 5, map[string]string{"job": "quoin-agent"}, 1, [][]series{plain("may_write_other_reports", "0x200"), plain("may_write_other_reports", "1x3 0x200")}},
 		{"QuoinMappingStale", released("orphan", "0+1x200"), 6, fromAgent("reason", "orphan"), 6, [][]series{released("orphan", "0x200"), released("boot", "0+1x200"), released("ended", "0x30 1x30 2x30 3x30")}},
 		{"QuoinRecordsUnproven", state("job_records", "unproven", "2x200"), 60, fromAgent("state", "unproven"), 2, [][]series{state("job_records", "alive", "2x200"), state("job_records", "unproven", "0x200")}},
 		{"QuoinRecordsUnreadable", state("job_records", "unreadable", "2x200"), 10, fromAgent("state", "unreadable"), 2, [][]series{state("job_records", "unreadable", "0x200")}},

@@ -97,7 +97,7 @@ func agentToken(t *testing.T, c *kuberig.Cluster) {
 		y.run(t, agent)
 	}
 	try{"a token without a node", create("node-a2"), policy}.run(t, objectsOf(t, c, loose))
-	t.Run("the agent's own dry run", func(t *testing.T) { tryOther(t, c, bound) })
+	t.Run("the dry run of quoin doctor", func(t *testing.T) { tryOther(t, c, bound) })
 }
 
 // tryOther does the dry run of an agent with the policy, without its binding, and with it again.

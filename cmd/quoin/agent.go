@@ -93,13 +93,6 @@ func runAgent(ctx context.Context, conf *config.Config, node string, read func(p
 	} else {
 		hook.Gate = nil // nobody opens the gate
 	}
-	if cluster != nil {
-		client, err := nodereport.NewClient(cluster)
-		if err != nil {
-			return err
-		}
-		runs = append(runs, nodeagent.NewOthers(client.TryOther, reg, log).Run)
-	}
 	files := &nodeagent.HookFiles{RunDir: runDir, BootID: boot, Hook: hook, Devices: gresDevices(&c.Gres)}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
 	return service.Together(ctx, append(runs, agent.Run, func(ctx context.Context) error {
