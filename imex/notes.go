@@ -48,11 +48,9 @@ func notes(n *node) []finding {
 	return found
 }
 
-// list names as many as a message can hold.
-func list(names []string) string { return listUpTo(20, names) }
-
-// listUpTo names a number of them at most, and counts the others.
-func listUpTo(most int, names []string) string {
+// list names as many as a message can hold, and counts the others.
+func list(names []string) string {
+	const most = 20
 	if more := len(names) - most; more > 0 {
 		return strings.Join(names[:most], ", ") + " and " + strconv.Itoa(more) + " more"
 	}

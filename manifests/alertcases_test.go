@@ -164,9 +164,6 @@ func publisherAlerts() []alertCase {
 	domain := func(problem, values string) []series {
 		return []series{{`quoin_publisher_imex_domain_info{namespace="quoin-node", name="quoin", uid="", problem="` + problem + `", instance="p0"}`, values}}
 	}
-	claims := func(reason, values string) []series {
-		return []series{{`quoin_publisher_imex_unplaced_claims{owner="slurmd", reason="` + reason + `", instance="p0"}`, values}}
-	}
 	ofPub := map[string]string{"job": "pub"}
 	block := func(free, busy, unwell string) (all []series) {
 		for state, values := range map[string]string{"free": free, "busy": busy, "unwell": unwell} {
@@ -197,8 +194,6 @@ func publisherAlerts() []alertCase {
 		{"QuoinPublisherFails", failed("0+1x200"), 4, map[string]string{"publication": "slurm"}, 4, [][]series{failed("0x200"), failed("0x20 1x20 2x20")}},
 		{"QuoinIMEXDomainProblem", domain("NoDomain", always), 10, map[string]string{"namespace": "quoin-node", "name": "quoin", "problem": "NoDomain"}, 1,
 			[][]series{domain("", always), domain("NoDomain", "1x5 stale"), domain("NoDriver", always)}},
-		{"QuoinIMEXClaimsWait", claims("WrongClaim", "3x200"), 15, map[string]string{"owner": "slurmd", "reason": "WrongClaim"}, 3,
-			[][]series{claims("WrongClaim", "3x10 stale"), claims("WrongClaim", "0x200"), claims("NotClaimed", "3x200")}},
 		{"QuoinPublisherNoLeader", leads("0x200", "0x200"), 10, ofPub, 0, [][]series{leads(always, "0x200")}},
 		{"QuoinPublisherTwoLeaders", leads(always, always), 10, ofPub, 2, [][]series{leads(always, "0x200"), leads("1x20 0x100", "0x15 1x100")}},
 	}

@@ -68,13 +68,6 @@ var imexExpectations = map[string]func(moment) []sample{
 		}
 		return rows
 	},
-	"quoin-imex/Claims that no node has/A": func(m moment) []sample {
-		var rows []sample
-		for why, n := range hour.ClaimsWait(m.minute) {
-			rows = append(rows, sample{labels("", map[string]string{"owner": why[0], "reason": why[1]}), n})
-		}
-		return rows
-	},
 	"quoin-imex/$instance": values("instance", "10.0.0.1:9835", "10.0.0.2:9835", "10.0.0.3:9835", "10.0.0.4:9835"),
 }
 

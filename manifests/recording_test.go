@@ -145,10 +145,7 @@ func alertTests() []exprTest {
 	}
 	always = append(always, member(4, hour.CliqueB, "warn")...)
 	domain := firing("QuoinIMEXDomainProblem", "warning", map[string]string{"namespace": "quoin-node", "name": "quoin", "problem": "NoDomain"})
-	claims := func(owner, reason string) sample {
-		return firing("QuoinIMEXClaimsWait", "warning", map[string]string{"owner": owner, "reason": reason})
-	}
-	early := slices.Concat(always, []sample{domain, claims("slurmd", "WrongClaim"), claims("other", "WrongClaim"), claims("holder", "WrongClaim")}, member(1, hour.CliqueA, "warn"), member(2, hour.CliqueB, "warn"))
+	early := slices.Concat(always, []sample{domain}, member(1, hour.CliqueA, "warn"), member(2, hour.CliqueB, "warn"))
 	held := member(2, "", "hold")[1]
 	short := firing("QuoinBlockShort", "warning", map[string]string{"publication": "slurm", "topology": "nvl", "block": "r3"})
 	hook := firing("QuoinHookErrors", "warning", map[string]string{"instance": "10.0.0.2:9835", "job": "quoin-agent", "hook": "prolog", "reason": "lock"})

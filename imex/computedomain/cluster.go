@@ -53,8 +53,7 @@ type Cluster struct {
 	domains *watch[domainFacts] // the configured one
 	cliques *watch[imex.Clique]
 	claims  *watch[claimFacts]
-	joining *watch[podFacts] // pods of the holder and of Slurm
-	waiting *watch[podFacts] // all pods that are not scheduled
+	pods    *watch[podFacts] // of the holder and of Slurm
 	runs    driverWatch      // what the driver runs
 
 	joined joined // as of the last Snapshot
@@ -79,13 +78,11 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 	}
 	c := &Cluster{config: config, kube: kube, nvidia: nvidia, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1)}
 	changed := func() { notify(c.changes) }
-	pods := kube.CoreV1().Pods(metav1.NamespaceAll)
 	c.driver = newDriver(meta, c.health, changed)
 	c.domains = newWatch("the ComputeDomain", c.health, &nvapi.ComputeDomain{}, nvidia.ComputeDomains(config.Namespace), named(config.Name), readDomain, changed)
 	c.cliques = newWatch("ComputeDomainCliques", c.health, &nvapi.ComputeDomainClique{}, nvidia.ComputeDomainCliques(metav1.NamespaceAll), all, readClique, changed)
 	c.claims = newWatch("ResourceClaims", c.health, &resourcev1.ResourceClaim{}, kube.ResourceV1().ResourceClaims(metav1.NamespaceAll), all, readClaim, changed)
-	c.joining = newWatch("pods that join domains", c.health, &corev1.Pod{}, pods, func(o *metav1.ListOptions) { o.LabelSelector = joiningPods }, podReader(config.Join), changed)
-	c.waiting = newWatch("pods that are not scheduled", c.health, &corev1.Pod{}, pods, func(o *metav1.ListOptions) { o.FieldSelector = unscheduledPods }, podReader(config.Join), changed)
+	c.pods = newWatch("pods that join domains", c.health, &corev1.Pod{}, kube.CoreV1().Pods(metav1.NamespaceAll), func(o *metav1.ListOptions) { o.LabelSelector = joiningPods }, podReader(config.Join), changed)
 	c.runs = newDriverWatch(kube.AppsV1(), c.health, changed)
 	return c, nil
 }
@@ -100,12 +97,13 @@ func (c *Cluster) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	c.driver.run(ctx, c.domains.run, c.cliques.run, c.claims.run, c.joining.run, c.waiting.run, c.runs.daemons.run, c.runs.controllers.run)
+	c.driver.run(ctx, c.domains.run, c.cliques.run, c.claims.run, c.pods.run, c.runs.daemons.run, c.runs.controllers.run)
 	return nil
 }
 
 // Snapshot returns what is seen, all but Nodes. It does not wait: its error says why
-// something has not been read yet, and Changes wakes when it has.
+// something has not been read yet, and Changes wakes when it has. Claims and Workers belong to
+// the Cluster, which returns them again: a caller does not change them.
 func (c *Cluster) Snapshot() (*imex.Observation, error) {
 	seen := &imex.Observation{HostChannels: c.config.HostChannels}
 	var err error
@@ -193,27 +191,26 @@ func (c *Cluster) allCliques() ([]imex.Clique, error) {
 type joined struct {
 	claims  []imex.Claim // nil before the first
 	workers map[string]bool
-	of      [3]int64 // versions of what is watched
+	of      [2]int64 // versions of what is watched
 }
 
 // joinedClaims returns the channel claims of all domains, whose they are, and the nodes
 // with workers. The workers may be known even if there is an error. Claims and pods are
 // joined again only if one of them has changed.
 func (c *Cluster) joinedClaims() ([]imex.Claim, map[string]bool, error) {
-	next := joined{of: [3]int64{c.claims.version.Load(), c.joining.version.Load(), c.waiting.version.Load()}}
+	next := joined{of: [2]int64{c.claims.version.Load(), c.pods.version.Load()}}
 	if c.joined.claims != nil && next.of == c.joined.of {
 		return c.joined.claims, c.joined.workers, nil
 	}
 	claims, noClaims := c.claims.all()
-	joining, noJoining := c.joining.all()
-	if noJoining == nil {
-		next.workers = workersOn(joining)
+	pods, noPods := c.pods.all()
+	if noPods == nil {
+		next.workers = workersOn(pods)
 	}
-	waiting, noWaiting := c.waiting.all()
-	if err := cmp.Or(noClaims, noJoining, noWaiting); err != nil {
+	if err := cmp.Or(noClaims, noPods); err != nil {
 		return nil, next.workers, err
 	}
-	next.claims = joinClaims(claims, append(waiting, joining...)) // the facts of the joining are the newer ones
+	next.claims = joinClaims(claims, pods)
 	c.joined = next
 	return next.claims, next.workers, nil
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 )
 
-// joinClaims finds the pods of each claim. If two records of one pod name a claim,
-// the last counts.
+// joinClaims finds the pods of each claim.
 func joinClaims(claims []*record[claimFacts], pods []*record[podFacts]) []imex.Claim {
 	users := usersOf(claims, pods)
 	byName := sync.OnceValue(func() map[types.NamespacedName]*podFacts {
@@ -39,8 +38,7 @@ func usersOf(claims []*record[claimFacts], pods []*record[podFacts]) [][]*record
 	for _, pod := range pods {
 		for _, name := range pod.facts.claims {
 			if i, known := at[types.NamespacedName{Namespace: pod.Namespace, Name: name}]; known {
-				others := slices.DeleteFunc(users[i], func(other *record[podFacts]) bool { return other.Name == pod.Name })
-				users[i] = append(others, pod)
+				users[i] = append(users[i], pod)
 			}
 		}
 	}

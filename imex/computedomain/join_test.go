@@ -12,10 +12,9 @@ import (
 func TestJoinClaim(t *testing.T) {
 	name := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "slurm", Name: name} }
 	pods := []*record[podFacts]{
-		{NamespacedName: name("holder"), facts: podFacts{uid: "u1", owner: imex.OwnerHolder, node: "n1", claims: []string{"of-holder"}}},
-		{NamespacedName: name("slurmd"), facts: podFacts{uid: "u0", owner: imex.OwnerSlurmd}},
+		{NamespacedName: name("holder"), facts: podFacts{uid: "u1", owner: imex.OwnerHolder, node: "n1", claims: []string{"of-holder", "shared"}}},
 		{NamespacedName: name("slurmd"), facts: podFacts{uid: "u2", owner: imex.OwnerSlurmd, node: "n2", claims: []string{"by-hand", "shared"}}},
-		{NamespacedName: name("alone"), facts: podFacts{uid: "u3", owner: imex.OwnerOther, claims: []string{"of-alone", "shared"}}},
+		{NamespacedName: name("anywhere"), facts: podFacts{uid: "u3", owner: imex.OwnerSlurmd, claims: []string{"of-anywhere", "shared"}}},
 	}
 	tests := []struct {
 		name  string // of the claim
@@ -26,10 +25,10 @@ func TestJoinClaim(t *testing.T) {
 			imex.Claim{Domain: "d", Node: "n1", Owner: imex.OwnerHolder, Pods: []string{"slurm/holder"}}},
 		{"of-holder", claimFacts{}, imex.Claim{Node: "n1", Owner: imex.OwnerHolder, Waiting: "slurm/holder"}},
 		{"reserved for a pod before the one of its name", claimFacts{allocated: true, reserved: []podRef{{"holder", "u0"}}}, imex.Claim{Pods: []string{"slurm/holder"}}},
-		{"of-alone", claimFacts{}, imex.Claim{Owner: imex.OwnerOther, Waiting: "slurm/alone"}},
+		{"of-anywhere", claimFacts{}, imex.Claim{Owner: imex.OwnerSlurmd, Waiting: "slurm/anywhere"}},
 		{"in use by a pod of no interest", claimFacts{allocated: true, node: "n9", reserved: []podRef{{"other", "u9"}}}, imex.Claim{Node: "n9", Owner: imex.OwnerOther, Pods: []string{"slurm/other"}}},
 		{"by-hand", claimFacts{}, imex.Claim{Node: "n2", Owner: imex.OwnerSlurmd, Waiting: "slurm/slurmd"}},
-		{"shared", claimFacts{}, imex.Claim{Node: "n2", Owner: imex.OwnerOther, Waiting: "slurm/alone"}},
+		{"shared", claimFacts{}, imex.Claim{Node: "n1", Owner: imex.OwnerSlurmd, Waiting: "slurm/anywhere"}},
 		{"allocated, and used by nobody", claimFacts{allocated: true, node: "n1"}, imex.Claim{Node: "n1"}},
 		{"of no known pod", claimFacts{}, imex.Claim{}},
 	}

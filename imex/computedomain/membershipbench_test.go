@@ -77,11 +77,11 @@ func listedCluster(tb testing.TB, join string) *Cluster {
 		tb.Fatal(err)
 	}
 	c := &Cluster{config: config, driver: &driver{classes: &watch[string]{}},
-		domains: &watch[domainFacts]{}, cliques: &watch[imex.Clique]{}, claims: &watch[claimFacts]{}, joining: &watch[podFacts]{}, waiting: &watch[podFacts]{},
+		domains: &watch[domainFacts]{}, cliques: &watch[imex.Clique]{}, claims: &watch[claimFacts]{}, pods: &watch[podFacts]{},
 		runs: driverWatch{daemons: &watch[daemonsFacts]{}, controllers: &watch[runsBy]{}}}
 	for _, w := range []interface {
 		serve(store cache.Store, synced func() bool)
-	}{c.driver.classes, c.domains, c.cliques, c.claims, c.joining, c.waiting, c.runs.daemons, c.runs.controllers} {
+	}{c.driver.classes, c.domains, c.cliques, c.claims, c.pods, c.runs.daemons, c.runs.controllers} {
 		w.serve(cache.NewStore(cache.MetaNamespaceKeyFunc), func() bool { return true })
 	}
 	for _, class := range []string{channelClass, daemonClass} {
@@ -122,7 +122,7 @@ func largeCluster(tb testing.TB, nodes int) *large {
 		one.Domain, one.ID, one.Daemons = facts.uid, id, append(one.Daemons, m)
 		cliques[key] = one
 		pod := podRef{"quoin-imex-" + m.Node, types.UID(m.Node)}
-		c.joining.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name}, podFacts{uid: pod.uid, owner: imex.OwnerHolder, node: m.Node, claims: []string{pod.name + "-channel"}})
+		c.pods.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name}, podFacts{uid: pod.uid, owner: imex.OwnerHolder, node: m.Node, claims: []string{pod.name + "-channel"}})
 		c.claims.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name + "-channel"}, claimFacts{domain: facts.uid, allocated: true, node: m.Node, reserved: []podRef{pod}})
 		c.snap.Nodes = append(c.snap.Nodes, inputs.Node{Name: m.Node, Labels: map[string]string{topology.CliqueLabel: id, nodelabels.Count: "4", imex.DomainLabel: facts.uid}})
 		c.snap.Reports[m.Node] = &topology.Node{Name: m.Node, GPUs: make([]topology.GPU, 4), Domain: domain, IMEX: &topology.IMEX{ChannelMajor: &major, DaemonState: "READY"}}
@@ -164,7 +164,7 @@ func (c *large) late() {
 func (c *large) conflict() {
 	for i := range c.snap.Nodes {
 		name := fmt.Sprintf("worker-%d", i)
-		c.joining.put(types.NamespacedName{Namespace: "slurm", Name: name}, podFacts{uid: types.UID(name), owner: imex.OwnerSlurmd, node: c.snap.Nodes[i].Name, claims: []string{name}})
+		c.pods.put(types.NamespacedName{Namespace: "slurm", Name: name}, podFacts{uid: types.UID(name), owner: imex.OwnerSlurmd, node: c.snap.Nodes[i].Name, claims: []string{name}})
 		c.claims.put(types.NamespacedName{Namespace: "slurm", Name: name}, claimFacts{domain: "d"})
 	}
 }

@@ -18,7 +18,6 @@ const (
 	holderName, holderComponent = "quoin", "imex"
 	slurmdName, slurmdComponent = "slurmd", "worker"
 	joiningPods                 = labelName + " in (" + holderName + "," + slurmdName + ")," + labelComponent + " in (" + holderComponent + "," + slurmdComponent + ")"
-	unscheduledPods             = "spec.nodeName="
 )
 
 // podFacts are the facts of a Pod.
@@ -29,8 +28,8 @@ type podFacts struct {
 	claims []string // names of its ResourceClaims that exist
 }
 
-// podReader returns the reader of pods. It keeps no pod that has ended, and of the pods
-// without ResourceClaims only Slurm's that have a node, if Slurm's pods may be to claim.
+// podReader returns the reader of pods. It keeps the pods of the holder and of Slurm that have
+// not ended, and without ResourceClaims only Slurm's that have a node, if those may be to claim.
 func podReader(join string) func(obj any) (podFacts, bool) {
 	return func(obj any) (podFacts, bool) {
 		pod, ok := obj.(*corev1.Pod)
@@ -38,6 +37,9 @@ func podReader(join string) func(obj any) (podFacts, bool) {
 			return podFacts{}, false
 		}
 		out := podFacts{uid: pod.UID, owner: ownerOf(pod.Labels), node: cmp.Or(pod.Spec.NodeName, pinnedTo(&pod.Spec))}
+		if out.owner == imex.OwnerOther {
+			return podFacts{}, false
+		}
 		if len(pod.Spec.ResourceClaims) == 0 {
 			return out, join != imex.JoinHolder && out.owner == imex.OwnerSlurmd && pod.Spec.NodeName != ""
 		}

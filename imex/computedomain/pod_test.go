@@ -73,8 +73,7 @@ func TestReadPod(t *testing.T) {
 		{"of Slurm, waiting", pod(func(p *corev1.Pod) {
 			p.Labels, p.Spec.NodeName, p.Spec.NodeSelector = slurmdLabels, "", map[string]string{corev1.LabelHostname: "n2"}
 		}), podFacts{uid: "u", owner: imex.OwnerSlurmd, node: "n2", claims: []string{"shared", "p-made-x7"}}, true},
-		{"of the publisher", pod(func(p *corev1.Pod) { p.Labels = map[string]string{labelName: holderName, labelComponent: "publisher"} }),
-			podFacts{uid: "u", owner: imex.OwnerOther, node: "n1", claims: []string{"shared", "p-made-x7"}}, true},
+		{"of the publisher", pod(func(p *corev1.Pod) { p.Labels = map[string]string{labelName: holderName, labelComponent: "publisher"} }), podFacts{}, false},
 		{"ended", pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), podFacts{}, false},
 		{"without claims", pod(func(p *corev1.Pod) { p.Spec.ResourceClaims = nil }), podFacts{}, false},
 	}

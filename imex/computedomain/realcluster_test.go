@@ -129,7 +129,7 @@ func (o *clusterTest) claims(t *testing.T) {
 	want := []string{
 		`free of default: node "n1" owner other pods [default/free] waiting ""`,
 		`holder-a of default: node "n0" owner holder pods [default/holder-a] waiting ""`,
-		`late of default: node "" owner other pods [] waiting "default/late"`,
+		`late of default: node "" owner  pods [] waiting ""`,
 		`slurmd-a of default: node "n0" owner slurmd pods [] waiting "default/slurmd-a"`,
 	}
 	seen := o.seenIs(t, "four claims", func(s *imex.Observation) bool { return cmp.Equal(want, claimLines(s.Claims)) })

@@ -114,16 +114,6 @@ func Domain(minute int) (uid, problem string) {
 	return "0e1c7a52-2222-4333-8444-555566667777", ""
 }
 
-// ClaimsWait is how many claims wait without a node at a minute, by owner and reason:
-// worker pods and pods that nobody knows claim beside the holder, which has a pod more than
-// there are nodes, and one that waits for a node that has gone.
-func ClaimsWait(minute int) map[[2]string]float64 {
-	if minute < DomainFrom {
-		return map[[2]string]float64{{"slurmd", "WrongClaim"}: 2, {"holder", "NotClaimed"}: 1, {"other", "WrongClaim"}: 7, {"holder", "WrongClaim"}: 1}
-	}
-	return nil
-}
-
 // membersText is what a publisher prints of membership; one that does not lead knows
 // none.
 func membersText(leader, minute int) string {
@@ -134,10 +124,6 @@ func membersText(leader, minute int) string {
 	b.WriteString(membersGauges(NotReady(minute)) + "# TYPE quoin_publisher_imex_nodes gauge\n")
 	for reason, n := range Members(minute) {
 		fmt.Fprintf(&b, "quoin_publisher_imex_nodes{reason=\"%s\"} %v\n", reason, n)
-	}
-	b.WriteString("# TYPE quoin_publisher_imex_unplaced_claims gauge\n")
-	for why, n := range ClaimsWait(minute) {
-		fmt.Fprintf(&b, "quoin_publisher_imex_unplaced_claims{owner=\"%s\",reason=\"%s\"} %v\n", why[0], why[1], n)
 	}
 	uid, problem := Domain(minute)
 	fmt.Fprintf(&b, "# TYPE quoin_publisher_imex_domain_info gauge\nquoin_publisher_imex_domain_info{namespace=\"quoin-node\",name=\"quoin\",uid=\"%s\",problem=\"%s\"} 1\n", uid, problem)

@@ -78,7 +78,7 @@ type Keeper struct {
 // New returns a Keeper for a lead that begins now.
 func New(o Options, metrics *Metrics, now time.Time, log *slog.Logger) *Keeper {
 	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, refused: map[string]time.Time{}}
-	k.members = membership{source: o.Membership, metrics: metrics, timer: &k.Timer, log: log}
+	k.members = membership{source: o.Membership, metrics: metrics, log: log}
 	return k
 }
 
@@ -114,7 +114,7 @@ func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time 
 
 // Reconcile judges membership and writes the conditions that differ.
 func (k *Keeper) Reconcile(ctx context.Context, snap *inputs.Snapshot, now time.Time) {
-	verdicts := k.members.reconcile(ctx, snap, now)
+	verdicts := k.members.reconcile(ctx, snap)
 	if k.options.Setter == nil || now.Before(k.retry) {
 		k.Timer.At(k.retry)
 		return

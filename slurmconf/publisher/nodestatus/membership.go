@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
@@ -45,22 +44,19 @@ func Members(snap *inputs.Snapshot, workers map[string]bool) map[string]imex.Nod
 	return out
 }
 
-// membership judges the nodes' membership in the IMEX domain, and names claims that no
-// node has.
+// membership judges the nodes' membership in the IMEX domain.
 type membership struct {
 	source  Membership // nil if there is no domain to keep
 	metrics *Metrics
-	timer   *again.Timer
 	log     *slog.Logger
 	said    [2]topology.Problem // of the domain, the last problem and note
 	why     string              // nodes join as they do, if imex.join is auto
 	unknown again.Once          // why membership is not known
-	waiting map[claims]wait
 }
 
 // reconcile returns the verdicts by node, or nil while they are not known. A change tells
 // when they are.
-func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot, now time.Time) map[string]imex.Verdict {
+func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot) map[string]imex.Verdict {
 	if m.source == nil {
 		return nil
 	}
@@ -85,7 +81,6 @@ func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot, now t
 	seen.Nodes = Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)
 	m.metrics.setMembership(&domain, verdicts)
-	m.watchUnplaced(ctx, imex.JudgeUnplaced(seen), now)
 	return verdicts
 }
 
@@ -109,56 +104,4 @@ func (m *membership) sayDomain(d *imex.Domain) {
 			m.source.Record(d, true, now.Reason, strings.TrimSuffix(now.Message+". "+d.Remedy(), ". "))
 		}
 	}
-}
-
-// unplacedWait is how long claims must wait for a node before they are named, because the
-// scheduler needs a moment.
-const unplacedWait = time.Minute
-
-// claims are a group of claims that wait for a node.
-type claims struct{ namespace, owner, reason string }
-
-// wait is since when claims wait, and whether that was logged.
-type wait struct {
-	since  time.Time
-	logged bool
-}
-
-// watchUnplaced logs once that claims wait for a node, and once that they no longer do. It
-// counts the claims that were logged.
-func (m *membership) watchUnplaced(ctx context.Context, all []imex.Unplaced, now time.Time) {
-	waiting := make(map[claims]wait, len(all))
-	m.metrics.unplaced.Reset()
-	for i := range all {
-		u := &all[i]
-		group := claims{u.Namespace, u.Owner, u.Reason}
-		w, known := m.waiting[group]
-		if !known {
-			w.since = now
-		}
-		if until := w.since.Add(unplacedWait); now.Before(until) {
-			m.timer.At(until)
-		} else {
-			if !w.logged {
-				m.logUnplaced(ctx, u)
-			}
-			w.logged = true
-			m.metrics.unplaced.WithLabelValues(u.Owner, u.Reason).Add(float64(u.Claims))
-		}
-		waiting[group] = w
-	}
-	for group, w := range m.waiting {
-		if _, still := waiting[group]; w.logged && !still {
-			m.log.Info("claims no longer wait for a node", "reason", group.reason, "namespace", group.namespace, "owner", group.owner)
-		}
-	}
-	m.waiting = waiting
-}
-
-func (m *membership) logUnplaced(ctx context.Context, u *imex.Unplaced) {
-	level := slog.LevelWarn
-	if u.Reason == imex.ReasonNotClaimed { // there may be more pods than nodes
-		level = slog.LevelInfo
-	}
-	m.log.Log(ctx, level, "claims wait for a node", "reason", u.Reason, "namespace", u.Namespace, "owner", u.Owner, "claims", u.Claims, "message", u.Message, "remedy", u.Remedy)
 }

@@ -2,7 +2,6 @@ package nodestatus
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -124,51 +123,4 @@ func TestDomainNote(t *testing.T) {
 	is("nothing", topology.Problem{}, 0, 0, 0)
 	is("outdated", topology.Problem{Reason: imex.DomainOutdated, Message: "the image"}, 1, 0, 1)
 	is("renewed", topology.Problem{}, 1, 1, 0)
-}
-
-// TestUnplacedClaims speaks of claims that no node has when they have waited for a
-// while, once, and says when that is over.
-func TestUnplacedClaims(t *testing.T) {
-	d := &domain{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", UID: "u1"}, seen: imex.Observation{Join: imex.JoinHolder}}
-	s := newSite(4, d)
-	wait := func(claims int, namespaces ...string) {
-		d.seen.Claims = nil
-		for _, namespace := range namespaces {
-			for i := range claims {
-				name := fmt.Sprintf("w-%d", i)
-				d.seen.Claims = append(d.seen.Claims, imex.Claim{Namespace: namespace, Name: name, Domain: "u1", Owner: imex.OwnerSlurmd, Waiting: namespace + "/" + name})
-			}
-		}
-		s.keeper.Touch(s.now)
-	}
-	is := func(what, reason string, after time.Duration, begun, over int, counted float64) {
-		t.Helper()
-		s.pass(t.Context(), after)
-		begins, ends := s.logged(`msg="claims wait for a node" `), s.logged(`msg="claims no longer wait for a node" `)
-		got := testutil.ToFloat64(s.metrics.unplaced.WithLabelValues(imex.OwnerSlurmd, reason))
-		if begins != begun || ends != over || got != counted {
-			t.Errorf("%s: said %d times that it begins and %d that it is over, and counted %v, want %d, %d and %v", what, begins, ends, got, begun, over, counted)
-		}
-	}
-	wait(1, "slurm")
-	is("a moment ago", imex.ReasonWrongClaim, 30*time.Second, 0, 0, 0)
-	wait(0)
-	is("it has a node", imex.ReasonWrongClaim, 30*time.Second, 0, 0, 0)
-	wait(2, "slurm")
-	is("others", imex.ReasonWrongClaim, 50*time.Second, 0, 0, 0)
-	is("they wait", imex.ReasonWrongClaim, 30*time.Second, 1, 0, 2) // nothing has changed
-	wait(3, "slurm")
-	is("one more", imex.ReasonWrongClaim, time.Hour, 1, 0, 3)
-	wait(2, "slurm", "other")
-	is("in two namespaces", imex.ReasonWrongClaim, time.Hour, 2, 0, 4)
-	wait(0)
-	is("all over", imex.ReasonWrongClaim, time.Minute, 2, 2, 0)
-	d.seen.Join = imex.JoinSlurmd
-	wait(1, "slurm")
-	is("it waits by right", imex.ReasonNotClaimed, 2*time.Minute, 3, 2, 1)
-	for _, line := range []string{"level=WARN msg=\"claims wait for a node\" reason=WrongClaim namespace=slurm owner=slurmd claims=2", "level=INFO msg=\"claims wait for a node\" reason=NotClaimed"} {
-		if s.logged(line) != 1 {
-			t.Errorf("the log has %d lines with %s, want one", s.logged(line), line)
-		}
-	}
 }

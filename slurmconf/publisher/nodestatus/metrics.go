@@ -11,11 +11,10 @@ import (
 // Metrics are the series about nodes.
 type Metrics struct {
 	// Places serves quoin_node_info.
-	Places   *Places
-	members  *prometheus.GaugeVec
-	unready  prometheus.Gauge
-	domain   *prometheus.GaugeVec
-	unplaced *prometheus.GaugeVec
+	Places  *Places
+	members *prometheus.GaugeVec
+	unready prometheus.Gauge
+	domain  *prometheus.GaugeVec
 }
 
 // NewMetrics registers the series with reg.
@@ -24,13 +23,12 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_publisher_" + name, Help: help}, labels)
 	}
 	m := &Metrics{
-		Places:   newPlaces(),
-		members:  gauge("imex_nodes", "Nodes by the reason of the verdict on their membership in the IMEX domain.", "reason"),
-		unready:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX and something is to be done or waited for."}),
-		domain:   gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it or to be done about it.", "namespace", "name", "uid", "problem"),
-		unplaced: gauge("imex_unplaced_claims", "Claims of channels that have waited for a minute and more without a node, by whose pods they are for and why.", "owner", "reason"),
+		Places:  newPlaces(),
+		members: gauge("imex_nodes", "Nodes by the reason of the verdict on their membership in the IMEX domain.", "reason"),
+		unready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX and something is to be done or waited for."}),
+		domain:  gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it or to be done about it.", "namespace", "name", "uid", "problem"),
 	}
-	reg.MustRegister(m.Places, m.members, m.unready, m.domain, m.unplaced)
+	reg.MustRegister(m.Places, m.members, m.unready, m.domain)
 	return m
 }
 
