@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
@@ -18,8 +19,8 @@ import (
 
 // The bounds of a server.
 const (
-	// maxConnections is how many connections a server has. One more ends the oldest.
-	maxConnections = 64
+	// maxScrapes is how many clients read the metrics at a time. One more gets the status 503.
+	maxScrapes = 4
 	// maxHeader is the largest header in bytes: a token of Kubernetes has some 1,500.
 	maxHeader = 16 << 10
 	// headerTime and answerTime are how long a client may take to send its question and to
@@ -70,7 +71,9 @@ func Serve(ctx context.Context, o *Options) error {
 // also returns how these are encrypted, which may be nil.
 func (o *Options) metrics() (http.Handler, *tls.Config, error) {
 	mux := http.NewServeMux()
-	handler := shared(o.Registry)
+	// The time-outs of the server end a slow client. promhttp's own Timeout would keep a whole
+	// answer for each client, and for more of them than maxScrapes.
+	handler := promhttp.HandlerFor(o.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true, DisableCompression: true, MaxRequestsInFlight: maxScrapes})
 	if o.Authorize {
 		access, err := newAccess(o.Cluster, o.Log)
 		if err != nil {
@@ -104,7 +107,6 @@ func serve(ctx context.Context, what, addr, key string, handler http.Handler, se
 	if err != nil {
 		return fmt.Errorf("serve %s: %w; choose another address by the key %s", what, err, key)
 	}
-	listener = &bounded{Listener: listener}
 	if secure != nil {
 		listener = tls.NewListener(listener, secure)
 	}
