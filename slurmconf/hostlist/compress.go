@@ -55,6 +55,16 @@ func CompressFirst(names []string) (list, first string) {
 	return string(out), first
 }
 
+// Compare orders two names as Compress does: n9 before n10, and an empty name first.
+func Compare(a, b string) int {
+	hosts, arena := hostKeys([]string{a, b})
+	if len(hosts) < 2 {
+		return strings.Compare(a, b)
+	}
+	key := func(h hostKey) []byte { return arena[h.from:h.to] }
+	return cmp.Or(bytes.Compare(key(hosts[0]), key(hosts[1])), strings.Compare(a, b))
+}
+
 // hostKey is one name and its sort key.
 type hostKey struct {
 	words    [2]uint64 // sixteen bytes of the key, behind the prefix that all keys share

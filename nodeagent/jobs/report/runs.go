@@ -5,10 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // nodeRun is what is known of a job's run on one node.
@@ -46,11 +46,11 @@ func groupRuns(nodes []nodeRun) []Run {
 	}
 	var runs []Run
 	for _, byNode := range byRun {
-		nodes := slices.SortedFunc(maps.Values(byNode), func(a, b nodeRun) int { return compareNames(a.record.Node, b.record.Node) })
+		nodes := slices.SortedFunc(maps.Values(byNode), func(a, b nodeRun) int { return hostlist.Compare(a.record.Node, b.record.Node) })
 		runs = append(runs, Run{job: whole(nodes), nodes: nodes})
 	}
 	slices.SortFunc(runs, func(a, b Run) int {
-		return cmp.Or(a.job.Started().Compare(b.job.Started()), compareNames(a.job.JobID, b.job.JobID), cmp.Compare(a.job.Cluster, b.job.Cluster), cmp.Compare(a.job.SLUID, b.job.SLUID))
+		return cmp.Or(a.job.Started().Compare(b.job.Started()), hostlist.Compare(a.job.JobID, b.job.JobID), cmp.Compare(a.job.Cluster, b.job.Cluster), cmp.Compare(a.job.SLUID, b.job.SLUID))
 	})
 	return runs
 }
@@ -65,18 +65,6 @@ func whole(nodes []nodeRun) rundir.Record {
 		job.User, job.Account, job.Partition = cmp.Or(job.User, r.User), cmp.Or(job.Account, r.Account), cmp.Or(job.Partition, r.Partition)
 	}
 	return job
-}
-
-// compareNames orders n2 before n10.
-func compareNames(a, b string) int {
-	head := func(s string) (string, int) {
-		text := strings.TrimRight(s, "0123456789")
-		n, _ := strconv.Atoi(s[len(text):])
-		return text, n
-	}
-	at, an := head(a)
-	bt, bn := head(b)
-	return cmp.Or(cmp.Compare(at, bt), cmp.Compare(an, bn), cmp.Compare(a, b))
 }
 
 // ended is when its last node ended. It is the zero time while one of the known nodes runs, and
