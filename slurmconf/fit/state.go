@@ -25,6 +25,12 @@ const (
 	Unwell
 )
 
+// Uses are all uses of a node.
+var Uses = [...]Use{Free, Busy, Unwell}
+
+// String returns the word that series and pages have for the use.
+func (u Use) String() string { return [...]string{"free", "busy", "unwell"}[u] }
+
 // State is how a node is, as Slurm says.
 type State struct {
 	Use Use

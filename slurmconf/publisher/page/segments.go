@@ -8,9 +8,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// uses are the words for what a job can do with a node.
-var uses = map[fit.Use]string{fit.Free: "free", fit.Busy: "busy", fit.Unwell: "unwell"}
-
 // Count says of each node what a job can do with it, by Slurm's words for its state, and counts
 // the free segments. If Slurm told the state of some nodes, the others are not in Slurm. If it
 // told nothing, nothing is said.
@@ -32,7 +29,7 @@ func Count(s *picture.Site) {
 		} else {
 			use[name] = fit.StateOf(strings.Split(says.Slurm, "+")...).Use
 		}
-		says.Use = uses[use[name]]
+		says.Use = use[name].String()
 		s.Said[name] = says
 	}
 	s.Segments = nil

@@ -5,7 +5,6 @@ package segments
 
 import (
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,13 +54,12 @@ type fittable struct {
 }
 
 var (
-	labels    = []string{"publication", "topology", "size"}
-	free      = prometheus.NewDesc("quoin_free_segments", "Segments of so many nodes that fit together into the nodes that are free now.", labels, nil)
-	most      = prometheus.NewDesc("quoin_most_segments", "Segments of so many nodes that would fit if all nodes were free and well.", labels, nil)
-	stranded  = prometheus.NewDesc("quoin_stranded_gpus", "GPUs of free nodes that are left over when segments of so many nodes take the others.", labels, nil)
-	nodes     = prometheus.NewDesc("quoin_block_nodes", "Nodes of a block by what a job can do with them: free, busy or unwell.", []string{"publication", "topology", "block", "state"}, nil)
-	unwell    = prometheus.NewDesc("quoin_node_unwell", "1 for a node that takes no job: it is drained, down, or not in Slurm.", []string{"publication", "node"}, nil)
-	stateName = map[fit.Use]string{fit.Free: "free", fit.Busy: "busy", fit.Unwell: "unwell"}
+	labels   = []string{"publication", "topology", "size"}
+	free     = prometheus.NewDesc("quoin_free_segments", "Segments of so many nodes that fit together into the nodes that are free now.", labels, nil)
+	most     = prometheus.NewDesc("quoin_most_segments", "Segments of so many nodes that would fit if all nodes were free and well.", labels, nil)
+	stranded = prometheus.NewDesc("quoin_stranded_gpus", "GPUs of free nodes that are left over when segments of so many nodes take the others.", labels, nil)
+	nodes    = prometheus.NewDesc("quoin_block_nodes", "Nodes of a block by what a job can do with them: free, busy or unwell.", []string{"publication", "topology", "block", "state"}, nil)
+	unwell   = prometheus.NewDesc("quoin_node_unwell", "1 for a node that takes no job: it is drained, down, or not in Slurm.", []string{"publication", "node"}, nil)
 )
 
 // New registers the series with reg.
@@ -201,9 +199,9 @@ func (t *fittable) collect(words map[string]string, ill map[string]bool, send fu
 			}
 		}
 		idle += count[fit.Free]
-		for _, use := range slices.Sorted(maps.Keys(stateName)) {
+		for _, use := range fit.Uses {
 			if len(b.Nodes) > 0 {
-				send(nodes, count[use], t.name, b.Name, stateName[use])
+				send(nodes, count[use], t.name, b.Name, use.String())
 			}
 		}
 	}
