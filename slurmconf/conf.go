@@ -4,34 +4,37 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // RenderConf writes topology.conf: one line per block and then BlockSizes, or one
 // line per switch. A header becomes comment lines. A flat topology has no such file
 // and is an error.
-func RenderConf(t Topology, header string) ([]byte, error) {
-	if err := t.check(); err != nil {
+func RenderConf(t topology.Topology, header string) ([]byte, error) {
+	units, err := textOf(&t)
+	if err != nil {
 		return nil, fmt.Errorf("write topology.conf: %w", err)
 	}
 	var b strings.Builder
 	CommentLines(&b, header)
-	switch {
-	case t.Block != nil:
-		for _, block := range t.Block.Blocks {
-			writePair(&b, "BlockName=", block.Name)
-			writePair(&b, " Nodes=", block.Nodes)
+	switch t.Kind {
+	case topology.KindBlock:
+		for _, u := range units {
+			writePair(&b, "BlockName=", u.name)
+			writePair(&b, " Nodes=", u.nodes)
 			b.WriteByte('\n')
 		}
-		if len(t.Block.Sizes) > 0 {
+		if len(t.Sizes) > 0 {
 			b.WriteString("BlockSizes=")
-			b.WriteString(JoinNumbers(t.Block.Sizes))
+			b.WriteString(JoinNumbers(t.Sizes))
 			b.WriteByte('\n')
 		}
-	case t.Tree != nil:
-		for _, s := range t.Tree.Switches {
-			writePair(&b, "SwitchName=", s.Name)
-			writePair(&b, " Nodes=", s.Nodes)
-			writePair(&b, " Switches=", s.Children)
+	case topology.KindTree:
+		for _, u := range units {
+			writePair(&b, "SwitchName=", u.name)
+			writePair(&b, " Nodes=", u.nodes)
+			writePair(&b, " Switches=", u.children)
 			b.WriteByte('\n')
 		}
 	default:

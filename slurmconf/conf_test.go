@@ -6,13 +6,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // twoTopologies are blocks with a placeholder, and a tree.
-func twoTopologies() []Topology {
-	return []Topology{
-		{Name: "nvl", Default: true, Block: &BlockTopology{Sizes: []int{18, 36}, Blocks: []Block{{Name: "nvl-1", Nodes: "n[001-018]"}, {Name: "nvl-2"}, {Name: "nvl-3", Nodes: "n[037-054],x9"}}}},
-		{Name: "fabric", Tree: &TreeTopology{Switches: []Switch{{Name: "spine", Children: "leaf[1-2]"}, {Name: "leaf1", Nodes: "n[001-018]"}, {Name: "leaf2", Nodes: "n[019-036]"}}}},
+func twoTopologies() []topology.Topology {
+	return []topology.Topology{
+		{Name: "nvl", Default: true, Kind: "block", Sizes: []int{18, 36}, Blocks: []topology.Block{{Name: "nvl-1", Nodes: hosts.In("n[001-018]")}, {Name: "nvl-2"}, {Name: "nvl-3", Nodes: hosts.In("n[037-054],x9")}}},
+		{Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "spine", Children: hosts.In("leaf[1-2]")}, {Name: "leaf1", Nodes: hosts.In("n[001-018]")}, {Name: "leaf2", Nodes: hosts.In("n[019-036]")}}},
 	}
 }
 
@@ -68,9 +71,9 @@ func TestYAMLBothWays(t *testing.T) {
 }
 
 func TestYAMLQuotesWhatIsNoText(t *testing.T) {
-	want := []Topology{
-		{Name: "true", Default: true, Block: &BlockTopology{Blocks: []Block{{Name: "12", Nodes: "[1-3]"}, {Name: "null", Nodes: "n1"}, {Name: "-", Nodes: "1e5"}}}},
-		{Name: "f", Flat: true},
+	want := []topology.Topology{
+		{Name: "true", Default: true, Kind: "block", Blocks: []topology.Block{{Name: "12", Nodes: hosts.In("[1-3]")}, {Name: "null", Nodes: hosts.In("n1")}, {Name: "-", Nodes: hosts.In("1e5")}}},
+		{Name: "f", Kind: "flat"},
 	}
 	text, err := RenderYAML(want, "")
 	if err != nil {
@@ -87,9 +90,9 @@ func TestYAMLQuotesWhatIsNoText(t *testing.T) {
 
 func TestSkeleton(t *testing.T) {
 	two := twoTopologies()
-	want := []Topology{
-		{Name: "nvl", Default: true, Block: &BlockTopology{Sizes: []int{18, 36}, Blocks: []Block{{Name: "nvl-1"}, {Name: "nvl-2"}, {Name: "nvl-3"}}}},
-		{Name: "fabric", Tree: &TreeTopology{Switches: []Switch{{Name: "spine", Children: "leaf[1-2]"}, {Name: "leaf1"}, {Name: "leaf2"}}}},
+	want := []topology.Topology{
+		{Name: "nvl", Default: true, Kind: "block", Sizes: []int{18, 36}, Blocks: []topology.Block{{Name: "nvl-1"}, {Name: "nvl-2"}, {Name: "nvl-3"}}},
+		{Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "spine", Children: hosts.In("leaf[1-2]")}, {Name: "leaf1"}, {Name: "leaf2"}}},
 	}
 	for i := range two {
 		if diff := cmp.Diff(want[i], Skeleton(two[i])); diff != "" {
@@ -102,27 +105,27 @@ func TestSkeleton(t *testing.T) {
 }
 
 func TestRenderRefuses(t *testing.T) {
-	block := func(name, nodes string) Topology {
-		return Topology{Name: "t", Default: true, Block: &BlockTopology{Blocks: []Block{{Name: name, Nodes: nodes}}}}
+	block := func(name string, nodes ...string) topology.Topology {
+		return topology.Topology{Name: "t", Default: true, Kind: "block", Blocks: []topology.Block{{Name: name, Nodes: nodes}}}
 	}
-	for name, topology := range map[string]Topology{
+	for name, bad := range map[string]topology.Topology{
 		"nothing":       {Name: "t"},
-		"both":          {Name: "t", Block: &BlockTopology{}, Tree: &TreeTopology{}},
-		"flat in conf":  {Name: "t", Flat: true},
+		"no such kind":  {Name: "t", Kind: "ring"},
+		"flat in conf":  {Name: "t", Kind: "flat"},
 		"no name":       block("", "n1"),
 		"space":         block("a b", "n1"),
 		"comment":       block("a#b", "n1"),
 		"line in nodes": block("a", "n1\nBlockName=b"),
-		"switch of two": {Name: "t", Tree: &TreeTopology{Switches: []Switch{{Name: "s", Nodes: "n1", Children: "c"}}}},
+		"switch of two": {Name: "t", Kind: "tree", Switches: []topology.Switch{{Name: "s", Nodes: hosts.In("n1"), Children: hosts.In("c")}}},
 	} {
-		if text, err := RenderConf(topology, ""); err == nil {
+		if text, err := RenderConf(bad, ""); err == nil {
 			t.Errorf("%s: RenderConf gave %q", name, text)
 		}
 	}
-	for name, list := range map[string][]Topology{
-		"no default":   {{Name: "a", Flat: true}},
-		"two defaults": {{Name: "a", Flat: true, Default: true}, {Name: "b", Flat: true, Default: true}},
-		"one name":     {{Name: "a", Flat: true, Default: true}, {Name: "a", Flat: true}},
+	for name, list := range map[string][]topology.Topology{
+		"no default":   {{Name: "a", Kind: "flat"}},
+		"two defaults": {{Name: "a", Kind: "flat", Default: true}, {Name: "b", Kind: "flat", Default: true}},
+		"one name":     {{Name: "a", Kind: "flat", Default: true}, {Name: "a", Kind: "flat"}},
 		"none":         nil,
 	} {
 		if text, err := RenderYAML(list, ""); err == nil {

@@ -8,17 +8,8 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
-)
-
-// The names of the topologies that FromPlan makes.
-const (
-	NVLinkTopology = placement.NVLinkTopology // blocks of NVLink domains
-	LeafTopology   = placement.LeafTopology   // blocks of leaf switches
-	FabricTopology = "fabric"                 // the tree
-	FlatTopology   = "flat"                   // no places
-	ConfTopology   = "default"                // Slurm's name for the only topology of topology.conf
 )
 
 // ErrEmptyPlan is returned for a plan that gives no file that slurmctld could
@@ -50,8 +41,8 @@ type Choice struct {
 
 // FromPlan returns the topologies of a plan: one for topology.conf, every one
 // there is for topology.yaml, blocks first.
-func FromPlan(plan *placement.Plan, c Choice) ([]Topology, error) {
-	var out []Topology
+func FromPlan(plan *placement.Plan, c Choice) ([]topology.Topology, error) {
+	var out []topology.Topology
 	if len(plan.Blocks) > 0 && c.Kind != KindTree {
 		out = append(out, blocksOf(plan)...)
 	}
@@ -69,29 +60,29 @@ func FromPlan(plan *placement.Plan, c Choice) ([]Topology, error) {
 	}
 	if !c.YAML {
 		out = out[:1]
-		out[0].Name, out[0].Default = ConfTopology, true
+		out[0].Name, out[0].Default = topology.ConfTopology, true
 		return out, nil
 	}
-	if c.Flat || c.Default == FlatTopology {
-		out = append(out, Topology{Name: FlatTopology, Flat: true})
+	if c.Flat || c.Default == topology.FlatTopology {
+		out = append(out, topology.Topology{Name: topology.FlatTopology, Kind: topology.KindFlat})
 	}
-	at := slices.IndexFunc(out, func(t Topology) bool { return t.Name == c.Default })
+	at := slices.IndexFunc(out, func(t topology.Topology) bool { return t.Name == c.Default })
 	if at < 0 {
-		at = max(0, slices.IndexFunc(out, func(t Topology) bool { return t.Name == plan.Default }))
+		at = max(0, slices.IndexFunc(out, func(t topology.Topology) bool { return t.Name == plan.Default }))
 	}
 	out[at].Default = true
 	return out, nil
 }
 
 // blocksOf returns the block topologies of a plan.
-func blocksOf(plan *placement.Plan) []Topology {
-	out := make([]Topology, len(plan.Topologies))
+func blocksOf(plan *placement.Plan) []topology.Topology {
+	out := make([]topology.Topology, len(plan.Topologies))
 	for i := range plan.Topologies {
 		t := &plan.Topologies[i]
-		out[i] = Topology{Name: t.Name, Block: &BlockTopology{Sizes: t.BlockSizes}}
+		out[i] = topology.Topology{Name: t.Name, Kind: topology.KindBlock, Sizes: t.BlockSizes}
 		for k := range plan.Blocks {
 			if b := &plan.Blocks[k]; b.Topology == t.Name {
-				out[i].Block.Blocks = append(out[i].Block.Blocks, Block{Name: b.Name, Nodes: hostlist.Compress(b.Nodes)})
+				out[i].Blocks = append(out[i].Blocks, topology.Block{Name: b.Name, Nodes: b.Nodes})
 			}
 		}
 	}
@@ -99,20 +90,17 @@ func blocksOf(plan *placement.Plan) []Topology {
 }
 
 // PartitionLines returns the lines of slurm.conf that block topologies need, if there are
-// several: a job sees the blocks of its partition's topology only. A block whose nodes are
-// no host list adds none.
-func PartitionLines(topologies []Topology) []string {
+// several: a job sees the blocks of its partition's topology only.
+func PartitionLines(topologies []topology.Topology) []string {
 	var lines []string
 	for i := range topologies {
 		t := &topologies[i]
-		if t.Block == nil {
+		if t.Kind != topology.KindBlock {
 			continue
 		}
 		var nodes []string
-		for _, b := range t.Block.Blocks {
-			if of, err := hostlist.Expand(b.Nodes); err == nil {
-				nodes = append(nodes, of...)
-			}
+		for k := range t.Blocks {
+			nodes = append(nodes, t.Blocks[k].Nodes...)
 		}
 		lines = append(lines, fmt.Sprintf("PartitionName=%s Topology=%[1]s Nodes=%s", t.Name, hostlist.Compress(nodes)))
 	}
@@ -122,22 +110,14 @@ func PartitionLines(topologies []Topology) []string {
 	return lines
 }
 
-func treeOf(plan *placement.Plan) Topology {
-	t := &TreeTopology{Switches: make([]Switch, len(plan.Switches))}
-	for i := range plan.Switches {
-		s := &plan.Switches[i]
-		t.Switches[i] = Switch{Name: s.Name, Nodes: hostlist.Compress(s.Nodes), Children: hostlist.Compress(s.Children)}
-	}
-	return Topology{Name: FabricTopology, Tree: t}
+func treeOf(plan *placement.Plan) topology.Topology {
+	return topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: plan.Switches}
 }
 
 // Specs returns for every node that the topologies hold its Topology= string,
 // such as "nvl:nvl-8a61c302-1,fabric:leaf-7". A node without a place is absent.
-func Specs(plan *placement.Plan, topologies []Topology) map[string]string {
-	var names Names
-	for i := range topologies {
-		names.Add(&topologies[i])
-	}
+func Specs(plan *placement.Plan, topologies []topology.Topology) map[string]string {
+	names := NamesIn(topologies)
 	specs := make(map[string]string, len(plan.Placements))
 	var spec, block, leaf string
 	for i := range plan.Placements {
@@ -174,69 +154,49 @@ func TopologiesChange(c Choice, prev *placement.Previous, plan *placement.Plan) 
 type Names struct {
 	// Blocks is the first block topology, Tree the tree.
 	Blocks, Tree string
-	// of has the topology of every block, if there are several block topologies.
+	// of has the topology of every block.
 	of map[string]string
 }
 
-// Add notes the name of the topology, unless one of its kind came before. Several block
-// topologies of one plan are one kind.
-func (n *Names) Add(t *Topology) {
-	switch {
-	case t.Block != nil && n.Blocks == "":
-		n.Blocks = t.Name
-		fallthrough
-	case t.Block != nil && sameFamily(n.Blocks, t.Name):
+// NamesIn returns the names of the topologies that a plan of these topologies is about.
+func NamesIn(topologies []topology.Topology) Names {
+	var n Names
+	for _, t := range (&topology.Plan{Topologies: topologies}).Own() {
+		if t.Kind == topology.KindTree {
+			n.Tree = t.Name
+			continue
+		}
+		n.Blocks = cmp.Or(n.Blocks, t.Name)
 		if n.of == nil {
 			n.of = make(map[string]string)
 		}
-		for i := range t.Block.Blocks {
-			n.of[t.Block.Blocks[i].Name] = t.Name
+		for i := range t.Blocks {
+			n.of[t.Blocks[i].Name] = t.Name
 		}
-	case t.Tree != nil && n.Tree == "":
-		n.Tree = t.Name
 	}
+	return n
 }
 
-// IsZero reports whether no topology was noted.
-func (n *Names) IsZero() bool { return n.Blocks == "" && n.Tree == "" }
-
 // SortFirst puts the topologies with these names first. NamesOf gives such names.
-func (n *Names) SortFirst(topologies []Topology) {
-	wanted := func(t Topology) int {
-		if BlockFamily(t.Name) == n.Blocks || t.Name == n.Tree {
+func (n *Names) SortFirst(topologies []topology.Topology) {
+	wanted := func(t topology.Topology) int {
+		if topology.BlockFamily(t.Name) == n.Blocks || t.Name == n.Tree {
 			return 0
 		}
 		return 1
 	}
-	slices.SortStableFunc(topologies, func(a, b Topology) int { return wanted(a) - wanted(b) })
-}
-
-// BlockFamily returns what block topologies of a plan are called by: "nvl" for nvl and
-// nvl-18, "leaf" for leaf and leaf-a, and the name itself for any other.
-func BlockFamily(name string) string {
-	for _, family := range []string{NVLinkTopology, LeafTopology} {
-		if strings.HasPrefix(name, family+"-") {
-			return family
-		}
-	}
-	return name
-}
-
-// sameFamily reports whether two block topologies are of one plan: both are parts of one
-// kind. The whole and a part are not, because one of them is on its way out of the file.
-func sameFamily(a, b string) bool {
-	return a == b || a != BlockFamily(a) && BlockFamily(a) == BlockFamily(b) && b != BlockFamily(b)
+	slices.SortStableFunc(topologies, func(a, b topology.Topology) int { return wanted(a) - wanted(b) })
 }
 
 // NamesOf returns the names that the topologies of a plan have.
 func NamesOf(byLeaf, yaml bool) Names {
 	switch {
 	case !yaml:
-		return Names{Blocks: ConfTopology, Tree: ConfTopology}
+		return Names{Blocks: topology.ConfTopology, Tree: topology.ConfTopology}
 	case byLeaf:
-		return Names{Blocks: LeafTopology, Tree: FabricTopology}
+		return Names{Blocks: topology.LeafTopology, Tree: topology.FabricTopology}
 	}
-	return Names{Blocks: NVLinkTopology, Tree: FabricTopology}
+	return Names{Blocks: topology.NVLinkTopology, Tree: topology.FabricTopology}
 }
 
 // Spec returns the Topology= string of a node in a block and at a leaf switch. An
@@ -262,61 +222,36 @@ func Previous(name string, data []byte) (*placement.Previous, error) {
 	if err != nil {
 		return nil, err
 	}
-	return PreviousOf(name, topologies)
+	return PreviousOf(topologies), nil
 }
 
-// PreviousOf returns what a new plan carries on from the topologies of a file: the
-// first block topology with the others of its plan, and the first tree. name stands for
-// the file in errors.
-func PreviousOf(name string, topologies []Topology) (*placement.Previous, error) {
+// PreviousOf returns what a new plan carries on from the topologies of a file.
+func PreviousOf(topologies []topology.Topology) *placement.Previous {
 	prev := &placement.Previous{}
-	for _, t := range topologies {
-		if err := addPrevious(prev, &t); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+	for _, t := range (&topology.Plan{Topologies: topologies}).Own() {
+		if t.Kind == topology.KindTree {
+			prev.Switches = t.Switches
+			continue
 		}
-	}
-	return prev, nil
-}
-
-func addPrevious(prev *placement.Previous, t *Topology) error {
-	if t.Block != nil && (prev.Blocks == nil || sameFamily(prev.Topologies[0].Name, t.Name)) {
-		if prev.Blocks == nil {
-			prev.ByLeaf = BlockFamily(t.Name) == LeafTopology
-			prev.Blocks = make([]placement.Block, 0, len(t.Block.Blocks))
+		if prev.Topologies == nil {
+			prev.ByLeaf = topology.BlockFamily(t.Name) == topology.LeafTopology
 		}
 		if t.Default {
 			prev.Default = t.Name
 		}
-		if len(t.Block.Sizes) > 0 && (prev.BaseBlockSize == 0 || t.Default) {
-			prev.BaseBlockSize = t.Block.Sizes[0]
+		if len(t.Sizes) > 0 && (prev.BaseBlockSize == 0 || t.Default) {
+			prev.BaseBlockSize = t.Sizes[0]
 		}
 		name := t.Name
-		if name == ConfTopology { // topology.conf does not tell the kind
+		if name == topology.ConfTopology { // topology.conf does not tell the kind
 			name = ""
 		}
-		prev.Topologies = append(prev.Topologies, placement.Topology{Name: name, BlockSizes: t.Block.Sizes})
-		for _, b := range t.Block.Blocks {
-			nodes, err := hostlist.Expand(b.Nodes)
-			if err != nil {
-				return fmt.Errorf("block %s: %w", b.Name, err)
-			}
-			prev.Blocks = append(prev.Blocks, placement.Block{Name: b.Name, Topology: name, Nodes: nodes})
+		prev.Topologies = append(prev.Topologies, placement.Topology{Name: name, Fabric: t.Fabric, BlockSizes: t.Sizes})
+		for _, b := range t.Blocks {
+			prev.Blocks = append(prev.Blocks, placement.Block{Name: b.Name, Topology: name, Nodes: b.Nodes, Size: b.Size})
 		}
 	}
-	if t.Tree != nil && prev.Switches == nil {
-		for _, s := range t.Tree.Switches {
-			nodes, err := hostlist.Expand(s.Nodes)
-			if err != nil {
-				return fmt.Errorf("switch %s: %w", s.Name, err)
-			}
-			children, err := hostlist.Expand(s.Children)
-			if err != nil {
-				return fmt.Errorf("switch %s: %w", s.Name, err)
-			}
-			prev.Switches = append(prev.Switches, tree.Switch{Name: s.Name, Nodes: nodes, Children: children})
-		}
-	}
-	return nil
+	return prev
 }
 
 // Units returns the blocks and leaf switches that a Topology= string names in the
@@ -329,8 +264,8 @@ func Units(spec string) (units, topologies []string) {
 			continue
 		}
 		topologies = append(topologies, name)
-		switch BlockFamily(name) {
-		case NVLinkTopology, LeafTopology, FabricTopology, ConfTopology:
+		switch topology.BlockFamily(name) {
+		case topology.NVLinkTopology, topology.LeafTopology, topology.FabricTopology, topology.ConfTopology:
 			units = append(units, unit[strings.LastIndexByte(unit, ':')+1:])
 		}
 	}

@@ -4,13 +4,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // ReadConf reads topology.conf as slurmctld does with the plugin of a kind, block or
 // tree. If kind is empty, the first line decides. Lines of other kinds are not read. The section has no kind if its lines
 // or its sizes cannot be read.
 func ReadConf(name string, data []byte, kind string) (Section, Remarks) {
-	r := confReader{section: Section{Name: ConfTopology, Default: true, Line: 1}}
+	r := confReader{section: Section{Name: topology.ConfTopology, Default: true, Line: 1}}
 	lines, err := Scan(name, data)
 	if err != nil {
 		r.Fatal(err.Line, RuleSyntax, "want lines of Key=Value pairs", "%s", err.Message)

@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
 
@@ -59,11 +61,11 @@ func (s *sizedSite) impossible() blocksize.JobSizes {
 }
 
 // topology has the blocks on the first nodes: sites share nodes.
-func (s *sizedSite) topology() (t slurmconf.Topology, nodes string) {
-	t = slurmconf.Topology{Name: s.name, Block: &slurmconf.BlockTopology{Sizes: s.sizes}}
+func (s *sizedSite) topology() (t topology.Topology, nodes string) {
+	t = topology.Topology{Name: s.name, Kind: "block", Sizes: s.sizes}
 	at := 0
 	for i, n := range s.blocks {
-		t.Block.Blocks = append(t.Block.Blocks, slurmconf.Block{Name: fmt.Sprintf("%s-b%d", s.name, i+1), Nodes: fmt.Sprintf("n[%03d-%03d]", at+1, at+n)})
+		t.Blocks = append(t.Blocks, topology.Block{Name: fmt.Sprintf("%s-b%d", s.name, i+1), Nodes: hosts.In(fmt.Sprintf("n[%03d-%03d]", at+1, at+n))})
 		at += n
 	}
 	return t, fmt.Sprintf("n[001-%03d]", at)
@@ -80,7 +82,7 @@ func TestRealJobSizes(t *testing.T) {
 	conf, jobs := &strings.Builder{}, &strings.Builder{}
 	fmt.Fprintf(conf, "NodeName=n[001-%03d] NodeAddr=127.0.0.1 Port=[20001-%d] CPUs=2 RealMemory=1000 State=CLOUD\n"+
 		"ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\n", sizedNodes, 20000+sizedNodes)
-	var topologies []slurmconf.Topology
+	var topologies []topology.Topology
 	sites := map[string]sizedSite{}
 	for i := range count {
 		s := randomSite(rng, i, i%3 == 0)

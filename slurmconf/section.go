@@ -3,6 +3,9 @@ package slurmconf
 import (
 	"fmt"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Section is one topology as a file has it. It keeps what Slurm tells apart: lines,
@@ -72,12 +75,12 @@ func (r *Remarks) NotJudged(line int, format string, args ...any) {
 }
 
 // ParseTopologies reads a topology file, conf or yaml by its name's ending. Errors are
-// *ParseError. It takes what any release loads; package lint says which release does.
+// *ParseError, also of host lists that are not plain. It takes what any release loads; package lint says which release does.
 //
 // The topology of topology.conf has the Name "default", as Slurm calls it. Of
 // topology.yaml it refuses what Slurm ignores: unknown keys, keys given twice and
 // topologies without a name. It does not read ring and torus topologies (26.05).
-func ParseTopologies(name string, data []byte) ([]Topology, error) {
+func ParseTopologies(name string, data []byte) ([]topology.Topology, error) {
 	var sections []Section
 	var remarks Remarks
 	if strings.HasSuffix(name, ".yaml") {
@@ -90,7 +93,7 @@ func ParseTopologies(name string, data []byte) ([]Topology, error) {
 		r := remarks[0]
 		return nil, &ParseError{File: name, Line: r.Line, Message: r.Message + "; " + r.Advice}
 	}
-	topologies := make([]Topology, len(sections))
+	topologies := make([]topology.Topology, len(sections))
 	for i := range sections {
 		var err *ParseError
 		if topologies[i], err = sections[i].topology(name); err != nil {
@@ -101,37 +104,42 @@ func ParseTopologies(name string, data []byte) ([]Topology, error) {
 }
 
 // topology returns the topology of a section, or what Quoin does not write in one.
-func (s *Section) topology(file string) (Topology, *ParseError) {
-	t := Topology{Name: s.Name, Default: s.Default}
+func (s *Section) topology(file string) (topology.Topology, *ParseError) {
+	t := topology.Topology{Name: s.Name, Default: s.Default, Kind: s.Kind}
+	fail := func(line int, message string) (topology.Topology, *ParseError) {
+		return t, &ParseError{File: file, Line: line, Message: message}
+	}
 	if !s.YAML && len(s.Units) == 0 {
-		return t, &ParseError{File: file, Line: 1, Message: "no blocks and no switches: want lines of BlockName= or SwitchName="}
+		return fail(1, "no blocks and no switches: want lines of BlockName= or SwitchName=")
+	}
+	switch s.Kind {
+	case topology.KindFlat, topology.KindTree, topology.KindBlock:
+	default:
+		return fail(s.Line, fmt.Sprintf("a topology of kind %s is not read here: want one of block, tree, flat", s.Kind))
+	}
+	for _, size := range s.Sizes {
+		if size < 1 {
+			return fail(s.SizesLine, fmt.Sprintf("block size %d: want 1 or more", size))
+		}
+		t.Sizes = append(t.Sizes, int(size))
 	}
 	for _, u := range s.Units {
 		if u.Name == "" || u.Nodes != "" && u.Children != "" {
-			return t, &ParseError{File: file, Line: u.Line, Message: fmt.Sprintf("%q has no name, or both nodes and switches: want a name and one of them", u.Name)}
+			return fail(u.Line, fmt.Sprintf("%q has no name, or both nodes and switches: want a name and one of them", u.Name))
 		}
-	}
-	switch s.Kind {
-	case "flat":
-		t.Flat = true
-	case "tree":
-		t.Tree = &TreeTopology{}
-		for _, u := range s.Units {
-			t.Tree.Switches = append(t.Tree.Switches, Switch{Name: u.Name, Nodes: u.Nodes, Children: u.Children})
+		nodes, err := hostlist.Expand(u.Nodes)
+		if err != nil {
+			return fail(u.Line, err.Error())
 		}
-	case "block":
-		t.Block = &BlockTopology{}
-		for _, size := range s.Sizes {
-			if size < 1 {
-				return t, &ParseError{File: file, Line: s.SizesLine, Message: fmt.Sprintf("block size %d: want 1 or more", size)}
-			}
-			t.Block.Sizes = append(t.Block.Sizes, int(size))
+		children, err := hostlist.Expand(u.Children)
+		if err != nil {
+			return fail(u.Line, err.Error())
 		}
-		for _, u := range s.Units {
-			t.Block.Blocks = append(t.Block.Blocks, Block{Name: u.Name, Nodes: u.Nodes})
+		if s.Kind == topology.KindBlock {
+			t.Blocks = append(t.Blocks, topology.Block{Name: u.Name, Nodes: nodes})
+		} else {
+			t.Switches = append(t.Switches, topology.Switch{Name: u.Name, Nodes: nodes, Children: children})
 		}
-	default:
-		return t, &ParseError{File: file, Line: s.Line, Message: fmt.Sprintf("a topology of kind %s is not read here: want one of block, tree, flat", s.Kind)}
 	}
 	return t, nil
 }

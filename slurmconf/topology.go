@@ -11,68 +11,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 )
-
-// Topology is one topology of a Slurm cluster: blocks, a switch tree, or flat;
-// exactly one of the three.
-type Topology struct {
-	// Name is what a partition's Topology= names. topology.conf has no name for
-	// its only topology; Slurm calls it "default".
-	Name string
-	// Default marks the topology of partitions that name none.
-	Default bool
-	Block   *BlockTopology
-	Tree    *TreeTopology
-	// Flat knows no places at all.
-	Flat bool
-}
-
-// BlockTopology is Slurm's topology/block. The order of blocks counts: Slurm
-// aggregates consecutive ones.
-type BlockTopology struct {
-	// Sizes are Slurm's BlockSizes, the base block size first. Empty leaves
-	// them out; the first block with nodes then sets the base.
-	Sizes  []int
-	Blocks []Block
-}
-
-// Block is one base block.
-type Block struct {
-	Name string
-	// Nodes is a host list; empty for a placeholder.
-	Nodes string
-}
-
-// TreeTopology is Slurm's topology/tree.
-type TreeTopology struct {
-	Switches []Switch
-}
-
-// Switch is one switch: a leaf with Nodes, or one with Children, never both.
-type Switch struct {
-	Name string
-	// Nodes and Children are host lists, of nodes and of switches.
-	Nodes    string
-	Children string
-}
 
 // Skeleton returns the topology without its nodes, for nodes that name their place by
 // Topology=. Every block is a placeholder, and every leaf switch is empty. Switches and
 // sizes stay: Slurm refuses a node that names a leaf which the file lacks.
-func Skeleton(t Topology) Topology {
-	if t.Block != nil {
-		b := &BlockTopology{Sizes: slices.Clone(t.Block.Sizes), Blocks: slices.Clone(t.Block.Blocks)}
-		for i := range b.Blocks {
-			b.Blocks[i].Nodes = ""
-		}
-		t.Block = b
+func Skeleton(t topology.Topology) topology.Topology {
+	t.Blocks, t.Switches = slices.Clone(t.Blocks), slices.Clone(t.Switches)
+	for i := range t.Blocks {
+		t.Blocks[i].Nodes = nil
 	}
-	if t.Tree != nil {
-		switches := slices.Clone(t.Tree.Switches)
-		for i := range switches {
-			switches[i].Nodes = ""
-		}
-		t.Tree = &TreeTopology{Switches: switches}
+	for i := range t.Switches {
+		t.Switches[i].Nodes = nil
 	}
 	return t
 }
@@ -95,32 +48,40 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("%s:%d: %s: %s", e.File, e.Line, e.Key, e.Message)
 }
 
-// check returns why t cannot be written.
-func (t *Topology) check() error {
-	kinds := 0
-	if t.Block != nil {
-		kinds++
-		for _, b := range t.Block.Blocks {
-			if err := checkWords("block", b.Name, b.Nodes, ""); err != nil {
-				return err
-			}
+// unitText is a block or a switch as a file has it, with host lists.
+type unitText struct{ name, nodes, children string }
+
+// textOf returns the blocks or switches of a topology as a file has them, or why the
+// topology cannot be written.
+func textOf(t *topology.Topology) ([]unitText, error) {
+	var units []unitText
+	switch t.Kind {
+	case topology.KindBlock:
+		units = make([]unitText, len(t.Blocks))
+		for i := range t.Blocks {
+			b := &t.Blocks[i]
+			units[i] = unitText{name: b.Name, nodes: hostlist.Compress(b.Nodes)}
+		}
+	case topology.KindTree:
+		units = make([]unitText, len(t.Switches))
+		for i := range t.Switches {
+			s := &t.Switches[i]
+			units[i] = unitText{s.Name, hostlist.Compress(s.Nodes), hostlist.Compress(s.Children)}
+		}
+	case topology.KindFlat:
+	default:
+		return nil, fmt.Errorf("topology %q is of kind %q: want block, tree or flat", t.Name, t.Kind)
+	}
+	what := "block"
+	if t.Kind == topology.KindTree {
+		what = "switch"
+	}
+	for _, u := range units {
+		if err := checkWords(what, u.name, u.nodes, u.children); err != nil {
+			return nil, err
 		}
 	}
-	if t.Tree != nil {
-		kinds++
-		for _, s := range t.Tree.Switches {
-			if err := checkWords("switch", s.Name, s.Nodes, s.Children); err != nil {
-				return err
-			}
-		}
-	}
-	if t.Flat {
-		kinds++
-	}
-	if kinds != 1 {
-		return fmt.Errorf("topology %q has %d of block, tree and flat: want exactly one", t.Name, kinds)
-	}
-	return nil
+	return units, nil
 }
 
 // checkWords refuses names and lists that would not read back as they are.

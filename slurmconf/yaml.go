@@ -4,19 +4,25 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // RenderYAML writes topology.yaml (25.05 and newer): every topology in the given
 // order, two lines per block. A header becomes comment lines. Names must differ and
 // exactly one topology is the default.
-func RenderYAML(topologies []Topology, header string) ([]byte, error) {
+func RenderYAML(topologies []topology.Topology, header string) ([]byte, error) {
+	var b strings.Builder
+	CommentLines(&b, header)
+	b.WriteString("---\n")
 	seen, defaults := make(map[string]bool), 0
 	for i := range topologies {
 		t := &topologies[i]
-		if err := t.check(); err != nil {
-			return nil, fmt.Errorf("write topology.yaml: %w", err)
+		units, err := textOf(t)
+		if err == nil {
+			err = checkWords("topology", t.Name, "", "")
 		}
-		if err := checkWords("topology", t.Name, "", ""); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("write topology.yaml: %w", err)
 		}
 		if seen[t.Name] {
@@ -26,40 +32,35 @@ func RenderYAML(topologies []Topology, header string) ([]byte, error) {
 		if t.Default {
 			defaults++
 		}
+		writeYAML(&b, t, units)
 	}
 	if defaults != 1 {
 		return nil, fmt.Errorf("write topology.yaml: %d of %d topologies are the default: want exactly one", defaults, len(topologies))
 	}
-	var b strings.Builder
-	CommentLines(&b, header)
-	b.WriteString("---\n")
-	for i := range topologies {
-		topologies[i].writeYAML(&b)
-	}
 	return []byte(b.String()), nil
 }
 
-func (t *Topology) writeYAML(b *strings.Builder) {
+func writeYAML(b *strings.Builder, t *topology.Topology, units []unitText) {
 	fmt.Fprintf(b, "- topology: %s\n  cluster_default: %t\n", yamlScalar(t.Name), t.Default)
-	switch {
-	case t.Flat:
+	switch t.Kind {
+	case topology.KindFlat:
 		b.WriteString("  flat: true\n")
-	case t.Block != nil:
+	case topology.KindBlock:
 		b.WriteString("  block:\n")
-		if len(t.Block.Sizes) > 0 {
-			fmt.Fprintf(b, "    block_sizes: [%s]\n", strings.ReplaceAll(JoinNumbers(t.Block.Sizes), ",", ", "))
+		if len(t.Sizes) > 0 {
+			fmt.Fprintf(b, "    block_sizes: [%s]\n", strings.ReplaceAll(JoinNumbers(t.Sizes), ",", ", "))
 		}
-		b.WriteString("    blocks:" + emptyList(len(t.Block.Blocks)) + "\n")
-		for _, block := range t.Block.Blocks {
-			writeYAMLItem(b, "      - block: ", block.Name, "\n        nodes: ", block.Nodes)
+		b.WriteString("    blocks:" + emptyList(len(units)) + "\n")
+		for _, u := range units {
+			writeYAMLItem(b, "      - block: ", u.name, "\n        nodes: ", u.nodes)
 		}
-	case t.Tree != nil:
-		b.WriteString("  tree:\n    switches:" + emptyList(len(t.Tree.Switches)) + "\n")
-		for _, s := range t.Tree.Switches {
-			if s.Children != "" {
-				writeYAMLItem(b, "      - switch: ", s.Name, "\n        children: ", s.Children)
+	case topology.KindTree:
+		b.WriteString("  tree:\n    switches:" + emptyList(len(units)) + "\n")
+		for _, u := range units {
+			if u.children != "" {
+				writeYAMLItem(b, "      - switch: ", u.name, "\n        children: ", u.children)
 			} else {
-				writeYAMLItem(b, "      - switch: ", s.Name, "\n        nodes: ", s.Nodes)
+				writeYAMLItem(b, "      - switch: ", u.name, "\n        nodes: ", u.nodes)
 			}
 		}
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // checkOptions are the flags of quoin check.
@@ -227,18 +227,18 @@ func readPlan(path string) ([]lint.File, error) {
 	return out, nil
 }
 
-func readShown(stdin io.Reader, name string) (slurmconf.Topology, error) {
+func readShown(stdin io.Reader, name string) (topology.Topology, error) {
 	in, name, err := openInput(stdin, name, "scontrol show topology")
 	if err != nil {
-		return slurmconf.Topology{}, fmt.Errorf("read topology: %w", err)
+		return topology.Topology{}, fmt.Errorf("read topology: %w", err)
 	}
 	defer func() { _ = in.Close() }()
 	text, err := io.ReadAll(in)
 	if err != nil {
-		return slurmconf.Topology{}, fmt.Errorf("read topology: %w", err)
+		return topology.Topology{}, fmt.Errorf("read topology: %w", err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return slurmconf.Topology{}, fmt.Errorf("%s: empty: want the output of scontrol show topology; does slurmctld answer, and is a topology plugin configured? where the default topology is flat, name another, as in scontrol show topology nvl", name)
+		return topology.Topology{}, fmt.Errorf("%s: empty: want the output of scontrol show topology; does slurmctld answer, and is a topology plugin configured? where the default topology is flat, name another, as in scontrol show topology nvl", name)
 	}
 	return slurmctld.ParseShown(name, text)
 }

@@ -97,8 +97,7 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitting.Plan, pub *publication
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		p, err = fitting.Stored(&r.doc.Current.Plan)
-		return p, r.pub, func() (*inputs.Snapshot, error) { return o.workerPods(cmd.Context()) }, err
+		return fitting.Stored(&r.doc.Current.Plan), r.pub, func() (*inputs.Snapshot, error) { return o.workerPods(cmd.Context()) }, nil
 	}
 	render := renderOptions{settings: o.settings, publication: o.publication, nodes: o.nodes}
 	made, from, err := render.render(cmd.Context(), cmd.InOrStdin(), nil)

@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 const (
@@ -65,10 +66,10 @@ func randomSite(rng *rand.Rand, number int) *site {
 	return s
 }
 
-func (s *site) topology() slurmconf.Topology {
-	t := slurmconf.Topology{Name: s.name, Block: &slurmconf.BlockTopology{Sizes: s.sizes}}
+func (s *site) topology() topology.Topology {
+	t := topology.Topology{Name: s.name, Kind: "block", Sizes: s.sizes}
 	for i, nodes := range s.blocks {
-		t.Block.Blocks = append(t.Block.Blocks, slurmconf.Block{Name: fmt.Sprintf("%s-b%d", s.name, i), Nodes: hostlist.Compress(nodes)})
+		t.Blocks = append(t.Blocks, topology.Block{Name: fmt.Sprintf("%s-b%d", s.name, i), Nodes: nodes})
 	}
 	return t
 }
@@ -151,7 +152,7 @@ func startRig(t *testing.T, rng *rand.Rand, sites int) *rig {
 	conf := &strings.Builder{}
 	fmt.Fprintf(conf, "NodeName=n[001-%03[1]d] NodeAddr=127.0.0.1 Port=[20001-%[2]d] CPUs=2 RealMemory=1000 State=CLOUD\n"+
 		"ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nResumeTimeout=60000\nPartitionName=flat Nodes=n[001-%03[1]d] State=UP Topology=flat\n", siteNodes, 20000+siteNodes)
-	topologies := []slurmconf.Topology{{Name: "flat", Flat: true, Default: true}}
+	topologies := []topology.Topology{{Name: "flat", Kind: "flat", Default: true}}
 	for i := range sites {
 		s := randomSite(rng, i)
 		topologies, r.all = append(topologies, s.topology()), append(r.all, s)

@@ -10,10 +10,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // The kinds of units.
@@ -49,66 +49,40 @@ type part struct {
 	roots []int          // of each leaf
 }
 
-// New reads the topologies. It refuses host lists that cannot be read, and block topologies
-// without sizes.
-func New(topologies []slurmconf.Topology) (*Map, error) {
+// New reads the topologies. It refuses block topologies without sizes.
+func New(topologies []topology.Topology) (*Map, error) {
 	m := &Map{}
 	for i := range topologies {
 		t := &topologies[i]
-		p := &part{name: t.Name, first: t.Default || len(topologies) == 1, of: map[string]int{}}
-		switch {
-		case t.Block != nil:
-			if p.sizes = t.Block.Sizes; len(p.sizes) == 0 {
+		p := &part{name: t.Name, first: t.Default || len(topologies) == 1, of: map[string]int{}, unit: Block}
+		switch t.Kind {
+		case topology.KindBlock:
+			if p.sizes = t.Sizes; len(p.sizes) == 0 {
 				return nil, fmt.Errorf("topology %s has no BlockSizes", t.Name)
 			}
-			p.unit = Block
-			for _, b := range t.Block.Blocks {
-				if err := p.add(b.Name, b.Nodes); err != nil {
-					return nil, err
-				}
-			}
-		case t.Tree != nil:
+		case topology.KindTree:
 			p.unit = Leaf
-			if err := p.addLeaves(t.Tree.Switches); err != nil {
-				return nil, err
-			}
 		default:
 			continue
 		}
+		for _, u := range topology.UnitsOf(topologies[i : i+1]) {
+			for _, n := range u.Nodes {
+				p.of[n] = len(p.names)
+			}
+			p.names, p.nodes = append(p.names, u.Name), append(p.nodes, u.Nodes)
+		}
+		p.findRoots(t.Switches)
 		m.parts = append(m.parts, p)
 	}
 	return m, nil
 }
 
-func (p *part) add(name, list string) error {
-	nodes, err := hostlist.Expand(list)
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", p.unit, name, err)
+// findRoots finds the root above each leaf.
+func (p *part) findRoots(switches []topology.Switch) {
+	if p.unit != Leaf {
+		return
 	}
-	for _, n := range nodes {
-		p.of[n] = len(p.names)
-	}
-	p.names, p.nodes = append(p.names, name), append(p.nodes, nodes)
-	return nil
-}
-
-// addLeaves adds the switches with nodes, and finds the root above each.
-func (p *part) addLeaves(switches []slurmconf.Switch) error {
-	parents := map[string]string{}
-	for _, s := range switches {
-		if s.Children == "" {
-			if err := p.add(s.Name, s.Nodes); err != nil {
-				return err
-			}
-		}
-		children, err := hostlist.Expand(s.Children)
-		if err != nil {
-			return fmt.Errorf("switch %s: %w", s.Name, err)
-		}
-		for _, c := range children {
-			parents[c] = s.Name
-		}
-	}
+	parents := topology.ParentsOf(switches)
 	roots := map[string]int{}
 	for _, name := range p.names {
 		for range switches { // a file may have a ring
@@ -123,7 +97,6 @@ func (p *part) addLeaves(switches []slurmconf.Switch) error {
 		}
 		p.roots = append(p.roots, roots[name])
 	}
-	return nil
 }
 
 // Judge judges jobs of what Slurm said at one moment. If it is not known whether a job has

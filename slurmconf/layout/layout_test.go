@@ -8,21 +8,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/layout"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // second is so many seconds after the first moment of the tests.
 func second(n int64) time.Time { return time.Unix(1_700_000_000+n, 0) }
 
 // racks is three racks of 4 in blocks, and below two leaf switches.
-func racks() []slurmconf.Topology {
-	return []slurmconf.Topology{
-		{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: []int{4}, Blocks: []slurmconf.Block{{Name: "b1", Nodes: "n[1-4]"}, {Name: "b2", Nodes: "n[5-8]"}, {Name: "b3", Nodes: "n[9-12]"}}}},
-		{Name: "fabric", Tree: &slurmconf.TreeTopology{Switches: []slurmconf.Switch{{Name: "s1", Nodes: "n[1-8]"}, {Name: "s2", Nodes: "n[9-12]"}, {Name: "root", Children: "s[1-2]"}}}},
-		{Name: "flat", Flat: true},
+func racks() []topology.Topology {
+	return []topology.Topology{
+		{Name: "nvl", Default: true, Kind: "block", Sizes: []int{4}, Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n[1-4]")}, {Name: "b2", Nodes: hosts.In("n[5-8]")}, {Name: "b3", Nodes: hosts.In("n[9-12]")}}},
+		{Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "s1", Nodes: hosts.In("n[1-8]")}, {Name: "s2", Nodes: hosts.In("n[9-12]")}, {Name: "root", Children: hosts.In("s[1-2]")}}},
+		{Name: "flat", Kind: "flat"},
 	}
 }
 
@@ -148,15 +149,9 @@ func TestWanted(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for want, topology := range map[string]slurmconf.Topology{
-		"topology x has no BlockSizes": {Name: "x", Block: &slurmconf.BlockTopology{}},
-		"block b: ":                    {Block: &slurmconf.BlockTopology{Sizes: []int{1}, Blocks: []slurmconf.Block{{Name: "b", Nodes: "n[1-"}}}},
-		"leaf switch s: ":              {Tree: &slurmconf.TreeTopology{Switches: []slurmconf.Switch{{Name: "s", Nodes: "n[1-"}}}},
-		"switch s: ":                   {Tree: &slurmconf.TreeTopology{Switches: []slurmconf.Switch{{Name: "s", Children: "n[1-"}}}},
-	} {
-		if _, err := layout.New([]slurmconf.Topology{topology}); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
+	const want = "topology x has no BlockSizes"
+	if _, err := layout.New([]topology.Topology{{Name: "x", Kind: "block"}}); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 
@@ -164,13 +159,13 @@ func TestNewRefuses(t *testing.T) {
 // four or five nodes each, in segments of two, and started one after the other.
 func BenchmarkJudge(b *testing.B) {
 	const nodes = 10_008
-	blocks := &slurmconf.BlockTopology{Sizes: []int{18, 36, 72}}
-	tree := &slurmconf.TreeTopology{Switches: []slurmconf.Switch{{Name: "root", Children: fmt.Sprintf("s[0-%d]", nodes/18-1)}}}
+	blocks := topology.Topology{Name: "nvl", Default: true, Kind: "block", Sizes: []int{18, 36, 72}}
+	tree := topology.Topology{Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "root", Children: hosts.In(fmt.Sprintf("s[0-%d]", nodes/18-1))}}}
 	s := &live.State{Nodes: map[string]live.Node{}, Partitions: map[string]string{"p": ""}}
 	for rack := range nodes / 18 {
-		list := fmt.Sprintf("n[%d-%d]", rack*18+1, rack*18+18)
-		blocks.Blocks = append(blocks.Blocks, slurmconf.Block{Name: fmt.Sprint("b", rack), Nodes: list})
-		tree.Switches = append(tree.Switches, slurmconf.Switch{Name: fmt.Sprint("s", rack), Nodes: list})
+		list := hosts.In(fmt.Sprintf("n[%d-%d]", rack*18+1, rack*18+18))
+		blocks.Blocks = append(blocks.Blocks, topology.Block{Name: fmt.Sprint("b", rack), Nodes: list})
+		tree.Switches = append(tree.Switches, topology.Switch{Name: fmt.Sprint("s", rack), Nodes: list})
 	}
 	for i := range nodes {
 		s.Nodes[fmt.Sprint("n", i+1)] = live.Node{State: "ALLOCATED", LastBusy: second(0), Partitions: "p,q", Gres: "gpu:gb200:4"}
@@ -178,7 +173,7 @@ func BenchmarkJudge(b *testing.B) {
 	for i := range 2000 {
 		s.Jobs = append(s.Jobs, live.Job{ID: fmt.Sprint(i), Nodes: fmt.Sprintf("n[%d-%d,%d-%d]", i*4+1, i*4+2, (i*4+900)%nodes+3, (i*4+900)%nodes+4), Segment: 2, Start: second(int64(i + 1)), Partition: "p", Whole: true})
 	}
-	m, err := layout.New([]slurmconf.Topology{{Name: "nvl", Default: true, Block: blocks}, {Name: "fabric", Tree: tree}})
+	m, err := layout.New([]topology.Topology{blocks, tree})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Plugin is slurm.conf's TopologyPlugin without "topology/".
@@ -190,7 +191,7 @@ func (l *linter) lintYAML(f File) {
 // lintConf judges topology.conf.
 func (l *linter) lintConf(f File) {
 	if l.Plugin == PluginFlat {
-		l.topologies = []slurmconf.Section{{Name: slurmconf.ConfTopology, Kind: string(PluginFlat)}}
+		l.topologies = []slurmconf.Section{{Name: topology.ConfTopology, Kind: string(PluginFlat)}}
 		l.Warn(1, "ConfNotRead", "set TopologyPlugin, or remove the file", "topology/flat does not read topology.conf")
 		return
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 func severity(f Finding) string {
@@ -176,19 +178,19 @@ func TestFindingSaysAll(t *testing.T) {
 
 // BenchmarkParseAndLint reads and judges 10,008 nodes in 556 blocks.
 func BenchmarkParseAndLint(b *testing.B) {
-	topology := slurmconf.Topology{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: []int{18, 36}}}
+	blocks := topology.Topology{Name: "nvl", Default: true, Kind: "block", Sizes: []int{18, 36}}
 	for i := range 556 {
-		topology.Block.Blocks = append(topology.Block.Blocks, slurmconf.Block{Name: fmt.Sprintf("nvl-0d7cbfa4-%d", i), Nodes: fmt.Sprintf("n[%05d-%05d]", i*18+1, i*18+18)})
+		blocks.Blocks = append(blocks.Blocks, topology.Block{Name: fmt.Sprintf("nvl-0d7cbfa4-%d", i), Nodes: hosts.In(fmt.Sprintf("n[%05d-%05d]", i*18+1, i*18+18))})
 	}
 	known, err := hostlist.Expand("n[00001-10008]")
 	if err != nil {
 		b.Fatal(err)
 	}
-	conf, err := slurmconf.RenderConf(topology, "")
+	conf, err := slurmconf.RenderConf(blocks, "")
 	if err != nil {
 		b.Fatal(err)
 	}
-	yaml, err := slurmconf.RenderYAML([]slurmconf.Topology{topology}, "")
+	yaml, err := slurmconf.RenderYAML([]topology.Topology{blocks}, "")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -206,7 +208,7 @@ func BenchmarkParseAndLint(b *testing.B) {
 	b.Run("render", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := slurmconf.RenderYAML([]slurmconf.Topology{topology}, ""); err != nil {
+			if _, err := slurmconf.RenderYAML([]topology.Topology{blocks}, ""); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -10,27 +10,29 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // shownCase is a topology that real Slurm loads and shows.
 type shownCase struct {
 	name        string
-	topology    slurmconf.Topology
+	topology    topology.Topology
 	placeholder bool // needs 25.05
 }
 
 func shownCases() []shownCase {
-	blocks := []slurmconf.Block{{Name: "nvl-1", Nodes: "n[001-004]"}, {Name: "nvl-2", Nodes: "n[005-008]"}, {Name: "nvl-10", Nodes: "n[009-012]"}, {Name: "nvl-x", Nodes: "n[013-016]"}}
-	holes := []slurmconf.Block{{Name: "nvl-1", Nodes: "n[001-004]"}, {Name: "nvl-2"}, {Name: "nvl-3", Nodes: "n[009-011]"}}
-	switches := []slurmconf.Switch{{Name: "leaf1", Nodes: "n[001-008]"}, {Name: "leaf2", Nodes: "n[009-016]"}, {Name: "spine", Children: "leaf[1-2]"}}
-	make := func(sizes []int, b []slurmconf.Block) slurmconf.Topology {
-		return slurmconf.Topology{Name: "default", Default: true, Block: &slurmconf.BlockTopology{Sizes: sizes, Blocks: b}}
+	blocks := []topology.Block{{Name: "nvl-1", Nodes: hosts.In("n[001-004]")}, {Name: "nvl-2", Nodes: hosts.In("n[005-008]")}, {Name: "nvl-10", Nodes: hosts.In("n[009-012]")}, {Name: "nvl-x", Nodes: hosts.In("n[013-016]")}}
+	holes := []topology.Block{{Name: "nvl-1", Nodes: hosts.In("n[001-004]")}, {Name: "nvl-2"}, {Name: "nvl-3", Nodes: hosts.In("n[009-011]")}}
+	switches := []topology.Switch{{Name: "leaf1", Nodes: hosts.In("n[001-008]")}, {Name: "leaf2", Nodes: hosts.In("n[009-016]")}, {Name: "spine", Children: hosts.In("leaf[1-2]")}}
+	make := func(sizes []int, b []topology.Block) topology.Topology {
+		return topology.Topology{Name: "default", Default: true, Kind: "block", Sizes: sizes, Blocks: b}
 	}
 	return []shownCase{
 		{name: "blocks", topology: make([]int{4}, blocks)},
 		{name: "aggregates", topology: make([]int{4, 8, 16}, blocks)},
 		{name: "placeholder", topology: make([]int{4, 8}, holes), placeholder: true},
-		{name: "tree", topology: slurmconf.Topology{Name: "default", Default: true, Tree: &slurmconf.TreeTopology{Switches: switches}}},
+		{name: "tree", topology: topology.Topology{Name: "default", Default: true, Kind: "tree", Switches: switches}},
 	}
 }
 
@@ -44,7 +46,7 @@ func TestRealShown(t *testing.T) {
 				continue
 			}
 			plugin := lint.PluginBlock
-			if c.topology.Tree != nil {
+			if c.topology.Kind == topology.KindTree {
 				plugin = lint.PluginTree
 			}
 			conf, err := slurmconf.RenderConf(c.topology, "")
@@ -55,7 +57,7 @@ func TestRealShown(t *testing.T) {
 			if !release.YAML() {
 				continue
 			}
-			yaml, err := slurmconf.RenderYAML([]slurmconf.Topology{c.topology, {Name: "flat", Flat: true}}, "")
+			yaml, err := slurmconf.RenderYAML([]topology.Topology{c.topology, {Name: "flat", Kind: "flat"}}, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +66,7 @@ func TestRealShown(t *testing.T) {
 	})
 }
 
-func (s *realSlurm) shown(name string, want slurmconf.Topology, c realConfig) {
+func (s *realSlurm) shown(name string, want topology.Topology, c realConfig) {
 	s.t.Helper()
 	text, err := s.topology(c)
 	if err != nil {
@@ -121,18 +123,18 @@ func TestRealSizes(t *testing.T) {
 
 // topologies are two, the second, which is the default, with these sizes. Of
 // three blocks two are empty where placeholders are asked for.
-func (c sizesCase) topologies(sizes []int, placeholders bool) []slurmconf.Topology {
-	var blocks []slurmconf.Block
+func (c sizesCase) topologies(sizes []int, placeholders bool) []topology.Topology {
+	var blocks []topology.Block
 	for i := range c.blocks {
-		b := slurmconf.Block{Name: fmt.Sprintf("nvl-%d", i)}
+		b := topology.Block{Name: fmt.Sprintf("nvl-%d", i)}
 		if !placeholders || i%3 == 0 {
-			b.Nodes = fmt.Sprintf("n[%03d-%03d]", 2*i+1, 2*i+2)
+			b.Nodes = hosts.In(fmt.Sprintf("n[%03d-%03d]", 2*i+1, 2*i+2))
 		}
 		blocks = append(blocks, b)
 	}
-	return []slurmconf.Topology{
-		{Name: "pairs", Block: &slurmconf.BlockTopology{Sizes: []int{4, 8}, Blocks: blocks}},
-		{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: sizes, Blocks: blocks}},
+	return []topology.Topology{
+		{Name: "pairs", Kind: "block", Sizes: []int{4, 8}, Blocks: blocks},
+		{Name: "nvl", Default: true, Kind: "block", Sizes: sizes, Blocks: blocks},
 	}
 }
 
@@ -140,11 +142,11 @@ func (c sizesCase) topologies(sizes []int, placeholders bool) []slurmconf.Topolo
 // reads it, and compares what is shown.
 func (s *realSlurm) sizes(c sizesCase, placeholders bool) {
 	s.t.Helper()
-	formats := map[string]func([]slurmconf.Topology) ([]byte, error){
-		"topology.conf": func(t []slurmconf.Topology) ([]byte, error) { return slurmconf.RenderConf(t[1], "") },
+	formats := map[string]func([]topology.Topology) ([]byte, error){
+		"topology.conf": func(t []topology.Topology) ([]byte, error) { return slurmconf.RenderConf(t[1], "") },
 	}
 	if s.release.YAML() {
-		formats["topology.yaml"] = func(t []slurmconf.Topology) ([]byte, error) { return slurmconf.RenderYAML(t, "") }
+		formats["topology.yaml"] = func(t []topology.Topology) ([]byte, error) { return slurmconf.RenderYAML(t, "") }
 	}
 	for name, render := range formats {
 		loaded, err1 := render(c.topologies(c.loaded, placeholders))
@@ -177,7 +179,7 @@ func TestRealSkeletons(t *testing.T) {
 		}
 		s := startSlurm(t, release)
 		for _, c := range shownCases() {
-			yaml, err := slurmconf.RenderYAML([]slurmconf.Topology{slurmconf.Skeleton(c.topology)}, "")
+			yaml, err := slurmconf.RenderYAML([]topology.Topology{slurmconf.Skeleton(c.topology)}, "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,12 +3,11 @@ package publisher
 import (
 	"fmt"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
-	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // differences returns the nodes whose place in the published files differs from specs.
@@ -40,10 +39,6 @@ func unwritten(p *publication.Cluster, err error) nodestatus.Difference {
 }
 
 // places returns the place of each node in the files.
-func (m *Rendered) places() map[string]placement.Place {
-	plan, err := slurmconf.PreviousOf("topology", m.topologies)
-	if err != nil {
-		return nil // topologies that were made have passed Lint
-	}
-	return plan.Places()
+func (m *Rendered) places() map[string]topology.Place {
+	return (&topology.Plan{Topologies: m.topologies}).Places()
 }

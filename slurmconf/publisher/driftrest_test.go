@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // TestNothingDriftsAtRest publishes all kinds of files: read back, each says the places
@@ -15,7 +15,7 @@ func TestNothingDriftsAtRest(t *testing.T) {
 	for name, p := range map[string]Publication{
 		"default": {}, "conf": {Format: "conf"}, "conf of 24.11": {Format: "conf", SlurmVersion: "24.11"}, "tree": {Topology: "tree"}, "tree in conf": {Topology: "tree", Format: "conf"},
 		"blocks alone": {Topology: "block"}, "leaves": {BlocksBy: "leaf"}, "leaves in conf": {BlocksBy: "leaf", Format: "conf"}, "parents": {ParentBlocks: 4},
-		"flat default": {DefaultTopology: slurmconf.FlatTopology, FlatTopology: true},
+		"flat default": {DefaultTopology: topology.FlatTopology, FlatTopology: true},
 	} {
 		for _, site := range []string{"gb200-nvl72x4", "mixed", "hgx-h100"} {
 			t.Run(name+" "+site, func(t *testing.T) {

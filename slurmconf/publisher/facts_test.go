@@ -130,7 +130,7 @@ func wholeOf(m *memory, place string) map[string]string {
 		if d.Place != place || !d.Current.Plan.ByAnnotation {
 			continue
 		}
-		whole, err := d.Current.Plan.Whole()
+		whole, err := plandoc.Whole(&d.Current.Plan)
 		if err != nil {
 			return map[string]string{"topology.yaml": err.Error()}
 		}

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"cmp"
 	"maps"
 	"time"
 
@@ -137,7 +136,7 @@ func (h *nodeHistory) rename(g *gathered, prev Previous) Previous {
 		site.Published = maps.Clone(site.Now)
 		for i := range prev.planned {
 			if n := &prev.planned[i]; site.ByPods {
-				site.Published[cmp.Or(n.Node, n.Name)] = n.Name
+				site.Published[n.Node] = n.SlurmName
 			}
 		}
 		h.published = site.Published

@@ -170,7 +170,9 @@ func TestNamesChangeAtStart(t *testing.T) {
 	inBubble(t, store, complete(t, Publication{}), func() { store.pass(5 * time.Minute) })
 	want := blocksIn(t, store)
 	for i := range want {
-		want[i].Nodes = strings.ReplaceAll(want[i].Nodes, "gb200-", "x-")
+		for k, n := range want[i].Nodes {
+			want[i].Nodes[k] = strings.ReplaceAll(n, "gb200-", "x-")
+		}
 	}
 	inBubble(t, store, complete(t, Publication{SlurmNames: "s/gb200-(.+)/x-$1/"}), func() {
 		store.pass(30 * time.Minute)

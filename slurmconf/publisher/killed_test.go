@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -82,7 +83,7 @@ func (m *mortal) lives(t *testing.T) int {
 // ends is what must be the same in the end.
 type ends struct {
 	Files, Notes map[string]string
-	Plan         plandoc.Plan
+	Plan         topology.Plan
 	Held         string
 	Revision     int
 }

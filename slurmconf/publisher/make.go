@@ -43,7 +43,7 @@ type Rendered struct {
 	form
 	// The plan has the topologies. The file has all of them: for a while it also keeps a
 	// topology that is no longer in the plan.
-	topologies, all []slurmconf.Topology
+	topologies, all []topology.Topology
 	// Refused is the reason word if the files must not be published. Message says the
 	// reason for people.
 	Refused, Message string
@@ -145,7 +145,7 @@ func (prev Previous) carried(facts []topology.Facts) *placement.Previous {
 
 // Topologies are what the files say, with all nodes in them. There are none if nothing may be
 // written.
-func (m *Rendered) Topologies() []slurmconf.Topology { return m.all }
+func (m *Rendered) Topologies() []topology.Topology { return m.all }
 
 // Whole renders the files with all nodes in them.
 func (m *Rendered) Whole() (map[string]string, error) { return plandoc.Render(m.format, m.all, m.gres) }
@@ -167,27 +167,26 @@ func (m *Rendered) render(p *publication.Cluster) (err error) {
 }
 
 // document returns the plan as it is stored, after the plan old.
-func (m *Rendered) document(old *plandoc.Plan) (plandoc.Plan, error) {
-	plan := plandoc.Plan{Format: m.format, ByLeaf: m.Plan.ByLeaf, ByAnnotation: m.ByAnnotation, Policy: m.keys, Problems: m.Problems}
+func (m *Rendered) document(old *topology.Plan) (topology.Plan, error) {
+	plan := topology.Plan{Format: m.format, ByLeaf: m.Plan.ByLeaf, ByAnnotation: m.ByAnnotation, Policy: m.keys, Problems: m.Problems, Topologies: slices.Clone(m.all)}
+	for i := range plan.Topologies {
+		plan.Topologies[i].Blocks = slices.Clone(plan.Topologies[i].Blocks)
+	}
 	plan.AllNodes = len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see fit
-	if err := plan.SetFiles(m.all, m.gres); err != nil {
+	if err := plandoc.SetLines(&plan, m.gres); err != nil {
 		return plan, err
 	}
-	plan.KeepSizes(old)
-	plan.KeepFabrics(m.Plan.Topologies, old)
+	plandoc.KeepSizes(&plan, old)
+	plandoc.KeepFabrics(&plan, m.Plan.Topologies, old)
 	for i := range m.Plan.Placements {
 		pl := &m.Plan.Placements[i]
-		n := plandoc.Node{Name: pl.SlurmName, Source: pl.Source, Reason: pl.Reason, Message: pl.Message}
-		if pl.Node != pl.SlurmName {
-			n.Node = pl.Node
-		}
-		plan.Nodes = append(plan.Nodes, n)
+		plan.Nodes = append(plan.Nodes, topology.Placement{Node: pl.Node, SlurmName: pl.SlurmName, Source: pl.Source, Reason: pl.Reason, Message: pl.Message})
 	}
 	return plan, nil
 }
 
 // check parses the files back and lints them for the release that loads them.
-func (m *Rendered) check(p *publication.Cluster, topologies []slurmconf.Topology) {
+func (m *Rendered) check(p *publication.Cluster, topologies []topology.Topology) {
 	var files []lint.File
 	for _, name := range published.OwnFiles {
 		if text, ok := m.Files[name]; ok {
@@ -195,7 +194,7 @@ func (m *Rendered) check(p *publication.Cluster, topologies []slurmconf.Topology
 		}
 	}
 	plugin := lint.PluginBlock
-	if topologies[0].Tree != nil {
+	if topologies[0].Kind == topology.KindTree {
 		plugin = lint.PluginTree
 	}
 	m.Findings = lint.Lint(files, lint.Options{Release: p.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(p.SlurmVersion), Plugin: plugin})

@@ -335,15 +335,15 @@ func TestGresByAnnotation(t *testing.T) {
 			if got := made.Files["gres.conf"]; !strings.Contains(got, "\n"+tt.want) || said != tt.named || strings.Contains(got, "NodeName=") != tt.named {
 				t.Errorf("%s %v:\n%s", ReasonGresNamesNodes, said, got)
 			}
-			plan, err := made.document(&plandoc.Plan{})
+			plan, err := made.document(&topology.Plan{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			files, err := plan.Files()
+			files, err := plandoc.Files(&plan)
 			if diff := cmp.Diff(made.Files, files); diff != "" || err != nil {
 				t.Errorf("files of the stored plan: %v (-made +stored):\n%s", err, diff)
 			}
-			whole, err := plan.Whole()
+			whole, err := plandoc.Whole(&plan)
 			if err != nil || published.Digest(whole) != made.Digest {
 				t.Errorf("digest %s: %v, want %s", published.Digest(whole), err, made.Digest)
 			}

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -29,45 +28,37 @@ type Previous struct {
 	Gres map[string][]gres.Line
 	// topologies has what the topology file holds. byAnnotation says that the file names no
 	// nodes.
-	topologies   []slurmconf.Topology
+	topologies   []topology.Topology
 	byAnnotation bool
 	// renamed is the number of nodes whose name differs from the files.
 	renamed int
 	// planned are the nodes of the plan.
-	planned []plandoc.Node
+	planned []topology.Placement
 }
 
 // readPlan returns what the next plan of p continues from.
-func readPlan(p *publication.Cluster, plan *plandoc.Plan) (prev Previous, err error) {
+func readPlan(p *publication.Cluster, plan *topology.Plan) (prev Previous, err error) {
 	prev.planned, prev.byAnnotation = plan.Nodes, plan.ByAnnotation
-	lines, err := plan.Lines()
+	lines, err := plandoc.Lines(plan)
 	if err != nil {
 		return prev, err
 	}
-	if prev.Gres, err = gres.ByNode(lines, nil); err != nil {
+	if prev.Gres, err = gres.ByNode(lines, nil); err != nil || len(plan.Topologies) == 0 {
 		return prev, err
 	}
-	if prev.topologies, err = plan.Slurm(); err != nil || len(prev.topologies) == 0 {
-		return prev, err
-	}
-	if err = prev.resume(p); err == nil {
-		plan.Recall(prev.Topology)
-	}
-	return prev, err
+	prev.resume(p, plan.Topologies)
+	return prev, nil
 }
 
 // resume puts the configured topologies first, even if retired ones precede them in the
 // file, so that a configuration change can be reverted while they are still there.
-func (prev *Previous) resume(p *publication.Cluster) error {
+func (prev *Previous) resume(p *publication.Cluster, topologies []topology.Topology) {
 	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.Format == "yaml")
+	prev.topologies = slices.Clone(topologies)
 	names.SortFirst(prev.topologies)
-	var err error
-	if prev.Topology, err = slurmconf.PreviousOf("topology", prev.topologies); err != nil {
-		return err
-	}
-	at := slices.IndexFunc(prev.topologies, func(t slurmconf.Topology) bool { return t.Block != nil })
-	prev.Topology.BlocksElsewhere = at >= 0 && slurmconf.BlockFamily(prev.topologies[at].Name) != names.Blocks
-	return nil
+	prev.Topology = slurmconf.PreviousOf(prev.topologies)
+	at := slices.IndexFunc(prev.topologies, func(t topology.Topology) bool { return t.Kind == topology.KindBlock })
+	prev.Topology.BlocksElsewhere = at >= 0 && topology.BlockFamily(prev.topologies[at].Name) != names.Blocks
 }
 
 // nodes are the nodes of all files. Without a topology there are none, because all is
@@ -90,8 +81,8 @@ func (prev Previous) nodes() []string {
 func (prev *Previous) owners(known map[string]string) map[string]string {
 	for i := range prev.planned {
 		n := &prev.planned[i]
-		if owner, wanted := known[n.Name]; wanted && owner == "" {
-			known[n.Name] = cmp.Or(n.Node, n.Name)
+		if owner, wanted := known[n.SlurmName]; wanted && owner == "" {
+			known[n.SlurmName] = n.Node
 		}
 	}
 	return known
@@ -171,41 +162,33 @@ func (u *unitsInUse) Reconcile(_ context.Context, p *pass) (r result, err error)
 	return result{in: &in, next: timer.Next()}, nil
 }
 
-// units are the topologies, blocks and switches of the files.
+// units are the topologies, blocks and leaf switches of the files.
 func (prev *Previous) units() []string {
 	var out []string
 	for i := range prev.topologies {
-		t := &prev.topologies[i]
-		out = append(out, t.Name+":")
-		if t.Block != nil {
-			for k := range t.Block.Blocks {
-				out = append(out, t.Block.Blocks[k].Name)
-			}
-		}
-		if t.Tree != nil {
-			for k := range t.Tree.Switches {
-				out = append(out, t.Tree.Switches[k].Name)
-			}
-		}
+		out = append(out, prev.topologies[i].Name+":")
+	}
+	for _, u := range topology.UnitsOf(prev.topologies) {
+		out = append(out, u.Name)
 	}
 	return out
 }
 
 // inUse reports whether an annotation may still name the published topology t.
-func (prev *Previous) inUse(t *slurmconf.Topology) bool {
-	return (t.Block != nil || t.Tree != nil) && prev.Topology.InUse[t.Name+":"]
+func (prev *Previous) inUse(t *topology.Topology) bool {
+	return t.Kind != topology.KindFlat && prev.Topology.InUse[t.Name+":"]
 }
 
 // keepTopologies adds published topologies that are no longer configured and that Node
 // annotations still name. topology.conf holds one topology, so then a topology.yaml
 // beside it holds them.
-func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, topologies []slurmconf.Topology) []slurmconf.Topology {
+func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, topologies []topology.Topology) []topology.Topology {
 	if prev.Topology == nil || !p.Annotates {
 		return topologies
 	}
 	out := topologies
 	for _, t := range prev.topologies {
-		if !prev.inUse(&t) || slices.ContainsFunc(topologies, func(is slurmconf.Topology) bool { return is.Name == t.Name }) {
+		if !prev.inUse(&t) || slices.ContainsFunc(topologies, func(is topology.Topology) bool { return is.Name == t.Name }) {
 			continue
 		}
 		t.Default = false
@@ -223,7 +206,7 @@ func (prev *Previous) changesKind(made *Rendered) string {
 		was := &prev.topologies[i]
 		for k := range made.topologies {
 			is := &made.topologies[k]
-			if is.Name == was.Name && (is.Block == nil) != (was.Block == nil) && prev.inUse(was) {
+			if is.Name == was.Name && (is.Kind == topology.KindBlock) != (was.Kind == topology.KindBlock) && prev.inUse(was) {
 				return was.Name
 			}
 		}
@@ -234,20 +217,11 @@ func (prev *Previous) changesKind(made *Rendered) string {
 // names returns the names of published topologies that are configured, or of all if none
 // is. The others are on their way out of the file.
 func (prev *Previous) names(p *publication.Cluster) slurmconf.Names {
-	var all, wanted slurmconf.Names
-	for i := range prev.topologies {
-		t := &prev.topologies[i]
-		kind := slurmconf.KindTree
-		if t.Block != nil {
-			kind = slurmconf.KindBlock
-		}
-		all.Add(t)
-		if (t.Name == slurmconf.ConfTopology) == (p.Format == "conf") && (p.Topology == string(slurmconf.KindAuto) || p.Topology == string(kind)) {
-			wanted.Add(t)
-		}
+	configured := slices.DeleteFunc(slices.Clone(prev.topologies), func(t topology.Topology) bool {
+		return (t.Name == topology.ConfTopology) != (p.Format == "conf") || p.Topology != string(slurmconf.KindAuto) && p.Topology != t.Kind
+	})
+	if names := slurmconf.NamesIn(configured); names.Blocks != "" || names.Tree != "" {
+		return names
 	}
-	if wanted.IsZero() {
-		return all
-	}
-	return wanted
+	return slurmconf.NamesIn(prev.topologies)
 }

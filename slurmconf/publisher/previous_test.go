@@ -51,7 +51,7 @@ func TestReadPlanRecalls(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := made.document(&plandoc.Plan{})
+			plan, err := made.document(&topology.Plan{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +87,7 @@ func TestReadPlan(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				plan, err := made.document(&plandoc.Plan{})
+				plan, err := made.document(&topology.Plan{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -95,7 +95,7 @@ func TestReadPlan(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if files, err := plan.Files(); err != nil || !maps.Equal(files, made.Files) {
+				if files, err := plandoc.Files(&plan); err != nil || !maps.Equal(files, made.Files) {
 					t.Errorf("%v, the stored plan gives\n%v", err, files)
 				}
 				lines, err := gres.ByNode(made.gres, nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -103,7 +104,7 @@ func nodesAndPartitions(made *Rendered, facts inputs.Inputs, format string) stri
 	for _, tp := range made.topologies {
 		if format == "yaml" {
 			fmt.Fprintf(&b, "PartitionName=%s Nodes=ALL Topology=%s\n", tp.Name, tp.Name)
-		} else if tp.Tree != nil {
+		} else if tp.Kind == topology.KindTree {
 			b.WriteString("TopologyPlugin=topology/tree\n")
 		} else {
 			b.WriteString("TopologyPlugin=topology/block\n")

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -193,7 +193,7 @@ func partitionsOf(made *Rendered) []*jobPartition {
 		partitions = append(partitions, apart)
 	}
 	if isYAML {
-		partitions = append(partitions, &jobPartition{name: "tree", topology: slurmconf.FabricTopology, nodes: all.nodes, together: belowRoots(plan)})
+		partitions = append(partitions, &jobPartition{name: "tree", topology: topology.FabricTopology, nodes: all.nodes, together: belowRoots(plan)})
 	}
 	return append(partitions, all)
 }

@@ -46,9 +46,7 @@ func (l *loop) record(ctx context.Context, p *pass) {
 	l.found.Differences = p.differences
 	if p.stored != nil && l.jobs.Asks(l.pub.Name) && p.stored.doc.Current.Number != l.placed {
 		l.placed = p.stored.doc.Current.Number
-		if topologies, err := p.stored.doc.Current.Plan.Slurm(); err == nil { // a plan that was read has topologies of known kinds
-			l.jobs.Set(l.pub.Name, topologies)
-		}
+		l.jobs.Set(l.pub.Name, p.stored.doc.Current.Plan.Topologies)
 	}
 	if p.made == nil {
 		return

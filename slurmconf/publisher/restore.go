@@ -89,16 +89,12 @@ func (r *rollback) Reconcile(ctx context.Context, p *pass) (result, error) {
 
 // check returns why the files of a revision must not be published now.
 func (r *rollback) check(number int, target *plandoc.Revision) (*plandoc.Held, error) {
-	files, err := target.Plan.Files()
-	if err != nil {
-		return nil, err
-	}
-	topologies, err := target.Plan.Slurm()
+	files, err := plandoc.Files(&target.Plan)
 	if err != nil {
 		return nil, err
 	}
 	made := &Rendered{Files: files}
-	if made.check(r.pub, topologies); made.Refused != "" {
+	if made.check(r.pub, target.Plan.Topologies); made.Refused != "" {
 		return &plandoc.Held{Reason: made.Refused, Message: fmt.Sprintf("revision %d: %s", number, made.Message)}, nil
 	}
 	return nil, nil

@@ -12,12 +12,13 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // fileOf returns the topologies of what the memory has published.
-func fileOf(t *testing.T, m *memory) (name string, topologies []slurmconf.Topology) {
+func fileOf(t *testing.T, m *memory) (name string, topologies []topology.Topology) {
 	t.Helper()
 	for _, name := range []string{"topology.yaml", "topology.conf"} {
 		if text := m.get("slurm/quoin-slurm").Files[name]; text != "" {
@@ -37,16 +38,8 @@ func wantKnown(t *testing.T, m *memory) {
 	t.Helper()
 	name, topologies := fileOf(t, m)
 	known := map[string]bool{}
-	for _, topo := range topologies {
-		if topo.Block != nil {
-			for _, b := range topo.Block.Blocks {
-				known[topo.Name+":"+b.Name] = true
-			}
-		} else if topo.Tree != nil {
-			for _, s := range topo.Tree.Switches {
-				known[topo.Name+":"+s.Name] = s.Children == ""
-			}
-		}
+	for _, u := range topology.UnitsOf(topologies) {
+		known[u.String()] = true
 	}
 	for node, spec := range m.notes {
 		for part := range strings.SplitSeq(spec, ",") {
@@ -231,7 +224,7 @@ func TestConfTurnsToLeaves(t *testing.T) {
 		}
 	})
 	got := blocksIn(t, store)
-	if len(got) != 4 || slices.ContainsFunc(got, func(b slurmconf.Block) bool { return slices.Contains(was, b.Name) || b.Nodes == "" }) {
+	if len(got) != 4 || slices.ContainsFunc(got, func(b topology.Block) bool { return slices.Contains(was, b.Name) || len(b.Nodes) == 0 }) {
 		t.Errorf("blocks %v, want the leaves alone", got)
 	}
 }
@@ -264,12 +257,12 @@ func TestKindIsTakenBack(t *testing.T) {
 }
 
 // blocksIn are the blocks of the first topology that has any.
-func blocksIn(t *testing.T, m *memory) []slurmconf.Block {
+func blocksIn(t *testing.T, m *memory) []topology.Block {
 	t.Helper()
 	_, topologies := fileOf(t, m)
 	for _, topo := range topologies {
-		if topo.Block != nil {
-			return topo.Block.Blocks
+		if len(topo.Blocks) > 0 {
+			return topo.Blocks
 		}
 	}
 	return nil

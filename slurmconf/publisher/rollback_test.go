@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -105,7 +106,7 @@ func TestHeldPlan(t *testing.T) {
 		if d.Held == nil || d.Held.Plan == nil || !d.Held.Waits || d.Held.Since.IsZero() {
 			t.Fatalf("held %+v", d.Held)
 		}
-		files, err := d.Held.Plan.Files()
+		files, err := plandoc.Files(d.Held.Plan)
 		if err != nil || published.Digest(files) != d.Held.Digest {
 			t.Errorf("%v, the held plan gives files of digest %s, want %s", err, published.Digest(files), d.Held.Digest)
 		}

@@ -130,7 +130,7 @@ func (a *archive) placeAsAnnotated(ctx context.Context, r *plandoc.Revision) err
 	for name, n := range a.pub.Rules.Gather(snap).Nodes {
 		specs[name] = n.Annotations[published.SpecAnnotation]
 	}
-	r.Plan.Place(specs)
+	plandoc.Place(&r.Plan, specs)
 	return r.SetDigests(published.Digest)
 }
 
@@ -240,7 +240,7 @@ func put(set *published.Set, doc *plandoc.Document, files map[string]string, now
 
 // restore writes the files of the plan again.
 func (a *archive) restore(ctx context.Context, s *stored, now time.Time) error {
-	files, err := s.doc.Current.Plan.Files()
+	files, err := plandoc.Files(&s.doc.Current.Plan)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Difference is one point in which Slurm's topology is not the file's.
@@ -52,19 +53,12 @@ func (d Difference) Message() string {
 // compares sizes if the file has them, as far as Slurm shows them. If the file names no
 // node, because nodes register with their places, it compares no nodes. It returns the
 // differences, nodes first, and how many nodes it compared.
-func CompareShown(shown slurmconf.Topology, name string, data []byte) ([]Difference, int, error) {
+func CompareShown(shown topology.Topology, name string, data []byte) ([]Difference, int, error) {
 	wanted, err := topologyLike(shown, name, data)
 	if err != nil {
 		return nil, 0, err
 	}
-	wantedPlaces, err := places(wanted)
-	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", name, err)
-	}
-	shownPlaces, err := places(shown)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read shown topology: %w", err)
-	}
+	wantedPlaces, shownPlaces := places(wanted), places(shown)
 	if len(wantedPlaces) == 0 {
 		shownPlaces = nil
 	}
@@ -81,14 +75,14 @@ func CompareShown(shown slurmconf.Topology, name string, data []byte) ([]Differe
 }
 
 // topologyLike returns the topology of the file that Slurm should show.
-func topologyLike(shown slurmconf.Topology, name string, data []byte) (slurmconf.Topology, error) {
+func topologyLike(shown topology.Topology, name string, data []byte) (topology.Topology, error) {
 	all, err := slurmconf.ParseTopologies(name, data)
 	if err != nil {
-		return slurmconf.Topology{}, err
+		return topology.Topology{}, err
 	}
-	best := max(0, slices.IndexFunc(all, func(t slurmconf.Topology) bool { return t.Default }))
-	if kindOf(all[best]) != kindOf(shown) {
-		if i := slices.IndexFunc(all, func(t slurmconf.Topology) bool { return kindOf(t) == kindOf(shown) }); i >= 0 {
+	best := max(0, slices.IndexFunc(all, func(t topology.Topology) bool { return t.Default }))
+	if all[best].Kind != shown.Kind {
+		if i := slices.IndexFunc(all, func(t topology.Topology) bool { return t.Kind == shown.Kind }); i >= 0 {
 			best = i
 		}
 	}
@@ -101,17 +95,14 @@ func topologyLike(shown slurmconf.Topology, name string, data []byte) (slurmconf
 }
 
 // sharedBlocks counts the blocks that both have.
-func sharedBlocks(a, b slurmconf.Topology) int {
-	if a.Block == nil || b.Block == nil {
-		return 0
-	}
-	named := make(map[string]bool, len(a.Block.Blocks))
-	for i := range a.Block.Blocks {
-		named[a.Block.Blocks[i].Name] = true
+func sharedBlocks(a, b topology.Topology) int {
+	named := make(map[string]bool, len(a.Blocks))
+	for i := range a.Blocks {
+		named[a.Blocks[i].Name] = true
 	}
 	shared := 0
-	for i := range b.Block.Blocks {
-		if named[b.Block.Blocks[i].Name] {
+	for i := range b.Blocks {
+		if named[b.Blocks[i].Name] {
 			shared++
 		}
 	}
@@ -119,39 +110,30 @@ func sharedBlocks(a, b slurmconf.Topology) int {
 }
 
 // places returns the block or leaf of every node.
-func places(t slurmconf.Topology) (map[string]string, error) {
+func places(t topology.Topology) map[string]string {
 	out := map[string]string{}
-	var failed error
-	add := func(kind, unit, nodes string) {
-		err := hostlist.Walk(nodes, func(node []byte) {
-			if other := out[string(node)]; other != "" {
-				out[string(node)] = other + " and " + kind + " " + unit
+	units := topology.UnitsOf([]topology.Topology{t})
+	for i := range units {
+		place := unitWord[units[i].Kind] + " " + units[i].Name
+		for _, n := range units[i].Nodes {
+			if other := out[n]; other != "" {
+				out[n] = other + " and " + place
 			} else {
-				out[string(node)] = kind + " " + unit
+				out[n] = place
 			}
-		})
-		if err != nil && failed == nil {
-			failed = fmt.Errorf("%s %s: %w", kind, unit, err)
 		}
 	}
-	if t.Block != nil {
-		for _, b := range t.Block.Blocks {
-			add("block", b.Name, b.Nodes)
-		}
-	}
-	if t.Tree != nil {
-		for _, s := range t.Tree.Switches {
-			add("switch", s.Name, s.Nodes)
-		}
-	}
-	return out, failed
+	return out
 }
+
+// unitWord is what a unit of each kind of topology is called.
+var unitWord = map[string]string{topology.KindBlock: "block", topology.KindTree: "switch"}
 
 // unitDifferences compares sizes, the order of blocks, and the tree above the
 // leaves.
-func unitDifferences(wanted, loaded slurmconf.Topology) []Difference {
+func unitDifferences(wanted, loaded topology.Topology) []Difference {
 	var out []Difference
-	if w, s := kindOf(wanted), kindOf(loaded); w != s {
+	if w, s := wanted.Kind, loaded.Kind; w != s {
 		return []Difference{{What: "topology", Wanted: w, Shown: s}}
 	}
 	differ := func(what, w, s string) {
@@ -159,28 +141,24 @@ func unitDifferences(wanted, loaded slurmconf.Topology) []Difference {
 			out = append(out, Difference{What: what, Wanted: w, Shown: s})
 		}
 	}
-	if wanted.Block != nil {
-		if len(wanted.Block.Sizes) > 0 && len(loaded.Block.Sizes) > 0 {
-			differ("base block size", fmt.Sprint(wanted.Block.Sizes[0]), fmt.Sprint(loaded.Block.Sizes[0]))
-			differ("further block sizes", furtherSizes(wanted.Block, len(loaded.Block.Blocks)), furtherSizes(loaded.Block, len(loaded.Block.Blocks)))
-		}
-		for i := range max(len(wanted.Block.Blocks), len(loaded.Block.Blocks)) {
-			differ(fmt.Sprintf("block at place %d", i), nameAt(wanted.Block.Blocks, i), nameAt(loaded.Block.Blocks, i))
-		}
+	if len(wanted.Sizes) > 0 && len(loaded.Sizes) > 0 {
+		differ("base block size", fmt.Sprint(wanted.Sizes[0]), fmt.Sprint(loaded.Sizes[0]))
+		differ("further block sizes", furtherSizes(wanted.Sizes, len(loaded.Blocks)), furtherSizes(loaded.Sizes, len(loaded.Blocks)))
 	}
-	if wanted.Tree != nil {
-		w, s := childrenOf(wanted.Tree), childrenOf(loaded.Tree)
-		for _, sw := range wanted.Tree.Switches {
-			if _, ok := s[sw.Name]; !ok {
-				differ("switch "+sw.Name, "present", "")
-				continue
-			}
-			differ("switches below "+sw.Name, w[sw.Name], s[sw.Name])
+	for i := range max(len(wanted.Blocks), len(loaded.Blocks)) {
+		differ(fmt.Sprintf("block at place %d", i), nameAt(wanted.Blocks, i), nameAt(loaded.Blocks, i))
+	}
+	w, s := childrenOf(wanted.Switches), childrenOf(loaded.Switches)
+	for _, sw := range wanted.Switches {
+		if _, ok := s[sw.Name]; !ok {
+			differ("switch "+sw.Name, "present", "")
+			continue
 		}
-		for _, sw := range loaded.Tree.Switches {
-			if _, ok := w[sw.Name]; !ok {
-				differ("switch "+sw.Name, "", "present")
-			}
+		differ("switches below "+sw.Name, w[sw.Name], s[sw.Name])
+	}
+	for _, sw := range loaded.Switches {
+		if _, ok := w[sw.Name]; !ok {
+			differ("switch "+sw.Name, "", "present")
 		}
 	}
 	return out
@@ -189,8 +167,8 @@ func unitDifferences(wanted, loaded slurmconf.Topology) []Difference {
 // furtherSizes returns the sizes behind the base that Slurm uses for so many base
 // blocks, up to the first size that spans all of them. Slurm does not show larger
 // sizes.
-func furtherSizes(b *slurmconf.BlockTopology, blocks int) string {
-	sizes := slices.Compact(slices.Sorted(slices.Values(b.Sizes)))
+func furtherSizes(all []int, blocks int) string {
+	sizes := slices.Compact(slices.Sorted(slices.Values(all)))
 	base := sizes[0]
 	if i := slices.IndexFunc(sizes, func(size int) bool { return size >= base*blocks }); i >= 0 {
 		sizes = sizes[:i+1]
@@ -198,17 +176,7 @@ func furtherSizes(b *slurmconf.BlockTopology, blocks int) string {
 	return cmp.Or(slurmconf.JoinNumbers(sizes[1:]), "none")
 }
 
-func kindOf(t slurmconf.Topology) string {
-	switch {
-	case t.Block != nil:
-		return "block"
-	case t.Tree != nil:
-		return "tree"
-	}
-	return "flat"
-}
-
-func nameAt(blocks []slurmconf.Block, i int) string {
+func nameAt(blocks []topology.Block, i int) string {
 	if i < len(blocks) {
 		return blocks[i].Name
 	}
@@ -216,15 +184,10 @@ func nameAt(blocks []slurmconf.Block, i int) string {
 }
 
 // childrenOf returns every switch's children in one order.
-func childrenOf(t *slurmconf.TreeTopology) map[string]string {
-	out := make(map[string]string, len(t.Switches))
-	for _, s := range t.Switches {
-		names, err := hostlist.Expand(s.Children)
-		if err != nil {
-			out[s.Name] = s.Children
-			continue
-		}
-		out[s.Name] = hostlist.Compress(names)
+func childrenOf(switches []topology.Switch) map[string]string {
+	out := make(map[string]string, len(switches))
+	for i := range switches {
+		out[switches[i].Name] = hostlist.Compress(switches[i].Children)
 	}
 	return out
 }

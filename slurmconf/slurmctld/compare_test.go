@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 func TestCompareShown(t *testing.T) {
@@ -108,7 +108,7 @@ func compareShown(t *testing.T, text, name, file string) []string {
 }
 
 func TestCompareShownError(t *testing.T) {
-	if _, _, err := slurmctld.CompareShown(slurmconf.Topology{}, "topology.conf", []byte("BlockName=a Nods=1\n")); err == nil || !strings.HasPrefix(err.Error(), "topology.conf:1:") {
+	if _, _, err := slurmctld.CompareShown(topology.Topology{}, "topology.conf", []byte("BlockName=a Nods=1\n")); err == nil || !strings.HasPrefix(err.Error(), "topology.conf:1:") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // shownKeys are the words of scontrol's lines.
@@ -22,13 +24,13 @@ var shownKeys = []string{"BlockName", "AggregatedBlock", "SwitchName", "BlockInd
 // topology "default". Blocks have the sizes that Slurm shows, and of switches only the
 // leaves have nodes. Without a line the topology is flat. name stands for the output in
 // messages. Errors are *slurmconf.ParseError.
-func ParseShown(name string, data []byte) (slurmconf.Topology, error) {
-	t := slurmconf.Topology{Name: slurmconf.ConfTopology, Default: true}
+func ParseShown(name string, data []byte) (topology.Topology, error) {
+	t := topology.Topology{Name: topology.ConfTopology, Default: true, Kind: topology.KindFlat}
 	number := 0
 	for line := range strings.Lines(string(data)) {
 		number++
-		fail := func(word, message string) (slurmconf.Topology, error) {
-			return slurmconf.Topology{}, &slurmconf.ParseError{File: name, Line: number, Key: word, Message: message}
+		fail := func(word, message string) (topology.Topology, error) {
+			return topology.Topology{}, &slurmconf.ParseError{File: name, Line: number, Key: word, Message: message}
 		}
 		values := map[string]string{}
 		for word := range strings.FieldsSeq(line) {
@@ -38,38 +40,35 @@ func ParseShown(name string, data []byte) (slurmconf.Topology, error) {
 			}
 			values[key] = strings.TrimPrefix(value, "(null)")
 		}
+		nodes, err := hostlist.Expand(values["Nodes"])
+		if err != nil {
+			return fail("Nodes", err.Error())
+		}
+		children, err := hostlist.Expand(values["Switches"])
+		if err != nil {
+			return fail("Switches", err.Error())
+		}
 		block, isBlock := values["BlockName"]
 		_, isAggregate := values["AggregatedBlock"]
 		if isBlock || isAggregate {
-			if t.Block == nil {
-				t.Block = &slurmconf.BlockTopology{}
-			}
+			t.Kind = topology.KindBlock
 			size, err := strconv.Atoi(values["BlockSize"])
 			if err != nil {
 				return fail("BlockSize", fmt.Sprintf("%q is no number", values["BlockSize"]))
 			}
-			if n := len(t.Block.Sizes); n == 0 || size > t.Block.Sizes[n-1] {
-				t.Block.Sizes = append(t.Block.Sizes, size)
+			if n := len(t.Sizes); n == 0 || size > t.Sizes[n-1] {
+				t.Sizes = append(t.Sizes, size)
 			}
 		}
 		if isBlock {
-			t.Block.Blocks = append(t.Block.Blocks, slurmconf.Block{Name: block, Nodes: values["Nodes"]})
+			t.Blocks = append(t.Blocks, topology.Block{Name: block, Nodes: nodes})
 		}
 		if sw := values["SwitchName"]; sw != "" {
-			addSwitch(&t, slurmconf.Switch{Name: sw, Nodes: values["Nodes"], Children: values["Switches"]})
+			if t.Kind = topology.KindTree; len(children) > 0 {
+				nodes = nil // those of all leaves below it
+			}
+			t.Switches = append(t.Switches, topology.Switch{Name: sw, Nodes: nodes, Children: children})
 		}
 	}
-	t.Flat = t.Block == nil && t.Tree == nil
 	return t, nil
-}
-
-// addSwitch adds a shown switch, which has the nodes of all leaves below it.
-func addSwitch(t *slurmconf.Topology, s slurmconf.Switch) {
-	if s.Children != "" {
-		s.Nodes = ""
-	}
-	if t.Tree == nil {
-		t.Tree = &slurmconf.TreeTopology{}
-	}
-	t.Tree.Switches = append(t.Tree.Switches, s)
 }

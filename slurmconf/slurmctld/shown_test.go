@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 func TestParseShown(t *testing.T) {
@@ -20,16 +22,16 @@ AggregatedBlock=nvl-[1-2] BlockIndex=2 Nodes=n[001-018] BlockSize=36
 	if err != nil {
 		t.Fatal(err)
 	}
-	topology := slurmconf.Topology{Name: "default", Default: true, Block: &slurmconf.BlockTopology{Sizes: []int{18, 36}, Blocks: []slurmconf.Block{{Name: "nvl-1", Nodes: "n[001-018]"}, {Name: "nvl-2"}}}}
-	if diff := cmp.Diff(topology, got); diff != "" {
+	want := topology.Topology{Name: "default", Default: true, Kind: "block", Sizes: []int{18, 36}, Blocks: []topology.Block{{Name: "nvl-1", Nodes: hosts.In("n[001-018]")}, {Name: "nvl-2"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ParseShown (-want +got):\n%s", diff)
 	}
 	tree, err := ParseShown("scontrol", []byte("SwitchName=spine Level=1 LinkSpeed=0 Nodes=n[001-072] Switches=leaf[1-4]\nSwitchName=leaf1 Level=0 LinkSpeed=0 Nodes=n[001-018]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	topology = slurmconf.Topology{Name: "default", Default: true, Tree: &slurmconf.TreeTopology{Switches: []slurmconf.Switch{{Name: "spine", Children: "leaf[1-4]"}, {Name: "leaf1", Nodes: "n[001-018]"}}}}
-	if diff := cmp.Diff(topology, tree); diff != "" {
+	want = topology.Topology{Name: "default", Default: true, Kind: "tree", Switches: []topology.Switch{{Name: "spine", Children: hosts.In("leaf[1-4]")}, {Name: "leaf1", Nodes: hosts.In("n[001-018]")}}}
+	if diff := cmp.Diff(want, tree); diff != "" {
 		t.Errorf("Topology of a tree (-want +got):\n%s", diff)
 	}
 }
@@ -39,6 +41,8 @@ func TestParseShownErrors(t *testing.T) {
 		"Topology is flat\n":                    "scontrol:1: Topology: not known in the output",
 		"BlockName=a BlockSize=x":               "scontrol:1: BlockSize: \"x\" is no number",
 		"BlockName=a BlockSize=1\nNodes=n1 x=2": "scontrol:2: x=2: not known",
+		"BlockName=a Nodes=n[1- BlockSize=1":    "scontrol:1: Nodes: host list \"n[1-\"",
+		"SwitchName=s Switches=l[1-":            "scontrol:1: Switches: host list \"l[1-\"",
 	} {
 		_, err := ParseShown("scontrol", []byte(text))
 		var parse *slurmconf.ParseError
@@ -53,11 +57,14 @@ func FuzzShown(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		topology, err := ParseShown("scontrol", data)
-		if err != nil || topology.Flat {
+		if !small(data) {
 			return
 		}
-		text, err := slurmconf.RenderConf(topology, "")
+		shown, err := ParseShown("scontrol", data)
+		if err != nil || shown.Kind == "flat" {
+			return
+		}
+		text, err := slurmconf.RenderConf(shown, "")
 		if err != nil {
 			return
 		}
@@ -65,8 +72,8 @@ func FuzzShown(f *testing.F) {
 		if err != nil {
 			return // sizes or keys that no file has
 		}
-		if topology.Block != nil && back[0].Block != nil && len(back[0].Block.Blocks) != len(topology.Block.Blocks) {
-			t.Fatalf("%d blocks shown, %d read back of\n%s", len(topology.Block.Blocks), len(back[0].Block.Blocks), text)
+		if back[0].Kind == shown.Kind && len(back[0].Blocks) != len(shown.Blocks) {
+			t.Fatalf("%d blocks shown, %d read back of\n%s", len(shown.Blocks), len(back[0].Blocks), text)
 		}
 	})
 }

@@ -193,15 +193,9 @@ func (r *revision) read() error {
 	}
 	r.blocks = map[string][]string{}
 	for _, t := range all {
-		if t.Block == nil {
-			continue
-		}
-		for _, b := range t.Block.Blocks {
-			if b.Nodes == "" {
-				continue
-			}
-			if r.blocks[b.Name], err = hostlist.Expand(b.Nodes); err != nil {
-				return err
+		for _, b := range t.Blocks {
+			if len(b.Nodes) > 0 {
+				r.blocks[b.Name] = b.Nodes
 			}
 		}
 	}

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // forest draws the switches of a plan.
 type forest struct {
 	*drawer
-	byName map[string]*tree.Switch
+	byName map[string]*topology.Switch
 	blocks map[string]string // the nodes of a block, joined -> its name
 	folded bool              // leaves are counted, not drawn
 	most   int               // rows to draw
@@ -25,7 +25,7 @@ func (d *drawer) tree(plan *placement.Plan) {
 	if len(plan.Switches) == 0 {
 		return
 	}
-	f := &forest{drawer: d, byName: make(map[string]*tree.Switch, len(plan.Switches)), blocks: map[string]string{}, folded: len(plan.Switches) > maxRows, most: maxRows}
+	f := &forest{drawer: d, byName: make(map[string]*topology.Switch, len(plan.Switches)), blocks: map[string]string{}, folded: len(plan.Switches) > maxRows, most: maxRows}
 	if f.folded {
 		f.most = maxRows / 4
 	}
@@ -55,7 +55,7 @@ func (d *drawer) tree(plan *placement.Plan) {
 
 // branch draws a switch and what is below it. indent is drawn before the
 // children, mark before the switch itself, whose name takes width columns.
-func (f *forest) branch(s *tree.Switch, indent, mark string, width int) {
+func (f *forest) branch(s *topology.Switch, indent, mark string, width int) {
 	leaves := f.folded && len(s.Children) > 0 && f.onlyLeaves(s)
 	if f.rows++; f.rows <= f.most {
 		f.row(s, fmt.Sprintf("%s%s%-*s", indent, mark, width, s.Name), leaves)
@@ -86,13 +86,13 @@ func (f *forest) branch(s *tree.Switch, indent, mark string, width int) {
 	}
 }
 
-func (f *forest) onlyLeaves(s *tree.Switch) bool {
+func (f *forest) onlyLeaves(s *topology.Switch) bool {
 	return !slices.ContainsFunc(s.Children, func(c string) bool { return f.byName[c] != nil && len(f.byName[c].Children) > 0 })
 }
 
 // row draws one switch: a leaf with its nodes, or with the block that has the
 // same nodes; a parent of folded leaves with their number.
-func (f *forest) row(s *tree.Switch, head string, folded bool) {
+func (f *forest) row(s *topology.Switch, head string, folded bool) {
 	switch {
 	case folded:
 		var nodes []string

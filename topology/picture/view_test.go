@@ -12,13 +12,12 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // small is a site of one block with two nodes, and a job.
 func small() *Site {
 	return &Site{Publication: "slurm", Plan: &placement.Plan{BaseBlockSize: 2, Topologies: []placement.Topology{{Name: "nvl", BlockSizes: []int{2}}}, Blocks: []placement.Block{{Name: "b1", Topology: "nvl", Nodes: []string{"n1", "n2"}}},
-		Switches:   []tree.Switch{{Name: "leaf", Nodes: []string{"n1", "n2"}}, {Name: "spine", Children: []string{"leaf"}}},
+		Switches:   []topology.Switch{{Name: "leaf", Nodes: []string{"n1", "n2"}}, {Name: "spine", Children: []string{"leaf"}}},
 		Placements: []placement.Placement{{Node: "n1", SlurmName: "n1", Block: "b1", Switch: "leaf", Reason: placement.ReasonPlaced}, {Node: "n2", SlurmName: "n2", Block: "b1", Switch: "leaf", Reason: placement.ReasonPlaced}}},
 		Said: map[string]Said{"n1": {Slurm: "IDLE", Use: "free"}}, Jobs: []Job{{ID: "1", Nodes: []string{"n2", "n9"}, GPUs: map[string]string{"n2": "0-3"}}}}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Moved returns the Slurm names of the published nodes that a plan puts elsewhere
@@ -12,7 +12,7 @@ import (
 // from leaf to root counts. A new switch above the old root moves nothing.
 func Moved(prev *Previous, plan *Plan) (nodes []string, of int) {
 	oldPlaces, newPlaces := prev.Places(), placesOf(plan.Blocks, plan.Switches)
-	oldAbove, newAbove := tree.PathsAbove(prev.Switches), tree.PathsAbove(plan.Switches)
+	oldAbove, newAbove := topology.PathsAbove(prev.Switches), topology.PathsAbove(plan.Switches)
 	for n, old := range oldPlaces {
 		place := newPlaces[n]
 		below := old.Leaf == "" || old.Leaf == place.Leaf && strings.HasSuffix(newAbove[place.Leaf], oldAbove[old.Leaf])
@@ -39,27 +39,23 @@ func (p *Previous) InnerSwitches() []string {
 	return inner
 }
 
-// Place is a node's block and leaf switch in a topology, each empty if there is
-// none.
-type Place struct{ Block, Leaf string }
-
 // Places returns where every published node is.
-func (p *Previous) Places() map[string]Place { return placesOf(p.Blocks, p.Switches) }
+func (p *Previous) Places() map[string]topology.Place { return placesOf(p.Blocks, p.Switches) }
 
-func placesOf(blocks []Block, switches []tree.Switch) map[string]Place {
+func placesOf(blocks []Block, switches []topology.Switch) map[string]topology.Place {
 	count := 0
 	for i := range blocks {
 		count += len(blocks[i].Nodes)
 	}
-	at := make(map[string]Place, count)
+	at := make(map[string]topology.Place, count)
 	for i := range blocks {
 		for _, n := range blocks[i].Nodes {
-			at[n] = Place{Block: blocks[i].Name}
+			at[n] = topology.Place{Block: blocks[i].Name}
 		}
 	}
 	for i := range switches {
 		for _, n := range switches[i].Nodes {
-			at[n] = Place{at[n].Block, switches[i].Name}
+			at[n] = topology.Place{Block: at[n].Block, Leaf: switches[i].Name}
 		}
 	}
 	return at

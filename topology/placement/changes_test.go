@@ -7,12 +7,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 func TestMoved(t *testing.T) {
-	type sw = tree.Switch
+	type sw = topology.Switch
 	blocks := []placement.Block{{Name: "b1", Nodes: []string{"n1", "n2"}}, {Name: "b2", Nodes: []string{"n3"}}}
 	switches := []sw{{Name: "l1", Nodes: []string{"n1", "n2"}}, {Name: "l2", Nodes: []string{"n3"}}, {Name: "s1", Children: []string{"l1"}},
 		{Name: "s2", Children: []string{"l2"}}, {Name: "c1", Children: []string{"s1", "s2"}}}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/division"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
@@ -103,9 +104,9 @@ func (p *part) takeAll(blocks []block) {
 // kind is the name of the topology if there is one only.
 func (s *site) kind() string {
 	if s.policy.ByLeaf {
-		return LeafTopology
+		return topology.LeafTopology
 	}
-	return NVLinkTopology
+	return topology.NVLinkTopology
 }
 
 // most returns the most nodes that a block has had.
@@ -130,7 +131,7 @@ func rackSize(s *site, b *block) int {
 // fabricsOf names, beside the blocks, the root switch above most of a block's nodes,
 // empty if none is known.
 func fabricsOf(blocks []block, t tree.Tree) []string {
-	fabrics, paths := make([]string, len(blocks)), tree.PathsAbove(t.Switches)
+	fabrics, paths := make([]string, len(blocks)), topology.PathsAbove(t.Switches)
 	for i := range blocks {
 		fabrics[i], _, _ = strings.Cut(strings.TrimPrefix(aboveLeaf(&blocks[i], t, paths), "/"), "/")
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 	"github.com/quoin-hpc/quoin/topology/placement/names"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
@@ -21,7 +22,7 @@ func parentDomains(blocks []block, t tree.Tree) []string {
 	for _, cluster := range clusters {
 		cliques[cluster]++
 	}
-	parents, paths := make([]string, len(blocks)), tree.PathsAbove(t.Switches)
+	parents, paths := make([]string, len(blocks)), topology.PathsAbove(t.Switches)
 	for i, cluster := range clusters {
 		above := aboveLeaf(&blocks[i], t, paths)
 		switch {
@@ -166,7 +167,7 @@ func (p *Plan) WithoutParent(prev *Previous) (blocks []Block, others bool) {
 	for i := range prev.Blocks {
 		published[prev.Blocks[i].Name] = true
 	}
-	above := tree.ParentsOf(p.Switches)
+	above := topology.ParentsOf(p.Switches)
 	sited := make(map[string]bool)
 	for i := range p.Placements {
 		if pl := &p.Placements[i]; above[pl.Switch] != "" {

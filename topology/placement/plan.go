@@ -33,7 +33,7 @@ type Plan struct {
 	// together.
 	Blocks []Block `json:"blocks,omitempty"`
 	// Switches lists every switch after its children.
-	Switches []tree.Switch `json:"switches,omitempty"`
+	Switches []topology.Switch `json:"switches,omitempty"`
 	// Placements has one entry per node, in the order of SlurmName.
 	Placements []Placement        `json:"placements"`
 	Problems   []topology.Problem `json:"problems,omitempty"`
@@ -84,7 +84,7 @@ type Previous struct {
 	// Default is the default topology.
 	Default  string
 	Blocks   []Block
-	Switches []tree.Switch
+	Switches []topology.Switch
 	// Reported are the Slurm names of nodes whose published devices came from
 	// reports.
 	Reported map[string]bool

@@ -12,7 +12,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/placement/names"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // rack returns the facts of n nodes of one NVLink domain.
@@ -258,7 +257,7 @@ func TestPlanTree(t *testing.T) {
 		node("c1", "same", "same"), node("d1", "leaf.with.dots/and:colons", "s12345678901234567890"),
 	}
 	plan := mustPlan(t, facts, nil, short)
-	want := []tree.Switch{
+	want := []topology.Switch{
 		{Name: "leaf-1", Nodes: []string{"a1", "a2"}},
 		{Name: "leaf-2", Nodes: []string{"a3"}},
 		{Name: "leaf-3", Nodes: []string{"b1", "b2", "b3"}},
@@ -269,9 +268,9 @@ func TestPlanTree(t *testing.T) {
 		{Name: "spine-1", Children: []string{"leaf-1", "leaf-2"}},
 		{Name: "spine-2", Children: []string{"leaf-3"}},
 	}
-	slices.SortFunc(want[5:], func(a, b tree.Switch) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(want[5:], func(a, b topology.Switch) int { return strings.Compare(a.Name, b.Name) })
 	got := slices.Clone(plan.Switches)
-	slices.SortFunc(got[5:], func(a, b tree.Switch) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(got[5:], func(a, b topology.Switch) int { return strings.Compare(a.Name, b.Name) })
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("switches (-want +got):\n%s", diff)
 	}

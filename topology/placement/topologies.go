@@ -9,13 +9,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
-// The names of the block topology if there is one only. If there are several, their
-// names begin with it.
-const (
-	NVLinkTopology = "nvl"  // blocks of NVLink domains
-	LeafTopology   = "leaf" // blocks of leaf switches
-)
-
 // Topology is one block topology of a plan. Block.Topology names it.
 type Topology struct {
 	Name string `json:"name"`

@@ -11,7 +11,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // below returns the facts of a node below some switches.
@@ -218,7 +217,7 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		facts[i].Labels.Tiers = []string{"leaf-1", "spine-1", "core"}
 	}
 	has := func(p *placement.Plan, unit string) bool {
-		return slices.Contains(blockNames(p.Blocks), unit) || slices.ContainsFunc(p.Switches, func(s tree.Switch) bool { return s.Name == unit })
+		return slices.Contains(blockNames(p.Blocks), unit) || slices.ContainsFunc(p.Switches, func(s topology.Switch) bool { return s.Name == unit })
 	}
 	for name, tt := range map[string]struct {
 		inUse  []string

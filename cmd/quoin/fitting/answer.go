@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
@@ -83,7 +82,7 @@ func (p *Plan) Ask(r *fit.Request, name string) (*Answer, error) {
 	} else if r.Segment > 0 || r.Exclusive || r.Spread || r.Consolidate {
 		return nil, errors.New("want -N NODES beside flags of a job")
 	}
-	if t.Block == nil && (r.Segment > 0 || r.Exclusive) {
+	if t.Kind != topology.KindBlock && (r.Segment > 0 || r.Exclusive) {
 		return nil, fmt.Errorf("topology %s has no blocks: --segment and --exclusive=topo count only in block topologies", cmp.Or(t.Name, "default"))
 	}
 	site, err := p.site(t)
@@ -94,7 +93,7 @@ func (p *Plan) Ask(r *fit.Request, name string) (*Answer, error) {
 	if a.Reservations, err = reserved(site, p.Reservations); err != nil {
 		return nil, err
 	}
-	if t.Block != nil {
+	if t.Kind == topology.KindBlock {
 		a.Segments = site.Segments(r, fit.Sizes...)
 	}
 	if asks {
@@ -148,12 +147,12 @@ func count(site *fit.Site) map[string]int {
 	return counts
 }
 
-func shares(t *slurmconf.Topology, place *fit.Place) []Share {
+func shares(t *topology.Topology, place *fit.Place) []Share {
 	by := map[int]*Share{}
 	for _, segment := range place.Segments {
 		for _, taken := range segment {
 			if by[taken.Block] == nil {
-				by[taken.Block] = &Share{Block: t.Block.Blocks[taken.Block].Name}
+				by[taken.Block] = &Share{Block: t.Blocks[taken.Block].Name}
 			}
 			by[taken.Block].Nodes += taken.Nodes
 			by[taken.Block].Segments++

@@ -11,18 +11,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Plan is what is known of a Slurm cluster.
 type Plan struct {
-	Topologies []slurmconf.Topology
+	Topologies []topology.Topology
 	// Owners are the Kubernetes nodes by Slurm name.
 	Owners map[string]string
 	// States are the nodes' states, and Said is who said them. Without any all nodes count as
@@ -34,18 +32,16 @@ type Plan struct {
 }
 
 // Stored is a plan that the publisher has stored.
-func Stored(plan *plandoc.Plan) (*Plan, error) {
-	p := &Plan{Owners: map[string]string{}}
+func Stored(plan *topology.Plan) *Plan {
+	p := &Plan{Topologies: plan.Topologies, Owners: make(map[string]string, len(plan.Nodes))}
 	for i := range plan.Nodes {
-		p.Owners[plan.Nodes[i].Name] = cmp.Or(plan.Nodes[i].Node, plan.Nodes[i].Name)
+		p.Owners[plan.Nodes[i].SlurmName] = plan.Nodes[i].Node
 	}
-	var err error
-	p.Topologies, err = plan.Slurm()
-	return p, err
+	return p
 }
 
 // Made is a plan that was made just now.
-func Made(topologies []slurmconf.Topology, placed []placement.Placement) *Plan {
+func Made(topologies []topology.Topology, placed []placement.Placement) *Plan {
 	p := &Plan{Topologies: topologies, Owners: make(map[string]string, len(placed))}
 	for i := range placed {
 		p.Owners[placed[i].SlurmName] = placed[i].Node
@@ -54,7 +50,7 @@ func Made(topologies []slurmconf.Topology, placed []placement.Placement) *Plan {
 }
 
 // Topology returns the topology of the name, or the one of partitions that name none.
-func (p *Plan) Topology(name string) (*slurmconf.Topology, error) {
+func (p *Plan) Topology(name string) (*topology.Topology, error) {
 	var names []string
 	for i := range p.Topologies {
 		t := &p.Topologies[i]
@@ -73,31 +69,26 @@ func (p *Plan) Topology(name string) (*slurmconf.Topology, error) {
 }
 
 // site returns the topology with the states of its nodes.
-func (p *Plan) site(t *slurmconf.Topology) (*fit.Site, error) {
+func (p *Plan) site(t *topology.Topology) (*fit.Site, error) {
 	s := &fit.Site{State: p.state}
 	placed := map[string]bool{}
-	for i := range p.Topologies {
-		if err := addNodes(placed, &p.Topologies[i]); err != nil {
-			return nil, err
+	for _, u := range topology.UnitsOf(p.Topologies) {
+		for _, node := range u.Nodes {
+			placed[node] = true
 		}
 	}
-	if t.Block == nil {
-		own := map[string]bool{}
-		if err := addNodes(own, t); err != nil {
-			return nil, err
+	if t.Kind != topology.KindBlock {
+		for _, u := range topology.UnitsOf([]topology.Topology{*t}) {
+			s.Apart = append(s.Apart, u.Nodes...)
 		}
-		s.Apart = slices.Sorted(maps.Keys(own))
+		slices.Sort(s.Apart)
+		s.Apart = slices.Compact(s.Apart)
 	} else {
-		s.Sizes = t.Block.Sizes
-		for _, b := range t.Block.Blocks {
-			nodes, err := hostlist.Expand(b.Nodes)
-			if err != nil {
-				return nil, fmt.Errorf("block %s: %w", b.Name, err)
-			}
-			s.Blocks = append(s.Blocks, fit.Block{Name: b.Name, Nodes: nodes})
-		}
-		if len(s.Sizes) == 0 {
+		if s.Sizes = t.Sizes; len(s.Sizes) == 0 {
 			return nil, fmt.Errorf("topology %s has no BlockSizes", t.Name)
+		}
+		for _, b := range t.Blocks {
+			s.Blocks = append(s.Blocks, fit.Block{Name: b.Name, Nodes: b.Nodes})
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(p.States)) {
@@ -106,26 +97,6 @@ func (p *Plan) site(t *slurmconf.Topology) (*fit.Site, error) {
 		}
 	}
 	return s, nil
-}
-
-func addNodes(to map[string]bool, t *slurmconf.Topology) error {
-	var lists []string
-	if t.Block != nil {
-		for _, b := range t.Block.Blocks {
-			lists = append(lists, b.Nodes)
-		}
-	}
-	if t.Tree != nil {
-		for _, s := range t.Tree.Switches {
-			lists = append(lists, s.Nodes)
-		}
-	}
-	for _, list := range lists {
-		if err := hostlist.Walk(list, func(node []byte) { to[string(node)] = true }); err != nil {
-			return fmt.Errorf("topology %s: %w", t.Name, err)
-		}
-	}
-	return nil
 }
 
 func (p *Plan) state(node string) fit.State {

@@ -13,8 +13,8 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/layout"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // maxAsked is for how many nodes it waits for Slurm's answer.
@@ -28,12 +28,8 @@ type Places struct {
 }
 
 // New returns the places of a stored plan. slurm may be nil.
-func New(plan *plandoc.Plan, slurm live.Asker) (*Places, error) {
-	topologies, err := plan.Slurm()
-	if err != nil {
-		return nil, err
-	}
-	m, err := layout.New(topologies)
+func New(plan *topology.Plan, slurm live.Asker) (*Places, error) {
+	m, err := layout.New(plan.Topologies)
 	if err != nil {
 		return nil, fmt.Errorf("read the plan's topologies: %w", err)
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/names"
@@ -49,7 +49,7 @@ func NodesConfig(ctx context.Context, w io.Writer, d *plandoc.Document, clique s
 const maxNames = 8
 
 // nodesOf returns the nodes of a clique's block, sorted. The block's own name does too.
-func nodesOf(p *plandoc.Plan, clique string) ([]string, error) {
+func nodesOf(p *topology.Plan, clique string) ([]string, error) {
 	wanted := []string{clique}
 	if parsed, err := topology.ParseClique(clique); err == nil {
 		candidates := names.Clique(parsed)
@@ -58,12 +58,12 @@ func nodesOf(p *plandoc.Plan, clique string) ([]string, error) {
 	var there []string
 	for i := range p.Topologies {
 		for _, b := range p.Topologies[i].Blocks {
-			if !names.IsClique(b.Name) || b.Nodes == "" {
+			if !names.IsClique(b.Name) || len(b.Nodes) == 0 {
 				continue
 			}
 			there = append(there, b.Name)
 			if slices.Contains(wanted, b.Name) {
-				return nodesIn(p, b.Nodes)
+				return nodesIn(p, b.Nodes), nil
 			}
 		}
 	}
@@ -79,23 +79,16 @@ func nodesOf(p *plandoc.Plan, clique string) ([]string, error) {
 	return nil, fmt.Errorf("--clique %s: no block of the published plan: want a clique as quoin discover prints it on a node, or one of the blocks %s%s", clique, strings.Join(there, ", "), more)
 }
 
-// nodesIn returns the names in Kubernetes of the nodes of a host list of Slurm's names.
-func nodesIn(p *plandoc.Plan, list string) ([]string, error) {
-	nodes, err := hostlist.Expand(list)
-	if err != nil {
-		return nil, err
-	}
-	other := map[string]string{}
+// nodesIn returns the names in Kubernetes of nodes that have these names in Slurm.
+func nodesIn(p *topology.Plan, names []string) []string {
+	other := make(map[string]string, len(p.Nodes))
 	for i := range p.Nodes {
-		if n := &p.Nodes[i]; n.Node != "" {
-			other[n.Name] = n.Node
-		}
+		other[p.Nodes[i].SlurmName] = p.Nodes[i].Node
 	}
-	for i, name := range nodes {
-		if node, is := other[name]; is {
-			nodes[i] = node
-		}
+	nodes := make([]string, len(names))
+	for i, name := range names {
+		nodes[i] = cmp.Or(other[name], name)
 	}
 	slices.Sort(nodes)
-	return nodes, nil
+	return nodes
 }

@@ -11,15 +11,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 const cluster = "8a61c302-0000-4000-8000-000000000001"
 
 func TestNodesConfig(t *testing.T) {
-	d := &plandoc.Document{Current: plandoc.Revision{Plan: plandoc.Plan{
-		Topologies: []plandoc.Topology{{Name: "nvl", Kind: "block", Blocks: []plandoc.Block{
-			{Name: "nvl-8a61c302-1", Nodes: "slurm-[1-3]"}, {Name: "nvl-8a61c302-2", Nodes: "slurm-[4-5]"}, {Name: "spare-01"}}}},
-		Nodes: []plandoc.Node{{Name: "slurm-1", Node: "gb200-b"}, {Name: "slurm-2", Node: "gb200-a"}, {Name: "slurm-3"}},
+	d := &plandoc.Document{Current: plandoc.Revision{Plan: topology.Plan{
+		Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Blocks: []topology.Block{
+			{Name: "nvl-8a61c302-1", Nodes: hosts.In("slurm-[1-3]")}, {Name: "nvl-8a61c302-2", Nodes: hosts.In("slurm-[4-5]")}, {Name: "spare-01"}}}},
+		Nodes: []topology.Placement{{SlurmName: "slurm-1", Node: "gb200-b"}, {SlurmName: "slurm-2", Node: "gb200-a"}, {SlurmName: "slurm-3", Node: "slurm-3"}},
 	}}}
 	addresses := map[string]string{"gb200-a": "10.0.0.20", "gb200-b": "10.0.0.3", "slurm-3": "10.0.0.100", "slurm-4": "10.0.0.4", "slurm-5": "10.0.0.4"}
 	lookup := func(_ context.Context, nodes []string) (map[string]netip.Addr, error) {
@@ -49,7 +51,7 @@ func TestNodesConfig(t *testing.T) {
 		})
 	}
 	for i := range 20 {
-		d.Current.Plan.Topologies[0].Blocks = append(d.Current.Plan.Topologies[0].Blocks, plandoc.Block{Name: fmt.Sprintf("nvl-8a61c302-%d", 10+i), Nodes: "x"})
+		d.Current.Plan.Topologies[0].Blocks = append(d.Current.Plan.Topologies[0].Blocks, topology.Block{Name: fmt.Sprintf("nvl-8a61c302-%d", 10+i), Nodes: []string{"x"}})
 	}
 	if err := NodesConfig(t.Context(), &strings.Builder{}, d, "x", lookup); err == nil || !strings.HasSuffix(err.Error(), " and 14 more") {
 		t.Errorf("many blocks: %v", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Store is where plans are, and where people ask for something.
@@ -102,28 +103,24 @@ func when(t time.Time) string {
 }
 
 // partitions prints the lines of slurm.conf that the plan needs. p may be nil.
-func partitions(w io.Writer, p *plandoc.Plan) {
+func partitions(w io.Writer, p *topology.Plan) {
 	if p == nil {
 		return
 	}
-	topologies, err := p.Slurm()
-	if err != nil {
-		return // a plan that was read has topologies of known kinds
-	}
-	for _, line := range slurmconf.PartitionLines(topologies) {
+	for _, line := range slurmconf.PartitionLines(p.Topologies) {
 		fmt.Fprintf(w, "  for slurm.conf: %s\n", line)
 	}
 }
 
 // sums counts what a plan has.
-func sums(p *plandoc.Plan) string {
+func sums(p *topology.Plan) string {
 	var parts []string
 	for i := range p.Topologies {
 		t := &p.Topologies[i]
 		switch t.Kind {
-		case "block":
+		case topology.KindBlock:
 			parts = append(parts, fmt.Sprintf("%s: %d blocks, sizes %v", t.Name, len(t.Blocks), t.Sizes))
-		case "tree":
+		case topology.KindTree:
 			parts = append(parts, fmt.Sprintf("%s: %d switches", t.Name, len(t.Switches)))
 		default:
 			parts = append(parts, t.Name)
@@ -143,16 +140,16 @@ func Show(w io.Writer, r *plandoc.Revision) {
 	for i := range r.Plan.Topologies {
 		t := &r.Plan.Topologies[i]
 		for _, b := range t.Blocks {
-			rows = append(rows, []string{t.Name, b.Name, count(b.Nodes), b.Nodes})
+			rows = append(rows, []string{t.Name, b.Name, count(b.Nodes), hostlist.Compress(b.Nodes)})
 		}
 		for _, s := range t.Switches {
-			list := s.Nodes
-			if s.Children != "" {
-				list = "switches " + s.Children
+			list := hostlist.Compress(s.Nodes)
+			if len(s.Children) > 0 {
+				list = "switches " + hostlist.Compress(s.Children)
 			}
 			rows = append(rows, []string{t.Name, s.Name, count(s.Nodes), list})
 		}
-		if t.Kind == "flat" {
+		if t.Kind == topology.KindFlat {
 			rows = append(rows, []string{t.Name, "", "", ""})
 		}
 	}
@@ -162,12 +159,12 @@ func Show(w io.Writer, r *plandoc.Revision) {
 	var reasons []string
 	for i := range r.Plan.Nodes {
 		n := &r.Plan.Nodes[i]
-		if _, placed := places[n.Name]; !placed {
+		if _, placed := places[n.SlurmName]; !placed {
 			why := strings.TrimSuffix(n.Reason+": "+n.Message, ": ")
 			if nowhere[why] == nil {
 				reasons = append(reasons, why)
 			}
-			nowhere[why] = append(nowhere[why], n.Name)
+			nowhere[why] = append(nowhere[why], n.SlurmName)
 		}
 	}
 	slices.Sort(reasons)
@@ -179,13 +176,11 @@ func Show(w io.Writer, r *plandoc.Revision) {
 	}
 }
 
-func count(list string) string {
-	n := 0
-	_ = hostlist.Walk(list, func([]byte) { n++ }) // a plan that was read has readable lists
-	if n == 0 {
+func count(nodes []string) string {
+	if len(nodes) == 0 {
 		return ""
 	}
-	return strconv.Itoa(n)
+	return strconv.Itoa(len(nodes))
 }
 
 // errNothing is returned if there is nothing to compare with.

@@ -57,12 +57,12 @@ func seedFiles(p *publication.Cluster, snap *inputs.Snapshot) (map[string]string
 		return nil, err
 	}
 	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.Format == "yaml")
-	t := slurmconf.Topology{Name: names.Blocks, Default: true, Block: &slurmconf.BlockTopology{
-		Sizes: []int{cmp.Or(p.BaseBlockSize, 2)}, Blocks: []slurmconf.Block{{Name: seedUnit}}}}
+	t := topology.Topology{Name: names.Blocks, Default: true, Kind: topology.KindBlock,
+		Sizes: []int{cmp.Or(p.BaseBlockSize, 2)}, Blocks: []topology.Block{{Name: seedUnit}}}
 	if treeOnly(p, facts) {
-		t = slurmconf.Topology{Name: names.Tree, Default: true, Tree: &slurmconf.TreeTopology{Switches: []slurmconf.Switch{{Name: seedUnit}}}}
+		t = topology.Topology{Name: names.Tree, Default: true, Kind: topology.KindTree, Switches: []topology.Switch{{Name: seedUnit}}}
 	}
-	return plandoc.Render(p.Format, []slurmconf.Topology{t}, seedLines(p, facts))
+	return plandoc.Render(p.Format, []topology.Topology{t}, seedLines(p, facts))
 }
 
 // allFacts are the facts of all Nodes that the selector takes, those too that Slinky's pods

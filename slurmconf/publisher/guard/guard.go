@@ -18,6 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -66,7 +67,7 @@ func (c *Change) Waits(p *publication.Cluster, doc *plandoc.Document, now time.T
 	if what := c.tooMany(p, doc, now); what != "" {
 		return "BigChange", what + fmt.Sprintf(", more than %.0f %%", 100**p.MaxChange)
 	}
-	followsBlocks := p.DefaultTopology != slurmconf.FabricTopology && p.DefaultTopology != slurmconf.FlatTopology
+	followsBlocks := p.DefaultTopology != topology.FabricTopology && p.DefaultTopology != topology.FlatTopology
 	blocks := len(c.New.Blocks) > 0 && p.Topology == string(slurmconf.KindAuto) && followsBlocks
 	if blocks && len(c.Old.Blocks) == 0 && len(c.Old.Switches) > 0 {
 		return ReasonKindChange, "the first NVLink domains are known: the default topology would change from tree to block, and slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep the tree"

@@ -11,8 +11,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 func compile(t *testing.T, p publication.Publication) *publication.Cluster {
@@ -82,7 +82,7 @@ func TestWaits(t *testing.T) {
 	h100, _ := lines(t, "h100", nodes()...)
 	_, h200 := lines(t, "h200", nodes()...)
 	_, fewer := lines(t, "h100", nodes(five...)...)
-	leaf := []tree.Switch{{Name: "leaf", Nodes: nodes()}}
+	leaf := []topology.Switch{{Name: "leaf", Nodes: nodes()}}
 	for _, tt := range []struct {
 		name   string
 		change Change

@@ -4,6 +4,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // The reasons why a node of a file is not in Slurm as the file has it.
@@ -29,7 +30,7 @@ func ReadWanted(files map[string]string) (*Wanted, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Wanted{Input{Doc: plandoc.New("", ""), Published: placesOf(plan), Nodes: map[string]*inputs.Node{}}}
+	w := &Wanted{Input{Doc: plandoc.New("", ""), Published: topology.SpecsOf(plan.Topologies), Nodes: map[string]*inputs.Node{}}}
 	w.in.Doc.Add(plandoc.Revision{Plan: *plan})
 	w.in.Planned = w.in.Published
 	for name := range w.in.Published {

@@ -15,12 +15,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // noon is when the files of a site were published last. An hour before, they had no block b2.
@@ -38,19 +39,19 @@ type site struct {
 	slurm   *live.State
 }
 
-func blocks(units ...string) []plandoc.Topology {
-	t := plandoc.Topology{Name: "nvl", Default: true, Kind: "block", Sizes: []int{2}}
+func blocks(units ...string) []topology.Topology {
+	t := topology.Topology{Name: "nvl", Default: true, Kind: "block", Sizes: []int{2}}
 	for _, u := range units {
 		name, nodes, _ := strings.Cut(u, "=")
-		t.Blocks = append(t.Blocks, plandoc.Block{Name: name, Nodes: nodes})
+		t.Blocks = append(t.Blocks, topology.Block{Name: name, Nodes: hosts.In(nodes)})
 	}
-	return []plandoc.Topology{t}
+	return []topology.Topology{t}
 }
 
 func (s *site) input() *Input {
 	doc := plandoc.New("default", "slurm/quoin-slurm")
-	doc.Add(plandoc.Revision{Time: noon.Add(-time.Hour), Digest: "1", Plan: plandoc.Plan{Format: "yaml", ByAnnotation: s.byAnnotation, Topologies: blocks("b1=n[1-4]")}})
-	doc.Add(plandoc.Revision{Time: noon, Digest: "2", Plan: plandoc.Plan{Format: "yaml", ByAnnotation: s.byAnnotation, Topologies: blocks("b1=n[1-2]", "b2=n[3-4]")}})
+	doc.Add(plandoc.Revision{Time: noon.Add(-time.Hour), Digest: "1", Plan: topology.Plan{Format: "yaml", ByAnnotation: s.byAnnotation, Topologies: blocks("b1=n[1-4]")}})
+	doc.Add(plandoc.Revision{Time: noon, Digest: "2", Plan: topology.Plan{Format: "yaml", ByAnnotation: s.byAnnotation, Topologies: blocks("b1=n[1-2]", "b2=n[3-4]")}})
 	in := &Input{Doc: doc, Published: map[string]string{"n1": "nvl:b1", "n2": "nvl:b1", "n3": "nvl:b2", "n4": "nvl:b2"}, Nodes: map[string]*inputs.Node{}, Now: noon.Add(s.after)}
 	in.Planned = map[string]string{}
 	for name, spec := range in.Published {
@@ -76,12 +77,12 @@ func says(read time.Duration, nodes map[string]live.Node) *live.State {
 func shows(units ...string) *live.State {
 	s := says(0, nil)
 	s.Read = time.Time{}
-	t := slurmconf.Topology{Name: "nvl", Block: &slurmconf.BlockTopology{}}
+	t := topology.Topology{Name: "nvl", Kind: "block"}
 	for _, u := range units {
 		name, nodes, _ := strings.Cut(u, "=")
-		t.Block.Blocks = append(t.Block.Blocks, slurmconf.Block{Name: name, Nodes: nodes})
+		t.Blocks = append(t.Blocks, topology.Block{Name: name, Nodes: hosts.In(nodes)})
 	}
-	s.Topologies = []slurmconf.Topology{t}
+	s.Topologies = []topology.Topology{t}
 	return s
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // realSite is a real slurmctld with dynamic nodes, beside the plan of a publication whose file
@@ -31,8 +32,8 @@ type realSite struct {
 // publish writes a file with the blocks, as a new revision.
 func (r *realSite) publish(names ...string) {
 	r.t.Helper()
-	plan := plandoc.Plan{Format: "yaml", ByAnnotation: true, Topologies: blocks(names...)}
-	files, err := plan.Files()
+	plan := topology.Plan{Format: "yaml", ByAnnotation: true, Topologies: blocks(names...)}
+	files, err := plandoc.Files(&plan)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(r.slurm.Dir, "topology.yaml"), []byte(files["topology.yaml"]), 0o644)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -98,22 +97,8 @@ func update(spec string) string { return "scontrol update nodename=NAME topology
 
 // shownIn reports whether scontrol shows the node in all units of the string.
 func (v *View) shownIn(name, spec string) bool {
-	found := 0
-	units := unitsOf(spec)
-	for i := range v.slurm.Topologies {
-		for unit, nodes := range members(&v.slurm.Topologies[i]) {
-			if slices.Contains(units, unit) && has(nodes, name) {
-				found++
-			}
-		}
-	}
-	return found == len(units)
-}
-
-// has reports whether a host list has the node.
-func has(list, name string) (is bool) {
-	_ = hostlist.Walk(list, func(node []byte) { is = is || string(node) == name }) // Slurm's own lists can be read
-	return is
+	shown := unitsOf(v.places[name])
+	return !slices.ContainsFunc(unitsOf(spec), func(unit string) bool { return !slices.Contains(shown, unit) })
 }
 
 // WhyNot says why Slurm does not know the units of a Topology= string.
@@ -147,22 +132,10 @@ func (v *View) loadedPlaces() map[string]string {
 	for i := range v.in.Doc.History {
 		r := &v.in.Doc.History[i]
 		if written := cmp.Or(r.FilesTime, r.Time); !v.slurm.Read.Before(written.Add(-rounding)) {
-			return placesOf(&r.Plan)
+			return topology.SpecsOf(r.Plan.Topologies)
 		}
 	}
 	return nil // older than what is kept
-}
-
-// placesOf returns the Topology= string of each node of a plan.
-func placesOf(p *plandoc.Plan) map[string]string {
-	out := map[string]string{}
-	units := planUnits(p)
-	for _, unit := range slices.Sorted(maps.Keys(units)) {
-		_ = hostlist.Walk(units[unit], func(node []byte) { // a plan that was read has readable lists
-			out[string(node)] = strings.TrimPrefix(out[string(node)]+","+unit, ",")
-		})
-	}
-	return out
 }
 
 func orNone(spec string) string { return cmp.Or(spec, "no block and no switch") }

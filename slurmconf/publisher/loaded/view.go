@@ -6,15 +6,14 @@
 package loaded
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Answer is what is known.
@@ -59,6 +58,8 @@ type View struct {
 	// Topology= string. shown are the units that scontrol shows, or nil. refused are units that
 	// Slurm refused when a node registered.
 	named, shown, refused map[string]bool
+	// places are the Topology= strings of nodes as scontrol shows them, or nil.
+	places map[string]string
 }
 
 // NewView returns what the answer of Slurm, which may be nil, means for the files.
@@ -88,12 +89,11 @@ func (v *View) readUnits() {
 		}
 	}
 	if v.slurm.Topologies != nil {
-		v.shown = map[string]bool{}
+		v.shown, v.places = map[string]bool{}, topology.SpecsOf(v.slurm.Topologies)
 	}
-	for i := range v.slurm.Topologies {
-		for unit := range members(&v.slurm.Topologies[i]) {
-			v.shown[unit] = true
-		}
+	units := topology.UnitsOf(v.slurm.Topologies)
+	for i := range units {
+		v.shown[units[i].String()] = true
 	}
 	for _, n := range v.slurm.Nodes {
 		if n.Invalid {
@@ -159,8 +159,9 @@ func (v *View) Loaded() Answer {
 	case v == nil || v.slurm == nil || v.written.IsZero():
 		return Unknown
 	case v.shown != nil:
-		for unit := range planUnits(&v.in.Doc.Current.Plan) {
-			if !v.shown[unit] {
+		units := v.in.Doc.Current.Plan.Units()
+		for i := range units {
+			if !v.shown[units[i].String()] {
 				return No
 			}
 		}
@@ -196,35 +197,4 @@ func unitsOf(spec string) (units []string) {
 // sameUnits reports whether two Topology= strings name the same units.
 func sameUnits(a, b string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(unitsOf(a))), slices.Sorted(slices.Values(unitsOf(b))))
-}
-
-// members returns the nodes of each block and leaf switch, as host lists by TOPOLOGY:UNIT.
-func members(t *slurmconf.Topology) map[string]string {
-	out := map[string]string{}
-	if t.Block != nil {
-		for _, b := range t.Block.Blocks {
-			out[t.Name+":"+b.Name] = b.Nodes
-		}
-	}
-	if t.Tree != nil {
-		for _, s := range t.Tree.Switches {
-			if s.Children == "" {
-				out[t.Name+":"+s.Name] = s.Nodes
-			}
-		}
-	}
-	return out
-}
-
-// planUnits returns the nodes of each unit of a plan.
-func planUnits(p *plandoc.Plan) map[string]string {
-	out := map[string]string{}
-	topologies, err := p.Slurm()
-	if err != nil {
-		return nil // a plan that was read has topologies of known kinds
-	}
-	for i := range topologies {
-		maps.Copy(out, members(&topologies[i]))
-	}
-	return out
 }

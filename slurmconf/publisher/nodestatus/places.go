@@ -8,7 +8,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Place is the published place of one Node. What it does not have is empty.
@@ -59,7 +58,7 @@ func (c *Places) Clear() {
 
 // PlacesOf returns the places of those nodes that exist. published and nodes are by Slurm
 // name.
-func PlacesOf(published map[string]placement.Place, facts []topology.Facts, nodes map[string]*inputs.Node) []Place {
+func PlacesOf(published map[string]topology.Place, facts []topology.Facts, nodes map[string]*inputs.Node) []Place {
 	out := make([]Place, 0, len(published))
 	for i := range facts {
 		f := &facts[i]

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/layout"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -76,7 +75,7 @@ type site struct {
 	view   View
 	tried  time.Time // the last question
 	took   time.Duration
-	given  []slurmconf.Topology // what places were made of
+	given  []topology.Topology // what places were made of
 	places *layout.Map
 	news   bool                       // places have changed since the last judgement
 	judged map[run][]layout.Judgement // of a run when it was first seen
@@ -105,8 +104,8 @@ func New[Slurm live.Asker](clusters []*publication.Cluster, slurm func(*publicat
 	return k
 }
 
-// Set takes the published topologies of a publication. The same ones again change nothing.
-func (k *Keeper) Set(name string, topologies []slurmconf.Topology) {
+// Set takes the published topologies of a publication. The same places again change nothing.
+func (k *Keeper) Set(name string, topologies []topology.Topology) {
 	s := k.sites[name]
 	if s == nil || s.has(topologies) {
 		return
@@ -117,11 +116,14 @@ func (k *Keeper) Set(name string, topologies []slurmconf.Topology) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.given, s.places, s.news = topologies, places, true
+	if s.given = topologies; s.places != nil && reflect.DeepEqual(s.places, places) {
+		return
+	}
+	s.places, s.news = places, true
 	again.Notify(s.wake)
 }
 
-func (s *site) has(topologies []slurmconf.Topology) bool {
+func (s *site) has(topologies []topology.Topology) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.given != nil && reflect.DeepEqual(s.given, topologies)

@@ -15,10 +15,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // slurm plays a Slurm of nodes n1 to n12.
@@ -70,10 +71,10 @@ func (s *slurm) questions() int {
 }
 
 // racks are three blocks of four nodes, and two leaf switches.
-func racks() []slurmconf.Topology {
-	return []slurmconf.Topology{
-		{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: []int{4}, Blocks: []slurmconf.Block{{Name: "b1", Nodes: "n[1-4]"}, {Name: "b2", Nodes: "n[5-8]"}, {Name: "b3", Nodes: "n[9-12]"}}}},
-		{Name: "fabric", Tree: &slurmconf.TreeTopology{Switches: []slurmconf.Switch{{Name: "s1", Nodes: "n[1-6]"}, {Name: "s2", Nodes: "n[7-12]"}, {Name: "root", Children: "s[1-2]"}}}},
+func racks() []topology.Topology {
+	return []topology.Topology{
+		{Name: "nvl", Default: true, Kind: "block", Sizes: []int{4}, Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n[1-4]")}, {Name: "b2", Nodes: hosts.In("n[5-8]")}, {Name: "b3", Nodes: hosts.In("n[9-12]")}}},
+		{Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "s1", Nodes: hosts.In("n[1-6]")}, {Name: "s2", Nodes: hosts.In("n[7-12]")}, {Name: "root", Children: hosts.In("s[1-2]")}}},
 	}
 }
 
@@ -138,8 +139,8 @@ func TestRun(t *testing.T) {
 		check(1, first...)
 		time.Sleep(2 * time.Second) // between two questions
 		check(2, first[0], first[1], "2 1 block", "2 1 leaf switch")
-		k.Set(name, racks())                                                       // the same again
-		k.Set(name, append(racks(), slurmconf.Topology{Name: "flat", Flat: true})) // the same places: what was proved stays proved
+		k.Set(name, racks())                                                        // the same again
+		k.Set(name, append(racks(), topology.Topology{Name: "flat", Kind: "flat"})) // the same places: what was proved stays proved
 		synctest.Wait()
 		check(2, first[0], first[1], "2 1 block", "2 1 leaf switch")
 		time.Sleep(time.Minute)

@@ -11,11 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 const (
@@ -59,12 +60,12 @@ func startSlurm(t *testing.T, conf slurmrig.Config) *realSlurm {
 	return &realSlurm{t: t, slurm: c, k: k}
 }
 
-func (r *realSlurm) blocks(lists ...string) []slurmconf.Topology {
-	b := &slurmconf.BlockTopology{Sizes: []int{perBlock}}
+func (r *realSlurm) blocks(lists ...string) []topology.Topology {
+	b := topology.Topology{Name: "nvl", Default: true, Kind: "block", Sizes: []int{perBlock}}
 	for i, list := range lists {
-		b.Blocks = append(b.Blocks, slurmconf.Block{Name: fmt.Sprint("b", i+1), Nodes: list})
+		b.Blocks = append(b.Blocks, topology.Block{Name: fmt.Sprint("b", i+1), Nodes: hosts.In(list)})
 	}
-	return []slurmconf.Topology{{Name: "nvl", Default: true, Block: b}}
+	return []topology.Topology{b}
 }
 
 func (r *realSlurm) slurmd(node int) {
@@ -239,7 +240,7 @@ func TestRealSeventeen(t *testing.T) {
 	topology.WriteString("BlockSizes=17\n")
 	r := startSlurm(t, slurmrig.Config{SlurmConf: conf.String(), Files: map[string]string{"topology.conf": topology.String()}})
 	places := r.blocks(strings.Fields(lists)...)
-	places[0].Block.Sizes = []int{17}
+	places[0].Sizes = []int{17}
 	r.k.Set(name, places)
 	for i, list := range strings.Fields(lists) {
 		r.run("scontrol", "update", "nodename="+list, fmt.Sprint("topology=default:b", i))

@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/layout"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
 
@@ -30,7 +30,7 @@ type Asked struct {
 func NewAsked(k *occupancy.Keeper) *Asked { return &Asked{keeper: k} }
 
 // Seen implements Live.
-func (a *Asked) Seen(ctx context.Context, publication string, published []slurmconf.Topology) (nodes map[string]live.Node, jobs []picture.Job, err error) {
+func (a *Asked) Seen(ctx context.Context, publication string, published []topology.Topology) (nodes map[string]live.Node, jobs []picture.Job, err error) {
 	if !a.keeper.Asks(publication) {
 		return nil, nil, nil
 	}

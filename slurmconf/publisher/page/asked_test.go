@@ -16,11 +16,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
 
@@ -61,7 +62,7 @@ func TestAsked(t *testing.T) {
 		}
 		keeper := occupancy.New(clusters, func(*publication.Cluster) live.Asker { return s }, slog.New(slog.DiscardHandler))
 		asked := page.NewAsked(keeper)
-		published := []slurmconf.Topology{{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: []int{4}, Blocks: []slurmconf.Block{{Name: "b1", Nodes: "n[1-4]"}, {Name: "b2", Nodes: "n[5-8]"}}}}}
+		published := []topology.Topology{{Name: "nvl", Default: true, Kind: "block", Sizes: []int{4}, Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n[1-4]")}, {Name: "b2", Nodes: hosts.In("n[5-8]")}}}}
 		see := func() (map[string]live.Node, []picture.Job, error) {
 			states, jobs, err := asked.Seen(t.Context(), "default", published)
 			synctest.Wait()

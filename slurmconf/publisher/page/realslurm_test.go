@@ -8,6 +8,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
@@ -27,7 +28,7 @@ func TestRealSlurm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := doc.Current.Plan.Files()
+	files, err := plandoc.Files(&doc.Current.Plan)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ type States interface {
 // Live says what was last seen of the running Slurm of a publication: the nodes by Slurm name,
 // and the jobs, judged by the published topologies. It does not wait for an answer of Slurm.
 type Live interface {
-	Seen(ctx context.Context, publication string, published []slurmconf.Topology) (nodes map[string]live.Node, jobs []picture.Job, err error)
+	Seen(ctx context.Context, publication string, published []topology.Topology) (nodes map[string]live.Node, jobs []picture.Job, err error)
 }
 
 // Jobs says more of a running job than Seen does: the indices of its GPUs by node. It may ask
@@ -102,15 +102,9 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 		site.Trouble = append(site.Trouble, "nothing is published yet: nodes have no place")
 	}
 	in := c.Rules.Gather(snap)
-	if site.Plan, err = planOf(&doc.Current.Plan, &in); err != nil {
-		return nil, err
-	}
+	site.Plan = planOf(&doc.Current.Plan, &in)
 	changes := changesOf(doc)
 	site.Facts, site.Held = factsOf(site.Plan, &in), heldOf(doc.Held, &changes)
-	published, err := doc.Current.Plan.Slurm()
-	if err != nil {
-		return nil, err
-	}
 	if states, ok := s.store.(States); ok {
 		pods := states.SlurmStates(c.Rules.PodNamespaces())
 		for name, n := range in.Nodes {
@@ -119,7 +113,7 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 			}
 		}
 	}
-	k := Known{Snapshot: snap, Inputs: &in, Slurm: s.live, Published: published, Hosts: s.hosts, Moved: movedIn(&changes, &in)}
+	k := Known{Snapshot: snap, Inputs: &in, Slurm: s.live, Published: doc.Current.Plan.Topologies, Hosts: s.hosts, Moved: movedIn(&changes, &in)}
 	k.AddTo(ctx, site)
 	return site, nil
 }
@@ -130,7 +124,7 @@ type Known struct {
 	Inputs   *inputs.Inputs
 	// Slurm may be nil: then no job is known. Published are the topologies that jobs are judged by.
 	Slurm     Live
-	Published []slurmconf.Topology
+	Published []topology.Topology
 	// Hosts judges IMEX on a site without Kubernetes. It is nil otherwise.
 	Hosts *imex.Hosts
 	// Moved names nodes whose published place is not the planned one.
@@ -169,25 +163,19 @@ func (k *Known) AddTo(ctx context.Context, site *picture.Site) {
 
 // planOf turns a stored plan into one that can be drawn, with the nodes that it does not know
 // yet.
-func planOf(stored *plandoc.Plan, in *inputs.Inputs) (*placement.Plan, error) {
+func planOf(stored *topology.Plan, in *inputs.Inputs) *placement.Plan {
 	plan := &placement.Plan{ByLeaf: stored.ByLeaf, Problems: stored.Problems}
-	previous, err := stored.Published()
-	if err != nil {
-		return nil, err
-	}
-	places := map[string]placement.Place{}
-	if previous != nil {
-		plan.Topologies, plan.Default, plan.BaseBlockSize = previous.Topologies, previous.Default, previous.BaseBlockSize
-		plan.Blocks, plan.Switches, places = previous.Blocks, previous.Switches, previous.Places()
-	}
+	previous, places := slurmconf.PreviousOf(stored.Topologies), stored.Places()
+	plan.Topologies, plan.Default, plan.BaseBlockSize = previous.Topologies, previous.Default, previous.BaseBlockSize
+	plan.Blocks, plan.Switches = previous.Blocks, previous.Switches
 	placed := make(map[string]placement.Placement, len(stored.Nodes))
 	for name, at := range places { // a plan that is too large to store has no nodes
 		placed[name] = placement.Placement{Node: name, SlurmName: name, Block: at.Block, Switch: at.Leaf, Reason: placement.ReasonPlaced}
 	}
 	for i := range stored.Nodes {
 		n := &stored.Nodes[i]
-		at := places[n.Name]
-		placed[n.Name] = placement.Placement{Node: cmp.Or(n.Node, n.Name), SlurmName: n.Name, Block: at.Block, Switch: at.Leaf, Source: n.Source, Reason: n.Reason, Message: n.Message}
+		at := places[n.SlurmName]
+		placed[n.SlurmName] = placement.Placement{Node: n.Node, SlurmName: n.SlurmName, Block: at.Block, Switch: at.Leaf, Source: n.Source, Reason: n.Reason, Message: n.Message}
 	}
 	for i := range in.Facts {
 		f := &in.Facts[i]
@@ -198,7 +186,7 @@ func planOf(stored *plandoc.Plan, in *inputs.Inputs) (*placement.Plan, error) {
 	for _, name := range slices.Sorted(maps.Keys(placed)) {
 		plan.Placements = append(plan.Placements, placed[name])
 	}
-	return plan, nil
+	return plan
 }
 
 // notPublished is why a node has no place that no plan knows yet.

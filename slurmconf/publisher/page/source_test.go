@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/nodeagent"
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -69,7 +68,7 @@ type slurm struct {
 }
 
 // Seen is what it said.
-func (s *slurm) Seen(context.Context, string, []slurmconf.Topology) (map[string]live.Node, []picture.Job, error) {
+func (s *slurm) Seen(context.Context, string, []topology.Topology) (map[string]live.Node, []picture.Job, error) {
 	return s.nodes, s.jobs, s.err
 }
 

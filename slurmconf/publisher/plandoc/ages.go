@@ -3,6 +3,8 @@ package plandoc
 import (
 	"strings"
 	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Ages says since when the published files have each block and each leaf switch.
@@ -39,13 +41,13 @@ func (a *Ages) Since(spec string) (latest time.Time) {
 // read goes back through the revisions.
 func (a *Ages) read() {
 	a.since = make(map[string]time.Time)
-	unbroken := places(&a.doc.Current.Plan)
+	unbroken := namesOf(a.doc.Current.Plan.Units())
 	for unit := range unbroken {
 		a.since[unit] = a.written
 	}
 	for i := range a.doc.History {
 		r := &a.doc.History[i]
-		older, since := places(&r.Plan), r.Time
+		older, since := namesOf(r.Plan.Units()), r.Time
 		if !r.FilesTime.IsZero() {
 			since = r.FilesTime
 		}
@@ -60,19 +62,11 @@ func (a *Ages) read() {
 	}
 }
 
-// places are the blocks and leaf switches of a plan, as TOPOLOGY:UNIT.
-func places(p *Plan) map[string]bool {
-	out := make(map[string]bool)
-	for i := range p.Topologies {
-		t := &p.Topologies[i]
-		for k := range t.Blocks {
-			out[t.Name+":"+t.Blocks[k].Name] = true
-		}
-		for k := range t.Switches {
-			if s := &t.Switches[k]; s.Children == "" {
-				out[t.Name+":"+s.Name] = true
-			}
-		}
+// namesOf returns units as TOPOLOGY:UNIT.
+func namesOf(units []topology.Unit) map[string]bool {
+	names := make(map[string]bool, len(units))
+	for i := range units {
+		names[units[i].String()] = true
 	}
-	return out
+	return names
 }

@@ -3,6 +3,8 @@ package plandoc
 import (
 	"testing"
 	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // TestAgesByAnnotation has more revisions since the files were written than are kept.
@@ -16,7 +18,7 @@ func TestAgesByAnnotation(t *testing.T) {
 		t.Errorf("since %s, want %s, when the files were written", got, written)
 	}
 	p := plan("n1", "n2")
-	p.Topologies[0].Blocks = append(p.Topologies[0].Blocks, Block{Name: "new"})
+	p.Topologies[0].Blocks = append(p.Topologies[0].Blocks, topology.Block{Name: "new"})
 	now := noon.Add(24 * time.Hour)
 	d.Add(Revision{Time: now, Plan: p})
 	for spec, want := range map[string]time.Time{"nvl:nvl-1": written, "nvl:new": now} {
@@ -33,11 +35,11 @@ func TestAges(t *testing.T) {
 		p := plan("n1", "n2")
 		switch hour {
 		case 0:
-			p.Topologies[1].Switches[1].Children = "l1" // l2 is no leaf yet
+			p.Topologies[1].Switches[1].Children = []string{"l1"} // l2 is no leaf yet
 		case 1:
 			p.Topologies[0].Blocks = p.Topologies[0].Blocks[:1] // nvl-2 is away for an hour
 		case 3:
-			p.Topologies[0].Blocks = append(p.Topologies[0].Blocks, Block{Name: "nvl-4"})
+			p.Topologies[0].Blocks = append(p.Topologies[0].Blocks, topology.Block{Name: "nvl-4"})
 		}
 		d.Add(Revision{Time: at(hour), Plan: p})
 	}

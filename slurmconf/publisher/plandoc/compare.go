@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -27,7 +28,7 @@ type Move struct {
 	Node string
 	// Old is the name that the node had before, if that was another.
 	Old      string
-	From, To placement.Place
+	From, To topology.Place
 	Why      string
 }
 
@@ -49,7 +50,7 @@ func (m *Move) String() string {
 
 // placeText names the block and the leaf of a place, as far as they differ from the other
 // place.
-func placeText(p, other placement.Place) string {
+func placeText(p, other topology.Place) string {
 	var parts []string
 	if p.Block != "" && p.Block != other.Block {
 		parts = append(parts, p.Block)
@@ -64,18 +65,15 @@ func placeText(p, other placement.Place) string {
 }
 
 // Compare returns what is different in next.
-func Compare(old, next *Plan) Changes {
+func Compare(old, next *topology.Plan) Changes {
 	var c Changes
 	before, after := old.Places(), next.Places()
-	reasons := make(map[string]*Node, len(next.Nodes))
+	reasons := make(map[string]*topology.Placement, len(next.Nodes))
 	for i := range next.Nodes {
-		reasons[next.Nodes[i].Name] = &next.Nodes[i]
+		reasons[next.Nodes[i].SlurmName] = &next.Nodes[i]
 	}
-	renamed := renames(old, next)
+	renamed := renames(old, next, before, after)
 	all := maps.Clone(before)
-	if all == nil {
-		all = map[string]placement.Place{}
-	}
 	maps.Copy(all, after)
 	for _, name := range renamed {
 		delete(all, name)
@@ -90,36 +88,35 @@ func Compare(old, next *Plan) Changes {
 		}
 	}
 	c.Units = units(old, next)
-	c.Devices = devices(old, next)
+	c.Devices = devices(linesByNode(old, before), linesByNode(next, after))
 	return c
 }
 
 // renames returns, by new name, the old names of Nodes that are placed in both plans under
 // different names. A name that both plans have is not renamed.
-func renames(old, next *Plan) map[string]string {
-	before, after := old.Places(), next.Places()
+func renames(old, next *topology.Plan, before, after map[string]topology.Place) map[string]string {
 	had := make(map[string]string) // Node -> its name in the old plan
 	for i := range old.Nodes {
 		n := &old.Nodes[i]
-		if _, placed := before[n.Name]; placed {
-			had[cmp.Or(n.Node, n.Name)] = n.Name
+		if _, placed := before[n.SlurmName]; placed {
+			had[n.Node] = n.SlurmName
 		}
 	}
 	out := make(map[string]string)
 	for i := range next.Nodes {
 		n := &next.Nodes[i]
-		name, known := had[cmp.Or(n.Node, n.Name)]
-		_, placed := after[n.Name]
-		_, used := before[n.Name]
+		name, known := had[n.Node]
+		_, placed := after[n.SlurmName]
+		_, used := before[n.SlurmName]
 		if _, kept := after[name]; known && placed && !used && !kept {
-			out[n.Name] = name
+			out[n.SlurmName] = name
 		}
 	}
 	return out
 }
 
 // because says in people's words what put a node where it is.
-func because(n *Node) string {
+func because(n *topology.Placement) string {
 	switch {
 	case n == nil:
 		return "its Node is gone"
@@ -142,7 +139,7 @@ func because(n *Node) string {
 }
 
 // units compares topologies, blocks, switches and sizes.
-func units(old, next *Plan) []string {
+func units(old, next *topology.Plan) []string {
 	var out []string
 	before, after := unitsOf(old), unitsOf(next)
 	for _, name := range slices.Sorted(maps.Keys(after)) {
@@ -168,7 +165,7 @@ func units(old, next *Plan) []string {
 const policyKey = "key "
 
 // unitsOf names what a plan has, with the sizes of topologies and the policy.
-func unitsOf(p *Plan) map[string]string {
+func unitsOf(p *topology.Plan) map[string]string {
 	out := map[string]string{"membership": "file"}
 	if p.ByAnnotation {
 		out["membership"] = "annotation"
@@ -200,8 +197,7 @@ func sizesText(sizes []int) string {
 }
 
 // devices returns the nodes whose lines of gres.conf differ.
-func devices(old, next *Plan) []string {
-	before, after := linesByNode(old), linesByNode(next)
+func devices(before, after map[string]string) []string {
 	var out []string
 	for n, was := range before {
 		if is, stays := after[n]; !stays || was != is {
@@ -218,12 +214,12 @@ func devices(old, next *Plan) []string {
 }
 
 // linesByNode returns the lines of each node as text.
-func linesByNode(p *Plan) map[string]string {
-	lines, err := p.Lines()
+func linesByNode(p *topology.Plan, places map[string]topology.Place) map[string]string {
+	lines, err := Lines(p)
 	if err != nil {
 		return nil // lines that were read or made can be read
 	}
-	all, err := gres.ByNode(lines, slices.Collect(maps.Keys(p.Places())))
+	all, err := gres.ByNode(lines, slices.Collect(maps.Keys(places)))
 	if err != nil {
 		return nil
 	}
@@ -271,7 +267,7 @@ func (c *Changes) OnlyMembers() bool {
 	members := make(map[string]bool, len(c.Moves))
 	for i := range c.Moves {
 		m := &c.Moves[i]
-		if m.From != m.To && m.From != (placement.Place{}) && m.To != (placement.Place{}) {
+		if m.From != m.To && m.From != (topology.Place{}) && m.To != (topology.Place{}) {
 			return false
 		}
 		members[m.Node], members[m.Old] = true, true

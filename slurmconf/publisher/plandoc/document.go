@@ -76,9 +76,9 @@ type Revision struct {
 	Digest string `json:"digest,omitempty"`
 	// FilesDigest is that of the files, and FilesTime is when they were written, if they have
 	// no nodes. Then several revisions may have the same files.
-	FilesDigest string    `json:"filesDigest,omitempty"`
-	FilesTime   time.Time `json:"filesTime,omitzero"`
-	Plan        Plan      `json:"plan,omitzero"`
+	FilesDigest string        `json:"filesDigest,omitempty"`
+	FilesTime   time.Time     `json:"filesTime,omitzero"`
+	Plan        topology.Plan `json:"plan,omitzero"`
 }
 
 // OfFiles returns the digest of the revision's files.
@@ -86,7 +86,7 @@ func (r *Revision) OfFiles() string { return cmp.Or(r.FilesDigest, r.Digest) }
 
 // SetDigests gives the revision the digests of its plan.
 func (r *Revision) SetDigests(digest func(files map[string]string) string) error {
-	whole, err := r.Plan.Whole()
+	whole, err := Whole(&r.Plan)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (r *Revision) SetDigests(digest func(files map[string]string) string) error
 	if !r.Plan.ByAnnotation {
 		return nil
 	}
-	files, err := r.Plan.Files()
+	files, err := Files(&r.Plan)
 	r.FilesDigest = digest(files)
 	return err
 }
@@ -108,67 +108,8 @@ type Held struct {
 	// Digest names the files that are held, or is empty if none could be made.
 	Digest string `json:"digest,omitempty"`
 	// Waits says that an approval of the digest publishes the change.
-	Waits bool  `json:"waits,omitempty"`
-	Plan  *Plan `json:"plan,omitempty"`
-}
-
-// Plan says where every node is, and which devices it has.
-type Plan struct {
-	// Format is that of the topology file: yaml or conf.
-	Format string `json:"format"`
-	// ByLeaf: the blocks are leaf switches, not NVLink domains.
-	ByLeaf bool `json:"byLeaf,omitempty"`
-	// Policy has the keys of the configuration that the plan was made by, and their values.
-	Policy map[string]string `json:"policy,omitempty"`
-	// ByAnnotation says that Node annotations alone place nodes: the topology file names none.
-	ByAnnotation bool `json:"byAnnotation,omitempty"`
-	// Topologies are in the order of the file.
-	Topologies []Topology `json:"topologies"`
-	// Devices are the lines of gres.conf. With AllNodes the file has them without NodeName.
-	Devices  []string           `json:"devices,omitempty"`
-	AllNodes bool               `json:"allNodes,omitempty"`
-	Nodes    []Node             `json:"nodes,omitempty"`
-	Problems []topology.Problem `json:"problems,omitempty"`
-}
-
-// Topology is one topology: blocks, switches, or flat.
-type Topology struct {
-	Name    string `json:"name"`
-	Default bool   `json:"default,omitempty"`
-	// Kind is block, tree or flat.
-	Kind string `json:"kind"`
-	// Fabric is the root switch above the racks, empty if it was never known.
-	Fabric string `json:"fabric,omitempty"`
-	// Sizes are Slurm's BlockSizes, the base first.
-	Sizes    []int    `json:"sizes,omitempty"`
-	Blocks   []Block  `json:"blocks,omitempty"`
-	Switches []Switch `json:"switches,omitempty"`
-}
-
-// Block is one block in its place, with its nodes as a host list. A placeholder has none.
-type Block struct {
-	Name  string `json:"name"`
-	Nodes string `json:"nodes,omitempty"`
-	// Size is the most nodes that the block has had.
-	Size int `json:"size,omitempty"`
-}
-
-// Switch has nodes or switches below it, as host lists.
-type Switch struct {
-	Name     string `json:"name"`
-	Nodes    string `json:"nodes,omitempty"`
-	Children string `json:"children,omitempty"`
-}
-
-// Node says why a node is where it is. Its place is in the topologies.
-type Node struct {
-	// Name is the name in Slurm. Node is the Node's, if it is another.
-	Name string `json:"name"`
-	Node string `json:"node,omitempty"`
-	// Source is what said the place: nvml, label, switch or previous.
-	Source  string `json:"source,omitempty"`
-	Reason  string `json:"reason"`
-	Message string `json:"message,omitempty"`
+	Waits bool           `json:"waits,omitempty"`
+	Plan  *topology.Plan `json:"plan,omitempty"`
 }
 
 // New returns the document of a publication that has published nothing.
@@ -231,18 +172,18 @@ func (d *Document) Numbers() string {
 func Marshal(d *Document) ([]byte, error) {
 	s := *d
 	s.Leaving = slices.Sorted(slices.Values(d.Leaving))
-	s.Current.Plan = d.Current.Plan.sorted()
+	s.Current.Plan = sorted(&d.Current.Plan)
 	if d.Held != nil {
 		held := *d.Held
 		if held.Plan != nil {
-			plan := held.Plan.sorted()
+			plan := sorted(held.Plan)
 			held.Plan = &plan
 		}
 		s.Held = &held
 	}
 	s.History = slices.Clone(d.History)
 	for i := range s.History {
-		s.History[i].Plan = s.History[i].Plan.sorted()
+		s.History[i].Plan = sorted(&s.History[i].Plan)
 	}
 	text, err := json.Marshal(&s)
 	if err != nil {
@@ -251,12 +192,19 @@ func Marshal(d *Document) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// sorted returns the plan with its nodes and problems sorted.
-func (p *Plan) sorted() Plan {
+// sorted returns the plan as it is stored: its nodes and problems are sorted, and a node has
+// its name in Kubernetes only if that is another one.
+func sorted(p *topology.Plan) topology.Plan {
 	s := *p
-	byName := func(a, b Node) int { return strings.Compare(a.Name, b.Name) }
+	s.Nodes = slices.Clone(p.Nodes)
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Node == n.SlurmName {
+			n.Node = ""
+		}
+	}
+	byName := func(a, b topology.Placement) int { return strings.Compare(a.SlurmName, b.SlurmName) }
 	if !slices.IsSortedFunc(s.Nodes, byName) {
-		s.Nodes = slices.SortedFunc(slices.Values(p.Nodes), byName)
+		slices.SortFunc(s.Nodes, byName)
 	}
 	s.Problems = slices.SortedFunc(slices.Values(p.Problems), func(a, b topology.Problem) int {
 		return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
@@ -319,7 +267,7 @@ func (d *Document) check() error {
 		last = r.Number
 	}
 	if d.Held != nil && d.Held.Plan != nil {
-		if err := d.Held.Plan.check(); err != nil {
+		if err := check(d.Held.Plan); err != nil {
 			return fmt.Errorf("held plan: %w", err)
 		}
 	}
@@ -327,20 +275,29 @@ func (d *Document) check() error {
 }
 
 func (r *Revision) check() error {
-	if err := r.Plan.check(); err != nil {
+	if err := check(&r.Plan); err != nil {
 		return fmt.Errorf("revision %d: %w", r.Number, err)
 	}
 	return nil
 }
 
-// check reads what is text in the plan.
-func (p *Plan) check() error {
+// check refuses a plan that gives no files. It gives every node its name in Kubernetes.
+func check(p *topology.Plan) error {
 	if p.Format != "yaml" && p.Format != "conf" {
 		return fmt.Errorf("format %q: want yaml or conf", p.Format)
 	}
-	if _, err := p.Published(); err != nil {
-		return err
+	for i := range p.Topologies {
+		switch t := &p.Topologies[i]; t.Kind {
+		case topology.KindBlock, topology.KindTree, topology.KindFlat:
+		default:
+			return fmt.Errorf("topology %q: kind %q: want block, tree or flat", t.Name, t.Kind)
+		}
 	}
-	_, err := p.Lines()
+	for i := range p.Nodes {
+		if n := &p.Nodes[i]; n.Node == "" {
+			n.Node = n.SlurmName
+		}
+	}
+	_, err := Lines(p)
 	return err
 }

@@ -1,15 +1,23 @@
 package plandoc
 
 import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Header begins every file.
 const Header = "Written by quoin from the NVLink domains and network tiers of the nodes.\nChanges made here are overwritten."
 
 // Render writes the files of topologies and lines.
-func Render(format string, topologies []slurmconf.Topology, lines []gres.Line) (map[string]string, error) {
+func Render(format string, topologies []topology.Topology, lines []gres.Line) (map[string]string, error) {
 	var text []byte
 	var err error
 	if format == "yaml" {
@@ -32,15 +40,15 @@ func Render(format string, topologies []slurmconf.Topology, lines []gres.Line) (
 }
 
 // Files renders the plan.
-func (p *Plan) Files() (map[string]string, error) {
-	topologies, err := p.Slurm()
+func Files(p *topology.Plan) (map[string]string, error) {
+	lines, err := Lines(p)
 	if err != nil {
 		return nil, err
 	}
-	lines, err := p.FileLines()
-	if err != nil {
-		return nil, err
+	if p.AllNodes {
+		lines = gres.Nameless(lines)
 	}
+	topologies := p.Topologies
 	if p.ByAnnotation {
 		topologies = Skeletons(topologies)
 	}
@@ -48,26 +56,137 @@ func (p *Plan) Files() (map[string]string, error) {
 }
 
 // Whole renders the plan with all nodes in the files.
-func (p *Plan) Whole() (map[string]string, error) {
+func Whole(p *topology.Plan) (map[string]string, error) {
 	if !p.ByAnnotation {
-		return p.Files()
+		return Files(p)
 	}
-	topologies, err := p.Slurm()
+	lines, err := Lines(p)
 	if err != nil {
 		return nil, err
 	}
-	lines, err := p.Lines()
-	if err != nil {
-		return nil, err
-	}
-	return Render(p.Format, topologies, lines)
+	return Render(p.Format, p.Topologies, lines)
 }
 
 // Skeletons returns the topologies without nodes, for nodes that annotations place.
-func Skeletons(topologies []slurmconf.Topology) []slurmconf.Topology {
-	out := make([]slurmconf.Topology, len(topologies))
+func Skeletons(topologies []topology.Topology) []topology.Topology {
+	out := make([]topology.Topology, len(topologies))
 	for i := range topologies {
 		out[i] = slurmconf.Skeleton(topologies[i])
 	}
 	return out
+}
+
+// Lines returns the lines of gres.conf of a plan, with the names of their nodes.
+func Lines(p *topology.Plan) ([]gres.Line, error) {
+	lines, err := gres.Parse("plan", []byte(strings.Join(p.Devices, "\n")))
+	if err == nil {
+		_, err = gres.ByNode(lines, nil)
+	}
+	return lines, err
+}
+
+// SetLines puts lines of gres.conf into the plan.
+func SetLines(p *topology.Plan, lines []gres.Line) error {
+	p.Devices = nil
+	for i := range lines {
+		line, err := gres.Render(lines[i:i+1], "")
+		if err != nil {
+			return err
+		}
+		p.Devices = append(p.Devices, strings.TrimSpace(string(line)))
+	}
+	return nil
+}
+
+// errNoTopology is returned for files that hold no topology.
+var errNoTopology = errors.New("no topology file")
+
+// FromFiles makes a plan of files that were published before there was a document. Lines of
+// gres.conf without nodes are of all nodes.
+func FromFiles(files map[string]string) (*topology.Plan, error) {
+	lines, err := gres.Parse("gres.conf", []byte(files["gres.conf"]))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := gres.ByNode(lines, nil); err != nil {
+		return nil, err
+	}
+	for _, format := range []string{"yaml", "conf"} {
+		name := "topology." + format
+		if files[name] == "" {
+			continue
+		}
+		p := &topology.Plan{Format: format}
+		if p.Topologies, err = slurmconf.ParseTopologies(name, []byte(files[name])); err != nil {
+			return nil, err
+		}
+		for i := range lines {
+			if lines[i].Nodes == "" {
+				lines[i].Nodes, p.AllNodes = hostlist.Compress(slices.Collect(maps.Keys(p.Places()))), true
+			}
+		}
+		KeepSizes(p, &topology.Plan{})
+		return p, SetLines(p, lines)
+	}
+	return nil, errNoTopology
+}
+
+// Place puts nodes into the units that their Topology= strings name.
+func Place(p *topology.Plan, specs map[string]string) {
+	nodes := make(map[string][]string) // by TOPOLOGY:UNIT
+	for node, spec := range specs {
+		for unit := range strings.SplitSeq(spec, ",") {
+			nodes[unit] = append(nodes[unit], node)
+		}
+	}
+	for i := range p.Topologies {
+		t := &p.Topologies[i]
+		for k := range t.Blocks {
+			b := &t.Blocks[k]
+			b.Nodes = slices.Sorted(slices.Values(nodes[t.Name+":"+b.Name]))
+		}
+		for k := range t.Switches {
+			if s := &t.Switches[k]; len(s.Children) == 0 {
+				s.Nodes = slices.Sorted(slices.Values(nodes[t.Name+":"+s.Name]))
+			}
+		}
+	}
+}
+
+// KeepSizes gives every block the most nodes that it has had: those it has, or more in
+// the plan before.
+func KeepSizes(p, old *topology.Plan) {
+	had := make(map[string]int)
+	for i := range old.Topologies {
+		for _, b := range old.Topologies[i].Blocks {
+			had[b.Name] = max(had[b.Name], b.Size)
+		}
+	}
+	for i := range p.Topologies {
+		for k := range p.Topologies[i].Blocks {
+			b := &p.Topologies[i].Blocks[k]
+			b.Size = max(had[b.Name], len(b.Nodes))
+		}
+	}
+}
+
+// KeepFabrics gives every block topology its fabric: the one that is known now, or the one
+// in the plan before.
+func KeepFabrics(p *topology.Plan, now []placement.Topology, old *topology.Plan) {
+	fabrics := make(map[string]string)
+	for i := range old.Topologies {
+		if t := &old.Topologies[i]; t.Fabric != "" {
+			fabrics[t.Name] = t.Fabric
+		}
+	}
+	for i := range now {
+		if now[i].Fabric != "" {
+			fabrics[now[i].Name] = now[i].Fabric
+		}
+	}
+	for i := range p.Topologies {
+		if t := &p.Topologies[i]; t.Kind == topology.KindBlock {
+			t.Fabric = fabrics[t.Name]
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
 
@@ -107,7 +108,7 @@ func (c *Cluster) checkPlaces(fail func(key, message string), bad func(key strin
 
 func (c *Cluster) checkDefaultTopology(bad func(key string, value any, want string)) {
 	blocks := slurmconf.NamesOf(c.BlocksBy == "leaf", true).Blocks
-	may := []string{"", blocks, slurmconf.FabricTopology, slurmconf.FlatTopology}
+	may := []string{"", blocks, topology.FabricTopology, topology.FlatTopology}
 	switch slurmconf.Kind(c.Topology) {
 	case slurmconf.KindBlock:
 		may = slices.Delete(may, 2, 3)
@@ -117,7 +118,7 @@ func (c *Cluster) checkDefaultTopology(bad func(key string, value any, want stri
 	switch {
 	case c.DefaultTopology != "" && c.Format != "yaml":
 		bad("defaultTopology", c.DefaultTopology, "none with format conf: topology.conf has one topology")
-	case !slices.Contains(may, c.DefaultTopology) && !slices.Contains(may, slurmconf.BlockFamily(c.DefaultTopology)):
+	case !slices.Contains(may, c.DefaultTopology) && !slices.Contains(may, topology.BlockFamily(c.DefaultTopology)):
 		bad("defaultTopology", c.DefaultTopology, strings.Join(may[1:], ", ")+", or none for the first there is")
 	case c.FlatTopology && c.Format != "yaml":
 		bad("flatTopology", c.FlatTopology, "false with format conf: topology.conf has one topology")

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 func TestNames(t *testing.T) {
@@ -38,7 +38,7 @@ func TestNames(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := Site{Published: ab, Now: tt.now, Files: []string{"a", "b"}, ByPods: tt.byPods, Pending: map[string]bool{tt.pending: true}}
 			names := s.Find()
-			old := placement.Previous{Blocks: []placement.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []tree.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}
+			old := placement.Previous{Blocks: []placement.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []topology.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}
 			next := names.Topology(&old)
 			if !slices.Equal(old.Blocks[0].Nodes, []string{"a", "b"}) {
 				t.Errorf("what was published has changed: %v", old)

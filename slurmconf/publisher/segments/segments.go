@@ -11,9 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -85,10 +84,10 @@ func (c *Collector) Clear() {
 }
 
 // Set takes the plan of a publication, with how many GPUs a node has by its name in Kubernetes.
-func (c *Collector) Set(publication string, namespaces []string, topologies []slurmconf.Topology, placed []placement.Placement, gpus map[string]int) {
+func (c *Collector) Set(publication string, namespaces []string, topologies []topology.Topology, placed []placement.Placement, gpus map[string]int) {
 	p := &plan{namespaces: namespaces}
 	for i := range topologies {
-		if t := &topologies[i]; t.Block != nil && len(t.Block.Sizes) > 0 {
+		if t := &topologies[i]; len(t.Sizes) > 0 {
 			p.topologies = append(p.topologies, newFittable(t, placed, gpus))
 		}
 	}
@@ -97,13 +96,12 @@ func (c *Collector) Set(publication string, namespaces []string, topologies []sl
 	c.plans[publication] = p
 }
 
-func newFittable(t *slurmconf.Topology, placed []placement.Placement, gpus map[string]int) *fittable {
-	f := &fittable{name: t.Name, site: fit.Site{Sizes: t.Block.Sizes}, owners: map[string]string{}, gpus: map[string]int{}}
+func newFittable(t *topology.Topology, placed []placement.Placement, gpus map[string]int) *fittable {
+	f := &fittable{name: t.Name, site: fit.Site{Sizes: t.Sizes}, owners: map[string]string{}, gpus: map[string]int{}}
 	in := map[string]bool{}
-	for _, b := range t.Block.Blocks {
-		names, _ := hostlist.Expand(b.Nodes) // the plan's own list
-		f.site.Blocks = append(f.site.Blocks, fit.Block{Name: b.Name, Nodes: names})
-		for _, name := range names {
+	for _, b := range t.Blocks {
+		f.site.Blocks = append(f.site.Blocks, fit.Block{Name: b.Name, Nodes: b.Nodes})
+		for _, name := range b.Nodes {
 			in[name] = true
 		}
 	}

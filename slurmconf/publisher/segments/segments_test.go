@@ -9,7 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -25,18 +26,18 @@ func (p pods) SlurmStates(namespaces []string) map[string]string {
 
 // racks is a site with so many nodes in each rack. The nodes of the second rack are gpu-101,
 // gpu-102 and so on. All are free.
-func racks(nodes ...int) (topologies []slurmconf.Topology, placed []placement.Placement, gpus map[string]int, states pods) {
-	b := &slurmconf.BlockTopology{Sizes: []int{18}}
+func racks(nodes ...int) (topologies []topology.Topology, placed []placement.Placement, gpus map[string]int, states pods) {
+	b := topology.Topology{Name: "nvl", Kind: "block", Sizes: []int{18}}
 	gpus, states = map[string]int{}, pods{}
 	for rack, count := range nodes {
-		b.Blocks = append(b.Blocks, slurmconf.Block{Name: fmt.Sprint("rack", rack+1), Nodes: fmt.Sprintf("gpu-[%d-%d]", rack*100+1, rack*100+count)})
+		b.Blocks = append(b.Blocks, topology.Block{Name: fmt.Sprint("rack", rack+1), Nodes: hosts.In(fmt.Sprintf("gpu-[%d-%d]", rack*100+1, rack*100+count))})
 		for i := 1; i <= count; i++ {
 			node := fmt.Sprint("host-", rack*100+i)
 			placed = append(placed, placement.Placement{Node: node, SlurmName: fmt.Sprint("gpu-", rack*100+i)})
 			gpus[node], states[node] = 4, "idle"
 		}
 	}
-	return []slurmconf.Topology{{Name: "nvl", Block: b}}, placed, gpus, states
+	return []topology.Topology{b}, placed, gpus, states
 }
 
 // TestSeries counts what is free in two racks of 18. The second one has busy and ill nodes.
@@ -47,7 +48,7 @@ func TestSeries(t *testing.T) {
 	}
 	states["host-111"] = "idle+drain"
 	delete(states, "host-112") // its pod is gone
-	topologies = append(topologies, slurmconf.Topology{Name: "tree", Tree: &slurmconf.TreeTopology{}})
+	topologies = append(topologies, topology.Topology{Name: "tree", Kind: "tree"})
 	reg := prometheus.NewRegistry()
 	c := New(reg)
 	check := func(want string) {

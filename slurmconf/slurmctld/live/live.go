@@ -8,7 +8,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // The bounds of a question.
@@ -27,7 +27,7 @@ type State struct {
 	Nodes map[string]Node
 	// Topologies are what scontrol shows, each with the name that was asked for. slurmrestd
 	// shows none.
-	Topologies []slurmconf.Topology
+	Topologies []topology.Topology
 	// Jobs are the jobs that hold nodes, if these were asked for.
 	Jobs []Job
 	// Reservations are there if they were asked for. They may begin later.

@@ -21,8 +21,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // answer has two nodes as slurmrestd 26.05.5 writes them, shortened.
@@ -251,8 +252,8 @@ func TestScontrol(t *testing.T) {
 	}
 	s := &Scontrol{program}
 	got, err := s.Ask(t.Context(), Question{Topologies: []string{"nvl", "gone"}})
-	want := &State{Nodes: answered, Topologies: []slurmconf.Topology{
-		{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: []int{1}, Blocks: []slurmconf.Block{{Name: "b1", Nodes: "d1"}}}}, {Name: "gone", Default: true, Flat: true}}}
+	want := &State{Nodes: answered, Topologies: []topology.Topology{
+		{Name: "nvl", Default: true, Kind: "block", Sizes: []int{1}, Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("d1")}}}, {Name: "gone", Default: true, Kind: "flat"}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}

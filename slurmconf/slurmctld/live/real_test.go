@@ -11,8 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 const topologies = `- topology: nvl
@@ -141,18 +142,14 @@ func token(tb testing.TB, c *slurmrig.Cluster, user string) string {
 }
 
 // names are the units of the topologies with their nodes.
-func names(all []slurmconf.Topology) (out []string) {
+func names(all []topology.Topology) (out []string) {
 	for i := range all {
 		units := []string{all[i].Name + ":"}
-		if b := all[i].Block; b != nil {
-			for _, block := range b.Blocks {
-				units = append(units, block.Name+"="+block.Nodes)
-			}
+		for _, b := range all[i].Blocks {
+			units = append(units, b.Name+"="+hostlist.Compress(b.Nodes))
 		}
-		if tree := all[i].Tree; tree != nil {
-			for _, s := range tree.Switches {
-				units = append(units, s.Name+"="+s.Nodes)
-			}
+		for _, s := range all[i].Switches {
+			units = append(units, s.Name+"="+hostlist.Compress(s.Nodes))
 		}
 		out = append(out, strings.Join(units, " "))
 	}

@@ -11,7 +11,7 @@ import (
 // publishedTree is the tree that was published. Its switches are known by their
 // indices.
 type publishedTree struct {
-	switches []Switch
+	switches []topology.Switch
 	byName   map[string]int
 	leafOf   map[string]int // Slurm name -> leaf
 	above    []int          // switch -> parent, or none
@@ -19,10 +19,7 @@ type publishedTree struct {
 	tiers    int // Site.Tiers
 }
 
-// MaxTiers bounds the way up, because a file that was edited may hold a loop.
-const MaxTiers = 20
-
-func readPublished(switches []Switch, tiers int) publishedTree {
+func readPublished(switches []topology.Switch, tiers int) publishedTree {
 	t := publishedTree{switches: switches, byName: map[string]int{}, leafOf: map[string]int{}, tiers: tiers,
 		above: slices.Repeat([]int{none}, len(switches)), tierOf: make([]int, len(switches))}
 	for i := range switches {
@@ -51,7 +48,7 @@ func readPublished(switches []Switch, tiers int) publishedTree {
 // path returns the switches from a leaf to its root.
 func (t *publishedTree) path(leaf int) []int {
 	var path []int
-	for sw := leaf; sw != none && len(path) < MaxTiers; sw = t.above[sw] {
+	for sw := leaf; sw != none && len(path) < topology.MaxTiers; sw = t.above[sw] {
 		path = append(path, sw)
 	}
 	return path
@@ -74,7 +71,7 @@ func (t *publishedTree) staysEmpty(s *Site, sw int, renamed map[int]bool) bool {
 }
 
 // nameForgotten names the switches that are to be forgotten and that stay.
-func nameForgotten(s *Site, switches []Switch) []topology.Problem {
+func nameForgotten(s *Site, switches []topology.Switch) []topology.Problem {
 	var found []topology.Problem
 	for i := range switches {
 		sw := &switches[i]

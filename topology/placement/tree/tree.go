@@ -20,21 +20,12 @@ const (
 	ReasonForgottenInUse = "ForgottenSwitchInUse"
 )
 
-// Switch is one switch of the tree.
-type Switch struct {
-	Name string `json:"name"`
-	// Nodes are the Slurm names below a leaf, Children the switches below any
-	// other; sorted, and never both.
-	Nodes    []string `json:"nodes,omitempty"`
-	Children []string `json:"children,omitempty"`
-}
-
 // Site is what a tree is made from.
 type Site struct {
 	Facts []*topology.Facts
 	// HasGPUs reports whether the tiers of a node count.
 	HasGPUs   func(node int) bool
-	Published []Switch
+	Published []topology.Switch
 	// Tiers is how many tiers of switches the site has; 0 does not say.
 	Tiers int
 	// InUse reports whether a leaf has to stay even if it is empty.
@@ -48,9 +39,9 @@ type Site struct {
 
 // Tree is the switches of a plan.
 type Tree struct {
-	Switches []Switch   // every switch after its children
-	named    [][]string // beside Site.Facts: what the node names, the nearest first; nil without any
-	leaves   []int      // beside Site.Facts: index into names, or none; nil without a tree
+	Switches []topology.Switch // every switch after its children
+	named    [][]string        // beside Site.Facts: what the node names, the nearest first; nil without any
+	leaves   []int             // beside Site.Facts: index into names, or none; nil without a tree
 	names    []string
 }
 
@@ -213,7 +204,7 @@ func listSwitches(s *Site, set switches, leaves, parents []int, published publis
 		if up := parents[i]; up != none {
 			children[up] = append(children[up], t.names[i])
 		}
-		t.Switches = append(t.Switches, Switch{Name: t.names[i], Nodes: nodes[i], Children: children[i]})
+		t.Switches = append(t.Switches, topology.Switch{Name: t.names[i], Nodes: nodes[i], Children: children[i]})
 	}
 	return t
 }

@@ -17,7 +17,7 @@ func node(name, tiers string) *topology.Facts {
 }
 
 // pair is a published spine with two leaves of one node each.
-var pair = []tree.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "s1", Children: []string{"l1", "l2"}}}
+var pair = []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "s1", Children: []string{"l1", "l2"}}}
 
 func TestMake(t *testing.T) {
 	tests := []struct {
@@ -48,7 +48,7 @@ func TestMake(t *testing.T) {
 		{"the published parent wins a tie", tree.Site{Published: pair, Facts: []*topology.Facts{node("a", "l1 s1"), node("c", "l1 s0")}}, "l1=a,c s1(l1)", []string{"TierConflict "}},
 		{"most nodes win", tree.Site{Published: pair, Facts: []*topology.Facts{node("a", "l1 s1"), node("c", "l1 s0"), node("d", "l1 s0")}}, "l1=a,c,d s0(l1)", []string{"TierConflict "}},
 		{"a node without a label", tree.Site{Facts: []*topology.Facts{node("a", "l1"), node("b", "")}}, "l1=a", []string{"TierLabelsMissing b"}},
-		{"a loop in an edited file", tree.Site{Published: []tree.Switch{{Name: "l", Nodes: []string{"a"}}, {Name: "s", Children: []string{"l", "t"}}, {Name: "t", Children: []string{"s"}}},
+		{"a loop in an edited file", tree.Site{Published: []topology.Switch{{Name: "l", Nodes: []string{"a"}}, {Name: "s", Children: []string{"l", "t"}}, {Name: "t", Children: []string{"s"}}},
 			Facts: []*topology.Facts{node("a", "l z")}}, "l=a z(l)", nil},
 	}
 	for _, tt := range tests {
@@ -80,7 +80,7 @@ func TestMake(t *testing.T) {
 }
 
 // text writes leaves as l=a,b and other switches as s(l,m).
-func text(switches []tree.Switch) string {
+func text(switches []topology.Switch) string {
 	var all []string
 	for _, s := range switches {
 		if len(s.Children) > 0 {
@@ -108,12 +108,12 @@ func TestMakeFromOneSource(t *testing.T) {
 	tests := []struct {
 		name      string
 		facts     []*topology.Facts
-		published []tree.Switch
+		published []topology.Switch
 		want      string
 	}{
 		{"by rank", []*topology.Facts{both("a", "c1", "s1"), both("b", "c1", "s1")}, nil, "c1=a,b"},
 		{"by what most nodes carry", []*topology.Facts{both("a", "c1", "s1"), only("b", site, "s1"), only("c", site, "s2")}, nil, "s1=a,b s2=c"},
-		{"by what is published", []*topology.Facts{both("a", "c1", "s1"), both("b", "c1", "s1")}, []tree.Switch{{Name: "s1", Nodes: []string{"a", "b"}}}, "s1=a,b"},
+		{"by what is published", []*topology.Facts{both("a", "c1", "s1"), both("b", "c1", "s1")}, []topology.Switch{{Name: "s1", Nodes: []string{"a", "b"}}}, "s1=a,b"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,0 +1,258 @@
+package topology
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+)
+
+// Plan says where every node of a publication is, and which devices it has.
+type Plan struct {
+	// Format is that of the topology file: yaml or conf.
+	Format string `json:"format"`
+	// ByLeaf: the blocks are leaf switches, not NVLink domains.
+	ByLeaf bool `json:"byLeaf,omitempty"`
+	// Policy has the keys of the configuration that the plan was made by, and their values.
+	Policy map[string]string `json:"policy,omitempty"`
+	// ByAnnotation says that Node annotations alone place nodes: the topology file names none.
+	ByAnnotation bool `json:"byAnnotation,omitempty"`
+	// Topologies are in the order of the file.
+	Topologies []Topology `json:"topologies"`
+	// Devices are the lines of gres.conf. With AllNodes the file has them without NodeName.
+	Devices  []string `json:"devices,omitempty"`
+	AllNodes bool     `json:"allNodes,omitempty"`
+	// Nodes say of every node why it is where it is, in the order of their Slurm names.
+	Nodes    []Placement `json:"nodes,omitempty"`
+	Problems []Problem   `json:"problems,omitempty"`
+}
+
+// Placement says why a node is where it is, or why it is nowhere. Its place is in the
+// topologies: Plan.Places has the places of all nodes.
+type Placement struct {
+	// Node is the name in Kubernetes, and SlurmName the name in Slurm.
+	Node      string `json:"node,omitempty"`
+	SlurmName string `json:"name"`
+	// Source is what said the block: nvml, label, switch or previous. It is empty without a
+	// block.
+	Source string `json:"source,omitempty"`
+	// Reason is one CamelCase word. Message explains it.
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+}
+
+// The names of topologies. If there are several block topologies, their names begin with
+// that of their kind.
+const (
+	NVLinkTopology = "nvl"     // blocks of NVLink domains
+	LeafTopology   = "leaf"    // blocks of leaf switches
+	FabricTopology = "fabric"  // the tree
+	FlatTopology   = "flat"    // no places
+	ConfTopology   = "default" // Slurm's name for the only topology of topology.conf
+)
+
+// The kinds of topologies.
+const (
+	KindBlock = "block"
+	KindTree  = "tree"
+	KindFlat  = "flat" // knows no places
+)
+
+// Topology is one topology of a Slurm cluster: blocks, a switch tree, or flat.
+type Topology struct {
+	// Name is what a partition's Topology= names. The only topology of topology.conf is
+	// called "default".
+	Name string `json:"name"`
+	// Default marks the topology of partitions that name none.
+	Default bool `json:"default,omitempty"`
+	// Kind is block, tree or flat.
+	Kind string `json:"kind"`
+	// Fabric is the root switch above the racks, empty if it was never known.
+	Fabric string `json:"fabric,omitempty"`
+	// Sizes are Slurm's BlockSizes, the base first. Without any, the first block with
+	// nodes sets the base.
+	Sizes []int `json:"sizes,omitempty"`
+	// Blocks are in the order of the file: Slurm aggregates consecutive ones.
+	Blocks   []Block  `json:"blocks,omitempty"`
+	Switches []Switch `json:"switches,omitempty"`
+}
+
+// Block is one block in its place. A placeholder has no nodes.
+type Block struct {
+	Name  string `json:"name"`
+	Nodes Names  `json:"nodes,omitempty"`
+	// Size is the most nodes that the block has had, so that a rack that lost nodes
+	// counts as what it is. A file does not tell.
+	Size int `json:"size,omitempty"`
+}
+
+// Switch is one switch: a leaf with Nodes, or another one with Children, never both.
+type Switch struct {
+	Name string `json:"name"`
+	// Nodes are Slurm names. Children are the names of the switches below.
+	Nodes    Names `json:"nodes,omitempty"`
+	Children Names `json:"children,omitempty"`
+}
+
+// Names are names of nodes or switches. Their text is a host list.
+type Names []string
+
+// MarshalText returns the names as a host list.
+func (n Names) MarshalText() ([]byte, error) { return []byte(hostlist.Compress(n)), nil }
+
+// UnmarshalText reads a host list.
+func (n *Names) UnmarshalText(list []byte) error {
+	names, err := hostlist.Expand(string(list))
+	if err != nil {
+		return fmt.Errorf("read names: %w", err)
+	}
+	*n = names
+	return nil
+}
+
+// Unit is a block or a leaf switch.
+type Unit struct {
+	Topology, Name string
+	// Kind is that of the topology: block or tree.
+	Kind  string
+	Nodes Names
+}
+
+// String returns the unit as Topology= names it: TOPOLOGY:UNIT.
+func (u *Unit) String() string { return u.Topology + ":" + u.Name }
+
+// UnitsOf returns the units of topologies, in their order.
+func UnitsOf(topologies []Topology) []Unit {
+	var units []Unit
+	for i := range topologies {
+		t := &topologies[i]
+		for k := range t.Blocks {
+			units = append(units, Unit{t.Name, t.Blocks[k].Name, t.Kind, t.Blocks[k].Nodes})
+		}
+		for k := range t.Switches {
+			if s := &t.Switches[k]; len(s.Children) == 0 {
+				units = append(units, Unit{t.Name, s.Name, t.Kind, s.Nodes})
+			}
+		}
+	}
+	return units
+}
+
+// Units returns the blocks and leaf switches of all topologies, in the order of the file.
+func (p *Plan) Units() []Unit { return UnitsOf(p.Topologies) }
+
+// Own returns the topologies that the plan is about: the first block topology with the others
+// of its plan, and the first tree. Any other topology is flat, or on its way out of the file.
+func (p *Plan) Own() []Topology {
+	var own []Topology
+	blocks, tree := "", false
+	for i := range p.Topologies {
+		t := &p.Topologies[i]
+		switch {
+		case t.Kind == KindBlock && (blocks == "" || sameFamily(blocks, t.Name)):
+			own = append(own, *t)
+			if blocks == "" {
+				blocks = t.Name
+			}
+		case t.Kind == KindTree && !tree:
+			own, tree = append(own, *t), true
+		}
+	}
+	return own
+}
+
+// Place is a node's block and leaf switch, each empty if there is none.
+type Place struct{ Block, Leaf string }
+
+// Places returns the place of every node in the plan's own topologies.
+func (p *Plan) Places() map[string]Place {
+	units := UnitsOf(p.Own())
+	count := 0
+	for i := range units {
+		if units[i].Kind == KindBlock {
+			count += len(units[i].Nodes)
+		}
+	}
+	places := make(map[string]Place, count)
+	for i := range units {
+		for _, n := range units[i].Nodes {
+			at := places[n]
+			if units[i].Kind == KindBlock {
+				at.Block = units[i].Name
+			} else {
+				at.Leaf = units[i].Name
+			}
+			places[n] = at
+		}
+	}
+	return places
+}
+
+// SpecsOf returns the Topology= string of every node: its units in the order of the
+// topologies, such as "nvl:nvl-8a61c302-1,fabric:leaf-7".
+func SpecsOf(topologies []Topology) map[string]string {
+	specs := make(map[string]string)
+	units := UnitsOf(topologies)
+	for i := range units {
+		unit := units[i].String()
+		before, after := "", unit // the nodes of a unit mostly share what they had before
+		for _, n := range units[i].Nodes {
+			if had := specs[n]; had != before {
+				before, after = had, had+","+unit
+			}
+			specs[n] = after
+		}
+	}
+	return specs
+}
+
+// BlockFamily returns what block topologies of a plan are called by: "nvl" for nvl and
+// nvl-18, "leaf" for leaf and leaf-a, and the name itself for any other.
+func BlockFamily(name string) string {
+	for _, family := range []string{NVLinkTopology, LeafTopology} {
+		if strings.HasPrefix(name, family+"-") {
+			return family
+		}
+	}
+	return name
+}
+
+// sameFamily reports whether two block topologies are of one plan: both are parts of one
+// kind. The whole and a part are not, because one of them is on its way out of the file.
+func sameFamily(a, b string) bool {
+	return a == b || a != BlockFamily(a) && BlockFamily(a) == BlockFamily(b) && b != BlockFamily(b)
+}
+
+// MaxTiers bounds the way up from a leaf, because a file that was edited may hold a loop.
+const MaxTiers = 20
+
+// PathsAbove returns by leaf the switches above it, from the top, each after a slash.
+// Leaves without any are absent.
+func PathsAbove(switches []Switch) map[string]string {
+	above := ParentsOf(switches)
+	paths := make(map[string]string)
+	for i := range switches {
+		leaf, path := switches[i].Name, ""
+		if len(switches[i].Children) > 0 {
+			continue
+		}
+		for tier, up := 0, above[leaf]; up != "" && tier < MaxTiers; tier, up = tier+1, above[up] {
+			path = "/" + up + path
+		}
+		if path != "" {
+			paths[leaf] = path
+		}
+	}
+	return paths
+}
+
+// ParentsOf returns the switch above each switch.
+func ParentsOf(switches []Switch) map[string]string {
+	above := make(map[string]string, len(switches))
+	for i := range switches {
+		for _, c := range switches[i].Children {
+			above[c] = switches[i].Name
+		}
+	}
+	return above
+}
