@@ -9,7 +9,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // ErrEmptyPlan is returned for a plan that gives no file that slurmctld could
@@ -39,15 +38,15 @@ type Choice struct {
 	Flat bool
 }
 
-// FromPlan returns the topologies of a plan: one for topology.conf, every one
-// there is for topology.yaml, blocks first.
-func FromPlan(plan *placement.Plan, c Choice) ([]topology.Topology, error) {
+// FromPlan returns the topologies of a plan as a file has them: one for topology.conf, every
+// one there is for topology.yaml, blocks first.
+func FromPlan(plan *topology.Plan, c Choice) ([]topology.Topology, error) {
 	var out []topology.Topology
-	if len(plan.Blocks) > 0 && c.Kind != KindTree {
-		out = append(out, blocksOf(plan)...)
-	}
-	if len(plan.Switches) > 0 && c.Kind != KindBlock {
-		out = append(out, treeOf(plan))
+	for _, t := range plan.Topologies {
+		if t.Kind == topology.KindBlock && c.Kind != KindTree || t.Kind == topology.KindTree && c.Kind != KindBlock {
+			t.Default = false
+			out = append(out, t)
+		}
 	}
 	if len(out) == 0 {
 		switch c.Kind {
@@ -68,25 +67,21 @@ func FromPlan(plan *placement.Plan, c Choice) ([]topology.Topology, error) {
 	}
 	at := slices.IndexFunc(out, func(t topology.Topology) bool { return t.Name == c.Default })
 	if at < 0 {
-		at = max(0, slices.IndexFunc(out, func(t topology.Topology) bool { return t.Name == plan.Default }))
+		name := defaultOf(plan)
+		at = max(0, slices.IndexFunc(out, func(t topology.Topology) bool { return t.Name == name }))
 	}
 	out[at].Default = true
 	return out, nil
 }
 
-// blocksOf returns the block topologies of a plan.
-func blocksOf(plan *placement.Plan) []topology.Topology {
-	out := make([]topology.Topology, len(plan.Topologies))
+// defaultOf returns the name of a plan's default topology.
+func defaultOf(plan *topology.Plan) string {
 	for i := range plan.Topologies {
-		t := &plan.Topologies[i]
-		out[i] = topology.Topology{Name: t.Name, Kind: topology.KindBlock, Sizes: t.BlockSizes}
-		for k := range plan.Blocks {
-			if b := &plan.Blocks[k]; b.Topology == t.Name {
-				out[i].Blocks = append(out[i].Blocks, topology.Block{Name: b.Name, Nodes: b.Nodes})
-			}
+		if plan.Topologies[i].Default {
+			return plan.Topologies[i].Name
 		}
 	}
-	return out
+	return ""
 }
 
 // PartitionLines returns the lines of slurm.conf that block topologies need, if there are
@@ -110,34 +105,11 @@ func PartitionLines(topologies []topology.Topology) []string {
 	return lines
 }
 
-func treeOf(plan *placement.Plan) topology.Topology {
-	return topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: plan.Switches}
-}
-
-// Specs returns for every node that the topologies hold its Topology= string,
-// such as "nvl:nvl-8a61c302-1,fabric:leaf-7". A node without a place is absent.
-func Specs(plan *placement.Plan, topologies []topology.Topology) map[string]string {
-	names := NamesIn(topologies)
-	specs := make(map[string]string, len(plan.Placements))
-	var spec, block, leaf string
-	for i := range plan.Placements {
-		pl := &plan.Placements[i]
-		if spec == "" || pl.Block != block || pl.Switch != leaf { // not as the node before
-			block, leaf = pl.Block, pl.Switch
-			spec = names.Spec(block, leaf)
-		}
-		if spec != "" {
-			specs[pl.SlurmName] = spec
-		}
-	}
-	return specs
-}
-
 // TopologiesChange says which published block topologies would go that partitions may name,
 // and the lines of slurm.conf that the plan needs. It returns "" if none would. prev may
 // be nil.
-func TopologiesChange(c Choice, prev *placement.Previous, plan *placement.Plan) string {
-	lost := plan.LostTopologies(prev)
+func TopologiesChange(c Choice, old, plan *topology.Plan) string {
+	lost := plan.LostTopologies(old)
 	if len(lost) == 0 || !c.YAML || c.Kind == KindTree {
 		return ""
 	}
@@ -146,38 +118,16 @@ func TopologiesChange(c Choice, prev *placement.Previous, plan *placement.Plan) 
 		several = fmt.Sprintf("; no switch is known above %s: if there is one, label the nodes with it, and their blocks stay in one topology", strings.Join(fabrics, " and "))
 	}
 	return fmt.Sprintf("block topology %s would give way to others, and slurmctld does not start while a partition names a topology that is not in the file; put lines such as these into slurm.conf when you approve: %s",
-		strings.Join(lost, ", "), cmp.Or(strings.Join(PartitionLines(blocksOf(plan)), "; "), "Topology="+plan.Default)) + several
+		strings.Join(lost, ", "), cmp.Or(strings.Join(PartitionLines(plan.BlockTopologies()), "; "), "Topology="+defaultOf(plan))) + several
 }
 
-// Names are the names of a file's topologies. A name is empty if the file has no such
-// topology.
+// Names are the names of a file's topologies.
 type Names struct {
-	// Blocks is the first block topology, Tree the tree.
+	// Blocks is the block topology, or what the names of several begin with. Tree is the tree.
 	Blocks, Tree string
-	// of has the topology of every block.
-	of map[string]string
 }
 
-// NamesIn returns the names of the topologies that a plan of these topologies is about.
-func NamesIn(topologies []topology.Topology) Names {
-	var n Names
-	for _, t := range (&topology.Plan{Topologies: topologies}).Own() {
-		if t.Kind == topology.KindTree {
-			n.Tree = t.Name
-			continue
-		}
-		n.Blocks = cmp.Or(n.Blocks, t.Name)
-		if n.of == nil {
-			n.of = make(map[string]string)
-		}
-		for i := range t.Blocks {
-			n.of[t.Blocks[i].Name] = t.Name
-		}
-	}
-	return n
-}
-
-// SortFirst puts the topologies with these names first. NamesOf gives such names.
+// SortFirst puts the topologies with these names first.
 func (n *Names) SortFirst(topologies []topology.Topology) {
 	wanted := func(t topology.Topology) int {
 		if topology.BlockFamily(t.Name) == n.Blocks || t.Name == n.Tree {
@@ -199,59 +149,16 @@ func NamesOf(byLeaf, yaml bool) Names {
 	return Names{Blocks: topology.NVLinkTopology, Tree: topology.FabricTopology}
 }
 
-// Spec returns the Topology= string of a node in a block and at a leaf switch. An
-// empty block or leaf is no place.
-func (n Names) Spec(block, leaf string) string {
-	inBlock, atLeaf := "", ""
-	if n.Blocks != "" && block != "" {
-		inBlock = cmp.Or(n.of[block], n.Blocks) + ":" + block
-	}
-	if n.Tree != "" && leaf != "" {
-		atLeaf = n.Tree + ":" + leaf
-	}
-	if inBlock != "" && atLeaf != "" {
-		return inBlock + "," + atLeaf
-	}
-	return inBlock + atLeaf
-}
-
-// Previous reads a topology file, conf or yaml by its name's ending, into what
-// a new plan carries on.
-func Previous(name string, data []byte) (*placement.Previous, error) {
+// ReadPlan reads a topology file, conf or yaml by its name's ending, into what a new plan
+// carries on.
+func ReadPlan(name string, data []byte) (*topology.Plan, error) {
 	topologies, err := ParseTopologies(name, data)
 	if err != nil {
 		return nil, err
 	}
-	return PreviousOf(topologies), nil
-}
-
-// PreviousOf returns what a new plan carries on from the topologies of a file.
-func PreviousOf(topologies []topology.Topology) *placement.Previous {
-	prev := &placement.Previous{}
-	for _, t := range (&topology.Plan{Topologies: topologies}).Own() {
-		if t.Kind == topology.KindTree {
-			prev.Switches = t.Switches
-			continue
-		}
-		if prev.Topologies == nil {
-			prev.ByLeaf = topology.BlockFamily(t.Name) == topology.LeafTopology
-		}
-		if t.Default {
-			prev.Default = t.Name
-		}
-		if len(t.Sizes) > 0 && (prev.BaseBlockSize == 0 || t.Default) {
-			prev.BaseBlockSize = t.Sizes[0]
-		}
-		name := t.Name
-		if name == topology.ConfTopology { // topology.conf does not tell the kind
-			name = ""
-		}
-		prev.Topologies = append(prev.Topologies, placement.Topology{Name: name, Fabric: t.Fabric, BlockSizes: t.Sizes})
-		for _, b := range t.Blocks {
-			prev.Blocks = append(prev.Blocks, placement.Block{Name: b.Name, Topology: name, Nodes: b.Nodes, Size: b.Size})
-		}
-	}
-	return prev
+	plan := &topology.Plan{Topologies: topologies}
+	plan.ByLeaf = plan.NamesLeaves()
+	return plan, nil
 }
 
 // Units returns the blocks and leaf switches that a Topology= string names in the

@@ -44,7 +44,7 @@ func TestRealTopologies(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			plan, err := placement.MakePlan(tt.facts, nil, placement.Policy{ShortBlocks: true, Divide: true})
+			plan, _, err := placement.MakePlan(placement.Observed{Facts: tt.facts}, placement.Previous{}, placement.Policy{ShortBlocks: true, Divide: true})
 			if err != nil {
 				t.Fatal(err)
 			}

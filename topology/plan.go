@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
@@ -10,7 +11,7 @@ import (
 // Plan says where every node of a publication is, and which devices it has.
 type Plan struct {
 	// Format is that of the topology file: yaml or conf.
-	Format string `json:"format"`
+	Format string `json:"format,omitempty"`
 	// ByLeaf: the blocks are leaf switches, not NVLink domains.
 	ByLeaf bool `json:"byLeaf,omitempty"`
 	// Policy has the keys of the configuration that the plan was made by, and their values.
@@ -161,8 +162,100 @@ func (p *Plan) Own() []Topology {
 	return own
 }
 
+// BlockTopologies returns the plan's own block topologies.
+func (p *Plan) BlockTopologies() []Topology {
+	return slices.DeleteFunc(p.Own(), func(t Topology) bool { return t.Kind != KindBlock })
+}
+
+// NamesLeaves reports whether the plan's block topologies are named as those of leaf switches
+// are. The only topology of topology.conf does not tell.
+func (p *Plan) NamesLeaves() bool {
+	own := p.BlockTopologies()
+	return len(own) > 0 && BlockFamily(own[0].Name) == LeafTopology
+}
+
+// Blocks returns the blocks of the plan's own block topologies, in their order.
+func (p *Plan) Blocks() []Block {
+	own := p.BlockTopologies()
+	if len(own) == 1 {
+		return own[0].Blocks
+	}
+	var blocks []Block
+	for i := range own {
+		blocks = append(blocks, own[i].Blocks...)
+	}
+	return blocks
+}
+
+// Switches returns every switch of the plan's own tree.
+func (p *Plan) Switches() []Switch {
+	for _, t := range p.Own() {
+		if t.Kind == KindTree {
+			return t.Switches
+		}
+	}
+	return nil
+}
+
+// InnerSwitches returns the names of the switches that have switches below them. p may be nil.
+func (p *Plan) InnerSwitches() []string {
+	if p == nil {
+		return nil
+	}
+	var inner []string
+	for _, s := range p.Switches() {
+		if len(s.Children) > 0 {
+			inner = append(inner, s.Name)
+		}
+	}
+	return inner
+}
+
+// BaseBlockSize returns the base block size of the default block topology, or else of the
+// first that has one. It is 0 without any.
+func (p *Plan) BaseBlockSize() int {
+	base := 0
+	for _, t := range p.BlockTopologies() {
+		if len(t.Sizes) > 0 && (base == 0 || t.Default) {
+			base = t.Sizes[0]
+		}
+	}
+	return base
+}
+
+// Fabrics are the fabrics of the block topologies.
+func (p *Plan) Fabrics() []string {
+	var fabrics []string
+	for _, t := range p.BlockTopologies() {
+		if t.Fabric != "" && !slices.Contains(fabrics, t.Fabric) {
+			fabrics = append(fabrics, t.Fabric)
+		}
+	}
+	return fabrics
+}
+
+// LostTopologies returns the block topologies of an old plan that the plan no longer has. A
+// partition that names one ends slurmctld, so people decide. Topologies of another kind,
+// which the configuration chose, are not among them. old may be nil.
+func (p *Plan) LostTopologies(old *Plan) []string {
+	own := p.BlockTopologies()
+	if old == nil || old.ByLeaf != p.ByLeaf || len(own) == 0 {
+		return nil
+	}
+	var lost []string
+	for _, t := range old.BlockTopologies() {
+		if t.Name != ConfTopology && !slices.ContainsFunc(own, func(is Topology) bool { return is.Name == t.Name }) {
+			lost = append(lost, t.Name)
+		}
+	}
+	return lost
+}
+
 // Place is a node's block and leaf switch, each empty if there is none.
-type Place struct{ Block, Leaf string }
+type Place struct {
+	Block string `json:"block,omitempty"`
+	Leaf  string `json:"leaf,omitempty"`
+}
 
 // Places returns the place of every node in the plan's own topologies.
 func (p *Plan) Places() map[string]Place {

@@ -86,12 +86,12 @@ func TestRenderReportsAndCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	published, err := slurmconf.Previous("topology.yaml", text)
+	published, err := slurmconf.ReadPlan("topology.yaml", text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var shown string // as scontrol prints it
-	for i, b := range published.Blocks {
+	for i, b := range published.Blocks() {
 		shown += fmt.Sprintf("BlockName=%s BlockIndex=%d Nodes=%s BlockSize=18\n", b.Name, i, hostlist.Compress(b.Nodes))
 	}
 	plan := filepath.Join(dir, "out")

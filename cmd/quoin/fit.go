@@ -104,7 +104,7 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitting.Plan, pub *publication
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return fitting.Made(made.Topologies(), made.Plan.Placements), from.pub, func() (*inputs.Snapshot, error) { return from.snap, nil }, nil
+	return fitting.Made(made.Topologies(), made.Plan.Nodes), from.pub, func() (*inputs.Snapshot, error) { return from.snap, nil }, nil
 }
 
 // workerPods lists Slinky's worker pods, if the plan is in Kubernetes.

@@ -108,7 +108,7 @@ func (o *renderOptions) render(ctx context.Context, stdin io.Reader, paths []str
 	if o.previous != "" {
 		text, err := os.ReadFile(o.previous)
 		if err == nil {
-			previous.Topology, err = slurmconf.Previous(o.previous, text)
+			previous.Plan, err = slurmconf.ReadPlan(o.previous, text)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("read previous topology: %w", err)

@@ -71,7 +71,7 @@ func (r *domainRig) block(name string) string {
 	if err != nil {
 		return ""
 	}
-	published, err := slurmconf.Previous("topology.yaml", data)
+	published, err := slurmconf.ReadPlan("topology.yaml", data)
 	if err != nil {
 		r.t.Fatal(err)
 	}

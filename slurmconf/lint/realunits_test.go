@@ -6,17 +6,14 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // TestRealEmptyUnits has Lint and slurmctld judge a leaf without nodes below a
 // switch, first and last of its siblings, and a block without nodes.
 func TestRealEmptyUnits(t *testing.T) {
-	plan := &placement.Plan{
-		Topologies: []placement.Topology{{Name: "nvl", BlockSizes: []int{8}}},
-		Blocks:     []placement.Block{{Name: "b1", Topology: "nvl"}, {Name: "b2", Topology: "nvl", Nodes: []string{"n001", "n002"}}},
-		Switches: []topology.Switch{{Name: "l1"}, {Name: "l2", Nodes: []string{"n001", "n002"}}, {Name: "l3"}, {Name: "l4"},
-			{Name: "s1", Children: []string{"l1", "l2", "l3"}}, {Name: "s2", Children: []string{"l4"}}, {Name: "core", Children: []string{"s1", "s2"}}},
+	plan := &topology.Plan{
+		Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Sizes: []int{8}, Blocks: []topology.Block{{Name: "b1"}, {Name: "b2", Nodes: []string{"n001", "n002"}}}}, {Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "l1"}, {Name: "l2", Nodes: []string{"n001", "n002"}}, {Name: "l3"}, {Name: "l4"},
+			{Name: "s1", Children: []string{"l1", "l2", "l3"}}, {Name: "s2", Children: []string{"l4"}}, {Name: "core", Children: []string{"s1", "s2"}}}}},
 	}
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
 		var cases []topologyCase

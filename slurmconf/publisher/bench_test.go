@@ -35,7 +35,7 @@ func BenchmarkLarge(b *testing.B) {
 		b.Run("plan and render "+format, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				plan, err := placement.MakePlan(facts.Facts, nil, pub.Policy())
+				plan, _, err := placement.MakePlan(placement.Observed{Facts: facts.Facts}, placement.Previous{}, pub.Policy())
 				if err != nil {
 					b.Fatal(err)
 				}

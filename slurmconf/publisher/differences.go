@@ -13,7 +13,7 @@ import (
 // differences returns the nodes whose place in the published files differs from specs.
 // Without published files nothing differs.
 func differences(p *publication.Cluster, prev *Previous, specs map[string]string, nodes map[string]*inputs.Node, why nodestatus.Difference) (out []nodestatus.Difference) {
-	if prev.Topology == nil {
+	if prev.Plan == nil {
 		return nil
 	}
 	why.Reason = nodestatus.ReasonPublishedDiffers

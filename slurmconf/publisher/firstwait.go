@@ -17,7 +17,7 @@ type firstWait struct {
 
 // Reconcile ends the pass while the first publication waits.
 func (f *firstWait) Reconcile(_ context.Context, p *pass) (r result, err error) {
-	if !f.SettlesBase(f.pub, p.in.prev.Topology, p.made.Plan, p.now) {
+	if !f.SettlesBase(f.pub, p.in.prev.Plan, p.made.Plan, p.now) {
 		return r, nil
 	}
 	why, until := f.Waits(f.pub, p.in.Facts, p.made.Plan, p.now)

@@ -50,7 +50,7 @@ func (m *Rendered) fit(p *publication.Cluster, old *published.Set, limit int) {
 		return
 	}
 	o := p.GresOptions()
-	if lines, alike := o.ForAll(m.gres, len(m.Plan.Placements)); alike && len(m.Specs) == len(m.Plan.Placements) && !m.ByAnnotation {
+	if lines, alike := o.ForAll(m.gres, len(m.Plan.Nodes)); alike && len(m.Specs) == len(m.Plan.Nodes) && !m.ByAnnotation {
 		text, err := gres.Render(lines, plandoc.Header)
 		if err == nil && size-len(m.Files["gres.conf"])+len(text) <= room {
 			m.Files["gres.conf"] = string(text)

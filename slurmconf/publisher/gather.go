@@ -20,6 +20,8 @@ type gathered struct {
 	inputs.Inputs
 	// prev is what is published, with the names that the nodes have now.
 	prev Previous
+	// inUse are the units and topologies that Node annotations may still name.
+	inUse names
 	// leaving are nodes that the publication no longer takes, by Slurm name.
 	leaving annotation.Leaving
 	// gone are the published names that leave because their node is really gone. It is nil

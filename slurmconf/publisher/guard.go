@@ -15,8 +15,8 @@ import (
 // change is what the guard judges.
 func (p *pass) change(made *Rendered) *guard.Change {
 	prev := &p.in.prev
-	return &guard.Change{Old: prev.Topology, New: made.Plan, OldGres: prev.Gres, NewGres: made.gres, SameGres: p.stored.set.Own()["gres.conf"] == made.Files["gres.conf"],
-		Renamed: prev.renamed, InUse: prev.changesKind(made), Gone: p.in.gone}
+	return &guard.Change{Old: prev.Plan, New: made.Plan, OldGres: prev.Gres, NewGres: made.gres, SameGres: p.stored.set.Own()["gres.conf"] == made.Files["gres.conf"],
+		Renamed: prev.renamed, InUse: prev.changesKind(p.in.inUse, made), Gone: p.in.gone}
 }
 
 // approval holds changes that wait for people.
@@ -40,13 +40,13 @@ func (a *approval) Reconcile(_ context.Context, p *pass) (r result, err error) {
 func (a *approval) treeAlone(p *pass, held *plandoc.Held) *Rendered {
 	prev := &p.in.prev
 	if held.Reason != guard.ReasonKindChange && held.Reason != guard.ReasonTopologyInUse || a.pub.Topology != string(slurmconf.KindAuto) ||
-		len(prev.Topology.Blocks) > 0 || len(prev.Topology.Switches) == 0 {
+		len(prev.Plan.Blocks()) > 0 || len(prev.Plan.Switches()) == 0 {
 		return nil
 	}
 	pub := *a.pub
 	pub.Topology = string(slurmconf.KindTree)
 	made := &Rendered{Plan: p.made.Plan}
-	if err := made.renderPlan(&pub, &p.in.Inputs, prev); err != nil || made.Refused != "" {
+	if err := made.renderPlan(&pub, p.in); err != nil || made.Refused != "" {
 		return nil
 	}
 	if made.fit(a.pub, p.stored.set, a.bytes); made.Refused != "" {

@@ -134,15 +134,15 @@ func (h *nodeHistory) rename(g *gathered, prev Previous) Previous {
 	}
 	if site.Published == nil { // as it is now, for all that is known
 		site.Published = maps.Clone(site.Now)
-		for i := range prev.planned {
-			if n := &prev.planned[i]; site.ByPods {
+		for _, n := range prev.planned() {
+			if site.ByPods {
 				site.Published[n.Node] = n.SlurmName
 			}
 		}
 		h.published = site.Published
 	}
 	if to := site.Find(); !to.None() {
-		prev.Topology, prev.Gres, prev.renamed = to.Topology(prev.Topology), to.Lines(prev.Gres), to.Count()
+		prev.Plan, prev.Gres, prev.renamed = to.Plan(prev.Plan), to.Lines(prev.Gres), to.Count()
 	}
 	return prev
 }

@@ -48,8 +48,8 @@ func (h *holder) stay(p *pass) (r result) {
 	if p.made != nil {
 		r.differences = differences(h.pub, prev, p.made.Specs, p.in.Nodes, heldFor(h.pub, p.held.Reason))
 	}
-	if prev.Topology != nil {
-		h.metrics.status.Places.Set(h.pub.Name, nodestatus.PlacesOf(prev.Topology.Places(), p.in.Facts, p.in.Nodes))
+	if prev.Plan != nil {
+		h.metrics.status.Places.Set(h.pub.Name, nodestatus.PlacesOf(prev.Plan.Places(), p.in.Facts, p.in.Nodes))
 		r.specs = prev.specs(h.pub)
 	}
 	return r
@@ -98,7 +98,7 @@ func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, made *Rend
 		held.Since = doc.Held.Since
 	}
 	if made != nil && len(made.all) > 0 {
-		plan, err := made.document(&doc.Current.Plan)
+		plan, err := made.document()
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,9 @@ import (
 // Rendered is the result of one set of inputs: the plan, the files, and what is wrong
 // with them.
 type Rendered struct {
-	Plan *placement.Plan
+	Plan *topology.Plan
+	// waiting is what was found of nodes that may have to wait.
+	waiting placement.Waiting
 	// Files are by name: topology.conf or topology.yaml, and gres.conf if a node has
 	// GPUs.
 	Files map[string]string
@@ -63,10 +65,10 @@ type form struct {
 // Summary says in a line what the files hold.
 func (m *Rendered) Summary() string {
 	var parts []string
-	if n := len(m.Plan.Blocks); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d blocks, base size %d", n, m.Plan.BaseBlockSize))
+	if n := len(m.Plan.Blocks()); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d blocks, base size %d", n, m.Plan.BaseBlockSize()))
 	}
-	if n := len(m.Plan.Switches); n > 0 {
+	if n := len(m.Plan.Switches()); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d switches", n))
 	}
 	return fmt.Sprintf("%s, %d nodes", strings.Join(parts, ", "), len(m.Specs))
@@ -84,27 +86,32 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 // Make plans, renders, parses back and lints. It returns an error only if no plan can be
 // made.
 func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
-	facts := nodelabels.Level(g.Facts, prev.Topology.InnerSwitches())
-	plan, err := placement.MakePlan(facts, prev.carried(facts), p.Policy())
+	return (&gathered{Inputs: g, prev: prev}).plan(p, nil)
+}
+
+// plan makes what the inputs give. settling is nil if all nodes may move.
+func (g *gathered) plan(p *publication.Cluster, settling *placement.Settling) (*Rendered, error) {
+	facts := nodelabels.Level(g.Facts, g.prev.Plan.InnerSwitches())
+	plan, waiting, err := placement.MakePlan(placement.Observed{Facts: facts, InUse: g.inUse, Settling: settling}, g.prev.placement(facts), p.Policy())
 	if err != nil {
 		return nil, err
 	}
-	m := &Rendered{Plan: plan}
-	if err := m.renderPlan(p, &g, &prev); err != nil {
+	m := &Rendered{Plan: plan, waiting: waiting}
+	if err := m.renderPlan(p, g); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
 // renderPlan renders the plan as p wants it, parses the files back and lints them.
-func (m *Rendered) renderPlan(p *publication.Cluster, g *inputs.Inputs, prev *Previous) error {
-	if err := m.choose(p, g); err != nil || m.Refused != "" {
+func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered) error {
+	if err := m.choose(p, &g.Inputs); err != nil || m.Refused != "" {
 		return err
 	}
-	lines, problems := gres.FromFacts(g.Facts, prev.Gres, p.GresOptions())
+	lines, problems := gres.FromFacts(g.Facts, g.prev.Gres, p.GresOptions())
 	m.gres, m.Problems = lines, append(m.Problems, problems...)
-	m.all = m.keepTopologies(p, prev, m.topologies)
-	m.ByAnnotation = m.placedByAnnotation(p, g, prev)
+	m.all = m.keepTopologies(p, &g.prev, g.inUse, m.topologies)
+	m.ByAnnotation = m.placedByAnnotation(p, g)
 	if err := m.render(p); err != nil {
 		return err
 	}
@@ -120,7 +127,7 @@ func (m *Rendered) choose(p *publication.Cluster, g *inputs.Inputs) (err error) 
 	if err != nil && !errors.Is(err, slurmconf.ErrEmptyPlan) {
 		return err
 	}
-	m.Specs = slurmconf.Specs(m.Plan, m.topologies)
+	m.Specs = specsOf(m.Plan, m.topologies)
 	m.Left = plandoc.Left(m.Plan, m.Specs, g.Unnamed)
 	m.LeftOut = plandoc.LeftOut(m.Left)
 	if len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
@@ -129,18 +136,31 @@ func (m *Rendered) choose(p *publication.Cluster, g *inputs.Inputs) (err error) 
 	return nil
 }
 
-// carried returns what a plan continues from. If no node has a report now, it says which
+// specsOf returns the Topology= strings of the plan's nodes. A block may have names of nodes
+// that no longer exist: it keeps its size with them.
+func specsOf(plan *topology.Plan, topologies []topology.Topology) map[string]string {
+	all := topology.SpecsOf(topologies)
+	specs := make(map[string]string, len(plan.Nodes))
+	for i := range plan.Nodes {
+		if spec := all[plan.Nodes[i].SlurmName]; spec != "" {
+			specs[plan.Nodes[i].SlurmName] = spec
+		}
+	}
+	return specs
+}
+
+// placement returns what a plan continues from. If no node has a report now, it says which
 // nodes had one: those with devices in gres.conf.
-func (prev Previous) carried(facts []topology.Facts) *placement.Previous {
-	if prev.Topology == nil || slices.ContainsFunc(facts, func(f topology.Facts) bool { return f.Report != nil }) {
-		return prev.Topology
+func (prev *Previous) placement(facts []topology.Facts) placement.Previous {
+	before := placement.Previous{Plan: prev.Plan}
+	if prev.Plan == nil || slices.ContainsFunc(facts, func(f topology.Facts) bool { return f.Report != nil }) {
+		return before
 	}
-	next := *prev.Topology
-	next.Reported = make(map[string]bool, len(prev.Gres))
+	before.Reported = make(map[string]bool, len(prev.Gres))
 	for node, lines := range prev.Gres {
-		next.Reported[node] = len(lines) > 0 && lines[0].AutoDetect == ""
+		before.Reported[node] = len(lines) > 0 && lines[0].AutoDetect == ""
 	}
-	return &next
+	return before
 }
 
 // Topologies are what the files say, with all nodes in them. There are none if nothing may be
@@ -166,23 +186,12 @@ func (m *Rendered) render(p *publication.Cluster) (err error) {
 	return err
 }
 
-// document returns the plan as it is stored, after the plan old.
-func (m *Rendered) document(old *topology.Plan) (topology.Plan, error) {
-	plan := topology.Plan{Format: m.format, ByLeaf: m.Plan.ByLeaf, ByAnnotation: m.ByAnnotation, Policy: m.keys, Problems: m.Problems, Topologies: slices.Clone(m.all)}
-	for i := range plan.Topologies {
-		plan.Topologies[i].Blocks = slices.Clone(plan.Topologies[i].Blocks)
-	}
+// document returns the plan as it is stored: as the files have it.
+func (m *Rendered) document() (topology.Plan, error) {
+	plan := *m.Plan
+	plan.Format, plan.ByAnnotation, plan.Policy, plan.Topologies, plan.Problems = m.format, m.ByAnnotation, m.keys, m.all, m.Problems
 	plan.AllNodes = len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see fit
-	if err := plandoc.SetLines(&plan, m.gres); err != nil {
-		return plan, err
-	}
-	plandoc.KeepSizes(&plan, old)
-	plandoc.KeepFabrics(&plan, m.Plan.Topologies, old)
-	for i := range m.Plan.Placements {
-		pl := &m.Plan.Placements[i]
-		plan.Nodes = append(plan.Nodes, topology.Placement{Node: pl.Node, SlurmName: pl.SlurmName, Source: pl.Source, Reason: pl.Reason, Message: pl.Message})
-	}
-	return plan, nil
+	return plan, plandoc.SetLines(&plan, m.gres)
 }
 
 // check parses the files back and lints them for the release that loads them.

@@ -8,18 +8,17 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 func TestMakeNothing(t *testing.T) {
 	pub := complete(t, Publication{})[0]
-	gone := &placement.Previous{BaseBlockSize: 2, Blocks: []placement.Block{{Name: "nvl-8a61c302-1"}}}
+	gone := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Sizes: []int{2}, Blocks: []topology.Block{{Name: "nvl-8a61c302-1"}}}}}
 	for name, tt := range map[string]struct {
 		prev Previous
 		want string
 	}{
 		"no block":             {Previous{}, "no NVLink domain and no switch is known"},
-		"only a block's place": {Previous{Topology: gone}, "no node is in a block or switch"},
+		"only a block's place": {Previous{Plan: gone}, "no node is in a block or switch"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			made, err := Make(pub, inputs.Inputs{Facts: []topology.Facts{{Name: "n1", SlurmName: "n1"}}}, tt.prev)

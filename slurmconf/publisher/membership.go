@@ -5,7 +5,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -19,10 +18,10 @@ const (
 )
 
 // placedByAnnotation reports whether Node annotations alone place the nodes of m.
-func (m *Rendered) placedByAnnotation(p *publication.Cluster, g *inputs.Inputs, prev *Previous) bool {
+func (m *Rendered) placedByAnnotation(p *publication.Cluster, g *gathered) bool {
 	inFile := map[string]string{}
-	if !prev.byAnnotation {
-		inFile = prev.specs(p)
+	if g.prev.Plan != nil && !g.prev.Plan.ByAnnotation {
+		inFile = g.prev.specs(p)
 	}
 	is, waiting := p.ByAnnotation(g.Nodes, m.Specs, func(name string) bool { return inFile[name] != "" })
 	if len(waiting) > 0 {
@@ -36,7 +35,7 @@ func (m *Rendered) placedByAnnotation(p *publication.Cluster, g *inputs.Inputs, 
 // nodes.
 func (m *Rendered) linesByAnnotation(p *publication.Cluster) []gres.Line {
 	o := p.GresOptions()
-	if lines, alike := o.ForAll(m.gres, len(m.Plan.Placements)); alike || len(m.gres) == 0 {
+	if lines, alike := o.ForAll(m.gres, len(m.Plan.Nodes)); alike || len(m.gres) == 0 {
 		return lines
 	}
 	m.Problems = append(m.Problems, topology.Problem{Reason: ReasonGresNamesNodes,

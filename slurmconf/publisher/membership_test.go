@@ -213,7 +213,7 @@ func TestMembershipWaits(t *testing.T) {
 	if named, problems := made(inFile, "gb200-001"); named || len(problems) > 0 {
 		t.Errorf("only a new node waits: nodes in the file %v, problems %v", named, problems)
 	}
-	inFile.byAnnotation = true
+	inFile.Plan.ByAnnotation = true
 	if named, problems := made(inFile, "gb200-002"); named || len(problems) > 0 {
 		t.Errorf("no node was in the file: nodes in the file %v, problems %v", named, problems)
 	}
@@ -335,7 +335,7 @@ func TestGresByAnnotation(t *testing.T) {
 			if got := made.Files["gres.conf"]; !strings.Contains(got, "\n"+tt.want) || said != tt.named || strings.Contains(got, "NodeName=") != tt.named {
 				t.Errorf("%s %v:\n%s", ReasonGresNamesNodes, said, got)
 			}
-			plan, err := made.document(&topology.Plan{})
+			plan, err := made.document()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -69,7 +69,7 @@ func set(vec *prometheus.GaugeVec, publication string, counts map[string]int) {
 // observe counts what a pass found, and logs problems when they change.
 func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapshot) {
 	nodes, problems := map[string]int{}, map[string]int{}
-	for _, pl := range made.Plan.Placements {
+	for _, pl := range made.Plan.Nodes {
 		nodes[pl.Reason]++
 	}
 	all := slices.Concat(made.Problems, snap.Problems)
@@ -77,7 +77,7 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 		problems[pr.Reason]++
 	}
 	blocks := map[string]int{"placeholder": 0}
-	for _, b := range made.Plan.Blocks {
+	for _, b := range made.Plan.Blocks() {
 		if len(b.Nodes) > 0 {
 			blocks["domain"]++
 		} else {
@@ -87,6 +87,6 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	set(l.metrics.nodes, l.pub.Name, nodes)
 	set(l.metrics.problems, l.pub.Name, problems)
 	set(l.metrics.blocks, l.pub.Name, blocks)
-	l.metrics.segments.Set(l.pub.Name, l.pub.Rules.PodNamespaces(), made.topologies, made.Plan.Placements, snap.GPUs())
+	l.metrics.segments.Set(l.pub.Name, l.pub.Rules.PodNamespaces(), made.topologies, made.Plan.Nodes, snap.GPUs())
 	l.problems.Note(ctx, l.log, l.pub.Name, all)
 }

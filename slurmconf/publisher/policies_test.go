@@ -94,7 +94,7 @@ func TestMakeByAnyPolicy(t *testing.T) {
 			if diff := cmp.Diff(made.Files, again.Files); diff != "" {
 				t.Fatalf("seed %d, step %d, %+v: once published (-was +is):\n%s", seed, step, pub, diff)
 			}
-			if nodes, _ := placement.Moved(prev.Topology, again.Plan); len(nodes) > 0 {
+			if nodes, _ := placement.Moved(prev.Plan, again.Plan); len(nodes) > 0 {
 				t.Fatalf("seed %d, step %d: %v move though nothing changed", seed, step, nodes)
 			}
 		}
@@ -103,11 +103,11 @@ func TestMakeByAnyPolicy(t *testing.T) {
 
 // silentMoved names a published node that says nothing and was moved all the same.
 func silentMoved(pub *publication.Cluster, g *inputs.Inputs, prev Previous, made *Rendered) string {
-	if prev.Topology == nil {
+	if prev.Plan == nil {
 		return ""
 	}
-	was := prev.Topology.Places()
-	is := (&placement.Previous{Blocks: made.Plan.Blocks, Switches: made.Plan.Switches}).Places()
+	was := prev.Plan.Places()
+	is := made.Plan.Places()
 	for i := range g.Facts {
 		f := &g.Facts[i]
 		name := f.SlurmName

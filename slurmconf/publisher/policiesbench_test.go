@@ -3,6 +3,7 @@ package publisher
 import (
 	"testing"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -30,17 +31,17 @@ groups:
 	} {
 		pub := complete(b, of.pub)[0]
 		g := pub.Rules.Gather(snapshotOf(c))
-		var prev *placement.Previous
+		var prev placement.Previous
 		for _, when := range []string{"new", "published"} {
 			b.Run(of.name+" "+when, func(b *testing.B) {
 				b.ReportAllocs()
-				var plan *placement.Plan
+				var plan *topology.Plan
 				for b.Loop() {
-					if plan, err = placement.MakePlan(g.Facts, prev, pub.Policy()); err != nil {
+					if plan, _, err = placement.MakePlan(placement.Observed{Facts: g.Facts}, prev, pub.Policy()); err != nil {
 						b.Fatal(err)
 					}
 				}
-				prev = &placement.Previous{ByLeaf: plan.ByLeaf, BaseBlockSize: plan.BaseBlockSize, Blocks: plan.Blocks, Switches: plan.Switches}
+				prev.Plan = plan
 			})
 		}
 	}

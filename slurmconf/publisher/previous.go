@@ -16,58 +16,46 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Previous is what is published. The next plan continues from it. Its zero value is that
 // of nothing.
 type Previous struct {
-	// Topology is nil if no topology is published.
-	Topology *placement.Previous
+	// Plan is nil if no topology is published. Its configured topologies come first.
+	Plan *topology.Plan
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]gres.Line
-	// topologies has what the topology file holds. byAnnotation says that the file names no
-	// nodes.
-	topologies   []topology.Topology
-	byAnnotation bool
 	// renamed is the number of nodes whose name differs from the files.
 	renamed int
-	// planned are the nodes of the plan.
-	planned []topology.Placement
 }
 
-// readPlan returns what the next plan of p continues from.
-func readPlan(p *publication.Cluster, plan *topology.Plan) (prev Previous, err error) {
-	prev.planned, prev.byAnnotation = plan.Nodes, plan.ByAnnotation
-	lines, err := plandoc.Lines(plan)
+// readPlan returns what the next plan of p continues from. It puts the configured topologies
+// first, even if retired ones precede them in the file, so that a configuration change can be
+// reverted while they are still there.
+func readPlan(p *publication.Cluster, stored *topology.Plan) (prev Previous, err error) {
+	lines, err := plandoc.Lines(stored)
 	if err != nil {
 		return prev, err
 	}
-	if prev.Gres, err = gres.ByNode(lines, nil); err != nil || len(plan.Topologies) == 0 {
+	if prev.Gres, err = gres.ByNode(lines, nil); err != nil || len(stored.Topologies) == 0 {
 		return prev, err
 	}
-	prev.resume(p, plan.Topologies)
-	return prev, nil
-}
-
-// resume puts the configured topologies first, even if retired ones precede them in the
-// file, so that a configuration change can be reverted while they are still there.
-func (prev *Previous) resume(p *publication.Cluster, topologies []topology.Topology) {
+	plan := *stored
+	plan.Topologies = slices.Clone(stored.Topologies)
 	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.Format == "yaml")
-	prev.topologies = slices.Clone(topologies)
-	names.SortFirst(prev.topologies)
-	prev.Topology = slurmconf.PreviousOf(prev.topologies)
-	at := slices.IndexFunc(prev.topologies, func(t topology.Topology) bool { return t.Kind == topology.KindBlock })
-	prev.Topology.BlocksElsewhere = at >= 0 && topology.BlockFamily(prev.topologies[at].Name) != names.Blocks
+	names.SortFirst(plan.Topologies)
+	plan.ByLeaf = plan.NamesLeaves()
+	prev.Plan = &plan
+	return prev, nil
 }
 
 // nodes are the nodes of all files. Without a topology there are none, because all is
 // made from scratch.
 func (prev Previous) nodes() []string {
-	if prev.Topology == nil {
+	if prev.Plan == nil {
 		return nil
 	}
-	placed := prev.Topology.Places()
+	placed := prev.Plan.Places()
 	names := slices.Collect(maps.Keys(placed))
 	for n := range prev.Gres {
 		if _, ok := placed[n]; !ok {
@@ -77,10 +65,17 @@ func (prev Previous) nodes() []string {
 	return names
 }
 
+// planned are the nodes of the plan.
+func (prev *Previous) planned() []topology.Placement {
+	if prev.Plan == nil {
+		return nil
+	}
+	return prev.Plan.Nodes
+}
+
 // owners adds the Nodes that had the names when the plan was made, if they are not known.
 func (prev *Previous) owners(known map[string]string) map[string]string {
-	for i := range prev.planned {
-		n := &prev.planned[i]
+	for _, n := range prev.planned() {
 		if owner, wanted := known[n.SlurmName]; wanted && owner == "" {
 			known[n.SlurmName] = n.Node
 		}
@@ -88,18 +83,20 @@ func (prev *Previous) owners(known map[string]string) map[string]string {
 	return known
 }
 
-// specs are the Topology= strings that go with the files of p.
+// specs are the Topology= strings that go with the files of p: those of the configured
+// topologies, or of all if none is configured. The others are on their way out of the file.
 func (prev *Previous) specs(p *publication.Cluster) map[string]string {
-	if prev.Topology == nil {
+	if prev.Plan == nil {
 		return nil
 	}
-	placed := prev.Topology.Places()
-	names := prev.names(p)
-	specs := make(map[string]string, len(placed))
-	for node, at := range placed {
-		specs[node] = names.Spec(at.Block, at.Leaf)
+	configured := topology.Plan{Topologies: slices.DeleteFunc(slices.Clone(prev.Plan.Topologies), func(t topology.Topology) bool {
+		return (t.Name == topology.ConfTopology) != (p.Format == "conf") || p.Topology != string(slurmconf.KindAuto) && p.Topology != t.Kind
+	})}
+	own := configured.Own()
+	if len(own) == 0 {
+		own = prev.Plan.Own()
 	}
-	return specs
+	return topology.SpecsOf(own)
 }
 
 // names are topologies ("topology:") and units that Node annotations name.
@@ -139,10 +136,10 @@ type unitsInUse struct {
 // They stay in the files. slurmctld drains a node that registers with an unknown unit, and
 // does not start while such a node is registered.
 func (u *unitsInUse) Reconcile(_ context.Context, p *pass) (r result, err error) {
-	if p.in.prev.Topology == nil || !u.pub.Release.DynamicTopology() {
+	if p.in.prev.Plan == nil || !u.pub.Release.DynamicTopology() {
 		return r, nil
 	}
-	in, topo := *p.in, *p.in.prev.Topology
+	in := *p.in
 	named := namedBy(in.All, in.Nodes)
 	unnamed := map[string]time.Time{}
 	var timer again.Timer
@@ -158,37 +155,35 @@ func (u *unitsInUse) Reconcile(_ context.Context, p *pass) (r result, err error)
 		}
 	}
 	u.unnamed = unnamed
-	topo.InUse, in.prev.Topology = named, &topo
+	in.inUse = named
 	return result{in: &in, next: timer.Next()}, nil
 }
 
 // units are the topologies, blocks and leaf switches of the files.
 func (prev *Previous) units() []string {
 	var out []string
-	for i := range prev.topologies {
-		out = append(out, prev.topologies[i].Name+":")
+	for i := range prev.Plan.Topologies {
+		out = append(out, prev.Plan.Topologies[i].Name+":")
 	}
-	for _, u := range topology.UnitsOf(prev.topologies) {
+	for _, u := range prev.Plan.Units() {
 		out = append(out, u.Name)
 	}
 	return out
 }
 
 // inUse reports whether an annotation may still name the published topology t.
-func (prev *Previous) inUse(t *topology.Topology) bool {
-	return t.Kind != topology.KindFlat && prev.Topology.InUse[t.Name+":"]
-}
+func (n names) inUse(t *topology.Topology) bool { return t.Kind != topology.KindFlat && n[t.Name+":"] }
 
 // keepTopologies adds published topologies that are no longer configured and that Node
 // annotations still name. topology.conf holds one topology, so then a topology.yaml
 // beside it holds them.
-func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, topologies []topology.Topology) []topology.Topology {
-	if prev.Topology == nil || !p.Annotates {
+func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, named names, topologies []topology.Topology) []topology.Topology {
+	if prev.Plan == nil || !p.Annotates {
 		return topologies
 	}
 	out := topologies
-	for _, t := range prev.topologies {
-		if !prev.inUse(&t) || slices.ContainsFunc(topologies, func(is topology.Topology) bool { return is.Name == t.Name }) {
+	for _, t := range prev.Plan.Topologies {
+		if !named.inUse(&t) || slices.ContainsFunc(topologies, func(is topology.Topology) bool { return is.Name == t.Name }) {
 			continue
 		}
 		t.Default = false
@@ -201,27 +196,18 @@ func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, topolo
 
 // changesKind returns a published topology in use that would change between blocks and
 // switches, or "". Its units cannot be kept.
-func (prev *Previous) changesKind(made *Rendered) string {
-	for i := range prev.topologies {
-		was := &prev.topologies[i]
+func (prev *Previous) changesKind(named names, made *Rendered) string {
+	if prev.Plan == nil {
+		return ""
+	}
+	for i := range prev.Plan.Topologies {
+		was := &prev.Plan.Topologies[i]
 		for k := range made.topologies {
 			is := &made.topologies[k]
-			if is.Name == was.Name && (is.Kind == topology.KindBlock) != (was.Kind == topology.KindBlock) && prev.inUse(was) {
+			if is.Name == was.Name && (is.Kind == topology.KindBlock) != (was.Kind == topology.KindBlock) && named.inUse(was) {
 				return was.Name
 			}
 		}
 	}
 	return ""
-}
-
-// names returns the names of published topologies that are configured, or of all if none
-// is. The others are on their way out of the file.
-func (prev *Previous) names(p *publication.Cluster) slurmconf.Names {
-	configured := slices.DeleteFunc(slices.Clone(prev.topologies), func(t topology.Topology) bool {
-		return (t.Name == topology.ConfTopology) != (p.Format == "conf") || p.Topology != string(slurmconf.KindAuto) && p.Topology != t.Kind
-	})
-	if names := slurmconf.NamesIn(configured); names.Blocks != "" || names.Tree != "" {
-		return names
-	}
-	return slurmconf.NamesIn(prev.topologies)
 }

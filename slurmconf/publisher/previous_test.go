@@ -51,7 +51,7 @@ func TestReadPlanRecalls(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := made.document(&topology.Plan{})
+			plan, err := made.document()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestReadPlanRecalls(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, topo := range next.Plan.Topologies {
+			for _, topo := range next.Plan.BlockTopologies() {
 				got = append(got, topo.Name)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -87,7 +87,7 @@ func TestReadPlan(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				plan, err := made.document(&topology.Plan{})
+				plan, err := made.document()
 				if err != nil {
 					t.Fatal(err)
 				}

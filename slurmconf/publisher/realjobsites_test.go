@@ -129,11 +129,11 @@ func (s *jobSite) render(t *testing.T) (*Rendered, []string) {
 }
 
 // comparePlan compares topologies and impossible sizes with what the plan says.
-func (s *jobSite) comparePlan(t *testing.T, plan *placement.Plan) {
+func (s *jobSite) comparePlan(t *testing.T, plan *topology.Plan) {
 	t.Helper()
 	topologies, impossible := map[string]int{}, map[string]string{}
-	for _, topo := range plan.Topologies {
-		topologies[topo.Name] = topo.BlockSizes[0]
+	for _, topo := range plan.BlockTopologies() {
+		topologies[topo.Name] = topo.Sizes[0]
 	}
 	for _, p := range plan.Problems {
 		if p.Reason == placement.ReasonJobSizes {
@@ -167,25 +167,23 @@ func partitionsOf(made *Rendered) []*jobPartition {
 	isYAML := made.Files["topology.yaml"] != ""
 	var partitions []*jobPartition
 	all := &jobPartition{name: "all"}
-	for _, topo := range plan.Topologies {
-		p := &jobPartition{name: topo.Name, blockSizes: topo.BlockSizes}
+	for _, topo := range plan.BlockTopologies() {
+		p := &jobPartition{name: topo.Name, blockSizes: topo.Sizes}
 		if isYAML {
 			p.topology = topo.Name
 		}
-		for _, b := range plan.Blocks {
-			if b.Topology == topo.Name {
-				p.nodes, p.together = append(p.nodes, b.Nodes...), append(p.together, len(b.Nodes))
-			}
+		for _, b := range topo.Blocks {
+			p.nodes, p.together = append(p.nodes, b.Nodes...), append(p.together, len(b.Nodes))
 		}
-		if topo.Name == plan.Default {
+		if topo.Default {
 			all.blockSizes, all.together = p.blockSizes, p.together
 		}
 		partitions = append(partitions, p)
 	}
-	apart := &jobPartition{name: "apart"}
-	for i := range plan.Placements {
-		pl := &plan.Placements[i]
-		if all.nodes = append(all.nodes, pl.SlurmName); pl.Block == "" {
+	apart, places := &jobPartition{name: "apart"}, plan.Places()
+	for i := range plan.Nodes {
+		pl := &plan.Nodes[i]
+		if all.nodes = append(all.nodes, pl.SlurmName); places[pl.SlurmName].Block == "" {
 			apart.nodes = append(apart.nodes, pl.SlurmName)
 		}
 	}
@@ -199,9 +197,9 @@ func partitionsOf(made *Rendered) []*jobPartition {
 }
 
 // belowRoots counts the nodes below each root switch.
-func belowRoots(plan *placement.Plan) []int {
+func belowRoots(plan *topology.Plan) []int {
 	below := map[string]int{}
-	for _, s := range plan.Switches { // children first
+	for _, s := range plan.Switches() { // children first
 		below[s.Name] += len(s.Nodes)
 		for _, child := range s.Children {
 			below[s.Name] += below[child]

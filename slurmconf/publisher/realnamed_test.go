@@ -24,13 +24,11 @@ func TestRealTopologyInUse(t *testing.T) {
 		if was != nil {
 			prev = previousOf(t, pub, was)
 		}
-		if prev.Topology != nil {
-			prev.Topology.InUse = map[string]bool{}
-			for _, name := range named {
-				prev.Topology.InUse[name] = true
-			}
+		g := gathered{Inputs: pub.Rules.Gather(snap), prev: prev, inUse: names{}}
+		for _, name := range named {
+			g.inUse[name] = true
 		}
-		made, err := Make(pub, pub.Rules.Gather(snap), prev)
+		made, err := g.plan(pub, nil)
 		if err != nil || made.Refused != "" {
 			t.Fatalf("%v %s", err, made.Message)
 		}

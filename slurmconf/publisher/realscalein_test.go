@@ -98,7 +98,7 @@ func (r *scaleRig) untilNodes(t *testing.T, what string, want int) {
 		if held := cm.Annotations[published.AnnotationHeldReason]; held != "" {
 			t.Fatalf("%s: held %q", what, held)
 		}
-		p, err := slurmconf.Previous("topology.yaml", []byte(cm.Data["topology.yaml"]))
+		p, err := slurmconf.ReadPlan("topology.yaml", []byte(cm.Data["topology.yaml"]))
 		return err == nil && len(p.Places()) == want
 	})
 }
@@ -185,7 +185,7 @@ func (r *scaleRig) scalesToNothing(t *testing.T) {
 	if diff := cmp.Diff(want, cm.Annotations[published.AnnotationHeldReason]); diff != "" {
 		t.Errorf("held reason (-want +got):\n%s", diff)
 	}
-	if p, err := slurmconf.Previous("topology.yaml", []byte(cm.Data["topology.yaml"])); err != nil || len(p.Places()) != 1 {
+	if p, err := slurmconf.ReadPlan("topology.yaml", []byte(cm.Data["topology.yaml"])); err != nil || len(p.Places()) != 1 {
 		t.Errorf("the last file does not stay: %v\n%s", err, cm.Data["topology.yaml"])
 	}
 }

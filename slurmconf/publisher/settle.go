@@ -46,17 +46,17 @@ func (m *moves) Reconcile(_ context.Context, p *pass) (result, error) {
 // counts. Facts that are seen for the first time count from touched, the last change to
 // anything. next is when a node has waited for long enough.
 func (m *moves) plan(g *gathered, times map[string]int, touched, now time.Time) (made *Rendered, next time.Time, err error) {
-	pub, prev := m.pub, g.prev
-	if prev.Topology == nil {
+	pub, prev := m.pub, &g.prev
+	if prev.Plan == nil {
 		m.readings, m.unsited = nil, nil
-		made, err = Make(pub, g.Inputs, prev)
+		made, err = g.plan(pub, nil)
 		return made, next, err
 	}
 	since := m.sinceOf(g.Facts, touched)
 	end := func(i int) time.Time {
 		return since[i].Add(pub.Settle.Duration << min(times[g.Facts[i].SlurmName], maxDamped))
 	}
-	settling := &placement.Settling{Unsettled: make(map[string]bool), Waited: make(map[string]bool), ForParents: pub.ParentBlocks != 0 && prev.Topology.BaseBlockSize != 0}
+	settling := &placement.Settling{Unsettled: make(map[string]bool), Waited: make(map[string]bool)}
 	for i := range g.Facts {
 		if now.Before(end(i)) {
 			settling.Unsettled[g.Facts[i].SlurmName] = true
@@ -65,14 +65,11 @@ func (m *moves) plan(g *gathered, times map[string]int, touched, now time.Time) 
 	for name, first := range m.unsited {
 		settling.Waited[name] = !now.Before(first.Add(pub.FirstWait.Duration))
 	}
-	topo := *prev.Topology
-	topo.Settling = settling
-	prev.Topology = &topo
-	if made, err = Make(pub, g.Inputs, prev); err != nil {
+	if made, err = g.plan(pub, settling); err != nil {
 		return nil, next, err
 	}
 	var timer again.Timer
-	found := &made.Plan.Waiting
+	found := &made.waiting
 	m.readings = make(map[string]reading)
 	for i := range g.Facts {
 		f := &g.Facts[i]

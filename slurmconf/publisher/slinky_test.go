@@ -155,7 +155,7 @@ func TestSlinkySwaps(t *testing.T) {
 		p.run("a", "g001", "gb200-037")
 		store.change(p.on(t))
 		store.pass(time.Minute)
-		if nodes, err := slurmconf.Previous("topology.yaml", []byte(topologyOf(store))); err != nil || len(nodes.Places()) != 72 {
+		if nodes, err := slurmconf.ReadPlan("topology.yaml", []byte(topologyOf(store))); err != nil || len(nodes.Places()) != 72 {
 			t.Errorf("%v, while g037 waits to be scheduled:\n%s", err, topologyOf(store))
 		}
 		p.run("a", "g037", "gb200-001")

@@ -25,7 +25,7 @@ func (s *spacing) Reconcile(_ context.Context, p *pass) (r result, err error) {
 	if err != nil || until.IsZero() {
 		return result{write: p.made}, err
 	}
-	s.metrics.status.Places.Set(s.pub.Name, nodestatus.PlacesOf(p.in.prev.Topology.Places(), p.in.Facts, p.in.Nodes))
+	s.metrics.status.Places.Set(s.pub.Name, nodestatus.PlacesOf(p.in.prev.Plan.Places(), p.in.Facts, p.in.Nodes))
 	specs := p.in.prev.specs(s.pub)
 	maps.Copy(specs, p.made.Specs)
 	return result{specs: specs, next: until}, nil
@@ -43,7 +43,7 @@ func (s *spacing) until(old *stored, made *Rendered, now time.Time) (until time.
 	if err != nil || written.After(now) || !now.Before(until) { // in the future: the clock was ahead then
 		return time.Time{}, nil //nolint:nilerr // files without a date are published again with one
 	}
-	plan, err := made.document(&current.Plan)
+	plan, err := made.document()
 	if err != nil {
 		return time.Time{}, err
 	}

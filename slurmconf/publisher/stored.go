@@ -181,7 +181,7 @@ func (a *archive) publish(ctx context.Context, p *pass, made *Rendered, leaving 
 // addRevision makes what was made the current revision.
 func (p *pass) addRevision(made *Rendered) (*plandoc.Changes, error) {
 	s, now := p.stored, p.now
-	plan, err := made.document(&s.doc.Current.Plan)
+	plan, err := made.document()
 	if err != nil {
 		return nil, err
 	}

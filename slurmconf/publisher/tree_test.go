@@ -146,11 +146,11 @@ func TestUnitsStayWhileNamed(t *testing.T) {
 			inBubble(t, store, complete(t, Publication{Topology: "tree", Format: format, MaxChange: new(1.0), ForgetSwitches: []string{"leaf-3"}}), func() {
 				leaves := func() (old, renewed bool) {
 					text := store.get(key).Files["topology."+format]
-					prev, err := slurmconf.Previous("topology."+format, []byte(text))
+					prev, err := slurmconf.ReadPlan("topology."+format, []byte(text))
 					if err != nil {
 						t.Fatal(err)
 					}
-					for _, s := range prev.Switches {
+					for _, s := range prev.Switches() {
 						old, renewed = old || s.Name == "leaf-3", renewed || s.Name == "leaf-9"
 						if s.Name == "spine-1" && !slices.Contains(s.Children, "leaf-9") && slices.Contains(s.Children, "leaf-3") && old && renewed {
 							t.Errorf("the new leaf is not below the spine:\n%s", text)

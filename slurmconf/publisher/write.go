@@ -38,7 +38,7 @@ func (w *writer) Reconcile(ctx context.Context, p *pass) (r result, err error) {
 		w.metrics.passes.WithLabelValues(w.pub.Name, "published").Inc()
 		current := &p.stored.doc.Current
 		w.log.Info("published", "publication", w.pub.Name, "place", w.pub.Place().String(), "revision", current.Number, "digest", made.Digest,
-			"blocks", len(made.Plan.Blocks), "switches", len(made.Plan.Switches), "nodes", len(made.Specs), "moved", len(changes.Moves), "by", current.Author, "why", current.Why)
+			"blocks", len(made.Plan.Blocks()), "switches", len(made.Plan.Switches()), "nodes", len(made.Specs), "moved", len(changes.Moves), "by", current.Author, "why", current.Why)
 		w.record(w.pub, false, "Published", fmt.Sprintf("revision %d, digest %s: %s; %s", current.Number, made.Digest, made.Summary(), current.Why))
 	}
 	w.nodes.wrote(p.in)

@@ -44,10 +44,10 @@ func TestLevel(t *testing.T) {
 		{"longer ones came", append(short[:2:2], long...), short, mixed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var prev *placement.Previous
+			var prev *topology.Plan
 			if tt.prev != nil {
 				plan := planOf(t, nodelabels.Level(awsFacts(tt.prev...), nil), nil)
-				prev = &placement.Previous{Switches: plan.Switches}
+				prev = plan
 			}
 			facts := awsFacts(tt.nodes...)
 			published := prev.InnerSwitches()
@@ -65,18 +65,18 @@ func TestLevel(t *testing.T) {
 	}
 }
 
-func planOf(t *testing.T, facts []topology.Facts, prev *placement.Previous) *placement.Plan {
+func planOf(t *testing.T, facts []topology.Facts, prev *topology.Plan) *topology.Plan {
 	t.Helper()
-	plan, err := placement.MakePlan(facts, prev, placement.Policy{ShortBlocks: true})
+	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: prev}, placement.Policy{ShortBlocks: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return plan
 }
 
-func text(plan *placement.Plan) string {
+func text(plan *topology.Plan) string {
 	var parts []string
-	for _, s := range plan.Switches {
+	for _, s := range plan.Switches() {
 		parts = append(parts, s.Name+": "+strings.Join(append(s.Nodes, s.Children...), " "))
 	}
 	return strings.Join(parts, "; ")

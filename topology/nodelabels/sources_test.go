@@ -158,19 +158,19 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		facts := []topology.Facts{{Name: "a", SlurmName: "a", Labels: got}, {Name: "b", SlurmName: "b", Labels: got}}
-		plan, err := placement.MakePlan(facts, nil, placement.Policy{ShortBlocks: true})
+		plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, placement.Policy{ShortBlocks: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(plan.Blocks) == 1 != got.NamesDomain() {
-			t.Errorf("blocks %v of %+v", plan.Blocks, got)
+		if len(plan.Blocks()) == 1 != got.NamesDomain() {
+			t.Errorf("blocks %v of %+v", plan.Blocks(), got)
 		}
-		for _, b := range plan.Blocks {
+		for _, b := range plan.Blocks() {
 			if names.Slurm(b.Name) != b.Name {
 				t.Errorf("block %q", b.Name)
 			}
 		}
-		for _, s := range plan.Switches {
+		for _, s := range plan.Switches() {
 			if names.Slurm(s.Name) != s.Name {
 				t.Errorf("switch %q", s.Name)
 			}

@@ -1,10 +1,12 @@
 package picture
 
-import "github.com/quoin-hpc/quoin/topology/placement"
+import "github.com/quoin-hpc/quoin/topology"
 
 // Document is the picture as data.
 type Document struct {
-	Plan *placement.Plan `json:"plan"`
+	Plan *topology.Plan `json:"plan"`
+	// Places are the block and the leaf switch of each node by Slurm name.
+	Places map[string]topology.Place `json:"places"`
 	// States are the states of nodes by Slurm name: healthy, without report, with warning,
 	// waiting or degraded.
 	States map[string]string `json:"states"`
@@ -22,5 +24,5 @@ func DocumentOf(s *Site) Document {
 	for node, state := range statesOf(s) {
 		states[node] = looks[state].short
 	}
-	return Document{s.Plan, states, s.Said, s.Jobs, s.Held, s.Segments}
+	return Document{s.Plan, s.Plan.Places(), states, s.Said, s.Jobs, s.Held, s.Segments}
 }

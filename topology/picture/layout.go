@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // The sizes of the drawing, in pixels. Above maxNamed nodes the cells have no names.
@@ -70,15 +70,15 @@ type pen struct {
 	tallest     int // of the row of racks
 }
 
-func layoutOf(plan *placement.Plan, d *drawer) *layout {
-	l := &layout{Names: len(plan.Placements) <= maxNamed, Cell: size{9, 9}}
+func layoutOf(plan *topology.Plan, d *drawer) *layout {
+	l := &layout{Names: len(plan.Nodes) <= maxNamed, Cell: size{9, 9}}
 	if l.Names {
 		l.Cell = size{128, 16}
 	}
 	p := &pen{layout: l, left: gap, right: gap, top: gap / 2, bottom: gap / 2}
-	at := make(map[string]int, len(plan.Placements))
-	for i := range plan.Placements {
-		at[plan.Placements[i].SlurmName] = i
+	at := make(map[string]int, len(plan.Nodes))
+	for i := range plan.Nodes {
+		at[plan.Nodes[i].SlurmName] = i
 	}
 	draw := func(name, share, under string, columns [][]string) rack {
 		r := rack{Name: name, Short: shortName(name), Share: share, Under: under}
@@ -96,17 +96,17 @@ func layoutOf(plan *placement.Plan, d *drawer) *layout {
 		r.columns = columns
 		return r
 	}
-	leaf := leafOf(plan)
-	for _, of := range blocksByTopology(plan) {
+	own := plan.BlockTopologies()
+	blocks := d.racks
+	for i := range own {
 		var racks []rack
-		for i := range of {
-			b := &of[i]
-			base := plan.BaseOf(b)
-			racks = append(racks, draw(b.Name, fmt.Sprintf("%d/%d", len(b.Nodes), base), leaf(b.Nodes), d.columns(b.Nodes, base)))
+		for _, b := range blocks[:len(own[i].Blocks)] {
+			racks = append(racks, draw(b.Name, fmt.Sprintf("%d/%d", len(b.Nodes), b.base), d.leafOf(b.Nodes), d.columns(b.Nodes, b.base)))
 		}
-		p.group(titleOf(plan, of[0].Topology), racks)
+		blocks = blocks[len(own[i].Blocks):]
+		p.group(titleOf(plan, own, &own[i]), racks)
 	}
-	for _, g := range apartOf(plan) {
+	for _, g := range d.apart(plan) {
 		var racks []rack
 		for _, r := range g.racks {
 			racks = append(racks, draw(r.name, fmt.Sprint(len(r.nodes)), "", inColumns(inOrder(r.nodes))))
@@ -171,32 +171,15 @@ func (p *pen) place(r *rack) {
 	p.right = max(p.right, p.x)
 }
 
-// blocksByTopology are the blocks of each topology, in their order.
-func blocksByTopology(plan *placement.Plan) [][]placement.Block {
-	var out [][]placement.Block
-	for i := range plan.Blocks {
-		if last := len(out) - 1; last >= 0 && out[last][0].Topology == plan.Blocks[i].Topology {
-			out[last] = append(out[last], plan.Blocks[i])
-		} else {
-			out = append(out, plan.Blocks[i:i+1:i+1])
-		}
-	}
-	return out
-}
-
-func titleOf(plan *placement.Plan, name string) string {
+// titleOf names one of a plan's own block topologies.
+func titleOf(plan *topology.Plan, own []topology.Topology, t *topology.Topology) string {
 	what := "NVLink blocks"
 	if plan.ByLeaf {
 		what = "Blocks of leaf switches"
 	}
-	i := slices.IndexFunc(plan.Topologies, func(t placement.Topology) bool { return t.Name == name })
-	if i < 0 {
-		return what
-	}
-	t := &plan.Topologies[i]
-	title := fmt.Sprintf("%s, block sizes %s", cmp.Or(t.Name, "default"), sizesText(t.BlockSizes))
+	title := fmt.Sprintf("%s, block sizes %s", t.Name, sizesText(t.Sizes))
 	switch {
-	case len(plan.Topologies) == 1:
+	case len(own) == 1:
 		title = what + " of topology " + title
 	case t.Fabric != "" && !strings.HasSuffix(t.Name, t.Fabric):
 		title += ", below " + t.Fabric
@@ -204,18 +187,12 @@ func titleOf(plan *placement.Plan, name string) string {
 	return title
 }
 
-// leafOf returns a function that names the leaf switch of nodes, if they have one and the same.
-func leafOf(plan *placement.Plan) func(nodes []string) string {
-	leaves := make(map[string]string, len(plan.Placements))
-	for i := range plan.Placements {
-		leaves[plan.Placements[i].SlurmName] = plan.Placements[i].Switch
+// leafOf names the leaf switch of nodes, if they have one and the same.
+func (d *drawer) leafOf(nodes []string) string {
+	if len(nodes) == 0 || slices.ContainsFunc(nodes, func(n string) bool { return d.places[n].Leaf != d.places[nodes[0]].Leaf }) {
+		return ""
 	}
-	return func(nodes []string) string {
-		if len(nodes) == 0 || slices.ContainsFunc(nodes, func(n string) bool { return leaves[n] != leaves[nodes[0]] }) {
-			return ""
-		}
-		return leaves[nodes[0]]
-	}
+	return d.places[nodes[0]].Leaf
 }
 
 // columns are the nodes of a block as they stand: a column for each chassis if they stand in
@@ -261,19 +238,19 @@ type apartRack struct {
 	nodes []string
 }
 
-// apartOf are the nodes in no block: those below a switch by their switch, the others by
+// apart are the nodes in no block: those below a switch by their switch, the others by
 // reason.
-func apartOf(plan *placement.Plan) []apartGroup {
+func (d *drawer) apart(plan *topology.Plan) []apartGroup {
 	bySwitch, byReason := apartGroup{title: "In no block, by leaf switch"}, apartGroup{title: "In no block and below no switch, by reason"}
-	if len(plan.Blocks) == 0 {
+	if len(d.racks) == 0 {
 		bySwitch.title, byReason.title = "Leaf switches", "Below no switch, by reason"
 	}
-	for i := range plan.Placements {
-		pl := &plan.Placements[i]
-		switch {
-		case pl.Block != "":
-		case pl.Switch != "":
-			bySwitch.add(pl.Switch, pl.SlurmName)
+	for i := range plan.Nodes {
+		pl := &plan.Nodes[i]
+		switch at := d.places[pl.SlurmName]; {
+		case at.Block != "":
+		case at.Leaf != "":
+			bySwitch.add(at.Leaf, pl.SlurmName)
 		default:
 			byReason.add(pl.Reason, pl.SlurmName)
 		}

@@ -8,17 +8,18 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // leftOut lists by reason the nodes in no block. Without any block it lists the
 // nodes below no switch.
-func (d *drawer) leftOut(plan *placement.Plan) {
+func (d *drawer) leftOut(plan *topology.Plan) {
 	byReason := map[string][]string{}
 	var reasons []string
-	for i := range plan.Placements {
-		pl := &plan.Placements[i]
-		if pl.Block != "" || len(plan.Blocks) == 0 && pl.Switch != "" {
+	for i := range plan.Nodes {
+		pl := &plan.Nodes[i]
+		if at := d.places[pl.SlurmName]; at.Block != "" || len(d.racks) == 0 && at.Leaf != "" {
 			continue
 		}
 		if byReason[pl.Reason] == nil {
@@ -31,7 +32,7 @@ func (d *drawer) leftOut(plan *placement.Plan) {
 	}
 	slices.Sort(reasons)
 	what := "In no block"
-	if len(plan.Blocks) == 0 && len(plan.Switches) > 0 {
+	if len(d.racks) == 0 && len(plan.Switches()) > 0 {
 		what = "In no switch"
 	}
 	d.printf("%s\n", d.paint(bold, what))
@@ -65,7 +66,7 @@ var leftOutWords = map[string]string{
 // whyLeftOut returns a reason in words.
 func whyLeftOut(reason string) string { return cmp.Or(leftOutWords[reason], "no place") }
 
-func (d *drawer) problems(plan *placement.Plan) {
+func (d *drawer) problems(plan *topology.Plan) {
 	if len(plan.Problems) == 0 {
 		return
 	}

@@ -47,12 +47,12 @@ func nodesOf(s *Site, d *drawer) []node {
 	for _, p := range s.Plan.Problems {
 		problems[p.Node] = append(problems[p.Node], p.Reason+": "+p.Message)
 	}
-	above := parentsOf(s.Plan)
-	out := make([]node, 0, len(s.Plan.Placements))
-	for i := range s.Plan.Placements {
-		pl := &s.Plan.Placements[i]
-		state, says := d.stateOf(pl.SlurmName), s.Said[pl.SlurmName]
-		n := node{Name: pl.SlurmName, Block: pl.Block, Switches: above.path(pl.Switch), Class: classOf(state), State: looks[state].name, Source: pl.Source,
+	above := parents(topology.ParentsOf(s.Plan.Switches()))
+	out := make([]node, 0, len(s.Plan.Nodes))
+	for i := range s.Plan.Nodes {
+		pl := &s.Plan.Nodes[i]
+		state, says, at := d.stateOf(pl.SlurmName), s.Said[pl.SlurmName], d.places[pl.SlurmName]
+		n := node{Name: pl.SlurmName, Block: at.Block, Switches: above.path(at.Leaf), Class: classOf(state), State: looks[state].name, Source: pl.Source,
 			Reason: pl.Reason, Message: pl.Message, Slurm: says.Slurm, Use: says.Use, Said: says.words(), Problems: problems[pl.Node]}
 		if pl.Node != pl.SlurmName {
 			n.Node = pl.Node

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // rectsOf counts the cells of a drawing by class, and says whether the text is well-formed.
@@ -44,15 +43,15 @@ func TestSVG(t *testing.T) {
 	}
 	got := rectsOf(t, svg.Bytes())
 	places, placed := 0, 0
-	for i := range plan.Blocks {
-		places += max(plan.BaseOf(&plan.Blocks[i]), len(plan.Blocks[i].Nodes))
-		placed += len(plan.Blocks[i].Nodes)
+	for _, b := range plan.Blocks() {
+		places += max(plan.BaseBlockSize(), len(b.Nodes))
+		placed += len(b.Nodes)
 	}
 	if got["missing"] != places-placed+1 || // one is below the drawing, with the other colours
-		got["n healthy"]+got["n degraded"]+got["n waiting"]+got["n without-report"] != len(plan.Placements) || got["n degraded"] == 0 || got["n waiting"] == 0 {
-		t.Errorf("%d places, %d of %d nodes in blocks, cells %v", places, placed, len(plan.Placements), got)
+		got["n healthy"]+got["n degraded"]+got["n waiting"]+got["n without-report"] != len(plan.Nodes) || got["n degraded"] == 0 || got["n waiting"] == 0 {
+		t.Errorf("%d places, %d of %d nodes in blocks, cells %v", places, placed, len(plan.Nodes), got)
 	}
-	for _, want := range []string{fmt.Sprintf("<li>%d nodes</li>", len(plan.Placements)), `"name":"gb200-021"`, `"apart":[{"reason":"NoGPUs"`, ">In no block and below no switch, by reason</text>", `http-equiv="Content-Security-Policy"`} {
+	for _, want := range []string{fmt.Sprintf("<li>%d nodes</li>", len(plan.Nodes)), `"name":"gb200-021"`, `"apart":[{"reason":"NoGPUs"`, ">In no block and below no switch, by reason</text>", `http-equiv="Content-Security-Policy"`} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -69,8 +68,8 @@ func TestSVG(t *testing.T) {
 // TestPageEscapes shows what a broken or stolen machine says as text.
 func TestPageEscapes(t *testing.T) {
 	const bad = `</script><script>alert(1)</script>"'&`
-	plan := &placement.Plan{Placements: []placement.Placement{{SlurmName: "n1", Node: bad, Block: "b1", Reason: "Placed", Message: bad}, {SlurmName: "n2", Reason: bad}},
-		Blocks: []placement.Block{{Name: "b1", Nodes: []string{"n1"}}}, BaseBlockSize: 2, Problems: []topology.Problem{{Node: "n1", Reason: "X", Message: bad}}}
+	plan := &topology.Plan{Nodes: []topology.Placement{{SlurmName: "n1", Node: bad, Reason: "Placed", Message: bad}, {SlurmName: "n2", Reason: bad}},
+		Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Sizes: []int{2}, Blocks: []topology.Block{{Name: "b1", Nodes: []string{"n1"}}}}}, Problems: []topology.Problem{{Node: "n1", Reason: "X", Message: bad}}}
 	report := &topology.Node{Name: "n1", GPUs: []topology.GPU{{Product: bad}}, Platform: &topology.Platform{ChassisSerial: bad}, Problems: []topology.Problem{{Reason: "Y", Message: bad}}}
 	var page, svg bytes.Buffer
 	facts := []topology.Facts{{SlurmName: "n1", Report: report}}
@@ -86,10 +85,10 @@ func TestPageEscapes(t *testing.T) {
 // TestPageOfNothing is a page for an empty cluster too.
 func TestPageOfNothing(t *testing.T) {
 	var page bytes.Buffer
-	if err := HTML(&page, &Site{Plan: &placement.Plan{}}); err != nil || !strings.Contains(page.String(), "There is no block.") || !strings.Contains(page.String(), "0 nodes") {
+	if err := HTML(&page, &Site{Plan: &topology.Plan{}}); err != nil || !strings.Contains(page.String(), "There is no block.") || !strings.Contains(page.String(), "0 nodes") {
 		t.Errorf("%v\n%s", err, page.String())
 	}
-	if err := HTML(&brokenPipe{left: 100}, &Site{Plan: &placement.Plan{}}); err == nil {
+	if err := HTML(&brokenPipe{left: 100}, &Site{Plan: &topology.Plan{}}); err == nil {
 		t.Error("a broken pipe is no error")
 	}
 }

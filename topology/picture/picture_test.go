@@ -48,16 +48,16 @@ func shippedSite(t testing.TB, name string) *simulated.Cluster {
 
 // planned plans the site, lets the faults happen, and plans again on the first
 // plan.
-func planned(t testing.TB, c *simulated.Cluster, faults ...simulated.Fault) (*placement.Plan, []topology.Facts) {
+func planned(t testing.TB, c *simulated.Cluster, faults ...simulated.Fault) (*topology.Plan, []topology.Facts) {
 	t.Helper()
 	policy := placement.Policy{ShortBlocks: true}
-	first, err := placement.MakePlan(factsOf(c), nil, policy)
+	first, _, err := placement.MakePlan(placement.Observed{Facts: factsOf(c)}, placement.Previous{}, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Apply(simulated.Step{Do: faults})
 	facts := factsOf(c)
-	plan, err := placement.MakePlan(facts, &placement.Previous{BaseBlockSize: first.BaseBlockSize, Blocks: first.Blocks, Switches: first.Switches}, policy)
+	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: first}, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,8 +162,8 @@ func everyFirst(n int) (out []simulated.Fault) {
 // TestKeptName has the name of a node that no facts are of any more, as a block
 // on 24.11 keeps it: an empty place, not a healthy node.
 func TestKeptName(t *testing.T) {
-	plan := &placement.Plan{BaseBlockSize: 2, BlockSizes: []int{2}, Blocks: []placement.Block{{Name: "nvl-a", Nodes: []string{"n1", "n2"}}},
-		Placements: []placement.Placement{{Node: "n1", SlurmName: "n1", Block: "nvl-a", Source: "nvml", Reason: placement.ReasonPlaced}}}
+	plan := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Sizes: []int{2}, Blocks: []topology.Block{{Name: "nvl-a", Nodes: []string{"n1", "n2"}}}}},
+		Nodes: []topology.Placement{{Node: "n1", SlurmName: "n1", Source: "nvml", Reason: placement.ReasonPlaced}}}
 	facts := []topology.Facts{{Name: "n1", SlurmName: "n1", Report: &topology.Node{Name: "n1"}}}
 	var got bytes.Buffer
 	if err := Terminal(&got, &Site{Plan: plan, Facts: facts}, Options{}); err != nil {

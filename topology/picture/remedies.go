@@ -17,8 +17,8 @@ func remediesOf(s *Site) map[string]string {
 	for i := range s.Plan.Problems {
 		here[s.Plan.Problems[i].Reason] = true
 	}
-	for i := range s.Plan.Placements {
-		here[s.Plan.Placements[i].Reason] = true
+	for i := range s.Plan.Nodes {
+		here[s.Plan.Nodes[i].Reason] = true
 	}
 	for i := range s.Facts {
 		if r := s.Facts[i].Report; r != nil {

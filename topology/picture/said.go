@@ -81,8 +81,8 @@ func sayingsOf(s *Site, of func(*Said) saying, byMessage bool) []*saying {
 		what, message string
 	}
 	rows := map[key]*saying{}
-	for i := range s.Plan.Placements {
-		name := s.Plan.Placements[i].SlurmName
+	for i := range s.Plan.Nodes {
+		name := s.Plan.Nodes[i].SlurmName
 		says := s.Said[name]
 		row := of(&says)
 		if row.what == "" {

@@ -19,16 +19,16 @@ func talked(t testing.TB) *Site {
 	plan, facts := planned(t, shippedSite(t, "gb200-nvl72x4"), simulated.Fault{Node: "gb200-030", Fabric: "completed", Status: "ERROR_UNKNOWN"})
 	s := &Site{Plan: plan, Facts: facts, Said: map[string]Said{}}
 	ready, agrees := Verdict{Reason: "Ready", Message: "jobs across nodes may use IMEX here"}, Verdict{Reason: "Agrees", Message: "all agree"}
-	for i := range plan.Placements {
-		s.Said[plan.Placements[i].SlurmName] = Said{Slurm: "IDLE", Use: free, IMEX: ready, Drift: agrees, Fabric: Verdict{Reason: "Healthy"}}
+	for i := range plan.Nodes {
+		s.Said[plan.Nodes[i].SlurmName] = Said{Slurm: "IDLE", Use: free, IMEX: ready, Drift: agrees, Fabric: Verdict{Reason: "Healthy"}}
 	}
 	change := func(name string, change func(*Said)) {
 		says := s.Said[name]
 		change(&says)
 		s.Said[name] = says
 	}
-	s.Jobs = []Job{{ID: "17", Name: "\x1b]0;x\a", User: "ann", Nodes: plan.Blocks[2].Nodes[:2], GPUs: map[string]string{plan.Blocks[2].Nodes[0]: "0-3"}, Blocks: 1, Fewest: 1},
-		{ID: "4711_3", User: "bob", Account: "physics", Nodes: append(append([]string{}, plan.Blocks[0].Nodes[:16]...), plan.Blocks[1].Nodes[:2]...), Segment: 18, Blocks: 2, Fewest: 1, Note: "2 blocks, 1 would have done; segment 18 got 16+2"}}
+	s.Jobs = []Job{{ID: "17", Name: "\x1b]0;x\a", User: "ann", Nodes: plan.Blocks()[2].Nodes[:2], GPUs: map[string]string{plan.Blocks()[2].Nodes[0]: "0-3"}, Blocks: 1, Fewest: 1},
+		{ID: "4711_3", User: "bob", Account: "physics", Nodes: append(append([]string{}, plan.Blocks()[0].Nodes[:16]...), plan.Blocks()[1].Nodes[:2]...), Segment: 18, Blocks: 2, Fewest: 1, Note: "2 blocks, 1 would have done; segment 18 got 16+2"}}
 	for _, j := range s.Jobs {
 		for _, n := range j.Nodes {
 			change(n, func(s *Said) { s.Slurm, s.Use = "ALLOCATED", busy })

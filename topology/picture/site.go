@@ -1,16 +1,13 @@
 package picture
 
-import (
-	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
-)
+import "github.com/quoin-hpc/quoin/topology"
 
 // Site is all that there is to draw. Text, SVG, page and document are made of it. What is
 // not known is left out.
 type Site struct {
 	// Publication is the name of the plan's publication.
 	Publication string
-	Plan        *placement.Plan
+	Plan        *topology.Plan
 	// Facts give the nodes' health.
 	Facts []topology.Facts
 	// Said is what others say of the nodes, by Slurm name.

@@ -46,8 +46,8 @@ func statesOf(s *Site) map[string]state {
 			out[f.SlurmName] = warned
 		}
 	}
-	for i := range plan.Placements {
-		if pl := &plan.Placements[i]; pl.Source == "previous" {
+	for i := range plan.Nodes {
+		if pl := &plan.Nodes[i]; pl.Source == "previous" {
 			out[pl.SlurmName] = kept
 		}
 	}

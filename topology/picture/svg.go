@@ -70,9 +70,9 @@ func titlesOf(s *Site) []string {
 			jobs[n] = append(jobs[n], strings.TrimSuffix("job "+s.Jobs[i].ID+" of "+s.Jobs[i].User, " of "))
 		}
 	}
-	out := make([]string, len(s.Plan.Placements))
+	out := make([]string, len(s.Plan.Nodes))
 	for i := range out {
-		name := s.Plan.Placements[i].SlurmName
+		name := s.Plan.Nodes[i].SlurmName
 		says := s.Said[name]
 		words := says.words()
 		parts := []string{looks[d.stateOf(name)].short}

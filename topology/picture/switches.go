@@ -1,8 +1,6 @@
 package picture
 
-import (
-	"github.com/quoin-hpc/quoin/topology/placement"
-)
+import "github.com/quoin-hpc/quoin/topology"
 
 // branch is a switch in the list of the page.
 type branch struct {
@@ -13,16 +11,6 @@ type branch struct {
 
 // parents are the switches above switches.
 type parents map[string]string
-
-func parentsOf(plan *placement.Plan) parents {
-	out := parents{}
-	for i := range plan.Switches {
-		for _, child := range plan.Switches[i].Children {
-			out[child] = plan.Switches[i].Name
-		}
-	}
-	return out
-}
 
 // path is a switch and all above it.
 func (p parents) path(name string) (out []string) {
@@ -37,11 +25,12 @@ func (p parents) path(name string) (out []string) {
 const maxTiers = 16
 
 // branchesOf lists the switches, each before the ones below it.
-func branchesOf(plan *placement.Plan) []branch {
-	above := parentsOf(plan)
+func branchesOf(plan *topology.Plan) []branch {
+	switches := plan.Switches()
+	above := parents(topology.ParentsOf(switches))
 	children, below := map[string][]string{}, map[string]int{}
-	for i := range plan.Switches {
-		s := &plan.Switches[i]
+	for i := range switches {
+		s := &switches[i]
 		children[above[s.Name]] = append(children[above[s.Name]], s.Name)
 		for _, name := range above.path(s.Name) {
 			below[name] += len(s.Nodes)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Options say how to draw.
@@ -37,6 +37,8 @@ type drawer struct {
 	w      io.Writer
 	o      Options
 	states map[string]state
+	places map[string]topology.Place
+	racks  []block
 	trays  map[string]int
 	// chassis are the serial numbers of the chassis that nodes stand in.
 	chassis map[string]string
@@ -44,8 +46,29 @@ type drawer struct {
 	err     error
 }
 
+// block is a block with the base block size of its topology.
+type block struct {
+	topology.Block
+	base int
+}
+
+// blocksOf returns the blocks of all topologies.
+func blocksOf(plan *topology.Plan) []block {
+	var blocks []block
+	for _, t := range plan.BlockTopologies() {
+		base := plan.BaseBlockSize()
+		if len(t.Sizes) > 0 {
+			base = t.Sizes[0]
+		}
+		for _, b := range t.Blocks {
+			blocks = append(blocks, block{b, base})
+		}
+	}
+	return blocks
+}
+
 func newDrawer(w io.Writer, s *Site, o Options) *drawer {
-	return &drawer{w: w, o: o, states: statesOf(s), trays: traysOf(s.Facts), chassis: chassisOf(s.Facts), seen: map[state]bool{}}
+	return &drawer{w: w, o: o, states: statesOf(s), places: s.Plan.Places(), racks: blocksOf(s.Plan), trays: traysOf(s.Facts), chassis: chassisOf(s.Facts), seen: map[state]bool{}}
 }
 
 // Terminal draws the site: a row for each block with a cell for each node, the
@@ -58,12 +81,12 @@ func Terminal(w io.Writer, site *Site, o Options) error {
 	o.Width = max(o.Width, 60)
 	d := newDrawer(w, site, o)
 	d.summary(plan)
-	if len(plan.Blocks) > maxRows {
-		d.manyBlocks(plan)
+	if len(d.racks) > maxRows {
+		d.manyBlocks()
 	} else {
-		d.blocks(plan.Blocks, plan)
+		d.blocks(d.racks)
 	}
-	if !o.BlocksOnly || len(plan.Blocks) == 0 {
+	if !o.BlocksOnly || len(d.racks) == 0 {
 		d.tree(plan)
 	}
 	d.leftOut(plan)
@@ -89,21 +112,21 @@ func (d *drawer) paint(color, text string) string {
 }
 
 // summary writes the counts in one line.
-func (d *drawer) summary(plan *placement.Plan) {
-	parts := []string{countOf(len(plan.Placements), "node")}
+func (d *drawer) summary(plan *topology.Plan) {
+	parts := []string{countOf(len(plan.Nodes), "node")}
 	counts := [len(looks)]int{}
-	for i := range plan.Placements {
-		counts[d.states[plan.Placements[i].SlurmName]]++
+	for i := range plan.Nodes {
+		counts[d.states[plan.Nodes[i].SlurmName]]++
 	}
 	for s := warned; s < missing; s++ {
 		if counts[s] > 0 {
 			parts = append(parts, d.paint(looks[s].color, fmt.Sprintf("%d %s", counts[s], looks[s].short)))
 		}
 	}
-	if n := len(plan.Blocks); n > 0 {
+	if n := len(d.racks); n > 0 {
 		var sizes []string
-		for i := range plan.Topologies {
-			if text := sizesText(plan.Topologies[i].BlockSizes); !slices.Contains(sizes, text) {
+		for _, t := range plan.BlockTopologies() {
+			if text := sizesText(t.Sizes); !slices.Contains(sizes, text) {
 				sizes = append(sizes, text)
 			}
 		}
@@ -113,7 +136,7 @@ func (d *drawer) summary(plan *placement.Plan) {
 		}
 		parts = append(parts, countOf(n, what), "block sizes "+strings.Join(sizes, " and "))
 	}
-	if n := len(plan.Switches); n > 0 && !d.o.BlocksOnly {
+	if n := len(plan.Switches()); n > 0 && !d.o.BlocksOnly {
 		parts = append(parts, countOf(n, "switch"))
 	}
 	d.wrap(parts, " · ")
@@ -138,19 +161,18 @@ func countOf(n int, what string) string {
 }
 
 // blocks draws a row for each block.
-func (d *drawer) blocks(blocks []placement.Block, plan *placement.Plan) {
+func (d *drawer) blocks(blocks []block) {
 	if len(blocks) == 0 {
 		return
 	}
 	width, widest := 0, 0
 	for _, b := range blocks {
-		width, widest = max(width, len(b.Name)), max(widest, plan.BaseOf(&b))
+		width, widest = max(width, len(b.Name)), max(widest, b.base)
 	}
 	const most = 36 // nodes of a block that get a cell each
 	room := d.o.Width - width - len("    18/18  ") - 2 - min(widest, most)
 	for _, b := range blocks {
-		size := plan.BaseOf(&b)
-		d.printf("  %-*s  %s %s  %s\n", width, b.Name, d.cells(d.inTrays(b.Nodes, size), most), share(len(b.Nodes), size), d.names(b.Nodes, room))
+		d.printf("  %-*s  %s %s  %s\n", width, b.Name, d.cells(d.inTrays(b.Nodes, b.base), most), share(len(b.Nodes), b.base), d.names(b.Nodes, room))
 	}
 	d.printf("\n")
 }
@@ -200,11 +222,11 @@ func (d *drawer) cell(s state) string {
 
 // manyBlocks draws one cell for each block, and a row for each that is short or has
 // nodes that are not well. Nodes without a report count as well.
-func (d *drawer) manyBlocks(plan *placement.Plan) {
+func (d *drawer) manyBlocks() {
 	perRow := (d.o.Width - 10) / 10 * 10
 	d.printf("  %s\n", d.paint(dim, fmt.Sprintf("a cell for each block, %d in a row", perRow)))
-	var odd []placement.Block
-	for i, b := range plan.Blocks {
+	var odd []block
+	for i, b := range d.racks {
 		if i%perRow == 0 {
 			if i > 0 {
 				d.printf("\n")
@@ -215,7 +237,7 @@ func (d *drawer) manyBlocks(plan *placement.Plan) {
 		for _, n := range b.Nodes {
 			worst = max(worst, d.stateOf(n))
 		}
-		if worst <= unreported && len(b.Nodes) < plan.BaseOf(&b) {
+		if worst <= unreported && len(b.Nodes) < b.base {
 			worst = missing
 		}
 		if worst > unreported {
@@ -225,12 +247,12 @@ func (d *drawer) manyBlocks(plan *placement.Plan) {
 	}
 	d.printf("\n\n")
 	shown := odd[:min(len(odd), maxRows/2)]
-	d.blocks(shown, plan)
+	d.blocks(shown)
 	var parts []string
 	if more := len(odd) - len(shown); more > 0 {
 		parts = append(parts, countOf(more, "more block")+" with places missing or nodes that are not well")
 	}
-	if full := len(plan.Blocks) - len(odd); full > 0 {
+	if full := len(d.racks) - len(odd); full > 0 {
 		parts = append(parts, countOf(full, "block")+" full and well")
 	}
 	d.printf("  %s\n\n", d.paint(dim, "not listed: "+strings.Join(parts, ", ")))

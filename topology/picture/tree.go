@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // forest draws the switches of a plan.
@@ -21,29 +20,30 @@ type forest struct {
 }
 
 // tree draws the switches from their roots down.
-func (d *drawer) tree(plan *placement.Plan) {
-	if len(plan.Switches) == 0 {
+func (d *drawer) tree(plan *topology.Plan) {
+	switches := plan.Switches()
+	if len(switches) == 0 {
 		return
 	}
-	f := &forest{drawer: d, byName: make(map[string]*topology.Switch, len(plan.Switches)), blocks: map[string]string{}, folded: len(plan.Switches) > maxRows, most: maxRows}
+	f := &forest{drawer: d, byName: make(map[string]*topology.Switch, len(switches)), blocks: map[string]string{}, folded: len(switches) > maxRows, most: maxRows}
 	if f.folded {
 		f.most = maxRows / 4
 	}
-	for _, b := range plan.Blocks {
+	for _, b := range d.racks {
 		if len(b.Nodes) > 0 {
 			f.blocks[strings.Join(b.Nodes, ",")] = b.Name
 		}
 	}
 	below := map[string]bool{}
-	for i := range plan.Switches {
-		f.byName[plan.Switches[i].Name] = &plan.Switches[i]
-		for _, c := range plan.Switches[i].Children {
+	for i := range switches {
+		f.byName[switches[i].Name] = &switches[i]
+		for _, c := range switches[i].Children {
 			below[c] = true
 		}
 	}
 	d.printf("%s\n", d.paint(bold, "Switches"))
-	for i := range plan.Switches {
-		if s := &plan.Switches[i]; !below[s.Name] {
+	for i := range switches {
+		if s := &switches[i]; !below[s.Name] {
 			f.branch(s, "  ", "", 0)
 		}
 	}

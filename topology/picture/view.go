@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // View is what a page shows of a site, in a form that two of them can be compared in.
@@ -68,9 +68,9 @@ func ViewOf(s *Site) (*View, error) {
 	plan := s.Plan
 	v := &View{parts: map[string]json.RawMessage{}, jobs: map[string]json.RawMessage{}}
 	v.draw = &drawing{layout: layoutOf(plan, d), Publication: s.Publication, Summary: summaryOf(d, s), Legend: legendOf(plan, d), Switches: branchesOf(plan)}
-	numbers := make(map[string]int, len(plan.Placements))
-	for i := range plan.Placements {
-		numbers[plan.Placements[i].SlurmName] = i
+	numbers := make(map[string]int, len(plan.Nodes))
+	for i := range plan.Nodes {
+		numbers[plan.Nodes[i].SlurmName] = i
 	}
 	for _, n := range nodesOf(s, d) {
 		if err := v.add(func(raw json.RawMessage) { v.nodes = append(v.nodes, raw) }, n); err != nil {
@@ -82,7 +82,7 @@ func ViewOf(s *Site) (*View, error) {
 			return nil, err
 		}
 	}
-	for name, part := range map[string]any{"summary": v.draw.Summary, "legend": v.draw.Legend, "apart": groupsOf(plan), "problems": plan.Problems, "held": s.Held, "segments": s.Segments, "trouble": s.Trouble, "remedies": remediesOf(s)} {
+	for name, part := range map[string]any{"summary": v.draw.Summary, "legend": v.draw.Legend, "apart": groupsOf(plan, d), "problems": plan.Problems, "held": s.Held, "segments": s.Segments, "trouble": s.Trouble, "remedies": remediesOf(s)} {
 		if err := v.add(func(raw json.RawMessage) { v.parts[name] = raw }, part); err != nil {
 			return nil, err
 		}
@@ -196,10 +196,10 @@ func summaryOf(d *drawer, s *Site) []string {
 	return out
 }
 
-func legendOf(plan *placement.Plan, d *drawer) []legend {
+func legendOf(plan *topology.Plan, d *drawer) []legend {
 	counts := map[state]int{}
-	for i := range plan.Placements {
-		counts[d.stateOf(plan.Placements[i].SlurmName)]++
+	for i := range plan.Nodes {
+		counts[d.stateOf(plan.Nodes[i].SlurmName)]++
 	}
 	var out []legend
 	for s, l := range looks {
@@ -233,10 +233,11 @@ func jobOf(j *Job, numbers map[string]int) job {
 }
 
 // groupsOf are the nodes in no block, by reason.
-func groupsOf(plan *placement.Plan) []group {
+func groupsOf(plan *topology.Plan, d *drawer) []group {
 	byReason := map[string][]string{}
-	for i := range plan.Placements {
-		if pl := &plan.Placements[i]; pl.Block == "" && (len(plan.Blocks) > 0 || pl.Switch == "") {
+	for i := range plan.Nodes {
+		pl := &plan.Nodes[i]
+		if at := d.places[pl.SlurmName]; at.Block == "" && (len(d.racks) > 0 || at.Leaf == "") {
 			byReason[pl.Reason] = append(byReason[pl.Reason], pl.SlurmName)
 		}
 	}

@@ -16,9 +16,11 @@ import (
 
 // small is a site of one block with two nodes, and a job.
 func small() *Site {
-	return &Site{Publication: "slurm", Plan: &placement.Plan{BaseBlockSize: 2, Topologies: []placement.Topology{{Name: "nvl", BlockSizes: []int{2}}}, Blocks: []placement.Block{{Name: "b1", Topology: "nvl", Nodes: []string{"n1", "n2"}}},
-		Switches:   []topology.Switch{{Name: "leaf", Nodes: []string{"n1", "n2"}}, {Name: "spine", Children: []string{"leaf"}}},
-		Placements: []placement.Placement{{Node: "n1", SlurmName: "n1", Block: "b1", Switch: "leaf", Reason: placement.ReasonPlaced}, {Node: "n2", SlurmName: "n2", Block: "b1", Switch: "leaf", Reason: placement.ReasonPlaced}}},
+	both := []string{"n1", "n2"}
+	return &Site{Publication: "slurm", Plan: &topology.Plan{
+		Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Sizes: []int{2}, Blocks: []topology.Block{{Name: "b1", Nodes: both}}},
+			{Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "leaf", Nodes: both}, {Name: "spine", Children: []string{"leaf"}}}}},
+		Nodes: []topology.Placement{{Node: "n1", SlurmName: "n1", Reason: placement.ReasonPlaced}, {Node: "n2", SlurmName: "n2", Reason: placement.ReasonPlaced}}},
 		Said: map[string]Said{"n1": {Slurm: "IDLE", Use: "free"}}, Jobs: []Job{{ID: "1", Nodes: []string{"n2", "n9"}, GPUs: map[string]string{"n2": "0-3"}}}}
 }
 
@@ -49,9 +51,9 @@ func TestChanges(t *testing.T) {
 		{name: "a job ends, and another starts", change: func(s *Site) { s.Jobs = []Job{{ID: "2", Nodes: []string{"n1"}}} }, jobs: []string{"2"}, ended: []string{"1"}},
 		{name: "a job more", change: func(s *Site) { s.Jobs = append(s.Jobs, Job{ID: "2"}) }, jobs: []string{"2"}, parts: []string{"summary"}},
 		{name: "a change is held", change: func(s *Site) { s.Held = &Held{Reason: "BigChange"} }, parts: []string{"held", "remedies"}},
-		{name: "a node moves", change: func(s *Site) { s.Plan.Blocks[0].Nodes = []string{"n1"}; s.Plan.Placements[1].Block = "" }, whole: true},
+		{name: "a node moves", change: func(s *Site) { s.Plan.Topologies[0].Blocks[0].Nodes = []string{"n1"} }, whole: true},
 		{name: "a node more", change: func(s *Site) {
-			s.Plan.Placements = append(s.Plan.Placements, placement.Placement{SlurmName: "n3", Reason: "NoGPUs"})
+			s.Plan.Nodes = append(s.Plan.Nodes, topology.Placement{SlurmName: "n3", Reason: "NoGPUs"})
 		}, whole: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,7 +110,7 @@ func TestColumns(t *testing.T) {
 	node("b1", "B", 1)
 	node("b2", "B", 0)
 	node("c1", "C", 0)
-	d := newDrawer(&strings.Builder{}, &Site{Plan: &placement.Plan{}, Facts: facts}, Options{})
+	d := newDrawer(&strings.Builder{}, &Site{Plan: &topology.Plan{}, Facts: facts}, Options{})
 	for _, tt := range []struct {
 		name  string
 		nodes []string
@@ -150,8 +152,8 @@ func TestLayout(t *testing.T) {
 				}
 			}
 		}
-		if cells != len(plan.Placements) {
-			t.Errorf("%s: %d cells for %d nodes", site, cells, len(plan.Placements))
+		if cells != len(plan.Nodes) {
+			t.Errorf("%s: %d cells for %d nodes", site, cells, len(plan.Nodes))
 		}
 	}
 }

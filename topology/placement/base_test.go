@@ -26,13 +26,13 @@ func TestPlanBaseBlockSize(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := mustPlan(t, facts, nil, tt.policy)
-			if diff := cmp.Diff(tt.want, plan.BlockSizes); diff != "" || len(plan.Blocks) != tt.blocks {
-				t.Errorf("%d blocks, want %d; sizes (-want +got):\n%s", len(plan.Blocks), tt.blocks, diff)
+			if diff := cmp.Diff(tt.want, sizesOf(plan)); diff != "" || len(plan.Blocks()) != tt.blocks {
+				t.Errorf("%d blocks, want %d; sizes (-want +got):\n%s", len(plan.Blocks()), tt.blocks, diff)
 			}
 		})
 	}
 	for _, sizes := range [][]int{{35}, {72, 36}, {18 << 16}, {54}} {
-		if _, err := placement.MakePlan(facts, nil, placement.Policy{ShortBlocks: true, BaseBlockSize: 18, BlockSizes: sizes}); err == nil {
+		if _, _, err := makePlan(facts, nil, placement.Policy{ShortBlocks: true, BaseBlockSize: 18, BlockSizes: sizes}); err == nil {
 			t.Errorf("block sizes %v on base 18 were taken", sizes)
 		}
 	}
@@ -61,16 +61,16 @@ func TestPlanStragglers(t *testing.T) {
 			}
 			plan := mustPlan(t, facts, nil, placement.Policy{})
 			out := 0
-			for _, p := range plan.Placements {
+			for _, p := range plan.Nodes {
 				if p.Reason == placement.ReasonBelowBase {
 					out++
 				}
 			}
-			if plan.BaseBlockSize != tt.base || out != tt.out {
-				t.Errorf("base %d and %d nodes left out, want %d and %d", plan.BaseBlockSize, out, tt.base, tt.out)
+			if plan.BaseBlockSize() != tt.base || out != tt.out {
+				t.Errorf("base %d and %d nodes left out, want %d and %d", plan.BaseBlockSize(), out, tt.base, tt.out)
 			}
-			if after := mustPlan(t, whole, fromFile(plan), placement.Policy{}); len(after.Blocks) != len(tt.racks) || after.BaseBlockSize != tt.base {
-				t.Errorf("%d blocks of base %d once all are up", len(after.Blocks), after.BaseBlockSize)
+			if after := mustPlan(t, whole, fromFile(plan), placement.Policy{}); len(after.Blocks()) != len(tt.racks) || after.BaseBlockSize() != tt.base {
+				t.Errorf("%d blocks of base %d once all are up", len(after.Blocks()), after.BaseBlockSize())
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 
 func TestMoved(t *testing.T) {
 	type sw = topology.Switch
-	blocks := []placement.Block{{Name: "b1", Nodes: []string{"n1", "n2"}}, {Name: "b2", Nodes: []string{"n3"}}}
+	blocks := []topology.Block{{Name: "b1", Nodes: []string{"n1", "n2"}}, {Name: "b2", Nodes: []string{"n3"}}}
 	switches := []sw{{Name: "l1", Nodes: []string{"n1", "n2"}}, {Name: "l2", Nodes: []string{"n3"}}, {Name: "s1", Children: []string{"l1"}},
 		{Name: "s2", Children: []string{"l2"}}, {Name: "c1", Children: []string{"s1", "s2"}}}
 	change := func(at int, s sw) []sw {
@@ -22,14 +22,14 @@ func TestMoved(t *testing.T) {
 		return out
 	}
 	for name, tt := range map[string]struct {
-		blocks   []placement.Block
+		blocks   []topology.Block
 		switches []sw
 		want     string
 	}{
 		"nothing":                 {blocks, switches, ""},
 		"no blocks":               {nil, switches, "n1 n2 n3"},
 		"no switches":             {blocks, nil, "n1 n2 n3"},
-		"another block":           {[]placement.Block{{Name: "b1", Nodes: []string{"n1"}}, {Name: "b2", Nodes: []string{"n2", "n3"}}}, switches, "n2"},
+		"another block":           {[]topology.Block{{Name: "b1", Nodes: []string{"n1"}}, {Name: "b2", Nodes: []string{"n2", "n3"}}}, switches, "n2"},
 		"a node less":             {blocks, change(0, sw{Name: "l1", Nodes: []string{"n2"}}), "n1"},
 		"no core":                 {blocks, switches[:4], "n1 n2 n3"},
 		"a leaf without a parent": {blocks, change(2, sw{Name: "s1"}), "n1 n2"},
@@ -38,12 +38,16 @@ func TestMoved(t *testing.T) {
 		"a loop":                  {blocks, append(slices.Clone(switches), sw{Name: "s1", Children: []string{"c1"}}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, of := placement.Moved(&placement.Previous{Blocks: blocks, Switches: switches}, &placement.Plan{Blocks: tt.blocks, Switches: tt.switches})
+			got, of := placement.Moved(planOf(blocks, switches), planOf(tt.blocks, tt.switches))
 			if diff := cmp.Diff(strings.Fields(tt.want), got); len(got)+len(tt.want) > 0 && diff != "" || of != 3 {
 				t.Errorf("of %d nodes moved (-want +got):\n%s", of, diff)
 			}
 		})
 	}
-	loop := &placement.Previous{Switches: []sw{{Name: "a", Nodes: []string{"n1"}, Children: []string{"b"}}, {Name: "b", Children: []string{"a"}}}}
-	placement.Moved(loop, &placement.Plan{Switches: loop.Switches}) // ends
+	loop := planOf(nil, []sw{{Name: "a", Nodes: []string{"n1"}, Children: []string{"b"}}, {Name: "b", Children: []string{"a"}}})
+	placement.Moved(loop, loop) // ends
+}
+
+func planOf(blocks []topology.Block, switches []topology.Switch) *topology.Plan {
+	return &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Blocks: blocks}, {Name: "fabric", Kind: "tree", Switches: switches}}}
 }

@@ -112,7 +112,7 @@ func TestPlanConfirms(t *testing.T) {
 			tt.change(facts)
 			current := mustPlan(t, facts, fromFile(old), short)
 			var sizes []string
-			for _, b := range current.Blocks {
+			for _, b := range current.Blocks() {
 				sizes = append(sizes, fmt.Sprint(len(b.Nodes)))
 			}
 			if got := strings.Join(sizes, " "); got != tt.want {
@@ -121,8 +121,9 @@ func TestPlanConfirms(t *testing.T) {
 			if diff := cmp.Diff(tt.unconfirmed, problemsOf(current, placement.ReasonUnconfirmed)); diff != "" {
 				t.Errorf("named (-want +got):\n%s", diff)
 			}
-			for _, pl := range current.Placements {
-				if stays := pl.Reason == placement.ReasonUnconfirmed; stays != slices.Contains(tt.unconfirmed, pl.Node) || stays && (pl.Source != "previous" || pl.Block == "") {
+			at := current.Places()
+			for _, pl := range current.Nodes {
+				if stays := pl.Reason == placement.ReasonUnconfirmed; stays != slices.Contains(tt.unconfirmed, pl.Node) || stays && (pl.Source != "previous" || at[pl.SlurmName].Block == "") {
 					t.Errorf("%+v", pl)
 				}
 			}
@@ -145,7 +146,7 @@ func TestPlanConfirmsOldRelease(t *testing.T) {
 		confirm(&facts[i])
 	}
 	current := mustPlan(t, facts, fromFile(old), placement.Policy{})
-	if current.Placements[0].Block == old.Placements[0].Block || len(current.Blocks) != 2 || len(current.Blocks[1].Nodes) != 4 {
+	if placeOf(current, 0).Block == placeOf(old, 0).Block || len(current.Blocks()) != 2 || len(current.Blocks()[1].Nodes) != 4 {
 		t.Errorf("all are confirmed: %v", lines(current))
 	}
 }
@@ -160,7 +161,7 @@ func TestPlanReadsOnce(t *testing.T) {
 		facts[i].Report.Domain = topology.NVLinkDomain{}
 	}
 	current := mustPlan(t, facts, fromFile(old), placement.Policy{ShortBlocks: true, BaseBlockSize: 4})
-	if len(current.Blocks) != 2 || len(current.Blocks[0].Nodes) != 4 || len(current.Blocks[1].Nodes) != 4 || len(current.Problems) > 0 {
+	if len(current.Blocks()) != 2 || len(current.Blocks()[0].Nodes) != 4 || len(current.Blocks()[1].Nodes) != 4 || len(current.Problems) > 0 {
 		t.Errorf("%v, problems %v", lines(current), current.Problems)
 	}
 	for _, labelled := range []bool{true, false} {
@@ -247,14 +248,14 @@ func TestPlanMovesConfirmed(t *testing.T) {
 			if diff := cmp.Diff(lines(old), lines(current)); diff != "" {
 				t.Fatalf("seed %d (-old +new):\n%s", seed, diff)
 			}
-			old.Blocks = current.Blocks
+			old = current
 		}
 		facts := fresh()
 		mover, to := rng.IntN(len(facts)), 1+rng.IntN(racks)
 		reads(&facts[mover], to)
 		confirm(&facts[mover])
 		current := mustPlan(t, facts, fromFile(old), short)
-		if at, want := current.Placements[mover].Block, old.Placements[(to-1)*nodes].Block; at != want {
+		if at, want := placeOf(current, mover).Block, placeOf(old, (to-1)*nodes).Block; at != want {
 			t.Errorf("seed %d: %s has moved to rack %d and is in block %s, want %s", seed, facts[mover].Name, to, at, want)
 		}
 		if gone, added := changed(lines(old), lines(current)); (gone != 2 || added != 2) && to != home(mover) {
@@ -269,7 +270,7 @@ func TestPlanConfirmsNone(t *testing.T) {
 	once := append(site(1, 4), below("h1"), below("h2"))
 	published := mustPlan(t, once, nil, short)
 	want := lines(published)
-	for when, prev := range map[string]*placement.Previous{"published nowhere": nil, "published": fromFile(published)} {
+	for when, prev := range map[string]*given{"published nowhere": nil, "published": fromFile(published)} {
 		plan := mustPlan(t, once, prev, short)
 		if diff := cmp.Diff(want, lines(plan)); diff != "" || len(problemsOf(plan, placement.ReasonUnconfirmed)) > 0 {
 			t.Errorf("%s: %v (-want +got):\n%s", when, plan.Problems, diff)

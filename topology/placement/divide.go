@@ -20,85 +20,75 @@ type part struct {
 	blocks []block
 }
 
-// divide gives each of its own blocks a topology. A new block of no known fabric is left out if there
+// divide assigns each block to a block topology. A new block of no known fabric is left out if there
 // are several fabrics.
-func divide(s *site, blocks []block, t tree.Tree) (parts []part, leftOut map[int]verdict) {
-	whole := part{name: s.kind(), base: cmp.Or(s.policy.BaseBlockSize, s.prev.BaseBlockSize)}
+func divide(s *site, blocks []block, t tree.Tree) (parts []part, left leftOut) {
+	whole := part{name: s.kind(), base: cmp.Or(s.policy.BaseBlockSize, s.prev.base)}
 	if !s.policy.Divide {
-		whole.takeAll(blocks)
+		whole.blocks = inPlaces(blocks)
 		return []part{whole}, nil
 	}
-	blocks, racks, leftOut := racksOf(s, blocks, t)
-	var published []division.Topology
-	for i := range s.prev.Topologies {
-		if t := &s.prev.Topologies[i]; len(t.BlockSizes) > 0 {
-			published = append(published, division.Topology{Name: t.Name, Fabric: t.Fabric, Base: t.BlockSizes[0]})
+	blocks, racks, left := racksOf(s, blocks, t)
+	var known []division.Topology
+	for i := range s.prev.topologies {
+		if t := &s.prev.topologies[i]; len(t.Sizes) > 0 {
+			known = append(known, division.Topology{Name: t.Name, Fabric: t.Fabric, Base: t.Sizes[0]})
 		}
 	}
 	p := &s.policy
-	for _, d := range division.Make(racks, published, division.Rules{Kind: s.kind(), SizeClasses: p.SizeClasses, Base: p.BaseBlockSize, OneClass: p.ByLeaf, OneTopology: p.OneTopology}) {
+	for _, d := range division.Make(racks, known, division.Rules{Kind: s.kind(), SizeClasses: p.SizeClasses, Base: p.BaseBlockSize, OneClass: p.ByLeaf, OneTopology: p.OneTopology}) {
 		next := part{name: d.Name, base: d.Base, fabric: d.Fabric}
 		if !p.ShortBlocks {
 			next.base = whole.base // the smallest rack of the class
 		}
-		mine := make([]block, len(d.Racks))
-		for i, r := range d.Racks {
-			mine[i] = blocks[r]
+		for _, r := range d.Racks {
+			b := blocks[r]
+			if b.place = none; b.published != none && s.prev.blocks[b.published].topology == d.Name {
+				b.place = s.prev.blocks[b.published].place
+			}
+			next.blocks = append(next.blocks, b)
 		}
-		next.take(s, mine)
 		parts = append(parts, next)
 	}
 	if parts == nil {
-		whole.takeAll(blocks)
+		whole.blocks = inPlaces(blocks)
 		parts = []part{whole}
 	}
-	return parts, leftOut
+	return parts, left
 }
 
-// racksOf returns what divides its own blocks. Blocks of no known fabric get the only known
-// one. If there are several, new ones are left out.
-func racksOf(s *site, own []block, t tree.Tree) (kept []block, racks []division.Rack, leftOut map[int]verdict) {
-	fabrics := fabricsOf(own, t)
+// racksOf returns the blocks that are divided, and the rack of each. Blocks of no known
+// fabric get the only known one. If there are several, new ones are left out.
+func racksOf(s *site, blocks []block, t tree.Tree) (kept []block, racks []division.Rack, left leftOut) {
+	fabrics := fabricsOf(blocks, t)
 	known := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(fabrics))), func(f string) bool { return f == "" })
-	z := sizing{leftOut: map[int]verdict{}}
-	kept, racks = own[:0], make([]division.Rack, 0, len(own))
-	for i := range own {
-		b := &own[i]
+	kept, racks, left = make([]block, 0, len(blocks)), make([]division.Rack, 0, len(blocks)), leftOut{}
+	for i := range blocks {
+		b := &blocks[i]
 		r := division.Rack{Fabric: fabrics[i], Size: rackSize(s, b), Nodes: len(b.nodes)}
 		if b.published != none {
-			r.Published, r.Base = s.prev.Blocks[b.published].Topology, s.baseOf(b.published)
+			r.Published, r.Base = s.prev.blocks[b.published].topology, s.baseOf(b.published)
 		}
 		switch {
 		case r.Fabric == "" && len(known) == 1:
 			r.Fabric = known[0]
 		case r.Fabric == "" && len(known) > 1 && r.Published == "":
-			z.leaveOut(b.nodes, ReasonNoFabric, fmt.Sprintf("nothing names the switches above its %s, and there are %d fabrics, which no job may join", b.title(), len(known)))
+			left.add(b.nodes, ReasonNoFabric, fmt.Sprintf("nothing names the switches above its %s, and there are %d fabrics, which no job may join", b.title(), len(known)))
 			continue
 		}
 		kept, racks = append(kept, *b), append(racks, r)
 	}
-	return kept, racks, z.leftOut
+	return kept, racks, left
 }
 
-// take gives the part its own blocks. A block that was published in the part's topology
-// keeps its place there.
-func (p *part) take(s *site, blocks []block) {
-	p.blocks = blocks
-	for i := range p.blocks {
-		b := &p.blocks[i]
-		if b.place = none; b.published != none && s.prev.Blocks[b.published].Topology == p.name {
-			b.place = s.places[b.published]
-		}
-	}
-}
-
-// takeAll gives the part all blocks for its own. They keep their places, whatever the published
+// inPlaces returns all blocks for one topology. They keep their places, whatever the published
 // topology is called.
-func (p *part) takeAll(blocks []block) {
-	p.blocks = blocks
-	for i := range p.blocks {
-		p.blocks[i].place = p.blocks[i].published
+func inPlaces(blocks []block) []block {
+	placed := slices.Clone(blocks)
+	for i := range placed {
+		placed[i].place = placed[i].published
 	}
+	return placed
 }
 
 // kind is the name of the topology if there is one only.
@@ -114,7 +104,7 @@ func (s *site) most(b *block) int {
 	if b.published == none {
 		return b.size()
 	}
-	return max(b.size(), s.prev.Blocks[b.published].Size)
+	return max(b.size(), s.prev.blocks[b.published].Size)
 }
 
 // rackSize returns the size by which a block belongs to a class. A published block counts

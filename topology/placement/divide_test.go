@@ -38,18 +38,17 @@ func belowCore(core string, facts []topology.Facts) []topology.Facts {
 
 // topologies writes each topology with its sizes, its racks in the order of their blocks,
 // and a star at the default.
-func topologies(p *placement.Plan) string {
+func topologies(p *topology.Plan) string {
 	var out []string
-	for _, t := range p.Topologies {
-		words := []string{fmt.Sprint(t.Name, t.BlockSizes)}
-		if t.Name == p.Default {
+	for _, t := range p.BlockTopologies() {
+		words := []string{fmt.Sprint(t.Name, t.Sizes)}
+		if t.Default {
 			words[0] += "*"
 		}
-		for _, b := range p.Blocks {
-			switch {
-			case b.Topology == t.Name && len(b.Nodes) > 0:
+		for _, b := range t.Blocks {
+			if len(b.Nodes) > 0 {
 				words = append(words, b.Nodes[0][2:4])
-			case b.Topology == t.Name:
+			} else {
 				words = append(words, "-")
 			}
 		}
@@ -107,8 +106,9 @@ func TestPlanDivides(t *testing.T) {
 			if !tt.policy.OneTopology {
 				return
 			}
-			for _, pl := range plan.Placements {
-				if out := pl.Block == ""; out != (pl.Reason == placement.ReasonOtherTopology) {
+			at := plan.Places()
+			for _, pl := range plan.Nodes {
+				if out := at[pl.SlurmName].Block == ""; out != (pl.Reason == placement.ReasonOtherTopology) {
 					t.Errorf("%+v", pl)
 				}
 			}
@@ -158,7 +158,7 @@ func TestPlanKeepsClasses(t *testing.T) {
 			if diff := cmp.Diff(strings.ReplaceAll(sortRacks(tt.want), "*", ""), strings.ReplaceAll(sortRacks(topologies(plan)), "*", "")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if lost := plan.LostTopologies(prev); lost != nil {
+			if lost := plan.LostTopologies(prev.Plan); lost != nil {
 				t.Errorf("lost topologies %v", lost)
 			}
 		})
@@ -204,7 +204,7 @@ func TestPlanGoesToSeveral(t *testing.T) {
 			if diff := cmp.Diff(sortRacks(tt.want), sortRacks(topologies(got))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tt.lost, got.LostTopologies(prev)); diff != "" {
+			if diff := cmp.Diff(tt.lost, got.LostTopologies(prev.Plan)); diff != "" {
 				t.Errorf("lost topologies (-want +got):\n%s", diff)
 			}
 		})
@@ -259,13 +259,13 @@ func TestPlanDividesAtRandom(t *testing.T) {
 				}
 			}
 			in := map[string]string{}
-			for _, b := range next.Blocks {
-				for _, n := range b.Nodes {
+			for _, u := range next.Units() {
+				for _, n := range u.Nodes {
 					f := fabric[n[:4]]
-					if other, ok := in[b.Topology]; ok && other != f {
-						t.Fatalf("seed %d, step %d: topology %s joins %s and %s", seed, step, b.Topology, other, f)
+					if other, ok := in[u.Topology]; ok && other != f && u.Kind == topology.KindBlock {
+						t.Fatalf("seed %d, step %d: topology %s joins %s and %s", seed, step, u.Topology, other, f)
 					}
-					in[b.Topology] = f
+					in[u.Topology] = f
 				}
 			}
 			plan = next
@@ -274,11 +274,42 @@ func TestPlanDividesAtRandom(t *testing.T) {
 }
 
 // places are the topology and the place in it of every block.
-func places(p *placement.Plan) map[string]string {
-	at, next := map[string]string{}, map[string]int{}
-	for _, b := range p.Blocks {
-		at[b.Name] = fmt.Sprint(b.Topology, " ", next[b.Topology])
-		next[b.Topology]++
+func places(p *topology.Plan) map[string]string {
+	at := map[string]string{}
+	for _, t := range p.BlockTopologies() {
+		for i, b := range t.Blocks {
+			at[b.Name] = fmt.Sprint(t.Name, " ", i)
+		}
 	}
 	return at
+}
+
+// TestFabricStays divides two fabrics, and lets the labels of one of them go missing.
+func TestFabricStays(t *testing.T) {
+	facts := slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 5, 4, 4))
+	old := mustPlan(t, facts, nil, divided)
+	each(facts[:8], func(f *topology.Facts) { f.Labels.Tiers = nil })
+	next := mustPlan(t, facts, previous(old), divided)
+	for i, want := range []string{"a", "b"} {
+		if was, is := old.Topologies[i].Fabric, next.Topologies[i].Fabric; was != want || is != want {
+			t.Errorf("fabric %s, then %s: want %s", was, is, want)
+		}
+	}
+	whole := fromFile(mustPlan(t, facts[:8], nil, short))
+	whole.Topologies[0].Fabric = "x"
+	if got := mustPlan(t, facts[:8], whole, short).Topologies[0].Fabric; got != "x" {
+		t.Errorf("fabric %q of the only topology, want x", got)
+	}
+}
+
+// TestSizesStay has racks that lose nodes, and one that grows: each counts as what it was at
+// most.
+func TestSizesStay(t *testing.T) {
+	old := mustPlan(t, slices.Concat(rack(1, 5), rack(2, 2)), nil, divided)
+	next := mustPlan(t, slices.Concat(rack(1, 2), rack(2, 3)), previous(old), divided)
+	for _, b := range next.Blocks() {
+		if want := map[string]int{"r001n01": 5, "r002n01": 3}[b.Nodes[0]]; b.Size != want {
+			t.Errorf("%+v: want size %d", b, want)
+		}
+	}
 }

@@ -131,22 +131,25 @@ func (s *site) leaveOutOtherKind() {
 	if !s.prev.hasOtherKind(s.policy.ByLeaf) {
 		return
 	}
-	var inUse []Block
-	for _, b := range s.prev.Blocks {
-		if !s.prev.BlocksElsewhere && s.inUse(b.Name) {
-			inUse = append(inUse, Block{Name: b.Name})
+	var inUse []publishedBlock
+	for _, b := range s.prev.blocks {
+		if !s.prev.elsewhere && s.inUse(b.Name) {
+			inUse = append(inUse, publishedBlock{&topology.Block{Name: b.Name}, s.kind(), len(inUse)})
 		}
 	}
-	s.prev.BaseBlockSize, s.prev.Topologies, s.prev.Blocks = 0, nil, inUse
+	s.prev.base, s.prev.topologies, s.prev.blocks = 0, nil, inUse
+	if len(inUse) > 0 {
+		s.prev.topologies = []topology.Topology{{Name: s.kind()}}
+	}
 }
 
 // hasOtherKind reports whether nodes are published in blocks of another kind. An
 // empty block was left before.
-func (p *Previous) hasOtherKind(byLeaf bool) bool {
+func (p *published) hasOtherKind(byLeaf bool) bool {
 	if !byLeaf {
-		return p.ByLeaf
+		return p.byLeaf
 	}
-	return !p.ByLeaf && slices.ContainsFunc(p.Blocks, func(b Block) bool {
+	return !p.byLeaf && slices.ContainsFunc(p.blocks, func(b publishedBlock) bool {
 		return len(b.Nodes) > 0 && (names.IsClique(b.Name) || names.IsLabel(b.Name))
 	})
 }

@@ -162,10 +162,10 @@ func (r *resolver) readPublished() {
 	}
 	for i, f := range s.facts {
 		c, b := r.read[i].clique, s.block(i)
-		if c.IsZero() || b == none || !names.IsLabel(s.prev.Blocks[b].Name) {
+		if c.IsZero() || b == none || !names.IsLabel(s.prev.blocks[b].Name) {
 			continue
 		}
-		d, ok := byName[s.prev.Blocks[b].Name]
+		d, ok := byName[s.prev.blocks[b].Name]
 		if ok && !slices.ContainsFunc(f.Labels.Domains, func(l topology.Domain) bool { return l.Key == r.domains[d].Key }) {
 			r.domains[d].add(identity{clique: c}, r.read[i].source == fromNVML, i)
 		}

@@ -33,16 +33,17 @@ func report(f *topology.Facts, all []topology.Facts) {
 	f.Report = &r
 }
 
-func blockOf(p *placement.Plan, node string) string {
-	for _, pl := range p.Placements {
+func blockOf(p *topology.Plan, node string) string {
+	at := p.Places()
+	for _, pl := range p.Nodes {
 		if pl.Node == node {
-			return pl.Block
+			return at[pl.SlurmName].Block
 		}
 	}
 	return ""
 }
 
-func problemsOf(p *placement.Plan, reason string) (nodes []string) {
+func problemsOf(p *topology.Plan, reason string) (nodes []string) {
 	for _, pr := range p.Problems {
 		if pr.Reason == reason {
 			nodes = append(nodes, pr.Node)
@@ -64,7 +65,7 @@ func TestDomainBlockNames(t *testing.T) {
 		}
 	}
 	plan := mustPlan(t, facts, nil, short)
-	got := blockNames(plan.Blocks)
+	got := blockNames(plan.Blocks())
 	slices.Sort(got)
 	if len(slices.Compact(got)) != 2*len(values) {
 		t.Errorf("%d values of two labels make the blocks %v", len(values), got)
@@ -128,7 +129,7 @@ func TestDomainWitnesses(t *testing.T) {
 			tt.change(facts)
 			plan := mustPlan(t, facts, nil, short)
 			var sizes []int
-			for _, b := range plan.Blocks {
+			for _, b := range plan.Blocks() {
 				sizes = append(sizes, len(b.Nodes))
 			}
 			slices.Sort(sizes)
@@ -167,7 +168,7 @@ func TestDomainDenied(t *testing.T) {
 		}
 	}
 	plan := mustPlan(t, facts, nil, short)
-	if len(plan.Blocks) > 0 || len(problemsOf(plan, placement.ReasonDomainDiffers)) != 4 {
+	if len(plan.Blocks()) > 0 || len(problemsOf(plan, placement.ReasonDomainDiffers)) != 4 {
 		t.Errorf("%v, problems %v", lines(plan), plan.Problems)
 	}
 }
@@ -183,8 +184,9 @@ func TestDomainsGetAgents(t *testing.T) {
 		facts := named(racks+3, nodes)
 		plan := mustPlan(t, facts[:racks*nodes], nil, short)
 		home := map[string]string{}
-		for _, pl := range plan.Placements {
-			home[pl.Node] = pl.Block
+		at := plan.Places()
+		for _, pl := range plan.Nodes {
+			home[pl.Node] = at[pl.SlurmName].Block
 		}
 		seen := racks * nodes
 		for step := range 25 {
@@ -219,15 +221,16 @@ func TestDomainsGetAgents(t *testing.T) {
 			}
 			rng.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
 			next := mustPlan(t, now, fromFile(plan), short)
-			old, current := blockNames(plan.Blocks), blockNames(next.Blocks)
+			old, current := blockNames(plan.Blocks()), blockNames(next.Blocks())
 			if !slices.Equal(old, slices.DeleteFunc(slices.Clone(current), func(n string) bool { return !slices.Contains(old, n) })) {
 				t.Fatalf("seed %d, step %d: known blocks moved:\nwas %v\nis  %v", seed, step, old, current)
 			}
-			for _, pl := range next.Placements {
-				if want := home[pl.Node]; want != "" && pl.Block != "" && pl.Block != want {
-					t.Fatalf("seed %d, step %d: node %s moved from %s to %s", seed, step, pl.Node, want, pl.Block)
-				} else if want == "" && pl.Block != "" {
-					home[pl.Node] = pl.Block
+			at := next.Places()
+			for _, pl := range next.Nodes {
+				if want := home[pl.Node]; want != "" && at[pl.SlurmName].Block != "" && at[pl.SlurmName].Block != want {
+					t.Fatalf("seed %d, step %d: node %s moved from %s to %s", seed, step, pl.Node, want, at[pl.SlurmName].Block)
+				} else if want == "" && at[pl.SlurmName].Block != "" {
+					home[pl.Node] = at[pl.SlurmName].Block
 				}
 			}
 			if diff := cmp.Diff(lines(next), lines(mustPlan(t, now, fromFile(next), short))); diff != "" {
@@ -272,7 +275,7 @@ func TestDomainRackRenamed(t *testing.T) {
 	for i := range facts {
 		facts[i].SlurmName = "new-" + facts[i].SlurmName
 	}
-	if diff := cmp.Diff(blockNames(plan.Blocks), blockNames(mustPlan(t, facts, fromFile(plan), short).Blocks)); diff != "" {
+	if diff := cmp.Diff(blockNames(plan.Blocks()), blockNames(mustPlan(t, facts, fromFile(plan), short).Blocks())); diff != "" {
 		t.Errorf("(-old +new):\n%s", diff)
 	}
 }

@@ -33,8 +33,8 @@ func TestPlanByLeaf(t *testing.T) {
 	if diff := cmp.Diff(want, lines(plan)[:4]); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}
-	if !plan.ByLeaf || plan.Placements[0].Source != "switch" || plan.Placements[0].Switch != "leaf-1" {
-		t.Errorf("by leaf %v, %+v", plan.ByLeaf, plan.Placements[0])
+	if !plan.ByLeaf || plan.Nodes[0].Source != "switch" || placeOf(plan, 0).Leaf != "leaf-1" {
+		t.Errorf("by leaf %v, %+v", plan.ByLeaf, plan.Nodes[0])
 	}
 	prev := fromFile(plan)
 	conf := fromFile(plan)
@@ -61,8 +61,8 @@ func TestPlanByLeaf(t *testing.T) {
 	t.Run("a node moves", func(t *testing.T) {
 		moved := slices.Clone(facts)
 		moved[0] = below("n11", "leaf-2", "spine-1")
-		if current := mustPlan(t, moved, prev, byLeaf); current.Placements[0].Block != "leaf-2" || current.BaseBlockSize != 4 {
-			t.Errorf("%+v, base %d", current.Placements[0], current.BaseBlockSize)
+		if current := mustPlan(t, moved, prev, byLeaf); placeOf(current, 0).Block != "leaf-2" || current.BaseBlockSize() != 4 {
+			t.Errorf("%+v, base %d", current.Nodes[0], current.BaseBlockSize())
 		}
 	})
 	t.Run("a new leaf", func(t *testing.T) {
@@ -92,4 +92,4 @@ func each(facts []topology.Facts, change func(f *topology.Facts)) {
 }
 
 // nameList is the blocks in their order.
-func nameList(p *placement.Plan) string { return strings.Join(blockNames(p.Blocks), " ") }
+func nameList(p *topology.Plan) string { return strings.Join(blockNames(p.Blocks()), " ") }

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // mixedSite is two racks of four, five machines whose NVLink ends inside, one that
@@ -27,11 +26,12 @@ func mixedSite() []topology.Facts {
 func TestPlanLeavesOut(t *testing.T) {
 	facts := mixedSite()
 	plan := mustPlan(t, facts, nil, short)
-	for _, prev := range []*placement.Previous{nil, fromFile(plan)} {
+	for _, prev := range []*given{nil, fromFile(plan)} {
 		plan := mustPlan(t, facts, prev, short)
 		var got []string
-		for _, pl := range plan.Placements {
-			if pl.Block == "" {
+		at := plan.Places()
+		for _, pl := range plan.Nodes {
+			if at[pl.SlurmName].Block == "" {
 				got = append(got, pl.Node+" "+pl.Reason)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 // name now.
 type block struct {
 	group
-	published int      // index into prev.Blocks, none for a new block
+	published int      // index into prev.blocks, none for a new block
 	place     int      // its published place in its topology, none if it is new there
 	name      string   // given by nameBlocks
 	gone      []string // nodes that no longer exist and keep the block at its size
@@ -41,10 +41,10 @@ func matchPublished(s *site, g grouping) (matching, problems) {
 	}
 	kept := keptNodes(s, m)
 	for b, at := range c.groupOf {
-		forgotten := s.forgets(&s.prev.Blocks[b]) && len(kept[b]) == 0 && !counts[b].silent()
+		forgotten := s.forgets(&s.prev.blocks[b]) && len(kept[b]) == 0 && !counts[b].silent()
 		if at == none && !forgotten && !s.isSpare(b) {
 			at = len(m.blocks)
-			m.blocks = append(m.blocks, block{group: publishedGroup(&s.prev.Blocks[b]), published: b})
+			m.blocks = append(m.blocks, block{published: b})
 		}
 		if at != none && len(kept[b]) > 0 {
 			m.blocks[at].nodes = slices.Sorted(slices.Values(slices.Concat(m.blocks[at].nodes, kept[b])))
@@ -59,18 +59,9 @@ func (m *matching) kept(node int) bool {
 	return stays || m.read[node].keep
 }
 
-// publishedGroup is the group of a published block that no node's facts name.
-func publishedGroup(b *Block) group {
-	g := group{identity: identity{clique: b.Clique}}
-	if !b.Clique.IsZero() {
-		g.names = names.Clique(b.Clique)
-	}
-	return g
-}
-
 // keptNodes returns by published block the nodes that stay in it.
 func keptNodes(s *site, m matching) [][]int {
-	kept := make([][]int, len(s.prev.Blocks))
+	kept := make([][]int, len(s.prev.blocks))
 	for i := range m.read {
 		if b := s.block(i); b != none && m.kept(i) {
 			kept[b] = append(kept[b], i)
@@ -96,7 +87,7 @@ func (v *votes) deserted() bool { return v.doubtful == 0 && v.kept == v.gone }
 
 // countVotes counts what the nodes of each published block say.
 func countVotes(s *site, g grouping) []votes {
-	counts := make([]votes, len(s.prev.Blocks))
+	counts := make([]votes, len(s.prev.blocks))
 	for i := range g.read {
 		b := s.block(i)
 		if b == none {
@@ -140,7 +131,7 @@ type claims struct {
 
 // claimBlocks gives every group the best published block that no better match takes.
 func claimBlocks(s *site, g grouping, votes []votes) claims {
-	c := claims{slices.Repeat([]int{none}, len(g.groups)), slices.Repeat([]int{none}, len(s.prev.Blocks))}
+	c := claims{slices.Repeat([]int{none}, len(g.groups)), slices.Repeat([]int{none}, len(s.prev.blocks))}
 	matches := findMatches(s, g, votes)
 	slices.SortStableFunc(matches, func(a, b match) int {
 		return cmp.Or(cmp.Compare(b.common, a.common), cmp.Compare(b.name, a.name))
@@ -161,9 +152,9 @@ func claimBlocks(s *site, g grouping, votes []votes) claims {
 // only if block or group is not named after a clique. So a block that was made from
 // labels stays the same block when agents report the clique.
 func findMatches(s *site, g grouping, votes []votes) []match {
-	byName := make(map[string]int, len(s.prev.Blocks))
-	for b := range s.prev.Blocks {
-		byName[s.prev.Blocks[b].Name] = b
+	byName := make(map[string]int, len(s.prev.blocks))
+	for b := range s.prev.blocks {
+		byName[s.prev.blocks[b].Name] = b
 	}
 	matches := make([]match, 0, len(g.groups))
 	var shared []share
@@ -173,7 +164,7 @@ func findMatches(s *site, g grouping, votes []votes) []match {
 		first := len(matches)
 		add := func(name string, preference int) {
 			b, ok := byName[name]
-			if !ok || !s.sameClique(b, grp) || preference < 0 && !firmly(votes, b, shared) {
+			if !ok || preference < 0 && !firmly(votes, b, shared) {
 				return
 			}
 			common := 0
@@ -236,17 +227,11 @@ func indexOf(shared []share, block int) int {
 // nobody's. If silent nodes leave no room for a group that is mostly new, the block
 // is not the group's: one of the group's nodes was moved there.
 func (s *site) mayTake(g *group, sh share, fresh int, v *votes) bool {
-	name := s.prev.Blocks[sh.block].Name
-	if !names.IsLabel(name) && (g.unit == 0 || !names.IsClique(name)) || !s.sameClique(sh.block, g) {
+	name := s.prev.blocks[sh.block].Name
+	if !names.IsLabel(name) && (g.unit == 0 || !names.IsClique(name)) {
 		return false
 	}
 	return fresh <= sh.nodes || v.kept+len(g.nodes) <= s.baseOf(sh.block)
-}
-
-// sameClique reports whether the published block can be that of the group.
-func (s *site) sameClique(block int, g *group) bool {
-	c := s.prev.Blocks[block].Clique
-	return c.IsZero() || c == g.clique
 }
 
 // nameForgotten names the blocks that the policy forgets and that stay.
@@ -254,14 +239,14 @@ func nameForgotten(s *site, blocks []block) problems {
 	var found problems
 	for i := range blocks {
 		b := blocks[i].published
-		if b == none || !slices.Contains(s.policy.Forget, s.prev.Blocks[b].Name) {
+		if b == none || !slices.Contains(s.policy.Forget, s.prev.blocks[b].Name) {
 			continue
 		}
 		why := "is named by annotations of nodes"
 		if nodes := blocks[i].nodes; len(nodes) > 0 {
 			why = fmt.Sprintf("has %d nodes, such as %s", len(nodes), s.facts[nodes[0]].SlurmName)
 		}
-		found.add("", ReasonForgottenInUse, fmt.Sprintf("block %s is to be forgotten, but it %s: it stays", s.prev.Blocks[b].Name, why))
+		found.add("", ReasonForgottenInUse, fmt.Sprintf("block %s is to be forgotten, but it %s: it stays", s.prev.blocks[b].Name, why))
 	}
 	return found
 }

@@ -157,26 +157,25 @@ func countNodes(blocks []block, places ordering) []int {
 	return counts
 }
 
-// WithoutParent returns the new blocks without a known switch above the leaf, and
-// whether other blocks have one. prev may be nil.
-func (p *Plan) WithoutParent(prev *Previous) (blocks []Block, others bool) {
-	if prev == nil {
-		prev = &Previous{}
-	}
-	published := make(map[string]bool)
-	for i := range prev.Blocks {
-		published[prev.Blocks[i].Name] = true
-	}
-	above := topology.ParentsOf(p.Switches)
-	sited := make(map[string]bool)
-	for i := range p.Placements {
-		if pl := &p.Placements[i]; above[pl.Switch] != "" {
-			sited[pl.Block] = true
+// WithoutParent returns the blocks that a plan has and the old one has not, and that have no
+// known switch above the leaf. others reports whether other blocks have one. old may be nil.
+func WithoutParent(old, plan *topology.Plan) (blocks []topology.Block, others bool) {
+	known := make(map[string]bool)
+	if old != nil {
+		for _, b := range old.Blocks() {
+			known[b.Name] = true
 		}
 	}
-	for i := range p.Blocks {
-		if b := &p.Blocks[i]; len(b.Nodes) > 0 && !published[b.Name] && !sited[b.Name] {
-			blocks = append(blocks, *b)
+	above := topology.ParentsOf(plan.Switches())
+	sited := make(map[string]bool)
+	for _, at := range plan.Places() {
+		if above[at.Leaf] != "" {
+			sited[at.Block] = true
+		}
+	}
+	for _, b := range plan.Blocks() {
+		if len(b.Nodes) > 0 && !known[b.Name] && !sited[b.Name] {
+			blocks = append(blocks, b)
 		}
 	}
 	return blocks, len(above) > 0

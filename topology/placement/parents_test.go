@@ -27,13 +27,13 @@ func unit(spine string, numbers ...int) []topology.Facts {
 var inFours = placement.Policy{ShortBlocks: true, ParentBlocks: 4}
 
 // spines are the parents of the blocks in their order, - for a free place.
-func spines(p *placement.Plan, facts []topology.Facts) string {
+func spines(p *topology.Plan, facts []topology.Facts) string {
 	of := map[string]string{}
 	for i := range facts {
 		of[facts[i].SlurmName] = facts[i].Labels.Tiers[1]
 	}
 	var out []string
-	for _, b := range p.Blocks {
+	for _, b := range p.Blocks() {
 		if len(b.Nodes) == 0 {
 			out = append(out, "-")
 			continue
@@ -46,15 +46,15 @@ func spines(p *placement.Plan, facts []topology.Facts) string {
 func TestPlanParents(t *testing.T) {
 	facts := slices.Concat(unit("s2", 4, 5), unit("s1", 1, 2, 3), unit("s3", 6))
 	plan := mustPlan(t, facts, nil, inFours)
-	if got := spines(plan, facts); got != "s1 s1 s1 - s2 s2 - - s3 - - -" || fmt.Sprint(plan.BlockSizes) != "[2 8]" {
-		t.Fatalf("%s, sizes %v", got, plan.BlockSizes)
+	if got := spines(plan, facts); got != "s1 s1 s1 - s2 s2 - - s3 - - -" || fmt.Sprint(sizesOf(plan)) != "[2 8]" {
+		t.Fatalf("%s, sizes %v", got, sizesOf(plan))
 	}
 	if got := strings.Fields(nameList(plan)); got[3] != "spare-4" || got[6] != "spare-7" || got[7] != "spare-8" {
 		t.Errorf("blocks %v", got)
 	}
 	again := mustPlan(t, facts, fromFile(plan), inFours)
 	inUse := fromFile(plan)
-	inUse.InUse = map[string]bool{"spare-4": true, blockNames(plan.Blocks)[0]: true}
+	inUse.InUse = map[string]bool{"spare-4": true, blockNames(plan.Blocks())[0]: true}
 	more := slices.Concat(facts, unit("s1", 9))
 	if got := spines(mustPlan(t, more, inUse, inFours), more); got != "s1 s1 s1 s1 s2 s2 - - s3 - - -" {
 		t.Errorf("%s: a place that is kept free is nobody's", got)
@@ -79,9 +79,9 @@ func TestPlanParents(t *testing.T) {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 			back := mustPlan(t, facts, fromFile(current), inFours)
-			for i, b := range plan.Blocks {
-				if back.Blocks[i].Name != b.Name && !strings.HasPrefix(b.Name, "spare-") || !slices.Equal(back.Blocks[i].Nodes, b.Nodes) {
-					t.Errorf("block %d is %v, was %v", i, back.Blocks[i], b)
+			for i, b := range plan.Blocks() {
+				if back.Blocks()[i].Name != b.Name && !strings.HasPrefix(b.Name, "spare-") || !slices.Equal(back.Blocks()[i].Nodes, b.Nodes) {
+					t.Errorf("block %d is %v, was %v", i, back.Blocks()[i], b)
 				}
 			}
 		})
@@ -89,7 +89,7 @@ func TestPlanParents(t *testing.T) {
 }
 
 func TestPlanParentsProblems(t *testing.T) {
-	reasons := func(p *placement.Plan) string {
+	reasons := func(p *topology.Plan) string {
 		var out []string
 		for _, pr := range p.Problems {
 			out = append(out, pr.Reason)
@@ -109,11 +109,11 @@ func TestPlanParentsProblems(t *testing.T) {
 	if got := spines(current, slices.Concat(mixed, unit("s1", 4), unit("s2", 5))); got != "s1 s1 s2 - s1 - - - s2 - - -" || reasons(current) != "JobSizesImpossible ParentDomainsMixed" {
 		t.Errorf("turned on afterwards: %s, %q", got, reasons(current))
 	}
-	if _, err := placement.MakePlan(mixed, nil, placement.Policy{ParentBlocks: 4}); err == nil {
+	if _, _, err := makePlan(mixed, nil, placement.Policy{ParentBlocks: 4}); err == nil {
 		t.Error("a release without placeholders took parent domains")
 	}
 	for _, n := range []int{-2, 1, 3, 6, 1 << 16} {
-		if _, err := placement.MakePlan(mixed, nil, placement.Policy{ShortBlocks: true, ParentBlocks: n}); err == nil {
+		if _, _, err := makePlan(mixed, nil, placement.Policy{ShortBlocks: true, ParentBlocks: n}); err == nil {
 			t.Errorf("%d blocks in a parent domain were taken", n)
 		}
 	}
@@ -130,9 +130,9 @@ func TestPlanParentsByCluster(t *testing.T) {
 			}
 		})
 	}
-	first := func(p *placement.Plan) string {
+	first := func(p *topology.Plan) string {
 		var out []string
-		for _, b := range p.Blocks {
+		for _, b := range p.Blocks() {
 			if len(b.Nodes) == 0 {
 				out = append(out, "-")
 				continue
@@ -178,7 +178,7 @@ func TestPlanAdvisesParents(t *testing.T) {
 		{"an old release", three, nil, placement.Policy{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var prev *placement.Previous
+			var prev *given
 			if tt.published != nil {
 				prev = fromFile(mustPlan(t, tt.published, nil, tt.policy))
 			}
@@ -210,7 +210,7 @@ func TestPlanParentsAtRandom(t *testing.T) {
 		for n := range racks {
 			racks[n] = unit(fmt.Sprintf("s%d", rng.IntN(6)), n+1)
 		}
-		var prev *placement.Previous
+		var prev *given
 		at := map[string]int{}
 		for step := range 15 {
 			var facts []topology.Facts
@@ -224,7 +224,7 @@ func TestPlanParentsAtRandom(t *testing.T) {
 			}
 			plan := mustPlan(t, facts, prev, inFours)
 			parents := strings.Fields(spines(plan, facts))
-			for i, b := range plan.Blocks {
+			for i, b := range plan.Blocks() {
 				if old, ok := at[b.Name]; ok && old != i {
 					t.Fatalf("seed %d, step %d: block %s was at %d, is at %d", seed, step, b.Name, old, i)
 				}
@@ -250,7 +250,7 @@ func TestPlanBesideSilentNeighbours(t *testing.T) {
 	}
 	current := mustPlan(t, slices.Concat(facts, unit("s1", 9), rack(8, 2)), prev, short)
 	var first []string
-	for _, b := range current.Blocks {
+	for _, b := range current.Blocks() {
 		first = append(first, b.Nodes[0])
 	}
 	last := []string{"r009n01", "r003n01", "r008n01"}

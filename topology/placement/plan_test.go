@@ -56,36 +56,65 @@ func site(racks, nodes int) []topology.Facts {
 	return out
 }
 
-func mustPlan(t testing.TB, facts []topology.Facts, prev *placement.Previous, policy placement.Policy) *placement.Plan {
+// given is what a plan is made from beside facts and policy.
+type given struct {
+	*topology.Plan
+	Reported, InUse map[string]bool
+	Settling        *placement.Settling
+}
+
+func makePlan(facts []topology.Facts, prev *given, policy placement.Policy) (*topology.Plan, placement.Waiting, error) {
+	if prev == nil {
+		prev = &given{}
+	}
+	return placement.MakePlan(placement.Observed{Facts: facts, InUse: prev.InUse, Settling: prev.Settling}, placement.Previous{Plan: prev.Plan, Reported: prev.Reported}, policy)
+}
+
+func mustPlan(t testing.TB, facts []topology.Facts, prev *given, policy placement.Policy) *topology.Plan {
 	t.Helper()
-	plan, err := placement.MakePlan(facts, prev, policy)
+	plan, _, err := makePlan(facts, prev, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return plan
 }
 
-func previous(p *placement.Plan) *placement.Previous {
-	return &placement.Previous{ByLeaf: p.ByLeaf, BaseBlockSize: p.BaseBlockSize, Topologies: p.Topologies, Blocks: p.Blocks, Switches: p.Switches}
+func previous(p *topology.Plan) *given { return &given{Plan: p} }
+
+// fromFile returns the plan as a file holds it: without the sizes of blocks and the fabrics.
+func fromFile(p *topology.Plan) *given {
+	file := *p
+	file.Topologies, file.Nodes = slices.Clone(p.Topologies), nil
+	for i := range file.Topologies {
+		t := &file.Topologies[i]
+		t.Fabric, t.Blocks = "", slices.Clone(t.Blocks)
+		for k := range t.Blocks {
+			t.Blocks[k].Size = 0
+		}
+	}
+	return &given{Plan: &file}
 }
 
-// fromFile returns the plan as a file holds it: without the cliques and the sizes.
-func fromFile(p *placement.Plan) *placement.Previous {
-	prev := previous(p)
-	prev.Blocks = slices.Clone(prev.Blocks)
-	for i := range prev.Blocks {
-		prev.Blocks[i].Clique, prev.Blocks[i].Size = topology.Clique{}, 0
+// placeOf returns the place of the i-th node.
+func placeOf(p *topology.Plan, i int) topology.Place { return p.Places()[p.Nodes[i].SlurmName] }
+
+// sizesOf returns the block sizes of the default topology.
+func sizesOf(p *topology.Plan) []int {
+	for _, t := range p.BlockTopologies() {
+		if t.Default {
+			return t.Sizes
+		}
 	}
-	return prev
+	return nil
 }
 
 // lines is the plan as text, a line a block, for counting what changed.
-func lines(p *placement.Plan) []string {
-	out := []string{fmt.Sprint("sizes ", p.BlockSizes)}
-	for _, b := range p.Blocks {
+func lines(p *topology.Plan) []string {
+	out := []string{fmt.Sprint("sizes ", sizesOf(p))}
+	for _, b := range p.Blocks() {
 		out = append(out, b.Name+" "+strings.Join(b.Nodes, ","))
 	}
-	for _, s := range p.Switches {
+	for _, s := range p.Switches() {
 		out = append(out, s.Name+" "+strings.Join(s.Nodes, ",")+" "+strings.Join(s.Children, ","))
 	}
 	return out
@@ -123,7 +152,7 @@ func TestPlanIsDeterministic(t *testing.T) {
 	}
 }
 
-func blockNames(blocks []placement.Block) []string {
+func blockNames(blocks []topology.Block) []string {
 	var out []string
 	for _, b := range blocks {
 		out = append(out, b.Name)
@@ -142,14 +171,14 @@ func TestPlanBlockNames(t *testing.T) {
 	a, b := topology.UUID{0x8a, 0x61, 0xc3, 0x02, 1}, topology.UUID{0x8a, 0x61, 0xc3, 0x02, 2}
 	one := rack(1, 2, set(a, 4294967295))
 	plan := mustPlan(t, one, nil, short)
-	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295"}, blockNames(plan.Blocks)); diff != "" {
+	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295"}, blockNames(plan.Blocks())); diff != "" {
 		t.Error(diff)
 	}
 	both := slices.Concat(one, rack(2, 2, set(b, 4294967295)))
-	if diff := cmp.Diff([]string{"nvl-8a61c30201000000-4294967295", "nvl-8a61c30202000000-4294967295"}, blockNames(mustPlan(t, both, nil, short).Blocks)); diff != "" {
+	if diff := cmp.Diff([]string{"nvl-8a61c30201000000-4294967295", "nvl-8a61c30202000000-4294967295"}, blockNames(mustPlan(t, both, nil, short).Blocks())); diff != "" {
 		t.Error("two new domains with one short name:", diff)
 	}
-	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295", "nvl-8a61c30202000000-4294967295"}, blockNames(mustPlan(t, both, fromFile(plan), short).Blocks)); diff != "" {
+	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295", "nvl-8a61c30202000000-4294967295"}, blockNames(mustPlan(t, both, fromFile(plan), short).Blocks())); diff != "" {
 		t.Error("the published name did not stay:", diff)
 	}
 
@@ -169,12 +198,12 @@ func TestPlanBlockNames(t *testing.T) {
 	if diff := cmp.Diff(want, lines(mustPlan(t, silent, fromFile(old), short))); diff != "" {
 		t.Error("the first domain fell silent:", diff)
 	}
-	if got := mustPlan(t, silent, fromFile(plan), short); len(got.Blocks) != 2 || len(got.Blocks[0].Nodes) != 2 || len(got.Blocks[1].Nodes) != 2 {
+	if got := mustPlan(t, silent, fromFile(plan), short); len(got.Blocks()) != 2 || len(got.Blocks()[0].Nodes) != 2 || len(got.Blocks()[1].Nodes) != 2 {
 		t.Errorf("the second domain came while the first was silent: %v", lines(got))
 	}
 	// A rack whose nodes have all been renamed is still that rack.
 	renamed := rack(3, 2, set(a, 4294967295))
-	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295"}, blockNames(mustPlan(t, renamed, fromFile(plan), short).Blocks)); diff != "" {
+	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295"}, blockNames(mustPlan(t, renamed, fromFile(plan), short).Blocks())); diff != "" {
 		t.Error("a rack with new names for its nodes:", diff)
 	}
 }
@@ -223,12 +252,14 @@ func TestPlanWhy(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			facts := rack(1, 4, tt.change)
-			got := mustPlan(t, facts, nil, short).Placements[0]
-			if got.Reason != tt.reason || (got.Block != "") != tt.blockWithoutHistory {
+			plan := mustPlan(t, facts, nil, short)
+			got, in := plan.Nodes[0], placeOf(plan, 0).Block
+			if got.Reason != tt.reason || (in != "") != tt.blockWithoutHistory {
 				t.Errorf("first plan: %+v, want reason %s, in a block %t", got, tt.reason, tt.blockWithoutHistory)
 			}
-			got = mustPlan(t, facts, published, short).Placements[0]
-			if got.Reason != tt.kept || got.Source != tt.source || (got.Block != "") != (tt.source != "") {
+			plan = mustPlan(t, facts, published, short)
+			got, in = plan.Nodes[0], placeOf(plan, 0).Block
+			if got.Reason != tt.kept || got.Source != tt.source || (in != "") != (tt.source != "") {
 				t.Errorf("after publishing: %+v, want reason %s, source %q", got, tt.kept, tt.source)
 			}
 		})
@@ -237,12 +268,12 @@ func TestPlanWhy(t *testing.T) {
 
 func TestPlanRefuses(t *testing.T) {
 	facts := []topology.Facts{{Name: "a.one", SlurmName: "a"}, {Name: "a.two", SlurmName: "a"}}
-	_, err := placement.MakePlan(facts, nil, short)
+	_, _, err := makePlan(facts, nil, short)
 	if err == nil || !strings.Contains(err.Error(), `"a.one" and "a.two"`) {
 		t.Errorf("two nodes of one Slurm name: error %v, want one that names both", err)
 	}
 	plan := mustPlan(t, nil, nil, short)
-	if len(plan.Blocks) != 0 || plan.BaseBlockSize != 0 {
+	if len(plan.Blocks()) != 0 || plan.BaseBlockSize() != 0 {
 		t.Errorf("an empty cluster gave %+v", plan)
 	}
 }
@@ -269,7 +300,7 @@ func TestPlanTree(t *testing.T) {
 		{Name: "spine-2", Children: []string{"leaf-3"}},
 	}
 	slices.SortFunc(want[5:], func(a, b topology.Switch) int { return strings.Compare(a.Name, b.Name) })
-	got := slices.Clone(plan.Switches)
+	got := slices.Clone(plan.Switches())
 	slices.SortFunc(got[5:], func(a, b topology.Switch) int { return strings.Compare(a.Name, b.Name) })
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("switches (-want +got):\n%s", diff)
@@ -279,7 +310,7 @@ func TestPlanTree(t *testing.T) {
 	}
 	lost := slices.Clone(facts)
 	lost[0].Report = &topology.Node{Name: "a1", GPUs: []topology.GPU{{UUID: "GPU-a1"}}}
-	if diff := cmp.Diff(plan.Switches, mustPlan(t, lost, previous(plan), short).Switches); diff != "" {
+	if diff := cmp.Diff(plan.Switches(), mustPlan(t, lost, previous(plan), short).Switches()); diff != "" {
 		t.Errorf("a node without its labels left its switch (-want +got):\n%s", diff)
 	}
 }

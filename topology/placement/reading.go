@@ -46,7 +46,7 @@ func readNodes(s *site) (readings, problems) {
 	for i, f := range s.facts {
 		r := readDomain(f)
 		if kept, until, ok := s.doubtNone(i, &r); ok {
-			found.add(f.Name, kept.reason, fmt.Sprintf("%s: it stays in block %s until %s", kept.message, s.prev.Blocks[s.block(i)].Name, until))
+			found.add(f.Name, kept.reason, fmt.Sprintf("%s: it stays in block %s until %s", kept.message, s.prev.blocks[s.block(i)].Name, until))
 			r.verdict, r.keep = kept, true
 		}
 		r.hasGPUs = f.GPUCount() > 0

@@ -14,12 +14,10 @@ import (
 // places between two rounds of the stages.
 type site struct {
 	facts  []*topology.Facts // sorted by SlurmName
-	prev   Previous          // without blocks of another kind than the plan's
+	prev   published         // without blocks of another kind than the plan's
 	policy Policy            // with MinBlockNodes set
-	// published, beside facts, is the index of the node's block in prev.Blocks, or none.
+	// published, beside facts, is the index of the node's block in prev.blocks, or none.
 	published []int32
-	// places, beside prev.Blocks, is the place of each in its topology.
-	places []int
 	// agents reports whether any node has a report, readable or not.
 	agents bool
 }
@@ -27,9 +25,65 @@ type site struct {
 // none stands for no block, no group, no switch and no node.
 const none = -1
 
+// published is what was published, as the stages read it.
+type published struct {
+	// byLeaf: the blocks are leaf switches. A topology.conf does not tell.
+	byLeaf bool
+	// elsewhere: the plan's blocks go into a topology of another name. The published
+	// topology stays beside it as long as it is in use.
+	elsewhere bool
+	base      int
+	// topologies are the block topologies. One of topology.conf has the name that the plan
+	// gives it. first is the default one.
+	topologies []topology.Topology
+	first      string
+	blocks     []publishedBlock
+	switches   []topology.Switch
+	reported   map[string]bool
+	inUse      map[string]bool
+}
+
+// publishedBlock is a block in its topology.
+type publishedBlock struct {
+	*topology.Block
+	topology string
+	place    int // in the topology
+}
+
+// readPublished reads what was published. kind is the name that the plan gives a topology if
+// there is one only.
+func readPublished(o *Observed, previous *Previous, policy *Policy, kind string) published {
+	prev := published{reported: previous.Reported, inUse: o.InUse}
+	if previous.Plan == nil {
+		return prev
+	}
+	prev.byLeaf, prev.base, prev.switches = previous.Plan.ByLeaf, previous.Plan.BaseBlockSize(), previous.Plan.Switches()
+	for i, t := range previous.Plan.BlockTopologies() {
+		if i == 0 {
+			name := kind
+			if policy.OneTopology {
+				name = topology.ConfTopology
+			}
+			prev.elsewhere = topology.BlockFamily(t.Name) != name
+		}
+		if t.Default {
+			prev.first = t.Name
+		}
+		if t.Name == topology.ConfTopology {
+			t.Name = kind
+		}
+		prev.topologies = append(prev.topologies, t)
+		for k := range t.Blocks {
+			prev.blocks = append(prev.blocks, publishedBlock{&t.Blocks[k], t.Name, k})
+		}
+	}
+	return prev
+}
+
 // readSite sorts the facts and finds every node's published block. Two nodes of
 // one Slurm name are an error.
-func readSite(facts []topology.Facts, previous *Previous, policy Policy) (*site, error) {
+func readSite(o *Observed, previous *Previous, policy Policy) (*site, error) {
+	facts := o.Facts
 	if err := policy.validate(); err != nil {
 		return nil, err
 	}
@@ -52,12 +106,9 @@ func readSite(facts []topology.Facts, previous *Previous, policy Policy) (*site,
 			return nil, fmt.Errorf("nodes %q and %q both have the Slurm name %q: give one of them another", s.facts[i-1].Name, f.Name, f.SlurmName)
 		}
 	}
-	if previous != nil {
-		s.prev = *previous
-		s.leaveOutOtherKind()
-		s.prev = s.prev.named(s.kind())
-	}
-	s.published, s.places = s.findPublished(), s.findPlaces()
+	s.prev = readPublished(o, previous, &policy, s.kind())
+	s.leaveOutOtherKind()
+	s.published = s.findPublished()
 	return s, nil
 }
 
@@ -66,8 +117,8 @@ func readSite(facts []topology.Facts, previous *Previous, policy Policy) (*site,
 func (s *site) findPublished() []int32 {
 	published := slices.Repeat([]int32{none}, len(s.facts))
 	next := 0
-	for b := range s.prev.Blocks {
-		for _, n := range s.prev.Blocks[b].Nodes {
+	for b := range s.prev.blocks {
+		for _, n := range s.prev.blocks[b].Nodes {
 			if next >= len(s.facts) || s.facts[next].SlurmName != n {
 				at, ok := s.find(n)
 				if !ok {
@@ -82,25 +133,14 @@ func (s *site) findPublished() []int32 {
 	return published
 }
 
-// findPlaces returns the place of every published block in its topology.
-func (s *site) findPlaces() []int {
-	places, next := make([]int, len(s.prev.Blocks)), make(map[string]int)
-	for i := range s.prev.Blocks {
-		name := s.prev.Blocks[i].Topology
-		places[i] = next[name]
-		next[name]++
-	}
-	return places
-}
-
 // baseOf returns the base block size of the topology of a published block.
 func (s *site) baseOf(block int) int {
-	for i := range s.prev.Topologies {
-		if t := &s.prev.Topologies[i]; t.Name == s.prev.Blocks[block].Topology && len(t.BlockSizes) > 0 {
-			return t.BlockSizes[0]
+	for i := range s.prev.topologies {
+		if t := &s.prev.topologies[i]; t.Name == s.prev.blocks[block].topology && len(t.Sizes) > 0 {
+			return t.Sizes[0]
 		}
 	}
-	return s.prev.BaseBlockSize
+	return s.prev.base
 }
 
 // find returns the index of the node with a Slurm name.
@@ -112,18 +152,18 @@ func (s *site) find(slurmName string) (int, bool) {
 func (s *site) block(node int) int { return int(s.published[node]) }
 
 // inUse reports whether a block or leaf has to stay even if it is empty.
-func (s *site) inUse(name string) bool { return s.policy.ShortBlocks && s.prev.InUse[name] }
+func (s *site) inUse(name string) bool { return s.policy.ShortBlocks && s.prev.inUse[name] }
 
 // forgets reports whether a published block may leave the plan for good. A block
 // with nodes stays all the same.
-func (s *site) forgets(b *Block) bool {
+func (s *site) forgets(b *publishedBlock) bool {
 	return slices.Contains(s.policy.Forget, b.Name) && !s.inUse(b.Name)
 }
 
 // isSpare reports whether a published block is a place that was kept free. No node
 // was ever told its name.
 func (s *site) isSpare(block int) bool {
-	b := &s.prev.Blocks[block]
+	b := &s.prev.blocks[block]
 	return names.IsSpare(b.Name) && len(b.Nodes) == 0
 }
 

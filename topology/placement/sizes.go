@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
 
@@ -16,7 +17,7 @@ func nameBlocks(s *site, matched []block) []block {
 	for i := range blocks {
 		b := &blocks[i]
 		if b.published != none {
-			b.name = s.prev.Blocks[b.published].Name
+			b.name = s.prev.blocks[b.published].Name
 			uses[b.name]++
 			continue
 		}
@@ -39,37 +40,45 @@ func nameBlocks(s *site, matched []block) []block {
 
 // sizing is the blocks that the plan has, and Slurm's sizes of them.
 type sizing struct {
-	blocks []block
-	base   int   // 0 without a block
-	sizes  []int // the base first
-	// leftOut are the nodes whose block is too small, by index into the site's facts.
-	leftOut map[int]verdict
+	blocks  []block
+	base    int   // 0 without a block
+	sizes   []int // the base first
+	leftOut leftOut
 }
 
-// leaveOutSmall leaves new blocks out of its own blocks that are too small for the policy.
-func leaveOutSmall(s *site, own []block) (kept []block, leftOut map[int]verdict) {
-	z := sizing{blocks: own[:0], leftOut: map[int]verdict{}}
-	for _, b := range own {
+// leftOut are nodes in no block and why, by index into the site's facts.
+type leftOut map[int]verdict
+
+func (l leftOut) add(nodes []int, reason, message string) {
+	for _, i := range nodes {
+		l[i] = verdict{reason: reason, message: message}
+	}
+}
+
+// leaveOutSmall leaves out new blocks with fewer nodes than Policy.MinBlockNodes.
+func leaveOutSmall(s *site, blocks []block) (kept []block, left leftOut) {
+	kept, left = make([]block, 0, len(blocks)), leftOut{}
+	for _, b := range blocks {
 		if n := len(b.nodes); b.published == none && n < s.policy.MinBlockNodes {
-			z.leaveOut(b.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %d node, and a block needs %d", b.title(), n, s.policy.MinBlockNodes))
+			left.add(b.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %d node, and a block needs %d", b.title(), n, s.policy.MinBlockNodes))
 			continue
 		}
-		z.blocks = append(z.blocks, b)
+		kept = append(kept, b)
 	}
-	return z.blocks, z.leftOut
+	return kept, left
 }
 
 // sizeBlocks settles the base block size of a topology. It leaves out new blocks that
 // are too small for the Slurm release.
 func sizeBlocks(s *site, p *part) (sizing, problems, error) {
-	z := sizing{blocks: p.blocks, leftOut: map[int]verdict{}}
+	z := sizing{blocks: p.blocks, leftOut: leftOut{}}
 	base := p.base
 	if base == 0 {
 		base = chooseBase(z.blocks, s.policy.ShortBlocks)
 	}
 	var found problems
 	if !s.policy.ShortBlocks {
-		found = keepGone(s, z.blocks)
+		z.blocks, found = keepGone(s, z.blocks)
 		z.dropShort(base)
 	}
 	if len(z.blocks) == 0 || base == 0 {
@@ -100,7 +109,7 @@ func (z *sizing) nameOversize() problems {
 }
 
 // nameImpossible names the sizes of jobs that cannot run in a topology.
-func nameImpossible(policy *Policy, name string, sizes []int, blocks []Block) problems {
+func nameImpossible(policy *Policy, name string, sizes []int, blocks []topology.Block) problems {
 	counts, racks := make([]int, len(blocks)), make([]int, len(blocks))
 	for i := range blocks {
 		counts[i], racks[i] = len(blocks[i].Nodes), blocks[i].Size
@@ -153,45 +162,41 @@ func chooseBase(blocks []block, shortBlocks bool) int {
 // keepGone keeps the names of nodes that no longer exist in blocks that would
 // otherwise fall below the published base block size. It is for releases that would
 // not start with such a block.
-func keepGone(s *site, blocks []block) problems {
+func keepGone(s *site, blocks []block) ([]block, problems) {
+	kept := slices.Clone(blocks)
 	var found problems
-	for i := range blocks {
-		b := &blocks[i]
-		if b.published == none || len(b.nodes) >= s.prev.BaseBlockSize {
+	for i := range kept {
+		b := &kept[i]
+		if b.published == none || len(b.nodes) >= s.prev.base {
 			continue
 		}
-		for _, n := range s.prev.Blocks[b.published].Nodes {
+		for _, n := range s.prev.blocks[b.published].Nodes {
 			if _, exists := s.find(n); !exists {
 				b.gone = append(b.gone, n)
 			}
 		}
 		if len(b.gone) > 0 {
 			found.add("", ReasonKeptGone, fmt.Sprintf("block %s keeps %s, which no longer exist: with %d nodes it would be smaller than the base block size %d, and this Slurm release would not start",
-				b.name, strings.Join(b.gone, ","), len(b.nodes), s.prev.BaseBlockSize))
+				b.name, strings.Join(b.gone, ","), len(b.nodes), s.prev.base))
 		}
 	}
-	return found
+	return kept, found
 }
 
 // dropShort leaves out new blocks with fewer nodes than base, and placeholders.
 func (z *sizing) dropShort(base int) {
-	z.blocks = slices.DeleteFunc(z.blocks, func(b block) bool {
-		n := b.size()
-		if b.published != none && n > 0 || n >= base {
-			return false
+	kept := make([]block, 0, len(z.blocks))
+	for _, b := range z.blocks {
+		if n := b.size(); (b.published == none || n == 0) && n < base {
+			z.leftOut.add(b.nodes, ReasonBelowBase, fmt.Sprintf("its %s has %d nodes, the base block size is %d, and this Slurm release does not start with a smaller block", b.title(), n, base))
+			continue
 		}
-		z.leaveOut(b.nodes, ReasonBelowBase, fmt.Sprintf("its %s has %d nodes, the base block size is %d, and this Slurm release does not start with a smaller block", b.title(), n, base))
-		return true
-	})
+		kept = append(kept, b)
+	}
+	z.blocks = kept
 }
 
 // has reports whether a block is called so.
 func (z *sizing) has(name string) bool {
 	return slices.ContainsFunc(z.blocks, func(b block) bool { return b.name == name })
-}
-
-func (z *sizing) leaveOut(nodes []int, reason, message string) {
-	for _, i := range nodes {
-		z.leftOut[i] = verdict{reason: reason, message: message}
-	}
 }

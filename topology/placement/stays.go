@@ -37,7 +37,7 @@ func findStays(s *site, g grouping, c claims) (stays, problems) {
 		if b == none || g.of[i] == none || c.blockOf[g.of[i]] == b {
 			continue
 		}
-		block := s.prev.Blocks[b].Name
+		block := s.prev.blocks[b].Name
 		switch {
 		case s.doubtsLabel(g, i):
 			st[i] = verdict{reason: ReasonNoFacts, message: fmt.Sprintf("only its label says %s, and no report confirms it", f.Labels.DomainText())}
@@ -72,7 +72,7 @@ func (st stays) waitFor(s *site, g *group, unconfirmed int) problems {
 	for _, i := range confirmed {
 		if b := s.block(i); b != none {
 			st[i] = verdict{reason: ReasonUnconfirmed, message: fmt.Sprintf("its clique %s makes no block without %d nodes that are not confirmed yet", g.clique, unconfirmed)}
-			found.add(s.facts[i].Name, ReasonUnconfirmed, fmt.Sprintf("%s: it stays in block %s until they are", st[i].message, s.prev.Blocks[b].Name))
+			found.add(s.facts[i].Name, ReasonUnconfirmed, fmt.Sprintf("%s: it stays in block %s until they are", st[i].message, s.prev.blocks[b].Name))
 		}
 	}
 	return found
@@ -83,7 +83,7 @@ func (s *site) leastNodes() int {
 	if s.policy.ShortBlocks {
 		return s.policy.MinBlockNodes
 	}
-	return max(s.policy.MinBlockNodes, cmp.Or(s.policy.BaseBlockSize, s.prev.BaseBlockSize))
+	return max(s.policy.MinBlockNodes, cmp.Or(s.policy.BaseBlockSize, s.prev.base))
 }
 
 // unconfirmed reports whether the node is published in a block and its GPUs name a
@@ -102,10 +102,10 @@ func (s *site) unconfirmed(g grouping, i int) bool {
 // node.
 func (s *site) doubtsLabel(g grouping, i int) bool {
 	b := s.block(i)
-	if b == none || g.read[i].source != fromLabel || !s.agents && !s.prev.Reported[s.facts[i].SlurmName] {
+	if b == none || g.read[i].source != fromLabel || !s.agents && !s.prev.reported[s.facts[i].SlurmName] {
 		return false
 	}
-	return !slices.Contains(g.groups[g.of[i]].names[:], s.prev.Blocks[b].Name)
+	return !slices.Contains(g.groups[g.of[i]].names[:], s.prev.blocks[b].Name)
 }
 
 // doubtNone returns why a published node stays in its block although its GPUs say

@@ -54,12 +54,12 @@ func TestPlanKnownBlocksStay(t *testing.T) {
 				}
 			}
 			next := mustPlan(t, facts, fromFile(plan), short)
-			old, current := blockNames(plan.Blocks), blockNames(next.Blocks)
+			old, current := blockNames(plan.Blocks()), blockNames(next.Blocks())
 			if !slices.Equal(old, slices.DeleteFunc(slices.Clone(current), func(n string) bool { return !slices.Contains(old, n) })) {
 				t.Fatalf("seed %d: known blocks moved:\nwas %v\nis  %v", seed, old, current)
 			}
-			if next.BaseBlockSize != plan.BaseBlockSize {
-				t.Fatalf("seed %d: base block size went from %d to %d", seed, plan.BaseBlockSize, next.BaseBlockSize)
+			if next.BaseBlockSize() != plan.BaseBlockSize() {
+				t.Fatalf("seed %d: base block size went from %d to %d", seed, plan.BaseBlockSize(), next.BaseBlockSize())
 			}
 			plan = next
 		}
@@ -122,7 +122,7 @@ func TestPlanForgets(t *testing.T) {
 	facts := site(3, 4)
 	plan := mustPlan(t, facts, nil, short)
 	forget := short
-	forget.Forget = []string{plan.Placements[4].Block}
+	forget.Forget = []string{placeOf(plan, 4).Block}
 	tests := map[string]struct {
 		change func(*topology.Facts)
 		stays  bool
@@ -147,7 +147,7 @@ func TestPlanForgets(t *testing.T) {
 				tt.change(&now[4+i])
 			}
 			got := mustPlan(t, now, fromFile(plan), forget)
-			if has := slices.Contains(blockNames(got.Blocks), forget.Forget[0]); has != tt.stays {
+			if has := slices.Contains(blockNames(got.Blocks()), forget.Forget[0]); has != tt.stays {
 				t.Errorf("the block stays: %t, want %t: %v", has, tt.stays, lines(got))
 			}
 			named := slices.ContainsFunc(got.Problems, func(p topology.Problem) bool { return p.Reason == placement.ReasonForgottenInUse })
@@ -157,7 +157,7 @@ func TestPlanForgets(t *testing.T) {
 		})
 	}
 	t.Run("all gone", func(t *testing.T) {
-		if got := mustPlan(t, slices.Delete(slices.Clone(facts), 4, 8), fromFile(plan), forget); len(got.Blocks) != 2 || len(got.Problems) > 0 {
+		if got := mustPlan(t, slices.Delete(slices.Clone(facts), 4, 8), fromFile(plan), forget); len(got.Blocks()) != 2 || len(got.Problems) > 0 {
 			t.Errorf("%v, problems %v", lines(got), got.Problems)
 		}
 	})
@@ -167,25 +167,25 @@ func TestPlanForgets(t *testing.T) {
 // where labels are all that has ever been known.
 func TestPlanLabelsAlone(t *testing.T) {
 	tests := map[string]struct {
-		change func(facts []topology.Facts, prev *placement.Previous)
+		change func(facts []topology.Facts, prev *given)
 		moves  bool
 	}{
-		"no agents": {func([]topology.Facts, *placement.Previous) {}, true},
-		"another node has a report": {func(facts []topology.Facts, _ *placement.Previous) {
+		"no agents": {func([]topology.Facts, *given) {}, true},
+		"another node has a report": {func(facts []topology.Facts, _ *given) {
 			facts[3].Report = site(1, 4)[3].Report
 		}, false},
-		"no report can be read": {func(facts []topology.Facts, _ *placement.Previous) {
+		"no report can be read": {func(facts []topology.Facts, _ *given) {
 			for i := range facts {
 				facts[i].ReportUnreadable = true
 			}
 		}, false},
-		"one report, which cannot be read": {func(facts []topology.Facts, _ *placement.Previous) {
+		"one report, which cannot be read": {func(facts []topology.Facts, _ *given) {
 			facts[6].ReportUnreadable = true
 		}, false},
-		"its report was deleted": {func(facts []topology.Facts, prev *placement.Previous) {
+		"its report was deleted": {func(facts []topology.Facts, prev *given) {
 			prev.Reported = map[string]bool{facts[0].SlurmName: true}
 		}, false},
-		"another's was, and it never had one": {func(facts []topology.Facts, prev *placement.Previous) {
+		"another's was, and it never had one": {func(facts []topology.Facts, prev *given) {
 			prev.Reported = map[string]bool{facts[1].SlurmName: true}
 		}, true},
 	}
@@ -201,8 +201,8 @@ func TestPlanLabelsAlone(t *testing.T) {
 			facts[0].Labels.Clique = facts[7].Labels.Clique
 			tt.change(facts, prev)
 			current := mustPlan(t, facts, prev, short)
-			if moved := current.Placements[0].Block == current.Placements[7].Block; moved != tt.moves || current.Placements[0].Block == "" {
-				t.Errorf("moved: %t, want %t: %+v", moved, tt.moves, current.Placements[0])
+			if moved := placeOf(current, 0).Block == placeOf(current, 7).Block; moved != tt.moves || placeOf(current, 0).Block == "" {
+				t.Errorf("moved: %t, want %t: %+v", moved, tt.moves, current.Nodes[0])
 			}
 		})
 	}

@@ -48,7 +48,7 @@ func TestTierSources(t *testing.T) {
 	} {
 		plan := mustPlan(t, tt.facts, nil, short)
 		var got []string
-		for _, s := range plan.Switches {
+		for _, s := range plan.Switches() {
 			got = append(got, s.Name)
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -61,15 +61,15 @@ func TestTierSources(t *testing.T) {
 	t.Run("the published source stays", func(t *testing.T) {
 		old := mustPlan(t, site(first(2), first(8)), nil, short)
 		current := mustPlan(t, site(first(8), first(6)), fromFile(old), short)
-		if diff := cmp.Diff(old.Switches, current.Switches); diff != "" {
+		if diff := cmp.Diff(old.Switches(), current.Switches()); diff != "" {
 			t.Errorf("(-old +new):\n%s", diff)
 		}
 	})
 	t.Run("reports go before labels", func(t *testing.T) {
 		facts := site(first(8), first(8))
 		facts[0].Report.Tiers = []string{"reported"}
-		if plan := mustPlan(t, facts, nil, short); plan.Placements[0].Switch != "reported" || plan.Placements[1].Switch != "a0" {
-			t.Errorf("%v", plan.Placements[:2])
+		if plan := mustPlan(t, facts, nil, short); placeOf(plan, 0).Leaf != "reported" || placeOf(plan, 1).Leaf != "a0" {
+			t.Errorf("%v", plan.Nodes[:2])
 		}
 	})
 	t.Run("values that Slurm does not take stay distinct", func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestTierSources(t *testing.T) {
 		}
 		plan := mustPlan(t, facts, nil, short)
 		if got := slices.Compact(slices.Sorted(func(yield func(string) bool) {
-			for _, s := range plan.Switches {
+			for _, s := range plan.Switches() {
 				if !yield(s.Name) {
 					return
 				}

@@ -6,76 +6,59 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
-// Topology is one block topology of a plan. Block.Topology names it.
-type Topology struct {
-	Name string `json:"name"`
-	// Fabric is the root switch above its racks, empty if it is not known.
-	Fabric string `json:"fabric,omitempty"`
-	// BlockSizes are Slurm's: the base first.
-	BlockSizes []int `json:"blockSizes"`
+// parts is what the parts gave: the topologies, and all their blocks together.
+type madeParts struct {
+	topologies []topology.Topology
+	blocks     []block
+	// leftOut are the nodes in no block and why, by index into the site's facts.
+	leftOut leftOut
 }
 
-// BaseOf returns the base block size of the topology of a block.
-func (p *Plan) BaseOf(b *Block) int {
-	for i := range p.Topologies {
-		if t := &p.Topologies[i]; t.Name == b.Topology && len(t.BlockSizes) > 0 {
-			return t.BlockSizes[0]
-		}
-	}
-	return p.BaseBlockSize
-}
-
-// Fabrics are the fabrics of the block topologies.
-func (p *Plan) Fabrics() []string {
-	var fabrics []string
-	for i := range p.Topologies {
-		if f := p.Topologies[i].Fabric; f != "" && !slices.Contains(fabrics, f) {
-			fabrics = append(fabrics, f)
-		}
-	}
-	return fabrics
-}
-
-// addParts sizes, orders and writes the blocks of every topology. It returns all blocks
-// together, and what is wrong.
-func (p *Plan) addParts(s *site, parts []part, t tree.Tree) (sizing, problems, error) {
-	all := sizing{leftOut: map[int]verdict{}}
+// makeParts sizes, orders and writes the blocks of every topology. It returns what is wrong
+// too.
+func makeParts(s *site, parts []part, t tree.Tree) (madeParts, problems, error) {
+	made := madeParts{leftOut: leftOut{}}
 	most := heaviest(s, parts)
 	var found problems
 	if s.policy.OneTopology {
 		var kept part
-		kept, found = all.leaveOutOthers(s, parts, most)
+		kept, found = leaveOutOthers(s, parts, most, made.leftOut)
 		parts, most = []part{kept}, 0
 	}
+	before := 0 // blocks of the topologies before
 	for i := range parts {
 		z, inSizes, err := sizeBlocks(s, &parts[i])
 		if err != nil {
-			return all, nil, err
+			return made, nil, err
 		}
 		order, inOrder := orderBlocks(s, z, t)
-		blocks := writeBlocks(s, z, order, len(p.Blocks))
+		blocks := writeBlocks(s, z, order, before)
 		found = append(append(found, inSizes...), inOrder...)
-		maps.Copy(all.leftOut, z.leftOut)
-		all.blocks = joined(all.blocks, z.blocks)
+		maps.Copy(made.leftOut, z.leftOut)
+		made.blocks = joined(made.blocks, z.blocks)
 		if len(blocks) == 0 {
 			continue
 		}
-		for k := range blocks {
-			blocks[k].Topology = parts[i].name
-		}
-		p.Blocks = joined(p.Blocks, blocks)
-		p.Topologies = append(p.Topologies, Topology{parts[i].name, parts[i].fabric, z.sizes})
+		before += len(blocks)
+		made.topologies = append(made.topologies, topology.Topology{Name: parts[i].name, Default: i == most, Kind: topology.KindBlock,
+			Fabric: cmp.Or(parts[i].fabric, s.fabricOf(parts[i].name)), Sizes: z.sizes, Blocks: blocks})
 		if !s.policy.TreeOnly {
 			found = append(found, nameImpossible(&s.policy, parts[i].name, z.sizes, blocks)...)
 		}
-		if i == most {
-			p.BaseBlockSize, p.BlockSizes, p.Default = z.base, z.sizes, parts[i].name
-		}
 	}
-	return all, found, nil
+	return made, found, nil
+}
+
+// fabricOf returns the published fabric of a topology.
+func (s *site) fabricOf(name string) string {
+	if at := slices.IndexFunc(s.prev.topologies, func(t topology.Topology) bool { return t.Name == name }); at >= 0 {
+		return s.prev.topologies[at].Fabric
+	}
+	return ""
 }
 
 // joined appends next to all. The blocks of the first topology, which often is the only one,
@@ -91,7 +74,7 @@ func joined[T any](all, next []T) []T {
 // equals. A node that does not say how many it has counts once. Of a file of one topology
 // it returns the part that most published blocks belong to.
 func heaviest(s *site, parts []part) int {
-	if at := slices.IndexFunc(parts, func(p part) bool { return p.name == s.prev.Default }); at >= 0 {
+	if at := slices.IndexFunc(parts, func(p part) bool { return p.name == s.prev.first }); at >= 0 {
 		return at
 	}
 	best, most, mostKnown := 0, 0, 0
@@ -114,8 +97,9 @@ func heaviest(s *site, parts []part) int {
 
 // leaveOutOthers leaves out the new blocks of all parts but one: the file holds one
 // topology. Published blocks are in the file, and stay there.
-func (z *sizing) leaveOutOthers(s *site, parts []part, at int) (kept part, found problems) {
+func leaveOutOthers(s *site, parts []part, at int, left leftOut) (kept part, found problems) {
 	kept = parts[at]
+	kept.blocks = slices.Clone(kept.blocks)
 	for i := range parts {
 		if i == at {
 			continue
@@ -127,50 +111,13 @@ func (z *sizing) leaveOutOthers(s *site, parts []part, at int) (kept part, found
 				continue
 			}
 			nodes += len(b.nodes)
-			z.leaveOut(b.nodes, ReasonOtherTopology, fmt.Sprintf("topology.conf holds one topology, which %s is, and its rack belongs to %s", parts[at].name, parts[i].name))
+			left.add(b.nodes, ReasonOtherTopology, fmt.Sprintf("topology.conf holds one topology, which %s is, and its rack belongs to %s", parts[at].name, parts[i].name))
 		}
 		if nodes > 0 {
 			found.add("", ReasonOtherTopology, fmt.Sprintf("%d nodes of topology %s are left out: topology.conf holds one topology, which %s is", nodes, parts[i].name, parts[at].name))
 		}
 	}
 	kept.name = s.kind()
-	kept.takeAll(kept.blocks)
+	kept.blocks = inPlaces(kept.blocks)
 	return kept, found
-}
-
-// LostTopologies returns the published block topologies that the plan no longer has. A
-// partition that names one ends slurmctld, so people decide. Topologies of another kind,
-// which the configuration chose, are not among them. prev may be nil.
-func (p *Plan) LostTopologies(prev *Previous) []string {
-	if prev == nil || prev.ByLeaf != p.ByLeaf || len(p.Topologies) == 0 {
-		return nil
-	}
-	var lost []string
-	for i := range prev.Topologies {
-		name := prev.Topologies[i].Name
-		if name != "" && !slices.ContainsFunc(p.Topologies, func(t Topology) bool { return t.Name == name }) {
-			lost = append(lost, name)
-		}
-	}
-	return lost
-}
-
-// named returns the previous plan with its topologies named. A file of one topology names
-// none, and neither does a plan of an older version.
-func (p *Previous) named(kind string) Previous {
-	next := *p
-	next.Blocks, next.Topologies = slices.Clone(p.Blocks), slices.Clone(p.Topologies)
-	for i := range next.Blocks {
-		next.Blocks[i].Topology = cmp.Or(next.Blocks[i].Topology, kind)
-	}
-	for i := range next.Topologies {
-		next.Topologies[i].Name = cmp.Or(next.Topologies[i].Name, kind)
-	}
-	if len(next.Topologies) == 0 && len(next.Blocks) > 0 {
-		next.Topologies = []Topology{{Name: kind}}
-		if p.BaseBlockSize > 0 {
-			next.Topologies[0].BlockSizes = []int{p.BaseBlockSize}
-		}
-	}
-	return next
 }

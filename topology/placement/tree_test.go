@@ -37,8 +37,8 @@ func cut(f *topology.Facts, n int) {
 }
 
 // parentOf returns the switch above another.
-func parentOf(p *placement.Plan, child string) string {
-	for _, s := range p.Switches {
+func parentOf(p *topology.Plan, child string) string {
+	for _, s := range p.Switches() {
 		if slices.Contains(s.Children, child) {
 			return s.Name
 		}
@@ -76,7 +76,7 @@ func TestTreeKeepsItsTiers(t *testing.T) {
 			plan := want
 			for range 3 {
 				plan = mustPlan(t, facts, fromFile(plan), short)
-				if diff := cmp.Diff(want.Switches, plan.Switches); diff != "" {
+				if diff := cmp.Diff(want.Switches(), plan.Switches()); diff != "" {
 					t.Fatalf("(-old +new):\n%s", diff)
 				}
 			}
@@ -113,7 +113,7 @@ func TestTreeKeepsItsTiersAtRandom(t *testing.T) {
 			}
 			rng.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
 			plan = mustPlan(t, now, fromFile(plan), short)
-			if diff := cmp.Diff(want.Switches, plan.Switches); diff != "" {
+			if diff := cmp.Diff(want.Switches(), plan.Switches()); diff != "" {
 				t.Fatalf("seed %d (-old +new):\n%s", seed, diff)
 			}
 		}
@@ -186,12 +186,12 @@ func TestTreeFollowsItsNodes(t *testing.T) {
 			if got := parentOf(current, tt.child); got != tt.want {
 				t.Errorf("%s is below %q, want %q: %v", tt.child, got, tt.want, lines(current))
 			}
-			for _, s := range current.Switches {
+			for _, s := range current.Switches() {
 				if slices.Contains(strings.Fields(tt.gone), s.Name) {
 					t.Errorf("switch %s stays: %v", s.Name, lines(current))
 				}
 			}
-			if diff := cmp.Diff(current.Switches, mustPlan(t, facts, fromFile(current), tt.policy).Switches); diff != "" {
+			if diff := cmp.Diff(current.Switches(), mustPlan(t, facts, fromFile(current), tt.policy).Switches()); diff != "" {
 				t.Errorf("once more gives another tree (-want +got):\n%s", diff)
 			}
 		})
@@ -208,7 +208,7 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		return facts
 	}
 	old := mustPlan(t, racked(), nil, short)
-	block := old.Placements[0].Block
+	block := placeOf(old, 0).Block
 	forget := placement.Policy{ShortBlocks: true, Forget: []string{block}, ForgetSwitches: []string{"leaf-0"}}
 	facts := racked()
 	for i := range facts[:4] {
@@ -216,8 +216,8 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		confirm(&facts[i])
 		facts[i].Labels.Tiers = []string{"leaf-1", "spine-1", "core"}
 	}
-	has := func(p *placement.Plan, unit string) bool {
-		return slices.Contains(blockNames(p.Blocks), unit) || slices.ContainsFunc(p.Switches, func(s topology.Switch) bool { return s.Name == unit })
+	has := func(p *topology.Plan, unit string) bool {
+		return slices.Contains(blockNames(p.Blocks()), unit) || slices.ContainsFunc(p.Switches(), func(s topology.Switch) bool { return s.Name == unit })
 	}
 	for name, tt := range map[string]struct {
 		inUse  []string
@@ -304,12 +304,13 @@ func TestTreeTierShift(t *testing.T) {
 		}
 	}
 	current := mustPlan(t, facts, fromFile(old), short)
-	for i, pl := range current.Placements {
-		if want := old.Placements[i].Switch; i%4 == 0 && pl.Switch != want || pl.Switch == "" {
+	at := current.Places()
+	for i, pl := range current.Nodes {
+		if want := placeOf(old, i).Leaf; i%4 == 0 && at[pl.SlurmName].Leaf != want || at[pl.SlurmName].Leaf == "" {
 			t.Errorf("%+v, want it below a switch, which is %s for one without labels", pl, want)
 		}
 	}
-	if diff := cmp.Diff(current.Switches, mustPlan(t, facts, fromFile(current), short).Switches); diff != "" {
+	if diff := cmp.Diff(current.Switches(), mustPlan(t, facts, fromFile(current), short).Switches()); diff != "" {
 		t.Errorf("once more gives another tree (-want +got):\n%s", diff)
 	}
 }

@@ -1,6 +1,10 @@
 package placement
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
 
 // Settling says which nodes may not move yet. A node that waits stays where it is published.
 // One that is published nowhere has no place yet.
@@ -8,10 +12,10 @@ type Settling struct {
 	// Unsettled are published nodes whose facts have not been the same for long enough, by
 	// Slurm name.
 	Unsettled map[string]bool
-	// ForParents: the nodes of a new block wait for a known switch above their leaf, because
-	// a block keeps its first place. A block waits no more if one of its nodes is in Waited.
-	ForParents bool
-	Waited     map[string]bool
+	// Waited are nodes of new blocks that have waited for long enough for a known switch above
+	// their leaf. With Policy.ParentBlocks the nodes of a new block wait for one, because a
+	// block keeps its first place, unless one of them is in Waited.
+	Waited map[string]bool
 }
 
 // Waiting is what a plan found of nodes that wait or have waited, by Slurm name.
@@ -26,26 +30,30 @@ type Waiting struct {
 
 // hold keeps the nodes in their places that the plan moves before their time. It reports
 // whether it keeps any more: then the plan needs another round.
-func (w *Waiting) hold(s *site, previous *Previous, plan *Plan) bool {
-	if previous == nil || previous.Settling == nil {
+func (w *Waiting) hold(s *site, settling *Settling, old, plan *topology.Plan) bool {
+	if old == nil || settling == nil {
 		return false
 	}
 	held := len(w.Stay)
-	if blocks, others := plan.WithoutParent(previous); previous.Settling.ForParents && others {
-		for i := range blocks {
-			w.Unsited = append(w.Unsited, blocks[i].Nodes)
-			if !slices.ContainsFunc(blocks[i].Nodes, func(n string) bool { return previous.Settling.Waited[n] }) {
-				w.stay(s, blocks[i].Nodes, "its block is new, and no switch above its leaf is known yet")
-			}
+	var unsited []topology.Block
+	if s.policy.ParentBlocks > 0 && old.BaseBlockSize() > 0 {
+		if blocks, others := WithoutParent(old, plan); others {
+			unsited = blocks
+		}
+	}
+	for i := range unsited {
+		w.Unsited = append(w.Unsited, unsited[i].Nodes)
+		if !slices.ContainsFunc(unsited[i].Nodes, func(n string) bool { return settling.Waited[n] }) {
+			w.stay(s, unsited[i].Nodes, "its block is new, and no switch above its leaf is known yet")
 		}
 	}
 	if len(w.Stay) > held {
 		return true
 	}
-	moved, _ := Moved(previous, plan)
+	moved, _ := Moved(old, plan)
 	for _, n := range moved {
 		w.Moving[n] = true
-		if previous.Settling.Unsettled[n] {
+		if settling.Unsettled[n] {
 			w.stay(s, []string{n}, "its facts name another place, but not for long enough yet")
 		}
 	}

@@ -47,20 +47,23 @@ func TestWaits(t *testing.T) {
 		moved, placed bool
 	}{
 		"nobody waits":                        {nil, nil, true, true},
-		"no reason to wait":                   {&placement.Settling{}, set(), true, true},
-		"one is not settled":                  {&placement.Settling{Unsettled: set(waits)}, set(waits), false, true},
-		"one of those that stay anyway":       {&placement.Settling{Unsettled: set(gone, "r003n01")}, set(), true, true},
-		"a new block waits":                   {&placement.Settling{ForParents: true}, set(new1, new2), true, false},
-		"both":                                {&placement.Settling{ForParents: true, Unsettled: set(waits)}, set(new1, new2, waits), false, false},
-		"a node of the block has waited":      {&placement.Settling{ForParents: true, Waited: set(new2)}, set(), true, true},
-		"a node of another block has waited":  {&placement.Settling{ForParents: true, Waited: set("r003n01")}, set(new1, new2), true, false},
-		"both, and the block waits no longer": {&placement.Settling{ForParents: true, Waited: set(new1), Unsettled: set(waits)}, set(waits), false, true},
+		"no reason to wait":                   {&placement.Settling{Waited: set(new1)}, set(), true, true},
+		"one is not settled":                  {&placement.Settling{Unsettled: set(waits), Waited: set(new1, new2)}, set(waits), false, true},
+		"one of those that stay anyway":       {&placement.Settling{Unsettled: set(gone, "r003n01"), Waited: set(new2)}, set(), true, true},
+		"a new block waits":                   {&placement.Settling{}, set(new1, new2), true, false},
+		"both":                                {&placement.Settling{Unsettled: set(waits)}, set(new1, new2, waits), false, false},
+		"a node of the block has waited":      {&placement.Settling{Waited: set(new2)}, set(), true, true},
+		"a node of another block has waited":  {&placement.Settling{Waited: set("r003n01")}, set(new1, new2), true, false},
+		"both, and the block waits no longer": {&placement.Settling{Waited: set(new1), Unsettled: set(waits)}, set(waits), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := slices.Clone(facts)
 			with := *prev
 			with.Settling = tt.waits
-			plan := mustPlan(t, facts, &with, inFours)
+			plan, waiting, err := makePlan(facts, &with, inFours)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if diff := cmp.Diff(before, facts, cmp.AllowUnexported(topology.Facts{})); diff != "" {
 				t.Errorf("the facts have changed (-before +after):\n%s", diff)
 			}
@@ -86,13 +89,13 @@ func TestWaits(t *testing.T) {
 			if tt.waits == nil {
 				return
 			}
-			if diff := cmp.Diff(tt.stay, plan.Waiting.Stay); diff != "" {
+			if diff := cmp.Diff(tt.stay, waiting.Stay); diff != "" {
 				t.Errorf("nodes that wait (-want +got):\n%s", diff)
 			}
-			if moving := slices.Sorted(maps.Keys(plan.Waiting.Moving)); fmt.Sprint(moving) != fmt.Sprint([]string{waits, moves}) {
+			if moving := slices.Sorted(maps.Keys(waiting.Moving)); fmt.Sprint(moving) != fmt.Sprint([]string{waits, moves}) {
 				t.Errorf("moving: %v", moving)
 			}
-			for _, pl := range plan.Placements {
+			for _, pl := range plan.Nodes {
 				if tt.stay[pl.SlurmName] && !strings.Contains(pl.Message, "its facts name another place, but") && !strings.Contains(pl.Message, "its block is new, and") {
 					t.Errorf("%s waits, and the plan says %s: %q", pl.SlurmName, pl.Reason, pl.Message)
 				}

@@ -12,15 +12,15 @@ import (
 
 // writeBlocks returns the blocks of a topology in their order. before is the number of
 // blocks of the topologies before it.
-func writeBlocks(s *site, z sizing, order ordering, before int) []Block {
-	blocks := make([]Block, 0, len(order))
+func writeBlocks(s *site, z sizing, order ordering, before int) []topology.Block {
+	blocks := make([]topology.Block, 0, len(order))
 	for at, i := range order {
 		if i == none {
-			blocks = append(blocks, Block{Name: names.Spare(before+at, z.has)})
+			blocks = append(blocks, topology.Block{Name: names.Spare(before+at, z.has)})
 			continue
 		}
 		from := &z.blocks[i]
-		b := Block{Name: from.name, Clique: from.clique, Nodes: make([]string, 0, from.size()), Size: s.most(from)}
+		b := topology.Block{Name: from.name, Nodes: make([]string, 0, from.size()), Size: s.most(from)}
 		for _, node := range from.nodes {
 			b.Nodes = append(b.Nodes, s.facts[node].SlurmName)
 		}
@@ -33,44 +33,43 @@ func writeBlocks(s *site, z sizing, order ordering, before int) []Block {
 	return blocks
 }
 
-// writePlacements says of every node where it is and why, or why it is nowhere.
-func writePlacements(s *site, m matching, z sizing, t tree.Tree) []Placement {
-	placements := make([]Placement, len(s.facts))
+// writeNodes says of every node why it is where it is, or why it is nowhere.
+func writeNodes(s *site, m matching, made madeParts, t tree.Tree) []topology.Placement {
+	nodes := make([]topology.Placement, len(s.facts))
 	for i, f := range s.facts {
 		v, from := m.read[i].verdict, m.read[i].source
 		if stays, ok := m.stays[i]; ok {
 			v, from = stays, unknown
-		} else if left, ok := z.leftOut[i]; ok {
+		} else if left, ok := made.leftOut[i]; ok {
 			v, from = left, unknown
 		}
-		placements[i] = Placement{Node: f.Name, SlurmName: f.SlurmName, Switch: t.Leaf(i), Source: from.String(), Reason: v.reason, Message: v.message}
+		nodes[i] = topology.Placement{Node: f.Name, SlurmName: f.SlurmName, Source: from.String(), Reason: v.reason, Message: v.message}
 	}
-	for b := range z.blocks {
-		for _, i := range z.blocks[b].nodes {
-			pl := &placements[i]
-			pl.Block = z.blocks[b].name
+	for b := range made.blocks {
+		for _, i := range made.blocks[b].nodes {
+			n := &nodes[i]
 			if m.kept(i) {
-				pl.Source, pl.Message = fromPrevious.String(), "stays in its published block: "+pl.Message
+				n.Source, n.Message = fromPrevious.String(), "stays in its published block: "+n.Message
 			} else {
-				pl.Reason, pl.Message = ReasonPlaced, ""
+				n.Reason, n.Message = ReasonPlaced, ""
 			}
 		}
 	}
-	if len(z.blocks) == 0 { // then the switches are all that is published
-		for i := range placements {
-			if pl := &placements[i]; pl.Switch != "" {
-				pl.Reason, pl.Message = ReasonPlaced, ""
+	if len(made.blocks) == 0 { // then the switches are all that is published
+		for i := range nodes {
+			if t.Leaf(i) != "" {
+				nodes[i].Reason, nodes[i].Message = ReasonPlaced, ""
 			}
 		}
 	}
-	return placements
+	return nodes
 }
 
-// placementProblems names the placements that are problems.
-func placementProblems(s *site, placements []Placement) problems {
+// nodeProblems names the nodes whose place is a problem.
+func nodeProblems(s *site, nodes []topology.Placement) problems {
 	var found problems
-	for i := range placements {
-		pl := &placements[i]
+	for i := range nodes {
+		pl := &nodes[i]
 		stays := pl.Source == fromPrevious.String()
 		switch pl.Reason {
 		case ReasonFabricFailed, ReasonTwoCliques, ReasonBelowBase:

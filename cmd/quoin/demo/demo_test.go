@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 func TestChangesOf(t *testing.T) {
@@ -34,22 +34,22 @@ func TestChangesOf(t *testing.T) {
 }
 
 func TestMovedBlocks(t *testing.T) {
-	plan := func(names ...string) *placement.Plan {
-		p := &placement.Plan{}
+	plan := func(names ...string) *topology.Plan {
+		t := topology.Topology{Name: "nvl", Kind: "block"}
 		for _, n := range names {
-			p.Blocks = append(p.Blocks, placement.Block{Name: n})
+			t.Blocks = append(t.Blocks, topology.Block{Name: n})
 		}
-		return p
+		return &topology.Plan{Topologies: []topology.Topology{t}}
 	}
 	tests := []struct {
 		name string
-		days []*placement.Plan
+		days []*topology.Plan
 		want []string
 	}{
-		{"quiet", []*placement.Plan{plan("a", "b"), plan("a", "b")}, nil},
-		{"one more between", []*placement.Plan{plan("a", "b"), plan("a", "c", "b")}, nil},
-		{"gone", []*placement.Plan{plan("a", "b"), plan("a")}, []string{"b"}},
-		{"swapped and back", []*placement.Plan{plan("a", "b", "c"), plan("b", "a", "c"), plan("a", "b", "c")}, []string{"a", "b"}},
+		{"quiet", []*topology.Plan{plan("a", "b"), plan("a", "b")}, nil},
+		{"one more between", []*topology.Plan{plan("a", "b"), plan("a", "c", "b")}, nil},
+		{"gone", []*topology.Plan{plan("a", "b"), plan("a")}, []string{"b"}},
+		{"swapped and back", []*topology.Plan{plan("a", "b", "c"), plan("b", "a", "c"), plan("a", "b", "c")}, []string{"a", "b"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

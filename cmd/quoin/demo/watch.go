@@ -11,7 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
-	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // watch plays the site's timeline.
@@ -23,7 +23,7 @@ func (d *demonstration) watch(ctx context.Context) error {
 	if made.Refused != "" {
 		return errors.New(made.Message)
 	}
-	days := []*placement.Plan{made.Plan}
+	days := []*topology.Plan{made.Plan}
 	moments := map[string]int{} // file -> moments that changed it
 	files := made.Files
 	for _, s := range d.cluster.Steps {
@@ -88,7 +88,7 @@ func (d *demonstration) changes(before, after map[string]string, moments map[str
 }
 
 // dayEnds prints a summary of the day.
-func (d *demonstration) dayEnds(days []*placement.Plan, moments map[string]int) {
+func (d *demonstration) dayEnds(days []*topology.Plan, moments map[string]int) {
 	d.Printf("\n%s  %d moments", d.Bold("The day is over"), len(d.cluster.Steps))
 	for _, name := range slices.Sorted(maps.Keys(moments)) {
 		d.Printf(" · %s changed at %d of them", name, moments[name])
@@ -96,7 +96,7 @@ func (d *demonstration) dayEnds(days []*placement.Plan, moments map[string]int) 
 	d.Printf("\n")
 	moved := movedBlocks(days)
 	switch {
-	case len(days[0].Blocks) == 0:
+	case len(days[0].Blocks()) == 0:
 	case len(moved) == 0:
 		d.Printf("Every block kept its name and its place in the file.\n")
 	default:
@@ -106,14 +106,14 @@ func (d *demonstration) dayEnds(days []*placement.Plan, moments map[string]int) 
 }
 
 // movedBlocks lists the blocks that lost their place among the others, or went.
-func movedBlocks(days []*placement.Plan) []string {
+func movedBlocks(days []*topology.Plan) []string {
 	var moved []string
 	for i := range len(days) - 1 {
 		var was, is []string
-		for _, b := range days[i].Blocks {
+		for _, b := range days[i].Blocks() {
 			was = append(was, b.Name)
 		}
-		for _, b := range days[i+1].Blocks {
+		for _, b := range days[i+1].Blocks() {
 			if slices.Contains(was, b.Name) {
 				is = append(is, b.Name)
 			}

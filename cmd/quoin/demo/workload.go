@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // ask is what a simulated user asks for, again and again.
@@ -32,7 +32,7 @@ const idleShare = 4
 
 // next ends jobs whose nodes are not well any more, and the oldest one, and starts others on
 // what is free.
-func (w *workload) next(plan *placement.Plan, well map[string]bool) []picture.Job {
+func (w *workload) next(plan *topology.Plan, well map[string]bool) []picture.Job {
 	w.running = slices.DeleteFunc(w.running, func(j picture.Job) bool {
 		return slices.ContainsFunc(j.Nodes, func(n string) bool { return !well[n] })
 	})
@@ -60,12 +60,15 @@ func (w *workload) next(plan *placement.Plan, well map[string]bool) []picture.Jo
 }
 
 // start places a job: each segment in one block, and nodes without segments where they are free.
-func (w *workload) start(a *ask, plan *placement.Plan, free func(string) bool) (picture.Job, bool) {
+func (w *workload) start(a *ask, plan *topology.Plan, free func(string) bool) (picture.Job, bool) {
 	j := picture.Job{ID: fmt.Sprint(4200 + w.begun), Name: a.name, User: a.user, Account: a.account, Partition: "gpu", Segment: a.segment, GPUs: map[string]string{}}
 	base := 1
-	for i := range plan.Blocks {
-		b := &plan.Blocks[i]
-		base = max(base, plan.BaseOf(b))
+	for _, t := range plan.BlockTopologies() {
+		if len(t.Sizes) > 0 {
+			base = max(base, t.Sizes[0])
+		}
+	}
+	for _, b := range plan.Blocks() {
 		var there []string
 		for _, n := range b.Nodes {
 			if free(n) {

@@ -15,7 +15,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Plan is what is known of a Slurm cluster.
@@ -41,7 +40,7 @@ func Stored(plan *topology.Plan) *Plan {
 }
 
 // Made is a plan that was made just now.
-func Made(topologies []topology.Topology, placed []placement.Placement) *Plan {
+func Made(topologies []topology.Topology, placed []topology.Placement) *Plan {
 	p := &Plan{Topologies: topologies, Owners: make(map[string]string, len(placed))}
 	for i := range placed {
 		p.Owners[placed[i].SlurmName] = placed[i].Node

@@ -10,8 +10,8 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // oneNode is a site of one node.
@@ -22,7 +22,7 @@ func (oneNode) Publications() []string { return []string{"slurm"} }
 
 // Site has one node.
 func (oneNode) Site(context.Context, string) (*picture.Site, error) {
-	return &picture.Site{Publication: "slurm", Plan: &placement.Plan{Placements: []placement.Placement{{Node: "n1", SlurmName: "n1", Reason: "NoGPUs"}}}}, nil
+	return &picture.Site{Publication: "slurm", Plan: &topology.Plan{Nodes: []topology.Placement{{Node: "n1", SlurmName: "n1", Reason: "NoGPUs"}}}}, nil
 }
 
 // TestRealMapAccess asks for the map with tokens of a real API server: as a program, and by the

@@ -27,12 +27,12 @@ type Publication struct {
 // SettlesBase reports whether the plan is the first to be published, or the first with
 // blocks. Its base block size stays for good, so the largest domain of the site should be
 // whole.
-func (f *Publication) SettlesBase(p *publication.Cluster, prev *placement.Previous, plan *placement.Plan, now time.Time) bool {
+func (f *Publication) SettlesBase(p *publication.Cluster, prev, plan *topology.Plan, now time.Time) bool {
 	switch {
 	case prev == nil:
 		f.since = f.Started
 		return true
-	case prev.BaseBlockSize > 0 || len(plan.Blocks) == 0 || p.Topology == string(slurmconf.KindTree):
+	case prev.BaseBlockSize() > 0 || len(plan.Blocks()) == 0 || p.Topology == string(slurmconf.KindTree):
 		f.since = time.Time{}
 		return false
 	case f.since.IsZero():
@@ -42,10 +42,10 @@ func (f *Publication) SettlesBase(p *publication.Cluster, prev *placement.Previo
 }
 
 // Waits says what the first publication waits for, and until when at most.
-func (f *Publication) Waits(p *publication.Cluster, facts []topology.Facts, plan *placement.Plan, now time.Time) (why string, until time.Time) {
-	var unsited []placement.Block
+func (f *Publication) Waits(p *publication.Cluster, facts []topology.Facts, plan *topology.Plan, now time.Time) (why string, until time.Time) {
+	var unsited []topology.Block
 	if p.ParentBlocks > 0 && p.Topology != string(slurmconf.KindTree) {
-		unsited, _ = plan.WithoutParent(nil)
+		unsited, _ = placement.WithoutParent(nil, plan)
 	}
 	known, byLeaf := 0, p.Policy().ByLeaf
 	for i := range facts {

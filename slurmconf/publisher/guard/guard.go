@@ -34,8 +34,8 @@ const (
 // Change is what would be published, beside what is published.
 type Change struct {
 	// Old is nil if nothing is published.
-	Old *placement.Previous
-	New *placement.Plan
+	Old *topology.Plan
+	New *topology.Plan
 	// OldGres are the published lines of gres.conf by node, and NewGres all new lines.
 	// SameGres says that the file would not change.
 	OldGres  map[string][]gres.Line
@@ -68,8 +68,8 @@ func (c *Change) Waits(p *publication.Cluster, doc *plandoc.Document, now time.T
 		return "BigChange", what + fmt.Sprintf(", more than %.0f %%", 100**p.MaxChange)
 	}
 	followsBlocks := p.DefaultTopology != topology.FabricTopology && p.DefaultTopology != topology.FlatTopology
-	blocks := len(c.New.Blocks) > 0 && p.Topology == string(slurmconf.KindAuto) && followsBlocks
-	if blocks && len(c.Old.Blocks) == 0 && len(c.Old.Switches) > 0 {
+	blocks := len(c.New.Blocks()) > 0 && p.Topology == string(slurmconf.KindAuto) && followsBlocks
+	if blocks && len(c.Old.Blocks()) == 0 && len(c.Old.Switches()) > 0 {
 		return ReasonKindChange, "the first NVLink domains are known: the default topology would change from tree to block, and slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep the tree"
 	}
 	return "", ""
@@ -106,9 +106,9 @@ func (c *Change) Remember(doc *plandoc.Document, approved bool, now time.Time) {
 	places, _ := c.places()
 	devices, _ := c.devices()
 	if c.Gone == nil {
-		there := make(map[string]bool, len(c.New.Placements))
-		for i := range c.New.Placements {
-			there[c.New.Placements[i].SlurmName] = true
+		there := make(map[string]bool, len(c.New.Nodes))
+		for i := range c.New.Nodes {
+			there[c.New.Nodes[i].SlurmName] = true
 		}
 		left := func(node string) bool { return !there[node] }
 		places, devices = slices.DeleteFunc(places, left), slices.DeleteFunc(devices, left)

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 func compile(t *testing.T, p publication.Publication) *publication.Cluster {
@@ -35,17 +35,19 @@ func nodes(without ...string) []string {
 	return out
 }
 
-func published(names []string) *placement.Previous {
-	return &placement.Previous{BaseBlockSize: 18, Blocks: []placement.Block{{Name: "b1", Nodes: names}}}
+func published(names []string) *topology.Plan {
+	return blocks(topology.Block{Name: "b1", Nodes: names})
+}
+
+func blocks(all ...topology.Block) *topology.Plan {
+	return &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Sizes: []int{18}, Blocks: all}}}
 }
 
 // planned returns a plan with the nodes in their block, and all others in another block.
-func planned(stay []string, move ...string) *placement.Plan {
-	plan := &placement.Plan{BaseBlockSize: 18, Blocks: []placement.Block{{Name: "b1", Nodes: stay}, {Name: "b2", Nodes: move}}}
-	for _, b := range plan.Blocks {
-		for _, n := range b.Nodes {
-			plan.Placements = append(plan.Placements, placement.Placement{Node: n, SlurmName: n})
-		}
+func planned(stay []string, move ...string) *topology.Plan {
+	plan := blocks(topology.Block{Name: "b1", Nodes: stay}, topology.Block{Name: "b2", Nodes: move})
+	for _, n := range slices.Concat(stay, move) {
+		plan.Nodes = append(plan.Nodes, topology.Placement{Node: n, SlurmName: n})
 	}
 	return plan
 }
@@ -82,7 +84,8 @@ func TestWaits(t *testing.T) {
 	h100, _ := lines(t, "h100", nodes()...)
 	_, h200 := lines(t, "h200", nodes()...)
 	_, fewer := lines(t, "h100", nodes(five...)...)
-	leaf := []topology.Switch{{Name: "leaf", Nodes: nodes()}}
+	leaf := &topology.Plan{Topologies: []topology.Topology{{Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "leaf", Nodes: nodes()}}}}}
+	first := &topology.Plan{Topologies: slices.Concat(published(nodes()).Topologies, leaf.Topologies)}
 	for _, tt := range []struct {
 		name   string
 		change Change
@@ -109,8 +112,8 @@ func TestWaits(t *testing.T) {
 		{name: "gres.conf stays", change: Change{Old: published(nodes()), New: planned(nodes()), OldGres: h100, NewGres: h200, SameGres: true}},
 		{name: "lines are removed", change: Change{Old: published(nodes()), New: planned(nodes()), OldGres: h100, NewGres: fewer}, want: "BigChange: the lines of 5 of 20 nodes in gres.conf would change or be removed, more than 20 %"},
 		{name: "lines of nodes that are gone are removed", change: Change{Old: published(nodes()), New: planned(nodes(five...)), OldGres: h100, NewGres: fewer, Gone: set(five...)}},
-		{name: "the first blocks", change: Change{Old: &placement.Previous{Switches: leaf}, New: &placement.Plan{BaseBlockSize: 18, Blocks: []placement.Block{{Name: "b1", Nodes: nodes()}}, Switches: leaf}}, want: "KindChange: the first NVLink domains are known"},
-		{name: "the first blocks of a tree", change: Change{Old: &placement.Previous{Switches: leaf}, New: &placement.Plan{BaseBlockSize: 18, Blocks: []placement.Block{{Name: "b1", Nodes: nodes()}}, Switches: leaf}}, pub: publication.Publication{Topology: "tree"}},
+		{name: "the first blocks", change: Change{Old: leaf, New: first}, want: "KindChange: the first NVLink domains are known"},
+		{name: "the first blocks of a tree", change: Change{Old: leaf, New: first}, pub: publication.Publication{Topology: "tree"}},
 		{name: "a topology in use changes its kind", change: Change{Old: published(nodes()), New: planned(nodes()), InUse: "default"}, pub: publication.Publication{SlurmNames: "slinky", Annotate: new(true)}, want: "TopologyInUse: topology default would change"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func FuzzPatternNames(f *testing.F) {
 		if len(g.Facts)+len(g.Unnamed) != 1 {
 			t.Errorf("%q of %q: %+v", how, node, g)
 		}
-		if _, err := placement.MakePlan(g.Facts, nil, placement.Policy{}); err != nil {
+		if _, _, err := placement.MakePlan(placement.Observed{Facts: g.Facts}, placement.Previous{}, placement.Policy{}); err != nil {
 			t.Errorf("%q of %q: %v", how, node, err)
 		}
 	})

@@ -6,7 +6,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // BenchmarkReconcile measures what a Keeper does for 10,008 nodes in 556 cliques after one
@@ -73,7 +72,7 @@ func largeCliques(s *site, d *domain) (out [2][]imex.Clique) {
 // differs.
 func BenchmarkFound(b *testing.B) {
 	s := newBenchSite(b, 10008, nil)
-	pass := &Pass{Plan: &placement.Plan{}}
+	pass := &Pass{Plan: &topology.Plan{}}
 	for i := range s.snap.Nodes {
 		pass.Differences = append(pass.Differences, Difference{Node: &s.snap.Nodes[i], Reason: ReasonPublishedDiffers, Is: "nvl:nvl-1", Want: "nvl:nvl-2", Cause: "held"})
 	}

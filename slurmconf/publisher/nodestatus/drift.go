@@ -35,7 +35,7 @@ const driftAfter = 2 * time.Minute
 // Pass is what a pass over one publication has found.
 type Pass struct {
 	// Plan is nil if no plan could be made. Then what passes before have found stays.
-	Plan     *placement.Plan
+	Plan     *topology.Plan
 	Problems []topology.Problem
 	// Differences are the nodes whose published place is not the planned one.
 	Differences []Difference
@@ -83,8 +83,8 @@ func (d *drift) found(pass *Pass, now time.Time) time.Time {
 			d.problems = append(d.problems, p)
 		}
 	}
-	for i := range pass.Plan.Placements {
-		if p := &pass.Plan.Placements[i]; planReasons[p.Reason] {
+	for i := range pass.Plan.Nodes {
+		if p := &pass.Plan.Nodes[i]; planReasons[p.Reason] {
 			d.problems = append(d.problems, topology.Problem{Node: p.Node, Reason: p.Reason, Message: p.Message})
 		}
 	}

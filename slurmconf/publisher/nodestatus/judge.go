@@ -6,13 +6,12 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Judge returns the conditions of nodes that have none, by the node's name and by type. Nobody
 // writes conditions with a directory store, for example. hosts judges IMEX; it may be nil. moved
 // names nodes whose published place is not the planned one.
-func Judge(snap *inputs.Snapshot, hosts *imex.Hosts, plan *placement.Plan, moved []topology.Problem) map[string]map[string]inputs.Condition {
+func Judge(snap *inputs.Snapshot, hosts *imex.Hosts, plan *topology.Plan, moved []topology.Problem) map[string]map[string]inputs.Condition {
 	var verdicts map[string]imex.Verdict
 	if hosts != nil {
 		if o, err := hosts.Snapshot(); err == nil {

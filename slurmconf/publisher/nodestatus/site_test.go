@@ -16,7 +16,6 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // site is a cluster with a Keeper, in a time that the test moves.
@@ -71,7 +70,7 @@ func (s *site) SetConditions(_ context.Context, node string, conditions []inputs
 
 // found hands the Keeper what a pass has found.
 func (s *site) found(problems ...topology.Problem) {
-	s.keeper.Found("default", &Pass{Plan: &placement.Plan{}, Problems: problems}, s.now)
+	s.keeper.Found("default", &Pass{Plan: &topology.Plan{}, Problems: problems}, s.now)
 }
 
 // pass lets everything happen that is due within a time. It returns the most writes

@@ -24,7 +24,7 @@ func troubled(t testing.TB) *sites {
 	site.Said["gb200-00022"] = picture.Said{Slurm: "IDLE", Use: "free", IMEX: picture.Verdict{Reason: "NoMultiNodeNVLink", Message: "the GPUs have no NVLink to other nodes"}, Drift: picture.Verdict{Reason: "Agrees"}}
 	run(site, picture.Job{ID: "101", Name: "train", User: "ada", Account: "ml", Partition: "gpu", Nodes: names(37, 54), GPUs: map[string]string{"gb200-00037": "0-3"}, Segment: 18, Blocks: 1, Fewest: 1})
 	run(site, picture.Job{ID: "102", Name: "eval", User: "grace", Nodes: append(names(1, 2), names(55, 58)...), Blocks: 3, Fewest: 2, Note: "3 blocks, 2 would have done"})
-	site.Segments = []picture.Segments{{Topology: "nvl", Size: 4, Now: 7, All: 16, Taken: map[string]int{site.Plan.Blocks[0].Name: 16, site.Plan.Blocks[3].Name: 12}}}
+	site.Segments = []picture.Segments{{Topology: "nvl", Size: 4, Now: 7, All: 16, Taken: map[string]int{site.Plan.Blocks()[0].Name: 16, site.Plan.Blocks()[3].Name: 12}}}
 	return &sites{names: []string{"slurm"}, now: map[string]*picture.Site{"slurm": site}}
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // counted is a source of a small site that counts how often it is asked.
@@ -40,7 +40,7 @@ func (c *counted) Site(context.Context, string) (*picture.Site, error) {
 		return nil, errors.New("the API server is away")
 	}
 	message, _ := c.message.Load().(string)
-	return &picture.Site{Publication: "slurm", Plan: &placement.Plan{Placements: []placement.Placement{{Node: "n1", SlurmName: "n1", Reason: "NoGPUs", Message: message}}}}, nil
+	return &picture.Site{Publication: "slurm", Plan: &topology.Plan{Nodes: []topology.Placement{{Node: "n1", SlurmName: "n1", Reason: "NoGPUs", Message: message}}}}, nil
 }
 
 // stream is an answer that is read while it is written.

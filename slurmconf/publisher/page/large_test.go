@@ -71,8 +71,8 @@ func TestRealMixed(t *testing.T) {
 	site, other := plan(t, open(t, "mixed"), "slurm"), plan(t, racks(t, 1), "other")
 	url, b := serve(t, &sites{names: []string{"slurm", "other"}, now: map[string]*picture.Site{"slurm": site, "other": other}}), start(t, chromerig.Options{})
 	b.do(b.Open(url), b.Wait("document.getElementById('status').textContent === 'live'"))
-	if n := b.count("#drawing .n"); n != len(site.Plan.Placements) {
-		t.Errorf("%d cells for %d nodes", n, len(site.Plan.Placements))
+	if n := b.count("#drawing .n"); n != len(site.Plan.Nodes) {
+		t.Errorf("%d cells for %d nodes", n, len(site.Plan.Nodes))
 	}
 	var titles []string
 	b.do(b.Eval("[...document.querySelectorAll('#drawing .group')].map(g => g.textContent)", &titles))

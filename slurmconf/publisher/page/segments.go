@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Count says of each node what a job can do with it, by Slurm's words for its state, and counts
@@ -19,9 +19,9 @@ func Count(s *picture.Site) {
 	if !known {
 		return
 	}
-	use := make(map[string]fit.Use, len(s.Plan.Placements))
-	for i := range s.Plan.Placements {
-		name := s.Plan.Placements[i].SlurmName
+	use := make(map[string]fit.Use, len(s.Plan.Nodes))
+	for i := range s.Plan.Nodes {
+		name := s.Plan.Nodes[i].SlurmName
 		says := s.Said[name]
 		use[name] = fit.Unwell
 		if says.Slurm == "" {
@@ -33,25 +33,23 @@ func Count(s *picture.Site) {
 		s.Said[name] = says
 	}
 	s.Segments = nil
-	for i := range s.Plan.Topologies {
-		if t := &s.Plan.Topologies[i]; len(t.BlockSizes) > 0 {
-			s.Segments = append(s.Segments, segmentsIn(s.Plan, t, use)...)
+	for _, t := range s.Plan.BlockTopologies() {
+		if len(t.Sizes) > 0 {
+			s.Segments = append(s.Segments, segmentsIn(&t, use)...)
 		}
 	}
 }
 
-func segmentsIn(plan *placement.Plan, t *placement.Topology, use map[string]fit.Use) (out []picture.Segments) {
-	site := fit.Site{Sizes: t.BlockSizes, State: func(node string) fit.State {
+func segmentsIn(t *topology.Topology, use map[string]fit.Use) (out []picture.Segments) {
+	site := fit.Site{Sizes: t.Sizes, State: func(node string) fit.State {
 		u, known := use[node]
 		if !known {
 			u = fit.Unwell
 		}
 		return fit.State{Use: u}
 	}}
-	for i := range plan.Blocks {
-		if b := &plan.Blocks[i]; b.Topology == t.Name {
-			site.Blocks = append(site.Blocks, fit.Block{Name: b.Name, Nodes: b.Nodes})
-		}
+	for _, b := range t.Blocks {
+		site.Blocks = append(site.Blocks, fit.Block{Name: b.Name, Nodes: b.Nodes})
 	}
 	for _, row := range site.Segments(&fit.Request{}, fit.Sizes...) {
 		out = append(out, picture.Segments{Topology: t.Name, Size: row.Size, Now: row.Now, All: row.All, Taken: taken(&site, row)})

@@ -78,13 +78,13 @@ func factsOf(c *simulated.Cluster) (facts []topology.Facts) {
 func plan(t testing.TB, c *simulated.Cluster, name string, faults ...simulated.Fault) *picture.Site {
 	t.Helper()
 	policy := placement.Policy{ShortBlocks: true, Divide: true}
-	first, err := placement.MakePlan(factsOf(c), nil, policy)
+	first, _, err := placement.MakePlan(placement.Observed{Facts: factsOf(c)}, placement.Previous{}, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Apply(simulated.Step{Do: faults})
 	facts := factsOf(c)
-	made, err := placement.MakePlan(facts, &placement.Previous{BaseBlockSize: first.BaseBlockSize, Topologies: first.Topologies, Default: first.Default, Blocks: first.Blocks, Switches: first.Switches}, policy)
+	made, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: first}, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,8 +125,8 @@ func run(s *picture.Site, j picture.Job) {
 
 // idle says that Slurm has all nodes without a job.
 func idle(s *picture.Site) {
-	for i := range s.Plan.Placements {
-		s.Said[s.Plan.Placements[i].SlurmName] = picture.Said{Slurm: "IDLE", Use: "free",
+	for i := range s.Plan.Nodes {
+		s.Said[s.Plan.Nodes[i].SlurmName] = picture.Said{Slurm: "IDLE", Use: "free",
 			IMEX: picture.Verdict{Reason: "Ready", Message: "jobs across nodes may use IMEX here"}, Drift: picture.Verdict{Reason: "Agrees", Message: "all agree"}}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/imex"
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
@@ -143,9 +142,9 @@ func (k *Known) AddTo(ctx context.Context, site *picture.Site) {
 		}
 	}
 	judged := nodestatus.Judge(k.Snapshot, k.Hosts, site.Plan, k.Moved)
-	site.Said = make(map[string]picture.Said, len(site.Plan.Placements))
-	for i := range site.Plan.Placements {
-		name := site.Plan.Placements[i].SlurmName
+	site.Said = make(map[string]picture.Said, len(site.Plan.Nodes))
+	for i := range site.Plan.Nodes {
+		name := site.Plan.Nodes[i].SlurmName
 		says := picture.Said{Slurm: cmp.Or(nodes[name].State, in.States[name]), Why: why(nodes[name])}
 		if n := in.Nodes[name]; n != nil {
 			conditions := n.Conditions
@@ -161,46 +160,41 @@ func (k *Known) AddTo(ctx context.Context, site *picture.Site) {
 	Count(site)
 }
 
-// planOf turns a stored plan into one that can be drawn, with the nodes that it does not know
-// yet.
-func planOf(stored *topology.Plan, in *inputs.Inputs) *placement.Plan {
-	plan := &placement.Plan{ByLeaf: stored.ByLeaf, Problems: stored.Problems}
-	previous, places := slurmconf.PreviousOf(stored.Topologies), stored.Places()
-	plan.Topologies, plan.Default, plan.BaseBlockSize = previous.Topologies, previous.Default, previous.BaseBlockSize
-	plan.Blocks, plan.Switches = previous.Blocks, previous.Switches
-	placed := make(map[string]placement.Placement, len(stored.Nodes))
-	for name, at := range places { // a plan that is too large to store has no nodes
-		placed[name] = placement.Placement{Node: name, SlurmName: name, Block: at.Block, Switch: at.Leaf, Reason: placement.ReasonPlaced}
+// planOf returns a stored plan with the nodes that it does not know yet.
+func planOf(stored *topology.Plan, in *inputs.Inputs) *topology.Plan {
+	plan := *stored
+	placed := make(map[string]topology.Placement, len(stored.Nodes))
+	for name := range stored.Places() { // a plan that is too large to store has no nodes
+		placed[name] = topology.Placement{Node: name, SlurmName: name, Reason: placement.ReasonPlaced}
 	}
-	for i := range stored.Nodes {
-		n := &stored.Nodes[i]
-		at := places[n.SlurmName]
-		placed[n.SlurmName] = placement.Placement{Node: n.Node, SlurmName: n.SlurmName, Block: at.Block, Switch: at.Leaf, Source: n.Source, Reason: n.Reason, Message: n.Message}
+	for _, n := range stored.Nodes {
+		placed[n.SlurmName] = n
 	}
 	for i := range in.Facts {
 		f := &in.Facts[i]
 		if _, known := placed[f.SlurmName]; !known {
-			placed[f.SlurmName] = placement.Placement{Node: f.Name, SlurmName: f.SlurmName, Reason: notPublished, Message: "the node is seen, and in no published plan yet"}
+			placed[f.SlurmName] = topology.Placement{Node: f.Name, SlurmName: f.SlurmName, Reason: notPublished, Message: "the node is seen, and in no published plan yet"}
 		}
 	}
+	plan.Nodes = make([]topology.Placement, 0, len(placed))
 	for _, name := range slices.Sorted(maps.Keys(placed)) {
-		plan.Placements = append(plan.Placements, placed[name])
+		plan.Nodes = append(plan.Nodes, placed[name])
 	}
-	return plan
+	return &plan
 }
 
 // notPublished is why a node has no place that no plan knows yet.
 const notPublished = "NotPublished"
 
 // factsOf are the facts of all nodes of the plan. A node without any is gone.
-func factsOf(plan *placement.Plan, in *inputs.Inputs) []topology.Facts {
+func factsOf(plan *topology.Plan, in *inputs.Inputs) []topology.Facts {
 	known := make(map[string]bool, len(in.Facts))
 	for i := range in.Facts {
 		known[in.Facts[i].SlurmName] = true
 	}
 	facts := in.Facts
-	for i := range plan.Placements {
-		if pl := &plan.Placements[i]; !known[pl.SlurmName] {
+	for i := range plan.Nodes {
+		if pl := &plan.Nodes[i]; !known[pl.SlurmName] {
 			facts = append(facts, topology.Facts{Name: pl.Node, SlurmName: pl.SlurmName, Gone: true})
 		}
 	}

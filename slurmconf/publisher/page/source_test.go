@@ -118,7 +118,7 @@ func siteOf(t testing.TB, s *stored, clusters []*publication.Cluster, seen page.
 func TestSource(t *testing.T) {
 	s, clusters := filled(t, racks(t, 2))
 	before := siteOf(t, s, clusters, nil)
-	if p := before.Plan.Placements; len(p) != 36 || p[0].Reason != "NotPublished" || !slices.Contains(before.Trouble, "nothing is published yet: nodes have no place") || before.Segments != nil {
+	if p := before.Plan.Nodes; len(p) != 36 || p[0].Reason != "NotPublished" || !slices.Contains(before.Trouble, "nothing is published yet: nodes have no place") || before.Segments != nil {
 		t.Errorf("before the first publication: %d nodes, %+v, %q", len(p), p[0], before.Trouble)
 	}
 	if _, _, err := publisher.Once(t.Context(), s, clusters[0]); err != nil {
@@ -150,7 +150,7 @@ func TestSource(t *testing.T) {
 	}
 	// Nobody writes conditions on the other nodes: they are judged by plan, reports and what is held.
 	for k, want := range []string{"Agrees", "PublishedDiffers"} {
-		for _, node := range site.Plan.Blocks[k].Nodes {
+		for _, node := range site.Plan.Blocks()[k].Nodes {
 			if got := site.Said[node].Drift; node != "gb200-00002" && (got.Reason != want || got.Wrong != (k == 1)) {
 				t.Errorf("the place of %s: %+v, want %s", node, got, want)
 			}
@@ -164,11 +164,11 @@ func TestSource(t *testing.T) {
 	}) {
 		t.Errorf("held: %+v", h)
 	}
-	if len(site.Plan.Blocks) != 2 || len(site.Plan.Blocks[0].Nodes) != 18 || len(site.Plan.Topologies) != 1 || site.Plan.Placements[0].Block == "" || site.Plan.Placements[0].Switch != "leaf-001" {
-		t.Errorf("the plan is %+v", site.Plan.Placements[0])
+	if len(site.Plan.Blocks()) != 2 || len(site.Plan.Blocks()[0].Nodes) != 18 || len(site.Plan.BlockTopologies()) != 1 || site.Plan.Places()[site.Plan.Nodes[0].SlurmName].Block == "" || site.Plan.Places()[site.Plan.Nodes[0].SlurmName].Leaf != "leaf-001" {
+		t.Errorf("the plan is %+v", site.Plan.Nodes[0])
 	}
 	i := slices.IndexFunc(site.Segments, func(s picture.Segments) bool { return s.Size == 4 })
-	if row := site.Segments[i]; row.Now != 8 || row.All != 8 || len(row.Taken) != 2 || row.Taken[site.Plan.Blocks[0].Name] != 16 {
+	if row := site.Segments[i]; row.Now != 8 || row.All != 8 || len(row.Taken) != 2 || row.Taken[site.Plan.Blocks()[0].Name] != 16 {
 		t.Errorf("segments of 4: %+v", row)
 	}
 }
@@ -193,8 +193,8 @@ func TestSourceLive(t *testing.T) {
 		t.Errorf("trouble %q", site.Trouble)
 	}
 	s.err = plandoc.ErrUnreadable
-	if site = siteOf(t, s, clusters, nil); len(site.Trouble) != 2 || len(site.Plan.Placements) != 18 {
-		t.Errorf("an unreadable plan: trouble %q, %d nodes", site.Trouble, len(site.Plan.Placements))
+	if site = siteOf(t, s, clusters, nil); len(site.Trouble) != 2 || len(site.Plan.Nodes) != 18 {
+		t.Errorf("an unreadable plan: trouble %q, %d nodes", site.Trouble, len(site.Plan.Nodes))
 	}
 	s.err = errors.New("away")
 	source := page.NewSource(s, clusters, nil, nil)

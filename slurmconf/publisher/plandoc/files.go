@@ -10,7 +10,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Header begins every file.
@@ -125,7 +124,12 @@ func FromFiles(files map[string]string) (*topology.Plan, error) {
 				lines[i].Nodes, p.AllNodes = hostlist.Compress(slices.Collect(maps.Keys(p.Places()))), true
 			}
 		}
-		KeepSizes(p, &topology.Plan{})
+		for i := range p.Topologies {
+			for k := range p.Topologies[i].Blocks {
+				b := &p.Topologies[i].Blocks[k]
+				b.Size = len(b.Nodes)
+			}
+		}
 		return p, SetLines(p, lines)
 	}
 	return nil, errNoTopology
@@ -149,44 +153,6 @@ func Place(p *topology.Plan, specs map[string]string) {
 			if s := &t.Switches[k]; len(s.Children) == 0 {
 				s.Nodes = slices.Sorted(slices.Values(nodes[t.Name+":"+s.Name]))
 			}
-		}
-	}
-}
-
-// KeepSizes gives every block the most nodes that it has had: those it has, or more in
-// the plan before.
-func KeepSizes(p, old *topology.Plan) {
-	had := make(map[string]int)
-	for i := range old.Topologies {
-		for _, b := range old.Topologies[i].Blocks {
-			had[b.Name] = max(had[b.Name], b.Size)
-		}
-	}
-	for i := range p.Topologies {
-		for k := range p.Topologies[i].Blocks {
-			b := &p.Topologies[i].Blocks[k]
-			b.Size = max(had[b.Name], len(b.Nodes))
-		}
-	}
-}
-
-// KeepFabrics gives every block topology its fabric: the one that is known now, or the one
-// in the plan before.
-func KeepFabrics(p *topology.Plan, now []placement.Topology, old *topology.Plan) {
-	fabrics := make(map[string]string)
-	for i := range old.Topologies {
-		if t := &old.Topologies[i]; t.Fabric != "" {
-			fabrics[t.Name] = t.Fabric
-		}
-	}
-	for i := range now {
-		if now[i].Fabric != "" {
-			fabrics[now[i].Name] = now[i].Fabric
-		}
-	}
-	for i := range p.Topologies {
-		if t := &p.Topologies[i]; t.Kind == topology.KindBlock {
-			t.Fabric = fabrics[t.Name]
 		}
 	}
 }

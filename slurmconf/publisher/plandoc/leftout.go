@@ -34,10 +34,11 @@ func LeftOut(left []topology.Problem) string {
 }
 
 // Reasons counts the nodes without a place by reason.
-func Reasons(plan *placement.Plan, unnamed []topology.Problem) string {
+func Reasons(plan *topology.Plan, unnamed []topology.Problem) string {
+	places := plan.Places()
 	counts := map[string]int{}
-	for i := range plan.Placements {
-		reason, _ := whyLeftOut(&plan.Placements[i])
+	for i := range plan.Nodes {
+		reason, _ := whyLeftOut(&plan.Nodes[i], places)
 		counts[reason]++
 	}
 	for i := range unnamed {
@@ -56,25 +57,30 @@ const ReasonNoSwitch = "NoSwitch"
 
 // Left lists the nodes without a place. A node without a Slurm name has its Kubernetes
 // name.
-func Left(plan *placement.Plan, specs map[string]string, unnamed []topology.Problem) []topology.Problem {
+func Left(plan *topology.Plan, specs map[string]string, unnamed []topology.Problem) []topology.Problem {
 	var out []topology.Problem
-	for i := range plan.Placements {
-		pl := &plan.Placements[i]
-		if _, placed := specs[pl.SlurmName]; !placed {
-			reason, message := whyLeftOut(pl)
-			out = append(out, topology.Problem{Node: pl.SlurmName, Reason: reason, Message: message})
+	var places map[string]topology.Place
+	for i := range plan.Nodes {
+		n := &plan.Nodes[i]
+		if _, placed := specs[n.SlurmName]; placed {
+			continue
 		}
+		if places == nil {
+			places = plan.Places()
+		}
+		reason, message := whyLeftOut(n, places)
+		out = append(out, topology.Problem{Node: n.SlurmName, Reason: reason, Message: message})
 	}
 	return append(out, unnamed...)
 }
 
 // whyLeftOut says why a node is in no file. A node can have a place in the plan that the
 // published kind of topology does not show.
-func whyLeftOut(pl *placement.Placement) (reason, message string) {
+func whyLeftOut(n *topology.Placement, places map[string]topology.Place) (reason, message string) {
 	switch {
-	case pl.Reason != placement.ReasonPlaced:
-		return pl.Reason, pl.Message
-	case pl.Block == "":
+	case n.Reason != placement.ReasonPlaced:
+		return n.Reason, n.Message
+	case places[n.SlurmName].Block == "":
 		return placement.ReasonNoDomain, "it is in the tree only, and only blocks are published"
 	}
 	return ReasonNoSwitch, "no switch above its block is known, and only the tree is published"

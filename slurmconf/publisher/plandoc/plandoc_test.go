@@ -13,7 +13,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -361,29 +360,6 @@ func TestFromFiles(t *testing.T) {
 				t.Errorf("%+v", p)
 			}
 		})
-	}
-}
-
-func TestKeepSizes(t *testing.T) {
-	old, next := plan("n[1-5]", "n6"), plan("n[1-2]", "n[3-9]")
-	KeepSizes(&old, &topology.Plan{})
-	KeepSizes(&next, &old)
-	if b := next.Topologies[0].Blocks; b[0].Size != 5 || b[1].Size != 7 || b[2].Size != 0 {
-		t.Errorf("%+v", b)
-	}
-}
-
-func TestKeepFabrics(t *testing.T) {
-	topologies := []placement.Topology{{Name: "nvl-a", Fabric: "a"}, {Name: "nvl-b"}}
-	old := topology.Plan{Topologies: []topology.Topology{{Name: "nvl-a", Kind: "block", Fabric: "x"}, {Name: "nvl-b", Kind: "block", Fabric: "b"}}}
-	next := topology.Plan{Topologies: []topology.Topology{{Name: "nvl-a", Kind: "block"}, {Name: "nvl-b", Kind: "block"}, {Name: "fabric", Kind: "tree"}}}
-	KeepFabrics(&next, topologies, &old)
-	var fabrics []string
-	for i := range next.Topologies {
-		fabrics = append(fabrics, next.Topologies[i].Fabric)
-	}
-	if diff := cmp.Diff([]string{"a", "b", ""}, fabrics); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
-	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Site is who has which name.
@@ -80,22 +80,30 @@ func (n *Names) of(was string) []string {
 	return []string{was}
 }
 
-// Topology returns a published topology with the names of now.
-func (n *Names) Topology(old *placement.Previous) *placement.Previous {
-	in := func(nodes []string) []string {
-		out := make([]string, 0, len(nodes))
+// Plan returns a published plan with its nodes in the topologies under the names of now. old
+// may be nil.
+func (n *Names) Plan(old *topology.Plan) *topology.Plan {
+	if old == nil {
+		return nil
+	}
+	in := func(nodes topology.Names) topology.Names {
+		out := make(topology.Names, 0, len(nodes))
 		for _, was := range nodes {
 			out = append(out, n.of(was)...)
 		}
 		return out
 	}
 	out := *old
-	out.Blocks, out.Switches = slices.Clone(out.Blocks), slices.Clone(out.Switches)
-	for i := range out.Blocks {
-		out.Blocks[i].Nodes = in(out.Blocks[i].Nodes)
-	}
-	for i := range out.Switches {
-		out.Switches[i].Nodes = in(out.Switches[i].Nodes)
+	out.Topologies = slices.Clone(old.Topologies)
+	for i := range out.Topologies {
+		t := &out.Topologies[i]
+		t.Blocks, t.Switches = slices.Clone(t.Blocks), slices.Clone(t.Switches)
+		for k := range t.Blocks {
+			t.Blocks[k].Nodes = in(t.Blocks[k].Nodes)
+		}
+		for k := range t.Switches {
+			t.Switches[k].Nodes = in(t.Switches[k].Nodes)
+		}
 	}
 	return &out
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 func TestNames(t *testing.T) {
@@ -38,12 +37,12 @@ func TestNames(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := Site{Published: ab, Now: tt.now, Files: []string{"a", "b"}, ByPods: tt.byPods, Pending: map[string]bool{tt.pending: true}}
 			names := s.Find()
-			old := placement.Previous{Blocks: []placement.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []topology.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}
-			next := names.Topology(&old)
-			if !slices.Equal(old.Blocks[0].Nodes, []string{"a", "b"}) {
+			old := topology.Plan{Topologies: []topology.Topology{{Kind: "block", Blocks: []topology.Block{{Name: "b", Nodes: []string{"a", "b"}}}}, {Kind: "tree", Switches: []topology.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}}
+			next := names.Plan(&old)
+			if !slices.Equal(old.Topologies[0].Blocks[0].Nodes, []string{"a", "b"}) {
 				t.Errorf("what was published has changed: %v", old)
 			}
-			for _, got := range [][]string{next.Blocks[0].Nodes, next.Switches[0].Nodes} {
+			for _, got := range [][]string{next.Topologies[0].Blocks[0].Nodes, next.Topologies[1].Switches[0].Nodes} {
 				if strings.Join(got, " ") != tt.want {
 					t.Errorf("%v, want %s", got, tt.want)
 				}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // States says how the nodes are.
@@ -84,7 +83,7 @@ func (c *Collector) Clear() {
 }
 
 // Set takes the plan of a publication, with how many GPUs a node has by its name in Kubernetes.
-func (c *Collector) Set(publication string, namespaces []string, topologies []topology.Topology, placed []placement.Placement, gpus map[string]int) {
+func (c *Collector) Set(publication string, namespaces []string, topologies []topology.Topology, placed []topology.Placement, gpus map[string]int) {
 	p := &plan{namespaces: namespaces}
 	for i := range topologies {
 		if t := &topologies[i]; len(t.Sizes) > 0 {
@@ -96,7 +95,7 @@ func (c *Collector) Set(publication string, namespaces []string, topologies []to
 	c.plans[publication] = p
 }
 
-func newFittable(t *topology.Topology, placed []placement.Placement, gpus map[string]int) *fittable {
+func newFittable(t *topology.Topology, placed []topology.Placement, gpus map[string]int) *fittable {
 	f := &fittable{name: t.Name, site: fit.Site{Sizes: t.Sizes}, owners: map[string]string{}, gpus: map[string]int{}}
 	in := map[string]bool{}
 	for _, b := range t.Blocks {

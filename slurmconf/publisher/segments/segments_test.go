@@ -11,7 +11,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // pods are the states of nodes in namespace slurm.
@@ -26,14 +25,14 @@ func (p pods) SlurmStates(namespaces []string) map[string]string {
 
 // racks is a site with so many nodes in each rack. The nodes of the second rack are gpu-101,
 // gpu-102 and so on. All are free.
-func racks(nodes ...int) (topologies []topology.Topology, placed []placement.Placement, gpus map[string]int, states pods) {
+func racks(nodes ...int) (topologies []topology.Topology, placed []topology.Placement, gpus map[string]int, states pods) {
 	b := topology.Topology{Name: "nvl", Kind: "block", Sizes: []int{18}}
 	gpus, states = map[string]int{}, pods{}
 	for rack, count := range nodes {
 		b.Blocks = append(b.Blocks, topology.Block{Name: fmt.Sprint("rack", rack+1), Nodes: hosts.In(fmt.Sprintf("gpu-[%d-%d]", rack*100+1, rack*100+count))})
 		for i := 1; i <= count; i++ {
 			node := fmt.Sprint("host-", rack*100+i)
-			placed = append(placed, placement.Placement{Node: node, SlurmName: fmt.Sprint("gpu-", rack*100+i)})
+			placed = append(placed, topology.Placement{Node: node, SlurmName: fmt.Sprint("gpu-", rack*100+i)})
 			gpus[node], states[node] = 4, "idle"
 		}
 	}
