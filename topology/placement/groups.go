@@ -36,7 +36,7 @@ func groupNodes(s *site, a assignment) grouping {
 	room := make([]int, len(a.read))
 	for i := range a.read {
 		id := a.identity(i)
-		if id == (identity{}) {
+		if id == noUnit {
 			continue
 		}
 		at, ok := known[id]
@@ -62,13 +62,13 @@ func groupNodes(s *site, a assignment) grouping {
 func newGroup(s *site, a assignment, id identity) group {
 	g := group{identity: id}
 	switch {
-	case id.unit == 0:
+	case id.unit == none:
 		g.names = names.Clique(id.clique)
 	case s.policy.ByLeaf:
-		leaf := a.units[id.unit-1].Value
+		leaf := a.units[id.unit].Value
 		g.unitName, g.names = "leaf switch "+leaf, names.Leaf(leaf)
 	default:
-		d := a.units[id.unit-1]
+		d := a.units[id.unit]
 		g.unitName, g.names = "NVLink domain "+d.String(), names.Label(d)
 	}
 	for _, d := range a.aliases[id] {
@@ -89,20 +89,20 @@ func (g *group) title() string {
 // compare orders cliques before other units.
 func (a *assignment) compare(x, y identity) int {
 	switch {
-	case x.unit == 0 && y.unit == 0:
+	case x.unit == none && y.unit == none:
 		return x.clique.Compare(y.clique)
-	case x.unit == 0:
+	case x.unit == none:
 		return -1
-	case y.unit == 0:
+	case y.unit == none:
 		return 1
 	}
-	return a.units[x.unit-1].Compare(a.units[y.unit-1])
+	return a.units[x.unit].Compare(a.units[y.unit])
 }
 
 // assignLeaves makes the nodes below each leaf switch a unit. It is done instead of
 // resolveLabels if Policy.ByLeaf is set.
 func assignLeaves(s *site, read readings, t tree.Tree) assignment {
-	a := assignment{read: make(readings, len(read)), ids: make([]identity, len(read))}
+	a := assignment{read: make(readings, len(read)), ids: slices.Repeat([]identity{noUnit}, len(read))}
 	known := make(map[string]int32)
 	for i, f := range s.facts {
 		switch {
@@ -114,11 +114,13 @@ func assignLeaves(s *site, read readings, t tree.Tree) assignment {
 			a.read[i] = keptReading(ReasonTiersMissing, "no report and no label names the leaf switch above it")
 		default:
 			leaf := t.NamedLeaf(i)
-			if known[leaf] == 0 {
+			unit, is := known[leaf]
+			if !is {
+				unit = int32(len(a.units))
 				a.units = append(a.units, topology.Domain{Value: leaf})
-				known[leaf] = int32(len(a.units))
+				known[leaf] = unit
 			}
-			a.read[i].source, a.ids[i].unit = fromSwitch, known[leaf]
+			a.read[i].source, a.ids[i].unit = fromSwitch, unit
 		}
 	}
 	return a

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// majorityOf returns the identity of more than half of the nodes, zero without one.
+// majorityOf returns the identity of more than half of the nodes, noUnit without one.
 func majorityOf(found []witness) identity {
 	total := 0
 	for _, w := range found {
@@ -17,7 +17,7 @@ func majorityOf(found []witness) identity {
 			return w.identity
 		}
 	}
-	return identity{}
+	return noUnit
 }
 
 // contradiction says in words that the domain's nodes have several identities.
@@ -46,7 +46,7 @@ func (r *resolver) refuseShared() {
 	first := make(map[sense]int)
 	for i := range r.domains {
 		d := &r.domains[i]
-		if d.conflict != "" || d.meaning.unit == int32(i+1) {
+		if d.conflict != "" || d.meaning.unit == int32(i) {
 			continue
 		}
 		at := sense{d.meaning, d.Key}
@@ -72,12 +72,12 @@ func (r *resolver) conflicts() problems {
 		}
 		named[d.conflict] = true
 		found.add("", ReasonDomainConflict, d.conflict+"; reports are followed, and nodes with the label alone stay where they are published, or are left out")
-		if d.majority == (identity{}) {
+		if d.majority == noUnit {
 			continue
 		}
 		for n, f := range r.site.facts {
 			clique := r.read[n].clique
-			if clique.IsZero() || d.majority == (identity{clique: clique}) || !slices.Contains(f.Labels.Domains, d.Domain) {
+			if clique.IsZero() || d.majority == ofClique(clique) || !slices.Contains(f.Labels.Domains, d.Domain) {
 				continue
 			}
 			found.add(f.Name, ReasonDomainDiffers, fmt.Sprintf("it is in clique %s, and its label %s is mostly on nodes of %s; the clique is followed", clique, d.Domain, r.identityName(d.majority)))
@@ -87,8 +87,8 @@ func (r *resolver) conflicts() problems {
 }
 
 func (r *resolver) identityName(id identity) string {
-	if id.unit != 0 {
-		return r.domains[id.unit-1].String()
+	if id.unit != none {
+		return r.domains[id.unit].String()
 	}
 	return "clique " + id.clique.String()
 }

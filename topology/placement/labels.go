@@ -8,11 +8,17 @@ import (
 )
 
 // identity is what a node's unit is known by: its clique, else the index into
-// assignment.units, counted from 1. Zero is no unit.
+// assignment.units, which is none for a clique.
 type identity struct {
 	clique topology.Clique
 	unit   int32
 }
+
+// ofClique is the identity of a clique. That of the zero clique is no unit.
+func ofClique(c topology.Clique) identity { return identity{clique: c, unit: none} }
+
+// noUnit is the identity of a node without a unit.
+var noUnit = ofClique(topology.Clique{})
 
 // assignment says which nodes are together, by NVLink domain or by leaf switch.
 type assignment struct {
@@ -37,7 +43,7 @@ type labelDomain struct {
 	// conflict is why the label's value is not used. It is empty if the value
 	// stands for meaning.
 	conflict string
-	// majority is what most nodes are that contradict each other, zero without a
+	// majority is what most nodes are that contradict each other, noUnit without a
 	// majority.
 	majority identity
 }
@@ -63,9 +69,9 @@ const (
 type resolver struct {
 	site    *site
 	read    readings
-	first   []int32 // beside facts: the domain that stands for the node's own, counted from 1, 0 for none
+	first   []int32 // beside facts: index into domains of the one that stands for the node's own, or none
 	domains []labelDomain
-	known   map[topology.Domain]int32 // index into domains, counted from 1
+	known   map[topology.Domain]int32 // index into domains
 }
 
 // resolveLabels finds the NVLink domain of every node. The value of a label stands
@@ -73,14 +79,14 @@ type resolver struct {
 // label that goes before it on the same nodes. A value whose nodes contradict each
 // other is not used. A value without any such node stands for itself.
 func resolveLabels(s *site, read readings) (assignment, problems) {
-	r := resolver{site: s, read: read, first: make([]int32, len(read)), known: map[topology.Domain]int32{}}
+	r := resolver{site: s, read: read, first: slices.Repeat([]int32{none}, len(read)), known: map[topology.Domain]int32{}}
 	r.readWitnesses()
 	if len(r.domains) == 0 {
 		return assignment{read: read}, nil
 	}
 	r.readPublished()
 	for d := range r.domains {
-		r.resolve(int32(d + 1))
+		r.resolve(int32(d))
 	}
 	r.refuseShared()
 	return r.assign(), r.conflicts()
@@ -91,10 +97,10 @@ func resolveLabels(s *site, read readings) (assignment, problems) {
 func (r *resolver) assign() assignment {
 	a := assignment{read: slices.Clone(r.read), ids: make([]identity, len(r.read)), units: make([]topology.Domain, len(r.domains)), aliases: map[identity][]topology.Domain{}}
 	for i, d := range r.first {
-		if a.ids[i].clique = r.read[i].clique; d == 0 {
+		if a.ids[i] = ofClique(r.read[i].clique); d == none {
 			continue
 		}
-		if domain := &r.domains[d-1]; domain.conflict == "" {
+		if domain := &r.domains[d]; domain.conflict == "" {
 			a.ids[i] = domain.meaning
 		} else {
 			a.read[i] = keptReading(ReasonDomainConflict, "only a label names its NVLink domain, and "+domain.conflict)
@@ -111,10 +117,10 @@ func (r *resolver) assign() assignment {
 	return a
 }
 
-// identity returns the unit of a node, zero if it has none.
+// identity returns the unit of a node, noUnit if it has none.
 func (a *assignment) identity(node int) identity {
 	if a.ids == nil {
-		return identity{clique: a.read[node].clique}
+		return ofClique(a.read[node].clique)
 	}
 	return a.ids[node]
 }
@@ -133,7 +139,7 @@ func (r *resolver) readWitnesses() {
 			last, indices = named, r.indices(named)
 		}
 		node := &r.read[i]
-		by, rest := identity{clique: node.clique}, indices
+		by, rest := ofClique(node.clique), indices
 		switch {
 		case !node.clique.IsZero():
 		case !node.keep && node.source != fromLabel: // NVML says that there is no domain
@@ -145,7 +151,7 @@ func (r *resolver) readWitnesses() {
 			}
 		}
 		for _, d := range rest {
-			r.domains[d-1].add(by, node.source == fromNVML, i)
+			r.domains[d].add(by, node.source == fromNVML, i)
 		}
 	}
 }
@@ -167,19 +173,19 @@ func (r *resolver) readPublished() {
 		}
 		d, ok := byName[s.prev.blocks[b].Name]
 		if ok && !slices.ContainsFunc(f.Labels.Domains, func(l topology.Domain) bool { return l.Key == r.domains[d].Key }) {
-			r.domains[d].add(identity{clique: c}, r.read[i].source == fromNVML, i)
+			r.domains[d].add(ofClique(c), r.read[i].source == fromNVML, i)
 		}
 	}
 }
 
-// indices returns the indices of domains, counted from 1, and adds the unknown ones.
+// indices returns the indices of domains, and adds the unknown ones.
 func (r *resolver) indices(named []topology.Domain) []int32 {
 	indices := make([]int32, len(named))
 	for n, d := range named {
 		index, ok := r.known[d]
 		if !ok {
-			r.domains = append(r.domains, labelDomain{Domain: d})
 			index = int32(len(r.domains))
+			r.domains = append(r.domains, labelDomain{Domain: d, majority: noUnit})
 			r.known[d] = index
 		}
 		indices[n] = index
@@ -200,7 +206,7 @@ func (d *labelDomain) add(by identity, nvml bool, node int) {
 // resolve returns what the domain stands for: itself without a witness. It returns
 // false if the domain's nodes contradict each other.
 func (r *resolver) resolve(index int32) (identity, bool) {
-	d := &r.domains[index-1]
+	d := &r.domains[index]
 	itself := identity{unit: index}
 	switch d.state {
 	case resolving: // labels in two orders of precedence
@@ -215,7 +221,7 @@ func (r *resolver) resolve(index int32) (identity, bool) {
 		if reported && !w.nvml {
 			continue
 		}
-		if w.unit != 0 {
+		if w.unit != none {
 			meaning, ok := r.resolve(w.unit)
 			if !ok {
 				continue

@@ -44,7 +44,7 @@ func matchPublished(s *site, g grouping) (matching, problems) {
 		forgotten := s.forgets(&s.prev.blocks[b]) && len(kept[b]) == 0 && !counts[b].silent()
 		if at == none && !forgotten && !s.isSpare(b) {
 			at = len(m.blocks)
-			m.blocks = append(m.blocks, block{published: b})
+			m.blocks = append(m.blocks, block{group: group{identity: noUnit}, published: b})
 		}
 		if at != none && len(kept[b]) > 0 {
 			m.blocks[at].nodes = slices.Sorted(slices.Values(slices.Concat(m.blocks[at].nodes, kept[b])))
@@ -228,7 +228,7 @@ func indexOf(shared []share, block int) int {
 // is not the group's: one of the group's nodes was moved there.
 func (s *site) mayTake(g *group, sh share, fresh int, v *votes) bool {
 	name := s.prev.blocks[sh.block].Name
-	if !names.IsLabel(name) && (g.unit == 0 || !names.IsClique(name)) {
+	if !names.IsLabel(name) && (g.unit == none || !names.IsClique(name)) {
 		return false
 	}
 	return fresh <= sh.nodes || v.kept+len(g.nodes) <= s.baseOf(sh.block)
