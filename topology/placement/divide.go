@@ -29,12 +29,7 @@ func divide(s *site, blocks []block, t tree.Tree) (parts []part, left leftOut) {
 		return []part{whole}, nil
 	}
 	blocks, racks, left := racksOf(s, blocks, t)
-	var known []division.Topology
-	for i := range s.prev.topologies {
-		if t := &s.prev.topologies[i]; len(t.Sizes) > 0 {
-			known = append(known, division.Topology{Name: t.Name, Fabric: t.Fabric, Base: t.Sizes[0]})
-		}
-	}
+	known := slices.DeleteFunc(slices.Clone(s.prev.topologies), func(t topology.Topology) bool { return len(t.Sizes) == 0 })
 	p := &s.policy
 	for _, d := range division.Make(racks, known, division.Rules{Kind: s.kind(), SizeClasses: p.SizeClasses, Base: p.BaseBlockSize, OneClass: p.ByLeaf, OneTopology: p.OneTopology}) {
 		next := part{name: d.Name, base: d.Base, fabric: d.Fabric}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
@@ -31,17 +32,12 @@ type Rack struct {
 	Base      int
 }
 
-// Topology is one block topology.
-type Topology struct {
+// Part is one block topology with its racks, by their indices.
+type Part struct {
 	Name   string
 	Fabric string
 	// Base is the base block size.
-	Base int
-}
-
-// Part is a topology with its racks, by their indices.
-type Part struct {
-	Topology
+	Base  int
 	Racks []int
 }
 
@@ -67,10 +63,10 @@ type section struct {
 	base   int
 }
 
-// Make divides the racks. published are the topologies that there were, if there were
+// Make divides the racks. published are the block topologies with sizes that there were, if there were
 // several: they keep their racks, their names and their order. Make returns nil if all
 // racks belong into one topology and there were not several.
-func Make(racks []Rack, published []Topology, rules Rules) []Part {
+func Make(racks []Rack, published []topology.Topology, rules Rules) []Part {
 	known := sectionsOf(racks, published)
 	of := rules.assign(racks, known)
 	counts := make(map[section]int)
@@ -86,7 +82,7 @@ func Make(racks []Rack, published []Topology, rules Rules) []Part {
 	called := nameSections(rules.Kind, sections, known)
 	parts := make([]Part, len(sections))
 	for i, sec := range sections {
-		parts[i].Topology = Topology{called[i], sec.fabric, sec.base}
+		parts[i] = Part{Name: called[i], Fabric: sec.fabric, Base: sec.base}
 		for r := range racks {
 			if of[r] == sec {
 				parts[i].Racks = append(parts[i].Racks, r)
@@ -94,7 +90,7 @@ func Make(racks []Rack, published []Topology, rules Rules) []Part {
 		}
 	}
 	place := func(p Part) int {
-		if i := slices.IndexFunc(published, func(t Topology) bool { return t.Name == p.Name }); i >= 0 {
+		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == p.Name }); i >= 0 {
 			return i
 		}
 		return len(published)
@@ -105,7 +101,7 @@ func Make(racks []Rack, published []Topology, rules Rules) []Part {
 
 // sectionsOf returns the sections of several published topologies by name. The fabric is
 // that of most nodes of its racks, else the published one.
-func sectionsOf(racks []Rack, published []Topology) map[string]section {
+func sectionsOf(racks []Rack, published []topology.Topology) map[string]section {
 	if len(published) < 2 {
 		return nil
 	}
@@ -126,7 +122,7 @@ func sectionsOf(racks []Rack, published []Topology) map[string]section {
 				fabric = f
 			}
 		}
-		known[t.Name] = section{fabric, t.Base}
+		known[t.Name] = section{fabric, t.Sizes[0]}
 	}
 	return known
 }

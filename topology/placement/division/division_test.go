@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/division"
 )
 
@@ -36,15 +37,15 @@ func text(parts []division.Part) string {
 
 func TestMake(t *testing.T) {
 	nvl := division.Rules{Kind: "nvl"}
-	classes := []division.Topology{{Name: "nvl-18", Base: 18}, {Name: "nvl-9", Base: 9}}
-	fabrics := []division.Topology{{Name: "nvl-a", Fabric: "a", Base: 4}, {Name: "nvl-b", Fabric: "b", Base: 4}}
+	classes := []topology.Topology{{Name: "nvl-18", Sizes: []int{18}}, {Name: "nvl-9", Sizes: []int{9}}}
+	fabrics := []topology.Topology{{Name: "nvl-a", Fabric: "a", Sizes: []int{4}}, {Name: "nvl-b", Fabric: "b", Sizes: []int{4}}}
 	inA, inB := published("nvl-a", 4, 4, "a"), published("nvl-b", 4, 4, "b")
 	noRootA, noRootB := published("nvl-a", 4, 4, ""), published("nvl-b", 4, 4, "")
 	large, small := published("nvl-18", 18, 18, ""), published("nvl-9", 9, 9, "")
 	for _, tt := range []struct {
 		name      string
 		racks     []division.Rack
-		published []division.Topology
+		published []topology.Topology
 		rules     division.Rules
 		want      string
 	}{
@@ -64,14 +65,14 @@ func TestMake(t *testing.T) {
 		{"a rack has more nodes than its class", []division.Rack{large, published("nvl-9", 9, 12, ""), small}, classes, nvl, "nvl-18[18] [0 1]; nvl-9[9] [2]"},
 		{"a new rack is larger than all", slices.Concat([]division.Rack{large, small}, fresh("", 30)), classes, nvl, "nvl-18[18] [0 2]; nvl-9[9] [1]"},
 		{"a class has gone", []division.Rack{small}, classes, nvl, "nvl-9[9] [0]"},
-		{"the published order", []division.Rack{inA, inB}, []division.Topology{fabrics[1], fabrics[0]}, nvl, "nvl-b[4]b [1]; nvl-a[4]a [0]"},
+		{"the published order", []division.Rack{inA, inB}, []topology.Topology{fabrics[1], fabrics[0]}, nvl, "nvl-b[4]b [1]; nvl-a[4]a [0]"},
 		{"a root has another name", []division.Rack{published("nvl-a", 4, 4, "c"), inB}, fabrics, nvl, "nvl-a[4]c [0]; nvl-b[4]b [1]"},
 		{"a rack moves to another fabric", []division.Rack{inA, inA, published("nvl-a", 4, 4, "b"), inB}, fabrics, nvl, "nvl-a[4]a [0 1]; nvl-b[4]b [2 3]"},
 		{"no root is known now", []division.Rack{noRootA, noRootB}, fabrics, nvl, "nvl-a[4]a [0]; nvl-b[4]b [1]"},
 		{"no root is known in one fabric", []division.Rack{noRootA, inB}, fabrics, nvl, "nvl-a[4]a [0]; nvl-b[4]b [1]"},
 		{"a new fabric", slices.Concat([]division.Rack{inA, inB}, fresh("c", 4)), fabrics, nvl, "nvl-a[4]a [0]; nvl-b[4]b [1]; nvl-c[4]c [2]"},
 		{"a name that is taken", slices.Concat([]division.Rack{published("nvl-c", 4, 4, "a"), inB}, fresh("c", 4)),
-			[]division.Topology{{Name: "nvl-c", Fabric: "a", Base: 4}, fabrics[1]}, nvl, "nvl-c[4]a [0]; nvl-b[4]b [1]; nvl-c-x[4]c [2]"},
+			[]topology.Topology{{Name: "nvl-c", Fabric: "a", Sizes: []int{4}}, fabrics[1]}, nvl, "nvl-c[4]a [0]; nvl-b[4]b [1]; nvl-c-x[4]c [2]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, text(division.Make(tt.racks, tt.published, tt.rules))); diff != "" {
