@@ -106,7 +106,7 @@ func PartitionLines(topologies []topology.Topology) []string {
 }
 
 // TopologiesChange says which published block topologies would go that partitions may name,
-// and the lines of slurm.conf that the plan needs. It returns "" if none would. prev may
+// and the lines of slurm.conf that the plan needs. It returns "" if none would. old may
 // be nil.
 func TopologiesChange(c Choice, old, plan *topology.Plan) string {
 	lost := plan.LostTopologies(old)

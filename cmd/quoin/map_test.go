@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 func TestMap(t *testing.T) {
@@ -56,7 +57,8 @@ func TestMapWithoutNames(t *testing.T) {
 func TestOutputJSON(t *testing.T) {
 	var drawn struct {
 		Kind    string
-		Plan    struct{ Blocks []struct{ Nodes []string } }
+		Plan    topology.Plan
+		Places  map[string]topology.Place
 		States  map[string]string
 		LeftOut []findings.Finding
 	}
@@ -79,7 +81,7 @@ func TestOutputJSON(t *testing.T) {
 		}
 	}
 	parse(0, &drawn, twoByTwo, "map", "--nodes", "-")
-	if drawn.Kind != "Map" || len(drawn.Plan.Blocks) != 1 || drawn.States["a1"] != "healthy" || len(drawn.LeftOut) != 1 {
+	if drawn.Kind != "Map" || len(drawn.Plan.Blocks()) != 1 || drawn.Places["a1"].Block != drawn.Plan.Blocks()[0].Name || drawn.States["a1"] != "healthy" || len(drawn.LeftOut) != 1 {
 		t.Errorf("map: %+v", drawn)
 	}
 	dir := t.TempDir()
