@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
-
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -78,12 +76,9 @@ type annotation struct {
 	old, spec string
 }
 
-// writers is how many Nodes are written at a time. NodesATurn is the most that a pass
-// writes, so that the next file does not wait for 10,000 annotations.
-const (
-	writers    = 8
-	NodesATurn = 50
-)
+// NodesATurn is the most Nodes that a pass writes, so that the next file does not wait for
+// 10,000 annotations.
+const NodesATurn = 50
 
 // Result is what Reconcile found, and when it wants to be called again.
 type Result struct {
@@ -158,10 +153,9 @@ func (a *Writer) Reconcile(ctx context.Context, specs map[string]string, nodes m
 // write writes annotations. A conflict is logged and not tried again until the annotation
 // changes. An error is worth another try.
 func (a *Writer) write(ctx context.Context, out *Result, due []annotation) error {
-	errs := make([]error, len(due))
-	workqueue.ParallelizeUntil(ctx, writers, len(due), func(i int) {
+	errs := nodestatus.WriteEach(ctx, len(due), func(i int) error {
 		a.Writes.Inc()
-		errs[i] = a.Store.Annotate(ctx, due[i].node.Name, due[i].spec)
+		return a.Store.Annotate(ctx, due[i].node.Name, due[i].spec)
 	})
 	if err := ctx.Err(); err != nil {
 		return err

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
@@ -35,10 +34,8 @@ const (
 	// a Node is written once.
 	firstPassesWait = time.Minute
 	// nodesATurn is the most Nodes that are written before the loop turns to other work: the
-	// next file waits for half a second. writers is how many are written at a time. After a
-	// turn in which no Node could be written, only so many are tried.
+	// next file waits for half a second.
 	nodesATurn = 50
-	writers    = 8
 	// turnPause follows a turn in which no Node could be written.
 	turnPause = 30 * time.Second
 	// refusedPause is between the tries of a Node that could not be written. It keeps no
@@ -169,13 +166,12 @@ func (k *Keeper) drifting(now time.Time) map[string][]topology.Problem {
 func (k *Keeper) write(ctx context.Context, updates []update, now time.Time) {
 	n := min(len(updates), nodesATurn)
 	if k.stuck {
-		n = min(n, writers)
+		n = min(n, writers) // to see whether Nodes can be written now
 	}
 	rand.Shuffle(len(updates), func(i, j int) { updates[i], updates[j] = updates[j], updates[i] })
-	errs := make([]error, n)
-	workqueue.ParallelizeUntil(ctx, writers, n, func(i int) {
+	errs := WriteEach(ctx, n, func(i int) error {
 		k.options.Writes.Inc()
-		errs[i] = k.options.Setter.SetConditions(ctx, updates[i].node, updates[i].conditions)
+		return k.options.Setter.SetConditions(ctx, updates[i].node, updates[i].conditions)
 	})
 	if ctx.Err() != nil {
 		return
