@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // namer says how Slurm calls a node.
@@ -30,8 +28,8 @@ func newNamer(how string) (namer, error) {
 		return namer{of: func(n *Node) string { return n.Name }}, nil
 	case key == "" || kind != "label" && kind != "annotation":
 		return namer{}, fmt.Errorf("%q: want short, full, label:KEY, annotation:KEY, s/REGEXP/REPLACEMENT/, slinky, slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER", how)
-	case len(validation.IsQualifiedName(strings.ToLower(key))) > 0:
-		return namer{}, fmt.Errorf("%q: want a key after the colon that is %s", how, WantedKey)
+	case !isLabelKey(strings.ToLower(key)):
+		return namer{}, fmt.Errorf("%q: want a key after the colon that is %s", how, wantedKey)
 	case kind == "label":
 		return namer{func(n *Node) string { return n.Labels[key] }, "label " + key}, nil
 	}

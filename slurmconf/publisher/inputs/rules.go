@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
@@ -49,9 +48,6 @@ type Rules struct {
 	workers  *slinkyCluster // whose pods choose the nodes; nil if none do
 }
 
-// WantedKey says what the key of a label or annotation may be.
-const WantedKey = "letters, digits, '-', '_' and '.', a letter or digit at both ends, 63 at most, after a DNS name and a '/' if one belongs to it"
-
 // NewRules compiles a configuration. It calls wrong with the key and the message of each
 // value that is not allowed.
 func NewRules(c Config, wrong func(key, message string)) Rules {
@@ -72,8 +68,8 @@ func NewRules(c Config, wrong func(key, message string)) Rules {
 		labels []string
 	}{{"domainLabels", c.Labels.Domains}, {"tierLabels", c.Labels.Tiers}} {
 		for _, label := range keys.labels {
-			if len(validation.IsQualifiedName(label)) > 0 {
-				bad(keys.key, label, WantedKey)
+			if !isLabelKey(label) {
+				bad(keys.key, label, wantedKey)
 			}
 		}
 	}
@@ -87,7 +83,7 @@ func NewRules(c Config, wrong func(key, message string)) Rules {
 func (r *Rules) setSlinky(bad func(key, value, want string)) {
 	read := func(key, text string, empty bool) *slinkyCluster {
 		c := parseSlinkyCluster(text, r.config.Namespace)
-		if empty && text == "" || len(validation.IsDNS1123Label(c.namespace)) == 0 && len(validation.IsValidLabelValue(c.controller)) == 0 && c.controller != "" {
+		if empty && text == "" || IsDNSLabel(c.namespace) && isLabelName(c.controller) {
 			return &c
 		}
 		bad(key, text, "the name of a Slinky Controller, or NAMESPACE/CONTROLLER")

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -48,13 +46,13 @@ func (c *Cluster) check() []*FieldError {
 	if c.Format != "conf" && c.Format != "yaml" {
 		bad("format", c.Format, "conf or yaml")
 	}
-	if len(validation.IsDNS1123Label(c.Name)) > 0 { // it names the stored plan
+	if !inputs.IsDNSLabel(c.Name) { // it names the stored plan
 		bad("name", c.Name, "up to 63 lower-case letters, digits and dashes, no dash at an end")
 	}
-	if len(validation.IsDNS1123Label(c.Namespace)) > 0 {
+	if !inputs.IsDNSLabel(c.Namespace) {
 		bad("namespace", c.Namespace, "up to 63 lower-case letters, digits and dashes, no dash at an end")
 	}
-	if len(validation.IsDNS1123Subdomain(c.ConfigMap)) > 0 {
+	if !inputs.IsDNSName(c.ConfigMap) {
 		bad("configMap", c.ConfigMap, "lower-case letters, digits, dashes and dots, a letter or digit at the ends and beside dots")
 	}
 	if c.Topology != "auto" && c.Topology != "block" && c.Topology != "tree" {
