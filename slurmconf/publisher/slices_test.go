@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -52,7 +53,7 @@ func readAll(t *testing.T, all ...*resourcev1.ResourceSlice) map[string]*topolog
 	var kept []*inputs.Slice
 	for i, s := range all {
 		s.Name = fmt.Sprint("slice-", i)
-		slice := inputs.SliceOf(s)
+		slice := kube.SliceOf(s)
 		kept = append(kept, &slice)
 	}
 	return inputs.ReadSlices(kept)

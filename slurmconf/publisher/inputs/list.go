@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -282,14 +281,12 @@ func isListed(kind string) bool {
 
 // addSlice takes a ResourceSlice of NVIDIA's driver and skips ResourceSlices of others.
 func (l *list) addSlice(o *object) error {
-	var s resourcev1.ResourceSlice
-	s.Name = o.node.Name
-	if err := json.Unmarshal(o.spec, &s.Spec); o.spec != nil && err != nil {
-		return fmt.Errorf("ResourceSlice %s: %w", o.node.Name, err)
+	if o.spec == nil {
+		return nil
 	}
-	if s.Spec.Driver == GPUDriver {
-		slice := SliceOf(&s)
-		l.slices = append(l.slices, &slice)
+	slice, err := ReadSlice(o.node.Name, o.spec)
+	if slice != nil {
+		l.slices = append(l.slices, slice)
 	}
-	return nil
+	return err
 }

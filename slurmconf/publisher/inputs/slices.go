@@ -2,13 +2,13 @@ package inputs
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -27,7 +27,7 @@ const (
 	ReasonSlicesDiffer = "ResourceSlicesDiffer"
 )
 
-// Slice is the part of a ResourceSlice that is used.
+// Slice is the part of a ResourceSlice that is kept.
 type Slice struct {
 	Name, Node, Pool string
 	// Generation is the pool's. Count is the number of slices of the pool.
@@ -42,14 +42,83 @@ type sliceDevice struct {
 	memoryMiB                                            uint64
 }
 
-// SliceOf returns the part of a ResourceSlice that is used.
-func SliceOf(s *resourcev1.ResourceSlice) Slice {
-	out := Slice{Name: s.Name, Pool: s.Spec.Pool.Name, Generation: s.Spec.Pool.Generation, Count: s.Spec.Pool.ResourceSliceCount}
-	if s.Spec.NodeName != nil {
-		out.Node = *s.Spec.NodeName
+// SliceSpec is the part of a ResourceSlice's spec that is used, by the names that Kubernetes
+// gives its members.
+type SliceSpec struct {
+	Driver   string    `json:"driver"`
+	NodeName string    `json:"nodeName"`
+	Pool     SlicePool `json:"pool"`
+	Devices  []Device  `json:"devices"`
+}
+
+// SlicePool is the pool that a ResourceSlice belongs to.
+type SlicePool struct {
+	Name       string `json:"name"`
+	Generation int64  `json:"generation"`
+	Count      int64  `json:"resourceSliceCount"`
+}
+
+// Device is a device of a ResourceSlice.
+type Device struct {
+	Name       string               `json:"name"`
+	Attributes map[string]Attribute `json:"attributes"`
+	Capacity   struct {
+		Memory struct {
+			Value Bytes `json:"value"`
+		} `json:"memory"`
+	} `json:"capacity"`
+}
+
+// Attribute is an attribute of a device. What the attribute is not is nil. Values of further
+// kinds are not used.
+type Attribute struct {
+	String *string `json:"string"`
+	Int    *int64  `json:"int"`
+}
+
+// Bytes is a number of bytes, 0 or more. In JSON it is a quantity of Kubernetes, such as "189471Mi".
+type Bytes int64
+
+var quantity = regexp.MustCompile(`^([0-9.]+(?:[eE][+-]?[0-9]+)?)([A-Za-z]*)$`)
+
+// units are what the letters after a quantity stand for.
+var units = map[string]float64{"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60}
+
+// UnmarshalJSON reads a quantity.
+func (b *Bytes) UnmarshalJSON(data []byte) error {
+	text := strings.Trim(string(data), `"`)
+	m := quantity.FindStringSubmatch(text)
+	if m == nil || units[m[2]] == 0 {
+		return fmt.Errorf("quantity %q: want a number and a unit, such as 80Gi", text)
 	}
-	for i := range s.Spec.Devices {
-		out.devices = append(out.devices, readDevice(&s.Spec.Devices[i]))
+	number, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		return fmt.Errorf("quantity %q: %w", text, err)
+	}
+	*b = Bytes(min(math.Ceil(number*units[m[2]]), 1<<62))
+	return nil
+}
+
+// ReadSlice reads the spec of the ResourceSlice of a name, or returns nil if it is not one of
+// NVIDIA's driver.
+func ReadSlice(name string, spec []byte) (*Slice, error) {
+	var s SliceSpec
+	if err := json.Unmarshal(spec, &s); err != nil {
+		return nil, fmt.Errorf("ResourceSlice %s: %w", name, err)
+	}
+	if s.Driver != GPUDriver {
+		return nil, nil
+	}
+	slice := SliceOf(name, &s)
+	return &slice, nil
+}
+
+// SliceOf returns the part of a ResourceSlice that is kept.
+func SliceOf(name string, s *SliceSpec) Slice {
+	out := Slice{Name: name, Node: s.NodeName, Pool: s.Pool.Name, Generation: s.Pool.Generation, Count: s.Pool.Count}
+	for i := range s.Devices {
+		out.devices = append(out.devices, readDevice(&s.Devices[i]))
 	}
 	return out
 }
@@ -60,10 +129,10 @@ var minorName = regexp.MustCompile(`^gpu-([0-9]{1,4})(?:-mig-.*)?$`)
 
 // readDevice reads the attributes that NVIDIA's driver gives a device. Releases that
 // called devices by NVML's index published the attributes index and minor.
-func readDevice(d *resourcev1.Device) sliceDevice {
-	text := func(key resourcev1.QualifiedName) string {
-		if a := d.Attributes[key]; a.StringValue != nil {
-			return *a.StringValue
+func readDevice(d *Device) sliceDevice {
+	text := func(key string) string {
+		if a := d.Attributes[key]; a.String != nil {
+			return *a.String
 		}
 		return ""
 	}
@@ -71,13 +140,13 @@ func readDevice(d *resourcev1.Device) sliceDevice {
 		pciBusID: text("resource.kubernetes.io/pciBusID"), minor: -1}
 	minor, hasMinor := d.Attributes["minor"]
 	_, hasIndex := d.Attributes["index"]
-	if hasMinor && minor.IntValue != nil && *minor.IntValue >= 0 && *minor.IntValue <= 9999 {
-		out.minor = int(*minor.IntValue)
+	if hasMinor && minor.Int != nil && *minor.Int >= 0 && *minor.Int <= 9999 {
+		out.minor = int(*minor.Int)
 	} else if m := minorName.FindStringSubmatch(d.Name); m != nil && !hasMinor && !hasIndex {
 		out.minor, _ = strconv.Atoi(m[1]) // digits only
 	}
-	if memory, ok := d.Capacity["memory"]; ok && memory.Value.Value() > 0 {
-		out.memoryMiB = uint64(memory.Value.Value()) >> 20
+	if memory := d.Capacity.Memory.Value; memory > 0 {
+		out.memoryMiB = uint64(memory) >> 20
 	}
 	return out
 }

@@ -95,5 +95,25 @@ func slimSlice(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	return &kubeSlice{metav1.ObjectMeta{Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}, inputs.SliceOf(s)}, nil
+	return &kubeSlice{metav1.ObjectMeta{Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}, SliceOf(s)}, nil
+}
+
+// SliceOf returns the part of a ResourceSlice that is kept.
+func SliceOf(s *resourcev1.ResourceSlice) inputs.Slice {
+	spec := inputs.SliceSpec{Driver: s.Spec.Driver, Pool: inputs.SlicePool{Name: s.Spec.Pool.Name, Generation: s.Spec.Pool.Generation, Count: s.Spec.Pool.ResourceSliceCount}}
+	if s.Spec.NodeName != nil {
+		spec.NodeName = *s.Spec.NodeName
+	}
+	for i := range s.Spec.Devices {
+		d := &s.Spec.Devices[i]
+		device := inputs.Device{Name: d.Name, Attributes: make(map[string]inputs.Attribute, len(d.Attributes))}
+		for key, a := range d.Attributes {
+			device.Attributes[string(key)] = inputs.Attribute{String: a.StringValue, Int: a.IntValue}
+		}
+		if memory, ok := d.Capacity["memory"]; ok {
+			device.Capacity.Memory.Value = inputs.Bytes(memory.Value.Value())
+		}
+		spec.Devices = append(spec.Devices, device)
+	}
+	return inputs.SliceOf(s.Name, &spec)
 }
