@@ -17,6 +17,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
@@ -305,7 +306,7 @@ func complete(t testing.TB, pubs ...Publication) []*publication.Cluster {
 			pubs[i].PublishEvery = atOnce
 		}
 	}
-	out, err := publication.Compile(pubs)
+	out, err := publication.Compile(pubs, kube.ParseSelector)
 	if err != nil {
 		t.Fatal(err)
 	}

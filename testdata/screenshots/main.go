@@ -94,7 +94,7 @@ func (s *shot) take(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	clusters, err := publication.Compile([]publication.Publication{publication.Default()})
+	clusters, err := publication.Compile([]publication.Publication{publication.Default()}, nil)
 	if err != nil {
 		return err
 	}

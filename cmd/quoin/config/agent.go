@@ -208,7 +208,7 @@ func (g *Gres) check(wrong *checks) {
 		return
 	}
 	keys := map[string]string{"gres.naming": "gresNaming", "gres.types": "gresTypes", "gres.autoDetect": "gresAutodetect"}
-	_, err := publication.Compile([]publication.Publication{{Gres: publication.Gres{Naming: g.GresNaming, Types: g.GresTypes, AutoDetect: g.GresAutodetect}}})
+	_, err := publication.Compile([]publication.Publication{{Gres: publication.Gres{Naming: g.GresNaming, Types: g.GresTypes, AutoDetect: g.GresAutodetect}}}, nil)
 	for _, e := range unjoin(err) {
 		if field, ok := errors.AsType[*publication.FieldError](e); ok {
 			wrong.add(keys[field.Key], field.Message)

@@ -16,6 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
@@ -73,7 +74,7 @@ func Parse(defaults *Config, path string, data []byte, settings []Setting) (*Con
 
 // complete fills in the defaults of publications and of imex, and checks all.
 func (c *Config) complete(r *reader) error {
-	clusters, pubsErr := publication.Compile(c.Publications)
+	clusters, pubsErr := publication.Compile(c.Publications, kube.ParseSelector)
 	joined, imexErr := c.IMEX.Complete()
 	c.clusters, c.Publications, c.IMEX = clusters, nil, joined
 	for _, cluster := range clusters {

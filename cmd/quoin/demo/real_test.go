@@ -20,7 +20,7 @@ func day(t *testing.T) *demonstration {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clusters, err := publication.Compile([]publication.Publication{publication.Default()})
+	clusters, err := publication.Compile([]publication.Publication{publication.Default()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,10 +52,9 @@ func Seed(p *publication.Cluster, snap *inputs.Snapshot, now *published.Set) (*p
 
 // seedFiles renders one unit without nodes, and the GPUs that all reports show.
 func seedFiles(p *publication.Cluster, snap *inputs.Snapshot) (map[string]string, error) {
-	facts, err := allFacts(p, snap)
-	if err != nil {
-		return nil, err
-	}
+	// All Nodes that the selector takes, those too that Slinky's pods do not name yet.
+	rules := p.Rules.ByOwnNames()
+	facts := rules.Gather(snap).Facts
 	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.Format == "yaml")
 	t := topology.Topology{Name: names.Blocks, Default: true, Kind: topology.KindBlock,
 		Sizes: []int{cmp.Or(p.BaseBlockSize, 2)}, Blocks: []topology.Block{{Name: seedUnit}}}
@@ -63,18 +62,6 @@ func seedFiles(p *publication.Cluster, snap *inputs.Snapshot) (map[string]string
 		t = topology.Topology{Name: names.Tree, Default: true, Kind: topology.KindTree, Switches: []topology.Switch{{Name: seedUnit}}}
 	}
 	return plandoc.Render(p.Format, []topology.Topology{t}, seedLines(p, facts))
-}
-
-// allFacts are the facts of all Nodes that the selector takes, those too that Slinky's pods
-// do not name yet. Each has the name of its Node.
-func allFacts(p *publication.Cluster, snap *inputs.Snapshot) ([]topology.Facts, error) {
-	all := p.Publication
-	all.SlurmNames, all.Nodes.Slinky = "full", ""
-	clusters, err := publication.Compile([]publication.Publication{all})
-	if err != nil {
-		return nil, err
-	}
-	return clusters[0].Rules.Gather(snap).Facts, nil
 }
 
 // treeOnly reports whether the site will have a tree and no blocks, as far as is known.

@@ -17,7 +17,7 @@ import (
 
 func compile(t *testing.T, p publication.Publication) *publication.Cluster {
 	t.Helper()
-	all, err := publication.Compile([]publication.Publication{p})
+	all, err := publication.Compile([]publication.Publication{p}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,9 @@ type namer struct {
 	from string
 }
 
+// fullNamer calls a node by its own name.
+var fullNamer = namer{of: func(n *Node) string { return n.Name }}
+
 // newNamer reads slurmNames: short, full, label:KEY, annotation:KEY or a pattern.
 func newNamer(how string) (namer, error) {
 	kind, key, _ := strings.Cut(how, ":")
@@ -25,7 +28,7 @@ func newNamer(how string) (namer, error) {
 	case how == "short":
 		return namer{of: func(n *Node) string { s, _, _ := strings.Cut(n.Name, "."); return s }}, nil
 	case how == "full":
-		return namer{of: func(n *Node) string { return n.Name }}, nil
+		return fullNamer, nil
 	case key == "" || kind != "label" && kind != "annotation":
 		return namer{}, fmt.Errorf("%q: want short, full, label:KEY, annotation:KEY, s/REGEXP/REPLACEMENT/, slinky, slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER", how)
 	case !isLabelKey(strings.ToLower(key)):

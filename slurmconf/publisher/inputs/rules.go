@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -19,10 +17,18 @@ const (
 	ReasonBadSlurmName = "BadSlurmName"
 )
 
+// Selector chooses Nodes by their labels.
+type Selector interface {
+	// Matches reports whether a Node with these labels is chosen.
+	Matches(labels map[string]string) bool
+	// Keys are the keys of the labels that it looks at.
+	Keys() []string
+}
+
 // Config is what a site says of the nodes of one publication.
 type Config struct {
-	// Selector is a Kubernetes label selector. Empty: all nodes.
-	Selector string
+	// Selector is nil for all nodes.
+	Selector Selector
 	// Slinky is CONTROLLER or NAMESPACE/CONTROLLER: nodes on which a worker pod of this
 	// Slinky Controller runs. Empty: all nodes.
 	Slinky string
@@ -41,11 +47,10 @@ type Config struct {
 // Rules are a Config that was checked. They say which nodes a publication takes and how
 // Slurm calls them.
 type Rules struct {
-	config   Config
-	selector labels.Selector
-	namer    namer          // says the Slurm names if no pods do
-	names    *slinkyCluster // whose pods say the Slurm names; nil if none do
-	workers  *slinkyCluster // whose pods choose the nodes; nil if none do
+	config  Config
+	namer   namer          // says the Slurm names if no pods do
+	names   *slinkyCluster // whose pods say the Slurm names; nil if none do
+	workers *slinkyCluster // whose pods choose the nodes; nil if none do
 }
 
 // NewRules compiles a configuration. It calls wrong with the key and the message of each
@@ -53,12 +58,9 @@ type Rules struct {
 func NewRules(c Config, wrong func(key, message string)) Rules {
 	r := Rules{config: c}
 	bad := func(key, value, want string) { wrong(key, fmt.Sprintf("%q: want %s", value, want)) }
-	var err error
-	if r.selector, err = labels.Parse(c.Selector); err != nil {
-		bad("nodes.selector", c.Selector, "a label selector such as key=value: "+err.Error())
-	}
 	r.setSlinky(bad)
 	if !r.BySlinky() {
+		var err error
 		if r.namer, err = newNamer(c.SlurmNames); err != nil {
 			wrong("slurmNames", err.Error())
 		}
@@ -110,6 +112,14 @@ func (r *Rules) FromLists() {
 	}
 }
 
+// ByOwnNames returns rules that take every node of the selector, with a worker pod or without, and
+// call it by its own name.
+func (r *Rules) ByOwnNames() Rules {
+	c := r.config
+	c.Slinky, c.SlurmNames = "", "full"
+	return Rules{config: c, namer: fullNamer}
+}
+
 // BySlinky reports whether Slinky's pods say the Slurm names.
 func (r *Rules) BySlinky() bool { return r.names != nil }
 
@@ -127,9 +137,8 @@ func (r *Rules) PodNamespaces() []string {
 // NodeKeys are the keys of the Node labels and annotations that the rules look at.
 func (r *Rules) NodeKeys() (nodeLabels, annotations []string) {
 	nodeLabels = slices.Clone(r.config.Labels.Labels())
-	requirements, _ := r.selector.Requirements()
-	for i := range requirements {
-		nodeLabels = append(nodeLabels, requirements[i].Key())
+	if r.config.Selector != nil {
+		nodeLabels = append(nodeLabels, r.config.Selector.Keys()...)
 	}
 	switch kind, key, _ := strings.Cut(r.config.SlurmNames, ":"); kind {
 	case "slinky":
@@ -147,7 +156,7 @@ func (r *Rules) Takes(n *Node) bool {
 	if r.workers != nil && !slices.ContainsFunc(n.Workers, func(w Worker) bool { return r.workers.has(&w) }) {
 		return false
 	}
-	return r.selector.Empty() || r.selector.Matches(labels.Set(n.Labels))
+	return r.config.Selector == nil || r.config.Selector.Matches(n.Labels)
 }
 
 // Read returns the facts of a node without its Slurm name.
@@ -193,7 +202,7 @@ func (r *Rules) namedBy() string {
 // Unselected returns, by Slurm name, the nodes that the publication does not take.
 func (r *Rules) Unselected(snap *Snapshot) map[string]*Node {
 	out := map[string]*Node{}
-	if r.selector.Empty() && r.workers == nil {
+	if r.config.Selector == nil && r.workers == nil {
 		return out
 	}
 	for i := range snap.Nodes {

@@ -54,7 +54,7 @@ func (l *logText) until(t *testing.T, what string) {
 // compile returns complete publications.
 func compile(t testing.TB, pubs ...publication.Publication) []*publication.Cluster {
 	t.Helper()
-	clusters, err := publication.Compile(pubs)
+	clusters, err := publication.Compile(pubs, ParseSelector)
 	if err != nil {
 		t.Fatal(err)
 	}

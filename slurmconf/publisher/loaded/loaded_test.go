@@ -209,7 +209,7 @@ func (e *events) Record(_ published.Place, _ bool, reason, message string) {
 // newWatch returns a Watch of the Slurm, and its series.
 func newWatch(t *testing.T, slurm Slurm, e *events, reconfigure bool) (*Watch, *prometheus.Registry) {
 	t.Helper()
-	pubs, err := publication.Compile([]publication.Publication{{Slurm: publication.Slurm{Scontrol: "scontrol", Reconfigure: reconfigure}}})
+	pubs, err := publication.Compile([]publication.Publication{{Slurm: publication.Slurm{Scontrol: "scontrol", Reconfigure: reconfigure}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

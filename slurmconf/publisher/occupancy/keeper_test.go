@@ -80,7 +80,7 @@ func racks() []topology.Topology {
 
 func newKeeper(t *testing.T, s *slurm) (*Keeper, *strings.Builder) {
 	t.Helper()
-	pubs, err := publication.Compile(nil)
+	pubs, err := publication.Compile(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestRun(t *testing.T) {
 
 // TestNobodyToAsk has a publication that does not say how Slurm is asked.
 func TestNobodyToAsk(t *testing.T) {
-	pubs, err := publication.Compile(nil)
+	pubs, err := publication.Compile(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func startReal(t *testing.T, port int) *realSlurm {
 func startSlurm(t *testing.T, conf slurmrig.Config) *realSlurm {
 	t.Helper()
 	c, url, token := slurmrig.StartRESTTest(t, "nobody", conf)
-	pubs, err := publication.Compile(nil)
+	pubs, err := publication.Compile(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

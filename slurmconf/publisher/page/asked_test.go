@@ -56,7 +56,7 @@ func TestAsked(t *testing.T) {
 		for _, n := range []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"} {
 			s.state.Nodes[n] = live.Node{State: "ALLOCATED", Partitions: "p"}
 		}
-		clusters, err := publication.Compile(nil)
+		clusters, err := publication.Compile(nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -95,7 +95,7 @@ func filled(t testing.TB, c *simulated.Cluster) (*stored, []*publication.Cluster
 			t.Fatal(err)
 		}
 	}
-	clusters, err := publication.Compile([]publication.Publication{publication.Default()})
+	clusters, err := publication.Compile([]publication.Publication{publication.Default()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (e *FieldError) Error() string {
 }
 
 // check compiles a complete publication and says what is wrong with it, and what is allowed.
-func (c *Cluster) check() []*FieldError {
+func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*FieldError {
 	var wrong []*FieldError
 	fail := func(key, message string) {
 		wrong = append(wrong, &FieldError{Name: c.Name, Key: key, Message: message})
@@ -60,7 +60,13 @@ func (c *Cluster) check() []*FieldError {
 	}
 	c.checkPlaces(fail, bad)
 	c.checkMembership(bad)
-	c.Rules = inputs.NewRules(inputs.Config{Selector: c.Nodes.Selector, Slinky: c.Nodes.Slinky, SlurmNames: c.SlurmNames, Namespace: c.Namespace,
+	var nodes inputs.Selector
+	if c.Nodes.Selector != "" {
+		if nodes, err = selector(c.Nodes.Selector); err != nil {
+			bad("nodes.selector", c.Nodes.Selector, "a label selector such as key=value: "+err.Error())
+		}
+	}
+	c.Rules = inputs.NewRules(inputs.Config{Selector: nodes, Slinky: c.Nodes.Slinky, SlurmNames: c.SlurmNames, Namespace: c.Namespace,
 		Labels: c.LabelKeys(), ResourceSlices: c.ResourceSlices}, fail)
 	c.checkGres(fail, bad)
 	c.Slurm.check(bad)

@@ -26,8 +26,9 @@ type Cluster struct {
 }
 
 // Compile fills in the defaults of all publications and checks them together. Its error
-// joins one *FieldError for each value that cannot be.
-func Compile(pubs []Publication) ([]*Cluster, error) {
+// joins one *FieldError for each value that cannot be. selector reads a label selector; it may be
+// nil if no publication has one.
+func Compile(pubs []Publication, selector func(text string) (inputs.Selector, error)) ([]*Cluster, error) {
 	if len(pubs) == 0 {
 		pubs = []Publication{Default()}
 	}
@@ -37,7 +38,7 @@ func Compile(pubs []Publication) ([]*Cluster, error) {
 	for i := range pubs {
 		c := &Cluster{Publication: pubs[i]}
 		c.complete()
-		found := c.check()
+		found := c.check(selector)
 		c.Annotates = *c.Annotate && c.Release.DynamicTopology()
 		if names[c.Name] {
 			found = append(found, &FieldError{Name: c.Name, Key: "name", Message: "another publication has the same name: give each its own"})

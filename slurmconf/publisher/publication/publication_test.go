@@ -1,6 +1,7 @@
 package publication
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"reflect"
@@ -10,21 +11,24 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 func TestCompileRefuses(t *testing.T) {
 	two, none, less := 2.0, math.NaN(), math.Inf(-1)
+	refuse := func(string) (inputs.Selector, error) { return nil, errors.New("it ends early") }
 	seconds := func(n int) Duration { return Duration{time.Duration(n) * time.Second, true} }
 	tests := map[string][]Publication{
-		`slurmVersion: slurm release "23.02"`:                                                          {{SlurmVersion: "23.02"}},
-		`format: "xml": want conf or yaml`:                                                             {{Format: "xml"}},
-		`namespace: "a.b": want`:                                                                       {{Namespace: "a.b"}},
-		`configMap: "a..b": want`:                                                                      {{ConfigMap: "a..b"}},
-		`topology.yaml needs 25.05`:                                                                    {{SlurmVersion: "24.11", Format: "yaml"}},
-		`name: another publication has the same name`:                                                  {{}, {Namespace: "other"}},
-		`also belongs to publication "a"`:                                                              {{Name: "a"}, {Name: "b"}},
-		`slurmNames: "nick"`:                                                                           {{SlurmNames: "nick"}},
-		`nodes.selector: "a in ("`:                                                                     {{Nodes: Selection{Selector: "a in ("}}},
+		`slurmVersion: slurm release "23.02"`:         {{SlurmVersion: "23.02"}},
+		`format: "xml": want conf or yaml`:            {{Format: "xml"}},
+		`namespace: "a.b": want`:                      {{Namespace: "a.b"}},
+		`configMap: "a..b": want`:                     {{ConfigMap: "a..b"}},
+		`topology.yaml needs 25.05`:                   {{SlurmVersion: "24.11", Format: "yaml"}},
+		`name: another publication has the same name`: {{}, {Namespace: "other"}},
+		`also belongs to publication "a"`:             {{Name: "a"}, {Name: "b"}},
+		`slurmNames: "nick"`:                          {{SlurmNames: "nick"}},
+		`nodes.selector: "a in (": want a label selector such as key=value: it ends early`: {{Nodes: Selection{Selector: "a in ("}}},
 		`maxChange: "2"`:                                                                               {{MaxChange: &two}},
 		`maxChange: "NaN": want a share`:                                                               {{MaxChange: &none}},
 		`maxChange: "-Inf": want a share`:                                                              {{MaxChange: &less}},
@@ -67,7 +71,7 @@ func TestCompileRefuses(t *testing.T) {
 		`block sizes [36 18]`:                                                                          {{BlockSizes: []int{36, 18}}},
 	}
 	for want, pubs := range tests {
-		if _, err := Compile(pubs); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Compile(pubs, refuse); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
@@ -75,7 +79,7 @@ func TestCompileRefuses(t *testing.T) {
 
 func TestSettleMaxFollowsSettle(t *testing.T) {
 	for settle, want := range map[time.Duration]time.Duration{0: time.Minute, time.Second: time.Minute, 2 * time.Minute: 2 * time.Minute} {
-		all, err := Compile([]Publication{{Settle: Duration{Duration: settle}}})
+		all, err := Compile([]Publication{{Settle: Duration{Duration: settle}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
