@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
+	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
 
 func newAgentCommand() *cobra.Command {
@@ -112,9 +113,9 @@ type member interface {
 func openStore(conf *config.Config, node string, log *slog.Logger) (nodeagent.Store, member, *rest.Config, error) {
 	if conf.Agent.Store != "" {
 		if hosts := imex.NewHosts(conf.IMEX); hosts != nil {
-			return nodeagent.NewDirStore(conf.Agent.Store, node), hosts, nil, nil
+			return reportdir.New(conf.Agent.Store, node), hosts, nil, nil
 		}
-		return nodeagent.NewDirStore(conf.Agent.Store, node), nil, nil, nil
+		return reportdir.New(conf.Agent.Store, node), nil, nil, nil
 	}
 	rc, client, err := kubeClient(conf.Agent.Kubeconfig, "quoin-agent", 0)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
 
 // domainRig is a store that quoin publisher publishes from, with an agent on a
@@ -60,7 +60,7 @@ func (r *domainRig) put(name string, number byte) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if err := nodeagent.NewDirStore(r.dir, name).Put(r.t.Context(), report); err != nil {
+	if err := reportdir.New(r.dir, name).Put(r.t.Context(), report); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
 
 // TestSampleHangs has a call of a sample hang under an agent: the probe is ended as
@@ -32,7 +33,7 @@ func TestSampleHangs(t *testing.T) {
 			m := fake.New(t, "h100")
 			cmd := command(t, linkQuoin(t), 580, m, "probe", "--set", "agent.interval=50ms")
 			reg := prometheus.NewRegistry()
-			store := nodeagent.NewDirStore(t.TempDir(), "n1")
+			store := reportdir.New(t.TempDir(), "n1")
 			wanted, samples := make(chan []string, 1), make(chan topology.Sample)
 			wanted <- []string{firstH100, secondH100}
 			// A probe on a busy machine takes seconds to start: shorter silence is no hang.

@@ -19,12 +19,12 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
-	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
+	"github.com/quoin-hpc/quoin/topology/reportdir"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -229,5 +229,5 @@ func (d *demonstration) reportMachine(ctx context.Context, m *simulated.Machine)
 	if err != nil {
 		return err
 	}
-	return nodeagent.NewDirStore(d.dir, m.Name).Put(ctx, report)
+	return reportdir.New(d.dir, m.Name).Put(ctx, report)
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -24,6 +23,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
+	"github.com/quoin-hpc/quoin/topology/reportdir"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -89,7 +89,7 @@ func filled(t testing.TB, c *simulated.Cluster) (*stored, []*publication.Cluster
 			report, err = topology.EncodeReport(m.Report)
 		}
 		if err == nil {
-			err = nodeagent.NewDirStore(path, m.Name).Put(t.Context(), report)
+			err = reportdir.New(path, m.Name).Put(t.Context(), report)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -2,51 +2,14 @@ package nodeagent
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
-
-// DirStore keeps the report as DIR/reports/<node>.json.
-type DirStore struct{ path string }
-
-// NewDirStore returns the store of a node in dir.
-func NewDirStore(dir, node string) *DirStore {
-	return &DirStore{filepath.Join(dir, "reports", node+".json")}
-}
-
-// Get implements Store.
-func (s *DirStore) Get(context.Context) ([]byte, error) {
-	data, err := os.ReadFile(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read stored report: %w", err)
-	}
-	return data, nil
-}
-
-// Put implements Store. The report is not synced to disk: a report that a power failure
-// takes is missed by its agent, which writes it again, and until then the publisher
-// leaves the node where it is.
-func (s *DirStore) Put(_ context.Context, report []byte) error {
-	if err := os.MkdirAll(filepath.Dir(s.path), 0o755); err != nil {
-		return fmt.Errorf("store report: %w", err)
-	}
-	if err := atomicfile.Write(s.path, report); err != nil {
-		return fmt.Errorf("store report: %w", err)
-	}
-	return nil
-}
 
 // KubeStore keeps the report as the NodeReport of the node. Kubernetes deletes it with the
 // Node.
