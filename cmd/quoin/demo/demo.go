@@ -48,8 +48,8 @@ type Options struct {
 	Store string
 	// Publication says what files are made.
 	Publication *publication.Cluster
-	// Program is how the user started quoin.
-	Program string
+	// Demo is how the user starts the demo, and OwnCluster how quoin on a cluster.
+	Demo, OwnCluster string
 }
 
 // List lists the sites that come with quoin.

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -31,10 +30,10 @@ func (d *demonstration) files(files map[string]string) {
 func (d *demonstration) next() {
 	d.Printf("\n%s\n", d.Bold("Try next"))
 	for _, t := range [][2]string{
-		{d.Program + " demo --watch", "a day of trouble, and what it changes"},
-		{d.Program + " demo mixed", "another site; --list has them all, or write your own"},
-		{d.Program + " demo --format conf --slurm-version 24.11", "for an older Slurm"},
-		{"kubectl get nodes -o json | " + d.Program + " render --nodes -", "your own cluster, nothing installed"},
+		{d.Demo + " --watch", "a day of trouble, and what it changes"},
+		{d.Demo + " mixed", "another site; --list has them all, or write your own"},
+		{d.Demo + " --format conf --slurm-version 24.11", "for an older Slurm"},
+		{d.OwnCluster, "your own cluster, nothing installed"},
 	} {
 		d.Printf("  %s\n      %s\n", t[0], d.Dim(t[1]))
 	}
@@ -84,12 +83,4 @@ func changesOf(before, after string) []change {
 		}
 	}
 	return out
-}
-
-// Program is how the user started this program.
-func Program() string {
-	if strings.Contains(os.Args[0], "go-build") {
-		return "go run ./cmd/quoin"
-	}
-	return os.Args[0]
 }
