@@ -21,11 +21,11 @@ help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
 .PHONY: demo
-demo: ## show four simulated GB200 NVL72 racks; needs nothing but Go, and compiles for minutes the first time
+demo: ## show four simulated GB200 NVL72 racks; needs nothing but Go, and compiles for a minute the first time
 	$(NEED) go
-	@[ -e bin/quoin-demo ] || echo "compiling quoin: the first time this takes about four minutes on two slow cores, later some seconds" >&2
-	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o bin/quoin-demo ./cmd/quoin
-	@bin/quoin-demo demo
+	@[ -e bin/quoin-demo ] || echo "compiling the demo: the first time this takes about a minute on two slow cores, later some seconds" >&2
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/quoin-demo ./cmd/quoin-demo
+	@bin/quoin-demo
 
 .PHONY: build
 build: ## build bin/quoin and bin/quoin-hook
