@@ -71,8 +71,12 @@ func checkSizes(v reflect.Value, limit string) (path string, err error) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
+			f := v.Field(i)
+			if f.Kind() == reflect.String && f.Len() <= MaxText { // no tag has less; to read it takes longer than all else
+				continue
+			}
 			tag := v.Type().Field(i).Tag
-			if path, err := checkSizes(v.Field(i), tag.Get("max")); err != nil {
+			if path, err := checkSizes(f, tag.Get("max")); err != nil {
 				name, _, _ := strings.Cut(tag.Get("json"), ",")
 				return "." + name + path, err
 			}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -86,6 +87,9 @@ func TestEveryListHasABound(t *testing.T) {
 				f := typ.Field(i)
 				if f.Type.Kind() == reflect.Slice && f.Tag.Get("max") == "" {
 					t.Errorf("%s.%s has no tag max", typ, f.Name)
+				}
+				if limit, err := strconv.Atoi(f.Tag.Get("max")); f.Type.Kind() == reflect.String && err == nil && limit < topology.MaxText {
+					t.Errorf("%s.%s: at most %d bytes: want %d or more, because the tags of shorter strings are not read", typ, f.Name, limit, topology.MaxText)
 				}
 				check(f.Type)
 			}

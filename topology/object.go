@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -13,6 +14,9 @@ const maxObject = 8 * MaxReport
 func ParseObject(source string, data []byte) (*Node, error) {
 	if len(data) > maxObject {
 		return nil, fmt.Errorf("%s: report: %w", source, errTooLarge)
+	}
+	if !bytes.Contains(data, []byte(`"metadata"`)) {
+		return ParseReport(source, data)
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil || members["metadata"] == nil {
