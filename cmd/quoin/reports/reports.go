@@ -13,6 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
 
 // Add adds reports to a snapshot. A report without a node in the list is a node
@@ -28,6 +29,7 @@ func Add(snap *inputs.Snapshot, paths []string) error {
 		return err
 	}
 	from := map[string]string{}
+	before := &topology.Node{}
 	for _, f := range files {
 		name, report, err := f.read()
 		if _, absent := errors.AsType[*os.PathError](err); absent && !f.stored {
@@ -38,7 +40,8 @@ func Add(snap *inputs.Snapshot, paths []string) error {
 		} else if other, dup := from[name]; dup {
 			return fmt.Errorf("%s and %s are both reports of node %q: give one of them", other, f.path, name)
 		} else {
-			from[name], snap.Reports[name] = f.path, report
+			reportdir.Share(report, before)
+			from[name], snap.Reports[name], before = f.path, report, report
 		}
 		if !listed[name] {
 			listed[name] = true

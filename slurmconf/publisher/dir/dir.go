@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -25,11 +24,11 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
 
-// The folders of a directory store.
+// The folders of a directory store, beside that of the reports.
 const (
-	reportsFolder     = "reports"     // <node>.json, written by agents
 	nodesFolder       = "nodes"       // <node>.json: {"labels":{},"annotations":{}}, by choice
 	annotationsFolder = "annotations" // <node>: the spec annotation
 	publishedFolder   = "published"   // <namespace>/<configMap>/
@@ -43,25 +42,18 @@ type Store struct {
 
 	dir     string
 	changes chan struct{}
-	parsed  map[string]parsedReport
-}
-
-type parsedReport struct {
-	modified time.Time
-	size     int64
-	node     *topology.Node
-	err      error
+	reports *reportdir.Reader
 }
 
 // New returns a store in dir. Nothing is read or written before Run.
 func New(dir string) *Store {
-	return &Store{dir: dir, Rescan: 5 * time.Second, changes: make(chan struct{}, 1), parsed: map[string]parsedReport{}}
+	return &Store{dir: dir, Rescan: 5 * time.Second, changes: make(chan struct{}, 1), reports: reportdir.NewReader(dir)}
 }
 
 // Run watches the reports until ctx ends, by fsnotify, and by a rescan where
 // that sees nothing: on network file systems, and for the published files.
 func (s *Store) Run(ctx context.Context) error {
-	for _, d := range []string{reportsFolder, nodesFolder} {
+	for _, d := range []string{reportdir.Folder, nodesFolder} {
 		if err := os.MkdirAll(filepath.Join(s.dir, d), 0o755); err != nil {
 			return fmt.Errorf("make store folder: %w", err)
 		}
@@ -72,7 +64,7 @@ func (s *Store) Run(ctx context.Context) error {
 	if err == nil {
 		defer watcher.Close()
 		events, lost = watcher.Events, watcher.Errors
-		for _, d := range []string{reportsFolder, nodesFolder} {
+		for _, d := range []string{reportdir.Folder, nodesFolder} {
 			_ = watcher.Add(filepath.Join(s.dir, d)) // the rescan sees what this misses
 		}
 	}
@@ -99,7 +91,7 @@ func (s *Store) Run(ctx context.Context) error {
 // reports files that cannot be read.
 func (s *Store) fingerprint() uint64 {
 	sum := fnv.New64a()
-	for _, d := range []string{reportsFolder, nodesFolder, annotationsFolder, publishedFolder} {
+	for _, d := range []string{reportdir.Folder, nodesFolder, annotationsFolder, publishedFolder} {
 		_ = filepath.WalkDir(filepath.Join(s.dir, d), func(path string, e fs.DirEntry, err error) error {
 			if err == nil && !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
 				if info, err := e.Info(); err == nil {
@@ -140,107 +132,73 @@ func (s *Store) Ready(context.Context) error {
 	return nil
 }
 
-// Snapshot reads what there is. Reports are parsed again only when their file changed. The open folder is read, not its path: a folder that is moved away
-// during the reading still gives all its reports.
+// Snapshot reads what there is. Reports are parsed again only when their file changed.
 func (s *Store) Snapshot(context.Context) (*inputs.Snapshot, error) {
-	reports, err := os.OpenRoot(filepath.Join(s.dir, reportsFolder))
-	if errors.Is(err, fs.ErrNotExist) {
-		clear(s.parsed)
-		return &inputs.Snapshot{Reports: map[string]*topology.Node{}}, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read reports: %w", err)
-	}
-	defer reports.Close()
-	return s.snapshot(reports)
-}
-
-func (s *Store) snapshot(reports *os.Root) (*inputs.Snapshot, error) {
-	entries, err := fs.ReadDir(reports.FS(), ".")
+	said, err := listed(filepath.Join(s.dir, nodesFolder))
 	if err != nil {
-		return nil, fmt.Errorf("read reports: %w", err)
+		return nil, fmt.Errorf("read nodes: %w", err)
 	}
-	snap := &inputs.Snapshot{Reports: make(map[string]*topology.Node, len(entries))}
-	seen := make(map[string]bool, len(entries))
-	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), ".json")
-		if !ok || strings.HasPrefix(name, ".") {
-			continue
-		}
-		node, err := s.report(reports, e.Name())
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		seen[e.Name()] = true
-		if err == nil && node.Name != name {
-			err = fmt.Errorf("%s: report of node %q: want the file named after its node", e.Name(), node.Name)
-		}
+	annotated, err := listed(filepath.Join(s.dir, annotationsFolder))
+	if err != nil {
+		return nil, fmt.Errorf("read annotations: %w", err)
+	}
+	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
+	err = s.reports.Read(func(name string, report *topology.Node, err error) {
 		if err != nil {
 			snap.Problems = append(snap.Problems, topology.Problem{Node: name, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
 		} else {
-			snap.Reports[name] = node
+			snap.Reports[name] = report
 		}
-		n, err := s.node(name)
-		if err != nil {
+		n := inputs.Node{Name: name, Annotations: map[string]string{}}
+		if err := s.addNode(&n, said[name+".json"], annotated[name]); err != nil {
 			snap.Problems = append(snap.Problems, topology.Problem{Node: name, Reason: "NodeUnreadable", Message: err.Error()})
 		}
 		snap.Nodes = append(snap.Nodes, n)
-	}
-	for name := range s.parsed {
-		if !seen[name] {
-			delete(s.parsed, name)
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	return snap, nil
 }
 
-func (s *Store) report(reports *os.Root, file string) (*topology.Node, error) {
-	info, err := reports.Lstat(file)
-	if err != nil {
+// listed returns the names of the files in a folder. A folder that does not exist has none.
+func listed(folder string) (map[string]bool, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if p, ok := s.parsed[file]; ok && p.modified.Equal(info.ModTime()) && p.size == info.Size() {
-		return p.node, p.err
+	names := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		names[e.Name()] = true
 	}
-	data, err := readReport(reports, file)
-	if err != nil {
-		return nil, err
-	}
-	node, err := topology.ParseReport(filepath.Join(s.dir, reportsFolder, file), data)
-	s.parsed[file] = parsedReport{info.ModTime(), info.Size(), node, err}
-	return node, err
+	return names, nil
 }
 
-// readReport reads no more of a file than shows that it is too large for a report.
-func readReport(reports *os.Root, file string) ([]byte, error) {
-	f, err := reports.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, topology.MaxReport+1))
-}
-
-// node reads a node's labels, if somebody wrote them, and our annotation.
-func (s *Store) node(name string) (inputs.Node, error) {
-	n := inputs.Node{Name: name, Annotations: map[string]string{}}
-	data, err := os.ReadFile(filepath.Join(s.dir, nodesFolder, name+".json"))
-	if err == nil {
+// addNode adds a node's labels, if somebody wrote them, and our annotation.
+func (s *Store) addNode(n *inputs.Node, said, annotated bool) error {
+	if said {
+		data, err := os.ReadFile(filepath.Join(s.dir, nodesFolder, n.Name+".json"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 		var meta struct{ Labels, Annotations map[string]string }
-		if err := json.Unmarshal(data, &meta); err != nil {
-			return n, fmt.Errorf("%s/%s.json: %w", nodesFolder, name, err)
+		if err == nil {
+			if err = json.Unmarshal(data, &meta); err != nil {
+				return fmt.Errorf("%s/%s.json: %w", nodesFolder, n.Name, err)
+			}
 		}
 		n.Labels = meta.Labels
 		maps.Copy(n.Annotations, meta.Annotations)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return n, err
 	}
-	spec, err := os.ReadFile(filepath.Join(s.dir, annotationsFolder, name))
-	if err == nil {
-		n.Annotations[published.SpecAnnotation] = strings.TrimSpace(string(spec))
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return n, err
+	if annotated {
+		spec, err := os.ReadFile(filepath.Join(s.dir, annotationsFolder, n.Name))
+		if err == nil {
+			n.Annotations[published.SpecAnnotation] = strings.TrimSpace(string(spec))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	return n, nil
+	return nil
 }
 
 // Folder is where the files of a publication are.

@@ -13,12 +13,13 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/reportdir"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // rig is a store in an empty directory.
 type rig struct {
-	t *testing.T
+	t testing.TB
 	*Store
 }
 
@@ -50,7 +51,7 @@ func (r *rig) site(name string) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		r.write(string(report), reportsFolder, m.Name+".json")
+		r.write(string(report), reportdir.Folder, m.Name+".json")
 	}
 }
 
@@ -89,7 +90,7 @@ func TestChanges(t *testing.T) {
 	if again := r.fingerprint(); again != was {
 		t.Error("a change is noticed where nothing changed")
 	}
-	for _, path := range [][]string{{reportsFolder, "new.json"}, {nodesFolder, "new.json"}, {annotationsFolder, "new"}, {publishedFolder, "slurm", "quoin-slurm", "topology.yaml"}} {
+	for _, path := range [][]string{{reportdir.Folder, "new.json"}, {nodesFolder, "new.json"}, {annotationsFolder, "new"}, {publishedFolder, "slurm", "quoin-slurm", "topology.yaml"}} {
 		r.write("{}", path...)
 		is := r.fingerprint()
 		if is == was {
@@ -105,7 +106,7 @@ func TestChanges(t *testing.T) {
 	go func() { // until it is noticed: Run may not have begun to look
 		defer close(stop)
 		for n := 0; ctx.Err() == nil; n++ {
-			if err := os.WriteFile(filepath.Join(r.dir, reportsFolder, "other.json"), make([]byte, n), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(r.dir, reportdir.Folder, "other.json"), make([]byte, n), 0o600); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(time.Millisecond)
@@ -119,36 +120,14 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestMovedAway reads a folder of reports that is moved away during the
-// reading: no node is lost.
-func TestMovedAway(t *testing.T) {
-	r := newRig(t)
-	r.site("gb200-nvl72x4")
-	path := filepath.Join(r.dir, reportsFolder)
-	reports, err := os.OpenRoot(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reports.Close()
-	if err := os.Rename(path, filepath.Join(t.TempDir(), reportsFolder)); err != nil {
-		t.Fatal(err)
-	}
-	if snap, err := r.snapshot(reports); err != nil || len(snap.Reports) != 72 {
-		t.Errorf("%d reports of 72, %v", len(snap.Reports), err)
-	}
-	if snap, err := r.Snapshot(t.Context()); err != nil || len(snap.Reports) != 0 || len(r.parsed) != 0 {
-		t.Errorf("%d reports, %d of them kept, %v: want none", len(snap.Reports), len(r.parsed), err)
-	}
-}
-
 func TestBadFiles(t *testing.T) {
 	r := newRig(t)
 	s := r.Store
-	r.write(`{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"good"}`, reportsFolder, "good.json")
-	r.write(`{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"x"}`, reportsFolder, "other.json")
-	r.write(`{"apiVersion":`, reportsFolder, "torn.json")
+	r.write(`{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"good"}`, reportdir.Folder, "good.json")
+	r.write(`{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"x"}`, reportdir.Folder, "other.json")
+	r.write(`{"apiVersion":`, reportdir.Folder, "torn.json")
 	r.write(`{"labels":3}`, nodesFolder, "good.json")
-	r.write(`not a report`, reportsFolder, "note.txt")
+	r.write(`not a report`, reportdir.Folder, "note.txt")
 	snap, err := s.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
