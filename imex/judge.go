@@ -7,7 +7,10 @@
 // makes the domain not ready.
 package imex
 
-// Verdict says whether a node is a member of its IMEX domain and, if not, what to do.
+import "github.com/quoin-hpc/quoin/topology"
+
+// Verdict says whether a node is a member of its IMEX domain and, if not, what to do. Most
+// nodes are members, so it is no Finding; Finding returns one.
 type Verdict struct {
 	Node string
 	// Reason is one of the reasons of this package.
@@ -21,6 +24,18 @@ type Verdict struct {
 
 // Ready reports whether jobs across nodes may use IMEX here.
 func (v Verdict) Ready() bool { return v.Reason == ReasonReady }
+
+// Finding returns what is wrong with the node, or that it is ready or needs no IMEX.
+func (v Verdict) Finding() topology.Finding {
+	f := topology.Finding{Subject: topology.Subject{Node: v.Node}, Severity: topology.OK, Reason: v.Reason, Message: v.Message, Remedy: v.Remedy}
+	switch {
+	case v.Problem():
+		f.Severity = topology.Fatal
+	case v.Ready() && v.Remedy != "":
+		f.Severity = topology.Warning
+	}
+	return f
+}
 
 // Problem reports whether somebody must act or wait before the node is ready.
 func (v Verdict) Problem() bool { return isProblem(v.Reason) }

@@ -11,12 +11,12 @@ import (
 // ReadConf reads topology.conf as slurmctld does with the plugin of a kind, block or
 // tree. If kind is empty, the first line decides. Lines of other kinds are not read. The section has no kind if its lines
 // or its sizes cannot be read.
-func ReadConf(name string, data []byte, kind string) (Section, Remarks) {
-	r := confReader{section: Section{Name: topology.ConfTopology, Default: true, Line: 1}}
+func ReadConf(name string, data []byte, kind string) (Section, []topology.Finding) {
+	r := confReader{Findings: Findings{File: name}, section: Section{Name: topology.ConfTopology, Default: true, Line: 1}}
 	lines, err := Scan(name, data)
 	if err != nil {
-		r.Fatal(err.Line, RuleSyntax, "want lines of Key=Value pairs", "%s", err.Message)
-		return r.section, r.Remarks
+		r.Fatal(err.Line, ReasonSyntax, "want lines of Key=Value pairs", "%s", err.Message)
+		return r.section, r.All
 	}
 	if kind == "" {
 		kind = "block"
@@ -30,7 +30,7 @@ func ReadConf(name string, data []byte, kind string) (Section, Remarks) {
 	r.section.Kind = kind
 	if kind != "block" && kind != "tree" {
 		r.NotJudged(1, "topology/%s is not judged", kind)
-		return r.section, r.Remarks
+		return r.section, r.All
 	}
 	r.section.Units = make([]Unit, 0, len(lines))
 	for i := range lines {
@@ -39,11 +39,11 @@ func ReadConf(name string, data []byte, kind string) (Section, Remarks) {
 	if r.unknownSizes {
 		r.section.Kind = ""
 	}
-	return r.section, r.Remarks
+	return r.section, r.All
 }
 
 type confReader struct {
-	Remarks
+	Findings
 	section      Section
 	unknownSizes bool
 }
@@ -53,7 +53,7 @@ func (r *confReader) line(l *Line) {
 	block := s.Kind == "block"
 	switch {
 	case l.Include != "":
-		r.Warn(l.Number, RuleInclude, "put its lines into this file", "%s is included and was not looked into", l.Include)
+		r.NotRead(l.Number, l.Include)
 	case block && strings.EqualFold(l.Key, "BlockName"):
 		s.Units = append(s.Units, r.unit(l, "Nodes"))
 	case block && strings.EqualFold(l.Key, "BlockSizes"):
@@ -66,7 +66,7 @@ func (r *confReader) line(l *Line) {
 		if !block {
 			allowed = "SwitchName"
 		}
-		r.Fatal(l.Number, RuleUnknownKey, "want "+allowed+", or another TopologyPlugin", "key %s does not begin a line with topology/%s", l.Key, s.Kind)
+		r.Fatal(l.Number, ReasonUnknownKey, "want "+allowed+", or another TopologyPlugin", "key %s does not begin a line with topology/%s", l.Key, s.Kind)
 	}
 }
 
@@ -87,7 +87,7 @@ func (r *confReader) unit(l *Line, allowed ...string) Unit {
 				r.NotJudged(l.Number, "%s=%s is no plain number", a.Key, a.Value)
 			}
 		default:
-			r.Fatal(l.Number, RuleUnknownKey, "take it out", "key %s is not known after %s", a.Key, l.Key)
+			r.Fatal(l.Number, ReasonUnknownKey, "take it out", "key %s is not known after %s", a.Key, l.Key)
 		}
 	}
 	return u

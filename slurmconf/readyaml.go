@@ -9,38 +9,40 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // ReadYAML reads the topologies of topology.yaml as slurmctld does: every value is
 // text, and a mapping stands for a list of one item. name stands for the file in
 // messages.
-func ReadYAML(name string, data []byte) ([]Section, Remarks) {
-	var r yamlReader
+func ReadYAML(name string, data []byte) ([]Section, []topology.Finding) {
+	r := yamlReader{Findings{File: name}}
 	var root yaml.Node
 	if err := yaml.Unmarshal(asVersion11(data), &root); err != nil {
 		line, message := 1, strings.TrimPrefix(err.Error(), "yaml: ")
 		if _, noLine := fmt.Sscanf(message, "line %d:", &line); noLine == nil { // it is in the text only
 			_, message, _ = strings.Cut(message, ": ")
 		}
-		r.Fatal(line, RuleSyntax, "correct the YAML", "%s", message)
-		return nil, r.Remarks
+		r.Fatal(line, ReasonSyntax, "correct the YAML", "%s", message)
+		return nil, r.All
 	}
 	if alias := findAlias(&root); alias > 0 {
-		r.Fatal(alias, RuleSyntax, "write the value out", "Slurm does not read YAML aliases (*name)")
-		return nil, r.Remarks
+		r.Fatal(alias, ReasonSyntax, "write the value out", "Slurm does not read YAML aliases (*name)")
+		return nil, r.All
 	}
 	var items []*yaml.Node
 	if len(root.Content) > 0 {
 		items = r.items(root.Content[0], "the file", "topologies")
 	}
-	if len(items) == 0 && len(r.Remarks) == 0 {
-		r.Fatal(1, RuleEmptyFile, "want a list of topologies, each beginning with `- topology: NAME`, or no file at all", "there is no topology in the file")
+	if len(items) == 0 && len(r.All) == 0 {
+		r.Fatal(1, ReasonEmptyFile, "want a list of topologies, each beginning with `- topology: NAME`, or no file at all", "there is no topology in the file")
 	}
 	sections := make([]Section, len(items))
 	for i, n := range items {
 		sections[i] = r.section(n)
 	}
-	return sections, r.Remarks
+	return sections, r.All
 }
 
 // directive is the line of a version that Slurm takes as it takes 1.1.
@@ -77,7 +79,7 @@ func findAlias(n *yaml.Node) int {
 	return 0
 }
 
-type yamlReader struct{ Remarks }
+type yamlReader struct{ Findings }
 
 // items returns the items of a list; Slurm takes a mapping for a list of one.
 func (r *yamlReader) items(n *yaml.Node, where, of string) []*yaml.Node {
@@ -87,7 +89,7 @@ func (r *yamlReader) items(n *yaml.Node, where, of string) []*yaml.Node {
 	case yaml.MappingNode:
 		return []*yaml.Node{n}
 	}
-	r.Fatal(n.Line, RuleWrongType, "want a list of "+of, "%s: %q is no list", where, n.Value)
+	r.Fatal(n.Line, ReasonWrongType, "want a list of "+of, "%s: %q is no list", where, n.Value)
 	return nil
 }
 
@@ -95,7 +97,7 @@ func (r *yamlReader) items(n *yaml.Node, where, of string) []*yaml.Node {
 func (r *yamlReader) each(n *yaml.Node, what string, allowed []string, set func(key string, v *yaml.Node)) {
 	want := "want keys " + strings.Join(allowed, ", ")
 	if n.Kind != yaml.MappingNode {
-		r.Fatal(n.Line, RuleWrongType, want, "%s is no mapping", what)
+		r.Fatal(n.Line, ReasonWrongType, want, "%s is no mapping", what)
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -106,11 +108,11 @@ func (r *yamlReader) each(n *yaml.Node, what string, allowed []string, set func(
 		}
 		switch {
 		case k.Kind != yaml.ScalarNode:
-			r.Fatal(k.Line, RuleSyntax, want, "a key of %s is no word", what)
+			r.Fatal(k.Line, ReasonSyntax, want, "a key of %s is no word", what)
 		case twice:
 			r.NotJudged(k.Line, "key %s of %s is given twice", k.Value, what)
 		case !slices.Contains(allowed, k.Value):
-			r.Warn(k.Line, RuleUnknownKey, want, "key %q of %s is not known: Slurm ignores it", k.Value, what)
+			r.Warn(k.Line, ReasonUnknownKey, want, "key %q of %s is not known: Slurm ignores it", k.Value, what)
 		default:
 			set(k.Value, n.Content[i+1])
 		}
@@ -121,7 +123,7 @@ func (r *yamlReader) each(n *yaml.Node, what string, allowed []string, set func(
 func (r *yamlReader) text(n *yaml.Node, key string) string {
 	switch {
 	case n.Kind != yaml.ScalarNode:
-		r.Fatal(n.Line, RuleWrongType, "want text, and host lists as one text such as n[001-018]", "%s is a list or a mapping", key)
+		r.Fatal(n.Line, ReasonWrongType, "want text, and host lists as one text such as n[001-018]", "%s is a list or a mapping", key)
 		return ""
 	case n.Tag == "!!null" && n.Style == 0:
 		return ""
@@ -136,7 +138,7 @@ func (r *yamlReader) truth(n *yaml.Node, key string) bool {
 		return false
 	case "true", "yes", "y", "t", "on", "1":
 	default:
-		r.Warn(n.Line, RuleWrongType, "write true or false", "%s: %q counts as true", key, n.Value)
+		r.Warn(n.Line, ReasonWrongType, "write true or false", "%s: %q counts as true", key, n.Value)
 	}
 	return true
 }
@@ -165,12 +167,12 @@ func (r *yamlReader) section(n *yaml.Node) Section {
 		return s
 	}
 	if s.Name == "" {
-		r.Warn(n.Line, RuleNoName, "begin every entry with `- topology: NAME`", "the topology has no name")
+		r.Warn(n.Line, ReasonNoName, "begin every entry with `- topology: NAME`", "the topology has no name")
 	}
 	if len(kinds) == 1 {
 		s.Kind = kinds[0]
 	} else {
-		r.Fatal(n.Line, RuleKind, "want exactly one of block, tree, flat", "topology %q has %d kinds (%s)", s.Name, len(kinds), strings.Join(kinds, ", "))
+		r.Fatal(n.Line, ReasonKind, "want exactly one of block, tree, flat", "topology %q has %d kinds (%s)", s.Name, len(kinds), strings.Join(kinds, ", "))
 	}
 	return s
 }
@@ -193,7 +195,7 @@ func (r *yamlReader) places(s *Section, kind string, n *yaml.Node) {
 		})
 	default:
 		if n.Kind != yaml.MappingNode {
-			r.Fatal(n.Line, RuleWrongType, "want a mapping", "%s is no mapping", kind)
+			r.Fatal(n.Line, ReasonWrongType, "want a mapping", "%s is no mapping", kind)
 		}
 	}
 }
@@ -218,7 +220,7 @@ func (r *yamlReader) units(n *yaml.Node, what, first string, others ...string) [
 			}
 		})
 		if !hasName && item.Kind == yaml.MappingNode {
-			r.Fatal(item.Line, RuleNoName, "begin every item with `- "+first+": NAME`", "an item of %s has no name", what)
+			r.Fatal(item.Line, ReasonNoName, "begin every item with `- "+first+": NAME`", "an item of %s has no name", what)
 		}
 		if u.HasNodes && u.HasChildren {
 			r.NotJudged(item.Line, "switch %s has nodes and children", u.Name)
@@ -242,7 +244,7 @@ func (r *yamlReader) sizes(n *yaml.Node) (line int, sizes []int64) {
 		}
 		size, err := strconv.ParseInt(digits, base, 32)
 		if err != nil || v.Kind != yaml.ScalarNode {
-			r.Fatal(v.Line, RuleBlockSizes, "want numbers of 1 or more, the base block size first, each further one base x 2^k, such as [18, 36]", "block_sizes: %q is no size", v.Value)
+			r.Fatal(v.Line, ReasonBlockSizes, "want numbers of 1 or more, the base block size first, each further one base x 2^k, such as [18, 36]", "block_sizes: %q is no size", v.Value)
 			continue
 		}
 		line, sizes = v.Line, append(sizes, size)

@@ -31,47 +31,47 @@ type Unit struct {
 	HasNodes, HasChildren bool
 }
 
-// Remark is what is wrong with one line of a file, or not judged.
-type Remark struct {
-	Line int
-	// Fatal means that Slurm does not load the file.
-	Fatal bool
-	// Rule is one CamelCase word, stable over releases of Quoin.
-	Rule    string
-	Message string
-	// Advice says what to do.
-	Advice string
-}
-
-// The rules of readers.
+// The reasons of readers.
 const (
-	RuleSyntax     = "Syntax"
-	RuleEmptyFile  = "EmptyFile"
-	RuleUnknownKey = "UnknownKey"
-	RuleWrongType  = "WrongType"
-	RuleNoName     = "MissingName"
-	RuleKind       = "TopologyKind"
-	RuleBlockSizes = "BlockSizes"
-	RuleInclude    = "Include"
-	RuleNotJudged  = "NotJudged"
+	ReasonSyntax     = "Syntax"
+	ReasonEmptyFile  = "EmptyFile"
+	ReasonUnknownKey = "UnknownKey"
+	ReasonWrongType  = "WrongType"
+	ReasonNoName     = "MissingName"
+	ReasonKind       = "TopologyKind"
+	ReasonBlockSizes = "BlockSizes"
+	ReasonInclude    = "Include"
+	ReasonNotJudged  = "NotJudged"
 )
 
-// Remarks collects the remarks on one file.
-type Remarks []Remark
+// Findings collects the findings on one file.
+type Findings struct {
+	File string
+	All  []topology.Finding
+}
 
 // Fatal adds what Slurm refuses.
-func (r *Remarks) Fatal(line int, rule, advice, format string, args ...any) {
-	*r = append(*r, Remark{Line: max(line, 1), Fatal: true, Rule: rule, Message: fmt.Sprintf(format, args...), Advice: advice})
+func (f *Findings) Fatal(line int, reason, remedy, format string, args ...any) {
+	f.add(topology.Fatal, line, reason, remedy, format, args...)
 }
 
 // Warn adds what Slurm ignores, or reads otherwise than it looks.
-func (r *Remarks) Warn(line int, rule, advice, format string, args ...any) {
-	*r = append(*r, Remark{Line: max(line, 1), Rule: rule, Message: fmt.Sprintf(format, args...), Advice: advice})
+func (f *Findings) Warn(line int, reason, remedy, format string, args ...any) {
+	f.add(topology.Warning, line, reason, remedy, format, args...)
 }
 
 // NotJudged adds what nobody looked into.
-func (r *Remarks) NotJudged(line int, format string, args ...any) {
-	r.Warn(line, RuleNotJudged, "check it with Slurm itself", format, args...)
+func (f *Findings) NotJudged(line int, format string, args ...any) {
+	f.add(topology.Unknown, line, ReasonNotJudged, "check it with Slurm itself", format, args...)
+}
+
+// NotRead adds a file that is included, and that nobody looked into.
+func (f *Findings) NotRead(line int, included string) {
+	f.add(topology.Unknown, line, ReasonInclude, "put its lines into this file", "%s is included and was not looked into", included)
+}
+
+func (f *Findings) add(s topology.Severity, line int, reason, remedy, format string, args ...any) {
+	f.All = append(f.All, topology.Finding{Subject: topology.Subject{File: f.File, Line: max(line, 1)}, Severity: s, Reason: reason, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 // ParseTopologies reads a topology file, conf or yaml by its name's ending. Errors are
@@ -82,16 +82,16 @@ func (r *Remarks) NotJudged(line int, format string, args ...any) {
 // topologies without a name. It does not read ring and torus topologies (26.05).
 func ParseTopologies(name string, data []byte) ([]topology.Topology, error) {
 	var sections []Section
-	var remarks Remarks
+	var found []topology.Finding
 	if strings.HasSuffix(name, ".yaml") {
-		sections, remarks = ReadYAML(name, data)
+		sections, found = ReadYAML(name, data)
 	} else {
 		sections = make([]Section, 1)
-		sections[0], remarks = ReadConf(name, data, "")
+		sections[0], found = ReadConf(name, data, "")
 	}
-	if len(remarks) > 0 {
-		r := remarks[0]
-		return nil, &ParseError{File: name, Line: r.Line, Message: r.Message + "; " + r.Advice}
+	if len(found) > 0 {
+		f := found[0]
+		return nil, &ParseError{File: name, Line: f.Line, Message: f.Message + "; " + f.Remedy}
 	}
 	topologies := make([]topology.Topology, len(sections))
 	for i := range sections {

@@ -34,7 +34,7 @@ func TestAgentHostIMEX(t *testing.T) {
 			var err error
 			g, _, err = gate.Read(run)
 			return err == nil && is(g)
-		}, func() string { return strings.Join([]string{"the gate is", show(g)}, " ") })
+		}, func() string { return strings.Join([]string{"the gate is", gateText(g)}, " ") })
 	}
 	programs.PutTest(t, p.dir, programs.Hook)
 	prolog := func(nodes string) (int, string) {
@@ -82,7 +82,7 @@ esac
 	})
 }
 
-func show(g *gate.State) string {
+func gateText(g *gate.State) string {
 	if g == nil {
 		return "not there"
 	}

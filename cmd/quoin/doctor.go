@@ -8,7 +8,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/doctor"
-	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/cmd/version"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -40,7 +40,7 @@ Exit status: 0 fine, or warnings only; 1 a problem; 2 something could not be see
 				return err
 			}
 			if output == outputJSON {
-				if err := findings.JSON(cmd.OutOrStdout(), doctor.NewReport(topology.APIVersion, found)); err != nil {
+				if err := show.JSON(cmd.OutOrStdout(), doctor.NewReport(topology.APIVersion, found)); err != nil {
 					return err
 				}
 			} else {

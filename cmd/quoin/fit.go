@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/cmd/quoin/fitting"
 	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
@@ -80,7 +80,7 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	if o.output == outputJSON {
-		err = findings.JSON(cmd.OutOrStdout(), answer)
+		err = show.JSON(cmd.OutOrStdout(), answer)
 	} else {
 		answer.Print(cmd.OutOrStdout())
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
@@ -97,16 +97,16 @@ func (o *renderOptions) draw(stdout, stderr io.Writer, site *picture.Site, made 
 	if site.Held != nil {
 		fmt.Fprintf(stderr, "held: %s: %s\n", site.Held.Reason, site.Held.Message)
 	}
-	unread := findings.Of(reports.Unread(made.Problems))
+	unread := show.Of(reports.Unread(made.Problems))
 	if o.output == outputJSON {
-		return findings.JSON(stdout, mapped{topology.APIVersion, "Map", picture.DocumentOf(site), findings.Group(findings.Of(made.Left)), findings.Group(unread)})
+		return show.JSON(stdout, mapped{topology.APIVersion, "Map", picture.DocumentOf(site), show.Groups(show.Of(made.Left)), show.Groups(unread)})
 	}
-	findings.Print(stderr, "problem: ", unread)
+	show.Print(stderr, "problem: ", unread)
 	if draw := picture.Drawings[o.output]; draw != nil {
 		return draw(stdout, site)
 	}
 	if len(made.Unnamed) > 0 {
-		findings.Print(stdout, "without a Slurm name: ", findings.Of(made.Unnamed))
+		show.Print(stdout, "without a Slurm name: ", show.Of(made.Unnamed))
 		fmt.Fprintln(stdout)
 	}
 	s := terminal.New(stdout)
@@ -118,7 +118,7 @@ type mapped struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	picture.Document
-	LeftOut []findings.Finding `json:"leftOut"`
+	LeftOut []show.Group `json:"leftOut"`
 	// Problems are reports that cannot be read. The plan has all other problems.
-	Problems []findings.Finding `json:"problems"`
+	Problems []show.Group `json:"problems"`
 }

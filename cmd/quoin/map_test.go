@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -60,18 +60,18 @@ func TestOutputJSON(t *testing.T) {
 		Plan    topology.Plan
 		Places  map[string]topology.Place
 		States  map[string]string
-		LeftOut []findings.Finding
+		LeftOut []show.Group
 	}
 	var made struct {
 		Kind    string
 		Files   map[string]string
-		LeftOut []findings.Finding
+		LeftOut []show.Group
 	}
 	var compared struct {
 		Kind     string
 		Differs  bool
 		Summary  []string
-		Findings []findings.Finding
+		Findings []show.Group
 	}
 	parse := func(code int, into any, stdin string, args ...string) {
 		t.Helper()
@@ -90,15 +90,15 @@ func TestOutputJSON(t *testing.T) {
 	if err != nil || made.Kind != "RenderResult" || made.Files["topology.yaml"] != string(text) {
 		t.Errorf("render: %v, %+v", err, made)
 	}
-	if diff := cmp.Diff([]findings.Finding{{Nodes: []string{"cpu"}, Remark: made.LeftOut[0].Remark}}, made.LeftOut); diff != "" || made.LeftOut[0].Reason != "NoGPUs" {
+	if diff := cmp.Diff([]show.Group{{Nodes: []string{"cpu"}, Reason: "NoGPUs", Message: made.LeftOut[0].Message}}, made.LeftOut); diff != "" {
 		t.Errorf("left out (-want +got):\n%s", diff)
 	}
 	const shown = "BlockName=nvl-8a61c302-7 BlockIndex=0 Nodes=a[1,3] BlockSize=2\n"
 	parse(1, &compared, shown, "check", "--topology", "-", "--plan", dir)
 	block := "block nvl-8a61c302-7"
-	want := []findings.Finding{
-		{Nodes: []string{"a2"}, Remark: findings.Remark{Reason: "NotInSlurm", Message: block + " in the file, absent in Slurm"}},
-		{Nodes: []string{"a3"}, Remark: findings.Remark{Reason: "NotInFile", Message: "absent in the file, " + block + " in Slurm"}},
+	want := []show.Group{
+		{Nodes: []string{"a2"}, Severity: topology.Fatal, Reason: "NotInSlurm", Message: block + " in the file, absent in Slurm"},
+		{Nodes: []string{"a3"}, Severity: topology.Fatal, Reason: "NotInFile", Message: "absent in the file, " + block + " in Slurm"},
 	}
 	if diff := cmp.Diff(want, compared.Findings); diff != "" || !compared.Differs || compared.Kind != "CheckResult" {
 		t.Errorf("check: %+v (-want +got):\n%s", compared, diff)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/topology"
@@ -55,9 +55,9 @@ func render(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, o *r
 		return err
 	}
 	if o.output != outputJSON {
-		findings.Print(stderr, "left out: ", findings.Of(made.Left))
-		findings.Print(stderr, "problem: ", findings.Of(made.Problems))
-		findings.Print(stderr, "", findings.OfLint(made.Findings))
+		show.Print(stderr, "left out: ", show.Of(made.Left))
+		show.Print(stderr, "problem: ", show.Of(made.Problems))
+		show.Print(stderr, "", made.Findings)
 		if made.ByAnnotation && !o.skeleton {
 			fmt.Fprintf(stderr, "%d nodes are placed by annotation: see them by quoin map, or in the file by --set publications.membership=file\n", len(made.Specs))
 		}
@@ -81,13 +81,13 @@ func render(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, o *r
 
 // rendered is the document of quoin render.
 type rendered struct {
-	APIVersion string             `json:"apiVersion"`
-	Kind       string             `json:"kind"`
-	Digest     string             `json:"digest,omitempty"`
-	Files      map[string]string  `json:"files"`
-	LeftOut    []findings.Finding `json:"leftOut"`
-	Problems   []findings.Finding `json:"problems"`
-	Findings   []findings.Finding `json:"findings"`
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Digest     string            `json:"digest,omitempty"`
+	Files      map[string]string `json:"files"`
+	LeftOut    []show.Group      `json:"leftOut"`
+	Problems   []show.Group      `json:"problems"`
+	Findings   []show.Group      `json:"findings"`
 	// Partitions are lines of slurm.conf, if there are several block topologies.
 	Partitions []string `json:"partitions,omitempty"`
 	// Refused is the reason word if the files must not be used, and Message says why.
@@ -96,8 +96,8 @@ type rendered struct {
 }
 
 func printRendered(w io.Writer, m *publisher.Rendered) error {
-	return findings.JSON(w, rendered{topology.APIVersion, "RenderResult", m.Digest, m.Files,
-		findings.Group(findings.Of(m.Left)), findings.Group(findings.Of(m.Problems)), findings.Group(findings.OfLint(m.Findings)), m.Partitions(), m.Refused, m.Message})
+	return show.JSON(w, rendered{topology.APIVersion, "RenderResult", m.Digest, m.Files,
+		show.Groups(show.Of(m.Left)), show.Groups(show.Of(m.Problems)), show.Groups(m.Findings), m.Partitions(), m.Refused, m.Message})
 }
 
 // writeFiles writes the files into the directory, and warns of older ones there.

@@ -8,6 +8,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // topologyCase is one configuration that Lint and slurmctld both judge.
@@ -35,7 +36,7 @@ func (c topologyCase) config() realConfig {
 	return r
 }
 
-func (c topologyCase) lint(release slurmconf.Release) []lint.Finding {
+func (c topologyCase) lint(release slurmconf.Release) []topology.Finding {
 	known, err := hostlist.Expand(realNodes)
 	if err != nil {
 		panic(err)
@@ -67,7 +68,7 @@ func compare(t *testing.T, release slurmconf.Release, cases []topologyCase) (fat
 			skipped++
 			continue
 		}
-		if got := lint.HasFatal(findings); got != real {
+		if got := topology.Has(findings, topology.Fatal); got != real {
 			t.Errorf("Slurm %s, %s: Lint says fatal=%t, slurmctld %t\nconf:\n%s\nyaml:\n%s\nfindings: %v\nlog:\n%s",
 				release, c.name, got, real, c.conf, c.yaml, findings, complaints)
 		}
@@ -79,11 +80,13 @@ func compare(t *testing.T, release slurmconf.Release, cases []topologyCase) (fat
 }
 
 // notJudged reports whether Lint says that it did not judge a part of the file.
-func notJudged(f lint.Finding) bool { return f.Rule == "NotJudged" }
+func notJudged(f topology.Finding) bool { return f.Reason == "NotJudged" }
 
 // loadsSlowly reports whether Lint refuses a file that slurmctld takes, because a larger
 // one of this shape would keep slurmctld busy for minutes.
-func loadsSlowly(f lint.Finding) bool { return f.Rule == "TreeTooHigh" || f.Rule == "TooManySwitches" }
+func loadsSlowly(f topology.Finding) bool {
+	return f.Reason == "TreeTooHigh" || f.Reason == "TooManySwitches"
+}
 
 func eachRelease(t *testing.T, f func(t *testing.T, release slurmconf.Release)) {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // TestLintNodes has the findings name all nodes that they are about. What is
@@ -44,7 +45,7 @@ func TestLintNodes(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 			o.Nodes = map[string]*Node{"n9": tt.node}
-			if len(tt.node.GPUs) > 0 && !HasFatal(Lint([]File{{"gres.conf", []byte(gres)}}, o)) {
+			if len(tt.node.GPUs) > 0 && !topology.Has(Lint([]File{{"gres.conf", []byte(gres)}}, o), topology.Fatal) {
 				t.Error("a node with GPUs and no line is not fatal")
 			}
 		})

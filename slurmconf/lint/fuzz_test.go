@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // lintAll lets Lint judge the file for every release, which must not panic.
@@ -16,7 +17,7 @@ func lintAll(t *testing.T, name string, data []byte) {
 		for _, known := range [][]string{nil, {"n1", "n001", "n002"}} {
 			findings := Lint([]File{{Name: name, Data: data}}, Options{Release: release, KnownNodes: known})
 			for _, f := range findings {
-				if f.File != name || f.Line < 1 || f.Rule == "" || f.Message == "" || f.Advice == "" {
+				if f.File != name || f.Line < 1 || f.Reason == "" || f.Message == "" || f.Remedy == "" {
 					t.Fatalf("finding is not whole: %+v", f)
 				}
 			}
@@ -77,11 +78,11 @@ func FuzzNodeTopology(f *testing.F) {
 		}
 		nodes := []NodeTopology{{Nodes: []string{"x1"}, Value: a, File: "slurm.conf", Line: 1}, {Nodes: []string{"x2"}, Value: b, File: "slurm.conf", Line: 2}}
 		findings := Lint([]File{file}, Options{NodeTopologies: nodes})
-		if bad && !HasFatal(findings) {
+		if bad && !topology.Has(findings, topology.Fatal) {
 			t.Fatalf("%q and %q name what is not there, and nothing is fatal: %v", a, b, findings)
 		}
 		for _, f := range findings {
-			if f.Line < 1 || f.Rule == "" || f.Message == "" || f.Advice == "" {
+			if f.Line < 1 || f.Reason == "" || f.Message == "" || f.Remedy == "" {
 				t.Fatalf("finding is not whole: %+v", f)
 			}
 		}

@@ -49,7 +49,7 @@ type gresFile struct {
 func (l *linter) lintGres(f File) {
 	lines, err := slurmconf.Scan(f.Name, f.Data)
 	if err != nil {
-		l.Fatal(err.Line, slurmconf.RuleSyntax, "want lines of Key=Value pairs", "%s", err.Message)
+		l.Fatal(err.Line, slurmconf.ReasonSyntax, "want lines of Key=Value pairs", "%s", err.Message)
 		return
 	}
 	g := &gresFile{linter: l, own: make([][]int32, len(l.known)), skipped: map[string]bool{}}
@@ -66,7 +66,7 @@ func (g *gresFile) line(c *slurmconf.Line) {
 	r := &gresRecord{Line: c, values: map[string]string{}}
 	switch key := strings.ToLower(c.Key); {
 	case c.Include != "":
-		g.Warn(c.Number, slurmconf.RuleInclude, "put its lines into this file", "%s is included and was not looked into", c.Include)
+		g.NotRead(c.Number, c.Include)
 		return
 	case key == "nodename":
 		r.perNode = true
@@ -79,7 +79,7 @@ func (g *gresFile) line(c *slurmconf.Line) {
 		g.auto, _ = g.autoDetect(c.Number, c.Value)
 		return
 	default:
-		g.Fatal(c.Number, slurmconf.RuleUnknownKey, "want NodeName or Name, or AutoDetect and nothing more", "key %s does not begin such a line", c.Key)
+		g.Fatal(c.Number, slurmconf.ReasonUnknownKey, "want NodeName or Name, or AutoDetect and nothing more", "key %s does not begin such a line", c.Key)
 		return
 	}
 	for _, a := range c.Attrs {
@@ -87,7 +87,7 @@ func (g *gresFile) line(c *slurmconf.Line) {
 		_, twice := r.values[key]
 		switch {
 		case !ok:
-			g.Fatal(c.Number, slurmconf.RuleUnknownKey, "want Name, Type, Count, File, MultipleFiles, Cores, Links, Flags, AutoDetect", "key %s is not known after %s", a.Key, c.Key)
+			g.Fatal(c.Number, slurmconf.ReasonUnknownKey, "want Name, Type, Count, File, MultipleFiles, Cores, Links, Flags, AutoDetect", "key %s is not known after %s", a.Key, c.Key)
 		case twice || a.Value == "":
 			g.oddLine(r, "key %s is empty or given twice", a.Key)
 		}
@@ -129,7 +129,7 @@ func (g *gresFile) record(r *gresRecord) {
 	}
 	switch {
 	case name == "" && !onlyDetects:
-		g.Warn(r.Number, slurmconf.RuleNoName, "add Name=gpu", "the line has no Name: slurmd ignores its devices")
+		g.Warn(r.Number, slurmconf.ReasonNoName, "add Name=gpu", "the line has no Name: slurmd ignores its devices")
 	case name == "":
 	case !g.gpuKnown():
 		g.Warn(r.Number, "UnknownGres", "add gpu to GresTypes in slurm.conf", "gpu is not in GresTypes: slurmd ignores the line")

@@ -71,17 +71,25 @@ type GPUCount struct {
 // Cores is how many cores the node has. Hyperthreads do not count.
 func (n *Node) Cores() int { return n.Sockets * n.CoresPerSocket }
 
+// Reasons that several files of this package use.
+const (
+	ruleHostlist = "BrokenHostlist"
+	ruleUnknown  = "UnknownNode"
+)
+
 // Lint says what slurmctld, and for gres.conf slurmd, does with the files.
 // Together they are the files of one cluster: topology.conf, topology.yaml and
 // gres.conf, told apart by the end of their names. A file that the release does
-// not read is named and not looked into. Findings stand in the order of files
+// not read is named and not looked into. Fatal means that slurmctld, or for gres.conf
+// slurmd, does not start with the file. It also means that slurmctld would drain nodes, if
+// Options.Nodes say what slurm.conf has. Findings stand in the order of files
 // and lines.
-func Lint(files []File, o Options) []Finding {
+func Lint(files []File, o Options) []topology.Finding {
 	l := newLinter(o)
-	var findings []Finding
+	var findings []topology.Finding
 	conf, yaml := slices.ContainsFunc(files, isConf), slices.ContainsFunc(files, isYAML) && l.Release.YAML()
 	for _, f := range files {
-		l.Remarks = nil
+		l.Findings = slurmconf.Findings{File: f.Name}
 		switch {
 		case isGres(f):
 			l.lintGres(f)
@@ -94,14 +102,15 @@ func Lint(files []File, o Options) []Finding {
 		default:
 			l.lintConf(f)
 		}
-		findings = append(findings, l.findings(f.Name)...)
+		slices.SortStableFunc(l.All, func(a, b topology.Finding) int { return cmp.Compare(a.Line, b.Line) })
+		findings = append(findings, l.All...)
 	}
 	findings = append(findings, lintNodeTopologies(&l.Options, l.topologies)...)
 	findings = append(findings, lintRank(&l.Options, l.topologies)...)
 	if !conf && !yaml && (l.Plugin == PluginBlock || l.Plugin == PluginTree) {
-		l.Remarks = nil
+		l.Findings = slurmconf.Findings{File: "topology.conf"}
 		l.Fatal(1, "MissingFile", "write the file before slurmctld starts", "topology/%s needs a topology.conf and there is none", l.Plugin)
-		findings = append(findings, l.findings("topology.conf")...)
+		findings = append(findings, l.All...)
 	}
 	return findings
 }
@@ -114,7 +123,7 @@ func isConf(f File) bool { return !isGres(f) && !isYAML(f) }
 
 // linter judges the files of one cluster, one after another.
 type linter struct {
-	slurmconf.Remarks
+	slurmconf.Findings
 	Options
 	known map[string]int32 // node -> its number
 	open  bool             // every node is known, and gets a number when it is first named
@@ -122,16 +131,6 @@ type linter struct {
 	placed map[string]bool
 	// topologies are what Slurm reads from the topology file.
 	topologies []slurmconf.Section
-}
-
-// findings returns the remarks on a file in the order of its lines.
-func (l *linter) findings(file string) []Finding {
-	slices.SortStableFunc(l.Remarks, func(a, b slurmconf.Remark) int { return cmp.Compare(a.Line, b.Line) })
-	findings := make([]Finding, len(l.Remarks))
-	for i, r := range l.Remarks {
-		findings[i] = Finding{File: file, Remark: r}
-	}
-	return findings
 }
 
 func newLinter(o Options) *linter {
@@ -164,8 +163,8 @@ func (l *linter) number(name []byte) (int32, bool) {
 
 // lintYAML judges topology.yaml.
 func (l *linter) lintYAML(f File) {
-	sections, remarks := slurmconf.ReadYAML(f.Name, f.Data)
-	l.Remarks = append(l.Remarks, remarks...)
+	sections, found := slurmconf.ReadYAML(f.Name, f.Data)
+	l.All = append(l.All, found...)
 	l.topologies = sections
 	names, defaults := make(map[string]int), 0
 	for i := range sections {
@@ -195,8 +194,8 @@ func (l *linter) lintConf(f File) {
 		l.Warn(1, "ConfNotRead", "set TopologyPlugin, or remove the file", "topology/flat does not read topology.conf")
 		return
 	}
-	s, remarks := slurmconf.ReadConf(f.Name, f.Data, string(l.Plugin))
-	l.Remarks = append(l.Remarks, remarks...)
+	s, found := slurmconf.ReadConf(f.Name, f.Data, string(l.Plugin))
+	l.All = append(l.All, found...)
 	l.topologies = []slurmconf.Section{s}
 	l.lintSection(&s)
 	if l.Release.YAML() {

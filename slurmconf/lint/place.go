@@ -6,6 +6,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // NodeTopology is Topology= of a line NodeName of slurm.conf.
@@ -18,16 +19,20 @@ type NodeTopology struct {
 	Line  int
 }
 
+func (t *NodeTopology) subject() topology.Subject {
+	return topology.Subject{File: t.File, Line: t.Line}
+}
+
 // lintNodeTopologies judges the places that slurm.conf gives nodes by the topology file.
 // slurmctld does not start with a place that the file lacks.
-func lintNodeTopologies(o *Options, topologies []slurmconf.Section) []Finding {
+func lintNodeTopologies(o *Options, topologies []slurmconf.Section) []topology.Finding {
 	if len(o.NodeTopologies) == 0 || len(topologies) == 0 {
 		return nil
 	}
 	first := o.NodeTopologies[0]
 	if !o.Release.DynamicTopology() {
-		return []Finding{{first.File, slurmconf.Remark{Line: first.Line, Fatal: true, Rule: "BadNodeTopology",
-			Message: fmt.Sprintf("Slurm %s does not know Topology= of NodeName, and does not start", o.Release), Advice: "take it out; the topology file says where nodes are"}}}
+		return []topology.Finding{{Subject: first.subject(), Severity: topology.Fatal, Reason: "BadNodeTopology",
+			Message: fmt.Sprintf("Slurm %s does not know Topology= of NodeName, and does not start", o.Release), Remedy: "take it out; the topology file says where nodes are"}}
 	}
 	var all []string
 	at := map[string]*NodeTopology{}
@@ -39,9 +44,9 @@ func lintNodeTopologies(o *Options, topologies []slurmconf.Section) []Finding {
 		}
 	}
 	list := hostlist.Compress(all)
-	findings := []Finding{{first.File, slurmconf.Remark{Line: first.Line, Rule: "FileOverridden",
+	findings := []topology.Finding{{Subject: first.subject(), Reason: "FileOverridden",
 		Message: fmt.Sprintf("Topology= of NodeName overrides the topology file for %d nodes: %s", len(at), hostlist.Shorten(list)),
-		Advice:  "take Topology= out of slurm.conf if the file is to say where nodes are"}}}
+		Remedy:  "take Topology= out of slurm.conf if the file is to say where nodes are"}}
 	ordered, err := hostlist.Expand(list) // as slurmctld goes over nodes
 	if err != nil {
 		ordered = all
@@ -51,7 +56,7 @@ func lintNodeTopologies(o *Options, topologies []slurmconf.Section) []Finding {
 
 // badPlaces names the nodes whose place the topology file lacks. One finding names all
 // nodes of one line and one reason.
-func badPlaces(topologies []slurmconf.Section, ordered []string, at map[string]*NodeTopology) []Finding {
+func badPlaces(topologies []slurmconf.Section, ordered []string, at map[string]*NodeTopology) []topology.Finding {
 	type group struct {
 		line *NodeTopology
 		why  string
@@ -68,11 +73,11 @@ func badPlaces(topologies []slurmconf.Section, ordered []string, at map[string]*
 			nodes[g] = append(nodes[g], n)
 		}
 	}
-	var findings []Finding
+	var findings []topology.Finding
 	for _, g := range order {
-		findings = append(findings, Finding{g.line.File, slurmconf.Remark{Line: g.line.Line, Fatal: true, Rule: "BadNodeTopology",
+		findings = append(findings, topology.Finding{Subject: g.line.subject(), Severity: topology.Fatal, Reason: "BadNodeTopology",
 			Message: fmt.Sprintf("%s: Topology=%s: %s: slurmctld does not start", hostlist.Shorten(hostlist.Compress(nodes[g])), hostlist.Shorten(g.line.Value), g.why),
-			Advice:  "take Topology= out of slurm.conf, or name what the topology file has"}})
+			Remedy:  "take Topology= out of slurm.conf, or name what the topology file has"})
 	}
 	return findings
 }

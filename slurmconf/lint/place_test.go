@@ -42,7 +42,7 @@ func TestNodeTopologies(t *testing.T) {
 			}
 			var got []string
 			for _, f := range lint.Lint([]lint.File{file}, o) {
-				if strings.HasSuffix(f.File, "slurm.conf") && f.Rule != "NoBlockRank" {
+				if strings.HasSuffix(f.File, "slurm.conf") && f.Reason != "NoBlockRank" {
 					got = append(got, f.String())
 				}
 			}
@@ -68,7 +68,7 @@ func TestPlacedNodesAreSomewhere(t *testing.T) {
 		}
 		got := ""
 		for _, f := range lint.Lint([]lint.File{{Name: "topology.yaml", Data: []byte(placesYAML)}}, parsed.Options(0)) {
-			if f.Rule == "NodesNowhere" && strings.Contains(f.Message, "in no block") {
+			if f.Reason == "NodesNowhere" && strings.Contains(f.Message, "in no block") {
 				got += f.Message
 			}
 		}
@@ -101,7 +101,7 @@ func TestBlockRank(t *testing.T) {
 			}
 			got := ""
 			for _, f := range lint.Lint([]lint.File{{Name: "topology.yaml", Data: []byte(tt.yaml)}}, parsed.Options(tt.release)) {
-				if f.Rule == "NoBlockRank" {
+				if f.Reason == "NoBlockRank" {
 					got, _, _ = strings.Cut(f.String(), ": warning: TopologyParam has no BlockAsNodeRank: ")
 				}
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // confNodeCase is a node as slurm.conf has it, and its lines in gres.conf.
@@ -142,7 +143,7 @@ func lintFatal(t *testing.T, gres string, o lint.Options) map[string]string {
 	fatal := map[string]string{}
 	for _, f := range lint.Lint([]lint.File{{Name: "gres.conf", Data: []byte(gres)}}, o) {
 		list, _, ok := strings.Cut(f.Message, ": ")
-		if !f.Fatal {
+		if f.Severity != topology.Fatal {
 			continue
 		}
 		nodes, err := hostlist.Expand(list)

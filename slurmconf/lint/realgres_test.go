@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // TestRealGres has Lint and slurmd judge lines of gres.conf.
@@ -62,7 +63,7 @@ func compareGres(t *testing.T, release slurmconf.Release, texts []string, gpus .
 			skipped++
 			continue
 		}
-		if got := lint.HasFatal(slices.DeleteFunc(findings, ofSlurmctld)); got != real {
+		if got := topology.Has(slices.DeleteFunc(findings, ofSlurmctld), topology.Fatal); got != real {
 			t.Errorf("Slurm %s with%s: Lint says fatal=%t, slurmd %t\n%s\nfindings: %v\nlog:\n%s", release, gres, got, real, text, findings, complaints)
 		}
 	}
@@ -73,8 +74,8 @@ func compareGres(t *testing.T, release slurmconf.Release, texts []string, gpus .
 }
 
 // ofSlurmctld reports whether a finding is about what slurmctld does: slurmd starts.
-func ofSlurmctld(f lint.Finding) bool {
-	return slices.Contains([]string{"FewerGPUs", "CoresOutside", "CoresNotSocket"}, f.Rule)
+func ofSlurmctld(f topology.Finding) bool {
+	return slices.Contains([]string{"FewerGPUs", "CoresOutside", "CoresNotSocket"}, f.Reason)
 }
 
 // gresTexts are the known kinds of good and bad gres.conf.

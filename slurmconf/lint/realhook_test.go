@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // TestRealHookSettings compares what LintHook takes the time limits of a slurm.conf to be
@@ -69,7 +70,7 @@ func compareHookSettings(t *testing.T, release slurmrig.Release, text string) {
 	}
 	names := func(rule string, seconds int) bool {
 		found := lint.LintSettings("slurm.conf", conf.Settings, lint.Hook{PrologSeconds: seconds})
-		return slices.ContainsFunc(found, func(f lint.Finding) bool { return f.Rule == rule })
+		return slices.ContainsFunc(found, func(f topology.Finding) bool { return f.Reason == rule })
 	}
 	const ever = 1 << 20
 	prolog, batch := number("PrologTimeout", "PrologEpilogTimeout"), number("BatchStartTimeout")

@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // placesYAML has blocks, a tree and a flat topology. The leaf lone and the block b2 are
@@ -130,7 +131,7 @@ func (s *realSlurm) placesFatal(c realConfig) bool {
 	}
 	findings := lint.Lint(files, conf.Options(s.release))
 	real, complaints := s.fatal(c)
-	if got := lint.HasFatal(findings); got != real {
+	if got := topology.Has(findings, topology.Fatal); got != real {
 		s.t.Errorf("Slurm %s: Lint says fatal=%t, slurmctld %t\n%s%v\n%s", s.release, got, real, c.lines, findings, complaints)
 	}
 	return real

@@ -27,10 +27,10 @@ func (l *linter) lintSection(s *slurmconf.Section) {
 func (l *linter) noUnits(s *slurmconf.Section, what string) {
 	const advice = "write the blocks or switches, or keep the old file"
 	if l.Release.EmptyTopology() && !s.YAML {
-		l.Warn(s.Line, slurmconf.RuleEmptyFile, advice, "there is no %s in the file: Slurm %s starts and places jobs anywhere", what, l.Release)
+		l.Warn(s.Line, slurmconf.ReasonEmptyFile, advice, "there is no %s in the file: Slurm %s starts and places jobs anywhere", what, l.Release)
 		return
 	}
-	l.Fatal(s.Line, slurmconf.RuleEmptyFile, advice, "there is no %s in the file", what)
+	l.Fatal(s.Line, slurmconf.ReasonEmptyFile, advice, "there is no %s in the file", what)
 }
 
 // lintName warns of names that Slurm takes in the file and cannot use later.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Hook is what slurm.conf must allow the job hook.
@@ -24,6 +25,8 @@ type Setting struct {
 	Line        int
 }
 
+func (s Setting) subject() topology.Subject { return topology.Subject{File: s.File, Line: s.Line} }
+
 const (
 	// batchStartTimeout is slurm.conf's default, in seconds.
 	batchStartTimeout = 10
@@ -36,7 +39,7 @@ const (
 // the IMEX channels. settings are by key in lower case. Findings about a key that is
 // left out stand at the first line of the file name. Slurm starts with all of the
 // settings.
-func LintSettings(name string, settings map[string]Setting, h Hook) []Finding {
+func LintSettings(name string, settings map[string]Setting, h Hook) []topology.Finding {
 	l := hookLinter{Hook: h, settings: settings, name: name}
 	if _, ok := settings["prolog"]; ok && h.PrologSeconds > 0 {
 		l.lintProlog()
@@ -52,7 +55,7 @@ type hookLinter struct {
 	Hook
 	settings map[string]Setting
 	name     string
-	findings []Finding
+	findings []topology.Finding
 }
 
 // lintProlog judges the time that slurmd gives a Prolog. PrologTimeout, of newer
@@ -114,7 +117,7 @@ func (l *hookLinter) lintChannels(plugin Setting) {
 
 // lintRank advises the order of a job's nodes by block. Slurm orders nodes when it starts
 // or is reconfigured, so nodes that register later gain nothing.
-func lintRank(o *Options, topologies []slurmconf.Section) []Finding {
+func lintRank(o *Options, topologies []slurmconf.Section) []topology.Finding {
 	at := slices.IndexFunc(topologies, func(s slurmconf.Section) bool { return s.Default })
 	if o.SlurmConf == "" || at < 0 || topologies[at].Kind != string(PluginBlock) || !o.Release.BlockAsNodeRank() {
 		return nil
@@ -127,13 +130,13 @@ func lintRank(o *Options, topologies []slurmconf.Section) []Finding {
 	if !ok {
 		s = Setting{File: o.SlurmConf, Line: 1}
 	}
-	return []Finding{{s.File, slurmconf.Remark{Line: s.Line, Rule: "NoBlockRank",
+	return []topology.Finding{{Subject: s.subject(), Reason: "NoBlockRank",
 		Message: "TopologyParam has no BlockAsNodeRank: the nodes of a job stand in the order of their names, which need not be that of the blocks",
-		Advice:  "add BlockAsNodeRank, so that neighbouring ranks are in one block"}}}
+		Remedy:  "add BlockAsNodeRank, so that neighbouring ranks are in one block"}}
 }
 
-func (l *hookLinter) at(s Setting, rule, advice, message string) {
-	l.findings = append(l.findings, Finding{File: s.File, Remark: slurmconf.Remark{Line: s.Line, Rule: rule, Message: message, Advice: advice}})
+func (l *hookLinter) at(s Setting, reason, remedy, message string) {
+	l.findings = append(l.findings, topology.Finding{Subject: s.subject(), Reason: reason, Message: message, Remedy: remedy})
 }
 
 // seconds reads a time limit as Slurm does. known is false if Slurm has no limit, or would

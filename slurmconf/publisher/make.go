@@ -39,7 +39,7 @@ type Rendered struct {
 	// Unnamed are the nodes without a Slurm name. They are in Left too.
 	Unnamed  []topology.Problem
 	Digest   string
-	Findings []lint.Finding
+	Findings []topology.Finding
 	Problems []topology.Problem
 	gres     []gres.Line
 	form
@@ -208,10 +208,10 @@ func (m *Rendered) check(p *publication.Cluster, topologies []topology.Topology)
 	}
 	m.Findings = lint.Lint(files, lint.Options{Release: p.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(p.SlurmVersion), Plugin: plugin})
 	if m.ByAnnotation { // it is meant to be so
-		m.Findings = slices.DeleteFunc(m.Findings, func(f lint.Finding) bool { return f.Rule == "NoNodes" })
+		m.Findings = slices.DeleteFunc(m.Findings, func(f topology.Finding) bool { return f.Reason == "NoNodes" })
 	}
 	for _, f := range m.Findings {
-		if f.Fatal {
+		if f.Severity == topology.Fatal {
 			m.Refused, m.Message = "LintFatal", f.String()
 			return
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Difference is one point in which Slurm's topology is not the file's.
+// Difference is one point in which Slurm's topology is not the file's. It has both places, and
+// Finding says what that means.
 type Difference struct {
 	// Node is a node's name, or empty for a block, switch or size.
 	Node string
@@ -29,8 +30,13 @@ const (
 	ReasonUnitDiffers = "UnitDiffers"
 )
 
-// Reason says in a word what differs.
-func (d Difference) Reason() string {
+// Finding says what differs.
+func (d Difference) Finding() topology.Finding {
+	return topology.Finding{Subject: topology.Subject{Node: d.Node, Thing: d.What}, Severity: topology.Fatal, Reason: d.reason(), Message: d.message()}
+}
+
+// reason says in a word what differs.
+func (d Difference) reason() string {
 	switch {
 	case d.Node == "":
 		return ReasonUnitDiffers
@@ -42,8 +48,8 @@ func (d Difference) Reason() string {
 	return ReasonOtherPlace
 }
 
-// Message says for people what is in the file and what is in Slurm.
-func (d Difference) Message() string {
+// message says for people what is in the file and what is in Slurm.
+func (d Difference) message() string {
 	return fmt.Sprintf("%s in the file, %s in Slurm", cmp.Or(d.Wanted, "absent"), cmp.Or(d.Shown, "absent"))
 }
 

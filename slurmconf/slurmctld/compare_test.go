@@ -102,7 +102,7 @@ func compareShown(t *testing.T, text, name, file string) []string {
 		if d.Node != "" {
 			what = "node " + d.Node
 		}
-		lines = append(lines, what+": "+d.Message())
+		lines = append(lines, what+": "+d.Finding().Message)
 	}
 	return lines
 }

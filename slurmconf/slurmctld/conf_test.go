@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 func TestParseConf(t *testing.T) {
@@ -134,7 +135,7 @@ func FuzzConf(f *testing.F) {
 			}
 		}
 		for _, finding := range lint.LintSettings("slurm.conf", conf.Settings, lint.Hook{PrologSeconds: 60, HostChannels: true}) {
-			if finding.Fatal || finding.Line < 1 || finding.File == "" || finding.Advice == "" {
+			if finding.Severity == topology.Fatal || finding.Line < 1 || finding.File == "" || finding.Remedy == "" {
 				t.Fatalf("finding is not whole: %+v", finding)
 			}
 		}

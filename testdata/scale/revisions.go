@@ -155,7 +155,7 @@ func (s *site) check(r *revision) error {
 		files = append(files, lint.File{Name: name, Data: []byte(text)})
 	}
 	for _, f := range lint.Lint(files, lint.Options{Plugin: lint.PluginBlock}) {
-		if f.Fatal {
+		if f.Severity == topology.Fatal {
 			return errors.New(f.String())
 		}
 	}

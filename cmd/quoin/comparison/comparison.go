@@ -7,8 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
-	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -18,28 +17,33 @@ type Result struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Differs is what the exit status 1 says.
-	Differs  bool               `json:"differs"`
-	Summary  []string           `json:"summary"`
-	Findings []findings.Finding `json:"findings"`
+	Differs  bool         `json:"differs"`
+	Summary  []string     `json:"summary"`
+	Findings []show.Group `json:"findings"`
+
+	found []topology.Finding
 }
 
 // Add joins the result of one comparison with those before it.
 func (r *Result) Add(one *Result) {
 	r.Differs = r.Differs || one.Differs
 	r.Summary = append(r.Summary, one.Summary...)
-	r.Findings = append(r.Findings, one.Findings...)
+	r.Found(one.found...)
 }
+
+// Found adds findings.
+func (r *Result) Found(findings ...topology.Finding) { r.found = append(r.found, findings...) }
 
 // Print prints findings and then the summary.
 func (r *Result) Print(w io.Writer) {
-	findings.Print(w, "", r.Findings)
+	show.Print(w, "", r.found)
 	fmt.Fprintln(w, strings.Join(r.Summary, "\n"))
 }
 
 // JSON prints the document.
 func (r *Result) JSON(w io.Writer) error {
-	r.APIVersion, r.Kind, r.Findings = topology.APIVersion, "CheckResult", findings.Group(r.Findings)
-	return findings.JSON(w, r)
+	r.APIVersion, r.Kind, r.Findings = topology.APIVersion, "CheckResult", show.Groups(r.found)
+	return show.JSON(w, r)
 }
 
 // OfShown says where scontrol show topology shows something else than the plan, which has so
@@ -54,13 +58,10 @@ func OfShown(differences []slurmctld.Difference, nodes int) *Result {
 	r := &Result{Differs: true}
 	units := 0
 	for _, d := range differences {
-		f := findings.Finding{Remark: findings.Remark{Subject: d.What, Reason: d.Reason(), Message: d.Message()}}
-		if d.Node != "" {
-			f.Nodes = []string{d.Node}
-		} else {
+		if d.Node == "" {
 			units++
 		}
-		r.Findings = append(r.Findings, f)
+		r.Found(d.Finding())
 	}
 	r.Summary = []string{fmt.Sprintf("differs: %d of %d nodes; %d blocks, switches or sizes", len(differences)-units, nodes, units)}
 	return r
@@ -68,8 +69,8 @@ func OfShown(differences []slurmctld.Difference, nodes int) *Result {
 
 // OfConf says what lint found of a slurm.conf, which has so many nodes, and the files. Warnings
 // are no difference.
-func OfConf(name string, nodes int, found []lint.Finding) *Result {
-	r := &Result{Findings: findings.OfLint(found), Differs: lint.HasFatal(found)}
+func OfConf(name string, nodes int, found []topology.Finding) *Result {
+	r := &Result{found: found, Differs: topology.Has(found, topology.Fatal)}
 	r.Summary = []string{fmt.Sprintf("%s takes the files, with %d nodes", name, nodes)}
 	if r.Differs {
 		r.Summary = []string{name + " does not take the files"}

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // OfMembers names the nodes that are no members of the IMEX domain, and what is wrong with the
@@ -14,10 +14,10 @@ import (
 func OfMembers(seen *imex.Observation) *Result {
 	r := &Result{}
 	if p := seen.Domain.Problem; p.Reason != "" {
-		r.remark(p.Reason, p.Message, seen.Domain.Remedy())
+		r.Found(topology.Finding{Severity: topology.Fatal, Reason: p.Reason, Message: p.Message, Remedy: seen.Domain.Remedy()})
 	}
 	if note := seen.Domain.Note; note.Reason != "" {
-		r.remark(note.Reason, note.Message, "")
+		r.Found(topology.Finding{Reason: note.Reason, Message: note.Message})
 	}
 	if seen.Why != "" {
 		r.Summary = append(r.Summary, fmt.Sprintf("imex.join is auto, here %s: %s", seen.Join, seen.Why))
@@ -26,31 +26,22 @@ func OfMembers(seen *imex.Observation) *Result {
 	return r
 }
 
-func (r *Result) remark(reason, message, advice string, nodes ...string) {
-	r.Findings = append(r.Findings, findings.Finding{Nodes: nodes, Remark: findings.Remark{Reason: reason, Message: message, Advice: advice}})
-}
-
 // addMembership adds the nodes with a problem or a note. The result differs if there is a
 // problem.
 func (r *Result) addMembership(verdicts map[string]imex.Verdict) {
 	ready, not := 0, 0
 	for _, node := range slices.Sorted(maps.Keys(verdicts)) {
 		v := verdicts[node]
-		switch {
-		case v.Reason == imex.ReasonDomainProblem: // which has a line of its own
-			not++
-			continue
-		case v.Problem():
-			not++
-		case !v.Ready():
-			continue
-		default:
+		if v.Ready() {
 			ready++
-			if v.Remedy == "" {
-				continue
-			}
 		}
-		r.remark(v.Reason, v.Message, v.Remedy, node)
+		f := v.Finding()
+		if f.Severity == topology.Fatal {
+			not++
+		}
+		if f.Severity != topology.OK && f.Reason != imex.ReasonDomainProblem { // which has a line of its own
+			r.Found(f)
+		}
 	}
 	r.Differs = not > 0
 	summary := fmt.Sprintf("same: all %d nodes that need it are members of the IMEX domain", ready)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // OfSlurm asks the running Slurm, and says which nodes it does not have as the files do. The
@@ -22,11 +22,11 @@ func OfSlurm(ctx context.Context, slurm loaded.Slurm, files map[string]string) (
 	}
 	r := &Result{}
 	for _, n := range wanted.Compare(state) {
-		r.Findings = append(r.Findings, findings.Finding{Nodes: []string{n.Name}, Remark: findings.Remark{Reason: n.Reason(), Message: n.Why}})
+		r.Found(topology.Finding{Subject: topology.Subject{Node: n.Name}, Severity: topology.Fatal, Reason: n.Reason(), Message: n.Why})
 	}
-	switch r.Differs = len(r.Findings) > 0; {
+	switch r.Differs = len(r.found) > 0; {
 	case r.Differs:
-		r.Summary = []string{fmt.Sprintf("differs: %d of %d nodes are not in Slurm as in the plan", len(r.Findings), question.Nodes)}
+		r.Summary = []string{fmt.Sprintf("differs: %d of %d nodes are not in Slurm as in the plan", len(r.found), question.Nodes)}
 	case state.Topologies == nil:
 		r.Summary = []string{fmt.Sprintf("same, as far as slurmrestd shows: none of the %d nodes is elsewhere by its own Topology=", question.Nodes)}
 	default:
