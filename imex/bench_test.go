@@ -19,7 +19,7 @@ var largeCases = []struct {
 		}
 	}},
 	{"no domain", func(s *Observation) {
-		s.Domain = Domain{Problem: topology.Problem{Reason: NoDomain, Message: "there is none"}}
+		s.Domain = Domain{Problem: topology.Finding{Reason: NoDomain, Message: "there is none"}}
 	}},
 	{"all in conflict", func(s *Observation) {
 		for i := range 10000 {

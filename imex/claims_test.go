@@ -115,7 +115,7 @@ func TestJudgeClaims(t *testing.T) {
 // repaired first, and on the next when that is.
 func TestFirstThingsFirst(t *testing.T) {
 	s := rack()
-	s.Domain.Problem = topology.Problem{Reason: DomainDeleting, Message: "it is being deleted"}
+	s.Domain.Problem = topology.Finding{Reason: DomainDeleting, Message: "it is being deleted"}
 	s.Nodes["n1"] = Node{GPUs: true}
 	s.leave(1)
 	s.unclaim("n1")
@@ -131,7 +131,7 @@ func TestFirstThingsFirst(t *testing.T) {
 		want   string
 		repair func()
 	}{
-		{ReasonDomainProblem, func() { s.Domain.Problem = topology.Problem{} }},
+		{ReasonDomainProblem, func() { s.Domain.Problem = topology.Finding{} }},
 		{ReasonUnknown, func() {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel, n.Local = FabricClique, testClique, oldClique, local })
 		}},

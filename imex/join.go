@@ -66,7 +66,7 @@ func (h *Hosts) Ensure(context.Context) (Domain, error) { return h.domain(), nil
 
 func (h *Hosts) domain() (d Domain) {
 	if h.config.Join == JoinAuto {
-		d.Problem = topology.Problem{Reason: ReasonNoDriver, Message: "there is no Kubernetes, and nvidia-imex.service does not run"}
+		d.Problem = topology.Finding{Reason: ReasonNoDriver, Message: "there is no Kubernetes, and nvidia-imex.service does not run"}
 	}
 	return d
 }

@@ -79,7 +79,7 @@ func TestJudgeHost(t *testing.T) {
 		}},
 		{name: "no driver, and the service of one node runs", spoil: func(s *Observation) {
 			host(func(*topology.IMEX) {})(s)
-			s.Domain.Problem = topology.Problem{Reason: ReasonNoDriver, Message: "no driver"}
+			s.Domain.Problem = topology.Finding{Reason: ReasonNoDriver, Message: "no driver"}
 			for _, name := range []string{"n0", "n2", "n3"} {
 				s.local(name, func(l *topology.IMEX) { l.HostService = false })
 			}

@@ -113,7 +113,7 @@ func checkWords(t *testing.T, known []string, name string, v Verdict) {
 func TestJudgeDomain(t *testing.T) {
 	problem := func(reason string) func(*Observation) {
 		return func(s *Observation) {
-			s.Domain.UID, s.Domain.Problem = "", topology.Problem{Reason: reason, Message: "seen so"}
+			s.Domain.UID, s.Domain.Problem = "", topology.Finding{Reason: reason, Message: "seen so"}
 		}
 	}
 	runJudgeCases(t, []judgeCase{
@@ -122,14 +122,14 @@ func TestJudgeDomain(t *testing.T) {
 		{name: "no CRD", spoil: problem(ReasonNoDriver), others: verdict(ReasonNoDriver), says: []string{"seen so", "install NVIDIA's DRA driver"}},
 		{name: "forbidden", spoil: problem(DomainForbidden), others: verdict(ReasonDomainProblem), says: []string{"seen so", "list, watch and create"}},
 		{name: "it does not match", spoil: func(s *Observation) {
-			s.Domain.Problem = topology.Problem{Reason: DomainDiffers, Message: "allocationMode is Single, wanted is All"}
+			s.Domain.Problem = topology.Finding{Reason: DomainDiffers, Message: "allocationMode is Single, wanted is All"}
 			s.entry(1, func(m *Member) { m.Ready = false })
 		}, want: map[string]words{"n1": verdict(ReasonDomainProblem)}, says: []string{"allocationMode is Single, wanted is All", "cannot be changed"}},
 		{name: "it does not match, and all have joined", spoil: func(s *Observation) {
-			s.Domain.Problem = topology.Problem{Reason: DomainDiffers, Message: "spec.numNodes is 18, not 0"}
+			s.Domain.Problem = topology.Finding{Reason: DomainDiffers, Message: "spec.numNodes is 18, not 0"}
 		}},
 		{name: "it is being deleted", spoil: func(s *Observation) {
-			s.Domain.Problem = topology.Problem{Reason: DomainDeleting, Message: "seen so"}
+			s.Domain.Problem = topology.Finding{Reason: DomainDeleting, Message: "seen so"}
 		}, others: verdict(ReasonDomainProblem), says: []string{"seen so", "end the pods that claim"}},
 		{name: "the domain is not to be read, and the label counts", spoil: func(s *Observation) {
 			s.Domain.UID = ""

@@ -46,9 +46,9 @@ type Domain struct {
 	MaxNodes int
 	// Problem says why there is no domain, or why it cannot be used. Its reason is one of
 	// a domain that cannot be joined.
-	Problem topology.Problem
+	Problem topology.Finding
 	// Note says what is to be done about a domain that can be joined. It keeps no node out.
-	Note topology.Problem
+	Note topology.Finding
 }
 
 // FabricState says what is known about a node's multi-node NVLink.
@@ -89,7 +89,7 @@ func NodeOf(name string, r *topology.Node) Node {
 		return n
 	}
 	n.GPUs, n.Local = len(r.GPUs) > 0, r.IMEX
-	if slices.ContainsFunc(r.Problems, func(p topology.Problem) bool { return p.Reason == topology.ReasonFactsStale }) {
+	if slices.ContainsFunc(r.Problems, func(p topology.Finding) bool { return p.Reason == topology.ReasonFactsStale }) {
 		n.Local = nil // nobody knows how the daemon is now
 	}
 	switch {

@@ -74,6 +74,9 @@ func structuralOf(of reflect.Type, limit string, words *written) *structural {
 		s.Properties = map[string]*structural{}
 		for _, f := range reflect.VisibleFields(of) {
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if f.Anonymous || name == "-" {
+				continue
+			}
 			if options == "" {
 				s.Required = append(s.Required, name)
 			}

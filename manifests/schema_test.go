@@ -73,6 +73,9 @@ func (s shape) ofGo(path string, of reflect.Type) {
 		}
 		for _, f := range reflect.VisibleFields(of) {
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if f.Anonymous || name == "-" {
+				continue
+			}
 			s.ofGo(s.add(path, name, kindOf(f.Type), options == ""), f.Type)
 		}
 	case "array":

@@ -26,7 +26,7 @@ func (c *confirmation) read(n *topology.Node) {
 	if n.BootID != c.boot {
 		*c = confirmation{boot: n.BootID}
 	}
-	if slices.ContainsFunc(n.Problems, func(p topology.Problem) bool { return p.Reason == topology.ReasonUnsettled }) {
+	if slices.ContainsFunc(n.Problems, func(p topology.Finding) bool { return p.Reason == topology.ReasonUnsettled }) {
 		c.breakRun() // it shows the facts of an earlier reading
 		return
 	}
@@ -59,7 +59,7 @@ func (c *confirmation) recall(stored *topology.Node) {
 
 // domainChanged is the problem of a node whose GPUs are in another clique than the
 // one confirmed in this boot, or in none.
-func domainChanged(n *topology.Node) (p topology.Problem, changed bool) {
+func domainChanged(n *topology.Node) (p topology.Finding, changed bool) {
 	now := n.Joined()
 	if now.IsZero() || n.Domain.Clique.IsZero() || now == n.Domain {
 		return p, false
@@ -68,6 +68,6 @@ func domainChanged(n *topology.Node) (p topology.Problem, changed bool) {
 	if now.None {
 		reports = "no NVLink between nodes"
 	}
-	return topology.Problem{Reason: reasonDomainChanged, Message: "NVML reports " + reports + " now, and clique " + n.Domain.Clique.String() +
+	return topology.Finding{Reason: reasonDomainChanged, Message: "NVML reports " + reports + " now, and clique " + n.Domain.Clique.String() +
 		" was confirmed in this boot: the node stays where it is published; if it is in another NVLink domain now, reboot it"}, true
 }

@@ -20,7 +20,7 @@ func domainLine(t testing.TB, boot, what string) string {
 	n := &topology.Node{Name: "n1", BootID: boot}
 	what, before := strings.CutSuffix(what, "~")
 	if before {
-		n.Problems = []topology.Problem{{Reason: topology.ReasonUnsettled, Message: "shown as before"}}
+		n.Problems = []topology.Finding{{Reason: topology.ReasonUnsettled, Message: "shown as before"}}
 	}
 	for i, w := range strings.Split(what, "") {
 		f := topology.Fabric{ClusterUUID: topology.UUID{15: 1}, State: topology.FabricCompleted}

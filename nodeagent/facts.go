@@ -139,7 +139,7 @@ func (f *facts) report() *topology.Node {
 	}
 	n := *base
 	n.GPUs = slices.Clone(base.GPUs)
-	n.Problems = slices.DeleteFunc(slices.Clone(base.Problems), func(p topology.Problem) bool {
+	n.Problems = slices.DeleteFunc(slices.Clone(base.Problems), func(p topology.Finding) bool {
 		return p.Reason == topology.ReasonFactsStale || p.Reason == reasonDCGMIDUnknown || p.Reason == reasonDomainChanged
 	})
 	if f.probe != nil {
@@ -161,11 +161,11 @@ func (f *facts) report() *topology.Node {
 		}
 	}
 	if f.idsProblem != "" && len(unknown) > 0 {
-		n.Problems = append(n.Problems, topology.Problem{Reason: reasonDCGMIDUnknown,
+		n.Problems = append(n.Problems, topology.Finding{Reason: reasonDCGMIDUnknown,
 			Message: fmt.Sprintf("DCGM id of GPU %s: %s; NVML's index is used instead", strings.Join(unknown, ", "), f.idsProblem)})
 	}
 	if f.stale != "" {
-		n.Problems = append(n.Problems, topology.Problem{Reason: topology.ReasonFactsStale, Message: f.stale})
+		n.Problems = append(n.Problems, topology.Finding{Reason: topology.ReasonFactsStale, Message: f.stale})
 	}
 	if len(n.Problems) == 0 {
 		n.Problems = nil

@@ -258,7 +258,7 @@ func TestLostAfterBoot(t *testing.T) {
 	node := func(unreadable int, gpus ...topology.GPU) *topology.Node {
 		n := &topology.Node{Name: "n1", GPUs: gpus}
 		for range unreadable {
-			n.Problems = append(n.Problems, topology.Problem{Reason: topology.ReasonGPUUnreadable, Message: "open GPU"})
+			n.Problems = append(n.Problems, topology.Finding{Reason: topology.ReasonGPUUnreadable, Message: "open GPU"})
 		}
 		return n
 	}

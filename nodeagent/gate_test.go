@@ -193,7 +193,7 @@ func TestGate(t *testing.T) {
 		time.Sleep(time.Hour)
 		check("nothing is known", &nobodyKnows)
 		stale := ready
-		stale.Problems = []topology.Problem{{Reason: topology.ReasonFactsStale, Message: "the probe hangs"}}
+		stale.Problems = []topology.Finding{{Reason: topology.ReasonFactsStale, Message: "the probe hangs"}}
 		m.edit(func() { m.broken, m.seen.Join = nil, imex.JoinHost })
 		reports <- &stale
 		time.Sleep(lostFor)

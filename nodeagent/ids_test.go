@@ -262,7 +262,7 @@ func TestIDsAfterRestart(t *testing.T) {
 	for boot, want := range map[string]string{"b": "[GPU-a:3 GPU-b:? XidError DCGMIDUnknown]", "another": "[GPU-a:? GPU-b:? DCGMIDUnknown]"} {
 		three := 3
 		stored := &topology.Node{Name: "n1", BootID: "b", GPUs: []topology.GPU{{UUID: "GPU-a", DCGMID: &three, Xids: []int{79}}, {Index: 1, UUID: "GPU-b"}},
-			Problems: []topology.Problem{{Reason: reasonDCGMIDUnknown, Message: "DCGM id of GPU GPU-b: source: no answer; NVML's index is used instead"}}}
+			Problems: []topology.Finding{{Reason: reasonDCGMIDUnknown, Message: "DCGM id of GPU GPU-b: source: no answer; NVML's index is used instead"}}}
 		line, err := topology.EncodeReport(stored)
 		if err != nil {
 			t.Fatal(err)

@@ -75,9 +75,12 @@ func checkSizes(v reflect.Value, limit string) (path string, err error) {
 			if f.Kind() == reflect.String && f.Len() <= MaxText { // no tag has less; to read it takes longer than all else
 				continue
 			}
-			tag := v.Type().Field(i).Tag
-			if path, err := checkSizes(f, tag.Get("max")); err != nil {
-				name, _, _ := strings.Cut(tag.Get("json"), ",")
+			field := v.Type().Field(i)
+			if path, err := checkSizes(f, field.Tag.Get("max")); err != nil {
+				if field.Anonymous { // JSON has its fields among the others
+					return path, err
+				}
+				name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 				return "." + name + path, err
 			}
 		}
@@ -107,7 +110,7 @@ func (n *Node) bounded() *Node {
 	cut.Problems = nil
 	for i, p := range n.Problems {
 		if i == maxProblems-1 && len(n.Problems) > maxProblems {
-			cut.Problems = append(cut.Problems, Problem{Reason: ReasonMoreProblems, Message: fmt.Sprintf("the machine has %d more problems", len(n.Problems)-i)})
+			cut.Problems = append(cut.Problems, Finding{Reason: ReasonMoreProblems, Message: fmt.Sprintf("the machine has %d more problems", len(n.Problems)-i)})
 			break
 		}
 		p.Reason, p.Message = Cut(p.Reason, MaxText), Cut(p.Message, maxReported)

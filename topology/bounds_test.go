@@ -51,8 +51,11 @@ func TestReportOutOfBounds(t *testing.T) {
 		{"a product of 257 bytes", func(n *topology.Node) { n.GPUs[3].Product = strings.Repeat("x", 257) }, "gpus[3].product: 257 bytes: want at most 256"},
 		{"CPUs in turns on two sockets", func(n *topology.Node) { n.GPUs[0].CPUAffinity = strings.Repeat("100,", 256) + "1" }, ""},
 		{"a chassis of 257 bytes", func(n *topology.Node) { n.Platform = &topology.Platform{ChassisSerial: strings.Repeat("x", 257)} }, "platform.chassisSerial: 257 bytes"},
-		{"65 problems", func(n *topology.Node) { n.Problems = make([]topology.Problem, 65) }, "problems: 65 items: want at most 64"},
-		{"a long reason", func(n *topology.Node) { n.Problems = []topology.Problem{{Reason: strings.Repeat("R", 257)}} }, "problems[0].reason: 257 bytes"},
+		{"65 problems", func(n *topology.Node) { n.Problems = make([]topology.Finding, 65) }, "problems: 65 items: want at most 64"},
+		{"a long reason", func(n *topology.Node) { n.Problems = []topology.Finding{{Reason: strings.Repeat("R", 257)}} }, "problems[0].reason: 257 bytes"},
+		{"a long node of a problem", func(n *topology.Node) {
+			n.Problems = []topology.Finding{{Subject: topology.Subject{Node: strings.Repeat("n", 257)}}}
+		}, "problems[0].node: 257 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := machine()
@@ -119,13 +122,13 @@ func TestReportedReasons(t *testing.T) {
 		t.Errorf("%d rows", len(rows))
 	}
 	for _, row := range rows {
-		p := topology.Problem{Reason: row[1], Message: "m"}
+		p := topology.Finding{Reason: row[1], Message: "m"}
 		if p.Reported() != p {
 			t.Errorf("%s is not among the reported reasons", row[1])
 		}
 	}
-	want := topology.Problem{Node: "n", Reason: "other", Message: "Odd: m"}
-	if got := (topology.Problem{Node: "n", Reason: "Odd", Message: "m"}).Reported(); got != want {
+	want := topology.Finding{Subject: topology.Subject{Node: "n"}, Reason: "other", Message: "Odd: m"}
+	if got := (topology.Finding{Subject: topology.Subject{Node: "n"}, Reason: "Odd", Message: "m"}).Reported(); got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
@@ -151,7 +154,7 @@ func TestCut(t *testing.T) {
 func TestEncodeCutsProblems(t *testing.T) {
 	n := machine()
 	for i := range 100 {
-		n.Problems = append(n.Problems, topology.Problem{Reason: "GPUUnreadable", Message: fmt.Sprint(i) + strings.Repeat("é", 1000)})
+		n.Problems = append(n.Problems, topology.Finding{Reason: "GPUUnreadable", Message: fmt.Sprint(i) + strings.Repeat("é", 1000)})
 	}
 	data, err := topology.EncodeReport(n)
 	if err != nil {
@@ -161,7 +164,7 @@ func TestEncodeCutsProblems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := topology.Problem{Reason: topology.ReasonMoreProblems, Message: "the machine has 37 more problems"}
+	want := topology.Finding{Reason: topology.ReasonMoreProblems, Message: "the machine has 37 more problems"}
 	if diff := cmp.Diff(want, got.Problems[len(got.Problems)-1]); diff != "" || len(got.Problems) != 64 {
 		t.Errorf("%d problems, the last (-want +got):\n%s", len(got.Problems), diff)
 	}

@@ -22,7 +22,7 @@ type Labels struct {
 	// Product and GPUs describe the GPUs if labels count them.
 	Product  string
 	GPUs     int
-	Problems []Problem
+	Problems []Finding
 }
 
 // Domain is an NVLink domain by a label's value. The value only says which nodes

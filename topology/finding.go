@@ -7,29 +7,32 @@ import (
 )
 
 // Finding is one thing that is wrong, or that could not be judged: with whom, why, what to
-// do, and how bad it is. All rooms say it in this type, and cmd/quoin/show prints it.
+// do, and how bad it is. All rooms say it in this type, and cmd/quoin/show prints it. Its JSON
+// is that of problems in reports and stored plans: warnings about a node. Commands print all
+// of a finding.
 type Finding struct {
 	Subject
 	// Severity is a warning if a room says nothing else.
-	Severity Severity
+	Severity Severity `json:"-"`
 	// Reason is one CamelCase word for programs, stable over releases of Quoin. REASONS.md
 	// lists the words. It is empty if the subject is a part of the installation.
-	Reason string
+	Reason string `json:"reason"`
 	// Message says in words what is wrong.
-	Message string
+	Message string `json:"message" max:"512"`
 	// Remedy says what to do, or is empty.
-	Remedy string
+	Remedy string `json:"-"`
 }
 
 // Subject is what a finding is about: a node, a line of a file, or another thing. It is
 // empty if the message names what it is about.
 type Subject struct {
-	Node string
+	// Node is a node's name. It is empty in a node's own report.
+	Node string `json:"node,omitempty"`
 	// File is the name of a file, and Line counts from 1.
-	File string
-	Line int
+	File string `json:"-"`
+	Line int    `json:"-"`
 	// Thing names anything else, such as "block at place 2", or publisher.
-	Thing string
+	Thing string `json:"-"`
 }
 
 // Severity says how bad a finding is.

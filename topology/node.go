@@ -41,7 +41,7 @@ type Node struct {
 	// (leaf, spine, core). Only simulated machines name them, and a publisher in
 	// Kubernetes does not follow them.
 	Tiers    []string  `json:"tiers,omitempty" max:"8"`
-	Problems []Problem `json:"problems,omitempty" max:"64"`
+	Problems []Finding `json:"problems,omitempty" max:"64"`
 }
 
 // GPU is one physical GPU.
@@ -145,15 +145,6 @@ type IMEX struct {
 	HostService bool `json:"hostService,omitempty"`
 }
 
-// Problem is something wrong or missing: a CamelCase word for programs, and a
-// message for people.
-type Problem struct {
-	// Node names the node that has the problem; empty in a node's own report.
-	Node    string `json:"node,omitempty"`
-	Reason  string `json:"reason"`
-	Message string `json:"message" max:"512"`
-}
-
 // ReasonGPUUnreadable is the problem of a GPU that NVML counts and cannot read.
 const ReasonGPUUnreadable = "GPUUnreadable"
 
@@ -175,20 +166,11 @@ const ReasonOther = "other"
 var reported = []string{ReasonGPUUnreadable, "GPULost", "FactUnreadable", ReasonUnsettled, ReasonFactsStale, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidError, ReasonMoreProblems}
 
 // Reported returns a problem of a report as the publisher names it.
-func (p Problem) Reported() Problem {
+func (p Finding) Reported() Finding {
 	if !slices.Contains(reported, p.Reason) {
 		p.Reason, p.Message = ReasonOther, p.Reason+": "+p.Message
 	}
 	return p
-}
-
-// String returns "node: Reason: message".
-func (p Problem) String() string {
-	s := p.Reason + ": " + p.Message
-	if p.Node != "" {
-		s = p.Node + ": " + s
-	}
-	return s
 }
 
 // Joined returns the NVLink domain that all of the node's GPUs have joined, or None

@@ -25,7 +25,7 @@ type Plan struct {
 	AllNodes bool     `json:"allNodes,omitempty"`
 	// Nodes say of every node why it is where it is, in the order of their Slurm names.
 	Nodes    []Placement `json:"nodes,omitempty"`
-	Problems []Problem   `json:"problems,omitempty"`
+	Problems []Finding   `json:"problems,omitempty"`
 }
 
 // Placement says why a node is where it is, or why it is nowhere. Its place is in the

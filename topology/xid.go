@@ -28,25 +28,25 @@ func (n *Node) AddXids(uuid string, codes ...int) {
 	}
 	for _, code := range codes {
 		if !slices.Contains(ofPrograms[:], code) {
-			n.addXidError(Problem{Reason: ReasonXidError, Message: fmt.Sprintf("GPU %s: Xid %d since the node's boot; see dmesg", uuid, code)})
+			n.addXidError(Finding{Reason: ReasonXidError, Message: fmt.Sprintf("GPU %s: Xid %d since the node's boot; see dmesg", uuid, code)})
 		}
 	}
 }
 
 // addXidError adds a problem unless it is there already. These problems come last,
 // in an order that does not depend on time.
-func (n *Node) addXidError(p Problem) {
+func (n *Node) addXidError(p Finding) {
 	if slices.Contains(n.Problems, p) {
 		return
 	}
 	n.Problems = append(n.Problems, p)
-	place := func(p Problem) int {
+	place := func(p Finding) int {
 		if p.Reason != ReasonXidError {
 			return 0
 		}
 		return len(p.Message)
 	}
-	slices.SortStableFunc(n.Problems, func(a, b Problem) int {
+	slices.SortStableFunc(n.Problems, func(a, b Finding) int {
 		if place(a) == 0 || place(a) != place(b) {
 			return cmp.Compare(place(a), place(b))
 		}

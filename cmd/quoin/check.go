@@ -15,7 +15,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
-	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
@@ -187,7 +186,7 @@ func wantedFiles(ctx context.Context, stdin io.Reader, o *checkOptions, r *compa
 	if made.Refused != "" {
 		return nil, nil, errors.New(made.Message)
 	}
-	r.Found(show.Of(reports.Unread(made.Problems))...)
+	r.Found(reports.Unread(made.Problems)...)
 	all, err := made.Whole()
 	return inOrder(made.Files), inOrder(all), err
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
 	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
-	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
@@ -40,7 +39,7 @@ func checkIMEX(ctx context.Context, stdin io.Reader, o *checkOptions, paths []st
 	seen := objects.Seen()
 	seen.Nodes = nodestatus.Members(snap, seen.Workers)
 	r := comparison.OfMembers(seen)
-	r.Found(show.Of(snap.Problems)...)
+	r.Found(snap.Problems...)
 	return r, nil
 }
 

@@ -97,16 +97,16 @@ func (o *renderOptions) draw(stdout, stderr io.Writer, site *picture.Site, made 
 	if site.Held != nil {
 		fmt.Fprintf(stderr, "held: %s: %s\n", site.Held.Reason, site.Held.Message)
 	}
-	unread := show.Of(reports.Unread(made.Problems))
+	unread := reports.Unread(made.Problems)
 	if o.output == outputJSON {
-		return show.JSON(stdout, mapped{topology.APIVersion, "Map", picture.DocumentOf(site), show.Groups(show.Of(made.Left)), show.Groups(unread)})
+		return show.JSON(stdout, mapped{topology.APIVersion, "Map", picture.DocumentOf(site), show.Groups(made.Left), show.Groups(unread)})
 	}
 	show.Print(stderr, "problem: ", unread)
 	if draw := picture.Drawings[o.output]; draw != nil {
 		return draw(stdout, site)
 	}
 	if len(made.Unnamed) > 0 {
-		show.Print(stdout, "without a Slurm name: ", show.Of(made.Unnamed))
+		show.Print(stdout, "without a Slurm name: ", made.Unnamed)
 		fmt.Fprintln(stdout)
 	}
 	s := terminal.New(stdout)

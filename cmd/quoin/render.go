@@ -55,8 +55,8 @@ func render(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, o *r
 		return err
 	}
 	if o.output != outputJSON {
-		show.Print(stderr, "left out: ", show.Of(made.Left))
-		show.Print(stderr, "problem: ", show.Of(made.Problems))
+		show.Print(stderr, "left out: ", made.Left)
+		show.Print(stderr, "problem: ", made.Problems)
 		show.Print(stderr, "", made.Findings)
 		if made.ByAnnotation && !o.skeleton {
 			fmt.Fprintf(stderr, "%d nodes are placed by annotation: see them by quoin map, or in the file by --set publications.membership=file\n", len(made.Specs))
@@ -97,7 +97,7 @@ type rendered struct {
 
 func printRendered(w io.Writer, m *publisher.Rendered) error {
 	return show.JSON(w, rendered{topology.APIVersion, "RenderResult", m.Digest, m.Files,
-		show.Groups(show.Of(m.Left)), show.Groups(show.Of(m.Problems)), show.Groups(m.Findings), m.Partitions(), m.Refused, m.Message})
+		show.Groups(m.Left), show.Groups(m.Problems), show.Groups(m.Findings), m.Partitions(), m.Refused, m.Message})
 }
 
 // writeFiles writes the files into the directory, and warns of older ones there.

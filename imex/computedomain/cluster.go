@@ -63,7 +63,7 @@ type Cluster struct {
 
 // refusal is why the API server refused to create the domain, until it is asked again.
 type refusal struct {
-	why topology.Problem
+	why topology.Finding
 	at  time.Time
 }
 

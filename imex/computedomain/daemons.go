@@ -126,7 +126,7 @@ func describe(d *imex.Domain, daemons []daemonsFacts, controllers []runsBy) {
 	runs := &daemons[i].runs
 	d.MaxNodes, _ = strconv.Atoi(runs.limit)
 	if what := outdated(&daemons[i], controllers); what != "" {
-		d.Note = topology.Problem{Reason: imex.DomainOutdated, Message: fmt.Sprintf(
+		d.Note = topology.Finding{Reason: imex.DomainOutdated, Message: fmt.Sprintf(
 			"DaemonSet %s/%s, which runs the domain's IMEX daemons, is outdated, because the driver never changes it: %s; renew the daemons rack by rack, as manifests/RUNBOOKS.md says",
 			runs.namespace, runs.name, what)}
 	}

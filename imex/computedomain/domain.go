@@ -90,9 +90,9 @@ func domainOf(config imex.Config, facts *domainFacts) imex.Domain {
 	differences := facts.spec.differences(config)
 	switch {
 	case facts.deleting:
-		d.Problem = topology.Problem{Reason: imex.DomainDeleting, Message: fmt.Sprintf("ComputeDomain %s is being deleted, which ends the IMEX daemons of all its nodes; the publisher creates it again when it is gone", keyOf(config))}
+		d.Problem = topology.Finding{Reason: imex.DomainDeleting, Message: fmt.Sprintf("ComputeDomain %s is being deleted, which ends the IMEX daemons of all its nodes; the publisher creates it again when it is gone", keyOf(config))}
 	case len(differences) > 0:
-		d.Problem = topology.Problem{Reason: imex.DomainDiffers, Message: fmt.Sprintf(
+		d.Problem = topology.Finding{Reason: imex.DomainDiffers, Message: fmt.Sprintf(
 			"ComputeDomain %s is not as configured, and its spec cannot be changed: %s; set imex.claimTemplate and imex.allocationMode to what it has, name another domain by imex.name, or delete this one as manifests/RUNBOOKS.md says",
 			keyOf(config), strings.Join(differences, ", "))}
 	}
@@ -101,7 +101,7 @@ func domainOf(config imex.Config, facts *domainFacts) imex.Domain {
 
 // noDomain is the domain of a cluster without it.
 func noDomain(config imex.Config, reason, message string) imex.Domain {
-	return imex.Domain{Namespace: config.Namespace, Name: config.Name, Problem: topology.Problem{Reason: reason, Message: message}}
+	return imex.Domain{Namespace: config.Namespace, Name: config.Name, Problem: topology.Finding{Reason: reason, Message: message}}
 }
 
 // noDriver is the domain of a cluster whose driver starts no daemons.

@@ -97,7 +97,7 @@ func (c *Cluster) create(ctx context.Context) (*nvapi.ComputeDomain, error) {
 }
 
 // whyNot returns the problem if the API server has refused the domain, else none.
-func (c *Cluster) whyNot(err error) topology.Problem {
+func (c *Cluster) whyNot(err error) topology.Finding {
 	status, _ := err.(apierrors.APIStatus) //nolint:errorlint // as the client returns it
 	reason, message := imex.NoDomain, ""
 	switch {
@@ -109,9 +109,9 @@ func (c *Cluster) whyNot(err error) topology.Problem {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err):
 		message = fmt.Sprintf("is not there, and the API server refuses it: %v", err)
 	default:
-		return topology.Problem{}
+		return topology.Finding{}
 	}
-	return topology.Problem{Reason: reason, Message: fmt.Sprintf("ComputeDomain %s %s", keyOf(c.config), message)}
+	return topology.Finding{Reason: reason, Message: fmt.Sprintf("ComputeDomain %s %s", keyOf(c.config), message)}
 }
 
 // absent is the domain while it is not there.

@@ -68,7 +68,7 @@ func New(o Options) *Reader {
 // machines that need none too. Therefore Read asks a daemon only if a GPU is in a clique.
 // In a clique a driver without channels gives facts without a major number; outside a
 // clique it gives no facts.
-func (r *Reader) Read(inClique bool) (*topology.IMEX, []topology.Problem) {
+func (r *Reader) Read(inClique bool) (*topology.IMEX, []topology.Finding) {
 	var p problems
 	facts := r.readFiles(inClique, &p)
 	if facts == nil || facts.ChannelMajor == nil || !inClique {
@@ -136,12 +136,12 @@ func (r *Reader) readStates(facts *topology.IMEX, p *problems) {
 }
 
 // problems are the reasons why facts could not be read.
-type problems []topology.Problem
+type problems []topology.Finding
 
 // add adds the reason why a fact could not be read, unless err is nil.
 func (p *problems) add(fact string, err error) {
 	if err != nil {
-		*p = append(*p, topology.Problem{Reason: unreadable, Message: fmt.Sprintf("IMEX: %s: %v", fact, err)})
+		*p = append(*p, topology.Finding{Reason: unreadable, Message: fmt.Sprintf("IMEX: %s: %v", fact, err)})
 	}
 }
 

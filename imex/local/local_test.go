@@ -54,7 +54,7 @@ func putFile(t testing.TB, path, text string, mode os.FileMode) {
 }
 
 // shownLocal is the facts and the problems' messages in short.
-func shownLocal(facts *topology.IMEX, problems []topology.Problem) string {
+func shownLocal(facts *topology.IMEX, problems []topology.Finding) string {
 	text := "nothing"
 	if facts != nil {
 		major := "-"

@@ -28,8 +28,8 @@ const (
 // nothing now, or that has lost a GPU, keeps its published lines. A node with other
 // hardware does not. A node that only labels describe detects its GPUs by itself,
 // unless its ResourceSlices list them. A node that is not in facts has no line.
-func FromFacts(facts []topology.Facts, published map[string][]Line, o Options) ([]Line, []topology.Problem) {
-	var problems []topology.Problem
+func FromFacts(facts []topology.Facts, published map[string][]Line, o Options) ([]Line, []topology.Finding) {
+	var problems []topology.Finding
 	groups := newGroups(o)
 	for i := range facts {
 		f := &facts[i]
@@ -49,8 +49,8 @@ func FromFacts(facts []topology.Facts, published map[string][]Line, o Options) (
 
 // problemOf says what is wrong with a node's GPUs. lines are what its facts give now,
 // old what is published.
-func problemOf(f *topology.Facts, lines, old []Line, unknown string, keep bool) (topology.Problem, bool) {
-	p := topology.Problem{Node: f.Name, Reason: ReasonNoGresLine}
+func problemOf(f *topology.Facts, lines, old []Line, unknown string, keep bool) (topology.Finding, bool) {
+	p := topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonNoGresLine}
 	switch {
 	case unknown != "" && keep:
 		p.Message = unknown + "; its published lines stay"
@@ -60,7 +60,7 @@ func problemOf(f *topology.Facts, lines, old []Line, unknown string, keep bool) 
 		p.Reason = ReasonGPUMissing
 		p.Message = fmt.Sprintf("reports %d GPU devices, gres.conf has %d; its lines stay, because Slurm would drain the node without them", devices(lines), devices(old))
 	default:
-		return topology.Problem{}, false
+		return topology.Finding{}, false
 	}
 	return p, true
 }

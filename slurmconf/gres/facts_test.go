@@ -155,7 +155,7 @@ func socketed(n *topology.Node) *topology.Node {
 }
 
 // textFor is gres.conf of nodes n1, n2 and so on.
-func textFor(t *testing.T, o Options, was map[string][]Line, nodes ...*topology.Node) (text string, problems []topology.Problem) {
+func textFor(t *testing.T, o Options, was map[string][]Line, nodes ...*topology.Node) (text string, problems []topology.Finding) {
 	t.Helper()
 	lines, problems := FromFacts(factsOf(nodes), was, o)
 	out, err := Render(lines, "")

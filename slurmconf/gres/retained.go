@@ -78,7 +78,7 @@ func (o *Options) keepsLines(n *topology.Node, old []Line, unknown bool) bool {
 
 // losesGPU reports whether the problem is that a whole GPU cannot be read: such
 // as GPUUnreadable or GPULost.
-func losesGPU(p topology.Problem) bool { return strings.HasPrefix(p.Reason, "GPU") }
+func losesGPU(p topology.Finding) bool { return strings.HasPrefix(p.Reason, "GPU") }
 
 // byDeviceFile returns the published devices of each GPU, by the GPU's own file: the
 // GPU, or its MIG instances.

@@ -38,11 +38,11 @@ func with(n *topology.Node, change func(*topology.Node)) *topology.Node {
 
 func problem(reason string) func(*topology.Node) {
 	return func(n *topology.Node) {
-		n.Problems = append(n.Problems, topology.Problem{Reason: reason, Message: "of a test"})
+		n.Problems = append(n.Problems, topology.Finding{Reason: reason, Message: "of a test"})
 	}
 }
 
-func linesOf(t *testing.T, n *topology.Node, was []Line) ([]Line, []topology.Problem) {
+func linesOf(t *testing.T, n *topology.Node, was []Line) ([]Line, []topology.Finding) {
 	t.Helper()
 	lines, problems := FromFacts([]topology.Facts{{Name: "n1", SlurmName: "n1", Report: n}}, map[string][]Line{"n1": was}, Options{})
 	byNode, err := ByNode(lines, nil)

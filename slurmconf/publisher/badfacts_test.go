@@ -39,7 +39,7 @@ func reports(t *testing.T, change func(*topology.Node)) func(*inputs.Snapshot) {
 		delete(snap.Reports, badNode)
 		read, err := topology.ParseReport("nodereport "+badNode, text)
 		if err != nil {
-			snap.Problems = append(snap.Problems, topology.Problem{Node: badNode, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
+			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: badNode}, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
 			return
 		}
 		snap.Reports[badNode] = read
@@ -73,7 +73,7 @@ func TestOneBadFactCostsOneNode(t *testing.T) {
 		}), inputs.ReasonReportUnreadable, 1, Publication{}},
 		{"64 reasons that nobody knows", reports(t, func(n *topology.Node) {
 			for i := range 64 {
-				n.Problems = append(n.Problems, topology.Problem{Reason: fmt.Sprint("R", i), Message: strings.Repeat("m", 512)})
+				n.Problems = append(n.Problems, topology.Finding{Reason: fmt.Sprint("R", i), Message: strings.Repeat("m", 512)})
 			}
 		}), topology.ReasonOther, 64, Publication{}},
 		{"a label with the Slurm name of another node", func(snap *inputs.Snapshot) { labelled(snap, "gb200-007") }, inputs.ReasonSlurmNameTaken, 2, Publication{SlurmNames: "label:sn"}},

@@ -68,7 +68,7 @@ func TestMakeNamesTheNameless(t *testing.T) {
 		t.Fatal(err)
 	}
 	const message = "no annotation sn says its name in Slurm"
-	if diff := cmp.Diff([]topology.Problem{{Node: "gb200-005", Reason: inputs.ReasonNoSlurmName, Message: message}}, made.Problems); diff != "" {
+	if diff := cmp.Diff([]topology.Finding{{Subject: topology.Subject{Node: "gb200-005"}, Reason: inputs.ReasonNoSlurmName, Message: message}}, made.Problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 	if want := "gb200-005: NoSlurmName: " + message; made.LeftOut != want {

@@ -55,7 +55,7 @@ func (m *Rendered) fit(p *publication.Cluster, old *published.Set, limit int) {
 		if err == nil && size-len(m.Files["gres.conf"])+len(text) <= room {
 			m.Files["gres.conf"] = string(text)
 			m.Digest = published.Digest(m.Files)
-			m.Problems = append(m.Problems, topology.Problem{Reason: ReasonGresForAll, Message: fmt.Sprintf("gres.conf names no nodes, because the files would have %d bytes with the names, more than %d; each node of Slurm that reads it must have these GPUs", size, room)})
+			m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresForAll, Message: fmt.Sprintf("gres.conf names no nodes, because the files would have %d bytes with the names, more than %d; each node of Slurm that reads it must have these GPUs", size, room)})
 			m.check(p, m.all)
 			return
 		}

@@ -88,7 +88,7 @@ func (g *gathered) keep(names map[string]string) {
 	if len(names) == 0 {
 		return
 	}
-	g.Unnamed = slices.DeleteFunc(g.Unnamed, func(pr topology.Problem) bool {
+	g.Unnamed = slices.DeleteFunc(g.Unnamed, func(pr topology.Finding) bool {
 		name, ok := names[pr.Node]
 		if ok {
 			g.Facts = append(g.Facts, topology.Facts{Name: pr.Node, SlurmName: name, Stays: pr.Message})

@@ -35,12 +35,12 @@ type Rendered struct {
 	Specs   map[string]string
 	LeftOut string
 	// Left are the nodes without a place, with the reason.
-	Left []topology.Problem
+	Left []topology.Finding
 	// Unnamed are the nodes without a Slurm name. They are in Left too.
-	Unnamed  []topology.Problem
+	Unnamed  []topology.Finding
 	Digest   string
 	Findings []topology.Finding
-	Problems []topology.Problem
+	Problems []topology.Finding
 	gres     []gres.Line
 	form
 	// The plan has the topologies. The file has all of them: for a while it also keeps a

@@ -25,7 +25,7 @@ func (m *Rendered) placedByAnnotation(p *publication.Cluster, g *gathered) bool 
 	}
 	is, waiting := p.ByAnnotation(g.Nodes, m.Specs, func(name string) bool { return inFile[name] != "" })
 	if len(waiting) > 0 {
-		m.Problems = append(m.Problems, topology.Problem{Reason: ReasonMembershipWaits, Message: fmt.Sprintf("all nodes stay in the topology file until these nodes of it have an annotation: %s",
+		m.Problems = append(m.Problems, topology.Finding{Reason: ReasonMembershipWaits, Message: fmt.Sprintf("all nodes stay in the topology file until these nodes of it have an annotation: %s",
 			hostlist.Shorten(hostlist.Compress(waiting)))})
 	}
 	return is
@@ -38,7 +38,7 @@ func (m *Rendered) linesByAnnotation(p *publication.Cluster) []gres.Line {
 	if lines, alike := o.ForAll(m.gres, len(m.Plan.Nodes)); alike || len(m.gres) == 0 {
 		return lines
 	}
-	m.Problems = append(m.Problems, topology.Problem{Reason: ReasonGresNamesNodes,
+	m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
 		Message: "nodes differ in GPUs, so gres.conf names them, and each node that joins changes it; with gres.autoDetect no node does"})
 	return m.gres
 }

@@ -187,7 +187,7 @@ func TestMembershipChanges(t *testing.T) {
 // TestMembershipWaits has a published node without an annotation.
 func TestMembershipWaits(t *testing.T) {
 	pub := complete(t, Publication{Membership: "annotation"})[0]
-	made := func(prev Previous, notYet ...string) (inFile bool, problems []topology.Problem) {
+	made := func(prev Previous, notYet ...string) (inFile bool, problems []topology.Finding) {
 		t.Helper()
 		snap := racks(t)
 		for i := range snap.Nodes {
@@ -206,7 +206,7 @@ func TestMembershipWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	inFile := previousOf(t, pub, file.Files)
-	want := []topology.Problem{{Reason: ReasonMembershipWaits, Message: "all nodes stay in the topology file until these nodes of it have an annotation: gb200-[002,072]"}}
+	want := []topology.Finding{{Reason: ReasonMembershipWaits, Message: "all nodes stay in the topology file until these nodes of it have an annotation: gb200-[002,072]"}}
 	if named, problems := made(inFile, "gb200-001", "gb200-002", "gb200-072"); !named || !cmp.Equal(problems, want) {
 		t.Errorf("nodes in the file %v, problems %v", named, problems)
 	}
@@ -331,7 +331,7 @@ func TestGresByAnnotation(t *testing.T) {
 			if err != nil || made.Refused != "" || len(made.Findings) > 0 {
 				t.Fatalf("%v %s %v", err, made.Message, made.Findings)
 			}
-			said := slices.ContainsFunc(made.Problems, func(p topology.Problem) bool { return p.Reason == ReasonGresNamesNodes })
+			said := slices.ContainsFunc(made.Problems, func(p topology.Finding) bool { return p.Reason == ReasonGresNamesNodes })
 			if got := made.Files["gres.conf"]; !strings.Contains(got, "\n"+tt.want) || said != tt.named || strings.Contains(got, "NodeName=") != tt.named {
 				t.Errorf("%s %v:\n%s", ReasonGresNamesNodes, said, got)
 			}

@@ -32,7 +32,7 @@ func TestLabelAloneMovesNothing(t *testing.T) {
 	}
 	unreadable := func(snap *inputs.Snapshot) {
 		for name := range snap.Reports {
-			snap.Problems = append(snap.Problems, topology.Problem{Node: name, Reason: "ReportUnreadable"})
+			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Reason: "ReportUnreadable"})
 		}
 		snap.Reports = nil
 	}

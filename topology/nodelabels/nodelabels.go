@@ -137,7 +137,7 @@ func meansNothing(v string) bool {
 }
 
 func problem(out *topology.Labels, reason, key, message string) {
-	out.Problems = append(out.Problems, topology.Problem{Reason: reason, Message: "label " + key + ": " + message})
+	out.Problems = append(out.Problems, topology.Finding{Reason: reason, Message: "label " + key + ": " + message})
 }
 
 // count returns the number of GPUs, 1 if the labels only say that there are some.

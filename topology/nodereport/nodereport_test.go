@@ -37,7 +37,7 @@ func encoded(t *testing.T, n *topology.Node) []byte {
 
 func TestRoundTrip(t *testing.T) {
 	n := &topology.Node{Name: "n1", Domain: topology.NVLinkDomain{None: true}, GPUs: []topology.GPU{{UUID: "GPU-<1>", Fabric: topology.Fabric{State: topology.FabricNotSupported}}},
-		Problems: []topology.Problem{{Reason: "A", Message: "b & c"}}}
+		Problems: []topology.Finding{{Reason: "A", Message: "b & c"}}}
 	var o Object
 	if err := json.Unmarshal(encoded(t, n), &o); err != nil || o.Err != nil {
 		t.Fatal(err, o.Err)
@@ -125,7 +125,7 @@ func TestSummarize(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			want := Summary{GPUs: len(tt.gpus), Fabric: tt.want, Problems: 1}
-			if diff := cmp.Diff(want, summarize(&topology.Node{GPUs: tt.gpus, Problems: make([]topology.Problem, 1)})); diff != "" {
+			if diff := cmp.Diff(want, summarize(&topology.Node{GPUs: tt.gpus, Problems: make([]topology.Finding, 1)})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -184,7 +184,7 @@ func TestLoadedLostGPU(t *testing.T) {
 	want := p.read()
 	m.Change("gpu 2", "lost")
 	got := p.read()
-	problems := []topology.Problem{{Reason: "GPUUnreadable", Message: "open GPU 2: GPU_IS_LOST"}}
+	problems := []topology.Finding{{Reason: "GPUUnreadable", Message: "open GPU 2: GPU_IS_LOST"}}
 	if diff := cmp.Diff(problems, got.Problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}

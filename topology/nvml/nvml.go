@@ -131,7 +131,7 @@ func (l *Library) readSettled() (*topology.Node, error) {
 		return nil, fmt.Errorf("read the machine: %w", errUnsettled)
 	}
 	n := cloneNode(l.settled)
-	n.Problems = append(n.Problems, topology.Problem{Reason: topology.ReasonUnsettled, Message: "layout: " + errUnsettled.Error() + "; shown as before"})
+	n.Problems = append(n.Problems, topology.Finding{Reason: topology.ReasonUnsettled, Message: "layout: " + errUnsettled.Error() + "; shown as before"})
 	return n, nil
 }
 

@@ -53,7 +53,7 @@ func (l *Library) read() (*reading, error) {
 			return nil, fmt.Errorf("open GPU %d: %s; %w", i, code(ret), errGone)
 		}
 		if ret != nvml.SUCCESS {
-			n.Problems = append(n.Problems, topology.Problem{Reason: topology.ReasonGPUUnreadable, Message: problem + ": " + code(ret)})
+			n.Problems = append(n.Problems, topology.Finding{Reason: topology.ReasonGPUUnreadable, Message: problem + ": " + code(ret)})
 			continue
 		}
 		r := reader{reading: out, gpu: topology.GPU{Index: i, UUID: uuid}, d: d, has: l.has}
@@ -68,7 +68,7 @@ func (l *Library) read() (*reading, error) {
 // problem. note reports whether the fact was read.
 func note(n *topology.Node, fact string, err error) bool {
 	if err != nil && !errors.Is(err, errUnsupported) {
-		n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: fmt.Sprintf("%s: %v", fact, err)})
+		n.Problems = append(n.Problems, topology.Finding{Reason: "FactUnreadable", Message: fmt.Sprintf("%s: %v", fact, err)})
 	}
 	return err == nil
 }

@@ -88,7 +88,7 @@ func TestLoadedNeverSettles(t *testing.T) {
 	const often = 23
 	later.Change(append(withOthers, fmt.Sprintf("become %d %s", often, m.File))...)
 	m.Change(append(withInstances, fmt.Sprintf("become %d %s", often, later.File))...)
-	want.Problems = []topology.Problem{{Reason: topology.ReasonUnsettled, Message: "layout: GPUs or MIG instances came or went while they were read; shown as before"}}
+	want.Problems = []topology.Finding{{Reason: topology.ReasonUnsettled, Message: "layout: GPUs or MIG instances came or went while they were read; shown as before"}}
 	for range 2 { // the problem is there once
 		if diff := cmp.Diff(want, p.read()); diff != "" {
 			t.Errorf("report (-want +got):\n%s", diff)

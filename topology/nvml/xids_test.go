@@ -57,7 +57,7 @@ func TestLoadedXids(t *testing.T) {
 	const second = "GPU-b200b200-0000-0000-0000-000000000001"
 	m.Change("gpu 0", "xid 13", "gpu 1", "xid 119", "xid 79", "xid 119")
 	n := p.until("the events of GPU 1", func(n *topology.Node) bool { return len(n.GPUs[1].Xids) == 2 })
-	problems := []topology.Problem{
+	problems := []topology.Finding{
 		{Reason: "XidError", Message: "GPU " + second + ": Xid 79 since the node's boot; see dmesg"},
 		{Reason: "XidError", Message: "GPU " + second + ": Xid 119 since the node's boot; see dmesg"},
 	}

@@ -69,8 +69,8 @@ func TestSVG(t *testing.T) {
 func TestPageEscapes(t *testing.T) {
 	const bad = `</script><script>alert(1)</script>"'&`
 	plan := &topology.Plan{Nodes: []topology.Placement{{SlurmName: "n1", Node: bad, Reason: "Placed", Message: bad}, {SlurmName: "n2", Reason: bad}},
-		Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Sizes: []int{2}, Blocks: []topology.Block{{Name: "b1", Nodes: []string{"n1"}}}}}, Problems: []topology.Problem{{Node: "n1", Reason: "X", Message: bad}}}
-	report := &topology.Node{Name: "n1", GPUs: []topology.GPU{{Product: bad}}, Platform: &topology.Platform{ChassisSerial: bad}, Problems: []topology.Problem{{Reason: "Y", Message: bad}}}
+		Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Sizes: []int{2}, Blocks: []topology.Block{{Name: "b1", Nodes: []string{"n1"}}}}}, Problems: []topology.Finding{{Subject: topology.Subject{Node: "n1"}, Reason: "X", Message: bad}}}
+	report := &topology.Node{Name: "n1", GPUs: []topology.GPU{{Product: bad}}, Platform: &topology.Platform{ChassisSerial: bad}, Problems: []topology.Finding{{Reason: "Y", Message: bad}}}
 	var page, svg bytes.Buffer
 	facts := []topology.Facts{{SlurmName: "n1", Report: report}}
 	if err := errors.Join(HTML(&page, &Site{Plan: plan, Facts: facts}), SVG(&svg, &Site{Plan: plan, Facts: facts})); err != nil {

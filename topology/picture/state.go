@@ -61,7 +61,7 @@ func statesOf(s *Site) map[string]state {
 
 // sick reports whether something is wrong with the node's GPUs or their fabric.
 func sick(n *topology.Node) bool {
-	lost := func(p topology.Problem) bool { return strings.HasPrefix(p.Reason, "GPU") }
+	lost := func(p topology.Finding) bool { return strings.HasPrefix(p.Reason, "GPU") }
 	unwell := func(g topology.GPU) bool {
 		f := g.Fabric
 		return f.Status != "" || f.Health == topology.HealthUnhealthy || f.Health == topology.HealthLimitedCapacity

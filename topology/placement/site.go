@@ -168,8 +168,8 @@ func (s *site) isSpare(block int) bool {
 }
 
 // problems is what a stage found to be wrong.
-type problems []topology.Problem
+type problems []topology.Finding
 
 func (p *problems) add(node, reason, message string) {
-	*p = append(*p, topology.Problem{Node: node, Reason: reason, Message: message})
+	*p = append(*p, topology.Finding{Subject: topology.Subject{Node: node}, Reason: reason, Message: message})
 }

@@ -79,7 +79,7 @@ func TestPlanKeepsUnreadNodes(t *testing.T) {
 		"no report": func(f *topology.Facts) { f.Report = nil },
 		"no GPU":    func(f *topology.Facts) { f.Report.GPUs, f.Report.Tiers = nil, nil },
 		"no GPU, problems": func(f *topology.Facts) {
-			f.Report.GPUs, f.Report.Problems = nil, []topology.Problem{{Reason: "GPUUnreadable"}}
+			f.Report.GPUs, f.Report.Problems = nil, []topology.Finding{{Reason: "GPUUnreadable"}}
 		},
 		"no report, the label of another rack": func(f *topology.Facts) {
 			f.Report, f.Labels.Clique = nil, topology.Clique{ClusterUUID: clusterUUID(3), ID: 3}
@@ -89,7 +89,7 @@ func TestPlanKeepsUnreadNodes(t *testing.T) {
 				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricNotSupported}
 			}
 			f.Report.GPUs[2].Fabric = topology.Fabric{}
-			f.Report.Problems = []topology.Problem{{Reason: "FactUnreadable", Message: "fabric"}}
+			f.Report.Problems = []topology.Finding{{Reason: "FactUnreadable", Message: "fabric"}}
 		},
 		"fabric absent, with no problem": func(f *topology.Facts) {
 			for g := range f.Report.GPUs {
@@ -150,7 +150,7 @@ func TestPlanForgets(t *testing.T) {
 			if has := slices.Contains(blockNames(got.Blocks()), forget.Forget[0]); has != tt.stays {
 				t.Errorf("the block stays: %t, want %t: %v", has, tt.stays, lines(got))
 			}
-			named := slices.ContainsFunc(got.Problems, func(p topology.Problem) bool { return p.Reason == placement.ReasonForgottenInUse })
+			named := slices.ContainsFunc(got.Problems, func(p topology.Finding) bool { return p.Reason == placement.ReasonForgottenInUse })
 			if named != tt.stays {
 				t.Errorf("problems %v", got.Problems)
 			}

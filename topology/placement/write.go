@@ -90,9 +90,9 @@ func nodeProblems(s *site, nodes []topology.Placement) problems {
 }
 
 // sortProblems returns the problems of all stages in the order of nodes.
-func sortProblems(stages ...problems) []topology.Problem {
+func sortProblems(stages ...problems) []topology.Finding {
 	all := slices.Concat(stages...)
-	slices.SortFunc(all, func(a, b topology.Problem) int {
+	slices.SortFunc(all, func(a, b topology.Finding) int {
 		return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
 	})
 	return all

@@ -131,7 +131,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 				var report *topology.Node
 				if report, err = topology.ParseReport(other, reports[other]); err == nil {
 					for range reading {
-						report.Problems = append(report.Problems, topology.Problem{Reason: "GPULost", Message: "gone"})
+						report.Problems = append(report.Problems, topology.Finding{Reason: "GPULost", Message: "gone"})
 					}
 					var text []byte
 					if text, err = topology.EncodeReport(report); err == nil {

@@ -88,8 +88,8 @@ func slurmSays(f *topology.Facts) (says picture.Said, ok bool) {
 }
 
 // driftOf says whether labels and hardware of a node name one place.
-func driftOf(problems []topology.Problem, node string) picture.Verdict {
-	i := slices.IndexFunc(problems, func(p topology.Problem) bool { return p.Node == node })
+func driftOf(problems []topology.Finding, node string) picture.Verdict {
+	i := slices.IndexFunc(problems, func(p topology.Finding) bool { return p.Node == node })
 	if i < 0 {
 		return picture.Verdict{Reason: "Agrees", Message: "hardware, labels and published files agree"}
 	}

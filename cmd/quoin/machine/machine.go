@@ -46,7 +46,7 @@ func (m *nvmlMachine) Read() (*topology.Node, error) {
 		return nil, err
 	}
 	if n.BootID, err = rundir.BootID(m.root); err != nil {
-		n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: err.Error()})
+		n.Problems = append(n.Problems, topology.Finding{Reason: "FactUnreadable", Message: err.Error()})
 	}
 	inClique := slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool {
 		_, is := g.Fabric.Clique()

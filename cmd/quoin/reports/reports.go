@@ -36,7 +36,7 @@ func Add(snap *inputs.Snapshot, paths []string) error {
 			return fmt.Errorf("read report: %w", err)
 		}
 		if err != nil {
-			snap.Problems = append(snap.Problems, topology.Problem{Node: name, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
+			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
 		} else if other, dup := from[name]; dup {
 			return fmt.Errorf("%s and %s are both reports of node %q: give one of them", other, f.path, name)
 		} else {
@@ -97,6 +97,6 @@ func (f file) read() (name string, report *topology.Node, err error) {
 }
 
 // Unread returns the problems of reports that cannot be read.
-func Unread(problems []topology.Problem) []topology.Problem {
-	return slices.DeleteFunc(slices.Clone(problems), func(p topology.Problem) bool { return p.Reason != inputs.ReasonReportUnreadable })
+func Unread(problems []topology.Finding) []topology.Finding {
+	return slices.DeleteFunc(slices.Clone(problems), func(p topology.Finding) bool { return p.Reason != inputs.ReasonReportUnreadable })
 }

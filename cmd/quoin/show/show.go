@@ -25,15 +25,6 @@ type Group struct {
 	Remedy   string            `json:"remedy,omitempty"`
 }
 
-// Of returns problems of nodes.
-func Of(all []topology.Problem) []topology.Finding {
-	out := make([]topology.Finding, len(all))
-	for i, p := range all {
-		out[i] = topology.Finding{Subject: topology.Subject{Node: p.Node}, Reason: p.Reason, Message: p.Message}
-	}
-	return out
-}
-
 // Groups joins findings that differ in their nodes only, because a site may have thousands of
 // nodes. The joined finding takes the place of the first. Nodes stand once, in Slurm's order.
 func Groups(all []topology.Finding) []Group {

@@ -219,11 +219,11 @@ func (a *Writer) Unjudged(nodes map[string]*inputs.Node) []nodestatus.Difference
 }
 
 // Overlaps are the problems of nodes that an earlier publication annotates.
-func (a *Writer) Overlaps(specs map[string]string, nodes map[string]*inputs.Node) []topology.Problem {
-	var problems []topology.Problem
+func (a *Writer) Overlaps(specs map[string]string, nodes map[string]*inputs.Node) []topology.Finding {
+	var problems []topology.Finding
 	for slurm, n := range nodes {
 		if other := taker(a.before, n); other != nil && specs[slurm] != "" {
-			problems = append(problems, topology.Problem{Node: n.Name, Reason: "NodeInTwoPublications",
+			problems = append(problems, topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: "NodeInTwoPublications",
 				Message: fmt.Sprintf("publication %q takes it too and writes its annotation: give each its own nodes", other.Name)})
 		}
 	}

@@ -145,13 +145,13 @@ func (s *Store) Snapshot(context.Context) (*inputs.Snapshot, error) {
 	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
 	err = s.reports.Read(func(name string, report *topology.Node, err error) {
 		if err != nil {
-			snap.Problems = append(snap.Problems, topology.Problem{Node: name, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
+			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
 		} else {
 			snap.Reports[name] = report
 		}
 		n := inputs.Node{Name: name, Annotations: map[string]string{}}
 		if err := s.addNode(&n, said[name+".json"], annotated[name]); err != nil {
-			snap.Problems = append(snap.Problems, topology.Problem{Node: name, Reason: "NodeUnreadable", Message: err.Error()})
+			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Reason: "NodeUnreadable", Message: err.Error()})
 		}
 		snap.Nodes = append(snap.Nodes, n)
 	})

@@ -23,9 +23,9 @@ type Inputs struct {
 	// Facts has one entry for each node with a Slurm name.
 	Facts []topology.Facts
 	// Unnamed says why a node has no Slurm name.
-	Unnamed []topology.Problem
+	Unnamed []topology.Finding
 	// Problems are further problems of nodes.
-	Problems []topology.Problem
+	Problems []topology.Finding
 	// Nodes has the nodes of Facts by Slurm name. Nameless has the nodes of Unnamed by their
 	// own name. All has both by their own name.
 	Nodes, Nameless, All map[string]*Node
@@ -82,7 +82,7 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 
 // addNameless adds a node without a Slurm name. Names that its pods contend for are
 // claimed.
-func (in *Inputs) addNameless(r *Rules, n *Node, problem topology.Problem) {
+func (in *Inputs) addNameless(r *Rules, n *Node, problem topology.Finding) {
 	in.Unnamed = append(in.Unnamed, problem)
 	in.Nameless[n.Name] = n
 	if problem.Reason != ReasonTwoWorkerPods {
@@ -96,8 +96,8 @@ func (in *Inputs) addNameless(r *Rules, n *Node, problem topology.Problem) {
 
 // UnnamedProblems are the problems of nodes that should have a Slurm name. A node on which
 // no pod of Slinky runs is no problem.
-func (in *Inputs) UnnamedProblems() []topology.Problem {
-	return slices.DeleteFunc(slices.Clone(in.Unnamed), func(p topology.Problem) bool { return p.Reason == ReasonNoWorkerPod })
+func (in *Inputs) UnnamedProblems() []topology.Finding {
+	return slices.DeleteFunc(slices.Clone(in.Unnamed), func(p topology.Finding) bool { return p.Reason == ReasonNoWorkerPod })
 }
 
 // checkClusters takes the names from all nodes if it is not clear which Slurm cluster is
@@ -116,7 +116,7 @@ func (in *Inputs) checkClusters(r *Rules, snap *Snapshot) {
 
 // unname takes a node's Slurm name. A published node keeps the name.
 func (in *Inputs) unname(f *topology.Facts, reason, message string) {
-	in.Unnamed = append(in.Unnamed, topology.Problem{Node: f.Name, Reason: reason, Message: message})
+	in.Unnamed = append(in.Unnamed, topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: reason, Message: message})
 	in.Nameless[f.Name] = in.All[f.Name]
 	in.Claimed[f.SlurmName] = message
 	delete(in.Nodes, f.SlurmName)

@@ -168,10 +168,10 @@ func (r *Rules) Read(n *Node, snap *Snapshot, unreadable map[string]bool) topolo
 
 // NameOf returns the node's name in Slurm, or the problem why it has none. Annotations of
 // a Node hold whatever its kubelet writes, so the name is checked.
-func (r *Rules) NameOf(n *Node) (string, topology.Problem) {
+func (r *Rules) NameOf(n *Node) (string, topology.Finding) {
 	var name, from string
 	if r.BySlinky() {
-		var problem topology.Problem
+		var problem topology.Finding
 		if name, problem = r.slinkyName(n); problem.Reason != "" {
 			return "", problem
 		}
@@ -179,16 +179,16 @@ func (r *Rules) NameOf(n *Node) (string, topology.Problem) {
 	} else {
 		name, from = r.namer.of(n), r.namer.from
 		if name == "" && from != "" {
-			return "", topology.Problem{Node: n.Name, Reason: ReasonNoSlurmName, Message: "no " + from + " says its name in Slurm"}
+			return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonNoSlurmName, Message: "no " + from + " says its name in Slurm"}
 		}
 	}
 	if err := hostlist.CheckName(name); err != nil {
 		if from != "" {
 			err = fmt.Errorf("%s: %w", from, err)
 		}
-		return "", topology.Problem{Node: n.Name, Reason: ReasonBadSlurmName, Message: err.Error()}
+		return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonBadSlurmName, Message: err.Error()}
 	}
-	return name, topology.Problem{}
+	return name, topology.Finding{}
 }
 
 // namedBy says where Slurm names come from.

@@ -187,13 +187,13 @@ func nodeOfSlices(node string, its []*Slice) *topology.Node {
 	}
 	for _, s := range its {
 		if found[s.Pool] != s.Count {
-			n.Problems = []topology.Problem{{Node: node, Reason: ReasonSlicesIncomplete, Message: fmt.Sprintf("pool %s has %d of %d ResourceSlices", s.Pool, found[s.Pool], s.Count)}}
+			n.Problems = []topology.Finding{{Subject: topology.Subject{Node: node}, Reason: ReasonSlicesIncomplete, Message: fmt.Sprintf("pool %s has %d of %d ResourceSlices", s.Pool, found[s.Pool], s.Count)}}
 			return n
 		}
 	}
 	for i := range devices {
 		if problem := addSliceDevice(n, &devices[i]); problem != "" {
-			n.Problems = append(n.Problems, topology.Problem{Node: node, Reason: ReasonSliceUnreadable, Message: problem})
+			n.Problems = append(n.Problems, topology.Finding{Subject: topology.Subject{Node: node}, Reason: ReasonSliceUnreadable, Message: problem})
 		}
 	}
 	slices.SortStableFunc(n.GPUs, func(a, b topology.GPU) int { return cmp.Compare(a.UUID, b.UUID) })
@@ -260,7 +260,7 @@ func checkMinors(n *topology.Node) {
 			continue
 		}
 		if other, ok := seen[*g.Minor]; ok {
-			n.Problems = append(n.Problems, topology.Problem{Node: n.Name, Reason: ReasonSliceUnreadable, Message: fmt.Sprintf("GPUs %s and %s both have minor number %d", other, g.UUID, *g.Minor)})
+			n.Problems = append(n.Problems, topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonSliceUnreadable, Message: fmt.Sprintf("GPUs %s and %s both have minor number %d", other, g.UUID, *g.Minor)})
 			for k := range n.GPUs {
 				n.GPUs[k].Minor = nil
 			}
@@ -288,7 +288,7 @@ func (in *Inputs) addSlices(f *topology.Facts, snap *Snapshot) {
 	f.Slices = n
 	in.Problems = append(in.Problems, n.Problems...)
 	if labelled := f.Labels.GPUs; labelled > 0 && len(n.GPUs) > 0 && labelled != len(n.GPUs) && !slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return len(g.MIG) > 0 }) {
-		in.Problems = append(in.Problems, topology.Problem{Node: f.Name, Reason: ReasonSlicesDiffer,
+		in.Problems = append(in.Problems, topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonSlicesDiffer,
 			Message: fmt.Sprintf("its ResourceSlices list %d GPUs, its labels count %d; the slices count", len(n.GPUs), labelled)})
 	}
 }

@@ -227,16 +227,16 @@ func (r *Rules) onlyEnding(n *Node) bool {
 
 // slinkyName returns the node's Slurm name by Slinky's pods. If no pod of any cluster runs
 // on the node, slurm-bridge's labels say the name.
-func (r *Rules) slinkyName(n *Node) (name string, problem topology.Problem) {
+func (r *Rules) slinkyName(n *Node) (name string, problem topology.Finding) {
 	switch names, _ := r.workerNames(n); {
 	case len(names) == 1:
 		return names[0], problem
 	case len(names) > 1:
-		return "", topology.Problem{Node: n.Name, Reason: ReasonTwoWorkerPods, Message: "its worker pods have several Slurm names, " + strings.Join(names, " and ")}
+		return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonTwoWorkerPods, Message: "its worker pods have several Slurm names, " + strings.Join(names, " and ")}
 	case r.ByBridge(n):
 		return cmp.Or(n.Labels[labelSlurmNodeName], n.Name), problem
 	}
-	return "", topology.Problem{Node: n.Name, Reason: ReasonNoWorkerPod, Message: "no worker pod of " + r.names.String() + " runs on it"}
+	return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonNoWorkerPod, Message: "no worker pod of " + r.names.String() + " runs on it"}
 }
 
 // ByBridge reports whether slurm-bridge's labels say the node's Slurm name.

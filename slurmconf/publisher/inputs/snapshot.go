@@ -55,7 +55,7 @@ type Snapshot struct {
 	// NodeSets are Slinky's. One that is being deleted is not among them.
 	NodeSets []NodeSet
 	// Problems are reports that could not be read.
-	Problems []topology.Problem
+	Problems []topology.Finding
 }
 
 // GPUs is how many GPUs each node has: as its report says, else its ResourceSlices, else its

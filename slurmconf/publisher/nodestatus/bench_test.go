@@ -79,7 +79,7 @@ func BenchmarkFound(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var d drift
-		all := map[string][]topology.Problem{}
+		all := map[string][]topology.Finding{}
 		d.found(pass, s.now)
 		d.found(pass, s.now.Add(driftAfter))
 		if d.addTo(all, s.now.Add(driftAfter)); len(all) != 10008 {

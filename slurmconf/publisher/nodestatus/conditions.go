@@ -25,7 +25,7 @@ const maxMessage = 1000
 
 // conditionsOf returns the conditions that a Node is to have. A condition without
 // known facts is left out: the Node keeps the one that it has.
-func conditionsOf(n *inputs.Node, report *topology.Node, drift []topology.Problem, verdicts map[string]imex.Verdict) []inputs.Condition {
+func conditionsOf(n *inputs.Node, report *topology.Node, drift []topology.Finding, verdicts map[string]imex.Verdict) []inputs.Condition {
 	var out []inputs.Condition
 	if verdict, judged := verdicts[n.Name]; judged && verdict.Reason != imex.ReasonDomainProblem { // which is said once, of the domain
 		out = append(out, imexCondition(verdict))
@@ -56,11 +56,11 @@ func imexCondition(v imex.Verdict) inputs.Condition {
 }
 
 // driftCondition says whether all say the same of a node's place.
-func driftCondition(drift []topology.Problem) inputs.Condition {
+func driftCondition(drift []topology.Finding) inputs.Condition {
 	if len(drift) == 0 {
 		return inputs.Condition{Type: ConditionDrift, Reason: "Agrees", Message: "hardware, labels and published files agree"}
 	}
-	sorted := slices.SortedFunc(slices.Values(drift), func(a, b topology.Problem) int {
+	sorted := slices.SortedFunc(slices.Values(drift), func(a, b topology.Finding) int {
 		return cmp.Or(strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
 	})
 	var said []string

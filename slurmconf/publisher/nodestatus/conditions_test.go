@@ -51,8 +51,8 @@ func TestDriftCondition(t *testing.T) {
 	if c := driftCondition(nil); c.True || c.Reason != "Agrees" {
 		t.Errorf("%+v", c)
 	}
-	label := topology.Problem{Node: "n", Reason: placement.ReasonCliqueDiffers, Message: "b"}
-	many := []topology.Problem{{Node: "n", Reason: placement.ReasonTwoCliques, Message: "a"}, label, label}
+	label := topology.Finding{Subject: topology.Subject{Node: "n"}, Reason: placement.ReasonCliqueDiffers, Message: "b"}
+	many := []topology.Finding{{Subject: topology.Subject{Node: "n"}, Reason: placement.ReasonTwoCliques, Message: "a"}, label, label}
 	want := inputs.Condition{Type: ConditionDrift, True: true, Reason: placement.ReasonCliqueDiffers, Message: "b; a"}
 	if diff := cmp.Diff(want, driftCondition(many)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

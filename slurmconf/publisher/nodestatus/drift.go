@@ -36,7 +36,7 @@ const driftAfter = 2 * time.Minute
 type Pass struct {
 	// Plan is nil if no plan could be made. Then what passes before have found stays.
 	Plan     *topology.Plan
-	Problems []topology.Problem
+	Problems []topology.Finding
 	// Differences are the nodes whose published place is not the planned one.
 	Differences []Difference
 }
@@ -58,7 +58,7 @@ type Difference struct {
 // drift is what the passes over one publication have found. Its zero value is that of a
 // publisher that has just started.
 type drift struct {
-	problems []topology.Problem
+	problems []topology.Finding
 	// differences are what the last pass found, nil before the first pass.
 	differences map[differing]finding
 }
@@ -85,7 +85,7 @@ func (d *drift) found(pass *Pass, now time.Time) time.Time {
 	}
 	for i := range pass.Plan.Nodes {
 		if p := &pass.Plan.Nodes[i]; planReasons[p.Reason] {
-			d.problems = append(d.problems, topology.Problem{Node: p.Node, Reason: p.Reason, Message: p.Message})
+			d.problems = append(d.problems, topology.Finding{Subject: topology.Subject{Node: p.Node}, Reason: p.Reason, Message: p.Message})
 		}
 	}
 	differences := make(map[differing]finding, len(pass.Differences))
@@ -114,13 +114,13 @@ func (d *drift) found(pass *Pass, now time.Time) time.Time {
 }
 
 // addTo adds the problems by node. Differences that are too young do not count.
-func (d *drift) addTo(all map[string][]topology.Problem, now time.Time) {
+func (d *drift) addTo(all map[string][]topology.Finding, now time.Time) {
 	for _, p := range d.problems {
 		all[p.Node] = append(all[p.Node], p)
 	}
 	for key, f := range d.differences {
 		if f.counts(now) {
-			all[key.node] = append(all[key.node], topology.Problem{Node: key.node, Reason: key.reason, Message: f.message})
+			all[key.node] = append(all[key.node], topology.Finding{Subject: topology.Subject{Node: key.node}, Reason: key.reason, Message: f.message})
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // Judge returns the conditions of nodes that have none, by the node's name and by type. Nobody
 // writes conditions with a directory store, for example. hosts judges IMEX; it may be nil. moved
 // names nodes whose published place is not the planned one.
-func Judge(snap *inputs.Snapshot, hosts *imex.Hosts, plan *topology.Plan, moved []topology.Problem) map[string]map[string]inputs.Condition {
+func Judge(snap *inputs.Snapshot, hosts *imex.Hosts, plan *topology.Plan, moved []topology.Finding) map[string]map[string]inputs.Condition {
 	var verdicts map[string]imex.Verdict
 	if hosts != nil {
 		if o, err := hosts.Snapshot(); err == nil {
@@ -22,7 +22,7 @@ func Judge(snap *inputs.Snapshot, hosts *imex.Hosts, plan *topology.Plan, moved 
 	var d drift
 	d.found(&Pass{Plan: plan, Problems: plan.Problems}, time.Time{})
 	d.problems = append(d.problems, moved...)
-	drifting := map[string][]topology.Problem{}
+	drifting := map[string][]topology.Finding{}
 	d.addTo(drifting, time.Time{})
 	out := map[string]map[string]inputs.Condition{}
 	for i := range snap.Nodes {

@@ -35,7 +35,7 @@ func TestJudge(t *testing.T) {
 		snap.Reports[name] = report(name, change)
 	}
 	plan := &topology.Plan{Nodes: []topology.Placement{{Node: "two", SlurmName: "two", Reason: placement.ReasonTwoCliques, Message: "GPUs in two cliques"}}}
-	moved := []topology.Problem{{Node: "moved", Reason: nodestatus.ReasonPublishedDiffers, Message: "moved moves from a to b"}}
+	moved := []topology.Finding{{Subject: topology.Subject{Node: "moved"}, Reason: nodestatus.ReasonPublishedDiffers, Message: "moved moves from a to b"}}
 	config := imex.Config{Join: imex.JoinHost}
 	got := nodestatus.Judge(snap, imex.NewHosts(config), plan, moved)
 	for _, tt := range []struct {

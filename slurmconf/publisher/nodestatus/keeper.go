@@ -154,8 +154,8 @@ func (k *Keeper) compare(snap *inputs.Snapshot, verdicts map[string]imex.Verdict
 }
 
 // drifting joins what all publications have found, by node.
-func (k *Keeper) drifting(now time.Time) map[string][]topology.Problem {
-	all := map[string][]topology.Problem{}
+func (k *Keeper) drifting(now time.Time) map[string][]topology.Finding {
+	all := map[string][]topology.Finding{}
 	for _, d := range k.drift {
 		d.addTo(all, now)
 	}

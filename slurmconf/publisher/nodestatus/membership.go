@@ -49,7 +49,7 @@ type membership struct {
 	source  Membership // nil if there is no domain to keep
 	metrics *Metrics
 	log     *slog.Logger
-	said    [2]topology.Problem // of the domain, the last problem and note
+	said    [2]topology.Finding // of the domain, the last problem and note
 	why     string              // nodes join as they do, if imex.join is auto
 	unknown again.Once          // why membership is not known
 }
@@ -87,7 +87,7 @@ func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot) map[s
 // sayDomain says once what is wrong with the domain or to be done about it, and once that it is
 // over: in the log and as an event. That there is no driver is no fault.
 func (m *membership) sayDomain(d *imex.Domain) {
-	for i, now := range [...]topology.Problem{d.Problem, d.Note} {
+	for i, now := range [...]topology.Finding{d.Problem, d.Note} {
 		was := m.said[i]
 		m.said[i] = now
 		switch {

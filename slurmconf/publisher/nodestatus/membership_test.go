@@ -52,7 +52,7 @@ func TestMembers(t *testing.T) {
 
 // TestMembershipConditions brings the verdicts on membership onto the Nodes.
 func TestMembershipConditions(t *testing.T) {
-	d := &domain{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", Problem: topology.Problem{Reason: imex.ReasonNoDriver, Message: "no driver"}}, seen: imex.Observation{Join: imex.JoinHolder}}
+	d := &domain{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", Problem: topology.Finding{Reason: imex.ReasonNoDriver, Message: "no driver"}}, seen: imex.Observation{Join: imex.JoinHolder}}
 	s := newSite(72, d)
 	n := &s.snap.Nodes[0]
 	has := func(what, reason string, is bool, change func()) {
@@ -72,7 +72,7 @@ func TestMembershipConditions(t *testing.T) {
 		t.Errorf("%v nodes are not ready, want 72", got)
 	}
 	has("a member", imex.ReasonReady, false, func() {
-		d.domain.UID, d.domain.Problem = "u1", topology.Problem{}
+		d.domain.UID, d.domain.Problem = "u1", topology.Finding{}
 		clique := s.snap.Reports[n.Name].Domain.Clique.String()
 		d.seen.Cliques = []imex.Clique{{Domain: "u1", ID: clique, Daemons: []imex.Member{{Node: n.Name, Address: "10.0.0.1", Clique: clique, Ready: true}}}}
 		d.seen.Claims = []imex.Claim{{Namespace: "quoin-system", Name: "c", Domain: "u1", Node: n.Name, Owner: imex.OwnerHolder, Pods: []string{"quoin-system/p"}}}
@@ -108,7 +108,7 @@ func TestMembershipConditions(t *testing.T) {
 func TestDomainNote(t *testing.T) {
 	d := &domain{domain: imex.Domain{Namespace: "quoin-node", Name: "quoin", UID: "u1"}, seen: imex.Observation{Join: imex.JoinHolder}}
 	s := newSite(4, d)
-	is := func(what string, note topology.Problem, begun, over int, series int) {
+	is := func(what string, note topology.Finding, begun, over int, series int) {
 		t.Helper()
 		d.domain.Note = note
 		for range 2 {
@@ -120,7 +120,7 @@ func TestDomainNote(t *testing.T) {
 			t.Errorf("%s: said %d times that it begins and %d that it is over, with %d series, want %d, %d and %d", what, begins, ends, got, begun, over, series)
 		}
 	}
-	is("nothing", topology.Problem{}, 0, 0, 0)
-	is("outdated", topology.Problem{Reason: imex.DomainOutdated, Message: "the image"}, 1, 0, 1)
-	is("renewed", topology.Problem{}, 1, 1, 0)
+	is("nothing", topology.Finding{}, 0, 0, 0)
+	is("outdated", topology.Finding{Reason: imex.DomainOutdated, Message: "the image"}, 1, 0, 1)
+	is("renewed", topology.Finding{}, 1, 1, 0)
 }

@@ -8,12 +8,12 @@ import (
 )
 
 // ProblemLog remembers the problems that were logged.
-type ProblemLog map[topology.Problem]bool
+type ProblemLog map[topology.Finding]bool
 
 // Note logs each problem once, and once more when it has gone.
-func (l *ProblemLog) Note(ctx context.Context, log *slog.Logger, publication string, problems []topology.Problem) {
+func (l *ProblemLog) Note(ctx context.Context, log *slog.Logger, publication string, problems []topology.Finding) {
 	now := make(ProblemLog, len(problems))
-	say := func(level slog.Level, text string, pr topology.Problem) {
+	say := func(level slog.Level, text string, pr topology.Finding) {
 		log.LogAttrs(ctx, level, text, slog.String("publication", publication), slog.String("node", pr.Node), slog.String("reason", pr.Reason), slog.String("message", pr.Message))
 	}
 	for _, pr := range problems {

@@ -69,7 +69,7 @@ func (s *site) SetConditions(_ context.Context, node string, conditions []inputs
 }
 
 // found hands the Keeper what a pass has found.
-func (s *site) found(problems ...topology.Problem) {
+func (s *site) found(problems ...topology.Finding) {
 	s.keeper.Found("default", &Pass{Plan: &topology.Plan{}, Problems: problems}, s.now)
 }
 

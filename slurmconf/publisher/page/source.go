@@ -127,7 +127,7 @@ type Known struct {
 	// Hosts judges IMEX on a site without Kubernetes. It is nil otherwise.
 	Hosts *imex.Hosts
 	// Moved names nodes whose published place is not the planned one.
-	Moved []topology.Problem
+	Moved []topology.Finding
 }
 
 // AddTo adds to a site what Kubernetes and Slurm say of its nodes, the running jobs, and the free
@@ -232,10 +232,10 @@ func heldOf(h *plandoc.Held, changes *plandoc.Changes) *picture.Held {
 }
 
 // movedIn names the nodes that a held change would move.
-func movedIn(changes *plandoc.Changes, in *inputs.Inputs) (out []topology.Problem) {
+func movedIn(changes *plandoc.Changes, in *inputs.Inputs) (out []topology.Finding) {
 	for i := range changes.Moves {
 		if n := in.Nodes[changes.Moves[i].Node]; n != nil {
-			out = append(out, topology.Problem{Node: n.Name, Reason: nodestatus.ReasonPublishedDiffers, Message: changes.Moves[i].String()})
+			out = append(out, topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: nodestatus.ReasonPublishedDiffers, Message: changes.Moves[i].String()})
 		}
 	}
 	return out

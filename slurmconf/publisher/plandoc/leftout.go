@@ -15,7 +15,7 @@ import (
 const maxLeftOut = 8 << 10
 
 // LeftOut lists nodes without a place for people, one line per reason.
-func LeftOut(left []topology.Problem) string {
+func LeftOut(left []topology.Finding) string {
 	groups := map[string][]string{}
 	for _, p := range left {
 		key := p.Reason + ": " + p.Message
@@ -34,7 +34,7 @@ func LeftOut(left []topology.Problem) string {
 }
 
 // Reasons counts the nodes without a place by reason.
-func Reasons(plan *topology.Plan, unnamed []topology.Problem) string {
+func Reasons(plan *topology.Plan, unnamed []topology.Finding) string {
 	places := plan.Places()
 	counts := map[string]int{}
 	for i := range plan.Nodes {
@@ -57,8 +57,8 @@ const ReasonNoSwitch = "NoSwitch"
 
 // Left lists the nodes without a place. A node without a Slurm name has its Kubernetes
 // name.
-func Left(plan *topology.Plan, specs map[string]string, unnamed []topology.Problem) []topology.Problem {
-	var out []topology.Problem
+func Left(plan *topology.Plan, specs map[string]string, unnamed []topology.Finding) []topology.Finding {
+	var out []topology.Finding
 	var places map[string]topology.Place
 	for i := range plan.Nodes {
 		n := &plan.Nodes[i]
@@ -69,7 +69,7 @@ func Left(plan *topology.Plan, specs map[string]string, unnamed []topology.Probl
 			places = plan.Places()
 		}
 		reason, message := whyLeftOut(n, places)
-		out = append(out, topology.Problem{Node: n.SlurmName, Reason: reason, Message: message})
+		out = append(out, topology.Finding{Subject: topology.Subject{Node: n.SlurmName}, Reason: reason, Message: message})
 	}
 	return append(out, unnamed...)
 }

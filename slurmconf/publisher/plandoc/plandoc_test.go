@@ -27,7 +27,7 @@ func plan(first, second string) topology.Plan {
 		},
 		Devices:  []string{"NodeName=n[1-3] Name=gpu Type=gb200 File=/dev/nvidia[0-3]"},
 		Nodes:    []topology.Placement{{SlurmName: "n1", Node: "n1", Source: "nvml", Reason: "Placed"}, {SlurmName: "n2", Node: "host-2", Source: "nvml", Reason: "Placed"}, {SlurmName: "n3", Node: "n3", Source: "label", Reason: "Placed"}, {SlurmName: "n9", Node: "n9", Reason: "NoGPUs", Message: "no GPU"}},
-		Problems: []topology.Problem{{Node: "n9", Reason: "NoGPUs", Message: "no GPU"}},
+		Problems: []topology.Finding{{Subject: topology.Subject{Node: "n9"}, Reason: "NoGPUs", Message: "no GPU"}},
 	}
 }
 

@@ -71,8 +71,8 @@ func (t *publishedTree) staysEmpty(s *Site, sw int, renamed map[int]bool) bool {
 }
 
 // nameForgotten names the switches that are to be forgotten and that stay.
-func nameForgotten(s *Site, switches []topology.Switch) []topology.Problem {
-	var found []topology.Problem
+func nameForgotten(s *Site, switches []topology.Switch) []topology.Finding {
+	var found []topology.Finding
 	for i := range switches {
 		sw := &switches[i]
 		if !slices.Contains(s.Forget, sw.Name) {
@@ -85,7 +85,7 @@ func nameForgotten(s *Site, switches []topology.Switch) []topology.Problem {
 		case len(sw.Children) > 0:
 			why = "has switches below it, such as " + sw.Children[0]
 		}
-		found = append(found, topology.Problem{Reason: ReasonForgottenInUse, Message: fmt.Sprintf("switch %s is to be forgotten, but it %s: it stays", sw.Name, why)})
+		found = append(found, topology.Finding{Reason: ReasonForgottenInUse, Message: fmt.Sprintf("switch %s is to be forgotten, but it %s: it stays", sw.Name, why)})
 	}
 	return found
 }
@@ -170,11 +170,11 @@ func settleParents(set switches, votes [][]vote, published publishedTree) []int 
 }
 
 // nameConflicts names the switches of the tree whose nodes do not agree on the parent.
-func nameConflicts(set switches, votes [][]vote, parents []int, called []string) []topology.Problem {
-	var found []topology.Problem
+func nameConflicts(set switches, votes [][]vote, parents []int, called []string) []topology.Finding {
+	var found []topology.Finding
 	for i := range votes {
 		if len(votes[i]) > 1 && called[i] != "" {
-			found = append(found, topology.Problem{Reason: ReasonTierConflict, Message: fmt.Sprintf("nodes name other parents for switch %s, %d in all: %s is followed, which most of them name or were published below",
+			found = append(found, topology.Finding{Reason: ReasonTierConflict, Message: fmt.Sprintf("nodes name other parents for switch %s, %d in all: %s is followed, which most of them name or were published below",
 				called[i], len(votes[i]), set.keys[parents[i]].value)})
 		}
 	}

@@ -21,7 +21,7 @@ type sourceTally struct {
 // tree, because two sources would make two trees: the source that names the published
 // leaves. If that decides nothing, it takes the first by rank that more than half of the
 // labelled nodes carry, else the one that most carry. Tiers in reports go before labels.
-func chooseTiers(s *Site, published publishedTree) (named [][]string, found []topology.Problem) {
+func chooseTiers(s *Site, published publishedTree) (named [][]string, found []topology.Finding) {
 	for i, f := range s.Facts {
 		tiers := f.Tiers()
 		if len(tiers) == 0 || !s.HasGPUs(i) {
@@ -57,7 +57,7 @@ func chooseTiers(s *Site, published publishedTree) (named [][]string, found []to
 		if len(f.Labels.Tiers) > 0 {
 			message += fmt.Sprintf("; labels of %s are not used, because the tree is made from one source", f.Labels.TierSource.Name)
 		}
-		found = append(found, topology.Problem{Node: f.Name, Reason: ReasonTiersMissing, Message: message})
+		found = append(found, topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonTiersMissing, Message: message})
 	}
 	return named, found
 }

@@ -76,7 +76,7 @@ func (t *Tree) NamedLeaf(node int) string {
 // leaf that has lost its nodes stays below its parent, empty (Site.EmptyLeaves,
 // Site.InUse). It goes if nodes now call a switch of another tier by its name or by
 // the name of a switch above it.
-func Make(s *Site) (Tree, []topology.Problem) {
+func Make(s *Site) (Tree, []topology.Finding) {
 	published := readPublished(s.Published, s.Tiers)
 	named, inTiers := chooseTiers(s, published)
 	if len(s.Published) == 0 && named == nil {

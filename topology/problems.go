@@ -16,7 +16,7 @@ const (
 
 // Problems returns the problems of the node's labels, of its report, and those that its
 // GPUs show.
-func (f *Facts) Problems() []Problem {
+func (f *Facts) Problems() []Finding {
 	found := slices.Clone(f.Labels.Problems)
 	if f.Report == nil {
 		return found
@@ -29,7 +29,7 @@ func (f *Facts) Problems() []Problem {
 
 // outsiders returns a problem if some GPUs have joined a clique, and others have none to
 // join.
-func (n *Node) outsiders() []Problem {
+func (n *Node) outsiders() []Finding {
 	var clique Clique
 	var outside []string
 	for i := range n.GPUs {
@@ -43,13 +43,13 @@ func (n *Node) outsiders() []Problem {
 	if clique.IsZero() || len(outside) == 0 {
 		return nil
 	}
-	return []Problem{{Reason: ReasonGPUOutsideClique, Message: fmt.Sprintf("%d of %d GPUs have no NVLink domain, and the others are in clique %s: %s",
+	return []Finding{{Reason: ReasonGPUOutsideClique, Message: fmt.Sprintf("%d of %d GPUs have no NVLink domain, and the others are in clique %s: %s",
 		len(outside), len(n.GPUs), clique, strings.Join(outside, ", "))}}
 }
 
 // MixedCliques returns a problem of each node whose GPUs are of another product than those
 // of most nodes in its clique.
-func MixedCliques(facts []*Facts) []Problem {
+func MixedCliques(facts []*Facts) []Finding {
 	first := make(map[Clique]string)
 	mixed := make(map[Clique]map[string]int) // nodes by product
 	for _, f := range facts {
@@ -70,7 +70,7 @@ func MixedCliques(facts []*Facts) []Problem {
 			mixed[c][product]++
 		}
 	}
-	var found []Problem
+	var found []Finding
 	for _, f := range facts {
 		c, product := f.cliqueAndProduct()
 		counts := mixed[c]
@@ -79,7 +79,7 @@ func MixedCliques(facts []*Facts) []Problem {
 		}
 		most := slices.MaxFunc(slices.Sorted(maps.Keys(counts)), func(a, b string) int { return cmp.Compare(counts[a], counts[b]) })
 		if product != most {
-			found = append(found, Problem{Node: f.Name, Reason: ReasonProductsDiffer,
+			found = append(found, Finding{Subject: Subject{Node: f.Name}, Reason: ReasonProductsDiffer,
 				Message: fmt.Sprintf("its GPUs are %s, and those of most other nodes in clique %s are %s", product, c, most)})
 		}
 	}
