@@ -19,13 +19,15 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/doctor"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/cmd/version"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // diagnose runs quoin doctor on a cluster.
-func diagnose(t *testing.T, c *kuberig.Cluster) (code int, found []doctor.Finding) {
+func diagnose(t *testing.T, c *kuberig.Cluster) (code int, found []show.Group) {
 	t.Helper()
 	program, err := programs.Build(t.Context(), programs.Quoin)
 	if err != nil {
@@ -37,33 +39,33 @@ func diagnose(t *testing.T, c *kuberig.Cluster) (code int, found []doctor.Findin
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	var r doctor.Report
+	var r struct{ Findings []show.Group }
 	if err := json.Unmarshal(out, &r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return cmd.ProcessState.ExitCode(), r.Findings
 }
 
-// findings of a level, as "check: message".
-func findingsAt(level doctor.Level, all []doctor.Finding) []string {
+// findingsAt are the findings of a severity, as "what: message".
+func findingsAt(severity topology.Severity, all []show.Group) []string {
 	var out []string
 	for _, f := range all {
-		if f.Level == level {
-			out = append(out, f.Check+": "+f.Message)
+		if f.Severity == severity {
+			out = append(out, f.Thing+": "+f.Message)
 		}
 	}
 	return out
 }
 
-func wantFinding(t *testing.T, level doctor.Level, all []doctor.Finding, part string) *doctor.Finding {
+func wantFinding(t *testing.T, severity topology.Severity, all []show.Group, part string) *show.Group {
 	t.Helper()
 	for i := range all {
-		if f := &all[i]; f.Level == level && strings.Contains(f.Check+": "+f.Message, part) {
+		if f := &all[i]; f.Severity == severity && strings.Contains(f.Thing+": "+f.Message, part) {
 			return f
 		}
 	}
-	t.Errorf("no %s with %q among %q", level, part, findingsAt(level, all))
-	return &doctor.Finding{}
+	t.Errorf("no %s with %q among %q", severity, part, findingsAt(severity, all))
+	return &show.Group{}
 }
 
 // slinkyKinds are the kinds of slurm-operator that doctor reads, with the keys that it reads.
@@ -99,7 +101,7 @@ func TestRealDoctor(t *testing.T) {
 	}
 	code, found := diagnose(t, c)
 	for _, part := range []string{"definition: the API server has no NodeReports", "agents: there is no DaemonSet", "publisher: there is no Deployment", "files: default: nothing is published"} {
-		if f := wantFinding(t, doctor.Problem, found, part); f.Remedy == "" {
+		if f := wantFinding(t, topology.Fatal, found, part); f.Remedy == "" {
 			t.Errorf("%s: no remedy", part)
 		}
 	}
@@ -119,14 +121,14 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 `))
 	must(objects.Create(t.Context(), configMap("slurm", "quoin-slurm")))
 	_, found = diagnose(t, c)
-	wantFinding(t, doctor.OK, found, "a stolen agent token is refused")
-	wantFinding(t, doctor.Problem, found, "no node gets an agent")
-	wantFinding(t, doctor.Problem, found, "no publisher is ready")
-	wantFinding(t, doctor.Problem, found, "leader: no publisher has ever led")
-	wantFinding(t, doctor.Problem, found, "is somebody else's")
-	wantFinding(t, doctor.Problem, found, "PrologFlags has no Contain")
+	wantFinding(t, topology.OK, found, "a stolen agent token is refused")
+	wantFinding(t, topology.Fatal, found, "no node gets an agent")
+	wantFinding(t, topology.Fatal, found, "no publisher is ready")
+	wantFinding(t, topology.Fatal, found, "leader: no publisher has ever led")
+	wantFinding(t, topology.Fatal, found, "is somebody else's")
+	wantFinding(t, topology.Fatal, found, "PrologFlags has no Contain")
 	for _, part := range []string{"configFileRefs does not name quoin-slurm", "prologScriptRefs does not name", "epilogScriptRefs does not name", "inplaceReconfigure is off", "is somebody else's"} {
-		remedy := wantFinding(t, doctor.Problem, found, part).Remedy
+		remedy := wantFinding(t, topology.Fatal, found, part).Remedy
 		command := exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(remedy, "kubectl", c.Programs()+"/kubectl --kubeconfig "+c.Kubeconfig(), 1))
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", remedy, err, out)
@@ -135,11 +137,11 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 	must(objects.Patch(t.Context(), "controllers.slinky.slurm.net", "slurm", "slurm", `{"spec":{"extraConf":"GresTypes=gpu\nPrologFlags=Contain\n"}}`))
 	must(objects.Delete(t.Context(), "validatingadmissionpolicybindings", "", "quoin-agent-own-report"))
 	_, found = diagnose(t, c)
-	if left := findingsAt(doctor.Problem, found); slices.ContainsFunc(left, func(s string) bool { return strings.HasPrefix(s, "slinky") || strings.HasPrefix(s, "files") }) {
+	if left := findingsAt(topology.Fatal, found); slices.ContainsFunc(left, func(s string) bool { return strings.HasPrefix(s, "slinky") || strings.HasPrefix(s, "files") }) {
 		t.Errorf("after the remedies: %q", left)
 	}
-	wantFinding(t, doctor.OK, found, "Controller slurm/slurm loads the files and calls the hook")
-	wantFinding(t, doctor.Problem, found, "admission policies or their bindings are missing: quoin-agent-own-report")
+	wantFinding(t, topology.OK, found, "Controller slurm/slurm loads the files and calls the hook")
+	wantFinding(t, topology.Fatal, found, "admission policies or their bindings are missing: quoin-agent-own-report")
 	controller, err := objects.Get(t.Context(), "controllers.slinky.slurm.net", "slurm", "slurm")
 	must(err)
 	refs, _, err := unstructured.NestedSlice(controller.Object, "spec", "configFileRefs")
@@ -185,7 +187,7 @@ func BenchmarkDoctor(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if !slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Message == "10000 nodes report" }) {
+		if !slices.ContainsFunc(found, func(f topology.Finding) bool { return f.Message == "10000 nodes report" }) {
 			b.Fatalf("findings %v", found)
 		}
 	}

@@ -6,12 +6,13 @@ import (
 	"path/filepath"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 )
 
 // checkSlurm asks the running Slurm, and says which nodes it does not have as the files do.
-func checkSlurm(ctx context.Context, o *checkOptions, files []lint.File) (*comparison.Result, error) {
+func checkSlurm(ctx context.Context, o *checkOptions, files []lint.File) (*show.Result, error) {
 	pub, err := o.render.cluster(o.render.publication)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
@@ -59,7 +60,7 @@ each node that is no member of the IMEX domain, and what to do there, and claims
 wait without a node. Reports add what NVML says and what the nodes say of their daemons
 and channels.
 
-Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
+Exit status: 1 if it differs, 3 if something could not be compared.`,
 		Example: `  scontrol show topology | quoin check --topology - --plan topology.conf
   kubectl get nodes -o json >nodes.json; scontrol show topology | quoin check --topology - --nodes nodes.json
   quoin check --slurm-conf /etc/slurm/slurm.conf --plan /etc/slurm
@@ -88,22 +89,15 @@ func check(ctx context.Context, stdin io.Reader, stdout io.Writer, o *checkOptio
 	if err != nil {
 		return err
 	}
+	r.Kind = "CheckResult"
 	if o.render.output == outputJSON {
-		err = r.JSON(stdout)
-	} else {
-		r.Print(stdout)
+		return r.JSON(stdout)
 	}
-	if err != nil {
-		return err
-	}
-	if r.Differs {
-		return exitError(1)
-	}
-	return nil
+	return r.Print(stdout).AsError()
 }
 
 // compared makes the comparisons that the flags ask for.
-func compared(ctx context.Context, stdin io.Reader, o *checkOptions, reports []string) (*comparison.Result, error) {
+func compared(ctx context.Context, stdin io.Reader, o *checkOptions, reports []string) (*show.Result, error) {
 	switch {
 	case o.imex != "":
 		return checkIMEX(ctx, stdin, o, reports)
@@ -115,7 +109,7 @@ func compared(ctx context.Context, stdin io.Reader, o *checkOptions, reports []s
 	if o.shown == "-" && o.render.nodes == "-" {
 		return nil, errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
 	}
-	r := &comparison.Result{}
+	r := &show.Result{}
 	wanted, whole, err := wantedFiles(ctx, stdin, o, r, reports)
 	if err != nil {
 		return nil, err
@@ -145,7 +139,7 @@ func compared(ctx context.Context, stdin io.Reader, o *checkOptions, reports []s
 }
 
 // checkShown says where Slurm has loaded another topology than wanted.
-func checkShown(stdin io.Reader, o *checkOptions, wanted []lint.File) (*comparison.Result, error) {
+func checkShown(stdin io.Reader, o *checkOptions, wanted []lint.File) (*show.Result, error) {
 	i := slices.IndexFunc(wanted, isTopology)
 	if i < 0 {
 		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", o.plan)
@@ -171,7 +165,7 @@ func isTopology(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) 
 
 // wantedFiles returns the files that Slurm should have, the topology that counts first.
 // whole have all nodes in them, as far as is known. r gets the reports that cannot be read.
-func wantedFiles(ctx context.Context, stdin io.Reader, o *checkOptions, r *comparison.Result, paths []string) (wanted, whole []lint.File, err error) {
+func wantedFiles(ctx context.Context, stdin io.Reader, o *checkOptions, r *show.Result, paths []string) (wanted, whole []lint.File, err error) {
 	if o.plan != "" {
 		if len(paths) > 0 {
 			return nil, nil, errors.New("--plan beside reports: want one of them")

@@ -10,13 +10,14 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
 	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 )
 
 // checkIMEX names the nodes that are no members of the IMEX domain.
-func checkIMEX(ctx context.Context, stdin io.Reader, o *checkOptions, paths []string) (*comparison.Result, error) {
+func checkIMEX(ctx context.Context, stdin io.Reader, o *checkOptions, paths []string) (*show.Result, error) {
 	c, err := o.render.load()
 	if err != nil {
 		return nil, err

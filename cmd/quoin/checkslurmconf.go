@@ -9,6 +9,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -17,7 +18,7 @@ import (
 )
 
 // checkSlurmConf says where the files do not go with a slurm.conf.
-func checkSlurmConf(o *checkOptions, files []lint.File) (*comparison.Result, error) {
+func checkSlurmConf(o *checkOptions, files []lint.File) (*show.Result, error) {
 	pub, err := o.render.cluster(o.render.publication)
 	if err != nil {
 		return nil, err

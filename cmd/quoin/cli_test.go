@@ -238,7 +238,7 @@ func TestBadInput(t *testing.T) {
 		{"agent with both stores", "", []string{"agent", "--store", "x", "--kubeconfig", "y"}, `--kubeconfig: agent.kubeconfig: "y": want none beside store`},
 		{"probe of an unknown machine", "", []string{"probe", "--once", "--simulate", "gb200-nvl72x4", "--node", "x"}, `no machine "x"`},
 		{"publisher without a cluster", "", []string{"publisher"}, "outside a Pod give --kubeconfig"},
-		{"setting without a value", "", []string{"publisher", "--set", "publisher.listen"}, `invalid argument "publisher.listen" for "--set" flag: want key=value, such as publisher.listen=:9836; see quoin publisher --help`},
+		{"setting without a value", "", []string{"publisher", "--set", "publisher.listen"}, `--set "publisher.listen": want key=value, such as publisher.listen=:9836; see quoin publisher --help`},
 		{"setting of an unknown key", "", []string{"publisher", "--set", "publisher.lisen=x"}, `--set publisher.lisen=x: publisher: unknown key "lisen": want`},
 		{"setting of an unknown section", "", []string{"config", "--set", "agnt.listen=x"}, `--set agnt.listen=x: unknown key "agnt": want agent, imex, publications, publisher`},
 		{"setting of a publication that is not next", "", []string{"config", "--set", "publications[1].format=conf"}, `--set publications[1].format=conf: publications: want an index up to 0`},

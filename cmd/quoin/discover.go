@@ -29,7 +29,7 @@ GRES is the index that Slurm gives a GPU or MIG instance: "scontrol show job -d"
 prints it as IDX. NVML is the driver's index. A dash is a fact that the machine does
 not have, or that could not be read. A line "problem:" then says why.
 
-Exit status: 0, also with problems; 2 if nothing could be read.`,
+Exit status: 0 also with problems, 2 if nothing could be read.`,
 		Args: cobra.NoArgs,
 		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
 			if timeout <= 0 {

@@ -10,7 +10,6 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/doctor"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/cmd/version"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // lookTime bounds how long doctor and status look.
@@ -27,7 +26,7 @@ Operator's ClusterPolicy, NVIDIA's DeviceClasses, the admission policies) and at
 machine, if it is a GPU node. It changes nothing. A dry run on the API server tries
 whether a stolen agent token would be refused.
 
-Exit status: 0 fine, or warnings only; 1 a problem; 2 something could not be seen.`,
+Exit status: 1 if something does not work, 3 if something could not be seen.`,
 		Example: `  quoin doctor
   kubectl -n quoin-node exec ds/quoin-agent -- quoin doctor --only node
   quoin doctor -o json`,
@@ -39,17 +38,11 @@ Exit status: 0 fine, or warnings only; 1 a problem; 2 something could not be see
 			if err != nil {
 				return err
 			}
+			r := show.Result{Kind: "Diagnosis", Summary: []string{show.Counts(found)}, Findings: found}
 			if output == outputJSON {
-				if err := show.JSON(cmd.OutOrStdout(), doctor.NewReport(topology.APIVersion, found)); err != nil {
-					return err
-				}
-			} else {
-				doctor.Print(cmd.OutOrStdout(), found)
+				return r.JSON(cmd.OutOrStdout())
 			}
-			if status := doctor.ExitStatus(found); status != 0 {
-				return exitError(status)
-			}
-			return nil
+			return r.Table(cmd.OutOrStdout()).AsError()
 		}),
 	}
 	s.addFlags(cmd)
@@ -70,7 +63,11 @@ func newStatusCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), lookTime)
 			defer cancel()
-			return doctor.Status(ctx, cmd.OutOrStdout(), kubeconfig, version.Number)
+			found, err := doctor.Status(ctx, cmd.OutOrStdout(), kubeconfig, version.Number)
+			if err != nil {
+				return err
+			}
+			return show.Code(found).AsError()
 		},
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; default: as kubectl, or as a Pod")

@@ -37,8 +37,7 @@ Slinky's worker pods.
 A job here has whole nodes: a node with another job is not free. fit knows no partition,
 priority, limit or time. So a job that fits may still wait for these.
 
-Exit status: 0 the job fits now, or no job was asked about; 1 not now, or never;
-2 trouble.`,
+Exit status: 1 if the job does not fit now, or never, 3 if nobody says which nodes are free.`,
 		Example: `  quoin fit --kubeconfig ~/.kube/config
   quoin fit -N 64 --segment 16
   sinfo -h -N -o '%N %T %G' | quoin fit --nodes nodes.json --sinfo - -N 36 --exclusive=topo`,
@@ -67,6 +66,11 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 	if o.exclusive != "" && o.exclusive != "topo" && o.exclusive != "node" {
 		return fmt.Errorf("--exclusive=%s: want topo, or nothing", o.exclusive)
 	}
+	for _, name := range []string{"job-nodes", "segment", "gpus-per-node"} {
+		if f := cmd.Flags().Lookup(name); f.Changed && (f.Value.String() == "0" || f.Value.String()[0] == '-') {
+			return fmt.Errorf("--%s %s: want 1 or more", name, f.Value)
+		}
+	}
 	o.Exclusive = o.exclusive == "topo"
 	p, pub, pods, err := o.plan(cmd)
 	if err != nil {
@@ -84,10 +88,10 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 	} else {
 		answer.Print(cmd.OutOrStdout())
 	}
-	if err == nil && answer.Verdict != "" && answer.Verdict != fit.Now {
-		err = exitError(1)
+	if err != nil {
+		return err
 	}
-	return err
+	return answer.Code().AsError()
 }
 
 // plan returns the plan, made from nodes or stored. pods returns what may have worker pods.

@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -132,12 +133,14 @@ func (o *renderOptions) render(ctx context.Context, stdin io.Reader, paths []str
 	return made, &seen{conf, pub, snap, in}, err
 }
 
-// errUnread is the exit status of a command that did its work without some reports.
-func errUnread(made *publisher.Rendered) error {
-	if len(reports.Unread(made.Problems)) > 0 {
-		return exitError(1)
+// errUnread says that a command did its work without some reports, and returns the exit code.
+func errUnread(stderr io.Writer, made *publisher.Rendered) error {
+	unread := len(reports.Unread(made.Problems))
+	if unread == 0 {
+		return nil
 	}
-	return nil
+	fmt.Fprintf(stderr, "not known: what %d reports say, because they cannot be read\n", unread)
+	return show.NotKnown
 }
 
 func isDirectory(path string) bool {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/placing"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -61,7 +62,7 @@ JOB is a job id, an array's id, or an array's id and a task, such as 4711_3. If 
 was requeued, its last run is shown. -o wide adds what does not fit into 80 columns.
 -o jobstats prints what Jobstats of Princeton University keeps in a job's AdminComment.
 
-Exit status: 0 fine; 1 the job is not known here; 2 trouble.`,
+Exit status: 1 if the job is not known here.`,
 		Example: `  quoin job
   quoin job 4711
   quoin job 4711 --summary-dir /shared/quoin/summaries
@@ -171,7 +172,7 @@ func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
 			where += " in " + strings.Join(o.summaryDirs, ", ")
 		}
 		fmt.Fprintf(o.stderr, "quoin: job %s is not known here: %s. Jobs of other nodes: run quoin there, or give --summary-dir where all nodes keep their summaries\n", id, where)
-		return exitError(1)
+		return show.Differs
 	}
 	switch o.output {
 	case jobJSON:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
@@ -19,7 +20,7 @@ func TestJobNotKnown(t *testing.T) {
 	runDir, shared := jobSite(t)
 	for _, id := range []string{"999", "10", "1000", "401_9", "_2"} {
 		out, said, err := jobOutput(t, jobOptions{runDir: runDir, summaryDirs: []string{shared}}, id)
-		var code exitError
+		var code show.ExitCode
 		if out != "" || !errors.As(err, &code) || code != 1 || !strings.Contains(said, "quoin: job "+id+" is not known here: no record in "+runDir) || !strings.Contains(said, shared) {
 			t.Errorf("%s: %q, said %q, %v", id, out, said, err)
 		}
@@ -69,7 +70,7 @@ func TestJobMissingDirectories(t *testing.T) {
 		missing + ": no such file or directory":   {runDir: missing, all: true},
 	} {
 		out, said, err := jobOutput(t, o, "200")
-		var code exitError
+		var code show.ExitCode
 		if out != "" || said != "" || err == nil || errors.As(err, &code) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q, said %q, %v; want %q", out, said, err, name)
 		}

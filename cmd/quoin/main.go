@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/cmd/quoin/usage"
 	"github.com/quoin-hpc/quoin/cmd/version"
 )
@@ -25,13 +26,7 @@ func main() {
 	os.Exit(code)
 }
 
-// exitError is the exit status of a command that has printed its result already.
-type exitError int
-
-func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
-
-// run executes one command line and returns the exit status: 0 fine, 1 a
-// difference or something that is not there, 2 trouble.
+// run executes one command line and returns the exit status, as show.ExitCodes says.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRootCommand() //nolint:contextcheck // cobra hands ctx on
 	root.SetArgs(args)
@@ -39,15 +34,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	var code exitError
+	var code show.ExitCode
 	switch {
 	case err == nil:
-		return 0
+		return int(show.Fine)
 	case errors.As(err, &code):
 		return int(code)
 	}
 	fmt.Fprintf(stderr, "quoin: %v\n", err)
-	return 2
+	return int(show.Trouble)
 }
 
 // newRootCommand returns the command tree. Each command has its own file.
@@ -61,7 +56,7 @@ keeps Slurm and Kubernetes agreed about it, and says which job holds which GPU.
 quoin config shows all keys of the configuration. Commands take the file by --config,
 and a single key by --set.
 
-Exit status: 0 fine; 1 a difference, or something that is not there; 2 trouble.`,
+` + show.ExitCodes,
 		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

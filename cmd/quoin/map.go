@@ -40,8 +40,7 @@ With --published or --store map draws the publisher's stored plan and not what r
 would write, and says what is held. It always draws blocks and switches, even if the
 publication lets render write only one of them.
 
-Exit status: 0 fine; 1 a report cannot be read (ReportUnreadable), and the rest is
-drawn; 2 nothing was drawn.`,
+Exit status: 3 if a report cannot be read (ReportUnreadable), and the rest is drawn.`,
 		Example: `  kubectl get nodes -o json | quoin map --nodes -
   quoin map --kubeconfig ~/.kube/config -o html > map.html
   quoin map --kubeconfig ~/.kube/config --published
@@ -56,7 +55,7 @@ drawn; 2 nothing was drawn.`,
 			if err != nil {
 				return err
 			}
-			return cmp.Or(o.draw(cmd.OutOrStdout(), cmd.ErrOrStderr(), site, made), errUnread(made))
+			return cmp.Or(o.draw(cmd.OutOrStdout(), cmd.ErrOrStderr(), site, made), errUnread(cmd.ErrOrStderr(), made))
 		},
 	}
 	o.addFlags(cmd, "text", "svg", "html", outputJSON)

@@ -69,7 +69,7 @@ func TestOutputJSON(t *testing.T) {
 	}
 	var compared struct {
 		Kind     string
-		Differs  bool
+		Result   string
 		Summary  []string
 		Findings []show.Group
 	}
@@ -100,7 +100,7 @@ func TestOutputJSON(t *testing.T) {
 		{Nodes: []string{"a2"}, Severity: topology.Fatal, Reason: "NotInSlurm", Message: block + " in the file, absent in Slurm"},
 		{Nodes: []string{"a3"}, Severity: topology.Fatal, Reason: "NotInFile", Message: "absent in the file, " + block + " in Slurm"},
 	}
-	if diff := cmp.Diff(want, compared.Findings); diff != "" || !compared.Differs || compared.Kind != "CheckResult" {
+	if diff := cmp.Diff(want, compared.Findings); diff != "" || compared.Result != "differs" || compared.Kind != "CheckResult" {
 		t.Errorf("check: %+v (-want +got):\n%s", compared, diff)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/plan"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/cmd/quoin/usage"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
@@ -45,21 +46,24 @@ func newPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "plan COMMAND", Short: "Show, diff, approve or roll back the stored plan of a publication"}
 	usage.Group(cmd)
 	cmd.AddCommand(
-		newPlanSubcommand("status", "Say what is published, what is held, and which nodes are behind in Slurm; exit 1 if anything is held or behind", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
+		newPlanSubcommand("status", "Say what is published, what is held, and which nodes are behind in Slurm; exit 1 if anything is held or behind, 3 if Slurm cannot be asked", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
 			held := plan.Status(r.out, r.doc, r.again)
 			asked := r.pub.Slurm.URL != "" || r.pub.Slurm.Scontrol != ""
-			behind, err := plan.Behind(r.Context(), r.out, r.store, r.pub.Place(), asked)
-			if err == nil && (held || behind) {
-				return exitError(1)
+			code, err := plan.Behind(r.Context(), r.out, r.store, r.pub.Place(), asked)
+			if err != nil {
+				return err
 			}
-			return err
+			if held {
+				code = show.Differs
+			}
+			return code.AsError()
 		}),
 		newPlanSubcommand("show [REVISION]", "List blocks, switches and their nodes, as published or in an earlier revision", cobra.MaximumNArgs(1), showPlan),
 		newPlanSubcommand("diff [FROM [TO]]", "Say which nodes would move if what is held were published, and why; or compare revisions; exit 1 if anything differs", cobra.MaximumNArgs(2),
 			func(r *planRun, _ *planOptions, args []string) error {
 				differs, err := plan.Diff(r.out, r.doc, args)
 				if err == nil && differs {
-					return exitError(1)
+					return show.Differs
 				}
 				return err
 			}),

@@ -27,7 +27,7 @@ var reasonPages = []string{
 // notReasons are words of this form in the code that are no reasons of Quoin: kinds
 // of objects, and words of Slurm and Kubernetes.
 var notReasons = strings.Fields(`
-	AgentState DCGMIdentities HookConfig JobPlaces JobRecord JobReports JobState JobSummary JobUse NodeReport
+	AgentState DCGMIdentities FitResult HookConfig JobPlaces JobRecord JobReports JobState JobSummary JobUse NodeReport
 	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap DaemonSet DeviceClass NodeSet ResourceClaim ResourceClaims ResourceSlice
 	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize LinkSpeed NodeName
 	PrologEpilogTimeout PrologFlags PrologTimeout RingName SlurmNodeState SlurmNodeStateInvalidReg`)
@@ -55,7 +55,7 @@ func TestReferenceOfReasons(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(generated + `# Reason words
 
-Quoin says why in one word: in Node conditions, problems, findings of ` + "`quoin check`" + `, series, events and logs. This
+Quoin says why in one word: in Node conditions, problems, findings of commands, series, events and logs. This
 index is made of the tables of the linked pages, which say more.
 
 | reason | meaning | what to do | page |
@@ -149,7 +149,7 @@ func reasonWords(t *testing.T) map[string]string {
 	t.Helper()
 	words := make(map[string]string)
 	files := token.NewFileSet()
-	for _, room := range []string{"topology", "slurmconf", "imex", "dcgm", "nodeagent"} {
+	for _, room := range []string{"topology", "slurmconf", "imex", "dcgm", "nodeagent", "cmd/quoin/comparison", "cmd/quoin/fitting"} {
 		err := filepath.WalkDir(filepath.Join("..", "..", room), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

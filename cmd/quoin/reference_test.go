@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -38,6 +39,7 @@ func TestReferenceOfCommands(t *testing.T) {
 			}
 		}
 	}
+	fmt.Fprintf(&b, "\n    %s\n", strings.ReplaceAll(show.ExitCodes, "\n", "\n    "))
 	for _, cmd := range newRootCommand().Commands() {
 		if cmd.GroupID != "" {
 			describeCommand(&b, "##", cmd)

@@ -33,8 +33,7 @@ switch when it registers, or Slinky does.
 A report that cannot be read (ReportUnreadable) costs its own node only: without labels
 that place it, the node is left out.
 
-Exit status: 0 fine; 1 the files were made without a report that cannot be read; 2 no
-files were made.`,
+Exit status: 3 if the files were made without a report that cannot be read.`,
 		Example: `  kubectl get nodes -o json | quoin render --nodes -
   quoin render --format conf --slurm-version 24.11 --dir DIR REPORT.json...
   quoin render --config quoin.yaml --set publications.baseBlockSize=18 --nodes nodes.json`,
@@ -76,7 +75,7 @@ func render(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, o *r
 	case o.output != outputJSON:
 		err = printFiles(stdout, made.Files)
 	}
-	return cmp.Or(err, errUnread(made))
+	return cmp.Or(err, errUnread(stderr, made))
 }
 
 // rendered is the document of quoin render.

@@ -127,7 +127,7 @@ func (d *debian) publishes() {
 	}
 	out, _ := d.command("quoin", "doctor", "--only", "node", "--config", "/etc/quoin/quoin.yaml", "--hook-dir", "/usr/lib/quoin").CombinedOutput()
 	for line := range strings.Lines(string(out)) {
-		if strings.HasPrefix(line, "problem ") {
+		if strings.HasPrefix(line, "fatal ") {
 			t.Errorf("quoin doctor: %s", line)
 		}
 	}

@@ -4,58 +4,29 @@ package comparison
 
 import (
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Result is the document of quoin check.
-type Result struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	// Differs is what the exit status 1 says.
-	Differs  bool         `json:"differs"`
-	Summary  []string     `json:"summary"`
-	Findings []show.Group `json:"findings"`
-
-	found []topology.Finding
-}
-
-// Add joins the result of one comparison with those before it.
-func (r *Result) Add(one *Result) {
-	r.Differs = r.Differs || one.Differs
-	r.Summary = append(r.Summary, one.Summary...)
-	r.Found(one.found...)
-}
-
-// Found adds findings.
-func (r *Result) Found(findings ...topology.Finding) { r.found = append(r.found, findings...) }
-
-// Print prints findings and then the summary.
-func (r *Result) Print(w io.Writer) {
-	show.Print(w, "", r.found)
-	fmt.Fprintln(w, strings.Join(r.Summary, "\n"))
-}
-
-// JSON prints the document.
-func (r *Result) JSON(w io.Writer) error {
-	r.APIVersion, r.Kind, r.Findings = topology.APIVersion, "CheckResult", show.Groups(r.found)
-	return show.JSON(w, r)
-}
+// The reasons of what is not compared.
+const (
+	ReasonNodesNotCompared = "NodesNotCompared"
+	ReasonTopologyNotShown = "TopologyNotShown"
+)
 
 // OfShown says where scontrol show topology shows something else than the plan, which has so
 // many nodes.
-func OfShown(differences []slurmctld.Difference, nodes int) *Result {
+func OfShown(differences []slurmctld.Difference, nodes int) *show.Result {
 	switch {
 	case len(differences) == 0 && nodes == 0:
-		return &Result{Summary: []string{"same: Slurm has the blocks and switches of the plan, which names no nodes; to compare nodes too, give --nodes in place of --plan"}}
+		return &show.Result{Summary: []string{"same: Slurm has the blocks and switches of the plan"}, Findings: []topology.Finding{{
+			Severity: topology.Unknown, Reason: ReasonNodesNotCompared, Message: "the files name no nodes, so nobody knows whether Slurm has each node in its place", Remedy: "give --nodes in place of --plan, or ask Slurm"}}}
 	case len(differences) == 0:
-		return &Result{Summary: []string{fmt.Sprintf("same: Slurm has all %d nodes where the plan has them", nodes)}}
+		return &show.Result{Summary: []string{fmt.Sprintf("same: Slurm has all %d nodes where the plan has them", nodes)}}
 	}
-	r := &Result{Differs: true}
+	r := &show.Result{}
 	units := 0
 	for _, d := range differences {
 		if d.Node == "" {
@@ -69,11 +40,15 @@ func OfShown(differences []slurmctld.Difference, nodes int) *Result {
 
 // OfConf says what lint found of a slurm.conf, which has so many nodes, and the files. Warnings
 // are no difference.
-func OfConf(name string, nodes int, found []topology.Finding) *Result {
-	r := &Result{found: found, Differs: topology.Has(found, topology.Fatal)}
-	r.Summary = []string{fmt.Sprintf("%s takes the files, with %d nodes", name, nodes)}
-	if r.Differs {
+func OfConf(name string, nodes int, found []topology.Finding) *show.Result {
+	r := &show.Result{Findings: found}
+	switch show.Code(found) {
+	case show.Differs:
 		r.Summary = []string{name + " does not take the files"}
+	case show.NotKnown:
+		r.Summary = []string{fmt.Sprintf("nothing that was judged keeps %s, with %d nodes, from the files", name, nodes)}
+	default:
+		r.Summary = []string{fmt.Sprintf("%s takes the files, with %d nodes", name, nodes)}
 	}
 	return r
 }

@@ -5,30 +5,37 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 // OfMembers names the nodes that are no members of the IMEX domain, and what is wrong with the
 // domain.
-func OfMembers(seen *imex.Observation) *Result {
-	r := &Result{}
+func OfMembers(seen *imex.Observation) *show.Result {
+	r := &show.Result{}
+	verdicts := imex.Judge(seen)
 	if p := seen.Domain.Problem; p.Reason != "" {
-		r.Found(topology.Finding{Severity: topology.Fatal, Reason: p.Reason, Message: p.Message, Remedy: seen.Domain.Remedy()})
+		p.Remedy = seen.Domain.Remedy()
+		for _, v := range verdicts {
+			if v.Reason == imex.ReasonDomainProblem { // a node needs the domain
+				p.Severity = topology.Fatal
+			}
+		}
+		r.Found(p)
 	}
 	if note := seen.Domain.Note; note.Reason != "" {
-		r.Found(topology.Finding{Reason: note.Reason, Message: note.Message})
+		r.Found(note)
 	}
 	if seen.Why != "" {
 		r.Summary = append(r.Summary, fmt.Sprintf("imex.join is auto, here %s: %s", seen.Join, seen.Why))
 	}
-	r.addMembership(imex.Judge(seen))
+	addMembership(r, verdicts)
 	return r
 }
 
-// addMembership adds the nodes with a problem or a note. The result differs if there is a
-// problem.
-func (r *Result) addMembership(verdicts map[string]imex.Verdict) {
+// addMembership adds the nodes with a problem or a note.
+func addMembership(r *show.Result, verdicts map[string]imex.Verdict) {
 	ready, not := 0, 0
 	for _, node := range slices.Sorted(maps.Keys(verdicts)) {
 		v := verdicts[node]
@@ -43,7 +50,6 @@ func (r *Result) addMembership(verdicts map[string]imex.Verdict) {
 			r.Found(f)
 		}
 	}
-	r.Differs = not > 0
 	summary := fmt.Sprintf("same: all %d nodes that need it are members of the IMEX domain", ready)
 	switch {
 	case not > 0:

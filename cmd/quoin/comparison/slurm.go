@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 // OfSlurm asks the running Slurm, and says which nodes it does not have as the files do. The
 // files are by name.
-func OfSlurm(ctx context.Context, slurm loaded.Slurm, files map[string]string) (*Result, error) {
+func OfSlurm(ctx context.Context, slurm loaded.Slurm, files map[string]string) (*show.Result, error) {
 	wanted, err := loaded.ReadWanted(files)
 	if err != nil {
 		return nil, err
@@ -20,14 +21,15 @@ func OfSlurm(ctx context.Context, slurm loaded.Slurm, files map[string]string) (
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{}
+	r := &show.Result{}
 	for _, n := range wanted.Compare(state) {
 		r.Found(topology.Finding{Subject: topology.Subject{Node: n.Name}, Severity: topology.Fatal, Reason: n.Reason(), Message: n.Why})
 	}
-	switch r.Differs = len(r.found) > 0; {
-	case r.Differs:
-		r.Summary = []string{fmt.Sprintf("differs: %d of %d nodes are not in Slurm as in the plan", len(r.found), question.Nodes)}
+	switch {
+	case len(r.Findings) > 0:
+		r.Summary = []string{fmt.Sprintf("differs: %d of %d nodes are not in Slurm as in the plan", len(r.Findings), question.Nodes)}
 	case state.Topologies == nil:
+		r.Found(topology.Finding{Severity: topology.Unknown, Reason: ReasonTopologyNotShown, Message: "slurmrestd does not show where nodes are, only Topology= that a node has of its own", Remedy: "set slurm.scontrol, or give --topology"})
 		r.Summary = []string{fmt.Sprintf("same, as far as slurmrestd shows: none of the %d nodes is elsewhere by its own Topology=", question.Nodes)}
 	default:
 		r.Summary = []string{fmt.Sprintf("same: Slurm has all %d nodes where the plan has them", question.Nodes)}

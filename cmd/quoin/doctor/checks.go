@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
@@ -44,12 +45,12 @@ var (
 type checks struct{ *Cluster }
 
 // Findings says what is well and what is not.
-func (c *Cluster) Findings(s *Site) []Finding {
+func (c *Cluster) Findings(s *Site) []topology.Finding {
 	var f findings
 	for resource, err := range c.Missing {
-		f.unseen(resource, err)
+		f.unknown(resource, moreRights, "%v", err)
 	}
-	slices.SortFunc(f, func(a, b Finding) int { return strings.Compare(a.Check, b.Check) })
+	slices.SortFunc(f, func(a, b topology.Finding) int { return strings.Compare(a.Thing, b.Thing) })
 	look := checks{c}
 	look.server(&f)
 	look.definition(&f)
@@ -70,9 +71,9 @@ func (c *Cluster) Findings(s *Site) []Finding {
 func (c checks) server(f *findings) {
 	switch release, err := version.ParseGeneric(c.Version); {
 	case err != nil:
-		*f = append(*f, Finding{Check: "kubernetes", Level: Unknown, Message: fmt.Sprintf("the API server is Kubernetes %s: it is not known whether this is %s or newer", c.Version, oldestKubernetes), Remedy: "see which release it is: kubectl version"})
+		f.unknown("kubernetes", "see which release it is: kubectl version", "the API server is Kubernetes %s: it is not known whether this is %s or newer", c.Version, oldestKubernetes)
 	case release.LessThan(oldestKubernetes):
-		f.problem("kubernetes", "upgrade Kubernetes", "the API server is Kubernetes %s: Quoin needs %s, for admission policies", c.Version, oldestKubernetes)
+		f.fatal("kubernetes", "upgrade Kubernetes", "the API server is Kubernetes %s: Quoin needs %s, for admission policies", c.Version, oldestKubernetes)
 	case release.LessThan(domainsKubernetes):
 		f.warn("kubernetes", "upgrade Kubernetes for IMEX domains", "the API server is %s: ComputeDomains and ResourceSlices need %s", c.Version, domainsKubernetes)
 	default:
@@ -90,7 +91,7 @@ func (c checks) definition(f *findings) {
 		return
 	}
 	if c.named("customresourcedefinitions", "", reportsDefinition) == nil {
-		f.problem("definition", apply, "the API server has no NodeReports: no agent can report")
+		f.fatal("definition", apply, "the API server has no NodeReports: no agent can report")
 		return
 	}
 	f.ok("definition", "NodeReports are defined")
@@ -103,15 +104,15 @@ func (c checks) agents(f *findings) {
 	}
 	set := c.own("daemonsets", "agent")
 	if set == nil {
-		f.problem("agents", apply, "there is no DaemonSet of agents")
+		f.fatal("agents", apply, "there is no DaemonSet of agents")
 		return
 	}
 	where, wanted, ready := set.GetNamespace(), number(set, "status", "desiredNumberScheduled"), number(set, "status", "numberReady")
 	switch {
 	case wanted == 0:
-		f.problem("agents", "kubectl label node NODE quoin.dev/agent=true, or let GPU Feature Discovery label the nodes", "no node gets an agent: none has a label that the DaemonSet %s/%s asks for", where, set.GetName())
+		f.fatal("agents", "kubectl label node NODE quoin.dev/agent=true, or let GPU Feature Discovery label the nodes", "no node gets an agent: none has a label that the DaemonSet %s/%s asks for", where, set.GetName())
 	case ready < wanted:
-		f.problem("agents", fmt.Sprintf("kubectl -n %s get pods -l app.kubernetes.io/component=agent, and describe those that are not ready", where), "%d of %d agents are ready", ready, wanted)
+		f.fatal("agents", fmt.Sprintf("kubectl -n %s get pods -l app.kubernetes.io/component=agent, and describe those that are not ready", where), "%d of %d agents are ready", ready, wanted)
 	default:
 		f.ok("agents", "%d agents are ready", ready)
 	}
@@ -125,7 +126,7 @@ func (c checks) agents(f *findings) {
 		}
 	}
 	if len(silent) > 0 && c.Missing["nodereports"] == nil {
-		f.problem("reports", fmt.Sprintf("kubectl -n %s logs ds/quoin-agent, on one of these nodes", where), "%d nodes with GPUs have no report: %s", len(silent), hostlist.Shorten(hostlist.Compress(silent)))
+		f.fatal("reports", fmt.Sprintf("kubectl -n %s logs ds/quoin-agent, on one of these nodes", where), "%d nodes with GPUs have no report: %s", len(silent), hostlist.Shorten(hostlist.Compress(silent)))
 	} else if c.Missing["nodereports"] == nil {
 		f.ok("reports", "%d nodes report", len(reports))
 	}
@@ -137,25 +138,25 @@ func (c checks) publisher(f *findings, s *Site) {
 	}
 	d := c.own("deployments", "publisher")
 	if d == nil {
-		f.problem("publisher", apply, "there is no Deployment of the publisher")
+		f.fatal("publisher", apply, "there is no Deployment of the publisher")
 		return
 	}
 	where := d.GetNamespace()
 	logs := fmt.Sprintf("kubectl -n %s logs deploy/%s", where, d.GetName())
 	switch ready, wanted := number(d, "status", "readyReplicas"), number(d, "spec", "replicas"); {
 	case ready == 0:
-		f.problem("publisher", logs, "no publisher is ready, so nothing is published")
+		f.fatal("publisher", logs, "no publisher is ready, so nothing is published")
 	case ready < wanted:
 		f.warn("publisher", logs, "%d of %d publishers are ready", ready, wanted)
 	default:
 		f.ok("publisher", "%d publishers are ready", ready)
 	}
 	if lease := c.named("leases", where, "quoin-publisher"); lease == nil && c.Missing["leases"] == nil {
-		f.problem("leader", logs, "no publisher has ever led: there is no Lease %s/quoin-publisher", where)
+		f.fatal("leader", logs, "no publisher has ever led: there is no Lease %s/quoin-publisher", where)
 	} else if lease != nil {
 		renewed, err := time.Parse(time.RFC3339, text(lease, "spec", "renewTime"))
 		if age := c.Now.Add(-c.Ahead).Sub(renewed); err != nil || age > maxLease || text(lease, "spec", "holderIdentity") == "" {
-			f.problem("leader", logs, "no publisher leads: the Lease was last renewed %s ago", age.Round(time.Second))
+			f.fatal("leader", logs, "no publisher leads: the Lease was last renewed %s ago", age.Round(time.Second))
 		}
 	}
 	c.versions(f, s, d)
@@ -188,13 +189,13 @@ func (c checks) publication(f *findings, p *publication.Cluster) {
 	status := "quoin plan status --set publications[0].name=" + p.Name
 	switch {
 	case cm == nil:
-		f.problem(check, "look into the publisher's log: it says what it waits for", "%s: nothing is published in ConfigMap %s", p.Name, p.Place())
+		f.fatal(check, "look into the publisher's log: it says what it waits for", "%s: nothing is published in ConfigMap %s", p.Name, p.Place())
 	case cm.GetLabels()["quoin.dev/kind"] != "publication":
-		f.problem(check, fmt.Sprintf("kubectl -n %s label configmap %s quoin.dev/kind=publication", p.Namespace, p.ConfigMap), "%s: ConfigMap %s is somebody else's, so the publisher does not write it", p.Name, p.Place())
+		f.fatal(check, fmt.Sprintf("kubectl -n %s label configmap %s quoin.dev/kind=publication", p.Namespace, p.ConfigMap), "%s: ConfigMap %s is somebody else's, so the publisher does not write it", p.Name, p.Place())
 	case cm.GetAnnotations()[published.AnnotationHeldReason] != "":
-		f.problem(check, status, "%s: new files are held: %s", p.Name, cm.GetAnnotations()[published.AnnotationHeldReason])
+		f.fatal(check, status, "%s: new files are held: %s", p.Name, cm.GetAnnotations()[published.AnnotationHeldReason])
 	case cm.GetAnnotations()[published.AnnotationBehind] != "":
-		f.problem(check, status, "%s: %s", p.Name, cm.GetAnnotations()[published.AnnotationBehind])
+		f.fatal(check, status, "%s: %s", p.Name, cm.GetAnnotations()[published.AnnotationBehind])
 	case cm.GetAnnotations()[published.AnnotationSeed] != "" || cm.GetAnnotations()[published.AnnotationRevision] == "":
 		f.warn(check, "wait, or look into the publisher's log: it says what it waits for", "%s: no plan is published yet, so no node has a place", p.Name)
 	default:
@@ -208,7 +209,7 @@ func (c checks) imex(f *findings, s *Site) {
 		how += " (imex.join is auto: " + s.Why + ")"
 	}
 	if s.Domain != "" {
-		f.problem("imex", s.DomainRemedy, "nodes join as %s; %s", how, s.Domain)
+		f.fatal("imex", s.DomainRemedy, "nodes join as %s; %s", how, s.Domain)
 		return
 	}
 	f.ok("imex", "nodes join as %s", how)
@@ -237,15 +238,15 @@ func (c checks) admission(f *findings) {
 	}
 	switch {
 	case len(missing) > 0:
-		f.problem("admission", apply, "admission policies or their bindings are missing: %s", strings.Join(missing, ", "))
+		f.fatal("admission", apply, "admission policies or their bindings are missing: %s", strings.Join(missing, ", "))
 	case len(weak) > 0:
-		f.problem("admission", apply, "admission policies do not deny: %s", strings.Join(weak, ", "))
+		f.fatal("admission", apply, "admission policies do not deny: %s", strings.Join(weak, ", "))
 	case c.Forgery == nil:
-		f.problem("admission", apply, "an agent's token may write another node's report")
+		f.fatal("admission", apply, "an agent's token may write another node's report")
 	case errors.Is(c.Forgery, nodereport.ErrOwnOnly):
 		f.ok("admission", "a stolen agent token is refused: %d policies deny", len(policies))
 	default:
-		f.ok("admission", "%d policies deny; whether one holds was not tried (%s)", len(policies), reason(c.Forgery))
+		f.unknown("admission", moreRights, "%d policies deny; whether they refuse a stolen agent token was not tried (%s)", len(policies), reason(c.Forgery))
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
@@ -84,12 +85,12 @@ func clusterOf(t *testing.T, old, with string) *Cluster {
 	return c
 }
 
-// worst are the findings that are not ok, as "level check: message".
-func worst(all []Finding) []string {
+// worst are the findings that are not ok, as "severity what: message".
+func worst(all []topology.Finding) []string {
 	var out []string
 	for _, f := range all {
-		if f.Level != OK {
-			out = append(out, fmt.Sprintf("%s %s: %s", f.Level, f.Check, f.Message))
+		if f.Severity != topology.OK {
+			out = append(out, fmt.Sprintf("%s %s: %s", f.Severity, f.Thing, f.Message))
 			if f.Remedy == "" {
 				out = append(out, "without a remedy")
 			}
@@ -114,39 +115,40 @@ func TestCluster(t *testing.T) {
 		want            []string // parts
 	}{
 		{name: "all is well"},
-		{name: "an agent is not ready", old: "numberReady: 1", with: "numberReady: 0", want: []string{"problem agents: 0 of 1 agents are ready"}},
-		{name: "no node gets an agent", old: "{desiredNumberScheduled: 1, numberReady: 1}", with: "{}", want: []string{"problem agents: no node gets an agent"}},
-		{name: "a node without a report", old: "- {metadata: {name: n1}}", with: "- {metadata: {name: n2}}", want: []string{"problem reports: 1 nodes with GPUs have no report: n1"}},
+		{name: "an agent is not ready", old: "numberReady: 1", with: "numberReady: 0", want: []string{"fatal agents: 0 of 1 agents are ready"}},
+		{name: "no node gets an agent", old: "{desiredNumberScheduled: 1, numberReady: 1}", with: "{}", want: []string{"fatal agents: no node gets an agent"}},
+		{name: "a node without a report", old: "- {metadata: {name: n1}}", with: "- {metadata: {name: n2}}", want: []string{"fatal reports: 1 nodes with GPUs have no report: n1"}},
 		{name: "one publisher", old: "readyReplicas: 2", with: "readyReplicas: 1", want: []string{"warning publisher: 1 of 2"}},
-		{name: "nobody leads", old: "11:59:58", with: "11:58:00", want: []string{"problem leader: no publisher leads: the Lease was last renewed 2m0s ago"}},
+		{name: "nobody leads", old: "11:59:58", with: "11:58:00", want: []string{"fatal leader: no publisher leads: the Lease was last renewed 2m0s ago"}},
 		{name: "two releases", old: "r/quoin:0.1.0\"}]}}}\n  status: {desired", with: "r/quoin:0.0.9\"}]}}}\n  status: {desired", want: []string{"warning version: the agents run r/quoin:0.0.9"}},
-		{name: "held", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/held-reason: "BigChange: 5 nodes"`, want: []string{"problem files: default: new files are held: BigChange"}},
-		{name: "never loaded", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/behind: "The file was never loaded"`, want: []string{"problem files: default: The file was never loaded"}},
+		{name: "held", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/held-reason: "BigChange: 5 nodes"`, want: []string{"fatal files: default: new files are held: BigChange"}},
+		{name: "never loaded", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/behind: "The file was never loaded"`, want: []string{"fatal files: default: The file was never loaded"}},
 		{name: "a seed", old: `quoin.dev/revision: "3"`, with: `quoin.dev/seed: "x"`, want: []string{"warning files: default: no plan is published yet"}},
-		{name: "another's ConfigMap", old: "{quoin.dev/kind: publication}", with: "{}", want: []string{"problem files: default: ConfigMap slurm/quoin-slurm is somebody else's"}},
-		{name: "Alloc alone", old: "PrologFlags=Contain", with: "PrologFlags=Alloc", want: []string{"problem slinky: Controller slurm/slurm: PrologFlags has no Contain"}},
+		{name: "another's ConfigMap", old: "{quoin.dev/kind: publication}", with: "{}", want: []string{"fatal files: default: ConfigMap slurm/quoin-slurm is somebody else's"}},
+		{name: "Alloc alone", old: "PrologFlags=Contain", with: "PrologFlags=Alloc", want: []string{"fatal slinky: Controller slurm/slurm: PrologFlags has no Contain"}},
 		{name: "the operator's own flags", old: "GresTypes=gpu\\nPrologFlags=Contain\\n", with: "TaskPlugin=task/none\\n"},
-		{name: "reconfigure is off", old: "spec: {configFileRefs", with: "spec: {inplaceReconfigure: false, configFileRefs", want: []string{"problem slinky: Controller slurm/slurm: inplaceReconfigure is off"}},
+		{name: "reconfigure is off", old: "spec: {configFileRefs", with: "spec: {inplaceReconfigure: false, configFileRefs", want: []string{"fatal slinky: Controller slurm/slurm: inplaceReconfigure is off"}},
 		{name: "no prolog", old: "[{name: quoin-hook-prolog}]", with: "[]", want: []string{"prologScriptRefs does not name quoin-hook-prolog"}},
-		{name: "a folder of the pod and not of the host", old: "{name: b, hostPath: {path: /run/quoin}}", with: "{name: b, emptyDir: {}}", want: []string{"problem slinky: NodeSet slurm/gpu does not mount the host's /run/quoin"}},
-		{name: "the exporter's mapping is off", old: "enabled: true", with: "enabled: false", want: []string{"problem exporter: ClusterPolicy cluster-policy: hpcJobMapping is off"}},
+		{name: "a folder of the pod and not of the host", old: "{name: b, hostPath: {path: /run/quoin}}", with: "{name: b, emptyDir: {}}", want: []string{"fatal slinky: NodeSet slurm/gpu does not mount the host's /run/quoin"}},
+		{name: "the exporter's mapping is off", old: "enabled: true", with: "enabled: false", want: []string{"fatal exporter: ClusterPolicy cluster-policy: hpcJobMapping is off"}},
 		{name: "the exporter reads elsewhere", old: "enabled: true, directory: /var/lib/dcgm-exporter/job-mapping", with: "enabled: true, directory: /x", want: []string{"the exporter reads /x, and the hook writes"}},
-		{name: "an old Kubernetes", change: func(c *Cluster) { c.Version = "v1.28.1" }, want: []string{"problem kubernetes: the API server is Kubernetes v1.28.1: Quoin needs 1.30, for admission policies"}},
+		{name: "an old Kubernetes", change: func(c *Cluster) { c.Version = "v1.28.1" }, want: []string{"fatal kubernetes: the API server is Kubernetes v1.28.1: Quoin needs 1.30, for admission policies"}},
 		{name: "before ComputeDomains", change: func(c *Cluster) { c.Version = "v1.33.0-eks-1" }, want: []string{"warning kubernetes: the API server is v1.33.0-eks-1"}},
 		{name: "the first with ComputeDomains", change: func(c *Cluster) { c.Version = "v1.34.0" }},
 		{name: "a Kubernetes of its own", change: func(c *Cluster) { c.Version = "main" }, want: []string{"unknown kubernetes: the API server is Kubernetes main: it is not known whether this is 1.30 or newer"}},
 		{name: "another release than this program", change: images("r/quoin:0.0.9"), want: []string{"warning version: this is quoin 0.1.0, and the cluster runs 0.0.9"}},
 		{name: "an image of no release", change: images("r/quoin:latest")},
 		{name: "an image by digest", change: images("r/quoin@sha256:0")},
-		{name: "clocks", change: func(c *Cluster) { c.Ahead = -2 * time.Minute }, want: []string{"warning clock: the clock here differs by -2m0s", "problem leader"}},
-		{name: "a stolen token", change: func(c *Cluster) { c.Forgery = nil }, want: []string{"problem admission: an agent's token may write another node's report"}},
+		{name: "clocks", change: func(c *Cluster) { c.Ahead = -2 * time.Minute }, want: []string{"warning clock: the clock here differs by -2m0s", "fatal leader"}},
+		{name: "a token that nobody may try", change: func(c *Cluster) { c.Forgery = errNotTried }, want: []string{"unknown admission: 6 policies deny; whether they refuse a stolen agent token was not tried (not tried)"}},
+		{name: "a stolen token", change: func(c *Cluster) { c.Forgery = nil }, want: []string{"fatal admission: an agent's token may write another node's report"}},
 		{name: "a policy that warns only", change: func(c *Cluster) {
 			_ = unstructured.SetNestedStringSlice(c.Objects["validatingadmissionpolicybindings"][0].Object, []string{"Warn"}, "spec", "validationActions")
-		}, want: []string{"problem admission: admission policies do not deny: quoin-agent-own-report"}},
+		}, want: []string{"fatal admission: admission policies do not deny: quoin-agent-own-report"}},
 		{name: "a right that is missing", change: func(c *Cluster) {
 			c.Rights = []right{{component: "publisher", verb: "list", resource: "nodes", must: true}}
 		},
-			want: []string{"problem permissions: rights are missing (publisher: list nodes)"}},
+			want: []string{"fatal permissions: rights are missing (publisher: list nodes)"}},
 		{name: "a right too many", change: func(c *Cluster) { c.Rights = []right{{component: "agent", verb: "get", resource: "secrets", is: true}} },
 			want: []string{"warning permissions: accounts have rights that Quoin does not need (agent: get secrets)"}},
 		{name: "rights that nobody may ask for", change: func(c *Cluster) { c.Rights = []right{{component: "agent", err: errors.New("forbidden")}} },
@@ -199,7 +201,7 @@ publishers   2 of 2 ready, r/quoin:0.1.0
 leader       a, renewed 2026-11-23T11:59:58.000000Z
 files        default: revision 3 is published in slurm/quoin-slurm
 imex         host: NVIDIA's DRA driver serves no ComputeDomains; a node whose own nvidia-imex.service runs is judged by it, and others need nothing
-doctor       problems: 0, warnings: 0; quoin doctor names them
+doctor       fatal: 0, warnings: 0, unknown: 0, ok: 12; quoin doctor names them
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
@@ -245,28 +247,28 @@ func TestNode(t *testing.T) {
 		want   []string
 	}{
 		{"all is well", func(*testing.T, *Node) {}, nil},
-		{"no hook", remove("opt"), []string{"problem hook: the hook does not run"}},
+		{"no hook", remove("opt"), []string{"fatal hook: the hook does not run"}},
 		{"an old hook", func(_ *testing.T, n *Node) { n.Version = "0.2.0" }, []string{"warning hook: the hook has release 0.1.0"}},
 		{"never called", remove("run/summaries"), []string{"warning calls: no job has called the hook"}},
-		{"no agent", remove("run/hook.json"), []string{"problem agent: the agent has not written"}},
-		{"no inventory", remove("run/inventory.json"), []string{"problem inventory: there is no inventory of GPUs"}},
+		{"no agent", remove("run/hook.json"), []string{"fatal agent: the agent has not written"}},
+		{"no inventory", remove("run/inventory.json"), []string{"fatal inventory: there is no inventory of GPUs"}},
 		{"an earlier boot", func(t *testing.T, n *Node) {
 			if err := os.WriteFile(filepath.Join(n.Root, "proc/sys/kernel/random/boot_id"), []byte("22222222-0000-4000-8000-000000000000\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, []string{"problem inventory: the inventory was written before this boot"}},
-		{"no mapping", remove("mapping"), []string{"problem mapping: the exporter's directory is not there"}},
+		}, []string{"fatal inventory: the inventory was written before this boot"}},
+		{"no mapping", remove("mapping"), []string{"fatal mapping: the exporter's directory is not there"}},
 		{"the gate is shut", func(t *testing.T, n *Node) {
 			if err := gate.Write(n.Agent.RunDir, gate.State{Node: "n1", Clique: "c", Reason: "NotReady", Message: "the daemon starts"}); err != nil {
 				t.Fatal(err)
 			}
-		}, []string{"problem imex: NotReady: the daemon starts"}},
-		{"the exporter does not answer", func(_ *testing.T, n *Node) { n.Agent.DCGMExporter = "http://127.0.0.1:1/metrics" }, []string{"problem exporter: DCGM Exporter does not answer"}},
+		}, []string{"fatal imex: NotReady: the daemon starts"}},
+		{"the exporter does not answer", func(_ *testing.T, n *Node) { n.Agent.DCGMExporter = "http://127.0.0.1:1/metrics" }, []string{"fatal exporter: DCGM Exporter does not answer"}},
 		{"the exporter has trouble", func(t *testing.T, n *Node) {
 			server := httptest.NewServer(http.NotFoundHandler())
 			t.Cleanup(server.Close)
 			n.Agent.DCGMExporter = server.URL
-		}, []string{"problem exporter: DCGM Exporter answers with status 404"}},
+		}, []string{"fatal exporter: DCGM Exporter answers with status 404"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := goodNode(t)
@@ -284,23 +286,6 @@ func TestNode(t *testing.T) {
 	}
 }
 
-func TestExitStatus(t *testing.T) {
-	for _, tt := range []struct {
-		levels []Level
-		want   int
-	}{
-		{nil, 0}, {[]Level{OK, Warning}, 0}, {[]Level{Unknown, Warning}, 2}, {[]Level{Unknown, Problem}, 1},
-	} {
-		var all []Finding
-		for _, l := range tt.levels {
-			all = append(all, Finding{Level: l})
-		}
-		if got := ExitStatus(all); got != tt.want {
-			t.Errorf("%v: exit %d, want %d", tt.levels, got, tt.want)
-		}
-	}
-}
-
 // TestClasses says whether the driver serves what nodes join by.
 func TestClasses(t *testing.T) {
 	class := func(name string) unstructured.Unstructured {
@@ -310,14 +295,14 @@ func TestClasses(t *testing.T) {
 	for join, want := range map[string]int{"none": 0, "host": 0, "holder": 1, "slurmd": 1} {
 		var f findings
 		checks{c}.classes(&f, &Site{Join: join})
-		if len(f) != want || want > 0 && f[0].Level != Problem {
+		if len(f) != want || want > 0 && f[0].Severity != topology.Fatal {
 			t.Errorf("%s: %v", join, f)
 		}
 	}
 	c.Objects["deviceclasses"] = []unstructured.Unstructured{class("compute-domain-daemon.nvidia.com"), class("compute-domain-default-channel.nvidia.com")}
 	var f findings
 	checks{c}.classes(&f, &Site{Join: "holder"})
-	if len(f) != 1 || f[0].Level != OK {
+	if len(f) != 1 || f[0].Severity != topology.OK {
 		t.Errorf("with both: %v", f)
 	}
 }

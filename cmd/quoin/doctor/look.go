@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Options say where to look.
@@ -27,7 +28,7 @@ type Options struct {
 }
 
 // Look looks at the cluster and at this node.
-func Look(ctx context.Context, o Options) (found []Finding, err error) {
+func Look(ctx context.Context, o Options) (found []topology.Finding, err error) {
 	if o.Only != "" && o.Only != "cluster" && o.Only != "node" {
 		return nil, fmt.Errorf("--only %s: want cluster or node", o.Only)
 	}
@@ -41,7 +42,9 @@ func Look(ctx context.Context, o Options) (found []Finding, err error) {
 	}
 	rc, err := reach(o.Kubeconfig)
 	if err != nil && isNode && o.Only == "" && o.Kubeconfig == "" { // a node without Kubernetes
-		return append(found, Finding{Check: "cluster", Level: OK, Message: "not looked at, because no kubeconfig says where it is"}), nil
+		var f findings
+		f.ok("cluster", "not looked at, because no kubeconfig says where it is")
+		return append(found, f...), nil
 	} else if err != nil {
 		return nil, err
 	}
@@ -52,17 +55,17 @@ func Look(ctx context.Context, o Options) (found []Finding, err error) {
 	return append(found, c.Findings(site)...), nil
 }
 
-// Status says in a few lines how the cluster is.
-func Status(ctx context.Context, w io.Writer, kubeconfig, version string) error {
+// Status says in a few lines how the cluster is. It returns all findings.
+func Status(ctx context.Context, w io.Writer, kubeconfig, version string) ([]topology.Finding, error) {
 	rc, err := reach(kubeconfig)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c, site, err := gather(ctx, rc, version)
-	if err == nil {
-		c.PrintStatus(w, site)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return c.PrintStatus(w, site), nil
 }
 
 func gather(ctx context.Context, rc *rest.Config, version string) (*Cluster, *Site, error) {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // slinky looks at the Controllers of a publication's namespace, and at their NodeSets.
@@ -61,10 +62,10 @@ func (c checks) controller(f *findings, p *publication.Cluster, o *unstructured.
 		}
 		effect := map[string]string{"configFileRefs": "slurmctld does not get the published files", "prologScriptRefs": "no job is in the exporter's mapping",
 			"epilogScriptRefs": "jobs keep their labels until the agent sees their end"}[key]
-		f.problem("slinky", patch(o, fmt.Sprintf(`"%s":[%s{"name":"%s"}]`, key, list.String(), ref)), "Controller %s: %s does not name %s: %s", name, key, ref, effect)
+		f.fatal("slinky", patch(o, fmt.Sprintf(`"%s":[%s{"name":"%s"}]`, key, list.String(), ref)), "Controller %s: %s does not name %s: %s", name, key, ref, effect)
 	}
 	if reloads, set, _ := unstructured.NestedBool(o.Object, "spec", "inplaceReconfigure"); !reloads && (set || c.hasKey(controllersDefinition, "inplaceReconfigure")) {
-		f.problem("slinky", patch(o, `"inplaceReconfigure":true`), "Controller %s: inplaceReconfigure is off: changed files are not loaded until somebody runs scontrol reconfigure", name)
+		f.fatal("slinky", patch(o, `"inplaceReconfigure":true`), "Controller %s: inplaceReconfigure is off: changed files are not loaded until somebody runs scontrol reconfigure", name)
 	}
 	conf := strings.ToLower(text(o, "spec", "extraConf"))
 	flags := "contain" // the operator's own; a line of extraConf replaces it
@@ -74,9 +75,9 @@ func (c checks) controller(f *findings, p *publication.Cluster, o *unstructured.
 		}
 	}
 	if !strings.Contains(flags, "contain") {
-		f.problem("slinky", "take PrologFlags out of spec.extraConf of the Controller, or add Contain to it", "Controller %s: PrologFlags has no Contain: nobody sees the end of a job whose worker pod is killed, and its GPUs keep its label for up to 25 minutes", name)
+		f.fatal("slinky", "take PrologFlags out of spec.extraConf of the Controller, or add Contain to it", "Controller %s: PrologFlags has no Contain: nobody sees the end of a job whose worker pod is killed, and its GPUs keep its label for up to 25 minutes", name)
 	}
-	slices.SortFunc((*f)[before:], func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
+	slices.SortFunc((*f)[before:], func(a, b topology.Finding) int { return strings.Compare(a.Message, b.Message) })
 	if len(*f) == before {
 		f.ok("slinky", "Controller %s loads the files and calls the hook", name)
 	}
@@ -130,7 +131,7 @@ func (c checks) nodeSet(f *findings, o *unstructured.Unstructured, s *Site) {
 	}
 	name := o.GetNamespace() + "/" + o.GetName()
 	if len(missing) > 0 {
-		f.problem("slinky", "helm get notes quoin -n quoin-system prints the volumes", "NodeSet %s does not mount the host's %s: the hook is not found, or writes where nobody reads", name, strings.Join(missing, ", "))
+		f.fatal("slinky", "helm get notes quoin -n quoin-system prints the volumes", "NodeSet %s does not mount the host's %s: the hook is not found, or writes where nobody reads", name, strings.Join(missing, ", "))
 		return
 	}
 	f.ok("slinky", "NodeSet %s mounts what the hook needs", name)
@@ -148,9 +149,9 @@ func (c checks) exporter(f *findings, s *Site) {
 		set := fmt.Sprintf("kubectl patch clusterpolicy %s --type=merge -p '{\"spec\":{\"dcgmExporter\":{\"hpcJobMapping\":{\"enabled\":true,\"directory\":%q}}}}'", o.GetName(), s.MappingDir)
 		switch {
 		case !on:
-			f.problem("exporter", set, "ClusterPolicy %s: hpcJobMapping is off: GPU metrics have no job", o.GetName())
+			f.fatal("exporter", set, "ClusterPolicy %s: hpcJobMapping is off: GPU metrics have no job", o.GetName())
 		case dir != "" && dir != s.MappingDir:
-			f.problem("exporter", set, "ClusterPolicy %s: the exporter reads %s, and the hook writes %s", o.GetName(), dir, s.MappingDir)
+			f.fatal("exporter", set, "ClusterPolicy %s: the exporter reads %s, and the hook writes %s", o.GetName(), dir, s.MappingDir)
 		default:
 			f.ok("exporter", "DCGM Exporter reads %s", s.MappingDir)
 		}
@@ -170,7 +171,7 @@ func (c checks) classes(f *findings, s *Site) {
 		}
 	}
 	if len(missing) > 0 {
-		f.problem("deviceclasses", "install NVIDIA's DRA driver with compute domains (resources.computeDomains.enabled=true), or set imex.join: host or none",
+		f.fatal("deviceclasses", "install NVIDIA's DRA driver with compute domains (resources.computeDomains.enabled=true), or set imex.join: host or none",
 			"nodes join as %s, and there is no DeviceClass %s", s.Join, strings.Join(missing, ", "))
 		return
 	}

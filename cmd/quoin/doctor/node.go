@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Node is where the parts of a node are.
@@ -36,7 +37,7 @@ type Node struct {
 const maxGate = time.Minute
 
 // Findings looks at the node, and says what is well and what is not.
-func (n *Node) Findings(ctx context.Context) []Finding {
+func (n *Node) Findings(ctx context.Context) []topology.Finding {
 	var f findings
 	n.hook(ctx, &f)
 	conf := n.files(&f)
@@ -55,7 +56,7 @@ func (n *Node) hook(ctx context.Context, f *findings) {
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
 	switch version := strings.TrimPrefix(strings.TrimSpace(string(out)), "quoin-hook "); {
 	case err != nil:
-		f.problem("hook", "quoin install-hook "+n.HookDir, "the hook does not run: %v", err)
+		f.fatal("hook", "quoin install-hook "+n.HookDir, "the hook does not run: %v", err)
 	case !strings.HasPrefix(version, n.Version+" "):
 		f.warn("hook", "quoin install-hook "+n.HookDir, "the hook has release %s, and this is %s", version, n.Version)
 	default:
@@ -81,18 +82,18 @@ func (n *Node) files(f *findings) *rundir.HookConfig {
 		_, err = os.Stat(filepath.Join(n.Agent.RunDir, rundir.HookConfigFile))
 	}
 	if err != nil {
-		f.problem("agent", restart, "the agent has not written %s: %v", n.Agent.RunDir, err)
+		f.fatal("agent", restart, "the agent has not written %s: %v", n.Agent.RunDir, err)
 		return nil
 	}
 	inv, err := dir.ReadInventory()
 	boot, bootErr := rundir.BootID(n.Root)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f.problem("inventory", "read the agent's log: it says why NVML shows no GPU", "there is no inventory of GPUs, so no job is labelled")
+		f.fatal("inventory", "read the agent's log: it says why NVML shows no GPU", "there is no inventory of GPUs, so no job is labelled")
 	case err != nil:
-		f.problem("inventory", restart, "%v", err)
+		f.fatal("inventory", restart, "%v", err)
 	case bootErr == nil && inv.BootID != "" && inv.BootID != boot:
-		f.problem("inventory", restart, "the inventory was written before this boot")
+		f.fatal("inventory", restart, "the inventory was written before this boot")
 	case inv.Unordered:
 		f.warn("inventory", "see quoin discover: a GPU cannot be read", "the order of the GPUs is not known: jobs are labelled by UUID only")
 	default:
@@ -111,9 +112,9 @@ func (n *Node) mapping(f *findings, conf *rundir.HookConfig) {
 	info, err := os.Stat(conf.MappingDir)
 	switch {
 	case err != nil:
-		f.problem("mapping", "mkdir -p "+conf.MappingDir+"; mount it into slurmd's and the exporter's pods", "the exporter's directory is not there: %v", err)
+		f.fatal("mapping", "mkdir -p "+conf.MappingDir+"; mount it into slurmd's and the exporter's pods", "the exporter's directory is not there: %v", err)
 	case !info.IsDir():
-		f.problem("mapping", "remove the file", "%s is not a directory", conf.MappingDir)
+		f.fatal("mapping", "remove the file", "%s is not a directory", conf.MappingDir)
 	default:
 		f.ok("mapping", "%s is there", conf.MappingDir)
 	}
@@ -125,7 +126,7 @@ func (n *Node) gate(f *findings) {
 	case errors.Is(err, fs.ErrNotExist):
 		f.ok("imex", "jobs wait for no IMEX domain here")
 	case err != nil:
-		f.problem("imex", restart, "%v", err)
+		f.fatal("imex", restart, "%v", err)
 	case time.Since(at) > maxGate:
 		f.warn("imex", restart, "the agent last confirmed the gate %s ago, so jobs do not wait", time.Since(at).Round(time.Second))
 	case state.Clique == "":
@@ -133,7 +134,7 @@ func (n *Node) gate(f *findings) {
 	case state.Ready:
 		f.ok("imex", "ready in clique %s, %d members", state.Clique, len(state.Members))
 	default:
-		f.problem("imex", "quoin check --imex says what to do", "%s: %s", state.Reason, state.Message)
+		f.fatal("imex", "quoin check --imex says what to do", "%s: %s", state.Reason, state.Message)
 	}
 }
 
@@ -147,23 +148,23 @@ func (n *Node) exporter(ctx context.Context, f *findings) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		f.problem("exporter", "correct agent.dcgmExporter", "%v", err)
+		f.fatal("exporter", "correct agent.dcgmExporter", "%v", err)
 		return
 	}
 	answer, err := n.Client.Do(req)
 	if err != nil {
-		f.problem("exporter", "see that the exporter runs on this node, and that its Service has internalTrafficPolicy: Local", "DCGM Exporter does not answer: %v", err)
+		f.fatal("exporter", "see that the exporter runs on this node, and that its Service has internalTrafficPolicy: Local", "DCGM Exporter does not answer: %v", err)
 		return
 	}
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, 32<<20))
 	switch {
 	case err != nil || answer.StatusCode != http.StatusOK:
-		f.problem("exporter", "see the exporter's log", "DCGM Exporter answers with status %s", answer.Status)
+		f.fatal("exporter", "see the exporter's log", "DCGM Exporter answers with status %s", answer.Status)
 	case strings.Contains(string(body), "hpc_job="):
 		f.ok("exporter", "DCGM Exporter shows the jobs of GPUs")
 	case n.holds():
-		f.problem("exporter", fmt.Sprintf("set DCGM_HPC_JOB_MAPPING_DIR=%s for the exporter (GPU Operator: dcgmExporter.hpcJobMapping)", n.Agent.MappingDir), "jobs hold GPUs, and DCGM Exporter shows no label hpc_job")
+		f.fatal("exporter", fmt.Sprintf("set DCGM_HPC_JOB_MAPPING_DIR=%s for the exporter (GPU Operator: dcgmExporter.hpcJobMapping)", n.Agent.MappingDir), "jobs hold GPUs, and DCGM Exporter shows no label hpc_job")
 	default:
 		f.ok("exporter", "DCGM Exporter answers; no job holds a GPU now")
 	}

@@ -65,7 +65,7 @@ func (c checks) rights(f *findings) {
 		what := fmt.Sprintf("%s: %s %s", r.component, r.verb, r.resource)
 		switch {
 		case r.err != nil:
-			f.unseen("permissions", fmt.Errorf("ask what the %s may do: %w", r.component, r.err))
+			f.unknown("permissions", moreRights, "ask what the %s may do: %v", r.component, r.err)
 			return
 		case r.must && !r.is:
 			lack = append(lack, what)
@@ -75,7 +75,7 @@ func (c checks) rights(f *findings) {
 	}
 	slices.Sort(lack)
 	if len(lack) > 0 {
-		f.problem("permissions", apply, "rights are missing (%s)", strings.Join(lack, "; "))
+		f.fatal("permissions", apply, "rights are missing (%s)", strings.Join(lack, "; "))
 	}
 	if len(more) > 0 {
 		f.warn("permissions", "kubectl get clusterrolebindings -o wide | grep quoin shows who gives them", "accounts have rights that Quoin does not need (%s)", strings.Join(more, "; "))

@@ -3,10 +3,13 @@ package doctor
 import (
 	"fmt"
 	"io"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
-// PrintStatus says in a few lines how the cluster is.
-func (c *Cluster) PrintStatus(w io.Writer, s *Site) {
+// PrintStatus says in a few lines how the cluster is. It returns all findings.
+func (c *Cluster) PrintStatus(w io.Writer, s *Site) []topology.Finding {
 	nodes, gpus := len(c.Objects["nodes"]), 0
 	for i := range c.Objects["nodes"] {
 		if c.Objects["nodes"][i].GetLabels()["nvidia.com/gpu.present"] == "true" {
@@ -41,11 +44,9 @@ func (c *Cluster) PrintStatus(w io.Writer, s *Site) {
 	if s.Domain != "" {
 		fmt.Fprintf(w, "%-12s %s\n", "", s.Domain)
 	}
-	counts := map[Level]int{}
-	for _, found := range c.Findings(s) {
-		counts[found.Level]++
-	}
-	fmt.Fprintf(w, "%-12s problems: %d, warnings: %d; quoin doctor names them\n", "doctor", counts[Problem], counts[Warning])
+	all := c.Findings(s)
+	fmt.Fprintf(w, "%-12s %s; quoin doctor names them\n", "doctor", show.Counts(all))
+	return all
 }
 
 func (c *Cluster) publisherNamespace() string {

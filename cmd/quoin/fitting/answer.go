@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
@@ -23,7 +24,7 @@ type Answer struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Topology   string `json:"topology"`
-	// Verdict is now, not now or never; empty if no job was asked about. Why says why never.
+	// Verdict is now, not now, never or not known; empty if no job was asked about. Why says why never.
 	Verdict fit.Verdict `json:"verdict,omitempty"`
 	Why     string      `json:"why,omitempty"`
 	// Blocks are what the job would get.
@@ -38,6 +39,25 @@ type Answer struct {
 	Said  string         `json:"said,omitempty"`
 	// Reservations have nodes of the topology, now or later.
 	Reservations []Reservation `json:"reservations,omitempty"`
+	// Findings say what could not be judged.
+	Findings []show.Group `json:"findings"`
+
+	found []topology.Finding
+}
+
+// NotKnown is the verdict on a job that fits if all nodes are free, while nobody says which are.
+const NotKnown fit.Verdict = "not known"
+
+// statesUnknown says that nobody said which nodes are free.
+var statesUnknown = topology.Finding{Severity: topology.Unknown, Reason: "StatesUnknown", Message: "nobody said which nodes are free, so all count as free",
+	Remedy: "give --sinfo FILE, or set slurm.url or slurm.scontrol of the publication"}
+
+// Code is the exit code of the answer.
+func (a *Answer) Code() show.ExitCode {
+	if a.Verdict == fit.NotNow || a.Verdict == fit.Never {
+		return show.Differs
+	}
+	return show.Code(a.found)
 }
 
 // Reservation is a reservation of nodes of the topology. For says whom it is for: users, and
@@ -100,6 +120,13 @@ func (p *Plan) Ask(r *fit.Request, name string) (*Answer, error) {
 		found := site.Answer(r)
 		a.Verdict, a.Why, a.Blocks, a.Needs = found.Verdict, found.Why, shares(t, &found.Place), needs(site, found.Needs)
 	}
+	if a.Said == "" {
+		a.found = append(a.found, statesUnknown)
+		if a.Verdict == fit.Now {
+			a.Verdict = NotKnown
+		}
+	}
+	a.Findings = show.Groups(a.found)
 	return a, nil
 }
 
@@ -194,6 +221,9 @@ func (a *Answer) Print(w io.Writer) {
 	case fit.Now:
 		fmt.Fprintln(w, "now: the job fits, for example in")
 		a.printBlocks(w)
+	case NotKnown:
+		fmt.Fprintln(w, "not known: the job fits if all nodes are free, for example in")
+		a.printBlocks(w)
 	case fit.NotNow:
 		fmt.Fprintln(w, "not now: the job fits if more nodes are free and well, for example")
 		var rows [][]string
@@ -216,7 +246,11 @@ func (a *Answer) Print(w io.Writer) {
 	if len(a.Segments) > 0 {
 		var rows [][]string
 		for _, s := range a.Segments {
-			rows = append(rows, []string{strconv.Itoa(s.Size), strconv.Itoa(s.Now), strconv.Itoa(s.All)})
+			now := "not known"
+			if a.Said != "" {
+				now = strconv.Itoa(s.Now)
+			}
+			rows = append(rows, []string{strconv.Itoa(s.Size), now, strconv.Itoa(s.All)})
 		}
 		terminal.Table(w, []string{"SEGMENT", "FIT NOW", "IF ALL NODES WERE FREE AND WELL"}, rows)
 		fmt.Fprintln(w)
@@ -257,7 +291,7 @@ func (a *Answer) printReservations(w io.Writer) {
 
 func (a *Answer) printStates(w io.Writer) {
 	if a.Said == "" {
-		fmt.Fprintln(w, "Nobody said which nodes are free, so all count as free. See --sinfo.")
+		show.Print(w, "", a.found)
 		return
 	}
 	var parts []string

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/plan"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
@@ -29,18 +30,19 @@ func TestBehind(t *testing.T) {
 		set   *published.Set
 		asked bool
 		want  string
+		code  show.ExitCode
 	}{
-		"nothing is published":    {nil, true, ""},
-		"nobody asks":             {&published.Set{}, false, ""},
-		"Slurm cannot be asked":   {&published.Set{Annotations: map[string]string{published.AnnotationBehind: published.CannotAsk}}, true, "in Slurm: " + published.CannotAsk + "\n"},
-		"all are as published":    {&published.Set{}, true, "in Slurm: all nodes are as published\n"},
-		"nodes are behind":        {said, true, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs:\n  loaded: n[3-4]: The file was never loaded\n  registered: n1: x\n"},
-		"behind, asked by others": {said, false, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs:\n  loaded: n[3-4]: The file was never loaded\n  registered: n1: x\n"},
+		"nothing is published":    {nil, true, "", show.Fine},
+		"nobody asks":             {&published.Set{}, false, "", show.Fine},
+		"Slurm cannot be asked":   {&published.Set{Annotations: map[string]string{published.AnnotationBehind: published.CannotAsk}}, true, "in Slurm: " + published.CannotAsk + "\n", show.NotKnown},
+		"all are as published":    {&published.Set{}, true, "in Slurm: all nodes are as published\n", show.Fine},
+		"nodes are behind":        {said, true, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs:\n  loaded: n[3-4]: The file was never loaded\n  registered: n1: x\n", show.Differs},
+		"behind, asked by others": {said, false, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs:\n  loaded: n[3-4]: The file was never loaded\n  registered: n1: x\n", show.Differs},
 	} {
 		var out strings.Builder
-		behind, err := plan.Behind(t.Context(), &out, oneSet{set: tt.set}, published.Place{}, tt.asked)
-		if err != nil || out.String() != tt.want || behind != (tt.set == said) {
-			t.Errorf("%s: behind %t, error %v, said %q, want %q", name, behind, err, out.String(), tt.want)
+		code, err := plan.Behind(t.Context(), &out, oneSet{set: tt.set}, published.Place{}, tt.asked)
+		if err != nil || out.String() != tt.want || code != tt.code {
+			t.Errorf("%s: %v, error %v, said %q, want %q", name, code, err, out.String(), tt.want)
 		}
 	}
 	if _, err := plan.Behind(t.Context(), &strings.Builder{}, oneSet{err: context.Canceled}, published.Place{}, true); !errors.Is(err, context.Canceled) {

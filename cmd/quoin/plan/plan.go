@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
@@ -41,11 +42,11 @@ func Load(ctx context.Context, store Store, publication, place string) (*plandoc
 }
 
 // Behind says which nodes are behind in Slurm, as the publisher found when it asked Slurm last,
-// and reports whether any is. asked is true if the publisher asks Slurm at all.
-func Behind(ctx context.Context, w io.Writer, store Store, place published.Place, asked bool) (bool, error) {
+// and returns the exit code. asked is true if the publisher asks Slurm at all.
+func Behind(ctx context.Context, w io.Writer, store Store, place published.Place, asked bool) (show.ExitCode, error) {
 	set, err := store.Load(ctx, place)
 	if err != nil || set == nil {
-		return false, err
+		return show.Fine, err
 	}
 	text := set.Annotations[published.AnnotationBehind]
 	if text == "" && asked {
@@ -54,15 +55,15 @@ func Behind(ctx context.Context, w io.Writer, store Store, place published.Place
 	switch text {
 	case published.CannotAsk:
 		fmt.Fprintln(w, "in Slurm: "+text)
-		return false, nil
+		return show.NotKnown, nil
 	case "":
-		return false, nil
+		return show.Fine, nil
 	}
 	fmt.Fprintln(w, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs:")
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(line, "\n"))
 	}
-	return true, nil
+	return show.Differs, nil
 }
 
 const timeForm = "2006-01-02 15:04:05Z"

@@ -36,7 +36,7 @@ func Add(snap *inputs.Snapshot, paths []string) error {
 			return fmt.Errorf("read report: %w", err)
 		}
 		if err != nil {
-			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
+			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Severity: topology.Unknown, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
 		} else if other, dup := from[name]; dup {
 			return fmt.Errorf("%s and %s are both reports of node %q: give one of them", other, f.path, name)
 		} else {

@@ -106,7 +106,7 @@ func (g *Group) print(w io.Writer, prefix string) {
 		return
 	}
 	if g.Severity == topology.Unknown {
-		prefix += "unknown: "
+		prefix = "unknown: "
 	}
 	head := cmp.Or(g.Thing, g.Reason)
 	if len(g.Nodes) > 0 {

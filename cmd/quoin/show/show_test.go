@@ -1,7 +1,11 @@
 package show
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -78,5 +82,69 @@ func TestPrintFindings(t *testing.T) {
 	Print(&b, "", far)
 	if text := b.String(); len(text) > maxList+200 || !strings.Contains(text, " more: NotReady: one\n") || !strings.HasPrefix(text, "gke-pool-0000-xa,gke-pool-0001-xb,") {
 		t.Errorf("%d bytes of names that do not fold:\n%.300s", len(text), text)
+	}
+}
+
+func TestResult(t *testing.T) {
+	at := func(s topology.Severity, reason string) topology.Finding {
+		return topology.Finding{Subject: topology.Subject{Thing: "agents"}, Severity: s, Reason: reason, Message: "m", Remedy: "r"}
+	}
+	for name, tt := range map[string]struct {
+		found []topology.Finding
+		code  ExitCode
+		last  string
+	}{
+		"nothing":           {nil, Fine, "sum"},
+		"fine":              {[]topology.Finding{at(topology.OK, ""), at(topology.Warning, "A")}, Fine, "sum"},
+		"a fault":           {[]topology.Finding{at(topology.Unknown, "A"), at(topology.Fatal, "B"), at(topology.Warning, "C")}, Differs, "sum"},
+		"not judged":        {[]topology.Finding{at(topology.Unknown, "B"), at(topology.Warning, "C"), at(topology.Unknown, "A"), at(topology.Unknown, "A")}, NotKnown, "not known: 3 of the above could not be judged: A, B"},
+		"not seen, no word": {[]topology.Finding{at(topology.Unknown, "")}, NotKnown, "not known: 1 of the above could not be judged: agents"},
+	} {
+		r := &Result{Kind: "K", Summary: []string{"first", "sum"}, Findings: tt.found}
+		for form, print := range map[string]func(io.Writer) ExitCode{"text": r.Print, "table": r.Table} {
+			var b strings.Builder
+			if code := print(&b); code != tt.code || !strings.HasSuffix(b.String(), "\n"+tt.last+"\n") && b.String() != "first\nsum\n" {
+				t.Errorf("%s as %s: %v, want %v with the last line %q:\n%s", name, form, code, tt.code, tt.last, &b)
+			}
+		}
+		var b strings.Builder
+		if err := r.JSON(&b); !errors.Is(err, tt.code.AsError()) || !strings.Contains(b.String(), fmt.Sprintf("%q: %q", "result", tt.code)) {
+			t.Errorf("%s as JSON: %v, want %v:\n%s", name, err, tt.code, &b)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	r := &Result{Summary: []string{"sum"}, Findings: []topology.Finding{
+		{Subject: topology.Subject{Thing: "agents"}, Severity: topology.OK, Message: "2 agents are ready"},
+		{Subject: topology.Subject{Thing: "leases"}, Severity: topology.Unknown, Message: "forbidden", Remedy: "ask"},
+		{Subject: topology.Subject{Thing: "hook"}, Severity: topology.Fatal, Message: "does not run", Remedy: "quoin install-hook"}}}
+	var b strings.Builder
+	r.Table(&b)
+	want := "fatal    hook         does not run\n                      fix: quoin install-hook\nunknown  leases       forbidden\n                      fix: ask\nok       agents       2 agents are ready\n\nsum\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got, want := Counts(r.Findings), "fatal: 1, warnings: 0, unknown: 1, ok: 1"; got != want {
+		t.Errorf("counts %q, want %q", got, want)
+	}
+}
+
+// TestJSON holds the form of the document that scripts read.
+func TestJSON(t *testing.T) {
+	r := &Result{Kind: "CheckResult", Summary: []string{"differs"}, Findings: []topology.Finding{
+		{Subject: topology.Subject{Node: "n2"}, Severity: topology.Fatal, Reason: "NotInSlurm", Message: "m", Remedy: "r"},
+		{Subject: topology.Subject{Node: "n1"}, Severity: topology.Fatal, Reason: "NotInSlurm", Message: "m", Remedy: "r"},
+		{Subject: topology.Subject{File: "gres.conf", Line: 3}, Reason: "UnknownKey", Message: "k"}}}
+	var b strings.Builder
+	if err := r.JSON(&b); !errors.Is(err, Differs) {
+		t.Error(err)
+	}
+	const want = `{"apiVersion":"quoin.dev/v1alpha1","kind":"CheckResult","result":"differs","summary":["differs"],"findings":[` +
+		`{"severity":"fatal","reason":"NotInSlurm","nodes":["n1","n2"],"message":"m","remedy":"r"},` +
+		`{"severity":"warning","reason":"UnknownKey","file":"gres.conf","line":3,"message":"k"}]}`
+	var got bytes.Buffer
+	if err := json.Compact(&got, []byte(b.String())); err != nil || got.String() != want {
+		t.Errorf("%v\n got %s\nwant %s", err, got.String(), want)
 	}
 }

@@ -3,21 +3,36 @@
 package usage
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Explain adds to the errors of root's flags and arguments, and of all commands below root,
 // what is wanted and where to read more.
 func Explain(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+		return fmt.Errorf("%w; see %s --help", wanted(err), cmd.CommandPath())
 	})
 	// A command with commands below it shows one line of usage, and not two.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	explainArgs(root)
+}
+
+// wanted says of a value that a flag does not take what the flag takes.
+func wanted(err error) error {
+	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	want := map[string]string{"int": "a whole number", "bool": "true or false", "duration": "a time such as 30s or 5m"}[bad.GetFlag().Value.Type()]
+	if want == "" {
+		return fmt.Errorf("--%s %q: %w", bad.GetFlag().Name, bad.GetValue(), errors.Unwrap(bad))
+	}
+	return fmt.Errorf("--%s %q: want %s", bad.GetFlag().Name, bad.GetValue(), want)
 }
 
 func explainArgs(cmd *cobra.Command) {

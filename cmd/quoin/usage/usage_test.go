@@ -17,7 +17,12 @@ func tool() *cobra.Command {
 	group := &cobra.Command{Use: "plan COMMAND"}
 	group.AddCommand(&cobra.Command{Use: "approve DIGEST", Args: cobra.ExactArgs(1), RunE: run}, &cobra.Command{Use: "status", Args: cobra.NoArgs, RunE: run})
 	root := &cobra.Command{Use: "tool COMMAND", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(group, &cobra.Command{Use: "read FILE...", RunE: run})
+	read := &cobra.Command{Use: "read FILE...", RunE: run}
+	read.Flags().IntP("lines", "n", 0, "")
+	read.Flags().Bool("all", false, "")
+	read.Flags().Duration("timeout", 0, "")
+	read.Flags().Func("set", "", func(string) error { return errors.New("want key=value") })
+	root.AddCommand(group, read)
 	Group(group)
 	Group(root)
 	Explain(root)
@@ -34,6 +39,10 @@ func TestExplain(t *testing.T) {
 		{"plan status now", `unknown command "now" for "tool plan status": want tool plan status; see tool plan status --help`},
 		{"plan approve", "accepts 1 arg(s), received 0: want tool plan approve DIGEST; see tool plan approve --help"},
 		{"plan approve --by x", "unknown flag: --by; see tool plan approve --help"},
+		{"read -n x a", `--lines "x": want a whole number; see tool read --help`},
+		{"read --all=x a", `--all "x": want true or false; see tool read --help`},
+		{"read --timeout 5 a", `--timeout "5": want a time such as 30s or 5m; see tool read --help`},
+		{"read --set x a", `--set "x": want key=value; see tool read --help`},
 		{"", "<nil>"},
 		{"plan", "<nil>"},
 	} {

@@ -145,7 +145,7 @@ func (s *Store) Snapshot(context.Context) (*inputs.Snapshot, error) {
 	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
 	err = s.reports.Read(func(name string, report *topology.Node, err error) {
 		if err != nil {
-			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
+			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Severity: topology.Unknown, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
 		} else {
 			snap.Reports[name] = report
 		}

@@ -244,7 +244,7 @@ func (l *list) addReport(o *object) error {
 		err = fmt.Errorf("nodereport %s: report of node %q: want it in NodeReport %s", name, report.Name, report.Name)
 	}
 	if err != nil {
-		l.problems = append(l.problems, topology.Finding{Subject: topology.Subject{Node: name}, Reason: ReasonReportUnreadable, Message: err.Error()})
+		l.problems = append(l.problems, topology.Finding{Subject: topology.Subject{Node: name}, Severity: topology.Unknown, Reason: ReasonReportUnreadable, Message: err.Error()})
 		return nil //nolint:nilerr // it is a problem of its node
 	}
 	report.Tiers = nil // as the publisher in Kubernetes

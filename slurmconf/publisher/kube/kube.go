@@ -178,7 +178,7 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 		switch r, ok := obj.(*kubeReport); {
 		case !ok:
 		case r.err != nil:
-			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: r.Name}, Reason: inputs.ReasonReportUnreadable, Message: r.err.Error()})
+			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: r.Name}, Severity: topology.Unknown, Reason: inputs.ReasonReportUnreadable, Message: r.err.Error()})
 		default:
 			snap.Reports[r.node.Name] = r.node
 		}

@@ -1,0 +1,104 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Result is what a command has found.
+type Result struct {
+	// Kind names the command in JSON, such as CheckResult.
+	Kind string
+	// Summary are the last lines for people. If something could not be judged, one more
+	// follows.
+	Summary  []string
+	Findings []topology.Finding
+}
+
+// document is a Result as JSON.
+type document struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Result     string   `json:"result"`
+	Summary    []string `json:"summary"`
+	Findings   []Group  `json:"findings"`
+}
+
+// Add joins the result of one comparison with those before it.
+func (r *Result) Add(one *Result) {
+	r.Summary = append(r.Summary, one.Summary...)
+	r.Findings = append(r.Findings, one.Findings...)
+}
+
+// Found adds findings.
+func (r *Result) Found(findings ...topology.Finding) { r.Findings = append(r.Findings, findings...) }
+
+// Print prints findings and then the summary. It returns the exit code.
+func (r *Result) Print(w io.Writer) ExitCode {
+	Print(w, "", r.Findings)
+	for _, line := range r.summary() {
+		fmt.Fprintln(w, line)
+	}
+	return Code(r.Findings)
+}
+
+// Table prints all findings, the worst first, and how many there are of each severity. It
+// returns the exit code.
+func (r *Result) Table(w io.Writer) ExitCode {
+	order := []topology.Severity{topology.Fatal, topology.Unknown, topology.Warning, topology.OK}
+	sorted := slices.Clone(r.Findings)
+	slices.SortStableFunc(sorted, func(a, b topology.Finding) int {
+		return cmp.Compare(slices.Index(order, a.Severity), slices.Index(order, b.Severity))
+	})
+	for _, f := range sorted {
+		fmt.Fprintf(w, "%-8s %-12s %s\n", f.Severity, cmp.Or(f.Thing, f.Node), f.Message)
+		if f.Remedy != "" {
+			fmt.Fprintf(w, "%22sfix: %s\n", "", f.Remedy)
+		}
+	}
+	fmt.Fprintln(w)
+	for _, line := range r.summary() {
+		fmt.Fprintln(w, line)
+	}
+	return Code(r.Findings)
+}
+
+// JSON prints one document. It returns the exit code as an error.
+func (r *Result) JSON(w io.Writer) error {
+	code := Code(r.Findings)
+	if err := JSON(w, document{topology.APIVersion, r.Kind, code.String(), r.summary(), Groups(r.Findings)}); err != nil {
+		return err
+	}
+	return code.AsError()
+}
+
+// summary ends with what could not be judged.
+func (r *Result) summary() []string {
+	if Code(r.Findings) != NotKnown {
+		return r.Summary
+	}
+	var what []string
+	n := 0
+	for _, f := range r.Findings {
+		if f.Severity == topology.Unknown {
+			n++
+			what = append(what, cmp.Or(f.Reason, f.Thing))
+		}
+	}
+	slices.Sort(what)
+	return append(slices.Clone(r.Summary), fmt.Sprintf("not known: %d of the above could not be judged: %s", n, strings.Join(slices.Compact(what), ", ")))
+}
+
+// Counts says how many findings there are of each severity.
+func Counts(findings []topology.Finding) string {
+	var n [4]int
+	for _, f := range findings {
+		n[f.Severity]++
+	}
+	return fmt.Sprintf("fatal: %d, warnings: %d, unknown: %d, ok: %d", n[topology.Fatal], n[topology.Warning], n[topology.Unknown], n[topology.OK])
+}
