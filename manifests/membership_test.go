@@ -72,7 +72,7 @@ func (m *membership) startPublisher(more ...string) *exec.Cmd {
 		m.t.Fatal(err)
 	}
 	// Annotations come two minutes after the files, which would be in the middle of a count of requests.
-	args := []string{"publisher", "--kubeconfig", token, "--listen", m.metrics, "--set", "publications.annotate=false"}
+	args := []string{"publisher", "--kubeconfig", token, "--listen", m.metrics, "--set", "publicationDefaults.annotate=false"}
 	cmd := exec.Command(m.quoin, append(args, more...)...)
 	m.start("publisher", cmd)
 	return cmd
@@ -181,7 +181,7 @@ func TestRealMembership(t *testing.T) {
 			return err == nil
 		})
 	}
-	first := m.startPublisher("--set", "publications.firstWait=1s") // else a minute: all that it could wait for is there
+	first := m.startPublisher("--set", "publicationDefaults.firstWait=1s") // else a minute: all that it could wait for is there
 	began := time.Now()
 	for _, s := range nodes {
 		m.until(s.Name, "False Ready")

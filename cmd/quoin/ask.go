@@ -19,7 +19,7 @@ func checkSlurm(ctx context.Context, o *checkOptions, files []lint.File) (*show.
 	}
 	slurm := loaded.AskerOf(pub)
 	if slurm == nil {
-		return nil, errors.New("--ask: the publication does not say how Slurm is asked: set publications.slurm.url and publications.slurm.tokenFile, or publications.slurm.scontrol")
+		return nil, errors.New("--ask: the publication does not say how Slurm is asked: set publicationDefaults.slurm.url and publicationDefaults.slurm.tokenFile, or publicationDefaults.slurm.scontrol")
 	}
 	texts := map[string]string{}
 	for _, f := range files {

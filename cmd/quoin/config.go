@@ -13,7 +13,7 @@ func newConfigCommand() *cobra.Command {
 		Short: "Show the configuration with its defaults filled in, or what is wrong with it",
 		Example: `  quoin config
   quoin config --config quoin.yaml
-  quoin config --config quoin.yaml --set publications[0].format=conf`,
+  quoin config --config quoin.yaml --set publicationDefaults.format=conf`,
 		Args: cobra.NoArgs,
 		RunE: s.run(func(cmd *cobra.Command, c *config.Config, _ []string) error {
 			return c.Write(cmd.OutOrStdout())

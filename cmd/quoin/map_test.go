@@ -33,11 +33,11 @@ func TestMap(t *testing.T) {
 			t.Errorf("-o %s: exit %d, %s\n%s", form, code, stderr, stdout)
 		}
 	}
-	code, stdout, stderr = quoin(t, string(labels), "map", "--nodes", "-", "--set", "publications.blocksBy=leaf")
+	code, stdout, stderr = quoin(t, string(labels), "map", "--nodes", "-", "--set", "publicationDefaults.blocksBy=leaf")
 	if code != 0 || !strings.Contains(stdout, "4 leaf blocks · block sizes 2") {
 		t.Errorf("exit %d, %s\n%s", code, stderr, stdout)
 	}
-	if code, _, stderr = quoin(t, "", "map", "--nodes", "-", "--set", "publications.blocksBy=row"); code == 0 || !strings.Contains(stderr, `--set: publication "default": blocksBy: "row": want nvlink or leaf`) {
+	if code, _, stderr = quoin(t, "", "map", "--nodes", "-", "--set", "publicationDefaults.blocksBy=row"); code == 0 || !strings.Contains(stderr, `--set: publication "default": blocksBy: "row": want nvlink or leaf`) {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 	if code, _, stderr = quoin(t, `{"items": []}`, "map", "--nodes", "-"); code == 0 || !strings.Contains(stderr, "no node") {
@@ -47,7 +47,7 @@ func TestMap(t *testing.T) {
 
 // TestMapWithoutNames has no node with the label that names it.
 func TestMapWithoutNames(t *testing.T) {
-	code, stdout, stderr := quoin(t, twoByTwo, "map", "--nodes", "-", "--set", "publications.slurmNames=label:no/such")
+	code, stdout, stderr := quoin(t, twoByTwo, "map", "--nodes", "-", "--set", "publicationDefaults.slurmNames=label:no/such")
 	if code != 0 || !strings.HasPrefix(stdout, "without a Slurm name: a1.site,a2.site,cpu: NoSlurmName: ") {
 		t.Errorf("exit %d, %s\n%s", code, stdout, stderr)
 	}

@@ -21,7 +21,7 @@ func TestRenderNeighbours(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			args := []string{"render", "--nodes", input}
 			if who == "oracle" { // nodes are named by their addresses
-				args = append(args, "--set", "publications.slurmNames=full")
+				args = append(args, "--set", "publicationDefaults.slurmNames=full")
 			}
 			code, out, errs := quoin(t, "", args...)
 			if code != 0 {

@@ -29,7 +29,7 @@ type domainRig struct {
 func newDomainRig(t *testing.T) *domainRig {
 	t.Helper()
 	r := &domainRig{agentProcess: newAgentProcess(t), quoin: linkQuoin(t), machine: fake.New(t, "gb200", inDomain(1))}
-	config := write(t, "quoin.yaml", "publications: [{settle: 50ms, settleMax: 100ms, firstWait: 0s, publishEvery: 0s, maxChange: 1, annotate: false}]\n")
+	config := write(t, "quoin.yaml", "publicationDefaults: {settle: 50ms, settleMax: 100ms, firstWait: 0s, publishEvery: 0s, maxChange: 1, annotate: false}\n")
 	for name, domain := range map[string]byte{"a2": 1, "a3": 1, "b1": 2, "b2": 2} {
 		r.put(name, domain)
 	}

@@ -52,10 +52,7 @@ type site struct {
 // processes are the nodes whose agents are processes. The one that moves is among them.
 var processes = []string{"gb200-001", "gb200-019", "gb200-040"}
 
-const siteConfig = `publications:
-- name: default
-  namespace: slurm
-  configMap: quoin-slurm
+const siteConfig = `publicationDefaults:
   settle: 2s
   settleMax: 10s
   firstWait: 1s

@@ -83,7 +83,7 @@ func given(t *testing.T, pairs ...string) settings {
 	t.Helper()
 	var s settings
 	for _, pair := range pairs {
-		setting, err := config.ParseSetting("publications." + pair)
+		setting, err := config.ParseSetting("publicationDefaults." + pair)
 		if err != nil {
 			t.Fatal(err)
 		}

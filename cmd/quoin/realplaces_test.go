@@ -65,7 +65,7 @@ type placedRig struct {
 func startPlaced(t *testing.T, release slurmrig.Release, slurmConf string, flags ...string) *placedRig {
 	t.Helper()
 	out := t.TempDir()
-	args := append([]string{"render", "--nodes", "-", "--slurm-version", release.Slurm, "--set", "publications.gres.autoDetect=off", "--dir", out}, flags...)
+	args := append([]string{"render", "--nodes", "-", "--slurm-version", release.Slurm, "--set", "publicationDefaults.gres.autoDetect=off", "--dir", out}, flags...)
 	if code, _, stderr := quoin(t, kubeNodes(t, placedSite()), args...); code != 0 {
 		t.Fatalf("quoin %s: exit %d: %s", strings.Join(args, " "), code, stderr)
 	}
@@ -122,7 +122,7 @@ func TestRealPlaces(t *testing.T) {
 		flags   []string
 		try     func(r *placedRig)
 	}{
-		"parent domains": {slurmrig.Slurm2605, partitions, []string{"--set", "publications.parentBlocks=2", "--set", "publications.flatTopology=true"}, func(r *placedRig) {
+		"parent domains": {slurmrig.Slurm2605, partitions, []string{"--set", "publicationDefaults.parentBlocks=2", "--set", "publicationDefaults.flatTopology=true"}, func(r *placedRig) {
 			shown, err := r.Run(r.t.Context(), "scontrol", "show", "topology", "nvl")
 			if err != nil || !strings.Contains(shown, "Nodes=a[3-6] BlockSize=4") || strings.Contains(shown, "Nodes=a[1-4]") {
 				r.t.Errorf("%v: want the racks of unit-2 together:\n%s", err, shown)
@@ -132,28 +132,28 @@ func TestRealPlaces(t *testing.T) {
 			r.refused("-p", "nvl", "-N2", "-w", "h1,h2")
 			r.want("c[1-2]", "-p", "cpu", "-N2")
 		}},
-		"as the racks come": {slurmrig.Slurm2605, partitions, []string{"--set", "publications.blockSizes=4", "--set", "publications.flatTopology=true"}, func(r *placedRig) {
+		"as the racks come": {slurmrig.Slurm2605, partitions, []string{"--set", "publicationDefaults.blockSizes=4", "--set", "publicationDefaults.flatTopology=true"}, func(r *placedRig) {
 			r.want("a[1-4]", "-p", "nvl", "-N4", "--segment=4") // over two units
 		}},
-		"left out": {slurmrig.Slurm2605, partitions + "PartitionName=hgx Nodes=h[1-2] Topology=nvl\n", []string{"--set", "publications.flatTopology=true"}, func(r *placedRig) {
+		"left out": {slurmrig.Slurm2605, partitions + "PartitionName=hgx Nodes=h[1-2] Topology=nvl\n", []string{"--set", "publicationDefaults.flatTopology=true"}, func(r *placedRig) {
 			r.want("h[1-2]", "-p", "hgx", "-N2") // a partition of nodes that no block has
 			r.refused("-p", "nvl", "-N2", "-w", "h1,h2")
 			r.want("h1", "-p", "nvl", "-N1", "-w", "h1")
 		}},
-		"separate fabrics": {slurmrig.Slurm2605, partitions, []string{"--set", "publications.defaultTopology=fabric", "--set", "publications.flatTopology=true"}, func(r *placedRig) {
+		"separate fabrics": {slurmrig.Slurm2605, partitions, []string{"--set", "publicationDefaults.defaultTopology=fabric", "--set", "publicationDefaults.flatTopology=true"}, func(r *placedRig) {
 			r.want("a[3-6]", "-N4", "-w", "a3,a4,a5,a6")
 			r.want("h[1-2]", "-N2", "-w", "h1,h2")
 			r.refused("-N2", "-w", "a1,h1")
 		}},
-		"leaf blocks": {slurmrig.Slurm2605, "PartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publications.blocksBy=leaf", "--set", "publications.parentBlocks=2"}, func(r *placedRig) {
+		"leaf blocks": {slurmrig.Slurm2605, "PartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publicationDefaults.blocksBy=leaf", "--set", "publicationDefaults.parentBlocks=2"}, func(r *placedRig) {
 			r.want("h[1-2]", "-N2", "--segment=2", "-w", "h1")
 			r.want("a[3-6]", "-N4", "--segment=4")
 		}},
-		"leaf blocks of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/block\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publications.blocksBy=leaf"}, func(r *placedRig) {
+		"leaf blocks of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/block\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publicationDefaults.blocksBy=leaf"}, func(r *placedRig) {
 			r.want("h[1-2]", "-N2", "-w", "h1,h2")
 			r.refused("-N2", "-w", "c1,c2")
 		}},
-		"tree of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/tree\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publications.topology=tree"}, func(r *placedRig) {
+		"tree of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/tree\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publicationDefaults.topology=tree"}, func(r *placedRig) {
 			r.refused("-N2", "-w", "a1,h1")
 		}},
 	} {

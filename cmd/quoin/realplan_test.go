@@ -31,10 +31,7 @@ type planSite struct {
 	digest string // what is held
 }
 
-const planSiteConfig = `publications:
-- name: default
-  namespace: slurm
-  configMap: quoin-slurm
+const planSiteConfig = `publicationDefaults:
   settle: 500ms
   firstWait: 1ms
   annotateAfter: 1ms
@@ -177,7 +174,7 @@ func (s *planSite) shown(t *testing.T) {
 	r.NodeList, r.NumNodes = "n[00-03,18-21]", "8"
 	writeEnded(t, summaries, r, nil, time.Minute, "0:0")
 	s.plan(t, 0, `^Layout    nvl: 2 blocks \(nvl-8a61c302-0 4, nvl-8a61c302-1 4\)$`, "job", "7", "--summary-dir", summaries)
-	s.plan(t, 2, `^quoin: job 8: no record of it here, and nobody can be asked where it runs: set publications\.slurm\.url `, "job", "8", "--summary-dir", summaries)
+	s.plan(t, 2, `^quoin: job 8: no record of it here, and nobody can be asked where it runs: set publicationDefaults\.slurm\.url `, "job", "8", "--summary-dir", summaries)
 	s.plan(t, 0, `^{"number":1,.*"author":"quoin-publisher"`, "show", "1", "-o", "json")
 	s.plan(t, 0, `^1 .*quoin-publisher  first publication$`, "history")
 	s.plan(t, 2, `^quoin: nothing is held, and no revision is named: `, "diff")

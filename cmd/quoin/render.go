@@ -36,7 +36,7 @@ that place it, the node is left out.
 Exit status: 3 if the files were made without a report that cannot be read.`,
 		Example: `  kubectl get nodes -o json | quoin render --nodes -
   quoin render --format conf --slurm-version 24.11 --dir DIR REPORT.json...
-  quoin render --config quoin.yaml --set publications.baseBlockSize=18 --nodes nodes.json`,
+  quoin render --config quoin.yaml --set publicationDefaults.baseBlockSize=18 --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return render(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &o, args)
 		},
@@ -58,7 +58,7 @@ func render(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, o *r
 		show.Print(stderr, "problem: ", made.Problems)
 		show.Print(stderr, "", made.Findings)
 		if made.ByAnnotation && !o.skeleton {
-			fmt.Fprintf(stderr, "%d nodes are placed by annotation: see them by quoin map, or in the file by --set publications.membership=file\n", len(made.Specs))
+			fmt.Fprintf(stderr, "%d nodes are placed by annotation: see them by quoin map, or in the file by --set publicationDefaults.membership=file\n", len(made.Specs))
 		}
 		for _, line := range made.Partitions() {
 			fmt.Fprintf(stderr, "for slurm.conf: %s\n", line)

@@ -43,7 +43,7 @@ func (s *settings) keyFlag(cmd *cobra.Command, name, key, usage string, values .
 		s.given = append(s.given, config.Setting{Key: key, Value: text, Flag: "--" + name})
 		return nil
 	})
-	cmd.Flags().Lookup(name).DefValue = config.Default().Value(key)
+	cmd.Flags().Lookup(name).DefValue = config.Value(key)
 	if len(values) > 0 {
 		complete(cmd, name, cobra.ShellCompDirectiveNoFileComp, values...)
 	}
@@ -63,8 +63,8 @@ func (s *settings) fileFlags(cmd *cobra.Command) {
 	for _, r := range slurmconf.Releases() {
 		releases = append(releases, r.String())
 	}
-	s.keyFlag(cmd, "format", "publications.format", "`form` of the topology file: conf (topology.conf) or yaml (topology.yaml, Slurm 25.05 and newer); default: yaml if the release takes it", "conf", "yaml")
-	s.keyFlag(cmd, "slurm-version", "publications.slurmVersion", "Slurm `release` that loads the files: "+strings.Join(releases, ", ")+"; default "+releases[len(releases)-1], releases...)
+	s.keyFlag(cmd, "format", "publications.*.format", "`form` of the topology file: conf (topology.conf) or yaml (topology.yaml, Slurm 25.05 and newer); default: yaml if the release takes it", "conf", "yaml")
+	s.keyFlag(cmd, "slurm-version", "publications.*.slurmVersion", "Slurm `release` that loads the files: "+strings.Join(releases, ", ")+"; default "+releases[len(releases)-1], releases...)
 }
 
 // outputFlag adds the flag --output of the words that it takes. The first one is the default.

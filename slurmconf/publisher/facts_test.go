@@ -209,7 +209,7 @@ func TestNodeIsUnselected(t *testing.T) {
 		return snap
 	}
 	no := false
-	a := Publication{Name: "a", Nodes: Selection{Selector: "sc=a"}}
+	a := Publication{Name: "a", ConfigMap: "quoin-slurm", Nodes: Selection{Selector: "sc=a"}}
 	for _, tt := range []struct {
 		name, label    string
 		other          Publication

@@ -94,7 +94,7 @@ func TestTwoPublications(t *testing.T) {
 	store := newMemory(snap)
 	inBubble(t, store, pubs, func() {
 		store.pass(10 * time.Minute)
-		red, blue := store.get("slurm-red/quoin-slurm").Files["topology.yaml"], store.get("slurm-blue/quoin-slurm").Files["topology.conf"]
+		red, blue := store.get("slurm-red/quoin-slurm-red").Files["topology.yaml"], store.get("slurm-blue/quoin-slurm-blue").Files["topology.conf"]
 		if !strings.Contains(red, "gb200-[001-018]") || strings.Contains(red, "037") || !strings.Contains(blue, "gb200-[037-054]") || strings.Contains(blue, "001") {
 			t.Errorf("red:\n%s\nblue:\n%s", red, blue)
 		}
@@ -119,7 +119,7 @@ func TestNodeLosesItsSelectorLabel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := newMemory(site("red"))
 			pubs := complete(t,
-				Publication{Name: "red", Nodes: Selection{Selector: "team=red"}},
+				Publication{Name: "red", ConfigMap: "quoin-slurm", Nodes: Selection{Selector: "team=red"}},
 				Publication{Name: "blue", Namespace: "slurm-blue", Nodes: Selection{Selector: "team=blue"}, BaseBlockSize: 18})
 			inBubble(t, store, pubs, func() {
 				store.pass(5 * time.Minute)

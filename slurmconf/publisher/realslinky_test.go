@@ -64,8 +64,7 @@ func TestRealSlinky(t *testing.T) {
 // publisher's client.
 func (r *slinkyRig) permit() (kubernetes.Interface, dynamic.Interface, *nodereport.Client) {
 	r.t.Helper()
-	const values = "config.publications[0].name=a,config.publications[0].slurmNames=slinky," +
-		"config.publications[1].name=b,config.publications[1].configMap=quoin-b,config.publications[1].slurmNames=slinky,config.publications[1].resourceSlices=true"
+	const values = "config.publicationDefaults.slurmNames=slinky,config.publications.a.configMap=quoin-slurm,config.publications.b.configMap=quoin-b,config.publications.b.resourceSlices=true"
 	dir := r.t.TempDir()
 	if out, err := kuberig.Helm(r.t.Context(), "template", "quoin", "../../manifests/chart", "--namespace", "quoin-system", "--output-dir", dir, "--set", values); err != nil {
 		r.t.Fatalf("%v\n%s", err, out)

@@ -17,7 +17,7 @@ func asked(w *world) {
 	token := strings.TrimPrefix(strings.TrimSpace(w.scontrol("token", "username=nobody", "lifespan=86400")), "SLURM_JWT=")
 	w.kubectl("-n", "quoin-system", "create", "secret", "generic", "quoin-slurm-token", "--from-literal=token="+token)
 	w.helm(append(append([]string{"upgrade"}, w.chart(version.Number)...),
-		"--set", "config.publications[0].slurm.url=http://slurm-restapi.slurm:6820", "--set", "config.publications[0].slurm.tokenFile=/etc/quoin-slurm/token")...)
+		"--set", "config.publicationDefaults.slurm.url=http://slurm-restapi.slurm:6820", "--set", "config.publicationDefaults.slurm.tokenFile=/etc/quoin-slurm/token")...)
 	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
 	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
 

@@ -19,10 +19,7 @@ import (
 // configuration is the publisher's. Facts that keep changing delay a file by a second at
 // most.
 const configuration = `imex: {join: none}
-publications:
-- name: default
-  namespace: slurm
-  configMap: quoin-slurm
+publicationDefaults:
   baseBlockSize: 18
   settle: 500ms
   settleMax: 1s

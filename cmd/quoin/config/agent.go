@@ -100,7 +100,7 @@ type Gres struct {
 	// GresNaming says how a product becomes a Type: model, full or short.
 	GresNaming string `yaml:"gresNaming"`
 	// GresTypes are the Types of products that gresNaming is not to name.
-	GresTypes map[string]string `yaml:"gresTypes"`
+	GresTypes publication.Types `yaml:"gresTypes"`
 	// GresAutodetect is how this node's slurmd detects its GPUs: nvidia or nvml. Empty:
 	// gres.conf lists them.
 	GresAutodetect string `yaml:"gresAutodetect"`
@@ -230,7 +230,7 @@ type checks struct {
 
 func (c *checks) add(key, message string) {
 	key = below(c.section, key)
-	c.found = append(c.found, c.located(key, errors.New(named(key, message))))
+	c.found = append(c.found, errors.New(c.before(key)+titled(key, message)))
 }
 
 // want notes the value of a key if it is not ok.

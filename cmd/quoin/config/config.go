@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 
@@ -28,13 +29,17 @@ type Config struct {
 	Publisher Publisher `yaml:"publisher"`
 	// IMEX says how nodes join one IMEX domain.
 	IMEX imex.Config `yaml:"imex"`
-	// Publications are the Slurm clusters that get files.
-	Publications []publication.Publication `yaml:"publications"`
+	// PublicationDefaults are the keys of all publications. What a publication says itself
+	// goes before them: a list or pairs replace the whole, and empty values count.
+	PublicationDefaults publication.Publication `yaml:"publicationDefaults,omitempty"`
+	// Publications are the Slurm clusters that get files, by name, each with keys of
+	// publicationDefaults. None stands for one of the name default.
+	Publications map[string]publication.Publication `yaml:"publications"`
 
 	clusters []*publication.Cluster
 }
 
-// Clusters are the publications, compiled.
+// Clusters are the publications, compiled, in the order of their names.
 func (c *Config) Clusters() []*publication.Cluster { return c.clusters }
 
 // Default returns the defaults of agent and publisher. Load fills in the defaults of imex
@@ -69,23 +74,58 @@ func Parse(defaults *Config, path string, data []byte, settings []Setting) (*Con
 			return nil, err
 		}
 	}
-	return &c, c.complete(r)
+	pubs, err := r.publications()
+	if err != nil {
+		return nil, err
+	}
+	return &c, c.complete(r, pubs)
+}
+
+// publications returns what is said of each publication, in the order of their names: what is
+// said of all, and then what is said of the one.
+func (r *reader) publications() ([]publication.Publication, error) {
+	names := map[string]bool{}
+	for _, n := range r.named {
+		names[n.name] = true
+	}
+	if delete(names, everyName); len(names) == 0 {
+		names[publication.DefaultName] = true
+	}
+	var all []publication.Publication
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		p := publication.Publication{Name: name}
+		for i := range r.defaults {
+			if err := r.defaults[i].Decode(&p); err != nil {
+				return nil, err
+			}
+		}
+		for i := range r.named {
+			if n := &r.named[i]; n.name == name || n.name == everyName {
+				if err := n.Decode(&p); err != nil {
+					return nil, err
+				}
+			}
+		}
+		all = append(all, p)
+	}
+	return all, nil
 }
 
 // complete fills in the defaults of publications and of imex, and checks all.
-func (c *Config) complete(r *reader) error {
-	clusters, pubsErr := publication.Compile(c.Publications, kube.ParseSelector)
+func (c *Config) complete(r *reader, pubs []publication.Publication) error {
+	clusters, pubsErr := publication.Compile(pubs, kube.ParseSelector)
 	joined, imexErr := c.IMEX.Complete()
-	c.clusters, c.Publications, c.IMEX = clusters, nil, joined
+	c.clusters, c.IMEX = clusters, joined
+	c.PublicationDefaults, c.Publications = publication.Publication{}, map[string]publication.Publication{} // the defaults are in each
 	for _, cluster := range clusters {
-		c.Publications = append(c.Publications, cluster.Publication)
+		c.Publications[cluster.Name] = cluster.Publication
 	}
 	var wrong []error
 	for _, e := range slices.Concat(unjoin(pubsErr), unjoin(imexErr)) {
 		if field, ok := errors.AsType[*publication.FieldError](e); ok {
-			e = r.located(fmt.Sprintf("publications[%d].%s", field.Index, field.Key), e)
+			e = fmt.Errorf("%s%w", r.before("publications.*."+field.Key, below(below(publicationsKey, field.Name), field.Key), below(defaultsKey, field.Key)), e)
 		} else if field, ok := errors.AsType[*imex.FieldError](e); ok {
-			e = r.located("imex."+field.Key, e)
+			e = fmt.Errorf("%s%w", r.before("imex."+field.Key), e)
 		}
 		wrong = append(wrong, e)
 	}

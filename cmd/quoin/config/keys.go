@@ -2,124 +2,144 @@ package config
 
 import (
 	"fmt"
-	"iter"
-	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
-// Keys lists all keys, such as agent.runDir and publications.format.
-func Keys() []string { return keysBelow("", configType) }
+const (
+	defaultsKey     = "publicationDefaults"
+	publicationsKey = "publications"
+	// everyName stands for the name of every publication in a setting. No publication can
+	// have it.
+	everyName = "*"
+)
 
-// Value returns the default of a key of agent or publisher as text.
-func (c *Config) Value(key string) string {
-	v := valueOf(c)
-	for name := range strings.SplitSeq(key, ".") {
-		field, known := fieldNamed(v, name)
-		if !known || field.IsZero() {
-			return ""
-		}
-		v = field
-	}
-	return fmt.Sprint(v.Interface())
-}
-
-var configType = reflect.TypeFor[Config]()
-
-func valueOf(c *Config) reflect.Value { return reflect.ValueOf(c).Elem() }
-
-// isSection reports whether a value of the type has keys that are known.
-func isSection(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[yaml.Unmarshaler]())
-}
-
-// isList reports whether a value of the type is a list of sections.
-func isList(t reflect.Type) bool { return t.Kind() == reflect.Slice && isSection(t.Elem()) }
-
-// wantedOf says in words what a value of the type is.
-func wantedOf(t reflect.Type) string {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch {
-	case t == reflect.TypeFor[time.Duration](), t.Kind() == reflect.Struct:
-		return "a number and a unit, such as 30s, 5m or 1h"
-	case t.Kind() == reflect.Bool:
-		return "true or false"
-	case t.Kind() == reflect.Int:
-		return "a whole number"
-	case t.Kind() == reflect.Float64:
-		return "a number"
-	case t.Kind() == reflect.Map:
-		return "keys and values, such as {key: value}"
-	case t == reflect.TypeFor[[]int]():
-		return "a list of whole numbers"
-	case t.Kind() == reflect.Slice:
-		return "a list of texts"
-	}
-	return "text"
-}
-
-// fieldsOf yields the fields of a section with their keys. Fields of inlined structs are
-// fields of the section.
-func fieldsOf(t reflect.Type) iter.Seq2[string, reflect.StructField] {
-	return func(yield func(string, reflect.StructField) bool) {
-		for _, f := range reflect.VisibleFields(t) {
-			name, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-			if name != "" && option != "inline" && !yield(name, f) {
-				return
+// Keys lists all keys, such as agent.runDir and publicationDefaults.format.
+func Keys() []string {
+	var all []string
+	var list func(section string, n *yaml.Node)
+	list = func(section string, n *yaml.Node) {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			switch key := below(section, n.Content[i].Value); {
+			case isSection(n.Content[i+1]):
+				list(key, n.Content[i+1])
+			case key != publicationsKey:
+				all = append(all, key)
 			}
 		}
 	}
+	list("", form())
+	return all
 }
 
-func fieldNamed(v reflect.Value, name string) (field reflect.Value, known bool) {
-	if v.Kind() != reflect.Struct {
-		return v, false
+// Value returns the default of a key as text. It is empty for a key of publications, because
+// publicationDefaults may say another.
+func Value(key string) string {
+	if n, _ := find(key); n != nil && !strings.HasPrefix(key, publicationsKey) {
+		return n.Value
 	}
-	for key, f := range fieldsOf(v.Type()) {
-		if key == name {
-			return v.FieldByIndex(f.Index), true
+	return ""
+}
+
+// form returns the configuration of the defaults as YAML, which has every key and shows
+// what kind of value it takes.
+func form() *yaml.Node {
+	c := Default()
+	c.IMEX, _ = c.IMEX.Complete() // the defaults are right
+	c.PublicationDefaults = publication.Default()
+	var n yaml.Node
+	if err := n.Encode(c); err != nil {
+		panic(err) // all values are of kinds that YAML has
+	}
+	return &n
+}
+
+// find returns the default of a section or of a key. Of a key that is not known it returns nil,
+// and the part that is known.
+func find(key string) (n *yaml.Node, section string) {
+	root := form()
+	if n = root; key == "" {
+		return n, ""
+	}
+	for name := range strings.SplitSeq(key, ".") {
+		if n = child(n, name); section == publicationsKey { // whatever the publication's name is
+			n = child(root, defaultsKey)
+		}
+		if n == nil {
+			return nil, section
+		}
+		section = below(section, name)
+	}
+	return n, section
+}
+
+func child(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
 		}
 	}
-	return v, false
+	return nil
 }
 
-func namesOf(t reflect.Type) []string {
-	var out []string
-	for key := range fieldsOf(t) {
-		out = append(out, key)
+// isSection reports whether a default has known keys. The default of pairs is empty.
+func isSection(n *yaml.Node) bool { return n.Kind == yaml.MappingNode && len(n.Content) > 0 }
+
+// unknown says which keys a section has.
+func unknown(section, name string) string {
+	return titled(section, fmt.Sprintf("unknown key %q: want %s", name, namesIn(section)+ofAll(section)))
+}
+
+// ofAll says how a key is set in all publications, if it was taken for the name of one.
+func ofAll(section string) string {
+	name, is := strings.CutPrefix(section, publicationsKey+".")
+	key := below(defaultsKey, name)
+	if n, _ := find(key); !is || n == nil {
+		return ""
 	}
-	slices.Sort(out)
-	return out
+	return "; " + key + " is the key of all publications"
 }
 
-// keysBelow lists all keys of a section that have a value.
-func keysBelow(section string, t reflect.Type) []string {
-	var out []string
-	for name, f := range fieldsOf(t) {
-		key, inner := below(section, name), f.Type
-		if isList(inner) {
-			inner = inner.Elem()
-		}
-		if isSection(inner) {
-			out = append(out, keysBelow(key, inner)...)
-		} else {
-			out = append(out, key)
+func namesIn(section string) string {
+	var names []string
+	if n, _ := find(section); n != nil && n.Kind == yaml.MappingNode {
+		for i := 0; i < len(n.Content); i += 2 {
+			names = append(names, n.Content[i].Value)
 		}
 	}
-	return out
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
-func unknownKey(section, name string, t reflect.Type) string {
-	return named(section, fmt.Sprintf("unknown key %q: want %s", name, strings.Join(namesOf(t), ", ")))
+// words say what a value of a type is.
+var words = map[string]string{
+	"time.Duration":     "a number and a unit, such as 30s, 5m or 1h",
+	"bool":              "true or false",
+	"int":               "a whole number",
+	"float64":           "a number",
+	"string":            "text",
+	"[]string":          "a list of texts",
+	"[]int":             "a list of whole numbers",
+	"map[string]string": "keys and values, such as {key: value}",
 }
 
-// named puts the key before a message about its value.
-func named(key, message string) string {
+// wanted says what the value of a key is, of a type in Go.
+func wanted(key, goType string) string {
+	switch {
+	case words[goType] != "":
+		return words[goType]
+	case key == publicationsKey:
+		return "publications by name, such as {hgx: {slurmVersion: \"26.05\"}}, and no list: write \"hgx:\" in place of \"- name: hgx\""
+	}
+	return "keys and values: " + namesIn(key)
+}
+
+// titled puts the key before a message about its value.
+func titled(key, message string) string {
 	if key == "" {
 		return message
 	}

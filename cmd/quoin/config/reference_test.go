@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"iter"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
@@ -26,7 +28,7 @@ const referenceHead = `<!-- Made by go generate from the code. Do not edit. -->
 # Configuration reference
 
 One YAML file configures all commands: ` + "`--config FILE`" + `. ` + "`--set key=value`" + ` sets any key of any command, for example
-` + "`--set publications[0].format=conf`" + `. Without an index a key of ` + "`publications`" + ` is set in all publications.
+` + "`--set publicationDefaults.slurmVersion=25.11`" + `.
 ` + "`quoin config`" + ` shows the whole configuration with its defaults filled in. Unknown keys are refused.
 `
 
@@ -40,12 +42,16 @@ func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(referenceHead)
 	for name, section := range fieldsOf(configType) {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| key | type | default | unit | meaning |\n|---|---|---|---|---|\n", name, words(docs["Config."+section.Name], section.Name))
-		v, inner := reflect.ValueOf(defaults).Elem().FieldByIndex(section.Index), section.Type
-		if isList(inner) {
-			v, inner = v.Index(0), inner.Elem()
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", name, meaning(docs["Config."+section.Name], section.Name))
+		v := reflect.ValueOf(defaults).Elem().FieldByIndex(section.Index)
+		switch name {
+		case publicationsKey: // the keys are those of publicationDefaults
+			continue
+		case defaultsKey:
+			v = reflect.ValueOf(publication.Default())
 		}
-		writeKeys(t, &b, docs, "", v, inner)
+		b.WriteString("\n| key | type | default | unit | meaning |\n|---|---|---|---|---|\n")
+		writeKeys(t, &b, docs, "", v, section.Type)
 	}
 	const path = "../CONFIGURATION.md"
 	if *update {
@@ -66,7 +72,7 @@ func TestReference(t *testing.T) {
 func writeKeys(t *testing.T, b *strings.Builder, docs map[string]string, above string, v reflect.Value, section reflect.Type) {
 	for name, f := range fieldsOf(section) {
 		key, value := below(above, name), v.FieldByIndex(f.Index)
-		if isSection(f.Type) {
+		if hasKeys(f.Type) {
 			writeKeys(t, b, docs, key, value, f.Type)
 			continue
 		}
@@ -82,12 +88,12 @@ func writeKeys(t *testing.T, b *strings.Builder, docs map[string]string, above s
 		if text := textOf(value); text != "" {
 			shown = "`" + text + "`"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", key, kindOf(f.Type), shown, f.Tag.Get("unit"), words(doc, f.Name))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", key, kindOf(f.Type), shown, f.Tag.Get("unit"), meaning(doc, f.Name))
 	}
 }
 
-// words are the comment of a field without the field's name.
-func words(doc, field string) string {
+// meaning is the comment of a field without the field's name.
+func meaning(doc, field string) string {
 	text := strings.TrimPrefix(strings.Join(strings.Fields(doc), " "), field+" ")
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "is "), "are ")
 	if text != "" && text[0] >= 'a' && text[0] <= 'z' {
@@ -122,7 +128,27 @@ func kindOf(t reflect.Type) string {
 	case t.Kind() == reflect.Map:
 		return "pairs of texts"
 	}
-	return strings.TrimPrefix(wantedOf(t), "a ")
+	return strings.TrimPrefix(words[t.String()], "a ")
+}
+
+var configType = reflect.TypeFor[Config]()
+
+// fieldsOf yields the fields of a section with their keys. Fields of inlined structs are
+// fields of the section.
+func fieldsOf(t reflect.Type) iter.Seq2[string, reflect.StructField] {
+	return func(yield func(string, reflect.StructField) bool) {
+		for _, f := range reflect.VisibleFields(t) {
+			name, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			if name != "" && name != "-" && option != "inline" && !yield(name, f) {
+				return
+			}
+		}
+	}
+}
+
+// hasKeys reports whether a value of the type has keys that are known.
+func hasKeys(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[yaml.Unmarshaler]())
 }
 
 // docsOf returns the comments of the fields of all structs of packages, by

@@ -3,9 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -16,8 +15,8 @@ const SetFlag = "--set"
 
 // Setting is a value that the command line gives to a key.
 type Setting struct {
-	// Key is such as agent.runDir or publications[0].format. Without an index a key
-	// of a list is set in all its elements, and in a first one if there is none.
+	// Key is such as agent.runDir, publicationDefaults.format or publications.hgx.format.
+	// publications.*.format is the key of all publications, whatever they say themselves.
 	Key string
 	// Value is the text of the value. A list is written with commas, pairs as a=b,c=d,
 	// or both as in YAML.
@@ -63,100 +62,65 @@ func Flag(flag, value string) string {
 	return " " + flag + " " + value
 }
 
-// set gives a key of c its value.
+// set gives a key its value. A setting is read as a document with this key alone.
 func (r *reader) set(c *Config, s Setting) error {
 	r.flag = s.Flag
-	if err := r.setBelow(valueOf(c), "", s.Key, s.Value); err != nil {
+	document, err := s.document()
+	if err != nil {
 		return fmt.Errorf("%s %s=%s: %w", s.Flag, s.Key, s.Value, err)
 	}
-	return errors.Join(r.wrong...)
+	return r.read(c, document)
 }
 
-// setBelow sets the key that rest leads to from v, the value at key.
-func (r *reader) setBelow(v reflect.Value, key, rest, text string) error {
-	if rest == "" {
-		return r.setValue(v, key, text)
+// document returns the setting as YAML.
+func (s *Setting) document() ([]byte, error) {
+	shown, section := find(s.Key)
+	if n, _ := find(section); shown == nil && isSection(n) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(s.Key, section), "."), ".")
+		return nil, errors.New(unknown(section, name))
+	} else if shown == nil {
+		return nil, fmt.Errorf("%s has no keys below it", section)
 	}
-	step, rest, _ := strings.Cut(rest, ".")
-	name, index, indexed := strings.Cut(step, "[")
-	field, known := fieldNamed(v, name)
-	if !known {
-		return errors.New(unknownKey(key, name, v.Type()))
-	}
-	key = below(key, name)
-	switch t := field.Type(); {
-	case isList(t) && (indexed || rest != ""):
-		return r.setElements(field, key, index, rest, text)
-	case indexed, rest != "" && !isSection(t):
-		return fmt.Errorf("%s: want %s", key, wantedOf(t))
-	}
-	return r.setBelow(field, key, rest, text)
-}
-
-// setElements sets a key in the element of a list that index names, such as "0]", or
-// in all elements if index is empty. The element after the last one is added.
-func (r *reader) setElements(list reflect.Value, key, index, rest, text string) error {
-	first, end := 0, max(list.Len(), 1)
-	if index != "" {
-		i, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
-		if err != nil || i < 0 || i > list.Len() {
-			return fmt.Errorf("%s: want an index up to %d", key, list.Len())
-		}
-		first, end = i, i+1
-	}
-	if end > list.Len() {
-		list.Set(reflect.Append(list, reflect.Zero(list.Type().Elem())))
-	}
-	for i := first; i < end; i++ {
-		if err := r.setBelow(list.Index(i), fmt.Sprintf("%s[%d]", key, i), rest, text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// setValue puts the text of a setting into v.
-func (r *reader) setValue(v reflect.Value, key, text string) error {
-	n, err := nodeOf(v.Type(), text)
+	n, err := valueLike(shown, s.Value)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r.decode(v, key, n)
-	return nil
+	for _, name := range slices.Backward(strings.Split(s.Key, ".")) {
+		n = yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{text(name), new(n)}}
+	}
+	return yaml.Marshal(&n)
 }
 
-// nodeOf reads the text of a setting: as it is for a text, with commas for a list, as
-// a=b,c=d for pairs, and else as YAML.
-func nodeOf(t reflect.Type, text string) (*yaml.Node, error) {
+func text(value string) *yaml.Node {
 	var n yaml.Node
+	n.SetString(value)
+	return &n
+}
+
+// valueLike reads the text of a setting as a value of the kind that the default is: as it is for
+// a text, with commas for a list, as a=b,c=d for pairs, and else as YAML.
+func valueLike(shown *yaml.Node, value string) (n yaml.Node, err error) {
 	switch {
-	case t.Kind() == reflect.String:
-		n.SetString(text)
-		return &n, nil
-	case t == reflect.TypeFor[[]string]() && !strings.HasPrefix(text, "["):
-		return &n, n.Encode(commaParts(text))
-	case t.Kind() == reflect.Slice && !strings.HasPrefix(text, "["):
-		text = "[" + text + "]"
-	case t.Kind() == reflect.Map && !strings.HasPrefix(text, "{"):
+	case shown.Kind == yaml.ScalarNode && shown.ShortTag() == "!!str":
+		return *text(value), nil
+	case shown.Kind == yaml.SequenceNode && !strings.HasPrefix(value, "["):
+		value = "[" + value + "]"
+	case shown.Kind == yaml.MappingNode && !isSection(shown) && !strings.HasPrefix(value, "{"):
 		pairs := map[string]string{}
-		for _, part := range commaParts(text) {
+		for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ',' }) {
 			key, value, ok := strings.Cut(part, "=")
 			if !ok {
-				return nil, errors.New("want pairs such as NVIDIA GB200=gb")
+				return n, errors.New("want pairs such as NVIDIA GB200=gb")
 			}
 			pairs[key] = value
 		}
-		return &n, n.Encode(pairs)
+		return n, n.Encode(pairs)
 	}
-	if err := yaml.Unmarshal([]byte(text), &n); err != nil {
-		return nil, fmt.Errorf("want a value as in YAML: %w", err)
+	if err := yaml.Unmarshal([]byte(value), &n); err != nil {
+		return n, fmt.Errorf("want a value as in YAML: %w", err)
 	}
 	if n.Kind == yaml.DocumentNode {
-		return n.Content[0], nil
+		return *n.Content[0], nil
 	}
-	return &n, nil // of an empty text
-}
-
-func commaParts(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+	return yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}, nil // of an empty text
 }

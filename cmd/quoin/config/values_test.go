@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,14 +57,14 @@ func schemaOf(key string, t reflect.Type, description string, docs map[string]st
 		t = t.Elem()
 	}
 	switch {
-	case isSection(t):
+	case hasKeys(t):
 		properties := map[string]any{}
 		for name, f := range fieldsOf(t) {
 			owner := t
 			if len(f.Index) > 1 {
 				owner = t.FieldByIndex(f.Index[:len(f.Index)-1]).Type
 			}
-			properties[name] = schemaOf(below(key, name), f.Type, words(docs[owner.Name()+"."+f.Name], f.Name), docs)
+			properties[name] = schemaOf(below(key, name), f.Type, meaning(docs[owner.Name()+"."+f.Name], f.Name), docs)
 		}
 		s["type"], s["additionalProperties"], s["properties"] = "object", false, properties
 	case t == reflect.TypeFor[time.Duration](), t == reflect.TypeFor[publication.Duration]():
@@ -76,11 +77,14 @@ func schemaOf(key string, t reflect.Type, description string, docs map[string]st
 		s["type"] = "number"
 	case t.Kind() == reflect.Map:
 		s["type"], s["additionalProperties"] = "object", map[string]any{"type": "string"}
+		if hasKeys(t.Elem()) {
+			s["additionalProperties"] = schemaOf(key, t.Elem(), "A publication", docs)
+		}
 	case t.Kind() == reflect.Slice:
 		s["type"], s["items"] = "array", schemaOf(key, t.Elem(), "One of them", docs)
 	default:
 		s["type"] = "string"
-		if words := wordsOf(key); words != nil {
+		if words := wordsOf(strings.TrimPrefix(strings.TrimPrefix(key, defaultsKey), publicationsKey)); words != nil {
 			s["enum"] = words
 		}
 	}
@@ -92,13 +96,13 @@ func wordsOf(key string) []string {
 	switch key {
 	case "imex.join":
 		return []string{imex.JoinAuto, imex.JoinHolder, imex.JoinSlurmd, imex.JoinHost, imex.JoinNone}
-	case "publications.slurmVersion":
+	case ".slurmVersion":
 		var releases []string
 		for _, r := range slurmconf.Releases() {
 			releases = append(releases, r.String())
 		}
 		return releases
-	case "publications.format":
+	case ".format":
 		return []string{"conf", "yaml"}
 	}
 	return nil

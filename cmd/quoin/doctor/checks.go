@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
@@ -186,7 +187,10 @@ func (c checks) publication(f *findings, p *publication.Cluster) {
 	}
 	check := "files"
 	cm := c.named("configmaps", p.Namespace, p.ConfigMap)
-	status := "quoin plan status --set publications[0].name=" + p.Name
+	status := "quoin plan status" + config.Flag("--publication", p.Name)
+	if d := publication.Default(); p.Place() != d.Place() || p.Name != d.Name {
+		status += config.Flag(config.SetFlag, "publications."+p.Name+".namespace="+p.Namespace) + config.Flag(config.SetFlag, "publications."+p.Name+".configMap="+p.ConfigMap)
+	}
 	switch {
 	case cm == nil:
 		f.fatal(check, "look into the publisher's log: it says what it waits for", "%s: nothing is published in ConfigMap %s", p.Name, p.Place())

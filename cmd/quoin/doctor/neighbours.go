@@ -24,7 +24,7 @@ func (c checks) slinky(f *findings, p *publication.Cluster, s *Site) {
 		}
 	}
 	if !found && strings.HasPrefix(p.SlurmNames, "slinky") {
-		f.warn("slinky", "install Slinky's slurm chart, or correct publications.namespace", "%s: slurmNames is %s, and namespace %s has no Controller", p.Name, p.SlurmNames, p.Namespace)
+		f.warn("slinky", "install Slinky's slurm chart, or correct the key namespace of the publication", "%s: slurmNames is %s, and namespace %s has no Controller", p.Name, p.SlurmNames, p.Namespace)
 	}
 	for i := range c.Objects["nodesets"] {
 		if o := &c.Objects["nodesets"][i]; o.GetNamespace() == p.Namespace {

@@ -51,7 +51,7 @@ func (p *Places) Add(ctx context.Context, id string, runs []report.Run, warn fun
 			state = answer
 		}
 	} else if len(runs) == 0 {
-		return nil, fmt.Errorf("job %s: no record of it here, and nobody can be asked where it runs: set publications.slurm.url and publications.slurm.tokenFile, or publications.slurm.scontrol, or give --summary-dir", id)
+		return nil, fmt.Errorf("job %s: no record of it here, and nobody can be asked where it runs: set publicationDefaults.slurm.url and publicationDefaults.slurm.tokenFile, or publicationDefaults.slurm.scontrol, or give --summary-dir", id)
 	}
 	if len(runs) == 0 {
 		return p.running(state, id), nil

@@ -24,11 +24,17 @@
 {{- (.Values.config.imex | default dict).join | default "auto" -}}
 {{- end -}}
 
-{{/* The publications with the namespace and the ConfigMap filled in, as JSON below "items". */}}
+{{/*
+The publications as the publisher sees them, as JSON below "items": publicationDefaults, then the
+publication, with the namespace and the ConfigMap filled in.
+*/}}
 {{- define "quoin.publications" -}}
 {{- $items := list -}}
-{{- range .Values.config.publications | default (list dict) -}}
-{{- $items = append $items (merge (dict) . (dict "name" "default" "namespace" "slurm" "configMap" "quoin-slurm")) -}}
+{{- range $name, $publication := .Values.config.publications | default (dict "default" dict) -}}
+{{- $item := mergeOverwrite (dict) (deepCopy ($.Values.config.publicationDefaults | default dict)) (deepCopy ($publication | default dict)) (dict "name" $name) -}}
+{{- if not $item.namespace }}{{ $_ := set $item "namespace" "slurm" }}{{ end -}}
+{{- if not $item.configMap }}{{ $_ := set $item "configMap" (eq $name "default" | ternary "quoin-slurm" (printf "quoin-slurm-%s" $name)) }}{{ end -}}
+{{- $items = append $items $item -}}
 {{- end -}}
 {{- toJson (dict "items" $items) -}}
 {{- end -}}
@@ -100,8 +106,14 @@ publisher:
   {{- /* In the pod only: kubectl port-forward reaches it. */}}
   {{- if not (hasKey $section "mapListen") }}{{ $section = merge (dict "mapListen" "127.0.0.1:9838") $section }}{{ end }}
   {{- include "quoin.section" (dict "root" . "section" $section) | nindent 2 }}
+{{- with .Values.config.publicationDefaults }}
+publicationDefaults:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.config.publications }}
 publications:
-{{- toYaml (.Values.config.publications | default (list (dict "name" "default"))) | nindent 0 }}
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "quoin.agentConfig" -}}

@@ -17,8 +17,7 @@ import (
 
 // FieldError is a value that a publication cannot have.
 type FieldError struct {
-	Index   int // of the publication
-	Name    string
+	Name    string // of the publication
 	Key     string // such as nodes.selector
 	Message string // the value and what is allowed
 }

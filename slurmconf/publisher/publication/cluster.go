@@ -25,30 +25,27 @@ type Cluster struct {
 	Annotates bool
 }
 
-// Compile fills in the defaults of all publications and checks them together. Its error
-// joins one *FieldError for each value that cannot be. selector reads a label selector; it may be
-// nil if no publication has one.
+// Compile fills in the defaults of all publications, whose names differ, and checks them
+// together. No publication stands for one with all defaults. The error joins one *FieldError
+// for each value that cannot be. selector reads a label selector; it may be nil if no
+// publication has one.
 func Compile(pubs []Publication, selector func(text string) (inputs.Selector, error)) ([]*Cluster, error) {
 	if len(pubs) == 0 {
 		pubs = []Publication{Default()}
 	}
 	var all []*Cluster
 	var wrong []error
-	names, places := map[string]bool{}, map[published.Place]string{}
+	places := map[published.Place]string{}
 	for i := range pubs {
 		c := &Cluster{Publication: pubs[i]}
 		c.complete()
 		found := c.check(selector)
 		c.Annotates = *c.Annotate && c.Release.DynamicTopology()
-		if names[c.Name] {
-			found = append(found, &FieldError{Name: c.Name, Key: "name", Message: "another publication has the same name: give each its own"})
-		}
 		if other, taken := places[c.Place()]; taken {
-			found = append(found, &FieldError{Name: c.Name, Key: "configMap", Message: fmt.Sprintf("%s also belongs to publication %q: give each its own", c.Place(), other)})
+			found = append(found, &FieldError{Name: c.Name, Key: "configMap", Message: fmt.Sprintf("%s also belongs to publication %q: give each its own, or leave configMap out", c.Place(), other)})
 		}
-		names[c.Name], places[c.Place()] = true, c.Name
+		places[c.Place()] = c.Name
 		for _, e := range found {
-			e.Index = i
 			wrong = append(wrong, e)
 		}
 		all = append(all, c)
@@ -57,8 +54,8 @@ func Compile(pubs []Publication, selector func(text string) (inputs.Selector, er
 }
 
 // Place is where the files are stored.
-func (c *Cluster) Place() published.Place {
-	return published.Place{Namespace: c.Namespace, Name: c.ConfigMap}
+func (p *Publication) Place() published.Place {
+	return published.Place{Namespace: p.Namespace, Name: p.ConfigMap}
 }
 
 // GresOptions is how gres.conf is made.

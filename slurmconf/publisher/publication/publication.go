@@ -19,12 +19,13 @@ import (
 // Slurm names them, what is written and where. The zero value of a field means
 // its default.
 type Publication struct {
-	// Name is the publication's own name among the publications.
-	Name string `yaml:"name"`
+	// Name is the publication's key among the publications.
+	Name string `yaml:"-"`
 	// Namespace is the namespace of the ConfigMap.
 	Namespace string `yaml:"namespace"`
 	// ConfigMap is the name of the ConfigMap that gets the files. A store that is a
-	// directory has them in published/<namespace>/<configMap>.
+	// directory has them in published/<namespace>/<configMap>. Empty: quoin-slurm for the
+	// publication default, quoin-slurm-NAME for another one.
 	ConfigMap string `yaml:"configMap"`
 	// Nodes chooses among the cluster's nodes.
 	Nodes Selection `yaml:"nodes"`
@@ -153,13 +154,22 @@ type Gres struct {
 	// Naming says how a product becomes a Type: "model", "full" or "short".
 	Naming string `yaml:"naming"`
 	// Types are the Types of products that naming is not to name.
-	Types map[string]string `yaml:"types"`
+	Types Types `yaml:"types"`
 	// Cores writes the cores of each GPU's socket. slurm.conf must have the
 	// sockets and cores that the nodes have.
 	Cores bool `yaml:"cores"`
 	// AutoDetect is how all nodes detect their GPUs: "nvidia", "nvml" or "full". "off"
 	// only lists GPUs. Empty: GPUs are listed, and detected on nodes without a report.
 	AutoDetect string `yaml:"autoDetect"`
+}
+
+// Types are the Types of products, by product.
+type Types map[string]string
+
+// UnmarshalYAML implements yaml.Unmarshaler: what is read replaces what was there.
+func (t *Types) UnmarshalYAML(n *yaml.Node) error {
+	*t = nil
+	return n.Decode((*map[string]string)(t))
 }
 
 // Duration is a time.Duration that YAML holds as text such as "30s". Its zero
@@ -173,7 +183,7 @@ type Duration struct {
 func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
 	v, err := time.ParseDuration(n.Value)
 	if err != nil || v < 0 {
-		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %q: want a number and a unit, such as 30s, 5m or 1h", n.Line, n.Value)}}
+		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: cannot unmarshal %s `%s` into time.Duration", n.Line, n.ShortTag(), n.Value)}}
 	}
 	*d = Duration{v, true}
 	return nil
@@ -182,12 +192,15 @@ func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
 // MarshalText implements encoding.TextMarshaler.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
+// DefaultName is the name of the publication if none is configured.
+const DefaultName = "default"
+
 // Default is what a field means that a site leaves out.
 func Default() Publication {
 	annotate, maxChange := true, 0.2
 	minute := func(n int) Duration { return Duration{Duration: time.Duration(n) * time.Minute} }
 	return Publication{
-		Name: "default", Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short", SlurmVersion: "26.05",
+		Name: DefaultName, Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short", SlurmVersion: "26.05",
 		Format: "yaml", Topology: "auto", BlocksBy: "nvlink", MaxChange: &maxChange, Gres: Gres{Naming: string(gres.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate,
 		DomainLabels: []string{nodelabels.Auto}, TierLabels: []string{nodelabels.Auto},
 		Settle: Duration{Duration: 10 * time.Second}, SettleMax: minute(1), FirstWait: minute(5), GoneAfter: minute(10), AnnotateAfter: minute(2), PublishEvery: minute(5),
@@ -205,6 +218,9 @@ func (p *Publication) complete() {
 	}
 	if r, err := slurmconf.ParseRelease(cmp.Or(p.SlurmVersion, d.SlurmVersion)); err == nil && !r.YAML() {
 		d.Format = "conf"
+	}
+	if p.Name != "" && p.Name != DefaultName {
+		d.ConfigMap += "-" + p.Name
 	}
 	d.SettleMax.Duration = max(d.SettleMax.Duration, p.Settle.Duration)
 	for _, f := range []struct{ have, def *string }{

@@ -20,14 +20,13 @@ func TestCompileRefuses(t *testing.T) {
 	refuse := func(string) (inputs.Selector, error) { return nil, errors.New("it ends early") }
 	seconds := func(n int) Duration { return Duration{time.Duration(n) * time.Second, true} }
 	tests := map[string][]Publication{
-		`slurmVersion: slurm release "23.02"`:         {{SlurmVersion: "23.02"}},
-		`format: "xml": want conf or yaml`:            {{Format: "xml"}},
-		`namespace: "a.b": want`:                      {{Namespace: "a.b"}},
-		`configMap: "a..b": want`:                     {{ConfigMap: "a..b"}},
-		`topology.yaml needs 25.05`:                   {{SlurmVersion: "24.11", Format: "yaml"}},
-		`name: another publication has the same name`: {{}, {Namespace: "other"}},
-		`also belongs to publication "a"`:             {{Name: "a"}, {Name: "b"}},
-		`slurmNames: "nick"`:                          {{SlurmNames: "nick"}},
+		`slurmVersion: slurm release "23.02"`: {{SlurmVersion: "23.02"}},
+		`format: "xml": want conf or yaml`:    {{Format: "xml"}},
+		`namespace: "a.b": want`:              {{Namespace: "a.b"}},
+		`configMap: "a..b": want`:             {{ConfigMap: "a..b"}},
+		`topology.yaml needs 25.05`:           {{SlurmVersion: "24.11", Format: "yaml"}},
+		`also belongs to publication "a"`:     {{Name: "a", ConfigMap: "c"}, {Name: "b", ConfigMap: "c"}},
+		`slurmNames: "nick"`:                  {{SlurmNames: "nick"}},
 		`nodes.selector: "a in (": want a label selector such as key=value: it ends early`: {{Nodes: Selection{Selector: "a in ("}}},
 		`maxChange: "2"`:                                                                               {{MaxChange: &two}},
 		`maxChange: "NaN": want a share`:                                                               {{MaxChange: &none}},
@@ -94,7 +93,7 @@ func TestSettleMaxFollowsSettle(t *testing.T) {
 // is known not to.
 func TestKeys(t *testing.T) {
 	c := &Cluster{}
-	other := map[string]bool{"name": true, "namespace": true, "configMap": true, "nodes": true, "annotate": true, "membership": true, "slurm": true, "settle": true, "settleMax": true, "firstWait": true,
+	other := map[string]bool{"-": true, "namespace": true, "configMap": true, "nodes": true, "annotate": true, "membership": true, "slurm": true, "settle": true, "settleMax": true, "firstWait": true,
 		"goneAfter": true, "annotateAfter": true, "publishEvery": true, "maxChange": true}
 	var want []string
 	var fill func(v reflect.Value, prefix string)
