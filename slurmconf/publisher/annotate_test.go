@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -220,13 +224,124 @@ func TestForeignAnnotationIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestOverlappingPublications(t *testing.T) {
-	store := newMemory(racks(t))
-	pubs := complete(t, Publication{Name: "a"}, Publication{Name: "b", Namespace: "slurm-b", Topology: "tree"})
-	inBubble(t, store, pubs, func() {
-		store.pass(time.Hour)
-		if got := store.notes["gb200-001"]; !strings.HasPrefix(got, "nvl:") || len(store.notes) != 72 || store.annotated != 72 {
-			t.Errorf("gb200-001 has %q, %d nodes annotated by %d writes: want the first publication's, once", got, len(store.notes), store.annotated)
+// contest are two publications of 36 nodes each. Nodes with the label both are taken by both.
+func contest(t *testing.T, labels map[string]string) ([]*publication.Cluster, *inputs.Snapshot) {
+	t.Helper()
+	snap := racks(t)
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		n.Labels = maps.Clone(n.Labels)
+		n.Labels["sc"] = []string{"a", "b"}[i/36]
+		if label, ok := labels[n.Name]; ok {
+			n.Labels["sc"] = label
 		}
+	}
+	return complete(t, Publication{Name: "a", Nodes: Selection{Selector: "sc in (a,both)"}, BaseBlockSize: 18}, Publication{Name: "b", Nodes: Selection{Selector: "sc in (b,both)"}, BaseBlockSize: 18}), snap
+}
+
+// wantIn checks which of the publications have the node in their files.
+func wantIn(t *testing.T, when string, store *memory, node string, want ...string) {
+	t.Helper()
+	var in []string
+	for _, name := range []string{"a", "b"} {
+		if set := store.get("slurm/quoin-slurm-" + name); set != nil {
+			plan, err := plandoc.FromFiles(set.Own())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := plan.Places()[node]; ok {
+				in = append(in, name)
+			}
+		}
+	}
+	if !slices.Equal(in, want) {
+		t.Errorf("%s: %s is in the files of %v, want %v", when, node, in, want)
+	}
+}
+
+// TestNodeInTwoPublications has labels by which two publications take a node, and take one
+// back. All other nodes of both go on.
+func TestNodeInTwoPublications(t *testing.T) {
+	const node, next = "gb200-005", "gb200-040"
+	relabel := func(store *memory, labels map[string]string) {
+		_, snap := contest(t, labels)
+		store.change(snap)
+		store.pass(20 * time.Minute)
+	}
+	finding := func(t *testing.T, p *Publisher, publication string, want float64) {
+		t.Helper()
+		if got := testutil.ToFloat64(p.metrics.problems.WithLabelValues(publication, ReasonNodeInTwoPublications)); got != want {
+			t.Errorf("publication %s has %v findings, want %v", publication, got, want)
+		}
+	}
+	t.Run("new", func(t *testing.T) {
+		pubs, snap := contest(t, map[string]string{node: "both"})
+		store := newMemory(snap)
+		inBubbleWith(t, store, pubs, func(*Publisher) {}, func(p *Publisher) {
+			store.pass(time.Hour)
+			wantIn(t, "from the start", store, node)
+			wantIn(t, "from the start", store, next, "b")
+			if len(store.notes) != 71 || store.notes[node] != "" {
+				t.Errorf("%d nodes are annotated, and %s with %q", len(store.notes), node, store.notes[node])
+			}
+			finding(t, p, "a", 1)
+			finding(t, p, "b", 1)
+			for _, name := range []string{"a", "b"} {
+				if left := store.get("slurm/quoin-slurm-" + name).Annotations[published.AnnotationLeftOut]; !strings.Contains(left, node) || !strings.Contains(left, `publications "a" and "b" take it: give each its own nodes; until then "`+name+`" does not publish it`) {
+					t.Errorf("left out of %s: %s", name, left)
+				}
+			}
+			relabel(store, map[string]string{node: "b"})
+			wantIn(t, "taken back", store, node, "b")
+			finding(t, p, "a", 0)
+			finding(t, p, "b", 0)
+			if store.notes[node] == "" {
+				t.Error("not annotated when one publication takes it")
+			}
+		})
+	})
+	t.Run("published", func(t *testing.T) {
+		pubs, snap := contest(t, nil)
+		store := newMemory(snap)
+		inBubbleWith(t, store, pubs, func(*Publisher) {}, func(p *Publisher) {
+			store.pass(time.Hour)
+			wantIn(t, "before", store, node, "a")
+			note, annotated := store.notes[node], store.annotated
+			relabel(store, map[string]string{node: "both", next: ""})
+			wantIn(t, "both take it", store, node, "a")
+			wantIn(t, "nobody takes it", store, next)
+			if store.notes[node] != note || store.annotated != annotated+1 || len(store.notes) != 71 { // next loses its own
+				t.Errorf("annotated with %q, before with %q, by %d writes", store.notes[node], note, store.annotated-annotated)
+			}
+			finding(t, p, "a", 1)
+			finding(t, p, "b", 1)
+			_, snap := contest(t, map[string]string{node: "b"})
+			store.change(snap)
+			store.pass(3 * time.Minute) // goneAfter is longer
+			wantIn(t, "taken back", store, node, "b")
+			store.pass(time.Hour)
+			if store.notes[node] == "" || len(store.notes) != 72 {
+				t.Errorf("annotated with %q of %d", store.notes[node], len(store.notes))
+			}
+		})
+	})
+	t.Run("published in both", func(t *testing.T) {
+		pubs, snap := contest(t, nil)
+		store := newMemory(snap)
+		inBubble(t, store, pubs, func() { store.pass(time.Hour) })
+		_, store.snap = contest(t, map[string]string{node: "b"})
+		inBubble(t, store, pubs, func() { // a publisher that has just started does not know who had the name
+			store.pass(5 * time.Minute)
+			wantIn(t, "after a restart", store, node, "a", "b")
+			note, annotated := store.notes[node], store.annotated
+			relabel(store, map[string]string{node: "both"})
+			store.pass(time.Hour)
+			wantIn(t, "both take it", store, node, "a", "b")
+			if store.notes[node] != note || store.annotated != annotated {
+				t.Errorf("annotated with %q, before with %q, by %d writes", store.notes[node], note, store.annotated-annotated)
+			}
+			relabel(store, map[string]string{node: "a"})
+			wantIn(t, "taken back", store, node, "a")
+		})
 	})
 }

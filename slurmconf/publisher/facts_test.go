@@ -197,8 +197,7 @@ func TestNamelessAtAStart(t *testing.T) {
 }
 
 // TestNodeIsUnselected takes a node out of one publication's selector, where
-// another takes all nodes anyway, or another takes it from then on, or the
-// publisher has just started and does not know.
+// another takes it from then on, or the publisher has just started and does not know.
 func TestNodeIsUnselected(t *testing.T) {
 	site := func(cluster string) *inputs.Snapshot {
 		snap := racks(t)
@@ -216,8 +215,9 @@ func TestNodeIsUnselected(t *testing.T) {
 		restart, leave bool // before the label is seen to be another; at once
 		note           string
 	}{
-		{"another takes all", "", Publication{Name: "all", Namespace: "slurm-all", Annotate: &no}, false, false, ""},
-		{"another takes all, restarted", "", Publication{Name: "all", Namespace: "slurm-all", Annotate: &no}, true, false, ""},
+		{"nobody takes it", "", Publication{Name: "b", Namespace: "slurm-b", Nodes: Selection{Selector: "sc=b"}, BaseBlockSize: 18, Annotate: &no}, false, false, ""},
+		{"another takes all others", "", Publication{Name: "rest", Namespace: "slurm-rest", Nodes: Selection{Selector: "sc!=a"}, BaseBlockSize: 18, Annotate: &no}, false, true, ""},
+		{"another takes all others, restarted", "", Publication{Name: "rest", Namespace: "slurm-rest", Nodes: Selection{Selector: "sc!=a"}, BaseBlockSize: 18, Annotate: &no}, true, false, ""},
 		{"another takes it now", "b", Publication{Name: "b", Namespace: "slurm-b", Nodes: Selection{Selector: "sc=b"}, BaseBlockSize: 18, Annotate: &no}, false, true, ""},
 		{"another takes it now, and annotates", "b", Publication{Name: "b", Namespace: "slurm-b", Nodes: Selection{Selector: "sc=b"}, Topology: "tree"}, false, true, "fabric:leaf-01"},
 	} {

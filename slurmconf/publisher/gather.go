@@ -3,8 +3,10 @@ package publisher
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,8 +45,9 @@ func (a *gatherer) Reconcile(_ context.Context, p *pass) (r result, err error) {
 	snap, prev, now := p.snap, p.stored.prev, p.now
 	g := gathered{Inputs: a.pub.Rules.Gather(snap), leaving: annotation.Leaving{}}
 	g.prev = a.nodes.rename(&g, prev)
-	names := a.nodes.see(&g, g.prev.nodes())
-	a.nodes.seeOthers(&g, names)
+	names := g.prev.nodes()
+	contested := a.nodes.contested(&g, names)
+	names = a.nodes.see(&g, names)
 	elsewhere := a.nodes.unselected(snap, names)
 	missing := a.pods.Missing(&a.pub.Rules, g.Nodes, snap, names)
 	var timer again.Timer
@@ -80,6 +83,7 @@ func (a *gatherer) Reconcile(_ context.Context, p *pass) (r result, err error) {
 	a.annotations.LeaveOn(g.leaving, snap, elsewhere, p.stored.doc.Leaving)
 	maps.Copy(g.Nodes, g.leaving)
 	g.keep(kept)
+	g.Unnamed = append(g.Unnamed, contested...)
 	return result{in: &g, next: timer.Next()}, nil
 }
 
@@ -204,10 +208,45 @@ func (h *nodeHistory) onlyLast(all []missing) {
 	}
 }
 
-// movedOn reports whether another publication began to take the node after this one
-// stopped.
+// movedOn reports whether another publication takes the node now.
 func (h *nodeHistory) movedOn(n *inputs.Node) bool {
-	return slices.ContainsFunc(h.rest, func(other *publication.Cluster) bool {
-		return other.Rules.Takes(n) && !slices.Contains(h.others[n.Name], other)
+	return slices.ContainsFunc(h.rest, func(other *publication.Cluster) bool { return other.Rules.Wants(n) })
+}
+
+// ReasonNodeInTwoPublications says that several publications take a node.
+const ReasonNodeInTwoPublications = "NodeInTwoPublications"
+
+// contested takes out of the inputs the nodes that another publication takes too, and returns
+// why. A node that is published here stays: published are the Slurm names that are.
+func (h *nodeHistory) contested(g *gathered, published []string) (out []topology.Finding) {
+	if len(h.rest) == 0 {
+		return nil
+	}
+	here := make(map[string]bool, len(published))
+	for _, name := range published {
+		here[name] = true
+	}
+	g.Facts = slices.DeleteFunc(g.Facts, func(f topology.Facts) bool {
+		names := []string{strconv.Quote(h.pub.Name)}
+		for _, other := range h.rest {
+			if other.Rules.Wants(g.Nodes[f.SlurmName]) {
+				names = append(names, strconv.Quote(other.Name))
+			}
+		}
+		if len(names) == 1 {
+			return false
+		}
+		slices.Sort(names)
+		pr := topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonNodeInTwoPublications, Message: fmt.Sprintf("publications %s take it: give each its own nodes; until then ", strings.Join(names, " and "))}
+		if here[f.SlurmName] {
+			pr.Message += fmt.Sprintf("it stays in %q with the annotation that it has", h.pub.Name)
+			g.Problems = append(g.Problems, pr)
+			return false
+		}
+		pr.Message += fmt.Sprintf("%q does not publish it", h.pub.Name)
+		out = append(out, pr)
+		delete(g.Nodes, f.SlurmName)
+		return true
 	})
+	return out
 }

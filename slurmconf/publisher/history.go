@@ -24,8 +24,6 @@ type nodeHistory struct {
 	published map[string]string
 	// gone says since when names are missing.
 	gone map[string]time.Time
-	// others are the other publications that take a Node, or took it last.
-	others map[string][]*publication.Cluster
 	// strangers are Nodes without a Slurm name that are not among the published nodes.
 	strangers map[string]bool
 }
@@ -47,25 +45,6 @@ func (h *nodeHistory) see(g *gathered, names []string) (missing []string) {
 	}
 	h.owners = owners
 	return missing
-}
-
-// seeOthers notes which other publications take the nodes too.
-func (h *nodeHistory) seeOthers(g *gathered, missing []string) {
-	others := make(map[string][]*publication.Cluster)
-	for _, n := range g.Nodes {
-		for _, other := range h.rest {
-			if other.Rules.Takes(n) {
-				others[n.Name] = append(others[n.Name], other)
-			}
-		}
-	}
-	for _, name := range missing {
-		owner := h.owners[name]
-		if were, ok := h.others[owner]; ok && others[owner] == nil {
-			others[owner] = were
-		}
-	}
-	h.others = others
 }
 
 // perhapsPublished names a node without a Slurm name that may have one of the missing

@@ -239,7 +239,7 @@ func newLoop(o outlets, slurm func(*publication.Cluster) loaded.Slurm, all []*pu
 	a := &archive{store: o.store, pub: pub, writes: o.metrics.writes}
 	annotations := annotation.New(annotation.Options{Store: o.store, Recorder: o.recorder, Log: o.log,
 		Writes: o.metrics.writes.WithLabelValues("node"), Conflicts: o.metrics.conflicts}, all, at)
-	l := &loop{outlets: o, pub: pub, archive: a, moves: &moves{pub: pub, annotations: annotations}, annotations: annotations}
+	l := &loop{outlets: o, pub: pub, archive: a, moves: &moves{pub: pub}, annotations: annotations}
 	nodes, fits := &nodeHistory{pub: pub, rest: slices.Concat(all[:at], all[at+1:])}, room{pub, o.maxBytes}
 	plan := []step{&gatherer{pub, nodes, inputs.PodOwners{}, annotations}, &unitsInUse{pub: pub}, l.moves}
 	l.decisions = slices.Concat([]step{a,

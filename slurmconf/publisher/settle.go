@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -25,10 +24,9 @@ const maxDamped = 9
 
 // moves makes the plan, and remembers the nodes that wait to be moved.
 type moves struct {
-	pub         *publication.Cluster
-	annotations *annotation.Writer
-	readings    map[string]reading   // by Node, of those whose facts name another place
-	unsited     map[string]time.Time // Slurm names in new blocks of which no parent domain is known -> since when
+	pub      *publication.Cluster
+	readings map[string]reading   // by Node, of those whose facts name another place
+	unsited  map[string]time.Time // Slurm names in new blocks of which no parent domain is known -> since when
 }
 
 // Reconcile plans, and renders the plan.
@@ -37,7 +35,6 @@ func (m *moves) Reconcile(_ context.Context, p *pass) (result, error) {
 	if err != nil {
 		return result{held: &plandoc.Held{Reason: "NoPlan", Message: err.Error()}}, nil //nolint:nilerr // the message has it
 	}
-	made.Problems = append(made.Problems, m.annotations.Overlaps(made.Specs, p.in.Nodes)...)
 	return result{made: made, next: next}, nil
 }
 

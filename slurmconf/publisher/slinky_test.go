@@ -264,7 +264,7 @@ func TestTwoSlinkyClusters(t *testing.T) {
 		p.run("b", fmt.Sprintf("b%03d", i), fmt.Sprintf("gb200-%03d", i))
 	}
 	store := newMemory(p.on(t))
-	pubs := complete(t, Publication{Name: "a", Nodes: Selection{Slinky: "a"}}, Publication{Name: "b", ConfigMap: "b", Nodes: Selection{Slinky: "slurm/b"}})
+	pubs := complete(t, Publication{Name: "a", ConfigMap: "quoin-slurm", Nodes: Selection{Slinky: "a"}}, Publication{Name: "b", ConfigMap: "b", Nodes: Selection{Slinky: "slurm/b"}})
 	both := func() string { return topologyOf(store) + wholeOf(store, "slurm/b")["topology.yaml"] }
 	inBubble(t, store, pubs, func() {
 		store.pass(10 * time.Minute)

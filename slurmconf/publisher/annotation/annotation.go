@@ -19,7 +19,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Store writes annotations.
@@ -47,9 +46,9 @@ type Options struct {
 type Writer struct {
 	Options
 	pub *publication.Cluster
-	// before are the publications ahead of this one in the configuration, and others all
-	// other ones. A Node that several take has the annotation of the first of them.
-	before, others []*publication.Cluster
+	// others are the other publications. The annotation of a Node that one of them takes and
+	// annotates too stays as it is.
+	others []*publication.Cluster
 	// refused are the annotations, by Node, that belong to another writer.
 	refused map[string]refusal
 	// waiting are the wanted annotations, by Slurm name, until the store shows them.
@@ -58,7 +57,7 @@ type Writer struct {
 
 // New returns the writer of one of all publications.
 func New(o Options, all []*publication.Cluster, at int) *Writer {
-	return &Writer{Options: o, pub: all[at], before: all[:at], others: slices.Concat(all[:at], all[at+1:]), refused: map[string]refusal{}}
+	return &Writer{Options: o, pub: all[at], others: slices.Concat(all[:at], all[at+1:]), refused: map[string]refusal{}}
 }
 
 // refusal is an annotation that could not be changed, and what was wanted.
@@ -111,7 +110,7 @@ func (a *Writer) Reconcile(ctx context.Context, specs map[string]string, nodes m
 			delete(a.refused, n.Name) // should it change again, that is another case
 			continue
 		}
-		if taker(a.before, n) != nil {
+		if a.elsewhere(n) {
 			continue
 		}
 		if a.refused[n.Name] == (refusal{have, want}) {
@@ -195,15 +194,9 @@ func (a *Writer) write(ctx context.Context, out *Result, due []annotation) error
 	return retry
 }
 
-// taker returns the first of the publications that takes the node and annotates it, or
-// nil.
-func taker(among []*publication.Cluster, n *inputs.Node) *publication.Cluster {
-	for _, c := range among {
-		if c.Annotates && c.Rules.Takes(n) {
-			return c
-		}
-	}
-	return nil
+// elsewhere reports whether another publication takes the node and annotates it.
+func (a *Writer) elsewhere(n *inputs.Node) bool {
+	return slices.ContainsFunc(a.others, func(c *publication.Cluster) bool { return c.Annotates && c.Rules.Wants(n) })
 }
 
 // Unjudged are the nodes that drift. Until a pass comes to the annotations, what their
@@ -211,23 +204,11 @@ func taker(among []*publication.Cluster, n *inputs.Node) *publication.Cluster {
 func (a *Writer) Unjudged(nodes map[string]*inputs.Node) []nodestatus.Difference {
 	var out []nodestatus.Difference
 	for _, n := range nodes {
-		if n.Conditions[nodestatus.ConditionDrift].True && a.pub.Annotates && taker(a.before, n) == nil {
+		if n.Conditions[nodestatus.ConditionDrift].True && a.pub.Annotates && !a.elsewhere(n) {
 			out = append(out, unjudged(n))
 		}
 	}
 	return out
-}
-
-// Overlaps are the problems of nodes that an earlier publication annotates.
-func (a *Writer) Overlaps(specs map[string]string, nodes map[string]*inputs.Node) []topology.Finding {
-	var problems []topology.Finding
-	for slurm, n := range nodes {
-		if other := taker(a.before, n); other != nil && specs[slurm] != "" {
-			problems = append(problems, topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: "NodeInTwoPublications",
-				Message: fmt.Sprintf("publication %q takes it too and writes its annotation: give each its own nodes", other.Name)})
-		}
-	}
-	return problems
 }
 
 // Leaving are Nodes that the publication no longer takes, by Slurm name.
@@ -236,7 +217,7 @@ type Leaving map[string]*inputs.Node
 // Leave notes in leaving that a Node outside the publication loses its annotation once its
 // Slurm name is out of the files.
 func (a *Writer) Leave(leaving Leaving, name string, n *inputs.Node) {
-	if n != nil && taker(a.others, n) == nil {
+	if n != nil && !a.elsewhere(n) {
 		leaving[name] = n
 	}
 }

@@ -159,6 +159,16 @@ func (r *Rules) Takes(n *Node) bool {
 	return r.config.Selector == nil || r.config.Selector.Matches(n.Labels)
 }
 
+// Wants reports whether the publication takes the node and, if Slinky's pods say the names, a
+// pod of the publication names it.
+func (r *Rules) Wants(n *Node) bool {
+	if !r.Takes(n) || !r.BySlinky() {
+		return r.Takes(n)
+	}
+	_, problem := r.slinkyName(n)
+	return problem.Reason != ReasonNoWorkerPod
+}
+
 // Read returns the facts of a node without its Slurm name.
 func (r *Rules) Read(n *Node, snap *Snapshot, unreadable map[string]bool) topology.Facts {
 	f := topology.Facts{Name: n.Name, Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, r.config.Labels), Capacity: n.GPUs}
