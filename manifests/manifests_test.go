@@ -185,6 +185,8 @@ func publisherToken(t *testing.T, c *kuberig.Cluster) {
 		{"a node's finalizers", node(`{"metadata":{"finalizers":["quoin.dev/x"]}}`), policy},
 		{"delete a node", deletes("nodes", "", "node-a"), noRight},
 		{"kube-system", creates(configMap("kube-system", "quoin-slurm")), noRight},
+		{"see whose plans are stored", lists("configmaps", "quoin-system"), ""},
+		{"see other ConfigMaps", lists("configmaps", "slurm"), noRight},
 		{"see who claims", lists("pods,resourceclaims", ""), ""},
 		{"see what the driver runs", lists("daemonsets,deployments", ""), ""},
 		{"change what the driver runs", deletes("daemonsets", "kube-system", "x"), noRight},

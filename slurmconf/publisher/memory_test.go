@@ -54,6 +54,7 @@ type memory struct {
 	refuses         error           // of writes
 	refusesFiles    error           // of those to publications
 	refusesNotes    error           // of those of annotations
+	refusesList     error           // of the list of plans
 	events          []string        // the reasons that were recorded
 	foreign         map[string]bool // nodes whose annotation somebody else owns
 	keeps           map[string]bool // nodes whose annotation stays when it is given up, for it was another's
@@ -147,6 +148,20 @@ func (m *memory) SavePlan(_ context.Context, d *plandoc.Document) error {
 	m.planSaves++
 	m.plans[d.Publication], d.Version = packed, published.Digest(map[string]string{"": string(packed)})
 	return nil
+}
+
+func (m *memory) Stored(context.Context) (map[string]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[string]string{}
+	for name, packed := range m.plans {
+		d, err := plandoc.Unpack(packed)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = d.Place
+	}
+	return out, cmp.Or(m.broken, m.refusesList)
 }
 
 // plan returns what is stored of the default publication.

@@ -46,6 +46,8 @@ type Store interface {
 	// LoadPlan returns the stored plan of the publication, or nil if there is none. The
 	// error of a plan that cannot be read wraps plandoc.ErrUnreadable.
 	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
+	// Stored returns, for each publication that has a stored plan, where its files are.
+	Stored(ctx context.Context) (map[string]string, error)
 	// SavePlan stores the plan onto the version that it has, and gives it the new version.
 	SavePlan(ctx context.Context, d *plandoc.Document) error
 	// Annotate sets the Node's SpecAnnotation, or gives it up if spec is empty. It returns
@@ -126,6 +128,9 @@ func (p *Publisher) Run(ctx context.Context) error {
 	status := nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(loops),
 		Writes: p.metrics.writes.WithLabelValues("condition")}, p.metrics.status, now, p.log)
 	status.Touch(now)
+	var left leftovers
+	left.At(now)
+	defer p.forget(&left)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer p.busy.Store(nil)
@@ -154,6 +159,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 				}
 			}
 			p.reconcileStatus(ctx, status)
+			p.look(ctx, &left, now)
 		}
 		var next again.Timer
 		next.At(time.Now().Add(idle))
@@ -161,6 +167,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			next.At(l.Next())
 		}
 		next.At(status.Timer.Next())
+		next.At(left.Next())
 		timer.Reset(time.Until(next.Next()))
 	}
 }

@@ -166,6 +166,9 @@ func (r *publicationRig) approved(t *testing.T) {
 	if d, err := plans.LoadPlan(t.Context(), "default"); err != nil || d == nil || d.Held == nil || d.Held.Digest != digest || !d.Held.Waits || d.Held.Plan == nil {
 		t.Fatalf("plan %+v, %v: want one that holds %s", d, err, digest)
 	}
+	if stored, err := plans.Stored(t.Context()); err != nil || len(stored) != 1 || stored["default"] != "ConfigMap default/quoin-slurm" {
+		t.Errorf("stored are %v, %v: want default alone", stored, err)
+	}
 	if err := plans.Ask(t.Context(), published.Place{Namespace: "default", Name: "quoin-slurm"}, map[string]string{published.AnnotationApprove: digest, published.AnnotationBy: "ann"}); err != nil {
 		t.Fatal(err)
 	}

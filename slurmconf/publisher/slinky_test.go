@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
 // pods are what runs on the racks' nodes: g001 of cluster a on gb200-001, and so
@@ -259,12 +260,26 @@ func TestSlinkyConflicts(t *testing.T) {
 
 // TestTwoSlinkyClusters moves a node from one Slurm cluster to another.
 func TestTwoSlinkyClusters(t *testing.T) {
+	for name, tt := range map[string]struct {
+		a, b Publication
+		left time.Duration // by then the node has left the first one
+	}{
+		"that choose their nodes": {Publication{Nodes: Selection{Slinky: "a"}}, Publication{Nodes: Selection{Slinky: "slurm/b"}}, 5 * time.Minute},
+		"that name their nodes":   {Publication{SlurmNames: "slinky:a"}, Publication{SlurmNames: "slinky:slurm/b"}, 15 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.a.Name, tt.a.ConfigMap, tt.b.Name, tt.b.ConfigMap = "a", "quoin-slurm", "b", "b"
+			twoSlinkyClusters(t, complete(t, tt.a, tt.b), tt.left)
+		})
+	}
+}
+
+func twoSlinkyClusters(t *testing.T, pubs []*publication.Cluster, left time.Duration) {
 	p := podsOn(36)
 	for i := 37; i <= 72; i++ {
 		p.run("b", fmt.Sprintf("b%03d", i), fmt.Sprintf("gb200-%03d", i))
 	}
 	store := newMemory(p.on(t))
-	pubs := complete(t, Publication{Name: "a", ConfigMap: "quoin-slurm", Nodes: Selection{Slinky: "a"}}, Publication{Name: "b", ConfigMap: "b", Nodes: Selection{Slinky: "slurm/b"}})
 	both := func() string { return topologyOf(store) + wholeOf(store, "slurm/b")["topology.yaml"] }
 	inBubble(t, store, pubs, func() {
 		store.pass(10 * time.Minute)
@@ -280,7 +295,7 @@ func TestTwoSlinkyClusters(t *testing.T) {
 		}
 		p.run("b", "b001", "gb200-001")
 		store.change(p.on(t))
-		store.pass(5 * time.Minute)
+		store.pass(left)
 		if text := both(); !strings.Contains(text, "g[002-018]") || !strings.Contains(text, "b001") || store.notes["gb200-001"] == "" {
 			t.Errorf("moved to the other cluster, annotation %q, was %q:\n%s", store.notes["gb200-001"], spec, text)
 		}

@@ -61,6 +61,9 @@ func TestPlans(t *testing.T) {
 	if d, err := r.LoadPlan(t.Context(), "a"); d != nil || err != nil {
 		t.Errorf("before the first: %v, %v", d, err)
 	}
+	if stored, err := r.Stored(t.Context()); len(stored) != 0 || err != nil {
+		t.Errorf("stored before the first: %v, %v", stored, err)
+	}
 	d := plandoc.New("a", "slurm/quoin-slurm")
 	if err := r.SavePlan(t.Context(), d); err != nil {
 		t.Fatal(err)
@@ -79,6 +82,11 @@ func TestPlans(t *testing.T) {
 		if _, err := r.LoadPlan(t.Context(), name); !errors.Is(err, plandoc.ErrUnreadable) || !strings.Contains(err.Error(), name+".json") {
 			t.Errorf("plan %s: %v", name, err)
 		}
+	}
+	stored, err := r.Stored(t.Context())
+	unknown := "a folder that its plan does not name"
+	if diff := cmp.Diff(map[string]string{"a": filepath.Join(r.dir, "published", "slurm", "quoin-slurm"), "b": unknown, "c": unknown}, stored); diff != "" || err != nil {
+		t.Errorf("stored: %v (-want +got):\n%s", err, diff)
 	}
 }
 

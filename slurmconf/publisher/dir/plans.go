@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -45,6 +46,26 @@ func (s *Store) LoadPlan(_ context.Context, publication string) (*plandoc.Docume
 	}
 	d.Version = stored
 	return d, nil
+}
+
+// Stored returns, for each publication that has a stored plan, where its files are.
+func (s *Store) Stored(ctx context.Context) (map[string]string, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, plansFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list plans: %w", err)
+	}
+	out := make(map[string]string, len(entries))
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok || strings.HasPrefix(name, ".") {
+			continue
+		}
+		out[name] = "a folder that its plan does not name"
+		if d, err := s.LoadPlan(ctx, name); err == nil && d != nil {
+			out[name] = filepath.Join(s.dir, publishedFolder, filepath.FromSlash(d.Place))
+		}
+	}
+	return out, nil
 }
 
 // SavePlan stores the plan.

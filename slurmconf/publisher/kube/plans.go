@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,6 +28,11 @@ const (
 // LoadPlan returns the stored plan of the publication, or nil if there is none.
 func (s *Store) LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error) {
 	return Plans{s.client, s.namespace}.LoadPlan(ctx, publication)
+}
+
+// Stored returns, for each publication that has a stored plan, where its files are.
+func (s *Store) Stored(ctx context.Context) (map[string]string, error) {
+	return Plans{s.client, s.namespace}.Stored(ctx)
 }
 
 // Plans are the stored plans, as people and their tools reach them.
@@ -68,6 +74,27 @@ func (p Plans) LoadPlan(ctx context.Context, publication string) (*plandoc.Docum
 	}
 	d.Version = cm.ResourceVersion
 	return d, nil
+}
+
+// Stored returns, for each publication that has a stored plan, where its files are.
+func (p Plans) Stored(ctx context.Context) (map[string]string, error) {
+	all, err := p.Client.CoreV1().ConfigMaps(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: kindLabel + "=" + kindPlan})
+	if err != nil {
+		return nil, fmt.Errorf("list plans in namespace %s: %w", p.Namespace, err)
+	}
+	out := make(map[string]string, len(all.Items))
+	for i := range all.Items {
+		cm := &all.Items[i]
+		name, ok := strings.CutPrefix(cm.Name, planPrefix)
+		if !ok {
+			continue
+		}
+		out[name] = "a ConfigMap that its plan does not name"
+		if d, err := plandoc.Unpack(cm.BinaryData[planKey]); err == nil {
+			out[name] = "ConfigMap " + d.Place
+		}
+	}
+	return out, nil
 }
 
 // SavePlan stores the plan, only onto the version that LoadPlan returned.

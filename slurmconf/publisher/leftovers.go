@@ -1,0 +1,67 @@
+package publisher
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// ReasonPublicationNotConfigured says that a publication is stored and configured no longer.
+const ReasonPublicationNotConfigured = "PublicationNotConfigured"
+
+// leftoversPause is the time to the next look while there are leftovers, or while it is not known
+// whether there are.
+const leftoversPause = 10 * time.Minute
+
+// leftovers are stored publications that are configured no longer. Their files stay as they are.
+// The configuration is read at a start, so one look is enough if there are none.
+type leftovers struct {
+	again.Timer
+	known  map[string]string // by publication, where its files are
+	failed again.Once
+}
+
+// look says of each leftover that it is there, if that is due.
+func (p *Publisher) look(ctx context.Context, l *leftovers, now time.Time) {
+	if !l.Take(now) {
+		return
+	}
+	stored, err := p.store.Stored(ctx)
+	if err != nil {
+		l.At(now.Add(leftoversPause))
+		if ctx.Err() == nil && l.failed.IsNew(err.Error()) {
+			p.log.Warn("not known whether stored publications are configured no longer", "err", topology.Cut(err.Error(), topology.MaxMessage))
+		}
+		return
+	}
+	for _, c := range p.clusters {
+		delete(stored, c.Name)
+	}
+	for name := range l.known {
+		if _, ok := stored[name]; !ok {
+			set(p.metrics.problems, name, nil)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
+		l.At(now.Add(leftoversPause))
+		if _, ok := l.known[name]; ok {
+			continue
+		}
+		set(p.metrics.problems, name, map[string]int{ReasonPublicationNotConfigured: 1})
+		p.log.Warn("problem", "publication", name, "reason", ReasonPublicationNotConfigured,
+			"message", fmt.Sprintf("it is stored and configured no longer: its files stay in %s as they are; configure it again, or delete its stored plan and its files", stored[name]))
+	}
+	l.known = stored
+}
+
+// forget takes back what was said of leftovers, because another publisher leads.
+func (p *Publisher) forget(l *leftovers) {
+	for name := range l.known {
+		set(p.metrics.problems, name, nil)
+	}
+}
