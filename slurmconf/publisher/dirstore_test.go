@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
@@ -33,6 +34,21 @@ func newDirRig(t *testing.T, fill func(*dirRig)) *dirRig {
 	fill(r)
 	inBackground(t, r.store.Run, func(ctx context.Context) error { return r.store.Lead(ctx, newPublisher(r.store, pubs).Run) })
 	return r
+}
+
+// lives runs another publisher on the directory, for an hour.
+func (r *dirRig) lives() {
+	r.t.Helper()
+	synctest.Test(r.t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- newPublisher(dir.New(r.dir), []*publication.Cluster{r.pub}).Run(ctx) }()
+		time.Sleep(time.Hour)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func (r *dirRig) write(text string, path ...string) {

@@ -98,7 +98,7 @@ func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, made *Rend
 		held.Since = doc.Held.Since
 	}
 	if made != nil && len(made.all) > 0 {
-		plan, err := made.document()
+		plan, err := made.Document()
 		if err != nil {
 			return err
 		}

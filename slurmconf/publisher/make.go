@@ -2,13 +2,11 @@ package publisher
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -186,8 +184,8 @@ func (m *Rendered) render(p *publication.Cluster) (err error) {
 	return err
 }
 
-// document returns the plan as it is stored: as the files have it.
-func (m *Rendered) document() (topology.Plan, error) {
+// Document returns the plan as it is stored: as the files have it.
+func (m *Rendered) Document() (topology.Plan, error) {
 	plan := *m.Plan
 	plan.Format, plan.ByAnnotation, plan.Policy, plan.Topologies, plan.Problems = m.format, m.ByAnnotation, m.keys, m.all, m.Problems
 	plan.AllNodes = len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see fit
@@ -216,27 +214,4 @@ func (m *Rendered) check(p *publication.Cluster, topologies []topology.Topology)
 			return
 		}
 	}
-}
-
-// Once makes one pass over a publication at once, for the demo. It does not settle, guard
-// or annotate, and nodes that are gone leave now. A refused result is returned and not
-// written.
-func Once(ctx context.Context, store Store, p *publication.Cluster) (*Rendered, []topology.Facts, error) {
-	snap, err := store.Snapshot(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	a := archive{store: store, pub: p}
-	s, _, err := a.recall(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	g := p.Rules.Gather(snap)
-	made, err := Make(p, g, s.prev)
-	if err != nil || made.Refused != "" {
-		return made, g.Facts, err
-	}
-	only := &pass{now: time.Now(), snap: snap, result: result{stored: s, in: &gathered{Inputs: g, prev: s.prev}}}
-	_, _, err = a.publish(ctx, only, made, s.doc.Leaving)
-	return made, g.Facts, err
 }

@@ -335,7 +335,7 @@ func TestGresByAnnotation(t *testing.T) {
 			if got := made.Files["gres.conf"]; !strings.Contains(got, "\n"+tt.want) || said != tt.named || strings.Contains(got, "NodeName=") != tt.named {
 				t.Errorf("%s %v:\n%s", ReasonGresNamesNodes, said, got)
 			}
-			plan, err := made.document()
+			plan, err := made.Document()
 			if err != nil {
 				t.Fatal(err)
 			}

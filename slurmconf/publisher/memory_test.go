@@ -378,7 +378,7 @@ func previousOf(t testing.TB, pub *publication.Cluster, files map[string]string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	prev, err := readPlan(pub, plan)
+	prev, err := ReadPlan(pub, plan)
 	if err != nil {
 		t.Fatal(err)
 	}

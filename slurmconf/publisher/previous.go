@@ -29,10 +29,10 @@ type Previous struct {
 	renamed int
 }
 
-// readPlan returns what the next plan of p continues from. It puts the configured topologies
+// ReadPlan returns what the next plan of p continues from. It puts the configured topologies
 // first, even if retired ones precede them in the file, so that a configuration change can be
 // reverted while they are still there.
-func readPlan(p *publication.Cluster, stored *topology.Plan) (prev Previous, err error) {
+func ReadPlan(p *publication.Cluster, stored *topology.Plan) (prev Previous, err error) {
 	lines, err := plandoc.Lines(stored)
 	if err != nil {
 		return prev, err

@@ -51,12 +51,12 @@ func TestReadPlanRecalls(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := made.document()
+			plan, err := made.Document()
 			if err != nil {
 				t.Fatal(err)
 			}
 			pub := complete(t, tt.pub)[0]
-			prev, err := readPlan(pub, &plan)
+			prev, err := ReadPlan(pub, &plan)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,11 +87,11 @@ func TestReadPlan(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				plan, err := made.document()
+				plan, err := made.Document()
 				if err != nil {
 					t.Fatal(err)
 				}
-				prev, err := readPlan(pub, &plan)
+				prev, err := ReadPlan(pub, &plan)
 				if err != nil {
 					t.Fatal(err)
 				}

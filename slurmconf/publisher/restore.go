@@ -40,7 +40,7 @@ func (r *repair) Reconcile(ctx context.Context, p *pass) (result, error) {
 	if unreadable != nil || s.doc.Current.Plan.ByAnnotation { // the pass is tried again in any case
 		return out, err
 	}
-	found, unreadable := readPlan(r.pub, theirs)
+	found, unreadable := ReadPlan(r.pub, theirs)
 	if r.plan(ctx, p) == nil && p.made != nil && unreadable == nil {
 		found = r.nodes.rename(p.in, found)
 		out.differences = differences(r.pub, &found, p.made.Specs, p.in.Nodes, unwritten(r.pub, err))

@@ -43,7 +43,7 @@ func (s *spacing) until(old *stored, made *Rendered, now time.Time) (until time.
 	if err != nil || written.After(now) || !now.Before(until) { // in the future: the clock was ahead then
 		return time.Time{}, nil //nolint:nilerr // files without a date are published again with one
 	}
-	plan, err := made.document()
+	plan, err := made.Document()
 	if err != nil {
 		return time.Time{}, err
 	}

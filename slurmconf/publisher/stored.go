@@ -88,7 +88,7 @@ func (a *archive) recall(ctx context.Context) (s *stored, reason string, err err
 			return nil, "", err
 		}
 	}
-	if s.prev, err = readPlan(a.pub, &s.doc.Current.Plan); err != nil {
+	if s.prev, err = ReadPlan(a.pub, &s.doc.Current.Plan); err != nil {
 		return nil, "", err
 	}
 	return s, "", nil
@@ -181,7 +181,7 @@ func (a *archive) publish(ctx context.Context, p *pass, made *Rendered, leaving 
 // addRevision makes what was made the current revision.
 func (p *pass) addRevision(made *Rendered) (*plandoc.Changes, error) {
 	s, now := p.stored, p.now
-	plan, err := made.document()
+	plan, err := made.Document()
 	if err != nil {
 		return nil, err
 	}

@@ -169,7 +169,7 @@ func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Rende
 	if err := d.report(ctx); err != nil {
 		return nil, err
 	}
-	made, facts, err := publisher.Once(ctx, d.store, d.Publication)
+	made, facts, err := d.pass(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -21,9 +20,7 @@ func TestRealSlurm(t *testing.T) {
 	t.Parallel()
 	slurmrig.NeedTest(t)
 	s, clusters := filled(t, racks(t, 2))
-	if _, _, err := publisher.Once(t.Context(), s, clusters[0]); err != nil {
-		t.Fatal(err)
-	}
+	publish(t, s, clusters)
 	doc, err := s.Store.LoadPlan(t.Context(), clusters[0].Name)
 	if err != nil {
 		t.Fatal(err)

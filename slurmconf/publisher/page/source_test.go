@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
@@ -20,7 +22,9 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 	"github.com/quoin-hpc/quoin/topology/reportdir"
@@ -95,11 +99,29 @@ func filled(t testing.TB, c *simulated.Cluster) (*stored, []*publication.Cluster
 			t.Fatal(err)
 		}
 	}
-	clusters, err := publication.Compile([]publication.Publication{publication.Default()}, nil)
+	atOnce := publication.Duration{Duration: time.Millisecond}
+	clusters, err := publication.Compile([]publication.Publication{{Settle: atOnce, FirstWait: atOnce}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &stored{Store: dir.New(path)}, clusters
+}
+
+// publish runs a publisher until it has published.
+func publish(t testing.TB, s *stored, clusters []*publication.Cluster) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	p := publisher.New(s.Store, clusters, publisher.Options{}, publisher.NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+	go func() { ended <- p.Run(ctx) }()
+	await.Until(t, "published", func() bool {
+		set, err := s.Load(ctx, clusters[0].Place())
+		return err == nil && set != nil && set.Annotations[published.AnnotationDigest] != ""
+	}, func() string { return "nothing is published" })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
 }
 
 func siteOf(t testing.TB, s *stored, clusters []*publication.Cluster, seen page.Live) *picture.Site {
@@ -121,9 +143,7 @@ func TestSource(t *testing.T) {
 	if p := before.Plan.Nodes; len(p) != 36 || p[0].Reason != "NotPublished" || !slices.Contains(before.Trouble, "nothing is published yet: nodes have no place") || before.Segments != nil {
 		t.Errorf("before the first publication: %d nodes, %+v, %q", len(p), p[0], before.Trouble)
 	}
-	if _, _, err := publisher.Once(t.Context(), s, clusters[0]); err != nil {
-		t.Fatal(err)
-	}
+	publish(t, s, clusters)
 	s.conditions = map[string]map[string]inputs.Condition{"gb200-00002": {
 		nodestatus.ConditionIMEX:   {Type: nodestatus.ConditionIMEX, True: true, Reason: "FabricNotReady", Message: "wait"},
 		nodestatus.ConditionDrift:  {Type: nodestatus.ConditionDrift, Reason: "Agrees", Message: "all agree"},
@@ -176,9 +196,7 @@ func TestSource(t *testing.T) {
 // TestSourceLive draws what Slurm says, and goes on without it.
 func TestSourceLive(t *testing.T) {
 	s, clusters := filled(t, racks(t, 1))
-	if _, _, err := publisher.Once(t.Context(), s, clusters[0]); err != nil {
-		t.Fatal(err)
-	}
+	publish(t, s, clusters)
 	s.states = map[string]string{"gb200-00001": "IDLE", "gb200-00002": "IDLE"}
 	seen := &slurm{nodes: map[string]live.Node{"gb200-00001": {State: "ALLOCATED"}, "gb200-00003": {State: "IDLE+DRAIN", Reason: "fan", Reservation: "repair"}, "gb200-00004": {State: "IDLE+RESERVED", Reservation: "repair"}}, jobs: []picture.Job{{ID: "7", Nodes: []string{"gb200-00001"}}}}
 	site := siteOf(t, s, clusters, seen)
@@ -209,9 +227,7 @@ func TestSourceLive(t *testing.T) {
 // BenchmarkLook10008 is one look at 10,008 nodes: read the plan, gather, and make the view.
 func BenchmarkLook10008(b *testing.B) {
 	s, clusters := filled(b, racks(b, 556))
-	if _, _, err := publisher.Once(b.Context(), s, clusters[0]); err != nil {
-		b.Fatal(err)
-	}
+	publish(b, s, clusters)
 	s.states = map[string]string{}
 	for _, n := range names(1, 10008) {
 		s.states[n] = "IDLE"
