@@ -250,6 +250,9 @@ func (m *membership) conflict(node string) {
 	if err := m.fleet.ClaimingPod(m.t.Context(), "quoin-node", "worker", node, "quoin-imex-channel"); err != nil {
 		m.t.Fatal(err)
 	}
+	if err := m.cluster.Objects().Patch(m.t.Context(), "pods", "quoin-node", "worker", `{"metadata":{"labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker"}}}`); err != nil {
+		m.t.Fatal(err)
+	}
 	m.until(node, "False Ready", "quoin-node/worker", "quoin-imex-")
 	m.until("r02n06", "False Ready")
 	m.check(0, node+": Ready: ", "same: all "+members+" nodes that need it are members of the IMEX domain")
