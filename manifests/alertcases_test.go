@@ -165,8 +165,8 @@ func publisherAlerts() []alertCase {
 		return []series{{`quoin_publisher_imex_domain_info{namespace="quoin-node", name="quoin", uid="", problem="` + problem + `", instance="p0"}`, values}}
 	}
 	ofPub := map[string]string{"job": "pub"}
-	block := func(free, busy, unwell string) (all []series) {
-		for state, values := range map[string]string{"free": free, "busy": busy, "unwell": unwell} {
+	block := func(free, busy, unavailable string) (all []series) {
+		for state, values := range map[string]string{"free": free, "busy": busy, "unavailable": unavailable} {
 			all = append(all, series{`quoin_block_nodes{publication="slurm", topology="nvl", block="r1", state="` + state + `", instance="p0", job="pub"}`, values})
 		}
 		return all
@@ -185,10 +185,10 @@ func publisherAlerts() []alertCase {
 		{"QuoinFileNeverLoaded", never("0x200", "1x200"), 5, map[string]string{"publication": "slurm"}, 0, [][]series{never("0x200", "0x200"), never("0x200", "1x3 0x200")}},
 		{"QuoinBlockShort", block("5x200", "10x200", "3x200"), 30, ofBlock, 15, [][]series{
 			block("6x200", "10x200", "2x200"), block("5x20 6x200", "10x200", "3x20 2x200"), block("5x200", "4x200", "1x200")}},
-		{"QuoinSegmentsScattered", append(block("40x600", "0x600", "0x600"), segments("free", "1x600"), segments("most", "9x600")), 360, ofTopology, 16, [][]series{
-			append(block("40x600", "0x600", "0x600"), segments("free", "2x600"), segments("most", "9x600")),
-			append(block("30x600", "0x600", "0x600"), segments("free", "0x600"), segments("most", "9x600")),
-			append(block("40x600", "0x600", "0x600"), segments("free", "0x600"), segments("most", "0x600"))}},
+		{"QuoinSegmentsScattered", append(block("40x600", "0x600", "0x600"), segments("free", "1x600"), segments("max", "9x600")), 360, ofTopology, 16, [][]series{
+			append(block("40x600", "0x600", "0x600"), segments("free", "2x600"), segments("max", "9x600")),
+			append(block("30x600", "0x600", "0x600"), segments("free", "0x600"), segments("max", "9x600")),
+			append(block("40x600", "0x600", "0x600"), segments("free", "0x600"), segments("max", "0x600"))}},
 		{"QuoinSegmentSplit", split("17+17+2", "2x30"), 2, map[string]string{"publication": "slurm", "topology": "nvl", "job_id": "7", "segment": "12", "got": "17+17+2"}, 2, [][]series{
 			split("", "0x30"), split("17+17+2", "2x1 stale")}},
 		{"QuoinPublisherFails", failed("0+1x200"), 4, map[string]string{"publication": "slurm"}, 4, [][]series{failed("0x200"), failed("0x20 1x20 2x20")}},

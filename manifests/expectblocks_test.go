@@ -27,7 +27,7 @@ var blockExpectations = map[string]func(moment) []sample{
 		return g.rows()
 	},
 	"quoin-blocks/Held devices by block/A":    perBlock(6, func(held, _ int) float64 { return float64(held) }),
-	"quoin-blocks/Free devices by block/A":    perBlock(4, func(held, all int) float64 { return float64(all - held) }), // without those of n4, which is unwell
+	"quoin-blocks/Free devices by block/A":    perBlock(4, func(held, all int) float64 { return float64(all - held) }), // without those of n4, which is unavailable
 	"quoin-blocks/Devices by NVLink clique/A": fixed(sample{`quoin:clique_devices:count{clique="` + hour.CliqueA + `"}`, 4}, sample{`quoin:clique_devices:count{clique="` + hour.CliqueB + `"}`, 6}),
 	"quoin-blocks/Utilisation by block/A": func(m moment) []sample {
 		b1, b2 := m.used()
@@ -54,7 +54,7 @@ var blockExpectations = map[string]func(moment) []sample{
 	"quoin-blocks/GPUs that no segment can use, by size/A": bySize(hour.StrandedGPUs),
 	"quoin-blocks/Nodes by block and state/A": func(moment) (rows []sample) {
 		for block, nodes := range hour.BlockNodes {
-			for i, state := range []string{"free", "busy", "unwell"} {
+			for i, state := range []string{"free", "busy", "unavailable"} {
 				rows = append(rows, sample{`{block="` + block + `", state="` + state + `"}`, float64(nodes[i])})
 			}
 		}

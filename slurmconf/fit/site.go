@@ -96,7 +96,7 @@ func (r *Request) takes(state State) bool { return state.GPUs == 0 || state.GPUs
 
 func (v *view) add(use Use, count func(*Blocks) *int) {
 	*count(&v.all)++
-	if use != Unwell {
+	if use != Unavailable {
 		*count(&v.well)++
 	}
 	if use == Free {

@@ -74,18 +74,18 @@ func TestStateOf(t *testing.T) {
 	for words, want := range map[string]fit.State{
 		"idle":                                   {},
 		"idle~":                                  {},
-		"idle*":                                  {Use: fit.Unwell, Why: "not_responding"},
+		"idle*":                                  {Use: fit.Unavailable, Why: "not_responding"},
 		"MIXED+CLOUD+NOT_RESPONDING+POWERING_UP": {Use: fit.Busy, Why: "mixed"},
-		"IDLE+CLOUD+NOT_RESPONDING+POWERING_UP":  {Use: fit.Unwell, Why: "not_responding"},
+		"IDLE+CLOUD+NOT_RESPONDING+POWERING_UP":  {Use: fit.Unavailable, Why: "not_responding"},
 		"IDLE CLOUD POWERED_DOWN":                {},
-		"IDLE+DRAIN":                             {Use: fit.Unwell, Why: "drain"},
+		"IDLE+DRAIN":                             {Use: fit.Unavailable, Why: "drain"},
 		"IDLE+DYNAMIC_NORM+BLOCKED":              {Use: fit.Busy, Why: "blocked"},
 		"mix-":                                   {Use: fit.Busy, Why: "mix+planned"},
-		"allocated+drain":                        {Use: fit.Unwell, Why: "allocated+drain"},
+		"allocated+drain":                        {Use: fit.Unavailable, Why: "allocated+drain"},
 		"resv":                                   {Use: fit.Busy, Why: "resv"},
-		"down*$":                                 {Use: fit.Unwell, Why: "down+not_responding+maintenance"},
-		"a_word_of_a_release_that_is_new":        {Use: fit.Unwell, Why: "a_word_of_a_release_that_is_new"},
-		"":                                       {Use: fit.Unwell, Why: "unknown"},
+		"down*$":                                 {Use: fit.Unavailable, Why: "down+not_responding+maintenance"},
+		"a_word_of_a_release_that_is_new":        {Use: fit.Unavailable, Why: "a_word_of_a_release_that_is_new"},
+		"":                                       {Use: fit.Unavailable, Why: "unknown"},
 	} {
 		if got := fit.StateOf(strings.Fields(words)...); got != want {
 			t.Errorf("%s: %+v, want %+v", words, got, want)
@@ -100,7 +100,7 @@ func TestReadSinfo(t *testing.T) {
 		want       map[string]fit.State
 		err        string
 	}{
-		{"without a header", "n1 idle\nn2 drained gpu:gb200:4(S:0-1),shard:4\n", map[string]fit.State{"n1": free, "n2": {Use: fit.Unwell, Why: "drained", GPUs: 4}}, ""},
+		{"without a header", "n1 idle\nn2 drained gpu:gb200:4(S:0-1),shard:4\n", map[string]fit.State{"n1": free, "n2": {Use: fit.Unavailable, Why: "drained", GPUs: 4}}, ""},
 		{"sinfo -N", "NODELIST   NODES PARTITION STATE\nn1             1      all* idle\nn2 1 all* alloc\n", map[string]fit.State{"n1": free, "n2": {Use: fit.Busy, Why: "alloc"}}, ""},
 		{"sinfo -N -l", "Tue Nov 24 09:00:00 2026\nNODELIST   NODES PARTITION       STATE CPUS\nn1 1 all* idle~ 2\n", map[string]fit.State{"n1": free}, ""},
 		{"a host list", "n[1-2] idle\n", map[string]fit.State{"n1": free, "n2": free}, ""},

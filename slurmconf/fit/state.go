@@ -21,15 +21,15 @@ const (
 	Free Use = iota
 	// Busy is a well node with a job, or one that is kept for a job or a reservation.
 	Busy
-	// Unwell is a node that takes no job, for example because it is drained or down.
-	Unwell
+	// Unavailable is a node that takes no job, for example because it is drained or down.
+	Unavailable
 )
 
 // Uses are all uses of a node.
-var Uses = [...]Use{Free, Busy, Unwell}
+var Uses = [...]Use{Free, Busy, Unavailable}
 
 // String returns the word that series and pages have for the use.
-func (u Use) String() string { return [...]string{"free", "busy", "unwell"}[u] }
+func (u Use) String() string { return [...]string{"free", "busy", "unavailable"}[u] }
 
 // State is how a node is, as Slurm says.
 type State struct {
@@ -53,11 +53,11 @@ var marks = map[byte]string{'*': "not_responding", '~': "powered_down", '#': "po
 	'@': "reboot_requested", '^': "reboot_issued", '-': "planned"}
 
 // StateOf returns what Slurm's words for a node's state mean. The words come from
-// slurmrestd, or from sinfo in its long or short form. A node with an unknown word is unwell.
+// slurmrestd, or from sinfo in its long or short form. A node with an unknown word is unavailable.
 func StateOf(words ...string) State {
 	all := split(words)
 	if len(all) == 0 {
-		return State{Use: Unwell, Why: "unknown"}
+		return State{Use: Unavailable, Why: "unknown"}
 	}
 	has := func(some ...string) bool {
 		return slices.ContainsFunc(all, func(word string) bool { return slices.Contains(some, word) })
@@ -99,7 +99,7 @@ func (s *State) add(why []string, word string) []string {
 	case slices.Contains(busy, word):
 		s.Use = max(s.Use, Busy)
 	default:
-		s.Use = Unwell
+		s.Use = Unavailable
 	}
 	return append(why, word)
 }

@@ -233,7 +233,7 @@ func PublisherText(leader, minute int) string {
 	return s.String() + membersText(leader, minute) + segmentsText(leader)
 }
 
-// BlockNodes is how many nodes of each block are free, busy and unwell.
+// BlockNodes is how many nodes of each block are free, busy and unavailable.
 var BlockNodes = map[string][3]int{"b1": {0, 1, 0}, "b2": {0, 1, 1}, "r1": {10, 8, 0}, "r2": {17, 0, 1}, "r3": {2, 8, 8}}
 
 // FreeSegments is how many segments of each size fit, and StrandedGPUs what they leave of
@@ -263,7 +263,7 @@ func segmentsText(leader int) string {
 	var s strings.Builder
 	s.WriteString("# TYPE quoin_block_nodes gauge\n")
 	for block, nodes := range BlockNodes {
-		for i, state := range []string{"free", "busy", "unwell"} {
+		for i, state := range []string{"free", "busy", "unavailable"} {
 			fmt.Fprintf(&s, "quoin_block_nodes{publication=\"slurm\",topology=\"nvl\",block=%q,state=%q} %d\n", block, state, nodes[i])
 		}
 	}
@@ -279,6 +279,6 @@ func segmentsText(leader int) string {
 		of = strings.Replace(of, "nvl", "fabric", 1)
 		fmt.Fprintf(&s, "quoin_job_leaf_switches{%s} %d\nquoin_job_fewest_leaf_switches{%s} %d\n", of, j.Leaves, of, 1)
 	}
-	s.WriteString("# TYPE quoin_node_unwell gauge\nquoin_node_unwell{publication=\"slurm\",node=\"n4\"} 1\n")
+	s.WriteString("# TYPE quoin_node_unavailable gauge\nquoin_node_unavailable{publication=\"slurm\",node=\"n4\"} 1\n")
 	return s.String()
 }

@@ -28,7 +28,7 @@ const bad = (n, what) => ((n.said || {}).bad || []).includes(what);
 // colours are a function for each choice of "Colour by": number -> [class, legend, words].
 const fixed = {
   health: n => [n.class, n.state, n.state],
-  slurm: n => n.use ? [n.use, {free: "free", busy: "busy", unwell: "takes no job"}[n.use], n.slurm] : ["none", "Slurm says nothing", "Slurm says nothing"],
+  slurm: n => n.use ? [n.use, {free: "free", busy: "busy", unavailable: "takes no job"}[n.use], n.slurm] : ["none", "Slurm says nothing", "Slurm says nothing"],
   imex: n => {
     const words = (n.said || {}).imex || "";
     if (words && !bad(n, "imex") && !words.startsWith("Ready")) return ["other", "needs no IMEX", words];
@@ -97,7 +97,7 @@ function paint() {
     return make("li", {}, key, l.word + ": " + l.count);
   }));
 }
-const kinds = ["healthy", "without-report", "ready", "agrees", "segment", "free", "rest", "with-warning", "waiting", "busy", "used", "unwell",
+const kinds = ["healthy", "without-report", "ready", "agrees", "segment", "free", "rest", "with-warning", "waiting", "busy", "used", "unavailable",
   "degraded", "bad", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "other", "none", "missing"];
 const order = kind => kinds.indexOf(kind);
 function set(e, name, value) { if (e.getAttribute(name) !== value) e.setAttribute(name, value); }
@@ -152,7 +152,7 @@ function nodeFacts(n, i) {
   return [make("h2", {}, n.name), list([
     ["in Kubernetes", n.node],
     ["state", n.state, n.class === "degraded"],
-    ["Slurm says", [n.slurm, said.why].filter(Boolean).join(": "), n.use === "unwell"],
+    ["Slurm says", [n.slurm, said.why].filter(Boolean).join(": "), n.use === "unavailable"],
     ["jobs", (jobsOn.get(i) || []).map(j => link(title(j), () => choose({job: j.id})))],
     ["problems, and what to do", (n.problems || []).map(withRemedy), true],
     ["IMEX", said.imex, bad(n, "imex")],

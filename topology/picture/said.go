@@ -25,10 +25,10 @@ type lists struct{ *drawer }
 
 // said lists what Slurm and the publisher say of the nodes.
 func (d *lists) said(s *Site) {
-	order := map[string]int{free: 0, busy: 1, unwell: 2}
+	order := map[string]int{free: 0, busy: 1, unavailable: 2}
 	d.alike(s, "Slurm's states", func(says *Said) saying {
 		what := says.Use
-		if what == unwell || what == "" {
+		if what == unavailable || what == "" {
 			what = says.Slurm
 		}
 		return saying{order: order[says.Use], what: what, message: says.Why}

@@ -35,7 +35,7 @@ func talked(t testing.TB) *Site {
 		}
 	}
 	for _, n := range []string{"gb200-040", "gb200-041", "gb200-050"} {
-		change(n, func(s *Said) { s.Slurm, s.Use = "IDLE+DRAIN", unwell })
+		change(n, func(s *Said) { s.Slurm, s.Use = "IDLE+DRAIN", unavailable })
 	}
 	change("gb200-051", func(s *Said) {
 		s.IMEX = Verdict{true, "DaemonNotReady", "the daemon of the node is not ready since 10:04\x1b[2J: see kubectl logs, and look at the node's own log after that"}

@@ -25,7 +25,7 @@ type Site struct {
 // Said is what others say of a node.
 type Said struct {
 	// Slurm has Slurm's words for the node's state, such as IDLE+DRAIN. Use is what a job can
-	// do with the node: free, busy or unwell.
+	// do with the node: free, busy or unavailable.
 	Slurm string `json:"slurm,omitempty"`
 	Use   string `json:"use,omitempty"`
 	// Why is Slurm's reason of a node that takes no job, and the reservation that has the node.
@@ -39,14 +39,14 @@ type Said struct {
 
 // wrong says that something is to be done about the node.
 func (s *Said) wrong() bool {
-	return s.Use == unwell || s.IMEX.Wrong || s.Drift.Wrong || s.Fabric.Wrong
+	return s.Use == unavailable || s.IMEX.Wrong || s.Drift.Wrong || s.Fabric.Wrong
 }
 
 // The uses of a node.
 const (
-	free   = "free"
-	busy   = "busy"
-	unwell = "unwell"
+	free        = "free"
+	busy        = "busy"
+	unavailable = "unavailable"
 )
 
 // Verdict is an answer to one question about a node. It is not known if Reason is empty.

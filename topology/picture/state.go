@@ -62,11 +62,11 @@ func statesOf(s *Site) map[string]state {
 // sick reports whether something is wrong with the node's GPUs or their fabric.
 func sick(n *topology.Node) bool {
 	lost := func(p topology.Finding) bool { return strings.HasPrefix(p.Reason, "GPU") }
-	unwell := func(g topology.GPU) bool {
+	faulty := func(g topology.GPU) bool {
 		f := g.Fabric
 		return f.Status != "" || f.Health == topology.HealthUnhealthy || f.Health == topology.HealthLimitedCapacity
 	}
-	return slices.ContainsFunc(n.Problems, lost) || slices.ContainsFunc(n.GPUs, unwell)
+	return slices.ContainsFunc(n.Problems, lost) || slices.ContainsFunc(n.GPUs, faulty)
 }
 
 // stateOf returns the state of a node. A name without facts is an empty place.

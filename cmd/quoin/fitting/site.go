@@ -105,7 +105,7 @@ func (p *Plan) state(node string) fit.State {
 	if s, known := p.States[node]; known {
 		return s
 	}
-	return fit.State{Use: fit.Unwell, Why: "not in Slurm"}
+	return fit.State{Use: fit.Unavailable, Why: "not in Slurm"}
 }
 
 // Live takes what the running Slurm says.

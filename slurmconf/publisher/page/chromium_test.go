@@ -19,7 +19,7 @@ func troubled(t testing.TB) *sites {
 	site := plan(t, racks(t, 4), "slurm", simulated.Fault{Node: "gb200-00020", GPU: &two, Health: "unhealthy"}, simulated.Fault{Node: "gb200-00021", GPU: &two, Lost: true},
 		simulated.Fault{Node: "gb200-00040", NoReport: true}, simulated.Fault{Node: "gb200-00007", Fabric: "inProgress", Reboot: true})
 	idle(site)
-	site.Said["gb200-00020"] = picture.Said{Slurm: "IDLE+DRAIN", Use: "unwell", IMEX: picture.Verdict{Wrong: true, Reason: "FabricNotReady", Message: "wait while the GPUs register"},
+	site.Said["gb200-00020"] = picture.Said{Slurm: "IDLE+DRAIN", Use: "unavailable", IMEX: picture.Verdict{Wrong: true, Reason: "FabricNotReady", Message: "wait while the GPUs register"},
 		Drift: picture.Verdict{Wrong: true, Reason: "AnnotationDiffers", Message: "the annotation names another block"}}
 	site.Said["gb200-00022"] = picture.Said{Slurm: "IDLE", Use: "free", IMEX: picture.Verdict{Reason: "NoMultiNodeNVLink", Message: "the GPUs have no NVLink to other nodes"}, Drift: picture.Verdict{Reason: "Agrees"}}
 	run(site, picture.Job{ID: "101", Name: "train", User: "ada", Account: "ml", Partition: "gpu", Nodes: names(37, 54), GPUs: map[string]string{"gb200-00037": "0-3"}, Segment: 18, Blocks: 1, Fewest: 1})
@@ -129,11 +129,11 @@ func TestRealLive(t *testing.T) {
 	b.do(b.Open(url), b.Wait("document.getElementById('status').textContent === 'live'"), b.Eval("window.same = 1", nil),
 		b.Choose("#colour", "slurm"), b.Click(`#drawing [aria-label^="gb200-00060"]`), b.Wait("document.getElementById('facts').innerText.includes('IDLE')"))
 	s.change("slurm", func(site *picture.Site) {
-		site.Said["gb200-00060"] = picture.Said{Slurm: "IDLE+DRAIN", Use: "unwell"}
+		site.Said["gb200-00060"] = picture.Said{Slurm: "IDLE+DRAIN", Use: "unavailable"}
 		site.Jobs = site.Jobs[:1]
 		site.Held = &picture.Held{Reason: "BigChange", Message: "18 nodes would move", Digest: "abc", Waits: true, Differences: []string{"gb200-00001 moves from a to b: NVML twice since boot"}}
 	})
-	b.do(b.Wait(`document.querySelector('#drawing [aria-label^="gb200-00060"]').classList.contains("unwell")`), b.Wait("document.getElementById('facts').innerText.includes('IDLE+DRAIN')"),
+	b.do(b.Wait(`document.querySelector('#drawing [aria-label^="gb200-00060"]').classList.contains("unavailable")`), b.Wait("document.getElementById('facts').innerText.includes('IDLE+DRAIN')"),
 		b.Wait("document.getElementById('held').innerText.includes('quoin plan approve abc')"), b.Wait("document.querySelectorAll('#jobs tbody tr').length === 1"))
 	asked := len(b.Requests())
 	// A rack more is another drawing. What was chosen stays.

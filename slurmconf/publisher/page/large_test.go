@@ -60,8 +60,8 @@ func TestRealLarge(t *testing.T) {
 	b.do(b.Open(url), b.Wait("document.getElementById('status').textContent === 'live'"), b.Choose("#colour", "user"), b.Into("#search", "gb200-09999"), b.Wait("document.getElementById('hits').textContent === '1 of 10008 nodes'"),
 		b.Type(kb.Enter), b.Wait("document.activeElement.getAttribute('aria-label') === 'gb200-09999: no job'"), b.Type(kb.Enter), b.Wait("document.querySelector('#facts h2').textContent === 'gb200-09999'"))
 	b.do(b.Type(kb.Escape), b.Wait("document.getElementById('hits').textContent === ''"), b.Choose("#colour", "slurm"))
-	s.change("slurm", func(site *picture.Site) { site.Said["gb200-09999"] = picture.Said{Slurm: "DOWN", Use: "unwell"} })
-	b.do(b.Wait(`document.querySelectorAll("#drawing .n.unwell").length === 1`))
+	s.change("slurm", func(site *picture.Site) { site.Said["gb200-09999"] = picture.Said{Slurm: "DOWN", Use: "unavailable"} })
+	b.do(b.Wait(`document.querySelectorAll("#drawing .n.unavailable").length === 1`))
 	b.clean(url)
 }
 

@@ -23,7 +23,7 @@ func Count(s *picture.Site) {
 	for i := range s.Plan.Nodes {
 		name := s.Plan.Nodes[i].SlurmName
 		says := s.Said[name]
-		use[name] = fit.Unwell
+		use[name] = fit.Unavailable
 		if says.Slurm == "" {
 			says.Slurm = "not in Slurm"
 		} else {
@@ -44,7 +44,7 @@ func segmentsIn(t *topology.Topology, use map[string]fit.Use) (out []picture.Seg
 	site := fit.Site{Sizes: t.Sizes, State: func(node string) fit.State {
 		u, known := use[node]
 		if !known {
-			u = fit.Unwell
+			u = fit.Unavailable
 		}
 		return fit.State{Use: u}
 	}}

@@ -163,7 +163,7 @@ func TestSource(t *testing.T) {
 	next.Topologies[0].Blocks = next.Topologies[0].Blocks[:1]
 	s.held = &plandoc.Held{Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Reason: "BigChange", Message: "18 nodes", Digest: "abc", Waits: true, Plan: &next}
 	site := siteOf(t, s, clusters, nil)
-	want := picture.Said{Slurm: "IDLE+DRAIN", Use: "unwell", IMEX: picture.Verdict{Wrong: true, Reason: "FabricNotReady", Message: "wait"}, Drift: picture.Verdict{Reason: "Agrees", Message: "all agree"},
+	want := picture.Said{Slurm: "IDLE+DRAIN", Use: "unavailable", IMEX: picture.Verdict{Wrong: true, Reason: "FabricNotReady", Message: "wait"}, Drift: picture.Verdict{Reason: "Agrees", Message: "all agree"},
 		Fabric: picture.Verdict{Wrong: true, Reason: "FabricUnhealthy", Message: "look"}}
 	if diff := cmp.Diff(want, site.Said["gb200-00002"]); diff != "" {
 		t.Errorf("node 2 (-want +got):\n%s", diff)
@@ -176,7 +176,7 @@ func TestSource(t *testing.T) {
 			}
 		}
 	}
-	if got := site.Said["gb200-00003"]; got.Slurm != "not in Slurm" || got.Use != "unwell" {
+	if got := site.Said["gb200-00003"]; got.Slurm != "not in Slurm" || got.Use != "unavailable" {
 		t.Errorf("a node without a pod is %+v", got)
 	}
 	if h := site.Held; h == nil || h.Since != "2026-01-02 03:04 UTC" || !h.Waits || !slices.ContainsFunc(h.Differences, func(d string) bool {
@@ -203,7 +203,7 @@ func TestSourceLive(t *testing.T) {
 	if a, b := site.Said["gb200-00001"], site.Said["gb200-00002"]; a.Use != "busy" || b.Use != "free" || len(site.Jobs) != 1 || len(site.Trouble) != 0 {
 		t.Errorf("%+v, %+v, jobs %v, trouble %q", a, b, site.Jobs, site.Trouble)
 	}
-	if a, b := site.Said["gb200-00003"], site.Said["gb200-00004"]; a.Why != "fan; reservation repair" || a.Use != "unwell" || b.Why != "reservation repair" || b.Use != "busy" {
+	if a, b := site.Said["gb200-00003"], site.Said["gb200-00004"]; a.Why != "fan; reservation repair" || a.Use != "unavailable" || b.Why != "reservation repair" || b.Use != "busy" {
 		t.Errorf("%+v, %+v", a, b)
 	}
 	seen.err = errors.New("connection refused")

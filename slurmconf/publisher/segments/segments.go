@@ -52,12 +52,12 @@ type fittable struct {
 }
 
 var (
-	labels   = []string{"publication", "topology", "size"}
-	free     = prometheus.NewDesc("quoin_free_segments", "Segments of so many nodes that fit together into the nodes that are free now.", labels, nil)
-	most     = prometheus.NewDesc("quoin_most_segments", "Segments of so many nodes that would fit if all nodes were free and well.", labels, nil)
-	stranded = prometheus.NewDesc("quoin_stranded_gpus", "GPUs of free nodes that are left over when segments of so many nodes take the others.", labels, nil)
-	nodes    = prometheus.NewDesc("quoin_block_nodes", "Nodes of a block by what a job can do with them: free, busy or unwell.", []string{"publication", "topology", "block", "state"}, nil)
-	unwell   = prometheus.NewDesc("quoin_node_unwell", "1 for a node that takes no job: it is drained, down, or not in Slurm.", []string{"publication", "node"}, nil)
+	labels      = []string{"publication", "topology", "size"}
+	free        = prometheus.NewDesc("quoin_free_segments", "Segments of so many nodes that fit together into the nodes that are free now.", labels, nil)
+	maximum     = prometheus.NewDesc("quoin_max_segments", "Segments of this size if every node were available.", labels, nil)
+	stranded    = prometheus.NewDesc("quoin_stranded_gpus", "GPUs of free nodes that are left over when segments of so many nodes take the others.", labels, nil)
+	nodes       = prometheus.NewDesc("quoin_block_nodes", "Nodes of a block by what a job can do with them: free, busy or unavailable.", []string{"publication", "topology", "block", "state"}, nil)
+	unavailable = prometheus.NewDesc("quoin_node_unavailable", "1 for a node that takes no job: it is drained, down, or not in Slurm.", []string{"publication", "node"}, nil)
 )
 
 // New registers the series with reg.
@@ -114,7 +114,7 @@ func newFittable(t *topology.Topology, placed []topology.Placement, gpus map[str
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{free, most, stranded, nodes, unwell} {
+	for _, d := range []*prometheus.Desc{free, maximum, stranded, nodes, unavailable} {
 		ch <- d
 	}
 }
@@ -143,7 +143,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 			t.collect(words, ill, send)
 		}
 		for node := range ill {
-			send(unwell, 1, node)
+			send(unavailable, 1, node)
 		}
 	}
 }
@@ -163,13 +163,13 @@ func (p *plan) byOwner(bySlurm map[string]string) map[string]string {
 
 // collect sends the series of a topology, and adds its nodes that take no job to ill.
 func (t *fittable) collect(words map[string]string, ill map[string]bool, send func(d *prometheus.Desc, value int, of ...string)) {
-	known := map[string]fit.State{"": {Use: fit.Unwell}} // a site has few words
+	known := map[string]fit.State{"": {Use: fit.Unavailable}} // a site has few words
 	state := make(map[string]fit.State, len(t.owners))
 	site := t.site
 	site.State = func(node string) fit.State {
 		s, is := state[node]
 		if !is {
-			s.Use = fit.Unwell
+			s.Use = fit.Unavailable
 		}
 		return s
 	}
@@ -181,7 +181,7 @@ func (t *fittable) collect(words map[string]string, ill map[string]bool, send fu
 			known[word] = s
 		}
 		state[name] = s
-		if s.Use == fit.Unwell {
+		if s.Use == fit.Unavailable {
 			ill[node] = true
 		}
 	}
@@ -205,7 +205,7 @@ func (t *fittable) collect(words map[string]string, ill map[string]bool, send fu
 	for _, row := range site.Segments(&fit.Request{}, fit.Sizes...) {
 		size := strconv.Itoa(row.Size)
 		send(free, row.Now, t.name, size)
-		send(most, row.All, t.name, size)
+		send(maximum, row.All, t.name, size)
 		send(stranded, (idle-row.Now*row.Size)*fewest, t.name, size)
 	}
 }

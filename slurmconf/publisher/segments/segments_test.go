@@ -60,14 +60,14 @@ func TestSeries(t *testing.T) {
 	check("") // nobody says how the nodes are
 	c.Watch(states, nil)
 	c.Set("elsewhere", []string{"other"}, topologies, placed, gpus)
-	check(`# HELP quoin_block_nodes Nodes of a block by what a job can do with them: free, busy or unwell.
+	check(`# HELP quoin_block_nodes Nodes of a block by what a job can do with them: free, busy or unavailable.
 # TYPE quoin_block_nodes gauge
 quoin_block_nodes{block="rack1",publication="default",state="busy",topology="nvl"} 0
 quoin_block_nodes{block="rack1",publication="default",state="free",topology="nvl"} 18
-quoin_block_nodes{block="rack1",publication="default",state="unwell",topology="nvl"} 0
+quoin_block_nodes{block="rack1",publication="default",state="unavailable",topology="nvl"} 0
 quoin_block_nodes{block="rack2",publication="default",state="busy",topology="nvl"} 10
 quoin_block_nodes{block="rack2",publication="default",state="free",topology="nvl"} 6
-quoin_block_nodes{block="rack2",publication="default",state="unwell",topology="nvl"} 2
+quoin_block_nodes{block="rack2",publication="default",state="unavailable",topology="nvl"} 2
 # HELP quoin_free_segments Segments of so many nodes that fit together into the nodes that are free now.
 # TYPE quoin_free_segments gauge
 quoin_free_segments{publication="default",size="1",topology="nvl"} 24
@@ -76,18 +76,18 @@ quoin_free_segments{publication="default",size="18",topology="nvl"} 1
 quoin_free_segments{publication="default",size="2",topology="nvl"} 12
 quoin_free_segments{publication="default",size="4",topology="nvl"} 5
 quoin_free_segments{publication="default",size="8",topology="nvl"} 2
-# HELP quoin_most_segments Segments of so many nodes that would fit if all nodes were free and well.
-# TYPE quoin_most_segments gauge
-quoin_most_segments{publication="default",size="1",topology="nvl"} 36
-quoin_most_segments{publication="default",size="16",topology="nvl"} 2
-quoin_most_segments{publication="default",size="18",topology="nvl"} 2
-quoin_most_segments{publication="default",size="2",topology="nvl"} 18
-quoin_most_segments{publication="default",size="4",topology="nvl"} 8
-quoin_most_segments{publication="default",size="8",topology="nvl"} 4
-# HELP quoin_node_unwell 1 for a node that takes no job: it is drained, down, or not in Slurm.
-# TYPE quoin_node_unwell gauge
-quoin_node_unwell{node="host-111",publication="default"} 1
-quoin_node_unwell{node="host-112",publication="default"} 1
+# HELP quoin_max_segments Segments of this size if every node were available.
+# TYPE quoin_max_segments gauge
+quoin_max_segments{publication="default",size="1",topology="nvl"} 36
+quoin_max_segments{publication="default",size="16",topology="nvl"} 2
+quoin_max_segments{publication="default",size="18",topology="nvl"} 2
+quoin_max_segments{publication="default",size="2",topology="nvl"} 18
+quoin_max_segments{publication="default",size="4",topology="nvl"} 8
+quoin_max_segments{publication="default",size="8",topology="nvl"} 4
+# HELP quoin_node_unavailable 1 for a node that takes no job: it is drained, down, or not in Slurm.
+# TYPE quoin_node_unavailable gauge
+quoin_node_unavailable{node="host-111",publication="default"} 1
+quoin_node_unavailable{node="host-112",publication="default"} 1
 # HELP quoin_stranded_gpus GPUs of free nodes that are left over when segments of so many nodes take the others.
 # TYPE quoin_stranded_gpus gauge
 quoin_stranded_gpus{publication="default",size="1",topology="nvl"} 0
@@ -116,15 +116,15 @@ func TestStatesOfSlurm(t *testing.T) {
 	c.Set("metal", nil, topologies, placed, gpus)
 	c.Set("pods", []string{"slurm"}, topologies, placed, gpus)
 	c.Set("nobody", nil, topologies, placed, gpus)
-	err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_block_nodes Nodes of a block by what a job can do with them: free, busy or unwell.
+	err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_block_nodes Nodes of a block by what a job can do with them: free, busy or unavailable.
 # TYPE quoin_block_nodes gauge
 quoin_block_nodes{block="rack1",publication="metal",state="busy",topology="nvl"} 1
 quoin_block_nodes{block="rack1",publication="metal",state="free",topology="nvl"} 1
-quoin_block_nodes{block="rack1",publication="metal",state="unwell",topology="nvl"} 0
+quoin_block_nodes{block="rack1",publication="metal",state="unavailable",topology="nvl"} 0
 quoin_block_nodes{block="rack1",publication="pods",state="busy",topology="nvl"} 0
 quoin_block_nodes{block="rack1",publication="pods",state="free",topology="nvl"} 2
-quoin_block_nodes{block="rack1",publication="pods",state="unwell",topology="nvl"} 0
-`), "quoin_block_nodes", "quoin_node_unwell")
+quoin_block_nodes{block="rack1",publication="pods",state="unavailable",topology="nvl"} 0
+`), "quoin_block_nodes", "quoin_node_unavailable")
 	if err != nil {
 		t.Error(err)
 	}
