@@ -29,6 +29,8 @@ func (v Verdict) Ready() bool { return v.Reason == ReasonReady }
 func (v Verdict) Finding() topology.Finding {
 	f := topology.Finding{Subject: topology.Subject{Node: v.Node}, Severity: topology.OK, Reason: v.Reason, Message: v.Message, Remedy: v.Remedy}
 	switch {
+	case v.Reason == ReasonUnknown:
+		f.Severity = topology.Unknown
 	case v.Problem():
 		f.Severity = topology.Fatal
 	case v.Ready() && v.Remedy != "":

@@ -125,7 +125,7 @@ func (m *membership) until(node, want string, words ...string) {
 	}, func() string { return fmt.Sprintf("but %q: %s", is, message) })
 }
 
-// domainSays waits for an event of the ComputeDomain with all words, and holds that quoin check
+// domainSays waits for an event of the ComputeDomain with all words, and holds that quoin imex check
 // says the same once.
 func (m *membership) domainSays(namespace, reason string, words ...string) {
 	m.t.Helper()
@@ -219,27 +219,27 @@ func (m *membership) objects(more string) string {
 	return string(text)
 }
 
-// check runs quoin check on the cluster as kubectl prints it.
+// check runs quoin imex check on the cluster as kubectl prints it.
 func (m *membership) check(want int, words ...string) {
 	m.t.Helper()
 	m.checkOn(m.objects(""), want, words...)
 }
 
-// checkOn runs quoin check on what kubectl has printed.
+// checkOn runs quoin imex check on what kubectl has printed.
 func (m *membership) checkOn(objects string, want int, words ...string) {
 	m.t.Helper()
-	cmd := exec.CommandContext(m.t.Context(), m.quoin, "check", "--imex", "-")
+	cmd := exec.CommandContext(m.t.Context(), m.quoin, "imex", "check", "--objects", "-")
 	cmd.Stdin = strings.NewReader(objects)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
 		m.t.Fatal(err)
 	}
 	if code := cmd.ProcessState.ExitCode(); code != want {
-		m.t.Errorf("quoin check ended with %d, want %d:\n%s", code, want, out)
+		m.t.Errorf("quoin imex check ended with %d, want %d:\n%s", code, want, out)
 	}
 	for _, w := range words {
 		if !strings.Contains(string(out), w) {
-			m.t.Errorf("quoin check does not say %q:\n%s", w, out)
+			m.t.Errorf("quoin imex check does not say %q:\n%s", w, out)
 		}
 	}
 }

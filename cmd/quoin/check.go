@@ -6,145 +6,88 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
-	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
-	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// checkOptions are the flags of quoin check.
-type checkOptions struct {
-	shown     string
-	plan      string
-	slurmConf string
-	imex      string
-	ask       bool
-	render    renderOptions
-}
-
 func newCheckCommand() *cobra.Command {
-	var o checkOptions
+	var o filesOptions
+	var shown string
 	cmd := &cobra.Command{
-		Use:   "check ((--topology FILE|- | --slurm-conf FILE | --ask) (--plan FILE|DIR | --kubeconfig FILE | --nodes FILE | REPORT.json...) | --imex FILE|- [REPORT.json...])",
-		Short: "Compare what Slurm has, loaded or in slurm.conf, with published files or with the nodes; name nodes without IMEX",
-		Long: `check reads the output of scontrol show topology and compares it with a
-rendered or published topology file, or with the files that render makes from
-nodes or reports with the same flags and configuration. It lists the nodes that differ, and what
-does of blocks, switches and block sizes; Slurm shows no block size beyond the
-first that spans all blocks. Nodes of one reason and message share a line. With
---output json each of them has its message.
+		Use:   "check [--topology FILE] (--files PATH | --nodes FILE | REPORT...)",
+		Short: "Say where the topology that Slurm has loaded differs from the files",
+		Long: `check asks the running Slurm as the publication says (slurm.url or slurm.scontrol),
+and names each node that Slurm has in another place than the files, or does not know.
 
-With --ask it asks the running Slurm as the publication says (slurm.url or
-slurm.scontrol), and names each node that Slurm has in another place, or does not know.
+With --topology it reads the output of scontrol show topology instead. It lists the
+nodes that differ, and what does of blocks, switches and block sizes; Slurm shows no
+block size beyond the first that spans all blocks.
 
-With --slurm-conf it reads the nodes of a slurm.conf, and of the files that it
-includes, and says where the plan's topology file and gres.conf do not go with them,
-before Slurm does: nodes that are not there, fewer GPUs than Gres= counts or of
-another type, and Cores that are not the sockets of the node's line, for all of which
-Slurm drains nodes; and Topology= of a node's line that names what the file lacks, with
-which slurmctld does not start. With --config it names the time limits of slurm.conf that are too
-short for a Prolog that waits for IMEX.
-
-With --imex it reads the cluster's nodes, ComputeDomains, claims and pods, and names
-each node that is no member of the IMEX domain, and what to do there, and claims that
-wait without a node. Reports add what NVML says and what the nodes say of their daemons
-and channels.
+The files are those of --files, or those that render makes from nodes or reports with
+the same flags and configuration. Nodes of one reason and message share a line.
 
 Exit status: 1 if it differs, 3 if something could not be compared.`,
-		Example: `  scontrol show topology | quoin check --topology - --plan topology.conf
-  kubectl get nodes -o json >nodes.json; scontrol show topology | quoin check --topology - --nodes nodes.json
-  quoin check --slurm-conf /etc/slurm/slurm.conf --plan /etc/slurm
-  ` + computedomain.ListCommand + ` | quoin check --imex -`,
+		Example: `  quoin check --files /etc/slurm --set publicationDefaults.slurm.scontrol=scontrol
+  scontrol show topology | quoin check --topology - --files topology.conf
+  kubectl get nodes -o json >nodes.json; scontrol show topology | quoin check --topology - --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return check(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), &o, args)
+			if shown == "-" && o.nodes == "-" {
+				return errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
+			}
+			r := &show.Result{Kind: "CheckResult"}
+			_, whole, err := o.read(cmd.Context(), cmd.InOrStdin(), r, args)
+			if err != nil {
+				return err
+			}
+			one, err := o.compare(cmd.Context(), cmd.InOrStdin(), shown, whole)
+			if err != nil {
+				return err
+			}
+			r.Add(one)
+			return o.print(cmd.OutOrStdout(), r)
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&o.shown, "topology", "", "`file` with the output of scontrol show topology, - for standard input")
-	f.StringVar(&o.slurmConf, "slurm-conf", "", "slurm.conf `file` that the plan must go with")
-	f.BoolVar(&o.ask, "ask", false, "ask the running Slurm, as slurm.url or slurm.scontrol of the publication say")
-	f.StringVar(&o.imex, "imex", "", "`file` with the output of "+computedomain.ListCommand+", - for standard input, or for the cluster with --kubeconfig")
-	f.StringVar(&o.plan, "plan", "", "topology.conf, topology.yaml or (with --slurm-conf) gres.conf, or a `path` of a directory that holds them")
-	o.render.addFlags(cmd, "text", outputJSON)
-	for _, other := range []string{"topology", "slurm-conf", "plan", "nodes", "ask"} {
-		cmd.MarkFlagsMutuallyExclusive("imex", other)
-	}
-	cmd.MarkFlagsMutuallyExclusive("plan", "nodes")
-	cmd.MarkFlagsMutuallyExclusive("plan", "kubeconfig")
+	cmd.Flags().StringVar(&shown, "topology", "", "`file` with the output of scontrol show topology, - for standard input; default: ask the running Slurm")
+	o.addFlags(cmd, "topology.conf or topology.yaml, or a `path` of a directory that holds one")
 	return cmd
 }
 
-func check(ctx context.Context, stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string) error {
-	r, err := compared(ctx, stdin, o, reports)
-	if err != nil {
-		return err
+// compare compares the files with what Slurm has: a file with it, or what the running Slurm says.
+func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown string, files []lint.File) (*show.Result, error) {
+	if shown != "" {
+		return checkShown(stdin, shown, files, o.files)
 	}
-	r.Kind = "CheckResult"
-	if o.render.output == outputJSON {
-		return r.JSON(stdout)
-	}
-	return r.Print(stdout).AsError()
-}
-
-// compared makes the comparisons that the flags ask for.
-func compared(ctx context.Context, stdin io.Reader, o *checkOptions, reports []string) (*show.Result, error) {
-	switch {
-	case o.imex != "":
-		return checkIMEX(ctx, stdin, o, reports)
-	case o.shown == "" && o.slurmConf == "" && !o.ask:
-		return nil, errors.New("nothing to check: want --topology FILE (- for standard input), --slurm-conf FILE, --ask or --imex FILE; see quoin check --help")
-	case o.plan == "" && o.render.nodes == "" && o.render.kubeconfig == "" && len(reports) == 0:
-		return nil, errors.New("nothing to compare with: want --plan FILE or DIR, --nodes FILE, --kubeconfig FILE, or reports as arguments; see quoin check --help")
-	}
-	if o.shown == "-" && o.render.nodes == "-" {
-		return nil, errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
-	}
-	r := &show.Result{}
-	wanted, whole, err := wantedFiles(ctx, stdin, o, r, reports)
+	pub, err := o.cluster(o.publication)
 	if err != nil {
 		return nil, err
 	}
-	if o.slurmConf != "" {
-		one, err := checkSlurmConf(o, wanted)
-		if err != nil {
-			return nil, err
-		}
-		r.Add(one)
+	slurm := loaded.AskerOf(pub)
+	if slurm == nil {
+		return nil, errors.New("the publication does not say how Slurm is asked: set publicationDefaults.slurm.url and publicationDefaults.slurm.tokenFile, or publicationDefaults.slurm.scontrol; or give --topology FILE (- for standard input)")
 	}
-	if o.ask {
-		one, err := checkSlurm(ctx, o, whole)
-		if err != nil {
-			return nil, err
-		}
-		r.Add(one)
+	texts := map[string]string{}
+	for _, f := range files {
+		texts[filepath.Base(f.Name)] = string(f.Data)
 	}
-	if o.shown != "" {
-		one, err := checkShown(stdin, o, whole)
-		if err != nil {
-			return nil, err
-		}
-		r.Add(one)
-	}
-	return r, nil
+	return comparison.OfSlurm(ctx, slurm, texts)
 }
 
 // checkShown says where Slurm has loaded another topology than wanted.
-func checkShown(stdin io.Reader, o *checkOptions, wanted []lint.File) (*show.Result, error) {
+func checkShown(stdin io.Reader, name string, wanted []lint.File, path string) (*show.Result, error) {
 	i := slices.IndexFunc(wanted, isTopology)
 	if i < 0 {
-		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", o.plan)
+		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", path)
 	}
-	shown, err := readShown(stdin, o.shown)
+	shown, err := readShown(stdin, name)
 	if err != nil {
 		return nil, err
 	}
@@ -153,71 +96,6 @@ func checkShown(stdin io.Reader, o *checkOptions, wanted []lint.File) (*show.Res
 		return nil, err
 	}
 	return comparison.OfShown(differences, nodes), nil
-}
-
-const gresFile = "gres.conf"
-
-// slurmFiles are the files for Slurm, the topology that counts first.
-var slurmFiles = []string{"topology.yaml", "topology.conf", gresFile}
-
-// isTopology says that a file is no gres.conf.
-func isTopology(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) }
-
-// wantedFiles returns the files that Slurm should have, the topology that counts first.
-// whole have all nodes in them, as far as is known. r gets the reports that cannot be read.
-func wantedFiles(ctx context.Context, stdin io.Reader, o *checkOptions, r *show.Result, paths []string) (wanted, whole []lint.File, err error) {
-	if o.plan != "" {
-		if len(paths) > 0 {
-			return nil, nil, errors.New("--plan beside reports: want one of them")
-		}
-		wanted, err = readPlan(o.plan)
-		return wanted, wanted, err
-	}
-	made, _, err := o.render.render(ctx, stdin, paths)
-	if err != nil {
-		return nil, nil, err
-	}
-	if made.Refused != "" {
-		return nil, nil, errors.New(made.Message)
-	}
-	r.Found(reports.Unread(made.Problems)...)
-	all, err := made.Whole()
-	return inOrder(made.Files), inOrder(all), err
-}
-
-// inOrder returns files in the order of slurmFiles.
-func inOrder(files map[string]string) (out []lint.File) {
-	for _, name := range slurmFiles {
-		if text, ok := files[name]; ok {
-			out = append(out, lint.File{Name: name, Data: []byte(text)})
-		}
-	}
-	return out
-}
-
-// readPlan reads a file, or the files for Slurm in a directory.
-func readPlan(path string) ([]lint.File, error) {
-	paths := []string{path}
-	if isDirectory(path) {
-		paths = nil
-		for _, name := range slurmFiles {
-			if p := filepath.Join(path, name); exists(p) {
-				paths = append(paths, p)
-			}
-		}
-		if len(paths) == 0 {
-			return nil, fmt.Errorf("%s: no topology.yaml, no topology.conf and no gres.conf in it", path)
-		}
-	}
-	out := make([]lint.File, len(paths))
-	for i, p := range paths {
-		data, err := os.ReadFile(p)
-		if err != nil {
-			return nil, fmt.Errorf("read plan: %w", err)
-		}
-		out[i] = lint.File{Name: p, Data: data}
-	}
-	return out, nil
 }
 
 func readShown(stdin io.Reader, name string) (topology.Topology, error) {

@@ -95,15 +95,15 @@ func TestRenderReportsAndCheck(t *testing.T) {
 		shown += fmt.Sprintf("BlockName=%s BlockIndex=%d Nodes=%s BlockSize=18\n", b.Name, i, hostlist.Compress(b.Nodes))
 	}
 	plan := filepath.Join(dir, "out")
-	if code, out, errs := quoin(t, shown, "check", "--topology", "-", "--plan", plan); code != 0 || !strings.Contains(out, "same: Slurm has all 35 nodes") {
+	if code, out, errs := quoin(t, shown, "check", "--topology", "-", "--files", plan); code != 0 || !strings.Contains(out, "same: Slurm has all 35 nodes") {
 		t.Errorf("exit %d\n%s\n%s", code, out, errs)
 	}
 	sized := shown + "AggregatedBlock=nvl-[1-2] BlockIndex=2 Nodes=gb300-r[1-2]t[01-18] BlockSize=36\n"
-	if code, out, _ := quoin(t, sized, "check", "--topology", "-", "--plan", plan); code != 1 || !strings.HasPrefix(out, "further block sizes: none in the file, 36 in Slurm\n") {
+	if code, out, _ := quoin(t, sized, "check", "--topology", "-", "--files", plan); code != 1 || !strings.HasPrefix(out, "further block sizes: none in the file, 36 in Slurm\n") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	moved := strings.Replace(shown, "[01-18]", "[01-16,18]", 1)
-	code, out, _ := quoin(t, moved, "check", "--topology", "-", "--plan", plan)
+	code, out, _ := quoin(t, moved, "check", "--topology", "-", "--files", plan)
 	if code != 1 || !strings.HasPrefix(out, "gb300-r1t17: NotInSlurm: block nvl-") || !strings.Contains(out, " in the file, absent in Slurm") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
@@ -192,12 +192,12 @@ func TestBadInput(t *testing.T) {
 		{"report with an unknown key", "", []string{"render", write(t, "r.json", strings.Replace(report, `"node"`, `"nod"`, 1))}, `r.json: report: json: unknown field "nod"`},
 		{"two reports of one node", "", []string{"render", write(t, "a.json", report), write(t, "b.json", report)}, `both reports of node "n1"`},
 		{"previous file broken", twoByTwo, []string{"render", "--nodes", "-", "--previous", write(t, "topology.conf", "BlockName=a Nods=n1\n")}, `topology.conf:1: key Nods is not known`},
-		{"check of nothing", "", []string{"check"}, "nothing to check: want --topology FILE (- for standard input), --slurm-conf FILE, --ask or --imex FILE; see quoin check --help"},
-		{"check with nothing", "", []string{"check", "--topology", "-"}, "nothing to compare with: want --plan FILE or DIR, --nodes FILE, --kubeconfig FILE, or reports as arguments; see quoin check --help"},
-		{"directory for a topology", "", []string{"check", "--topology", "/proc/self", "--plan", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "/proc/self is a directory: want a file with the output of scontrol show topology"},
-		{"directory for the cluster's objects", "", []string{"check", "--imex", "/proc/self"}, "/proc/self is a directory: want a file with the output of kubectl get nodes,"},
+		{"check of nothing", "", []string{"check"}, "no files: want --files PATH, --nodes FILE (- for standard input), --kubeconfig FILE, or reports as arguments"},
+		{"check with nothing", "", []string{"check", "--topology", "-"}, "no files: want --files PATH, --nodes FILE (- for standard input), --kubeconfig FILE, or reports as arguments"},
+		{"directory for a topology", "", []string{"check", "--topology", "/proc/self", "--files", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "/proc/self is a directory: want a file with the output of scontrol show topology"},
+		{"directory for the cluster's objects", "", []string{"imex", "check", "--objects", "/proc/self"}, "/proc/self is a directory: want a file with the output of kubectl get nodes,"},
 		{"argument that is not wanted", "", []string{"config", "quoin.yaml"}, `unknown command "quoin.yaml" for "quoin config": want quoin config; see quoin config --help`},
-		{"check of nonsense", "hello\n", []string{"check", "--topology", "-", "--plan", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "standard input:1: hello"},
+		{"check of nonsense", "hello\n", []string{"check", "--topology", "-", "--files", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "standard input:1: hello"},
 		{"config with an unknown key", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n  a:\n    formt: conf\n")}, `q.yaml:3: publications.a: unknown key "formt": want annotate, annotateAfter, baseBlockSize,`},
 		{"config with a bad value", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n  a: {settle: soon}\n")}, `q.yaml:2: publications.a.settle: "soon": want a number and a unit`},
 		{"config with a negative time", "", []string{"config", "--config", write(t, "q.yaml", "publicationDefaults:\n  settle: -1s\n")}, `q.yaml:2: publicationDefaults.settle: "-1s": want a number and a unit`},
@@ -233,7 +233,7 @@ func TestBadInput(t *testing.T) {
 		{"config with a relative directory of summaries", "", []string{"config", "--config", write(t, "q.yaml", "agent: {hookSummaryDir: x}\n")}, `q.yaml:1: agent.hookSummaryDir: "x": want an absolute path`},
 		{"config with a text for a section", "", []string{"config", "--config", write(t, "q.yaml", "agent: 3\n")}, `q.yaml:1: agent: "3": want keys and values`},
 		{"agent with a bad configuration", "", []string{"agent", "--config", write(t, "q.yaml", "agent: {interval: 5}\n")}, `q.yaml:1: agent.interval: "5": want a number and a unit`},
-		{"check of nothing", "\n", []string{"check", "--topology", "-", "--plan", write(t, "topology.conf", "BlockName=a Nodes=n[1-2]\n")}, "standard input: empty: want the output of scontrol show topology"},
+		{"check of nothing", "\n", []string{"check", "--topology", "-", "--files", write(t, "topology.conf", "BlockName=a Nodes=n[1-2]\n")}, "standard input: empty: want the output of scontrol show topology"},
 		{"agent with a bad type", "", []string{"agent", "--store", "x", "--set", "agent.gresTypes=NVIDIA L4=4"}, `--set: agent.gresTypes: "NVIDIA L4": type "4": want a letter`},
 		{"agent with a bad naming", "", []string{"agent", "--store", "x", "--set", "agent.gresNaming=long"}, `--set: agent.gresNaming: "long": want model, full or short`},
 		{"agent with a bad detection", "", []string{"agent", "--store", "x", "--set", "agent.gresAutodetect=amd"}, `--set: agent.gresAutodetect: "amd": want off, nvidia, nvml`},

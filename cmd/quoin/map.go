@@ -23,7 +23,7 @@ func newMapCommand() *cobra.Command {
 	var o renderOptions
 	var published bool
 	cmd := &cobra.Command{
-		Use:   "map (--kubeconfig FILE | --nodes FILE|- | REPORT.json|DIR... | --store DIR)",
+		Use:   "map (--kubeconfig FILE | --nodes FILE | --store DIR | REPORT...)",
 		Short: "Draw a cluster: blocks, switches and node health",
 		Long: `map draws what render would write: a row for each block with a cell for each node,
 and the switch tree. It lists the nodes that have no place with the reason, and what

@@ -81,17 +81,6 @@ func newPlanCommand() *cobra.Command {
 	return cmd
 }
 
-// newIMEXCommand returns the commands for sites whose machines' own nvidia-imex.service serves.
-func newIMEXCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "imex COMMAND", Short: "Help to run the machines' own nvidia-imex.service"}
-	usage.Group(cmd)
-	cmd.AddCommand(newPlanSubcommand("nodes-config", "Print the nodes_config.cfg of a clique: the addresses of its nodes in the published plan, the same on every node", cobra.NoArgs,
-		func(r *planRun, o *planOptions, _ []string) error {
-			return plan.NodesConfig(r.Context(), r.out, r.doc, o.clique, r.store.Addresses)
-		}))
-	return cmd
-}
-
 // asked says how to see what becomes of it.
 func (r *planRun) asked(err error) error {
 	if err == nil {

@@ -82,7 +82,7 @@ func (s *planSite) cluster(t *testing.T) {
 	}{
 		{"nodes,nodereports,pods,resourceslices", "--nodes", []string{"render"}},
 		{"nodes,nodereports,pods,resourceslices", "--nodes", []string{"map", "-o", "json"}},
-		{"nodes,pods,resourceclaims,deviceclasses,daemonsets,deployments", "--imex", []string{"check", "--set", "imex.join=holder"}},
+		{"nodes,pods,resourceclaims,deviceclasses,daemonsets,deployments", "--objects", []string{"imex", "check", "--set", "imex.join=holder"}},
 	} {
 		list := ""
 		run := func(more ...string) string {
@@ -96,11 +96,7 @@ func (s *planSite) cluster(t *testing.T) {
 				t.Fatal(err)
 			}
 			byFile = run(tt.flag, "-")
-			if tt.flag == "--imex" {
-				byFile, byCluster = strings.ReplaceAll(byFile, "standard input", "the cluster"), run("--imex", "-", "--kubeconfig", s.Kubeconfig())
-			} else {
-				byCluster = run("--kubeconfig", s.Kubeconfig())
-			}
+			byFile, byCluster = strings.ReplaceAll(byFile, "standard input", "the cluster"), run("--kubeconfig", s.Kubeconfig())
 			return byFile == byCluster && len(byFile) >= 40
 		}
 		await.Until(t, fmt.Sprintf("%v says the same by kubectl's output and by --kubeconfig", tt.args), same, func() string {

@@ -180,3 +180,17 @@ func kindOfCollector(c prometheus.Collector) string {
 	}
 	return ""
 }
+
+// TestUsageLinesFit holds that each line of usage fits a terminal.
+func TestUsageLinesFit(t *testing.T) {
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if line := cmd.UseLine(); len(line) > 80 {
+			t.Errorf("%d columns, more than 80: %s", len(line), line)
+		}
+		for _, below := range cmd.Commands() {
+			visit(below)
+		}
+	}
+	visit(newRootCommand())
+}

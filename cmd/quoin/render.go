@@ -19,7 +19,7 @@ import (
 func newRenderCommand() *cobra.Command {
 	var o renderOptions
 	cmd := &cobra.Command{
-		Use:   "render (--kubeconfig FILE | --nodes FILE|- | REPORT.json|DIR...)",
+		Use:   "render (--kubeconfig FILE | --nodes FILE | REPORT...)",
 		Short: "Show the Slurm files of a cluster, from its node labels or reports, with nothing installed",
 		Long: `render makes topology.conf or topology.yaml, and gres.conf. It makes them from the
 labels of a cluster's nodes, or from reports of quoin agent. On stderr it lists nodes

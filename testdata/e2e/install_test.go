@@ -183,7 +183,7 @@ func (w *world) topologyIsPlan() {
 	if err := os.WriteFile(plan, []byte(published), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	check := exec.CommandContext(w.t.Context(), w.quoin, "check", "--topology", "-", "--plan", plan)
+	check := exec.CommandContext(w.t.Context(), w.quoin, "check", "--topology", "-", "--files", plan)
 	loaded := w.scontrol("show", "topology")
 	check.Stdin = strings.NewReader(loaded)
 	if out, err := check.CombinedOutput(); err != nil {

@@ -36,15 +36,18 @@ func OfMembers(seen *imex.Observation) *show.Result {
 
 // addMembership adds the nodes with a problem or a note.
 func addMembership(r *show.Result, verdicts map[string]imex.Verdict) {
-	ready, not := 0, 0
+	ready, not, unknown := 0, 0, 0
 	for _, node := range slices.Sorted(maps.Keys(verdicts)) {
 		v := verdicts[node]
 		if v.Ready() {
 			ready++
 		}
 		f := v.Finding()
-		if f.Severity == topology.Fatal {
+		switch f.Severity {
+		case topology.Fatal:
 			not++
+		case topology.Unknown:
+			unknown++
 		}
 		if f.Severity != topology.OK && f.Reason != imex.ReasonDomainProblem { // which has a line of its own
 			r.Found(f)
@@ -53,7 +56,9 @@ func addMembership(r *show.Result, verdicts map[string]imex.Verdict) {
 	summary := fmt.Sprintf("same: all %d nodes that need it are members of the IMEX domain", ready)
 	switch {
 	case not > 0:
-		summary = fmt.Sprintf("differs: %d of %d nodes are no members of the IMEX domain", not, not+ready)
+		summary = fmt.Sprintf("differs: %d of %d nodes are no members of the IMEX domain", not, not+ready+unknown)
+	case unknown > 0:
+		summary = fmt.Sprintf("%d of %d nodes are members of the IMEX domain", ready, ready+unknown)
 	case ready == 0:
 		summary = "same: no node needs the IMEX domain"
 	}

@@ -19,7 +19,7 @@ var (
 	// Nodes are what quoin render takes.
 	Nodes = []string{"/api/v1/nodes", "/apis/quoin.dev/v1alpha1/nodereports", "/apis/resource.k8s.io/v1/resourceslices",
 		"/api/v1/pods?labelSelector=app.kubernetes.io/name=slurmd,app.kubernetes.io/component=worker"}
-	// Domain are what quoin check --imex takes.
+	// Domain are what quoin imex check takes.
 	Domain = []string{"/api/v1/nodes", "/api/v1/pods", "/apis/resource.k8s.io/v1/resourceclaims", "/apis/resource.nvidia.com/v1beta1/computedomains",
 		"/apis/resource.nvidia.com/v1beta1/computedomaincliques", "/apis/resource.k8s.io/v1/deviceclasses", "/apis/apps/v1/daemonsets", "/apis/apps/v1/deployments"}
 )

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+)
+
+func newLintCommand() *cobra.Command {
+	var o filesOptions
+	var conf string
+	cmd := &cobra.Command{
+		Use:   "lint [--slurm-conf FILE] (--files PATH | --nodes FILE | REPORT...)",
+		Short: "Say what Slurm would not take of topology files, gres.conf and slurm.conf",
+		Long: `lint says what slurmctld or slurmd of the release (--slurm-version) would say of the
+files: those of --files, or those that render makes from nodes or reports.
+
+With --slurm-conf it reads the nodes of a slurm.conf too, and of the files that it
+includes, and says where the files do not go with them: nodes that are not there, fewer
+GPUs than Gres= counts or of another type, and Cores that are not the sockets of the
+node's line, for all of which Slurm drains nodes; and Topology= of a node's line that
+names what the file lacks, with which slurmctld does not start. With --config it names
+the time limits of slurm.conf that are too short for a Prolog that waits for IMEX.
+
+Exit status: 1 if Slurm would not start or would drain nodes, 3 if something was not
+judged.`,
+		Example: `  quoin lint --files /etc/slurm
+  quoin lint --slurm-conf /etc/slurm/slurm.conf --files /etc/slurm
+  quoin lint --slurm-conf slurm.conf --nodes nodes.json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := &show.Result{Kind: "LintResult"}
+			files, _, err := o.read(cmd.Context(), cmd.InOrStdin(), r, args)
+			if err != nil {
+				return err
+			}
+			one, err := o.lint(conf, files)
+			if err != nil {
+				return err
+			}
+			r.Add(one)
+			return o.print(cmd.OutOrStdout(), r)
+		},
+	}
+	cmd.Flags().StringVar(&conf, "slurm-conf", "", "slurm.conf `file` that the files must go with")
+	o.addFlags(cmd, "topology.conf, topology.yaml or gres.conf, or a `path` of a directory that holds them")
+	return cmd
+}
+
+// lint judges the files, with slurm.conf if there is one.
+func (o *filesOptions) lint(confFile string, files []lint.File) (*show.Result, error) {
+	pub, err := o.cluster(o.publication)
+	if err != nil {
+		return nil, err
+	}
+	if confFile == "" {
+		return comparison.OfFiles(pub.Release, lint.Lint(files, lint.Options{Release: pub.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(pub.SlurmVersion)})), nil
+	}
+	conf, err := readSlurmConf(confFile)
+	if err != nil {
+		return nil, err
+	}
+	options := conf.Options(pub.Release)
+	options.DropsBlockSizes = slurmconf.DropsBlockSizes(pub.SlurmVersion)
+	if !slices.ContainsFunc(files, isTopology) { // what it is to be is not asked
+		options.Plugin = ""
+	}
+	hook, err := readHook(&o.renderOptions)
+	if err != nil {
+		return nil, err
+	}
+	found := append(lint.Lint(withGres(o.files, files), options), lint.LintSettings(confFile, conf.Settings, hook)...)
+	return comparison.OfConf(confFile, len(conf.Nodes), found), nil
+}
+
+// What a Prolog that waits for IMEX may take beside its two waits, and more where it
+// puts the job back into the queue by two calls of scontrol.
+const (
+	prologMore = 2 * time.Second
+	holdMore   = 12 * time.Second
+)
+
+// readHook returns what a configuration says that must go with slurm.conf. Without a
+// configuration nothing is known of the hook.
+func readHook(o *renderOptions) (lint.Hook, error) {
+	if o.path == "" {
+		return lint.Hook{}, nil
+	}
+	c, err := o.load()
+	if err != nil {
+		return lint.Hook{}, err
+	}
+	hook := lint.Hook{HostChannels: c.IMEX.HostChannels}
+	jobs := &c.Agent.Jobs
+	if jobs.HookGate != config.GateOff && c.IMEX.Join != imex.JoinNone {
+		longest := jobs.HookWait + jobs.HookGateWait + prologMore
+		if jobs.HookGate == rundir.GateHold {
+			longest += holdMore
+		}
+		hook.PrologSeconds = int((longest + time.Second - 1) / time.Second) // rounded up
+	}
+	return hook, nil
+}
+
+// withGres returns the files with an empty gres.conf where they are all that there is
+// and it is not among them: without one no node has GPUs. A single file stays alone.
+func withGres(path string, files []lint.File) []lint.File {
+	whole := path == "" || isDirectory(path)
+	if !whole || slices.ContainsFunc(files, func(f lint.File) bool { return !isTopology(f) }) {
+		return files
+	}
+	return append(slices.Clone(files), lint.File{Name: filepath.Join(path, gresFile)})
+}
+
+// readSlurmConf reads a slurm.conf and the files that it includes: those without a
+// whole path are beside it.
+func readSlurmConf(path string) (*slurmctld.Conf, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read slurm.conf: %w", err)
+	}
+	return slurmctld.ParseConf(path, data, func(file string) (string, []byte, error) {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(filepath.Dir(path), file)
+		}
+		data, err := os.ReadFile(file)
+		return file, data, err
+	})
+}
