@@ -2,6 +2,7 @@ package imex
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -167,10 +168,10 @@ func TestJudgeOne(t *testing.T) {
 	s.Domain.UID, s.Claims, s.ClaimsUnread, s.Members = "", nil, true, nil
 	s.Nodes = map[string]Node{"n1": s.Nodes["n1"]}
 	s.Cliques[0].Daemons[3].Ready = false
-	want := map[string]Verdict{"n1": {
-		Node: "n1", Reason: ReasonReady, Message: "index 1 (10.0.0.2) in clique " + testClique,
-	}}
-	if got := Judge(s); fmt.Sprint(got) != fmt.Sprint(want) {
+	want := map[string]Verdict{"n1": {topology.Finding{Subject: topology.Subject{Node: "n1"}, Severity: topology.OK,
+		Reason: ReasonReady, Message: "index 1 (10.0.0.2) in clique " + testClique,
+	}}}
+	if got := Judge(s); !maps.Equal(got, want) {
 		t.Errorf("found %+v, want %+v", got, want)
 	}
 }

@@ -9,34 +9,25 @@ package imex
 
 import "github.com/quoin-hpc/quoin/topology"
 
-// Verdict says whether a node is a member of its IMEX domain and, if not, what to do. Most
-// nodes are members, so it is no Finding; Finding returns one.
-type Verdict struct {
-	Node string
-	// Reason is one of the reasons of this package.
-	Reason string
-	// Message says what is seen.
-	Message string
-	// Remedy says what to do, empty if nothing is to be done. On a node that is ready it is
-	// about what is wrong beside that.
-	Remedy string
-}
+// Verdict is the finding on a node: whether it is a member of its IMEX domain and, if not, what
+// to do. Its severity is OK if nothing is to be done, and a warning if something is wrong beside
+// a membership that jobs may use.
+type Verdict struct{ topology.Finding }
 
 // Ready reports whether jobs across nodes may use IMEX here.
 func (v Verdict) Ready() bool { return v.Reason == ReasonReady }
 
-// Finding returns what is wrong with the node, or that it is ready or needs no IMEX.
-func (v Verdict) Finding() topology.Finding {
-	f := topology.Finding{Subject: topology.Subject{Node: v.Node}, Severity: topology.OK, Reason: v.Reason, Message: v.Message, Remedy: v.Remedy}
+// severity is that of the verdict.
+func (v Verdict) severity() topology.Severity {
 	switch {
 	case v.Reason == ReasonUnknown:
-		f.Severity = topology.Unknown
+		return topology.Unknown
 	case v.Problem():
-		f.Severity = topology.Fatal
+		return topology.Fatal
 	case v.Ready() && v.Remedy != "":
-		f.Severity = topology.Warning
+		return topology.Warning
 	}
-	return f
+	return topology.OK
 }
 
 // Problem reports whether somebody must act or wait before the node is ready.
@@ -65,10 +56,11 @@ func Judge(o *Observation) map[string]Verdict {
 		if n.found.reason == "" {
 			continue
 		}
-		verdict := Verdict{Node: n.Name, Reason: n.found.reason, Message: n.found.message, Remedy: n.found.remedy}
+		verdict := Verdict{topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: n.found.reason, Message: n.found.message, Remedy: n.found.remedy}}
 		if verdict.Ready() {
 			verdict.note(n)
 		}
+		verdict.Severity = verdict.severity()
 		verdicts[n.Name] = verdict
 	}
 	return verdicts

@@ -105,6 +105,8 @@ func checkWords(t *testing.T, known []string, name string, v Verdict) {
 		t.Errorf("%s: no word of this package in %+v", name, v)
 	case v.Message == "", v.Problem() && v.Remedy == "":
 		t.Errorf("%s: no message or no remedy in %+v", name, v)
+	case v.Problem() != (v.Severity == topology.Fatal || v.Severity == topology.Unknown), (v.Severity == topology.Unknown) != (v.Reason == ReasonUnknown), (v.Severity == topology.Warning) != (v.Ready() && v.Remedy != ""):
+		t.Errorf("%s: severity %s of %+v", name, v.Severity, v)
 	case v.Ready() && v.Problem():
 		t.Errorf("%s: both ready and a problem: %+v", name, v)
 	}

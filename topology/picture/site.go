@@ -49,7 +49,8 @@ const (
 	unavailable = "unavailable"
 )
 
-// Verdict is an answer to one question about a node. It is not known if Reason is empty.
+// Verdict is an answer to one question about a node, as the page's JSON has it. It is there also
+// while nothing is wrong, so it is no topology.Finding. It is not known if Reason is empty.
 type Verdict struct {
 	// Wrong says that something is to be done.
 	Wrong   bool   `json:"wrong,omitempty"`

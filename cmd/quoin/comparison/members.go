@@ -42,7 +42,7 @@ func addMembership(r *show.Result, verdicts map[string]imex.Verdict) {
 		if v.Ready() {
 			ready++
 		}
-		f := v.Finding()
+		f := v.Finding
 		switch f.Severity {
 		case topology.Fatal:
 			not++

@@ -30,7 +30,8 @@ type Node struct {
 // OwnConditions begins the types of the conditions that the publisher keeps.
 const OwnConditions = "Quoin"
 
-// Condition is one of a Node's conditions. Reason is a CamelCase word.
+// Condition is one of a Node's conditions, in the form of Kubernetes: it is there also while
+// nothing is wrong, so it is no topology.Finding. Reason is a CamelCase word.
 type Condition struct {
 	Type, Reason, Message string
 	// True says that something is wrong.

@@ -41,7 +41,8 @@ type Pass struct {
 	Differences []Difference
 }
 
-// Difference is a place of a node that differs from another.
+// Difference is a place of a node that differs from another. It has both places; what lasts of
+// it becomes a topology.Finding.
 type Difference struct {
 	Node   *inputs.Node
 	Reason string // ReasonPublishedDiffers or ReasonAnnotationDiffers
