@@ -212,6 +212,12 @@ func (c checks) imex(f *findings, s *Site) {
 	if s.Why != "" {
 		how += " (imex.join is auto: " + s.Why + ")"
 	}
+	for _, resource := range []string{"deviceclasses", "computedomains"} {
+		if err := c.Missing[resource]; err != nil && s.Why != "" {
+			f.unknown("imex", moreRights, "it is not known how nodes join: %v", err)
+			return
+		}
+	}
 	if s.Domain != "" {
 		f.fatal("imex", s.DomainRemedy, "nodes join as %s; %s", how, s.Domain)
 		return

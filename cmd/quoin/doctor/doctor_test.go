@@ -157,6 +157,8 @@ func TestCluster(t *testing.T) {
 			delete(c.Objects, "leases")
 			c.Missing["leases"] = errors.New("list leases: forbidden")
 		}, want: []string{"unknown leases: list leases: forbidden"}},
+		{name: "device classes that nobody may list", change: func(c *Cluster) { c.Missing["deviceclasses"] = errors.New("list deviceclasses: forbidden") },
+			want: []string{"unknown deviceclasses: list deviceclasses: forbidden", "unknown imex: it is not known how nodes join: list deviceclasses: forbidden"}},
 		{name: "renamed policies", change: func(c *Cluster) {
 			for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
 				for i := range c.Objects[resource] {
