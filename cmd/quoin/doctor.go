@@ -59,6 +59,10 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print a health summary of Quoin on a cluster",
+		Long: `status prints a health summary of Quoin on a cluster: nodes, agents, publishers, files
+and IMEX, and how much quoin doctor finds.
+
+Exit status: as quoin doctor: 1 if something does not work, 3 if something could not be seen.`,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), lookTime)

@@ -61,19 +61,19 @@ type Difference struct {
 type drift struct {
 	problems []topology.Finding
 	// differences are what the last pass found, nil before the first pass.
-	differences map[differing]finding
+	differences map[differing]lasting
 }
 
 // differing names a difference: a Node and a reason.
 type differing struct{ node, reason string }
 
-// finding is the text of a difference, and since when there is one.
-type finding struct {
-	message string
-	since   time.Time
+// lasting is what a difference means, and since when there is one.
+type lasting struct {
+	topology.Finding
+	since time.Time
 }
 
-func (f *finding) counts(now time.Time) bool { return !now.Before(f.since.Add(driftAfter)) }
+func (f *lasting) counts(now time.Time) bool { return !now.Before(f.since.Add(driftAfter)) }
 
 // found takes what a pass has found. It returns when the next difference counts, if it
 // lasts.
@@ -89,7 +89,7 @@ func (d *drift) found(pass *Pass, now time.Time) time.Time {
 			d.problems = append(d.problems, topology.Finding{Subject: topology.Subject{Node: p.Node}, Reason: p.Reason, Message: p.Message})
 		}
 	}
-	differences := make(map[differing]finding, len(pass.Differences))
+	differences := make(map[differing]lasting, len(pass.Differences))
 	for i := range pass.Differences {
 		is := &pass.Differences[i]
 		key := differing{is.Node.Name, is.Reason}
@@ -99,7 +99,7 @@ func (d *drift) found(pass *Pass, now time.Time) time.Time {
 		}
 		switch {
 		case !is.Unjudged:
-			differences[key] = is.finding(old, lasts, now)
+			differences[key] = is.lasting(old, lasts, now)
 		case lasts && old.counts(now):
 			differences[key] = old
 		}
@@ -121,25 +121,30 @@ func (d *drift) addTo(all map[string][]topology.Finding, now time.Time) {
 	}
 	for key, f := range d.differences {
 		if f.counts(now) {
-			all[key.node] = append(all[key.node], topology.Finding{Subject: topology.Subject{Node: key.node}, Reason: key.reason, Message: f.message})
+			all[key.node] = append(all[key.node], f.Finding)
 		}
 	}
 }
 
-// finding returns what the difference is from now on. An error that is only worded in
+// says returns what a message says of the difference.
+func (d *Difference) says(message string) topology.Finding {
+	return topology.Finding{Subject: topology.Subject{Node: d.Node.Name}, Reason: d.Reason, Message: message}
+}
+
+// lasting returns what the difference is from now on. An error that is only worded in
 // another way changes nothing.
-func (d *Difference) finding(old finding, lasts bool, now time.Time) finding {
+func (d *Difference) lasting(old lasting, lasts bool, now time.Time) lasting {
 	says := words[d.Reason]
 	text := says[0] + cmp.Or(d.Is, "no place") + says[1] + cmp.Or(d.Want, "no place") + ": " + d.Cause
-	f := finding{text, now}
+	f := lasting{d.says(text), now}
 	if d.Detail != "" {
-		f.message += ": " + d.Detail
+		f.Message += ": " + d.Detail
 	}
 	if lasts {
 		f.since = old.since
 	}
-	if lasts && strings.HasPrefix(old.message, text) {
-		f.message = old.message
+	if lasts && strings.HasPrefix(old.Message, text) {
+		f.Message = old.Message
 	}
 	return f
 }
@@ -152,14 +157,14 @@ var words = map[string][2]string{
 
 // saidBefore returns what the Node's condition says of a difference, which an earlier
 // publisher has found.
-func saidBefore(d *Difference, now time.Time) (f finding, said bool) {
+func saidBefore(d *Difference, now time.Time) (f lasting, said bool) {
 	c := d.Node.Conditions[ConditionDrift]
 	if !c.True {
 		return f, false
 	}
 	for part := range strings.SplitSeq(c.Message, "; ") {
 		if strings.HasPrefix(part, words[d.Reason][0]) {
-			return finding{part, now.Add(-driftAfter)}, true
+			return lasting{d.says(part), now.Add(-driftAfter)}, true
 		}
 	}
 	return f, false
