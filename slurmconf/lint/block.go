@@ -71,23 +71,23 @@ func (l *linter) lintSizes(s *slurmconf.Section) int {
 	if s.SizesLine == 0 {
 		return 0
 	}
-	const advice = "want numbers of 1 or more, the base block size first, each further one base x 2^k with k of at most 15, ascending, such as 18,36"
+	const remedy = "want numbers of 1 or more, the base block size first, each further one base x 2^k with k of at most 15, ascending, such as 18,36"
 	if len(s.Sizes) == 0 {
-		l.Fatal(s.SizesLine, slurmconf.ReasonBlockSizes, advice, "BlockSizes is empty")
+		l.Fatal(s.SizesLine, slurmconf.ReasonBlockSizes, remedy, "BlockSizes is empty")
 		return 1
 	}
 	base, previous := s.Sizes[0], int64(0)
 	for _, size := range s.Sizes {
 		if !isMultiple(base, size) && size != base && s.YAML && (l.DropsBlockSizes || l.Release < slurmconf.Release2605) {
-			l.Warn(s.SizesLine, slurmconf.ReasonBlockSizes, advice, "BlockSizes: %d is not allowed after base %d: Slurm before 26.05.3 leaves it out silently, and newer ones do not start", size, base)
+			l.Warn(s.SizesLine, slurmconf.ReasonBlockSizes, remedy, "BlockSizes: %d is not allowed after base %d: Slurm before 26.05.3 leaves it out silently, and newer ones do not start", size, base)
 			continue
 		}
 		if !isMultiple(base, size) {
-			l.Fatal(s.SizesLine, slurmconf.ReasonBlockSizes, advice, "BlockSizes: %d is not allowed after base %d", size, base)
+			l.Fatal(s.SizesLine, slurmconf.ReasonBlockSizes, remedy, "BlockSizes: %d is not allowed after base %d", size, base)
 			return max(int(base), 1)
 		}
 		if size <= previous {
-			l.Warn(s.SizesLine, slurmconf.ReasonBlockSizes, advice, "BlockSizes: %d is not above %d: Slurm sorts them", size, previous)
+			l.Warn(s.SizesLine, slurmconf.ReasonBlockSizes, remedy, "BlockSizes: %d is not above %d: Slurm sorts them", size, previous)
 		}
 		previous = size
 	}

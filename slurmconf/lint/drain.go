@@ -74,7 +74,7 @@ func (j *gresJudge) lintGPUs(a *nodeGroup, want GPUCount, lines []*gresRecord) {
 }
 
 // drains adds a finding about all of the nodes, at a line or at the first.
-func (j *gresJudge) drains(a *nodeGroup, r *gresRecord, rule, advice, message string) {
+func (j *gresJudge) drains(a *nodeGroup, r *gresRecord, reason, remedy, message string) {
 	line := 1
 	if r != nil {
 		line = r.Number
@@ -83,7 +83,7 @@ func (j *gresJudge) drains(a *nodeGroup, r *gresRecord, rule, advice, message st
 	if len(a.names) == 1 {
 		what = "it"
 	}
-	j.Fatal(line, rule, advice, "%s: %s: slurmctld drains %s", a, message, what)
+	j.Fatal(line, reason, remedy, "%s: %s: slurmctld drains %s", a, message, what)
 }
 
 // coresFitting is whether a line's Cores go with a node's sockets.

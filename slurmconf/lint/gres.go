@@ -158,7 +158,7 @@ func (g *gresFile) lintNodeName(r *gresRecord, index int32) {
 	case errors.Is(err, hostlist.ErrNotPlain):
 		g.oddLine(r, "NodeName: %v", err)
 	case err != nil:
-		g.Warn(r.Number, ruleHostlist, "want such as n[001-018]", "NodeName: %v: slurmd ignores the line", err)
+		g.Warn(r.Number, reasonHostlist, "want such as n[001-018]", "NodeName: %v: slurmd ignores the line", err)
 		nodes = nil
 	}
 	r.forNone = len(nodes) == 0
@@ -171,7 +171,7 @@ func (g *gresFile) lintNodeName(r *gresRecord, index int32) {
 		}
 	}
 	if len(unknown) > 0 {
-		g.Warn(r.Number, ruleUnknown, "add the nodes to slurm.conf, or take them out", "NodeName has nodes that are not in slurm.conf: %s", hostlist.Shorten(hostlist.Compress(unknown)))
+		g.Warn(r.Number, reasonUnknown, "add the nodes to slurm.conf, or take them out", "NodeName has nodes that are not in slurm.conf: %s", hostlist.Shorten(hostlist.Compress(unknown)))
 	}
 }
 
@@ -181,12 +181,12 @@ func (g *gresFile) gpuKnown() bool {
 }
 
 // report adds a finding. It is fatal if the line is for a node of slurm.conf.
-func (g *gresFile) report(r *gresRecord, rule, advice, format string, args ...any) {
+func (g *gresFile) report(r *gresRecord, reason, remedy, format string, args ...any) {
 	if r.forNone {
-		g.Warn(r.Number, rule, advice, format, args...)
+		g.Warn(r.Number, reason, remedy, format, args...)
 		return
 	}
-	g.Fatal(r.Number, rule, advice, format, args...)
+	g.Fatal(r.Number, reason, remedy, format, args...)
 }
 
 // autoDetect reads a way of detection, and reports whether it is known. slurmd ignores

@@ -34,7 +34,7 @@ func (g *gresFile) fileCount(r *gresRecord, key, value string) (count uint64) {
 	case errors.Is(err, hostlist.ErrNotPlain) || count == 0 && err == nil:
 		g.oddLine(r, "%s: %q is no plain list of files", key, hostlist.Shorten(value))
 	case err != nil:
-		g.report(r, ruleHostlist, "want such as /dev/nvidia[0-3]", "%s: %v", key, err)
+		g.report(r, reasonHostlist, "want such as /dev/nvidia[0-3]", "%s: %v", key, err)
 	}
 	return count
 }

@@ -122,24 +122,24 @@ func allFirst(a, b *gresRecord) int {
 
 // saying is a finding that is made once, however many nodes it is about.
 type saying struct {
-	fatal bool
-	line  int
-	rule  string
+	fatal  bool
+	line   int
+	reason string
 }
 
-// once adds a finding about nodes unless one of its line and rule is there.
-func (j *gresJudge) once(fatal bool, a *nodeGroup, r *gresRecord, rule, advice, message string) {
-	if j.said[saying{fatal, r.Number, rule}] {
+// once adds a finding about nodes unless one of its line and reason is there.
+func (j *gresJudge) once(fatal bool, a *nodeGroup, r *gresRecord, reason, remedy, message string) {
+	if j.said[saying{fatal, r.Number, reason}] {
 		return
 	}
-	j.said[saying{fatal, r.Number, rule}] = true
+	j.said[saying{fatal, r.Number, reason}] = true
 	if a.own {
 		message += " (node " + a.first + ")"
 	}
 	if fatal {
-		j.Fatal(r.Number, rule, advice, "%s", message)
+		j.Fatal(r.Number, reason, remedy, "%s", message)
 	} else {
-		j.Warn(r.Number, rule, advice, "%s", message)
+		j.Warn(r.Number, reason, remedy, "%s", message)
 	}
 }
 

@@ -73,8 +73,8 @@ func (n *Node) Cores() int { return n.Sockets * n.CoresPerSocket }
 
 // Reasons that several files of this package use.
 const (
-	ruleHostlist = "BrokenHostlist"
-	ruleUnknown  = "UnknownNode"
+	reasonHostlist = "BrokenHostlist"
+	reasonUnknown  = "UnknownNode"
 )
 
 // Lint says what slurmctld, and for gres.conf slurmd, does with the files.

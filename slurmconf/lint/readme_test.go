@@ -21,7 +21,7 @@ func TestReadmeNamesEveryRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	files = append(files, "../section.go", "../readconf.go", "../readyaml.go")
-	rule := regexp.MustCompile(`(?:(?i:rule|reason)\w* *:?= |Reason: |(?:Fatal|Warn|report|once|drains|at)\((?:[^,"]*, ?)+)"([A-Z][A-Za-z]+)"|rule, message :?= "(\w+)"`)
+	rule := regexp.MustCompile(`(?:(?i:reason)\w* *:?= |Reason: |(?:Fatal|Warn|report|once|drains|at)\((?:[^,"]*, ?)+)"([A-Z][A-Za-z]+)"|reason, message :?= "(\w+)"`)
 	var words []string
 	for _, f := range files {
 		text, err := os.ReadFile(f)

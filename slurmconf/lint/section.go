@@ -25,12 +25,12 @@ func (l *linter) lintSection(s *slurmconf.Section) {
 
 // noUnits judges a topology without any block or switch.
 func (l *linter) noUnits(s *slurmconf.Section, what string) {
-	const advice = "write the blocks or switches, or keep the old file"
+	const remedy = "write the blocks or switches, or keep the old file"
 	if l.Release.EmptyTopology() && !s.YAML {
-		l.Warn(s.Line, slurmconf.ReasonEmptyFile, advice, "there is no %s in the file: Slurm %s starts and places jobs anywhere", what, l.Release)
+		l.Warn(s.Line, slurmconf.ReasonEmptyFile, remedy, "there is no %s in the file: Slurm %s starts and places jobs anywhere", what, l.Release)
 		return
 	}
-	l.Fatal(s.Line, slurmconf.ReasonEmptyFile, advice, "there is no %s in the file", what)
+	l.Fatal(s.Line, slurmconf.ReasonEmptyFile, remedy, "there is no %s in the file", what)
 }
 
 // lintName warns of names that Slurm takes in the file and cannot use later.
@@ -39,16 +39,16 @@ func (l *linter) lintName(what, name string, line int) {
 	bad := strings.IndexFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 	})
-	const advice = "want letters, digits, '_' and '-', at most 63, not ending in more than 18 digits"
+	const remedy = "want letters, digits, '_' and '-', at most 63, not ending in more than 18 digits"
 	switch {
 	case name == "":
-		l.Warn(line, "Name", advice, "a %s has an empty name", what)
+		l.Warn(line, "Name", remedy, "a %s has an empty name", what)
 	case strings.ContainsAny(name, "[]{}"):
 		l.NotJudged(line, "%s %q: brackets in a name are not judged", what, hostlist.Shorten(name))
 	case bad >= 0:
-		l.Warn(line, "Name", advice, "%s %q: %q has a meaning in host lists or in Topology=", what, hostlist.Shorten(name), name[bad:bad+1])
+		l.Warn(line, "Name", remedy, "%s %q: %q has a meaning in host lists or in Topology=", what, hostlist.Shorten(name), name[bad:bad+1])
 	case len(name) > 63 || digits > hostlist.MaxDigits:
-		l.Warn(line, "Name", advice, "%s %q is too long or ends in too many digits", what, hostlist.Shorten(name))
+		l.Warn(line, "Name", remedy, "%s %q is too long or ends in too many digits", what, hostlist.Shorten(name))
 	}
 }
 
@@ -85,7 +85,7 @@ func (l *linter) newMembership() *membership {
 
 // lintAbsent warns of known nodes that no unit has. where says it for people, such as
 // "in no block".
-func (l *linter) lintAbsent(m *membership, line int, where, advice string) {
+func (l *linter) lintAbsent(m *membership, line int, where, remedy string) {
 	if m.absent == 0 || m.partly {
 		return
 	}
@@ -98,7 +98,7 @@ func (l *linter) lintAbsent(m *membership, line int, where, advice string) {
 	if len(names) == 0 {
 		return
 	}
-	l.Warn(line, "NodesNowhere", advice, "%d nodes are %s: %s", len(names), where, hostlist.Shorten(hostlist.Compress(names)))
+	l.Warn(line, "NodesNowhere", remedy, "%d nodes are %s: %s", len(names), where, hostlist.Shorten(hostlist.Compress(names)))
 }
 
 // lintUnit reports what is wrong with a unit's nodes, and counts them. judged is false
@@ -133,19 +133,19 @@ func (l *linter) lintUnit(m *membership, s *slurmconf.Section, i int, what strin
 		m.partly = true
 		l.NotJudged(u.Line, "%s %s: %v", what, u.Name, err)
 	case err != nil:
-		l.Fatal(u.Line, ruleHostlist, "want such as n[001-018],n020", "%s %s: %v", what, u.Name, err)
+		l.Fatal(u.Line, reasonHostlist, "want such as n[001-018],n020", "%s %s: %v", what, u.Name, err)
 	case u.HasNodes && count == 0 && len(unknown) == 0:
 		l.Warn(u.Line, "EmptyNodes", "leave the key out of a placeholder", "%s %s has an empty list of nodes", what, u.Name)
 	}
 	if len(unknown) > 0 {
-		l.Warn(u.Line, ruleUnknown, "add the nodes to slurm.conf, or take them out", "%s %s has nodes that are not in slurm.conf: %s", what, u.Name, hostlist.Shorten(hostlist.Compress(unknown)))
+		l.Warn(u.Line, reasonUnknown, "add the nodes to slurm.conf, or take them out", "%s %s has nodes that are not in slurm.conf: %s", what, u.Name, hostlist.Shorten(hostlist.Compress(unknown)))
 	}
 	if len(shared) > 0 {
-		rule, message := "NodeInTwoBlocks", "Slurm accepts it silently"
+		reason, message := "NodeInTwoBlocks", "Slurm accepts it silently"
 		if what == "switch" {
-			rule, message = "NodeOnTwoSwitches", "Slurm warns of it"
+			reason, message = "NodeOnTwoSwitches", "Slurm warns of it"
 		}
-		l.Warn(u.Line, rule, "leave each node in one", "%s of %s %s are also in %s; %s", hostlist.Shorten(hostlist.Compress(shared)), what, u.Name, s.Units[other].Name, message)
+		l.Warn(u.Line, reason, "leave each node in one", "%s of %s %s are also in %s; %s", hostlist.Shorten(hostlist.Compress(shared)), what, u.Name, s.Units[other].Name, message)
 	}
 	return count, !errors.Is(err, hostlist.ErrNotPlain)
 }

@@ -83,7 +83,7 @@ func (l *linter) lintChildren(s *slurmconf.Section, i int, index map[string]int,
 	case errors.Is(err, hostlist.ErrNotPlain):
 		l.NotJudged(u.Line, "switch %s: %v", u.Name, err)
 	case err != nil:
-		l.Fatal(u.Line, ruleHostlist, "want such as leaf[1-4]", "switch %s: %v", u.Name, err)
+		l.Fatal(u.Line, reasonHostlist, "want such as leaf[1-4]", "switch %s: %v", u.Name, err)
 	case len(found) == 0:
 		l.Fatal(u.Line, "UnknownChild", "name the switches below it, or leave the key out", "switch %s has an empty list of switches: slurmctld crashes on it", u.Name)
 	}
@@ -92,9 +92,9 @@ func (l *linter) lintChildren(s *slurmconf.Section, i int, index map[string]int,
 
 // lintTreeSize refuses trees that no network has. Slurm would load them for minutes.
 func (l *linter) lintTreeSize(s *slurmconf.Section, children [][]int, nodes int) {
-	const advice = "correct the labels or reports that name the switches"
+	const remedy = "correct the labels or reports that name the switches"
 	if n := len(s.Units); n > fewSwitches && n > nodes {
-		l.Fatal(s.Units[0].Line, "TooManySwitches", advice, "there are %d switches and %d nodes: slurmctld may load the file for minutes", n, nodes)
+		l.Fatal(s.Units[0].Line, "TooManySwitches", remedy, "there are %d switches and %d nodes: slurmctld may load the file for minutes", n, nodes)
 	}
 	levels := make([]int, len(s.Units))
 	var height func(i int) int
@@ -109,7 +109,7 @@ func (l *linter) lintTreeSize(s *slurmconf.Section, children [][]int, nodes int)
 	}
 	for i := range s.Units {
 		if height(i) > maxTreeLevels {
-			l.Fatal(s.Units[i].Line, "TreeTooHigh", advice, "switch %s is more than %d levels above its leaves: slurmctld may load the file for minutes", s.Units[i].Name, maxTreeLevels-1)
+			l.Fatal(s.Units[i].Line, "TreeTooHigh", remedy, "switch %s is more than %d levels above its leaves: slurmctld may load the file for minutes", s.Units[i].Name, maxTreeLevels-1)
 			return
 		}
 	}

@@ -53,14 +53,14 @@ func code(ret nvml.Return) string {
 
 // notInitialised explains why NVML could not be initialised.
 func notInitialised(ret nvml.Return) error {
-	advice := ""
+	remedy := ""
 	switch ret {
 	case nvml.ERROR_DRIVER_NOT_LOADED:
-		advice = "; is the kernel module nvidia loaded?"
+		remedy = "; is the kernel module nvidia loaded?"
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		advice = "; library and kernel module are of two releases: reboot the node, or restart the container"
+		remedy = "; library and kernel module are of two releases: reboot the node, or restart the container"
 	case nvml.ERROR_NO_PERMISSION:
-		advice = "; may this user open /dev/nvidiactl and /dev/nvidia0? In a container, are the devices there?"
+		remedy = "; may this user open /dev/nvidiactl and /dev/nvidia0? In a container, are the devices there?"
 	}
-	return fmt.Errorf("initialise NVML: %s%s", code(ret), advice)
+	return fmt.Errorf("initialise NVML: %s%s", code(ret), remedy)
 }

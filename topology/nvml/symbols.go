@@ -56,17 +56,17 @@ const defaultLibrary = "libnvidia-ml.so.1"
 // loadSymbols loads the library and looks up its functions. An empty path lets the
 // loader find the library. The library stays loaded.
 func loadSymbols(path string) (symbols, error) {
-	name, advice := path, "correct --nvml-library or agent.nvmlLibrary"
+	name, remedy := path, "correct --nvml-library or agent.nvmlLibrary"
 	if path == "" {
-		name, advice = defaultLibrary, "is the NVIDIA driver installed here, and in a container NVIDIA_VISIBLE_DEVICES set?"
+		name, remedy = defaultLibrary, "is the NVIDIA driver installed here, and in a container NVIDIA_VISIBLE_DEVICES set?"
 	}
 	library := dl.New(name, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if err := library.Open(); err != nil {
-		return nil, fmt.Errorf("load NVML: %w; %s", err, advice)
+		return nil, fmt.Errorf("load NVML: %w; %s", err, remedy)
 	}
 	for _, f := range required {
 		if library.Lookup(f) != nil {
-			return nil, fmt.Errorf("load NVML: %s lacks %s: it is no NVML, or that of a driver before %d; %s", name, f, oldest, advice)
+			return nil, fmt.Errorf("load NVML: %s lacks %s: it is no NVML, or that of a driver before %d; %s", name, f, oldest, remedy)
 		}
 	}
 	has := symbols{}

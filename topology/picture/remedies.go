@@ -37,8 +37,8 @@ func remediesOf(s *Site) map[string]string {
 	}
 	out := map[string]string{}
 	for line := range strings.Lines(remedyText) {
-		if reason, todo, _ := strings.Cut(strings.TrimSpace(line), "\t"); here[reason] {
-			out[reason] = todo
+		if reason, remedy, _ := strings.Cut(strings.TrimSpace(line), "\t"); here[reason] {
+			out[reason] = remedy
 		}
 	}
 	return out
