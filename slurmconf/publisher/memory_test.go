@@ -41,6 +41,7 @@ type memory struct {
 	published map[string]*published.Set
 	plans     map[string][]byte // packed, by publication
 	planSaves int
+	planLoads int
 	// refusesPlace is a publication whose files the store does not take.
 	refusesPlace string
 	notes        map[string]string
@@ -117,7 +118,7 @@ func (m *memory) LoadPlan(_ context.Context, publication string) (*plandoc.Docum
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	packed := m.plans[publication]
-	if packed == nil {
+	if m.planLoads++; packed == nil {
 		return nil, m.broken
 	}
 	d, err := plandoc.Unpack(packed)
@@ -126,6 +127,16 @@ func (m *memory) LoadPlan(_ context.Context, publication string) (*plandoc.Docum
 	}
 	d.Version = published.Digest(map[string]string{"": string(packed)})
 	return d, m.broken
+}
+
+func (m *memory) PlanChanged(publication, version string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	is := ""
+	if packed := m.plans[publication]; packed != nil {
+		is = published.Digest(map[string]string{"": string(packed)})
+	}
+	return is != version
 }
 
 func (m *memory) SavePlan(_ context.Context, d *plandoc.Document) error {

@@ -48,6 +48,9 @@ type Store interface {
 	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
 	// Stored returns, for each publication that has a stored plan, where its files are.
 	Stored(ctx context.Context) (map[string]string, error)
+	// PlanChanged reports whether the stored plan is another one than that of the version, as
+	// far as the store has noticed. It reads no plan.
+	PlanChanged(publication, version string) bool
 	// SavePlan stores the plan onto the version that it has, and gives it the new version.
 	SavePlan(ctx context.Context, d *plandoc.Document) error
 	// Annotate sets the Node's SpecAnnotation, or gives it up if spec is empty. It returns

@@ -95,6 +95,34 @@ func TestPlanUnreadable(t *testing.T) {
 	})
 }
 
+// TestPlanDamaged damages and deletes the stored plan of a publisher that runs, while nothing
+// else changes: it is noticed, and made again when it is gone.
+func TestPlanDamaged(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		first := store.get("slurm/quoin-slurm").Clone()
+		store.edit(func() { store.plans["default"] = []byte("x") })
+		store.pass(time.Minute)
+		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, "PlanUnreadable: ") {
+			t.Errorf("held %q", held)
+		}
+		store.edit(func() { clear(store.plans) })
+		store.pass(time.Minute)
+		if d := store.plan(t); d.Current.Number != 1 || d.Current.Why != "taken over from the published files" {
+			t.Errorf("revision %d: %s", d.Current.Number, d.Current.Why)
+		}
+		if diff := cmp.Diff(first.Files, store.get("slurm/quoin-slurm").Files); diff != "" {
+			t.Errorf("files (-before +after):\n%s", diff)
+		}
+		loads := store.planLoads
+		store.pass(time.Hour)
+		if store.planLoads != loads {
+			t.Errorf("read %d times at rest", store.planLoads-loads)
+		}
+	})
+}
+
 // TestHeldPlan stores what a publication would be.
 func TestHeldPlan(t *testing.T) {
 	store := newMemory(racks(t))

@@ -45,7 +45,7 @@ type archive struct {
 	store  Store
 	pub    *publication.Cluster
 	writes *prometheus.CounterVec // or nil
-	// known is the plan as the store has it, or nil if it must be read.
+	// known is the plan as it was read or written last, or nil if it must be read.
 	known *plandoc.Document
 }
 
@@ -67,6 +67,9 @@ func (a *archive) recall(ctx context.Context) (s *stored, reason string, err err
 	s = &stored{}
 	if s.set, err = a.store.Load(ctx, a.pub.Place()); err != nil {
 		return nil, "", err
+	}
+	if a.known != nil && a.store.PlanChanged(a.pub.Name, a.known.Version) { // somebody edited or deleted it
+		a.forget()
 	}
 	if a.known == nil {
 		a.known, err = a.store.LoadPlan(ctx, a.pub.Name)

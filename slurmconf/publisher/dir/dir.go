@@ -50,10 +50,11 @@ func New(dir string) *Store {
 	return &Store{dir: dir, Rescan: 5 * time.Second, changes: make(chan struct{}, 1), reports: reportdir.NewReader(dir)}
 }
 
-// Run watches the reports until ctx ends, by fsnotify, and by a rescan where
+// Run watches the reports and the stored plans until ctx ends, by fsnotify, and by a rescan where
 // that sees nothing: on network file systems, and for the published files.
 func (s *Store) Run(ctx context.Context) error {
-	for _, d := range []string{reportdir.Folder, nodesFolder} {
+	folders := []string{reportdir.Folder, nodesFolder, plansFolder}
+	for _, d := range folders {
 		if err := os.MkdirAll(filepath.Join(s.dir, d), 0o755); err != nil {
 			return fmt.Errorf("make store folder: %w", err)
 		}
@@ -64,7 +65,7 @@ func (s *Store) Run(ctx context.Context) error {
 	if err == nil {
 		defer watcher.Close()
 		events, lost = watcher.Events, watcher.Errors
-		for _, d := range []string{reportdir.Folder, nodesFolder} {
+		for _, d := range folders {
 			_ = watcher.Add(filepath.Join(s.dir, d)) // the rescan sees what this misses
 		}
 	}
@@ -91,7 +92,7 @@ func (s *Store) Run(ctx context.Context) error {
 // reports files that cannot be read.
 func (s *Store) fingerprint() uint64 {
 	sum := fnv.New64a()
-	for _, d := range []string{reportdir.Folder, nodesFolder, annotationsFolder, publishedFolder} {
+	for _, d := range []string{reportdir.Folder, nodesFolder, annotationsFolder, plansFolder, publishedFolder} {
 		_ = filepath.WalkDir(filepath.Join(s.dir, d), func(path string, e fs.DirEntry, err error) error {
 			if err == nil && !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
 				if info, err := e.Info(); err == nil {

@@ -72,12 +72,21 @@ func TestPlans(t *testing.T) {
 	if diff := cmp.Diff(d, got); diff != "" || err != nil || d.Version == "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
+	if r.PlanChanged("a", got.Version) || !r.PlanChanged("a", "") || r.PlanChanged("b", "") {
+		t.Error("a plan has changed that nobody wrote")
+	}
 	text, err := os.ReadFile(r.PlanFile("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.write(string(text), plansFolder, "b.json") // another's
 	r.write(string(text[:20]), plansFolder, "c.json")
+	if r.write(string(text[:20]), plansFolder, "a.json"); !r.PlanChanged("a", got.Version) {
+		t.Error("a plan that was cut off is not noticed")
+	}
+	if err := os.Remove(r.PlanFile("a")); err != nil || !r.PlanChanged("a", got.Version) {
+		t.Errorf("%v: a plan that was deleted is not noticed", err)
+	}
 	for _, name := range []string{"b", "c"} {
 		if _, err := r.LoadPlan(t.Context(), name); !errors.Is(err, plandoc.ErrUnreadable) || !strings.Contains(err.Error(), name+".json") {
 			t.Errorf("plan %s: %v", name, err)
@@ -98,7 +107,7 @@ func TestChanges(t *testing.T) {
 	if again := r.fingerprint(); again != was {
 		t.Error("a change is noticed where nothing changed")
 	}
-	for _, path := range [][]string{{reportdir.Folder, "new.json"}, {nodesFolder, "new.json"}, {annotationsFolder, "new"}, {publishedFolder, "slurm", "quoin-slurm", "topology.yaml"}} {
+	for _, path := range [][]string{{reportdir.Folder, "new.json"}, {nodesFolder, "new.json"}, {annotationsFolder, "new"}, {plansFolder, "new.json"}, {publishedFolder, "slurm", "quoin-slurm", "topology.yaml"}} {
 		r.write("{}", path...)
 		is := r.fingerprint()
 		if is == was {

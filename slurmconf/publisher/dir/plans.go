@@ -19,10 +19,6 @@ import (
 // plansFolder has the stored plans: <publication>.json.
 const plansFolder = "plans"
 
-// stored is the version of every plan that is in the directory. One publisher alone writes
-// there, so nothing else has to be told apart.
-const stored = "stored"
-
 // PlanFile is where the plan of a publication is.
 func (s *Store) PlanFile(publication string) string {
 	return filepath.Join(s.dir, plansFolder, publication+".json")
@@ -44,7 +40,7 @@ func (s *Store) LoadPlan(_ context.Context, publication string) (*plandoc.Docume
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	d.Version = stored
+	d.Version = s.planVersion(publication)
 	return d, nil
 }
 
@@ -68,6 +64,20 @@ func (s *Store) Stored(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
+// planVersion is the size and the time of a plan's file, or "" if there is none.
+func (s *Store) planVersion(publication string) string {
+	info, err := os.Stat(s.PlanFile(publication))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(info.Size(), " ", info.ModTime().UnixNano())
+}
+
+// PlanChanged reports whether the file of a plan is another one than that of the version.
+func (s *Store) PlanChanged(publication, version string) bool {
+	return s.planVersion(publication) != version
+}
+
 // SavePlan stores the plan.
 func (s *Store) SavePlan(_ context.Context, d *plandoc.Document) error {
 	text, err := plandoc.Marshal(d)
@@ -81,7 +91,7 @@ func (s *Store) SavePlan(_ context.Context, d *plandoc.Document) error {
 	if err := atomicfile.WriteDurably(path, text, 0o644); err != nil {
 		return fmt.Errorf("write plan: %w", err)
 	}
-	d.Version = stored
+	d.Version = s.planVersion(d.Publication)
 	return nil
 }
 

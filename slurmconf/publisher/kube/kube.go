@@ -60,14 +60,16 @@ type Store struct {
 	slices    *sliceWatch // nil if no publication looks at them
 	keys      nodeKeys
 	written   writtenNodes
+	plans     planWatch
 	synced    []cache.InformerSynced // of nodes, reports, worker pods and slices
 }
 
 // New returns a store over client, sets and reports; the leader's Lease is in namespace. The
-// store notices what others do to the ConfigMaps of the clusters. Nothing is asked of the
+// store notices what others do to the ConfigMaps of the clusters and to the stored plans. Nothing is asked of the
 // API server before Run.
 func New(client kubernetes.Interface, sets dynamic.Interface, reported *nodereport.Client, namespace string, clusters []*publication.Cluster, log *slog.Logger) *Store {
-	s := &Store{client: client, namespace: namespace, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(clusters), written: writtenNodes{nodes: map[string]writtenNode{}}}
+	s := &Store{client: client, namespace: namespace, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(clusters), written: writtenNodes{nodes: map[string]writtenNode{}},
+		plans: planWatch{seen: map[string]seenPlan{}, own: map[string]string{}}}
 	core := client.CoreV1()
 	nodes := apihealth.NewInformer(s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {})
 	_ = nodes.SetTransform(s.keys.slim) // fails only on a started informer
@@ -107,6 +109,9 @@ func New(client kubernetes.Interface, sets dynamic.Interface, reported *noderepo
 				}
 			},
 		})
+	}
+	for _, c := range clusters { // LoadPlan does not wait for them
+		s.informers = append(s.informers, s.watchPlan(c.Name, func() { again.Notify(s.changes) }))
 	}
 	return s
 }

@@ -7,13 +7,17 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
+	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
@@ -97,6 +101,88 @@ func (p Plans) Stored(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
+// planWatch is what the watches have shown of the stored plans.
+type planWatch struct {
+	mu sync.Mutex
+	// seen are the newest versions by publication, and own are those that this store wrote.
+	seen map[string]seenPlan
+	own  map[string]string
+}
+
+// seenPlan is a plan that a watch has shown. Without a version it was deleted while nobody
+// watched.
+type seenPlan struct {
+	version string
+	gone    bool
+}
+
+// watchPlan returns the watch of a publication's plan. It keeps the version alone. notify is
+// called after a change that the store has not made itself.
+func (s *Store) watchPlan(publication string, notify func()) cache.SharedIndexInformer {
+	name := planPrefix + publication
+	informer := apihealth.NewInformer(s.health, "plan "+s.namespace+"/"+name, &corev1.ConfigMap{}, s.client.CoreV1().ConfigMaps(s.namespace),
+		func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + name })
+	_ = informer.SetTransform(func(obj any) (any, error) { // fails only on a started informer
+		if cm, ok := obj.(*corev1.ConfigMap); ok {
+			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID, ResourceVersion: cm.ResourceVersion}}, nil
+		}
+		return obj, nil
+	})
+	see := func(obj any, gone bool) {
+		seen := seenPlan{gone: gone}
+		if cm, ok := obj.(*corev1.ConfigMap); ok {
+			seen.version = cm.ResourceVersion
+		}
+		if s.plans.see(publication, seen) {
+			notify()
+		}
+	}
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only on a stopped informer
+		AddFunc:    func(obj any) { see(obj, false) },
+		UpdateFunc: func(_, obj any) { see(obj, false) },
+		DeleteFunc: func(obj any) { see(obj, true) },
+	})
+	return informer
+}
+
+// see notes what a watch shows. It reports whether somebody else has changed the plan.
+func (w *planWatch) see(publication string, seen seenPlan) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen[publication] = seen
+	return seen.gone || seen.version != w.own[publication]
+}
+
+// wrote notes the version that the store has written.
+func (w *planWatch) wrote(publication, version string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.own[publication] = version
+}
+
+// changed reports whether what was seen is newer than a version. A watch may be late.
+func (w *planWatch) changed(publication, version string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen, is := w.seen[publication]
+	switch {
+	case !is:
+		return false
+	case version == "":
+		return !seen.gone
+	case seen.version == "":
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(seen.version, version)
+	return err == nil && order > 0
+}
+
+// PlanChanged reports whether the stored plan is a newer one than that of the version, or
+// gone, as far as the watch has shown.
+func (s *Store) PlanChanged(publication, version string) bool {
+	return s.plans.changed(publication, version)
+}
+
 // SavePlan stores the plan, only onto the version that LoadPlan returned.
 func (s *Store) SavePlan(ctx context.Context, d *plandoc.Document) error {
 	name := planPrefix + d.Publication
@@ -124,6 +210,7 @@ func (s *Store) SavePlan(ctx context.Context, d *plandoc.Document) error {
 		return fmt.Errorf("write plan %s/%s: %w", s.namespace, name, err)
 	}
 	d.Version = cm.ResourceVersion
+	s.plans.wrote(d.Publication, d.Version)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package kube
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,11 +13,15 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
@@ -143,6 +148,58 @@ func TestAPIServerRefuses(t *testing.T) {
 	}
 }
 
+// TestRealPlanWatched edits and deletes a stored plan behind the store: the store notices both,
+// and not what it writes itself.
+func TestRealPlanWatched(t *testing.T) {
+	t.Parallel()
+	r := newElectionRig(t, kuberig.StartTest(t))
+	store := New(r.client, setsOf(t, r.config), reportsOf(t, r.config), "quoin-system", compile(t, publication.Publication{Namespace: "slurm"}), slog.New(slog.DiscardHandler))
+	run(t, store.Run)
+	d := plandoc.New("default", "slurm/quoin-slurm")
+	admin, err := kubernetes.NewForConfig(r.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := admin.CoreV1().ConfigMaps("quoin-system")
+	shown := func(what string, is func() bool) {
+		t.Helper()
+		await.Until(t, what, is)
+	}
+	for _, change := range []struct {
+		name string
+		do   func() error
+	}{
+		{"edited", func() error {
+			_, err := api.Patch(t.Context(), "quoin-plan-default", types.MergePatchType, []byte(`{"binaryData":{"plan.json.gz":"eA=="}}`), metav1.PatchOptions{})
+			return err
+		}},
+		{"deleted", func() error { return api.Delete(t.Context(), "quoin-plan-default", metav1.DeleteOptions{}) }},
+	} {
+		if err := store.SavePlan(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		version := d.Version
+		shown("the plan as it was written", func() bool { seen := store.plans.of("default"); return seen.version == version && !seen.gone })
+		if store.PlanChanged("default", version) {
+			t.Errorf("before the plan was %s, it has changed", change.name)
+		}
+		if err := change.do(); err != nil {
+			t.Fatal(err)
+		}
+		shown("the plan "+change.name, func() bool { return store.PlanChanged("default", version) })
+		if change.name == "deleted" {
+			if d, err := store.LoadPlan(t.Context(), "default"); d != nil || err != nil || store.PlanChanged("default", "") {
+				t.Errorf("%v, %v", d, err)
+			}
+			continue
+		}
+		if _, err := store.LoadPlan(t.Context(), "default"); !errors.Is(err, plandoc.ErrUnreadable) {
+			t.Errorf("%v", err)
+		}
+		d.Version = store.plans.of("default").version
+	}
+}
+
 // TestRealOutage stops a real API server under a store that has read it.
 func TestRealOutage(t *testing.T) {
 	t.Parallel()
@@ -162,4 +219,11 @@ func TestRealOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	log.until(t, "answers again")
+}
+
+// of returns what the watch has shown last.
+func (w *planWatch) of(publication string) seenPlan {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen[publication]
 }
