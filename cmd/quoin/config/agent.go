@@ -230,7 +230,7 @@ type checks struct {
 
 func (c *checks) add(key, message string) {
 	key = below(c.section, key)
-	c.found = append(c.found, errors.New(c.before(key)+titled(key, message)))
+	c.found = append(c.found, errors.New(c.before(key)+key+": "+message))
 }
 
 // want notes the value of a key if it is not ok.

@@ -42,29 +42,27 @@ func (r *reader) read(c *Config, data []byte) error {
 	if err := dec.Decode(&first); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
-		return r.located(err, nil)
+		return r.located(err)
 	}
 	if err := dec.Decode(&second); err == nil {
 		return fmt.Errorf("%s: a second document: want one", r.place(second.Line))
 	} else if !errors.Is(err, io.EOF) {
-		return r.located(err, nil)
+		return r.located(err)
 	}
 	root := first.Content[0]
 	if err := r.refuseManifest(root); err != nil {
 		return err
 	}
-	given := r.note(nil, "", nil, root)
-	known := yaml.NewDecoder(bytes.NewReader(data))
-	known.KnownFields(true)
-	if err := known.Decode(&Config{}); err != nil {
-		return r.located(err, given)
+	if err := known(data); err != nil {
+		return r.located(err)
 	}
+	r.note("", root)
 	var publications struct {
 		Defaults yaml.Node            `yaml:"publicationDefaults"`
 		Named    map[string]yaml.Node `yaml:"publications"`
 	}
 	if err := errors.Join(root.Decode(c), root.Decode(&publications)); err != nil {
-		return r.located(err, given)
+		return r.located(err)
 	}
 	if place := r.places[below(publicationsKey, everyName)]; place != "" && r.flag == "" {
 		return fmt.Errorf("%s: publications: %q is for --set alone: want a name, or publicationDefaults for all publications", place, everyName)
@@ -74,6 +72,13 @@ func (r *reader) read(c *Config, data []byte) error {
 		r.named = append(r.named, named{name, publications.Named[name]})
 	}
 	return nil
+}
+
+// known returns an error if a document has unknown keys or values of a wrong type.
+func known(data []byte) error {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	return dec.Decode(&Config{})
 }
 
 // refuseManifest tells a Kubernetes object from a configuration.
@@ -91,38 +96,24 @@ func (r *reader) refuseManifest(root *yaml.Node) error {
 	return fmt.Errorf("%s: this is a Kubernetes object of kind %s: want the configuration of quoin, see quoin config", r.place(object.Kind.Line), object.Kind.Value)
 }
 
-// given is a key of the document that is read, and its value or an element of it. An
-// element has no name.
-type given struct {
-	key         string
-	name, value *yaml.Node
-}
-
-// note adds the key and the keys below it to those that are given, and remembers their places.
-// Keys without a value are removed, because null counts as not given, but for names of
-// publications. Aliases are not followed.
-func (r *reader) note(to []given, key string, name, value *yaml.Node) []given {
-	to = append(to, given{key, name, value})
-	switch value.Kind {
-	case yaml.SequenceNode:
-		for _, element := range value.Content {
-			to = append(to, given{key, nil, element})
-		}
-	case yaml.MappingNode:
-		kept := value.Content[:0]
-		for i := 0; i+1 < len(value.Content); i += 2 {
-			name, value := value.Content[i], value.Content[i+1]
-			at := below(key, name.Value)
-			to = r.note(to, at, name, value)
-			if isNull(value) && key != publicationsKey {
-				continue
-			}
-			r.places[at] = r.place(name.Line)
-			kept = append(kept, name, value)
-		}
-		value.Content = kept
+// note remembers the places of the keys below a section. Keys without a value are removed, because
+// null counts as not given, but for names of publications. Aliases are not followed.
+func (r *reader) note(section string, n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		return
 	}
-	return to
+	kept := n.Content[:0]
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, value := n.Content[i], n.Content[i+1]
+		if isNull(value) && section != publicationsKey {
+			continue
+		}
+		key := below(section, name.Value)
+		r.places[key] = r.place(name.Line)
+		kept = append(kept, name, value)
+		r.note(key, value)
+	}
+	n.Content = kept
 }
 
 func isNull(n *yaml.Node) bool {
@@ -158,69 +149,43 @@ func (r *reader) before(keys ...string) string {
 
 // The errors of the YAML library.
 var (
-	atLine      = regexp.MustCompile(`(?s)^line (\d+): (.*)$`)
-	unknownKey  = regexp.MustCompile(`(?s)^field (.*) not found in type `)
-	wrongType   = regexp.MustCompile("(?s)^cannot unmarshal (!\\S*)(?: `(.*)`)? into (\\S+)$")
-	repeatedKey = regexp.MustCompile(`(?s)^mapping key "(.*)" already defined at line (\d+)$`)
+	atLine      = regexp.MustCompile(`(?s)^(?:yaml: )?line (\d+): (.*)$`)
+	unknownKey  = regexp.MustCompile(`(?s)^field (.*) not found in type (\S+)$`)
+	wrongType   = regexp.MustCompile("(?s)^cannot unmarshal !\\S*(?: `(.*)`)? into (\\S+)$")
+	repeatedKey = regexp.MustCompile(`(?s)^mapping key (".*") already defined at line (\d+)$`)
 )
 
-// located says an error of the YAML library in words of the configuration, with the place
-// and the key. Of several it joins one error for each.
-func (r *reader) located(err error, keys []given) error {
-	typed, ok := errors.AsType[*yaml.TypeError](err)
-	if !ok {
-		text := strings.TrimPrefix(err.Error(), "yaml: ")
-		if found := atLine.FindStringSubmatch(text); found != nil {
-			line, _ := strconv.Atoi(found[1]) // digits
-			return fmt.Errorf("%s: %s", r.place(line), found[2])
-		}
-		return fmt.Errorf("%s: %s", r.place(1), text)
+// located says an error of the YAML library in words of the configuration, with the place. Of
+// several it joins one error for each.
+func (r *reader) located(err error) error {
+	texts := []string{err.Error()}
+	if typed, ok := errors.AsType[*yaml.TypeError](err); ok {
+		texts = typed.Errors
 	}
 	var all []error
-	for _, text := range typed.Errors {
-		line, message := 1, text
+	for _, text := range texts {
+		line, message := 1, strings.TrimPrefix(text, "yaml: ")
 		if found := atLine.FindStringSubmatch(text); found != nil {
-			line, _ = strconv.Atoi(found[1])
+			line, _ = strconv.Atoi(found[1]) // digits
 			message = found[2]
 		}
-		all = append(all, fmt.Errorf("%s: %s", r.place(line), reworded(line, message, keys)))
+		all = append(all, fmt.Errorf("%s: %s", r.place(line), reworded(message)))
 	}
 	return errors.Join(all...)
 }
 
-// reworded says what is wrong in a line.
-func reworded(line int, message string, keys []given) string {
+// reworded says an error of the YAML library in words of the configuration.
+func reworded(message string) string {
 	if found := unknownKey.FindStringSubmatch(message); found != nil {
-		for _, g := range keys {
-			if g.name != nil && g.name.Line == line && g.name.Value == found[1] {
-				return unknown(strings.TrimSuffix(strings.TrimSuffix(g.key, found[1]), "."), found[1])
-			}
-		}
-	} else if found := repeatedKey.FindStringSubmatch(message); found != nil {
-		return fmt.Sprintf(`key "%s" is also in line %s: want it once`, found[1], found[2])
-	} else if found := wrongType.FindStringSubmatch(message); found != nil {
-		start := strings.TrimSuffix(found[2], "...") // the library cuts long values
-		for _, g := range keys {
-			if n := g.value; n.Line == line && n.ShortTag() == found[1] && strings.HasPrefix(n.Value, start) && g.mayBe(found[3]) {
-				return mistyped(g.key, n, found[3])
-			}
-		}
+		return fmt.Sprintf("unknown key %q: want %s", found[1], namesIn(found[2]))
+	}
+	if found := repeatedKey.FindStringSubmatch(message); found != nil {
+		return fmt.Sprintf("key %s is also in line %s: want it once", found[1], found[2])
+	}
+	if found := wrongType.FindStringSubmatch(message); found != nil && found[1] != "" {
+		return fmt.Sprintf("%q: want %s", found[1], wanted(found[2]))
+	} else if found != nil {
+		return "want " + wanted(found[2])
 	}
 	return message
-}
-
-// mayBe reports whether the type in Go may be that of the value: one line has several keys, and
-// the library names none of them.
-func (g *given) mayBe(goType string) bool {
-	n, _ := find(g.key)
-	return n == nil || g.name == nil || strings.HasPrefix(goType, "[]") == (n.Kind == yaml.SequenceNode)
-}
-
-// mistyped says what a key wants in place of a value. goType is its type in Go.
-func mistyped(key string, n *yaml.Node, goType string) string {
-	message := "want " + wanted(key, goType) + ofAll(key)
-	if n.Kind == yaml.ScalarNode {
-		message = strconv.Quote(n.Value) + ": " + message
-	}
-	return titled(key, message)
 }

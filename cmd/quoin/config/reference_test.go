@@ -70,6 +70,9 @@ func TestReference(t *testing.T) {
 
 // writeKeys writes a row for each key of a section.
 func writeKeys(t *testing.T, b *strings.Builder, docs map[string]string, above string, v reflect.Value, section reflect.Type) {
+	if namesIn(section.String()) == "" {
+		t.Errorf("sections lacks %s", section)
+	}
 	for name, f := range fieldsOf(section) {
 		key, value := below(above, name), v.FieldByIndex(f.Index)
 		if hasKeys(f.Type) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -64,63 +65,49 @@ func Flag(flag, value string) string {
 
 // set gives a key its value. A setting is read as a document with this key alone.
 func (r *reader) set(c *Config, s Setting) error {
-	r.flag = s.Flag
-	document, err := s.document()
-	if err != nil {
-		return fmt.Errorf("%s %s=%s: %w", s.Flag, s.Key, s.Value, err)
+	var refused error
+	for _, n := range s.values() {
+		for _, name := range slices.Backward(strings.Split(s.Key, ".")) {
+			n = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{text(name), n}}
+		}
+		document, err := yaml.Marshal(n)
+		if err == nil {
+			err = known(document)
+		}
+		if err == nil {
+			r.flag = s.Flag
+			return r.read(c, document)
+		}
+		refused = cmp.Or(refused, err)
 	}
-	return r.read(c, document)
+	r.flag = fmt.Sprintf("%s %s=%s", s.Flag, s.Key, s.Value)
+	return r.located(refused)
 }
 
-// document returns the setting as YAML.
-func (s *Setting) document() ([]byte, error) {
-	shown, section := find(s.Key)
-	if n, _ := find(section); shown == nil && isSection(n) {
-		name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(s.Key, section), "."), ".")
-		return nil, errors.New(unknown(section, name))
-	} else if shown == nil {
-		return nil, fmt.Errorf("%s has no keys below it", section)
+// values returns what the text of a setting may mean: what the key takes decides. It is the text
+// as it is, or as YAML, or a list with commas, or pairs such as a=b,c=d.
+func (s *Setting) values() []*yaml.Node {
+	forms := []string{s.Value, "[" + s.Value + "]", "{"}
+	for part := range strings.FieldsFuncSeq(s.Value, func(r rune) bool { return r == ',' }) {
+		if key, value, ok := strings.Cut(part, "="); ok {
+			forms[2] += fmt.Sprintf("%q: %q,", key, value)
+		} else {
+			forms[2] = "" // no pairs, and no YAML
+		}
 	}
-	n, err := valueLike(shown, s.Value)
-	if err != nil {
-		return nil, err
+	forms[2] += "}"
+	values := []*yaml.Node{text(s.Value)}
+	for _, form := range forms {
+		var n yaml.Node
+		if yaml.Unmarshal([]byte(form), &n) == nil && n.Kind == yaml.DocumentNode {
+			values = append(values, n.Content[0])
+		}
 	}
-	for _, name := range slices.Backward(strings.Split(s.Key, ".")) {
-		n = yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{text(name), new(n)}}
-	}
-	return yaml.Marshal(&n)
+	return values
 }
 
 func text(value string) *yaml.Node {
 	var n yaml.Node
 	n.SetString(value)
 	return &n
-}
-
-// valueLike reads the text of a setting as a value of the kind that the default is: as it is for
-// a text, with commas for a list, as a=b,c=d for pairs, and else as YAML.
-func valueLike(shown *yaml.Node, value string) (n yaml.Node, err error) {
-	switch {
-	case shown.Kind == yaml.ScalarNode && shown.ShortTag() == "!!str":
-		return *text(value), nil
-	case shown.Kind == yaml.SequenceNode && !strings.HasPrefix(value, "["):
-		value = "[" + value + "]"
-	case shown.Kind == yaml.MappingNode && !isSection(shown) && !strings.HasPrefix(value, "{"):
-		pairs := map[string]string{}
-		for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ',' }) {
-			key, value, ok := strings.Cut(part, "=")
-			if !ok {
-				return n, errors.New("want pairs such as NVIDIA GB200=gb")
-			}
-			pairs[key] = value
-		}
-		return n, n.Encode(pairs)
-	}
-	if err := yaml.Unmarshal([]byte(value), &n); err != nil {
-		return n, fmt.Errorf("want a value as in YAML: %w", err)
-	}
-	if n.Kind == yaml.DocumentNode {
-		return *n.Content[0], nil
-	}
-	return yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}, nil // of an empty text
 }
