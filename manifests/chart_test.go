@@ -152,6 +152,8 @@ func TestNames(t *testing.T) {
 		{"pods of its own namespace", "config.publicationDefaults.namespace=s1,config.publicationDefaults.slurmNames=slinky", []string{"name: quoin-workers-default\n  namespace: s1\n"}, nil},
 		{"pods of a controller", "config.publicationDefaults.namespace=s1,config.publicationDefaults.slurmNames=slinky:main", []string{"name: quoin-workers-default\n  namespace: s1\n"}, nil},
 		{"pods of another namespace", "config.publicationDefaults.nodes.slinky=s2/main", []string{"name: quoin-workers-default\n  namespace: s2\n"}, nil},
+		{"false and empty of a publication", "config.publicationDefaults.annotate=true,config.publicationDefaults.slurmNames=slinky,config.publicationDefaults.namespace=s1,config.publications.hgx.annotate=false,config.publications.hgx.slurmNames=,config.publications.hgx.namespace=,config.publisher.nodeConditions=false",
+			[]string{"verbs: [get, list, watch]\n", "name: quoin-publication-hgx\n  namespace: slurm\n"}, []string{"verbs: [get, list, watch, patch]\n- apiGroups: [\"\"]\n  resources: [nodes", "quoin-workers"}},
 		{"no Node is annotated", "config.publicationDefaults.annotate=false,config.publisher.nodeConditions=false", []string{"verbs: [get, list, watch]\n"}, []string{"nodes/status]\n  verbs", "verbs: [get, list, watch, patch]\n- apiGroups: [\"\"]\n  resources: [nodes"}},
 		{"nobody joins", "config.imex.join=none", nil, []string{"quoin-imex", "quoin-publisher-imex", "/etc/nvidia-imex", "compute-domain.nvidia.com"}},
 		{"worker pods join", "config.imex.join=slurmd,config.imex.namespace=slurm", []string{"name: quoin-publisher-imex\n  namespace: slurm\n"}, []string{"name: quoin-imex\n"}},

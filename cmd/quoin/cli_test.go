@@ -262,6 +262,7 @@ func TestBadInput(t *testing.T) {
 		{"config with a key twice", "", []string{"config", "--config", write(t, "q.yaml", "agent: {listen: a,\n  listen: b}\n")}, `q.yaml:2: key "listen" is also in line 1: want it once`},
 		{"config of a list", "", []string{"config", "--config", write(t, "q.yaml", "- agent\n")}, `q.yaml:1: want keys and values`},
 		{"render with several publications", twoByTwo, []string{"render", "--nodes", "-", "--config", write(t, "q.yaml", "publications: {b: {}, a: {}}\n")}, `the configuration has 2 publications: choose one by --publication: a, b`},
+		{"demo of an unknown publication", "", []string{"demo", "--config", write(t, "q.yaml", "publications: {b: {}, a: {}}\n"), "--publication", "c"}, `--publication "c": want one of a, b`},
 		{"bad log level", "", []string{"publisher", "--log-level", "loud"}, `--log-level: publisher.logLevel: "loud": want debug, info, warn or error`},
 	}
 	for _, tt := range tests {

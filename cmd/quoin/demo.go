@@ -9,7 +9,9 @@ import (
 
 func newDemoCommand() *cobra.Command {
 	var s settings
-	cmd := demo.NewCommand("quoin demo", func() (*publication.Cluster, error) { return s.cluster("") })
+	var name string // of the publication
+	cmd := demo.NewCommand("quoin demo", func() (*publication.Cluster, error) { return s.cluster(name) })
+	cmd.Flags().StringVar(&name, "publication", "", "`name` of the publication in the configuration; needed if there are several")
 	s.addFlags(cmd)
 	s.fileFlags(cmd)
 	return cmd
