@@ -291,7 +291,7 @@ func SpecsOf(topologies []Topology) map[string]string {
 		before, after := "", unit // the nodes of a unit mostly share what they had before
 		for _, n := range units[i].Nodes {
 			if had := specs[n]; had != before {
-				before, after = had, had+","+unit
+				before, after = had, strings.TrimPrefix(had+","+unit, ",")
 			}
 			specs[n] = after
 		}
