@@ -92,9 +92,3 @@ func names(list string) []string {
 	}
 	return all
 }
-
-// count returns how many names a host list has.
-func count(list string) (n int) {
-	_ = hostlist.Walk(list, func([]byte) { n++ }) // lists that were read or made can be expanded
-	return n
-}
