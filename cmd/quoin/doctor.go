@@ -63,7 +63,7 @@ func newStatusCommand() *cobra.Command {
 and IMEX, and how much quoin doctor finds.
 
 Exit status: as quoin doctor: 1 if something does not work, 3 if something could not be seen.`,
-		Args:  cobra.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), lookTime)
 			defer cancel()

@@ -26,8 +26,10 @@ type Site struct {
 	// Version is the release of this program.
 	Version string
 	// Join is how nodes join the IMEX domain, and Why says why if the configuration leaves it
-	// open. Domain is the problem of the ComputeDomain, or empty.
-	Join, Why, Domain, DomainRemedy string
+	// open.
+	Join, Why string
+	// Domain is what is wrong with the ComputeDomain, or without a Reason.
+	Domain topology.Finding
 }
 
 // The limits of what is well.
@@ -218,8 +220,8 @@ func (c checks) imex(f *findings, s *Site) {
 			return
 		}
 	}
-	if s.Domain != "" {
-		f.fatal("imex", s.DomainRemedy, "nodes join as %s; %s", how, s.Domain)
+	if s.Domain.Reason != "" {
+		f.fatal("imex", s.Domain.Remedy, "nodes join as %s; %s", how, s.Domain)
 		return
 	}
 	f.ok("imex", "nodes join as %s", how)

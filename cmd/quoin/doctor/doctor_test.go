@@ -308,3 +308,14 @@ func TestClasses(t *testing.T) {
 		t.Errorf("with both: %v", f)
 	}
 }
+
+// TestDomain says what is wrong with the ComputeDomain, and what to do.
+func TestDomain(t *testing.T) {
+	c := clusterOf(t, "", "")
+	var f findings
+	checks{c}.imex(&f, &Site{Join: "holder", Domain: topology.Finding{Reason: "DomainDeleting", Message: "it ends", Remedy: "wait"}})
+	want := findings{{Subject: topology.Subject{Thing: "imex"}, Severity: topology.Fatal, Message: "nodes join as holder; DomainDeleting: it ends", Remedy: "wait"}}
+	if diff := cmp.Diff(want, f); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

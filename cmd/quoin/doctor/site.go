@@ -63,9 +63,9 @@ func (c *Cluster) join(s *Site, conf imex.Config) {
 	if s.Join != imex.JoinHolder && s.Join != imex.JoinSlurmd {
 		return
 	}
-	if seen := objects.Seen(); seen.Domain.Problem.Reason != "" {
-		s.Domain, s.DomainRemedy = seen.Domain.Problem.Reason+": "+seen.Domain.Problem.Message, seen.Domain.Remedy()
-	}
+	seen := objects.Seen()
+	s.Domain = seen.Domain.Problem
+	s.Domain.Remedy = seen.Domain.Remedy()
 }
 
 // claims returns one claim for each NodeSet whose pods claim a channel, and one for the holders.

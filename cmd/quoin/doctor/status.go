@@ -41,7 +41,7 @@ func (c *Cluster) PrintStatus(w io.Writer, s *Site) []topology.Finding {
 		why = ": " + s.Why
 	}
 	fmt.Fprintf(w, "%-12s %s%s\n", "imex", s.Join, why)
-	if s.Domain != "" {
+	if s.Domain.Reason != "" {
 		fmt.Fprintf(w, "%-12s %s\n", "", s.Domain)
 	}
 	all := c.Findings(s)
