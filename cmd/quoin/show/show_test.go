@@ -120,7 +120,9 @@ func TestTable(t *testing.T) {
 		{Subject: topology.Subject{Thing: "leases"}, Severity: topology.Unknown, Message: "forbidden", Remedy: "ask"},
 		{Subject: topology.Subject{Thing: "hook"}, Severity: topology.Fatal, Message: "does not run", Remedy: "quoin install-hook"}}}
 	var b strings.Builder
-	r.Table(&b)
+	if code := r.Table(&b); code != Differs {
+		t.Errorf("exit code %v, want %v", code, Differs)
+	}
 	want := "fatal    hook         does not run\n                      fix: quoin install-hook\nunknown  leases       forbidden\n                      fix: ask\nok       agents       2 agents are ready\n\nsum\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
