@@ -14,7 +14,6 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -70,7 +69,7 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown strin
 	if err != nil {
 		return nil, err
 	}
-	slurm := loaded.AskerOf(pub)
+	slurm := slurmOnce(pub)
 	if slurm == nil {
 		return nil, errors.New("the publication does not say how Slurm is asked: set publicationDefaults.slurm.url and publicationDefaults.slurm.tokenFile, or publicationDefaults.slurm.scontrol; or give --topology FILE (- for standard input)")
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,9 +12,8 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 )
 
 // fitOptions are the flags of quoin fit.
@@ -86,7 +86,7 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 	if o.output == outputJSON {
 		err = show.JSON(cmd.OutOrStdout(), answer)
 	} else {
-		answer.Print(cmd.OutOrStdout())
+		answer.Print(cmd.OutOrStdout(), time.Now())
 	}
 	if err != nil {
 		return err
@@ -140,12 +140,12 @@ func (o *fitOptions) states(cmd *cobra.Command, p *fitting.Plan, pub *publicatio
 		defer func() { _ = in.Close() }()
 		return p.Sinfo(name, in)
 	}
-	if slurm := loaded.AskerOf(pub); slurm != nil {
-		state, err := slurm.Ask(cmd.Context(), live.Question{Nodes: maxAsked, Reservations: true})
-		if err != nil {
-			return fmt.Errorf("ask Slurm which nodes are free: %w; --sinfo takes the output of sinfo -N instead", err)
+	if slurm := slurmOnce(pub); slurm != nil {
+		a := slurm.Ask(cmd.Context(), client.Question{Nodes: true, Reservations: true}, 0)
+		if a.Err != nil {
+			return fmt.Errorf("ask Slurm which nodes are free: %w; --sinfo takes the output of sinfo -N instead", a.Err)
 		}
-		p.Live(state, "Slurm")
+		p.Live(&a.State, "Slurm", a.Asked.Nodes)
 		return nil
 	}
 	snap, err := pods()
@@ -154,6 +154,3 @@ func (o *fitOptions) states(cmd *cobra.Command, p *fitting.Plan, pub *publicatio
 	}
 	return err
 }
-
-// maxAsked is for how many nodes fit waits for Slurm's answer.
-const maxAsked = 20_000

@@ -18,7 +18,6 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 )
 
 // jobOptions are the flags of quoin job.
@@ -82,7 +81,7 @@ Exit status: 1 if the job is not known here.`,
 				if err != nil {
 					return err
 				}
-				if o.places, err = placing.New(&r.doc.Current.Plan, loaded.AskerOf(r.pub)); err != nil {
+				if o.places, err = placing.New(&r.doc.Current.Plan, slurmOnce(r.pub)); err != nil {
 					return err
 				}
 			}

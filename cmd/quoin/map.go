@@ -80,7 +80,7 @@ func (o *renderOptions) drawn(ctx context.Context, stdin io.Reader, paths []stri
 		return nil, nil, err
 	}
 	site := &picture.Site{Publication: from.pub.Name, Plan: made.Plan, Facts: from.in.Facts}
-	known := page.Known{Snapshot: from.snap, Inputs: &from.in, Slurm: o.slurmOf(from.pub), Published: made.Topologies()}
+	known := page.Known{Snapshot: from.snap, Inputs: &from.in, Slurm: o.asked(from.pub), Published: made.Topologies()}
 	if o.nodes == "" && o.kubeconfig == "" { // reports alone
 		known.Hosts = imex.NewHosts(from.conf.IMEX)
 	}

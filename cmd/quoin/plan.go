@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +50,7 @@ func newPlanCommand() *cobra.Command {
 		newPlanSubcommand("status", "Say what is published, what is held, and which nodes are behind in Slurm; exit 1 if anything is held or behind, 3 if Slurm cannot be asked", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
 			held := plan.Status(r.out, r.doc, r.again)
 			asked := r.pub.Slurm.URL != "" || r.pub.Slurm.Scontrol != ""
-			code, err := plan.Behind(r.Context(), r.out, r.store, r.pub.Place(), asked)
+			code, err := plan.Behind(r.Context(), r.out, r.store, r.pub.Place(), asked, time.Now())
 			if err != nil {
 				return err
 			}

@@ -11,11 +11,9 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
 
@@ -60,13 +58,14 @@ func (o *renderOptions) published(ctx context.Context) (*picture.Site, error) {
 		pub.Rules.FromLists()
 		store, hosts = &listed{kube.Plans{Client: client, Namespace: conf.Publisher.Namespace}, snap}, nil
 	}
-	return page.NewSource(store, []*publication.Cluster{pub}, o.slurmOf(pub), hosts).Site(ctx, pub.Name)
+	return page.NewSource(store, []*publication.Cluster{pub}, o.asked(pub), hosts).Site(ctx, pub.Name)
 }
 
-// slurmOf asks the Slurm of a publication once, if it can be asked. On a large site Slurm takes
+// asked asks the Slurm of a publication once, if it can be asked. On a large site Slurm takes
 // long to list the GPUs of all jobs. Text and SVG do not show them.
-func (o *renderOptions) slurmOf(pub *publication.Cluster) *page.Asked {
-	keeper := occupancy.New([]*publication.Cluster{pub}, func(c *publication.Cluster) live.Asker { return loaded.AskerOf(c) }, slog.New(slog.DiscardHandler))
+func (o *renderOptions) asked(pub *publication.Cluster) *page.Asked {
+	log := slog.New(slog.DiscardHandler)
+	keeper := occupancy.New(slurmOfAll([]*publication.Cluster{pub}, log), log)
 	keeper.Details = o.output == outputJSON || o.output == "html"
 	asked := page.NewAsked(keeper)
 	asked.Wait = true

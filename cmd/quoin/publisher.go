@@ -15,7 +15,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
@@ -81,7 +80,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 			options.Conditions = objects
 		}
 	}
-	options.Slurm = loaded.AskerOf
+	options.Slurm = slurmOfAll(conf.Clusters(), log)
 	service.LogStart(log, "publisher", c.Store, "publications", len(conf.Publications))
 	pub := publisher.New(store, conf.Clusters(), options, publisher.NewMetrics(reg), log)
 	serve.Map, serve.MapAddress = page.New(page.NewSource(shown, conf.Clusters(), page.NewAsked(pub.Occupancy()), hosts), log).Handler(), c.MapListen

@@ -12,7 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -102,7 +102,7 @@ func (p *part) findRoots(switches []topology.Switch) {
 // Judge judges jobs of what Slurm said at one moment. If it is not known whether a job has
 // segments, its Segment is less than 0. wanted says which jobs; nil is all. It
 // returns what it says of each job by the job's index. A job that is in no unit is not there.
-func (m *Map) Judge(state *live.State, wanted func(*live.Job) bool) map[int][]Judgement {
+func (m *Map) Judge(state *slurmctld.State, wanted func(*slurmctld.Job) bool) map[int][]Judgement {
 	all := map[int][]Judgement{}
 	var now *moment
 	for i := range state.Jobs {
@@ -128,12 +128,12 @@ func (m *Map) Judge(state *live.State, wanted func(*live.Job) bool) map[int][]Ju
 
 // rules says whether Slurm places the job by this topology. A partition that is not known
 // counts as one that names none.
-func (p *part) rules(now *moment, j *live.Job) bool {
+func (p *part) rules(now *moment, j *slurmctld.Job) bool {
 	name := now.state.Partitions[j.Partition]
 	return name == p.name || name == "" && p.first
 }
 
-func (p *part) judge(now *moment, j *live.Job, nodes []string) (Judgement, bool) {
+func (p *part) judge(now *moment, j *slurmctld.Job, nodes []string) (Judgement, bool) {
 	own, apart := make([]int, len(p.names)), 0
 	for _, n := range nodes {
 		if unit, is := p.of[n]; is {

@@ -8,12 +8,12 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 )
 
 // moment is what Slurm said at one moment, by node.
 type moment struct {
-	state *live.State
+	state *slurmctld.State
 	nodes map[string]*node
 	// partitions are the lists of partitions that nodes have. A node has the index of its list.
 	partitions []string
@@ -24,7 +24,7 @@ type moment struct {
 type unit struct {
 	nodes []*node
 	// closing are jobs that let no other job in.
-	closing []*live.Job
+	closing []*slurmctld.Job
 }
 
 // node is what is known of a node's time, in seconds since 1970.
@@ -34,16 +34,16 @@ type node struct {
 	from, until int64
 	// like says what the node has: nodes that are alike can take each other's jobs.
 	like, partitions int
-	jobs             []*live.Job
+	jobs             []*slurmctld.Job
 	// holder is the job that is being judged, if it has the node.
-	holder *live.Job
+	holder *slurmctld.Job
 }
 
 const never = math.MaxInt64
 
 // newMoment finds out since when each node is free, or was before its job. Slurm notes when a
 // node last became idle, and does not change that when a job starts.
-func newMoment(state *live.State) *moment {
+func newMoment(state *slurmctld.State) *moment {
 	m := &moment{state: state, nodes: make(map[string]*node, len(state.Nodes)), units: map[*part][]unit{}}
 	kinds, lists := map[string]int{}, map[string]int{}
 	for name, n := range state.Nodes {
@@ -82,7 +82,7 @@ func index(known map[string]int, text string) int {
 }
 
 // of returns the nodes of a job that Slurm tells of.
-func (m *moment) of(j *live.Job) []*node {
+func (m *moment) of(j *slurmctld.Job) []*node {
 	var nodes []*node
 	_ = hostlist.Walk(j.Nodes, func(name []byte) { // Slurm's own list
 		if n := m.nodes[string(name)]; n != nil {
@@ -131,7 +131,7 @@ func (m *moment) unitsOf(p *part) []unit {
 // free counts the nodes of each unit that the job could have had at its start: its own, and
 // others that were free, are in its partition, and are like one of its own. Slurm's times are
 // whole seconds, so that what was in the same second is not certain.
-func (m *moment) free(p *part, j *live.Job, own []int) []int {
+func (m *moment) free(p *part, j *slurmctld.Job, own []int) []int {
 	var kinds []int
 	for _, n := range m.of(j) {
 		n.holder = j
@@ -147,7 +147,7 @@ func (m *moment) free(p *part, j *live.Job, own []int) []int {
 	}
 	count, start := slices.Clone(own), j.Start.Unix()
 	for i := range units {
-		if slices.ContainsFunc(units[i].closing, func(other *live.Job) bool { return other != j }) {
+		if slices.ContainsFunc(units[i].closing, func(other *slurmctld.Job) bool { return other != j }) {
 			continue
 		}
 		free, others := 0, false // others: some node may have had another job
@@ -169,7 +169,7 @@ func (m *moment) free(p *part, j *live.Job, own []int) []int {
 
 // mayBeAlone says whether the job may be one that lets no other job into its blocks. Not every
 // Slurm tells.
-func mayBeAlone(units []unit, j *live.Job, own []int) bool {
+func mayBeAlone(units []unit, j *slurmctld.Job, own []int) bool {
 	if j.Topo || j.Shares {
 		return j.Topo
 	}
@@ -178,7 +178,7 @@ func mayBeAlone(units []unit, j *live.Job, own []int) bool {
 			continue
 		}
 		for _, n := range units[i].nodes {
-			if slices.ContainsFunc(n.jobs, func(other *live.Job) bool { return other != j }) {
+			if slices.ContainsFunc(n.jobs, func(other *slurmctld.Job) bool { return other != j }) {
 				return false
 			}
 		}

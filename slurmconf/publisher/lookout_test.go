@@ -10,9 +10,11 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -20,14 +22,20 @@ import (
 type lateSlurm struct {
 	nodes []inputs.Node
 	read  time.Time
-	asked int
+	asked int // whole of these were about nodes
+	whole int
 }
 
-func (s *lateSlurm) Ask(context.Context, live.Question) (*live.State, error) {
+func (s *lateSlurm) Ask(_ context.Context, q client.Question) (*slurmctld.State, error) {
 	s.asked++
-	state := &live.State{Read: s.read, Nodes: map[string]live.Node{}}
+	state := &slurmctld.State{Read: s.read}
+	if !q.Nodes {
+		return state, nil
+	}
+	s.whole++
+	state.Nodes = map[string]slurmctld.Node{}
 	for i := range s.nodes {
-		state.Nodes[s.nodes[i].Name] = live.Node{Registered: true}
+		state.Nodes[s.nodes[i].Name] = slurmctld.Node{Registered: true}
 	}
 	return state, nil
 }
@@ -44,7 +52,7 @@ func TestAnnotationsWaitForSlurm(t *testing.T) {
 			store, slurm := newMemory(racks(t, lastRack(0)...)), &lateSlurm{nodes: racks(t).Nodes}
 			pubs := complete(t, Publication{Slurm: publication.Slurm{Scontrol: "scontrol", Reconfigure: reconfigure}})
 			prepare := func(p *Publisher) {
-				p.options.Slurm = func(*publication.Cluster) loaded.Slurm { return slurm }
+				p.options.Slurm = map[string]*client.Client{"default": client.New("default", slurm, p.log)}
 			}
 			inBubbleWith(t, store, pubs, prepare, func(*Publisher) {
 				slurm.read = time.Now().Add(time.Minute) // as slurmctld starts later
@@ -52,11 +60,17 @@ func TestAnnotationsWaitForSlurm(t *testing.T) {
 				if store.notes[nodeName(1)] == "" {
 					t.Fatal("Slurm has the files, and no node is annotated")
 				}
+				asked := func() time.Duration {
+					return time.Since(published.Asked(store.get("slurm/quoin-slurm").Annotations))
+				}
+				if age := asked(); age < 50*time.Minute || age > time.Hour {
+					t.Errorf("asked %s ago, want soon after the first publication: later answers say the same", age)
+				}
 				store.change(racks(t))
 				store.pass(2 * time.Minute)
 				behind := func() string { return store.get("slurm/quoin-slurm").Annotations[published.AnnotationBehind] }
-				if text := behind(); text != "loaded: gb200-[055-072]: Slurm has not loaded the published file yet" {
-					t.Errorf("two minutes after the change: %q", text)
+				if text := behind(); text != "loaded: gb200-[055-072]: Slurm has not loaded the published file yet" || asked() > 3*time.Minute {
+					t.Errorf("two minutes after the change: %q, asked %s ago", text, asked())
 				}
 				store.pass(15 * time.Second)
 				never := strings.HasPrefix(behind(), "loaded: gb200-[055-072]: The file was never loaded, which was published at ")
@@ -75,14 +89,74 @@ func TestAnnotationsWaitForSlurm(t *testing.T) {
 				if store.notes[nodeName(55)] == "" || behind() != "" || store.saves != saves+1 {
 					t.Errorf("Slurm has loaded the files: annotation %q, behind %q, %d writes", store.notes[nodeName(55)], behind(), store.saves-saves)
 				}
-				asked := slurm.asked
+				count := slurm.asked
 				store.pass(24 * time.Hour)
-				if slurm.asked > asked+24*6 || store.saves != saves+1 {
-					t.Errorf("asked %d times in a day at rest, %d writes", slurm.asked-asked, store.saves-saves-1)
+				if slurm.asked > count+24*6 || store.saves != saves+1 {
+					t.Errorf("asked %d times in a day at rest, %d writes", slurm.asked-count, store.saves-saves-1)
 				}
 			})
 		})
 	}
+}
+
+// TestSlurmAtRest asks Slurm for jobs and for how far nodes have come. One question a minute does for
+// both.
+func TestSlurmAtRest(t *testing.T) {
+	store, slurm := newMemory(racks(t)), &lateSlurm{nodes: racks(t).Nodes}
+	prepare := func(p *Publisher) {
+		p.options.Slurm = map[string]*client.Client{"default": client.New("default", slurm, p.log)}
+		p.jobs = occupancy.New(p.options.Slurm, p.log)
+	}
+	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
+		slurm.read = time.Now().Add(time.Minute)
+		store.pass(time.Hour)
+		asked, whole := slurm.asked, slurm.whole
+		store.pass(24 * time.Hour)
+		if n := slurm.asked - asked; n > 24*60 || n < 24*50 || slurm.whole-whole > n {
+			t.Errorf("asked %d times in a day at rest, %d times about nodes", n, slurm.whole-whole)
+		}
+	})
+}
+
+// TestPassesDoNotWait has a Slurm that hangs. Files are published all the same, and Nodes are annotated
+// when a question has failed and Slurm had its time to load the files.
+func TestPassesDoNotWait(t *testing.T) {
+	store := newMemory(racks(t))
+	prepare := func(p *Publisher) {
+		p.options.Slurm = map[string]*client.Client{"default": client.New("default", hanging{}, p.log)}
+	}
+	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
+		start := time.Now()
+		for store.get("slurm/quoin-slurm") == nil {
+			store.pass(time.Second)
+		}
+		after := time.Since(start)
+		store.pass(20 * time.Second)
+		if store.notes[nodeName(1)] != "" {
+			t.Error("annotated before anything is known")
+		}
+		store.pass(3 * time.Minute)
+		if store.notes[nodeName(1)] == "" || after > 20*time.Second {
+			t.Errorf("published after %s, annotation %q", after, store.notes[nodeName(1)])
+		}
+		store.pass(20 * time.Minute)
+		if text := store.get("slurm/quoin-slurm").Annotations[published.AnnotationBehind]; text != published.CannotAsk {
+			t.Errorf("it says %q of a Slurm that does not answer", text)
+		}
+	})
+}
+
+// hanging is a Slurm that never answers.
+type hanging struct{}
+
+func (hanging) Ask(ctx context.Context, _ client.Question) (*slurmctld.State, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (hanging) Reconfigure(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // TestRefusedAnnotationsStop has Slinky's pods say that Slurm refuses a new block. Nobody can

@@ -12,24 +12,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 )
 
 // busySlurm has four racks of 18 idle nodes and one job, which Slurm has split.
 type busySlurm struct{}
 
-func (busySlurm) Ask(_ context.Context, q live.Question) (*live.State, error) {
-	state := &live.State{Read: time.Now(), Nodes: map[string]live.Node{}}
+func (busySlurm) Ask(_ context.Context, q client.Question) (*slurmctld.State, error) {
+	state := &slurmctld.State{Read: time.Now(), Nodes: map[string]slurmctld.Node{}}
 	for i := range 72 {
-		state.Nodes[nodeName(i+1)] = live.Node{Registered: true, State: "IDLE"}
+		state.Nodes[nodeName(i+1)] = slurmctld.Node{Registered: true, State: "IDLE"}
 	}
 	for i := range 9 {
-		state.Nodes[nodeName(i+1)] = live.Node{Registered: true, State: "ALLOCATED"}
+		state.Nodes[nodeName(i+1)] = slurmctld.Node{Registered: true, State: "ALLOCATED"}
 	}
 	if q.Jobs {
-		state.Jobs = []live.Job{{ID: "7", Nodes: "gb200-[001-009,019-027]", Segment: 18, Start: time.Now()}}
+		state.Jobs = []slurmctld.Job{{ID: "7", Nodes: "gb200-[001-009,019-027]", Segment: 18, Start: time.Now()}}
 	}
 	return state, nil
 }
@@ -44,7 +44,7 @@ func TestOccupancy(t *testing.T) {
 		store.changes = make(chan struct{}, 1) // of the bubble
 		reg := prometheus.NewRegistry()
 		pubs := complete(t, Publication{Slurm: publication.Slurm{Scontrol: "scontrol"}})
-		pub := New(store, pubs, Options{Slurm: func(*publication.Cluster) loaded.Slurm { return busySlurm{} }}, NewMetrics(reg), slog.New(slog.DiscardHandler))
+		pub := New(store, pubs, Options{Slurm: map[string]*client.Client{"default": client.New("default", busySlurm{}, slog.New(slog.DiscardHandler))}}, NewMetrics(reg), slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- pub.Run(ctx) }()

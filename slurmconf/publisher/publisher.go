@@ -31,6 +31,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -94,13 +95,13 @@ type Options struct {
 	Seed bool
 	// Membership keeps the IMEX domain and sees its members.
 	Membership nodestatus.Membership
-	// Slurm returns what asks the Slurm of a publication, or nil if nobody can be asked.
-	Slurm func(c *publication.Cluster) loaded.Slurm
+	// Slurm has the Client of each publication whose Slurm can be asked, by name.
+	Slurm map[string]*client.Client
 }
 
 // New returns a publisher for the clusters.
 func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
-	jobs := occupancy.New(clusters, o.Slurm, log)
+	jobs := occupancy.New(o.Slurm, log)
 	metrics.segments.Watch(store, jobs)
 	metrics.occupancy.Watch(jobs)
 	return &Publisher{store: store, options: o, log: log, metrics: metrics, clusters: clusters, jobs: jobs}
@@ -119,6 +120,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	var asking sync.WaitGroup
 	asking.Go(func() { p.jobs.Run(ctx) })
 	defer asking.Wait()
+	answered := make(chan struct{}, 1)
 	p.log.Info("publishing", "publications", len(p.clusters))
 	now := time.Now()
 	var loops []*loop
@@ -127,6 +129,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		l.Touch(now, l.pub.Settle.Duration, l.pub.SettleMax.Duration)
 		l.seed(ctx)
 		loops = append(loops, l)
+		asking.Go(func() { l.watch.Run(ctx, answered) })
 	}
 	status := nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(loops),
 		Writes: p.metrics.writes.WithLabelValues("condition")}, p.metrics.status, now, p.log)
@@ -150,6 +153,12 @@ func (p *Publisher) Run(ctx context.Context) error {
 			}
 			status.Touch(now)
 			p.reread(ctx, loops, now)
+		case <-answered:
+			for _, l := range loops {
+				if l.watch.News() && l.Dirty.IsZero() && l.Failures == 0 { // else a pass comes when it may
+					l.At(time.Now())
+				}
+			}
 		case <-status.Changes():
 			status.Touch(time.Now())
 		case <-timer.C:
@@ -220,6 +229,7 @@ type loop struct {
 	archive     *archive
 	moves       *moves
 	annotations *annotation.Writer
+	watch       *loaded.Watch
 	// placed is the revision whose places jobs are judged by.
 	placed int
 }
@@ -243,13 +253,13 @@ func (o *outlets) record(p *publication.Cluster, warning bool, reason, message s
 }
 
 // newLoop returns the loop of one of all publications.
-func newLoop(o outlets, slurm func(*publication.Cluster) loaded.Slurm, all []*publication.Cluster, at int, now time.Time) *loop {
+func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Cluster, at int, now time.Time) *loop {
 	pub := all[at]
-	watch := loaded.NewWatch(pub, loaded.Options{Slurm: slurm, Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})
+	watch := loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})
 	a := &archive{store: o.store, pub: pub, writes: o.metrics.writes}
 	annotations := annotation.New(annotation.Options{Store: o.store, Recorder: o.recorder, Log: o.log,
 		Writes: o.metrics.writes.WithLabelValues("node"), Conflicts: o.metrics.conflicts}, all, at)
-	l := &loop{outlets: o, pub: pub, archive: a, moves: &moves{pub: pub}, annotations: annotations}
+	l := &loop{outlets: o, pub: pub, archive: a, moves: &moves{pub: pub}, annotations: annotations, watch: watch}
 	nodes, fits := &nodeHistory{pub: pub, rest: slices.Concat(all[:at], all[at+1:])}, room{pub, o.maxBytes}
 	plan := []step{&gatherer{pub, nodes, inputs.PodOwners{}, annotations}, &unitsInUse{pub: pub}, l.moves}
 	l.decisions = slices.Concat([]step{a,

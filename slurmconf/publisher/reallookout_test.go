@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -28,7 +26,7 @@ func TestRealAnnotationsWait(t *testing.T) {
 	store.changes = make(chan struct{}, 1)
 	r := &dynamicRig{t: t, store: store, slurm: rig, given: map[string]string{}}
 	pub := newPublisher(store, pubs)
-	pub.options.Slurm = func(*publication.Cluster) loaded.Slurm { return live.NewREST(url, token) }
+	pub.options.Slurm = map[string]*client.Client{"default": client.New("default", client.NewREST(url, token), pub.log)}
 	inBackground(t, func(ctx context.Context) error { return pub.Run(ctx) })
 	behind := func() string {
 		if set := store.get("slurm/quoin-slurm"); set != nil {

@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
@@ -56,7 +57,8 @@ type lookout struct {
 	archive *archive
 }
 
-// Reconcile asks Slurm if that is due, and says in an annotation which nodes are behind.
+// Reconcile says in an annotation which nodes are behind as Slurm said last. If Slurm has yet to say
+// anything, the pass ends: no Node is annotated with what Slurm may lack.
 func (o lookout) Reconcile(ctx context.Context, p *pass) (r result, err error) {
 	if p.specs == nil {
 		return r, nil
@@ -65,16 +67,24 @@ func (o lookout) Reconcile(ctx context.Context, p *pass) (r result, err error) {
 	if p.made != nil { // or no plan could be made
 		in.Planned = p.made.Specs
 	}
-	var text string
-	r.seen, text, r.next = o.Watch.Reconcile(ctx, in)
-	if p.stored.set.Clone().Annotations[published.AnnotationBehind] == text {
+	known := o.Watch.Reconcile(in)
+	if r.seen, r.done = known.View, known.Waits; r.done {
+		return r, nil
+	}
+	has := p.stored.set.Clone().Annotations
+	if has[published.AnnotationBehind] == known.Text && published.Asked(has).IsZero() == known.Asked.IsZero() {
 		return r, nil
 	}
 	s, _, err := o.archive.recall(ctx) // as it was just written
 	if err != nil || s.set == nil {
 		return r, err
 	}
-	s.set.Say(published.AnnotationBehind, text)
+	asked := ""
+	if !known.Asked.IsZero() {
+		asked = known.Asked.UTC().Format(time.RFC3339)
+	}
+	s.set.Say(published.AnnotationAsked, asked)
+	s.set.Say(published.AnnotationBehind, known.Text)
 	return r, o.archive.saveFiles(ctx, s.set)
 }
 

@@ -1,9 +1,9 @@
-// Package slurmctld reads what Slurm says of itself: the output of scontrol show
-// topology, and a slurm.conf with the files that it includes. CompareShown lists
-// where Slurm's topology is not the one of a file.
+// Package slurmctld reads what Slurm says of itself: the answers of scontrol and slurmrestd
+// about nodes, jobs, reservations and topologies, and a slurm.conf with the files that it
+// includes. CompareShown lists where Slurm's topology is not the one of a file.
 //
-// The package opens no file and starts no program: it is given texts, and a function
-// that opens the included files.
+// The package is pure: it is given texts, and a function that opens the included files.
+// An answer is read as a stream and within bounds. Package client asks.
 package slurmctld
 
 import (

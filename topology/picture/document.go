@@ -12,6 +12,8 @@ type Document struct {
 	States map[string]string `json:"states"`
 	// Nodes has what Slurm and the publisher say of nodes, by Slurm name.
 	Nodes map[string]Said `json:"nodes,omitempty"`
+	// Asked is when Slurm was asked for states and jobs, in RFC 3339. It is left out if Slurm did not answer.
+	Asked string `json:"asked,omitempty"`
 	// Jobs, Held and Segments are left out if nothing is known of them.
 	Jobs     []Job      `json:"jobs,omitempty"`
 	Held     *Held      `json:"held,omitempty"`
@@ -24,5 +26,5 @@ func DocumentOf(s *Site) Document {
 	for node, state := range statesOf(s) {
 		states[node] = looks[state].short
 	}
-	return Document{s.Plan, s.Plan.Places(), states, s.Said, s.Jobs, s.Held, s.Segments}
+	return Document{s.Plan, s.Plan.Places(), states, s.Said, s.Asked, s.Jobs, s.Held, s.Segments}
 }

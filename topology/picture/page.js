@@ -212,10 +212,18 @@ function table(id, title, head, rows, most) {
   const more = rows.length > most ? make("p", {}, "and " + (rows.length - most) + " more: search to see these") : "";
   place.replaceChildren(...[title ? make("h2", {}, title) : "", all, more].filter(Boolean));
 }
+// ago says how old Slurm's answer is.
+function ago() {
+  const seconds = Math.max(0, Math.round((Date.now() - Date.parse(data.parts.asked)) / 1000));
+  const age = seconds < 120 ? seconds + " s" : seconds < 7200 ? Math.floor(seconds / 60) + " min" : Math.floor(seconds / 3600) + " h";
+  const text = data.parts.asked ? "Slurm was asked " + age + " ago" : "";
+  if (el("asked").textContent !== text) el("asked").textContent = text;
+}
 function fill() {
   const p = data.parts, text = el("search").value.trim().toLowerCase();
   const has = (...words) => text === "" || words.filter(Boolean).join("\n").toLowerCase().includes(text);
   el("summary").replaceChildren(...(p.summary || []).map(s => make("li", {}, s)));
+  ago();
   el("trouble").replaceChildren(...(p.trouble || []).map(s => make("p", {class: "held"}, s)));
   const jobs = jobList().filter(j => has(j.id, j.name, j.user, j.account, j.partition, j.note) || chosen.job === j.id);
   const number = n => n ? String(n) : "";
@@ -333,3 +341,4 @@ document.addEventListener("click", e => { const s = e.target.closest("[data-swit
 index();
 collect();
 refresh();
+setInterval(ago, 5000);

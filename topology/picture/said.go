@@ -26,7 +26,11 @@ type lists struct{ *drawer }
 // said lists what Slurm and the publisher say of the nodes.
 func (d *lists) said(s *Site) {
 	order := map[string]int{free: 0, busy: 1, unavailable: 2}
-	d.alike(s, "Slurm's states", func(says *Said) saying {
+	states := "Slurm's states"
+	if s.Asked != "" {
+		states += ", asked at " + s.Asked
+	}
+	d.alike(s, states, func(says *Said) saying {
 		what := says.Use
 		if what == unavailable || what == "" {
 			what = says.Slurm

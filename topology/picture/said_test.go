@@ -17,7 +17,7 @@ import (
 func talked(t testing.TB) *Site {
 	t.Helper()
 	plan, facts := planned(t, shippedSite(t, "gb200-nvl72x4"), simulated.Fault{Node: "gb200-030", Fabric: "completed", Status: "ERROR_UNKNOWN"})
-	s := &Site{Plan: plan, Facts: facts, Said: map[string]Said{}}
+	s := &Site{Plan: plan, Facts: facts, Said: map[string]Said{}, Asked: "2026-11-26T12:00:00Z"}
 	ready, agrees := Verdict{Reason: "Ready", Message: "jobs across nodes may use IMEX here"}, Verdict{Reason: "Agrees", Message: "all agree"}
 	for i := range plan.Nodes {
 		s.Said[plan.Nodes[i].SlurmName] = Said{Slurm: "IDLE", Use: free, IMEX: ready, Drift: agrees, Fabric: Verdict{Reason: "Healthy"}}

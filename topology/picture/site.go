@@ -12,6 +12,8 @@ type Site struct {
 	Facts []topology.Facts
 	// Said is what others say of the nodes, by Slurm name.
 	Said map[string]Said
+	// Asked is when Slurm was asked for the states of nodes and for jobs, in RFC 3339, or empty.
+	Asked string
 	// Jobs are the running jobs.
 	Jobs []Job
 	// Held is a change that is not published, or nil.

@@ -82,7 +82,7 @@ func ViewOf(s *Site) (*View, error) {
 			return nil, err
 		}
 	}
-	for name, part := range map[string]any{"summary": v.draw.Summary, "legend": v.draw.Legend, "apart": groupsOf(plan, d), "problems": plan.Problems, "held": s.Held, "segments": s.Segments, "trouble": s.Trouble, "remedies": remediesOf(s)} {
+	for name, part := range map[string]any{"summary": v.draw.Summary, "legend": v.draw.Legend, "apart": groupsOf(plan, d), "problems": plan.Problems, "held": s.Held, "segments": s.Segments, "trouble": s.Trouble, "asked": s.Asked, "remedies": remediesOf(s)} {
 		if err := v.add(func(raw json.RawMessage) { v.parts[name] = raw }, part); err != nil {
 			return nil, err
 		}

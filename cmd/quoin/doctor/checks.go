@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
@@ -201,7 +202,7 @@ func (c checks) publication(f *findings, p *publication.Cluster) {
 	case cm.GetAnnotations()[published.AnnotationHeldReason] != "":
 		f.fatal(check, status, "%s: new files are held: %s", p.Name, cm.GetAnnotations()[published.AnnotationHeldReason])
 	case cm.GetAnnotations()[published.AnnotationBehind] != "":
-		f.fatal(check, status, "%s: %s", p.Name, cm.GetAnnotations()[published.AnnotationBehind])
+		f.fatal(check, status, "%s: %s (%s)", p.Name, cm.GetAnnotations()[published.AnnotationBehind], client.Ago(published.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
 	case cm.GetAnnotations()[published.AnnotationSeed] != "" || cm.GetAnnotations()[published.AnnotationRevision] == "":
 		f.warn(check, "wait, or look into the publisher's log: it says what it waits for", "%s: no plan is published yet, so no node has a place", p.Name)
 	default:

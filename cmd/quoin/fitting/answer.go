@@ -15,7 +15,8 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -37,6 +38,8 @@ type Answer struct {
 	// nobody did: then all count as free.
 	Nodes map[string]int `json:"nodes"`
 	Said  string         `json:"said,omitempty"`
+	// Asked is when Slurm was asked for them, if it was.
+	Asked time.Time `json:"asked,omitzero"`
 	// Reservations have nodes of the topology, now or later.
 	Reservations []Reservation `json:"reservations,omitempty"`
 	// Findings say what could not be judged.
@@ -109,7 +112,7 @@ func (p *Plan) Ask(r *fit.Request, name string) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Answer{APIVersion: topology.APIVersion, Kind: "FitResult", Topology: t.Name, Nodes: count(site), Said: p.Said}
+	a := &Answer{APIVersion: topology.APIVersion, Kind: "FitResult", Topology: t.Name, Nodes: count(site), Said: p.Said, Asked: p.Asked}
 	if a.Reservations, err = reserved(site, p.Reservations); err != nil {
 		return nil, err
 	}
@@ -131,7 +134,7 @@ func (p *Plan) Ask(r *fit.Request, name string) (*Answer, error) {
 }
 
 // reserved are the reservations that have nodes of the site.
-func reserved(site *fit.Site, all []live.Reservation) ([]Reservation, error) {
+func reserved(site *fit.Site, all []slurmctld.Reservation) ([]Reservation, error) {
 	here := map[string]bool{}
 	for _, node := range nodesOf(site) {
 		here[node] = true
@@ -215,8 +218,8 @@ func needs(site *fit.Site, all []fit.Need) []Need {
 // noBlock stands for nodes in no block.
 const noBlock = "(no block)"
 
-// Print prints the answer for people.
-func (a *Answer) Print(w io.Writer) {
+// Print prints the answer for people. now says how old it is.
+func (a *Answer) Print(w io.Writer, now time.Time) {
 	switch a.Verdict {
 	case fit.Now:
 		fmt.Fprintln(w, "now: the job fits, for example in")
@@ -255,7 +258,7 @@ func (a *Answer) Print(w io.Writer) {
 		terminal.Table(w, []string{"SEGMENT", "FIT NOW", "IF ALL NODES WERE FREE AND WELL"}, rows)
 		fmt.Fprintln(w)
 	}
-	a.printStates(w)
+	a.printStates(w, now)
 	a.printReservations(w)
 }
 
@@ -289,7 +292,7 @@ func (a *Answer) printReservations(w io.Writer) {
 	terminal.Table(w, []string{"RESERVATION", "FROM", "TO", "NODES", "NAMES", "FOR"}, rows)
 }
 
-func (a *Answer) printStates(w io.Writer) {
+func (a *Answer) printStates(w io.Writer, now time.Time) {
 	if a.Said == "" {
 		show.Print(w, "", a.found)
 		return
@@ -303,6 +306,9 @@ func (a *Answer) printStates(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "%d of %d nodes are free according to %s", a.Nodes["free"], total, a.Said)
+	if !a.Asked.IsZero() {
+		fmt.Fprintf(w, " (%s)", client.Ago(a.Asked, now))
+	}
 	if len(parts) > 0 {
 		fmt.Fprintf(w, ": %s", strings.Join(parts, ", "))
 	}

@@ -5,11 +5,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/fitting"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
@@ -27,23 +28,23 @@ func TestRealReservation(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &fitting.Plan{Topologies: topologies}
-	rest := live.NewREST(url, token)
+	rest := client.NewREST(url, token)
 	var said string
 	ask := func(nodes int, verdict fit.Verdict, want ...string) {
 		t.Helper()
 		await.Until(t, string(verdict), func() bool {
-			state, err := rest.Ask(t.Context(), live.Question{Reservations: true})
+			state, err := rest.Ask(t.Context(), client.Question{Nodes: true, Reservations: true})
 			if err != nil {
 				said = err.Error()
 				return false
 			}
-			p.Live(state, "Slurm")
+			p.Live(state, "Slurm", time.Now())
 			answer, err := p.Ask(&fit.Request{Job: fit.Job{Nodes: nodes}}, "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			answer.Print(&out)
+			answer.Print(&out, time.Now())
 			said = out.String()
 			for _, w := range want {
 				if !regexp.MustCompile(w).MatchString(said) {
@@ -76,7 +77,7 @@ func TestRealReservation(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	ask(4, fit.NotNow, `(?m)^b2 +1 +reserved, reservation demo +n3$`, `(?m)^3 of 4 nodes are free according to Slurm: 1 reserved, reservation demo$`,
+	ask(4, fit.NotNow, `(?m)^b2 +1 +reserved, reservation demo +n3$`, `(?m)^3 of 4 nodes are free according to Slurm \(asked \d s ago\): 1 reserved, reservation demo$`,
 		`(?m)^demo +\d+-\d+-\d+ \d+:\d+ +\S+ \d+:\d+ +1 +n3 +alice,bob$`, `(?m)^upgrade +.* +2 +n\[1-2\] +root$`)
 	start("4", regexp.MustCompile(`^PENDING .*[Rr]eserved`))
 	ask(3, fit.Now)

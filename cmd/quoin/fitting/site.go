@@ -10,10 +10,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -26,8 +27,10 @@ type Plan struct {
 	// free.
 	States map[string]fit.State
 	Said   string
+	// Asked is when Slurm was asked, or zero.
+	Asked time.Time
 	// Reservations may begin later. There are none if Slurm was not asked.
-	Reservations []live.Reservation
+	Reservations []slurmctld.Reservation
 }
 
 // Stored is a plan that the publisher has stored.
@@ -108,8 +111,9 @@ func (p *Plan) state(node string) fit.State {
 	return fit.State{Use: fit.Unavailable, Why: "not in Slurm"}
 }
 
-// Live takes what the running Slurm says.
-func (p *Plan) Live(state *live.State, said string) {
+// Live takes what the running Slurm says, or a file with the time zero.
+func (p *Plan) Live(state *slurmctld.State, said string, asked time.Time) {
+	p.Asked = asked
 	p.States, p.Said, p.Reservations = make(map[string]fit.State, len(state.Nodes)), said, state.Reservations
 	for name, n := range state.Nodes {
 		s := fit.StateOf(n.State)
@@ -128,11 +132,11 @@ func (p *Plan) Sinfo(name string, in io.Reader) error {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	if strings.HasPrefix(strings.TrimSpace(string(text[:min(len(text), 100)])), "{") {
-		nodes, err := live.ReadNodes(strings.NewReader(string(text)))
+		nodes, err := slurmctld.ReadNodes(strings.NewReader(string(text)))
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		p.Live(&live.State{Nodes: nodes}, name)
+		p.Live(&slurmctld.State{Nodes: nodes}, name, time.Time{})
 		return nil
 	}
 	p.States, err = fit.ReadSinfo(name, strings.NewReader(string(text)))

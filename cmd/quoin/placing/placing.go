@@ -13,22 +13,20 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/layout"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 )
-
-// maxAsked is for how many nodes it waits for Slurm's answer.
-const maxAsked = 20_000
 
 // Places are where a job may lie, and who says where its nodes are.
 type Places struct {
 	topologies *layout.Map
 	// slurm is nil if nobody can be asked.
-	slurm live.Asker
+	slurm *client.Client
 }
 
 // New returns the places of a stored plan. slurm may be nil.
-func New(plan *topology.Plan, slurm live.Asker) (*Places, error) {
+func New(plan *topology.Plan, slurm *client.Client) (*Places, error) {
 	m, err := layout.New(plan.Topologies)
 	if err != nil {
 		return nil, fmt.Errorf("read the plan's topologies: %w", err)
@@ -39,16 +37,16 @@ func New(plan *topology.Plan, slurm live.Asker) (*Places, error) {
 // Add says where the runs of a job lie. If there is none, and the job runs according to Slurm, it
 // returns what Slurm says of it. If a record says where they are, warn is told why Slurm could not be asked.
 func (p *Places) Add(ctx context.Context, id string, runs []report.Run, warn func(error)) ([]report.Run, error) {
-	state := &live.State{}
+	state := &slurmctld.State{}
 	if p.slurm != nil {
-		answer, err := p.slurm.Ask(ctx, live.Question{Nodes: maxAsked, Jobs: true})
+		a := p.slurm.Ask(ctx, client.Question{Nodes: true, Jobs: true}, 0)
 		switch {
-		case err != nil && len(runs) == 0:
-			return nil, fmt.Errorf("ask Slurm about job %s: %w", id, err)
-		case err != nil:
-			warn(fmt.Errorf("ask Slurm which nodes were free: %w", err))
+		case a.Err != nil && len(runs) == 0:
+			return nil, fmt.Errorf("ask Slurm about job %s: %w", id, a.Err)
+		case a.Err != nil:
+			warn(fmt.Errorf("ask Slurm which nodes were free: %w", a.Err))
 		default:
-			state = answer
+			state = &a.State
 		}
 	} else if len(runs) == 0 {
 		return nil, fmt.Errorf("job %s: no record of it here, and nobody can be asked where it runs: set publicationDefaults.slurm.url and publicationDefaults.slurm.tokenFile, or publicationDefaults.slurm.scontrol, or give --summary-dir", id)
@@ -63,8 +61,8 @@ func (p *Places) Add(ctx context.Context, id string, runs []report.Run, warn fun
 }
 
 // running returns the jobs of the id that run according to Slurm.
-func (p *Places) running(state *live.State, id string) (runs []report.Run) {
-	judged := p.topologies.Judge(state, func(j *live.Job) bool { return j.IsOf(id) })
+func (p *Places) running(state *slurmctld.State, id string) (runs []report.Run) {
+	judged := p.topologies.Judge(state, func(j *slurmctld.Job) bool { return j.IsOf(id) })
 	for i := range state.Jobs {
 		j := &state.Jobs[i]
 		if !j.IsOf(id) {
@@ -84,13 +82,13 @@ func (p *Places) running(state *live.State, id string) (runs []report.Run) {
 }
 
 // addTo judges a run as Slurm tells of it, or else by its nodes alone.
-func (p *Places) addTo(r *report.Run, state *live.State) {
-	is := func(j *live.Job) bool {
+func (p *Places) addTo(r *report.Run, state *slurmctld.State) {
+	is := func(j *slurmctld.Job) bool {
 		return j.ID == r.ID() && (r.Start() == "" || strconv.FormatInt(j.Start.Unix(), 10) == r.Start())
 	}
 	judged := p.topologies.Judge(state, is)
 	if len(judged) == 0 && r.NodeList() != "" {
-		judged = p.topologies.Judge(&live.State{Jobs: []live.Job{{Nodes: r.NodeList(), Segment: -1}}}, nil)
+		judged = p.topologies.Judge(&slurmctld.State{Jobs: []slurmctld.Job{{Nodes: r.NodeList(), Segment: -1}}}, nil)
 	}
 	for _, found := range judged {
 		r.Lies(layouts(found))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/plan"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
@@ -25,27 +26,43 @@ func (s oneSet) Load(context.Context, published.Place) (*published.Set, error) {
 func (s oneSet) Ask(context.Context, published.Place, map[string]string) error { return s.err }
 
 func TestBehind(t *testing.T) {
-	said := &published.Set{Annotations: map[string]string{published.AnnotationBehind: "loaded: n[3-4]: The file was never loaded\nregistered: n1: x"}}
+	now := time.Date(2026, 11, 26, 12, 0, 40, 0, time.UTC)
+	set := func(behind string, asked bool) *published.Set {
+		annotations := map[string]string{published.AnnotationBehind: behind}
+		if asked {
+			annotations[published.AnnotationAsked] = "2026-11-26T12:00:00Z"
+		}
+		return &published.Set{Annotations: annotations}
+	}
+	const (
+		lines  = "loaded: n[3-4]: The file was never loaded\nregistered: n1: x"
+		listed = "  loaded: n[3-4]: The file was never loaded\n  registered: n1: x\n"
+		first  = "behind in Slurm, by the first stage of planned, published, loaded and registered that differs"
+		noted  = " (asked 40 s ago; later answers are noted only if they differ)"
+	)
 	for name, tt := range map[string]struct {
 		set   *published.Set
 		asked bool
 		want  string
 		code  show.ExitCode
 	}{
-		"nothing is published":    {nil, true, "", show.Fine},
-		"nobody asks":             {&published.Set{}, false, "", show.Fine},
-		"Slurm cannot be asked":   {&published.Set{Annotations: map[string]string{published.AnnotationBehind: published.CannotAsk}}, true, "in Slurm: " + published.CannotAsk + "\n", show.NotKnown},
-		"all are as published":    {&published.Set{}, true, "in Slurm: all nodes are as published\n", show.Fine},
-		"nodes are behind":        {said, true, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs:\n  loaded: n[3-4]: The file was never loaded\n  registered: n1: x\n", show.Differs},
-		"behind, asked by others": {said, false, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs:\n  loaded: n[3-4]: The file was never loaded\n  registered: n1: x\n", show.Differs},
+		"nothing is published":             {nil, true, "", show.Fine},
+		"nobody asks":                      {&published.Set{}, false, "", show.Fine},
+		"Slurm has not answered yet":       {&published.Set{}, true, "in Slurm: not known: Slurm has not answered the publisher yet\n", show.NotKnown},
+		"Slurm never answered":             {set(published.CannotAsk, false), true, "in Slurm: not known: " + published.CannotAsk + "\n", show.NotKnown},
+		"it does not answer now":           {set(published.CannotAsk, true), true, "in Slurm: not known: " + published.CannotAsk + ". Its last answer:\nin Slurm: all nodes are as published (asked 40 s ago)\n", show.NotKnown},
+		"it does not, and some are behind": {set(published.CannotAsk+"\n"+lines, true), true, "in Slurm: not known: " + published.CannotAsk + ". Its last answer:\n" + first + " (asked 40 s ago):\n" + listed, show.Differs},
+		"all are as published":             {set("", true), true, "in Slurm: all nodes are as published" + noted + "\n", show.Fine},
+		"nodes are behind":                 {set(lines, true), true, first + noted + ":\n" + listed, show.Differs},
+		"behind, asked by others":          {set(lines, true), false, first + noted + ":\n" + listed, show.Differs},
 	} {
 		var out strings.Builder
-		code, err := plan.Behind(t.Context(), &out, oneSet{set: tt.set}, published.Place{}, tt.asked)
+		code, err := plan.Behind(t.Context(), &out, oneSet{set: tt.set}, published.Place{}, tt.asked, now)
 		if err != nil || out.String() != tt.want || code != tt.code {
 			t.Errorf("%s: %v, error %v, said %q, want %q", name, code, err, out.String(), tt.want)
 		}
 	}
-	if _, err := plan.Behind(t.Context(), &strings.Builder{}, oneSet{err: context.Canceled}, published.Place{}, true); !errors.Is(err, context.Canceled) {
+	if _, err := plan.Behind(t.Context(), &strings.Builder{}, oneSet{err: context.Canceled}, published.Place{}, true, now); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -41,25 +42,40 @@ func Load(ctx context.Context, store Store, publication, place string) (*plandoc
 	return d, err
 }
 
-// Behind says which nodes are behind in Slurm, as the publisher found when it asked Slurm last,
-// and returns the exit code. asked is true if the publisher asks Slurm at all.
-func Behind(ctx context.Context, w io.Writer, store Store, place published.Place, asked bool) (show.ExitCode, error) {
+// Behind says which nodes are behind in Slurm, as the publisher found when it asked Slurm, and how
+// long ago that was. It returns the exit code. asked is true if the publisher asks Slurm at all.
+func Behind(ctx context.Context, w io.Writer, store Store, place published.Place, asked bool, now time.Time) (show.ExitCode, error) {
 	set, err := store.Load(ctx, place)
 	if err != nil || set == nil {
 		return show.Fine, err
 	}
-	text := set.Annotations[published.AnnotationBehind]
-	if text == "" && asked {
-		fmt.Fprintln(w, "in Slurm: all nodes are as published")
+	text, failed := strings.CutPrefix(set.Annotations[published.AnnotationBehind], published.CannotAsk)
+	text = strings.TrimSpace(text)
+	at, ago := published.Asked(set.Annotations), ""
+	if !at.IsZero() {
+		ago = " (" + client.Ago(at, now) + "; later answers are noted only if they differ)"
 	}
-	switch text {
-	case published.CannotAsk:
-		fmt.Fprintln(w, "in Slurm: "+text)
+	switch {
+	case failed && at.IsZero():
+		fmt.Fprintln(w, "in Slurm: not known: "+published.CannotAsk)
 		return show.NotKnown, nil
-	case "":
+	case failed:
+		fmt.Fprintln(w, "in Slurm: not known: "+published.CannotAsk+". Its last answer:")
+		ago = " (" + client.Ago(at, now) + ")"
+	case text == "" && asked && at.IsZero():
+		fmt.Fprintln(w, "in Slurm: not known: Slurm has not answered the publisher yet")
+		return show.NotKnown, nil
+	}
+	if text == "" {
+		if asked {
+			fmt.Fprintln(w, "in Slurm: all nodes are as published"+ago)
+		}
+		if failed {
+			return show.NotKnown, nil
+		}
 		return show.Fine, nil
 	}
-	fmt.Fprintln(w, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs:")
+	fmt.Fprintf(w, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs%s:\n", ago)
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(line, "\n"))
 	}

@@ -3,7 +3,8 @@ package loaded
 import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -39,10 +40,13 @@ func ReadWanted(files map[string]string) (*Wanted, error) {
 	return w, nil
 }
 
+// Nodes is how many nodes the files have.
+func (w *Wanted) Nodes() int { return len(w.in.Nodes) }
+
 // Question asks for what Compare compares.
-func (w *Wanted) Question() live.Question {
-	return live.Question{Topologies: topologies(&w.in), Nodes: len(w.in.Nodes)}
+func (w *Wanted) Question() client.Question {
+	return client.Question{Loaded: true, Topologies: topologies(&w.in), Nodes: true}
 }
 
 // Compare returns the nodes that Slurm does not have as the files do.
-func (w *Wanted) Compare(slurm *live.State) []Node { return NewView(&w.in, slurm).Behind() }
+func (w *Wanted) Compare(slurm *slurmctld.State) []Node { return NewView(&w.in, slurm).Behind() }

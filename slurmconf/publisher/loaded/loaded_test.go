@@ -8,7 +8,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +21,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -36,7 +39,7 @@ type site struct {
 	planned map[string]string
 	// invalid are nodes whose pod says that Slurm refused the registration.
 	invalid map[string]string
-	slurm   *live.State
+	slurm   *slurmctld.State
 }
 
 func blocks(units ...string) []topology.Topology {
@@ -64,17 +67,17 @@ func (s *site) input() *Input {
 }
 
 // says is a Slurm that read its files so long after noon.
-func says(read time.Duration, nodes map[string]live.Node) *live.State {
-	all := map[string]live.Node{}
+func says(read time.Duration, nodes map[string]slurmctld.Node) *slurmctld.State {
+	all := map[string]slurmctld.Node{}
 	for i := range 4 {
-		all[fmt.Sprintf("n%d", i+1)] = live.Node{Registered: true}
+		all[fmt.Sprintf("n%d", i+1)] = slurmctld.Node{Registered: true}
 	}
 	maps.Copy(all, nodes)
-	return &live.State{Read: noon.Add(read), Nodes: all}
+	return &slurmctld.State{Read: noon.Add(read), Nodes: all}
 }
 
 // shows is a scontrol that shows the blocks.
-func shows(units ...string) *live.State {
+func shows(units ...string) *slurmctld.State {
 	s := says(0, nil)
 	s.Read = time.Time{}
 	t := topology.Topology{Name: "nvl", Kind: "block"}
@@ -86,7 +89,7 @@ func shows(units ...string) *live.State {
 	return s
 }
 
-func placed(spec string) live.Node { return live.Node{Topology: spec, Registered: true} }
+func placed(spec string) slurmctld.Node { return slurmctld.Node{Topology: spec, Registered: true} }
 
 func TestKnows(t *testing.T) {
 	const refused = "Failed to set topology 'nvl:b2'"
@@ -99,15 +102,15 @@ func TestKnows(t *testing.T) {
 		{"nobody can be asked", site{}, Unknown, Unknown, Unknown},
 		{"nobody can be asked, and a pod was refused", site{invalid: map[string]string{"n3": refused}}, Unknown, No, Unknown},
 		{"a pod was refused for another reason", site{invalid: map[string]string{"n3": "gres/gpu count reported lower than configured (0 < 4)"}}, Unknown, Unknown, Unknown},
-		{"Slurm does not say when it read its files", site{slurm: &live.State{}}, Unknown, Unknown, Unknown},
+		{"Slurm does not say when it read its files", site{slurm: &slurmctld.State{}}, Unknown, Unknown, Unknown},
 		{"it read them before b2 was there", site{slurm: says(-time.Minute, nil)}, Yes, No, No},
 		{"it read them at that time, as far as seconds tell", site{slurm: says(-time.Second, nil)}, Yes, Unknown, Yes},
 		{"it read them soon after", site{slurm: says(time.Minute, nil)}, Yes, Unknown, Yes},
 		{"it read them when they had arrived everywhere", site{slurm: says(2*time.Minute, nil)}, Yes, Yes, Yes},
-		{"a node is in b2 by its own Topology=", site{slurm: says(-time.Minute, map[string]live.Node{"n3": placed("nvl:b2")})}, Yes, Yes, No},
-		{"a node was refused, and another was not", site{slurm: says(time.Minute, map[string]live.Node{"n3": {Registered: true, Invalid: true, Reason: refused}, "n4": placed("nvl:b2")})}, Yes, Yes, Yes},
-		{"a node was refused", site{slurm: says(time.Minute, map[string]live.Node{"n3": {Registered: true, Invalid: true, Reason: refused}})}, Yes, No, Yes},
-		{"a node was refused before Slurm loaded the file", site{slurm: says(2*time.Minute, map[string]live.Node{"n3": {Registered: true, Reason: refused}})}, Yes, Yes, Yes},
+		{"a node is in b2 by its own Topology=", site{slurm: says(-time.Minute, map[string]slurmctld.Node{"n3": placed("nvl:b2")})}, Yes, Yes, No},
+		{"a node was refused, and another was not", site{slurm: says(time.Minute, map[string]slurmctld.Node{"n3": {Registered: true, Invalid: true, Reason: refused}, "n4": placed("nvl:b2")})}, Yes, Yes, Yes},
+		{"a node was refused", site{slurm: says(time.Minute, map[string]slurmctld.Node{"n3": {Registered: true, Invalid: true, Reason: refused}})}, Yes, No, Yes},
+		{"a node was refused before Slurm loaded the file", site{slurm: says(2*time.Minute, map[string]slurmctld.Node{"n3": {Registered: true, Reason: refused}})}, Yes, Yes, Yes},
 		{"scontrol shows both", site{slurm: shows("b1=n[1-2]", "b2=n[3-4]")}, Yes, Yes, Yes},
 		{"scontrol lacks b2", site{slurm: shows("b1=n[1-4]")}, Yes, No, No},
 	}
@@ -127,9 +130,9 @@ func TestKnows(t *testing.T) {
 
 func TestBehind(t *testing.T) {
 	const never = "loaded: n[3-4]: The file was never loaded, which was published at 2026-11-23T12:00:00Z: set inplaceReconfigure: true of Slinky's Controller, or run scontrol reconfigure and read slurmctld's log"
-	annotated := map[string]live.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1"), "n3": placed("nvl:b2"), "n4": placed("nvl:b2")}
-	with := func(nodes map[string]live.Node, name string, n live.Node) map[string]live.Node {
-		out := map[string]live.Node{name: n}
+	annotated := map[string]slurmctld.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1"), "n3": placed("nvl:b2"), "n4": placed("nvl:b2")}
+	with := func(nodes map[string]slurmctld.Node, name string, n slurmctld.Node) map[string]slurmctld.Node {
+		out := map[string]slurmctld.Node{name: n}
 		for other, is := range nodes {
 			if other != name {
 				out[other] = is
@@ -148,19 +151,19 @@ func TestBehind(t *testing.T) {
 		{"as published by annotation", site{byAnnotation: true, slurm: says(time.Minute, annotated), after: time.Hour}, ""},
 		{"not loaded yet", site{slurm: says(-time.Minute, nil), after: time.Minute}, "loaded: n[3-4]: Slurm has not loaded the published file yet"},
 		{"never loaded", site{slurm: says(-time.Minute, nil), after: 2 * time.Minute}, never},
-		{"never loaded, by annotation", site{byAnnotation: true, slurm: says(-time.Minute, map[string]live.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1")}), after: 2 * time.Minute}, never},
+		{"never loaded, by annotation", site{byAnnotation: true, slurm: says(-time.Minute, map[string]slurmctld.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1")}), after: 2 * time.Minute}, never},
 		{"never loaded, as scontrol shows", site{slurm: shows("b1=n[1-4]"), after: 2 * time.Minute}, never},
 		{"never loaded, and no node needs it", site{byAnnotation: true, slurm: says(-time.Minute, annotated), after: 2 * time.Minute}, strings.Replace(never, "n[3-4]: ", "", 1)},
 		{"lost its place", site{byAnnotation: true, slurm: says(time.Minute, with(annotated, "n4", placed(""))), after: time.Hour},
 			"registered: n4: Slurm has it in no block and no switch, published is nvl:b2: scontrol update nodename=NAME topology=nvl:b2"},
-		{"has its own place beside the file", site{slurm: says(time.Minute, map[string]live.Node{"n1": placed("nvl:b2")}), after: time.Hour},
+		{"has its own place beside the file", site{slurm: says(time.Minute, map[string]slurmctld.Node{"n1": placed("nvl:b2")}), after: time.Hour},
 			"registered: n1: Slurm has it in nvl:b2 by its own Topology=, published is nvl:b1: scontrol update nodename=NAME topology=nvl:b1"},
-		{"was refused", site{byAnnotation: true, slurm: says(time.Minute, with(annotated, "n4", live.Node{Registered: true, Reason: "Failed to set topology 'nvl:b2'"})), after: time.Hour},
+		{"was refused", site{byAnnotation: true, slurm: says(time.Minute, with(annotated, "n4", slurmctld.Node{Registered: true, Reason: "Failed to set topology 'nvl:b2'"})), after: time.Hour},
 			"registered: n4: Slurm refused its place nvl:b2 when it registered: scontrol update nodename=NAME topology=nvl:b2, then resume it"},
-		{"not there, not registered, and off", site{slurm: &live.State{Read: noon, Nodes: map[string]live.Node{"n2": {}, "n3": {Off: true}, "n4": {Registered: true}}}, after: time.Hour},
+		{"not there, not registered, and off", site{slurm: &slurmctld.State{Read: noon, Nodes: map[string]slurmctld.Node{"n2": {}, "n3": {Off: true}, "n4": {Registered: true}}}, after: time.Hour},
 			"registered: n1: Slurm has no such node: look at slurmd there\nregistered: n2: slurmd has not registered: look at slurmd there"},
 		{"scontrol has it elsewhere", site{slurm: shows("b1=n[1-3]", "b2=n4"), after: time.Hour}, "registered: n3: scontrol show topology does not have it in nvl:b2: run scontrol reconfigure"},
-		{"paths of switches", site{slurm: says(time.Minute, map[string]live.Node{"n1": placed("nvl:root:spine:b1")}), after: time.Hour}, ""},
+		{"paths of switches", site{slurm: says(time.Minute, map[string]slurmctld.Node{"n1": placed("nvl:root:spine:b1")}), after: time.Hour}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -174,29 +177,40 @@ func TestBehind(t *testing.T) {
 
 // fake is a Slurm.
 type fake struct {
-	state        *live.State
+	mu           sync.Mutex
+	state        *slurmctld.State
 	err          error
 	asked        []string // the times of questions about nodes, as durations after noon
 	brief        int      // other questions
-	in           *Input
 	reconfigured int
 }
 
-func (f *fake) Ask(_ context.Context, q live.Question) (*live.State, error) {
-	if q.Brief {
+func (f *fake) Ask(_ context.Context, q client.Question) (*slurmctld.State, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !q.Nodes {
 		f.brief++
 		if f.state == nil {
 			return nil, f.err
 		}
-		return &live.State{Read: f.state.Read, Topologies: f.state.Topologies}, f.err
+		return &slurmctld.State{Read: f.state.Read, Topologies: f.state.Topologies}, f.err
 	}
-	f.asked = append(f.asked, f.in.Now.Sub(noon).String()+" "+strings.Join(q.Topologies, ","))
+	f.asked = append(f.asked, time.Since(noon).String()+" "+strings.Join(q.Topologies, ","))
 	return f.state, f.err
 }
 
 func (f *fake) Reconfigure(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.reconfigured++
 	return f.err
+}
+
+// count returns what was asked so far.
+func (f *fake) count() (asked []string, brief, reconfigured int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.asked), f.brief, f.reconfigured
 }
 
 // events are what was recorded.
@@ -207,54 +221,88 @@ func (e *events) Record(_ published.Place, _ bool, reason, message string) {
 }
 
 // newWatch returns a Watch of the Slurm, and its series.
-func newWatch(t *testing.T, slurm Slurm, e *events, reconfigure bool) (*Watch, *prometheus.Registry) {
+func newWatch(t *testing.T, slurm client.Asker, e *events, reconfigure bool) (*Watch, *prometheus.Registry) {
 	t.Helper()
 	pubs, err := publication.Compile([]publication.Publication{{Slurm: publication.Slurm{Scontrol: "scontrol", Reconfigure: reconfigure}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reg := prometheus.NewRegistry()
-	return NewWatch(pubs[0], Options{Slurm: func(*publication.Cluster) Slurm { return slurm }, Recorder: e, Metrics: NewMetrics(reg), Log: slog.New(slog.DiscardHandler)}), reg
+	reg, log := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
+	return NewWatch(pubs[0], Options{Slurm: client.New("default", slurm, log), Recorder: e, Metrics: NewMetrics(reg), Log: log}), reg
 }
 
-// run lets a Watch work until so long after noon, and returns what it said when.
-func run(w *Watch, f *fake, s *site, until time.Duration) (said []string) {
-	last := ""
-	for s.after <= until {
-		f.in = s.input()
-		_, text, next := w.Reconcile(context.Background(), f.in)
+// bubble is a Watch that works in fake time, which begins at noon.
+type bubble struct {
+	*testing.T
+	w        *Watch
+	f        *fake
+	e        events
+	reg      *prometheus.Registry
+	answered chan struct{}
+}
+
+// watched runs a test of a Watch.
+func watched(t *testing.T, state *slurmctld.State, reconfigure bool, test func(b *bubble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(noon))
+		b := &bubble{T: t, f: &fake{state: state}, answered: make(chan struct{}, 1)}
+		b.w, b.reg = newWatch(t, b.f, &b.e, reconfigure)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go b.w.Run(ctx, b.answered)
+		test(b)
+	})
+}
+
+// until lets a Watch work until so long after noon, and returns what it said when.
+func (b *bubble) until(s *site, until time.Duration) (said []string) {
+	end, last := time.After(time.Until(noon.Add(until+time.Second))), ""
+	for {
+		s.after = time.Since(noon)
+		text := b.w.Reconcile(s.input()).Text
 		if first, _, _ := strings.Cut(text, ", which"); first != last {
 			last = first
 			said = append(said, s.after.String()+" "+first)
 		}
-		if next.IsZero() {
+		select {
+		case <-b.answered:
+			if !b.w.News() {
+				b.Error("an answer that is no news")
+			}
+		case <-end:
 			return said
 		}
-		s.after = next.Sub(noon)
 	}
-	return said
+}
+
+// says lets Slurm say something else.
+func (b *bubble) says(state *slurmctld.State, err error) {
+	b.f.mu.Lock()
+	defer b.f.mu.Unlock()
+	b.f.state, b.f.err, b.f.asked, b.f.brief = state, err, nil, 0
 }
 
 func TestWatchNeverLoaded(t *testing.T) {
 	for _, reconfigure := range []bool{false, true} {
-		e, f, s := events{}, &fake{state: says(-time.Minute, nil)}, &site{}
-		w, reg := newWatch(t, f, &e, reconfigure)
-		said := run(w, f, s, 4*time.Minute)
-		if diff := cmp.Diff([]string{"0s loaded: n[3-4]: Slurm has not loaded the published file yet", "2m0s loaded: n[3-4]: The file was never loaded"}, said); diff != "" {
-			t.Errorf("said (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(events{"FileNeverLoaded: The file was never loaded"}, e); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
-		want := 0
-		brief := 12 + 2 // each 10 s to the two minutes, then each minute
-		if reconfigure {
-			want, brief = 1, 12+1+1 // and once after 10 s
-		}
-		if f.reconfigured != want || f.brief != brief || !slices.Equal(f.asked, []string{"0s nvl"}) {
-			t.Errorf("reconfigured %d times, asked %d times and about nodes %v", f.reconfigured, f.brief, f.asked)
-		}
-		if err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_publisher_file_never_loaded 1 if Slurm has not loaded the published files two minutes after they were written, even if no node needs what is new in them. Absent while Slurm cannot be asked.
+		watched(t, says(-time.Minute, nil), reconfigure, func(t *bubble) {
+			s := &site{}
+			said := t.until(s, 4*time.Minute)
+			if diff := cmp.Diff([]string{"0s loaded: n[3-4]: Slurm has not loaded the published file yet", "2m0s loaded: n[3-4]: The file was never loaded"}, said); diff != "" {
+				t.Errorf("said (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(events{"FileNeverLoaded: The file was never loaded"}, t.e); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			want := 0
+			brief := 12 + 2 // each 10 s to the two minutes, then each minute
+			if reconfigure {
+				want, brief = 1, 12+1+1 // and once after 10 s
+			}
+			if asked, others, reconfigured := t.f.count(); reconfigured != want || others != brief || !slices.Equal(asked, []string{"0s nvl"}) {
+				t.Errorf("reconfigured %d times, asked %d times and about nodes %v", reconfigured, others, asked)
+			}
+			if err := testutil.GatherAndCompare(t.reg, strings.NewReader(`# HELP quoin_publisher_file_never_loaded 1 if Slurm has not loaded the published files two minutes after they were written, even if no node needs what is new in them. Absent while Slurm cannot be asked.
 # TYPE quoin_publisher_file_never_loaded gauge
 quoin_publisher_file_never_loaded{publication="default"} 1
 # HELP quoin_publisher_nodes_behind Nodes whose place has not come as far as Slurm, by the first stage that differs: published, loaded or registered. Absent while Slurm cannot be asked.
@@ -263,90 +311,163 @@ quoin_publisher_nodes_behind{publication="default",stage="loaded"} 2
 quoin_publisher_nodes_behind{publication="default",stage="published"} 0
 quoin_publisher_nodes_behind{publication="default",stage="registered"} 0
 `)); err != nil {
-			t.Error(err)
-		}
-		f.state, f.asked = says(3*time.Minute, nil), nil
-		if run(w, f, s, time.Hour); w.text != "" {
-			t.Errorf("loaded, and it says %q", w.text)
-		}
-		if n := testutil.ToFloat64(w.options.Metrics.never); n != 0 {
-			t.Errorf("loaded, and quoin_publisher_file_never_loaded is %v", n)
-		}
-		if len(f.asked) > 7 {
-			t.Errorf("asked %v at rest, want each ten minutes", f.asked)
-		}
+				t.Error(err)
+			}
+			t.says(says(3*time.Minute, nil), nil)
+			if t.until(s, time.Hour); t.w.text != "" {
+				t.Errorf("loaded, and it says %q", t.w.text)
+			}
+			if n := testutil.ToFloat64(t.w.Metrics.never); n != 0 {
+				t.Errorf("loaded, and quoin_publisher_file_never_loaded is %v", n)
+			}
+			if asked, _, _ := t.f.count(); len(asked) > 7 {
+				t.Errorf("asked %v at rest, want each ten minutes", asked)
+			}
+		})
 	}
+}
+
+// TestWatchLoads has Slurm load the files. That is seen within ten seconds, and nodes are asked for at
+// once.
+func TestWatchLoads(t *testing.T) {
+	watched(t, says(-time.Minute, nil), false, func(t *bubble) {
+		s := &site{}
+		t.until(s, 65*time.Second)
+		t.says(says(65*time.Second, map[string]slurmctld.Node{"n4": {}}), nil)
+		if diff := cmp.Diff([]string{"1m6s loaded: n[3-4]: Slurm has not loaded the published file yet", "1m10s ", "2m10s registered: n4: slurmd has not registered: look at slurmd there"}, t.until(s, 3*time.Minute)); diff != "" {
+			t.Errorf("said (-want +got):\n%s", diff)
+		}
+		asked, _, _ := t.f.count()
+		if diff := cmp.Diff([]string{"1m10s ", "2m10s nvl"}, asked); diff != "" {
+			t.Errorf("asked about nodes (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestWatchLoadsFirst has a node join when Slurm has loaded its block. What was said of nodes before
+// confirms nothing.
+func TestWatchLoadsFirst(t *testing.T) {
+	without := func(read time.Duration) *slurmctld.State {
+		state := says(read, nil)
+		delete(state.Nodes, "n4")
+		return state
+	}
+	watched(t, without(-time.Minute), false, func(t *bubble) {
+		s := &site{}
+		t.until(s, 65*time.Second)
+		t.says(without(65*time.Second), nil)
+		t.until(s, 75*time.Second)
+		t.says(says(65*time.Second, nil), nil)
+		if said := t.until(s, time.Hour); len(said) > 0 {
+			t.Errorf("said %q", said)
+		}
+	})
 }
 
 // TestWatchNeverLoadedUnneeded has a new block that no node needs: no node is behind, and the
 // file was never loaded all the same.
 func TestWatchNeverLoadedUnneeded(t *testing.T) {
-	e, f := events{}, &fake{state: says(-time.Minute, map[string]live.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1"), "n3": placed("nvl:b2"), "n4": placed("nvl:b2")})}
-	w, _ := newWatch(t, f, &e, false)
-	run(w, f, &site{byAnnotation: true}, 4*time.Minute)
-	never, behind := testutil.ToFloat64(w.options.Metrics.never), testutil.ToFloat64(w.options.Metrics.behind.WithLabelValues("default", string(StageLoaded)))
-	if never != 1 || behind != 0 || len(e) != 1 {
-		t.Errorf("never loaded %v, nodes behind %v, events %q, want 1, 0 and one", never, behind, e)
-	}
+	placedAll := map[string]slurmctld.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1"), "n3": placed("nvl:b2"), "n4": placed("nvl:b2")}
+	watched(t, says(-time.Minute, placedAll), false, func(t *bubble) {
+		t.until(&site{byAnnotation: true}, 4*time.Minute)
+		never, behind := testutil.ToFloat64(t.w.Metrics.never), testutil.ToFloat64(t.w.Metrics.behind.WithLabelValues("default", string(StageLoaded)))
+		if never != 1 || behind != 0 || len(t.e) != 1 {
+			t.Errorf("never loaded %v, nodes behind %v, events %q, want 1, 0 and one", never, behind, t.e)
+		}
+	})
 }
 
 // TestWatchConfirms has a node that loses its place, which is said when a second question finds
 // it so.
 func TestWatchConfirms(t *testing.T) {
-	e, f := events{}, &fake{state: says(time.Minute, map[string]live.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1"), "n3": placed("nvl:b2"), "n4": placed("")})}
-	w, _ := newWatch(t, f, &e, false)
-	got := run(w, f, &site{byAnnotation: true, after: time.Hour}, 2*time.Hour)
-	if diff := cmp.Diff([]string{"1h1m0s registered: n4: Slurm has it in no block and no switch, published is nvl:b2: scontrol update nodename=NAME topology=nvl:b2"}, got); diff != "" {
-		t.Errorf("said (-want +got):\n%s", diff)
-	}
-	if len(f.asked) != 7 {
-		t.Errorf("asked %v, want at 1h, 1h1m and each ten minutes", f.asked)
-	}
+	watched(t, says(time.Minute, map[string]slurmctld.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1"), "n3": placed("nvl:b2"), "n4": placed("")}), false, func(t *bubble) {
+		time.Sleep(time.Hour)
+		got := t.until(&site{byAnnotation: true}, 2*time.Hour)
+		if diff := cmp.Diff([]string{"1h1m0s registered: n4: Slurm has it in no block and no switch, published is nvl:b2: scontrol update nodename=NAME topology=nvl:b2"}, got); diff != "" {
+			t.Errorf("said (-want +got):\n%s", diff)
+		}
+		if asked, _, _ := t.f.count(); len(asked) != 7 {
+			t.Errorf("asked %v, want at 1h, 1h1m and each ten minutes", asked)
+		}
+	})
 }
 
 // TestWatchConfirmsByNodes has a node that registers just after the only question about nodes.
 // Questions without nodes confirm nothing of it.
 func TestWatchConfirmsByNodes(t *testing.T) {
-	e, f := events{}, &fake{state: says(-time.Minute, nil)}
-	delete(f.state.Nodes, "n1")
-	w, _ := newWatch(t, f, &e, false)
-	s := &site{}
-	if diff := cmp.Diff([]string{"0s loaded: n[3-4]: Slurm has not loaded the published file yet"}, run(w, f, s, time.Minute)); diff != "" {
-		t.Errorf("said (-want +got):\n%s", diff)
+	without := func(read time.Duration) *slurmctld.State {
+		state := says(read, nil)
+		delete(state.Nodes, "n1")
+		return state
 	}
-	f.state = says(time.Minute, nil)
-	if run(w, f, s, time.Hour); w.text != "" {
-		t.Errorf("n1 is there, and it says %q", w.text)
-	}
-	delete(f.state.Nodes, "n1")
-	if run(w, f, s, 2*time.Hour); !strings.HasPrefix(w.text, "registered: n1: ") {
-		t.Errorf("n1 is gone, and it says %q", w.text)
-	}
+	watched(t, without(-time.Minute), false, func(t *bubble) {
+		s := &site{}
+		if diff := cmp.Diff([]string{"0s loaded: n[3-4]: Slurm has not loaded the published file yet"}, t.until(s, time.Minute)); diff != "" {
+			t.Errorf("said (-want +got):\n%s", diff)
+		}
+		t.says(says(time.Minute, nil), nil)
+		if t.until(s, time.Hour); t.w.text != "" {
+			t.Errorf("n1 is there, and it says %q", t.w.text)
+		}
+		t.says(without(time.Minute), nil)
+		if t.until(s, 2*time.Hour); !strings.HasPrefix(t.w.text, "registered: n1: ") {
+			t.Errorf("n1 is gone, and it says %q", t.w.text)
+		}
+	})
 }
 
 func TestWatchCannotAsk(t *testing.T) {
-	e, f, s := events{}, &fake{err: errors.New("connection refused")}, &site{}
-	w, reg := newWatch(t, f, &e, false)
-	if diff := cmp.Diff([]string{"30s " + published.CannotAsk}, run(w, f, s, 2*time.Hour)); diff != "" {
-		t.Errorf("said (-want +got):\n%s", diff)
-	}
-	if n, err := testutil.GatherAndCount(reg); n != 0 || err != nil {
-		t.Errorf("%d series of what nobody knows, %v", n, err)
-	}
-	if len(f.asked) > 18 {
-		t.Errorf("asked %d times in two hours", len(f.asked))
-	}
-	v, _, _ := w.Reconcile(t.Context(), s.input())
-	if v.Knows("nvl:b2", 0) != Unknown {
-		t.Error("it knows a block of a Slurm that does not answer")
-	}
-	s.after += askEvery
-	f.err, f.state, f.in = nil, says(time.Minute, nil), s.input()
-	if _, text, _ := w.Reconcile(t.Context(), f.in); text != "" {
-		t.Errorf("Slurm answers, and it says %q", text)
-	}
-	nobody := &Watch{pub: w.pub, options: w.options}
-	if _, text, next := nobody.Reconcile(t.Context(), f.in); text != "" || !next.IsZero() {
-		t.Errorf("nobody to ask: %q, again at %v", text, next)
-	}
+	watched(t, nil, false, func(t *bubble) {
+		s := &site{}
+		t.says(nil, errors.New("connection refused"))
+		if k := t.w.Reconcile(s.input()); !k.Waits || k.Text != "" {
+			t.Errorf("before any answer: %+v", k)
+		}
+		if diff := cmp.Diff([]string{"30s " + published.CannotAsk}, t.until(s, 2*time.Hour)); diff != "" {
+			t.Errorf("said (-want +got):\n%s", diff)
+		}
+		if n, err := testutil.GatherAndCount(t.reg); n != 0 || err != nil {
+			t.Errorf("%d series of what nobody knows, %v", n, err)
+		}
+		if asked, _, _ := t.f.count(); len(asked) > 2*66+4 {
+			t.Errorf("asked %d times in two hours", len(asked))
+		}
+		if k := t.w.Reconcile(s.input()); k.View.Knows("nvl:b2", 0) != Unknown || k.Waits {
+			t.Error("it knows a block of a Slurm that does not answer, or waits for it")
+		}
+		t.says(says(time.Minute, nil), nil)
+		if t.until(s, 2*time.Hour+time.Minute); t.w.text != "" {
+			t.Errorf("Slurm answers, and it says %q", t.w.text)
+		}
+		// Then it fails again.
+		t.says(nil, errors.New("connection refused"))
+		if said := t.until(s, 4*time.Hour); len(said) != 1 || !strings.HasSuffix(said[0], published.CannotAsk) {
+			t.Errorf("said %q", said)
+		}
+		nobody := NewWatch(t.w.pub, Options{Metrics: t.w.Metrics, Log: t.w.Log})
+		if k := nobody.Reconcile(s.input()); k.Text != "" || k.Waits || len(nobody.orders) > 0 {
+			t.Errorf("nobody to ask: %+v", k)
+		}
+	})
+}
+
+// TestWatchKeepsLastAnswer has a Slurm that goes away while a node is behind. What it said last stays,
+// after the word that it cannot be asked, and nothing is decided by it.
+func TestWatchKeepsLastAnswer(t *testing.T) {
+	watched(t, says(-time.Minute, nil), false, func(t *bubble) {
+		s := &site{}
+		t.until(s, 3*time.Minute)
+		asked := t.w.Slurm.Last().Asked.Loaded
+		t.says(nil, errors.New("connection refused"))
+		t.until(s, 20*time.Minute)
+		k := t.w.Reconcile(s.input())
+		if !strings.HasPrefix(k.Text, published.CannotAsk+"\nloaded: n[3-4]: The file was never loaded, ") || !k.Asked.Equal(asked) || k.View.Loaded() != Unknown {
+			t.Errorf("asked at %v, want %v; it says %q", k.Asked, asked, k.Text)
+		}
+		t.says(says(15*time.Minute, nil), nil)
+		t.until(s, 25*time.Minute)
+		if k := t.w.Reconcile(s.input()); k.Text != "" || k.View.Loaded() != Yes {
+			t.Errorf("Slurm answers again, and it says %q", k.Text)
+		}
+	})
 }

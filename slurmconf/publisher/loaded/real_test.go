@@ -11,7 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
@@ -50,9 +50,24 @@ func (r *realSite) look() (*View, string) {
 	for name := range r.nodes {
 		in.Nodes[name] = &inputs.Node{Name: name}
 	}
-	r.watch.next = time.Time{}
-	v, text, _ := r.watch.Reconcile(r.t.Context(), in)
-	return v, text
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // until Slurm has rested
+		a := r.watch.Slurm.Ask(r.t.Context(), client.Question{Loaded: true, Topologies: topologies(in), Nodes: true}, 0)
+		if a.Err != nil {
+			r.t.Log(a.Err)
+		}
+		if a.Err == nil && a.Asked.Nodes.After(began) && a.Asked.Loaded.After(began) || time.Since(began) > time.Minute {
+			break
+		}
+	}
+	known := r.watch.Reconcile(in)
+	select { // as Run does, but at once
+	case o := <-r.watch.orders:
+		if o.reconfigure != "" {
+			r.watch.reconfigure(r.t.Context(), o.reconfigure)
+		}
+	default:
+	}
+	return known.View, known.Text
 }
 
 // until looks until what the Watch says matches. It says nothing of a node that only one
@@ -155,14 +170,14 @@ func (r *realSite) slurmd(name string, port int, spec string) {
 }
 
 // asker asks the cluster.
-func asker(t *testing.T, c *slurmrig.Cluster, by string) Slurm {
+func asker(t *testing.T, c *slurmrig.Cluster, by string) client.Asker {
 	t.Helper()
 	if by == "scontrol" {
 		program, err := c.Scontrol()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &live.Scontrol{Program: program}
+		return &client.Scontrol{Program: program}
 	}
 	socket, err := c.StartREST(t.Context())
 	if err != nil {
@@ -172,5 +187,5 @@ func asker(t *testing.T, c *slurmrig.Cluster, by string) Slurm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return live.NewREST("unix:"+socket, token)
+	return client.NewREST("unix:"+socket, token)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -68,7 +68,7 @@ func (v *View) behind(name string, loaded map[string]string) (Stage, string) {
 // registered compares a node with its published place.
 func (v *View) registered(name, published string) (Stage, string) {
 	n, known := v.slurm.Nodes[name]
-	refused := live.Refused(n.Reason)
+	refused := slurmctld.Refused(n.Reason)
 	byAnnotation := v.in.Doc.Current.Plan.ByAnnotation
 	why := ""
 	switch {

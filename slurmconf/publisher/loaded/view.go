@@ -1,8 +1,8 @@
 // Package loaded says how far the place of each node has come: planned, published, loaded by
 // slurmctld, registered in Slurm.
 //
-// A View is what is known at one time, and pure. A Watch asks Slurm, seldom and bounded. The
-// package changes no file and no annotation.
+// A View is what is known at one time, and pure. A Watch judges Slurm's last answer and orders the
+// next question, seldom. The package changes no file and no annotation.
 package loaded
 
 import (
@@ -12,7 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -50,7 +50,7 @@ type Input struct {
 type View struct {
 	in *Input
 	// slurm is nil if nobody could be asked.
-	slurm *live.State
+	slurm *slurmctld.State
 	// written is when files of the present text were written first.
 	written time.Time
 	ages    *plandoc.Ages
@@ -63,7 +63,7 @@ type View struct {
 }
 
 // NewView returns what the answer of Slurm, which may be nil, means for the files.
-func NewView(in *Input, slurm *live.State) *View {
+func NewView(in *Input, slurm *slurmctld.State) *View {
 	r := &in.Doc.Current
 	v := &View{in: in, slurm: slurm, written: r.Time, named: map[string]bool{}, refused: map[string]bool{}}
 	if !r.FilesTime.IsZero() {
@@ -75,7 +75,7 @@ func NewView(in *Input, slurm *live.State) *View {
 	}
 	for _, n := range in.Nodes {
 		for i := range n.Workers {
-			v.refuse(live.Refused(n.Workers[i].Invalid))
+			v.refuse(slurmctld.Refused(n.Workers[i].Invalid))
 		}
 	}
 	return v
@@ -97,7 +97,7 @@ func (v *View) readUnits() {
 	}
 	for _, n := range v.slurm.Nodes {
 		if n.Invalid {
-			v.refuse(live.Refused(n.Reason))
+			v.refuse(slurmctld.Refused(n.Reason))
 		}
 	}
 }

@@ -1,14 +1,17 @@
 package loaded
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -26,12 +29,6 @@ const (
 // ReasonNeverLoaded is the event of files that slurmctld has not loaded.
 const ReasonNeverLoaded = "FileNeverLoaded"
 
-// Slurm can be asked, and can be told to read its files again.
-type Slurm interface {
-	live.Asker
-	Reconfigure(ctx context.Context) error
-}
-
 // Recorder records events of a publication.
 type Recorder interface {
 	Record(p published.Place, warning bool, reason, message string)
@@ -39,113 +36,121 @@ type Recorder interface {
 
 // Options are what a Watch works with.
 type Options struct {
-	// Slurm returns what asks the Slurm of a publication, or nil if nobody can be asked. It may
-	// be nil.
-	Slurm    func(*publication.Cluster) Slurm
-	Recorder Recorder // or nil
+	Slurm    *client.Client // or nil, if nobody can be asked
+	Recorder Recorder       // or nil
 	Metrics  *Metrics
 	Log      *slog.Logger
 }
 
 // NewWatch returns the Watch of a publication.
 func NewWatch(pub *publication.Cluster, o Options) *Watch {
-	w := &Watch{pub: pub, options: o}
-	if o.Slurm != nil {
-		w.slurm = o.Slurm(pub)
-	}
-	return w
+	return &Watch{Options: o, pub: pub, orders: make(chan order, 1)}
 }
 
-// Watch asks Slurm how far the places of nodes have come. Its memory can be lost.
+// Watch follows how far the places of nodes have come. Reconcile judges Slurm's last answer and
+// does not wait for one. Run asks. Its memory can be lost.
 type Watch struct {
-	pub     *publication.Cluster
-	options Options
-	// slurm is nil if nobody can be asked.
-	slurm Slurm
+	Options
+	pub    *publication.Cluster
+	orders chan order // from Reconcile to Run
+	news   atomic.Bool
 
-	state    *live.State
-	asked    time.Time
-	whole    time.Time // the last question about nodes
-	waits    bool      // Slurm had not loaded the files at the last question
-	next     time.Time
-	digest   string // of the files at the last question
-	failures int
-	failed   again.Once
-	text     string        // what is behind, for people
-	seen     map[Node]bool // what was behind at the last question, and whether two found it
-	never    again.Once    // the digest of files of which people were told
-	told     string        // the digest of files for which Slurm was told to reconfigure
+	judged client.Asked  // the times of the answer that was judged last
+	waits  bool          // Slurm had not loaded the files then
+	loaded time.Time     // the answer by which Slurm has loaded files was asked for then
+	digest string        // of the files that were judged last
+	failed bool          // so many questions in a row were not answered that people are told
+	text   string        // what is behind, for people
+	seen   map[Node]bool // what was behind then, and whether two questions found it
+	never  again.Once    // the digest of files of which people were told
+	told   string        // the digest of files for which Slurm was told to reconfigure
 }
 
-// Reconcile asks Slurm if that is due. It returns what is known, which nodes were behind at the
-// last question, and when the next question is due, or zero.
-func (w *Watch) Reconcile(ctx context.Context, in *Input) (v *View, text string, next time.Time) {
-	if w.slurm == nil || in.Doc.Current.Number == 0 {
-		return NewView(in, nil), "", next
-	}
-	if digest := in.Doc.Current.OfFiles(); digest != w.digest {
-		w.digest, w.next = digest, w.asked.Add(askFresh)
-	}
-	if !in.Now.Before(w.next) {
-		w.ask(ctx, in)
-	}
-	return NewView(in, w.state), w.text, w.next
+// order is what Run is to ask, and when. An answer that is no older than age will do.
+type order struct {
+	at       time.Time
+	question client.Question
+	age      time.Duration
+	// reconfigure is the digest of files for which Slurm is told to reconfigure first, or "".
+	reconfigure string
 }
 
-// ask asks Slurm, and says when to ask again.
-func (w *Watch) ask(ctx context.Context, in *Input) {
-	w.asked = in.Now
-	state, err := w.question(ctx, in)
-	if err != nil {
-		if ctx.Err() == nil {
-			w.fail(err)
+// Known is what is known of how far nodes have come.
+type Known struct {
+	View *View
+	// Text says for people what is behind. It has no times of now, so that it only changes if
+	// something does. Asked is when Slurm was asked what it tells of.
+	Text  string
+	Asked time.Time
+	// Waits says that Slurm can be asked, and has not yet answered or failed.
+	Waits bool
+}
+
+// Reconcile judges the last answer of Slurm if it is new, and orders the next question.
+func (w *Watch) Reconcile(in *Input) Known {
+	if w.Slurm == nil || in.Doc.Current.Number == 0 {
+		return Known{View: NewView(in, nil)}
+	}
+	a := w.Slurm.Last()
+	fresh := in.Doc.Current.OfFiles() != w.digest
+	if fresh {
+		w.digest = in.Doc.Current.OfFiles()
+		at := in.Now
+		if soonest := w.judged.Loaded.Add(askFresh); at.Before(soonest) {
+			at = soonest
 		}
-		w.next = in.Now.Add(again.Pause(w.failures, askFresh, askEvery))
-		return
+		w.order(order{at: at, question: w.question(in, &a)})
 	}
-	if w.failures >= failuresSaid {
-		w.options.Log.Info("Slurm answers again", "publication", w.pub.Name)
+	switch failed := w.fail(&a); {
+	case failed:
+		return Known{View: NewView(in, nil), Text: w.text, Asked: w.judged.Loaded}
+	case a.Asked.Nodes.IsZero() || a.Asked.Loaded.IsZero(): // Slurm has never said all that is judged
+		return Known{View: NewView(in, nil), Waits: a.Failures == 0}
 	}
-	w.failures, w.state = 0, state
-	w.failed.Forget()
-	v := NewView(in, state)
+	v := NewView(in, &a.State)
+	if !fresh && (w.judged.Loaded != a.Asked.Loaded || w.judged.Nodes != a.Asked.Nodes) {
+		w.judge(in, v, &a)
+	}
+	return Known{View: v, Text: w.text, Asked: w.judged.Loaded, Waits: w.judged.Loaded.IsZero()}
+}
+
+// judge says what an answer means, and orders the next question.
+func (w *Watch) judge(in *Input, v *View, a *client.Answer) {
+	waited := w.waits
 	w.waits = v.Loaded() == No
-	pause, news := askEvery, w.say(v, w.whole.Equal(in.Now))
+	news := w.say(v, a.Asked.Nodes != w.judged.Nodes)
+	if w.judged = a.Asked; waited && !w.waits {
+		w.loaded = a.Asked.Loaded
+	}
+	o, pause := order{question: w.question(in, a)}, askEvery
 	switch {
+	case a.Asked.Nodes.Before(w.loaded): // nobody knows how the nodes are since Slurm has loaded the files
+		if pause = askFresh; waited {
+			pause = 0
+		}
 	case w.pub.Slurm.Reconfigure && v.Never() && w.told != w.digest:
-		w.reconfigure(ctx)
-		pause = askFresh
-	case v.Loaded() == No && !v.Never():
+		w.told, o.reconfigure, pause = w.digest, w.digest, askFresh
+	case w.waits && !v.Never():
 		pause = askFresh
 	case v.Never() || news:
 		pause = askAgain
 	}
-	w.next = in.Now.Add(pause)
+	if o.at = in.Now.Add(pause); pause > askFresh {
+		o.age = pause / 2 // others ask, too
+	}
+	w.order(o)
 }
 
-// question asks Slurm. While Slurm has not loaded the files, it asks for nodes only every
-// askEvery, and when the files are loaded.
-func (w *Watch) question(ctx context.Context, in *Input) (*live.State, error) {
-	q := live.Question{Topologies: topologies(in), Nodes: len(in.Nodes)}
-	if w.waits && w.state != nil && in.Now.Before(w.whole.Add(askEvery)) {
-		q.Brief = true
-		state, err := w.slurm.Ask(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		state.Nodes = w.state.Nodes
-		if NewView(in, state).Loaded() == No {
-			return state, nil
-		}
-	}
-	w.whole, q.Brief = in.Now, false
-	return w.slurm.Ask(ctx, q)
+// question asks how far the places have come. While Slurm has not loaded the files, nodes are
+// asked for only every askEvery, and when the files are loaded.
+func (w *Watch) question(in *Input, a *client.Answer) client.Question {
+	return client.Question{Loaded: true, Topologies: topologies(in), Nodes: !w.waits || !in.Now.Before(a.Asked.Nodes.Add(askEvery))}
 }
 
 // topologies are the names to ask for. topology.conf has one, without a name.
 func topologies(in *Input) (names []string) {
 	if in.Doc.Current.Plan.Format == "conf" {
-		return nil
+		return []string{""}
 	}
 	for i := range in.Doc.Current.Plan.Topologies {
 		names = append(names, in.Doc.Current.Plan.Topologies[i].Name)
@@ -153,18 +158,64 @@ func topologies(in *Input) (names []string) {
 	return names
 }
 
-// fail notes that Slurm did not answer.
-func (w *Watch) fail(err error) {
-	w.failures++
-	if w.failures < failuresSaid {
+// fail says whether Slurm has not answered for so long that nothing is known.
+func (w *Watch) fail(a *client.Answer) bool {
+	switch failed := a.Failures >= failuresSaid; {
+	case failed && !w.failed:
+		w.failed, w.text, w.seen = true, strings.TrimSpace(published.CannotAsk+"\n"+w.text), nil
+		w.Metrics.forget(w.pub.Name)
+	case a.Failures == 0 && w.failed:
+		w.failed, w.text = false, ""
+	}
+	return w.failed
+}
+
+// order lets Run do what it is told now, and forget what it was told before.
+func (w *Watch) order(o order) {
+	select {
+	case old := <-w.orders:
+		o.reconfigure = cmp.Or(o.reconfigure, old.reconfigure)
+	default:
+	}
+	w.orders <- o
+}
+
+// Run asks what Reconcile orders until ctx ends. After each answer, and after the first failures,
+// it leaves a value in answered.
+func (w *Watch) Run(ctx context.Context, answered chan struct{}) {
+	if w.Slurm == nil {
 		return
 	}
-	w.state, w.text, w.seen = nil, published.CannotAsk, nil
-	w.options.Metrics.forget(w.pub.Name)
-	if w.failed.IsNew(published.CannotAsk) {
-		w.options.Log.Warn("Slurm cannot be asked how far nodes have come", "publication", w.pub.Name, "err", topology.Cut(err.Error(), topology.MaxMessage))
+	timer := time.NewTimer(askEvery)
+	timer.Stop()
+	var o order
+	said := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case o = <-w.orders:
+			if o.reconfigure != "" {
+				w.reconfigure(ctx, o.reconfigure)
+			}
+			timer.Reset(time.Until(o.at))
+			continue
+		case <-timer.C:
+		}
+		a := w.Slurm.Ask(ctx, o.question, o.age)
+		if a.Err != nil {
+			timer.Reset(time.Until(a.Next))
+		}
+		if failures := min(a.Failures, failuresSaid); a.Err == nil || failures != said {
+			said = failures
+			w.news.Store(true)
+			again.Notify(answered)
+		}
 	}
 }
+
+// News reports whether Run has left a value in answered since the last call.
+func (w *Watch) News() bool { return w.news.Swap(false) }
 
 // say says what is behind. A node that is not registered as published is behind if two questions
 // about nodes found it so, because nodes and their annotations come and go. news says that only
@@ -175,6 +226,10 @@ func (w *Watch) say(v *View, aboutNodes bool) (news bool) {
 	var behind []Node
 	for _, n := range v.Behind() {
 		confirmed, found := old[n]
+		if n.Stage == StageRegistered && !found && !aboutNodes { // an older answer about nodes
+			news = true
+			continue
+		}
 		confirmed = n.Stage != StageRegistered || confirmed || found && aboutNodes
 		w.seen[n] = confirmed
 		if confirmed {
@@ -183,35 +238,23 @@ func (w *Watch) say(v *View, aboutNodes bool) (news bool) {
 			news = true
 		}
 	}
-	w.options.Metrics.set(w.pub.Name, behind, v.Never())
+	w.Metrics.set(w.pub.Name, behind, v.Never())
 	w.text = v.Text(behind)
 	if v.Never() && w.never.IsNew(w.digest) {
 		message := v.whyLoaded()
-		w.options.Log.Warn("published files not loaded", "publication", w.pub.Name, "message", message)
-		if w.options.Recorder != nil {
-			w.options.Recorder.Record(w.pub.Place(), true, ReasonNeverLoaded, message)
+		w.Log.Warn("published files not loaded", "publication", w.pub.Name, "message", message)
+		if w.Recorder != nil {
+			w.Recorder.Record(w.pub.Place(), true, ReasonNeverLoaded, message)
 		}
 	}
 	return news
 }
 
-// reconfigure tells Slurm to read its files again.
-func (w *Watch) reconfigure(ctx context.Context) {
-	w.told = w.digest
-	if err := w.slurm.Reconfigure(ctx); err != nil {
-		w.options.Log.Warn("Slurm does not reconfigure", "publication", w.pub.Name, "err", topology.Cut(err.Error(), topology.MaxMessage))
+// reconfigure tells Slurm to read its files again, because it has not loaded those of the digest.
+func (w *Watch) reconfigure(ctx context.Context, digest string) {
+	if err := w.Slurm.Reconfigure(ctx); err != nil {
+		w.Log.Warn("Slurm does not reconfigure", "publication", w.pub.Name, "err", topology.Cut(err.Error(), topology.MaxMessage))
 		return
 	}
-	w.options.Log.Info("told Slurm to reconfigure, because it had not loaded the published files", "publication", w.pub.Name, "digest", w.digest)
-}
-
-// AskerOf returns what asks the Slurm of a publication, as it is configured, or nil.
-func AskerOf(pub *publication.Cluster) Slurm {
-	switch c := &pub.Slurm; {
-	case c.URL != "":
-		return live.NewREST(c.URL, c.TokenFile)
-	case c.Scontrol != "":
-		return &live.Scontrol{Program: c.Scontrol}
-	}
-	return nil
+	w.Log.Info("told Slurm to reconfigure, because it had not loaded the published files", "publication", w.pub.Name, "digest", digest)
 }

@@ -1,13 +1,13 @@
-// Package occupancy keeps what Slurm says of each publication's nodes and running jobs, and how
-// the jobs lie in the published topologies.
+// Package occupancy says how running jobs lie in the published topologies of each publication,
+// beside what Slurm says of its nodes.
 //
-// While it runs it asks each Slurm once a minute, and a slow one less often, in the background.
-// A reader may ask for something fresher. It changes nothing in Slurm and in no store, and its memory can be lost.
+// While it runs it wants an answer of each Slurm once a minute, and of a slow one less often. A
+// reader may want something fresher. It changes nothing in Slurm and in no store, and its memory
+// can be lost.
 package occupancy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -17,39 +17,37 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/layout"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 const (
-	// askEvery is the time between two questions of the Keeper's own.
+	// askEvery is the time between two answers that the Keeper itself wants.
 	askEvery = time.Minute
-	// askPause is the least time between two questions, whoever asks.
+	// askPause is the least time between two answers, whoever wants them.
 	askPause = 10 * time.Second
-	// restFor bounds the load of Slurm: after an answer the Keeper leaves it alone so many times
-	// longer than the answer took. slurmrestd needs seconds for 10,000 nodes.
+	// restFor bounds the load of Slurm: after an answer the Keeper itself wants none for so many
+	// times longer than the answer took. slurmrestd needs seconds for 10,000 nodes.
 	restFor = 20
-	// restSeen is the same while somebody looks.
-	restSeen = 5
 	// Stale is the age from which nothing is said of an answer.
 	Stale = 5 * time.Minute
 )
 
 // Job is a running job, and how it lies in each topology that has its nodes.
 type Job struct {
-	live.Job
+	slurmctld.Job
 	Judgements []layout.Judgement
 }
 
 // View is what is known of a publication. Nobody changes it.
 type View struct {
-	// Asked is when Slurm answered last; zero if it never did. Err is why it did not answer the
-	// last question.
+	// Asked is when Slurm was asked what it answered last; zero if it never did. Err is why it did
+	// not answer the last question.
 	Asked time.Time
 	Err   error
 	// Nodes are Slurm's nodes by Slurm name, and Jobs the jobs that hold nodes.
-	Nodes map[string]live.Node
+	Nodes map[string]slurmctld.Node
 	Jobs  []Job
 }
 
@@ -66,21 +64,18 @@ type Keeper struct {
 
 // site is one publication.
 type site struct {
-	name  string
-	slurm live.Asker
+	slurm *client.Client
+	wake  chan struct{} // gets a value when places change
+	job   chan struct{} // holds a value while somebody asks about one job
 
-	asking chan struct{} // holds a value while somebody asks
-	wake   chan struct{} // gets a value when places change
-	mu     sync.Mutex    // guards what follows
-	view   View
-	tried  time.Time // the last question
-	took   time.Duration
-	given  []topology.Topology // what places were made of
-	places *layout.Map
+	mu     sync.Mutex // guards what follows
+	view   View       // but for Err
+	seen   time.Time  // when the answer was asked for that was judged last, or that is forgotten
+	given  []topology.Topology
+	places *layout.Map                // made of what was given
 	news   bool                       // places have changed since the last judgement
 	judged map[run][]layout.Judgement // of a run when it was first seen
 	gpus   map[run][]string           // of runs that somebody has asked about
-	failed again.Once
 }
 
 // run is one run of a job.
@@ -89,17 +84,11 @@ type run struct {
 	start int64
 }
 
-// New returns a Keeper of those publications whose Slurm can be asked: slurm returns an asker
-// for them. slurm may be nil.
-func New[Slurm live.Asker](clusters []*publication.Cluster, slurm func(*publication.Cluster) Slurm, log *slog.Logger) *Keeper {
+// New returns a Keeper of the publications whose Slurm can be asked: of those that have a Client.
+func New(slurm map[string]*client.Client, log *slog.Logger) *Keeper {
 	k := &Keeper{sites: map[string]*site{}, log: log}
-	for _, c := range clusters {
-		if slurm == nil {
-			break
-		}
-		if asker := live.Asker(slurm(c)); asker != nil {
-			k.sites[c.Name] = &site{name: c.Name, slurm: asker, asking: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
-		}
+	for name, c := range slurm {
+		k.sites[name] = &site{slurm: c, wake: make(chan struct{}, 1), job: make(chan struct{}, 1)}
 	}
 	return k
 }
@@ -140,21 +129,40 @@ func (k *Keeper) View(name string) View {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.view
+	a := s.slurm.Last()
+	if a.Asked.Jobs.After(s.seen) {
+		s.take(&a)
+	}
+	v := s.view
+	v.Err = a.Err
+	return v
 }
 
-// Fresher returns what is known of a publication, and asks Slurm before if the last question is
-// older than age. It waits for the answer. Slurm is asked every ten seconds at most, and a slow
-// one has rest between two questions.
+// Fresher returns what is known of a publication, and waits for an answer of Slurm before if the
+// last one is older than age.
 func (k *Keeper) Fresher(ctx context.Context, name string, age time.Duration) View {
 	if s := k.sites[name]; s != nil {
-		s.mu.Lock()
-		age = max(age, askPause, restSeen*s.took)
-		s.mu.Unlock()
-		k.ask(ctx, s, age)
+		s.slurm.Ask(ctx, k.question(s), max(age, askPause))
 	}
 	return k.View(name)
 }
+
+// Soon lets what is known be no older than age soon, and does not wait for it.
+func (k *Keeper) Soon(ctx context.Context, name string, age time.Duration) {
+	if s := k.sites[name]; s != nil {
+		s.slurm.Soon(ctx, k.question(s), max(age, askPause))
+	}
+}
+
+// question is what the Keeper asks a Slurm.
+func (k *Keeper) question(s *site) client.Question {
+	nodes := len(s.slurm.Last().State.Nodes)
+	return client.Question{Nodes: true, Jobs: true, Details: k.Details || 0 < nodes && nodes <= detailed}
+}
+
+// detailed is the most nodes of a Slurm that is asked which GPUs each job has. Of a larger one
+// the answer would be too long to be asked for each minute: see JobGPUs.
+const detailed = 1000
 
 // JobGPUs returns the nodes of a running job and the GPUs that it has of each, such as
 // gpu:gb200:4(IDX:0-3). It asks Slurm about the one job if the view does not have them. They do
@@ -163,17 +171,18 @@ func (k *Keeper) JobGPUs(ctx context.Context, name, id string) (nodes string, gp
 	view, s := k.View(name), k.sites[name]
 	i := slices.IndexFunc(view.Jobs, func(j Job) bool { return id != "" && (id == j.ID || id == j.Array) })
 	if i < 0 {
-		return "", nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), ErrNoJob)
+		return "", nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), client.ErrNoJob)
 	}
 	j := &view.Jobs[i]
 	if len(j.GPUs) > 0 {
 		return j.Nodes, j.GPUs, nil
 	}
-	release, err := s.lock(ctx)
-	if err != nil {
-		return "", nil, err
+	select {
+	case s.job <- struct{}{}:
+		defer func() { <-s.job }()
+	case <-ctx.Done():
+		return "", nil, ctx.Err()
 	}
-	defer release()
 	key := runOf(&j.Job)
 	s.mu.Lock()
 	gpus, known := s.gpus[key]
@@ -181,26 +190,23 @@ func (k *Keeper) JobGPUs(ctx context.Context, name, id string) (nodes string, gp
 	if known {
 		return j.Nodes, gpus, nil
 	}
-	state, err := s.slurm.Ask(ctx, live.Question{Job: j.ID, Nodes: len(view.Nodes)})
+	now, err := s.slurm.Job(ctx, j.ID)
 	if err != nil {
-		return "", nil, fmt.Errorf("job %s: %w", id, err)
+		return "", nil, err
 	}
-	if len(state.Jobs) != 1 || state.Jobs[0].Nodes != j.Nodes { // it has ended meanwhile
-		return "", nil, fmt.Errorf("job %s: %w", id, ErrNoJob)
+	if now.Nodes != j.Nodes { // it has ended meanwhile
+		return "", nil, fmt.Errorf("job %s: %w", j.ID, client.ErrNoJob)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gpus == nil {
 		s.gpus = map[run][]string{}
 	}
-	if gpus = state.Jobs[0].GPUs; len(gpus) > 0 { // Slurm may tell them later
+	if gpus = now.GPUs; len(gpus) > 0 { // Slurm may tell them later
 		s.gpus[key] = gpus
 	}
 	return j.Nodes, gpus, nil
 }
-
-// ErrNoJob is returned for a job that does not run.
-var ErrNoJob = errors.New("no such job runs")
 
 // NodeStates returns Slurm's words for the states of a publication's nodes by Slurm name. It is
 // nil if nothing is known that is fresh.
@@ -216,110 +222,55 @@ func (k *Keeper) NodeStates(name string) map[string]string {
 	return states
 }
 
-// Run asks until ctx ends: each minute, and when topologies change. Then it forgets what it
-// knows.
+// Run wants answers until ctx ends: each minute, and when topologies change. Then it forgets what
+// it knows.
 func (k *Keeper) Run(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, s := range k.sites {
+	for name, s := range k.sites {
 		all.Go(func() {
 			tick := time.NewTicker(askEvery)
 			defer tick.Stop()
 			defer s.forget()
 			for {
+				age := askPause
 				select {
 				case <-ctx.Done():
 					return
 				case <-tick.C:
-					k.ask(ctx, s, s.rest())
+					age = s.rest()
 				case <-s.wake:
-					k.ask(ctx, s, askPause)
 				}
+				k.Fresher(ctx, name, age)
 			}
 		})
 	}
 	all.Wait()
 }
 
-// rest is how long the Keeper leaves Slurm alone. The answer does not become stale meanwhile.
+// rest is the age from which the Keeper itself wants another answer. The answer does not become
+// stale meanwhile.
 func (s *site) rest() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return min(max(askEvery-askPause, restFor*s.took), Stale-askEvery)
+	return min(max(askEvery-askPause, restFor*s.slurm.Last().Took), Stale-askEvery)
 }
 
 func (s *site) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.view, s.judged, s.gpus, s.given, s.places, s.tried = View{}, nil, nil, nil, nil, time.Time{}
+	s.view, s.judged, s.gpus, s.given, s.places = View{}, nil, nil, nil, nil
+	s.seen = s.slurm.Last().Asked.Jobs
 }
 
-// lock waits until nobody else asks.
-func (s *site) lock(ctx context.Context) (release func(), err error) {
-	select {
-	case s.asking <- struct{}{}:
-		return func() { <-s.asking }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// ask asks Slurm if the last question is older than age. Who comes while another asks waits for
-// that answer.
-func (k *Keeper) ask(ctx context.Context, s *site, age time.Duration) {
-	release, err := s.lock(ctx)
-	if err != nil {
-		return
-	}
-	defer release()
-	s.mu.Lock()
-	due, nodes := time.Since(s.tried) >= age, len(s.view.Nodes)
-	s.mu.Unlock()
-	if !due {
-		return
-	}
-	now := time.Now()
-	state, err := s.slurm.Ask(ctx, live.Question{Nodes: max(nodes, firstNodes), Jobs: true, Details: k.Details || 0 < nodes && nodes <= detailed})
-	if ctx.Err() != nil {
-		return
-	}
-	if err != nil {
-		k.fail(s, now, err)
-		return
-	}
-	s.take(state, now, time.Since(now))
-}
-
-const (
-	// firstNodes is for how many nodes the first question waits.
-	firstNodes = 20_000
-	// detailed is the most nodes of a Slurm that is asked which GPUs each job has. Of a larger one
-	// the answer would be too long to be asked for each minute: see JobGPUs.
-	detailed = 1000
-)
-
-// fail keeps the last answer, and logs the first of several equal errors.
-func (k *Keeper) fail(s *site, now time.Time, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tried, s.took, s.view.Err = now, time.Since(now), err
-	if s.failed.IsNew(err.Error()) {
-		k.log.Warn("Slurm does not say which jobs run", "publication", s.name, "err", topology.Cut(err.Error(), topology.MaxMessage))
-	}
-}
-
-// take judges the jobs that are new, and all if the places have changed.
-func (s *site) take(state *live.State, now time.Time, took time.Duration) {
-	s.mu.Lock()
-	places, news, old := s.places, s.news, s.judged
-	s.news = false
-	s.mu.Unlock()
+// take judges the jobs that are new, and all if the places have changed. The caller holds the lock.
+func (s *site) take(a *client.Answer) {
+	state, news, old := &a.State, s.news, s.judged
+	s.seen, s.news = a.Asked.Jobs, false
 	kept := make(map[run][]layout.Judgement, len(state.Jobs))
 	var judged map[int][]layout.Judgement
-	if places != nil {
-		judged = places.Judge(state, func(j *live.Job) bool { _, known := old[runOf(j)]; return news || !known })
+	if s.places != nil {
+		judged = s.places.Judge(state, func(j *slurmctld.Job) bool { _, known := old[runOf(j)]; return news || !known })
 	}
 	running := make(map[run]bool, len(state.Jobs))
-	view := View{Asked: now, Nodes: state.Nodes, Jobs: make([]Job, len(state.Jobs))}
+	s.view = View{Asked: a.Asked.Jobs, Nodes: state.Nodes, Jobs: make([]Job, len(state.Jobs))}
 	for i := range state.Jobs {
 		key := runOf(&state.Jobs[i])
 		r, known := old[key]
@@ -327,23 +278,19 @@ func (s *site) take(state *live.State, now time.Time, took time.Duration) {
 			r = fewer(fresh, r)
 		}
 		kept[key], running[key] = r, true
-		view.Jobs[i] = Job{state.Jobs[i], r}
+		s.view.Jobs[i] = Job{state.Jobs[i], r}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if places == nil {
-		kept = nil
+	if s.judged = kept; s.places == nil {
+		s.judged = nil
 	}
-	s.view, s.judged, s.tried, s.took = view, kept, now, took
 	for key := range s.gpus {
 		if !running[key] {
 			delete(s.gpus, key)
 		}
 	}
-	s.failed.Forget()
 }
 
-func runOf(j *live.Job) run { return run{j.ID, j.Start.Unix()} }
+func runOf(j *slurmctld.Job) run { return run{j.ID, j.Start.Unix()} }
 
 // fewer keeps the fewest units that were proved earlier, if the job is counted as then.
 func fewer(fresh, old []layout.Judgement) []layout.Judgement {

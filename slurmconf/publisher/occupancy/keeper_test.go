@@ -15,9 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -26,13 +25,13 @@ import (
 type slurm struct {
 	mu    sync.Mutex
 	asked []time.Time
-	jobs  []live.Job
+	jobs  []slurmctld.Job
 	busy  map[string]time.Time // when a node was last busy; else long ago
 	err   error
 	takes time.Duration
 }
 
-func (s *slurm) Ask(ctx context.Context, q live.Question) (*live.State, error) {
+func (s *slurm) Ask(ctx context.Context, q client.Question) (*slurmctld.State, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -44,19 +43,21 @@ func (s *slurm) Ask(ctx context.Context, q live.Question) (*live.State, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	state := &live.State{Nodes: map[string]live.Node{}, Jobs: s.jobs, Partitions: map[string]string{"p": ""}}
+	state := &slurmctld.State{Nodes: map[string]slurmctld.Node{}, Jobs: s.jobs, Partitions: map[string]string{"p": ""}}
 	for i := 1; i <= 12; i++ {
 		name := fmt.Sprint("n", i)
-		state.Nodes[name] = live.Node{State: "IDLE", Partitions: "p", LastBusy: time.Unix(1, 0)}
+		state.Nodes[name] = slurmctld.Node{State: "IDLE", Partitions: "p", LastBusy: time.Unix(1, 0)}
 		if at, is := s.busy[name]; is {
-			state.Nodes[name] = live.Node{State: "IDLE", Partitions: "p", LastBusy: at}
+			state.Nodes[name] = slurmctld.Node{State: "IDLE", Partitions: "p", LastBusy: at}
 		}
 	}
-	if !q.Jobs || q.Brief {
+	if !q.Jobs || !q.Nodes {
 		return nil, errors.New("want nodes and jobs")
 	}
 	return state, nil
 }
+
+func (s *slurm) Reconfigure(context.Context) error { return nil }
 
 func (s *slurm) set(change func()) {
 	s.mu.Lock()
@@ -80,19 +81,16 @@ func racks() []topology.Topology {
 
 func newKeeper(t *testing.T, s *slurm) (*Keeper, *strings.Builder) {
 	t.Helper()
-	pubs, err := publication.Compile(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := &strings.Builder{}
-	return New(pubs, func(*publication.Cluster) live.Asker { return s }, slog.New(slog.NewTextHandler(log, nil))), log
+	text := &strings.Builder{}
+	log := slog.New(slog.NewTextHandler(text, nil))
+	return New(map[string]*client.Client{name: client.New(name, s, log)}, log), text
 }
 
 const name = "default"
 
 // job is a job of partition p that started a minute after the others' nodes became idle.
-func job(id, nodes string, segment int) live.Job {
-	return live.Job{ID: id, Nodes: nodes, Partition: "p", Segment: segment, Start: time.Unix(60, 0)}
+func job(id, nodes string, segment int) slurmctld.Job {
+	return slurmctld.Job{ID: id, Nodes: nodes, Partition: "p", Segment: segment, Start: time.Unix(60, 0)}
 }
 
 func words(v *View) (all []string) {
@@ -108,7 +106,7 @@ func words(v *View) (all []string) {
 // at first stays.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slurm{jobs: []live.Job{job("1", "n[1-2,5-6]", 2)}, busy: map[string]time.Time{}}
+		s := &slurm{jobs: []slurmctld.Job{job("1", "n[1-2,5-6]", 2)}, busy: map[string]time.Time{}}
 		k, _ := newKeeper(t, s)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -146,7 +144,7 @@ func TestRun(t *testing.T) {
 		time.Sleep(time.Minute)
 		check(3, first[0], first[1], "2 1 block", "2 1 leaf switch")
 		// The job runs again under its id.
-		s.set(func() { s.jobs = []live.Job{job("1", "n[1-2,5-6]", 4)}; s.jobs[0].Start = time.Unix(69, 0) })
+		s.set(func() { s.jobs = []slurmctld.Job{job("1", "n[1-2,5-6]", 4)}; s.jobs[0].Start = time.Unix(69, 0) })
 		time.Sleep(time.Minute)
 		check(4, "1 2 blocks; segment 4 got 2+2", "1 1 leaf switch")
 		cancel()
@@ -159,15 +157,11 @@ func TestRun(t *testing.T) {
 
 // TestNobodyToAsk has a publication that does not say how Slurm is asked.
 func TestNobodyToAsk(t *testing.T) {
-	pubs, err := publication.Compile(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, k := range []*Keeper{New(pubs, loaded.AskerOf, slog.Default()), New[live.Asker](pubs, nil, slog.Default())} {
-		k.Set(name, racks())
-		if v := k.Fresher(t.Context(), name, 0); k.Asks(name) || !v.Asked.IsZero() || k.NodeStates(name) != nil {
-			t.Errorf("%+v", v)
-		}
+	k := New(nil, slog.Default())
+	k.Set(name, racks())
+	k.Soon(t.Context(), name, 0)
+	if v := k.Fresher(t.Context(), name, 0); k.Asks(name) || !v.Asked.IsZero() || k.NodeStates(name) != nil {
+		t.Errorf("%+v", v)
 	}
 }
 
@@ -216,7 +210,7 @@ func TestFresher(t *testing.T) {
 // TestFails logs one error once, keeps the last answer, and serves it for five minutes.
 func TestFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slurm{jobs: []live.Job{job("1", "n[1-2]", 0)}}
+		s := &slurm{jobs: []slurmctld.Job{job("1", "n[1-2]", 0)}}
 		k, log := newKeeper(t, s)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -262,7 +256,7 @@ func TestSlowSlurm(t *testing.T) {
 }
 
 func TestSeries(t *testing.T) {
-	s := &slurm{jobs: []live.Job{job("1", "n[1-3,5-7,9-10]", 4), job("2", "n11", 0), job("3", "n4,n8", 1)}}
+	s := &slurm{jobs: []slurmctld.Job{job("1", "n[1-3,5-7,9-10]", 4), job("2", "n11", 0), job("3", "n4,n8", 1)}}
 	k, _ := newKeeper(t, s)
 	reg := prometheus.NewRegistry()
 	series := NewSeries(reg)

@@ -11,8 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
@@ -52,11 +51,8 @@ func startReal(t *testing.T, port int) *realSlurm {
 func startSlurm(t *testing.T, conf slurmrig.Config) *realSlurm {
 	t.Helper()
 	c, url, token := slurmrig.StartRESTTest(t, "nobody", conf)
-	pubs, err := publication.Compile(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := New(pubs, func(*publication.Cluster) live.Asker { return live.NewREST(url, token) }, slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	k := New(map[string]*client.Client{name: client.New(name, client.NewREST(url, token), log)}, log)
 	return &realSlurm{t: t, slurm: c, k: k}
 }
 
@@ -87,12 +83,17 @@ func (r *realSlurm) run(args ...string) string {
 // view asks slurmrestd now.
 func (r *realSlurm) view() *View {
 	r.t.Helper()
-	r.k.ask(r.t.Context(), r.k.sites[name], 0)
-	v := r.k.View(name)
-	if v.Err != nil {
-		r.t.Fatal(v.Err)
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // until Slurm has rested
+		s := r.k.sites[name]
+		s.slurm.Ask(r.t.Context(), r.k.question(s), 0)
+		v := r.k.View(name)
+		if v.Err != nil {
+			r.t.Fatal(v.Err)
+		}
+		if v.Asked.After(began) {
+			return &v
+		}
 	}
-	return &v
 }
 
 func (r *realSlurm) until(what string, is func(*View) bool) (v *View) {

@@ -3,14 +3,11 @@ package page
 import (
 	"context"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/layout"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
@@ -18,49 +15,39 @@ import (
 // askAge is how old Slurm's answer may be while somebody looks.
 const askAge = 10 * time.Second
 
-// Asked shows what a Keeper knows of each Slurm. While somebody looks, the Keeper asks more often.
+// Asked shows what a Keeper knows of each Slurm. While somebody looks, Slurm is asked more often.
 type Asked struct {
 	// Wait waits for Slurm's answer, for who looks once.
 	Wait   bool
 	keeper *occupancy.Keeper
-	asking sync.Map // an atomic.Bool for each publication
 }
 
 // NewAsked returns what the Keeper knows.
 func NewAsked(k *occupancy.Keeper) *Asked { return &Asked{keeper: k} }
 
 // Seen implements Live.
-func (a *Asked) Seen(ctx context.Context, publication string, published []topology.Topology) (nodes map[string]live.Node, jobs []picture.Job, err error) {
+func (a *Asked) Seen(ctx context.Context, publication string, published []topology.Topology) Seen {
 	if !a.keeper.Asks(publication) {
-		return nil, nil, nil
+		return Seen{}
 	}
 	a.keeper.Set(publication, published)
 	if a.Wait {
 		a.keeper.Fresher(ctx, publication, askAge)
 	} else {
-		a.ask(context.WithoutCancel(ctx), publication)
+		a.keeper.Soon(ctx, publication, askAge)
 	}
 	view := a.keeper.View(publication)
+	seen := Seen{Asked: view.Asked, Err: view.Err}
 	if !view.Fresh(time.Now()) {
-		return nil, nil, view.Err
+		return seen
 	}
+	seen.Nodes = view.Nodes
 	for i := range view.Jobs {
 		if j, ok := drawn(&view.Jobs[i]); ok {
-			jobs = append(jobs, j)
+			seen.Jobs = append(seen.Jobs, j)
 		}
 	}
-	return view.Nodes, jobs, view.Err
-}
-
-// ask asks in the background. Each question is bounded in time.
-func (a *Asked) ask(ctx context.Context, publication string) {
-	asks, _ := a.asking.LoadOrStore(publication, new(atomic.Bool))
-	if asking := asks.(*atomic.Bool); asking.CompareAndSwap(false, true) {
-		go func() {
-			defer asking.Store(false)
-			a.keeper.Fresher(ctx, publication, askAge)
-		}()
-	}
+	return seen
 }
 
 // drawn is a job as the page shows it.

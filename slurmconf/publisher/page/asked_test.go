@@ -18,8 +18,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
@@ -27,46 +27,48 @@ import (
 
 // answering plays a Slurm that may be away.
 type answering struct {
-	state live.State
+	state slurmctld.State
 	away  atomic.Bool
 	asked atomic.Int64
 }
 
-func (s *answering) Ask(_ context.Context, q live.Question) (*live.State, error) {
+func (s *answering) Ask(_ context.Context, q client.Question) (*slurmctld.State, error) {
 	s.asked.Add(1)
 	if s.away.Load() {
 		return nil, errors.New("slurmctld is away")
 	}
 	if q.Job != "" {
-		i := slices.IndexFunc(s.state.Jobs, func(j live.Job) bool { return j.ID == q.Job })
+		i := slices.IndexFunc(s.state.Jobs, func(j slurmctld.Job) bool { return j.ID == q.Job })
 		one := s.state.Jobs[i]
 		one.GPUs = []string{"gpu:gb200:2(IDX:1-2)"}
-		return &live.State{Jobs: []live.Job{one}}, nil
+		return &slurmctld.State{Jobs: []slurmctld.Job{one}}, nil
 	}
 	return &s.state, nil
 }
 
+func (s *answering) Reconfigure(context.Context) error { return nil }
+
 // TestAsked shows the jobs of a Slurm, and asks it while somebody looks, at most every ten seconds.
 func TestAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &answering{state: live.State{Partitions: map[string]string{"p": ""}, Nodes: map[string]live.Node{},
-			Jobs: []live.Job{
+		s := &answering{state: slurmctld.State{Partitions: map[string]string{"p": ""}, Nodes: map[string]slurmctld.Node{},
+			Jobs: []slurmctld.Job{
 				{ID: "7", Array: "5_2", Name: "train", User: "ada", Account: "ml", Partition: "p", Nodes: "n[1-2,5-6]", GPUs: []string{"gpu:gb200:4(IDX:0-3)", "gpu:a:1(IDX:0),gpu:b:2(IDX:2-3)", "gpu:2"}, Segment: 4, Start: time.Unix(60, 0)},
 				{ID: "8", Partition: "p", Nodes: "n3", Start: time.Unix(60, 0)}, {ID: "9", Nodes: "n[1-"}}}}
 		for _, n := range []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"} {
-			s.state.Nodes[n] = live.Node{State: "ALLOCATED", Partitions: "p"}
+			s.state.Nodes[n] = slurmctld.Node{State: "ALLOCATED", Partitions: "p"}
 		}
-		clusters, err := publication.Compile(nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		keeper := occupancy.New(clusters, func(*publication.Cluster) live.Asker { return s }, slog.New(slog.DiscardHandler))
+		log := slog.New(slog.DiscardHandler)
+		keeper := occupancy.New(map[string]*client.Client{"default": client.New("default", s, log)}, log)
 		asked := page.NewAsked(keeper)
 		published := []topology.Topology{{Name: "nvl", Default: true, Kind: "block", Sizes: []int{4}, Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n[1-4]")}, {Name: "b2", Nodes: hosts.In("n[5-8]")}}}}
-		see := func() (map[string]live.Node, []picture.Job, error) {
-			states, jobs, err := asked.Seen(t.Context(), "default", published)
+		see := func() (map[string]slurmctld.Node, []picture.Job, error) {
+			seen := asked.Seen(t.Context(), "default", published)
 			synctest.Wait()
-			return states, jobs, err
+			if age := time.Since(seen.Asked); seen.Nodes != nil && (age < 0 || age > occupancy.Stale) {
+				t.Errorf("asked %s ago", age)
+			}
+			return seen.Nodes, seen.Jobs, seen.Err
 		}
 		if states, jobs, err := see(); states != nil || jobs != nil || err != nil {
 			t.Errorf("before the answer: %v, %v, %v", states, jobs, err)
@@ -91,7 +93,7 @@ func TestAsked(t *testing.T) {
 			t.Errorf("asked %d times, want once more for job 8", n)
 		}
 		for _, id := range []string{"", "77"} {
-			if _, err := asked.JobGPUs(t.Context(), "default", id); !errors.Is(err, occupancy.ErrNoJob) {
+			if _, err := asked.JobGPUs(t.Context(), "default", id); !errors.Is(err, client.ErrNoJob) {
 				t.Errorf("job %q: %v", id, err)
 			}
 		}
@@ -107,8 +109,8 @@ func TestAsked(t *testing.T) {
 		if states, jobs, err := see(); err == nil || jobs != nil || states != nil {
 			t.Errorf("away for long: %v, %v, %v", states, jobs, err)
 		}
-		if states, _, err := asked.Seen(t.Context(), "other", published); states != nil || err != nil {
-			t.Errorf("nobody can be asked: %v, %v", states, err)
+		if seen := asked.Seen(t.Context(), "other", published); seen.Nodes != nil || seen.Err != nil {
+			t.Errorf("nobody can be asked: %+v", seen)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp/kb"
 
@@ -88,6 +89,17 @@ func TestRealPage(t *testing.T) {
 	if n := b.count("#jobs tbody tr"); n != 1 {
 		t.Errorf("the search shows %d jobs, want 1", n)
 	}
+	// Slurm has not been asked. When it has, the page says how long ago, and goes on saying it.
+	if text := b.text("#asked"); text != "" {
+		t.Errorf("nobody asked Slurm, and the page says %q", text)
+	}
+	asked := func(ago time.Duration) {
+		s.change("slurm", func(site *picture.Site) { site.Asked = time.Now().Add(-ago).UTC().Format(time.RFC3339) })
+	}
+	asked(5 * time.Minute)
+	b.do(b.Wait("document.getElementById('asked').textContent === 'Slurm was asked 5 min ago'"))
+	asked(40 * time.Second)
+	b.do(b.Wait("/^Slurm was asked 4[0-9] s ago$/.test(document.getElementById('asked').textContent)"), b.Wait("/^Slurm was asked [56][0-9] s ago$/.test(document.getElementById('asked').textContent)"))
 	b.clean(url)
 }
 

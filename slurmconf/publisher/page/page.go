@@ -21,7 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
@@ -145,7 +145,7 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request) {
 	}
 	jobs, ok := b.source.(Jobs)
 	if !ok {
-		http.Error(w, occupancy.ErrNoJob.Error(), http.StatusNotFound)
+		http.Error(w, client.ErrNoJob.Error(), http.StatusNotFound)
 		return
 	}
 	defer s.asking.Add(-1)
@@ -160,7 +160,7 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), jobTime)
 	defer cancel()
 	gpus, err := jobs.JobGPUs(ctx, b.publication, r.URL.Query().Get("id"))
-	if errors.Is(err, occupancy.ErrNoJob) {
+	if errors.Is(err, client.ErrNoJob) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	} else if err != nil {

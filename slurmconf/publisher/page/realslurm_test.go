@@ -8,8 +8,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
@@ -36,7 +35,8 @@ func TestRealSlurm(t *testing.T) {
 	if out, err := c.Run(t.Context(), "sbatch", "-J", "train", "-N4", "--segment=2", "--exclusive", "--wrap", "true"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	asked := page.NewAsked(occupancy.New(clusters, func(*publication.Cluster) live.Asker { return live.NewREST(url, token) }, slog.New(slog.DiscardHandler)))
+	log := slog.New(slog.DiscardHandler)
+	asked := page.NewAsked(occupancy.New(map[string]*client.Client{clusters[0].Name: client.New(clusters[0].Name, client.NewREST(url, token), log)}, log))
 	asked.Wait = true
 	var said string
 	await.Until(t, "the page has the job", func() bool {

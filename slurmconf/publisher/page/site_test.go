@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -49,7 +49,7 @@ func (s *sites) JobGPUs(ctx context.Context, name, id string) (map[string]string
 		return nil, err
 	}
 	if i := slices.IndexFunc(site.Jobs, func(j picture.Job) bool { return j.ID == id }); i < 0 {
-		return nil, occupancy.ErrNoJob
+		return nil, client.ErrNoJob
 	} else if id != "102" {
 		return nil, fmt.Errorf("slurmctld is away")
 	}

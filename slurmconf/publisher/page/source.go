@@ -8,14 +8,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -32,10 +33,21 @@ type States interface {
 	SlurmStates(namespaces []string) map[string]string
 }
 
-// Live says what was last seen of the running Slurm of a publication: the nodes by Slurm name,
-// and the jobs, judged by the published topologies. It does not wait for an answer of Slurm.
+// Live says what was last seen of the running Slurm of a publication, with the jobs judged by the
+// published topologies. It does not wait for an answer of Slurm.
 type Live interface {
-	Seen(ctx context.Context, publication string, published []topology.Topology) (nodes map[string]live.Node, jobs []picture.Job, err error)
+	Seen(ctx context.Context, publication string, published []topology.Topology) Seen
+}
+
+// Seen is what was last seen of a running Slurm.
+type Seen struct {
+	// Asked is when Slurm was asked what it answered last, or zero. Err is why it did not answer
+	// the last question.
+	Asked time.Time
+	Err   error
+	// Nodes are by Slurm name. There are none, and no jobs, if the answer is stale.
+	Nodes map[string]slurmctld.Node
+	Jobs  []picture.Job
 }
 
 // Jobs says more of a running job than Seen does: the indices of its GPUs by node. It may ask
@@ -72,7 +84,7 @@ func (s *StoreSource) JobGPUs(ctx context.Context, publication, id string) (map[
 	if jobs, ok := s.live.(Jobs); ok {
 		return jobs.JobGPUs(ctx, publication, id)
 	}
-	return nil, occupancy.ErrNoJob
+	return nil, client.ErrNoJob
 }
 
 // Site reads plan and facts.
@@ -130,22 +142,37 @@ type Known struct {
 	Moved []topology.Finding
 }
 
+// last says what is shown of a Slurm that does not answer.
+func (s *Seen) last() string {
+	switch {
+	case s.Asked.IsZero():
+		return ""
+	case s.Nodes == nil:
+		return "; its last answer is too old to be shown: it was asked at " + s.Asked.UTC().Format(time.RFC3339)
+	}
+	return "; what is shown was asked at " + s.Asked.UTC().Format(time.RFC3339)
+}
+
 // AddTo adds to a site what Kubernetes and Slurm say of its nodes, the running jobs, and the free
 // segments.
 func (k *Known) AddTo(ctx context.Context, site *picture.Site) {
 	in := k.Inputs
-	var nodes map[string]live.Node
+	var slurm Seen
 	if k.Slurm != nil {
-		var err error
-		if nodes, site.Jobs, err = k.Slurm.Seen(ctx, site.Publication, k.Published); err != nil {
-			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(err.Error(), topology.MaxMessage))
+		slurm = k.Slurm.Seen(ctx, site.Publication, k.Published)
+		site.Jobs = slurm.Jobs
+		if !slurm.Asked.IsZero() && slurm.Nodes != nil {
+			site.Asked = slurm.Asked.UTC().Format(time.RFC3339)
+		}
+		if slurm.Err != nil {
+			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(slurm.Err.Error(), topology.MaxMessage)+slurm.last())
 		}
 	}
 	judged := nodestatus.Judge(k.Snapshot, k.Hosts, site.Plan, k.Moved)
 	site.Said = make(map[string]picture.Said, len(site.Plan.Nodes))
 	for i := range site.Plan.Nodes {
 		name := site.Plan.Nodes[i].SlurmName
-		says := picture.Said{Slurm: cmp.Or(nodes[name].State, in.States[name]), Why: why(nodes[name])}
+		says := picture.Said{Slurm: cmp.Or(slurm.Nodes[name].State, in.States[name]), Why: why(slurm.Nodes[name])}
 		if n := in.Nodes[name]; n != nil {
 			conditions := n.Conditions
 			if len(conditions) == 0 {
@@ -242,7 +269,7 @@ func movedIn(changes *plandoc.Changes, in *inputs.Inputs) (out []topology.Findin
 }
 
 // why says in Slurm's words why a node takes no job, or who has it.
-func why(n live.Node) string {
+func why(n slurmctld.Node) string {
 	if n.Reservation != "" {
 		return strings.TrimPrefix(n.Reason+"; reservation "+n.Reservation, "; ")
 	}

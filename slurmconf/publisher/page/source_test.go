@@ -23,7 +23,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
@@ -66,14 +66,15 @@ func (s *stored) LoadPlan(ctx context.Context, name string) (*plandoc.Document, 
 
 // slurm is a Slurm that was asked.
 type slurm struct {
-	nodes map[string]live.Node
+	nodes map[string]slurmctld.Node
 	jobs  []picture.Job
+	asked time.Time
 	err   error
 }
 
 // Seen is what it said.
-func (s *slurm) Seen(context.Context, string, []topology.Topology) (map[string]live.Node, []picture.Job, error) {
-	return s.nodes, s.jobs, s.err
+func (s *slurm) Seen(context.Context, string, []topology.Topology) page.Seen {
+	return page.Seen{Asked: s.asked, Nodes: s.nodes, Jobs: s.jobs, Err: s.err}
 }
 
 // filled is a store with the reports of a site.
@@ -198,7 +199,7 @@ func TestSourceLive(t *testing.T) {
 	s, clusters := filled(t, racks(t, 1))
 	publish(t, s, clusters)
 	s.states = map[string]string{"gb200-00001": "IDLE", "gb200-00002": "IDLE"}
-	seen := &slurm{nodes: map[string]live.Node{"gb200-00001": {State: "ALLOCATED"}, "gb200-00003": {State: "IDLE+DRAIN", Reason: "fan", Reservation: "repair"}, "gb200-00004": {State: "IDLE+RESERVED", Reservation: "repair"}}, jobs: []picture.Job{{ID: "7", Nodes: []string{"gb200-00001"}}}}
+	seen := &slurm{nodes: map[string]slurmctld.Node{"gb200-00001": {State: "ALLOCATED"}, "gb200-00003": {State: "IDLE+DRAIN", Reason: "fan", Reservation: "repair"}, "gb200-00004": {State: "IDLE+RESERVED", Reservation: "repair"}}, jobs: []picture.Job{{ID: "7", Nodes: []string{"gb200-00001"}}}}
 	site := siteOf(t, s, clusters, seen)
 	if a, b := site.Said["gb200-00001"], site.Said["gb200-00002"]; a.Use != "busy" || b.Use != "free" || len(site.Jobs) != 1 || len(site.Trouble) != 0 {
 		t.Errorf("%+v, %+v, jobs %v, trouble %q", a, b, site.Jobs, site.Trouble)
@@ -206,7 +207,19 @@ func TestSourceLive(t *testing.T) {
 	if a, b := site.Said["gb200-00003"], site.Said["gb200-00004"]; a.Why != "fan; reservation repair" || a.Use != "unavailable" || b.Why != "reservation repair" || b.Use != "busy" {
 		t.Errorf("%+v, %+v", a, b)
 	}
+	seen.asked = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	if site = siteOf(t, s, clusters, seen); site.Asked != "2026-11-26T12:00:00Z" || len(site.Trouble) != 0 {
+		t.Errorf("asked %q, trouble %q", site.Asked, site.Trouble)
+	}
 	seen.err = errors.New("connection refused")
+	if site = siteOf(t, s, clusters, seen); !slices.Equal(site.Trouble, []string{"Slurm does not answer: connection refused; what is shown was asked at 2026-11-26T12:00:00Z"}) || site.Asked == "" {
+		t.Errorf("asked %q, trouble %q", site.Asked, site.Trouble)
+	}
+	seen.nodes, seen.jobs = nil, nil
+	if site = siteOf(t, s, clusters, seen); !slices.Equal(site.Trouble, []string{"Slurm does not answer: connection refused; its last answer is too old to be shown: it was asked at 2026-11-26T12:00:00Z"}) || site.Asked != "" {
+		t.Errorf("asked %q, trouble %q", site.Asked, site.Trouble)
+	}
+	seen.asked = time.Time{}
 	if site = siteOf(t, s, clusters, seen); !slices.Equal(site.Trouble, []string{"Slurm does not answer: connection refused"}) {
 		t.Errorf("trouble %q", site.Trouble)
 	}

@@ -31,6 +31,9 @@ const (
 	AnnotationHeldReason = "quoin.dev/held-reason"
 	// AnnotationBehind says which nodes are behind in Slurm, and why.
 	AnnotationBehind = "quoin.dev/behind"
+	// AnnotationAsked is when Slurm was asked what AnnotationBehind tells of, in RFC 3339. A later
+	// answer that says the same does not change it. It is absent if Slurm never answered.
+	AnnotationAsked = "quoin.dev/asked"
 	// AnnotationApprove is written by people: the digest of the files to let
 	// through.
 	AnnotationApprove = "quoin.dev/approve"
@@ -63,13 +66,14 @@ type Set struct {
 	Version string `json:"-"`
 }
 
-// CannotAsk is the text of AnnotationBehind while Slurm does not answer.
+// CannotAsk begins the text of AnnotationBehind while Slurm does not answer. What Slurm answered last
+// follows in further lines.
 const CannotAsk = "Slurm cannot be asked; the publisher's log says why"
 
 // OwnAnnotations and OwnFiles are what the publisher writes and may remove.
 // What people ask for is in it, because it is done once.
 var (
-	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationSeed, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason, AnnotationBehind,
+	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationSeed, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason, AnnotationBehind, AnnotationAsked,
 		AnnotationApprove, AnnotationRollback, AnnotationBy}
 	OwnFiles = []string{"topology.conf", "topology.yaml", "gres.conf"}
 )
@@ -79,7 +83,7 @@ var (
 const MaxAnnotations = 16 << 10
 
 // written are the annotations that the publisher writes, the most important first.
-var written = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationHeld, AnnotationHeldReason, AnnotationBehind, AnnotationLeftOut}
+var written = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationHeld, AnnotationHeldReason, AnnotationAsked, AnnotationBehind, AnnotationLeftOut}
 
 // Bound cuts the publisher's annotations to MaxAnnotations. An API server refuses an object
 // whose annotations are too long, with its files.
@@ -102,6 +106,12 @@ func (s *Set) Say(key, text string) {
 		delete(s.Annotations, key)
 	}
 	s.Bound()
+}
+
+// Asked returns when Slurm was asked what AnnotationBehind tells of. It is zero if nobody noted that.
+func Asked(annotations map[string]string) time.Time {
+	at, _ := time.Parse(time.RFC3339, annotations[AnnotationAsked]) // what cannot be read is not known
+	return at
 }
 
 // Own returns the publisher's files of the set.

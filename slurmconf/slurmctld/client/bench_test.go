@@ -1,4 +1,4 @@
-package live
+package client
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ func BenchmarkRealAsk(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if s, err := slurm.Ask(b.Context(), Question{Nodes: nodes}); err != nil || len(s.Nodes) != nodes {
+				if s, err := slurm.Ask(b.Context(), Question{Loaded: true, Topologies: []string{""}, Nodes: true}); err != nil || len(s.Nodes) != nodes {
 					b.Fatal(err)
 				}
 			}
@@ -42,7 +42,7 @@ func BenchmarkRealAskJobs(b *testing.B) {
 	}
 	one := ""
 	for running := 0; running < jobs; time.Sleep(time.Second) { // slurmctld has to schedule meanwhile
-		s, err := rest.Ask(b.Context(), Question{Nodes: nodes, Jobs: true, Brief: true})
+		s, err := rest.Ask(b.Context(), Question{Jobs: true})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func BenchmarkRealAskJobs(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if s, err := rest.Ask(b.Context(), Question{Nodes: nodes, Jobs: true}); err != nil || len(s.Nodes) != nodes || len(s.Jobs) != jobs {
+		if s, err := rest.Ask(b.Context(), Question{Nodes: true, Jobs: true}); err != nil || len(s.Nodes) != nodes || len(s.Jobs) != jobs {
 			b.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package live
+package slurmctld
 
 import (
 	"errors"
@@ -11,18 +11,18 @@ import (
 
 // The bounds of an answer.
 const (
-	// maxBytes is the most that is read of one answer. Slurm writes 3 KB for each node, 8 KB for
+	// MaxBytes is the most that is read of one answer. Slurm writes 3 KB for each node, 8 KB for
 	// each job, and with details 22 KB for each node of a job.
-	maxBytes = 256 << 20
+	MaxBytes = 256 << 20
 	// maxAhead is the most that is read after the last token: a host list is the longest text.
 	maxAhead = 2 * maxList
-	// maxKept is the most bytes that are kept of one answer, and maxThings the most nodes or jobs.
+	// maxKept is the most bytes that are kept of one answer, and MaxThings the most nodes or jobs.
 	maxKept   = 24 << 20
-	maxThings = 1 << 17
+	MaxThings = 1 << 17
 )
 
-// errTooLong is returned for an answer that is longer than is read.
-var errTooLong = errors.New("the answer is too long")
+// ErrTooLong is returned for an answer that is longer than is read.
+var ErrTooLong = errors.New("the answer is too long")
 
 // bounded reads an answer for a decoder. The decoder keeps what it has read after the last token,
 // so that is bounded too.
@@ -34,8 +34,8 @@ type bounded struct {
 
 // Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.read > maxBytes || b.read-b.dec.InputOffset() > maxAhead {
-		return 0, errTooLong
+	if b.read > MaxBytes || b.read-b.dec.InputOffset() > maxAhead {
+		return 0, ErrTooLong
 	}
 	n, err := b.in.Read(p)
 	b.read += int64(n)
@@ -63,8 +63,8 @@ func readList[T any](in io.Reader, thing string, keep func(*T) (kept int, err er
 		if err == nil {
 			kept, err = keep(&one)
 		}
-		if total += kept; err == nil && (total > maxKept || count > maxThings) {
-			err = errTooLong
+		if total += kept; err == nil && (total > maxKept || count > MaxThings) {
+			err = ErrTooLong
 		}
 		if err != nil {
 			return fmt.Errorf("read %s %d: %w", thing, count, err)

@@ -1,4 +1,4 @@
-package live
+package client
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -48,10 +49,10 @@ func TestRealREST(t *testing.T) {
 		t.Fatal(err)
 	}
 	scontrol := &Scontrol{Program: program}
-	want := map[string]Node{"n1": {Registered: true}, "n2": {}, "d1": {Topology: "nvl:b2,fabric:s1", Registered: true},
+	want := map[string]slurmctld.Node{"n1": {Registered: true}, "n2": {}, "d1": {Topology: "nvl:b2,fabric:s1", Registered: true},
 		"d2": {Registered: true, Invalid: true, Reason: "Failed to set topology 'nvl:b9'"}}
 	began := until(t, rest, want)
-	if Refused(began.Nodes["d2"].Reason) != "nvl:b9" {
+	if slurmctld.Refused(began.Nodes["d2"].Reason) != "nvl:b9" {
 		t.Errorf("%q refuses nothing", began.Nodes["d2"].Reason)
 	}
 	for _, parser := range parsers {
@@ -72,7 +73,7 @@ func TestRealREST(t *testing.T) {
 	if _, err := c.Run(t.Context(), "scontrol", "update", "nodename=n1", "topology=nvl:b2"); err != nil {
 		t.Fatal(err)
 	}
-	want["n1"] = Node{Topology: "nvl:b2", Registered: true}
+	want["n1"] = slurmctld.Node{Topology: "nvl:b2", Registered: true}
 	until(t, rest, want)
 
 	if err := rest.Reconfigure(t.Context()); err == nil || !strings.Contains(err.Error(), "422 Unprocessable Entity: slurm_reconfigure() failed: Invalid user id; does ") {
@@ -82,12 +83,12 @@ func TestRealREST(t *testing.T) {
 	if err := root.Reconfigure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want["n1"] = Node{Registered: true}                                            // its place is the file's again
-	want["d2"] = Node{Registered: true, Reason: "Failed to set topology 'nvl:b9'"} // still drained
+	want["n1"] = slurmctld.Node{Registered: true}                                            // its place is the file's again
+	want["d2"] = slurmctld.Node{Registered: true, Reason: "Failed to set topology 'nvl:b9'"} // still drained
 	if now := until(t, root, want); !now.Read.After(began.Read) {
 		t.Errorf("read at %v after a reconfigure, %v before", now.Read, began.Read)
 	}
-	if _, err := NewREST(socket, filepath.Join(c.Dir, "topology.yaml")).Ask(t.Context(), Question{}); err == nil || !strings.Contains(err.Error(), "want one line with a token") {
+	if _, err := NewREST(socket, filepath.Join(c.Dir, "topology.yaml")).Ask(t.Context(), Question{Nodes: true}); err == nil || !strings.Contains(err.Error(), "want one line with a token") {
 		t.Errorf("a token that is none: %v", err)
 	}
 }
@@ -100,10 +101,10 @@ func startREST(tb testing.TB, conf slurmrig.Config) (*slurmrig.Cluster, *REST, s
 }
 
 // until asks until Slurm says that of its nodes.
-func until(t *testing.T, slurm Asker, want map[string]Node) *State {
+func until(t *testing.T, slurm Asker, want map[string]slurmctld.Node) *slurmctld.State {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		got, err := slurm.Ask(t.Context(), Question{Topologies: []string{"nvl", "fabric"}})
+		got, err := slurm.Ask(t.Context(), Question{Loaded: true, Topologies: []string{"nvl", "fabric"}, Nodes: true})
 		// slurmctld counts from 0 until it has begun to count
 		if err == nil && maps.Equal(want, withoutStates(t, got.Nodes)) && got.Read.IsZero() == (got.Topologies != nil) {
 			return got
@@ -119,14 +120,14 @@ func until(t *testing.T, slurm Asker, want map[string]Node) *State {
 
 // withoutStates returns the nodes without the words for their states, which each has, and
 // without what this machine decides.
-func withoutStates(t *testing.T, nodes map[string]Node) map[string]Node {
+func withoutStates(t *testing.T, nodes map[string]slurmctld.Node) map[string]slurmctld.Node {
 	t.Helper()
 	out := maps.Clone(nodes)
 	for name, n := range out {
 		if n.State == "" {
 			t.Errorf("%s has no state", name)
 		}
-		out[name] = Node{Topology: n.Topology, Registered: n.Registered, Invalid: n.Invalid, Off: n.Off, Gres: n.Gres, Reason: n.Reason}
+		out[name] = slurmctld.Node{Topology: n.Topology, Registered: n.Registered, Invalid: n.Invalid, Off: n.Off, Gres: n.Gres, Reason: n.Reason}
 	}
 	return out
 }

@@ -1,9 +1,9 @@
-package live
+package slurmctld
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,15 +13,12 @@ import (
 
 // jobs has jobs as slurmrestd 26.05.5 writes them, shortened: one that runs, one as v0.0.43
 // writes it, a task of an array, one that waits, and one that has ended.
-const jobs = `{"jobs":[
- {"job_id":1,"array_job_id":{"set":true,"infinite":false,"number":0},"array_task_id":{"set":false,"infinite":false,"number":0},"name":"train","user_name":"alice","account":"physics","partition":"p","job_state":["RUNNING"],"nodes":"d[9,8]","gres_detail":["gpu:gb200:4(IDX:0-3)","gpu:gb200:1(IDX:0)"],"start_time":{"set":true,"infinite":false,"number":1795555650},"segment_size":2,"flags":["JOB_WAS_RUNNING","SPREAD_SEGMENTS"],"shared":[],"submit_line":"sbatch --exclusive=topo x","job_resources":{"nodes":{"whole":true,"allocation":[{"name":"d9"}]}}},
- {"job_id":2,"job_state":["RUNNING","CONFIGURING"],"nodes":"d1","flags":[],"shared":["topo"],"features":"a&b","job_resources":{"select_type":[]}},
- {"job_id":4,"array_job_id":{"set":true,"number":3},"array_task_id":{"set":true,"number":0},"job_state":["COMPLETING","CANCELLED"],"nodes":"d2","flags":["CONSOLIDATE_SEGMENTS"],"shared":["oversubscribe"],"resv_name":"r"},
- {"job_id":5,"job_state":["PENDING"],"nodes":"","job_resources":null},
- {"job_id":6,"job_state":["COMPLETED"],"nodes":"d3"}
-],"last_update":{"set":true,"number":1795472057},"errors":[]}`
+//
+//go:embed testdata/jobs.json
+var jobs string
 
-const partitions = `{"partitions":[{"name":"p","topology":""},{"nodes":{"total":1},"name":"tree","topology":"fabric"}],"errors":[]}`
+//go:embed testdata/partitions.json
+var partitions string
 
 var (
 	readJobs = []Job{
@@ -80,28 +77,6 @@ func FuzzReadJobs(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestAskForJobs asks slurmrestd for jobs as well as nodes, and for jobs alone.
-func TestAskForJobs(t *testing.T) {
-	s := &slurmrestd{parser: "v0.0.44", age: 1}
-	rest := NewREST(s.serve(t), tokenFile(t, "x"))
-	got, err := rest.Ask(t.Context(), Question{Jobs: true})
-	if want := "/slurm/v0.0.44/jobs/?flags=ALL"; !slices.Contains(s.uris, want) || slices.Contains(s.uris, "/slurm/v0.0.44/jobs/") {
-		t.Errorf("asked %q, want %s", s.uris, want)
-	}
-	if err != nil || !cmp.Equal(got.Jobs, readJobs) || !cmp.Equal(got.Partitions, readPartitions) || len(got.Nodes) != 4 {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if got, err = rest.Ask(t.Context(), Question{Jobs: true, Details: true, Brief: true}); err != nil || len(got.Jobs) != 3 || got.Nodes != nil {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if !slices.Contains(s.uris, "/slurm/v0.0.44/jobs/") {
-		t.Errorf("asked %q without details", s.uris)
-	}
-	if got, err = rest.Ask(t.Context(), Question{}); err != nil || got.Jobs != nil || got.Partitions != nil {
-		t.Errorf("%+v, %v", got, err)
-	}
 }
 
 // manyJobs has running jobs of four nodes, as long as slurmrestd writes them.

@@ -1,4 +1,4 @@
-package live
+package client
 
 import (
 	"context"
@@ -24,19 +24,13 @@ type Scontrol struct {
 // maxShown is the most bytes of a topology that scontrol shows.
 const maxShown = 8 << 20
 
-// Ask asks for all nodes, for running jobs, and for the topologies of the names.
-func (s *Scontrol) Ask(ctx context.Context, q Question) (*State, error) {
-	ctx, cancel := q.limit(ctx)
-	defer cancel()
-	state := &State{}
+// Ask implements Asker.
+func (s *Scontrol) Ask(ctx context.Context, q Question) (*slurmctld.State, error) {
+	state := &slurmctld.State{}
 	if err := s.show(ctx, q, state); err != nil || q.Job != "" {
 		return state, err
 	}
-	names := q.Topologies
-	if len(names) == 0 {
-		names = []string{""}
-	}
-	for _, name := range names {
+	for _, name := range q.Topologies {
 		args := []string{"show", "topology"}
 		if name != "" {
 			args = append(args, name)
@@ -44,7 +38,7 @@ func (s *Scontrol) Ask(ctx context.Context, q Question) (*State, error) {
 		var text []byte // nothing for a name that Slurm does not have
 		err := s.run(ctx, func(out io.Reader) (err error) {
 			if text, err = io.ReadAll(io.LimitReader(out, maxShown+1)); len(text) > maxShown {
-				err = errTooLong
+				err = slurmctld.ErrTooLong
 			}
 			return err
 		}, args...)
@@ -64,33 +58,31 @@ func (s *Scontrol) Ask(ctx context.Context, q Question) (*State, error) {
 }
 
 // show asks for jobs, for reservations, and for nodes.
-func (s *Scontrol) show(ctx context.Context, q Question, state *State) (err error) {
+func (s *Scontrol) show(ctx context.Context, q Question, state *slurmctld.State) (err error) {
 	read := func(read func(in io.Reader) error, things ...string) {
 		if err == nil {
 			err = s.run(ctx, read, append([]string{"--json", "show"}, things...)...)
 		}
 	}
 	if q.Job != "" {
-		read(func(in io.Reader) (err error) { state.Jobs, err = ReadJobs(in); return err }, "job", q.Job)
+		read(func(in io.Reader) (err error) { state.Jobs, err = slurmctld.ReadJobs(in); return err }, "job", q.Job)
 		return err
 	}
 	if q.Jobs {
-		read(func(in io.Reader) (err error) { state.Partitions, err = ReadPartitions(in); return err }, "partitions")
-		read(func(in io.Reader) (err error) { state.Jobs, err = ReadJobs(in); return err }, "jobs")
+		read(func(in io.Reader) (err error) { state.Partitions, err = slurmctld.ReadPartitions(in); return err }, "partitions")
+		read(func(in io.Reader) (err error) { state.Jobs, err = slurmctld.ReadJobs(in); return err }, "jobs")
 	}
 	if q.Reservations {
-		read(func(in io.Reader) (err error) { state.Reservations, err = ReadReservations(in); return err }, "reservations")
+		read(func(in io.Reader) (err error) { state.Reservations, err = slurmctld.ReadReservations(in); return err }, "reservations")
 	}
-	if !q.Brief {
-		read(func(in io.Reader) (err error) { state.Nodes, err = ReadNodes(in); return err }, "nodes")
+	if q.Nodes {
+		read(func(in io.Reader) (err error) { state.Nodes, err = slurmctld.ReadNodes(in); return err }, "nodes")
 	}
 	return err
 }
 
 // Reconfigure asks slurmctld to read its files again.
 func (s *Scontrol) Reconfigure(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	return s.run(ctx, skipRest, "reconfigure")
 }
 
@@ -142,9 +134,9 @@ func (s *Scontrol) run(ctx context.Context, read func(out io.Reader) error, args
 
 // skipRest reads what is left of an answer.
 func skipRest(out io.Reader) error {
-	n, err := io.Copy(io.Discard, io.LimitReader(out, maxBytes))
-	if n == maxBytes {
-		return errTooLong
+	n, err := io.Copy(io.Discard, io.LimitReader(out, slurmctld.MaxBytes))
+	if n == slurmctld.MaxBytes {
+		return slurmctld.ErrTooLong
 	}
 	return err
 }

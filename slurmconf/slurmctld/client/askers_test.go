@@ -1,4 +1,4 @@
-package live
+package client
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,79 +22,41 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// answer has two nodes as slurmrestd 26.05.5 writes them, shortened.
-const answer = `{"nodes":[
- {"architecture":"x86_64","boot_time":{"set":true,"infinite":false,"number":1795387571},"name":"d1","gres":"gpu:gb200:4(S:0-1)","state":["IDLE","DYNAMIC_NORM"],"reason":"","slurmd_start_time":{"set":true,"infinite":false,"number":1795472120},"topology":"nvl:b1,fabric:s1","version":"26.05.5","last_busy":{"set":true,"infinite":false,"number":1795555748},"partitions":["p","q"],"cpus":8,"real_memory":24105},
- {"name":"d2","state":["IDLE","DRAIN","INVALID_REG","DYNAMIC_NORM"],"reason":"Failed to set topology 'nvl:b9'","slurmd_start_time":{"set":true,"infinite":false,"number":1795472120},"topology":""},
- {"name":"n3","state":["UNKNOWN","NOT_RESPONDING"],"slurmd_start_time":{"set":true,"infinite":false,"number":0},"topology":""},
- {"name":"c1","state":["IDLE","CLOUD","POWERED_DOWN"],"slurmd_start_time":{"set":true,"infinite":false,"number":5},"topology":""}
-],"last_update":{"set":true,"infinite":false,"number":1795472057},"errors":[],"warnings":[]}`
-
-var answered = map[string]Node{
-	"d1": {Topology: "nvl:b1,fabric:s1", Registered: true, State: "IDLE+DYNAMIC_NORM", Gres: "gpu:gb200:4(S:0-1)",
-		LastBusy: time.Unix(1795555748, 0), Partitions: "p,q", CPUs: 8, Memory: 24105},
-	"d2": {Registered: true, Invalid: true, Reason: "Failed to set topology 'nvl:b9'", State: "IDLE+DRAIN+INVALID_REG+DYNAMIC_NORM"},
-	"n3": {State: "UNKNOWN+NOT_RESPONDING"},
-	"c1": {Registered: true, Off: true, State: "IDLE+CLOUD+POWERED_DOWN"},
+// answer is an answer of Slurm's that the room slurmctld reads.
+func answer(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
-func TestReadNodes(t *testing.T) {
-	got, err := ReadNodes(strings.NewReader(answer))
-	if diff := cmp.Diff(answered, got); diff != "" || err != nil {
-		t.Errorf("error %v (-want +got):\n%s", err, diff)
-	}
-	for text, want := range map[string]string{
-		``:                      "EOF",
-		`[]`:                    "[ where { should be",
-		`{"errors":[]}`:         "no list of nodes",
-		`{"nodes":{}}`:          "{ where [ should be",
-		`{"nodes":[{"name":1}]`: "read node 1:",
-		`{"nodes":[{"name":"a"`: "read node 1:",
-		`{"meta":{"nodes":[]}}`: "no list of nodes",
-	} {
-		if _, err := ReadNodes(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want one with %q", text, err, want)
+// answered is what Slurm said in the answers of the names.
+func answered(t *testing.T, names ...string) *slurmctld.State {
+	t.Helper()
+	var state slurmctld.State
+	for _, name := range names {
+		var err error
+		switch text := strings.NewReader(answer(t, name)); name {
+		case "nodes":
+			state.Nodes, err = slurmctld.ReadNodes(text)
+		case "jobs":
+			state.Jobs, err = slurmctld.ReadJobs(text)
+		case "partitions":
+			state.Partitions, err = slurmctld.ReadPartitions(text)
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-}
-
-func FuzzReadNodes(f *testing.F) {
-	for _, text := range []string{answer, `{"nodes":[]}`, `{"meta":[1,{"a":null}],"nodes":[{"name":"a","state":null,"topology":null}]}`, `{"nodes":[{"state":"IDLE"}]}`} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		nodes, err := ReadNodes(strings.NewReader(text))
-		if nodes == nil && err == nil {
-			t.Fatal("neither nodes nor an error")
-		}
-		for name, n := range nodes {
-			if len(name) > 512 || len(n.Topology) > 2048 || len(n.Reason) > 2048 {
-				t.Fatalf("a text of node %.20q is not bounded", name)
-			}
-			if spec := Refused(n.Reason); spec != "" && !strings.Contains(n.Reason, spec) {
-				t.Fatalf("%q is not in the reason %q", spec, n.Reason)
-			}
-		}
-	})
-}
-
-func TestRefused(t *testing.T) {
-	for reason, want := range map[string]string{
-		"Failed to set topology 'nvl:b9'":                                            "nvl:b9",
-		"slurm-operator: Failed to set topology 'nvl:b9,fabric:x' [root@2026-11-23]": "nvl:b9,fabric:x",
-		"Failed to set topology 'nvl:b9":                                             "",
-		"gres/gpu count reported lower than configured (0 < 4)":                      "",
-		"": "",
-	} {
-		if got := Refused(reason); got != want {
-			t.Errorf("%q: %q, want %q", reason, got, want)
-		}
-	}
+	return &state
 }
 
 // slurmrestd plays a slurmrestd that has one data parser.
@@ -105,6 +68,7 @@ type slurmrestd struct {
 	body          string // with that status
 	asked, uris   []string
 	tokens        map[string]bool
+	answers       map[string]string // by the last part of the path
 }
 
 func (s *slurmrestd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -124,11 +88,11 @@ func (s *slurmrestd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "conf":
 		fmt.Fprintf(w, `{"slurm_conf_meta":{"BOOT_TIME":%d}}`, now-s.age)
 	case path == "nodes/":
-		_, _ = io.WriteString(w, answer)
+		_, _ = io.WriteString(w, s.answers["nodes"])
 	case path == "jobs/":
-		_, _ = io.WriteString(w, jobs)
+		_, _ = io.WriteString(w, s.answers["jobs"])
 	case path == "partitions/":
-		_, _ = io.WriteString(w, partitions)
+		_, _ = io.WriteString(w, s.answers["partitions"])
 	case path == "reconfigure/":
 		_, _ = io.WriteString(w, `{"errors":[]}`)
 	}
@@ -137,7 +101,10 @@ func (s *slurmrestd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve starts it, and returns its address.
 func (s *slurmrestd) serve(t *testing.T) string {
 	t.Helper()
-	s.tokens = map[string]bool{}
+	s.tokens, s.answers = map[string]bool{}, map[string]string{}
+	for _, name := range []string{"nodes", "jobs", "partitions"} {
+		s.answers[name] = answer(t, name)
+	}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	return server.URL
@@ -172,11 +139,11 @@ func TestAsk(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			rest := NewREST(tt.serve.serve(t), tokenFile(t, "SLURM_JWT=abc.def\n"))
 			began := time.Now()
-			got, err := rest.Ask(t.Context(), Question{})
+			got, err := rest.Ask(t.Context(), Question{Nodes: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(answered, got.Nodes); diff != "" || len(got.Topologies) != 0 {
+			if diff := cmp.Diff(answered(t, "nodes").Nodes, got.Nodes); diff != "" || len(got.Topologies) != 0 {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
 			if known := !got.Read.IsZero(); known != (tt.age >= 0) || known && (got.Read.Before(began.Add(-tt.age)) || got.Read.After(time.Now().Add(-tt.age))) {
@@ -196,6 +163,28 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestAskForJobs asks slurmrestd for jobs as well as nodes, and for jobs alone.
+func TestAskForJobs(t *testing.T) {
+	s := &slurmrestd{parser: "v0.0.44", age: 1}
+	rest, said := NewREST(s.serve(t), tokenFile(t, "x")), answered(t, "jobs", "partitions")
+	got, err := rest.Ask(t.Context(), Question{Nodes: true, Jobs: true})
+	if want := "/slurm/v0.0.44/jobs/?flags=ALL"; !slices.Contains(s.uris, want) || slices.Contains(s.uris, "/slurm/v0.0.44/jobs/") {
+		t.Errorf("asked %q, want %s", s.uris, want)
+	}
+	if err != nil || !cmp.Equal(got.Jobs, said.Jobs) || !cmp.Equal(got.Partitions, said.Partitions) || len(got.Nodes) != 4 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err = rest.Ask(t.Context(), Question{Jobs: true, Details: true}); err != nil || len(got.Jobs) != 3 || got.Nodes != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if !slices.Contains(s.uris, "/slurm/v0.0.44/jobs/") {
+		t.Errorf("asked %q without details", s.uris)
+	}
+	if got, err = rest.Ask(t.Context(), Question{Nodes: true}); err != nil || got.Jobs != nil || got.Partitions != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestAskErrors(t *testing.T) {
 	const refused = `{"errors":[{"description":"Failure to query nodes","error_number":1007,"error":"Protocol authentication error"}]}`
 	tests := map[string]struct {
@@ -212,12 +201,12 @@ func TestAskErrors(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			rest := NewREST(tt.serve.serve(t), tokenFile(t, tt.token))
-			if _, err := rest.Ask(t.Context(), Question{}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := rest.Ask(t.Context(), Question{Nodes: true}); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
 		})
 	}
-	if _, err := NewREST("http://127.0.0.1:1", "/nowhere/token").Ask(t.Context(), Question{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := NewREST("http://127.0.0.1:1", "/nowhere/token").Ask(t.Context(), Question{Nodes: true}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no token file: %v", err)
 	}
 }
@@ -229,11 +218,11 @@ func TestAskBySocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &slurmrestd{parser: "v0.0.45", age: 1, tokens: map[string]bool{}}
+	s := &slurmrestd{parser: "v0.0.45", age: 1, tokens: map[string]bool{}, answers: map[string]string{"nodes": answer(t, "nodes")}}
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: s}}
 	server.Start()
 	t.Cleanup(server.Close)
-	got, err := NewREST("unix:"+path, "").Ask(t.Context(), Question{})
+	got, err := NewREST("unix:"+path, "").Ask(t.Context(), Question{Nodes: true})
 	if err != nil || len(got.Nodes) != 4 || !s.tokens[""] || len(s.tokens) != 1 {
 		t.Errorf("%+v, %v, tokens %v", got, err, s.tokens)
 	}
@@ -245,19 +234,19 @@ func TestScontrol(t *testing.T) {
 	program := filepath.Join(dir, "scontrol")
 	script := "#!/bin/sh\ncase \"$*\" in\n'--json show '*) cat " + dir + "/$3;;\n'show topology nvl') echo BlockName=b1 BlockIndex=0 Nodes=d1 BlockSize=1;;\n" +
 		"'show topology gone') echo error >&2;;\n*) echo \"bad $*\" >&2; exit 1;;\nesac\n"
-	for name, text := range map[string]string{program: script, dir + "/nodes": answer, dir + "/jobs": jobs, dir + "/partitions": partitions} {
+	for name, text := range map[string]string{program: script, dir + "/nodes": answer(t, "nodes"), dir + "/jobs": answer(t, "jobs"), dir + "/partitions": answer(t, "partitions")} {
 		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := &Scontrol{program}
-	got, err := s.Ask(t.Context(), Question{Topologies: []string{"nvl", "gone"}})
-	want := &State{Nodes: answered, Topologies: []topology.Topology{
+	s, said := &Scontrol{program}, answered(t, "jobs", "partitions")
+	got, err := s.Ask(t.Context(), Question{Topologies: []string{"nvl", "gone"}, Nodes: true})
+	want := &slurmctld.State{Nodes: answered(t, "nodes").Nodes, Topologies: []topology.Topology{
 		{Name: "nvl", Default: true, Kind: "block", Sizes: []int{1}, Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("d1")}}}, {Name: "gone", Default: true, Kind: "flat"}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}
-	if got, err := s.Ask(t.Context(), Question{Topologies: []string{"gone"}, Jobs: true, Brief: true}); err != nil || !cmp.Equal(got.Jobs, readJobs) || !cmp.Equal(got.Partitions, readPartitions) || got.Nodes != nil {
+	if got, err := s.Ask(t.Context(), Question{Topologies: []string{"gone"}, Jobs: true}); err != nil || !cmp.Equal(got.Jobs, said.Jobs) || !cmp.Equal(got.Partitions, said.Partitions) || got.Nodes != nil {
 		t.Errorf("jobs: %+v, %v", got, err)
 	}
 	if err := s.Reconfigure(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "scontrol reconfigure: exit status 1: bad reconfigure") {
@@ -295,7 +284,7 @@ func TestEndless(t *testing.T) {
 				time.AfterFunc(time.Second, cancel)
 			}
 			most := watchMemory()
-			_, err := (&Scontrol{program}).Ask(ctx, Question{Nodes: 1 << 17})
+			_, err := (&Scontrol{program}).Ask(ctx, Question{Nodes: true, Topologies: []string{""}})
 			if err == nil {
 				t.Error("no error")
 			}

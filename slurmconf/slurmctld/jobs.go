@@ -1,4 +1,4 @@
-package live
+package slurmctld
 
 import (
 	"errors"
@@ -115,7 +115,7 @@ func (j *jsonJob) job() Job {
 	if j.ArrayID.Number > 0 && j.Task.Set {
 		out.Array = fmt.Sprintf("%d_%d", j.ArrayID.Number, j.Task.Number)
 	}
-	for _, gpus := range j.GPUs[:min(len(j.GPUs), maxThings)] {
+	for _, gpus := range j.GPUs[:min(len(j.GPUs), MaxThings)] {
 		out.GPUs = append(out.GPUs, cut(gpus))
 	}
 	return out

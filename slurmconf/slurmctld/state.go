@@ -1,21 +1,9 @@
-// Package live asks the running Slurm about its nodes and jobs: slurmrestd by HTTP, or scontrol.
-//
-// Each question is bounded in time and in the size of the answer. The package changes
-// nothing in Slurm but for REST.Reconfigure.
-package live
+package slurmctld
 
 import (
-	"context"
 	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
-)
-
-// The bounds of a question.
-const (
-	// timeout is for all requests of one question together, and more for each node: slurmrestd
-	// takes a second and more for 10,000 nodes.
-	timeout, timeoutNode = 5 * time.Second, time.Millisecond
 )
 
 // State is what Slurm says of itself.
@@ -62,40 +50,4 @@ type Node struct {
 	CPUs, Memory int
 	// Reservation is the name of the reservation that has the node now.
 	Reservation string
-}
-
-// Question is what is asked.
-type Question struct {
-	// Topologies are the names of those in the file, or empty for the only one there is.
-	Topologies []string
-	// Nodes is about how many nodes Slurm has. It gives the question more time.
-	Nodes int
-	// Brief leaves the nodes out of the answer: for 10,000 nodes they take seconds.
-	Brief bool
-	// Reservations asks for reservations too.
-	Reservations bool
-	// Jobs asks for running jobs and for partitions too. Details asks what each job has of each
-	// node: Job's GPUs, Whole and Shares. Slurm then writes 22 KB for each node of a job, all cores
-	// among it: 18 s for 2,000 jobs on 10,000 nodes. scontrol always writes it.
-	Jobs, Details bool
-	// Job is the id of one job, which is asked for with details. Nothing else is asked for then.
-	// The answer has the job if it holds nodes.
-	Job string
-}
-
-// limit bounds the question in time.
-func (q *Question) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	nodes := time.Duration(min(q.Nodes, maxThings))
-	if q.Jobs {
-		nodes *= 2 // there are at most about as many jobs as nodes
-	}
-	if q.Details || q.Job != "" {
-		nodes *= 2
-	}
-	return context.WithTimeout(ctx, timeout+nodes*timeoutNode)
-}
-
-// Asker asks Slurm.
-type Asker interface {
-	Ask(ctx context.Context, q Question) (*State, error)
 }

@@ -1,4 +1,4 @@
-package live
+package slurmctld
 
 import (
 	"io"

@@ -1,4 +1,4 @@
-package live
+package client
 
 import (
 	"context"
@@ -13,9 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 )
 
 // parsers are slurmrestd's data parsers, the newest first. Slurm 26.05, 25.11 and 25.05 each brought one.
@@ -56,21 +54,19 @@ func NewREST(address, tokenFile string) *REST {
 	return &REST{base: base, tokenFile: tokenFile, client: &http.Client{Transport: transport, CheckRedirect: stay}}
 }
 
-// Ask asks for when slurmctld read its files, for all nodes, and for running jobs.
-func (r *REST) Ask(ctx context.Context, q Question) (*State, error) {
-	ctx, cancel := q.limit(ctx)
-	defer cancel()
+// Ask implements Asker. It always asks when slurmctld read its files.
+func (r *REST) Ask(ctx context.Context, q Question) (*slurmctld.State, error) {
 	began := time.Now()
 	times, err := r.times(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &State{}
-	if age, known := times.age(); known {
+	s := &slurmctld.State{}
+	if age, known := times.Age(); known {
 		s.Read = began.Add(-age)
 	}
 	if q.Job != "" {
-		err := r.get(ctx, "job/"+url.PathEscape(q.Job), func(body io.Reader) (err error) { s.Jobs, err = ReadJobs(body); return err })
+		err := r.get(ctx, "job/"+url.PathEscape(q.Job), func(body io.Reader) (err error) { s.Jobs, err = slurmctld.ReadJobs(body); return err })
 		return s, err
 	}
 	// Jobs come first: if a node is free after all jobs were read, none of them took the node.
@@ -80,14 +76,14 @@ func (r *REST) Ask(ctx context.Context, q Question) (*State, error) {
 			jobs = "jobs/"
 		}
 		err = errors.Join(
-			r.get(ctx, "partitions/", func(body io.Reader) (err error) { s.Partitions, err = ReadPartitions(body); return err }),
-			r.get(ctx, jobs, func(body io.Reader) (err error) { s.Jobs, err = ReadJobs(body); return err }))
+			r.get(ctx, "partitions/", func(body io.Reader) (err error) { s.Partitions, err = slurmctld.ReadPartitions(body); return err }),
+			r.get(ctx, jobs, func(body io.Reader) (err error) { s.Jobs, err = slurmctld.ReadJobs(body); return err }))
 	}
 	if err == nil && q.Reservations {
-		err = r.get(ctx, "reservations/", func(body io.Reader) (err error) { s.Reservations, err = ReadReservations(body); return err })
+		err = r.get(ctx, "reservations/", func(body io.Reader) (err error) { s.Reservations, err = slurmctld.ReadReservations(body); return err })
 	}
-	if err == nil && !q.Brief {
-		err = r.get(ctx, "nodes/", func(body io.Reader) (err error) { s.Nodes, err = ReadNodes(body); return err })
+	if err == nil && q.Nodes {
+		err = r.get(ctx, "nodes/", func(body io.Reader) (err error) { s.Nodes, err = slurmctld.ReadNodes(body); return err })
 	}
 	if err != nil {
 		return nil, err
@@ -98,39 +94,15 @@ func (r *REST) Ask(ctx context.Context, q Question) (*State, error) {
 // Reconfigure asks slurmctld to read its files again. The token must be that of root,
 // SlurmUser or an operator.
 func (r *REST) Reconfigure(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	if _, err := r.times(ctx); err != nil { // which finds the data parser
 		return err
 	}
 	return r.get(ctx, "reconfigure/", func(io.Reader) error { return nil })
 }
 
-// times are slurmctld's own.
-type times struct {
-	// now and counting are of its statistics: the time of the answer, and since when they
-	// are counted. boot is when it started or was reconfigured; data parsers before v0.0.45
-	// have none.
-	now, counting, boot int64
-}
-
-// age returns how long ago slurmctld read its files. The statistics count from then, but they
-// begin again at midnight UTC.
-func (t *times) age() (age time.Duration, known bool) {
-	const day, minute = 24 * 60 * 60, 60
-	read := t.boot
-	if read == 0 && t.counting%day >= minute {
-		read = t.counting
-	}
-	if read <= 0 || t.now < read {
-		return 0, false
-	}
-	return time.Duration(t.now-read) * time.Second, true
-}
-
 // times asks for slurmctld's times by the data parser that answered last, or by the newest
 // one that answers.
-func (r *REST) times(ctx context.Context) (*times, error) {
+func (r *REST) times(ctx context.Context) (*slurmctld.Times, error) {
 	try := parsers
 	if r.parser != "" {
 		try = slices.Concat([]string{r.parser}, parsers)
@@ -147,47 +119,13 @@ func (r *REST) times(ctx context.Context) (*times, error) {
 }
 
 // timesBy asks by the present data parser.
-func (r *REST) timesBy(ctx context.Context) (*times, error) {
-	t := &times{}
-	err := r.get(ctx, "diag/", func(body io.Reader) (err error) {
-		t.now, t.counting, err = readDiag(body)
-		return err
-	})
-	if err != nil || r.parser != parsers[0] {
-		return t, err
+func (r *REST) timesBy(ctx context.Context) (*slurmctld.Times, error) {
+	t := &slurmctld.Times{}
+	err := r.get(ctx, "diag/", t.ReadDiag)
+	if err == nil && r.parser == parsers[0] {
+		err = r.get(ctx, "conf", t.ReadConf)
 	}
-	err = r.get(ctx, "conf", func(body io.Reader) (err error) {
-		t.boot, err = readConf(body)
-		return err
-	})
 	return t, err
-}
-
-// readDiag reads the times of the answer to diag.
-func readDiag(in io.Reader) (now, counting int64, err error) {
-	var answer struct {
-		Statistics struct {
-			Time  number `json:"req_time"`
-			Start number `json:"req_time_start"`
-		} `json:"statistics"`
-	}
-	if err := json.UnmarshalDecode(newDecoder(in), &answer); err != nil {
-		return 0, 0, fmt.Errorf("read diag: %w", err)
-	}
-	return answer.Statistics.Time.Number, answer.Statistics.Start.Number, nil
-}
-
-// readConf reads when slurmctld started or was reconfigured.
-func readConf(in io.Reader) (int64, error) {
-	var answer struct {
-		Conf struct {
-			Boot int64 `json:"BOOT_TIME"`
-		} `json:"slurm_conf_meta"`
-	}
-	if err := json.UnmarshalDecode(newDecoder(in), &answer); err != nil {
-		return 0, fmt.Errorf("read conf: %w", err)
-	}
-	return answer.Conf.Boot, nil
 }
 
 // statusError is an answer that is no success.
@@ -237,26 +175,11 @@ func (r *REST) get(ctx context.Context, path string, read func(body io.Reader) e
 // says returns what an answer says is wrong, and what to do about the token.
 func (r *REST) says(body io.Reader) string {
 	text, _ := io.ReadAll(io.LimitReader(body, maxError)) // what there is of it is enough
-	message := errorText(text)
+	message := slurmctld.ErrorText(text)
 	if strings.Contains(message, "authentication") || strings.Contains(message, "Invalid user") {
 		message += "; does " + r.tokenFile + " hold a token that is valid, of a user who may do this?"
 	}
 	return message
-}
-
-// errorText returns the first error of an answer.
-func errorText(text []byte) string {
-	var answer struct {
-		Errors []struct {
-			Description string `json:"description"`
-			Error       string `json:"error"`
-		} `json:"errors"`
-	}
-	if json.Unmarshal(text, &answer) != nil || len(answer.Errors) == 0 {
-		return ""
-	}
-	e := answer.Errors[0]
-	return topology.Cut(strings.Trim(e.Description+": "+e.Error, ": "), topology.MaxText)
 }
 
 // readToken reads a file with a token alone, or with SLURM_JWT=TOKEN.

@@ -1,4 +1,4 @@
-package live
+package client
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -28,13 +29,13 @@ func TestRealJobs(t *testing.T) {
 		if err := c.Slurmd(t.Context(), fmt.Sprint("d", i), "-Z", "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d CPUs=4 Gres=gpu:gb200:4 Topology=nvl:b%d", 20140+i, (i+1)/2)); err != nil {
 			t.Fatal(err)
 		}
-		untilJobs(t, rest, 0, func(s *State) bool { return len(s.Nodes) == realJobNodes+1-i }) // slurmctld has the nodes in this order
+		untilJobs(t, rest, 0, func(s *slurmctld.State) bool { return len(s.Nodes) == realJobNodes+1-i }) // slurmctld has the nodes in this order
 	}
 	program, err := c.Scontrol()
 	if err != nil {
 		t.Fatal(err)
 	}
-	untilJobs(t, rest, 0, func(s *State) bool {
+	untilJobs(t, rest, 0, func(s *slurmctld.State) bool {
 		free := 0
 		for _, n := range s.Nodes {
 			if n.State == "IDLE+DYNAMIC_NORM" {
@@ -75,16 +76,16 @@ func TestRealJobs(t *testing.T) {
 		askers[parser] = old
 	}
 	for name, slurm := range askers {
-		unsaid := cmpopts.IgnoreFields(Job{})
+		unsaid := cmpopts.IgnoreFields(slurmctld.Job{})
 		if name == "v0.0.43" {
-			unsaid = cmpopts.IgnoreFields(Job{}, "Spread")
+			unsaid = cmpopts.IgnoreFields(slurmctld.Job{}, "Spread")
 		}
-		brief, err := slurm.Ask(t.Context(), Question{Topologies: []string{"nvl"}, Jobs: true, Brief: true})
+		brief, err := slurm.Ask(t.Context(), Question{Jobs: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, j := range brief.Jobs { // without details all else is the same
-			with := state.Jobs[slices.IndexFunc(state.Jobs, func(other Job) bool { return other.ID == j.ID })]
+			with := state.Jobs[slices.IndexFunc(state.Jobs, func(other slurmctld.Job) bool { return other.ID == j.ID })]
 			j.GPUs, j.Whole, j.Shares, j.Spread = with.GPUs, with.Whole, with.Shares, with.Spread
 			if diff := cmp.Diff(with, j); diff != "" {
 				t.Errorf("%s without details (-want +got):\n%s", name, diff)
@@ -104,12 +105,12 @@ func TestRealJobs(t *testing.T) {
 }
 
 // untilJobs asks until so many jobs run and the answer is as wanted. It sorts the jobs by name.
-func untilJobs(t *testing.T, slurm Asker, count int, is func(*State) bool) *State {
+func untilJobs(t *testing.T, slurm Asker, count int, is func(*slurmctld.State) bool) *slurmctld.State {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		got, err := slurm.Ask(t.Context(), Question{Topologies: []string{"nvl"}, Jobs: true, Details: true})
+		got, err := slurm.Ask(t.Context(), Question{Nodes: true, Jobs: true, Details: true})
 		if err == nil && len(got.Jobs) == count && (is == nil || is(got)) {
-			slices.SortFunc(got.Jobs, func(a, b Job) int { return strings.Compare(a.Name, b.Name) })
+			slices.SortFunc(got.Jobs, func(a, b slurmctld.Job) int { return strings.Compare(a.Name, b.Name) })
 			return got
 		}
 		if time.Now().After(end) {

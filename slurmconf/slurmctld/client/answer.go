@@ -1,0 +1,62 @@
+package client
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+)
+
+// Answer is what Slurm said last. Nobody changes it. Each part is of the last question that asked
+// for it and was answered.
+type Answer struct {
+	State slurmctld.State
+	// Asked is when each part of State was asked for.
+	Asked Asked
+	// Err is why the last question was not answered, and Failures is how many were not since
+	// Slurm answered last. Next is when Slurm is asked again after them, at the earliest.
+	Err      error
+	Failures int
+	Next     time.Time
+	// Took is how long the last answer about nodes or jobs took.
+	Took time.Duration
+
+	topologies []string // that were asked for
+}
+
+// Asked has the times at which parts of an answer were asked for. They are zero for a part that
+// Slurm never answered.
+type Asked struct{ Loaded, Nodes, Jobs, Reservations time.Time }
+
+// add adds what Slurm said of a question.
+func (a *Answer) add(q *Question, said *slurmctld.State, asked time.Time) {
+	if q.Loaded || !said.Read.IsZero() {
+		a.State.Read, a.Asked.Loaded = said.Read, asked
+	}
+	if q.Topologies != nil {
+		a.State.Topologies, a.topologies = said.Topologies, q.Topologies
+	}
+	if q.Nodes {
+		a.State.Nodes, a.Asked.Nodes = said.Nodes, asked
+	}
+	if q.Jobs {
+		a.State.Jobs, a.State.Partitions, a.Asked.Jobs = said.Jobs, said.Partitions, asked
+	}
+	if q.Reservations {
+		a.State.Reservations, a.Asked.Reservations = said.Reservations, asked
+	}
+}
+
+// Ago says for people how old an answer is, such as "asked 40 s ago".
+func Ago(asked, now time.Time) string {
+	age := max(now.Sub(asked), 0)
+	switch {
+	case asked.IsZero():
+		return "never answered"
+	case age < 2*time.Minute:
+		return fmt.Sprintf("asked %d s ago", int(age.Seconds()))
+	case age < 2*time.Hour:
+		return fmt.Sprintf("asked %d min ago", int(age.Minutes()))
+	}
+	return fmt.Sprintf("asked %d h ago", int(age.Hours()))
+}

@@ -1,0 +1,204 @@
+// Package client asks the running Slurm about its nodes and jobs: slurmrestd by HTTP, or scontrol.
+// It is the only one that does. Package slurmctld reads the answers.
+//
+// There is one Client for each Slurm. It keeps the last answer and its age, asks one question at a
+// time, and leaves a Slurm alone that fails or is slow. Each question is bounded in time and in the
+// size of the answer. The package changes nothing in Slurm unless it is told to reconfigure.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+const (
+	// restFor bounds the load of Slurm: after an answer about nodes or jobs it is left alone so many
+	// times longer than the answer took. slurmrestd needs seconds for 10,000 nodes.
+	restFor = 5
+	// After a question that failed Slurm is left alone for firstPause. The pause doubles with each
+	// failure, up to lastPause. It is longer for a Slurm that hangs, up to longPause.
+	firstPause, lastPause, longPause = 10 * time.Second, 55 * time.Second, 4 * time.Minute
+)
+
+// ErrNoJob is returned for a job that does not run.
+var ErrNoJob = errors.New("no such job runs")
+
+// Asker asks Slurm one question, until ctx ends.
+type Asker interface {
+	Ask(ctx context.Context, q Question) (*slurmctld.State, error)
+	Reconfigure(ctx context.Context) error
+}
+
+// Client asks one Slurm for everybody who wants to know something of it. It is safe for concurrent
+// use.
+type Client struct {
+	name   string
+	slurm  Asker
+	log    *slog.Logger
+	asking chan struct{} // holds a value while Slurm is asked
+
+	mu    sync.Mutex // guards what follows
+	last  Answer
+	since time.Time // the first failure since Slurm answered
+	// began and ended are of the last question.
+	began, ended time.Time
+}
+
+// New returns the Client of a Slurm. The log calls the Slurm by the name of its publication.
+func New(name string, slurm Asker, log *slog.Logger) *Client {
+	return &Client{name: name, slurm: slurm, log: log, asking: make(chan struct{}, 1)}
+}
+
+// Last returns the last answer, without a question.
+func (c *Client) Last() Answer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// Ask returns an answer that was asked for no longer ago than age. What is older is asked for now.
+// If Slurm does not answer, or did not shortly before, Ask returns the last answer with Err. Who
+// comes while another asks waits for that answer. Of a slow Slurm the answer may be older. Details
+// count for jobs that are asked for now.
+func (c *Client) Ask(ctx context.Context, q Question, age time.Duration) Answer {
+	came := time.Now()
+	if err := c.lock(ctx); err != nil {
+		a := c.Last()
+		a.Err = err
+		return a
+	}
+	defer c.unlock()
+	return c.ask(ctx, q, age, came)
+}
+
+// Soon asks in the background as Ask does, unless somebody asks just now. The question goes on when
+// ctx ends.
+func (c *Client) Soon(ctx context.Context, q Question, age time.Duration) {
+	if _, due := c.due(&q, age, time.Now()); !due {
+		return
+	}
+	select {
+	case c.asking <- struct{}{}:
+		go func() {
+			defer c.unlock()
+			c.ask(context.WithoutCancel(ctx), q, age, time.Now())
+		}()
+	default:
+	}
+}
+
+// Job asks about one running job, with details. The error of a job that does not run is ErrNoJob.
+// The Client does not keep the answer.
+func (c *Client) Job(ctx context.Context, id string) (*slurmctld.Job, error) {
+	if err := c.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.unlock()
+	state, err := c.put(ctx, &Question{Job: id})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), err)
+	case len(state.Jobs) != 1:
+		return nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), ErrNoJob)
+	}
+	return &state.Jobs[0], nil
+}
+
+// Reconfigure tells slurmctld to read its files again.
+func (c *Client) Reconfigure(ctx context.Context) error {
+	if err := c.lock(ctx); err != nil {
+		return err
+	}
+	defer c.unlock()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return c.slurm.Reconfigure(ctx)
+}
+
+// lock waits until nobody else asks.
+func (c *Client) lock(ctx context.Context) error {
+	select {
+	case c.asking <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *Client) unlock() { <-c.asking }
+
+// due returns what is to be asked now for who came then and wants an answer of that age.
+func (c *Client) due(q *Question, age time.Duration, came time.Time) (Question, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if now.Before(c.last.Next) {
+		return Question{}, false
+	}
+	since := came.Add(-age)
+	if c.ended.After(came) && c.began.Before(since) { // it was being asked when the caller came
+		since = c.began
+	}
+	m := q.missing(&c.last, since)
+	if rest := c.last.Asked.Nodes.Add(restFor * c.last.Took); m.whole() && now.Before(rest) {
+		m.Nodes, m.Jobs = m.Nodes && c.last.Asked.Nodes.IsZero(), m.Jobs && c.last.Asked.Jobs.IsZero()
+	}
+	return m, !m.nothing()
+}
+
+// ask asks what is due. The caller holds the lock.
+func (c *Client) ask(ctx context.Context, q Question, age time.Duration, came time.Time) Answer {
+	m, due := c.due(&q, age, came)
+	if !due {
+		return c.Last()
+	}
+	began := time.Now()
+	said, err := c.put(ctx, &m)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ctx.Err() != nil { // who asked has gone
+		a := c.last
+		a.Err = ctx.Err()
+		return a
+	}
+	c.began, c.ended = began, time.Now()
+	if err != nil {
+		c.fail(err)
+		return c.last
+	}
+	if c.last.Failures > 0 {
+		c.log.Info("Slurm answers again", "publication", c.name, "after", c.ended.Sub(c.since).Round(time.Second).String())
+	}
+	c.last.add(&m, said, began)
+	c.last.Err, c.last.Failures, c.last.Next = nil, 0, time.Time{}
+	if m.whole() {
+		c.last.Took = c.ended.Sub(began)
+	}
+	return c.last
+}
+
+// put puts a question to Slurm, bounded in time.
+func (c *Client) put(ctx context.Context, q *Question) (*slurmctld.State, error) {
+	ctx, cancel := q.limit(ctx, max(len(c.Last().State.Nodes), leastNodes))
+	defer cancel()
+	return c.slurm.Ask(ctx, *q)
+}
+
+// fail keeps the last answer, and logs the first of failures in a row.
+func (c *Client) fail(err error) {
+	if c.last.Failures == 0 {
+		c.since = c.ended
+		c.log.Warn("Slurm does not answer", "publication", c.name, "err", topology.Cut(err.Error(), topology.MaxMessage))
+	}
+	c.last.Err = err
+	c.last.Failures++
+	pause := min(firstPause<<min(c.last.Failures-1, 8), lastPause)
+	c.last.Next = c.ended.Add(min(max(pause, restFor*c.ended.Sub(c.began)), longPause))
+}

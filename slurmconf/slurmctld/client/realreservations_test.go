@@ -1,0 +1,56 @@
+package client
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+)
+
+// TestRealReservations asks a real Slurm about reservations of now and of later by each data
+// parser and by scontrol.
+func TestRealReservations(t *testing.T) {
+	t.Parallel()
+	c, rest, socket := startREST(t, slurmrig.Config{Slurmd: "n[1-3]", SlurmConf: "NodeName=n[1-3] NodeAddr=127.0.0.1 Port=[20161-20163]\nPartitionName=p Nodes=ALL Default=YES\n"})
+	untilJobs(t, rest, 0, func(s *slurmctld.State) bool {
+		return s.Nodes["n1"].State == "IDLE" && s.Nodes["n2"].State == "IDLE" && s.Nodes["n3"].State == "IDLE"
+	})
+	for _, words := range []string{"reservationname=now starttime=now duration=60 nodes=n1 users=root", "reservationname=maint starttime=now duration=60 nodes=n2 users=root flags=maint",
+		"reservationname=later starttime=now+2hours duration=60 nodes=n[1,3] users=root"} {
+		if out, err := c.Run(t.Context(), append([]string{"scontrol", "create", "reservation"}, strings.Fields(words)...)...); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	program, err := c.Scontrol()
+	if err != nil {
+		t.Fatal(err)
+	}
+	askers := map[string]Asker{"scontrol": &Scontrol{Program: program}}
+	for _, parser := range parsers {
+		old := NewREST(socket, rest.tokenFile)
+		old.parser = parser
+		askers[parser] = old
+	}
+	untilJobs(t, rest, 0, func(s *slurmctld.State) bool {
+		return s.Nodes["n1"].State == "IDLE+RESERVED" && s.Nodes["n2"].Reservation == "maint"
+	})
+	for name, slurm := range askers {
+		got, err := slurm.Ask(t.Context(), Question{Nodes: true, Reservations: true})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if n := got.Nodes; n["n1"].State != "IDLE+RESERVED" || n["n1"].Reservation != "now" || !strings.Contains(n["n2"].State, "MAINTENANCE") || n["n2"].Reservation != "maint" || n["n3"].Reservation != "" {
+			t.Errorf("%s: nodes %+v", name, n)
+		}
+		if len(got.Reservations) != 3 {
+			t.Fatalf("%s: %+v", name, got.Reservations)
+		}
+		for i, r := range got.Reservations {
+			if want := []string{"now", "maint", "later"}[i]; r.Name != want || r.End.Sub(r.Start) != time.Hour || r.Nodes != []string{"n1", "n2", "n[1,3]"}[i] {
+				t.Errorf("%s: %+v, want %s", name, r, want)
+			}
+		}
+	}
+}
