@@ -47,7 +47,7 @@ func TestRealSlinky(t *testing.T) {
 	base := Publication{Namespace: "slurm", Settle: Duration{Duration: 200 * time.Millisecond}, FirstWait: ms, AnnotateAfter: ms, ResourceSlices: true}
 	a, b := base, base
 	a.Membership = "file" // b has what Slinky's pods mean
-	a.Name, a.Nodes.Slinky, b.Name, b.ConfigMap, b.Nodes.Slinky = "a", "a", "b", "quoin-b", "b"
+	a.Name, a.ConfigMap, a.Nodes.Slinky, b.Name, b.ConfigMap, b.Nodes.Slinky = "a", "quoin-slurm", "a", "b", "quoin-b", "b"
 	pubs := complete(t, a, b)
 	store := kube.New(client, sets, reports, "quoin-system", pubs, slog.New(slog.DiscardHandler))
 	inBackground(t, store.Run, newPublisher(store, pubs).Run)
