@@ -29,7 +29,7 @@ const referenceHead = `<!-- Made by go generate from the code. Do not edit. -->
 
 One YAML file configures all commands: ` + "`--config FILE`" + `. ` + "`--set key=value`" + ` sets any key of any command, for example
 ` + "`--set publicationDefaults.slurmVersion=25.11`" + `.
-` + "`quoin config`" + ` shows the whole configuration with its defaults filled in. Unknown keys are refused.
+` + "`quoin config`" + ` shows the whole configuration with its defaults filled in, and ` + "`publicationDefaults`" + ` in each publication. Unknown keys are refused.
 `
 
 // TestReference holds that the reference of all keys is as the code says.
