@@ -25,7 +25,7 @@ func main() {
 // run executes one command line and returns the exit status: 0 fine, 2 trouble.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var p publication.Publication
-	cmd := demo.NewCommand("quoin-demo", func() (*publication.Cluster, error) {
+	cmd := demo.NewCommand("quoin-demo", func() (*publication.Cluster, error) { //nolint:contextcheck // cobra hands ctx on
 		all, err := publication.Compile([]publication.Publication{p}, nil)
 		if err != nil {
 			return nil, err
