@@ -259,14 +259,9 @@ type Place struct {
 
 // Places returns the place of every node in the plan's own topologies.
 func (p *Plan) Places() map[string]Place {
-	units := UnitsOf(p.Own())
-	count := 0
-	for i := range units {
-		if units[i].Kind == KindBlock {
-			count += len(units[i].Nodes)
-		}
-	}
-	places := make(map[string]Place, count)
+	own := p.Own()
+	units := UnitsOf(own)
+	places := make(map[string]Place, countNodes(own))
 	for i := range units {
 		for _, n := range units[i].Nodes {
 			at := places[n]
@@ -284,7 +279,7 @@ func (p *Plan) Places() map[string]Place {
 // SpecsOf returns the Topology= string of every node: its units in the order of the
 // topologies, such as "nvl:nvl-8a61c302-1,fabric:leaf-7".
 func SpecsOf(topologies []Topology) map[string]string {
-	specs := make(map[string]string)
+	specs := make(map[string]string, countNodes(topologies))
 	units := UnitsOf(topologies)
 	for i := range units {
 		unit := units[i].String()
@@ -297,6 +292,19 @@ func SpecsOf(topologies []Topology) map[string]string {
 		}
 	}
 	return specs
+}
+
+// countNodes returns how many nodes the largest of the topologies has.
+func countNodes(topologies []Topology) int {
+	most := 0
+	for i := range topologies {
+		n := 0
+		for _, u := range UnitsOf(topologies[i : i+1]) {
+			n += len(u.Nodes)
+		}
+		most = max(most, n)
+	}
+	return most
 }
 
 // BlockFamily returns what block topologies of a plan are called by: "nvl" for nvl and

@@ -137,13 +137,21 @@ func (m *Rendered) choose(p *publication.Cluster, g *inputs.Inputs) (err error) 
 // specsOf returns the Topology= strings of the plan's nodes. A block may have names of nodes
 // that no longer exist: it keeps its size with them.
 func specsOf(plan *topology.Plan, topologies []topology.Topology) map[string]string {
-	all := topology.SpecsOf(topologies)
-	specs := make(map[string]string, len(plan.Nodes))
+	specs := topology.SpecsOf(topologies)
+	there := 0
 	for i := range plan.Nodes {
-		if spec := all[plan.Nodes[i].SlurmName]; spec != "" {
-			specs[plan.Nodes[i].SlurmName] = spec
+		if specs[plan.Nodes[i].SlurmName] != "" {
+			there++
 		}
 	}
+	if there == len(specs) {
+		return specs
+	}
+	known := make(map[string]bool, len(plan.Nodes))
+	for i := range plan.Nodes {
+		known[plan.Nodes[i].SlurmName] = true
+	}
+	maps.DeleteFunc(specs, func(node, _ string) bool { return !known[node] })
 	return specs
 }
 

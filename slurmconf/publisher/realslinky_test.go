@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
@@ -165,7 +166,11 @@ func (r *slinkyRig) members(t *testing.T) string {
 	if d == nil || len(d.Current.Plan.Topologies) == 0 {
 		return ""
 	}
-	return fmt.Sprint(d.Current.Plan.Topologies[0].Blocks)
+	all := ""
+	for _, b := range d.Current.Plan.Topologies[0].Blocks {
+		all += b.Name + " " + hostlist.Compress(b.Nodes) + " "
+	}
+	return all
 }
 
 // untilMembers waits until the plan of b has the nodes, and none of the others. The file of
