@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,12 +22,29 @@ import (
 // lateSlurm read its files at some time. Its nodes are placed by the file.
 type lateSlurm struct {
 	nodes []inputs.Node
+	mu    sync.Mutex // guards what follows
 	read  time.Time
 	asked int // whole of these were about nodes
 	whole int
 }
 
+// reads lets it have read its files then.
+func (s *lateSlurm) reads(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read = at
+}
+
+// questions returns how many there were, and how many of these were about nodes.
+func (s *lateSlurm) questions() (asked, whole int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked, s.whole
+}
+
 func (s *lateSlurm) Ask(_ context.Context, q client.Question) (*slurmctld.State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.asked++
 	state := &slurmctld.State{Read: s.read}
 	if !q.Nodes {
@@ -41,7 +59,7 @@ func (s *lateSlurm) Ask(_ context.Context, q client.Question) (*slurmctld.State,
 }
 
 func (s *lateSlurm) Reconfigure(context.Context) error {
-	s.read = time.Now()
+	s.reads(time.Now())
 	return nil
 }
 
@@ -55,7 +73,7 @@ func TestAnnotationsWaitForSlurm(t *testing.T) {
 				p.options.Slurm = map[string]*client.Client{"default": client.New("default", slurm, p.log)}
 			}
 			inBubbleWith(t, store, pubs, prepare, func(*Publisher) {
-				slurm.read = time.Now().Add(time.Minute) // as slurmctld starts later
+				slurm.reads(time.Now().Add(time.Minute)) // as slurmctld starts later
 				store.pass(time.Hour)
 				if store.notes[nodeName(1)] == "" {
 					t.Fatal("Slurm has the files, and no node is annotated")
@@ -82,17 +100,17 @@ func TestAnnotationsWaitForSlurm(t *testing.T) {
 					if store.notes[nodeName(55)] != "" {
 						t.Error("annotated with a block that Slurm does not have")
 					}
-					slurm.read = time.Now()
+					slurm.reads(time.Now())
 				}
 				saves := store.saves
 				store.pass(2 * time.Minute)
 				if store.notes[nodeName(55)] == "" || behind() != "" || store.saves != saves+1 {
 					t.Errorf("Slurm has loaded the files: annotation %q, behind %q, %d writes", store.notes[nodeName(55)], behind(), store.saves-saves)
 				}
-				count := slurm.asked
+				count, _ := slurm.questions()
 				store.pass(24 * time.Hour)
-				if slurm.asked > count+24*6 || store.saves != saves+1 {
-					t.Errorf("asked %d times in a day at rest, %d writes", slurm.asked-count, store.saves-saves-1)
+				if now, _ := slurm.questions(); now > count+24*6 || store.saves != saves+1 {
+					t.Errorf("asked %d times in a day at rest, %d writes", now-count, store.saves-saves-1)
 				}
 			})
 		})
@@ -108,12 +126,13 @@ func TestSlurmAtRest(t *testing.T) {
 		p.jobs = occupancy.New(p.options.Slurm, p.log)
 	}
 	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
-		slurm.read = time.Now().Add(time.Minute)
+		slurm.reads(time.Now().Add(time.Minute))
 		store.pass(time.Hour)
-		asked, whole := slurm.asked, slurm.whole
+		asked, whole := slurm.questions()
 		store.pass(24 * time.Hour)
-		if n := slurm.asked - asked; n > 24*60 || n < 24*50 || slurm.whole-whole > n {
-			t.Errorf("asked %d times in a day at rest, %d times about nodes", n, slurm.whole-whole)
+		more, nodes := slurm.questions()
+		if n := more - asked; n > 24*60 || n < 24*50 || nodes-whole > n {
+			t.Errorf("asked %d times in a day at rest, %d times about nodes", n, nodes-whole)
 		}
 	})
 }
