@@ -81,6 +81,11 @@ func TestPlans(t *testing.T) {
 	}
 	r.write(string(text), plansFolder, "b.json") // another's
 	r.write(string(text[:20]), plansFolder, "c.json")
+	stored, err := r.Stored(t.Context())
+	unknown := "a folder that its plan does not name"
+	if diff := cmp.Diff(map[string]string{"a": filepath.Join(r.dir, "published", "slurm", "quoin-slurm"), "b": unknown, "c": unknown}, stored); diff != "" || err != nil {
+		t.Errorf("stored: %v (-want +got):\n%s", err, diff)
+	}
 	if r.write(string(text[:20]), plansFolder, "a.json"); !r.PlanChanged("a", got.Version) {
 		t.Error("a plan that was cut off is not noticed")
 	}
@@ -91,11 +96,6 @@ func TestPlans(t *testing.T) {
 		if _, err := r.LoadPlan(t.Context(), name); !errors.Is(err, plandoc.ErrUnreadable) || !strings.Contains(err.Error(), name+".json") {
 			t.Errorf("plan %s: %v", name, err)
 		}
-	}
-	stored, err := r.Stored(t.Context())
-	unknown := "a folder that its plan does not name"
-	if diff := cmp.Diff(map[string]string{"a": filepath.Join(r.dir, "published", "slurm", "quoin-slurm"), "b": unknown, "c": unknown}, stored); diff != "" || err != nil {
-		t.Errorf("stored: %v (-want +got):\n%s", err, diff)
 	}
 }
 
