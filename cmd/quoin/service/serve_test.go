@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,6 +165,8 @@ func TestSlowScrapers(t *testing.T) {
 	// The limit is that of heap and stacks, those of the crowd too. A scrape of so many series
 	// needs 14 MiB, and leaves as much to the garbage collector.
 	const limit = 256 << 20
+	percent := debug.SetGCPercent(100) // as in the products, whatever the caller has set
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	for _, tt := range []struct {
 		name    string
 		clients int
