@@ -67,7 +67,7 @@ func TestOwn(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &topology.Plan{}
-			for _, name := range strings.Fields(tt.topologies) {
+			for name := range strings.FieldsSeq(tt.topologies) {
 				kind := map[string]string{"fabric": "tree", "flat": "flat"}[name]
 				if kind == "" {
 					kind = "block"

@@ -166,11 +166,11 @@ func (r *slinkyRig) members(t *testing.T) string {
 	if d == nil || len(d.Current.Plan.Topologies) == 0 {
 		return ""
 	}
-	all := ""
+	var all strings.Builder
 	for _, b := range d.Current.Plan.Topologies[0].Blocks {
-		all += b.Name + " " + hostlist.Compress(b.Nodes) + " "
+		fmt.Fprintf(&all, "%s %s ", b.Name, hostlist.Compress(b.Nodes))
 	}
-	return all
+	return all.String()
 }
 
 // untilMembers waits until the plan of b has the nodes, and none of the others. The file of
