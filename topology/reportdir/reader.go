@@ -121,7 +121,7 @@ func (r *Reader) readText(folder *os.Root, file string) ([]byte, error) {
 	}
 	defer f.Close()
 	n, err := io.ReadFull(f, r.text[:])
-	if err == io.EOF || err == io.ErrUnexpectedEOF { // both come from ReadFull itself
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // both come from ReadFull itself
 		err = nil
 	}
 	return r.text[:n], err
