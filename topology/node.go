@@ -1,8 +1,9 @@
-// Package topology is the model of a GPU node.
+// Package topology is the model of GPU nodes, and of the plan that gives each its place.
 //
 // A [Node] is what is known of one machine: its GPUs, their NVLink fabric, its
 // place in the rack. A report is a Node as JSON. [Facts] join a Node with what
-// its Kubernetes labels say.
+// its Kubernetes labels say. A [Plan] has the blocks and switches. Their names are made
+// here, and a name tells what a block is made of.
 //
 // The package is pure: no clock, environment, files or network. It decides
 // nothing; package placement makes the plan.

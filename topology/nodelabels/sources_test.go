@@ -10,7 +10,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 var auto = nodelabels.Keys{Domains: []string{nodelabels.Auto}, Tiers: []string{nodelabels.Auto}}
@@ -166,12 +165,12 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("blocks %v of %+v", plan.Blocks(), got)
 		}
 		for _, b := range plan.Blocks() {
-			if names.Slurm(b.Name) != b.Name {
+			if topology.SlurmName(b.Name) != b.Name {
 				t.Errorf("block %q", b.Name)
 			}
 		}
 		for _, s := range plan.Switches() {
-			if names.Slurm(s.Name) != s.Name {
+			if topology.SlurmName(s.Name) != s.Name {
 				t.Errorf("switch %q", s.Name)
 			}
 		}

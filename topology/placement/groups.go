@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/names"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
@@ -13,7 +12,7 @@ type group struct {
 	identity
 	// unitName names a unit that is no clique in words.
 	unitName string
-	names    names.Candidates
+	names    topology.CandidateNames
 	// aliases are names that a block made from labels of the unit may have.
 	aliases []string
 	nodes   []int // indices into the site's facts, ascending
@@ -63,16 +62,16 @@ func newGroup(s *site, a assignment, id identity) group {
 	g := group{identity: id}
 	switch {
 	case id.unit == none:
-		g.names = names.Clique(id.clique)
+		g.names = id.clique.BlockNames()
 	case s.policy.ByLeaf:
 		leaf := a.units[id.unit].Value
-		g.unitName, g.names = "leaf switch "+leaf, names.Leaf(leaf)
+		g.unitName, g.names = "leaf switch "+leaf, topology.LeafBlockNames(leaf)
 	default:
 		d := a.units[id.unit]
-		g.unitName, g.names = "NVLink domain "+d.String(), names.Label(d)
+		g.unitName, g.names = "NVLink domain "+d.String(), d.BlockNames()
 	}
 	for _, d := range a.aliases[id] {
-		names := names.Label(d)
+		names := d.BlockNames()
 		g.aliases = append(g.aliases, names[:]...)
 	}
 	return g
@@ -152,6 +151,6 @@ func (p *published) hasOtherKind(byLeaf bool) bool {
 		return p.byLeaf
 	}
 	return !p.byLeaf && slices.ContainsFunc(p.blocks, func(b publishedBlock) bool {
-		return len(b.Nodes) > 0 && (names.IsClique(b.Name) || names.IsLabel(b.Name))
+		return len(b.Nodes) > 0 && (topology.IsCliqueBlock(b.Name) || topology.IsLabelBlock(b.Name))
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 // identity is what a node's unit is known by: its clique, else the index into
@@ -162,13 +161,13 @@ func (r *resolver) readPublished() {
 	s := r.site
 	byName := make(map[string]int, 3*len(r.domains))
 	for d := range r.domains {
-		for _, name := range names.Label(r.domains[d].Domain) {
+		for _, name := range r.domains[d].Domain.BlockNames() {
 			byName[name] = d
 		}
 	}
 	for i, f := range s.facts {
 		c, b := r.read[i].clique, s.block(i)
-		if c.IsZero() || b == none || !names.IsLabel(s.prev.blocks[b].Name) {
+		if c.IsZero() || b == none || !topology.IsLabelBlock(s.prev.blocks[b].Name) {
 			continue
 		}
 		d, ok := byName[s.prev.blocks[b].Name]

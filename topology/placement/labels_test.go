@@ -11,7 +11,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 const tierZero = "topology.nebius.com/tier-0"
@@ -71,7 +70,7 @@ func TestDomainBlockNames(t *testing.T) {
 		t.Errorf("%d values of two labels make the blocks %v", len(values), got)
 	}
 	for _, name := range got {
-		if names.Slurm(name) != name {
+		if topology.SlurmName(name) != name {
 			t.Errorf("%q is no name that Slurm takes", name)
 		}
 	}

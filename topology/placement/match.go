@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/quoin-hpc/quoin/topology/placement/names"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // block is a block of the plan: a group, or a published block that no node's facts
@@ -228,7 +228,7 @@ func indexOf(shared []share, block int) int {
 // is not the group's: one of the group's nodes was moved there.
 func (s *site) mayTake(g *group, sh share, fresh int, v *votes) bool {
 	name := s.prev.blocks[sh.block].Name
-	if !names.IsLabel(name) && (g.unit == none || !names.IsClique(name)) {
+	if !topology.IsLabelBlock(name) && (g.unit == none || !topology.IsCliqueBlock(name)) {
 		return false
 	}
 	return fresh <= sh.nodes || v.kept+len(g.nodes) <= s.baseOf(sh.block)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
-	"github.com/quoin-hpc/quoin/topology/placement/names"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
@@ -55,7 +54,7 @@ func clustersOf(blocks []block) []string {
 	known = slices.Compact(known)
 	for i := range blocks {
 		if clusters[i] == "" {
-			clusters[i] = names.Cluster(blocks[i].name)
+			clusters[i] = topology.ClusterOfBlock(blocks[i].name)
 			at, _ := slices.BinarySearch(known, clusters[i])
 			of := known[at:min(at+2, len(known))]
 			begins := func(at int) bool { return clusters[i] != "" && at < len(of) && strings.HasPrefix(of[at], clusters[i]) }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 // rack returns the facts of n nodes of one NVLink domain.
@@ -292,9 +291,9 @@ func TestPlanTree(t *testing.T) {
 		{Name: "leaf-1", Nodes: []string{"a1", "a2"}},
 		{Name: "leaf-2", Nodes: []string{"a3"}},
 		{Name: "leaf-3", Nodes: []string{"b1", "b2", "b3"}},
-		{Name: names.Slurm("leaf.with.dots/and:colons"), Nodes: []string{"d1"}},
+		{Name: topology.SlurmName("leaf.with.dots/and:colons"), Nodes: []string{"d1"}},
 		{Name: "same", Nodes: []string{"c1"}},
-		{Name: names.Slurm("s12345678901234567890"), Children: []string{names.Slurm("leaf.with.dots/and:colons")}},
+		{Name: topology.SlurmName("s12345678901234567890"), Children: []string{topology.SlurmName("leaf.with.dots/and:colons")}},
 		{Name: "tier1-same", Children: []string{"same"}},
 		{Name: "spine-1", Children: []string{"leaf-1", "leaf-2"}},
 		{Name: "spine-2", Children: []string{"leaf-3"}},

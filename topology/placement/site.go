@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 // site is what a plan is made from. No stage changes it, but nodes may be kept in their
@@ -164,7 +163,7 @@ func (s *site) forgets(b *publishedBlock) bool {
 // was ever told its name.
 func (s *site) isSpare(block int) bool {
 	b := &s.prev.blocks[block]
-	return names.IsSpare(b.Name) && len(b.Nodes) == 0
+	return topology.IsSpareBlock(b.Name) && len(b.Nodes) == 0
 }
 
 // problems is what a stage found to be wrong.

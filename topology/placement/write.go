@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/names"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
@@ -16,7 +15,7 @@ func writeBlocks(s *site, z sizing, order ordering, before int) []topology.Block
 	blocks := make([]topology.Block, 0, len(order))
 	for at, i := range order {
 		if i == none {
-			blocks = append(blocks, topology.Block{Name: names.Spare(before+at, z.has)})
+			blocks = append(blocks, topology.Block{Name: topology.SpareBlock(before+at, z.has)})
 			continue
 		}
 		from := &z.blocks[i]

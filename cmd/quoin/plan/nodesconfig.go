@@ -12,7 +12,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 // Addresses returns the addresses of nodes, by name: the name in Kubernetes, or without it
@@ -52,13 +51,13 @@ const maxNames = 8
 func nodesOf(p *topology.Plan, clique string) ([]string, error) {
 	wanted := []string{clique}
 	if parsed, err := topology.ParseClique(clique); err == nil {
-		candidates := names.Clique(parsed)
+		candidates := parsed.BlockNames()
 		wanted = candidates[:]
 	}
 	var there []string
 	for i := range p.Topologies {
 		for _, b := range p.Topologies[i].Blocks {
-			if !names.IsClique(b.Name) || len(b.Nodes) == 0 {
+			if !topology.IsCliqueBlock(b.Name) || len(b.Nodes) == 0 {
 				continue
 			}
 			there = append(there, b.Name)

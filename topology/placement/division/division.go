@@ -15,7 +15,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
-	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 // Rack is one block.
@@ -217,7 +216,7 @@ func nameSections(kind string, sections []section, known map[string]section) []s
 		if classes[sec.fabric] > 1 {
 			name += "-" + strconv.Itoa(sec.base)
 		}
-		for name = names.Slurm(name); taken[name]; name = names.Slurm(name + "-x") {
+		for name = topology.SlurmName(name); taken[name]; name = topology.SlurmName(name + "-x") {
 		}
 		called[i], taken[name] = name, true
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 // sourceTally is how many nodes' switches a source names, and how many of them
@@ -117,7 +116,7 @@ func countPublished(s *Site, tallies []sourceTally, published publishedTree) {
 			if len(tiers) == 0 {
 				continue
 			}
-			candidates := names.Switch(0, tiers[0])
+			candidates := topology.SwitchNames(0, tiers[0])
 			if slices.Contains(candidates[:], published.switches[leaf].Name) {
 				tallies[t].published++
 			}

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 // The problems of tiers.
@@ -148,7 +147,7 @@ func readSwitches(named [][]string, nodes int, published publishedTree) switches
 func (set *switches) matchPublished(published publishedTree) {
 	for _, i := range set.order() {
 		key := set.keys[i]
-		for _, name := range names.Switch(key.tier, key.value) {
+		for _, name := range topology.SwitchNames(key.tier, key.value) {
 			if at, ok := published.byName[name]; ok && published.tierOf[at] == key.tier && set.ofPublished[at] == none {
 				set.published[i], set.ofPublished[at] = at, i
 				break
@@ -217,7 +216,7 @@ func (set *switches) renamed(published publishedTree) map[int]bool {
 		return renamed
 	}
 	for i, key := range set.keys {
-		if at, ok := published.byName[names.Switch(key.tier, key.value)[0]]; ok && set.published[i] != at {
+		if at, ok := published.byName[topology.SwitchNames(key.tier, key.value)[0]]; ok && set.published[i] != at {
 			renamed[at] = true
 		}
 	}
@@ -239,7 +238,7 @@ func nameSwitches(set switches, kept []int, published publishedTree) []string {
 		if called[i] != "" {
 			continue
 		}
-		for _, name := range names.Switch(set.keys[i].tier, set.keys[i].value) {
+		for _, name := range topology.SwitchNames(set.keys[i].tier, set.keys[i].value) {
 			if called[i] = name; !taken[name] {
 				break
 			}

@@ -1,8 +1,4 @@
-// Package names makes the names of blocks and switches, and tells from a name what
-// the block is made of.
-//
-// The package is pure.
-package names
+package topology
 
 import (
 	"crypto/sha256"
@@ -10,30 +6,28 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/quoin-hpc/quoin/topology"
 )
 
-// maxLength and maxTrailingDigits are Slurm's limits on the name of a block or
+// maxName and maxTrailingDigits are Slurm's limits on the name of a block or
 // a switch.
 const (
-	maxLength         = 63
+	maxName           = 63
 	maxTrailingDigits = 18
 )
 
-// Slurm turns any text into a name that Slurm takes for a block or switch:
+// SlurmName turns any text into a name that Slurm takes for a block or switch:
 // letters, digits, '_' and '-', at most 63 characters, not ending in more than
 // 18 digits. A text that had to be changed gets eight hex digits of its hash, so
 // that two texts never share a name.
-func Slurm(s string) string {
+func SlurmName(s string) string {
 	clean := slurmLetters(s)
 	digits := len(clean) - len(strings.TrimRight(clean, "0123456789"))
-	if clean == s && s != "" && len(s) <= maxLength && digits <= maxTrailingDigits {
+	if clean == s && s != "" && len(s) <= maxName && digits <= maxTrailingDigits {
 		return s
 	}
 	sum := sha256.Sum256([]byte(s))
 	suffix := "-" + hex.EncodeToString(sum[:4]) + "x"
-	return strings.TrimRight(clean[:min(len(clean), maxLength-len(suffix))], "-") + suffix
+	return strings.TrimRight(clean[:min(len(clean), maxName-len(suffix))], "-") + suffix
 }
 
 // slurmLetters puts a dash for every character that Slurm does not take in a name.
@@ -46,60 +40,60 @@ func slurmLetters(s string) string {
 	}, s)
 }
 
-// Switch returns the names of a switch that nodes call by a value: one value may
+// SwitchNames returns the names of a switch that nodes call by a value: one value may
 // name a leaf and a spine.
-func Switch(tier int, value string) Candidates {
-	return Candidates{Slurm(value), Slurm(fmt.Sprintf("tier%d-%s", tier, value)), Slurm(fmt.Sprintf("tier%d/%s", tier, value))}
+func SwitchNames(tier int, value string) CandidateNames {
+	return CandidateNames{SlurmName(value), SlurmName(fmt.Sprintf("tier%d-%s", tier, value)), SlurmName(fmt.Sprintf("tier%d/%s", tier, value))}
 }
 
 // blockPrefix begins the name of every block that is an NVLink domain.
 const blockPrefix = "nvl-"
 
-// Candidates are the names that a block or switch may have, the best first.
-type Candidates [3]string
+// CandidateNames are the names that a block or switch may have, the best first.
+type CandidateNames [3]string
 
-// Clique returns the names of a clique's block: the prefix, 8, 16 or 32
+// BlockNames returns the names of the clique's block: the prefix, 8, 16 or 32
 // hex digits of the cluster UUID, the clique's number. The dash before the number
 // ends a run of digits, so no name ends in more than 10.
-func Clique(c topology.Clique) Candidates {
+func (c Clique) BlockNames() CandidateNames {
 	id := "-" + strconv.FormatUint(uint64(c.ID), 10)
 	whole := blockPrefix + c.ClusterUUID.Hex() + id
-	return Candidates{whole[:len(blockPrefix)+8] + id, whole[:len(blockPrefix)+16] + id, whole}
+	return CandidateNames{whole[:len(blockPrefix)+8] + id, whole[:len(blockPrefix)+16] + id, whole}
 }
 
-// Label returns the names of the block of a domain that labels name: the
+// BlockNames returns the names of the block of a domain that labels name: the
 // prefix, the value in Slurm's letters, 8, 16 or 32 hex digits of the hash of key
 // and value, and an x. The x tells them from names of cliques.
-func Label(d topology.Domain) Candidates {
+func (d Domain) BlockNames() CandidateNames {
 	sum := sha256.Sum256([]byte(d.Key + "\x00" + d.Value))
 	value := slurmLetters(d.Value)
-	var names Candidates
+	var names CandidateNames
 	for i, bytes := range []int{4, 8, 16} {
 		hash := "-" + hex.EncodeToString(sum[:bytes]) + "x"
-		names[i] = blockPrefix + strings.Trim(value[:min(len(value), maxLength-len(blockPrefix)-len(hash))], "-_") + hash
+		names[i] = blockPrefix + strings.Trim(value[:min(len(value), maxName-len(blockPrefix)-len(hash))], "-_") + hash
 	}
 	return names
 }
 
-// Leaf returns the names of the block of a leaf switch. They are the names of the switch,
+// LeafBlockNames returns the names of the block of a leaf switch. They are the names of the switch,
 // unless a free place has such a name.
-func Leaf(leaf string) Candidates {
-	names := Switch(0, leaf)
-	if IsSpare(names[0]) {
+func LeafBlockNames(leaf string) CandidateNames {
+	names := SwitchNames(0, leaf)
+	if IsSpareBlock(names[0]) {
 		names[0] = names[1]
 	}
 	return names
 }
 
-// IsClique reports whether a block is named after a clique.
-func IsClique(name string) bool {
+// IsCliqueBlock reports whether a block is named after a clique.
+func IsCliqueBlock(name string) bool {
 	rest, ok := strings.CutPrefix(name, blockPrefix)
 	uuid, id, cut := strings.Cut(rest, "-")
 	return ok && cut && isHash(uuid) && id != "" && strings.Trim(id, "0123456789") == ""
 }
 
-// IsLabel reports whether a block is named after a domain that labels name.
-func IsLabel(name string) bool {
+// IsLabelBlock reports whether a block is named after a domain that labels name.
+func IsLabelBlock(name string) bool {
 	rest, ok := strings.CutPrefix(name, blockPrefix)
 	rest, x := strings.CutSuffix(rest, "x")
 	return ok && x && isHash(rest[strings.LastIndexByte(rest, '-')+1:])
@@ -112,15 +106,15 @@ func isHash(s string) bool {
 // sparePrefix begins the name of a place that is kept free in a parent domain.
 const sparePrefix = "spare-"
 
-// IsSpare reports whether a block is called like a place that is kept free.
-func IsSpare(block string) bool {
+// IsSpareBlock reports whether a block is called like a place that is kept free.
+func IsSpareBlock(block string) bool {
 	number, ok := strings.CutPrefix(block, sparePrefix)
 	return ok && number != "" && strings.Trim(number, "0123456789x") == ""
 }
 
-// Spare names the place at an index, from 0, that is kept free. taken reports
+// SpareBlock names the place at an index, from 0, that is kept free. taken reports
 // whether a block has a name.
-func Spare(at int, taken func(name string) bool) string {
+func SpareBlock(at int, taken func(name string) bool) string {
 	name := sparePrefix + strconv.Itoa(at+1)
 	for taken(name) {
 		name += "x"
@@ -128,10 +122,10 @@ func Spare(at int, taken func(name string) bool) string {
 	return name
 }
 
-// Cluster returns the hex digits of the NVLink cluster's UUID in the name of a
+// ClusterOfBlock returns the hex digits of the NVLink cluster's UUID in the name of a
 // clique's block: 8, 16 or all 32, and none for any other name.
-func Cluster(block string) string {
-	if !IsClique(block) {
+func ClusterOfBlock(block string) string {
+	if !IsCliqueBlock(block) {
 		return ""
 	}
 	uuid, _, _ := strings.Cut(strings.TrimPrefix(block, blockPrefix), "-")
