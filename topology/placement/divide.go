@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/division"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
@@ -31,14 +30,14 @@ func divide(s *site, blocks []block, t tree.Tree) (parts []part, left leftOut) {
 	blocks, racks, left := racksOf(s, blocks, t)
 	known := slices.DeleteFunc(slices.Clone(s.prev.topologies), func(t topology.Topology) bool { return len(t.Sizes) == 0 })
 	p := &s.policy
-	for _, d := range division.Make(racks, known, division.Rules{Kind: s.kind(), SizeClasses: p.SizeClasses, Base: p.BaseBlockSize, OneClass: p.ByLeaf, OneTopology: p.OneTopology}) {
-		next := part{name: d.Name, base: d.Base, fabric: d.Fabric}
+	for _, d := range divideRacks(racks, known, rackRules{kind: s.kind(), sizeClasses: p.SizeClasses, base: p.BaseBlockSize, oneClass: p.ByLeaf, oneTopology: p.OneTopology}) {
+		next := part{name: d.name, base: d.base, fabric: d.fabric}
 		if !p.ShortBlocks {
 			next.base = whole.base // the smallest rack of the class
 		}
-		for _, r := range d.Racks {
+		for _, r := range d.racks {
 			b := blocks[r]
-			if b.place = none; b.published != none && s.prev.blocks[b.published].topology == d.Name {
+			if b.place = none; b.published != none && s.prev.blocks[b.published].topology == d.name {
 				b.place = s.prev.blocks[b.published].place
 			}
 			next.blocks = append(next.blocks, b)
@@ -54,20 +53,20 @@ func divide(s *site, blocks []block, t tree.Tree) (parts []part, left leftOut) {
 
 // racksOf returns the blocks that are divided, and the rack of each. Blocks of no known
 // fabric get the only known one. If there are several, new ones are left out.
-func racksOf(s *site, blocks []block, t tree.Tree) (kept []block, racks []division.Rack, left leftOut) {
+func racksOf(s *site, blocks []block, t tree.Tree) (kept []block, racks []rack, left leftOut) {
 	fabrics := fabricsOf(blocks, t)
 	known := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(fabrics))), func(f string) bool { return f == "" })
-	kept, racks, left = make([]block, 0, len(blocks)), make([]division.Rack, 0, len(blocks)), leftOut{}
+	kept, racks, left = make([]block, 0, len(blocks)), make([]rack, 0, len(blocks)), leftOut{}
 	for i := range blocks {
 		b := &blocks[i]
-		r := division.Rack{Fabric: fabrics[i], Size: rackSize(s, b), Nodes: len(b.nodes)}
+		r := rack{fabric: fabrics[i], size: rackSize(s, b), nodes: len(b.nodes)}
 		if b.published != none {
-			r.Published, r.Base = s.prev.blocks[b.published].topology, s.baseOf(b.published)
+			r.published, r.base = s.prev.blocks[b.published].topology, s.baseOf(b.published)
 		}
 		switch {
-		case r.Fabric == "" && len(known) == 1:
-			r.Fabric = known[0]
-		case r.Fabric == "" && len(known) > 1 && r.Published == "":
+		case r.fabric == "" && len(known) == 1:
+			r.fabric = known[0]
+		case r.fabric == "" && len(known) > 1 && r.published == "":
 			left.add(b.nodes, ReasonNoFabric, fmt.Sprintf("nothing names the switches above its %s, and there are %d fabrics, which no job may join", b.title(), len(known)))
 			continue
 		}

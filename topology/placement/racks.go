@@ -1,10 +1,4 @@
-// Package division divides the racks of a site into block topologies: one for each size
-// class of racks in each fabric. Slurm joins any blocks of one topology in a job, so no
-// topology has racks of two fabrics. And Slurm gives a job of N nodes N/base blocks, so
-// racks of another size class need a base of their own.
-//
-// The package is pure.
-package division
+package placement
 
 import (
 	"cmp"
@@ -17,43 +11,43 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
 
-// Rack is one block.
-type Rack struct {
-	// Fabric is the root switch above the rack, empty if it is not known.
-	Fabric string
-	// Size is the number of nodes of the whole rack.
-	Size int
-	// Nodes is how many there are now.
-	Nodes int
-	// Published is the topology that the rack was published in, and Base the base block
+// rack is one block, as far as the division of racks needs it.
+type rack struct {
+	// fabric is the root switch above the rack, empty if it is not known.
+	fabric string
+	// size is the number of nodes of the whole rack.
+	size int
+	// nodes is how many there are now.
+	nodes int
+	// published is the topology that the rack was published in, and base the base block
 	// size there. Both are empty for a new rack.
-	Published string
-	Base      int
+	published string
+	base      int
 }
 
-// Part is one block topology with its racks, by their indices.
-type Part struct {
-	Name   string
-	Fabric string
-	// Base is the base block size.
-	Base  int
-	Racks []int
+// rackGroup is one block topology with its racks, by their indices.
+type rackGroup struct {
+	name   string
+	fabric string
+	// base is the base block size.
+	base  int
+	racks []int
 }
 
-// Rules are what a site decides.
-type Rules struct {
-	// Kind is the name of the topology if there is one only. Other names begin with it.
-	Kind string
-	// SizeClasses are the bases of the classes, the largest first. Without any, the racks
+// rackRules are what a site decides about the division of its racks.
+type rackRules struct {
+	// kind is the name of the topology if there is one only. Other names begin with it.
+	kind string
+	// sizeClasses are the bases of the classes, the largest first. Without any, the racks
 	// show them.
-	SizeClasses []int
-	// Base is the base of all topologies. 0: the size of the largest rack.
-	Base int
-	// OneClass: the racks of a fabric make one class, whatever their sizes.
-	OneClass bool
-	// OneTopology: one topology is published. Then new racks and single small ones make
+	sizeClasses []int
+	// base is the base of all topologies. 0: the size of the largest rack.
+	base int
+	// oneClass: the racks of a fabric make one class, whatever their sizes.
+	oneClass bool
+	// oneTopology: one topology is published. Then new racks and single small ones make
 	// classes too, because they would not fit in it.
-	OneTopology bool
+	oneTopology bool
 }
 
 // section is what a topology is for: one size class in one fabric.
@@ -62,10 +56,15 @@ type section struct {
 	base   int
 }
 
-// Make divides the racks. published are the block topologies with sizes that there were, if there were
-// several: they keep their racks, their names and their order. Make returns nil if all
-// racks belong into one topology and there were not several.
-func Make(racks []Rack, published []topology.Topology, rules Rules) []Part {
+// divideRacks divides the racks of a site into block topologies: one for each size class of
+// racks in each fabric. Slurm joins any blocks of one topology in a job, so no topology has
+// racks of two fabrics. And Slurm gives a job of N nodes N/base blocks, so racks of another
+// size class need a base of their own.
+//
+// published are the block topologies with sizes that there were, if there were several: they
+// keep their racks, their names and their order. It returns nil if all racks belong into one
+// topology and there were not several.
+func divideRacks(racks []rack, published []topology.Topology, rules rackRules) []rackGroup {
 	known := sectionsOf(racks, published)
 	of := rules.assign(racks, known)
 	counts := make(map[section]int)
@@ -78,39 +77,39 @@ func Make(racks []Rack, published []topology.Topology, rules Rules) []Part {
 	sections := slices.SortedFunc(maps.Keys(counts), func(a, b section) int {
 		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.base, a.base))
 	})
-	called := nameSections(rules.Kind, sections, known)
-	parts := make([]Part, len(sections))
+	called := nameSections(rules.kind, sections, known)
+	parts := make([]rackGroup, len(sections))
 	for i, sec := range sections {
-		parts[i] = Part{Name: called[i], Fabric: sec.fabric, Base: sec.base}
+		parts[i] = rackGroup{name: called[i], fabric: sec.fabric, base: sec.base}
 		for r := range racks {
 			if of[r] == sec {
-				parts[i].Racks = append(parts[i].Racks, r)
+				parts[i].racks = append(parts[i].racks, r)
 			}
 		}
 	}
-	place := func(p Part) int {
-		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == p.Name }); i >= 0 {
+	place := func(p rackGroup) int {
+		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == p.name }); i >= 0 {
 			return i
 		}
 		return len(published)
 	}
-	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(place(a), place(b)) })
+	slices.SortStableFunc(parts, func(a, b rackGroup) int { return cmp.Compare(place(a), place(b)) })
 	return parts
 }
 
 // sectionsOf returns the sections of several published topologies by name. The fabric is
 // that of most nodes of its racks, else the published one.
-func sectionsOf(racks []Rack, published []topology.Topology) map[string]section {
+func sectionsOf(racks []rack, published []topology.Topology) map[string]section {
 	if len(published) < 2 {
 		return nil
 	}
 	votes := make(map[string]map[string]int)
 	for i := range racks {
-		if r := &racks[i]; r.Published != "" && r.Fabric != "" {
-			if votes[r.Published] == nil {
-				votes[r.Published] = make(map[string]int)
+		if r := &racks[i]; r.published != "" && r.fabric != "" {
+			if votes[r.published] == nil {
+				votes[r.published] = make(map[string]int)
 			}
-			votes[r.Published][r.Fabric] += r.Nodes
+			votes[r.published][r.fabric] += r.nodes
 		}
 	}
 	known := make(map[string]section)
@@ -128,17 +127,17 @@ func sectionsOf(racks []Rack, published []topology.Topology) map[string]section 
 
 // assign returns, beside the racks, the section of each. A rack of no known fabric stays
 // in that of its published topology.
-func (rules *Rules) assign(racks []Rack, known map[string]section) []section {
+func (rules *rackRules) assign(racks []rack, known map[string]section) []section {
 	of := make([]section, len(racks))
 	old, fresh := make(map[string][]int), make(map[string][]int) // fabric -> sizes of its racks
 	for i := range racks {
 		r := &racks[i]
-		fabric := cmp.Or(r.Fabric, known[r.Published].fabric)
+		fabric := cmp.Or(r.fabric, known[r.published].fabric)
 		of[i].fabric = fabric
-		if r.Published == "" {
-			fresh[fabric] = append(fresh[fabric], r.Size)
+		if r.published == "" {
+			fresh[fabric] = append(fresh[fabric], r.size)
 		} else { // a rack that grew above the base makes no class
-			old[fabric] = append(old[fabric], min(r.Size, cmp.Or(r.Base, r.Size)))
+			old[fabric] = append(old[fabric], min(r.size, cmp.Or(r.base, r.size)))
 		}
 	}
 	bases := make(map[string][]int)
@@ -148,17 +147,17 @@ func (rules *Rules) assign(racks []Rack, known map[string]section) []section {
 			continue
 		}
 		sizes := old[fabric]
-		if len(sizes) == 0 || rules.OneTopology { // else a new rack makes no class: it may not be up yet
+		if len(sizes) == 0 || rules.oneTopology { // else a new rack makes no class: it may not be up yet
 			sizes = slices.Concat(sizes, fresh[fabric])
 		}
 		bases[fabric] = rules.bases(fabric, sizes, known)
 	}
 	for i := range racks {
 		r, all := &racks[i], bases[of[i].fabric]
-		of[i].base = blocksize.Fit(all, r.Size)
+		of[i].base = blocksize.Fit(all, r.size)
 		// A rack that has lost nodes stays with the racks of its size.
-		was, ok := known[r.Published]
-		if ok && was.fabric == of[i].fabric && slices.Contains(all, was.base) && r.Size <= was.base {
+		was, ok := known[r.published]
+		if ok && was.fabric == of[i].fabric && slices.Contains(all, was.base) && r.size <= was.base {
 			of[i].base = was.base
 		}
 	}
@@ -167,12 +166,12 @@ func (rules *Rules) assign(racks []Rack, known map[string]section) []section {
 
 // bases returns the base of every size class of a fabric, the largest first. Configured
 // bases come before published ones, and published bases before what the sizes show.
-func (rules *Rules) bases(fabric string, sizes []int, known map[string]section) []int {
+func (rules *rackRules) bases(fabric string, sizes []int, known map[string]section) []int {
 	switch {
-	case len(rules.SizeClasses) > 0:
-		return rules.SizeClasses
-	case rules.Base > 0:
-		return []int{rules.Base}
+	case len(rules.sizeClasses) > 0:
+		return rules.sizeClasses
+	case rules.base > 0:
+		return []int{rules.base}
 	}
 	var bases []int
 	for _, sec := range known {
@@ -185,10 +184,10 @@ func (rules *Rules) bases(fabric string, sizes []int, known map[string]section) 
 		slices.Sort(bases)
 		slices.Reverse(bases)
 		return bases
-	case rules.OneClass:
+	case rules.oneClass:
 		return []int{slices.Max(sizes)}
 	}
-	return blocksize.Classes(sizes, rules.OneTopology)
+	return blocksize.Classes(sizes, rules.oneTopology)
 }
 
 // nameSections names the topology of each section: as it was published, else by the
