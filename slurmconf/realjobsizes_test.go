@@ -13,7 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // sizedSite is racks of different sizes, as one topology with one partition.
@@ -56,8 +56,8 @@ func randomSite(rng *rand.Rand, number int, further bool) sizedSite {
 	return s
 }
 
-func (s *sizedSite) impossible() blocksize.JobSizes {
-	return blocksize.ImpossibleJobs(s.sizes, s.blocks)
+func (s *sizedSite) impossible() placement.JobSizes {
+	return placement.ImpossibleJobs(s.sizes, s.blocks)
 }
 
 // topology has the blocks on the first nodes: sites share nodes.

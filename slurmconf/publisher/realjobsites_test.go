@@ -12,7 +12,6 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -251,7 +250,7 @@ func (p *jobPartition) runs(n, segment int) bool {
 		}
 		return n/segment <= whole
 	default:
-		return n <= total && !blocksize.ImpossibleJobs(p.blockSizes, p.together).Has(n)
+		return n <= total && !placement.ImpossibleJobs(p.blockSizes, p.together).Has(n)
 	}
 }
 

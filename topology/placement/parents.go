@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
@@ -129,7 +128,7 @@ func adviseParents(s *site, z sizing, known, fresh []int, parents []string) prob
 			most, example = n, parent
 		}
 	}
-	if len(counts) < 2 || most < 2 || most > 1<<blocksize.MaxLevel {
+	if len(counts) < 2 || most < 2 || most > 1<<maxLevel {
 		return nil
 	}
 	size := 1 << bits.Len(uint(most-1))
@@ -137,7 +136,7 @@ func adviseParents(s *site, z sizing, known, fresh []int, parents []string) prob
 	places, mixed := placeInWindows(blocks, known, fresh, parents, size)
 	if len(mixed) > 0 {
 		advice += ", if the files are made from scratch: known blocks keep their places"
-	} else if impossible := blocksize.ImpossibleJobs([]int{z.base, z.base * size}, countNodes(blocks, places)); len(impossible) > 0 {
+	} else if impossible := ImpossibleJobs([]int{z.base, z.base * size}, countNodes(blocks, places)); len(impossible) > 0 {
 		advice += fmt.Sprintf("; jobs of %s nodes cannot run then", impossible)
 	}
 	var found problems

@@ -3,8 +3,6 @@ package placement
 import (
 	"fmt"
 	"slices"
-
-	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
 
 // Policy is what a site decides about its plan.
@@ -53,8 +51,8 @@ type Policy struct {
 }
 
 func (p *Policy) validate() error {
-	if p.BaseBlockSize < 0 || p.BaseBlockSize > blocksize.Max {
-		return fmt.Errorf("base block size %d: want 1 to %d, or 0 to choose it", p.BaseBlockSize, blocksize.Max)
+	if p.BaseBlockSize < 0 || p.BaseBlockSize > MaxBlockSize {
+		return fmt.Errorf("base block size %d: want 1 to %d, or 0 to choose it", p.BaseBlockSize, MaxBlockSize)
 	}
 	if p.MinBlockNodes < 0 {
 		return fmt.Errorf("minimum of nodes in a block %d: want 1 or more, or 0 for 2", p.MinBlockNodes)
@@ -62,15 +60,15 @@ func (p *Policy) validate() error {
 	if p.ParentBlocks != 0 && !p.ShortBlocks {
 		return fmt.Errorf("%d blocks in a parent domain: want none, for this Slurm release takes no placeholders", p.ParentBlocks)
 	}
-	if err := blocksize.CheckClasses(p.SizeClasses); err != nil {
+	if err := CheckSizeClasses(p.SizeClasses); err != nil {
 		return err
 	}
-	return blocksize.CheckParents(p.ParentBlocks)
+	return CheckParentBlocks(p.ParentBlocks)
 }
 
 // sizes returns Slurm's BlockSizes for a base.
 func (p *Policy) sizes(base int) ([]int, error) {
-	sizes, err := blocksize.With(base, p.BlockSizes)
+	sizes, err := blockSizes(base, p.BlockSizes)
 	if err != nil || p.ParentBlocks == 0 || slices.Contains(sizes, base*p.ParentBlocks) {
 		return sizes, err
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
 
 // rack is one block, as far as the division of racks needs it.
@@ -154,7 +153,7 @@ func (rules *rackRules) assign(racks []rack, known map[string]section) []section
 	}
 	for i := range racks {
 		r, all := &racks[i], bases[of[i].fabric]
-		of[i].base = blocksize.Fit(all, r.size)
+		of[i].base = classOf(all, r.size)
 		// A rack that has lost nodes stays with the racks of its size.
 		was, ok := known[r.published]
 		if ok && was.fabric == of[i].fabric && slices.Contains(all, was.base) && r.size <= was.base {
@@ -187,7 +186,7 @@ func (rules *rackRules) bases(fabric string, sizes []int, known map[string]secti
 	case rules.oneClass:
 		return []int{slices.Max(sizes)}
 	}
-	return blocksize.Classes(sizes, rules.oneTopology)
+	return sizeClasses(sizes, rules.oneTopology)
 }
 
 // nameSections names the topology of each section: as it was published, else by the

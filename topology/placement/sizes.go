@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
 
 // nameBlocks names every block: published names stay, and a new block gets the
@@ -114,7 +113,7 @@ func nameImpossible(policy *Policy, name string, sizes []int, blocks []topology.
 	for i := range blocks {
 		counts[i], racks[i] = len(blocks[i].Nodes), blocks[i].Size
 	}
-	impossible := blocksize.ImpossibleJobs(sizes, counts)
+	impossible := ImpossibleJobs(sizes, counts)
 	if len(impossible) == 0 {
 		return nil
 	}
@@ -124,7 +123,7 @@ func nameImpossible(policy *Policy, name string, sizes []int, blocks []topology.
 	}
 	advice := "a smaller baseBlockSize, or a job's --segment, makes more sizes possible"
 	one := !policy.Divide || policy.OneTopology || policy.ByLeaf || len(policy.SizeClasses) > 0
-	if classes := blocksize.Classes(racks, false); !one && len(classes) > 1 {
+	if classes := sizeClasses(racks, false); !one && len(classes) > 1 {
 		advice = fmt.Sprintf("sizeClasses: [%s] gives each size of rack a topology of its own", strings.ReplaceAll(strings.Trim(fmt.Sprint(classes), "[]"), " ", ", "))
 	}
 	var found problems

@@ -12,7 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // FieldError is a value that a publication cannot have.
@@ -84,14 +84,14 @@ func (c *Cluster) checkNumbers(fail func(key, message string), bad func(key stri
 	if c.MinBlockNodes < 1 {
 		bad("minBlockNodes", c.MinBlockNodes, "1 or more")
 	}
-	if err := blocksize.CheckClasses(c.SizeClasses); err != nil {
+	if err := placement.CheckSizeClasses(c.SizeClasses); err != nil {
 		fail("sizeClasses", err.Error())
 	} else if len(c.SizeClasses) > 0 && c.BaseBlockSize > 0 {
 		bad("sizeClasses", c.SizeClasses, "none with baseBlockSize, which is one size for all racks")
 	}
-	if c.BaseBlockSize < 0 || c.BaseBlockSize > blocksize.Max {
-		bad("baseBlockSize", c.BaseBlockSize, fmt.Sprintf("1 to %d, or 0 to choose it from the domains", blocksize.Max))
-	} else if err := blocksize.Check(c.BaseBlockSize, c.BlockSizes); err != nil {
+	if c.BaseBlockSize < 0 || c.BaseBlockSize > placement.MaxBlockSize {
+		bad("baseBlockSize", c.BaseBlockSize, fmt.Sprintf("1 to %d, or 0 to choose it from the domains", placement.MaxBlockSize))
+	} else if err := placement.CheckBlockSizes(c.BaseBlockSize, c.BlockSizes); err != nil {
 		fail("blockSizes", err.Error())
 	}
 }
@@ -101,7 +101,7 @@ func (c *Cluster) checkPlaces(fail func(key, message string), bad func(key strin
 	if c.BlocksBy != "nvlink" && c.BlocksBy != "leaf" {
 		bad("blocksBy", c.BlocksBy, "nvlink or leaf")
 	}
-	if err := blocksize.CheckParents(c.ParentBlocks); err != nil {
+	if err := placement.CheckParentBlocks(c.ParentBlocks); err != nil {
 		fail("parentBlocks", err.Error())
 	} else if c.ParentBlocks > 0 && c.Release != 0 && !c.Release.ShortBlocks() {
 		bad("parentBlocks", c.ParentBlocks, "0 with Slurm "+c.SlurmVersion+": places that are kept free need 25.05 or newer")

@@ -1,4 +1,4 @@
-package blocksize
+package placement
 
 import (
 	"fmt"

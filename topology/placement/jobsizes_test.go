@@ -1,4 +1,4 @@
-package blocksize_test
+package placement_test
 
 import (
 	"math/rand/v2"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 func TestImpossibleJobs(t *testing.T) {
@@ -30,7 +30,7 @@ func TestImpossibleJobs(t *testing.T) {
 		{"many ranges", []int{30}, slices.Repeat([]int{29}, 12), "30,59-60,88-90,117-120,146-150,175-180,204-210,233-240,262-270,291-300 and more, up to 330"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, blocksize.ImpossibleJobs(tt.sizes, tt.blocks).String()); diff != "" {
+			if diff := cmp.Diff(tt.want, placement.ImpossibleJobs(tt.sizes, tt.blocks).String()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -47,7 +47,7 @@ func TestImpossibleJobsAtRandom(t *testing.T) {
 			blocks[i] = rng.IntN(10)
 			total += blocks[i]
 		}
-		got := blocksize.ImpossibleJobs([]int{base}, blocks)
+		got := placement.ImpossibleJobs([]int{base}, blocks)
 		largest := slices.Clone(blocks)
 		slices.Sort(largest)
 		slices.Reverse(largest)
