@@ -1,8 +1,10 @@
-// Package fit says whether Slurm would start a job in a block topology, and on which blocks.
+// Package fit says whether Slurm would start a job in a block topology, and on which blocks. It
+// also says whether Slurm obeys the map ([Map]): which blocks and leaf switches a running job
+// uses, the fewest that would have done, and segments that are not whole.
 //
 // It follows the rules of Slurm's topology/block of 25.11 and newer. Jobs take whole nodes, and
-// all nodes have the same weight. The package is pure. It does not know partitions, limits,
-// priorities, GRES or time: a job that fits may still wait for these.
+// all nodes have the same weight. For a job that asks, it does not know partitions, limits,
+// priorities, GRES or time: a job that fits may still wait for these. The package is pure.
 package fit
 
 import (

@@ -1,5 +1,5 @@
 // Package placing adds to what quoin job says where the job lies in the topologies of the stored
-// plan. The nodes come from Slurm, if it can be asked, and else from records. Package layout has
+// plan. The nodes come from Slurm, if it can be asked, and else from records. Package fit has
 // the rules.
 package placing
 
@@ -11,8 +11,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/slurmconf/layout"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
@@ -20,14 +20,14 @@ import (
 
 // Places are where a job may lie, and who says where its nodes are.
 type Places struct {
-	topologies *layout.Map
+	topologies *fit.Map
 	// slurm is nil if nobody can be asked.
 	slurm *client.Client
 }
 
 // New returns the places of a stored plan. slurm may be nil.
 func New(plan *topology.Plan, slurm *client.Client) (*Places, error) {
-	m, err := layout.New(plan.Topologies)
+	m, err := fit.NewMap(plan.Topologies)
 	if err != nil {
 		return nil, fmt.Errorf("read the plan's topologies: %w", err)
 	}
@@ -95,7 +95,7 @@ func (p *Places) addTo(r *report.Run, state *slurmctld.State) {
 	}
 }
 
-func layouts(judged []layout.Judgement) (all []report.Layout) {
+func layouts(judged []fit.Judgement) (all []report.Layout) {
 	for i := range judged {
 		j := &judged[i]
 		l := report.Layout{Topology: j.Topology, Unit: j.Unit, Fewest: j.Fewest, Text: j.Words(), SplitSegments: j.Split}

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/layout"
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
@@ -37,7 +37,7 @@ const (
 // Job is a running job, and how it lies in each topology that has its nodes.
 type Job struct {
 	slurmctld.Job
-	Judgements []layout.Judgement
+	Judgements []fit.Judgement
 }
 
 // View is what is known of a publication. Nobody changes it.
@@ -72,10 +72,10 @@ type site struct {
 	view   View       // but for Err
 	seen   time.Time  // when the answer was asked for that was judged last, or that is forgotten
 	given  []topology.Topology
-	places *layout.Map                // made of what was given
-	news   bool                       // places have changed since the last judgement
-	judged map[run][]layout.Judgement // of a run when it was first seen
-	gpus   map[run][]string           // of runs that somebody has asked about
+	places *fit.Map                // made of what was given
+	news   bool                    // places have changed since the last judgement
+	judged map[run][]fit.Judgement // of a run when it was first seen
+	gpus   map[run][]string        // of runs that somebody has asked about
 }
 
 // run is one run of a job.
@@ -99,7 +99,7 @@ func (k *Keeper) Set(name string, topologies []topology.Topology) {
 	if s == nil || s.has(topologies) {
 		return
 	}
-	places, err := layout.New(topologies)
+	places, err := fit.NewMap(topologies)
 	if err != nil { // the topologies were read from the plan
 		k.log.Warn("jobs cannot be judged", "publication", name, "err", err)
 	}
@@ -264,8 +264,8 @@ func (s *site) forget() {
 func (s *site) take(a *client.Answer) {
 	state, news, old := &a.State, s.news, s.judged
 	s.seen, s.news = a.Asked.Jobs, false
-	kept := make(map[run][]layout.Judgement, len(state.Jobs))
-	var judged map[int][]layout.Judgement
+	kept := make(map[run][]fit.Judgement, len(state.Jobs))
+	var judged map[int][]fit.Judgement
 	if s.places != nil {
 		judged = s.places.Judge(state, func(j *slurmctld.Job) bool { _, known := old[runOf(j)]; return news || !known })
 	}
@@ -293,7 +293,7 @@ func (s *site) take(a *client.Answer) {
 func runOf(j *slurmctld.Job) run { return run{j.ID, j.Start.Unix()} }
 
 // fewer keeps the fewest units that were proved earlier, if the job is counted as then.
-func fewer(fresh, old []layout.Judgement) []layout.Judgement {
+func fewer(fresh, old []fit.Judgement) []fit.Judgement {
 	for i := range fresh {
 		for k := range old {
 			if f, o := &fresh[i], &old[k]; f.Topology == o.Topology && len(f.Names) == len(o.Names) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quoin-hpc/quoin/slurmconf/layout"
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
 )
 
 // maxJobs is how many jobs of a publication have series: those with the most nodes.
@@ -85,11 +85,11 @@ func largest(all []Job) []*Job {
 }
 
 // send sends the series of a job in a topology.
-func send(ch chan<- prometheus.Metric, publication, job string, j *layout.Judgement) {
+func send(ch chan<- prometheus.Metric, publication, job string, j *fit.Judgement) {
 	gauge := func(d *prometheus.Desc, value int, more ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), append([]string{publication, j.Topology, job}, more...)...)
 	}
-	if j.Unit == layout.Leaf {
+	if j.Unit == fit.UnitLeaf {
 		gauge(leaves, len(j.Names))
 		gauge(fewestLeaf, j.Fewest)
 		return

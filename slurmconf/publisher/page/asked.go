@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/slurmconf/layout"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
@@ -64,7 +64,7 @@ func drawn(j *occupancy.Job) (picture.Job, bool) {
 	var words []string
 	for i := range j.Judgements {
 		of := &j.Judgements[i]
-		if of.Unit == layout.Block && out.Blocks == 0 {
+		if of.Unit == fit.UnitBlock && out.Blocks == 0 {
 			out.Blocks, out.Fewest = len(of.Names), of.Fewest
 		}
 		if of.Split > 0 || of.Fewest < len(of.Names) {

@@ -1,16 +1,9 @@
-// Package layout says where running jobs are in Slurm's topologies, and whether Slurm obeys
-// these: blocks and leaf switches that a job uses, the fewest that would have done, and segments
-// that are not whole. Package fit has the rules.
-//
-// A node counts as free at a job's start only if Slurm's word proves it. So the fewest units may
-// be fewer than the package says, and are never more. The package is pure.
-package layout
+package fit
 
 import (
 	"fmt"
 	"slices"
 
-	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
@@ -18,23 +11,25 @@ import (
 
 // The kinds of units.
 const (
-	Block = "block"
-	Leaf  = "leaf switch"
+	UnitBlock = "block"
+	UnitLeaf  = "leaf switch"
 )
 
 // Judgement is how a job lies in one topology.
 type Judgement struct {
 	Topology string
-	// Unit is Block or Leaf. Names are the units that have nodes of the job.
+	// Unit is UnitBlock or UnitLeaf. Names are the units that have nodes of the job.
 	Unit  string
 	Names []string
-	fit.Layout
+	Layout
 }
 
 // Words says it in words, such as "3 blocks, 2 would have done".
 func (j *Judgement) Words() string { return j.Layout.Words(j.Unit) }
 
-// Map is the topologies of a Slurm cluster.
+// Map is the topologies of a Slurm cluster. It says where running jobs are in them, and whether
+// Slurm obeys them. A node counts as free at a job's start only if Slurm's word proves it. So the
+// fewest units may be fewer than the Map says, and are never more.
 type Map struct{ parts []*part }
 
 // part is one topology.
@@ -49,19 +44,19 @@ type part struct {
 	roots []int          // of each leaf
 }
 
-// New reads the topologies. It refuses block topologies without sizes.
-func New(topologies []topology.Topology) (*Map, error) {
+// NewMap reads the topologies. It refuses block topologies without sizes.
+func NewMap(topologies []topology.Topology) (*Map, error) {
 	m := &Map{}
 	for i := range topologies {
 		t := &topologies[i]
-		p := &part{name: t.Name, first: t.Default || len(topologies) == 1, of: map[string]int{}, unit: Block}
+		p := &part{name: t.Name, first: t.Default || len(topologies) == 1, of: map[string]int{}, unit: UnitBlock}
 		switch t.Kind {
 		case topology.KindBlock:
 			if p.sizes = t.Sizes; len(p.sizes) == 0 {
 				return nil, fmt.Errorf("topology %s has no BlockSizes", t.Name)
 			}
 		case topology.KindTree:
-			p.unit = Leaf
+			p.unit = UnitLeaf
 		default:
 			continue
 		}
@@ -79,7 +74,7 @@ func New(topologies []topology.Topology) (*Map, error) {
 
 // findRoots finds the root above each leaf.
 func (p *part) findRoots(switches []topology.Switch) {
-	if p.unit != Leaf {
+	if p.unit != UnitLeaf {
 		return
 	}
 	parents := topology.ParentsOf(switches)
@@ -156,17 +151,17 @@ func (p *part) judge(now *moment, j *slurmctld.Job, nodes []string) (Judgement, 
 	if len(out.Names) > 1 && !j.Choosy && j.Segment >= 0 {
 		free = now.free(p, j, own)
 	}
-	if p.unit == Leaf {
-		leaves := fit.Leaves{Free: free, Roots: p.roots}
+	if p.unit == UnitLeaf {
+		leaves := Leaves{Free: free, Roots: p.roots}
 		out.Layout = leaves.Judge(own, apart)
 		return out, true
 	}
-	blocks := fit.Blocks{Sizes: p.sizes, Free: free}
+	blocks := Blocks{Sizes: p.sizes, Free: free}
 	segment := max(j.Segment, 0)
 	if segment > 0 && len(nodes)%segment != 0 {
 		segment = 0 // the job has lost nodes
 	}
-	out.Layout = blocks.Judge(&fit.Job{Nodes: len(nodes), Segment: segment, Spread: j.Spread, Consolidate: j.Consolidate}, own, apart)
+	out.Layout = blocks.Judge(&Job{Nodes: len(nodes), Segment: segment, Spread: j.Spread, Consolidate: j.Consolidate}, own, apart)
 	if !rules || segment != j.Segment { // Slurm places it by other rules, or has placed more nodes
 		out.Segment, out.Segments, out.Split, out.Fewest = 0, 0, 0, len(out.Names)
 	}

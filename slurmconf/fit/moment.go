@@ -1,4 +1,4 @@
-package layout
+package fit
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 )
@@ -57,11 +56,11 @@ func newMoment(state *slurmctld.State) *moment {
 			n.jobs = append(n.jobs, &state.Jobs[i])
 		}
 	}
-	uses := map[string]fit.Use{} // a site has few words
+	uses := map[string]Use{} // a site has few words
 	for name, n := range state.Nodes {
 		use, known := uses[n.State]
 		if !known {
-			use = fit.StateOf(n.State).Use
+			use = StateOf(n.State).Use
 			uses[n.State] = use
 		}
 		if !n.LastBusy.IsZero() {
@@ -94,11 +93,11 @@ func (m *moment) of(j *slurmctld.Job) []*node {
 
 // since notes since when the node was free, if that is certain. A job may have shared the node
 // with one that has ended, unless it has the node whole, or has all of its CPUs.
-func (n *node) since(use fit.Use, state string, lastBusy int64) {
+func (n *node) since(use Use, state string, lastBusy int64) {
 	switch {
-	case use == fit.Free && len(n.jobs) == 0:
+	case use == Free && len(n.jobs) == 0:
 		n.from, n.until = lastBusy, never
-	case use == fit.Busy && len(n.jobs) == 1 && (n.jobs[0].Whole || !n.jobs[0].Shares && strings.HasPrefix(state, "ALLOCATED")):
+	case use == Busy && len(n.jobs) == 1 && (n.jobs[0].Whole || !n.jobs[0].Shares && strings.HasPrefix(state, "ALLOCATED")):
 		n.from, n.until = lastBusy, n.jobs[0].Start.Unix()
 	}
 }
@@ -140,7 +139,7 @@ func (m *moment) free(p *part, j *slurmctld.Job, own []int) []int {
 		}
 	}
 	units := m.unitsOf(p)
-	alone := p.unit == Block && mayBeAlone(units, j, own)
+	alone := p.unit == UnitBlock && mayBeAlone(units, j, own)
 	in := make([]bool, len(m.partitions))
 	for i, list := range m.partitions {
 		in[i] = slices.Contains(strings.Split(list, ","), j.Partition)

@@ -1,4 +1,4 @@
-package layout_test
+package fit_test
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/slurmconf/layout"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
@@ -43,7 +43,7 @@ func slurm(jobs ...slurmctld.Job) *slurmctld.State {
 	return s
 }
 
-func TestJudge(t *testing.T) {
+func TestMapJudge(t *testing.T) {
 	job := func(nodes string, segment int) slurmctld.Job {
 		return slurmctld.Job{Nodes: nodes, Segment: segment, Start: second(10)}
 	}
@@ -87,7 +87,7 @@ func TestJudge(t *testing.T) {
 		{"in no topology", []slurmctld.Job{job("n13", 0)}, nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, err := layout.New(racks())
+			m, err := fit.NewMap(racks())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,9 +135,9 @@ func nodesOf(t testing.TB, list string) []string {
 	return nodes
 }
 
-// TestWanted judges only the jobs that are wanted.
-func TestWanted(t *testing.T) {
-	m, err := layout.New(racks())
+// TestMapJudgesWanted judges only the jobs that are wanted.
+func TestMapJudgesWanted(t *testing.T) {
+	m, err := fit.NewMap(racks())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,16 +148,16 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewMapRefuses(t *testing.T) {
 	const want = "topology x has no BlockSizes"
-	if _, err := layout.New([]topology.Topology{{Name: "x", Kind: "block"}}); err == nil || err.Error() != want {
+	if _, err := fit.NewMap([]topology.Topology{{Name: "x", Kind: "block"}}); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
 
-// BenchmarkJudge judges 2,000 jobs on 10,008 nodes at once, as a new leader does. The jobs have
+// BenchmarkMapJudge judges 2,000 jobs on 10,008 nodes at once, as a new leader does. The jobs have
 // four or five nodes each, in segments of two, and started one after the other.
-func BenchmarkJudge(b *testing.B) {
+func BenchmarkMapJudge(b *testing.B) {
 	const nodes = 10_008
 	blocks := topology.Topology{Name: "nvl", Default: true, Kind: "block", Sizes: []int{18, 36, 72}}
 	tree := topology.Topology{Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "root", Children: hosts.In(fmt.Sprintf("s[0-%d]", nodes/18-1))}}}
@@ -173,7 +173,7 @@ func BenchmarkJudge(b *testing.B) {
 	for i := range 2000 {
 		s.Jobs = append(s.Jobs, slurmctld.Job{ID: fmt.Sprint(i), Nodes: fmt.Sprintf("n[%d-%d,%d-%d]", i*4+1, i*4+2, (i*4+900)%nodes+3, (i*4+900)%nodes+4), Segment: 2, Start: second(int64(i + 1)), Partition: "p", Whole: true})
 	}
-	m, err := layout.New([]topology.Topology{blocks, tree})
+	m, err := fit.NewMap([]topology.Topology{blocks, tree})
 	if err != nil {
 		b.Fatal(err)
 	}
