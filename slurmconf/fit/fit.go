@@ -37,8 +37,8 @@ func (j *Job) Check() error {
 	return nil
 }
 
-// Blocks is a block topology and the nodes that a job may have.
-type Blocks struct {
+// blocks is a block topology and the nodes that a job may have.
+type blocks struct {
 	// Sizes are Slurm's BlockSizes, the base first.
 	Sizes []int
 	// Free are the nodes of each block that a job may have now, in the order of the file. A
@@ -62,9 +62,9 @@ type Segment []Taken
 // Taken is a number of nodes of a block.
 type Taken struct{ Block, Nodes int }
 
-// Find returns what Slurm would give the job of what is free. It returns false if the job
+// find returns what Slurm would give the job of what is free. It returns false if the job
 // does not fit. The words of the job have been checked.
-func (b *Blocks) Find(j *Job) (Place, bool) {
+func (b *blocks) find(j *Job) (Place, bool) {
 	total := 0
 	for _, n := range b.Free {
 		total += n

@@ -1,40 +1,38 @@
-package fit_test
+package fit
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/quoin-hpc/quoin/slurmconf/fit"
 )
 
 func TestFind(t *testing.T) {
-	racks := func(free ...int) fit.Blocks { return fit.Blocks{Sizes: []int{18}, Free: free} }
-	whole := fit.Segment{{Block: 0, Nodes: 18}}
+	racks := func(free ...int) blocks { return blocks{Sizes: []int{18}, Free: free} }
+	whole := Segment{{Block: 0, Nodes: 18}}
 	for _, tt := range []struct {
 		name   string
-		blocks fit.Blocks
-		job    fit.Job
-		want   *fit.Place // nil: does not fit
+		blocks blocks
+		job    Job
+		want   *Place // nil: does not fit
 	}{
-		{"a whole rack", racks(18, 18), fit.Job{Nodes: 18}, &fit.Place{Segments: []fit.Segment{{{Block: 1, Nodes: 18}}}}},
-		{"the rack with the least left over", racks(18, 9, 12), fit.Job{Nodes: 9}, &fit.Place{Segments: []fit.Segment{{{Block: 1, Nodes: 9}}}}},
-		{"18 nodes are free, and in no rack", racks(9, 9), fit.Job{Nodes: 18}, nil},
-		{"segments of 9", racks(9, 9), fit.Job{Nodes: 18, Segment: 9}, &fit.Place{Segments: []fit.Segment{{{Block: 1, Nodes: 9}}, {{Block: 0, Nodes: 9}}}}},
-		{"two segments in one rack", racks(18), fit.Job{Nodes: 16, Segment: 8}, &fit.Place{Segments: []fit.Segment{{{Block: 0, Nodes: 8}}, {{Block: 0, Nodes: 8}}}}},
-		{"spread", racks(18), fit.Job{Nodes: 16, Segment: 8, Spread: true}, nil},
-		{"more than the largest size, and one rack is short", racks(18, 17), fit.Job{Nodes: 36}, nil},
-		{"nothing is free in blocks", fit.Blocks{Sizes: []int{18}, Free: []int{0, 0}, Apart: 4}, fit.Job{Nodes: 4}, &fit.Place{Apart: 4}},
-		{"a block is free, so nodes in none are alone", fit.Blocks{Sizes: []int{18}, Free: []int{1}, Apart: 4}, fit.Job{Nodes: 4}, nil},
-		{"consolidated", fit.Blocks{Sizes: []int{18, 36}, Free: []int{18, 0, 18, 18}}, fit.Job{Nodes: 36, Segment: 18, Consolidate: true}, &fit.Place{Segments: []fit.Segment{{{Block: 3, Nodes: 18}}, {{Block: 2, Nodes: 18}}}}},
-		{"in one block", racks(18), fit.Job{Nodes: 18}, &fit.Place{Segments: []fit.Segment{whole}}},
+		{"a whole rack", racks(18, 18), Job{Nodes: 18}, &Place{Segments: []Segment{{{Block: 1, Nodes: 18}}}}},
+		{"the rack with the least left over", racks(18, 9, 12), Job{Nodes: 9}, &Place{Segments: []Segment{{{Block: 1, Nodes: 9}}}}},
+		{"18 nodes are free, and in no rack", racks(9, 9), Job{Nodes: 18}, nil},
+		{"segments of 9", racks(9, 9), Job{Nodes: 18, Segment: 9}, &Place{Segments: []Segment{{{Block: 1, Nodes: 9}}, {{Block: 0, Nodes: 9}}}}},
+		{"two segments in one rack", racks(18), Job{Nodes: 16, Segment: 8}, &Place{Segments: []Segment{{{Block: 0, Nodes: 8}}, {{Block: 0, Nodes: 8}}}}},
+		{"spread", racks(18), Job{Nodes: 16, Segment: 8, Spread: true}, nil},
+		{"more than the largest size, and one rack is short", racks(18, 17), Job{Nodes: 36}, nil},
+		{"nothing is free in blocks", blocks{Sizes: []int{18}, Free: []int{0, 0}, Apart: 4}, Job{Nodes: 4}, &Place{Apart: 4}},
+		{"a block is free, so nodes in none are alone", blocks{Sizes: []int{18}, Free: []int{1}, Apart: 4}, Job{Nodes: 4}, nil},
+		{"consolidated", blocks{Sizes: []int{18, 36}, Free: []int{18, 0, 18, 18}}, Job{Nodes: 36, Segment: 18, Consolidate: true}, &Place{Segments: []Segment{{{Block: 3, Nodes: 18}}, {{Block: 2, Nodes: 18}}}}},
+		{"in one block", racks(18), Job{Nodes: 18}, &Place{Segments: []Segment{whole}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := tt.job.Check(); err != nil {
 				t.Fatal(err)
 			}
-			got, fits := tt.blocks.Find(&tt.job)
+			got, fits := tt.blocks.find(&tt.job)
 			if fits != (tt.want != nil) {
 				t.Fatalf("fits %t: %v", fits, got)
 			}
@@ -48,7 +46,7 @@ func TestFind(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	for want, job := range map[string]fit.Job{
+	for want, job := range map[string]Job{
 		"-N 0: want 1 node or more": {},
 		"-N 4 --segment=3: Slurm refuses a number of nodes that is no multiple of the segment": {Nodes: 4, Segment: 3},
 		"need --segment":                    {Nodes: 4, Spread: true},
@@ -62,14 +60,14 @@ func TestCheck(t *testing.T) {
 
 // BenchmarkFind looks for the place of a job of 256 segments. Half of 10,008 nodes are free.
 func BenchmarkFind(b *testing.B) {
-	racks := fit.Blocks{Sizes: []int{18, 36, 72, 144}}
+	racks := blocks{Sizes: []int{18, 36, 72, 144}}
 	for i := range 556 {
 		racks.Free = append(racks.Free, 1+i*7%18)
 	}
-	job := &fit.Job{Nodes: 2048, Segment: 8}
+	job := &Job{Nodes: 2048, Segment: 8}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, fits := racks.Find(job); !fits {
+		if _, fits := racks.find(job); !fits {
 			b.Fatal("does not fit")
 		}
 	}

@@ -23,10 +23,10 @@ type Layout struct {
 	Segment, Segments, Split int
 }
 
-// Judge says how a running job lies in the blocks. own has its nodes in each block, and apart
+// judge says how a running job lies in the blocks. own has its nodes in each block, and apart
 // those in none. Free counts the nodes of each block that the job could have had at its start:
 // the job's own nodes, and nodes that were free for certain.
-func (b *Blocks) Judge(j *Job, own []int, apart int) Layout {
+func (b *blocks) judge(j *Job, own []int, apart int) Layout {
 	l := Layout{Nodes: taken(own), Apart: apart, Fewest: units(own)}
 	s := b.search(j, b.Free)
 	l.Segment, l.Segments = s.size, s.segments
@@ -211,16 +211,16 @@ func fresh(place []Taken, used []bool) (count int) {
 	return count
 }
 
-// Leaves are the leaf switches of a tree.
-type Leaves struct {
+// leaves are the leaf switches of a tree.
+type leaves struct {
 	// Free are the nodes of each leaf that a job could have had.
 	Free []int
 	// Roots say above which root each leaf is. A job is below one root.
 	Roots []int
 }
 
-// Judge says how a running job lies on the leaf switches.
-func (t *Leaves) Judge(own []int, apart int) Layout {
+// judge says how a running job lies on the leaf switches.
+func (t *leaves) judge(own []int, apart int) Layout {
 	l := Layout{Nodes: taken(own), Apart: apart, Fewest: units(own)}
 	if apart > 0 || l.Fewest < 2 {
 		return l
@@ -247,10 +247,10 @@ func (l *Layout) Total() int {
 	return total
 }
 
-// Words says in words what is not as it could be, such as "3 blocks, 2 would have done" and
+// words says in words what is not as it could be, such as "3 blocks, 2 would have done" and
 // "segment 12 got 17+17+2". unit is block, or leaf switch. Without anything to say it is how
 // many units the job uses.
-func (l *Layout) Words(unit string) string {
+func (l *Layout) words(unit string) string {
 	text := count(len(l.Nodes), unit)
 	if l.Fewest < len(l.Nodes) {
 		text += fmt.Sprintf(", %d would have done", l.Fewest)

@@ -1,4 +1,4 @@
-package fit_test
+package fit
 
 import (
 	"fmt"
@@ -7,18 +7,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/quoin-hpc/quoin/slurmconf/fit"
 )
 
 func TestJudge(t *testing.T) {
-	job := func(nodes, segment int) fit.Job { return fit.Job{Nodes: nodes, Segment: segment} }
-	spread := fit.Job{Nodes: 24, Segment: 8, Spread: true}
+	job := func(nodes, segment int) Job { return Job{Nodes: nodes, Segment: segment} }
+	spread := Job{Nodes: 24, Segment: 8, Spread: true}
 	racks, pairs := []int{18}, []int{18, 36}
 	for _, tt := range []struct {
 		name  string
 		sizes []int
-		job   fit.Job
+		job   Job
 		own   []int
 		free  []int // beside the job's own nodes; nil: none
 		apart int
@@ -43,15 +41,15 @@ func TestJudge(t *testing.T) {
 		{"in no block", racks, job(4, 0), []int{0, 0}, nil, 4, "0 blocks"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := fit.Blocks{Sizes: tt.sizes, Free: make([]int, len(tt.own))}
+			b := blocks{Sizes: tt.sizes, Free: make([]int, len(tt.own))}
 			for i := range tt.own {
 				b.Free[i] = tt.own[i]
 				if tt.free != nil {
 					b.Free[i] += tt.free[i]
 				}
 			}
-			got := b.Judge(&tt.job, tt.own, tt.apart)
-			if words := got.Words("block"); words != tt.want || got.Total() != tt.job.Nodes {
+			got := b.judge(&tt.job, tt.own, tt.apart)
+			if words := got.words("block"); words != tt.want || got.Total() != tt.job.Nodes {
 				t.Errorf("%s, want %s: %+v", words, tt.want, got)
 			}
 		})
@@ -59,7 +57,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestJudgeLeaves(t *testing.T) {
-	tree := fit.Leaves{Free: []int{8, 4, 8, 16}, Roots: []int{0, 0, 0, 1}}
+	tree := leaves{Free: []int{8, 4, 8, 16}, Roots: []int{0, 0, 0, 1}}
 	for want, own := range map[string][]int{
 		"3 leaf switches, 2 would have done": {4, 4, 4, 0},
 		"2 leaf switches, 1 would have done": {4, 4, 0, 0},
@@ -71,26 +69,26 @@ func TestJudgeLeaves(t *testing.T) {
 		} else {
 			tree.Roots, tree.Free = []int{0, 0, 0, 1}, []int{8, 4, 8, 7}
 		}
-		if got := tree.Judge(own, 0); got.Words("leaf switch") != want {
-			t.Errorf("%v: %s, want %s", own, got.Words("leaf switch"), want)
+		if got := tree.judge(own, 0); got.words("leaf switch") != want {
+			t.Errorf("%v: %s, want %s", own, got.words("leaf switch"), want)
 		}
 	}
 }
 
-// TestJudgeFinds judges each place that Find returns on random sites. All segments are whole.
-// The fewest blocks do: Find finds a place in some so many of them. If a segment fits in a base
+// TestJudgeFinds judges each place that find returns on random sites. All segments are whole.
+// The fewest blocks do: find finds a place in some so many of them. If a segment fits in a base
 // block, it finds none in fewer.
 func TestJudgeFinds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(26, 3))
 	found, better := 0, 0
 	for range 20_000 {
 		s := randomSite(rng, 0)
-		b := fit.Blocks{Sizes: s.sizes}
+		b := blocks{Sizes: s.sizes}
 		for _, nodes := range s.blocks {
 			b.Free = append(b.Free, rng.IntN(len(nodes)+1))
 		}
 		j := randomJob(rng, siteNodes/2)
-		place, ok := b.Find(&j.Job)
+		place, ok := b.find(&j.Job)
 		if !ok || len(place.Segments) == 0 {
 			continue
 		}
@@ -101,7 +99,7 @@ func TestJudgeFinds(t *testing.T) {
 				own[taken.Block] += taken.Nodes
 			}
 		}
-		got := b.Judge(&j.Job, own, 0)
+		got := b.judge(&j.Job, own, 0)
 		what := fmt.Sprintf("%s: sizes %v, free %v, own %v: %+v", words(j), b.Sizes, b.Free, own, got)
 		if got.Split != 0 || got.Fewest > len(got.Nodes) || got.Fewest < 1 {
 			t.Fatal(what)
@@ -124,35 +122,35 @@ func TestJudgeFinds(t *testing.T) {
 }
 
 // findsIn reports whether the job fits in some so many blocks.
-func findsIn(b *fit.Blocks, j *fit.Job, blocks int) bool {
+func findsIn(b *blocks, j *Job, count int) bool {
 	for set := range uint(1) << len(b.Free) {
-		if bits.OnesCount(set) != blocks {
+		if bits.OnesCount(set) != count {
 			continue
 		}
-		some := fit.Blocks{Sizes: b.Sizes, Free: make([]int, len(b.Free))}
+		some := blocks{Sizes: b.Sizes, Free: make([]int, len(b.Free))}
 		for i := range b.Free {
 			if set>>i&1 == 1 {
 				some.Free[i] = b.Free[i]
 			}
 		}
-		if _, ok := some.Find(j); ok {
+		if _, ok := some.find(j); ok {
 			return true
 		}
 	}
 	return false
 }
 
-// TestJudgeSplits moves nodes of places that Find returns to other blocks, so that at least one
+// TestJudgeSplits moves nodes of places that find returns to other blocks, so that at least one
 // segment cannot be whole, and looks whether that is seen if each segment is as large as a block.
 func TestJudgeSplits(t *testing.T) {
-	b := fit.Blocks{Sizes: []int{4}, Free: []int{4, 4, 4, 4}}
+	b := blocks{Sizes: []int{4}, Free: []int{4, 4, 4, 4}}
 	for own, want := range map[[4]int]int{{4, 4, 0, 0}: 0, {4, 3, 1, 0}: 1, {3, 3, 1, 1}: 2, {2, 2, 2, 2}: 2} {
-		if got := b.Judge(&fit.Job{Nodes: 8, Segment: 4}, own[:], 0); got.Split != want {
+		if got := b.judge(&Job{Nodes: 8, Segment: 4}, own[:], 0); got.Split != want {
 			t.Errorf("%v: %d segments are split, want %d", own, got.Split, want)
 		}
 	}
-	l := fit.Layout{Nodes: []fit.Taken{}, Apart: 14, Fewest: 14, Segment: 2, Segments: 7, Split: 1}
-	if diff := cmp.Diff("0 blocks; segment 2 got 1+1+1+1+1+1+1+1+1+1+1+1 and 2 more", l.Words("block")); diff != "" {
+	l := Layout{Nodes: []Taken{}, Apart: 14, Fewest: 14, Segment: 2, Segments: 7, Split: 1}
+	if diff := cmp.Diff("0 blocks; segment 2 got 1+1+1+1+1+1+1+1+1+1+1+1 and 2 more", l.words("block")); diff != "" {
 		t.Error(diff)
 	}
 }

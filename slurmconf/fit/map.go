@@ -25,7 +25,7 @@ type Judgement struct {
 }
 
 // Words says it in words, such as "3 blocks, 2 would have done".
-func (j *Judgement) Words() string { return j.Layout.Words(j.Unit) }
+func (j *Judgement) Words() string { return j.words(j.Unit) }
 
 // Map is the topologies of a Slurm cluster. It says where running jobs are in them, and whether
 // Slurm obeys them. A node counts as free at a job's start only if Slurm's word proves it. So the
@@ -152,16 +152,16 @@ func (p *part) judge(now *moment, j *slurmctld.Job, nodes []string) (Judgement, 
 		free = now.free(p, j, own)
 	}
 	if p.unit == UnitLeaf {
-		leaves := Leaves{Free: free, Roots: p.roots}
-		out.Layout = leaves.Judge(own, apart)
+		tree := leaves{Free: free, Roots: p.roots}
+		out.Layout = tree.judge(own, apart)
 		return out, true
 	}
-	blocks := Blocks{Sizes: p.sizes, Free: free}
+	b := blocks{Sizes: p.sizes, Free: free}
 	segment := max(j.Segment, 0)
 	if segment > 0 && len(nodes)%segment != 0 {
 		segment = 0 // the job has lost nodes
 	}
-	out.Layout = blocks.Judge(&Job{Nodes: len(nodes), Segment: segment, Spread: j.Spread, Consolidate: j.Consolidate}, own, apart)
+	out.Layout = b.judge(&Job{Nodes: len(nodes), Segment: segment, Spread: j.Spread, Consolidate: j.Consolidate}, own, apart)
 	if !rules || segment != j.Segment { // Slurm places it by other rules, or has placed more nodes
 		out.Segment, out.Segments, out.Split, out.Fewest = 0, 0, 0, len(out.Names)
 	}

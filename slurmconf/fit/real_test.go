@@ -1,4 +1,4 @@
-package fit_test
+package fit
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
@@ -31,7 +30,7 @@ type site struct {
 	apart  []string // nodes of the partition in no block
 }
 
-func node(i int) string { return fmt.Sprintf("n%03d", i) }
+func nodeName(i int) string { return fmt.Sprintf("n%03d", i) }
 
 func randomSite(rng *rand.Rand, number int) *site {
 	s := &site{name: fmt.Sprintf("s%03d", number), sizes: []int{1 + rng.IntN(9)}}
@@ -47,17 +46,17 @@ func randomSite(rng *rand.Rand, number int) *site {
 		var nodes []string
 		for range n {
 			at++
-			nodes = append(nodes, node(at))
+			nodes = append(nodes, nodeName(at))
 		}
 		s.blocks = append(s.blocks, nodes)
 	}
 	if at == 0 {
-		at, s.blocks[0] = 1, []string{node(1)}
+		at, s.blocks[0] = 1, []string{nodeName(1)}
 	}
 	for range rng.IntN(3) {
 		if at < siteNodes {
 			at++
-			s.apart = append(s.apart, node(at))
+			s.apart = append(s.apart, nodeName(at))
 		}
 	}
 	for _, times := range [][]int{nil, {2}, {4}, {2, 4}, {2, 8}, {2, 4, 8, 16}}[rng.IntN(6)] {
@@ -77,41 +76,41 @@ func (s *site) topology() topology.Topology {
 // state is which nodes a job may have, and which run another job.
 type state struct{ free, busy map[string]bool }
 
-func (s *site) answer(st *state, j *job) fit.Answer {
-	site := &fit.Site{Sizes: s.sizes, Apart: s.apart, State: func(node string) fit.State {
+func (s *site) answer(st *state, j *job) Answer {
+	site := &Site{Sizes: s.sizes, Apart: s.apart, State: func(node string) State {
 		switch {
 		case st.free[node]:
-			return fit.StateOf("IDLE")
+			return StateOf("IDLE")
 		case st.busy[node]:
-			return fit.StateOf("ALLOCATED")
+			return StateOf("ALLOCATED")
 		}
-		return fit.StateOf("IDLE", "DRAIN")
+		return StateOf("IDLE", "DRAIN")
 	}}
 	for i, nodes := range s.blocks {
-		site.Blocks = append(site.Blocks, fit.Block{Name: fmt.Sprint(i), Nodes: nodes})
+		site.Blocks = append(site.Blocks, Block{Name: fmt.Sprint(i), Nodes: nodes})
 	}
-	return site.Answer(&fit.Request{Job: j.Job, Exclusive: j.exclusive})
+	return site.Answer(&Request{Job: j.Job, Exclusive: j.exclusive})
 }
 
 // enough reports whether the job fits when the needed nodes are free.
-func (s *site) enough(st *state, j *job, needs []fit.Need) bool {
+func (s *site) enough(st *state, j *job, needs []Need) bool {
 	after := &state{maps.Clone(st.free), maps.Clone(st.busy)}
 	for _, need := range needs {
 		for _, node := range need.Nodes[:need.Count] {
 			after.free[node], after.busy[node] = true, false
 		}
 	}
-	return s.answer(after, j).Verdict == fit.Now
+	return s.answer(after, j).Verdict == Now
 }
 
 // job is a job that lets no other job into its blocks if it is exclusive.
 type job struct {
-	fit.Job
+	Job
 	exclusive bool
 }
 
 func randomJob(rng *rand.Rand, nodes int) *job {
-	j := &job{fit.Job{Nodes: 1 + rng.IntN(nodes)}, rng.IntN(5) == 0}
+	j := &job{Job{Nodes: 1 + rng.IntN(nodes)}, rng.IntN(5) == 0}
 	if rng.IntN(3) > 0 {
 		j.Segment = 1 + rng.IntN(8)
 		j.Nodes = max(1, min(j.Nodes, nodes)/j.Segment) * j.Segment
@@ -182,7 +181,7 @@ func (r *rig) set(rng *rand.Rand, wells int, jobs bool) {
 	r.state = state{map[string]bool{}, map[string]bool{}}
 	var drained, busy []string
 	for i := range siteNodes {
-		switch name := node(i + 1); {
+		switch name := nodeName(i + 1); {
 		case rng.IntN(10) < wells:
 			r.free[name] = true
 		case !jobs || rng.IntN(2) == 0:
@@ -248,7 +247,7 @@ func TestRealFit(t *testing.T) {
 		can, _ := r.ask(some)
 		ever = append(ever, can...)
 	}
-	verdicts := map[fit.Verdict]int{}
+	verdicts := map[Verdict]int{}
 	for round := range states {
 		r.set(rng, []int{7, 10, 5, 6, 8, 9}[round%6], round == states-1) // nodes that a job has left are not at rest
 		first, last := round*len(questions)/states, (round+1)*len(questions)/states
@@ -257,19 +256,19 @@ func TestRealFit(t *testing.T) {
 			answer := q.site.answer(&r.state, q.job)
 			verdicts[answer.Verdict]++
 			place := answer.Place
-			if fits := answer.Verdict == fit.Now; fits != now[i] || (answer.Verdict == fit.Never) == ever[first+i] {
+			if fits := answer.Verdict == Now; fits != now[i] || (answer.Verdict == Never) == ever[first+i] {
 				t.Errorf("%s: sizes %v, free %v, %d apart: %s, Slurm: %s, and with all nodes free: %t", words(q.job), q.site.sizes, q.site.count(&r.state), len(q.site.apart), answer.Verdict, said[i], ever[first+i])
 			}
 			switch answer.Verdict {
-			case fit.Now:
+			case Now:
 				if err := q.site.legal(&r.state, q.job, place); err != nil {
 					t.Errorf("%s: sizes %v, free %v: %v: %v", words(q.job), q.site.sizes, q.site.count(&r.state), place, err)
 				}
-			case fit.NotNow:
+			case NotNow:
 				if !q.site.enough(&r.state, q.job, answer.Needs) {
 					t.Errorf("%s: sizes %v, free %v: not with %v", words(q.job), q.site.sizes, q.site.count(&r.state), answer.Needs)
 				}
-			case fit.Never:
+			case Never:
 				if answer.Why == "" {
 					t.Errorf("%s: sizes %v: no reason", words(q.job), q.site.sizes)
 				}
@@ -277,14 +276,14 @@ func TestRealFit(t *testing.T) {
 		}
 	}
 	t.Logf("verdicts: %v", verdicts)
-	if verdicts[fit.Now] < 15*states || verdicts[fit.NotNow] < 15*states || verdicts[fit.Never] < 5*states {
+	if verdicts[Now] < 15*states || verdicts[NotNow] < 15*states || verdicts[Never] < 5*states {
 		t.Errorf("verdicts %v: too few of one kind", verdicts)
 	}
 }
 
 // legal says what is wrong with a place: it takes what is not free, or a segment is not in one
 // aggregate that is large enough.
-func (s *site) legal(st *state, j *job, place fit.Place) error {
+func (s *site) legal(st *state, j *job, place Place) error {
 	free, total := s.count(st), place.Apart
 	for _, segment := range place.Segments {
 		nodes, first, last := 0, len(free), 0

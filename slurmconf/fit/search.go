@@ -20,7 +20,7 @@ type search struct {
 	part     int   // that aggregate, or -1
 }
 
-func (b *Blocks) search(j *Job, free []int) *search {
+func (b *blocks) search(j *Job, free []int) *search {
 	s := &search{job: j, free: slices.Clone(free), segments: 1, size: j.Nodes, part: -1}
 	if 0 < j.Segment && j.Segment <= j.Nodes {
 		s.segments, s.size = j.Nodes/j.Segment, j.Segment
@@ -48,7 +48,7 @@ func (b *Blocks) search(j *Job, free []int) *search {
 
 // levels returns the level of the smallest size that holds n nodes, and of the largest
 // size below it. A level k has 2^k base blocks. -1 is the whole topology.
-func (b *Blocks) levels(n int) (level, lower int) {
+func (b *blocks) levels(n int) (level, lower int) {
 	need := bits.Len(uint(up(n, b.Sizes[0]) - 1))
 	level = -1
 	for _, size := range slices.Backward(b.Sizes) {

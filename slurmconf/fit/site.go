@@ -62,11 +62,11 @@ type Need struct {
 
 // view is what a request sees of a site: how many nodes of each block are free, how many would
 // be if all jobs ended, and if all nodes were well too.
-type view struct{ free, well, all Blocks }
+type view struct{ free, well, all blocks }
 
 func (s *Site) view(r *Request) view {
 	var v view
-	for _, of := range []*Blocks{&v.free, &v.well, &v.all} {
+	for _, of := range []*blocks{&v.free, &v.well, &v.all} {
 		of.Sizes, of.Free = s.Sizes, make([]int, len(s.Blocks))
 	}
 	for i := range s.Blocks {
@@ -77,7 +77,7 @@ func (s *Site) view(r *Request) view {
 				continue
 			}
 			taken = taken || state.Use == Busy
-			v.add(state.Use, func(of *Blocks) *int { return &of.Free[i] })
+			v.add(state.Use, func(of *blocks) *int { return &of.Free[i] })
 		}
 		if taken && r.Exclusive {
 			v.free.Free[i] = 0
@@ -85,7 +85,7 @@ func (s *Site) view(r *Request) view {
 	}
 	for _, node := range s.Apart {
 		if state := s.State(node); r.takes(state) {
-			v.add(state.Use, func(of *Blocks) *int { return &of.Apart })
+			v.add(state.Use, func(of *blocks) *int { return &of.Apart })
 		}
 	}
 	return v
@@ -94,7 +94,7 @@ func (s *Site) view(r *Request) view {
 // takes reports whether the node has what the request asks of each.
 func (r *Request) takes(state State) bool { return state.GPUs == 0 || state.GPUs >= r.GPUs }
 
-func (v *view) add(use Use, count func(*Blocks) *int) {
+func (v *view) add(use Use, count func(*blocks) *int) {
 	*count(&v.all)++
 	if use != Unavailable {
 		*count(&v.well)++
@@ -107,13 +107,13 @@ func (v *view) add(use Use, count func(*Blocks) *int) {
 // Answer says whether the job can start. The words of the request have been checked.
 func (s *Site) Answer(r *Request) Answer {
 	v := s.view(r)
-	if place, ok := v.free.Find(&r.Job); ok {
+	if place, ok := v.free.find(&r.Job); ok {
 		return Answer{Verdict: Now, Place: place}
 	}
-	if place, ok := v.well.Find(&r.Job); ok {
+	if place, ok := v.well.find(&r.Job); ok {
 		return s.wait(r, &v.free, &v.well, place)
 	}
-	if place, ok := v.all.Find(&r.Job); ok {
+	if place, ok := v.all.find(&r.Job); ok {
 		return s.wait(r, &v.free, &v.all, place)
 	}
 	why := v.all.never(&r.Job)
@@ -124,7 +124,7 @@ func (s *Site) Answer(r *Request) Answer {
 }
 
 // wait finds few nodes whose return would let the job start. With all of them it gets place.
-func (s *Site) wait(r *Request, now, full *Blocks, place Place) Answer {
+func (s *Site) wait(r *Request, now, full *blocks, place Place) Answer {
 	order := make([]int, len(now.Free))
 	for i := range order {
 		order[i] = i
@@ -144,14 +144,14 @@ func (s *Site) wait(r *Request, now, full *Blocks, place Place) Answer {
 				try.Free[i] = full.Free[i]
 			}
 		}
-		if p, ok := try.Find(&r.Job); ok {
+		if p, ok := try.find(&r.Job); ok {
 			to, place, does.Free = mid, p, slices.Clone(try.Free)
 		} else {
 			from = mid + 1
 		}
 	}
 	need := needed(now, full, place)
-	if p, ok := need.Find(&r.Job); ok {
+	if p, ok := need.find(&r.Job); ok {
 		place = p
 	} else { // with fewer free nodes Slurm may begin in a block where it gets stuck
 		need = &does
@@ -169,7 +169,7 @@ func (s *Site) wait(r *Request, now, full *Blocks, place Place) Answer {
 }
 
 // lacks is how many nodes of a block must come back until one more segment fits there.
-func (r *Request) lacks(now, full *Blocks, block int) int {
+func (r *Request) lacks(now, full *blocks, block int) int {
 	size := cmp.Or(r.Segment, r.Nodes)
 	size = min(size, full.Sizes[0])
 	lacks := size - now.Free[block]%size
@@ -180,7 +180,7 @@ func (r *Request) lacks(now, full *Blocks, block int) int {
 }
 
 // needed is what is free if only the nodes that the place takes come back.
-func needed(now, full *Blocks, place Place) *Blocks {
+func needed(now, full *blocks, place Place) *blocks {
 	need := *now
 	need.Free = slices.Clone(now.Free)
 	taken := make([]int, len(now.Free))
@@ -241,13 +241,13 @@ func (s *Site) Segments(r *Request, sizes ...int) []Row {
 	v := s.view(r)
 	var rows []Row
 	for _, size := range sizes {
-		rows = append(rows, Row{size, v.free.Segments(size), v.all.Segments(size)})
+		rows = append(rows, Row{size, v.free.segments(size), v.all.segments(size)})
 	}
 	return rows
 }
 
-// Segments is how many segments of a size fit together.
-func (b *Blocks) Segments(size int) (count int) {
+// segments is how many segments of a size fit together.
+func (b *blocks) segments(size int) (count int) {
 	if size <= b.Sizes[0] {
 		for _, free := range b.Free {
 			count += free / size
@@ -256,7 +256,7 @@ func (b *Blocks) Segments(size int) (count int) {
 	}
 	for from, to := 0, sum(b.Free)/size; from < to; {
 		mid := (from + to + 1) / 2
-		if _, ok := b.Find(&Job{Nodes: mid * size, Segment: size}); ok {
+		if _, ok := b.find(&Job{Nodes: mid * size, Segment: size}); ok {
 			from, count = mid, mid
 		} else {
 			to = mid - 1
@@ -266,14 +266,14 @@ func (b *Blocks) Segments(size int) (count int) {
 }
 
 // never says why a job does not fit if all nodes are free and well.
-func (b *Blocks) never(j *Job) string {
+func (b *blocks) never(j *Job) string {
 	total := sum(b.Free)
 	if j.Nodes > total && (total > 0 || j.Nodes > b.Apart) {
 		return fmt.Sprintf("the topology has %d nodes, and the job asks for %d", max(total, b.Apart), j.Nodes)
 	}
 	size, what := j.Nodes, "a job without --segment"
 	if 0 < j.Segment && j.Segment < j.Nodes {
-		count := b.Segments(j.Segment)
+		count := b.segments(j.Segment)
 		if count < j.Nodes/j.Segment {
 			return fmt.Sprintf("%d segments of %d nodes fit if all nodes are free and well, and the job asks for %d", count, j.Segment, j.Nodes/j.Segment)
 		}
