@@ -22,17 +22,16 @@ type part struct {
 // divide assigns each block to a block topology. A new block of no known fabric is left out if there
 // are several fabrics.
 func divide(s *site, blocks []block, t tree.Tree) (parts []part, left leftOut) {
-	whole := part{name: s.kind(), base: cmp.Or(s.policy.BaseBlockSize, s.prev.base)}
+	whole := part{name: s.policy.kind(), base: cmp.Or(s.policy.BaseBlockSize, s.prev.base)}
 	if !s.policy.Divide {
 		whole.blocks = inPlaces(blocks)
 		return []part{whole}, nil
 	}
 	blocks, racks, left := racksOf(s, blocks, t)
 	known := slices.DeleteFunc(slices.Clone(s.prev.topologies), func(t topology.Topology) bool { return len(t.Sizes) == 0 })
-	p := &s.policy
-	for _, d := range divideRacks(racks, known, rackRules{kind: s.kind(), sizeClasses: p.SizeClasses, base: p.BaseBlockSize, oneClass: p.ByLeaf, oneTopology: p.OneTopology}) {
+	for _, d := range divideRacks(racks, known, &s.policy) {
 		next := part{name: d.name, base: d.base, fabric: d.fabric}
-		if !p.ShortBlocks {
+		if !s.policy.ShortBlocks {
 			next.base = whole.base // the smallest rack of the class
 		}
 		for _, r := range d.racks {
@@ -83,14 +82,6 @@ func inPlaces(blocks []block) []block {
 		placed[i].place = placed[i].published
 	}
 	return placed
-}
-
-// kind is the name of the topology if there is one only.
-func (s *site) kind() string {
-	if s.policy.ByLeaf {
-		return topology.LeafTopology
-	}
-	return topology.NVLinkTopology
 }
 
 // most returns the most nodes that a block has had.

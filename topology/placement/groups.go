@@ -135,12 +135,12 @@ func (s *site) leaveOutOtherKind() {
 	var inUse []publishedBlock
 	for _, b := range s.prev.blocks {
 		if !s.prev.elsewhere && s.inUse(b.Name) {
-			inUse = append(inUse, publishedBlock{&topology.Block{Name: b.Name}, s.kind(), len(inUse)})
+			inUse = append(inUse, publishedBlock{&topology.Block{Name: b.Name}, s.policy.kind(), len(inUse)})
 		}
 	}
 	s.prev.base, s.prev.topologies, s.prev.blocks = 0, nil, inUse
 	if len(inUse) > 0 {
-		s.prev.topologies = []topology.Topology{{Name: s.kind()}}
+		s.prev.topologies = []topology.Topology{{Name: s.policy.kind()}}
 	}
 }
 

@@ -3,6 +3,8 @@ package placement
 import (
 	"fmt"
 	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Policy is what a site decides about its plan.
@@ -73,4 +75,12 @@ func (p *Policy) sizes(base int) ([]int, error) {
 		return sizes, err
 	}
 	return slices.Sorted(slices.Values(append(sizes, base*p.ParentBlocks))), nil
+}
+
+// kind is the name of the block topology if there is one only. Other names begin with it.
+func (p *Policy) kind() string {
+	if p.ByLeaf {
+		return topology.LeafTopology
+	}
+	return topology.NVLinkTopology
 }

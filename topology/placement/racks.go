@@ -33,22 +33,6 @@ type rackGroup struct {
 	racks []int
 }
 
-// rackRules are what a site decides about the division of its racks.
-type rackRules struct {
-	// kind is the name of the topology if there is one only. Other names begin with it.
-	kind string
-	// sizeClasses are the bases of the classes, the largest first. Without any, the racks
-	// show them.
-	sizeClasses []int
-	// base is the base of all topologies. 0: the size of the largest rack.
-	base int
-	// oneClass: the racks of a fabric make one class, whatever their sizes.
-	oneClass bool
-	// oneTopology: one topology is published. Then new racks and single small ones make
-	// classes too, because they would not fit in it.
-	oneTopology bool
-}
-
 // section is what a topology is for: one size class in one fabric.
 type section struct {
 	fabric string
@@ -63,9 +47,12 @@ type section struct {
 // published are the block topologies with sizes that there were, if there were several: they
 // keep their racks, their names and their order. It returns nil if all racks belong into one
 // topology and there were not several.
-func divideRacks(racks []rack, published []topology.Topology, rules rackRules) []rackGroup {
+//
+// With ByLeaf, the racks of a fabric make one class, whatever their sizes. With OneTopology, new
+// racks and single small ones make classes too, because they would not fit in the one topology.
+func divideRacks(racks []rack, published []topology.Topology, policy *Policy) []rackGroup {
 	known := sectionsOf(racks, published)
-	of := rules.assign(racks, known)
+	of := assignRacks(racks, known, policy)
 	counts := make(map[section]int)
 	for _, sec := range of {
 		counts[sec]++
@@ -76,24 +63,24 @@ func divideRacks(racks []rack, published []topology.Topology, rules rackRules) [
 	sections := slices.SortedFunc(maps.Keys(counts), func(a, b section) int {
 		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.base, a.base))
 	})
-	called := nameSections(rules.kind, sections, known)
-	parts := make([]rackGroup, len(sections))
+	called := nameSections(policy.kind(), sections, known)
+	groups := make([]rackGroup, len(sections))
 	for i, sec := range sections {
-		parts[i] = rackGroup{name: called[i], fabric: sec.fabric, base: sec.base}
+		groups[i] = rackGroup{name: called[i], fabric: sec.fabric, base: sec.base}
 		for r := range racks {
 			if of[r] == sec {
-				parts[i].racks = append(parts[i].racks, r)
+				groups[i].racks = append(groups[i].racks, r)
 			}
 		}
 	}
-	place := func(p rackGroup) int {
-		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == p.name }); i >= 0 {
+	place := func(g rackGroup) int {
+		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == g.name }); i >= 0 {
 			return i
 		}
 		return len(published)
 	}
-	slices.SortStableFunc(parts, func(a, b rackGroup) int { return cmp.Compare(place(a), place(b)) })
-	return parts
+	slices.SortStableFunc(groups, func(a, b rackGroup) int { return cmp.Compare(place(a), place(b)) })
+	return groups
 }
 
 // sectionsOf returns the sections of several published topologies by name. The fabric is
@@ -124,9 +111,9 @@ func sectionsOf(racks []rack, published []topology.Topology) map[string]section 
 	return known
 }
 
-// assign returns, beside the racks, the section of each. A rack of no known fabric stays
+// assignRacks returns, beside the racks, the section of each. A rack of no known fabric stays
 // in that of its published topology.
-func (rules *rackRules) assign(racks []rack, known map[string]section) []section {
+func assignRacks(racks []rack, known map[string]section, policy *Policy) []section {
 	of := make([]section, len(racks))
 	old, fresh := make(map[string][]int), make(map[string][]int) // fabric -> sizes of its racks
 	for i := range racks {
@@ -146,10 +133,10 @@ func (rules *rackRules) assign(racks []rack, known map[string]section) []section
 			continue
 		}
 		sizes := old[fabric]
-		if len(sizes) == 0 || rules.oneTopology { // else a new rack makes no class: it may not be up yet
+		if len(sizes) == 0 || policy.OneTopology { // else a new rack makes no class: it may not be up yet
 			sizes = slices.Concat(sizes, fresh[fabric])
 		}
-		bases[fabric] = rules.bases(fabric, sizes, known)
+		bases[fabric] = classBases(fabric, sizes, known, policy)
 	}
 	for i := range racks {
 		r, all := &racks[i], bases[of[i].fabric]
@@ -163,14 +150,14 @@ func (rules *rackRules) assign(racks []rack, known map[string]section) []section
 	return of
 }
 
-// bases returns the base of every size class of a fabric, the largest first. Configured
+// classBases returns the base of every size class of a fabric, the largest first. Configured
 // bases come before published ones, and published bases before what the sizes show.
-func (rules *rackRules) bases(fabric string, sizes []int, known map[string]section) []int {
+func classBases(fabric string, sizes []int, known map[string]section, policy *Policy) []int {
 	switch {
-	case len(rules.sizeClasses) > 0:
-		return rules.sizeClasses
-	case rules.base > 0:
-		return []int{rules.base}
+	case len(policy.SizeClasses) > 0:
+		return policy.SizeClasses
+	case policy.BaseBlockSize > 0:
+		return []int{policy.BaseBlockSize}
 	}
 	var bases []int
 	for _, sec := range known {
@@ -183,10 +170,10 @@ func (rules *rackRules) bases(fabric string, sizes []int, known map[string]secti
 		slices.Sort(bases)
 		slices.Reverse(bases)
 		return bases
-	case rules.oneClass:
+	case policy.ByLeaf:
 		return []int{slices.Max(sizes)}
 	}
-	return sizeClasses(sizes, rules.oneTopology)
+	return sizeClasses(sizes, policy.OneTopology)
 }
 
 // nameSections names the topology of each section: as it was published, else by the

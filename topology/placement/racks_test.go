@@ -26,16 +26,16 @@ func freshRacks(fabric string, sizes ...int) []rack {
 }
 
 // groupsText writes every group with its base and the indices of its racks.
-func groupsText(parts []rackGroup) string {
+func groupsText(groups []rackGroup) string {
 	var out []string
-	for _, p := range parts {
-		out = append(out, fmt.Sprintf("%s[%d]%s %v", p.name, p.base, p.fabric, p.racks))
+	for _, g := range groups {
+		out = append(out, fmt.Sprintf("%s[%d]%s %v", g.name, g.base, g.fabric, g.racks))
 	}
 	return strings.Join(out, "; ")
 }
 
 func TestDivideRacks(t *testing.T) {
-	nvl := rackRules{kind: "nvl"}
+	nvl := Policy{}
 	classes := []topology.Topology{{Name: "nvl-18", Sizes: []int{18}}, {Name: "nvl-9", Sizes: []int{9}}}
 	fabrics := []topology.Topology{{Name: "nvl-a", Fabric: "a", Sizes: []int{4}}, {Name: "nvl-b", Fabric: "b", Sizes: []int{4}}}
 	inA, inB := publishedRack("nvl-a", 4, 4, "a"), publishedRack("nvl-b", 4, 4, "b")
@@ -45,17 +45,17 @@ func TestDivideRacks(t *testing.T) {
 		name      string
 		racks     []rack
 		published []topology.Topology
-		rules     rackRules
+		policy    Policy
 		want      string
 	}{
 		{"equal racks", freshRacks("", 4, 4), nil, nvl, ""},
 		{"two classes", freshRacks("", 9, 18, 9, 18), nil, nvl, "nvl-18[18] [1 3]; nvl-9[9] [0 2]"},
 		{"two thirds of the largest", freshRacks("", 18, 12, 18), nil, nvl, ""},
 		{"one small rack", freshRacks("", 18, 18, 2), nil, nvl, ""},
-		{"one small rack, and one topology", freshRacks("", 18, 18, 2), nil, rackRules{kind: "nvl", oneTopology: true}, "nvl-18[18] [0 1]; nvl-2[2] [2]"},
-		{"classes that are set", freshRacks("", 10, 4, 20), nil, rackRules{kind: "nvl", sizeClasses: []int{18, 9}}, "nvl-18[18] [0 2]; nvl-9[9] [1]"},
-		{"the base is set", freshRacks("", 18, 9), nil, rackRules{kind: "nvl", base: 9}, ""},
-		{"one class", freshRacks("", 18, 9), nil, rackRules{kind: "leaf", oneClass: true}, ""},
+		{"one small rack, and one topology", freshRacks("", 18, 18, 2), nil, Policy{OneTopology: true}, "nvl-18[18] [0 1]; nvl-2[2] [2]"},
+		{"classes that are set", freshRacks("", 10, 4, 20), nil, Policy{SizeClasses: []int{18, 9}}, "nvl-18[18] [0 2]; nvl-9[9] [1]"},
+		{"the base is set", freshRacks("", 18, 9), nil, Policy{BaseBlockSize: 9}, ""},
+		{"one class", freshRacks("", 18, 9), nil, Policy{ByLeaf: true}, ""},
 		{"two fabrics", slices.Concat(freshRacks("b", 4), freshRacks("a", 4, 4)), nil, nvl, "nvl-a[4]a [1 2]; nvl-b[4]b [0]"},
 		{"two fabrics of two classes", slices.Concat(freshRacks("a", 4, 2, 2, 4), freshRacks("b", 2)), nil, nvl, "nvl-a-4[4]a [0 3]; nvl-a-2[2]a [1 2]; nvl-b[2]b [4]"},
 		{"a fabric without a known root", slices.Concat(freshRacks("a", 4), freshRacks("", 4)), nil, nvl, "nvl-rest[4] [1]; nvl-a[4]a [0]"},
@@ -74,7 +74,7 @@ func TestDivideRacks(t *testing.T) {
 			[]topology.Topology{{Name: "nvl-c", Fabric: "a", Sizes: []int{4}}, fabrics[1]}, nvl, "nvl-c[4]a [0]; nvl-b[4]b [1]; nvl-c-x[4]c [2]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, groupsText(divideRacks(tt.racks, tt.published, tt.rules))); diff != "" {
+			if diff := cmp.Diff(tt.want, groupsText(divideRacks(tt.racks, tt.published, &tt.policy))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -49,9 +49,8 @@ type publishedBlock struct {
 	place    int // in the topology
 }
 
-// readPublished reads what was published. kind is the name that the plan gives a topology if
-// there is one only.
-func readPublished(o *Observed, previous *Previous, policy *Policy, kind string) published {
+// readPublished reads what was published.
+func readPublished(o *Observed, previous *Previous, policy *Policy) published {
 	prev := published{reported: previous.Reported, inUse: o.InUse}
 	if previous.Plan == nil {
 		return prev
@@ -59,7 +58,7 @@ func readPublished(o *Observed, previous *Previous, policy *Policy, kind string)
 	prev.byLeaf, prev.base, prev.switches = previous.Plan.ByLeaf, previous.Plan.BaseBlockSize(), previous.Plan.Switches()
 	for i, t := range previous.Plan.BlockTopologies() {
 		if i == 0 {
-			name := kind
+			name := policy.kind()
 			if policy.OneTopology {
 				name = topology.ConfTopology
 			}
@@ -69,7 +68,7 @@ func readPublished(o *Observed, previous *Previous, policy *Policy, kind string)
 			prev.first = t.Name
 		}
 		if t.Name == topology.ConfTopology {
-			t.Name = kind
+			t.Name = policy.kind()
 		}
 		prev.topologies = append(prev.topologies, t)
 		for k := range t.Blocks {
@@ -105,7 +104,7 @@ func readSite(o *Observed, previous *Previous, policy Policy) (*site, error) {
 			return nil, fmt.Errorf("nodes %q and %q both have the Slurm name %q: give one of them another", s.facts[i-1].Name, f.Name, f.SlurmName)
 		}
 	}
-	s.prev = readPublished(o, previous, &policy, s.kind())
+	s.prev = readPublished(o, previous, &policy)
 	s.leaveOutOtherKind()
 	s.published = s.findPublished()
 	return s, nil

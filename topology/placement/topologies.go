@@ -117,7 +117,7 @@ func leaveOutOthers(s *site, parts []part, at int, left leftOut) (kept part, fou
 			found.add("", ReasonOtherTopology, fmt.Sprintf("%d nodes of topology %s are left out: topology.conf holds one topology, which %s is", nodes, parts[i].name, parts[at].name))
 		}
 	}
-	kept.name = s.kind()
+	kept.name = s.policy.kind()
 	kept.blocks = inPlaces(kept.blocks)
 	return kept, found
 }
