@@ -23,7 +23,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/first"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
@@ -268,7 +267,7 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 		&rollback{o, pub, a},
 	}, plan, []step{
 		&fits,
-		&firstWait{o, pub, first.Publication{Started: now}},
+		&firstWait{outlets: o, pub: pub, started: now},
 		&approval{pub, fits},
 		&spacing{pub, o.metrics},
 	})

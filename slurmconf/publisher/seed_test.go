@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/first"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
@@ -106,7 +105,7 @@ func TestSeed(t *testing.T) {
 		{"topology.conf", Publication{Format: "conf"}, reports, nil, map[string]string{"topology.conf": "BlockName=seed\nBlockSizes=2\n", "gres.conf": seedGPUs}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			set, err := first.Seed(complete(t, tt.pub)[0], tt.snap, tt.now)
+			set, err := seedSet(complete(t, tt.pub)[0], tt.snap, tt.now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +125,7 @@ func TestSeed(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
-			if again, err := first.Seed(complete(t, tt.pub)[0], tt.snap, set); again != nil || err != nil {
+			if again, err := seedSet(complete(t, tt.pub)[0], tt.snap, set); again != nil || err != nil {
 				t.Errorf("written again: %v, %v", again, err)
 			}
 		})
@@ -140,7 +139,7 @@ func TestRealSeed(t *testing.T) {
 	for _, format := range []string{"yaml", "conf"} {
 		for _, kind := range []string{"block", "tree"} {
 			t.Run(kind+" "+format, func(t *testing.T) {
-				set, err := first.Seed(complete(t, Publication{Format: format, Topology: kind})[0], racks(t), nil)
+				set, err := seedSet(complete(t, Publication{Format: format, Topology: kind})[0], racks(t), nil)
 				if err != nil {
 					t.Fatal(err)
 				}

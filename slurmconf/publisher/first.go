@@ -1,8 +1,7 @@
-// Package first says what the first publication waits for: what it writes stays for good.
-// It has no clock.
-package first
+package publisher
 
 import (
+	"context"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -15,24 +14,39 @@ import (
 // publication.
 const quiet = time.Minute
 
-// Publication remembers what comes before the first publication. Started is when the
-// publisher began.
-type Publication struct {
-	Started    time.Time
+// firstWait lets the first publication wait until the site is known, because the base block
+// size that it writes stays for good.
+type firstWait struct {
+	outlets
+	pub        *publication.Cluster
+	started    time.Time // when the publisher began
 	since      time.Time // when the first publication, or the first with blocks, could have been
 	known      int       // nodes with a report or a clique's label
 	knownSince time.Time // when their number last changed
 }
 
-// SettlesBase reports whether the plan is the first to be published, or the first with
+// Reconcile ends the pass while the first publication waits.
+func (f *firstWait) Reconcile(_ context.Context, p *pass) (r result, err error) {
+	if !f.settlesBase(p.in.prev.Plan, p.made.Plan, p.now) {
+		return r, nil
+	}
+	why, until := f.waits(p.in.Facts, p.made.Plan, p.now)
+	if why == "" {
+		return r, nil
+	}
+	f.log.Info("first publication waits", "publication", f.pub.Name, "for", why, "upTo", until.Sub(p.now).Round(time.Second))
+	return result{next: until, done: true}, nil
+}
+
+// settlesBase reports whether the plan is the first to be published, or the first with
 // blocks. Its base block size stays for good, so the largest domain of the site should be
 // whole.
-func (f *Publication) SettlesBase(p *publication.Cluster, prev, plan *topology.Plan, now time.Time) bool {
+func (f *firstWait) settlesBase(prev, plan *topology.Plan, now time.Time) bool {
 	switch {
 	case prev == nil:
-		f.since = f.Started
+		f.since = f.started
 		return true
-	case prev.BaseBlockSize() > 0 || len(plan.Blocks()) == 0 || p.Topology == string(slurmconf.KindTree):
+	case prev.BaseBlockSize() > 0 || len(plan.Blocks()) == 0 || f.pub.Topology == string(slurmconf.KindTree):
 		f.since = time.Time{}
 		return false
 	case f.since.IsZero():
@@ -41,8 +55,9 @@ func (f *Publication) SettlesBase(p *publication.Cluster, prev, plan *topology.P
 	return true
 }
 
-// Waits says what the first publication waits for, and until when at most.
-func (f *Publication) Waits(p *publication.Cluster, facts []topology.Facts, plan *topology.Plan, now time.Time) (why string, until time.Time) {
+// waits says what the first publication waits for, and until when at most.
+func (f *firstWait) waits(facts []topology.Facts, plan *topology.Plan, now time.Time) (why string, until time.Time) {
+	p := f.pub
 	var unsited []topology.Block
 	if p.ParentBlocks > 0 && p.Topology != string(slurmconf.KindTree) {
 		unsited, _ = placement.WithoutParent(nil, plan)

@@ -1,9 +1,11 @@
-package first
+package publisher
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -17,14 +19,42 @@ import (
 // seedUnit is the block or switch without nodes that the seed has.
 const seedUnit = "seed"
 
-// Seed returns what to publish before there is a plan, or nil if what is there must stay:
+// seeder lets slurmctld start before the first publication.
+type seeder struct {
+	outlets
+	pub     *publication.Cluster
+	archive *archive
+}
+
+// Reconcile publishes a seed if nothing else is published, and begins the pass again.
+func (s *seeder) Reconcile(ctx context.Context, p *pass) (r result, err error) {
+	if !s.seeds || p.stored.doc.Current.Number > 0 {
+		return r, nil
+	}
+	set, err := seedSet(s.pub, p.snap, p.stored.set)
+	if err != nil || set == nil {
+		return r, err
+	}
+	s.log.Info("published a seed, so that slurmctld can start before there is a plan", "publication", s.pub.Name)
+	return result{next: p.now, done: true}, s.archive.saveFiles(ctx, set)
+}
+
+// seed publishes a seed at once, if nothing is published. The first pass tries again what
+// fails here.
+func (l *loop) seed(ctx context.Context) {
+	if snap, err := l.store.Snapshot(ctx); err == nil && l.seeds {
+		_, _ = l.run(ctx, &pass{now: time.Now(), snap: snap}, []step{l.archive, &seeder{l.outlets, l.pub, l.archive}})
+	}
+}
+
+// seedSet returns what to publish before there is a plan, or nil if what is there must stay:
 // files that slurmctld can start with. Slinky's worker pods, which name the nodes, wait for
 // slurmctld. slurmctld's pod waits for the ConfigMap. And a worker pod that registers without
 // a gres.conf is drained. now is what is published, or nil.
 //
 // There is no seed if a Node annotation names a place: Slurm has nodes in units that the seed
 // lacks. Releases without dynamic topology take no unit without nodes, and get no seed.
-func Seed(p *publication.Cluster, snap *inputs.Snapshot, now *published.Set) (*published.Set, error) {
+func seedSet(p *publication.Cluster, snap *inputs.Snapshot, now *published.Set) (*published.Set, error) {
 	old := now.Own()
 	if !p.Release.DynamicTopology() {
 		return nil, nil
