@@ -7,7 +7,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/renaming"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -107,21 +106,21 @@ func (h *nodeHistory) unselected(snap *inputs.Snapshot, missing []string) map[st
 
 // rename returns prev with the names that published nodes have now.
 func (h *nodeHistory) rename(g *gathered, prev Previous) Previous {
-	site := renaming.Site{Published: h.published, Now: make(map[string]string, len(g.Facts)), Files: prev.nodes(), ByPods: h.pub.Rules.BySlinky(), Pending: g.Pending}
+	site := owners{published: h.published, now: make(map[string]string, len(g.Facts)), files: prev.nodes(), byPods: h.pub.Rules.BySlinky(), pending: g.Pending}
 	for i := range g.Facts {
-		site.Now[g.Facts[i].Name] = g.Facts[i].SlurmName
+		site.now[g.Facts[i].Name] = g.Facts[i].SlurmName
 	}
-	if site.Published == nil { // as it is now, for all that is known
-		site.Published = maps.Clone(site.Now)
+	if site.published == nil { // as it is now, for all that is known
+		site.published = maps.Clone(site.now)
 		for _, n := range prev.planned() {
-			if site.ByPods {
-				site.Published[n.Node] = n.SlurmName
+			if site.byPods {
+				site.published[n.Node] = n.SlurmName
 			}
 		}
-		h.published = site.Published
+		h.published = site.published
 	}
-	if to := site.Find(); !to.None() {
-		prev.Plan, prev.Gres, prev.renamed = to.Plan(prev.Plan), to.Lines(prev.Gres), to.Count()
+	if to := site.compare(); !to.none() {
+		prev.Plan, prev.Gres, prev.renamed = to.plan(prev.Plan), to.lines(prev.Gres), to.count()
 	}
 	return prev
 }

@@ -1,4 +1,4 @@
-package renaming
+package publisher
 
 import (
 	"maps"
@@ -35,10 +35,10 @@ func TestNames(t *testing.T) {
 		{"pods: none runs", true, nil, "", "a b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := Site{Published: ab, Now: tt.now, Files: []string{"a", "b"}, ByPods: tt.byPods, Pending: map[string]bool{tt.pending: true}}
-			names := s.Find()
+			s := owners{published: ab, now: tt.now, files: []string{"a", "b"}, byPods: tt.byPods, pending: map[string]bool{tt.pending: true}}
+			names := s.compare()
 			old := topology.Plan{Topologies: []topology.Topology{{Kind: "block", Blocks: []topology.Block{{Name: "b", Nodes: []string{"a", "b"}}}}, {Kind: "tree", Switches: []topology.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}}
-			next := names.Plan(&old)
+			next := names.plan(&old)
 			if !slices.Equal(old.Topologies[0].Blocks[0].Nodes, []string{"a", "b"}) {
 				t.Errorf("what was published has changed: %v", old)
 			}
@@ -47,12 +47,12 @@ func TestNames(t *testing.T) {
 					t.Errorf("%v, want %s", got, tt.want)
 				}
 			}
-			lines := slices.Sorted(maps.Keys(names.Lines(map[string][]gres.Line{"a": {}, "b": {}})))
+			lines := slices.Sorted(maps.Keys(names.lines(map[string][]gres.Line{"a": {}, "b": {}})))
 			if want := slices.Sorted(strings.FieldsSeq(tt.want)); !slices.Equal(lines, want) {
 				t.Errorf("gres.conf has %v, want %v", lines, want)
 			}
-			if same := tt.want == "a b"; names.None() != same {
-				t.Errorf("none is renamed: %t, want %t", names.None(), same)
+			if same := tt.want == "a b"; names.none() != same {
+				t.Errorf("none is renamed: %t, want %t", names.none(), same)
 			}
 		})
 	}
