@@ -1,84 +1,159 @@
 package publisher
 
 import (
-	"context"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/guard"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// change is what the guard judges.
-func (p *pass) change(made *Rendered) *guard.Change {
-	prev := &p.in.prev
-	return &guard.Change{Old: prev.Plan, New: made.Plan, OldGres: prev.Gres, NewGres: made.gres, SameGres: p.stored.set.Own()["gres.conf"] == made.Files["gres.conf"],
-		Renamed: prev.renamed, InUse: prev.changesKind(p.in.inUse, made), Gone: p.in.gone}
+// The reasons to hold a part of a change while the rest goes on.
+const (
+	// reasonKindChange is why the first blocks wait where a tree is published.
+	reasonKindChange = "KindChange"
+	// reasonTopologyInUse is why files wait that would change units which Node annotations
+	// name. It also names a topology that is no longer configured and stays in the file.
+	reasonTopologyInUse = "TopologyInUse"
+)
+
+// change is what would be published, beside what is published, and decides whether it waits
+// for people. A change waits if it would move too many nodes, or if slurm.conf has to follow.
+// Nodes that are really gone never wait, because nobody can bring them back by waiting. An
+// approval lets every change through.
+type change struct {
+	// old is nil if nothing is published.
+	old *topology.Plan
+	new *topology.Plan
+	// oldGres are the published lines of gres.conf by node, and newGres all new lines.
+	// sameGres says that the file would not change.
+	oldGres  map[string][]gres.Line
+	newGres  []gres.Line
+	sameGres bool
+	// renamed is the number of nodes whose name differs from the published files.
+	renamed int
+	// inUse is a published topology that would change between switches and blocks while
+	// Node annotations name its units, or "".
+	inUse string
+	// gone are the nodes that leave because they are really gone. It is nil if nobody can
+	// tell: then every node that leaves counts.
+	gone map[string]bool
 }
 
-// approval holds changes that wait for people.
-type approval struct {
-	pub *publication.Cluster
-	room
+// waits says why people should look at the change first. It returns "" if nobody needs to.
+// Nodes that doc remembers of the last hour count too.
+func (c *change) waits(p *publication.Cluster, doc *plandoc.Document, now time.Time) (reason, what string) {
+	if c.old == nil {
+		return "", ""
+	}
+	if c.inUse != "" && p.Annotates {
+		return reasonTopologyInUse, fmt.Sprintf("topology %s would change between switches and blocks while Node annotations still name its units, and topology.conf holds one topology; "+
+			"configure format: yaml, which holds both, and format: conf again when no annotation names the old units; if approved now, slurmctld does not start while nodes are registered with the old units", c.inUse)
+	}
+	if what := slurmconf.TopologiesChange(p.Choice(), c.old, c.new); what != "" {
+		return "TopologiesChange", what
+	}
+	if what := c.tooMany(p, doc, now); what != "" {
+		return "BigChange", what + fmt.Sprintf(", more than %.0f %%", 100**p.MaxChange)
+	}
+	followsBlocks := p.DefaultTopology != topology.FabricTopology && p.DefaultTopology != topology.FlatTopology
+	blocks := len(c.new.Blocks()) > 0 && p.Topology == string(slurmconf.KindAuto) && followsBlocks
+	if blocks && len(c.old.Blocks()) == 0 && len(c.old.Switches()) > 0 {
+		return reasonKindChange, "the first NVLink domains are known: the default topology would change from tree to block, and slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep the tree"
+	}
+	return "", ""
 }
 
-// Reconcile holds a change that waits for an approval, all of it or all but the tree.
-func (a *approval) Reconcile(_ context.Context, p *pass) (r result, err error) {
-	r.held, r.next = p.waits(a.pub, p.made)
-	if r.held != nil {
-		r.write = a.treeAlone(p, r.held)
+// tooMany says which nodes are more than may change at once, or returns "".
+func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time.Time) string {
+	places, devices := doc.Recent(now)
+	nodes, of := c.places()
+	if n, and := together(nodes, places); !allowed(p, n, of) {
+		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and)
 	}
-	return r, nil
+	// Pods come and go with their names; a label is somebody's to write, and to mistake.
+	if of := len(c.old.Places()); !p.Rules.BySlinky() && !allowed(p, c.renamed, of) {
+		return fmt.Sprintf("%d of %d nodes would get another Slurm name", c.renamed, of)
+	}
+	if c.sameGres {
+		return ""
+	}
+	nodes, of = c.devices()
+	if n, and := together(nodes, devices); !allowed(p, n, of) {
+		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, of, and)
+	}
+	return ""
 }
 
-// treeAlone returns the tree of the plan without the first blocks, if only the blocks wait
-// for an approval, or nil. Two nodes that name one NVLink domain hold up nobody on a site
-// of switches.
-func (a *approval) treeAlone(p *pass, held *plandoc.Held) *Rendered {
-	prev := &p.in.prev
-	if held.Reason != guard.ReasonKindChange && held.Reason != guard.ReasonTopologyInUse || a.pub.Topology != string(slurmconf.KindAuto) ||
-		len(prev.Plan.Blocks()) > 0 || len(prev.Plan.Switches()) == 0 {
-		return nil
+// remember notes in doc which nodes change. An approval ends what was counted. Nodes that
+// are gone are not noted. If nobody can tell which are gone, no node that leaves is.
+func (c *change) remember(doc *plandoc.Document, approved bool, now time.Time) {
+	if approved || c.old == nil {
+		doc.Moves = nil
+		return
 	}
-	pub := *a.pub
-	pub.Topology = string(slurmconf.KindTree)
-	made := &Rendered{Plan: p.made.Plan}
-	if err := made.renderPlan(&pub, p.in); err != nil || made.Refused != "" {
-		return nil
+	places, _ := c.places()
+	devices, _ := c.devices()
+	if c.gone == nil {
+		there := make(map[string]bool, len(c.new.Nodes))
+		for i := range c.new.Nodes {
+			there[c.new.Nodes[i].SlurmName] = true
+		}
+		left := func(node string) bool { return !there[node] }
+		places, devices = slices.DeleteFunc(places, left), slices.DeleteFunc(devices, left)
 	}
-	if made.fit(a.pub, p.stored.set, a.bytes); made.Refused != "" {
-		return nil
-	}
-	if waits, _ := p.waits(&pub, made); waits != nil {
-		return nil
-	}
-	return made
+	doc.Remember(now.UTC().Truncate(time.Second), places, devices)
 }
 
-// waits says why the change waits for an approval, or returns nil. next is when fewer nodes
-// count, or zero.
-func (p *pass) waits(pub *publication.Cluster, made *Rendered) (held *plandoc.Held, next time.Time) {
-	s := p.stored
-	approve := s.asks(published.AnnotationApprove)
-	if approve == made.Digest {
-		return nil, next
+// places returns the nodes that would move or leave and are not gone.
+func (c *change) places() (nodes []string, of int) {
+	nodes, of = placement.Moved(c.old, c.new)
+	return slices.DeleteFunc(nodes, c.isGone), of
+}
+
+// devices returns the nodes whose lines in gres.conf change or are removed, and that are
+// not gone. A node that detected its devices itself and now has them listed does not count.
+func (c *change) devices() (nodes []string, of int) {
+	lines, err := gres.ByNode(c.newGres, nil)
+	if err != nil {
+		return nil, 0 // lines that were made have passed Lint
 	}
-	reason, what := p.change(made).Waits(pub, s.doc, p.now)
-	if reason != "" { // fewer count later
-		next = s.doc.Until(p.now)
+	for node, before := range c.oldGres {
+		now := lines[node]
+		if detects := before[0].AutoDetect != "" && len(now) > 0; !detects && !c.gone[node] && !reflect.DeepEqual(before, now) {
+			nodes = append(nodes, node)
+		}
 	}
-	if n := s.doc.RolledBack; n > 0 && made.Digest != s.doc.Current.Digest {
-		reason, what = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)
+	return nodes, len(c.oldGres)
+}
+
+func (c *change) isGone(node string) bool { return c.gone[node] }
+
+// together counts the nodes that change now or changed before. If none changes now, none
+// counts.
+func together(now []string, before map[string]bool) (n int, and string) {
+	if len(now) == 0 {
+		return 0, ""
 	}
-	if reason == "" {
-		return nil, next
+	n = len(now)
+	for _, node := range now {
+		if before[node] {
+			n--
+		}
 	}
-	what += fmt.Sprintf("; to publish it anyway, set the annotation %s=%s", published.AnnotationApprove, made.Digest)
-	if approve != "" {
-		what += fmt.Sprintf("; it is %q now, which is another digest", approve)
+	if n += len(before); n > len(now) {
+		and = fmt.Sprintf(", with %d that did within the hour", n-len(now))
 	}
-	return &plandoc.Held{Reason: reason, Message: what, Digest: made.Digest, Waits: true}, next
+	return n, and
+}
+
+// allowed reports whether so many nodes may change at once. One node may always change.
+func allowed(p *publication.Cluster, changed, of int) bool {
+	return changed <= 1 || float64(changed) <= *p.MaxChange*float64(of)
 }

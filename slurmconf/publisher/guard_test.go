@@ -1,205 +1,154 @@
 package publisher
 
 import (
-	"errors"
 	"fmt"
-	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-func TestBigChangeWaitsForApproval(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Minute)
-		before := maps.Clone(store.get("slurm/quoin-slurm").Files)
-		store.change(racksWithout(t, 20))
-		store.pass(15 * time.Minute)
-		held := store.get("slurm/quoin-slurm")
-		if diff := cmp.Diff(before, held.Files); diff != "" {
-			t.Fatalf("28 %% of the nodes left at once and the files changed:\n%s", diff)
+// twenty returns n01 to n20, without the nodes of a list.
+func twenty(without ...string) []string {
+	var out []string
+	for i := range 20 {
+		if name := fmt.Sprintf("n%02d", i+1); !strings.Contains(strings.Join(without, " "), name) {
+			out = append(out, name)
 		}
-		if !strings.Contains(held.Annotations[published.AnnotationHeldReason], "BigChange: 20 of 72 nodes") {
-			t.Fatalf("held reason %q", held.Annotations[published.AnnotationHeldReason])
-		}
-		store.approve()
-		store.pass(time.Minute)
-		after := store.get("slurm/quoin-slurm")
-		if strings.Contains(after.Files["topology.yaml"], "gb200-[001") || after.Annotations[published.AnnotationHeld] != "" || after.Annotations[published.AnnotationApprove] != "" {
-			t.Errorf("the approved change was not published, or its approval stayed: %v", after.Annotations)
-		}
-	})
-}
-
-// TestFlappingWhileHeld lets the size of a held change go up and down.
-func TestFlappingWhileHeld(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{GoneAfter: Duration{Duration: time.Nanosecond}}), func() {
-		store.pass(time.Minute)
-		saves := store.saves
-		for i := range 40 {
-			store.change(racksWithout(t, 20+i%2))
-			store.pass(15 * time.Second)
-		}
-		if n := store.saves - saves; n < 2 || n > 11 {
-			t.Errorf("%d writes in ten minutes of held changes, want one a minute", n)
-		}
-		store.pass(time.Minute)
-		store.approve()
-		store.pass(time.Minute)
-		if got := store.get("slurm/quoin-slurm"); got.Annotations[published.AnnotationHeld] != "" || strings.Contains(got.Files["topology.yaml"], "gb200-[001") {
-			t.Errorf("the digest that is shown does not let the change through: %v", got.Annotations)
-		}
-	})
-}
-
-// TestHeldIsSaidOnce holds a change while the store refuses to take the reason.
-func TestHeldIsSaidOnce(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Minute)
-		store.edit(func() { store.refuses = errors.New("forbidden") })
-		store.change(racksWithout(t, 20))
-		store.pass(time.Hour)
-		store.edit(func() { store.refuses = nil })
-		store.pass(time.Hour)
-		if diff := cmp.Diff([]string{"Published", "BigChange"}, store.events); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
-		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: ") {
-			t.Errorf("held reason %q", held)
-		}
-	})
-}
-
-func TestGresChangesAreGuarded(t *testing.T) {
-	site := func(product string) *inputs.Snapshot {
-		snap := racks(t)
-		for _, n := range snap.Reports {
-			for i := range n.GPUs {
-				n.GPUs[i].Product = product
-			}
-		}
-		return snap
 	}
-	withAlone := site("NVIDIA GB200") // with a node in gres.conf that is in no topology
-	minor := 0
-	withAlone.Nodes = append(withAlone.Nodes, inputs.Node{Name: "alone"})
-	withAlone.Reports["alone"] = &topology.Node{Name: "alone", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor, Product: "NVIDIA L4",
-		Fabric: topology.Fabric{State: topology.FabricNotSupported}}}}
-	store := newMemory(withAlone)
-	gres := func() string { return store.get("slurm/quoin-slurm").Files["gres.conf"] }
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Minute)
-		before := gres()
-		if !strings.Contains(before, "NodeName=alone Name=gpu Type=l4") {
-			t.Errorf("gres.conf is\n%s", before)
-		}
-		store.change(site("NVIDIA GB200"))
-		store.pass(5 * time.Minute)
-		if got := gres(); got != before {
-			t.Errorf("a node left gres.conf at once:\n%s", got)
-		}
-		store.pass(time.Hour)
-		if got := gres(); strings.Contains(got, "alone") {
-			t.Errorf("a node that is gone stays in gres.conf for ever:\n%s", got)
-		}
-		before = gres()
-		store.change(site("NVIDIA GB200 SUPER"))
-		store.pass(time.Hour)
-		held := store.get("slurm/quoin-slurm")
-		if gres() != before || !strings.Contains(held.Annotations[published.AnnotationHeldReason], "BigChange: the lines of 72 of 72 nodes in gres.conf") {
-			t.Errorf("held reason %q, gres.conf\n%s", held.Annotations[published.AnnotationHeldReason], gres())
-		}
-	})
+	return out
 }
 
-func TestLastGoodStays(t *testing.T) {
-	tests := []struct {
+func oneBlock(names []string) *topology.Plan {
+	return inBlocks(topology.Block{Name: "b1", Nodes: names})
+}
+
+func inBlocks(all ...topology.Block) *topology.Plan {
+	return &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Sizes: []int{18}, Blocks: all}}}
+}
+
+// planned returns a plan with the nodes in their block, and all others in another block.
+func planned(stay []string, move ...string) *topology.Plan {
+	plan := inBlocks(topology.Block{Name: "b1", Nodes: stay}, topology.Block{Name: "b2", Nodes: move})
+	for _, n := range slices.Concat(stay, move) {
+		plan.Nodes = append(plan.Nodes, topology.Placement{Node: n, SlurmName: n})
+	}
+	return plan
+}
+
+func setOf(names ...string) map[string]bool {
+	out := map[string]bool{}
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}
+
+// gresLines returns lines of gres.conf by node, with devices of a type.
+func gresLines(t *testing.T, kind string, names ...string) (map[string][]gres.Line, []gres.Line) {
+	t.Helper()
+	var text strings.Builder
+	for _, n := range names {
+		fmt.Fprintf(&text, "NodeName=%s Name=gpu Type=%s File=/dev/nvidia0\n", n, kind)
+	}
+	all, err := gres.Parse("gres.conf", []byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	by, err := gres.ByNode(all, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return by, all
+}
+
+func TestWaits(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	five := []string{"n01", "n02", "n03", "n04", "n05"}
+	h100, _ := gresLines(t, "h100", twenty()...)
+	_, h200 := gresLines(t, "h200", twenty()...)
+	_, fewer := gresLines(t, "h100", twenty(five...)...)
+	leaf := &topology.Plan{Topologies: []topology.Topology{{Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "leaf", Nodes: twenty()}}}}}
+	first := &topology.Plan{Topologies: slices.Concat(oneBlock(twenty()).Topologies, leaf.Topologies)}
+	for _, tt := range []struct {
 		name   string
-		after  func(*memory)
-		reason string
+		change change
+		pub    Publication
+		before []string // nodes that moved half an hour ago
+		want   string
 	}{
-		{"no node", func(m *memory) { m.change(&inputs.Snapshot{}) }, "NothingToPublish"},
-	}
-	for _, tt := range tests {
+		{name: "nothing is published", change: change{new: planned(twenty())}},
+		{name: "nothing changes", change: change{old: oneBlock(twenty()), new: planned(twenty())}},
+		{name: "a fifth moves", change: change{old: oneBlock(twenty()), new: planned(twenty(five[:4]...), five[:4]...)}},
+		{name: "more than a fifth moves", change: change{old: oneBlock(twenty()), new: planned(twenty(five...), five...)}, want: "BigChange: 5 of 20 nodes would move or leave, more than 20 %"},
+		{name: "more than a fifth leaves", change: change{old: oneBlock(twenty()), new: planned(twenty(five...))}, want: "BigChange: 5 of 20 nodes would move or leave, more than 20 %"},
+		{name: "those that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty(five...)), gone: setOf(five...)}},
+		{name: "all but one are gone", change: change{old: oneBlock(twenty()), new: planned([]string{"n20"}), gone: setOf(twenty("n20")...)}},
+		{name: "four of nine that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07", "n08", "n09", "n01 n02 n03 n04 n05")), gone: setOf("n06", "n07", "n08", "n09")},
+			want: "BigChange: 5 of 20 nodes would move or leave, more than 20 %"},
+		{name: "others left before", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07"))}, before: five[:3], want: "BigChange: 5 of 20 nodes would move or leave, with 3 that did within the hour, more than 20 %"},
+		{name: "others left before, and those that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07")), gone: setOf("n06", "n07")}, before: five},
+		{name: "the same moved before", change: change{old: oneBlock(twenty()), new: planned(twenty(five[:3]...), five[:3]...)}, before: five[:3]},
+		{name: "one node may always move", change: change{old: oneBlock(twenty()), new: planned(twenty("n01"), "n01")}, pub: Publication{MaxChange: new(0.0)}},
+		{name: "names change", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: 5}, want: "BigChange: 5 of 20 nodes would get another Slurm name, more than 20 %"},
+		{name: "pods change the names", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: 5}, pub: Publication{SlurmNames: "slinky"}},
+		{name: "devices change", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: h200}, want: "BigChange: the lines of 20 of 20 nodes in gres.conf would change or be removed, more than 20 %"},
+		{name: "gres.conf stays", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: h200, sameGres: true}},
+		{name: "lines are removed", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: fewer}, want: "BigChange: the lines of 5 of 20 nodes in gres.conf would change or be removed, more than 20 %"},
+		{name: "lines of nodes that are gone are removed", change: change{old: oneBlock(twenty()), new: planned(twenty(five...)), oldGres: h100, newGres: fewer, gone: setOf(five...)}},
+		{name: "the first blocks", change: change{old: leaf, new: first}, want: "KindChange: the first NVLink domains are known"},
+		{name: "the first blocks of a tree", change: change{old: leaf, new: first}, pub: Publication{Topology: "tree"}},
+		{name: "a topology in use changes its kind", change: change{old: oneBlock(twenty()), new: planned(twenty()), inUse: "default"}, pub: Publication{SlurmNames: "slinky", Annotate: new(true)}, want: "TopologyInUse: topology default would change"},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			store := newMemory(racks(t))
-			all := 1.0
-			inBubble(t, store, complete(t, Publication{MaxChange: &all}), func() {
-				store.pass(time.Minute)
-				tt.after(store)
-				files := maps.Clone(store.get("slurm/quoin-slurm").Files)
-				store.pass(time.Hour)
-				got := store.get("slurm/quoin-slurm")
-				if diff := cmp.Diff(files, got.Files); diff != "" {
-					t.Errorf("files changed (-was +is):\n%s", diff)
-				}
-				if !strings.HasPrefix(got.Annotations[published.AnnotationHeldReason], tt.reason) {
-					t.Errorf("held reason %q, want %s", got.Annotations[published.AnnotationHeldReason], tt.reason)
-				}
-			})
+			doc := plandoc.New("default", "here")
+			doc.Remember(now.Add(-30*time.Minute), tt.before, nil)
+			reason, what := tt.change.waits(complete(t, tt.pub)[0], doc, now)
+			if got := strings.TrimPrefix(reason+": "+what, ": "); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
+				t.Errorf("waits for %q, want %q", got, tt.want)
+			}
 		})
 	}
 }
 
-// TestSeveralTopologiesWait adds the labels of two fabrics to a site with one published
-// topology. The change waits for an approval, however many nodes may change at once, because
-// partitions name the topology. After the approval annotations follow the file, and nothing is
-// written at rest.
-func TestSeveralTopologiesWait(t *testing.T) {
-	fabrics := func(n int) *inputs.Snapshot {
-		snap := spines(6, func(int) bool { return n > 0 })
-		for i := range snap.Nodes {
-			labels := snap.Nodes[i].Labels
-			if root := nodelabels.DefaultTiers[2]; labels[root] != "" {
-				rack := int(snap.Nodes[i].Name[1] - '0')
-				labels[nodelabels.DefaultTiers[1]], labels[root] = fmt.Sprintf("spine-%d", rack%n), fmt.Sprintf("core%d", rack%n)
+func TestRemember(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	h100, _ := gresLines(t, "h100", "n01", "n02", "n03", "n04")
+	_, changed := gresLines(t, "h200", "n03", "n04")
+	// n01 and n02 leave, n03 moves, and the devices of all four change or go.
+	of := func(gone map[string]bool) *change {
+		return &change{old: oneBlock(twenty()), new: planned(twenty("n01", "n02", "n03"), "n03"), oldGres: h100, newGres: changed, gone: gone}
+	}
+	before := plandoc.Step{Time: now.Add(-30 * time.Minute), Places: "n10"}
+	step := func(places, devices string) []plandoc.Step {
+		return []plandoc.Step{before, {Time: now, Places: places, Devices: devices}}
+	}
+	for _, tt := range []struct {
+		name     string
+		change   *change
+		approved bool
+		want     []plandoc.Step
+	}{
+		{"nobody can tell what is gone", of(nil), false, step("n03", "n[03-04]")},
+		{"none is gone", of(setOf()), false, step("n[01-03]", "n[01-04]")},
+		{"one is gone", of(setOf("n01")), false, step("n[02-03]", "n[02-04]")},
+		{"approved", of(setOf()), true, nil},
+		{"the first publication", &change{new: planned(twenty())}, false, nil},
+		{"nothing changes", &change{old: oneBlock(twenty()), new: planned(twenty())}, false, []plandoc.Step{before}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			doc := plandoc.New("default", "here")
+			doc.Moves = []plandoc.Step{before}
+			tt.change.remember(doc, tt.approved, now)
+			if diff := cmp.Diff(tt.want, doc.Moves); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
-		}
-		return snap
+		})
 	}
-	store := newMemory(fabrics(0))
-	names := func() string {
-		_, topologies := fileOf(t, store)
-		var out []string
-		for _, topo := range topologies {
-			out = append(out, topo.Name)
-		}
-		return strings.Join(out, " ")
-	}
-	inBubble(t, store, complete(t, Publication{MaxChange: new(1.0)}), func() {
-		store.pass(5 * time.Minute)
-		store.change(fabrics(2))
-		store.pass(5 * time.Minute)
-		held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]
-		if want := "PartitionName=nvl-core1 Topology=nvl-core1 Nodes=r1-[0-2],r3-[0-2],r5-[0-2]"; !strings.HasPrefix(held, "TopologiesChange: ") || !strings.Contains(held, want) {
-			t.Fatalf("held %q, want the line %q", held, want)
-		}
-		if got := names(); got != "nvl" {
-			t.Fatalf("the file has %s", got)
-		}
-		store.approve()
-		for range 30 {
-			store.pass(30 * time.Second)
-			wantKnown(t, store)
-			store.edit(func() {})
-		}
-		if got := names(); got != "nvl-core0 nvl-core1 fabric" || !strings.HasPrefix(store.notes["r1-0"], "nvl-core1:") {
-			t.Errorf("approved, the file has %s, and r1-0 is annotated %q", got, store.notes["r1-0"])
-		}
-		saves := store.saves
-		store.pass(time.Hour)
-		if store.saves != saves {
-			t.Errorf("%d saves at rest", store.saves-saves)
-		}
-	})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/guard"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -188,7 +187,7 @@ func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, named 
 		}
 		t.Default = false
 		out = append(out[:len(out):len(out)], t)
-		m.Problems = append(m.Problems, topology.Finding{Reason: guard.ReasonTopologyInUse,
+		m.Problems = append(m.Problems, topology.Finding{Reason: reasonTopologyInUse,
 			Message: fmt.Sprintf("topology %s is no longer configured; it stays in the file until no Node annotation has named it for %s", t.Name, p.AnnotateAfter.Duration)})
 	}
 	return out

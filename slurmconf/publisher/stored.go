@@ -203,7 +203,7 @@ func (p *pass) addRevision(made *Rendered) (*plandoc.Changes, error) {
 			r.FilesTime = written
 		}
 	}
-	p.change(made).Remember(s.doc, approved, now)
+	p.change(made).remember(s.doc, approved, now)
 	if written, err := s.set.Clone().Written(); err == nil && written.After(s.doc.Current.Time) {
 		s.doc.Current.Time = written // a publisher that was killed wrote the files later
 	}
