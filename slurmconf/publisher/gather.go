@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -25,7 +24,7 @@ type gathered struct {
 	// inUse are the units and topologies that Node annotations may still name.
 	inUse names
 	// leaving are nodes that the publication no longer takes, by Slurm name.
-	leaving annotation.Leaving
+	leaving leavingNodes
 	// gone are the published names that leave because their node is really gone. It is nil
 	// if the store cannot tell.
 	gone map[string]bool
@@ -36,14 +35,14 @@ type gatherer struct {
 	pub         *publication.Cluster
 	nodes       *nodeHistory
 	pods        inputs.PodOwners
-	annotations *annotation.Writer
+	annotations *annotator
 }
 
 // Reconcile gathers the inputs of the publication, with published nodes that are missing now
 // and stay for a while.
 func (a *gatherer) Reconcile(_ context.Context, p *pass) (r result, err error) {
 	snap, prev, now := p.snap, p.stored.prev, p.now
-	g := gathered{Inputs: a.pub.Rules.Gather(snap), leaving: annotation.Leaving{}}
+	g := gathered{Inputs: a.pub.Rules.Gather(snap), leaving: leavingNodes{}}
 	g.prev = a.nodes.rename(&g, prev)
 	names := g.prev.nodes()
 	contested := a.nodes.contested(&g, names)
@@ -57,7 +56,7 @@ func (a *gatherer) Reconcile(_ context.Context, p *pass) (r result, err error) {
 	for _, m := range a.nodes.missing(&g, snap, elsewhere, names) {
 		f, why := m.fate()
 		if f == leavesLater || m.movedOn {
-			a.annotations.Leave(g.leaving, m.name, m.elsewhere) // its annotation goes after it
+			a.annotations.leave(g.leaving, m.name, m.elsewhere) // its annotation goes after it
 		}
 		if f == leavesNow {
 			leaves[m.name] = m.owner
@@ -80,7 +79,7 @@ func (a *gatherer) Reconcile(_ context.Context, p *pass) (r result, err error) {
 		}
 	}
 	a.nodes.gone, g.gone = gone, a.pub.Rules.Gone(snap, prev.owners(leaves), missing)
-	a.annotations.LeaveOn(g.leaving, snap, elsewhere, p.stored.doc.Leaving)
+	a.annotations.leaveOn(g.leaving, snap, elsewhere, p.stored.doc.Leaving)
 	maps.Copy(g.Nodes, g.leaving)
 	g.keep(kept)
 	g.Unnamed = append(g.Unnamed, contested...)

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
@@ -227,7 +226,7 @@ type loop struct {
 	problems    nodestatus.ProblemLog
 	archive     *archive
 	moves       *moves
-	annotations *annotation.Writer
+	annotations *annotator
 	watch       *loaded.Watch
 	// placed is the revision whose places jobs are judged by.
 	placed int
@@ -256,10 +255,10 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 	pub := all[at]
 	watch := loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})
 	a := &archive{store: o.store, pub: pub, writes: o.metrics.writes}
-	annotations := annotation.New(annotation.Options{Store: o.store, Recorder: o.recorder, Log: o.log,
-		Writes: o.metrics.writes.WithLabelValues("node"), Conflicts: o.metrics.conflicts}, all, at)
+	others := slices.Concat(all[:at], all[at+1:])
+	annotations := &annotator{outlets: o, pub: pub, others: others, refused: map[string]refusal{}, writes: o.metrics.writes.WithLabelValues("node")}
 	l := &loop{outlets: o, pub: pub, archive: a, moves: &moves{pub: pub}, annotations: annotations, watch: watch}
-	nodes, fits := &nodeHistory{pub: pub, rest: slices.Concat(all[:at], all[at+1:])}, room{pub, o.maxBytes}
+	nodes, fits := &nodeHistory{pub: pub, rest: others}, room{pub, o.maxBytes}
 	plan := []step{&gatherer{pub, nodes, inputs.PodOwners{}, annotations}, &unitsInUse{pub: pub}, l.moves}
 	l.decisions = slices.Concat([]step{a,
 		&seeder{o, pub, a},
@@ -271,7 +270,7 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 		&approval{pub, fits},
 		&spacing{pub, o.metrics},
 	})
-	l.actions = []step{&writer{o, pub, a, nodes, annotations}, &holder{outlets: o, pub: pub, archive: a}, lookout{watch, a}, annotator{annotations}}
+	l.actions = []step{&writer{o, pub, a, nodes, annotations}, &holder{outlets: o, pub: pub, archive: a}, lookout{watch, a}, annotations}
 	return l
 }
 

@@ -53,7 +53,7 @@ func (l *loop) record(ctx context.Context, p *pass) {
 	}
 	l.found.Plan, l.found.Problems = p.made.Plan, p.made.Problems
 	if !p.judged {
-		l.found.Differences = slices.Concat(l.annotations.Unjudged(p.in.Nodes), l.found.Differences)
+		l.found.Differences = slices.Concat(l.annotations.unjudged(p.in.Nodes), l.found.Differences)
 	}
 	l.observe(ctx, p.made, p.snap)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -18,7 +17,7 @@ type writer struct {
 	pub         *publication.Cluster
 	archive     *archive
 	nodes       *nodeHistory
-	annotations *annotation.Writer
+	annotations *annotator
 }
 
 // Reconcile writes plan and files if they differ.
@@ -27,7 +26,7 @@ func (w *writer) Reconcile(ctx context.Context, p *pass) (r result, err error) {
 		return r, nil
 	}
 	made := p.write
-	written, changes, err := w.archive.publish(ctx, p, made, w.annotations.Stored(p.in.leaving, made.Specs))
+	written, changes, err := w.archive.publish(ctx, p, made, w.annotations.toTakeBack(p.in.leaving, made.Specs))
 	if err != nil {
 		r.differences = differences(w.pub, &p.in.prev, made.Specs, p.in.Nodes, unwritten(w.pub, err))
 		return r, err
@@ -86,22 +85,4 @@ func (o lookout) Reconcile(ctx context.Context, p *pass) (r result, err error) {
 	s.set.Say(published.AnnotationAsked, asked)
 	s.set.Say(published.AnnotationBehind, known.Text)
 	return r, o.archive.saveFiles(ctx, s.set)
-}
-
-// annotator writes the annotations that are due.
-type annotator struct{ *annotation.Writer }
-
-// Reconcile writes annotations whose units have been in the files for long enough.
-func (a annotator) Reconcile(ctx context.Context, p *pass) (r result, err error) {
-	if p.specs == nil {
-		return r, nil
-	}
-	written := p.written
-	if written.IsZero() {
-		if written, err = p.stored.set.Written(); err != nil {
-			written = p.now
-		}
-	}
-	out, err := a.Writer.Reconcile(ctx, p.specs, p.in.Nodes, p.stored.doc.Ages(written), p.seen, p.now)
-	return result{next: out.Next(), differences: out.Differences, judged: true}, err
 }

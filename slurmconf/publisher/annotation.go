@@ -1,15 +1,13 @@
-// Package annotation keeps the Node annotations of one publication as its files say. It
-// writes an annotation when slurmctld knows the units that it names, and never one that
-// belongs to another writer.
-package annotation
+package publisher
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
@@ -21,30 +19,11 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
-// Store writes annotations.
-type Store interface {
-	// Annotate sets the Node's annotation, or gives it up if spec is empty. It returns
-	// published.ErrConflict if another writer owns the annotation.
-	Annotate(ctx context.Context, node, spec string) error
-}
-
-// Recorder records events of a publication.
-type Recorder interface {
-	Record(p published.Place, warning bool, reason, message string)
-}
-
-// Options are what a Writer works with.
-type Options struct {
-	Store    Store
-	Recorder Recorder // or nil
-	Log      *slog.Logger
-	// Writes counts writes, and Conflicts annotations that belong to another writer.
-	Writes, Conflicts interface{ Inc() }
-}
-
-// Writer writes the Node annotations that go with the files of one publication.
-type Writer struct {
-	Options
+// annotator keeps the Node annotations of one publication as its files say. It writes an
+// annotation when slurmctld knows the units that it names, and never one that belongs to
+// another writer.
+type annotator struct {
+	outlets
 	pub *publication.Cluster
 	// others are the other publications. The annotation of a Node that one of them takes and
 	// annotates too stays as it is.
@@ -53,11 +32,8 @@ type Writer struct {
 	refused map[string]refusal
 	// waiting are the wanted annotations, by Slurm name, until the store shows them.
 	waiting map[string]specSince
-}
-
-// New returns the writer of one of all publications.
-func New(o Options, all []*publication.Cluster, at int) *Writer {
-	return &Writer{Options: o, pub: all[at], others: slices.Concat(all[:at], all[at+1:]), refused: map[string]refusal{}}
+	// writes counts written annotations.
+	writes prometheus.Counter
 }
 
 // refusal is an annotation that could not be changed, and what was wanted.
@@ -75,33 +51,44 @@ type annotation struct {
 	old, spec string
 }
 
-// NodesATurn is the most Nodes that a pass writes, so that the next file does not wait for
+// nodesATurn is the most Nodes that a pass writes, so that the next file does not wait for
 // 10,000 annotations.
-const NodesATurn = 50
-
-// Result is what Reconcile found, and when it wants to be called again.
-type Result struct {
-	Differences []nodestatus.Difference
-	again.Timer
-}
+const nodesATurn = 50
 
 // differs records a node whose annotation is not as wanted because of err.
-func (r *Result) differs(n *inputs.Node, is, want string, err error) {
-	r.Differences = append(r.Differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers,
+func (r *result) differs(n *inputs.Node, is, want string, err error) {
+	r.differences = append(r.differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers,
 		Is: is, Want: want, Cause: "it cannot be written", Detail: err.Error()})
 }
 
-// unjudged is a node whose annotation may still be written in time.
-func unjudged(n *inputs.Node) nodestatus.Difference {
+// notJudged is a node whose annotation may still be written in time.
+func notJudged(n *inputs.Node) nodestatus.Difference {
 	return nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers, Unjudged: true}
 }
 
-// Reconcile writes annotations once slurmctld knows the units that they name. If seen cannot
+// Reconcile writes annotations whose units have been in the files for long enough.
+func (a *annotator) Reconcile(ctx context.Context, p *pass) (r result, err error) {
+	if p.specs == nil {
+		return r, nil
+	}
+	written := p.written
+	if written.IsZero() {
+		if written, err = p.stored.set.Written(); err != nil {
+			written = p.now
+		}
+	}
+	r, err = a.annotate(ctx, p.specs, p.in.Nodes, p.stored.doc.Ages(written), p.seen, p.now)
+	r.judged = true
+	return r, err
+}
+
+// annotate writes annotations once slurmctld knows the units that they name. If seen cannot
 // tell, it is once slurmctld had the time to load files with the units.
-func (a *Writer) Reconcile(ctx context.Context, specs map[string]string, nodes map[string]*inputs.Node, ages *plandoc.Ages, seen *loaded.View, now time.Time) (out Result, err error) {
+func (a *annotator) annotate(ctx context.Context, specs map[string]string, nodes map[string]*inputs.Node, ages *plandoc.Ages, seen *loaded.View, now time.Time) (out result, err error) {
 	if !a.pub.Annotates {
 		return out, nil
 	}
+	var timer again.Timer
 	var due []annotation
 	waiting := make(map[string]specSince)
 	for slurm, n := range nodes {
@@ -127,34 +114,35 @@ func (a *Writer) Reconcile(ctx context.Context, specs map[string]string, nodes m
 		waiting[slurm] = since // until it is seen to be right
 		known := seen.Knows(want, a.pub.AnnotateAfter.Duration)
 		if known == loaded.No { // the pass that asks Slurm again comes back to it
-			out.Differences = append(out.Differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers,
+			out.differences = append(out.differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers,
 				Is: have, Want: want, Cause: seen.WhyNot(want)})
 			continue
 		}
 		if at := since.time.Add(a.pub.AnnotateAfter.Duration); known == loaded.Unknown && now.Before(at) {
-			out.At(at)
-			out.Differences = append(out.Differences, unjudged(n))
+			timer.At(at)
+			out.differences = append(out.differences, notJudged(n))
 		} else {
 			due = append(due, annotation{n, have, want})
 		}
 	}
 	a.waiting = waiting
-	if len(due) > NodesATurn {
-		for _, d := range due[NodesATurn:] {
-			out.Differences = append(out.Differences, unjudged(d.node))
+	if len(due) > nodesATurn {
+		for _, d := range due[nodesATurn:] {
+			out.differences = append(out.differences, notJudged(d.node))
 		}
-		due = due[:NodesATurn]
-		out.At(now)
+		due = due[:nodesATurn]
+		timer.At(now)
 	}
+	out.next = timer.Next()
 	return out, a.write(ctx, &out, due)
 }
 
 // write writes annotations. A conflict is logged and not tried again until the annotation
 // changes. An error is worth another try.
-func (a *Writer) write(ctx context.Context, out *Result, due []annotation) error {
+func (a *annotator) write(ctx context.Context, out *result, due []annotation) error {
 	errs := nodestatus.WriteEach(ctx, len(due), func(i int) error {
-		a.Writes.Inc()
-		return a.Store.Annotate(ctx, due[i].node.Name, due[i].spec)
+		a.writes.Inc()
+		return a.store.Annotate(ctx, due[i].node.Name, due[i].spec)
 	})
 	if err := ctx.Err(); err != nil {
 		return err
@@ -174,8 +162,8 @@ func (a *Writer) write(ctx context.Context, out *Result, due []annotation) error
 		}
 		if err != nil {
 			out.differs(d.node, d.old, d.spec, err)
-			a.Conflicts.Inc()
-			a.Log.Warn("node annotation belongs to another writer, not changed", "node", d.node.Name, "err", err)
+			a.metrics.conflicts.Inc()
+			a.log.Warn("node annotation belongs to another writer, not changed", "node", d.node.Name, "err", err)
 			conflicts = append(conflicts, d.node.Name)
 			continue
 		}
@@ -185,48 +173,48 @@ func (a *Writer) write(ctx context.Context, out *Result, due []annotation) error
 		done++
 	}
 	if done > 0 {
-		a.Log.Info("annotated nodes", "publication", a.pub.Name, "nodes", done)
+		a.log.Info("annotated nodes", "publication", a.pub.Name, "nodes", done)
 	}
-	if len(conflicts) > 0 && a.Recorder != nil {
-		a.Recorder.Record(a.pub.Place(), true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s belongs to another writer and is not changed",
+	if len(conflicts) > 0 {
+		a.record(a.pub, true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s belongs to another writer and is not changed",
 			published.SpecAnnotation, hostlist.Compress(conflicts)))
 	}
 	return retry
 }
 
 // elsewhere reports whether another publication takes the node and annotates it.
-func (a *Writer) elsewhere(n *inputs.Node) bool {
+func (a *annotator) elsewhere(n *inputs.Node) bool {
 	return slices.ContainsFunc(a.others, func(c *publication.Cluster) bool { return c.Annotates && c.Rules.Wants(n) })
 }
 
-// Unjudged are the nodes that drift. Until a pass comes to the annotations, what their
+// unjudged are the nodes that drift. Until a pass comes to the annotations, what their
 // conditions say of them stays.
-func (a *Writer) Unjudged(nodes map[string]*inputs.Node) []nodestatus.Difference {
+func (a *annotator) unjudged(nodes map[string]*inputs.Node) []nodestatus.Difference {
 	var out []nodestatus.Difference
 	for _, n := range nodes {
 		if n.Conditions[nodestatus.ConditionDrift].True && a.pub.Annotates && !a.elsewhere(n) {
-			out = append(out, unjudged(n))
+			out = append(out, notJudged(n))
 		}
 	}
 	return out
 }
 
-// Leaving are Nodes that the publication no longer takes, by Slurm name.
-type Leaving map[string]*inputs.Node
+// leavingNodes are Nodes that the publication no longer takes, by Slurm name.
+type leavingNodes map[string]*inputs.Node
 
-// Leave notes in leaving that a Node outside the publication loses its annotation once its
+// leave notes in leaving that a Node outside the publication loses its annotation once its
 // Slurm name is out of the files.
-func (a *Writer) Leave(leaving Leaving, name string, n *inputs.Node) {
+func (a *annotator) leave(leaving leavingNodes, name string, n *inputs.Node) {
 	if n != nil && !a.elsewhere(n) {
 		leaving[name] = n
 	}
 }
 
-// LeaveOn adds the nodes that were leaving before: the nodes that wait for their
+// leaveOn adds the nodes that were leaving before: the nodes that wait for their
 // annotation, and the nodes that the stored plan names.
-func (a *Writer) LeaveOn(leaving Leaving, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, stored []string) {
+func (a *annotator) leaveOn(leaving leavingNodes, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, stored []string) {
 	for name := range a.waiting {
-		a.Leave(leaving, name, elsewhere[name])
+		a.leave(leaving, name, elsewhere[name])
 	}
 	left := make(map[string]bool, len(stored))
 	for _, node := range stored {
@@ -240,14 +228,14 @@ func (a *Writer) LeaveOn(leaving Leaving, snap *inputs.Snapshot, elsewhere map[s
 	}
 	for i := range snap.Nodes {
 		if n := &snap.Nodes[i]; left[n.Name] && !a.pub.Rules.Takes(n) {
-			a.Leave(leaving, "/"+n.Name, n) // no Slurm name has a slash
+			a.leave(leaving, "/"+n.Name, n) // no Slurm name has a slash
 		}
 	}
 }
 
-// Stored lists the leaving Nodes with an annotation to take back, so that the next publisher
+// toTakeBack lists the leaving Nodes with an annotation to take back, so that the next publisher
 // knows them.
-func (a *Writer) Stored(leaving Leaving, specs map[string]string) []string {
+func (a *annotator) toTakeBack(leaving leavingNodes, specs map[string]string) []string {
 	if !a.pub.Annotates {
 		return nil
 	}
