@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
@@ -178,7 +178,7 @@ func (s *site) until(what string, is func() bool) {
 // published returns the publication's topology file, empty when there is none, or a seed.
 func (s *site) published() string {
 	cm, err := s.Client().CoreV1().ConfigMaps("slurm").Get(s.t.Context(), "quoin-slurm", metav1.GetOptions{})
-	if err != nil || cm.Annotations[published.AnnotationSeed] != "" {
+	if err != nil || cm.Annotations[plandoc.AnnotationSeed] != "" {
 		return ""
 	}
 	return cm.Data["topology.yaml"]
@@ -192,7 +192,7 @@ func (s *site) annotated() int {
 	}
 	n := 0
 	for i := range nodes.Items {
-		if strings.HasPrefix(nodes.Items[i].Annotations[published.SpecAnnotation], "nvl:nvl-") {
+		if strings.HasPrefix(nodes.Items[i].Annotations[plandoc.SpecAnnotation], "nvl:nvl-") {
 			n++
 		}
 	}

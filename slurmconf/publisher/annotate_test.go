@@ -15,7 +15,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -121,7 +120,7 @@ func TestPublishedInTheFuture(t *testing.T) {
 		store.pass(time.Hour)
 		p := store.get("slurm/quoin-slurm")
 		store.edit(func() {
-			p.Annotations[published.AnnotationPublished] = time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339)
+			p.Annotations[plandoc.AnnotationPublished] = time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339)
 			delete(store.notes, "gb200-005")
 		})
 		store.pass(5 * time.Minute)
@@ -137,7 +136,7 @@ type turns struct {
 	now, most int
 }
 
-func (s *turns) Load(ctx context.Context, p published.Place) (*published.Set, error) {
+func (s *turns) Load(ctx context.Context, p plandoc.Location) (*plandoc.Published, error) {
 	s.mu.Lock()
 	s.now = 0
 	s.mu.Unlock()
@@ -189,7 +188,7 @@ func TestTouchedAnnotationsComeBack(t *testing.T) {
 		store.pass(5 * time.Minute)
 		saves := store.saves
 		store.pass(time.Hour)
-		if diff := cmp.Diff(want, store.notes); diff != "" || store.saves != saves || store.get("slurm/quoin-slurm").Annotations[published.AnnotationDigest] == "" {
+		if diff := cmp.Diff(want, store.notes); diff != "" || store.saves != saves || store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationDigest] == "" {
 			t.Errorf("%d saves more, annotations %v (-want +got):\n%s", store.saves-saves, store.get("slurm/quoin-slurm").Annotations, diff)
 		}
 	})
@@ -286,7 +285,7 @@ func TestNodeInTwoPublications(t *testing.T) {
 			finding(t, p, "a", 1)
 			finding(t, p, "b", 1)
 			for _, name := range []string{"a", "b"} {
-				if left := store.get("slurm/quoin-slurm-" + name).Annotations[published.AnnotationLeftOut]; !strings.Contains(left, node) || !strings.Contains(left, `publications "a" and "b" take it: give each its own nodes; until then "`+name+`" does not publish it`) {
+				if left := store.get("slurm/quoin-slurm-" + name).Annotations[plandoc.AnnotationLeftOut]; !strings.Contains(left, node) || !strings.Contains(left, `publications "a" and "b" take it: give each its own nodes; until then "`+name+`" does not publish it`) {
 					t.Errorf("left out of %s: %s", name, left)
 				}
 			}

@@ -16,7 +16,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // annotator keeps the Node annotations of one publication as its files say. It writes an
@@ -92,7 +91,7 @@ func (a *annotator) annotate(ctx context.Context, specs map[string]string, nodes
 	var due []annotation
 	waiting := make(map[string]specSince)
 	for slurm, n := range nodes {
-		have, want := n.Annotations[published.SpecAnnotation], specs[slurm]
+		have, want := n.Annotations[plandoc.SpecAnnotation], specs[slurm]
 		if have == want {
 			delete(a.refused, n.Name) // should it change again, that is another case
 			continue
@@ -101,7 +100,7 @@ func (a *annotator) annotate(ctx context.Context, specs map[string]string, nodes
 			continue
 		}
 		if a.refused[n.Name] == (refusal{have, want}) {
-			out.differs(n, have, want, published.ErrConflict)
+			out.differs(n, have, want, plandoc.ErrConflict)
 			continue
 		}
 		since, ok := a.waiting[slurm]
@@ -152,7 +151,7 @@ func (a *annotator) write(ctx context.Context, out *result, due []annotation) er
 	done := 0
 	for i, err := range errs {
 		d := due[i]
-		if err != nil && !errors.Is(err, published.ErrConflict) {
+		if err != nil && !errors.Is(err, plandoc.ErrConflict) {
 			out.differs(d.node, d.old, d.spec, err)
 			retry = err
 			continue
@@ -168,7 +167,7 @@ func (a *annotator) write(ctx context.Context, out *result, due []annotation) er
 			continue
 		}
 		if d.spec == "" {
-			out.differs(d.node, d.old, d.spec, published.ErrConflict)
+			out.differs(d.node, d.old, d.spec, plandoc.ErrConflict)
 		}
 		done++
 	}
@@ -177,7 +176,7 @@ func (a *annotator) write(ctx context.Context, out *result, due []annotation) er
 	}
 	if len(conflicts) > 0 {
 		a.record(a.pub, true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s belongs to another writer and is not changed",
-			published.SpecAnnotation, hostlist.Compress(conflicts)))
+			plandoc.SpecAnnotation, hostlist.Compress(conflicts)))
 	}
 	return retry
 }
@@ -241,7 +240,7 @@ func (a *annotator) toTakeBack(leaving leavingNodes, specs map[string]string) []
 	}
 	var nodes []string
 	for name, n := range leaving {
-		have := n.Annotations[published.SpecAnnotation]
+		have := n.Annotations[plandoc.SpecAnnotation]
 		if given := a.refused[n.Name] == (refusal{old: have}); have != "" && specs[name] == "" && !given {
 			nodes = append(nodes, n.Name)
 		}

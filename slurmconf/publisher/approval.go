@@ -8,7 +8,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // change is what the guard judges.
@@ -61,7 +60,7 @@ func (a *approval) treeAlone(p *pass, held *plandoc.Held) *Rendered {
 // count, or zero.
 func (p *pass) waits(pub *publication.Cluster, made *Rendered) (held *plandoc.Held, next time.Time) {
 	s := p.stored
-	approve := s.asks(published.AnnotationApprove)
+	approve := s.asks(plandoc.AnnotationApprove)
 	if approve == made.Digest {
 		return nil, next
 	}
@@ -75,7 +74,7 @@ func (p *pass) waits(pub *publication.Cluster, made *Rendered) (held *plandoc.He
 	if reason == "" {
 		return nil, next
 	}
-	what += fmt.Sprintf("; to publish it anyway, set the annotation %s=%s", published.AnnotationApprove, made.Digest)
+	what += fmt.Sprintf("; to publish it anyway, set the annotation %s=%s", plandoc.AnnotationApprove, made.Digest)
 	if approve != "" {
 		what += fmt.Sprintf("; it is %q now, which is another digest", approve)
 	}

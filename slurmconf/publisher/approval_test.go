@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -27,13 +27,13 @@ func TestBigChangeWaitsForApproval(t *testing.T) {
 		if diff := cmp.Diff(before, held.Files); diff != "" {
 			t.Fatalf("28 %% of the nodes left at once and the files changed:\n%s", diff)
 		}
-		if !strings.Contains(held.Annotations[published.AnnotationHeldReason], "BigChange: 20 of 72 nodes") {
-			t.Fatalf("held reason %q", held.Annotations[published.AnnotationHeldReason])
+		if !strings.Contains(held.Annotations[plandoc.AnnotationHeldReason], "BigChange: 20 of 72 nodes") {
+			t.Fatalf("held reason %q", held.Annotations[plandoc.AnnotationHeldReason])
 		}
 		store.approve()
 		store.pass(time.Minute)
 		after := store.get("slurm/quoin-slurm")
-		if strings.Contains(after.Files["topology.yaml"], "gb200-[001") || after.Annotations[published.AnnotationHeld] != "" || after.Annotations[published.AnnotationApprove] != "" {
+		if strings.Contains(after.Files["topology.yaml"], "gb200-[001") || after.Annotations[plandoc.AnnotationHeld] != "" || after.Annotations[plandoc.AnnotationApprove] != "" {
 			t.Errorf("the approved change was not published, or its approval stayed: %v", after.Annotations)
 		}
 	})
@@ -55,7 +55,7 @@ func TestFlappingWhileHeld(t *testing.T) {
 		store.pass(time.Minute)
 		store.approve()
 		store.pass(time.Minute)
-		if got := store.get("slurm/quoin-slurm"); got.Annotations[published.AnnotationHeld] != "" || strings.Contains(got.Files["topology.yaml"], "gb200-[001") {
+		if got := store.get("slurm/quoin-slurm"); got.Annotations[plandoc.AnnotationHeld] != "" || strings.Contains(got.Files["topology.yaml"], "gb200-[001") {
 			t.Errorf("the digest that is shown does not let the change through: %v", got.Annotations)
 		}
 	})
@@ -74,7 +74,7 @@ func TestHeldIsSaidOnce(t *testing.T) {
 		if diff := cmp.Diff([]string{"Published", "BigChange"}, store.events); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
-		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: ") {
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: ") {
 			t.Errorf("held reason %q", held)
 		}
 	})
@@ -116,8 +116,8 @@ func TestGresChangesAreGuarded(t *testing.T) {
 		store.change(site("NVIDIA GB200 SUPER"))
 		store.pass(time.Hour)
 		held := store.get("slurm/quoin-slurm")
-		if gres() != before || !strings.Contains(held.Annotations[published.AnnotationHeldReason], "BigChange: the lines of 72 of 72 nodes in gres.conf") {
-			t.Errorf("held reason %q, gres.conf\n%s", held.Annotations[published.AnnotationHeldReason], gres())
+		if gres() != before || !strings.Contains(held.Annotations[plandoc.AnnotationHeldReason], "BigChange: the lines of 72 of 72 nodes in gres.conf") {
+			t.Errorf("held reason %q, gres.conf\n%s", held.Annotations[plandoc.AnnotationHeldReason], gres())
 		}
 	})
 }
@@ -143,8 +143,8 @@ func TestLastGoodStays(t *testing.T) {
 				if diff := cmp.Diff(files, got.Files); diff != "" {
 					t.Errorf("files changed (-was +is):\n%s", diff)
 				}
-				if !strings.HasPrefix(got.Annotations[published.AnnotationHeldReason], tt.reason) {
-					t.Errorf("held reason %q, want %s", got.Annotations[published.AnnotationHeldReason], tt.reason)
+				if !strings.HasPrefix(got.Annotations[plandoc.AnnotationHeldReason], tt.reason) {
+					t.Errorf("held reason %q, want %s", got.Annotations[plandoc.AnnotationHeldReason], tt.reason)
 				}
 			})
 		})
@@ -180,7 +180,7 @@ func TestSeveralTopologiesWait(t *testing.T) {
 		store.pass(5 * time.Minute)
 		store.change(fabrics(2))
 		store.pass(5 * time.Minute)
-		held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]
+		held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]
 		if want := "PartitionName=nvl-core1 Topology=nvl-core1 Nodes=r1-[0-2],r3-[0-2],r5-[0-2]"; !strings.HasPrefix(held, "TopologiesChange: ") || !strings.Contains(held, want) {
 			t.Fatalf("held %q, want the line %q", held, want)
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -108,7 +107,7 @@ func TestOneBadFactCostsOneNode(t *testing.T) {
 				store.change(site(tt.bad))
 				store.pass(time.Hour)
 				got := store.get("slurm/quoin-slurm")
-				if held := got.Annotations[published.AnnotationHeldReason]; held != "" {
+				if held := got.Annotations[plandoc.AnnotationHeldReason]; held != "" {
 					t.Errorf("held: %s", held)
 				}
 				if diff := cmp.Diff(whole.get("slurm/quoin-slurm").Files, got.Files) + cmp.Diff(whole.notes, store.notes); diff != "" {
@@ -153,10 +152,10 @@ func TestHeldReasonIsShort(t *testing.T) {
 	p := newPublisher(store, complete(t, Publication{}))
 	h := &holder{outlets: outlets{store: store, log: p.log, metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0]}}
 	held := &plandoc.Held{Reason: "NoPlan", Message: strings.Repeat("x", 900<<10)}
-	if _, err := h.Reconcile(t.Context(), &pass{now: time.Now(), result: result{stored: &stored{set: &published.Set{}}, held: held}}); err != nil {
+	if _, err := h.Reconcile(t.Context(), &pass{now: time.Now(), result: result{stored: &stored{set: &plandoc.Published{}}, held: held}}); err != nil {
 		t.Fatal(err)
 	}
-	reason := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]
+	reason := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]
 	if !strings.HasPrefix(reason, "NoPlan: xxx") || !strings.HasSuffix(reason, "xxx...") || len(reason) > 2<<10 {
 		t.Errorf("%d bytes: %.200s", len(reason), reason)
 	}
@@ -199,7 +198,7 @@ func TestTwoNodesHoldNoTree(t *testing.T) {
 				if diff := cmp.Diff(want, got.Files) + cmp.Diff(whole.notes, store.notes); diff != "" {
 					t.Errorf("files and annotations (-want +got):\n%s", diff)
 				}
-				if held := got.Annotations[published.AnnotationHeldReason]; got.Annotations[published.AnnotationHeld] == "" || !strings.Contains(held, "to publish it anyway") {
+				if held := got.Annotations[plandoc.AnnotationHeldReason]; got.Annotations[plandoc.AnnotationHeld] == "" || !strings.Contains(held, "to publish it anyway") {
 					t.Errorf("held reason %q", held)
 				}
 				saves, plans := store.saves, store.get("slurm/quoin-slurm").Version
@@ -218,7 +217,7 @@ func TestTwoNodesHoldNoTree(t *testing.T) {
 				}
 				store.edit(func() {})
 				store.pass(time.Hour)
-				if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeld]; held != "" {
+				if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeld]; held != "" {
 					t.Errorf("held after the approval: %s", held)
 				}
 			})

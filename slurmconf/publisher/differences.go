@@ -5,8 +5,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -30,7 +30,7 @@ func differences(p *publication.Cluster, prev *Previous, specs map[string]string
 // heldFor is the cause for held files. The whole reason counts nodes and has a digest, so
 // each change of one node would be written to all of them.
 func heldFor(p *publication.Cluster, reason string) nodestatus.Difference {
-	return nodestatus.Difference{Cause: fmt.Sprintf("the files of publication %s are held back for %s, see the annotation %s of %s", p.Name, reason, published.AnnotationHeldReason, p.Place())}
+	return nodestatus.Difference{Cause: fmt.Sprintf("the files of publication %s are held back for %s, see the annotation %s of %s", p.Name, reason, plandoc.AnnotationHeldReason, p.Place())}
 }
 
 // unwritten is the cause for files that could not be written.

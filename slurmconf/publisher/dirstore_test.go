@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -76,9 +76,9 @@ func (r *dirRig) site(name string) {
 
 // until waits for a state of the published files. It reads them as people do: Load would
 // finish a Save that the publisher is still at.
-func (r *dirRig) until(what string, is func(*published.Set) bool) *published.Set {
+func (r *dirRig) until(what string, is func(*plandoc.Published) bool) *plandoc.Published {
 	r.t.Helper()
-	var out *published.Set
+	var out *plandoc.Published
 	var err error
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if out, err = r.read(); err == nil && out != nil && is(out) {
@@ -90,8 +90,8 @@ func (r *dirRig) until(what string, is func(*published.Set) bool) *published.Set
 }
 
 // read reads the published files.
-func (r *dirRig) read() (*published.Set, error) {
-	out := &published.Set{Files: map[string]string{}}
+func (r *dirRig) read() (*plandoc.Published, error) {
+	out := &plandoc.Published{Files: map[string]string{}}
 	entries, err := os.ReadDir(r.published(""))
 	for _, e := range entries {
 		data, err := os.ReadFile(r.published(e.Name()))
@@ -113,12 +113,12 @@ func (r *dirRig) published(path string) string {
 
 func TestDirStore(t *testing.T) {
 	r := newDirRig(t, func(r *dirRig) { r.site("gb200-nvl72x4") })
-	first := r.until("published", func(p *published.Set) bool {
-		return strings.Contains(p.Files["topology.yaml"], "gb200-[001-018]") && p.Files["gres.conf"] != "" && p.Annotations[published.AnnotationDigest] != ""
+	first := r.until("published", func(p *plandoc.Published) bool {
+		return strings.Contains(p.Files["topology.yaml"], "gb200-[001-018]") && p.Files["gres.conf"] != "" && p.Annotations[plandoc.AnnotationDigest] != ""
 	})
 	text := first.Files["topology.yaml"]
-	same := func(p *published.Set) bool {
-		return p.Files["topology.yaml"] == text && p.Annotations[published.AnnotationHeldReason] == ""
+	same := func(p *plandoc.Published) bool {
+		return p.Files["topology.yaml"] == text && p.Annotations[plandoc.AnnotationHeldReason] == ""
 	}
 
 	if err := os.Remove(r.published("topology.yaml")); err != nil {
@@ -137,9 +137,9 @@ func TestDirStore(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(r.dir, "reports"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	held := r.until("held without reports", func(p *published.Set) bool { return p.Annotations[published.AnnotationHeldReason] != "" })
+	held := r.until("held without reports", func(p *plandoc.Published) bool { return p.Annotations[plandoc.AnnotationHeldReason] != "" })
 	if held.Files["topology.yaml"] != text {
-		t.Errorf("held back for %s, and changed:\n%s", held.Annotations[published.AnnotationHeldReason], held.Files["topology.yaml"])
+		t.Errorf("held back for %s, and changed:\n%s", held.Annotations[plandoc.AnnotationHeldReason], held.Files["topology.yaml"])
 	}
 	r.site("gb200-nvl72x4")
 	r.until("taken back", same)
@@ -147,7 +147,7 @@ func TestDirStore(t *testing.T) {
 
 func TestDirStoreApproval(t *testing.T) {
 	r := newDirRig(t, func(r *dirRig) { r.site("gb200-nvl72x4") })
-	r.until("published", func(p *published.Set) bool { return p.Annotations[published.AnnotationDigest] != "" })
+	r.until("published", func(p *plandoc.Published) bool { return p.Annotations[plandoc.AnnotationDigest] != "" })
 	gone, err := filepath.Glob(filepath.Join(r.dir, "reports", "gb200-0[0-3]*.json"))
 	if err != nil || len(gone) < 30 {
 		t.Fatal(gone, err)
@@ -157,16 +157,16 @@ func TestDirStoreApproval(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	held := r.until("held", func(p *published.Set) bool {
-		return strings.HasPrefix(p.Annotations[published.AnnotationHeldReason], "BigChange: 39 of 72")
+	held := r.until("held", func(p *plandoc.Published) bool {
+		return strings.HasPrefix(p.Annotations[plandoc.AnnotationHeldReason], "BigChange: 39 of 72")
 	})
-	held.Annotations[published.AnnotationApprove] = held.Annotations[published.AnnotationHeld]
+	held.Annotations[plandoc.AnnotationApprove] = held.Annotations[plandoc.AnnotationHeld]
 	notes, err := json.Marshal(held.Annotations)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.write(string(notes), "published", "slurm", "quoin-slurm", "publication.json")
-	r.until("let through", func(p *published.Set) bool {
-		return !strings.Contains(p.Files["topology.yaml"], "gb200-[001") && p.Annotations[published.AnnotationHeld] == "" && p.Annotations[published.AnnotationApprove] == ""
+	r.until("let through", func(p *plandoc.Published) bool {
+		return !strings.Contains(p.Files["topology.yaml"], "gb200-[001") && p.Annotations[plandoc.AnnotationHeld] == "" && p.Annotations[plandoc.AnnotationApprove] == ""
 	})
 }

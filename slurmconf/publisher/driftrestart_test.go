@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
 // racksWithAnother are the racks without the first of their nodes, where the annotation
@@ -38,7 +38,7 @@ func TestAnnotationDriftOutlivesPublisher(t *testing.T) {
 	}{
 		{"the first pass publishes", func(t *testing.T, store *memory) { store.snap = racks(t) }, nil, 1},
 		{"published a moment ago", func(_ *testing.T, store *memory) {
-			store.published["slurm/quoin-slurm"].Annotations[published.AnnotationPublished] = time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+			store.published["slurm/quoin-slurm"].Annotations[plandoc.AnnotationPublished] = time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 		}, nil, 0},
 		{"edited files are not written", func(_ *testing.T, store *memory) {
 			moveBack(store)

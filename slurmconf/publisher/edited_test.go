@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
 // A chart's seed, with which slurmctld can start before anything is known.
@@ -47,7 +47,7 @@ func disorder(t *testing.T, store *memory) (want map[string]string) {
 	lines[first], lines[first+1], lines[first+2], lines[first+3] = lines[first+2], lines[first+3], lines[first], lines[first+1]
 	store.edit(func() {
 		p.Files["topology.yaml"] = strings.Join(lines, "")
-		p.Annotations[published.AnnotationDigest] = published.Digest(p.Files)
+		p.Annotations[plandoc.AnnotationDigest] = plandoc.Digest(p.Files)
 		clear(store.plans) // the next publisher continues from the files
 	})
 	return maps.Clone(p.Files)
@@ -69,8 +69,8 @@ func TestEditedFilesAreRestored(t *testing.T) {
 				})
 				store.pass(time.Minute)
 				got := store.get("slurm/quoin-slurm")
-				if diff := cmp.Diff(want, got.Own()); diff != "" || got.Files["theirs"] != "stays" || got.Annotations[published.AnnotationHeldReason] != "" {
-					t.Errorf("held %q, files (-want +got):\n%s", got.Annotations[published.AnnotationHeldReason], diff)
+				if diff := cmp.Diff(want, got.Own()); diff != "" || got.Files["theirs"] != "stays" || got.Annotations[plandoc.AnnotationHeldReason] != "" {
+					t.Errorf("held %q, files (-want +got):\n%s", got.Annotations[plandoc.AnnotationHeldReason], diff)
 				}
 				if !slices.Contains(store.events, "PublishedEdited") {
 					t.Errorf("events %v", store.events)
@@ -98,8 +98,8 @@ func TestEditedBetweenLeaders(t *testing.T) {
 			inBubble(t, store, pubs, func() {
 				store.pass(time.Minute)
 				got := store.get("slurm/quoin-slurm")
-				if diff := cmp.Diff(first, got.Files); diff != "" || got.Annotations[published.AnnotationHeldReason] != "" {
-					t.Errorf("held %q (-want +got):\n%s", got.Annotations[published.AnnotationHeldReason], diff)
+				if diff := cmp.Diff(first, got.Files); diff != "" || got.Annotations[plandoc.AnnotationHeldReason] != "" {
+					t.Errorf("held %q (-want +got):\n%s", got.Annotations[plandoc.AnnotationHeldReason], diff)
 				}
 			})
 		})
@@ -115,14 +115,14 @@ func TestTakeOver(t *testing.T) {
 			inBubble(t, store, pubs, func() { disorder(t, store) })
 			first := maps.Clone(store.get("slurm/quoin-slurm").Files)
 			p := store.get("slurm/quoin-slurm")
-			p.Annotations[published.AnnotationRevision] = "7"
+			p.Annotations[plandoc.AnnotationRevision] = "7"
 			edit(p.Files)
 			found := maps.Clone(p.Files)
 			inBubble(t, store, pubs, func() {
 				store.pass(time.Minute)
 				got := store.get("slurm/quoin-slurm")
-				reason, _, _ := strings.Cut(got.Annotations[published.AnnotationHeldReason], ": ")
-				text, revision := got.Files["topology.yaml"], got.Annotations[published.AnnotationRevision]
+				reason, _, _ := strings.Cut(got.Annotations[plandoc.AnnotationHeldReason], ": ")
+				text, revision := got.Files["topology.yaml"], got.Annotations[plandoc.AnnotationRevision]
 				switch name {
 				case "broken", "gres.conf broken":
 					if reason != "PublishedUnreadable" || !maps.Equal(got.Files, found) {
@@ -159,11 +159,11 @@ func TestSeedIsNotAdopted(t *testing.T) {
 		{mine, mine, "BigChange: 18 of 18 nodes"}, // named by hand
 	} {
 		store := newMemory(racks(t))
-		store.published["slurm/quoin-slurm"] = &published.Set{Files: map[string]string{"topology.yaml": tt.found}, Annotations: map[string]string{}}
+		store.published["slurm/quoin-slurm"] = &plandoc.Published{Files: map[string]string{"topology.yaml": tt.found}, Annotations: map[string]string{}}
 		inBubble(t, store, complete(t, Publication{}), func() {
 			store.pass(time.Minute)
 			got := store.get("slurm/quoin-slurm")
-			text, held := got.Files["topology.yaml"], got.Annotations[published.AnnotationHeldReason]
+			text, held := got.Files["topology.yaml"], got.Annotations[plandoc.AnnotationHeldReason]
 			if !strings.Contains(text, tt.want) || strings.Contains(text, "placeholder") || !strings.HasPrefix(held, tt.held) {
 				t.Errorf("from %s\nheld %q\n%s", tt.found, held, text)
 			}
@@ -180,7 +180,7 @@ func TestHeldFilesKeepTheirAnnotations(t *testing.T) {
 		want := maps.Clone(store.notes)
 		store.change(racksWithout(t, 39))
 		store.pass(time.Hour)
-		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange") {
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange") {
 			t.Fatalf("held %q", held)
 		}
 		store.edit(func() { store.notes["gb200-072"] = "" })

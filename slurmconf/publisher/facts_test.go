@@ -13,7 +13,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -43,11 +42,11 @@ func TestBadSlurmNames(t *testing.T) {
 			inBubble(t, store, complete(t, Publication{SlurmNames: "label:sn"}), func() {
 				store.pass(time.Hour)
 				got := store.get("slurm/quoin-slurm")
-				if got == nil || !strings.Contains(got.Files["topology.yaml"], "nodes: gb200-[001,003-018]\n") || got.Annotations[published.AnnotationHeld] != "" {
+				if got == nil || !strings.Contains(got.Files["topology.yaml"], "nodes: gb200-[001,003-018]\n") || got.Annotations[plandoc.AnnotationHeld] != "" {
 					t.Fatalf("published %+v, want all but gb200-002", got)
 				}
 				want := fmt.Sprintf("gb200-002: BadSlurmName: label sn: %q", name)
-				if left := got.Annotations[published.AnnotationLeftOut]; !strings.HasPrefix(left, want) {
+				if left := got.Annotations[plandoc.AnnotationLeftOut]; !strings.HasPrefix(left, want) {
 					t.Errorf("left out %q, want %s", left, want)
 				}
 			})
@@ -181,7 +180,7 @@ func TestNamelessAtAStart(t *testing.T) {
 				if diff := cmp.Diff(tt.want, topologyOf(again)); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
-				if left := again.get("slurm/quoin-slurm").Annotations[published.AnnotationLeftOut]; !strings.Contains(left, tt.reason) {
+				if left := again.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationLeftOut]; !strings.Contains(left, tt.reason) {
 					t.Errorf("left out %q", left)
 				}
 				if tt.nameless != "" && tt.gone != "" { // it says its name again: now the other is known

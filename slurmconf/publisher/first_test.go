@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -80,8 +80,8 @@ func TestFirstBlocksAreNoSurprise(t *testing.T) {
 		}
 		store.pass(10 * time.Minute)
 		held := store.get("slurm/quoin-slurm")
-		if !strings.HasPrefix(held.Annotations[published.AnnotationHeldReason], "KindChange: ") || held.Files["topology.yaml"] != tree || !strings.Contains(tree, "tree:") {
-			t.Errorf("held reason %q, files\n%s", held.Annotations[published.AnnotationHeldReason], held.Files["topology.yaml"])
+		if !strings.HasPrefix(held.Annotations[plandoc.AnnotationHeldReason], "KindChange: ") || held.Files["topology.yaml"] != tree || !strings.Contains(tree, "tree:") {
+			t.Errorf("held reason %q, files\n%s", held.Annotations[plandoc.AnnotationHeldReason], held.Files["topology.yaml"])
 			return
 		}
 		store.approve()

@@ -9,7 +9,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -37,7 +36,7 @@ func (r *room) Reconcile(_ context.Context, p *pass) (result, error) {
 // fit refuses files that are larger than the store takes. If all nodes are alike, and
 // their names are what is too much, gres.conf goes without them. old may hold files of
 // others, which count too.
-func (m *Rendered) fit(p *publication.Cluster, old *published.Set, limit int) {
+func (m *Rendered) fit(p *publication.Cluster, old *plandoc.Published, limit int) {
 	if limit == 0 || m.Refused != "" {
 		return
 	}
@@ -54,7 +53,7 @@ func (m *Rendered) fit(p *publication.Cluster, old *published.Set, limit int) {
 		text, err := gres.Render(lines, plandoc.Header)
 		if err == nil && size-len(m.Files["gres.conf"])+len(text) <= room {
 			m.Files["gres.conf"] = string(text)
-			m.Digest = published.Digest(m.Files)
+			m.Digest = plandoc.Digest(m.Files)
 			m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresForAll, Message: fmt.Sprintf("gres.conf names no nodes, because the files would have %d bytes with the names, more than %d; each node of Slurm that reads it must have these GPUs", size, room)})
 			m.check(p, m.all)
 			return

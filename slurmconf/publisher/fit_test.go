@@ -11,7 +11,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -24,12 +23,12 @@ func TestFit(t *testing.T) {
 		snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu"})
 		return snap
 	}
-	others := &published.Set{Files: map[string]string{"topology.yaml": "old", "prolog.sh": "12345"}}
+	others := &plandoc.Published{Files: map[string]string{"topology.yaml": "old", "prolog.sh": "12345"}}
 	const list = len("NodeName=gb200-[001-072] ")
 	for _, tt := range []struct {
 		name    string
 		snap    *inputs.Snapshot
-		old     *published.Set
+		old     *plandoc.Published
 		limit   func(size int) int
 		gres    string
 		refused bool
@@ -53,7 +52,7 @@ func TestFit(t *testing.T) {
 			if got := strings.TrimPrefix(made.Files["gres.conf"], "# "+strings.ReplaceAll(plandoc.Header, "\n", "\n# ")+"\n"); got != tt.gres {
 				t.Errorf("gres.conf %q, want %q", got, tt.gres)
 			}
-			if (made.Refused == "TooLarge") != tt.refused || made.Digest != published.Digest(made.Files) {
+			if (made.Refused == "TooLarge") != tt.refused || made.Digest != plandoc.Digest(made.Files) {
 				t.Errorf("refused %q: %s", made.Refused, made.Message)
 			}
 			said := 0
@@ -83,7 +82,7 @@ func TestTooLargeIsHeld(t *testing.T) {
 		store.change(racks(t))
 		store.pass(10 * time.Minute)
 		got := store.get("slurm/quoin-slurm")
-		if reason := got.Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(reason, "TooLarge: the files have ") {
+		if reason := got.Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(reason, "TooLarge: the files have ") {
 			t.Errorf("held: %q", reason)
 		}
 		if diff := cmp.Diff(before, got.Files); diff != "" || len(before) == 0 {
@@ -109,7 +108,7 @@ func TestGresForAllIsRemembered(t *testing.T) {
 			store.change(racks(t, simulated.Fault{Node: "gb200-005", NoReport: true}, simulated.Fault{Node: "gb200-006", GPU: new(1), Lost: true}))
 			store.pass(20 * time.Minute)
 			got := store.get("slurm/quoin-slurm")
-			if reason := got.Annotations[published.AnnotationHeldReason]; reason != "" {
+			if reason := got.Annotations[plandoc.AnnotationHeldReason]; reason != "" {
 				t.Errorf("held: %s", reason)
 			}
 			files = append(files, fmt.Sprint(strings.Contains(got.Files["gres.conf"], "NodeName="), strings.Count(got.Files["gres.conf"], "Name=gpu")))

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
 // whole says that a snapshot has all nodes, as a store of Kubernetes does.
@@ -52,7 +52,7 @@ func TestGoneNodesDoNotWait(t *testing.T) {
 			leave := func() {
 				store.pass(20 * time.Minute)
 				got := store.get("slurm/quoin-slurm")
-				if held := got.Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, tt.held) || (held == "") != (tt.held == "") {
+				if held := got.Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, tt.held) || (held == "") != (tt.held == "") {
 					t.Errorf("held %q, want %q", held, tt.held)
 				}
 				if left := !strings.Contains(topologyOf(store), "001"); left != (tt.held == "") {
@@ -100,7 +100,7 @@ func TestNodesThatLeaveCountTogether(t *testing.T) {
 		store.change(inCluster(t, 20))
 		store.pass(5 * time.Minute)
 		const want = "BigChange: 20 of 62 nodes would move or leave, with 10 that did within the hour, more than 20 %"
-		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, want) {
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, want) {
 			t.Errorf("held %q, want %q", held, want)
 		}
 	})

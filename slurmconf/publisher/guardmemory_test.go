@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestSmallStepsCountTogether(t *testing.T) {
 	store := newMemory(racks(t))
 	pubs := complete(t, Publication{})
-	reason := func() string { return store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason] }
+	reason := func() string { return store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason] }
 	inBubble(t, store, pubs, func() {
 		store.pass(time.Minute)
 		store.change(racksMoved(t, 7))

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -77,7 +77,7 @@ func (h *nodeHistory) perhapsPublished(g *gathered, snap *inputs.Snapshot, missi
 // mayHaveGPUs reports whether anything says that the node could be in a file.
 func mayHaveGPUs(p *publication.Cluster, n *inputs.Node, snap *inputs.Snapshot) bool {
 	l := nodelabels.Read(n.Labels, p.LabelKeys())
-	return snap.Reports[n.Name] != nil || l.GPUs > 0 || n.GPUs > 0 || l.Product != "" || l.NamesDomain() || len(l.Problems) > 0 || n.Annotations[published.SpecAnnotation] != ""
+	return snap.Reports[n.Name] != nil || l.GPUs > 0 || n.GPUs > 0 || l.Product != "" || l.NamesDomain() || len(l.Problems) > 0 || n.Annotations[plandoc.SpecAnnotation] != ""
 }
 
 // unselected returns, by Slurm name, the Nodes with a Slurm name that the publication

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -45,8 +45,8 @@ func TestSlinkyRenamesAll(t *testing.T) {
 						t.Errorf("%s (-renamed +got):\n%s", file, diff)
 					}
 				}
-				if diff := cmp.Diff(notes, store.notes); diff != "" || got.Annotations[published.AnnotationHeldReason] != "" {
-					t.Errorf("held %q; annotations (-was +is):\n%s", got.Annotations[published.AnnotationHeldReason], diff)
+				if diff := cmp.Diff(notes, store.notes); diff != "" || got.Annotations[plandoc.AnnotationHeldReason] != "" {
+					t.Errorf("held %q; annotations (-was +is):\n%s", got.Annotations[plandoc.AnnotationHeldReason], diff)
 				}
 			})
 		})
@@ -74,7 +74,7 @@ func TestSlinkyShuffles(t *testing.T) {
 		}
 		store.change(p.on(t))
 		store.pass(time.Minute)
-		text, held := topologyOf(store), store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]
+		text, held := topologyOf(store), store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]
 		pub := complete(t, Publication{SlurmNames: "slinky:a"})[0]
 		plan, err := Make(pub, pub.Rules.Gather(p.on(t)), Previous{})
 		if err != nil || held != "" {
@@ -127,7 +127,7 @@ func TestRenamedElsewhereIsHeld(t *testing.T) {
 		snap.Reports = reports
 		store.change(snap)
 		store.pass(10 * time.Minute)
-		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; topologyOf(store) != before || !strings.HasPrefix(held, "BigChange: 36 of 72 nodes") {
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; topologyOf(store) != before || !strings.HasPrefix(held, "BigChange: 36 of 72 nodes") {
 			t.Errorf("held %q, files:\n%s", held, topologyOf(store))
 		}
 	})
@@ -148,7 +148,7 @@ func TestMassRenameByLabelIsHeld(t *testing.T) {
 			store.change(named(t, others))
 			store.pass(time.Hour)
 			got := store.get("slurm/quoin-slurm")
-			held, want := got.Annotations[published.AnnotationHeldReason], fmt.Sprintf("BigChange: %d of 72 nodes would get another Slurm name", len(others))
+			held, want := got.Annotations[plandoc.AnnotationHeldReason], fmt.Sprintf("BigChange: %d of 72 nodes would get another Slurm name", len(others))
 			if diff := cmp.Diff(before.Files, got.Files); diff != "" || !strings.HasPrefix(held, want) {
 				t.Fatalf("held %q, want %s; files:\n%s", held, want, diff)
 			}
@@ -157,7 +157,7 @@ func TestMassRenameByLabelIsHeld(t *testing.T) {
 		store.change(named(t, others))
 		store.pass(time.Minute)
 		got := store.get("slurm/quoin-slurm")
-		if text, held := topologyOf(store), got.Annotations[published.AnnotationHeldReason]; held != "" || strings.Count(text, "x-gb200-") == 0 || strings.Count(text, "- block:") != 4 {
+		if text, held := topologyOf(store), got.Annotations[plandoc.AnnotationHeldReason]; held != "" || strings.Count(text, "x-gb200-") == 0 || strings.Count(text, "- block:") != 4 {
 			t.Errorf("held %q, files:\n%s", held, text)
 		}
 	})

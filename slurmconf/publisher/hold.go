@@ -8,7 +8,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -64,7 +63,7 @@ func (h *holder) hold(ctx context.Context, s *stored, made *Rendered, held pland
 	text := held.Reason + ": " + held.Message
 	said := h.said == text
 	inPlan := s.doc == nil || s.doc.Held != nil && s.doc.Held.Reason == held.Reason && s.doc.Held.Message == held.Message && s.doc.Held.Digest == held.Digest
-	inFiles := s.set == nil || s.set.Annotations[published.AnnotationHeld] == held.Digest && s.set.Annotations[published.AnnotationHeldReason] == text
+	inFiles := s.set == nil || s.set.Annotations[plandoc.AnnotationHeld] == held.Digest && s.set.Annotations[plandoc.AnnotationHeldReason] == text
 	if said && inPlan && inFiles {
 		return next, nil
 	}
@@ -86,7 +85,7 @@ func (h *holder) hold(ctx context.Context, s *stored, made *Rendered, held pland
 		return next, nil
 	}
 	files := s.set.Clone()
-	files.Annotations[published.AnnotationHeld], files.Annotations[published.AnnotationHeldReason] = held.Digest, text
+	files.Annotations[plandoc.AnnotationHeld], files.Annotations[plandoc.AnnotationHeldReason] = held.Digest, text
 	files.Bound()
 	return next, h.archive.saveFiles(ctx, files)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -52,7 +51,7 @@ func (m *mortal) write(do func() error) error {
 	return err
 }
 
-func (m *mortal) Save(ctx context.Context, p published.Place, out *published.Set) error {
+func (m *mortal) Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) error {
 	return m.write(func() error { return m.memory.Save(ctx, p, out) })
 }
 
@@ -91,11 +90,11 @@ type ends struct {
 func (m *mortal) ends(t *testing.T) ends {
 	t.Helper()
 	set, d := m.get("slurm/quoin-slurm"), m.plan(t)
-	revision := set.Annotations[published.AnnotationRevision] == fmt.Sprint(d.Current.Number) || d.Current.Plan.ByAnnotation
-	if digest := d.Current.OfFiles(); published.Digest(set.Own()) != digest || set.Annotations[published.AnnotationDigest] != digest || !revision {
+	revision := set.Annotations[plandoc.AnnotationRevision] == fmt.Sprint(d.Current.Number) || d.Current.Plan.ByAnnotation
+	if digest := d.Current.OfFiles(); plandoc.Digest(set.Own()) != digest || set.Annotations[plandoc.AnnotationDigest] != digest || !revision {
 		t.Errorf("the files are not those of the plan, revision %d: %v", d.Current.Number, set.Annotations)
 	}
-	return ends{set.Own(), maps.Clone(m.notes), d.Current.Plan, set.Annotations[published.AnnotationHeldReason], d.Current.Number}
+	return ends{set.Own(), maps.Clone(m.notes), d.Current.Plan, set.Annotations[plandoc.AnnotationHeldReason], d.Current.Number}
 }
 
 // killedRacks returns two racks of 18 places with three nodes each. They are few, because each
@@ -131,7 +130,7 @@ func killedAtEachWrite(t *testing.T, pub Publication) {
 		return m.memory
 	}
 	rollBack := func(m *memory) {
-		m.get("slurm/quoin-slurm").Annotations[published.AnnotationRollback] = "1"
+		m.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationRollback] = "1"
 	}
 	for _, tt := range []struct {
 		name   string

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -25,16 +25,16 @@ func TestLongWordsAreCut(t *testing.T) {
 		store.pass(time.Hour)
 		ask := func(key, value string) {
 			p := store.get("slurm/quoin-slurm")
-			store.edit(func() { p.Annotations[key], p.Annotations[published.AnnotationBy] = value, long })
+			store.edit(func() { p.Annotations[key], p.Annotations[plandoc.AnnotationBy] = value, long })
 			store.pass(10 * time.Minute)
 		}
-		ask(published.AnnotationRollback, "1")
+		ask(plandoc.AnnotationRollback, "1")
 		author := store.plan(t).Current.Author
 		if len(author) > 256 || !strings.HasPrefix(author, "xxx") {
 			t.Errorf("an author of %d bytes", len(author))
 		}
-		ask(published.AnnotationApprove, long)
-		if reason := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; len(reason) > 2<<10 || !strings.HasPrefix(reason, "RolledBack: ") {
+		ask(plandoc.AnnotationApprove, long)
+		if reason := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; len(reason) > 2<<10 || !strings.HasPrefix(reason, "RolledBack: ") {
 			t.Errorf("a reason of %d bytes: %.100s", len(reason), reason)
 		}
 

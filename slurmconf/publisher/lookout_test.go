@@ -12,8 +12,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -79,14 +79,14 @@ func TestAnnotationsWaitForSlurm(t *testing.T) {
 					t.Fatal("Slurm has the files, and no node is annotated")
 				}
 				asked := func() time.Duration {
-					return time.Since(published.Asked(store.get("slurm/quoin-slurm").Annotations))
+					return time.Since(plandoc.Asked(store.get("slurm/quoin-slurm").Annotations))
 				}
 				if age := asked(); age < 50*time.Minute || age > time.Hour {
 					t.Errorf("asked %s ago, want soon after the first publication: later answers say the same", age)
 				}
 				store.change(racks(t))
 				store.pass(2 * time.Minute)
-				behind := func() string { return store.get("slurm/quoin-slurm").Annotations[published.AnnotationBehind] }
+				behind := func() string { return store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationBehind] }
 				if text := behind(); text != "loaded: gb200-[055-072]: Slurm has not loaded the published file yet" || asked() > 3*time.Minute {
 					t.Errorf("two minutes after the change: %q, asked %s ago", text, asked())
 				}
@@ -159,7 +159,7 @@ func TestPassesDoNotWait(t *testing.T) {
 			t.Errorf("published after %s, annotation %q", after, store.notes[nodeName(1)])
 		}
 		store.pass(20 * time.Minute)
-		if text := store.get("slurm/quoin-slurm").Annotations[published.AnnotationBehind]; text != published.CannotAsk {
+		if text := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationBehind]; text != plandoc.CannotAsk {
 			t.Errorf("it says %q of a Slurm that does not answer", text)
 		}
 	})

@@ -14,7 +14,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -185,7 +184,7 @@ func (m *Rendered) render(p *publication.Cluster) (err error) {
 	if m.Files, err = m.Whole(); err != nil {
 		return err
 	}
-	m.Digest = published.Digest(m.Files)
+	m.Digest = plandoc.Digest(m.Files)
 	if m.ByAnnotation {
 		m.Files, err = plandoc.Render(m.format, plandoc.Skeletons(m.all), m.linesByAnnotation(p))
 	}
@@ -203,7 +202,7 @@ func (m *Rendered) Document() (topology.Plan, error) {
 // check parses the files back and lints them for the release that loads them.
 func (m *Rendered) check(p *publication.Cluster, topologies []topology.Topology) {
 	var files []lint.File
-	for _, name := range published.OwnFiles {
+	for _, name := range plandoc.OwnFiles {
 		if text, ok := m.Files[name]; ok {
 			files = append(files, lint.File{Name: name, Data: []byte(text)})
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -39,7 +38,7 @@ func TestMembersChangeNoFile(t *testing.T) {
 			store.change(p.on(t))
 			store.pass(within)
 			got, r := store.get("slurm/quoin-slurm"), store.plan(t).Current
-			if diff := cmp.Diff(first.Files, got.Files); diff != "" || got.Annotations[published.AnnotationRevision] != first.Annotations[published.AnnotationRevision] || r.Number == revision {
+			if diff := cmp.Diff(first.Files, got.Files); diff != "" || got.Annotations[plandoc.AnnotationRevision] != first.Annotations[plandoc.AnnotationRevision] || r.Number == revision {
 				t.Errorf("%s: revision %d of the plan; files (-first +now):\n%s", what, r.Number, diff)
 			}
 			if !strings.HasPrefix(store.notes[node], "nvl:nvl-") {
@@ -89,7 +88,7 @@ func TestMembersComeAndGoAllDay(t *testing.T) {
 				}
 				q := store.get("slurm/quoin-slurm")
 				store.edit(func() {
-					q.Annotations[published.AnnotationRollback], q.Annotations[published.AnnotationBy] = "1", "ann"
+					q.Annotations[plandoc.AnnotationRollback], q.Annotations[plandoc.AnnotationBy] = "1", "ann"
 				})
 				store.pass(10 * time.Minute)
 				d = store.plan(t)
@@ -175,8 +174,8 @@ func TestMembershipChanges(t *testing.T) {
 			}
 		})
 		got := store.get("slurm/quoin-slurm")
-		if len(store.notes) != step.notes || namesNodes(store) != step.inFile || store.saves != saves || got.Annotations[published.AnnotationHeldReason] != "" {
-			t.Errorf("%s: %d annotations, nodes in the file %v, %d writes at rest, held %q", step.name, len(store.notes), namesNodes(store), store.saves-saves, got.Annotations[published.AnnotationHeldReason])
+		if len(store.notes) != step.notes || namesNodes(store) != step.inFile || store.saves != saves || got.Annotations[plandoc.AnnotationHeldReason] != "" {
+			t.Errorf("%s: %d annotations, nodes in the file %v, %d writes at rest, held %q", step.name, len(store.notes), namesNodes(store), store.saves-saves, got.Annotations[plandoc.AnnotationHeldReason])
 		}
 		if !strings.Contains(topologyOf(store), "nodes: gb200-[001-018]\n") {
 			t.Errorf("%s: the plan has not all nodes:\n%s", step.name, topologyOf(store))
@@ -192,7 +191,7 @@ func TestMembershipWaits(t *testing.T) {
 		snap := racks(t)
 		for i := range snap.Nodes {
 			if n := &snap.Nodes[i]; !slices.Contains(notYet, n.Name) {
-				n.Annotations = map[string]string{published.SpecAnnotation: "some:where"}
+				n.Annotations = map[string]string{plandoc.SpecAnnotation: "some:where"}
 			}
 		}
 		m, err := Make(pub, pub.Rules.Gather(snap), prev)
@@ -253,8 +252,8 @@ func TestHoldsByAnnotation(t *testing.T) {
 		store.change(racks(t, faults...))
 		store.pass(10 * time.Minute)
 		held := store.get("slurm/quoin-slurm").Annotations
-		if !strings.HasPrefix(held[published.AnnotationHeldReason], "BigChange: 20 of 72 nodes") || topologyOf(store) != before || !maps.Equal(notes, store.notes) {
-			t.Fatalf("held %q", held[published.AnnotationHeldReason])
+		if !strings.HasPrefix(held[plandoc.AnnotationHeldReason], "BigChange: 20 of 72 nodes") || topologyOf(store) != before || !maps.Equal(notes, store.notes) {
+			t.Fatalf("held %q", held[plandoc.AnnotationHeldReason])
 		}
 		store.approve()
 		store.pass(10 * time.Minute)
@@ -263,7 +262,7 @@ func TestHoldsByAnnotation(t *testing.T) {
 			t.Fatalf("approved, and the plan is\n%s", after)
 		}
 		set := store.get("slurm/quoin-slurm")
-		store.edit(func() { set.Annotations[published.AnnotationRollback] = "1" })
+		store.edit(func() { set.Annotations[plandoc.AnnotationRollback] = "1" })
 		store.pass(time.Hour)
 		d := store.plan(t)
 		if topologyOf(store) != before || !maps.Equal(notes, store.notes) || d.RolledBack != 1 || d.Held == nil || d.Held.Reason != "RolledBack" {
@@ -344,8 +343,8 @@ func TestGresByAnnotation(t *testing.T) {
 				t.Errorf("files of the stored plan: %v (-made +stored):\n%s", err, diff)
 			}
 			whole, err := plandoc.Whole(&plan)
-			if err != nil || published.Digest(whole) != made.Digest {
-				t.Errorf("digest %s: %v, want %s", published.Digest(whole), err, made.Digest)
+			if err != nil || plandoc.Digest(whole) != made.Digest {
+				t.Errorf("digest %s: %v, want %s", plandoc.Digest(whole), err, made.Digest)
 			}
 		})
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -38,7 +37,7 @@ type memory struct {
 	mu        sync.Mutex // the publisher annotates several nodes at once
 	snap      *inputs.Snapshot
 	changes   chan struct{}
-	published map[string]*published.Set
+	published map[string]*plandoc.Published
 	plans     map[string][]byte // packed, by publication
 	planSaves int
 	planLoads int
@@ -62,7 +61,7 @@ type memory struct {
 }
 
 func newMemory(snap *inputs.Snapshot) *memory {
-	return &memory{snap: snap, published: map[string]*published.Set{}, plans: map[string][]byte{}, notes: map[string]string{}, foreign: map[string]bool{}, conditions: map[string]map[string]inputs.Condition{}}
+	return &memory{snap: snap, published: map[string]*plandoc.Published{}, plans: map[string][]byte{}, notes: map[string]string{}, foreign: map[string]bool{}, conditions: map[string]map[string]inputs.Condition{}}
 }
 
 func (m *memory) Changes() <-chan struct{} { return m.changes }
@@ -74,14 +73,14 @@ func (m *memory) Snapshot(context.Context) (*inputs.Snapshot, error) {
 		n := &m.snap.Nodes[i]
 		n.Annotations = map[string]string{}
 		if spec := m.notes[n.Name]; spec != "" {
-			n.Annotations[published.SpecAnnotation] = spec
+			n.Annotations[plandoc.SpecAnnotation] = spec
 		}
 		n.Conditions = maps.Clone(m.conditions[n.Name])
 	}
 	return m.snap, m.broken
 }
 
-func (m *memory) Load(_ context.Context, p published.Place) (*published.Set, error) {
+func (m *memory) Load(_ context.Context, p plandoc.Location) (*plandoc.Published, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.loads++
@@ -91,7 +90,7 @@ func (m *memory) Load(_ context.Context, p published.Place) (*published.Set, err
 	return nil, m.broken
 }
 
-func (m *memory) Save(_ context.Context, p published.Place, out *published.Set) error {
+func (m *memory) Save(_ context.Context, p plandoc.Location, out *plandoc.Published) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := cmp.Or(m.refuses, m.refusesFiles); err != nil {
@@ -125,7 +124,7 @@ func (m *memory) LoadPlan(_ context.Context, publication string) (*plandoc.Docum
 	if err != nil {
 		return nil, err
 	}
-	d.Version = published.Digest(map[string]string{"": string(packed)})
+	d.Version = plandoc.Digest(map[string]string{"": string(packed)})
 	return d, m.broken
 }
 
@@ -134,7 +133,7 @@ func (m *memory) PlanChanged(publication, version string) bool {
 	defer m.mu.Unlock()
 	is := ""
 	if packed := m.plans[publication]; packed != nil {
-		is = published.Digest(map[string]string{"": string(packed)})
+		is = plandoc.Digest(map[string]string{"": string(packed)})
 	}
 	return is != version
 }
@@ -147,7 +146,7 @@ func (m *memory) SavePlan(_ context.Context, d *plandoc.Document) error {
 	}
 	version := ""
 	if was := m.plans[d.Publication]; was != nil {
-		version = published.Digest(map[string]string{"": string(was)})
+		version = plandoc.Digest(map[string]string{"": string(was)})
 	}
 	if d.Version != version {
 		return fmt.Errorf("plan %s has version %q and not %q", d.Publication, version, d.Version)
@@ -157,7 +156,7 @@ func (m *memory) SavePlan(_ context.Context, d *plandoc.Document) error {
 		return err
 	}
 	m.planSaves++
-	m.plans[d.Publication], d.Version = packed, published.Digest(map[string]string{"": string(packed)})
+	m.plans[d.Publication], d.Version = packed, plandoc.Digest(map[string]string{"": string(packed)})
 	return nil
 }
 
@@ -187,7 +186,7 @@ func (m *memory) plan(t testing.TB) *plandoc.Document {
 
 func (m *memory) Annotate(_ context.Context, node, spec string) error {
 	if m.foreign[node] {
-		return fmt.Errorf("node %s: %w", node, published.ErrConflict)
+		return fmt.Errorf("node %s: %w", node, plandoc.ErrConflict)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,7 +221,7 @@ func (m *memory) SetConditions(_ context.Context, node string, conditions []inpu
 }
 
 // Record implements Recorder.
-func (m *memory) Record(_ published.Place, _ bool, reason, _ string) {
+func (m *memory) Record(_ plandoc.Location, _ bool, reason, _ string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.events = append(m.events, reason)
@@ -244,11 +243,11 @@ func (m *memory) change(snap *inputs.Snapshot) {
 // approve lets through what is held of the default publication.
 func (m *memory) approve() {
 	held := m.get("slurm/quoin-slurm")
-	m.edit(func() { held.Annotations[published.AnnotationApprove] = held.Annotations[published.AnnotationHeld] })
+	m.edit(func() { held.Annotations[plandoc.AnnotationApprove] = held.Annotations[plandoc.AnnotationHeld] })
 }
 
 // get returns what is published at a place, namespace/configMap.
-func (m *memory) get(key string) *published.Set {
+func (m *memory) get(key string) *plandoc.Published {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.published[key]

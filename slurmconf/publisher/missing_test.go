@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
 // TestFate has every line of the table in the order of precedence: each case
@@ -63,7 +63,7 @@ func TestRenamedThenNameless(t *testing.T) {
 		store.change(call(""))
 		store.pass(time.Hour)
 		wantNodes(t, store, "nameless", "gb200-[009-018],new[1-8]")
-		if left := store.get("slurm/quoin-slurm").Annotations[published.AnnotationLeftOut]; strings.Contains(left, "gb200") {
+		if left := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationLeftOut]; strings.Contains(left, "gb200") {
 			t.Errorf("left out %q", left)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -93,7 +93,7 @@ func TestNodeInfoWhileHeld(t *testing.T) {
 		}
 		store.change(racks(t, faults...))
 		store.pass(10 * time.Minute)
-		if store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason] == "" {
+		if store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason] == "" {
 			t.Fatal("the change is not held")
 		}
 		for key, labels := range nodeInfoSeries(t, p.metrics) {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -82,9 +82,9 @@ func TestDefaultStaysFabric(t *testing.T) {
 		store.pass(10 * time.Minute)
 		is := store.get("slurm/quoin-slurm")
 		text := is.Files["topology.yaml"]
-		if is.Annotations[published.AnnotationHeldReason] != "" || !strings.Contains(text, "- topology: nvl\n  cluster_default: false\n") ||
+		if is.Annotations[plandoc.AnnotationHeldReason] != "" || !strings.Contains(text, "- topology: nvl\n  cluster_default: false\n") ||
 			!strings.Contains(text, "- topology: fabric\n  cluster_default: true\n") || !strings.HasSuffix(text, "- topology: flat\n  cluster_default: false\n  flat: true\n") {
-			t.Errorf("held for %q, published\n%s", is.Annotations[published.AnnotationHeldReason], text)
+			t.Errorf("held for %q, published\n%s", is.Annotations[plandoc.AnnotationHeldReason], text)
 		}
 	})
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -106,7 +105,7 @@ func namedBy(all ...map[string]*inputs.Node) names {
 	named, read := names{}, map[string]bool{}
 	for _, nodes := range all {
 		for _, n := range nodes {
-			spec := n.Annotations[published.SpecAnnotation]
+			spec := n.Annotations[plandoc.SpecAnnotation]
 			if read[spec] {
 				continue
 			}

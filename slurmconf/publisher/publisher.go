@@ -28,7 +28,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -40,8 +39,8 @@ type Store interface {
 	// Changes gets a value after a change. Several changes may give one value.
 	Changes() <-chan struct{}
 	// Load returns nil when nothing has been published.
-	Load(ctx context.Context, p published.Place) (*published.Set, error)
-	Save(ctx context.Context, p published.Place, out *published.Set) error
+	Load(ctx context.Context, p plandoc.Location) (*plandoc.Published, error)
+	Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) error
 	// LoadPlan returns the stored plan of the publication, or nil if there is none. The
 	// error of a plan that cannot be read wraps plandoc.ErrUnreadable.
 	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
@@ -60,7 +59,7 @@ type Store interface {
 // Recorder records an event of a publication for people, for example as a Kubernetes
 // event.
 type Recorder interface {
-	Record(p published.Place, warning bool, reason, message string)
+	Record(p plandoc.Location, warning bool, reason, message string)
 }
 
 // Publisher keeps publications up to date: it runs one loop for each, and one for the

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -47,8 +47,8 @@ func TestDeletedPublicationIsRestored(t *testing.T) {
 			t.Helper()
 			store.pass(2 * time.Minute)
 			got := store.get("slurm/quoin-slurm")
-			want.Annotations[published.AnnotationPublished] = got.Annotations[published.AnnotationPublished] // slurmctld has to load the new files
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(published.Set{}, "Version")); diff != "" {
+			want.Annotations[plandoc.AnnotationPublished] = got.Annotations[plandoc.AnnotationPublished] // slurmctld has to load the new files
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(plandoc.Published{}, "Version")); diff != "" {
 				t.Errorf("(-before +restored):\n%s", diff)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 
@@ -82,7 +82,7 @@ func TestRealConditions(t *testing.T) {
 		}
 	}
 	report(nil)
-	r.apply("topograph", map[string]any{"metadata": map[string]any{"name": "n00", "annotations": map[string]string{published.SpecAnnotation: "default:theirs"}}})
+	r.apply("topograph", map[string]any{"metadata": map[string]any{"name": "n00", "annotations": map[string]string{plandoc.SpecAnnotation: "default:theirs"}}})
 	// As the leader before left it: without that it would be said after minutes.
 	const places = "its annotation topology.slinky.slurm.net/spec says default:theirs, the published files say nvl:nvl-8a61c302-0"
 	r.apply("quoin-publisher", map[string]any{"metadata": map[string]any{"name": "n00"}, "status": map[string]any{"conditions": []any{

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -159,8 +159,8 @@ func (r *publicationRig) approved(t *testing.T) {
 	}
 	var digest string
 	r.until(t, "held", func(cm *corev1.ConfigMap) bool {
-		digest = cm.Annotations[published.AnnotationHeld]
-		return strings.HasPrefix(cm.Annotations[published.AnnotationHeldReason], "BigChange: 9 of 36 nodes") && cm.Data["topology.yaml"] == r.text
+		digest = cm.Annotations[plandoc.AnnotationHeld]
+		return strings.HasPrefix(cm.Annotations[plandoc.AnnotationHeldReason], "BigChange: 9 of 36 nodes") && cm.Data["topology.yaml"] == r.text
 	})
 	plans := kube.Plans{Client: r.client, Namespace: "default"}
 	if d, err := plans.LoadPlan(t.Context(), "default"); err != nil || d == nil || d.Held == nil || d.Held.Digest != digest || !d.Held.Waits || d.Held.Plan == nil {
@@ -169,11 +169,11 @@ func (r *publicationRig) approved(t *testing.T) {
 	if stored, err := plans.Stored(t.Context()); err != nil || len(stored) != 1 || stored["default"] != "ConfigMap default/quoin-slurm" {
 		t.Errorf("stored are %v, %v: want default alone", stored, err)
 	}
-	if err := plans.Ask(t.Context(), published.Place{Namespace: "default", Name: "quoin-slurm"}, map[string]string{published.AnnotationApprove: digest, published.AnnotationBy: "ann"}); err != nil {
+	if err := plans.Ask(t.Context(), plandoc.Location{Namespace: "default", Name: "quoin-slurm"}, map[string]string{plandoc.AnnotationApprove: digest, plandoc.AnnotationBy: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	cm := r.until(t, "let through", func(cm *corev1.ConfigMap) bool { return strings.Contains(cm.Data["topology.yaml"], "n[00-08]") })
-	if cm.Annotations[published.AnnotationHeld] != "" || cm.Annotations[published.AnnotationApprove] != "" || cm.Annotations[published.AnnotationDigest] != digest {
+	if cm.Annotations[plandoc.AnnotationHeld] != "" || cm.Annotations[plandoc.AnnotationApprove] != "" || cm.Annotations[plandoc.AnnotationDigest] != digest {
 		t.Errorf("annotations after the approval of %s: %v", digest, cm.Annotations)
 	}
 	if d, err := plans.LoadPlan(t.Context(), "default"); err != nil || d.Held != nil || d.Current.Digest != digest || d.Current.Author != "ann" || len(d.History) == 0 {
@@ -189,7 +189,7 @@ func (r *publicationRig) scaledIn(t *testing.T) {
 		}
 	}
 	r.until(t, "left", func(cm *corev1.ConfigMap) bool {
-		if held := cm.Annotations[published.AnnotationHeldReason]; held != "" {
+		if held := cm.Annotations[plandoc.AnnotationHeldReason]; held != "" {
 			t.Fatalf("held %q", held)
 		}
 		text := cm.Data["topology.yaml"]

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
@@ -30,7 +30,7 @@ func TestRealAnnotationsWait(t *testing.T) {
 	inBackground(t, func(ctx context.Context) error { return pub.Run(ctx) })
 	behind := func() string {
 		if set := store.get("slurm/quoin-slurm"); set != nil {
-			return set.Annotations[published.AnnotationBehind]
+			return set.Annotations[plandoc.AnnotationBehind]
 		}
 		return ""
 	}

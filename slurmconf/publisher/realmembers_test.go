@@ -13,7 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
@@ -164,7 +164,7 @@ func TestRealMembersJoin(t *testing.T) {
 	set := store.get("slurm/quoin-slurm")
 	t.Logf("%d nodes joined in %s: %d reconfigures by files, %d in the log, %d revisions of the plan", len(rest), time.Since(began).Round(time.Millisecond), r.reconfigures-made, r.logged()-before,
 		store.plan(t).Current.Number-revision)
-	if r.reconfigures != made || r.logged() != before || !maps.Equal(first.Files, set.Files) || set.Annotations[published.AnnotationRevision] != first.Annotations[published.AnnotationRevision] {
+	if r.reconfigures != made || r.logged() != before || !maps.Equal(first.Files, set.Files) || set.Annotations[plandoc.AnnotationRevision] != first.Annotations[plandoc.AnnotationRevision] {
 		t.Errorf("%d reconfigures, %d in the log, files %v", r.reconfigures-made, r.logged()-before, set.Files)
 	}
 	r.compare()

@@ -20,7 +20,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
@@ -95,7 +95,7 @@ func TestRealScaleIn(t *testing.T) {
 func (r *scaleRig) untilNodes(t *testing.T, what string, want int) {
 	t.Helper()
 	r.until(t, what, "quoin-slurm", func(cm *corev1.ConfigMap) bool {
-		if held := cm.Annotations[published.AnnotationHeldReason]; held != "" {
+		if held := cm.Annotations[plandoc.AnnotationHeldReason]; held != "" {
 			t.Fatalf("%s: held %q", what, held)
 		}
 		p, err := slurmconf.ReadPlan("topology.yaml", []byte(cm.Data["topology.yaml"]))
@@ -180,9 +180,9 @@ func (r *scaleRig) scalesToNothing(t *testing.T) {
 	r.scale(t, 1, all...)
 	r.untilNodes(t, "scaled in to one", 1)
 	r.scale(t, 0, 4)
-	cm := r.until(t, "scaled in to nothing", "quoin-slurm", func(cm *corev1.ConfigMap) bool { return cm.Annotations[published.AnnotationHeldReason] != "" })
+	cm := r.until(t, "scaled in to nothing", "quoin-slurm", func(cm *corev1.ConfigMap) bool { return cm.Annotations[plandoc.AnnotationHeldReason] != "" })
 	const want = "NothingToPublish: no node is in a block or switch: there is nothing to write; no node has a worker pod of nodes.slinky, which is a"
-	if diff := cmp.Diff(want, cm.Annotations[published.AnnotationHeldReason]); diff != "" {
+	if diff := cmp.Diff(want, cm.Annotations[plandoc.AnnotationHeldReason]); diff != "" {
 		t.Errorf("held reason (-want +got):\n%s", diff)
 	}
 	if p, err := slurmconf.ReadPlan("topology.yaml", []byte(cm.Data["topology.yaml"])); err != nil || len(p.Places()) != 1 {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -204,7 +204,7 @@ func (r *slinkyRig) twoClusters(t *testing.T) {
 		}
 		annotated := 0
 		for i := range nodes.Items {
-			if nodes.Items[i].Annotations[published.SpecAnnotation] != "" {
+			if nodes.Items[i].Annotations[plandoc.SpecAnnotation] != "" {
 				annotated++
 			}
 		}
@@ -246,7 +246,7 @@ func (r *slinkyRig) moves(t *testing.T) {
 	r.addWorker("b", "b-18", "gpu-18", 9)
 	r.until(t, "left", "quoin-slurm", has("nodes: gpu-[00-02,04-08,10-17],rack1-3\n"))
 	r.until(t, "came", "quoin-b", func(cm *corev1.ConfigMap) bool {
-		return strings.Contains(cm.Annotations[published.AnnotationLeftOut]+r.members(t), "gpu-18")
+		return strings.Contains(cm.Annotations[plandoc.AnnotationLeftOut]+r.members(t), "gpu-18")
 	})
 	r.untilMembers(t, "came", "gpu-[00-17] ", "")
 }
@@ -279,7 +279,7 @@ func (r *slinkyRig) replaces(t *testing.T) {
 	}
 	r.untilMembers(t, "renamed", "next-[00-17] ", "gpu-0")
 	cm := r.until(t, "renamed", "quoin-b", has("- block: "))
-	if held := cm.Annotations[published.AnnotationHeldReason]; held != "" {
+	if held := cm.Annotations[plandoc.AnnotationHeldReason]; held != "" {
 		t.Errorf("held %q:\n%s", held, cm.Data["topology.yaml"])
 	}
 }

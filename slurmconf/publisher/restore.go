@@ -8,7 +8,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // repair writes the files of the stored plan again. Somebody deleted or edited them, or a
@@ -60,7 +59,7 @@ type rollback struct {
 // Reconcile returns why.
 func (r *rollback) Reconcile(ctx context.Context, p *pass) (result, error) {
 	s := p.stored
-	text := s.asks(published.AnnotationRollback)
+	text := s.asks(plandoc.AnnotationRollback)
 	if text == "" {
 		return result{}, nil
 	}
@@ -68,7 +67,7 @@ func (r *rollback) Reconcile(ctx context.Context, p *pass) (result, error) {
 	target := s.doc.Find(number)
 	if target == nil {
 		return result{held: &plandoc.Held{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept, which are %s; name one of them, or remove the annotation",
-			published.AnnotationRollback, text, s.doc.Numbers())}}, nil
+			plandoc.AnnotationRollback, text, s.doc.Numbers())}}, nil
 	}
 	switch {
 	case target == &s.doc.Current:
@@ -81,7 +80,7 @@ func (r *rollback) Reconcile(ctx context.Context, p *pass) (result, error) {
 			return result{}, err
 		}
 	}
-	for _, key := range []string{published.AnnotationRollback, published.AnnotationBy, published.AnnotationApprove} {
+	for _, key := range []string{plandoc.AnnotationRollback, plandoc.AnnotationBy, plandoc.AnnotationApprove} {
 		delete(s.set.Annotations, key)
 	}
 	return result{next: p.now, done: true}, r.archive.restore(ctx, s, p.now)

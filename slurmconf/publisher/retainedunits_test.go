@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -116,7 +116,7 @@ func TestTopologiesLeaveAfterAnnotations(t *testing.T) {
 			if _, got := slurmconf.Units(store.notes["gb200-001"]); !slices.Equal(got, names) {
 				t.Errorf("annotated %q, want units of %v", store.notes["gb200-001"], names)
 			}
-			if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; held != "" {
+			if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; held != "" {
 				t.Errorf("held %q", held)
 			}
 		})
@@ -137,7 +137,7 @@ func TestConfTurnsItsKind(t *testing.T) {
 			inBubble(t, store, at("block"), func() {
 				store.pass(time.Hour)
 				got := store.get("slurm/quoin-slurm")
-				held := got.Annotations[published.AnnotationHeldReason]
+				held := got.Annotations[plandoc.AnnotationHeldReason]
 				if same := got.Files["topology.conf"] == before; same != annotate || strings.HasPrefix(held, "TopologyInUse: ") != annotate {
 					t.Errorf("held %q, the same: %t", held, same)
 				}
@@ -158,7 +158,7 @@ func TestHeldKeepsAnnotations(t *testing.T) {
 		store.pass(3 * time.Minute)
 		store.change(racksWithout(t, 20))
 		store.pass(time.Hour)
-		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: ") {
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: ") {
 			t.Fatalf("held %q", held)
 		}
 		for node, spec := range store.notes {
@@ -189,7 +189,7 @@ func TestLeafTurnsInner(t *testing.T) {
 					wantKnown(t, store)
 					store.edit(func() {})
 				}
-				held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]
+				held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]
 				if held != "" || !strings.HasSuffix(store.notes["n31"], ":near-n3") {
 					t.Errorf("held %q, annotated %q", held, store.notes["n31"])
 				}
@@ -219,7 +219,7 @@ func TestConfTurnsToLeaves(t *testing.T) {
 		}
 		saves := store.saves
 		store.pass(time.Hour)
-		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; held != "" || store.saves != saves {
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; held != "" || store.saves != saves {
 			t.Errorf("held %q, %d saves at rest", held, store.saves-saves)
 		}
 	})

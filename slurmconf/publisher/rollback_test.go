@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -28,7 +27,7 @@ func TestRollback(t *testing.T) {
 
 		held := func(prefix string) {
 			t.Helper()
-			if got := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(got, prefix) {
+			if got := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(got, prefix) {
 				t.Errorf("held %q, want %s", got, prefix)
 			}
 			if d := store.plan(t); d.Held == nil || !strings.HasPrefix(prefix, d.Held.Reason) {
@@ -37,36 +36,36 @@ func TestRollback(t *testing.T) {
 		}
 		ask := func(key, value, by string) {
 			p := store.get("slurm/quoin-slurm")
-			store.edit(func() { p.Annotations[key], p.Annotations[published.AnnotationBy] = value, by })
+			store.edit(func() { p.Annotations[key], p.Annotations[plandoc.AnnotationBy] = value, by })
 			store.pass(10 * time.Minute)
 		}
-		ask(published.AnnotationRollback, "9", "ann")
+		ask(plandoc.AnnotationRollback, "9", "ann")
 		held("RevisionUnknown: the annotation quoin.dev/rollback=9 names no revision that is kept, which are 2, 1;")
 		if topologyOf(store) != second {
 			t.Error("an unknown revision changed the files")
 		}
-		ask(published.AnnotationRollback, "2", "ann")
-		if p := store.get("slurm/quoin-slurm"); store.plan(t).RolledBack != 0 || p.Annotations[published.AnnotationRollback] != "" || p.Annotations[published.AnnotationHeldReason] != "" {
+		ask(plandoc.AnnotationRollback, "2", "ann")
+		if p := store.get("slurm/quoin-slurm"); store.plan(t).RolledBack != 0 || p.Annotations[plandoc.AnnotationRollback] != "" || p.Annotations[plandoc.AnnotationHeldReason] != "" {
 			t.Errorf("back to the published revision: annotations %v, rolled back to %d", p.Annotations, store.plan(t).RolledBack)
 		}
-		ask(published.AnnotationRollback, "1", "ann")
+		ask(plandoc.AnnotationRollback, "1", "ann")
 		held("RolledBack: ann went back to revision 1, and since then every change waits; to publish it anyway, set the annotation quoin.dev/approve=")
 		d := store.plan(t)
 		if topologyOf(store) != first || d.Current.Number != 3 || d.Current.Author != "ann" || d.Current.Why != "rolled back to revision 1" || d.RolledBack != 1 {
 			t.Errorf("revision %d by %s: %s\n%s", d.Current.Number, d.Current.Author, d.Current.Why, topologyOf(store))
 		}
-		ask(published.AnnotationApprove, "123", "")
-		if got := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasSuffix(got, `; it is "123" now, which is another digest`) || topologyOf(store) != first {
+		ask(plandoc.AnnotationApprove, "123", "")
+		if got := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasSuffix(got, `; it is "123" now, which is another digest`) || topologyOf(store) != first {
 			t.Errorf("a wrong digest: held %q", got)
 		}
-		ask(published.AnnotationApprove, store.plan(t).Held.Digest, "bob")
+		ask(plandoc.AnnotationApprove, store.plan(t).Held.Digest, "bob")
 		d = store.plan(t)
 		if topologyOf(store) != second || d.Current.Number != 4 || d.Current.Author != "bob" || d.RolledBack != 0 || d.Held != nil {
 			t.Errorf("revision %d by %s, held %+v\n%s", d.Current.Number, d.Current.Author, d.Held, topologyOf(store))
 		}
-		want := map[string]string{published.AnnotationRevision: "4", published.AnnotationDigest: d.Current.Digest}
+		want := map[string]string{plandoc.AnnotationRevision: "4", plandoc.AnnotationDigest: d.Current.Digest}
 		for key, value := range store.get("slurm/quoin-slurm").Annotations {
-			if key != published.AnnotationPublished && want[key] != value {
+			if key != plandoc.AnnotationPublished && want[key] != value {
 				t.Errorf("annotation %s=%s is left", key, value)
 			}
 		}
@@ -84,8 +83,8 @@ func TestPlanUnreadable(t *testing.T) {
 	inBubble(t, store, pubs, func() {
 		store.pass(time.Hour)
 		got := store.get("slurm/quoin-slurm")
-		if diff := cmp.Diff(first.Files, got.Files); diff != "" || !strings.HasPrefix(got.Annotations[published.AnnotationHeldReason], "PlanUnreadable: ") {
-			t.Errorf("held %q (-want +got):\n%s", got.Annotations[published.AnnotationHeldReason], diff)
+		if diff := cmp.Diff(first.Files, got.Files); diff != "" || !strings.HasPrefix(got.Annotations[plandoc.AnnotationHeldReason], "PlanUnreadable: ") {
+			t.Errorf("held %q (-want +got):\n%s", got.Annotations[plandoc.AnnotationHeldReason], diff)
 		}
 		store.edit(func() { clear(store.plans) })
 		store.pass(time.Hour)
@@ -104,7 +103,7 @@ func TestPlanDamaged(t *testing.T) {
 		first := store.get("slurm/quoin-slurm").Clone()
 		store.edit(func() { store.plans["default"] = []byte("x") })
 		store.pass(time.Minute)
-		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, "PlanUnreadable: ") {
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "PlanUnreadable: ") {
 			t.Errorf("held %q", held)
 		}
 		store.edit(func() { clear(store.plans) })
@@ -135,8 +134,8 @@ func TestHeldPlan(t *testing.T) {
 			t.Fatalf("held %+v", d.Held)
 		}
 		files, err := plandoc.Files(d.Held.Plan)
-		if err != nil || published.Digest(files) != d.Held.Digest {
-			t.Errorf("%v, the held plan gives files of digest %s, want %s", err, published.Digest(files), d.Held.Digest)
+		if err != nil || plandoc.Digest(files) != d.Held.Digest {
+			t.Errorf("%v, the held plan gives files of digest %s, want %s", err, plandoc.Digest(files), d.Held.Digest)
 		}
 		since, saves := d.Held.Since, store.planSaves
 		store.pass(24 * time.Hour)

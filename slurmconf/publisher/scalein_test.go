@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
 // nodeSet has one pod on each of the first nodes, and wants so many.
@@ -123,7 +123,7 @@ func TestScaledInToNothing(t *testing.T) {
 					if got := len(d.Current.Plan.Places()); got != tt.last || len(d.Moves) > 0 {
 						t.Errorf("%d nodes have a place, want %d; remembered %v", got, tt.last, d.Moves)
 					}
-					if got := set.Annotations[published.AnnotationHeldReason]; got != tt.reason {
+					if got := set.Annotations[plandoc.AnnotationHeldReason]; got != tt.reason {
 						t.Errorf("held %q, want %q", got, tt.reason)
 					}
 					if text := set.Files["topology.yaml"]; strings.Count(text, "- block: ") != 4 {

@@ -12,7 +12,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -54,16 +53,16 @@ func (l *loop) seed(ctx context.Context) {
 //
 // There is no seed if a Node annotation names a place: Slurm has nodes in units that the seed
 // lacks. Releases without dynamic topology take no unit without nodes, and get no seed.
-func seedSet(p *publication.Cluster, snap *inputs.Snapshot, now *published.Set) (*published.Set, error) {
+func seedSet(p *publication.Cluster, snap *inputs.Snapshot, now *plandoc.Published) (*plandoc.Published, error) {
 	old := now.Own()
 	if !p.Release.DynamicTopology() {
 		return nil, nil
 	}
-	if len(old) > 0 && now.Annotations[published.AnnotationSeed] != published.Digest(old) {
+	if len(old) > 0 && now.Annotations[plandoc.AnnotationSeed] != plandoc.Digest(old) {
 		return nil, nil // somebody else's files
 	}
 	for i := range snap.Nodes {
-		if snap.Nodes[i].Annotations[published.SpecAnnotation] != "" {
+		if snap.Nodes[i].Annotations[plandoc.SpecAnnotation] != "" {
 			return nil, nil
 		}
 	}
@@ -72,11 +71,11 @@ func seedSet(p *publication.Cluster, snap *inputs.Snapshot, now *published.Set) 
 		return nil, err
 	}
 	next := now.Clone()
-	for _, name := range published.OwnFiles {
+	for _, name := range plandoc.OwnFiles {
 		delete(next.Files, name)
 	}
 	maps.Copy(next.Files, files)
-	next.Annotations[published.AnnotationSeed] = published.Digest(files)
+	next.Annotations[plandoc.AnnotationSeed] = plandoc.Digest(files)
 	return next, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -18,7 +18,7 @@ import (
 func withSeed(p *Publisher) { p.options.Seed = true }
 
 // seedIs compares what is published with a seed, without the comment at the top.
-func seedIs(t *testing.T, set *published.Set, topology, gres string) {
+func seedIs(t *testing.T, set *plandoc.Published, topology, gres string) {
 	t.Helper()
 	want := map[string]string{"topology.yaml": topology, "gres.conf": gres}
 	got := map[string]string{}
@@ -63,13 +63,13 @@ func TestSeedGivesWay(t *testing.T) {
 	store := newMemory(&inputs.Snapshot{})
 	inBubbleWith(t, store, complete(t, Publication{}), withSeed, func(*Publisher) {
 		store.pass(time.Minute)
-		if set := store.get("slurm/quoin-slurm"); set == nil || set.Annotations[published.AnnotationSeed] == "" {
+		if set := store.get("slurm/quoin-slurm"); set == nil || set.Annotations[plandoc.AnnotationSeed] == "" {
 			t.Fatalf("no seed: %v", set)
 		}
 		store.change(whole)
 		store.pass(10 * time.Minute)
 		set := store.get("slurm/quoin-slurm")
-		if strings.Contains(set.Files["topology.yaml"], "seed") || set.Annotations[published.AnnotationSeed] != "" || set.Annotations[published.AnnotationRevision] != "1" {
+		if strings.Contains(set.Files["topology.yaml"], "seed") || set.Annotations[plandoc.AnnotationSeed] != "" || set.Annotations[plandoc.AnnotationRevision] != "1" {
 			t.Errorf("of the seed there is still something: %v\n%s", set.Annotations, set.Files["topology.yaml"])
 		}
 	})
@@ -82,18 +82,18 @@ func TestSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	onlyTiers := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: map[string]string{"topology.kubernetes.io/zone": "z", "network.topology.nvidia.com/leaf": "s1", "network.topology.nvidia.com/spine": "s2"}}}}
-	annotated := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Annotations: map[string]string{published.SpecAnnotation: "nvl:b1"}}}}
-	theirs := &published.Set{Files: map[string]string{"topology.yaml": "---\n- topology: nvl\n"}, Annotations: map[string]string{}}
+	annotated := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1"}}}}
+	theirs := &plandoc.Published{Files: map[string]string{"topology.yaml": "---\n- topology: nvl\n"}, Annotations: map[string]string{}}
 	for _, tt := range []struct {
 		name string
 		pub  Publication
 		snap *inputs.Snapshot
-		now  *published.Set
+		now  *plandoc.Published
 		want map[string]string // nil: what is there stays
 	}{
 		{"nothing is known", Publication{}, &inputs.Snapshot{}, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}},
-		{"an empty ConfigMap", Publication{}, &inputs.Snapshot{}, &published.Set{}, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}},
-		{"a site's own file beside it", Publication{}, &inputs.Snapshot{}, &published.Set{Files: map[string]string{"cgroup.conf": "x"}}, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect, "cgroup.conf": "x"}},
+		{"an empty ConfigMap", Publication{}, &inputs.Snapshot{}, &plandoc.Published{}, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}},
+		{"a site's own file beside it", Publication{}, &inputs.Snapshot{}, &plandoc.Published{Files: map[string]string{"cgroup.conf": "x"}}, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect, "cgroup.conf": "x"}},
 		{"files of somebody else", Publication{}, reports, theirs, nil},
 		{"a Node has a place in files that are gone", Publication{}, annotated, nil, nil},
 		{"all have the same GPUs", Publication{}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}},

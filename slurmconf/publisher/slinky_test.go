@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -68,7 +68,7 @@ func TestSlinkyNodesWithoutPods(t *testing.T) {
 		if text := topologyOf(store); strings.Contains(text, "gb200-") || strings.Contains(text, "g037") {
 			t.Errorf("nodes without a pod:\n%s", text)
 		}
-		left := store.get("slurm/quoin-slurm").Annotations[published.AnnotationLeftOut]
+		left := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationLeftOut]
 		if !strings.HasPrefix(left, "gb200-[037-072]: NoWorkerPod: no worker pod of Slurm cluster slurm/a runs on it") {
 			t.Errorf("left out: %q", left)
 		}
@@ -186,7 +186,7 @@ func TestSlinkyComesBackElsewhere(t *testing.T) {
 			}
 			store.change(p.on(t))
 			store.pass(5 * time.Minute)
-			if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeld]; held != "" {
+			if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeld]; held != "" {
 				t.Errorf("step %d: held: %s", step, held)
 			}
 		}

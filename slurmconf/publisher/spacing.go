@@ -8,7 +8,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // spacing leaves time between two publications, because each makes slurmctld reconfigure.
@@ -35,7 +34,7 @@ func (s *spacing) Reconcile(_ context.Context, p *pass) (r result, err error) {
 // the change does more than add and remove nodes of known units, or if somebody approved it.
 func (s *spacing) until(old *stored, made *Rendered, now time.Time) (until time.Time, err error) {
 	current := &old.doc.Current
-	if current.Number == 0 || current.OfFiles() == published.Digest(made.Files) || old.asks(published.AnnotationApprove) == made.Digest {
+	if current.Number == 0 || current.OfFiles() == plandoc.Digest(made.Files) || old.asks(plandoc.AnnotationApprove) == made.Digest {
 		return time.Time{}, nil
 	}
 	written, err := old.set.Written()

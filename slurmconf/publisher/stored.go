@@ -13,22 +13,21 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 // stored is what the store holds of a publication: the plan, which is the memory, and the
 // files and annotations made from it.
 type stored struct {
-	doc *plandoc.Document // nil if it cannot be read
-	set *published.Set    // nil if no files are published
+	doc *plandoc.Document  // nil if it cannot be read
+	set *plandoc.Published // nil if no files are published
 	// prev is what the next plan continues from.
 	prev Previous
 }
 
 // intact reports whether the stored files are the ones that the plan gives.
 func (s *stored) intact() bool {
-	return s.doc.Current.Number == 0 || published.Digest(s.set.Own()) == s.doc.Current.OfFiles()
+	return s.doc.Current.Number == 0 || plandoc.Digest(s.set.Own()) == s.doc.Current.OfFiles()
 }
 
 // asks returns what people ask for in the annotation.
@@ -109,13 +108,13 @@ func (s *stored) takeOver() error {
 		return err
 	}
 	plan.ByAnnotation = len(plan.Places()) == 0
-	if plan.ByAnnotation && s.set.Annotations[published.AnnotationDigest] != published.Digest(files) {
+	if plan.ByAnnotation && s.set.Annotations[plandoc.AnnotationDigest] != plandoc.Digest(files) {
 		return nil
 	}
-	number, _ := strconv.Atoi(s.set.Annotations[published.AnnotationRevision]) // absent or not ours: begin at 1
+	number, _ := strconv.Atoi(s.set.Annotations[plandoc.AnnotationRevision]) // absent or not ours: begin at 1
 	written, _ := s.set.Written()
 	s.doc.Current = plandoc.Revision{Number: max(number, 1), Time: written, Author: publisherAuthor, Why: "taken over from the published files",
-		Digest: published.Digest(files), Plan: *plan}
+		Digest: plandoc.Digest(files), Plan: *plan}
 	return nil
 }
 
@@ -131,10 +130,10 @@ func (a *archive) placeAsAnnotated(ctx context.Context, r *plandoc.Revision) err
 	}
 	specs := make(map[string]string)
 	for name, n := range a.pub.Rules.Gather(snap).Nodes {
-		specs[name] = n.Annotations[published.SpecAnnotation]
+		specs[name] = n.Annotations[plandoc.SpecAnnotation]
 	}
 	plandoc.Place(&r.Plan, specs)
-	return r.SetDigests(published.Digest)
+	return r.SetDigests()
 }
 
 // publisherAuthor is the author of revisions that nobody asked for.
@@ -146,7 +145,7 @@ const publisherAuthor = "quoin-publisher"
 func (a *archive) publish(ctx context.Context, p *pass, made *Rendered, leaving []string) (written time.Time, changes *plandoc.Changes, err error) {
 	s, doc, part, now := p.stored, p.stored.doc, p.held != nil, p.now
 	place := a.pub.Place().String()
-	if doc.Current.Number == 0 || doc.Current.Digest != made.Digest || doc.Current.OfFiles() != published.Digest(made.Files) {
+	if doc.Current.Number == 0 || doc.Current.Digest != made.Digest || doc.Current.OfFiles() != plandoc.Digest(made.Files) {
 		if changes, err = p.addRevision(made); err != nil {
 			return now, nil, err
 		}
@@ -161,15 +160,15 @@ func (a *archive) publish(ctx context.Context, p *pass, made *Rendered, leaving 
 		}
 	}
 	next := s.set.Clone()
-	delete(next.Annotations, published.AnnotationSeed)
-	delete(next.Annotations, published.AnnotationLeftOut)
+	delete(next.Annotations, plandoc.AnnotationSeed)
+	delete(next.Annotations, plandoc.AnnotationLeftOut)
 	if !part {
-		for _, key := range []string{published.AnnotationHeld, published.AnnotationHeldReason, published.AnnotationApprove, published.AnnotationBy} {
+		for _, key := range []string{plandoc.AnnotationHeld, plandoc.AnnotationHeldReason, plandoc.AnnotationApprove, plandoc.AnnotationBy} {
 			delete(next.Annotations, key)
 		}
 	}
 	if made.LeftOut != "" {
-		next.Annotations[published.AnnotationLeftOut] = made.LeftOut
+		next.Annotations[plandoc.AnnotationLeftOut] = made.LeftOut
 	}
 	put(next, doc, made.Files, now)
 	if s.set == nil || !maps.Equal(s.set.Files, next.Files) || !maps.Equal(s.set.Annotations, next.Annotations) {
@@ -193,12 +192,12 @@ func (p *pass) addRevision(made *Rendered) (*plandoc.Changes, error) {
 	if s.doc.Current.Number == 0 {
 		changes, r.Why = plandoc.Changes{}, "first publication"
 	}
-	approved := s.asks(published.AnnotationApprove) == made.Digest
+	approved := s.asks(plandoc.AnnotationApprove) == made.Digest
 	if approved {
 		r.Author, r.OnlyMembers = s.by(), false
 	}
 	if made.ByAnnotation {
-		r.FilesDigest = published.Digest(made.Files)
+		r.FilesDigest = plandoc.Digest(made.Files)
 		if written, err := s.set.Clone().Written(); err == nil && r.FilesDigest == s.doc.Current.OfFiles() {
 			r.FilesTime = written
 		}
@@ -214,7 +213,7 @@ func (p *pass) addRevision(made *Rendered) (*plandoc.Changes, error) {
 
 // by is who asks for what the annotations ask for.
 func (s *stored) by() string {
-	if by := s.asks(published.AnnotationBy); by != "" {
+	if by := s.asks(plandoc.AnnotationBy); by != "" {
 		return by
 	}
 	return "somebody"
@@ -224,19 +223,19 @@ func (s *stored) by() string {
 const firstMoves = 10
 
 // put puts the files of the current revision into the set, with their annotations.
-func put(set *published.Set, doc *plandoc.Document, files map[string]string, now time.Time) {
-	for _, name := range published.OwnFiles {
+func put(set *plandoc.Published, doc *plandoc.Document, files map[string]string, now time.Time) {
+	for _, name := range plandoc.OwnFiles {
 		delete(set.Files, name)
 	}
 	maps.Copy(set.Files, files)
 	_, err := set.Written()
-	same := err == nil && set.Annotations[published.AnnotationDigest] == doc.Current.OfFiles()
-	if !same || doc.Current.FilesDigest == "" || set.Annotations[published.AnnotationRevision] == "" {
-		set.Annotations[published.AnnotationRevision] = strconv.Itoa(doc.Current.Number)
+	same := err == nil && set.Annotations[plandoc.AnnotationDigest] == doc.Current.OfFiles()
+	if !same || doc.Current.FilesDigest == "" || set.Annotations[plandoc.AnnotationRevision] == "" {
+		set.Annotations[plandoc.AnnotationRevision] = strconv.Itoa(doc.Current.Number)
 	}
 	if !same {
-		set.Annotations[published.AnnotationDigest] = doc.Current.OfFiles()
-		set.Annotations[published.AnnotationPublished] = now.UTC().Format(time.RFC3339)
+		set.Annotations[plandoc.AnnotationDigest] = doc.Current.OfFiles()
+		set.Annotations[plandoc.AnnotationPublished] = now.UTC().Format(time.RFC3339)
 	}
 	set.Bound()
 }
@@ -247,8 +246,8 @@ func (a *archive) restore(ctx context.Context, s *stored, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if digest := published.Digest(files); digest != s.doc.Current.OfFiles() || s.doc.Version == "" { // another release wrote the same plan otherwise
-		if err := s.doc.Current.SetDigests(published.Digest); err != nil {
+	if digest := plandoc.Digest(files); digest != s.doc.Current.OfFiles() || s.doc.Version == "" { // another release wrote the same plan otherwise
+		if err := s.doc.Current.SetDigests(); err != nil {
 			return err
 		}
 		if err := a.savePlan(ctx, s.doc); err != nil {
@@ -270,7 +269,7 @@ func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) error {
 	return nil
 }
 
-func (a *archive) saveFiles(ctx context.Context, set *published.Set) error {
+func (a *archive) saveFiles(ctx context.Context, set *plandoc.Published) error {
 	a.count("publication")
 	return a.store.Save(ctx, a.pub.Place(), set)
 }

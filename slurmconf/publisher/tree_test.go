@@ -11,7 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -107,7 +107,7 @@ func TestTreeLosesItsTiers(t *testing.T) {
 	})
 	inBubble(t, store, complete(t, Publication{Topology: "tree", TierLabels: nodelabels.DefaultTiers[:2]}), func() {
 		store.pass(time.Minute)
-		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 32 of 32 nodes") {
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 32 of 32 nodes") {
 			t.Errorf("the core was configured away: held reason %q", held)
 		}
 		store.approve()
@@ -125,7 +125,7 @@ func TestNewParentsAreGuarded(t *testing.T) {
 		store.pass(time.Minute)
 		store.change(fabricOf(3, func(_ string, labels map[string]string) { labels[nodelabels.DefaultTiers[1]] += "b" }))
 		store.pass(time.Minute)
-		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 32 of 32 nodes") {
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 32 of 32 nodes") {
 			t.Errorf("held reason %q", held)
 		}
 	})

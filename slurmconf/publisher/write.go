@@ -7,8 +7,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // writer writes plan and files.
@@ -71,7 +71,7 @@ func (o lookout) Reconcile(ctx context.Context, p *pass) (r result, err error) {
 		return r, nil
 	}
 	has := p.stored.set.Clone().Annotations
-	if has[published.AnnotationBehind] == known.Text && published.Asked(has).IsZero() == known.Asked.IsZero() {
+	if has[plandoc.AnnotationBehind] == known.Text && plandoc.Asked(has).IsZero() == known.Asked.IsZero() {
 		return r, nil
 	}
 	s, _, err := o.archive.recall(ctx) // as it was just written
@@ -82,7 +82,7 @@ func (o lookout) Reconcile(ctx context.Context, p *pass) (r result, err error) {
 	if !known.Asked.IsZero() {
 		asked = known.Asked.UTC().Format(time.RFC3339)
 	}
-	s.set.Say(published.AnnotationAsked, asked)
-	s.set.Say(published.AnnotationBehind, known.Text)
+	s.set.Say(plandoc.AnnotationAsked, asked)
+	s.set.Say(plandoc.AnnotationBehind, known.Text)
 	return r, o.archive.saveFiles(ctx, s.set)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -67,19 +67,19 @@ func (r *revisions) watch(ctx context.Context) {
 // add notes a version of the ConfigMap.
 func (r *revisions) add(obj any) {
 	cm, ok := obj.(*corev1.ConfigMap)
-	if !ok || cm.Name != configMap || cm.Annotations[published.AnnotationSeed] != "" {
+	if !ok || cm.Name != configMap || cm.Annotations[plandoc.AnnotationSeed] != "" {
 		return
 	}
-	next := &revision{at: time.Now(), number: cm.Annotations[published.AnnotationRevision], files: map[string]string{}}
-	next.written, _ = time.Parse(time.RFC3339, cm.Annotations[published.AnnotationPublished]) // zero if there is none
-	for _, name := range published.OwnFiles {
+	next := &revision{at: time.Now(), number: cm.Annotations[plandoc.AnnotationRevision], files: map[string]string{}}
+	next.written, _ = time.Parse(time.RFC3339, cm.Annotations[plandoc.AnnotationPublished]) // zero if there is none
+	for _, name := range plandoc.OwnFiles {
 		if text, is := cm.Data[name]; is {
 			next.files[name] = text
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n := len(r.all); n > 0 && published.Digest(r.all[n-1].files) == published.Digest(next.files) {
+	if n := len(r.all); n > 0 && plandoc.Digest(r.all[n-1].files) == plandoc.Digest(next.files) {
 		return
 	}
 	if err := r.site.check(next); err != nil {

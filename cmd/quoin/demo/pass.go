@@ -7,7 +7,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -41,7 +40,7 @@ func (d *demonstration) pass(ctx context.Context) (*publisher.Rendered, []topolo
 
 // publish writes what was made: the plan as a new revision, if it differs, and then the files.
 func (d *demonstration) publish(ctx context.Context, doc *plandoc.Document, made *publisher.Rendered) error {
-	if old := doc.Current; old.Digest != made.Digest || old.OfFiles() != published.Digest(made.Files) {
+	if old := doc.Current; old.Digest != made.Digest || old.OfFiles() != plandoc.Digest(made.Files) {
 		plan, err := made.Document()
 		if err != nil {
 			return err
@@ -52,19 +51,19 @@ func (d *demonstration) publish(ctx context.Context, doc *plandoc.Document, made
 			r.Why = changes.Summary(mostMoves)
 		}
 		if made.ByAnnotation {
-			r.FilesDigest = published.Digest(made.Files)
+			r.FilesDigest = plandoc.Digest(made.Files)
 		}
 		doc.Add(r)
 		if err := d.store.SavePlan(ctx, doc); err != nil {
 			return err
 		}
 	}
-	set := &published.Set{Files: made.Files, Annotations: map[string]string{
-		published.AnnotationRevision:  strconv.Itoa(doc.Current.Number),
-		published.AnnotationDigest:    doc.Current.OfFiles(),
-		published.AnnotationPublished: doc.Current.Time.Format(time.RFC3339),
+	set := &plandoc.Published{Files: made.Files, Annotations: map[string]string{
+		plandoc.AnnotationRevision:  strconv.Itoa(doc.Current.Number),
+		plandoc.AnnotationDigest:    doc.Current.OfFiles(),
+		plandoc.AnnotationPublished: doc.Current.Time.Format(time.RFC3339),
 	}}
-	set.Say(published.AnnotationLeftOut, made.LeftOut)
+	set.Say(plandoc.AnnotationLeftOut, made.LeftOut)
 	return d.store.Save(ctx, d.Publication.Place(), set)
 }
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
@@ -199,14 +199,14 @@ func (c checks) publication(f *findings, p *publication.Cluster) {
 		f.fatal(check, "look into the publisher's log: it says what it waits for", "%s: nothing is published in ConfigMap %s", p.Name, p.Place())
 	case cm.GetLabels()["quoin.dev/kind"] != "publication":
 		f.fatal(check, fmt.Sprintf("kubectl -n %s label configmap %s quoin.dev/kind=publication", p.Namespace, p.ConfigMap), "%s: ConfigMap %s is somebody else's, so the publisher does not write it", p.Name, p.Place())
-	case cm.GetAnnotations()[published.AnnotationHeldReason] != "":
-		f.fatal(check, status, "%s: new files are held: %s", p.Name, cm.GetAnnotations()[published.AnnotationHeldReason])
-	case cm.GetAnnotations()[published.AnnotationBehind] != "":
-		f.fatal(check, status, "%s: %s (%s)", p.Name, cm.GetAnnotations()[published.AnnotationBehind], client.Ago(published.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
-	case cm.GetAnnotations()[published.AnnotationSeed] != "" || cm.GetAnnotations()[published.AnnotationRevision] == "":
+	case cm.GetAnnotations()[plandoc.AnnotationHeldReason] != "":
+		f.fatal(check, status, "%s: new files are held: %s", p.Name, cm.GetAnnotations()[plandoc.AnnotationHeldReason])
+	case cm.GetAnnotations()[plandoc.AnnotationBehind] != "":
+		f.fatal(check, status, "%s: %s (%s)", p.Name, cm.GetAnnotations()[plandoc.AnnotationBehind], client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
+	case cm.GetAnnotations()[plandoc.AnnotationSeed] != "" || cm.GetAnnotations()[plandoc.AnnotationRevision] == "":
 		f.warn(check, "wait, or look into the publisher's log: it says what it waits for", "%s: no plan is published yet, so no node has a place", p.Name)
 	default:
-		f.ok(check, "%s: revision %s is published in %s", p.Name, cm.GetAnnotations()[published.AnnotationRevision], p.Place())
+		f.ok(check, "%s: revision %s is published in %s", p.Name, cm.GetAnnotations()[plandoc.AnnotationRevision], p.Place())
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -27,9 +26,9 @@ import (
 type Store interface {
 	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
 	// Load returns what is published, or nil if nothing is.
-	Load(ctx context.Context, place published.Place) (*published.Set, error)
+	Load(ctx context.Context, place plandoc.Location) (*plandoc.Published, error)
 	// Ask adds annotations to the publication.
-	Ask(ctx context.Context, place published.Place, annotations map[string]string) error
+	Ask(ctx context.Context, place plandoc.Location, annotations map[string]string) error
 }
 
 // Load returns the plan of the publication. A missing plan is an error, which names the
@@ -44,23 +43,23 @@ func Load(ctx context.Context, store Store, publication, place string) (*plandoc
 
 // Behind says which nodes are behind in Slurm, as the publisher found when it asked Slurm, and how
 // long ago that was. It returns the exit code. asked is true if the publisher asks Slurm at all.
-func Behind(ctx context.Context, w io.Writer, store Store, place published.Place, asked bool, now time.Time) (show.ExitCode, error) {
+func Behind(ctx context.Context, w io.Writer, store Store, place plandoc.Location, asked bool, now time.Time) (show.ExitCode, error) {
 	set, err := store.Load(ctx, place)
 	if err != nil || set == nil {
 		return show.Fine, err
 	}
-	text, failed := strings.CutPrefix(set.Annotations[published.AnnotationBehind], published.CannotAsk)
+	text, failed := strings.CutPrefix(set.Annotations[plandoc.AnnotationBehind], plandoc.CannotAsk)
 	text = strings.TrimSpace(text)
-	at, ago := published.Asked(set.Annotations), ""
+	at, ago := plandoc.Asked(set.Annotations), ""
 	if !at.IsZero() {
 		ago = " (" + client.Ago(at, now) + "; later answers are noted only if they differ)"
 	}
 	switch {
 	case failed && at.IsZero():
-		fmt.Fprintln(w, "in Slurm: not known: "+published.CannotAsk)
+		fmt.Fprintln(w, "in Slurm: not known: "+plandoc.CannotAsk)
 		return show.NotKnown, nil
 	case failed:
-		fmt.Fprintln(w, "in Slurm: not known: "+published.CannotAsk+". Its last answer:")
+		fmt.Fprintln(w, "in Slurm: not known: "+plandoc.CannotAsk+". Its last answer:")
 		ago = " (" + client.Ago(at, now) + ")"
 	case text == "" && asked && at.IsZero():
 		fmt.Fprintln(w, "in Slurm: not known: Slurm has not answered the publisher yet")
@@ -259,7 +258,7 @@ func History(w io.Writer, d *plandoc.Document) {
 }
 
 // Approve asks the publisher to publish what is held, if the digest is that of it.
-func Approve(ctx context.Context, store Store, d *plandoc.Document, place published.Place, digest, by string) error {
+func Approve(ctx context.Context, store Store, d *plandoc.Document, place plandoc.Location, digest, by string) error {
 	switch h := d.Held; {
 	case h == nil:
 		return errors.New("nothing is held")
@@ -268,11 +267,11 @@ func Approve(ctx context.Context, store Store, d *plandoc.Document, place publis
 	case h.Digest != digest:
 		return fmt.Errorf("digest %q: %q is held now; look at it with quoin plan diff", digest, h.Digest)
 	}
-	return store.Ask(ctx, place, map[string]string{published.AnnotationApprove: digest, published.AnnotationBy: by})
+	return store.Ask(ctx, place, map[string]string{plandoc.AnnotationApprove: digest, plandoc.AnnotationBy: by})
 }
 
 // RollBack asks the publisher to go back to a revision.
-func RollBack(ctx context.Context, store Store, d *plandoc.Document, place published.Place, revision, by string) error {
+func RollBack(ctx context.Context, store Store, d *plandoc.Document, place plandoc.Location, revision, by string) error {
 	r, err := Find(d, revision)
 	if err != nil {
 		return err
@@ -280,5 +279,5 @@ func RollBack(ctx context.Context, store Store, d *plandoc.Document, place publi
 	if r == &d.Current {
 		return fmt.Errorf("revision %d is the published one: want an earlier one, see quoin plan history", r.Number)
 	}
-	return store.Ask(ctx, place, map[string]string{published.AnnotationRollback: strconv.Itoa(r.Number), published.AnnotationBy: by})
+	return store.Ask(ctx, place, map[string]string{plandoc.AnnotationRollback: strconv.Itoa(r.Number), plandoc.AnnotationBy: by})
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
@@ -194,7 +194,7 @@ func (s *Store) addNode(n *inputs.Node, said, annotated bool) error {
 	if annotated {
 		spec, err := os.ReadFile(filepath.Join(s.dir, annotationsFolder, n.Name))
 		if err == nil {
-			n.Annotations[published.SpecAnnotation] = strings.TrimSpace(string(spec))
+			n.Annotations[plandoc.SpecAnnotation] = strings.TrimSpace(string(spec))
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -203,13 +203,13 @@ func (s *Store) addNode(n *inputs.Node, said, annotated bool) error {
 }
 
 // Folder is where the files of a publication are.
-func (s *Store) Folder(p published.Place) string {
+func (s *Store) Folder(p plandoc.Location) string {
 	return filepath.Join(s.dir, publishedFolder, p.Namespace, p.Name)
 }
 
 // Load returns what is published, or nil if nothing is.
-func (s *Store) Load(_ context.Context, p published.Place) (*published.Set, error) {
-	out := &published.Set{Files: map[string]string{}, Annotations: map[string]string{}}
+func (s *Store) Load(_ context.Context, p plandoc.Location) (*plandoc.Published, error) {
+	out := &plandoc.Published{Files: map[string]string{}, Annotations: map[string]string{}}
 	entries, err := os.ReadDir(s.Folder(p))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -238,7 +238,7 @@ func (s *Store) Load(_ context.Context, p published.Place) (*published.Set, erro
 
 // Save writes a publication: file by file, and then the annotations. If the publisher dies
 // after the first file, the next publisher sees that the files differ from the stored plan.
-func (s *Store) Save(_ context.Context, p published.Place, out *published.Set) error {
+func (s *Store) Save(_ context.Context, p plandoc.Location, out *plandoc.Published) error {
 	place := s.Folder(p)
 	if err := os.MkdirAll(place, 0o755); err != nil {
 		return fmt.Errorf("write publication: %w", err)
@@ -258,7 +258,7 @@ func (s *Store) Save(_ context.Context, p published.Place, out *published.Set) e
 			return err
 		}
 	}
-	for _, name := range published.OwnFiles {
+	for _, name := range plandoc.OwnFiles {
 		if _, ok := out.Files[name]; !ok { // an older format's file would still be read
 			if err := os.Remove(filepath.Join(place, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("write publication: %w", err)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // plansFolder has the stored plans: <publication>.json.
@@ -96,7 +95,7 @@ func (s *Store) SavePlan(_ context.Context, d *plandoc.Document) error {
 }
 
 // Ask adds annotations to a publication, as people do. The publisher does what they ask for.
-func (s *Store) Ask(ctx context.Context, p published.Place, annotations map[string]string) error {
+func (s *Store) Ask(ctx context.Context, p plandoc.Location, annotations map[string]string) error {
 	set, err := s.Load(ctx, p)
 	if err == nil && set == nil {
 		err = fmt.Errorf("%s has no files yet", s.Folder(p))

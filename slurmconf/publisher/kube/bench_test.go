@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -99,7 +99,7 @@ func kubeletNode(i int) *corev1.Node {
 		labels[fmt.Sprintf("feature.node.kubernetes.io/cpu-cpuid.%d", k)] = "true"
 	}
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("gb200-%05d", i), UID: types.UID(fmt.Sprintf("%036d", i)), ResourceVersion: fmt.Sprint(i), Labels: labels,
-		Annotations: map[string]string{published.SpecAnnotation: fmt.Sprintf("nvl:nvl-8a61c302-%d", i/18)}},
+		Annotations: map[string]string{plandoc.SpecAnnotation: fmt.Sprintf("nvl:nvl-8a61c302-%d", i/18)}},
 		Status: corev1.NodeStatus{Capacity: corev1.ResourceList{"cpu": resource.MustParse("144"), "nvidia.com/gpu": resource.MustParse("4")}}}
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // electionRig is a real API server with the manifests applied, and a client with the
@@ -124,13 +124,13 @@ func (r *electionRig) none(what string, c *candidate) {
 
 // save writes a publication as the candidate would.
 func (r *electionRig) save(c *candidate, file string) error {
-	was, err := c.store.Load(r.t.Context(), published.Place{Namespace: "slurm", Name: "quoin-slurm"})
+	was, err := c.store.Load(r.t.Context(), plandoc.Location{Namespace: "slurm", Name: "quoin-slurm"})
 	if err != nil {
 		return err
 	}
 	next := was.Clone()
 	next.Files["topology.yaml"] = "# " + file
-	return c.store.Save(r.t.Context(), published.Place{Namespace: "slurm", Name: "quoin-slurm"}, next)
+	return c.store.Save(r.t.Context(), plandoc.Location{Namespace: "slurm", Name: "quoin-slurm"}, next)
 }
 
 // TestRealElection goes through what ends a leader.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
 // Events records what happens to a publication as events of its ConfigMap.
@@ -22,7 +22,7 @@ func NewEvents(client kubernetes.Interface, log *slog.Logger) *Events {
 }
 
 // Record records an event of a publication.
-func (e *Events) Record(p published.Place, warning bool, reason, message string) {
+func (e *Events) Record(p plandoc.Location, warning bool, reason, message string) {
 	of := corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: p.Namespace, Name: p.Name}
 	apihealth.Record(e.client, e.log, of, fieldManager, warning, reason, message)
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
@@ -219,12 +219,12 @@ func (s *Store) workerPods() []inputs.Worker {
 }
 
 // Load returns what is published, or nil if nothing is.
-func (s *Store) Load(ctx context.Context, p published.Place) (*published.Set, error) {
+func (s *Store) Load(ctx context.Context, p plandoc.Location) (*plandoc.Published, error) {
 	return Plans{s.client, s.namespace}.Load(ctx, p)
 }
 
 // Load returns what is published, or nil if nothing is.
-func (p Plans) Load(ctx context.Context, place published.Place) (*published.Set, error) {
+func (p Plans) Load(ctx context.Context, place plandoc.Location) (*plandoc.Published, error) {
 	cm, err := p.Client.CoreV1().ConfigMaps(place.Namespace).Get(ctx, place.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -234,7 +234,7 @@ func (p Plans) Load(ctx context.Context, place published.Place) (*published.Set,
 	if cm.Labels[kindLabel] != kindPublication {
 		return nil, fmt.Errorf("ConfigMap %s exists and is not Quoin's: configure another name, or hand it over with the label %s=%s", place, kindLabel, kindPublication)
 	}
-	return &published.Set{Files: cm.Data, Annotations: cm.Annotations, Version: cm.ResourceVersion}, nil
+	return &plandoc.Published{Files: cm.Data, Annotations: cm.Annotations, Version: cm.ResourceVersion}, nil
 }
 
 // confirmLead returns an error if another publisher leads now.
@@ -247,7 +247,7 @@ func (s *Store) confirmLead(ctx context.Context) error {
 
 // Save writes a publication. One patch carries files and annotations together, and
 // only onto the version that Load returned.
-func (s *Store) Save(ctx context.Context, p published.Place, out *published.Set) error {
+func (s *Store) Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) error {
 	if err := s.confirmLead(ctx); err != nil {
 		return fmt.Errorf("write publication %s: %w", p, err)
 	}
@@ -264,8 +264,8 @@ func (s *Store) Save(ctx context.Context, p published.Place, out *published.Set)
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": out.Version, "labels": owned, "annotations": withNulls(out.Annotations, published.OwnAnnotations)},
-		"data":     withNulls(out.Files, published.OwnFiles),
+		"metadata": map[string]any{"resourceVersion": out.Version, "labels": owned, "annotations": withNulls(out.Annotations, plandoc.OwnAnnotations)},
+		"data":     withNulls(out.Files, plandoc.OwnFiles),
 	})
 	if err != nil {
 		return fmt.Errorf("write publication %s: %w", p, err)

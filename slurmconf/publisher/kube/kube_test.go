@@ -14,8 +14,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 func TestRelevantChangesOfNodes(t *testing.T) {
@@ -42,7 +42,7 @@ func TestRelevantChangesOfNodes(t *testing.T) {
 		{"spare", "", true},
 		{"slurm-name", "", true},
 		{"", "slurm-node", true},
-		{"", published.SpecAnnotation, true},
+		{"", plandoc.SpecAnnotation, true},
 		{"kubernetes.io/hostname", "", false},
 		{"slurm-node", "slurm-name", false},
 		{"", "node.alpha.kubernetes.io/ttl", false},

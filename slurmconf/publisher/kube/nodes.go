@@ -14,8 +14,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -25,7 +25,7 @@ import (
 type nodeKeys struct{ labels, annotations map[string]bool }
 
 func watchedKeys(clusters []*publication.Cluster) nodeKeys {
-	k := nodeKeys{labels: map[string]bool{topology.CliqueLabel: true, nodelabels.Count: true, imex.DomainLabel: true}, annotations: map[string]bool{published.SpecAnnotation: true}}
+	k := nodeKeys{labels: map[string]bool{topology.CliqueLabel: true, nodelabels.Count: true, imex.DomainLabel: true}, annotations: map[string]bool{plandoc.SpecAnnotation: true}}
 	for i := range clusters {
 		nodeLabels, annotations := clusters[i].Rules.NodeKeys()
 		for _, key := range nodeLabels {
@@ -106,7 +106,7 @@ func only(all map[string]string, keys map[string]bool) map[string]string {
 func (s *Store) Annotate(ctx context.Context, node, spec string) error {
 	meta := map[string]any{"name": node}
 	if spec != "" {
-		meta["annotations"] = map[string]string{published.SpecAnnotation: spec}
+		meta["annotations"] = map[string]string{plandoc.SpecAnnotation: spec}
 	}
 	patch, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta})
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Store) Annotate(ctx context.Context, node, spec string) error {
 	next, err := s.client.CoreV1().Nodes().Patch(ctx, node, types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsConflict(err):
-		return fmt.Errorf("annotate node %s: %w: %w", node, published.ErrConflict, err)
+		return fmt.Errorf("annotate node %s: %w: %w", node, plandoc.ErrConflict, err)
 	case err != nil:
 		return fmt.Errorf("annotate node %s: %w", node, err)
 	}

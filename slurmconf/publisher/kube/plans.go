@@ -19,7 +19,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // A plan is in the ConfigMap of this prefix and the publication's name, beside the reports.
@@ -46,7 +45,7 @@ type Plans struct {
 }
 
 // Ask adds annotations to a publication. The publisher does what they ask for.
-func (p Plans) Ask(ctx context.Context, place published.Place, annotations map[string]string) error {
+func (p Plans) Ask(ctx context.Context, place plandoc.Location, annotations map[string]string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 	if err == nil {
 		_, err = p.Client.CoreV1().ConfigMaps(place.Namespace).Patch(ctx, place.Name, types.MergePatchType, patch, metav1.PatchOptions{})

@@ -20,7 +20,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
@@ -216,7 +215,7 @@ func (f *fake) count() (asked []string, brief, reconfigured int) {
 // events are what was recorded.
 type events []string
 
-func (e *events) Record(_ published.Place, _ bool, reason, message string) {
+func (e *events) Record(_ plandoc.Location, _ bool, reason, message string) {
 	*e = append(*e, reason+": "+message[:len(NeverLoaded)])
 }
 
@@ -423,7 +422,7 @@ func TestWatchCannotAsk(t *testing.T) {
 		if k := t.w.Reconcile(s.input()); !k.Waits || k.Text != "" {
 			t.Errorf("before any answer: %+v", k)
 		}
-		if diff := cmp.Diff([]string{"30s " + published.CannotAsk}, t.until(s, 2*time.Hour)); diff != "" {
+		if diff := cmp.Diff([]string{"30s " + plandoc.CannotAsk}, t.until(s, 2*time.Hour)); diff != "" {
 			t.Errorf("said (-want +got):\n%s", diff)
 		}
 		if n, err := testutil.GatherAndCount(t.reg); n != 0 || err != nil {
@@ -441,7 +440,7 @@ func TestWatchCannotAsk(t *testing.T) {
 		}
 		// Then it fails again.
 		t.says(nil, errors.New("connection refused"))
-		if said := t.until(s, 4*time.Hour); len(said) != 1 || !strings.HasSuffix(said[0], published.CannotAsk) {
+		if said := t.until(s, 4*time.Hour); len(said) != 1 || !strings.HasSuffix(said[0], plandoc.CannotAsk) {
 			t.Errorf("said %q", said)
 		}
 		nobody := NewWatch(t.w.pub, Options{Metrics: t.w.Metrics, Log: t.w.Log})
@@ -461,7 +460,7 @@ func TestWatchKeepsLastAnswer(t *testing.T) {
 		t.says(nil, errors.New("connection refused"))
 		t.until(s, 20*time.Minute)
 		k := t.w.Reconcile(s.input())
-		if !strings.HasPrefix(k.Text, published.CannotAsk+"\nloaded: n[3-4]: The file was never loaded, ") || !k.Asked.Equal(asked) || k.View.Loaded() != Unknown {
+		if !strings.HasPrefix(k.Text, plandoc.CannotAsk+"\nloaded: n[3-4]: The file was never loaded, ") || !k.Asked.Equal(asked) || k.View.Loaded() != Unknown {
 			t.Errorf("asked at %v, want %v; it says %q", k.Asked, asked, k.Text)
 		}
 		t.says(says(15*time.Minute, nil), nil)

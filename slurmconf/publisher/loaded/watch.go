@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -31,7 +31,7 @@ const ReasonNeverLoaded = "FileNeverLoaded"
 
 // Recorder records events of a publication.
 type Recorder interface {
-	Record(p published.Place, warning bool, reason, message string)
+	Record(p plandoc.Location, warning bool, reason, message string)
 }
 
 // Options are what a Watch works with.
@@ -162,7 +162,7 @@ func topologies(in *Input) (names []string) {
 func (w *Watch) fail(a *client.Answer) bool {
 	switch failed := a.Failures >= failuresSaid; {
 	case failed && !w.failed:
-		w.failed, w.text, w.seen = true, strings.TrimSpace(published.CannotAsk+"\n"+w.text), nil
+		w.failed, w.text, w.seen = true, strings.TrimSpace(plandoc.CannotAsk+"\n"+w.text), nil
 		w.Metrics.forget(w.pub.Name)
 	case a.Failures == 0 && w.failed:
 		w.failed, w.text = false, ""

@@ -7,7 +7,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -151,7 +151,7 @@ func (d *Difference) lasting(old lasting, lasts bool, now time.Time) lasting {
 
 // words stand before the two places that differ, by reason.
 var words = map[string][2]string{
-	ReasonAnnotationDiffers: {"its annotation " + published.SpecAnnotation + " says ", ", the published files say "},
+	ReasonAnnotationDiffers: {"its annotation " + plandoc.SpecAnnotation + " says ", ", the published files say "},
 	ReasonPublishedDiffers:  {"the published files say ", ", its facts say "},
 }
 

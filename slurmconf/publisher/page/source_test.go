@@ -22,7 +22,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/topology"
@@ -117,7 +116,7 @@ func publish(t testing.TB, s *stored, clusters []*publication.Cluster) {
 	go func() { ended <- p.Run(ctx) }()
 	await.Until(t, "published", func() bool {
 		set, err := s.Load(ctx, clusters[0].Place())
-		return err == nil && set != nil && set.Annotations[published.AnnotationDigest] != ""
+		return err == nil && set != nil && set.Annotations[plandoc.AnnotationDigest] != ""
 	}, func() string { return "nothing is published" })
 	cancel()
 	if err := <-ended; err != nil {

@@ -1,5 +1,6 @@
 // Package plandoc is the plan of a publication as a stored document: the publisher's whole
-// memory, and what all its files, annotations and answers are made from.
+// memory, and what all its files, annotations and answers are made from. Beside it stands what
+// is published: the files and annotations of one publication in a store.
 //
 // The package is pure: data in, data out. It plans nothing, reads no clock and opens no
 // file. It refuses documents with unknown fields, and documents that are too large to store.
@@ -85,17 +86,17 @@ type Revision struct {
 func (r *Revision) OfFiles() string { return cmp.Or(r.FilesDigest, r.Digest) }
 
 // SetDigests gives the revision the digests of its plan.
-func (r *Revision) SetDigests(digest func(files map[string]string) string) error {
+func (r *Revision) SetDigests() error {
 	whole, err := Whole(&r.Plan)
 	if err != nil {
 		return err
 	}
-	r.Digest, r.FilesDigest = digest(whole), ""
+	r.Digest, r.FilesDigest = Digest(whole), ""
 	if !r.Plan.ByAnnotation {
 		return nil
 	}
 	files, err := Files(&r.Plan)
-	r.FilesDigest = digest(files)
+	r.FilesDigest = Digest(files)
 	return err
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -35,7 +35,7 @@ func Compile(pubs []Publication, selector func(text string) (inputs.Selector, er
 	}
 	var all []*Cluster
 	var wrong []error
-	places := map[published.Place]string{}
+	places := map[plandoc.Location]string{}
 	for i := range pubs {
 		c := &Cluster{Publication: pubs[i]}
 		c.complete()
@@ -54,8 +54,8 @@ func Compile(pubs []Publication, selector func(text string) (inputs.Selector, er
 }
 
 // Place is where the files are stored.
-func (p *Publication) Place() published.Place {
-	return published.Place{Namespace: p.Namespace, Name: p.ConfigMap}
+func (p *Publication) Place() plandoc.Location {
+	return plandoc.Location{Namespace: p.Namespace, Name: p.ConfigMap}
 }
 
 // GresOptions is how gres.conf is made.

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
 // The values of Membership.
@@ -41,7 +41,7 @@ func (c *Cluster) ByAnnotation(nodes map[string]*inputs.Node, places map[string]
 		case places[name] == "":
 		case c.Membership == "" && c.Rules.ByBridge(n):
 			return false, nil
-		case inFile(name) && n.Annotations[published.SpecAnnotation] == "":
+		case inFile(name) && n.Annotations[plandoc.SpecAnnotation] == "":
 			waiting = append(waiting, name)
 		}
 	}

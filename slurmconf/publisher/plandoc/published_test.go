@@ -1,4 +1,4 @@
-package published
+package plandoc
 
 import (
 	"maps"
@@ -24,7 +24,7 @@ func TestBound(t *testing.T) {
 		{"others' annotations", map[string]string{"example.com/note": long, AnnotationDigest: "d"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := &Set{Annotations: maps.Clone(tt.give)}
+			s := &Published{Annotations: maps.Clone(tt.give)}
 			s.Bound()
 			size := 0
 			for _, key := range written {
@@ -32,7 +32,7 @@ func TestBound(t *testing.T) {
 					size += len(key) + len(value)
 				}
 			}
-			if size > MaxAnnotations+len(AnnotationLeftOut)+len("...") {
+			if size > maxAnnotations+len(AnnotationLeftOut)+len("...") {
 				t.Errorf("%d bytes", size)
 			}
 			for _, key := range tt.cut {
@@ -44,7 +44,7 @@ func TestBound(t *testing.T) {
 			if diff := cmp.Diff(tt.give, s.Annotations); diff != "" {
 				t.Errorf("changed too (-before +after):\n%s", diff)
 			}
-			again := &Set{Annotations: maps.Clone(tt.give)}
+			again := &Published{Annotations: maps.Clone(tt.give)}
 			again.Bound()
 			once := maps.Clone(again.Annotations)
 			if again.Bound(); !maps.Equal(once, again.Annotations) {

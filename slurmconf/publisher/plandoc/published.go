@@ -1,6 +1,4 @@
-// Package published is what a store holds of one publication: its files, and what the
-// publisher has to say of them in annotations.
-package published
+package plandoc
 
 import (
 	"crypto/sha256"
@@ -51,14 +49,15 @@ const SpecAnnotation = "topology.slinky.slurm.net/spec"
 // annotation.
 var ErrConflict = errors.New("another writer owns the annotation " + SpecAnnotation)
 
-// Place names where a publication is stored: a ConfigMap, or a folder of a directory.
-type Place struct{ Namespace, Name string }
+// Location names where a publication is stored: a ConfigMap, or a folder of a directory.
+type Location struct{ Namespace, Name string }
 
 // String is NAMESPACE/NAME.
-func (p Place) String() string { return p.Namespace + "/" + p.Name }
+func (p Location) String() string { return p.Namespace + "/" + p.Name }
 
-// Set is one publication as it stands in a store.
-type Set struct {
+// Published is one publication as it stands in a store: its files, and what the publisher has
+// to say of them in annotations.
+type Published struct {
 	Files       map[string]string
 	Annotations map[string]string
 	// Version is the store's, so that a write never overwrites a change that was not
@@ -78,17 +77,17 @@ var (
 	OwnFiles = []string{"topology.conf", "topology.yaml", "gres.conf"}
 )
 
-// MaxAnnotations is the most bytes of what the publisher writes into annotations, keys and
+// maxAnnotations is the most bytes of what the publisher writes into annotations, keys and
 // values together.
-const MaxAnnotations = 16 << 10
+const maxAnnotations = 16 << 10
 
 // written are the annotations that the publisher writes, the most important first.
 var written = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationHeld, AnnotationHeldReason, AnnotationAsked, AnnotationBehind, AnnotationLeftOut}
 
-// Bound cuts the publisher's annotations to MaxAnnotations. An API server refuses an object
+// Bound cuts the publisher's annotations to maxAnnotations. An API server refuses an object
 // whose annotations are too long, with its files.
-func (s *Set) Bound() {
-	left := MaxAnnotations
+func (s *Published) Bound() {
+	left := maxAnnotations
 	for _, key := range written {
 		if value, is := s.Annotations[key]; is {
 			s.Annotations[key] = topology.Cut(value, left-len(key))
@@ -98,7 +97,7 @@ func (s *Set) Bound() {
 }
 
 // Say sets an annotation, or removes it if the text is empty.
-func (s *Set) Say(key, text string) {
+func (s *Published) Say(key, text string) {
 	if s.Annotations == nil {
 		s.Annotations = map[string]string{}
 	}
@@ -115,7 +114,7 @@ func Asked(annotations map[string]string) time.Time {
 }
 
 // Own returns the publisher's files of the set.
-func (s *Set) Own() map[string]string {
+func (s *Published) Own() map[string]string {
 	out := make(map[string]string, len(OwnFiles))
 	if s == nil {
 		return out
@@ -129,11 +128,11 @@ func (s *Set) Own() map[string]string {
 }
 
 // SameFiles reports whether the publisher's files are the same in both.
-func (s *Set) SameFiles(other *Set) bool { return maps.Equal(s.Own(), other.Own()) }
+func (s *Published) SameFiles(other *Published) bool { return maps.Equal(s.Own(), other.Own()) }
 
 // Clone returns a copy. The copy of nothing is an empty set.
-func (s *Set) Clone() *Set {
-	next := &Set{Files: map[string]string{}, Annotations: map[string]string{}}
+func (s *Published) Clone() *Published {
+	next := &Published{Files: map[string]string{}, Annotations: map[string]string{}}
 	if s != nil {
 		maps.Copy(next.Files, s.Files)
 		maps.Copy(next.Annotations, s.Annotations)
@@ -143,7 +142,7 @@ func (s *Set) Clone() *Set {
 }
 
 // Written returns when the files last changed.
-func (s *Set) Written() (time.Time, error) {
+func (s *Published) Written() (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, s.Annotations[AnnotationPublished])
 	if err != nil {
 		return at, fmt.Errorf("read annotation %s: %w", AnnotationPublished, err)
