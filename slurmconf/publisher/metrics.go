@@ -10,7 +10,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/segments"
 )
 
 // Metrics are the publisher's series.
@@ -26,7 +25,7 @@ type Metrics struct {
 	problems  *prometheus.GaugeVec
 	status    *nodestatus.Metrics
 	loaded    *loaded.Metrics
-	segments  *segments.Collector
+	segments  *occupancy.Segments
 	occupancy *occupancy.Series
 }
 
@@ -51,7 +50,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		problems:  gauge("problems", "Problems by reason.", "publication", "reason"),
 		status:    nodestatus.NewMetrics(reg),
 		loaded:    loaded.NewMetrics(reg),
-		segments:  segments.New(reg),
+		segments:  occupancy.NewSegments(reg),
 		occupancy: occupancy.NewSeries(reg),
 	}
 	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems)

@@ -1,5 +1,5 @@
 // Package occupancy says how running jobs lie in the published topologies of each publication,
-// beside what Slurm says of its nodes.
+// beside what Slurm says of its nodes, and how many segments of further jobs fit there.
 //
 // While it runs it wants an answer of each Slurm once a minute, and of a slow one less often. A
 // reader may want something fresher. It changes nothing in Slurm and in no store, and its memory

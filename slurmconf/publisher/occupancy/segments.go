@@ -1,7 +1,4 @@
-// Package segments serves how many segments of jobs fit into the blocks of each publication,
-// and how many nodes of a block a job may have. Package fit has the rules. The states of nodes
-// are read when somebody asks, because each job changes them.
-package segments
+package occupancy
 
 import (
 	"maps"
@@ -15,29 +12,32 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// States says how the nodes are.
-type States interface {
+// podStates says how the nodes are by worker pods.
+type podStates interface {
 	// SlurmStates returns Slurm's words for the state of each node by its name in Kubernetes,
 	// as conditions of the worker pods in the namespaces have them. "" stands for all namespaces.
 	SlurmStates(namespaces []string) map[string]string
 }
 
-// Slurm says how the nodes are where Slurm is asked.
-type Slurm interface {
+// slurmStates says how the nodes are where Slurm is asked.
+type slurmStates interface {
 	// NodeStates returns Slurm's words for the states of a publication's nodes by Slurm name.
 	NodeStates(publication string) map[string]string
 }
 
-// Collector are the series. A publication has them once a state of a node is known.
-type Collector struct {
+// Segments serves how many segments of jobs fit into the blocks of each publication, and how
+// many nodes of a block a job may have. Package fit has the rules. The states of nodes are read
+// when somebody asks for the series, because each job changes them. A publication has the series
+// once a state of a node is known.
+type Segments struct {
 	mu     sync.Mutex
-	states States
-	slurm  Slurm
-	plans  map[string]*plan
+	states podStates
+	slurm  slurmStates
+	plans  map[string]*published
 }
 
-// plan is what was last published.
-type plan struct {
+// published is the plan that was last published.
+type published struct {
 	namespaces []string
 	topologies []*fittable
 }
@@ -52,39 +52,39 @@ type fittable struct {
 }
 
 var (
-	labels      = []string{"publication", "topology", "size"}
-	free        = prometheus.NewDesc("quoin_free_segments", "Segments of so many nodes that fit together into the nodes that are free now.", labels, nil)
-	maximum     = prometheus.NewDesc("quoin_max_segments", "Segments of this size if every node were available.", labels, nil)
-	stranded    = prometheus.NewDesc("quoin_stranded_gpus", "GPUs of free nodes that are left over when segments of so many nodes take the others.", labels, nil)
+	sizeLabels  = []string{"publication", "topology", "size"}
+	free        = prometheus.NewDesc("quoin_free_segments", "Segments of so many nodes that fit together into the nodes that are free now.", sizeLabels, nil)
+	maximum     = prometheus.NewDesc("quoin_max_segments", "Segments of this size if every node were available.", sizeLabels, nil)
+	stranded    = prometheus.NewDesc("quoin_stranded_gpus", "GPUs of free nodes that are left over when segments of so many nodes take the others.", sizeLabels, nil)
 	nodes       = prometheus.NewDesc("quoin_block_nodes", "Nodes of a block by what a job can do with them: free, busy or unavailable.", []string{"publication", "topology", "block", "state"}, nil)
 	unavailable = prometheus.NewDesc("quoin_node_unavailable", "1 for a node that takes no job: it is drained, down, or not in Slurm.", []string{"publication", "node"}, nil)
 )
 
-// New registers the series with reg.
-func New(reg prometheus.Registerer) *Collector {
-	c := &Collector{plans: map[string]*plan{}}
+// NewSegments registers the series with reg.
+func NewSegments(reg prometheus.Registerer) *Segments {
+	c := &Segments{plans: map[string]*published{}}
 	reg.MustRegister(c)
 	return c
 }
 
 // Watch takes the states from a store, if the store knows them, and else from Slurm.
-func (c *Collector) Watch(store any, slurm Slurm) {
+func (c *Segments) Watch(store any, slurm slurmStates) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.states, _ = store.(States)
+	c.states, _ = store.(podStates)
 	c.slurm = slurm
 }
 
 // Clear forgets all publications.
-func (c *Collector) Clear() {
+func (c *Segments) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.plans)
 }
 
 // Set takes the plan of a publication, with how many GPUs a node has by its name in Kubernetes.
-func (c *Collector) Set(publication string, namespaces []string, topologies []topology.Topology, placed []topology.Placement, gpus map[string]int) {
-	p := &plan{namespaces: namespaces}
+func (c *Segments) Set(publication string, namespaces []string, topologies []topology.Topology, placed []topology.Placement, gpus map[string]int) {
+	p := &published{namespaces: namespaces}
 	for i := range topologies {
 		if t := &topologies[i]; len(t.Sizes) > 0 {
 			p.topologies = append(p.topologies, newFittable(t, placed, gpus))
@@ -113,14 +113,14 @@ func newFittable(t *topology.Topology, placed []topology.Placement, gpus map[str
 }
 
 // Describe implements prometheus.Collector.
-func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+func (c *Segments) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{free, maximum, stranded, nodes, unavailable} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+func (c *Segments) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
 	states, slurm, plans := c.states, c.slurm, maps.Clone(c.plans)
 	c.mu.Unlock()
@@ -135,21 +135,21 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		if len(words) == 0 {
 			continue
 		}
-		send := func(d *prometheus.Desc, value int, of ...string) {
+		gauge := func(d *prometheus.Desc, value int, of ...string) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), append([]string{publication}, of...)...)
 		}
 		ill := map[string]bool{}
 		for _, t := range p.topologies {
-			t.collect(words, ill, send)
+			t.collect(words, ill, gauge)
 		}
 		for node := range ill {
-			send(unavailable, 1, node)
+			gauge(unavailable, 1, node)
 		}
 	}
 }
 
 // byOwner returns words by the names of nodes in Kubernetes.
-func (p *plan) byOwner(bySlurm map[string]string) map[string]string {
+func (p *published) byOwner(bySlurm map[string]string) map[string]string {
 	words := make(map[string]string, len(bySlurm))
 	for _, t := range p.topologies {
 		for name, node := range t.owners {
@@ -162,7 +162,7 @@ func (p *plan) byOwner(bySlurm map[string]string) map[string]string {
 }
 
 // collect sends the series of a topology, and adds its nodes that take no job to ill.
-func (t *fittable) collect(words map[string]string, ill map[string]bool, send func(d *prometheus.Desc, value int, of ...string)) {
+func (t *fittable) collect(words map[string]string, ill map[string]bool, gauge func(d *prometheus.Desc, value int, of ...string)) {
 	known := map[string]fit.State{"": {Use: fit.Unavailable}} // a site has few words
 	state := make(map[string]fit.State, len(t.owners))
 	site := t.site
@@ -198,14 +198,14 @@ func (t *fittable) collect(words map[string]string, ill map[string]bool, send fu
 		idle += count[fit.Free]
 		for _, use := range fit.Uses {
 			if len(b.Nodes) > 0 {
-				send(nodes, count[use], t.name, b.Name, use.String())
+				gauge(nodes, count[use], t.name, b.Name, use.String())
 			}
 		}
 	}
 	for _, row := range site.Segments(&fit.Request{}, fit.Sizes...) {
 		size := strconv.Itoa(row.Size)
-		send(free, row.Now, t.name, size)
-		send(maximum, row.All, t.name, size)
-		send(stranded, (idle-row.Now*row.Size)*fewest, t.name, size)
+		gauge(free, row.Now, t.name, size)
+		gauge(maximum, row.All, t.name, size)
+		gauge(stranded, (idle-row.Now*row.Size)*fewest, t.name, size)
 	}
 }

@@ -1,4 +1,4 @@
-package segments
+package occupancy
 
 import (
 	"fmt"
@@ -23,9 +23,9 @@ func (p pods) SlurmStates(namespaces []string) map[string]string {
 	return nil
 }
 
-// racks is a site with so many nodes in each rack. The nodes of the second rack are gpu-101,
+// racksOf is a site with so many nodes in each rack. The nodes of the second rack are gpu-101,
 // gpu-102 and so on. All are free.
-func racks(nodes ...int) (topologies []topology.Topology, placed []topology.Placement, gpus map[string]int, states pods) {
+func racksOf(nodes ...int) (topologies []topology.Topology, placed []topology.Placement, gpus map[string]int, states pods) {
 	b := topology.Topology{Name: "nvl", Kind: "block", Sizes: []int{18}}
 	gpus, states = map[string]int{}, pods{}
 	for rack, count := range nodes {
@@ -39,9 +39,9 @@ func racks(nodes ...int) (topologies []topology.Topology, placed []topology.Plac
 	return []topology.Topology{b}, placed, gpus, states
 }
 
-// TestSeries counts what is free in two racks of 18. The second one has busy and ill nodes.
-func TestSeries(t *testing.T) {
-	topologies, placed, gpus, states := racks(18, 18)
+// TestSegmentSeries counts what is free in two racks of 18. The second one has busy and ill nodes.
+func TestSegmentSeries(t *testing.T) {
+	topologies, placed, gpus, states := racksOf(18, 18)
 	for i := 101; i <= 110; i++ {
 		states[fmt.Sprint("host-", i)] = "allocated"
 	}
@@ -49,7 +49,7 @@ func TestSeries(t *testing.T) {
 	delete(states, "host-112") // its pod is gone
 	topologies = append(topologies, topology.Topology{Name: "tree", Kind: "tree"})
 	reg := prometheus.NewRegistry()
-	c := New(reg)
+	c := NewSegments(reg)
 	check := func(want string) {
 		t.Helper()
 		if err := testutil.GatherAndCompare(reg, strings.NewReader(want)); err != nil {
@@ -108,10 +108,10 @@ func (s bySlurm) NodeStates(publication string) map[string]string { return s[pub
 
 // TestStatesOfSlurm takes the states from Slurm where no pod says any.
 func TestStatesOfSlurm(t *testing.T) {
-	topologies, placed, gpus, _ := racks(2)
+	topologies, placed, gpus, _ := racksOf(2)
 	slurm := bySlurm{"metal": {"gpu-1": "IDLE+CLOUD", "gpu-2": "MIXED", "cpu-1": "IDLE"}, "pods": {"gpu-1": "DOWN", "gpu-2": "DOWN"}}
 	reg := prometheus.NewRegistry()
-	c := New(reg)
+	c := NewSegments(reg)
 	c.Watch(pods{"host-1": "idle", "host-2": "idle"}, slurm)
 	c.Set("metal", nil, topologies, placed, gpus)
 	c.Set("pods", []string{"slurm"}, topologies, placed, gpus)
@@ -136,14 +136,14 @@ func BenchmarkCollect(b *testing.B) {
 	for i := range counts {
 		counts[i] = 18
 	}
-	topologies, placed, gpus, states := racks(counts...)
+	topologies, placed, gpus, states := racksOf(counts...)
 	for i := range placed {
 		if i%3 == 0 {
 			states[placed[i].Node] = "allocated"
 		}
 	}
 	reg := prometheus.NewRegistry()
-	c := New(reg)
+	c := NewSegments(reg)
 	c.Watch(states, nil)
 	c.Set("default", []string{"slurm"}, topologies, placed, gpus)
 	b.ReportAllocs()
