@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -77,7 +77,15 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown strin
 	for _, f := range files {
 		texts[filepath.Base(f.Name)] = string(f.Data)
 	}
-	return comparison.OfSlurm(ctx, slurm, texts)
+	wanted, err := loaded.ReadWanted(texts)
+	if err != nil {
+		return nil, err
+	}
+	a := slurm.Ask(ctx, wanted.Question(), 0)
+	if a.Err != nil {
+		return nil, a.Err
+	}
+	return show.LoadedResult(wanted, &a.State), nil
 }
 
 // checkShown says where Slurm has loaded another topology than wanted.
@@ -94,7 +102,7 @@ func checkShown(stdin io.Reader, name string, wanted []lint.File, path string) (
 	if err != nil {
 		return nil, err
 	}
-	return comparison.OfShown(differences, nodes), nil
+	return show.ShownResult(differences, nodes), nil
 }
 
 func readShown(stdin io.Reader, name string) (topology.Topology, error) {

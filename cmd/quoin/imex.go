@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
 	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
 	"github.com/quoin-hpc/quoin/cmd/quoin/plan"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
@@ -88,7 +87,7 @@ func (o *renderOptions) members(ctx context.Context, stdin io.Reader, list strin
 	}
 	seen := objects.Seen()
 	seen.Nodes = nodestatus.Members(snap, seen.Workers)
-	r := comparison.OfMembers(seen)
+	r := show.MembersResult(seen)
 	r.Kind = "IMEXCheckResult"
 	r.Found(snap.Problems...)
 	return r, nil

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex"
@@ -66,7 +65,7 @@ func (o *filesOptions) lint(confFile string, files []lint.File) (*show.Result, e
 		return nil, err
 	}
 	if confFile == "" {
-		return comparison.OfFiles(pub.Release, lint.Lint(files, lint.Options{Release: pub.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(pub.SlurmVersion)})), nil
+		return show.FilesResult(pub.Release, lint.Lint(files, lint.Options{Release: pub.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(pub.SlurmVersion)})), nil
 	}
 	conf, err := readSlurmConf(confFile)
 	if err != nil {
@@ -82,7 +81,7 @@ func (o *filesOptions) lint(confFile string, files []lint.File) (*show.Result, e
 		return nil, err
 	}
 	found := append(lint.Lint(withGres(o.files, files), options), lint.LintSettings(confFile, conf.Settings, hook)...)
-	return comparison.OfConf(confFile, len(conf.Nodes), found), nil
+	return show.ConfResult(confFile, len(conf.Nodes), found), nil
 }
 
 // What a Prolog that waits for IMEX may take beside its two waits, and more where it

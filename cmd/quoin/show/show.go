@@ -1,5 +1,6 @@
-// Package show prints findings, as text or as JSON, the same for all commands. Nodes with the
-// same words share a line.
+// Package show is how commands print what they have found, as text or as JSON, the same for all
+// commands: findings, and where Slurm or the IMEX domain differs from what is wanted. Nodes with
+// the same words share a line. The package reads no files and asks nobody.
 package show
 
 import (

@@ -1,19 +1,18 @@
-package comparison
+package show
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// OfMembers names the nodes that are no members of the IMEX domain, and what is wrong with the
+// MembersResult names the nodes that are no members of the IMEX domain, and what is wrong with the
 // domain.
-func OfMembers(seen *imex.Observation) *show.Result {
-	r := &show.Result{}
+func MembersResult(seen *imex.Observation) *Result {
+	r := &Result{}
 	verdicts := imex.Judge(seen)
 	if p := seen.Domain.Problem; p.Reason != "" {
 		p.Remedy = seen.Domain.Remedy()
@@ -35,7 +34,7 @@ func OfMembers(seen *imex.Observation) *show.Result {
 }
 
 // addMembership adds the nodes with a problem or a note.
-func addMembership(r *show.Result, verdicts map[string]imex.Verdict) {
+func addMembership(r *Result, verdicts map[string]imex.Verdict) {
 	ready, not, unknown := 0, 0, 0
 	for _, node := range slices.Sorted(maps.Keys(verdicts)) {
 		v := verdicts[node]

@@ -1,0 +1,37 @@
+package show
+
+import (
+	"fmt"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// FilesResult says what lint found of files without a slurm.conf.
+func FilesResult(release slurmconf.Release, found []topology.Finding) *Result {
+	r := &Result{Findings: found}
+	switch Code(found) {
+	case Differs:
+		r.Summary = []string{fmt.Sprintf("Slurm %s does not take the files", release)}
+	case NotKnown:
+		r.Summary = []string{fmt.Sprintf("nothing that was judged keeps Slurm %s from the files", release)}
+	default:
+		r.Summary = []string{fmt.Sprintf("Slurm %s reads the files; give --slurm-conf to compare their nodes with slurm.conf", release)}
+	}
+	return r
+}
+
+// ConfResult says what lint found of a slurm.conf, which has so many nodes, and the files. Warnings
+// are no difference.
+func ConfResult(name string, nodes int, found []topology.Finding) *Result {
+	r := &Result{Findings: found}
+	switch Code(found) {
+	case Differs:
+		r.Summary = []string{name + " does not take the files"}
+	case NotKnown:
+		r.Summary = []string{fmt.Sprintf("nothing that was judged keeps %s, with %d nodes, from the files", name, nodes)}
+	default:
+		r.Summary = []string{fmt.Sprintf("%s takes the files, with %d nodes", name, nodes)}
+	}
+	return r
+}
