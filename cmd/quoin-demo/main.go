@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/demo"
-	"github.com/quoin-hpc/quoin/cmd/quoin/usage"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
@@ -33,7 +33,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return all[0], nil
 	})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	usage.Explain(cmd)
+	show.ExplainUsage(cmd)
 	cmd.Flags().StringVar(&p.Format, "format", "", "`form` of the topology file: conf or yaml; default: yaml if the release takes it")
 	cmd.Flags().StringVar(&p.SlurmVersion, "slurm-version", "", "Slurm `release` that loads the files; default: the newest one that is known")
 	cmd.SetArgs(args)

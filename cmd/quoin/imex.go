@@ -13,7 +13,6 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/plan"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
-	"github.com/quoin-hpc/quoin/cmd/quoin/usage"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
@@ -22,7 +21,7 @@ import (
 // newIMEXCommand returns the commands about the IMEX domain.
 func newIMEXCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "imex COMMAND", Short: "Name the nodes without IMEX, or help to run the machines' own nvidia-imex.service"}
-	usage.Group(cmd)
+	show.CommandGroup(cmd)
 	cmd.AddCommand(newIMEXCheckCommand(), newPlanSubcommand("nodes-config", "Print the nodes_config.cfg of a clique: the addresses of its nodes in the published plan, the same on every node", cobra.NoArgs,
 		func(r *planRun, o *planOptions, _ []string) error {
 			return plan.NodesConfig(r.Context(), r.out, r.doc, o.clique, r.store.Addresses)

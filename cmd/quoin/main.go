@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
-	"github.com/quoin-hpc/quoin/cmd/quoin/usage"
 	"github.com/quoin-hpc/quoin/cmd/version"
 )
 
@@ -70,8 +69,8 @@ and a single key by --set.
 	inGroup(root, "run", newAgentCommand(), newPublisherCommand())
 	// quoin agent and the manifests run these, not people.
 	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand(), newInstallHookCommand())
-	usage.Group(root)
-	usage.Explain(root)
+	show.CommandGroup(root)
+	show.ExplainUsage(root)
 	return root
 }
 

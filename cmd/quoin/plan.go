@@ -14,7 +14,6 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/plan"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
-	"github.com/quoin-hpc/quoin/cmd/quoin/usage"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -45,7 +44,7 @@ type planStore interface {
 
 func newPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "plan COMMAND", Short: "Show, diff, approve or roll back the stored plan of a publication"}
-	usage.Group(cmd)
+	show.CommandGroup(cmd)
 	cmd.AddCommand(
 		newPlanSubcommand("status", "Say what is published, what is held, and which nodes are behind in Slurm; exit 1 if anything is held or behind, 3 if Slurm cannot be asked", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
 			held := plan.Status(r.out, r.doc, r.again)

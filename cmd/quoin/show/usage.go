@@ -1,6 +1,4 @@
-// Package usage says what a command wants, after a flag or an argument that the command does
-// not take.
-package usage
+package show
 
 import (
 	"errors"
@@ -11,9 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Explain adds to the errors of root's flags and arguments, and of all commands below root,
+// ExplainUsage adds to the errors of root's flags and arguments, and of all commands below root,
 // what is wanted and where to read more.
-func Explain(root *cobra.Command) {
+func ExplainUsage(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", wanted(err), cmd.CommandPath())
 	})
@@ -49,9 +47,9 @@ func explainArgs(cmd *cobra.Command) {
 	}
 }
 
-// Group makes a command that only has commands below it show its help, and refuse words that
+// CommandGroup makes a command that only has commands below it show its help, and refuse words that
 // name no such command.
-func Group(cmd *cobra.Command) {
+func CommandGroup(cmd *cobra.Command) {
 	cmd.DisableFlagsInUseLine, cmd.SuggestionsMinimumDistance = true, 2
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.Args = func(cmd *cobra.Command, args []string) error {

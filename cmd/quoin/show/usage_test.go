@@ -1,4 +1,4 @@
-package usage
+package show
 
 import (
 	"bytes"
@@ -23,13 +23,13 @@ func tool() *cobra.Command {
 	read.Flags().Duration("timeout", 0, "")
 	read.Flags().Func("set", "", func(string) error { return errors.New("want key=value") })
 	root.AddCommand(group, read)
-	Group(group)
-	Group(root)
-	Explain(root)
+	CommandGroup(group)
+	CommandGroup(root)
+	ExplainUsage(root)
 	return root
 }
 
-func TestExplain(t *testing.T) {
+func TestExplainUsage(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"plan approve x", "ran tool plan approve"},
 		{"read a b", "ran tool read"},
