@@ -11,7 +11,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
-	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
@@ -108,7 +107,7 @@ func (o *renderOptions) draw(stdout, stderr io.Writer, site *picture.Site, made 
 		show.Print(stdout, "without a Slurm name: ", made.Unnamed)
 		fmt.Fprintln(stdout)
 	}
-	s := terminal.New(stdout)
+	s := show.NewScreen(stdout)
 	return picture.Terminal(s, site, picture.Options{Color: s.Color, Width: min(s.Width, 160)})
 }
 

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -67,7 +67,7 @@ func List(w io.Writer) error {
 // demonstration is one site in one store.
 type demonstration struct {
 	Options
-	terminal.Screen
+	show.Screen
 	dir     string // Store, or a temporary one
 	cluster *simulated.Cluster
 	store   *dir.Store
@@ -94,7 +94,7 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 	// A closed pipe and a closed terminal end the demo as Ctrl-C does.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGPIPE, syscall.SIGHUP)
 	defer stop()
-	d := &demonstration{Options: o, Screen: terminal.New(w), dir: o.Store, cluster: cluster}
+	d := &demonstration{Options: o, Screen: show.NewScreen(w), dir: o.Store, cluster: cluster}
 	if o.Store == "" {
 		if d.dir, err = os.MkdirTemp("", "quoin-demo-"); err != nil {
 			return fmt.Errorf("make store: %w", err)

@@ -5,7 +5,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
@@ -25,7 +25,7 @@ func day(t *testing.T) *demonstration {
 		t.Fatal(err)
 	}
 	path := t.TempDir()
-	return &demonstration{Options: Options{Publication: clusters[0]}, Screen: terminal.New(io.Discard), dir: path, cluster: cluster, store: dir.New(path)}
+	return &demonstration{Options: Options{Publication: clusters[0]}, Screen: show.NewScreen(io.Discard), dir: path, cluster: cluster, store: dir.New(path)}
 }
 
 // TestRealDay plays the day of trouble in a page that is loaded once, in a real Chromium. Each

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
-	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
@@ -237,7 +236,7 @@ func (a *Answer) Print(w io.Writer, now time.Time) {
 				first = []string{"", ""}
 			}
 		}
-		terminal.Table(w, []string{"BLOCK", "NODES", "STATE", "ANY OF"}, rows)
+		show.Table(w, []string{"BLOCK", "NODES", "STATE", "ANY OF"}, rows)
 		fmt.Fprintln(w, "then it gets")
 		a.printBlocks(w)
 	case fit.Never:
@@ -255,7 +254,7 @@ func (a *Answer) Print(w io.Writer, now time.Time) {
 			}
 			rows = append(rows, []string{strconv.Itoa(s.Size), now, strconv.Itoa(s.All)})
 		}
-		terminal.Table(w, []string{"SEGMENT", "FIT NOW", "IF ALL NODES WERE FREE AND WELL"}, rows)
+		show.Table(w, []string{"SEGMENT", "FIT NOW", "IF ALL NODES WERE FREE AND WELL"}, rows)
 		fmt.Fprintln(w)
 	}
 	a.printStates(w, now)
@@ -271,7 +270,7 @@ func (a *Answer) printBlocks(w io.Writer) {
 		}
 		rows = append(rows, []string{cmp.Or(b.Block, noBlock), strconv.Itoa(b.Nodes), segments})
 	}
-	terminal.Table(w, []string{"BLOCK", "NODES", "SEGMENTS"}, rows)
+	show.Table(w, []string{"BLOCK", "NODES", "SEGMENTS"}, rows)
 }
 
 // printReservations lists the reservations of now and of later.
@@ -289,7 +288,7 @@ func (a *Answer) printReservations(w io.Writer) {
 		rows = append(rows, []string{r.Name, r.Start.Local().Format(minute), until, strconv.Itoa(r.Count), hostlist.Shorten(r.Nodes), r.For})
 	}
 	fmt.Fprintln(w, "\nSlurm starts no other job on these nodes that may still run when the reservation begins:")
-	terminal.Table(w, []string{"RESERVATION", "FROM", "TO", "NODES", "NAMES", "FOR"}, rows)
+	show.Table(w, []string{"RESERVATION", "FROM", "TO", "NODES", "NAMES", "FOR"}, rows)
 }
 
 func (a *Answer) printStates(w io.Writer, now time.Time) {

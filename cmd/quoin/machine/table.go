@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -52,7 +52,7 @@ func Print(w io.Writer, n *topology.Node) {
 func printList(w io.Writer, rows [][]string, columns ...string) {
 	if len(rows) > 0 {
 		fmt.Fprintln(w)
-		terminal.Table(w, columns, rows)
+		show.Table(w, columns, rows)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
-	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -169,7 +168,7 @@ func Show(w io.Writer, r *plandoc.Revision) {
 			rows = append(rows, []string{t.Name, "", "", ""})
 		}
 	}
-	terminal.Table(w, []string{"TOPOLOGY", "UNIT", "NODES", "NAMES"}, rows)
+	show.Table(w, []string{"TOPOLOGY", "UNIT", "NODES", "NAMES"}, rows)
 	places := r.Plan.Places()
 	nowhere := map[string][]string{}
 	var reasons []string
@@ -254,7 +253,7 @@ func History(w io.Writer, d *plandoc.Document) {
 			rows = append(rows, []string{strconv.Itoa(r.Number), when(r.Time), r.Author, r.Why})
 		}
 	}
-	terminal.Table(w, []string{"REVISION", "TIME", "AUTHOR", "WHY"}, rows)
+	show.Table(w, []string{"REVISION", "TIME", "AUTHOR", "WHY"}, rows)
 }
 
 // Approve asks the publisher to publish what is held, if the digest is that of it.

@@ -1,4 +1,4 @@
-package terminal
+package show
 
 import (
 	"os"
@@ -13,7 +13,7 @@ func TestScreen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if s := New(f); s.Color || s.Width != 100 {
+	if s := NewScreen(f); s.Color || s.Width != 100 {
 		t.Errorf("a file gets colours %t and %d columns, want none and 100", s.Color, s.Width)
 	}
 	if got, want := (Screen{Color: true}).Bold("x"), "\x1b[1mx\x1b[0m"; got != want {

@@ -1,6 +1,4 @@
-// Package terminal prints for people: in colour and within the width of a terminal,
-// and plainly if the output is a file or a pipe.
-package terminal
+package show
 
 import (
 	"cmp"
@@ -26,7 +24,8 @@ func Table(w io.Writer, columns []string, rows [][]string) {
 	_ = t.Flush() // into memory or a terminal
 }
 
-// Screen is what is printed on.
+// Screen is what is printed on for people: in colour and within the width of a terminal, and
+// plainly if the output is a file or a pipe.
 type Screen struct {
 	io.Writer
 	// Color is whether text may have colours.
@@ -36,8 +35,8 @@ type Screen struct {
 	terminal bool
 }
 
-// New returns a screen on w. A terminal gets colours unless $NO_COLOR or $TERM says no.
-func New(w io.Writer) Screen {
+// NewScreen returns a screen on w. A terminal gets colours unless $NO_COLOR or $TERM says no.
+func NewScreen(w io.Writer) Screen {
 	s := Screen{Writer: w, Width: 100}
 	f, ok := w.(*os.File)
 	if !ok {
