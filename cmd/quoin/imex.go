@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
-	"github.com/quoin-hpc/quoin/cmd/quoin/plan"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
@@ -24,7 +23,7 @@ func newIMEXCommand() *cobra.Command {
 	show.CommandGroup(cmd)
 	cmd.AddCommand(newIMEXCheckCommand(), newPlanSubcommand("nodes-config", "Print the nodes_config.cfg of a clique: the addresses of its nodes in the published plan, the same on every node", cobra.NoArgs,
 		func(r *planRun, o *planOptions, _ []string) error {
-			return plan.NodesConfig(r.Context(), r.out, r.doc, o.clique, r.store.Addresses)
+			return printNodesConfig(r.Context(), r.out, r.doc, o.clique, r.store.Addresses)
 		}))
 	return cmd
 }

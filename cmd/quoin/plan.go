@@ -3,21 +3,23 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/cmd/quoin/plan"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // planOptions are the flags of quoin plan.
@@ -36,9 +38,13 @@ type planRun struct {
 	again string // the flags by which another command reads the same plan
 }
 
-// planStore has plans, and the addresses of nodes.
+// planStore has plans, takes what people ask for, and knows the addresses of nodes.
 type planStore interface {
-	plan.Store
+	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
+	// Load returns what is published, or nil if nothing is.
+	Load(ctx context.Context, place plandoc.Location) (*plandoc.Published, error)
+	// Ask adds annotations to the publication.
+	Ask(ctx context.Context, place plandoc.Location, annotations map[string]string) error
 	Addresses(ctx context.Context, nodes []string) (map[string]netip.Addr, error)
 }
 
@@ -47,36 +53,27 @@ func newPlanCommand() *cobra.Command {
 	show.CommandGroup(cmd)
 	cmd.AddCommand(
 		newPlanSubcommand("status", "Say what is published, what is held, and which nodes are behind in Slurm; exit 1 if anything is held or behind, 3 if Slurm cannot be asked", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
-			held := plan.Status(r.out, r.doc, r.again)
-			asked := r.pub.Slurm.URL != "" || r.pub.Slurm.Scontrol != ""
-			code, err := plan.Behind(r.Context(), r.out, r.store, r.pub.Place(), asked, time.Now())
-			if err != nil {
-				return err
-			}
-			if held {
-				code = show.Differs
-			}
-			return code.AsError()
+			return r.status(time.Now())
 		}),
 		newPlanSubcommand("show [REVISION]", "List blocks, switches and their nodes, as published or in an earlier revision", cobra.MaximumNArgs(1), showPlan),
 		newPlanSubcommand("diff [FROM [TO]]", "Say which nodes would move if what is held were published, and why; or compare revisions; exit 1 if anything differs", cobra.MaximumNArgs(2),
 			func(r *planRun, _ *planOptions, args []string) error {
-				differs, err := plan.Diff(r.out, r.doc, args)
-				if err == nil && differs {
+				from, to, err := compared(r.doc, args)
+				if err == nil && show.PlanDiff(r.out, from, to) {
 					return show.Differs
 				}
 				return err
 			}),
 		newPlanSubcommand("history", "List the revisions that are kept: when, by whom, and why", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
-			plan.History(r.out, r.doc)
+			show.History(r.out, r.doc)
 			return nil
 		}),
 		newPlanSubcommand("approve DIGEST", "Let the publisher publish what is held, if its digest is that one", cobra.ExactArgs(1), func(r *planRun, o *planOptions, args []string) error {
-			return r.asked(plan.Approve(r.Context(), r.store, r.doc, r.pub.Place(), args[0], o.by))
+			return r.asked(r.approve(args[0], o.by))
 		}),
 		newPlanSubcommand("rollback REVISION", "Let the publisher go back to an earlier revision; after that every change waits for an approval", cobra.ExactArgs(1),
 			func(r *planRun, o *planOptions, args []string) error {
-				return r.asked(plan.RollBack(r.Context(), r.store, r.doc, r.pub.Place(), args[0], o.by))
+				return r.asked(r.rollBack(args[0], o.by))
 			}))
 	return cmd
 }
@@ -89,18 +86,94 @@ func (r *planRun) asked(err error) error {
 	return err
 }
 
+// status says what is published, what is held, and which nodes are behind in Slurm.
+func (r *planRun) status(now time.Time) error {
+	held := show.PlanStatus(r.out, r.doc, r.again)
+	set, err := r.store.Load(r.Context(), r.pub.Place())
+	if err != nil {
+		return err
+	}
+	code := show.Behind(r.out, set, r.pub.Slurm.URL != "" || r.pub.Slurm.Scontrol != "", now)
+	if held {
+		code = show.Differs
+	}
+	return code.AsError()
+}
+
+// errNothing is returned if there is nothing to compare with.
+var errNothing = errors.New("nothing is held, and no revision is named: want quoin plan diff FROM [TO], revisions of quoin plan history")
+
+// compared returns the plans that quoin plan diff compares: two revisions, one and what is
+// published, or what is published and what is held.
+func compared(d *plandoc.Document, args []string) (from, to *topology.Plan, err error) {
+	from, to = &d.Current.Plan, &d.Current.Plan
+	switch {
+	case len(args) > 0:
+		r, err := findRevision(d, args[0])
+		if err != nil {
+			return nil, nil, err
+		}
+		from = &r.Plan
+		if len(args) > 1 {
+			if r, err = findRevision(d, args[1]); err != nil {
+				return nil, nil, err
+			}
+			to = &r.Plan
+		}
+	case d.Held != nil && d.Held.Plan != nil:
+		to = d.Held.Plan
+	default:
+		return nil, nil, errNothing
+	}
+	return from, to, nil
+}
+
+// findRevision returns the revision that a number names.
+func findRevision(d *plandoc.Document, text string) (*plandoc.Revision, error) {
+	number, err := strconv.Atoi(text)
+	if r := d.Find(number); err == nil && r != nil {
+		return r, nil
+	}
+	return nil, fmt.Errorf("revision %q: want one that is kept, see quoin plan history", text)
+}
+
+// approve asks the publisher to publish what is held, if the digest is that of it.
+func (r *planRun) approve(digest, by string) error {
+	switch h := r.doc.Held; {
+	case h == nil:
+		return errors.New("nothing is held")
+	case !h.Waits:
+		return fmt.Errorf("%s cannot be approved: %s", h.Reason, h.Message)
+	case h.Digest != digest:
+		return fmt.Errorf("digest %q: %q is held now; look at it with quoin plan diff", digest, h.Digest)
+	}
+	return r.store.Ask(r.Context(), r.pub.Place(), map[string]string{plandoc.AnnotationApprove: digest, plandoc.AnnotationBy: by})
+}
+
+// rollBack asks the publisher to go back to a revision.
+func (r *planRun) rollBack(number, by string) error {
+	revision, err := findRevision(r.doc, number)
+	if err != nil {
+		return err
+	}
+	if revision == &r.doc.Current {
+		return fmt.Errorf("revision %d is the published one: want an earlier one, see quoin plan history", revision.Number)
+	}
+	return r.store.Ask(r.Context(), r.pub.Place(), map[string]string{plandoc.AnnotationRollback: strconv.Itoa(revision.Number), plandoc.AnnotationBy: by})
+}
+
 func showPlan(r *planRun, o *planOptions, args []string) error {
 	revision := &r.doc.Current
 	if len(args) > 0 {
 		var err error
-		if revision, err = plan.Find(r.doc, args[0]); err != nil {
+		if revision, err = findRevision(r.doc, args[0]); err != nil {
 			return err
 		}
 	}
 	if o.output == "json" {
 		return json.NewEncoder(r.out).Encode(revision)
 	}
-	plan.Show(r.out, revision)
+	show.Revision(r.out, revision)
 	return nil
 }
 
@@ -159,6 +232,16 @@ func (o *planOptions) open(cmd *cobra.Command) (*planRun, error) {
 		return nil, fmt.Errorf("read plan: %w; want the directory that quoin publisher --store works in", err)
 	}
 	r.again = config.Flag("--publication", r.pub.Name) + config.Given(o.path, o.given)
-	r.doc, err = plan.Load(cmd.Context(), r.store, r.pub.Name, place)
+	r.doc, err = loadPlan(cmd.Context(), r.store, r.pub.Name, place)
 	return r, err
+}
+
+// loadPlan returns the plan of the publication. A missing plan is an error, which names the
+// place of the store.
+func loadPlan(ctx context.Context, store planStore, publication, place string) (*plandoc.Document, error) {
+	d, err := store.LoadPlan(ctx, publication)
+	if err == nil && d == nil {
+		err = fmt.Errorf("publication %q has no stored plan in %s: start quoin publisher there, or say where it runs by --store DIR or --set publisher.namespace=NAME", publication, place)
+	}
+	return d, err
 }

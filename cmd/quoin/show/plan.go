@@ -1,10 +1,6 @@
-// Package plan is what quoin plan shows of a stored plan, and what it asks of the publisher.
-// It writes no plan: the publisher does what the annotations of a publication ask for.
-package plan
+package show
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -21,31 +16,12 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Store is where plans are, and where people ask for something.
-type Store interface {
-	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
-	// Load returns what is published, or nil if nothing is.
-	Load(ctx context.Context, place plandoc.Location) (*plandoc.Published, error)
-	// Ask adds annotations to the publication.
-	Ask(ctx context.Context, place plandoc.Location, annotations map[string]string) error
-}
-
-// Load returns the plan of the publication. A missing plan is an error, which names the
-// place of the store.
-func Load(ctx context.Context, store Store, publication, place string) (*plandoc.Document, error) {
-	d, err := store.LoadPlan(ctx, publication)
-	if err == nil && d == nil {
-		err = fmt.Errorf("publication %q has no stored plan in %s: start quoin publisher there, or say where it runs by --store DIR or --set publisher.namespace=NAME", publication, place)
-	}
-	return d, err
-}
-
 // Behind says which nodes are behind in Slurm, as the publisher found when it asked Slurm, and how
-// long ago that was. It returns the exit code. asked is true if the publisher asks Slurm at all.
-func Behind(ctx context.Context, w io.Writer, store Store, place plandoc.Location, asked bool, now time.Time) (show.ExitCode, error) {
-	set, err := store.Load(ctx, place)
-	if err != nil || set == nil {
-		return show.Fine, err
+// long ago that was. It returns the exit code. set is what is published, or nil. asked is true if
+// the publisher asks Slurm at all.
+func Behind(w io.Writer, set *plandoc.Published, asked bool, now time.Time) ExitCode {
+	if set == nil {
+		return Fine
 	}
 	text, failed := strings.CutPrefix(set.Annotations[plandoc.AnnotationBehind], plandoc.CannotAsk)
 	text = strings.TrimSpace(text)
@@ -56,35 +32,35 @@ func Behind(ctx context.Context, w io.Writer, store Store, place plandoc.Locatio
 	switch {
 	case failed && at.IsZero():
 		fmt.Fprintln(w, "in Slurm: not known: "+plandoc.CannotAsk)
-		return show.NotKnown, nil
+		return NotKnown
 	case failed:
 		fmt.Fprintln(w, "in Slurm: not known: "+plandoc.CannotAsk+". Its last answer:")
 		ago = " (" + client.Ago(at, now) + ")"
 	case text == "" && asked && at.IsZero():
 		fmt.Fprintln(w, "in Slurm: not known: Slurm has not answered the publisher yet")
-		return show.NotKnown, nil
+		return NotKnown
 	}
 	if text == "" {
 		if asked {
 			fmt.Fprintln(w, "in Slurm: all nodes are as published"+ago)
 		}
 		if failed {
-			return show.NotKnown, nil
+			return NotKnown
 		}
-		return show.Fine, nil
+		return Fine
 	}
 	fmt.Fprintf(w, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs%s:\n", ago)
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(line, "\n"))
 	}
-	return show.Differs, nil
+	return Differs
 }
 
 const timeForm = "2006-01-02 15:04:05Z"
 
-// Status says what is published and what is held. It reports whether anything is held. The
+// PlanStatus says what is published and what is held. It reports whether anything is held. The
 // commands that it advises end with the flags.
-func Status(w io.Writer, d *plandoc.Document, flags string) (held bool) {
+func PlanStatus(w io.Writer, d *plandoc.Document, flags string) (held bool) {
 	if r := &d.Current; r.Number == 0 {
 		fmt.Fprintf(w, "publication %s: nothing is published\n", d.Publication)
 	} else {
@@ -148,9 +124,9 @@ func sums(p *topology.Plan) string {
 	return strings.Join(append(parts, nodes), "; ")
 }
 
-// Show lists the blocks and switches of a revision, the nodes that are in none, and the keys
+// Revision lists the blocks and switches of a revision, the nodes that are in none, and the keys
 // of the configuration that the plan was made by.
-func Show(w io.Writer, r *plandoc.Revision) {
+func Revision(w io.Writer, r *plandoc.Revision) {
 	var rows [][]string
 	for i := range r.Plan.Topologies {
 		t := &r.Plan.Topologies[i]
@@ -168,7 +144,7 @@ func Show(w io.Writer, r *plandoc.Revision) {
 			rows = append(rows, []string{t.Name, "", "", ""})
 		}
 	}
-	show.Table(w, []string{"TOPOLOGY", "UNIT", "NODES", "NAMES"}, rows)
+	Table(w, []string{"TOPOLOGY", "UNIT", "NODES", "NAMES"}, rows)
 	places := r.Plan.Places()
 	nowhere := map[string][]string{}
 	var reasons []string
@@ -198,31 +174,8 @@ func count(nodes []string) string {
 	return strconv.Itoa(len(nodes))
 }
 
-// errNothing is returned if there is nothing to compare with.
-var errNothing = errors.New("nothing is held, and no revision is named: want quoin plan diff FROM [TO], revisions of quoin plan history")
-
-// Diff says what differs: between two revisions, between one and what is published, or
-// between what is published and what is held. It reports whether anything does.
-func Diff(w io.Writer, d *plandoc.Document, args []string) (differs bool, err error) {
-	from, to := &d.Current.Plan, &d.Current.Plan
-	switch {
-	case len(args) > 0:
-		r, err := Find(d, args[0])
-		if err != nil {
-			return false, err
-		}
-		from = &r.Plan
-		if len(args) > 1 {
-			if r, err = Find(d, args[1]); err != nil {
-				return false, err
-			}
-			to = &r.Plan
-		}
-	case d.Held != nil && d.Held.Plan != nil:
-		to = d.Held.Plan
-	default:
-		return false, errNothing
-	}
+// PlanDiff says what differs between two plans. It reports whether anything does.
+func PlanDiff(w io.Writer, from, to *topology.Plan) (differs bool) {
 	c := plandoc.Compare(from, to)
 	for i := range c.Moves {
 		fmt.Fprintln(w, c.Moves[i].String())
@@ -233,16 +186,7 @@ func Diff(w io.Writer, d *plandoc.Document, args []string) (differs bool, err er
 	if len(c.Devices) > 0 {
 		fmt.Fprintf(w, "gres.conf: the lines of %d nodes differ: %s\n", len(c.Devices), hostlist.Compress(c.Devices))
 	}
-	return !c.None(), nil
-}
-
-// Find returns the revision that a number names.
-func Find(d *plandoc.Document, text string) (*plandoc.Revision, error) {
-	number, err := strconv.Atoi(text)
-	if r := d.Find(number); err == nil && r != nil {
-		return r, nil
-	}
-	return nil, fmt.Errorf("revision %q: want one that is kept, see quoin plan history", text)
+	return !c.None()
 }
 
 // History lists the revisions, the newest first.
@@ -253,30 +197,5 @@ func History(w io.Writer, d *plandoc.Document) {
 			rows = append(rows, []string{strconv.Itoa(r.Number), when(r.Time), r.Author, r.Why})
 		}
 	}
-	show.Table(w, []string{"REVISION", "TIME", "AUTHOR", "WHY"}, rows)
-}
-
-// Approve asks the publisher to publish what is held, if the digest is that of it.
-func Approve(ctx context.Context, store Store, d *plandoc.Document, place plandoc.Location, digest, by string) error {
-	switch h := d.Held; {
-	case h == nil:
-		return errors.New("nothing is held")
-	case !h.Waits:
-		return fmt.Errorf("%s cannot be approved: %s", h.Reason, h.Message)
-	case h.Digest != digest:
-		return fmt.Errorf("digest %q: %q is held now; look at it with quoin plan diff", digest, h.Digest)
-	}
-	return store.Ask(ctx, place, map[string]string{plandoc.AnnotationApprove: digest, plandoc.AnnotationBy: by})
-}
-
-// RollBack asks the publisher to go back to a revision.
-func RollBack(ctx context.Context, store Store, d *plandoc.Document, place plandoc.Location, revision, by string) error {
-	r, err := Find(d, revision)
-	if err != nil {
-		return err
-	}
-	if r == &d.Current {
-		return fmt.Errorf("revision %d is the published one: want an earlier one, see quoin plan history", r.Number)
-	}
-	return store.Ask(ctx, place, map[string]string{plandoc.AnnotationRollback: strconv.Itoa(r.Number), plandoc.AnnotationBy: by})
+	Table(w, []string{"REVISION", "TIME", "AUTHOR", "WHY"}, rows)
 }

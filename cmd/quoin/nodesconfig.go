@@ -1,4 +1,4 @@
-package plan
+package main
 
 import (
 	"cmp"
@@ -14,13 +14,13 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Addresses returns the addresses of nodes, by name: the name in Kubernetes, or without it
+// addressesOf returns the addresses of nodes, by name: the name in Kubernetes, or without it
 // the name in Slurm.
-type Addresses func(ctx context.Context, nodes []string) (map[string]netip.Addr, error)
+type addressesOf func(ctx context.Context, nodes []string) (map[string]netip.Addr, error)
 
-// NodesConfig prints the nodes_config.cfg of nvidia-imex for a clique of the published plan:
+// printNodesConfig prints the nodes_config.cfg of nvidia-imex for a clique of the published plan:
 // the address of each of its nodes, in order, so that it is the same wherever it is made.
-func NodesConfig(ctx context.Context, w io.Writer, d *plandoc.Document, clique string, addresses Addresses) error {
+func printNodesConfig(ctx context.Context, w io.Writer, d *plandoc.Document, clique string, addresses addressesOf) error {
 	nodes, err := nodesOf(&d.Current.Plan, clique)
 	if err != nil {
 		return err

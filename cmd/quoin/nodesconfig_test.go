@@ -1,4 +1,4 @@
-package plan
+package main
 
 import (
 	"context"
@@ -15,9 +15,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-const cluster = "8a61c302-0000-4000-8000-000000000001"
-
 func TestNodesConfig(t *testing.T) {
+	const cluster = "8a61c302-0000-4000-8000-000000000001"
 	d := &plandoc.Document{Current: plandoc.Revision{Plan: topology.Plan{
 		Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Blocks: []topology.Block{
 			{Name: "nvl-8a61c302-1", Nodes: hosts.In("slurm-[1-3]")}, {Name: "nvl-8a61c302-2", Nodes: hosts.In("slurm-[4-5]")}, {Name: "spare-01"}}}},
@@ -44,7 +43,7 @@ func TestNodesConfig(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out strings.Builder
-			err := NodesConfig(t.Context(), &out, d, tt.clique, lookup)
+			err := printNodesConfig(t.Context(), &out, d, tt.clique, lookup)
 			if diff := cmp.Diff(tt.want, out.String()); diff != "" || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%v, want %s (-want +got):\n%s", err, tt.err, diff)
 			}
@@ -53,10 +52,10 @@ func TestNodesConfig(t *testing.T) {
 	for i := range 20 {
 		d.Current.Plan.Topologies[0].Blocks = append(d.Current.Plan.Topologies[0].Blocks, topology.Block{Name: fmt.Sprintf("nvl-8a61c302-%d", 10+i), Nodes: []string{"x"}})
 	}
-	if err := NodesConfig(t.Context(), &strings.Builder{}, d, "x", lookup); err == nil || !strings.HasSuffix(err.Error(), " and 14 more") {
+	if err := printNodesConfig(t.Context(), &strings.Builder{}, d, "x", lookup); err == nil || !strings.HasSuffix(err.Error(), " and 14 more") {
 		t.Errorf("many blocks: %v", err)
 	}
-	if err := NodesConfig(t.Context(), &strings.Builder{}, &plandoc.Document{}, cluster+".1", lookup); err == nil || !strings.Contains(err.Error(), "the published plan has no block of a clique") {
+	if err := printNodesConfig(t.Context(), &strings.Builder{}, &plandoc.Document{}, cluster+".1", lookup); err == nil || !strings.Contains(err.Error(), "the published plan has no block of a clique") {
 		t.Errorf("nothing is published: %v", err)
 	}
 }
