@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/cmd/quoin/placing"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
@@ -30,7 +29,7 @@ type jobOptions struct {
 	all         bool
 	wait        time.Duration
 
-	places      *placing.Places // or nil
+	places      *jobPlaces // or nil
 	runDirGiven bool
 	now         func() time.Time
 	zone        *time.Location
@@ -81,7 +80,7 @@ Exit status: 1 if the job is not known here.`,
 				if err != nil {
 					return err
 				}
-				if o.places, err = placing.New(&r.doc.Current.Plan, slurmOnce(r.pub)); err != nil {
+				if o.places, err = newJobPlaces(&r.doc.Current.Plan, slurmOnce(r.pub)); err != nil {
 					return err
 				}
 			}
@@ -157,7 +156,7 @@ func (o *jobOptions) skip(err error) {
 func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
 	runs, err := o.source().Find(ctx, report.Wanted{ID: id, All: o.all, Alone: o.output == jobJobstats, Wait: o.wait}, o.now)
 	if err == nil && o.places != nil {
-		runs, err = o.places.Add(ctx, id, runs, func(err error) { fmt.Fprintln(o.stderr, "quoin:", err) })
+		runs, err = o.places.add(ctx, id, runs, func(err error) { fmt.Fprintln(o.stderr, "quoin:", err) })
 	}
 	if err != nil {
 		return err

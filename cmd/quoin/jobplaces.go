@@ -1,7 +1,4 @@
-// Package placing adds to what quoin job says where the job lies in the topologies of the stored
-// plan. The nodes come from Slurm, if it can be asked, and else from records. Package fit has
-// the rules.
-package placing
+package main
 
 import (
 	"context"
@@ -18,25 +15,26 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Places are where a job may lie, and who says where its nodes are.
-type Places struct {
+// jobPlaces are where a job may lie in the topologies of the stored plan. The nodes come from Slurm,
+// if it can be asked, and else from records.
+type jobPlaces struct {
 	topologies *fit.Map
 	// slurm is nil if nobody can be asked.
 	slurm *client.Client
 }
 
-// New returns the places of a stored plan. slurm may be nil.
-func New(plan *topology.Plan, slurm *client.Client) (*Places, error) {
+// newJobPlaces returns the places of a stored plan. slurm may be nil.
+func newJobPlaces(plan *topology.Plan, slurm *client.Client) (*jobPlaces, error) {
 	m, err := fit.NewMap(plan.Topologies)
 	if err != nil {
 		return nil, fmt.Errorf("read the plan's topologies: %w", err)
 	}
-	return &Places{m, slurm}, nil
+	return &jobPlaces{m, slurm}, nil
 }
 
-// Add says where the runs of a job lie. If there is none, and the job runs according to Slurm, it
+// add says where the runs of a job lie. If there is none, and the job runs according to Slurm, it
 // returns what Slurm says of it. If a record says where they are, warn is told why Slurm could not be asked.
-func (p *Places) Add(ctx context.Context, id string, runs []report.Run, warn func(error)) ([]report.Run, error) {
+func (p *jobPlaces) add(ctx context.Context, id string, runs []report.Run, warn func(error)) ([]report.Run, error) {
 	state := &slurmctld.State{}
 	if p.slurm != nil {
 		a := p.slurm.Ask(ctx, client.Question{Nodes: true, Jobs: true}, 0)
@@ -61,7 +59,7 @@ func (p *Places) Add(ctx context.Context, id string, runs []report.Run, warn fun
 }
 
 // running returns the jobs of the id that run according to Slurm.
-func (p *Places) running(state *slurmctld.State, id string) (runs []report.Run) {
+func (p *jobPlaces) running(state *slurmctld.State, id string) (runs []report.Run) {
 	judged := p.topologies.Judge(state, func(j *slurmctld.Job) bool { return j.IsOf(id) })
 	for i := range state.Jobs {
 		j := &state.Jobs[i]
@@ -75,14 +73,14 @@ func (p *Places) running(state *slurmctld.State, id string) (runs []report.Run) 
 			record.StartTime = strconv.FormatInt(j.Start.Unix(), 10)
 		}
 		run := report.OfSlurm(record)
-		run.Lies(layouts(judged[i]))
+		run.Lies(layoutsOf(judged[i]))
 		runs = append(runs, run)
 	}
 	return runs
 }
 
 // addTo judges a run as Slurm tells of it, or else by its nodes alone.
-func (p *Places) addTo(r *report.Run, state *slurmctld.State) {
+func (p *jobPlaces) addTo(r *report.Run, state *slurmctld.State) {
 	is := func(j *slurmctld.Job) bool {
 		return j.ID == r.ID() && (r.Start() == "" || strconv.FormatInt(j.Start.Unix(), 10) == r.Start())
 	}
@@ -91,11 +89,11 @@ func (p *Places) addTo(r *report.Run, state *slurmctld.State) {
 		judged = p.topologies.Judge(&slurmctld.State{Jobs: []slurmctld.Job{{Nodes: r.NodeList(), Segment: -1}}}, nil)
 	}
 	for _, found := range judged {
-		r.Lies(layouts(found))
+		r.Lies(layoutsOf(found))
 	}
 }
 
-func layouts(judged []fit.Judgement) (all []report.Layout) {
+func layoutsOf(judged []fit.Judgement) (all []report.Layout) {
 	for i := range judged {
 		j := &judged[i]
 		l := report.Layout{Topology: j.Topology, Unit: j.Unit, Fewest: j.Fewest, Text: j.Words(), SplitSegments: j.Split}
