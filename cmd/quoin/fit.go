@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/fitting"
 	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
@@ -79,7 +78,7 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 	if err := o.states(cmd, p, pub, pods); err != nil {
 		return err
 	}
-	answer, err := p.Ask(&o.Request, o.topology)
+	answer, err := p.ask(&o.Request, o.topology)
 	if err != nil {
 		return err
 	}
@@ -95,20 +94,21 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 }
 
 // plan returns the plan, made from nodes or stored. pods returns what may have worker pods.
-func (o *fitOptions) plan(cmd *cobra.Command) (p *fitting.Plan, pub *publication.Cluster, pods func() (*inputs.Snapshot, error), err error) {
+func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Cluster, pods func() (*inputs.Snapshot, error), err error) {
 	if o.nodes == "" {
 		r, err := o.open(cmd)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return fitting.Stored(&r.doc.Current.Plan), r.pub, func() (*inputs.Snapshot, error) { return o.workerPods(cmd.Context()) }, nil
+		stored := &r.doc.Current.Plan
+		return newFitPlan(stored.Topologies, stored.Nodes), r.pub, func() (*inputs.Snapshot, error) { return o.workerPods(cmd.Context()) }, nil
 	}
 	render := renderOptions{settings: o.settings, publication: o.publication, nodes: o.nodes}
 	made, from, err := render.render(cmd.Context(), cmd.InOrStdin(), nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return fitting.Made(made.Topologies(), made.Plan.Nodes), from.pub, func() (*inputs.Snapshot, error) { return from.snap, nil }, nil
+	return newFitPlan(made.Topologies(), made.Plan.Nodes), from.pub, func() (*inputs.Snapshot, error) { return from.snap, nil }, nil
 }
 
 // workerPods lists Slinky's worker pods, if the plan is in Kubernetes.
@@ -131,26 +131,26 @@ func (o *fitOptions) workerPods(ctx context.Context) (*inputs.Snapshot, error) {
 }
 
 // states asks who knows which nodes are free: the file, Slurm, or Slinky's pods.
-func (o *fitOptions) states(cmd *cobra.Command, p *fitting.Plan, pub *publication.Cluster, pods func() (*inputs.Snapshot, error)) error {
+func (o *fitOptions) states(cmd *cobra.Command, p *fitPlan, pub *publication.Cluster, pods func() (*inputs.Snapshot, error)) error {
 	if o.sinfo != "" {
 		in, name, err := openInput(cmd.InOrStdin(), o.sinfo, "sinfo -N")
 		if err != nil {
 			return fmt.Errorf("read states: %w", err)
 		}
 		defer func() { _ = in.Close() }()
-		return p.Sinfo(name, in)
+		return p.sinfo(name, in)
 	}
 	if slurm := slurmOnce(pub); slurm != nil {
 		a := slurm.Ask(cmd.Context(), client.Question{Nodes: true, Reservations: true}, 0)
 		if a.Err != nil {
 			return fmt.Errorf("ask Slurm which nodes are free: %w; --sinfo takes the output of sinfo -N instead", a.Err)
 		}
-		p.Live(&a.State, "Slurm", a.Asked.Nodes)
+		p.live(&a.State, "Slurm", a.Asked.Nodes)
 		return nil
 	}
 	snap, err := pods()
 	if err == nil {
-		p.Pods(snap)
+		p.pods(snap)
 	}
 	return err
 }

@@ -1,8 +1,7 @@
-package fitting
+package show
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
@@ -19,8 +17,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Answer is the document of quoin fit.
-type Answer struct {
+// Fit is the document of quoin fit: whether a job fits, and how many segments do. Package fit has
+// the rules.
+type Fit struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Topology   string `json:"topology"`
@@ -28,9 +27,9 @@ type Answer struct {
 	Verdict fit.Verdict `json:"verdict,omitempty"`
 	Why     string      `json:"why,omitempty"`
 	// Blocks are what the job would get.
-	Blocks []Share `json:"blocks,omitempty"`
+	Blocks []share `json:"blocks,omitempty"`
 	// Needs are nodes that would have to be free and well.
-	Needs []Need `json:"needs,omitempty"`
+	Needs []need `json:"needs,omitempty"`
 	// Segments says how many segments of each size fit.
 	Segments []fit.Row `json:"segments,omitempty"`
 	// Nodes counts the nodes of the topology by state. Said is who said the states, or empty if
@@ -40,31 +39,31 @@ type Answer struct {
 	// Asked is when Slurm was asked for them, if it was.
 	Asked time.Time `json:"asked,omitzero"`
 	// Reservations have nodes of the topology, now or later.
-	Reservations []Reservation `json:"reservations,omitempty"`
+	Reservations []reservation `json:"reservations,omitempty"`
 	// Findings say what could not be judged.
-	Findings []show.Group `json:"findings"`
+	Findings []Group `json:"findings"`
 
 	found []topology.Finding
 }
 
-// NotKnown is the verdict on a job that fits if all nodes are free, while nobody says which are.
-const NotKnown fit.Verdict = "not known"
+// fitNotKnown is the verdict on a job that fits if all nodes are free, while nobody says which are.
+const fitNotKnown fit.Verdict = "not known"
 
 // statesUnknown says that nobody said which nodes are free.
 var statesUnknown = topology.Finding{Severity: topology.Unknown, Reason: "StatesUnknown", Message: "nobody said which nodes are free, so all count as free",
 	Remedy: "give --sinfo FILE, or set slurm.url or slurm.scontrol of the publication"}
 
-// Code is the exit code of the answer.
-func (a *Answer) Code() show.ExitCode {
+// Code returns the exit code of the answer.
+func (a *Fit) Code() ExitCode {
 	if a.Verdict == fit.NotNow || a.Verdict == fit.Never {
-		return show.Differs
+		return Differs
 	}
-	return show.Code(a.found)
+	return Code(a.found)
 }
 
-// Reservation is a reservation of nodes of the topology. For says whom it is for: users, and
+// reservation is a reservation of nodes of the topology. For says whom it is for: users, and
 // accounts.
-type Reservation struct {
+type reservation struct {
 	Name  string    `json:"name"`
 	Count int       `json:"count"`
 	Nodes string    `json:"nodes"`
@@ -73,16 +72,16 @@ type Reservation struct {
 	For   string    `json:"for,omitempty"`
 }
 
-// Share is what a job would get of a block. Block is empty for nodes in no block.
-type Share struct {
+// share is what a job would get of a block. Block is empty for nodes in no block.
+type share struct {
 	Block string `json:"block,omitempty"`
 	Nodes int    `json:"nodes"`
 	// Segments is how many segments have nodes of the block.
 	Segments int `json:"segments,omitempty"`
 }
 
-// Need says how many nodes of a block are missing. AnyOf lists the nodes that are not free.
-type Need struct {
+// need says how many nodes of a block are missing. AnyOf lists the nodes that are not free.
+type need struct {
 	Block string   `json:"block,omitempty"`
 	Count int      `json:"count"`
 	AnyOf []string `json:"anyOf"`
@@ -90,55 +89,47 @@ type Need struct {
 	States map[string]string `json:"states"`
 }
 
-// Ask answers a request. Without nodes it only counts the segments.
-func (p *Plan) Ask(r *fit.Request, name string) (*Answer, error) {
-	t, err := p.Topology(name)
-	if err != nil {
-		return nil, err
-	}
-	asks := r.Nodes > 0
-	if asks {
-		if err := r.Check(); err != nil {
-			return nil, err
-		}
-	} else if r.Segment > 0 || r.Exclusive || r.Spread || r.Consolidate {
-		return nil, errors.New("want -N NODES beside flags of a job")
-	}
-	if t.Kind != topology.KindBlock && (r.Segment > 0 || r.Exclusive) {
-		return nil, fmt.Errorf("topology %s has no blocks: --segment and --exclusive=topo count only in block topologies", cmp.Or(t.Name, "default"))
-	}
-	site, err := p.site(t)
-	if err != nil {
-		return nil, err
-	}
-	a := &Answer{APIVersion: topology.APIVersion, Kind: "FitResult", Topology: t.Name, Nodes: count(site), Said: p.Said, Asked: p.Asked}
-	if a.Reservations, err = reserved(site, p.Reservations); err != nil {
+// FitSource says where the states of the nodes come from.
+type FitSource struct {
+	// Said is who said the states, or empty if nobody did. Asked is when Slurm was asked, or zero.
+	Said  string
+	Asked time.Time
+	// Reservations may begin later. There are none if Slurm was not asked.
+	Reservations []slurmctld.Reservation
+}
+
+// NewFit answers a request in a topology. The site has the topology's nodes and their states.
+// Without nodes NewFit only counts the segments.
+func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, r *fit.Request) (*Fit, error) {
+	a := &Fit{APIVersion: topology.APIVersion, Kind: "FitResult", Topology: t.Name, Nodes: countStates(site), Said: source.Said, Asked: source.Asked}
+	var err error
+	if a.Reservations, err = reserved(site, source.Reservations); err != nil {
 		return nil, err
 	}
 	if t.Kind == topology.KindBlock {
 		a.Segments = site.Segments(r, fit.Sizes...)
 	}
-	if asks {
+	if r.Nodes > 0 {
 		found := site.Answer(r)
 		a.Verdict, a.Why, a.Blocks, a.Needs = found.Verdict, found.Why, shares(t, &found.Place), needs(site, found.Needs)
 	}
 	if a.Said == "" {
 		a.found = append(a.found, statesUnknown)
 		if a.Verdict == fit.Now {
-			a.Verdict = NotKnown
+			a.Verdict = fitNotKnown
 		}
 	}
-	a.Findings = show.Groups(a.found)
+	a.Findings = Groups(a.found)
 	return a, nil
 }
 
 // reserved are the reservations that have nodes of the site.
-func reserved(site *fit.Site, all []slurmctld.Reservation) ([]Reservation, error) {
+func reserved(site *fit.Site, all []slurmctld.Reservation) ([]reservation, error) {
 	here := map[string]bool{}
 	for _, node := range nodesOf(site) {
 		here[node] = true
 	}
-	var out []Reservation
+	var out []reservation
 	for i := range all {
 		r := &all[i]
 		var nodes []string
@@ -152,7 +143,7 @@ func reserved(site *fit.Site, all []slurmctld.Reservation) ([]Reservation, error
 		}
 		if len(nodes) > 0 {
 			whom := strings.Trim(strings.ReplaceAll(r.Users+","+r.Accounts, ",,", ","), ",")
-			out = append(out, Reservation{r.Name, len(nodes), hostlist.Compress(nodes), r.Start, r.End, whom})
+			out = append(out, reservation{r.Name, len(nodes), hostlist.Compress(nodes), r.Start, r.End, whom})
 		}
 	}
 	return out, nil
@@ -167,8 +158,8 @@ func nodesOf(site *fit.Site) []string {
 	return all
 }
 
-// count counts the nodes by state.
-func count(site *fit.Site) map[string]int {
+// countStates counts the nodes by state.
+func countStates(site *fit.Site) map[string]int {
 	counts := map[string]int{}
 	for _, node := range nodesOf(site) {
 		counts[cmp.Or(site.State(node).Why, "free")]++
@@ -176,40 +167,40 @@ func count(site *fit.Site) map[string]int {
 	return counts
 }
 
-func shares(t *topology.Topology, place *fit.Place) []Share {
-	by := map[int]*Share{}
+func shares(t *topology.Topology, place *fit.Place) []share {
+	by := map[int]*share{}
 	for _, segment := range place.Segments {
 		for _, taken := range segment {
 			if by[taken.Block] == nil {
-				by[taken.Block] = &Share{Block: t.Blocks[taken.Block].Name}
+				by[taken.Block] = &share{Block: t.Blocks[taken.Block].Name}
 			}
 			by[taken.Block].Nodes += taken.Nodes
 			by[taken.Block].Segments++
 		}
 	}
-	var out []Share
+	var out []share
 	for _, i := range slices.Sorted(maps.Keys(by)) {
 		out = append(out, *by[i])
 	}
 	if place.Apart > 0 {
-		out = append(out, Share{Nodes: place.Apart})
+		out = append(out, share{Nodes: place.Apart})
 	}
 	return out
 }
 
-func needs(site *fit.Site, all []fit.Need) []Need {
-	var out []Need
+func needs(site *fit.Site, all []fit.Need) []need {
+	var out []need
 	for _, n := range all {
 		by := map[string][]string{}
 		for _, node := range n.Nodes {
 			why := site.State(node).Why
 			by[why] = append(by[why], node)
 		}
-		need := Need{Block: n.Block, Count: n.Count, AnyOf: n.Nodes, States: map[string]string{}}
+		one := need{Block: n.Block, Count: n.Count, AnyOf: n.Nodes, States: map[string]string{}}
 		for why, nodes := range by {
-			need.States[why] = hostlist.Compress(nodes)
+			one.States[why] = hostlist.Compress(nodes)
 		}
-		out = append(out, need)
+		out = append(out, one)
 	}
 	return out
 }
@@ -218,12 +209,12 @@ func needs(site *fit.Site, all []fit.Need) []Need {
 const noBlock = "(no block)"
 
 // Print prints the answer for people. now says how old it is.
-func (a *Answer) Print(w io.Writer, now time.Time) {
+func (a *Fit) Print(w io.Writer, now time.Time) {
 	switch a.Verdict {
 	case fit.Now:
 		fmt.Fprintln(w, "now: the job fits, for example in")
 		a.printBlocks(w)
-	case NotKnown:
+	case fitNotKnown:
 		fmt.Fprintln(w, "not known: the job fits if all nodes are free, for example in")
 		a.printBlocks(w)
 	case fit.NotNow:
@@ -236,7 +227,7 @@ func (a *Answer) Print(w io.Writer, now time.Time) {
 				first = []string{"", ""}
 			}
 		}
-		show.Table(w, []string{"BLOCK", "NODES", "STATE", "ANY OF"}, rows)
+		Table(w, []string{"BLOCK", "NODES", "STATE", "ANY OF"}, rows)
 		fmt.Fprintln(w, "then it gets")
 		a.printBlocks(w)
 	case fit.Never:
@@ -254,14 +245,14 @@ func (a *Answer) Print(w io.Writer, now time.Time) {
 			}
 			rows = append(rows, []string{strconv.Itoa(s.Size), now, strconv.Itoa(s.All)})
 		}
-		show.Table(w, []string{"SEGMENT", "FIT NOW", "IF ALL NODES WERE FREE AND WELL"}, rows)
+		Table(w, []string{"SEGMENT", "FIT NOW", "IF ALL NODES WERE FREE AND WELL"}, rows)
 		fmt.Fprintln(w)
 	}
 	a.printStates(w, now)
 	a.printReservations(w)
 }
 
-func (a *Answer) printBlocks(w io.Writer) {
+func (a *Fit) printBlocks(w io.Writer) {
 	var rows [][]string
 	for _, b := range a.Blocks {
 		segments := ""
@@ -270,11 +261,11 @@ func (a *Answer) printBlocks(w io.Writer) {
 		}
 		rows = append(rows, []string{cmp.Or(b.Block, noBlock), strconv.Itoa(b.Nodes), segments})
 	}
-	show.Table(w, []string{"BLOCK", "NODES", "SEGMENTS"}, rows)
+	Table(w, []string{"BLOCK", "NODES", "SEGMENTS"}, rows)
 }
 
 // printReservations lists the reservations of now and of later.
-func (a *Answer) printReservations(w io.Writer) {
+func (a *Fit) printReservations(w io.Writer) {
 	if len(a.Reservations) == 0 {
 		return
 	}
@@ -288,12 +279,12 @@ func (a *Answer) printReservations(w io.Writer) {
 		rows = append(rows, []string{r.Name, r.Start.Local().Format(minute), until, strconv.Itoa(r.Count), hostlist.Shorten(r.Nodes), r.For})
 	}
 	fmt.Fprintln(w, "\nSlurm starts no other job on these nodes that may still run when the reservation begins:")
-	show.Table(w, []string{"RESERVATION", "FROM", "TO", "NODES", "NAMES", "FOR"}, rows)
+	Table(w, []string{"RESERVATION", "FROM", "TO", "NODES", "NAMES", "FOR"}, rows)
 }
 
-func (a *Answer) printStates(w io.Writer, now time.Time) {
+func (a *Fit) printStates(w io.Writer, now time.Time) {
 	if a.Said == "" {
-		show.Print(w, "", a.found)
+		Print(w, "", a.found)
 		return
 	}
 	var parts []string

@@ -1,4 +1,4 @@
-package fitting_test
+package main
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/fitting"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
@@ -27,7 +26,7 @@ func TestRealReservation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &fitting.Plan{Topologies: topologies}
+	p := newFitPlan(topologies, nil)
 	rest := client.NewREST(url, token)
 	var said string
 	ask := func(nodes int, verdict fit.Verdict, want ...string) {
@@ -38,8 +37,8 @@ func TestRealReservation(t *testing.T) {
 				said = err.Error()
 				return false
 			}
-			p.Live(state, "Slurm", time.Now())
-			answer, err := p.Ask(&fit.Request{Job: fit.Job{Nodes: nodes}}, "")
+			p.live(state, "Slurm", time.Now())
+			answer, err := p.ask(&fit.Request{Job: fit.Job{Nodes: nodes}}, "")
 			if err != nil {
 				t.Fatal(err)
 			}
