@@ -11,7 +11,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/cmd/quoin/machine"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
+	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -83,9 +84,25 @@ func printNode(w io.Writer, n *topology.Node, output string) error {
 		}
 		return enc.Close()
 	default:
-		machine.Print(w, n)
+		show.Node(w, n, gresIndices(n))
 	}
 	return nil
+}
+
+// gresIndices are Slurm's GRES indices of the node's GPUs and MIG instances, by UUID. A GPU
+// with instances has none of its own. There are none if the device file of a GPU is not
+// known, or the place of a GPU that cannot be read.
+func gresIndices(n *topology.Node) map[string]string {
+	indices := map[string]string{}
+	if inv, err := nodeagent.InventoryOf(n, nil); err == nil {
+		entries, known := nodeagent.AddUnreadable(inv.Entries, n)
+		for _, e := range entries {
+			if known {
+				indices[e.UUID] = fmt.Sprint(e.GRESIndex)
+			}
+		}
+	}
+	return indices
 }
 
 // block turns JSON's flow style into YAML's block style.

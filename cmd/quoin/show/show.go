@@ -1,8 +1,8 @@
 // Package show is how commands print what they have found, as text or as JSON, the same for all
 // commands: findings, where Slurm or the IMEX domain differs from what is wanted, stored plans,
-// whether a job fits, tables, and errors of flags and arguments. Nodes with the same words share a
-// line. The package reads no files and asks nobody. It links no Kubernetes, because the demo prints
-// by it, too.
+// whether a job fits, machines, tables, and errors of flags and arguments. Nodes with the same words
+// share a line. The package reads no files and asks nobody. It links no Kubernetes, because the demo
+// prints by it, too.
 package show
 
 import (

@@ -1,4 +1,4 @@
-package machine
+package show
 
 import (
 	"cmp"
@@ -8,13 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/show"
-	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Print prints a node for people.
-func Print(w io.Writer, n *topology.Node) {
+// Node prints a machine for people. indices are Slurm's GRES indices of its GPUs and MIG instances,
+// by UUID.
+func Node(w io.Writer, n *topology.Node, indices map[string]string) {
 	fmt.Fprintf(w, "Node      %s\n", n.Name)
 	if n.DriverVersion+n.NVMLVersion+n.CUDAVersion != "" {
 		fmt.Fprintf(w, "Driver    %s, NVML %s, CUDA %s\n", cmp.Or(n.DriverVersion, "-"), cmp.Or(n.NVMLVersion, "-"), cmp.Or(n.CUDAVersion, "-"))
@@ -38,8 +37,8 @@ func Print(w io.Writer, n *topology.Node) {
 	if len(n.GPUs) == 0 {
 		fmt.Fprintln(w, "GPUs      none")
 	} else {
-		printGPUs(w, n)
-		printMIG(w, n)
+		printGPUs(w, n, indices)
+		printMIG(w, n, indices)
 		printLinks(w, n)
 		printHealth(w, n)
 	}
@@ -52,29 +51,12 @@ func Print(w io.Writer, n *topology.Node) {
 func printList(w io.Writer, rows [][]string, columns ...string) {
 	if len(rows) > 0 {
 		fmt.Fprintln(w)
-		show.Table(w, columns, rows)
+		Table(w, columns, rows)
 	}
-}
-
-// gresIndices are Slurm's GRES indices of the node's GPUs and MIG instances, by UUID. A GPU
-// with instances has none of its own. There are none if the device file of a GPU is not
-// known, or the place of a GPU that cannot be read.
-func gresIndices(n *topology.Node) map[string]string {
-	indices := map[string]string{}
-	if inv, err := nodeagent.InventoryOf(n, nil); err == nil {
-		entries, known := nodeagent.AddUnreadable(inv.Entries, n)
-		for _, e := range entries {
-			if known {
-				indices[e.UUID] = fmt.Sprint(e.GRESIndex)
-			}
-		}
-	}
-	return indices
 }
 
 // printGPUs prints the GPUs in the order of their device files.
-func printGPUs(w io.Writer, n *topology.Node) {
-	indices := gresIndices(n)
+func printGPUs(w io.Writer, n *topology.Node, indices map[string]string) {
 	var rows [][]string
 	for _, g := range n.GRESOrder() {
 		numa, state, health, clique := "", "", "", ""
@@ -125,8 +107,7 @@ func imexOf(facts *topology.IMEX) string {
 }
 
 // printMIG prints the MIG instances.
-func printMIG(w io.Writer, n *topology.Node) {
-	indices := gresIndices(n)
+func printMIG(w io.Writer, n *topology.Node, indices map[string]string) {
 	var rows [][]string
 	for _, g := range n.GRESOrder() {
 		for _, m := range g.MIG {
