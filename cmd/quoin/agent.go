@@ -9,7 +9,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/cmd/quoin/machine"
 	"github.com/quoin-hpc/quoin/cmd/quoin/service"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
@@ -51,7 +50,7 @@ func supervised(s probe.Supervisor) nodeagent.Probe { return s }
 // supervisor of a child process that would.
 func runAgent(ctx context.Context, conf *config.Config, node string, read func(probe.Supervisor) nodeagent.Probe, log *slog.Logger) error {
 	c := &conf.Agent
-	if err := machine.CheckSimulated(&c.Machine, node); err != nil {
+	if err := checkSimulated(&c.Machine, node); err != nil {
 		return err
 	}
 	ids, err := idSources(&c.DCGM, log)

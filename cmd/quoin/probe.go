@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/cmd/quoin/machine"
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/dcgm/hostengine"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
@@ -102,7 +101,7 @@ is a line of its own.`,
 			if err != nil {
 				return err
 			}
-			m, closeMachine, err := machine.Open(cmd.Context(), c, name, !once)
+			m, closeMachine, err := openMachine(cmd.Context(), c, name, !once)
 			if err != nil {
 				return err
 			}

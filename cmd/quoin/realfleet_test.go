@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/cmd/quoin/machine"
 	"github.com/quoin-hpc/quoin/cmd/quoin/service"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
@@ -93,7 +92,7 @@ func (p *innerProbe) Run(ctx context.Context, events chan<- probe.Event) {
 }
 
 func (p *innerProbe) run(ctx context.Context, send func(probe.Event)) error {
-	m, done, err := machine.Open(ctx, p.machine, p.node, true)
+	m, done, err := openMachine(ctx, p.machine, p.node, true)
 	if err != nil {
 		return err
 	}

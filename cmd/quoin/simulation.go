@@ -1,4 +1,4 @@
-package machine
+package main
 
 import (
 	"cmp"
@@ -42,9 +42,9 @@ func (s *simulation) Read() (*topology.Node, error) {
 
 func (s *simulation) Want(uuids []string) { s.wanted = uuids }
 
-// CheckSimulated refuses a site that cannot be read and a machine that the site
+// checkSimulated refuses a site that cannot be read and a machine that the site
 // lacks. Both are mistakes on the command line, not troubles of a machine.
-func CheckSimulated(c *config.Machine, node string) error {
+func checkSimulated(c *config.Machine, node string) error {
 	if c.Simulate == "" {
 		return nil
 	}

@@ -1,6 +1,4 @@
-// Package machine opens the machine that a probe reads: this one by NVML, or a
-// simulated one of a site's file.
-package machine
+package main
 
 import (
 	"context"
@@ -15,9 +13,10 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nvml"
 )
 
-// Open opens the configured machine. With watch, Xid events are reported until ctx ends.
+// openMachine opens the machine that a probe reads: this one by NVML, or a simulated one of a site's
+// file. With watch, Xid events are reported until ctx ends.
 // The caller calls done at the end.
-func Open(ctx context.Context, c *config.Machine, node string, watch bool) (m probe.Machine, done func(), err error) {
+func openMachine(ctx context.Context, c *config.Machine, node string, watch bool) (m probe.Machine, done func(), err error) {
 	if c.Simulate != "" {
 		return &simulation{site: c.Simulate, node: node, energy: map[string]float64{}}, func() {}, nil
 	}
