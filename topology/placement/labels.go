@@ -161,7 +161,7 @@ func (r *resolver) readPublished() {
 	s := r.site
 	byName := make(map[string]int, 3*len(r.domains))
 	for d := range r.domains {
-		for _, name := range r.domains[d].Domain.BlockNames() {
+		for _, name := range r.domains[d].BlockNames() {
 			byName[name] = d
 		}
 	}
