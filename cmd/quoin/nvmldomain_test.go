@@ -75,7 +75,7 @@ func (r *domainRig) block(name string) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return plandoc.Places()[name].Block
+	return published.Places()[name].Block
 }
 
 // run starts the agent anew, with so long between two readings.

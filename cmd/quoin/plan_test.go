@@ -21,7 +21,9 @@ type oneSet struct {
 	err error
 }
 
-func (s oneSet) Load(context.Context, plandoc.Location) (*plandoc.Published, error) { return s.set, s.err }
+func (s oneSet) Load(context.Context, plandoc.Location) (*plandoc.Published, error) {
+	return s.set, s.err
+}
 
 // TestPlanStatus holds that quoin plan status ends as the store and the nodes behind in Slurm say.
 func TestPlanStatus(t *testing.T) {
