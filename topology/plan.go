@@ -244,7 +244,7 @@ func (p *Plan) LostTopologies(old *Plan) []string {
 	}
 	var lost []string
 	for _, t := range old.BlockTopologies() {
-		if t.Name != ConfTopology && !slices.ContainsFunc(own, func(is Topology) bool { return is.Name == t.Name }) {
+		if t.Name != ConfTopology && !slices.ContainsFunc(own, func(o Topology) bool { return o.Name == t.Name }) {
 			lost = append(lost, t.Name)
 		}
 	}
@@ -259,9 +259,8 @@ type Place struct {
 
 // Places returns the place of every node in the plan's own topologies.
 func (p *Plan) Places() map[string]Place {
-	own := p.Own()
-	units := UnitsOf(own)
-	places := make(map[string]Place, countNodes(own))
+	units := UnitsOf(p.Own())
+	places := make(map[string]Place, countNodes(units))
 	for i := range units {
 		for _, n := range units[i].Nodes {
 			at := places[n]
@@ -279,8 +278,8 @@ func (p *Plan) Places() map[string]Place {
 // SpecsOf returns the Topology= string of every node: its units in the order of the
 // topologies, such as "nvl:nvl-8a61c302-1,fabric:leaf-7".
 func SpecsOf(topologies []Topology) map[string]string {
-	specs := make(map[string]string, countNodes(topologies))
 	units := UnitsOf(topologies)
+	specs := make(map[string]string, countNodes(units))
 	for i := range units {
 		unit := units[i].String()
 		before, after := "", unit // the nodes of a unit mostly share what they had before
@@ -294,15 +293,13 @@ func SpecsOf(topologies []Topology) map[string]string {
 	return specs
 }
 
-// countNodes returns how many nodes the largest of the topologies has.
-func countNodes(topologies []Topology) int {
-	most := 0
-	for i := range topologies {
-		n := 0
-		for _, u := range UnitsOf(topologies[i : i+1]) {
-			n += len(u.Nodes)
-		}
-		most = max(most, n)
+// countNodes returns how many nodes the largest topology of the units has.
+func countNodes(units []Unit) int {
+	most, counts := 0, make(map[string]int)
+	for i := range units {
+		u := &units[i]
+		counts[u.Topology] += len(u.Nodes)
+		most = max(most, counts[u.Topology])
 	}
 	return most
 }
