@@ -15,6 +15,7 @@ func ParseObject(source string, data []byte) (*Node, error) {
 	if len(data) > maxObject {
 		return nil, fmt.Errorf("%s: report: %w", source, errTooLarge)
 	}
+	// Most reports are read from files and have none: to decode them twice would take twice as long.
 	if !bytes.Contains(data, []byte(`"metadata"`)) {
 		return ParseReport(source, data)
 	}
