@@ -23,7 +23,7 @@ type Policy struct {
 	// domain of one node.
 	MinBlockNodes int
 	// Forget names blocks that leave the plan for good. A block with nodes stays,
-	// even if nobody can read them now. A block in use stays too (Previous.InUse).
+	// even if nobody can read them now. A block in use stays too (Observed.InUse).
 	Forget []string
 	// ForgetSwitches names leaf switches without nodes that leave the plan for good. A
 	// switch with nodes, and a leaf in use, stay.

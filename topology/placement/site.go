@@ -17,6 +17,8 @@ type site struct {
 	policy Policy            // with MinBlockNodes set
 	// published, beside facts, is the index of the node's block in prev.blocks, or none.
 	published []int32
+	// named are the blocks and leaves that a node may still register with (Observed.InUse).
+	named map[string]bool
 	// agents reports whether any node has a report, readable or not.
 	agents bool
 }
@@ -39,7 +41,6 @@ type published struct {
 	blocks     []publishedBlock
 	switches   []topology.Switch
 	reported   map[string]bool
-	inUse      map[string]bool
 }
 
 // publishedBlock is a block in its topology.
@@ -50,8 +51,8 @@ type publishedBlock struct {
 }
 
 // readPublished reads what was published.
-func readPublished(o *Observed, previous *Previous, policy *Policy) published {
-	prev := published{reported: previous.Reported, inUse: o.InUse}
+func readPublished(previous *Previous, policy *Policy) published {
+	prev := published{reported: previous.Reported}
 	if previous.Plan == nil {
 		return prev
 	}
@@ -85,7 +86,7 @@ func readSite(o *Observed, previous *Previous, policy Policy) (*site, error) {
 	if err := policy.validate(); err != nil {
 		return nil, err
 	}
-	s := &site{policy: policy, facts: make([]*topology.Facts, len(facts))}
+	s := &site{policy: policy, named: o.InUse, facts: make([]*topology.Facts, len(facts))}
 	if s.policy.MinBlockNodes == 0 {
 		s.policy.MinBlockNodes = 2
 	}
@@ -104,7 +105,7 @@ func readSite(o *Observed, previous *Previous, policy Policy) (*site, error) {
 			return nil, fmt.Errorf("nodes %q and %q both have the Slurm name %q: give one of them another", s.facts[i-1].Name, f.Name, f.SlurmName)
 		}
 	}
-	s.prev = readPublished(o, previous, &policy)
+	s.prev = readPublished(previous, &policy)
 	s.leaveOutOtherKind()
 	s.published = s.findPublished()
 	return s, nil
@@ -150,7 +151,7 @@ func (s *site) find(slurmName string) (int, bool) {
 func (s *site) block(node int) int { return int(s.published[node]) }
 
 // inUse reports whether a block or leaf has to stay even if it is empty.
-func (s *site) inUse(name string) bool { return s.policy.ShortBlocks && s.prev.inUse[name] }
+func (s *site) inUse(name string) bool { return s.policy.ShortBlocks && s.named[name] }
 
 // forgets reports whether a published block may leave the plan for good. A block
 // with nodes stays all the same.
