@@ -13,10 +13,10 @@ import (
 func Moved(old, plan *topology.Plan) (nodes []string, of int) {
 	oldPlaces, newPlaces := old.Places(), plan.Places()
 	oldAbove, newAbove := topology.PathsAbove(old.Switches()), topology.PathsAbove(plan.Switches())
-	for n, was := range oldPlaces {
-		is := newPlaces[n]
-		below := was.Leaf == "" || was.Leaf == is.Leaf && strings.HasSuffix(newAbove[is.Leaf], oldAbove[was.Leaf])
-		if was.Block != "" && is.Block != was.Block || !below {
+	for n, from := range oldPlaces {
+		to := newPlaces[n]
+		below := from.Leaf == "" || from.Leaf == to.Leaf && strings.HasSuffix(newAbove[to.Leaf], oldAbove[from.Leaf])
+		if from.Block != "" && to.Block != from.Block || !below {
 			nodes = append(nodes, n)
 		}
 	}

@@ -20,8 +20,7 @@ func TestArgumentsStay(t *testing.T) {
 		policy   placement.Policy
 	}
 	published := func(facts []topology.Facts, policy placement.Policy) *topology.Plan {
-		plan := mustPlan(t, facts, nil, policy)
-		return plan
+		return mustPlan(t, facts, nil, policy)
 	}
 	all := func(facts []topology.Facts) map[string]bool {
 		names := map[string]bool{}

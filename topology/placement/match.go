@@ -80,10 +80,10 @@ type votes struct{ kept, gone, doubtful, sure int }
 // followed. Then the block is not free for a clique without a node in it.
 func (v *votes) silent() bool { return v.kept+v.doubtful > 0 }
 
-// deserted reports whether the Node objects of all nodes that keep the block have
+// allGone reports whether the Node objects of all nodes that keep the block have
 // gone. Then the block is free for the clique that it is named after: the same
 // machines may be back under other names.
-func (v *votes) deserted() bool { return v.doubtful == 0 && v.kept == v.gone }
+func (v *votes) allGone() bool { return v.doubtful == 0 && v.kept == v.gone }
 
 // countVotes counts what the nodes of each published block say.
 func countVotes(s *site, g grouping) []votes {
@@ -138,7 +138,7 @@ func claimBlocks(s *site, g grouping, votes []votes) claims {
 	})
 	for _, m := range matches {
 		v := &votes[m.block]
-		foreign := m.common == 0 && v.silent() && (m.name < 0 || !v.deserted())
+		foreign := m.common == 0 && v.silent() && (m.name < 0 || !v.allGone())
 		if c.groupOf[m.block] != none || foreign || c.blockOf[m.group] != none {
 			continue
 		}

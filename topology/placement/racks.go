@@ -142,9 +142,9 @@ func assignRacks(racks []rack, known map[string]section, policy *Policy) []secti
 		r, all := &racks[i], bases[of[i].fabric]
 		of[i].base = classOf(all, r.size)
 		// A rack that has lost nodes stays with the racks of its size.
-		was, ok := known[r.published]
-		if ok && was.fabric == of[i].fabric && slices.Contains(all, was.base) && r.size <= was.base {
-			of[i].base = was.base
+		old, ok := known[r.published]
+		if ok && old.fabric == of[i].fabric && slices.Contains(all, old.base) && r.size <= old.base {
+			of[i].base = old.base
 		}
 	}
 	return of

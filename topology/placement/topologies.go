@@ -10,7 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
-// parts is what the parts gave: the topologies, and all their blocks together.
+// madeParts is the topologies, and all their blocks together.
 type madeParts struct {
 	topologies []topology.Topology
 	blocks     []block
