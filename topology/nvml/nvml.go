@@ -4,7 +4,7 @@
 // management library. From /proc and /sys it reads the device files of MIG
 // instances and the processor packages. It is the only importer of go-nvml.
 //
-// A call into the library can hang on a sick GPU and never return. A call to a
+// A call into the library can hang on a faulty GPU and never return. A call to a
 // symbol that the library lacks ends the process. So run it in a process of its
 // own. The package makes no call after a failed initialisation, and none to a
 // symbol that it has not looked up.

@@ -52,21 +52,21 @@ func statesOf(s *Site) map[string]state {
 		}
 	}
 	for i := range facts {
-		if f := &facts[i]; f.Report != nil && sick(f.Report) {
+		if f := &facts[i]; f.Report != nil && faulty(f.Report) {
 			out[f.SlurmName] = degraded
 		}
 	}
 	return out
 }
 
-// sick reports whether something is wrong with the node's GPUs or their fabric.
-func sick(n *topology.Node) bool {
+// faulty reports whether something is wrong with the node's GPUs or their fabric.
+func faulty(n *topology.Node) bool {
 	lost := func(p topology.Finding) bool { return strings.HasPrefix(p.Reason, "GPU") }
-	faulty := func(g topology.GPU) bool {
+	badFabric := func(g topology.GPU) bool {
 		f := g.Fabric
 		return f.Status != "" || f.Health == topology.HealthUnhealthy || f.Health == topology.HealthLimitedCapacity
 	}
-	return slices.ContainsFunc(n.Problems, lost) || slices.ContainsFunc(n.GPUs, faulty)
+	return slices.ContainsFunc(n.Problems, lost) || slices.ContainsFunc(n.GPUs, badFabric)
 }
 
 // stateOf returns the state of a node. A name without facts is an empty place.

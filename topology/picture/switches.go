@@ -14,15 +14,12 @@ type parents map[string]string
 
 // path is a switch and all above it.
 func (p parents) path(name string) (out []string) {
-	for name != "" && len(out) < maxTiers {
+	for name != "" && len(out) < topology.MaxTiers {
 		out = append(out, name)
 		name = p[name]
 	}
 	return out
 }
-
-// maxTiers bounds the path from a leaf to its root.
-const maxTiers = 16
 
 // branchesOf lists the switches, each before the ones below it.
 func branchesOf(plan *topology.Plan) []branch {
@@ -41,7 +38,7 @@ func branchesOf(plan *topology.Plan) []branch {
 	list = func(name string, depth int) {
 		out = append(out, branch{name, depth, below[name]})
 		for _, child := range children[name] {
-			if depth < maxTiers {
+			if depth < topology.MaxTiers {
 				list(child, depth+1)
 			}
 		}

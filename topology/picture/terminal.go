@@ -55,8 +55,9 @@ type block struct {
 // blocksOf returns the blocks of all topologies.
 func blocksOf(plan *topology.Plan) []block {
 	var blocks []block
+	of := plan.BaseBlockSize()
 	for _, t := range plan.BlockTopologies() {
-		base := plan.BaseBlockSize()
+		base := of
 		if len(t.Sizes) > 0 {
 			base = t.Sizes[0]
 		}
