@@ -55,6 +55,7 @@ type unitText struct{ name, nodes, children string }
 // topology cannot be written.
 func textOf(t *topology.Topology) ([]unitText, error) {
 	var units []unitText
+	what := "block"
 	switch t.Kind {
 	case topology.KindBlock:
 		units = make([]unitText, len(t.Blocks))
@@ -63,6 +64,7 @@ func textOf(t *topology.Topology) ([]unitText, error) {
 			units[i] = unitText{name: b.Name, nodes: hostlist.Compress(b.Nodes)}
 		}
 	case topology.KindTree:
+		what = "switch"
 		units = make([]unitText, len(t.Switches))
 		for i := range t.Switches {
 			s := &t.Switches[i]
@@ -71,10 +73,6 @@ func textOf(t *topology.Topology) ([]unitText, error) {
 	case topology.KindFlat:
 	default:
 		return nil, fmt.Errorf("topology %q is of kind %q: want block, tree or flat", t.Name, t.Kind)
-	}
-	what := "block"
-	if t.Kind == topology.KindTree {
-		what = "switch"
 	}
 	for _, u := range units {
 		if err := checkWords(what, u.name, u.nodes, u.children); err != nil {
