@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
@@ -93,7 +92,7 @@ func TestMapJudge(t *testing.T) {
 			}
 			s := slurm(tt.jobs...)
 			for _, j := range s.Jobs {
-				for _, n := range nodesOf(t, j.Nodes) {
+				for _, n := range hosts.In(j.Nodes) {
 					node := s.Nodes[n]
 					node.State = "ALLOCATED"
 					s.Nodes[n] = node
@@ -124,15 +123,6 @@ func busyUntil(s *slurmctld.State, at int64, nodes ...string) {
 		n.LastBusy = second(at)
 		s.Nodes[name] = n
 	}
-}
-
-func nodesOf(t testing.TB, list string) []string {
-	t.Helper()
-	nodes, err := hostlist.Expand(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return nodes
 }
 
 // TestMapJudgesWanted judges only the jobs that are wanted.
