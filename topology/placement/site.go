@@ -35,12 +35,14 @@ type published struct {
 	elsewhere bool
 	base      int
 	// topologies are the block topologies. One of topology.conf has the name that the plan
-	// gives it. first is the default one.
+	// gives it.
 	topologies []topology.Topology
-	first      string
-	blocks     []publishedBlock
-	switches   []topology.Switch
-	reported   map[string]bool
+	// defaultName is the name of the default topology in the file. That of topology.conf is
+	// the name of no part.
+	defaultName string
+	blocks      []publishedBlock
+	switches    []topology.Switch
+	reported    map[string]bool
 }
 
 // publishedBlock is a block in its topology.
@@ -66,7 +68,7 @@ func readPublished(previous *Previous, policy *Policy) published {
 			prev.elsewhere = topology.BlockFamily(t.Name) != name
 		}
 		if t.Default {
-			prev.first = t.Name
+			prev.defaultName = t.Name
 		}
 		if t.Name == topology.ConfTopology {
 			t.Name = policy.kind()

@@ -74,7 +74,7 @@ func joined[T any](all, next []T) []T {
 // equals. A node that does not say how many it has counts once. Of a file of one topology
 // it returns the part that most published blocks belong to.
 func heaviest(s *site, parts []part) int {
-	if at := slices.IndexFunc(parts, func(p part) bool { return p.name == s.prev.first }); at >= 0 {
+	if at := slices.IndexFunc(parts, func(p part) bool { return p.name == s.prev.defaultName }); at >= 0 {
 		return at
 	}
 	best, most, mostKnown := 0, 0, 0
