@@ -55,9 +55,9 @@ type block struct {
 // blocksOf returns the blocks of all topologies.
 func blocksOf(plan *topology.Plan) []block {
 	var blocks []block
-	of := plan.BaseBlockSize()
+	whole := plan.BaseBlockSize() // of topologies that name no sizes
 	for _, t := range plan.BlockTopologies() {
-		base := of
+		base := whole
 		if len(t.Sizes) > 0 {
 			base = t.Sizes[0]
 		}
