@@ -14,8 +14,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// rules lists the findings as "line severity rule".
-func rules(findings []topology.Finding) []string {
+// reasonsOf lists the findings as "line severity reason".
+func reasonsOf(findings []topology.Finding) []string {
 	var out []string
 	for _, f := range findings {
 		out = append(out, fmt.Sprintf("%d %s %s", f.Line, f.Severity, f.Reason))
@@ -131,7 +131,7 @@ func TestLintFindings(t *testing.T) {
 		}
 		c.options.KnownNodes = known
 		findings := Lint([]File{{Name: c.file, Data: []byte(c.text)}}, c.options)
-		if diff := cmp.Diff(c.want, rules(findings)); diff != "" {
+		if diff := cmp.Diff(c.want, reasonsOf(findings)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s\n%v", c.name, diff, findings)
 		}
 	}

@@ -21,7 +21,7 @@ func TestReadmeNamesEveryRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	files = append(files, "../section.go", "../readconf.go", "../readyaml.go")
-	rule := regexp.MustCompile(`(?:(?i:reason)\w* *:?= |Reason: |(?:Fatal|Warn|report|once|drains|at)\((?:[^,"]*, ?)+)"([A-Z][A-Za-z]+)"|reason, message :?= "(\w+)"`)
+	reason := regexp.MustCompile(`(?:(?i:reason)\w* *:?= |Reason: |(?:Fatal|Warn|report|once|drains|at)\((?:[^,"]*, ?)+)"([A-Z][A-Za-z]+)"|reason, message :?= "(\w+)"`)
 	var words []string
 	for _, f := range files {
 		text, err := os.ReadFile(f)
@@ -31,7 +31,7 @@ func TestReadmeNamesEveryRule(t *testing.T) {
 		if strings.HasSuffix(f, "_test.go") {
 			continue
 		}
-		for _, m := range rule.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range reason.FindAllStringSubmatch(string(text), -1) {
 			words = append(words, m[1]+m[2])
 		}
 	}

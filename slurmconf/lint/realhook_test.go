@@ -68,9 +68,9 @@ func compareHookSettings(t *testing.T, release slurmrig.Release, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := func(rule string, seconds int) bool {
+	names := func(reason string, seconds int) bool {
 		found := lint.LintSettings("slurm.conf", conf.Settings, lint.Hook{PrologSeconds: seconds})
-		return slices.ContainsFunc(found, func(f topology.Finding) bool { return f.Reason == rule })
+		return slices.ContainsFunc(found, func(f topology.Finding) bool { return f.Reason == reason })
 	}
 	const ever = 1 << 20
 	prolog, batch := number("PrologTimeout", "PrologEpilogTimeout"), number("BatchStartTimeout")
