@@ -146,6 +146,7 @@ func TestParseErrors(t *testing.T) {
 		"BlockName=a Nodes=n1\nBlockSizes=4,x\n":              "topology.conf:2: BlockSizes: \"x\" is no plain number",
 		"SwitchName=a Nodes=n1 Switches=b\n":                  "topology.conf:1: \"a\" has no name, or both nodes and switches",
 		"BlockName=a \\\n Nodes=n1 \\\n\nInclude more.conf\n": "topology.conf:4: more.conf is included and was not looked into",
+		strings.Repeat("BlockName=a Nodes=n[1-65536]\n", 17):  "topology.conf:17: more than 1048576 names in one file",
 	}
 	for text, want := range conf {
 		_, err := ParseTopologies("topology.conf", []byte(text))

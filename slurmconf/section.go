@@ -94,17 +94,19 @@ func ParseTopologies(name string, data []byte) ([]topology.Topology, error) {
 		return nil, &ParseError{File: name, Line: f.Line, Message: f.Message + "; " + f.Remedy}
 	}
 	topologies := make([]topology.Topology, len(sections))
+	names := 0
 	for i := range sections {
 		var err *ParseError
-		if topologies[i], err = sections[i].topology(name); err != nil {
+		if topologies[i], err = sections[i].topology(name, &names); err != nil {
 			return nil, err
 		}
 	}
 	return topologies, nil
 }
 
-// topology returns the topology of a section, or what Quoin does not write in one.
-func (s *Section) topology(file string) (topology.Topology, *ParseError) {
+// topology returns the topology of a section, or what Quoin does not write in one. It adds to
+// names, the number of names that the file has so far.
+func (s *Section) topology(file string, names *int) (topology.Topology, *ParseError) {
 	t := topology.Topology{Name: s.Name, Default: s.Default, Kind: s.Kind}
 	fail := func(line int, message string) (topology.Topology, *ParseError) {
 		return t, &ParseError{File: file, Line: line, Message: message}
@@ -134,6 +136,9 @@ func (s *Section) topology(file string) (topology.Topology, *ParseError) {
 		children, err := hostlist.Expand(u.Children)
 		if err != nil {
 			return fail(u.Line, err.Error())
+		}
+		if *names += len(nodes) + len(children); *names > hostlist.MaxHosts {
+			return fail(u.Line, fmt.Sprintf("more than %d names in one file: no site is so large", hostlist.MaxHosts))
 		}
 		if s.Kind == topology.KindBlock {
 			t.Blocks = append(t.Blocks, topology.Block{Name: u.Name, Nodes: nodes})

@@ -17,8 +17,8 @@ import (
 const (
 	// maxRangeHosts is how many hosts Slurm takes in one range of a bracket.
 	maxRangeHosts = 64 * 1024
-	// maxHosts is how many names a list may have here.
-	maxHosts = 1 << 20
+	// MaxHosts is how many names a list may have here, and all lists of a topology file together.
+	MaxHosts = 1 << 20
 	// MaxDigits is how many digits at the end of a name are read as a number.
 	MaxDigits = 18
 )
@@ -35,7 +35,7 @@ var ErrNotPlain = errors.New("no plain host list: want such as n[001-018,020]")
 // ErrNotPlain. A list that Slurm refuses, or that has more than 1,048,576 names, is
 // another error. Errors quote the list.
 func Expand(s string) ([]string, error) {
-	count, size := min(1+strings.Count(s, ","), maxHosts), len(s)
+	count, size := min(1+strings.Count(s, ","), MaxHosts), len(s)
 	if strings.IndexByte(s, '[') >= 0 {
 		count, size = 0, 0 // brackets hold more names than there are commas
 		if err := Walk(s, func(name []byte) { count, size = count+1, size+len(name) }); err != nil {
@@ -197,8 +197,8 @@ func countUp(digits []byte) bool {
 
 // emit yields the name in buf.
 func (w *walker) emit() error {
-	if w.count++; w.count > maxHosts {
-		return fmt.Errorf("more than %d names: split it into several lists", maxHosts)
+	if w.count++; w.count > MaxHosts {
+		return fmt.Errorf("more than %d names: split it into several lists", MaxHosts)
 	}
 	w.yield(w.buf)
 	return nil

@@ -26,7 +26,7 @@ var shownKeys = []string{"BlockName", "AggregatedBlock", "SwitchName", "BlockInd
 // messages. Errors are *slurmconf.ParseError.
 func ParseShown(name string, data []byte) (topology.Topology, error) {
 	t := topology.Topology{Name: topology.ConfTopology, Default: true, Kind: topology.KindFlat}
-	number := 0
+	number, names := 0, 0
 	for line := range strings.Lines(string(data)) {
 		number++
 		fail := func(word, message string) (topology.Topology, error) {
@@ -47,6 +47,9 @@ func ParseShown(name string, data []byte) (topology.Topology, error) {
 		children, err := hostlist.Expand(values["Switches"])
 		if err != nil {
 			return fail("Switches", err.Error())
+		}
+		if names += len(nodes) + len(children); names > hostlist.MaxHosts {
+			return fail("Nodes", fmt.Sprintf("more than %d names in one topology: no site is so large", hostlist.MaxHosts))
 		}
 		block, isBlock := values["BlockName"]
 		_, isAggregate := values["AggregatedBlock"]

@@ -38,11 +38,12 @@ AggregatedBlock=nvl-[1-2] BlockIndex=2 Nodes=n[001-018] BlockSize=36
 
 func TestParseShownErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"Topology is flat\n":                    "scontrol:1: Topology: not known in the output",
-		"BlockName=a BlockSize=x":               "scontrol:1: BlockSize: \"x\" is no number",
-		"BlockName=a BlockSize=1\nNodes=n1 x=2": "scontrol:2: x=2: not known",
-		"BlockName=a Nodes=n[1- BlockSize=1":    "scontrol:1: Nodes: host list \"n[1-\"",
-		"SwitchName=s Switches=l[1-":            "scontrol:1: Switches: host list \"l[1-\"",
+		"Topology is flat\n":                                  "scontrol:1: Topology: not known in the output",
+		"BlockName=a BlockSize=x":                             "scontrol:1: BlockSize: \"x\" is no number",
+		"BlockName=a BlockSize=1\nNodes=n1 x=2":               "scontrol:2: x=2: not known",
+		"BlockName=a Nodes=n[1- BlockSize=1":                  "scontrol:1: Nodes: host list \"n[1-\"",
+		"SwitchName=s Switches=l[1-":                          "scontrol:1: Switches: host list \"l[1-\"",
+		strings.Repeat("SwitchName=s Nodes=n[1-65536]\n", 17): "scontrol:17: Nodes: more than 1048576 names in one topology",
 	} {
 		_, err := ParseShown("scontrol", []byte(text))
 		var parse *slurmconf.ParseError
