@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"io"
 	"slices"
 	"time"
 
@@ -48,12 +49,31 @@ func (q *Question) limit(ctx context.Context, nodes int) (context.Context, conte
 	return context.WithTimeout(ctx, timeout+more*timeoutNode)
 }
 
+// ask asks for the parts of the question that Slurm writes as JSON, one after another, and adds the
+// answers to the state. show asks for all things of a name, such as nodes, or for the job of an id.
+func (q *Question) ask(state *slurmctld.State, show func(read func(in io.Reader) error, what ...string) error) (err error) {
+	part := func(wanted bool, what string, read func(in io.Reader) error) {
+		if wanted && err == nil {
+			err = show(read, what)
+		}
+	}
+	readJobs := func(in io.Reader) (err error) { state.Jobs, err = slurmctld.ReadJobs(in); return err }
+	if q.Job != "" {
+		return show(readJobs, "job", q.Job)
+	}
+	part(q.Jobs, "partitions", func(in io.Reader) (err error) { state.Partitions, err = slurmctld.ReadPartitions(in); return err })
+	part(q.Jobs, "jobs", readJobs)
+	part(q.Reservations, "reservations", func(in io.Reader) (err error) { state.Reservations, err = slurmctld.ReadReservations(in); return err })
+	// Nodes come last: if a node is free after all jobs were read, none of them took the node.
+	part(q.Nodes, "nodes", func(in io.Reader) (err error) { state.Nodes, err = slurmctld.ReadNodes(in); return err })
+	return err
+}
+
 // whole says that Slurm may need long for the answer.
 func (q *Question) whole() bool { return q.Nodes || q.Jobs }
 
 // missing is the part of the question that the answer does not have as new as wanted. Nodes are
-// asked for again with jobs, after these: if a node is free after all jobs were read, none of
-// them took the node.
+// asked for again with jobs, as ask does.
 func (q *Question) missing(a *Answer, since time.Time) Question {
 	m := *q
 	m.Loaded = q.Loaded && (a.Asked.Loaded.Before(since) || q.Topologies != nil && !slices.Equal(q.Topologies, a.topologies))

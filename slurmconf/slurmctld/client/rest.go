@@ -37,9 +37,9 @@ type REST struct {
 }
 
 // NewREST returns what asks the slurmrestd at the address: http://HOST:PORT, https://HOST:PORT
-// or unix:/PATH. tokenFile holds the token of a
-// Slurm user, as scontrol token prints it. The file is read for each question, so that the
-// token may be renewed. It may be empty if slurmrestd asks for none.
+// or unix:/PATH. tokenFile holds the token of a Slurm user, as scontrol token prints it. The file
+// is read for each question, so that the token may be renewed. It may be empty if slurmrestd asks
+// for none.
 func NewREST(address, tokenFile string) *REST {
 	transport := &http.Transport{DisableCompression: true, IdleConnTimeout: time.Minute}
 	base := strings.TrimSuffix(address, "/")
@@ -65,30 +65,16 @@ func (r *REST) Ask(ctx context.Context, q Question) (*slurmctld.State, error) {
 	if age, known := times.Age(); known {
 		s.Read = began.Add(-age)
 	}
-	if q.Job != "" {
-		err := r.get(ctx, "job/"+url.PathEscape(q.Job), func(body io.Reader) (err error) { s.Jobs, err = slurmctld.ReadJobs(body); return err })
-		return s, err
-	}
-	// Jobs come first: if a node is free after all jobs were read, none of them took the node.
-	if q.Jobs {
-		jobs := "jobs/?flags=ALL"
-		if q.Details {
-			jobs = "jobs/"
+	return s, q.ask(s, func(read func(body io.Reader) error, what ...string) error {
+		path := what[0] + "/"
+		switch {
+		case what[0] == "job":
+			path += url.PathEscape(q.Job)
+		case what[0] == "jobs" && !q.Details:
+			path += "?flags=ALL"
 		}
-		err = errors.Join(
-			r.get(ctx, "partitions/", func(body io.Reader) (err error) { s.Partitions, err = slurmctld.ReadPartitions(body); return err }),
-			r.get(ctx, jobs, func(body io.Reader) (err error) { s.Jobs, err = slurmctld.ReadJobs(body); return err }))
-	}
-	if err == nil && q.Reservations {
-		err = r.get(ctx, "reservations/", func(body io.Reader) (err error) { s.Reservations, err = slurmctld.ReadReservations(body); return err })
-	}
-	if err == nil && q.Nodes {
-		err = r.get(ctx, "nodes/", func(body io.Reader) (err error) { s.Nodes, err = slurmctld.ReadNodes(body); return err })
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+		return r.get(ctx, path, read)
+	})
 }
 
 // Reconfigure asks slurmctld to read its files again. The token must be that of root,

@@ -27,8 +27,11 @@ const maxShown = 8 << 20
 // Ask implements Asker.
 func (s *Scontrol) Ask(ctx context.Context, q Question) (*slurmctld.State, error) {
 	state := &slurmctld.State{}
-	if err := s.show(ctx, q, state); err != nil || q.Job != "" {
-		return state, err
+	err := q.ask(state, func(read func(out io.Reader) error, what ...string) error {
+		return s.run(ctx, read, append([]string{"--json", "show"}, what...)...)
+	})
+	if err != nil {
+		return nil, err
 	}
 	for _, name := range q.Topologies {
 		args := []string{"show", "topology"}
@@ -55,30 +58,6 @@ func (s *Scontrol) Ask(ctx context.Context, q Question) (*slurmctld.State, error
 		state.Topologies = append(state.Topologies, t)
 	}
 	return state, nil
-}
-
-// show asks for jobs, for reservations, and for nodes.
-func (s *Scontrol) show(ctx context.Context, q Question, state *slurmctld.State) (err error) {
-	read := func(read func(in io.Reader) error, things ...string) {
-		if err == nil {
-			err = s.run(ctx, read, append([]string{"--json", "show"}, things...)...)
-		}
-	}
-	if q.Job != "" {
-		read(func(in io.Reader) (err error) { state.Jobs, err = slurmctld.ReadJobs(in); return err }, "job", q.Job)
-		return err
-	}
-	if q.Jobs {
-		read(func(in io.Reader) (err error) { state.Partitions, err = slurmctld.ReadPartitions(in); return err }, "partitions")
-		read(func(in io.Reader) (err error) { state.Jobs, err = slurmctld.ReadJobs(in); return err }, "jobs")
-	}
-	if q.Reservations {
-		read(func(in io.Reader) (err error) { state.Reservations, err = slurmctld.ReadReservations(in); return err }, "reservations")
-	}
-	if q.Nodes {
-		read(func(in io.Reader) (err error) { state.Nodes, err = slurmctld.ReadNodes(in); return err }, "nodes")
-	}
-	return err
 }
 
 // Reconfigure asks slurmctld to read its files again.
