@@ -95,12 +95,15 @@ func (c *Client) Soon(ctx context.Context, q Question, age time.Duration) {
 }
 
 // Job asks about one running job, with details. The error of a job that does not run is ErrNoJob.
-// The Client does not keep the answer.
+// The Client does not keep the answer. It does not ask a Slurm that did not answer shortly before.
 func (c *Client) Job(ctx context.Context, id string) (*slurmctld.Job, error) {
 	if err := c.lock(ctx); err != nil {
 		return nil, err
 	}
 	defer c.unlock()
+	if a := c.Last(); time.Now().Before(a.Next) {
+		return nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), a.Err)
+	}
 	state, err := c.put(ctx, &Question{Job: id})
 	switch {
 	case err != nil:
@@ -147,8 +150,9 @@ func (c *Client) due(q *Question, age time.Duration, came time.Time) (Question, 
 		since = c.began
 	}
 	m := q.missing(&c.last, since)
-	if rest := c.last.Asked.Nodes.Add(restFor * c.last.Took); m.whole() && now.Before(rest) {
-		m.Nodes, m.Jobs = m.Nodes && c.last.Asked.Nodes.IsZero(), m.Jobs && c.last.Asked.Jobs.IsZero()
+	first := m.Jobs && c.last.Asked.Jobs.IsZero() // nodes are asked for with jobs, or with neither
+	if rest := c.last.Asked.Nodes.Add(restFor * c.last.Took); !first && now.Before(rest) {
+		m.Nodes, m.Jobs = false, false
 	}
 	return m, !m.nothing()
 }
@@ -163,7 +167,7 @@ func (c *Client) ask(ctx context.Context, q Question, age time.Duration, came ti
 	said, err := c.put(ctx, &m)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ctx.Err() != nil { // who asked has gone
+	if err != nil && ctx.Err() != nil { // who asked has gone
 		a := c.last
 		a.Err = ctx.Err()
 		return a

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
@@ -242,9 +243,14 @@ func TestClientSlow(t *testing.T) {
 		if n := len(s.questions()); n != 6 {
 			t.Errorf("%d questions in two minutes, want each 20 s", n)
 		}
-		for _, q := range []Question{{Nodes: true, Jobs: true}, {Loaded: true}} {
-			if c.Ask(t.Context(), q, 0); len(s.questions()) != 1 {
-				t.Errorf("not asked for %+v", q)
+		c.Ask(t.Context(), nodes, 0)
+		s.questions()
+		// Jobs that nobody has asked for come with nodes that are not older than they.
+		both, loaded := Question{Nodes: true, Jobs: true}, Question{Loaded: true}
+		for _, want := range [][]Question{{both}, {}, {loaded}} {
+			c.Ask(t.Context(), append(want, both)[0], 0)
+			if diff := cmp.Diff(want, s.questions(), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
 			}
 		}
 	})
@@ -269,6 +275,16 @@ func TestClientJob(t *testing.T) {
 		}
 		if err := c.Reconfigure(t.Context()); !errors.Is(err, s.err) {
 			t.Errorf("reconfigure: %v", err)
+		}
+		c.Ask(t.Context(), Question{Nodes: true}, 0)
+		s.questions()
+		if _, err := c.Job(t.Context(), "7"); !errors.Is(err, s.err) || len(s.questions()) > 0 {
+			t.Errorf("a Slurm that did not answer just now: %v", err)
+		}
+		time.Sleep(firstPause)
+		s.err = nil
+		if j, err := c.Job(t.Context(), "7"); err != nil || j.ID != "7" {
+			t.Errorf("after the pause: %+v, %v", j, err)
 		}
 	})
 }
