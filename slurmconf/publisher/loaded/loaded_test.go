@@ -95,8 +95,8 @@ func TestKnows(t *testing.T) {
 	tests := []struct {
 		name   string
 		site   site
-		b1, b2 Answer
-		loaded Answer
+		b1, b2 Verdict
+		loaded Verdict
 	}{
 		{"nobody can be asked", site{}, Unknown, Unknown, Unknown},
 		{"nobody can be asked, and a pod was refused", site{invalid: map[string]string{"n3": refused}}, Unknown, No, Unknown},
@@ -116,8 +116,8 @@ func TestKnows(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			v := NewView(tt.site.input(), tt.site.slurm)
-			got := []Answer{v.Knows("nvl:b1", 2*time.Minute), v.Knows("nvl:b2", 2*time.Minute), v.Loaded(), v.Knows("nvl:b1,nvl:b2", 2*time.Minute), v.Knows("", 0)}
-			if diff := cmp.Diff([]Answer{tt.b1, tt.b2, tt.loaded, tt.b2, Unknown}, got); diff != "" {
+			got := []Verdict{v.Knows("nvl:b1", 2*time.Minute), v.Knows("nvl:b2", 2*time.Minute), v.Loaded(), v.Knows("nvl:b1,nvl:b2", 2*time.Minute), v.Knows("", 0)}
+			if diff := cmp.Diff([]Verdict{tt.b1, tt.b2, tt.loaded, tt.b2, Unknown}, got); diff != "" {
 				t.Errorf("b1, b2, files, both, none (-want +got):\n%s", diff)
 			}
 		})

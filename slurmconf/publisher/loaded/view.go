@@ -16,12 +16,12 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Answer is what is known.
-type Answer int
+// Verdict says whether Slurm has something.
+type Verdict int
 
-// The answers.
+// The verdicts.
 const (
-	Unknown Answer = iota
+	Unknown Verdict = iota
 	Yes
 	No
 )
@@ -120,7 +120,7 @@ func (v *View) refuse(spec string) {
 
 // Knows says whether Slurm has all units that a Topology= string names. after is the time in
 // which Slurm loads files.
-func (v *View) Knows(spec string, after time.Duration) Answer {
+func (v *View) Knows(spec string, after time.Duration) Verdict {
 	if v == nil || spec == "" {
 		return Unknown
 	}
@@ -136,7 +136,7 @@ func (v *View) Knows(spec string, after time.Duration) Answer {
 	return all
 }
 
-func (v *View) knowsUnit(unit string, after time.Duration) Answer {
+func (v *View) knowsUnit(unit string, after time.Duration) Verdict {
 	since := v.ages.Since(unit)
 	switch {
 	case v.named[unit], v.shown[unit]:
@@ -154,7 +154,7 @@ func (v *View) knowsUnit(unit string, after time.Duration) Answer {
 }
 
 // Loaded says whether Slurm has loaded the published files.
-func (v *View) Loaded() Answer {
+func (v *View) Loaded() Verdict {
 	switch {
 	case v == nil || v.slurm == nil || v.written.IsZero():
 		return Unknown

@@ -59,8 +59,7 @@ type Watch struct {
 	waits  bool          // Slurm had not loaded the files then
 	loaded time.Time     // the answer by which Slurm has loaded files was asked for then
 	digest string        // of the files that were judged last
-	failed bool          // so many questions in a row were not answered that people are told
-	text   string        // what is behind, for people
+	text   string        // what was behind then, for people
 	seen   map[Node]bool // what was behind then, and whether two questions found it
 	never  again.Once    // the digest of files of which people were told
 	told   string        // the digest of files for which Slurm was told to reconfigure
@@ -101,9 +100,11 @@ func (w *Watch) Reconcile(in *Input) Known {
 		}
 		w.order(order{at: at, question: w.question(in, &a)})
 	}
-	switch failed := w.fail(&a); {
-	case failed:
-		return Known{View: NewView(in, nil), Text: w.text, Asked: w.judged.Loaded}
+	switch {
+	case a.Failures >= failuresSaid: // so long that nothing is known
+		w.seen = nil
+		w.Metrics.forget(w.pub.Name)
+		return Known{View: NewView(in, nil), Text: strings.TrimSpace(plandoc.CannotAsk + "\n" + w.text), Asked: w.judged.Loaded}
 	case a.Asked.Nodes.IsZero() || a.Asked.Loaded.IsZero(): // Slurm has never said all that is judged
 		return Known{View: NewView(in, nil), Waits: a.Failures == 0}
 	}
@@ -156,18 +157,6 @@ func topologies(in *Input) (names []string) {
 		names = append(names, in.Doc.Current.Plan.Topologies[i].Name)
 	}
 	return names
-}
-
-// fail says whether Slurm has not answered for so long that nothing is known.
-func (w *Watch) fail(a *client.Answer) bool {
-	switch failed := a.Failures >= failuresSaid; {
-	case failed && !w.failed:
-		w.failed, w.text, w.seen = true, strings.TrimSpace(plandoc.CannotAsk+"\n"+w.text), nil
-		w.Metrics.forget(w.pub.Name)
-	case a.Failures == 0 && w.failed:
-		w.failed, w.text = false, ""
-	}
-	return w.failed
 }
 
 // order lets Run do what it is told now, and forget what it was told before.
