@@ -8,8 +8,10 @@ package occupancy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -69,13 +71,12 @@ type site struct {
 	job   chan struct{} // holds a value while somebody asks about one job
 
 	mu     sync.Mutex // guards what follows
-	view   View       // but for Err
-	seen   time.Time  // when the answer was asked for that was judged last, or that is forgotten
+	jobs   []Job      // those of the answer that was judged last, or nil
+	seen   time.Time  // when that answer was asked for, or the one that is forgotten
 	given  []topology.Topology
-	places *fit.Map                // made of what was given
-	news   bool                    // places have changed since the last judgement
-	judged map[run][]fit.Judgement // of a run when it was first seen
-	gpus   map[run][]string        // of runs that somebody has asked about
+	places *fit.Map         // made of what was given
+	news   bool             // places have changed since the last judgement
+	gpus   map[run][]string // of runs that somebody has asked about
 }
 
 // run is one run of a job.
@@ -133,18 +134,24 @@ func (k *Keeper) View(name string) View {
 	if a.Asked.Jobs.After(s.seen) {
 		s.take(&a)
 	}
-	v := s.view
-	v.Err = a.Err
+	v := View{Err: a.Err}
+	if s.jobs != nil {
+		v.Asked, v.Nodes, v.Jobs = s.seen, a.State.Nodes, s.jobs
+	}
 	return v
 }
 
 // Fresher returns what is known of a publication, and waits for an answer of Slurm before if the
 // last one is older than age.
 func (k *Keeper) Fresher(ctx context.Context, name string, age time.Duration) View {
-	if s := k.sites[name]; s != nil {
-		s.slurm.Ask(ctx, k.question(s), max(age, askPause))
+	s := k.sites[name]
+	if s == nil {
+		return View{}
 	}
-	return k.View(name)
+	err := s.slurm.Ask(ctx, k.question(s), max(age, askPause)).Err
+	v := k.View(name)
+	v.Err = err
+	return v
 }
 
 // Soon lets what is known be no older than age soon, and does not wait for it.
@@ -166,9 +173,16 @@ const detailed = 1000
 
 // JobGPUs returns the nodes of a running job and the GPUs that it has of each, such as
 // gpu:gb200:4(IDX:0-3). It asks Slurm about the one job if the view does not have them. They do
-// not change while the job runs, so Slurm is asked once.
+// not change while the job runs, so Slurm is asked once. A job that does not run has ErrNoJob, if
+// Slurm has said lately which jobs run.
 func (k *Keeper) JobGPUs(ctx context.Context, name, id string) (nodes string, gpus []string, err error) {
 	view, s := k.View(name), k.sites[name]
+	if !view.Fresh(time.Now()) {
+		if err = view.Err; err == nil {
+			err = errNotSaid
+		}
+		return "", nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), err)
+	}
 	i := slices.IndexFunc(view.Jobs, func(j Job) bool { return id != "" && (id == j.ID || id == j.Array) })
 	if i < 0 {
 		return "", nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), client.ErrNoJob)
@@ -207,6 +221,9 @@ func (k *Keeper) JobGPUs(ctx context.Context, name, id string) (nodes string, gp
 	}
 	return j.Nodes, gpus, nil
 }
+
+// errNotSaid is returned if nobody can be asked, or Slurm has yet to answer.
+var errNotSaid = errors.New("not known: Slurm has not said which jobs run")
 
 // NodeStates returns Slurm's words for the states of a publication's nodes by Slurm name. It is
 // nil if nothing is known that is fresh.
@@ -256,38 +273,34 @@ func (s *site) rest() time.Duration {
 func (s *site) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.view, s.judged, s.gpus, s.given, s.places = View{}, nil, nil, nil, nil
+	s.jobs, s.gpus, s.given, s.places = nil, nil, nil, nil
 	s.seen = s.slurm.Last().Asked.Jobs
 }
 
 // take judges the jobs that are new, and all if the places have changed. The caller holds the lock.
 func (s *site) take(a *client.Answer) {
-	state, news, old := &a.State, s.news, s.judged
-	s.seen, s.news = a.Asked.Jobs, false
-	kept := make(map[run][]fit.Judgement, len(state.Jobs))
+	state, news, old := &a.State, s.news, make(map[run][]fit.Judgement, len(s.jobs))
+	for i := range s.jobs {
+		old[runOf(&s.jobs[i].Job)] = s.jobs[i].Judgements
+	}
+	isNew := func(j *slurmctld.Job) bool { _, known := old[runOf(j)]; return news || !known }
 	var judged map[int][]fit.Judgement
 	if s.places != nil {
-		judged = s.places.Judge(state, func(j *slurmctld.Job) bool { _, known := old[runOf(j)]; return news || !known })
+		judged = s.places.Judge(state, isNew)
 	}
+	s.jobs, s.seen, s.news = make([]Job, len(state.Jobs)), a.Asked.Jobs, false
 	running := make(map[run]bool, len(state.Jobs))
-	s.view = View{Asked: a.Asked.Jobs, Nodes: state.Nodes, Jobs: make([]Job, len(state.Jobs))}
 	for i := range state.Jobs {
-		key := runOf(&state.Jobs[i])
-		r, known := old[key]
-		if fresh, is := judged[i]; is || news || !known {
-			r = fewer(fresh, r)
+		j := &state.Jobs[i]
+		key := runOf(j)
+		r := old[key]
+		if isNew(j) {
+			r = fewer(judged[i], r)
 		}
-		kept[key], running[key] = r, true
-		s.view.Jobs[i] = Job{state.Jobs[i], r}
+		running[key] = true
+		s.jobs[i] = Job{*j, r}
 	}
-	if s.judged = kept; s.places == nil {
-		s.judged = nil
-	}
-	for key := range s.gpus {
-		if !running[key] {
-			delete(s.gpus, key)
-		}
-	}
+	maps.DeleteFunc(s.gpus, func(key run, _ []string) bool { return !running[key] })
 }
 
 func runOf(j *slurmctld.Job) run { return run{j.ID, j.Start.Unix()} }

@@ -199,7 +199,9 @@ func TestFresher(t *testing.T) {
 		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		time.Sleep(askPause)
-		k.Fresher(gone, name, 0)
+		if v := k.Fresher(gone, name, 0); !errors.Is(v.Err, context.DeadlineExceeded) || len(v.Nodes) != 12 {
+			t.Errorf("a reader that goes away: %d nodes, %v", len(v.Nodes), v.Err)
+		}
 		k.Fresher(t.Context(), name, 0)
 		if v := k.View(name); s.questions() != 3 || v.Err != nil {
 			t.Errorf("%d questions, %v", s.questions(), v.Err)

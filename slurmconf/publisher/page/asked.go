@@ -12,10 +12,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
 
-// askAge is how old Slurm's answer may be while somebody looks.
-const askAge = 10 * time.Second
-
-// Asked shows what a Keeper knows of each Slurm. While somebody looks, Slurm is asked more often.
+// Asked shows what a Keeper knows of each Slurm. While somebody looks, Slurm is asked as often as the
+// Keeper allows.
 type Asked struct {
 	// Wait waits for Slurm's answer, for who looks once.
 	Wait   bool
@@ -31,12 +29,13 @@ func (a *Asked) Seen(ctx context.Context, publication string, published []topolo
 		return Seen{}
 	}
 	a.keeper.Set(publication, published)
+	var view occupancy.View
 	if a.Wait {
-		a.keeper.Fresher(ctx, publication, askAge)
+		view = a.keeper.Fresher(ctx, publication, 0)
 	} else {
-		a.keeper.Soon(ctx, publication, askAge)
+		a.keeper.Soon(ctx, publication, 0)
+		view = a.keeper.View(publication)
 	}
-	view := a.keeper.View(publication)
 	seen := Seen{Asked: view.Asked, Err: view.Err}
 	if !view.Fresh(time.Now()) {
 		return seen

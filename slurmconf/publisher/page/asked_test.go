@@ -70,6 +70,9 @@ func TestAsked(t *testing.T) {
 			}
 			return seen.Nodes, seen.Jobs, seen.Err
 		}
+		if _, err := asked.JobGPUs(t.Context(), "default", "8"); err == nil || errors.Is(err, client.ErrNoJob) {
+			t.Errorf("a job before the first answer: %v", err)
+		}
 		if states, jobs, err := see(); states != nil || jobs != nil || err != nil {
 			t.Errorf("before the answer: %v, %v, %v", states, jobs, err)
 		}
@@ -109,6 +112,9 @@ func TestAsked(t *testing.T) {
 		if states, jobs, err := see(); err == nil || jobs != nil || states != nil {
 			t.Errorf("away for long: %v, %v, %v", states, jobs, err)
 		}
+		if _, err := asked.JobGPUs(t.Context(), "default", "77"); err == nil || errors.Is(err, client.ErrNoJob) || !strings.Contains(err.Error(), "slurmctld is away") {
+			t.Errorf("a job when Slurm is away for long: %v", err)
+		}
 		if seen := asked.Seen(t.Context(), "other", published); seen.Nodes != nil || seen.Err != nil {
 			t.Errorf("nobody can be asked: %+v", seen)
 		}
@@ -133,7 +139,7 @@ func TestJob(t *testing.T) {
 		{server.URL + "/map/job?id=7", 404, "no such job runs"},
 		{server.URL + "/map/job", 404, "no such job runs"},
 		{server.URL + "/map/job?id=101", 503, "slurmctld is away"},
-		{few.URL + "/map/job?id=102", 404, "no such job runs"},
+		{few.URL + "/map/job?id=102", 404, "no Slurm can be asked"},
 	} {
 		resp, err := http.Get(tt.url) //nolint:noctx // on this machine
 		if err != nil {

@@ -145,7 +145,7 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request) {
 	}
 	jobs, ok := b.source.(Jobs)
 	if !ok {
-		http.Error(w, client.ErrNoJob.Error(), http.StatusNotFound)
+		http.Error(w, errNobody.Error(), http.StatusNotFound)
 		return
 	}
 	defer s.asking.Add(-1)

@@ -16,7 +16,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -33,11 +32,21 @@ type States interface {
 	SlurmStates(namespaces []string) map[string]string
 }
 
-// Live says what was last seen of the running Slurm of a publication, with the jobs judged by the
-// published topologies. It does not wait for an answer of Slurm.
+// Live says what is known of the running Slurm of a publication.
 type Live interface {
+	// Seen returns what was last seen, with the jobs judged by the published topologies.
 	Seen(ctx context.Context, publication string, published []topology.Topology) Seen
+	Jobs
 }
+
+// Jobs says more of a running job than Seen does: the indices of its GPUs by node. It may ask
+// Slurm, and wait for the answer. The error of a job that does not run is client.ErrNoJob.
+type Jobs interface {
+	JobGPUs(ctx context.Context, publication, id string) (map[string]string, error)
+}
+
+// errNobody is the error if nobody can be asked about jobs.
+var errNobody = errors.New("no Slurm can be asked which jobs run")
 
 // Seen is what was last seen of a running Slurm.
 type Seen struct {
@@ -48,12 +57,6 @@ type Seen struct {
 	// Nodes are by Slurm name. There are none, and no jobs, if the answer is stale.
 	Nodes map[string]slurmctld.Node
 	Jobs  []picture.Job
-}
-
-// Jobs says more of a running job than Seen does: the indices of its GPUs by node. It may ask
-// Slurm.
-type Jobs interface {
-	JobGPUs(ctx context.Context, publication, id string) (map[string]string, error)
 }
 
 // StoreSource draws what a store holds.
@@ -81,10 +84,10 @@ func (s *StoreSource) Publications() []string {
 
 // JobGPUs says which GPUs a job has.
 func (s *StoreSource) JobGPUs(ctx context.Context, publication, id string) (map[string]string, error) {
-	if jobs, ok := s.live.(Jobs); ok {
-		return jobs.JobGPUs(ctx, publication, id)
+	if s.live == nil {
+		return nil, errNobody
 	}
-	return nil, client.ErrNoJob
+	return s.live.JobGPUs(ctx, publication, id)
 }
 
 // Site reads plan and facts.

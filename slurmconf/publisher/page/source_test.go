@@ -23,6 +23,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
@@ -65,6 +66,7 @@ func (s *stored) LoadPlan(ctx context.Context, name string) (*plandoc.Document, 
 
 // slurm is a Slurm that was asked.
 type slurm struct {
+	page.Jobs
 	nodes map[string]slurmctld.Node
 	jobs  []picture.Job
 	asked time.Time
@@ -233,6 +235,9 @@ func TestSourceLive(t *testing.T) {
 	}
 	if _, err := source.Site(t.Context(), "other"); err == nil {
 		t.Error("no error for another publication")
+	}
+	if _, err := source.JobGPUs(t.Context(), clusters[0].Name, "7"); err == nil || errors.Is(err, client.ErrNoJob) {
+		t.Errorf("nobody can be asked about a job: %v", err)
 	}
 }
 
