@@ -20,6 +20,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
@@ -122,6 +123,7 @@ func TestCluster(t *testing.T) {
 		{name: "nobody leads", old: "11:59:58", with: "11:58:00", want: []string{"fatal leader: no publisher leads: the Lease was last renewed 2m0s ago"}},
 		{name: "two releases", old: "r/quoin:0.1.0\"}]}}}\n  status: {desired", with: "r/quoin:0.0.9\"}]}}}\n  status: {desired", want: []string{"warning version: the agents run r/quoin:0.0.9"}},
 		{name: "held", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/held-reason: "BigChange: 5 nodes"`, want: []string{"fatal files: default: new files are held: BigChange"}},
+		{name: "load not known", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/behind: "` + plandoc.LoadNotKnown + `", quoin.dev/asked: "2026-11-23T11:59:20Z"`, want: []string{"unknown files: default: " + plandoc.LoadNotKnown + " (asked 40 s ago)"}},
 		{name: "never loaded", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/behind: "The file was never loaded", quoin.dev/asked: "2026-11-23T11:59:20Z"`, want: []string{"fatal files: default: The file was never loaded (asked 40 s ago)"}},
 		{name: "a seed", old: `quoin.dev/revision: "3"`, with: `quoin.dev/seed: "x"`, want: []string{"warning files: default: no plan is published yet"}},
 		{name: "another's ConfigMap", old: "{quoin.dev/kind: publication}", with: "{}", want: []string{"fatal files: default: ConfigMap slurm/quoin-slurm is somebody else's"}},

@@ -40,7 +40,11 @@ func Behind(w io.Writer, set *plandoc.Published, asked bool, now time.Time) Exit
 		fmt.Fprintln(w, "in Slurm: not known: Slurm has not answered the publisher yet")
 		return NotKnown
 	}
-	if text == "" {
+	switch text {
+	case plandoc.LoadNotKnown:
+		fmt.Fprintln(w, "in Slurm: not known"+ago+": "+text)
+		return NotKnown
+	case "":
 		if asked {
 			fmt.Fprintln(w, "in Slurm: all nodes are as published"+ago)
 		}

@@ -36,6 +36,8 @@ func TestBehind(t *testing.T) {
 		"it does not answer now":           {set(plandoc.CannotAsk, true), true, "in Slurm: not known: " + plandoc.CannotAsk + ". Its last answer:\nin Slurm: all nodes are as published (asked 40 s ago)\n", NotKnown},
 		"it does not, and some are behind": {set(plandoc.CannotAsk+"\n"+lines, true), true, "in Slurm: not known: " + plandoc.CannotAsk + ". Its last answer:\n" + first + " (asked 40 s ago):\n" + listed, Differs},
 		"all are as published":             {set("", true), true, "in Slurm: all nodes are as published" + noted + "\n", Fine},
+		"it does not say what it loaded":   {set(plandoc.LoadNotKnown, true), true, "in Slurm: not known" + noted + ": " + plandoc.LoadNotKnown + "\n", NotKnown},
+		"nor does it answer now":           {set(plandoc.CannotAsk+"\n"+plandoc.LoadNotKnown, true), true, "in Slurm: not known: " + plandoc.CannotAsk + ". Its last answer:\nin Slurm: not known (asked 40 s ago): " + plandoc.LoadNotKnown + "\n", NotKnown},
 		"nodes are behind":                 {set(lines, true), true, first + noted + ":\n" + listed, Differs},
 		"behind, asked by others":          {set(lines, true), false, first + noted + ":\n" + listed, Differs},
 	} {

@@ -450,6 +450,33 @@ func TestWatchCannotAsk(t *testing.T) {
 	})
 }
 
+// TestWatchLoadNotKnown has a slurmrestd before 26.05 after midnight. Nobody knows whether Slurm has
+// loaded files that it never said to have loaded.
+func TestWatchLoadNotKnown(t *testing.T) {
+	unsaid := says(0, nil)
+	unsaid.Read = time.Time{}
+	watched(t, unsaid, false, func(t *bubble) {
+		s := &site{}
+		if diff := cmp.Diff([]string{"0s " + plandoc.LoadNotKnown}, t.until(s, time.Minute)); diff != "" {
+			t.Errorf("said (-want +got):\n%s", diff)
+		}
+		t.says(says(time.Minute, nil), nil)
+		t.until(s, 20*time.Minute)
+		t.says(unsaid, nil)
+		if t.until(s, time.Hour); t.w.text != "" {
+			t.Errorf("Slurm had loaded the files, and it says %q", t.w.text)
+		}
+	})
+	placedAll := map[string]slurmctld.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1"), "n3": placed("nvl:b2"), "n4": placed("nvl:b2")}
+	annotated := says(0, placedAll)
+	annotated.Read = time.Time{}
+	watched(t, annotated, false, func(t *bubble) {
+		if said := t.until(&site{byAnnotation: true}, time.Hour); len(said) > 0 {
+			t.Errorf("each node says its place, and it says %q", said)
+		}
+	})
+}
+
 // TestWatchKeepsLastAnswer has a Slurm that goes away while a node is behind. What it said last stays,
 // after the word that it cannot be asked, and nothing is decided by it.
 func TestWatchKeepsLastAnswer(t *testing.T) {

@@ -59,6 +59,7 @@ type Watch struct {
 	waits  bool          // Slurm had not loaded the files then
 	loaded time.Time     // the answer by which Slurm has loaded files was asked for then
 	digest string        // of the files that were judged last
+	has    string        // the digest of files that Slurm has loaded, as it has said once
 	text   string        // what was behind then, for people
 	seen   map[Node]bool // what was behind then, and whether two questions found it
 	never  again.Once    // the digest of files of which people were told
@@ -229,6 +230,12 @@ func (w *Watch) say(v *View, aboutNodes bool) (news bool) {
 	}
 	w.Metrics.set(w.pub.Name, behind, v.Never())
 	w.text = v.Text(behind)
+	switch known := v.Loaded(); {
+	case known == Yes:
+		w.has = w.digest
+	case known == Unknown && w.has != w.digest && !v.in.Doc.Current.Plan.ByAnnotation && w.text == "": // the file alone places nodes
+		w.text = plandoc.LoadNotKnown
+	}
 	if v.Never() && w.never.IsNew(w.digest) {
 		message := v.whyLoaded()
 		w.Log.Warn("published files not loaded", "publication", w.pub.Name, "message", message)

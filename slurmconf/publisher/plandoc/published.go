@@ -69,6 +69,10 @@ type Published struct {
 // follows in further lines.
 const CannotAsk = "Slurm cannot be asked; the publisher's log says why"
 
+// LoadNotKnown is the text of AnnotationBehind while Slurm answers, no node is seen to be behind, and
+// nobody knows whether Slurm has loaded the files that place the nodes.
+const LoadNotKnown = "Slurm does not say whether it has loaded the published files: before 26.05 slurmrestd says so only until midnight UTC; run scontrol reconfigure, or set slurm.scontrol"
+
 // OwnAnnotations and OwnFiles are what the publisher writes and may remove.
 // What people ask for is in it, because it is done once.
 var (
