@@ -130,8 +130,7 @@ func (v *View) loadedPlaces() map[string]string {
 		return nil
 	}
 	for i := range v.in.Doc.History {
-		r := &v.in.Doc.History[i]
-		if written := cmp.Or(r.FilesTime, r.Time); !v.slurm.Read.Before(written.Add(-rounding)) {
+		if r := &v.in.Doc.History[i]; !v.slurm.Read.Before(r.Written().Add(-rounding)) {
 			return topology.SpecsOf(r.Plan.Topologies)
 		}
 	}

@@ -64,11 +64,7 @@ type View struct {
 
 // NewView returns what the answer of Slurm, which may be nil, means for the files.
 func NewView(in *Input, slurm *slurmctld.State) *View {
-	r := &in.Doc.Current
-	v := &View{in: in, slurm: slurm, written: r.Time, named: map[string]bool{}, refused: map[string]bool{}}
-	if !r.FilesTime.IsZero() {
-		v.written = r.FilesTime
-	}
+	v := &View{in: in, slurm: slurm, written: in.Doc.Current.Written(), named: map[string]bool{}, refused: map[string]bool{}}
 	v.ages = in.Doc.Ages(v.written)
 	if slurm != nil {
 		v.readUnits()

@@ -47,10 +47,7 @@ func (a *Ages) read() {
 	}
 	for i := range a.doc.History {
 		r := &a.doc.History[i]
-		older, since := namesOf(r.Plan.Units()), r.Time
-		if !r.FilesTime.IsZero() {
-			since = r.FilesTime
-		}
+		older, since := namesOf(r.Plan.Units()), r.Written()
 		for unit := range unbroken {
 			switch {
 			case !older[unit]:

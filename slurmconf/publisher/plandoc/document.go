@@ -85,6 +85,9 @@ type Revision struct {
 // OfFiles returns the digest of the revision's files.
 func (r *Revision) OfFiles() string { return cmp.Or(r.FilesDigest, r.Digest) }
 
+// Written returns when the revision's files were written.
+func (r *Revision) Written() time.Time { return cmp.Or(r.FilesTime, r.Time) }
+
 // SetDigests gives the revision the digests of its plan.
 func (r *Revision) SetDigests() error {
 	whole, err := Whole(&r.Plan)
