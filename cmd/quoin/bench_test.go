@@ -100,7 +100,7 @@ func BenchmarkReadNodes(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := inputs.ReadNodes("nodes", bytes.NewReader(data)); err != nil {
+		if _, err := inputs.ReadNodes("nodes", bytes.NewReader(data), nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -126,7 +126,7 @@ func (o *fitOptions) workerPods(ctx context.Context) (*inputs.Snapshot, error) {
 		return nil, err
 	}
 	defer func() { _ = in.Close() }()
-	snap, err := inputs.ReadNodes("worker pods", in)
+	snap, err := inputs.ReadNodes("worker pods", in, nil)
 	return snap, listing.Cause(err)
 }
 

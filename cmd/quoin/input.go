@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -154,7 +155,7 @@ func (o *renderOptions) readNodes(ctx context.Context, stdin io.Reader) (*inputs
 		return nil, fmt.Errorf("read nodes: %w", err)
 	}
 	defer func() { _ = in.Close() }()
-	snap, err := inputs.ReadNodes(name, in)
+	snap, err := inputs.ReadNodes(name, in, kube.ReadSlice)
 	return snap, listing.Cause(err)
 }
 

@@ -44,7 +44,7 @@ func draMIG(minor int, uuid string) resourcev1.Device {
 // draSlice is one of a node's pool.
 func draSlice(node string, generation, of int64, devices ...resourcev1.Device) *resourcev1.ResourceSlice {
 	return &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{GenerateName: node + "-gpu.nvidia.com-"},
-		Spec: resourcev1.ResourceSliceSpec{Driver: inputs.GPUDriver, NodeName: &node, Devices: devices,
+		Spec: resourcev1.ResourceSliceSpec{Driver: kube.GPUDriver, NodeName: &node, Devices: devices,
 			Pool: resourcev1.ResourcePool{Name: node, Generation: generation, ResourceSliceCount: of}}}
 }
 

@@ -26,14 +26,18 @@ type ListReader struct {
 	// Command is the command whose output is wanted. Errors name the command. Empty: kubectl
 	// get nodes -o json.
 	Command string
+	// Slices reads ResourceSlices. Without it, a ResourceSlice is an error.
+	Slices SliceReader
 	// Each, if set, gets the kind and the text of every object. The text is valid until
 	// Each returns.
 	Each func(kind string, object []byte) error
 }
 
-// ReadNodes reads the output of kubectl get nodes -o json, with pods and resourceslices if
-// the output has them. source names the input in errors.
-func ReadNodes(source string, r io.Reader) (*Snapshot, error) { return (&ListReader{}).Read(source, r) }
+// ReadNodes reads the output of kubectl get nodes -o json, with pods if the output has them.
+// source names the input in errors. read reads ResourceSlices. Without it, one is an error.
+func ReadNodes(source string, r io.Reader, read SliceReader) (*Snapshot, error) {
+	return (&ListReader{Slices: read}).Read(source, r)
+}
 
 // Read reads all lists and objects. source names the input in errors.
 func (lr *ListReader) Read(source string, r io.Reader) (*Snapshot, error) {
@@ -45,7 +49,7 @@ func (lr *ListReader) Read(source string, r io.Reader) (*Snapshot, error) {
 	if err := skipByteOrderMark(text); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	l := list{objectReader: newObjectReader(text, map[string]string{}), each: lr.Each, command: command, reports: map[string]*topology.Node{}}
+	l := list{objectReader: newObjectReader(text, map[string]string{}), readSlice: lr.Slices, each: lr.Each, command: command, reports: map[string]*topology.Node{}}
 	if err := l.documents(); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the text ends early: want the whole output of " + command)
@@ -73,11 +77,12 @@ func skipByteOrderMark(r *bufio.Reader) error {
 // list collects what the objects of all lists say.
 type list struct {
 	objectReader
-	each    func(kind string, object []byte) error
-	command string
-	nodes   []Node
-	workers []Worker
-	slices  []*Slice
+	readSlice SliceReader
+	each      func(kind string, object []byte) error
+	command   string
+	nodes     []Node
+	workers   []Worker
+	slices    []*Slice
 	// reports are the parsed reports by node. problems name the reports that cannot be parsed.
 	reports  map[string]*topology.Node
 	problems []topology.Finding
@@ -281,10 +286,13 @@ func isListed(kind string) bool {
 
 // addSlice takes a ResourceSlice of NVIDIA's driver and skips ResourceSlices of others.
 func (l *list) addSlice(o *object) error {
+	if l.readSlice == nil {
+		return fmt.Errorf("ResourceSlice %s: want a list without ResourceSlices", o.node.Name)
+	}
 	if o.spec == nil {
 		return nil
 	}
-	slice, err := ReadSlice(o.node.Name, o.spec)
+	slice, err := l.readSlice(o.node.Name, o.spec)
 	if slice != nil {
 		l.slices = append(l.slices, slice)
 	}

@@ -29,7 +29,7 @@ func TestReadNodes(t *testing.T) {
 		{"byte order mark", "\xef\xbb\xbf" + list("a"), "a"},
 		{"no node", list(), ""},
 	} {
-		snap, err := ReadNodes("test", strings.NewReader(tt.text))
+		snap, err := ReadNodes("test", strings.NewReader(tt.text), nil)
 		var got []string
 		if err == nil {
 			for _, n := range snap.Nodes {
@@ -53,11 +53,11 @@ func TestReadNodes(t *testing.T) {
 		{"UTF-16", "\xff\xfe{\x00}\x00", "test: text in UTF-16: want UTF-8, in PowerShell with | Out-File -Encoding utf8"},
 		{"UTF-16, the other way", "\xfe\xff\x00{\x00}", "text in UTF-16"},
 	} {
-		if snap, err := ReadNodes("test", strings.NewReader(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if snap, err := ReadNodes("test", strings.NewReader(tt.text), nil); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %+v, error %v, want %q", tt.name, snap, err, tt.want)
 		}
 	}
-	if _, err := ReadNodes("test", iotest.ErrReader(errors.New("disk on fire"))); err == nil || !strings.Contains(err.Error(), "disk on fire") {
+	if _, err := ReadNodes("test", iotest.ErrReader(errors.New("disk on fire")), nil); err == nil || !strings.Contains(err.Error(), "disk on fire") {
 		t.Errorf("error %v, want that of the reader", err)
 	}
 }
@@ -76,7 +76,7 @@ func TestReadNodesWithPods(t *testing.T) {
 		{"kind":"Pod","metadata":{"name":"evil","namespace":"slurm",` + worker + `}},"spec":{"nodeName":"a"}},
 		{"kind":"Node","metadata":{"name":"a"},"spec":{"providerID":"x"},"status":{"phase":"?"}},
 		{"kind":"Node","metadata":{"name":"b"}}]}`
-	snap, err := ReadNodes("test", strings.NewReader(text))
+	snap, err := ReadNodes("test", strings.NewReader(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,13 +110,13 @@ func TestReadNodesWithCapacity(t *testing.T) {
 		`null`:                                                                                 0,
 	} {
 		for _, text := range []string{`{"kind":"Node","metadata":{"name":"n"},"status":` + status + `}`, `{"items":[{"status":` + status + `,"metadata":{"name":"n"}}]}`} {
-			snap, err := ReadNodes("test", strings.NewReader(text))
+			snap, err := ReadNodes("test", strings.NewReader(text), nil)
 			if err != nil || snap.Nodes[0].GPUs != want {
 				t.Errorf("%s: %+v, %v, want %d GPUs", text, snap, err, want)
 			}
 		}
 	}
-	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":}}}`)); err == nil {
+	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":}}}`), nil); err == nil {
 		t.Error("a capacity that is no JSON is read")
 	}
 }
@@ -130,12 +130,12 @@ func TestReadLostNodes(t *testing.T) {
 		`[]`:                                 false,
 		`null`:                               false,
 	} {
-		snap, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"conditions":`+conditions+`}}`))
+		snap, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"conditions":`+conditions+`}}`), nil)
 		if err != nil || snap.Nodes[0].Lost != want {
 			t.Errorf("%s: %+v, %v, want %t", conditions, snap, err, want)
 		}
 	}
-	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"conditions":[7,"Unknown"]}}`)); err == nil {
+	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"conditions":[7,"Unknown"]}}`), nil); err == nil {
 		t.Error("a condition that is a number is read")
 	}
 }
@@ -151,7 +151,7 @@ func TestReadConditions(t *testing.T) {
 		{"type":"QuoinImexNotReady","status":"True","reason":"FabricNotReady","message":"wait"},{"type":"QuoinTopologyDrift","status":"False","reason":"Agrees","message":"all agree"}]}},
 		{"metadata":{"name":"b"},"status":{"conditions":[{"type":"Ready","status":"True"}]}},{"metadata":{"name":"c"}}]}` +
 		fmt.Sprintf(pod, "a", "slurm", drained, "") + fmt.Sprintf(pod, "b", "slurm", idle, "") + fmt.Sprintf(pod, "c", "slurm", idle, `,"deletionTimestamp":"2026-01-02T03:04:05Z"`)
-	snap, err := ReadNodes("test", strings.NewReader(text))
+	snap, err := ReadNodes("test", strings.NewReader(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,33 +172,17 @@ func TestReadConditions(t *testing.T) {
 	}
 }
 
-// TestReadNodesWithSlices reads the ResourceSlices of NVIDIA's driver.
-func TestReadNodesWithSlices(t *testing.T) {
-	const attributes = `"attributes":{"type":{"string":"gpu"},"uuid":{"string":"GPU-1"},"productName":{"string":"NVIDIA GB200"}},"capacity":{"memory":{"value":"185Gi"}}`
-	minor := 3
-	want := map[string]*topology.Node{"a": {Name: "a", GPUs: []topology.GPU{{UUID: "GPU-1", Minor: &minor, Product: "NVIDIA GB200", MemoryMiB: 185 << 10}}}}
-	for name, tt := range map[string]struct {
-		driver string
-		want   map[string]*topology.Node
-	}{
-		"NVIDIA's driver": {GPUDriver, want},
-		"another driver":  {"compute-domain.nvidia.com", nil},
-	} {
-		spec := `"spec":{"driver":"` + tt.driver + `","nodeName":"a","pool":{"name":"a","generation":1,"resourceSliceCount":1},"devices":[{"name":"gpu-3",` + attributes + `}]}`
-		for _, slice := range []string{`{"kind":"ResourceSlice","metadata":{"name":"s"},` + spec + `}`, `{` + spec + `,"metadata":{"name":"s"},"kind":"ResourceSlice"}`} {
-			snap, err := ReadNodes("test", strings.NewReader(`{"items":[{"metadata":{"name":"a"}},`+slice+`]}`))
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if diff := cmp.Diff(tt.want, snap.Slices); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", name, diff)
-			}
-		}
+// someSlice stands for a reader of ResourceSlices.
+func someSlice(name string, _ []byte) (*Slice, error) { return &Slice{Name: name, Node: "a"}, nil }
+
+// TestNoSliceReader refuses a ResourceSlice that nobody reads.
+func TestNoSliceReader(t *testing.T) {
+	const text = `{"kind":"ResourceSlice","metadata":{"name":"s"},"spec":{"driver":"gpu.nvidia.com"}}`
+	if _, err := ReadNodes("test", strings.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), "ResourceSlice s: want a list without ResourceSlices") {
+		t.Errorf("error %v", err)
 	}
-	for _, bad := range []string{`{"kind":"ResourceSlice","metadata":{"name":"s"},"spec":{"devices":3}}`, `{"kind":"ResourceSlice","metadata":{"name":"s"},"spec":"x"}`} {
-		if _, err := ReadNodes("test", strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "ResourceSlice s: ") {
-			t.Errorf("%s: %v", bad, err)
-		}
+	if _, err := ReadNodes("test", strings.NewReader(text), someSlice); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -208,7 +192,7 @@ func FuzzReadNodes(f *testing.F) {
 	f.Add(`{"kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":"8","nvidia.com/mig-1g.10gb":7}}}`)
 	f.Add(`{"items":[{"kind":"ResourceSlice","metadata":{"name":"s"},"spec":{"driver":"gpu.nvidia.com","nodeName":"n","pool":{"name":"n","resourceSliceCount":1},"devices":[{"name":"gpu-0","basic":{"attributes":{"type":{"string":"mig"}}}}]}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		snap, err := ReadNodes("fuzz", strings.NewReader(text))
+		snap, err := ReadNodes("fuzz", strings.NewReader(text), someSlice)
 		if (snap == nil) == (err == nil) {
 			t.Fatalf("snapshot %v, error %v", snap, err)
 		}
@@ -252,10 +236,10 @@ func TestItemKinds(t *testing.T) {
 			}
 		}
 	}
-	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"ServiceList","items":[{"metadata":{"name":"a"}}]}`)); err == nil || !strings.Contains(err.Error(), "items[0] is a Service") {
+	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"ServiceList","items":[{"metadata":{"name":"a"}}]}`), nil); err == nil || !strings.Contains(err.Error(), "items[0] is a Service") {
 		t.Errorf("a list of services: %v", err)
 	}
-	if _, err := ReadNodes("test", strings.NewReader(`{"items":[`+worker+`],"kind":"PodList"}`)); err == nil || !strings.Contains(err.Error(), "PodList comes after items without a kind") {
+	if _, err := ReadNodes("test", strings.NewReader(`{"items":[`+worker+`],"kind":"PodList"}`), nil); err == nil || !strings.Contains(err.Error(), "PodList comes after items without a kind") {
 		t.Errorf("a list of pods that says so last: %v", err)
 	}
 }
@@ -295,11 +279,11 @@ func FuzzListReader(f *testing.F) {
 	f.Add(`{"kind":"PodList","items":[{"metadata":{"name":"p"},"spec":{"nodeName":"a"},"status":{"phase":"Failed"}}]}`)
 	f.Add(`{"items":[{"kind":"Node","metadata":{"name":"a"},"status":{"capacity":{"nvidia.com/gpu":"4"}}}],"kind":"List"}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		plain, err := ReadNodes("test", strings.NewReader(text))
+		plain, err := ReadNodes("test", strings.NewReader(text), someSlice)
 		if (err == nil) != (plain != nil) {
 			t.Fatal(plain, err)
 		}
-		each, errEach := (&ListReader{Each: func(string, []byte) error { return nil }}).Read("test", strings.NewReader(text))
+		each, errEach := (&ListReader{Slices: someSlice, Each: func(string, []byte) error { return nil }}).Read("test", strings.NewReader(text))
 		if err != nil || errEach != nil { // a single object is for the one, and not for the other
 			return
 		}
@@ -327,7 +311,7 @@ func TestListNodeReports(t *testing.T) {
 		{"nothing in it", `{"items":[` + report + "," + empty + `]}`, "a b", `b: ReportUnreadable: nodereport b: `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			snap, err := ReadNodes("test", strings.NewReader(tt.text))
+			snap, err := ReadNodes("test", strings.NewReader(tt.text), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

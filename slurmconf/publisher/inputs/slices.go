@@ -2,19 +2,12 @@ package inputs
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
-
-// GPUDriver is the name under which NVIDIA's DRA driver lists GPUs.
-const GPUDriver = "gpu.nvidia.com"
 
 // The reasons of problems with ResourceSlices.
 const (
@@ -27,133 +20,29 @@ const (
 	ReasonSlicesDiffer = "ResourceSlicesDiffer"
 )
 
-// Slice is the part of a ResourceSlice that is kept.
+// SliceReader reads the spec of the ResourceSlice of a name, as JSON. It returns nil if the
+// ResourceSlice is not one of NVIDIA's driver.
+type SliceReader func(name string, spec []byte) (*Slice, error)
+
+// Slice is the part of a ResourceSlice of NVIDIA's driver that is used.
 type Slice struct {
 	Name, Node, Pool string
 	// Generation is the pool's. Count is the number of slices of the pool.
 	Generation, Count int64
-	devices           []sliceDevice
+	Devices           []Device
 }
 
-// sliceDevice is a device of a slice. A MIG instance without a UUID does not exist yet.
-type sliceDevice struct {
-	name, kind, uuid, parent, product, profile, pciBusID string
-	minor                                                int // below 0 where it is unknown
-	memoryMiB                                            uint64
-}
-
-// SliceSpec is the part of a ResourceSlice's spec that is used, by the names that Kubernetes
-// gives its members.
-type SliceSpec struct {
-	Driver   string    `json:"driver"`
-	NodeName string    `json:"nodeName"`
-	Pool     SlicePool `json:"pool"`
-	Devices  []Device  `json:"devices"`
-}
-
-// SlicePool is the pool that a ResourceSlice belongs to.
-type SlicePool struct {
-	Name       string `json:"name"`
-	Generation int64  `json:"generation"`
-	Count      int64  `json:"resourceSliceCount"`
-}
-
-// Device is a device of a ResourceSlice.
+// Device is a device of a Slice. Kind is gpu, mig or vfio. A MIG instance without a UUID does
+// not exist yet; Parent is the UUID of its GPU.
 type Device struct {
-	Name       string               `json:"name"`
-	Attributes map[string]Attribute `json:"attributes"`
-	Capacity   struct {
-		Memory struct {
-			Value Bytes `json:"value"`
-		} `json:"memory"`
-	} `json:"capacity"`
-}
-
-// Attribute is an attribute of a device. What the attribute is not is nil. Values of further
-// kinds are not used.
-type Attribute struct {
-	String *string `json:"string"`
-	Int    *int64  `json:"int"`
-}
-
-// Bytes is a number of bytes, 0 or more. In JSON it is a quantity of Kubernetes, such as "189471Mi".
-type Bytes int64
-
-var quantity = regexp.MustCompile(`^([0-9.]+(?:[eE][+-]?[0-9]+)?)([A-Za-z]*)$`)
-
-// units are what the letters after a quantity stand for.
-var units = map[string]float64{"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
-	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60}
-
-// UnmarshalJSON reads a quantity.
-func (b *Bytes) UnmarshalJSON(data []byte) error {
-	text := strings.Trim(string(data), `"`)
-	m := quantity.FindStringSubmatch(text)
-	if m == nil || units[m[2]] == 0 {
-		return fmt.Errorf("quantity %q: want a number and a unit, such as 80Gi", text)
-	}
-	number, err := strconv.ParseFloat(m[1], 64)
-	if err != nil {
-		return fmt.Errorf("quantity %q: %w", text, err)
-	}
-	*b = Bytes(min(math.Ceil(number*units[m[2]]), 1<<62))
-	return nil
-}
-
-// ReadSlice reads the spec of the ResourceSlice of a name, or returns nil if it is not one of
-// NVIDIA's driver.
-func ReadSlice(name string, spec []byte) (*Slice, error) {
-	var s SliceSpec
-	if err := json.Unmarshal(spec, &s); err != nil {
-		return nil, fmt.Errorf("ResourceSlice %s: %w", name, err)
-	}
-	if s.Driver != GPUDriver {
-		return nil, nil
-	}
-	slice := SliceOf(name, &s)
-	return &slice, nil
-}
-
-// SliceOf returns the part of a ResourceSlice that is kept.
-func SliceOf(name string, s *SliceSpec) Slice {
-	out := Slice{Name: name, Node: s.NodeName, Pool: s.Pool.Name, Generation: s.Pool.Generation, Count: s.Pool.Count}
-	for i := range s.Devices {
-		out.devices = append(out.devices, readDevice(&s.Devices[i]))
-	}
-	return out
-}
-
-// minorName matches the names of devices that newer releases of the driver call by the
-// minor number. Those releases publish no attribute minor.
-var minorName = regexp.MustCompile(`^gpu-([0-9]{1,4})(?:-mig-.*)?$`)
-
-// readDevice reads the attributes that NVIDIA's driver gives a device. Releases that
-// called devices by NVML's index published the attributes index and minor.
-func readDevice(d *Device) sliceDevice {
-	text := func(key string) string {
-		if a := d.Attributes[key]; a.String != nil {
-			return *a.String
-		}
-		return ""
-	}
-	out := sliceDevice{name: d.Name, kind: text("type"), uuid: text("uuid"), parent: text("parentUUID"), product: text("productName"), profile: text("profile"),
-		pciBusID: text("resource.kubernetes.io/pciBusID"), minor: -1}
-	minor, hasMinor := d.Attributes["minor"]
-	_, hasIndex := d.Attributes["index"]
-	if hasMinor && minor.Int != nil && *minor.Int >= 0 && *minor.Int <= 9999 {
-		out.minor = int(*minor.Int)
-	} else if m := minorName.FindStringSubmatch(d.Name); m != nil && !hasMinor && !hasIndex {
-		out.minor, _ = strconv.Atoi(m[1]) // digits only
-	}
-	if memory := d.Capacity.Memory.Value; memory > 0 {
-		out.memoryMiB = uint64(memory) >> 20
-	}
-	return out
+	Name, Kind, UUID, Parent, Product, Profile, PCIBusID string
+	Minor                                                int // below 0 if it is not known
+	MemoryMiB                                            uint64
 }
 
 // Same reports whether two versions of a slice say the same.
 func (s *Slice) Same(next *Slice) bool {
-	return s.Node == next.Node && s.Pool == next.Pool && s.Generation == next.Generation && s.Count == next.Count && slices.Equal(s.devices, next.devices)
+	return s.Node == next.Node && s.Pool == next.Pool && s.Generation == next.Generation && s.Count == next.Count && slices.Equal(s.Devices, next.Devices)
 }
 
 // ReadSlices returns the GPUs of each node by its slices. A node with a missing slice has
@@ -179,11 +68,11 @@ func nodeOfSlices(node string, its []*Slice) *topology.Node {
 	for _, s := range its {
 		newest[s.Pool] = max(newest[s.Pool], s.Generation)
 	}
-	var devices []sliceDevice
+	var devices []Device
 	its = slices.DeleteFunc(its, func(s *Slice) bool { return s.Generation < newest[s.Pool] })
 	for _, s := range its {
 		found[s.Pool]++
-		devices = append(devices, s.devices...)
+		devices = append(devices, s.Devices...)
 	}
 	for _, s := range its {
 		if found[s.Pool] != s.Count {
@@ -192,7 +81,7 @@ func nodeOfSlices(node string, its []*Slice) *topology.Node {
 		}
 	}
 	for i := range devices {
-		if problem := addSliceDevice(n, &devices[i]); problem != "" {
+		if problem := addDevice(n, &devices[i]); problem != "" {
 			n.Problems = append(n.Problems, topology.Finding{Subject: topology.Subject{Node: node}, Reason: ReasonSliceUnreadable, Message: problem})
 		}
 	}
@@ -201,32 +90,32 @@ func nodeOfSlices(node string, its []*Slice) *topology.Node {
 	return n
 }
 
-// addSliceDevice adds a GPU or a MIG instance to n, or says what is wrong with the device.
+// addDevice adds a GPU or a MIG instance to n, or says what is wrong with the device.
 // A GPU that is lent to a virtual machine (vfio) is not Slurm's.
-func addSliceDevice(n *topology.Node, d *sliceDevice) (problem string) {
-	switch d.kind {
+func addDevice(n *topology.Node, d *Device) (problem string) {
+	switch d.Kind {
 	case "gpu":
-		if d.uuid == "" {
-			return "device " + d.name + " has no uuid"
+		if d.UUID == "" {
+			return "device " + d.Name + " has no uuid"
 		}
-		g := gpuOf(n, d.uuid)
-		g.Product, g.MemoryMiB, g.PCIBusID, g.Minor = d.product, d.memoryMiB, longPCIBusID(d.pciBusID), minorOf(d)
+		g := gpuOf(n, d.UUID)
+		g.Product, g.MemoryMiB, g.PCIBusID, g.Minor = d.Product, d.MemoryMiB, longPCIBusID(d.PCIBusID), minorOf(d)
 	case "mig":
-		if d.uuid == "" {
+		if d.UUID == "" {
 			return ""
 		}
-		if d.parent == "" || d.profile == "" {
-			return "device " + d.name + " has no parentUUID or no profile"
+		if d.Parent == "" || d.Profile == "" {
+			return "device " + d.Name + " has no parentUUID or no profile"
 		}
-		g := gpuOf(n, d.parent)
-		g.Product = cmp.Or(g.Product, d.product)
+		g := gpuOf(n, d.Parent)
+		g.Product = cmp.Or(g.Product, d.Product)
 		if g.Minor == nil {
 			g.Minor = minorOf(d)
 		}
-		g.MIG = append(g.MIG, topology.MIGInstance{UUID: d.uuid, Profile: d.profile})
+		g.MIG = append(g.MIG, topology.MIGInstance{UUID: d.UUID, Profile: d.Profile})
 	case "vfio":
 	default:
-		return fmt.Sprintf("device %s has type %q: want gpu, mig or vfio", d.name, d.kind)
+		return fmt.Sprintf("device %s has type %q: want gpu, mig or vfio", d.Name, d.Kind)
 	}
 	return ""
 }
@@ -242,11 +131,11 @@ func gpuOf(n *topology.Node, uuid string) *topology.GPU {
 	return &n.GPUs[len(n.GPUs)-1]
 }
 
-func minorOf(d *sliceDevice) *int {
-	if d.minor < 0 {
+func minorOf(d *Device) *int {
+	if d.Minor < 0 {
 		return nil
 	}
-	minor := d.minor
+	minor := d.Minor
 	return &minor
 }
 

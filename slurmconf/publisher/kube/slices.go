@@ -2,7 +2,11 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
+	"regexp"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +19,9 @@ import (
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
+
+// GPUDriver is the name under which NVIDIA's DRA driver lists GPUs.
+const GPUDriver = "gpu.nvidia.com"
 
 // sliceWatch watches the ResourceSlices of NVIDIA's driver, if the API server has that
 // API (Kubernetes 1.34 and newer).
@@ -37,7 +44,7 @@ func newSliceWatch(client kubernetes.Interface, health *apihealth.Health, log *s
 	w := &sliceWatch{client: client, health: health, log: log}
 	w.informer = apihealth.NewInformer(health, "resource slices", &resourcev1.ResourceSlice{}, client.ResourceV1().ResourceSlices(),
 		func(o *metav1.ListOptions) {
-			o.FieldSelector = resourcev1.ResourceSliceSelectorDriver + "=" + inputs.GPUDriver
+			o.FieldSelector = resourcev1.ResourceSliceSelectorDriver + "=" + GPUDriver
 		})
 	_ = w.informer.SetTransform(slimSlice) // fails only on a started informer
 	return w
@@ -98,22 +105,58 @@ func slimSlice(obj any) (any, error) {
 	return &kubeSlice{metav1.ObjectMeta{Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}, SliceOf(s)}, nil
 }
 
-// SliceOf returns the part of a ResourceSlice that is kept.
+// ReadSlice reads the spec of the ResourceSlice of a name as kubectl prints it. It returns nil if
+// the ResourceSlice is not one of NVIDIA's driver.
+func ReadSlice(name string, spec []byte) (*inputs.Slice, error) {
+	s := resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := json.Unmarshal(spec, &s.Spec); err != nil {
+		return nil, fmt.Errorf("ResourceSlice %s: %w", name, err)
+	}
+	if s.Spec.Driver != GPUDriver {
+		return nil, nil
+	}
+	out := SliceOf(&s)
+	return &out, nil
+}
+
+// SliceOf returns the part of a ResourceSlice that is used.
 func SliceOf(s *resourcev1.ResourceSlice) inputs.Slice {
-	spec := inputs.SliceSpec{Driver: s.Spec.Driver, Pool: inputs.SlicePool{Name: s.Spec.Pool.Name, Generation: s.Spec.Pool.Generation, Count: s.Spec.Pool.ResourceSliceCount}}
+	pool := &s.Spec.Pool
+	out := inputs.Slice{Name: s.Name, Pool: pool.Name, Generation: pool.Generation, Count: pool.ResourceSliceCount}
 	if s.Spec.NodeName != nil {
-		spec.NodeName = *s.Spec.NodeName
+		out.Node = *s.Spec.NodeName
 	}
 	for i := range s.Spec.Devices {
-		d := &s.Spec.Devices[i]
-		device := inputs.Device{Name: d.Name, Attributes: make(map[string]inputs.Attribute, len(d.Attributes))}
-		for key, a := range d.Attributes {
-			device.Attributes[string(key)] = inputs.Attribute{String: a.StringValue, Int: a.IntValue}
-		}
-		if memory, ok := d.Capacity["memory"]; ok {
-			device.Capacity.Memory.Value = inputs.Bytes(memory.Value.Value())
-		}
-		spec.Devices = append(spec.Devices, device)
+		out.Devices = append(out.Devices, deviceOf(&s.Spec.Devices[i]))
 	}
-	return inputs.SliceOf(s.Name, &spec)
+	return out
+}
+
+// minorName matches the names of devices that newer releases of the driver call by the
+// minor number. Those releases publish no attribute minor.
+var minorName = regexp.MustCompile(`^gpu-([0-9]{1,4})(?:-mig-.*)?$`)
+
+// deviceOf reads the attributes that NVIDIA's driver gives a device. Releases that
+// called devices by NVML's index published the attributes index and minor.
+func deviceOf(d *resourcev1.Device) inputs.Device {
+	text := func(key resourcev1.QualifiedName) string {
+		if a := d.Attributes[key]; a.StringValue != nil {
+			return *a.StringValue
+		}
+		return ""
+	}
+	out := inputs.Device{Name: d.Name, Kind: text("type"), UUID: text("uuid"), Parent: text("parentUUID"), Product: text("productName"), Profile: text("profile"),
+		PCIBusID: text("resource.kubernetes.io/pciBusID"), Minor: -1}
+	minor, hasMinor := d.Attributes["minor"]
+	_, hasIndex := d.Attributes["index"]
+	if hasMinor && minor.IntValue != nil && *minor.IntValue >= 0 && *minor.IntValue <= 9999 {
+		out.Minor = int(*minor.IntValue)
+	} else if m := minorName.FindStringSubmatch(d.Name); m != nil && !hasMinor && !hasIndex {
+		out.Minor, _ = strconv.Atoi(m[1]) // digits only
+	}
+	capacity := d.Capacity["memory"]
+	if memory := capacity.Value.Value(); memory > 0 {
+		out.MemoryMiB = uint64(memory) >> 20
+	}
+	return out
 }
