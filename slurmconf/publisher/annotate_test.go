@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -158,8 +159,8 @@ func TestAnnotatedInTurns(t *testing.T) {
 	prepare := func(p *Publisher) { p.store = count }
 	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
 		store.pass(time.Hour)
-		if len(store.notes) != 72 || store.annotated != 72 || count.most != nodesATurn {
-			t.Errorf("%d nodes annotated by %d writes, %d at most in a pass: want %d", len(store.notes), store.annotated, count.most, nodesATurn)
+		if len(store.notes) != 72 || store.annotated != 72 || count.most != nodestatus.NodesATurn {
+			t.Errorf("%d nodes annotated by %d writes, %d at most in a pass: want %d", len(store.notes), store.annotated, count.most, nodestatus.NodesATurn)
 		}
 	})
 }

@@ -50,10 +50,6 @@ type annotation struct {
 	old, spec string
 }
 
-// nodesATurn is the most Nodes that a pass writes, so that the next file does not wait for
-// 10,000 annotations.
-const nodesATurn = 50
-
 // differs records a node whose annotation is not as wanted because of err.
 func (r *result) differs(n *inputs.Node, is, want string, err error) {
 	r.differences = append(r.differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers,
@@ -125,11 +121,11 @@ func (a *annotator) annotate(ctx context.Context, specs map[string]string, nodes
 		}
 	}
 	a.waiting = waiting
-	if len(due) > nodesATurn {
-		for _, d := range due[nodesATurn:] {
+	if len(due) > nodestatus.NodesATurn {
+		for _, d := range due[nodestatus.NodesATurn:] {
 			out.differences = append(out.differences, notJudged(d.node))
 		}
-		due = due[:nodesATurn]
+		due = due[:nodestatus.NodesATurn]
 		timer.At(now)
 	}
 	out.next = timer.Next()

@@ -33,9 +33,6 @@ const (
 	// firstPassesWait is the longest wait for the first pass of each publication, so that
 	// a Node is written once.
 	firstPassesWait = time.Minute
-	// nodesATurn is the most Nodes that are written before the loop turns to other work: the
-	// next file waits for half a second.
-	nodesATurn = 50
 	// turnPause follows a turn in which no Node could be written.
 	turnPause = 30 * time.Second
 	// refusedPause is between the tries of a Node that could not be written. It keeps no
@@ -164,7 +161,7 @@ func (k *Keeper) drifting(now time.Time) map[string][]topology.Finding {
 
 // write writes a turn of updates, chosen at random.
 func (k *Keeper) write(ctx context.Context, updates []update, now time.Time) {
-	n := min(len(updates), nodesATurn)
+	n := min(len(updates), NodesATurn)
 	if k.stuck {
 		n = min(n, writers) // to see whether Nodes can be written now
 	}

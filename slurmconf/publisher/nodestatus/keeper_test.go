@@ -42,9 +42,9 @@ func TestKeepConditions(t *testing.T) {
 
 // TestTurns writes many Nodes in turns, and each once.
 func TestTurns(t *testing.T) {
-	const nodes = 4*nodesATurn + 50
+	const nodes = 4*NodesATurn + 50
 	s := newSite(nodes, nil)
-	if most := s.pass(t.Context(), time.Hour); s.writes != nodes || len(s.conditions) != nodes || most != nodesATurn {
+	if most := s.pass(t.Context(), time.Hour); s.writes != nodes || len(s.conditions) != nodes || most != NodesATurn {
 		t.Errorf("%d nodes are written by %d writes, %d at most between two looks", len(s.conditions), s.writes, most)
 	}
 	s.change(t.Context(), func() {})
@@ -55,11 +55,11 @@ func TestTurns(t *testing.T) {
 
 // TestTurnsRefused tries few of many Nodes where none can be written.
 func TestTurnsRefused(t *testing.T) {
-	const nodes = 4 * nodesATurn
+	const nodes = 4 * NodesATurn
 	s := newSite(nodes, nil)
 	s.refuses = errors.New("forbidden")
 	s.pass(t.Context(), 2*time.Hour)
-	if most := nodesATurn + int(2*time.Hour/turnPause)*writers; s.writes < nodesATurn || s.writes > most {
+	if most := NodesATurn + int(2*time.Hour/turnPause)*writers; s.writes < NodesATurn || s.writes > most {
 		t.Errorf("%d tries in two hours, want at most %d for all nodes together", s.writes, most)
 	}
 	s.refuses = nil

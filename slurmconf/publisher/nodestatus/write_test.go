@@ -45,7 +45,7 @@ func TestWriteEach(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		begun := 0
 		var mu sync.Mutex
-		WriteEach(ctx, 50, func(int) error {
+		errs := WriteEach(ctx, 50, func(int) error {
 			mu.Lock()
 			begun++
 			mu.Unlock()
@@ -55,6 +55,11 @@ func TestWriteEach(t *testing.T) {
 		})
 		if begun != writers {
 			t.Errorf("%d begun: want the %d that had begun at the end", begun, writers)
+		}
+		for i, err := range errs {
+			if errors.Is(err, context.Canceled) != (i >= writers) {
+				t.Errorf("%d: %v", i, err)
+			}
 		}
 	})
 }
