@@ -20,7 +20,7 @@ func (p *pass) change(made *Rendered) *change {
 // approval holds changes that wait for people.
 type approval struct {
 	pub *publication.Cluster
-	room
+	sizeLimit
 }
 
 // Reconcile holds a change that waits for an approval, all of it or all but the tree.
@@ -47,7 +47,7 @@ func (a *approval) treeAlone(p *pass, held *plandoc.Held) *Rendered {
 	if err := made.renderPlan(&pub, p.in); err != nil || made.Refused != "" {
 		return nil
 	}
-	if made.fit(a.pub, p.stored.set, a.bytes); made.Refused != "" {
+	if made.limitSize(a.pub, p.stored.set, a.bytes); made.Refused != "" {
 		return nil
 	}
 	if waits, _ := p.waits(&pub, made); waits != nil {

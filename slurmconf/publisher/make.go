@@ -195,7 +195,7 @@ func (m *Rendered) render(p *publication.Cluster) (err error) {
 func (m *Rendered) Document() (topology.Plan, error) {
 	plan := *m.Plan
 	plan.Format, plan.ByAnnotation, plan.Policy, plan.Topologies, plan.Problems = m.format, m.ByAnnotation, m.keys, m.all, m.Problems
-	plan.AllNodes = len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see fit
+	plan.AllNodes = len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see limitSize
 	return plan, plandoc.SetLines(&plan, m.gres)
 }
 

@@ -257,16 +257,16 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 	others := slices.Concat(all[:at], all[at+1:])
 	annotations := &annotator{outlets: o, pub: pub, others: others, refused: map[string]refusal{}, writes: o.metrics.writes.WithLabelValues("node")}
 	l := &loop{outlets: o, pub: pub, archive: a, moves: &moves{pub: pub}, annotations: annotations, watch: watch}
-	nodes, fits := &nodeHistory{pub: pub, rest: others}, room{pub, o.maxBytes}
+	nodes, limit := &nodeHistory{pub: pub, rest: others}, sizeLimit{pub, o.maxBytes}
 	plan := []step{&gatherer{pub, nodes, inputs.PodOwners{}, annotations}, &unitsInUse{pub: pub}, l.moves}
 	l.decisions = slices.Concat([]step{a,
 		&seeder{o, pub, a},
 		&repair{o, pub, a, nodes, func(ctx context.Context, p *pass) error { _, err := l.run(ctx, p, plan); return err }},
 		&rollback{o, pub, a},
 	}, plan, []step{
-		&fits,
+		&limit,
 		&firstWait{outlets: o, pub: pub, started: now},
-		&approval{pub, fits},
+		&approval{pub, limit},
 		&spacing{pub, o.metrics},
 	})
 	l.actions = []step{&writer{o, pub, a, nodes, annotations}, &holder{outlets: o, pub: pub, archive: a}, lookout{watch, a}, annotations}

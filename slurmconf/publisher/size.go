@@ -15,17 +15,17 @@ import (
 // ReasonGresForAll says that gres.conf names no nodes.
 const ReasonGresForAll = "GresForAll"
 
-// room refuses files that the store does not take.
-type room struct {
+// sizeLimit refuses files that the store does not take.
+type sizeLimit struct {
 	pub   *publication.Cluster
 	bytes int // of the files, or 0 for any number
 }
 
 // Reconcile holds files that are refused for their size, or for what Make found.
-func (r *room) Reconcile(_ context.Context, p *pass) (result, error) {
+func (l *sizeLimit) Reconcile(_ context.Context, p *pass) (result, error) {
 	made := *p.made
 	made.Files, made.Problems = maps.Clone(made.Files), slices.Clip(made.Problems)
-	made.fit(r.pub, p.stored.set, r.bytes)
+	made.limitSize(l.pub, p.stored.set, l.bytes)
 	out := result{made: &made}
 	if made.Refused != "" {
 		out.held = &plandoc.Held{Reason: made.Refused, Message: made.Message, Digest: made.Digest}
@@ -33,10 +33,10 @@ func (r *room) Reconcile(_ context.Context, p *pass) (result, error) {
 	return out, nil
 }
 
-// fit refuses files that are larger than the store takes. If all nodes are alike, and
+// limitSize refuses files that are larger than the store takes. If all nodes are alike, and
 // their names are what is too much, gres.conf goes without them. old may hold files of
 // others, which count too.
-func (m *Rendered) fit(p *publication.Cluster, old *plandoc.Published, limit int) {
+func (m *Rendered) limitSize(p *publication.Cluster, old *plandoc.Published, limit int) {
 	if limit == 0 || m.Refused != "" {
 		return
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// TestFit makes files of 72 nodes for stores that take more, as much, and less.
-func TestFit(t *testing.T) {
+// TestLimitSize makes files of 72 nodes for stores that take more, as much, and less.
+func TestLimitSize(t *testing.T) {
 	const alone = "Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n"
 	const named = "NodeName=gb200-[001-072] " + alone
 	cpu := func() *inputs.Snapshot {
@@ -48,7 +48,7 @@ func TestFit(t *testing.T) {
 			if err != nil || made.Refused != "" {
 				t.Fatalf("%v %s", err, made.Message)
 			}
-			made.fit(pub, tt.old, tt.limit(sizeOf(made.Files)))
+			made.limitSize(pub, tt.old, tt.limit(sizeOf(made.Files)))
 			if got := strings.TrimPrefix(made.Files["gres.conf"], "# "+strings.ReplaceAll(plandoc.Header, "\n", "\n# ")+"\n"); got != tt.gres {
 				t.Errorf("gres.conf %q, want %q", got, tt.gres)
 			}
