@@ -36,11 +36,10 @@ func newIMEXCheckCommand() *cobra.Command {
 		Use:   "check (--objects FILE | --kubeconfig FILE) [REPORT...]",
 		Short: "Name each node that is no member of the IMEX domain, and say what to do",
 		Long: `check reads the cluster's nodes, ComputeDomains, claims and pods, and names each node
-that is no member of the IMEX domain, and what to do there, and claims that wait without
-a node. Reports add what NVML says and what the nodes say of their daemons and channels.
+that is no member of the IMEX domain, and what to do there. Reports add what NVML says
+and what the nodes say of their daemons and channels.
 
-Exit status: 1 if a node that needs it is no member, or claims are in conflict, 3 if
-something could not be judged.`,
+Exit status: 1 if a node that needs it is no member, 3 if something could not be judged.`,
 		Example: `  quoin imex check --kubeconfig ~/.kube/config
   ` + computedomain.ListCommand + ` | quoin imex check --objects -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
