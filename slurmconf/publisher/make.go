@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -197,6 +198,35 @@ func (m *Rendered) Document() (topology.Plan, error) {
 	plan.Format, plan.ByAnnotation, plan.Policy, plan.Topologies, plan.Problems = m.format, m.ByAnnotation, m.keys, m.all, m.Problems
 	plan.AllNodes = len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see limitSize
 	return plan, plandoc.SetLines(&plan, m.gres)
+}
+
+// publisherAuthor is the author of revisions that nobody asked for.
+const publisherAuthor = "quoin-publisher"
+
+// firstMoves is how many moves a revision names.
+const firstMoves = 10
+
+// IsRevision reports whether the revision is of the same plan and files.
+func (m *Rendered) IsRevision(r *plandoc.Revision) bool {
+	return r.Number > 0 && r.Digest == m.Digest && r.OfFiles() == plandoc.Digest(m.Files)
+}
+
+// Revision returns what was made as the revision that follows old, and what changes. Nothing
+// changes with the first revision.
+func (m *Rendered) Revision(old *plandoc.Revision, now time.Time) (next plandoc.Revision, changes plandoc.Changes, err error) {
+	plan, err := m.Document()
+	if err != nil {
+		return next, changes, err
+	}
+	next = plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: publisherAuthor, Why: "first publication", Digest: m.Digest, Plan: plan}
+	if m.ByAnnotation {
+		next.FilesDigest = plandoc.Digest(m.Files)
+	}
+	if old.Number > 0 {
+		changes = plandoc.Compare(&old.Plan, &plan)
+		next.Why, next.OnlyMembers = changes.Summary(firstMoves), changes.OnlyMembers()
+	}
+	return next, changes, nil
 }
 
 // check parses the files back and lints them for the release that loads them.

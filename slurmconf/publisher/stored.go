@@ -136,16 +136,13 @@ func (a *archive) placeAsAnnotated(ctx context.Context, r *plandoc.Revision) err
 	return r.SetDigests()
 }
 
-// publisherAuthor is the author of revisions that nobody asked for.
-const publisherAuthor = "quoin-publisher"
-
 // publish writes the plan, and then the files, as far as they differ. leaving are the Nodes
 // that left and still have an annotation. It returns when the files were written, and what
 // changed.
 func (a *archive) publish(ctx context.Context, p *pass, made *Rendered, leaving []string) (written time.Time, changes *plandoc.Changes, err error) {
 	s, doc, part, now := p.stored, p.stored.doc, p.held != nil, p.now
 	place := a.pub.Place().String()
-	if doc.Current.Number == 0 || doc.Current.Digest != made.Digest || doc.Current.OfFiles() != plandoc.Digest(made.Files) {
+	if !made.IsRevision(&doc.Current) {
 		if changes, err = p.addRevision(made); err != nil {
 			return now, nil, err
 		}
@@ -170,7 +167,7 @@ func (a *archive) publish(ctx context.Context, p *pass, made *Rendered, leaving 
 	if made.LeftOut != "" {
 		next.Annotations[plandoc.AnnotationLeftOut] = made.LeftOut
 	}
-	put(next, doc, made.Files, now)
+	next.Put(&doc.Current, made.Files, now)
 	if s.set == nil || !maps.Equal(s.set.Files, next.Files) || !maps.Equal(s.set.Annotations, next.Annotations) {
 		if err := a.saveFiles(ctx, next); err != nil {
 			return now, nil, err
@@ -183,27 +180,20 @@ func (a *archive) publish(ctx context.Context, p *pass, made *Rendered, leaving 
 // addRevision makes what was made the current revision.
 func (p *pass) addRevision(made *Rendered) (*plandoc.Changes, error) {
 	s, now := p.stored, p.now
-	plan, err := made.Document()
+	r, changes, err := made.Revision(&s.doc.Current, now)
 	if err != nil {
 		return nil, err
-	}
-	changes := plandoc.Compare(&s.doc.Current.Plan, &plan)
-	r := plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: publisherAuthor, Why: changes.Summary(firstMoves), OnlyMembers: changes.OnlyMembers(), Digest: made.Digest, Plan: plan}
-	if s.doc.Current.Number == 0 {
-		changes, r.Why = plandoc.Changes{}, "first publication"
 	}
 	approved := s.asks(plandoc.AnnotationApprove) == made.Digest
 	if approved {
 		r.Author, r.OnlyMembers = s.by(), false
 	}
-	if made.ByAnnotation {
-		r.FilesDigest = plandoc.Digest(made.Files)
-		if written, err := s.set.Clone().Written(); err == nil && r.FilesDigest == s.doc.Current.OfFiles() {
-			r.FilesTime = written
-		}
+	written, err := s.set.Clone().Written()
+	if err == nil && made.ByAnnotation && r.FilesDigest == s.doc.Current.OfFiles() {
+		r.FilesTime = written
 	}
 	p.change(made).remember(s.doc, approved, now)
-	if written, err := s.set.Clone().Written(); err == nil && written.After(s.doc.Current.Time) {
+	if err == nil && written.After(s.doc.Current.Time) {
 		s.doc.Current.Time = written // a publisher that was killed wrote the files later
 	}
 	s.doc.Add(r)
@@ -217,27 +207,6 @@ func (s *stored) by() string {
 		return by
 	}
 	return "somebody"
-}
-
-// firstMoves is how many moves a message names.
-const firstMoves = 10
-
-// put puts the files of the current revision into the set, with their annotations.
-func put(set *plandoc.Published, doc *plandoc.Document, files map[string]string, now time.Time) {
-	for _, name := range plandoc.OwnFiles {
-		delete(set.Files, name)
-	}
-	maps.Copy(set.Files, files)
-	_, err := set.Written()
-	same := err == nil && set.Annotations[plandoc.AnnotationDigest] == doc.Current.OfFiles()
-	if !same || doc.Current.FilesDigest == "" || set.Annotations[plandoc.AnnotationRevision] == "" {
-		set.Annotations[plandoc.AnnotationRevision] = strconv.Itoa(doc.Current.Number)
-	}
-	if !same {
-		set.Annotations[plandoc.AnnotationDigest] = doc.Current.OfFiles()
-		set.Annotations[plandoc.AnnotationPublished] = now.UTC().Format(time.RFC3339)
-	}
-	set.Bound()
 }
 
 // restore writes the files of the plan again.
@@ -255,7 +224,7 @@ func (a *archive) restore(ctx context.Context, s *stored, now time.Time) error {
 		}
 	}
 	next := s.set.Clone()
-	put(next, s.doc, files, now)
+	next.Put(&s.doc.Current, files, now)
 	return a.saveFiles(ctx, next)
 }
 

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
@@ -40,32 +39,24 @@ func (d *demonstration) pass(ctx context.Context) (*publisher.Rendered, []topolo
 
 // publish writes what was made: the plan as a new revision, if it differs, and then the files.
 func (d *demonstration) publish(ctx context.Context, doc *plandoc.Document, made *publisher.Rendered) error {
-	if old := doc.Current; old.Digest != made.Digest || old.OfFiles() != plandoc.Digest(made.Files) {
-		plan, err := made.Document()
+	now := time.Now()
+	if !made.IsRevision(&doc.Current) {
+		next, _, err := made.Revision(&doc.Current, now)
 		if err != nil {
 			return err
 		}
-		r := plandoc.Revision{Time: time.Now().UTC().Truncate(time.Second), Author: "quoin-publisher", Why: "first publication", Digest: made.Digest, Plan: plan}
-		if old.Number > 0 {
-			changes := plandoc.Compare(&old.Plan, &plan)
-			r.Why = changes.Summary(mostMoves)
-		}
-		if made.ByAnnotation {
-			r.FilesDigest = plandoc.Digest(made.Files)
-		}
-		doc.Add(r)
+		doc.Add(next)
 		if err := d.store.SavePlan(ctx, doc); err != nil {
 			return err
 		}
 	}
-	set := &plandoc.Published{Files: made.Files, Annotations: map[string]string{
-		plandoc.AnnotationRevision:  strconv.Itoa(doc.Current.Number),
-		plandoc.AnnotationDigest:    doc.Current.OfFiles(),
-		plandoc.AnnotationPublished: doc.Current.Time.Format(time.RFC3339),
-	}}
+	place := d.Publication.Place()
+	set, err := d.store.Load(ctx, place)
+	if err != nil {
+		return err
+	}
+	set = set.Clone()
+	set.Put(&doc.Current, made.Files, now)
 	set.Say(plandoc.AnnotationLeftOut, made.LeftOut)
-	return d.store.Save(ctx, d.Publication.Place(), set)
+	return d.store.Save(ctx, place, set)
 }
-
-// mostMoves is how many moves the reason of a revision names.
-const mostMoves = 10

@@ -111,6 +111,26 @@ func (s *Published) Say(key, text string) {
 	s.Bound()
 }
 
+// Put puts the files of a revision into the set, in place of the publisher's files there, with the
+// annotations that say which they are. If they are there already, it stays as it was when they
+// were published.
+func (s *Published) Put(r *Revision, files map[string]string, now time.Time) {
+	for _, name := range OwnFiles {
+		delete(s.Files, name)
+	}
+	maps.Copy(s.Files, files)
+	_, err := s.Written()
+	same := err == nil && s.Annotations[AnnotationDigest] == r.OfFiles()
+	if !same || r.FilesDigest == "" || s.Annotations[AnnotationRevision] == "" {
+		s.Annotations[AnnotationRevision] = strconv.Itoa(r.Number)
+	}
+	if !same {
+		s.Annotations[AnnotationDigest] = r.OfFiles()
+		s.Annotations[AnnotationPublished] = now.UTC().Format(time.RFC3339)
+	}
+	s.Bound()
+}
+
 // Asked returns when Slurm was asked what AnnotationBehind tells of. It is zero if nobody noted that.
 func Asked(annotations map[string]string) time.Time {
 	at, _ := time.Parse(time.RFC3339, annotations[AnnotationAsked]) // what cannot be read is not known
