@@ -205,9 +205,9 @@ func (a *annotator) leave(leaving leavingNodes, name string, n *inputs.Node) {
 	}
 }
 
-// leaveOn adds the nodes that were leaving before: the nodes that wait for their
+// leaveAsBefore adds the nodes that were leaving before: the nodes that wait for their
 // annotation, and the nodes that the stored plan names.
-func (a *annotator) leaveOn(leaving leavingNodes, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, stored []string) {
+func (a *annotator) leaveAsBefore(leaving leavingNodes, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, stored []string) {
 	for name := range a.waiting {
 		a.leave(leaving, name, elsewhere[name])
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
-// change is what the guard judges.
+// change returns what would be published, beside what is published.
 func (p *pass) change(made *Rendered) *change {
 	prev := &p.in.prev
 	return &change{old: prev.Plan, new: made.Plan, oldGres: prev.Gres, newGres: made.gres, sameGres: p.stored.set.Own()["gres.conf"] == made.Files["gres.conf"],

@@ -79,7 +79,7 @@ func (a *gatherer) Reconcile(_ context.Context, p *pass) (r result, err error) {
 		}
 	}
 	a.nodes.gone, g.gone = gone, a.pub.Rules.Gone(snap, prev.owners(leaves), missing)
-	a.annotations.leaveOn(g.leaving, snap, elsewhere, p.stored.doc.Leaving)
+	a.annotations.leaveAsBefore(g.leaving, snap, elsewhere, p.stored.doc.Leaving)
 	maps.Copy(g.Nodes, g.leaving)
 	g.keep(kept)
 	g.Unnamed = append(g.Unnamed, contested...)

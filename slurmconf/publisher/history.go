@@ -10,9 +10,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// nodeHistory is what the passes remember of the nodes that had a publication's Slurm
-// names. In a publisher that has just
-// started it knows nothing, and what it does not know it takes as careful as possible.
+// nodeHistory is what the passes remember of the nodes that had a publication's Slurm names. In
+// a publisher that has just started it knows nothing, and takes what it does not know with the
+// greatest care.
 type nodeHistory struct {
 	pub *publication.Cluster
 	// rest are the other publications.
@@ -23,8 +23,8 @@ type nodeHistory struct {
 	published map[string]string
 	// gone says since when names are missing.
 	gone map[string]time.Time
-	// strangers are Nodes without a Slurm name that are not among the published nodes.
-	strangers map[string]bool
+	// unpublished are Nodes without a Slurm name that are not among the published nodes.
+	unpublished map[string]bool
 }
 
 // see notes which Node has which Slurm name. It returns those names that no Node has.
@@ -58,19 +58,19 @@ func (h *nodeHistory) perhapsPublished(g *gathered, snap *inputs.Snapshot, missi
 		owner, ok := h.owners[name]
 		owns[owner], sure = true, sure && ok
 	}
-	strangers := map[string]bool{}
+	unpublished := map[string]bool{}
 	perhaps := ""
 	for _, problem := range g.Unnamed {
 		n := g.Nameless[problem.Node]
 		switch {
 		case owns[n.Name]:
-		case sure || h.strangers[n.Name]:
-			strangers[n.Name] = true
+		case sure || h.unpublished[n.Name]:
+			unpublished[n.Name] = true
 		case perhaps == "" && mayHaveGPUs(h.pub, n, snap):
 			perhaps = n.Name
 		}
 	}
-	h.strangers = strangers
+	h.unpublished = unpublished
 	return perhaps
 }
 
@@ -106,20 +106,20 @@ func (h *nodeHistory) unselected(snap *inputs.Snapshot, missing []string) map[st
 
 // rename returns prev with the names that published nodes have now.
 func (h *nodeHistory) rename(g *gathered, prev Previous) Previous {
-	site := owners{published: h.published, now: make(map[string]string, len(g.Facts)), files: prev.nodes(), byPods: h.pub.Rules.BySlinky(), pending: g.Pending}
+	names := owners{published: h.published, now: make(map[string]string, len(g.Facts)), files: prev.nodes(), byPods: h.pub.Rules.BySlinky(), pending: g.Pending}
 	for i := range g.Facts {
-		site.now[g.Facts[i].Name] = g.Facts[i].SlurmName
+		names.now[g.Facts[i].Name] = g.Facts[i].SlurmName
 	}
-	if site.published == nil { // as it is now, for all that is known
-		site.published = maps.Clone(site.now)
+	if names.published == nil { // as it is now, for all that is known
+		names.published = maps.Clone(names.now)
 		for _, n := range prev.planned() {
-			if site.byPods {
-				site.published[n.Node] = n.SlurmName
+			if names.byPods {
+				names.published[n.Node] = n.SlurmName
 			}
 		}
-		h.published = site.published
+		h.published = names.published
 	}
-	if to := site.compare(); !to.none() {
+	if to := names.compare(); !to.none() {
 		prev.Plan, prev.Gres, prev.renamed = to.plan(prev.Plan), to.lines(prev.Gres), to.count()
 	}
 	return prev

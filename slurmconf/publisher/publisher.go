@@ -199,7 +199,7 @@ func (p *Publisher) reconcileStatus(ctx context.Context, status *nodestatus.Keep
 func (p *Publisher) reread(ctx context.Context, loops []*loop, now time.Time) {
 	var snap *inputs.Snapshot
 	for _, l := range loops {
-		if len(l.moves.readings) == 0 {
+		if len(l.planner.readings) == 0 {
 			continue
 		}
 		if snap == nil {
@@ -208,7 +208,7 @@ func (p *Publisher) reread(ctx context.Context, loops []*loop, now time.Time) {
 				snap = &inputs.Snapshot{} // nobody knows what they say now
 			}
 		}
-		l.moves.reread(&l.pub.Rules, snap, now)
+		l.planner.reread(&l.pub.Rules, snap, now)
 	}
 }
 
@@ -224,7 +224,7 @@ type loop struct {
 	found       nodestatus.Pass
 	problems    nodestatus.ProblemLog
 	archive     *archive
-	moves       *moves
+	planner     *planner
 	annotations *annotator
 	watch       *loaded.Watch
 	// placed is the revision whose places jobs are judged by.
@@ -256,9 +256,9 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 	a := &archive{store: o.store, pub: pub, writes: o.metrics.writes}
 	others := slices.Concat(all[:at], all[at+1:])
 	annotations := &annotator{outlets: o, pub: pub, others: others, refused: map[string]refusal{}, writes: o.metrics.writes.WithLabelValues("node")}
-	l := &loop{outlets: o, pub: pub, archive: a, moves: &moves{pub: pub}, annotations: annotations, watch: watch}
+	l := &loop{outlets: o, pub: pub, archive: a, planner: &planner{pub: pub}, annotations: annotations, watch: watch}
 	nodes, limit := &nodeHistory{pub: pub, rest: others}, sizeLimit{pub, o.maxBytes}
-	plan := []step{&gatherer{pub, nodes, inputs.PodOwners{}, annotations}, &unitsInUse{pub: pub}, l.moves}
+	plan := []step{&gatherer{pub, nodes, inputs.PodOwners{}, annotations}, &unitsInUse{pub: pub}, l.planner}
 	l.decisions = slices.Concat([]step{a,
 		&seeder{o, pub, a},
 		&repair{o, pub, a, nodes, func(ctx context.Context, p *pass) error { _, err := l.run(ctx, p, plan); return err }},

@@ -20,8 +20,8 @@ type owners struct {
 	pending map[string]bool
 }
 
-// renamed says what becomes of the published names.
-type renamed struct {
+// newNames says what becomes of the published names.
+type newNames struct {
 	// to has the new name of a Node by the old one. away are the names that pods have taken to
 	// another Node: they are no longer in their old places. pending names stay beside new ones.
 	to            map[string]string
@@ -29,28 +29,28 @@ type renamed struct {
 }
 
 // compare compares who had the names and who has them now.
-func (o *owners) compare() *renamed {
+func (o *owners) compare() *newNames {
 	files := make(map[string]bool, len(o.files))
 	for _, name := range o.files {
 		files[name] = true
 	}
-	n := &renamed{map[string]string{}, map[string]bool{}, o.pending}
-	for node, is := range o.now {
-		was := o.published[node]
-		if was == is {
+	n := &newNames{map[string]string{}, map[string]bool{}, o.pending}
+	for node, name := range o.now {
+		old := o.published[node]
+		if old == name {
 			continue
 		}
-		if files[was] && (o.byPods || !o.pending[was]) {
-			n.to[was] = is
+		if files[old] && (o.byPods || !o.pending[old]) {
+			n.to[old] = name
 		}
-		if o.byPods && files[is] {
-			n.away[is] = true
+		if o.byPods && files[name] {
+			n.away[name] = true
 		}
 	}
 	for again := !o.byPods; again; { // a name of another that keeps it is no new one
 		again = false
-		maps.DeleteFunc(n.to, func(_, is string) bool {
-			taken := files[is] && n.to[is] == ""
+		maps.DeleteFunc(n.to, func(_, name string) bool {
+			taken := files[name] && n.to[name] == ""
 			again = again || taken
 			return taken
 		})
@@ -59,34 +59,34 @@ func (o *owners) compare() *renamed {
 }
 
 // count is how many Nodes have another name.
-func (n *renamed) count() int { return len(n.to) }
+func (n *newNames) count() int { return len(n.to) }
 
 // none reports whether all names are as published.
-func (n *renamed) none() bool { return len(n.to)+len(n.away) == 0 }
+func (n *newNames) none() bool { return len(n.to)+len(n.away) == 0 }
 
 // of returns the names that stand for a published one.
-func (n *renamed) of(was string) []string {
-	switch is := n.to[was]; {
-	case is != "" && n.pending[was]:
-		return []string{is, was}
-	case is != "":
-		return []string{is}
-	case n.away[was]:
+func (n *newNames) of(old string) []string {
+	switch name := n.to[old]; {
+	case name != "" && n.pending[old]:
+		return []string{name, old}
+	case name != "":
+		return []string{name}
+	case n.away[old]:
 		return nil
 	}
-	return []string{was}
+	return []string{old}
 }
 
 // plan returns a published plan with its nodes in the topologies under the names of now. old
 // may be nil.
-func (n *renamed) plan(old *topology.Plan) *topology.Plan {
+func (n *newNames) plan(old *topology.Plan) *topology.Plan {
 	if old == nil {
 		return nil
 	}
 	in := func(nodes topology.Names) topology.Names {
 		out := make(topology.Names, 0, len(nodes))
-		for _, was := range nodes {
-			out = append(out, n.of(was)...)
+		for _, name := range nodes {
+			out = append(out, n.of(name)...)
 		}
 		return out
 	}
@@ -106,11 +106,11 @@ func (n *renamed) plan(old *topology.Plan) *topology.Plan {
 }
 
 // lines returns published lines of gres.conf by the names of now.
-func (n *renamed) lines(old map[string][]gres.Line) map[string][]gres.Line {
+func (n *newNames) lines(old map[string][]gres.Line) map[string][]gres.Line {
 	out := make(map[string][]gres.Line, len(old))
-	for was, lines := range old {
-		for _, is := range n.of(was) {
-			out[is] = lines
+	for published, lines := range old {
+		for _, name := range n.of(published) {
+			out[name] = lines
 		}
 	}
 	return out

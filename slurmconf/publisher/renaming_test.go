@@ -10,7 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-func TestNames(t *testing.T) {
+func TestNewNames(t *testing.T) {
 	ab := map[string]string{"A": "a", "B": "b"}
 	for _, tt := range []struct {
 		name    string

@@ -49,16 +49,16 @@ func (l *loop) seed(ctx context.Context) {
 // seedSet returns what to publish before there is a plan, or nil if what is there must stay:
 // files that slurmctld can start with. Slinky's worker pods, which name the nodes, wait for
 // slurmctld. slurmctld's pod waits for the ConfigMap. And a worker pod that registers without
-// a gres.conf is drained. now is what is published, or nil.
+// a gres.conf is drained. published may be nil.
 //
 // There is no seed if a Node annotation names a place: Slurm has nodes in units that the seed
 // lacks. Releases without dynamic topology take no unit without nodes, and get no seed.
-func seedSet(p *publication.Cluster, snap *inputs.Snapshot, now *plandoc.Published) (*plandoc.Published, error) {
-	old := now.Own()
+func seedSet(p *publication.Cluster, snap *inputs.Snapshot, published *plandoc.Published) (*plandoc.Published, error) {
+	old := published.Own()
 	if !p.Release.DynamicTopology() {
 		return nil, nil
 	}
-	if len(old) > 0 && now.Annotations[plandoc.AnnotationSeed] != plandoc.Digest(old) {
+	if len(old) > 0 && published.Annotations[plandoc.AnnotationSeed] != plandoc.Digest(old) {
 		return nil, nil // somebody else's files
 	}
 	for i := range snap.Nodes {
@@ -70,7 +70,7 @@ func seedSet(p *publication.Cluster, snap *inputs.Snapshot, now *plandoc.Publish
 	if err != nil || maps.Equal(old, files) {
 		return nil, err
 	}
-	next := now.Clone()
+	next := published.Clone()
 	for _, name := range plandoc.OwnFiles {
 		delete(next.Files, name)
 	}

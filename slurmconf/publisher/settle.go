@@ -22,15 +22,15 @@ type reading struct {
 // maxDamped bounds how often the wait of a node that flaps is doubled.
 const maxDamped = 9
 
-// moves makes the plan, and remembers the nodes that wait to be moved.
-type moves struct {
+// planner makes the plan, and remembers the nodes that wait to be moved.
+type planner struct {
 	pub      *publication.Cluster
 	readings map[string]reading   // by Node, of those whose facts name another place
 	unsited  map[string]time.Time // Slurm names in new blocks of which no parent domain is known -> since when
 }
 
 // Reconcile plans, and renders the plan.
-func (m *moves) Reconcile(_ context.Context, p *pass) (result, error) {
+func (m *planner) Reconcile(_ context.Context, p *pass) (result, error) {
 	made, next, err := m.plan(p.in, p.stored.doc.Times(p.now), p.touched, p.now)
 	if err != nil {
 		return result{held: &plandoc.Held{Reason: "NoPlan", Message: err.Error()}}, nil //nolint:nilerr // the message has it
@@ -42,7 +42,7 @@ func (m *moves) Reconcile(_ context.Context, p *pass) (result, error) {
 // for Settle, and twice as long for each time that it moved within the hour, which times
 // counts. Facts that are seen for the first time count from touched, the last change to
 // anything. next is when a node has waited for long enough.
-func (m *moves) plan(g *gathered, times map[string]int, touched, now time.Time) (made *Rendered, next time.Time, err error) {
+func (m *planner) plan(g *gathered, times map[string]int, touched, now time.Time) (made *Rendered, next time.Time, err error) {
 	pub, prev := m.pub, &g.prev
 	if prev.Plan == nil {
 		m.readings, m.unsited = nil, nil
@@ -88,7 +88,7 @@ func (m *moves) plan(g *gathered, times map[string]int, touched, now time.Time) 
 }
 
 // sinceOf returns, beside the facts, since when they have been as they are.
-func (m *moves) sinceOf(facts []topology.Facts, touched time.Time) []time.Time {
+func (m *planner) sinceOf(facts []topology.Facts, touched time.Time) []time.Time {
 	since := make([]time.Time, len(facts))
 	for i := range facts {
 		since[i] = touched
@@ -101,7 +101,7 @@ func (m *moves) sinceOf(facts []topology.Facts, touched time.Time) []time.Time {
 
 // unsitedSince returns since when the nodes of new blocks have been without a known switch
 // above them: as long as the first node of the block.
-func (m *moves) unsitedSince(found *placement.Waiting, now time.Time) map[string]time.Time {
+func (m *planner) unsitedSince(found *placement.Waiting, now time.Time) map[string]time.Time {
 	unsited := make(map[string]time.Time)
 	for _, nodes := range found.Unsited {
 		first := now
@@ -118,7 +118,7 @@ func (m *moves) unsitedSince(found *placement.Waiting, now time.Time) map[string
 }
 
 // reread reads the facts of nodes that wait to be moved.
-func (m *moves) reread(rules *inputs.Rules, snap *inputs.Snapshot, now time.Time) {
+func (m *planner) reread(rules *inputs.Rules, snap *inputs.Snapshot, now time.Time) {
 	texts := make(map[string]string, len(m.readings))
 	unreadable := snap.Unreadable()
 	for i := range snap.Nodes {
