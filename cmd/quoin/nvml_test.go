@@ -184,7 +184,7 @@ func TestNVMLRenderLeftOut(t *testing.T) {
 func TestNVMLDiscoverFails(t *testing.T) {
 	t.Parallel()
 	quoin := linkQuoin(t)
-	const hangs = "quoin: NVML has not answered within 1s: a GPU may be sick; see dmesg for Xid, or give --timeout\n"
+	const hangs = "quoin: NVML has not answered within 1s: a GPU may be faulty; see dmesg for Xid, or give --timeout\n"
 	tests := []struct{ name, statement, timeout, want string }{ // a busy machine takes a second to start a probe
 		{"error", "call nvmlInit_v2 error 9", "1m", "quoin: initialise NVML: DRIVER_NOT_LOADED; is the kernel module nvidia loaded?\n"},
 		{"undefined symbol", "call nvmlDeviceGetName exit 127", "1m", "quoin: NVML ended the probe: the driver is older than a call that was made, or broken: symbol lookup error: undefined symbol: nvmlDeviceGetName\n"},

@@ -108,7 +108,7 @@ func TestNVMLAgentOutlives(t *testing.T) {
 		{"crash", "gpu 3\ncall nvmlDeviceGetNvLinkState crash", "exit", "exit status 2: NVML crashed in nvmlDeviceGetNvLinkState: SIGSEGV: segmentation violation\""},
 		{"abort", "gpu 3\ncall nvmlDeviceGetNvLinkState abort", "exit", "exit status 2: NVML crashed in nvmlDeviceGetNvLinkState: SIGABRT: abort\""},
 		{"driver gone", "call nvmlDeviceGetCount_v2 error 1", "exit", "count GPUs: UNINITIALIZED"},
-		{"hang", "gpu 3\ncall nvmlDeviceGetNvLinkState hang", "hang", "NVML may hang on a sick GPU"},
+		{"hang", "gpu 3\ncall nvmlDeviceGetNvLinkState hang", "hang", "NVML may hang on a faulty GPU"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

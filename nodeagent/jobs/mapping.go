@@ -16,7 +16,7 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	marks, err := r.config.RunDir.Releases().All()
 	r.log.note("marks of ended jobs", err)
 	r.readMappings()
-	r.life.Look(r.records.lives(), r.strangers(), marks, now.wall, now.up)
+	r.life.Look(r.records.lives(), r.unrecorded(), marks, now.wall, now.up)
 	plan := r.plan(marks, now)
 	r.notePlan(&plan, now)
 	r.setFiles(&plan)
@@ -70,7 +70,7 @@ func (r *Registry) plan(marks []rundir.Release, now moment) sweep.Plan {
 	for _, m := range marks {
 		f.Ended[m.JobID] = true
 	}
-	for _, id := range r.strangers() {
+	for _, id := range r.unrecorded() {
 		f.Alive[id] = r.life.Alive(id)
 	}
 	for _, j := range r.records.sorted() {
@@ -90,8 +90,8 @@ func (r *Registry) notePlan(p *sweep.Plan, now moment) {
 	}
 }
 
-// strangers lists the jobs of lines that no record has.
-func (r *Registry) strangers() []string {
+// unrecorded lists the jobs of lines that no record has.
+func (r *Registry) unrecorded() []string {
 	known := make(map[string]bool, len(r.records.jobs))
 	for _, j := range r.records.jobs {
 		known[j.record.JobID] = true

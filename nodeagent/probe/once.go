@@ -34,7 +34,7 @@ func Once(ctx context.Context, command []string, timeout time.Duration) (*topolo
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil, ctx.Err()
 	}
-	return nil, fmt.Errorf("NVML has not answered within %s: a GPU may be sick; see dmesg for Xid, or give --timeout", timeout)
+	return nil, fmt.Errorf("NVML has not answered within %s: a GPU may be faulty; see dmesg for Xid, or give --timeout", timeout)
 }
 
 // reportOf reads what an ended probe printed.

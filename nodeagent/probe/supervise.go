@@ -32,7 +32,7 @@ type Supervisor struct {
 
 // WithDefaults fills in the name of the child and what is not set.
 func (s Supervisor) WithDefaults() Supervisor {
-	s.Name, s.Suspect = "probe", "NVML may hang on a sick GPU"
+	s.Name, s.Suspect = "probe", "NVML may hang on a faulty GPU"
 	s.Start = cmp.Or(s.Start, 2*time.Minute)
 	s.Silence = cmp.Or(s.Silence, 30*time.Second)
 	s.Pause = cmp.Or(s.Pause, time.Second)

@@ -113,7 +113,7 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 
 // show prints what the options ask for.
 func (d *demonstration) show(ctx context.Context) error {
-	if err := d.refuseStrangers(); err != nil {
+	if err := d.refuseOtherSites(); err != nil {
 		return err
 	}
 	d.Printf("%s  %s\n", d.Bold(cmp.Or(d.cluster.Name, d.Site)), d.cluster.About)
@@ -149,8 +149,8 @@ func (d *demonstration) once(ctx context.Context) error {
 	return nil
 }
 
-// refuseStrangers refuses a store with the report of a machine that is not in the site.
-func (d *demonstration) refuseStrangers() error {
+// refuseOtherSites refuses a store with the report of a machine that is not in the site.
+func (d *demonstration) refuseOtherSites() error {
 	reports, err := filepath.Glob(filepath.Join(d.dir, "reports", "*.json"))
 	if err != nil {
 		return fmt.Errorf("read store: %w", err)

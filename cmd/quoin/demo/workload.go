@@ -30,7 +30,7 @@ type workload struct {
 // idleShare is the part of the nodes that stays free.
 const idleShare = 4
 
-// next ends jobs whose nodes are not well any more, and the oldest one, and starts others on
+// next ends jobs with a node that is no longer well, and the oldest one, and starts others on
 // what is free.
 func (w *workload) next(plan *topology.Plan, well map[string]bool) []picture.Job {
 	w.running = slices.DeleteFunc(w.running, func(j picture.Job) bool {

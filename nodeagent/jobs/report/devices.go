@@ -69,7 +69,7 @@ func deviceSampled(d *rundir.DeviceUse) string {
 		text = clock(seconds(d.Seconds))
 	}
 	if d.Released {
-		text += "  not held any more"
+		text += "  no longer held"
 	}
 	return text
 }

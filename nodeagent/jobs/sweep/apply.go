@@ -51,7 +51,7 @@ func (a Applier) Apply(ctx context.Context, p *Plan, marks []rundir.Release, now
 	}
 	for _, j := range p.Dead {
 		if !dirty[j.Dir] {
-			failed = errors.Join(failed, a.bury(j, now))
+			failed = errors.Join(failed, a.end(j, now))
 		}
 	}
 	for _, m := range marks {
@@ -98,9 +98,9 @@ func (a Applier) rewrite(j Job) error {
 	return a.RunDir.RewriteRecord(j.Key, r)
 }
 
-// bury leaves the summary of a job that has ended without an Epilog, and removes its
+// end leaves the summary of a job that has ended without an Epilog, and removes its
 // record.
-func (a Applier) bury(j Job, now time.Time) error {
+func (a Applier) end(j Job, now time.Time) error {
 	use, _ := a.RunDir.Uses().Of(j.Key, j.Record) // the error was logged when the use was first read
 	ended := now
 	if j.Run.Dead == liveness.Boot {
