@@ -146,7 +146,7 @@ func units(old, next *topology.Plan) []string {
 		switch was, known := before[name]; {
 		case !known && !strings.HasPrefix(name, policyKey):
 			out = append(out, name+" is new")
-		case !known && len(old.Policy) == 0: // a plan of an older release has none
+		case !known && len(old.Policy) == 0: // a plan of files that were taken over has none
 		case !known:
 			out = append(out, fmt.Sprintf("%s is %s now", name, after[name]))
 		case was != after[name]:
