@@ -162,8 +162,8 @@ func (r *Rules) Takes(n *Node) bool {
 // Wants reports whether the publication takes the node and, if Slinky's pods say the names, a
 // pod of the publication names it.
 func (r *Rules) Wants(n *Node) bool {
-	if !r.Takes(n) || !r.BySlinky() {
-		return r.Takes(n)
+	if takes := r.Takes(n); !takes || !r.BySlinky() {
+		return takes
 	}
 	_, problem := r.slinkyName(n)
 	return problem.Reason != ReasonNoWorkerPod
