@@ -34,27 +34,28 @@ type named struct {
 	yaml.Node
 }
 
-// read puts the values of a document into c, all but those of publications. Its error joins
-// one error for each unknown key and each value of a wrong type.
+// read puts the values of a document into c. It keeps those of publications for later, because
+// a setting may follow. Its error joins one error for each unknown key and each value of a wrong
+// type.
 func (r *reader) read(c *Config, data []byte) error {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var first, second yaml.Node
 	if err := dec.Decode(&first); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
-		return r.located(err)
+		return r.located(err, &first)
 	}
 	if err := dec.Decode(&second); err == nil {
 		return fmt.Errorf("%s: a second document: want one", r.place(second.Line))
 	} else if !errors.Is(err, io.EOF) {
-		return r.located(err)
+		return r.located(err, &first)
 	}
 	root := first.Content[0]
 	if err := r.refuseManifest(root); err != nil {
 		return err
 	}
 	if err := known(data); err != nil {
-		return r.located(err)
+		return r.located(err, root)
 	}
 	r.note("", root)
 	var publications struct {
@@ -62,7 +63,7 @@ func (r *reader) read(c *Config, data []byte) error {
 		Named    map[string]yaml.Node `yaml:"publications"`
 	}
 	if err := errors.Join(root.Decode(c), root.Decode(&publications)); err != nil {
-		return r.located(err)
+		return r.located(err, root)
 	}
 	if place := r.places[below(publicationsKey, everyName)]; place != "" && r.flag == "" {
 		return fmt.Errorf("%s: publications: %q is for --set alone: want a name, or publicationDefaults for all publications", place, everyName)
@@ -151,13 +152,13 @@ func (r *reader) before(keys ...string) string {
 var (
 	atLine      = regexp.MustCompile(`(?s)^(?:yaml: )?line (\d+): (.*)$`)
 	unknownKey  = regexp.MustCompile(`(?s)^field (.*) not found in type (\S+)$`)
-	wrongType   = regexp.MustCompile("(?s)^cannot unmarshal !\\S*(?: `(.*)`)? into (\\S+)$")
+	wrongType   = regexp.MustCompile("(?s)^cannot unmarshal (!\\S*)(?: `(.*)`)? into (\\S+)$")
 	repeatedKey = regexp.MustCompile(`(?s)^mapping key (".*") already defined at line (\d+)$`)
 )
 
-// located says an error of the YAML library in words of the configuration, with the place. Of
-// several it joins one error for each.
-func (r *reader) located(err error) error {
+// located says an error about a document in words of the configuration, with the place. Of
+// several errors it joins one for each.
+func (r *reader) located(err error, document *yaml.Node) error {
 	texts := []string{err.Error()}
 	if typed, ok := errors.AsType[*yaml.TypeError](err); ok {
 		texts = typed.Errors
@@ -169,9 +170,40 @@ func (r *reader) located(err error) error {
 			line, _ = strconv.Atoi(found[1]) // digits
 			message = found[2]
 		}
-		all = append(all, fmt.Errorf("%s: %s", r.place(line), reworded(message)))
+		if key := r.wrongKey(document, line, message); key != "" {
+			message = key + ": " + reworded(message)
+		} else {
+			message = reworded(message)
+		}
+		all = append(all, fmt.Errorf("%s: %s", r.place(line), message))
 	}
 	return errors.Join(all...)
+}
+
+// wrongKey returns the key whose value has a wrong type, as a message about a line says. It returns
+// nothing if several keys have such a value on the line, if an alias may stand for the value, or if
+// a flag names the key already.
+func (r *reader) wrongKey(document *yaml.Node, line int, message string) string {
+	found := wrongType.FindStringSubmatch(message)
+	if found == nil || r.flag != "" {
+		return ""
+	}
+	tag, start := found[1], strings.TrimSuffix(found[2], "...") // the YAML library cuts long values
+	var keys []string
+	var visit func(section string, n *yaml.Node)
+	visit = func(section string, n *yaml.Node) {
+		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			key, value := below(section, n.Content[i].Value), n.Content[i+1]
+			if value.Line == line && value.Anchor == "" && value.ShortTag() == tag && strings.HasPrefix(value.Value, start) {
+				keys = append(keys, key)
+			}
+			visit(key, value)
+		}
+	}
+	if visit("", document); len(keys) != 1 {
+		return ""
+	}
+	return keys[0]
 }
 
 // reworded says an error of the YAML library in words of the configuration.
@@ -182,10 +214,10 @@ func reworded(message string) string {
 	if found := repeatedKey.FindStringSubmatch(message); found != nil {
 		return fmt.Sprintf("key %s is also in line %s: want it once", found[1], found[2])
 	}
-	if found := wrongType.FindStringSubmatch(message); found != nil && found[1] != "" {
-		return fmt.Sprintf("%q: want %s", found[1], wanted(found[2]))
+	if found := wrongType.FindStringSubmatch(message); found != nil && found[2] != "" {
+		return fmt.Sprintf("%q: want %s", found[2], wanted(found[3]))
 	} else if found != nil {
-		return "want " + wanted(found[2])
+		return "want " + wanted(found[3])
 	}
-	return message
+	return "no valid YAML: " + message
 }

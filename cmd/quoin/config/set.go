@@ -81,7 +81,7 @@ func (r *reader) set(c *Config, s Setting) error {
 		refused = cmp.Or(refused, err)
 	}
 	r.flag = fmt.Sprintf("%s %s=%s", s.Flag, s.Key, s.Value)
-	return r.located(refused)
+	return r.located(refused, nil)
 }
 
 // values returns what the text of a setting may mean: what the key takes decides. It is the text
