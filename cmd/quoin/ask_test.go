@@ -40,7 +40,7 @@ func TestCheckAsks(t *testing.T) {
 	write("shown", strings.SplitAfter(files["shown"], "\n")[0])
 	check(1, "n[3-4]: NotLoaded: Slurm has not loaded the file that has it in default:b2\ndiffers: 2 of 4 nodes are not in Slurm as in the plan\n")
 	write("scontrol", "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
-	check(2, "quoin: "+program+" --json show nodes: exit status 1: Unable to contact slurm controller\n")
+	check(2, "quoin: ask Slurm: "+program+" --json show nodes: exit status 1: Unable to contact slurm controller; --topology takes the output of scontrol show topology instead\n")
 	if code, _, errs := quoin(t, "", "check", "--files", filepath.Join(dir, "topology.conf")); code != 2 || !strings.HasPrefix(errs, "quoin: the publication does not say how Slurm is asked: set publicationDefaults.slurm.url") {
 		t.Errorf("exit %d: %s", code, errs)
 	}

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,14 +25,14 @@ func newCheckCommand() *cobra.Command {
 		Use:   "check [--topology FILE] (--files PATH | --nodes FILE | REPORT...)",
 		Short: "Say where the topology that Slurm has loaded differs from the files",
 		Long: `check asks the running Slurm as the publication says (slurm.url or slurm.scontrol),
-and names each node that Slurm has in another place than the files, or does not know.
+and names each node that Slurm does not know, or has in another place than the files.
 
 With --topology it reads the output of scontrol show topology instead. It lists the
-nodes that differ, and what does of blocks, switches and block sizes; Slurm shows no
-block size beyond the first that spans all blocks.
+nodes, blocks, switches and block sizes that differ. Slurm shows the block sizes up to
+the first one that spans all blocks.
 
-The files are those of --files, or those that render makes from nodes or reports with
-the same flags and configuration. Nodes of one reason and message share a line.
+--files names the files. With --nodes, --kubeconfig or reports, check first makes the
+files as render does. Nodes with the same reason and message share a line.
 
 Exit status: 1 if it differs, 3 if something could not be compared.`,
 		Example: `  quoin check --files /etc/slurm --set publicationDefaults.slurm.scontrol=scontrol
@@ -60,10 +60,14 @@ Exit status: 1 if it differs, 3 if something could not be compared.`,
 	return cmd
 }
 
-// compare compares the files with what Slurm has: a file with it, or what the running Slurm says.
+// compare compares the files with what Slurm has, as a file or the running Slurm says.
 func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown string, files []lint.File) (*show.Result, error) {
+	i := slices.IndexFunc(files, isTopology)
+	if i < 0 {
+		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", o.files)
+	}
 	if shown != "" {
-		return checkShown(stdin, shown, files, o.files)
+		return checkShown(stdin, shown, files[i])
 	}
 	pub, err := o.cluster(o.publication)
 	if err != nil {
@@ -74,8 +78,15 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown strin
 		return nil, errors.New("the publication does not say how Slurm is asked: set publicationDefaults.slurm.url and publicationDefaults.slurm.tokenFile, or publicationDefaults.slurm.scontrol; or give --topology FILE (- for standard input)")
 	}
 	texts := map[string]string{}
-	for _, f := range files {
-		texts[filepath.Base(f.Name)] = string(f.Data)
+	for _, f := range files { // which may have other names
+		name := "topology.conf"
+		switch {
+		case !isTopology(f):
+			name = gresFile
+		case strings.HasSuffix(f.Name, ".yaml"):
+			name = "topology.yaml"
+		}
+		texts[name] = string(f.Data)
 	}
 	wanted, err := loaded.ReadWanted(texts)
 	if err != nil {
@@ -83,22 +94,18 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown strin
 	}
 	a := slurm.Ask(ctx, wanted.Question(), 0)
 	if a.Err != nil {
-		return nil, a.Err
+		return nil, fmt.Errorf("ask Slurm: %w; --topology takes the output of scontrol show topology instead", a.Err)
 	}
 	return show.LoadedResult(wanted, &a.State), nil
 }
 
 // checkShown says where Slurm has loaded another topology than wanted.
-func checkShown(stdin io.Reader, name string, wanted []lint.File, path string) (*show.Result, error) {
-	i := slices.IndexFunc(wanted, isTopology)
-	if i < 0 {
-		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", path)
-	}
+func checkShown(stdin io.Reader, name string, wanted lint.File) (*show.Result, error) {
 	shown, err := readShown(stdin, name)
 	if err != nil {
 		return nil, err
 	}
-	differences, nodes, err := slurmctld.CompareShown(shown, wanted[i].Name, wanted[i].Data)
+	differences, nodes, err := slurmctld.CompareShown(shown, wanted.Name, wanted.Data)
 	if err != nil {
 		return nil, err
 	}

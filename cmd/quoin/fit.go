@@ -36,7 +36,8 @@ Slinky's worker pods.
 A job here has whole nodes: a node with another job is not free. fit knows no partition,
 priority, limit or time. So a job that fits may still wait for these.
 
-Exit status: 1 if the job does not fit now, or never, 3 if nobody says which nodes are free.`,
+Exit status: 1 if the job does not fit now or can never fit, 3 if fit cannot learn which
+nodes are free.`,
 		Example: `  quoin fit --kubeconfig ~/.kube/config
   quoin fit -N 64 --segment 16
   sinfo -h -N -o '%N %T %G' | quoin fit --nodes nodes.json --sinfo - -N 36 --exclusive=topo`,

@@ -35,8 +35,8 @@ func newIMEXCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check (--objects FILE | --kubeconfig FILE) [REPORT...]",
 		Short: "Name each node that is no member of the IMEX domain, and say what to do",
-		Long: `check reads the cluster's nodes, ComputeDomains, claims and pods, and names each node
-that is no member of the IMEX domain, and what to do there. Reports add what NVML says
+		Long: `check reads the cluster's nodes, ComputeDomains, claims and pods. It names each node that
+is no member of the IMEX domain, and says what to do there. Reports add what NVML says,
 and what the nodes say of their daemons and channels.
 
 Exit status: 1 if a node that needs it is no member, 3 if something could not be judged.`,

@@ -24,15 +24,22 @@ func newLintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint [--slurm-conf FILE] (--files PATH | --nodes FILE | REPORT...)",
 		Short: "Say what Slurm would not take of topology files, gres.conf and slurm.conf",
-		Long: `lint says what slurmctld or slurmd of the release (--slurm-version) would say of the
-files: those of --files, or those that render makes from nodes or reports.
+		Long: `lint says what slurmctld or slurmd of the release (--slurm-version) would refuse or warn
+of. --files names the files. With --nodes, --kubeconfig or reports, lint first makes the
+files as render does.
 
-With --slurm-conf it reads the nodes of a slurm.conf too, and of the files that it
-includes, and says where the files do not go with them: nodes that are not there, fewer
-GPUs than Gres= counts or of another type, and Cores that are not the sockets of the
-node's line, for all of which Slurm drains nodes; and Topology= of a node's line that
-names what the file lacks, with which slurmctld does not start. With --config it names
-the time limits of slurm.conf that are too short for a Prolog that waits for IMEX.
+With --slurm-conf lint also reads slurm.conf and the files that it includes, and says
+where its node lines do not agree with the files. It names:
+
+  - nodes that slurm.conf does not have
+  - nodes with fewer GPUs than Gres= counts, or with GPUs of another type: Slurm drains
+    them
+  - nodes whose Cores are not the sockets of slurm.conf: Slurm drains them
+  - nodes whose Topology= names something that the topology file lacks: slurmctld does
+    not start
+
+With --config it also names time limits of slurm.conf that are too short for a Prolog
+that waits for IMEX.
 
 Exit status: 1 if Slurm would not start or would drain nodes, 3 if something was not
 judged.`,

@@ -39,7 +39,7 @@ With --published or --store map draws the publisher's stored plan and not what r
 would write, and says what is held. It always draws blocks and switches, even if the
 publication lets render write only one of them.
 
-Exit status: 3 if a report cannot be read (ReportUnreadable), and the rest is drawn.`,
+Exit status: 3 if a report cannot be read (ReportUnreadable) and the rest is drawn.`,
 		Example: `  kubectl get nodes -o json | quoin map --nodes -
   quoin map --kubeconfig ~/.kube/config -o html > map.html
   quoin map --kubeconfig ~/.kube/config --published

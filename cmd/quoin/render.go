@@ -33,7 +33,7 @@ switch when it registers, or Slinky does.
 A report that cannot be read (ReportUnreadable) costs its own node only: without labels
 that place it, the node is left out.
 
-Exit status: 3 if the files were made without a report that cannot be read.`,
+Exit status: 3 if a report cannot be read and the files were made without it.`,
 		Example: `  kubectl get nodes -o json | quoin render --nodes -
   quoin render --format conf --slurm-version 24.11 --dir DIR REPORT.json...
   quoin render --config quoin.yaml --set publicationDefaults.baseBlockSize=18 --nodes nodes.json`,
