@@ -16,7 +16,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 )
 
-// filesOptions are the flags of a command that judges files, which are there or are made first.
+// filesOptions are the flags of a command that judges files. Either the files exist, or the command
+// makes them first.
 type filesOptions struct {
 	renderOptions
 	files string
@@ -40,14 +41,15 @@ func (o *renderOptions) print(w io.Writer, r *show.Result) error {
 
 const gresFile = "gres.conf"
 
-// slurmFiles are the files for Slurm, the topology that counts first.
+// slurmFiles are the files for Slurm. If both topology files exist, Slurm reads the first one.
 var slurmFiles = []string{"topology.yaml", "topology.conf", gresFile}
 
 // isTopology says that a file is no gres.conf.
 func isTopology(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) }
 
-// read returns the files that Slurm should have, the topology that counts first.
-// whole have all nodes in them, as far as is known. r gets the reports that cannot be read.
+// read returns the files that Slurm should have, in the order of slurmFiles. whole are the same files
+// with all known nodes in them, even if the nodes register with their places. r gets the reports that
+// cannot be read.
 func (o *filesOptions) read(ctx context.Context, stdin io.Reader, r *show.Result, paths []string) (wanted, whole []lint.File, err error) {
 	switch {
 	case o.files != "" && len(paths) > 0:

@@ -27,7 +27,7 @@ type fitPlan struct {
 	source show.FitSource
 }
 
-// newFitPlan returns a plan of which no state is known: one that was made just now, or a stored one.
+// newFitPlan returns topologies with their nodes. The states of the nodes are not known yet.
 func newFitPlan(topologies []topology.Topology, placed []topology.Placement) *fitPlan {
 	p := &fitPlan{topologies: topologies, owners: make(map[string]string, len(placed))}
 	for i := range placed {
@@ -142,7 +142,7 @@ func (p *fitPlan) sinfo(name string, in io.Reader) error {
 	if strings.HasPrefix(strings.TrimSpace(string(text[:min(len(text), 100)])), "{") {
 		nodes, err := slurmctld.ReadNodes(strings.NewReader(string(text)))
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w: want the output of scontrol --json show nodes, or of sinfo -N", name, err)
 		}
 		p.live(&slurmctld.State{Nodes: nodes}, name, time.Time{})
 		return nil

@@ -140,7 +140,7 @@ func errUnread(stderr io.Writer, made *publisher.Rendered) error {
 	if unread == 0 {
 		return nil
 	}
-	fmt.Fprintf(stderr, "not known: what %d reports say, because they cannot be read\n", unread)
+	fmt.Fprintf(stderr, "not known: %d reports could not be read\n", unread)
 	return show.NotKnown
 }
 

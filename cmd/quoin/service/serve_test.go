@@ -179,8 +179,8 @@ func answered(t *testing.T, url string, right func(code int, text string) bool) 
 // TestSlowScrapers has crowds that send half a question or do not read the answer, and
 // connect again and again. Each probe is answered, and the memory stays within bounds.
 func TestSlowScrapers(t *testing.T) {
-	// The limit is that of heap and stacks, those of the crowd too. A scrape of so many series
-	// needs 14 MiB, and leaves as much to the garbage collector.
+	// The limit is for the heap and the stacks of this process, which include the stacks of the
+	// crowd. A scrape of so many series needs 14 MiB, and leaves as much to the garbage collector.
 	const limit = 256 << 20
 	percent := debug.SetGCPercent(100) // as in the products, whatever the caller has set
 	t.Cleanup(func() { debug.SetGCPercent(percent) })

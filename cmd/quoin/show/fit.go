@@ -17,13 +17,14 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Fit is the document of quoin fit: whether a job fits, and how many segments do. Package fit has
+// Fit is the document of quoin fit: whether a job fits, and how many segments fit. Package fit has
 // the rules.
 type Fit struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Topology   string `json:"topology"`
-	// Verdict is now, not now, never or not known; empty if no job was asked about. Why says why never.
+	// Verdict is now, not now, never or not known. It is empty if no job was asked about. Why is the
+	// reason of never.
 	Verdict fit.Verdict `json:"verdict,omitempty"`
 	Why     string      `json:"why,omitempty"`
 	// Blocks are what the job would get.
@@ -46,10 +47,10 @@ type Fit struct {
 	found []topology.Finding
 }
 
-// fitNotKnown is the verdict on a job that fits if all nodes are free, while nobody says which are.
+// fitNotKnown is the verdict if a job fits when all nodes are free, and no source says which nodes are.
 const fitNotKnown fit.Verdict = "not known"
 
-// statesUnknown says that nobody said which nodes are free.
+// statesUnknown is the finding if no source says which nodes are free.
 var statesUnknown = topology.Finding{Severity: topology.Unknown, Reason: "StatesUnknown", Message: "nobody said which nodes are free, so all count as free",
 	Remedy: "give --sinfo FILE, or set slurm.url or slurm.scontrol of the publication"}
 

@@ -21,8 +21,8 @@ func FilesResult(release slurmconf.Release, found []topology.Finding) *Result {
 	return r
 }
 
-// ConfResult says what lint found of a slurm.conf, which has so many nodes, and the files. Warnings
-// are no difference.
+// ConfResult says what lint found of a slurm.conf with the files. nodes is the number of nodes in
+// slurm.conf. Warnings do not count as a difference.
 func ConfResult(name string, nodes int, found []topology.Finding) *Result {
 	r := &Result{Findings: found}
 	switch Code(found) {
