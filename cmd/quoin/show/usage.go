@@ -3,11 +3,15 @@ package show
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
+
+// together finds the flags in an error about flags that exclude each other.
+var together = regexp.MustCompile(`; \[(.*)\] were all set$`)
 
 // ExplainUsage adds to the errors of root's flags and arguments, and of all commands below root,
 // what is wanted and where to read more.
@@ -15,6 +19,16 @@ func ExplainUsage(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", wanted(err), cmd.CommandPath())
 	})
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		err := cmd.ValidateFlagGroups()
+		if err == nil {
+			return nil
+		}
+		if found := together.FindStringSubmatch(err.Error()); found != nil {
+			err = fmt.Errorf("--%s: want one of them", strings.ReplaceAll(found[1], " ", " beside --"))
+		}
+		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+	}
 	// A command with commands below it shows one line of usage, and not two.
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	explainArgs(root)

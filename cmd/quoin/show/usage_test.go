@@ -22,6 +22,7 @@ func tool() *cobra.Command {
 	read.Flags().Bool("all", false, "")
 	read.Flags().Duration("timeout", 0, "")
 	read.Flags().Func("set", "", func(string) error { return errors.New("want key=value") })
+	read.MarkFlagsMutuallyExclusive("all", "lines")
 	root.AddCommand(group, read)
 	CommandGroup(group)
 	CommandGroup(root)
@@ -43,6 +44,7 @@ func TestExplainUsage(t *testing.T) {
 		{"read --all=x a", `--all "x": want true or false; see tool read --help`},
 		{"read --timeout 5 a", `--timeout "5": want a time such as 30s or 5m; see tool read --help`},
 		{"read --set x a", `--set "x": want key=value; see tool read --help`},
+		{"read --all -n 3 a", "--all beside --lines: want one of them; see tool read --help"},
 		{"", "<nil>"},
 		{"plan", "<nil>"},
 	} {
