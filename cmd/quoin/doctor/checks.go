@@ -203,6 +203,8 @@ func (c checks) publication(f *findings, p *publication.Cluster) {
 		f.fatal(check, status, "%s: new files are held: %s", p.Name, cm.GetAnnotations()[plandoc.AnnotationHeldReason])
 	case cm.GetAnnotations()[plandoc.AnnotationBehind] == plandoc.LoadNotKnown:
 		f.unknown(check, status, "%s: %s (%s)", p.Name, plandoc.LoadNotKnown, client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
+	case cm.GetAnnotations()[plandoc.AnnotationBehind] == plandoc.CannotAsk:
+		f.unknown(check, status, "%s: whether Slurm has loaded the files: %s (%s)", p.Name, plandoc.CannotAsk, client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
 	case cm.GetAnnotations()[plandoc.AnnotationBehind] != "":
 		f.fatal(check, status, "%s: %s (%s)", p.Name, cm.GetAnnotations()[plandoc.AnnotationBehind], client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
 	case cm.GetAnnotations()[plandoc.AnnotationSeed] != "" || cm.GetAnnotations()[plandoc.AnnotationRevision] == "":

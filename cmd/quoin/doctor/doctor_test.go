@@ -125,6 +125,7 @@ func TestCluster(t *testing.T) {
 		{name: "held", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/held-reason: "BigChange: 5 nodes"`, want: []string{"fatal files: default: new files are held: BigChange"}},
 		{name: "load not known", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/behind: "` + plandoc.LoadNotKnown + `", quoin.dev/asked: "2026-11-23T11:59:20Z"`, want: []string{"unknown files: default: " + plandoc.LoadNotKnown + " (asked 40 s ago)"}},
 		{name: "never loaded", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/behind: "The file was never loaded", quoin.dev/asked: "2026-11-23T11:59:20Z"`, want: []string{"fatal files: default: The file was never loaded (asked 40 s ago)"}},
+		{name: "Slurm cannot be asked", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/behind: "Slurm cannot be asked; the publisher's log says why"`, want: []string{"unknown files: default: whether Slurm has loaded the files: Slurm cannot be asked; the publisher's log says why (never answered)"}},
 		{name: "a seed", old: `quoin.dev/revision: "3"`, with: `quoin.dev/seed: "x"`, want: []string{"warning files: default: no plan is published yet"}},
 		{name: "another's ConfigMap", old: "{quoin.dev/kind: publication}", with: "{}", want: []string{"fatal files: default: ConfigMap slurm/quoin-slurm is somebody else's"}},
 		{name: "Alloc alone", old: "PrologFlags=Contain", with: "PrologFlags=Alloc", want: []string{"fatal slinky: Controller slurm/slurm: PrologFlags has no Contain"}},
