@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
+	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -37,7 +38,7 @@ A job here has whole nodes: a node with another job is not free. fit knows no pa
 priority, limit or time. So a job that fits may still wait for these.
 
 Exit status: 1 if the job does not fit now or can never fit, 3 if fit cannot learn which
-nodes are free.`,
+nodes are free, or cannot read a report.`,
 		Example: `  quoin fit --kubeconfig ~/.kube/config
   quoin fit -N 64 --segment 16
   sinfo -h -N -o '%N %T %G' | quoin fit --nodes nodes.json --sinfo - -N 36 --exclusive=topo`,
@@ -109,7 +110,9 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return newFitPlan(made.Topologies(), made.Plan.Nodes), from.pub, func() (*inputs.Snapshot, error) { return from.snap, nil }, nil
+	p = newFitPlan(made.Topologies(), made.Plan.Nodes)
+	p.source.Unread = reports.Unread(made.Problems)
+	return p, from.pub, func() (*inputs.Snapshot, error) { return from.snap, nil }, nil
 }
 
 // workerPods lists Slinky's worker pods, if the plan is in Kubernetes.

@@ -97,6 +97,8 @@ type FitSource struct {
 	Asked time.Time
 	// Reservations may begin later. There are none if Slurm was not asked.
 	Reservations []slurmctld.Reservation
+	// Unread are reports that could not be read.
+	Unread []topology.Finding
 }
 
 // NewFit answers a request in a topology. The site has the topology's nodes and their states.
@@ -114,6 +116,7 @@ func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, r *fit.Requ
 		found := site.Answer(r)
 		a.Verdict, a.Why, a.Blocks, a.Needs = found.Verdict, found.Why, shares(t, &found.Place), needs(site, found.Needs)
 	}
+	a.found = slices.Clone(source.Unread)
 	if a.Said == "" {
 		a.found = append(a.found, statesUnknown)
 		if a.Verdict == fit.Now {
@@ -284,8 +287,8 @@ func (a *Fit) printReservations(w io.Writer) {
 }
 
 func (a *Fit) printStates(w io.Writer, now time.Time) {
+	Print(w, "", a.found)
 	if a.Said == "" {
-		Print(w, "", a.found)
 		return
 	}
 	var parts []string
