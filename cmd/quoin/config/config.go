@@ -29,11 +29,11 @@ type Config struct {
 	Publisher Publisher `yaml:"publisher"`
 	// IMEX says how nodes join one IMEX domain.
 	IMEX imex.Config `yaml:"imex"`
-	// PublicationDefaults are the keys of all publications. What a publication says itself
-	// goes before them: a list or pairs replace the whole, and empty values count.
+	// PublicationDefaults are the keys that all publications share. A key of a publication
+	// overrides them: a list or pairs replace the whole value, and an empty value counts.
 	PublicationDefaults publication.Publication `yaml:"publicationDefaults,omitempty"`
 	// Publications are the Slurm clusters that get files, by name, each with keys of
-	// publicationDefaults. None stands for one of the name default.
+	// publicationDefaults. If there is none, there is one publication, `default`.
 	Publications map[string]publication.Publication `yaml:"publications"`
 
 	clusters []*publication.Cluster
@@ -81,8 +81,8 @@ func Parse(defaults *Config, path string, data []byte, settings []Setting) (*Con
 	return &c, c.complete(r, pubs)
 }
 
-// publications returns what is said of each publication, in the order of their names: what is
-// said of all, and then what is said of the one.
+// publications returns the publications in the order of their names. Each gets the defaults first,
+// and then its own keys.
 func (r *reader) publications() ([]publication.Publication, error) {
 	names := map[string]bool{}
 	for _, n := range r.named {

@@ -22,13 +22,13 @@ type reader struct {
 	flag string
 	// places are where keys are given: a line of the file, or a flag.
 	places map[string]string
-	// defaults are what is said of all publications, and named of one, in the order in which
-	// it was read.
+	// defaults are the keys of all publications, and named the keys of one publication, each in
+	// the order in which they were read.
 	defaults []yaml.Node
 	named    []named
 }
 
-// named is what is said of the publication of a name, or of all for everyName.
+// named has the keys of the publication with a name, or of all publications for everyName.
 type named struct {
 	name string
 	yaml.Node
@@ -97,8 +97,8 @@ func (r *reader) refuseManifest(root *yaml.Node) error {
 	return fmt.Errorf("%s: this is a Kubernetes object of kind %s: want the configuration of quoin, see quoin config", r.place(object.Kind.Line), object.Kind.Value)
 }
 
-// note remembers the places of the keys below a section. Keys without a value are removed, because
-// null counts as not given, but for names of publications. Aliases are not followed.
+// note remembers the places of the keys below a section. It removes keys without a value, because
+// null counts as not given. Names of publications stay. It follows no aliases.
 func (r *reader) note(section string, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		return
@@ -132,8 +132,8 @@ func (r *reader) place(line int) string {
 	return r.path + ":" + strconv.Itoa(line)
 }
 
-// before returns the place where the first of the keys is given that is given at all, or else
-// that of the nearest section above them, with what goes before an error of its value.
+// before returns what an error about a value begins with: the place of the first of the keys that
+// is given, or else the place of the nearest section above them.
 func (r *reader) before(keys ...string) string {
 	for {
 		for i, key := range keys {

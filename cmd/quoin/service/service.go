@@ -1,8 +1,8 @@
 // Package service is what agent and publisher have in common as programs that run on: the
 // log, the series of the program itself, and the servers of metrics and probes.
 //
-// The servers hold out against slow and many clients: the time of a client and the number of
-// scrapes at a time are bounded. The probes have a server of their own, which no scraper
+// Slow or many clients cannot overload the servers, because the time of each client and the number
+// of scrapes at a time are bounded. The probes have a server of their own, which no scraper
 // reaches, and are answered from a cache.
 package service
 

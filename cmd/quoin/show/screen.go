@@ -24,8 +24,8 @@ func Table(w io.Writer, columns []string, rows [][]string) {
 	_ = t.Flush() // into memory or a terminal
 }
 
-// Screen is what is printed on for people: in colour and within the width of a terminal, and
-// plainly if the output is a file or a pipe.
+// Screen is the output for people. A terminal gets colours, and lines within its width. A file or a
+// pipe gets plain text.
 type Screen struct {
 	io.Writer
 	// Color is whether text may have colours.
