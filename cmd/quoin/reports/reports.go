@@ -4,6 +4,7 @@
 package reports
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -32,7 +33,7 @@ func Add(snap *inputs.Snapshot, paths []string) error {
 	before := &topology.Node{}
 	for _, f := range files {
 		name, report, err := f.read()
-		if _, absent := errors.AsType[*os.PathError](err); absent && !f.stored {
+		if _, absent := errors.AsType[*os.PathError](err); (absent || errors.Is(err, errList)) && !f.stored {
 			return fmt.Errorf("read report: %w", err)
 		}
 		if err != nil {
@@ -80,6 +81,17 @@ func list(paths []string) ([]file, error) {
 	return out, nil
 }
 
+// errList is about a file that belongs to another flag.
+var errList = errors.New("this is a list of kubectl and no report: give it by --nodes, or to quoin imex check by --objects")
+
+// isList tells the output of kubectl from a report.
+func isList(data []byte) bool {
+	var object struct {
+		Kind string `json:"kind"`
+	}
+	return json.Unmarshal(data, &object) == nil && object.Kind == "List"
+}
+
 // read reads the report. Without one, name is that of the file.
 func (f file) read() (name string, report *topology.Node, err error) {
 	name = strings.TrimSuffix(filepath.Base(f.path), ".json")
@@ -88,6 +100,8 @@ func (f file) read() (name string, report *topology.Node, err error) {
 		return name, nil, err
 	}
 	switch report, err = topology.ParseObject(f.path, data); {
+	case err != nil && isList(data):
+		return name, nil, fmt.Errorf("%s: %w", f.path, errList)
 	case err != nil:
 		return name, nil, err
 	case f.stored && report.Name != name:
