@@ -69,7 +69,7 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown strin
 	if shown != "" {
 		return checkShown(stdin, shown, files[i])
 	}
-	pub, err := o.cluster(o.publication)
+	_, pub, err := o.cluster(o.publication)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,10 @@ import (
 func newDemoCommand() *cobra.Command {
 	var s settings
 	var name string // of the publication
-	cmd := demo.NewCommand("quoin demo", func() (*publication.Cluster, error) { return s.cluster(name) })
+	cmd := demo.NewCommand("quoin demo", func() (*publication.Cluster, error) {
+		_, pub, err := s.cluster(name)
+		return pub, err
+	})
 	cmd.Flags().StringVar(&name, "publication", "", "`name` of the publication in the configuration; needed if there are several")
 	s.addFlags(cmd)
 	s.fileFlags(cmd)

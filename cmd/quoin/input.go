@@ -50,23 +50,23 @@ func (o *renderOptions) addFlags(cmd *cobra.Command, outputs ...string) {
 	outputFlag(cmd, &o.output, outputs...)
 }
 
-// cluster reads the configuration and returns the publication of the name, or the only one.
-func (s *settings) cluster(name string) (*publication.Cluster, error) {
+// cluster reads the configuration, and returns it with the publication of the name, or the only one.
+func (s *settings) cluster(name string) (*config.Config, *publication.Cluster, error) {
 	conf, err := s.load()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var names []string
 	for _, p := range conf.Clusters() {
 		if p.Name == name || name == "" && len(conf.Clusters()) == 1 {
-			return p, nil
+			return conf, p, nil
 		}
 		names = append(names, p.Name)
 	}
 	if name == "" {
-		return nil, fmt.Errorf("the configuration has %d publications: choose one by --publication: %s", len(names), strings.Join(names, ", "))
+		return nil, nil, fmt.Errorf("the configuration has %d publications: choose one by --publication: %s", len(names), strings.Join(names, ", "))
 	}
-	return nil, fmt.Errorf("--publication %q: want one of %s", name, strings.Join(names, ", "))
+	return nil, nil, fmt.Errorf("--publication %q: want one of %s", name, strings.Join(names, ", "))
 }
 
 // seen is what files are made of.
@@ -79,11 +79,7 @@ type seen struct {
 
 // render makes the files of nodes and reports, and returns what it made them of.
 func (o *renderOptions) render(ctx context.Context, stdin io.Reader, paths []string) (*publisher.Rendered, *seen, error) {
-	conf, err := o.load()
-	if err != nil {
-		return nil, nil, err
-	}
-	pub, err := o.cluster(o.publication)
+	conf, pub, err := o.cluster(o.publication)
 	if err != nil {
 		return nil, nil, err
 	}

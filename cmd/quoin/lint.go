@@ -67,7 +67,7 @@ judged.`,
 
 // lint judges the files, with slurm.conf if there is one.
 func (o *filesOptions) lint(confFile string, files []lint.File) (*show.Result, error) {
-	pub, err := o.cluster(o.publication)
+	c, pub, err := o.cluster(o.publication)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +83,9 @@ func (o *filesOptions) lint(confFile string, files []lint.File) (*show.Result, e
 	if !slices.ContainsFunc(files, isTopology) { // what it is to be is not asked
 		options.Plugin = ""
 	}
-	hook, err := readHook(&o.renderOptions)
-	if err != nil {
-		return nil, err
+	var hook lint.Hook
+	if o.path != "" { // else nothing is known of the hook
+		hook = hookOf(c)
 	}
 	found := append(lint.Lint(withGres(o.files, files), options), lint.LintSettings(confFile, conf.Settings, hook)...)
 	return show.ConfResult(confFile, len(conf.Nodes), found), nil
@@ -98,16 +98,8 @@ const (
 	holdMore   = 12 * time.Second
 )
 
-// readHook returns what a configuration says that must go with slurm.conf. Without a
-// configuration nothing is known of the hook.
-func readHook(o *renderOptions) (lint.Hook, error) {
-	if o.path == "" {
-		return lint.Hook{}, nil
-	}
-	c, err := o.load()
-	if err != nil {
-		return lint.Hook{}, err
-	}
+// hookOf returns the parts of a configuration that slurm.conf must agree with.
+func hookOf(c *config.Config) lint.Hook {
 	hook := lint.Hook{HostChannels: c.IMEX.HostChannels}
 	jobs := &c.Agent.Jobs
 	if jobs.HookGate != config.GateOff && c.IMEX.Join != imex.JoinNone {
@@ -117,7 +109,7 @@ func readHook(o *renderOptions) (lint.Hook, error) {
 		}
 		hook.PrologSeconds = int((longest + time.Second - 1) / time.Second) // rounded up
 	}
-	return hook, nil
+	return hook
 }
 
 // withGres returns the files with an empty gres.conf where they are all that there is

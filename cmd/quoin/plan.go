@@ -212,14 +212,11 @@ func (o *planOptions) sourceFlags(cmd *cobra.Command) {
 
 // open reads the plan.
 func (o *planOptions) open(cmd *cobra.Command) (*planRun, error) {
-	conf, err := o.load()
+	conf, pub, err := o.cluster(o.publication)
 	if err != nil {
 		return nil, err
 	}
-	r := &planRun{Command: cmd, out: cmd.OutOrStdout(), store: dir.New(conf.Publisher.Store)}
-	if r.pub, err = o.cluster(o.publication); err != nil {
-		return nil, err
-	}
+	r := &planRun{Command: cmd, out: cmd.OutOrStdout(), store: dir.New(conf.Publisher.Store), pub: pub}
 	place := "directory " + conf.Publisher.Store
 	if conf.Publisher.Store == "" {
 		place = "namespace " + conf.Publisher.Namespace

@@ -29,11 +29,7 @@ func (l *listed) Snapshot(context.Context) (*inputs.Snapshot, error) { return l.
 // published returns what the publisher has stored and what nodes and Slurm say now, as the
 // page shows it.
 func (o *renderOptions) published(ctx context.Context) (*picture.Site, error) {
-	conf, err := o.load()
-	if err != nil {
-		return nil, err
-	}
-	pub, err := o.cluster(o.publication)
+	conf, pub, err := o.cluster(o.publication)
 	if err != nil {
 		return nil, err
 	}
