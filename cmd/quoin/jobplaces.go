@@ -32,8 +32,8 @@ func newJobPlaces(plan *topology.Plan, slurm *client.Client) (*jobPlaces, error)
 	return &jobPlaces{m, slurm}, nil
 }
 
-// add says where the runs of a job lie. If there is none, and the job runs according to Slurm, it
-// returns what Slurm says of it. If a record says where they are, warn is told why Slurm could not be asked.
+// add says where the runs of a job lie. If there are no runs and Slurm has the job, add returns runs
+// from Slurm's answer. If there are runs and Slurm cannot be asked, add tells warn why.
 func (p *jobPlaces) add(ctx context.Context, id string, runs []report.Run, warn func(error)) ([]report.Run, error) {
 	state := &slurmctld.State{}
 	if p.slurm != nil {

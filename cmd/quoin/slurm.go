@@ -19,7 +19,7 @@ func slurmOf(pub *publication.Cluster, log *slog.Logger) *client.Client {
 	return nil
 }
 
-// slurmOnce is slurmOf for a command, which says itself what is wrong.
+// slurmOnce is slurmOf for a command. The Client logs nothing, because the command reports errors.
 func slurmOnce(pub *publication.Cluster) *client.Client {
 	return slurmOf(pub, slog.New(slog.DiscardHandler))
 }

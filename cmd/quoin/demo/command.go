@@ -13,9 +13,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// NewCommand returns the command that shows a site. called is its name with what goes before it:
-// "quoin demo", or "quoin-demo" for a program of its own. pub returns what files are made, after
-// the flags were read.
+// NewCommand returns the command that shows a site. called is what users type: "quoin demo", or
+// "quoin-demo" for a program of its own. After the flags were read, pub returns the publication,
+// which says what files are made.
 func NewCommand(called string, pub func() (*publication.Cluster, error)) *cobra.Command {
 	var list bool
 	var o Options

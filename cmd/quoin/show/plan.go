@@ -16,9 +16,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Behind says which nodes are behind in Slurm, as the publisher found when it asked Slurm, and how
-// long ago that was. It returns the exit code. set is what is published, or nil. asked is true if
-// the publisher asks Slurm at all.
+// Behind prints which nodes are behind in Slurm by the publisher's last answer, and how old the
+// answer is. It returns the exit code. set is what is published, or nil. asked is true if the
+// publisher asks Slurm at all.
 func Behind(w io.Writer, set *plandoc.Published, asked bool, now time.Time) ExitCode {
 	if set == nil {
 		return Fine
