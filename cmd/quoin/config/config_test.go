@@ -139,6 +139,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte("publications: &a\n  b:\n    tierLabels: *a\n"))
 	f.Add([]byte("publications:\n  b: &b {tierLabels: [x]}\n  c: {<<: *b, settle: 1s}\n  d:\n"))
 	f.Add([]byte("publications:\n- name: a\n"))
+	f.Add([]byte("publications:\n  0: &b {tierLabels: [A]}\n  1: {<<, *b, 0}\n"))
 	printed := func(data []byte) ([]byte, error) {
 		c, err := Parse(Default(), "q.yaml", data, nil)
 		if err != nil {

@@ -51,6 +51,9 @@ func (r *reader) read(c *Config, data []byte) error {
 		return r.located(err, &first)
 	}
 	root := first.Content[0]
+	if err := plainKeys(root); err != nil {
+		return r.located(err, root)
+	}
 	if err := r.refuseManifest(root); err != nil {
 		return err
 	}
@@ -71,6 +74,20 @@ func (r *reader) read(c *Config, data []byte) error {
 	r.defaults = append(r.defaults, publications.Defaults)
 	for _, name := range slices.Sorted(maps.Keys(publications.Named)) {
 		r.named = append(r.named, named{name, publications.Named[name]})
+	}
+	return nil
+}
+
+// plainKeys refuses keys that are lists, mappings or aliases. The YAML library panics about some of
+// them beside a merge key.
+func plainKeys(n *yaml.Node) error {
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && c.Kind != yaml.ScalarNode {
+			return fmt.Errorf("line %d: a key is a list, a mapping or an alias: want a word", c.Line)
+		}
+		if err := plainKeys(c); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -219,5 +236,5 @@ func reworded(message string) string {
 	} else if found != nil {
 		return "want " + wanted(found[3])
 	}
-	return "no valid YAML: " + message
+	return "cannot read the YAML: " + message
 }

@@ -72,6 +72,9 @@ func (r *reader) set(c *Config, s Setting) error {
 		}
 		document, err := yaml.Marshal(n)
 		if err == nil {
+			err = plainKeys(n)
+		}
+		if err == nil {
 			err = known(document)
 		}
 		if err == nil {
