@@ -50,8 +50,16 @@ type annotation struct {
 	old, spec string
 }
 
+// annotated is what became of the annotations.
+type annotated struct {
+	// differences are the nodes whose annotation is not as wanted.
+	differences []nodestatus.Difference
+	// next is when to write further annotations, or zero.
+	next time.Time
+}
+
 // differs records a node whose annotation is not as wanted because of err.
-func (r *result) differs(n *inputs.Node, is, want string, err error) {
+func (r *annotated) differs(n *inputs.Node, is, want string, err error) {
 	r.differences = append(r.differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers,
 		Is: is, Want: want, Cause: "it cannot be written", Detail: err.Error()})
 }
@@ -61,33 +69,18 @@ func notJudged(n *inputs.Node) nodestatus.Difference {
 	return nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers, Unjudged: true}
 }
 
-// Reconcile writes annotations whose units have been in the files for long enough.
-func (a *annotator) Reconcile(ctx context.Context, p *pass) (r result, err error) {
-	if p.specs == nil {
-		return r, nil
-	}
-	written := p.written
-	if written.IsZero() {
-		if written, err = p.stored.set.Written(); err != nil {
-			written = p.now
-		}
-	}
-	r, err = a.annotate(ctx, p.specs, p.in.Nodes, p.stored.doc.Ages(written), p.seen, p.now)
-	r.judged = true
-	return r, err
-}
-
 // annotate writes annotations once slurmctld knows the units that they name. If seen cannot
 // tell, it is once slurmctld had the time to load files with the units.
-func (a *annotator) annotate(ctx context.Context, specs map[string]string, nodes map[string]*inputs.Node, ages *plandoc.Ages, seen *loaded.View, now time.Time) (out result, err error) {
+func (a *annotator) annotate(ctx context.Context, files outcome, nodes map[string]*inputs.Node, seen *loaded.View, now time.Time) (out annotated, err error) {
 	if !a.pub.Annotates {
 		return out, nil
 	}
+	ages := files.doc.Ages(files.written)
 	var timer again.Timer
 	var due []annotation
 	waiting := make(map[string]specSince)
 	for slurm, n := range nodes {
-		have, want := n.Annotations[plandoc.SpecAnnotation], specs[slurm]
+		have, want := n.Annotations[plandoc.SpecAnnotation], files.specs[slurm]
 		if have == want {
 			delete(a.refused, n.Name) // should it change again, that is another case
 			continue
@@ -134,7 +127,7 @@ func (a *annotator) annotate(ctx context.Context, specs map[string]string, nodes
 
 // write writes annotations. A conflict is logged and not tried again until the annotation
 // changes. An error is worth another try.
-func (a *annotator) write(ctx context.Context, out *result, due []annotation) error {
+func (a *annotator) write(ctx context.Context, out *annotated, due []annotation) error {
 	errs := nodestatus.WriteEach(ctx, len(due), func(i int) error {
 		a.writes.Inc()
 		return a.store.Annotate(ctx, due[i].node.Name, due[i].spec)

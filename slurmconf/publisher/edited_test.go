@@ -14,11 +14,11 @@ import (
 )
 
 // A chart's seed, with which slurmctld can start before anything is known.
-const seed = "- {topology: nvl, cluster_default: true, block: {block_sizes: [4], blocks: [{block: placeholder}]}}\n"
+const chartSeed = "- {topology: nvl, cluster_default: true, block: {block_sizes: [4], blocks: [{block: placeholder}]}}\n"
 
 // edits are what people and other programs do to published files.
 var edits = map[string]func(files map[string]string){
-	"seeded":       func(f map[string]string) { f["topology.yaml"] = seed },
+	"seeded":       func(f map[string]string) { f["topology.yaml"] = chartSeed },
 	"another base": func(f map[string]string) { f["topology.yaml"] = strings.Replace(f["topology.yaml"], "[18]", "[36]", 1) },
 	"a node moved": func(f map[string]string) {
 		f["topology.yaml"] = strings.Replace(f["topology.yaml"], "[001-018]", "[001-017]", 1)
@@ -155,7 +155,7 @@ func TestTakeOver(t *testing.T) {
 func TestSeedIsNotAdopted(t *testing.T) {
 	const mine = "- {topology: nvl, cluster_default: true, block: {block_sizes: [9], blocks: [{block: mine, nodes: 'gb200-[037-054]'}]}}\n"
 	for _, tt := range []struct{ found, want, held string }{
-		{seed, "block_sizes: [18]", ""},
+		{chartSeed, "block_sizes: [18]", ""},
 		{mine, mine, "BigChange: 18 of 18 nodes"}, // named by hand
 	} {
 		store := newMemory(racks(t))

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"context"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -25,17 +24,17 @@ type firstWait struct {
 	knownSince time.Time // when their number last changed
 }
 
-// Reconcile ends the pass while the first publication waits.
-func (f *firstWait) Reconcile(_ context.Context, p *pass) (r result, err error) {
-	if !f.settlesBase(p.in.prev.Plan, p.made.Plan, p.now) {
-		return r, nil
+// until returns until when the first publication waits, or zero if it does not.
+func (f *firstWait) until(in *gathered, made *Rendered, now time.Time) time.Time {
+	if !f.settlesBase(in.prev.Plan, made.Plan, now) {
+		return time.Time{}
 	}
-	why, until := f.waits(p.in.Facts, p.made.Plan, p.now)
+	why, until := f.waits(in.Facts, made.Plan, now)
 	if why == "" {
-		return r, nil
+		return time.Time{}
 	}
-	f.log.Info("first publication waits", "publication", f.pub.Name, "for", why, "upTo", until.Sub(p.now).Round(time.Second))
-	return result{next: until, done: true}, nil
+	f.log.Info("first publication waits", "publication", f.pub.Name, "for", why, "upTo", until.Sub(now).Round(time.Second))
+	return until
 }
 
 // settlesBase reports whether the plan is the first to be published, or the first with

@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,6 +27,8 @@ type gathered struct {
 	// gone are the published names that leave because their node is really gone. It is nil
 	// if the store cannot tell.
 	gone map[string]bool
+	// next is when a node or a unit has been missing for long enough, or zero.
+	next time.Time
 }
 
 // gatherer remembers what says whether a published node that is missing has gone.
@@ -35,13 +36,14 @@ type gatherer struct {
 	pub         *publication.Cluster
 	nodes       *nodeHistory
 	pods        inputs.PodOwners
+	units       unitHistory
 	annotations *annotator
 }
 
-// Reconcile gathers the inputs of the publication, with published nodes that are missing now
+// gather returns the inputs of the publication, with published nodes that are missing now
 // and stay for a while.
-func (a *gatherer) Reconcile(_ context.Context, p *pass) (r result, err error) {
-	snap, prev, now := p.snap, p.stored.prev, p.now
+func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *gathered {
+	prev := mem.prev
 	g := gathered{Inputs: a.pub.Rules.Gather(snap), leaving: leavingNodes{}}
 	g.prev = a.nodes.rename(&g, prev)
 	names := g.prev.nodes()
@@ -79,11 +81,17 @@ func (a *gatherer) Reconcile(_ context.Context, p *pass) (r result, err error) {
 		}
 	}
 	a.nodes.gone, g.gone = gone, a.pub.Rules.Gone(snap, prev.owners(leaves), missing)
-	a.annotations.leaveAsBefore(g.leaving, snap, elsewhere, p.stored.doc.Leaving)
+	a.annotations.leaveAsBefore(g.leaving, snap, elsewhere, mem.doc.Leaving)
 	maps.Copy(g.Nodes, g.leaving)
 	g.keep(kept)
 	g.Unnamed = append(g.Unnamed, contested...)
-	return result{in: &g, next: timer.Next()}, nil
+	if a.pub.Release.DynamicTopology() {
+		var until time.Time
+		g.inUse, until = a.units.inUse(g.prev.Plan, namedBy(g.All, g.Nodes), a.pub.AnnotateAfter.Duration, now)
+		timer.At(until)
+	}
+	g.next = timer.Next()
+	return &g
 }
 
 // keep lets nodes without a Slurm name stay published under the names that they had.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -25,38 +25,31 @@ type holder struct {
 	at      time.Time // when the store was last told
 }
 
-// Reconcile says why files are held, as far as this is not said yet, and keeps to the
-// published files.
-func (h *holder) Reconcile(ctx context.Context, p *pass) (r result, err error) {
-	switch {
-	case p.held != nil:
-		if p.in != nil && p.write == nil {
-			r = h.stay(p)
-		}
-		r.next, err = h.hold(ctx, p.stored, p.made, *p.held, p.now)
-	case p.write != nil:
-		set(h.metrics.held, h.pub.Name, nil)
-		h.said = ""
+// hold keeps to the published files, and says why as far as this is not said yet. It returns the
+// published places of the nodes, and which nodes wait for others.
+func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Rendered, act hold, now time.Time) (outcome, error) {
+	out := outcome{stored: mem, written: mem.written(now)}
+	if made.Plan != nil {
+		out.differences = differences(l.pub, &in.prev, made.Specs, in.Nodes, heldFor(l.pub, act.why.Reason))
 	}
-	return r, err
+	if in.prev.Plan != nil {
+		l.showPlaces(in.prev.Plan.Places(), in)
+		out.specs = in.prev.specs(l.pub)
+	}
+	said, err := l.holder.say(ctx, mem, made, act.why, now)
+	out.next = again.First(act.next, said)
+	return out, err
 }
 
-// stay returns the published places of the nodes, and which nodes wait for others.
-func (h *holder) stay(p *pass) (r result) {
-	prev := &p.in.prev
-	if p.made != nil {
-		r.differences = differences(h.pub, prev, p.made.Specs, p.in.Nodes, heldFor(h.pub, p.held.Reason))
-	}
-	if prev.Plan != nil {
-		h.metrics.status.Places.Set(h.pub.Name, nodestatus.PlacesOf(prev.Plan.Places(), p.in.Facts, p.in.Nodes))
-		r.specs = prev.specs(h.pub)
-	}
-	return r
+// nothing notes that nothing is held.
+func (h *holder) nothing() {
+	set(h.metrics.held, h.pub.Name, nil)
+	h.said = ""
 }
 
-// hold says why files are held. What was made is held, and may be nil. It returns when to
-// look again, or zero.
-func (h *holder) hold(ctx context.Context, s *stored, made *Rendered, held plandoc.Held, now time.Time) (next time.Time, err error) {
+// say says why files are held. It returns when to look again, or zero.
+func (h *holder) say(ctx context.Context, s *stored, made *Rendered, why *plandoc.Held, now time.Time) (next time.Time, err error) {
+	held := *why
 	h.metrics.passes.WithLabelValues(h.pub.Name, "held").Inc()
 	held.Message = topology.Cut(held.Message, topology.MaxMessage)
 	set(h.metrics.held, h.pub.Name, map[string]int{held.Reason: 1})
@@ -67,8 +60,8 @@ func (h *holder) hold(ctx context.Context, s *stored, made *Rendered, held pland
 	if said && inPlan && inFiles {
 		return next, nil
 	}
-	if again := h.at.Add(heldPause); strings.HasPrefix(h.said, held.Reason+": ") && now.Before(again) {
-		return again, nil
+	if later := h.at.Add(heldPause); strings.HasPrefix(h.said, held.Reason+": ") && now.Before(later) {
+		return later, nil
 	}
 	h.at = now
 	if !said {
@@ -96,13 +89,14 @@ func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, made *Rend
 	if doc.Held != nil && doc.Held.Reason == held.Reason {
 		held.Since = doc.Held.Since
 	}
-	if made != nil && len(made.all) > 0 {
+	if held.Digest != "" {
 		plan, err := made.Document()
 		if err != nil {
 			return err
 		}
 		held.Plan = &plan
 	}
+	doc = doc.Clone()
 	doc.Held = &held
 	return h.archive.savePlan(ctx, doc)
 }

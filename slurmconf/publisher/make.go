@@ -11,7 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
-	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	slurmlint "github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -23,9 +23,8 @@ import (
 // Rendered is the result of one set of inputs: the plan, the files, and what is wrong
 // with them.
 type Rendered struct {
+	// Plan is nil if none can be made.
 	Plan *topology.Plan
-	// waiting is what was found of nodes that may have to wait.
-	waiting placement.Waiting
 	// Files are by name: topology.conf or topology.yaml, and gres.conf if a node has
 	// GPUs.
 	Files map[string]string
@@ -81,28 +80,40 @@ func FileNames(files map[string]string) []string {
 
 var errNoNode = errors.New("no node is in a block or switch: there is nothing to write")
 
-// Make plans, renders, parses back and lints. It returns an error only if no plan can be
-// made.
+// Make plans, renders, parses back and lints, as if all nodes might move and files could have
+// any size. It returns an error only if no plan can be made.
 func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
-	return (&gathered{Inputs: g, prev: prev}).plan(p, nil)
+	return makeFrom(p, &gathered{Inputs: g, prev: prev})
 }
 
-// plan makes what the inputs give. settling is nil if all nodes may move.
-func (g *gathered) plan(p *publication.Cluster, settling *placement.Settling) (*Rendered, error) {
+func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
+	plan, _, err := place(p, g, nil)
+	made := lint(p, render(p, g, placed{plan: plan, err: err}, anySize))
+	if made.Plan == nil {
+		return nil, errors.New(made.Message)
+	}
+	return made, nil
+}
+
+// place makes the plan that the inputs give. settling is nil if all nodes may move.
+func place(p *publication.Cluster, g *gathered, settling *placement.Settling) (*topology.Plan, placement.Waiting, error) {
 	facts := nodelabels.Level(g.Facts, g.prev.Plan.InnerSwitches())
-	plan, waiting, err := placement.MakePlan(placement.Observed{Facts: facts, InUse: g.inUse, Settling: settling}, g.prev.placement(facts), p.Policy())
-	if err != nil {
-		return nil, err
-	}
-	m := &Rendered{Plan: plan, waiting: waiting}
-	if err := m.renderPlan(p, g); err != nil {
-		return nil, err
-	}
-	return m, nil
+	return placement.MakePlan(placement.Observed{Facts: facts, InUse: g.inUse, Settling: settling}, g.prev.placement(facts), p.Policy())
 }
 
-// renderPlan renders the plan as p wants it, parses the files back and lints them.
-func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered) error {
+// render renders the plan as p wants it, into files that have so many bytes at most.
+func render(p *publication.Cluster, g *gathered, at placed, room int) *Rendered {
+	m, err := &Rendered{Plan: at.plan}, at.err
+	if err == nil {
+		err = m.renderPlan(p, g, room)
+	}
+	if err != nil {
+		return &Rendered{Refused: "NoPlan", Message: err.Error()}
+	}
+	return m
+}
+
+func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) error {
 	if err := m.choose(p, &g.Inputs); err != nil || m.Refused != "" {
 		return err
 	}
@@ -110,10 +121,10 @@ func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered) error {
 	m.gres, m.Problems = lines, append(m.Problems, problems...)
 	m.all = m.keepTopologies(p, &g.prev, g.inUse, m.topologies)
 	m.ByAnnotation = m.placedByAnnotation(p, g)
-	if err := m.render(p); err != nil {
+	if err := m.write(p); err != nil {
 		return err
 	}
-	m.check(p, m.all)
+	m.fit(p, room)
 	return nil
 }
 
@@ -176,8 +187,8 @@ func (m *Rendered) Topologies() []topology.Topology { return m.all }
 // Whole renders the files with all nodes in them.
 func (m *Rendered) Whole() (map[string]string, error) { return plandoc.Render(m.format, m.all, m.gres) }
 
-// render writes the files. The digest names what is published of all nodes.
-func (m *Rendered) render(p *publication.Cluster) (err error) {
+// write writes the files. The digest names what is published of all nodes.
+func (m *Rendered) write(p *publication.Cluster) (err error) {
 	m.format = "conf"
 	if p.Format == "yaml" || len(m.all) > 1 {
 		m.format = "yaml"
@@ -196,7 +207,7 @@ func (m *Rendered) render(p *publication.Cluster) (err error) {
 func (m *Rendered) Document() (topology.Plan, error) {
 	plan := *m.Plan
 	plan.Format, plan.ByAnnotation, plan.Policy, plan.Topologies, plan.Problems = m.format, m.ByAnnotation, m.keys, m.all, m.Problems
-	plan.AllNodes = len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see limitSize
+	plan.AllNodes = len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see fit
 	return plan, plandoc.SetLines(&plan, m.gres)
 }
 
@@ -229,26 +240,46 @@ func (m *Rendered) Revision(old *plandoc.Revision, now time.Time) (next plandoc.
 	return next, changes, nil
 }
 
-// check parses the files back and lints them for the release that loads them.
-func (m *Rendered) check(p *publication.Cluster, topologies []topology.Topology) {
-	var files []lint.File
-	for _, name := range plandoc.OwnFiles {
-		if text, ok := m.Files[name]; ok {
-			files = append(files, lint.File{Name: name, Data: []byte(text)})
-		}
+// lint parses the files back and lints them for the release that loads them. It returns what was
+// made with the findings, and refuses what must not be published.
+func lint(p *publication.Cluster, made *Rendered) *Rendered {
+	if len(made.all) == 0 {
+		return made
 	}
-	plugin := lint.PluginBlock
-	if topologies[0].Kind == topology.KindTree {
-		plugin = lint.PluginTree
-	}
-	m.Findings = lint.Lint(files, lint.Options{Release: p.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(p.SlurmVersion), Plugin: plugin})
+	m := *made
+	m.Findings = lintFiles(p, m.Files, m.all)
 	if m.ByAnnotation { // it is meant to be so
 		m.Findings = slices.DeleteFunc(m.Findings, func(f topology.Finding) bool { return f.Reason == "NoNodes" })
 	}
-	for _, f := range m.Findings {
-		if f.Severity == topology.Fatal {
-			m.Refused, m.Message = "LintFatal", f.String()
-			return
+	if f := fatal(m.Findings); f != nil {
+		m.Refused, m.Message = reasonLintFatal, f.String()
+	}
+	return &m
+}
+
+// reasonLintFatal is why files are held that slurmctld would not load.
+const reasonLintFatal = "LintFatal"
+
+// lintFiles returns what slurmctld would say of the files with the topologies.
+func lintFiles(p *publication.Cluster, files map[string]string, topologies []topology.Topology) []topology.Finding {
+	var all []slurmlint.File
+	for _, name := range plandoc.OwnFiles {
+		if text, ok := files[name]; ok {
+			all = append(all, slurmlint.File{Name: name, Data: []byte(text)})
 		}
 	}
+	plugin := slurmlint.PluginBlock
+	if topologies[0].Kind == topology.KindTree {
+		plugin = slurmlint.PluginTree
+	}
+	return slurmlint.Lint(all, slurmlint.Options{Release: p.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(p.SlurmVersion), Plugin: plugin})
+}
+
+// fatal returns the first finding that keeps slurmctld from loading files, or nil.
+func fatal(findings []topology.Finding) *topology.Finding {
+	i := slices.IndexFunc(findings, func(f topology.Finding) bool { return f.Severity == topology.Fatal })
+	if i < 0 {
+		return nil
+	}
+	return &findings[i]
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
 // Metrics are the publisher's series.
@@ -65,8 +66,19 @@ func set(vec *prometheus.GaugeVec, publication string, counts map[string]int) {
 	}
 }
 
-// observe counts what a pass found, and logs problems when they change.
+// judgeJobs lets jobs be judged by the places of the current revision.
+func (l *loop) judgeJobs(doc *plandoc.Document) {
+	if l.jobs.Asks(l.pub.Name) && doc.Current.Number != l.jobsBy {
+		l.jobsBy = doc.Current.Number
+		l.jobs.Set(l.pub.Name, doc.Current.Plan.Topologies)
+	}
+}
+
+// observe counts what was made, and logs problems when they change.
 func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapshot) {
+	if made.Plan == nil {
+		return
+	}
 	nodes, problems := map[string]int{}, map[string]int{}
 	for _, pl := range made.Plan.Nodes {
 		nodes[pl.Reason]++

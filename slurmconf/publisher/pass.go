@@ -2,76 +2,59 @@ package publisher
 
 import (
 	"context"
+	"slices"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
-// step is one feature of a pass. It reads the pass and does not change it.
-type step interface {
-	Reconcile(ctx context.Context, p *pass) (result, error)
-}
-
-// pass is what the steps of one pass over a publication know. It has the results of the
-// steps before, each nil before its step.
-type pass struct {
-	now time.Time
-	// touched is when the last change to anything came.
-	touched time.Time
-	snap    *inputs.Snapshot
-	result
-}
-
-// result is what a step found, and what the next steps continue from.
-type result struct {
-	// stored is what the store holds of the publication.
-	stored *stored
-	// in has the inputs.
-	in *gathered
-	// made is the plan with its files.
-	made *Rendered
-	// held says why what was made must not be published, or a part of it. It ends the
-	// decisions of the pass.
-	held *plandoc.Held
-	// write is what to publish now: all that was made, or a part.
-	write *Rendered
-	// specs are the Topology= strings that Nodes are to have. written is when the files
-	// with their units were written, or zero if the pass writes none.
-	specs   map[string]string
-	written time.Time
-	// seen is what Slurm has loaded, as far as is known.
-	seen *loaded.View
-	// differences are the nodes whose published place is not the planned one. judged says
-	// that the annotations are among them.
-	differences []nodestatus.Difference
-	judged      bool
-	// next is when to make the next pass, or zero.
-	next time.Time
-	// done says that the pass ends here.
-	done bool
-}
-
-// add adds what a step found.
-func (p *pass) add(r *result) {
-	keep(&p.stored, r.stored)
-	keep(&p.in, r.in)
-	keep(&p.made, r.made)
-	keep(&p.held, r.held)
-	keep(&p.write, r.write)
-	keep(&p.seen, r.seen)
-	if r.specs != nil {
-		p.specs, p.written = r.specs, r.written
+// pass brings the publication up to date. Read it first: all that the publisher does for one
+// publication is one of its lines. Each line takes what the lines above returned, and changes
+// none of it. Nothing here waits for Slurm. pass returns what it found of the nodes, and when
+// to make the next pass if nothing changes, or zero.
+func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, next time.Time, err error) {
+	snap, err := l.store.Snapshot(ctx)
+	if err != nil {
+		return found, next, err
 	}
-	p.differences = append(p.differences, r.differences...)
-	p.judged = p.judged || r.judged
-}
-
-// keep replaces a value by a newer one, if there is one.
-func keep[T any](old **T, newer *T) {
-	if newer != nil {
-		*old = newer
+	// Recall the stored plan, and what is published.
+	mem, unreadable, err := l.archive.recall(ctx)
+	if err != nil {
+		return found, next, err
 	}
+	if unreadable != nil { // no plan can continue from it
+		next, err = l.holder.say(ctx, mem, &Rendered{}, unreadable, now)
+		return found, next, err
+	}
+	// Gather what is known of the nodes, place the nodes, render the files and lint them.
+	in := l.facts.gather(snap, mem, now)
+	placed := l.settle.place(in, mem.doc.Times(now), l.Touched, now)
+	made := lint(l.pub, render(l.pub, in, placed, l.room(mem)))
+	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.annotations.unjudged(in.Nodes)}
+	l.observe(ctx, made, snap)
+
+	// Decide what to do with the files, and do it.
+	act, err := l.decide(snap, mem, in, made, now)
+	if err != nil {
+		return found, next, err
+	}
+	wrote, err := l.apply(ctx, act, mem, in, made, now)
+	if wrote.anew { // the next pass continues from what is there now
+		return nodestatus.Pass{}, now, err
+	}
+	l.judgeJobs(wrote.doc)
+	next = again.First(in.next, placed.next, wrote.next)
+	found.Differences = slices.Concat(found.Differences, wrote.differences)
+	if err != nil || wrote.specs == nil {
+		return found, next, err
+	}
+	// Annotate the Nodes as the files say, as far as Slurm has loaded the files.
+	known, err := l.look(ctx, wrote, in, made, now)
+	if err != nil || known.Waits {
+		return found, next, err
+	}
+	notes, err := l.annotations.annotate(ctx, wrote, in.Nodes, known.View, now)
+	found.Differences = slices.Concat(wrote.differences, notes.differences)
+	return found, again.First(next, notes.next), err
 }

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -122,48 +121,41 @@ func namedBy(all ...map[string]*inputs.Node) names {
 	return named
 }
 
-// unitsInUse remembers the topologies and units of the files since when no annotation
-// names them.
-type unitsInUse struct {
-	pub     *publication.Cluster
-	unnamed map[string]time.Time
-}
+// unitHistory says since when no annotation names the topologies and units of the files.
+type unitHistory struct{ unnamed map[string]time.Time }
 
-// Reconcile notes the topologies, blocks and leaf switches that Slurm's nodes may be
-// registered with. Node annotations name them, or named them less than AnnotateAfter ago.
-// They stay in the files. slurmctld drains a node that registers with an unknown unit, and
-// does not start while such a node is registered.
-func (u *unitsInUse) Reconcile(_ context.Context, p *pass) (r result, err error) {
-	if p.in.prev.Plan == nil || !u.pub.Release.DynamicTopology() {
-		return r, nil
+// inUse returns the topologies, blocks and leaf switches that Slurm's nodes may be registered
+// with: those that Node annotations name, or named less than the given time ago. They stay in the
+// files. slurmctld drains a node that registers with an unknown unit, and does not start while
+// such a node is registered. next is when one of them may leave the files, or zero.
+func (u *unitHistory) inUse(published *topology.Plan, named names, after time.Duration, now time.Time) (inUse names, next time.Time) {
+	if published == nil {
+		return nil, next
 	}
-	in := *p.in
-	named := namedBy(in.All, in.Nodes)
 	unnamed := map[string]time.Time{}
 	var timer again.Timer
-	for _, name := range in.prev.units() {
+	for _, name := range unitsOf(published) {
 		if named[name] {
 			continue
 		}
-		since := sinceOf(u.unnamed, name, p.now)
+		since := sinceOf(u.unnamed, name, now)
 		unnamed[name] = since
-		if until := since.Add(u.pub.AnnotateAfter.Duration); p.now.Before(until) {
+		if until := since.Add(after); now.Before(until) {
 			named[name] = true
-			timer.At(until) // it may leave the files then
+			timer.At(until)
 		}
 	}
 	u.unnamed = unnamed
-	in.inUse = named
-	return result{in: &in, next: timer.Next()}, nil
+	return named, timer.Next()
 }
 
-// units are the topologies, blocks and leaf switches of the files.
-func (prev *Previous) units() []string {
+// unitsOf are the topologies, blocks and leaf switches of a plan.
+func unitsOf(plan *topology.Plan) []string {
 	var out []string
-	for i := range prev.Plan.Topologies {
-		out = append(out, prev.Plan.Topologies[i].Name+":")
+	for i := range plan.Topologies {
+		out = append(out, plan.Topologies[i].Name+":")
 	}
-	for _, u := range prev.Plan.Units() {
+	for _, u := range plan.Units() {
 		out = append(out, u.Name)
 	}
 	return out

@@ -124,7 +124,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	for i := range p.clusters {
 		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Seed, p.options.Recorder, p.log, p.metrics, p.jobs}, p.options.Slurm, p.clusters, i, now)
 		l.Touch(now, l.pub.Settle.Duration, l.pub.SettleMax.Duration)
-		l.seed(ctx)
+		l.seedAtOnce(ctx)
 		loops = append(loops, l)
 		asking.Go(func() { l.watch.Run(ctx, answered) })
 	}
@@ -163,8 +163,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 			p.busy.Store(&now)
 			for _, l := range loops {
 				if l.Take(time.Now()) {
-					l.pass(ctx)
-					l.At(status.Found(l.pub.Name, &l.found, time.Now()))
+					found := l.turn(ctx)
+					l.At(status.Found(l.pub.Name, &found, time.Now()))
 				}
 			}
 			p.reconcileStatus(ctx, status)
@@ -199,7 +199,7 @@ func (p *Publisher) reconcileStatus(ctx context.Context, status *nodestatus.Keep
 func (p *Publisher) reread(ctx context.Context, loops []*loop, now time.Time) {
 	var snap *inputs.Snapshot
 	for _, l := range loops {
-		if len(l.planner.readings) == 0 {
+		if len(l.settle.readings) == 0 {
 			continue
 		}
 		if snap == nil {
@@ -208,27 +208,26 @@ func (p *Publisher) reread(ctx context.Context, loops []*loop, now time.Time) {
 				snap = &inputs.Snapshot{} // nobody knows what they say now
 			}
 		}
-		l.planner.reread(&l.pub.Rules, snap, now)
+		l.settle.reread(&l.pub.Rules, snap, now)
 	}
 }
 
-// loop keeps one publication up to date. Each pass runs the decisions, which find out what
-// to write, and then the actions, which write it. Each step has its own memory between
-// passes. All of it can be lost, because the store holds what counts.
+// loop keeps one publication up to date. The structs below outlets remember something from pass
+// to pass. All of it can be lost, because the store holds what counts.
 type loop struct {
 	outlets
 	again.Schedule
-	pub                *publication.Cluster
-	decisions, actions []step
-	// found is what this pass finds of the nodes. problems is what was logged.
-	found       nodestatus.Pass
-	problems    nodestatus.ProblemLog
+	pub         *publication.Cluster
 	archive     *archive
-	planner     *planner
+	facts       *gatherer
+	settle      *settle
+	first       *firstWait
+	holder      *holder
 	annotations *annotator
 	watch       *loaded.Watch
-	// placed is the revision whose places jobs are judged by.
-	placed int
+	// problems is what was logged. jobsBy is the revision whose places jobs are judged by.
+	problems nodestatus.ProblemLog
+	jobsBy   int
 }
 
 // outlets are what passes read from and write to.
@@ -252,37 +251,34 @@ func (o *outlets) record(p *publication.Cluster, warning bool, reason, message s
 // newLoop returns the loop of one of all publications.
 func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Cluster, at int, now time.Time) *loop {
 	pub := all[at]
-	watch := loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})
-	a := &archive{store: o.store, pub: pub, writes: o.metrics.writes}
 	others := slices.Concat(all[:at], all[at+1:])
+	a := &archive{store: o.store, pub: pub, writes: o.metrics.writes}
 	annotations := &annotator{outlets: o, pub: pub, others: others, refused: map[string]refusal{}, writes: o.metrics.writes.WithLabelValues("node")}
-	l := &loop{outlets: o, pub: pub, archive: a, planner: &planner{pub: pub}, annotations: annotations, watch: watch}
-	nodes, limit := &nodeHistory{pub: pub, rest: others}, sizeLimit{pub, o.maxBytes}
-	plan := []step{&gatherer{pub, nodes, inputs.PodOwners{}, annotations}, &unitsInUse{pub: pub}, l.planner}
-	l.decisions = slices.Concat([]step{a,
-		&seeder{o, pub, a},
-		&repair{o, pub, a, nodes, func(ctx context.Context, p *pass) error { _, err := l.run(ctx, p, plan); return err }},
-		&rollback{o, pub, a},
-	}, plan, []step{
-		&limit,
-		&firstWait{outlets: o, pub: pub, started: now},
-		&approval{pub, limit},
-		&spacing{pub, o.metrics},
-	})
-	l.actions = []step{&writer{o, pub, a, nodes, annotations}, &holder{outlets: o, pub: pub, archive: a}, lookout{watch, a}, annotations}
-	return l
+	return &loop{
+		outlets:     o,
+		pub:         pub,
+		archive:     a,
+		facts:       &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, rest: others}, pods: inputs.PodOwners{}, annotations: annotations},
+		settle:      &settle{pub: pub},
+		first:       &firstWait{outlets: o, pub: pub, started: now},
+		holder:      &holder{outlets: o, pub: pub, archive: a},
+		annotations: annotations,
+		watch:       loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log}),
+	}
 }
 
-// pass reconciles. An error is logged once, and the published files stay as they are.
-func (l *loop) pass(ctx context.Context) {
+// turn makes one pass, and returns what the pass found of the nodes. An error is logged once, and
+// the published files stay as they are.
+func (l *loop) turn(ctx context.Context) nodestatus.Pass {
 	l.Dirty = time.Time{}
 	began := time.Now()
-	err := l.reconcile(ctx)
+	found, next, err := l.pass(ctx, began)
 	l.metrics.duration.WithLabelValues(l.pub.Name).Observe(time.Since(began).Seconds())
 	if err == nil || ctx.Err() != nil {
 		l.Failures = 0
 		l.Failed.Forget()
-		return
+		l.At(next)
+		return found
 	}
 	l.Fail(time.Now())
 	l.archive.forget()
@@ -290,4 +286,5 @@ func (l *loop) pass(ctx context.Context) {
 	if l.Failed.IsNew(err.Error()) {
 		l.log.Error("pass failed, the published files stay", "publication", l.pub.Name, "err", topology.Cut(err.Error(), topology.MaxMessage))
 	}
+	return found
 }

@@ -28,7 +28,7 @@ func TestRealTopologyInUse(t *testing.T) {
 		for _, name := range named {
 			g.inUse[name] = true
 		}
-		made, err := g.plan(pub, nil)
+		made, err := makeFrom(pub, &g)
 		if err != nil || made.Refused != "" {
 			t.Fatalf("%v %s", err, made.Message)
 		}

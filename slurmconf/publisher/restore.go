@@ -11,103 +11,74 @@ import (
 )
 
 // repair writes the files of the stored plan again. Somebody deleted or edited them, or a
-// publisher ended between the plan and the files.
-type repair struct {
-	outlets
-	pub     *publication.Cluster
-	archive *archive
-	nodes   *nodeHistory
-	plan    func(context.Context, *pass) error
-}
-
-// Reconcile writes the files if they are not the ones of the stored plan. If that fails, it
-// returns which nodes have another place in the files of somebody else.
-func (r *repair) Reconcile(ctx context.Context, p *pass) (result, error) {
-	s := p.stored
-	if s.intact() {
-		return result{}, nil
-	}
+// publisher ended between the plan and the files. If that fails, repair returns which nodes have
+// another place in the files of somebody else.
+func (l *loop) repair(ctx context.Context, mem *stored, in *gathered, made *Rendered, now time.Time) (outcome, error) {
 	const message = "the published files differ from the stored plan: written again"
-	r.log.Warn(message, "publication", r.pub.Name, "place", r.pub.Place().String(), "revision", s.doc.Current.Number)
-	r.record(r.pub, true, "PublishedEdited", message)
-	out := result{next: p.now, done: true}
-	err := r.archive.restore(ctx, s, p.now)
+	l.log.Warn(message, "publication", l.pub.Name, "place", l.pub.Place().String(), "revision", mem.doc.Current.Number)
+	l.record(l.pub, true, "PublishedEdited", message)
+	err := l.archive.restore(ctx, mem.doc, mem.set, now)
 	if err == nil {
-		return out, nil
+		return outcome{anew: true}, nil
 	}
-	theirs, unreadable := plandoc.FromFiles(s.set.Own())
-	if unreadable != nil || s.doc.Current.Plan.ByAnnotation { // the pass is tried again in any case
-		return out, err
+	theirs, unreadable := plandoc.FromFiles(mem.set.Own())
+	if unreadable != nil || mem.doc.Current.Plan.ByAnnotation || made.Plan == nil {
+		return outcome{anew: true}, err // nothing is known of the nodes
 	}
-	found, unreadable := ReadPlan(r.pub, theirs)
-	if r.plan(ctx, p) == nil && p.made != nil && unreadable == nil {
-		found = r.nodes.rename(p.in, found)
-		out.differences = differences(r.pub, &found, p.made.Specs, p.in.Nodes, unwritten(r.pub, err))
+	found, unreadable := ReadPlan(l.pub, theirs)
+	if unreadable != nil {
+		return outcome{anew: true}, err
 	}
-	return out, err
+	found = l.facts.nodes.rename(in, found)
+	return outcome{stored: mem, differences: differences(l.pub, &found, made.Specs, in.Nodes, unwritten(l.pub, err))}, err
 }
 
-// rollback publishes an earlier revision again that an annotation names.
-type rollback struct {
-	outlets
-	pub     *publication.Cluster
-	archive *archive
-}
-
-// Reconcile publishes the revision. A publisher that ended after the plan was written has
-// only the files and the annotation left to write. If the revision cannot be published,
-// Reconcile returns why.
-func (r *rollback) Reconcile(ctx context.Context, p *pass) (result, error) {
-	s := p.stored
-	text := s.asks(plandoc.AnnotationRollback)
-	if text == "" {
-		return result{}, nil
-	}
+// back returns what goes back to the revision of the number. If the revision cannot be published,
+// it holds the files.
+func back(p *publication.Cluster, doc *plandoc.Document, text string) (action, error) {
 	number, _ := strconv.Atoi(text) // 0 is no revision
-	target := s.doc.Find(number)
-	if target == nil {
-		return result{held: &plandoc.Held{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept, which are %s; name one of them, or remove the annotation",
-			plandoc.AnnotationRollback, text, s.doc.Numbers())}}, nil
+	to := doc.Find(number)
+	if to == nil {
+		return hold{why: &plandoc.Held{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept, which are %s; name one of them, or remove the annotation",
+			plandoc.AnnotationRollback, text, doc.Numbers())}}, nil
 	}
-	switch {
-	case target == &s.doc.Current:
-		r.log.Warn("asked to go back to the published revision: nothing is done", "publication", r.pub.Name, "by", s.by(), "revision", number)
-	case s.doc.RolledBack != number:
-		if held, err := r.check(number, target); held != nil || err != nil {
-			return result{held: held}, err
-		}
-		if err := r.savePlan(ctx, s, number, target, p.now); err != nil {
-			return result{}, err
-		}
+	if to == &doc.Current || doc.RolledBack == number { // the plan is written already
+		return rollBack{to}, nil
 	}
-	for _, key := range []string{plandoc.AnnotationRollback, plandoc.AnnotationBy, plandoc.AnnotationApprove} {
-		delete(s.set.Annotations, key)
-	}
-	return result{next: p.now, done: true}, r.archive.restore(ctx, s, p.now)
-}
-
-// check returns why the files of a revision must not be published now.
-func (r *rollback) check(number int, target *plandoc.Revision) (*plandoc.Held, error) {
-	files, err := plandoc.Files(&target.Plan)
+	files, err := plandoc.Files(&to.Plan)
 	if err != nil {
 		return nil, err
 	}
-	made := &Rendered{Files: files}
-	if made.check(r.pub, target.Plan.Topologies); made.Refused != "" {
-		return &plandoc.Held{Reason: made.Refused, Message: fmt.Sprintf("revision %d: %s", number, made.Message)}, nil
+	if f := fatal(lintFiles(p, files, to.Plan.Topologies)); f != nil {
+		return hold{why: &plandoc.Held{Reason: reasonLintFatal, Message: fmt.Sprintf("revision %d: %s", number, f)}}, nil
 	}
-	return nil, nil
+	return rollBack{to}, nil
 }
 
-// savePlan stores the plan with the earlier revision as its newest.
-func (r *rollback) savePlan(ctx context.Context, s *stored, number int, target *plandoc.Revision, now time.Time) error {
-	s.doc.Add(plandoc.Revision{Time: now.UTC().Truncate(time.Second), Why: fmt.Sprintf("rolled back to revision %d", number), Digest: target.Digest, FilesDigest: target.FilesDigest, Plan: target.Plan})
-	s.doc.Current.Author, s.doc.RolledBack, s.doc.Held = s.by(), number, nil
-	if err := r.archive.savePlan(ctx, s.doc); err != nil {
-		return err
+// rollBack publishes the revision again as the newest. A publisher that ended after the plan was
+// written has only the files and the annotation left to write.
+func (l *loop) rollBack(ctx context.Context, mem *stored, act rollBack, now time.Time) (err error) {
+	doc, to := mem.doc, act.to
+	switch {
+	case to == &doc.Current:
+		l.log.Warn("asked to go back to the published revision: nothing is done", "publication", l.pub.Name, "by", mem.by(), "revision", to.Number)
+	case doc.RolledBack != to.Number:
+		if doc, err = l.saveRevision(ctx, mem, to, now); err != nil {
+			return err
+		}
 	}
-	message := fmt.Sprintf("%s went back to revision %d, which is revision %d now", s.by(), number, s.doc.Current.Number)
-	r.log.Warn("rolled back", "publication", r.pub.Name, "by", s.by(), "to", number, "revision", s.doc.Current.Number)
-	r.record(r.pub, true, "RolledBack", message)
-	return nil
+	return l.archive.restore(ctx, doc, mem.set, now, plandoc.AnnotationRollback, plandoc.AnnotationBy, plandoc.AnnotationApprove)
+}
+
+// saveRevision stores the plan with the earlier revision as its newest.
+func (l *loop) saveRevision(ctx context.Context, mem *stored, to *plandoc.Revision, now time.Time) (*plandoc.Document, error) {
+	doc := mem.doc.Clone()
+	doc.Add(plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: mem.by(), Why: fmt.Sprintf("rolled back to revision %d", to.Number), Digest: to.Digest, FilesDigest: to.FilesDigest, Plan: to.Plan})
+	doc.RolledBack, doc.Held = to.Number, nil
+	if err := l.archive.savePlan(ctx, doc); err != nil {
+		return nil, err
+	}
+	l.log.Warn("rolled back", "publication", l.pub.Name, "by", mem.by(), "to", to.Number, "revision", doc.Current.Number)
+	l.record(l.pub, true, "RolledBack", fmt.Sprintf("%s went back to revision %d, which is revision %d now", mem.by(), to.Number, doc.Current.Number))
+	return doc, nil
 }

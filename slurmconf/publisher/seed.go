@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -18,31 +17,33 @@ import (
 // seedUnit is the block or switch without nodes that the seed has.
 const seedUnit = "seed"
 
-// seeder lets slurmctld start before the first publication.
-type seeder struct {
-	outlets
-	pub     *publication.Cluster
-	archive *archive
+// seedOf returns the seed to publish, or nil if something else is published or the seed is there.
+func (l *loop) seedOf(snap *inputs.Snapshot, mem *stored) (*plandoc.Published, error) {
+	if !l.seeds || mem.doc.Current.Number > 0 {
+		return nil, nil
+	}
+	return seedSet(l.pub, snap, mem.set)
 }
 
-// Reconcile publishes a seed if nothing else is published, and begins the pass again.
-func (s *seeder) Reconcile(ctx context.Context, p *pass) (r result, err error) {
-	if !s.seeds || p.stored.doc.Current.Number > 0 {
-		return r, nil
-	}
-	set, err := seedSet(s.pub, p.snap, p.stored.set)
-	if err != nil || set == nil {
-		return r, err
-	}
-	s.log.Info("published a seed, so that slurmctld can start before there is a plan", "publication", s.pub.Name)
-	return result{next: p.now, done: true}, s.archive.saveFiles(ctx, set)
+// seed publishes a seed, so that slurmctld can start.
+func (l *loop) seed(ctx context.Context, act seed) error {
+	l.log.Info("published a seed, so that slurmctld can start before there is a plan", "publication", l.pub.Name)
+	return l.archive.saveFiles(ctx, act.set)
 }
 
-// seed publishes a seed at once, if nothing is published. The first pass tries again what
-// fails here.
-func (l *loop) seed(ctx context.Context) {
-	if snap, err := l.store.Snapshot(ctx); err == nil && l.seeds {
-		_, _ = l.run(ctx, &pass{now: time.Now(), snap: snap}, []step{l.archive, &seeder{l.outlets, l.pub, l.archive}})
+// seedAtOnce publishes a seed before the first pass, if nothing is published. The first pass tries
+// again what fails here.
+func (l *loop) seedAtOnce(ctx context.Context) {
+	snap, err := l.store.Snapshot(ctx)
+	if err != nil {
+		return
+	}
+	mem, unreadable, err := l.archive.recall(ctx)
+	if err != nil || unreadable != nil {
+		return
+	}
+	if set, err := l.seedOf(snap, mem); err == nil && set != nil {
+		_ = l.seed(ctx, seed{set})
 	}
 }
 

@@ -1,12 +1,10 @@
 package publisher
 
 import (
-	"context"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -22,32 +20,31 @@ type reading struct {
 // maxDamped bounds how often the wait of a node that flaps is doubled.
 const maxDamped = 9
 
-// planner makes the plan, and remembers the nodes that wait to be moved.
-type planner struct {
+// placed says where the nodes are to be.
+type placed struct {
+	plan *topology.Plan
+	err  error // why no plan can be made
+	// next is when a node has waited for long enough, or zero.
+	next time.Time
+}
+
+// settle remembers the nodes that wait to be moved.
+type settle struct {
 	pub      *publication.Cluster
 	readings map[string]reading   // by Node, of those whose facts name another place
 	unsited  map[string]time.Time // Slurm names in new blocks of which no parent domain is known -> since when
 }
 
-// Reconcile plans, and renders the plan.
-func (m *planner) Reconcile(_ context.Context, p *pass) (result, error) {
-	made, next, err := m.plan(p.in, p.stored.doc.Times(p.now), p.touched, p.now)
-	if err != nil {
-		return result{held: &plandoc.Held{Reason: "NoPlan", Message: err.Error()}}, nil //nolint:nilerr // the message has it
-	}
-	return result{made: made, next: next}, nil
-}
-
-// plan plans. A published node that the plan would move stays until its facts have said so
+// place makes the plan. A published node that the plan would move stays until its facts have said so
 // for Settle, and twice as long for each time that it moved within the hour, which times
 // counts. Facts that are seen for the first time count from touched, the last change to
-// anything. next is when a node has waited for long enough.
-func (m *planner) plan(g *gathered, times map[string]int, touched, now time.Time) (made *Rendered, next time.Time, err error) {
-	pub, prev := m.pub, &g.prev
-	if prev.Plan == nil {
+// anything.
+func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time) placed {
+	pub := m.pub
+	if g.prev.Plan == nil {
 		m.readings, m.unsited = nil, nil
-		made, err = g.plan(pub, nil)
-		return made, next, err
+		plan, _, err := place(pub, g, nil)
+		return placed{plan: plan, err: err}
 	}
 	since := m.sinceOf(g.Facts, touched)
 	end := func(i int) time.Time {
@@ -62,11 +59,11 @@ func (m *planner) plan(g *gathered, times map[string]int, touched, now time.Time
 	for name, first := range m.unsited {
 		settling.Waited[name] = !now.Before(first.Add(pub.FirstWait.Duration))
 	}
-	if made, err = g.plan(pub, settling); err != nil {
-		return nil, next, err
+	plan, found, err := place(pub, g, settling)
+	if err != nil {
+		return placed{err: err}
 	}
 	var timer again.Timer
-	found := &made.waiting
 	m.readings = make(map[string]reading)
 	for i := range g.Facts {
 		f := &g.Facts[i]
@@ -78,17 +75,17 @@ func (m *planner) plan(g *gathered, times map[string]int, touched, now time.Time
 			timer.At(end(i))
 		}
 	}
-	m.unsited = m.unsitedSince(found, now)
+	m.unsited = m.unsitedSince(&found, now)
 	for name, first := range m.unsited {
 		if found.Stay[name] {
 			timer.At(first.Add(pub.FirstWait.Duration))
 		}
 	}
-	return made, timer.Next(), nil
+	return placed{plan: plan, next: timer.Next()}
 }
 
 // sinceOf returns, beside the facts, since when they have been as they are.
-func (m *planner) sinceOf(facts []topology.Facts, touched time.Time) []time.Time {
+func (m *settle) sinceOf(facts []topology.Facts, touched time.Time) []time.Time {
 	since := make([]time.Time, len(facts))
 	for i := range facts {
 		since[i] = touched
@@ -101,7 +98,7 @@ func (m *planner) sinceOf(facts []topology.Facts, touched time.Time) []time.Time
 
 // unsitedSince returns since when the nodes of new blocks have been without a known switch
 // above them: as long as the first node of the block.
-func (m *planner) unsitedSince(found *placement.Waiting, now time.Time) map[string]time.Time {
+func (m *settle) unsitedSince(found *placement.Waiting, now time.Time) map[string]time.Time {
 	unsited := make(map[string]time.Time)
 	for _, nodes := range found.Unsited {
 		first := now
@@ -118,7 +115,7 @@ func (m *planner) unsitedSince(found *placement.Waiting, now time.Time) map[stri
 }
 
 // reread reads the facts of nodes that wait to be moved.
-func (m *planner) reread(rules *inputs.Rules, snap *inputs.Snapshot, now time.Time) {
+func (m *settle) reread(rules *inputs.Rules, snap *inputs.Snapshot, now time.Time) {
 	texts := make(map[string]string, len(m.readings))
 	unreadable := snap.Unreadable()
 	for i := range snap.Nodes {

@@ -1,10 +1,8 @@
 package publisher
 
 import (
-	"context"
 	"fmt"
-	"maps"
-	"slices"
+	"math"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -15,35 +13,24 @@ import (
 // ReasonGresForAll says that gres.conf names no nodes.
 const ReasonGresForAll = "GresForAll"
 
-// sizeLimit refuses files that the store does not take.
-type sizeLimit struct {
-	pub   *publication.Cluster
-	bytes int // of the files, or 0 for any number
+// anySize is the room of a store that takes files of any size.
+const anySize = math.MaxInt
+
+// room returns how many bytes the store takes as the publication's files. Files of others there
+// count too.
+func (l *loop) room(mem *stored) int {
+	if l.maxBytes == 0 {
+		return anySize
+	}
+	if mem.set == nil {
+		return l.maxBytes
+	}
+	return l.maxBytes - (sizeOf(mem.set.Files) - sizeOf(mem.set.Own()))
 }
 
-// Reconcile holds files that are refused for their size, or for what Make found.
-func (l *sizeLimit) Reconcile(_ context.Context, p *pass) (result, error) {
-	made := *p.made
-	made.Files, made.Problems = maps.Clone(made.Files), slices.Clip(made.Problems)
-	made.limitSize(l.pub, p.stored.set, l.bytes)
-	out := result{made: &made}
-	if made.Refused != "" {
-		out.held = &plandoc.Held{Reason: made.Refused, Message: made.Message, Digest: made.Digest}
-	}
-	return out, nil
-}
-
-// limitSize refuses files that are larger than the store takes. If all nodes are alike, and
-// their names are what is too much, gres.conf goes without them. old may hold files of
-// others, which count too.
-func (m *Rendered) limitSize(p *publication.Cluster, old *plandoc.Published, limit int) {
-	if limit == 0 || m.Refused != "" {
-		return
-	}
-	room := limit
-	if old != nil {
-		room -= sizeOf(old.Files) - sizeOf(old.Own())
-	}
+// fit refuses files that are larger than the store takes. If all nodes are alike, and
+// their names are what is too much, gres.conf goes without them.
+func (m *Rendered) fit(p *publication.Cluster, room int) {
 	size := sizeOf(m.Files)
 	if size <= room {
 		return
@@ -55,7 +42,6 @@ func (m *Rendered) limitSize(p *publication.Cluster, old *plandoc.Published, lim
 			m.Files["gres.conf"] = string(text)
 			m.Digest = plandoc.Digest(m.Files)
 			m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresForAll, Message: fmt.Sprintf("gres.conf names no nodes, because the files would have %d bytes with the names, more than %d; each node of Slurm that reads it must have these GPUs", size, room)})
-			m.check(p, m.all)
 			return
 		}
 	}

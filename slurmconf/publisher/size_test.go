@@ -48,7 +48,8 @@ func TestLimitSize(t *testing.T) {
 			if err != nil || made.Refused != "" {
 				t.Fatalf("%v %s", err, made.Message)
 			}
-			made.limitSize(pub, tt.old, tt.limit(sizeOf(made.Files)))
+			l := &loop{outlets: outlets{maxBytes: tt.limit(sizeOf(made.Files))}}
+			made.fit(pub, l.room(&stored{set: tt.old}))
 			if got := strings.TrimPrefix(made.Files["gres.conf"], "# "+strings.ReplaceAll(plandoc.Header, "\n", "\n# ")+"\n"); got != tt.gres {
 				t.Errorf("gres.conf %q, want %q", got, tt.gres)
 			}

@@ -3,7 +3,6 @@ package publisher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -30,6 +29,14 @@ func (s *stored) intact() bool {
 	return s.doc.Current.Number == 0 || plandoc.Digest(s.set.Own()) == s.doc.Current.OfFiles()
 }
 
+// written returns when the files were written, or now if nobody knows.
+func (s *stored) written(now time.Time) time.Time {
+	if at, err := s.set.Clone().Written(); err == nil {
+		return at
+	}
+	return now
+}
+
 // asks returns what people ask for in the annotation.
 func (s *stored) asks(key string) string {
 	if s.set == nil {
@@ -51,21 +58,12 @@ type archive struct {
 // forget makes the next recall read the plan again.
 func (a *archive) forget() { a.known = nil }
 
-// Reconcile reads what the store holds. Files that cannot be continued from are held.
-func (a *archive) Reconcile(ctx context.Context, _ *pass) (result, error) {
-	s, reason, err := a.recall(ctx)
-	if reason != "" {
-		return result{stored: s, held: &plandoc.Held{Reason: reason, Message: err.Error()}}, nil
-	}
-	return result{stored: s}, err
-}
-
-// recall reads plan and files. If they cannot be continued from, it returns the reason why
-// nothing new can be published, and the error.
-func (a *archive) recall(ctx context.Context) (s *stored, reason string, err error) {
+// recall reads plan and files. If they cannot be continued from, it returns why nothing new can
+// be published.
+func (a *archive) recall(ctx context.Context) (s *stored, unreadable *plandoc.Held, err error) {
 	s = &stored{}
 	if s.set, err = a.store.Load(ctx, a.pub.Place()); err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	if a.known != nil && a.store.PlanChanged(a.pub.Name, a.known.Version) { // somebody edited or deleted it
 		a.forget()
@@ -74,9 +72,9 @@ func (a *archive) recall(ctx context.Context) (s *stored, reason string, err err
 		a.known, err = a.store.LoadPlan(ctx, a.pub.Name)
 		switch {
 		case errors.Is(err, plandoc.ErrUnreadable):
-			return s, "PlanUnreadable", fmt.Errorf("%w; restore it, or remove it and it is made again from the published files", err)
+			return s, &plandoc.Held{Reason: "PlanUnreadable", Message: err.Error() + "; restore it, or remove it and it is made again from the published files"}, nil
 		case err != nil:
-			return nil, "", err
+			return nil, nil, err
 		case a.known == nil:
 			a.known = plandoc.New(a.pub.Name, a.pub.Place().String())
 		}
@@ -84,16 +82,16 @@ func (a *archive) recall(ctx context.Context) (s *stored, reason string, err err
 	s.doc = a.known.Clone()
 	if s.doc.Current.Number == 0 {
 		if err := s.takeOver(); err != nil {
-			return s, "PublishedUnreadable", fmt.Errorf("%w; restore the file, or remove its key and it is made again", err)
+			return s, &plandoc.Held{Reason: "PublishedUnreadable", Message: err.Error() + "; restore the file, or remove its key and it is made again"}, nil
 		}
 		if err := a.placeAsAnnotated(ctx, &s.doc.Current); err != nil {
-			return nil, "", err
+			return nil, nil, err
 		}
 	}
 	if s.prev, err = ReadPlan(a.pub, &s.doc.Current.Plan); err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
-	return s, "", nil
+	return s, nil, nil
 }
 
 // takeOver makes the first revision of files that are published without a plan. A topology
@@ -137,29 +135,30 @@ func (a *archive) placeAsAnnotated(ctx context.Context, r *plandoc.Revision) err
 }
 
 // publish writes the plan, and then the files, as far as they differ. leaving are the Nodes
-// that left and still have an annotation. It returns when the files were written, and what
-// changed.
-func (a *archive) publish(ctx context.Context, p *pass, made *Rendered, leaving []string) (written time.Time, changes *plandoc.Changes, err error) {
-	s, doc, part, now := p.stored, p.stored.doc, p.held != nil, p.now
-	place := a.pub.Place().String()
+// that left and still have an annotation. It returns what is stored then, and what changed, or
+// nil if nothing did.
+func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act publish, leaving []string, now time.Time) (*stored, *plandoc.Changes, error) {
+	made, doc, place := act.made, old.doc.Clone(), a.pub.Place().String()
+	var changes *plandoc.Changes
 	if !made.IsRevision(&doc.Current) {
-		if changes, err = p.addRevision(made); err != nil {
-			return now, nil, err
+		var err error
+		if changes, err = old.addRevision(doc, in, made, now); err != nil {
+			return nil, nil, err
 		}
 	}
-	if changes != nil || doc.Version == "" || doc.Held != nil && !part || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
+	if changes != nil || doc.Version == "" || doc.Held != nil && act.rest == nil || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
 		doc.Place, doc.Leaving = place, leaving
-		if !part {
+		if act.rest == nil {
 			doc.Held = nil
 		}
 		if err := a.savePlan(ctx, doc); err != nil {
-			return now, nil, err
+			return nil, nil, err
 		}
 	}
-	next := s.set.Clone()
+	next := old.set.Clone()
 	delete(next.Annotations, plandoc.AnnotationSeed)
 	delete(next.Annotations, plandoc.AnnotationLeftOut)
-	if !part {
+	if act.rest == nil {
 		for _, key := range []string{plandoc.AnnotationHeld, plandoc.AnnotationHeldReason, plandoc.AnnotationApprove, plandoc.AnnotationBy} {
 			delete(next.Annotations, key)
 		}
@@ -168,19 +167,17 @@ func (a *archive) publish(ctx context.Context, p *pass, made *Rendered, leaving 
 		next.Annotations[plandoc.AnnotationLeftOut] = made.LeftOut
 	}
 	next.Put(&doc.Current, made.Files, now)
-	if s.set == nil || !maps.Equal(s.set.Files, next.Files) || !maps.Equal(s.set.Annotations, next.Annotations) {
+	if old.set == nil || !maps.Equal(old.set.Files, next.Files) || !maps.Equal(old.set.Annotations, next.Annotations) {
 		if err := a.saveFiles(ctx, next); err != nil {
-			return now, nil, err
+			return nil, nil, err
 		}
 	}
-	written, err = next.Written()
-	return written, changes, err
+	return &stored{doc: doc, set: next, prev: old.prev}, changes, nil
 }
 
-// addRevision makes what was made the current revision.
-func (p *pass) addRevision(made *Rendered) (*plandoc.Changes, error) {
-	s, now := p.stored, p.now
-	r, changes, err := made.Revision(&s.doc.Current, now)
+// addRevision makes what was made the current revision of doc, which is a copy of the stored one.
+func (s *stored) addRevision(doc *plandoc.Document, in *gathered, made *Rendered, now time.Time) (*plandoc.Changes, error) {
+	r, changes, err := made.Revision(&doc.Current, now)
 	if err != nil {
 		return nil, err
 	}
@@ -189,15 +186,15 @@ func (p *pass) addRevision(made *Rendered) (*plandoc.Changes, error) {
 		r.Author, r.OnlyMembers = s.by(), false
 	}
 	written, err := s.set.Clone().Written()
-	if err == nil && made.ByAnnotation && r.FilesDigest == s.doc.Current.OfFiles() {
+	if err == nil && made.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}
-	p.change(made).remember(s.doc, approved, now)
-	if err == nil && written.After(s.doc.Current.Time) {
-		s.doc.Current.Time = written // a publisher that was killed wrote the files later
+	changeOf(s, in, made).remember(doc, approved, now)
+	if err == nil && written.After(doc.Current.Time) {
+		doc.Current.Time = written // a publisher that was killed wrote the files later
 	}
-	s.doc.Add(r)
-	s.doc.RolledBack = 0
+	doc.Add(r)
+	doc.RolledBack = 0
 	return &changes, nil
 }
 
@@ -209,22 +206,27 @@ func (s *stored) by() string {
 	return "somebody"
 }
 
-// restore writes the files of the plan again.
-func (a *archive) restore(ctx context.Context, s *stored, now time.Time) error {
-	files, err := plandoc.Files(&s.doc.Current.Plan)
+// restore writes the files of the stored plan doc over the published set, which loses the given
+// annotations.
+func (a *archive) restore(ctx context.Context, doc *plandoc.Document, set *plandoc.Published, now time.Time, done ...string) error {
+	files, err := plandoc.Files(&doc.Current.Plan)
 	if err != nil {
 		return err
 	}
-	if digest := plandoc.Digest(files); digest != s.doc.Current.OfFiles() || s.doc.Version == "" { // another release wrote the same plan otherwise
-		if err := s.doc.Current.SetDigests(); err != nil {
+	if digest := plandoc.Digest(files); digest != doc.Current.OfFiles() || doc.Version == "" { // another release wrote the same plan otherwise
+		doc = doc.Clone()
+		if err := doc.Current.SetDigests(); err != nil {
 			return err
 		}
-		if err := a.savePlan(ctx, s.doc); err != nil {
+		if err := a.savePlan(ctx, doc); err != nil {
 			return err
 		}
 	}
-	next := s.set.Clone()
-	next.Put(&s.doc.Current, files, now)
+	next := set.Clone()
+	for _, key := range done {
+		delete(next.Annotations, key)
+	}
+	next.Put(&doc.Current, files, now)
 	return a.saveFiles(ctx, next)
 }
 

@@ -29,6 +29,15 @@ func (t *Timer) Take(now time.Time) bool {
 	return true
 }
 
+// First returns the first of the times. Times that are zero do not count.
+func First(times ...time.Time) time.Time {
+	var t Timer
+	for _, at := range times {
+		t.At(at)
+	}
+	return t.Next()
+}
+
 // Schedule says when the next pass is made after changes of facts, and after failures.
 type Schedule struct {
 	Timer

@@ -1,0 +1,120 @@
+package publisher
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// outcome is what is published after an action.
+type outcome struct {
+	*stored
+	// anew says that the pass begins again, because a plan continues from something else now.
+	anew bool
+	// specs are the Topology= strings that Nodes are to have. It is nil if their annotations stay
+	// as they are. written is when the files with their units were written.
+	specs   map[string]string
+	written time.Time
+	// differences are the nodes whose published place is not the planned one.
+	differences []nodestatus.Difference
+	// next is when to make the next pass, or zero.
+	next time.Time
+}
+
+// apply does what was decided.
+func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered, made *Rendered, now time.Time) (outcome, error) {
+	switch act := act.(type) {
+	case seed:
+		return outcome{anew: true}, l.seed(ctx, act)
+	case repair:
+		return l.repair(ctx, mem, in, made, now)
+	case rollBack:
+		return outcome{anew: true}, l.rollBack(ctx, mem, act, now)
+	case wait:
+		out := outcome{stored: mem, specs: act.specs, written: mem.written(now), next: act.until}
+		if act.specs != nil {
+			l.showPlaces(in.prev.Plan.Places(), in)
+		}
+		return out, nil
+	case hold:
+		return l.hold(ctx, mem, in, made, act, now)
+	case publish:
+		return l.publish(ctx, mem, in, made, act, now)
+	}
+	return outcome{}, fmt.Errorf("no such action: %T", act)
+}
+
+// publish writes plan and files if they differ. If a part of what was made is held, publish then
+// says why.
+func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, made *Rendered, act publish, now time.Time) (outcome, error) {
+	out := outcome{stored: mem}
+	next, changes, err := l.archive.publish(ctx, mem, in, act, l.annotations.toTakeBack(in.leaving, act.made.Specs), now)
+	if err != nil {
+		out.differences = differences(l.pub, &in.prev, act.made.Specs, in.Nodes, unwritten(l.pub, err))
+		return out, err
+	}
+	if changes == nil {
+		l.metrics.passes.WithLabelValues(l.pub.Name, "unchanged").Inc()
+		l.log.Debug("unchanged", "publication", l.pub.Name)
+	} else {
+		l.metrics.passes.WithLabelValues(l.pub.Name, "published").Inc()
+		l.logPublished(&next.doc.Current, act.made, len(changes.Moves))
+	}
+	l.facts.nodes.wrote(in)
+	l.showPlaces(act.made.places(), in)
+	out = outcome{stored: next, specs: act.made.Specs, written: next.written(now)}
+	if act.rest == nil {
+		l.holder.nothing()
+		return out, nil
+	}
+	if out.stored, _, err = l.archive.recall(ctx); err != nil { // what is held is added to what was just written
+		return out, err
+	}
+	said, err := l.holder.say(ctx, out.stored, made, act.rest.why, now)
+	out.next = again.First(act.rest.next, said)
+	return out, err
+}
+
+// logPublished logs a new revision, and records an event.
+func (l *loop) logPublished(r *plandoc.Revision, made *Rendered, moved int) {
+	l.log.Info("published", "publication", l.pub.Name, "place", l.pub.Place().String(), "revision", r.Number, "digest", made.Digest,
+		"blocks", len(made.Plan.Blocks()), "switches", len(made.Plan.Switches()), "nodes", len(made.Specs), "moved", moved, "by", r.Author, "why", r.Why)
+	l.record(l.pub, false, "Published", fmt.Sprintf("revision %d, digest %s: %s; %s", r.Number, made.Digest, made.Summary(), r.Why))
+}
+
+// showPlaces shows the places of nodes in the published files as series.
+func (l *loop) showPlaces(published map[string]topology.Place, in *gathered) {
+	l.metrics.status.Places.Set(l.pub.Name, nodestatus.PlacesOf(published, in.Facts, in.Nodes))
+}
+
+// look says in an annotation which nodes are behind as Slurm said last. If Slurm has yet to say
+// anything, it says so: no Node is annotated then with what Slurm may lack.
+func (l *loop) look(ctx context.Context, out outcome, in *gathered, made *Rendered, now time.Time) (loaded.Known, error) {
+	at := &loaded.Input{Doc: out.doc, Planned: out.specs, Published: out.specs, Nodes: in.Nodes, Now: now}
+	if made.Plan != nil {
+		at.Planned = made.Specs
+	}
+	known := l.watch.Reconcile(at)
+	has := out.set.Clone().Annotations
+	if known.Waits || has[plandoc.AnnotationBehind] == known.Text && plandoc.Asked(has).IsZero() == known.Asked.IsZero() {
+		return known, nil
+	}
+	s, _, err := l.archive.recall(ctx) // as it was just written
+	if err != nil || s.set == nil {
+		return known, err
+	}
+	asked := ""
+	if !known.Asked.IsZero() {
+		asked = known.Asked.UTC().Format(time.RFC3339)
+	}
+	set := s.set.Clone()
+	set.Say(plandoc.AnnotationAsked, asked)
+	set.Say(plandoc.AnnotationBehind, known.Text)
+	return known, l.archive.saveFiles(ctx, set)
+}
