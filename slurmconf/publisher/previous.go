@@ -41,7 +41,9 @@ func ReadPlan(p *publication.Cluster, stored *topology.Plan) (prev Previous, err
 	plan.Topologies = slices.Clone(stored.Topologies)
 	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.Format == "yaml")
 	names.SortFirst(plan.Topologies)
-	plan.ByLeaf = plan.NamesLeaves()
+	if own := plan.BlockTopologies(); len(own) > 0 && own[0].Name != topology.ConfTopology { // which may be others than before
+		plan.ByLeaf = plan.NamesLeaves()
+	}
 	prev.Plan = &plan
 	return prev, nil
 }

@@ -75,6 +75,39 @@ func TestReadPlanRecalls(t *testing.T) {
 	}
 }
 
+// TestReadPlanKnowsLeaves publishes blocks of leaf switches, and then wants those of NVLink domains.
+// The name of topology.conf's only topology is the same for both.
+func TestReadPlanKnowsLeaves(t *testing.T) {
+	var facts []topology.Facts
+	for n := range 12 { // leaves of 3 nodes, domains of 6
+		name := fmt.Sprintf("n%02d", n)
+		clique := topology.Clique{ClusterUUID: topology.UUID{byte(1 + n/6)}, ID: 1}
+		facts = append(facts, topology.Facts{Name: name, SlurmName: name, Labels: topology.Labels{GPUs: 1, Tiers: []string{fmt.Sprintf("leaf-%d", n/3), "root"}, Clique: clique}})
+	}
+	for _, format := range []string{"conf", "yaml"} {
+		t.Run(format, func(t *testing.T) {
+			of := func(by string, prev Previous) *Rendered {
+				made, err := Make(complete(t, Publication{Format: format, Topology: "block", BlocksBy: by})[0], inputs.Inputs{Facts: facts}, prev)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return made
+			}
+			plan, err := of("leaf", Previous{}).Document()
+			if err != nil || plan.BaseBlockSize() != 3 || len(plan.Blocks()) != 4 {
+				t.Fatalf("%v, base %d, blocks %v", err, plan.BaseBlockSize(), plan.Blocks())
+			}
+			prev, err := ReadPlan(complete(t, Publication{Format: format, Topology: "block"})[0], &plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if next := of("nvlink", prev).Plan; next.BaseBlockSize() != 6 || len(next.Blocks()) != 2 {
+				t.Errorf("base %d, blocks %v, want 2 of 6 nodes", next.BaseBlockSize(), next.Blocks())
+			}
+		})
+	}
+}
+
 // TestReadPlan reads the stored plan of what was made: a plan that carries it on makes the
 // same, and no node's lines in gres.conf count as changed.
 func TestReadPlan(t *testing.T) {
