@@ -36,12 +36,12 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 		return l.repair(ctx, mem, in, made, now)
 	case rollBack:
 		return outcome{anew: true}, l.rollBack(ctx, mem, act, now)
-	case wait:
-		out := outcome{stored: mem, specs: act.specs, written: mem.written(now), next: act.until}
-		if act.specs != nil {
-			l.showPlaces(in.prev.Plan.Places(), in)
-		}
-		return out, nil
+	case waitFirst:
+		l.log.Info("first publication waits", "publication", l.pub.Name, "for", act.why, "upTo", act.until.Sub(now).Round(time.Second))
+		return outcome{stored: mem, next: act.until}, nil
+	case waitNext:
+		l.showPlaces(in.prev.Plan.Places(), in)
+		return outcome{stored: mem, specs: act.specs, written: mem.written(now), next: act.until}, nil
 	case hold:
 		return l.hold(ctx, mem, in, made, act, now)
 	case publish:
@@ -53,11 +53,9 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 // publish writes plan and files if they differ. If a part of what was made is held, publish then
 // says why.
 func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, made *Rendered, act publish, now time.Time) (outcome, error) {
-	out := outcome{stored: mem}
 	next, changes, err := l.archive.publish(ctx, mem, in, act, l.annotations.toTakeBack(in.leaving, act.made.Specs), now)
 	if err != nil {
-		out.differences = differences(l.pub, &in.prev, act.made.Specs, in.Nodes, unwritten(l.pub, err))
-		return out, err
+		return outcome{stored: mem, differences: differences(l.pub, &in.prev, act.made.Specs, in.Nodes, unwritten(l.pub, err))}, err
 	}
 	if changes == nil {
 		l.metrics.passes.WithLabelValues(l.pub.Name, "unchanged").Inc()
@@ -68,16 +66,13 @@ func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, made *Ren
 	}
 	l.facts.nodes.wrote(in)
 	l.showPlaces(act.made.places(), in)
-	out = outcome{stored: next, specs: act.made.Specs, written: next.written(now)}
+	out := outcome{stored: next, specs: act.made.Specs, written: next.written(now)}
 	if act.rest == nil {
 		l.holder.nothing()
 		return out, nil
 	}
-	if out.stored, _, err = l.archive.recall(ctx); err != nil { // what is held is added to what was just written
-		return out, err
-	}
-	said, err := l.holder.say(ctx, out.stored, made, act.rest.why, now)
-	out.next = again.First(act.rest.next, said)
+	said, later, err := l.holder.say(ctx, next, made, act.rest.why, now)
+	out.stored, out.next = said, again.First(act.rest.next, later)
 	return out, err
 }
 
@@ -105,15 +100,11 @@ func (l *loop) look(ctx context.Context, out outcome, in *gathered, made *Render
 	if known.Waits || has[plandoc.AnnotationBehind] == known.Text && plandoc.Asked(has).IsZero() == known.Asked.IsZero() {
 		return known, nil
 	}
-	s, _, err := l.archive.recall(ctx) // as it was just written
-	if err != nil || s.set == nil {
-		return known, err
-	}
 	asked := ""
 	if !known.Asked.IsZero() {
 		asked = known.Asked.UTC().Format(time.RFC3339)
 	}
-	set := s.set.Clone()
+	set := out.set.Clone()
 	set.Say(plandoc.AnnotationAsked, asked)
 	set.Say(plandoc.AnnotationBehind, known.Text)
 	return known, l.archive.saveFiles(ctx, set)

@@ -7,7 +7,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
-// action is what a pass does: seed, repair, rollBack, hold, wait or publish.
+// action is what a pass does: seed, repair, rollBack, hold, waitFirst, waitNext or publish.
 type action any
 
 // seed publishes files without nodes, so that slurmctld can start before there is a plan.
@@ -26,9 +26,15 @@ type hold struct {
 	next time.Time
 }
 
-// wait keeps the published files for some time. specs are the Topology= strings that Nodes are
-// to have meanwhile, or nil if their annotations stay as they are.
-type wait struct {
+// waitFirst lets the first publication wait for something.
+type waitFirst struct {
+	why   string
+	until time.Time
+}
+
+// waitNext leaves time between two publications. specs are the Topology= strings that Nodes are to
+// have meanwhile.
+type waitNext struct {
 	until time.Time
 	specs map[string]string
 }
@@ -53,8 +59,8 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, made *Re
 	if made.Refused != "" {
 		return hold{why: &plandoc.Held{Reason: made.Refused, Message: made.Message, Digest: made.Digest}}, nil
 	}
-	if until := l.first.until(in, made, now); !until.IsZero() {
-		return wait{until: until}, nil
+	if why, until := l.first.waits(in.Facts, in.prev.Plan, made.Plan, now); why != "" {
+		return waitFirst{why, until}, nil
 	}
 	if why, next := waits(l.pub, mem, in, made, now); why != nil {
 		held := hold{why, next}
@@ -68,7 +74,7 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, made *Re
 		return nil, err
 	}
 	if !until.IsZero() {
-		return wait{until, meanwhile(l.pub, in, made)}, nil
+		return waitNext{until, meanwhile(l.pub, in, made)}, nil
 	}
 	return publish{made: made}, nil
 }

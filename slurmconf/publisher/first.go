@@ -16,7 +16,6 @@ const quiet = time.Minute
 // firstWait lets the first publication wait until the site is known, because the base block
 // size that it writes stays for good.
 type firstWait struct {
-	outlets
 	pub        *publication.Cluster
 	started    time.Time // when the publisher began
 	since      time.Time // when the first publication, or the first with blocks, could have been
@@ -24,17 +23,12 @@ type firstWait struct {
 	knownSince time.Time // when their number last changed
 }
 
-// until returns until when the first publication waits, or zero if it does not.
-func (f *firstWait) until(in *gathered, made *Rendered, now time.Time) time.Time {
-	if !f.settlesBase(in.prev.Plan, made.Plan, now) {
-		return time.Time{}
+// waits returns what the first publication waits for, and until when, or "" if it does not wait.
+func (f *firstWait) waits(facts []topology.Facts, published, plan *topology.Plan, now time.Time) (why string, until time.Time) {
+	if !f.settlesBase(published, plan, now) {
+		return "", until
 	}
-	why, until := f.waits(in.Facts, made.Plan, now)
-	if why == "" {
-		return time.Time{}
-	}
-	f.log.Info("first publication waits", "publication", f.pub.Name, "for", why, "upTo", until.Sub(now).Round(time.Second))
-	return until
+	return f.waitsFor(facts, plan, now)
 }
 
 // settlesBase reports whether the plan is the first to be published, or the first with
@@ -54,8 +48,8 @@ func (f *firstWait) settlesBase(prev, plan *topology.Plan, now time.Time) bool {
 	return true
 }
 
-// waits says what the first publication waits for, and until when at most.
-func (f *firstWait) waits(facts []topology.Facts, plan *topology.Plan, now time.Time) (why string, until time.Time) {
+// waitsFor says what the publication waits for, and until when at most.
+func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, now time.Time) (why string, until time.Time) {
 	p := f.pub
 	var unsited []topology.Block
 	if p.ParentBlocks > 0 && p.Topology != string(slurmconf.KindTree) {

@@ -36,8 +36,8 @@ func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Render
 		l.showPlaces(in.prev.Plan.Places(), in)
 		out.specs = in.prev.specs(l.pub)
 	}
-	said, err := l.holder.say(ctx, mem, made, act.why, now)
-	out.next = again.First(act.next, said)
+	said, next, err := l.holder.say(ctx, mem, made, act.why, now)
+	out.stored, out.next = said, again.First(act.next, next)
 	return out, err
 }
 
@@ -47,8 +47,8 @@ func (h *holder) nothing() {
 	h.said = ""
 }
 
-// say says why files are held. It returns when to look again, or zero.
-func (h *holder) say(ctx context.Context, s *stored, made *Rendered, why *plandoc.Held, now time.Time) (next time.Time, err error) {
+// say says why files are held. It returns what is stored then, and when to look again, or zero.
+func (h *holder) say(ctx context.Context, s *stored, made *Rendered, why *plandoc.Held, now time.Time) (out *stored, next time.Time, err error) {
 	held := *why
 	h.metrics.passes.WithLabelValues(h.pub.Name, "held").Inc()
 	held.Message = topology.Cut(held.Message, topology.MaxMessage)
@@ -58,10 +58,10 @@ func (h *holder) say(ctx context.Context, s *stored, made *Rendered, why *plando
 	inPlan := s.doc == nil || s.doc.Held != nil && s.doc.Held.Reason == held.Reason && s.doc.Held.Message == held.Message && s.doc.Held.Digest == held.Digest
 	inFiles := s.set == nil || s.set.Annotations[plandoc.AnnotationHeld] == held.Digest && s.set.Annotations[plandoc.AnnotationHeldReason] == text
 	if said && inPlan && inFiles {
-		return next, nil
+		return s, next, nil
 	}
 	if later := h.at.Add(heldPause); strings.HasPrefix(h.said, held.Reason+": ") && now.Before(later) {
-		return later, nil
+		return s, later, nil
 	}
 	h.at = now
 	if !said {
@@ -69,22 +69,23 @@ func (h *holder) say(ctx context.Context, s *stored, made *Rendered, why *plando
 		h.log.Warn("new files are held back, the published files stay", "publication", h.pub.Name, "reason", held.Reason, "message", held.Message, "digest", held.Digest)
 		h.record(h.pub, true, held.Reason, held.Message)
 	}
+	out = &stored{s.doc, s.set, s.prev}
 	if !inPlan {
-		if err := h.savePlan(ctx, s.doc, made, held, now); err != nil {
-			return next, err
+		if out.doc, err = h.savePlan(ctx, s.doc, made, held, now); err != nil {
+			return s, next, err
 		}
 	}
 	if inFiles {
-		return next, nil
+		return out, next, nil
 	}
-	files := s.set.Clone()
-	files.Annotations[plandoc.AnnotationHeld], files.Annotations[plandoc.AnnotationHeldReason] = held.Digest, text
-	files.Bound()
-	return next, h.archive.saveFiles(ctx, files)
+	out.set = s.set.Clone()
+	out.set.Annotations[plandoc.AnnotationHeld], out.set.Annotations[plandoc.AnnotationHeldReason] = held.Digest, text
+	out.set.Bound()
+	return out, next, h.archive.saveFiles(ctx, out.set)
 }
 
-// savePlan stores what is held, and since when for this reason.
-func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, made *Rendered, held plandoc.Held, now time.Time) error {
+// savePlan stores what is held, and since when for this reason. It returns the new document.
+func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, made *Rendered, held plandoc.Held, now time.Time) (*plandoc.Document, error) {
 	held.Since = now.UTC().Truncate(time.Second)
 	if doc.Held != nil && doc.Held.Reason == held.Reason {
 		held.Since = doc.Held.Since
@@ -92,11 +93,11 @@ func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, made *Rend
 	if held.Digest != "" {
 		plan, err := made.Document()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		held.Plan = &plan
 	}
 	doc = doc.Clone()
 	doc.Held = &held
-	return h.archive.savePlan(ctx, doc)
+	return doc, h.archive.savePlan(ctx, doc)
 }

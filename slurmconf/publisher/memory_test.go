@@ -109,7 +109,7 @@ func (m *memory) Save(_ context.Context, p plandoc.Location, out *plandoc.Publis
 	m.saves++
 	next := out.Clone()
 	next.Version = strconv.Itoa(m.saves)
-	m.published[p.String()] = next
+	m.published[p.String()], out.Version = next, next.Version
 	return m.broken
 }
 

@@ -24,7 +24,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return found, next, err
 	}
 	if unreadable != nil { // no plan can continue from it
-		next, err = l.holder.say(ctx, mem, &Rendered{}, unreadable, now)
+		_, next, err = l.holder.say(ctx, mem, &Rendered{}, unreadable, now)
 		return found, next, err
 	}
 	// Gather what is known of the nodes, place the nodes, render the files and lint them.

@@ -40,6 +40,8 @@ type Store interface {
 	Changes() <-chan struct{}
 	// Load returns nil when nothing has been published.
 	Load(ctx context.Context, p plandoc.Location) (*plandoc.Published, error)
+	// Save stores the files and annotations onto the version that they have, and gives them the new
+	// version.
 	Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) error
 	// LoadPlan returns the stored plan of the publication, or nil if there is none. The
 	// error of a plan that cannot be read wraps plandoc.ErrUnreadable.
@@ -260,7 +262,7 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 		archive:     a,
 		facts:       &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, rest: others}, pods: inputs.PodOwners{}, annotations: annotations},
 		settle:      &settle{pub: pub},
-		first:       &firstWait{outlets: o, pub: pub, started: now},
+		first:       &firstWait{pub: pub, started: now},
 		holder:      &holder{outlets: o, pub: pub, archive: a},
 		annotations: annotations,
 		watch:       loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log}),

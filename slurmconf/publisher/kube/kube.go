@@ -246,7 +246,7 @@ func (s *Store) confirmLead(ctx context.Context) error {
 }
 
 // Save writes a publication. One patch carries files and annotations together, and
-// only onto the version that Load returned.
+// only onto the version that Load returned. Save sets the new version.
 func (s *Store) Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) error {
 	if err := s.confirmLead(ctx); err != nil {
 		return fmt.Errorf("write publication %s: %w", p, err)
@@ -254,13 +254,14 @@ func (s *Store) Save(ctx context.Context, p plandoc.Location, out *plandoc.Publi
 	api := s.client.CoreV1().ConfigMaps(p.Namespace)
 	owned := map[string]string{"app.kubernetes.io/managed-by": "quoin", kindLabel: kindPublication}
 	if out.Version == "" {
-		_, err := api.Create(ctx, &corev1.ConfigMap{
+		cm, err := api.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Labels: owned, Annotations: out.Annotations},
 			Data:       out.Files,
 		}, metav1.CreateOptions{FieldManager: fieldManager})
 		if err != nil {
 			return fmt.Errorf("write publication %s: %w", p, err)
 		}
+		out.Version = cm.ResourceVersion
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{
@@ -270,9 +271,11 @@ func (s *Store) Save(ctx context.Context, p plandoc.Location, out *plandoc.Publi
 	if err != nil {
 		return fmt.Errorf("write publication %s: %w", p, err)
 	}
-	if _, err := api.Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
+	cm, err := api.Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil {
 		return fmt.Errorf("write publication %s: %w", p, err)
 	}
+	out.Version = cm.ResourceVersion
 	return nil
 }
 
