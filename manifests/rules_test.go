@@ -242,9 +242,7 @@ func dcgmHeader(t *testing.T) map[string]bool {
 // TestRealDashboardConfigMaps makes the ConfigMaps of the dashboards.
 func TestRealDashboardConfigMaps(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a real kubectl")
-	}
+	kuberig.NeedTest(t)
 	bin, err := kuberig.Build(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -63,7 +63,7 @@ func TestContainedBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(path, 1<<40); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	if !readSlurmConf(path).contain {
 		t.Error("what is in the first part was not found")

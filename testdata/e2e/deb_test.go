@@ -20,9 +20,7 @@ const maxDeb = 15_000_000
 // TestBoxPackage makes the Debian packages, installs one on a bare Debian that has booted, as
 // nodeagent/README.md says, and removes it.
 func TestBoxPackage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes a Debian")
-	}
+	needBox(t)
 	var made [2]map[string][]byte
 	var dir string
 	for i := range made {

@@ -116,9 +116,7 @@ func files(t *testing.T, root string) map[string]string {
 // TestBoxDockerfile runs the Dockerfile, and compares its images with the images of make image, file by
 // file. Neither has the revision of the source, because the Dockerfile gets no repository here.
 func TestBoxDockerfile(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes a Debian")
-	}
+	needBox(t)
 	context := t.TempDir()
 	const copySource = `git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -T - -cf - | tar -x -C "$1"`
 	cmd := exec.CommandContext(t.Context(), "sh", "-ec", copySource, "sh", context)

@@ -25,9 +25,7 @@ const maxImage = 60_000_000
 // TestBoxImage makes the images of both architectures, twice, and runs the one for arm64
 // under qemu.
 func TestBoxImage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds for two architectures")
-	}
+	needBox(t)
 	var digests [2]map[string][32]byte
 	var dir string
 	for i := range digests {

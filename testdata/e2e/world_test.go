@@ -41,12 +41,18 @@ type world struct {
 	began *time.Time
 }
 
+// needBox skips a short run of a test that needs what make box builds.
+func needBox(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the box")
+	}
+}
+
 // newWorld starts a cluster with nothing installed. Its nodes are hosts of two
 // NVL72 racks.
 func newWorld(t *testing.T) *world {
-	if testing.Short() {
-		t.Skip("needs a cluster")
-	}
+	needBox(t)
 	program, err := programs.Build(t.Context(), programs.Quoin)
 	if err != nil {
 		t.Fatal(err)

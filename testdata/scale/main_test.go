@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/slots"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -14,9 +15,7 @@ import (
 // TestRealScale runs all events on ten racks.
 func TestRealScale(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a real API server")
-	}
+	kuberig.NeedTest(t)
 	slots.Take(t, slots.APIServer)
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{"-racks", "10", "-flap", "2s", "-rest", "1s", "-faults=false", "-slurm=false", "-dir", t.TempDir()}, &out); err != nil {

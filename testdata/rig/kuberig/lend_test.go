@@ -17,9 +17,7 @@ import (
 // first has made, changed or deleted, and an empty audit log.
 func TestRealLend(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a real API server")
-	}
+	NeedTest(t)
 	slots.Take(t, slots.APIServer)
 	path := filepath.Join(t.TempDir(), "socket")
 	socket, err := net.Listen("unix", path)

@@ -29,9 +29,7 @@ func StartOwnTest(t testing.TB) *Cluster {
 
 func startTest(t testing.TB, start func(ctx context.Context, dir string) (*Cluster, error)) *Cluster {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real API server")
-	}
+	NeedTest(t)
 	slots.Take(t, slots.APIServer)
 	c, err := start(t.Context(), t.TempDir())
 	if err != nil {
@@ -39,4 +37,13 @@ func startTest(t testing.TB, start func(ctx context.Context, dir string) (*Clust
 	}
 	t.Cleanup(c.Stop)
 	return c
+}
+
+// NeedTest skips the test in a short run. A test that uses Kubernetes' programs and not StartTest
+// calls it.
+func NeedTest(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a real Kubernetes")
+	}
 }
