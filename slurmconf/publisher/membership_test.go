@@ -111,19 +111,23 @@ func TestNodeWithoutGPUsJoins(t *testing.T) {
 		if strings.Contains(gres(), "NodeName=") {
 			t.Fatal(gres())
 		}
-		for _, want := range []string{"NodeName=g[001-072] Name=gpu ", "\nName=gpu "} {
+		without := inputs.Node{Name: "cpu", Workers: []inputs.Worker{{Namespace: "slurm", Cluster: "a", Pod: "cpu", Node: "cpu", Hostname: "cpu"}}}
+		for _, tt := range []struct {
+			what   string
+			nodes  []inputs.Node // beside the 72
+			within time.Duration
+			want   string
+		}{
+			{"it joins", []inputs.Node{without}, 30 * time.Second, "NodeName=g[001-072] Name=gpu "},
+			{"it stays", []inputs.Node{without}, 20 * time.Minute, "NodeName=g[001-072] Name=gpu "},
+			{"it leaves", nil, 20*time.Minute + 30*time.Second, "\nName=gpu "},
+		} {
 			snap := p.on(t)
-			if strings.Contains(want, "NodeName") {
-				snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu", Workers: []inputs.Worker{{Namespace: "slurm", Cluster: "a", Pod: "cpu", Node: "cpu", Hostname: "cpu"}}})
-			}
+			snap.Nodes = append(snap.Nodes, tt.nodes...)
 			store.change(snap)
-			store.pass(30 * time.Second)
-			if !strings.Contains(gres(), want) && want[0] == 'N' {
-				t.Errorf("want %s after 30 seconds:\n%s", want, gres())
-			}
-			store.pass(20 * time.Minute)
-			if !strings.Contains(gres(), want) || namesNodes(store) {
-				t.Errorf("want %s:\n%s", want, gres())
+			store.pass(tt.within)
+			if !strings.Contains(gres(), tt.want) || namesNodes(store) {
+				t.Errorf("%s: want %q after %s:\n%s", tt.what, tt.want, tt.within, gres())
 			}
 		}
 	})
