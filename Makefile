@@ -5,8 +5,9 @@ export GO ?= go
 export CGO_CFLAGS ?= -O2 -Wno-deprecated-declarations
 LDFLAGS := -s -w
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.6.2
-# ./... leaves out all folders named testdata.
-PACKAGES := ./... $(shell find . -path '*/testdata/*' -name '*.go' ! -name tools.go -printf '%h\n' | sort -u)
+# ./... leaves out all folders named testdata. They come first: testdata/e2e/node takes long, and no long
+# package is to run alone at the end.
+PACKAGES := $(shell find . -path '*/testdata/*' -name '*.go' ! -name tools.go -printf '%h\n' | sort -u) ./...
 MODULES := $(shell find . -name go.mod -printf '%h ')
 # How many tests run at once, if not as many as the cores bear: "-p 1 -parallel 1" for one.
 SIDE_BY_SIDE ?=
@@ -77,7 +78,7 @@ fuzz: ## fuzz every parser for 30 seconds each; FUZZTIME=5m for longer
 
 .PHONY: bench
 bench: setup ## set up and measure the figures of FIGURES.md, except those of bench-scale and the box
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) test -run '^$$' -bench . -benchmem ./... ./testdata/e2e/node
 
 SCALE ?=
 

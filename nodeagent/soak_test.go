@@ -18,6 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/process"
 )
 
 // usage is what a process holds.
@@ -31,19 +32,7 @@ func used(t *testing.T) usage {
 	t.Helper()
 	runtime.GC()
 	debug.FreeOSMemory()
-	u := usage{descriptors: entries(t, "/proc/self/fd"), goroutines: runtime.NumGoroutine(), threads: entries(t, "/proc/self/task")}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if fields := strings.Fields(line); fields[0] == "VmRSS:" {
-			u.residentKiB, err = strconv.Atoi(fields[1])
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := usage{descriptors: entries(t, "/proc/self/fd"), goroutines: runtime.NumGoroutine(), threads: entries(t, "/proc/self/task"), residentKiB: process.KiB(t, os.Getpid(), "VmRSS")}
 	return u
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -67,7 +68,7 @@ func kubectlJSON(b testing.TB, c *simulated.Cluster) []byte {
 // BenchmarkRenderOnce is the whole one-shot command as a process: 10,008 nodes of
 // kubectl's JSON in, files out.
 func BenchmarkRenderOnce(b *testing.B) {
-	quoin := buildQuoin(b)
+	quoin := programs.QuoinTest(b)
 	data := kubectlJSON(b, largeSite(b))
 	path := filepath.Join(b.TempDir(), "nodes.json")
 	if err := os.WriteFile(path, data, 0o600); err != nil {

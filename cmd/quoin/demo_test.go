@@ -14,6 +14,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/demo"
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
 func TestDemoOutput(t *testing.T) {
@@ -67,7 +68,7 @@ func TestDemoAgain(t *testing.T) {
 // TestDemoLeavesNothing has demos end in every way that a user ends them: the
 // temporary store goes with them.
 func TestDemoLeavesNothing(t *testing.T) {
-	program := linkQuoin(t)
+	program := programs.QuoinTest(t)
 	tests := []struct {
 		name string
 		args []string

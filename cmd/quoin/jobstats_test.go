@@ -1,12 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
-	"encoding/json"
-	"errors"
-	"io"
 	"math"
 	"strings"
 	"testing"
@@ -15,67 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/testdata/jobstats"
 )
-
-// unpackJobstats reads an AdminComment.
-func unpackJobstats(comment string) (map[string]any, error) {
-	packed, is := strings.CutPrefix(comment, "JS1:")
-	if !is {
-		return nil, errors.New("no mark")
-	}
-	data, err := base64.StdEncoding.DecodeString(packed)
-	if err != nil {
-		return nil, err
-	}
-	z, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(z)
-	if err != nil {
-		return nil, err
-	}
-	var out map[string]any
-	return out, json.Unmarshal(text, &out)
-}
-
-// jobstatsBreaks says what of a summary ends Jobstats 1.0 with an exception, or has
-// it say what is not so: it reads cpus and both memories of each node where it
-// prints, divides by cpus, reads gpu_used_memory by the keys of gpu_total_memory and
-// divides by that.
-func jobstatsBreaks(summary map[string]any) string {
-	for name, v := range summary["nodes"].(map[string]any) {
-		node := v.(map[string]any)
-		for _, key := range []string{"cpus", "total_memory", "used_memory"} {
-			if _, there := node[key].(float64); !there {
-				return name + " lacks " + key
-			}
-		}
-		if node["cpus"].(float64) < 1 {
-			return name + " has no CPU"
-		}
-		if _, there := node["total_time"]; there {
-			return name + " has a time of the CPUs, which nobody knows"
-		}
-		total, hasTotal := node["gpu_total_memory"].(map[string]any)
-		used, hasUsed := node["gpu_used_memory"].(map[string]any)
-		if hasTotal != hasUsed || len(total) != len(used) || hasTotal && len(total) == 0 {
-			return name + " has memory of some GPUs"
-		}
-		for gpu, bytes := range total {
-			if u, there := used[gpu].(float64); !there || bytes.(float64) <= 0 || u > bytes.(float64) {
-				return name + ": memory of GPU " + gpu
-			}
-		}
-		utilization, _ := node["gpu_utilization"].(map[string]any)
-		for gpu, share := range utilization {
-			if u := share.(float64); u < 0 || u > 100 {
-				return name + ": utilisation of GPU " + gpu
-			}
-		}
-	}
-	return ""
-}
 
 func TestJobstats(t *testing.T) {
 	runDir, shared := jobSite(t)
@@ -105,12 +40,13 @@ func TestJobstats(t *testing.T) {
 		if !strings.HasPrefix(out, "JS1:H4s") {
 			t.Errorf("%s: %s: Jobstats' own script takes what begins with H4s", id, out)
 		}
-		got, err := unpackJobstats(strings.TrimSpace(out))
+		var got map[string]any
+		err = jobstats.Unpack(strings.TrimSpace(out), &got)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", id, err, diff)
 			continue
 		}
-		if problem := jobstatsBreaks(got); problem != "" {
+		if problem := jobstats.Breaks(got); problem != "" {
 			t.Errorf("%s: %s", id, problem)
 		}
 	}
@@ -163,11 +99,11 @@ func FuzzJobstats(f *testing.F) {
 		if comment == "JS1:None" {
 			return
 		}
-		summary, err := unpackJobstats(comment)
-		if err != nil {
+		var summary map[string]any
+		if err := jobstats.Unpack(comment, &summary); err != nil {
 			t.Fatal(err)
 		}
-		if problem := jobstatsBreaks(summary); problem != "" {
+		if problem := jobstats.Breaks(summary); problem != "" {
 			t.Fatalf("%s: %v", problem, summary)
 		}
 	})

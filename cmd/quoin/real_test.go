@@ -21,17 +21,10 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
+	"github.com/quoin-hpc/quoin/testdata/rig/process"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
-
-// buildQuoin returns the command, whose memory is that of users: it has no tests in it.
-func buildQuoin(t testing.TB) string {
-	t.Helper()
-	dir := t.TempDir()
-	programs.PutTest(t, dir, programs.Quoin)
-	return filepath.Join(dir, programs.Quoin)
-}
 
 // site is a Kubernetes cluster of simulated nodes with their agents and two publishers, each
 // with its own token. The publishers and three agents are processes, the other agents are in
@@ -62,7 +55,7 @@ const siteConfig = `publicationDefaults:
 
 func startSite(t *testing.T) *site {
 	t.Helper()
-	quoin := buildQuoin(t)
+	quoin := programs.QuoinTest(t)
 	c := kuberig.StartOwnTest(t)
 	if err := c.Objects().Apply(t.Context(), "../../manifests"); err != nil {
 		t.Fatal(err)
@@ -352,7 +345,7 @@ func (s *site) ownMemory(during time.Duration) {
 	sum, most := map[string]int{}, 0
 	for range looks {
 		for name, a := range s.agents {
-			own := statusKiB(s.t, a.Process.Pid, "RssAnon")
+			own := process.KiB(s.t, a.Process.Pid, "RssAnon")
 			sum[name] += own
 			most = max(most, own)
 		}

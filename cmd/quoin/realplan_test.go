@@ -20,6 +20,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -46,7 +47,7 @@ func TestRealPlan(t *testing.T) {
 	if err := c.Objects().Apply(t.Context(), "../../manifests"); err != nil {
 		t.Fatal(err)
 	}
-	s := &planSite{site: &site{Cluster: c, t: t, quoin: buildQuoin(t), publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}}
+	s := &planSite{site: &site{Cluster: c, t: t, quoin: programs.QuoinTest(t), publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}}
 	if err := os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(planSiteConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/gofrs/flock"
@@ -75,9 +76,32 @@ func programOf(name string) (program, error) {
 // runs many tests builds the programs before the first of them.
 const Built = "QUOIN_PROGRAMS_BUILT"
 
-// Build returns the path of a program, which is current. Processes that ask at the
-// same time build it one after the other.
+// current has the paths of the programs that this process has built.
+var current struct {
+	sync.Mutex
+	paths map[string]string
+}
+
+// Build returns the path of a program. It is current when the process asks first.
 func Build(ctx context.Context, name string) (string, error) {
+	current.Lock()
+	defer current.Unlock()
+	if path, is := current.paths[name]; is {
+		return path, nil
+	}
+	path, err := build(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if current.paths == nil {
+		current.paths = map[string]string{}
+	}
+	current.paths[name] = path
+	return path, nil
+}
+
+// build builds a program. Processes that ask at the same time build it one after the other.
+func build(ctx context.Context, name string) (string, error) {
 	p, err := programOf(name)
 	if err != nil {
 		return "", err
@@ -86,8 +110,12 @@ func Build(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w", name, err)
 	}
+	flags := []string{"build", "-buildvcs=false", "-ldflags", "-s -w"}
 	path := filepath.Join(dir, name)
-	if slices.Contains(ofTests, name) && os.Getenv(Built) != "" {
+	if detectsRaces && !p.static { // as the tests that run it do
+		flags = append(flags, "-race")
+		path += "-race"
+	} else if slices.Contains(ofTests, name) && os.Getenv(Built) != "" {
 		return path, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -104,7 +132,7 @@ func Build(ctx context.Context, name string) (string, error) {
 	defer lock.Unlock()
 	// go build links nothing if the file at -o is current. Its flags are those of go test,
 	// so that no package is compiled a second time.
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, p.pkg)
+	cmd := exec.CommandContext(ctx, "go", append(flags, "-o", path, p.pkg)...)
 	cmd.Dir = root
 	if p.static {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -174,4 +202,13 @@ func PutTest(t testing.TB, dir string, names ...string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// QuoinTest puts quoin into a folder of its own for a test, and returns its path. Its memory is
+// that of users, because it has no tests in it.
+func QuoinTest(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	PutTest(t, dir, Quoin)
+	return filepath.Join(dir, Quoin)
 }

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"os"
@@ -24,7 +24,7 @@ func TestAgentHostIMEX(t *testing.T) {
 	m.RealBoot()
 	m.says("READY")
 	run := p.node.Run()
-	cmd := p.onNVML(linkQuoin(t), 580, m.Machine, "20ms")
+	cmd := p.onNVML(programs.QuoinTest(t), 580, m.Machine, "20ms")
 	cmd.Args = append(cmd.Args, "--set", "agent.cgroupRoot="+m.cgroups, "--set", "agent.hookGate=fail", "--set", "agent.hookGateWait=1s")
 	p.start(cmd)
 	gateIs := func(what string, is func(g *gate.State) bool) {
@@ -74,7 +74,7 @@ esac
 	gateIs("the service has ended, so that nothing serves", func(g *gate.State) bool { return g.Clique == "" && g.Reason == imex.ReasonNoDriver })
 	p = newAgentProcess(t)
 	run = p.node.Run()
-	cmd = p.onNVML(linkQuoin(t), 580, m.Machine, "20ms")
+	cmd = p.onNVML(programs.QuoinTest(t), 580, m.Machine, "20ms")
 	cmd.Args = append(cmd.Args, "--set", "agent.cgroupRoot="+m.cgroups, "--set", "imex.join=host")
 	p.start(cmd)
 	gateIs("the service is to serve", func(g *gate.State) bool {

@@ -1,12 +1,7 @@
-package main
+package node_test
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -17,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/testdata/jobstats"
 )
 
 // sampleInterval lets jobs of some seconds have samples.
@@ -85,14 +81,14 @@ func (r *jobsRig) compareComment(id string, gpus map[string]int) {
 	r.until("AdminComment of job "+id, func() bool {
 		text, _ := os.ReadFile(r.path("comments/words"))
 		for line := range strings.Lines(string(text)) {
-			if rest, ok := strings.CutPrefix(line, words+report.JobstatsMark); ok {
+			if rest, ok := strings.CutPrefix(line, words); ok && strings.HasPrefix(rest, report.JobstatsMark) {
 				comment = strings.TrimSpace(rest)
 			}
 		}
 		return comment != ""
 	})
 	var got report.JobstatsSummary
-	if err := unpackComment(comment, &got); err != nil {
+	if err := jobstats.Unpack(comment, &got); err != nil {
 		r.t.Errorf("AdminComment %q of job %s: %v", comment, id, err)
 		return
 	}
@@ -124,22 +120,6 @@ func (r *jobsRig) compareEnded(jobs map[string][]string) {
 	r.compareComment(het[0]+"+1", map[string]int{"n02": 2})
 	r.withComments(false)
 	r.comparePrinted(wide)
-}
-
-func unpackComment(comment string, out *report.JobstatsSummary) error {
-	packed, err := base64.StdEncoding.DecodeString(comment)
-	if err != nil {
-		return err
-	}
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return err
-	}
-	data, err := io.ReadAll(z)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(data, out)
 }
 
 // comparePrinted runs quoin job on a job of all nodes that has ended.

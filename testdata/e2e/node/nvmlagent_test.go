@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ func startNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
 func runNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
 	t.Helper()
 	p := newAgentProcess(t)
-	p.start(p.onNVML(linkQuoin(t), driver, m, "20ms"))
+	p.start(p.onNVML(programs.QuoinTest(t), driver, m, "20ms"))
 	return p
 }
 
@@ -217,7 +217,7 @@ func TestNVMLAgentLostGPU(t *testing.T) {
 			t.Errorf("label of the exporter's GPU %s: %v, want %t", exporterID, err, want)
 		}
 	}
-	discover := command(t, linkQuoin(t), 550, m, "discover")
+	discover := command(t, programs.QuoinTest(t), 550, m, "discover")
 	text, err := discover.Output()
 	if err != nil || !regexp.MustCompile(`(?m)^5 +6 +/dev/nvidia5 `).Match(text) {
 		t.Errorf("discover: %v\n%s", err, text)

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -78,7 +79,7 @@ func TestProbeIMEX(t *testing.T) {
 	t.Parallel()
 	m := newIMEXMachine(t, "235 nvidia-caps-imex-channels\n")
 	m.says("READY")
-	cmd := command(t, linkQuoin(t), 580, m.Machine, "probe", "--set", "agent.interval=20ms", "--set", "agent.cgroupRoot="+m.cgroups)
+	cmd := command(t, programs.QuoinTest(t), 580, m.Machine, "probe", "--set", "agent.interval=20ms", "--set", "agent.cgroupRoot="+m.cgroups)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func TestProbeIMEX(t *testing.T) {
 // known.
 func TestDiscoverIMEX(t *testing.T) {
 	t.Parallel()
-	quoin := linkQuoin(t)
+	quoin := programs.QuoinTest(t)
 	tests := []struct {
 		name, devices, state string
 		wants                []string

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"fmt"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/process"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
 // BenchmarkProbeSample is what a running probe uses for a hundred samples of eight
@@ -17,7 +19,7 @@ import (
 // a driver takes for the calls is not in it.
 func BenchmarkProbeSample(b *testing.B) {
 	const samples = 100
-	inMemory := inTmpfs(b, buildQuoin(b))
+	inMemory := inTmpfs(b, programs.QuoinTest(b))
 	for _, of := range []struct {
 		machine, uuid string
 		devices       int
@@ -32,7 +34,7 @@ func BenchmarkProbeSample(b *testing.B) {
 			for b.Loop() {
 				p := startToldProbe(b, command(b, inMemory, 580, fake.New(b, of.machine), "probe", "--set", "agent.interval=400ms"))
 				p.readings(3) // memory was trimmed after the first
-				before = max(before, statusKiB(b, p.cmd.Process.Pid, "VmRSS"))
+				before = max(before, process.KiB(b, p.cmd.Process.Pid, "VmRSS"))
 				p.tell("sample 100ms " + strings.Join(uuids, ","))
 				p.sampleOf(uuids...)
 				p.readings(1)
@@ -44,7 +46,7 @@ func BenchmarkProbeSample(b *testing.B) {
 						continue
 					}
 					n++
-					with = max(with, statusKiB(b, p.cmd.Process.Pid, "VmRSS"))
+					with = max(with, process.KiB(b, p.cmd.Process.Pid, "VmRSS"))
 				}
 				used += processorTime(b, p.cmd.Process.Pid) - begun
 				b.ReportMetric(float64(readings), "readings")

@@ -1,4 +1,4 @@
-package main
+package node_test
 
 import (
 	"context"
@@ -34,7 +34,7 @@ type hookedNode struct {
 func newHookedNode(t *testing.T) *hookedNode {
 	t.Helper()
 	p := newAgentProcess(t)
-	n := &hookedNode{agentProcess: p, quoin: linkQuoin(t), hook: filepath.Join(p.dir, "quoin-hook"), maps: p.node.Mapping(),
+	n := &hookedNode{agentProcess: p, quoin: programs.QuoinTest(t), hook: filepath.Join(p.dir, "quoin-hook"), maps: p.node.Mapping(),
 		spool: p.node.Spool(), root: p.node.Root(), held: map[string][]string{}, steps: map[string]net.Listener{}}
 	p.change("")
 	programs.PutTest(t, p.dir, programs.Hook)

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
@@ -28,8 +29,9 @@ type domainRig struct {
 
 func newDomainRig(t *testing.T) *domainRig {
 	t.Helper()
-	r := &domainRig{agentProcess: newAgentProcess(t), quoin: linkQuoin(t), machine: fake.New(t, "gb200", inDomain(1))}
-	config := write(t, "quoin.yaml", "publicationDefaults: {settle: 50ms, settleMax: 100ms, firstWait: 0s, publishEvery: 0s, maxChange: 1, annotate: false}\n")
+	r := &domainRig{agentProcess: newAgentProcess(t), quoin: programs.QuoinTest(t), machine: fake.New(t, "gb200", inDomain(1))}
+	config := filepath.Join(t.TempDir(), "quoin.yaml")
+	writeFile(t, config, "publicationDefaults: {settle: 50ms, settleMax: 100ms, firstWait: 0s, publishEvery: 0s, maxChange: 1, annotate: false}\n")
 	for name, domain := range map[string]byte{"a2": 1, "a3": 1, "b1": 2, "b2": 2} {
 		r.put(name, domain)
 	}

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	fakedcgm "github.com/quoin-hpc/quoin/testdata/dcgm"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
 // TestProbeDCGM loads a libdcgm by the real go-dcgm.
@@ -19,7 +20,7 @@ func TestProbeDCGM(t *testing.T) {
 	t.Parallel()
 	const two = "gpu 0 GPU-b\ngpu 5 GPU-a\n"
 	const line = `{"apiVersion":"quoin.dev/v1alpha1","kind":"DCGMIdentities","gpus":[{"uuid":"GPU-b","id":0},{"uuid":"GPU-a","id":5}]}` + "\n"
-	quoin := linkQuoin(t)
+	quoin := programs.QuoinTest(t)
 	tests := []struct {
 		name, address, statements, stdout, stderr string
 		code                                      int
@@ -81,7 +82,7 @@ func TestDCGMHostEngine(t *testing.T) {
 			}
 			t.Parallel()
 			e, p := startExporter(t), newAgentProcess(t)
-			cmd := p.onNVML(linkQuoin(t), 550, fake.New(t, "h100"), "50ms")
+			cmd := p.onNVML(programs.QuoinTest(t), 550, fake.New(t, "h100"), "50ms")
 			cmd.Args = append(cmd.Args, "--set", "agent.dcgmHostEngine=localhost:5555", "--set", "agent.dcgmExporter="+e.URL)
 			cmd.Env = append(fakedcgm.Environment(t, gpus.String()+tt.statement, tt.macros...), cmd.Env[len(os.Environ()):]...)
 			p.start(cmd)

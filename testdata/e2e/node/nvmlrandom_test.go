@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"fmt"
@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -36,7 +37,7 @@ func faultAtRandom(rng *rand.Rand, functions []string) string {
 // of it, and nothing is left; and no domain but the first was ever confirmed.
 func TestNVMLAtRandom(t *testing.T) {
 	t.Parallel()
-	quoin, m, p := linkQuoin(t), fake.New(t, "gb200", inDomain(1)), newAgentProcess(t)
+	quoin, m, p := programs.QuoinTest(t), fake.New(t, "gb200", inDomain(1)), newAgentProcess(t)
 	functions := fake.Functions(t, fake.Library(t, 580))
 	p.start(p.onNVML(quoin, 580, m, "20ms"))
 	p.until("the first report", p.settled)

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"fmt"
@@ -62,7 +62,7 @@ func TestDCGMIDs(t *testing.T) {
 	}
 	m := fake.New(t, "h100")
 	m.RealBoot()
-	cmd := p.onNVML(linkQuoin(t), 550, m, "20ms")
+	cmd := p.onNVML(programs.QuoinTest(t), 550, m, "20ms")
 	cmd.Args = append(cmd.Args, "--config", config)
 	p.start(cmd)
 	p.until("report and inventory", func() bool {

@@ -1,11 +1,10 @@
-package main
+package node_test
 
 import (
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,12 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/process"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
 // BenchmarkAgentRest measures what an agent and its probe use at rest, by default
 // intervals, on a simulated machine: processor time and memory.
 func BenchmarkAgentRest(b *testing.B) {
-	quoin := buildQuoin(b)
+	quoin := programs.QuoinTest(b)
 	b.Run("directory", func(b *testing.B) {
 		for b.Loop() {
 			measureAgent(b, startAgent(b, quoin, "5s"))
@@ -26,7 +27,7 @@ func BenchmarkAgentRest(b *testing.B) {
 	})
 	b.Run("kubernetes", func(b *testing.B) {
 		c := kuberig.StartTest(b)
-		if err := c.Objects().Apply(b.Context(), "../../manifests/05-nodereports.yaml"); err != nil {
+		if err := c.Objects().Apply(b.Context(), "../../../manifests/05-nodereports.yaml"); err != nil {
 			b.Fatal(err)
 		}
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
@@ -50,7 +51,7 @@ func measureAgent(b *testing.B, p *agentProcess) {
 	time.Sleep(12 * time.Second) // until it has settled
 	pid, probe := p.cmd.Process.Pid, p.probe()
 	used, probeUsed := processorTime(b, pid), processorTime(b, probe)
-	megabytes := func(pid int, key string) float64 { return float64(statusKiB(b, pid, key)) * 1024 / 1e6 }
+	megabytes := func(pid int, key string) float64 { return float64(process.KiB(b, pid, key)) * 1024 / 1e6 }
 	own := func(pid int) float64 { return megabytes(pid, "RssAnon") }
 	var sum, most float64
 	const looks = 60
@@ -76,20 +77,6 @@ func measureAgent(b *testing.B, p *agentProcess) {
 	b.ReportMetric(most, "MB-agent-scraped")
 	b.ReportMetric(megabytes(pid, "VmRSS"), "MB-agent-resident")
 	b.ReportMetric(megabytes(probe, "VmRSS"), "MB-probe-resident")
-}
-
-// statusKiB is a line of /proc/PID/status.
-func statusKiB(b testing.TB, pid int, key string) (kib int) {
-	b.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(data), key+":")
-	if _, err := fmt.Sscan(rest, &kib); err != nil {
-		b.Fatalf("%s: %v", key, err)
-	}
-	return kib
 }
 
 // processorTime is what the threads of a process have run, to the nanosecond: the

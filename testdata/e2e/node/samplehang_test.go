@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
@@ -31,7 +32,7 @@ func TestSampleHangs(t *testing.T) {
 		t.Run(tt.fault, func(t *testing.T) {
 			t.Parallel()
 			m := fake.New(t, "h100")
-			cmd := command(t, linkQuoin(t), 580, m, "probe", "--set", "agent.interval=50ms")
+			cmd := command(t, programs.QuoinTest(t), 580, m, "probe", "--set", "agent.interval=50ms")
 			reg := prometheus.NewRegistry()
 			store := reportdir.New(t.TempDir(), "n1")
 			wanted, samples := make(chan []string, 1), make(chan topology.Sample)

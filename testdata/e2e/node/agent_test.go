@@ -1,4 +1,6 @@
-package main
+// Package node_test runs the programs of one node as processes: quoin agent with its probes, on a
+// simulated machine or a loaded NVML, and quoin-hook, called by the tests or by a real Slurm.
+package node_test
 
 import (
 	"bytes"
@@ -20,29 +22,9 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 )
-
-// linkQuoin gives this test program the name quoin, under which it is quoin.
-func linkQuoin(t testing.TB) string {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "quoin")
-	if err := os.Link(self, path); err == nil {
-		return path
-	}
-	data, err := os.ReadFile(self) // on another file system
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // agentProcess is quoin agent on a simulated machine, with a directory as store.
 type agentProcess struct {
@@ -237,7 +219,7 @@ func gone(pid int) bool {
 // TestAgentWritesOnChangeOnly reads the machine many times: nothing is written
 // until a fact changes.
 func TestAgentWritesOnChangeOnly(t *testing.T) {
-	p := startAgent(t, linkQuoin(t), "20ms")
+	p := startAgent(t, programs.QuoinTest(t), "20ms")
 	p.until("report and files", func() bool {
 		_, err := os.Stat(filepath.Join(p.dir, "run", "inventory.json"))
 		return err == nil && p.settled()
@@ -275,7 +257,7 @@ func TestAgentWritesOnChangeOnly(t *testing.T) {
 // TestAgentOutlivesProbe kills the probe: the report stays as it is and another
 // probe comes.
 func TestAgentOutlivesProbe(t *testing.T) {
-	p := startAgent(t, linkQuoin(t), "20ms")
+	p := startAgent(t, programs.QuoinTest(t), "20ms")
 	p.until("report and probe", func() bool { return p.settled() && p.probe() != 0 && p.metric("quoin_agent_probe_up") == 1 })
 	before, first := p.files(), p.probe()
 	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
@@ -295,7 +277,7 @@ func TestAgentOutlivesProbe(t *testing.T) {
 
 // TestAgentLeavesNoProbe ends the agent in every way.
 func TestAgentLeavesNoProbe(t *testing.T) {
-	quoin := linkQuoin(t)
+	quoin := programs.QuoinTest(t)
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGKILL} {
 		t.Run(signal.String(), func(t *testing.T) {
 			p := startAgent(t, quoin, "20ms")

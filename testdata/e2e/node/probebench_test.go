@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"bufio"
@@ -17,6 +17,8 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	fakedcgm "github.com/quoin-hpc/quoin/testdata/dcgm"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/process"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
 // benchProbe runs quoin probe on eight GPUs of a loaded NVML.
@@ -45,7 +47,7 @@ func benchProbe(b *testing.B, quoin, machine string, args ...string) (cmd *exec.
 // BenchmarkProbeStart is the time from the start of a probe's process to its first
 // report.
 func BenchmarkProbeStart(b *testing.B) {
-	quoin := buildQuoin(b)
+	quoin := programs.QuoinTest(b)
 	for _, machine := range []string{"h100", "gb200", "a100-mig"} {
 		b.Run(machine, func(b *testing.B) {
 			for b.Loop() {
@@ -88,7 +90,7 @@ func inTmpfs(b *testing.B, program string) string {
 // pieces, on ext4 but not on a tmpfs.
 func BenchmarkProbePoll(b *testing.B) {
 	const polls = 100
-	quoin := buildQuoin(b)
+	quoin := programs.QuoinTest(b)
 	inMemory := inTmpfs(b, quoin)
 	for _, of := range []struct{ name, program, machine string }{
 		{"h100", quoin, "h100"}, {"gb200", quoin, "gb200"}, {"gb200-tmpfs", inMemory, "gb200"}, {"a100-mig-tmpfs", inMemory, "a100-mig"},
@@ -110,12 +112,12 @@ func BenchmarkProbePoll(b *testing.B) {
 						before = processorTime(b, cmd.Process.Pid)
 					}
 					if i > 1 {
-						resident = max(resident, statusKiB(b, cmd.Process.Pid, "VmRSS"))
-						own = max(own, statusKiB(b, cmd.Process.Pid, "RssAnon"))
+						resident = max(resident, process.KiB(b, cmd.Process.Pid, "VmRSS"))
+						own = max(own, process.KiB(b, cmd.Process.Pid, "RssAnon"))
 					}
 				}
 				used += processorTime(b, cmd.Process.Pid) - before
-				peak = max(peak, statusKiB(b, cmd.Process.Pid, "VmHWM"))
+				peak = max(peak, process.KiB(b, cmd.Process.Pid, "VmHWM"))
 				end()
 			}
 			b.ReportMetric(float64(used.Microseconds())/float64(polls*b.N), "µs-CPU/poll")
@@ -128,7 +130,7 @@ func BenchmarkProbePoll(b *testing.B) {
 
 // BenchmarkProbeDCGM is the whole life of the child that asks DCGM.
 func BenchmarkProbeDCGM(b *testing.B) {
-	quoin := buildQuoin(b)
+	quoin := programs.QuoinTest(b)
 	var gpus strings.Builder
 	for i := range 8 {
 		fmt.Fprintf(&gpus, "gpu %d GPU-%d\n", i, i)

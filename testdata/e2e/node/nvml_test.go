@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"bufio"
@@ -19,6 +19,7 @@ import (
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -38,7 +39,7 @@ func command(t testing.TB, quoin string, driver int, m *fake.Machine, args ...st
 // wrong.
 func TestNVMLDiscover(t *testing.T) {
 	t.Parallel()
-	quoin := linkQuoin(t)
+	quoin := programs.QuoinTest(t)
 	tests := []struct {
 		name, machine string
 		driver        int
@@ -66,7 +67,7 @@ func TestNVMLDiscover(t *testing.T) {
 // of gres.conf for each instance, with its device files.
 func TestNVMLRenderMIG(t *testing.T) {
 	t.Parallel()
-	quoin := linkQuoin(t)
+	quoin := programs.QuoinTest(t)
 	m := fake.New(t, "a100-mig")
 	report := filepath.Join(t.TempDir(), "n1.json")
 	probe := command(t, quoin, 550, m, "probe", "--once")
@@ -139,7 +140,7 @@ func TestNVMLRenderMIG(t *testing.T) {
 // which some cannot say so, beside two that have one: they are left out and named.
 func TestNVMLRenderLeftOut(t *testing.T) {
 	t.Parallel()
-	quoin, dir := linkQuoin(t), t.TempDir()
+	quoin, dir := programs.QuoinTest(t), t.TempDir()
 	args := []string{"render", "--dir", dir}
 	for _, m := range []struct {
 		name, machine string
@@ -183,7 +184,7 @@ func TestNVMLRenderLeftOut(t *testing.T) {
 // so, and no process that stays.
 func TestNVMLDiscoverFails(t *testing.T) {
 	t.Parallel()
-	quoin := linkQuoin(t)
+	quoin := programs.QuoinTest(t)
 	const hangs = "quoin: NVML has not answered within 1s: a GPU may be faulty; see dmesg for Xid, or give --timeout\n"
 	tests := []struct{ name, statement, timeout, want string }{ // a busy machine takes a second to start a probe
 		{"error", "call nvmlInit_v2 error 9", "1m", "quoin: initialise NVML: DRIVER_NOT_LOADED; is the kernel module nvidia loaded?\n"},
@@ -210,7 +211,7 @@ func TestNVMLDiscoverFails(t *testing.T) {
 // refused, and what it lacks is named.
 func TestNVMLTooOld(t *testing.T) {
 	t.Parallel()
-	out, err := command(t, linkQuoin(t), 418, fake.New(t, "t4"), "discover").CombinedOutput()
+	out, err := command(t, programs.QuoinTest(t), 418, fake.New(t, "t4"), "discover").CombinedOutput()
 	if text := string(out); err == nil || !strings.HasPrefix(text, "quoin: load NVML: ") ||
 		!strings.Contains(text, " lacks nvmlDeviceGetMemoryAffinity: it is no NVML, or that of a driver before 470; correct --nvml-library") {
 		t.Errorf("%v: %s", err, text)
@@ -223,7 +224,7 @@ func TestNVMLProbe(t *testing.T) {
 	t.Parallel()
 	const completed = "fabric completed 0 00000000-0000-0000-0000-000000000009 3 1"
 	m := fake.New(t, "gb200", "fabric notStarted")
-	cmd := command(t, linkQuoin(t), 580, m, "probe", "--set", "agent.interval=20ms")
+	cmd := command(t, programs.QuoinTest(t), 580, m, "probe", "--set", "agent.interval=20ms")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -115,7 +116,7 @@ func TestProbeSamples(t *testing.T) {
 	t.Parallel()
 	m := fake.New(t, "h100", "gpu 1", "utilization 50", "processes 77", "gpm 25 12.5")
 	m.Namespace(fake.FirstNamespace)
-	p := startToldProbe(t, command(t, linkQuoin(t), 580, m, "probe", "--set", "agent.interval=1h"))
+	p := startToldProbe(t, command(t, programs.QuoinTest(t), 580, m, "probe", "--set", "agent.interval=1h"))
 	p.tell("sample 100ms " + firstH100 + "," + secondH100)
 	p.sampleOf(firstH100, secondH100)
 	s := p.sampleOf(firstH100, secondH100)
@@ -142,7 +143,7 @@ func TestProbeSamples(t *testing.T) {
 // short jobs come and go: it samples all the same.
 func TestProbeSamplesInAStorm(t *testing.T) {
 	t.Parallel()
-	p := startToldProbe(t, command(t, linkQuoin(t), 580, fake.New(t, "h100"), "probe", "--set", "agent.interval=1h"))
+	p := startToldProbe(t, command(t, programs.QuoinTest(t), 580, fake.New(t, "h100"), "probe", "--set", "agent.interval=1h"))
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -172,7 +173,7 @@ func TestProbeSamplesSimulated(t *testing.T) {
 	file := t.TempDir() + "/c.yaml"
 	const cluster = "groups:\n- node: n1\n  gpus: {count: 1, product: G, memoryMiB: 1000}\n  use: {processes: 1, utilization: 90, power: 600}\n"
 	exchange(t, file, cluster)
-	quoin := linkQuoin(t)
+	quoin := programs.QuoinTest(t)
 	p := startToldProbe(t, exec.Command(quoin, "probe", "--simulate", file, "--node", "n1", "--set", "agent.interval=1h"))
 	out, err := exec.Command(quoin, "probe", "--simulate", file, "--node", "n1", "--once").Output()
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -55,7 +56,7 @@ func TestNVMLAgentWithoutNVML(t *testing.T) {
 			if tt.library != nil {
 				put(tt.library)
 			}
-			cmd := p.onNVML(linkQuoin(t), 580, m, "20ms")
+			cmd := p.onNVML(programs.QuoinTest(t), 580, m, "20ms")
 			cmd.Args = append(cmd.Args, "--set", "agent.nvmlLibrary="+path)
 			p.start(cmd)
 			p.until("the end of a probe is counted", func() bool { return p.metric(`quoin_agent_probe_restarts_total{reason="exit"}`) > 0 })

@@ -1,4 +1,4 @@
-package main
+package node_test
 
 import (
 	"bytes"
@@ -102,7 +102,7 @@ func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
 	}
 	shippedScripts(t, files)
 	c := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: jobsConf, Files: files, GPUs: nodeGPUs})
-	r := &jobsRig{Cluster: c, t: t, release: release, quoin: linkQuoin(t)}
+	r := &jobsRig{Cluster: c, t: t, release: release, quoin: programs.QuoinTest(t)}
 	r.buildPrograms()
 	simulate := filepath.Join(c.Dir, ".rig/machines.yaml")
 	writeFile(t, simulate, usedMachines)
@@ -120,12 +120,12 @@ func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
 func shippedScripts(t *testing.T, files map[string]string) {
 	t.Helper()
 	const comment = "epilogslurmctld-quoin.sh"
-	text, err := os.ReadFile("../../manifests/slurm/" + comment)
+	text, err := os.ReadFile("../../../manifests/slurm/" + comment)
 	if err != nil {
 		t.Fatal(err)
 	}
 	files[comment] = string(text)
-	data, err := os.ReadFile("../../manifests/50-hook.yaml")
+	data, err := os.ReadFile("../../../manifests/50-hook.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

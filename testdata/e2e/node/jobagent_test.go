@@ -1,4 +1,4 @@
-package main
+package node_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/testdata/jobstats"
 )
 
 // jobJSONOf is what quoin job prints of a job with one run on one node; nil while it
@@ -82,7 +83,8 @@ func TestJobFromSampleToSummary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := unpackJobstats(strings.TrimSpace(string(out))); err != nil || jobstatsBreaks(s) != "" {
+	var s map[string]any
+	if err := jobstats.Unpack(strings.TrimSpace(string(out)), &s); err != nil || jobstats.Breaks(s) != "" {
 		t.Errorf("%s: %v", out, err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package node_test
 
 import (
 	"fmt"
@@ -9,13 +9,14 @@ import (
 	"time"
 
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
 // BenchmarkAgentRestNVML is BenchmarkAgentRest on eight GPUs of a loaded NVML,
 // without events: the one that is loaded looks for them a hundred times a second,
 // where the driver waits.
 func BenchmarkAgentRestNVML(b *testing.B) {
-	quoin := buildQuoin(b)
+	quoin := programs.QuoinTest(b)
 	for _, machine := range []string{"h100", "gb200"} {
 		b.Run(machine, func(b *testing.B) {
 			for b.Loop() {
@@ -34,7 +35,7 @@ func BenchmarkAgentChange(b *testing.B) {
 	const interval = 100 * time.Millisecond
 	m := fake.New(b, "gb200")
 	p := newAgentProcess(b)
-	p.start(p.onNVML(buildQuoin(b), 580, m, interval.String()))
+	p.start(p.onNVML(programs.QuoinTest(b), 580, m, interval.String()))
 	p.until("report", p.settled)
 	var longest time.Duration
 	serial := 0
