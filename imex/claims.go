@@ -83,7 +83,7 @@ func checkOtherDomain(v *view, n *node) finding {
 // checkClaim is about a node without a claim that a pod holds.
 func checkClaim(v *view, n *node) finding {
 	if n.aside.reason != "" {
-		return finding{} // the node is well: one claim is held, and the others are named
+		return finding{} // the node is ready: one claim is held, and the others are named
 	}
 	for _, c := range n.claims {
 		if c.rank() == claimWaits {

@@ -87,7 +87,7 @@ var (
 )
 
 // firstFinding runs the checks in order. A check may rely on the checks before it,
-// which have found nothing, or nothing that counts for a node that is well.
+// which have found nothing, or nothing that counts for a node that is ready.
 func firstFinding(v *view, n *node) finding {
 	checks := joinChecks
 	if v.Join == JoinHost {

@@ -46,9 +46,9 @@ type Answer struct {
 	Verdict Verdict
 	// Why says why the job can never start.
 	Why string
-	// Place is what the job would get: now, or when the needed nodes are free and well.
+	// Place is what the job would get: now, or when the needed nodes are free and available.
 	Place Place
-	// Needs are nodes that would do if they were free and well. There may be others.
+	// Needs are nodes that would do if they were free and available. There may be others.
 	Needs []Need
 }
 
@@ -61,12 +61,12 @@ type Need struct {
 }
 
 // view is what a request sees of a site: how many nodes of each block are free, how many would
-// be if all jobs ended, and if all nodes were well too.
-type view struct{ free, well, all blocks }
+// be if all jobs ended, and if all nodes were available too.
+type view struct{ free, available, all blocks }
 
 func (s *Site) view(r *Request) view {
 	var v view
-	for _, of := range []*blocks{&v.free, &v.well, &v.all} {
+	for _, of := range []*blocks{&v.free, &v.available, &v.all} {
 		of.Sizes, of.Free = s.Sizes, make([]int, len(s.Blocks))
 	}
 	for i := range s.Blocks {
@@ -97,7 +97,7 @@ func (r *Request) takes(state State) bool { return state.GPUs == 0 || state.GPUs
 func (v *view) add(use Use, count func(*blocks) *int) {
 	*count(&v.all)++
 	if use != Unavailable {
-		*count(&v.well)++
+		*count(&v.available)++
 	}
 	if use == Free {
 		*count(&v.free)++
@@ -110,8 +110,8 @@ func (s *Site) Answer(r *Request) Answer {
 	if place, ok := v.free.find(&r.Job); ok {
 		return Answer{Verdict: Now, Place: place}
 	}
-	if place, ok := v.well.find(&r.Job); ok {
-		return s.wait(r, &v.free, &v.well, place)
+	if place, ok := v.available.find(&r.Job); ok {
+		return s.wait(r, &v.free, &v.available, place)
 	}
 	if place, ok := v.all.find(&r.Job); ok {
 		return s.wait(r, &v.free, &v.all, place)
@@ -231,7 +231,7 @@ var Sizes = []int{1, 2, 4, 8, 16, 18}
 // Row says how many segments of a size fit.
 type Row struct {
 	Size int `json:"size"`
-	// Now is how many fit in what is free, and All how many if all nodes were free and well.
+	// Now is how many fit in what is free, and All how many if all nodes were free and available.
 	Now int `json:"now"`
 	All int `json:"all"`
 }
@@ -265,7 +265,7 @@ func (b *blocks) segments(size int) (count int) {
 	return count
 }
 
-// never says why a job does not fit if all nodes are free and well.
+// never says why a job does not fit if all nodes are free and available.
 func (b *blocks) never(j *Job) string {
 	total := sum(b.Free)
 	if j.Nodes > total && (total > 0 || j.Nodes > b.Apart) {
@@ -275,7 +275,7 @@ func (b *blocks) never(j *Job) string {
 	if 0 < j.Segment && j.Segment < j.Nodes {
 		count := b.segments(j.Segment)
 		if count < j.Nodes/j.Segment {
-			return fmt.Sprintf("%d segments of %d nodes fit if all nodes are free and well, and the job asks for %d", count, j.Segment, j.Nodes/j.Segment)
+			return fmt.Sprintf("%d segments of %d nodes fit if all nodes are free and available, and the job asks for %d", count, j.Segment, j.Nodes/j.Segment)
 		}
 		switch {
 		case j.Consolidate:

@@ -36,10 +36,10 @@ func TestAnswer(t *testing.T) {
 		needs   []fit.Need
 	}{
 		{"fits", job(16, 16), fit.Now, "", nil},
-		{"a rack is short", job(48, 16), fit.Never, "2 segments of 16 nodes fit if all nodes are free and well, and the job asks for 3", nil},
-		{"a drained node must be well", job(18, 0), fit.NotNow, "", []fit.Need{{Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
-		{"jobs end before nodes are well", job(34, 17), fit.NotNow, "", []fit.Need{{Block: "b1", Count: 1, Nodes: []string{"r1-1", "r1-2"}}}},
-		{"a job of the block must end, and a node must be well", exclusive, fit.NotNow, "", []fit.Need{{Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
+		{"a rack is short", job(48, 16), fit.Never, "2 segments of 16 nodes fit if all nodes are free and available, and the job asks for 3", nil},
+		{"a drained node must be available", job(18, 0), fit.NotNow, "", []fit.Need{{Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
+		{"jobs end before nodes are available", job(34, 17), fit.NotNow, "", []fit.Need{{Block: "b1", Count: 1, Nodes: []string{"r1-1", "r1-2"}}}},
+		{"a job of the block must end, and a node must be available", exclusive, fit.NotNow, "", []fit.Need{{Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
 		{"too many", job(60, 0), fit.Never, "the topology has 50 nodes, and the job asks for 60", nil},
 		{"two GPUs in a node", gpus, fit.Never, "of nodes with 4 GPUs or more: the topology has 49 nodes, and the job asks for 50", nil},
 		{"larger than a block", job(19, 0), fit.Now, "", nil},

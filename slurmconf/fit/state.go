@@ -19,7 +19,7 @@ type Use int
 const (
 	// Free is a node without a job. Slurm may have powered it down.
 	Free Use = iota
-	// Busy is a well node with a job, or one that is kept for a job or a reservation.
+	// Busy is a node with a job, or one that is kept for a job or a reservation.
 	Busy
 	// Unavailable is a node that takes no job, for example because it is drained or down.
 	Unavailable

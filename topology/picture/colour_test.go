@@ -15,11 +15,11 @@ var vision = map[string][3][3]float64{
 	"deuteranopia": {{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413}, {-0.011820, 0.042940, 0.968881}},
 }
 
-// together are the colours of one legend. What is not well is hatched besides.
+// together are the colours of one legend. What has a problem is hatched besides.
 var together = map[string][]string{
-	"health":        {"well", "tint", "wait", "ill2"},
-	"Slurm":         {"well", "busy", "ill2", "none"},
-	"free segments": {"well", "left", "rest", "ill2"},
+	"health":        {"good", "tint", "wait", "ill2"},
+	"Slurm":         {"good", "busy", "ill2", "none"},
+	"free segments": {"good", "left", "rest", "ill2"},
 	"jobs":          {"c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "none"},
 }
 

@@ -36,9 +36,9 @@ const fixed = {
   },
   drift: n => verdict(n, "drift", "agrees", "as published", "drift", "not judged"),
 };
-function verdict(n, what, well, yes, no, unknown) {
+function verdict(n, what, good, yes, no, unknown) {
   if (bad(n, what)) return ["bad", no, no + ", " + n.said[what]];
-  return (n.said || {})[what] ? [well, yes, yes] : ["none", unknown, unknown];
+  return (n.said || {})[what] ? [good, yes, yes] : ["none", unknown, unknown];
 }
 function byOwner(mode) {
   const byJob = mode === "job", user = j => j.user || "unknown";
@@ -232,7 +232,7 @@ function fill() {
   table("jobs", "Running jobs", [["job"], ["name"], ["user"], ["nodes", "num"], ["segment", "num"], ["blocks", "num"], ["fewest", "num"], ["in words", "wide"]],
     jobs.map(jobRow), 100);
   const colourBy = size => { el("colour").value = "segments"; el("size").value = size; paint(); };
-  table("segments", "Free segments", [["topology"], ["segment size", "num"], ["fit now", "num"], ["if all nodes were free and well", "num"]],
+  table("segments", "Free segments", [["topology"], ["segment size", "num"], ["fit now", "num"], ["if all nodes were free and available", "num"]],
     (p.segments || []).map(s => ({cells: [s.topology, link(String(s.size), () => colourBy(s.size)), String(s.now), String(s.all)]})), 60);
   table("apart", "In no block", [["nodes", "num"], ["reason"], ["names", "wide"]],
     (p.apart || []).map(g => ({cells: [String(g.count), g.reason + ": " + g.why, g.nodes]})), 40);

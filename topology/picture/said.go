@@ -14,7 +14,7 @@ const maxListed = 12
 
 // saying is what is said of several nodes.
 type saying struct {
-	// order is that of the list: what is well comes first.
+	// order is that of the list: what has no problem comes first.
 	order         int
 	what, message string
 	nodes         []string
@@ -78,7 +78,7 @@ func (d *lists) alike(s *Site, title string, of func(*Said) saying) {
 	d.printf("\n")
 }
 
-// sayingsOf puts nodes with the same words together: what is well first, then by number.
+// sayingsOf puts nodes with the same words together: what has no problem first, then by number.
 func sayingsOf(s *Site, of func(*Said) saying, byMessage bool) []*saying {
 	type key struct {
 		order         int

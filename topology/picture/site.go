@@ -96,7 +96,7 @@ type Held struct {
 type Segments struct {
 	Topology string `json:"topology"`
 	Size     int    `json:"size"`
-	// Now is how many fit now, and All how many if all nodes were free and well.
+	// Now is how many fit now, and All how many if all nodes were free and available.
 	Now int `json:"now"`
 	All int `json:"all"`
 	// Taken is how many free nodes of a block the segments take together.

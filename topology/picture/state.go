@@ -22,7 +22,7 @@ const (
 var looks = [...]struct{ cell, color, name, short string }{
 	healthy:    {"■", "\x1b[32m", "healthy", "healthy"},
 	unreported: {"□", "\x1b[32m", "no report, known from labels", "without report"},
-	warned:     {"△", "\x1b[33m", "healthy, but Slurm, IMEX or its place is not well", "with warning"},
+	warned:     {"△", "\x1b[33m", "healthy, but Slurm, IMEX or its place has a problem", "with warning"},
 	kept:       {"◌", "\x1b[36m", "stays, its facts are missing or in progress", "waiting"},
 	degraded:   {"▲", "\x1b[33m", "GPU or fabric unhealthy, failed or lost", "degraded"},
 	missing:    {"·", "\x1b[90m", "no node", "missing"},

@@ -23,7 +23,7 @@ type Options struct {
 }
 
 // maxRows bounds the blocks and switches that are drawn one by one. Above it each block
-// is one cell, and only blocks that are short or have nodes that are not well get a row.
+// is one cell, and only blocks that are short or have nodes that are not healthy get a row.
 const maxRows = 40
 
 const (
@@ -222,7 +222,7 @@ func (d *drawer) cell(s state) string {
 }
 
 // manyBlocks draws one cell for each block, and a row for each that is short or has
-// nodes that are not well. Nodes without a report count as well.
+// nodes that are not healthy. Nodes without a report count as healthy.
 func (d *drawer) manyBlocks() {
 	perRow := (d.o.Width - 10) / 10 * 10
 	d.printf("  %s\n", d.paint(dim, fmt.Sprintf("a cell for each block, %d in a row", perRow)))
@@ -251,10 +251,10 @@ func (d *drawer) manyBlocks() {
 	d.blocks(shown)
 	var parts []string
 	if more := len(odd) - len(shown); more > 0 {
-		parts = append(parts, countOf(more, "more block")+" with places missing or nodes that are not well")
+		parts = append(parts, countOf(more, "more block")+" with places missing or nodes that are not healthy")
 	}
 	if full := len(d.racks) - len(odd); full > 0 {
-		parts = append(parts, countOf(full, "block")+" full and well")
+		parts = append(parts, countOf(full, "block")+" full and healthy")
 	}
 	d.printf("  %s\n\n", d.paint(dim, "not listed: "+strings.Join(parts, ", ")))
 }

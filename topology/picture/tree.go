@@ -116,7 +116,7 @@ func (f *forest) row(s *topology.Switch, head string, folded bool) {
 	}
 }
 
-// counted returns how many nodes there are, and how many of them are not well.
+// counted returns how many nodes there are, and how many of them are not healthy.
 func (f *forest) counted(nodes []string) string {
 	odd := 0
 	for _, n := range nodes {
@@ -127,5 +127,5 @@ func (f *forest) counted(nodes []string) string {
 	if odd == 0 {
 		return countOf(len(nodes), "node")
 	}
-	return countOf(len(nodes), "node") + ", " + f.paint(looks[degraded].color, fmt.Sprintf("%d not well", odd))
+	return countOf(len(nodes), "node") + ", " + f.paint(looks[degraded].color, fmt.Sprintf("%d not healthy", odd))
 }

@@ -44,14 +44,14 @@ func (s *pageSource) set(made *publisher.Rendered, facts []topology.Facts) {
 	if made.Refused != "" {
 		site.Held = &picture.Held{Reason: made.Refused, Message: made.Message, Digest: made.Digest}
 	}
-	well := map[string]bool{}
+	healthy := map[string]bool{}
 	for i := range facts {
 		f := &facts[i]
 		says, ok := slurmSays(f)
 		says.Drift = driftOf(made.Plan.Problems, f.Name)
-		well[f.SlurmName], site.Said[f.SlurmName] = ok, says
+		healthy[f.SlurmName], site.Said[f.SlurmName] = ok, says
 	}
-	site.Jobs = s.jobs.next(made.Plan, well)
+	site.Jobs = s.jobs.next(made.Plan, healthy)
 	for i := range site.Jobs {
 		for _, n := range site.Jobs[i].Nodes {
 			says := site.Said[n]
@@ -66,7 +66,7 @@ func (s *pageSource) set(made *publisher.Rendered, facts []topology.Facts) {
 }
 
 // slurmSays plays Slurm and the IMEX daemons: nodes that are silent are down, and nodes with a
-// GPU or a fabric that is not well are drained.
+// GPU or a fabric that is not healthy are drained.
 func slurmSays(f *topology.Facts) (says picture.Said, ok bool) {
 	ready := picture.Verdict{Reason: "Ready", Message: "jobs across nodes may use IMEX here"}
 	wait := picture.Verdict{Wrong: true, Reason: "FabricNotReady", Message: "the GPUs have not registered with the fabric: wait while they do, then run quoin discover"}
@@ -81,7 +81,7 @@ func slurmSays(f *topology.Facts) (says picture.Said, ok bool) {
 		case fabric.State == topology.FabricInProgress:
 			return picture.Said{Slurm: "IDLE+DRAIN", IMEX: wait}, false
 		case fabric.Health == topology.HealthUnhealthy || fabric.Status != "":
-			return picture.Said{Slurm: "IDLE+DRAIN", IMEX: ready, Fabric: picture.Verdict{Wrong: true, Reason: "FabricUnhealthy", Message: fmt.Sprintf("the NVLink fabric of GPU %d is not well", i)}}, false
+			return picture.Said{Slurm: "IDLE+DRAIN", IMEX: ready, Fabric: picture.Verdict{Wrong: true, Reason: "FabricUnhealthy", Message: fmt.Sprintf("the NVLink fabric of GPU %d is not healthy", i)}}, false
 		}
 	}
 	return picture.Said{Slurm: "IDLE", IMEX: ready}, true

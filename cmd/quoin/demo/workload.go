@@ -30,11 +30,11 @@ type workload struct {
 // idleShare is the part of the nodes that stays free.
 const idleShare = 4
 
-// next ends jobs with a node that is no longer well, and the oldest one, and starts others on
+// next ends jobs with a node that is no longer healthy, and the oldest one, and starts others on
 // what is free.
-func (w *workload) next(plan *topology.Plan, well map[string]bool) []picture.Job {
+func (w *workload) next(plan *topology.Plan, healthy map[string]bool) []picture.Job {
 	w.running = slices.DeleteFunc(w.running, func(j picture.Job) bool {
-		return slices.ContainsFunc(j.Nodes, func(n string) bool { return !well[n] })
+		return slices.ContainsFunc(j.Nodes, func(n string) bool { return !healthy[n] })
 	})
 	if len(w.running) > len(asks)/2 {
 		w.running = w.running[1:]
@@ -45,8 +45,8 @@ func (w *workload) next(plan *topology.Plan, well map[string]bool) []picture.Job
 			taken[n] = true
 		}
 	}
-	for misses := 0; misses < len(asks) && len(well)-len(taken) > len(well)/idleShare; w.begun++ {
-		j, fits := w.start(&asks[w.begun%len(asks)], plan, func(n string) bool { return well[n] && !taken[n] })
+	for misses := 0; misses < len(asks) && len(healthy)-len(taken) > len(healthy)/idleShare; w.begun++ {
+		j, fits := w.start(&asks[w.begun%len(asks)], plan, func(n string) bool { return healthy[n] && !taken[n] })
 		if !fits {
 			misses++
 			continue

@@ -33,7 +33,7 @@ type Site struct {
 	Domain topology.Finding
 }
 
-// The limits of what is well.
+// The limits of what is in order.
 const (
 	maxClock = 30 * time.Second
 	maxLease = 30 * time.Second
@@ -48,7 +48,7 @@ var (
 // checks are what is looked at on a cluster.
 type checks struct{ *Cluster }
 
-// Findings says what is well and what is not.
+// Findings says what is in order and what is not.
 func (c *Cluster) Findings(s *Site) []topology.Finding {
 	var f findings
 	for resource, err := range c.Missing {

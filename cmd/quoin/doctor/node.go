@@ -36,7 +36,7 @@ type Node struct {
 // maxGate is how old a gate may be that the hook still believes.
 const maxGate = time.Minute
 
-// Findings looks at the node, and says what is well and what is not.
+// Findings looks at the node, and says what is in order and what is not.
 func (n *Node) Findings(ctx context.Context) []topology.Finding {
 	var f findings
 	n.hook(ctx, &f)

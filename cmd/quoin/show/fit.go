@@ -29,7 +29,7 @@ type Fit struct {
 	Why     string      `json:"why,omitempty"`
 	// Blocks are what the job would get.
 	Blocks []share `json:"blocks,omitempty"`
-	// Needs are nodes that would have to be free and well.
+	// Needs are nodes that would have to be free and available.
 	Needs []need `json:"needs,omitempty"`
 	// Segments says how many segments of each size fit.
 	Segments []fit.Row `json:"segments,omitempty"`
@@ -222,7 +222,7 @@ func (a *Fit) Print(w io.Writer, now time.Time) {
 		fmt.Fprintln(w, "not known: the job fits if all nodes are free, for example in")
 		a.printBlocks(w)
 	case fit.NotNow:
-		fmt.Fprintln(w, "not now: the job fits if more nodes are free and well, for example")
+		fmt.Fprintln(w, "not now: the job fits if more nodes are free and available, for example")
 		var rows [][]string
 		for _, n := range a.Needs {
 			first := []string{cmp.Or(n.Block, noBlock), strconv.Itoa(n.Count)}
@@ -249,7 +249,7 @@ func (a *Fit) Print(w io.Writer, now time.Time) {
 			}
 			rows = append(rows, []string{strconv.Itoa(s.Size), now, strconv.Itoa(s.All)})
 		}
-		Table(w, []string{"SEGMENT", "FIT NOW", "IF ALL NODES WERE FREE AND WELL"}, rows)
+		Table(w, []string{"SEGMENT", "FIT NOW", "IF ALL NODES WERE FREE AND AVAILABLE"}, rows)
 		fmt.Fprintln(w)
 	}
 	a.printStates(w, now)
