@@ -92,8 +92,8 @@ func variable(c *corev1.Container, name string) string {
 	return ""
 }
 
-// outdated says what daemons would get anew, empty for nothing. What the controller would
-// give them is not compared if none is known in their namespace.
+// outdated says how daemons differ from what they would get today, empty if they do not. What the
+// controller would give them is not compared if none is known in their namespace.
 func outdated(d *daemonsFacts, controllers []runsBy) string {
 	var out []string
 	if d.old > 0 {
@@ -116,8 +116,8 @@ func outdated(d *daemonsFacts, controllers []runsBy) string {
 	return strings.Join(out, "; ")
 }
 
-// describe adds to a domain how many nodes of one clique its daemons take, and a note if they
-// would get something anew.
+// describe adds to a domain how many nodes of one clique its daemons take, and a note if they are
+// outdated.
 func describe(d *imex.Domain, daemons []daemonsFacts, controllers []runsBy) {
 	i := slices.IndexFunc(daemons, func(of daemonsFacts) bool { return of.domain == d.UID })
 	if i < 0 {

@@ -33,7 +33,7 @@ func install(w *world) {
 		}
 	}
 	// Without it the operator's webhook refuses the Controller. Before the reports are there it has
-	// AutoDetect, by which a slurmd does not see GPUs that are played: Slurm would drain its node.
+	// AutoDetect, by which a slurmd does not see GPUs that are simulated: Slurm would drain its node.
 	w.until("files that slurmctld can start with", func(out string) bool {
 		return strings.Contains(out, "block: seed") && strings.Contains(out, "File=/dev/nvidia")
 	}, "-n", "slurm", "get", "configmap", "quoin-slurm", "-o=yaml")
@@ -51,7 +51,7 @@ func install(w *world) {
 
 // page runs the commands of the README's section Install as they are written there. make image
 // has run already, and quoin doctor runs when Slurm has its nodes. Only what a reader must fill
-// in is filled in: the image's name, and that the driver of this site is played.
+// in is filled in: the image's name, and that the driver of this site is simulated.
 func (w *world) page() {
 	w.t.Helper()
 	text, err := os.ReadFile("../../README.md")

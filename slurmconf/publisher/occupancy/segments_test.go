@@ -68,7 +68,7 @@ quoin_block_nodes{block="rack1",publication="default",state="unavailable",topolo
 quoin_block_nodes{block="rack2",publication="default",state="busy",topology="nvl"} 10
 quoin_block_nodes{block="rack2",publication="default",state="free",topology="nvl"} 6
 quoin_block_nodes{block="rack2",publication="default",state="unavailable",topology="nvl"} 2
-# HELP quoin_free_segments Segments of so many nodes that fit together into the nodes that are free now.
+# HELP quoin_free_segments Segments of this size that fit together into the nodes that are free now.
 # TYPE quoin_free_segments gauge
 quoin_free_segments{publication="default",size="1",topology="nvl"} 24
 quoin_free_segments{publication="default",size="16",topology="nvl"} 1
@@ -88,7 +88,7 @@ quoin_max_segments{publication="default",size="8",topology="nvl"} 4
 # TYPE quoin_node_unavailable gauge
 quoin_node_unavailable{node="host-111",publication="default"} 1
 quoin_node_unavailable{node="host-112",publication="default"} 1
-# HELP quoin_stranded_gpus GPUs of free nodes that are left over when segments of so many nodes take the others.
+# HELP quoin_stranded_gpus GPUs of free nodes that are left over when segments of this size take the others.
 # TYPE quoin_stranded_gpus gauge
 quoin_stranded_gpus{publication="default",size="1",topology="nvl"} 0
 quoin_stranded_gpus{publication="default",size="16",topology="nvl"} 32
