@@ -8,9 +8,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// ReadConf reads topology.conf as slurmctld does with the plugin of a kind, block or
-// tree. If kind is empty, the first line decides. Lines of other kinds are not read. The section has no kind if its lines
-// or its sizes cannot be read.
+// ReadConf reads topology.conf as slurmctld does with the plugin of a kind, block or tree. If
+// kind is empty, the first line decides. Lines of other kinds are not read. The section has no
+// kind if its lines or its sizes cannot be read.
 func ReadConf(name string, data []byte, kind string) (Section, []topology.Finding) {
 	r := confReader{Findings: Findings{File: name}, section: Section{Name: topology.ConfTopology, Default: true, Line: 1}}
 	lines, err := Scan(name, data)

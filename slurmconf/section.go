@@ -75,7 +75,8 @@ func (f *Findings) add(s topology.Severity, line int, reason, remedy, format str
 }
 
 // ParseTopologies reads a topology file, conf or yaml by its name's ending. Errors are
-// *ParseError, also of host lists that are not plain. It takes what any release loads; package lint says which release does.
+// *ParseError, also of host lists that are not plain. It takes what any release loads; package
+// lint says which release does.
 //
 // The topology of topology.conf has the Name "default", as Slurm calls it. Of
 // topology.yaml it refuses what Slurm ignores: unknown keys, keys given twice and

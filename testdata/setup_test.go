@@ -271,7 +271,8 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestTargets shows that pages name targets that are there, and that each target is on a page and in make help.
+// TestTargets shows that pages name targets that are there, and that each target is on a page
+// and in make help.
 func TestTargets(t *testing.T) {
 	makefile := read(t, "Makefile")
 	var targets, named []string

@@ -107,9 +107,9 @@ func (h *job) resolve(r *rundir.Record) {
 	}
 }
 
-// save writes the job's record and returns the one that it replaces, nil without one. It
-// ends the run of that one if it is another run. If the record cannot be written the job gets no label, because the agent removes
-// labels without a record.
+// save writes the job's record and returns the one that it replaces, nil without one. It ends
+// the run of that one if it is another run. If the record cannot be written the job gets no
+// label, because the agent removes labels without a record.
 func (h *job) save(record *rundir.Record) (old *rundir.Record, saved bool) {
 	key, old, err := h.runDir.FindRecord(h.env.identity())
 	if err != nil {

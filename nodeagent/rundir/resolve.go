@@ -12,9 +12,9 @@ import (
 // maxGPUs bounds what a list of indices can ask for.
 const maxGPUs = 4096
 
-// Resolve returns the exporter's ids of a job's GPUs, and the UUIDs that are known.
-// UUIDs in visible (CUDA_VISIBLE_DEVICES) are exact and preferred. Indices
-// (SLURM_JOB_GPUS) count in the order of GRES, if the inventory is in that order. Without an inventory an index is taken as
+// Resolve returns the exporter's ids of a job's GPUs, and the UUIDs that are known. UUIDs in
+// visible (CUDA_VISIBLE_DEVICES) are exact and preferred. Indices (SLURM_JOB_GPUS) count in the
+// order of GRES, if the inventory is in that order. Without an inventory an index is taken as
 // the exporter's id. The error names what could not be resolved.
 func Resolve(inv *Inventory, indices, visible string) (gpus, uuids []string, err error) {
 	tokens := splitTokens(visible)

@@ -228,8 +228,8 @@ func (r *rig) ask(questions []question) (now []bool, said []string) {
 }
 
 // TestRealFit asks a real slurmctld for jobs on random sites whose nodes are free, drained or
-// busy. Slurm starts the jobs that fit, and no
-// others. If all nodes are free, it starts the jobs that are not "never", and no others.
+// busy. Slurm starts the jobs that fit, and no others. If all nodes are free, it starts the jobs
+// that are not "never", and no others.
 func TestRealFit(t *testing.T) {
 	t.Parallel()
 	slurmrig.NeedTest(t)

@@ -53,12 +53,12 @@ func (d Difference) message() string {
 	return fmt.Sprintf("%s in the file, %s in Slurm", cmp.Or(d.Wanted, "absent"), cmp.Or(d.Shown, "absent"))
 }
 
-// CompareShown compares what ParseShown read with a topology file, conf or yaml by the
-// end of its name. If the file has several topologies,
-// CompareShown takes the default one, or the one that has most of the shown blocks, or the first of the kind that is shown. It
-// compares sizes if the file has them, as far as Slurm shows them. If the file names no
-// node, because nodes register with their places, it compares no nodes. It returns the
-// differences, nodes first, and how many nodes it compared.
+// CompareShown compares what ParseShown read with a topology file, conf or yaml by the end of
+// its name. If the file has several topologies, CompareShown takes the default one, or the one
+// that has most of the shown blocks, or the first of the kind that is shown. It compares sizes
+// if the file has them, as far as Slurm shows them. If the file names no node, because nodes
+// register with their places, it compares no nodes. It returns the differences, nodes first, and
+// how many nodes it compared.
 func CompareShown(shown topology.Topology, name string, data []byte) ([]Difference, int, error) {
 	wanted, err := topologyLike(shown, name, data)
 	if err != nil {

@@ -39,7 +39,8 @@ const (
 	maxLease = 30 * time.Second
 )
 
-// The releases of Kubernetes from which there are admission policies, and ComputeDomains and ResourceSlices.
+// The releases of Kubernetes from which there are admission policies, and ComputeDomains and
+// ResourceSlices.
 var (
 	oldestKubernetes  = version.MustParseGeneric("1.30")
 	domainsKubernetes = version.MustParseGeneric("1.34")

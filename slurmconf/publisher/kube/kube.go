@@ -65,8 +65,8 @@ type Store struct {
 }
 
 // New returns a store over client, sets and reports; the leader's Lease is in namespace. The
-// store notices what others do to the ConfigMaps of the clusters and to the stored plans. Nothing is asked of the
-// API server before Run.
+// store notices what others do to the ConfigMaps of the clusters and to the stored plans. Nothing
+// is asked of the API server before Run.
 func New(client kubernetes.Interface, sets dynamic.Interface, reported *nodereport.Client, namespace string, clusters []*publication.Cluster, log *slog.Logger) *Store {
 	s := &Store{client: client, namespace: namespace, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(clusters), written: writtenNodes{nodes: map[string]writtenNode{}},
 		plans: planWatch{seen: map[string]seenPlan{}, own: map[string]string{}}}
