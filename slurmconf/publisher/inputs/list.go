@@ -26,6 +26,8 @@ type ListReader struct {
 	// Command is the command whose output is wanted. Errors name the command. Empty: kubectl
 	// get nodes -o json.
 	Command string
+	// Keep names the labels and annotations of Nodes that are kept. Empty: all.
+	Keep NodeKeys
 	// Slices reads ResourceSlices. Without it, a ResourceSlice is an error.
 	Slices SliceReader
 	// Each, if set, gets the kind and the text of every object. The text is valid until
@@ -49,7 +51,14 @@ func (lr *ListReader) Read(source string, r io.Reader) (*Snapshot, error) {
 	if err := skipByteOrderMark(text); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	l := list{objectReader: newObjectReader(text, map[string]string{}), readSlice: lr.Slices, each: lr.Each, command: command, reports: map[string]*topology.Node{}}
+	keep := lr.Keep
+	if keep.Labels != nil {
+		keep.Labels = maps.Clone(keep.Labels)
+		for _, key := range workerLabels() {
+			keep.Labels[key] = true
+		}
+	}
+	l := list{objectReader: newObjectReader(text, keep, map[string]string{}), readSlice: lr.Slices, each: lr.Each, command: command, reports: map[string]*topology.Node{}}
 	if err := l.documents(); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the text ends early: want the whole output of " + command)
@@ -202,7 +211,7 @@ func (l *list) item(o *object) error {
 			return err
 		}
 		o.text = text
-		inner := newObjectReader(bytes.NewReader(text), l.known)
+		inner := newObjectReader(bytes.NewReader(text), l.keep, l.known)
 		r = &inner
 	}
 	return r.members("an object", func(key string) error { return r.member(o, key) })

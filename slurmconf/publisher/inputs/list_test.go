@@ -3,6 +3,7 @@ package inputs
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 func TestReadNodes(t *testing.T) {
@@ -275,9 +277,48 @@ func TestListReaderEach(t *testing.T) {
 	}
 }
 
+// TestListReaderKeep keeps the labels and annotations that the rules look at, of a Node and of a
+// worker pod, whatever form the others have.
+func TestListReaderKeep(t *testing.T) {
+	const text = `{"items":[{"kind":"Node","metadata":{"labels":{"other":7,"nvidia.com\/gpu.count":"4","rack":"r1","name":"a1"},
+		"annotations":{"other":{"a":[]},"nodeset.slinky.slurm.net/hostname-override":"b1","topology.slinky.slurm.net/spec":"t:u"},"name":"a"}},
+		{"kind":"Node","metadata":{"name":"b","labels":null,"annotations":{"other":"x"}}},
+		{"kind":"Pod","metadata":{"name":"p","namespace":"slurm","labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker","app.kubernetes.io/instance":"gpu","slinky.slurm.net/cluster":"c","nodeset.slinky.slurm.net/scaling-mode":"DaemonSet","rack":"r2"},
+		"ownerReferences":[{"apiVersion":"slinky.slurm.net/v1beta1","kind":"NodeSet","name":"gpu","controller":true}]},"spec":{"nodeName":"a"}}]}`
+	for _, tt := range []struct{ names, tier, labels, annotations string }{
+		{"short", "", "map[nvidia.com/gpu.count:4]", "map[topology.slinky.slurm.net/spec:t:u]"},
+		{"slinky", "", "map[nvidia.com/gpu.count:4]", "map[nodeset.slinky.slurm.net/hostname-override:b1 topology.slinky.slurm.net/spec:t:u]"},
+		{"label:name", "rack", "map[name:a1 nvidia.com/gpu.count:4 rack:r1]", "map[topology.slinky.slurm.net/spec:t:u]"},
+	} {
+		c := Config{SlurmNames: tt.names}
+		if tt.tier != "" {
+			c.Labels.Tiers = []string{tt.tier}
+		}
+		snap, err := (&ListReader{Keep: KeysOf(rules(t, c))}).Read("test", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := snap.Nodes[0], snap.Nodes[1]
+		if got := fmt.Sprint(a.Labels); got != tt.labels {
+			t.Errorf("slurmNames %s: labels %s, want %s", tt.names, got, tt.labels)
+		}
+		if got := fmt.Sprint(a.Annotations); got != tt.annotations {
+			t.Errorf("slurmNames %s: annotations %s, want %s", tt.names, got, tt.annotations)
+		}
+		if len(b.Labels)+len(b.Annotations) > 0 {
+			t.Errorf("slurmNames %s: b has labels %v, annotations %v", tt.names, b.Labels, b.Annotations)
+		}
+		if want := []Worker{{Namespace: "slurm", Pod: "p", Node: "a", Cluster: "c", NodeSet: "gpu"}}; !slices.Equal(a.Workers, want) {
+			t.Errorf("slurmNames %s: worker pods %+v, want %+v", tt.names, a.Workers, want)
+		}
+	}
+}
+
 func FuzzListReader(f *testing.F) {
 	f.Add(`{"kind":"PodList","items":[{"metadata":{"name":"p"},"spec":{"nodeName":"a"},"status":{"phase":"Failed"}}]}`)
 	f.Add(`{"items":[{"kind":"Node","metadata":{"name":"a"},"status":{"capacity":{"nvidia.com/gpu":"4"}}}],"kind":"List"}`)
+	f.Add(`{"items":[{"kind":"Node","metadata":{"name":"a","labels":{"rack":"r","x":"y","slinky.slurm.net/slurm-nodename":"s"}}}],"kind":"List"}`)
+	r := rules(f, Config{SlurmNames: "slinky", Labels: nodelabels.Keys{Domains: []string{"rack"}}})
 	f.Fuzz(func(t *testing.T, text string) {
 		plain, err := ReadNodes("test", strings.NewReader(text), someSlice)
 		if (err == nil) != (plain != nil) {
@@ -289,6 +330,13 @@ func FuzzListReader(f *testing.F) {
 		}
 		if diff := cmp.Diff(plain, each); diff != "" {
 			t.Errorf("(-streamed +whole):\n%s", diff)
+		}
+		kept, err := (&ListReader{Keep: KeysOf(r), Slices: someSlice}).Read("test", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(r.Gather(plain).Facts, r.Gather(kept).Facts); diff != "" {
+			t.Errorf("(-all labels +those that are kept):\n%s", diff)
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // rules compiles a configuration that has nothing wrong.
-func rules(t *testing.T, c Config) *Rules {
+func rules(t testing.TB, c Config) *Rules {
 	t.Helper()
 	r := NewRules(c, func(key, message string) { t.Fatalf("%s: %s", key, message) })
 	return &r

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -134,21 +136,36 @@ func (r *Rules) PodNamespaces() []string {
 	return out
 }
 
-// NodeKeys are the keys of the Node labels and annotations that the rules look at.
-func (r *Rules) NodeKeys() (nodeLabels, annotations []string) {
-	nodeLabels = slices.Clone(r.config.Labels.Labels())
-	if r.config.Selector != nil {
-		nodeLabels = append(nodeLabels, r.config.Selector.Keys()...)
+// NodeKeys are the labels and annotations of Nodes that somebody looks at. Nodes have many
+// others that change often.
+type NodeKeys struct{ Labels, Annotations map[string]bool }
+
+// KeysOf returns what the rules of any publication look at, who judges the membership in the
+// IMEX domain, and who writes Slinky's annotation.
+func KeysOf(rules ...*Rules) NodeKeys {
+	k := NodeKeys{map[string]bool{}, map[string]bool{plandoc.SpecAnnotation: true}}
+	add := func(to map[string]bool, keys ...string) {
+		for _, key := range keys {
+			to[key] = true
+		}
 	}
-	switch kind, key, _ := strings.Cut(r.config.SlurmNames, ":"); kind {
-	case "slinky":
-		nodeLabels, annotations = append(nodeLabels, labelSlurmNodeName, labelExternalNode), append(annotations, annotationHostname)
-	case "label":
-		nodeLabels = append(nodeLabels, key)
-	case "annotation":
-		annotations = append(annotations, key)
+	add(k.Labels, topology.CliqueLabel, nodelabels.Count, imex.DomainLabel)
+	for _, r := range rules {
+		add(k.Labels, r.config.Labels.Labels()...)
+		if r.config.Selector != nil {
+			add(k.Labels, r.config.Selector.Keys()...)
+		}
+		switch kind, key, _ := strings.Cut(r.config.SlurmNames, ":"); kind {
+		case "slinky":
+			add(k.Labels, labelSlurmNodeName, labelExternalNode)
+			add(k.Annotations, annotationHostname)
+		case "label":
+			add(k.Labels, key)
+		case "annotation":
+			add(k.Annotations, key)
+		}
 	}
-	return nodeLabels, annotations
+	return k
 }
 
 // Takes reports whether the publication takes the node.

@@ -15,6 +15,8 @@ const WorkerSelector = "app.kubernetes.io/name=slurmd,app.kubernetes.io/componen
 // The labels and annotations by which Slinky says which Slurm node runs where
 // (slurm-operator's api/v1beta1/well_known.go, slurm-bridge's wellknown package).
 const (
+	labelApp           = "app.kubernetes.io/name"
+	labelComponent     = "app.kubernetes.io/component"
 	labelNodeSet       = "app.kubernetes.io/instance"
 	labelSlinkyCluster = "slinky.slurm.net/cluster"
 	labelPodHostname   = "nodeset.slinky.slurm.net/pod-hostname"
@@ -146,7 +148,12 @@ func PodEnded(phase string) bool { return phase == "Succeeded" || phase == "Fail
 
 // isWorker reports whether a pod with these labels is a worker pod.
 func isWorker(labels map[string]string) bool {
-	return labels["app.kubernetes.io/name"] == "slurmd" && labels["app.kubernetes.io/component"] == "worker"
+	return labels[labelApp] == "slurmd" && labels[labelComponent] == "worker"
+}
+
+// workerLabels are the labels of Pods that Worker and IsWorker look at.
+func workerLabels() []string {
+	return []string{labelApp, labelComponent, labelNodeSet, labelSlinkyCluster, labelPodHostname, labelScalingMode}
 }
 
 // nameOn returns the Slurm name that the worker gives to its node.

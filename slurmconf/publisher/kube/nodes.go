@@ -12,30 +12,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// nodeKeys are the labels and annotations of Nodes that some publication looks at. Nodes
-// have many others that change often.
-type nodeKeys struct{ labels, annotations map[string]bool }
+// nodeKeys are the labels and annotations of Nodes that some publication looks at.
+type nodeKeys inputs.NodeKeys
 
 func watchedKeys(clusters []*publication.Cluster) nodeKeys {
-	k := nodeKeys{labels: map[string]bool{topology.CliqueLabel: true, nodelabels.Count: true, imex.DomainLabel: true}, annotations: map[string]bool{plandoc.SpecAnnotation: true}}
+	rules := make([]*inputs.Rules, len(clusters))
 	for i := range clusters {
-		nodeLabels, annotations := clusters[i].Rules.NodeKeys()
-		for _, key := range nodeLabels {
-			k.labels[key] = true
-		}
-		for _, key := range annotations {
-			k.annotations[key] = true
-		}
+		rules[i] = &clusters[i].Rules
 	}
-	return k
+	return nodeKeys(inputs.KeysOf(rules...))
 }
 
 // kubeNode is what is kept of a Node, so that 10,000 fit in little memory.
@@ -60,7 +50,7 @@ func (k nodeKeys) slim(obj any) (any, error) {
 		c.Add(string(name), quantity.Value())
 	}
 	slim := &kubeNode{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
-		Labels: only(n.Labels, k.labels), Annotations: only(n.Annotations, k.annotations)}, GPUs: int32(c.GPUs())} //nolint:gosec // bounded by inputs.Capacity
+		Labels: only(n.Labels, k.Labels), Annotations: only(n.Annotations, k.Annotations)}, GPUs: int32(c.GPUs())} //nolint:gosec // bounded by inputs.Capacity
 	for i := range n.Status.Conditions {
 		c := &n.Status.Conditions[i]
 		if c.Type == corev1.NodeReady {
