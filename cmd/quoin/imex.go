@@ -104,7 +104,7 @@ func (o *renderOptions) readObjects(ctx context.Context, stdin io.Reader, list s
 		return nil, name, fmt.Errorf("%s: empty: want the output of %s: kubectl prints nothing if a kind is missing; are the CRDs of NVIDIA's DRA driver there? older releases of the driver have no computedomaincliques",
 			name, computedomain.ListCommand)
 	}
-	reader := inputs.ListReader{Command: computedomain.ListCommand, Slices: kube.ReadSlice, Each: each}
+	reader := inputs.ListReader{Command: computedomain.ListCommand, Keep: inputs.KeysOf(), Slices: kube.ReadSlice, Each: each}
 	snap, err := reader.Read(name, in)
 	return snap, name, listing.Cause(err)
 }

@@ -94,7 +94,7 @@ func (o *renderOptions) render(ctx context.Context, stdin io.Reader, paths []str
 	}
 	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
 	if o.nodes != "" || o.kubeconfig != "" {
-		snap, err = o.readNodes(ctx, stdin)
+		snap, err = o.readNodes(ctx, stdin, pub)
 	}
 	if err == nil {
 		err = reports.Add(snap, paths)
@@ -145,13 +145,14 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-func (o *renderOptions) readNodes(ctx context.Context, stdin io.Reader) (*inputs.Snapshot, error) {
+func (o *renderOptions) readNodes(ctx context.Context, stdin io.Reader, pub *publication.Cluster) (*inputs.Snapshot, error) {
 	in, name, err := o.open(ctx, stdin, o.nodes, "kubectl get nodes -o json", listing.Nodes)
 	if err != nil {
 		return nil, fmt.Errorf("read nodes: %w", err)
 	}
 	defer func() { _ = in.Close() }()
-	snap, err := inputs.ReadNodes(name, in, kube.ReadSlice)
+	reader := inputs.ListReader{Keep: inputs.KeysOf(&pub.Rules), Slices: kube.ReadSlice}
+	snap, err := reader.Read(name, in)
 	return snap, listing.Cause(err)
 }
 

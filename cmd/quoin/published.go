@@ -47,7 +47,7 @@ func (o *renderOptions) published(ctx context.Context) (*picture.Site, error) {
 		if err != nil {
 			return nil, err
 		}
-		snap, err := o.readNodes(ctx, nil)
+		snap, err := o.readNodes(ctx, nil, pub)
 		if err != nil {
 			return nil, err
 		}
