@@ -181,7 +181,7 @@ func TestRealMembership(t *testing.T) {
 			return err == nil
 		})
 	}
-	first := m.startPublisher("--set", "publicationDefaults.firstWait=1s") // else a minute: all that it could wait for is there
+	first := m.startPublisher("--set", "publicationDefaults.settleTime=1s") // else a minute: all that it could wait for is there
 	began := time.Now()
 	for _, s := range nodes {
 		m.until(s.Name, "False Ready")

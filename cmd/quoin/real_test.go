@@ -46,11 +46,10 @@ type site struct {
 var processes = []string{"gb200-001", "gb200-019", "gb200-040"}
 
 const siteConfig = `publicationDefaults:
-  settle: 2s
-  settleMax: 10s
-  firstWait: 1s
-  annotateAfter: 5s
-  publishEvery: 2s
+  settleTime: 2s
+  confirmTime: 2s
+  loadTimeout: 5s
+  publishInterval: 2s
 `
 
 func startSite(t *testing.T) *site {

@@ -33,10 +33,10 @@ type planSite struct {
 }
 
 const planSiteConfig = `publicationDefaults:
-  settle: 500ms
-  firstWait: 1ms
-  annotateAfter: 1ms
-  publishEvery: 1ms
+  settleTime: 500ms
+  confirmTime: 500ms
+  loadTimeout: 1ms
+  publishInterval: 1ms
 `
 
 // TestRealPlan runs quoin plan on a real API server: what people see, ask for and get

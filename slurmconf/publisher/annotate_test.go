@@ -21,18 +21,18 @@ import (
 
 func TestPublishThenAnnotate(t *testing.T) {
 	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(9 * time.Second)
+	inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
+		store.pass(69 * time.Second)
 		if store.saves != 0 {
-			t.Fatal("published before the facts were quiet for 10 s")
+			t.Error("published before no node had been added for a minute")
 		}
 		store.pass(2 * time.Second)
 		if store.saves != 1 || len(store.notes) != 0 {
-			t.Fatalf("%d saves and %d annotations after 11 s, want 1 and none", store.saves, len(store.notes))
+			t.Errorf("%d saves and %d annotations after 71 s, want 1 and none", store.saves, len(store.notes))
 		}
 		store.pass(115 * time.Second)
 		if len(store.notes) != 0 {
-			t.Fatal("nodes annotated before slurmctld had the time to load the files")
+			t.Error("nodes annotated before slurmctld had the time to load the files")
 		}
 		store.pass(10 * time.Second)
 		if got := store.notes["gb200-001"]; !strings.HasPrefix(got, "nvl:nvl-") || !strings.Contains(got, ",fabric:leaf-01") || len(store.notes) != 72 {
@@ -52,7 +52,7 @@ func TestKnownUnitsDoNotWait(t *testing.T) {
 		absent = append(absent, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", 55+i), Absent: true})
 	}
 	store := newMemory(racks(t, append(absent, simulated.Fault{Node: "gb200-005", Absent: true})...))
-	inBubble(t, store, complete(t, Publication{}), func() {
+	inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
 		store.pass(time.Hour)
 		store.change(racks(t, absent...))
 		store.pass(11 * time.Second)
@@ -71,9 +71,9 @@ func TestKnownUnitsDoNotWait(t *testing.T) {
 	})
 }
 
-// TestPublishEvery has nodes of published racks leave and join for half an hour, then one
+// TestPublishInterval has nodes of published racks leave and join for half an hour, then one
 // that moves and a rack that is new.
-func TestPublishEvery(t *testing.T) {
+func TestPublishInterval(t *testing.T) {
 	var absent []simulated.Fault
 	for i := range 18 {
 		absent = append(absent, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", 55+i), Absent: true})
@@ -81,7 +81,7 @@ func TestPublishEvery(t *testing.T) {
 	without := racks(t, append(absent, simulated.Fault{Node: "gb200-005", Absent: true})...)
 	store := newMemory(racks(t, absent...))
 	every := Duration{Duration: 5 * time.Minute}
-	inBubble(t, store, complete(t, Publication{PublishEvery: every, GoneAfter: Duration{Duration: time.Nanosecond}}), func() {
+	inBubble(t, store, complete(t, Publication{PublishInterval: every, RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
 		store.pass(time.Hour)
 		before := store.saves
 		for i := range 60 {
@@ -199,7 +199,7 @@ func TestTouchedAnnotationsComeBack(t *testing.T) {
 func TestAnnotationsDoNotStarve(t *testing.T) {
 	whole, without := racks(t), racks(t, simulated.Fault{Node: "gb200-072", Absent: true})
 	store := newMemory(whole)
-	inBubble(t, store, complete(t, Publication{GoneAfter: Duration{Duration: time.Nanosecond}}), func() {
+	inBubble(t, store, complete(t, Publication{RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
 		store.pass(time.Minute)
 		for i := range 20 {
 			store.change([]*inputs.Snapshot{without, whole}[i%2])
@@ -316,7 +316,7 @@ func TestNodeInTwoPublications(t *testing.T) {
 			finding(t, p, "b", 1)
 			_, snap := contest(t, map[string]string{node: "b"})
 			store.change(snap)
-			store.pass(3 * time.Minute) // goneAfter is longer
+			store.pass(3 * time.Minute) // removeAfter is longer
 			wantIn(t, "taken back", store, node, "b")
 			store.pass(time.Hour)
 			if store.notes[node] == "" || len(store.notes) != 72 {

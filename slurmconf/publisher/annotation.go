@@ -100,13 +100,13 @@ func (a *annotator) annotate(ctx context.Context, files outcome, nodes map[strin
 			}
 		}
 		waiting[slurm] = since // until it is seen to be right
-		known := seen.Knows(want, a.pub.AnnotateAfter.Duration)
+		known := seen.Knows(want)
 		if known == loaded.No { // the pass that asks Slurm again comes back to it
 			out.differences = append(out.differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers,
 				Is: have, Want: want, Cause: seen.WhyNot(want)})
 			continue
 		}
-		if at := since.time.Add(a.pub.AnnotateAfter.Duration); known == loaded.Unknown && now.Before(at) {
+		if at := since.time.Add(a.pub.LoadTimeout.Duration); known == loaded.Unknown && now.Before(at) {
 			timer.At(at)
 			out.differences = append(out.differences, notJudged(n))
 		} else {

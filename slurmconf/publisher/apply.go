@@ -91,7 +91,7 @@ func (l *loop) showPlaces(published map[string]topology.Place, in *gathered) {
 // look says in an annotation which nodes are behind as Slurm said last. If Slurm has yet to say
 // anything, it says so: no Node is annotated then with what Slurm may lack.
 func (l *loop) look(ctx context.Context, out outcome, in *gathered, made *Rendered, now time.Time) (loaded.Known, error) {
-	at := &loaded.Input{Doc: out.doc, Planned: out.specs, Published: out.specs, Nodes: in.Nodes, Now: now}
+	at := &loaded.Input{Doc: out.doc, Planned: out.specs, Published: out.specs, Nodes: in.Nodes, LoadTimeout: l.pub.LoadTimeout.Duration, Now: now}
 	if made.Plan != nil {
 		at.Planned = made.Specs
 	}

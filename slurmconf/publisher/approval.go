@@ -46,7 +46,7 @@ func waits(p *publication.Cluster, s *stored, in *gathered, made *Rendered, now 
 	}
 	reason, what := changeOf(s, in, made).waits(p, s.doc, now)
 	if reason != "" { // fewer count later
-		next = s.doc.Until(now)
+		next = s.doc.Until(now, p.HoldWindow.Duration)
 	}
 	if n := s.doc.RolledBack; n > 0 && made.Digest != s.doc.Current.Digest {
 		reason, what = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)

@@ -42,7 +42,7 @@ func TestBigChangeWaitsForApproval(t *testing.T) {
 // TestFlappingWhileHeld lets the size of a held change go up and down.
 func TestFlappingWhileHeld(t *testing.T) {
 	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{GoneAfter: Duration{Duration: time.Nanosecond}}), func() {
+	inBubble(t, store, complete(t, Publication{RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
 		store.pass(time.Minute)
 		saves := store.saves
 		for i := range 40 {

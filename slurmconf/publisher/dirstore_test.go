@@ -27,7 +27,7 @@ type dirRig struct {
 func newDirRig(t *testing.T, fill func(*dirRig)) *dirRig {
 	t.Helper()
 	ms := Duration{Duration: time.Millisecond}
-	pubs := complete(t, Publication{Settle: Duration{Duration: 150 * time.Millisecond}, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
+	pubs := complete(t, Publication{SettleTime: Duration{Duration: 150 * time.Millisecond}, ConfirmTime: Duration{Duration: 150 * time.Millisecond}, LoadTimeout: ms, RemoveAfter: ms})
 	r := &dirRig{t: t, dir: t.TempDir(), pub: pubs[0]}
 	r.store = dir.New(r.dir)
 	r.store.Rescan = 20 * time.Millisecond
@@ -130,7 +130,7 @@ func TestDirStore(t *testing.T) {
 	r.write("- {", "published", "slurm", "quoin-slurm", "topology.yaml")
 	r.until("restored", same)
 
-	// At once: file by file the nodes would leave one after the other, as goneAfter lets them.
+	// At once: file by file the nodes would leave one after the other, as removeAfter lets them.
 	if err := os.Rename(filepath.Join(r.dir, "reports"), filepath.Join(t.TempDir(), "reports")); err != nil {
 		t.Fatal(err)
 	}

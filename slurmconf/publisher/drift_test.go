@@ -11,6 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -64,7 +65,7 @@ func wantDrift(t *testing.T, store *memory, when string, want map[string]string,
 // for as long as the files are held, once, and also to the next leader.
 func TestHeldFilesDrift(t *testing.T) {
 	store := newMemory(racks(t))
-	pubs := complete(t, Publication{})
+	pubs := complete(t, Publication{SettleTime: publication.Default().SettleTime})
 	held := sameReason(15, nodestatus.ReasonPublishedDiffers)
 	inBubble(t, store, pubs, func() {
 		store.pass(time.Hour)

@@ -17,7 +17,7 @@ func TestAnnotationsDrift(t *testing.T) {
 	store.foreign["gb200-001"] = true
 	store.notes["gb200-001"] = "default:theirs"
 	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(4 * time.Minute) // annotateAfter of it is no drift
+		store.pass(4 * time.Minute) // loadTimeout of it is no drift
 		wantDrift(t, store, "on their way", map[string]string{})
 		store.pass(time.Hour)
 		want := sameReason(1, nodestatus.ReasonAnnotationDiffers)

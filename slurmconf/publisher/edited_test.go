@@ -11,6 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
 // A chart's seed, with which slurmctld can start before anything is known.
@@ -160,8 +161,8 @@ func TestSeedIsNotAdopted(t *testing.T) {
 	} {
 		store := newMemory(racks(t))
 		store.published["slurm/quoin-slurm"] = &plandoc.Published{Files: map[string]string{"topology.yaml": tt.found}, Annotations: map[string]string{}}
-		inBubble(t, store, complete(t, Publication{}), func() {
-			store.pass(time.Minute)
+		inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
+			store.pass(2 * time.Minute)
 			got := store.get("slurm/quoin-slurm")
 			text, held := got.Files["topology.yaml"], got.Annotations[plandoc.AnnotationHeldReason]
 			if !strings.Contains(text, tt.want) || strings.Contains(text, "placeholder") || !strings.HasPrefix(held, tt.held) {
@@ -194,7 +195,7 @@ func TestHeldFilesKeepTheirAnnotations(t *testing.T) {
 // TestHoldingIsSaidOnceAMinute lets facts go back and forth while files are held.
 func TestHoldingIsSaidOnceAMinute(t *testing.T) {
 	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{GoneAfter: Duration{Duration: time.Nanosecond}}), func() {
+	inBubble(t, store, complete(t, Publication{RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
 		store.pass(time.Hour)
 		for i := range 40 {
 			store.change(racksWithout(t, 39+i%2))

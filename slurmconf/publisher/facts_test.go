@@ -231,7 +231,7 @@ func TestNodeIsUnselected(t *testing.T) {
 				}
 				store.pass(10 * time.Minute)
 				if got := topologyOf(store); !strings.Contains(got, "gb200-[001-004,006-018]") || store.notes["gb200-005"] != tt.note {
-					t.Errorf("after goneAfter its annotation is %q, want %q, and the files are\n%s", store.notes["gb200-005"], tt.note, got)
+					t.Errorf("after removeAfter its annotation is %q, want %q, and the files are\n%s", store.notes["gb200-005"], tt.note, got)
 				}
 			}
 			inBubble(t, store, pubs, func() {

@@ -9,10 +9,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// quiet is how long the number of known nodes must stay the same before the first
-// publication.
-const quiet = time.Minute
-
 // firstWait lets the first publication wait until the site is known, because the base block
 // size that it writes stays for good.
 type firstWait struct {
@@ -64,8 +60,8 @@ func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, now ti
 	if known != f.known || f.knownSince.IsZero() {
 		f.known, f.knownSince = known, now
 	}
-	latest := f.since.Add(p.FirstWait.Duration)
-	calm := f.knownSince.Add(quiet)
+	latest := f.since.Add(p.FirstMost())
+	calm := f.knownSince.Add(p.SettleMost())
 	switch node := unsettled(facts, byLeaf); {
 	case !now.Before(latest):
 		return "", latest

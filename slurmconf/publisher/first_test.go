@@ -15,7 +15,7 @@ import (
 
 func TestFirstPublicationWaitsForAllNodes(t *testing.T) {
 	store := newMemory(racks(t, simulated.Fault{Node: "gb200-030", Fabric: "inProgress"}))
-	inBubble(t, store, complete(t, Publication{FirstWait: publication.Default().FirstWait}), func() {
+	inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
 		store.pass(4 * time.Minute)
 		if store.saves != 0 {
 			t.Fatal("published although a node with GPUs is not known yet")
@@ -39,8 +39,8 @@ func TestFirstPublicationWaitsForLateAgents(t *testing.T) {
 		pub  Publication
 		want []int // saves after each sixth of the nodes and 40 s, then after a minute more
 	}{
-		"chosen base":     {Publication{FirstWait: publication.Default().FirstWait}, []int{0, 0, 0, 0, 0, 0, 1}},
-		"configured base": {Publication{FirstWait: publication.Default().FirstWait, BaseBlockSize: 18}, []int{1, 2, 3, 4, 5, 6, 6}},
+		"chosen base":     {Publication{SettleTime: publication.Default().SettleTime}, []int{0, 0, 0, 0, 0, 0, 1}},
+		"configured base": {Publication{SettleTime: publication.Default().SettleTime, BaseBlockSize: 18}, []int{1, 2, 3, 4, 5, 6, 6}},
 		"no wait":         {Publication{}, []int{1, 2, 3, 4, 5, 6, 6}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestFirstBlocksAreNoSurprise(t *testing.T) {
 		delete(whole.Nodes[i].Labels, topology.CliqueLabel)
 	}
 	store := newMemory(reported(whole, 0, 18))
-	inBubble(t, store, complete(t, Publication{FirstWait: publication.Default().FirstWait}), func() {
+	inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
 		store.pass(10 * time.Minute)
 		tree := store.get("slurm/quoin-slurm").Files["topology.yaml"]
 		for n := range 18 {
@@ -108,7 +108,7 @@ func reported(whole *inputs.Snapshot, n, group int) *inputs.Snapshot {
 // size is to be chosen, so nothing waits for it.
 func TestTreeWaitsOnce(t *testing.T) {
 	store := newMemory(racksWithout(t, 1))
-	pubs := complete(t, Publication{Topology: "tree", FirstWait: publication.Default().FirstWait})
+	pubs := complete(t, Publication{Topology: "tree", SettleTime: publication.Default().SettleTime})
 	inBubble(t, store, pubs, func() { store.pass(10 * time.Minute) })
 	store.snap = racks(t, simulated.Fault{Node: "gb200-030", Fabric: "inProgress"})
 	inBubble(t, store, pubs, func() {

@@ -67,7 +67,7 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 		if f == leavesLater {
 			since := sinceOf(a.nodes.gone, m.name, now)
 			gone[m.name] = since
-			until := since.Add(a.pub.GoneAfter.Duration)
+			until := since.Add(a.pub.RemoveAfter.Duration)
 			if missing.ScaledIn(m.name) || !now.Before(until) {
 				leaves[m.name] = m.owner
 				continue
@@ -87,7 +87,7 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	g.Unnamed = append(g.Unnamed, contested...)
 	if a.pub.Release.DynamicTopology() {
 		var until time.Time
-		g.inUse, until = a.units.inUse(g.prev.Plan, namedBy(g.All, g.Nodes), a.pub.AnnotateAfter.Duration, now)
+		g.inUse, until = a.units.inUse(g.prev.Plan, namedBy(g.All, g.Nodes), a.pub.LoadTimeout.Duration, now)
 		timer.At(until)
 	}
 	g.next = timer.Next()
@@ -137,7 +137,7 @@ type missing struct {
 type fate int
 
 const (
-	// leavesLater keeps the name GoneAfter from when it was first missed.
+	// leavesLater keeps the name RemoveAfter from when it was first missed.
 	leavesLater fate = iota
 	leavesNow
 	// stays keeps the name until more is known.
@@ -153,7 +153,7 @@ const (
 //	| the Node's pod has another name, no pod waits     | leaves: the pod was replaced        |
 //	| another publication took the Node                 | leaves: the other files have it     |
 //	| the Node is unknown, a Node without name is there | stays: that may be the Node         |
-//	| the Node is gone, or no publication takes it,     | stays for GoneAfter: the Node may   |
+//	| the Node is gone, or no publication takes it,     | stays for RemoveAfter: the Node may |
 //	| or it has no pod, or its pod is not scheduled     | come back                           |
 //
 // A name that leaves later leaves at once if its NodeSet has given up the worker pod.

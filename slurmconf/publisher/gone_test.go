@@ -90,7 +90,7 @@ func deleted(snap *inputs.Snapshot, first int) *inputs.Snapshot {
 // their Node objects stay.
 func TestNodesThatLeaveCountTogether(t *testing.T) {
 	store := newMemory(inCluster(t, 0))
-	inBubble(t, store, complete(t, Publication{Nodes: Selection{Selector: "sc=a"}, GoneAfter: Duration{Duration: time.Minute}}), func() {
+	inBubble(t, store, complete(t, Publication{Nodes: Selection{Selector: "sc=a"}, RemoveAfter: Duration{Duration: time.Minute}}), func() {
 		store.pass(5 * time.Minute)
 		store.change(inCluster(t, 10))
 		store.pass(5 * time.Minute)
@@ -99,7 +99,7 @@ func TestNodesThatLeaveCountTogether(t *testing.T) {
 		}
 		store.change(inCluster(t, 20))
 		store.pass(5 * time.Minute)
-		const want = "BigChange: 20 of 62 nodes would move or leave, with 10 that did within the hour, more than 20 %"
+		const want = "BigChange: 20 of 62 nodes would move or leave, with 10 that did within holdWindow (1h0m0s), more than 20 %"
 		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, want) {
 			t.Errorf("held %q, want %q", held, want)
 		}

@@ -47,7 +47,7 @@ type change struct {
 }
 
 // waits says why people should look at the change first. It returns "" if nobody needs to.
-// Nodes that doc remembers of the last hour count too.
+// Nodes that doc remembers of the last HoldWindow count too.
 func (c *change) waits(p *publication.Cluster, doc *plandoc.Document, now time.Time) (reason, what string) {
 	if c.old == nil {
 		return "", ""
@@ -72,9 +72,9 @@ func (c *change) waits(p *publication.Cluster, doc *plandoc.Document, now time.T
 
 // tooMany says which nodes are more than may change at once, or returns "".
 func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time.Time) string {
-	places, devices := doc.Recent(now)
+	places, devices := doc.Recent(now, p.HoldWindow.Duration)
 	nodes, of := c.places()
-	if n, and := together(nodes, places); !allowed(p, n, of) {
+	if n, and := together(nodes, places, p.HoldWindow.Duration); !allowed(p, n, of) {
 		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and)
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
@@ -85,7 +85,7 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 		return ""
 	}
 	nodes, of = c.devices()
-	if n, and := together(nodes, devices); !allowed(p, n, of) {
+	if n, and := together(nodes, devices, p.HoldWindow.Duration); !allowed(p, n, of) {
 		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, of, and)
 	}
 	return ""
@@ -93,7 +93,7 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 
 // remember notes in doc which nodes change. An approval ends what was counted. Nodes that
 // are gone are not noted. If nobody can tell which are gone, no node that leaves is.
-func (c *change) remember(doc *plandoc.Document, approved bool, now time.Time) {
+func (c *change) remember(doc *plandoc.Document, window time.Duration, approved bool, now time.Time) {
 	if approved || c.old == nil {
 		doc.Moves = nil
 		return
@@ -108,7 +108,7 @@ func (c *change) remember(doc *plandoc.Document, approved bool, now time.Time) {
 		left := func(node string) bool { return !there[node] }
 		places, devices = slices.DeleteFunc(places, left), slices.DeleteFunc(devices, left)
 	}
-	doc.Remember(now.UTC().Truncate(time.Second), places, devices)
+	doc.Remember(now.UTC().Truncate(time.Second), window, places, devices)
 }
 
 // places returns the nodes that would move or leave and are not gone.
@@ -135,9 +135,9 @@ func (c *change) devices() (nodes []string, of int) {
 
 func (c *change) isGone(node string) bool { return c.gone[node] }
 
-// together counts the nodes that change now or changed before. If none changes now, none
-// counts.
-func together(now []string, before map[string]bool) (n int, and string) {
+// together counts the nodes that change now or changed before, within the window. If none
+// changes now, none counts.
+func together(now []string, before map[string]bool, window time.Duration) (n int, and string) {
 	if len(now) == 0 {
 		return 0, ""
 	}
@@ -148,7 +148,7 @@ func together(now []string, before map[string]bool) (n int, and string) {
 		}
 	}
 	if n += len(before); n > len(now) {
-		and = fmt.Sprintf(", with %d that did within the hour", n-len(now))
+		and = fmt.Sprintf(", with %d that did within holdWindow (%s)", n-len(now), window)
 	}
 	return n, and
 }

@@ -92,7 +92,7 @@ func TestWaits(t *testing.T) {
 		{name: "all but one are gone", change: change{old: oneBlock(twenty()), new: planned([]string{"n20"}), gone: setOf(twenty("n20")...)}},
 		{name: "four of nine that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07", "n08", "n09", "n01 n02 n03 n04 n05")), gone: setOf("n06", "n07", "n08", "n09")},
 			want: "BigChange: 5 of 20 nodes would move or leave, more than 20 %"},
-		{name: "others left before", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07"))}, before: five[:3], want: "BigChange: 5 of 20 nodes would move or leave, with 3 that did within the hour, more than 20 %"},
+		{name: "others left before", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07"))}, before: five[:3], want: "BigChange: 5 of 20 nodes would move or leave, with 3 that did within holdWindow (1h0m0s), more than 20 %"},
 		{name: "others left before, and those that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07")), gone: setOf("n06", "n07")}, before: five},
 		{name: "the same moved before", change: change{old: oneBlock(twenty()), new: planned(twenty(five[:3]...), five[:3]...)}, before: five[:3]},
 		{name: "one node may always move", change: change{old: oneBlock(twenty()), new: planned(twenty("n01"), "n01")}, pub: Publication{MaxChange: new(0.0)}},
@@ -108,7 +108,7 @@ func TestWaits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			doc := plandoc.New("default", "here")
-			doc.Remember(now.Add(-30*time.Minute), tt.before, nil)
+			doc.Remember(now.Add(-30*time.Minute), time.Hour, tt.before, nil)
 			reason, what := tt.change.waits(complete(t, tt.pub)[0], doc, now)
 			if got := strings.TrimPrefix(reason+": "+what, ": "); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
 				t.Errorf("waits for %q, want %q", got, tt.want)
@@ -145,7 +145,7 @@ func TestRemember(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			doc := plandoc.New("default", "here")
 			doc.Moves = []plandoc.Step{before}
-			tt.change.remember(doc, tt.approved, now)
+			tt.change.remember(doc, time.Hour, tt.approved, now)
 			if diff := cmp.Diff(tt.want, doc.Moves); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -68,12 +68,12 @@ func TestAnnotationsWaitForSlurm(t *testing.T) {
 	for name, reconfigure := range map[string]bool{"until somebody reconfigures": false, "or told to": true} {
 		t.Run(name, func(t *testing.T) {
 			store, slurm := newMemory(racks(t, lastRack(0)...)), &lateSlurm{nodes: racks(t).Nodes}
-			pubs := complete(t, Publication{Slurm: publication.Slurm{Scontrol: "scontrol", Reconfigure: reconfigure}})
+			pubs := complete(t, Publication{SettleTime: publication.Default().SettleTime, Slurm: publication.Slurm{Scontrol: "scontrol", Reconfigure: reconfigure}})
 			prepare := func(p *Publisher) {
 				p.options.Slurm = map[string]*client.Client{"default": client.New("default", slurm, p.log)}
 			}
 			inBubbleWith(t, store, pubs, prepare, func(*Publisher) {
-				slurm.reads(time.Now().Add(time.Minute)) // as slurmctld starts later
+				slurm.reads(time.Now().Add(2 * time.Minute)) // as slurmctld starts later
 				store.pass(time.Hour)
 				if store.notes[nodeName(1)] == "" {
 					t.Fatal("Slurm has the files, and no node is annotated")

@@ -26,7 +26,7 @@ func namesNodes(store *memory) bool {
 func TestMembersChangeNoFile(t *testing.T) {
 	p := podsOn(60)
 	store := newMemory(p.on(t))
-	pub := complete(t, Publication{SlurmNames: "slinky:a", PublishEvery: publication.Default().PublishEvery})
+	pub := complete(t, Publication{SlurmNames: "slinky:a", PublishInterval: publication.Default().PublishInterval})
 	inBubble(t, store, pub, func() {
 		store.pass(10 * time.Minute)
 		first, revision := store.get("slurm/quoin-slurm").Clone(), store.plan(t).Current.Number
@@ -67,7 +67,7 @@ func TestMembersComeAndGoAllDay(t *testing.T) {
 		t.Run(membership, func(t *testing.T) {
 			p := podsOn(54)
 			store := newMemory(p.on(t))
-			pub := complete(t, Publication{SlurmNames: "slinky:a", Membership: membership, PublishEvery: publication.Default().PublishEvery})
+			pub := complete(t, Publication{SlurmNames: "slinky:a", Membership: membership, PublishInterval: publication.Default().PublishInterval})
 			inBubble(t, store, pub, func() {
 				store.pass(10 * time.Minute)
 				p.run("a", "g055", "gb200-055")
@@ -105,7 +105,7 @@ func TestMembersComeAndGoAllDay(t *testing.T) {
 func TestNodeWithoutGPUsJoins(t *testing.T) {
 	p := podsOn(72)
 	store := newMemory(p.on(t))
-	inBubble(t, store, complete(t, Publication{SlurmNames: "slinky:a", PublishEvery: publication.Default().PublishEvery}), func() {
+	inBubble(t, store, complete(t, Publication{SlurmNames: "slinky:a", PublishInterval: publication.Default().PublishInterval}), func() {
 		store.pass(2 * time.Minute)
 		gres := func() string { return store.get("slurm/quoin-slurm").Files["gres.conf"] }
 		if strings.Contains(gres(), "NodeName=") {
@@ -162,8 +162,8 @@ func TestMembershipChanges(t *testing.T) {
 		notes  int
 		inFile bool
 	}{
-		{"file, nobody is annotated yet", Publication{Membership: "file", AnnotateAfter: long}, 0, true},
-		{"annotation, but nobody is annotated yet", Publication{Membership: "annotation", AnnotateAfter: long}, 0, true},
+		{"file, nobody is annotated yet", Publication{Membership: "file", LoadTimeout: long}, 0, true},
+		{"annotation, but nobody is annotated yet", Publication{Membership: "annotation", LoadTimeout: long}, 0, true},
 		{"annotation", Publication{Membership: "annotation"}, 72, false},
 		{"file again", Publication{Membership: "file"}, 72, true},
 		{"annotation again", Publication{Membership: "annotation"}, 72, false},

@@ -315,8 +315,8 @@ func inBackground(t *testing.T, all ...func(context.Context) error) {
 	})
 }
 
-// complete fills in defaults. A publication that says nothing of FirstWait
-// begins at once: few tests are about that.
+// complete fills in defaults. A publication that says nothing of SettleTime and
+// PublishInterval publishes at once: few tests are about these.
 func complete(t testing.TB, pubs ...Publication) []*publication.Cluster {
 	t.Helper()
 	var atOnce Duration
@@ -324,11 +324,11 @@ func complete(t testing.TB, pubs ...Publication) []*publication.Cluster {
 		t.Fatal(err)
 	}
 	for i := range pubs {
-		if pubs[i].FirstWait == (Duration{}) {
-			pubs[i].FirstWait = atOnce
+		if pubs[i].SettleTime == (Duration{}) {
+			pubs[i].SettleTime = atOnce
 		}
-		if pubs[i].PublishEvery == (Duration{}) {
-			pubs[i].PublishEvery = atOnce
+		if pubs[i].PublishInterval == (Duration{}) {
+			pubs[i].PublishInterval = atOnce
 		}
 	}
 	out, err := publication.Compile(pubs, kube.ParseSelector)

@@ -29,7 +29,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	}
 	// Gather what is known of the nodes, place the nodes, render the files and lint them.
 	in := l.facts.gather(snap, mem, now)
-	placed := l.settle.place(in, mem.doc.Times(now), l.Touched, now)
+	placed := l.settle.place(in, mem.doc.Times(now, l.pub.HoldWindow.Duration), l.Touched, now)
 	made := lint(l.pub, render(l.pub, in, placed, l.room(mem)))
 	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.annotations.unjudged(in.Nodes)}
 	l.observe(ctx, made, snap)

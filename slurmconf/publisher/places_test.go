@@ -50,7 +50,7 @@ func TestLeafBlocksRest(t *testing.T) {
 		part.Reports[part.Nodes[i].Name].Tiers = nil
 	}
 	store := newMemory(part)
-	inBubble(t, store, complete(t, Publication{BlocksBy: "leaf", FirstWait: publication.Default().FirstWait}), func() {
+	inBubble(t, store, complete(t, Publication{BlocksBy: "leaf", SettleTime: publication.Default().SettleTime}), func() {
 		store.pass(2 * time.Minute)
 		if store.saves > 0 {
 			t.Errorf("published before the switches were known:\n%s", store.get("slurm/quoin-slurm").Files["topology.yaml"])
@@ -123,7 +123,7 @@ func TestParentsComeLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := newMemory(&inputs.Snapshot{})
-			inBubble(t, store, complete(t, Publication{ParentBlocks: 4, FirstWait: publication.Default().FirstWait}), func() {
+			inBubble(t, store, complete(t, Publication{ParentBlocks: 4, SettleTime: publication.Default().SettleTime}), func() {
 				for _, snap := range steps {
 					store.change(snap)
 					store.pass(2 * time.Minute)
@@ -150,7 +150,7 @@ func TestParentsComeLate(t *testing.T) {
 func TestParentsNeverCome(t *testing.T) {
 	few := func(r int) bool { return r < 2 }
 	store := newMemory(spines(3, few))
-	inBubble(t, store, complete(t, Publication{ParentBlocks: 2, FirstWait: publication.Default().FirstWait}), func() {
+	inBubble(t, store, complete(t, Publication{ParentBlocks: 2, SettleTime: publication.Default().SettleTime}), func() {
 		store.pass(4 * time.Minute)
 		if store.saves != 0 {
 			t.Fatal("published before the longest wait")

@@ -181,7 +181,7 @@ func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, named 
 		t.Default = false
 		out = append(out[:len(out):len(out)], t)
 		m.Problems = append(m.Problems, topology.Finding{Reason: reasonTopologyInUse,
-			Message: fmt.Sprintf("topology %s is no longer configured; it stays in the file until no Node annotation has named it for %s", t.Name, p.AnnotateAfter.Duration)})
+			Message: fmt.Sprintf("topology %s is no longer configured; it stays in the file until no Node annotation has named it for %s", t.Name, p.LoadTimeout.Duration)})
 	}
 	return out
 }

@@ -125,7 +125,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	var loops []*loop
 	for i := range p.clusters {
 		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Seed, p.options.Recorder, p.log, p.metrics, p.jobs}, p.options.Slurm, p.clusters, i, now)
-		l.Touch(now, l.pub.Settle.Duration, l.pub.SettleMax.Duration)
+		l.Touch(now, l.pub.SettleTime.Duration, l.pub.SettleMost())
 		l.seedAtOnce(ctx)
 		loops = append(loops, l)
 		asking.Go(func() { l.watch.Run(ctx, answered) })
@@ -148,7 +148,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			now := time.Now()
 			p.busy.Store(&now)
 			for _, l := range loops {
-				l.Touch(now, l.pub.Settle.Duration, l.pub.SettleMax.Duration)
+				l.Touch(now, l.pub.SettleTime.Duration, l.pub.SettleMost())
 			}
 			status.Touch(now)
 			p.reread(ctx, loops, now)

@@ -104,7 +104,7 @@ func TestTwoPublications(t *testing.T) {
 	})
 }
 
-// TestNodeLosesItsSelectorLabel keeps it for GoneAfter, then takes its
+// TestNodeLosesItsSelectorLabel keeps it for RemoveAfter, then takes its
 // annotation back, however long the store refuses that.
 func TestNodeLosesItsSelectorLabel(t *testing.T) {
 	site := func(label string) *inputs.Snapshot {

@@ -45,7 +45,7 @@ func TestRealSlinky(t *testing.T) {
 		r.addWorker("b", fmt.Sprintf("b-%d", n), fmt.Sprintf("gpu-%02d", n), 18+n)
 	}
 	ms := Duration{Duration: time.Millisecond}
-	base := Publication{Namespace: "slurm", Settle: Duration{Duration: 200 * time.Millisecond}, FirstWait: ms, AnnotateAfter: ms, ResourceSlices: true}
+	base := Publication{Namespace: "slurm", SettleTime: Duration{Duration: 200 * time.Millisecond}, ConfirmTime: Duration{Duration: 200 * time.Millisecond}, LoadTimeout: ms, ResourceSlices: true}
 	a, b := base, base
 	a.Membership = "file" // b has what Slinky's pods mean
 	a.Name, a.ConfigMap, a.Nodes.Slinky, b.Name, b.ConfigMap, b.Nodes.Slinky = "a", "quoin-slurm", "a", "b", "quoin-b", "b"

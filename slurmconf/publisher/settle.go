@@ -36,7 +36,7 @@ type settle struct {
 }
 
 // place makes the plan. A published node that the plan would move stays until its facts have said so
-// for Settle, and twice as long for each time that it moved within the hour, which times
+// for ConfirmTime, and twice as long for each time that it moved within HoldWindow, which times
 // counts. Facts that are seen for the first time count from touched, the last change to
 // anything.
 func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time) placed {
@@ -48,7 +48,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	}
 	since := m.sinceOf(g.Facts, touched)
 	end := func(i int) time.Time {
-		return since[i].Add(pub.Settle.Duration << min(times[g.Facts[i].SlurmName], maxDamped))
+		return since[i].Add(pub.ConfirmTime.Duration << min(times[g.Facts[i].SlurmName], maxDamped))
 	}
 	settling := &placement.Settling{Unsettled: make(map[string]bool), Waited: make(map[string]bool)}
 	for i := range g.Facts {
@@ -57,7 +57,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 		}
 	}
 	for name, first := range m.unsited {
-		settling.Waited[name] = !now.Before(first.Add(pub.FirstWait.Duration))
+		settling.Waited[name] = !now.Before(first.Add(pub.FirstMost()))
 	}
 	plan, found, err := place(pub, g, settling)
 	if err != nil {
@@ -78,7 +78,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	m.unsited = m.unsitedSince(&found, now)
 	for name, first := range m.unsited {
 		if found.Stay[name] {
-			timer.At(first.Add(pub.FirstWait.Duration))
+			timer.At(first.Add(pub.FirstMost()))
 		}
 	}
 	return placed{plan: plan, next: timer.Next()}

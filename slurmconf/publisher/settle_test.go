@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -37,7 +38,7 @@ func TestReadingMustStand(t *testing.T) {
 	for _, period := range []time.Duration{200 * time.Millisecond, time.Second, 3 * time.Second, 4 * time.Second} {
 		t.Run(period.String(), func(t *testing.T) {
 			store := newMemory(racks(t, gone))
-			inBubble(t, store, complete(t, Publication{}), func() {
+			inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
 				store.pass(5 * time.Minute)
 				sites := []*inputs.Snapshot{inOtherRack(t), inOtherRack(t), racks(t)}
 				for i := range min(int(10*time.Minute/period), 1000)/3*3 + 1 {
@@ -63,7 +64,7 @@ func TestReadingMustStand(t *testing.T) {
 // another node changes all the time.
 func TestReadingStands(t *testing.T) {
 	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() {
+	inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
 		store.pass(5 * time.Minute)
 		store.change(inOtherRack(t))
 		store.pass(9 * time.Second)
@@ -95,10 +96,10 @@ func TestReadingStands(t *testing.T) {
 func TestRestAsksNothing(t *testing.T) {
 	no := false
 	store := newMemory(racks(t))
-	pubs := complete(t, Publication{Annotate: &no})
+	pubs := complete(t, Publication{SettleTime: publication.Default().SettleTime, Annotate: &no})
 	for range 2 {
 		inBubble(t, store, pubs, func() {
-			store.pass(time.Minute + pubs[0].AnnotateAfter.Duration)
+			store.pass(time.Minute + pubs[0].LoadTimeout.Duration)
 			loads := store.loads
 			store.pass(time.Hour)
 			if store.loads != loads {

@@ -49,7 +49,7 @@ func (p pods) on(t *testing.T) *inputs.Snapshot {
 func slinkyBubble(t *testing.T, p pods, steps func(store *memory)) {
 	t.Helper()
 	store := newMemory(p.on(t))
-	inBubble(t, store, complete(t, Publication{SlurmNames: "slinky:a"}), func() {
+	inBubble(t, store, complete(t, Publication{SlurmNames: "slinky:a", SettleTime: publication.Default().SettleTime}), func() {
 		store.pass(10 * time.Minute)
 		steps(store)
 	})

@@ -25,7 +25,7 @@ func spaced(p *publication.Cluster, old *stored, made *Rendered, now time.Time) 
 		return time.Time{}, nil
 	}
 	written, err := old.set.Written()
-	until = written.Add(p.PublishEvery.Duration)
+	until = written.Add(p.PublishInterval.Duration)
 	if err != nil || written.After(now) || !now.Before(until) { // in the future: the clock was ahead then
 		return time.Time{}, nil //nolint:nilerr // files without a date are published again with one
 	}

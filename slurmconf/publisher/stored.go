@@ -142,7 +142,7 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 	var changes *plandoc.Changes
 	if !made.IsRevision(&doc.Current) {
 		var err error
-		if changes, err = old.addRevision(doc, in, made, now); err != nil {
+		if changes, err = old.addRevision(doc, in, made, a.pub.HoldWindow.Duration, now); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -176,7 +176,8 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 }
 
 // addRevision makes what was made the current revision of doc, which is a copy of the stored one.
-func (s *stored) addRevision(doc *plandoc.Document, in *gathered, made *Rendered, now time.Time) (*plandoc.Changes, error) {
+// What changes counts within the window.
+func (s *stored) addRevision(doc *plandoc.Document, in *gathered, made *Rendered, window time.Duration, now time.Time) (*plandoc.Changes, error) {
 	r, changes, err := made.Revision(&doc.Current, now)
 	if err != nil {
 		return nil, err
@@ -189,7 +190,7 @@ func (s *stored) addRevision(doc *plandoc.Document, in *gathered, made *Rendered
 	if err == nil && made.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}
-	changeOf(s, in, made).remember(doc, approved, now)
+	changeOf(s, in, made).remember(doc, window, approved, now)
 	if err == nil && written.After(doc.Current.Time) {
 		doc.Current.Time = written // a publisher that was killed wrote the files later
 	}

@@ -16,14 +16,14 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// configuration is the publisher's. Facts that keep changing delay a file by a second at
-// most.
+// configuration is the publisher's. Facts that keep changing delay a file by three seconds
+// at most.
 const configuration = `imex: {join: none}
 publicationDefaults:
   baseBlockSize: 18
-  settle: 500ms
-  settleMax: 1s
-  annotateAfter: 2s
+  settleTime: 500ms
+  confirmTime: 500ms
+  loadTimeout: 2s
 `
 
 // bencher is a cluster, its machines and its publisher.

@@ -57,10 +57,10 @@ func TestSettings(t *testing.T) {
 // TestPublications has what publications are made of: what is said of all, of one, and by
 // settings.
 func TestPublications(t *testing.T) {
-	const all = "publicationDefaults:\n  annotate: false\n  settle: 5s\n  maxChange: 0.5\n  domainLabels: [rack]\n  slurmNames: label:k\n  gres: {naming: short, types: {A: a}}\n  nodes: {selector: x}\n"
+	const all = "publicationDefaults:\n  annotate: false\n  settleTime: 5s\n  maxChange: 0.5\n  domainLabels: [rack]\n  slurmNames: label:k\n  gres: {naming: short, types: {A: a}}\n  nodes: {selector: x}\n"
 	type told map[string]string
 	like := func(more told) told { // what all say, and what differs
-		out := told{"annotate": "false", "settle": "5s", "maxChange": "0.5", "domainLabels": "[rack]", "slurmNames": "label:k", "naming": "short", "types": "map[A:a]", "selector": "x", "configMap": "quoin-slurm-hgx", "format": "yaml"}
+		out := told{"annotate": "false", "settleTime": "5s", "maxChange": "0.5", "domainLabels": "[rack]", "slurmNames": "label:k", "naming": "short", "types": "map[A:a]", "selector": "x", "configMap": "quoin-slurm-hgx", "format": "yaml"}
 		maps.Copy(out, more)
 		return out
 	}
@@ -73,17 +73,17 @@ func TestPublications(t *testing.T) {
 		{"an empty map", all + "publications: {}\n", nil, map[string]told{"default": like(told{"configMap": "quoin-slurm"})}},
 		{"null", all + "publications:\n", nil, map[string]told{"default": like(told{"configMap": "quoin-slurm"})}},
 		{"names alone, in order", all + "publications:\n  hgx:\n  default: {}\n", nil, map[string]told{"hgx": like(nil), "default": like(told{"configMap": "quoin-slurm"})}},
-		{"false and zero override", all + "publications: {hgx: {annotate: true, settle: 0s, maxChange: 0}}\n", nil, map[string]told{"hgx": like(told{"annotate": "true", "settle": "0s", "maxChange": "0"})}},
+		{"false and zero override", all + "publications: {hgx: {annotate: true, settleTime: 0s, maxChange: 0}}\n", nil, map[string]told{"hgx": like(told{"annotate": "true", "settleTime": "0s", "maxChange": "0"})}},
 		{"a list and pairs replace", all + "publications: {hgx: {domainLabels: [row], gres: {types: {B: b}}}}\n", nil, map[string]told{"hgx": like(told{"domainLabels": "[row]", "types": "map[B:b]"})}},
 		{"empty values override", all + "publications: {hgx: {domainLabels: [], slurmNames: '', nodes: {selector: ''}, gres: {types: {}}}}\n", nil,
 			map[string]told{"hgx": like(told{"domainLabels": "[]", "slurmNames": "short", "selector": "", "types": "map[]"})}},
-		{"null is not given", all + "publications: {hgx: {annotate: null, settle: ~, maxChange: , domainLabels: null, slurmNames: null, nodes: {selector: null}, gres: {types: null}}}\n", nil, map[string]told{"hgx": like(nil)}},
+		{"null is not given", all + "publications: {hgx: {annotate: null, settleTime: ~, maxChange: , domainLabels: null, slurmNames: null, nodes: {selector: null}, gres: {types: null}}}\n", nil, map[string]told{"hgx": like(nil)}},
 		{"null of a key of all is not given", all + "publications: {hgx: {}}\n", []string{"publicationDefaults.annotate=null", "publicationDefaults.nodes={selector: null}"}, map[string]told{"hgx": like(nil)}},
-		{"a setting of all", all + "publications: {hgx: {settle: 1s}, b: {}}\n", []string{"publicationDefaults.settle=2s"}, map[string]told{"hgx": like(told{"settle": "1s"}), "b": like(told{"settle": "2s", "configMap": "quoin-slurm-b"})}},
-		{"a setting of one", all + "publications: {hgx: {settle: 1s}, b: {}}\n", []string{"publications.b.settle=2s"}, map[string]told{"hgx": like(told{"settle": "1s"}), "b": like(told{"settle": "2s", "configMap": "quoin-slurm-b"})}},
-		{"a setting of every one", all + "publications: {hgx: {settle: 1s}, b: {}}\n", []string{"publications.*.settle=2s"}, map[string]told{"hgx": like(told{"settle": "2s"}), "b": like(told{"settle": "2s", "configMap": "quoin-slurm-b"})}},
-		{"the last setting wins", all + "publications: {hgx: {settle: 1s}}\n", []string{"publications.*.settle=2s", "publications.hgx.settle=3s", "publicationDefaults.settle=4s"}, map[string]told{"hgx": like(told{"settle": "3s"})}},
-		{"a merge key of a publication", all + "publications:\n  b: &b {settle: 1s}\n  hgx: {<<: *b, annotate: true}\n", nil, map[string]told{"hgx": like(told{"settle": "1s", "annotate": "true"}), "b": like(told{"settle": "1s", "configMap": "quoin-slurm-b"})}},
+		{"a setting of all", all + "publications: {hgx: {settleTime: 1s}, b: {}}\n", []string{"publicationDefaults.settleTime=2s"}, map[string]told{"hgx": like(told{"settleTime": "1s"}), "b": like(told{"settleTime": "2s", "configMap": "quoin-slurm-b"})}},
+		{"a setting of one", all + "publications: {hgx: {settleTime: 1s}, b: {}}\n", []string{"publications.b.settleTime=2s"}, map[string]told{"hgx": like(told{"settleTime": "1s"}), "b": like(told{"settleTime": "2s", "configMap": "quoin-slurm-b"})}},
+		{"a setting of every one", all + "publications: {hgx: {settleTime: 1s}, b: {}}\n", []string{"publications.*.settleTime=2s"}, map[string]told{"hgx": like(told{"settleTime": "2s"}), "b": like(told{"settleTime": "2s", "configMap": "quoin-slurm-b"})}},
+		{"the last setting wins", all + "publications: {hgx: {settleTime: 1s}}\n", []string{"publications.*.settleTime=2s", "publications.hgx.settleTime=3s", "publicationDefaults.settleTime=4s"}, map[string]told{"hgx": like(told{"settleTime": "3s"})}},
+		{"a merge key of a publication", all + "publications:\n  b: &b {settleTime: 1s}\n  hgx: {<<: *b, annotate: true}\n", nil, map[string]told{"hgx": like(told{"settleTime": "1s", "annotate": "true"}), "b": like(told{"settleTime": "1s", "configMap": "quoin-slurm-b"})}},
 		{"a setting that the file's format follows", all + "publications: {hgx: {}}\n", []string{"publicationDefaults.slurmVersion=24.11"}, map[string]told{"hgx": like(told{"format": "conf"})}},
 	}
 	for _, tt := range tests {
@@ -106,7 +106,7 @@ func TestPublications(t *testing.T) {
 					t.Errorf("publication %s after %s", p.Name, last)
 				}
 				last = p.Name
-				got[p.Name] = told{"annotate": fmt.Sprint(*p.Annotate), "settle": p.Settle.String(), "maxChange": fmt.Sprint(*p.MaxChange), "domainLabels": fmt.Sprint(p.DomainLabels), "slurmNames": p.SlurmNames,
+				got[p.Name] = told{"annotate": fmt.Sprint(*p.Annotate), "settleTime": p.SettleTime.String(), "maxChange": fmt.Sprint(*p.MaxChange), "domainLabels": fmt.Sprint(p.DomainLabels), "slurmNames": p.SlurmNames,
 					"naming": p.Gres.Naming, "types": fmt.Sprint(p.Gres.Types), "selector": p.Nodes.Selector, "configMap": p.ConfigMap, "format": p.Format}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -135,9 +135,9 @@ func TestKeys(t *testing.T) {
 // reads the same.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte("agent: {interval: 5s}\npublisher:\n  listen: ''\n"))
-	f.Add([]byte("publicationDefaults: {annotate: false}\npublications:\n  a:\n    settle: 0s\n    maxChange: 0\n    nodes: {selector: 'a in (b)'}\n    blockSizes: [2, 4]\n  b: {annotate: null}\n"))
+	f.Add([]byte("publicationDefaults: {annotate: false}\npublications:\n  a:\n    settleTime: 0s\n    maxChange: 0\n    nodes: {selector: 'a in (b)'}\n    blockSizes: [2, 4]\n  b: {annotate: null}\n"))
 	f.Add([]byte("publications: &a\n  b:\n    tierLabels: *a\n"))
-	f.Add([]byte("publications:\n  b: &b {tierLabels: [x]}\n  c: {<<: *b, settle: 1s}\n  d:\n"))
+	f.Add([]byte("publications:\n  b: &b {tierLabels: [x]}\n  c: {<<: *b, settleTime: 1s}\n  d:\n"))
 	f.Add([]byte("publications:\n- name: a\n"))
 	f.Add([]byte("publications:\n  0: &b {tierLabels: [A]}\n  1: {<<, *b, 0}\n"))
 	printed := func(data []byte) ([]byte, error) {

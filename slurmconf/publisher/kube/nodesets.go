@@ -97,6 +97,6 @@ func withRemedy(err error) error {
 		return err
 	}
 	out := *status
-	out.ErrStatus.Message += "; the chart's Role quoin-workers-PUBLICATION gives it the right; until then nodes that a NodeSet gives up leave after goneAfter"
+	out.ErrStatus.Message += "; the chart's Role quoin-workers-PUBLICATION gives it the right; until then nodes that a NodeSet gives up leave after removeAfter"
 	return &out
 }

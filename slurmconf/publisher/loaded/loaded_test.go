@@ -54,7 +54,7 @@ func (s *site) input() *Input {
 	doc := plandoc.New("default", "slurm/quoin-slurm")
 	doc.Add(plandoc.Revision{Time: noon.Add(-time.Hour), Digest: "1", Plan: topology.Plan{Format: "yaml", ByAnnotation: s.byAnnotation, Topologies: blocks("b1=n[1-4]")}})
 	doc.Add(plandoc.Revision{Time: noon, Digest: "2", Plan: topology.Plan{Format: "yaml", ByAnnotation: s.byAnnotation, Topologies: blocks("b1=n[1-2]", "b2=n[3-4]")}})
-	in := &Input{Doc: doc, Published: map[string]string{"n1": "nvl:b1", "n2": "nvl:b1", "n3": "nvl:b2", "n4": "nvl:b2"}, Nodes: map[string]*inputs.Node{}, Now: noon.Add(s.after)}
+	in := &Input{Doc: doc, Published: map[string]string{"n1": "nvl:b1", "n2": "nvl:b1", "n3": "nvl:b2", "n4": "nvl:b2"}, Nodes: map[string]*inputs.Node{}, LoadTimeout: 2 * time.Minute, Now: noon.Add(s.after)}
 	in.Planned = map[string]string{}
 	for name, spec := range in.Published {
 		in.Planned[name] = spec
@@ -116,13 +116,13 @@ func TestKnows(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			v := NewView(tt.site.input(), tt.site.slurm)
-			got := []Verdict{v.Knows("nvl:b1", 2*time.Minute), v.Knows("nvl:b2", 2*time.Minute), v.Loaded(), v.Knows("nvl:b1,nvl:b2", 2*time.Minute), v.Knows("", 0)}
+			got := []Verdict{v.Knows("nvl:b1"), v.Knows("nvl:b2"), v.Loaded(), v.Knows("nvl:b1,nvl:b2"), v.Knows("")}
 			if diff := cmp.Diff([]Verdict{tt.b1, tt.b2, tt.loaded, tt.b2, Unknown}, got); diff != "" {
 				t.Errorf("b1, b2, files, both, none (-want +got):\n%s", diff)
 			}
 		})
 	}
-	if (*View)(nil).Knows("nvl:b1", 0) != Unknown {
+	if (*View)(nil).Knows("nvl:b1") != Unknown {
 		t.Error("nothing knows something")
 	}
 }
@@ -301,7 +301,7 @@ func TestWatchNeverLoaded(t *testing.T) {
 			if asked, others, reconfigured := t.f.count(); reconfigured != want || others != brief || !slices.Equal(asked, []string{"0s nvl"}) {
 				t.Errorf("reconfigured %d times, asked %d times and about nodes %v", reconfigured, others, asked)
 			}
-			if err := testutil.GatherAndCompare(t.reg, strings.NewReader(`# HELP quoin_publisher_file_never_loaded 1 if Slurm has not loaded the published files two minutes after they were written, even if no node needs what is new in them. Absent while Slurm cannot be asked.
+			if err := testutil.GatherAndCompare(t.reg, strings.NewReader(`# HELP quoin_publisher_file_never_loaded 1 if Slurm has not loaded the published files loadTimeout after they were written, even if no node needs what is new in them. Absent while Slurm cannot be asked.
 # TYPE quoin_publisher_file_never_loaded gauge
 quoin_publisher_file_never_loaded{publication="default"} 1
 # HELP quoin_publisher_nodes_behind Nodes whose place has not come as far as Slurm, by the first stage that differs: published, loaded or registered. Absent while Slurm cannot be asked.
@@ -431,7 +431,7 @@ func TestWatchCannotAsk(t *testing.T) {
 		if asked, _, _ := t.f.count(); len(asked) > 2*66+4 {
 			t.Errorf("asked %d times in two hours", len(asked))
 		}
-		if k := t.w.Reconcile(s.input()); k.View.Knows("nvl:b2", 0) != Unknown || k.Waits {
+		if k := t.w.Reconcile(s.input()); k.View.Knows("nvl:b2") != Unknown || k.Waits {
 			t.Error("it knows a block of a Slurm that does not answer, or waits for it")
 		}
 		t.says(says(time.Minute, nil), nil)

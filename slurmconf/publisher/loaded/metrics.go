@@ -11,7 +11,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		behind: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_publisher_nodes_behind",
 			Help: "Nodes whose place has not come as far as Slurm, by the first stage that differs: published, loaded or registered. Absent while Slurm cannot be asked."}, []string{"publication", "stage"}),
 		never: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_publisher_file_never_loaded",
-			Help: "1 if Slurm has not loaded the published files two minutes after they were written, even if no node needs what is new in them. Absent while Slurm cannot be asked."}, []string{"publication"}),
+			Help: "1 if Slurm has not loaded the published files loadTimeout after they were written, even if no node needs what is new in them. Absent while Slurm cannot be asked."}, []string{"publication"}),
 	}
 	reg.MustRegister(m.behind, m.never)
 	return m

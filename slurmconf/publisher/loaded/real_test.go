@@ -46,7 +46,7 @@ func (r *realSite) publish(names ...string) {
 // look makes the Watch ask now, and returns what it knows and says.
 func (r *realSite) look() (*View, string) {
 	r.t.Helper()
-	in := &Input{Doc: r.doc, Planned: r.nodes, Published: r.nodes, Nodes: map[string]*inputs.Node{}, Now: time.Now().Add(r.ahead)}
+	in := &Input{Doc: r.doc, Planned: r.nodes, Published: r.nodes, Nodes: map[string]*inputs.Node{}, LoadTimeout: 2 * time.Minute, Now: time.Now().Add(r.ahead)}
 	for name := range r.nodes {
 		in.Nodes[name] = &inputs.Node{Name: name}
 	}
@@ -117,8 +117,8 @@ func TestRealStages(t *testing.T) {
 			r.slurmd("d2", 20112, "nvl:b2") // before slurmctld knows the block
 			r.until("loaded: d2: Slurm (has not loaded the published file yet|refused nvl:b2 when a node registered with it: .*)")
 			r.ahead = 3 * time.Minute
-			if v := r.until("(?s).*The file was never loaded, which was published at .*"); v.Knows("nvl:b2", 0) != No || v.Knows("nvl:b1", 0) != Yes {
-				t.Errorf("b1 %d, b2 %d", v.Knows("nvl:b1", 0), v.Knows("nvl:b2", 0))
+			if v := r.until("(?s).*The file was never loaded, which was published at .*"); v.Knows("nvl:b2") != No || v.Knows("nvl:b1") != Yes {
+				t.Errorf("b1 %d, b2 %d", v.Knows("nvl:b1"), v.Knows("nvl:b2"))
 			}
 			// The Watch has told Slurm to reconfigure.
 			r.doc.Current.Time = time.Now().Add(-time.Minute)

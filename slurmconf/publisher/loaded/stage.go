@@ -54,7 +54,7 @@ func (v *View) behind(name string, loaded map[string]string) (Stage, string) {
 		return StagePublished, fmt.Sprintf("the published files have it in %s, the plan has it in %s", orNone(published), orNone(planned))
 	case published == "" || v.slurm == nil:
 		return "", ""
-	case v.Knows(published, 0) == No:
+	case v.Knows(published) == No:
 		if v.written.IsZero() { // files of which nobody knows when they were written
 			return StageLoaded, "Slurm has not loaded the file that has it in " + published
 		}

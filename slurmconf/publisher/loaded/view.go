@@ -26,15 +26,11 @@ const (
 	No
 )
 
-// NeverLoaded begins what is said of files that slurmctld has not read for neverAfter.
+// NeverLoaded begins what is said of files that slurmctld has not read for LoadTimeout.
 const NeverLoaded = "The file was never loaded"
 
-const (
-	// neverAfter is the time in which Slurm loads files, if anything makes it load them.
-	neverAfter = 2 * time.Minute
-	// rounding is how far two times may be apart that are the same: Slurm has whole seconds.
-	rounding = 2 * time.Second
-)
+// rounding is how far two times may be apart that are the same: Slurm has whole seconds.
+const rounding = 2 * time.Second
 
 // Input is what a View is made from.
 type Input struct {
@@ -43,7 +39,9 @@ type Input struct {
 	Doc                *plandoc.Document
 	Planned, Published map[string]string
 	Nodes              map[string]*inputs.Node
-	Now                time.Time
+	// LoadTimeout is the time in which Slurm loads files, if anything makes it load them.
+	LoadTimeout time.Duration
+	Now         time.Time
 }
 
 // View is what is known of what Slurm has loaded. A nil View knows nothing.
@@ -114,15 +112,14 @@ func (v *View) refuse(spec string) {
 	}
 }
 
-// Knows says whether Slurm has all units that a Topology= string names. after is the time in
-// which Slurm loads files.
-func (v *View) Knows(spec string, after time.Duration) Verdict {
+// Knows says whether Slurm has all units that a Topology= string names.
+func (v *View) Knows(spec string) Verdict {
 	if v == nil || spec == "" {
 		return Unknown
 	}
 	all := Yes
 	for _, unit := range unitsOf(spec) {
-		switch v.knowsUnit(unit, after) {
+		switch v.knowsUnit(unit) {
 		case No:
 			return No
 		case Unknown:
@@ -132,7 +129,7 @@ func (v *View) Knows(spec string, after time.Duration) Verdict {
 	return all
 }
 
-func (v *View) knowsUnit(unit string, after time.Duration) Verdict {
+func (v *View) knowsUnit(unit string) Verdict {
 	since := v.ages.Since(unit)
 	switch {
 	case v.named[unit], v.shown[unit]:
@@ -143,7 +140,7 @@ func (v *View) knowsUnit(unit string, after time.Duration) Verdict {
 		return Unknown
 	case v.slurm.Read.Before(since.Add(-rounding)):
 		return No
-	case !v.slurm.Read.Before(since.Add(after)):
+	case !v.slurm.Read.Before(since.Add(v.in.LoadTimeout)):
 		return Yes
 	}
 	return Unknown // Slurm may have read its files before it had these
@@ -172,7 +169,7 @@ func (v *View) Loaded() Verdict {
 
 // Never reports whether Slurm has had time to load the published files, and has not.
 func (v *View) Never() bool {
-	return v.Loaded() == No && !v.in.Now.Before(v.written.Add(neverAfter))
+	return v.Loaded() == No && !v.in.Now.Before(v.written.Add(v.in.LoadTimeout))
 }
 
 // unitsOf returns the units of a Topology= string as TOPOLOGY:UNIT. Of a path of switches the

@@ -17,7 +17,7 @@ import (
 
 // The times between two questions.
 const (
-	// askEvery is while all is as published. askFresh is for neverAfter after a change of the
+	// askEvery is while all is as published. askFresh is for LoadTimeout after a change of the
 	// files that Slurm has not loaded. askAgain is after that, and if a node is newly behind.
 	askEvery = 10 * time.Minute
 	askFresh = 10 * time.Second

@@ -7,9 +7,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
-// Remembered is how long the guard counts a change.
-const Remembered = time.Hour
-
 // maxSteps bounds the steps of a document. Steps beyond it are joined.
 const maxSteps = 60
 
@@ -22,9 +19,10 @@ type Step struct {
 	Devices string `json:"devices,omitempty"`
 }
 
-// Remember notes nodes whose place or devices changed, and forgets what no longer counts.
-func (d *Document) Remember(now time.Time, places, devices []string) {
-	d.Moves = slices.DeleteFunc(slices.Clone(d.Moves), func(s Step) bool { return !s.counts(now) })
+// Remember notes nodes whose place or devices changed, and forgets what is older than the
+// window.
+func (d *Document) Remember(now time.Time, window time.Duration, places, devices []string) {
+	d.Moves = slices.DeleteFunc(slices.Clone(d.Moves), func(s Step) bool { return !s.counts(now, window) })
 	if len(places)+len(devices) == 0 {
 		return
 	}
@@ -39,12 +37,12 @@ func (d *Document) Remember(now time.Time, places, devices []string) {
 	d.Moves = append(d.Moves, step)
 }
 
-// Recent returns the nodes whose places and devices changed in the last hour, or since the
+// Recent returns the nodes whose places and devices changed within the window, or since the
 // last approval.
-func (d *Document) Recent(now time.Time) (places, devices map[string]bool) {
+func (d *Document) Recent(now time.Time, window time.Duration) (places, devices map[string]bool) {
 	places, devices = map[string]bool{}, map[string]bool{}
 	for _, s := range d.Moves {
-		if !s.counts(now) {
+		if !s.counts(now, window) {
 			continue
 		}
 		for _, n := range names(s.Places) {
@@ -58,9 +56,9 @@ func (d *Document) Recent(now time.Time) (places, devices map[string]bool) {
 }
 
 // Until returns when the next step no longer counts, or zero if none does.
-func (d *Document) Until(now time.Time) (until time.Time) {
+func (d *Document) Until(now time.Time, window time.Duration) (until time.Time) {
 	for i := range d.Moves {
-		if at := d.Moves[i].Time.Add(Remembered); d.Moves[i].counts(now) && (until.IsZero() || at.Before(until)) {
+		if at := d.Moves[i].Time.Add(window); d.Moves[i].counts(now, window) && (until.IsZero() || at.Before(until)) {
 			until = at
 		}
 	}
@@ -68,10 +66,10 @@ func (d *Document) Until(now time.Time) (until time.Time) {
 }
 
 // Times returns how often each node moved in the steps that count.
-func (d *Document) Times(now time.Time) map[string]int {
+func (d *Document) Times(now time.Time, window time.Duration) map[string]int {
 	times := map[string]int{}
 	for i := range d.Moves {
-		if d.Moves[i].counts(now) {
+		if d.Moves[i].counts(now, window) {
 			for _, n := range names(d.Moves[i].Places) {
 				times[n]++
 			}
@@ -80,9 +78,9 @@ func (d *Document) Times(now time.Time) map[string]int {
 	return times
 }
 
-// counts reports whether the step was made within the last hour. A step of the future counts
+// counts reports whether the step was made within the window. A step of the future counts
 // too: a clock was wrong.
-func (s *Step) counts(now time.Time) bool { return now.Sub(s.Time) < Remembered }
+func (s *Step) counts(now time.Time, window time.Duration) bool { return now.Sub(s.Time) < window }
 
 // names expands a host list. Lists that were read or made can be expanded.
 func names(list string) []string {

@@ -38,7 +38,7 @@ func document() *Document {
 	held := plan("n[1-3]", "")
 	d.Held = &Held{Since: noon, Reason: "BigChange", Message: "too much", Digest: "c", Waits: true, Plan: &held}
 	d.RolledBack, d.Leaving = 1, []string{"host-7"}
-	d.Remember(noon, []string{"n2"}, nil)
+	d.Remember(noon, time.Hour, []string{"n2"}, nil)
 	return d
 }
 
@@ -307,23 +307,23 @@ func TestComparePolicy(t *testing.T) {
 
 func TestRecent(t *testing.T) {
 	d := New("a", "b/c")
-	d.Remember(noon, []string{"n1", "n2"}, nil)
-	d.Remember(noon.Add(30*time.Minute), []string{"n2", "n3"}, []string{"n9"})
+	d.Remember(noon, time.Hour, []string{"n1", "n2"}, nil)
+	d.Remember(noon.Add(30*time.Minute), time.Hour, []string{"n2", "n3"}, []string{"n9"})
 	for _, tt := range []struct {
-		after           time.Duration
+		after, window   time.Duration
 		places, devices int
-	}{{0, 3, 1}, {59 * time.Minute, 3, 1}, {time.Hour, 2, 1}, {2 * time.Hour, 0, 0}, {-time.Hour, 3, 1}} {
-		if places, devices := d.Recent(noon.Add(tt.after)); len(places) != tt.places || len(devices) != tt.devices {
-			t.Errorf("after %s: %v, %v", tt.after, places, devices)
+	}{{0, time.Hour, 3, 1}, {59 * time.Minute, time.Hour, 3, 1}, {time.Hour, time.Hour, 2, 1}, {time.Hour, time.Minute, 0, 0}, {2 * time.Hour, time.Hour, 0, 0}, {-time.Hour, time.Hour, 3, 1}} {
+		if places, devices := d.Recent(noon.Add(tt.after), tt.window); len(places) != tt.places || len(devices) != tt.devices {
+			t.Errorf("after %s, within %s: %v, %v", tt.after, tt.window, places, devices)
 		}
 	}
 	for i := range 100 {
-		d.Remember(noon.Add(30*time.Minute), []string{fmt.Sprintf("m%d", i)}, nil)
+		d.Remember(noon.Add(30*time.Minute), time.Hour, []string{fmt.Sprintf("m%d", i)}, nil)
 	}
-	if places, _ := d.Recent(noon.Add(30 * time.Minute)); len(d.Moves) != maxSteps || len(places) != 103 {
+	if places, _ := d.Recent(noon.Add(30*time.Minute), time.Hour); len(d.Moves) != maxSteps || len(places) != 103 {
 		t.Errorf("%d steps, %d nodes", len(d.Moves), len(places))
 	}
-	d.Remember(noon.Add(3*time.Hour), nil, nil)
+	d.Remember(noon.Add(3*time.Hour), time.Hour, nil, nil)
 	if len(d.Moves) != 0 {
 		t.Errorf("steps are kept: %v", d.Moves)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -73,10 +74,24 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 	return wrong
 }
 
+// The bounds of waits. Longer ones hide that the files are old.
+const (
+	settleTimeMost  = time.Hour
+	confirmTimeMost = 24 * time.Hour
+	holdWindowLeast = time.Minute
+	holdWindowMost  = 24 * time.Hour
+)
+
 // checkNumbers checks times, shares and sizes.
 func (c *Cluster) checkNumbers(fail func(key, message string), bad func(key string, value any, want string)) {
-	if c.SettleMax.Duration < c.Settle.Duration {
-		bad("settleMax", c.SettleMax, "settle, which is "+c.Settle.String()+", or more")
+	if c.SettleTime.Duration > settleTimeMost {
+		bad("settleTime", c.SettleTime, fmt.Sprintf("%s or less", settleTimeMost))
+	}
+	if c.ConfirmTime.Duration > confirmTimeMost {
+		bad("confirmTime", c.ConfirmTime, fmt.Sprintf("%s or less", confirmTimeMost))
+	}
+	if w := c.HoldWindow.Duration; w < holdWindowLeast || w > holdWindowMost {
+		bad("holdWindow", c.HoldWindow, fmt.Sprintf("%s to %s", holdWindowLeast, holdWindowMost))
 	}
 	if *c.MaxChange < 0 || *c.MaxChange > 1 || math.IsNaN(*c.MaxChange) {
 		bad("maxChange", *c.MaxChange, "a share of 0 to 1")

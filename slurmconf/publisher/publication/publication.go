@@ -89,29 +89,43 @@ type Publication struct {
 	Membership string `yaml:"membership"`
 	// Slurm says how the running Slurm is asked what it has loaded.
 	Slurm Slurm `yaml:"slurm"`
-	// Settle is the time for which facts must stay the same before they are published.
-	Settle Duration `yaml:"settle"`
-	// SettleMax is the longest that facts which keep changing delay a publication.
-	SettleMax Duration `yaml:"settleMax"`
-	// FirstWait is the longest that the first publication waits for nodes with GPUs
-	// whose NVLink domain is not known yet. Unless baseBlockSize is set, it also waits
-	// until no node has been added for a minute.
-	FirstWait Duration `yaml:"firstWait"`
-	// GoneAfter is how long a node stays in the files after its Node object has gone.
+	// SettleTime is the time for which facts must stay the same before they are published.
+	// Facts that keep changing delay a publication by 6 times as long at most. The first
+	// publication waits up to 30 times as long for nodes with GPUs whose NVLink domain is not
+	// known yet. Unless baseBlockSize is set, it also waits until no node has been added for
+	// 6 times as long. A new block waits up to 30 times as long for the switches above it, if
+	// parentBlocks is set.
+	SettleTime Duration `yaml:"settleTime"`
+	// ConfirmTime is the time for which facts must name a published node's new place, without
+	// a break, before the node moves. It is twice as long for each time that the node moved
+	// within holdWindow.
+	ConfirmTime Duration `yaml:"confirmTime"`
+	// RemoveAfter is how long a node stays in the files after its Node object has gone.
 	// Without Kubernetes it is the report that has gone.
-	GoneAfter Duration `yaml:"goneAfter"`
-	// AnnotateAfter is the time between files with a new block or leaf switch and the Node
-	// annotations that name it, in which slurmctld loads the files. An annotation that
-	// names older units does not wait.
-	AnnotateAfter Duration `yaml:"annotateAfter"`
-	// PublishEvery is the least time between two publications if the second one only adds or
-	// removes nodes of known blocks and switches. Other changes do not wait.
-	PublishEvery Duration `yaml:"publishEvery"`
-	// MaxChange is the share of published nodes that may move or leave within an hour. More
+	RemoveAfter Duration `yaml:"removeAfter"`
+	// PublishInterval is the least time between two publications if the second one only adds
+	// or removes nodes of known blocks and switches. Other changes do not wait.
+	PublishInterval Duration `yaml:"publishInterval"`
+	// HoldWindow is the time within which nodes that move or leave count for maxChange.
+	HoldWindow Duration `yaml:"holdWindow"`
+	// LoadTimeout is the time in which slurmctld loads published files. A Node annotation
+	// that names a new block or leaf switch waits as long. An annotation that names older
+	// units does not wait. If Slurm has not loaded the files by then, they count as never
+	// loaded.
+	LoadTimeout Duration `yaml:"loadTimeout"`
+	// MaxChange is the share of published nodes that may move or leave within holdWindow. More
 	// waits for approval. In Kubernetes a node whose Node object or worker pod is gone does
 	// not count. 1 turns the limit off. With 0 a single node may still change.
 	MaxChange *float64 `yaml:"maxChange" unit:"share, 0 to 1"`
 }
+
+// SettleMost is how long facts that keep changing delay a publication at most. Before the
+// first publication no node is added for as long.
+func (p *Publication) SettleMost() time.Duration { return 6 * p.SettleTime.Duration }
+
+// FirstMost is how long the first publication waits at most. A new block waits as long for
+// the switches above it.
+func (p *Publication) FirstMost() time.Duration { return 30 * p.SettleTime.Duration }
 
 // Selection chooses nodes. The zero value takes all.
 type Selection struct {
@@ -134,7 +148,7 @@ func (s *Selection) WhyNone() string {
 }
 
 // Slurm says how the running Slurm is asked. Without URL and Scontrol nobody asks, and
-// AnnotateAfter is the time in which slurmctld loads files.
+// LoadTimeout is the time in which slurmctld loads files.
 type Slurm struct {
 	// URL is the address of slurmrestd: http://HOST:PORT, https://HOST:PORT or unix:/PATH. It needs
 	// Slurm 25.05 or newer.
@@ -144,7 +158,7 @@ type Slurm struct {
 	TokenFile string `yaml:"tokenFile"`
 	// Scontrol is the program that is asked instead, such as "scontrol".
 	Scontrol string `yaml:"scontrol"`
-	// Reconfigure tells slurmctld to read its files again if it has not done so two minutes
+	// Reconfigure tells slurmctld to read its files again if it has not done so loadTimeout
 	// after they were published, once for each revision. The user must be an operator.
 	Reconfigure bool `yaml:"reconfigure"`
 }
@@ -203,7 +217,8 @@ func Default() Publication {
 		Name: DefaultName, Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short", SlurmVersion: "26.05",
 		Format: "yaml", Topology: "auto", BlocksBy: "nvlink", MaxChange: &maxChange, Gres: Gres{Naming: string(gres.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate,
 		DomainLabels: []string{nodelabels.Auto}, TierLabels: []string{nodelabels.Auto},
-		Settle: Duration{Duration: 10 * time.Second}, SettleMax: minute(1), FirstWait: minute(5), GoneAfter: minute(10), AnnotateAfter: minute(2), PublishEvery: minute(5),
+		SettleTime: Duration{Duration: 10 * time.Second}, ConfirmTime: Duration{Duration: 10 * time.Second}, RemoveAfter: minute(10), PublishInterval: minute(5),
+		HoldWindow: minute(60), LoadTimeout: minute(2),
 	}
 }
 
@@ -222,7 +237,6 @@ func (p *Publication) complete() {
 	if p.Name != "" && p.Name != DefaultName {
 		d.ConfigMap += "-" + p.Name
 	}
-	d.SettleMax.Duration = max(d.SettleMax.Duration, p.Settle.Duration)
 	for _, f := range []struct{ have, def *string }{
 		{&p.Name, &d.Name}, {&p.Namespace, &d.Namespace}, {&p.ConfigMap, &d.ConfigMap}, {&p.SlurmNames, &d.SlurmNames},
 		{&p.SlurmVersion, &d.SlurmVersion}, {&p.Format, &d.Format}, {&p.Topology, &d.Topology}, {&p.BlocksBy, &d.BlocksBy}, {&p.Gres.Naming, &d.Gres.Naming},
@@ -232,8 +246,8 @@ func (p *Publication) complete() {
 		}
 	}
 	for _, f := range []struct{ have, def *Duration }{
-		{&p.Settle, &d.Settle}, {&p.SettleMax, &d.SettleMax}, {&p.FirstWait, &d.FirstWait}, {&p.GoneAfter, &d.GoneAfter}, {&p.AnnotateAfter, &d.AnnotateAfter},
-		{&p.PublishEvery, &d.PublishEvery},
+		{&p.SettleTime, &d.SettleTime}, {&p.ConfirmTime, &d.ConfirmTime}, {&p.RemoveAfter, &d.RemoveAfter}, {&p.PublishInterval, &d.PublishInterval},
+		{&p.HoldWindow, &d.HoldWindow}, {&p.LoadTimeout, &d.LoadTimeout},
 	} {
 		if f.have.Duration == 0 && !f.have.read {
 			*f.have = *f.def

@@ -31,8 +31,10 @@ func TestCompileRefuses(t *testing.T) {
 		`maxChange: "2"`:                                                                               {{MaxChange: &two}},
 		`maxChange: "NaN": want a share`:                                                               {{MaxChange: &none}},
 		`maxChange: "-Inf": want a share`:                                                              {{MaxChange: &less}},
-		`settleMax: "10s": want settle, which is 2m0s, or more`:                                        {{Settle: seconds(120), SettleMax: seconds(10)}},
-		`settleMax: "0s": want settle, which is 10s, or more`:                                          {{SettleMax: seconds(0)}},
+		`settleTime: "1h0m1s": want 1h0m0s or less`:                                                    {{SettleTime: seconds(3601)}},
+		`confirmTime: "25h0m0s": want 24h0m0s or less`:                                                 {{ConfirmTime: seconds(25 * 3600)}},
+		`holdWindow: "0s": want 1m0s to 24h0m0s`:                                                       {{HoldWindow: seconds(0)}},
+		`holdWindow: "25h0m0s": want 1m0s to 24h0m0s`:                                                  {{HoldWindow: seconds(25 * 3600)}},
 		`tierLabels: "not a label!!": want letters`:                                                    {{TierLabels: []string{"rack", "not a label!!"}}},
 		`tierLabels: "": want letters`:                                                                 {{TierLabels: []string{""}}},
 		`tierLabels: "auto": want it alone`:                                                            {{TierLabels: []string{"auto", "rack"}}},
@@ -76,15 +78,24 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-func TestSettleMaxFollowsSettle(t *testing.T) {
-	for settle, want := range map[time.Duration]time.Duration{0: time.Minute, time.Second: time.Minute, 2 * time.Minute: 2 * time.Minute} {
-		all, err := Compile([]Publication{{Settle: Duration{Duration: settle}}}, nil)
+// TestSettleTimes has what follows from settleTime: one key says how long facts settle, how
+// long they may keep changing, and how long the first publication waits.
+func TestSettleTimes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		settle                 Duration
+		quiet, most, firstMost time.Duration
+	}{
+		"default": {Duration{}, 10 * time.Second, time.Minute, 5 * time.Minute},
+		"short":   {Duration{Duration: 100 * time.Millisecond}, 100 * time.Millisecond, 600 * time.Millisecond, 3 * time.Second},
+		"none":    {Duration{read: true}, 0, 0, 0},
+	} {
+		all, err := Compile([]Publication{{SettleTime: tt.settle}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := all[0]
-		if p.SettleMax.Duration != want {
-			t.Errorf("settle %s: settleMax %s, want %s", settle, p.SettleMax, want)
+		if p.SettleTime.Duration != tt.quiet || p.SettleMost() != tt.most || p.FirstMost() != tt.firstMost || p.ConfirmTime.Duration != 10*time.Second {
+			t.Errorf("%s: facts settle for %s, %s at most, and the first publication waits %s; a move is confirmed for %s", name, p.SettleTime, p.SettleMost(), p.FirstMost(), p.ConfirmTime)
 		}
 	}
 }
@@ -93,8 +104,8 @@ func TestSettleMaxFollowsSettle(t *testing.T) {
 // is known not to.
 func TestKeys(t *testing.T) {
 	c := &Cluster{}
-	other := map[string]bool{"-": true, "namespace": true, "configMap": true, "nodes": true, "annotate": true, "membership": true, "slurm": true, "settle": true, "settleMax": true, "firstWait": true,
-		"goneAfter": true, "annotateAfter": true, "publishEvery": true, "maxChange": true}
+	other := map[string]bool{"-": true, "namespace": true, "configMap": true, "nodes": true, "annotate": true, "membership": true, "slurm": true, "settleTime": true, "confirmTime": true,
+		"removeAfter": true, "publishInterval": true, "holdWindow": true, "loadTimeout": true, "maxChange": true}
 	var want []string
 	var fill func(v reflect.Value, prefix string)
 	fill = func(v reflect.Value, prefix string) {

@@ -31,7 +31,7 @@ func newDomainRig(t *testing.T) *domainRig {
 	t.Helper()
 	r := &domainRig{agentProcess: newAgentProcess(t), quoin: programs.QuoinTest(t), machine: fake.New(t, "gb200", inDomain(1))}
 	config := filepath.Join(t.TempDir(), "quoin.yaml")
-	writeFile(t, config, "publicationDefaults: {settle: 50ms, settleMax: 100ms, firstWait: 0s, publishEvery: 0s, maxChange: 1, annotate: false}\n")
+	writeFile(t, config, "publicationDefaults: {settleTime: 50ms, confirmTime: 50ms, publishInterval: 0s, maxChange: 1, annotate: false}\n")
 	for name, domain := range map[string]byte{"a2": 1, "a3": 1, "b1": 2, "b2": 2} {
 		r.put(name, domain)
 	}
