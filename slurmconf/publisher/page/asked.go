@@ -33,8 +33,8 @@ func (a *Asked) Seen(ctx context.Context, publication string, published []topolo
 	if a.Wait {
 		view = a.keeper.Fresher(ctx, publication, 0)
 	} else {
-		a.keeper.Soon(ctx, publication, 0)
 		view = a.keeper.View(publication)
+		a.keeper.Soon(ctx, publication, 0)
 	}
 	seen := Seen{Asked: view.Asked, Err: view.Err}
 	if !view.Fresh(time.Now()) {
