@@ -128,17 +128,6 @@ func TestWritesOnChangeOnly(t *testing.T) {
 	})
 }
 
-func TestBackoff(t *testing.T) {
-	var b backoff
-	var got []time.Duration
-	for range 8 {
-		got = append(got, b.next()/time.Second)
-	}
-	if diff := cmp.Diff([]time.Duration{1, 2, 4, 8, 16, 32, 60, 60}, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // TestMetrics follows the series through a report, a hang and a write.
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()

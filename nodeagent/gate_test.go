@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -50,7 +51,7 @@ func (m *membersOfOne) edit(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
-	notify(m.changes)
+	again.Notify(m.changes)
 }
 
 // readySeries is what the scripted hour of the dashboards' tests has too.

@@ -42,7 +42,7 @@ func (a *Agent) keepIDs(ctx context.Context) {
 		return
 	case <-a.wake.gpus:
 	}
-	var delay backoff
+	failures := 0
 	said := ""
 	for {
 		pause := a.config.IDsEvery
@@ -51,10 +51,11 @@ func (a *Agent) keepIDs(ctx context.Context) {
 			return
 		}
 		if problem == nil {
-			delay = backoff{}
+			failures = 0
 			said = ""
 		} else {
-			pause = min(pause, delay.next())
+			failures++
+			pause = min(pause, pauseAfter(failures))
 			if text := problem.Error(); text != said {
 				said = text
 				a.log.Warn("DCGM ids are not all known, asking again", "after", pause, "err", problem)

@@ -5,13 +5,15 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 )
 
 // keepStore brings the store up to the last good report.
 func (a *Agent) keepStore(ctx context.Context) {
-	a.keep(ctx, a.wake.store, a.syncStore, func(err error, again time.Duration) {
+	a.keep(ctx, a.wake.store, a.syncStore, func(err error, after time.Duration) {
 		a.metrics.storeErrors.Inc()
-		a.log.Error("report not stored, trying again", "after", again, "err", err)
+		a.log.Error("report not stored, trying again", "after", after, "err", err)
 	})
 }
 
@@ -21,16 +23,16 @@ func (a *Agent) keepFiles(ctx context.Context) {
 	if a.files == nil {
 		return
 	}
-	a.keep(ctx, a.wake.files, a.syncFiles, func(err error, again time.Duration) {
+	a.keep(ctx, a.wake.files, a.syncFiles, func(err error, after time.Duration) {
 		a.metrics.fileErrors.Inc()
-		a.log.Error("node files not written, the old ones stay, trying again", "after", again, "err", err)
+		a.log.Error("node files not written, the old ones stay, trying again", "after", after, "err", err)
 	})
 }
 
 // keep calls sync after a change, after a failure with a growing pause, and rarely
 // otherwise: somebody else may have changed what was written.
-func (a *Agent) keep(ctx context.Context, changed <-chan struct{}, sync func(context.Context) error, failed func(error, time.Duration)) {
-	var delay backoff
+func (a *Agent) keep(ctx context.Context, changed <-chan struct{}, sync func(context.Context) error, failed func(err error, after time.Duration)) {
+	failures := 0
 	timer := time.NewTimer(a.verifyAfter())
 	defer timer.Stop()
 	for {
@@ -42,9 +44,10 @@ func (a *Agent) keep(ctx context.Context, changed <-chan struct{}, sync func(con
 		}
 		next := a.verifyAfter()
 		if err := sync(ctx); err == nil {
-			delay = backoff{}
+			failures = 0
 		} else if ctx.Err() == nil {
-			next = delay.next()
+			failures++
+			next = pauseAfter(failures)
 			failed(err, next)
 		}
 		timer.Reset(next)
@@ -124,11 +127,5 @@ func (a *Agent) keepFresh(ctx context.Context) {
 	}
 }
 
-// backoff doubles from a second to a minute.
-type backoff struct{ tries int }
-
-func (b *backoff) next() time.Duration {
-	d := min(time.Second<<min(b.tries, 6), time.Minute)
-	b.tries++
-	return d
-}
+// pauseAfter is the time before the next try after so many failures in a row.
+func pauseAfter(failures int) time.Duration { return again.Pause(failures, time.Second, time.Minute) }

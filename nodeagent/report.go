@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -58,14 +59,6 @@ func (r *reporter) Ready() error {
 	return nil
 }
 
-// notify signals c, unless a signal is waiting already.
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // replace sends the newest value. The channel has room for one, and nobody else
 // sends.
 func replace[T any](c chan T, value T) {
@@ -99,8 +92,8 @@ func (r *reporter) compose() {
 	}
 	r.metrics.stored.Set(0)
 	r.log.Info("facts changed", "gpus", len(n.GPUs), "problems", len(n.Problems))
-	notify(r.wake.store)
-	notify(r.wake.files)
+	again.Notify(r.wake.store)
+	again.Notify(r.wake.files)
 }
 
 // report returns the last good report, nil before the first.
@@ -120,7 +113,7 @@ func (r *reporter) hear(e probe.Event) {
 		r.problem = nil
 		r.facts.takeProbe(e.Report)
 		if before == nil || !sameGPUs(before, e.Report) {
-			notify(r.wake.gpus)
+			again.Notify(r.wake.gpus)
 		}
 		r.confirm()
 	case probe.Unchanged:
@@ -158,7 +151,7 @@ func (r *reporter) confirm() {
 	r.metrics.stale.Set(0)
 	r.facts.stale = ""
 	r.compose()
-	notify(r.wake.fresh)
+	again.Notify(r.wake.fresh)
 }
 
 // markStale adds the problem FactsStale to the report. The text of the problem stays
@@ -171,7 +164,7 @@ func (r *reporter) markStale(after time.Duration) {
 	r.facts.stale = "the facts are old: the probe " + cmp.Or(why, "hangs") + "; see the agent's log"
 	r.log.Error("facts are stale: no probe has confirmed them", "within", after)
 	r.compose()
-	notify(r.wake.store) // the store may have the facts of an earlier agent
+	again.Notify(r.wake.store) // the store may have the facts of an earlier agent
 }
 
 // holds notes that the store holds this report, unless a newer one has come.

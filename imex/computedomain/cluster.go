@@ -27,6 +27,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -77,7 +78,7 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
 	c := &Cluster{config: config, kube: kube, nvidia: nvidia, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1)}
-	changed := func() { notify(c.changes) }
+	changed := func() { again.Notify(c.changes) }
 	c.driver = newDriver(meta, c.health, changed)
 	c.domains = newWatch("the ComputeDomain", c.health, &nvapi.ComputeDomain{}, nvidia.ComputeDomains(config.Namespace), named(config.Name), readDomain, changed)
 	c.cliques = newWatch("ComputeDomainCliques", c.health, &nvapi.ComputeDomainClique{}, nvidia.ComputeDomainCliques(metav1.NamespaceAll), all, readClique, changed)

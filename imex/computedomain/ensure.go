@@ -16,6 +16,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -57,7 +58,7 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 	}
 	c.refusal = refusal{}
 	if err != nil {
-		time.AfterFunc(createPause, func() { notify(c.changes) })
+		time.AfterFunc(createPause, func() { again.Notify(c.changes) })
 		why := c.whyNot(err)
 		if why.Reason == "" {
 			return imex.Domain{}, fmt.Errorf("create ComputeDomain %s: %w", keyOf(c.config), err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -76,8 +77,8 @@ func labelsOf(obj any) (nodeLabels, bool) {
 }
 
 func (n *Node) changed() {
-	notify(n.wake)
-	notify(n.changes)
+	again.Notify(n.wake)
+	again.Notify(n.changes)
 }
 
 // SetClique says in which clique NVML sees the node, "<cluster UUID>.<clique id>". It is
@@ -177,7 +178,7 @@ func (n *Node) askForOthers(ctx context.Context) bool {
 	defer cancel()
 	list, err := n.nvidia.ComputeDomainCliques(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
-		time.AfterFunc(askPause, func() { notify(n.wake) })
+		time.AfterFunc(askPause, func() { again.Notify(n.wake) })
 		return false
 	}
 	n.mu.Lock()
@@ -188,7 +189,7 @@ func (n *Node) askForOthers(ctx context.Context) bool {
 			n.own.others = append(n.own.others, c)
 		}
 	}
-	notify(n.changes)
+	again.Notify(n.changes)
 	return true
 }
 
@@ -196,7 +197,7 @@ func (n *Node) setOwn(own ownClique) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.own = own
-	notify(n.changes)
+	again.Notify(n.changes)
 }
 
 // Snapshot returns what is seen of the node: its labels and its clique. The domain has

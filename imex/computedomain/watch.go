@@ -22,6 +22,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 )
 
 // watch keeps the facts of some objects while run runs.
@@ -180,7 +181,7 @@ func newDriver(client metadata.Interface, health *apihealth.Health, changed func
 	return &driver{wake: wake, classes: newWatch(whatClasses, health, &metav1.PartialObjectMetadata{},
 		client.Resource(resourcev1.SchemeGroupVersion.WithResource("deviceclasses")), all, readClass,
 		func() {
-			notify(wake)
+			again.Notify(wake)
 			changed()
 		})}
 }
@@ -246,12 +247,4 @@ func all(*metav1.ListOptions) {}
 
 func named(name string) func(*metav1.ListOptions) {
 	return func(o *metav1.ListOptions) { o.FieldSelector = metav1.ObjectNameField + "=" + name }
-}
-
-// notify wakes whoever waits, once for all changes until then.
-func notify(changes chan<- struct{}) {
-	select {
-	case changes <- struct{}{}:
-	default:
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -53,7 +54,7 @@ func (s Supervisor) Run(ctx context.Context, events chan<- Event) {
 		if good {
 			tries = 0
 		}
-		e := Event{Kind: Ended, Reason: EndExit, Err: err, Pause: min(s.Pause<<min(tries, 6), time.Minute)}
+		e := Event{Kind: Ended, Reason: EndExit, Err: err, Pause: again.Pause(tries+1, s.Pause, time.Minute)}
 		var end endError
 		if errors.As(err, &end) {
 			e.Reason = end.reason

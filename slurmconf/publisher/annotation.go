@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"

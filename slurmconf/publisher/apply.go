@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"

@@ -21,7 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"

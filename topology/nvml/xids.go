@@ -11,6 +11,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -44,10 +45,7 @@ func (x *xids) seen(present map[string]nvml.Device) {
 		return
 	}
 	x.present, x.refused = present, nil
-	select {
-	case x.wake <- struct{}{}:
-	default:
-	}
+	again.Notify(x.wake)
 }
 
 // report adds the collected events to a report.

@@ -20,7 +20,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"

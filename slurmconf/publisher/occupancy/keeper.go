@@ -17,8 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -203,6 +204,6 @@ func (c *Client) fail(err error) {
 	}
 	c.last.Err = err
 	c.last.Failures++
-	pause := min(firstPause<<min(c.last.Failures-1, 8), lastPause)
+	pause := again.Pause(c.last.Failures, firstPause, lastPause)
 	c.last.Next = c.ended.Add(min(max(pause, restFor*c.ended.Sub(c.began)), longPause))
 }

@@ -1,5 +1,6 @@
 // Package again says when work is done again: the next pass of a loop, the pause between
-// failed tries, and whether a trouble is new. It has no clock.
+// failed tries, whether a trouble is new, and one wake-up for many changes. It has no clock, and
+// imports the standard library alone.
 package again
 
 import "time"
@@ -99,7 +100,7 @@ func (o *Once) IsNew(text string) bool {
 func (o *Once) Forget() { o.last = "" }
 
 // Notify leaves one value in a channel of capacity 1: the loop that reads it works again.
-func Notify(c chan struct{}) {
+func Notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
