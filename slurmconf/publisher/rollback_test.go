@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -72,7 +74,8 @@ func TestRollback(t *testing.T) {
 	})
 }
 
-// TestPlanUnreadable finds a plan that nobody can read: all stays until it is removed.
+// TestPlanUnreadable finds a plan that nobody can read: all stays until it is removed. Slurm can be
+// asked, but its jobs cannot be judged by that plan.
 func TestPlanUnreadable(t *testing.T) {
 	store := newMemory(racks(t))
 	pubs := complete(t, Publication{})
@@ -80,7 +83,13 @@ func TestPlanUnreadable(t *testing.T) {
 	first := store.get("slurm/quoin-slurm").Clone()
 	store.plans["default"] = []byte("x")
 	store.snap = racksWithout(t, 1)
-	inBubble(t, store, pubs, func() {
+	prepare := func(p *Publisher) {
+		slurm := &lateSlurm{nodes: racks(t).Nodes}
+		slurm.reads(time.Now().Add(time.Minute))
+		p.options.Slurm = map[string]*client.Client{"default": client.New("default", slurm, p.log)}
+		p.jobs = occupancy.New(p.options.Slurm, p.log)
+	}
+	inBubbleWith(t, store, pubs, prepare, func(*Publisher) {
 		store.pass(time.Hour)
 		got := store.get("slurm/quoin-slurm")
 		if diff := cmp.Diff(first.Files, got.Files); diff != "" || !strings.HasPrefix(got.Annotations[plandoc.AnnotationHeldReason], "PlanUnreadable: ") {
