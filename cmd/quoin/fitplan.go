@@ -97,9 +97,7 @@ func (p *fitPlan) site(t *topology.Topology) (*fit.Site, error) {
 		if s.Sizes = t.Sizes; len(s.Sizes) == 0 {
 			return nil, fmt.Errorf("topology %s has no BlockSizes", t.Name)
 		}
-		for _, b := range t.Blocks {
-			s.Blocks = append(s.Blocks, fit.Block{Name: b.Name, Nodes: b.Nodes})
-		}
+		s.Blocks = t.Blocks
 	}
 	for _, node := range slices.Sorted(maps.Keys(p.states)) {
 		if !placed[node] {

@@ -87,7 +87,7 @@ func (s *site) answer(st *state, j *job) Answer {
 		return StateOf("IDLE", "DRAIN")
 	}}
 	for i, nodes := range s.blocks {
-		site.Blocks = append(site.Blocks, Block{Name: fmt.Sprint(i), Nodes: nodes})
+		site.Blocks = append(site.Blocks, topology.Block{Name: fmt.Sprint(i), Nodes: nodes})
 	}
 	return site.Answer(&Request{Job: j.Job, Exclusive: j.exclusive})
 }

@@ -4,22 +4,18 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Site is a block topology with the names of its nodes, and how these are.
 type Site struct {
 	Sizes  []int
-	Blocks []Block
+	Blocks []topology.Block
 	// Apart are nodes in no block that a job may have too.
 	Apart []string
 	// State returns how a node is.
 	State func(node string) State
-}
-
-// Block is a block of the topology. A placeholder has no nodes.
-type Block struct {
-	Name  string
-	Nodes []string
 }
 
 // Request is what a user asks for.

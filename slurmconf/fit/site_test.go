@@ -8,13 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // racksOf is a site of racks. The nodes that states does not have are free.
 func racksOf(states map[string]fit.State, sizes ...int) *fit.Site {
 	s := &fit.Site{Sizes: []int{18}, State: func(node string) fit.State { return states[node] }}
 	for i, size := range sizes {
-		b := fit.Block{Name: fmt.Sprintf("b%d", i+1)}
+		b := topology.Block{Name: fmt.Sprintf("b%d", i+1)}
 		for k := range size {
 			b.Nodes = append(b.Nodes, fmt.Sprintf("r%d-%d", i+1, k+1))
 		}

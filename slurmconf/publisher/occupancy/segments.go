@@ -96,10 +96,9 @@ func (c *Segments) Set(publication string, namespaces []string, topologies []top
 }
 
 func newFittable(t *topology.Topology, placed []topology.Placement, gpus map[string]int) *fittable {
-	f := &fittable{name: t.Name, site: fit.Site{Sizes: t.Sizes}, owners: map[string]string{}, gpus: map[string]int{}}
+	f := &fittable{name: t.Name, site: fit.Site{Sizes: t.Sizes, Blocks: t.Blocks}, owners: map[string]string{}, gpus: map[string]int{}}
 	in := map[string]bool{}
 	for _, b := range t.Blocks {
-		f.site.Blocks = append(f.site.Blocks, fit.Block{Name: b.Name, Nodes: b.Nodes})
 		for _, name := range b.Nodes {
 			in[name] = true
 		}

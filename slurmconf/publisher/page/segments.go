@@ -41,16 +41,13 @@ func Count(s *picture.Site) {
 }
 
 func segmentsIn(t *topology.Topology, use map[string]fit.Use) (out []picture.Segments) {
-	site := fit.Site{Sizes: t.Sizes, State: func(node string) fit.State {
+	site := fit.Site{Sizes: t.Sizes, Blocks: t.Blocks, State: func(node string) fit.State {
 		u, known := use[node]
 		if !known {
 			u = fit.Unavailable
 		}
 		return fit.State{Use: u}
 	}}
-	for _, b := range t.Blocks {
-		site.Blocks = append(site.Blocks, fit.Block{Name: b.Name, Nodes: b.Nodes})
-	}
 	for _, row := range site.Segments(&fit.Request{}, fit.Sizes...) {
 		out = append(out, picture.Segments{Topology: t.Name, Size: row.Size, Now: row.Now, All: row.All, Taken: taken(&site, row)})
 	}
