@@ -7,16 +7,17 @@
 package plandoc
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
@@ -34,6 +35,10 @@ const (
 	MaxHistory = 10
 	keptNewest = 5
 )
+
+// maxNames is how many names the host lists of all plans of a document may have together. It
+// is enough for 100,000 nodes in three topologies, in as many plans as are kept.
+const maxNames = 4 * hostlist.MaxHosts
 
 // ErrUnreadable is wrapped by the error of a document that cannot be read.
 var ErrUnreadable = errors.New("the stored plan cannot be read")
@@ -218,15 +223,18 @@ func sorted(p *topology.Plan) topology.Plan {
 
 // Unmarshal reads a document and checks it. Its error wraps ErrUnreadable.
 func Unmarshal(text []byte) (*Document, error) {
-	d := &Document{}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(d)
-	if err == nil {
-		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("text after the document")
+	d, names := &Document{}, 0
+	lists := jsonv2.UnmarshalFromFunc(func(dec *jsontext.Decoder, list *topology.Names) error {
+		quoted, err := dec.ReadToken()
+		if err == nil {
+			err = list.UnmarshalText([]byte(quoted.String()))
 		}
-	}
+		if names += len(*list); err == nil && names > maxNames {
+			err = fmt.Errorf("more than %d names in one document: no site is so large", maxNames)
+		}
+		return err
+	})
+	err := jsonv2.Unmarshal(text, d, jsonv2.RejectUnknownMembers(true), jsonv2.WithUnmarshalers(lists))
 	if err == nil {
 		err = d.check()
 	}
@@ -244,10 +252,14 @@ func (d *Document) check() error {
 	if len(d.History) > MaxHistory {
 		return fmt.Errorf("%d revisions before the current one: want at most %d", len(d.History), MaxHistory)
 	}
+	moved := 0
 	for _, step := range d.Moves {
 		for _, list := range []string{step.Places, step.Devices} {
-			if _, err := hostlist.Expand(list); err != nil {
+			if err := hostlist.Walk(list, func([]byte) { moved++ }); err != nil {
 				return fmt.Errorf("moves: %w", err)
+			}
+			if moved > hostlist.MaxHosts {
+				return fmt.Errorf("moves: more than %d names: no site is so large", hostlist.MaxHosts)
 			}
 		}
 	}

@@ -90,10 +90,10 @@ func TestUnmarshalRefuses(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, old, new, want string }{
 		{"no JSON", string(text), "{", "unexpected EOF"},
-		{"an unknown field", `"place"`, `"palace"`, `unknown field "palace"`},
+		{"an unknown field", `"place"`, `"palace"`, `unknown object member name "palace"`},
 		{"another kind", `"Plan"`, `"Plans"`, "want Plan"},
 		{"a later version", "v1alpha1", "v2", "want Plan of quoin.dev/v1alpha1"},
-		{"text behind", "}\n", "}{}", "text after the document"},
+		{"text behind", "}\n", "}{}", "after top-level value"},
 		{"a broken list", "n[1-2]", "n[1-", "n[1-"},
 		{"a broken line", "Name=gpu", "Nme=gpu", "Nme"},
 		{"a format", `"yaml"`, `"xml"`, `format "xml": want yaml or conf`},
@@ -103,6 +103,51 @@ func TestUnmarshalRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := Unmarshal([]byte(strings.ReplaceAll(string(text), tt.old, tt.new))); err == nil || !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestUnmarshalBoundsNames refuses host lists that a short text makes large together. Each of
+// them alone is allowed.
+func TestUnmarshalBoundsNames(t *testing.T) {
+	const list = "n[1-65000]"
+	plans := func(count, lists int) *Document {
+		d := document()
+		d.Current.Number, d.History = count, nil
+		for number := count - 1; number > 0; number-- {
+			p := plan("n1", "")
+			for i := range lists {
+				p.Topologies = append(p.Topologies, topology.Topology{Name: fmt.Sprint(i), Kind: topology.KindTree, Switches: []topology.Switch{{Name: "s", Nodes: topology.Names{list}}}})
+			}
+			d.History = append(d.History, Revision{Number: number, Plan: p})
+		}
+		return d
+	}
+	moves := func(lists int) *Document {
+		d := document()
+		for range lists {
+			d.Moves = append(d.Moves, Step{Places: list})
+		}
+		return d
+	}
+	for _, tt := range []struct {
+		name string
+		d    *Document
+		want string
+	}{
+		{"plans", plans(10, 7), ""}, // 63 lists
+		{"too large plans", plans(11, 7), "more than 4194304 names in one document"},
+		{"moves", moves(16), ""},
+		{"too many moves", moves(17), "moves: more than 1048576 names"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text, err := Marshal(tt.d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Unmarshal(text); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 		})
