@@ -46,12 +46,12 @@ var blockExpectations = map[string]func(moment) []sample{
 		}
 		return rows
 	},
-	"quoin-blocks/Blocks with 18 available nodes/A":             one(func(moment) float64 { return 1 }),
-	"quoin-blocks/Blocks with 16 available nodes or more/A":     one(func(moment) float64 { return 2 }),
-	"quoin-blocks/Blocks with fewer than 16 available nodes/A":  one(func(moment) float64 { return 1 }),
-	"quoin-blocks/GPUs that no segment of 16 can use/A":    one(func(moment) float64 { return float64(hour.StrandedGPUs["16"]) }),
-	"quoin-blocks/Free segments by size/A":                 bySize(hour.FreeSegments),
-	"quoin-blocks/GPUs that no segment can use, by size/A": bySize(hour.StrandedGPUs),
+	"quoin-blocks/Blocks with 18 available nodes/A":            one(func(moment) float64 { return 1 }),
+	"quoin-blocks/Blocks with 16 available nodes or more/A":    one(func(moment) float64 { return 2 }),
+	"quoin-blocks/Blocks with fewer than 16 available nodes/A": one(func(moment) float64 { return 1 }),
+	"quoin-blocks/GPUs that no segment of 16 can use/A":        one(func(moment) float64 { return float64(hour.StrandedGPUs["16"]) }),
+	"quoin-blocks/Free segments by size/A":                     bySize(hour.FreeSegments),
+	"quoin-blocks/GPUs that no segment can use, by size/A":     bySize(hour.StrandedGPUs),
 	"quoin-blocks/Nodes by block and state/A": func(moment) (rows []sample) {
 		for block, nodes := range hour.BlockNodes {
 			for i, state := range []string{"free", "busy", "unavailable"} {

@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
 
 // gpuMachine is a node's machine below the hardware: a loaded NVML, the files of
@@ -59,20 +60,7 @@ func (m *membership) startMachine(node, kind string, statements ...string) *gpuM
 // put writes a file below the machine's root, by rename.
 func (g *gpuMachine) put(name, text string, mode os.FileMode) {
 	g.t.Helper()
-	g.write(filepath.Join(g.Root(), name), text, mode)
-}
-
-func (g *gpuMachine) write(path, text string, mode os.FileMode) {
-	g.t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		g.t.Fatal(err)
-	}
-	if err := os.WriteFile(path+".new", []byte(text), mode); err != nil {
-		g.t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		g.t.Fatal(err)
-	}
+	put.File(g.t, filepath.Join(g.Root(), name), text, mode)
 }
 
 // hostService has the machine's own nvidia-imex.service run, or not.
@@ -82,7 +70,7 @@ func (g *gpuMachine) hostService(runs bool) {
 	if runs {
 		populated = 1
 	}
-	g.write(filepath.Join(g.cgroups, "system.slice/nvidia-imex.service/cgroup.events"), fmt.Sprintf("populated %d\nfrozen 0\n", populated), 0o600)
+	put.File(g.t, filepath.Join(g.cgroups, "system.slice/nvidia-imex.service/cgroup.events"), fmt.Sprintf("populated %d\nfrozen 0\n", populated), 0o600)
 }
 
 // channels has the NVIDIA driver that is loaded have channels, or none.

@@ -18,6 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -75,13 +76,7 @@ func startLive(t *testing.T) *live {
 
 func (l *live) write(name, text string) {
 	l.t.Helper()
-	path := filepath.Join(l.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		l.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		l.t.Fatal(err)
-	}
+	put.File(l.t, filepath.Join(l.dir, name), text, 0o600)
 }
 
 // startPublisher serves what a publisher says of where the nodes are, and returns its

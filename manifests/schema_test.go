@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -151,10 +152,7 @@ func TestSchemaTakesReports(t *testing.T) {
 	s := compileSchema(t)
 	for _, name := range simulated.Shipped() {
 		t.Run(name, func(t *testing.T) {
-			c, err := simulated.Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := sites.Open(t, name)
 			for moment := 0; ; moment++ {
 				for _, m := range c.Machines() {
 					if m.Report == nil {

@@ -3,9 +3,9 @@ package nodeagent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/series"
 )
 
 // TestMain is also the probe of the tests.
@@ -148,7 +149,11 @@ func TestMetrics(t *testing.T) {
 		`quoin_agent_probe_restarts_total{reason="hang"}`: 1, `quoin_agent_problems{reason="FabricSlow"}`: 1,
 		`quoin_agent_gpus{fabric="inProgress",health=""}`: 1,
 	}
-	diff := func() string { return cmp.Diff(want, gathered(t, reg, want)) }
+	diff := func() string {
+		got := series.Values(t, reg)
+		maps.DeleteFunc(got, func(name string, _ float64) bool { _, wanted := want[name]; return !wanted })
+		return cmp.Diff(want, got)
+	}
 	await.Until(t, "the series (-want +got)", func() bool { return diff() == "" }, diff)
 	cancel()
 	<-done
@@ -162,31 +167,4 @@ func event(t testing.TB, line string) probe.Event {
 		t.Fatal(err)
 	}
 	return e
-}
-
-// gathered returns those of the series that are named, build information
-// without its labels.
-func gathered(t *testing.T, reg *prometheus.Registry, names map[string]float64) map[string]float64 {
-	t.Helper()
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.Metric {
-			var labels []string
-			for _, l := range m.Label {
-				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
-			}
-			name := f.GetName()
-			if len(labels) > 0 {
-				name += "{" + strings.Join(labels, ",") + "}"
-			}
-			if _, ok := names[name]; ok {
-				got[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
-			}
-		}
-	}
-	return got
 }

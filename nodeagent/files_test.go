@@ -17,15 +17,12 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 func TestInventoryOf(t *testing.T) {
-	c, err := simulated.Open("a100-mig")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := sites.Open(t, "a100-mig")
 	m, err := c.Machine("a100-swapped")
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -59,10 +60,7 @@ func TestRenderFromLabels(t *testing.T) {
 }
 
 func TestRenderReportsAndCheck(t *testing.T) {
-	cluster, err := simulated.Open("gb300-nvl72")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := sites.Open(t, "gb300-nvl72")
 	dir := t.TempDir()
 	args := []string{"render", "--dir", filepath.Join(dir, "out")}
 	for _, m := range cluster.Machines() {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // gresMachines are one machine of every kind, those with minors in another order
@@ -21,10 +21,7 @@ func gresMachines(t *testing.T) []*topology.Node {
 	for site, names := range map[string][]string{
 		"gb200-nvl72x4": {"gb200-001"}, "gb300-nvl72": {"gb300-r1t01"}, "hgx-h100": {"h100-01"}, "mixed": {"cpu-1"}, "a100-mig": {"a100-1", "a100-swapped", "a100-mig"},
 	} {
-		c, err := simulated.Open(site)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := sites.Open(t, site)
 		for _, name := range names {
 			m, err := c.Machine(name)
 			if err != nil || m.Report == nil {

@@ -23,7 +23,8 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/testdata/rig/process"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
-	"github.com/quoin-hpc/quoin/topology/simulated"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 )
 
 // site is a Kubernetes cluster of simulated nodes with their agents and two publishers, each
@@ -64,10 +65,7 @@ func startSite(t *testing.T) *site {
 	if err := os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(siteConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := simulated.Open("gb200-nvl72x4")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := sites.Open(t, "gb200-nvl72x4")
 	for _, m := range cluster.Machines() {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: map[string]string{"nvidia.com/gpu.present": "true"}}}
 		if _, err := c.Client().CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
@@ -124,12 +122,7 @@ func (s *site) change(faults string) {
 	if faults != "" {
 		faults = "faults:\n" + faults
 	}
-	if err := os.WriteFile(s.file+".new", append(data, faults...), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.Rename(s.file+".new", s.file); err != nil {
-		s.t.Fatal(err)
-	}
+	put.File(s.t, s.file, string(data)+faults, 0o600)
 }
 
 // start runs quoin; it dies with the test.

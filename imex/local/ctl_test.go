@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
 
 // upAnswer is what nvidia-imex-ctl -N -j prints of two nodes, shortened.
@@ -57,10 +59,10 @@ func newDaemonMachine(t testing.TB, config string) *daemonMachine {
 	nodes := "/imexd/nodes.cfg" // which is in the daemon's pod
 	if config == hostConfig {
 		nodes = filepath.Join(m.root, "etc/nvidia-imex/nodes_config.cfg")
-		putFile(t, nodes, "10.0.0.1\n10.0.0.2\n", 0o600)
-		putFile(t, filepath.Join(m.root, "sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.events"), "populated 1\n", 0o600)
+		put.File(t, nodes, "10.0.0.1\n10.0.0.2\n", 0o600)
+		put.File(t, filepath.Join(m.root, "sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.events"), "populated 1\n", 0o600)
 	}
-	putFile(t, filepath.Join(m.root, config), fmt.Sprintf(daemonConfigText, nodes), 0o600)
+	put.File(t, filepath.Join(m.root, config), fmt.Sprintf(daemonConfigText, nodes), 0o600)
 	m.local = New(Options{Root: m.root})
 	m.local.ctl.timeout, m.local.ctl.patience = answerWithin, answerWithin+dieWithin
 	return m
@@ -69,13 +71,13 @@ func newDaemonMachine(t testing.TB, config string) *daemonMachine {
 // script makes the program that is asked. It notes its calls, one a line.
 func (m *daemonMachine) script(lines string) {
 	m.t.Helper()
-	putFile(m.t, filepath.Join(m.root, "usr/bin", ctlProgram), "#!/bin/sh\necho \"$*\" >>"+filepath.Join(m.root, "calls")+"\n"+lines+"\n", 0o700)
+	put.File(m.t, filepath.Join(m.root, "usr/bin", ctlProgram), "#!/bin/sh\necho \"$*\" >>"+filepath.Join(m.root, "calls")+"\n"+lines+"\n", 0o700)
 }
 
 // says has the program answer -q and -N.
 func (m *daemonMachine) says(daemon, domain string) {
 	m.t.Helper()
-	putFile(m.t, filepath.Join(m.root, "domain"), domain, 0o600)
+	put.File(m.t, filepath.Join(m.root, "domain"), domain, 0o600)
 	m.script(`case "$*" in *-N*) cat ` + filepath.Join(m.root, "domain") + `;; *) echo "` + daemon + `";; esac`)
 }
 
@@ -108,7 +110,7 @@ func TestLocalDaemonInPod(t *testing.T) {
 	if facts, problems := m.local.Read(false); facts.DaemonState != "" || problems != nil {
 		t.Errorf("outside a clique: %s", shownLocal(facts, problems))
 	}
-	putFile(t, filepath.Join(m.root, "proc/devices"), "Character devices:\n195 nvidia\n", 0o600)
+	put.File(t, filepath.Join(m.root, "proc/devices"), "Character devices:\n195 nvidia\n", 0o600)
 	if got, want := m.read(), "- 0 / false"; got != want {
 		t.Errorf("without channels: got %q, want %q", got, want)
 	}
@@ -144,7 +146,7 @@ func TestLocalHostDaemon(t *testing.T) {
 		t.Errorf("calls\n%swant\n%s", got, want)
 	}
 	// A file that a daemon in a pod has left changes nothing: it cannot run beside the service.
-	putFile(t, filepath.Join(m.root, podConfig), fmt.Sprintf(strings.ReplaceAll(daemonConfigText, "10.0.0.1", "10.9.9.9"), "/imexd/nodes.cfg"), 0o600)
+	put.File(t, filepath.Join(m.root, podConfig), fmt.Sprintf(strings.ReplaceAll(daemonConfigText, "10.0.0.1", "10.9.9.9"), "/imexd/nodes.cfg"), 0o600)
 	if got, want := m.read(), "235 0 READY/DOWN true"; got != want || strings.Contains(m.calls(), "10.9.9.9") {
 		t.Errorf("got %q, want %q, calls\n%s", got, want, m.calls())
 	}
@@ -187,7 +189,7 @@ func TestLocalFault(t *testing.T) {
 		}
 	}
 	booted := func(ago time.Duration) {
-		putFile(t, filepath.Join(m.root, statFile), fmt.Sprintf("cpu  1 2 3\nbtime %d\nprocesses 7\n", time.Now().Add(-ago).Unix()), 0o600)
+		put.File(t, filepath.Join(m.root, statFile), fmt.Sprintf("cpu  1 2 3\nbtime %d\nprocesses 7\n", time.Now().Add(-ago).Unix()), 0o600)
 	}
 	is := func(what, state, fault string) {
 		t.Helper()
@@ -212,7 +214,7 @@ func TestLocalFault(t *testing.T) {
 	m.says("READY", "")
 	is("it answers again", "READY", "")
 
-	putFile(t, config, fmt.Sprintf(daemonConfigText, "/imexd/other.cfg"), 0o600)
+	put.File(t, config, fmt.Sprintf(daemonConfigText, "/imexd/other.cfg"), 0o600)
 	m.script("exit 1")
 	m.local.ctl.forget() // an agent that starts
 	is("a young daemon, once", "", "")
@@ -233,7 +235,7 @@ func TestLocalFault(t *testing.T) {
 func TestBootTime(t *testing.T) {
 	for text, want := range map[string]int64{"btime 1700000000\n": 1700000000, "cpu 1\n btime 5\n": 5, "btime x\n": 0, "xbtime 5\n": 0, "": 0} {
 		path := filepath.Join(t.TempDir(), "stat")
-		putFile(t, path, text, 0o600)
+		put.File(t, path, text, 0o600)
 		if got := bootTime(path); got.IsZero() != (want == 0) || want != 0 && got.Unix() != want {
 			t.Errorf("%q: %s, want %d", text, got, want)
 		}
@@ -249,7 +251,7 @@ func TestLocalNewestDomain(t *testing.T) {
 	m := newDaemonMachine(t, podConfig)
 	m.says("READY", "")
 	other := filepath.Join(m.root, strings.ReplaceAll(podConfig, "6c1f", "77aa"))
-	putFile(t, other, fmt.Sprintf(strings.ReplaceAll(daemonConfigText, "10.0.0.1", "10.0.0.9"), "/imexd/nodes.cfg"), 0o600)
+	put.File(t, other, fmt.Sprintf(strings.ReplaceAll(daemonConfigText, "10.0.0.1", "10.0.0.9"), "/imexd/nodes.cfg"), 0o600)
 	for _, age := range []time.Duration{-time.Minute, time.Minute} {
 		when := time.Now().Add(age)
 		if err := os.Chtimes(other, when, when); err != nil {
@@ -275,7 +277,7 @@ func TestLocalOtherDaemon(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	putFile(t, filepath.Join(m.root, podConfig), fmt.Sprintf(strings.ReplaceAll(daemonConfigText, "10.0.0.1", "10.0.0.2"), "/imexd/nodes.cfg"), 0o600)
+	put.File(t, filepath.Join(m.root, podConfig), fmt.Sprintf(strings.ReplaceAll(daemonConfigText, "10.0.0.1", "10.0.0.2"), "/imexd/nodes.cfg"), 0o600)
 	m.script("exit 1")
 	if got := m.read(); !strings.HasSuffix(got, "-i 10.0.0.2 50005 -q: exit status 1") {
 		t.Errorf("got %q", got)

@@ -2,13 +2,13 @@ package local
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -34,23 +34,9 @@ func localTree(t testing.TB, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range files {
-		putFile(t, filepath.Join(root, name), text, 0o600)
+		put.File(t, filepath.Join(root, name), text, 0o600)
 	}
 	return root
-}
-
-func putFile(t testing.TB, path, text string, mode os.FileMode) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	// By rename, for a program that is written cannot be run.
-	if err := os.WriteFile(path+".new", []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // shownLocal is the facts and the problems' messages in short.
@@ -107,14 +93,14 @@ func TestLocalFiles(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			root := localTree(t, tt.files)
 			if tt.devices {
-				putFile(t, filepath.Join(root, "proc/devices"), gb200Devices, 0o600)
+				put.File(t, filepath.Join(root, "proc/devices"), gb200Devices, 0o600)
 			}
 			for i := range tt.channels {
-				putFile(t, filepath.Join(root, channelDir, fmt.Sprintf("channel%d", i)), "", 0o600)
+				put.File(t, filepath.Join(root, channelDir, fmt.Sprintf("channel%d", i)), "", 0o600)
 			}
 			if tt.channels > 0 {
 				for _, other := range []string{"channel", "channel0.tmp", "chan1"} {
-					putFile(t, filepath.Join(root, channelDir, other), "", 0o600)
+					put.File(t, filepath.Join(root, channelDir, other), "", 0o600)
 				}
 			}
 			got := shownLocal(New(Options{Root: root}).Read(!tt.outside))
@@ -154,7 +140,7 @@ func FuzzParseMajor(f *testing.F) {
 func BenchmarkLocal(b *testing.B) {
 	root := localTree(b, map[string]string{"proc/devices": gb200Devices, "sys/fs/cgroup/system.slice/cgroup.events": "populated 1\n"})
 	for i := range 2048 {
-		putFile(b, filepath.Join(root, channelDir, fmt.Sprintf("channel%d", i)), "", 0o600)
+		put.File(b, filepath.Join(root, channelDir, fmt.Sprintf("channel%d", i)), "", 0o600)
 	}
 	l := New(Options{Root: root})
 	b.ReportAllocs()

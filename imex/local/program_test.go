@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
 
 // TestLocalProgram finds the program where it may be.
@@ -20,7 +22,7 @@ func TestLocalProgram(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, folder := range []string{"run/nvidia/driver/usr/bin", "usr/bin", "path"} {
-		putFile(t, filepath.Join(m.root, folder, ctlProgram), "#!/bin/sh\necho "+strings.ToUpper(folder[:2])+"\n", 0o700)
+		put.File(t, filepath.Join(m.root, folder, ctlProgram), "#!/bin/sh\necho "+strings.ToUpper(folder[:2])+"\n", 0o700)
 		if folder == "path" {
 			t.Setenv("PATH", filepath.Join(m.root, folder)+":/usr/bin:/bin")
 		}
@@ -133,7 +135,7 @@ func TestLocalPatience(t *testing.T) {
 	m := newDaemonMachine(t, podConfig)
 	m.local.ctl.patience = 50 * time.Millisecond
 	wait := filepath.Join(m.root, "wait")
-	putFile(t, wait, "", 0o600)
+	put.File(t, wait, "", 0o600)
 	m.script("while [ -e " + wait + " ]; do sleep 0.02; done; echo READY")
 	for range 3 {
 		if got, want := m.read(), "235 0 / false"; got != want {

@@ -1,7 +1,6 @@
 package hook
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,25 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/testdata/rig/logtext"
 )
-
-// heard is a buffer that may be written to after the hook has come back.
-type heard struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (h *heard) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.Write(p)
-}
-
-func (h *heard) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.String()
-}
 
 func takeCalls(t *testing.T, run string) []string {
 	t.Helper()
@@ -73,7 +54,7 @@ func TestHangs(t *testing.T) {
 				}
 				return ""
 			}
-			var said heard
+			var said logtext.Text // the hook may write after it has come back
 			before := time.Now()
 			code := run(t.Context(), []string{verb, "--run-dir", p.run, "--mapping-dir", p.mapping, "--wait", "200ms"}, env, &said)
 			if took := time.Since(before); code != 0 || took < 200*time.Millisecond || !strings.Contains(said.String(), "job 7: not done in time after ") {
@@ -94,7 +75,7 @@ func TestPanic(t *testing.T) {
 	p := newPlace(t)
 	p.hook("prolog", "7", "SLURM_JOB_GPUS=0")
 	_ = takeCalls(t, p.run)
-	var said heard
+	var said logtext.Text // the hook may write after it has come back
 	env := func(key string) string {
 		if key == "SLURM_JOB_EXIT_CODE2" { // while it holds the lock
 			panic("no such luck")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/testdata/rig/logtext"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -86,7 +87,7 @@ func TestGateFaults(t *testing.T) {
 				}
 				return map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0", "SLURM_JOB_NUM_NODES": "2", "SLURMD_NODENAME": "n1"}[key]
 			}
-			var said heard
+			var said logtext.Text // the hook may write after it has come back
 			before := time.Now()
 			code := run(ctx, []string{"prolog", "--run-dir", p.run, "--mapping-dir", p.mapping, "--wait", patience}, env, &said)
 			took := time.Since(before)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/testdata/rig/logtext"
 )
 
 // TestTask prints what a task may know of its place.
@@ -93,7 +94,7 @@ func TestTaskHangs(t *testing.T) {
 		<-held
 		return ""
 	}
-	var out, said heard
+	var out, said logtext.Text // the hook may write after it has come back
 	code := RunTask(Options{RunDir: rundir.Dir(t.TempDir()), Env: env, Stderr: &said, Wait: 20 * time.Millisecond}, &out)
 	const want = "quoin-hook: task: its place was not read within 20ms; the task goes on\n"
 	// RunTask does not wait for long until it is said.

@@ -13,6 +13,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -53,19 +55,13 @@ func (r *dirRig) lives() {
 
 func (r *dirRig) write(text string, path ...string) {
 	r.t.Helper()
-	file := filepath.Join(append([]string{r.dir}, path...)...)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	put.File(r.t, filepath.Join(append([]string{r.dir}, path...)...), text, 0o600)
 }
 
 // site writes the reports of a shipped site's machines.
 func (r *dirRig) site(name string) {
 	r.t.Helper()
-	for _, m := range openCluster(r.t, name).Machines() {
+	for _, m := range sites.Open(r.t, name).Machines() {
 		report, err := topology.EncodeReport(m.Report)
 		if err != nil {
 			r.t.Fatal(err)

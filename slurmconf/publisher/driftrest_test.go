@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -23,7 +24,7 @@ func TestNothingDriftsAtRest(t *testing.T) {
 			}
 			t.Run(name+" "+site, func(t *testing.T) {
 				pub := complete(t, p)[0]
-				g := pub.Rules.Gather(snapshotOf(openCluster(t, site)))
+				g := pub.Rules.Gather(snapshotOf(sites.Open(t, site)))
 				made, err := Make(pub, g, Previous{})
 				if err != nil {
 					t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -342,7 +343,7 @@ func complete(t testing.TB, pubs ...Publication) []*publication.Cluster {
 // faults.
 func racks(t testing.TB, faults ...simulated.Fault) *inputs.Snapshot {
 	t.Helper()
-	c := openCluster(t, "gb200-nvl72x4")
+	c := sites.Open(t, "gb200-nvl72x4")
 	c.Apply(simulated.Step{Do: faults})
 	return snapshotOf(c)
 }
@@ -355,15 +356,6 @@ func racksWithout(t testing.TB, first int) *inputs.Snapshot {
 		faults = append(faults, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", i+1), Absent: true})
 	}
 	return racks(t, faults...)
-}
-
-func openCluster(t testing.TB, name string) *simulated.Cluster {
-	t.Helper()
-	c, err := simulated.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 // snapshotOf is what agents and kubelets of the machines would have written.

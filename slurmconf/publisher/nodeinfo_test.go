@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -88,7 +89,7 @@ func TestNodeInfoWhileHeld(t *testing.T) {
 		store.pass(10 * time.Minute)
 		before := nodeInfoSeries(t, p.metrics)
 		var faults []simulated.Fault
-		for _, m := range openCluster(t, "gb200-nvl72x4").Machines()[:20] {
+		for _, m := range sites.Open(t, "gb200-nvl72x4").Machines()[:20] {
 			faults = append(faults, simulated.Fault{Node: m.Name, MoveTo: "gb200-072", Reboot: true})
 		}
 		store.change(racks(t, faults...))

@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -21,7 +22,7 @@ import (
 // TestLeftOutRest publishes a site whose H100 machines and nodes without GPUs are in
 // no block, and lets it rest.
 func TestLeftOutRest(t *testing.T) {
-	store := newMemory(snapshotOf(openCluster(t, "mixed")))
+	store := newMemory(snapshotOf(sites.Open(t, "mixed")))
 	inBubble(t, store, complete(t, Publication{ParentBlocks: 4}), func() {
 		store.pass(10 * time.Minute)
 		first := store.get("slurm/quoin-slurm")
@@ -43,8 +44,8 @@ func TestLeftOutRest(t *testing.T) {
 
 // TestLeafBlocksRest publishes blocks of leaves, at first while labels are missing.
 func TestLeafBlocksRest(t *testing.T) {
-	whole := snapshotOf(openCluster(t, "hgx-h100"))
-	part := snapshotOf(openCluster(t, "hgx-h100"))
+	whole := snapshotOf(sites.Open(t, "hgx-h100"))
+	part := snapshotOf(sites.Open(t, "hgx-h100"))
 	for i := range part.Nodes {
 		maps.DeleteFunc(part.Nodes[i].Labels, func(key, _ string) bool { return !strings.HasPrefix(key, "nvidia.com/") })
 		part.Reports[part.Nodes[i].Name].Tiers = nil

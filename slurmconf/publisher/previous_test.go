@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -115,7 +116,7 @@ func TestReadPlan(t *testing.T) {
 		for _, site := range simulated.Shipped() {
 			t.Run(format+" "+site, func(t *testing.T) {
 				pub := complete(t, Publication{Format: format})[0]
-				facts := pub.Rules.Gather(snapshotOf(openCluster(t, site)))
+				facts := pub.Rules.Gather(snapshotOf(sites.Open(t, site)))
 				made, err := Make(pub, facts, Previous{})
 				if err != nil {
 					t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -34,7 +35,7 @@ func TestRealSlurmLoadsEverySite(t *testing.T) {
 func loads(t *testing.T, release slurmrig.Release, format, site string) {
 	t.Helper()
 	pub := complete(t, Publication{SlurmVersion: release.Slurm, Format: format})[0]
-	facts := pub.Rules.Gather(snapshotOf(openCluster(t, site)))
+	facts := pub.Rules.Gather(snapshotOf(sites.Open(t, site)))
 	made, err := Make(pub, facts, Previous{})
 	if err != nil || made.Refused != "" {
 		t.Fatalf("%v %s", err, made.Message)

@@ -1,11 +1,9 @@
 package publisher
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +21,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/logtext"
 )
 
 // scaleRig is a real API server with a NodeSet of 72 pods, and a publisher with the rights
@@ -37,22 +36,7 @@ type scaleRig struct {
 }
 
 // warnings is a log that a test reads.
-type warnings struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (w *warnings) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-func (w *warnings) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
-}
+type warnings struct{ logtext.Text }
 
 // logger logs warnings and errors.
 func (w *warnings) logger() *slog.Logger {

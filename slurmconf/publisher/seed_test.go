@@ -10,8 +10,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // withSeed lets a publisher write a seed.
@@ -77,10 +77,7 @@ func TestSeedGivesWay(t *testing.T) {
 
 func TestSeed(t *testing.T) {
 	reports := racks(t)
-	mixed, err := simulated.Open("mixed")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mixed := sites.Open(t, "mixed")
 	onlyTiers := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: map[string]string{"topology.kubernetes.io/zone": "z", "network.topology.nvidia.com/leaf": "s1", "network.topology.nvidia.com/spine": "s2"}}}}
 	annotated := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1"}}}}
 	theirs := &plandoc.Published{Files: map[string]string{"topology.yaml": "---\n- topology: nvl\n"}, Annotations: map[string]string{}}

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/cache"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
 
 // Variable names the machine's file in a process's environment.
@@ -200,12 +201,7 @@ func (m *Machine) Registrations() int {
 func (m *Machine) Change(more ...string) {
 	m.t.Helper()
 	text := m.text + "\ngpu *\n" + strings.Join(more, "\n") + "\n"
-	if err := os.WriteFile(m.File+".new", []byte(text), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.Rename(m.File+".new", m.File); err != nil {
-		m.t.Fatal(err)
-	}
+	put.File(m.t, m.File, text, 0o600)
 	if m.root != "" {
 		m.makeRoot()
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
 
 // Root returns a folder with the files of /proc and /sys that the kernel and the
@@ -158,16 +160,7 @@ func (m *Machine) sysFolder(sockets [][]string) string {
 // write puts one of the machine's files below its root.
 func (m *Machine) write(name string) {
 	m.t.Helper()
-	path := filepath.Join(m.root, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.WriteFile(path+".new", []byte(m.files[name]), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		m.t.Fatal(err)
-	}
+	put.File(m.t, filepath.Join(m.root, name), m.files[name], 0o600)
 }
 
 // socketsOf reads from a machine's file the sockets, which the kernel knows.

@@ -8,20 +8,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 // write makes files below a folder.
-func write(t *testing.T, root string, files map[string]string) {
+func write(t *testing.T, root string, texts map[string]string) {
 	t.Helper()
-	for name, text := range files {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for name, text := range texts {
+		put.File(t, filepath.Join(root, name), text, 0o600)
 	}
 }
 

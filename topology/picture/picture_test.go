@@ -10,36 +10,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// factsOf is what is known of the cluster's machines now.
-func factsOf(c *simulated.Cluster) []topology.Facts {
-	var facts []topology.Facts
-	for _, m := range c.Machines() {
-		if m.Exists {
-			labels := nodelabels.Read(m.Labels, nodelabels.Keys{Tiers: nodelabels.DefaultTiers})
-			facts = append(facts, topology.Facts{Name: m.Name, SlurmName: m.Name, Report: m.Report, Labels: labels})
-		}
-	}
-	return facts
-}
-
 func siteOf(t testing.TB, text string) *simulated.Cluster {
 	t.Helper()
 	c, err := simulated.Parse("site.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func shippedSite(t testing.TB, name string) *simulated.Cluster {
-	t.Helper()
-	c, err := simulated.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,12 +30,12 @@ func shippedSite(t testing.TB, name string) *simulated.Cluster {
 func planned(t testing.TB, c *simulated.Cluster, faults ...simulated.Fault) (*topology.Plan, []topology.Facts) {
 	t.Helper()
 	policy := placement.Policy{ShortBlocks: true}
-	first, _, err := placement.MakePlan(placement.Observed{Facts: factsOf(c)}, placement.Previous{}, policy)
+	first, _, err := placement.MakePlan(placement.Observed{Facts: sites.Facts(c)}, placement.Previous{}, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Apply(simulated.Step{Do: faults})
-	facts := factsOf(c)
+	facts := sites.Facts(c)
 	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: first}, policy)
 	if err != nil {
 		t.Fatal(err)
@@ -111,14 +90,14 @@ func TestTerminal(t *testing.T) {
 		faults []simulated.Fault
 		o      Options
 	}{
-		{"racks", shippedSite(t, "gb200-nvl72x4"), nil, Options{}},
-		{"trouble", shippedSite(t, "gb200-nvl72x4"), trouble(), Options{}},
-		{"trouble-color", shippedSite(t, "gb200-nvl72x4"), trouble(), Options{Color: true}},
-		{"trouble-narrow", shippedSite(t, "gb200-nvl72x4"), trouble(), Options{Width: 60}},
-		{"blocks-only", shippedSite(t, "gb200-nvl72x4"), trouble(), Options{BlocksOnly: true}},
-		{"placeholder", shippedSite(t, "gb200-nvl72x4"), gone(18), Options{}},
-		{"tree", shippedSite(t, "hgx-h100"), nil, Options{BlocksOnly: true}},
-		{"mixed", shippedSite(t, "mixed"), nil, Options{}},
+		{"racks", sites.Open(t, "gb200-nvl72x4"), nil, Options{}},
+		{"trouble", sites.Open(t, "gb200-nvl72x4"), trouble(), Options{}},
+		{"trouble-color", sites.Open(t, "gb200-nvl72x4"), trouble(), Options{Color: true}},
+		{"trouble-narrow", sites.Open(t, "gb200-nvl72x4"), trouble(), Options{Width: 60}},
+		{"blocks-only", sites.Open(t, "gb200-nvl72x4"), trouble(), Options{BlocksOnly: true}},
+		{"placeholder", sites.Open(t, "gb200-nvl72x4"), gone(18), Options{}},
+		{"tree", sites.Open(t, "hgx-h100"), nil, Options{BlocksOnly: true}},
+		{"mixed", sites.Open(t, "mixed"), nil, Options{}},
 		{"many", siteOf(t, fmt.Sprintf(racks, 556)), []simulated.Fault{
 			{Node: "gb200-00040", GPU: &few, Health: "unhealthy"},
 			{Node: "gb200-05000", Fabric: "inProgress"},
@@ -186,7 +165,7 @@ func (b *brokenPipe) Write(p []byte) (int, error) {
 }
 
 func TestWriteError(t *testing.T) {
-	plan, facts := planned(t, shippedSite(t, "mixed"))
+	plan, facts := planned(t, sites.Open(t, "mixed"))
 	for _, left := range []int{0, 100, 400} {
 		if err := Terminal(&brokenPipe{left}, &Site{Plan: plan, Facts: facts}, Options{}); !errors.Is(err, errBroken) {
 			t.Errorf("after %d bytes: got %v, want the writer's error", left, err)

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -16,7 +17,7 @@ import (
 // for IMEX, and one that does not stand where it is published.
 func talked(t testing.TB) *Site {
 	t.Helper()
-	plan, facts := planned(t, shippedSite(t, "gb200-nvl72x4"), simulated.Fault{Node: "gb200-030", Fabric: "completed", Status: "ERROR_UNKNOWN"})
+	plan, facts := planned(t, sites.Open(t, "gb200-nvl72x4"), simulated.Fault{Node: "gb200-030", Fabric: "completed", Status: "ERROR_UNKNOWN"})
 	s := &Site{Plan: plan, Facts: facts, Said: map[string]Said{}, Asked: "2026-11-26T12:00:00Z"}
 	ready, agrees := Verdict{Reason: "Ready", Message: "jobs across nodes may use IMEX here"}, Verdict{Reason: "Agrees", Message: "all agree"}
 	for i := range plan.Nodes {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -137,7 +138,7 @@ func TestColumns(t *testing.T) {
 // TestLayout lets no two cells overlap, and none stand outside.
 func TestLayout(t *testing.T) {
 	for _, site := range []string{"mixed", "gb200-nvl72x4", "hgx-h100", "a100-mig"} {
-		plan, facts := planned(t, shippedSite(t, site))
+		plan, facts := planned(t, sites.Open(t, site))
 		v := viewOf(t, &Site{Plan: plan, Facts: facts})
 		taken, cells := map[[2]int]string{}, 0
 		for _, g := range v.draw.Groups {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -19,15 +20,12 @@ import (
 // store writes the reports of a shipped site's machines, and returns them and where they are.
 func store(t *testing.T, site string) (reports map[string][]byte, dir string) {
 	t.Helper()
-	cluster, err := simulated.Open(site)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir, reports = t.TempDir(), map[string][]byte{}
-	for _, m := range cluster.Machines() {
+	for _, m := range sites.Open(t, site).Machines() {
 		if m.Report == nil { // it is silent
 			continue
 		}
+		var err error
 		if reports[m.Name], err = topology.EncodeReport(m.Report); err == nil {
 			err = New(dir, m.Name).Put(t.Context(), reports[m.Name])
 		}

@@ -10,16 +10,13 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
-	"github.com/quoin-hpc/quoin/topology/simulated"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 )
 
 // day is the day of trouble before its first moment.
 func day(t *testing.T) *demonstration {
 	t.Helper()
-	cluster, err := simulated.Open(troubleSite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := sites.Open(t, troubleSite)
 	clusters, err := publication.Compile([]publication.Publication{publication.Default()}, nil)
 	if err != nil {
 		t.Fatal(err)

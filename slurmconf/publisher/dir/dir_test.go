@@ -12,9 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/reportdir"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // rig is a store in an empty directory.
@@ -30,22 +31,13 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) write(text string, path ...string) {
 	r.t.Helper()
-	file := filepath.Join(append([]string{r.dir}, path...)...)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	put.File(r.t, filepath.Join(append([]string{r.dir}, path...)...), text, 0o600)
 }
 
 // site writes the reports of a shipped site's machines.
 func (r *rig) site(name string) {
 	r.t.Helper()
-	cluster, err := simulated.Open(name)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	cluster := sites.Open(r.t, name)
 	for _, m := range cluster.Machines() {
 		report, err := topology.EncodeReport(m.Report)
 		if err != nil {

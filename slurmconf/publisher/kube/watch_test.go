@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,35 +21,23 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/logtext"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 // logText is a log that a test reads.
-type logText struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+type logText struct{ logtext.Text }
 
 func (l *logText) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-func (l *logText) count(what string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), what)
-}
+func (l *logText) count(what string) int { return strings.Count(l.String(), what) }
 
 // until waits for a text.
 func (l *logText) until(t *testing.T, what string) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); l.count(what) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("the log says nothing of %q:\n%s", what, l.text.String())
+			t.Fatalf("the log says nothing of %q:\n%s", what, l)
 		}
 	}
 }
@@ -130,7 +116,7 @@ func TestUnreachableAPIServer(t *testing.T) {
 		t.Errorf("Snapshot says %v", err)
 	}
 	if n := log.count("\n"); n != 1 {
-		t.Errorf("%d lines of one trouble:\n%s", n, log.text.String())
+		t.Errorf("%d lines of one trouble:\n%s", n, &log)
 	}
 }
 
@@ -211,7 +197,7 @@ func TestRealOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := log.count("\n"); n != 0 {
-		t.Errorf("with a good API server the log has\n%s", log.text.String())
+		t.Errorf("with a good API server the log has\n%s", &log)
 	}
 	r.StopServer()
 	log.until(t, "cannot be reached")

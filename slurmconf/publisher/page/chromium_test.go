@@ -15,7 +15,7 @@ import (
 )
 
 // troubled are four racks with trouble, and two jobs.
-func troubled(t testing.TB) *sites {
+func troubled(t testing.TB) *mapSource {
 	two := 2
 	site := plan(t, racks(t, 4), "slurm", simulated.Fault{Node: "gb200-00020", GPU: &two, Health: "unhealthy"}, simulated.Fault{Node: "gb200-00021", GPU: &two, Lost: true},
 		simulated.Fault{Node: "gb200-00040", NoReport: true}, simulated.Fault{Node: "gb200-00007", Fabric: "inProgress", Reboot: true})
@@ -26,7 +26,7 @@ func troubled(t testing.TB) *sites {
 	run(site, picture.Job{ID: "101", Name: "train", User: "ada", Account: "ml", Partition: "gpu", Nodes: names(37, 54), GPUs: map[string]string{"gb200-00037": "0-3"}, Segment: 18, Blocks: 1, Fewest: 1})
 	run(site, picture.Job{ID: "102", Name: "eval", User: "grace", Nodes: append(names(1, 2), names(55, 58)...), Blocks: 3, Fewest: 2, Note: "3 blocks, 2 would have done"})
 	site.Segments = []picture.Segments{{Topology: "nvl", Size: 4, Now: 7, All: 16, Taken: map[string]int{site.Plan.Blocks()[0].Name: 16, site.Plan.Blocks()[3].Name: 12}}}
-	return &sites{names: []string{"slurm"}, now: map[string]*picture.Site{"slurm": site}}
+	return &mapSource{names: []string{"slurm"}, now: map[string]*picture.Site{"slurm": site}}
 }
 
 func names(from, to int) (out []string) {

@@ -15,18 +15,19 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
 
 // large is a site of 10,008 nodes with 500 jobs.
-func large(t testing.TB) *sites {
+func large(t testing.TB) *mapSource {
 	site := plan(t, racks(t, 556), "slurm")
 	idle(site)
 	for i := range 500 {
 		run(site, picture.Job{ID: fmt.Sprint(1000 + i), Name: "train", User: fmt.Sprintf("user%d", i%40), Partition: "gpu", Nodes: names(18*i+1, 18*i+16), Segment: 16, Blocks: 1, Fewest: 1})
 	}
 	page.Count(site)
-	return &sites{names: []string{"slurm"}, now: map[string]*picture.Site{"slurm": site}}
+	return &mapSource{names: []string{"slurm"}, now: map[string]*picture.Site{"slurm": site}}
 }
 
 // packed returns the page as a browser gets it.
@@ -68,8 +69,8 @@ func TestRealLarge(t *testing.T) {
 // TestRealMixed has blocks, switches without blocks, nodes without GPUs, and a second publication.
 func TestRealMixed(t *testing.T) {
 	t.Parallel()
-	site, other := plan(t, open(t, "mixed"), "slurm"), plan(t, racks(t, 1), "other")
-	url, b := serve(t, &sites{names: []string{"slurm", "other"}, now: map[string]*picture.Site{"slurm": site, "other": other}}), start(t, chromerig.Options{})
+	site, other := plan(t, sites.Open(t, "mixed"), "slurm"), plan(t, racks(t, 1), "other")
+	url, b := serve(t, &mapSource{names: []string{"slurm", "other"}, now: map[string]*picture.Site{"slurm": site, "other": other}}), start(t, chromerig.Options{})
 	b.do(b.Open(url), b.Wait("document.getElementById('status').textContent === 'live'"))
 	if n := b.count("#drawing .n"); n != len(site.Plan.Nodes) {
 		t.Errorf("%d cells for %d nodes", n, len(site.Plan.Nodes))

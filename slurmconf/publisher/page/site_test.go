@@ -12,25 +12,24 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
-	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology/picture"
 	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// sites are a source whose sites a test changes.
-type sites struct {
+// mapSource is a source whose sites a test changes.
+type mapSource struct {
 	mu    sync.Mutex
 	names []string
 	now   map[string]*picture.Site
 }
 
 // Publications are the names.
-func (s *sites) Publications() []string { return s.names }
+func (s *mapSource) Publications() []string { return s.names }
 
 // Site returns a copy, because a view must not change any more.
-func (s *sites) Site(_ context.Context, name string) (*picture.Site, error) {
+func (s *mapSource) Site(_ context.Context, name string) (*picture.Site, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	site := s.now[name]
@@ -43,7 +42,7 @@ func (s *sites) Site(_ context.Context, name string) (*picture.Site, error) {
 }
 
 // JobGPUs knows the GPUs of job 102.
-func (s *sites) JobGPUs(ctx context.Context, name, id string) (map[string]string, error) {
+func (s *mapSource) JobGPUs(ctx context.Context, name, id string) (map[string]string, error) {
 	site, err := s.Site(ctx, name)
 	if err != nil {
 		return nil, err
@@ -57,47 +56,27 @@ func (s *sites) JobGPUs(ctx context.Context, name, id string) (map[string]string
 }
 
 // change changes a site.
-func (s *sites) change(name string, how func(*picture.Site)) {
+func (s *mapSource) change(name string, how func(*picture.Site)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	how(s.now[name])
-}
-
-// factsOf is what is known of the machines.
-func factsOf(c *simulated.Cluster) (facts []topology.Facts) {
-	for _, m := range c.Machines() {
-		if m.Exists {
-			labels := nodelabels.Read(m.Labels, nodelabels.Keys{Tiers: nodelabels.DefaultTiers})
-			facts = append(facts, topology.Facts{Name: m.Name, SlurmName: m.Name, Report: m.Report, Labels: labels})
-		}
-	}
-	return facts
 }
 
 // plan plans a simulated site, lets faults happen, and plans again.
 func plan(t testing.TB, c *simulated.Cluster, name string, faults ...simulated.Fault) *picture.Site {
 	t.Helper()
 	policy := placement.Policy{ShortBlocks: true, Divide: true}
-	first, _, err := placement.MakePlan(placement.Observed{Facts: factsOf(c)}, placement.Previous{}, policy)
+	first, _, err := placement.MakePlan(placement.Observed{Facts: sites.Facts(c)}, placement.Previous{}, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Apply(simulated.Step{Do: faults})
-	facts := factsOf(c)
+	facts := sites.Facts(c)
 	made, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: first}, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &picture.Site{Publication: name, Plan: made, Facts: facts, Said: map[string]picture.Said{}}
-}
-
-func open(t testing.TB, name string) *simulated.Cluster {
-	t.Helper()
-	c, err := simulated.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 // racks are so many racks of 18 nodes.
@@ -132,7 +111,7 @@ func idle(s *picture.Site) {
 }
 
 // serve serves the sites until the test ends.
-func serve(t testing.TB, s *sites) string {
+func serve(t testing.TB, s *mapSource) string {
 	t.Helper()
 	server := httptest.NewServer(page.New(s, slog.New(slog.DiscardHandler)).Handler())
 	t.Cleanup(server.Close)

@@ -3,7 +3,6 @@
 package node_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -13,16 +12,17 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/logtext"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -32,27 +32,9 @@ type agentProcess struct {
 	dir      string
 	node     nodedir.Dir // below dir
 	cmd      *exec.Cmd
-	log      processLog
+	log      logtext.Text
 	address  string
 	simulate string
-}
-
-// processLog is what a process wrote up to now.
-type processLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *processLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *processLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 const oneRack = `name: rack
@@ -108,12 +90,7 @@ func (p *agentProcess) startBy(cmd *exec.Cmd, start func() error) {
 // change gives the simulated rack these faults.
 func (p *agentProcess) change(faults string) {
 	p.t.Helper()
-	if err := os.WriteFile(p.simulate+".new", []byte(oneRack+faults), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := os.Rename(p.simulate+".new", p.simulate); err != nil {
-		p.t.Fatal(err)
-	}
+	put.File(p.t, p.simulate, oneRack+faults, 0o600)
 }
 
 // until waits for what must come.

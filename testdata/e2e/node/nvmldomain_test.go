@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
@@ -31,7 +32,7 @@ func newDomainRig(t *testing.T) *domainRig {
 	t.Helper()
 	r := &domainRig{agentProcess: newAgentProcess(t), quoin: programs.QuoinTest(t), machine: fake.New(t, "gb200", inDomain(1))}
 	config := filepath.Join(t.TempDir(), "quoin.yaml")
-	writeFile(t, config, "publicationDefaults: {settleTime: 50ms, confirmTime: 50ms, publishInterval: 0s, maxChange: 1, annotate: false}\n")
+	put.File(t, config, "publicationDefaults: {settleTime: 50ms, confirmTime: 50ms, publishInterval: 0s, maxChange: 1, annotate: false}\n", 0o755)
 	for name, domain := range map[string]byte{"a2": 1, "a3": 1, "b1": 2, "b2": 2} {
 		r.put(name, domain)
 	}

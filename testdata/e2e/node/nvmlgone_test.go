@@ -14,6 +14,7 @@ import (
 
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -44,17 +45,12 @@ func TestNVMLAgentWithoutNVML(t *testing.T) {
 			t.Parallel()
 			m, p := fake.New(t, "t4", tt.statement), newAgentProcess(t)
 			path := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
-			put := func(data []byte) {
+			replace := func(data []byte) {
 				t.Helper()
-				if err := os.WriteFile(path+".new", data, 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Rename(path+".new", path); err != nil {
-					t.Fatal(err)
-				}
+				put.File(t, path, string(data), 0o700)
 			}
 			if tt.library != nil {
-				put(tt.library)
+				replace(tt.library)
 			}
 			cmd := p.onNVML(programs.QuoinTest(t), 580, m, "20ms")
 			cmd.Args = append(cmd.Args, "--set", "agent.nvmlLibrary="+path)
@@ -64,7 +60,7 @@ func TestNVMLAgentWithoutNVML(t *testing.T) {
 			if p.report() != "" {
 				t.Errorf("a report: %s", p.report())
 			}
-			put(whole)
+			replace(whole)
 			m.Change()
 			p.until("a report", func() bool {
 				return strings.Count(p.report(), "GPU-00000074-") == 4 && p.metric("quoin_agent_probe_up") == 1

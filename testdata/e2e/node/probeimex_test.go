@@ -13,6 +13,7 @@ import (
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -44,19 +45,10 @@ func newIMEXMachine(t *testing.T, devices string) *imexMachine {
 
 func (m *imexMachine) path(name string) string { return filepath.Join(m.Root(), name) }
 
-// put writes a file below the machine's root, by rename.
+// put writes a file below the machine's root.
 func (m *imexMachine) put(name, text string, mode os.FileMode) {
 	m.t.Helper()
-	path := m.path(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.WriteFile(path+".new", []byte(text), mode); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		m.t.Fatal(err)
-	}
+	put.File(m.t, m.path(name), text, mode)
 }
 
 // says makes the nvidia-imex-ctl that prints a state, and a domain that is up with

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -19,6 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -172,7 +172,7 @@ func TestProbeSamplesSimulated(t *testing.T) {
 	t.Parallel()
 	file := t.TempDir() + "/c.yaml"
 	const cluster = "groups:\n- node: n1\n  gpus: {count: 1, product: G, memoryMiB: 1000}\n  use: {processes: 1, utilization: 90, power: 600}\n"
-	exchange(t, file, cluster)
+	put.File(t, file, cluster, 0o600)
 	quoin := programs.QuoinTest(t)
 	p := startToldProbe(t, exec.Command(quoin, "probe", "--simulate", file, "--node", "n1", "--set", "agent.interval=1h"))
 	out, err := exec.Command(quoin, "probe", "--simulate", file, "--node", "n1", "--once").Output()
@@ -194,7 +194,7 @@ func TestProbeSamplesSimulated(t *testing.T) {
 	if grown := *last.Energy - *first.Energy; *first.Energy != 0 || grown < 600*0.3 || grown > 600*took || *last.Utilization != 0.9 {
 		t.Errorf("energy grew by %g J in %g s, first %+v, last %+v", grown, took, first, last)
 	}
-	exchange(t, file, strings.Replace(cluster, "processes: 1, utilization: 90", "processes: 0, utilization: 0", 1))
+	put.File(t, file, strings.Replace(cluster, "processes: 1, utilization: 90", "processes: 0, utilization: 0", 1), 0o600)
 	for end := time.Now().Add(3 * time.Minute); !last.Idle(); last = p.sampleOf(n.GPUs[0].UUID).Devices[0] {
 		if time.Now().After(end) {
 			t.Fatalf("%+v", last)
@@ -202,16 +202,5 @@ func TestProbeSamplesSimulated(t *testing.T) {
 	}
 	if said := p.end(); said != "" {
 		t.Errorf("said %s", said)
-	}
-}
-
-// exchange puts a file in the place of another.
-func exchange(t testing.TB, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -105,7 +106,7 @@ func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
 	r := &jobsRig{Cluster: c, t: t, release: release, quoin: programs.QuoinTest(t)}
 	r.buildPrograms()
 	simulate := filepath.Join(c.Dir, ".rig/machines.yaml")
-	writeFile(t, simulate, usedMachines)
+	put.File(t, simulate, usedMachines, 0o755)
 	for i := range jobNodes {
 		r.addNode(fmt.Sprintf("n%02d", i+1), simulate)
 	}
@@ -142,21 +143,11 @@ func shippedScripts(t *testing.T, files map[string]string) {
 	}
 }
 
-func writeFile(t testing.TB, path, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil { //nolint:gosec // some are programs
-		t.Fatal(err)
-	}
-}
-
 // buildPrograms puts the hook into the rig.
 func (r *jobsRig) buildPrograms() {
 	r.t.Helper()
-	writeFile(r.t, r.path("bin/dying-hook"), dyingHook)
-	writeFile(r.t, r.path("bin/sacctmgr"), sacctmgrWords)
+	put.File(r.t, r.path("bin/dying-hook"), dyingHook, 0o755)
+	put.File(r.t, r.path("bin/sacctmgr"), sacctmgrWords, 0o755)
 	if err := os.Link(r.quoin, r.path("bin/quoin")); err != nil {
 		r.t.Fatal(err)
 	}
@@ -207,7 +198,7 @@ func (n *jobNode) boot() {
 		_, _ = io.ReadFull(f, id)
 		_ = f.Close()
 	}
-	writeFile(n.rig.t, n.rig.path("boot-"+n.Name), fmt.Sprintf("%x-%x-%x-%x-%x\n", id[:4], id[4:6], id[6:8], id[8:10], id[10:]))
+	put.File(n.rig.t, n.rig.path("boot-"+n.Name), fmt.Sprintf("%x-%x-%x-%x-%x\n", id[:4], id[4:6], id[6:8], id[8:10], id[10:]), 0o755)
 }
 
 // startAgent starts the agent as the node's, without capabilities as in its pod. The

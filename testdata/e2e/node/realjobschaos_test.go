@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
 
 // storm runs many short jobs: the tasks of an array, and single jobs one after the other. Two tasks
@@ -55,7 +56,7 @@ func (r *jobsRig) chaos(w *jobsWatch) {
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // to repeat a run
 	w.setChaos(true)
 	r.killInProlog(r.nodes[2])
-	writeFile(r.t, r.path("chaos"), fmt.Sprint(seed%32768))
+	put.File(r.t, r.path("chaos"), fmt.Sprint(seed%32768), 0o755)
 	for i := range oracle.Rounds(12, 80) {
 		gres := []string{"gpu:1", "gpu:2", "gpu:3", "shard:1"}[random.IntN(4)]
 		r.submit("--requeue", "--gres="+gres, "/etc/slurm/job.sh", []string{"0", "1", "3", "600"}[i%4])

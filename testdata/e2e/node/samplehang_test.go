@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/testdata/rig/series"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
@@ -68,7 +68,7 @@ func TestSampleHangs(t *testing.T) {
 			await.Until(t, "report", func() bool { return stored() != "" })
 			before, ends := stored(), fmt.Sprintf(`quoin_agent_probe_restarts_total{reason=%q}`, tt.reason)
 			m.Change("gpu 1", tt.fault)
-			await.Until(t, "end of the probe", func() bool { return counterOf(t, reg, ends) >= 2 })
+			await.Until(t, "end of the probe", func() bool { return series.Values(t, reg)[ends] >= 2 })
 			if now := stored(); now != before {
 				t.Errorf("report\n%s\nbefore\n%s", now, before)
 			}
@@ -76,25 +76,4 @@ func TestSampleHangs(t *testing.T) {
 			sampled("samples again")
 		})
 	}
-}
-
-// counterOf returns the value of one series.
-func counterOf(t *testing.T, reg *prometheus.Registry, series string) float64 {
-	t.Helper()
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.Metric {
-			var labels []string
-			for _, l := range m.Label {
-				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
-			}
-			if f.GetName()+"{"+strings.Join(labels, ",")+"}" == series {
-				return m.GetCounter().GetValue()
-			}
-		}
-	}
-	return 0
 }
