@@ -65,14 +65,10 @@ type hourPlay struct {
 
 func newHourPlay(t *testing.T, index int) *hourPlay {
 	t.Helper()
-	p := &hourPlay{jobsRig: &jobsRig{t: t, dir: t.TempDir(), now: moment{time.Now(), time.Hour}}, index: index, node: &hour.Nodes[index], metrics: prometheus.NewRegistry()}
-	p.run, p.maps, p.spool, p.cgroup = filepath.Join(p.dir, "run"), filepath.Join(p.dir, "map"), filepath.Join(p.dir, "spool"), filepath.Join(p.dir, "cgroup")
-	for _, d := range []string{p.run, p.maps, p.spool, p.cgroup} {
-		p.must(os.Mkdir(d, 0o755))
-	}
+	p := &hourPlay{jobsRig: newFolders(t), index: index, node: &hour.Nodes[index], metrics: prometheus.NewRegistry()}
 	p.boot = hour.Boot
 	p.must(rundir.Dir(p.run).WriteInventory(p.inventoryOf()))
-	p.j = New(Config{RunDir: rundir.Dir(p.run), MappingDir: p.maps, BootID: p.boot, Spools: []string{p.spool}, CgroupRoot: p.cgroup, Proc: filepath.Join(p.dir, "proc"), SampleEvery: time.Minute}, slog.New(slog.DiscardHandler))
+	p.j = New(Config{RunDir: rundir.Dir(p.run), MappingDir: p.maps, BootID: p.boot, Spools: []string{p.Spool}, CgroupRoot: p.Cgroup, Proc: p.Proc, SampleEvery: time.Minute}, slog.New(slog.DiscardHandler))
 	p.j.clock = func() moment { return p.now }
 	p.j.series.held.up = func() time.Duration { return p.now.up }
 	p.j.node = p.node.Report()
@@ -143,11 +139,11 @@ func (p *hourPlay) change(j *hour.Job, names, uuids []string, minute int) {
 	mapping := dcgm.Mapping{Dir: p.maps}
 	switch minute {
 	case j.From:
-		p.must(os.MkdirAll(filepath.Join(p.cgroup, "system.slice/slurmstepd.scope", "job_"+j.ID), 0o755))
+		p.must(os.MkdirAll(filepath.Join(p.Cgroup, "system.slice/slurmstepd.scope", "job_"+j.ID), 0o755))
 		p.write(j.ID, rec)
 		p.must(mapping.Add(j.ID, rec.GPUs))
 	case j.To:
-		p.must(os.Remove(filepath.Join(p.cgroup, "system.slice/slurmstepd.scope", "job_"+j.ID)))
+		p.must(os.Remove(filepath.Join(p.Cgroup, "system.slice/slurmstepd.scope", "job_"+j.ID)))
 		p.must(mapping.Remove(j.ID, rec.GPUs))
 		p.must(rundir.Dir(p.run).RemoveRecord(j.ID))
 		p.must(rundir.CopySummary(rundir.Dir(p.run).SummaryDir(), rundir.Summary{Key: j.ID, Record: rec}))

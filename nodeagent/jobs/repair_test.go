@@ -29,7 +29,7 @@ func TestRepairMissing(t *testing.T) {
 // killed before it came to the record, and ends the job; not where it is seen.
 func TestRepairNotAfterEpilog(t *testing.T) {
 	r := newJobsRig(t)
-	r.listen("n1_18.4294967292")
+	r.Listen("n1_18.4294967292")
 	r.prolog("17", 0, 1)
 	r.prolog("18", 2)
 	r.after(time.Minute)
@@ -120,12 +120,12 @@ func TestSweepNeverMakesTheDirectory(t *testing.T) {
 	r.prolog("17", 0)
 	r.must(os.RemoveAll(r.maps))
 	r.after(time.Minute)
-	r.listen("n1_17.4294967292")
+	r.Listen("n1_17.4294967292")
 	r.after(time.Minute)
 	if isThere(r.maps) {
 		t.Fatal("it was made")
 	}
-	r.hangUp("n1_17.4294967292")
+	r.HangUp("n1_17.4294967292")
 	r.after(time.Minute)
 	if isThere(r.maps) || r.hasRecord("17") {
 		t.Error("it was made, or the record stays")
@@ -167,8 +167,8 @@ func TestSweepWaitsForHooks(t *testing.T) {
 // TestTwoClusters keeps jobs of one id apart.
 func TestTwoClusters(t *testing.T) {
 	r := newJobsRig(t)
-	r.listen("n1_17.4294967292")
-	r.listen("n2_17.4294967292")
+	r.Listen("n1_17.4294967292")
+	r.Listen("n2_17.4294967292")
 	r.prolog("17", 0, 1)
 	other := r.record("17", 1, 2)
 	other.Cluster, other.Node = "c2", "n2"
@@ -176,7 +176,7 @@ func TestTwoClusters(t *testing.T) {
 	r.must(dcgm.Mapping{Dir: r.maps}.Add("17", other.GPUs))
 	r.after(time.Minute)
 	r.want("both", "0:17 1:17 2:17")
-	r.hangUp("n2_17.4294967292")
+	r.HangUp("n2_17.4294967292")
 	r.after(time.Minute)
 	if r.want("the ids are alike: it cannot be told whose step lives", "0:17 1:17 2:17"); !r.hasRecord("17@c2@n2") {
 		t.Error("a record is gone")

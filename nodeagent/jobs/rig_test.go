@@ -3,7 +3,6 @@ package jobs
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,32 +15,38 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 // jobsRig is a registry with a clock of its own on a node of four GPUs.
 type jobsRig struct {
-	t                             *testing.T
-	j                             *Registry
-	dir, run, maps, spool, cgroup string
-	proc, boot                    string
-	now                           moment
-	listeners                     map[string]net.Listener
+	*nodedir.Traces
+	t                    *testing.T
+	j                    *Registry
+	dir, run, maps, boot string
+	now                  moment
 }
 
 func gpuUUID(i int) string { return fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i) }
 
 func newJobsRig(t *testing.T) *jobsRig {
 	t.Helper()
-	r := &jobsRig{t: t, dir: t.TempDir(), now: moment{time.Now(), time.Hour}, listeners: make(map[string]net.Listener)}
-	r.run, r.maps, r.spool, r.cgroup = filepath.Join(r.dir, "run"), filepath.Join(r.dir, "map"), filepath.Join(r.dir, "spool"), filepath.Join(r.dir, "cgroup")
-	r.proc = filepath.Join(r.dir, "proc")
-	for _, d := range []string{r.run, r.maps, r.spool, r.cgroup, r.proc} {
-		r.must(os.Mkdir(d, 0o755))
-	}
+	r := newFolders(t)
 	r.boot = "boot-1"
 	r.inventory(0, 1, 2, 3)
 	r.start()
+	return r
+}
+
+// newFolders is a rig with the folders of its node, and without a registry.
+func newFolders(t *testing.T) *jobsRig {
+	t.Helper()
+	dir := t.TempDir()
+	r := &jobsRig{Traces: nodedir.NewTraces(t, dir), t: t, dir: dir, run: filepath.Join(dir, "run"), maps: filepath.Join(dir, "map"), now: moment{time.Now(), time.Hour}}
+	for _, d := range []string{r.run, r.maps} {
+		r.must(os.Mkdir(d, 0o755))
+	}
 	return r
 }
 
@@ -67,8 +72,8 @@ func (r *jobsRig) inventory(ids ...int) {
 
 // start starts a new agent, as after one that was killed.
 func (r *jobsRig) start() {
-	r.j = New(Config{RunDir: rundir.Dir(r.run), MappingDir: r.maps, BootID: r.boot, Spools: []string{r.spool},
-		CgroupRoot: r.cgroup, Proc: r.proc, LockWait: 50 * time.Millisecond}, slog.New(slog.DiscardHandler))
+	r.j = New(Config{RunDir: rundir.Dir(r.run), MappingDir: r.maps, BootID: r.boot, Spools: []string{r.Spool},
+		CgroupRoot: r.Cgroup, Proc: r.Proc, LockWait: 50 * time.Millisecond}, slog.New(slog.DiscardHandler))
 	r.j.clock = func() moment { return r.now }
 	r.j.series.held.up = func() time.Duration { return r.now.up }
 	r.j.node = &topology.Node{Name: "n1"}
@@ -113,26 +118,6 @@ func (r *jobsRig) prolog(id string, gpus ...int) {
 	r.write(id, rec)
 	r.must(dcgm.Mapping{Dir: r.maps}.Add(id, rec.GPUs))
 	r.j.round(r.t.Context())
-}
-
-func (r *jobsRig) listen(name string) {
-	r.t.Helper()
-	l, err := net.Listen("unix", filepath.Join(r.spool, name)) //nolint:noctx // at once
-	r.must(err)
-	r.listeners[name] = l
-	r.t.Cleanup(func() { _ = l.Close() })
-}
-
-// hangUp ends a step: its socket goes. kill leaves it, as kill -9 does.
-func (r *jobsRig) hangUp(name string) { r.must(r.listeners[name].Close()) }
-
-func (r *jobsRig) kill(name string) {
-	l, ok := r.listeners[name].(*net.UnixListener)
-	if !ok {
-		r.t.Fatal("no socket")
-	}
-	l.SetUnlinkOnClose(false)
-	r.must(l.Close())
 }
 
 // lines returns the mapping as "0:17,18 1:17".
@@ -186,14 +171,4 @@ func (r *jobsRig) summaries() []rundir.Summary {
 	all, err := rundir.ReadSummaries(rundir.Dir(r.run).SummaryDir())
 	r.must(err)
 	return all
-}
-
-// group makes a control group with these files.
-func (r *jobsRig) group(path string, files ...string) {
-	r.t.Helper()
-	dir := filepath.Join(r.cgroup, path)
-	r.must(os.MkdirAll(dir, 0o755))
-	for i := 0; i < len(files); i += 2 {
-		r.must(os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600))
-	}
 }

@@ -15,20 +15,20 @@ import (
 // grace; a killed step's socket is no end.
 func TestSweepEnded(t *testing.T) {
 	r := newJobsRig(t)
-	r.listen("n1_17.4294967292")
-	r.listen("n1_17.0")
-	r.listen("n1_18.4294967292")
-	r.listen("n1_19.4294967292")
+	r.Listen("n1_17.4294967292")
+	r.Listen("n1_17.0")
+	r.Listen("n1_18.4294967292")
+	r.Listen("n1_19.4294967292")
 	r.prolog("17", 0, 1)
 	r.prolog("18", 1, 2)
 	r.prolog("19", 3)
 	r.after(time.Minute)
 	r.wantSeries(`quoin_agent_job_records{state="alive"} 3`, `quoin_agent_job_records{state="unproven"} 0`)
-	r.hangUp("n1_17.4294967292")
-	r.kill("n1_19.4294967292")
+	r.HangUp("n1_17.4294967292")
+	r.Kill("n1_19.4294967292")
 	r.after(5 * time.Minute)
 	r.want("while a step of job 17 lives", "0:17 1:17,18 2:18 3:19")
-	r.hangUp("n1_17.0")
+	r.HangUp("n1_17.0")
 	r.after(20 * time.Second)
 	r.want("within the grace", "0:17 1:17,18 2:18 3:19")
 	r.after(20 * time.Second)
@@ -51,18 +51,18 @@ func TestSweepKeepsWhatItCannotSee(t *testing.T) {
 	r.after(48 * time.Hour)
 	r.want("a job that was never seen, a day after its end", "0:17")
 
-	r.listen("n1_18.4294967292")
+	r.Listen("n1_18.4294967292")
 	r.prolog("18", 1)
 	r.after(time.Minute)
-	r.must(os.Rename(r.spool, r.spool+".away"))
+	r.must(os.Rename(r.Spool, r.Spool+".away"))
 	r.after(time.Hour)
 	r.want("the spool directory is gone", "0:17 1:18")
 	r.start()
 	r.after(time.Hour)
 	r.want("another agent, and it is still gone", "0:17 1:18")
-	r.must(os.Rename(r.spool+".away", r.spool))
-	r.hangUp("n1_18.4294967292")
-	_ = os.Remove(filepath.Join(r.spool, "n1_18.4294967292")) // it was listened to under another name
+	r.must(os.Rename(r.Spool+".away", r.Spool))
+	r.HangUp("n1_18.4294967292")
+	_ = os.Remove(filepath.Join(r.Spool, "n1_18.4294967292")) // it was listened to under another name
 	r.after(40 * time.Second)
 	r.want("it is back, without the step", "0:17")
 }
@@ -70,9 +70,9 @@ func TestSweepKeepsWhatItCannotSee(t *testing.T) {
 // TestSweepRemembersOverRestart ends a job whose step an earlier agent saw.
 func TestSweepRemembersOverRestart(t *testing.T) {
 	r := newJobsRig(t)
-	r.listen("n1_17.4294967291")
+	r.Listen("n1_17.4294967291")
 	r.prolog("17", 0)
-	r.hangUp("n1_17.4294967291")
+	r.HangUp("n1_17.4294967291")
 	r.start()
 	r.after(10 * time.Second)
 	r.want("at once", "0:17")
@@ -91,11 +91,11 @@ func TestSweepOverdue(t *testing.T) {
 	r.prolog("18", 1)
 	r.after(2 * time.Hour)
 	r.want("no source has ever shown a job", "0:17 1:18")
-	r.listen("n1_19.4294967291")
+	r.Listen("n1_19.4294967291")
 	r.prolog("19", 2)
 	r.after(time.Hour)
 	r.want("one has shown a batch step, which not each job has", "0:17 1:18 2:19")
-	r.listen("n1_19.4294967292")
+	r.Listen("n1_19.4294967292")
 	r.after(time.Minute)
 	r.want("one has shown an external step: job 17 is over, of 18 it cannot be told", "1:18 2:19")
 	r.wantReleased(0, 0, 1, 0)
@@ -126,7 +126,7 @@ func TestSweepBoot(t *testing.T) {
 // seen or its record cannot be read.
 func TestSweepOrphan(t *testing.T) {
 	r := newJobsRig(t)
-	r.listen("n7_18.3")
+	r.Listen("n7_18.3")
 	r.prolog("20", 2)
 	r.must(os.WriteFile(filepath.Join(r.run, "jobs", "19.json"), []byte("{"), 0o600))
 	r.must(os.WriteFile(filepath.Join(r.maps, "0"), []byte("17\n18\n19\n20\n"), 0o600))
@@ -143,7 +143,7 @@ func TestSweepOrphan(t *testing.T) {
 func TestSweepReplacedRunDirectory(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		r := newJobsRig(t)
-		r.listen("n1_18.4294967292")
+		r.Listen("n1_18.4294967292")
 		r.prolog("17", 0, 1)
 		r.prolog("18", 1)
 		r.after(time.Minute)
@@ -157,7 +157,7 @@ func TestSweepReplacedRunDirectory(t *testing.T) {
 		r.want("at once", "0:17 1:17,18 2:19")
 		r.after(time.Minute)
 		r.want("after the grace", "1:18 2:19")
-		r.hangUp("n1_18.4294967292")
+		r.HangUp("n1_18.4294967292")
 		r.after(time.Minute)
 		r.want("when the job that was seen has ended", "2:19")
 		r.wantReleased(0, 0, 0, 3)
@@ -187,14 +187,14 @@ func TestNoMapping(t *testing.T) {
 	r := newJobsRig(t)
 	r.maps = dcgm.NoMapping
 	r.start()
-	r.listen("n1_17.4294967292")
+	r.Listen("n1_17.4294967292")
 	r.write("17", r.record("17", 0))
 	r.after(10 * time.Second)
 	got := scrape(t, handler(r.j, processSeries()))
 	if !strings.Contains(jobLines(got), `job_id="17"`) || strings.Contains(got, "quoin_agent_mapping_files") || !strings.Contains(got, "quoin_agent_sweep_errors_total 0") {
 		t.Errorf("series\n%s", got)
 	}
-	r.hangUp("n1_17.4294967292")
+	r.HangUp("n1_17.4294967292")
 	r.after(40 * time.Second)
 	if r.hasRecord("17") {
 		t.Error("the record stays")

@@ -11,22 +11,6 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm"
 )
 
-// process puts a process into the rig's proc; environ "-" cannot be read.
-func (r *jobsRig) process(pid int, name, state string, parent int, environ string) {
-	r.t.Helper()
-	dir := filepath.Join(r.proc, fmt.Sprint(pid))
-	r.must(os.MkdirAll(dir, 0o755))
-	r.must(os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%d (%s) %s %d 0 0\n", pid, name, state, parent), 0o600))
-	r.must(os.WriteFile(filepath.Join(dir, "status"), fmt.Appendf(nil, "Name:\t%s\nUid:\t0\t0\t0\t0\nGid:\t0\n", name), 0o600))
-	if environ == "-" {
-		r.must(os.MkdirAll(filepath.Join(dir, "environ"), 0o755))
-	} else {
-		r.must(os.WriteFile(filepath.Join(dir, "environ"), []byte(strings.ReplaceAll(environ, " ", "\x00")), 0o600))
-	}
-}
-
-func (r *jobsRig) ends(pid int) { r.must(os.RemoveAll(filepath.Join(r.proc, fmt.Sprint(pid)))) }
-
 // contained is a Prolog's record of a job that is to have an external step.
 func (r *jobsRig) contained(id string, gpu int) {
 	r.t.Helper()
@@ -42,24 +26,24 @@ func (r *jobsRig) contained(id string, gpu int) {
 func TestUnseenProlog(t *testing.T) {
 	for _, slurmd := range []string{"seen", "not seen", "not to be told"} {
 		r := newJobsRig(t)
-		r.listen("n1_16.4294967292")
+		r.Listen("n1_16.4294967292")
 		r.prolog("16", 3)
 		switch slurmd {
 		case "seen":
-			r.process(8, "slurmd", "S", 1, "")
-			r.process(9, "prolog.sh", "S", 8, "SLURM_JOB_ID=17")
+			r.Process(8, "slurmd", "S", 1, "")
+			r.Process(9, "prolog.sh", "S", 8, "SLURM_JOB_ID=17")
 		case "not to be told":
-			r.process(8, "slurmd", "S", 1, "")
-			r.process(9, "prolog.sh", "S", 8, "-")
+			r.Process(8, "slurmd", "S", 1, "")
+			r.Process(9, "prolog.sh", "S", 8, "-")
 		}
 		r.contained("17", 0)
 		r.prolog("18", 1)
 		for range 2 { // between two scripts of a Prolog nothing runs
 			r.after(2 * time.Minute)
 			if slurmd == "not to be told" {
-				r.ends(9)
+				r.Ends(9)
 				r.after(10 * time.Second)
-				r.process(9, "prolog.sh", "S", 8, "-")
+				r.Process(9, "prolog.sh", "S", 8, "-")
 			}
 		}
 		r.after(40 * time.Second)
@@ -69,7 +53,7 @@ func TestUnseenProlog(t *testing.T) {
 		if slurmd == "seen" {
 			r.after(time.Hour)
 			r.want("in its Prolog, which is seen", "0:17 1:18 3:16")
-			r.ends(9)
+			r.Ends(9)
 			r.after(20 * time.Second)
 			r.want("within the grace after it", "0:17 1:18 3:16")
 		}
@@ -81,10 +65,10 @@ func TestUnseenProlog(t *testing.T) {
 		r.start()
 		r.after(time.Hour)
 		r.want("another agent", "1:18 3:16")
-		r.listen("n1_17.4294967292")
+		r.Listen("n1_17.4294967292")
 		r.after(10 * time.Second)
 		r.want("its step has come", "0:17 1:18 3:16")
-		r.hangUp("n1_17.4294967292")
+		r.HangUp("n1_17.4294967292")
 		r.after(40 * time.Second)
 		r.want("and gone", "1:18 3:16")
 	}
@@ -98,13 +82,13 @@ func TestUnseenWithinAMinute(t *testing.T) {
 	for _, readable := range []bool{true, false} {
 		r := newJobsRig(t)
 		if readable {
-			r.process(8, "slurmd", "S", 1, "")
-			r.process(9, "prolog.sh", "S", 8, "SLURM_JOB_ID=99")
+			r.Process(8, "slurmd", "S", 1, "")
+			r.Process(9, "prolog.sh", "S", 8, "SLURM_JOB_ID=99")
 		} else {
-			r.process(8, "slurmd", "S", 1, "-")
-			r.process(9, "slurmstepd", "S", 8, "-")
+			r.Process(8, "slurmd", "S", 1, "-")
+			r.Process(9, "slurmstepd", "S", 8, "-")
 		}
-		r.listen("n1_16.4294967292")
+		r.Listen("n1_16.4294967292")
 		r.prolog("16", 3)
 		r.contained("17", 0)
 		r.after(20 * time.Second)
@@ -133,8 +117,8 @@ func TestUnseenWithinAMinute(t *testing.T) {
 func TestPodKilled(t *testing.T) {
 	r := newJobsRig(t)
 	start := func(pid int, ticks uint64) {
-		r.process(pid, "init", "S", 1, "-")
-		r.must(os.WriteFile(filepath.Join(r.proc, fmt.Sprint(pid), "stat"), fmt.Appendf(nil, "%d (init) S 1%s %d 0\n", pid, strings.Repeat(" 0", 17), ticks), 0o600))
+		r.Process(pid, "init", "S", 1, "-")
+		r.must(os.WriteFile(filepath.Join(r.Proc, fmt.Sprint(pid), "stat"), fmt.Appendf(nil, "%d (init) S 1%s %d 0\n", pid, strings.Repeat(" 0", 17), ticks), 0o600))
 	}
 	prolog := func(id string, gpu int, ticks uint64) {
 		rec := r.record(id, gpu)
@@ -150,7 +134,7 @@ func TestPodKilled(t *testing.T) {
 	prolog("17", 0, 5000)
 	r.contained("18", 1)
 	r.after(14 * time.Second)
-	r.ends(100)
+	r.Ends(100)
 	start(101, 7000)
 	r.after(10 * time.Second)
 	r.start()
@@ -161,7 +145,7 @@ func TestPodKilled(t *testing.T) {
 	r.after(time.Hour)
 	r.want("it runs in the next pod", "0:17 1:18 2:16 3:13")
 	prolog("17", 0, 6000)
-	r.ends(101)
+	r.Ends(101)
 	r.after(time.Minute)
 	r.want("its Prolog ran again in another pod", "0:17 1:18 2:16 3:13")
 }
@@ -169,17 +153,17 @@ func TestPodKilled(t *testing.T) {
 // TestEpilogRuns leaves a job to its Epilog for as long as that runs.
 func TestEpilogRuns(t *testing.T) {
 	r := newJobsRig(t)
-	r.process(8, "slurmd", "S", 1, "")
-	r.listen("n1_17.4294967292")
+	r.Process(8, "slurmd", "S", 1, "")
+	r.Listen("n1_17.4294967292")
 	r.prolog("17", 0)
 	r.after(10 * time.Second)
-	r.hangUp("n1_17.4294967292")
-	r.process(9, "epilog.sh", "S", 8, "SLURM_JOB_ID=17")
+	r.HangUp("n1_17.4294967292")
+	r.Process(9, "epilog.sh", "S", 8, "SLURM_JOB_ID=17")
 	r.after(5 * time.Minute)
 	if r.want("its Epilog runs", "0:17"); !r.hasRecord("17") {
 		t.Error("its Epilog will not find the record")
 	}
-	r.ends(9)
+	r.Ends(9)
 	r.after(10 * time.Second)
 	r.want("it was killed", "0:17")
 	r.after(30 * time.Second)
@@ -192,10 +176,10 @@ func TestUnseenInAnotherPod(t *testing.T) {
 	r := newJobsRig(t)
 	scope := func(pod string) string { return "kubepods.slice/" + pod + "/slurmstepd.scope/" }
 	step := func(pod, job string) {
-		r.group(scope(pod)+"job_"+job, "cgroup.events", "populated 1\n")
-		r.group(scope(pod) + "job_" + job + "/step_extern")
+		r.Group(scope(pod)+"job_"+job, "cgroup.events", "populated 1\n")
+		r.Group(scope(pod) + "job_" + job + "/step_extern")
 	}
-	r.process(8, "slurmd", "S", 1, "")
+	r.Process(8, "slurmd", "S", 1, "")
 	step("pod1", "16")
 	r.prolog("16", 3)
 	r.after(time.Minute)
@@ -204,7 +188,7 @@ func TestUnseenInAnotherPod(t *testing.T) {
 	for i := range 8 { // at other times between two searches
 		gone := i >= 4
 		if i == 4 {
-			r.must(os.RemoveAll(filepath.Join(r.cgroup, "kubepods.slice/pod1")))
+			r.must(os.RemoveAll(filepath.Join(r.Cgroup, "kubepods.slice/pod1")))
 			r.contained("14", 1)
 			r.after(20 * time.Minute)
 			if !strings.Contains(r.lines(), "14") {
@@ -221,7 +205,7 @@ func TestUnseenInAnotherPod(t *testing.T) {
 				t.Fatalf("pod 1 gone %v: job %s, whose step lives, has lost its label", gone, job)
 			}
 		}
-		r.must(os.RemoveAll(filepath.Join(r.cgroup, "kubepods.slice", pod)))
+		r.must(os.RemoveAll(filepath.Join(r.Cgroup, "kubepods.slice", pod)))
 		r.after(time.Minute)
 		if strings.Contains(r.lines(), job) {
 			t.Errorf("pod 1 gone %v: job %s keeps its label without its pod", gone, job)

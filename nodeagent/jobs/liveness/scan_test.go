@@ -55,16 +55,16 @@ func FuzzParseSocket(f *testing.F) {
 // socket, below a path that is too long for a socket's address.
 func TestSpool(t *testing.T) {
 	r := newNode(t)
-	r.listen("n1_17.4294967291")
-	r.listen("n1_17.3")
-	r.listen("n2_17.0")
-	r.listen("n1_18.0")
-	r.kill("n1_17.3")
-	r.must(os.WriteFile(filepath.Join(r.spool, "n1_17.9"), nil, 0o600))
+	r.Listen("n1_17.4294967291")
+	r.Listen("n1_17.3")
+	r.Listen("n2_17.0")
+	r.Listen("n1_18.0")
+	r.Kill("n1_17.3")
+	r.must(os.WriteFile(filepath.Join(r.Spool, "n1_17.9"), nil, 0o600))
 	deep := filepath.Join(r.dir, strings.Repeat("deep/", 30))
 	r.must(os.MkdirAll(filepath.Dir(deep), 0o755))
-	r.must(os.Symlink(r.spool, deep[:len(deep)-1]+"x"))
-	for _, dir := range []string{r.spool, deep[:len(deep)-1] + "x"} {
+	r.must(os.Symlink(r.Spool, deep[:len(deep)-1]+"x"))
+	for _, dir := range []string{r.Spool, deep[:len(deep)-1] + "x"} {
 		w := stepScanner{spools: []string{dir, filepath.Join(r.dir, "missing")}}
 		e := w.scan([]string{"17"}, true, 0)
 		got := e.jobs["17"]
@@ -81,30 +81,20 @@ func TestSpool(t *testing.T) {
 	}
 }
 
-// group makes a control group with these files.
-func (r *node) group(path string, files ...string) {
-	r.t.Helper()
-	dir := filepath.Join(r.cgroup, path)
-	r.must(os.MkdirAll(dir, 0o755))
-	for i := 0; i < len(files); i += 2 {
-		r.must(os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600))
-	}
-}
-
 // TestGroups finds the steps in control groups, also in a pod's.
 func TestGroups(t *testing.T) {
 	const pod = "kubepods.slice/kubepods-burstable.slice/pod1/cri-1.scope/system.slice/slurmstepd.scope"
 	r := newNode(t)
-	r.group("system.slice/n1_slurmstepd.scope/job_17", "cgroup.events", "populated 1\nfrozen 0\n")
-	r.group("system.slice/n1_slurmstepd.scope/job_17/step_extern")
-	r.group("system.slice/n1_slurmstepd.scope/job_18", "cgroup.events", "populated 0\nfrozen 0\n")
-	r.group("system.slice/n1_slurmstepd.scope/job_18/step_0")
-	r.group(pod+"/job_19", "cgroup.events", "populated 1\n")
-	r.group(pod + "/job_19/step_batch")
-	r.group(pod + "/job_20/step_0") // it does not say whether it has a process
-	w := stepScanner{cgroupRoot: r.cgroup}
+	r.Group("system.slice/n1_slurmstepd.scope/job_17", "cgroup.events", "populated 1\nfrozen 0\n")
+	r.Group("system.slice/n1_slurmstepd.scope/job_17/step_extern")
+	r.Group("system.slice/n1_slurmstepd.scope/job_18", "cgroup.events", "populated 0\nfrozen 0\n")
+	r.Group("system.slice/n1_slurmstepd.scope/job_18/step_0")
+	r.Group(pod+"/job_19", "cgroup.events", "populated 1\n")
+	r.Group(pod + "/job_19/step_batch")
+	r.Group(pod + "/job_20/step_0") // it does not say whether it has a process
+	w := stepScanner{cgroupRoot: r.Cgroup}
 	e := w.scan([]string{"17", "18", "19", "20", "21"}, true, 0)
-	v2, inPod := filepath.Join(r.cgroup, "system.slice/n1_slurmstepd.scope"), filepath.Join(r.cgroup, pod)
+	v2, inPod := filepath.Join(r.Cgroup, "system.slice/n1_slurmstepd.scope"), filepath.Join(r.Cgroup, pod)
 	want := map[string][]sighting{
 		"17": {{v2, "n1", true, true, true}},
 		"18": {{v2, "n1", false, false, false}},
@@ -119,8 +109,8 @@ func TestGroups(t *testing.T) {
 	if !w.canTell(&e, v2) || e.readable[v2] {
 		t.Error("control groups that are gone with their steps: want to know that nothing is left")
 	}
-	r.must(os.Rename(r.cgroup, r.cgroup+".away"))
-	r.must(os.Mkdir(r.cgroup, 0o755))
+	r.must(os.Rename(r.Cgroup, r.Cgroup+".away"))
+	r.must(os.Mkdir(r.Cgroup, 0o755))
 	if e = w.scan([]string{"17"}, false, 2*time.Second); w.canTell(&e, v2) {
 		t.Error("nothing is mounted there: want to know nothing")
 	}
@@ -133,19 +123,19 @@ func TestForged(t *testing.T) {
 	}
 	r := newNode(t)
 	for path, owner := range map[string]int{"user.slice/slurmstepd.scope": 65534, "system.slice/slurmstepd.scope": 0} {
-		r.group(path+"/job_17", "cgroup.events", "populated 1\n")
-		r.group(path + "/job_17/step_extern")
-		r.must(os.Chown(filepath.Join(r.cgroup, path), owner, owner))
+		r.Group(path+"/job_17", "cgroup.events", "populated 1\n")
+		r.Group(path + "/job_17/step_extern")
+		r.must(os.Chown(filepath.Join(r.Cgroup, path), owner, owner))
 	}
 	for name, owner := range map[string]int{"n1_18.0": 65534, "n1_19.0": 0} {
-		r.listen(name)
-		r.must(os.Chown(filepath.Join(r.spool, name), owner, owner))
+		r.Listen(name)
+		r.must(os.Chown(filepath.Join(r.Spool, name), owner, owner))
 	}
-	w := stepScanner{spools: []string{r.spool}, cgroupRoot: r.cgroup}
+	w := stepScanner{spools: []string{r.Spool}, cgroupRoot: r.Cgroup}
 	e := w.scan([]string{"17", "18", "19"}, true, 0)
 	want := map[string][]sighting{
-		"17": {{filepath.Join(r.cgroup, "system.slice/slurmstepd.scope"), "", true, true, true}},
-		"19": {{r.spool, "n1", true, false, false}},
+		"17": {{filepath.Join(r.Cgroup, "system.slice/slurmstepd.scope"), "", true, true, true}},
+		"19": {{r.Spool, "n1", true, false, false}},
 	}
 	if diff := cmp.Diff(want, e.jobs, cmp.AllowUnexported(sighting{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -156,9 +146,9 @@ func TestForged(t *testing.T) {
 // seen.
 func TestGroupsAreSearchedSeldom(t *testing.T) {
 	r := newNode(t)
-	w := stepScanner{cgroupRoot: r.cgroup}
+	w := stepScanner{cgroupRoot: r.Cgroup}
 	w.scan([]string{"17"}, true, 0)
-	r.group("slurmstepd.scope/job_17/step_extern")
+	r.Group("slurmstepd.scope/job_17/step_extern")
 	for _, look := range []struct {
 		at     time.Duration
 		unseen bool
