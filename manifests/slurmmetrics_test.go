@@ -23,10 +23,7 @@ func TestRealSlurmMetrics(t *testing.T) {
 	await.Until(t, "two idle nodes and a job that waits", func() bool {
 		text = ""
 		for _, path := range []string{"/metrics/partitions", "/metrics/nodes"} {
-			out, err := c.Run(t.Context(), "bash", "-c", get, "get", path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := c.RunTest(t, "bash", "-c", get, "get", path)
 			text += out
 		}
 		return strings.Contains(text, "\nslurm_nodes_idle 2\n") && strings.Contains(text, "\nslurm_partition_jobs_pending{partition=\"gpu\"} 1\n")

@@ -8,29 +8,16 @@ import (
 )
 
 func TestUnits(t *testing.T) {
-	for spec, want := range map[string][]string{
-		"":                                   nil,
-		"fabric":                             nil,
-		"nvl:nvl-8a61c302-1":                 {"nvl-8a61c302-1"},
-		"nvl:nvl-8a61c302-1,fabric:leaf-7":   {"nvl-8a61c302-1", "leaf-7"},
-		"default:leaf-7":                     {"leaf-7"},
-		"fabric:core:spine-1:leaf-7,other:x": {"leaf-7"},
+	for spec, want := range map[string]struct{ units, topologies []string }{
+		"":                                   {},
+		"fabric":                             {},
+		"nvl:nvl-8a61c302-1":                 {[]string{"nvl-8a61c302-1"}, []string{"nvl"}},
+		"nvl:nvl-8a61c302-1,fabric:leaf-7":   {[]string{"nvl-8a61c302-1", "leaf-7"}, []string{"nvl", "fabric"}},
+		"default:leaf-7":                     {[]string{"leaf-7"}, []string{"default"}},
+		"fabric:core:spine-1:leaf-7,other:x": {[]string{"leaf-7"}, []string{"fabric", "other"}},
 	} {
-		if got, _ := slurmconf.Units(spec); !slices.Equal(got, want) {
-			t.Errorf("Units(%q) = %v, want %v", spec, got, want)
-		}
-	}
-}
-
-func TestUnitsTopologies(t *testing.T) {
-	for spec, want := range map[string][]string{
-		"":                                   nil,
-		"fabric":                             nil,
-		"nvl:nvl-8a61c302-1,fabric:leaf-7":   {"nvl", "fabric"},
-		"fabric:core:spine-1:leaf-7,other:x": {"fabric", "other"},
-	} {
-		if _, got := slurmconf.Units(spec); !slices.Equal(got, want) {
-			t.Errorf("topologies of Units(%q) = %v, want %v", spec, got, want)
+		if units, topologies := slurmconf.Units(spec); !slices.Equal(units, want.units) || !slices.Equal(topologies, want.topologies) {
+			t.Errorf("Units(%q) = %v of %v, want %v of %v", spec, units, topologies, want.units, want.topologies)
 		}
 	}
 }

@@ -103,10 +103,7 @@ func TestRealJobSizes(t *testing.T) {
 		"topology.yaml": string(yaml), "jobs": jobs.String(),
 		"ask.sh": "while read -r site n; do said=$(sbatch --test-only -p $site -N $n --wrap true 2>&1); echo \"$site $n ${said//$'\\n'/ }\"; done </etc/slurm/jobs\n",
 	}})
-	out, err := cluster.Run(t.Context(), "bash", "/etc/slurm/ask.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := cluster.RunTest(t, "bash", "/etc/slurm/ask.sh")
 	compareSizes(t, sites, strings.Split(strings.TrimSpace(out), "\n"))
 }
 

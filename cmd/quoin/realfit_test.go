@@ -56,25 +56,18 @@ func TestRealReservation(t *testing.T) {
 	// start submits a job and waits until Slurm has decided: its state and why it waits.
 	start := func(nodes string, want *regexp.Regexp) {
 		t.Helper()
-		id, err := c.Run(t.Context(), "sbatch", "--parsable", "-N"+nodes, "--exclusive", "--wrap", "sleep 100")
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := c.RunTest(t, "sbatch", "--parsable", "-N"+nodes, "--exclusive", "--wrap", "sleep 100")
 		id = strings.TrimSpace(id)
 		var out string
 		await.Until(t, "a job of "+nodes+" nodes: "+want.String(), func() bool {
 			out, err = c.Run(t.Context(), "squeue", "-h", "-j", id, "-o", "%T %r")
 			return err == nil && want.MatchString(out)
 		}, func() string { return out })
-		if out, err := c.Run(t.Context(), "scancel", id); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		c.RunTest(t, "scancel", id)
 	}
 	ask(4, fit.Now)
 	for _, words := range []string{"reservationname=demo starttime=now duration=60 nodes=n3 users=alice,bob", "reservationname=upgrade starttime=now+5hours duration=60 nodes=n[1-2] users=root"} {
-		if out, err := c.Run(t.Context(), append([]string{"scontrol", "create", "reservation"}, strings.Fields(words)...)...); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		c.RunTest(t, append([]string{"scontrol", "create", "reservation"}, strings.Fields(words)...)...)
 	}
 	ask(4, fit.NotNow, `(?m)^b2 +1 +reserved, reservation demo +n3$`, `(?m)^3 of 4 nodes are free according to Slurm \(asked \d s ago\): 1 reserved, reservation demo$`,
 		`(?m)^demo +\d+-\d+-\d+ \d+:\d+ +\S+ \d+:\d+ +1 +n3 +alice,bob$`, `(?m)^upgrade +.* +2 +n\[1-2\] +root$`)

@@ -95,12 +95,15 @@ var (
 )
 
 // seenIs waits for a Snapshot.
-func (o *clusterTest) seenIs(t *testing.T, what string, is func(*imex.Observation) bool) *imex.Observation {
+func seenIs(t *testing.T, watch interface {
+	Changes() <-chan struct{}
+	Snapshot() (*imex.Observation, error)
+}, what string, is func(*imex.Observation) bool) *imex.Observation {
 	t.Helper()
 	var seen *imex.Observation
-	until(t, o.c.Changes(), what, func() (bool, string) {
+	until(t, watch.Changes(), what, func() (bool, string) {
 		var err error
-		seen, err = o.c.Snapshot()
+		seen, err = watch.Snapshot()
 		return err == nil && is(seen), fmt.Sprintf("%+v, %v", seen, err)
 	})
 	return seen
@@ -119,10 +122,10 @@ func claimLines(claims []imex.Claim) []string {
 func (o *clusterTest) claims(t *testing.T) {
 	r := o.clusterRig
 	r.addPod(t, "holder-a", "quoin-imex-channel", "n0", holderLabels)
-	o.seenIs(t, "allocated", func(s *imex.Observation) bool { return len(s.Claims) == 1 && len(s.Claims[0].Pods) == 1 })
+	seenIs(t, o.c, "allocated", func(s *imex.Observation) bool { return len(s.Claims) == 1 && len(s.Claims[0].Pods) == 1 })
 	r.addPod(t, "slurmd-a", "quoin-imex-channel", "n0", slurmdLabels)
 	r.addPod(t, "free", "quoin-imex-channel", "n1", nil)
-	o.seenIs(t, "the free one", func(s *imex.Observation) bool {
+	seenIs(t, o.c, "the free one", func(s *imex.Observation) bool {
 		return len(s.Claims) == 3 && strings.Contains(fmt.Sprint(s.Claims), "default/free]")
 	})
 	r.addPod(t, "late", "quoin-imex-channel", "", nil)
@@ -132,7 +135,7 @@ func (o *clusterTest) claims(t *testing.T) {
 		`late of default: node "" owner  pods [] waiting ""`,
 		`slurmd-a of default: node "n0" owner slurmd pods [] waiting "default/slurmd-a"`,
 	}
-	seen := o.seenIs(t, "four claims", func(s *imex.Observation) bool { return cmp.Equal(want, claimLines(s.Claims)) })
+	seen := seenIs(t, o.c, "four claims", func(s *imex.Observation) bool { return cmp.Equal(want, claimLines(s.Claims)) })
 	for _, c := range seen.Claims {
 		if c.Domain != o.domain.UID {
 			t.Errorf("claim %s is of domain %q, not %q", c.Name, c.Domain, o.domain.UID)
@@ -146,7 +149,7 @@ func (o *clusterTest) claims(t *testing.T) {
 	if err := r.RemovePod(t.Context(), "default", "late"); err != nil {
 		t.Fatal(err)
 	}
-	seen = o.seenIs(t, "one is gone", func(s *imex.Observation) bool { return len(s.Claims) == 3 })
+	seen = seenIs(t, o.c, "one is gone", func(s *imex.Observation) bool { return len(s.Claims) == 3 })
 	if got := claimLines(seen.Claims); !cmp.Equal(got, slices.Delete(want, 2, 3)) {
 		t.Errorf("claims are %q", got)
 	}
@@ -201,7 +204,7 @@ func (o *clusterTest) deleted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o.seenIs(t, "no claims", func(s *imex.Observation) bool { return len(s.Claims) == 0 })
+	seenIs(t, o.c, "no claims", func(s *imex.Observation) bool { return len(s.Claims) == 0 })
 	must(t, o.nvidia.ComputeDomains("default").Delete(t.Context(), "quoin", metav1.DeleteOptions{}))
 	o.domain = domainIs(t, o.c, "made again after the driver's cleaning", func(d imex.Domain) bool { return usable(d) && d.UID != o.domain.UID })
 }
@@ -217,5 +220,5 @@ func (o *clusterTest) restarted(t *testing.T) {
 	if err := o.RemovePod(t.Context(), "default", "slurmd-a"); err != nil {
 		t.Fatal(err)
 	}
-	o.seenIs(t, "what happened since", func(s *imex.Observation) bool { return len(s.Claims) == 2 })
+	seenIs(t, o.c, "what happened since", func(s *imex.Observation) bool { return len(s.Claims) == 2 })
 }

@@ -38,7 +38,7 @@ func (o *clusterTest) cliques(t *testing.T) {
 	}
 	want := imex.Clique{Domain: o.domain.UID, ID: id, Daemons: []imex.Member{{Node: "n0", Address: "10.0.0.1", Clique: id}}}
 	is := func(s *imex.Observation) bool { return cmp.Equal(s.Cliques, []imex.Clique{want}) }
-	o.seenIs(t, "an entry", is)
+	seenIs(t, o.c, "an entry", is)
 	clique.Daemons[0].Status = "Ready"
 	clique.Daemons = append(clique.Daemons, &nvapi.ComputeDomainDaemonInfo{NodeName: "n1", IPAddress: "10.0.0.2", CliqueID: id, Index: 1})
 	if clique, err = api.Update(t.Context(), clique, metav1.UpdateOptions{}); err != nil {
@@ -46,7 +46,7 @@ func (o *clusterTest) cliques(t *testing.T) {
 	}
 	want.Daemons[0].Ready = true
 	want.Daemons = append(want.Daemons, imex.Member{Node: "n1", Address: "10.0.0.2", Clique: id, Index: 1})
-	o.seenIs(t, "a second one", is)
+	seenIs(t, o.c, "a second one", is)
 	wakesNobody(t, o.c.cliques, func() (metav1.Object, error) {
 		clique.Annotations = map[string]string{"of": "no interest"}
 		return api.Update(t.Context(), clique, metav1.UpdateOptions{})
@@ -65,7 +65,7 @@ func (o *clusterTest) members(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]imex.Member{"n0": {Node: "n0", Address: "10.0.0.1", Clique: "a.1", Index: 3, Ready: true}, "n1": {Node: "n1", Address: "10.0.0.2", Clique: "a.1", Index: 4}}
-	o.seenIs(t, "members", func(s *imex.Observation) bool { return cmp.Equal(want, s.Members) })
+	seenIs(t, o.c, "members", func(s *imex.Observation) bool { return cmp.Equal(want, s.Members) })
 	wakesNobody(t, o.c.domains, func() (metav1.Object, error) {
 		domain.Status.Status = "Ready"
 		return api.UpdateStatus(t.Context(), domain, metav1.UpdateOptions{})
@@ -103,9 +103,9 @@ func wakesNobody[T any](t *testing.T, w *watch[T], change func() (metav1.Object,
 
 func (o *clusterTest) undefined(t *testing.T) {
 	must(t, o.Objects().Delete(t.Context(), "customresourcedefinitions", "", "computedomaincliques.resource.nvidia.com"))
-	o.seenIs(t, "no cliques", func(s *imex.Observation) bool { return usable(s.Domain) && len(s.Cliques) == 0 })
+	seenIs(t, o.c, "no cliques", func(s *imex.Observation) bool { return usable(s.Domain) && len(s.Cliques) == 0 })
 	must(t, o.Objects().Delete(t.Context(), "deviceclasses", "", daemonClass))
-	o.seenIs(t, "the driver starts no daemons, so that the hosts serve", func(s *imex.Observation) bool {
+	seenIs(t, o.c, "the driver starts no daemons, so that the hosts serve", func(s *imex.Observation) bool {
 		return s.Join == imex.JoinHost && strings.Contains(s.Why, "nvidia-imex.service serves") && s.Domain.Problem.Reason == "" && s.Domain.UID == ""
 	})
 	must(t, o.Objects().Delete(t.Context(), "deviceclasses", "", channelClass))

@@ -62,10 +62,10 @@ func fleetJoins(t *testing.T, driver string) {
 		}
 		return imex.Member{}
 	}
-	agent.seenIs(t, "ready", func(s *imex.Observation) bool { return own(s).Ready && len(s.Cliques[0].Daemons) == nodes })
+	seenIs(t, agent.n, "ready", func(s *imex.Observation) bool { return own(s).Ready && len(s.Cliques[0].Daemons) == nodes })
 
 	fleet.Node(odd).SetReady(false)
-	agent.seenIs(t, "not ready", func(s *imex.Observation) bool { return own(s).Node == odd && !own(s).Ready })
+	seenIs(t, agent.n, "not ready", func(s *imex.Observation) bool { return own(s).Node == odd && !own(s).Ready })
 	o.reasonsAre(t, "one is not ready", map[string]int{imex.ReasonReady: racks*nodes - 1, imex.ReasonNotReady: 1})
 	fleet.Node(odd).SetReady(true)
 	o.reasonsAre(t, "all are again", map[string]int{imex.ReasonReady: racks * nodes})
@@ -85,7 +85,7 @@ func fleetJoins(t *testing.T, driver string) {
 	}
 	o.workersClaim(t)
 	must(t, r.Objects().Delete(t.Context(), "daemonsets", "default", "quoin-imex"))
-	o.seenIs(t, "worker pods claim, as auto finds out", func(s *imex.Observation) bool {
+	seenIs(t, o.c, "worker pods claim, as auto finds out", func(s *imex.Observation) bool {
 		return s.Join == imex.JoinSlurmd && strings.Contains(s.Why, "worker pods of Slurm claim")
 	})
 }

@@ -47,7 +47,7 @@ func TestRealHostManaged(t *testing.T) {
 	host := func(s *imex.Observation) bool {
 		return s.Join == imex.JoinHost && strings.Contains(s.Why, "the machines' own nvidia-imex.service serves") && s.Domain.Problem.Reason == "" && s.Domain.UID == ""
 	}
-	o.seenIs(t, "the hosts serve", host)
+	seenIs(t, o.c, "the hosts serve", host)
 	if d, err := o.c.Ensure(t.Context()); err != nil || d.UID != "" || d.Problem.Reason != "" {
 		t.Errorf("Ensure: %+v, %v", d, err)
 	}
@@ -56,7 +56,7 @@ func TestRealHostManaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, n.Run)
-	(&nodeTest{clusterRig: r, n: n}).seenIs(t, "the hosts serve, as the agent sees it", host)
+	seenIs(t, n, "the hosts serve, as the agent sees it", host)
 
 	major := 235
 	for _, service := range []struct {
@@ -85,5 +85,5 @@ func TestRealHostManaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	domainIs(t, o.c, "made", usable)
-	o.seenIs(t, "a holder is to claim", func(s *imex.Observation) bool { return s.Join == imex.JoinHolder })
+	seenIs(t, o.c, "a holder is to claim", func(s *imex.Observation) bool { return s.Join == imex.JoinHolder })
 }

@@ -68,24 +68,12 @@ func TestRealNode(t *testing.T) {
 	t.Run("at rest", o.rest)
 }
 
-// seenIs waits for a Snapshot.
-func (o *nodeTest) seenIs(t *testing.T, what string, is func(*imex.Observation) bool) *imex.Observation {
-	t.Helper()
-	var seen *imex.Observation
-	until(t, o.n.Changes(), what, func() (bool, string) {
-		var err error
-		seen, err = o.n.Snapshot()
-		return err == nil && is(seen), fmt.Sprintf("%+v, %v", seen, err)
-	})
-	return seen
-}
-
 func (o *nodeTest) labels(t *testing.T) {
 	want := &imex.Observation{Join: imex.JoinHolder, Why: "NVIDIA's DRA driver starts IMEX daemons, and no worker pod of Slurm claims a channel", HostChannels: true, Domain: imex.Domain{Namespace: imex.DefaultNamespace, Name: imex.DefaultName}, ClaimsUnread: true,
 		Nodes: map[string]imex.Node{"n0": {Name: "n0", CliqueLabel: "of.GFD"}}}
-	o.seenIs(t, "labels", func(s *imex.Observation) bool { return cmp.Equal(want, s) })
+	seenIs(t, o.n, "labels", func(s *imex.Observation) bool { return cmp.Equal(want, s) })
 	o.label(t, "n0", imex.DomainLabel, `"`+someDomain+`"`)
-	seen := o.seenIs(t, "a domain", func(s *imex.Observation) bool { return s.Nodes["n0"].DomainLabel == someDomain })
+	seen := seenIs(t, o.n, "a domain", func(s *imex.Observation) bool { return s.Nodes["n0"].DomainLabel == someDomain })
 	if len(seen.Cliques) != 0 {
 		t.Errorf("cliques: %+v", seen.Cliques)
 	}
@@ -122,9 +110,9 @@ func cliqueIs(id string, ready bool) func(*imex.Observation) bool {
 func (o *nodeTest) clique(t *testing.T) {
 	o.n.SetClique(someClique)
 	o.entry(t, someClique, "NotReady")
-	o.seenIs(t, "its entry", cliqueIs(someClique, false))
+	seenIs(t, o.n, "its entry", cliqueIs(someClique, false))
 	o.entry(t, someClique, "Ready")
-	o.seenIs(t, "ready", cliqueIs(someClique, true))
+	seenIs(t, o.n, "ready", cliqueIs(someClique, true))
 }
 
 func (o *nodeTest) restarted(t *testing.T) {
@@ -142,26 +130,26 @@ func (o *nodeTest) restarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.entry(t, someClique, "NotReady")
-	o.seenIs(t, "what happened since", cliqueIs(someClique, false))
+	seenIs(t, o.n, "what happened since", cliqueIs(someClique, false))
 	until(t, tick(t), "no trouble", func() (bool, string) { return o.n.health.String() == "", o.n.health.String() })
 }
 
 func (o *nodeTest) moved(t *testing.T) {
 	const other = "8a61c302-0000-4000-8000-000000000001.8"
 	o.n.SetClique(other)
-	o.seenIs(t, "that there are cliques, and its own is not", cliqueIs(someClique, false))
+	seenIs(t, o.n, "that there are cliques, and its own is not", cliqueIs(someClique, false))
 	o.n.SetClique(someClique)
-	o.seenIs(t, "its own", cliqueIs(someClique, false))
+	seenIs(t, o.n, "its own", cliqueIs(someClique, false))
 	o.entry(t, other, "Ready")
 	o.n.SetClique(other)
 	if _, err := o.n.Snapshot(); err == nil {
 		t.Error("the clique of before is taken for the one that is meant now")
 	}
-	o.seenIs(t, "the other clique", cliqueIs(other, true))
+	seenIs(t, o.n, "the other clique", cliqueIs(other, true))
 	o.label(t, "n0", imex.DomainLabel, "null")
-	o.seenIs(t, "no domain, so no clique", func(s *imex.Observation) bool { return s.Nodes["n0"].DomainLabel == "" && len(s.Cliques) == 0 })
+	seenIs(t, o.n, "no domain, so no clique", func(s *imex.Observation) bool { return s.Nodes["n0"].DomainLabel == "" && len(s.Cliques) == 0 })
 	o.label(t, "n0", imex.DomainLabel, `"`+someDomain+`"`)
-	o.seenIs(t, "the clique again", cliqueIs(other, true))
+	seenIs(t, o.n, "the clique again", cliqueIs(other, true))
 }
 
 // rest holds that an agent and a publisher ask nothing while nothing happens,

@@ -24,7 +24,7 @@ func (o *fleetTest) workersClaim(t *testing.T) {
 		`slurmd-a of default: node "" owner slurmd pods [] waiting "default/slurmd-a"`,
 		`slurmd-b of default: node "" owner slurmd pods [] waiting "default/slurmd-b"`,
 	}
-	seen := o.seenIs(t, "two that no node has", func(s *imex.Observation) bool {
+	seen := seenIs(t, o.c, "two that no node has", func(s *imex.Observation) bool {
 		ofSlurm := slices.DeleteFunc(claimLines(s.Claims), func(line string) bool { return !strings.HasPrefix(line, "slurmd-") })
 		return cmp.Equal(want, ofSlurm)
 	})
@@ -53,5 +53,5 @@ func (o *fleetTest) workersClaim(t *testing.T) {
 
 func (o *fleetTest) workersAre(t *testing.T, what string, want map[string]bool) {
 	t.Helper()
-	o.seenIs(t, what, func(s *imex.Observation) bool { return cmp.Equal(want, s.Workers) })
+	seenIs(t, o.c, what, func(s *imex.Observation) bool { return cmp.Equal(want, s.Workers) })
 }

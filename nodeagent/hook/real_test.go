@@ -87,11 +87,7 @@ func buildHook(t testing.TB, path string) {
 
 func (r *rig) must(args ...string) string {
 	r.t.Helper()
-	out, err := r.Run(r.t.Context(), args...)
-	if err != nil {
-		r.t.Fatalf("%v\n%s", err, r.Log("slurmctld"))
-	}
-	return out
+	return r.RunTest(r.t, args...)
 }
 
 // until waits for what must come.

@@ -21,10 +21,7 @@ NodeName=n[0001-1000] NodeAddr=127.0.0.1 CPUs=16 RealMemory=1000 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `})
 			sh := func(script string) string {
-				out, err := c.Run(b.Context(), "bash", "-c", script)
-				if err != nil {
-					b.Fatalf("%v\n%s", err, out)
-				}
+				out := c.RunTest(b, "bash", "-c", script)
 				return strings.TrimSpace(out)
 			}
 			for range 200 { // others wait, as on a cluster

@@ -167,10 +167,7 @@ func startRig(t *testing.T, rng *rand.Rand, sites int) *rig {
 
 func (r *rig) run(script string) string {
 	r.t.Helper()
-	out, err := r.slurm.Run(r.t.Context(), "bash", "-c", script)
-	if err != nil {
-		r.t.Fatalf("%v\n%s", err, out)
-	}
+	out := r.slurm.RunTest(r.t, "bash", "-c", script)
 	return out
 }
 

@@ -193,10 +193,7 @@ func compareRegistered(t *testing.T, c *slurmrig.Cluster, cases []confNodeCase, 
 func untilJudged(t *testing.T, c *slurmrig.Cluster, states map[string]string, count int) {
 	t.Helper()
 	await.Until(t, fmt.Sprintf("%d nodes are judged", count), func() bool {
-		out, err := c.Run(t.Context(), "sinfo", "-h", "-N", "-o", "%N %T %E")
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := c.RunTest(t, "sinfo", "-h", "-N", "-o", "%N %T %E")
 		for line := range strings.Lines(out) {
 			name, state, _ := strings.Cut(strings.TrimSpace(line), " ")
 			// A slurmd that was refused registers again, and may then be drained without being invalid.
@@ -220,10 +217,7 @@ func untilJudged(t *testing.T, c *slurmrig.Cluster, states map[string]string, co
 // compareShapes compares the processors of all nodes with slurmctld's.
 func compareShapes(t *testing.T, c *slurmrig.Cluster, parsed *slurmctld.Conf) {
 	t.Helper()
-	out, err := c.Run(t.Context(), "scontrol", "show", "node", "-o")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := c.RunTest(t, "scontrol", "show", "node", "-o")
 	got, want := map[string]lint.Node{}, map[string]lint.Node{}
 	for line := range strings.Lines(out) {
 		word := func(key string) string {

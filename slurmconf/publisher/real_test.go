@@ -61,10 +61,7 @@ func loads(t *testing.T, release slurmrig.Release, format, site string) {
 		if name != "" {
 			args = append(args, name)
 		}
-		out, err := rig.Run(t.Context(), args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := rig.RunTest(t, args...)
 		shown, err := slurmctld.ParseShown("scontrol", []byte(out))
 		if err != nil {
 			t.Fatal(err)
@@ -81,10 +78,7 @@ func loads(t *testing.T, release slurmrig.Release, format, site string) {
 // topology.
 func comparePartitions(t *testing.T, rig *slurmrig.Cluster, topologies []string) {
 	t.Helper()
-	out, err := rig.Run(t.Context(), "scontrol", "show", "partition", "-o")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := rig.RunTest(t, "scontrol", "show", "partition", "-o")
 	for _, name := range topologies {
 		if name != "" && !slices.ContainsFunc(strings.Split(out, "\n"), func(l string) bool {
 			return strings.HasPrefix(l, "PartitionName="+name+" ") && strings.Contains(l, " Topology="+name)

@@ -90,10 +90,7 @@ done </etc/slurm/jobs
 `}
 			maps.Copy(files, made.Files)
 			cluster := slurmrig.StartTest(t, site.release, slurmrig.Config{SlurmConf: strings.Join(lines, "\n") + "\n", Files: files})
-			out, err := cluster.Run(t.Context(), "bash", "/etc/slurm/ask.sh")
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := cluster.RunTest(t, "bash", "/etc/slurm/ask.sh")
 			compareJobs(t, partitions, strings.Split(strings.TrimSpace(out), "\n"))
 		})
 	}

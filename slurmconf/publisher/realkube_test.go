@@ -17,6 +17,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -92,15 +93,19 @@ func (r *publicationRig) addNode(n int) {
 // until waits for a state of the ConfigMap.
 func (r *publicationRig) until(t *testing.T, what string, is func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
 	t.Helper()
+	return untilConfigMap(t, r.client, "default", "quoin-slurm", what, is)
+}
+
+// untilConfigMap waits for a state of a ConfigMap.
+func untilConfigMap(t *testing.T, client kubernetes.Interface, namespace, name, what string, is func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
+	t.Helper()
 	var cm *corev1.ConfigMap
-	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	await.Until(t, what, func() bool {
 		var err error
-		if cm, err = r.client.CoreV1().ConfigMaps("default").Get(t.Context(), "quoin-slurm", metav1.GetOptions{}); err == nil && is(cm) {
-			return cm
-		}
-	}
-	t.Fatalf("%s: not within 3 minutes; the ConfigMap is %+v", what, cm)
-	return nil
+		cm, err = client.CoreV1().ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		return err == nil && is(cm)
+	}, func() string { return fmt.Sprintf("the ConfigMap is %+v", cm) })
+	return cm
 }
 
 func (r *publicationRig) patch(t *testing.T, patch map[string]any) {

@@ -114,10 +114,7 @@ func (r *dynamicRig) load() {
 
 func (r *dynamicRig) scontrol(args ...string) string {
 	r.t.Helper()
-	out, err := r.slurm.Run(r.t.Context(), append([]string{"scontrol"}, args...)...)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	out := r.slurm.RunTest(r.t, append([]string{"scontrol"}, args...)...)
 	return out
 }
 

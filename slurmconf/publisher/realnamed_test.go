@@ -56,9 +56,7 @@ func TestRealTopologyInUse(t *testing.T) {
 	load(between, true)
 	register("gb200-002", "23002", both.Specs["gb200-002"], "Topology="+both.Specs["gb200-002"])
 	for _, node := range []string{"gb200-001", "gb200-002"} { // as Slinky does after the annotation
-		if _, err := rig.Run(t.Context(), "scontrol", "update", "nodename="+node, "topology="+blocks.Specs[node]); err != nil {
-			t.Fatal(err)
-		}
+		rig.RunTest(t, "scontrol", "update", "nodename="+node, "topology="+blocks.Specs[node])
 	}
 	load(blocks, true)
 	register("gb200-003", "23003", both.Specs["gb200-003"], "Failed to set topology")
@@ -68,9 +66,7 @@ func TestRealTopologyInUse(t *testing.T) {
 // registers starts a slurmd that names its place, and waits for what slurmctld shows of it.
 func registers(t *testing.T, rig *slurmrig.Cluster, name, port, spec, want string) {
 	t.Helper()
-	if _, err := rig.Run(t.Context(), "slurmd", "-Z", "-N", name, "--conf", "NodeAddr=127.0.0.1 CPUs=2 RealMemory=100 Port="+port+" Topology="+spec); err != nil {
-		t.Fatal(err)
-	}
+	rig.RunTest(t, "slurmd", "-Z", "-N", name, "--conf", "NodeAddr=127.0.0.1 CPUs=2 RealMemory=100 Port="+port+" Topology="+spec)
 	var shown string
 	var err error
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {

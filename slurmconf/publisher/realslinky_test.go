@@ -129,15 +129,7 @@ func (r *slinkyRig) end(pod string) {
 
 func (r *slinkyRig) until(t *testing.T, what, configMap string, is func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
 	t.Helper()
-	var cm *corev1.ConfigMap
-	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		var err error
-		if cm, err = r.Client().CoreV1().ConfigMaps("slurm").Get(t.Context(), configMap, metav1.GetOptions{}); err == nil && is(cm) {
-			return cm
-		}
-	}
-	t.Fatalf("%s: not within 3 minutes; the ConfigMap is %+v", what, cm)
-	return nil
+	return untilConfigMap(t, r.Client(), "slurm", configMap, what, is)
 }
 
 // writes are those of the publisher while a function runs, and for a while after.

@@ -1,7 +1,6 @@
 package placement_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,13 +14,7 @@ import (
 // leafSite is three leaves of four machines whose NVLink ends inside, two below
 // one spine.
 func leafSite() []topology.Facts {
-	var out []topology.Facts
-	for leaf, above := range [][]string{{"spine-1"}, {"spine-1"}, {"spine-2"}} {
-		for n := range 4 {
-			out = append(out, below(fmt.Sprintf("n%d%d", leaf+1, n+1), append([]string{fmt.Sprintf("leaf-%d", leaf+1)}, above...)...))
-		}
-	}
-	return out
+	return leaves([]string{"spine-1"}, []string{"spine-1"}, []string{"spine-2"})
 }
 
 var byLeaf = placement.Policy{ShortBlocks: true, ByLeaf: true, MinBlockNodes: 1}

@@ -22,10 +22,15 @@ func below(name string, tiers ...string) topology.Facts {
 // fabric is six leaves below three spines, two of them below one core, with
 // four nodes each.
 func fabric() []topology.Facts {
+	return leaves([]string{"spine-1", "core-1"}, []string{"spine-1", "core-1"}, []string{"spine-2", "core-1"}, []string{"spine-2", "core-1"}, []string{"spine-3"}, []string{"spine-3"})
+}
+
+// leaves are four nodes below each leaf. The switches above each leaf are given.
+func leaves(above ...[]string) []topology.Facts {
 	var out []topology.Facts
-	for leaf, above := range [][]string{{"spine-1", "core-1"}, {"spine-1", "core-1"}, {"spine-2", "core-1"}, {"spine-2", "core-1"}, {"spine-3"}, {"spine-3"}} {
+	for leaf, switches := range above {
 		for n := range 4 {
-			out = append(out, below(fmt.Sprintf("n%d%d", leaf+1, n+1), append([]string{fmt.Sprintf("leaf-%d", leaf+1)}, above...)...))
+			out = append(out, below(fmt.Sprintf("n%d%d", leaf+1, n+1), append([]string{fmt.Sprintf("leaf-%d", leaf+1)}, switches...)...))
 		}
 	}
 	return out

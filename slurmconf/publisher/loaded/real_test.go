@@ -87,9 +87,7 @@ func (r *realSite) until(want string) *View {
 
 func (r *realSite) scontrol(args ...string) {
 	r.t.Helper()
-	if out, err := r.slurm.Run(r.t.Context(), append([]string{"scontrol"}, args...)...); err != nil {
-		r.t.Fatalf("%v\n%s", err, out)
-	}
+	r.slurm.RunTest(r.t, append([]string{"scontrol"}, args...)...)
 }
 
 // TestRealStages follows a new block and its nodes from the file to Slurm, asked by slurmrestd

@@ -73,10 +73,7 @@ func (r *realSlurm) slurmd(node int) {
 
 func (r *realSlurm) run(args ...string) string {
 	r.t.Helper()
-	out, err := r.slurm.Run(r.t.Context(), args...)
-	if err != nil {
-		r.t.Fatalf("%v\n%s", err, out)
-	}
+	out := r.slurm.RunTest(r.t, args...)
 	return strings.TrimSpace(out)
 }
 

@@ -32,9 +32,7 @@ func TestRealSlurm(t *testing.T) {
 		SlurmConf: "SelectType=select/cons_tres\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nResumeTimeout=60000\n" +
 			"NodeName=gb200-[00001-00036] NodeAddr=127.0.0.1 Port=[20401-20436] State=CLOUD\nPartitionName=p Nodes=ALL Default=YES\n",
 		Files: map[string]string{"topology.yaml": files["topology.yaml"]}})
-	if out, err := c.Run(t.Context(), "sbatch", "-J", "train", "-N4", "--segment=2", "--exclusive", "--wrap", "true"); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	c.RunTest(t, "sbatch", "-J", "train", "-N4", "--segment=2", "--exclusive", "--wrap", "true")
 	log := slog.New(slog.DiscardHandler)
 	asked := page.NewAsked(occupancy.New(map[string]*client.Client{clusters[0].Name: client.New(clusters[0].Name, client.NewREST(url, token), log)}, log))
 	asked.Wait = true

@@ -37,9 +37,7 @@ func BenchmarkRealAskJobs(b *testing.B) {
 	c, rest, _ := startREST(b, slurmrig.Config{
 		SlurmConf: fmt.Sprintf("ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nResumeTimeout=60000\nResumeRate=0\nMaxArraySize=%d\nSchedulerParameters=default_queue_depth=%[1]d,sched_max_job_start=0,sched_interval=2,max_sched_time=50\n"+
 			"NodeName=n[1-%d] NodeAddr=127.0.0.1 Port=20131 CPUs=72 RealMemory=1000 State=CLOUD\nPartitionName=p Nodes=ALL Default=YES\n", jobs+1, nodes)})
-	if out, err := c.Run(b.Context(), "sbatch", fmt.Sprintf("--array=1-%d", jobs), "-N5", "--exclusive", "--wrap", "true"); err != nil {
-		b.Fatalf("%v\n%s", err, out)
-	}
+	c.RunTest(b, "sbatch", fmt.Sprintf("--array=1-%d", jobs), "-N5", "--exclusive", "--wrap", "true")
 	one := ""
 	for running := 0; running < jobs; time.Sleep(time.Second) { // slurmctld has to schedule meanwhile
 		s, err := rest.Ask(b.Context(), Question{Jobs: true})

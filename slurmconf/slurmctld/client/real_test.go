@@ -70,9 +70,7 @@ func TestRealREST(t *testing.T) {
 		t.Errorf("slurmctld read its files %s ago", age)
 	}
 
-	if _, err := c.Run(t.Context(), "scontrol", "update", "nodename=n1", "topology=nvl:b2"); err != nil {
-		t.Fatal(err)
-	}
+	c.RunTest(t, "scontrol", "update", "nodename=n1", "topology=nvl:b2")
 	want["n1"] = slurmctld.Node{Topology: "nvl:b2", Registered: true}
 	until(t, rest, want)
 

@@ -46,9 +46,7 @@ func TestRealJobs(t *testing.T) {
 	})
 	for _, words := range []string{"-J first -N2 -w d1,d2 --gpus=5 --ntasks=2 --segment=2", "-J second -N1 -w d3 --gpus-per-node=4 --exclusive=topo --array=7", "-J third -N2 --segment=1 --spread-segments", "-J waits -N1 -w d3"} {
 		args := append(append([]string{"sbatch"}, strings.Fields(words)...), "--wrap", "sleep 1000")
-		if out, err := c.Run(t.Context(), args...); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		c.RunTest(t, args...)
 	}
 	state := untilJobs(t, rest, 3, nil)
 	first, second, third := state.Jobs[0], state.Jobs[1], state.Jobs[2]

@@ -19,9 +19,7 @@ func TestRealReservations(t *testing.T) {
 	})
 	for _, words := range []string{"reservationname=now starttime=now duration=60 nodes=n1 users=root", "reservationname=maint starttime=now duration=60 nodes=n2 users=root flags=maint",
 		"reservationname=later starttime=now+2hours duration=60 nodes=n[1,3] users=root"} {
-		if out, err := c.Run(t.Context(), append([]string{"scontrol", "create", "reservation"}, strings.Fields(words)...)...); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		c.RunTest(t, append([]string{"scontrol", "create", "reservation"}, strings.Fields(words)...)...)
 	}
 	program, err := c.Scontrol()
 	if err != nil {

@@ -234,11 +234,7 @@ func (n *jobNode) inventory() map[string]string {
 
 func (r *jobsRig) must(args ...string) string {
 	r.t.Helper()
-	out, err := r.Run(r.t.Context(), args...)
-	if err != nil {
-		r.t.Fatalf("%v\n%s", err, r.Log("slurmctld"))
-	}
-	return out
+	return r.RunTest(r.t, args...)
 }
 
 // jobsTime bounds what must come; all comes much earlier.

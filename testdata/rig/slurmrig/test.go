@@ -39,6 +39,16 @@ func StartTest(t testing.TB, r Release, conf Config) *Cluster {
 	return c
 }
 
+// RunTest is Run for a program that must succeed. If it does not, slurmctld's log is shown too.
+func (c *Cluster) RunTest(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := c.Run(t.Context(), args...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, last(c.Log("slurmctld")))
+	}
+	return out
+}
+
 // logLines is how much of a log is shown of a test that failed.
 const logLines = 30
 
