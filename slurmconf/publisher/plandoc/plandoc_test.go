@@ -137,7 +137,6 @@ func TestUnmarshalBoundsNames(t *testing.T) {
 		d    *Document
 		want string
 	}{
-		{"plans", plans(10, 7), ""}, // 63 lists
 		{"too large plans", plans(11, 7), "more than 4194304 names in one document"},
 		{"moves", moves(16), ""},
 		{"too many moves", moves(17), "moves: more than 1048576 names"},
