@@ -15,8 +15,8 @@ import (
 // outcome is what is published after an action.
 type outcome struct {
 	*stored
-	// anew says that the pass begins again, because a plan continues from something else now.
-	anew bool
+	// startOver says that the pass begins again, because a plan continues from something else now.
+	startOver bool
 	// specs are the Topology= strings that Nodes are to have. It is nil if their annotations stay
 	// as they are. written is when the files with their units were written.
 	specs   map[string]string
@@ -31,11 +31,11 @@ type outcome struct {
 func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered, made *Rendered, now time.Time) (outcome, error) {
 	switch act := act.(type) {
 	case seed:
-		return outcome{anew: true}, l.seed(ctx, act)
+		return outcome{startOver: true}, l.seed(ctx, act)
 	case repair:
 		return l.repair(ctx, mem, in, made, now)
 	case rollBack:
-		return outcome{anew: true}, l.rollBack(ctx, mem, act, now)
+		return outcome{startOver: true}, l.rollBack(ctx, mem, act, now)
 	case waitFirst:
 		l.log.Info("first publication waits", "publication", l.pub.Name, "for", act.why, "upTo", act.until.Sub(now).Round(time.Second))
 		return outcome{stored: mem, next: act.until}, nil

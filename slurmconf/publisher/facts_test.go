@@ -70,8 +70,8 @@ func TestMakeNamesTheNameless(t *testing.T) {
 	if diff := cmp.Diff([]topology.Finding{{Subject: topology.Subject{Node: "gb200-005"}, Reason: inputs.ReasonNoSlurmName, Message: message}}, made.Problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
-	if want := "gb200-005: NoSlurmName: " + message; made.LeftOut != want {
-		t.Errorf("left out %q, want %q", made.LeftOut, want)
+	if want := "gb200-005: NoSlurmName: " + message; plandoc.LeftOut(made.Left) != want {
+		t.Errorf("left out %q, want %q", plandoc.LeftOut(made.Left), want)
 	}
 }
 

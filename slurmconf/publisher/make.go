@@ -29,17 +29,22 @@ type Rendered struct {
 	// GPUs.
 	Files map[string]string
 	// Specs is the Topology= string of every node that has a place.
-	Specs   map[string]string
-	LeftOut string
+	Specs map[string]string
+	// Digest names what the files hold, with all nodes in them.
+	Digest string
 	// Left are the nodes without a place, with the reason.
 	Left []topology.Finding
 	// Unnamed are the nodes without a Slurm name. They are in Left too.
-	Unnamed  []topology.Finding
-	Digest   string
-	Findings []topology.Finding
-	Problems []topology.Finding
-	gres     []gres.Line
-	form
+	Unnamed []topology.Finding
+	// Findings are what lint says of the files, and Problems are of the nodes.
+	Findings, Problems []topology.Finding
+	gres               []gres.Line
+	// format is that of the topology file, conf or yaml, and policy has the keys of the
+	// configuration that it was made by.
+	format string
+	policy map[string]string
+	// ByAnnotation says that the file names no nodes, because annotations place them.
+	ByAnnotation bool
 	// The plan has the topologies. The file has all of them: for a while it also keeps a
 	// topology that is no longer in the plan.
 	topologies, all []topology.Topology
@@ -50,14 +55,6 @@ type Rendered struct {
 
 // Partitions are the lines of slurm.conf that several block topologies need.
 func (m *Rendered) Partitions() []string { return slurmconf.PartitionLines(m.topologies) }
-
-// form is how the topology is written, and by which keys of the configuration.
-type form struct {
-	keys   map[string]string
-	format string // of the file, conf or yaml
-	// ByAnnotation says that the file names no nodes, because annotations place them.
-	ByAnnotation bool
-}
 
 // Summary says in a line what the files hold.
 func (m *Rendered) Summary() string {
@@ -130,7 +127,7 @@ func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) err
 
 // choose chooses what is published of the plan, and where each node is in it.
 func (m *Rendered) choose(p *publication.Cluster, g *inputs.Inputs) (err error) {
-	m.Files, m.keys, m.Unnamed = map[string]string{}, p.Keys(), g.Unnamed
+	m.Files, m.policy, m.Unnamed = map[string]string{}, p.Keys(), g.Unnamed
 	m.Problems = slices.Concat(m.Plan.Problems, g.UnnamedProblems(), g.Problems)
 	m.topologies, err = slurmconf.FromPlan(m.Plan, p.Choice())
 	if err != nil && !errors.Is(err, slurmconf.ErrEmptyPlan) {
@@ -138,7 +135,6 @@ func (m *Rendered) choose(p *publication.Cluster, g *inputs.Inputs) (err error) 
 	}
 	m.Specs = specsOf(m.Plan, m.topologies)
 	m.Left = plandoc.Left(m.Plan, m.Specs, g.Unnamed)
-	m.LeftOut = plandoc.LeftOut(m.Left)
 	if len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
 		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()+cmp.Or(plandoc.Reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())
 	}
@@ -206,7 +202,7 @@ func (m *Rendered) write(p *publication.Cluster) (err error) {
 // Document returns the plan as it is stored: as the files have it.
 func (m *Rendered) Document() (topology.Plan, error) {
 	plan := *m.Plan
-	plan.Format, plan.ByAnnotation, plan.Policy, plan.Topologies, plan.Problems = m.format, m.ByAnnotation, m.keys, m.all, m.Problems
+	plan.Format, plan.ByAnnotation, plan.Policy, plan.Topologies, plan.Problems = m.format, m.ByAnnotation, m.policy, m.all, m.Problems
 	plan.AllNodes = len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see fit
 	return plan, plandoc.SetLines(&plan, m.gres)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -25,8 +26,8 @@ func TestMakeNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if made.Refused != "NothingToPublish" || !strings.HasPrefix(made.Message, tt.want) || !strings.HasPrefix(made.LeftOut, "n1: NoGPUs: ") {
-				t.Errorf("refused %q for %q, left out %q: want %q and why n1 is left out", made.Refused, made.Message, made.LeftOut, tt.want)
+			if made.Refused != "NothingToPublish" || !strings.HasPrefix(made.Message, tt.want) || !strings.HasPrefix(plandoc.LeftOut(made.Left), "n1: NoGPUs: ") {
+				t.Errorf("refused %q for %q, left out %q: want %q and why n1 is left out", made.Refused, made.Message, plandoc.LeftOut(made.Left), tt.want)
 			}
 		})
 	}
@@ -79,7 +80,7 @@ func TestMakeLeavesOutOfOneKind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]string{tt.left, tt.message}, []string{made.LeftOut, made.Message}); diff != "" {
+			if diff := cmp.Diff([]string{tt.left, tt.message}, []string{plandoc.LeftOut(made.Left), made.Message}); diff != "" {
 				t.Errorf("left out, and why (-want +got):\n%s", diff)
 			}
 		})

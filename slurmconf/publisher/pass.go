@@ -40,7 +40,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return found, next, err
 	}
 	wrote, err := l.apply(ctx, act, mem, in, made, now)
-	if wrote.anew { // the next pass continues from what is there now
+	if wrote.startOver { // the next pass continues from what is there now
 		return nodestatus.Pass{}, now, err
 	}
 	l.judgeJobs(wrote.doc)

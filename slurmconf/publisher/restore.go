@@ -19,15 +19,15 @@ func (l *loop) repair(ctx context.Context, mem *stored, in *gathered, made *Rend
 	l.record(l.pub, true, "PublishedEdited", message)
 	err := l.archive.restore(ctx, mem.doc, mem.set, now)
 	if err == nil {
-		return outcome{anew: true}, nil
+		return outcome{startOver: true}, nil
 	}
 	theirs, unreadable := plandoc.FromFiles(mem.set.Own())
 	if unreadable != nil || mem.doc.Current.Plan.ByAnnotation || made.Plan == nil {
-		return outcome{anew: true}, err // nothing is known of the nodes
+		return outcome{startOver: true}, err // nothing is known of the nodes
 	}
 	found, unreadable := ReadPlan(l.pub, theirs)
 	if unreadable != nil {
-		return outcome{anew: true}, err
+		return outcome{startOver: true}, err
 	}
 	found = l.facts.nodes.rename(in, found)
 	return outcome{stored: mem, differences: differences(l.pub, &found, made.Specs, in.Nodes, unwritten(l.pub, err))}, err

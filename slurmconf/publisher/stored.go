@@ -157,14 +157,14 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 	}
 	next := old.set.Clone()
 	delete(next.Annotations, plandoc.AnnotationSeed)
-	delete(next.Annotations, plandoc.AnnotationLeftOut)
 	if act.rest == nil {
 		for _, key := range []string{plandoc.AnnotationHeld, plandoc.AnnotationHeldReason, plandoc.AnnotationApprove, plandoc.AnnotationBy} {
 			delete(next.Annotations, key)
 		}
 	}
-	if made.LeftOut != "" {
-		next.Annotations[plandoc.AnnotationLeftOut] = made.LeftOut
+	delete(next.Annotations, plandoc.AnnotationLeftOut)
+	if left := plandoc.LeftOut(made.Left); left != "" {
+		next.Annotations[plandoc.AnnotationLeftOut] = left
 	}
 	next.Put(&doc.Current, made.Files, now)
 	if old.set == nil || !maps.Equal(old.set.Files, next.Files) || !maps.Equal(old.set.Annotations, next.Annotations) {

@@ -57,6 +57,6 @@ func (d *demonstration) publish(ctx context.Context, doc *plandoc.Document, made
 	}
 	set = set.Clone()
 	set.Put(&doc.Current, made.Files, now)
-	set.Say(plandoc.AnnotationLeftOut, made.LeftOut)
+	set.Say(plandoc.AnnotationLeftOut, plandoc.LeftOut(made.Left))
 	return d.store.Save(ctx, place, set)
 }
