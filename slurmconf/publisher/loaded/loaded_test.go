@@ -36,6 +36,8 @@ type site struct {
 	after time.Duration
 	// planned are places that are not published yet.
 	planned map[string]string
+	// podless are nodes without a worker pod.
+	podless []string
 	// invalid are nodes whose pod says that Slurm refused the registration.
 	invalid map[string]string
 	slurm   *slurmctld.State
@@ -59,6 +61,9 @@ func (s *site) input() *Input {
 	for name, spec := range in.Published {
 		in.Planned[name] = spec
 		n := &inputs.Node{Name: "k-" + name, Workers: []inputs.Worker{{Invalid: s.invalid[name]}}}
+		if slices.Contains(s.podless, name) {
+			n.Workers = nil
+		}
 		in.Nodes[name] = n
 	}
 	maps.Copy(in.Planned, s.planned)
@@ -389,6 +394,28 @@ func TestWatchConfirms(t *testing.T) {
 			t.Errorf("asked %v, want at 1h, 1h1m and each ten minutes", asked)
 		}
 	})
+}
+
+// TestWatchWithoutPods has two nodes that Slurm does not know. One of them has no worker pod: it
+// is behind only if pods do not make the nodes of Slurm.
+func TestWatchWithoutPods(t *testing.T) {
+	for names, want := range map[string]string{"short": "n[3-4]", "slinky": "n3"} {
+		state := says(time.Minute, map[string]slurmctld.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1")})
+		delete(state.Nodes, "n3")
+		delete(state.Nodes, "n4")
+		watched(t, state, false, func(t *bubble) {
+			pubs, err := publication.Compile([]publication.Publication{{SlurmNames: names, Slurm: t.w.pub.Slurm}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.w.pub = pubs[0]
+			time.Sleep(time.Hour)
+			got := t.until(&site{byAnnotation: true, podless: []string{"n4"}}, 2*time.Hour)
+			if diff := cmp.Diff([]string{"1h1m0s registered: " + want + ": Slurm has no such node: look at slurmd there"}, got); diff != "" {
+				t.Errorf("%s: said (-want +got):\n%s", names, diff)
+			}
+		})
+	}
 }
 
 // TestWatchConfirmsByNodes has a node that registers just after the only question about nodes.

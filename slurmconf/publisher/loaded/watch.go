@@ -215,6 +215,9 @@ func (w *Watch) say(v *View, aboutNodes bool) (news bool) {
 	w.seen = map[Node]bool{}
 	var behind []Node
 	for _, n := range v.Behind() {
+		if n.Stage == StageRegistered && w.pub.Rules.BySlinky() && !w.pub.Rules.Wants(v.in.Nodes[n.Name]) {
+			continue // without a worker pod no slurmd runs there, and the node leaves soon or gets a pod
+		}
 		confirmed, found := old[n]
 		if n.Stage == StageRegistered && !found && !aboutNodes { // an older answer about nodes
 			news = true
