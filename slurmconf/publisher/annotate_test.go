@@ -329,11 +329,13 @@ func TestNodeInTwoPublications(t *testing.T) {
 		store := newMemory(snap)
 		inBubble(t, store, pubs, func() { store.pass(time.Hour) })
 		_, store.snap = contest(t, map[string]string{node: "b"})
-		inBubble(t, store, pubs, func() { // a publisher that has just started does not know who had the name
+		inBubble(t, store, pubs[1:], func() { store.pass(time.Hour) }) // a publisher that does not serve a
+		_, store.snap = contest(t, map[string]string{node: "both"})
+		inBubble(t, store, pubs, func() {
 			store.pass(5 * time.Minute)
 			wantIn(t, "after a restart", store, node, "a", "b")
 			note, annotated := store.notes[node], store.annotated
-			relabel(store, map[string]string{node: "both"})
+			store.edit(func() {})
 			store.pass(time.Hour)
 			wantIn(t, "both take it", store, node, "a", "b")
 			if store.notes[node] != note || store.annotated != annotated {

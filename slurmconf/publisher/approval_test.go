@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -125,26 +126,31 @@ func TestGresChangesAreGuarded(t *testing.T) {
 func TestLastGoodStays(t *testing.T) {
 	tests := []struct {
 		name   string
-		after  func(*memory)
+		after  inputs.Snapshot
 		reason string
 	}{
-		{"no node", func(m *memory) { m.change(&inputs.Snapshot{}) }, "NothingToPublish"},
+		{"no node has a GPU", inputs.Snapshot{Nodes: []inputs.Node{{Name: "cpu"}}}, "NothingToPublish"},
+		{"the store is empty", inputs.Snapshot{}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			store := newMemory(racks(t))
 			all := 1.0
-			inBubble(t, store, complete(t, Publication{MaxChange: &all}), func() {
+			inBubbleWith(t, store, complete(t, Publication{MaxChange: &all}), func(*Publisher) {}, func(p *Publisher) {
 				store.pass(time.Minute)
-				tt.after(store)
+				store.change(&tt.after)
 				files := maps.Clone(store.get("slurm/quoin-slurm").Files)
 				store.pass(time.Hour)
 				got := store.get("slurm/quoin-slurm")
 				if diff := cmp.Diff(files, got.Files); diff != "" {
 					t.Errorf("files changed (-was +is):\n%s", diff)
 				}
-				if !strings.HasPrefix(got.Annotations[plandoc.AnnotationHeldReason], tt.reason) {
-					t.Errorf("held reason %q, want %s", got.Annotations[plandoc.AnnotationHeldReason], tt.reason)
+				if held := got.Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, tt.reason) || (held == "") != (tt.reason == "") {
+					t.Errorf("held reason %q, want %q", held, tt.reason)
+				}
+				empty := testutil.ToFloat64(p.metrics.problems.WithLabelValues("default", ReasonStoreEmpty)) == 1
+				if empty != (tt.reason == "") {
+					t.Errorf("a finding says that the store is empty: %t", empty)
 				}
 			})
 		})

@@ -3,12 +3,16 @@ package publisher
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -125,20 +129,107 @@ func TestDirStore(t *testing.T) {
 	r.until("restored", same)
 	r.write("- {", "published", "slurm", "quoin-slurm", "topology.yaml")
 	r.until("restored", same)
+}
 
-	// At once: file by file the nodes would leave one after the other, as removeAfter lets them.
-	if err := os.Rename(filepath.Join(r.dir, "reports"), filepath.Join(t.TempDir(), "reports")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(r.dir, "reports"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	held := r.until("held without reports", func(p *plandoc.Published) bool { return p.Annotations[plandoc.AnnotationHeldReason] != "" })
-	if held.Files["topology.yaml"] != text {
-		t.Errorf("held back for %s, and changed:\n%s", held.Annotations[plandoc.AnnotationHeldReason], held.Files["topology.yaml"])
-	}
+// dirIn publishes a site in fake time, from a directory. Then change changes the directory, and
+// another publisher runs on it for two times.
+func dirIn(t *testing.T, change func(r *dirRig), first, second time.Duration, look func(r *dirRig, p *Publisher, after time.Duration)) {
+	t.Helper()
+	r := &dirRig{t: t, dir: t.TempDir(), pub: complete(t, Publication{})[0]}
+	r.store = dir.New(r.dir)
 	r.site("gb200-nvl72x4")
-	r.until("taken back", same)
+	r.lives()
+	change(r)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		p := newPublisher(dir.New(r.dir), []*publication.Cluster{r.pub})
+		done := make(chan error)
+		go func() { done <- p.Run(ctx) }()
+		for _, wait := range []time.Duration{first, second} {
+			time.Sleep(wait)
+			synctest.Wait()
+			look(r, p, wait)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestDirStoreReportsDeleted deletes reports: their nodes leave after removeAfter, and are held if
+// they are many.
+func TestDirStoreReportsDeleted(t *testing.T) {
+	for _, tt := range []struct {
+		deleted int
+		left    bool
+		held    string
+	}{
+		{deleted: 14, left: true},
+		{deleted: 15, held: "BigChange: 15 of 72 nodes would move or leave, more than 20 %: 15 are without a report;"},
+	} {
+		deleted := func(r *dirRig) {
+			for i := range tt.deleted {
+				if err := os.Remove(filepath.Join(r.dir, "reports", fmt.Sprintf("gb200-%03d.json", i+1))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		dirIn(t, deleted, 9*time.Minute, 2*time.Minute, func(r *dirRig, _ *Publisher, after time.Duration) {
+			got, err := r.read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			later := after == 2*time.Minute
+			left := !strings.Contains(got.Files["topology.yaml"], "gb200-[001-018]")
+			held := got.Annotations[plandoc.AnnotationHeldReason]
+			if left != (later && tt.left) || !later && held != "" || later && (!strings.HasPrefix(held, tt.held) || (held == "") != (tt.held == "")) {
+				t.Errorf("%d deleted, after %s: left %t, held %q; want %q", tt.deleted, after, left, held, tt.held)
+			}
+		})
+	}
+}
+
+// TestDirStoreRemovesNothing takes all reports away at once, in several ways. All nodes stay
+// published, nothing waits for people, and it is said why.
+func TestDirStoreRemovesNothing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change        func(reports string) error
+		empty, failed bool
+	}{
+		"the folder is empty":         {func(reports string) error { return os.Mkdir(reports, 0o755) }, true, false},
+		"there is no folder":          {func(string) error { return nil }, true, false},
+		"the folder cannot be read":   {func(reports string) error { return os.WriteFile(reports, nil, 0o600) }, false, true},
+		"the folder has other things": {func(reports string) error { return os.MkdirAll(filepath.Join(reports, "lost+found"), 0o755) }, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before *plandoc.Published
+			change := func(r *dirRig) {
+				reports := filepath.Join(r.dir, "reports")
+				var err error
+				if before, err = r.read(); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Rename(reports, filepath.Join(t.TempDir(), "reports")); err != nil {
+					t.Fatal(err)
+				}
+				if err := tt.change(reports); err != nil {
+					t.Fatal(err)
+				}
+			}
+			dirIn(t, change, time.Minute, 24*time.Hour, func(r *dirRig, p *Publisher, after time.Duration) {
+				got, err := r.read()
+				if diff := cmp.Diff(before, got); diff != "" || err != nil || !strings.Contains(got.Files["topology.yaml"], "gb200-[001-018]") {
+					t.Errorf("after %s: %v (-before +after):\n%s", after, err, diff)
+				}
+				empty := testutil.ToFloat64(p.metrics.problems.WithLabelValues("default", ReasonStoreEmpty)) == 1
+				failed := testutil.ToFloat64(p.metrics.passes.WithLabelValues("default", "error")) > 0
+				if empty != tt.empty || failed != tt.failed {
+					t.Errorf("after %s: a finding says that the store is empty: %t, want %t; passes fail: %t, want %t", after, empty, tt.empty, failed, tt.failed)
+				}
+			})
+		})
+	}
 }
 
 func TestDirStoreApproval(t *testing.T) {

@@ -138,8 +138,8 @@ func wholeOf(m *memory, place string) map[string]string {
 	return m.get(place).Files
 }
 
-// TestNamelessAtAStart starts a publisher when published names are missing already. It cannot
-// know whether the nodes without a name had them.
+// TestNamelessAtAStart starts a publisher when published names are missing already. The stored
+// plan says which nodes had them. If it is lost, a node without a name may be any of them.
 func TestNamelessAtAStart(t *testing.T) {
 	store := newMemory(without(t, "", ""))
 	pubs := complete(t, Publication{SlurmNames: "label:sn"})
@@ -147,17 +147,23 @@ func TestNamelessAtAStart(t *testing.T) {
 	before := topologyOf(store)
 	leaves := strings.ReplaceAll(before, "gb200-[001-018]", "gb200-[001-006,008-018]")
 	cpu := inputs.Node{Name: "cpu-1", Labels: map[string]string{}}
+	other := inputs.Node{Name: "other", Labels: map[string]string{nodelabels.Count: "8"}}
 	for _, tt := range []struct {
-		name         string
-		nameless     string
-		gone, at     string // "start" or "later"
-		with         []inputs.Node
-		want, reason string
+		name     string
+		lost     bool // the stored plan
+		nameless string
+		gone, at string // "start" or "later"
+		with     []inputs.Node
+		want     string
+		left     string // out, with NoSlurmName
 	}{
-		{"one lost its name", "gb200-002", "", "start", nil, before, inputs.ReasonNoSlurmName},
-		{"one lost its name, another has gone", "gb200-002", "gb200-007", "start", nil, before, inputs.ReasonNoSlurmName},
-		{"one has gone, one without GPUs never had a name", "", "gb200-007", "start", []inputs.Node{cpu}, leaves, inputs.ReasonNoSlurmName},
-		{"a stranger with GPUs is there before one goes", "", "gb200-007", "later", []inputs.Node{{Name: "other", Labels: map[string]string{nodelabels.Count: "8"}}}, leaves, inputs.ReasonNoSlurmName},
+		{"one lost its name", false, "gb200-002", "", "start", nil, before, ""},
+		{"one lost its name, another has gone", false, "gb200-002", "gb200-007", "start", nil, leaves, ""},
+		{"one has gone, and a new one with GPUs has no name", false, "", "gb200-007", "start", []inputs.Node{other}, leaves, "other"},
+		{"without a plan, one lost its name", true, "gb200-002", "", "start", nil, before, "gb200-002"},
+		{"without a plan, one lost its name, another has gone", true, "gb200-002", "gb200-007", "start", nil, before, "gb200-002"},
+		{"without a plan, one has gone, one without GPUs never had a name", true, "", "gb200-007", "start", []inputs.Node{cpu}, leaves, "cpu-1"},
+		{"without a plan, a stranger with GPUs is there before one goes", true, "", "gb200-007", "later", []inputs.Node{other}, leaves, "other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			with := func(gone string) *inputs.Snapshot {
@@ -171,7 +177,9 @@ func TestNamelessAtAStart(t *testing.T) {
 			}
 			again := newMemory(first)
 			again.published["slurm/quoin-slurm"] = store.get("slurm/quoin-slurm").Clone()
-			again.plans = maps.Clone(store.plans)
+			if !tt.lost {
+				again.plans = maps.Clone(store.plans)
+			}
 			again.saves, again.notes = store.saves, maps.Clone(store.notes)
 			inBubble(t, again, pubs, func() {
 				again.pass(time.Minute)
@@ -180,8 +188,9 @@ func TestNamelessAtAStart(t *testing.T) {
 				if diff := cmp.Diff(tt.want, topologyOf(again)); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
-				if left := again.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationLeftOut]; !strings.Contains(left, tt.reason) {
-					t.Errorf("left out %q", left)
+				left := again.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationLeftOut]
+				if want := tt.left + ": " + inputs.ReasonNoSlurmName; tt.left == "" && left != "" || tt.left != "" && !strings.Contains(left, want) {
+					t.Errorf("left out %q, want %q", left, want)
 				}
 				if tt.nameless != "" && tt.gone != "" { // it says its name again: now the other is known
 					again.change(without(t, "", tt.gone))
@@ -195,8 +204,8 @@ func TestNamelessAtAStart(t *testing.T) {
 	}
 }
 
-// TestNodeIsUnselected takes a node out of one publication's selector, where
-// another takes it from then on, or the publisher has just started and does not know.
+// TestNodeIsUnselected takes a node out of one publication's selector. Another takes it from
+// then on, or none does.
 func TestNodeIsUnselected(t *testing.T) {
 	site := func(cluster string) *inputs.Snapshot {
 		snap := racks(t)
@@ -216,7 +225,7 @@ func TestNodeIsUnselected(t *testing.T) {
 	}{
 		{"nobody takes it", "", Publication{Name: "b", Namespace: "slurm-b", Nodes: Selection{Selector: "sc=b"}, BaseBlockSize: 18, Annotate: &no}, false, false, ""},
 		{"another takes all others", "", Publication{Name: "rest", Namespace: "slurm-rest", Nodes: Selection{Selector: "sc!=a"}, BaseBlockSize: 18, Annotate: &no}, false, true, ""},
-		{"another takes all others, restarted", "", Publication{Name: "rest", Namespace: "slurm-rest", Nodes: Selection{Selector: "sc!=a"}, BaseBlockSize: 18, Annotate: &no}, true, false, ""},
+		{"another takes all others, restarted", "", Publication{Name: "rest", Namespace: "slurm-rest", Nodes: Selection{Selector: "sc!=a"}, BaseBlockSize: 18, Annotate: &no}, true, true, ""},
 		{"another takes it now", "b", Publication{Name: "b", Namespace: "slurm-b", Nodes: Selection{Selector: "sc=b"}, BaseBlockSize: 18, Annotate: &no}, false, true, ""},
 		{"another takes it now, and annotates", "b", Publication{Name: "b", Namespace: "slurm-b", Nodes: Selection{Selector: "sc=b"}, Topology: "tree"}, false, true, "fabric:leaf-01"},
 	} {

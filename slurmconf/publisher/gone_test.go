@@ -32,6 +32,7 @@ func inCluster(t *testing.T, others int) *inputs.Snapshot {
 // TestGoneNodesDoNotWait removes nodes in many ways. Those whose Node object is gone leave
 // by themselves, and the others wait.
 func TestGoneNodesDoNotWait(t *testing.T) {
+	const unselected = "BigChange: 36 of 72 nodes would move or leave, more than 20 %: 36 are not selected any more (nodes.selector);"
 	for _, tt := range []struct {
 		name          string
 		before, after *inputs.Snapshot
@@ -42,9 +43,9 @@ func TestGoneNodesDoNotWait(t *testing.T) {
 		{name: "deleted", before: whole(racks(t)), after: whole(racksWithout(t, 36))},
 		{name: "deleted while no publisher runs", before: whole(racks(t)), after: whole(racksWithout(t, 36)), restart: true},
 		{name: "deleted, with names by labels", before: whole(named(t, map[string]string{"gb200-001": "x"})), after: whole(deleted(named(t, nil), 36)), pub: Publication{SlurmNames: "label:sn"}},
-		{name: "perhaps deleted", before: racks(t), after: racksWithout(t, 36), held: "BigChange: 36 of 72 nodes would move or leave, more"},
-		{name: "not taken", before: inCluster(t, 0), after: inCluster(t, 36), pub: Publication{Nodes: Selection{Selector: "sc=a"}}, held: "BigChange: 36 of 72 nodes would move or leave, more"},
-		{name: "not taken while no publisher runs", before: inCluster(t, 0), after: inCluster(t, 36), pub: Publication{Nodes: Selection{Selector: "sc=a"}}, restart: true, held: "BigChange: 36 of 72 nodes would move or leave, more"},
+		{name: "deleted in a directory", before: racks(t), after: racksWithout(t, 36), held: "BigChange: 36 of 72 nodes would move or leave, more than 20 %: 36 are without a report;"},
+		{name: "not taken", before: inCluster(t, 0), after: inCluster(t, 36), pub: Publication{Nodes: Selection{Selector: "sc=a"}}, held: unselected},
+		{name: "not taken while no publisher runs", before: inCluster(t, 0), after: inCluster(t, 36), pub: Publication{Nodes: Selection{Selector: "sc=a"}}, restart: true, held: unselected},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			store := newMemory(tt.before)

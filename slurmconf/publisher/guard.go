@@ -41,9 +41,8 @@ type change struct {
 	// inUse is a published topology that would change between switches and blocks while
 	// Node annotations name its units, or "".
 	inUse string
-	// gone are the nodes that leave because they are really gone. It is nil if nobody can
-	// tell: then every node that leaves counts.
-	gone map[string]bool
+	// gone are the nodes that leave because no Node has their name, with the reason of each.
+	gone leavers
 }
 
 // waits says why people should look at the change first. It returns "" if nobody needs to.
@@ -59,8 +58,8 @@ func (c *change) waits(p *publication.Cluster, doc *plandoc.Document, now time.T
 	if what := slurmconf.TopologiesChange(p.Choice(), c.old, c.new); what != "" {
 		return "TopologiesChange", what
 	}
-	if what := c.tooMany(p, doc, now); what != "" {
-		return "BigChange", what + fmt.Sprintf(", more than %.0f %%", 100**p.MaxChange)
+	if what, nodes := c.tooMany(p, doc, now); what != "" {
+		return "BigChange", what + fmt.Sprintf(", more than %.0f %%", 100**p.MaxChange) + c.gone.why(p, nodes)
 	}
 	followsBlocks := p.DefaultTopology != topology.FabricTopology && p.DefaultTopology != topology.FlatTopology
 	blocks := len(c.new.Blocks()) > 0 && p.Topology == string(slurmconf.KindAuto) && followsBlocks
@@ -70,29 +69,30 @@ func (c *change) waits(p *publication.Cluster, doc *plandoc.Document, now time.T
 	return "", ""
 }
 
-// tooMany says which nodes are more than may change at once, or returns "".
-func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time.Time) string {
+// tooMany says that more nodes change than may at once, and which of them move, leave or lose
+// lines. It returns "" if they are not too many.
+func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time.Time) (what string, nodes []string) {
 	places, devices := doc.Recent(now, p.HoldWindow.Duration)
 	nodes, of := c.places()
 	if n, and := together(nodes, places, p.HoldWindow.Duration); !allowed(p, n, of) {
-		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and)
+		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), nodes
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
 	if of := len(c.old.Places()); !p.Rules.BySlinky() && !allowed(p, c.renamed, of) {
-		return fmt.Sprintf("%d of %d nodes would get another Slurm name", c.renamed, of)
+		return fmt.Sprintf("%d of %d nodes would get another Slurm name", c.renamed, of), nil
 	}
 	if c.sameGres {
-		return ""
+		return "", nil
 	}
 	nodes, of = c.devices()
 	if n, and := together(nodes, devices, p.HoldWindow.Duration); !allowed(p, n, of) {
-		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, of, and)
+		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, of, and), nodes
 	}
-	return ""
+	return "", nil
 }
 
 // remember notes in doc which nodes change. An approval ends what was counted. Nodes that
-// are gone are not noted. If nobody can tell which are gone, no node that leaves is.
+// are gone are not noted.
 func (c *change) remember(doc *plandoc.Document, window time.Duration, approved bool, now time.Time) {
 	if approved || c.old == nil {
 		doc.Moves = nil
@@ -100,21 +100,13 @@ func (c *change) remember(doc *plandoc.Document, window time.Duration, approved 
 	}
 	places, _ := c.places()
 	devices, _ := c.devices()
-	if c.gone == nil {
-		there := make(map[string]bool, len(c.new.Nodes))
-		for i := range c.new.Nodes {
-			there[c.new.Nodes[i].SlurmName] = true
-		}
-		left := func(node string) bool { return !there[node] }
-		places, devices = slices.DeleteFunc(places, left), slices.DeleteFunc(devices, left)
-	}
 	doc.Remember(now.UTC().Truncate(time.Second), window, places, devices)
 }
 
 // places returns the nodes that would move or leave and are not gone.
 func (c *change) places() (nodes []string, of int) {
 	nodes, of = placement.Moved(c.old, c.new)
-	return slices.DeleteFunc(nodes, c.isGone), of
+	return slices.DeleteFunc(nodes, c.gone.gone), of
 }
 
 // devices returns the nodes whose lines in gres.conf change or are removed, and that are
@@ -126,14 +118,12 @@ func (c *change) devices() (nodes []string, of int) {
 	}
 	for node, before := range c.oldGres {
 		now := lines[node]
-		if detects := before[0].AutoDetect != "" && len(now) > 0; !detects && !c.gone[node] && !reflect.DeepEqual(before, now) {
+		if detects := before[0].AutoDetect != "" && len(now) > 0; !detects && !c.gone.gone(node) && !reflect.DeepEqual(before, now) {
 			nodes = append(nodes, node)
 		}
 	}
 	return nodes, len(c.oldGres)
 }
-
-func (c *change) isGone(node string) bool { return c.gone[node] }
 
 // together counts the nodes that change now or changed before, within the window. If none
 // changes now, none counts.

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -42,10 +43,20 @@ func planned(stay []string, move ...string) *topology.Plan {
 	return plan
 }
 
-func setOf(names ...string) map[string]bool {
-	out := map[string]bool{}
+// leave are nodes that leave for one reason.
+func leave(why absence, names ...string) leavers {
+	out := leavers{}
 	for _, n := range names {
-		out[n] = true
+		out[n] = why
+	}
+	return out
+}
+
+// leaveFor are nodes that leave for several reasons.
+func leaveFor(all ...leavers) leavers {
+	out := leavers{}
+	for _, l := range all {
+		maps.Copy(out, l)
 	}
 	return out
 }
@@ -88,20 +99,26 @@ func TestWaits(t *testing.T) {
 		{name: "a fifth moves", change: change{old: oneBlock(twenty()), new: planned(twenty(five[:4]...), five[:4]...)}},
 		{name: "more than a fifth moves", change: change{old: oneBlock(twenty()), new: planned(twenty(five...), five...)}, want: "BigChange: 5 of 20 nodes would move or leave, more than 20 %"},
 		{name: "more than a fifth leaves", change: change{old: oneBlock(twenty()), new: planned(twenty(five...))}, want: "BigChange: 5 of 20 nodes would move or leave, more than 20 %"},
-		{name: "those that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty(five...)), gone: setOf(five...)}},
-		{name: "all but one are gone", change: change{old: oneBlock(twenty()), new: planned([]string{"n20"}), gone: setOf(twenty("n20")...)}},
-		{name: "four of nine that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07", "n08", "n09", "n01 n02 n03 n04 n05")), gone: setOf("n06", "n07", "n08", "n09")},
+		{name: "those that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty(five...)), gone: leave(nodeGone, five...)}},
+		{name: "all but one are gone", change: change{old: oneBlock(twenty()), new: planned([]string{"n20"}), gone: leave(nodeGone, twenty("n20")...)}},
+		{name: "four of nine that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07", "n08", "n09", "n01 n02 n03 n04 n05")), gone: leave(nodeGone, "n06", "n07", "n08", "n09")},
 			want: "BigChange: 5 of 20 nodes would move or leave, more than 20 %"},
+		{name: "all leave for one reason", change: change{old: oneBlock(twenty()), new: planned(twenty(five...)), gone: leave(notSelected, five...)}, pub: Publication{Nodes: Selection{Selector: "gpu"}},
+			want: "BigChange: 5 of 20 nodes would move or leave, more than 20 %: 5 are not selected any more (nodes.selector)"},
+		{name: "nodes leave for several reasons, and one moves", change: change{old: oneBlock(twenty()), new: planned(twenty("n01", "n02", "n03", "n04", "n05", "n06", "n07"), "n07"),
+			gone: leaveFor(leave(nodeGone, "n01"), leave(podWanted, "n02"), leave(notSelected, "n03", "n04", "n05", "n06"))}, pub: Publication{Nodes: Selection{Selector: "gpu", Slinky: "a"}},
+			want: "BigChange: 6 of 20 nodes would move or leave, more than 20 %: 4 are not selected any more (nodes.selector, nodes.slinky), 1 is without a worker pod, and the NodeSet has not made it again, 1 moves or loses its place"},
 		{name: "others left before", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07"))}, before: five[:3], want: "BigChange: 5 of 20 nodes would move or leave, with 3 that did within holdWindow (1h0m0s), more than 20 %"},
-		{name: "others left before, and those that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07")), gone: setOf("n06", "n07")}, before: five},
+		{name: "others left before, and those that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07")), gone: leave(nodeGone, "n06", "n07")}, before: five},
 		{name: "the same moved before", change: change{old: oneBlock(twenty()), new: planned(twenty(five[:3]...), five[:3]...)}, before: five[:3]},
 		{name: "one node may always move", change: change{old: oneBlock(twenty()), new: planned(twenty("n01"), "n01")}, pub: Publication{MaxChange: new(0.0)}},
 		{name: "names change", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: 5}, want: "BigChange: 5 of 20 nodes would get another Slurm name, more than 20 %"},
 		{name: "pods change the names", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: 5}, pub: Publication{SlurmNames: "slinky"}},
 		{name: "devices change", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: h200}, want: "BigChange: the lines of 20 of 20 nodes in gres.conf would change or be removed, more than 20 %"},
 		{name: "gres.conf stays", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: h200, sameGres: true}},
-		{name: "lines are removed", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: fewer}, want: "BigChange: the lines of 5 of 20 nodes in gres.conf would change or be removed, more than 20 %"},
-		{name: "lines of nodes that are gone are removed", change: change{old: oneBlock(twenty()), new: planned(twenty(five...)), oldGres: h100, newGres: fewer, gone: setOf(five...)}},
+		{name: "lines are removed", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: fewer, gone: leave(reportDeleted, five...)},
+			want: "BigChange: the lines of 5 of 20 nodes in gres.conf would change or be removed, more than 20 %: 5 are without a report"},
+		{name: "lines of nodes that are gone are removed", change: change{old: oneBlock(twenty()), new: planned(twenty(five...)), oldGres: h100, newGres: fewer, gone: leave(nodeGone, five...)}},
 		{name: "the first blocks", change: change{old: leaf, new: first}, want: "KindChange: the first NVLink domains are known"},
 		{name: "the first blocks of a tree", change: change{old: leaf, new: first}, pub: Publication{Topology: "tree"}},
 		{name: "a topology in use changes its kind", change: change{old: oneBlock(twenty()), new: planned(twenty()), inUse: "default"}, pub: Publication{SlurmNames: "slinky", Annotate: new(true)}, want: "TopologyInUse: topology default would change"},
@@ -122,7 +139,7 @@ func TestRemember(t *testing.T) {
 	h100, _ := gresLines(t, "h100", "n01", "n02", "n03", "n04")
 	_, changed := gresLines(t, "h200", "n03", "n04")
 	// n01 and n02 leave, n03 moves, and the devices of all four change or go.
-	of := func(gone map[string]bool) *change {
+	of := func(gone leavers) *change {
 		return &change{old: oneBlock(twenty()), new: planned(twenty("n01", "n02", "n03"), "n03"), oldGres: h100, newGres: changed, gone: gone}
 	}
 	before := plandoc.Step{Time: now.Add(-30 * time.Minute), Places: "n10"}
@@ -135,10 +152,9 @@ func TestRemember(t *testing.T) {
 		approved bool
 		want     []plandoc.Step
 	}{
-		{"nobody can tell what is gone", of(nil), false, step("n03", "n[03-04]")},
-		{"none is gone", of(setOf()), false, step("n[01-03]", "n[01-04]")},
-		{"one is gone", of(setOf("n01")), false, step("n[02-03]", "n[02-04]")},
-		{"approved", of(setOf()), true, nil},
+		{"none is gone", of(leave(reportDeleted, "n01", "n02")), false, step("n[01-03]", "n[01-04]")},
+		{"one is gone", of(leaveFor(leave(nodeGone, "n01"), leave(notSelected, "n02"))), false, step("n[02-03]", "n[02-04]")},
+		{"approved", of(nil), true, nil},
 		{"the first publication", &change{new: planned(twenty())}, false, nil},
 		{"nothing changes", &change{old: oneBlock(twenty()), new: planned(twenty())}, false, []plandoc.Step{before}},
 	} {

@@ -1,123 +1,59 @@
 package publisher
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// nodeHistory is what the passes remember of the nodes that had a publication's Slurm names. In
-// a publisher that has just started it knows nothing, and takes what it does not know with the
-// greatest care.
+// nodeHistory is what the passes remember of the nodes that had a publication's Slurm names. A
+// publisher that has just started takes it from the stored plan, as far as the plan has it.
 type nodeHistory struct {
 	pub *publication.Cluster
 	// rest are the other publications.
 	rest []*publication.Cluster
-	// owners are the Nodes that have the names, or had them last.
+	// owners has the Node of each name in the published files, if it is known. It is nil
+	// before the first pass.
 	owners map[string]string
-	// published are the names that the Nodes have in the published files.
-	published map[string]string
-	// gone says since when names are missing.
-	gone map[string]time.Time
-	// unpublished are Nodes without a Slurm name that are not among the published nodes.
-	unpublished map[string]bool
+	// namedBy is the slurmNames by which the plan was made that was stored at the start.
+	namedBy string
+	// since says since when names are missing that leave later.
+	since map[string]time.Time
+	// sets has the NodeSet of the worker pod of each name, or of the last pod that had the name.
+	sets map[string]inputs.Owner
 }
 
-// see notes which Node has which Slurm name. It returns those names that no Node has.
-func (h *nodeHistory) see(g *gathered, names []string) (missing []string) {
-	owners := make(map[string]string, len(g.Facts))
+// recall takes from the stored plan which Node has which name. Of names that the plan has no
+// Node of, it is the Node that has the name now.
+func (h *nodeHistory) recall(g *gathered, prev *Previous) {
+	h.owners, h.sets = make(map[string]string, len(g.Facts)), map[string]inputs.Owner{}
+	known := make(map[string]bool, len(g.Facts))
+	if prev.Plan != nil {
+		h.namedBy = prev.Plan.Policy["slurmNames"]
+		for i := range prev.Plan.Nodes {
+			if n := &prev.Plan.Nodes[i]; n.Node != "" {
+				h.owners[n.SlurmName], known[n.Node] = n.Node, true
+			}
+		}
+	}
 	for i := range g.Facts {
-		owners[g.Facts[i].SlurmName] = g.Facts[i].Name
-	}
-	for _, name := range names {
-		if _, ok := owners[name]; ok {
-			continue
-		}
-		missing = append(missing, name)
-		if owner, ok := h.owners[name]; ok {
-			owners[name] = owner
+		if f := &g.Facts[i]; h.owners[f.SlurmName] == "" && !known[f.Name] {
+			h.owners[f.SlurmName] = f.Name
 		}
 	}
-	h.owners = owners
-	return missing
-}
-
-// perhapsPublished names a node without a Slurm name that may have one of the missing
-// names, or "". Only names whose Node nobody remembers count.
-func (h *nodeHistory) perhapsPublished(g *gathered, snap *inputs.Snapshot, missing []string) string {
-	if h.pub.Rules.BySlinky() { // a node without a worker pod is no Slurm node
-		return ""
-	}
-	sure := true // of every missing one its Node is known
-	owns := map[string]bool{}
-	for _, name := range missing {
-		owner, ok := h.owners[name]
-		owns[owner], sure = true, sure && ok
-	}
-	unpublished := map[string]bool{}
-	perhaps := ""
-	for _, problem := range g.Unnamed {
-		n := g.Nameless[problem.Node]
-		switch {
-		case owns[n.Name]:
-		case sure || h.unpublished[n.Name]:
-			unpublished[n.Name] = true
-		case perhaps == "" && mayHaveGPUs(h.pub, n, snap):
-			perhaps = n.Name
-		}
-	}
-	h.unpublished = unpublished
-	return perhaps
-}
-
-// mayHaveGPUs reports whether anything says that the node could be in a file.
-func mayHaveGPUs(p *publication.Cluster, n *inputs.Node, snap *inputs.Snapshot) bool {
-	l := nodelabels.Read(n.Labels, p.LabelKeys())
-	return snap.Reports[n.Name] != nil || l.GPUs > 0 || n.GPUs > 0 || l.Product != "" || l.NamesDomain() || len(l.Problems) > 0 || n.Annotations[plandoc.SpecAnnotation] != ""
-}
-
-// unselected returns, by Slurm name, the Nodes with a Slurm name that the publication
-// does not take. If pods say the names, Nodes that had a missing name are included.
-func (h *nodeHistory) unselected(snap *inputs.Snapshot, missing []string) map[string]*inputs.Node {
-	elsewhere := h.pub.Rules.Unselected(snap)
-	if !h.pub.Rules.BySlinky() {
-		return elsewhere
-	}
-	had := make(map[string]string, len(missing))
-	for _, name := range missing {
-		if owner, ok := h.owners[name]; ok && elsewhere[name] == nil {
-			had[owner] = name
-		}
-	}
-	if len(had) == 0 {
-		return elsewhere
-	}
-	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; had[n.Name] != "" && !h.pub.Rules.Takes(n) {
-			elsewhere[had[n.Name]] = n
-		}
-	}
-	return elsewhere
 }
 
 // rename returns prev with the names that published nodes have now.
 func (h *nodeHistory) rename(g *gathered, prev Previous) Previous {
-	names := owners{published: h.published, now: make(map[string]string, len(g.Facts)), files: prev.nodes(), byPods: h.pub.Rules.BySlinky(), pending: g.Pending}
+	if h.owners == nil {
+		h.recall(g, &prev)
+	}
+	names := owners{published: h.lastNames(g), now: make(map[string]string, len(g.Facts)), files: prev.nodes(), byPods: h.pub.Rules.BySlinky(), pending: g.Pending}
 	for i := range g.Facts {
 		names.now[g.Facts[i].Name] = g.Facts[i].SlurmName
-	}
-	if names.published == nil { // as it is now, for all that is known
-		names.published = maps.Clone(names.now)
-		for _, n := range prev.planned() {
-			if names.byPods {
-				names.published[n.Node] = n.SlurmName
-			}
-		}
-		h.published = names.published
 	}
 	if to := names.compare(); !to.none() {
 		prev.Plan, prev.Gres, prev.renamed = to.plan(prev.Plan), to.lines(prev.Gres), to.count()
@@ -125,17 +61,79 @@ func (h *nodeHistory) rename(g *gathered, prev Previous) Previous {
 	return prev
 }
 
-// wrote notes that the files now have the names that the Nodes have.
-func (h *nodeHistory) wrote(g *gathered) {
-	h.published = make(map[string]string, len(h.owners))
+// lastNames has the published name of each Node. Of several names it is the one that the Node
+// has now, else the one that was missed last.
+func (h *nodeHistory) lastNames(g *gathered) map[string]string {
+	last := make(map[string]string, len(h.owners))
 	for name, node := range h.owners {
-		if g.Nodes[name] == nil { // missing, and still in the files or soon out of them
-			h.published[node] = name
+		if other, several := last[node]; !several || h.laterOf(g, node, name, other) == name {
+			last[node] = name
 		}
 	}
-	for name, n := range g.Nodes {
-		h.published[n.Name] = name
+	return last
+}
+
+// laterOf returns which of two names the node had later.
+func (h *nodeHistory) laterOf(g *gathered, node, a, b string) string {
+	hasA, hasB := g.has(node, a), g.has(node, b)
+	if hasA || !hasB && cmp.Or(h.missedLater(a, b), cmp.Compare(b, a)) > 0 {
+		return a
 	}
+	return b
+}
+
+// missedLater is above 0 if a was missed after b, or only b was missed before, and below 0 if
+// it is the other way round.
+func (h *nodeHistory) missedLater(a, b string) int {
+	sinceA, missedA := h.since[a]
+	sinceB, missedB := h.since[b]
+	switch {
+	case missedA == missedB:
+		return sinceA.Compare(sinceB)
+	case missedB:
+		return 1
+	}
+	return -1
+}
+
+// noteSets notes whose worker pods give the names of the nodes. Of names that nobody has and
+// that are not missing, it forgets the NodeSet.
+func (h *nodeHistory) noteSets(nodes map[string]*inputs.Node, missing []string) {
+	if !h.pub.Rules.BySlinky() {
+		return
+	}
+	for name, n := range nodes {
+		owner := h.pub.Rules.OwnerOf(n, name)
+		if old, ok := h.sets[name]; !ok || old != owner {
+			h.sets[name] = owner
+		}
+	}
+	known := len(nodes)
+	wanted := make(map[string]bool, len(missing))
+	for _, name := range missing {
+		if _, ok := h.sets[name]; ok {
+			wanted[name] = true
+			known++
+		}
+	}
+	if len(h.sets) > known {
+		maps.DeleteFunc(h.sets, func(name string, _ inputs.Owner) bool { return nodes[name] == nil && !wanted[name] })
+	}
+}
+
+// wrote notes that the files now have the names that the Nodes have. A name that stays
+// without a Node keeps the Node that it had.
+func (h *nodeHistory) wrote(g *gathered) {
+	owners := make(map[string]string, len(g.Facts))
+	for i := range g.Facts {
+		f := &g.Facts[i]
+		if g.has(f.Name, f.SlurmName) {
+			owners[f.SlurmName] = f.Name
+		} else if owner := h.owners[f.SlurmName]; owner != "" {
+			owners[f.SlurmName] = owner
+		}
+	}
+	h.owners = owners
 }
 
 // sinceOf returns the time that is known for the name, or now for a new name.

@@ -164,7 +164,7 @@ func TestMassRenameByLabelIsHeld(t *testing.T) {
 }
 
 // TestNamesChangeAtStart starts a publisher that is configured to give all nodes other Slurm
-// names. All nodes are new to it, and blocks keep their names and their order.
+// names. Somebody has to approve it. Blocks keep their names and their order.
 func TestNamesChangeAtStart(t *testing.T) {
 	store := newMemory(racks(t))
 	inBubble(t, store, complete(t, Publication{}), func() { store.pass(5 * time.Minute) })
@@ -176,10 +176,32 @@ func TestNamesChangeAtStart(t *testing.T) {
 	}
 	inBubble(t, store, complete(t, Publication{SlurmNames: "s/gb200-(.+)/x-$1/"}), func() {
 		store.pass(30 * time.Minute)
-		store.approve() // that the names of before leave
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 72 of 72 nodes would get another Slurm name, more than 20 %;") {
+			t.Errorf("held %q", held)
+		}
+		store.approve()
 		store.pass(5 * time.Minute)
 	})
 	if diff := cmp.Diff(want, blocksIn(t, store)); diff != "" {
 		t.Errorf("blocks (-want +got):\n%s", diff)
 	}
+}
+
+// TestNamesChangeToPods starts a publisher that is configured to take the names from pods. Half of
+// the nodes have no pod: they do not leave as if their NodeSet was scaled in.
+func TestNamesChangeToPods(t *testing.T) {
+	store := newMemory(whole(racks(t)))
+	inBubble(t, store, complete(t, Publication{SlurmNames: "short"}), func() { store.pass(5 * time.Minute) })
+	store.snap = whole(podsOn(36).on(t))
+	inBubble(t, store, complete(t, Publication{SlurmNames: "slinky:a"}), func() {
+		store.pass(9 * time.Minute)
+		if d := store.plan(t); d.Held != nil || d.Current.Plan.Places()["g001"].Block == "" || d.Current.Plan.Places()["gb200-072"].Block == "" {
+			t.Errorf("at first: held %+v, and the nodes are %v", d.Held, d.Current.Plan.Places())
+		}
+		store.pass(time.Hour)
+		const want = "36 of 72 nodes would move or leave, more than 20 %: 36 are without a worker pod since slurmNames was changed;"
+		if d := store.plan(t); d.Held == nil || !strings.HasPrefix(d.Held.Message, want) || len(d.Current.Plan.Places()) != 72 {
+			t.Errorf("held %+v, and %d nodes have a place; want %s", d.Held, len(d.Current.Plan.Places()), want)
+		}
+	})
 }

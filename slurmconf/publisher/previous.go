@@ -64,24 +64,6 @@ func (prev Previous) nodes() []string {
 	return names
 }
 
-// planned are the nodes of the plan.
-func (prev *Previous) planned() []topology.Placement {
-	if prev.Plan == nil {
-		return nil
-	}
-	return prev.Plan.Nodes
-}
-
-// owners adds the Nodes that had the names when the plan was made, if they are not known.
-func (prev *Previous) owners(known map[string]string) map[string]string {
-	for _, n := range prev.planned() {
-		if owner, wanted := known[n.SlurmName]; wanted && owner == "" {
-			known[n.SlurmName] = n.Node
-		}
-	}
-	return known
-}
-
 // specs are the Topology= strings that go with the files of p: those of the configured
 // topologies, or of all if none is configured. The others are on their way out of the file.
 func (prev *Previous) specs(p *publication.Cluster) map[string]string {

@@ -44,7 +44,7 @@ func (w *warnings) logger() *slog.Logger {
 }
 
 // TestRealScaleIn scales a NodeSet in. The publisher starts before NodeSets are defined.
-// If nobody can tell whether a node comes back, the node stays for 10 minutes.
+// Nodes whose pods it gave up leave after GoneAfter, and nobody is asked.
 func TestRealScaleIn(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
@@ -57,7 +57,7 @@ func TestRealScaleIn(t *testing.T) {
 	}
 	ms := Duration{Duration: time.Millisecond}
 	pubs := complete(t, Publication{Name: "a", ConfigMap: "quoin-slurm", Namespace: "slurm", Nodes: Selection{Slinky: "a"}, Membership: "file", SettleTime: Duration{Duration: 500 * time.Millisecond}, ConfirmTime: Duration{Duration: 500 * time.Millisecond},
-		LoadTimeout: ms, PublishInterval: ms})
+		LoadTimeout: ms, PublishInterval: ms, RemoveAfter: Duration{Duration: 30 * time.Second}})
 	r.second = func(log *slog.Logger) *kube.Store { return kube.New(client, sets, reports, "quoin-system", pubs, log) }
 	resource := schema.GroupVersionResource{Group: "slinky.slurm.net", Version: "v1beta1", Resource: "nodesets"}
 	r.sets, r.token = setClient(t, c.Config()).Resource(resource).Namespace("slurm"), sets.Resource(resource).Namespace("slurm")
@@ -121,7 +121,7 @@ func (r *scaleRig) rolls(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(2 * time.Second) // longer than facts settle
+		time.Sleep(2 * time.Second) // longer than facts settle, and shorter than GoneAfter
 		for n := range 18 {
 			r.addWorker("a", fmt.Sprintf("gpu-%d", n), fmt.Sprintf("gpu-%02d", n), n)
 		}

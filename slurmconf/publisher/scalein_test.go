@@ -57,8 +57,8 @@ func wantPlaces(t *testing.T, store *memory, what string, want int) {
 	}
 }
 
-// TestScaledInByReplicas scales a NodeSet in by more than maxChange. The nodes leave when
-// facts have settled.
+// TestScaledInByReplicas scales a NodeSet in by more than maxChange. The nodes leave after
+// removeAfter, and nobody is asked.
 func TestScaledInByReplicas(t *testing.T) {
 	for _, membership := range []string{"annotation", "file"} {
 		t.Run(membership, func(t *testing.T) {
@@ -72,7 +72,9 @@ func TestScaledInByReplicas(t *testing.T) {
 				wantPlaces(t, store, "no pod has gone yet", 72)
 				n.end(31, 60)
 				store.change(n.on(t))
-				store.pass(time.Minute)
+				store.pass(9 * time.Minute)
+				wantPlaces(t, store, "the pods have just gone", 72)
+				store.pass(2 * time.Minute)
 				wantPlaces(t, store, "scaled in", 42)
 				if wrote, same := store.saves-saves, file() == before; wrote != 1 || same != (membership == "annotation") {
 					t.Errorf("%d writes, want one, and the file is the same: %t", wrote, same)
@@ -118,7 +120,7 @@ func TestScaledInToNothing(t *testing.T) {
 					n.wants = 0
 					n.end(1, 72-tt.others)
 					store.change(n.on(t))
-					store.pass(time.Minute)
+					store.pass(11 * time.Minute)
 					d, set := store.plan(t), store.get("slurm/quoin-slurm")
 					if got := len(d.Current.Plan.Places()); got != tt.last || len(d.Moves) > 0 {
 						t.Errorf("%d nodes have a place, want %d; remembered %v", got, tt.last, d.Moves)

@@ -2,55 +2,63 @@ package inputs
 
 import (
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
-// TestMissing takes worker pods away from four that there were, g0 to g3 of NodeSet gpu.
-func TestMissing(t *testing.T) {
+// TestPodFates takes worker pods away from four that there were, g0 to g3 of NodeSet gpu.
+func TestPodFates(t *testing.T) {
 	gpu := func(replicas int) NodeSet { return NodeSet{Namespace: "slurm", Name: "gpu", Replicas: replicas} }
 	for _, tt := range []struct {
 		name string
 		sets []NodeSet
-		// pods are the pods that exist. leave are the names that leave in this pass.
-		pods, leave []string
-		waits       string // the pod of this name is not scheduled
-		ending      bool   // the pods are being deleted
-		others      bool   // there are pods of another NodeSet, and of one of that name elsewhere
-		// scaledIn are the names that leave at once. gone are the names that the guard does
-		// not count.
-		scaledIn, gone []string
+		// pods are the pods that exist.
+		pods    []string
+		waits   string // the pod of this name is not scheduled
+		ending  bool   // the pods are being deleted
+		others  bool   // there are pods of another NodeSet, and of one of that name elsewhere
+		foreign bool   // the pods on Nodes are of another Slurm cluster
+		part    bool   // the snapshot is not whole
+		// unknown says that nobody knows the NodeSet of the pods that are gone.
+		unknown bool
+		// names are the names without a Node, and all that are not in pods if it is empty.
+		names string
+		// want has the fates of the names: t(here), w(anted), g(iven up) or ?.
+		want string
 	}{
 		{name: "all there", sets: []NodeSet{gpu(4)}, pods: []string{"g0", "g1", "g2", "g3"}},
-		{name: "made again", sets: []NodeSet{gpu(4)}, pods: []string{"g0", "g2", "g3"}},
-		{name: "not made again for long", sets: []NodeSet{gpu(4)}, pods: []string{"g0", "g2", "g3"}, leave: []string{"g1"}},
-		{name: "waits to be scheduled", sets: []NodeSet{gpu(4)}, pods: []string{"g0", "g2", "g3"}, waits: "g1", leave: []string{"g1"}},
-		{name: "scaled in", sets: []NodeSet{gpu(2)}, pods: []string{"g0", "g2"}, leave: []string{"g1", "g3"}, scaledIn: []string{"g1", "g3"}, gone: []string{"g1", "g3"}},
-		{name: "scaled in, and not all pods have gone yet", sets: []NodeSet{gpu(1)}, pods: []string{"g0", "g2"}, leave: []string{"g1", "g3"}, scaledIn: []string{"g1", "g3"}, gone: []string{"g1", "g3"}},
-		{name: "scaled in to nothing", sets: []NodeSet{gpu(0)}, leave: []string{"g0", "g1", "g2", "g3"}, scaledIn: []string{"g0", "g1", "g2", "g3"}, gone: []string{"g0", "g1", "g2", "g3"}},
-		{name: "a pod that ends is not made again yet", sets: []NodeSet{gpu(2)}, pods: []string{"g0", "g2"}, ending: true, leave: []string{"g1", "g3"}, scaledIn: []string{"g1", "g3"}, gone: []string{"g1", "g3"}},
-		{name: "scaled in, and one is made again", sets: []NodeSet{gpu(2)}, pods: []string{"g0"}, leave: []string{"g1", "g2", "g3"}, gone: []string{"g2", "g3"}},
-		{name: "scaled in for long, and one is made again", sets: []NodeSet{gpu(2)}, pods: []string{"g0"}, leave: []string{"g1", "g2"}, gone: []string{"g1", "g2"}},
-		{name: "scaled out", sets: []NodeSet{gpu(9)}, pods: []string{"g0", "g2"}, leave: []string{"g1", "g3"}},
-		{name: "pods of others", sets: []NodeSet{gpu(3)}, pods: []string{"g0", "g2"}, leave: []string{"g1", "g3"}, others: true, gone: []string{"g3"}},
-		{name: "another NodeSet wants many", sets: []NodeSet{gpu(2), {Namespace: "slurm", Name: "bad", Replicas: 1 << 31}}, pods: []string{"g0", "g2"}, leave: []string{"g1", "g3"}, scaledIn: []string{"g1", "g3"}, gone: []string{"g1", "g3"}},
-		{name: "a NodeSet of that name elsewhere", sets: []NodeSet{{Namespace: "other", Name: "gpu", Replicas: 0}, gpu(4)}, pods: []string{"g0", "g2"}, leave: []string{"g1", "g3"}},
-		{name: "no number", sets: []NodeSet{{Namespace: "slurm", Name: "gpu", PerNode: true}}, pods: []string{"g0", "g2"}, leave: []string{"g1", "g3"}, gone: []string{"g1", "g3"}},
-		{name: "the NodeSet is gone", sets: []NodeSet{{Namespace: "slurm", Name: "x"}}, pods: []string{"g0", "g2"}, leave: []string{"g1", "g3"}, gone: []string{"g1", "g3"}},
-		{name: "no NodeSet is known", pods: []string{"g0", "g2"}, leave: []string{"g1", "g3"}, gone: []string{"g1", "g3"}},
-		{name: "no NodeSet is known, and no pod", leave: []string{"g0", "g1", "g2", "g3"}},
+		{name: "no Node has a name whose pod is there", sets: []NodeSet{gpu(4)}, pods: []string{"g0", "g1", "g2", "g3"}, names: "g1", want: "t"},
+		{name: "made again", sets: []NodeSet{gpu(4)}, pods: []string{"g0", "g2", "g3"}, want: "w"},
+		{name: "waits to be scheduled", sets: []NodeSet{gpu(4)}, pods: []string{"g0", "g2", "g3"}, waits: "g1", want: "t"},
+		{name: "scaled in", sets: []NodeSet{gpu(2)}, pods: []string{"g0", "g2"}, want: "gg"},
+		{name: "scaled in, and not all pods have gone yet", sets: []NodeSet{gpu(1)}, pods: []string{"g0", "g2"}, want: "gg"},
+		{name: "scaled in to nothing", sets: []NodeSet{gpu(0)}, want: "gggg"},
+		{name: "a pod that ends is not made again yet", sets: []NodeSet{gpu(2)}, pods: []string{"g0", "g2"}, ending: true, want: "gg"},
+		{name: "scaled in, and one is made again", sets: []NodeSet{gpu(2)}, pods: []string{"g0"}, want: "wgg"},
+		{name: "scaled in, and the one that was missed last is made again", sets: []NodeSet{gpu(2)}, pods: []string{"g0"}, names: "g3 g1 g2", want: "wgg"},
+		{name: "scaled out", sets: []NodeSet{gpu(9)}, pods: []string{"g0", "g2"}, want: "ww"},
+		{name: "pods of others", sets: []NodeSet{gpu(3)}, pods: []string{"g0", "g2"}, others: true, want: "wg"},
+		{name: "another NodeSet wants many", sets: []NodeSet{gpu(2), {Namespace: "slurm", Name: "bad", Replicas: 1 << 31}}, pods: []string{"g0", "g2"}, want: "gg"},
+		{name: "a NodeSet of that name elsewhere", sets: []NodeSet{{Namespace: "other", Name: "gpu", Replicas: 0}, gpu(4)}, pods: []string{"g0", "g2"}, want: "ww"},
+		{name: "no number", sets: []NodeSet{{Namespace: "slurm", Name: "gpu", PerNode: true}}, pods: []string{"g0", "g2"}, want: "gg"},
+		{name: "the NodeSet is gone", sets: []NodeSet{{Namespace: "slurm", Name: "x"}}, pods: []string{"g0", "g2"}, want: "gg"},
+		{name: "the NodeSet is not known", sets: []NodeSet{gpu(4)}, pods: []string{"g0", "g2"}, unknown: true, want: "gg"},
+		{name: "no NodeSet is known", pods: []string{"g0", "g2"}, want: "gg"},
+		{name: "no NodeSet is known, and no pod", want: "????"},
+		{name: "only pods of another cluster are known", pods: []string{"g2"}, foreign: true, want: "???"},
+		{name: "another cluster has a pod of the name", pods: []string{"g1"}, waits: "g2", foreign: true, names: "g1", want: "g"},
+		{name: "a store that cannot tell", sets: []NodeSet{gpu(2)}, pods: []string{"g0", "g2"}, part: true, want: "??"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			snap := &Snapshot{Whole: true, NodeSets: tt.sets}
+			snap := &Snapshot{Whole: !tt.part, NodeSets: tt.sets}
+			cluster := map[bool]string{false: "a", true: "b"}[tt.foreign]
 			var workers []Worker
 			for i := range 4 {
 				name := fmt.Sprintf("g%d", i)
 				snap.Nodes = append(snap.Nodes, Node{Name: "n" + name})
 				if slices.Contains(tt.pods, name) {
-					workers = append(workers, Worker{Namespace: "slurm", NodeSet: "gpu", Cluster: "a", Pod: name, Node: "n" + name, Hostname: name, Ending: tt.ending})
+					workers = append(workers, Worker{Namespace: "slurm", NodeSet: "gpu", Cluster: cluster, Pod: name, Node: "n" + name, Hostname: name, Ending: tt.ending})
 				}
 			}
 			if tt.waits != "" {
@@ -61,50 +69,42 @@ func TestMissing(t *testing.T) {
 			}
 			snap.AddWorkers(workers)
 			r := rules(t, Config{SlurmNames: "slinky:slurm/a"})
-			owners, leave := map[string]Owner{}, map[string]string{}
-			for _, n := range snap.Nodes {
+			names := strings.Fields(tt.names)
+			owners := map[string]Owner{}
+			for i := range snap.Nodes {
+				n := &snap.Nodes[i]
 				name := n.Name[1:]
-				if slices.Contains(tt.pods, name) {
-					if got := r.OwnerOf(&n, name); got != (Owner{"slurm", "gpu"}) {
-						t.Errorf("%s is of %v", name, got)
-					}
-					continue
+				if got, there := r.OwnerOf(n, name), slices.Contains(tt.pods, name) && !tt.foreign; there != (got == Owner{"slurm", "gpu"}) {
+					t.Errorf("%s is of %v", name, got)
 				}
-				owners[name] = Owner{"slurm", "gpu"}
-				if slices.Contains(tt.leave, name) {
-					leave[name] = n.Name
+				if !tt.unknown {
+					owners[name] = Owner{"slurm", "gpu"}
 				}
-			}
-			m := r.Missing(snap, owners)
-			var scaledIn []string
-			for _, name := range []string{"g0", "g1", "g2", "g3"} {
-				if m.ScaledIn(name) {
-					scaledIn = append(scaledIn, name)
+				if tt.names == "" && !slices.Contains(tt.pods, name) {
+					names = append(names, name)
 				}
 			}
-			if diff := cmp.Diff(tt.scaledIn, scaledIn); diff != "" {
-				t.Errorf("scaled in (-want +got):\n%s", diff)
+			fates := r.PodFates(snap, owners, names)
+			got := ""
+			for _, name := range names {
+				got += map[PodFate]string{PodUnknown: "?", PodThere: "t", PodWanted: "w", PodGivenUp: "g"}[fates[name]]
 			}
-			if diff := cmp.Diff(tt.gone, slices.Sorted(maps.Keys(r.Gone(snap, leave, m)))); diff != "" {
-				t.Errorf("gone (-want +got):\n%s", diff)
+			if got != tt.want {
+				t.Errorf("%v are %q, want %q", names, got, tt.want)
 			}
 		})
 	}
 }
 
-// TestMissingNode deletes the Node of a pod that is made again.
-func TestMissingNode(t *testing.T) {
-	snap := &Snapshot{Whole: true, Nodes: []Node{{Name: "n1"}}, NodeSets: []NodeSet{{Namespace: "slurm", Name: "gpu", Replicas: 2}}}
+// TestPodFatesOfBridge has names that slurm-bridge's labels gave, or labels alone.
+func TestPodFatesOfBridge(t *testing.T) {
+	snap := &Snapshot{Whole: true, Nodes: []Node{{Name: "n1", Workers: []Worker{{Namespace: "slurm", Cluster: "a", Pod: "g1", Hostname: "g1"}}}}}
 	r := rules(t, Config{SlurmNames: "slinky:slurm/a"})
-	owner := Owner{"slurm", "gpu"}
-	m := r.Missing(snap, map[string]Owner{"g0": owner, "g1": owner})
-	if m.ScaledIn("g0") || m.ScaledIn("g1") {
-		t.Error("leaves at once, and the NodeSet wants two pods")
+	if fates := r.PodFates(snap, map[string]Owner{"x": {}}, []string{"x"}); fates["x"] != PodUnknown {
+		t.Errorf("no pod gave the name, and its fate is %v", fates)
 	}
-	if diff := cmp.Diff(map[string]bool{"g0": true}, r.Gone(snap, map[string]string{"g0": "n0", "g1": "n1"}, m)); diff != "" {
-		t.Errorf("gone (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[string]bool{"g0": true}, rules(t, Config{SlurmNames: "short"}).Gone(snap, map[string]string{"g0": "n0", "g1": "n1"}, &Missing{})); diff != "" {
-		t.Errorf("without pods, gone (-want +got):\n%s", diff)
+	own := rules(t, Config{SlurmNames: "short"})
+	if fates := own.PodFates(snap, nil, []string{"x"}); fates != nil {
+		t.Errorf("pods give no names, and the fates are %v", fates)
 	}
 }

@@ -97,6 +97,6 @@ func withRemedy(err error) error {
 		return err
 	}
 	out := *status
-	out.ErrStatus.Message += "; the chart's Role quoin-workers-PUBLICATION gives it the right; until then nodes that a NodeSet gives up leave after removeAfter"
+	out.ErrStatus.Message += "; the chart's Role quoin-workers-PUBLICATION gives it the right; until then it is not known which pods a NodeSet makes again, and nodes without one count as scaled in"
 	return &out
 }

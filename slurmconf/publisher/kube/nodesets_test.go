@@ -84,7 +84,7 @@ func FuzzSlimNodeSet(f *testing.F) {
 func TestRemedyForNodeSets(t *testing.T) {
 	refused := apierrors.NewForbidden(nodeSets.GroupResource(), "", errors.New("no rule"))
 	const want = `nodesets.slinky.slurm.net is forbidden: no rule; the chart's Role quoin-workers-PUBLICATION gives it the right; ` +
-		`until then nodes that a NodeSet gives up leave after removeAfter`
+		`until then it is not known which pods a NodeSet makes again, and nodes without one count as scaled in`
 	if err := withRemedy(refused); err.Error() != want || !apierrors.IsForbidden(err) {
 		t.Errorf("error %q, want %q", err, want)
 	}
