@@ -48,8 +48,9 @@ type gatherer struct {
 func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *gathered {
 	g := gathered{Inputs: a.pub.Rules.Gather(snap), leaving: leavingNodes{}}
 	g.prev = a.nodes.rename(&g, mem.prev)
-	contested := a.nodes.contested(&g, g.prev.nodes())
-	missing := a.nodes.missing(&g, snap, now)
+	published := g.prev.nodes()
+	contested := a.nodes.contested(&g, published)
+	missing := a.nodes.missing(&g, published, snap, now)
 	for name, n := range missing.leaving {
 		a.annotations.leave(g.leaving, name, n) // its annotation goes after it
 	}

@@ -15,25 +15,42 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// absence is the reason why no Node has a published Slurm name. There is one for each name.
+// absence is the reason why no Node has a published Slurm name. There is one for each name: the
+// first that applies, in this order.
 type absence int
 
-// The absences, in the order in which whyAbsent looks for them.
 const (
-	noNodes absence = iota + 1
+	_ absence = iota
+	// noNodes: the store shows no node at all.
+	noNodes
+	// claimedByTwo: several Nodes, or several pods of a Node, claim the name.
 	claimedByTwo
+	// podReplaced: the pod of the name is given up. Another publication took the Node.
 	podReplaced
+	// nodeTaken: another publication took the Node. The pod of the name, if it had one, is there
+	// or is made again.
 	nodeTaken
+	// noSlurmName: the Node has lost its label, or has no valid name.
 	noSlurmName
+	// nodeGone: the Node is gone.
 	nodeGone
+	// reportDeleted: the report is gone, in a store that cannot tell whether the node is.
 	reportDeleted
+	// namesChanged: the stored plan was made by another slurmNames, and no pod has the name.
 	namesChanged
+	// podGivenUp: the pod is gone, and no NodeSet is known to make it again.
 	podGivenUp
+	// podWanted: the pod is gone, and its NodeSet wants another.
 	podWanted
+	// notSelected: the publication does not take the Node any more.
 	notSelected
+	// podWaits: the pod is there, and on no Node.
 	podWaits
+	// namedOtherwise: the Node has another name.
 	namedOtherwise
+	// perhapsNameless: nobody knows the Node, and a Node without a name may be it.
 	perhapsNameless
+	// notKnown: nothing else is known.
 	notKnown
 )
 
@@ -58,27 +75,7 @@ type rule struct {
 	words string
 }
 
-// rules has what becomes of a name, and whether it counts against MaxChange as it leaves:
-//
-//	| absence         | no Node has the name, because                                       | becomes             | counts |
-//	|-----------------|---------------------------------------------------------------------|---------------------|--------|
-//	| noNodes         | the store shows no node at all                                      | stays               |        |
-//	| claimedByTwo    | several Nodes claim it                                              | stays               |        |
-//	| podReplaced     | its pod is given up; another publication's pod is on its Node       | leaves now          | no     |
-//	| nodeTaken       | another publication took its Node                                   | leaves now          | yes    |
-//	| noSlurmName     | its Node has lost its label, or has no valid name                   | stays               |        |
-//	| nodeGone        | its Node is gone                                                    | leaves later        | no     |
-//	| reportDeleted   | its report is gone, in a store that knows no Nodes                  | leaves later        | yes    |
-//	| namesChanged    | slurmNames is another key since the plan was made; no pod has it    | leaves later        | yes    |
-//	| podGivenUp      | its pod is gone, and no NodeSet is known to make it again           | leaves later        | no     |
-//	| podWanted       | its pod is gone, and its NodeSet wants another                      | leaves later        | yes    |
-//	| notSelected     | the publication does not take its Node any more                     | leaves later        | yes    |
-//	| podWaits        | its pod is there, and on no Node                                    | leaves later        | yes    |
-//	| namedOtherwise  | its Node has another name                                           | leaves later        | yes    |
-//	| perhapsNameless | its Node is not known, and a Node without a name may be it          | stays               |        |
-//	| notKnown        | nothing else is known                                               | leaves later        | yes    |
-//
-// "Later" is RemoveAfter after the name was first missed.
+// rules has what follows from each absence.
 var rules = [...]rule{
 	noNodes:         {stays, false, "not shown: there is no node and no report at all"},
 	claimedByTwo:    {stays, false, "claimed by several nodes"},
@@ -91,7 +88,7 @@ var rules = [...]rule{
 	podGivenUp:      {leavesLater, false, "without a worker pod, and no NodeSet is known to make it again"},
 	podWanted:       {leavesLater, true, "without a worker pod, and the NodeSet has not made it again"},
 	notSelected:     {leavesLater, true, "not selected any more"},
-	podWaits:        {leavesLater, true, "without a Node: the worker pod waits or ends"},
+	podWaits:        {leavesLater, true, "without a Node: the worker pod waits for one"},
 	namedOtherwise:  {leavesLater, true, "under another Slurm name now"},
 	perhapsNameless: {stays, false, "perhaps a node without a Slurm name"},
 	notKnown:        {leavesLater, true, "on no Node that is known"},
@@ -178,11 +175,11 @@ type missing struct {
 	next time.Time
 }
 
-// missing decides what becomes of the published names that no Node has, and remembers since
-// when they are missing.
-func (h *nodeHistory) missing(g *gathered, snap *inputs.Snapshot, now time.Time) missing {
-	out := missing{nameless: map[string]string{}, gone: leavers{}, outside: h.pub.Rules.Unselected(snap), leaving: map[string]*inputs.Node{}}
-	l := h.look(g, snap, out.outside)
+// missing decides what becomes of those of the published names that no Node has, and remembers
+// since when they are missing.
+func (h *nodeHistory) missing(g *gathered, published []string, snap *inputs.Snapshot, now time.Time) missing {
+	l := h.look(g, published, snap)
+	out := missing{nameless: map[string]string{}, gone: leavers{}, outside: l.outside, leaving: map[string]*inputs.Node{}}
 	var timer again.Timer
 	since := make(map[string]time.Time)
 	for _, name := range l.names {
@@ -212,7 +209,7 @@ func (h *nodeHistory) missing(g *gathered, snap *inputs.Snapshot, now time.Time)
 	}
 	if len(snap.Nodes) == 0 && len(l.names) > 0 {
 		out.problems = append(out.problems, topology.Finding{Reason: ReasonStoreEmpty, Severity: topology.Unknown,
-			Message: fmt.Sprintf("there is no node and no report at all, and %d nodes are published: none is removed", len(l.names)),
+			Message: fmt.Sprintf("there is no node and no report at all; published nodes that stay: %d", len(l.names)),
 			Remedy:  "see that the publisher reads the right store, and that the agents write to it"})
 	}
 	h.since, out.next = since, timer.Next()
@@ -237,10 +234,10 @@ type look struct {
 	perhaps string
 }
 
-// look looks for the published names. It adds Nodes that had missing names to outside.
-func (h *nodeHistory) look(g *gathered, snap *inputs.Snapshot, outside map[string]*inputs.Node) *look {
-	l := &look{nodeHistory: h, g: g, snap: snap, outside: outside}
-	for _, name := range g.prev.nodes() {
+// look looks for the published names.
+func (h *nodeHistory) look(g *gathered, published []string, snap *inputs.Snapshot) *look {
+	l := &look{nodeHistory: h, g: g, snap: snap, outside: h.pub.Rules.Unselected(snap)}
+	for _, name := range published {
 		if g.Nodes[name] == nil {
 			l.names = append(l.names, name)
 		}
@@ -256,8 +253,8 @@ func (h *nodeHistory) look(g *gathered, snap *inputs.Snapshot, outside map[strin
 		l.nodes[snap.Nodes[i].Name] = &snap.Nodes[i]
 	}
 	for _, name := range l.names {
-		if n := l.nodes[h.owners[name]]; n != nil && outside[name] == nil && !h.pub.Rules.Takes(n) {
-			outside[name] = n
+		if n := l.nodes[h.owners[name]]; n != nil && l.outside[name] == nil && !h.pub.Rules.Takes(n) {
+			l.outside[name] = n
 		}
 	}
 	l.pods = h.pub.Rules.PodFates(snap, h.sets, l.names)

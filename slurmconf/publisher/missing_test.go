@@ -131,6 +131,7 @@ func TestAbsences(t *testing.T) {
 		{"its Node is not selected any more, and its report is all that a store has", missed{pub: selects, other: takesNone, part: true, nodes: []inputs.Node{node("n", "sn", "x")}}, row{notSelected, later + counts}},
 		{"a Node that is not selected has the name, and its own is gone", missed{pub: selects, other: takesNone, nodes: []inputs.Node{node("m", "sn", "x")}}, row{notSelected, later + counts}},
 		{"a Node that is not selected has the name, and nobody knows its own", missed{pub: selects, other: takesNone, unknown: true, nodes: []inputs.Node{node("m", "sn", "x"), node("l", "sc", "a")}}, row{notSelected, later + counts}},
+		{"its pod runs on its Node, which is not selected any more", missed{pub: Publication{SlurmNames: "slinky:a", Nodes: Selection{Selector: "sc=a"}}, other: takesNone, nodes: []inputs.Node{withPods("n", "a/x")}}, row{notSelected, later + counts}},
 		{"its pod waits for a Node", missed{pub: slinky, nodes: []inputs.Node{node("n")}, unplaced: waits}, row{podWaits, later + counts}},
 		{"its pod waits for a Node, and slurmNames was changed", missed{pub: slinky, stored: "short", nodes: []inputs.Node{node("n")}, unplaced: waits}, row{podWaits, later + counts}},
 		{"nobody knows its Node, and one is nameless", missed{pub: label, unknown: true, nodes: []inputs.Node{node("m")}}, row{perhapsNameless, kept}},
@@ -140,7 +141,7 @@ func TestAbsences(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h, g, snap := tt.look(t)
-			l := h.look(g, snap, h.pub.Rules.Unselected(snap))
+			l := h.look(g, g.prev.nodes(), snap)
 			if !slices.Equal(l.names, []string{"x"}) {
 				t.Fatalf("missing are %q, want x", l.names)
 			}
@@ -166,10 +167,10 @@ func TestNamedOtherwise(t *testing.T) {
 	for range 2 { // also when the files are written
 		g := &gathered{Inputs: pub.Rules.Gather(snap)}
 		g.prev = h.rename(g, Previous{Plan: plan})
-		if why := h.look(g, snap, map[string]*inputs.Node{}).whyAbsent("x"); why != namedOtherwise || rules[why] != (rule{leavesLater, true, "under another Slurm name now"}) {
+		if why := h.look(g, g.prev.nodes(), snap).whyAbsent("x"); why != namedOtherwise || rules[why] != (rule{leavesLater, true, "under another Slurm name now"}) {
 			t.Errorf("%v: %+v, want namedOtherwise, which leaves later and counts", why, rules[why])
 		}
-		missing := h.missing(g, snap, time.Now())
+		missing := h.missing(g, g.prev.nodes(), snap, time.Now())
 		want := []topology.Facts{{Name: "x", SlurmName: "x", Gone: true, Stays: "it is under another Slurm name now"}}
 		if diff := cmp.Diff(want, missing.stay); diff != "" || len(missing.gone) > 0 {
 			t.Errorf("%v leave, and stay (-want +got):\n%s", missing.gone, diff)
@@ -188,7 +189,7 @@ func TestMissing(t *testing.T) {
 		outside: map[string]*inputs.Node{"x": &m.nodes[0]}, leaving: map[string]*inputs.Node{"x": &m.nodes[0]}, next: began.Add(h.pub.RemoveAfter.Duration)}
 	diff := func(at time.Duration) {
 		t.Helper()
-		if diff := cmp.Diff(want, h.missing(g, snap, began.Add(at)), cmp.AllowUnexported(missing{})); diff != "" {
+		if diff := cmp.Diff(want, h.missing(g, g.prev.nodes(), snap, began.Add(at)), cmp.AllowUnexported(missing{})); diff != "" {
 			t.Errorf("after %s (-want +got):\n%s", at, diff)
 		}
 	}
@@ -201,7 +202,7 @@ func TestMissing(t *testing.T) {
 	// A name that is not missing for a while is missed from the start when it goes again.
 	m.nodes[0].Labels["sc"] = "a"
 	g.Inputs = h.pub.Rules.Gather(snap)
-	if got := h.missing(g, snap, began); len(got.stay)+len(got.gone) > 0 || len(h.since) > 0 {
+	if got := h.missing(g, g.prev.nodes(), snap, began); len(got.stay)+len(got.gone) > 0 || len(h.since) > 0 {
 		t.Errorf("x is back: %+v, %v", got, h.since)
 	}
 }
@@ -210,13 +211,13 @@ func TestMissing(t *testing.T) {
 func TestStoreEmpty(t *testing.T) {
 	m := missed{pub: Publication{SlurmNames: "label:sn"}, part: true}
 	h, g, snap := m.look(t)
-	got := h.missing(g, snap, time.Now())
+	got := h.missing(g, g.prev.nodes(), snap, time.Now())
 	want := []topology.Facts{{Name: "n", SlurmName: "x", Stays: "it is not shown: there is no node and no report at all"}}
 	if diff := cmp.Diff(want, got.stay); diff != "" || len(got.gone) > 0 || !got.next.IsZero() {
 		t.Errorf("%+v (-want +got):\n%s", got, diff)
 	}
 	if len(got.problems) != 1 || got.problems[0].Reason != ReasonStoreEmpty || got.problems[0].Severity != topology.Unknown ||
-		got.problems[0].Message != "there is no node and no report at all, and 1 nodes are published: none is removed" {
+		got.problems[0].Message != "there is no node and no report at all; published nodes that stay: 1" {
 		t.Errorf("%+v", got.problems)
 	}
 }
