@@ -82,7 +82,7 @@ func (a *archive) recall(ctx context.Context) (s *stored, unreadable *plandoc.He
 	s.doc = a.known.Clone()
 	if s.doc.Current.Number == 0 {
 		if err := s.takeOver(); err != nil {
-			return s, &plandoc.Held{Reason: "PublishedUnreadable", Message: err.Error() + "; restore the file, or remove its key and it is made again"}, nil
+			return s, &plandoc.Held{Reason: "PublishedUnreadable", Message: err.Error() + "; restore the file, or remove its key and it is made again"}, nil //nolint:nilerr // the message has it
 		}
 		if err := a.placeAsAnnotated(ctx, &s.doc.Current); err != nil {
 			return nil, nil, err
