@@ -29,7 +29,11 @@ func divide(s *site, blocks []block, t tree.Tree) (parts []part, left leftOut) {
 	}
 	blocks, racks, left := racksOf(s, blocks, t)
 	known := slices.DeleteFunc(slices.Clone(s.prev.topologies), func(t topology.Topology) bool { return len(t.Sizes) == 0 })
-	for _, d := range divideRacks(racks, known, &s.policy) {
+	groups, waiting := divideRacks(racks, known, &s.policy)
+	for r, d := range waiting {
+		left.add(blocks[r].nodes, ReasonHeld, fmt.Sprintf("its %s fits no published topology, and the change of topology %s to %s is held: %s", blocks[r].title(), d.From, d.To, d.Digest()))
+	}
+	for _, d := range groups {
 		next := part{name: d.name, base: d.base, fabric: d.fabric}
 		if !s.policy.ShortBlocks {
 			next.base = whole.base // the smallest rack of the class

@@ -49,7 +49,7 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 		return nil, w, err
 	}
 	plan, err := s.plan()
-	for err == nil && w.hold(s, o.Settling, previous.Plan, plan) {
+	for err == nil && (s.stayHeld(plan) || w.hold(s, o.Settling, previous.Plan, plan)) {
 		plan, err = s.plan()
 	}
 	return plan, w, err

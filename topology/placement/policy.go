@@ -50,6 +50,9 @@ type Policy struct {
 	// OneTopology: the file holds one topology. That of most GPUs stays, and nodes of the
 	// others are left out.
 	OneTopology bool
+	// Keep are decisions for which the plan keeps the published answer, whatever they would
+	// turn to. A new rack that no published topology could take has no place meanwhile.
+	Keep []Decision
 }
 
 func (p *Policy) validate() error {

@@ -45,12 +45,13 @@ type section struct {
 // size class need a base of their own.
 //
 // published are the block topologies with sizes that there were, if there were several: they
-// keep their racks, their names and their order. It returns nil if all racks belong into one
-// topology and there were not several.
+// keep their racks, their names and their order. It returns no group if all racks belong into
+// one topology and there were not several. waiting are the new racks, by index, that have no
+// place while a decision of policy.Keep is held.
 //
 // With ByLeaf, the racks of a fabric make one class, whatever their sizes. With OneTopology, new
 // racks and single small ones make classes too, because they would not fit in the one topology.
-func divideRacks(racks []rack, published []topology.Topology, policy *Policy) []rackGroup {
+func divideRacks(racks []rack, published []topology.Topology, policy *Policy) (groups []rackGroup, waiting map[int]*Decision) {
 	known := sectionsOf(racks, published)
 	of := assignRacks(racks, known, policy)
 	counts := make(map[section]int)
@@ -58,19 +59,37 @@ func divideRacks(racks []rack, published []topology.Topology, policy *Policy) []
 		counts[sec]++
 	}
 	if len(counts) <= 1 && len(known) == 0 {
-		return nil
+		return nil, nil
 	}
+	kept, waiting := keepRacks(racks, of, published, policy)
+	for r, sec := range of {
+		if kept[r] != "" || waiting[r] != nil {
+			counts[sec]--
+		}
+	}
+	maps.DeleteFunc(counts, func(_ section, racks int) bool { return racks == 0 })
 	sections := slices.SortedFunc(maps.Keys(counts), func(a, b section) int {
 		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.base, a.base))
 	})
 	called := nameSections(policy.kind(), sections, known)
-	groups := make([]rackGroup, len(sections))
 	for i, sec := range sections {
-		groups[i] = rackGroup{name: called[i], fabric: sec.fabric, base: sec.base}
+		g := rackGroup{name: called[i], fabric: sec.fabric, base: sec.base}
 		for r := range racks {
-			if of[r] == sec {
-				groups[i].racks = append(groups[i].racks, r)
+			if of[r] == sec && kept[r] == "" && waiting[r] == nil {
+				g.racks = append(g.racks, r)
 			}
+		}
+		groups = append(groups, g)
+	}
+	for i := range published {
+		g := rackGroup{name: published[i].Name, base: published[i].Sizes[0]}
+		for r := range racks {
+			if kept[r] == g.name {
+				g.racks = append(g.racks, r)
+			}
+		}
+		if len(g.racks) > 0 {
+			groups = append(groups, g)
 		}
 	}
 	place := func(g rackGroup) int {
@@ -80,7 +99,51 @@ func divideRacks(racks []rack, published []topology.Topology, policy *Policy) []
 		return len(published)
 	}
 	slices.SortStableFunc(groups, func(a, b rackGroup) int { return cmp.Compare(place(a), place(b)) })
-	return groups
+	return groups, waiting
+}
+
+// keepRacks returns, beside the racks, the published topology that keeps the rack while a decision
+// about it is held, or "". A new rack joins the topology that has most racks of its section. If
+// there is none beside a whole topology, such as nvl, the rack waits: a part of it cannot stand
+// beside the whole.
+func keepRacks(racks []rack, of []section, published []topology.Topology, policy *Policy) (kept []string, waiting map[int]*Decision) {
+	kept, waiting = make([]string, len(racks)), make(map[int]*Decision)
+	if len(policy.Keep) == 0 {
+		return kept, waiting
+	}
+	known := make(map[section]map[string]int) // racks by topology
+	for i := range racks {
+		name := racks[i].published
+		if name == "" {
+			continue
+		}
+		if known[of[i]] == nil {
+			known[of[i]] = make(map[string]int)
+		}
+		known[of[i]][name]++
+		if policy.keeps(TopologiesChange, name) != nil {
+			kept[i] = name
+		}
+	}
+	whole := policy.keeps(TopologiesChange, policy.kind())
+	for i := range racks {
+		if racks[i].published != "" {
+			continue
+		}
+		most := ""
+		for _, t := range published {
+			if n := known[of[i]][t.Name]; n > known[of[i]][most] {
+				most = t.Name
+			}
+		}
+		switch {
+		case most == "" && whole != nil:
+			waiting[i] = whole
+		case policy.keeps(TopologiesChange, most) != nil:
+			kept[i] = most
+		}
+	}
+	return kept, waiting
 }
 
 // sectionsOf returns the sections of several published topologies by name. The fabric is

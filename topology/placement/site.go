@@ -156,9 +156,9 @@ func (s *site) block(node int) int { return int(s.published[node]) }
 func (s *site) inUse(name string) bool { return s.policy.ShortBlocks && s.named[name] }
 
 // forgets reports whether a published block may leave the plan for good. A block
-// with nodes stays all the same.
+// with nodes stays all the same, and so does a block of a topology that is kept.
 func (s *site) forgets(b *publishedBlock) bool {
-	return slices.Contains(s.policy.Forget, b.Name) && !s.inUse(b.Name)
+	return slices.Contains(s.policy.Forget, b.Name) && !s.inUse(b.Name) && s.policy.keeps(TopologiesChange, b.topology) == nil
 }
 
 // isSpare reports whether a published block is a place that was kept free. No node

@@ -71,7 +71,7 @@ func nodeProblems(s *site, nodes []topology.Placement) problems {
 		pl := &nodes[i]
 		stays := pl.Source == fromPrevious.String()
 		switch pl.Reason {
-		case ReasonFabricFailed, ReasonTwoCliques, ReasonBelowBase:
+		case ReasonFabricFailed, ReasonTwoCliques, ReasonBelowBase, ReasonHeld:
 		case ReasonNoDomain:
 			if !stays || s.facts[i].Report == nil { // a problem of labels is named already
 				continue

@@ -1,0 +1,138 @@
+package placement_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// decisionsText writes decisions as SUBJECT -> TO.
+func decisionsText(all []placement.Decision) string {
+	var out []string
+	for _, d := range all {
+		out = append(out, d.From+" -> "+d.To)
+	}
+	return strings.Join(out, "; ")
+}
+
+// TestPlanKeepsTopologies publishes racks and changes facts or policy, so that topologies would go.
+// It holds these decisions while racks come: the topologies stay, and all racks that fit are in
+// them. Without the hold the plan is the wanted one.
+func TestPlanKeepsTopologies(t *testing.T) {
+	with := func(change func(p *placement.Policy)) placement.Policy {
+		p := divided
+		change(&p)
+		return p
+	}
+	classes := with(func(p *placement.Policy) { p.SizeClasses = []int{6, 3} })
+	mixed := inFabric("a", 1, 6, 6, 3, 3)
+	two := slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))
+	gone := mustPlan(t, mixed, nil, short).Places()["r001n01"].Block
+	four := slices.Concat(inFabric("a", 1, 6, 6, 6, 3, 3), inFabric("b", 6, 6, 6, 6, 3, 3))
+	base := with(func(p *placement.Policy) { p.BaseBlockSize = 6 })
+	for _, tt := range []struct {
+		name      string
+		published []topology.Facts
+		by        placement.Policy // of the published plan
+		facts     []topology.Facts
+		policy    placement.Policy
+		decisions string
+		hold      []string // subjects, or all
+		want      string
+		waiting   string // the rack that has no place
+	}{
+		{"classes are set", mixed, short, mixed, classes, "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04", ""},
+		{"a large rack comes", mixed, short, slices.Concat(mixed, inFabric("a", 5, 6)), classes, "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04 05", ""},
+		{"a small rack comes", mixed, short, slices.Concat(mixed, inFabric("a", 5, 3)), classes, "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04 05", ""},
+		{"a block is to be forgotten", mixed, short, mixed[6:], with(func(p *placement.Policy) { p.SizeClasses, p.Forget = []int{6, 3}, []string{gone} }), "nvl -> nvl-3, nvl-6", nil, "nvl[6]* - 02 03 04", ""},
+		{"a second fabric comes", mixed, short, slices.Concat(mixed, inFabric("b", 5, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03 04", "r005"},
+		{"a second fabric and a rack of the first come", mixed, short, slices.Concat(mixed, inFabric("b", 5, 6), inFabric("a", 6, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03 04 06", "r005"},
+		{"two fabrics in one topology", two, short, slices.Concat(two, inFabric("b", 3, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03", ""},
+		{"two fabrics are joined", two, divided, belowCore("core", slices.Concat(two, inFabric("b", 3, 6))), divided, "nvl-b -> nvl-a", nil, "nvl-a[6]* 01 03; nvl-b[6] 02", ""},
+		{"one base for two classes of two fabrics", four, divided, four, base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil, "nvl-a-6[6]* 01 02 03; nvl-a-3[3] 04 05; nvl-b-6[6] 06 07 08; nvl-b-3[3] 09 10", ""},
+		{"one of the two is approved", four, divided, slices.Concat(four, inFabric("b", 11, 6), inFabric("a", 12, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", []string{"nvl-b-3"},
+			"nvl-a-6[6]* 01 02 03 04 05 12; nvl-b-6[6] 06 07 08 11; nvl-b-3[3] 09 10", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			old := mustPlan(t, tt.published, nil, tt.by)
+			wanted := mustPlan(t, tt.facts, previous(old), tt.policy)
+			decisions := placement.Divisions(old, wanted)
+			if diff := cmp.Diff(tt.decisions, decisionsText(decisions)); diff != "" {
+				t.Fatalf("decisions (-want +got):\n%s", diff)
+			}
+			policy := tt.policy
+			policy.Keep = slices.DeleteFunc(slices.Clone(decisions), func(d placement.Decision) bool {
+				return tt.hold != nil && !slices.Contains(tt.hold, d.Subject)
+			})
+			for range 2 { // a held plan is the start of the next one
+				plan := mustPlan(t, tt.facts, previous(old), policy)
+				if diff := cmp.Diff(sortRacks(tt.want), sortRacks(topologies(plan))); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				for _, d := range placement.Divisions(old, plan) {
+					if slices.Contains(policy.Keep, d) {
+						t.Errorf("topology %s is kept and gone", d.Subject)
+					}
+				}
+				placed := plan.Places()
+				for _, n := range plan.Nodes {
+					waits := tt.waiting != "" && strings.HasPrefix(n.SlurmName, tt.waiting)
+					if waits != (n.Reason == placement.ReasonHeld) || waits == (placed[n.SlurmName].Block != "") {
+						t.Errorf("node %+v is in %+v", n, placed[n.SlurmName])
+					}
+					if waits && !strings.HasSuffix(n.Message, "is held: "+decisions[0].Digest()) {
+						t.Errorf("node %s: %s", n.SlurmName, n.Message)
+					}
+				}
+				old = plan
+			}
+			after := mustPlan(t, tt.facts, previous(old), tt.policy)
+			for i, d := range placement.Divisions(old, after) {
+				if want := policy.Keep[i]; d != want {
+					t.Errorf("decision %+v after the hold, was %+v", d, want)
+				}
+			}
+			if tt.hold == nil {
+				if diff := cmp.Diff(sortRacks(strings.ReplaceAll(topologies(wanted), "*", "")), sortRacks(strings.ReplaceAll(topologies(after), "*", ""))); diff != "" {
+					t.Errorf("without the hold (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// TestMovedToHeldRack has a published node join a new rack of a fabric that waits: the node stays.
+func TestMovedToHeldRack(t *testing.T) {
+	before := inFabric("a", 1, 4, 4)
+	old := mustPlan(t, before, nil, short)
+	after := slices.Concat(before[:7], inFabric("b", 3, 4))
+	moved := &after[7]
+	moved.Name, moved.SlurmName, moved.Report.Name = before[7].Name, before[7].SlurmName, before[7].Name
+	wanted := mustPlan(t, after, previous(old), divided)
+	policy := divided
+	policy.Keep = placement.Divisions(old, wanted)
+	plan := mustPlan(t, after, previous(old), policy)
+	if got, want := plan.Places()[moved.SlurmName].Block, old.Places()[moved.SlurmName].Block; len(policy.Keep) != 1 || got != want {
+		t.Errorf("held %v: the node is in block %q, want %q", policy.Keep, got, want)
+	}
+	if at := plan.Places()["r003n02"].Block; at != "" {
+		t.Errorf("a node of the new rack is in %s", at)
+	}
+}
+
+// TestDigest wants digests that differ in each field.
+func TestDigest(t *testing.T) {
+	seen := map[string]bool{}
+	for _, d := range []placement.Decision{{Kind: "A"}, {Subject: "A"}, {From: "A"}, {To: "A"}, {}, {Kind: "A", Subject: "B", From: "C", To: "D"}} {
+		if digest := d.Digest(); seen[digest] || len(digest) != 16 {
+			t.Errorf("digest %q of %+v", digest, d)
+		} else {
+			seen[digest] = true
+		}
+	}
+}
