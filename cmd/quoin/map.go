@@ -93,7 +93,9 @@ func (o *renderOptions) draw(stdout, stderr io.Writer, site *picture.Site, made 
 		fmt.Fprintf(stderr, "problem: %s\n", trouble)
 	}
 	if site.Held != nil {
-		fmt.Fprintf(stderr, "held: %s: %s\n", site.Held.Reason, site.Held.Message)
+		for _, h := range site.Held.Holds {
+			fmt.Fprintf(stderr, "held: %s: %s\n", h.Reason, h.Message)
+		}
 	}
 	unread := reports.Unread(made.Problems)
 	if o.output == outputJSON {

@@ -8,7 +8,9 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,7 +70,7 @@ func newPlanCommand() *cobra.Command {
 			show.History(r.out, r.doc)
 			return nil
 		}),
-		newPlanSubcommand("approve DIGEST", "Let the publisher publish what is held, if its digest is that one", cobra.ExactArgs(1), func(r *planRun, o *planOptions, args []string) error {
+		newPlanSubcommand("approve DIGEST", "Let the publisher publish the change that is held under this digest", cobra.ExactArgs(1), func(r *planRun, o *planOptions, args []string) error {
 			return r.asked(r.approve(args[0], o.by))
 		}),
 		newPlanSubcommand("rollback REVISION", "Let the publisher go back to an earlier revision; after that every change waits for an approval", cobra.ExactArgs(1),
@@ -120,8 +122,8 @@ func compared(d *plandoc.Document, args []string) (from, to *topology.Plan, err 
 			}
 			to = &r.Plan
 		}
-	case d.Held != nil && d.Held.Plan != nil:
-		to = d.Held.Plan
+	case d.Wanted != nil:
+		to = d.Wanted
 	default:
 		return nil, nil, errNothing
 	}
@@ -137,15 +139,26 @@ func findRevision(d *plandoc.Document, text string) (*plandoc.Revision, error) {
 	return nil, fmt.Errorf("revision %q: want one that is kept, see quoin plan history", text)
 }
 
-// approve asks the publisher to publish what is held, if the digest is that of it.
+// approve asks the publisher to publish what is held, if the digest is that of one of the holds.
 func (r *planRun) approve(digest, by string) error {
-	switch h := r.doc.Held; {
-	case h == nil:
+	held := r.doc.Held
+	if len(held) == 0 {
 		return errors.New("nothing is held")
-	case !h.Waits:
-		return fmt.Errorf("%s cannot be approved: %s", h.Reason, h.Message)
-	case h.Digest != digest:
-		return fmt.Errorf("digest %q: %q is held now; look at it with quoin plan diff", digest, h.Digest)
+	}
+	if at := slices.IndexFunc(held, func(h plandoc.Held) bool { return h.Digest == digest }); at >= 0 {
+		held = held[at : at+1]
+	}
+	var waiting []string
+	for i := range held {
+		if held[i].Waits {
+			waiting = append(waiting, strconv.Quote(held[i].Digest))
+		}
+	}
+	switch {
+	case len(waiting) == 0:
+		return fmt.Errorf("%s cannot be approved: %s", held[0].Reason, held[0].Message)
+	case waiting[0] != strconv.Quote(digest):
+		return fmt.Errorf("digest %q: %s is held now; look at it with quoin plan diff", digest, strings.Join(waiting, " or "))
 	}
 	return r.store.Ask(r.Context(), r.pub.Place(), map[string]string{plandoc.AnnotationApprove: digest, plandoc.AnnotationBy: by})
 }

@@ -34,15 +34,15 @@ func TestPlanStatus(t *testing.T) {
 	behind := &plandoc.Published{Annotations: map[string]string{plandoc.AnnotationBehind: "loaded: n1: x"}}
 	for name, tt := range map[string]struct {
 		store oneSet
-		held  *plandoc.Held
+		held  []plandoc.Held
 		want  error
 	}{
 		"nothing is published":       {oneSet{}, nil, nil},
 		"all is as published":        {oneSet{set: &plandoc.Published{}}, nil, nil},
-		"a change is held":           {oneSet{set: &plandoc.Published{}}, &plandoc.Held{}, show.Differs},
+		"a change is held":           {oneSet{set: &plandoc.Published{}}, []plandoc.Held{{}}, show.Differs},
 		"a node is behind":           {oneSet{set: behind}, nil, show.Differs},
 		"the store cannot be read":   {oneSet{err: context.Canceled}, nil, context.Canceled},
-		"it cannot, and one is held": {oneSet{err: context.Canceled}, &plandoc.Held{}, context.Canceled},
+		"it cannot, and one is held": {oneSet{err: context.Canceled}, []plandoc.Held{{}}, context.Canceled},
 	} {
 		cmd := &cobra.Command{}
 		cmd.SetContext(t.Context())

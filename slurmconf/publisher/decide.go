@@ -22,7 +22,7 @@ type rollBack struct{ to *plandoc.Revision }
 // hold keeps the published files, because what was made must not be published, or waits for
 // people. next is when it may be published without people, or zero.
 type hold struct {
-	why  *plandoc.Held
+	why  []plandoc.Held
 	next time.Time
 }
 
@@ -57,13 +57,13 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, made *Re
 		return back(l.pub, mem.doc, number)
 	}
 	if made.Refused != "" {
-		return hold{why: &plandoc.Held{Reason: made.Refused, Message: made.Message, Digest: made.Digest}}, nil
+		return hold{why: []plandoc.Held{{Reason: made.Refused, Message: made.Message, Digest: made.Digest}}}, nil
 	}
 	if why, until := l.first.waits(in.Facts, in.prev.Plan, made.Plan, now); why != "" {
 		return waitFirst{why, until}, nil
 	}
 	if why, next := waits(l.pub, mem, in, made, now); why != nil {
-		held := hold{why, next}
+		held := hold{[]plandoc.Held{*why}, next}
 		if tree := treeAlone(l.pub, mem, in, made, why, l.room(mem), now); tree != nil {
 			return publish{tree, &held}, nil
 		}

@@ -2,7 +2,7 @@ package publisher
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/again"
@@ -15,14 +15,14 @@ import (
 // reason, because facts may go back and forth.
 const heldPause = time.Minute
 
-// holder says why files are held, in the log, in an event, in the stored plan and in the
+// holder says what is held and why, in the log, in events, in the stored plan and in the
 // publication's annotations.
 type holder struct {
 	outlets
 	pub     *publication.Cluster
 	archive *archive
-	said    string    // the last reason that was logged
-	at      time.Time // when the store was last told
+	said    []plandoc.Held // what was logged last
+	at      time.Time      // when the store was last told
 }
 
 // hold keeps to the published files, and says why as far as this is not said yet. It returns the
@@ -30,7 +30,7 @@ type holder struct {
 func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Rendered, act hold, now time.Time) (outcome, error) {
 	out := outcome{stored: mem, written: mem.written(now)}
 	if made.Plan != nil {
-		out.differences = differences(l.pub, &in.prev, made.Specs, in.Nodes, heldFor(l.pub, act.why.Reason))
+		out.differences = differences(l.pub, &in.prev, made.Specs, in.Nodes, heldFor(l.pub, act.why[0].Reason))
 	}
 	if in.prev.Plan != nil {
 		l.showPlaces(in.prev.Plan.Places(), in)
@@ -44,34 +44,46 @@ func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Render
 // nothing notes that nothing is held.
 func (h *holder) nothing() {
 	set(h.metrics.held, h.pub.Name, nil)
-	h.said = ""
+	h.said = nil
 }
 
-// say says why files are held. It returns what is stored then, and when to look again, or zero.
-func (h *holder) say(ctx context.Context, s *stored, made *Rendered, why *plandoc.Held, now time.Time) (out *stored, next time.Time, err error) {
-	held := *why
+// say says what is held and why. wanted is what would be published otherwise. say returns what is
+// stored then, and when to look again, or zero.
+func (h *holder) say(ctx context.Context, s *stored, wanted *Rendered, held []plandoc.Held, now time.Time) (out *stored, next time.Time, err error) {
 	h.metrics.passes.WithLabelValues(h.pub.Name, "held").Inc()
-	held.Message = topology.Cut(held.Message, topology.MaxMessage)
-	set(h.metrics.held, h.pub.Name, map[string]int{held.Reason: 1})
-	text := held.Reason + ": " + held.Message
-	said := h.said == text
-	inPlan := s.doc == nil || s.doc.Held != nil && s.doc.Held.Reason == held.Reason && s.doc.Held.Message == held.Message && s.doc.Held.Digest == held.Digest
-	inFiles := s.set == nil || s.set.Annotations[plandoc.AnnotationHeld] == held.Digest && s.set.Annotations[plandoc.AnnotationHeldReason] == text
+	held = slices.Clone(held)
+	counts := make(map[string]int)
+	for i := range held {
+		held[i].Message = topology.Cut(held[i].Message, topology.MaxMessage)
+		counts[held[i].Reason] = 1
+	}
+	set(h.metrics.held, h.pub.Name, counts)
+	said := slices.EqualFunc(h.said, held, sameText)
+	inPlan := s.doc == nil || slices.EqualFunc(s.doc.Held, held, sameText)
+	inFiles := s.set == nil || plandoc.SaysHeld(s.set, held)
 	if said && inPlan && inFiles {
 		return s, next, nil
 	}
-	if later := h.at.Add(heldPause); strings.HasPrefix(h.said, held.Reason+": ") && now.Before(later) {
+	if later := h.at.Add(heldPause); now.Before(later) && slices.EqualFunc(h.said, held, sameHold) {
 		return s, later, nil
 	}
 	h.at = now
-	if !said {
-		h.said = text
-		h.log.Warn("new files are held back, the published files stay", "publication", h.pub.Name, "reason", held.Reason, "message", held.Message, "digest", held.Digest)
-		h.record(h.pub, true, held.Reason, held.Message)
+	for i := range held {
+		one := &held[i]
+		if slices.ContainsFunc(h.said, func(old plandoc.Held) bool { return sameText(old, *one) }) {
+			continue
+		}
+		what := "new files are held back, the published files stay"
+		if one.Alone {
+			what = "a decision is held, all else is published"
+		}
+		h.log.Warn(what, "publication", h.pub.Name, "reason", one.Reason, "message", one.Message, "digest", one.Digest)
+		h.record(h.pub, true, one.Reason, one.Message)
 	}
+	h.said = held
 	out = &stored{s.doc, s.set, s.prev}
 	if !inPlan {
-		if out.doc, err = h.savePlan(ctx, s.doc, made, held, now); err != nil {
+		if out.doc, err = h.savePlan(ctx, s.doc, wanted, held, now); err != nil {
 			return s, next, err
 		}
 	}
@@ -79,25 +91,35 @@ func (h *holder) say(ctx context.Context, s *stored, made *Rendered, why *plando
 		return out, next, nil
 	}
 	out.set = s.set.Clone()
-	out.set.Annotations[plandoc.AnnotationHeld], out.set.Annotations[plandoc.AnnotationHeldReason] = held.Digest, text
-	out.set.Bound()
+	out.set.SayHeld(held)
 	return out, next, h.archive.saveFiles(ctx, out.set)
 }
 
-// savePlan stores what is held, and since when for this reason. It returns the new document.
-func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, made *Rendered, held plandoc.Held, now time.Time) (*plandoc.Document, error) {
-	held.Since = now.UTC().Truncate(time.Second)
-	if doc.Held != nil && doc.Held.Reason == held.Reason {
-		held.Since = doc.Held.Since
+// sameText reports whether both holds say the same.
+func sameText(a, b plandoc.Held) bool {
+	return sameHold(a, b) && a.Digest == b.Digest && a.Message == b.Message && a.Ends == b.Ends
+}
+
+func sameHold(a, b plandoc.Held) bool { return a.Same(&b) }
+
+// savePlan stores what is held, and since when. It returns the new document.
+func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, wanted *Rendered, held []plandoc.Held, now time.Time) (*plandoc.Document, error) {
+	for i := range held {
+		held[i].Since = now.UTC().Truncate(time.Second)
+		for _, old := range doc.Held {
+			if held[i].Same(&old) {
+				held[i].Since = old.Since
+			}
+		}
 	}
-	if held.Digest != "" {
-		plan, err := made.Document()
+	doc = doc.Clone()
+	doc.Held, doc.Wanted = held, nil
+	if wanted.Digest != "" {
+		plan, err := wanted.Document()
 		if err != nil {
 			return nil, err
 		}
-		held.Plan = &plan
+		doc.Wanted = &plan
 	}
-	doc = doc.Clone()
-	doc.Held = &held
 	return doc, h.archive.savePlan(ctx, doc)
 }

@@ -269,7 +269,7 @@ func TestHoldsByAnnotation(t *testing.T) {
 		store.edit(func() { set.Annotations[plandoc.AnnotationRollback] = "1" })
 		store.pass(time.Hour)
 		d := store.plan(t)
-		if topologyOf(store) != before || !maps.Equal(notes, store.notes) || d.RolledBack != 1 || d.Held == nil || d.Held.Reason != "RolledBack" {
+		if topologyOf(store) != before || !maps.Equal(notes, store.notes) || d.RolledBack != 1 || len(d.Held) != 1 || d.Held[0].Reason != "RolledBack" {
 			t.Errorf("rolled back to %d, held %+v:\n%s", d.RolledBack, d.Held, topologyOf(store))
 		}
 	})

@@ -168,7 +168,7 @@ func (r *publicationRig) approved(t *testing.T) {
 		return strings.HasPrefix(cm.Annotations[plandoc.AnnotationHeldReason], "BigChange: 9 of 36 nodes") && cm.Data["topology.yaml"] == r.text
 	})
 	plans := kube.Plans{Client: r.client, Namespace: "default"}
-	if d, err := plans.LoadPlan(t.Context(), "default"); err != nil || d == nil || d.Held == nil || d.Held.Digest != digest || !d.Held.Waits || d.Held.Plan == nil {
+	if d, err := plans.LoadPlan(t.Context(), "default"); err != nil || d == nil || len(d.Held) != 1 || d.Held[0].Digest != digest || !d.Held[0].Waits || d.Wanted == nil {
 		t.Fatalf("plan %+v, %v: want one that holds %s", d, err, digest)
 	}
 	if stored, err := plans.Stored(t.Context()); err != nil || len(stored) != 1 || stored["default"] != "ConfigMap default/quoin-slurm" {

@@ -39,8 +39,8 @@ func back(p *publication.Cluster, doc *plandoc.Document, text string) (action, e
 	number, _ := strconv.Atoi(text) // 0 is no revision
 	to := doc.Find(number)
 	if to == nil {
-		return hold{why: &plandoc.Held{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept, which are %s; name one of them, or remove the annotation",
-			plandoc.AnnotationRollback, text, doc.Numbers())}}, nil
+		return hold{why: []plandoc.Held{{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept, which are %s; name one of them, or remove the annotation",
+			plandoc.AnnotationRollback, text, doc.Numbers())}}}, nil
 	}
 	if to == &doc.Current || doc.RolledBack == number { // the plan is written already
 		return rollBack{to}, nil
@@ -50,7 +50,7 @@ func back(p *publication.Cluster, doc *plandoc.Document, text string) (action, e
 		return nil, err
 	}
 	if f := fatal(lintFiles(p, files, to.Plan.Topologies)); f != nil {
-		return hold{why: &plandoc.Held{Reason: reasonLintFatal, Message: fmt.Sprintf("revision %d: %s", number, f)}}, nil
+		return hold{why: []plandoc.Held{{Reason: reasonLintFatal, Message: fmt.Sprintf("revision %d: %s", number, f)}}}, nil
 	}
 	return rollBack{to}, nil
 }
@@ -74,7 +74,7 @@ func (l *loop) rollBack(ctx context.Context, mem *stored, act rollBack, now time
 func (l *loop) saveRevision(ctx context.Context, mem *stored, to *plandoc.Revision, now time.Time) (*plandoc.Document, error) {
 	doc := mem.doc.Clone()
 	doc.Add(plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: mem.by(), Why: fmt.Sprintf("rolled back to revision %d", to.Number), Digest: to.Digest, FilesDigest: to.FilesDigest, Plan: to.Plan})
-	doc.RolledBack, doc.Held = to.Number, nil
+	doc.RolledBack, doc.Held, doc.Wanted = to.Number, nil, nil
 	if err := l.archive.savePlan(ctx, doc); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func TestRollback(t *testing.T) {
 			if got := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(got, prefix) {
 				t.Errorf("held %q, want %s", got, prefix)
 			}
-			if d := store.plan(t); d.Held == nil || !strings.HasPrefix(prefix, d.Held.Reason) {
+			if d := store.plan(t); len(d.Held) != 1 || !strings.HasPrefix(prefix, d.Held[0].Reason) {
 				t.Errorf("held in the plan: %+v", d.Held)
 			}
 		}
@@ -60,7 +60,7 @@ func TestRollback(t *testing.T) {
 		if got := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasSuffix(got, `; it is "123" now, which is another digest`) || topologyOf(store) != first {
 			t.Errorf("a wrong digest: held %q", got)
 		}
-		ask(plandoc.AnnotationApprove, store.plan(t).Held.Digest, "bob")
+		ask(plandoc.AnnotationApprove, store.plan(t).Held[0].Digest, "bob")
 		d = store.plan(t)
 		if topologyOf(store) != second || d.Current.Number != 4 || d.Current.Author != "bob" || d.RolledBack != 0 || d.Held != nil {
 			t.Errorf("revision %d by %s, held %+v\n%s", d.Current.Number, d.Current.Author, d.Held, topologyOf(store))
@@ -139,17 +139,17 @@ func TestHeldPlan(t *testing.T) {
 		store.change(racksMoved(t, 39))
 		store.pass(time.Hour)
 		d := store.plan(t)
-		if d.Held == nil || d.Held.Plan == nil || !d.Held.Waits || d.Held.Since.IsZero() {
+		if len(d.Held) != 1 || d.Wanted == nil || !d.Held[0].Waits || d.Held[0].Since.IsZero() {
 			t.Fatalf("held %+v", d.Held)
 		}
-		files, err := plandoc.Files(d.Held.Plan)
-		if err != nil || plandoc.Digest(files) != d.Held.Digest {
-			t.Errorf("%v, the held plan gives files of digest %s, want %s", err, plandoc.Digest(files), d.Held.Digest)
+		files, err := plandoc.Files(d.Wanted)
+		if err != nil || plandoc.Digest(files) != d.Held[0].Digest {
+			t.Errorf("%v, the wanted plan gives files of digest %s, want %s", err, plandoc.Digest(files), d.Held[0].Digest)
 		}
-		since, saves := d.Held.Since, store.planSaves
+		since, saves := d.Held[0].Since, store.planSaves
 		store.pass(24 * time.Hour)
-		if d := store.plan(t); !d.Held.Since.Equal(since) || store.planSaves != saves {
-			t.Errorf("%d writes of the plan at rest, held since %s, want %s", store.planSaves-saves, d.Held.Since, since)
+		if d := store.plan(t); !d.Held[0].Since.Equal(since) || store.planSaves != saves {
+			t.Errorf("%d writes of the plan at rest, held since %s, want %s", store.planSaves-saves, d.Held[0].Since, since)
 		}
 	})
 }

@@ -172,7 +172,7 @@ func TestPodsThatAreNotMadeAgain(t *testing.T) {
 		n.end(31, 60)
 		store.change(n.on(t))
 		store.pass(20 * time.Minute)
-		if d := store.plan(t); d.Held == nil || d.Held.Reason != "BigChange" || len(d.Current.Plan.Places()) != 72 {
+		if d := store.plan(t); len(d.Held) != 1 || d.Held[0].Reason != "BigChange" || len(d.Current.Plan.Places()) != 72 {
 			t.Errorf("held %+v, and %d nodes have a place, want BigChange and 72", d.Held, len(d.Current.Plan.Places()))
 		}
 		n.wants = 42 // now nobody wants them

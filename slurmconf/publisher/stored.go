@@ -60,7 +60,7 @@ func (a *archive) forget() { a.known = nil }
 
 // recall reads plan and files. If they cannot be continued from, it returns why nothing new can
 // be published.
-func (a *archive) recall(ctx context.Context) (s *stored, unreadable *plandoc.Held, err error) {
+func (a *archive) recall(ctx context.Context) (s *stored, unreadable []plandoc.Held, err error) {
 	s = &stored{}
 	if s.set, err = a.store.Load(ctx, a.pub.Place()); err != nil {
 		return nil, nil, err
@@ -72,7 +72,7 @@ func (a *archive) recall(ctx context.Context) (s *stored, unreadable *plandoc.He
 		a.known, err = a.store.LoadPlan(ctx, a.pub.Name)
 		switch {
 		case errors.Is(err, plandoc.ErrUnreadable):
-			return s, &plandoc.Held{Reason: "PlanUnreadable", Message: err.Error() + "; restore it, or remove it and it is made again from the published files"}, nil
+			return s, []plandoc.Held{{Reason: "PlanUnreadable", Message: err.Error() + "; restore it, or remove it and it is made again from the published files"}}, nil
 		case err != nil:
 			return nil, nil, err
 		case a.known == nil:
@@ -82,7 +82,7 @@ func (a *archive) recall(ctx context.Context) (s *stored, unreadable *plandoc.He
 	s.doc = a.known.Clone()
 	if s.doc.Current.Number == 0 {
 		if err := s.takeOver(); err != nil {
-			return s, &plandoc.Held{Reason: "PublishedUnreadable", Message: err.Error() + "; restore the file, or remove its key and it is made again"}, nil //nolint:nilerr // the message has it
+			return s, []plandoc.Held{{Reason: "PublishedUnreadable", Message: err.Error() + "; restore the file, or remove its key and it is made again"}}, nil //nolint:nilerr // the message has it
 		}
 		if err := a.placeAsAnnotated(ctx, &s.doc.Current); err != nil {
 			return nil, nil, err
@@ -149,7 +149,7 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 	if changes != nil || doc.Version == "" || doc.Held != nil && act.rest == nil || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
 		doc.Place, doc.Leaving = place, leaving
 		if act.rest == nil {
-			doc.Held = nil
+			doc.Held, doc.Wanted = nil, nil
 		}
 		if err := a.savePlan(ctx, doc); err != nil {
 			return nil, nil, err

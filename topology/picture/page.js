@@ -255,12 +255,14 @@ function held(h) {
   el("held").dataset.text = text;
   if (!h) { el("held").replaceChildren(); return; }
   const rows = h.differences || [], more = rows.length - 60;
-  const title = "A change is held" + (h.since ? " since " + h.since : "") + ": " + h.reason;
+  const title = one => (one.alone ? "A decision is held" : "A change is held") + (one.since ? " since " + one.since : "") + ": " + one.reason;
   const items = rows.slice(0, 60).map(d => make("li", {}, d)).concat(more > 0 ? [make("li", {}, "and " + more + " more")] : []);
   el("held").replaceChildren(make("section", {class: "held", "aria-label": "held publication"},
-    make("h2", {}, title), make("p", {}, remedyOf(h.reason, h.message)),
-    rows.length ? make("details", {open: ""}, make("summary", {}, plural(rows.length, "difference")), make("ul", {}, ...items)) : "",
-    h.waits && h.digest ? make("p", {}, "To publish it: ", make("code", {}, "quoin plan approve " + h.digest)) : ""));
+    ...h.holds.flatMap(one => [
+      make("h2", {}, title(one)), make("p", {}, remedyOf(one.reason, one.message)),
+      one.ends ? make("p", {}, "It ends " + one.ends + ".") : "",
+      one.waits && one.digest ? make("p", {}, "To publish it: ", make("code", {}, "quoin plan approve " + one.digest)) : ""]),
+    rows.length ? make("details", {open: ""}, make("summary", {}, plural(rows.length, "difference")), make("ul", {}, ...items)) : ""));
 }
 function nodeTable(text) {
   const shown = i => (text === "" || textOf(i).includes(text)) && (marks === null || marks.has(i));

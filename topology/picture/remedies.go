@@ -11,7 +11,7 @@ import (
 var remedyText string
 
 // remediesOf returns what to do for the reasons of a site: of its plan, its reports, its verdicts
-// and its held change. A reason that needs no work has none.
+// and what is held. A reason that needs no work has none.
 func remediesOf(s *Site) map[string]string {
 	here := map[string]bool{}
 	for i := range s.Plan.Problems {
@@ -33,7 +33,9 @@ func remediesOf(s *Site) map[string]string {
 		}
 	}
 	if s.Held != nil {
-		here[s.Held.Reason] = true
+		for i := range s.Held.Holds {
+			here[s.Held.Holds[i].Reason] = true
+		}
 	}
 	out := map[string]string{}
 	for line := range strings.Lines(remedyText) {

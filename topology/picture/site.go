@@ -16,7 +16,7 @@ type Site struct {
 	Asked string
 	// Jobs are the running jobs.
 	Jobs []Job
-	// Held is a change that is not published, or nil.
+	// Held says what is not published, or is nil.
 	Held *Held
 	// Segments say how many segments of jobs are free.
 	Segments []Segments
@@ -79,17 +79,26 @@ type Job struct {
 	Note   string `json:"note,omitempty"`
 }
 
-// Held is a change that is not published.
+// Held is what is not published.
 type Held struct {
+	Holds []Hold `json:"holds"`
+	// Differences are what would change if nothing was held, a sentence each.
+	Differences []string `json:"differences,omitempty"`
+}
+
+// Hold is one change that is not published.
+type Hold struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 	Since   string `json:"since,omitempty"`
-	// Digest names the files that are held.
+	// Digest names what is held.
 	Digest string `json:"digest,omitempty"`
 	// Waits says that an approval of the digest publishes the change.
 	Waits bool `json:"waits,omitempty"`
-	// Differences are what would change, a sentence each.
-	Differences []string `json:"differences,omitempty"`
+	// Alone says that one decision is held, and that all else is published.
+	Alone bool `json:"alone,omitempty"`
+	// Ends says what ends the hold without an approval.
+	Ends string `json:"ends,omitempty"`
 }
 
 // Segments say how many segments of one size are free in a topology.

@@ -42,7 +42,7 @@ func (s *pageSource) Site(context.Context, string) (*picture.Site, error) {
 func (s *pageSource) set(made *publisher.Rendered, facts []topology.Facts) {
 	site := &picture.Site{Publication: s.name, Plan: made.Plan, Facts: facts, Said: map[string]picture.Said{}}
 	if made.Refused != "" {
-		site.Held = &picture.Held{Reason: made.Refused, Message: made.Message, Digest: made.Digest}
+		site.Held = &picture.Held{Holds: []picture.Hold{{Reason: made.Refused, Message: made.Message, Digest: made.Digest}}}
 	}
 	healthy := map[string]bool{}
 	for i := range facts {

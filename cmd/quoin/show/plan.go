@@ -75,19 +75,24 @@ func PlanStatus(w io.Writer, d *plandoc.Document, flags string) (held bool) {
 	if d.RolledBack > 0 {
 		fmt.Fprintf(w, "rolled back to revision %d: every change waits for an approval\n", d.RolledBack)
 	}
-	h := d.Held
-	if h == nil {
-		return false
+	for i := range d.Held {
+		h := &d.Held[i]
+		fmt.Fprintf(w, "held since %s: %s: %s\n", when(h.Since), h.Reason, h.Message)
+		if h.Alone {
+			fmt.Fprintln(w, "  all else is published")
+		}
+		if h.Ends != "" {
+			fmt.Fprintf(w, "  it ends %s\n", h.Ends)
+		}
+		if h.Waits {
+			fmt.Fprintf(w, "  to publish it:     quoin plan approve %s%s\n", h.Digest, flags)
+		}
 	}
-	fmt.Fprintf(w, "held since %s: %s: %s\n", when(h.Since), h.Reason, h.Message)
-	if h.Plan != nil {
-		fmt.Fprintf(w, "  what would change: quoin plan diff%s\n", flags)
+	if d.Wanted != nil {
+		fmt.Fprintf(w, "if nothing was held:\n  what would change: quoin plan diff%s\n", flags)
+		partitions(w, d.Wanted)
 	}
-	if h.Waits {
-		partitions(w, h.Plan)
-		fmt.Fprintf(w, "  to publish it:     quoin plan approve %s%s\n", h.Digest, flags)
-	}
-	return true
+	return len(d.Held) > 0
 }
 
 func when(t time.Time) string {

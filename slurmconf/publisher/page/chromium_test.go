@@ -143,10 +143,11 @@ func TestRealLive(t *testing.T) {
 	s.change("slurm", func(site *picture.Site) {
 		site.Said["gb200-00060"] = picture.Said{Slurm: "IDLE+DRAIN", Use: "unavailable"}
 		site.Jobs = site.Jobs[:1]
-		site.Held = &picture.Held{Reason: "BigChange", Message: "18 nodes would move", Digest: "abc", Waits: true, Differences: []string{"gb200-00001 moves from a to b: NVML twice since boot"}}
+		site.Held = &picture.Held{Differences: []string{"gb200-00001 moves from a to b: NVML twice since boot"}, Holds: []picture.Hold{
+			{Reason: "BigChange", Message: "18 nodes would move", Digest: "abc", Waits: true}, {Reason: "TopologiesChange", Digest: "def", Waits: true, Alone: true}}}
 	})
 	b.do(b.Wait(`document.querySelector('#drawing [aria-label^="gb200-00060"]').classList.contains("unavailable")`), b.Wait("document.getElementById('facts').innerText.includes('IDLE+DRAIN')"),
-		b.Wait("document.getElementById('held').innerText.includes('quoin plan approve abc')"), b.Wait("document.querySelectorAll('#jobs tbody tr').length === 1"))
+		b.Wait("document.getElementById('held').innerText.includes('quoin plan approve abc')"), b.Wait("document.getElementById('held').innerText.includes('quoin plan approve def')"), b.Wait("document.querySelectorAll('#jobs tbody tr').length === 1"))
 	asked := len(b.Requests())
 	// A rack more is another drawing. What was chosen stays.
 	grown := plan(t, racks(t, 5), "slurm")

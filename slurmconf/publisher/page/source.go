@@ -234,20 +234,23 @@ func factsOf(plan *topology.Plan, in *inputs.Inputs) []topology.Facts {
 // maxDifferences bounds the differences of a held change that are listed.
 const maxDifferences = 200
 
-// changesOf are what a held change would change, if there is one.
+// changesOf are what would change if nothing was held.
 func changesOf(doc *plandoc.Document) plandoc.Changes {
-	if doc.Held == nil || doc.Held.Plan == nil {
+	if doc.Wanted == nil {
 		return plandoc.Changes{}
 	}
-	return plandoc.Compare(&doc.Current.Plan, doc.Held.Plan)
+	return plandoc.Compare(&doc.Current.Plan, doc.Wanted)
 }
 
 // heldOf says what is held, and what would change.
-func heldOf(h *plandoc.Held, changes *plandoc.Changes) *picture.Held {
-	if h == nil {
+func heldOf(held []plandoc.Held, changes *plandoc.Changes) *picture.Held {
+	if len(held) == 0 {
 		return nil
 	}
-	out := &picture.Held{Reason: h.Reason, Message: h.Message, Since: h.Since.UTC().Format("2006-01-02 15:04 MST"), Digest: h.Digest, Waits: h.Waits}
+	out := &picture.Held{}
+	for _, h := range held {
+		out.Holds = append(out.Holds, picture.Hold{Reason: h.Reason, Message: h.Message, Since: h.Since.UTC().Format("2006-01-02 15:04 MST"), Digest: h.Digest, Waits: h.Waits, Alone: h.Alone, Ends: h.Ends})
+	}
 	for i := range changes.Moves {
 		out.Differences = append(out.Differences, changes.Moves[i].String())
 	}

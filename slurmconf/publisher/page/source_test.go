@@ -36,7 +36,8 @@ type stored struct {
 	*dir.Store
 	conditions map[string]map[string]inputs.Condition
 	states     map[string]string
-	held       *plandoc.Held
+	held       []plandoc.Held
+	wanted     *topology.Plan
 	err        error
 }
 
@@ -59,7 +60,7 @@ func (s *stored) LoadPlan(ctx context.Context, name string) (*plandoc.Document, 
 		return nil, s.err
 	}
 	if d != nil {
-		d.Held = s.held
+		d.Held, d.Wanted = s.held, s.wanted
 	}
 	return d, err
 }
@@ -163,7 +164,7 @@ func TestSource(t *testing.T) {
 	next := doc.Current.Plan
 	next.Topologies = slices.Clone(next.Topologies)
 	next.Topologies[0].Blocks = next.Topologies[0].Blocks[:1]
-	s.held = &plandoc.Held{Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Reason: "BigChange", Message: "18 nodes", Digest: "abc", Waits: true, Plan: &next}
+	s.held, s.wanted = []plandoc.Held{{Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Reason: "BigChange", Message: "18 nodes", Digest: "abc", Waits: true}}, &next
 	site := siteOf(t, s, clusters, nil)
 	want := picture.Said{Slurm: "IDLE+DRAIN", Use: "unavailable", IMEX: picture.Verdict{Wrong: true, Reason: "FabricNotReady", Message: "wait"}, Drift: picture.Verdict{Reason: "Agrees", Message: "all agree"},
 		Fabric: picture.Verdict{Wrong: true, Reason: "FabricUnhealthy", Message: "look"}}
@@ -181,7 +182,7 @@ func TestSource(t *testing.T) {
 	if got := site.Said["gb200-00003"]; got.Slurm != "not in Slurm" || got.Use != "unavailable" {
 		t.Errorf("a node without a pod is %+v", got)
 	}
-	if h := site.Held; h == nil || h.Since != "2026-01-02 03:04 UTC" || !h.Waits || !slices.ContainsFunc(h.Differences, func(d string) bool {
+	if h := site.Held; h == nil || len(h.Holds) != 1 || h.Holds[0].Since != "2026-01-02 03:04 UTC" || !h.Holds[0].Waits || !slices.ContainsFunc(h.Differences, func(d string) bool {
 		return strings.HasPrefix(d, "gb200-000") && strings.Contains(d, " moves from nvl-")
 	}) {
 		t.Errorf("held: %+v", h)

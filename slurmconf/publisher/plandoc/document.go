@@ -54,8 +54,11 @@ type Document struct {
 	Version string `json:"-"`
 	// Current is what is published. Its number is 0 if nothing is.
 	Current Revision `json:"current"`
-	// Held is a change that is not published, and why.
-	Held *Held `json:"held,omitempty"`
+	// Held says what is not published, and why.
+	Held []Held `json:"held,omitempty"`
+	// Wanted is the plan that would be published if nothing was held. It is nil if nothing is
+	// held, or if no plan can be made.
+	Wanted *topology.Plan `json:"wanted,omitempty"`
 	// RolledBack is the revision that people went back to: every change waits for an
 	// approval. 0: none does.
 	RolledBack int `json:"rolledBack,omitempty"`
@@ -110,16 +113,29 @@ func (r *Revision) SetDigests() error {
 
 // Held is a change that waits, or that must not be published.
 type Held struct {
-	// Since is when files were first held for the reason.
+	// Since is when the change was first held. Of files it is when files were first held for
+	// the reason.
 	Since   time.Time `json:"since"`
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
-	// Digest names the files that are held, or is empty if none could be made.
+	// Digest names what is held: the decision, or the files. It is empty if no files could be
+	// made.
 	Digest string `json:"digest,omitempty"`
 	// Waits says that an approval of the digest publishes the change.
-	Waits bool           `json:"waits,omitempty"`
-	Plan  *topology.Plan `json:"plan,omitempty"`
+	Waits bool `json:"waits,omitempty"`
+	// Alone says that one decision is held, and that all else is published.
+	Alone bool `json:"alone,omitempty"`
+	// Ends says what ends the hold without an approval. It is empty if nothing does.
+	Ends string `json:"ends,omitempty"`
 }
+
+// Same reports whether both are the same hold: of one decision, or of files for one reason.
+func (h *Held) Same(other *Held) bool {
+	return h.Reason == other.Reason && h.Alone == other.Alone && (!h.Alone || h.Digest == other.Digest)
+}
+
+// Text is the reason with its message.
+func (h *Held) Text() string { return h.Reason + ": " + h.Message }
 
 // New returns the document of a publication that has published nothing.
 func New(publication, place string) *Document {
@@ -130,7 +146,7 @@ func New(publication, place string) *Document {
 // shared, because nobody changes a plan.
 func (d *Document) Clone() *Document {
 	c := *d
-	c.Leaving, c.Moves, c.History = slices.Clone(d.Leaving), slices.Clone(d.Moves), slices.Clone(d.History)
+	c.Held, c.Leaving, c.Moves, c.History = slices.Clone(d.Held), slices.Clone(d.Leaving), slices.Clone(d.Moves), slices.Clone(d.History)
 	return &c
 }
 
@@ -182,13 +198,9 @@ func Marshal(d *Document) ([]byte, error) {
 	s := *d
 	s.Leaving = slices.Sorted(slices.Values(d.Leaving))
 	s.Current.Plan = sorted(&d.Current.Plan)
-	if d.Held != nil {
-		held := *d.Held
-		if held.Plan != nil {
-			plan := sorted(held.Plan)
-			held.Plan = &plan
-		}
-		s.Held = &held
+	if d.Wanted != nil {
+		plan := sorted(d.Wanted)
+		s.Wanted = &plan
 	}
 	s.History = slices.Clone(d.History)
 	for i := range s.History {
@@ -282,9 +294,9 @@ func (d *Document) check() error {
 		}
 		last = r.Number
 	}
-	if d.Held != nil && d.Held.Plan != nil {
-		if err := check(d.Held.Plan); err != nil {
-			return fmt.Errorf("held plan: %w", err)
+	if d.Wanted != nil {
+		if err := check(d.Wanted); err != nil {
+			return fmt.Errorf("wanted plan: %w", err)
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ const (
 )
 
 // Pack returns the document as compressed JSON. If it is too large it leaves out the oldest
-// revisions, then the held plan, then what is said of nodes. It does not change d.
+// revisions, then the wanted plan, then what is said of nodes. It does not change d.
 func Pack(d *Document) ([]byte, error) {
 	small := d.Clone()
 	for {
@@ -26,9 +26,8 @@ func Pack(d *Document) ([]byte, error) {
 		switch n := len(small.History); {
 		case n > 0:
 			small.History = small.History[:n/2]
-		case small.Held != nil && small.Held.Plan != nil:
-			held := *small.Held
-			held.Plan, small.Held = nil, &held
+		case small.Wanted != nil:
+			small.Wanted = nil
 		case small.Current.Plan.Nodes != nil:
 			small.Current.Plan.Nodes, small.Current.Plan.Problems = nil, nil
 		default:

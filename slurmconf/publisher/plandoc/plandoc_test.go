@@ -35,8 +35,8 @@ func document() *Document {
 	d := New("default", "slurm/quoin-slurm")
 	d.Add(Revision{Time: noon, Author: "quoin-publisher", Why: "first", Digest: "a", Plan: plan("n[1-2]", "n3")})
 	d.Add(Revision{Time: noon.Add(time.Hour), Author: "ann", Why: "n2 moves", Digest: "b", Plan: plan("n1", "n[2-3]")})
-	held := plan("n[1-3]", "")
-	d.Held = &Held{Since: noon, Reason: "BigChange", Message: "too much", Digest: "c", Waits: true, Plan: &held}
+	wanted := plan("n[1-3]", "")
+	d.Held, d.Wanted = []Held{{Since: noon, Reason: "BigChange", Message: "too much", Digest: "c", Waits: true}, {Since: noon, Reason: "X", Digest: "d", Alone: true, Ends: "never"}}, &wanted
 	d.RolledBack, d.Leaving = 1, []string{"host-7"}
 	d.Remember(noon, time.Hour, []string{"n2"}, nil)
 	return d
@@ -155,7 +155,7 @@ func TestUnmarshalBoundsNames(t *testing.T) {
 
 func TestUnpackIsBounded(t *testing.T) {
 	d := New("a", "b/c")
-	d.Held = &Held{Reason: "X", Message: strings.Repeat("a", MaxUnpacked)}
+	d.Held = []Held{{Reason: "X", Message: strings.Repeat("a", MaxUnpacked)}}
 	packed, err := Pack(d)
 	if err != nil {
 		t.Fatal(err)
@@ -183,16 +183,16 @@ func TestPackMakesRoom(t *testing.T) {
 		return p
 	}
 	for _, tt := range []struct {
-		name             string
-		revisions        int
-		each, held       int
-		history          int
-		heldPlan, reason bool
+		name              string
+		revisions         int
+		each, wanted      int
+		history           int
+		hasWanted, reason bool
 	}{
 		{"all fits", 11, 1 << 10, 1 << 10, 10, true, true},
 		{"half of the history", 11, 200 << 10, 1 << 10, 5, true, true},
 		{"no history", 2, 1200 << 10, 200 << 10, 0, true, true},
-		{"no held plan", 2, 1200 << 10, 1200 << 10, 0, false, true},
+		{"no wanted plan", 2, 1200 << 10, 1200 << 10, 0, false, true},
 		{"no reasons", 2, 2400 << 10, 1 << 10, 0, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -200,8 +200,8 @@ func TestPackMakesRoom(t *testing.T) {
 			for range tt.revisions {
 				d.Add(Revision{Plan: with(tt.each)})
 			}
-			held := with(tt.held)
-			d.Held = &Held{Reason: "BigChange", Plan: &held}
+			wanted := with(tt.wanted)
+			d.Held, d.Wanted = []Held{{Reason: "BigChange"}}, &wanted
 			packed, err := Pack(d)
 			if err != nil || len(packed) > MaxPacked {
 				t.Fatal(len(packed), err)
@@ -210,16 +210,16 @@ func TestPackMakesRoom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(got.History) != tt.history || (got.Held.Plan != nil) != tt.heldPlan || (got.Current.Plan.Nodes != nil) != tt.reason || got.Current.Number != tt.revisions {
-				t.Errorf("history %d, held plan %v, reasons %v, revision %d", len(got.History), got.Held.Plan != nil, got.Current.Plan.Nodes != nil, got.Current.Number)
+			if len(got.History) != tt.history || (got.Wanted != nil) != tt.hasWanted || (got.Current.Plan.Nodes != nil) != tt.reason || got.Current.Number != tt.revisions {
+				t.Errorf("history %d, wanted plan %v, reasons %v, revision %d", len(got.History), got.Wanted != nil, got.Current.Plan.Nodes != nil, got.Current.Number)
 			}
-			if len(d.History) != tt.revisions-1 || d.Held.Plan == nil {
+			if len(d.History) != tt.revisions-1 || d.Wanted == nil {
 				t.Error("Pack changed the document")
 			}
 		})
 	}
 	d := New("a", "b/c")
-	d.Held = &Held{Message: noise(2400 << 10)}
+	d.Held = []Held{{Message: noise(2400 << 10)}}
 	if _, err := Pack(d); err == nil || !strings.Contains(err.Error(), "fit") {
 		t.Errorf("%v", err)
 	}

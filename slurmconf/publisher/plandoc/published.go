@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -23,8 +24,8 @@ const (
 	AnnotationSeed = "quoin.dev/seed"
 	// AnnotationLeftOut says which nodes are in no block or switch, and why.
 	AnnotationLeftOut = "quoin.dev/left-out"
-	// AnnotationHeld is the digest of files that wait for approval, or that were
-	// refused; AnnotationHeldReason says why.
+	// AnnotationHeld are the digests of what waits for approval or was refused, with a space
+	// between two. AnnotationHeldReason says why, a line each.
 	AnnotationHeld       = "quoin.dev/held"
 	AnnotationHeldReason = "quoin.dev/held-reason"
 	// AnnotationBehind says which nodes are behind in Slurm, and why.
@@ -32,8 +33,7 @@ const (
 	// AnnotationAsked is when Slurm was asked what AnnotationBehind tells of, in RFC 3339. A later
 	// answer that says the same does not change it. It is absent if Slurm never answered.
 	AnnotationAsked = "quoin.dev/asked"
-	// AnnotationApprove is written by people: the digest of the files to let
-	// through.
+	// AnnotationApprove is written by people: the digest of what to let through.
 	AnnotationApprove = "quoin.dev/approve"
 	// AnnotationRollback is written by people: the number of the revision to go back to.
 	AnnotationRollback = "quoin.dev/rollback"
@@ -98,6 +98,32 @@ func (s *Published) Bound() {
 			left -= len(key) + len(s.Annotations[key])
 		}
 	}
+}
+
+// SayHeld says in annotations what is held.
+func (s *Published) SayHeld(held []Held) {
+	digests, reasons := heldTexts(held)
+	s.Say(AnnotationHeld, digests)
+	s.Say(AnnotationHeldReason, reasons)
+}
+
+// SaysHeld reports whether the annotations say what is held.
+func SaysHeld(s *Published, held []Held) bool {
+	said := s.Clone()
+	said.SayHeld(held)
+	return maps.Equal(said.Annotations, s.Annotations)
+}
+
+// heldTexts are the digests and the reasons of holds.
+func heldTexts(held []Held) (digests, reasons string) {
+	var all, texts []string
+	for i := range held {
+		if held[i].Digest != "" {
+			all = append(all, held[i].Digest)
+		}
+		texts = append(texts, held[i].Text())
+	}
+	return strings.Join(all, " "), strings.Join(texts, "\n")
 }
 
 // Say sets an annotation, or removes it if the text is empty.
