@@ -105,20 +105,15 @@ func PartitionLines(topologies []topology.Topology) []string {
 	return lines
 }
 
-// TopologiesChange says which published block topologies would go that partitions may name,
-// and the lines of slurm.conf that the plan needs. It returns "" if none would. old may
-// be nil.
-func TopologiesChange(c Choice, old, plan *topology.Plan) string {
-	lost := plan.LostTopologies(old)
-	if len(lost) == 0 || !c.YAML || c.Kind == KindTree {
-		return ""
-	}
+// TopologyGoes says that a plan no longer has a published block topology, which partitions may
+// name, and the lines of slurm.conf that the plan needs.
+func TopologyGoes(name string, plan *topology.Plan) string {
 	several := ""
 	if fabrics := plan.Fabrics(); len(fabrics) > 1 {
 		several = fmt.Sprintf("; no switch is known above %s: if there is one, label the nodes with it, and their blocks stay in one topology", strings.Join(fabrics, " and "))
 	}
 	return fmt.Sprintf("block topology %s would give way to others, and slurmctld does not start while a partition names a topology that is not in the file; put lines such as these into slurm.conf when you approve: %s",
-		strings.Join(lost, ", "), cmp.Or(strings.Join(PartitionLines(plan.BlockTopologies()), "; "), "Topology="+defaultOf(plan))) + several
+		name, cmp.Or(strings.Join(PartitionLines(plan.BlockTopologies()), "; "), "Topology="+defaultOf(plan))) + several
 }
 
 // Names are the names of a file's topologies.

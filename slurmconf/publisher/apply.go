@@ -41,18 +41,19 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 		return outcome{stored: mem, next: act.until}, nil
 	case waitNext:
 		l.showPlaces(in.prev.Plan.Places(), in)
-		return outcome{stored: mem, specs: act.specs, written: mem.written(now), next: act.until}, nil
+		out := outcome{stored: mem, specs: act.specs, written: mem.written(now), next: act.until}
+		return l.holdRest(ctx, out, act.rest, now)
 	case hold:
 		return l.hold(ctx, mem, in, made, act, now)
 	case publish:
-		return l.publish(ctx, mem, in, made, act, now)
+		return l.publish(ctx, mem, in, act, now)
 	}
 	return outcome{}, fmt.Errorf("no such action: %T", act)
 }
 
 // publish writes plan and files if they differ. If a part of what was made is held, publish then
 // says why.
-func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, made *Rendered, act publish, now time.Time) (outcome, error) {
+func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publish, now time.Time) (outcome, error) {
 	next, changes, err := l.archive.publish(ctx, mem, in, act, l.annotations.toTakeBack(in.leaving, act.made.Specs), now)
 	if err != nil {
 		return outcome{stored: mem, differences: differences(l.pub, &in.prev, act.made.Specs, in.Nodes, unwritten(l.pub, err))}, err
@@ -69,10 +70,17 @@ func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, made *Ren
 	out := outcome{stored: next, specs: act.made.Specs, written: next.written(now)}
 	if act.rest == nil {
 		l.holder.nothing()
+	}
+	return l.holdRest(ctx, out, act.rest, now)
+}
+
+// holdRest says what is held beside an outcome. rest is nil if nothing is.
+func (l *loop) holdRest(ctx context.Context, out outcome, rest *hold, now time.Time) (outcome, error) {
+	if rest == nil {
 		return out, nil
 	}
-	said, later, err := l.holder.say(ctx, next, made, act.rest.why, now)
-	out.stored, out.next = said, again.First(act.rest.next, later)
+	said, later, err := l.holder.say(ctx, out.stored, *rest, now)
+	out.stored, out.next = said, again.First(out.next, later)
 	return out, err
 }
 

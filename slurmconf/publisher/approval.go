@@ -2,42 +2,110 @@ package publisher
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// change returns what would be published, beside what is published.
+// kept is what is made while decisions wait for people.
+type kept struct {
+	// made has the published answer of each decision that waits.
+	made *Rendered
+	// counted has the published answer of each decision that waits or is approved. It is made, if
+	// none is approved. How many nodes it changes is asked about, because people have seen the rest.
+	counted *Rendered
+	// held are the decisions that wait. asked are those that differ from what is published, approved
+	// or not.
+	held, asked []plandoc.Held
+}
+
+// approved reports whether people have approved a decision of what is made.
+func (k *kept) approved() bool { return k.made != k.counted }
+
+// keep returns what was made, with the published answer of each decision that waits for people. wanted
+// has none of these answers, and again makes it with some. approve is what people approve.
+func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string, again func([]placement.Decision) *Rendered) kept {
+	var asked decided
+	counted := wanted
+	for { // an answer that is kept may show a further decision
+		fresh := asked.without(decisions(p, in, counted))
+		if len(fresh) == 0 {
+			break
+		}
+		asked = append(asked, fresh...)
+		counted = again(asked.answers())
+	}
+	k := kept{made: counted, counted: counted, asked: asked.held(approve)}
+	for _, d := range decisions(p, in, counted) { // nothing keeps its answer
+		for i := range asked {
+			k.asked[i].Alone = k.asked[i].Alone && !asked[i].same(d)
+		}
+	}
+	k.held = k.asked
+	at := slices.IndexFunc(asked, func(d decision) bool { return d.Digest() == approve })
+	if at < 0 {
+		return k
+	}
+	waiting := slices.Delete(slices.Clone(asked), at, at+1)
+	made := again(waiting.answers())
+	switch further := asked.without(decisions(p, in, made)); {
+	case made.Refused != "":
+		k.asked[at].Message += fmt.Sprintf("; it is approved, and cannot be published: %s: %s", made.Refused, made.Message)
+	case len(further) > 0:
+		k.asked[at].Message += "; it is approved, and cannot be published alone: " + further[0].message
+	default:
+		k.made, k.held = made, slices.Delete(slices.Clone(k.asked), at, at+1)
+	}
+	return k
+}
+
+// decided are decisions that are asked about.
+type decided []decision
+
+// without returns the others that are not about the same as one of the decisions.
+func (all decided) without(others []decision) []decision {
+	return slices.DeleteFunc(others, func(d decision) bool { return slices.ContainsFunc(all, d.same) })
+}
+
+// answers returns the decisions as a plan takes them that keeps the published answers.
+func (all decided) answers() []placement.Decision {
+	out := make([]placement.Decision, len(all))
+	for i := range all {
+		out[i] = all[i].Decision
+	}
+	return out
+}
+
+// held says why the decisions wait.
+func (all decided) held(approve string) []plandoc.Held {
+	out := make([]plandoc.Held, len(all))
+	for i := range all {
+		d := &all[i]
+		out[i] = plandoc.Held{Reason: d.Kind, Message: d.message + howToApprove(d.Digest(), approve), Digest: d.Digest(), Waits: true, Alone: true}
+	}
+	return out
+}
+
+// howToApprove says how people approve what has the digest. approve is what they approve now.
+func howToApprove(digest, approve string) string {
+	text := fmt.Sprintf("; to publish it anyway, set the annotation %s=%s", plandoc.AnnotationApprove, digest)
+	if approve != "" && approve != digest {
+		text += fmt.Sprintf("; it is %q now, which is another digest", approve)
+	}
+	return text
+}
+
+// changeOf returns what would be published, beside what is published.
 func changeOf(mem *stored, in *gathered, made *Rendered) *change {
 	prev := &in.prev
 	return &change{old: prev.Plan, new: made.Plan, oldGres: prev.Gres, newGres: made.gres, sameGres: mem.set.Own()["gres.conf"] == made.Files["gres.conf"],
-		renamed: prev.renamed, inUse: prev.changesKind(in.inUse, made), gone: in.gone}
+		renamed: prev.renamed, gone: in.gone}
 }
 
-// treeAlone returns the tree of the plan without the first blocks, if only the blocks wait
-// for an approval, or nil. Two nodes that name one NVLink domain hold up nobody on a site
-// of switches.
-func treeAlone(p *publication.Cluster, mem *stored, in *gathered, all *Rendered, held *plandoc.Held, room int, now time.Time) *Rendered {
-	prev := &in.prev
-	if held.Reason != reasonKindChange && held.Reason != reasonTopologyInUse || p.Topology != string(slurmconf.KindAuto) ||
-		len(prev.Plan.Blocks()) > 0 || len(prev.Plan.Switches()) == 0 {
-		return nil
-	}
-	pub := *p
-	pub.Topology = string(slurmconf.KindTree)
-	made := lint(&pub, render(&pub, in, placed{plan: all.Plan}, room))
-	if made.Refused != "" {
-		return nil
-	}
-	if waits, _ := waits(&pub, mem, in, made, now); waits != nil {
-		return nil
-	}
-	return made
-}
-
-// waits says why the change waits for an approval, or returns nil. next is when fewer nodes
+// waits says why all that was made waits for an approval, or returns nil. next is when fewer nodes
 // count, or zero.
 func waits(p *publication.Cluster, s *stored, in *gathered, made *Rendered, now time.Time) (held *plandoc.Held, next time.Time) {
 	approve := s.asks(plandoc.AnnotationApprove)
@@ -54,9 +122,5 @@ func waits(p *publication.Cluster, s *stored, in *gathered, made *Rendered, now 
 	if reason == "" {
 		return nil, next
 	}
-	what += fmt.Sprintf("; to publish it anyway, set the annotation %s=%s", plandoc.AnnotationApprove, made.Digest)
-	if approve != "" {
-		what += fmt.Sprintf("; it is %q now, which is another digest", approve)
-	}
-	return &plandoc.Held{Reason: reason, Message: what, Digest: made.Digest, Waits: true}, next
+	return &plandoc.Held{Reason: reason, Message: what + howToApprove(made.Digest, approve), Digest: made.Digest, Waits: true}, next
 }

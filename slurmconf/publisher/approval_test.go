@@ -190,7 +190,7 @@ func TestSeveralTopologiesWait(t *testing.T) {
 		if want := "PartitionName=nvl-core1 Topology=nvl-core1 Nodes=r1-[0-2],r3-[0-2],r5-[0-2]"; !strings.HasPrefix(held, "TopologiesChange: ") || !strings.Contains(held, want) {
 			t.Fatalf("held %q, want the line %q", held, want)
 		}
-		if got := names(); got != "nvl" {
+		if got := names(); got != "nvl fabric" {
 			t.Fatalf("the file has %s", got)
 		}
 		store.approve()

@@ -152,7 +152,7 @@ func TestHeldReasonIsShort(t *testing.T) {
 	p := newPublisher(store, complete(t, Publication{}))
 	h := &holder{outlets: outlets{store: store, log: p.log, metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0]}}
 	held := []plandoc.Held{{Reason: "NoPlan", Message: strings.Repeat("x", 900<<10)}}
-	if _, _, err := h.say(t.Context(), &stored{set: &plandoc.Published{}}, &Rendered{}, held, time.Now()); err != nil {
+	if _, _, err := h.say(t.Context(), &stored{set: &plandoc.Published{}}, hold{why: held}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	reason := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -20,10 +21,12 @@ type repair struct{}
 type rollBack struct{ to *plandoc.Revision }
 
 // hold keeps the published files, because what was made must not be published, or waits for
-// people. next is when it may be published without people, or zero.
+// people. Beside publish or waitNext it only says what is held. next is when it may be published without
+// people, or zero. wanted is what would be published if nothing was held, or nil.
 type hold struct {
-	why  []plandoc.Held
-	next time.Time
+	why    []plandoc.Held
+	wanted *Rendered
+	next   time.Time
 }
 
 // waitFirst lets the first publication wait for something.
@@ -37,16 +40,20 @@ type waitFirst struct {
 type waitNext struct {
 	until time.Time
 	specs map[string]string
+	rest  *hold // or nil
 }
 
-// publish publishes what was made, or the part of it that is not held.
+// publish publishes what was made. approved says that people have approved it, or a decision of it.
+// counted is the part that counts as a change which nobody asked for.
 type publish struct {
-	made *Rendered
-	rest *hold // or nil
+	made, counted *Rendered
+	approved      bool
+	rest          *hold // or nil
 }
 
 // decide says what to do. What comes first here is done first, and the rest in a later pass.
-func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, made *Rendered, now time.Time) (action, error) {
+func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *Rendered, kept kept, now time.Time) (action, error) {
+	made := kept.made
 	if set, err := l.seedOf(snap, mem); set != nil || err != nil {
 		return seed{set}, err
 	}
@@ -57,24 +64,31 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, made *Re
 		return back(l.pub, mem.doc, number)
 	}
 	if made.Refused != "" {
-		return hold{why: []plandoc.Held{{Reason: made.Refused, Message: made.Message, Digest: made.Digest}}}, nil
+		why := plandoc.Held{Reason: made.Refused, Message: made.Message, Digest: made.Digest}
+		return hold{why: append([]plandoc.Held{why}, kept.held...), wanted: wanted}, nil
 	}
-	if why, until := l.first.waits(in.Facts, in.prev.Plan, made.Plan, now); why != "" {
+	if slices.ContainsFunc(kept.held, func(h plandoc.Held) bool { return !h.Alone }) {
+		return hold{why: kept.held, wanted: wanted}, nil
+	}
+	if why, until := l.first.waits(in.Facts, in.prev.Plan, wanted.Plan, now); why != "" {
 		return waitFirst{why, until}, nil
 	}
-	if why, next := waits(l.pub, mem, in, made, now); why != nil {
-		held := hold{[]plandoc.Held{*why}, next}
-		if tree := treeAlone(l.pub, mem, in, made, why, l.room(mem), now); tree != nil {
-			return publish{tree, &held}, nil
+	if why, next := waits(l.pub, mem, in, kept.counted, now); why != nil {
+		return hold{append([]plandoc.Held{*why}, kept.asked...), wanted, next}, nil
+	}
+	var rest *hold
+	if len(kept.held) > 0 {
+		rest = &hold{why: kept.held, wanted: wanted}
+	}
+	approved := kept.approved() || mem.asks(plandoc.AnnotationApprove) == made.Digest
+	if !approved {
+		until, err := spaced(l.pub, mem, made, now)
+		if err != nil {
+			return nil, err
 		}
-		return held, nil
+		if !until.IsZero() {
+			return waitNext{until, meanwhile(l.pub, in, made), rest}, nil
+		}
 	}
-	until, err := spaced(l.pub, mem, made, now)
-	if err != nil {
-		return nil, err
-	}
-	if !until.IsZero() {
-		return waitNext{until, meanwhile(l.pub, in, made)}, nil
-	}
-	return publish{made: made}, nil
+	return publish{made, kept.counted, approved, rest}, nil
 }

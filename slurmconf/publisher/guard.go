@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -14,18 +13,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// The reasons to hold a part of a change while the rest goes on.
-const (
-	// reasonKindChange is why the first blocks wait where a tree is published.
-	reasonKindChange = "KindChange"
-	// reasonTopologyInUse is why files wait that would change units which Node annotations
-	// name. It also names a topology that is no longer configured and stays in the file.
-	reasonTopologyInUse = "TopologyInUse"
-)
-
-// change is what would be published, beside what is published, and decides whether it waits
-// for people. A change waits if it would move too many nodes, or if slurm.conf has to follow.
-// Nodes that are really gone never wait, because nobody can bring them back by waiting. An
+// change is what would be published, beside what is published, and decides whether all of it
+// waits for people. A change waits if it would move, rename or remove too many nodes. Nodes that are really gone never wait, because nobody can bring them back by waiting. An
 // approval lets every change through.
 type change struct {
 	// old is nil if nothing is published.
@@ -38,9 +27,6 @@ type change struct {
 	sameGres bool
 	// renamed is the number of nodes whose name differs from the published files.
 	renamed int
-	// inUse is a published topology that would change between switches and blocks while
-	// Node annotations name its units, or "".
-	inUse string
 	// gone are the nodes that leave because no Node has their name, with the reason of each.
 	gone leavers
 }
@@ -51,20 +37,8 @@ func (c *change) waits(p *publication.Cluster, doc *plandoc.Document, now time.T
 	if c.old == nil {
 		return "", ""
 	}
-	if c.inUse != "" && p.Annotates {
-		return reasonTopologyInUse, fmt.Sprintf("topology %s would change between switches and blocks while Node annotations still name its units, and topology.conf holds one topology; "+
-			"configure format: yaml, which holds both, and format: conf again when no annotation names the old units; if approved now, slurmctld does not start while nodes are registered with the old units", c.inUse)
-	}
-	if what := slurmconf.TopologiesChange(p.Choice(), c.old, c.new); what != "" {
-		return "TopologiesChange", what
-	}
 	if what, nodes := c.tooMany(p, doc, now); what != "" {
 		return "BigChange", what + fmt.Sprintf(", more than %.0f %%", 100**p.MaxChange) + c.gone.why(p, nodes)
-	}
-	followsBlocks := p.DefaultTopology != topology.FabricTopology && p.DefaultTopology != topology.FlatTopology
-	blocks := len(c.new.Blocks()) > 0 && p.Topology == string(slurmconf.KindAuto) && followsBlocks
-	if blocks && len(c.old.Blocks()) == 0 && len(c.old.Switches()) > 0 {
-		return reasonKindChange, "the first NVLink domains are known: the default topology would change from tree to block, and slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep the tree"
 	}
 	return "", ""
 }

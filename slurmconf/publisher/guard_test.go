@@ -85,8 +85,6 @@ func TestWaits(t *testing.T) {
 	h100, _ := gresLines(t, "h100", twenty()...)
 	_, h200 := gresLines(t, "h200", twenty()...)
 	_, fewer := gresLines(t, "h100", twenty(five...)...)
-	leaf := &topology.Plan{Topologies: []topology.Topology{{Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "leaf", Nodes: twenty()}}}}}
-	first := &topology.Plan{Topologies: slices.Concat(oneBlock(twenty()).Topologies, leaf.Topologies)}
 	for _, tt := range []struct {
 		name   string
 		change change
@@ -119,9 +117,6 @@ func TestWaits(t *testing.T) {
 		{name: "lines are removed", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: fewer, gone: leave(reportDeleted, five...)},
 			want: "BigChange: the lines of 5 of 20 nodes in gres.conf would change or be removed, more than 20 %: 5 are without a report"},
 		{name: "lines of nodes that are gone are removed", change: change{old: oneBlock(twenty()), new: planned(twenty(five...)), oldGres: h100, newGres: fewer, gone: leave(nodeGone, five...)}},
-		{name: "the first blocks", change: change{old: leaf, new: first}, want: "KindChange: the first NVLink domains are known"},
-		{name: "the first blocks of a tree", change: change{old: leaf, new: first}, pub: Publication{Topology: "tree"}},
-		{name: "a topology in use changes its kind", change: change{old: oneBlock(twenty()), new: planned(twenty()), inUse: "default"}, pub: Publication{SlurmNames: "slinky", Annotate: new(true)}, want: "TopologyInUse: topology default would change"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			doc := plandoc.New("default", "here")

@@ -36,7 +36,7 @@ func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Render
 		l.showPlaces(in.prev.Plan.Places(), in)
 		out.specs = in.prev.specs(l.pub)
 	}
-	said, next, err := l.holder.say(ctx, mem, made, act.why, now)
+	said, next, err := l.holder.say(ctx, mem, act, now)
 	out.stored, out.next = said, again.First(act.next, next)
 	return out, err
 }
@@ -47,11 +47,10 @@ func (h *holder) nothing() {
 	h.said = nil
 }
 
-// say says what is held and why. wanted is what would be published otherwise. say returns what is
-// stored then, and when to look again, or zero.
-func (h *holder) say(ctx context.Context, s *stored, wanted *Rendered, held []plandoc.Held, now time.Time) (out *stored, next time.Time, err error) {
+// say says what is held and why. It returns what is stored then, and when to look again, or zero.
+func (h *holder) say(ctx context.Context, s *stored, act hold, now time.Time) (out *stored, next time.Time, err error) {
 	h.metrics.passes.WithLabelValues(h.pub.Name, "held").Inc()
-	held = slices.Clone(held)
+	held := slices.Clone(act.why)
 	counts := make(map[string]int)
 	for i := range held {
 		held[i].Message = topology.Cut(held[i].Message, topology.MaxMessage)
@@ -70,7 +69,8 @@ func (h *holder) say(ctx context.Context, s *stored, wanted *Rendered, held []pl
 	h.at = now
 	for i := range held {
 		one := &held[i]
-		if slices.ContainsFunc(h.said, func(old plandoc.Held) bool { return sameText(old, *one) }) {
+		known := func(old plandoc.Held) bool { return sameText(old, *one) || one.Alone && sameHold(old, *one) }
+		if slices.ContainsFunc(h.said, known) {
 			continue
 		}
 		what := "new files are held back, the published files stay"
@@ -83,7 +83,7 @@ func (h *holder) say(ctx context.Context, s *stored, wanted *Rendered, held []pl
 	h.said = held
 	out = &stored{s.doc, s.set, s.prev}
 	if !inPlan {
-		if out.doc, err = h.savePlan(ctx, s.doc, wanted, held, now); err != nil {
+		if out.doc, err = h.savePlan(ctx, s.doc, act.wanted, held, now); err != nil {
 			return s, next, err
 		}
 	}
@@ -97,7 +97,7 @@ func (h *holder) say(ctx context.Context, s *stored, wanted *Rendered, held []pl
 
 // sameText reports whether both holds say the same.
 func sameText(a, b plandoc.Held) bool {
-	return sameHold(a, b) && a.Digest == b.Digest && a.Message == b.Message && a.Ends == b.Ends
+	return sameHold(a, b) && a.Digest == b.Digest && a.Message == b.Message
 }
 
 func sameHold(a, b plandoc.Held) bool { return a.Same(&b) }
@@ -114,7 +114,7 @@ func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, wanted *Re
 	}
 	doc = doc.Clone()
 	doc.Held, doc.Wanted = held, nil
-	if wanted.Digest != "" {
+	if wanted != nil && len(wanted.all) > 0 {
 		plan, err := wanted.Document()
 		if err != nil {
 			return nil, err

@@ -84,7 +84,7 @@ func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, er
 }
 
 func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
-	plan, _, err := place(p, g, nil)
+	plan, _, err := place(p, g, nil, nil)
 	made := lint(p, render(p, g, placed{plan: plan, err: err}, anySize))
 	if made.Plan == nil {
 		return nil, errors.New(made.Message)
@@ -92,10 +92,19 @@ func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 	return made, nil
 }
 
-// place makes the plan that the inputs give. settling is nil if all nodes may move.
-func place(p *publication.Cluster, g *gathered, settling *placement.Settling) (*topology.Plan, placement.Waiting, error) {
-	facts := nodelabels.Level(g.Facts, g.prev.Plan.InnerSwitches())
-	return placement.MakePlan(placement.Observed{Facts: facts, InUse: g.inUse, Settling: settling}, g.prev.placement(facts), p.Policy())
+// place makes the plan that the inputs give. settling is nil if all nodes may move. The plan keeps
+// the published answers of some decisions.
+func place(p *publication.Cluster, g *gathered, settling *placement.Settling, keep []placement.Decision) (*topology.Plan, placement.Waiting, error) {
+	facts, policy := nodelabels.Level(g.Facts, g.prev.Plan.InnerSwitches()), p.Policy()
+	policy.Keep = keep
+	return placement.MakePlan(placement.Observed{Facts: facts, InUse: g.inUse, Settling: settling}, g.prev.placement(facts), policy)
+}
+
+// renderWith makes the plan and the files, with the published answers of some decisions.
+func renderWith(p *publication.Cluster, g *gathered, settling *placement.Settling, room int, answers []placement.Decision) *Rendered {
+	as := withAnswers(p, answers)
+	plan, _, err := place(as, g, settling, answers)
+	return lint(as, render(as, g, placed{plan: plan, err: err}, room))
 }
 
 // render renders the plan as p wants it, into files that have so many bytes at most.

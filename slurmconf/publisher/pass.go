@@ -7,6 +7,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // pass brings the publication up to date. Read it first: all that the publisher does for one
@@ -24,18 +26,23 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return found, next, err
 	}
 	if unreadable != nil { // no plan can continue from it
-		_, next, err = l.holder.say(ctx, mem, &Rendered{}, unreadable, now)
+		_, next, err = l.holder.say(ctx, mem, hold{why: unreadable}, now)
 		return found, next, err
 	}
 	// Gather what is known of the nodes, place the nodes, render the files and lint them.
 	in := l.facts.gather(snap, mem, now)
 	placed := l.settle.place(in, mem.doc.Times(now, l.pub.HoldWindow.Duration), l.Touched, now)
-	made := lint(l.pub, render(l.pub, in, placed, l.room(mem)))
+	wanted := lint(l.pub, render(l.pub, in, placed, l.room(mem)))
+	// Where a decision waits for people, keep the published answer.
+	kept := keep(l.pub, in, wanted, mem.asks(plandoc.AnnotationApprove), func(answers []placement.Decision) *Rendered {
+		return renderWith(l.pub, in, placed.settling, l.room(mem), answers)
+	})
+	made := kept.made
 	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.annotations.unjudged(in.Nodes)}
 	l.observe(ctx, made, snap)
 
 	// Decide what to do with the files, and do it.
-	act, err := l.decide(snap, mem, in, made, now)
+	act, err := l.decide(snap, mem, in, wanted, kept, now)
 	if err != nil {
 		return found, next, err
 	}

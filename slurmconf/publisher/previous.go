@@ -169,19 +169,16 @@ func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, named 
 }
 
 // changesKind returns a published topology in use that would change between blocks and
-// switches, or "". Its units cannot be kept.
-func (prev *Previous) changesKind(named names, made *Rendered) string {
-	if prev.Plan == nil {
-		return ""
-	}
+// switches, and what it would be, or nil. Its units cannot be kept.
+func (prev *Previous) changesKind(named names, made *Rendered) (from, to *topology.Topology) {
 	for i := range prev.Plan.Topologies {
 		was := &prev.Plan.Topologies[i]
 		for k := range made.topologies {
 			is := &made.topologies[k]
 			if is.Name == was.Name && (is.Kind == topology.KindBlock) != (was.Kind == topology.KindBlock) && named.inUse(was) {
-				return was.Name
+				return was, is
 			}
 		}
 	}
-	return ""
+	return nil, nil
 }

@@ -44,7 +44,7 @@ func (w *warnings) logger() *slog.Logger {
 }
 
 // TestRealScaleIn scales a NodeSet in. The publisher starts before NodeSets are defined.
-// Nodes whose pods it gave up leave after GoneAfter, and nobody is asked.
+// Nodes whose pods it gave up leave after RemoveAfter, and nobody is asked.
 func TestRealScaleIn(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
@@ -121,7 +121,7 @@ func (r *scaleRig) rolls(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(2 * time.Second) // longer than facts settle, and shorter than GoneAfter
+		time.Sleep(2 * time.Second) // longer than facts settle, and shorter than RemoveAfter
 		for n := range 18 {
 			r.addWorker("a", fmt.Sprintf("gpu-%d", n), fmt.Sprintf("gpu-%02d", n), n)
 		}

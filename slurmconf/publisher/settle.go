@@ -24,6 +24,8 @@ const maxDamped = 9
 type placed struct {
 	plan *topology.Plan
 	err  error // why no plan can be made
+	// settling says which nodes may not move yet. It is nil if all may.
+	settling *placement.Settling
 	// next is when a node has waited for long enough, or zero.
 	next time.Time
 }
@@ -43,7 +45,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	pub := m.pub
 	if g.prev.Plan == nil {
 		m.readings, m.unsited = nil, nil
-		plan, _, err := place(pub, g, nil)
+		plan, _, err := place(pub, g, nil, nil)
 		return placed{plan: plan, err: err}
 	}
 	since := m.sinceOf(g.Facts, touched)
@@ -59,7 +61,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	for name, first := range m.unsited {
 		settling.Waited[name] = !now.Before(first.Add(pub.FirstMost()))
 	}
-	plan, found, err := place(pub, g, settling)
+	plan, found, err := place(pub, g, settling, nil)
 	if err != nil {
 		return placed{err: err}
 	}
@@ -81,7 +83,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 			timer.At(first.Add(pub.FirstMost()))
 		}
 	}
-	return placed{plan: plan, next: timer.Next()}
+	return placed{plan: plan, settling: settling, next: timer.Next()}
 }
 
 // sinceOf returns, beside the facts, since when they have been as they are.

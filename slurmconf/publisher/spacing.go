@@ -17,11 +17,11 @@ func meanwhile(p *publication.Cluster, in *gathered, made *Rendered) map[string]
 }
 
 // spaced returns until when the change waits, so that there is time between two publications,
-// because each makes slurmctld reconfigure. It returns the zero time if no file changes, if
-// the change does more than add and remove nodes of known units, or if somebody approved it.
+// because each makes slurmctld reconfigure. It returns the zero time if no file changes, or if
+// the change does more than add and remove nodes of known units.
 func spaced(p *publication.Cluster, old *stored, made *Rendered, now time.Time) (until time.Time, err error) {
 	current := &old.doc.Current
-	if current.Number == 0 || current.OfFiles() == plandoc.Digest(made.Files) || old.asks(plandoc.AnnotationApprove) == made.Digest {
+	if current.Number == 0 || current.OfFiles() == plandoc.Digest(made.Files) {
 		return time.Time{}, nil
 	}
 	written, err := old.set.Written()

@@ -142,7 +142,7 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 	var changes *plandoc.Changes
 	if !made.IsRevision(&doc.Current) {
 		var err error
-		if changes, err = old.addRevision(doc, in, made, a.pub.HoldWindow.Duration, now); err != nil {
+		if changes, err = old.addRevision(doc, in, act, a.pub.HoldWindow.Duration, now); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -158,9 +158,12 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 	next := old.set.Clone()
 	delete(next.Annotations, plandoc.AnnotationSeed)
 	if act.rest == nil {
-		for _, key := range []string{plandoc.AnnotationHeld, plandoc.AnnotationHeldReason, plandoc.AnnotationApprove, plandoc.AnnotationBy} {
-			delete(next.Annotations, key)
-		}
+		delete(next.Annotations, plandoc.AnnotationHeld)
+		delete(next.Annotations, plandoc.AnnotationHeldReason)
+	}
+	if act.rest == nil || act.approved { // an approval is for once
+		delete(next.Annotations, plandoc.AnnotationApprove)
+		delete(next.Annotations, plandoc.AnnotationBy)
 	}
 	delete(next.Annotations, plandoc.AnnotationLeftOut)
 	if left := plandoc.LeftOut(made.Left); left != "" {
@@ -177,20 +180,20 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 
 // addRevision makes what was made the current revision of doc, which is a copy of the stored one.
 // What changes counts within the window.
-func (s *stored) addRevision(doc *plandoc.Document, in *gathered, made *Rendered, window time.Duration, now time.Time) (*plandoc.Changes, error) {
+func (s *stored) addRevision(doc *plandoc.Document, in *gathered, act publish, window time.Duration, now time.Time) (*plandoc.Changes, error) {
+	made := act.made
 	r, changes, err := made.Revision(&doc.Current, now)
 	if err != nil {
 		return nil, err
 	}
-	approved := s.asks(plandoc.AnnotationApprove) == made.Digest
-	if approved {
+	if act.approved {
 		r.Author, r.OnlyMembers = s.by(), false
 	}
 	written, err := s.set.Clone().Written()
 	if err == nil && made.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}
-	changeOf(s, in, made).remember(doc, window, approved, now)
+	changeOf(s, in, act.counted).remember(doc, window, act.approved && act.counted == made, now)
 	if err == nil && written.After(doc.Current.Time) {
 		doc.Current.Time = written // a publisher that was killed wrote the files later
 	}

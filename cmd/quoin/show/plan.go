@@ -81,12 +81,10 @@ func PlanStatus(w io.Writer, d *plandoc.Document, flags string) (held bool) {
 		if h.Alone {
 			fmt.Fprintln(w, "  all else is published")
 		}
-		if h.Ends != "" {
-			fmt.Fprintf(w, "  it ends %s\n", h.Ends)
-		}
 		if h.Waits {
 			fmt.Fprintf(w, "  to publish it:     quoin plan approve %s%s\n", h.Digest, flags)
 		}
+		fmt.Fprintf(w, "  it ends:           %s\n", h.Ends())
 	}
 	if d.Wanted != nil {
 		fmt.Fprintf(w, "if nothing was held:\n  what would change: quoin plan diff%s\n", flags)

@@ -125,13 +125,30 @@ type Held struct {
 	Waits bool `json:"waits,omitempty"`
 	// Alone says that one decision is held, and that all else is published.
 	Alone bool `json:"alone,omitempty"`
-	// Ends says what ends the hold without an approval. It is empty if nothing does.
-	Ends string `json:"ends,omitempty"`
 }
 
 // Same reports whether both are the same hold: of one decision, or of files for one reason.
 func (h *Held) Same(other *Held) bool {
 	return h.Reason == other.Reason && h.Alone == other.Alone && (!h.Alone || h.Digest == other.Digest)
+}
+
+// Ends says what ends the hold, beside an approval of one that waits for it.
+func (h *Held) Ends() string {
+	switch {
+	case h.Alone || h.Reason == "RolledBack":
+		return "by itself if the nodes and the configuration turn back to what is published"
+	case h.Reason == "BigChange":
+		return "by itself if fewer nodes change, of which those of the last hour count"
+	case h.Reason == "NothingToPublish":
+		return "by itself with the first node that has a place"
+	case h.Reason == "PlanUnreadable":
+		return "when the stored plan is restored or deleted"
+	case h.Reason == "PublishedUnreadable":
+		return "when the published file is restored, or its key is removed"
+	case h.Reason == "RevisionUnknown":
+		return "when " + AnnotationRollback + " names a revision that is kept, or is removed"
+	}
+	return "by itself when the nodes and the configuration give files that can be published"
 }
 
 // Text is the reason with its message.

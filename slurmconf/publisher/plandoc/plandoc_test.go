@@ -36,7 +36,7 @@ func document() *Document {
 	d.Add(Revision{Time: noon, Author: "quoin-publisher", Why: "first", Digest: "a", Plan: plan("n[1-2]", "n3")})
 	d.Add(Revision{Time: noon.Add(time.Hour), Author: "ann", Why: "n2 moves", Digest: "b", Plan: plan("n1", "n[2-3]")})
 	wanted := plan("n[1-3]", "")
-	d.Held, d.Wanted = []Held{{Since: noon, Reason: "BigChange", Message: "too much", Digest: "c", Waits: true}, {Since: noon, Reason: "X", Digest: "d", Alone: true, Ends: "never"}}, &wanted
+	d.Held, d.Wanted = []Held{{Since: noon, Reason: "BigChange", Message: "too much", Digest: "c", Waits: true}, {Since: noon, Reason: "X", Digest: "d", Alone: true}}, &wanted
 	d.RolledBack, d.Leaving = 1, []string{"host-7"}
 	d.Remember(noon, time.Hour, []string{"n2"}, nil)
 	return d

@@ -1,0 +1,363 @@
+package publisher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// rackOf is a rack below a root switch.
+type rackOf struct {
+	root        string
+	number, has int
+}
+
+// siteOf are racks of one NVLink domain each.
+func siteOf(racks ...rackOf) *inputs.Snapshot {
+	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
+	for _, r := range racks {
+		fabric := topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{byte(r.number)}, CliqueID: 1}
+		labels := map[string]string{nodelabels.Count: "1"}
+		for tier, value := range []string{fmt.Sprintf("leaf-%d", r.number), "spine-" + r.root, r.root} {
+			labels[nodelabels.DefaultTiers[tier]] = value
+		}
+		for k := range r.has {
+			name := fmt.Sprintf("r%d-%d", r.number, k)
+			report := &topology.Node{Name: name, GPUs: []topology.GPU{{UUID: "GPU-" + name, Product: "NVIDIA GB200", Minor: new(int), Fabric: fabric}}}
+			report.Domain = report.Joined()
+			snap.Nodes, snap.Reports[name] = append(snap.Nodes, inputs.Node{Name: name, Labels: labels}), report
+		}
+	}
+	return snap
+}
+
+// blockTopologies are the block topologies in the file, with how many nodes each has.
+func blockTopologies(t *testing.T, m *memory) string {
+	t.Helper()
+	_, topologies := fileOf(t, m)
+	var out []string
+	for i := range topologies {
+		nodes := 0
+		for k := range topologies[i].Blocks {
+			nodes += len(topologies[i].Blocks[k].Nodes)
+		}
+		if topologies[i].Kind == topology.KindBlock {
+			out = append(out, fmt.Sprintf("%s %d", topologies[i].Name, nodes))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// approveDigest approves one digest.
+func (m *memory) approveDigest(digest string) {
+	files := m.get("slurm/quoin-slurm")
+	m.edit(func() {
+		files.Annotations[plandoc.AnnotationApprove], files.Annotations[plandoc.AnnotationBy] = digest, "ann"
+	})
+}
+
+// TestHeldSplitLetsRacksIn configures size classes, so that nvl would become nvl-6 and nvl-3. While
+// that is held, racks come and go, and the publisher ends and starts again.
+func TestHeldSplitLetsRacksIn(t *testing.T) {
+	site := []rackOf{{"core", 1, 6}, {"core", 2, 6}, {"core", 3, 3}, {"core", 4, 3}}
+	store := newMemory(siteOf(site...))
+	inBubble(t, store, complete(t, Publication{BaseBlockSize: 6, MaxChange: new(1.0)}), func() { store.pass(5 * time.Minute) })
+	if got := blockTopologies(t, store); got != "nvl 18" {
+		t.Fatalf("published %s", got)
+	}
+	var first plandoc.Held
+	want := func(nodes int) {
+		t.Helper()
+		if got, want := blockTopologies(t, store), fmt.Sprintf("nvl %d", nodes); got != want {
+			t.Errorf("published %s, want %s", got, want)
+		}
+		d, files := store.plan(t), store.get("slurm/quoin-slurm")
+		if len(d.Held) != 1 || d.Wanted == nil || len(d.Wanted.BlockTopologies()) != 2 {
+			t.Fatalf("held %+v, wanted %+v", d.Held, d.Wanted)
+		}
+		h := d.Held[0]
+		if first.Reason == "" {
+			first = h
+		}
+		if h.Reason != placement.TopologiesChange || !h.Alone || !h.Waits || h.Digest != first.Digest || !h.Since.Equal(first.Since) || files.Annotations[plandoc.AnnotationHeld] != h.Digest {
+			t.Errorf("held %+v, was %+v, and the annotation is %q", h, first, files.Annotations[plandoc.AnnotationHeld])
+		}
+		if text := files.Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(text, "TopologiesChange: ") || !strings.Contains(text, "quoin.dev/approve="+h.Digest) {
+			t.Errorf("held reason %q", text)
+		}
+	}
+	pubs := complete(t, Publication{SizeClasses: []int{6, 3}, MaxChange: new(1.0), RemoveAfter: Duration{Duration: time.Minute}})
+	inBubble(t, store, pubs, func() {
+		store.pass(5 * time.Minute)
+		want(18)
+		saves := store.saves
+		store.edit(func() {})
+		store.pass(24 * time.Hour)
+		if store.saves != saves {
+			t.Errorf("%d saves at rest", store.saves-saves)
+		}
+		store.change(siteOf(append(site, rackOf{"core", 5, 6})...))
+		store.pass(5 * time.Minute)
+		want(24)
+		if note := store.notes["r5-0"]; !strings.HasPrefix(note, "nvl:") {
+			t.Errorf("a node of the new rack is annotated %q", note)
+		}
+		wantKnown(t, store)
+		store.change(siteOf(append(site, rackOf{"core", 5, 5}, rackOf{"core", 6, 3})...))
+		store.pass(10 * time.Minute)
+		want(26)
+		for node, all := range store.conditions {
+			for _, c := range all {
+				if c.True && c.Reason == "PublishedDiffers" {
+					t.Errorf("node %s: %s", node, c.Message)
+				}
+			}
+		}
+	})
+	if n := strings.Count(strings.Join(store.events, " "), "TopologiesChange"); n != 1 {
+		t.Errorf("%d events, want one", n)
+	}
+	inBubble(t, store, pubs, func() { // another publisher
+		store.pass(5 * time.Minute)
+		want(26)
+		store.approveDigest("0123456789abcdef")
+		store.pass(5 * time.Minute)
+		if text := store.plan(t).Held[0].Message; !strings.HasSuffix(text, `it is "0123456789abcdef" now, which is another digest`) {
+			t.Errorf("held %s", text)
+		}
+		store.edit(func() { delete(store.notes, "r5-5") }) // its Node has gone
+		store.approveDigest(first.Digest)
+		store.pass(5 * time.Minute)
+		d, files := store.plan(t), store.get("slurm/quoin-slurm")
+		if got := blockTopologies(t, store); got != "nvl-3 9, nvl-6 17" && got != "nvl 26, nvl-3 9, nvl-6 17" {
+			t.Errorf("approved, published %s", got)
+		}
+		if len(d.Held) > 0 || d.Wanted != nil || d.Current.Author != "ann" {
+			t.Errorf("held %+v after the approval, by %s", d.Held, d.Current.Author)
+		}
+		for _, key := range []string{plandoc.AnnotationHeld, plandoc.AnnotationHeldReason, plandoc.AnnotationApprove, plandoc.AnnotationBy} {
+			if text := files.Annotations[key]; text != "" {
+				t.Errorf("annotation %s stays: %q", key, text)
+			}
+		}
+		for range 30 {
+			store.edit(func() {})
+			store.pass(time.Minute)
+			wantKnown(t, store)
+		}
+		if got := blockTopologies(t, store); got != "nvl-3 9, nvl-6 17" || !strings.HasPrefix(store.notes["r1-0"], "nvl-6:") {
+			t.Errorf("published %s, and r1-0 is annotated %q", got, store.notes["r1-0"])
+		}
+	})
+}
+
+// TestRackOfHeldFabricWaits has a rack of a second fabric come, which splits the published topology,
+// and then one of the first.
+func TestRackOfHeldFabricWaits(t *testing.T) {
+	site := []rackOf{{"a", 1, 4}, {"a", 2, 4}}
+	store := newMemory(siteOf(site...))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(5 * time.Minute)
+		store.change(siteOf(append(site, rackOf{"b", 3, 4})...))
+		store.pass(5 * time.Minute)
+		digest := store.plan(t).Held[0].Digest
+		store.change(siteOf(append(site, rackOf{"b", 3, 4}, rackOf{"a", 4, 4})...))
+		store.pass(5 * time.Minute)
+		d, files := store.plan(t), store.get("slurm/quoin-slurm")
+		if got := blockTopologies(t, store); got != "nvl 12" || len(d.Held) != 1 || d.Held[0].Digest != digest {
+			t.Errorf("published %s, held %+v, was %s", got, d.Held, digest)
+		}
+		if i := slices.IndexFunc(d.Current.Plan.Nodes, func(n topology.Placement) bool { return n.SlurmName == "r3-0" }); i < 0 ||
+			d.Current.Plan.Nodes[i].Reason != placement.ReasonHeld || !strings.Contains(d.Current.Plan.Nodes[i].Message, digest) {
+			t.Errorf("r3-0 is %+v", d.Current.Plan.Nodes)
+		}
+		if leaf := d.Current.Plan.Places()["r3-0"].Leaf; leaf != "leaf-3" {
+			t.Errorf("r3-0 is at leaf %q of the tree", leaf)
+		}
+		store.approveDigest(digest)
+		store.pass(5 * time.Minute)
+		if got := blockTopologies(t, store); !strings.Contains(got, "nvl-a 12, nvl-b 4") {
+			t.Errorf("approved, published %s\n%v", got, files.Annotations)
+		}
+	})
+}
+
+// TestTwoHolds has two decisions at once. Each is approved alone, and then the rest of the nodes
+// still wait for the other.
+func TestTwoHolds(t *testing.T) {
+	site := []rackOf{{"a", 1, 6}, {"a", 2, 6}, {"a", 3, 3}, {"a", 4, 3}, {"b", 5, 6}, {"b", 6, 6}, {"b", 7, 3}, {"b", 8, 3}}
+	store := newMemory(siteOf(site...))
+	inBubble(t, store, complete(t, Publication{Topology: "block", Annotate: new(false)}), func() { store.pass(5 * time.Minute) })
+	const before = "nvl-a-3 6, nvl-a-6 12, nvl-b-3 6, nvl-b-6 12"
+	if got := blockTopologies(t, store); got != before {
+		t.Fatalf("published %s", got)
+	}
+	inBubble(t, store, complete(t, Publication{Topology: "block", Annotate: new(false), BaseBlockSize: 6}), func() {
+		store.pass(5 * time.Minute)
+		held := store.plan(t).Held
+		digests := strings.Fields(store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeld])
+		reasons := strings.Split(store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason], "\n")
+		if got := blockTopologies(t, store); got != before || len(held) != 2 || len(digests) != 2 || len(reasons) != 2 || digests[0] != held[0].Digest || digests[1] != held[1].Digest || digests[0] == digests[1] {
+			t.Fatalf("published %s, held %+v, annotations %v, %q", got, held, digests, reasons)
+		}
+		store.pass(time.Hour)
+		store.approveDigest(held[1].Digest)
+		store.pass(5 * time.Minute)
+		left := store.plan(t).Held
+		if got := blockTopologies(t, store); got != "nvl-a-3 6, nvl-a-6 12, nvl-b-6 18" || len(left) != 1 || left[0].Digest != held[0].Digest || !left[0].Since.Equal(held[0].Since) {
+			t.Errorf("one is approved, published %s, held %+v, want %+v", got, left, held[0])
+		}
+		if files := store.get("slurm/quoin-slurm"); files.Annotations[plandoc.AnnotationHeld] != held[0].Digest || files.Annotations[plandoc.AnnotationApprove]+files.Annotations[plandoc.AnnotationBy] != "" {
+			t.Errorf("annotations %v", files.Annotations)
+		}
+		store.change(siteOf(append(site, rackOf{"a", 9, 6})...))
+		store.pass(5 * time.Minute)
+		store.approveDigest(held[0].Digest)
+		store.pass(5 * time.Minute)
+		if got, d := blockTopologies(t, store), store.plan(t); got != "nvl-a-6 24, nvl-b-6 18" || len(d.Held) > 0 {
+			t.Errorf("both are approved, published %s, held %+v", got, d.Held)
+		}
+	})
+	if got := strings.Count(strings.Join(store.events, " "), "TopologiesChange"); got != 2 {
+		t.Errorf("events %v, want two", store.events)
+	}
+}
+
+// TestBigChangeBesideADecision has many nodes leave while a split is held: then all is held. What the
+// split moves is not counted. Each is approved by its own digest.
+func TestBigChangeBesideADecision(t *testing.T) {
+	site := []rackOf{{"core", 1, 6}, {"core", 2, 6}, {"core", 3, 3}, {"core", 4, 3}}
+	for _, order := range []string{"all the rest first", "the decision first"} {
+		t.Run(order, func(t *testing.T) {
+			store := newMemory(siteOf(site...))
+			inBubble(t, store, complete(t, Publication{BaseBlockSize: 6}), func() { store.pass(5 * time.Minute) })
+			inBubble(t, store, complete(t, Publication{SizeClasses: []int{6, 3}, RemoveAfter: Duration{Duration: time.Minute}}), func() {
+				store.pass(5 * time.Minute)
+				store.change(siteOf(rackOf{"core", 1, 2}, rackOf{"core", 2, 2}, rackOf{"core", 3, 3}, rackOf{"core", 4, 3}))
+				store.pass(15 * time.Minute)
+				held := store.plan(t).Held
+				if got := blockTopologies(t, store); got != "nvl 18" || len(held) != 2 || held[0].Reason != "BigChange" || held[0].Alone || held[1].Reason != placement.TopologiesChange || !held[1].Alone {
+					t.Fatalf("published %s, held %+v", got, held)
+				}
+				if order == "the decision first" { // it waits for the rest
+					store.approveDigest(held[1].Digest)
+					store.pass(5 * time.Minute)
+					if got, d := blockTopologies(t, store), store.plan(t); got != "nvl 18" || len(d.Held) != 2 {
+						t.Fatalf("published %s, held %+v", got, d.Held)
+					}
+				}
+				store.approveDigest(held[0].Digest)
+				store.pass(5 * time.Minute)
+				if got, d := blockTopologies(t, store), store.plan(t); got != "nvl 10" || len(d.Held) != 1 || d.Held[0].Digest != held[1].Digest {
+					t.Fatalf("published %s, held %+v", got, d.Held)
+				}
+				store.approveDigest(held[1].Digest)
+				store.pass(time.Hour)
+				if got, d := blockTopologies(t, store), store.plan(t); !strings.HasSuffix(got, "nvl-3 6, nvl-6 4") || len(d.Held) > 0 {
+					t.Errorf("published %s, held %+v", got, d.Held)
+				}
+			})
+		})
+	}
+}
+
+// TestHeldKindLetsNodesIn keeps the kind of topology.conf's only topology while annotations name its
+// units, and while nodes come.
+func TestHeldKindLetsNodesIn(t *testing.T) {
+	site := []rackOf{{"core", 1, 4}, {"core", 2, 4}}
+	for _, to := range []string{"tree", "block"} {
+		t.Run(to, func(t *testing.T) {
+			from := map[string]string{"tree": "block", "block": "tree"}[to]
+			store := newMemory(siteOf(site...))
+			inBubble(t, store, complete(t, Publication{Format: "conf", Topology: from}), func() { store.pass(5 * time.Minute) })
+			inBubble(t, store, complete(t, Publication{Format: "conf", Topology: to}), func() {
+				store.pass(5 * time.Minute)
+				held := store.plan(t).Held
+				store.change(siteOf(append(site, rackOf{"core", 3, 4})...))
+				store.pass(5 * time.Minute)
+				_, topologies := fileOf(t, store)
+				d := store.plan(t)
+				if topologies[0].Kind != from || len(d.Current.Plan.Places()) != 12 || len(d.Held) != 1 || d.Held[0].Reason != reasonTopologyInUse || d.Held[0].Digest != held[0].Digest {
+					t.Errorf("published a %s of %d nodes, held %+v, was %+v", topologies[0].Kind, len(d.Current.Plan.Places()), d.Held, held)
+				}
+				wantKnown(t, store)
+				if note := store.notes["r3-3"]; note == "" {
+					t.Error("a node that joined has no annotation")
+				}
+			})
+		})
+	}
+}
+
+// TestKeep decides about decisions that no plan can keep, or that cannot be published when they are approved.
+func TestKeep(t *testing.T) {
+	plan := func(names ...string) *Rendered {
+		p := &topology.Plan{}
+		for _, n := range names {
+			p.Topologies = append(p.Topologies, topology.Topology{Name: n, Kind: topology.KindBlock, Sizes: []int{4}, Blocks: []topology.Block{{Name: "b" + n, Nodes: []string{"n" + n}}}})
+		}
+		return &Rendered{Plan: p, Digest: strings.Join(names, " ")}
+	}
+	in := &gathered{prev: Previous{Plan: plan("nvl-a", "nvl-b", "nvl-c").Plan}}
+	lost := func(name string) placement.Decision {
+		return placement.Decision{Kind: placement.TopologiesChange, Subject: name, From: name}
+	}
+	b, c := lost("nvl-b"), lost("nvl-c")
+	refused := plan("nvl-a", "nvl-c")
+	refused.Refused, refused.Message = "TooLarge", "5 bytes"
+	for _, tt := range []struct {
+		name    string
+		approve string
+		again   map[string]*Rendered // by the subjects that are kept
+		made    string
+		counted string
+		held    string // digests, with a ! if all is held
+		says    string
+	}{
+		{"both are kept", "", map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-b", "nvl-c")}, "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c", b.Digest() + " " + c.Digest(), ""},
+		{"one cannot be kept", "", map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-c")}, "nvl-a nvl-c", "nvl-a nvl-c", "!" + b.Digest() + " " + c.Digest(), ""},
+		{"one is approved", b.Digest(), map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-b", "nvl-c"), "nvl-c": plan("nvl-a", "nvl-c")}, "nvl-a nvl-c", "nvl-a nvl-b nvl-c", c.Digest(), ""},
+		{"one is approved and too large", b.Digest(), map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-b", "nvl-c"), "nvl-c": refused}, "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c",
+			b.Digest() + " " + c.Digest(), "cannot be published: TooLarge: 5 bytes"},
+		{"one is approved that takes a third with it", b.Digest(), map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-b", "nvl-c"), "nvl-c": plan("nvl-c", "nvl-d")}, "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c",
+			b.Digest() + " " + c.Digest(), "cannot be published alone: block topology nvl-a would give way"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			k := keep(complete(t, Publication{})[0], in, plan("nvl-a"), tt.approve, func(answers []placement.Decision) *Rendered {
+				var kept []string
+				for _, d := range answers {
+					kept = append(kept, d.Subject)
+				}
+				made := tt.again[strings.Join(kept, " ")]
+				if made == nil {
+					t.Fatalf("made with %v", kept)
+				}
+				return made
+			})
+			var held []string
+			says := ""
+			for _, h := range k.held {
+				mark := "!"
+				if h.Alone {
+					mark = ""
+				}
+				held, says = append(held, mark+h.Digest), says+h.Message
+			}
+			got := []string{k.made.Digest, k.counted.Digest, strings.Join(held, " ")}
+			if diff := cmp.Diff([]string{tt.made, tt.counted, tt.held}, got); diff != "" || !strings.Contains(says, tt.says) {
+				t.Errorf("(-want +got):\n%s\n%s", diff, says)
+			}
+		})
+	}
+}
