@@ -52,3 +52,48 @@ func TestPlanStatus(t *testing.T) {
 		}
 	}
 }
+
+// asks notes what people ask for.
+type asks struct {
+	planStore
+	digest string
+}
+
+func (a *asks) Ask(_ context.Context, _ plandoc.Location, annotations map[string]string) error {
+	a.digest = annotations[plandoc.AnnotationApprove]
+	return nil
+}
+
+// TestApprove approves one of what is held.
+func TestApprove(t *testing.T) {
+	all, err := publication.Compile([]publication.Publication{{}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	big, split, large := plandoc.Held{Reason: "BigChange", Digest: "1", Waits: true}, plandoc.Held{Reason: "TopologiesChange", Digest: "2", Waits: true, Alone: true}, plandoc.Held{Reason: "TooLarge", Message: "5 bytes", Digest: "3"}
+	for name, tt := range map[string]struct {
+		held   []plandoc.Held
+		digest string
+		want   string // the error
+	}{
+		"nothing":               {nil, "1", "nothing is held"},
+		"the only one":          {[]plandoc.Held{big}, "1", ""},
+		"the second":            {[]plandoc.Held{big, split}, "2", ""},
+		"another":               {[]plandoc.Held{big}, "9", `digest "9": "1" is held now; look at it with quoin plan diff`},
+		"another than two":      {[]plandoc.Held{big, split}, "9", `digest "9": "1" or "2" is held now; look at it with quoin plan diff`},
+		"one that cannot be":    {[]plandoc.Held{large, split}, "3", "TooLarge cannot be approved: 5 bytes"},
+		"beside one that can't": {[]plandoc.Held{large, split}, "2", ""},
+		"another, and none can": {[]plandoc.Held{large}, "9", "TooLarge cannot be approved: 5 bytes"},
+	} {
+		cmd, store := &cobra.Command{}, &asks{}
+		cmd.SetContext(t.Context())
+		r := &planRun{Command: cmd, store: store, pub: all[0], doc: &plandoc.Document{Held: tt.held}}
+		said := ""
+		if err := r.approve(tt.digest, "ann"); err != nil {
+			said = err.Error()
+		}
+		if said != tt.want || (store.digest == tt.digest) != (tt.want == "") {
+			t.Errorf("%s: %q, want %q; asked for %q", name, said, tt.want, store.digest)
+		}
+	}
+}

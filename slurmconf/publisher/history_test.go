@@ -200,7 +200,7 @@ func TestNamesChangeToPods(t *testing.T) {
 		}
 		store.pass(time.Hour)
 		const want = "36 of 72 nodes would move or leave, more than 20 %: 36 are without a worker pod since slurmNames was changed;"
-		if d := store.plan(t); d.Held == nil || !strings.HasPrefix(d.Held.Message, want) || len(d.Current.Plan.Places()) != 72 {
+		if d := store.plan(t); len(d.Held) != 1 || !strings.HasPrefix(d.Held[0].Message, want) || len(d.Current.Plan.Places()) != 72 {
 			t.Errorf("held %+v, and %d nodes have a place; want %s", d.Held, len(d.Current.Plan.Places()), want)
 		}
 	})

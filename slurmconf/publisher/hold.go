@@ -59,7 +59,7 @@ func (h *holder) say(ctx context.Context, s *stored, act hold, now time.Time) (o
 	set(h.metrics.held, h.pub.Name, counts)
 	said := slices.EqualFunc(h.said, held, sameText)
 	inPlan := s.doc == nil || slices.EqualFunc(s.doc.Held, held, sameText)
-	inFiles := s.set == nil || plandoc.SaysHeld(s.set, held)
+	inFiles := s.set == nil || s.set.SaysHeld(held)
 	if said && inPlan && inFiles {
 		return s, next, nil
 	}

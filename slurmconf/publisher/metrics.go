@@ -45,7 +45,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Name: "quoin_publisher_annotation_conflicts_total", Help: "Node annotations left alone because another writer owns them."}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_publisher_pass_duration_seconds", Help: "Time of one pass, without the wait for facts to settle.",
 			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 30}}, []string{"publication"}),
-		held:      gauge("held", "1 while a publication's last good files stay for the reason.", "publication", "reason"),
+		held:      gauge("held", "1 while a change of a publication is held for the reason.", "publication", "reason"),
 		nodes:     gauge("nodes", "Nodes of a publication by the reason of their placement.", "publication", "reason"),
 		blocks:    gauge("blocks", "Blocks of a publication: with nodes, or placeholders.", "publication", "kind"),
 		problems:  gauge("problems", "Problems by reason.", "publication", "reason"),

@@ -201,7 +201,7 @@ func (c checks) publication(f *findings, p *publication.Cluster) {
 	case cm.GetLabels()["quoin.dev/kind"] != "publication":
 		f.fatal(check, fmt.Sprintf("kubectl -n %s label configmap %s quoin.dev/kind=publication", p.Namespace, p.ConfigMap), "%s: ConfigMap %s is somebody else's, so the publisher does not write it", p.Name, p.Place())
 	case cm.GetAnnotations()[plandoc.AnnotationHeldReason] != "":
-		f.fatal(check, status, "%s: new files are held: %s", p.Name, cm.GetAnnotations()[plandoc.AnnotationHeldReason])
+		f.fatal(check, status, "%s: changes are held: %s", p.Name, strings.ReplaceAll(cm.GetAnnotations()[plandoc.AnnotationHeldReason], "\n", "; "))
 	case cm.GetAnnotations()[plandoc.AnnotationBehind] == plandoc.LoadNotKnown:
 		f.unknown(check, status, "%s: %s (%s)", p.Name, plandoc.LoadNotKnown, client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
 	case cm.GetAnnotations()[plandoc.AnnotationBehind] == plandoc.CannotAsk:

@@ -75,10 +75,11 @@ func PlanStatus(w io.Writer, d *plandoc.Document, flags string) (held bool) {
 	if d.RolledBack > 0 {
 		fmt.Fprintf(w, "rolled back to revision %d: every change waits for an approval\n", d.RolledBack)
 	}
+	files := slices.ContainsFunc(d.Held, func(h plandoc.Held) bool { return !h.Alone })
 	for i := range d.Held {
 		h := &d.Held[i]
 		fmt.Fprintf(w, "held since %s: %s: %s\n", when(h.Since), h.Reason, h.Message)
-		if h.Alone {
+		if !files {
 			fmt.Fprintln(w, "  all else is published")
 		}
 		if h.Waits {

@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 func TestBehind(t *testing.T) {
@@ -45,5 +48,43 @@ func TestBehind(t *testing.T) {
 		if code := Behind(&out, tt.set, tt.asked, now); out.String() != tt.want || code != tt.code {
 			t.Errorf("%s: %v, said %q, want %v and %q", name, code, out.String(), tt.code, tt.want)
 		}
+	}
+}
+
+// TestPlanStatus lists what is held, how to approve it, and what ends it.
+func TestPlanStatus(t *testing.T) {
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	d := plandoc.New("default", "slurm/quoin-slurm")
+	d.Held = []plandoc.Held{
+		{Since: since, Reason: "TooLarge", Message: "5 bytes", Digest: "0"},
+		{Since: since, Reason: "BigChange", Message: "9 nodes", Digest: "1", Waits: true},
+		{Since: since, Reason: "TopologiesChange", Message: "nvl goes", Digest: "2", Waits: true, Alone: true},
+	}
+	d.Wanted = &topology.Plan{}
+	var out strings.Builder
+	held := PlanStatus(&out, d, " --store s")
+	const want = `publication default: nothing is published
+held since 2026-01-02 03:04:05Z: TooLarge: 5 bytes
+  it ends:           by itself when the nodes and the configuration give files that can be published
+held since 2026-01-02 03:04:05Z: BigChange: 9 nodes
+  to publish it:     quoin plan approve 1 --store s
+  it ends:           by itself if fewer nodes change, of which those of the last hour count
+held since 2026-01-02 03:04:05Z: TopologiesChange: nvl goes
+  to publish it:     quoin plan approve 2 --store s
+  it ends:           by itself if the nodes and the configuration turn back to what is published
+if nothing was held:
+  what would change: quoin plan diff --store s
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" || !held {
+		t.Errorf("held %t (-want +got):\n%s", held, diff)
+	}
+	out.Reset()
+	d.Held = d.Held[2:]
+	if PlanStatus(&out, d, ""); !strings.Contains(out.String(), "TopologiesChange: nvl goes\n  all else is published\n") {
+		t.Errorf("only a decision is held:\n%s", &out)
+	}
+	d.Held, d.Wanted = nil, nil
+	if PlanStatus(&out, d, "") {
+		t.Error("held")
 	}
 }

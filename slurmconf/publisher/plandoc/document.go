@@ -151,9 +151,6 @@ func (h *Held) Ends() string {
 	return "by itself when the nodes and the configuration give files that can be published"
 }
 
-// Text is the reason with its message.
-func (h *Held) Text() string { return h.Reason + ": " + h.Message }
-
 // New returns the document of a publication that has published nothing.
 func New(publication, place string) *Document {
 	return &Document{APIVersion: APIVersion, Kind: Kind, Publication: publication, Place: place}

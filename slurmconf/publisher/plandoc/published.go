@@ -102,28 +102,22 @@ func (s *Published) Bound() {
 
 // SayHeld says in annotations what is held.
 func (s *Published) SayHeld(held []Held) {
-	digests, reasons := heldTexts(held)
-	s.Say(AnnotationHeld, digests)
-	s.Say(AnnotationHeldReason, reasons)
+	var digests, reasons []string
+	for i := range held {
+		if held[i].Digest != "" {
+			digests = append(digests, held[i].Digest)
+		}
+		reasons = append(reasons, held[i].Reason+": "+held[i].Message)
+	}
+	s.Say(AnnotationHeld, strings.Join(digests, " "))
+	s.Say(AnnotationHeldReason, strings.Join(reasons, "\n"))
 }
 
 // SaysHeld reports whether the annotations say what is held.
-func SaysHeld(s *Published, held []Held) bool {
+func (s *Published) SaysHeld(held []Held) bool {
 	said := s.Clone()
 	said.SayHeld(held)
 	return maps.Equal(said.Annotations, s.Annotations)
-}
-
-// heldTexts are the digests and the reasons of holds.
-func heldTexts(held []Held) (digests, reasons string) {
-	var all, texts []string
-	for i := range held {
-		if held[i].Digest != "" {
-			all = append(all, held[i].Digest)
-		}
-		texts = append(texts, held[i].Text())
-	}
-	return strings.Join(all, " "), strings.Join(texts, "\n")
 }
 
 // Say sets an annotation, or removes it if the text is empty.

@@ -53,3 +53,46 @@ func TestBound(t *testing.T) {
 		})
 	}
 }
+
+// TestSayHeld says in annotations what is held, and sees whether they say it.
+func TestSayHeld(t *testing.T) {
+	one, two, refused := Held{Reason: "A", Message: "x", Digest: "1"}, Held{Reason: "B", Message: "y", Digest: "2"}, Held{Reason: "C", Message: "z"}
+	for _, tt := range []struct {
+		held            []Held
+		digests, reason string
+	}{
+		{[]Held{one}, "1", "A: x"},
+		{[]Held{one, two}, "1 2", "A: x\nB: y"},
+		{[]Held{refused, two}, "2", "C: z\nB: y"},
+		{[]Held{refused}, "", "C: z"},
+		{nil, "", ""},
+	} {
+		s := &Published{Annotations: map[string]string{AnnotationHeld: "old", AnnotationHeldReason: "old"}}
+		if s.SaysHeld(tt.held) {
+			t.Errorf("%v is said already", tt.held)
+		}
+		s.SayHeld(tt.held)
+		if s.Annotations[AnnotationHeld] != tt.digests || s.Annotations[AnnotationHeldReason] != tt.reason || !s.SaysHeld(tt.held) {
+			t.Errorf("held %v: annotations %q", tt.held, s.Annotations)
+		}
+	}
+}
+
+// TestSameHold holds decisions apart by their digests, and files by their reason.
+func TestSameHold(t *testing.T) {
+	decision, files := Held{Reason: "A", Digest: "1", Alone: true}, Held{Reason: "A", Digest: "1"}
+	for _, tt := range []struct {
+		a, b Held
+		want bool
+	}{
+		{decision, Held{Reason: "A", Digest: "1", Alone: true, Message: "other"}, true},
+		{decision, Held{Reason: "A", Digest: "2", Alone: true}, false},
+		{decision, files, false},
+		{files, Held{Reason: "A", Digest: "2"}, true},
+		{files, Held{Reason: "B", Digest: "1"}, false},
+	} {
+		if got := tt.a.Same(&tt.b); got != tt.want {
+			t.Errorf("%+v and %+v: %t", tt.a, tt.b, got)
+		}
+	}
+}
