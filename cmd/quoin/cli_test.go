@@ -12,7 +12,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // quoin runs one command line in this process.
@@ -274,18 +273,5 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("exit %d, said:\n%s\nwant 2 and %q", code, errs, tt.want)
 			}
 		})
-	}
-}
-
-func TestDemo(t *testing.T) {
-	for _, site := range simulated.Shipped() {
-		code, out, errs := quoin(t, "", "demo", site, "--store", t.TempDir())
-		if code != 0 || !strings.Contains(out, "topology.yaml") || !strings.Contains(out, "Try next") {
-			t.Errorf("%s: exit %d\n%s\n%s", site, code, out, errs)
-		}
-	}
-	code, out, errs := quoin(t, "", "demo", "--watch", "--pause", "1ms", "--store", t.TempDir())
-	if code != 0 || !strings.Contains(out, "no file changed") || !strings.Contains(out, "topology.yaml: + nodes: gb200-[019,056-072]") {
-		t.Errorf("exit %d\n%s\n%s", code, out, errs)
 	}
 }
