@@ -15,7 +15,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
-	"github.com/quoin-hpc/quoin/topology/simulated"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 )
 
 // gateSite is a rack of two machines.
@@ -28,10 +28,7 @@ groups:
 // that joins the domain, and a hook pass it.
 func TestRealGateFile(t *testing.T) {
 	t.Parallel()
-	site, err := simulated.Parse("gate.yaml", []byte(gateSite))
-	if err != nil {
-		t.Fatal(err)
-	}
+	site := sites.Parse(t, gateSite)
 	var nodes []imexrig.Spec
 	for _, name := range []string{"g1", "g2"} {
 		machine, err := site.Machine(name)

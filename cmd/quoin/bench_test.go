@@ -18,13 +18,14 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // largeSite is 10,008 nodes in 556 racks.
 func largeSite(b testing.TB) *simulated.Cluster {
 	b.Helper()
-	c, err := simulated.Parse("large.yaml", []byte(`
+	return sites.Parse(b, `
 name: large
 groups:
   - racks: 556
@@ -32,11 +33,7 @@ groups:
     node: gb200-{node:05}
     nvlink: rack
     gpus: {count: 4, product: NVIDIA GB200, memoryMiB: 189471, numaNodes: 2, cpus: 144, nvlinks: 18}
-`))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return c
+`)
 }
 
 // kubectlJSON is what kubectl prints of the site's nodes, with the fields that a

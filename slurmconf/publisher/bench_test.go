@@ -7,24 +7,21 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // largeFacts are 10,008 nodes in 556 racks.
 func largeFacts(b *testing.B, pub *publication.Cluster) inputs.Inputs {
 	b.Helper()
-	c, err := simulated.Parse("large.yaml", []byte(`
+	c := sites.Parse(b, `
 groups:
   - racks: 556
     nodes: 18
     node: gb200-{node:05}
     nvlink: rack
     gpus: {count: 4, product: NVIDIA GB200, memoryMiB: 189471, numaNodes: 2, cpus: 144}
-`))
-	if err != nil {
-		b.Fatal(err)
-	}
+`)
 	return pub.Rules.Gather(snapshotOf(c))
 }
 

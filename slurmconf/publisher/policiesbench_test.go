@@ -3,15 +3,15 @@ package publisher
 import (
 	"testing"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // BenchmarkPolicies plans 10,008 nodes anew, and again from what is published, by
 // the policies that put blocks elsewhere. The first is for comparison.
 func BenchmarkPolicies(b *testing.B) {
-	c, err := simulated.Parse("large.yaml", []byte(`
+	c := sites.Parse(b, `
 groups:
   - racks: 556
     nodes: 18
@@ -19,10 +19,7 @@ groups:
     nvlink: rack
     tiers: ["leaf-{rack}", "spine-{rack/8}", core]
     gpus: {count: 4, product: NVIDIA GB200}
-`))
-	if err != nil {
-		b.Fatal(err)
-	}
+`)
 	for _, of := range []struct {
 		name string
 		pub  Publication
@@ -36,6 +33,7 @@ groups:
 			b.Run(of.name+" "+when, func(b *testing.B) {
 				b.ReportAllocs()
 				var plan *topology.Plan
+				var err error
 				for b.Loop() {
 					if plan, _, err = placement.MakePlan(placement.Observed{Facts: g.Facts}, prev, pub.Policy()); err != nil {
 						b.Fatal(err)

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -36,11 +38,7 @@ func TestRealAnnotationsWait(t *testing.T) {
 	}
 	until := func(what string, is func() bool) {
 		t.Helper()
-		for end := time.Now().Add(3 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: not after three minutes; behind %q, annotations %v", what, behind(), store.notes)
-			}
-		}
+		await.Until(t, what, is, func() string { return fmt.Sprintf("behind %q, annotations %v", behind(), store.notes) })
 	}
 	r.join(0, 1)
 	r.settle()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -35,7 +36,7 @@ func rectsOf(t *testing.T, text []byte) map[string]int {
 
 // TestSVG draws four racks with trouble: a cell for each place of each block.
 func TestSVG(t *testing.T) {
-	plan, facts := planned(t, siteOf(t, fmt.Sprintf(strings.ReplaceAll(racks, "05}", "03}"), 4)+`- {name: cpu, racks: 1, nodes: 2, node: "cpu-{node}", gpus: {count: 0}}
+	plan, facts := planned(t, sites.Parse(t, fmt.Sprintf(strings.ReplaceAll(racks, "05}", "03}"), 4)+`- {name: cpu, racks: 1, nodes: 2, node: "cpu-{node}", gpus: {count: 0}}
 `), trouble()...)
 	var svg, page bytes.Buffer
 	if err := errors.Join(SVG(&svg, &Site{Plan: plan, Facts: facts}), HTML(&page, &Site{Plan: plan, Facts: facts})); err != nil {
@@ -95,7 +96,7 @@ func TestPageOfNothing(t *testing.T) {
 
 // BenchmarkPage10008 writes the page of 556 racks.
 func BenchmarkPage10008(b *testing.B) {
-	plan, facts := planned(b, siteOf(b, fmt.Sprintf(racks, 556)))
+	plan, facts := planned(b, sites.Parse(b, fmt.Sprintf(racks, 556)))
 	b.ReportAllocs()
 	for b.Loop() {
 		var page bytes.Buffer

@@ -16,15 +16,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-func siteOf(t testing.TB, text string) *simulated.Cluster {
-	t.Helper()
-	c, err := simulated.Parse("site.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // planned plans the site, lets the faults happen, and plans again on the first
 // plan.
 func planned(t testing.TB, c *simulated.Cluster, faults ...simulated.Fault) (*topology.Plan, []topology.Facts) {
@@ -98,16 +89,16 @@ func TestTerminal(t *testing.T) {
 		{"placeholder", sites.Open(t, "gb200-nvl72x4"), gone(18), Options{}},
 		{"tree", sites.Open(t, "hgx-h100"), nil, Options{BlocksOnly: true}},
 		{"mixed", sites.Open(t, "mixed"), nil, Options{}},
-		{"many", siteOf(t, fmt.Sprintf(racks, 556)), []simulated.Fault{
+		{"many", sites.Parse(t, fmt.Sprintf(racks, 556)), []simulated.Fault{
 			{Node: "gb200-00040", GPU: &few, Health: "unhealthy"},
 			{Node: "gb200-05000", Fabric: "inProgress"},
 			{Node: "gb200-10008", Absent: true}}, Options{}},
-		{"names", siteOf(t, "groups:\n- {name: t, racks: 1, nodes: 12, node: \"t{node}\", nvlink: rack, gpus: {count: 4, product: NVIDIA GB200}}\n"), []simulated.Fault{{Node: "t2", NoReport: true}, {Node: "t10", GPU: &few, Health: "unhealthy"}}, Options{}},
-		{"one", siteOf(t, "groups:\n- {name: t, racks: 1, nodes: 1, node: \"t{node}\", nvlink: rack, gpus: {count: 4, product: NVIDIA GB200}}\n"), nil, Options{}},
-		{"many-labels", siteOf(t, fmt.Sprintf(racks, 50)), silent(50, 7, 400), Options{}},
-		{"many-narrow", siteOf(t, fmt.Sprintf(racks, 50)), silent(50, 7, 400), Options{Width: 60}},
-		{"odd", siteOf(t, fmt.Sprintf(racks, 50)), everyFirst(50), Options{}},
-		{"irregular", siteOf(t, "groups:\n- {node: alpha, gpus: {count: 1, product: x}}\n- {node: beta-1, gpus: {count: 1, product: x}}\n- {node: beta-2-x}\n- {node: beta-09}\n- {node: beta-10}\n"), nil, Options{}},
+		{"names", sites.Parse(t, "groups:\n- {name: t, racks: 1, nodes: 12, node: \"t{node}\", nvlink: rack, gpus: {count: 4, product: NVIDIA GB200}}\n"), []simulated.Fault{{Node: "t2", NoReport: true}, {Node: "t10", GPU: &few, Health: "unhealthy"}}, Options{}},
+		{"one", sites.Parse(t, "groups:\n- {name: t, racks: 1, nodes: 1, node: \"t{node}\", nvlink: rack, gpus: {count: 4, product: NVIDIA GB200}}\n"), nil, Options{}},
+		{"many-labels", sites.Parse(t, fmt.Sprintf(racks, 50)), silent(50, 7, 400), Options{}},
+		{"many-narrow", sites.Parse(t, fmt.Sprintf(racks, 50)), silent(50, 7, 400), Options{Width: 60}},
+		{"odd", sites.Parse(t, fmt.Sprintf(racks, 50)), everyFirst(50), Options{}},
+		{"irregular", sites.Parse(t, "groups:\n- {node: alpha, gpus: {count: 1, product: x}}\n- {node: beta-1, gpus: {count: 1, product: x}}\n- {node: beta-2-x}\n- {node: beta-09}\n- {node: beta-10}\n"), nil, Options{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -201,7 +192,7 @@ func TestShortList(t *testing.T) {
 }
 
 func BenchmarkTerminal10008(b *testing.B) {
-	plan, facts := planned(b, siteOf(b, fmt.Sprintf(racks, 556)))
+	plan, facts := planned(b, sites.Parse(b, fmt.Sprintf(racks, 556)))
 	var out bytes.Buffer
 	b.ReportAllocs()
 	for b.Loop() {

@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/reportdir"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // BenchmarkSnapshot36000 reads a store of 36,000 reports for the first time, as a new publisher
 // does, and then again when one of them changed.
 func BenchmarkSnapshot36000(b *testing.B) {
-	site, err := simulated.Parse("large.yaml", []byte(`
+	site := sites.Parse(b, `
 name: large
 groups:
   - racks: 2000
@@ -21,13 +21,11 @@ groups:
     node: gb200-{node:05}
     nvlink: rack
     gpus: {count: 4, product: NVIDIA GB200, memoryMiB: 189471, numaNodes: 2, cpus: 144, nvlinks: 18}
-`))
-	if err != nil {
-		b.Fatal(err)
-	}
+`)
 	r := &rig{b, New(b.TempDir())}
 	var last []byte
 	for _, m := range site.Machines() {
+		var err error
 		if last, err = topology.EncodeReport(m.Report); err != nil {
 			b.Fatal(err)
 		}

@@ -35,11 +35,7 @@ func (l *logText) count(what string) int { return strings.Count(l.String(), what
 // until waits for a text.
 func (l *logText) until(t *testing.T, what string) {
 	t.Helper()
-	for end := time.Now().Add(3 * time.Minute); l.count(what) == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the log says nothing of %q:\n%s", what, l)
-		}
-	}
+	await.Until(t, "the log says "+what, func() bool { return l.count(what) > 0 }, l.String)
 }
 
 // compile returns complete publications.

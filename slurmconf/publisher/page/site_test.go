@@ -82,14 +82,10 @@ func plan(t testing.TB, c *simulated.Cluster, name string, faults ...simulated.F
 // racks are so many racks of 18 nodes.
 func racks(t testing.TB, count int) *simulated.Cluster {
 	t.Helper()
-	c, err := simulated.Parse("site.yaml", fmt.Appendf(nil, `groups:
+	return sites.Parse(t, fmt.Sprintf(`groups:
 - {name: gb200, racks: %d, nodes: 18, node: "gb200-{node:05}", nvlink: rack, platform: true,
    tiers: ["leaf-{rack:03}", "spine-{rack/8}"], gpus: {count: 4, product: NVIDIA GB200}}
 `, count))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 // run runs a job on nodes, which are busy then.

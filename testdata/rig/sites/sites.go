@@ -19,6 +19,16 @@ func Open(t testing.TB, name string) *simulated.Cluster {
 	return c
 }
 
+// Parse makes a site of the text of its file.
+func Parse(t testing.TB, text string) *simulated.Cluster {
+	t.Helper()
+	c, err := simulated.Parse("site.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // Facts is what is known of the machines of a site now, whose nodes have the machines' names in
 // Slurm.
 func Facts(c *simulated.Cluster) (facts []topology.Facts) {
