@@ -142,6 +142,9 @@ func TestParseErrors(t *testing.T) {
 		"BlockName=a Foo=1\n":                                 "topology.conf:1: key Foo is not known after BlockName",
 		"SwitchName=s Nodes=n1 nodes=n2\n":                    "topology.conf:1: key nodes is given twice",
 		"BlockName=a Nodes=n1\nBlockSizes=0\n":                "topology.conf:2: block size 0: want 1 or more",
+		"BlockName":                                           "topology.conf:1: \"BlockName\" is no Key=Value",
+		"BlockName=a Nodes":                                   "topology.conf:1: \"Nodes\" is no Key=Value",
+		"Default yes\n":                                       "topology.conf:1: \"Default yes\" is no Key=Value",
 		"BlockName=a Nodes=\n":                                "topology.conf:1: \"Nodes=\" is no Key=Value",
 		"BlockName=a Nodes=n1\nBlockSizes=4,x\n":              "topology.conf:2: BlockSizes: \"x\" is no plain number",
 		"SwitchName=a Nodes=n1 Switches=b\n":                  "topology.conf:1: \"a\" has no name, or both nodes and switches",
@@ -172,6 +175,32 @@ func TestParseErrors(t *testing.T) {
 	for text, want := range yaml {
 		_, err := ParseTopologies("topology.yaml", []byte(text))
 		checkParseError(t, text, err, want)
+	}
+}
+
+// TestQuotedValues reads values in quotes, at the end of the text too.
+func TestQuotedValues(t *testing.T) {
+	want := []topology.Topology{{Name: "default", Default: true, Kind: "block", Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n[1-2]")}}}}
+	for _, text := range []string{`BlockName="b1" Nodes="n[1-2]"`, "BlockName=\"b1\" Nodes=n[1-2]\n"} {
+		got, err := ParseTopologies("topology.conf", []byte(text))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", text, err, diff)
+		}
+	}
+}
+
+// TestLinesOfUnits names the line of each block and switch of either file.
+func TestLinesOfUnits(t *testing.T) {
+	lines := func(s Section) (out []int) {
+		for _, u := range s.Units {
+			out = append(out, u.Line)
+		}
+		return out
+	}
+	conf, _ := ReadConf("topology.conf", []byte("# a\nBlockName=b1 Nodes=n1\n\nBlockName=b2\n"), "block")
+	yaml, _ := ReadYAML("topology.yaml", []byte("- topology: a\n  tree:\n    switches:\n      - switch: s1\n        nodes: n1\n      - switch: s2\n"))
+	if diff := cmp.Diff([][]int{{2, 4}, {4, 6}}, [][]int{lines(conf), lines(yaml[0])}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -2,9 +2,11 @@ package slurmconf_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 func TestUnits(t *testing.T) {
@@ -18,6 +20,34 @@ func TestUnits(t *testing.T) {
 	} {
 		if units, topologies := slurmconf.Units(spec); !slices.Equal(units, want.units) || !slices.Equal(topologies, want.topologies) {
 			t.Errorf("Units(%q) = %v of %v, want %v of %v", spec, units, topologies, want.units, want.topologies)
+		}
+	}
+}
+
+// TestFromPlan chooses what a file has of a plan.
+func TestFromPlan(t *testing.T) {
+	plan := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Default: true, Kind: "block"}, {Name: "fabric", Kind: "tree"}}}
+	for _, tt := range []struct {
+		choice slurmconf.Choice
+		want   string // the name of each, with a star at the default one
+	}{
+		{slurmconf.Choice{}, "default*"},
+		{slurmconf.Choice{Kind: slurmconf.KindTree}, "default*"},
+		{slurmconf.Choice{YAML: true}, "nvl* fabric"},
+		{slurmconf.Choice{YAML: true, Kind: slurmconf.KindTree}, "fabric*"},
+		{slurmconf.Choice{YAML: true, Default: "fabric", Flat: true}, "nvl fabric* flat"},
+		{slurmconf.Choice{YAML: true, Default: "flat"}, "nvl fabric flat*"},
+	} {
+		all, err := slurmconf.FromPlan(plan, tt.choice)
+		var got []string
+		for _, topo := range all {
+			if topo.Default {
+				topo.Name += "*"
+			}
+			got = append(got, topo.Name)
+		}
+		if err != nil || strings.Join(got, " ") != tt.want {
+			t.Errorf("%+v: %v, %v, want %s", tt.choice, got, err, tt.want)
 		}
 	}
 }

@@ -62,6 +62,23 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
+// TestNeedsFewNodes names the block that lacks the fewest nodes, and says which is the largest
+// if none can do.
+func TestNeedsFewNodes(t *testing.T) {
+	states := map[string]fit.State{"r1-1": fit.StateOf("allocated")}
+	for i := range 8 {
+		states[fmt.Sprintf("r2-%d", i+1)] = fit.StateOf("allocated")
+	}
+	got := racksOf(states, 18, 18).Answer(&fit.Request{Job: fit.Job{Nodes: 18}})
+	if diff := cmp.Diff([]fit.Need{{Block: "b1", Count: 1, Nodes: []string{"r1-1"}}}, got.Needs); diff != "" {
+		t.Errorf("needs (-want +got):\n%s", diff)
+	}
+	got = racksOf(nil, 12, 14).Answer(&fit.Request{Job: fit.Job{Nodes: 16}})
+	if want := "a job without --segment of 16 nodes must be in one block of BlockSize 18, and the largest has 14 nodes"; got.Why != want {
+		t.Errorf("%s: %q, want %q", got.Verdict, got.Why, want)
+	}
+}
+
 func TestSegments(t *testing.T) {
 	states := map[string]fit.State{"r1-1": fit.StateOf("allocated"), "r2-1": fit.StateOf("down"), "r2-2": fit.StateOf("drained"), "r2-3": fit.StateOf("drained")}
 	got := racksOf(states, 18, 18, 14).Segments(&fit.Request{}, 1, 8, 16, 18, 36)

@@ -244,6 +244,32 @@ NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env
 	}
 }
 
+// TestLinesInOrder has lines in Slurm's order of the nodes, and one problem for each node of a group
+// whose facts are unknown.
+func TestLinesInOrder(t *testing.T) {
+	var nodes []*topology.Node
+	for i := range 10 {
+		nodes = append(nodes, machine(0))
+		if i == 1 {
+			nodes[1] = machine(0, 1)
+		}
+		if i == 9 {
+			nodes[9] = machine(0, 1, 2)
+		}
+	}
+	got, problems := textFor(t, Options{}, nil, nodes...)
+	const want = "NodeName=n[1,3-9] Name=gpu Type=a100 File=/dev/nvidia0 Flags=nvidia_gpu_env\n" +
+		"NodeName=n2 Name=gpu Type=a100 File=/dev/nvidia[0-1] Flags=nvidia_gpu_env\n" +
+		"NodeName=n10 Name=gpu Type=a100 File=/dev/nvidia[0-2] Flags=nvidia_gpu_env\n"
+	if diff := cmp.Diff(want, got); diff != "" || len(problems) > 0 {
+		t.Errorf("problems %v (-want +got):\n%s", problems, diff)
+	}
+	unknown := func() *topology.Node { return with(machine(0), func(n *topology.Node) { n.GPUs[0].Minor = nil }) }
+	if _, problems := textFor(t, Options{AutoDetect: AutoDetectOff}, nil, unknown(), unknown()); len(problems) != 2 {
+		t.Errorf("problems %v, want one of each node", problems)
+	}
+}
+
 // TestCoresStay has Cores stay where they cannot be read for a while.
 func TestCoresStay(t *testing.T) {
 	four := func() *topology.Node { return socketed(machine(0, 1, 2, 3)) }

@@ -44,6 +44,9 @@ func TestLintNodes(t *testing.T) {
 			if first != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
+			if name == "fewer cores" && !strings.Contains(Lint([]File{{"gres.conf", []byte(gres)}}, o)[0].Remedy, "want cores of 0 to 31, or") {
+				t.Error("the remedy does not name the cores that the node has")
+			}
 			o.Nodes = map[string]*Node{"n9": tt.node}
 			if len(tt.node.GPUs) > 0 && !topology.Has(Lint([]File{{"gres.conf", []byte(gres)}}, o), topology.Fatal) {
 				t.Error("a node with GPUs and no line is not fatal")

@@ -41,6 +41,16 @@ func TestCompareShown(t *testing.T) {
 	}
 }
 
+// TestCompareOneOfTwo has Slurm show the second of two block topologies.
+func TestCompareOneOfTwo(t *testing.T) {
+	const file = "- topology: large\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: a1, nodes: 'n[5-6]'}\n" +
+		"- topology: small\n  cluster_default: false\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n      - {block: b2, nodes: 'n[3-4]'}\n"
+	const shown = "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\nBlockName=b2 BlockIndex=1 Nodes=n[3-4] BlockSize=2\n"
+	if diff := cmp.Diff([]string(nil), compareShown(t, shown, "topology.yaml", file)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestCompareFurtherSizes has Slurm show three blocks, one of them empty.
 func TestCompareFurtherSizes(t *testing.T) {
 	const blocks = "BlockName=b1 Nodes=n[1-2]\nBlockName=b2\nBlockName=b3 Nodes=n[3-4]\n"

@@ -51,6 +51,9 @@ PartitionName=c Nodes=ALL Topology=nvl
 	if diff := cmp.Diff([]string{"login", "n1", "n2", "n3", "n4", "n5", "n6"}, o.KnownNodes); diff != "" || len(o.Nodes) != 7 {
 		t.Errorf("Options knows other nodes: %s", diff)
 	}
+	if none := (&Conf{}).Options(slurmconf.Release2605).GresTypes; none == nil || len(none) > 0 {
+		t.Errorf("without GresTypes Options has %#v: want an empty list, because the line is known to be absent", none)
+	}
 }
 
 func TestParseConfErrors(t *testing.T) {

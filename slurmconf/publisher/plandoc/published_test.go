@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -78,6 +79,54 @@ func TestSayHeld(t *testing.T) {
 	}
 }
 
+// TestSay bounds the annotations.
+func TestSay(t *testing.T) {
+	s := &Published{}
+	s.Say(AnnotationHeldReason, strings.Repeat("r", maxAnnotations+1))
+	if n := len(s.Annotations[AnnotationHeldReason]); n == 0 || n > maxAnnotations {
+		t.Errorf("%d bytes", n)
+	}
+	if s.Say(AnnotationHeldReason, ""); len(s.Annotations) > 0 {
+		t.Errorf("annotations %v", s.Annotations)
+	}
+}
+
+// TestPut leaves the revision and the time of files without nodes as they are while the files stay,
+// and says them if they are absent.
+func TestPut(t *testing.T) {
+	files := map[string]string{"topology.yaml": "x"}
+	r := Revision{Number: 2, Digest: "whole", FilesDigest: Digest(files)}
+	s := (*Published)(nil).Clone()
+	s.Put(&r, files, noon)
+	first := maps.Clone(s.Annotations)
+	if s.Annotations[AnnotationRevision] != "2" || s.Annotations[AnnotationPublished] != "2026-03-01T12:00:00Z" {
+		t.Errorf("annotations %v", s.Annotations)
+	}
+	r.Number = 3
+	if s.Put(&r, files, noon.Add(time.Hour)); !maps.Equal(first, s.Annotations) {
+		t.Errorf("annotations %v after another revision of the same files, want %v", s.Annotations, first)
+	}
+	delete(s.Annotations, AnnotationRevision)
+	if s.Put(&r, files, noon.Add(time.Hour)); s.Annotations[AnnotationRevision] != "3" {
+		t.Errorf("annotations %v, want revision 3", s.Annotations)
+	}
+}
+
+// TestFilesByAnnotation renders no nodes if annotations alone place them.
+func TestFilesByAnnotation(t *testing.T) {
+	p := plan("n[1-2]", "n3")
+	for _, byAnnotation := range []bool{false, true} {
+		p.ByAnnotation = byAnnotation
+		files, err := Files(&p)
+		if err != nil || strings.Contains(files["topology.yaml"], "n[1-2]") == byAnnotation {
+			t.Errorf("by annotation %t: %v, %v", byAnnotation, files, err)
+		}
+		if whole, err := Whole(&p); err != nil || !strings.Contains(whole["topology.yaml"], "n[1-2]") {
+			t.Errorf("whole: %v, %v", whole, err)
+		}
+	}
+}
+
 // TestSameHold holds decisions apart by their digests, and files by their reason.
 func TestSameHold(t *testing.T) {
 	decision, files := Held{Reason: "A", Digest: "1", Alone: true}, Held{Reason: "A", Digest: "1"}
@@ -93,6 +142,26 @@ func TestSameHold(t *testing.T) {
 	} {
 		if got := tt.a.Same(&tt.b); got != tt.want {
 			t.Errorf("%+v and %+v: %t", tt.a, tt.b, got)
+		}
+	}
+}
+
+// TestUntil says when the oldest step that counts no longer does.
+func TestUntil(t *testing.T) {
+	d := New("a", "b/c")
+	d.Moves = []Step{{Time: noon}, {Time: noon.Add(40 * time.Minute)}, {Time: noon.Add(20 * time.Minute)}}
+	for after, want := range map[time.Duration]time.Time{0: noon.Add(time.Hour), time.Hour: noon.Add(20*time.Minute + time.Hour), 3 * time.Hour: {}} {
+		if got := d.Until(noon.Add(after), time.Hour); !got.Equal(want) {
+			t.Errorf("after %s: %s, want %s", after, got, want)
+		}
+	}
+}
+
+// TestNone counts every kind of change.
+func TestNone(t *testing.T) {
+	for want, c := range map[bool]Changes{true: {}, false: {Moves: make([]Move, 1), Units: []string{"u"}}} {
+		if c.None() != want {
+			t.Errorf("%+v: %t", c, !want)
 		}
 	}
 }
