@@ -20,3 +20,17 @@ func FuzzSlurmName(f *testing.F) {
 		}
 	})
 }
+
+// TestDomainBlockNames keeps names of long values within Slurm's limit and apart.
+func TestDomainBlockNames(t *testing.T) {
+	long := strings.Repeat("v", 63)
+	seen := map[string]bool{}
+	for _, d := range []topology.Domain{{Key: "k", Value: long}, {Key: "l", Value: long}, {Key: "k", Value: "short"}} {
+		for _, name := range d.BlockNames() {
+			if len(name) > 63 || seen[name] || topology.SlurmName(name) != name || !strings.HasPrefix(name, "nvl-"+d.Value[:5]) {
+				t.Errorf("%+v: name %s", d, name)
+			}
+			seen[name] = true
+		}
+	}
+}

@@ -18,3 +18,17 @@ func TestFindingSaysAll(t *testing.T) {
 		}
 	}
 }
+
+// TestSeverityText reads the words that it writes, and no other.
+func TestSeverityText(t *testing.T) {
+	for _, want := range []Severity{Warning, Fatal, Unknown, OK} {
+		text, err := want.MarshalText()
+		got := Severity(200)
+		if err != nil || got.UnmarshalText(text) != nil || got != want {
+			t.Errorf("%s is read as %d: want %d", text, got, want)
+		}
+	}
+	if err := new(Severity).UnmarshalText([]byte("bad")); err == nil {
+		t.Error("the word bad is read")
+	}
+}

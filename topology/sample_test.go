@@ -1,6 +1,7 @@
 package topology_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -32,5 +33,17 @@ func TestIdleOrBusy(t *testing.T) {
 				t.Errorf("idle %t, busy %t: want %t, %t", tt.d.Idle(), tt.d.Busy(), tt.idle, tt.busy)
 			}
 		})
+	}
+}
+
+func TestIsDeviceUUID(t *testing.T) {
+	for text, want := range map[string]bool{
+		"GPU-8a61c302-0000-0045-0000-0000000000ff":         true,
+		"MIG-GPU-8a61c302-0000-0045-0000-0000000000ff/1/0": true,
+		"GPU-a": true, "GPU-": false, "NIC-a": false, "GPU-a b": false, "GPU-a\n": false, "GPU-" + strings.Repeat("a", 92): true, "GPU-" + strings.Repeat("a", 93): false,
+	} {
+		if topology.IsDeviceUUID(text) != want {
+			t.Errorf("%q: %t, want %t", text, !want, want)
+		}
 	}
 }

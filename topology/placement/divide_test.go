@@ -215,16 +215,22 @@ func TestPlanGoesToSeveral(t *testing.T) {
 // Racks that have lost nodes are no class.
 func TestPlanAdvisesClasses(t *testing.T) {
 	whole, mixed := inFabric("a", 1, 6, 6, 6, 6), inFabric("a", 1, 6, 6, 3, 3)
+	const smaller = "a smaller baseBlockSize, or a job's --segment, makes more sizes possible"
+	one := divided
+	one.OneTopology = true
 	for _, tt := range []struct {
-		name string
-		old  []topology.Facts
-		want string
+		name   string
+		old    []topology.Facts
+		policy placement.Policy
+		want   string
 	}{
-		{"small racks", mixed, "sizeClasses: [6, 3] gives each size of rack a topology of its own"},
-		{"racks that lost nodes", whole, "a smaller baseBlockSize, or a job's --segment, makes more sizes possible"},
+		{"small racks", mixed, divided, "sizeClasses: [6, 3] gives each size of rack a topology of its own"},
+		{"racks that lost nodes", whole, divided, smaller},
+		{"small racks, and one topology", mixed, one, smaller},
+		{"small racks, not divided", mixed, short, smaller},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := mustPlan(t, mixed, previous(mustPlan(t, tt.old, nil, short)), divided)
+			plan := mustPlan(t, mixed, previous(mustPlan(t, tt.old, nil, short)), tt.policy)
 			if len(plan.Problems) != 1 || plan.Problems[0].Reason != placement.ReasonJobSizes || !strings.HasSuffix(plan.Problems[0].Message, "; "+tt.want) {
 				t.Errorf("problems %+v, want %s that ends with %q", plan.Problems, placement.ReasonJobSizes, tt.want)
 			}

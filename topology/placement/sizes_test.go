@@ -11,6 +11,27 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
+// TestSizesAreBounded takes the smallest and the largest size that Slurm takes.
+func TestSizesAreBounded(t *testing.T) {
+	for _, tt := range []struct {
+		policy placement.Policy
+		fits   bool
+	}{
+		{placement.Policy{BaseBlockSize: placement.MaxBlockSize}, true},
+		{placement.Policy{BaseBlockSize: placement.MaxBlockSize + 1}, false},
+		{placement.Policy{BaseBlockSize: -1}, false},
+		{placement.Policy{Divide: true, SizeClasses: []int{placement.MaxBlockSize, 1}}, true},
+		{placement.Policy{Divide: true, SizeClasses: []int{placement.MaxBlockSize + 1, 1}}, false},
+		{placement.Policy{Divide: true, SizeClasses: []int{2, 0}}, false},
+		{placement.Policy{Divide: true, SizeClasses: []int{2, 2}}, false},
+	} {
+		tt.policy.ShortBlocks = true
+		if _, _, err := makePlan(site(2, 2), nil, tt.policy); (err == nil) != tt.fits {
+			t.Errorf("%+v: %v, want it taken: %t", tt.policy, err, tt.fits)
+		}
+	}
+}
+
 // TestPlanNamesSizes names what is wrong with the sizes of blocks, and only that.
 func TestPlanNamesSizes(t *testing.T) {
 	mixed := slices.Concat(rack(1, 6), rack(2, 6), rack(3, 3), rack(4, 3))
@@ -30,7 +51,11 @@ func TestPlanNamesSizes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
-			for _, p := range mustPlan(t, tt.facts, nil, tt.policy).Problems {
+			plan := mustPlan(t, tt.facts, nil, tt.policy)
+			if n := len(plan.Topologies); n != 1 {
+				t.Errorf("%d topologies: want no tree without a switch", n)
+			}
+			for _, p := range plan.Problems {
 				sizes := strings.TrimPrefix(p.Message, "jobs of ")
 				if _, has, ok := strings.Cut(p.Message, " has "); ok {
 					sizes = has

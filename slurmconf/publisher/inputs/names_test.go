@@ -2,8 +2,12 @@ package inputs
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // rules compiles a configuration that has nothing wrong.
@@ -154,5 +158,69 @@ func TestSlinkyNames(t *testing.T) {
 				t.Errorf("facts %+v, without a name %v: want %s", g.Facts, g.Unnamed, tt.reason)
 			}
 		})
+	}
+}
+
+// TestNameOfTwoNodes gives a name that two nodes have to neither, and says so of both.
+func TestNameOfTwoNodes(t *testing.T) {
+	r := rules(t, Config{SlurmNames: "short"})
+	g := r.Gather(&Snapshot{Nodes: []Node{{Name: "n1.a"}, {Name: "n1.b"}, {Name: "n2.a"}}})
+	if len(g.Facts) != 1 || g.Facts[0].SlurmName != "n2" || len(g.Nodes) != 1 || g.Claimed["n1"] == "" || len(g.Unnamed) != 2 {
+		t.Errorf("facts %+v, nodes %v, claimed %v, without a name %v", g.Facts, g.Nodes, g.Claimed, g.Unnamed)
+	}
+	for _, p := range g.Unnamed {
+		if p.Reason != ReasonSlurmNameTaken {
+			t.Errorf("%v: want %s", p, ReasonSlurmNameTaken)
+		}
+	}
+}
+
+// hasLabel selects the nodes with a label.
+type hasLabel string
+
+func (h hasLabel) Matches(labels map[string]string) bool { return labels[string(h)] != "" }
+
+func (h hasLabel) Keys() []string { return []string{string(h)} }
+
+// TestUnselected names the nodes that the selector does not take.
+func TestUnselected(t *testing.T) {
+	snap := &Snapshot{Nodes: []Node{{Name: "n1", Labels: map[string]string{"gpu": "x"}}, {Name: "n2"}, {Name: "default"}}}
+	for _, tt := range []struct {
+		name   string
+		config Config
+		want   []string
+	}{
+		{"no selector", Config{SlurmNames: "full"}, nil},
+		{"a selector", Config{SlurmNames: "full", Selector: hasLabel("gpu")}, []string{"n2"}},
+	} {
+		got := slices.Sorted(maps.Keys(rules(t, tt.config).Unselected(snap)))
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestTierLabels takes the word auto alone.
+func TestTierLabels(t *testing.T) {
+	for _, tt := range []struct {
+		tiers []string
+		wrong int
+	}{{nil, 0}, {[]string{"auto"}, 0}, {[]string{"a", "b"}, 0}, {[]string{"a", "auto"}, 1}, {[]string{"a b"}, 1}} {
+		wrong := 0
+		NewRules(Config{SlurmNames: "full", Labels: nodelabels.Keys{Tiers: tt.tiers}}, func(string, string) { wrong++ })
+		if wrong != tt.wrong {
+			t.Errorf("tierLabels %v: %d are wrong, want %d", tt.tiers, wrong, tt.wrong)
+		}
+	}
+}
+
+// TestSlicesOfInstances reads the minor number of a GPU from its instances.
+func TestSlicesOfInstances(t *testing.T) {
+	of := func(name, uuid string) Device {
+		return Device{Name: name, Kind: "mig", UUID: uuid, Parent: "GPU-1", Product: "NVIDIA H100", Profile: "1g.10gb", Minor: 3}
+	}
+	got := ReadSlices([]*Slice{{Name: "s", Node: "n", Pool: "n", Count: 1, Devices: []Device{of("a", "MIG-1"), of("b", "MIG-2"), of("not there yet", "")}}})["n"]
+	if len(got.GPUs) != 1 || got.GPUs[0].Minor == nil || *got.GPUs[0].Minor != 3 || len(got.GPUs[0].MIG) != 2 || len(got.Problems) > 0 {
+		t.Errorf("%+v", got)
 	}
 }
