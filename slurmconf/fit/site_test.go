@@ -73,9 +73,17 @@ func TestNeedsFewNodes(t *testing.T) {
 	if diff := cmp.Diff([]fit.Need{{Block: "b1", Count: 1, Nodes: []string{"r1-1"}}}, got.Needs); diff != "" {
 		t.Errorf("needs (-want +got):\n%s", diff)
 	}
-	got = racksOf(nil, 12, 14).Answer(&fit.Request{Job: fit.Job{Nodes: 16}})
-	if want := "a job without --segment of 16 nodes must be in one block of BlockSize 18, and the largest has 14 nodes"; got.Why != want {
-		t.Errorf("%s: %q, want %q", got.Verdict, got.Why, want)
+	for _, tt := range []struct {
+		racks []int
+		nodes int
+		want  string
+	}{
+		{[]int{12, 14}, 16, "a job without --segment of 16 nodes must be in one block of BlockSize 18, and the largest has 14 nodes"},
+		{[]int{18, 17, 17}, 36, "a job without --segment of 36 nodes may use at most 2 blocks of BlockSize 18, and the largest have 35 nodes together"},
+	} {
+		if got := racksOf(nil, tt.racks...).Answer(&fit.Request{Job: fit.Job{Nodes: tt.nodes}}); got.Why != tt.want {
+			t.Errorf("%s: %q, want %q", got.Verdict, got.Why, tt.want)
+		}
 	}
 }
 

@@ -264,9 +264,11 @@ func TestLinesInOrder(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || len(problems) > 0 {
 		t.Errorf("problems %v (-want +got):\n%s", problems, diff)
 	}
-	unknown := func() *topology.Node { return with(machine(0), func(n *topology.Node) { n.GPUs[0].Minor = nil }) }
-	if _, problems := textFor(t, Options{AutoDetect: AutoDetectOff}, nil, unknown(), unknown()); len(problems) != 2 {
-		t.Errorf("problems %v, want one of each node", problems)
+	for name, change := range map[string]func(g *topology.GPU){"minor": func(g *topology.GPU) { g.Minor = nil }, "product": func(g *topology.GPU) { g.Product = "" }} {
+		unknown := func() *topology.Node { return with(machine(0), func(n *topology.Node) { change(&n.GPUs[0]) }) }
+		if _, problems := textFor(t, Options{AutoDetect: AutoDetectOff}, nil, unknown(), unknown()); len(problems) != 2 {
+			t.Errorf("no %s: problems %v, want one of each node", name, problems)
+		}
 	}
 }
 

@@ -163,6 +163,25 @@ func TestPlanForgets(t *testing.T) {
 	})
 }
 
+// TestPlanLabelDoubted has all nodes of a block stay against their labels. A new rack of the block's
+// clique does not get the block.
+func TestPlanLabelDoubted(t *testing.T) {
+	facts := site(2, 4)
+	prev := previous(mustPlan(t, facts, nil, short))
+	newRack := rack(1, 4)
+	for i := range newRack {
+		newRack[i].Name, newRack[i].SlurmName = "new"+newRack[i].Name, "new"+newRack[i].SlurmName
+		f := facts[4].Report.GPUs[0].Fabric
+		facts[i].Report, facts[i].Labels.Clique = nil, topology.Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}
+	}
+	at := mustPlan(t, append(facts, newRack...), prev, short).Places()
+	for i := range newRack {
+		if stays, fresh := at[facts[i].SlurmName], at[newRack[i].SlurmName]; stays.Block == "" || stays.Block == fresh.Block {
+			t.Errorf("%s is in block %q, and the new %s in %q", facts[i].SlurmName, stays.Block, newRack[i].SlurmName, fresh.Block)
+		}
+	}
+}
+
 // TestPlanLabelsAlone gives one node the label of another rack. It moves only
 // where labels are all that has ever been known.
 func TestPlanLabelsAlone(t *testing.T) {
