@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -92,13 +93,16 @@ while r=$(awk '/VmHWM/{print $2}' /proc/$p/status 2>/dev/null) && [ -n "$r" ]; d
 	b.ReportMetric(float64(kib)*1024/1e6, "MB-resident")
 }
 
-// BenchmarkReadNodes is the reading of kubectl's JSON alone.
+// BenchmarkReadNodes is the reading of kubectl's JSON alone, as quoin render reads it.
 func BenchmarkReadNodes(b *testing.B) {
 	data := kubectlJSON(b, largeSite(b))
+	auto := nodelabels.Keys{Domains: []string{nodelabels.Auto}, Tiers: []string{nodelabels.Auto}}
+	rules := inputs.NewRules(inputs.Config{SlurmNames: "short", Labels: auto}, func(key, message string) { b.Fatal(key, message) })
+	reader := inputs.ListReader{Keep: inputs.KeysOf(&rules)}
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := inputs.ReadNodes("nodes", bytes.NewReader(data), nil); err != nil {
+		if _, err := reader.Read("nodes", bytes.NewReader(data)); err != nil {
 			b.Fatal(err)
 		}
 	}
