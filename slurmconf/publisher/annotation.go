@@ -69,6 +69,28 @@ func notJudged(n *inputs.Node) nodestatus.Difference {
 	return nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers, Unjudged: true}
 }
 
+// look says in an annotation which nodes are behind as Slurm said last. If Slurm has yet to say
+// anything, it says so: no Node is annotated then with what Slurm may lack.
+func (l *loop) look(ctx context.Context, out outcome, in *gathered, made *Rendered, now time.Time) (loaded.Known, error) {
+	at := &loaded.Input{Doc: out.doc, Planned: out.specs, Published: out.specs, Nodes: in.Nodes, LoadTimeout: l.pub.LoadTimeout.Duration, Now: now}
+	if made.Plan != nil {
+		at.Planned = made.Specs
+	}
+	known := l.watch.Reconcile(at)
+	has := out.set.Clone().Annotations
+	if known.Waits || has[plandoc.AnnotationBehind] == known.Text && plandoc.Asked(has).IsZero() == known.Asked.IsZero() {
+		return known, nil
+	}
+	asked := ""
+	if !known.Asked.IsZero() {
+		asked = known.Asked.UTC().Format(time.RFC3339)
+	}
+	set := out.set.Clone()
+	set.Say(plandoc.AnnotationAsked, asked)
+	set.Say(plandoc.AnnotationBehind, known.Text)
+	return known, l.archive.saveFiles(ctx, set)
+}
+
 // annotate writes annotations once slurmctld knows the units that they name. If seen cannot
 // tell, it is once slurmctld had the time to load files with the units.
 func (a *annotator) annotate(ctx context.Context, files outcome, nodes map[string]*inputs.Node, seen *loaded.View, now time.Time) (out annotated, err error) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/again"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
@@ -94,26 +93,4 @@ func (l *loop) logPublished(r *plandoc.Revision, made *Rendered, moved int) {
 // showPlaces shows the places of nodes in the published files as series.
 func (l *loop) showPlaces(published map[string]topology.Place, in *gathered) {
 	l.metrics.status.Places.Set(l.pub.Name, nodestatus.PlacesOf(published, in.Facts, in.Nodes))
-}
-
-// look says in an annotation which nodes are behind as Slurm said last. If Slurm has yet to say
-// anything, it says so: no Node is annotated then with what Slurm may lack.
-func (l *loop) look(ctx context.Context, out outcome, in *gathered, made *Rendered, now time.Time) (loaded.Known, error) {
-	at := &loaded.Input{Doc: out.doc, Planned: out.specs, Published: out.specs, Nodes: in.Nodes, LoadTimeout: l.pub.LoadTimeout.Duration, Now: now}
-	if made.Plan != nil {
-		at.Planned = made.Specs
-	}
-	known := l.watch.Reconcile(at)
-	has := out.set.Clone().Annotations
-	if known.Waits || has[plandoc.AnnotationBehind] == known.Text && plandoc.Asked(has).IsZero() == known.Asked.IsZero() {
-		return known, nil
-	}
-	asked := ""
-	if !known.Asked.IsZero() {
-		asked = known.Asked.UTC().Format(time.RFC3339)
-	}
-	set := out.set.Clone()
-	set.Say(plandoc.AnnotationAsked, asked)
-	set.Say(plandoc.AnnotationBehind, known.Text)
-	return known, l.archive.saveFiles(ctx, set)
 }
