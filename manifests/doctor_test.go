@@ -182,8 +182,12 @@ func BenchmarkDoctor(b *testing.B) {
 	}
 	close(work)
 	making.Wait()
+	conf, err := config.Load(config.Default(), "", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
 	for b.Loop() {
-		found, err := doctor.Look(b.Context(), doctor.Options{Config: config.Default(), Kubeconfig: c.Kubeconfig(), Only: "cluster", Version: version.Number})
+		found, err := doctor.Look(b.Context(), &doctor.Options{Config: conf, Publications: conf.Clusters(), Cluster: c.Config(), Only: doctor.PartCluster, Version: version.Number})
 		if err != nil {
 			b.Fatal(err)
 		}

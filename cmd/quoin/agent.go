@@ -10,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/service"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/nodeagent"
@@ -22,13 +23,13 @@ import (
 )
 
 func newAgentCommand() *cobra.Command {
-	var s settings
+	var s session.Flags
 	var node string
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Report this node's GPUs and NVLink fabric, and keep the files that the job hook reads",
 		Args:  cobra.NoArgs,
-		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
+		RunE: s.Run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
 			name, err := nodeName(node, &conf.Agent.Machine)
 			if err != nil {
 				return err
@@ -36,10 +37,10 @@ func newAgentCommand() *cobra.Command {
 			return runAgent(cmd.Context(), conf, name, supervised, service.Logger(cmd.ErrOrStderr(), conf.Agent.Log))
 		}),
 	}
-	s.addFlags(cmd)
-	s.machineFlags(cmd, &node)
-	s.keyFlag(cmd, "store", "agent.store", "write the report into this `directory` instead of Kubernetes")
-	s.serviceFlags(cmd, "agent")
+	s.Add(cmd)
+	machineFlags(cmd, &s, &node)
+	s.AddKey(cmd, "store", "agent.store", "write the report into this `directory` instead of Kubernetes")
+	s.AddService(cmd, "agent")
 	return cmd
 }
 

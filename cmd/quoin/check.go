@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
@@ -22,20 +23,23 @@ func newCheckCommand() *cobra.Command {
 	var o filesOptions
 	var shown string
 	cmd := &cobra.Command{
-		Use:   "check [--topology FILE] (--files PATH | --nodes FILE | REPORT...)",
-		Short: "Say where the topology that Slurm has loaded differs from the files",
+		Use:   "check [--fresh | --files PATH | --nodes FILE | REPORT...]",
+		Short: "Say where the topology that Slurm has loaded differs from what is published",
 		Long: `check asks the running Slurm as the publication says (slurm.url or slurm.scontrol),
-and names each node that Slurm does not know, or has in another place than the files.
+and names each node that Slurm does not know, or has in another place than published.
 
 With --topology it reads the output of scontrol show topology instead. It lists the
 nodes, blocks, switches and block sizes that differ. Slurm shows the block sizes up to
 the first one that spans all blocks.
 
---files names the files. With --nodes, --kubeconfig or reports, check first makes the
-files as render does. Nodes with the same reason and message share a line.
+With --fresh, --nodes or reports check compares Slurm with the files that render would
+make, and with --files with these files. Nodes with the same reason and message share a
+line.
 
 Exit status: 1 if it differs, 3 if something could not be compared.`,
-		Example: `  quoin check --files /etc/slurm --set publicationDefaults.slurm.scontrol=scontrol
+		Example: `  quoin check
+  quoin check --fresh
+  quoin check --files /etc/slurm --set publicationDefaults.slurm.scontrol=scontrol
   scontrol show topology | quoin check --topology - --files topology.conf
   kubectl get nodes -o json >nodes.json; scontrol show topology | quoin check --topology - --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,16 +47,16 @@ Exit status: 1 if it differs, 3 if something could not be compared.`,
 				return errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
 			}
 			r := &show.Result{Kind: "CheckResult"}
-			_, whole, err := o.read(cmd.Context(), cmd.InOrStdin(), r, args)
+			w, err := o.read(cmd, r, args)
 			if err != nil {
 				return err
 			}
-			one, err := o.compare(cmd.Context(), cmd.InOrStdin(), shown, whole)
+			one, err := o.compare(cmd.Context(), cmd.InOrStdin(), shown, w)
 			if err != nil {
 				return err
 			}
 			r.Add(one)
-			return o.print(cmd.OutOrStdout(), r)
+			return printResult(cmd.OutOrStdout(), o.output, r)
 		},
 	}
 	cmd.Flags().StringVar(&shown, "topology", "", "`file` with the output of scontrol show topology, - for standard input; default: ask the running Slurm")
@@ -61,7 +65,8 @@ Exit status: 1 if it differs, 3 if something could not be compared.`,
 }
 
 // compare compares the files with what Slurm has, as a file or the running Slurm says.
-func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown string, files []lint.File) (*show.Result, error) {
+func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown string, w *wanted) (*show.Result, error) {
+	files := w.whole
 	i := slices.IndexFunc(files, isTopology)
 	if i < 0 {
 		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", o.files)
@@ -69,11 +74,7 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown strin
 	if shown != "" {
 		return checkShown(stdin, shown, files[i])
 	}
-	_, pub, err := o.cluster(o.publication)
-	if err != nil {
-		return nil, err
-	}
-	slurm := slurmOnce(pub)
+	slurm := slurmOnce(w.pub)
 	if slurm == nil {
 		return nil, errors.New("the publication does not say how Slurm is asked: set publicationDefaults.slurm.url and publicationDefaults.slurm.tokenFile, or publicationDefaults.slurm.scontrol; or give --topology FILE (- for standard input)")
 	}
@@ -88,24 +89,24 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown strin
 		}
 		texts[name] = string(f.Data)
 	}
-	wanted, err := loaded.ReadWanted(texts)
+	places, err := loaded.ReadWanted(texts)
 	if err != nil {
 		return nil, err
 	}
-	a := slurm.Ask(ctx, wanted.Question(), 0)
+	a := slurm.Ask(ctx, places.Question(), 0)
 	if a.Err != nil {
 		return nil, fmt.Errorf("ask Slurm: %w; --topology takes the output of scontrol show topology instead", a.Err)
 	}
-	return show.LoadedResult(wanted, &a.State), nil
+	return show.LoadedResult(places, &a.State), nil
 }
 
-// checkShown says where Slurm has loaded another topology than wanted.
-func checkShown(stdin io.Reader, name string, wanted lint.File) (*show.Result, error) {
+// checkShown says where Slurm has loaded another topology than the file has.
+func checkShown(stdin io.Reader, name string, file lint.File) (*show.Result, error) {
 	shown, err := readShown(stdin, name)
 	if err != nil {
 		return nil, err
 	}
-	differences, nodes, err := slurmctld.CompareShown(shown, wanted.Name, wanted.Data)
+	differences, nodes, err := slurmctld.CompareShown(shown, file.Name, file.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func checkShown(stdin io.Reader, name string, wanted lint.File) (*show.Result, e
 }
 
 func readShown(stdin io.Reader, name string) (topology.Topology, error) {
-	in, name, err := openInput(stdin, name, "scontrol show topology")
+	in, name, err := session.OpenInput(stdin, name, "scontrol show topology")
 	if err != nil {
 		return topology.Topology{}, fmt.Errorf("read topology: %w", err)
 	}

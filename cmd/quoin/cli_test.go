@@ -161,7 +161,6 @@ func TestBadInput(t *testing.T) {
 	}{
 		{"unknown command", "", []string{"rendre"}, `unknown command "rendre" for "quoin", perhaps render: want quoin COMMAND; see quoin --help`},
 		{"unknown flag", "", []string{"render", "--nods", "x"}, "unknown flag: --nods"},
-		{"no input", "", []string{"render"}, "want --nodes FILE"},
 		{"missing file", "", []string{"render", "--nodes", missing}, missing + ": no such file"},
 		{"empty text", "", []string{"render", "--nodes", "-"}, "the text ends early"},
 		{"cut text", twoByTwo[:200], []string{"render", "--nodes", "-"}, "the text ends early"},
@@ -189,8 +188,6 @@ func TestBadInput(t *testing.T) {
 		{"report with an unknown key", "", []string{"render", write(t, "r.json", strings.Replace(report, `"node"`, `"nod"`, 1))}, `r.json: report: json: unknown field "nod"`},
 		{"two reports of one node", "", []string{"render", write(t, "a.json", report), write(t, "b.json", report)}, `both reports of node "n1"`},
 		{"previous file broken", twoByTwo, []string{"render", "--nodes", "-", "--previous", write(t, "topology.conf", "BlockName=a Nods=n1\n")}, `topology.conf:1: key Nods is not known`},
-		{"check of nothing", "", []string{"check"}, "no files: want --files PATH, --nodes FILE (- for standard input), --kubeconfig FILE, or reports as arguments"},
-		{"check with nothing", "", []string{"check", "--topology", "-"}, "no files: want --files PATH, --nodes FILE (- for standard input), --kubeconfig FILE, or reports as arguments"},
 		{"directory for a topology", "", []string{"check", "--topology", "/proc/self", "--files", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "/proc/self is a directory: want a file with the output of scontrol show topology"},
 		{"directory for the cluster's objects", "", []string{"imex", "check", "--objects", "/proc/self"}, "/proc/self is a directory: want a file with the output of kubectl get nodes,"},
 		{"argument that is not wanted", "", []string{"config", "quoin.yaml"}, `unknown command "quoin.yaml" for "quoin config": want quoin config; see quoin config --help`},

@@ -4,10 +4,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 )
 
 func newConfigCommand() *cobra.Command {
-	var s settings
+	var s session.Flags
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show the configuration with its defaults filled in, or what is wrong with it",
@@ -15,10 +16,10 @@ func newConfigCommand() *cobra.Command {
   quoin config --config quoin.yaml
   quoin config --config quoin.yaml --set publicationDefaults.format=conf`,
 		Args: cobra.NoArgs,
-		RunE: s.run(func(cmd *cobra.Command, c *config.Config, _ []string) error {
+		RunE: s.Run(func(cmd *cobra.Command, c *config.Config, _ []string) error {
 			return c.Write(cmd.OutOrStdout())
 		}),
 	}
-	s.addFlags(cmd)
+	s.Add(cmd)
 	return cmd
 }

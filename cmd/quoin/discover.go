@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
@@ -18,7 +19,7 @@ import (
 )
 
 func newDiscoverCommand() *cobra.Command {
-	var s settings
+	var s session.Flags
 	var node, output string
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -32,7 +33,7 @@ not have, or that could not be read. A line "problem:" then says why.
 
 Exit status: 0 also with problems, 2 if nothing could be read.`,
 		Args: cobra.NoArgs,
-		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
+		RunE: s.Run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
 			if timeout <= 0 {
 				return fmt.Errorf("--timeout %s: want more than 0", timeout)
 			}
@@ -51,10 +52,10 @@ Exit status: 0 also with problems, 2 if nothing could be read.`,
 			return printNode(cmd.OutOrStdout(), n, output)
 		}),
 	}
-	s.addFlags(cmd)
-	s.machineFlags(cmd, &node)
-	s.libraryFlag(cmd)
-	outputFlag(cmd, &output, "table", "json", "yaml")
+	s.Add(cmd)
+	machineFlags(cmd, &s, &node)
+	libraryFlag(cmd, &s)
+	show.AddOutput(cmd, &output, "table", "json", "yaml")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "longest `time` that NVML may take to answer")
 	return cmd
 }

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/doctor"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/cmd/version"
 )
@@ -16,8 +19,9 @@ import (
 const lookTime = 10 * time.Second
 
 func newDoctorCommand() *cobra.Command {
-	var s settings
-	var kubeconfig, output, only, hookDir string
+	var flags session.Flags
+	var output string
+	var o doctor.Options
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what is wrong with the installation on a cluster or on this node, and the command that fixes it",
@@ -31,10 +35,13 @@ Exit status: 1 if something does not work, 3 if something could not be seen.`,
   kubectl -n quoin-node exec ds/quoin-agent -- quoin doctor --only node
   quoin doctor -o json`,
 		Args: cobra.NoArgs,
-		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), lookTime)
 			defer cancel()
-			found, err := doctor.Look(ctx, doctor.Options{Config: conf, Kubeconfig: kubeconfig, Only: only, HookDir: hookDir, Version: version.Number})
+			if err := openDoctor(ctx, cmd.ErrOrStderr(), &flags, &o); err != nil {
+				return err
+			}
+			found, err := doctor.Look(ctx, &o)
 			if err != nil {
 				return err
 			}
@@ -43,19 +50,50 @@ Exit status: 1 if something does not work, 3 if something could not be seen.`,
 				return r.JSON(cmd.OutOrStdout())
 			}
 			return r.Table(cmd.OutOrStdout()).AsError()
-		}),
+		},
 	}
-	s.addFlags(cmd)
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; default: as kubectl, or as a Pod")
-	cmd.Flags().StringVar(&only, "only", "", "look at the `part` cluster or node only")
-	complete(cmd, "only", cobra.ShellCompDirectiveNoFileComp, "cluster", "node")
-	cmd.Flags().StringVar(&hookDir, "hook-dir", "/opt/quoin/bin", "`directory` from which slurmd runs the hook")
-	outputFlag(cmd, &output, "text", outputJSON)
+	flags.Add(cmd)
+	flags.AddSources(cmd)
+	cmd.Flags().StringVar(&o.Only, "only", "", "look at the `part` cluster or node only")
+	show.Complete(cmd, "only", cobra.ShellCompDirectiveNoFileComp, doctor.PartCluster, doctor.PartNode)
+	cmd.Flags().StringVar(&o.HookDir, "hook-dir", "/opt/quoin/bin", "`directory` from which slurmd runs the hook")
+	show.AddOutput(cmd, &output, "text", outputJSON)
 	return cmd
 }
 
+// openDoctor opens what doctor looks at. A node has no cluster if nothing names one.
+func openDoctor(ctx context.Context, stderr io.Writer, flags *session.Flags, o *doctor.Options) error {
+	o.Version = version.Number
+	var s *session.Session
+	var err error
+	switch o.Only {
+	case doctor.PartNode:
+		s, err = flags.OpenLocal(stderr)
+	case "", doctor.PartCluster:
+		s, err = flags.Open(ctx, stderr)
+	default:
+		return fmt.Errorf("--only %s: want cluster or node", o.Only)
+	}
+	if s != nil {
+		o.Config, o.Cluster, o.Again = s.Config, s.Cluster, s.AgainAll()
+	}
+	switch unread := (*session.ConfigError)(nil); {
+	case errors.As(err, &unread):
+		o.ConfigErr = err
+		return nil
+	case errors.Is(err, session.ErrNoCluster) && o.Only == "" && o.IsNode():
+		return nil
+	case err != nil:
+		return err
+	case s.Cluster == nil && o.Only != doctor.PartNode && (o.Only != "" || !o.IsNode()):
+		return errors.New("there is no cluster to look at, because the publisher works in a directory: want --only node, on a GPU node")
+	}
+	o.Publications, err = s.Publications()
+	return err
+}
+
 func newStatusCommand() *cobra.Command {
-	var kubeconfig string
+	var flags session.Flags
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print a health summary of Quoin on a cluster",
@@ -67,13 +105,18 @@ Exit status: as quoin doctor: 1 if something does not work, 3 if something could
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), lookTime)
 			defer cancel()
-			found, err := doctor.Status(ctx, cmd.OutOrStdout(), kubeconfig, version.Number)
+			o := doctor.Options{Only: doctor.PartCluster}
+			if err := openDoctor(ctx, cmd.ErrOrStderr(), &flags, &o); err != nil {
+				return err
+			}
+			found, err := doctor.Status(ctx, cmd.OutOrStdout(), &o)
 			if err != nil {
 				return err
 			}
 			return show.Code(found).AsError()
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; default: as kubectl, or as a Pod")
+	flags.Add(cmd)
+	flags.AddSources(cmd)
 	return cmd
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,29 +10,31 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
-// filesOptions are the flags of a command that judges files. Either the files exist, or the command
-// makes them first.
+// filesOptions are the flags of a command that judges files: those that exist, those that are
+// published, or those that the command makes first.
 type filesOptions struct {
-	renderOptions
+	freshOptions
 	files string
 }
 
 func (o *filesOptions) addFlags(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&o.files, "files", "", usage)
-	o.renderOptions.addFlags(cmd, "text", outputJSON)
-	for _, other := range []string{"nodes", "kubeconfig"} {
-		cmd.MarkFlagsMutuallyExclusive("files", other)
-	}
+	o.freshOptions.addFlags(cmd, "text", outputJSON)
+	o.addFresh(cmd)
+	exclude(cmd, "files", append(sourceFlags, "nodes", "fresh", "previous")...)
+	exclude(cmd, "fresh", "nodes")
 }
 
-// print prints a result in the form that is asked for, and returns the exit code.
-func (o *renderOptions) print(w io.Writer, r *show.Result) error {
-	if o.output == outputJSON {
+// printResult prints a result in the form that is asked for, and returns the exit code.
+func printResult(w io.Writer, output string, r *show.Result) error {
+	if output == outputJSON {
 		return r.JSON(w)
 	}
 	return r.Print(w).AsError()
@@ -47,29 +48,75 @@ var slurmFiles = []string{"topology.yaml", "topology.conf", gresFile}
 // isTopology says that a file is no gres.conf.
 func isTopology(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) }
 
-// read returns the files that Slurm should have, in the order of slurmFiles. whole are the same files
-// with all known nodes in them, even if the nodes register with their places. r gets the reports that
-// cannot be read.
-func (o *filesOptions) read(ctx context.Context, stdin io.Reader, r *show.Result, paths []string) (wanted, whole []lint.File, err error) {
+// wanted are the files that Slurm should have, in the order of slurmFiles, and what they belong to.
+type wanted struct {
+	*session.Session
+	pub   *publication.Cluster
+	files []lint.File
+	// whole are the same files with all known nodes in them, even if the nodes register with their places.
+	whole []lint.File
+}
+
+// read returns the files that Slurm should have. r gets the reports that cannot be read.
+func (o *filesOptions) read(cmd *cobra.Command, r *show.Result, paths []string) (*wanted, error) {
 	switch {
 	case o.files != "" && len(paths) > 0:
-		return nil, nil, errors.New("--files beside reports: want one of them")
-	case o.files != "":
-		wanted, err = readFiles(o.files)
-		return wanted, wanted, err
-	case o.nodes == "" && o.kubeconfig == "" && len(paths) == 0:
-		return nil, nil, errors.New("no files: want --files PATH, --nodes FILE (- for standard input), --kubeconfig FILE, or reports as arguments")
+		return nil, errors.New("--files beside reports: want one of them")
+	case o.fresh && len(paths) > 0:
+		return nil, errors.New("--fresh beside reports: want one of them")
 	}
-	made, _, err := o.render(ctx, stdin, paths)
+	s, pub, err := o.open(cmd, o.files != "" || o.given(paths), "--files PATH, "+nodesOrReports)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	w := &wanted{Session: s, pub: pub}
+	switch {
+	case o.files != "":
+		w.files, err = readFiles(o.files)
+		w.whole = w.files
+	case s.Store != nil && !o.fresh:
+		err = w.readPublished(cmd)
+	default:
+		var made *fresh
+		if made, err = o.makeFresh(cmd.Context(), cmd.InOrStdin(), s, pub, paths); err == nil {
+			r.Found(session.Unread(made.Problems)...)
+			err = w.take(made)
+		}
+	}
+	return w, err
+}
+
+// readPublished takes what is published. The stored plan has all nodes.
+func (w *wanted) readPublished(cmd *cobra.Command) error {
+	set, err := w.Store.Load(cmd.Context(), w.pub.Place())
+	if err != nil {
+		return err
+	}
+	doc, err := w.Plan(cmd.Context(), w.pub.Name)
+	if err != nil {
+		return err
+	}
+	plan := &doc.Current.Plan
+	if set == nil || len(plan.Topologies) == 0 {
+		return fmt.Errorf("nothing is published in %s: --fresh makes files of a new plan", w.pub.Place())
+	}
+	lines, err := plandoc.Lines(plan)
+	if err != nil {
+		return err
+	}
+	whole, err := plandoc.Render(plan.Format, plan.Topologies, lines)
+	w.files, w.whole = inOrder(set.Files), inOrder(whole)
+	return err
+}
+
+// take takes the files of a plan that was made.
+func (w *wanted) take(made *fresh) error {
 	if made.Refused != "" {
-		return nil, nil, errors.New(made.Message)
+		return errors.New(made.Message)
 	}
-	r.Found(reports.Unread(made.Problems)...)
-	all, err := made.Whole()
-	return inOrder(made.Files), inOrder(all), err
+	whole, err := made.Whole()
+	w.files, w.whole = inOrder(made.Files), inOrder(whole)
+	return err
 }
 
 // inOrder returns files in the order of slurmFiles.
@@ -85,7 +132,7 @@ func inOrder(files map[string]string) (out []lint.File) {
 // readFiles reads a file, or the files for Slurm in a directory.
 func readFiles(path string) ([]lint.File, error) {
 	paths := []string{path}
-	if isDirectory(path) {
+	if session.IsDirectory(path) {
 		paths = nil
 		for _, name := range slurmFiles {
 			if p := filepath.Join(path, name); exists(p) {

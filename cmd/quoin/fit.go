@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
-	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -18,9 +16,9 @@ import (
 
 // fitOptions are the flags of quoin fit.
 type fitOptions struct {
-	planOptions
+	freshOptions
 	fit.Request
-	topology, nodes, sinfo, exclusive string
+	topology, sinfo, exclusive string
 }
 
 func newFitCommand() *cobra.Command {
@@ -30,7 +28,7 @@ func newFitCommand() *cobra.Command {
 		Short: "Say whether a job fits into the blocks now, later or never, and how many segments are free",
 		Long: `fit follows the rules by which Slurm's topology/block places jobs: base block size,
 aggregates of blocks, segments. It reads the stored plan of a publication, or makes one
-from --nodes. Which nodes are free it takes from --sinfo, or else from Slurm itself as
+with --fresh or from --nodes. Which nodes are free it takes from --sinfo, or else from Slurm itself as
 slurm.url or slurm.scontrol of the configuration say, or else from the conditions of
 Slinky's worker pods.
 
@@ -39,27 +37,26 @@ priority, limit or time. So a job that fits may still wait for these.
 
 Exit status: 1 if the job does not fit now or can never fit, 3 if fit cannot learn which
 nodes are free, or cannot read a report.`,
-		Example: `  quoin fit --kubeconfig ~/.kube/config
+		Example: `  quoin fit
   quoin fit -N 64 --segment 16
   sinfo -h -N -o '%N %T %G' | quoin fit --nodes nodes.json --sinfo - -N 36 --exclusive=topo`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
-	o.addFlags(cmd)
-	o.sourceFlags(cmd)
+	o.addFlags(cmd, "text", outputJSON)
+	o.addFresh(cmd)
+	exclude(cmd, "fresh", "nodes")
 	f := cmd.Flags()
 	f.IntVarP(&o.Nodes, "job-nodes", "N", 0, "`number` of nodes of the job")
 	f.IntVar(&o.Segment, "segment", 0, "segment size in `nodes`")
 	f.StringVar(&o.exclusive, "exclusive", "", "with the `word` topo, no other job may be in the job's blocks")
 	f.Lookup("exclusive").NoOptDefVal = "node"
-	complete(cmd, "exclusive", cobra.ShellCompDirectiveNoFileComp, "topo")
+	show.Complete(cmd, "exclusive", cobra.ShellCompDirectiveNoFileComp, "topo")
 	f.BoolVar(&o.Consolidate, "consolidate-segments", false, "all segments are in the smallest aggregate that is large enough")
 	f.BoolVar(&o.Spread, "spread-segments", false, "no two segments are in one base block")
 	f.IntVar(&o.GPUs, "gpus-per-node", 0, "minimum `GPUs` per node")
 	f.StringVar(&o.topology, "topology", "", "`name` of the partition's topology; default: the one of partitions that name none")
-	f.StringVar(&o.nodes, "nodes", "", "make the plan from this `file`, as render takes it, - for standard input")
 	f.StringVar(&o.sinfo, "sinfo", "", "`file` with the states of nodes: sinfo -N, or scontrol --json show nodes; - for standard input")
-	outputFlag(cmd, &o.output, "text", outputJSON)
 	return cmd
 }
 
@@ -95,49 +92,33 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 	return answer.Code().AsError()
 }
 
-// plan returns the plan, made from nodes or stored. pods returns what may have worker pods.
+// plan returns the plan: the stored one, or one that is made. pods returns what may have worker pods.
 func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Cluster, pods func() (*inputs.Snapshot, error), err error) {
-	if o.nodes == "" {
-		r, err := o.open(cmd)
+	s, pub, err := o.open(cmd, o.given(nil), "--nodes FILE (- for standard input)")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if s.Store != nil && !o.fresh {
+		doc, err := s.Plan(cmd.Context(), pub.Name)
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		stored := &r.doc.Current.Plan
-		return newFitPlan(stored.Topologies, stored.Nodes), r.pub, func() (*inputs.Snapshot, error) { return o.workerPods(cmd.Context()) }, nil
+		stored := &doc.Current.Plan
+		return newFitPlan(stored.Topologies, stored.Nodes), pub, func() (*inputs.Snapshot, error) { return s.Workers(cmd.Context()) }, nil
 	}
-	render := renderOptions{settings: o.settings, publication: o.publication, nodes: o.nodes}
-	made, from, err := render.render(cmd.Context(), cmd.InOrStdin(), nil)
+	made, err := o.makeFresh(cmd.Context(), cmd.InOrStdin(), s, pub, nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	p = newFitPlan(made.Topologies(), made.Plan.Nodes)
-	p.source.Unread = reports.Unread(made.Problems)
-	return p, from.pub, func() (*inputs.Snapshot, error) { return from.snap, nil }, nil
-}
-
-// workerPods lists Slinky's worker pods, if the plan is in Kubernetes.
-func (o *fitOptions) workerPods(ctx context.Context) (*inputs.Snapshot, error) {
-	conf, err := o.load()
-	if err != nil || conf.Publisher.Store != "" {
-		return &inputs.Snapshot{}, err
-	}
-	rc, _, err := kubeClient(conf.Publisher.Kubeconfig, "quoin", 50)
-	if err != nil {
-		return nil, err
-	}
-	in, err := listing.Open(ctx, rc, listing.Nodes[len(listing.Nodes)-1:])
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = in.Close() }()
-	snap, err := inputs.ReadNodes("worker pods", in, nil)
-	return snap, listing.Cause(err)
+	p.source.Unread = session.Unread(made.Problems)
+	return p, pub, func() (*inputs.Snapshot, error) { return made.snap, nil }, nil
 }
 
 // states asks who knows which nodes are free: the file, Slurm, or Slinky's pods.
 func (o *fitOptions) states(cmd *cobra.Command, p *fitPlan, pub *publication.Cluster, pods func() (*inputs.Snapshot, error)) error {
 	if o.sinfo != "" {
-		in, name, err := openInput(cmd.InOrStdin(), o.sinfo, "sinfo -N")
+		in, name, err := session.OpenInput(cmd.InOrStdin(), o.sinfo, "sinfo -N")
 		if err != nil {
 			return fmt.Errorf("read states: %w", err)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
@@ -46,7 +46,7 @@ const (
 
 func newJobCommand() *cobra.Command {
 	o := jobOptions{now: time.Now, zone: time.Local} //nolint:gosmopolitan // for whoever reads it here
-	var s planOptions
+	var flags session.Flags
 	cmd := &cobra.Command{
 		Use:   "job [JOB]",
 		Short: "Show how a job uses its GPUs, or has used them",
@@ -66,7 +66,12 @@ Exit status: 1 if the job is not known here.`,
   quoin job 4711 --summary-dir /shared/quoin/summaries
   sacctmgr -i modify job where jobid=4711 set AdminComment="$(quoin job 4711 -o jobstats)"`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := flags.OpenNamed(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			conf := s.Config
 			o.runDir, o.stderr = conf.Agent.RunDir, cmd.ErrOrStderr()
 			o.runDirGiven = o.runDir != rundir.DefaultRunDir
 			if err := o.check(args); err != nil {
@@ -75,23 +80,19 @@ Exit status: 1 if the job is not known here.`,
 			if len(args) == 0 {
 				return listJobs(cmd.OutOrStdout(), &o)
 			}
-			if conf.Publisher.Store+conf.Publisher.Kubeconfig != "" && o.output != jobJobstats {
-				r, err := s.open(cmd)
-				if err != nil {
-					return err
-				}
-				if o.places, err = newJobPlaces(&r.doc.Current.Plan, slurmOnce(r.pub)); err != nil {
+			if s.Store != nil && o.output != jobJobstats {
+				if o.places, err = openPlaces(cmd.Context(), s); err != nil {
 					return err
 				}
 			}
 			return showJob(cmd.Context(), cmd.OutOrStdout(), &o, args[0])
-		}),
+		},
 	}
 	f := cmd.Flags()
-	s.addFlags(cmd)
-	s.sourceFlags(cmd)
+	flags.Add(cmd)
+	flags.AddSources(cmd)
 	f.StringSliceVar(&o.summaryDirs, "summary-dir", nil, "`directory` with summaries of jobs that have ended, such as one that nodes share; default: the run directory's, and the one that the hook is told")
-	outputFlag(cmd, &o.output, jobTable, jobWide, jobJSON, jobJobstats)
+	show.AddOutput(cmd, &o.output, jobTable, jobWide, jobJSON, jobJobstats)
 	f.StringVar(&o.cluster, "cluster", "", "`name` of the Slurm cluster, if several have jobs of one id")
 	f.StringVar(&o.start, "start", "", "show the run that began at this `second` since 1970, as SLURM_JOB_START_TIME says it")
 	f.BoolVar(&o.all, "all", false, "show all runs of a job that was requeued; without JOB list jobs that have ended, too")

@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // jobPlaces are where a job may lie in the topologies of the stored plan. The nodes come from Slurm,
@@ -23,13 +23,21 @@ type jobPlaces struct {
 	slurm *client.Client
 }
 
-// newJobPlaces returns the places of a stored plan. slurm may be nil.
-func newJobPlaces(plan *topology.Plan, slurm *client.Client) (*jobPlaces, error) {
-	m, err := fit.NewMap(plan.Topologies)
+// openPlaces returns the places of a publication's stored plan.
+func openPlaces(ctx context.Context, s *session.Session) (*jobPlaces, error) {
+	pub, err := s.Publication()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := s.Plan(ctx, pub.Name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := fit.NewMap(doc.Current.Plan.Topologies)
 	if err != nil {
 		return nil, fmt.Errorf("read the plan's topologies: %w", err)
 	}
-	return &jobPlaces{m, slurm}, nil
+	return &jobPlaces{m, slurmOnce(pub)}, nil
 }
 
 // add says where the runs of a job lie. If there are no runs and Slurm has the job, add returns runs

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -22,11 +23,11 @@ func newLintCommand() *cobra.Command {
 	var o filesOptions
 	var conf string
 	cmd := &cobra.Command{
-		Use:   "lint [--slurm-conf FILE] (--files PATH | --nodes FILE | REPORT...)",
+		Use:   "lint [--slurm-conf FILE] [--files PATH | --fresh | REPORT...]",
 		Short: "Say what Slurm would not take of topology files, gres.conf and slurm.conf",
 		Long: `lint says what slurmctld or slurmd of the release (--slurm-version) would refuse or warn
-of. --files names the files. With --nodes, --kubeconfig or reports, lint first makes the
-files as render does.
+of. It reads the published files of a cluster or a directory, or those of --files. With
+--fresh, --nodes or reports it first makes the files as render does.
 
 With --slurm-conf lint also reads slurm.conf and the files that it includes, and says
 where its node lines do not agree with the files. It names:
@@ -38,8 +39,8 @@ where its node lines do not agree with the files. It names:
   - nodes whose Topology= names something that the topology file lacks: slurmctld does
     not start
 
-With --config it also names time limits of slurm.conf that are too short for a Prolog
-that waits for IMEX.
+With a configuration it also names time limits of slurm.conf that are too short for a
+Prolog that waits for IMEX.
 
 Exit status: 1 if Slurm would not start or would drain nodes, 3 if something was not
 judged.`,
@@ -48,16 +49,16 @@ judged.`,
   quoin lint --slurm-conf slurm.conf --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := &show.Result{Kind: "LintResult"}
-			files, _, err := o.read(cmd.Context(), cmd.InOrStdin(), r, args)
+			w, err := o.read(cmd, r, args)
 			if err != nil {
 				return err
 			}
-			one, err := o.lint(conf, files)
+			one, err := o.lint(conf, w)
 			if err != nil {
 				return err
 			}
 			r.Add(one)
-			return o.print(cmd.OutOrStdout(), r)
+			return printResult(cmd.OutOrStdout(), o.output, r)
 		},
 	}
 	cmd.Flags().StringVar(&conf, "slurm-conf", "", "slurm.conf `file` that the files must go with")
@@ -66,11 +67,8 @@ judged.`,
 }
 
 // lint judges the files, with slurm.conf if there is one.
-func (o *filesOptions) lint(confFile string, files []lint.File) (*show.Result, error) {
-	c, pub, err := o.cluster(o.publication)
-	if err != nil {
-		return nil, err
-	}
+func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
+	pub, files := w.pub, w.files
 	if confFile == "" {
 		return show.FilesResult(pub.Release, lint.Lint(files, lint.Options{Release: pub.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(pub.SlurmVersion)})), nil
 	}
@@ -84,8 +82,8 @@ func (o *filesOptions) lint(confFile string, files []lint.File) (*show.Result, e
 		options.Plugin = ""
 	}
 	var hook lint.Hook
-	if o.path != "" { // else nothing is known of the hook
-		hook = hookOf(c)
+	if w.Configured { // else nothing is known of the hook
+		hook = hookOf(w.Config)
 	}
 	found := append(lint.Lint(withGres(o.files, files), options), lint.LintSettings(confFile, conf.Settings, hook)...)
 	return show.ConfResult(confFile, len(conf.Nodes), found), nil
@@ -115,7 +113,7 @@ func hookOf(c *config.Config) lint.Hook {
 // withGres returns the files with an empty gres.conf where they are all that there is
 // and it is not among them: without one no node has GPUs. A single file stays alone.
 func withGres(path string, files []lint.File) []lint.File {
-	whole := path == "" || isDirectory(path)
+	whole := path == "" || session.IsDirectory(path)
 	if !whole || slices.ContainsFunc(files, func(f lint.File) bool { return !isTopology(f) }) {
 		return files
 	}

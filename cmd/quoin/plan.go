@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -15,10 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -26,28 +22,18 @@ import (
 
 // planOptions are the flags of quoin plan.
 type planOptions struct {
-	settings
-	publication, output, by, clique string
+	session.Flags
+	output, by, clique string
 }
 
 // planRun is what a subcommand works with.
 type planRun struct {
 	*cobra.Command
 	out   io.Writer
-	store planStore
+	store session.Store
 	pub   *publication.Cluster
 	doc   *plandoc.Document
 	again string // the flags by which another command reads the same plan
-}
-
-// planStore has plans, takes what people ask for, and knows the addresses of nodes.
-type planStore interface {
-	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
-	// Load returns what is published, or nil if nothing is.
-	Load(ctx context.Context, place plandoc.Location) (*plandoc.Published, error)
-	// Ask adds annotations to the publication.
-	Ask(ctx context.Context, place plandoc.Location, annotations map[string]string) error
-	Addresses(ctx context.Context, nodes []string) (map[string]netip.Addr, error)
 }
 
 func newPlanCommand() *cobra.Command {
@@ -195,17 +181,17 @@ func newPlanSubcommand(use, short string, args cobra.PositionalArgs, do func(*pl
 	var o planOptions
 	cmd := &cobra.Command{Use: use, Short: short, Args: args}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		r, err := o.open(cmd)
+		r, err := openPlan(cmd, &o.Flags)
 		if err != nil {
 			return err
 		}
 		return do(r, &o, args)
 	}
-	o.addFlags(cmd)
-	o.sourceFlags(cmd)
+	o.Add(cmd)
+	o.AddSources(cmd)
 	switch cmd.Name() {
 	case "show":
-		outputFlag(cmd, &o.output, "table", "json")
+		show.AddOutput(cmd, &o.output, "table", "json")
 	case "nodes-config":
 		cmd.Flags().StringVar(&o.clique, "clique", "", "the `clique`, as quoin discover prints it, or the name of its block")
 		_ = cmd.MarkFlagRequired("clique") // fails only if there is no such flag
@@ -216,42 +202,16 @@ func newPlanSubcommand(use, short string, args cobra.PositionalArgs, do func(*pl
 	return cmd
 }
 
-// sourceFlags adds the flags that say where the plan is.
-func (o *planOptions) sourceFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.publication, "publication", "", "`name` of the publication, if there are several")
-	o.keyFlag(cmd, "store", "publisher.store", "the publisher works in this `directory` instead of Kubernetes")
-	o.keyFlag(cmd, "kubeconfig", "publisher.kubeconfig", "`file` that says how to reach the API server; default: as a Pod")
-}
-
-// open reads the plan.
-func (o *planOptions) open(cmd *cobra.Command) (*planRun, error) {
-	conf, pub, err := o.cluster(o.publication)
+// openPlan reads the stored plan.
+func openPlan(cmd *cobra.Command, flags *session.Flags) (*planRun, error) {
+	s, err := flags.Open(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
 		return nil, err
 	}
-	r := &planRun{Command: cmd, out: cmd.OutOrStdout(), store: dir.New(conf.Publisher.Store), pub: pub}
-	place := "directory " + conf.Publisher.Store
-	if conf.Publisher.Store == "" {
-		place = "namespace " + conf.Publisher.Namespace
-		_, client, err := kubeClient(conf.Publisher.Kubeconfig, "quoin-plan", 0)
-		if err != nil {
-			return nil, err
-		}
-		r.store = kube.Plans{Client: client, Namespace: conf.Publisher.Namespace}
-	} else if _, err := os.Stat(conf.Publisher.Store + "/"); err != nil {
-		return nil, fmt.Errorf("read plan: %w; want the directory that quoin publisher --store works in", err)
+	pub, err := s.Publication()
+	if err != nil {
+		return nil, err
 	}
-	r.again = config.Flag("--publication", r.pub.Name) + config.Given(o.path, o.given)
-	r.doc, err = loadPlan(cmd.Context(), r.store, r.pub.Name, place)
-	return r, err
-}
-
-// loadPlan returns the plan of the publication. A missing plan is an error, which names the
-// place of the store.
-func loadPlan(ctx context.Context, store planStore, publication, place string) (*plandoc.Document, error) {
-	d, err := store.LoadPlan(ctx, publication)
-	if err == nil && d == nil {
-		err = fmt.Errorf("publication %q has no stored plan in %s: start quoin publisher there, or say where it runs by --store DIR or --set publisher.namespace=NAME", publication, place)
-	}
-	return d, err
+	doc, err := s.Plan(cmd.Context(), pub.Name)
+	return &planRun{Command: cmd, out: cmd.OutOrStdout(), store: s.Store, pub: pub, doc: doc, again: s.Again(pub.Name)}, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -16,7 +17,7 @@ import (
 
 // oneSet is a store of one publication.
 type oneSet struct {
-	planStore
+	session.Store
 	set *plandoc.Published
 	err error
 }
@@ -55,7 +56,7 @@ func TestPlanStatus(t *testing.T) {
 
 // asks notes what people ask for.
 type asks struct {
-	planStore
+	session.Store
 	digest string
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/dcgm/hostengine"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
@@ -17,15 +19,15 @@ import (
 )
 
 // machineFlags adds the flags that say which machine is read.
-func (s *settings) machineFlags(cmd *cobra.Command, node *string) {
-	s.keyFlag(cmd, "simulate", "agent.simulate", "read a simulated machine of this `site` (a file, or a site of quoin demo --list) instead of NVML")
-	complete(cmd, "simulate", cobra.ShellCompDirectiveDefault, simulated.Shipped()...)
+func machineFlags(cmd *cobra.Command, s *session.Flags, node *string) {
+	s.AddKey(cmd, "simulate", "agent.simulate", "read a simulated machine of this `site` (a file, or a site of quoin demo --list) instead of NVML")
+	show.Complete(cmd, "simulate", cobra.ShellCompDirectiveDefault, simulated.Shipped()...)
 	cmd.Flags().StringVar(node, "node", os.Getenv("NODE_NAME"), "`name` of this node; default: $NODE_NAME, else the host's name")
 }
 
 // libraryFlag adds the flag that says which NVML is loaded.
-func (s *settings) libraryFlag(cmd *cobra.Command) {
-	s.keyFlag(cmd, "nvml-library", "agent.nvmlLibrary", "`path` of libnvidia-ml; default: the loader finds it")
+func libraryFlag(cmd *cobra.Command, s *session.Flags) {
+	s.AddKey(cmd, "nvml-library", "agent.nvmlLibrary", "`path` of libnvidia-ml; default: the loader finds it")
 }
 
 // probeArgs are the flags that hand the configuration to a child.
@@ -80,7 +82,7 @@ func checkNodeName(name string) error {
 }
 
 func newProbeCommand() *cobra.Command {
-	var s settings
+	var s session.Flags
 	var node string
 	var once bool
 	cmd := &cobra.Command{
@@ -95,7 +97,7 @@ devices, too. It replaces an earlier such line. "sample off" ends the samples. A
 is a line of its own.`,
 		Args:   cobra.NoArgs,
 		Hidden: true,
-		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
+		RunE: s.Run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
 			c := &conf.Agent.Machine
 			name, err := nodeName(node, c)
 			if err != nil {
@@ -113,9 +115,9 @@ is a line of its own.`,
 			return probe.Serve(cmd.Context(), m, serve)
 		}),
 	}
-	s.addFlags(cmd)
-	s.machineFlags(cmd, &node)
-	s.libraryFlag(cmd)
+	s.Add(cmd)
+	machineFlags(cmd, &s, &node)
+	libraryFlag(cmd, &s)
 	cmd.Flags().BoolVar(&once, "once", false, "print one report and end")
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/service"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
@@ -20,18 +21,18 @@ import (
 )
 
 func newPublisherCommand() *cobra.Command {
-	var s settings
+	var s session.Flags
 	cmd := &cobra.Command{
 		Use:   "publisher",
 		Short: "Publish the Slurm files of the cluster and keep them up to date (leader-elected)",
 		Args:  cobra.NoArgs,
-		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
+		RunE: s.Run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
 			return runPublisher(cmd.Context(), conf, service.Logger(cmd.ErrOrStderr(), conf.Publisher.Log))
 		}),
 	}
-	s.addFlags(cmd)
-	s.keyFlag(cmd, "store", "publisher.store", "work in this `directory` instead of Kubernetes")
-	s.serviceFlags(cmd, "publisher")
+	s.Add(cmd)
+	s.AddKey(cmd, "store", "publisher.store", "work in this `directory` instead of Kubernetes")
+	s.AddService(cmd, "publisher")
 	return cmd
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -55,10 +54,9 @@ func autoDetectMachines(t *testing.T, way string) []*topology.Node {
 func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming string, nodes []*topology.Node, more map[string]string, prepare ...string) *gresRig {
 	t.Helper()
 	out := t.TempDir()
-	o := renderOptions{dir: out, settings: given(t, "slurmVersion="+release.Slurm, "format=conf", "topology=tree", "gres.cores=true", "gres.autoDetect="+way, "gres.naming="+naming)}
-	var stdout, stderr bytes.Buffer
-	if err := render(t.Context(), nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
-		t.Fatal(err)
+	args := slices.Concat([]string{"render", "--dir", out}, given("slurmVersion="+release.Slurm, "format=conf", "topology=tree", "gres.cores=true", "gres.autoDetect="+way, "gres.naming="+naming), reportFiles(t, nodes))
+	if code, _, stderr := quoin(t, "", args...); code != 0 {
+		t.Fatal(stderr)
 	}
 	files := map[string]string{}
 	maps.Copy(files, more)

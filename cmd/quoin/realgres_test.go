@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -79,27 +78,21 @@ func TestRealGres(t *testing.T) {
 }
 
 // given are settings of the publication's keys.
-func given(t *testing.T, pairs ...string) settings {
-	t.Helper()
-	var s settings
+func given(pairs ...string) []string {
+	var args []string
 	for _, pair := range pairs {
-		setting, err := config.ParseSetting("publicationDefaults." + pair)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.given = append(s.given, setting)
+		args = append(args, config.SetFlag, "publicationDefaults."+pair)
 	}
-	return s
+	return args
 }
 
 func startGresRig(t *testing.T, release slurmrig.Release, naming string) *gresRig {
 	t.Helper()
 	nodes := gresMachines(t)
 	out := t.TempDir()
-	o := renderOptions{dir: out, settings: given(t, "slurmVersion="+release.Slurm, "topology=tree", "gres.cores=true", "gres.naming="+naming)}
-	var stdout, stderr bytes.Buffer
-	if err := render(t.Context(), nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
-		t.Fatal(err)
+	args := slices.Concat([]string{"render", "--dir", out}, given("slurmVersion="+release.Slurm, "topology=tree", "gres.cores=true", "gres.naming="+naming), reportFiles(t, nodes))
+	if code, _, stderr := quoin(t, "", args...); code != 0 {
+		t.Fatal(stderr)
 	}
 	files := map[string]string{"prolog.sh": gresProlog}
 	for _, name := range []string{"topology.conf", "topology.yaml", "gres.conf"} {

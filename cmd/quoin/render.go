@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -16,15 +15,22 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
+// renderOptions are the flags of quoin render.
+type renderOptions struct {
+	freshOptions
+	dir string
+}
+
 func newRenderCommand() *cobra.Command {
 	var o renderOptions
 	cmd := &cobra.Command{
-		Use:   "render (--kubeconfig FILE | --nodes FILE | REPORT...)",
+		Use:   "render [--nodes FILE | REPORT...]",
 		Short: "Show the Slurm files of a cluster, from its node labels or reports, with nothing installed",
-		Long: `render makes topology.conf or topology.yaml, and gres.conf. It makes them from the
-labels of a cluster's nodes, or from reports of quoin agent. On stderr it lists nodes
-that are in no block or switch, with the reason. If racks of different sizes or fabrics
-have topologies of their own, it lists the partitions that slurm.conf needs.
+		Long: `render makes topology.conf or topology.yaml, and gres.conf. It makes them from the nodes
+and reports of a cluster or a directory, of --nodes, or of reports alone. If there is a
+stored plan, its names, order and base block size stay. On stderr it lists nodes that
+are in no block or switch, with the reason. If racks of different sizes or fabrics have
+topologies of their own, it lists the partitions that slurm.conf needs.
 
 With --skeleton the topology file has every block and every switch, but no node. Such a
 file is for nodes that register dynamically: the node names its block and its leaf
@@ -34,11 +40,12 @@ A report that cannot be read (ReportUnreadable) costs its own node only: without
 that place it, the node is left out.
 
 Exit status: 3 if a report cannot be read and the files were made without it.`,
-		Example: `  kubectl get nodes -o json | quoin render --nodes -
+		Example: `  quoin render
+  kubectl get nodes -o json | quoin render --nodes -
   quoin render --format conf --slurm-version 24.11 --dir DIR REPORT.json...
   quoin render --config quoin.yaml --set publicationDefaults.baseBlockSize=18 --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return render(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &o, args)
+			return o.render(cmd, args)
 		},
 	}
 	o.addFlags(cmd, "text", outputJSON)
@@ -48,8 +55,13 @@ Exit status: 3 if a report cannot be read and the files were made without it.`,
 	return cmd
 }
 
-func render(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports []string) error {
-	made, _, err := o.render(ctx, stdin, reports)
+func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
+	s, pub, err := o.open(cmd, o.given(reports), nodesOrReports)
+	if err != nil {
+		return err
+	}
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	made, err := o.makeFresh(cmd.Context(), cmd.InOrStdin(), s, pub, reports)
 	if err != nil {
 		return err
 	}
@@ -63,7 +75,7 @@ func render(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, o *r
 		for _, line := range made.Partitions() {
 			fmt.Fprintf(stderr, "for slurm.conf: %s\n", line)
 		}
-	} else if err := printRendered(stdout, made); err != nil {
+	} else if err := printRendered(stdout, made.Rendered); err != nil {
 		return err
 	}
 	if made.Refused != "" {
@@ -71,11 +83,11 @@ func render(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, o *r
 	}
 	switch {
 	case o.dir != "":
-		err = writeFiles(stdout, stderr, o, made)
+		err = writeFiles(stdout, stderr, o, made.Rendered)
 	case o.output != outputJSON:
 		err = printFiles(stdout, made.Files)
 	}
-	return cmp.Or(err, errUnread(stderr, made))
+	return cmp.Or(err, errUnread(stderr, made.Problems))
 }
 
 // rendered is the document of quoin render.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/cmd/version"
 )
 
@@ -23,6 +24,6 @@ func newVersionCommand() *cobra.Command {
 			return err
 		},
 	}
-	outputFlag(cmd, &output, "text", "json")
+	show.AddOutput(cmd, &output, "text", "json")
 	return cmd
 }

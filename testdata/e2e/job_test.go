@@ -94,7 +94,7 @@ func (w *world) untilFree(count int) {
 	await.Until(w.t, want, func() bool {
 		out, err := w.box.Machines[0].Network(w.t.Context(), w.quoin, "fit", "-N", "2", "--kubeconfig", w.box.Kubeconfig()).CombinedOutput()
 		said = fmt.Sprintf("%v\n%s", err, out)
-		return err == nil && strings.HasPrefix(string(out), "now: the job fits") && strings.Contains(string(out), want)
+		return err == nil && strings.Contains(string(out), "\nnow: the job fits") && strings.Contains(string(out), want)
 	}, func() string { return said })
 }
 

@@ -22,7 +22,11 @@ import (
 // Site is how the cluster is configured.
 type Site struct {
 	Publications []*publication.Cluster
-	// MappingDir is the exporter's directory as the agents know it, or none.
+	// ConfigErr says why the configuration is not known. There are no Publications then, and no Join.
+	ConfigErr error
+	// Again has the flags of quoin for the commands that are advised.
+	Again string
+	// MappingDir is the exporter's directory as the agents know it, or none. Empty: not known.
 	MappingDir string
 	// Version is the release of this program.
 	Version string
@@ -56,13 +60,16 @@ func (c *Cluster) Findings(s *Site) []topology.Finding {
 		f.unknown(resource, moreRights, "%v", err)
 	}
 	slices.SortFunc(f, func(a, b topology.Finding) int { return strings.Compare(a.Thing, b.Thing) })
+	if s.ConfigErr != nil {
+		f.unknown("config", moreRights+", or give the configuration by --config", "%v", s.ConfigErr)
+	}
 	look := checks{c}
 	look.server(&f)
 	look.definition(&f)
 	look.agents(&f)
 	look.publisher(&f, s)
 	for _, p := range s.Publications {
-		look.publication(&f, p)
+		look.publication(&f, p, s)
 		look.slinky(&f, p, s)
 	}
 	look.imex(&f, s)
@@ -185,16 +192,13 @@ func isRelease(tag string) bool {
 	return err == nil
 }
 
-func (c checks) publication(f *findings, p *publication.Cluster) {
+func (c checks) publication(f *findings, p *publication.Cluster, s *Site) {
 	if c.Missing["configmaps"] != nil {
 		return
 	}
-	check := "files"
+	const check = "files"
 	cm := c.named("configmaps", p.Namespace, p.ConfigMap)
-	status := "quoin plan status" + config.Flag("--publication", p.Name)
-	if d := publication.Default(); p.Place() != d.Place() || p.Name != d.Name {
-		status += config.Flag(config.SetFlag, "publications."+p.Name+".namespace="+p.Namespace) + config.Flag(config.SetFlag, "publications."+p.Name+".configMap="+p.ConfigMap)
-	}
+	status := "quoin plan status" + config.Flag("--publication", p.Name) + s.Again
 	switch {
 	case cm == nil:
 		f.fatal(check, "look into the publisher's log: it says what it waits for", "%s: nothing is published in ConfigMap %s", p.Name, p.Place())
@@ -216,6 +220,9 @@ func (c checks) publication(f *findings, p *publication.Cluster) {
 }
 
 func (c checks) imex(f *findings, s *Site) {
+	if s.ConfigErr != nil {
+		return
+	}
 	how := s.Join
 	if s.Why != "" {
 		how += " (imex.join is auto: " + s.Why + ")"

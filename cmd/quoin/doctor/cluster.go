@@ -17,12 +17,12 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 // The names of objects that are looked for.
 const (
-	configName            = "quoin-config"
 	reportsDefinition     = nodereport.Definition
 	controllersDefinition = "controllers.slinky.slurm.net"
 )
@@ -64,7 +64,7 @@ var resources = []resource{
 	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}, false, nil},
 	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, false, nil},
 	{schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, false, []string{"quoin-publisher"}},
-	{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, false, []string{configName}},
+	{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, false, []string{session.ConfigName}},
 	{schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "deviceclasses"}, false, nil},
 	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}, false, nil},
 	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}, false, nil},

@@ -109,6 +109,16 @@ func images(image string) func(c *Cluster) {
 	}
 }
 
+// options are those of a cluster with the default configuration.
+func options(t *testing.T) *Options {
+	t.Helper()
+	conf, err := config.Load(config.Default(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Options{Config: conf, Publications: conf.Clusters(), Again: " --context a", Version: "0.1.0"}
+}
+
 func TestCluster(t *testing.T) {
 	for _, tt := range []struct {
 		name, old, with string
@@ -175,7 +185,7 @@ func TestCluster(t *testing.T) {
 			if tt.change != nil {
 				tt.change(c)
 			}
-			site, err := c.Site("0.1.0")
+			site, err := c.Site(options(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +204,7 @@ func TestCluster(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	c := clusterOf(t, "", "")
-	site, err := c.Site("0.1.0")
+	site, err := c.Site(options(t))
 	if err != nil {
 		t.Fatal(err)
 	}

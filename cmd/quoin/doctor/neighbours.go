@@ -101,7 +101,7 @@ func (c checks) hasKey(definition, key string) bool {
 // nodeSet looks at what slurmd's pods mount.
 func (c checks) nodeSet(f *findings, o *unstructured.Unstructured, s *Site) {
 	wanted := []string{"/opt/quoin/bin", "/run/quoin"}
-	if s.MappingDir != "none" {
+	if s.MappingDir != "none" && s.MappingDir != "" {
 		wanted = append(wanted, s.MappingDir)
 	}
 	if set := c.own("daemonsets", "agent"); set != nil {
@@ -142,6 +142,10 @@ func (c checks) exporter(f *findings, s *Site) {
 	if !c.knows("clusterpolicies") || s.MappingDir == "none" {
 		return
 	}
+	if s.MappingDir == "" {
+		f.unknown("exporter", moreRights, "it is not known which directory the hook writes: the agents' configuration cannot be read")
+		return
+	}
 	for i := range c.Objects["clusterpolicies"] {
 		o := &c.Objects["clusterpolicies"][i]
 		on, _, _ := unstructured.NestedBool(o.Object, "spec", "dcgmExporter", "hpcJobMapping", "enabled")
@@ -160,7 +164,7 @@ func (c checks) exporter(f *findings, s *Site) {
 
 // classes says whether NVIDIA's DRA driver serves ComputeDomains.
 func (c checks) classes(f *findings, s *Site) {
-	if c.Missing["deviceclasses"] != nil || s.Join == "none" || s.Join == "host" {
+	if c.Missing["deviceclasses"] != nil || s.ConfigErr != nil || s.Join == "none" || s.Join == "host" {
 		return
 	}
 	const channel, daemon = "compute-domain-default-channel.nvidia.com", "compute-domain-daemon.nvidia.com"

@@ -134,7 +134,7 @@ func (n *Node) gate(f *findings) {
 	case state.Ready:
 		f.ok("imex", "ready in clique %s, %d members", state.Clique, len(state.Members))
 	default:
-		f.fatal("imex", "quoin imex check --kubeconfig FILE says what to do", "%s: %s", state.Reason, state.Message)
+		f.fatal("imex", "see what to do: quoin imex check", "%s: %s", state.Reason, state.Message)
 	}
 }
 

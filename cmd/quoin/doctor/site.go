@@ -1,47 +1,44 @@
 package doctor
 
 import (
-	"fmt"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 )
 
-// Site reads how the cluster is configured: the ConfigMaps quoin-config of the publisher and
-// of the agents. Without these the defaults hold.
-func (c *Cluster) Site(version string) (*Site, error) {
-	s := &Site{Version: version}
-	publisher, err := c.configOf(c.own("deployments", "publisher"))
-	if err != nil {
-		return nil, err
+// Site says how the cluster is configured.
+func (c *Cluster) Site(o *Options) (*Site, error) {
+	s := &Site{Version: o.Version, Again: o.Again, ConfigErr: o.ConfigErr}
+	if o.ConfigErr == nil {
+		s.Publications = o.Publications
+		c.join(s, o.Config.IMEX)
 	}
-	agents, err := c.configOf(c.own("daemonsets", "agent"))
-	if err != nil {
-		return nil, err
+	agents, err := c.agentsConfig(o.Config)
+	if agents != nil {
+		s.MappingDir = agents.Agent.MappingDir
 	}
-	s.Publications, s.MappingDir = publisher.Clusters(), agents.Agent.MappingDir
-	c.join(s, publisher.IMEX)
-	return s, nil
+	return s, err
 }
 
-// configOf returns the configuration that a workload's pods mount.
-func (c *Cluster) configOf(workload *unstructured.Unstructured) (*config.Config, error) {
-	if workload == nil {
-		return config.Load(config.Default(), "", nil)
+// agentsConfig returns the configuration that the agents' pods mount. Without such a ConfigMap it is
+// ours, and nil if nobody knows.
+func (c *Cluster) agentsConfig(ours *config.Config) (*config.Config, error) {
+	agents := c.own("daemonsets", "agent")
+	switch {
+	case c.Missing["configmaps"] != nil || c.Missing["daemonsets"] != nil:
+		return nil, nil
+	case agents == nil:
+		return ours, nil
 	}
-	where := workload.GetNamespace()
-	text := ""
-	if cm := c.named("configmaps", where, configName); cm != nil {
-		text, _, _ = unstructured.NestedString(cm.Object, "data", "quoin.yaml")
+	cm := c.named("configmaps", agents.GetNamespace(), session.ConfigName)
+	if cm == nil {
+		return ours, nil
 	}
-	parsed, err := config.Parse(config.Default(), "ConfigMap "+where+"/"+configName, []byte(text), nil)
-	if err != nil {
-		return nil, fmt.Errorf("read the configuration of %s: %w", workload.GetName(), err)
-	}
-	return parsed, nil
+	text, _, _ := unstructured.NestedString(cm.Object, "data", session.ConfigKey)
+	return config.Parse(config.Default(), "ConfigMap "+agents.GetNamespace()+"/"+session.ConfigName, []byte(text), nil)
 }
 
 // join says how nodes join the IMEX domain.

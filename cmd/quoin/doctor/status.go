@@ -31,7 +31,7 @@ func (c *Cluster) PrintStatus(w io.Writer, s *Site) []topology.Finding {
 	}
 	for _, p := range s.Publications {
 		var f findings
-		checks{c}.publication(&f, p)
+		checks{c}.publication(&f, p, s)
 		for _, found := range f {
 			fmt.Fprintf(w, "%-12s %s\n", "files", found.Message)
 		}
@@ -40,7 +40,11 @@ func (c *Cluster) PrintStatus(w io.Writer, s *Site) []topology.Finding {
 	if s.Why != "" {
 		why = ": " + s.Why
 	}
-	fmt.Fprintf(w, "%-12s %s%s\n", "imex", s.Join, why)
+	if s.ConfigErr != nil {
+		fmt.Fprintf(w, "%-12s not known: %v\n%-12s not known\n", "files", s.ConfigErr, "imex")
+	} else {
+		fmt.Fprintf(w, "%-12s %s%s\n", "imex", s.Join, why)
+	}
 	if s.Domain.Reason != "" {
 		fmt.Fprintf(w, "%-12s %s\n", "", s.Domain)
 	}

@@ -1,6 +1,4 @@
-// Package listing reads lists of a cluster's objects as kubectl get -o json prints them, so that
-// commands read a cluster and a file alike. It writes nothing.
-package listing
+package session
 
 import (
 	"context"
@@ -14,22 +12,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The lists that commands read. Not every cluster has every kind.
+// The lists that commands read, as kubectl get -o json prints them, so that a cluster and a file are
+// read alike. Not every cluster has every kind.
 var (
-	// Nodes are what quoin render takes.
-	Nodes = []string{"/api/v1/nodes", "/apis/quoin.dev/v1alpha1/nodereports", "/apis/resource.k8s.io/v1/resourceslices",
+	// nodeLists are what quoin render takes. The last one is of Slinky's worker pods.
+	nodeLists = []string{"/api/v1/nodes", "/apis/quoin.dev/v1alpha1/nodereports", "/apis/resource.k8s.io/v1/resourceslices",
 		"/api/v1/pods?labelSelector=app.kubernetes.io/name=slurmd,app.kubernetes.io/component=worker"}
-	// Domain are what quoin imex check takes.
-	Domain = []string{"/api/v1/nodes", "/api/v1/pods", "/apis/resource.k8s.io/v1/resourceclaims", "/apis/resource.nvidia.com/v1beta1/computedomains",
+	// domainLists are what quoin imex check takes.
+	domainLists = []string{"/api/v1/nodes", "/api/v1/pods", "/apis/resource.k8s.io/v1/resourceclaims", "/apis/resource.nvidia.com/v1beta1/computedomains",
 		"/apis/resource.nvidia.com/v1beta1/computedomaincliques", "/apis/resource.k8s.io/v1/deviceclasses", "/apis/apps/v1/daemonsets", "/apis/apps/v1/deployments"}
 )
 
 // page is how many objects one answer has at most.
 const page = "500"
 
-// Open returns a reader of the lists, one JSON document for each page. A kind that the API server
+// openLists returns a reader of the lists, one JSON document for each page. A kind that the API server
 // does not know is left out.
-func Open(ctx context.Context, rc *rest.Config, lists []string) (io.ReadCloser, error) {
+func openLists(ctx context.Context, rc *rest.Config, lists []string) (io.ReadCloser, error) {
 	client, err := kubernetes.NewForConfig(rc)
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
@@ -47,21 +46,21 @@ func Open(ctx context.Context, rc *rest.Config, lists []string) (io.ReadCloser, 
 	return out, nil
 }
 
-// Error says which list the API server did not give.
-type Error struct {
+// listError says which list the API server did not give.
+type listError struct {
 	list string
 	err  error
 }
 
 // Error returns the text.
-func (e *Error) Error() string { return "list " + e.list + ": " + e.err.Error() }
+func (e *listError) Error() string { return "list " + e.list + ": " + e.err.Error() }
 
 // Unwrap returns what the API server said.
-func (e *Error) Unwrap() error { return e.err }
+func (e *listError) Unwrap() error { return e.err }
 
-// Cause returns the Error that ended the reading of lists, if there is one, and err otherwise.
-func Cause(err error) error {
-	if e := (*Error)(nil); errors.As(err, &e) {
+// cause returns the listError that ended the reading of lists, if there is one, and err otherwise.
+func cause(err error) error {
+	if e := (*listError)(nil); errors.As(err, &e) {
 		return e
 	}
 	return err
@@ -84,14 +83,14 @@ func copyList(ctx context.Context, w io.Writer, client rest.Interface, list stri
 		case apierrors.IsNotFound(err):
 			return nil
 		case err != nil:
-			return &Error{list, err}
+			return &listError{list, err}
 		}
 		if _, err := w.Write(append(text, '\n')); err != nil {
 			return errGone
 		}
 		var read struct{ Metadata struct{ Continue string } }
 		if err := json.Unmarshal(text, &read); err != nil {
-			return &Error{list, err}
+			return &listError{list, err}
 		}
 		if next = read.Metadata.Continue; next == "" {
 			return nil

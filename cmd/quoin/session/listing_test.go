@@ -1,4 +1,4 @@
-package listing_test
+package session
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
@@ -32,8 +31,8 @@ func TestRealPages(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for name, lists := range map[string][]string{"nodes": listing.Nodes, "domain": listing.Domain} {
-		in, err := listing.Open(t.Context(), c.Config(), lists)
+	for name, lists := range map[string][]string{"nodes": nodeLists, "domain": domainLists} {
+		in, err := openLists(t.Context(), c.Config(), lists)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,11 +53,11 @@ func TestRealPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := listing.Open(t.Context(), nobody, listing.Nodes)
+	in, err := openLists(t.Context(), nobody, nodeLists)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := inputs.ReadNodes("the cluster", in, nil); err == nil || !strings.HasPrefix(listing.Cause(err).Error(), `list /api/v1/nodes: nodes is forbidden: User "system:serviceaccount:default:nobody" cannot list`) {
+	if _, err := inputs.ReadNodes("the cluster", in, nil); err == nil || !strings.HasPrefix(cause(err).Error(), `list /api/v1/nodes: nodes is forbidden: User "system:serviceaccount:default:nobody" cannot list`) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -1,7 +1,4 @@
-// Package reports reads the reports that a command gets as arguments: files, and directories
-// in which each file is named after its node. A report that cannot be read costs its own node
-// only.
-package reports
+package session
 
 import (
 	"encoding/json"
@@ -17,15 +14,16 @@ import (
 	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
 
-// Add adds reports to a snapshot. A report without a node in the list is a node
+// AddReports adds the reports that a command gets as arguments to a snapshot: files, and directories
+// in which each file is named after its node. A report without a node in the list is a node
 // too. A report that cannot be read costs its own node only: it is a problem of the node
 // that its file is named after.
-func Add(snap *inputs.Snapshot, paths []string) error {
+func AddReports(snap *inputs.Snapshot, paths []string) error {
 	listed := make(map[string]bool, len(snap.Nodes))
 	for i := range snap.Nodes {
 		listed[snap.Nodes[i].Name] = true
 	}
-	files, err := list(paths)
+	files, err := reportFiles(paths)
 	if err != nil {
 		return err
 	}
@@ -52,19 +50,19 @@ func Add(snap *inputs.Snapshot, paths []string) error {
 	return nil
 }
 
-// file is a file that should hold a report.
-type file struct {
+// reportFile is a file that should hold a report.
+type reportFile struct {
 	path string
 	// stored: the file is in a directory of reports, where it is named after its node.
 	stored bool
 }
 
-// list replaces each directory by the reports in it.
-func list(paths []string) ([]file, error) {
-	var out []file
+// reportFiles replaces each directory by the reports in it.
+func reportFiles(paths []string) ([]reportFile, error) {
+	var out []reportFile
 	for _, path := range paths {
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			out = append(out, file{path, false})
+			out = append(out, reportFile{path, false})
 			continue
 		}
 		files, err := filepath.Glob(filepath.Join(path, "*.json"))
@@ -75,7 +73,7 @@ func list(paths []string) ([]file, error) {
 			return nil, fmt.Errorf("%s has no reports: want files NAME.json, as in the folder reports of a directory store", path)
 		}
 		for _, f := range files {
-			out = append(out, file{f, true})
+			out = append(out, reportFile{f, true})
 		}
 	}
 	return out, nil
@@ -93,7 +91,7 @@ func isList(data []byte) bool {
 }
 
 // read reads the report. Without one, name is that of the file.
-func (f file) read() (name string, report *topology.Node, err error) {
+func (f reportFile) read() (name string, report *topology.Node, err error) {
 	name = strings.TrimSuffix(filepath.Base(f.path), ".json")
 	data, err := os.ReadFile(f.path)
 	if err != nil {

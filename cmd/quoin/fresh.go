@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// freshOptions are the flags of commands that make a plan and its files. They make them of nodes and
+// reports that are given, or else of a cluster or a directory.
+type freshOptions struct {
+	session.Flags
+	nodes    string
+	output   string // text or json
+	previous string
+	fresh    bool // set by commands that otherwise take what is published
+	skeleton bool
+}
+
+// outputJSON is the value of --output for programs.
+const outputJSON = "json"
+
+func (o *freshOptions) addFlags(cmd *cobra.Command, outputs ...string) {
+	f := cmd.Flags()
+	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,nodereports,pods,resourceslices -A, - for standard input")
+	f.StringVar(&o.previous, "previous", "", "topology `file` in use; its names, order and base block size stay; default: those of the stored plan, if there is one")
+	o.Add(cmd)
+	o.AddSources(cmd)
+	o.AddFiles(cmd)
+	show.AddOutput(cmd, &o.output, outputs...)
+	exclude(cmd, "nodes", sourceFlags...)
+}
+
+// addFresh adds the flag --fresh of commands that otherwise take what is published.
+func (o *freshOptions) addFresh(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.fresh, "fresh", false, "make a new plan of the cluster or directory; default: what is published there")
+}
+
+// sourceFlags are the flags that name a cluster or a directory.
+var sourceFlags = []string{"store", "kubeconfig", "context"}
+
+// exclude says that a flag goes with none of the others.
+func exclude(cmd *cobra.Command, name string, others ...string) {
+	for _, other := range others {
+		cmd.MarkFlagsMutuallyExclusive(name, other)
+	}
+}
+
+// given reports whether nodes or reports are given, so that no cluster is asked.
+func (o *freshOptions) given(paths []string) bool { return o.nodes != "" || len(paths) > 0 }
+
+// open opens the session: a local one for what is given, or else that of a cluster or a directory.
+// other names what the command takes in place of these.
+func (o *freshOptions) open(cmd *cobra.Command, local bool, other string) (*session.Session, *publication.Cluster, error) {
+	if !local {
+		s, err := openSession(cmd, &o.Flags, other)
+		if err != nil {
+			return nil, nil, err
+		}
+		pub, err := s.Publication()
+		return s, pub, err
+	}
+	for _, name := range sourceFlags {
+		if cmd.Flags().Changed(name) {
+			return nil, nil, fmt.Errorf("--%s beside reports: want one of them", name)
+		}
+	}
+	s, err := o.OpenLocal(cmd.ErrOrStderr())
+	if err != nil {
+		return nil, nil, err
+	}
+	pub, err := s.Publication()
+	return s, pub, err
+}
+
+// openSession opens a cluster or a directory. other names what the command takes in place of these.
+func openSession(cmd *cobra.Command, flags *session.Flags, other string) (*session.Session, error) {
+	s, err := flags.Open(cmd.Context(), cmd.ErrOrStderr())
+	if errors.Is(err, session.ErrNoCluster) {
+		err = fmt.Errorf("%w; or give %s", err, other)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// nodesOrReports are what render and map take in place of a cluster.
+const nodesOrReports = "--nodes FILE (- for standard input), or reports as arguments"
+
+// fresh is a plan that was made, its files, and what it was made of.
+type fresh struct {
+	*publisher.Rendered
+	conf *session.Session
+	pub  *publication.Cluster
+	snap *inputs.Snapshot
+	in   inputs.Inputs
+}
+
+// makeFresh makes a plan and its files of nodes and reports: those that are given, or those of the store.
+func (o *freshOptions) makeFresh(ctx context.Context, stdin io.Reader, s *session.Session, pub *publication.Cluster, paths []string) (*fresh, error) {
+	if o.skeleton {
+		if !pub.Release.DynamicTopology() {
+			return nil, fmt.Errorf("skeleton: nodes of Slurm %s cannot join a topology when they register: want 25.05 or newer", pub.SlurmVersion)
+		}
+		pub.Membership, pub.Annotates = publication.MembershipAnnotation, true
+	}
+	snap, err := o.snapshot(ctx, stdin, s, pub, paths)
+	if err != nil {
+		return nil, err
+	}
+	previous, err := o.previousPlan(ctx, s, pub)
+	if err != nil {
+		return nil, err
+	}
+	if len(snap.Nodes)+len(snap.Reports) == 0 {
+		return nil, errors.New("no node in the input: want the output of kubectl get nodes -o json from a cluster with nodes, or reports")
+	}
+	in := pub.Rules.Gather(snap)
+	if len(in.Facts) == 0 && len(in.Unnamed) == 0 {
+		return nil, fmt.Errorf("no node: publication %q takes none of the input; see its keys nodes and slurmNames", pub.Name)
+	}
+	made, err := publisher.Make(pub, in, previous)
+	if err != nil {
+		return nil, err
+	}
+	if o.skeleton {
+		delete(made.Files, gresFile)
+	}
+	made.Problems = append(made.Problems, snap.Problems...)
+	return &fresh{made, s, pub, snap, in}, nil
+}
+
+// snapshot reads nodes and reports.
+func (o *freshOptions) snapshot(ctx context.Context, stdin io.Reader, s *session.Session, pub *publication.Cluster, paths []string) (*inputs.Snapshot, error) {
+	if s.Store != nil {
+		return s.Store.Snapshot(ctx)
+	}
+	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
+	if o.nodes != "" {
+		var err error
+		if snap, err = session.ReadNodes(stdin, o.nodes, &pub.Rules); err != nil {
+			return nil, err
+		}
+	}
+	return snap, session.AddReports(snap, paths)
+}
+
+// previousPlan returns what the plan continues from: the file of --previous, or the stored plan.
+func (o *freshOptions) previousPlan(ctx context.Context, s *session.Session, pub *publication.Cluster) (previous publisher.Previous, err error) {
+	if o.previous != "" {
+		text, err := os.ReadFile(o.previous)
+		if err == nil {
+			previous.Plan, err = slurmconf.ReadPlan(o.previous, text)
+		}
+		if err != nil {
+			return previous, fmt.Errorf("read previous topology: %w", err)
+		}
+		return previous, nil
+	}
+	if s.Store == nil {
+		return previous, nil
+	}
+	doc, err := s.Store.LoadPlan(ctx, pub.Name)
+	if err != nil || doc == nil {
+		return previous, err
+	}
+	return publisher.ReadPlan(pub, &doc.Current.Plan)
+}
+
+// errUnread says that a command did its work without some reports, and returns the exit code.
+func errUnread(stderr io.Writer, problems []topology.Finding) error {
+	unread := len(session.Unread(problems))
+	if unread == 0 {
+		return nil
+	}
+	fmt.Fprintf(stderr, "not known: %d reports could not be read\n", unread)
+	return show.NotKnown
+}

@@ -1,0 +1,94 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/quoin-hpc/quoin/cmd/version"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
+)
+
+// reach returns how kubectl reaches the API server, or a Pod. cluster names it for people.
+func reach(file, name string) (rc *rest.Config, cluster string, err error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	if missing := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); file == "" && missing != "" && !anyExists(rules.Precedence) {
+		return nil, "", fmt.Errorf("KUBECONFIG=%s: no such file: want a file that says how to reach the API server", missing)
+	}
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: name})
+	raw, err := loaded.RawConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
+	}
+	if clientcmdapi.IsConfigEmpty(&raw) && file == "" {
+		rc, err = rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, "", ErrNoCluster
+		}
+		cluster = "the cluster of this Pod"
+	} else {
+		if name == "" {
+			name = raw.CurrentContext
+		}
+		rc, err = loaded.ClientConfig()
+		cluster = "cluster " + name
+		if c := raw.Contexts[name]; c != nil {
+			cluster += " of " + c.LocationOfOrigin
+		}
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
+	}
+	rc.UserAgent = "quoin/" + version.Number
+	rc.QPS, rc.Burst = 50, 100
+	return rc, cluster, nil
+}
+
+func anyExists(paths []string) bool {
+	for _, path := range paths {
+		if _, err := os.Stat(filepath.Clean(path)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// objects is a cluster as a Store. Its objects are listed.
+type objects struct {
+	kube.Plans
+	cluster *rest.Config
+	keys    inputs.NodeKeys
+}
+
+// Snapshot lists what files are made of.
+func (o *objects) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
+	return readLists(ctx, o.cluster, "the cluster", nodeLists, o.keys)
+}
+
+// readLists reads lists of nodes and what belongs to them. Of the Nodes' labels and annotations it
+// keeps the keys.
+func readLists(ctx context.Context, cluster *rest.Config, name string, lists []string, keys inputs.NodeKeys) (*inputs.Snapshot, error) {
+	in, err := openLists(ctx, cluster, lists)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = in.Close() }()
+	snap, err := (&inputs.ListReader{Keep: keys, Slices: kube.ReadSlice}).Read(name, in)
+	return snap, cause(err)
+}
+
+// Workers lists Slinky's worker pods. A directory has none.
+func (s *Session) Workers(ctx context.Context) (*inputs.Snapshot, error) {
+	if s.Cluster == nil {
+		return &inputs.Snapshot{}, nil
+	}
+	return readLists(ctx, s.Cluster, "worker pods", nodeLists[len(nodeLists)-1:], inputs.KeysOf())
+}

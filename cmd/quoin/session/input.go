@@ -1,0 +1,68 @@
+package session
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/quoin-hpc/quoin/imex/computedomain"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
+)
+
+// IsDirectory reports whether there is a directory of this name.
+func IsDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// OpenInput opens a file with the output of a command, or standard input if name is a dash.
+// shown names it in errors.
+func OpenInput(stdin io.Reader, name, command string) (in io.ReadCloser, shown string, err error) {
+	switch {
+	case name == "-":
+		return io.NopCloser(stdin), "standard input", nil
+	case IsDirectory(name):
+		return nil, name, fmt.Errorf("%s is a directory: want a file with the output of %s", name, command)
+	}
+	in, err = os.Open(name)
+	return in, name, err
+}
+
+// ReadNodes reads a file with kubectl's list of nodes and of what belongs to them. Of the Nodes'
+// labels and annotations it keeps those that the rules look at.
+func ReadNodes(stdin io.Reader, name string, rules *inputs.Rules) (*inputs.Snapshot, error) {
+	in, name, err := OpenInput(stdin, name, "kubectl get nodes -o json")
+	if err != nil {
+		return nil, fmt.Errorf("read nodes: %w", err)
+	}
+	defer func() { _ = in.Close() }()
+	return (&inputs.ListReader{Keep: inputs.KeysOf(rules), Slices: kube.ReadSlice}).Read(name, in)
+}
+
+// ReadDomain reads the output of computedomain.ListCommand from a file, - for standard input. Without
+// a file it reads the same from the cluster. name names what was read, for errors.
+func (s *Session) ReadDomain(ctx context.Context, stdin io.Reader, file string, each func(kind string, object []byte) error) (snap *inputs.Snapshot, name string, err error) {
+	var list io.ReadCloser
+	if file != "" {
+		list, name, err = OpenInput(stdin, file, computedomain.ListCommand)
+	} else {
+		name = "the cluster"
+		list, err = openLists(ctx, s.Cluster, domainLists)
+	}
+	if err != nil {
+		return nil, name, fmt.Errorf("read the cluster's objects: %w", err)
+	}
+	defer func() { _ = list.Close() }()
+	in := bufio.NewReader(list)
+	if _, err := in.Peek(1); errors.Is(err, io.EOF) {
+		return nil, name, fmt.Errorf("%s: empty: want the output of %s: kubectl prints nothing if a kind is missing; are the CRDs of NVIDIA's DRA driver there? older releases of the driver have no computedomaincliques",
+			name, computedomain.ListCommand)
+	}
+	reader := inputs.ListReader{Command: computedomain.ListCommand, Keep: inputs.KeysOf(), Slices: kube.ReadSlice, Each: each}
+	snap, err = reader.Read(name, in)
+	return snap, name, cause(err)
+}
