@@ -65,18 +65,18 @@ func units(own []int) (count int) {
 	return count
 }
 
-// split is how many segments, at least, are not in one block, or use too many lower ones.
+// split is how many segments, at least, are not in one block, or use too many lower-level blocks.
 func (s *search) split(own []int) int {
-	whole, lowers := 0, 0
+	whole, lower := 0, 0
 	for of := range slices.Chunk(own, s.perBlock) {
 		whole += sum(of) / s.size
 	}
 	split := max(0, s.segments-whole)
-	if s.lowers && s.most < s.size {
+	if s.limited && s.maxLower < s.size {
 		for l := range slices.Chunk(own, 1<<s.level) {
-			lowers += min(sum(l), 1)
+			lower += min(sum(l), 1)
 		}
-		split = max(split, up(max(0, lowers-s.segments*s.most), s.size-s.most))
+		split = max(split, up(max(0, lower-s.segments*s.maxLower), s.size-s.maxLower))
 	}
 	return min(split, s.segments)
 }
@@ -130,11 +130,11 @@ func fewest(free []int, size, pieces int) (int, bool) {
 }
 
 // tight finds a place for a segment in few base blocks of a block. It takes the ones that are
-// used already, then the largest. If these are in too many lower ones, it takes the lower ones
-// with the most free nodes.
+// used already, then the largest. If these are in too many lower-level blocks, it takes those
+// lower-level blocks that have the most free nodes.
 func (s *search) tight(block int, used []bool) ([]Taken, bool) {
 	first, last := block*s.perBlock, min((block+1)*s.perBlock, len(s.free))
-	if s.lowers && block == 0 && last == len(s.free) { // only whole lower ones count
+	if s.limited && block == 0 && last == len(s.free) { // only whole lower-level blocks count
 		last = last >> s.level << s.level
 	}
 	order := make([]int, 0, last-first)
@@ -147,10 +147,10 @@ func (s *search) tight(block int, used []bool) ([]Taken, bool) {
 		return cmp.Or(cmp.Compare(s.news(a, used), s.news(b, used)), cmp.Compare(s.free[b], s.free[a]))
 	})
 	place, fits := s.take(order)
-	if !fits || !s.lowers {
+	if !fits || !s.limited {
 		return place, fits
 	}
-	if lowers := s.lowersOf(place); lowers <= s.most {
+	if lower := s.lowerBlocks(place); lower <= s.maxLower {
 		return place, true
 	}
 	return s.take(s.largest(order))
@@ -176,7 +176,7 @@ func (s *search) take(order []int) (place []Taken, fits bool) {
 	return place, rest == 0
 }
 
-func (s *search) lowersOf(place []Taken) int {
+func (s *search) lowerBlocks(place []Taken) int {
 	in := map[int]bool{}
 	for _, t := range place {
 		in[t.Block>>s.level] = true
@@ -184,21 +184,21 @@ func (s *search) lowersOf(place []Taken) int {
 	return len(in)
 }
 
-// largest leaves of an order what is in the lower ones with the most free nodes, as many as a
-// segment may use.
+// largest leaves of an order what is in the lower-level blocks with the most free nodes, as many
+// as a segment may use.
 func (s *search) largest(order []int) []int {
 	nodes := map[int]int{}
-	var lowers []int
+	var lower []int
 	for _, i := range order {
 		l := i >> s.level
 		if nodes[l] == 0 {
-			lowers = append(lowers, l)
+			lower = append(lower, l)
 		}
 		nodes[l] += s.free[i]
 	}
-	slices.SortStableFunc(lowers, func(a, b int) int { return cmp.Compare(nodes[b], nodes[a]) })
-	lowers = lowers[:min(s.most, len(lowers))]
-	return slices.DeleteFunc(slices.Clone(order), func(i int) bool { return !slices.Contains(lowers, i>>s.level) })
+	slices.SortStableFunc(lower, func(a, b int) int { return cmp.Compare(nodes[b], nodes[a]) })
+	lower = lower[:min(s.maxLower, len(lower))]
+	return slices.DeleteFunc(slices.Clone(order), func(i int) bool { return !slices.Contains(lower, i>>s.level) })
 }
 
 // fresh counts the base blocks of a place that are not used yet.

@@ -6,16 +6,16 @@ import (
 )
 
 // search is one try to find a place. A block here is what a segment must fit in: an
-// aggregate of base blocks. A lower one is an aggregate of the size below.
+// aggregate of base blocks. A lower-level block is an aggregate of the size below.
 type search struct {
 	job      *Job
 	free     []int // by base block
 	segments int   // how many
 	size     int   // nodes of a segment
 	perBlock int   // base blocks in a block
-	level    int   // of lower ones: 2^level base blocks each
-	most     int   // lower ones that a segment may use
-	lowers   bool  // the number of lower ones limits a segment
+	level    int   // of lower-level blocks: 2^level base blocks each
+	maxLower int   // lower-level blocks that a segment may use
+	limited  bool  // the number of lower-level blocks limits a segment
 	perPart  int   // blocks in the aggregate that all segments must fit in, or 0
 	part     int   // that aggregate, or -1
 }
@@ -31,8 +31,8 @@ func (b *blocks) search(j *Job, free []int) *search {
 		s.perBlock = 1 << level
 	}
 	lowerSize := b.Sizes[0] << lower
-	s.most = up(s.size, lowerSize)
-	s.lowers = s.perBlock != s.most<<lower
+	s.maxLower = up(s.size, lowerSize)
+	s.limited = s.perBlock != s.maxLower<<lower
 	if j.Consolidate && j.Segment > 0 && j.Segment <= j.Nodes {
 		whole := j.Nodes
 		if j.Spread {
@@ -156,17 +156,17 @@ func (s *search) ofPart(part int) []int {
 }
 
 // usable is how many of the free nodes of a block one segment may use. If the block is the
-// whole topology, only whole lower ones count.
+// whole topology, only whole lower-level blocks count.
 func (s *search) usable(of []int) int {
-	if !s.lowers {
+	if !s.limited {
 		return sum(of)
 	}
-	var lowers []int
+	var lower []int
 	for l := range slices.Chunk(of[:min(len(of), s.perBlock>>s.level<<s.level)], 1<<s.level) {
-		lowers = append(lowers, sum(l))
+		lower = append(lower, sum(l))
 	}
-	slices.Sort(lowers)
-	return sum(lowers[max(0, len(lowers)-s.most):])
+	slices.Sort(lower)
+	return sum(lower[max(0, len(lower)-s.maxLower):])
 }
 
 func sum(numbers []int) (total int) {
@@ -181,7 +181,7 @@ func (s *search) segment(block int) (Segment, bool) {
 	c := &choice{search: s, first: block * s.perBlock, rest: s.size, taken: make([]bool, s.perBlock)}
 	c.last = min(c.first+s.perBlock, len(s.free))
 	var out Segment
-	for left := s.most; c.rest > 0; {
+	for left := s.maxLower; c.rest > 0; {
 		at, joins := c.best()
 		if at < 0 || s.free[at] == 0 || left <= 0 && !joins {
 			return out, false
@@ -208,8 +208,8 @@ type choice struct {
 // candidate is a base block that a segment may take next.
 type candidate struct {
 	at    int
-	joins bool // its lower one is used already, or nobody counts these
-	lower int  // free nodes of its lower one
+	joins bool // its lower-level block is used already, or nobody counts these
+	lower int  // free nodes of its lower-level block
 	nodes int
 }
 
@@ -221,7 +221,7 @@ func (c *choice) best() (at int, joins bool) {
 			continue
 		}
 		next := candidate{at: i, joins: true, nodes: c.free[i]}
-		if c.lowers {
+		if c.limited {
 			next.joins, next.lower = c.lowerOf(i)
 		}
 		if best.at < 0 || c.better(&next, &best) {
@@ -231,7 +231,7 @@ func (c *choice) best() (at int, joins bool) {
 	return best.at, best.joins
 }
 
-// lowerOf says whether the lower one of a base block is used already, and what is free in it.
+// lowerOf says whether the lower-level block of a base block is used already, and what is free in it.
 func (c *choice) lowerOf(i int) (used bool, free int) {
 	start := i >> c.level << c.level
 	for j := start; j < min(start+1<<c.level, c.last); j++ {
@@ -241,9 +241,9 @@ func (c *choice) lowerOf(i int) (used bool, free int) {
 	return used, free
 }
 
-// better compares: fewest lower ones, then fewest base blocks, then the least left over.
+// better compares: fewest lower-level blocks, then fewest base blocks, then the least left over.
 func (c *choice) better(next, best *candidate) bool {
-	if c.lowers && next.at>>c.level != best.at>>c.level {
+	if c.limited && next.at>>c.level != best.at>>c.level {
 		if next.joins != best.joins {
 			return next.joins
 		}

@@ -289,5 +289,5 @@ func (b *blocks) never(j *Job) string {
 		}
 		return fmt.Sprintf("%s of %d nodes must be in one block of BlockSize %d, and the largest has %d nodes", what, size, b.Sizes[0]<<level, most)
 	}
-	return fmt.Sprintf("%s of %d nodes may use at most %d blocks of BlockSize %d, and the largest have %d nodes together", what, size, s.most, b.Sizes[0]<<s.level, s.usable(b.Free))
+	return fmt.Sprintf("%s of %d nodes may use at most %d blocks of BlockSize %d, and the largest have %d nodes together", what, size, s.maxLower, b.Sizes[0]<<s.level, s.usable(b.Free))
 }
