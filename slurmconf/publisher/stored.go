@@ -51,7 +51,7 @@ type archive struct {
 	store  Store
 	pub    *publication.Cluster
 	writes *prometheus.CounterVec // or nil
-	// known is the plan as it was read or written last, or nil if it must be read.
+	// known is the plan as it was read or written last, or nil if it must be read. Nobody changes it.
 	known *plandoc.Document
 }
 
@@ -79,8 +79,8 @@ func (a *archive) recall(ctx context.Context) (s *stored, unreadable []plandoc.H
 			a.known = plandoc.New(a.pub.Name, a.pub.Place().String())
 		}
 	}
-	s.doc = a.known.Clone()
-	if s.doc.Current.Number == 0 {
+	if s.doc = a.known; s.doc.Current.Number == 0 {
+		s.doc = a.known.Clone()
 		if err := s.takeOver(); err != nil {
 			return s, []plandoc.Held{{Reason: "PublishedUnreadable", Message: err.Error() + "; restore the file, or remove its key and it is made again"}}, nil //nolint:nilerr // the message has it
 		}
@@ -240,7 +240,7 @@ func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) error {
 		a.forget()
 		return err
 	}
-	a.known = doc.Clone()
+	a.known = doc
 	return nil
 }
 
