@@ -21,7 +21,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return found, next, err
 	}
 	// Recall the stored plan, and what is published.
-	mem, unreadable, err := l.archive.recall(ctx)
+	mem, unreadable, err := l.archive.recall(ctx, snap)
 	if err != nil {
 		return found, next, err
 	}

@@ -38,7 +38,7 @@ func (l *loop) seedAtOnce(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	mem, unreadable, err := l.archive.recall(ctx)
+	mem, unreadable, err := l.archive.recall(ctx, snap)
 	if err != nil || unreadable != nil {
 		return
 	}

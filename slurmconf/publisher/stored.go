@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -59,8 +60,8 @@ type archive struct {
 func (a *archive) forget() { a.known = nil }
 
 // recall reads plan and files. If they cannot be continued from, it returns why nothing new can
-// be published.
-func (a *archive) recall(ctx context.Context) (s *stored, unreadable []plandoc.Held, err error) {
+// be published. snap says where nodes are of which files without a plan name none.
+func (a *archive) recall(ctx context.Context, snap *inputs.Snapshot) (s *stored, unreadable []plandoc.Held, err error) {
 	s = &stored{}
 	if s.set, err = a.store.Load(ctx, a.pub.Place()); err != nil {
 		return nil, nil, err
@@ -84,7 +85,7 @@ func (a *archive) recall(ctx context.Context) (s *stored, unreadable []plandoc.H
 		if err := s.takeOver(); err != nil {
 			return s, []plandoc.Held{{Reason: "PublishedUnreadable", Message: err.Error() + "; restore the file, or remove its key and it is made again"}}, nil //nolint:nilerr // the message has it
 		}
-		if err := a.placeAsAnnotated(ctx, &s.doc.Current); err != nil {
+		if err := placeAsAnnotated(a.pub, snap, &s.doc.Current); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -118,16 +119,12 @@ func (s *stored) takeOver() error {
 
 // placeAsAnnotated puts nodes back into the units that their annotations name, if the files
 // that were taken over name no nodes.
-func (a *archive) placeAsAnnotated(ctx context.Context, r *plandoc.Revision) error {
+func placeAsAnnotated(p *publication.Cluster, snap *inputs.Snapshot, r *plandoc.Revision) error {
 	if !r.Plan.ByAnnotation {
 		return nil
 	}
-	snap, err := a.store.Snapshot(ctx)
-	if err != nil {
-		return err
-	}
 	specs := make(map[string]string)
-	for name, n := range a.pub.Rules.Gather(snap).Nodes {
+	for name, n := range p.Rules.Gather(snap).Nodes {
 		specs[name] = n.Annotations[plandoc.SpecAnnotation]
 	}
 	plandoc.Place(&r.Plan, specs)
