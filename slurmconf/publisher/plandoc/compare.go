@@ -119,7 +119,7 @@ func renames(old, next *topology.Plan, before, after map[string]topology.Place) 
 func because(n *topology.Placement) string {
 	switch {
 	case n == nil:
-		return "its Node is gone"
+		return "no node has this name now"
 	case n.Message != "":
 		return n.Message
 	case n.Reason != placement.ReasonPlaced:

@@ -288,7 +288,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("%s\n%s", got, want)
 	}
 	gone := Compare(&next, &old)
-	if got := gone.Moves[1].String(); got != "n4 leaves nvl-2 at l2: its Node is gone" {
+	if got := gone.Moves[1].String(); got != "n4 leaves nvl-2 at l2: no node has this name now" {
 		t.Error(got)
 	}
 	if same := Compare(&old, &old); !same.None() || same.Summary(9) != "" {
@@ -316,8 +316,8 @@ func TestCompareNames(t *testing.T) {
 		{"a new name", named("m1", "n2", placed("m1", "k1"), placed("n2", "k2")), []string{"m1 is the new name of n1 in nvl-1"}, true},
 		{"a new name in another place", named("", "m1,n2", placed("m1", "k1"), placed("n2", "k2")), []string{"m1, which was n1, moves from nvl-1 at l1 to nvl-2 at l2: its labels"}, false},
 		{"a new name, and the old one belongs to another Node", named("n1", "m2", placed("n1", "k2"), placed("m2", "k1")),
-			[]string{"m2 joins nvl-2 at l2: its labels", "n2 leaves nvl-2 at l2: its Node is gone"}, true},
-		{"another Node", named("m1", "n2", placed("m1", "k3"), placed("n2", "k2")), []string{"m1 joins nvl-1 at l1: its labels", "n1 leaves nvl-1 at l1: its Node is gone"}, true},
+			[]string{"m2 joins nvl-2 at l2: its labels", "n2 leaves nvl-2 at l2: no node has this name now"}, true},
+		{"another Node", named("m1", "n2", placed("m1", "k3"), placed("n2", "k2")), []string{"m1 joins nvl-1 at l1: its labels", "n1 leaves nvl-1 at l1: no node has this name now"}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := Compare(old, tt.next)
