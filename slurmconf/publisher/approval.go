@@ -14,32 +14,33 @@ import (
 type kept struct {
 	// made has the published answer of each decision that waits.
 	made *Rendered
-	// counted has the published answer of each decision that waits or is approved. It is made, if
-	// none is approved. How many nodes it changes is asked about, because people have seen the rest.
-	counted *Rendered
+	// rest has the published answer of each decision that waits or is approved. It is made, if none
+	// is approved. If more waits than decisions, that is approved by the digest of rest, which an
+	// approved decision does not change.
+	rest *Rendered
 	// held are the decisions that wait. asked are those that differ from what is published, approved
 	// or not.
 	held, asked []plandoc.Held
 }
 
 // approved reports whether people have approved a decision of what is made.
-func (k *kept) approved() bool { return k.made != k.counted }
+func (k *kept) approved() bool { return k.made != k.rest }
 
 // keep returns what was made, with the published answer of each decision that waits for people. wanted
 // has none of these answers, and again makes it with some. approve is what people approve.
 func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string, again func([]placement.Decision) *Rendered) kept {
 	var asked decided
-	counted := wanted
+	rest := wanted
 	for { // an answer that is kept may show a further decision
-		fresh := asked.without(decisions(p, in, counted))
+		fresh := asked.without(decisions(p, in, rest))
 		if len(fresh) == 0 {
 			break
 		}
 		asked = append(asked, fresh...)
-		counted = again(asked.answers())
+		rest = again(asked.answers())
 	}
-	k := kept{made: counted, counted: counted, asked: asked.held(approve)}
-	for _, d := range decisions(p, in, counted) { // nothing keeps its answer
+	k := kept{made: rest, rest: rest, asked: asked.held(approve)}
+	for _, d := range decisions(p, in, rest) { // nothing keeps its answer
 		for i := range asked {
 			k.asked[i].Alone = k.asked[i].Alone && !asked[i].same(d)
 		}

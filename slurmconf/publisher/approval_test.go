@@ -40,6 +40,22 @@ func TestBigChangeWaitsForApproval(t *testing.T) {
 	})
 }
 
+// TestApprovedDoesNotWait approves a change within the time between two publications.
+func TestApprovedDoesNotWait(t *testing.T) {
+	store := newMemory(racks(t))
+	pub := Publication{GoneAfter: Duration{Duration: time.Second}, PublishEvery: Duration{Duration: time.Hour}}
+	inBubble(t, store, complete(t, pub), func() {
+		store.pass(time.Minute)
+		store.change(racksWithout(t, 20))
+		store.pass(time.Minute)
+		store.approve()
+		store.pass(time.Minute)
+		if got := store.get("slurm/quoin-slurm"); strings.Contains(got.Files["topology.yaml"], "gb200-[001") {
+			t.Errorf("an approved change waits: %v", got.Annotations)
+		}
+	})
+}
+
 // TestFlappingWhileHeld lets the size of a held change go up and down.
 func TestFlappingWhileHeld(t *testing.T) {
 	store := newMemory(racks(t))

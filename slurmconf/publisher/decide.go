@@ -44,11 +44,10 @@ type waitNext struct {
 }
 
 // publish publishes what was made. approved says that people have approved it, or a decision of it.
-// counted is the part that counts as a change which nobody asked for.
 type publish struct {
-	made, counted *Rendered
-	approved      bool
-	rest          *hold // or nil
+	made     *Rendered
+	approved bool
+	rest     *hold // or nil
 }
 
 // decide says what to do. What comes first here is done first, and the rest in a later pass.
@@ -73,7 +72,7 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *
 	if why, until := l.first.waits(in.Facts, in.prev.Plan, wanted.Plan, now); why != "" {
 		return waitFirst{why, until}, nil
 	}
-	if why, next := waits(l.pub, mem, in, kept.counted, now); why != nil {
+	if why, next := waits(l.pub, mem, in, kept.rest, now); why != nil {
 		return hold{append([]plandoc.Held{*why}, kept.asked...), wanted, next}, nil
 	}
 	var rest *hold
@@ -90,5 +89,5 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *
 			return waitNext{until, meanwhile(l.pub, in, made), rest}, nil
 		}
 	}
-	return publish{made, kept.counted, approved, rest}, nil
+	return publish{made, approved, rest}, nil
 }

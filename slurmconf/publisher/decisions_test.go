@@ -128,9 +128,13 @@ func TestHeldSplitLetsRacksIn(t *testing.T) {
 	if n := strings.Count(strings.Join(store.events, " "), "TopologiesChange"); n != 1 {
 		t.Errorf("%d events, want one", n)
 	}
-	inBubble(t, store, pubs, func() { // another publisher
+	later := func(*Publisher) { time.Sleep(48 * time.Hour) }
+	inBubbleWith(t, store, pubs, later, func(*Publisher) { // another publisher
 		store.pass(5 * time.Minute)
 		want(26)
+		store.change(siteOf(append(site, rackOf{"core", 5, 5}, rackOf{"core", 6, 3}, rackOf{"core", 7, 2})...))
+		store.pass(5 * time.Minute)
+		want(28)
 		store.approveDigest("0123456789abcdef")
 		store.pass(5 * time.Minute)
 		if text := store.plan(t).Held[0].Message; !strings.HasSuffix(text, `it is "0123456789abcdef" now, which is another digest`) {
@@ -140,7 +144,7 @@ func TestHeldSplitLetsRacksIn(t *testing.T) {
 		store.approveDigest(first.Digest)
 		store.pass(5 * time.Minute)
 		d, files := store.plan(t), store.get("slurm/quoin-slurm")
-		if got := blockTopologies(t, store); got != "nvl-3 9, nvl-6 17" && got != "nvl 26, nvl-3 9, nvl-6 17" {
+		if got := blockTopologies(t, store); got != "nvl-3 11, nvl-6 17" && got != "nvl 28, nvl-3 11, nvl-6 17" {
 			t.Errorf("approved, published %s", got)
 		}
 		if len(d.Held) > 0 || d.Wanted != nil || d.Current.Author != "ann" {
@@ -156,7 +160,7 @@ func TestHeldSplitLetsRacksIn(t *testing.T) {
 			store.pass(time.Minute)
 			wantKnown(t, store)
 		}
-		if got := blockTopologies(t, store); got != "nvl-3 9, nvl-6 17" || !strings.HasPrefix(store.notes["r1-0"], "nvl-6:") {
+		if got := blockTopologies(t, store); got != "nvl-3 11, nvl-6 17" || !strings.HasPrefix(store.notes["r1-0"], "nvl-6:") {
 			t.Errorf("published %s, and r1-0 is annotated %q", got, store.notes["r1-0"])
 		}
 	})
@@ -234,8 +238,7 @@ func TestTwoHolds(t *testing.T) {
 	}
 }
 
-// TestBigChangeBesideADecision has many nodes leave while a split is held: then all is held. What the
-// split moves is not counted. Each is approved by its own digest.
+// TestBigChangeBesideADecision has many nodes leave while a split is held: then all is held. Each is approved by its own digest.
 func TestBigChangeBesideADecision(t *testing.T) {
 	site := []rackOf{{"core", 1, 6}, {"core", 2, 6}, {"core", 3, 3}, {"core", 4, 3}}
 	for _, order := range []string{"all the rest first", "the decision first"} {
@@ -253,7 +256,7 @@ func TestBigChangeBesideADecision(t *testing.T) {
 				if order == "the decision first" { // it waits for the rest
 					store.approveDigest(held[1].Digest)
 					store.pass(5 * time.Minute)
-					if got, d := blockTopologies(t, store), store.plan(t); got != "nvl 18" || len(d.Held) != 2 {
+					if got, d := blockTopologies(t, store), store.plan(t); got != "nvl 18" || len(d.Held) != 2 || d.Held[0].Digest != held[0].Digest {
 						t.Fatalf("published %s, held %+v", got, d.Held)
 					}
 				}
@@ -300,6 +303,40 @@ func TestHeldKindLetsNodesIn(t *testing.T) {
 	}
 }
 
+// TestHoldIsSaidAtOnce has a node join while a split is held, within the time between two publications.
+func TestHoldIsSaidAtOnce(t *testing.T) {
+	site := []rackOf{{"core", 1, 4}, {"core", 2, 2}}
+	store := newMemory(siteOf(site...))
+	inBubble(t, store, complete(t, Publication{BaseBlockSize: 4, Annotate: new(false)}), func() { store.pass(5 * time.Minute) })
+	store.snap = siteOf(rackOf{"core", 1, 4}, rackOf{"core", 2, 1})
+	pub := Publication{SizeClasses: []int{4, 2}, Annotate: new(false), PublishEvery: Duration{Duration: time.Hour}, GoneAfter: Duration{Duration: time.Second}}
+	later := func(*Publisher) { time.Sleep(10 * time.Minute) }
+	inBubbleWith(t, store, complete(t, pub), later, func(*Publisher) {
+		store.pass(20 * time.Minute)
+		if got, d := blockTopologies(t, store), store.plan(t); got != "nvl 6" || len(d.Held) != 1 || store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeld] != d.Held[0].Digest {
+			t.Errorf("published %s, held %+v", got, d.Held)
+		}
+		store.pass(time.Hour)
+		if got, d := blockTopologies(t, store), store.plan(t); got != "nvl 5" || len(d.Held) != 1 {
+			t.Errorf("an hour later published %s, held %+v", got, d.Held)
+		}
+	})
+}
+
+// TestDecisionThatNothingKeeps holds all files for it.
+func TestDecisionThatNothingKeeps(t *testing.T) {
+	p := newPublisher(newMemory(racks(t)), complete(t, Publication{}))
+	l := newLoop(outlets{store: p.store, log: p.log, metrics: p.metrics, jobs: p.jobs}, nil, p.clusters, 0, time.Now())
+	made := &Rendered{Plan: &topology.Plan{}}
+	for alone, want := range map[bool]bool{false: true, true: false} {
+		k := kept{made: made, rest: made, held: []plandoc.Held{{Reason: placement.TopologiesChange, Alone: alone}}}
+		act, err := l.decide(&inputs.Snapshot{}, &stored{doc: plandoc.New("default", "x")}, &gathered{}, made, k, time.Now().Add(24*time.Hour))
+		if _, holds := act.(hold); err != nil || holds != want {
+			t.Errorf("alone %t: %v, %T", alone, err, act)
+		}
+	}
+}
+
 // TestKeep decides about decisions that no plan can keep, or that cannot be published when they are approved.
 func TestKeep(t *testing.T) {
 	plan := func(names ...string) *Rendered {
@@ -321,7 +358,7 @@ func TestKeep(t *testing.T) {
 		approve string
 		again   map[string]*Rendered // by the subjects that are kept
 		made    string
-		counted string
+		rest    string
 		held    string // digests, with a ! if all is held
 		says    string
 	}{
@@ -354,8 +391,8 @@ func TestKeep(t *testing.T) {
 				}
 				held, says = append(held, mark+h.Digest), says+h.Message
 			}
-			got := []string{k.made.Digest, k.counted.Digest, strings.Join(held, " ")}
-			if diff := cmp.Diff([]string{tt.made, tt.counted, tt.held}, got); diff != "" || !strings.Contains(says, tt.says) {
+			got := []string{k.made.Digest, k.rest.Digest, strings.Join(held, " ")}
+			if diff := cmp.Diff([]string{tt.made, tt.rest, tt.held}, got); diff != "" || !strings.Contains(says, tt.says) {
 				t.Errorf("(-want +got):\n%s\n%s", diff, says)
 			}
 		})

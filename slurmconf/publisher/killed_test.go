@@ -187,6 +187,49 @@ func killedAtEachWrite(t *testing.T, pub Publication) {
 	}
 }
 
+// TestKilledWhileADecisionIsHeld kills the publisher at each write of a publication beside a held
+// decision, and of the approval. The next one holds the same, and an approval is used.
+func TestKilledWhileADecisionIsHeld(t *testing.T) {
+	site := []rackOf{{"core", 1, 4}, {"core", 2, 2}}
+	classes := Publication{SizeClasses: []int{4, 2}, Annotate: new(false)}
+	published := func(t *testing.T) *memory {
+		m := &mortal{memory: newMemory(siteOf(site...)), pub: Publication{BaseBlockSize: 4, Annotate: new(false)}}
+		m.lives(t)
+		m.snap = siteOf(append(site, rackOf{"core", 3, 4})...)
+		return m.memory
+	}
+	approved := func(t *testing.T) *memory {
+		m := &mortal{memory: published(t), pub: classes}
+		m.lives(t)
+		files := m.get("slurm/quoin-slurm")
+		files.Annotations[plandoc.AnnotationApprove] = files.Annotations[plandoc.AnnotationHeld]
+		return m.memory
+	}
+	for name, begin := range map[string]func(*testing.T) *memory{"held": published, "approved": approved} {
+		t.Run(name, func(t *testing.T) {
+			unkilled := &mortal{memory: begin(t), pub: classes}
+			writes, want := unkilled.lives(t), unkilled.ends(t)
+			if (want.Held == "") != (name == "approved") || writes < 2 {
+				t.Fatalf("%d writes, held %q", writes, want.Held)
+			}
+			for at := 1; at <= writes; at++ {
+				for _, before := range []bool{true, false} {
+					m := &mortal{memory: begin(t), pub: classes, at: at, before: before}
+					m.lives(t)
+					next := &mortal{memory: m.memory, pub: classes}
+					next.lives(t)
+					if diff := cmp.Diff(want, next.ends(t)); diff != "" {
+						t.Errorf("killed at write %d of %d, before it %v (-want +got):\n%s", at, writes, before, diff)
+					}
+					if text := next.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationApprove]; text != "" {
+						t.Errorf("killed at write %d of %d: the approval stays: %q", at, writes, text)
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestKilledInADirectory finds the files of two revisions mixed, as a publisher leaves them
 // that is killed between two of its files: plan, files in the order of their names,
 // publication.json.

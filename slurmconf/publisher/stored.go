@@ -190,7 +190,7 @@ func (s *stored) addRevision(doc *plandoc.Document, in *gathered, act publish, w
 	if err == nil && made.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}
-	changeOf(s, in, act.counted).remember(doc, window, act.approved && act.counted == made, now)
+	changeOf(s, in, made).remember(doc, window, s.asks(plandoc.AnnotationApprove) == made.Digest, now)
 	if err == nil && written.After(doc.Current.Time) {
 		doc.Current.Time = written // a publisher that was killed wrote the files later
 	}
