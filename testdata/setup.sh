@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=${GO:-go}
-tools=(make gcc mmdebstrap nsenter ip setsid chromium fonts)
+tools=(make gcc mmdebstrap nsenter ip setsid chromium fonts zsh)
 rigs=(etcd helm computedomain computedomain05 kubernetes) # folders beside this file's rig/modules
 # The megabytes of a full cache folder, and of Go's caches after everything is built.
 cacheMB=3000 buildMB=8000 moduleMB=2000

@@ -21,7 +21,7 @@ import (
 var basics = []string{"awk", "bash", "cat", "cut", "dirname", "du", "id", "mkdir", "mktemp", "paste", "rm", "sed", "sort", "stat", "tail", "timeout", "tr"}
 
 // all are the tools of make setup.
-var all = []string{"make", "gcc", "mmdebstrap", "nsenter", "ip", "setsid", "chromium"}
+var all = []string{"make", "gcc", "mmdebstrap", "nsenter", "ip", "setsid", "chromium", "zsh"}
 
 // machine is a machine that is played: scripts in a folder that is the whole path.
 type machine struct {

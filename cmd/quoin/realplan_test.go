@@ -114,7 +114,7 @@ func (s *planSite) cluster(t *testing.T) {
 }
 
 // run runs quoin plan with a kubeconfig, in this process, and returns its exit status and all
-// that it says.
+// that it says, without the line that names what was opened.
 func (s *planSite) run(kubeconfig string, args ...string) (code int, said string) {
 	command := []string{"plan", args[0]}
 	switch args[0] {
@@ -125,7 +125,7 @@ func (s *planSite) run(kubeconfig string, args ...string) (code int, said string
 	}
 	var out bytes.Buffer
 	code = run(s.t.Context(), slices.Concat(command, []string{"--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", kubeconfig}, args[1:]), nil, &out, &out)
-	return code, out.String()
+	return code, opened.ReplaceAllString(out.String(), "")
 }
 
 // plan runs quoin plan as somebody with all rights, and compares what it says.

@@ -18,12 +18,21 @@ func (c *Cluster) PrintStatus(w io.Writer, s *Site) []topology.Finding {
 	}
 	ready := func(resource, component, have string, want ...string) string {
 		o := c.own(resource, component)
-		if o == nil {
+		if c.Missing[resource] != nil {
+			return "not known"
+		} else if o == nil {
 			return "not installed"
 		}
 		return fmt.Sprintf("%d of %d ready, %s", number(o, "status", have), number(o, want...), imageOf(o))
 	}
-	fmt.Fprintf(w, "%-12s %d, %d labelled as nodes with GPUs, %d report\n", "nodes", nodes, gpus, len(c.Objects["nodereports"]))
+	labelled, report := fmt.Sprintf("%d, %d labelled as nodes with GPUs", nodes, gpus), fmt.Sprintf("%d report", len(c.Objects["nodereports"]))
+	if c.Missing["nodes"] != nil {
+		labelled = "not known"
+	}
+	if c.Missing["nodereports"] != nil {
+		report = "not known how many report"
+	}
+	fmt.Fprintf(w, "%-12s %s, %s\n", "nodes", labelled, report)
 	fmt.Fprintf(w, "%-12s %s\n", "agents", ready("daemonsets", "agent", "numberReady", "status", "desiredNumberScheduled"))
 	fmt.Fprintf(w, "%-12s %s\n", "publishers", ready("deployments", "publisher", "readyReplicas", "spec", "replicas"))
 	if lease := c.named("leases", c.publisherNamespace(), "quoin-publisher"); lease != nil {
