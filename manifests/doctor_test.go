@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"reflect"
 	"slices"
@@ -33,7 +34,8 @@ func diagnose(t *testing.T, c *kuberig.Cluster) (code int, found []show.Group) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "doctor", "--only", "cluster", "-o", "json", "--kubeconfig", c.Kubeconfig())
+	cmd := exec.CommandContext(t.Context(), program, "doctor", "--only", "cluster", "-o", "json")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig())
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -88,7 +90,7 @@ spec:
 `
 
 // TestRealDoctor asks the doctor about a cluster without Quoin, with Quoin, and with a
-// Controller of Slinky's that has every fault. It runs the commands that fix them.
+// Controller of Slinky's that has every fault. It runs the commands that fix them, as they are printed, in bash and in zsh.
 func TestRealDoctor(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
@@ -129,9 +131,12 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 	wantFinding(t, topology.Fatal, found, "PrologFlags has no Contain")
 	for _, part := range []string{"configFileRefs does not name quoin-slurm", "prologScriptRefs does not name", "epilogScriptRefs does not name", "inplaceReconfigure is off", "is somebody else's"} {
 		remedy := wantFinding(t, topology.Fatal, found, part).Remedy
-		command := exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(remedy, "kubectl", c.Programs()+"/kubectl --kubeconfig "+c.Kubeconfig(), 1))
-		if out, err := command.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", remedy, err, out)
+		for _, shell := range [][]string{{"bash", "--norc"}, {"zsh", "-f"}} {
+			command := exec.CommandContext(t.Context(), shell[0], shell[1], "-c", remedy)
+			command.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "PATH="+c.Programs()+":"+os.Getenv("PATH"))
+			if out, err := command.CombinedOutput(); err != nil {
+				t.Errorf("%s: %s: %v\n%s", shell[0], remedy, err, out)
+			}
 		}
 	}
 	must(objects.Patch(t.Context(), "controllers.slinky.slurm.net", "slurm", "slurm", `{"spec":{"extraConf":"GresTypes=gpu\nPrologFlags=Contain\n"}}`))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,6 +65,13 @@ Exit status: 1 if something does not work, 3 if something could not be seen.`,
 // openDoctor opens what doctor looks at. A node has no cluster if nothing names one.
 func openDoctor(ctx context.Context, stderr io.Writer, flags *session.Flags, o *doctor.Options) error {
 	o.Version = version.Number
+	if o.Node = os.Getenv("NODE_NAME"); o.Node == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("find this machine's name: %w", err)
+		}
+		o.Node = host
+	}
 	var s *session.Session
 	var err error
 	switch o.Only {
@@ -75,7 +83,8 @@ func openDoctor(ctx context.Context, stderr io.Writer, flags *session.Flags, o *
 		return fmt.Errorf("--only %s: want cluster or node", o.Only)
 	}
 	if s != nil {
-		o.Config, o.Cluster, o.Again = s.Config, s.Cluster, s.AgainAll()
+		o.Config, o.Cluster = s.Config, s.Cluster
+		o.Kubectl, o.Helm, o.Again = s.Kubectl(), s.Helm(), s.AgainAll()
 	}
 	switch unread := (*session.ConfigError)(nil); {
 	case errors.As(err, &unread):

@@ -52,16 +52,19 @@ func Given(file string, settings []Setting) string {
 	return text
 }
 
-// plainWord is what a shell reads as it is.
-var plainWord = regexp.MustCompile(`^[\w./:=@%+,-]+$`)
+// plainWord is what bash and zsh read as it is. To zsh, a word that begins with = is a program.
+var plainWord = regexp.MustCompile(`^[\w./:@%+,-][\w./:=@%+,-]*$`)
+
+// Word returns a word as bash and zsh read it.
+func Word(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
 
 // Flag returns a blank, the flag, and its value as a shell reads it.
-func Flag(flag, value string) string {
-	if !plainWord.MatchString(value) {
-		value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
-	}
-	return " " + flag + " " + value
-}
+func Flag(flag, value string) string { return " " + flag + " " + Word(value) }
 
 // set gives a key its value. A setting is read as a document with this key alone.
 func (r *reader) set(c *Config, s Setting) error {

@@ -83,7 +83,7 @@ func (c *Cluster) Findings(s *Site) []topology.Finding {
 func (c checks) server(f *findings) {
 	switch release, err := version.ParseGeneric(c.Version); {
 	case err != nil:
-		f.unknown("kubernetes", "see which release it is: kubectl version", "the API server is Kubernetes %s: it is not known whether this is %s or newer", c.Version, oldestKubernetes)
+		f.unknown("kubernetes", "see which release it is: "+c.Kubectl+" version", "the API server is Kubernetes %s: it is not known whether this is %s or newer", c.Version, oldestKubernetes)
 	case release.LessThan(oldestKubernetes):
 		f.fatal("kubernetes", "upgrade Kubernetes", "the API server is Kubernetes %s: Quoin needs %s, for admission policies", c.Version, oldestKubernetes)
 	case release.LessThan(domainsKubernetes):
@@ -96,14 +96,17 @@ func (c checks) server(f *findings) {
 	}
 }
 
-const apply = "helm upgrade --install quoin manifests/chart -n quoin-system -f VALUES"
+// apply is the remedy that installs Quoin, or corrects it with the values that the site gave before.
+func (c *Cluster) apply() string {
+	return "in a checkout of this release: " + c.Helm + " upgrade --install quoin manifests/chart -n quoin-system --create-namespace --reset-then-reuse-values"
+}
 
 func (c checks) definition(f *findings) {
 	if c.Missing["customresourcedefinitions"] != nil {
 		return
 	}
 	if c.named("customresourcedefinitions", "", reportsDefinition) == nil {
-		f.fatal("definition", apply, "the API server has no NodeReports: no agent can report")
+		f.fatal("definition", c.apply(), "the API server has no NodeReports: no agent can report")
 		return
 	}
 	f.ok("definition", "NodeReports are defined")
@@ -116,15 +119,15 @@ func (c checks) agents(f *findings) {
 	}
 	set := c.own("daemonsets", "agent")
 	if set == nil {
-		f.fatal("agents", apply, "there is no DaemonSet of agents")
+		f.fatal("agents", c.apply(), "there is no DaemonSet of agents")
 		return
 	}
 	where, wanted, ready := set.GetNamespace(), number(set, "status", "desiredNumberScheduled"), number(set, "status", "numberReady")
 	switch {
 	case wanted == 0:
-		f.fatal("agents", "kubectl label node NODE quoin.dev/agent=true, or let GPU Feature Discovery label the nodes", "no node gets an agent: none has a label that the DaemonSet %s/%s asks for", where, set.GetName())
+		f.fatal("agents", "let GPU Feature Discovery label the nodes, or give each GPU node the label quoin.dev/agent=true", "no node gets an agent: none has a label that the DaemonSet %s/%s asks for", where, set.GetName())
 	case ready < wanted:
-		f.fatal("agents", fmt.Sprintf("kubectl -n %s get pods -l app.kubernetes.io/component=agent, and describe those that are not ready", where), "%d of %d agents are ready", ready, wanted)
+		f.fatal("agents", fmt.Sprintf("see why some are not ready: %s -n %s describe pods -l app.kubernetes.io/component=agent", c.Kubectl, where), "%d of %d agents are ready", ready, wanted)
 	default:
 		f.ok("agents", "%d agents are ready", ready)
 	}
@@ -138,7 +141,7 @@ func (c checks) agents(f *findings) {
 		}
 	}
 	if len(silent) > 0 && c.Missing["nodereports"] == nil {
-		f.fatal("reports", fmt.Sprintf("kubectl -n %s logs ds/quoin-agent, on one of these nodes", where), "%d nodes with GPUs have no report: %s", len(silent), hostlist.Shorten(hostlist.Compress(silent)))
+		f.fatal("reports", fmt.Sprintf("see whether an agent runs there: %s -n %s get pods -l app.kubernetes.io/component=agent --field-selector spec.nodeName=%s", c.Kubectl, where, silent[0]), "%d nodes with GPUs have no report: %s", len(silent), hostlist.Shorten(hostlist.Compress(silent)))
 	} else if c.Missing["nodereports"] == nil {
 		f.ok("reports", "%d nodes report", len(reports))
 	}
@@ -150,11 +153,11 @@ func (c checks) publisher(f *findings, s *Site) {
 	}
 	d := c.own("deployments", "publisher")
 	if d == nil {
-		f.fatal("publisher", apply, "there is no Deployment of the publisher")
+		f.fatal("publisher", c.apply(), "there is no Deployment of the publisher")
 		return
 	}
 	where := d.GetNamespace()
-	logs := fmt.Sprintf("kubectl -n %s logs deploy/%s", where, d.GetName())
+	logs := fmt.Sprintf("%s -n %s logs deploy/%s", c.Kubectl, where, d.GetName())
 	switch ready, wanted := number(d, "status", "readyReplicas"), number(d, "spec", "replicas"); {
 	case ready == 0:
 		f.fatal("publisher", logs, "no publisher is ready, so nothing is published")
@@ -178,7 +181,7 @@ func (c checks) publisher(f *findings, s *Site) {
 func (c checks) versions(f *findings, s *Site, d *unstructured.Unstructured) {
 	of := imageOf(d)
 	if set := c.own("daemonsets", "agent"); set != nil && imageOf(set) != of {
-		f.warn("version", apply, "the agents run %s and the publisher %s", imageOf(set), of)
+		f.warn("version", c.apply(), "the agents run %s and the publisher %s", imageOf(set), of)
 	} else if tag := tagOf(of); isRelease(tag) && tag != s.Version {
 		f.warn("version", "use the quoin of that release", "this is quoin %s, and the cluster runs %s", s.Version, tag)
 	} else {
@@ -203,7 +206,7 @@ func (c checks) publication(f *findings, p *publication.Cluster, s *Site) {
 	case cm == nil:
 		f.fatal(check, "look into the publisher's log: it says what it waits for", "%s: nothing is published in ConfigMap %s", p.Name, p.Place())
 	case cm.GetLabels()["quoin.dev/kind"] != "publication":
-		f.fatal(check, fmt.Sprintf("kubectl -n %s label configmap %s quoin.dev/kind=publication", p.Namespace, p.ConfigMap), "%s: ConfigMap %s is somebody else's, so the publisher does not write it", p.Name, p.Place())
+		f.fatal(check, fmt.Sprintf("%s -n %s label configmap %s quoin.dev/kind=publication", c.Kubectl, p.Namespace, p.ConfigMap), "%s: ConfigMap %s is somebody else's, so the publisher does not write it", p.Name, p.Place())
 	case cm.GetAnnotations()[plandoc.AnnotationHeldReason] != "":
 		f.fatal(check, status, "%s: changes are held: %s", p.Name, strings.ReplaceAll(cm.GetAnnotations()[plandoc.AnnotationHeldReason], "\n", "; "))
 	case cm.GetAnnotations()[plandoc.AnnotationBehind] == plandoc.LoadNotKnown:
@@ -263,11 +266,11 @@ func (c checks) admission(f *findings) {
 	}
 	switch {
 	case len(missing) > 0:
-		f.fatal("admission", apply, "admission policies or their bindings are missing: %s", strings.Join(missing, ", "))
+		f.fatal("admission", c.apply(), "admission policies or their bindings are missing: %s", strings.Join(missing, ", "))
 	case len(weak) > 0:
-		f.fatal("admission", apply, "admission policies do not deny: %s", strings.Join(weak, ", "))
+		f.fatal("admission", c.apply(), "admission policies do not deny: %s", strings.Join(weak, ", "))
 	case c.Forgery == nil:
-		f.fatal("admission", apply, "an agent's token may write another node's report")
+		f.fatal("admission", c.apply(), "an agent's token may write another node's report")
 	case errors.Is(c.Forgery, nodereport.ErrOwnOnly):
 		f.ok("admission", "a stolen agent token is refused: %d policies deny", len(policies))
 	default:

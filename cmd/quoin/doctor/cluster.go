@@ -44,6 +44,8 @@ type Cluster struct {
 	Forgery error
 	// Rights are what Quoin's accounts may do.
 	Rights []right
+	// Kubectl and Helm begin the commands that are advised.
+	Kubectl, Helm string
 	// Now is the time of the look.
 	Now time.Time
 }

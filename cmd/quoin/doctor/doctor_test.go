@@ -28,6 +28,9 @@ import (
 // now is the time of the look.
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
+// hard is a word that shells divide, expand and quote.
+const hard = `it's $HOME *!`
+
 // installed is a cluster on which all is well.
 const installed = `nodes:
 - {metadata: {name: n1, labels: {nvidia.com/gpu.present: "true"}}}
@@ -73,7 +76,7 @@ func clusterOf(t *testing.T, old, with string) *Cluster {
 	if err := json.Unmarshal(text, &all); err != nil { // numbers as the client has them
 		t.Fatal(err)
 	}
-	c := &Cluster{Version: "v1.36.3", Now: now, Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}, Forgery: nodereport.ErrOwnOnly}
+	c := &Cluster{Version: "v1.36.3", Now: now, Kubectl: "kubectl" + config.Flag("--context", hard), Helm: "helm" + config.Flag("--kube-context", hard), Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}, Forgery: nodereport.ErrOwnOnly}
 	for resource, objects := range all {
 		for _, o := range objects.([]any) {
 			c.Objects[resource] = append(c.Objects[resource], unstructured.Unstructured{Object: o.(map[string]any)})
@@ -116,15 +119,31 @@ func options(t *testing.T) *Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Options{Config: conf, Publications: conf.Clusters(), Again: " --context a", Version: "0.1.0"}
+	return &Options{Config: conf, Publications: conf.Clusters(), Again: config.Flag("--config", "=x") + config.Flag("--set", "publications.*.format=conf") + config.Flag("--context", hard), Version: "0.1.0"}
 }
 
-func TestCluster(t *testing.T) {
-	for _, tt := range []struct {
-		name, old, with string
-		change          func(c *Cluster)
-		want            []string // parts
-	}{
+// clusterCase is a cluster that differs from the installed one, and what is found.
+type clusterCase struct {
+	name, old, with string
+	change          func(c *Cluster)
+	want            []string // parts
+}
+
+func (tt *clusterCase) findings(t *testing.T) []topology.Finding {
+	t.Helper()
+	c := clusterOf(t, tt.old, tt.with)
+	if tt.change != nil {
+		tt.change(c)
+	}
+	site, err := c.Site(options(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Findings(site)
+}
+
+func clusterCases() []clusterCase {
+	return []clusterCase{
 		{name: "all is well"},
 		{name: "an agent is not ready", old: "numberReady: 1", with: "numberReady: 0", want: []string{"fatal agents: 0 of 1 agents are ready"}},
 		{name: "no node gets an agent", old: "{desiredNumberScheduled: 1, numberReady: 1}", with: "{}", want: []string{"fatal agents: no node gets an agent"}},
@@ -179,17 +198,13 @@ func TestCluster(t *testing.T) {
 				}
 			}
 		}},
-	} {
+	}
+}
+
+func TestCluster(t *testing.T) {
+	for _, tt := range clusterCases() {
 		t.Run(tt.name, func(t *testing.T) {
-			c := clusterOf(t, tt.old, tt.with)
-			if tt.change != nil {
-				tt.change(c)
-			}
-			site, err := c.Site(options(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := worst(c.Findings(site))
+			got := worst(tt.findings(t))
 			if len(got) != len(tt.want) {
 				t.Fatalf("findings %q, want %q", got, tt.want)
 			}
@@ -226,7 +241,7 @@ doctor       fatal: 0, warnings: 0, unknown: 0, ok: 12; quoin doctor names them
 // goodNode makes a node on which all is well.
 func goodNode(t *testing.T) *Node {
 	t.Helper()
-	root := t.TempDir()
+	root := filepath.Join(t.TempDir(), hard)
 	for name, text := range map[string]string{"proc/sys/kernel/random/boot_id": "11111111-0000-4000-8000-000000000000\n",
 		"opt/quoin-hook": "#!/bin/sh\necho 'quoin-hook 0.1.0 (go1, linux/amd64)'\n"} {
 		path := filepath.Join(root, name)
@@ -245,10 +260,24 @@ func goodNode(t *testing.T) *Node {
 		os.MkdirAll(dir.SummaryDir(), 0o755), os.WriteFile(filepath.Join(dir.SummaryDir(), "1.json"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	return &Node{Root: root, Agent: &agent, HookDir: filepath.Join(root, "opt"), Version: "0.1.0", Client: http.DefaultClient}
+	return &Node{Name: "n1", Root: root, Kubectl: "kubectl" + config.Flag("--context", hard), Again: config.Flag("--context", hard), Agent: &agent, HookDir: filepath.Join(root, "opt"), Version: "0.1.0", Client: http.DefaultClient}
 }
 
-func TestNode(t *testing.T) {
+// nodeCase is a node that differs from the good one, and what is found.
+type nodeCase struct {
+	name   string
+	change func(t *testing.T, n *Node)
+	want   []string
+}
+
+func (tt *nodeCase) findings(t *testing.T) []topology.Finding {
+	t.Helper()
+	n := goodNode(t)
+	tt.change(t, n)
+	return n.Findings(context.WithoutCancel(t.Context()))
+}
+
+func nodeCases() []nodeCase {
 	remove := func(name string) func(*testing.T, *Node) {
 		return func(t *testing.T, n *Node) {
 			if err := os.RemoveAll(filepath.Join(n.Root, name)); err != nil {
@@ -256,17 +285,22 @@ func TestNode(t *testing.T) {
 			}
 		}
 	}
-	for _, tt := range []struct {
-		name   string
-		change func(t *testing.T, n *Node)
-		want   []string
-	}{
+	return []nodeCase{
 		{"all is well", func(*testing.T, *Node) {}, nil},
 		{"no hook", remove("opt"), []string{"fatal hook: the hook does not run"}},
 		{"an old hook", func(_ *testing.T, n *Node) { n.Version = "0.2.0" }, []string{"warning hook: the hook has release 0.1.0"}},
 		{"never called", remove("run/summaries"), []string{"warning calls: no job has called the hook"}},
 		{"no agent", remove("run/hook.json"), []string{"fatal agent: the agent has not written"}},
+		{"no agent without Kubernetes", func(t *testing.T, n *Node) {
+			n.Agent.Store = "/shared"
+			remove("run/hook.json")(t, n)
+		}, []string{"fatal agent: the agent has not written"}},
 		{"no inventory", remove("run/inventory.json"), []string{"fatal inventory: there is no inventory of GPUs"}},
+		{"GPUs in no order", func(t *testing.T, n *Node) {
+			if err := rundir.Dir(n.Agent.RunDir).WriteInventory(rundir.Inventory{Node: "n1", Unordered: true}); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"warning inventory: the order of the GPUs is not known"}},
 		{"an earlier boot", func(t *testing.T, n *Node) {
 			if err := os.WriteFile(filepath.Join(n.Root, "proc/sys/kernel/random/boot_id"), []byte("22222222-0000-4000-8000-000000000000\n"), 0o600); err != nil {
 				t.Fatal(err)
@@ -284,11 +318,13 @@ func TestNode(t *testing.T) {
 			t.Cleanup(server.Close)
 			n.Agent.DCGMExporter = server.URL
 		}, []string{"fatal exporter: DCGM Exporter answers with status 404"}},
-	} {
+	}
+}
+
+func TestNode(t *testing.T) {
+	for _, tt := range nodeCases() {
 		t.Run(tt.name, func(t *testing.T) {
-			n := goodNode(t)
-			tt.change(t, n)
-			got := worst(n.Findings(context.WithoutCancel(t.Context())))
+			got := worst(tt.findings(t))
 			if len(got) != len(tt.want) {
 				t.Fatalf("findings %q, want %q", got, tt.want)
 			}

@@ -22,12 +22,15 @@ type Options struct {
 	Publications []*publication.Cluster
 	// Cluster says how to reach the API server. It is nil if nothing says so.
 	Cluster *rest.Config
-	// Again has the flags by which quoin was started, for the commands that are advised.
-	Again string
+	// Kubectl and Helm begin the commands that are advised, and Again ends those of quoin, so that all
+	// work on the same cluster.
+	Kubectl, Helm, Again string
 	// Only is cluster or node. Empty: both, as far as there are both.
 	Only string
 	// HookDir is where slurmd runs the hook from.
 	HookDir string
+	// Node is this machine's name in Kubernetes.
+	Node string
 	// Version is the release of this program.
 	Version string
 }
@@ -39,7 +42,7 @@ const (
 )
 
 func (o *Options) node() *Node {
-	return &Node{Root: o.Config.Agent.HostRoot, Agent: &o.Config.Agent, HookDir: o.HookDir, Version: o.Version, Client: http.DefaultClient}
+	return &Node{Name: o.Node, Kubectl: o.Kubectl, Again: o.Again, Root: o.Config.Agent.HostRoot, Agent: &o.Config.Agent, HookDir: o.HookDir, Version: o.Version, Client: http.DefaultClient}
 }
 
 // IsNode reports whether this is a GPU node.
@@ -79,6 +82,7 @@ func gather(ctx context.Context, o *Options) (*Cluster, *Site, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	c.Kubectl, c.Helm = o.Kubectl, o.Helm
 	site, err := c.Site(o)
 	if err != nil {
 		return nil, nil, err

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -34,8 +35,8 @@ func (c checks) slinky(f *findings, p *publication.Cluster, s *Site) {
 }
 
 // patch is the command that sets a key of a Controller.
-func patch(o *unstructured.Unstructured, spec string) string {
-	return fmt.Sprintf("kubectl -n %s patch controllers.slinky.slurm.net %s --type=merge -p '{\"spec\":{%s}}'", o.GetNamespace(), o.GetName(), spec)
+func (c *Cluster) patch(o *unstructured.Unstructured, spec string) string {
+	return fmt.Sprintf("%s -n %s patch controllers.slinky.slurm.net %s --type=merge -p ", c.Kubectl, o.GetNamespace(), o.GetName()) + config.Word(`{"spec":{`+spec+`}}`)
 }
 
 // refs are the names in a list of references.
@@ -62,10 +63,10 @@ func (c checks) controller(f *findings, p *publication.Cluster, o *unstructured.
 		}
 		effect := map[string]string{"configFileRefs": "slurmctld does not get the published files", "prologScriptRefs": "no job is in the exporter's mapping",
 			"epilogScriptRefs": "jobs keep their labels until the agent sees their end"}[key]
-		f.fatal("slinky", patch(o, fmt.Sprintf(`"%s":[%s{"name":"%s"}]`, key, list.String(), ref)), "Controller %s: %s does not name %s: %s", name, key, ref, effect)
+		f.fatal("slinky", c.patch(o, fmt.Sprintf(`"%s":[%s{"name":"%s"}]`, key, list.String(), ref)), "Controller %s: %s does not name %s: %s", name, key, ref, effect)
 	}
 	if reloads, set, _ := unstructured.NestedBool(o.Object, "spec", "inplaceReconfigure"); !reloads && (set || c.hasKey(controllersDefinition, "inplaceReconfigure")) {
-		f.fatal("slinky", patch(o, `"inplaceReconfigure":true`), "Controller %s: inplaceReconfigure is off: changed files are not loaded until somebody runs scontrol reconfigure", name)
+		f.fatal("slinky", c.patch(o, `"inplaceReconfigure":true`), "Controller %s: inplaceReconfigure is off: changed files are not loaded until somebody runs scontrol reconfigure", name)
 	}
 	conf := strings.ToLower(text(o, "spec", "extraConf"))
 	flags := "contain" // the operator's own; a line of extraConf replaces it
@@ -131,7 +132,7 @@ func (c checks) nodeSet(f *findings, o *unstructured.Unstructured, s *Site) {
 	}
 	name := o.GetNamespace() + "/" + o.GetName()
 	if len(missing) > 0 {
-		f.fatal("slinky", "helm get notes quoin -n quoin-system prints the volumes", "NodeSet %s does not mount the host's %s: the hook is not found, or writes where nobody reads", name, strings.Join(missing, ", "))
+		f.fatal("slinky", "see the volumes: "+c.Helm+" get notes quoin -n quoin-system", "NodeSet %s does not mount the host's %s: the hook is not found, or writes where nobody reads", name, strings.Join(missing, ", "))
 		return
 	}
 	f.ok("slinky", "NodeSet %s mounts what the hook needs", name)
@@ -150,7 +151,7 @@ func (c checks) exporter(f *findings, s *Site) {
 		o := &c.Objects["clusterpolicies"][i]
 		on, _, _ := unstructured.NestedBool(o.Object, "spec", "dcgmExporter", "hpcJobMapping", "enabled")
 		dir := text(o, "spec", "dcgmExporter", "hpcJobMapping", "directory")
-		set := fmt.Sprintf("kubectl patch clusterpolicy %s --type=merge -p '{\"spec\":{\"dcgmExporter\":{\"hpcJobMapping\":{\"enabled\":true,\"directory\":%q}}}}'", o.GetName(), s.MappingDir)
+		set := fmt.Sprintf("%s patch clusterpolicy %s --type=merge -p ", c.Kubectl, o.GetName()) + config.Word(fmt.Sprintf(`{"spec":{"dcgmExporter":{"hpcJobMapping":{"enabled":true,"directory":%q}}}}`, s.MappingDir))
 		switch {
 		case !on:
 			f.fatal("exporter", set, "ClusterPolicy %s: hpcJobMapping is off: GPU metrics have no job", o.GetName())

@@ -21,6 +21,10 @@ import (
 
 // Node is where the parts of a node are.
 type Node struct {
+	// Name is the node's name in Kubernetes.
+	Name string
+	// Kubectl begins commands that are advised, and Again ends those of quoin.
+	Kubectl, Again string
 	// Root is the machine's root folder as this process sees it.
 	Root string
 	// Agent is the agent's configuration.
@@ -56,9 +60,9 @@ func (n *Node) hook(ctx context.Context, f *findings) {
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
 	switch version := strings.TrimPrefix(strings.TrimSpace(string(out)), "quoin-hook "); {
 	case err != nil:
-		f.fatal("hook", "quoin install-hook "+n.HookDir, "the hook does not run: %v", err)
+		f.fatal("hook", "quoin install-hook "+config.Word(n.HookDir), "the hook does not run: %v", err)
 	case !strings.HasPrefix(version, n.Version+" "):
-		f.warn("hook", "quoin install-hook "+n.HookDir, "the hook has release %s, and this is %s", version, n.Version)
+		f.warn("hook", "quoin install-hook "+config.Word(n.HookDir), "the hook has release %s, and this is %s", version, n.Version)
 	default:
 		f.ok("hook", "%s runs", path)
 	}
@@ -72,7 +76,13 @@ func (n *Node) hook(ctx context.Context, f *findings) {
 	f.ok("calls", "the hook was called: %d jobs hold GPUs, %d summaries", len(records), len(summaries))
 }
 
-const restart = "systemctl restart quoin-agent; in Kubernetes: kubectl -n quoin-node delete pod of this node's agent"
+// restart is the command that starts the agent again.
+func (n *Node) restart() string {
+	if n.Agent.Store != "" { // without Kubernetes
+		return "systemctl restart quoin-agent"
+	}
+	return n.Kubectl + " -n quoin-node delete pods -l app.kubernetes.io/component=agent --field-selector spec.nodeName=" + config.Word(n.Name)
+}
 
 // files looks at what the agent writes, and returns the hook's configuration, or nil.
 func (n *Node) files(f *findings) *rundir.HookConfig {
@@ -82,7 +92,7 @@ func (n *Node) files(f *findings) *rundir.HookConfig {
 		_, err = os.Stat(filepath.Join(n.Agent.RunDir, rundir.HookConfigFile))
 	}
 	if err != nil {
-		f.fatal("agent", restart, "the agent has not written %s: %v", n.Agent.RunDir, err)
+		f.fatal("agent", n.restart(), "the agent has not written %s: %v", n.Agent.RunDir, err)
 		return nil
 	}
 	inv, err := dir.ReadInventory()
@@ -91,11 +101,11 @@ func (n *Node) files(f *findings) *rundir.HookConfig {
 	case errors.Is(err, fs.ErrNotExist):
 		f.fatal("inventory", "read the agent's log: it says why NVML shows no GPU", "there is no inventory of GPUs, so no job is labelled")
 	case err != nil:
-		f.fatal("inventory", restart, "%v", err)
+		f.fatal("inventory", n.restart(), "%v", err)
 	case bootErr == nil && inv.BootID != "" && inv.BootID != boot:
-		f.fatal("inventory", restart, "the inventory was written before this boot")
+		f.fatal("inventory", n.restart(), "the inventory was written before this boot")
 	case inv.Unordered:
-		f.warn("inventory", "see quoin discover: a GPU cannot be read", "the order of the GPUs is not known: jobs are labelled by UUID only")
+		f.warn("inventory", "see which GPU cannot be read: quoin discover", "the order of the GPUs is not known: jobs are labelled by UUID only")
 	default:
 		f.ok("inventory", "%d GPUs and instances of node %s", len(inv.Entries), inv.Node)
 	}
@@ -107,12 +117,12 @@ func (n *Node) mapping(f *findings, conf *rundir.HookConfig) {
 		return
 	}
 	if conf.MappingDir != n.Agent.MappingDir {
-		f.warn("mapping", restart, "the hook writes %s, and the configuration names %s", conf.MappingDir, n.Agent.MappingDir)
+		f.warn("mapping", n.restart(), "the hook writes %s, and the configuration names %s", conf.MappingDir, n.Agent.MappingDir)
 	}
 	info, err := os.Stat(conf.MappingDir)
 	switch {
 	case err != nil:
-		f.fatal("mapping", "mkdir -p "+conf.MappingDir+"; mount it into slurmd's and the exporter's pods", "the exporter's directory is not there: %v", err)
+		f.fatal("mapping", "make it, and mount it into slurmd's and the exporter's pods: mkdir -p "+config.Word(conf.MappingDir), "the exporter's directory is not there: %v", err)
 	case !info.IsDir():
 		f.fatal("mapping", "remove the file", "%s is not a directory", conf.MappingDir)
 	default:
@@ -126,15 +136,15 @@ func (n *Node) gate(f *findings) {
 	case errors.Is(err, fs.ErrNotExist):
 		f.ok("imex", "jobs wait for no IMEX domain here")
 	case err != nil:
-		f.fatal("imex", restart, "%v", err)
+		f.fatal("imex", n.restart(), "%v", err)
 	case time.Since(at) > maxGate:
-		f.warn("imex", restart, "the agent last confirmed the gate %s ago, so jobs do not wait", time.Since(at).Round(time.Second))
+		f.warn("imex", n.restart(), "the agent last confirmed the gate %s ago, so jobs do not wait", time.Since(at).Round(time.Second))
 	case state.Clique == "":
 		f.ok("imex", "jobs wait for no IMEX domain here")
 	case state.Ready:
 		f.ok("imex", "ready in clique %s, %d members", state.Clique, len(state.Members))
 	default:
-		f.fatal("imex", "see what to do: quoin imex check", "%s: %s", state.Reason, state.Message)
+		f.fatal("imex", "see what to do: quoin imex check"+n.Again, "%s: %s", state.Reason, state.Message)
 	}
 }
 

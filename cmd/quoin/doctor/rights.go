@@ -75,10 +75,10 @@ func (c checks) rights(f *findings) {
 	}
 	slices.Sort(lack)
 	if len(lack) > 0 {
-		f.fatal("permissions", apply, "rights are missing (%s)", strings.Join(lack, "; "))
+		f.fatal("permissions", c.apply(), "rights are missing (%s)", strings.Join(lack, "; "))
 	}
 	if len(more) > 0 {
-		f.warn("permissions", "kubectl get clusterrolebindings -o wide | grep quoin shows who gives them", "accounts have rights that Quoin does not need (%s)", strings.Join(more, "; "))
+		f.warn("permissions", "see who gives them: "+c.Kubectl+" get clusterrolebindings -o wide | grep quoin", "accounts have rights that Quoin does not need (%s)", strings.Join(more, "; "))
 	}
 	if len(lack)+len(more) == 0 && len(c.Rights) > 0 {
 		f.ok("permissions", "agents and publisher have the rights that they need, and none of those that they must not have")

@@ -278,6 +278,22 @@ func (s *Session) Plan(ctx context.Context, publication string) (*plandoc.Docume
 	return d, err
 }
 
+// Kubectl and Helm begin commands on the same cluster.
+func (s *Session) Kubectl() string { return "kubectl" + s.clusterFlags("--context") }
+
+// Helm is Kubectl for Helm.
+func (s *Session) Helm() string { return "helm" + s.clusterFlags("--kube-context") }
+
+func (s *Session) clusterFlags(contextFlag string) (text string) {
+	if file := cmp.Or(s.flags.kubeconfig, s.Config.Publisher.Kubeconfig); file != "" {
+		text = config.Flag("--kubeconfig", file)
+	}
+	if s.flags.context != "" {
+		text += config.Flag(contextFlag, s.flags.context)
+	}
+	return text
+}
+
 // Again returns the flags by which another command works on the same publication, as a shell reads
 // them. There is a blank before each.
 func (s *Session) Again(publication string) string {
