@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -44,7 +45,7 @@ var clusterCommands = []struct {
 func TestRealSession(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartOwnTest(t)
-	s := &site{Cluster: c, t: t, quoin: buildQuoin(t), publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}
+	s := &site{Cluster: c, t: t, quoin: programs.QuoinTest(t), publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -52,7 +53,7 @@ func TestRealSession(t *testing.T) {
 		}
 	}
 	must(c.Objects().Apply(t.Context(), "../../manifests"))
-	const config = "imex: {join: none}\npublicationDefaults:\n  topology: block\n  settle: 500ms\n  firstWait: 1ms\n  annotateAfter: 1ms\n"
+	const config = "imex: {join: none}\npublicationDefaults:\n  topology: block\n  settleTime: 500ms\n  confirmTime: 500ms\n  loadTimeout: 1ms\n"
 	must(os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(config), 0o600))
 	maps := c.Client().CoreV1().ConfigMaps("quoin-system")
 	own, err := maps.Get(t.Context(), "quoin-config", metav1.GetOptions{})

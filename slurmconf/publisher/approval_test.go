@@ -43,7 +43,7 @@ func TestBigChangeWaitsForApproval(t *testing.T) {
 // TestApprovedDoesNotWait approves a change within the time between two publications.
 func TestApprovedDoesNotWait(t *testing.T) {
 	store := newMemory(racks(t))
-	pub := Publication{GoneAfter: Duration{Duration: time.Second}, PublishEvery: Duration{Duration: time.Hour}}
+	pub := Publication{RemoveAfter: Duration{Duration: time.Second}, PublishInterval: Duration{Duration: time.Hour}}
 	inBubble(t, store, complete(t, pub), func() {
 		store.pass(time.Minute)
 		store.change(racksWithout(t, 20))
