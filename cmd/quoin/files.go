@@ -27,9 +27,9 @@ type filesOptions struct {
 func (o *filesOptions) addFlags(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&o.files, "files", "", usage)
 	o.freshOptions.addFlags(cmd, "text", outputJSON)
+	o.addFileFlags(cmd)
 	o.addFresh(cmd)
 	exclude(cmd, "files", append(sourceFlags, "nodes", "fresh", "previous")...)
-	exclude(cmd, "fresh", "nodes")
 }
 
 // printResult prints a result in the form that is asked for, and returns the exit code.
@@ -59,11 +59,11 @@ type wanted struct {
 
 // read returns the files that Slurm should have. r gets the reports that cannot be read.
 func (o *filesOptions) read(cmd *cobra.Command, r *show.Result, paths []string) (*wanted, error) {
-	switch {
-	case o.files != "" && len(paths) > 0:
+	if o.files != "" && len(paths) > 0 {
 		return nil, errors.New("--files beside reports: want one of them")
-	case o.fresh && len(paths) > 0:
-		return nil, errors.New("--fresh beside reports: want one of them")
+	}
+	if err := o.check(paths); err != nil {
+		return nil, err
 	}
 	s, pub, err := o.open(cmd, o.files != "" || o.given(paths), "--files PATH, "+nodesOrReports)
 	if err != nil {

@@ -45,7 +45,6 @@ nodes are free, or cannot read a report.`,
 	}
 	o.addFlags(cmd, "text", outputJSON)
 	o.addFresh(cmd)
-	exclude(cmd, "fresh", "nodes")
 	f := cmd.Flags()
 	f.IntVarP(&o.Nodes, "job-nodes", "N", 0, "`number` of nodes of the job")
 	f.IntVar(&o.Segment, "segment", 0, "segment size in `nodes`")

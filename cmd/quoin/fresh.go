@@ -33,19 +33,34 @@ type freshOptions struct {
 const outputJSON = "json"
 
 func (o *freshOptions) addFlags(cmd *cobra.Command, outputs ...string) {
-	f := cmd.Flags()
-	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,nodereports,pods,resourceslices -A, - for standard input")
-	f.StringVar(&o.previous, "previous", "", "topology `file` in use; its names, order and base block size stay; default: those of the stored plan, if there is one")
+	cmd.Flags().StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,nodereports,pods,resourceslices -A, - for standard input")
 	o.Add(cmd)
 	o.AddSources(cmd)
-	o.AddFiles(cmd)
 	show.AddOutput(cmd, &o.output, outputs...)
 	exclude(cmd, "nodes", sourceFlags...)
+}
+
+// addFileFlags adds the flags that say what files are made.
+func (o *freshOptions) addFileFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.previous, "previous", "", "topology `file` in use; its names, order and base block size stay; default: those of the stored plan, if there is one")
+	o.AddFiles(cmd)
 }
 
 // addFresh adds the flag --fresh of commands that otherwise take what is published.
 func (o *freshOptions) addFresh(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.fresh, "fresh", false, "make a new plan of the cluster or directory; default: what is published there")
+	exclude(cmd, "fresh", "nodes")
+}
+
+// check refuses flags that say two things of such a command.
+func (o *freshOptions) check(paths []string) error {
+	switch {
+	case o.fresh && len(paths) > 0:
+		return errors.New("--fresh beside reports: want one of them")
+	case o.previous != "" && !o.fresh && !o.given(paths):
+		return errors.New("--previous: want --fresh, --nodes or reports beside it, because what is published is taken as it is")
+	}
+	return nil
 }
 
 // sourceFlags are the flags that name a cluster or a directory.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -45,11 +44,8 @@ Exit status: 3 if a report cannot be read (ReportUnreadable) and the rest is dra
   kubectl get nodes -o json | quoin map --nodes -
   quoin map /shared/quoin/reports`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.fresh && o.given(args) {
-				return errors.New("--fresh beside reports: want one of them")
-			}
-			if o.previous != "" && !o.fresh && !o.given(args) {
-				return errors.New("--previous: want --fresh, --nodes or reports beside it; the stored plan is drawn as it is")
+			if err := o.check(args); err != nil {
+				return err
 			}
 			drawn, err := o.site(cmd, args)
 			if err != nil {
@@ -59,8 +55,8 @@ Exit status: 3 if a report cannot be read (ReportUnreadable) and the rest is dra
 		},
 	}
 	o.addFlags(cmd, "text", "svg", "html", outputJSON)
+	o.addFileFlags(cmd)
 	o.addFresh(cmd)
-	exclude(cmd, "fresh", "nodes")
 	return cmd
 }
 

@@ -49,6 +49,7 @@ Exit status: 3 if a report cannot be read and the files were made without it.`,
 		},
 	}
 	o.addFlags(cmd, "text", outputJSON)
+	o.addFileFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.dir, "dir", "", "write the files into this `directory` instead of printing them")
 	f.BoolVar(&o.skeleton, "skeleton", false, "leave nodes and gres.conf out, for nodes that register dynamically (Slurm 25.05 and newer)")

@@ -26,6 +26,8 @@ type Site struct {
 	ConfigErr error
 	// Again has the flags of quoin for the commands that are advised.
 	Again string
+	// Namespace is where Quoin's configuration and plans were looked for.
+	Namespace string
 	// MappingDir is the exporter's directory as the agents know it, or none. Empty: not known.
 	MappingDir string
 	// Version is the release of this program.
@@ -60,6 +62,9 @@ func (c *Cluster) Findings(s *Site) []topology.Finding {
 		f.unknown(resource, moreRights, "%v", err)
 	}
 	slices.SortFunc(f, func(a, b topology.Finding) int { return strings.Compare(a.Thing, b.Thing) })
+	if d := c.own("deployments", "publisher"); d != nil && d.GetNamespace() != s.Namespace {
+		f.unknown("config", "look there: quoin doctor"+s.Again+config.Flag("--namespace", d.GetNamespace()), "the publisher runs in namespace %s, and its configuration was looked for in %s", d.GetNamespace(), s.Namespace)
+	}
 	if s.ConfigErr != nil {
 		f.unknown("config", moreRights+", or give the configuration by --config", "%v", s.ConfigErr)
 	}

@@ -149,6 +149,7 @@ func clusterCases() []clusterCase {
 		{name: "no node gets an agent", old: "{desiredNumberScheduled: 1, numberReady: 1}", with: "{}", want: []string{"fatal agents: no node gets an agent"}},
 		{name: "a node without a report", old: "- {metadata: {name: n1}}", with: "- {metadata: {name: n2}}", want: []string{"fatal reports: 1 nodes with GPUs have no report: n1"}},
 		{name: "one publisher", old: "readyReplicas: 2", with: "readyReplicas: 1", want: []string{"warning publisher: 1 of 2"}},
+		{name: "a publisher in another namespace", old: "{name: quoin-publisher, namespace: quoin-system", with: "{name: quoin-publisher, namespace: mine", want: []string{"unknown config: the publisher runs in namespace mine, and its configuration was looked for in quoin-system", "fatal leader: no publisher has ever led: there is no Lease mine/quoin-publisher"}},
 		{name: "nobody leads", old: "11:59:58", with: "11:58:00", want: []string{"fatal leader: no publisher leads: the Lease was last renewed 2m0s ago"}},
 		{name: "two releases", old: "r/quoin:0.1.0\"}]}}}\n  status: {desired", with: "r/quoin:0.0.9\"}]}}}\n  status: {desired", want: []string{"warning version: the agents run r/quoin:0.0.9"}},
 		{name: "held", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/held-reason: "BigChange: 5 nodes\nKindChange: x"`, want: []string{"fatal files: default: changes are held: BigChange: 5 nodes; KindChange: x"}},

@@ -11,7 +11,7 @@ import (
 
 // Site says how the cluster is configured.
 func (c *Cluster) Site(o *Options) (*Site, error) {
-	s := &Site{Version: o.Version, Again: o.Again, ConfigErr: o.ConfigErr}
+	s := &Site{Version: o.Version, Again: o.Again, ConfigErr: o.ConfigErr, Namespace: o.Config.Publisher.Namespace}
 	if o.ConfigErr == nil {
 		s.Publications = o.Publications
 		c.join(s, o.Config.IMEX)
