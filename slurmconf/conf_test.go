@@ -178,6 +178,23 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
+// TestEscapedCharacters reads what follows a backslash as it is.
+func TestEscapedCharacters(t *testing.T) {
+	want := []topology.Topology{{Name: "default", Default: true, Kind: "block", Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n1")}}}}
+	got, err := ParseTopologies("topology.conf", []byte("BlockName=\\b1 Nodes=n1\n"))
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestConfWithoutSizes writes no line for sizes that are not there.
+func TestConfWithoutSizes(t *testing.T) {
+	text, err := RenderConf(topology.Topology{Name: "nvl", Default: true, Kind: "block", Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n1")}}}, "")
+	if err != nil || string(text) != "BlockName=b1 Nodes=n1\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 // TestQuotedValues reads values in quotes, at the end of the text too.
 func TestQuotedValues(t *testing.T) {
 	want := []topology.Topology{{Name: "default", Default: true, Kind: "block", Blocks: []topology.Block{{Name: "b1", Nodes: hosts.In("n[1-2]")}}}}

@@ -51,3 +51,17 @@ func TestFromPlan(t *testing.T) {
 		}
 	}
 }
+
+// TestSortFirst keeps the order of the others.
+func TestSortFirst(t *testing.T) {
+	all := []topology.Topology{{Name: "x"}, {Name: "fabric"}, {Name: "y"}, {Name: "nvl-18"}, {Name: "nvl-9"}}
+	names := slurmconf.NamesOf(false, true)
+	names.SortFirst(all)
+	var got []string
+	for i := range all {
+		got = append(got, all[i].Name)
+	}
+	if want := "fabric nvl-18 nvl-9 x y"; strings.Join(got, " ") != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}

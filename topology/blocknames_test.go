@@ -34,3 +34,11 @@ func TestDomainBlockNames(t *testing.T) {
 		}
 	}
 }
+
+func TestIsCliqueBlock(t *testing.T) {
+	for name, want := range map[string]bool{"nvl-8a61c302-1": true, "nvl-8a61c30200000045-4294967295": true, "nvl-8a61c302-": false, "nvl-8a61c302": false, "nvl-8a61c302-x": false, "nvl-rack-1": false, "rack-1": false, "8a61c302-1": false} {
+		if topology.IsCliqueBlock(name) != want {
+			t.Errorf("%s: %t, want %t", name, !want, want)
+		}
+	}
+}

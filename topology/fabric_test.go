@@ -102,3 +102,35 @@ func TestNamesDomain(t *testing.T) {
 		}
 	}
 }
+
+// TestGPUCount takes the report first, then labels, slices and capacity.
+func TestGPUCount(t *testing.T) {
+	node := func(gpus int) *topology.Node {
+		minor := 0
+		n := &topology.Node{}
+		for range gpus {
+			n.GPUs = append(n.GPUs, topology.GPU{Minor: &minor, Product: "NVIDIA H100"})
+		}
+		return n
+	}
+	for _, tt := range []struct {
+		name   string
+		facts  topology.Facts
+		want   int
+		listed bool
+	}{
+		{"capacity", topology.Facts{Capacity: 1}, 1, false},
+		{"slices without a GPU", topology.Facts{Capacity: 1, Slices: node(0)}, 1, false},
+		{"slices", topology.Facts{Capacity: 1, Slices: node(2)}, 2, true},
+		{"labels", topology.Facts{Capacity: 1, Slices: node(2), Labels: topology.Labels{GPUs: 3}}, 3, true},
+		{"a report", topology.Facts{Capacity: 1, Slices: node(2), Labels: topology.Labels{GPUs: 3}, Report: node(4)}, 4, false},
+		{"a report without a GPU", topology.Facts{Capacity: 1, Slices: node(2), Report: node(0)}, 0, false},
+	} {
+		if got := tt.facts.GPUCount(); got != tt.want {
+			t.Errorf("%s: %d GPUs, want %d", tt.name, got, tt.want)
+		}
+		if got := tt.facts.Listed(); (got != &tt.facts) != tt.listed || tt.listed && got.Report != tt.facts.Slices {
+			t.Errorf("%s: %+v has the slices as its report: want %t", tt.name, got, tt.listed)
+		}
+	}
+}

@@ -22,6 +22,7 @@ func TestParseObject(t *testing.T) {
 		{"a report", head + `"node":"n"}`, ""},
 		{"metadata and summary", head + `"node":"n","metadata":{"name":"n","labels":{"a":"b"}},"summary":{"gpus":4,"problems":0}}`, ""},
 		{"a summary without metadata", head + `"node":"n","summary":{"gpus":4}}`, `json: unknown field "summary"`},
+		{"a summary, and the word metadata elsewhere", head + `"node":"n","bootID":"metadata","summary":{"gpus":4}}`, `json: unknown field "summary"`},
 		{"an unknown key beside metadata", head + `"node":"n","metadata":{},"color":1}`, `json: unknown field "color"`},
 		{"a bound beside metadata", head + `"node":"n","metadata":{},"bootID":"` + strings.Repeat("x", 257) + `"}`, "bootID: 257 bytes"},
 		{"no node beside metadata", head + `"metadata":{"name":"n"}}`, "node: empty"},

@@ -62,6 +62,18 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
+// TestAnswerApart asks for GPUs that only some of the nodes in no block have.
+func TestAnswerApart(t *testing.T) {
+	states := map[string]fit.State{"a1": {GPUs: 2}, "a2": {GPUs: 8}, "a3": {GPUs: 8}}
+	s := racksOf(states)
+	s.Apart = []string{"a1", "a2", "a3"}
+	for nodes, want := range map[int]fit.Verdict{2: fit.Now, 3: fit.Never} {
+		if got := s.Answer(&fit.Request{Job: fit.Job{Nodes: nodes}, GPUs: 4}); got.Verdict != want {
+			t.Errorf("%d nodes: %s %s, want %s", nodes, got.Verdict, got.Why, want)
+		}
+	}
+}
+
 // TestNeedsFewNodes names the block that lacks the fewest nodes, and says which is the largest
 // if none can do.
 func TestNeedsFewNodes(t *testing.T) {

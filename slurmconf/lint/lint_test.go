@@ -97,6 +97,8 @@ func TestLintFindings(t *testing.T) {
 		{name: "gres of other kinds", file: "gres.conf", text: "Name=mps Count=x\nName=mps Count=y\nName=gpu File=/dev/nvidia0 Flags=one_sharing\nNodeName=block{b} Name=gpu File=/dev/nvidia1\n", want: []string{"1 unknown NotJudged", "3 unknown NotJudged", "4 unknown NotJudged"}},
 		{name: "duplicate", text: good + "BlockName=b2 Nodes=n001\n", want: []string{"4 fatal DuplicateName", "4 warning NodeInTwoBlocks"}},
 		{name: "sizes", text: strings.Replace(good, "8,16", "8,12", 1), want: []string{"3 fatal BlockSizes"}},
+		{name: "sizes zero", text: strings.Replace(good, "8,16", "8,0", 1), want: []string{"3 fatal BlockSizes"}},
+		{name: "base zero", text: strings.Replace(good, "8,16", "0,16", 1), want: []string{"1 warning OversizeBlock", "2 warning OversizeBlock", "3 fatal BlockSizes"}},
 		{name: "sizes order", text: strings.Replace(good, "8,16", "8,32,16", 1), want: []string{"3 warning BlockSizes"}},
 		{name: "name", text: strings.Replace(good, "b1", "b:1", 1), want: []string{"1 warning Name"}},
 		{name: "digits", text: strings.Replace(good, "b1", "b1234567890123456789", 1), want: []string{"1 warning Name"}},
@@ -123,6 +125,9 @@ func TestLintFindings(t *testing.T) {
 		{name: "gres flags", file: "gres.conf", text: "NodeName=n[001-004] Name=gpu File=/dev/a Flags=nvidia_gpu_env\nNodeName=n[005-008] Name=gpu File=/dev/b\nNodeName=n[004-005] Name=gpu File=/dev/b Flags=amd_gpu_env,nvidia_gpu_env\n", want: []string{"3 fatal FlagsDiffer", "3 fatal DuplicateDevice"}},
 		{name: "gres twice", file: "gres.conf", text: "Name=gpu Count=1\nNodeName=n003 Name=gpu Count=1\nNodeName=n003 AutoDetect=off\nNodeName=n003 AutoDetect=nvidia\n", want: []string{"2 fatal DuplicateRecord", "4 fatal AutoDetectTwice"}},
 		{name: "gres more than slurm.conf", file: "gres.conf", text: "Name=gpu File=/dev/nvidia[0-1]\nName=gpu File=/dev/nvidia[0-1]\nName=Gpu File=/dev/x\n", options: Options{Nodes: map[string]*Node{"n001": {GPUs: []GPUCount{{Count: 2}}}}, GresTypes: []string{"gpu"}}, want: []string{"2 warning DuplicateDevice", "3 unknown NotJudged"}},
+		{name: "gres links", file: "gres.conf", text: "NodeName=n001 Name=gpu File=/dev/a Links=-1,4\nNodeName=n002 Name=gpu File=/dev/a Links=-1,-1\nNodeName=n003 Name=gpu File=/dev/a Links=-1,x\nNodeName=n004 Name=gpu File=/dev/a Links=4,-2\n", want: []string{"2 warning Links", "3 warning Links", "4 warning Links"}},
+		{name: "gres for a broken list", file: "gres.conf", text: "NodeName=n[2-1] Name=gpu File=/dev/a\n", want: []string{"1 warning BrokenHostlist"}},
+		{name: "gres autodetect that nobody knows", file: "gres.conf", text: "NodeName=n001 AutoDetect=magic\n", want: []string{"1 unknown NotJudged", "1 unknown NotJudged"}},
 		{name: "gres not judged", file: "gres.conf", text: "NodeName=n[001-002] Name=gpu Cores=3-1 Files=/dev/x File=/dev/y Flags=explicit Count=4x\nNodeName=n[002-003] Name=gpu Count=1\nNodeName=n003 Name=gpu Count=1\n", want: []string{"1 unknown NotJudged", "1 unknown NotJudged", "1 unknown NotJudged", "1 unknown NotJudged", "3 fatal DuplicateRecord"}},
 		{name: "gres autodetect", file: "gres.conf", text: "AutoDetect=full\n", options: Options{Release: slurmconf.Release2511, Nodes: map[string]*Node{"n001": {GPUs: []GPUCount{{Count: 4}}}}}, want: []string{"1 warning AutoDetect", "1 fatal FewerGPUs"}},
 	} {

@@ -1,6 +1,7 @@
 package slurmctld_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -120,5 +121,31 @@ func compareShown(t *testing.T, text, name, file string) []string {
 func TestCompareShownError(t *testing.T) {
 	if _, _, err := slurmctld.CompareShown(topology.Topology{}, "topology.conf", []byte("BlockName=a Nods=1\n")); err == nil || !strings.HasPrefix(err.Error(), "topology.conf:1:") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestCompareTheTree has Slurm show the tree of a file whose default topology is of blocks.
+func TestCompareTheTree(t *testing.T) {
+	const file = "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1, nodes: 'n[5-6]'}\n" +
+		"- topology: fabric\n  cluster_default: false\n  tree:\n    switches:\n      - {switch: l1, nodes: 'n[1-2]'}\n      - {switch: l2, nodes: 'n[3-4]'}\n      - {switch: s, children: 'l[1-2]'}\n"
+	const shown = "SwitchName=s Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=l[1-2]\nSwitchName=l1 Level=0 LinkSpeed=1 Nodes=n[1-2]\nSwitchName=l2 Level=0 LinkSpeed=1 Nodes=n[3-4]\n"
+	if diff := cmp.Diff([]string(nil), compareShown(t, shown, "topology.yaml", file)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestTimes reads the times of slurmrestd's answers.
+func TestTimes(t *testing.T) {
+	var times slurmctld.Times
+	err := errors.Join(
+		times.ReadDiag(strings.NewReader(`{"statistics":{"req_time":{"set":true,"number":20},"req_time_start":{"set":true,"number":10}}}`)),
+		times.ReadConf(strings.NewReader(`{"slurm_conf_meta":{"BOOT_TIME":5}}`)))
+	if err != nil || times.Now != 20 || times.Counting != 10 || times.Boot != 5 {
+		t.Errorf("%+v, %v", times, err)
+	}
+	for _, bad := range []string{"", "[]", "x"} {
+		if times.ReadDiag(strings.NewReader(bad)) == nil || times.ReadConf(strings.NewReader(bad)) == nil {
+			t.Errorf("%q is read", bad)
+		}
 	}
 }

@@ -32,6 +32,8 @@ func TestRead(t *testing.T) {
 		{"half a clique", map[string]string{topology.CliqueLabel: cluster.String()}, topology.Labels{}, "CliqueLabelMalformed"},
 		{"clique too large", map[string]string{topology.CliqueLabel: cluster.String() + ".4294967296"}, topology.Labels{}, "CliqueLabelMalformed"},
 		{"clique with a zero before", map[string]string{topology.CliqueLabel: cluster.String() + ".01"}, topology.Labels{}, "CliqueLabelMalformed"},
+		{"as many GPUs as are believed", map[string]string{nodelabels.Count: "1024"}, topology.Labels{GPUs: 1024}, ""},
+		{"more", map[string]string{nodelabels.Count: "1025"}, topology.Labels{}, "CountLabelMalformed"},
 		{"count in words", map[string]string{nodelabels.Count: "four"}, topology.Labels{}, "CountLabelMalformed"},
 	}
 	for _, tt := range tests {

@@ -103,6 +103,8 @@ func TestIsWorker(t *testing.T) {
 		{"its NodeSet controls it", worker, NodeSetOf(group, "NodeSet", "gpu", true), true},
 		{"another version of the API", worker, NodeSetOf("slinky.slurm.net/v1alpha1", "NodeSet", "gpu", true), true},
 		{"no owner", worker, "", false},
+		{"neither owner nor NodeSet", map[string]string{"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker"}, "", false},
+		{"only the label of its NodeSet", map[string]string{labelNodeSet: "gpu"}, NodeSetOf(group, "NodeSet", "gpu", true), false},
 		{"an owner that does not control it", worker, NodeSetOf(group, "NodeSet", "gpu", false), false},
 		{"another NodeSet", worker, NodeSetOf(group, "NodeSet", "cpu", true), false},
 		{"another kind", worker, NodeSetOf("apps/v1", "DaemonSet", "gpu", true), false},
@@ -158,6 +160,20 @@ func TestSlinkyNames(t *testing.T) {
 				t.Errorf("facts %+v, without a name %v: want %s", g.Facts, g.Unnamed, tt.reason)
 			}
 		})
+	}
+}
+
+// TestNoWorkerPodSays names the Slurm cluster whose pod is missing.
+func TestNoWorkerPodSays(t *testing.T) {
+	for names, want := range map[string]string{
+		"slinky":       "no worker pod of a Slurm cluster in namespace slurm runs on it",
+		"slinky:a":     "no worker pod of Slurm cluster slurm/a runs on it",
+		"slinky:hpc/a": "no worker pod of Slurm cluster hpc/a runs on it",
+	} {
+		g := rules(t, Config{SlurmNames: names, Namespace: "slurm"}).Gather(&Snapshot{Nodes: []Node{{Name: "n1"}}})
+		if len(g.Unnamed) != 1 || g.Unnamed[0].Message != want {
+			t.Errorf("%s: %v, want %s", names, g.Unnamed, want)
+		}
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // TestBound cuts what the publisher writes, the list of nodes that are left out first.
@@ -163,5 +166,46 @@ func TestNone(t *testing.T) {
 		if c.None() != want {
 			t.Errorf("%+v: %t", c, !want)
 		}
+	}
+}
+
+// TestClone copies files and annotations.
+func TestClone(t *testing.T) {
+	s := &Published{Files: map[string]string{"topology.yaml": "x"}, Annotations: map[string]string{"a": "b"}, Version: "7"}
+	if diff := cmp.Diff(s, s.Clone()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	s.Clone().Files["topology.yaml"] = "y"
+	if s.Files["topology.yaml"] != "x" {
+		t.Error("the copy shares the files")
+	}
+}
+
+// TestLeftSays says why a node that has a place is in no file.
+func TestLeftSays(t *testing.T) {
+	p := &topology.Plan{
+		Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Blocks: []topology.Block{{Name: "b", Nodes: topology.Names{"n1"}}}}, {Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "s", Nodes: topology.Names{"n2"}}}}},
+		Nodes:      []topology.Placement{{SlurmName: "n1", Reason: placement.ReasonPlaced}, {SlurmName: "n2", Reason: placement.ReasonPlaced}, {SlurmName: "n3", Reason: "NoGPUs", Message: "m"}, {SlurmName: "n4", Reason: placement.ReasonPlaced}},
+	}
+	var got []string
+	for _, f := range Left(p, map[string]string{"n4": "nvl:b"}, []topology.Finding{{Subject: topology.Subject{Node: "k5"}, Reason: "NoSlurmName"}}) {
+		got = append(got, f.Node+" "+f.Reason)
+	}
+	if diff := cmp.Diff([]string{"n1 " + ReasonNoSwitch, "n2 " + placement.ReasonNoDomain, "n3 NoGPUs", "k5 NoSlurmName"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestOnlyMembers takes other devices of a node that joins, and of no other.
+func TestOnlyMembers(t *testing.T) {
+	c := Changes{Moves: []Move{{Node: "n1", To: topology.Place{Block: "b"}}}, Devices: []string{"n1"}}
+	if !c.OnlyMembers() {
+		t.Error("the devices of a node that joins are another change")
+	}
+	if got := c.Summary(1); strings.Contains(got, "more") {
+		t.Errorf("%s: want no more than is there", got)
+	}
+	if c.Devices = append(c.Devices, "n2"); c.OnlyMembers() {
+		t.Error("other devices of n2 are no change")
 	}
 }
