@@ -305,17 +305,17 @@ func TestHeldKindLetsNodesIn(t *testing.T) {
 
 // TestHoldIsSaidAtOnce has a node join when a split is held, within the time between two publications.
 func TestHoldIsSaidAtOnce(t *testing.T) {
-	store := newMemory(siteOf(rackOf{"a", 1, 4}, rackOf{"a", 2, 3}))
+	store := newMemory(siteOf(rackOf{"a", 1, 4}, rackOf{"a", 2, 3}, rackOf{"a", 3, 4}))
 	pub := Publication{Topology: "block", Annotate: new(false), PublishInterval: Duration{Duration: time.Hour}}
 	inBubble(t, store, complete(t, pub), func() {
-		store.pass(5 * time.Minute)
+		store.pass(time.Minute)
 		store.change(siteOf(rackOf{"a", 1, 4}, rackOf{"a", 2, 4}, rackOf{"b", 3, 4}))
 		store.pass(20 * time.Minute)
-		if got, d := blockTopologies(t, store), store.plan(t); got != "nvl 7" || len(d.Held) != 1 || store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeld] != d.Held[0].Digest {
+		if got, d := blockTopologies(t, store), store.plan(t); got != "nvl 11" || len(d.Held) != 1 || store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeld] != d.Held[0].Digest {
 			t.Errorf("published %s, held %+v", got, d.Held)
 		}
 		store.pass(time.Hour)
-		if got, d := blockTopologies(t, store), store.plan(t); got != "nvl 8" || len(d.Held) != 1 {
+		if got, d := blockTopologies(t, store), store.plan(t); got != "nvl 12" || len(d.Held) != 1 {
 			t.Errorf("an hour later published %s, held %+v", got, d.Held)
 		}
 	})
