@@ -132,7 +132,7 @@ func (o *freshOptions) makeFresh(ctx context.Context, stdin io.Reader, s *sessio
 		}
 		pub.Membership, pub.Annotates = publication.MembershipAnnotation, true
 	}
-	snap, err := o.snapshot(ctx, stdin, s, pub, paths)
+	snap, err := o.snapshot(ctx, stdin, s, paths)
 	if err != nil {
 		return nil, err
 	}
@@ -159,14 +159,14 @@ func (o *freshOptions) makeFresh(ctx context.Context, stdin io.Reader, s *sessio
 }
 
 // snapshot reads nodes and reports.
-func (o *freshOptions) snapshot(ctx context.Context, stdin io.Reader, s *session.Session, pub *publication.Cluster, paths []string) (*inputs.Snapshot, error) {
+func (o *freshOptions) snapshot(ctx context.Context, stdin io.Reader, s *session.Session, paths []string) (*inputs.Snapshot, error) {
 	if s.Store != nil {
 		return s.Store.Snapshot(ctx)
 	}
 	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
 	if o.nodes != "" {
 		var err error
-		if snap, err = session.ReadNodes(stdin, o.nodes, &pub.Rules); err != nil {
+		if snap, err = s.ReadNodes(stdin, o.nodes); err != nil {
 			return nil, err
 		}
 	}

@@ -64,24 +64,21 @@ func anyExists(paths []string) bool {
 // objects is a cluster as a Store. Its objects are listed.
 type objects struct {
 	kube.Plans
-	cluster *rest.Config
-	keys    inputs.NodeKeys
+	session *Session
 }
 
 // Snapshot lists what files are made of.
 func (o *objects) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
-	return readLists(ctx, o.cluster, "the cluster", nodeLists, o.keys)
+	return o.session.readLists(ctx, "the cluster", nodeLists)
 }
 
-// readLists reads lists of nodes and what belongs to them. Of the Nodes' labels and annotations it
-// keeps the keys.
-func readLists(ctx context.Context, cluster *rest.Config, name string, lists []string, keys inputs.NodeKeys) (*inputs.Snapshot, error) {
-	in, err := openLists(ctx, cluster, lists)
+func (s *Session) readLists(ctx context.Context, name string, lists []string) (*inputs.Snapshot, error) {
+	in, err := openLists(ctx, s.Cluster, lists)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = in.Close() }()
-	snap, err := (&inputs.ListReader{Keep: keys, Slices: kube.ReadSlice}).Read(name, in)
+	snap, err := s.readNodes(name, in)
 	return snap, cause(err)
 }
 
@@ -90,5 +87,5 @@ func (s *Session) Workers(ctx context.Context) (*inputs.Snapshot, error) {
 	if s.Cluster == nil {
 		return &inputs.Snapshot{}, nil
 	}
-	return readLists(ctx, s.Cluster, "worker pods", nodeLists[len(nodeLists)-1:], inputs.KeysOf())
+	return s.readLists(ctx, "worker pods", nodeLists[len(nodeLists)-1:])
 }

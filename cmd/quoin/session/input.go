@@ -32,15 +32,24 @@ func OpenInput(stdin io.Reader, name, command string) (in io.ReadCloser, shown s
 	return in, name, err
 }
 
-// ReadNodes reads a file with kubectl's list of nodes and of what belongs to them. Of the Nodes'
-// labels and annotations it keeps those that the rules look at.
-func ReadNodes(stdin io.Reader, name string, rules *inputs.Rules) (*inputs.Snapshot, error) {
+// ReadNodes reads a file with kubectl's list of nodes and of what belongs to them.
+func (s *Session) ReadNodes(stdin io.Reader, name string) (*inputs.Snapshot, error) {
 	in, name, err := OpenInput(stdin, name, "kubectl get nodes -o json")
 	if err != nil {
 		return nil, fmt.Errorf("read nodes: %w", err)
 	}
 	defer func() { _ = in.Close() }()
-	return (&inputs.ListReader{Keep: inputs.KeysOf(rules), Slices: kube.ReadSlice}).Read(name, in)
+	return s.readNodes(name, in)
+}
+
+// readNodes reads nodes and what belongs to them. Of the Nodes' labels and annotations it keeps
+// those that the rules of the publications look at. name names the text in errors.
+func (s *Session) readNodes(name string, in io.Reader) (*inputs.Snapshot, error) {
+	var rules []*inputs.Rules
+	for _, p := range s.Config.Clusters() {
+		rules = append(rules, &p.Rules)
+	}
+	return (&inputs.ListReader{Keep: inputs.KeysOf(rules...), Slices: kube.ReadSlice}).Read(name, in)
 }
 
 // ReadDomain reads the output of computedomain.ListCommand from a file, - for standard input. Without

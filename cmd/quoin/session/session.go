@@ -150,11 +150,7 @@ func (s *Session) open(ctx context.Context, w io.Writer) (*Session, error) {
 			return s, err
 		}
 	}
-	var rules []*inputs.Rules
-	for _, p := range s.Config.Clusters() {
-		rules = append(rules, &p.Rules)
-	}
-	s.Store, s.place = &objects{kube.Plans{Client: client, Namespace: s.Config.Publisher.Namespace}, rc, inputs.KeysOf(rules...)}, "namespace "+s.Config.Publisher.Namespace
+	s.Store, s.place = &objects{kube.Plans{Client: client, Namespace: s.Config.Publisher.Namespace}, s}, "namespace "+s.Config.Publisher.Namespace
 	s.say(w, cluster)
 	return s, nil
 }
