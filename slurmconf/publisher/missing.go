@@ -253,7 +253,7 @@ func (h *nodeHistory) look(g *gathered, published []string, snap *inputs.Snapsho
 		l.nodes[snap.Nodes[i].Name] = &snap.Nodes[i]
 	}
 	for _, name := range l.names {
-		if n := l.nodes[h.owners[name]]; n != nil && l.outside[name] == nil && !h.pub.Rules.Takes(n) {
+		if n := l.nodes[h.owners[name]]; n != nil && !h.pub.Rules.Takes(n) {
 			l.outside[name] = n
 		}
 	}

@@ -220,6 +220,65 @@ func TestStoreEmpty(t *testing.T) {
 		got.problems[0].Message != "there is no node and no report at all; published nodes that stay: 1" {
 		t.Errorf("%+v", got.problems)
 	}
+	if got := h.missing(g, nil, snap, time.Now()); len(got.problems) > 0 {
+		t.Errorf("nothing is published, and %v", got.problems)
+	}
+}
+
+// TestMissingNames has several missing names at once.
+func TestMissingNames(t *testing.T) {
+	see := func(h *nodeHistory, snap *inputs.Snapshot, plan *topology.Plan) *look {
+		g := &gathered{Inputs: h.pub.Rules.Gather(snap)}
+		g.prev = h.rename(g, Previous{Plan: plan})
+		return h.look(g, g.prev.nodes(), snap)
+	}
+	want := func(l *look, want map[string]absence) {
+		t.Helper()
+		got := map[string]absence{}
+		for _, name := range l.names {
+			got[name] = l.whyAbsent(name)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+
+	// Node m is nameless, and is known to be y. So it is not x, of which nobody knows the Node.
+	plan := oneBlock([]string{"x", "y"})
+	plan.Nodes = []topology.Placement{{Node: "m", SlurmName: "y"}}
+	h := &nodeHistory{pub: complete(t, Publication{SlurmNames: "label:sn"})[0]}
+	want(see(h, &inputs.Snapshot{Whole: true, Nodes: []inputs.Node{node("m")}}, plan), map[string]absence{"x": notKnown, "y": noSlurmName})
+
+	// The NodeSet makes one pod again: that of the name which was missed last.
+	plan = oneBlock([]string{"g0", "g1", "g2", "g3"})
+	snap := &inputs.Snapshot{Whole: true, Nodes: []inputs.Node{withPods("n0", "a/g0"), withPods("n1", "a/g1"), withPods("n2", "a/g2"), withPods("n3", "a/g3")},
+		NodeSets: []inputs.NodeSet{{Namespace: "slurm", Name: "gpu", Replicas: 2}}}
+	h = &nodeHistory{pub: complete(t, Publication{SlurmNames: "slinky:a"})[0]}
+	want(see(h, snap, plan), map[string]absence{})
+	now := time.Now()
+	h.since = map[string]time.Time{"g1": now, "g2": now.Add(time.Second), "g3": now}
+	for i := 1; i <= 3; i++ {
+		snap.Nodes[i].Workers = nil
+	}
+	want(see(h, snap, plan), map[string]absence{"g1": podGivenUp, "g2": podWanted, "g3": podGivenUp})
+	if len(h.sets) != 4 {
+		t.Errorf("NodeSets of %v are known, want of all four", h.sets)
+	}
+	want(see(h, snap, oneBlock([]string{"g0", "g1"})), map[string]absence{"g1": podWanted})
+	if len(h.sets) != 2 {
+		t.Errorf("NodeSets of %v are known, want of the two that are published", h.sets)
+	}
+}
+
+// TestOutsideNodeKeepsItsAnnotation has a Node that is not selected, with the name of a published
+// node that lost its label and stays.
+func TestOutsideNodeKeepsItsAnnotation(t *testing.T) {
+	m := missed{pub: Publication{SlurmNames: "label:sn", Nodes: Selection{Selector: "sc=a"}}, other: Publication{Nodes: Selection{Selector: "sc=none"}},
+		nodes: []inputs.Node{node("n", "sc", "a"), node("m", "sn", "x")}}
+	h, g, snap := m.look(t)
+	if got := h.missing(g, g.prev.nodes(), snap, time.Now()); got.nameless["n"] != "x" || len(got.leaving)+len(got.gone)+len(got.stay) > 0 {
+		t.Errorf("%+v, want n to stay as x, and no other to leave", got)
+	}
 }
 
 // TestRenamedThenNameless takes the label from nodes that have just been renamed:
