@@ -341,6 +341,25 @@ func FuzzListReader(f *testing.F) {
 	})
 }
 
+// TestListReportsAlone has Nodes in the order of their names if a list has reports alone.
+func TestListReportsAlone(t *testing.T) {
+	var items []string
+	for _, name := range []string{"e", "b", "d", "a", "c", "f"} {
+		items = append(items, `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","metadata":{"name":"`+name+`"},"node":"`+name+`"}`)
+	}
+	snap, err := ReadNodes("test", strings.NewReader(`{"items":[`+strings.Join(items, ",")+`]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i := range snap.Nodes {
+		got = append(got, snap.Nodes[i].Name)
+	}
+	if strings.Join(got, "") != "abcdef" {
+		t.Errorf("nodes %v", got)
+	}
+}
+
 // TestListNodeReports reads NodeReports as kubectl prints them, where the kind follows most
 // facts.
 func TestListNodeReports(t *testing.T) {
