@@ -9,7 +9,8 @@ import (
 type Publisher struct {
 	// Store is the directory to work in. Empty: Kubernetes.
 	Store string `yaml:"store"`
-	// Kubeconfig is the file that says how to reach the API server. Empty: as a Pod.
+	// Kubeconfig is the file that says how to reach the API server. Empty: the publisher does it as
+	// a Pod, and other commands as kubectl does.
 	Kubeconfig string `yaml:"kubeconfig"`
 	// Namespace is that of the stored plans and of the leader's Lease. In a Pod the default
 	// is $NAMESPACE.

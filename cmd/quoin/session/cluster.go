@@ -28,7 +28,7 @@ func reach(file, name string) (rc *rest.Config, cluster string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
 	}
-	if clientcmdapi.IsConfigEmpty(&raw) && file == "" {
+	if clientcmdapi.IsConfigEmpty(&raw) && file+name == "" {
 		rc, err = rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
 			return nil, "", ErrNoCluster
