@@ -14,17 +14,16 @@ import (
 type kept struct {
 	// made has the published answer of each decision that waits.
 	made *Rendered
-	// rest has the published answer of each decision that waits or is approved. It is made, if none
-	// is approved. If more waits than decisions, that is approved by the digest of rest, which an
-	// approved decision does not change.
+	// rest has the published answer of an approved decision too. If more waits than decisions, that is
+	// approved by the digest of rest, which an approved decision does not change. rest is made, if
+	// none is approved or if the published answer gives no files.
 	rest *Rendered
+	// approved says that people have approved a decision of what is made.
+	approved bool
 	// held are the decisions that wait. asked are those that differ from what is published, approved
 	// or not.
 	held, asked []plandoc.Held
 }
-
-// approved reports whether people have approved a decision of what is made.
-func (k *kept) approved() bool { return k.made != k.rest }
 
 // keep returns what was made, with the published answer of each decision that waits for people. wanted
 // has none of these answers, and again makes it with some. approve is what people approve.
@@ -58,7 +57,10 @@ func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string
 	case len(further) > 0:
 		k.asked[at].Message += "; it is approved, and cannot be published alone: " + further[0].message
 	default:
-		k.made, k.held = made, slices.Delete(slices.Clone(k.asked), at, at+1)
+		k.made, k.held, k.approved = made, slices.Delete(slices.Clone(k.asked), at, at+1), true
+		if rest.Refused != "" {
+			k.rest = made
+		}
 	}
 	return k
 }

@@ -79,7 +79,7 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *
 	if len(kept.held) > 0 {
 		rest = &hold{why: kept.held, wanted: wanted}
 	}
-	approved := kept.approved() || mem.asks(plandoc.AnnotationApprove) == made.Digest
+	approved := kept.approved || mem.asks(plandoc.AnnotationApprove) == made.Digest
 	if !approved {
 		until, err := spaced(l.pub, mem, made, now)
 		if err != nil {

@@ -351,6 +351,7 @@ func TestKeep(t *testing.T) {
 	b, c := lost("nvl-b"), lost("nvl-c")
 	refused := plan("nvl-a", "nvl-c")
 	refused.Refused, refused.Message = "TooLarge", "5 bytes"
+	noPlan := &Rendered{Refused: "NoPlan", Message: "block size 27"}
 	for _, tt := range []struct {
 		name    string
 		approve string
@@ -363,6 +364,7 @@ func TestKeep(t *testing.T) {
 		{"both are kept", "", map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-b", "nvl-c")}, "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c", b.Digest() + " " + c.Digest(), ""},
 		{"one cannot be kept", "", map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-c")}, "nvl-a nvl-c", "nvl-a nvl-c", "!" + b.Digest() + " " + c.Digest(), ""},
 		{"one is approved", b.Digest(), map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-b", "nvl-c"), "nvl-c": plan("nvl-a", "nvl-c")}, "nvl-a nvl-c", "nvl-a nvl-b nvl-c", c.Digest(), ""},
+		{"one is approved, and both cannot be kept", b.Digest(), map[string]*Rendered{"nvl-b nvl-c": noPlan, "nvl-c": plan("nvl-a", "nvl-c")}, "nvl-a nvl-c", "nvl-a nvl-c", c.Digest(), ""},
 		{"one is approved and too large", b.Digest(), map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-b", "nvl-c"), "nvl-c": refused}, "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c",
 			b.Digest() + " " + c.Digest(), "cannot be published: TooLarge: 5 bytes"},
 		{"one is approved that takes a third with it", b.Digest(), map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-b", "nvl-c"), "nvl-c": plan("nvl-c", "nvl-d")}, "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c",
@@ -390,6 +392,9 @@ func TestKeep(t *testing.T) {
 				held, says = append(held, mark+h.Digest), says+h.Message
 			}
 			got := []string{k.made.Digest, k.rest.Digest, strings.Join(held, " ")}
+			if k.approved != (tt.approve != "" && tt.says == "") {
+				t.Errorf("approved: %t", k.approved)
+			}
 			if diff := cmp.Diff([]string{tt.made, tt.rest, tt.held}, got); diff != "" || !strings.Contains(says, tt.says) {
 				t.Errorf("(-want +got):\n%s\n%s", diff, says)
 			}
