@@ -81,6 +81,7 @@ func (r *planRun) status(now time.Time) error {
 	if err != nil {
 		return err
 	}
+	show.Waits(r.out, set, now)
 	code := show.Behind(r.out, set, r.pub.Slurm.URL != "" || r.pub.Slurm.Scontrol != "", now)
 	if held {
 		code = show.Differs

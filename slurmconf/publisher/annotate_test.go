@@ -88,8 +88,8 @@ func TestPublishInterval(t *testing.T) {
 			store.change([]*inputs.Snapshot{without, racks(t, absent...)}[i%2])
 			store.pass(30 * time.Second)
 		}
-		if n := store.saves - before; n < 1 || n > 7 {
-			t.Errorf("%d saves in half an hour, want 1 to 7", n)
+		if n := store.saves - before; n < 1 || n > 7 || store.waitSaves > 7 {
+			t.Errorf("%d saves in half an hour, and %d to say that a change waits, want 1 to 7", n, store.waitSaves)
 		}
 		store.change(racks(t, absent...))
 		store.pass(time.Hour)

@@ -54,6 +54,8 @@ type annotation struct {
 type annotated struct {
 	// differences are the nodes whose annotation is not as wanted.
 	differences []nodestatus.Difference
+	// waits are nodes whose annotation names a unit that Slurm may not have loaded yet.
+	waits plandoc.Wait
 	// next is when to write further annotations, or zero.
 	next time.Time
 }
@@ -69,26 +71,14 @@ func notJudged(n *inputs.Node) nodestatus.Difference {
 	return nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers, Unjudged: true}
 }
 
-// look says in an annotation which nodes are behind as Slurm said last. If Slurm has yet to say
-// anything, it says so: no Node is annotated then with what Slurm may lack.
-func (l *loop) look(ctx context.Context, out outcome, in *gathered, made *Rendered, now time.Time) (loaded.Known, error) {
+// look returns how far the places of nodes have come in Slurm, as Slurm said last. If Slurm has yet
+// to say anything, no Node is annotated with what Slurm may lack.
+func (l *loop) look(out outcome, in *gathered, made *Rendered, now time.Time) loaded.Known {
 	at := &loaded.Input{Doc: out.doc, Planned: out.specs, Published: out.specs, Nodes: in.Nodes, LoadTimeout: l.pub.LoadTimeout.Duration, Now: now}
 	if made.Plan != nil {
 		at.Planned = made.Specs
 	}
-	known := l.watch.Reconcile(at)
-	has := out.set.Clone().Annotations
-	if known.Waits || has[plandoc.AnnotationBehind] == known.Text && plandoc.Asked(has).IsZero() == known.Asked.IsZero() {
-		return known, nil
-	}
-	asked := ""
-	if !known.Asked.IsZero() {
-		asked = known.Asked.UTC().Format(time.RFC3339)
-	}
-	set := out.set.Clone()
-	set.Say(plandoc.AnnotationAsked, asked)
-	set.Say(plandoc.AnnotationBehind, known.Text)
-	return known, l.archive.saveFiles(ctx, set)
+	return l.watch.Reconcile(at)
 }
 
 // annotate writes annotations once slurmctld knows the units that they name. If seen cannot
@@ -98,7 +88,7 @@ func (a *annotator) annotate(ctx context.Context, files outcome, nodes map[strin
 		return out, nil
 	}
 	ages := files.doc.Ages(files.written)
-	var timer again.Timer
+	out.waits = plandoc.Wait{Key: loadTimeout, For: "nodes get annotations with new blocks or switches"}
 	var due []annotation
 	waiting := make(map[string]specSince)
 	for slurm, n := range nodes {
@@ -129,7 +119,7 @@ func (a *annotator) annotate(ctx context.Context, files outcome, nodes map[strin
 			continue
 		}
 		if at := since.time.Add(a.pub.LoadTimeout.Duration); known == loaded.Unknown && now.Before(at) {
-			timer.At(at)
+			out.waits.Add(at)
 			out.differences = append(out.differences, notJudged(n))
 		} else {
 			due = append(due, annotation{n, have, want})
@@ -141,9 +131,9 @@ func (a *annotator) annotate(ctx context.Context, files outcome, nodes map[strin
 			out.differences = append(out.differences, notJudged(d.node))
 		}
 		due = due[:nodestatus.NodesATurn]
-		timer.At(now)
+		out.next = now
 	}
-	out.next = timer.Next()
+	out.next = again.First(out.next, out.waits.Until)
 	return out, a.write(ctx, &out, due)
 }
 

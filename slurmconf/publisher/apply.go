@@ -22,6 +22,8 @@ type outcome struct {
 	written time.Time
 	// differences are the nodes whose published place is not the planned one.
 	differences []nodestatus.Difference
+	// waits are the files that wait for a time.
+	waits []plandoc.Wait
 	// next is when to make the next pass, or zero.
 	next time.Time
 }
@@ -36,11 +38,12 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 	case rollBack:
 		return outcome{startOver: true}, l.rollBack(ctx, mem, act, now)
 	case waitFirst:
-		l.log.Info("first publication waits", "publication", l.pub.Name, "for", act.why, "upTo", act.until.Sub(now).Round(time.Second))
-		return outcome{stored: mem, next: act.until}, nil
+		first := plandoc.Wait{Key: settleTime, For: "the first publication waits for " + act.why, Until: act.until}
+		return outcome{stored: mem, waits: []plandoc.Wait{first}, next: act.until}, nil
 	case waitNext:
 		l.showPlaces(in.prev.Plan.Places(), in)
-		out := outcome{stored: mem, specs: act.specs, written: mem.written(now), next: act.until}
+		later := plandoc.Wait{Key: publishInterval, For: "nodes that join or leave known blocks and switches are published then", Until: act.until}
+		out := outcome{stored: mem, specs: act.specs, written: mem.written(now), waits: []plandoc.Wait{later}, next: act.until}
 		return l.holdRest(ctx, out, act.rest, now)
 	case hold:
 		return l.hold(ctx, mem, in, made, act, now)

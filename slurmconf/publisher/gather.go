@@ -10,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -25,6 +26,8 @@ type gathered struct {
 	leaving leavingNodes
 	// gone are the published names that leave now, with the reason of each.
 	gone leavers
+	// missing are nodes that are gone and stay for a while.
+	missing plandoc.Wait
 	// next is when a node or a unit has been missing for long enough, or zero.
 	next time.Time
 }
@@ -59,10 +62,12 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	g.gone, g.Facts, g.Problems = missing.gone, append(g.Facts, missing.stay...), append(g.Problems, missing.problems...)
 	g.keep(missing.nameless)
 	g.Unnamed = append(g.Unnamed, contested...)
+	var unused time.Time
 	if a.pub.Release.DynamicTopology() {
-		g.inUse, g.next = a.units.inUse(g.prev.Plan, namedBy(g.All, g.Nodes), a.pub.LoadTimeout.Duration, now)
+		g.inUse, unused = a.units.inUse(g.prev.Plan, namedBy(g.All, g.Nodes), a.pub.LoadTimeout.Duration, now)
 	}
-	g.next = again.First(g.next, missing.next)
+	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: missing.next}
+	g.next = again.First(g.missing.Until, unused)
 	return &g
 }
 

@@ -46,6 +46,7 @@ type memory struct {
 	refusesPlace string
 	notes        map[string]string
 	saves        int
+	waitSaves    int // of plandoc.AnnotationWaits alone
 	loads        int // passes
 	annotated    int
 	// conditions are those of Nodes, by node and type.
@@ -107,9 +108,16 @@ func (m *memory) Save(_ context.Context, p plandoc.Location, out *plandoc.Publis
 	if out.Version != version {
 		return fmt.Errorf("publication %s has version %q and not %q", p.String(), version, out.Version)
 	}
-	m.saves++
 	next := out.Clone()
-	next.Version = strconv.Itoa(m.saves)
+	if was := m.published[p.String()].Clone(); next.Annotations[plandoc.AnnotationWaits] != was.Annotations[plandoc.AnnotationWaits] {
+		was.Say(plandoc.AnnotationWaits, next.Annotations[plandoc.AnnotationWaits])
+		if maps.Equal(was.Annotations, next.Annotations) && maps.Equal(was.Files, next.Files) {
+			m.waitSaves++
+			m.saves--
+		}
+	}
+	m.saves++
+	next.Version = strconv.Itoa(m.saves + m.waitSaves)
 	m.published[p.String()], out.Version = next, next.Version
 	return m.broken
 }

@@ -1,11 +1,13 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -51,17 +53,24 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return nodestatus.Pass{}, now, err
 	}
 	l.judgeJobs(wrote.doc)
-	next = again.First(in.next, placed.next, wrote.next)
+	next = again.First(in.next, placed.moving.Until, placed.unsited.Until, wrote.next)
 	found.Differences = slices.Concat(found.Differences, wrote.differences)
-	if err != nil || wrote.specs == nil {
+	if err != nil {
 		return found, next, err
 	}
 	// Annotate the Nodes as the files say, as far as Slurm has loaded the files.
-	known, err := l.look(ctx, wrote, in, made, now)
-	if err != nil || known.Waits {
-		return found, next, err
+	known := loaded.Known{Waits: true}
+	var notes annotated
+	if wrote.specs != nil {
+		known = l.look(wrote, in, made, now)
 	}
-	notes, err := l.annotations.annotate(ctx, wrote, in.Nodes, known.View, now)
-	found.Differences = slices.Concat(wrote.differences, notes.differences)
-	return found, again.First(next, notes.next), err
+	if !known.Waits {
+		notes, err = l.annotations.annotate(ctx, wrote, in.Nodes, known.View, now)
+		found.Differences = slices.Concat(wrote.differences, notes.differences)
+	}
+	// Say what waits, and which nodes are behind in Slurm.
+	files := append(slices.Clone(wrote.waits), placed.unsited)
+	nodes := []plandoc.Wait{in.missing, placed.moving, notes.waits}
+	later, unsaid := l.say(ctx, wrote, known, files, nodes, now)
+	return found, again.First(next, notes.next, later), cmp.Or(err, unsaid)
 }

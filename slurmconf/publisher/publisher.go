@@ -227,6 +227,7 @@ type loop struct {
 	holder      *holder
 	annotations *annotator
 	watch       *loaded.Watch
+	said        saidWaits
 	// problems is what was logged. jobsBy is the revision whose places jobs are judged by.
 	problems nodestatus.ProblemLog
 	jobsBy   int

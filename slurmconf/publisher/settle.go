@@ -3,8 +3,8 @@ package publisher
 import (
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -26,8 +26,9 @@ type placed struct {
 	err  error // why no plan can be made
 	// settling says which nodes may not move yet. It is nil if all may.
 	settling *placement.Settling
-	// next is when a node has waited for long enough, or zero.
-	next time.Time
+	// moving are published nodes whose new place is not confirmed yet. unsited are nodes of new
+	// blocks that wait for the switches above the block.
+	moving, unsited plandoc.Wait
 }
 
 // settle remembers the nodes that wait to be moved.
@@ -65,7 +66,8 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	if err != nil {
 		return placed{err: err}
 	}
-	var timer again.Timer
+	out := placed{plan: plan, settling: settling, moving: plandoc.Wait{Key: confirmTime, For: "nodes move"},
+		unsited: plandoc.Wait{Key: settleTime, For: "new blocks wait for the switches above them"}}
 	m.readings = make(map[string]reading)
 	for i := range g.Facts {
 		f := &g.Facts[i]
@@ -74,16 +76,16 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 		}
 		m.readings[f.Name] = reading{inputs.Reading(f), since[i]}
 		if found.Stay[f.SlurmName] {
-			timer.At(end(i))
+			out.moving.Add(end(i))
 		}
 	}
 	m.unsited = m.unsitedSince(&found, now)
 	for name, first := range m.unsited {
 		if found.Stay[name] {
-			timer.At(first.Add(pub.FirstMost()))
+			out.unsited.Add(first.Add(pub.FirstMost()))
 		}
 	}
-	return placed{plan: plan, settling: settling, next: timer.Next()}
+	return out
 }
 
 // sinceOf returns, beside the facts, since when they have been as they are.

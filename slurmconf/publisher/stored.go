@@ -155,6 +155,9 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 	next := old.set.Clone()
 	delete(next.Annotations, plandoc.AnnotationSeed)
 	if act.rest == nil {
+		if next.Annotations[plandoc.AnnotationHeld] != "" { // what waited with it does so no longer
+			delete(next.Annotations, plandoc.AnnotationWaits)
+		}
 		delete(next.Annotations, plandoc.AnnotationHeld)
 		delete(next.Annotations, plandoc.AnnotationHeldReason)
 	}

@@ -207,13 +207,19 @@ func (c checks) publication(f *findings, p *publication.Cluster, s *Site) {
 	const check = "files"
 	cm := c.named("configmaps", p.Namespace, p.ConfigMap)
 	status := "quoin plan status" + config.Flag("--publication", p.Name) + s.Again
+	waits := ""
+	if cm != nil {
+		for _, w := range plandoc.Waits(cm.GetAnnotations(), c.Now.Add(-c.Ahead)) {
+			waits += "; waits: " + w.Text(c.Now.Add(-c.Ahead))
+		}
+	}
 	switch {
 	case cm == nil:
 		f.fatal(check, "look into the publisher's log: it says what it waits for", "%s: nothing is published in ConfigMap %s", p.Name, p.Place())
 	case cm.GetLabels()["quoin.dev/kind"] != "publication":
 		f.fatal(check, fmt.Sprintf("%s -n %s label configmap %s quoin.dev/kind=publication", c.Kubectl, p.Namespace, p.ConfigMap), "%s: ConfigMap %s is somebody else's, so the publisher does not write it", p.Name, p.Place())
 	case cm.GetAnnotations()[plandoc.AnnotationHeldReason] != "":
-		f.fatal(check, status, "%s: changes are held: %s", p.Name, strings.ReplaceAll(cm.GetAnnotations()[plandoc.AnnotationHeldReason], "\n", "; "))
+		f.fatal(check, status, "%s: changes are held: %s%s", p.Name, strings.ReplaceAll(cm.GetAnnotations()[plandoc.AnnotationHeldReason], "\n", "; "), waits)
 	case cm.GetAnnotations()[plandoc.AnnotationBehind] == plandoc.LoadNotKnown:
 		f.unknown(check, status, "%s: %s (%s)", p.Name, plandoc.LoadNotKnown, client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
 	case cm.GetAnnotations()[plandoc.AnnotationBehind] == plandoc.CannotAsk:
@@ -221,9 +227,9 @@ func (c checks) publication(f *findings, p *publication.Cluster, s *Site) {
 	case cm.GetAnnotations()[plandoc.AnnotationBehind] != "":
 		f.fatal(check, status, "%s: %s (%s)", p.Name, cm.GetAnnotations()[plandoc.AnnotationBehind], client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
 	case cm.GetAnnotations()[plandoc.AnnotationSeed] != "" || cm.GetAnnotations()[plandoc.AnnotationRevision] == "":
-		f.warn(check, "wait, or look into the publisher's log: it says what it waits for", "%s: no plan is published yet, so no node has a place", p.Name)
+		f.warn(check, "wait, or look into the publisher's log: it says what it waits for", "%s: no plan is published yet, so no node has a place%s", p.Name, waits)
 	default:
-		f.ok(check, "%s: revision %s is published in %s", p.Name, cm.GetAnnotations()[plandoc.AnnotationRevision], p.Place())
+		f.ok(check, "%s: revision %s is published in %s%s", p.Name, cm.GetAnnotations()[plandoc.AnnotationRevision], p.Place(), waits)
 	}
 }
 

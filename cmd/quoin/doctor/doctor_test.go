@@ -157,6 +157,8 @@ func clusterCases() []clusterCase {
 		{name: "never loaded", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/behind: "The file was never loaded", quoin.dev/asked: "2026-11-23T11:59:20Z"`, want: []string{"fatal files: default: The file was never loaded (asked 40 s ago)"}},
 		{name: "Slurm cannot be asked", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/behind: "Slurm cannot be asked; the publisher's log says why"`, want: []string{"unknown files: default: whether Slurm has loaded the files: Slurm cannot be asked; the publisher's log says why (never answered)"}},
 		{name: "a seed", old: `quoin.dev/revision: "3"`, with: `quoin.dev/seed: "x"`, want: []string{"warning files: default: no plan is published yet"}},
+		{name: "the first publication waits", old: `quoin.dev/revision: "3"`, with: `quoin.dev/seed: "x", quoin.dev/waits: "settleTime, until 2026-11-23T12:03:30Z: the first publication waits for node n2"`,
+			want: []string{"warning files: default: no plan is published yet, so no node has a place; waits: settleTime, until 2026-11-23 12:03:30Z (in 3 min): the first publication waits for node n2"}},
 		{name: "another's ConfigMap", old: "{quoin.dev/kind: publication}", with: "{}", want: []string{"fatal files: default: ConfigMap slurm/quoin-slurm is somebody else's"}},
 		{name: "Alloc alone", old: "PrologFlags=Contain", with: "PrologFlags=Alloc", want: []string{"fatal slinky: Controller slurm/slurm: PrologFlags has no Contain"}},
 		{name: "the operator's own flags", old: "GresTypes=gpu\\nPrologFlags=Contain\\n", with: "TaskPlugin=task/none\\n"},

@@ -60,6 +60,16 @@ func Behind(w io.Writer, set *plandoc.Published, asked bool, now time.Time) Exit
 	return Differs
 }
 
+// Waits prints why new files wait, and until when. set is what is published, or nil.
+func Waits(w io.Writer, set *plandoc.Published, now time.Time) {
+	if set == nil {
+		return
+	}
+	for _, wait := range plandoc.Waits(set.Annotations, now) {
+		fmt.Fprintf(w, "waits: %s\n", wait.Text(now))
+	}
+}
+
 const timeForm = "2006-01-02 15:04:05Z"
 
 // PlanStatus says what is published and what is held. It reports whether anything is held. The

@@ -68,7 +68,7 @@ held since 2026-01-02 03:04:05Z: TooLarge: 5 bytes
   it ends:           by itself when the nodes and the configuration give files that can be published
 held since 2026-01-02 03:04:05Z: BigChange: 9 nodes
   to publish it:     quoin plan approve 1 --store s
-  it ends:           by itself if fewer nodes change, of which those of the last hour count
+  it ends:           by itself if fewer nodes change, of which those within holdWindow count
 held since 2026-01-02 03:04:05Z: TopologiesChange: nvl goes
   to publish it:     quoin plan approve 2 --store s
   it ends:           by itself if the nodes and the configuration turn back to what is published
@@ -86,5 +86,24 @@ if nothing was held:
 	d.Held, d.Wanted = nil, nil
 	if PlanStatus(&out, d, "") {
 		t.Error("held")
+	}
+}
+
+func TestWaits(t *testing.T) {
+	now := time.Date(2026, 11, 26, 12, 2, 0, 0, time.UTC)
+	const text = "settleTime, until 2026-11-26T12:01:59Z: over\nholdWindow, until 2026-11-26T12:02:40Z: a\npublishInterval, until 2026-11-26T12:05:10Z: b: c\nholdWindow, until 2026-11-26T15:05:10Z: d\nnot to be read"
+	for name, tt := range map[string]struct {
+		set  *plandoc.Published
+		want string
+	}{
+		"nothing is published": {nil, ""},
+		"nothing waits":        {&plandoc.Published{}, ""},
+		"some wait": {&plandoc.Published{Annotations: map[string]string{plandoc.AnnotationWaits: text}},
+			"waits: holdWindow, until 2026-11-26 12:02:40Z (in 40 s): a\nwaits: publishInterval, until 2026-11-26 12:05:10Z (in 3 min): b: c\nwaits: holdWindow, until 2026-11-26 15:05:10Z (in 3 h): d\n"},
+	} {
+		var out strings.Builder
+		if Waits(&out, tt.set, now); out.String() != tt.want {
+			t.Errorf("%s: said %q, want %q", name, out.String(), tt.want)
+		}
 	}
 }

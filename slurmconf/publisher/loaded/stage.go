@@ -117,7 +117,11 @@ const loadIt = "set inplaceReconfigure: true of Slinky's Controller, or run scon
 // whyLoaded says that the files are not loaded.
 func (v *View) whyLoaded() string {
 	if !v.Never() {
-		return "Slurm has not loaded the published file yet"
+		why := "Slurm has not loaded the published file yet"
+		if !v.written.IsZero() { // as of files that are only compared
+			why += ": it has loadTimeout, until " + v.written.Add(v.in.LoadTimeout).UTC().Format(time.RFC3339)
+		}
+		return why
 	}
 	return fmt.Sprintf("%s, which was published at %s: %s", NeverLoaded, v.written.UTC().Format(time.RFC3339), loadIt)
 }

@@ -138,7 +138,7 @@ func (h *Held) Ends() string {
 	case h.Alone || h.Reason == "RolledBack":
 		return "by itself if the nodes and the configuration turn back to what is published"
 	case h.Reason == "BigChange":
-		return "by itself if fewer nodes change, of which those of the last hour count"
+		return "by itself if fewer nodes change, of which those within holdWindow count"
 	case h.Reason == "NothingToPublish":
 		return "by itself with the first node that has a place"
 	case h.Reason == "PlanUnreadable":

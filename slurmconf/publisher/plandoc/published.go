@@ -33,6 +33,9 @@ const (
 	// AnnotationAsked is when Slurm was asked what AnnotationBehind tells of, in RFC 3339. A later
 	// answer that says the same does not change it. It is absent if Slurm never answered.
 	AnnotationAsked = "quoin.dev/asked"
+	// AnnotationWaits says why new files wait for a time, and until when. NoteWaits writes it. A
+	// line whose time is over says nothing.
+	AnnotationWaits = "quoin.dev/waits"
 	// AnnotationApprove is written by people: the digest of what to let through.
 	AnnotationApprove = "quoin.dev/approve"
 	// AnnotationRollback is written by people: the number of the revision to go back to.
@@ -76,7 +79,7 @@ const LoadNotKnown = "Slurm does not say whether it has loaded the published fil
 // OwnAnnotations and OwnFiles are what the publisher writes and may remove.
 // What people ask for is in it, because it is done once.
 var (
-	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationSeed, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason, AnnotationBehind, AnnotationAsked,
+	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationSeed, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason, AnnotationBehind, AnnotationAsked, AnnotationWaits,
 		AnnotationApprove, AnnotationRollback, AnnotationBy}
 	OwnFiles = []string{"topology.conf", "topology.yaml", "gres.conf"}
 )
@@ -86,7 +89,7 @@ var (
 const maxAnnotations = 16 << 10
 
 // written are the annotations that the publisher writes, the most important first.
-var written = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationHeld, AnnotationHeldReason, AnnotationAsked, AnnotationBehind, AnnotationLeftOut}
+var written = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationHeld, AnnotationHeldReason, AnnotationAsked, AnnotationBehind, AnnotationWaits, AnnotationLeftOut}
 
 // Bound cuts the publisher's annotations to maxAnnotations. An API server refuses an object
 // whose annotations are too long, with its files.
@@ -147,6 +150,7 @@ func (s *Published) Put(r *Revision, files map[string]string, now time.Time) {
 	if !same {
 		s.Annotations[AnnotationDigest] = r.OfFiles()
 		s.Annotations[AnnotationPublished] = now.UTC().Format(time.RFC3339)
+		delete(s.Annotations, AnnotationWaits) // what waited for these files does so no longer
 	}
 	s.Bound()
 }

@@ -1,0 +1,69 @@
+package publisher
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+)
+
+// The keys of the configuration that say for how long something waits.
+const (
+	settleTime      = "settleTime"
+	confirmTime     = "confirmTime"
+	removeAfter     = "removeAfter"
+	publishInterval = "publishInterval"
+	holdWindow      = "holdWindow"
+	loadTimeout     = "loadTimeout"
+)
+
+// saidPause is the least time between two messages about what waits, because facts may go back
+// and forth.
+const saidPause = time.Minute
+
+// saidWaits is what was said of what waits, and when.
+type saidWaits struct {
+	lines []string
+	at    time.Time
+}
+
+// say says in the publication's annotations which nodes are behind as Slurm said last, and why new
+// files wait. The log says what waits, nodes among it: pods come and go, and a write for each would
+// cost too much. say returns when to look again, or zero.
+func (l *loop) say(ctx context.Context, out outcome, known loaded.Known, files, nodes []plandoc.Wait, now time.Time) (later time.Time, err error) {
+	set := out.set.Clone()
+	write := !known.Waits && (set.Annotations[plandoc.AnnotationBehind] != known.Text || plandoc.Asked(set.Annotations).IsZero() != known.Asked.IsZero())
+	if write {
+		asked := ""
+		if !known.Asked.IsZero() {
+			asked = known.Asked.UTC().Format(time.RFC3339)
+		}
+		set.Say(plandoc.AnnotationAsked, asked)
+		set.Say(plandoc.AnnotationBehind, known.Text)
+	}
+	note := plandoc.NoteWaits(files, now)
+	differs := out.set != nil && !plandoc.Noted(set.Annotations, note)
+	lines := strings.FieldsFunc(plandoc.NoteWaits(slices.Concat(files, nodes), now), func(r rune) bool { return r == '\n' })
+	fresh := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return slices.Contains(l.said.lines, line) })
+	switch next := l.said.at.Add(saidPause); {
+	case !differs && len(fresh) == 0:
+	case now.Before(next):
+		later = next
+	default:
+		for _, line := range fresh {
+			l.log.Info("waits", "publication", l.pub.Name, "wait", line)
+		}
+		l.said = saidWaits{lines, now}
+		if differs {
+			set.Say(plandoc.AnnotationWaits, note)
+			write = true
+		}
+	}
+	if write {
+		err = l.archive.saveFiles(ctx, set)
+	}
+	return later, err
+}

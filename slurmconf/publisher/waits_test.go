@@ -1,0 +1,115 @@
+package publisher
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// waitsOf returns what the publication says waits now: keys, with the time until then.
+func waitsOf(store *memory) (keys []string, texts string) {
+	set := store.get("slurm/quoin-slurm")
+	for _, w := range plandoc.Waits(set.Clone().Annotations, time.Now()) {
+		keys = append(keys, w.Key+" "+time.Until(w.Until).Round(time.Second).String())
+		texts += w.For + "\n"
+	}
+	return keys, texts
+}
+
+// TestFilesThatWaitAreShown has new files wait for each of the times that they may wait for.
+func TestFilesThatWaitAreShown(t *testing.T) {
+	wait := func(t *testing.T, store *memory, when, for_ string, want ...string) {
+		t.Helper()
+		keys, texts := waitsOf(store)
+		if diff := cmp.Diff(want, keys); diff != "" || !strings.Contains(texts, for_) {
+			t.Errorf("%s: %q, keys (-want +got):\n%s", when, texts, diff)
+		}
+	}
+	t.Run("settleTime", func(t *testing.T) {
+		store := newMemory(racks(t, simulated.Fault{Node: "gb200-030", Fabric: "inProgress"}))
+		pubs := complete(t, Publication{SettleTime: publication.Default().SettleTime})
+		inBubbleWith(t, store, pubs, func(p *Publisher) { p.options.Seed = true }, func(*Publisher) {
+			store.pass(20 * time.Second)
+			wait(t, store, "a node is not known yet", "the first publication waits for node gb200-030", "settleTime 4m40s")
+			store.change(racks(t))
+			store.pass(2 * time.Minute)
+			wait(t, store, "published", "")
+		})
+	})
+	t.Run("publishInterval", func(t *testing.T) {
+		store := newMemory(racksWithout(t, 1))
+		inBubble(t, store, complete(t, Publication{PublishInterval: publication.Default().PublishInterval}), func() {
+			store.pass(4 * time.Minute)
+			wait(t, store, "published", "")
+			store.change(racks(t))
+			store.pass(time.Second)
+			wait(t, store, "a node joins", "nodes that join or leave", "publishInterval 59s")
+			saves := store.waitSaves
+			store.pass(2 * time.Minute)
+			wait(t, store, "the node has joined", "")
+			if !strings.Contains(topologyOf(store), "gb200-[001-018]") || store.waitSaves != saves {
+				t.Errorf("%d writes that say that nothing waits, files:\n%s", store.waitSaves-saves, topologyOf(store))
+			}
+		})
+	})
+	t.Run("holdWindow", func(t *testing.T) {
+		store := newMemory(racks(t))
+		inBubble(t, store, complete(t, Publication{}), func() {
+			store.pass(time.Minute)
+			store.change(racksMoved(t, 10))
+			store.pass(time.Minute)
+			store.change(racksMoved(t, 16))
+			store.pass(time.Minute)
+			wait(t, store, "16 of 72 nodes have moved in two steps", "fewer nodes count for BigChange then", "holdWindow 58m10s")
+			store.approve()
+			store.pass(time.Minute)
+			wait(t, store, "approved", "")
+		})
+	})
+	t.Run("none", func(t *testing.T) {
+		store := newMemory(racks(t))
+		inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
+			store.pass(time.Hour)
+			store.change(racksWithout(t, 3))
+			store.pass(time.Hour)
+			if store.waitSaves != 0 {
+				t.Errorf("%d writes that say what nodes wait for", store.waitSaves)
+			}
+		})
+	})
+}
+
+// TestWaitsAreLogged has the log name what nodes wait for, once.
+func TestWaitsAreLogged(t *testing.T) {
+	store, log := newMemory(racks(t)), &bytes.Buffer{}
+	pubs := complete(t, Publication{ConfirmTime: Duration{Duration: 2 * time.Minute}})
+	prepare := func(p *Publisher) { p.log = slog.New(slog.NewTextHandler(log, nil)) }
+	inBubbleWith(t, store, pubs, prepare, func(*Publisher) {
+		said := func(when, want string) {
+			t.Helper()
+			store.pass(time.Minute)
+			if got := log.String(); strings.Count(got, want) != 1 {
+				t.Errorf("%s: the log says\n%s", when, got)
+			}
+			log.Reset()
+			store.pass(10 * time.Minute)
+			if got := log.String(); strings.Contains(got, want) {
+				t.Errorf("%s, later: the log says\n%s", when, got)
+			}
+			log.Reset()
+		}
+		said("new blocks", "loadTimeout, until 2000-01-01T00:02:00Z: nodes get annotations with new blocks or switches")
+		store.change(inOtherRack(t))
+		said("a node moves", "confirmTime, until 2000-01-01T00:13:00Z: nodes move")
+		store.change(inOtherRack(t, simulated.Fault{Node: "gb200-072", Absent: true}))
+		said("a node is gone", "removeAfter, until 2000-01-01T00:32:00Z: nodes that are gone leave the files")
+	})
+}
