@@ -152,11 +152,11 @@ func publisherAlerts() []alertCase {
 	held := func(reason, values string) []series {
 		return []series{{`quoin_publisher_held{publication="slurm", reason="` + reason + `", instance="p0"}`, values}}
 	}
-	behind := func(stage, values string) []series {
-		return []series{{`quoin_publisher_nodes_behind{publication="slurm", stage="` + stage + `", instance="p0"}`, values}}
+	pending := func(stage, values string) []series {
+		return []series{{`quoin_publisher_nodes_pending{publication="slurm", stage="` + stage + `", instance="p0"}`, values}}
 	}
 	never := func(nodes, values string) []series {
-		return append(behind("loaded", nodes), series{`quoin_publisher_file_never_loaded{publication="slurm", instance="p0"}`, values})
+		return append(pending("loaded", nodes), series{`quoin_publisher_file_never_loaded{publication="slurm", instance="p0"}`, values})
 	}
 	failed := func(values string) []series {
 		return []series{{`quoin_publisher_passes_total{publication="slurm", result="error", instance="p0"}`, values}}
@@ -181,7 +181,7 @@ func publisherAlerts() []alertCase {
 	ofBlock := map[string]string{"publication": "slurm", "topology": "nvl", "block": "r1"}
 	return []alertCase{
 		{"QuoinPublisherHeld", held("BigChange", always), 15, map[string]string{"publication": "slurm", "reason": "BigChange"}, 1, [][]series{held("BigChange", "1x10 stale"), held("NothingToPublish", always)}},
-		{"QuoinFileNeverLoaded", behind("loaded", "18x200"), 5, map[string]string{"publication": "slurm"}, 18, [][]series{behind("loaded", "0x200"), behind("loaded", "18x3 0x200"), behind("registered", "18x200")}},
+		{"QuoinFileNeverLoaded", pending("loaded", "18x200"), 5, map[string]string{"publication": "slurm"}, 18, [][]series{pending("loaded", "0x200"), pending("loaded", "18x3 0x200"), pending("registered", "18x200")}},
 		{"QuoinFileNeverLoaded", never("0x200", "1x200"), 5, map[string]string{"publication": "slurm"}, 0, [][]series{never("0x200", "0x200"), never("0x200", "1x3 0x200")}},
 		{"QuoinBlockShort", block("5x200", "10x200", "3x200"), 30, ofBlock, 15, [][]series{
 			block("6x200", "10x200", "2x200"), block("5x20 6x200", "10x200", "3x20 2x200"), block("5x200", "4x200", "1x200")}},

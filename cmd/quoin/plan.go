@@ -40,7 +40,7 @@ func newPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "plan COMMAND", Short: "Show, diff, approve or roll back the stored plan of a publication"}
 	show.CommandGroup(cmd)
 	cmd.AddCommand(
-		newPlanSubcommand("status", "Say what is published, what is held, and which nodes are behind in Slurm; exit 1 if anything is held or behind, 3 if Slurm cannot be asked", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
+		newPlanSubcommand("status", "Say what is published, what is held, and which nodes are pending in Slurm; exit 1 if anything is held or pending, 3 if Slurm cannot be asked", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
 			return r.status(time.Now())
 		}),
 		newPlanSubcommand("show [REVISION]", "List blocks, switches and their nodes, as published or in an earlier revision", cobra.MaximumNArgs(1), showPlan),
@@ -74,7 +74,7 @@ func (r *planRun) asked(err error) error {
 	return err
 }
 
-// status says what is published, what is held, and which nodes are behind in Slurm.
+// status says what is published, what is held, and which nodes are pending in Slurm.
 func (r *planRun) status(now time.Time) error {
 	held := show.PlanStatus(r.out, r.doc, r.again)
 	set, err := r.store.Load(r.Context(), r.pub.Place())
@@ -82,7 +82,7 @@ func (r *planRun) status(now time.Time) error {
 		return err
 	}
 	show.Waits(r.out, set, now)
-	code := show.Behind(r.out, set, r.pub.Slurm.URL != "" || r.pub.Slurm.Scontrol != "", now)
+	code := show.Pending(r.out, set, r.pub.Slurm.URL != "" || r.pub.Slurm.Scontrol != "", now)
 	if held {
 		code = show.Differs
 	}

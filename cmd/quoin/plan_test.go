@@ -26,13 +26,13 @@ func (s oneSet) Load(context.Context, plandoc.Location) (*plandoc.Published, err
 	return s.set, s.err
 }
 
-// TestPlanStatus holds that quoin plan status ends as the store and the nodes behind in Slurm say.
+// TestPlanStatus holds that quoin plan status ends as the store and the nodes that are pending in Slurm say.
 func TestPlanStatus(t *testing.T) {
 	all, err := publication.Compile([]publication.Publication{{}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	behind := &plandoc.Published{Annotations: map[string]string{plandoc.AnnotationBehind: "loaded: n1: x"}}
+	pending := &plandoc.Published{Annotations: map[string]string{plandoc.AnnotationPending: "loaded: n1: x"}}
 	for name, tt := range map[string]struct {
 		store oneSet
 		held  []plandoc.Held
@@ -41,7 +41,7 @@ func TestPlanStatus(t *testing.T) {
 		"nothing is published":       {oneSet{}, nil, nil},
 		"all is as published":        {oneSet{set: &plandoc.Published{}}, nil, nil},
 		"a change is held":           {oneSet{set: &plandoc.Published{}}, []plandoc.Held{{}}, show.Differs},
-		"a node is behind":           {oneSet{set: behind}, nil, show.Differs},
+		"a node is pending":          {oneSet{set: pending}, nil, show.Differs},
 		"the store cannot be read":   {oneSet{err: context.Canceled}, nil, context.Canceled},
 		"it cannot, and one is held": {oneSet{err: context.Canceled}, []plandoc.Held{{}}, context.Canceled},
 	} {

@@ -86,14 +86,14 @@ func TestAnnotationsWaitForSlurm(t *testing.T) {
 				}
 				store.change(racks(t))
 				store.pass(2 * time.Minute)
-				behind := func() string { return store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationBehind] }
-				if text := behind(); !strings.HasPrefix(text, "loaded: gb200-[055-072]: Slurm has not loaded the published file yet: it has loadTimeout, until 2000-01-01T01:02:") || asked() > 3*time.Minute {
+				pending := func() string { return store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationPending] }
+				if text := pending(); !strings.HasPrefix(text, "loaded: gb200-[055-072]: Slurm has not loaded the published file yet: it has loadTimeout, until 2000-01-01T01:02:") || asked() > 3*time.Minute {
 					t.Errorf("two minutes after the change: %q, asked %s ago", text, asked())
 				}
 				store.pass(15 * time.Second)
-				never := strings.HasPrefix(behind(), "loaded: gb200-[055-072]: The file was never loaded, which was published at ")
+				never := strings.HasPrefix(pending(), "loaded: gb200-[055-072]: The file was never loaded, which was published at ")
 				if !never || !slices.Contains(store.events, loaded.ReasonNeverLoaded) {
-					t.Errorf("after two minutes: %q, events %v", behind(), store.events)
+					t.Errorf("after two minutes: %q, events %v", pending(), store.events)
 				}
 				if !reconfigure {
 					store.pass(time.Hour)
@@ -104,8 +104,8 @@ func TestAnnotationsWaitForSlurm(t *testing.T) {
 				}
 				saves := store.saves
 				store.pass(2 * time.Minute)
-				if store.notes[nodeName(55)] == "" || behind() != "" || store.saves != saves+1 {
-					t.Errorf("Slurm has loaded the files: annotation %q, behind %q, %d writes", store.notes[nodeName(55)], behind(), store.saves-saves)
+				if store.notes[nodeName(55)] == "" || pending() != "" || store.saves != saves+1 {
+					t.Errorf("Slurm has loaded the files: annotation %q, pending %q, %d writes", store.notes[nodeName(55)], pending(), store.saves-saves)
 				}
 				count, _ := slurm.questions()
 				store.pass(24 * time.Hour)
@@ -159,7 +159,7 @@ func TestPassesDoNotWait(t *testing.T) {
 			t.Errorf("published after %s, annotation %q", after, store.notes[nodeName(1)])
 		}
 		store.pass(20 * time.Minute)
-		if text := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationBehind]; text != plandoc.CannotAsk {
+		if text := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationPending]; text != plandoc.CannotAsk {
 			t.Errorf("it says %q of a Slurm that does not answer", text)
 		}
 	})

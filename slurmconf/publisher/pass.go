@@ -68,7 +68,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		notes, err = l.annotations.annotate(ctx, wrote, in.Nodes, known.View, now)
 		found.Differences = slices.Concat(wrote.differences, notes.differences)
 	}
-	// Say what waits, and which nodes are behind in Slurm.
+	// Say what waits, and which nodes are pending in Slurm.
 	files := append(slices.Clone(wrote.waits), placed.unsited)
 	nodes := []plandoc.Wait{in.missing, placed.moving, notes.waits}
 	later, unsaid := l.say(ctx, wrote, known, files, nodes, now)

@@ -30,15 +30,15 @@ func TestRealAnnotationsWait(t *testing.T) {
 	pub := newPublisher(store, pubs)
 	pub.options.Slurm = map[string]*client.Client{"default": client.New("default", client.NewREST(url, token), pub.log)}
 	inBackground(t, func(ctx context.Context) error { return pub.Run(ctx) })
-	behind := func() string {
+	pending := func() string {
 		if set := store.get("slurm/quoin-slurm"); set != nil {
-			return set.Annotations[plandoc.AnnotationBehind]
+			return set.Annotations[plandoc.AnnotationPending]
 		}
 		return ""
 	}
 	until := func(what string, is func() bool) {
 		t.Helper()
-		await.Until(t, what, is, func() string { return fmt.Sprintf("behind %q, annotations %v", behind(), store.notes) })
+		await.Until(t, what, is, func() string { return fmt.Sprintf("pending %q, annotations %v", pending(), store.notes) })
 	}
 	r.join(0, 1)
 	r.settle()
@@ -47,7 +47,7 @@ func TestRealAnnotationsWait(t *testing.T) {
 	until("slurmctld's last reconfigure is older than its seconds tell", func() bool { return time.Since(old) > 4*time.Second })
 	r.join(rackNodes, rackNodes+1)
 	until("the publisher sees that the new block is not loaded", func() bool {
-		return strings.HasPrefix(behind(), "loaded: gpu-[018-019]: ")
+		return strings.HasPrefix(pending(), "loaded: gpu-[018-019]: ")
 	})
 	store.mu.Lock()
 	early := store.notes["k8s-gpu-018"]
@@ -56,5 +56,5 @@ func TestRealAnnotationsWait(t *testing.T) {
 		t.Errorf("annotated with %q before slurmctld has the block", early)
 	}
 	r.settle() // which reconfigures first
-	until("all nodes are as published", func() bool { return behind() == "" })
+	until("all nodes are as published", func() bool { return pending() == "" })
 }

@@ -30,19 +30,19 @@ type saidWaits struct {
 	at    time.Time
 }
 
-// say says in the publication's annotations which nodes are behind as Slurm said last, and why new
+// say says in the publication's annotations which nodes are pending as Slurm said last, and why new
 // files wait. The log says what waits, nodes among it: pods come and go, and a write for each would
 // cost too much. say returns when to look again, or zero.
 func (l *loop) say(ctx context.Context, out outcome, known loaded.Known, files, nodes []plandoc.Wait, now time.Time) (later time.Time, err error) {
 	set := out.set.Clone()
-	write := !known.Waits && (set.Annotations[plandoc.AnnotationBehind] != known.Text || plandoc.Asked(set.Annotations).IsZero() != known.Asked.IsZero())
+	write := !known.Waits && (set.Annotations[plandoc.AnnotationPending] != known.Text || plandoc.Asked(set.Annotations).IsZero() != known.Asked.IsZero())
 	if write {
 		asked := ""
 		if !known.Asked.IsZero() {
 			asked = known.Asked.UTC().Format(time.RFC3339)
 		}
 		set.Say(plandoc.AnnotationAsked, asked)
-		set.Say(plandoc.AnnotationBehind, known.Text)
+		set.Say(plandoc.AnnotationPending, known.Text)
 	}
 	note := plandoc.NoteWaits(files, now)
 	differs := out.set != nil && !plandoc.Noted(set.Annotations, note)

@@ -220,12 +220,12 @@ func (c checks) publication(f *findings, p *publication.Cluster, s *Site) {
 		f.fatal(check, fmt.Sprintf("%s -n %s label configmap %s quoin.dev/kind=publication", c.Kubectl, p.Namespace, p.ConfigMap), "%s: ConfigMap %s is somebody else's, so the publisher does not write it", p.Name, p.Place())
 	case cm.GetAnnotations()[plandoc.AnnotationHeldReason] != "":
 		f.fatal(check, status, "%s: changes are held: %s%s", p.Name, strings.ReplaceAll(cm.GetAnnotations()[plandoc.AnnotationHeldReason], "\n", "; "), waits)
-	case cm.GetAnnotations()[plandoc.AnnotationBehind] == plandoc.LoadNotKnown:
+	case cm.GetAnnotations()[plandoc.AnnotationPending] == plandoc.LoadNotKnown:
 		f.unknown(check, status, "%s: %s (%s)", p.Name, plandoc.LoadNotKnown, client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
-	case cm.GetAnnotations()[plandoc.AnnotationBehind] == plandoc.CannotAsk:
+	case cm.GetAnnotations()[plandoc.AnnotationPending] == plandoc.CannotAsk:
 		f.unknown(check, status, "%s: whether Slurm has loaded the files: %s (%s)", p.Name, plandoc.CannotAsk, client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
-	case cm.GetAnnotations()[plandoc.AnnotationBehind] != "":
-		f.fatal(check, status, "%s: %s (%s)", p.Name, cm.GetAnnotations()[plandoc.AnnotationBehind], client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
+	case cm.GetAnnotations()[plandoc.AnnotationPending] != "":
+		f.fatal(check, status, "%s: %s (%s)", p.Name, cm.GetAnnotations()[plandoc.AnnotationPending], client.Ago(plandoc.Asked(cm.GetAnnotations()), c.Now.Add(-c.Ahead)))
 	case cm.GetAnnotations()[plandoc.AnnotationSeed] != "" || cm.GetAnnotations()[plandoc.AnnotationRevision] == "":
 		f.warn(check, "wait, or look into the publisher's log: it says what it waits for", "%s: no plan is published yet, so no node has a place%s", p.Name, waits)
 	default:

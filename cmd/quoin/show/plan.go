@@ -16,14 +16,14 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Behind prints which nodes are behind in Slurm by the publisher's last answer, and how old the
+// Pending prints which nodes are pending in Slurm by the publisher's last answer, and how old the
 // answer is. It returns the exit code. set is what is published, or nil. asked is true if the
 // publisher asks Slurm at all.
-func Behind(w io.Writer, set *plandoc.Published, asked bool, now time.Time) ExitCode {
+func Pending(w io.Writer, set *plandoc.Published, asked bool, now time.Time) ExitCode {
 	if set == nil {
 		return Fine
 	}
-	text, failed := strings.CutPrefix(set.Annotations[plandoc.AnnotationBehind], plandoc.CannotAsk)
+	text, failed := strings.CutPrefix(set.Annotations[plandoc.AnnotationPending], plandoc.CannotAsk)
 	text = strings.TrimSpace(text)
 	at, ago := plandoc.Asked(set.Annotations), ""
 	if !at.IsZero() {
@@ -53,7 +53,7 @@ func Behind(w io.Writer, set *plandoc.Published, asked bool, now time.Time) Exit
 		}
 		return Fine
 	}
-	fmt.Fprintf(w, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs%s:\n", ago)
+	fmt.Fprintf(w, "pending in Slurm, by the first stage of planned, published, loaded and registered that differs%s:\n", ago)
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(line, "\n"))
 	}

@@ -49,4 +49,4 @@ func (w *Wanted) Question() client.Question {
 }
 
 // Compare returns the nodes that Slurm does not have as the files do.
-func (w *Wanted) Compare(slurm *slurmctld.State) []Node { return NewView(&w.in, slurm).Behind() }
+func (w *Wanted) Compare(slurm *slurmctld.State) []Node { return NewView(&w.in, slurm).Pending() }

@@ -172,7 +172,7 @@ func TestBehind(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			v := NewView(tt.site.input(), tt.site.slurm)
-			if diff := cmp.Diff(tt.want, v.Text(v.Behind())); diff != "" {
+			if diff := cmp.Diff(tt.want, v.Text(v.Pending())); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -309,11 +309,11 @@ func TestWatchNeverLoaded(t *testing.T) {
 			if err := testutil.GatherAndCompare(t.reg, strings.NewReader(`# HELP quoin_publisher_file_never_loaded 1 if Slurm has not loaded the published files loadTimeout after they were written, even if no node needs what is new in them. Absent while Slurm cannot be asked.
 # TYPE quoin_publisher_file_never_loaded gauge
 quoin_publisher_file_never_loaded{publication="default"} 1
-# HELP quoin_publisher_nodes_behind Nodes whose place has not come as far as Slurm, by the first stage that differs: published, loaded or registered. Absent while Slurm cannot be asked.
-# TYPE quoin_publisher_nodes_behind gauge
-quoin_publisher_nodes_behind{publication="default",stage="loaded"} 2
-quoin_publisher_nodes_behind{publication="default",stage="published"} 0
-quoin_publisher_nodes_behind{publication="default",stage="registered"} 0
+# HELP quoin_publisher_nodes_pending Nodes that Slurm does not have in their planned place yet, by the first stage that differs: published, loaded or registered. Absent while Slurm cannot be asked.
+# TYPE quoin_publisher_nodes_pending gauge
+quoin_publisher_nodes_pending{publication="default",stage="loaded"} 2
+quoin_publisher_nodes_pending{publication="default",stage="published"} 0
+quoin_publisher_nodes_pending{publication="default",stage="registered"} 0
 `)); err != nil {
 				t.Error(err)
 			}
@@ -368,15 +368,15 @@ func TestWatchLoadsFirst(t *testing.T) {
 	})
 }
 
-// TestWatchNeverLoadedUnneeded has a new block that no node needs: no node is behind, and the
+// TestWatchNeverLoadedUnneeded has a new block that no node needs: no node is pending, and the
 // file was never loaded all the same.
 func TestWatchNeverLoadedUnneeded(t *testing.T) {
 	placedAll := map[string]slurmctld.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1"), "n3": placed("nvl:b2"), "n4": placed("nvl:b2")}
 	watched(t, says(-time.Minute, placedAll), false, func(t *bubble) {
 		t.until(&site{byAnnotation: true}, 4*time.Minute)
-		never, behind := testutil.ToFloat64(t.w.Metrics.never), testutil.ToFloat64(t.w.Metrics.behind.WithLabelValues("default", string(StageLoaded)))
-		if never != 1 || behind != 0 || len(t.e) != 1 {
-			t.Errorf("never loaded %v, nodes behind %v, events %q, want 1, 0 and one", never, behind, t.e)
+		never, pending := testutil.ToFloat64(t.w.Metrics.never), testutil.ToFloat64(t.w.Metrics.pending.WithLabelValues("default", string(StageLoaded)))
+		if never != 1 || pending != 0 || len(t.e) != 1 {
+			t.Errorf("never loaded %v, nodes pending %v, events %q, want 1, 0 and one", never, pending, t.e)
 		}
 	})
 }
@@ -397,7 +397,7 @@ func TestWatchConfirms(t *testing.T) {
 }
 
 // TestWatchWithoutPods has two nodes that Slurm does not know. One of them has no worker pod: it
-// is behind only if pods do not make the nodes of Slurm.
+// is pending only if pods do not make the nodes of Slurm.
 func TestWatchWithoutPods(t *testing.T) {
 	for names, want := range map[string]string{"short": "n[3-4]", "slinky": "n3"} {
 		state := says(time.Minute, map[string]slurmctld.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1")})
@@ -504,7 +504,7 @@ func TestWatchLoadNotKnown(t *testing.T) {
 	})
 }
 
-// TestWatchKeepsLastAnswer has a Slurm that goes away while a node is behind. What it said last stays,
+// TestWatchKeepsLastAnswer has a Slurm that goes away while a node is pending. What it said last stays,
 // after the word that it cannot be asked, and nothing is decided by it.
 func TestWatchKeepsLastAnswer(t *testing.T) {
 	watched(t, says(-time.Minute, nil), false, func(t *bubble) {

@@ -3,34 +3,34 @@ package loaded
 import "github.com/prometheus/client_golang/prometheus"
 
 // Metrics are the series about how far files and nodes have come.
-type Metrics struct{ behind, never *prometheus.GaugeVec }
+type Metrics struct{ pending, never *prometheus.GaugeVec }
 
 // NewMetrics registers the series with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		behind: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_publisher_nodes_behind",
-			Help: "Nodes whose place has not come as far as Slurm, by the first stage that differs: published, loaded or registered. Absent while Slurm cannot be asked."}, []string{"publication", "stage"}),
+		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_publisher_nodes_pending",
+			Help: "Nodes that Slurm does not have in their planned place yet, by the first stage that differs: published, loaded or registered. Absent while Slurm cannot be asked."}, []string{"publication", "stage"}),
 		never: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_publisher_file_never_loaded",
 			Help: "1 if Slurm has not loaded the published files loadTimeout after they were written, even if no node needs what is new in them. Absent while Slurm cannot be asked."}, []string{"publication"}),
 	}
-	reg.MustRegister(m.behind, m.never)
+	reg.MustRegister(m.pending, m.never)
 	return m
 }
 
 // forget removes the series of a publication whose Slurm cannot be asked.
 func (m *Metrics) forget(publication string) {
-	m.behind.DeletePartialMatch(prometheus.Labels{"publication": publication})
+	m.pending.DeletePartialMatch(prometheus.Labels{"publication": publication})
 	m.never.DeleteLabelValues(publication)
 }
 
 // set counts the nodes of a publication by stage.
-func (m *Metrics) set(publication string, behind []Node, never bool) {
+func (m *Metrics) set(publication string, pending []Node, never bool) {
 	counts := map[Stage]int{}
-	for _, n := range behind {
+	for _, n := range pending {
 		counts[n.Stage]++
 	}
 	for _, stage := range Stages {
-		m.behind.WithLabelValues(publication, string(stage)).Set(float64(counts[stage]))
+		m.pending.WithLabelValues(publication, string(stage)).Set(float64(counts[stage]))
 	}
 	m.never.WithLabelValues(publication).Set(map[bool]float64{true: 1}[never])
 }

@@ -71,7 +71,7 @@ func (r *realSite) look() (*View, string) {
 }
 
 // until looks until what the Watch says matches. It says nothing of a node that only one
-// question found behind, so that nothing is said counts only if nothing was found.
+// question found pending, so that nothing is said counts only if nothing was found.
 func (r *realSite) until(want string) *View {
 	r.t.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {

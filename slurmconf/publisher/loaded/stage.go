@@ -17,7 +17,7 @@ import (
 // registered.
 type Stage string
 
-// The stages at which a node can be behind.
+// The stages at which a node can be pending: Slurm does not have it in its planned place yet.
 const (
 	StagePublished  Stage = "published"
 	StageLoaded     Stage = "loaded"
@@ -35,19 +35,19 @@ type Node struct {
 	Why string
 }
 
-// Behind returns the nodes whose place in Slurm is not the planned one, sorted by name.
-func (v *View) Behind() []Node {
+// Pending returns the nodes whose place in Slurm is not the planned one, sorted by name.
+func (v *View) Pending() []Node {
 	loaded := v.loadedPlaces()
 	var out []Node
 	for _, name := range slices.Sorted(maps.Keys(v.in.Nodes)) {
-		if stage, why := v.behind(name, loaded); stage != "" {
+		if stage, why := v.pending(name, loaded); stage != "" {
 			out = append(out, Node{name, stage, why})
 		}
 	}
 	return out
 }
 
-func (v *View) behind(name string, loaded map[string]string) (Stage, string) {
+func (v *View) pending(name string, loaded map[string]string) (Stage, string) {
 	planned, published := v.in.Planned[name], v.in.Published[name]
 	switch {
 	case planned != published:
@@ -146,11 +146,11 @@ func orNone(spec string) string { return cmp.Or(spec, "no block and no switch") 
 // maxText bounds what Text returns.
 const maxText = 4 << 10
 
-// Text says for people which nodes are behind and why, one line for each stage and reason. It
+// Text says for people which nodes are pending and why, one line for each stage and reason. It
 // has no times of now, so that it only changes if something does.
-func (v *View) Text(behind []Node) string {
+func (v *View) Text(pending []Node) string {
 	groups := map[string][]string{}
-	for _, n := range behind {
+	for _, n := range pending {
 		key := string(n.Stage) + ": " + n.Why
 		groups[key] = append(groups[key], n.Name)
 	}

@@ -18,7 +18,7 @@ import (
 // The times between two questions.
 const (
 	// askEvery is while all is as published. askFresh is for LoadTimeout after a change of the
-	// files that Slurm has not loaded. askAgain is after that, and if a node is newly behind.
+	// files that Slurm has not loaded. askAgain is after that, and if a node is newly pending.
 	askEvery = 10 * time.Minute
 	askFresh = 10 * time.Second
 	askAgain = time.Minute
@@ -60,8 +60,8 @@ type Watch struct {
 	loaded time.Time     // the answer by which Slurm has loaded files was asked for then
 	digest string        // of the files that were judged last
 	has    string        // the digest of files that Slurm has loaded, as it has said once
-	text   string        // what was behind then, for people
-	seen   map[Node]bool // what was behind then, and whether two questions found it
+	text   string        // what was pending then, for people
+	seen   map[Node]bool // what was pending then, and whether two questions found it
 	never  again.Once    // the digest of files of which people were told
 	told   string        // the digest of files for which Slurm was told to reconfigure
 }
@@ -78,7 +78,7 @@ type order struct {
 // Known is what is known of how far nodes have come.
 type Known struct {
 	View *View
-	// Text says for people what is behind. It has no times of now, so that it only changes if
+	// Text says for people what is pending. It has no times of now, so that it only changes if
 	// something does. Asked is when Slurm was asked what it tells of.
 	Text  string
 	Asked time.Time
@@ -207,14 +207,14 @@ func (w *Watch) Run(ctx context.Context, answered chan struct{}) {
 // News reports whether Run has left a value in answered since the last call.
 func (w *Watch) News() bool { return w.news.Swap(false) }
 
-// say says what is behind. A node that is not registered as published is behind if two questions
+// say says what is pending. A node that is not registered as published is pending if two questions
 // about nodes found it so, because nodes and their annotations come and go. news says that only
 // the last question found such a node.
 func (w *Watch) say(v *View, aboutNodes bool) (news bool) {
 	old := w.seen
 	w.seen = map[Node]bool{}
-	var behind []Node
-	for _, n := range v.Behind() {
+	var pending []Node
+	for _, n := range v.Pending() {
 		if n.Stage == StageRegistered && w.pub.Rules.BySlinky() && !w.pub.Rules.Wants(v.in.Nodes[n.Name]) {
 			continue // without a worker pod no slurmd runs there, and the node leaves soon or gets a pod
 		}
@@ -226,13 +226,13 @@ func (w *Watch) say(v *View, aboutNodes bool) (news bool) {
 		confirmed = n.Stage != StageRegistered || confirmed || found && aboutNodes
 		w.seen[n] = confirmed
 		if confirmed {
-			behind = append(behind, n)
+			pending = append(pending, n)
 		} else {
 			news = true
 		}
 	}
-	w.Metrics.set(w.pub.Name, behind, v.Never())
-	w.text = v.Text(behind)
+	w.Metrics.set(w.pub.Name, pending, v.Never())
+	w.text = v.Text(pending)
 	switch known := v.Loaded(); {
 	case known == Yes:
 		w.has = w.digest

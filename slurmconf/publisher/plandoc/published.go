@@ -28,9 +28,9 @@ const (
 	// between two. AnnotationHeldReason says why, a line each.
 	AnnotationHeld       = "quoin.dev/held"
 	AnnotationHeldReason = "quoin.dev/held-reason"
-	// AnnotationBehind says which nodes are behind in Slurm, and why.
-	AnnotationBehind = "quoin.dev/behind"
-	// AnnotationAsked is when Slurm was asked what AnnotationBehind tells of, in RFC 3339. A later
+	// AnnotationPending says which nodes are pending in Slurm, and why.
+	AnnotationPending = "quoin.dev/pending"
+	// AnnotationAsked is when Slurm was asked what AnnotationPending tells of, in RFC 3339. A later
 	// answer that says the same does not change it. It is absent if Slurm never answered.
 	AnnotationAsked = "quoin.dev/asked"
 	// AnnotationWaits says why new files wait for a time, and until when. NoteWaits writes it. A
@@ -68,18 +68,18 @@ type Published struct {
 	Version string `json:"-"`
 }
 
-// CannotAsk begins the text of AnnotationBehind while Slurm does not answer. What Slurm answered last
+// CannotAsk begins the text of AnnotationPending while Slurm does not answer. What Slurm answered last
 // follows in further lines.
 const CannotAsk = "Slurm cannot be asked; the publisher's log says why"
 
-// LoadNotKnown is the text of AnnotationBehind while Slurm answers, no node is seen to be behind, and
+// LoadNotKnown is the text of AnnotationPending while Slurm answers, no node is seen to be pending, and
 // nobody knows whether Slurm has loaded the files that place the nodes.
 const LoadNotKnown = "Slurm does not say whether it has loaded the published files: before 26.05 slurmrestd says so only until midnight UTC; run scontrol reconfigure, or set slurm.scontrol"
 
 // OwnAnnotations and OwnFiles are what the publisher writes and may remove.
 // What people ask for is in it, because it is done once.
 var (
-	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationSeed, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason, AnnotationBehind, AnnotationAsked, AnnotationWaits,
+	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationSeed, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason, AnnotationPending, AnnotationAsked, AnnotationWaits,
 		AnnotationApprove, AnnotationRollback, AnnotationBy}
 	OwnFiles = []string{"topology.conf", "topology.yaml", "gres.conf"}
 )
@@ -89,7 +89,7 @@ var (
 const maxAnnotations = 16 << 10
 
 // written are the annotations that the publisher writes, the most important first.
-var written = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationHeld, AnnotationHeldReason, AnnotationAsked, AnnotationBehind, AnnotationWaits, AnnotationLeftOut}
+var written = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationHeld, AnnotationHeldReason, AnnotationAsked, AnnotationPending, AnnotationWaits, AnnotationLeftOut}
 
 // Bound cuts the publisher's annotations to maxAnnotations. An API server refuses an object
 // whose annotations are too long, with its files.
@@ -155,7 +155,7 @@ func (s *Published) Put(r *Revision, files map[string]string, now time.Time) {
 	s.Bound()
 }
 
-// Asked returns when Slurm was asked what AnnotationBehind tells of. It is zero if nobody noted that.
+// Asked returns when Slurm was asked what AnnotationPending tells of. It is zero if nobody noted that.
 func Asked(annotations map[string]string) time.Time {
 	at, _ := time.Parse(time.RFC3339, annotations[AnnotationAsked]) // what cannot be read is not known
 	return at
