@@ -183,8 +183,8 @@ func TestNoSliceReader(t *testing.T) {
 	if _, err := ReadNodes("test", strings.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), "ResourceSlice s: want a list without ResourceSlices") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := ReadNodes("test", strings.NewReader(text), someSlice); err != nil {
-		t.Error(err)
+	if snap, err := ReadNodes("test", strings.NewReader(text), someSlice); err != nil || snap.Slices["a"] == nil {
+		t.Errorf("%+v, %v: want a slice of node a", snap, err)
 	}
 }
 

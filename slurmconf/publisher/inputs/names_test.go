@@ -240,3 +240,62 @@ func TestSlicesOfInstances(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestReadSlicesSays says what is wrong with devices, and reads the others.
+func TestReadSlicesSays(t *testing.T) {
+	gpu := func(uuid string, minor int) Device {
+		return Device{Name: "gpu-" + uuid, Kind: "gpu", UUID: uuid, Product: "NVIDIA H100", Minor: minor}
+	}
+	for _, tt := range []struct {
+		name    string
+		devices []Device
+		gpus    int
+		problem string
+	}{
+		{"two GPUs", []Device{gpu("a", 0), gpu("b", 1)}, 2, ""},
+		{"no UUID", []Device{gpu("a", 0), gpu("", 1)}, 1, "device gpu- has no uuid"},
+		{"one minor number", []Device{gpu("a", 0), gpu("b", 0)}, 2, "GPUs a and b both have minor number 0"},
+		{"an unknown type", []Device{{Name: "x", Kind: "dpu"}}, 0, `device x has type "dpu": want gpu, mig or vfio`},
+	} {
+		n := ReadSlices([]*Slice{{Name: "s", Node: "n", Pool: "n", Count: 1, Devices: tt.devices}})["n"]
+		problem := ""
+		for _, p := range n.Problems {
+			problem += p.Message
+		}
+		if len(n.GPUs) != tt.gpus || problem != tt.problem {
+			t.Errorf("%s: %d GPUs, %q: want %d, %q", tt.name, len(n.GPUs), problem, tt.gpus, tt.problem)
+		}
+	}
+}
+
+// TestSameSlice compares all that is used of a slice.
+func TestSameSlice(t *testing.T) {
+	slice := func(change func(*Slice)) *Slice {
+		s := &Slice{Name: "s", Node: "n", Pool: "p", Generation: 1, Count: 1, Devices: []Device{{Name: "d"}}}
+		change(s)
+		return s
+	}
+	if as := slice(func(*Slice) {}); !as.Same(slice(func(*Slice) {})) {
+		t.Error("equal slices differ")
+	}
+	for name, change := range map[string]func(*Slice){
+		"node": func(s *Slice) { s.Node = "x" }, "pool": func(s *Slice) { s.Pool = "x" }, "generation": func(s *Slice) { s.Generation = 2 },
+		"count": func(s *Slice) { s.Count = 2 }, "devices": func(s *Slice) { s.Devices = nil },
+	} {
+		if slice(func(*Slice) {}).Same(slice(change)) {
+			t.Errorf("another %s is the same", name)
+		}
+	}
+}
+
+// TestPending has the names of worker pods that wait for a node, of the one cluster and while they live.
+func TestPending(t *testing.T) {
+	ours := Worker{Namespace: "slurm", Cluster: "a", Hostname: "g1"}
+	ending, nameless, other, elsewhere := ours, ours, ours, ours
+	ending.Ending, ending.Hostname, nameless.Hostname = true, "g2", ""
+	other.Cluster, other.Hostname, elsewhere.Namespace, elsewhere.Hostname = "b", "g3", "hpc", "g4"
+	g := rules(t, Config{SlurmNames: "slinky:a", Namespace: "slurm"}).Gather(&Snapshot{Unplaced: []Worker{ours, ending, nameless, other, elsewhere}})
+	if len(g.Pending) != 1 || !g.Pending["g1"] {
+		t.Errorf("pending %v, want g1", g.Pending)
+	}
+}
