@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"gopkg.in/yaml.v3"
 
@@ -27,14 +28,14 @@ func Keys() (all []string) {
 
 // Value returns the default of a key as text. A key of one publication has none, because
 // publicationDefaults may say another.
-func Value(key string) (value string) {
-	walk("", encoded(whole()), func(k, v string) {
-		if k == key {
-			value = v
-		}
-	})
-	return value
-}
+func Value(key string) string { return values()[key] }
+
+// values are made once: many flags show the default of their key.
+var values = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	walk("", encoded(whole()), func(key, value string) { all[key] = value })
+	return all
+})
 
 // whole has every key with its default.
 func whole() *Config {
