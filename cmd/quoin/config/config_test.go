@@ -116,6 +116,85 @@ func TestPublications(t *testing.T) {
 	}
 }
 
+// TestErrors has what is wrong in a file or in a setting, and what is said of it.
+func TestErrors(t *testing.T) {
+	for _, tt := range []struct{ name, file, set, want string }{
+		{"a flag out of range", "", "publicationDefaults.baseBlockSize=-1", `--set: publication "default": baseBlockSize: "-1": want 1 to`},
+		{"an unknown key", "publications:\n  a:\n    formt: conf\n", "", `q.yaml:3: unknown key "formt": want annotate, baseBlockSize, blockSizes,`},
+		{"a bad value", "publications:\n  a: {settleTime: soon}\n", "", `q.yaml:2: publications.a.settleTime: "soon": want a number and a unit`},
+		{"a negative time", "publicationDefaults:\n  settleTime: -1s\n", "", `q.yaml:2: publicationDefaults.settleTime: "-1s": want a number and a unit`},
+		{"a value out of range", "publications:\n  a:\n  b:\n    configMap: b\n    nodes:\n      selector: 'a in ('\n", "", `q.yaml:6: publication "b": nodes.selector: "a in (": want a label selector`},
+		{"a wait out of bounds", "publicationDefaults:\n  settleTime: 2m\n  holdWindow: 10s\n", "", `q.yaml:3: publication "default": holdWindow: "10s": want 1m0s to 24h0m0s`},
+		{"no number", "publications:\n  a:\n    maxChange: .nan\n", "", `q.yaml:3: publication "a": maxChange: "NaN": want a share of 0 to 1`},
+		{"no label's key", "publications:\n  a:\n    tierLabels: [\"not a label!!\"]\n", "", `q.yaml:3: publication "a": tierLabels: "not a label!!": want letters`},
+		{"a bad value of all", "publicationDefaults:\n  topology: ring\npublications:\n  a: {topology: tree}\n  b: {}\n", "", `q.yaml:2: publication "b": topology: "ring": want auto, block or tree`},
+		{"no namespace", "publications:\n  a:\n    namespace: a.b.c\n", "", `q.yaml:3: publication "a": namespace: "a.b.c": want up to 63`},
+		{"a name twice", "publications:\n  a: {}\n  a: {}\n", "", `q.yaml:3: key "a" is also in line 2: want it once`},
+		{"a name that is no label", "publications:\n  A_1: {}\n", "", `q.yaml:2: publication "A_1": name: "A_1": want up to 63 lower-case letters`},
+		{"every name", "publications:\n  '*': {}\n", "", `q.yaml:2: publications: "*" is for --set alone: want a name, or publicationDefaults for all publications`},
+		{"one ConfigMap twice", "publications:\n  a: {configMap: c}\n  b:\n    configMap: c\n", "", `q.yaml:4: publication "b": configMap: slurm/c also belongs to publication "a": give each its own, or leave configMap out`},
+		{"one ConfigMap for all", "publicationDefaults: {configMap: c}\npublications:\n  a: {}\n  b: {}\n", "", `q.yaml:1: publication "b": configMap: slurm/c also belongs to publication "a": give each its own, or leave configMap out`},
+		{"a list of publications", "publications:\n- name: a\n", "", `q.yaml:2: publications: want publications by name, such as {hgx: {slurmVersion: "26.05"}}, and no list: write "hgx:" in place of "- name: hgx"`},
+		{"a key of all as a name", "", "publications.topology=tree", `--set publications.topology=tree: "tree": want the keys and values: annotate, baseBlockSize, `},
+		{"a key of all as a name, and what to write", "", "publications.topology=tree", `; publicationDefaults has those of all publications`},
+		{"a text for a number", "publicationDefaults:\n  baseBlockSize: x\n", "", `q.yaml:2: publicationDefaults.baseBlockSize: "x": want a whole number`},
+		{"a number for publications", "publications: 3\n", "", `q.yaml:1: publications: "3": want publications by name`},
+		{"an unknown key of a section", "publicationDefaults:\n  gres: {naming: full, type: {a: b}}\n", "", `q.yaml:2: unknown key "type": want autoDetect, cores, naming, types`},
+		{"a text for the keys of a section", "publicationDefaults:\n  gres: all\n", "", `q.yaml:2: publicationDefaults.gres: "all": want keys and values: autoDetect, cores, naming, types`},
+		{"a bad value on a line of several", "publications:\n  a: {format: auto, tierLabels: auto, settleTime: 5s}\n", "", `q.yaml:2: "auto": want a list of texts`},
+		{"types that are no pairs of the agent", "agent: {gresTypes: NVIDIA GB200}\n", "", `q.yaml:1: agent.gresTypes: "NVIDIA ...": want keys and values`},
+		{"a naming that the agent refuses", "agent:\n  interval: 5s\n  gresNaming: shrt\n", "", `q.yaml:3: agent.gresNaming: "shrt": want model, full or short`},
+		{"a URL that the agent refuses", "agent: {dcgmExporter: localhost}\n", "", `q.yaml:1: agent.dcgmExporter: "localhost": want a URL`},
+		{"a log level that the publisher refuses", "publisher: {logLevel: loud}\n", "", `q.yaml:1: publisher.logLevel: "loud": want debug, info`},
+		{"an unknown key of the agent", "agent:\n  runDirectory: /x\n", "", `q.yaml:2: unknown key "runDirectory": want cgroupRoot, dcgmExporter, dcgmHostEngine, dcgmInterval, gresAutodetect, gresNaming, gresTypes, healthListen, hookGate, hookGateWait, hookJobInfo, hookSummaryDir, hookWait, hostRoot, interval, jobsGroup`},
+		{"a bad value of the agent", "agent:\n  interval: soon\n", "", `q.yaml:2: agent.interval: "soon": want a number and a unit, such as 30s`},
+		{"keys for a value", "publisher:\n  listen:\n    port: 1\n", "", `q.yaml:3: publisher.listen: want text`},
+		{"an alias for a value", "publisher: {listen: &a soon}\nagent: {interval: *a}\n", "", `q.yaml:1: "soon": want a number and a unit`},
+		{"a list for a value", "publisher:\n  listen: [a]\n", "", `q.yaml:2: publisher.listen: want text`},
+		{"a time that the agent refuses", "agent:\n  runDir: /x\n  sweepInterval: 30s\n", "", `q.yaml:3: agent.sweepInterval: "30s": want more than 0 and at most 20s`},
+		{"a relative directory of summaries", "agent: {hookSummaryDir: x}\n", "", `q.yaml:1: agent.hookSummaryDir: "x": want an absolute path`},
+		{"a text for a section", "agent: 3\n", "", `q.yaml:1: agent: "3": want keys and values`},
+		{"a bad type", "", "agent.gresTypes=NVIDIA L4=4", `--set: agent.gresTypes: "NVIDIA L4": type "4": want a letter`},
+		{"a bad naming", "", "agent.gresNaming=long", `--set: agent.gresNaming: "long": want model, full or short`},
+		{"a bad detection", "", "agent.gresAutodetect=amd", `--set: agent.gresAutodetect: "amd": want off, nvidia, nvml`},
+		{"a detection that does not say the order", "", "agent.gresAutodetect=full", `--set: agent.gresAutodetect: "full": want what full comes to on this node: nvml if its slurmd has that plugin, else nvidia`},
+		{"an agent that samples too often", "", "agent.sampleInterval=1ms", `--set: agent.sampleInterval: "1ms": want 100ms or more`},
+		{"an agent that looks too seldom", "", "agent.sweepInterval=30s", `--set: agent.sweepInterval: "30s": want more than 0 and at most 20s`},
+		{"a hook that waits for ever", "", "agent.hookWait=2m", `--set: agent.hookWait: "2m0s": want more than 0 and at most 1m`},
+		{"slurmd's pattern", "", "agent.slurmdSpool=/var/spool/slurmd/%n", `agent.slurmdSpool: "/var/spool/slurmd/%n": want the directory as it is on this node, with %n and %h written out`},
+		{"setting of a relative directory of summaries", "", "agent.hookSummaryDir=summaries", `--set: agent.hookSummaryDir: "summaries": want an absolute path`},
+		{"scontrol by the PATH", "", "agent.hookJobInfo=scontrol", `--set: agent.hookJobInfo: "scontrol": want the absolute path of scontrol`},
+		{"setting of an unknown key", "", "publisher.lisen=x", `--set publisher.lisen=x: unknown key "lisen": want healthListen, kubeconfig, leaderElect, listen`},
+		{"setting of an unknown section", "", "agnt.listen=x", `--set agnt.listen=x: unknown key "agnt": want agent, imex, publicationDefaults, publications, publisher`},
+		{"setting of a publication by number", "", "publications[0].format=conf", `--set publications[0].format=conf: unknown key "publications[0]": want agent, imex`},
+		{"setting of a wrong type", "", "publications.a.baseBlockSize=x", `--set publications.a.baseBlockSize=x: "x": want a whole number`},
+		{"setting below a value", "", "agent.listen.port=x", `--set agent.listen.port=x: want text`},
+		{"setting of broken YAML", "", "imex={join", `--set imex={join: "{join": want keys and values: allocationMode, claimTemplate`},
+		{"an empty list of publications", "publications: []\n", "", `q.yaml:1: publications: want publications by name`},
+		{"a Pod", "apiVersion: v1\nkind: Pod\n", "", `q.yaml:2: this is a Kubernetes object of kind Pod`},
+		{"broken YAML", "agent:\n  listen: [\n", "", `q.yaml:2: cannot read the YAML: did not find expected node content`},
+		{"an alias for a key", "publications:\n  a: &a {tierLabels: [x]}\n  b: {<<: , *a : 0}\n", "", `q.yaml:3: cannot read the YAML: a key is a list, a mapping or an alias: want a word`},
+		{"setting with an alias for a key", "", "publications={a: &a {tierLabels: [x]}, b: {<<: , *a : 0}}", `want publications by name`},
+		{"a second document", "agent:\n---\nagent:\n", "", `q.yaml:2: a second document: want one`},
+		{"a key twice", "agent: {listen: a,\n  listen: b}\n", "", `q.yaml:2: key "listen" is also in line 1: want it once`},
+		{"a list", "- agent\n", "", `q.yaml:1: want keys and values`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var settings []Setting
+			if tt.set != "" {
+				s, err := ParseSetting(tt.set)
+				if err != nil {
+					t.Fatal(err)
+				}
+				settings = append(settings, s)
+			}
+			if _, err := Parse(Default(), "q.yaml", []byte(tt.file), settings); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
 // TestKeys has every key in the list for shells, and each can be set.
 func TestKeys(t *testing.T) {
 	keys := Keys()
