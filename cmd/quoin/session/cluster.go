@@ -29,23 +29,23 @@ func reach(file, name string) (rc *rest.Config, cluster string, err error) {
 		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
 	}
 	if clientcmdapi.IsConfigEmpty(&raw) && file+name == "" {
-		rc, err = rest.InClusterConfig()
-		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, "", ErrNoCluster
-		}
 		cluster = "the cluster of this Pod"
+		if rc, err = rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
+			return nil, "", ErrNoCluster
+		} else if err != nil {
+			return nil, "", fmt.Errorf("reach the API server from this Pod: %w; give --kubeconfig FILE instead", err)
+		}
 	} else {
 		if name == "" {
 			name = raw.CurrentContext
 		}
-		rc, err = loaded.ClientConfig()
+		if rc, err = loaded.ClientConfig(); err != nil {
+			return nil, "", fmt.Errorf("read kubeconfig: %w", err)
+		}
 		cluster = "cluster " + name
 		if c := raw.Contexts[name]; c != nil {
 			cluster += " of " + c.LocationOfOrigin
 		}
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
 	}
 	rc.UserAgent = "quoin/" + version.Number
 	rc.QPS, rc.Burst = 50, 100

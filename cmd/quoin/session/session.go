@@ -110,7 +110,8 @@ func (f *Flags) Open(ctx context.Context, w io.Writer) (*Session, error) {
 }
 
 // OpenNamed is Open if a flag or the configuration names a cluster or a directory, and OpenLocal
-// otherwise.
+// otherwise. It is for quoin job, which reads this machine first: the environment or the home
+// directory of somebody who asks about a job must not make the command depend on an API server.
 func (f *Flags) OpenNamed(ctx context.Context, w io.Writer) (*Session, error) {
 	s, err := f.read(f.kubeconfig+f.context != "")
 	if err != nil {
@@ -198,7 +199,7 @@ func (s *Session) readConfigMap(ctx context.Context, client kubernetes.Interface
 	}
 	text, ok := cm.Data[ConfigKey]
 	if !ok {
-		return &ConfigError{place, errors.New("it has no key " + ConfigKey)}
+		return &ConfigError{place, errors.New("it has no key " + ConfigKey + ": write the configuration there, or give it as a file by --config FILE")}
 	}
 	s.from, s.Configured = "ConfigMap "+place, true
 	d := defaults()
@@ -207,6 +208,7 @@ func (s *Session) readConfigMap(ctx context.Context, client kubernetes.Interface
 	if err != nil {
 		return err
 	}
+	conf.Publisher.Kubeconfig = s.Config.Publisher.Kubeconfig // theirs is a file of their Pod
 	s.Config = conf
 	return nil
 }

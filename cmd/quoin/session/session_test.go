@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -90,7 +91,7 @@ func TestClusterConfig(t *testing.T) {
 		{"absent", 404, nil, nil, "opened cluster blue of FILE; configuration: defaults, because there is no ConfigMap quoin-system/quoin-config", "yaml"},
 		{"forbidden", 403, nil, nil, "read configuration: ConfigMap quoin-system/quoin-config: said; give its text as a file by --config FILE", ""},
 		{"an API server in trouble", 500, nil, nil, "read configuration: ConfigMap quoin-system/quoin-config: said", ""},
-		{"without its key", 200, map[string]string{"other": ""}, nil, "read configuration: ConfigMap quoin-system/quoin-config: it has no key quoin.yaml", ""},
+		{"without its key", 200, map[string]string{"other": ""}, nil, "read configuration: ConfigMap quoin-system/quoin-config: it has no key quoin.yaml: write the configuration there, or give it as a file by --config FILE", ""},
 		{"broken", 200, map[string]string{ConfigKey: "agent: {x: y}"}, nil, `ConfigMap quoin-system/quoin-config:1: unknown key "x"`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -120,6 +121,28 @@ func TestClusterConfig(t *testing.T) {
 				t.Errorf("format %q, %v, want %s", pub.Format, err, tt.format)
 			}
 		})
+	}
+}
+
+// TestAdvised holds that the commands that are advised reach the cluster as this machine does.
+func TestAdvised(t *testing.T) {
+	t.Setenv("NAMESPACE", "")
+	a := newAPIServer(t, 200, map[string]string{ConfigKey: "publisher: {kubeconfig: /of/a/pod}"})
+	file := a.kubeconfig(t, "blue")
+	t.Setenv("KUBECONFIG", file)
+	for _, tt := range []struct{ args, kubectl, again string }{
+		{"", "kubectl", ""},
+		{"--context blue", "kubectl --context blue", " --context blue"},
+		{"--kubeconfig " + file, "kubectl --kubeconfig " + file, " --kubeconfig " + file},
+		{"--set publisher.kubeconfig=" + file, "kubectl --kubeconfig " + file, " --set publisher.kubeconfig=" + file},
+	} {
+		s, err := parsed(t, "", strings.Fields(tt.args)...).Open(t.Context(), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Kubectl() != tt.kubectl || s.AgainAll() != tt.again {
+			t.Errorf("%q: %q and %q, want %q and %q", tt.args, s.Kubectl(), s.AgainAll(), tt.kubectl, tt.again)
+		}
 	}
 }
 
