@@ -76,7 +76,7 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown strin
 	}
 	slurm := slurmOnce(w.pub)
 	if slurm == nil {
-		return nil, errors.New("the publication does not say how Slurm is asked: set publicationDefaults.slurm.url and publicationDefaults.slurm.tokenFile, or publicationDefaults.slurm.scontrol; or give --topology FILE (- for standard input)")
+		return nil, errors.New("the publication does not say how Slurm is asked: set " + slurmKeys + "; or give --topology FILE (- for standard input)")
 	}
 	texts := map[string]string{}
 	for _, f := range files { // which may have other names

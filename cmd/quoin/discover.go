@@ -55,7 +55,7 @@ Exit status: 0 also with problems, 2 if nothing could be read.`,
 	s.Add(cmd)
 	machineFlags(cmd, &s, &node)
 	libraryFlag(cmd, &s)
-	show.AddOutput(cmd, &output, "table", "json", "yaml")
+	show.AddOutput(cmd, &output, "table", outputJSON, "yaml")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "longest `time` that NVML may take to answer")
 	return cmd
 }
@@ -66,7 +66,7 @@ func printNode(w io.Writer, n *topology.Node, output string) error {
 		return err
 	}
 	switch output {
-	case "json":
+	case outputJSON:
 		var b bytes.Buffer
 		if err := json.Indent(&b, data, "", "  "); err != nil {
 			return fmt.Errorf("print report: %w", err)

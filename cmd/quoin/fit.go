@@ -28,9 +28,9 @@ func newFitCommand() *cobra.Command {
 		Short: "Say whether a job fits into the blocks now, later or never, and how many segments are free",
 		Long: `fit follows the rules by which Slurm's topology/block places jobs: base block size,
 aggregates of blocks, segments. It reads the stored plan of a publication, or makes one
-with --fresh or from --nodes. Which nodes are free it takes from --sinfo, or else from Slurm itself as
-slurm.url or slurm.scontrol of the configuration say, or else from the conditions of
-Slinky's worker pods.
+with --fresh or from --nodes. Which nodes are free it takes from --sinfo, or else from
+Slurm itself as slurm.url or slurm.scontrol of the configuration say, or else from the
+conditions of Slinky's worker pods.
 
 A job here has whole nodes: a node with another job is not free. fit knows no partition,
 priority, limit or time. So a job that fits may still wait for these.

@@ -76,23 +76,14 @@ func exclude(cmd *cobra.Command, name string, others ...string) {
 // given reports whether nodes or reports are given, so that no cluster is asked.
 func (o *freshOptions) given(paths []string) bool { return o.nodes != "" || len(paths) > 0 }
 
-// open opens the session: a local one for what is given, or else that of a cluster or a directory.
-// other names what the command takes in place of these.
+// open opens the session, and the publication that the command is about.
 func (o *freshOptions) open(cmd *cobra.Command, local bool, other string) (*session.Session, *publication.Cluster, error) {
-	if !local {
-		s, err := openSession(cmd, &o.Flags, other)
-		if err != nil {
-			return nil, nil, err
-		}
-		pub, err := s.Publication()
-		return s, pub, err
-	}
 	for _, name := range sourceFlags {
-		if cmd.Flags().Changed(name) {
+		if local && cmd.Flags().Changed(name) {
 			return nil, nil, fmt.Errorf("--%s beside reports: want one of them", name)
 		}
 	}
-	s, err := o.OpenLocal(cmd.ErrOrStderr())
+	s, err := openSession(cmd, &o.Flags, local, other)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -100,8 +91,12 @@ func (o *freshOptions) open(cmd *cobra.Command, local bool, other string) (*sess
 	return s, pub, err
 }
 
-// openSession opens a cluster or a directory. other names what the command takes in place of these.
-func openSession(cmd *cobra.Command, flags *session.Flags, other string) (*session.Session, error) {
+// openSession opens a local session for what is given, or else a cluster or a directory. other names
+// what the command takes in place of these.
+func openSession(cmd *cobra.Command, flags *session.Flags, local bool, other string) (*session.Session, error) {
+	if local {
+		return flags.OpenLocal(cmd.ErrOrStderr())
+	}
 	s, err := flags.Open(cmd.Context(), cmd.ErrOrStderr())
 	if errors.Is(err, session.ErrNoCluster) {
 		err = fmt.Errorf("%w; or give %s", err, other)

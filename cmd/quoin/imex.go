@@ -55,13 +55,7 @@ Exit status: 1 if a node that needs it is no member, 3 if something could not be
 // members names the nodes that are no members of the IMEX domain.
 func members(cmd *cobra.Command, flags *session.Flags, list string, paths []string) (*show.Result, error) {
 	const other = "--objects FILE (- for standard input)"
-	var s *session.Session
-	var err error
-	if list != "" {
-		s, err = flags.OpenLocal(cmd.ErrOrStderr())
-	} else {
-		s, err = openSession(cmd, flags, other)
-	}
+	s, err := openSession(cmd, flags, list != "", other)
 	if err != nil {
 		return nil, err
 	}

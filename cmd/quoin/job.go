@@ -36,11 +36,10 @@ type jobOptions struct {
 	stderr      io.Writer
 }
 
-// The ways in which quoin job prints.
+// The ways in which quoin job prints, beside outputJSON.
 const (
 	jobTable    = "table"
 	jobWide     = "wide"
-	jobJSON     = "json"
 	jobJobstats = "jobstats"
 )
 
@@ -92,7 +91,7 @@ Exit status: 1 if the job is not known here.`,
 	flags.Add(cmd)
 	flags.AddSources(cmd)
 	f.StringSliceVar(&o.summaryDirs, "summary-dir", nil, "`directory` with summaries of jobs that have ended, such as one that nodes share; default: the run directory's, and the one that the hook is told")
-	show.AddOutput(cmd, &o.output, jobTable, jobWide, jobJSON, jobJobstats)
+	show.AddOutput(cmd, &o.output, jobTable, jobWide, outputJSON, jobJobstats)
 	f.StringVar(&o.cluster, "cluster", "", "`name` of the Slurm cluster, if several have jobs of one id")
 	f.StringVar(&o.start, "start", "", "show the run that began at this `second` since 1970, as SLURM_JOB_START_TIME says it")
 	f.BoolVar(&o.all, "all", false, "show all runs of a job that was requeued; without JOB list jobs that have ended, too")
@@ -140,7 +139,7 @@ func listJobs(w io.Writer, o *jobOptions) error {
 	if !o.all {
 		runs = slices.DeleteFunc(runs, func(r report.Run) bool { return r.Ended() })
 	}
-	if o.output == jobJSON {
+	if o.output == outputJSON {
 		return report.WriteJSON(w, runs, o.now())
 	}
 	return report.WriteList(w, o.view(), runs)
@@ -174,7 +173,7 @@ func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
 		return show.Differs
 	}
 	switch o.output {
-	case jobJSON:
+	case outputJSON:
 		return report.WriteJSON(w, runs, o.now())
 	case jobJobstats:
 		comment, err := report.Jobstats(id, runs, o.now())

@@ -175,7 +175,7 @@ func TestJobTables(t *testing.T) {
 		{"list", "", jobOptions{}},
 		{"list-all", "", jobOptions{summaryDirs: []string{shared}, all: true}},
 		{"list-wide", "", jobOptions{output: jobWide}},
-		{"json", "200", jobOptions{summaryDirs: []string{shared}, output: jobJSON}},
+		{"json", "200", jobOptions{summaryDirs: []string{shared}, output: outputJSON}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func (p *jobPlaces) add(ctx context.Context, id string, runs []report.Run, warn 
 			state = &a.State
 		}
 	} else if len(runs) == 0 {
-		return nil, fmt.Errorf("job %s: no record of it here, and nobody can be asked where it runs: set publicationDefaults.slurm.url and publicationDefaults.slurm.tokenFile, or publicationDefaults.slurm.scontrol, or give --summary-dir", id)
+		return nil, fmt.Errorf("job %s: no record of it here, and nobody can be asked where it runs: set %s, or give --summary-dir", id, slurmKeys)
 	}
 	if len(runs) == 0 {
 		return p.running(state, id), nil

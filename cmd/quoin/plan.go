@@ -82,7 +82,7 @@ func (r *planRun) status(now time.Time) error {
 		return err
 	}
 	show.Waits(r.out, set, now)
-	code := show.Pending(r.out, set, r.pub.Slurm.URL != "" || r.pub.Slurm.Scontrol != "", now)
+	code := show.Pending(r.out, set, slurmOnce(r.pub) != nil, now)
 	if held {
 		code = show.Differs
 	}
@@ -170,7 +170,7 @@ func showPlan(r *planRun, o *planOptions, args []string) error {
 			return err
 		}
 	}
-	if o.output == "json" {
+	if o.output == outputJSON {
 		return json.NewEncoder(r.out).Encode(revision)
 	}
 	show.Revision(r.out, revision)
@@ -192,7 +192,7 @@ func newPlanSubcommand(use, short string, args cobra.PositionalArgs, do func(*pl
 	o.AddSources(cmd)
 	switch cmd.Name() {
 	case "show":
-		show.AddOutput(cmd, &o.output, "table", "json")
+		show.AddOutput(cmd, &o.output, "table", outputJSON)
 	case "nodes-config":
 		cmd.Flags().StringVar(&o.clique, "clique", "", "the `clique`, as quoin discover prints it, or the name of its block")
 		_ = cmd.MarkFlagRequired("clique") // fails only if there is no such flag

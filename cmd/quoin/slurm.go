@@ -7,6 +7,9 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 )
 
+// slurmKeys are the keys that say how Slurm is asked, for errors.
+const slurmKeys = "publicationDefaults.slurm.url and publicationDefaults.slurm.tokenFile, or publicationDefaults.slurm.scontrol"
+
 // slurmOf returns the Client of a publication's Slurm, or nil if the publication does not say how
 // it is asked.
 func slurmOf(pub *publication.Cluster, log *slog.Logger) *client.Client {

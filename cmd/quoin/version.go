@@ -17,13 +17,13 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the release, the commit and the compiler of this program",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output == "json" {
+			if output == outputJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(version.Get())
 			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "quoin", version.Get())
 			return err
 		},
 	}
-	show.AddOutput(cmd, &output, "text", "json")
+	show.AddOutput(cmd, &output, "text", outputJSON)
 	return cmd
 }
