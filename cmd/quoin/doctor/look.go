@@ -58,7 +58,11 @@ func Look(ctx context.Context, o *Options) (found []topology.Finding, err error)
 	}
 	if o.Cluster == nil {
 		var f findings
-		f.ok("cluster", "not looked at, because nothing says where it is")
+		if o.Config.Agent.Store+o.Config.Publisher.Store != "" {
+			f.ok("cluster", "there is none to look at, because Quoin works in a directory")
+		} else {
+			f.unknown("cluster", "give --kubeconfig FILE, or --only node to look at the node alone", "not looked at, because nothing says where it is")
+		}
 		return append(found, f...), nil
 	}
 	c, site, err := gather(ctx, o)
