@@ -11,6 +11,7 @@ import (
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 	nvclient "sigs.k8s.io/dra-driver-nvidia-gpu/pkg/nvidia.com/clientset/versioned/typed/resource/v1beta1"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 )
 
@@ -52,7 +53,7 @@ func (f *failures) domain() *nvapi.ComputeDomain {
 // statusIs expects the status of the whole domain, by which nobody is to go.
 func (f *failures) statusIs(want string) {
 	f.t.Helper()
-	imexrig.Eventually(f.t, "the domain's status "+want, func() bool { return f.domain().Status.Status == want })
+	await.Until(f.t, "the domain's status "+want, func() bool { return f.domain().Status.Status == want })
 }
 
 // holder is the pod that holds a node's channel.
@@ -78,7 +79,7 @@ func (f *failures) takeLabel(node string) {
 	if err := f.cluster.RemovePod(f.t.Context(), old.Namespace, old.Name); err != nil {
 		f.t.Fatal(err)
 	}
-	imexrig.Eventually(f.t, "another holder that runs", func() bool {
+	await.Until(f.t, "another holder that runs", func() bool {
 		next := f.holder(node)
 		return next.UID != old.UID && slices.ContainsFunc(next.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 	})
@@ -118,7 +119,7 @@ func (f *failures) claimElsewhere(node string) {
 func (f *failures) editClique(rack int, change func(entries []*nvapi.ComputeDomainDaemonInfo) []*nvapi.ComputeDomainDaemonInfo) {
 	f.t.Helper()
 	api, name := f.nvidia().ComputeDomainCliques(driverNamespace), string(f.domain().UID)+"."+imexrig.RackClique(rack)
-	imexrig.Eventually(f.t, "written clique "+name, func() bool {
+	await.Until(f.t, "written clique "+name, func() bool {
 		clique, err := api.Get(f.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return false

@@ -11,7 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/testdata/nvml"
-	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
@@ -98,7 +98,7 @@ func (g *gpuMachine) hangs() {
 // gateIs waits for a reason of the node's gate.
 func (g *gpuMachine) gateIs(t *testing.T, want string) {
 	t.Helper()
-	imexrig.Eventually(t, "the gate is "+want, func() bool {
+	await.Until(t, "the gate is "+want, func() bool {
 		state, at, err := gate.Read(g.run)
 		return err == nil && time.Since(at) <= gate.Stale && state.Reason == want && state.Ready == (want == imex.ReasonReady)
 	})

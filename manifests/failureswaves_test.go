@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 )
 
@@ -44,7 +45,7 @@ func (f *failures) domainIs(wave, reason string, words ...string) {
 // nineteenth is the node of a rack that came when the clique was full.
 func (f *failures) nineteenth() (last string) {
 	f.t.Helper()
-	imexrig.Eventually(f.t, "18 entries in a rack of 19", func() bool {
+	await.Until(f.t, "18 entries in a rack of 19", func() bool {
 		domain, err := f.nvidia().ComputeDomains("quoin-node").Get(f.t.Context(), "quoin", metav1.GetOptions{})
 		if err != nil {
 			return false // it is made anew
@@ -132,7 +133,7 @@ func (f *failures) loseUpdate(node, entry string) {
 	f.t.Helper()
 	n := f.fleet.Node(node)
 	n.SetReady(entry == stateReady)
-	imexrig.Eventually(f.t, "the entry of "+node+" "+entry, func() bool {
+	await.Until(f.t, "the entry of "+node+" "+entry, func() bool {
 		return f.fleet.Entries(f.domain().UID, imexrig.RackClique(7))[node].Status == entry
 	})
 	n.FreezeStatus(true)
@@ -155,7 +156,7 @@ func (f *failures) second() {
 	f.label(cliqueOf, imexrig.RackClique(3), "nolabel")
 	f.label(cliqueOf, imexrig.RackClique(6), "unlabelled")
 	f.fleet.Node("behind").FreezeStatus(false)
-	imexrig.Eventually(f.t, "the entry of behind ready", func() bool {
+	await.Until(f.t, "the entry of behind ready", func() bool {
 		return f.fleet.Entries(f.domain().UID, imexrig.RackClique(7))["behind"].Status == stateReady
 	})
 	f.fleet.Node("behind").FreezeStatus(true)
@@ -164,7 +165,7 @@ func (f *failures) second() {
 	f.machines["service"].channels(false)
 	f.machines["degraded"].hangs()
 	f.must(f.fleet.Node("early").Boot(f.t.Context(), imexrig.RackClique(7)))
-	imexrig.Eventually(f.t, "reported why the daemon's state is not known", func() bool {
+	await.Until(f.t, "reported why the daemon's state is not known", func() bool {
 		r := f.report("degraded")
 		return r.IMEX != nil && r.IMEX.DaemonState == "" && len(r.Problems) > 0 && r.Problems[0].Reason == "ImexUnreadable" && strings.Contains(r.Problems[0].Message, "no answer in time")
 	})
@@ -187,7 +188,7 @@ func (f *failures) third() {
 	f.must(f.fleet.Node("moving").Boot(ctx, imexrig.RackClique(6)))
 	f.fleet.Node("moving").LoseEntry(true)
 	f.must(f.fleet.Node("misled").Boot(ctx, imexrig.RackClique(7)))
-	imexrig.Eventually(f.t, "two entries of a node", func() bool {
+	await.Until(f.t, "two entries of a node", func() bool {
 		return f.fleet.Entries(f.domain().UID, imexrig.RackClique(6))["moved"].Status == stateReady
 	})
 	f.must(f.fleet.Node("well").RestartDaemon(ctx))
@@ -222,7 +223,7 @@ func (f *failures) deleted() {
 	f.must(err)
 	f.must(domains.Delete(f.t.Context(), "quoin", metav1.DeleteOptions{}))
 	f.domainIs("deleting", "DomainDeleting", "start no job across nodes; end the pods that claim its channels")
-	imexrig.Eventually(f.t, "the end of what the driver does", func() bool { return slices.Equal(f.domain().Finalizers, []string{other}) })
+	await.Until(f.t, "the end of what the driver does", func() bool { return slices.Equal(f.domain().Finalizers, []string{other}) })
 	uid := string(f.domain().UID)
 	f.must(f.cluster.Objects().Patch(f.t.Context(), "computedomains", "quoin-node", "quoin", `{"metadata":{"finalizers":null}}`))
 	f.domainIs("gone", "NoDomain", "is not created, because pod quoin-node/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if it was deleted, end all pods that hold its channels")

@@ -127,7 +127,7 @@ func TestRealOldDomain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	imexrig.Eventually(t, "all nodes joined the old domain", func() bool { return len(m.fleet.Entries(domain.UID, imexrig.RackClique(0))) == len(nodes) })
+	await.Until(t, "all nodes joined the old domain", func() bool { return len(m.fleet.Entries(domain.UID, imexrig.RackClique(0))) == len(nodes) })
 	before := m.nodeSide()
 	upgraded := m.startPublisher()
 	m.domainSays("quoin-node", "NoDomain", "ComputeDomain quoin-node/quoin is not created", "set imex.namespace: quoin-system")

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/imex"
-	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
@@ -113,7 +113,7 @@ func (o *observed) change(node string) {
 // rest waits until the first publication is made and nothing was asked for restTime.
 func (o *observed) rest() {
 	o.t.Helper()
-	imexrig.Eventually(o.t, "published", func() bool {
+	await.Until(o.t, "published", func() bool {
 		_, err := o.cluster.Client().CoreV1().ConfigMaps("slurm").Get(o.t.Context(), "quoin-slurm", metav1.GetOptions{})
 		return err == nil
 	})

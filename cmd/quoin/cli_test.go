@@ -59,27 +59,17 @@ func TestRenderFromLabels(t *testing.T) {
 }
 
 func TestRenderReportsAndCheck(t *testing.T) {
-	cluster := sites.Open(t, "gb300-nvl72")
-	dir := t.TempDir()
-	args := []string{"render", "--dir", filepath.Join(dir, "out")}
-	for _, m := range cluster.Machines() {
-		if m.Report == nil {
-			continue
+	var nodes []*topology.Node
+	for _, m := range sites.Open(t, "gb300-nvl72").Machines() {
+		if m.Report != nil {
+			nodes = append(nodes, m.Report)
 		}
-		data, err := topology.EncodeReport(m.Report)
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(dir, m.Name+".json")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		args = append(args, path)
 	}
-	if code, out, errs := quoin(t, "", args...); code != 0 || !strings.Contains(out, "wrote ") {
+	plan := filepath.Join(t.TempDir(), "out")
+	if code, out, errs := quoin(t, "", append([]string{"render", "--dir", plan}, reportFiles(t, nodes)...)...); code != 0 || !strings.Contains(out, "wrote ") {
 		t.Fatalf("exit %d\n%s\n%s", code, out, errs)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "out/topology.yaml"))
+	text, err := os.ReadFile(filepath.Join(plan, "topology.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +81,6 @@ func TestRenderReportsAndCheck(t *testing.T) {
 	for i, b := range published.Blocks() {
 		shown += fmt.Sprintf("BlockName=%s BlockIndex=%d Nodes=%s BlockSize=18\n", b.Name, i, hostlist.Compress(b.Nodes))
 	}
-	plan := filepath.Join(dir, "out")
 	if code, out, errs := quoin(t, shown, "check", "--topology", "-", "--files", plan); code != 0 || !strings.Contains(out, "same: Slurm has all 35 nodes") {
 		t.Errorf("exit %d\n%s\n%s", code, out, errs)
 	}

@@ -119,12 +119,13 @@ func assorted(n *topology.Node) *topology.Node {
 func reportFiles(t *testing.T, nodes []*topology.Node) []string {
 	t.Helper()
 	var reports []string
+	dir := t.TempDir()
 	for _, n := range nodes {
 		data, err := topology.EncodeReport(n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join(t.TempDir(), n.Name+".json")
+		path := filepath.Join(dir, n.Name+".json")
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -167,8 +167,7 @@ func startRig(t *testing.T, rng *rand.Rand, sites int) *rig {
 
 func (r *rig) run(script string) string {
 	r.t.Helper()
-	out := r.slurm.RunTest(r.t, "bash", "-c", script)
-	return out
+	return r.slurm.RunTest(r.t, "bash", "-c", script)
 }
 
 // set drains some nodes, lets a job of ten days run on others if jobs is set, and leaves the rest

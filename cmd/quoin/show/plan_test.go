@@ -11,7 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-func TestBehind(t *testing.T) {
+func TestPending(t *testing.T) {
 	now := time.Date(2026, 11, 26, 12, 0, 40, 0, time.UTC)
 	set := func(pending string, asked bool) *plandoc.Published {
 		annotations := map[string]string{plandoc.AnnotationPending: pending}

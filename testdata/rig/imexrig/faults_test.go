@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
@@ -36,7 +37,7 @@ func TestRealFaults(t *testing.T) {
 		}
 	}
 	s := scene{c, f, domain}
-	Eventually(t, "all ready", func() bool {
+	await.Until(t, "all ready", func() bool {
 		return ready(f, domain.UID, RackClique(0)) == 3 && ready(f, domain.UID, RackClique(1)) == 2 && s.podReady(t, "default", "holder-plain")
 	})
 	t.Run("no clique", s.plain)
@@ -85,27 +86,27 @@ func (s scene) plain(t *testing.T) {
 func (s scene) notReady(t *testing.T) {
 	node := s.fleet.Node("r00n00")
 	node.SetReady(false)
-	Eventually(t, "not ready by its entry", func() bool { return s.entry(0, "r00n00").Status == nvapi.ComputeDomainStatusNotReady })
+	await.Until(t, "not ready by its entry", func() bool { return s.entry(0, "r00n00").Status == nvapi.ComputeDomainStatusNotReady })
 	if !s.podReady(t, "default", "holder-r00n00") {
 		t.Error("the pod that has been given its channel is not ready")
 	}
 	node.SetReady(true)
-	Eventually(t, "ready again", func() bool { return s.entry(0, "r00n00").Status == nvapi.ComputeDomainStatusReady })
+	await.Until(t, "ready again", func() bool { return s.entry(0, "r00n00").Status == nvapi.ComputeDomainStatusReady })
 }
 
 func (s scene) frozen(t *testing.T) {
 	node := s.fleet.Node("r00n00")
 	node.FreezeStatus(true)
 	node.SetReady(false)
-	Eventually(t, "a daemon's pod that is not ready", func() bool { return !podReady(s.daemon(t, "r00n00")) })
+	await.Until(t, "a daemon's pod that is not ready", func() bool { return !podReady(s.daemon(t, "r00n00")) })
 	s.settle(t)
 	if e := s.entry(0, "r00n00"); e.Status != nvapi.ComputeDomainStatusReady {
 		t.Errorf("a frozen status has changed: %+v", e)
 	}
 	node.FreezeStatus(false)
-	Eventually(t, "not ready by its entry", func() bool { return s.entry(0, "r00n00").Status == nvapi.ComputeDomainStatusNotReady })
+	await.Until(t, "not ready by its entry", func() bool { return s.entry(0, "r00n00").Status == nvapi.ComputeDomainStatusNotReady })
 	node.SetReady(true)
-	Eventually(t, "ready again", func() bool { return s.entry(0, "r00n00").Status == nvapi.ComputeDomainStatusReady })
+	await.Until(t, "ready again", func() bool { return s.entry(0, "r00n00").Status == nvapi.ComputeDomainStatusReady })
 }
 
 // settle waits until another node's entry has changed and changed back: what was
@@ -114,7 +115,7 @@ func (s scene) settle(t *testing.T) {
 	t.Helper()
 	for _, status := range []string{nvapi.ComputeDomainStatusNotReady, nvapi.ComputeDomainStatusReady} {
 		s.fleet.Node("r01n01").SetReady(status == nvapi.ComputeDomainStatusReady)
-		Eventually(t, "settled", func() bool { return s.entry(1, "r01n01").Status == status })
+		await.Until(t, "settled", func() bool { return s.entry(1, "r01n01").Status == status })
 	}
 }
 
@@ -137,12 +138,12 @@ func (s scene) lost(t *testing.T) {
 	before := s.entry(0, "r00n01")
 	node := s.fleet.Node("r00n01")
 	node.LoseEntry(true)
-	Eventually(t, "without its entry", func() bool { return s.entry(0, "r00n01").NodeName == "" })
+	await.Until(t, "without its entry", func() bool { return s.entry(0, "r00n01").NodeName == "" })
 	if !podReady(s.daemon(t, "r00n01")) {
 		t.Error("the daemon's pod is not ready")
 	}
 	node.LoseEntry(false)
-	Eventually(t, "entered again", func() bool { return s.entry(0, "r00n01") == before })
+	await.Until(t, "entered again", func() bool { return s.entry(0, "r00n01") == before })
 }
 
 func (s scene) restart(t *testing.T) {
@@ -150,7 +151,7 @@ func (s scene) restart(t *testing.T) {
 	if err := s.fleet.Node("r00n02").RestartDaemon(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, "entered with another address", func() bool {
+	await.Until(t, "entered with another address", func() bool {
 		now := s.entry(0, "r00n02")
 		return now.NodeName != "" && now.IPAddress != before.IPAddress && now.Index == before.Index && now.Status == nvapi.ComputeDomainStatusReady
 	})
@@ -161,7 +162,7 @@ func (s scene) killDaemon(t *testing.T) {
 	if err := s.fleet.Node("r00n02").KillDaemon(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, "entered with the next pod's address", func() bool {
+	await.Until(t, "entered with the next pod's address", func() bool {
 		now := s.daemon(t, "r00n02")
 		return now.UID != before.UID && now.Status.PodIP != "" && s.entry(0, "r00n02").IPAddress == now.Status.PodIP && podReady(now)
 	})
@@ -173,7 +174,7 @@ func (s scene) power(t *testing.T) {
 	if err := node.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, "a daemon's pod that is not ready", func() bool { return !podReady(s.daemon(t, "r01n00")) })
+	await.Until(t, "a daemon's pod that is not ready", func() bool { return !podReady(s.daemon(t, "r01n00")) })
 	node.SetReady(false) // nobody is left to write it
 	s.settle(t)
 	if e := s.entry(1, "r01n00"); e != before {
@@ -183,7 +184,7 @@ func (s scene) power(t *testing.T) {
 	if err := node.Boot(t.Context(), RackClique(1)); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, "entered with another address after the boot", func() bool {
+	await.Until(t, "entered with another address after the boot", func() bool {
 		now := s.entry(1, "r01n00")
 		return now.IPAddress != before.IPAddress && now.Index == before.Index && now.Status == nvapi.ComputeDomainStatusReady &&
 			s.podReady(t, "default", "holder-r01n00")
@@ -194,14 +195,14 @@ func (s scene) moved(t *testing.T) {
 	if err := s.fleet.Node("r00n02").Boot(t.Context(), RackClique(1)); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, "entered in the new clique", func() bool { return s.entry(1, "r00n02").Status == nvapi.ComputeDomainStatusReady })
+	await.Until(t, "entered in the new clique", func() bool { return s.entry(1, "r00n02").Status == nvapi.ComputeDomainStatusReady })
 	// A node with two entries is more than the domain's status can have: the driver
 	// writes it no more, for no node.
 	before := s.status(t)
 	s.fleet.Node("r01n01").SetReady(false)
-	Eventually(t, "not ready by its entry", func() bool { return s.entry(1, "r01n01").Status == nvapi.ComputeDomainStatusNotReady })
+	await.Until(t, "not ready by its entry", func() bool { return s.entry(1, "r01n01").Status == nvapi.ComputeDomainStatusNotReady })
 	refused := s.refused(t)
-	Eventually(t, "refused", func() bool { return s.refused(t) > refused })
+	await.Until(t, "refused", func() bool { return s.refused(t) > refused })
 	if diff := cmp.Diff(before, s.status(t)); diff != "" {
 		t.Errorf("the domain's status has been written (-before +after):\n%s", diff)
 	}
@@ -240,7 +241,7 @@ func (s scene) another(t *testing.T) {
 	if err := s.fleet.ClaimingPod(t.Context(), "default", "other-r01n02", "r01n02", "other-channel"); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, "ready in a domain of its own", func() bool { return ready(s.fleet, other.UID, RackClique(1)) == 1 })
+	await.Until(t, "ready in a domain of its own", func() bool { return ready(s.fleet, other.UID, RackClique(1)) == 1 })
 	if got := s.label(t, "r01n02"); got != string(other.UID) {
 		t.Errorf("the node's label is %q, want the other domain's %q", got, other.UID)
 	}
@@ -254,13 +255,13 @@ func (s scene) unprepare(t *testing.T) {
 	if err := s.cluster.Client().CoreV1().Pods("default").Delete(t.Context(), "holder-r00n00", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, "out of the domain", func() bool {
+	await.Until(t, "out of the domain", func() bool {
 		return s.label(t, "r00n00") == "" && s.entry(0, "r00n00").NodeName == "" && s.daemon(t, "r00n00").Name == ""
 	})
 	if err := s.fleet.ClaimingPod(t.Context(), "default", "again", "r00n00", "all-channel"); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, "in again with the index that got free", func() bool {
+	await.Until(t, "in again with the index that got free", func() bool {
 		now := s.entry(0, "r00n00")
 		return now.NodeName != "" && now.Index == before.Index && now.IPAddress != before.IPAddress && now.Status == nvapi.ComputeDomainStatusReady
 	})

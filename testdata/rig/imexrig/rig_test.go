@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 )
 
 // TestRealComputeDomain joins three racks by a DaemonSet that claims channels, and
@@ -29,7 +31,7 @@ func TestRealComputeDomain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for rack := range racks {
-		Eventually(t, fmt.Sprintf("ready in rack %d", rack), func() bool { return ready(f, domain.UID, RackClique(rack)) == nodes })
+		await.Until(t, fmt.Sprintf("ready in rack %d", rack), func() bool { return ready(f, domain.UID, RackClique(rack)) == nodes })
 	}
 	t.Logf("%d nodes ready after %s", racks*nodes, time.Since(began))
 	for rack := range racks {
@@ -60,7 +62,7 @@ func TestRealComputeDomain(t *testing.T) {
 			t.Errorf("channel-0 of node %s is allocated to %d claims, want 1", s.Name, allocated[s.Name+"/channel-0"])
 		}
 	}
-	Eventually(t, "ready by the domain's status", func() bool {
+	await.Until(t, "ready by the domain's status", func() bool {
 		all := f.domain(string(domain.UID)).Status
 		return all.Status == nvapi.ComputeDomainStatusReady && len(all.Nodes) == racks*nodes
 	})
@@ -68,7 +70,7 @@ func TestRealComputeDomain(t *testing.T) {
 	if err := f.ClaimingPod(t.Context(), "default", "second", "r02n05", "all-channel"); err != nil {
 		t.Fatal(err)
 	}
-	Eventually(t, "a second claim found without a device", func() bool {
+	await.Until(t, "a second claim found without a device", func() bool {
 		second, err := c.Client().CoreV1().Pods("default").Get(t.Context(), "second", metav1.GetOptions{})
 		return err == nil && slices.ContainsFunc(second.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
@@ -89,8 +91,8 @@ func fullClique(t *testing.T, f *Fleet, domain types.UID) {
 		}
 		nodes = append(nodes, n)
 	}
-	Eventually(t, "full", func() bool { return ready(f, domain, RackClique(rack)) == MaxDaemons })
-	Eventually(t, "refused", func() bool {
+	await.Until(t, "full", func() bool { return ready(f, domain, RackClique(rack)) == MaxDaemons })
+	await.Until(t, "refused", func() bool {
 		return slices.ContainsFunc(nodes, func(n *Node) bool {
 			err := n.Err()
 			return err != nil && strings.Contains(err.Error(), "no available indices")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
@@ -32,11 +31,4 @@ func StartTest(t testing.TB, o Options) (*kuberig.Cluster, *Fleet) {
 		t.Fatal(err)
 	}
 	return c, f
-}
-
-// Eventually waits until something is so, and fails the test when it is not in
-// time.
-func Eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	await.Until(t, what, is)
 }
