@@ -92,7 +92,7 @@ func (w *world) page() {
 }
 
 // site is what this site sets beside the page: its GPUs are given by a RuntimeClass, their
-// driver is played, so that /proc is elsewhere, and the hook asks slurmctld for a job's blocks.
+// driver is simulated, so that /proc is elsewhere, and the hook asks slurmctld for a job's blocks.
 func (w *world) site() []string {
 	return []string{"--set", "agent.runtimeClassName=nvidia", "--set", "config.agent.hostRoot=" + nvidiadra.HostRoot, "--set", "config.agent.hookJobInfo=/usr/bin/scontrol",
 		"--timeout", "3m", "--wait=legacy"}

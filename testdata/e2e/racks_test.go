@@ -15,7 +15,7 @@ const (
 	newRackNodes = 18
 )
 
-// TestBoxRacks lets racks join whose kubelets are played.
+// TestBoxRacks lets racks join whose kubelets are simulated.
 func TestBoxRacks(t *testing.T) {
 	w := newWorld(t)
 	w.step("install", install)

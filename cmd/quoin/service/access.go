@@ -62,7 +62,7 @@ func newAccess(cluster *rest.Config, log *slog.Logger) (*access, error) {
 	if cluster == nil {
 		return nil, errors.New("metricsAuthorize needs Kubernetes, which says who may read")
 	}
-	own := rest.CopyConfig(cluster) // the questions of strangers delay nobody else
+	own := rest.CopyConfig(cluster) // questions about who may read delay no other request
 	own.QPS, own.Burst, own.Timeout = 5, 10, headerTime
 	client, err := kubernetes.NewForConfig(own)
 	return &access{client: client, log: log, known: map[asked]decision{}}, err

@@ -81,7 +81,7 @@ func RackClique(rack int) string {
 	return fmt.Sprintf("5f2e8a10-7c4b-4d1e-9a36-2b8c0d6e4f11.%d", rack+1)
 }
 
-// Fleet is the nodes that are played.
+// Fleet is the simulated nodes.
 type Fleet struct {
 	kube       kubernetes.Interface
 	nvidia     nvclient.Interface

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Node is one node that is played. All its methods may be called at any time.
+// Node is one simulated node. All its methods may be called at any time.
 type Node struct {
 	fleet *Fleet
 	name  string

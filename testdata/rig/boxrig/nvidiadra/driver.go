@@ -1,6 +1,6 @@
 // Package nvidiadra runs the ComputeDomain side of NVIDIA's DRA driver in a box: its
 // controller, its kubelet plugin on each node and its daemons in the pods of its own
-// DaemonSets. The GPUs' driver below it is played, by files and the fake NVML, and so is
+// DaemonSets. The GPUs' driver below it is simulated, by files and the fake NVML, and so is
 // the IMEX daemon.
 package nvidiadra
 
