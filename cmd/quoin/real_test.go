@@ -25,6 +25,8 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // site is a Kubernetes cluster of simulated nodes with their agents and two publishers, each
@@ -53,18 +55,44 @@ const siteConfig = `publicationDefaults:
   publishInterval: 2s
 `
 
+// newSite is an API server with Quoin's manifests, and no Nodes. Publishers have this configuration.
+func newSite(t *testing.T, config string) *site {
+	t.Helper()
+	c := kuberig.StartOwnTest(t)
+	s := &site{Cluster: c, t: t, quoin: programs.QuoinTest(t), publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}
+	err := c.Objects().Apply(t.Context(), "../../manifests")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(config), 0o600)
+	}
+	if err == nil {
+		s.publisherToken, err = c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// addRacks adds 36 labelled Nodes in two racks, and returns their names.
+func (s *site) addRacks() (names []string) {
+	s.t.Helper()
+	for n := range 36 {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%02d", n), Labels: map[string]string{
+			topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", n/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200"}}}
+		if _, err := s.Client().CoreV1().Nodes().Create(s.t.Context(), node, metav1.CreateOptions{}); err != nil {
+			s.t.Fatal(err)
+		}
+		names = append(names, node.Name)
+	}
+	return names
+}
+
 func startSite(t *testing.T) *site {
 	t.Helper()
-	quoin := programs.QuoinTest(t)
-	c := kuberig.StartOwnTest(t)
-	if err := c.Objects().Apply(t.Context(), "../../manifests"); err != nil {
-		t.Fatal(err)
-	}
-	s := &site{Cluster: c, t: t, quoin: quoin, file: filepath.Join(c.Dir, "site.yaml"), agents: map[string]*exec.Cmd{}, fleet: newFleet(t), publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}
+	s := newSite(t, siteConfig)
+	c := s.Cluster
+	s.file, s.agents, s.fleet = filepath.Join(c.Dir, "site.yaml"), map[string]*exec.Cmd{}, newFleet(t)
 	s.change("")
-	if err := os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(siteConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	cluster := sites.Open(t, "gb200-nvl72x4")
 	for _, m := range cluster.Machines() {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: map[string]string{"nvidia.com/gpu.present": "true"}}}
@@ -94,11 +122,6 @@ func startSite(t *testing.T) *site {
 		reports, err := s.Objects().List(t.Context(), "nodereports", "")
 		return err == nil && len(reports.Items) == len(cluster.Machines())
 	})
-	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.publisherToken = token
 	for _, name := range []string{"publisher-0", "publisher-1"} {
 		s.startPublisher(name)
 	}

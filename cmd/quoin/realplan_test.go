@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,10 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
-	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // planSite is a real API server with 36 labelled Nodes, a publisher, and people who use
@@ -43,27 +38,9 @@ const planSiteConfig = `publicationDefaults:
 // wrong.
 func TestRealPlan(t *testing.T) {
 	t.Parallel()
-	c := kuberig.StartOwnTest(t)
-	if err := c.Objects().Apply(t.Context(), "../../manifests"); err != nil {
-		t.Fatal(err)
-	}
-	s := &planSite{site: &site{Cluster: c, t: t, quoin: programs.QuoinTest(t), publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}}
-	if err := os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(planSiteConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s := &planSite{site: newSite(t, planSiteConfig)}
 	s.plan(t, 2, `^quoin: publication "default" has no stored plan in namespace quoin-system: start quoin publisher there, `, "status")
-	for n := range 36 {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%02d", n), Labels: map[string]string{
-			topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", n/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200"}}}
-		if _, err := c.Client().CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.publisherToken = token
+	s.addRacks()
 	s.startPublisher("publisher-0")
 	s.untilStatus("the first publication", `^publication default: revision 1 of .*, by quoin-publisher, in slurm/quoin-slurm\n`)
 	t.Run("published", s.shown)

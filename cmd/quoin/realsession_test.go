@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,11 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
-	"github.com/quoin-hpc/quoin/testdata/rig/programs"
-	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // clusterCommands look at a cluster, with their exit status if all can be read and if nothing can.
@@ -44,28 +38,22 @@ var clusterCommands = []struct {
 // without a configuration, and as somebody who may read nothing. All commands say the same.
 func TestRealSession(t *testing.T) {
 	t.Parallel()
-	c := kuberig.StartOwnTest(t)
-	s := &site{Cluster: c, t: t, quoin: programs.QuoinTest(t), publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}
+	const config = "imex: {join: none}\npublicationDefaults:\n  topology: block\n  settleTime: 500ms\n  confirmTime: 500ms\n  loadTimeout: 1ms\n"
+	s := newSite(t, config)
+	c := s.Cluster
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	must(c.Objects().Apply(t.Context(), "../../manifests"))
-	const config = "imex: {join: none}\npublicationDefaults:\n  topology: block\n  settleTime: 500ms\n  confirmTime: 500ms\n  loadTimeout: 1ms\n"
-	must(os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(config), 0o600))
 	maps := c.Client().CoreV1().ConfigMaps("quoin-system")
 	own, err := maps.Get(t.Context(), "quoin-config", metav1.GetOptions{})
 	must(err)
 	own.Data = map[string]string{"quoin.yaml": config}
 	_, err = maps.Update(t.Context(), own, metav1.UpdateOptions{})
 	must(err)
-	for n := range 36 {
-		name := fmt.Sprintf("n%02d", n)
-		_, err := c.Client().CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-			topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", n/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200"}}}, metav1.CreateOptions{})
-		must(err)
+	for _, name := range s.addRacks() {
 		pods := c.Client().CoreV1().Pods("slurm")
 		pod, err := pods.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "gpu-" + name, Labels: map[string]string{"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker",
 			"app.kubernetes.io/instance": "gpu", "nodeset.slinky.slurm.net/pod-hostname": name},
@@ -77,8 +65,6 @@ func TestRealSession(t *testing.T) {
 		_, err = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
 		must(err)
 	}
-	s.publisherToken, err = c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
-	must(err)
 	s.startPublisher("publisher-0")
 	dir := t.TempDir()
 	must(os.WriteFile(filepath.Join(dir, "shown"), []byte("BlockName=nvl-8a61c302-0 BlockIndex=0 Nodes=n[00-17] BlockSize=18\nBlockName=nvl-8a61c302-1 BlockIndex=1 Nodes=n[18-35] BlockSize=18\n"), 0o600))
