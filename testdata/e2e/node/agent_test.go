@@ -3,7 +3,6 @@
 package node_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,10 +13,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/logtext"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
@@ -96,15 +95,7 @@ func (p *agentProcess) change(faults string) {
 // until waits for what must come.
 func (p *agentProcess) until(what string, is func() bool) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	for !is() {
-		select {
-		case <-ctx.Done():
-			p.t.Fatalf("waited in vain: %s", what)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	await.Until(p.t, what, is)
 }
 
 // settled reports whether the agent has stored all that it will say of a machine
