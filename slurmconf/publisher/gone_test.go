@@ -100,7 +100,7 @@ func TestNodesThatLeaveCountTogether(t *testing.T) {
 		}
 		store.change(inCluster(t, 20))
 		store.pass(5 * time.Minute)
-		const want = "BigChange: 20 of 62 nodes would move or leave, with 10 that did within holdWindow (1h0m0s), more than 20 %"
+		const want = "BigChange: 20 of 62 nodes would move or leave, with 10 that did within the last hour (holdWindow), more than 20 %"
 		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, want) {
 			t.Errorf("held %q, want %q", held, want)
 		}

@@ -112,9 +112,26 @@ func together(now []string, before map[string]bool, window time.Duration) (n int
 		}
 	}
 	if n += len(before); n > len(now) {
-		and = fmt.Sprintf(", with %d that did within holdWindow (%s)", n-len(now), window)
+		and = fmt.Sprintf(", with %d that did within the last %s (holdWindow)", n-len(now), inWords(window))
 	}
 	return n, and
+}
+
+// inWords says a time in the largest unit of which it is a whole number, such as 90 minutes. One unit
+// has no number: hour.
+func inWords(d time.Duration) string {
+	for _, unit := range []struct {
+		time.Duration
+		name string
+	}{{time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if d == unit.Duration {
+			return unit.name
+		}
+		if d%unit.Duration == 0 {
+			return fmt.Sprintf("%d %ss", d/unit.Duration, unit.name)
+		}
+	}
+	return d.String()
 }
 
 // allowed reports whether so many nodes may change at once. One node may always change.

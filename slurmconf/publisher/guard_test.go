@@ -106,7 +106,7 @@ func TestWaits(t *testing.T) {
 		{name: "nodes leave for several reasons, and one moves", change: change{old: oneBlock(twenty()), new: planned(twenty("n01", "n02", "n03", "n04", "n05", "n06", "n07"), "n07"),
 			gone: leaveFor(leave(nodeGone, "n01"), leave(podWanted, "n02"), leave(notSelected, "n03", "n04", "n05", "n06"))}, pub: Publication{Nodes: Selection{Selector: "gpu", Slinky: "a"}},
 			want: "BigChange: 6 of 20 nodes would move or leave, more than 20 %: 4 are not selected any more (nodes.selector, nodes.slinky), 1 is without a worker pod, and the NodeSet has not made it again, 1 moves or loses its place"},
-		{name: "others left before", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07"))}, before: five[:3], want: "BigChange: 5 of 20 nodes would move or leave, with 3 that did within holdWindow (1h0m0s), more than 20 %"},
+		{name: "others left before", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07"))}, before: five[:3], want: "BigChange: 5 of 20 nodes would move or leave, with 3 that did within the last hour (holdWindow), more than 20 %"},
 		{name: "others left before, and those that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07")), gone: leave(nodeGone, "n06", "n07")}, before: five},
 		{name: "the same moved before", change: change{old: oneBlock(twenty()), new: planned(twenty(five[:3]...), five[:3]...)}, before: five[:3]},
 		{name: "one node may always move", change: change{old: oneBlock(twenty()), new: planned(twenty("n01"), "n01")}, pub: Publication{MaxChange: new(0.0)}},
@@ -126,6 +126,14 @@ func TestWaits(t *testing.T) {
 				t.Errorf("waits for %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestInWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{time.Hour: "hour", 2 * time.Hour: "2 hours", 90 * time.Minute: "90 minutes", time.Minute: "minute", 90 * time.Second: "90 seconds", 1500 * time.Millisecond: "1.5s"} {
+		if got := inWords(d); got != want {
+			t.Errorf("%s is %q, want %q", d, got, want)
+		}
 	}
 }
 

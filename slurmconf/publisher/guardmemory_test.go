@@ -30,7 +30,7 @@ func TestSmallStepsCountTogether(t *testing.T) {
 		}
 		store.change(racksMoved(t, 16))
 		store.pass(5 * time.Minute)
-		const want = "BigChange: 16 of 72 nodes would move or leave, with 14 that did within holdWindow (1h0m0s), more than 20 %"
+		const want = "BigChange: 16 of 72 nodes would move or leave, with 14 that did within the last hour (holdWindow), more than 20 %"
 		if !strings.HasPrefix(reason(), want) {
 			t.Errorf("held %q, want %q", reason(), want)
 		}
