@@ -321,6 +321,48 @@ func TestHoldIsSaidAtOnce(t *testing.T) {
 	})
 }
 
+// TestFirstBlocks has a site publish its first blocks beside a published tree, or another change of a
+// topology's kind.
+func TestFirstBlocks(t *testing.T) {
+	blocks := oneBlock(twenty())
+	tree := &topology.Plan{Topologies: []topology.Topology{{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: []topology.Switch{{Name: "leaf", Nodes: twenty()}}}}}
+	both := &topology.Plan{Topologies: slices.Concat(blocks.Topologies, tree.Topologies)}
+	conf := func(kind string) *topology.Plan {
+		return &topology.Plan{Topologies: []topology.Topology{{Name: topology.ConfTopology, Kind: kind}}}
+	}
+	annotated := Publication{SlurmNames: "slinky", Format: "conf", Topology: topology.KindTree, Annotate: new(true)}
+	for _, tt := range []struct {
+		name     string
+		pub      Publication
+		old, new *topology.Plan
+		inUse    names
+		want     string
+	}{
+		{"the first blocks", Publication{}, tree, both, nil, reasonKindChange},
+		{"topology: tree is configured", Publication{Topology: topology.KindTree}, tree, both, nil, ""},
+		{"topology: block is configured", Publication{Topology: topology.KindBlock}, tree, both, nil, ""},
+		{"the default topology is the tree", Publication{DefaultTopology: topology.FabricTopology}, tree, both, nil, ""},
+		{"the default topology is flat", Publication{DefaultTopology: topology.FlatTopology, FlatTopology: true}, tree, both, nil, ""},
+		{"no blocks yet", Publication{}, tree, tree, nil, ""},
+		{"blocks are published", Publication{}, both, both, nil, ""},
+		{"no tree is published", Publication{}, &topology.Plan{}, blocks, nil, ""},
+		{"blocks in use would become switches", annotated, conf(topology.KindBlock), conf(topology.KindTree), names{topology.ConfTopology + ":": true}, reasonTopologyInUse},
+		{"blocks that no annotation names would become switches", annotated, conf(topology.KindBlock), conf(topology.KindTree), names{}, ""},
+		{"blocks in use stay blocks", annotated, conf(topology.KindBlock), conf(topology.KindBlock), names{topology.ConfTopology + ":": true}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := &gathered{prev: Previous{Plan: tt.old}, inUse: tt.inUse}
+			got := ""
+			for _, d := range decisions(complete(t, tt.pub)[0], in, &Rendered{Plan: tt.new, topologies: tt.new.Topologies}) {
+				got += d.Kind
+			}
+			if got != tt.want {
+				t.Errorf("decisions %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestDecisionThatNothingKeeps holds all files for it.
 func TestDecisionThatNothingKeeps(t *testing.T) {
 	p := newPublisher(newMemory(racks(t)), complete(t, Publication{}))
