@@ -14,19 +14,18 @@ import (
 type kept struct {
 	// made has the published answer of each decision that waits.
 	made *Rendered
-	// rest has the published answer of an approved decision too. If more waits than decisions, that is
-	// approved by the digest of rest, which an approved decision does not change. rest is made, if
-	// none is approved or if the published answer gives no files.
+	// rest has the published answer of the approved decision too. If more waits than decisions, that
+	// is approved by the digest of rest, which an approval of a decision does not change. rest is
+	// made, if no decision is approved or if the published answer gives no files.
 	rest *Rendered
-	// approved says that people have approved a decision of what is made.
-	approved bool
-	// held are the decisions that wait. asked are those that differ from what is published, approved
-	// or not.
-	held, asked []plandoc.Held
+	// held are the decisions that wait.
+	held []plandoc.Held
+	// approved is the decision that people have approved, or nil.
+	approved *plandoc.Held
 }
 
-// keep returns what was made, with the published answer of each decision that waits for people. wanted
-// has none of these answers, and again makes it with some. approve is what people approve.
+// keep returns what is made with the published answer of each decision that waits for people. wanted
+// has none of these answers. approve is what people approve.
 func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string, again func([]placement.Decision) *Rendered) kept {
 	var asked decided
 	rest := wanted
@@ -38,26 +37,25 @@ func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string
 		asked = append(asked, fresh...)
 		rest = again(asked.answers())
 	}
-	k := kept{made: rest, rest: rest, asked: asked.held(approve)}
+	k := kept{made: rest, rest: rest, held: asked.held(approve)}
 	for _, d := range decisions(p, in, rest) { // nothing keeps its answer
 		for i := range asked {
-			k.asked[i].Alone = k.asked[i].Alone && !asked[i].same(d)
+			k.held[i].Alone = k.held[i].Alone && !asked[i].same(d)
 		}
 	}
-	k.held = k.asked
 	at := slices.IndexFunc(asked, func(d decision) bool { return d.Digest() == approve })
 	if at < 0 {
 		return k
 	}
-	waiting := slices.Delete(slices.Clone(asked), at, at+1)
-	made := again(waiting.answers())
+	made := again(slices.Delete(asked.answers(), at, at+1))
 	switch further := asked.without(decisions(p, in, made)); {
 	case made.Refused != "":
-		k.asked[at].Message += fmt.Sprintf("; it is approved, and cannot be published: %s: %s", made.Refused, made.Message)
+		k.held[at].Message += fmt.Sprintf("; it is approved, and cannot be published: %s: %s", made.Refused, made.Message)
 	case len(further) > 0:
-		k.asked[at].Message += "; it is approved, and cannot be published alone: " + further[0].message
+		k.held[at].Message += "; it is approved, and cannot be published alone: " + further[0].message
 	default:
-		k.made, k.held, k.approved = made, slices.Delete(slices.Clone(k.asked), at, at+1), true
+		approved := k.held[at]
+		k.made, k.held, k.approved = made, slices.Delete(k.held, at, at+1), &approved
 		if rest.Refused != "" {
 			k.rest = made
 		}

@@ -73,13 +73,17 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *
 		return waitFirst{why, until}, nil
 	}
 	if why, next := waits(l.pub, mem, in, kept.rest, now); why != nil {
-		return hold{append([]plandoc.Held{*why}, kept.asked...), wanted, next}, nil
+		all := append([]plandoc.Held{*why}, kept.held...)
+		if kept.approved != nil { // it waits for the rest
+			all = append(all, *kept.approved)
+		}
+		return hold{all, wanted, next}, nil
 	}
 	var rest *hold
 	if len(kept.held) > 0 {
 		rest = &hold{why: kept.held, wanted: wanted}
 	}
-	approved := kept.approved || mem.asks(plandoc.AnnotationApprove) == made.Digest
+	approved := kept.approved != nil || mem.asks(plandoc.AnnotationApprove) == made.Digest
 	if !approved {
 		until, err := spaced(l.pub, mem, made, now)
 		if err != nil {

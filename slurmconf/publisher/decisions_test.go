@@ -434,8 +434,8 @@ func TestKeep(t *testing.T) {
 				held, says = append(held, mark+h.Digest), says+h.Message
 			}
 			got := []string{k.made.Digest, k.rest.Digest, strings.Join(held, " ")}
-			if k.approved != (tt.approve != "" && tt.says == "") {
-				t.Errorf("approved: %t", k.approved)
+			if approved := k.approved != nil && k.approved.Digest == tt.approve; approved != (tt.approve != "" && tt.says == "") {
+				t.Errorf("approved: %+v", k.approved)
 			}
 			if diff := cmp.Diff([]string{tt.made, tt.rest, tt.held}, got); diff != "" || !strings.Contains(says, tt.says) {
 				t.Errorf("(-want +got):\n%s\n%s", diff, says)
