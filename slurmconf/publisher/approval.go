@@ -113,15 +113,17 @@ func waits(p *publication.Cluster, s *stored, in *gathered, made *Rendered, now 
 	if approve == made.Digest {
 		return nil, next
 	}
-	reason, what := changeOf(s, in, made).waits(p, s.doc, now)
-	if reason != "" { // fewer count later
+	held = &plandoc.Held{Digest: made.Digest, Waits: true}
+	big := changeOf(s, in, made).tooBig(p, s.doc, now)
+	switch n := s.doc.RolledBack; {
+	case n > 0 && made.Digest != s.doc.Current.Digest:
+		held.Reason, held.Message = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)
+	case big != "":
+		held.Reason, held.Message = "BigChange", big
 		next = s.doc.Until(now, p.HoldWindow.Duration)
-	}
-	if n := s.doc.RolledBack; n > 0 && made.Digest != s.doc.Current.Digest {
-		reason, what = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)
-	}
-	if reason == "" {
+	default:
 		return nil, next
 	}
-	return &plandoc.Held{Reason: reason, Message: what + howToApprove(made.Digest, approve), Digest: made.Digest, Waits: true}, next
+	held.Message += howToApprove(made.Digest, approve)
+	return held, next
 }

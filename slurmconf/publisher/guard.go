@@ -13,9 +13,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// change is what would be published, beside what is published, and decides whether all of it
-// waits for people. A change waits if it would move, rename or remove too many nodes. Nodes that are really gone never wait, because nobody can bring them back by waiting. An
-// approval lets every change through.
+// change is what would be published, beside what is published. It is too big if it would move,
+// rename or remove too many nodes. Nodes that are really gone do not count, because nobody can bring
+// them back by waiting.
 type change struct {
 	// old is nil if nothing is published.
 	old *topology.Plan
@@ -31,16 +31,17 @@ type change struct {
 	gone leavers
 }
 
-// waits says why people should look at the change first. It returns "" if nobody needs to.
-// Nodes that doc remembers of the last HoldWindow count too.
-func (c *change) waits(p *publication.Cluster, doc *plandoc.Document, now time.Time) (reason, what string) {
+// tooBig says why people should look at the change first. It returns "" if nobody needs to. Nodes
+// that doc remembers of the last HoldWindow count too.
+func (c *change) tooBig(p *publication.Cluster, doc *plandoc.Document, now time.Time) string {
 	if c.old == nil {
-		return "", ""
+		return ""
 	}
-	if what, nodes := c.tooMany(p, doc, now); what != "" {
-		return "BigChange", what + fmt.Sprintf(", more than %.0f %%", 100**p.MaxChange) + c.gone.why(p, nodes)
+	what, nodes := c.tooMany(p, doc, now)
+	if what == "" {
+		return ""
 	}
-	return "", ""
+	return fmt.Sprintf("%s, more than %.0f %%%s", what, 100**p.MaxChange, c.gone.why(p, nodes))
 }
 
 // tooMany says that more nodes change than may at once, and which of them move, leave or lose

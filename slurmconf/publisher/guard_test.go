@@ -79,7 +79,7 @@ func gresLines(t *testing.T, kind string, names ...string) (map[string][]gres.Li
 	return by, all
 }
 
-func TestWaits(t *testing.T) {
+func TestTooBig(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	five := []string{"n01", "n02", "n03", "n04", "n05"}
 	h100, _ := gresLines(t, "h100", twenty()...)
@@ -95,35 +95,34 @@ func TestWaits(t *testing.T) {
 		{name: "nothing is published", change: change{new: planned(twenty())}},
 		{name: "nothing changes", change: change{old: oneBlock(twenty()), new: planned(twenty())}},
 		{name: "a fifth moves", change: change{old: oneBlock(twenty()), new: planned(twenty(five[:4]...), five[:4]...)}},
-		{name: "more than a fifth moves", change: change{old: oneBlock(twenty()), new: planned(twenty(five...), five...)}, want: "BigChange: 5 of 20 nodes would move or leave, more than 20 %"},
-		{name: "more than a fifth leaves", change: change{old: oneBlock(twenty()), new: planned(twenty(five...))}, want: "BigChange: 5 of 20 nodes would move or leave, more than 20 %"},
+		{name: "more than a fifth moves", change: change{old: oneBlock(twenty()), new: planned(twenty(five...), five...)}, want: "5 of 20 nodes would move or leave, more than 20 %"},
+		{name: "more than a fifth leaves", change: change{old: oneBlock(twenty()), new: planned(twenty(five...))}, want: "5 of 20 nodes would move or leave, more than 20 %"},
 		{name: "those that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty(five...)), gone: leave(nodeGone, five...)}},
 		{name: "all but one are gone", change: change{old: oneBlock(twenty()), new: planned([]string{"n20"}), gone: leave(nodeGone, twenty("n20")...)}},
 		{name: "four of nine that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07", "n08", "n09", "n01 n02 n03 n04 n05")), gone: leave(nodeGone, "n06", "n07", "n08", "n09")},
-			want: "BigChange: 5 of 20 nodes would move or leave, more than 20 %"},
+			want: "5 of 20 nodes would move or leave, more than 20 %"},
 		{name: "all leave for one reason", change: change{old: oneBlock(twenty()), new: planned(twenty(five...)), gone: leave(notSelected, five...)}, pub: Publication{Nodes: Selection{Selector: "gpu"}},
-			want: "BigChange: 5 of 20 nodes would move or leave, more than 20 %: 5 are not selected any more (nodes.selector)"},
+			want: "5 of 20 nodes would move or leave, more than 20 %: 5 are not selected any more (nodes.selector)"},
 		{name: "nodes leave for several reasons, and one moves", change: change{old: oneBlock(twenty()), new: planned(twenty("n01", "n02", "n03", "n04", "n05", "n06", "n07"), "n07"),
 			gone: leaveFor(leave(nodeGone, "n01"), leave(podWanted, "n02"), leave(notSelected, "n03", "n04", "n05", "n06"))}, pub: Publication{Nodes: Selection{Selector: "gpu", Slinky: "a"}},
-			want: "BigChange: 6 of 20 nodes would move or leave, more than 20 %: 4 are not selected any more (nodes.selector, nodes.slinky), 1 is without a worker pod, and the NodeSet has not made it again, 1 moves or loses its place"},
-		{name: "others left before", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07"))}, before: five[:3], want: "BigChange: 5 of 20 nodes would move or leave, with 3 that did within the last hour (holdWindow), more than 20 %"},
+			want: "6 of 20 nodes would move or leave, more than 20 %: 4 are not selected any more (nodes.selector, nodes.slinky), 1 is without a worker pod, and the NodeSet has not made it again, 1 moves or loses its place"},
+		{name: "others left before", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07"))}, before: five[:3], want: "5 of 20 nodes would move or leave, with 3 that did within the last hour (holdWindow), more than 20 %"},
 		{name: "others left before, and those that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07")), gone: leave(nodeGone, "n06", "n07")}, before: five},
 		{name: "the same moved before", change: change{old: oneBlock(twenty()), new: planned(twenty(five[:3]...), five[:3]...)}, before: five[:3]},
 		{name: "one node may always move", change: change{old: oneBlock(twenty()), new: planned(twenty("n01"), "n01")}, pub: Publication{MaxChange: new(0.0)}},
-		{name: "names change", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: 5}, want: "BigChange: 5 of 20 nodes would get another Slurm name, more than 20 %"},
+		{name: "names change", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: 5}, want: "5 of 20 nodes would get another Slurm name, more than 20 %"},
 		{name: "pods change the names", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: 5}, pub: Publication{SlurmNames: "slinky"}},
-		{name: "devices change", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: h200}, want: "BigChange: the lines of 20 of 20 nodes in gres.conf would change or be removed, more than 20 %"},
+		{name: "devices change", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: h200}, want: "the lines of 20 of 20 nodes in gres.conf would change or be removed, more than 20 %"},
 		{name: "gres.conf stays", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: h200, sameGres: true}},
 		{name: "lines are removed", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: fewer, gone: leave(reportDeleted, five...)},
-			want: "BigChange: the lines of 5 of 20 nodes in gres.conf would change or be removed, more than 20 %: 5 are without a report"},
+			want: "the lines of 5 of 20 nodes in gres.conf would change or be removed, more than 20 %: 5 are without a report"},
 		{name: "lines of nodes that are gone are removed", change: change{old: oneBlock(twenty()), new: planned(twenty(five...)), oldGres: h100, newGres: fewer, gone: leave(nodeGone, five...)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			doc := plandoc.New("default", "here")
 			doc.Remember(now.Add(-30*time.Minute), time.Hour, tt.before, nil)
-			reason, what := tt.change.waits(complete(t, tt.pub)[0], doc, now)
-			if got := strings.TrimPrefix(reason+": "+what, ": "); !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
-				t.Errorf("waits for %q, want %q", got, tt.want)
+			if got := tt.change.tooBig(complete(t, tt.pub)[0], doc, now); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
 	}

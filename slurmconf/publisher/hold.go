@@ -29,7 +29,7 @@ type holder struct {
 // published places of the nodes, and which nodes wait for others.
 func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Rendered, act hold, now time.Time) (outcome, error) {
 	out := outcome{stored: mem, written: mem.written(now)}
-	if act.why[0].Reason == "BigChange" && !act.next.IsZero() {
+	if !act.next.IsZero() {
 		out.waits = []plandoc.Wait{{Key: holdWindow, For: "fewer nodes count for BigChange then", Until: act.next}}
 	}
 	if made.Plan != nil {
