@@ -87,7 +87,7 @@ func (a *annotator) annotate(ctx context.Context, files outcome, nodes map[strin
 	if !a.pub.Annotates {
 		return out, nil
 	}
-	ages := files.doc.Ages(files.written)
+	ages := files.doc.Ages(files.written(now))
 	out.waits = plandoc.Wait{Key: loadTimeout, For: "nodes get annotations with new blocks or switches"}
 	var due []annotation
 	waiting := make(map[string]specSince)

@@ -17,9 +17,8 @@ type outcome struct {
 	// startOver says that the pass begins again, because a plan continues from something else now.
 	startOver bool
 	// specs are the Topology= strings that Nodes are to have. It is nil if their annotations stay
-	// as they are. written is when the files with their units were written.
-	specs   map[string]string
-	written time.Time
+	// as they are.
+	specs map[string]string
 	// differences are the nodes whose published place is not the planned one.
 	differences []nodestatus.Difference
 	// waits are the files that wait for a time.
@@ -43,7 +42,7 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 	case waitNext:
 		l.showPlaces(in.prev.Plan.Places(), in)
 		later := plandoc.Wait{Key: publishInterval, For: "nodes that join or leave known blocks and switches are published then", Until: act.until}
-		out := outcome{stored: mem, specs: act.specs, written: mem.written(now), waits: []plandoc.Wait{later}, next: act.until}
+		out := outcome{stored: mem, specs: act.specs, waits: []plandoc.Wait{later}, next: act.until}
 		return l.holdRest(ctx, out, act.rest, now)
 	case hold:
 		return l.hold(ctx, mem, in, made, act, now)
@@ -69,7 +68,7 @@ func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publi
 	}
 	l.facts.nodes.wrote(in)
 	l.showPlaces(act.made.places(), in)
-	out := outcome{stored: next, specs: act.made.Specs, written: next.written(now)}
+	out := outcome{stored: next, specs: act.made.Specs}
 	if act.rest == nil {
 		l.holder.nothing()
 	}

@@ -28,7 +28,7 @@ type holder struct {
 // hold keeps to the published files, and says why as far as this is not said yet. It returns the
 // published places of the nodes, and which nodes wait for others.
 func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Rendered, act hold, now time.Time) (outcome, error) {
-	out := outcome{stored: mem, written: mem.written(now)}
+	out := outcome{stored: mem}
 	if !act.next.IsZero() {
 		out.waits = []plandoc.Wait{{Key: holdWindow, For: "fewer nodes count for BigChange then", Until: act.next}}
 	}
