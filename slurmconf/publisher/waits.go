@@ -35,15 +35,7 @@ type saidWaits struct {
 // cost too much. say returns when to look again, or zero.
 func (l *loop) say(ctx context.Context, out outcome, known loaded.Known, files, nodes []plandoc.Wait, now time.Time) (later time.Time, err error) {
 	set := out.set.Clone()
-	write := !known.Waits && (set.Annotations[plandoc.AnnotationPending] != known.Text || plandoc.Asked(set.Annotations).IsZero() != known.Asked.IsZero())
-	if write {
-		asked := ""
-		if !known.Asked.IsZero() {
-			asked = known.Asked.UTC().Format(time.RFC3339)
-		}
-		set.Say(plandoc.AnnotationAsked, asked)
-		set.Say(plandoc.AnnotationPending, known.Text)
-	}
+	write := notePending(set, known)
 	note := plandoc.NoteWaits(files, now)
 	differs := out.set != nil && !plandoc.Noted(set.Annotations, note)
 	lines := strings.FieldsFunc(plandoc.NoteWaits(slices.Concat(files, nodes), now), func(r rune) bool { return r == '\n' })
@@ -66,4 +58,19 @@ func (l *loop) say(ctx context.Context, out outcome, known loaded.Known, files, 
 		err = l.archive.saveFiles(ctx, set)
 	}
 	return later, err
+}
+
+// notePending notes in the annotations which nodes are pending as Slurm said last. It reports whether
+// that differs from what they say.
+func notePending(set *plandoc.Published, known loaded.Known) bool {
+	if known.Waits || set.Annotations[plandoc.AnnotationPending] == known.Text && plandoc.Asked(set.Annotations).IsZero() == known.Asked.IsZero() {
+		return false
+	}
+	asked := ""
+	if !known.Asked.IsZero() {
+		asked = known.Asked.UTC().Format(time.RFC3339)
+	}
+	set.Say(plandoc.AnnotationAsked, asked)
+	set.Say(plandoc.AnnotationPending, known.Text)
+	return true
 }
