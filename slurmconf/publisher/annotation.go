@@ -71,9 +71,9 @@ func notJudged(n *inputs.Node) nodestatus.Difference {
 	return nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers, Unjudged: true}
 }
 
-// look returns how far the places of nodes have come in Slurm, as Slurm said last. If Slurm has yet
+// lastKnown returns how far the places of nodes have come in Slurm, as Slurm said last. If Slurm has yet
 // to say anything, no Node is annotated with what Slurm may lack.
-func (l *loop) look(out outcome, in *gathered, made *Rendered, now time.Time) loaded.Known {
+func (l *loop) lastKnown(out outcome, in *gathered, made *Rendered, now time.Time) loaded.Known {
 	at := &loaded.Input{Doc: out.doc, Planned: out.specs, Published: out.specs, Nodes: in.Nodes, LoadTimeout: l.pub.LoadTimeout.Duration, Now: now}
 	if made.Plan != nil {
 		at.Planned = made.Specs

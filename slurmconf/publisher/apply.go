@@ -70,7 +70,7 @@ func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publi
 	l.showPlaces(act.made.places(), in)
 	out := outcome{stored: next, specs: act.made.Specs}
 	if act.rest == nil {
-		l.holder.nothing()
+		l.holder.noneHeld()
 	}
 	return l.holdRest(ctx, out, act.rest, now)
 }

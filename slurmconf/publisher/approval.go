@@ -109,7 +109,7 @@ func changeOf(mem *stored, in *gathered, made *Rendered) *change {
 // waits says why all that was made waits for an approval, or returns nil. next is when fewer nodes
 // count, or zero.
 func waits(p *publication.Cluster, s *stored, in *gathered, made *Rendered, now time.Time) (held *plandoc.Held, next time.Time) {
-	approve := s.asks(plandoc.AnnotationApprove)
+	approve := s.request(plandoc.AnnotationApprove)
 	if approve == made.Digest {
 		return nil, next
 	}

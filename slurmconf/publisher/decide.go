@@ -59,8 +59,8 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *
 	if !mem.intact() {
 		return repair{}, nil
 	}
-	if number := mem.asks(plandoc.AnnotationRollback); number != "" {
-		return back(l.pub, mem.doc, number)
+	if number := mem.request(plandoc.AnnotationRollback); number != "" {
+		return rollBackTo(l.pub, mem.doc, number)
 	}
 	if made.Refused != "" {
 		why := plandoc.Held{Reason: made.Refused, Message: made.Message, Digest: made.Digest}
@@ -83,14 +83,14 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *
 	if len(kept.held) > 0 {
 		rest = &hold{why: kept.held, wanted: wanted}
 	}
-	approved := kept.approved != nil || mem.asks(plandoc.AnnotationApprove) == made.Digest
+	approved := kept.approved != nil || mem.request(plandoc.AnnotationApprove) == made.Digest
 	if !approved {
 		until, err := spaced(l.pub, mem, made, now)
 		if err != nil {
 			return nil, err
 		}
 		if !until.IsZero() {
-			return waitNext{until, meanwhile(l.pub, in, made), rest}, nil
+			return waitNext{until, specsMeanwhile(l.pub, in, made), rest}, nil
 		}
 	}
 	return publish{made, approved, rest}, nil

@@ -60,7 +60,7 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	a.annotations.leaveAsBefore(g.leaving, snap, missing.outside, mem.doc.Leaving)
 	maps.Copy(g.Nodes, g.leaving)
 	g.gone, g.Facts, g.Problems = missing.gone, append(g.Facts, missing.stay...), append(g.Problems, missing.problems...)
-	g.keep(missing.nameless)
+	g.keepNames(missing.nameless)
 	g.Unnamed = append(g.Unnamed, contested...)
 	var unused time.Time
 	if a.pub.Release.DynamicTopology() {
@@ -71,8 +71,8 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	return &g
 }
 
-// keep lets nodes without a Slurm name stay published under the names that they had.
-func (g *gathered) keep(names map[string]string) {
+// keepNames lets nodes without a Slurm name stay published under the names that they had.
+func (g *gathered) keepNames(names map[string]string) {
 	if len(names) == 0 {
 		return
 	}

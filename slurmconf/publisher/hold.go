@@ -44,8 +44,8 @@ func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Render
 	return out, err
 }
 
-// nothing notes that nothing is held.
-func (h *holder) nothing() {
+// noneHeld notes that nothing is held.
+func (h *holder) noneHeld() {
 	set(h.metrics.held, h.pub.Name, nil)
 	h.said = nil
 }

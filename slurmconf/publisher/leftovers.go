@@ -26,8 +26,8 @@ type leftovers struct {
 	failed again.Once
 }
 
-// look says of each leftover that it is there, if that is due.
-func (p *Publisher) look(ctx context.Context, l *leftovers, now time.Time) {
+// sayLeftovers says of each leftover that it is there, if that is due.
+func (p *Publisher) sayLeftovers(ctx context.Context, l *leftovers, now time.Time) {
 	if !l.Take(now) {
 		return
 	}

@@ -36,7 +36,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	placed := l.settle.place(in, mem.doc.Times(now, l.pub.HoldWindow.Duration), l.Touched, now)
 	wanted := lint(l.pub, render(l.pub, in, placed, l.room(mem)))
 	// Where a decision waits for people, keep the published answer.
-	kept := keep(l.pub, in, wanted, mem.asks(plandoc.AnnotationApprove), func(answers []placement.Decision) *Rendered {
+	kept := keep(l.pub, in, wanted, mem.request(plandoc.AnnotationApprove), func(answers []placement.Decision) *Rendered {
 		return renderWith(l.pub, in, placed.settling, l.room(mem), answers)
 	})
 	made := kept.made
@@ -62,7 +62,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	known := loaded.Known{Waits: true}
 	var notes annotated
 	if wrote.specs != nil {
-		known = l.look(wrote, in, made, now)
+		known = l.lastKnown(wrote, in, made, now)
 	}
 	if !known.Waits {
 		notes, err = l.annotations.annotate(ctx, wrote, in.Nodes, known.View, now)

@@ -170,7 +170,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 				}
 			}
 			p.reconcileStatus(ctx, status)
-			p.look(ctx, &left, now)
+			p.sayLeftovers(ctx, &left, now)
 		}
 		var next again.Timer
 		next.At(time.Now().Add(idle))

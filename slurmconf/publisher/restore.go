@@ -33,9 +33,9 @@ func (l *loop) repair(ctx context.Context, mem *stored, in *gathered, made *Rend
 	return outcome{stored: mem, differences: differences(l.pub, &found, made.Specs, in.Nodes, unwritten(l.pub, err))}, err
 }
 
-// back returns what goes back to the revision of the number. If the revision cannot be published,
-// it holds the files.
-func back(p *publication.Cluster, doc *plandoc.Document, text string) (action, error) {
+// rollBackTo goes back to the revision that text has the number of. If the revision is not kept or
+// cannot be published, the files are held.
+func rollBackTo(p *publication.Cluster, doc *plandoc.Document, text string) (action, error) {
 	number, _ := strconv.Atoi(text) // 0 is no revision
 	to := doc.Find(number)
 	if to == nil {

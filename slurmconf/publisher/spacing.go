@@ -8,9 +8,9 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
-// meanwhile returns the places of all nodes while the files stay as they are. Nodes that join
-// have the new places, because the files have their units. Nodes that leave keep theirs.
-func meanwhile(p *publication.Cluster, in *gathered, made *Rendered) map[string]string {
+// specsMeanwhile returns the Topology= strings of all nodes while the files stay as they are. Nodes that join
+// have the new ones, because the files have their units. Nodes that leave keep theirs.
+func specsMeanwhile(p *publication.Cluster, in *gathered, made *Rendered) map[string]string {
 	specs := in.prev.specs(p)
 	maps.Copy(specs, made.Specs)
 	return specs

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -38,8 +39,8 @@ func (s *stored) written(now time.Time) time.Time {
 	return now
 }
 
-// asks returns what people ask for in the annotation.
-func (s *stored) asks(key string) string {
+// request returns what people ask for in the annotation.
+func (s *stored) request(key string) string {
 	if s.set == nil {
 		return ""
 	}
@@ -193,7 +194,7 @@ func (s *stored) addRevision(doc *plandoc.Document, in *gathered, act publish, w
 	if err == nil && made.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}
-	changeOf(s, in, made).remember(doc, window, s.asks(plandoc.AnnotationApprove) == made.Digest, now)
+	changeOf(s, in, made).remember(doc, window, s.request(plandoc.AnnotationApprove) == made.Digest, now)
 	if err == nil && written.After(doc.Current.Time) {
 		doc.Current.Time = written // a publisher that was killed wrote the files later
 	}
@@ -203,12 +204,7 @@ func (s *stored) addRevision(doc *plandoc.Document, in *gathered, act publish, w
 }
 
 // by is who asks for what the annotations ask for.
-func (s *stored) by() string {
-	if by := s.asks(plandoc.AnnotationBy); by != "" {
-		return by
-	}
-	return "somebody"
-}
+func (s *stored) by() string { return cmp.Or(s.request(plandoc.AnnotationBy), "somebody") }
 
 // restore writes the files of the stored plan doc over the published set, which loses the given
 // annotations.
