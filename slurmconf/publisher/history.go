@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"cmp"
-	"maps"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -96,29 +95,21 @@ func (h *nodeHistory) missedLater(a, b string) int {
 	return -1
 }
 
-// noteSets notes whose worker pods give the names of the nodes. Of names that nobody has and
-// that are not missing, it forgets the NodeSet.
+// noteSets notes whose worker pods give the names of the nodes. Of missing names it keeps what it has.
 func (h *nodeHistory) noteSets(nodes map[string]*inputs.Node, missing []string) {
 	if !h.pub.Rules.BySlinky() {
 		return
 	}
+	sets := make(map[string]inputs.Owner, len(nodes))
 	for name, n := range nodes {
-		owner := h.pub.Rules.OwnerOf(n, name)
-		if old, ok := h.sets[name]; !ok || old != owner {
-			h.sets[name] = owner
-		}
+		sets[name] = h.pub.Rules.OwnerOf(n, name)
 	}
-	known := len(nodes)
-	wanted := make(map[string]bool, len(missing))
 	for _, name := range missing {
-		if _, ok := h.sets[name]; ok {
-			wanted[name] = true
-			known++
+		if owner, known := h.sets[name]; known {
+			sets[name] = owner
 		}
 	}
-	if len(h.sets) > known {
-		maps.DeleteFunc(h.sets, func(name string, _ inputs.Owner) bool { return nodes[name] == nil && !wanted[name] })
-	}
+	h.sets = sets
 }
 
 // wrote notes that the files now have the names that the Nodes have. A name that stays
