@@ -81,18 +81,10 @@ func (s *Snapshot) short() map[Owner]int {
 	if len(short) == 0 {
 		return short
 	}
-	count := func(w *Worker) {
+	for w := range s.allWorkers() {
 		if n, counted := short[w.owner()]; counted {
 			short[w.owner()] = n - 1
 		}
-	}
-	for i := range s.Nodes {
-		for k := range s.Nodes[i].Workers {
-			count(&s.Nodes[i].Workers[k])
-		}
-	}
-	for i := range s.Unplaced {
-		count(&s.Unplaced[i])
 	}
 	return short
 }
@@ -101,17 +93,9 @@ func (s *Snapshot) short() map[Owner]int {
 // pods that end or are not scheduled.
 func (r *Rules) podNames(snap *Snapshot) map[string]bool {
 	names := map[string]bool{}
-	for i := range snap.Nodes {
-		n := &snap.Nodes[i]
-		for k := range n.Workers {
-			if w := &n.Workers[k]; r.names.has(w) {
-				names[w.nameOn(n)] = true
-			}
-		}
-	}
-	for i := range snap.Unplaced {
-		if w := &snap.Unplaced[i]; r.names.has(w) && w.Hostname != "" {
-			names[w.Hostname] = true
+	for w, n := range snap.allWorkers() {
+		if r.names.has(w) && (n != nil || w.Hostname != "") {
+			names[w.nameOn(n)] = true
 		}
 	}
 	return names

@@ -156,7 +156,8 @@ func workerLabels() []string {
 	return []string{labelApp, labelComponent, labelNodeSet, labelSlinkyCluster, labelPodHostname, labelScalingMode}
 }
 
-// nameOn returns the Slurm name that the worker gives to its node.
+// nameOn returns the Slurm name that the worker gives to its node, which is nil only if the worker
+// has a Hostname.
 func (w *Worker) nameOn(n *Node) string {
 	if w.Hostname != "" {
 		return w.Hostname
@@ -255,18 +256,10 @@ func (r *Rules) ByBridge(n *Node) bool {
 // clusters are the Slurm clusters whose worker pods may name a node of the publication.
 func (r *Rules) clusters(snap *Snapshot) []string {
 	found := map[slinkyCluster]bool{}
-	note := func(w *Worker) {
+	for w := range snap.allWorkers() {
 		if r.names.has(w) {
 			found[slinkyCluster{w.Namespace, w.Cluster}] = true
 		}
-	}
-	for i := range snap.Nodes {
-		for k := range snap.Nodes[i].Workers {
-			note(&snap.Nodes[i].Workers[k])
-		}
-	}
-	for i := range snap.Unplaced {
-		note(&snap.Unplaced[i])
 	}
 	var names []string
 	for c := range found {

@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -93,6 +94,26 @@ func (s *Snapshot) AddWorkers(workers []Worker) {
 			n.Workers = append(n.Workers, workers[i])
 		} else {
 			s.Unplaced = append(s.Unplaced, workers[i])
+		}
+	}
+}
+
+// allWorkers yields each worker pod with the node that it runs on. The node is nil if it runs on none of
+// the nodes.
+func (s *Snapshot) allWorkers() iter.Seq2[*Worker, *Node] {
+	return func(yield func(*Worker, *Node) bool) {
+		for i := range s.Nodes {
+			n := &s.Nodes[i]
+			for k := range n.Workers {
+				if !yield(&n.Workers[k], n) {
+					return
+				}
+			}
+		}
+		for i := range s.Unplaced {
+			if !yield(&s.Unplaced[i], nil) {
+				return
+			}
 		}
 	}
 }
