@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
@@ -58,8 +59,8 @@ func (d *Document) Recent(now time.Time, window time.Duration) (places, devices 
 // Until returns when the next step no longer counts, or zero if none does.
 func (d *Document) Until(now time.Time, window time.Duration) (until time.Time) {
 	for i := range d.Moves {
-		if at := d.Moves[i].Time.Add(window); d.Moves[i].counts(now, window) && (until.IsZero() || at.Before(until)) {
-			until = at
+		if d.Moves[i].counts(now, window) {
+			until = again.First(until, d.Moves[i].Time.Add(window))
 		}
 	}
 	return until

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 )
 
 // Wait is something that waits.
@@ -19,11 +21,7 @@ type Wait struct {
 }
 
 // Add lets one more wait.
-func (w *Wait) Add(until time.Time) {
-	if w.Until.IsZero() || until.Before(w.Until) {
-		w.Until = until
-	}
-}
+func (w *Wait) Add(until time.Time) { w.Until = again.First(w.Until, until) }
 
 // Text says for people what waits, and when it ends.
 func (w *Wait) Text(now time.Time) string {
