@@ -150,7 +150,7 @@ func addPod(snap *inputs.Snapshot, pod inputs.Pod) {
 func TestHeldReasonIsShort(t *testing.T) {
 	store := newMemory(racks(t))
 	p := newPublisher(store, complete(t, Publication{}))
-	h := &holder{outlets: outlets{store: store, log: p.log, metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0]}}
+	h := &holder{outlets: outlets{store: store, log: p.log, metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0], writes: p.metrics.writes}}
 	held := []plandoc.Held{{Reason: "NoPlan", Message: strings.Repeat("x", 900<<10)}}
 	if _, _, err := h.say(t.Context(), &stored{set: &plandoc.Published{}}, hold{why: held}, time.Now()); err != nil {
 		t.Fatal(err)

@@ -11,10 +11,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// heldPause is the least time between two messages about files that are held for the same
-// reason, because facts may go back and forth.
-const heldPause = time.Minute
-
 // holder says what is held and why, in the log, in events, in the stored plan and in the
 // publication's annotations.
 type holder struct {
@@ -66,7 +62,7 @@ func (h *holder) say(ctx context.Context, s *stored, act hold, now time.Time) (o
 	if said && inPlan && inFiles {
 		return s, next, nil
 	}
-	if later := h.at.Add(heldPause); now.Before(later) && slices.EqualFunc(h.said, held, sameHold) {
+	if later := h.at.Add(saidPause); now.Before(later) && slices.EqualFunc(h.said, held, sameHold) {
 		return s, later, nil
 	}
 	h.at = now

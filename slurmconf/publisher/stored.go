@@ -52,7 +52,7 @@ func (s *stored) request(key string) string {
 type archive struct {
 	store  Store
 	pub    *publication.Cluster
-	writes *prometheus.CounterVec // or nil
+	writes *prometheus.CounterVec
 	// known is the plan as it was read or written last, or nil if it must be read. Nobody changes it.
 	known *plandoc.Document
 }
@@ -231,7 +231,7 @@ func (a *archive) restore(ctx context.Context, doc *plandoc.Document, set *pland
 }
 
 func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) error {
-	a.count("plan")
+	a.writes.WithLabelValues("plan").Inc()
 	if err := a.store.SavePlan(ctx, doc); err != nil {
 		a.forget()
 		return err
@@ -241,12 +241,6 @@ func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) error {
 }
 
 func (a *archive) saveFiles(ctx context.Context, set *plandoc.Published) error {
-	a.count("publication")
+	a.writes.WithLabelValues("publication").Inc()
 	return a.store.Save(ctx, a.pub.Place(), set)
-}
-
-func (a *archive) count(object string) {
-	if a.writes != nil {
-		a.writes.WithLabelValues(object).Inc()
-	}
 }

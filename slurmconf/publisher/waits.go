@@ -20,8 +20,8 @@ const (
 	loadTimeout     = "loadTimeout"
 )
 
-// saidPause is the least time between two messages about what waits, because facts may go back
-// and forth.
+// saidPause is the least time between two messages about what waits, or about what is held for one
+// reason, because facts may go back and forth.
 const saidPause = time.Minute
 
 // saidWaits is what was said of what waits, and when.
