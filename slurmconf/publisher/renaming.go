@@ -8,9 +8,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// owners says who has which name. A renamed Node is the same machine in the same place, and
+// naming says who had which name, and who has it now. A renamed Node is the same machine in the same place, and
 // Slinky's pods take their names from Node to Node.
-type owners struct {
+type naming struct {
 	// published has the name of each Node in the published files. now has its name now.
 	published, now map[string]string
 	// files are the names in the published files.
@@ -29,7 +29,7 @@ type newNames struct {
 }
 
 // compare compares who had the names and who has them now.
-func (o *owners) compare() *newNames {
+func (o *naming) compare() *newNames {
 	files := make(map[string]bool, len(o.files))
 	for _, name := range o.files {
 		files[name] = true

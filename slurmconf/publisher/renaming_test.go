@@ -35,7 +35,7 @@ func TestNewNames(t *testing.T) {
 		{"pods: none runs", true, nil, "", "a b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := owners{published: ab, now: tt.now, files: []string{"a", "b"}, byPods: tt.byPods, pending: map[string]bool{tt.pending: true}}
+			s := naming{published: ab, now: tt.now, files: []string{"a", "b"}, byPods: tt.byPods, pending: map[string]bool{tt.pending: true}}
 			names := s.compare()
 			old := topology.Plan{Topologies: []topology.Topology{{Kind: "block", Blocks: []topology.Block{{Name: "b", Nodes: []string{"a", "b"}}}}, {Kind: "tree", Switches: []topology.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}}
 			next := names.plan(&old)
