@@ -94,7 +94,7 @@ const ReasonNodeInTwoPublications = "NodeInTwoPublications"
 // contested takes out of the inputs the nodes that another publication takes too, and returns
 // why. A node that is published here stays: published are the Slurm names that are.
 func (h *nodeHistory) contested(g *gathered, published []string) (out []topology.Finding) {
-	if len(h.rest) == 0 {
+	if len(h.others) == 0 {
 		return nil
 	}
 	here := make(map[string]bool, len(published))
@@ -103,7 +103,7 @@ func (h *nodeHistory) contested(g *gathered, published []string) (out []topology
 	}
 	g.Facts = slices.DeleteFunc(g.Facts, func(f topology.Facts) bool {
 		names := []string{strconv.Quote(h.pub.Name)}
-		for _, other := range h.rest {
+		for _, other := range h.others {
 			if other.Rules.Wants(g.Nodes[f.SlurmName]) {
 				names = append(names, strconv.Quote(other.Name))
 			}

@@ -12,8 +12,8 @@ import (
 // publisher that has just started takes it from the stored plan, as far as the plan has it.
 type nodeHistory struct {
 	pub *publication.Cluster
-	// rest are the other publications.
-	rest []*publication.Cluster
+	// others are the other publications.
+	others []*publication.Cluster
 	// owners has the Node of each name in the published files, if it is known. It is nil
 	// before the first pass.
 	owners map[string]string

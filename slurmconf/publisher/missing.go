@@ -308,7 +308,7 @@ func (l *look) nameless(name string) bool {
 
 // taken reports whether another publication takes the Node, and this one does not.
 func (l *look) taken(n *inputs.Node) bool {
-	return !l.pub.Rules.Takes(n) && slices.ContainsFunc(l.rest, func(other *publication.Cluster) bool { return other.Rules.Wants(n) })
+	return !l.pub.Rules.Takes(n) && slices.ContainsFunc(l.others, func(other *publication.Cluster) bool { return other.Rules.Wants(n) })
 }
 
 // namesChanged reports whether pods say the names and the name is of a plan that was made by

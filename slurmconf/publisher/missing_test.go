@@ -46,7 +46,7 @@ func (m *missed) look(t *testing.T) (*nodeHistory, *gathered, *inputs.Snapshot) 
 	if !m.unknown {
 		plan.Nodes = []topology.Placement{{Node: "n", SlurmName: "x"}}
 	}
-	h := &nodeHistory{pub: pubs[0], rest: pubs[1:]}
+	h := &nodeHistory{pub: pubs[0], others: pubs[1:]}
 	g := &gathered{Inputs: h.pub.Rules.Gather(snap)}
 	g.prev = h.rename(g, Previous{Plan: plan})
 	if m.ofSet {

@@ -261,7 +261,7 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 		outlets:     o,
 		pub:         pub,
 		archive:     a,
-		facts:       &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, rest: others}, annotations: annotations},
+		facts:       &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, annotations: annotations},
 		settle:      &settle{pub: pub},
 		first:       &firstWait{pub: pub, started: now},
 		holder:      &holder{outlets: o, pub: pub, archive: a},
