@@ -43,7 +43,7 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 		l.showPlaces(in.prev.Plan.Places(), in)
 		later := plandoc.Wait{Key: publishInterval, For: "nodes that join or leave known blocks and switches are published then", Until: act.until}
 		out := outcome{stored: mem, specs: act.specs, waits: []plandoc.Wait{later}, next: act.until}
-		return l.holdRest(ctx, out, act.rest, now)
+		return l.alsoHeld(ctx, out, act.held, now)
 	case hold:
 		return l.hold(ctx, mem, in, made, act, now)
 	case publish:
@@ -69,18 +69,18 @@ func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publi
 	l.facts.nodes.wrote(in)
 	l.showPlaces(act.made.places(), in)
 	out := outcome{stored: next, specs: act.made.Specs}
-	if act.rest == nil {
+	if act.held == nil {
 		l.holder.noneHeld()
 	}
-	return l.holdRest(ctx, out, act.rest, now)
+	return l.alsoHeld(ctx, out, act.held, now)
 }
 
-// holdRest says what is held beside an outcome. rest is nil if nothing is.
-func (l *loop) holdRest(ctx context.Context, out outcome, rest *hold, now time.Time) (outcome, error) {
-	if rest == nil {
+// alsoHeld says what is held beside an outcome. held is nil if nothing is.
+func (l *loop) alsoHeld(ctx context.Context, out outcome, held *hold, now time.Time) (outcome, error) {
+	if held == nil {
 		return out, nil
 	}
-	said, later, err := l.holder.say(ctx, out.stored, *rest, now)
+	said, later, err := l.holder.say(ctx, out.stored, *held, now)
 	out.stored, out.next = said, again.First(out.next, later)
 	return out, err
 }

@@ -14,10 +14,10 @@ import (
 type kept struct {
 	// made has the published answer of each decision that waits.
 	made *Rendered
-	// rest has the published answer of the approved decision too. If more waits than decisions, that
-	// is approved by the digest of rest, which an approval of a decision does not change. rest is
-	// made, if no decision is approved or if the published answer gives no files.
-	rest *Rendered
+	// unapproved has the published answer of the approved decision too. If more waits than decisions,
+	// people approve that by the digest of unapproved, which an approval of a decision does not change.
+	// Both are the same if no decision is approved, or if the published answer gives no files.
+	unapproved *Rendered
 	// held are the decisions that wait.
 	held []plandoc.Held
 	// approved is the decision that people have approved, or nil.
@@ -28,17 +28,17 @@ type kept struct {
 // has none of these answers. approve is what people approve.
 func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string, again func([]placement.Decision) *Rendered) kept {
 	var asked decided
-	rest := wanted
+	allKept := wanted
 	for { // an answer that is kept may show a further decision
-		fresh := asked.without(decisions(p, in, rest))
+		fresh := asked.without(decisions(p, in, allKept))
 		if len(fresh) == 0 {
 			break
 		}
 		asked = append(asked, fresh...)
-		rest = again(asked.answers())
+		allKept = again(asked.answers())
 	}
-	k := kept{made: rest, rest: rest, held: asked.held(approve)}
-	for _, d := range decisions(p, in, rest) { // nothing keeps its answer
+	k := kept{made: allKept, unapproved: allKept, held: asked.held(approve)}
+	for _, d := range decisions(p, in, allKept) { // nothing keeps its answer
 		for i := range asked {
 			k.held[i].Alone = k.held[i].Alone && !asked[i].same(d)
 		}
@@ -56,8 +56,8 @@ func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string
 	default:
 		approved := k.held[at]
 		k.made, k.held, k.approved = made, slices.Delete(k.held, at, at+1), &approved
-		if rest.Refused != "" {
-			k.rest = made
+		if allKept.Refused != "" {
+			k.unapproved = made
 		}
 	}
 	return k

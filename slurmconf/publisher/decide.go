@@ -40,14 +40,14 @@ type waitFirst struct {
 type waitNext struct {
 	until time.Time
 	specs map[string]string
-	rest  *hold // or nil
+	held  *hold // or nil
 }
 
 // publish publishes what was made. approved says that people have approved it, or a decision of it.
 type publish struct {
 	made     *Rendered
 	approved bool
-	rest     *hold // or nil
+	held     *hold // or nil
 }
 
 // decide says what to do. What comes first here is done first, and the rest in a later pass.
@@ -72,16 +72,16 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *
 	if why, until := l.first.waits(in.Facts, in.prev.Plan, wanted.Plan, now); why != "" {
 		return waitFirst{why, until}, nil
 	}
-	if why, next := waits(l.pub, mem, in, kept.rest, now); why != nil {
+	if why, next := waits(l.pub, mem, in, kept.unapproved, now); why != nil {
 		all := append([]plandoc.Held{*why}, kept.held...)
-		if kept.approved != nil { // it waits for the rest
+		if kept.approved != nil { // it waits too
 			all = append(all, *kept.approved)
 		}
 		return hold{all, wanted, next}, nil
 	}
-	var rest *hold
+	var held *hold
 	if len(kept.held) > 0 {
-		rest = &hold{why: kept.held, wanted: wanted}
+		held = &hold{why: kept.held, wanted: wanted}
 	}
 	approved := kept.approved != nil || mem.request(plandoc.AnnotationApprove) == made.Digest
 	if !approved {
@@ -90,8 +90,8 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *
 			return nil, err
 		}
 		if !until.IsZero() {
-			return waitNext{until, specsMeanwhile(l.pub, in, made), rest}, nil
+			return waitNext{until, specsMeanwhile(l.pub, in, made), held}, nil
 		}
 	}
-	return publish{made, approved, rest}, nil
+	return publish{made, approved, held}, nil
 }

@@ -369,7 +369,7 @@ func TestDecisionThatNothingKeeps(t *testing.T) {
 	l := newLoop(outlets{store: p.store, log: p.log, metrics: p.metrics, jobs: p.jobs}, nil, p.clusters, 0, time.Now())
 	made := &Rendered{Plan: &topology.Plan{}}
 	for alone, want := range map[bool]bool{false: true, true: false} {
-		k := kept{made: made, rest: made, held: []plandoc.Held{{Reason: placement.TopologiesChange, Alone: alone}}}
+		k := kept{made: made, unapproved: made, held: []plandoc.Held{{Reason: placement.TopologiesChange, Alone: alone}}}
 		act, err := l.decide(&inputs.Snapshot{}, &stored{doc: plandoc.New("default", "x")}, &gathered{}, made, k, time.Now().Add(24*time.Hour))
 		if _, holds := act.(hold); err != nil || holds != want {
 			t.Errorf("alone %t: %v, %T", alone, err, act)
@@ -399,7 +399,7 @@ func TestKeep(t *testing.T) {
 		approve string
 		again   map[string]*Rendered // by the subjects that are kept
 		made    string
-		rest    string
+		all     string // that is kept
 		held    string // digests, with a ! if all is held
 		says    string
 	}{
@@ -433,11 +433,11 @@ func TestKeep(t *testing.T) {
 				}
 				held, says = append(held, mark+h.Digest), says+h.Message
 			}
-			got := []string{k.made.Digest, k.rest.Digest, strings.Join(held, " ")}
+			got := []string{k.made.Digest, k.unapproved.Digest, strings.Join(held, " ")}
 			if approved := k.approved != nil && k.approved.Digest == tt.approve; approved != (tt.approve != "" && tt.says == "") {
 				t.Errorf("approved: %+v", k.approved)
 			}
-			if diff := cmp.Diff([]string{tt.made, tt.rest, tt.held}, got); diff != "" || !strings.Contains(says, tt.says) {
+			if diff := cmp.Diff([]string{tt.made, tt.all, tt.held}, got); diff != "" || !strings.Contains(says, tt.says) {
 				t.Errorf("(-want +got):\n%s\n%s", diff, says)
 			}
 		})

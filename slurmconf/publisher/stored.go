@@ -144,9 +144,9 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 			return nil, nil, err
 		}
 	}
-	if changes != nil || doc.Version == "" || doc.Held != nil && act.rest == nil || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
+	if changes != nil || doc.Version == "" || doc.Held != nil && act.held == nil || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
 		doc.Place, doc.Leaving = place, leaving
-		if act.rest == nil {
+		if act.held == nil {
 			doc.Held, doc.Wanted = nil, nil
 		}
 		if err := a.savePlan(ctx, doc); err != nil {
@@ -155,14 +155,14 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 	}
 	next := old.set.Clone()
 	delete(next.Annotations, plandoc.AnnotationSeed)
-	if act.rest == nil {
+	if act.held == nil {
 		if next.Annotations[plandoc.AnnotationHeld] != "" { // what waited with it does so no longer
 			delete(next.Annotations, plandoc.AnnotationWaits)
 		}
 		delete(next.Annotations, plandoc.AnnotationHeld)
 		delete(next.Annotations, plandoc.AnnotationHeldReason)
 	}
-	if act.rest == nil || act.approved { // an approval is for once
+	if act.held == nil || act.approved { // an approval is for once
 		delete(next.Annotations, plandoc.AnnotationApprove)
 		delete(next.Annotations, plandoc.AnnotationBy)
 	}
