@@ -33,7 +33,7 @@ func (s *stored) intact() bool {
 
 // written returns when the files were written, or now if nobody knows.
 func (s *stored) written(now time.Time) time.Time {
-	if at, err := s.set.Clone().Written(); err == nil {
+	if at, err := s.set.Written(); err == nil {
 		return at
 	}
 	return now
@@ -41,10 +41,7 @@ func (s *stored) written(now time.Time) time.Time {
 
 // request returns what people ask for in the annotation.
 func (s *stored) request(key string) string {
-	if s.set == nil {
-		return ""
-	}
-	return topology.Cut(s.set.Annotations[key], topology.MaxText)
+	return topology.Cut(s.set.Annotation(key), topology.MaxText)
 }
 
 // archive reads and writes what the store holds of a publication. The plan is written
@@ -190,7 +187,7 @@ func (s *stored) addRevision(doc *plandoc.Document, in *gathered, act publish, w
 	if act.approved {
 		r.Author, r.OnlyMembers = s.by(), false
 	}
-	written, err := s.set.Clone().Written()
+	written, err := s.set.Written()
 	if err == nil && made.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}

@@ -189,9 +189,17 @@ func (s *Published) Clone() *Published {
 	return next
 }
 
+// Annotation returns an annotation, or "" if it or the whole set is not there.
+func (s *Published) Annotation(key string) string {
+	if s == nil {
+		return ""
+	}
+	return s.Annotations[key]
+}
+
 // Written returns when the files last changed.
 func (s *Published) Written() (time.Time, error) {
-	at, err := time.Parse(time.RFC3339, s.Annotations[AnnotationPublished])
+	at, err := time.Parse(time.RFC3339, s.Annotation(AnnotationPublished))
 	if err != nil {
 		return at, fmt.Errorf("read annotation %s: %w", AnnotationPublished, err)
 	}
