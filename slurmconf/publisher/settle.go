@@ -49,7 +49,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 		plan, _, err := place(pub, g, nil, nil)
 		return placed{plan: plan, err: err}
 	}
-	since := m.sinceOf(g.Facts, touched)
+	since := m.unchangedSince(g.Facts, touched)
 	end := func(i int) time.Time {
 		return since[i].Add(pub.ConfirmTime.Duration << min(times[g.Facts[i].SlurmName], maxDamped))
 	}
@@ -88,8 +88,8 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	return out
 }
 
-// sinceOf returns, beside the facts, since when they have been as they are.
-func (m *settle) sinceOf(facts []topology.Facts, touched time.Time) []time.Time {
+// unchangedSince returns, beside the facts, since when they have been as they are.
+func (m *settle) unchangedSince(facts []topology.Facts, touched time.Time) []time.Time {
 	since := make([]time.Time, len(facts))
 	for i := range facts {
 		since[i] = touched
