@@ -68,19 +68,12 @@ func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publi
 	}
 	l.facts.nodes.wrote(in)
 	l.showPlaces(act.made.places(), in)
-	out := outcome{stored: next, specs: act.made.Specs}
-	if act.held == nil {
-		l.holder.noneHeld()
-	}
-	return l.alsoHeld(ctx, out, act.held, now)
+	return l.alsoHeld(ctx, outcome{stored: next, specs: act.made.Specs}, act.held, now)
 }
 
-// alsoHeld says what is held beside an outcome. held is nil if nothing is.
-func (l *loop) alsoHeld(ctx context.Context, out outcome, held *hold, now time.Time) (outcome, error) {
-	if held == nil {
-		return out, nil
-	}
-	said, later, err := l.holder.say(ctx, out.stored, *held, now)
+// alsoHeld says what is held beside an outcome, or that nothing is.
+func (l *loop) alsoHeld(ctx context.Context, out outcome, held hold, now time.Time) (outcome, error) {
+	said, later, err := l.holder.say(ctx, out.stored, held, now)
 	out.stored, out.next = said, again.First(out.next, later)
 	return out, err
 }

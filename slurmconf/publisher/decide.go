@@ -21,7 +21,8 @@ type repair struct{}
 type rollBack struct{ to *plandoc.Revision }
 
 // hold keeps the published files, because what was made must not be published, or waits for
-// people. Beside publish or waitNext it only says what is held. wanted is what would be published if
+// people. Beside publish or waitNext it only says what is held: nothing, if why
+// is empty. wanted is what would be published if
 // nothing was held, or nil. next is when fewer nodes count for a big change, or zero.
 type hold struct {
 	why    []plandoc.Held
@@ -40,14 +41,14 @@ type waitFirst struct {
 type waitNext struct {
 	until time.Time
 	specs map[string]string
-	held  *hold // or nil
+	held  hold
 }
 
 // publish publishes what was made. approved says that people have approved it, or a decision of it.
 type publish struct {
 	made     *Rendered
 	approved bool
-	held     *hold // or nil
+	held     hold
 }
 
 // decide says what to do. What comes first here is done first, and the rest in a later pass.
@@ -79,9 +80,9 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *
 		}
 		return hold{all, wanted, next}, nil
 	}
-	var held *hold
+	var held hold
 	if len(kept.held) > 0 {
-		held = &hold{why: kept.held, wanted: wanted}
+		held = hold{why: kept.held, wanted: wanted}
 	}
 	approved := kept.approved != nil || mem.request(plandoc.AnnotationApprove) == made.Digest
 	if !approved {

@@ -40,15 +40,12 @@ func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Render
 	return out, err
 }
 
-// noneHeld notes that nothing is held.
-func (h *holder) noneHeld() {
-	set(h.metrics.held, h.pub.Name, nil)
-	h.said = nil
-}
-
-// say says what is held and why. It returns what is stored then, and when to look again, or zero.
+// say says what is held and why, or that nothing is. It returns what is stored then, and when to
+// look again, or zero.
 func (h *holder) say(ctx context.Context, s *stored, act hold, now time.Time) (out *stored, next time.Time, err error) {
-	h.metrics.passes.WithLabelValues(h.pub.Name, "held").Inc()
+	if len(act.why) > 0 {
+		h.metrics.passes.WithLabelValues(h.pub.Name, "held").Inc()
+	}
 	held := slices.Clone(act.why)
 	counts := make(map[string]int)
 	for i := range held {

@@ -133,7 +133,7 @@ func placeAsAnnotated(p *publication.Cluster, snap *inputs.Snapshot, r *plandoc.
 // that left and still have an annotation. It returns what is stored then, and what changed, or
 // nil if nothing did.
 func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act publish, leaving []string, now time.Time) (*stored, *plandoc.Changes, error) {
-	made, doc, place := act.made, old.doc.Clone(), a.pub.Place().String()
+	made, doc, place, noneHeld := act.made, old.doc.Clone(), a.pub.Place().String(), len(act.held.why) == 0
 	var changes *plandoc.Changes
 	if !made.IsRevision(&doc.Current) {
 		var err error
@@ -141,9 +141,9 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 			return nil, nil, err
 		}
 	}
-	if changes != nil || doc.Version == "" || doc.Held != nil && act.held == nil || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
+	if changes != nil || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
 		doc.Place, doc.Leaving = place, leaving
-		if act.held == nil {
+		if noneHeld {
 			doc.Held, doc.Wanted = nil, nil
 		}
 		if err := a.savePlan(ctx, doc); err != nil {
@@ -152,14 +152,10 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 	}
 	next := old.set.Clone()
 	delete(next.Annotations, plandoc.AnnotationSeed)
-	if act.held == nil {
-		if next.Annotations[plandoc.AnnotationHeld] != "" { // what waited with it does so no longer
-			delete(next.Annotations, plandoc.AnnotationWaits)
-		}
-		delete(next.Annotations, plandoc.AnnotationHeld)
-		delete(next.Annotations, plandoc.AnnotationHeldReason)
+	if noneHeld {
+		next.SayHeld(nil)
 	}
-	if act.held == nil || act.approved { // an approval is for once
+	if noneHeld || act.approved { // an approval is for once
 		delete(next.Annotations, plandoc.AnnotationApprove)
 		delete(next.Annotations, plandoc.AnnotationBy)
 	}

@@ -74,6 +74,27 @@ func TestFilesThatWaitAreShown(t *testing.T) {
 			wait(t, store, "approved", "")
 		})
 	})
+	t.Run("publishInterval, after a hold", func(t *testing.T) {
+		store := newMemory(racksWithout(t, 1))
+		inBubble(t, store, complete(t, Publication{PublishInterval: Duration{Duration: time.Hour}}), func() {
+			store.pass(time.Minute)
+			store.change(racksMoved(t, 20))
+			store.pass(time.Minute)
+			if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: ") {
+				t.Fatalf("held %q", held)
+			}
+			store.change(racks(t))
+			store.pass(2 * time.Minute)
+			wait(t, store, "the nodes are back, and one joins", "nodes that join or leave", "publishInterval 56m0s")
+			files := store.get("slurm/quoin-slurm")
+			if text := files.Annotations[plandoc.AnnotationHeldReason] + files.Annotations[plandoc.AnnotationHeld]; text != "" || store.plan(t).Held != nil {
+				t.Errorf("still held: %q, %+v", text, store.plan(t).Held)
+			}
+			if strings.Contains(topologyOf(store), "gb200-[001-018]") {
+				t.Errorf("the node has joined:\n%s", topologyOf(store))
+			}
+		})
+	})
 	t.Run("none", func(t *testing.T) {
 		store := newMemory(racks(t))
 		inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {

@@ -103,8 +103,12 @@ func (s *Published) Bound() {
 	}
 }
 
-// SayHeld says in annotations what is held.
+// SayHeld says in annotations what is held. If nothing is any more, what waited with it does not wait
+// any more.
 func (s *Published) SayHeld(held []Held) {
+	if len(held) == 0 && s.Annotations[AnnotationHeldReason] != "" {
+		delete(s.Annotations, AnnotationWaits)
+	}
 	var digests, reasons []string
 	for i := range held {
 		if held[i].Digest != "" {
