@@ -19,7 +19,7 @@ func Node(w io.Writer, n *topology.Node, indices map[string]string) {
 		fmt.Fprintf(w, "Driver    %s, NVML %s, CUDA %s\n", cmp.Or(n.DriverVersion, "-"), cmp.Or(n.NVMLVersion, "-"), cmp.Or(n.CUDAVersion, "-"))
 	}
 	if p := n.Platform; p != nil {
-		chassis := "chassis " + p.ChassisSerial
+		chassis := "chassis " + cmp.Or(p.ChassisSerial, "-") // an H200 gives an empty one
 		if p.RackGUID != "" {
 			chassis = "rack GUID " + p.RackGUID
 		}
