@@ -225,17 +225,7 @@ func TestNVMLProbe(t *testing.T) {
 	const completed = "fabric completed 0 00000000-0000-0000-0000-000000000009 3 1"
 	m := fake.New(t, "gb200", "fabric notStarted")
 	cmd := command(t, programs.QuoinTest(t), 580, m, "probe", "--set", "agent.interval=20ms")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin, stdout := startPiped(t, cmd)
 	lines := bufio.NewReader(stdout)
 	// next returns the next report, and how many empty lines were before it.
 	next := func() (*topology.Node, int) {

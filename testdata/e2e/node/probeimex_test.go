@@ -72,17 +72,7 @@ func TestProbeIMEX(t *testing.T) {
 	m := newIMEXMachine(t, "235 nvidia-caps-imex-channels\n")
 	m.says("READY")
 	cmd := command(t, programs.QuoinTest(t), 580, m.Machine, "probe", "--set", "agent.interval=20ms", "--set", "agent.cgroupRoot="+m.cgroups)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin, stdout := startPiped(t, cmd)
 	lines := bufio.NewScanner(stdout)
 	lines.Buffer(nil, 1<<20)
 	// until reads reports until one is as wanted, and returns how many there were.

@@ -36,24 +36,31 @@ type toldProbe struct {
 	stderr bytes.Buffer
 }
 
+// startPiped starts a command, and returns its standard input and output.
+func startPiped(t testing.TB, cmd *exec.Cmd) (io.WriteCloser, io.Reader) {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return in, out
+}
+
 func startToldProbe(t testing.TB, cmd *exec.Cmd) *toldProbe {
 	t.Helper()
 	p := &toldProbe{t: t, cmd: cmd}
 	p.cmd.Stderr = &p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.out = bufio.NewScanner(out)
+	in, out := startPiped(t, p.cmd)
+	p.in, p.out = in, bufio.NewScanner(out)
 	p.out.Buffer(nil, 1<<20)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	if line := p.line(); !strings.Contains(line, `"kind":"NodeReport"`) {
 		t.Fatalf("first line %s", line)
