@@ -21,9 +21,9 @@ type repair struct{}
 type rollBack struct{ to *plandoc.Revision }
 
 // hold keeps the published files, because what was made must not be published, or waits for
-// people. Beside publish or waitNext it only says what is held: nothing, if why
-// is empty. wanted is what would be published if
-// nothing was held, or nil. next is when fewer nodes count for a big change, or zero.
+// people. Beside publish or waitNext it only says what is held: nothing, if why is empty. wanted is
+// what would be published if nothing was held, or nil. next is when fewer nodes count for a big
+// change, or zero.
 type hold struct {
 	why    []plandoc.Held
 	wanted *Rendered

@@ -89,19 +89,20 @@ type Publication struct {
 	Membership string `yaml:"membership"`
 	// Slurm says how the running Slurm is asked what it has loaded.
 	Slurm Slurm `yaml:"slurm"`
-	// SettleTime is the time for which facts must stay the same before they are published.
+	// SettleTime says how long facts must stay the same before they are published.
 	// Facts that keep changing delay a publication by 6 times as long at most. The first
 	// publication waits up to 30 times as long for nodes with GPUs whose NVLink domain is not
 	// known yet. Unless baseBlockSize is set, it also waits until no node has been added for
 	// 6 times as long. A new block waits up to 30 times as long for the switches above it, if
 	// parentBlocks is set.
 	SettleTime Duration `yaml:"settleTime"`
-	// ConfirmTime is the time for which facts must name a published node's new place, without
+	// ConfirmTime says how long facts must name a published node's new place, without
 	// a break, before the node moves. It is twice as long for each time that the node moved
 	// within holdWindow.
 	ConfirmTime Duration `yaml:"confirmTime"`
-	// RemoveAfter is how long a node stays in the files after its Node object has gone.
-	// Without Kubernetes it is the report that has gone.
+	// RemoveAfter says how long a node stays in the files after its Node object or its worker
+	// pod has gone, or after the publication no longer takes it. Without Kubernetes it is
+	// the report that has gone.
 	RemoveAfter Duration `yaml:"removeAfter"`
 	// PublishInterval is the least time between two publications if the second one only adds
 	// or removes nodes of known blocks and switches. Other changes do not wait.
