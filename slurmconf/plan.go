@@ -34,12 +34,13 @@ type Choice struct {
 	// Default is the name of the topology of partitions that name none. If it is
 	// empty or not there, the plan's block topology is the default one, else the first.
 	Default string
-	// Flat adds the topology that knows no places. Default may name it.
+	// Flat adds the topology that knows no places to topology.yaml. Default may name it.
 	Flat bool
 }
 
 // FromPlan returns the topologies of a plan as a file has them: one for topology.conf, every
-// one there is for topology.yaml, blocks first.
+// one there is for topology.yaml, blocks first. Without blocks and switches only a flat
+// topology that is chosen remains, because the file would replace a topology.conf of the site's own.
 func FromPlan(plan *topology.Plan, c Choice) ([]topology.Topology, error) {
 	var out []topology.Topology
 	for _, t := range plan.Topologies {
@@ -48,7 +49,8 @@ func FromPlan(plan *topology.Plan, c Choice) ([]topology.Topology, error) {
 			out = append(out, t)
 		}
 	}
-	if len(out) == 0 {
+	flat := c.YAML && (c.Flat || c.Default == topology.FlatTopology)
+	if len(out) == 0 && !flat {
 		switch c.Kind {
 		case KindBlock:
 			return nil, fmt.Errorf("no node is in a block: %w of topology block", ErrEmptyPlan)
@@ -62,7 +64,7 @@ func FromPlan(plan *topology.Plan, c Choice) ([]topology.Topology, error) {
 		out[0].Name, out[0].Default = topology.ConfTopology, true
 		return out, nil
 	}
-	if c.Flat || c.Default == topology.FlatTopology {
+	if flat {
 		out = append(out, topology.Topology{Name: topology.FlatTopology, Kind: topology.KindFlat})
 	}
 	at := slices.IndexFunc(out, func(t topology.Topology) bool { return t.Name == c.Default })

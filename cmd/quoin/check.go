@@ -69,6 +69,9 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown strin
 	files := w.whole
 	i := slices.IndexFunc(files, isTopology)
 	if i < 0 {
+		if o.files == "" {
+			return nil, errors.New("the files have no topology, because no node has a place: quoin map says why")
+		}
 		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", o.files)
 	}
 	if shown != "" {

@@ -131,8 +131,11 @@ func TestRenderSkeleton(t *testing.T) {
 func TestRenderOfNothing(t *testing.T) {
 	nodes := strings.ReplaceAll(twoByTwo, `"nvidia.com/gpu.clique":"`+cliqueA+`"`, `"nvidia.com/gpu.count":"8"`)
 	code, out, errs := quoin(t, nodes, "render", "--nodes", "-")
-	if code != 2 || out != "" || !strings.Contains(errs, "left out: a[1-2]: NoFacts: ") || !strings.Contains(errs, "left out: cpu: NoGPUs: ") ||
-		!strings.Contains(errs, "there is nothing to write; nodes by reason: NoFacts 2, NoGPUs 1; nothing was written") {
+	if code != 3 || !strings.HasSuffix(out, "overwritten.\nNodeName=a[1-2] AutoDetect=nvidia\n") || strings.Contains(out, "topology.yaml") ||
+		!strings.Contains(errs, "left out: a[1-2]: NoFacts: ") || !strings.Contains(errs, "left out: cpu: NoGPUs: ") || !strings.Contains(errs, "not known: whether NVLink joins these 2 nodes: ") {
+		t.Errorf("exit %d\n%s\n%s", code, out, errs)
+	}
+	if code, out, errs = quoin(t, nodes, "render", "--nodes", "-", "--skeleton"); code != 2 || out != "" || !strings.Contains(errs, "there is no skeleton; nothing was written") {
 		t.Errorf("exit %d\n%s\n%s", code, out, errs)
 	}
 }

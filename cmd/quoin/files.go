@@ -97,7 +97,7 @@ func (w *wanted) readPublished(cmd *cobra.Command) error {
 		return err
 	}
 	plan := &doc.Current.Plan
-	if set == nil || len(plan.Topologies) == 0 {
+	if set == nil || doc.Current.Number == 0 {
 		return fmt.Errorf("nothing is published in %s: --fresh makes files of a new plan", w.pub.Place())
 	}
 	lines, err := plandoc.Lines(plan)

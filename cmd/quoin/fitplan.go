@@ -69,8 +69,11 @@ func (p *fitPlan) topology(name string) (*topology.Topology, error) {
 		}
 		names = append(names, t.Name)
 	}
+	if len(names) == 0 && name == "" { // Slurm takes the nodes as equally near
+		return &topology.Topology{Kind: topology.KindFlat}, nil
+	}
 	if len(names) == 0 {
-		return nil, errors.New("the plan has no topology")
+		return nil, fmt.Errorf("--topology %s: the plan has no topology", name)
 	}
 	if name == "" {
 		return nil, fmt.Errorf("no topology is the default one: choose one by --topology: %s", strings.Join(names, ", "))

@@ -148,6 +148,9 @@ func (o *freshOptions) makeFresh(ctx context.Context, stdin io.Reader, s *sessio
 	}
 	if o.skeleton {
 		delete(made.Files, gresFile)
+		if len(made.Files) == 0 && made.Refused == "" {
+			made.Refused, made.Message = "NothingToPublish", "no node is in a block or switch: there is no skeleton"
+		}
 	}
 	made.Problems = append(made.Problems, snap.Problems...)
 	return &fresh{made, s, pub, snap, in}, nil

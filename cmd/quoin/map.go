@@ -79,7 +79,7 @@ func (o *freshOptions) site(cmd *cobra.Command, paths []string) (*drawing, error
 	}
 	if s.Store != nil && !o.fresh {
 		site, err := page.NewSource(s.Store, []*publication.Cluster{pub}, o.asked(pub), hosts).Site(ctx, pub.Name)
-		if err == nil && len(site.Plan.Topologies) == 0 {
+		if err == nil && site.Plan.Format == "" {
 			fmt.Fprintln(cmd.ErrOrStderr(), "quoin: no plan is stored there: --fresh draws what render would write")
 		}
 		return &drawing{Site: site}, err

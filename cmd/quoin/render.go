@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // renderOptions are the flags of quoin render.
@@ -29,8 +31,10 @@ func newRenderCommand() *cobra.Command {
 		Long: `render makes topology.conf or topology.yaml, and gres.conf. It makes them from the nodes
 and reports of a cluster or a directory, of --nodes, or of reports alone. If there is a
 stored plan, its names, order and base block size stay. On stderr it lists nodes that
-are in no block or switch, with the reason. If racks of different sizes or fabrics have
-topologies of their own, it lists the partitions that slurm.conf needs.
+are in no block or switch, with the reason. Without blocks and switches there is no
+topology file, because it would take the place of the site's own. If racks of different
+sizes or fabrics have topologies of their own, it lists the partitions that slurm.conf
+needs.
 
 With --skeleton the topology file has every block and every switch, but no node. Such a
 file is for nodes that register dynamically: the node names its block and its leaf
@@ -39,7 +43,8 @@ switch when it registers, or Slinky does.
 A report that cannot be read (ReportUnreadable) costs its own node only: without labels
 that place it, the node is left out.
 
-Exit status: 3 if a report cannot be read and the files were made without it.`,
+Exit status: 3 if a report cannot be read and the files were made without it, or if no
+node has a place and nothing says whether NVLink joins the nodes.`,
 		Example: `  quoin render
   kubectl get nodes -o json | quoin render --nodes -
   quoin render --format conf --slurm-version 24.11 --dir DIR REPORT.json...
@@ -76,6 +81,7 @@ func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
 		for _, line := range made.Partitions() {
 			fmt.Fprintf(stderr, "for slurm.conf: %s\n", line)
 		}
+		noteGresAlone(stderr, made)
 	} else if err := printRendered(stdout, made.Rendered); err != nil {
 		return err
 	}
@@ -88,7 +94,45 @@ func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
 	case o.output != outputJSON:
 		err = printFiles(stdout, made.Files)
 	}
-	return cmp.Or(err, errUnread(stderr, made.Problems))
+	return cmp.Or(err, errUnread(stderr, made.Problems), errNoPlace(stderr, made.Rendered))
+}
+
+// noteGresAlone says what there is no file for, and what its lines are made of.
+func noteGresAlone(stderr io.Writer, made *fresh) {
+	if made.Refused != "" || len(made.Topologies()) > 0 {
+		return
+	}
+	fmt.Fprintln(stderr, "no node has a place, so there is no topology file: Slurm goes by the site's own, or takes all nodes as equally near")
+	detects := 0
+	for i := range made.in.Facts {
+		if f := &made.in.Facts[i]; f.Listed().Report == nil && f.GPUCount() > 0 {
+			detects++
+		}
+	}
+	if detects > 0 && strings.Contains(made.Files[gresFile], "AutoDetect=") {
+		fmt.Fprintf(stderr, "%d nodes have no report, and labels name no device files: slurmd detects their GPUs (AutoDetect)\n", detects)
+	}
+}
+
+// errNoPlace says that no node has a place, and that nothing says whether NVLink joins the nodes.
+func errNoPlace(stderr io.Writer, made *publisher.Rendered) error {
+	if len(made.Topologies()) > 0 {
+		return nil
+	}
+	unknown, known := 0, 0
+	for i := range made.Left {
+		switch made.Left[i].Reason {
+		case placement.ReasonNoFacts:
+			unknown++
+		case placement.ReasonNoDomain:
+			known++
+		}
+	}
+	if unknown == 0 || known > 0 {
+		return nil
+	}
+	fmt.Fprintf(stderr, "not known: whether NVLink joins these %d nodes: label their NVLink domain or their switches, or give their reports\n", unknown)
+	return show.NotKnown
 }
 
 // rendered is the document of quoin render.

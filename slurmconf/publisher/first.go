@@ -14,34 +14,46 @@ import (
 type firstWait struct {
 	pub        *publication.Cluster
 	started    time.Time // when the publisher began
-	since      time.Time // when the first publication, or the first with blocks, could have been
-	known      int       // nodes with a report or a clique's label
+	what       string    // what the publication would be the first of, or ""
+	since      time.Time // when that could have been
+	known      int       // nodes with a report or a clique's label, or with a label of a switch
 	knownSince time.Time // when their number last changed
 }
 
 // waits returns what the first publication waits for, and until when, or "" if it does not wait.
 func (f *firstWait) waits(facts []topology.Facts, published, plan *topology.Plan, now time.Time) (why string, until time.Time) {
-	if !f.settlesBase(published, plan, now) {
+	if what := f.firstOf(published, plan); what != f.what {
+		f.what, f.since, f.knownSince = what, now, time.Time{}
+		if what == ofAll {
+			f.since = f.started
+		}
+	}
+	if f.what == "" {
 		return "", until
 	}
 	return f.waitsFor(facts, plan, now)
 }
 
-// settlesBase reports whether the plan is the first to be published, or the first with
-// blocks. Its base block size stays for good, so the largest domain of the site should be
-// whole.
-func (f *firstWait) settlesBase(prev, plan *topology.Plan, now time.Time) bool {
+// What a publication can be the first of.
+const (
+	ofAll    = "all"
+	ofPlaces = "places" // nothing but gres.conf or a flat topology is published
+	ofBlocks = "blocks"
+)
+
+// firstOf returns what the plan would be the first publication of, or "". The base block size of the
+// first blocks stays for good, so the largest domain of the site should be whole. A node that the
+// first tree lacks runs no job with others.
+func (f *firstWait) firstOf(prev, plan *topology.Plan) string {
 	switch {
 	case prev == nil:
-		f.since = f.started
-		return true
+		return ofAll
+	case len(prev.Own()) == 0 && len(plan.Own()) > 0:
+		return ofPlaces
 	case prev.BaseBlockSize() > 0 || len(plan.Blocks()) == 0 || f.pub.Topology == string(slurmconf.KindTree):
-		f.since = time.Time{}
-		return false
-	case f.since.IsZero():
-		f.since = now
+		return ""
 	}
-	return true
+	return ofBlocks
 }
 
 // waitsFor says what the publication waits for, and until when at most.
@@ -51,7 +63,8 @@ func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, now ti
 	if p.ParentBlocks > 0 && p.Topology != string(slurmconf.KindTree) {
 		unsited, _ = placement.WithoutParent(nil, plan)
 	}
-	known, byLeaf := 0, p.Policy().ByLeaf
+	byTree := f.what == ofPlaces && len(plan.Blocks()) == 0
+	known, byLeaf := 0, p.Policy().ByLeaf || byTree
 	for i := range facts {
 		if n := &facts[i]; byLeaf && len(n.Tiers()) > 0 || !byLeaf && (n.Report != nil || n.Labels.NamesDomain()) {
 			known++
@@ -69,7 +82,7 @@ func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, now ti
 		return "node " + node, latest
 	case len(unsited) > 0:
 		return "the switches above node " + unsited[0].Nodes[0], latest
-	case p.BaseBlockSize == 0 && p.Topology != string(slurmconf.KindTree) && now.Before(calm):
+	case (byTree || p.BaseBlockSize == 0 && p.Topology != string(slurmconf.KindTree)) && now.Before(calm):
 		if latest.Before(calm) {
 			calm = latest
 		}

@@ -25,8 +25,8 @@ import (
 type Rendered struct {
 	// Plan is nil if none can be made.
 	Plan *topology.Plan
-	// Files are by name: topology.conf or topology.yaml, and gres.conf if a node has
-	// GPUs.
+	// Files are by name: topology.conf or topology.yaml if places are known, and gres.conf if a
+	// node has GPUs.
 	Files map[string]string
 	// Specs is the Topology= string of every node that has a place.
 	Specs map[string]string
@@ -64,6 +64,13 @@ func (m *Rendered) Summary() string {
 	}
 	if n := len(m.Plan.Switches()); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d switches", n))
+	}
+	if len(parts) == 0 {
+		topology := "no topology"
+		if len(m.all) > 0 {
+			topology = "a flat topology"
+		}
+		return fmt.Sprintf("%s, and %d lines in gres.conf", topology, len(m.gres))
 	}
 	return fmt.Sprintf("%s, %d nodes", strings.Join(parts, ", "), len(m.Specs))
 }
@@ -120,11 +127,15 @@ func render(p *publication.Cluster, g *gathered, at placed, room int) *Rendered 
 }
 
 func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) error {
-	if err := m.choose(p, &g.Inputs); err != nil || m.Refused != "" {
+	why, err := m.choose(p, g)
+	if err != nil {
 		return err
 	}
 	lines, problems := gres.FromFacts(g.Facts, g.prev.Gres, p.GresOptions())
 	m.gres, m.Problems = lines, append(m.Problems, problems...)
+	if m.refuseEmpty(p, g, why); m.Refused != "" {
+		return nil
+	}
 	m.all = m.keepTopologies(p, &g.prev, g.inUse, m.topologies)
 	m.ByAnnotation = m.placedByAnnotation(p, g)
 	if err := m.write(p); err != nil {
@@ -134,20 +145,35 @@ func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) err
 	return nil
 }
 
-// choose chooses what is published of the plan, and where each node is in it.
-func (m *Rendered) choose(p *publication.Cluster, g *inputs.Inputs) (err error) {
+// choose chooses what is published of the plan, and where each node is in it. why says why there is
+// no topology, if there is none.
+func (m *Rendered) choose(p *publication.Cluster, g *gathered) (why, err error) {
 	m.Files, m.policy, m.Unnamed = map[string]string{}, p.Keys(), g.Unnamed
 	m.Problems = slices.Concat(m.Plan.Problems, g.UnnamedProblems(), g.Problems)
-	m.topologies, err = slurmconf.FromPlan(m.Plan, p.Choice())
-	if err != nil && !errors.Is(err, slurmconf.ErrEmptyPlan) {
-		return err
+	choice := p.Choice()
+	choice.Flat = choice.Flat || g.prev.staysFlat(m.Plan, g.Facts)
+	if m.topologies, err = slurmconf.FromPlan(m.Plan, choice); errors.Is(err, slurmconf.ErrEmptyPlan) {
+		why, err = err, nil
 	}
 	m.Specs = specsOf(m.Plan, m.topologies)
 	m.Left = plandoc.Left(m.Plan, m.Specs, g.Unnamed)
-	if len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
-		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()+cmp.Or(plandoc.Reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())
+	return why, err
+}
+
+// refuseEmpty refuses files without any place that say nothing of GPUs either, and files that lack
+// the topology that is published or seeded: slurmctld would lose it, and what is missing may only be
+// late. Otherwise the GPUs are what there is to say of nodes whose switches nobody has named.
+func (m *Rendered) refuseEmpty(p *publication.Cluster, g *gathered, why error) {
+	if len(m.Specs) > 0 {
+		return
 	}
-	return nil
+	units := len(topology.UnitsOf(m.topologies)) > 0 // blocks may still hold the places of domains that have gone
+	published := g.prev.Plan != nil && len(g.prev.Plan.Own()) > 0
+	lost := published && !units || g.prev.seeded && len(m.topologies) == 0
+	empty := len(m.gres) == 0 && (units || len(m.topologies) == 0)
+	if lost || empty {
+		m.Refused, m.Message = "NothingToPublish", cmp.Or(why, errNoNode).Error()+cmp.Or(plandoc.Reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())
+	}
 }
 
 // specsOf returns the Topology= strings of the plan's nodes. A block may have names of nodes
@@ -248,7 +274,7 @@ func (m *Rendered) Revision(old *plandoc.Revision, now time.Time) (next plandoc.
 // lint parses the files back and lints them for the release that loads them. It returns what was
 // made with the findings, and refuses what must not be published.
 func lint(p *publication.Cluster, made *Rendered) *Rendered {
-	if len(made.all) == 0 {
+	if len(made.Files) == 0 {
 		return made
 	}
 	m := *made
@@ -273,11 +299,11 @@ func lintFiles(p *publication.Cluster, files map[string]string, topologies []top
 			all = append(all, slurmlint.File{Name: name, Data: []byte(text)})
 		}
 	}
-	plugin := slurmlint.PluginBlock
-	if topologies[0].Kind == topology.KindTree {
-		plugin = slurmlint.PluginTree
+	o := slurmlint.Options{Release: p.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(p.SlurmVersion)}
+	if len(topologies) > 0 {
+		o.Plugin = slurmlint.Plugin(topologies[0].Kind)
 	}
-	return slurmlint.Lint(all, slurmlint.Options{Release: p.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(p.SlurmVersion), Plugin: plugin})
+	return slurmlint.Lint(all, o)
 }
 
 // fatal returns the first finding that keeps slurmctld from loading files, or nil.

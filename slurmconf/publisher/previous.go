@@ -18,12 +18,15 @@ import (
 // Previous is what is published. The next plan continues from it. Its zero value is that
 // of nothing.
 type Previous struct {
-	// Plan is nil if no topology is published. Its configured topologies come first.
+	// Plan is nil if nothing is published. Its configured topologies come first. It has none if
+	// gres.conf alone is published.
 	Plan *topology.Plan
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]gres.Line
 	// renamed is the number of nodes whose name differs from the files.
 	renamed int
+	// seeded says that a seed is published, which slurmctld may have started with.
+	seeded bool
 }
 
 // ReadPlan returns what the next plan of p continues from. It puts the configured topologies
@@ -34,7 +37,7 @@ func ReadPlan(p *publication.Cluster, stored *topology.Plan) (prev Previous, err
 	if err != nil {
 		return prev, err
 	}
-	if prev.Gres, err = gres.ByNode(lines, nil); err != nil || len(stored.Topologies) == 0 {
+	if prev.Gres, err = gres.ByNode(lines, nil); err != nil || stored.Format == "" { // no revision
 		return prev, err
 	}
 	plan := *stored
@@ -48,8 +51,7 @@ func ReadPlan(p *publication.Cluster, stored *topology.Plan) (prev Previous, err
 	return prev, nil
 }
 
-// nodes are the nodes of all files. Without a topology there are none, because all is
-// made from scratch.
+// nodes are the nodes of all files.
 func (prev Previous) nodes() []string {
 	if prev.Plan == nil {
 		return nil
@@ -78,6 +80,22 @@ func (prev *Previous) specs(p *publication.Cluster) map[string]string {
 		own = prev.Plan.Own()
 	}
 	return topology.SpecsOf(own)
+}
+
+// staysFlat reports whether the topology file is to be flat although the configuration does not say
+// so, because slurmctld has a topology file that must not vanish. A seed becomes flat when facts say
+// that NVLink ends in the nodes, and no place is known. A flat topology stays for good, because a
+// partition may name it, unless it was configured and places take over.
+func (prev *Previous) staysFlat(plan *topology.Plan, facts []topology.Facts) bool {
+	if prev.seeded && len(plan.Own()) == 0 && slices.ContainsFunc(facts, func(f topology.Facts) bool { return f.EndsInside() }) {
+		return true
+	}
+	old := prev.Plan
+	if old == nil || !slices.ContainsFunc(old.Topologies, func(t topology.Topology) bool { return t.Kind == topology.KindFlat }) {
+		return false
+	}
+	configured := old.Policy["flatTopology"] != "" || old.Policy["defaultTopology"] == topology.FlatTopology
+	return !configured || len(old.Own()) == 0
 }
 
 // names are topologies ("topology:") and units that Node annotations name.

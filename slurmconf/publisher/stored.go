@@ -90,6 +90,7 @@ func (a *archive) recall(ctx context.Context, snap *inputs.Snapshot) (s *stored,
 	if s.prev, err = ReadPlan(a.pub, &s.doc.Current.Plan); err != nil {
 		return nil, nil, err
 	}
+	s.prev.seeded = s.doc.Current.Number == 0 && s.set.Annotation(plandoc.AnnotationSeed) != ""
 	return s, nil, nil
 }
 
@@ -97,7 +98,8 @@ func (a *archive) recall(ctx context.Context, snap *inputs.Snapshot) (s *stored,
 // without nodes is continued from only if the publisher wrote it, because charts seed such.
 func (s *stored) takeOver() error {
 	files := s.set.Own()
-	if files["topology.yaml"] == "" && files["topology.conf"] == "" {
+	ours := s.set.Annotation(plandoc.AnnotationDigest) == plandoc.Digest(files)
+	if len(files) == 0 || !ours && files["topology.yaml"] == "" && files["topology.conf"] == "" {
 		return nil
 	}
 	plan, err := plandoc.FromFiles(files)
@@ -105,7 +107,7 @@ func (s *stored) takeOver() error {
 		return err
 	}
 	plan.ByAnnotation = len(plan.Places()) == 0
-	if plan.ByAnnotation && s.set.Annotations[plandoc.AnnotationDigest] != plandoc.Digest(files) {
+	if plan.ByAnnotation && !ours {
 		return nil
 	}
 	number, _ := strconv.Atoi(s.set.Annotations[plandoc.AnnotationRevision]) // absent or not ours: begin at 1

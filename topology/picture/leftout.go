@@ -32,8 +32,12 @@ func (d *drawer) leftOut(plan *topology.Plan) {
 	}
 	slices.Sort(reasons)
 	what := "In no block"
-	if len(d.racks) == 0 && len(plan.Switches()) > 0 {
+	switch {
+	case len(d.racks) > 0:
+	case len(plan.Switches()) > 0:
 		what = "In no switch"
+	default:
+		what = "In no block and below no switch"
 	}
 	d.printf("%s\n", d.paint(bold, what))
 	width := 0
@@ -52,7 +56,7 @@ func (d *drawer) leftOut(plan *topology.Plan) {
 var leftOutWords = map[string]string{
 	placement.ReasonNoGPUs:           "no GPU",
 	placement.ReasonNoFacts:          "no report and no label names their NVLink domain",
-	placement.ReasonNoDomain:         "no multi-node NVLink",
+	placement.ReasonNoDomain:         "NVLink ends in the machine",
 	placement.ReasonFabricInProgress: "fabric registration in progress",
 	placement.ReasonFabricFailed:     "fabric registration failed",
 	placement.ReasonTwoCliques:       "GPUs in two NVLink domains",
@@ -77,9 +81,27 @@ func (d *drawer) problems(plan *topology.Plan) {
 			d.printf("  %s\n", d.paint(dim, fmt.Sprintf("and %d more", len(plan.Problems)-most)))
 			break
 		}
-		d.printf("  %s\n", d.paint(looks[degraded].color, cut(p.String(), d.o.Width-2)))
+		lines := []string{cut(p.String(), d.o.Width-2)}
+		if len(d.places) == 0 { // then problems are what there is to see
+			lines = wrap(printable(p.String()), d.o.Width-2)
+		}
+		for _, line := range lines {
+			d.printf("  %s\n", d.paint(looks[degraded].color, line))
+		}
 	}
 	d.printf("\n")
+}
+
+// wrap breaks text at spaces into lines of at most width columns. A longer word has a line of its own.
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
 }
 
 // printable turns control characters into spaces: they could change a terminal, and XML has none.

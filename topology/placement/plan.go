@@ -76,7 +76,7 @@ func (s *site) plan() (*topology.Plan, error) {
 	if len(t.Switches) > 0 {
 		plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: t.Switches})
 	}
-	plan.Problems = sortProblems(inFacts, inTree, inLabels, inMatching, inParts, nodeProblems(s, plan.Nodes))
+	plan.Problems = sortProblems(inFacts, inTree, inLabels, inMatching, inParts, nodeProblems(s, plan.Nodes), nameSwitchless(s, plan))
 	return plan, nil
 }
 
@@ -120,4 +120,6 @@ const (
 	ReasonAboveParent  = "AboveParentBlocks"
 	ReasonNoParent     = "NoParentDomain"
 	ReasonParentsUnset = "ParentBlocksUnset"
+	// ReasonSwitchesUnknown: nodes have no NVLink between them, and no switch is known.
+	ReasonSwitchesUnknown = "SwitchesUnknown"
 )

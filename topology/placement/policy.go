@@ -39,6 +39,8 @@ type Policy struct {
 	// at a multiple of ParentBlocks. Free places have placeholders. base x
 	// ParentBlocks is one of the sizes. It needs ShortBlocks.
 	ParentBlocks int
+	// Flat: the site has asked for a topology without places, so nobody needs to name switches.
+	Flat bool
 	// TreeOnly: the blocks are not published, so their sizes are nobody's problem.
 	TreeOnly bool
 	// Divide gives racks of another size and racks of another fabric a block topology of

@@ -83,8 +83,15 @@ func readDomain(f *topology.Facts) reading {
 		return keptReading(ReasonNoGPUs, "no report, and no label, ResourceSlice or capacity says that the node has a GPU")
 	case f.Report == nil && len(f.Labels.Problems) > 0:
 		return keptReading(ReasonNoDomain, f.Labels.Problems[0].Message)
+	case f.Report == nil && f.EndsInside():
+		return keptReading(ReasonNoDomain, endsInside(f))
 	}
 	return keptReading(ReasonNoFacts, "no report says the node's NVLink domain, and no label names one")
+}
+
+// endsInside says that NVLink of a node's product ends in the machine.
+func endsInside(f *topology.Facts) string {
+	return fmt.Sprintf("NVLink of %s ends in the machine", f.Product())
 }
 
 // keptReading is the reading of a node that stays in its published block.

@@ -54,11 +54,16 @@ func (l leftOut) add(nodes []int, reason, message string) {
 	}
 }
 
-// leaveOutSmall leaves out new blocks with fewer nodes than Policy.MinBlockNodes.
+// leaveOutSmall leaves out new blocks with fewer nodes than Policy.MinBlockNodes. A machine whose
+// NVLink ends inside may be a domain of its own, and no further node would make a block of it.
 func leaveOutSmall(s *site, blocks []block) (kept []block, left leftOut) {
 	kept, left = make([]block, 0, len(blocks)), leftOut{}
 	for _, b := range blocks {
 		if n := len(b.nodes); b.published == none && n < s.policy.MinBlockNodes {
+			if n == 1 && !s.policy.ByLeaf && s.facts[b.nodes[0]].EndsInside() {
+				left.add(b.nodes, ReasonNoDomain, endsInside(s.facts[b.nodes[0]])+": its NVLink domain is this node alone")
+				continue
+			}
 			left.add(b.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %d node, and a block needs %d", b.title(), n, s.policy.MinBlockNodes))
 			continue
 		}

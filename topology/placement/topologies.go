@@ -53,6 +53,34 @@ func makeParts(s *site, parts []part, t tree.Tree) (madeParts, problems, error) 
 	return made, found, nil
 }
 
+// nameSwitchless says what to do on a site without any place: NVLink ends in its machines, and
+// no switch is known.
+func nameSwitchless(s *site, plan *topology.Plan) problems {
+	if len(plan.Topologies) > 0 || s.policy.Flat {
+		return nil
+	}
+	nodes := 0
+	for i := range plan.Nodes {
+		if plan.Nodes[i].Reason == ReasonNoDomain || s.policy.ByLeaf && plan.Nodes[i].Reason == ReasonTiersMissing {
+			nodes++
+		}
+	}
+	if nodes == 0 {
+		return nil
+	}
+	what := "NVLink of %d nodes ends in the machine, so Slurm schedules them by switches, and no switch is known"
+	if s.policy.ByLeaf {
+		what = "%d nodes are to make blocks by their leaf switches, and no switch is known"
+	}
+	flat := "or set flatTopology: true if all nodes are equally near"
+	if s.policy.OneTopology {
+		flat = "or leave TopologyPlugin out of slurm.conf if all nodes are equally near: Slurm then needs no topology file"
+	}
+	var found problems
+	found.add("", ReasonSwitchesUnknown, fmt.Sprintf(what+": label the nodes with their switches (topology/README.md lists the keys, tierLabels adds others), %s", nodes, flat))
+	return found
+}
+
 // fabricOf returns the published fabric of a topology.
 func (s *site) fabricOf(name string) string {
 	if at := slices.IndexFunc(s.prev.topologies, func(t topology.Topology) bool { return t.Name == name }); at >= 0 {

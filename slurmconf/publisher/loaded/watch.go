@@ -151,7 +151,7 @@ func (w *Watch) question(in *Input, a *client.Answer) client.Question {
 
 // topologies are the names to ask for. topology.conf has one, without a name.
 func topologies(in *Input) (names []string) {
-	if in.Doc.Current.Plan.Format == "conf" {
+	if in.Doc.Current.Plan.Format == "conf" && len(in.Doc.Current.Plan.Topologies) > 0 {
 		return []string{""}
 	}
 	for i := range in.Doc.Current.Plan.Topologies {
@@ -236,7 +236,7 @@ func (w *Watch) say(v *View, aboutNodes bool) (news bool) {
 	switch known := v.Loaded(); {
 	case known == Yes:
 		w.has = w.digest
-	case known == Unknown && w.has != w.digest && !v.in.Doc.Current.Plan.ByAnnotation && w.text == "": // the file alone places nodes
+	case known == Unknown && w.has != w.digest && !v.in.Doc.Current.Plan.ByAnnotation && w.text == "" && len(v.in.Published) > 0: // the file alone places nodes
 		w.text = plandoc.LoadNotKnown
 	}
 	if v.Never() && w.never.IsNew(w.digest) {

@@ -15,26 +15,30 @@ import (
 // Header begins every file.
 const Header = "Written by quoin from the NVLink domains and network tiers of the nodes.\nChanges made here are overwritten."
 
-// Render writes the files of topologies and lines.
+// Render writes the files of topologies and lines. Without topologies there is no topology
+// file, and without lines no gres.conf.
 func Render(format string, topologies []topology.Topology, lines []gres.Line) (map[string]string, error) {
-	var text []byte
-	var err error
-	if format == "yaml" {
-		text, err = slurmconf.RenderYAML(topologies, Header)
-	} else {
-		text, err = slurmconf.RenderConf(topologies[0], Header)
+	files := map[string]string{}
+	if len(topologies) > 0 {
+		var text []byte
+		var err error
+		if format == "yaml" {
+			text, err = slurmconf.RenderYAML(topologies, Header)
+		} else {
+			text, err = slurmconf.RenderConf(topologies[0], Header)
+		}
+		if err != nil {
+			return nil, err
+		}
+		files["topology."+format] = string(text)
 	}
-	if err != nil {
-		return nil, err
+	if len(lines) > 0 {
+		text, err := gres.Render(lines, Header)
+		if err != nil {
+			return nil, err
+		}
+		files[gresFile] = string(text)
 	}
-	files := map[string]string{"topology." + format: string(text)}
-	if len(lines) == 0 {
-		return files, nil
-	}
-	if text, err = gres.Render(lines, Header); err != nil {
-		return nil, err
-	}
-	files["gres.conf"] = string(text)
 	return files, nil
 }
 
@@ -97,13 +101,13 @@ func SetLines(p *topology.Plan, lines []gres.Line) error {
 	return nil
 }
 
-// errNoTopology is returned for files that hold no topology.
-var errNoTopology = errors.New("no topology file")
+// errNoFile is returned for a plan of no file.
+var errNoFile = errors.New("no topology file and no gres.conf")
 
 // FromFiles makes a plan of files that were published before there was a document. Lines of
-// gres.conf without nodes are of all nodes.
+// gres.conf without nodes are of all nodes. A gres.conf alone gives a plan without topologies.
 func FromFiles(files map[string]string) (*topology.Plan, error) {
-	lines, err := gres.Parse("gres.conf", []byte(files["gres.conf"]))
+	lines, err := gres.Parse(gresFile, []byte(files[gresFile]))
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +136,12 @@ func FromFiles(files map[string]string) (*topology.Plan, error) {
 		}
 		return p, SetLines(p, lines)
 	}
-	return nil, errNoTopology
+	if len(lines) == 0 {
+		return nil, errNoFile
+	}
+	p := &topology.Plan{Format: "yaml"} // it has no topology file
+	p.AllNodes = slices.ContainsFunc(lines, func(l gres.Line) bool { return l.Nodes == "" })
+	return p, SetLines(p, lines)
 }
 
 // Place puts nodes into the units that their Topology= strings name.

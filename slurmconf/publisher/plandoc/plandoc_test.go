@@ -384,7 +384,8 @@ func TestFromFiles(t *testing.T) {
 		{"yaml", map[string]string{"topology.yaml": yaml, "gres.conf": "NodeName=n1 Name=gpu File=/dev/nvidia0\n"}, "yaml"},
 		{"lines for all nodes", map[string]string{"topology.yaml": yaml, "gres.conf": "Name=gpu File=/dev/nvidia0\n"}, "yaml"},
 		{"conf", map[string]string{"topology.conf": "BlockName=a Nodes=n[1-2]\nBlockSizes=2\n"}, "conf"},
-		{"no topology", map[string]string{"gres.conf": "Name=gpu File=/dev/nvidia0\n"}, "no topology file"},
+		{"no file", nil, "no topology file and no gres.conf"},
+		{"gres.conf without a line", map[string]string{"gres.conf": "# nothing\n"}, "no topology file and no gres.conf"},
 		{"broken", map[string]string{"topology.yaml": "- ["}, "topology.yaml"},
 		{"a broken list", map[string]string{"topology.conf": "BlockName=a Nodes=n[1-\nBlockSizes=2\n"}, "topology.conf:1: host list "},
 		{"a broken list in gres.conf", map[string]string{"topology.yaml": yaml, "gres.conf": "NodeName=n[1- Name=gpu Count=4\n"}, "gres.conf: NodeName=n[1-: "},
@@ -405,6 +406,20 @@ func TestFromFiles(t *testing.T) {
 				t.Errorf("%+v", p)
 			}
 		})
+	}
+}
+
+// TestFromGresAlone makes a plan of a gres.conf without a topology file, and the same files of it.
+func TestFromGresAlone(t *testing.T) {
+	for _, lines := range []string{"NodeName=n[1-2] Name=gpu File=/dev/nvidia0\n", "Name=gpu File=/dev/nvidia0\n"} {
+		p, err := FromFiles(map[string]string{"gres.conf": lines})
+		if err != nil || len(p.Topologies) > 0 || len(p.Devices) != 1 {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		files, err := Files(p)
+		if _, text, _ := strings.Cut(files["gres.conf"], "overwritten.\n"); err != nil || len(files) != 1 || text != lines {
+			t.Errorf("files %v, %v, want %s", files, err, lines)
+		}
 	}
 }
 

@@ -81,8 +81,10 @@ const LoadNotKnown = "Slurm does not say whether it has loaded the published fil
 var (
 	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationSeed, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason, AnnotationPending, AnnotationAsked, AnnotationWaits,
 		AnnotationApprove, AnnotationRollback, AnnotationBy}
-	OwnFiles = []string{"topology.conf", "topology.yaml", "gres.conf"}
+	OwnFiles = []string{"topology.conf", "topology.yaml", gresFile}
 )
+
+const gresFile = "gres.conf"
 
 // maxAnnotations is the most bytes of what the publisher writes into annotations, keys and
 // values together.
@@ -142,8 +144,12 @@ func (s *Published) Say(key, text string) {
 // annotations that say which they are. If they are there already, it stays as it was when they
 // were published.
 func (s *Published) Put(r *Revision, files map[string]string, now time.Time) {
+	own := s.Own()
+	theirs := !hasTopology(files) && (len(own) == 1 || Digest(own) != s.Annotation(AnnotationDigest))
 	for _, name := range OwnFiles {
-		delete(s.Files, name)
+		if name == gresFile || !theirs { // a topology file beside an edited gres.conf may be theirs
+			delete(s.Files, name)
+		}
 	}
 	maps.Copy(s.Files, files)
 	_, err := s.Written()
@@ -165,7 +171,8 @@ func Asked(annotations map[string]string) time.Time {
 	return at
 }
 
-// Own returns the publisher's files of the set.
+// Own returns the publisher's files of the set. If the publisher wrote gres.conf alone, a
+// topology file beside it is somebody else's, and stays until the publisher has one too.
 func (s *Published) Own() map[string]string {
 	out := make(map[string]string, len(OwnFiles))
 	if s == nil {
@@ -176,7 +183,17 @@ func (s *Published) Own() map[string]string {
 			out[name] = text
 		}
 	}
+	if text, ok := out[gresFile]; ok {
+		if alone := map[string]string{gresFile: text}; Digest(alone) == s.Annotation(AnnotationDigest) {
+			return alone
+		}
+	}
 	return out
+}
+
+// hasTopology reports whether there is a topology file among files.
+func hasTopology(files map[string]string) bool {
+	return files["topology.yaml"] != "" || files["topology.conf"] != ""
 }
 
 // SameFiles reports whether the publisher's files are the same in both.

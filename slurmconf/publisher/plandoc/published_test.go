@@ -115,6 +115,33 @@ func TestPut(t *testing.T) {
 	}
 }
 
+// TestForeignTopology leaves a topology file alone that stands beside a gres.conf of the publisher, until
+// the publisher has a topology.
+func TestForeignTopology(t *testing.T) {
+	gresAlone, theirs := map[string]string{"gres.conf": "g"}, "SwitchName=s Nodes=n1\n"
+	r := Revision{Number: 1, Digest: Digest(gresAlone)}
+	s := (*Published)(nil).Clone()
+	s.Put(&r, gresAlone, noon)
+	s.Files["topology.conf"] = theirs
+	if got := s.Own(); !maps.Equal(got, gresAlone) {
+		t.Errorf("own files %v", got)
+	}
+	s.Files["gres.conf"] = "edited"
+	s.Put(&r, gresAlone, noon)
+	if want := map[string]string{"gres.conf": "g", "topology.conf": theirs}; !maps.Equal(s.Files, want) {
+		t.Errorf("written again: %v, want %v", s.Files, want)
+	}
+	both := map[string]string{"gres.conf": "g", "topology.yaml": "y"}
+	s.Put(&Revision{Number: 2, Digest: Digest(both)}, both, noon)
+	if !maps.Equal(s.Files, both) || !maps.Equal(s.Own(), both) {
+		t.Errorf("with a topology: %v, own %v", s.Files, s.Own())
+	}
+	s.Put(&r, gresAlone, noon) // as people ask for it
+	if !maps.Equal(s.Files, gresAlone) {
+		t.Errorf("gone back: %v", s.Files)
+	}
+}
+
 // TestFilesByAnnotation renders no nodes if annotations alone place them.
 func TestFilesByAnnotation(t *testing.T) {
 	p := plan("n[1-2]", "n3")

@@ -139,7 +139,7 @@ func (c *Cluster) checkDefaultTopology(bad func(key string, value any, want stri
 	case !slices.Contains(may, c.DefaultTopology) && !slices.Contains(may, topology.BlockFamily(c.DefaultTopology)):
 		bad("defaultTopology", c.DefaultTopology, strings.Join(may[1:], ", ")+", or none for the first there is")
 	case c.FlatTopology && c.Format != "yaml":
-		bad("flatTopology", c.FlatTopology, "false with format conf: topology.conf has one topology")
+		bad("flatTopology", c.FlatTopology, "false with format conf: a flat Slurm needs no topology.conf, only a slurm.conf without TopologyPlugin")
 	}
 }
 

@@ -49,7 +49,8 @@ type Publication struct {
 	// or one of their parts, "fabric" or "flat". Empty: the blocks with most GPUs, else
 	// the tree. It needs format "yaml".
 	DefaultTopology string `yaml:"defaultTopology"`
-	// FlatTopology adds the topology "flat" to the others. It needs format "yaml".
+	// FlatTopology adds the topology "flat" to the others, or writes it alone if no block and no
+	// switch is known. It needs format "yaml".
 	FlatTopology bool `yaml:"flatTopology"`
 	// BlocksBy is what makes a block: "nvlink", the NVLink domain, or "leaf", the
 	// nearest switch.

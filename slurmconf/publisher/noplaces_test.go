@@ -1,0 +1,337 @@
+package publisher
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// hgxMachines are the commonest GPU machines: eight H100, InfiniBand, and no label of a switch. Some
+// report an NVLink domain of their own.
+const hgxMachines = `name: HGX
+groups:
+- {name: a, racks: 1, nodes: 6, node: "h{node:02}", gpus: {count: 8, product: NVIDIA H100 80GB HBM3, memoryMiB: 81559, numaNodes: 2, cpus: 112, nvlinks: 18}}
+- {name: b, racks: 1, nodes: 2, node: "n{node:02}", nvlink: node, gpus: {count: 8, product: NVIDIA H100 80GB HBM3, memoryMiB: 81559, numaNodes: 2, cpus: 112, nvlinks: 18}}
+`
+
+// hgxSite is a site of these machines. The first ones have the label of their leaf switch.
+func hgxSite(t testing.TB, labelled int) *inputs.Snapshot {
+	t.Helper()
+	snap := snapshotOf(sites.Parse(t, hgxMachines))
+	for i := range labelled {
+		labels := maps.Clone(snap.Nodes[i].Labels)
+		labels["network.topology.nvidia.com/leaf"] = fmt.Sprintf("leaf-%d", i/4)
+		labels["network.topology.nvidia.com/spine"] = "spine"
+		snap.Nodes[i].Labels = labels
+	}
+	return snap
+}
+
+const (
+	hgxGres  = "NodeName=h[01-06],n[01-02] Name=gpu Type=h100_80gb_hbm3 File=/dev/nvidia[0-7] Flags=nvidia_gpu_env\n"
+	hgxAlike = "Name=gpu Type=h100_80gb_hbm3 File=/dev/nvidia[0-7] Flags=nvidia_gpu_env\n"
+	flatFile = "---\n- topology: flat\n  cluster_default: true\n  flat: true\n"
+	ownConf  = "SwitchName=mine Nodes=h[01-06],n[01-02]\n"
+)
+
+// textOf returns files without the comment at the top.
+func textOf(files map[string]string) map[string]string {
+	out := map[string]string{}
+	for name, text := range files {
+		if _, rest, found := strings.Cut(text, "overwritten.\n"); found {
+			text = rest
+		}
+		out[name] = text
+	}
+	return out
+}
+
+// filesAre compares what is published in store.
+func (m *memory) filesAre(t *testing.T, when string, want map[string]string) *plandoc.Published {
+	t.Helper()
+	set := m.get("slurm/quoin-slurm")
+	if set == nil {
+		t.Fatalf("%s: nothing is published", when)
+	}
+	if diff := cmp.Diff(want, textOf(set.Files)); diff != "" {
+		t.Errorf("%s: files (-want +got):\n%s", when, diff)
+	}
+	return set
+}
+
+// TestGresAlone publishes the GPUs of a site whose switches nobody has named. Nothing is held, nothing
+// is written at rest, and a topology.conf of the site's own stays beside it whatever happens.
+func TestGresAlone(t *testing.T) {
+	store := newMemory(hgxSite(t, 0))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		set := store.filesAre(t, "first", map[string]string{"gres.conf": hgxGres})
+		if held := set.Annotations[plandoc.AnnotationHeldReason]; held != "" || set.Annotations[plandoc.AnnotationRevision] != "1" {
+			t.Errorf("annotations %v", set.Annotations)
+		}
+		if left, want := set.Annotations[plandoc.AnnotationLeftOut], "h[01-06]: NoNVLinkDomain: its GPUs have no multi-node NVLink\n"+
+			"n[01-02]: NoNVLinkDomain: NVLink of NVIDIA H100 80GB HBM3 ends in the machine: its NVLink domain is this node alone"; left != want {
+			t.Errorf("left out:\n%s\nwant:\n%s", left, want)
+		}
+		problems := store.plan(t).Current.Plan.Problems
+		if i := slices.IndexFunc(problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonSwitchesUnknown }); i < 0 || !strings.HasPrefix(problems[i].Message, "NVLink of 8 nodes ends in the machine") {
+			t.Errorf("problems %v", problems)
+		}
+
+		store.edit(func() { set.Files["topology.conf"] = ownConf })
+		saves, plans := store.saves, store.planSaves
+		store.pass(time.Hour)
+		if store.saves != saves || store.planSaves != plans {
+			t.Errorf("%d and %d writes at rest", store.saves-saves, store.planSaves-plans)
+		}
+		both := map[string]string{"gres.conf": hgxGres, "topology.conf": ownConf}
+		store.edit(func() { set.Files["gres.conf"] = "# mine\n" })
+		store.pass(time.Hour)
+		set = store.filesAre(t, "edited", both)
+		store.edit(func() { delete(set.Files, "gres.conf") })
+		store.pass(time.Hour)
+		store.filesAre(t, "deleted", both)
+		if d := store.plan(t); d.Current.Number != 1 || d.Held != nil {
+			t.Errorf("revision %d, held %v", d.Current.Number, d.Held)
+		}
+	})
+	// Another publisher goes on from the plan, and without a plan from gres.conf.
+	for _, what := range []string{"from the plan", "from the file"} {
+		inBubble(t, store, complete(t, Publication{}), func() {
+			store.pass(time.Hour)
+			store.filesAre(t, what, map[string]string{"gres.conf": hgxGres, "topology.conf": ownConf})
+			if d := store.plan(t); d.Current.Number != 1 || len(d.History) > 0 {
+				t.Errorf("%s: revision %d, %d before it", what, d.Current.Number, len(d.History))
+			}
+		})
+		delete(store.plans, "default")
+	}
+}
+
+// TestGresAloneFollows lets nodes come and go, and holds what would change the lines of too many.
+func TestGresAloneFollows(t *testing.T) {
+	store := newMemory(hgxSite(t, 0))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		snap := hgxSite(t, 0)
+		snap.Nodes = slices.Delete(snap.Nodes, 7, 8)
+		delete(snap.Reports, "n02")
+		store.change(snap)
+		store.pass(time.Minute)
+		store.filesAre(t, "a node is gone", map[string]string{"gres.conf": hgxGres})
+		store.pass(time.Hour)
+		fewer := map[string]string{"gres.conf": strings.Replace(hgxGres, "n[01-02]", "n01", 1)}
+		store.filesAre(t, "a node is gone for long", fewer)
+
+		fancy := hgxSite(t, 0)
+		fancy.Nodes, fancy.Reports = snap.Nodes, maps.Clone(snap.Reports)
+		for name, r := range fancy.Reports {
+			other := *r
+			other.GPUs = slices.Clone(r.GPUs)
+			for i := range other.GPUs {
+				other.GPUs[i].Product = "NVIDIA H200"
+			}
+			fancy.Reports[name] = &other
+		}
+		store.change(fancy)
+		store.pass(time.Hour)
+		if held := store.filesAre(t, "all have other GPUs", fewer).Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: the lines of 7 of 7 nodes in gres.conf would change") {
+			t.Errorf("held %q", held)
+		}
+	})
+}
+
+// TestFirstPlaces publishes the first tree of a site that had gres.conf alone when its nodes are
+// labelled: a node that a tree lacks runs no job with others. People can go back.
+func TestFirstPlaces(t *testing.T) {
+	store := newMemory(hgxSite(t, 0))
+	inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
+		store.pass(time.Hour)
+		set := store.filesAre(t, "no label", map[string]string{"gres.conf": hgxGres})
+		for labelled := 1; labelled < 8; labelled++ {
+			store.change(hgxSite(t, labelled))
+			store.pass(30 * time.Second)
+			if topologyOf(store) != "" {
+				t.Fatalf("a tree of %d nodes", labelled)
+			}
+		}
+		store.change(hgxSite(t, 8))
+		store.pass(2 * time.Minute)
+		if text := topologyOf(store); !strings.Contains(text, "nodes: h[01-04]\n") || !strings.Contains(text, "nodes: h[05-06],n[01-02]\n") {
+			t.Fatalf("topology.yaml:\n%s", text)
+		}
+		// Labels that are lost again move nothing.
+		store.change(hgxSite(t, 0))
+		store.pass(time.Hour)
+		if text := topologyOf(store); !strings.Contains(text, "nodes: h[01-04]\n") || store.plan(t).Held != nil {
+			t.Fatalf("held %v, topology.yaml:\n%s", store.plan(t).Held, text)
+		}
+		store.change(hgxSite(t, 8))
+		set = store.get("slurm/quoin-slurm")
+		store.edit(func() { set.Annotations[plandoc.AnnotationRollback] = "1" })
+		store.pass(time.Hour)
+		set = store.get("slurm/quoin-slurm")
+		if store.filesAre(t, "rolled back", map[string]string{"gres.conf": hgxGres}); !strings.HasPrefix(set.Annotations[plandoc.AnnotationHeldReason], "RolledBack: ") {
+			t.Errorf("held %q", set.Annotations[plandoc.AnnotationHeldReason])
+		}
+	})
+}
+
+// TestSeedBecomesFlat replaces Quoin's own seed when reports say that NVLink ends in the machines, and
+// not before: slurmctld has started with the file.
+func TestSeedBecomesFlat(t *testing.T) {
+	silent := hgxSite(t, 0)
+	silent.Reports = nil
+	for i := range silent.Nodes {
+		silent.Nodes[i].Labels = map[string]string{nodelabels.Count: "8"}
+	}
+	store := newMemory(silent)
+	pub := Publication{SettleTime: publication.Default().SettleTime}
+	inBubbleWith(t, store, complete(t, pub), withSeed, func(*Publisher) {
+		store.pass(time.Hour)
+		set := store.get("slurm/quoin-slurm")
+		seedIs(t, set, seedBlock, detect)
+		if held := set.Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "NothingToPublish: ") {
+			t.Errorf("held %q", held)
+		}
+		store.change(hgxSite(t, 0))
+		store.pass(2 * time.Minute)
+		set = store.filesAre(t, "reported", map[string]string{"topology.yaml": flatFile, "gres.conf": hgxGres})
+		if set.Annotations[plandoc.AnnotationHeldReason] != "" || set.Annotations[plandoc.AnnotationSeed] != "" || set.Annotations[plandoc.AnnotationRevision] != "1" {
+			t.Errorf("annotations %v", set.Annotations)
+		}
+		saves := store.saves
+		store.pass(time.Hour)
+		if store.saves != saves {
+			t.Errorf("%d writes at rest", store.saves-saves)
+		}
+		store.change(silent) // what is not known now removes nothing
+		store.pass(time.Hour)
+		if store.filesAre(t, "silent again", map[string]string{"topology.yaml": flatFile, "gres.conf": hgxGres}); store.plan(t).Held != nil {
+			t.Errorf("held %v", store.plan(t).Held)
+		}
+		store.change(hgxSite(t, 8))
+		store.pass(10 * time.Minute)
+		if text := topologyOf(store); !strings.HasPrefix(text[strings.Index(text, "---"):], "---\n- topology: fabric\n  cluster_default: true\n") || !strings.HasSuffix(text, "- topology: flat\n  cluster_default: false\n  flat: true\n") {
+			t.Errorf("a partition may name flat:\n%s", text)
+		}
+	})
+}
+
+// TestSeedOfWorkerPods makes flat the seed of a site whose worker pods name the nodes.
+func TestSeedOfWorkerPods(t *testing.T) {
+	snap := hgxSite(t, 0)
+	store := newMemory(&inputs.Snapshot{})
+	inBubbleWith(t, store, complete(t, Publication{SlurmNames: "slinky:slurm", Namespace: "slurm"}), withSeed, func(*Publisher) {
+		store.pass(time.Minute)
+		seedIs(t, store.get("slurm/quoin-slurm"), seedBlock, detect)
+		for i := range snap.Nodes {
+			snap.Nodes[i].Workers = []inputs.Worker{{Namespace: "slurm", Cluster: "slurm", NodeSet: "w", Pod: fmt.Sprintf("w-%d", i), Node: snap.Nodes[i].Name, Hostname: fmt.Sprintf("w-%d", i)}}
+		}
+		store.change(snap)
+		store.pass(time.Hour)
+		store.filesAre(t, "worker pods", map[string]string{"topology.yaml": flatFile, "gres.conf": hgxAlike})
+	})
+}
+
+// TestFlatOnRequest writes the flat topology that the site asks for, and keeps the file when it no longer asks.
+func TestFlatOnRequest(t *testing.T) {
+	store := newMemory(hgxSite(t, 0))
+	flat := map[string]string{"topology.yaml": flatFile, "gres.conf": hgxGres}
+	for _, pub := range []Publication{{FlatTopology: true}, {DefaultTopology: topology.FlatTopology}, {}} {
+		inBubble(t, store, complete(t, pub), func() {
+			store.pass(time.Hour)
+			store.filesAre(t, fmt.Sprint(pub.FlatTopology, pub.DefaultTopology), flat)
+			problems := store.plan(t).Current.Plan.Problems
+			if slices.ContainsFunc(problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonSwitchesUnknown }) {
+				t.Errorf("problems %v", problems)
+			}
+		})
+	}
+}
+
+// TestPlacesStay gives a publication other nodes altogether, none of which has a place. After people
+// have approved that, the published blocks stay, if the release takes blocks without nodes.
+func TestPlacesStay(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{Topology: "block"}), func() {
+		store.pass(time.Hour)
+		before := textOf(store.get("slurm/quoin-slurm").Files)["topology.yaml"]
+		store.change(hgxSite(t, 0))
+		store.pass(24 * time.Hour)
+		if set := store.get("slurm/quoin-slurm"); !strings.HasPrefix(set.Annotations[plandoc.AnnotationHeldReason], "BigChange: 72 of 72 nodes would move or leave") || textOf(set.Files)["topology.yaml"] != before {
+			t.Errorf("annotations %v, files %v", set.Annotations, textOf(set.Files))
+		}
+		store.approve()
+		store.pass(time.Hour)
+		store.filesAre(t, "other nodes", map[string]string{"topology.yaml": withoutNodes.ReplaceAllString(before, ""), "gres.conf": hgxGres})
+		if d := store.plan(t); d.Held != nil {
+			t.Errorf("held %v", d.Held)
+		}
+	})
+}
+
+// TestFileStays keeps the published file when the configuration asks for switches that nobody knows.
+func TestFileStays(t *testing.T) {
+	bare := racks(t)
+	for i := range bare.Nodes {
+		bare.Nodes[i].Labels = nil
+		bare.Reports[bare.Nodes[i].Name].Tiers = nil
+	}
+	store := newMemory(bare)
+	for _, pub := range []Publication{{SlurmVersion: "24.11"}, {SlurmVersion: "24.11", Topology: "tree"}} {
+		inBubble(t, store, complete(t, pub), func() {
+			store.pass(time.Hour)
+			set := store.get("slurm/quoin-slurm")
+			if text := set.Files["topology.conf"]; !strings.Contains(text, "BlockName=") {
+				t.Errorf("topology %q: %s", pub.Topology, text)
+			}
+			if held := set.Annotations[plandoc.AnnotationHeldReason]; strings.HasPrefix(held, "NothingToPublish: no switch is known") != (pub.Topology == "tree") {
+				t.Errorf("topology %q: held %q", pub.Topology, held)
+			}
+		})
+	}
+}
+
+// withoutNodes are the nodes of blocks.
+var withoutNodes = regexp.MustCompile(` +nodes: .*\n`)
+
+// TestDomainsEnd has the GPUs of all racks say, twice, that they have no NVLink between machines any
+// more. People decide.
+func TestDomainsEnd(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		files := textOf(store.get("slurm/quoin-slurm").Files)
+		snap := racks(t)
+		for i := range snap.Nodes {
+			snap.Nodes[i].Labels = nil
+			r := *snap.Reports[snap.Nodes[i].Name]
+			r.GPUs = slices.Clone(r.GPUs)
+			for k := range r.GPUs {
+				r.GPUs[k].Fabric = topology.Fabric{State: topology.FabricNotSupported}
+			}
+			r.Domain = r.Joined()
+			snap.Reports[snap.Nodes[i].Name] = &r
+		}
+		store.change(snap)
+		store.pass(24 * time.Hour)
+		if held := store.filesAre(t, "no domain", files).Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 72 of 72 nodes would move or leave") {
+			t.Errorf("held %q", held)
+		}
+	})
+}
