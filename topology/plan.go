@@ -85,6 +85,9 @@ type Block struct {
 	// Size is the most nodes that the block has had, so that a rack that lost nodes
 	// counts as what it is. A file does not tell.
 	Size int `json:"size,omitempty"`
+	// Clique is the NVLink domain that the block is. It is zero as long as nothing but labels of
+	// other forms has named the domain. A file does not tell.
+	Clique Clique `json:"clique,omitzero"`
 }
 
 // Switch is one switch: a leaf with Nodes, or another one with Children, never both.

@@ -42,6 +42,7 @@ func decisions(p *publication.Cluster, in *gathered, made *Rendered) []decision 
 	for _, find := range []func(*publication.Cluster, *gathered, *Rendered) []decision{
 		topologiesChange,
 		kindChange,
+		baseSizeChange,
 	} {
 		out = append(out, find(p, in, made)...)
 	}
@@ -68,6 +69,18 @@ func topologiesChange(p *publication.Cluster, in *gathered, made *Rendered) (out
 	}
 	for _, d := range placement.Divisions(in.prev.Plan, made.Plan) {
 		out = append(out, decision{d, slurmconf.TopologyGoes(d.Subject, made.Plan)})
+	}
+	return out
+}
+
+// baseSizeChange finds the topologies that would get another base block size, because domains came or
+// grew. A configured size is people's own word.
+func baseSizeChange(p *publication.Cluster, in *gathered, made *Rendered) (out []decision) {
+	if in.prev.Plan == nil || made.Plan == nil || p.BaseBlockSize > 0 || len(p.SizeClasses) > 0 || p.Topology == string(slurmconf.KindTree) {
+		return nil
+	}
+	for _, d := range placement.BaseChanges(in.prev.Plan, made.Plan) {
+		out = append(out, decision{d, placement.BaseChangeText(&d, made.Plan, p.Policy())})
 	}
 	return out
 }

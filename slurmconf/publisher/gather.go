@@ -62,6 +62,9 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	g.gone, g.Facts, g.Problems = missing.gone, append(g.Facts, missing.stay...), append(g.Problems, missing.problems...)
 	g.keepNames(missing.nameless)
 	g.Unnamed = append(g.Unnamed, contested...)
+	g.UnnamedFacts = slices.DeleteFunc(g.UnnamedFacts, func(f topology.Facts) bool { // a node of another Slurm is no part of a rack of this one
+		return slices.ContainsFunc(a.nodes.others, func(other *publication.Cluster) bool { return other.Rules.Wants(g.Nameless[f.Name]) })
+	})
 	var unused time.Time
 	if a.pub.Release.DynamicTopology() {
 		g.inUse, unused = a.units.inUse(g.prev.Plan, namedBy(g.All, g.Nodes), a.pub.LoadTimeout.Duration, now)

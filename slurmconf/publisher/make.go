@@ -85,14 +85,16 @@ func FileNames(files map[string]string) []string {
 var errNoNode = errors.New("no node is in a block or switch: there is nothing to write")
 
 // Make plans, renders, parses back and lints, as if all nodes might move and files could have
-// any size. It returns an error only if no plan can be made.
+// any size. A published base block size stays. It returns an error only if no plan can be made.
 func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
 	return makeFrom(p, &gathered{Inputs: g, prev: prev})
 }
 
 func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
-	plan, _, err := place(p, g, nil, nil)
-	made := lint(p, render(p, g, placed{plan: plan, err: err}, anySize))
+	made := renderWith(p, g, nil, anySize, nil)
+	if changes := baseSizeChange(p, g, made); len(changes) > 0 { // nobody is here to approve it
+		made = renderWith(p, g, nil, anySize, decided(changes).answers())
+	}
 	if made.Plan == nil {
 		return nil, errors.New(made.Message)
 	}
@@ -104,7 +106,7 @@ func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 func place(p *publication.Cluster, g *gathered, settling *placement.Settling, keep []placement.Decision) (*topology.Plan, placement.Waiting, error) {
 	facts, policy := nodelabels.Level(g.Facts, g.prev.Plan.InnerSwitches()), p.Policy()
 	policy.Keep = keep
-	return placement.MakePlan(placement.Observed{Facts: facts, InUse: g.inUse, Settling: settling}, g.prev.placement(facts), policy)
+	return placement.MakePlan(placement.Observed{Facts: facts, Unnamed: g.UnnamedFacts, InUse: g.inUse, Settling: settling}, g.prev.placement(facts), policy)
 }
 
 // renderWith makes the plan and the files, with the published answers of some decisions.

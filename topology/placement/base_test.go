@@ -89,3 +89,174 @@ func TestPlanOldRelease(t *testing.T) {
 		t.Errorf("problems %v, want one %s", after.Problems, placement.ReasonKeptGone)
 	}
 }
+
+// racksOf returns racks of these sizes, the first of them with this number.
+func racksOf(number int, sizes ...int) []topology.Facts {
+	var facts []topology.Facts
+	for i, n := range sizes {
+		facts = append(facts, rack(number+i, n)...)
+	}
+	return facts
+}
+
+// TestPlanChoosesBase publishes racks for the first time, for 25.05 and newer.
+func TestPlanChoosesBase(t *testing.T) {
+	many := func(n, size int) []int { return slices.Repeat([]int{size}, n) }
+	for _, tt := range []struct {
+		name  string
+		racks []int
+		want  int
+	}{
+		{"one rack", []int{18}, 18},
+		{"equal racks", many(8, 18), 18},
+		{"half of the racks miss a node", []int{18, 18, 17, 17}, 18},
+		{"most racks miss a node", []int{18, 17, 17, 17}, 17},
+		{"two of forty miss a node", slices.Concat(many(38, 18), many(2, 17)), 18},
+		{"half of forty miss a node", slices.Concat(many(20, 18), many(20, 17)), 17},
+		{"one larger and one smaller rack", slices.Concat(many(8, 16), []int{17, 15}), 16},
+		{"one rack is larger than all others", slices.Concat(many(8, 16), []int{18}), 16},
+		{"one rack is hardly up", []int{18, 18, 18, 2}, 18},
+		{"one of two is hardly up", []int{18, 2}, 18},
+		{"racks of many sizes", []int{14, 15, 16, 17, 18, 14, 15, 16, 17, 18, 15, 16}, 16},
+		{"a size between those of the racks", slices.Concat(many(10, 18), many(10, 12)), 15},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			plan := mustPlan(t, racksOf(1, tt.racks...), nil, divided)
+			if got := plan.BaseBlockSize(); got != tt.want || len(plan.BlockTopologies()) != 1 {
+				t.Errorf("base %d in %s, want %d", got, topologies(plan), tt.want)
+			}
+		})
+	}
+	mixed := mustPlan(t, racksOf(1, 16, 16, 16, 18, 8, 9, 8), nil, divided)
+	if got := sortRacks(topologies(mixed)); got != "nvl-18[16]* 01 02 03 04; nvl-9[8] 05 06 07" {
+		t.Errorf("two classes: %s", got)
+	}
+	further := placement.Policy{ShortBlocks: true, Divide: true, BlockSizes: []int{36}}
+	if got := mustPlan(t, racksOf(1, 18, 17, 17, 17), nil, further).BaseBlockSize(); got != 9 {
+		t.Errorf("base %d with a further size of 36, want 9", got)
+	}
+}
+
+// TestBaseCountsNodesWithoutName has the nodes of few machines in Slurm, as of a first NodeSet of two
+// pods: the base is that of the whole domains, and stays when the pods come.
+func TestBaseCountsNodesWithoutName(t *testing.T) {
+	reported, labelled, byClique := site(4, 18), named(4, 18), site(4, 18)
+	for i := range byClique {
+		byClique[i].Labels.Clique, byClique[i].Report = byClique[i].Report.Domain.Clique, nil
+	}
+	for i := range labelled {
+		labelled[i].Labels.GPUs = 4
+	}
+	leaves := inFabric("a", 1, 18, 18, 18, 18)
+	byLeaf := divided
+	byLeaf.ByLeaf = true
+	for _, tt := range []struct {
+		name   string
+		all    []topology.Facts
+		policy placement.Policy
+	}{
+		{"reports", reported, divided},
+		{"labels", labelled, divided},
+		{"clique labels", byClique, divided},
+		{"leaf switches", leaves, byLeaf},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			prev := &given{}
+			for _, pods := range [][]int{{0, 1}, {0}, {0, 1, 20, 40}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 20, 21, 40}} {
+				in := func(i int) bool { return slices.Contains(pods, i) }
+				var facts, unnamed []topology.Facts
+				for i, f := range tt.all {
+					if in(i) {
+						facts = append(facts, f)
+					} else {
+						f.SlurmName = ""
+						unnamed = append(unnamed, f)
+					}
+				}
+				prev.Unnamed = unnamed
+				plan := mustPlan(t, facts, prev, tt.policy)
+				if plan.BaseBlockSize() != 18 || len(plan.Places()) != len(facts) || plan.Blocks()[0].Size != 18 {
+					t.Fatalf("pods on %v: base %d, %d nodes: %+v", pods, plan.BaseBlockSize(), len(plan.Places()), plan.Blocks())
+				}
+				if got := mustPlan(t, facts, previous(plan), tt.policy).BaseBlockSize(); got != 18 {
+					t.Errorf("pods on %v, the other nodes are gone: base %d", pods, got)
+				}
+				prev = previous(plan)
+			}
+		})
+	}
+}
+
+// TestBaseIsOffered publishes racks, and lets racks come, grow, and lose nodes.
+func TestBaseIsOffered(t *testing.T) {
+	nine := slices.Repeat([]int{9}, 4)
+	for _, tt := range []struct {
+		name           string
+		published, now []int
+		policy         placement.Policy
+		base           int // that is published
+		want           string
+	}{
+		{"nothing", []int{18, 18}, []int{18, 18}, divided, 18, ""},
+		{"all racks lose nodes", []int{18, 18, 18}, []int{9, 9, 4}, divided, 18, ""},
+		{"a rack is lost", []int{18, 17, 18}, []int{0, 17, 0}, divided, 18, ""},
+		{"racks grow", nine, []int{18, 18, 18, 18}, divided, 9, "nvl: 9 -> 18"},
+		{"most racks grow, and make a class of their own", nine, []int{18, 18, 18, 9}, divided, 9, ""},
+		{"one rack grows", nine, []int{18, 9, 9, 9}, divided, 9, ""},
+		{"smaller racks come", []int{18, 18}, []int{18, 18, 16, 16, 16}, divided, 18, "nvl: 18 -> 16"},
+		{"a rack comes up", []int{18, 18}, []int{18, 18, 3}, divided, 18, ""},
+		{"racks of another class come", []int{18, 18}, []int{18, 18, 9, 9, 9, 9, 9}, divided, 18, ""},
+		{"larger racks come", []int{16, 16}, []int{16, 16, 18, 18, 18}, divided, 16, "nvl: 16 -> 18"},
+		{"old release, a smaller rack comes", []int{18, 18}, []int{18, 18, 17}, placement.Policy{}, 18, "nvl: 18 -> 17"},
+		{"old release, a rack comes up", []int{18, 18}, []int{18, 18, 3}, placement.Policy{}, 18, ""},
+		{"old release, racks lose nodes", []int{18, 18}, []int{18, 12}, placement.Policy{}, 18, ""},
+		{"old release, the smallest grows", []int{18, 17}, []int{18, 18}, placement.Policy{}, 17, "nvl: 17 -> 18"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			old := mustPlan(t, racksOf(1, tt.published...), nil, tt.policy)
+			facts := racksOf(1, tt.now...)
+			wanted := mustPlan(t, facts, previous(old), tt.policy)
+			policy, got := tt.policy, ""
+			policy.Keep = placement.BaseChanges(old, wanted)
+			for _, d := range policy.Keep {
+				got += d.Subject + ": " + d.From + " -> " + d.To
+			}
+			if got != tt.want || old.BaseBlockSize() != tt.base {
+				t.Fatalf("base %d, offered %q, want %d and %q", old.BaseBlockSize(), got, tt.base, tt.want)
+			}
+			kept := mustPlan(t, facts, previous(old), policy)
+			if kept.BaseBlockSize() != tt.base || len(problemsOf(kept, placement.BaseSizeChange)) != len(policy.Keep) {
+				t.Errorf("held, and the base is %d with %v", kept.BaseBlockSize(), kept.Problems)
+			}
+			if again := placement.BaseChanges(kept, mustPlan(t, facts, previous(kept), tt.policy)); !cmp.Equal(again, policy.Keep) {
+				t.Errorf("offered %v again, was %v", again, policy.Keep)
+			}
+			approved := mustPlan(t, facts, previous(wanted), tt.policy)
+			if changes := placement.BaseChanges(wanted, approved); len(changes) > 0 {
+				t.Errorf("approved, and %v is offered", changes)
+			}
+		})
+	}
+}
+
+// TestBaseChangeText says what a change means for jobs.
+func TestBaseChangeText(t *testing.T) {
+	for _, tt := range []struct {
+		from, to string
+		racks    []int
+		want     string
+	}{
+		{"9", "18", []int{18, 18, 18}, "the domains of topology nvl give base block size 18, and 9 is published. With 18, jobs of 10-18 nodes stay in one rack, which may use two racks now. " +
+			"Approve it, or set baseBlockSize: 9 to keep 9"},
+		{"2", "18", []int{18, 17, 17, 17}, "the domains of topology nvl give base block size 18, and 2 is published. With 18, jobs of 3-18 nodes stay in one rack, which may use up to 9 racks now; " +
+			"then jobs of 36,53-54 nodes cannot run. Approve it, or set baseBlockSize: 2 to keep 2"},
+		{"18", "17", []int{18, 17, 17, 17}, "the domains of topology nvl give base block size 17, and 18 is published. With 17, jobs of 18 nodes may use two racks; " +
+			"now jobs of 36,53-54 nodes cannot run. Approve it, or set baseBlockSize: 18 to keep 18"},
+	} {
+		d := placement.Decision{Subject: "nvl", From: tt.from, To: tt.to}
+		plan := mustPlan(t, racksOf(1, tt.racks...), nil, short)
+		if diff := cmp.Diff(tt.want, placement.BaseChangeText(&d, plan, short)); diff != "" {
+			t.Errorf("%s to %s (-want +got):\n%s", tt.from, tt.to, diff)
+		}
+	}
+}

@@ -81,14 +81,28 @@ func sizeClasses(sizes []int, strict bool) []int {
 	return bases
 }
 
-// classOf returns the smallest base that a rack does not exceed, or the largest base.
-func classOf(bases []int, size int) int {
-	for _, base := range slices.Backward(bases) {
-		if size <= base {
-			return base
+// groupSizes returns the sizes of each class, the class of the largest racks first. A rack that
+// may not be up yet is in none.
+func groupSizes(sizes []int) [][]int {
+	tops := sizeClasses(sizes, false)
+	classes := make([][]int, len(tops))
+	for _, n := range sizes {
+		if at := slices.IndexFunc(tops, func(top int) bool { return n <= top && 3*n >= 2*top }); at >= 0 {
+			classes[at] = append(classes[at], n)
 		}
 	}
-	return bases[0]
+	return classes
+}
+
+// classOf returns the smallest class that holds a rack, or the largest class. A class is the size
+// of its largest rack.
+func classOf(classes []int, size int) int {
+	for _, class := range slices.Backward(classes) {
+		if size <= class {
+			return class
+		}
+	}
+	return classes[0]
 }
 
 // CheckParentBlocks returns what is wrong with a number of blocks in a parent

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,16 +12,19 @@ import (
 // part is the blocks of one block topology.
 type part struct {
 	name string
-	// base is the published or configured base block size. 0 lets the blocks choose it.
-	base   int
-	fabric string
-	blocks []block
+	// set is the configured base block size, and published the published one. Each is 0 if there is
+	// none.
+	set, published int
+	fabric         string
+	blocks         []block
+	// unnamed are the sizes of the site's domains without a node in Slurm.
+	unnamed []int
 }
 
 // divide assigns each block to a block topology. A new block of no known fabric is left out if there
 // are several fabrics.
-func divide(s *site, blocks []block, t tree.Tree) (parts []part, left leftOut) {
-	whole := part{name: s.policy.kind(), base: cmp.Or(s.policy.BaseBlockSize, s.prev.base)}
+func divide(s *site, blocks []block, unnamed []int, t tree.Tree) (parts []part, left leftOut) {
+	whole := part{name: s.policy.kind(), set: s.policy.BaseBlockSize, published: s.prev.base, unnamed: unnamed}
 	if !s.policy.Divide {
 		whole.blocks = inPlaces(blocks)
 		return []part{whole}, nil
@@ -34,9 +36,14 @@ func divide(s *site, blocks []block, t tree.Tree) (parts []part, left leftOut) {
 		left.add(blocks[r].nodes, ReasonHeld, fmt.Sprintf("its %s fits no published topology, and the change of topology %s to %s is held: %s", blocks[r].title(), d.From, d.To, d.Digest()))
 	}
 	for _, d := range groups {
-		next := part{name: d.name, base: d.base, fabric: d.fabric}
-		if !s.policy.ShortBlocks {
-			next.base = whole.base // the smallest rack of the class
+		next := part{name: d.name, set: s.policy.BaseBlockSize, published: s.publishedBase(d.name), fabric: d.fabric, unnamed: unnamed}
+		switch {
+		case !s.policy.ShortBlocks: // topology.conf has one of the parts
+			next.published = whole.published
+		case d.published > 0:
+			next.set = d.published
+		case len(s.policy.SizeClasses) > 0:
+			next.set = d.class
 		}
 		for _, r := range d.racks {
 			b := blocks[r]
@@ -48,6 +55,9 @@ func divide(s *site, blocks []block, t tree.Tree) (parts []part, left leftOut) {
 		parts = append(parts, next)
 	}
 	if parts == nil {
+		if len(s.policy.SizeClasses) > 0 && len(racks) > 0 && s.policy.ShortBlocks {
+			whole.set = classOf(s.policy.SizeClasses, racks[0].size)
+		}
 		whole.blocks = inPlaces(blocks)
 		parts = []part{whole}
 	}
@@ -64,7 +74,8 @@ func racksOf(s *site, blocks []block, t tree.Tree) (kept []block, racks []rack, 
 		b := &blocks[i]
 		r := rack{fabric: fabrics[i], size: rackSize(s, b), nodes: len(b.nodes)}
 		if b.published != none {
-			r.published, r.base = s.prev.blocks[b.published].topology, s.baseOf(b.published)
+			published := &s.prev.blocks[b.published]
+			r.published, r.base, r.before = published.topology, s.baseOf(b.published), published.Size
 		}
 		switch {
 		case r.fabric == "" && len(known) == 1:
@@ -88,12 +99,13 @@ func inPlaces(blocks []block) []block {
 	return placed
 }
 
-// most returns the most nodes that a block has had.
+// most returns the most nodes that a block's domain has had, those without a name in Slurm too.
 func (s *site) most(b *block) int {
-	if b.published == none {
-		return b.size()
+	n := max(b.size(), b.domain)
+	if b.published != none {
+		n = max(n, s.prev.blocks[b.published].Size)
 	}
-	return max(b.size(), s.prev.blocks[b.published].Size)
+	return n
 }
 
 // rackSize returns the size by which a block belongs to a class. A published block counts

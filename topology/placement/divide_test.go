@@ -77,7 +77,7 @@ func TestPlanDivides(t *testing.T) {
 		{"large and small racks", mixed, divided, "nvl-18[18]* 01 02 03; nvl-9[9] 04 05 06 07"},
 		{"small racks with more GPUs", inFabric("", 1, 6, 3, 3, 3), divided, "nvl-6[6] 01; nvl-3[3]* 02 03 04"},
 		{"not divided", mixed, short, "nvl[18]* 01 02 03 04 05 06 07"},
-		{"trays are missing", inFabric("", 1, 18, 14, 12), divided, "nvl[18]* 01 02 03"},
+		{"trays are missing", inFabric("", 1, 18, 14, 12), divided, "nvl[14]* 01 02 03"},
 		{"one rack is hardly up", inFabric("", 1, 18, 18, 18, 2), divided, "nvl[18]* 01 02 03 04"},
 		{"several racks are hardly up", inFabric("", 1, 18, 18, 18, 2, 2), divided, "nvl-18[18]* 01 02 03; nvl-2[2] 04 05"},
 		{"classes are set", inFabric("", 1, 18, 10, 9, 4, 20), with(func(p *placement.Policy) { p.SizeClasses = []int{18, 9} }), "nvl-18[18]* 01 02 05; nvl-9[9] 03 04"},
@@ -215,7 +215,7 @@ func TestPlanGoesToSeveral(t *testing.T) {
 // Racks that have lost nodes are no class.
 func TestPlanAdvisesClasses(t *testing.T) {
 	whole, mixed := inFabric("a", 1, 6, 6, 6, 6), inFabric("a", 1, 6, 6, 3, 3)
-	const smaller = "a smaller baseBlockSize, or a job's --segment, makes more sizes possible"
+	const smaller = "with baseBlockSize: 5 all can, and jobs of 6 nodes may use two racks; or the job asks for segments, such as sbatch -N 18 --segment=3"
 	one := divided
 	one.OneTopology = true
 	for _, tt := range []struct {
@@ -224,7 +224,7 @@ func TestPlanAdvisesClasses(t *testing.T) {
 		policy placement.Policy
 		want   string
 	}{
-		{"small racks", mixed, divided, "sizeClasses: [6, 3] gives each size of rack a topology of its own"},
+		{"small racks", mixed, divided, "sizeClasses: [6, 3] gives each size of rack a topology of its own; " + smaller},
 		{"racks that lost nodes", whole, divided, smaller},
 		{"small racks, and one topology", mixed, one, smaller},
 		{"small racks, not divided", mixed, short, smaller},

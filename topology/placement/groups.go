@@ -16,6 +16,8 @@ type group struct {
 	// aliases are names that a block made from labels of the unit may have.
 	aliases []string
 	nodes   []int // indices into the site's facts, ascending
+	// domain is how many nodes name the unit now, those without a name in Slurm too.
+	domain int
 }
 
 // grouping is the nodes of every unit together: cliques first, then labelled
@@ -24,6 +26,8 @@ type grouping struct {
 	assignment
 	groups []group
 	of     []int32 // beside the site's facts: index into groups, or none
+	// unnamed are how many nodes each unit has of which no node has a name in Slurm.
+	unnamed []int
 }
 
 // groupNodes gathers the nodes of each unit.
@@ -55,7 +59,73 @@ func groupNodes(s *site, a assignment) grouping {
 			g.of[i] = int32(at)
 		}
 	}
+	countDomains(s, &g)
 	return g
+}
+
+// countDomains counts the nodes of each unit, those without a name in Slurm too.
+func countDomains(s *site, g *grouping) {
+	for at := range g.groups {
+		g.groups[at].domain = len(g.groups[at].nodes)
+	}
+	if len(s.unnamed) == 0 {
+		return
+	}
+	known := make(map[unnamedUnit]int32)
+	for i, f := range s.facts {
+		if g.of[i] == none {
+			continue
+		}
+		for _, u := range s.unitsNamed(f) {
+			if _, ok := known[u]; !ok {
+				known[u] = g.of[i]
+			}
+		}
+	}
+	others := make(map[unnamedUnit]int)
+	for i := range s.unnamed {
+		named := s.unitsNamed(&s.unnamed[i])
+		at := slices.IndexFunc(named, func(u unnamedUnit) bool { _, ok := known[u]; return ok })
+		switch {
+		case at >= 0:
+			g.groups[known[named[at]]].domain++
+		case len(named) > 0:
+			others[named[0]]++
+		}
+	}
+	for _, n := range others {
+		if n >= s.policy.MinBlockNodes {
+			g.unnamed = append(g.unnamed, n)
+		}
+	}
+	slices.Sort(g.unnamed)
+}
+
+// unnamedUnit is a clique, a labelled domain, or a leaf switch, which has no key.
+type unnamedUnit struct {
+	clique topology.Clique
+	label  topology.Domain
+}
+
+// unitsNamed returns the units that the facts of a node name, the surest first.
+func (s *site) unitsNamed(f *topology.Facts) []unnamedUnit {
+	if s.policy.ByLeaf {
+		if tiers := f.Tiers(); len(tiers) > 0 {
+			return []unnamedUnit{{label: topology.Domain{Value: tiers[0]}}}
+		}
+		return nil
+	}
+	var units []unnamedUnit
+	r := readDomain(f)
+	if !r.clique.IsZero() {
+		units = append(units, unnamedUnit{clique: r.clique})
+	}
+	if r.source != unknown {
+		for _, d := range f.Labels.Domains {
+			units = append(units, unnamedUnit{label: d})
+		}
+	}
+	return units
 }
 
 func newGroup(s *site, a assignment, id identity) group {

@@ -103,6 +103,15 @@ func (s JobSizes) join(more JobSizes) JobSizes {
 	return append(s, more[1:]...)
 }
 
+// count returns how many sizes there are.
+func (s JobSizes) count() int {
+	n := 0
+	for _, r := range s {
+		n += r.Last - r.First + 1
+	}
+	return n
+}
+
 // Has reports whether a size is among the sizes.
 func (s JobSizes) Has(size int) bool {
 	return slices.ContainsFunc(s, func(r SizeRange) bool { return r.First <= size && size <= r.Last })

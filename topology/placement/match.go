@@ -15,6 +15,7 @@ type block struct {
 	published int      // index into prev.blocks, none for a new block
 	place     int      // its published place in its topology, none if it is new there
 	name      string   // given by nameBlocks
+	twin      bool     // another block is the same domain: the block stays, empty, while it is in use
 	gone      []string // nodes that no longer exist and keep the block at its size
 }
 
@@ -23,34 +24,78 @@ func (b *block) size() int { return len(b.nodes) + len(b.gone) }
 // matching has every group with its published block, and behind them the published
 // blocks that no group takes.
 type matching struct {
-	read   readings
-	blocks []block
-	stays  stays
+	read    readings
+	blocks  []block
+	stays   stays
+	unnamed []int // as in grouping
 }
 
 // matchPublished finds the published block of every group. Nodes without a reading
 // that is followed stay in their published block.
+//
+// A block is one NVLink domain. So a group takes the block of its domain, even if all nodes in
+// that block are silent. A further block of the same domain loses its nodes to that block, and
+// leaves the plan when it is empty.
 func matchPublished(s *site, g grouping) (matching, problems) {
 	counts := countVotes(s, g)
 	c := claimBlocks(s, g, counts)
 	st, found := findStays(s, g, c)
-	m := matching{read: g.read, blocks: make([]block, len(g.groups)), stays: st}
+	m := matching{read: g.read, blocks: make([]block, len(g.groups)), stays: st, unnamed: g.unnamed}
 	for i, grp := range g.groups {
+		before := len(grp.nodes)
 		grp.nodes = st.without(grp.nodes)
+		grp.domain -= before - len(grp.nodes)
 		m.blocks[i] = block{group: grp, published: c.blockOf[i]}
 	}
 	kept := keptNodes(s, m)
+	twins := s.findTwins(g, c)
+	for b, first := range twins {
+		if first != none && !s.prev.blocks[b].Clique.IsZero() {
+			kept[c.blockOf[first]], kept[b] = slices.Concat(kept[c.blockOf[first]], kept[b]), nil
+		}
+	}
 	for b, at := range c.groupOf {
-		forgotten := s.forgets(&s.prev.blocks[b]) && len(kept[b]) == 0 && !counts[b].silent()
-		if at == none && !forgotten && !s.isSpare(b) {
+		twin := twins[b] != none
+		leaves := s.forgets(&s.prev.blocks[b]) && !counts[b].silent() || twin && s.mayGo(&s.prev.blocks[b])
+		if at == none && !s.isSpare(b) && (!leaves || len(kept[b]) > 0) {
 			at = len(m.blocks)
-			m.blocks = append(m.blocks, block{group: group{identity: noUnit}, published: b})
+			m.blocks = append(m.blocks, block{group: group{identity: noUnit}, published: b, twin: twin && len(kept[b]) == 0})
 		}
 		if at != none && len(kept[b]) > 0 {
 			m.blocks[at].nodes = slices.Sorted(slices.Values(slices.Concat(m.blocks[at].nodes, kept[b])))
 		}
 	}
 	return m, append(found, nameForgotten(s, m.blocks)...)
+}
+
+// findTwins returns, beside the published blocks, the group that has another block and whose
+// domain the block is too, or none.
+func (s *site) findTwins(g grouping, c claims) []int {
+	twins := slices.Repeat([]int{none}, len(s.prev.blocks))
+	byName, byClique := make(map[string]int), make(map[topology.Clique]int)
+	for i := range g.groups {
+		grp := &g.groups[i]
+		if c.blockOf[i] == none {
+			continue
+		}
+		if !grp.clique.IsZero() {
+			byClique[grp.clique] = i
+		}
+		for _, name := range slices.Concat(grp.names[:], grp.aliases) {
+			byName[name] = i
+		}
+	}
+	for b := range s.prev.blocks {
+		published := &s.prev.blocks[b]
+		of, is := byClique[published.Clique]
+		if published.Clique.IsZero() {
+			of, is = byName[published.Name]
+		}
+		if is && c.groupOf[b] == none {
+			twins[b] = of
+		}
+	}
+	return twins
 }
 
 // kept reports whether a node stays in its published block whatever its facts name.
@@ -71,19 +116,13 @@ func keptNodes(s *site, m matching) [][]int {
 }
 
 // votes counts the nodes of a published block. kept: nodes that say nothing now.
-// gone: kept nodes whose Node object is gone. doubtful: nodes that name another
-// domain by a label that is not followed, or by an unconfirmed reading. sure: nodes
-// that name a domain by a confirmed reading or a label.
-type votes struct{ kept, gone, doubtful, sure int }
+// doubtful: nodes that name another domain by a label that is not followed, or by an
+// unconfirmed reading. sure: nodes that name a domain by a confirmed reading or a label.
+type votes struct{ kept, doubtful, sure int }
 
 // silent reports whether a node of the block says nothing now, or nothing that is
 // followed. Then the block is not free for a clique without a node in it.
 func (v *votes) silent() bool { return v.kept+v.doubtful > 0 }
-
-// allGone reports whether the Node objects of all nodes that keep the block have
-// gone. Then the block is free for the clique that it is named after: the same
-// machines may be back under other names.
-func (v *votes) allGone() bool { return v.doubtful == 0 && v.kept == v.gone }
 
 // countVotes counts what the nodes of each published block say.
 func countVotes(s *site, g grouping) []votes {
@@ -95,9 +134,7 @@ func countVotes(s *site, g grouping) []votes {
 		}
 		v := &counts[b]
 		if g.read[i].keep {
-			if v.kept++; s.facts[i].Gone {
-				v.gone++
-			}
+			v.kept++
 		}
 		switch {
 		case s.unconfirmed(g, i):
@@ -113,9 +150,14 @@ func countVotes(s *site, g grouping) []votes {
 	return counts
 }
 
-// match is a published block that may be a group's: the more nodes it has of the
-// group, and the better the name, because two clusters may share shorter names.
-type match struct{ group, block, common, name int }
+// match is a published block that may be a group's. The block that was published as the group's
+// clique goes first. Then, the more nodes it has of the group the better, and the better the
+// name, because two clusters may share shorter names.
+type match struct {
+	group, block int
+	sameClique   int // 1 or 0
+	common, name int
+}
 
 // What is worse than any length of a group's own name as a reason to take a block.
 const (
@@ -134,63 +176,78 @@ func claimBlocks(s *site, g grouping, votes []votes) claims {
 	c := claims{slices.Repeat([]int{none}, len(g.groups)), slices.Repeat([]int{none}, len(s.prev.blocks))}
 	matches := findMatches(s, g, votes)
 	slices.SortStableFunc(matches, func(a, b match) int {
-		return cmp.Or(cmp.Compare(b.common, a.common), cmp.Compare(b.name, a.name))
+		return cmp.Or(cmp.Compare(b.sameClique, a.sameClique), cmp.Compare(b.common, a.common), cmp.Compare(b.name, a.name))
 	})
 	for _, m := range matches {
-		v := &votes[m.block]
-		foreign := m.common == 0 && v.silent() && (m.name < 0 || !v.allGone())
-		if c.groupOf[m.block] != none || foreign || c.blockOf[m.group] != none {
-			continue
+		if c.groupOf[m.block] == none && c.blockOf[m.group] == none {
+			c.groupOf[m.block], c.blockOf[m.group] = m.group, m.block
 		}
-		c.groupOf[m.block], c.blockOf[m.group] = m.group, m.block
 	}
 	return c
 }
 
-// findMatches lists the published blocks that a group may take: blocks with one of
-// its names, and blocks that its nodes are published in. The second kind counts
+// findMatches lists the published blocks that a group may take: the block of its clique,
+// blocks with one of its names, and blocks that its nodes are published in. The third kind counts
 // only if block or group is not named after a clique. So a block that was made from
 // labels stays the same block when agents report the clique.
 func findMatches(s *site, g grouping, votes []votes) []match {
-	byName := make(map[string]int, len(s.prev.blocks))
+	byName, byClique := make(map[string]int, len(s.prev.blocks)), make(map[topology.Clique][]int)
 	for b := range s.prev.blocks {
 		byName[s.prev.blocks[b].Name] = b
+		if c := s.prev.blocks[b].Clique; !c.IsZero() {
+			byClique[c] = append(byClique[c], b)
+		}
 	}
 	matches := make([]match, 0, len(g.groups))
 	var shared []share
 	for i := range g.groups {
 		grp := &g.groups[i]
 		shared = sharesOf(s, g, grp, shared[:0])
-		first := len(matches)
-		add := func(name string, preference int) {
-			b, ok := byName[name]
-			if !ok || preference < 0 && !firmly(votes, b, shared) {
-				return
-			}
-			common := 0
+		common := func(b int) int {
 			if at := indexOf(shared, b); at != none {
-				common = shared[at].nodes
+				return shared[at].nodes
 			}
-			matches = append(matches, match{i, b, common, preference})
-		}
-		for length, name := range grp.names {
-			add(name, length)
-		}
-		for _, name := range grp.aliases {
-			add(name, preferAlias)
+			return 0
 		}
 		fresh := len(grp.nodes)
 		for _, sh := range shared {
 			fresh -= sh.nodes
 		}
+		first := len(matches)
+		for _, b := range byClique[grp.clique] {
+			matches = append(matches, match{i, b, 1, common(b), preferNone})
+		}
+		for length, name := range grp.names {
+			if b, ok := byName[name]; ok && s.isOf(grp, b) {
+				matches = append(matches, match{i, b, 0, common(b), length})
+			}
+		}
+		for _, name := range grp.aliases {
+			b, ok := byName[name]
+			if ok && firmly(votes, b, shared) && (common(b) > 0 || s.isOf(grp, b) && s.hasRoom(grp, b, &votes[b])) {
+				matches = append(matches, match{i, b, 0, common(b), preferAlias})
+			}
+		}
 		for _, sh := range shared {
 			known := slices.ContainsFunc(matches[first:], func(m match) bool { return m.block == sh.block })
 			if !known && s.mayTake(grp, sh, fresh, &votes[sh.block]) && firmly(votes, sh.block, shared) {
-				matches = append(matches, match{i, sh.block, sh.nodes, preferNone})
+				matches = append(matches, match{i, sh.block, 0, sh.nodes, preferNone})
 			}
 		}
 	}
 	return matches
+}
+
+// isOf reports whether a published block may be the group's domain: the block was published as the
+// group's clique, or as no clique.
+func (s *site) isOf(g *group, block int) bool {
+	published := s.prev.blocks[block].Clique
+	return published.IsZero() || g.clique.IsZero() || published == g.clique
+}
+
+// hasRoom reports whether the group fits beside the nodes of a published block that say nothing.
+func (s *site) hasRoom(g *group, block int, v *votes) bool {
+	return !v.silent() || v.kept+v.doubtful+len(g.nodes) <= s.baseOf(block)
 }
 
 // share counts the nodes of a group that are published in one block, and the
@@ -231,7 +288,7 @@ func (s *site) mayTake(g *group, sh share, fresh int, v *votes) bool {
 	if !topology.IsLabelBlock(name) && (g.unit == none || !topology.IsCliqueBlock(name)) {
 		return false
 	}
-	return fresh <= sh.nodes || v.kept+len(g.nodes) <= s.baseOf(sh.block)
+	return (s.isOf(g, sh.block) || !v.silent()) && (fresh <= sh.nodes || v.kept+len(g.nodes) <= s.baseOf(sh.block))
 }
 
 // nameForgotten names the blocks that the policy forgets and that stay.

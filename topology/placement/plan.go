@@ -19,6 +19,9 @@ import (
 // Observed is what is known now.
 type Observed struct {
 	Facts []topology.Facts
+	// Unnamed are the facts of nodes without a name in Slurm, such as nodes that have no
+	// worker pod yet. They have no place, and count for the size of their domain.
+	Unnamed []topology.Facts
 	// InUse are the blocks and leaf switches that a node may still register with,
 	// such as the ones in Slinky's annotations. slurmctld drains a node that names
 	// an unknown one. They stay, even empty, if the release takes empty ones
@@ -65,7 +68,7 @@ func (s *site) plan() (*topology.Plan, error) {
 	assigned, inLabels := assignUnits(s, read, t)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
 	blocks, small := leaveOutSmall(s, nameBlocks(s, matching.blocks))
-	parts, unsited := divide(s, blocks, t)
+	parts, unsited := divide(s, blocks, matching.unnamed, t)
 	made, inParts, err := makeParts(s, parts, t)
 	if err != nil {
 		return nil, err

@@ -12,9 +12,9 @@ type Policy struct {
 	// ShortBlocks: the Slurm release starts with blocks that have fewer nodes than
 	// the base block size, or none (25.05 and newer).
 	ShortBlocks bool
-	// BaseBlockSize is the first of Slurm's BlockSizes. 0 chooses the published
-	// size. If none is published, it chooses the size of the largest domain with
-	// ShortBlocks, else of the smallest.
+	// BaseBlockSize is the first of Slurm's BlockSizes. 0 lets the domains choose it:
+	// with ShortBlocks the largest size that at least half of a size class reach and that
+	// makes at most one size of jobs in ten impossible, else the smallest domain's.
 	BaseBlockSize int
 	// BlockSizes are further sizes, ascending, each base x 2^k with k of 1 to 15.
 	BlockSizes []int

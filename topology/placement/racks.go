@@ -22,21 +22,26 @@ type rack struct {
 	// size there. Both are empty for a new rack.
 	published string
 	base      int
+	// before is the size with which the rack was published, and 0 for a new rack.
+	before int
 }
 
 // rackGroup is one block topology with its racks, by their indices.
 type rackGroup struct {
 	name   string
 	fabric string
-	// base is the base block size.
-	base  int
-	racks []int
+	// class is the size of the largest rack, or the size of SizeClasses.
+	class int
+	// published is the published base block size of a topology that is kept while a decision about
+	// it is held, and 0 for any other.
+	published int
+	racks     []int
 }
 
 // section is what a topology is for: one size class in one fabric.
 type section struct {
 	fabric string
-	base   int
+	class  int
 }
 
 // divideRacks divides the racks of a site into block topologies: one for each size class of
@@ -52,7 +57,7 @@ type section struct {
 // With ByLeaf, the racks of a fabric make one class, whatever their sizes. With OneTopology, new
 // racks and single small ones make classes too, because they would not fit in the one topology.
 func divideRacks(racks []rack, published []topology.Topology, policy *Policy) (groups []rackGroup, waiting map[int]*Decision) {
-	known := sectionsOf(racks, published)
+	known := sectionsOf(racks, published, policy)
 	of := assignRacks(racks, known, policy)
 	counts := make(map[section]int)
 	for _, sec := range of {
@@ -69,11 +74,11 @@ func divideRacks(racks []rack, published []topology.Topology, policy *Policy) (g
 	}
 	maps.DeleteFunc(counts, func(_ section, racks int) bool { return racks == 0 })
 	sections := slices.SortedFunc(maps.Keys(counts), func(a, b section) int {
-		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.base, a.base))
+		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.class, a.class))
 	})
 	called := nameSections(policy.kind(), sections, known)
 	for i, sec := range sections {
-		g := rackGroup{name: called[i], fabric: sec.fabric, base: sec.base}
+		g := rackGroup{name: called[i], fabric: sec.fabric, class: sec.class}
 		for r := range racks {
 			if of[r] == sec && kept[r] == "" && waiting[r] == nil {
 				g.racks = append(g.racks, r)
@@ -82,7 +87,7 @@ func divideRacks(racks []rack, published []topology.Topology, policy *Policy) (g
 		groups = append(groups, g)
 	}
 	for i := range published {
-		g := rackGroup{name: published[i].Name, base: published[i].Sizes[0]}
+		g := rackGroup{name: published[i].Name, class: published[i].Sizes[0], published: published[i].Sizes[0]}
 		for r := range racks {
 			if kept[r] == g.name {
 				g.racks = append(g.racks, r)
@@ -148,7 +153,7 @@ func keepRacks(racks []rack, of []section, published []topology.Topology, policy
 
 // sectionsOf returns the sections of several published topologies by name. The fabric is
 // that of most nodes of its racks, else the published one.
-func sectionsOf(racks []rack, published []topology.Topology) map[string]section {
+func sectionsOf(racks []rack, published []topology.Topology, policy *Policy) map[string]section {
 	if len(published) < 2 {
 		return nil
 	}
@@ -171,6 +176,14 @@ func sectionsOf(racks []rack, published []topology.Topology) map[string]section 
 		}
 		known[t.Name] = section{fabric, t.Sizes[0]}
 	}
+	if len(policy.SizeClasses) > 0 || policy.BaseBlockSize > 0 { // a class is its base
+		return known
+	}
+	for i := range racks { // a base may be below the largest rack of its class
+		if sec, ok := known[racks[i].published]; ok && racks[i].before > sec.class {
+			known[racks[i].published] = section{sec.fabric, racks[i].before}
+		}
+	}
 	return known
 }
 
@@ -189,50 +202,50 @@ func assignRacks(racks []rack, known map[string]section, policy *Policy) []secti
 			old[fabric] = append(old[fabric], min(r.size, cmp.Or(r.base, r.size)))
 		}
 	}
-	bases := make(map[string][]int)
+	classes := make(map[string][]int)
 	for i := range of {
 		fabric := of[i].fabric
-		if bases[fabric] != nil {
+		if classes[fabric] != nil {
 			continue
 		}
 		sizes := old[fabric]
 		if len(sizes) == 0 || policy.OneTopology { // else a new rack makes no class: it may not be up yet
 			sizes = slices.Concat(sizes, fresh[fabric])
 		}
-		bases[fabric] = classBases(fabric, sizes, known, policy)
+		classes[fabric] = classesOf(fabric, sizes, known, policy)
 	}
 	for i := range racks {
-		r, all := &racks[i], bases[of[i].fabric]
-		of[i].base = classOf(all, r.size)
+		r, all := &racks[i], classes[of[i].fabric]
+		of[i].class = classOf(all, r.size)
 		// A rack that has lost nodes stays with the racks of its size.
 		old, ok := known[r.published]
-		if ok && old.fabric == of[i].fabric && slices.Contains(all, old.base) && r.size <= old.base {
-			of[i].base = old.base
+		if ok && old.fabric == of[i].fabric && slices.Contains(all, old.class) && r.size <= old.class {
+			of[i].class = old.class
 		}
 	}
 	return of
 }
 
-// classBases returns the base of every size class of a fabric, the largest first. Configured
-// bases come before published ones, and published bases before what the sizes show.
-func classBases(fabric string, sizes []int, known map[string]section, policy *Policy) []int {
+// classesOf returns the size classes of a fabric, the largest first. Configured classes come before
+// published ones, and published classes before what the sizes show.
+func classesOf(fabric string, sizes []int, known map[string]section, policy *Policy) []int {
 	switch {
 	case len(policy.SizeClasses) > 0:
 		return policy.SizeClasses
 	case policy.BaseBlockSize > 0:
 		return []int{policy.BaseBlockSize}
 	}
-	var bases []int
+	var classes []int
 	for _, sec := range known {
-		if sec.fabric == fabric && !slices.Contains(bases, sec.base) {
-			bases = append(bases, sec.base)
+		if sec.fabric == fabric && !slices.Contains(classes, sec.class) {
+			classes = append(classes, sec.class)
 		}
 	}
 	switch {
-	case len(bases) > 0:
-		slices.Sort(bases)
-		slices.Reverse(bases)
-		return bases
+	case len(classes) > 0:
+		slices.Sort(classes)
+		slices.Reverse(classes)
+		return classes
 	case policy.ByLeaf:
 		return []int{slices.Max(sizes)}
 	}
@@ -240,7 +253,7 @@ func classBases(fabric string, sizes []int, known map[string]section, policy *Po
 }
 
 // nameSections names the topology of each section: as it was published, else by the
-// fabric if there are several, and by the base if the fabric has several classes.
+// fabric if there are several, and by the class if the fabric has several.
 func nameSections(kind string, sections []section, known map[string]section) []string {
 	classes, taken := make(map[string]int), make(map[string]bool)
 	for _, sec := range sections {
@@ -262,7 +275,7 @@ func nameSections(kind string, sections []section, known map[string]section) []s
 			name += "-" + cmp.Or(sec.fabric, "rest")
 		}
 		if classes[sec.fabric] > 1 {
-			name += "-" + strconv.Itoa(sec.base)
+			name += "-" + strconv.Itoa(sec.class)
 		}
 		for name = topology.SlurmName(name); taken[name]; name = topology.SlurmName(name + "-x") {
 		}

@@ -25,11 +25,11 @@ func freshRacks(fabric string, sizes ...int) []rack {
 	return racks
 }
 
-// groupsText writes every group with its base and the indices of its racks.
+// groupsText writes every group with its class and the indices of its racks.
 func groupsText(groups []rackGroup) string {
 	var out []string
 	for _, g := range groups {
-		out = append(out, fmt.Sprintf("%s[%d]%s %v", g.name, g.base, g.fabric, g.racks))
+		out = append(out, fmt.Sprintf("%s[%d]%s %v", g.name, g.class, g.fabric, g.racks))
 	}
 	return strings.Join(out, "; ")
 }

@@ -12,9 +12,10 @@ import (
 // site is what a plan is made from. No stage changes it, but nodes may be kept in their
 // places between two rounds of the stages.
 type site struct {
-	facts  []*topology.Facts // sorted by SlurmName
-	prev   published         // without blocks of another kind than the plan's
-	policy Policy            // with MinBlockNodes set
+	facts   []*topology.Facts // sorted by SlurmName
+	unnamed []topology.Facts  // of nodes without a name in Slurm
+	prev    published         // without blocks of another kind than the plan's
+	policy  Policy            // with MinBlockNodes set
 	// published, beside facts, is the index of the node's block in prev.blocks, or none.
 	published []int32
 	// named are the blocks and leaves that a node may still register with (Observed.InUse).
@@ -88,7 +89,7 @@ func readSite(o *Observed, previous *Previous, policy Policy) (*site, error) {
 	if err := policy.validate(); err != nil {
 		return nil, err
 	}
-	s := &site{policy: policy, named: o.InUse, facts: make([]*topology.Facts, len(facts))}
+	s := &site{policy: policy, named: o.InUse, unnamed: o.Unnamed, facts: make([]*topology.Facts, len(facts))}
 	if s.policy.MinBlockNodes == 0 {
 		s.policy.MinBlockNodes = 2
 	}
@@ -136,12 +137,17 @@ func (s *site) findPublished() []int32 {
 
 // baseOf returns the base block size of the topology of a published block.
 func (s *site) baseOf(block int) int {
+	return cmp.Or(s.publishedBase(s.prev.blocks[block].topology), s.prev.base)
+}
+
+// publishedBase returns the base block size of a published topology, or 0.
+func (s *site) publishedBase(name string) int {
 	for i := range s.prev.topologies {
-		if t := &s.prev.topologies[i]; t.Name == s.prev.blocks[block].topology && len(t.Sizes) > 0 {
+		if t := &s.prev.topologies[i]; t.Name == name && len(t.Sizes) > 0 {
 			return t.Sizes[0]
 		}
 	}
-	return s.prev.base
+	return 0
 }
 
 // find returns the index of the node with a Slurm name.
@@ -158,7 +164,23 @@ func (s *site) inUse(name string) bool { return s.policy.ShortBlocks && s.named[
 // forgets reports whether a published block may leave the plan for good. A block
 // with nodes stays all the same, and so does a block of a topology that is kept.
 func (s *site) forgets(b *publishedBlock) bool {
-	return slices.Contains(s.policy.Forget, b.Name) && !s.inUse(b.Name) && s.policy.keeps(TopologiesChange, b.topology) == nil
+	return slices.Contains(s.policy.Forget, b.Name) && s.mayGo(b)
+}
+
+// mayGo reports whether a published block may leave the plan if it is empty.
+func (s *site) mayGo(b *publishedBlock) bool {
+	return !s.inUse(b.Name) && s.policy.keeps(TopologiesChange, b.topology) == nil
+}
+
+// cliqueOf returns the NVLink domain that a block is, as far as NVML's form of it is known.
+func (s *site) cliqueOf(b *block) topology.Clique {
+	switch {
+	case b.twin:
+		return topology.Clique{}
+	case b.clique.IsZero() && b.published != none:
+		return s.prev.blocks[b.published].Clique
+	}
+	return b.clique
 }
 
 // isSpare reports whether a published block is a place that was kept free. No node

@@ -59,8 +59,8 @@ func (l leftOut) add(nodes []int, reason, message string) {
 func leaveOutSmall(s *site, blocks []block) (kept []block, left leftOut) {
 	kept, left = make([]block, 0, len(blocks)), leftOut{}
 	for _, b := range blocks {
-		if n := len(b.nodes); b.published == none && n < s.policy.MinBlockNodes {
-			if n == 1 && !s.policy.ByLeaf && s.facts[b.nodes[0]].EndsInside() {
+		if n := max(len(b.nodes), b.domain); b.published == none && (n < s.policy.MinBlockNodes || len(b.nodes) == 0) {
+			if n == 1 && len(b.nodes) == 1 && !s.policy.ByLeaf && s.facts[b.nodes[0]].EndsInside() {
 				left.add(b.nodes, ReasonNoDomain, endsInside(s.facts[b.nodes[0]])+": its NVLink domain is this node alone")
 				continue
 			}
@@ -76,13 +76,11 @@ func leaveOutSmall(s *site, blocks []block) (kept []block, left leftOut) {
 // are too small for the Slurm release.
 func sizeBlocks(s *site, p *part) (sizing, problems, error) {
 	z := sizing{blocks: p.blocks, leftOut: leftOut{}}
-	base := p.base
-	if base == 0 {
-		base = chooseBase(z.blocks, s.policy.ShortBlocks)
-	}
-	var found problems
+	base, found := s.settleBase(p)
 	if !s.policy.ShortBlocks {
-		z.blocks, found = keepGone(s, z.blocks)
+		var gone problems
+		z.blocks, gone = keepGone(s, z.blocks)
+		found = append(found, gone...)
 		z.dropShort(base)
 	}
 	if len(z.blocks) == 0 || base == 0 {
@@ -112,7 +110,7 @@ func (z *sizing) nameOversize() problems {
 	return found
 }
 
-// nameImpossible names the sizes of jobs that cannot run in a topology.
+// nameImpossible names the sizes of jobs that cannot run in a topology, and what would let them run.
 func nameImpossible(policy *Policy, name string, sizes []int, blocks []topology.Block) problems {
 	counts, racks := make([]int, len(blocks)), make([]int, len(blocks))
 	for i := range blocks {
@@ -122,45 +120,60 @@ func nameImpossible(policy *Policy, name string, sizes []int, blocks []topology.
 	if len(impossible) == 0 {
 		return nil
 	}
-	why := fmt.Sprintf("Slurm gives a job of N nodes at most N/%d blocks, rounded up, and the largest blocks hold fewer nodes", sizes[0])
+	base := sizes[0]
+	text := fmt.Sprintf("jobs of %s nodes cannot run in topology %s: Slurm gives a job of N nodes at most N/%d blocks, rounded up, and the largest blocks hold fewer nodes", impossible, name, base)
 	if len(sizes) > 1 {
-		why = fmt.Sprintf("Slurm gives a job groups of blocks of the sizes %v, and the largest of these groups hold fewer nodes", sizes)
+		text = fmt.Sprintf("jobs of %s nodes cannot run in topology %s: Slurm gives a job groups of blocks of the sizes %v, and the largest of these groups hold fewer nodes", impossible, name, sizes)
 	}
-	advice := "a smaller baseBlockSize, or a job's --segment, makes more sizes possible"
+	smallerText := ""
+	if smaller := policy.smallerBase(base, counts); smaller > 0 {
+		smallerText = fmt.Sprintf("; with baseBlockSize: %d all can, and jobs of %s nodes may use %s", smaller, between(smaller+1, base), racksFor(base, smaller))
+	}
 	one := !policy.Divide || policy.OneTopology || policy.ByLeaf || len(policy.SizeClasses) > 0
 	if classes := sizeClasses(racks, false); !one && len(classes) > 1 {
-		advice = fmt.Sprintf("sizeClasses: [%s] gives each size of rack a topology of its own", strings.ReplaceAll(strings.Trim(fmt.Sprint(classes), "[]"), " ", ", "))
+		text += fmt.Sprintf("; sizeClasses: [%s] gives each size of rack a topology of its own", strings.ReplaceAll(strings.Trim(fmt.Sprint(classes), "[]"), " ", ", "))
+	}
+	text += smallerText + "; or the job asks for segments"
+	if n, segment := segmentFor(impossible, base, counts); segment > 0 {
+		text += fmt.Sprintf(", such as sbatch -N %d --segment=%d", n, segment)
 	}
 	var found problems
-	found.add("", ReasonJobSizes, fmt.Sprintf("jobs of %s nodes cannot run in topology %s: %s; %s", impossible, name, why, advice))
+	found.add("", ReasonJobSizes, text)
 	return found
 }
 
-// chooseBase returns the largest block's size, or the smallest's if the release
-// does not start with short blocks. The smallest is that of no straggler: one rack
-// that is not up yet would set the base for good.
-func chooseBase(blocks []block, shortBlocks bool) int {
-	var sizes []int
-	for i := range blocks {
-		if n := len(blocks[i].nodes); n > 0 {
-			sizes = append(sizes, n)
+// smallerBase returns the largest base below a base that makes no size of jobs impossible, or 0.
+func (p *Policy) smallerBase(base int, counts []int) int {
+	for base--; base > 0; base-- {
+		if sizes, err := p.sizes(base); err == nil && len(ImpossibleJobs(sizes, counts)) == 0 {
+			return base
 		}
 	}
-	if len(sizes) == 0 {
-		return 0
-	}
-	slices.Sort(sizes)
-	if shortBlocks {
-		return sizes[len(sizes)-1]
-	}
-	base, median := 0, sizes[len(sizes)/2]
-	for i := range blocks {
-		n, straggles := len(blocks[i].nodes), 2*len(blocks[i].nodes) < median && blocks[i].published == none
-		if n > 0 && !straggles && (base == 0 || n < base) {
-			base = n
+	return 0
+}
+
+// segmentsTried is for how many sizes of jobs segmentFor looks for a segment.
+const segmentsTried = 100
+
+// segmentFor returns one of the first impossible sizes and the largest segment, up to the base, with
+// which such a job can run: a block of M nodes holds M/segment segments. Both are 0 if there is none.
+func segmentFor(impossible JobSizes, base int, counts []int) (nodes, segment int) {
+	tried := 0
+	for _, r := range impossible {
+		for n := r.First; n <= r.Last && tried < segmentsTried; n++ {
+			tried++
+			for size := min(base, n-1); size > segment; size-- {
+				held := 0
+				for _, c := range counts {
+					held += c / size
+				}
+				if n%size == 0 && held >= n/size {
+					nodes, segment = n, size
+				}
+			}
 		}
 	}
-	return base
+	return nodes, segment
 }
 
 // keepGone keeps the names of nodes that no longer exist in blocks that would

@@ -40,7 +40,7 @@ func TestPlanSmallChanges(t *testing.T) {
 }
 
 // TestPlanKnownBlocksStay lets nodes and racks come and go at random and checks
-// that no published block ever moves or changes its name or the base size.
+// that no published block ever moves or changes its name, nor the base size while its change is held.
 func TestPlanKnownBlocksStay(t *testing.T) {
 	all := site(10, 6)
 	for seed := range uint64(50) {
@@ -53,7 +53,9 @@ func TestPlanKnownBlocksStay(t *testing.T) {
 					facts = append(facts, f)
 				}
 			}
-			next := mustPlan(t, facts, fromFile(plan), short)
+			held := short
+			held.Keep = placement.BaseChanges(plan, mustPlan(t, facts, fromFile(plan), short))
+			next := mustPlan(t, facts, fromFile(plan), held)
 			old, current := blockNames(plan.Blocks()), blockNames(next.Blocks())
 			if !slices.Equal(old, slices.DeleteFunc(slices.Clone(current), func(n string) bool { return !slices.Contains(old, n) })) {
 				t.Fatalf("seed %d: known blocks moved:\nwas %v\nis  %v", seed, old, current)
@@ -163,8 +165,8 @@ func TestPlanForgets(t *testing.T) {
 	})
 }
 
-// TestPlanLabelDoubted has all nodes of a block stay against their labels. A new rack of the block's
-// clique does not get the block.
+// TestPlanLabelDoubted has all nodes of a block stay against their labels, while a new rack of the
+// block's clique comes up: a domain is one block, and only reports move the others.
 func TestPlanLabelDoubted(t *testing.T) {
 	facts := site(2, 4)
 	prev := previous(mustPlan(t, facts, nil, short))
@@ -176,8 +178,16 @@ func TestPlanLabelDoubted(t *testing.T) {
 	}
 	at := mustPlan(t, append(facts, newRack...), prev, short).Places()
 	for i := range newRack {
-		if stays, fresh := at[facts[i].SlurmName], at[newRack[i].SlurmName]; stays.Block == "" || stays.Block == fresh.Block {
+		if stays, fresh := at[facts[i].SlurmName], at[newRack[i].SlurmName]; stays.Block != prev.Places()[facts[i].SlurmName].Block || stays.Block != fresh.Block {
 			t.Errorf("%s is in block %q, and the new %s in %q", facts[i].SlurmName, stays.Block, newRack[i].SlurmName, fresh.Block)
+		}
+		f := facts[4].Report
+		facts[i].Report = &topology.Node{Name: facts[i].Name, GPUs: f.GPUs, Domain: f.Domain}
+	}
+	at = mustPlan(t, append(facts, newRack...), prev, short).Places()
+	for i := range newRack {
+		if moved, fresh := at[facts[i].SlurmName], at[newRack[i].SlurmName]; moved.Block != at[facts[4].SlurmName].Block || fresh.Block != prev.Places()[facts[i].SlurmName].Block {
+			t.Errorf("%s has reported and is in block %q, and the new %s is in %q", facts[i].SlurmName, moved.Block, newRack[i].SlurmName, fresh.Block)
 		}
 	}
 }

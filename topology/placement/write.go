@@ -19,7 +19,7 @@ func writeBlocks(s *site, z sizing, order ordering, before int) []topology.Block
 			continue
 		}
 		from := &z.blocks[i]
-		b := topology.Block{Name: from.name, Nodes: make([]string, 0, from.size()), Size: s.most(from)}
+		b := topology.Block{Name: from.name, Nodes: make([]string, 0, from.size()), Size: s.most(from), Clique: s.cliqueOf(from)}
 		for _, node := range from.nodes {
 			b.Nodes = append(b.Nodes, s.facts[node].SlurmName)
 		}

@@ -22,8 +22,9 @@ import (
 type Inputs struct {
 	// Facts has one entry for each node with a Slurm name.
 	Facts []topology.Facts
-	// Unnamed says why a node has no Slurm name.
-	Unnamed []topology.Finding
+	// Unnamed says why a node has no Slurm name. UnnamedFacts are the facts of these nodes.
+	Unnamed      []topology.Finding
+	UnnamedFacts []topology.Facts
 	// Problems are further problems of nodes.
 	Problems []topology.Finding
 	// Nodes has the nodes of Facts by Slurm name. Nameless has the nodes of Unnamed by their
@@ -53,6 +54,7 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 		name, problem := r.NameOf(n)
 		if problem.Reason != "" {
 			in.addNameless(r, n, problem)
+			in.UnnamedFacts = append(in.UnnamedFacts, r.Read(n, snap, unreadable))
 			continue
 		}
 		f := r.Read(n, snap, unreadable)
@@ -117,6 +119,7 @@ func (in *Inputs) checkClusters(r *Rules, snap *Snapshot) {
 // unname takes a node's Slurm name. A published node keeps the name.
 func (in *Inputs) unname(f *topology.Facts, reason, message string) {
 	in.Unnamed = append(in.Unnamed, topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: reason, Message: message})
+	in.UnnamedFacts = append(in.UnnamedFacts, *f)
 	in.Nameless[f.Name] = in.All[f.Name]
 	in.Claimed[f.SlurmName] = message
 	delete(in.Nodes, f.SlurmName)

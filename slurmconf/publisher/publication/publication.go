@@ -64,7 +64,8 @@ type Publication struct {
 	// TierLabels are node labels that name the switches above a node, nearest first.
 	// "auto", alone, takes the labels of the known source that most nodes carry.
 	TierLabels []string `yaml:"tierLabels"`
-	// BaseBlockSize is the first of Slurm's BlockSizes. 0: chosen from the domains.
+	// BaseBlockSize is the first of Slurm's BlockSizes. 0: chosen from the domains at the first
+	// publication. It is one size for all racks, and sizeClasses are several.
 	BaseBlockSize int `yaml:"baseBlockSize" unit:"nodes"`
 	// BlockSizes are the further BlockSizes, each the base times a power of two.
 	BlockSizes []int `yaml:"blockSizes" unit:"nodes"`

@@ -1,0 +1,222 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// BaseSizeChange is the kind of decision by which a published base block size gives way to the
+// one that the domains of its topology give now.
+const BaseSizeChange = "BaseSizeChange"
+
+// impossibleShare is which part of all sizes of jobs a chosen base may make impossible: one in so many.
+const impossibleShare = 10
+
+// settleBase returns the base block size of a topology: the configured one, else the one that its
+// domains give. The published one stays while the change is held.
+func (s *site) settleBase(p *part) (base int, found problems) {
+	if p.set > 0 {
+		return p.set, nil
+	}
+	base = s.chooseBase(p)
+	if p.published == 0 || base == p.published {
+		return base, nil
+	}
+	if s.policy.keeps(BaseSizeChange, p.name) != nil {
+		found.add("", BaseSizeChange, s.policy.baseChangeText(p.name, p.published, base, countNow(p.blocks)))
+		return p.published, found
+	}
+	return base, nil
+}
+
+// countNow counts the nodes of blocks.
+func countNow(blocks []block) []int {
+	counts := make([]int, len(blocks))
+	for i := range blocks {
+		counts[i] = blocks[i].size()
+	}
+	return counts
+}
+
+// chooseBase returns the base block size that the domains of a topology give, or the published one
+// if they give none.
+func (s *site) chooseBase(p *part) int {
+	if !s.policy.ShortBlocks {
+		return chooseOldBase(p, s.whole)
+	}
+	var sizes []int
+	for i := range p.blocks {
+		if n := s.whole(&p.blocks[i]); n > 0 {
+			sizes = append(sizes, n)
+		}
+	}
+	sizes = withSimilar(sizes, p.unnamed)
+	if len(sizes) == 0 {
+		return p.published
+	}
+	classes := [][]int{sizes}
+	if !s.policy.ByLeaf {
+		classes = groupSizes(sizes)
+	}
+	fits := func(base int) bool { _, err := s.policy.sizes(base); return err == nil }
+	first, last := largestBase(classes[0], fits), largestBase(classes[len(classes)-1], fits)
+	if p.published == 0 {
+		return first
+	}
+	// Racks of several size classes stay in one topology until people set sizeClasses. Any base
+	// between those of the classes is as good as another.
+	return min(max(p.published, min(first, last)), max(first, last))
+}
+
+// whole returns the nodes of a block's whole domain. A published block of which nobody knows how many it
+// has had counts as whole.
+func (s *site) whole(b *block) int {
+	n := s.most(b)
+	if b.published != none && s.prev.blocks[b.published].Size == 0 && n > 0 {
+		n = max(n, s.baseOf(b.published))
+	}
+	return n
+}
+
+// withSimilar adds the sizes of domains without a node in Slurm that are of the size class of the
+// largest size.
+func withSimilar(sizes, unnamed []int) []int {
+	if len(sizes) == 0 {
+		return nil
+	}
+	top, all := slices.Max(sizes), slices.Clone(sizes)
+	for _, n := range unnamed {
+		if 3*n >= 2*top && 3*top >= 2*n {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// largestBase returns the largest base that at least half of the domains reach and that makes
+// at most one size of jobs in ten impossible. fits reports whether Slurm takes the base with the
+// further sizes.
+func largestBase(domains []int, fits func(base int) bool) int {
+	sorted := slices.Sorted(slices.Values(domains))
+	reached := min(sorted[len(sorted)/2], MaxBlockSize)
+	for base := reached; base > 0; base-- {
+		if fits(base) && impossibleShare*ImpossibleJobs([]int{base}, domains).count() <= sum(domains) {
+			return base
+		}
+	}
+	return reached
+}
+
+// chooseOldBase returns the size of the smallest domain, for releases that do not start with a
+// block below the base. A domain that straggles does not count: one rack that is not up yet would
+// set the base for good. No published block may be below the base.
+func chooseOldBase(p *part, whole func(*block) int) int {
+	var sizes []int
+	for i := range p.blocks {
+		if n := len(p.blocks[i].nodes); n > 0 {
+			sizes = append(sizes, n)
+		}
+	}
+	if len(sizes) == 0 {
+		return p.published
+	}
+	slices.Sort(sizes)
+	median, base, loads := sizes[len(sizes)/2], 0, 0
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		n := len(b.nodes)
+		if b.published != none {
+			if loads == 0 || b.size() > 0 && b.size() < loads {
+				loads = b.size()
+			}
+			n = whole(b)
+		} else if 2*n < median {
+			continue
+		}
+		if n > 0 && (base == 0 || n < base) {
+			base = n
+		}
+	}
+	if p.published > 0 && base > p.published && loads < base {
+		return p.published
+	}
+	return base
+}
+
+// baseChange returns the decision that a topology gets another base block size.
+func baseChange(name string, from, to int) Decision {
+	return Decision{Kind: BaseSizeChange, Subject: name, From: strconv.Itoa(from), To: strconv.Itoa(to)}
+}
+
+// BaseChanges returns a decision for each published block topology that has another base block
+// size in the plan. old may be nil.
+func BaseChanges(old, plan *topology.Plan) []Decision {
+	if old == nil || old.ByLeaf != plan.ByLeaf {
+		return nil
+	}
+	var out []Decision
+	for _, t := range plan.BlockTopologies() {
+		for _, o := range old.BlockTopologies() {
+			if (o.Name == t.Name || o.Name == topology.ConfTopology) && len(o.Sizes) > 0 && len(t.Sizes) > 0 && o.Sizes[0] != t.Sizes[0] {
+				out = append(out, baseChange(t.Name, o.Sizes[0], t.Sizes[0]))
+			}
+		}
+	}
+	return out
+}
+
+// BaseChangeText says what a change of the base block size in a plan means for jobs.
+func BaseChangeText(d *Decision, plan *topology.Plan, policy Policy) string {
+	var counts []int
+	for _, t := range plan.BlockTopologies() {
+		for i := range t.Blocks {
+			if t.Name == d.Subject {
+				counts = append(counts, len(t.Blocks[i].Nodes))
+			}
+		}
+	}
+	from, _ := strconv.Atoi(d.From)
+	to, _ := strconv.Atoi(d.To)
+	return policy.baseChangeText(d.Subject, from, to, counts)
+}
+
+// baseChangeText says what a change of the base block size means for jobs. counts are the nodes of
+// the blocks of the topology.
+func (p *Policy) baseChangeText(name string, from, to int, counts []int) string {
+	refused := func(base int) JobSizes {
+		all, err := p.sizes(base)
+		if err != nil {
+			all = []int{base}
+		}
+		return ImpossibleJobs(all, counts)
+	}
+	text := fmt.Sprintf("the domains of topology %s give base block size %d, and %d is published. With %d, ", name, to, from, to)
+	if to > from {
+		text += fmt.Sprintf("jobs of %s nodes stay in one rack, which may use %s now", between(from+1, to), racksFor(to, from))
+	} else {
+		text += fmt.Sprintf("jobs of %s nodes may use %s", between(to+1, from), racksFor(from, to))
+	}
+	if now := refused(from); len(now) > 0 {
+		text += fmt.Sprintf("; now jobs of %s nodes cannot run", now)
+	}
+	if then := refused(to); len(then) > 0 {
+		text += fmt.Sprintf("; then jobs of %s nodes cannot run", then)
+	}
+	return text + fmt.Sprintf(". Approve it, or set baseBlockSize: %d to keep %d", from, from)
+}
+
+// racksFor says in how many racks a job of n nodes is if Slurm keeps base nodes in one.
+func racksFor(n, base int) string {
+	if racks := (n + base - 1) / base; racks > 2 {
+		return fmt.Sprintf("up to %d racks", racks)
+	}
+	return "two racks"
+}
+
+// between writes the numbers from first to last.
+func between(first, last int) string {
+	return JobSizes{{first, last}}.String()
+}
