@@ -77,7 +77,7 @@ func (h *holder) say(ctx context.Context, s *stored, act hold, now time.Time) (o
 		h.record(h.pub, true, one.Reason, one.Message)
 	}
 	h.said = held
-	out = &stored{s.doc, s.set, s.prev}
+	out = &stored{doc: s.doc, set: s.set, prev: s.prev}
 	if !inPlan {
 		if out.doc, err = h.savePlan(ctx, s.doc, act.wanted, held, now); err != nil {
 			return s, next, err

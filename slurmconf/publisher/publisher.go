@@ -228,6 +228,8 @@ type loop struct {
 	annotations *annotator
 	watch       *loaded.Watch
 	said        saidWaits
+	// noSeed is why there is no seed, as it was logged last.
+	noSeed again.Once
 	// problems is what was logged. jobsBy is the revision whose places jobs are judged by.
 	problems nodestatus.ProblemLog
 	jobsBy   int
@@ -255,7 +257,7 @@ func (o *outlets) record(p *publication.Cluster, warning bool, reason, message s
 func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Cluster, at int, now time.Time) *loop {
 	pub := all[at]
 	others := slices.Concat(all[:at], all[at+1:])
-	a := &archive{store: o.store, pub: pub, writes: o.metrics.writes}
+	a := &archive{store: o.store, pub: pub, others: others, writes: o.metrics.writes}
 	annotations := &annotator{outlets: o, pub: pub, others: others, refused: map[string]refusal{}, writes: o.metrics.writes.WithLabelValues("node")}
 	return &loop{
 		outlets:     o,

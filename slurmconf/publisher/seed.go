@@ -3,6 +3,7 @@ package publisher
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -22,7 +23,14 @@ func (l *loop) seedOf(snap *inputs.Snapshot, mem *stored) (*plandoc.Published, e
 	if !l.seeds || mem.doc.Current.Number > 0 {
 		return nil, nil
 	}
-	return seedSet(l.pub, snap, mem.set)
+	set, why, err := seedSet(l.pub, snap, mem.set, mem.elsewhere)
+	switch {
+	case why == "":
+		l.noSeed.Forget()
+	case l.noSeed.IsNew(why):
+		l.log.Info("no seed is published: Slurm gets its files with the first plan", "publication", l.pub.Name, "why", why)
+	}
+	return set, err
 }
 
 // seed publishes a seed, so that slurmctld can start.
@@ -50,26 +58,31 @@ func (l *loop) seedAtOnce(ctx context.Context) {
 // seedSet returns what to publish before there is a plan, or nil if what is there must stay:
 // files that slurmctld can start with. Slinky's worker pods, which name the nodes, wait for
 // slurmctld. slurmctld's pod waits for the ConfigMap. And a worker pod that registers without
-// a gres.conf is drained. published may be nil.
+// a gres.conf is drained. published may be nil. If no seed may be published, why says why not.
 //
-// There is no seed if a Node annotation names a place: Slurm has nodes in units that the seed
-// lacks. Releases without dynamic topology take no unit without nodes, and get no seed.
-func seedSet(p *publication.Cluster, snap *inputs.Snapshot, published *plandoc.Published) (*plandoc.Published, error) {
+// There is no seed if the annotation of a Node that the publication selects names a place, and the
+// place is not that of another publication: Slurm has nodes in units that the seed lacks. elsewhere
+// are the Nodes of other publications. Releases without dynamic topology take no unit without
+// nodes, and get no seed.
+func seedSet(p *publication.Cluster, snap *inputs.Snapshot, published *plandoc.Published, elsewhere map[string]bool) (set *plandoc.Published, why string, err error) {
 	old := published.Own()
 	if !p.Release.DynamicTopology() {
-		return nil, nil
+		return nil, "Slurm " + p.SlurmVersion + " takes no block without nodes", nil
 	}
 	if len(old) > 0 && published.Annotations[plandoc.AnnotationSeed] != plandoc.Digest(old) {
-		return nil, nil // somebody else's files
+		return nil, fmt.Sprintf("%s has files that Quoin did not write; they stay until there is a plan", p.Place()), nil
 	}
+	rules := p.Rules.ByOwnNames() // pods may not be there yet
 	for i := range snap.Nodes {
-		if snap.Nodes[i].Annotations[plandoc.SpecAnnotation] != "" {
-			return nil, nil
+		n := &snap.Nodes[i]
+		if spec := n.Annotations[plandoc.SpecAnnotation]; spec != "" && rules.Takes(n) && !elsewhere[n.Name] {
+			return nil, fmt.Sprintf("Node %s has the annotation %s=%s, and is in no stored plan of another publication: Slurm may have it in %s, which a seed lacks; "+
+				"if that Slurm and its stored plan are gone for good, remove the annotation", n.Name, plandoc.SpecAnnotation, spec, spec), nil
 		}
 	}
 	files, err := seedFiles(p, snap)
 	if err != nil || maps.Equal(old, files) {
-		return nil, err
+		return nil, "", err
 	}
 	next := published.Clone()
 	for _, name := range plandoc.OwnFiles {
@@ -77,7 +90,7 @@ func seedSet(p *publication.Cluster, snap *inputs.Snapshot, published *plandoc.P
 	}
 	maps.Copy(next.Files, files)
 	next.Annotations[plandoc.AnnotationSeed] = plandoc.Digest(files)
-	return next, nil
+	return next, "", nil
 }
 
 // seedFiles renders one unit without nodes, and the GPUs that all reports show.

@@ -1,6 +1,8 @@
 package publisher
 
 import (
+	"bytes"
+	"log/slog"
 	"maps"
 	"strings"
 	"testing"
@@ -75,11 +77,45 @@ func TestSeedGivesWay(t *testing.T) {
 	})
 }
 
+// TestSeedOfSecondPublication has a publication beside one whose Nodes have annotations. Both select
+// all Nodes, and worker pods choose among them.
+func TestSeedOfSecondPublication(t *testing.T) {
+	p := podsOn(36)
+	snap := p.on(t)
+	store, log := newMemory(snap), &bytes.Buffer{}
+	a, b := Publication{Name: "a", ConfigMap: "a", Nodes: Selection{Slinky: "a"}}, Publication{Name: "b", ConfigMap: "b", Nodes: Selection{Slinky: "b"}}
+	inBubble(t, store, complete(t, a), func() { store.pass(10 * time.Minute) })
+	if len(store.notes) != 36 {
+		t.Fatalf("%d Nodes are annotated, want 36", len(store.notes))
+	}
+	prepare := func(p *Publisher) {
+		withSeed(p)
+		p.log = slog.New(slog.NewTextHandler(log, nil))
+	}
+	inBubbleWith(t, store, complete(t, a, b), prepare, func(*Publisher) {
+		store.pass(time.Minute)
+		seedIs(t, store.get("slurm/b"), seedBlock, seedGPUs)
+		store.edit(func() {
+			delete(store.published, "slurm/b")
+			delete(store.plans, "b")
+			store.notes["gb200-050"] = "nvl:b1" // nobody's
+		})
+		store.pass(time.Hour)
+		if set := store.get("slurm/b"); set != nil && len(set.Files) > 0 {
+			t.Errorf("a seed beside a Node with a place: %v", set.Files)
+		}
+	})
+	if text := log.String(); strings.Count(text, "no seed is published") != 1 || !strings.Contains(text, "publication=b why=\"Node gb200-050 has the annotation ") {
+		t.Errorf("want one line that says why there is no seed:\n%s", text)
+	}
+}
+
 func TestSeed(t *testing.T) {
 	reports := racks(t)
 	mixed := sites.Open(t, "mixed")
 	onlyTiers := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: map[string]string{"topology.kubernetes.io/zone": "z", "network.topology.nvidia.com/leaf": "s1", "network.topology.nvidia.com/spine": "s2"}}}}
 	annotated := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1"}}}}
+	others := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n2", Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1"}}}}
 	theirs := &plandoc.Published{Files: map[string]string{"topology.yaml": "---\n- topology: nvl\n"}, Annotations: map[string]string{}}
 	for _, tt := range []struct {
 		name string
@@ -87,24 +123,31 @@ func TestSeed(t *testing.T) {
 		snap *inputs.Snapshot
 		now  *plandoc.Published
 		want map[string]string // nil: what is there stays
+		why  string
 	}{
-		{"nothing is known", Publication{}, &inputs.Snapshot{}, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}},
-		{"an empty ConfigMap", Publication{}, &inputs.Snapshot{}, &plandoc.Published{}, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}},
-		{"a site's own file beside it", Publication{}, &inputs.Snapshot{}, &plandoc.Published{Files: map[string]string{"cgroup.conf": "x"}}, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect, "cgroup.conf": "x"}},
-		{"files of somebody else", Publication{}, reports, theirs, nil},
-		{"a Node has a place in files that are gone", Publication{}, annotated, nil, nil},
-		{"all have the same GPUs", Publication{}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}},
-		{"GPUs differ", Publication{}, snapshotOf(mixed), nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}},
-		{"switches and no domain", Publication{}, onlyTiers, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}},
-		{"a tree is wanted", Publication{Topology: "tree"}, reports, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": seedGPUs}},
-		{"a base block size", Publication{BaseBlockSize: 18}, reports, nil, map[string]string{"topology.yaml": strings.Replace(seedBlock, "[2]", "[18]", 1), "gres.conf": seedGPUs}},
-		{"a release without dynamic topology", Publication{SlurmVersion: "24.11"}, reports, nil, nil},
-		{"topology.conf", Publication{Format: "conf"}, reports, nil, map[string]string{"topology.conf": "BlockName=seed\nBlockSizes=2\n", "gres.conf": seedGPUs}},
+		{"nothing is known", Publication{}, &inputs.Snapshot{}, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
+		{"an empty ConfigMap", Publication{}, &inputs.Snapshot{}, &plandoc.Published{}, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
+		{"a site's own file beside it", Publication{}, &inputs.Snapshot{}, &plandoc.Published{Files: map[string]string{"cgroup.conf": "x"}}, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect, "cgroup.conf": "x"}, ""},
+		{"files of somebody else", Publication{}, reports, theirs, nil, "slurm/quoin-slurm has files that Quoin did not write"},
+		{"a Node has a place in files that are gone", Publication{}, annotated, nil, nil, "Node n1 has the annotation topology.slinky.slurm.net/spec=nvl:b1, and is in no stored plan of another publication: "},
+		{"a Node has its place of another publication", Publication{}, others, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
+		{"a Node that is not selected has a place", Publication{Nodes: Selection{Selector: "pool=hgx"}}, annotated, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
+		{"no pod has chosen a Node with a place", Publication{Nodes: Selection{Slinky: "a"}}, annotated, nil, nil, "Node n1 has the annotation "},
+		{"all have the same GPUs", Publication{}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}, ""},
+		{"GPUs differ", Publication{}, snapshotOf(mixed), nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
+		{"switches and no domain", Publication{}, onlyTiers, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},
+		{"a tree is wanted", Publication{Topology: "tree"}, reports, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": seedGPUs}, ""},
+		{"a base block size", Publication{BaseBlockSize: 18}, reports, nil, map[string]string{"topology.yaml": strings.Replace(seedBlock, "[2]", "[18]", 1), "gres.conf": seedGPUs}, ""},
+		{"a release without dynamic topology", Publication{SlurmVersion: "24.11"}, reports, nil, nil, "Slurm 24.11 takes no block without nodes"},
+		{"topology.conf", Publication{Format: "conf"}, reports, nil, map[string]string{"topology.conf": "BlockName=seed\nBlockSizes=2\n", "gres.conf": seedGPUs}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			set, err := seedSet(complete(t, tt.pub)[0], tt.snap, tt.now)
+			set, why, err := seedSet(complete(t, tt.pub)[0], tt.snap, tt.now, map[string]bool{"n2": true})
 			if err != nil {
 				t.Fatal(err)
+			}
+			if !strings.HasPrefix(why, tt.why) || (why == "") != (tt.why == "") {
+				t.Errorf("no seed because %q, want %q", why, tt.why)
 			}
 			if tt.want == nil {
 				if set != nil {
@@ -122,7 +165,7 @@ func TestSeed(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
-			if again, err := seedSet(complete(t, tt.pub)[0], tt.snap, set); again != nil || err != nil {
+			if again, _, err := seedSet(complete(t, tt.pub)[0], tt.snap, set, map[string]bool{"n2": true}); again != nil || err != nil {
 				t.Errorf("written again: %v, %v", again, err)
 			}
 		})
@@ -136,7 +179,7 @@ func TestRealSeed(t *testing.T) {
 	for _, format := range []string{"yaml", "conf"} {
 		for _, kind := range []string{"block", "tree"} {
 			t.Run(kind+" "+format, func(t *testing.T) {
-				set, err := seedSet(complete(t, Publication{Format: format, Topology: kind})[0], racks(t), nil)
+				set, _, err := seedSet(complete(t, Publication{Format: format, Topology: kind})[0], racks(t), nil, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -24,6 +24,9 @@ type stored struct {
 	set *plandoc.Published // nil if no files are published
 	// prev is what the next plan continues from.
 	prev Previous
+	// elsewhere are the Nodes in the stored plans of other publications. It is nil if this one has a
+	// stored plan with nodes.
+	elsewhere map[string]bool
 }
 
 // intact reports whether the stored files are the ones that the plan gives.
@@ -47,8 +50,10 @@ func (s *stored) request(key string) string {
 // archive reads and writes what the store holds of a publication. The plan is written
 // before the files, so that a publisher that is killed in between goes on from the plan.
 type archive struct {
-	store  Store
-	pub    *publication.Cluster
+	store Store
+	pub   *publication.Cluster
+	// others are the other publications.
+	others []*publication.Cluster
 	writes *prometheus.CounterVec
 	// known is the plan as it was read or written last, or nil if it must be read. Nobody changes it.
 	known *plandoc.Document
@@ -86,12 +91,37 @@ func (a *archive) recall(ctx context.Context, snap *inputs.Snapshot) (s *stored,
 		if err := placeAsAnnotated(a.pub, snap, &s.doc.Current); err != nil {
 			return nil, nil, err
 		}
+		if s.elsewhere, err = a.elsewhere(ctx); err != nil {
+			return nil, nil, err
+		}
 	}
 	if s.prev, err = ReadPlan(a.pub, &s.doc.Current.Plan); err != nil {
 		return nil, nil, err
 	}
 	s.prev.seeded = s.doc.Current.Number == 0 && s.set.Annotation(plandoc.AnnotationSeed) != ""
 	return s, nil, nil
+}
+
+// elsewhere returns the Nodes in the stored plans of the other publications. Of a plan that cannot be
+// read, nobody knows the Nodes.
+func (a *archive) elsewhere(ctx context.Context) (map[string]bool, error) {
+	nodes := map[string]bool{}
+	for _, other := range a.others {
+		doc, err := a.store.LoadPlan(ctx, other.Name)
+		switch {
+		case errors.Is(err, plandoc.ErrUnreadable) || err == nil && doc == nil:
+			continue
+		case err != nil:
+			return nil, err
+		}
+		for i := range doc.Current.Plan.Nodes {
+			nodes[doc.Current.Plan.Nodes[i].Node] = true
+		}
+		for _, node := range doc.Leaving {
+			nodes[node] = true
+		}
+	}
+	return nodes, nil
 }
 
 // takeOver makes the first revision of files that are published without a plan. A topology
