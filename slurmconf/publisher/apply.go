@@ -38,7 +38,7 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 		return outcome{startOver: true}, l.rollBack(ctx, mem, act, now)
 	case waitFirst:
 		first := plandoc.Wait{Key: settleTime, For: "the first publication waits for " + act.why, Until: act.until}
-		return outcome{stored: mem, waits: []plandoc.Wait{first}, next: act.until}, nil
+		return l.alsoHeld(ctx, outcome{stored: mem, waits: []plandoc.Wait{first}, next: act.until}, act.held, now)
 	case waitNext:
 		l.showPlaces(in.prev.Plan.Places(), in)
 		later := plandoc.Wait{Key: publishInterval, For: "nodes that join or leave known blocks and switches are published then", Until: act.until}

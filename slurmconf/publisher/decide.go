@@ -34,6 +34,7 @@ type hold struct {
 type waitFirst struct {
 	why   string
 	until time.Time
+	held  hold
 }
 
 // waitNext leaves time between two publications. specs are the Topology= strings that Nodes are to
@@ -70,8 +71,12 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *
 	if slices.ContainsFunc(kept.held, func(h plandoc.Held) bool { return !h.Alone }) {
 		return hold{why: kept.held, wanted: wanted}, nil
 	}
+	var held hold
+	if len(kept.held) > 0 {
+		held = hold{why: kept.held, wanted: wanted}
+	}
 	if why, until := l.first.waits(in.Facts, in.prev.Plan, wanted.Plan, now); why != "" {
-		return waitFirst{why, until}, nil
+		return waitFirst{why, until, held}, nil
 	}
 	if why, next := waits(l.pub, mem, in, kept.unapproved, now); why != nil {
 		all := append([]plandoc.Held{*why}, kept.held...)
@@ -79,10 +84,6 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *
 			all = append(all, *kept.approved)
 		}
 		return hold{all, wanted, next}, nil
-	}
-	var held hold
-	if len(kept.held) > 0 {
-		held = hold{why: kept.held, wanted: wanted}
 	}
 	approved := kept.approved != nil || mem.request(plandoc.AnnotationApprove) == made.Digest
 	if !approved {

@@ -44,6 +44,27 @@ func TestFilesThatWaitAreShown(t *testing.T) {
 			wait(t, store, "published", "")
 		})
 	})
+	t.Run("settleTime, after a hold", func(t *testing.T) {
+		store := newMemory(podsOn(0).on(t))
+		inBubbleWith(t, store, complete(t, Publication{SlurmNames: "slinky:a", SettleTime: publication.Default().SettleTime}), withSeed, func(*Publisher) {
+			held := func(when, want string) {
+				t.Helper()
+				said, stored := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason], ""
+				for _, h := range store.plan(t).Held {
+					stored += h.Reason
+				}
+				if reason, _, _ := strings.Cut(said, ":"); reason != want || stored != want {
+					t.Errorf("%s: held %q, and %q in the plan; want %q", when, said, stored, want)
+				}
+			}
+			store.pass(20 * time.Second)
+			held("no worker pod is there", "NothingToPublish")
+			store.change(podsOn(72).on(t))
+			store.pass(20 * time.Second)
+			held("worker pods are there", "")
+			wait(t, store, "worker pods are there", "the first publication waits for further nodes", "settleTime 50s")
+		})
+	})
 	t.Run("publishInterval", func(t *testing.T) {
 		store := newMemory(racksWithout(t, 1))
 		inBubble(t, store, complete(t, Publication{PublishInterval: publication.Default().PublishInterval}), func() {
