@@ -112,7 +112,7 @@ func (o *freshOptions) draw(stdout, stderr io.Writer, d *drawing) error {
 	}
 	if d.Held != nil {
 		for _, h := range d.Held.Holds {
-			fmt.Fprintf(stderr, "held: %s: %s\n", h.Reason, h.Message)
+			fmt.Fprintf(stderr, "held since %s: %s: %s\n", h.Since, h.Reason, h.Message)
 		}
 	}
 	unread := session.Unread(d.problems)

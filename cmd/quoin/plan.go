@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,7 +55,7 @@ func newPlanCommand() *cobra.Command {
 			show.History(r.out, r.doc)
 			return nil
 		}),
-		newPlanSubcommand("approve DIGEST", "Let the publisher publish the change that is held under this digest", cobra.ExactArgs(1), func(r *planRun, o *planOptions, args []string) error {
+		newPlanSubcommand("approve DIGEST", "Let the publisher publish the change that is held under this digest; exit 1 if the digest is not held, or cannot be approved", cobra.ExactArgs(1), func(r *planRun, o *planOptions, args []string) error {
 			return r.asked(r.approve(args[0], o.by))
 		}),
 		newPlanSubcommand("rollback REVISION", "Let the publisher go back to an earlier revision; after that every change waits for an approval", cobra.ExactArgs(1),
@@ -76,7 +75,7 @@ func (r *planRun) asked(err error) error {
 
 // status says what is published, what is held, and which nodes are pending in Slurm.
 func (r *planRun) status(now time.Time) error {
-	held := show.PlanStatus(r.out, r.doc, r.again)
+	held := show.PlanStatus(r.out, r.doc, r.again, now)
 	set, err := r.store.Load(r.Context(), r.pub.Place())
 	if err != nil {
 		return err
@@ -127,27 +126,18 @@ func findRevision(d *plandoc.Document, text string) (*plandoc.Revision, error) {
 }
 
 // approve asks the publisher to publish what is held, if the digest is that of one of the holds.
+// Otherwise it says what is held now.
 func (r *planRun) approve(digest, by string) error {
 	held := r.doc.Held
-	if len(held) == 0 {
-		return errors.New("nothing is held")
-	}
-	if at := slices.IndexFunc(held, func(h plandoc.Held) bool { return h.Digest == digest }); at >= 0 {
-		held = held[at : at+1]
-	}
-	var waiting []string
-	for i := range held {
-		if held[i].Waits {
-			waiting = append(waiting, strconv.Quote(held[i].Digest))
+	if at := slices.IndexFunc(held, func(h plandoc.Held) bool { return h.Digest == digest && digest != "" }); at >= 0 {
+		if !held[at].Waits {
+			fmt.Fprintf(r.out, "%s cannot be approved: %s\n", held[at].Reason, held[at].Message)
+			return show.Differs
 		}
+		return r.store.Ask(r.Context(), r.pub.Place(), map[string]string{plandoc.AnnotationApprove: digest, plandoc.AnnotationBy: by})
 	}
-	switch {
-	case len(waiting) == 0:
-		return fmt.Errorf("%s cannot be approved: %s", held[0].Reason, held[0].Message)
-	case waiting[0] != strconv.Quote(digest):
-		return fmt.Errorf("digest %q: %s is held now; look at it with quoin plan diff", digest, strings.Join(waiting, " or "))
-	}
-	return r.store.Ask(r.Context(), r.pub.Place(), map[string]string{plandoc.AnnotationApprove: digest, plandoc.AnnotationBy: by})
+	show.NotHeld(r.out, r.doc, digest, r.again)
+	return show.Differs
 }
 
 // rollBack asks the publisher to go back to a revision.

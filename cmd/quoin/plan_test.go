@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,29 +73,30 @@ func TestApprove(t *testing.T) {
 		t.Fatal(err)
 	}
 	big, split, large := plandoc.Held{Reason: "BigChange", Digest: "1", Waits: true}, plandoc.Held{Reason: "TopologiesChange", Digest: "2", Waits: true, Alone: true}, plandoc.Held{Reason: "TooLarge", Message: "5 bytes", Digest: "3"}
+	const diff = " now. Look at what is held: quoin plan diff --store s\n"
 	for name, tt := range map[string]struct {
 		held   []plandoc.Held
 		digest string
-		want   string // the error
+		want   string // what is said, if nobody is asked
 	}{
-		"nothing":               {nil, "1", "nothing is held"},
+		"nothing":               {nil, "1", "digest \"1\" is not held; nothing is\n"},
+		"what is published":     {[]plandoc.Held{big}, "7", "digest \"7\" is published already: revision 4, by ann\n"},
 		"the only one":          {[]plandoc.Held{big}, "1", ""},
 		"the second":            {[]plandoc.Held{big, split}, "2", ""},
-		"another":               {[]plandoc.Held{big}, "9", `digest "9": "1" is held now; look at it with quoin plan diff`},
-		"another than two":      {[]plandoc.Held{big, split}, "9", `digest "9": "1" or "2" is held now; look at it with quoin plan diff`},
-		"one that cannot be":    {[]plandoc.Held{large, split}, "3", "TooLarge cannot be approved: 5 bytes"},
+		"another":               {[]plandoc.Held{big}, "9", "digest \"9\" is not held" + diff + "  1: BigChange: \n"},
+		"another than two":      {[]plandoc.Held{big, split}, "9", "digest \"9\" is not held" + diff + "  1: BigChange: \n  2: TopologiesChange: \n"},
+		"one that cannot be":    {[]plandoc.Held{large, split}, "3", "TooLarge cannot be approved: 5 bytes\n"},
 		"beside one that can't": {[]plandoc.Held{large, split}, "2", ""},
-		"another, and none can": {[]plandoc.Held{large}, "9", "TooLarge cannot be approved: 5 bytes"},
+		"another, and none can": {[]plandoc.Held{large}, "9", "digest \"9\" is not held" + diff + "  cannot be approved: TooLarge: 5 bytes\n"},
+		"no digest":             {[]plandoc.Held{{Reason: "NoPlan", Message: "x"}}, "", "digest \"\" is not held" + diff + "  cannot be approved: NoPlan: x\n"},
 	} {
+		var out strings.Builder
 		cmd, store := &cobra.Command{}, &asks{}
 		cmd.SetContext(t.Context())
-		r := &planRun{Command: cmd, store: store, pub: all[0], doc: &plandoc.Document{Held: tt.held}}
-		said := ""
-		if err := r.approve(tt.digest, "ann"); err != nil {
-			said = err.Error()
-		}
-		if said != tt.want || (store.digest == tt.digest) != (tt.want == "") {
-			t.Errorf("%s: %q, want %q; asked for %q", name, said, tt.want, store.digest)
+		r := &planRun{Command: cmd, out: &out, store: store, pub: all[0], doc: &plandoc.Document{Held: tt.held, Current: plandoc.Revision{Number: 4, Author: "ann", Digest: "7"}}, again: " --store s"}
+		err := r.approve(tt.digest, "ann")
+		if wanted := map[bool]error{true: nil, false: show.Differs}[tt.want == ""]; out.String() != tt.want || !errors.Is(err, wanted) || (store.digest == tt.digest) != (tt.want == "" || tt.digest == "") {
+			t.Errorf("%s: %v, %q, want %q; asked for %q", name, err, &out, tt.want, store.digest)
 		}
 	}
 }

@@ -159,7 +159,7 @@ func (s *planSite) shown(t *testing.T) {
 	s.plan(t, 0, `^{"number":1,.*"author":"quoin-publisher"`, "show", "1", "-o", "json")
 	s.plan(t, 0, `^1 .*quoin-publisher  first publication$`, "history")
 	s.plan(t, 2, `^quoin: nothing is held, and no revision is named: `, "diff")
-	s.plan(t, 2, `^quoin: nothing is held$`, "approve", "0123456789abcdef")
+	s.plan(t, 1, `^digest "0123456789abcdef" is not held; nothing is$`, "approve", "0123456789abcdef")
 	s.plan(t, 2, `^quoin: revision "9": want one that is kept, see quoin plan history$`, "rollback", "9")
 }
 
@@ -175,14 +175,14 @@ func (s *planSite) held(t *testing.T) {
 	}
 	s.startPublisher("publisher-0")
 	s.untilStatus("the move of nine nodes is held", `^held since .*: BigChange: 9 of 36 nodes`)
-	said := s.plan(t, 1, `^held since .*Z: BigChange: 9 of 36 nodes would move or leave`, "status")
+	said := s.plan(t, 1, `^held since .*Z \([0-9]+ s ago\): BigChange: 9 of 36 nodes would move or leave`, "status")
 	if m := regexp.MustCompile(`to publish it: +quoin plan approve ([0-9a-f]{16}) --publication default --\S.*\n`).FindStringSubmatch(said); m != nil {
 		s.digest = m[1]
 	} else {
 		t.Fatalf("no command that approves it:\n%s", said)
 	}
 	s.plan(t, 1, `^n00 moves from nvl-8a61c302-0 to nvl-8a61c302-2: `, "diff")
-	s.plan(t, 2, `^quoin: digest "0123456789abcdef": "`+s.digest+`" is held now; look at it with quoin plan diff$`, "approve", "0123456789abcdef")
+	s.plan(t, 1, `^digest "0123456789abcdef" is not held now\. Look at what is held: quoin plan diff --publication default .*\n  `+s.digest+`: BigChange: `, "approve", "0123456789abcdef")
 }
 
 func (s *planSite) approved(t *testing.T) {

@@ -72,13 +72,13 @@ func Waits(w io.Writer, set *plandoc.Published, now time.Time) {
 
 const timeForm = "2006-01-02 15:04:05Z"
 
-// PlanStatus says what is published and what is held. It reports whether anything is held. The
-// commands that it advises end with the flags.
-func PlanStatus(w io.Writer, d *plandoc.Document, flags string) (held bool) {
+// PlanStatus says what is published and what is held, and how old both are. It reports whether
+// anything is held. The commands that it advises end with the flags.
+func PlanStatus(w io.Writer, d *plandoc.Document, flags string, now time.Time) (held bool) {
 	if r := &d.Current; r.Number == 0 {
 		fmt.Fprintf(w, "publication %s: nothing is published\n", d.Publication)
 	} else {
-		fmt.Fprintf(w, "publication %s: revision %d of %s, by %s, in %s\n", d.Publication, r.Number, when(r.Time), r.Author, d.Place)
+		fmt.Fprintf(w, "publication %s: revision %d of %s, by %s, in %s\n", d.Publication, r.Number, aged(r.Time, now), r.Author, d.Place)
 		fmt.Fprintf(w, "  %s; digest %s\n", sums(&r.Plan), r.Digest)
 		partitions(w, &r.Plan)
 	}
@@ -88,7 +88,7 @@ func PlanStatus(w io.Writer, d *plandoc.Document, flags string) (held bool) {
 	files := slices.ContainsFunc(d.Held, func(h plandoc.Held) bool { return !h.Alone })
 	for i := range d.Held {
 		h := &d.Held[i]
-		fmt.Fprintf(w, "held since %s: %s: %s\n", when(h.Since), h.Reason, h.Message)
+		fmt.Fprintf(w, "held since %s: %s: %s\n", aged(h.Since, now), h.Reason, h.Message)
 		if !files {
 			fmt.Fprintln(w, "  all else is published")
 		}
@@ -102,6 +102,43 @@ func PlanStatus(w io.Writer, d *plandoc.Document, flags string) (held bool) {
 		partitions(w, d.Wanted)
 	}
 	return len(d.Held) > 0
+}
+
+// NotHeld says that nothing is held under the digest, and what is held now.
+func NotHeld(w io.Writer, d *plandoc.Document, digest, flags string) {
+	if digest != "" && digest == d.Current.Digest {
+		fmt.Fprintf(w, "digest %q is published already: revision %d, by %s\n", digest, d.Current.Number, d.Current.Author)
+		return
+	}
+	fmt.Fprintf(w, "digest %q is not held", digest)
+	if len(d.Held) == 0 {
+		fmt.Fprintln(w, "; nothing is")
+		return
+	}
+	fmt.Fprintln(w, " now. Look at what is held: quoin plan diff"+flags)
+	for i := range d.Held {
+		if h := &d.Held[i]; h.Waits {
+			fmt.Fprintf(w, "  %s: %s: %s\n", h.Digest, h.Reason, h.Message)
+		} else {
+			fmt.Fprintf(w, "  cannot be approved: %s: %s\n", h.Reason, h.Message)
+		}
+	}
+}
+
+// aged says when something was, and how long ago.
+func aged(t, now time.Time) string {
+	age := max(now.Sub(t), 0)
+	switch {
+	case t.IsZero():
+		return when(t)
+	case age < 2*time.Minute:
+		return fmt.Sprintf("%s (%d s ago)", when(t), int(age.Seconds()))
+	case age < 2*time.Hour:
+		return fmt.Sprintf("%s (%d min ago)", when(t), int(age.Minutes()))
+	case age < 48*time.Hour:
+		return fmt.Sprintf("%s (%d h ago)", when(t), int(age.Hours()))
+	}
+	return fmt.Sprintf("%s (%d days ago)", when(t), int(age.Hours()/24))
 }
 
 func when(t time.Time) string {

@@ -62,14 +62,14 @@ func TestPlanStatus(t *testing.T) {
 	}
 	d.Wanted = &topology.Plan{}
 	var out strings.Builder
-	held := PlanStatus(&out, d, " --store s")
+	held := PlanStatus(&out, d, " --store s", since.Add(5*time.Minute))
 	const want = `publication default: nothing is published
-held since 2026-01-02 03:04:05Z: TooLarge: 5 bytes
+held since 2026-01-02 03:04:05Z (5 min ago): TooLarge: 5 bytes
   it ends:           by itself when the nodes and the configuration give files that can be published
-held since 2026-01-02 03:04:05Z: BigChange: 9 nodes
+held since 2026-01-02 03:04:05Z (5 min ago): BigChange: 9 nodes
   to publish it:     quoin plan approve 1 --store s
   it ends:           by itself if fewer nodes change, of which those within holdWindow count
-held since 2026-01-02 03:04:05Z: TopologiesChange: nvl goes
+held since 2026-01-02 03:04:05Z (5 min ago): TopologiesChange: nvl goes
   to publish it:     quoin plan approve 2 --store s
   it ends:           by itself if the nodes and the configuration turn back to what is published
 if nothing was held:
@@ -80,12 +80,25 @@ if nothing was held:
 	}
 	out.Reset()
 	d.Held = d.Held[2:]
-	if PlanStatus(&out, d, ""); !strings.Contains(out.String(), "TopologiesChange: nvl goes\n  all else is published\n") {
+	if PlanStatus(&out, d, "", since); !strings.Contains(out.String(), "TopologiesChange: nvl goes\n  all else is published\n") {
 		t.Errorf("only a decision is held:\n%s", &out)
 	}
 	d.Held, d.Wanted = nil, nil
-	if PlanStatus(&out, d, "") {
+	if PlanStatus(&out, d, "", since) {
 		t.Error("held")
+	}
+}
+
+func TestAged(t *testing.T) {
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	const at = "2026-01-02 03:04:05Z"
+	for after, want := range map[time.Duration]string{-time.Hour: " (0 s ago)", 119 * time.Second: " (119 s ago)", 2 * time.Minute: " (2 min ago)", 2 * time.Hour: " (2 h ago)", 48 * time.Hour: " (2 days ago)"} {
+		if got := aged(since, since.Add(after)); got != at+want {
+			t.Errorf("after %s: %q, want %q", after, got, at+want)
+		}
+	}
+	if got := aged(time.Time{}, since); got != "an unknown time" {
+		t.Errorf("no time: %q", got)
 	}
 }
 

@@ -50,10 +50,10 @@ func New(dir string) *Store {
 	return &Store{dir: dir, Rescan: 5 * time.Second, changes: make(chan struct{}, 1), reports: reportdir.NewReader(dir)}
 }
 
-// Run watches the reports and the stored plans until ctx ends, by fsnotify, and by a rescan where
-// that sees nothing: on network file systems, and for the published files.
+// Run watches the reports, the stored plans and the publications until ctx ends, by fsnotify, and by
+// a rescan where that sees nothing, such as on network file systems. So an approval is seen at once.
 func (s *Store) Run(ctx context.Context) error {
-	folders := []string{reportdir.Folder, nodesFolder, plansFolder}
+	folders := []string{reportdir.Folder, nodesFolder, plansFolder, publishedFolder}
 	for _, d := range folders {
 		if err := os.MkdirAll(filepath.Join(s.dir, d), 0o755); err != nil {
 			return fmt.Errorf("make store folder: %w", err)
@@ -68,6 +68,7 @@ func (s *Store) Run(ctx context.Context) error {
 		for _, d := range folders {
 			_ = watcher.Add(filepath.Join(s.dir, d)) // the rescan sees what this misses
 		}
+		s.watchPublished(watcher)
 	}
 	tick := time.NewTicker(s.Rescan)
 	defer tick.Stop()
@@ -75,7 +76,10 @@ func (s *Store) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-events:
+		case e := <-events:
+			if e.Has(fsnotify.Create) && strings.HasPrefix(e.Name, filepath.Join(s.dir, publishedFolder)) {
+				s.watchPublished(watcher)
+			}
 			again.Notify(s.changes)
 		case <-lost: // such as by an overflow; unread, it would stop the events for good
 			again.Notify(s.changes)
@@ -86,6 +90,16 @@ func (s *Store) Run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// watchPublished watches the folder of each publication. A folder that is watched already stays so.
+func (s *Store) watchPublished(watcher *fsnotify.Watcher) {
+	_ = filepath.WalkDir(filepath.Join(s.dir, publishedFolder), func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			_ = watcher.Add(path) // the rescan sees what this misses
+		}
+		return nil
+	})
 }
 
 // fingerprint sums up names, sizes and times of all files that a pass reads. The pass

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
@@ -124,6 +125,45 @@ func TestChanges(t *testing.T) {
 	<-r.Changes()
 	cancel()
 	<-stop
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestApprovalIsNoticed approves a change in a store that looks at all files only once an hour: the
+// approval is noticed by its own event, also in a folder that was made later.
+func TestApprovalIsNoticed(t *testing.T) {
+	r := newRig(t)
+	r.Rescan = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
+	place := plandoc.Location{Namespace: "slurm", Name: "quoin-slurm"}
+	noticed := func(what string, do func(n int) error) {
+		t.Helper()
+		timeout := time.After(await.Limit)
+		for n := 0; ; n++ { // until it is noticed: Run may not have begun to look
+			if err := do(n); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-r.Changes():
+				return
+			case <-time.After(10 * time.Millisecond):
+			case <-timeout:
+				t.Fatalf("%s is not noticed", what)
+			}
+		}
+	}
+	noticed("the publication", func(n int) error {
+		return r.Save(ctx, place, &plandoc.Published{Files: map[string]string{"topology.yaml": strings.Repeat("x", n+1)}, Annotations: map[string]string{}})
+	})
+	for range 20 { // also when the events of the publication are over
+		noticed("the approval", func(n int) error {
+			return r.Ask(ctx, place, map[string]string{plandoc.AnnotationApprove: strings.Repeat("1", n+1)})
+		})
+	}
+	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
