@@ -100,10 +100,10 @@ func howToApprove(digest, approve string) string {
 }
 
 // changeOf returns what would be published, beside what is published.
-func changeOf(mem *stored, in *gathered, made *Rendered) *change {
+func changeOf(p *publication.Cluster, mem *stored, in *gathered, made *Rendered) *change {
 	prev := &in.prev
 	return &change{old: prev.Plan, new: made.Plan, oldGres: prev.Gres, newGres: made.gres, sameGres: mem.set.Own()["gres.conf"] == made.Files["gres.conf"],
-		renamed: prev.renamed, gone: in.gone}
+		renamed: prev.renamed, gone: in.gone, lost: in.lost, settings: in.settings, unfiled: unfiled(p, in, made)}
 }
 
 // waits says why all that was made waits for an approval, or returns nil. next is when fewer nodes
@@ -114,7 +114,7 @@ func waits(p *publication.Cluster, s *stored, in *gathered, made *Rendered, now 
 		return nil, next
 	}
 	held = &plandoc.Held{Digest: made.Digest, Waits: true}
-	big := changeOf(s, in, made).tooBig(p, s.doc, now)
+	big := changeOf(p, s, in, made).tooBig(p, s.doc, now)
 	switch n := s.doc.RolledBack; {
 	case n > 0 && made.Digest != s.doc.Current.Digest:
 		held.Reason, held.Message = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)

@@ -24,8 +24,11 @@ type gathered struct {
 	inUse names
 	// leaving are nodes that the publication no longer takes, by Slurm name.
 	leaving leavingNodes
-	// gone are the published names that leave now, with the reason of each.
-	gone leavers
+	// settings are the keys of the configuration that the published plan was not made by.
+	settings settings
+	// gone are the published names that leave now, with the reason of each. lost are those that leave
+	// later, because settings were changed.
+	gone, lost leavers
 	// missing are nodes that are gone and stay for a while.
 	missing plandoc.Wait
 	// next is when a node or a unit has been missing for long enough, or zero.
@@ -50,6 +53,7 @@ type gatherer struct {
 // and stay for a while.
 func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *gathered {
 	g := gathered{Inputs: a.pub.Rules.Gather(snap), leaving: leavingNodes{}}
+	g.settings = settingsOf(a.pub, mem.prev.Plan)
 	g.prev = a.nodes.rename(&g, mem.prev)
 	published := g.prev.nodes()
 	contested := a.nodes.contested(&g, published)
@@ -59,7 +63,7 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	}
 	a.annotations.leaveAsBefore(g.leaving, snap, missing.outside, mem.doc.Leaving)
 	maps.Copy(g.Nodes, g.leaving)
-	g.gone, g.Facts, g.Problems = missing.gone, append(g.Facts, missing.stay...), append(g.Problems, missing.problems...)
+	g.gone, g.lost, g.Facts, g.Problems = missing.gone, missing.lost, append(g.Facts, missing.stay...), append(g.Problems, missing.problems...)
 	g.keepNames(missing.nameless)
 	g.Unnamed = append(g.Unnamed, contested...)
 	g.UnnamedFacts = slices.DeleteFunc(g.UnnamedFacts, func(f topology.Facts) bool { // a node of another Slurm is no part of a rack of this one

@@ -2,8 +2,10 @@ package publisher
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -25,10 +27,14 @@ type change struct {
 	oldGres  map[string][]gres.Line
 	newGres  []gres.Line
 	sameGres bool
-	// renamed is the number of nodes whose name differs from the published files.
-	renamed int
-	// gone are the nodes that leave because no Node has their name, with the reason of each.
-	gone leavers
+	// renamed are the Nodes whose name differs from the published files.
+	renamed []renamed
+	// gone are the nodes that leave because no Node has their name, with the reason of each. lost are
+	// those that leave later, because settings were changed.
+	gone, lost leavers
+	settings   settings
+	// unfiled are nodes that leave the topology file because annotations are to place them.
+	unfiled []string
 }
 
 // tooBig says why people should look at the change first. It returns "" if nobody needs to. Nodes
@@ -37,33 +43,93 @@ func (c *change) tooBig(p *publication.Cluster, doc *plandoc.Document, now time.
 	if c.old == nil {
 		return ""
 	}
-	what, nodes := c.tooMany(p, doc, now)
+	what, why := c.tooMany(p, doc, now)
 	if what == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s, more than %.0f %%%s", what, 100**p.MaxChange, c.gone.why(p, nodes))
+	return fmt.Sprintf("%s, more than %.0f %%%s", what, 100**p.MaxChange, why)
 }
 
-// tooMany says that more nodes change than may at once, and which of them move, leave or lose
-// lines. It returns "" if they are not too many.
-func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time.Time) (what string, nodes []string) {
+// tooMany says that more nodes change than may at once, and why. It returns "" if they are not too
+// many.
+func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time.Time) (what, why string) {
 	places, devices := doc.Recent(now, p.HoldWindow.Duration)
 	nodes, of := c.places()
+	if all, rest := c.bySettings(nodes); !allowed(p, len(all), of) {
+		what = "get another Slurm name, move or leave"
+		switch {
+		case len(rest) == 0:
+			what = "get another Slurm name"
+		case len(c.renamed) == 0:
+			what = "move or leave"
+		}
+		gone := leavers{}
+		maps.Copy(gone, c.gone)
+		maps.Copy(gone, c.lost)
+		return fmt.Sprintf("%d of %d nodes would %s", len(all), of, what), because(c.named(), gone.why(p, &c.settings, rest))
+	}
 	if n, and := together(nodes, places, p.HoldWindow.Duration); !allowed(p, n, of) {
-		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), nodes
+		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), because(c.gone.why(p, &c.settings, nodes))
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
-	if of := len(c.old.Places()); !p.Rules.BySlinky() && !allowed(p, c.renamed, of) {
-		return fmt.Sprintf("%d of %d nodes would get another Slurm name", c.renamed, of), nil
+	if of := len(c.old.Places()); !p.Rules.BySlinky() && !allowed(p, len(c.renamed), of) {
+		return fmt.Sprintf("%d of %d nodes would get another Slurm name", len(c.renamed), of), because(c.named())
+	}
+	if of := len(c.old.Places()); !allowed(p, len(c.unfiled), of) {
+		return fmt.Sprintf("%d of %d nodes would leave the topology file", len(c.unfiled), of),
+			because("membership is annotation now, and only nodes that register dynamically (slurmd -Z) take their place from an annotation")
 	}
 	if c.sameGres {
-		return "", nil
+		return "", ""
 	}
 	nodes, of = c.devices()
 	if n, and := together(nodes, devices, p.HoldWindow.Duration); !allowed(p, n, of) {
-		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, of, and), nodes
+		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, of, and), because(c.gone.why(p, &c.settings, nodes))
 	}
-	return "", nil
+	return "", ""
+}
+
+// bySettings returns the nodes that change if changed settings give other names or take nodes away, and
+// those of them that keep their name. nodes are those that move or leave now.
+func (c *change) bySettings(nodes []string) (all, rest []string) {
+	if !c.settings.changed() || len(c.renamed)+len(c.lost) == 0 {
+		return nil, nil
+	}
+	named := make(map[string]bool, len(c.renamed))
+	for _, r := range c.renamed {
+		named[r.new] = true
+		all = append(all, r.new)
+	}
+	placed := c.old.Places()
+	for _, name := range slices.AppendSeq(slices.Clone(nodes), maps.Keys(c.lost)) {
+		if _, is := placed[name]; is && !named[name] {
+			rest = append(rest, name)
+		}
+	}
+	return append(all, rest...), rest
+}
+
+// named says how the first of the nodes with another name is called now, and by what. It returns ""
+// if none has another name.
+func (c *change) named() string {
+	if len(c.renamed) == 0 {
+		return ""
+	}
+	r := c.renamed[0]
+	old, now := c.settings.byNames()
+	if old != "" {
+		old = " (" + old + ")"
+	}
+	return fmt.Sprintf("Node %s was named %s until now%s; by %s it is %s", r.node, r.old, old, now, r.new)
+}
+
+// because joins the reasons that there are.
+func because(reasons ...string) string {
+	reasons = slices.DeleteFunc(reasons, func(r string) bool { return r == "" })
+	if len(reasons) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(reasons, "; ")
 }
 
 // remember notes in doc which nodes change. An approval ends what was counted. Nodes that

@@ -52,6 +52,14 @@ func leave(why absence, names ...string) leavers {
 	return out
 }
 
+// renames are Nodes with other names than before.
+func renames(names ...string) (out []renamed) {
+	for _, n := range names {
+		out = append(out, renamed{"node-of-" + n, "old-" + n, n})
+	}
+	return out
+}
+
 // leaveFor are nodes that leave for several reasons.
 func leaveFor(all ...leavers) leavers {
 	out := leavers{}
@@ -82,6 +90,9 @@ func gresLines(t *testing.T, kind string, names ...string) (map[string][]gres.Li
 func TestTooBig(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	five := []string{"n01", "n02", "n03", "n04", "n05"}
+	short := settings{old: map[string]string{keyNames: "label:x"}, now: map[string]string{keyNames: "label:x"}}
+	toShort := settings{old: map[string]string{keyNames: "slinky", keyNamespace: "slurm"}, now: map[string]string{keyNames: "short"}}
+	toPods := settings{old: map[string]string{keyNames: "short"}, now: map[string]string{keyNames: "slinky", keyNamespace: "slurm"}}
 	h100, _ := gresLines(t, "h100", twenty()...)
 	_, h200 := gresLines(t, "h200", twenty()...)
 	_, fewer := gresLines(t, "h100", twenty(five...)...)
@@ -110,8 +121,22 @@ func TestTooBig(t *testing.T) {
 		{name: "others left before, and those that leave are gone", change: change{old: oneBlock(twenty()), new: planned(twenty("n06", "n07")), gone: leave(nodeGone, "n06", "n07")}, before: five},
 		{name: "the same moved before", change: change{old: oneBlock(twenty()), new: planned(twenty(five[:3]...), five[:3]...)}, before: five[:3]},
 		{name: "one node may always move", change: change{old: oneBlock(twenty()), new: planned(twenty("n01"), "n01")}, pub: Publication{MaxChange: new(0.0)}},
-		{name: "names change", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: 5}, want: "5 of 20 nodes would get another Slurm name, more than 20 %"},
-		{name: "pods change the names", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: 5}, pub: Publication{SlurmNames: "slinky"}},
+		{name: "names change", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: renames(five...), settings: short}, want: "5 of 20 nodes would get another Slurm name, more than 20 %: Node node-of-n01 was named old-n01 until now; by slurmNames: label:x it is n01"},
+		{name: "pods change the names", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: renames(five...)}, pub: Publication{SlurmNames: "slinky"}},
+		{name: "slurmNames gives other names", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: renames(five...), settings: toShort},
+			want: "5 of 20 nodes would get another Slurm name, more than 20 %: Node node-of-n01 was named old-n01 until now (slurmNames: slinky, namespace: slurm); by slurmNames: short it is n01"},
+		{name: "slurmNames lets pods give other names", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: renames(five...), settings: toPods}, pub: Publication{SlurmNames: "slinky"},
+			want: "5 of 20 nodes would get another Slurm name, more than 20 %: Node node-of-n01 was named old-n01 until now (slurmNames: short); by slurmNames: slinky, namespace: slurm it is n01"},
+		{name: "slurmNames gives few other names", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: renames(five[:4]...), settings: toPods}, pub: Publication{SlurmNames: "slinky"}},
+		{name: "of the others none has a pod", change: change{old: oneBlock(twenty()), new: planned(twenty()), renamed: renames("n01", "n02"), lost: leave(namesChanged, "n03", "n04", "n05"), settings: toPods}, pub: Publication{SlurmNames: "slinky"},
+			want: "5 of 20 nodes would get another Slurm name, move or leave, more than 20 %: Node node-of-n01 was named old-n01 until now (slurmNames: short); by slurmNames: slinky, namespace: slurm it is n01; 3 are without a worker pod by slurmNames: slinky, which was short"},
+		{name: "none has a pod", change: change{old: oneBlock(twenty()), new: planned(twenty()), lost: leave(namesChanged, five...), settings: toPods}, pub: Publication{SlurmNames: "slinky"},
+			want: "5 of 20 nodes would move or leave, more than 20 %: 5 are without a worker pod by slurmNames: slinky, which was short"},
+		{name: "few have no pod", change: change{old: oneBlock(twenty()), new: planned(twenty()), lost: leave(namesChanged, five[:4]...), settings: toPods}, pub: Publication{SlurmNames: "slinky"}},
+		{name: "nobody knows the names", change: change{old: oneBlock(twenty()), new: planned(twenty()), lost: leave(notKnown, five...), settings: settings{unknown: true, now: short.now}},
+			want: "5 of 20 nodes would move or leave, more than 20 %: 5 are on no Node that is known"},
+		{name: "nodes leave the file", change: change{old: oneBlock(twenty()), new: planned(twenty()), unfiled: five},
+			want: "5 of 20 nodes would leave the topology file, more than 20 %: membership is annotation now, and only nodes that register dynamically (slurmd -Z) take their place from an annotation"},
 		{name: "devices change", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: h200}, want: "the lines of 20 of 20 nodes in gres.conf would change or be removed, more than 20 %"},
 		{name: "gres.conf stays", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: h200, sameGres: true}},
 		{name: "lines are removed", change: change{old: oneBlock(twenty()), new: planned(twenty()), oldGres: h100, newGres: fewer, gone: leave(reportDeleted, five...)},

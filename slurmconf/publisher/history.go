@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -17,8 +18,6 @@ type nodeHistory struct {
 	// owners has the Node of each name in the published files, if it is known. It is nil
 	// before the first pass.
 	owners map[string]string
-	// namedBy is the slurmNames by which the plan was made that was stored at the start.
-	namedBy string
 	// since says since when names are missing that leave later.
 	since map[string]time.Time
 	// sets has the NodeSet of the worker pod of each name, or of the last pod that had the name.
@@ -31,7 +30,6 @@ func (h *nodeHistory) recall(g *gathered, prev *Previous) {
 	h.owners, h.sets = make(map[string]string, len(g.Facts)), map[string]inputs.Owner{}
 	known := make(map[string]bool, len(g.Facts))
 	if prev.Plan != nil {
-		h.namedBy = prev.Plan.Policy["slurmNames"]
 		for i := range prev.Plan.Nodes {
 			if n := &prev.Plan.Nodes[i]; n.Node != "" {
 				h.owners[n.SlurmName], known[n.Node] = n.Node, true
@@ -55,7 +53,11 @@ func (h *nodeHistory) rename(g *gathered, prev Previous) Previous {
 		names.now[g.Facts[i].Name] = g.Facts[i].SlurmName
 	}
 	if to := names.compare(); !to.none() {
-		prev.Plan, prev.Gres, prev.renamed = to.plan(prev.Plan), to.lines(prev.Gres), to.count()
+		prev.Plan, prev.Gres = to.plan(prev.Plan), to.lines(prev.Gres)
+		for old, name := range to.to {
+			prev.renamed = append(prev.renamed, renamed{h.owners[old], old, name})
+		}
+		slices.SortFunc(prev.renamed, func(a, b renamed) int { return cmp.Compare(a.new, b.new) })
 	}
 	return prev
 }

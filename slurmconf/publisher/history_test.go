@@ -176,7 +176,7 @@ func TestNamesChangeAtStart(t *testing.T) {
 	}
 	inBubble(t, store, complete(t, Publication{SlurmNames: "s/gb200-(.+)/x-$1/"}), func() {
 		store.pass(30 * time.Minute)
-		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 72 of 72 nodes would get another Slurm name, more than 20 %;") {
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 72 of 72 nodes would get another Slurm name, more than 20 %: Node gb200-001 was named gb200-001 until now (slurmNames: short); by slurmNames: s/gb200-(.+)/x-$1/ it is x-001;") {
 			t.Errorf("held %q", held)
 		}
 		store.approve()
@@ -188,20 +188,48 @@ func TestNamesChangeAtStart(t *testing.T) {
 }
 
 // TestNamesChangeToPods starts a publisher that is configured to take the names from pods. Half of
-// the nodes have no pod: they do not leave as if their NodeSet was scaled in.
+// the nodes have no pod: they do not leave as if their NodeSet was scaled in. The whole change is
+// held at once, in one publisher after the other.
 func TestNamesChangeToPods(t *testing.T) {
 	store := newMemory(whole(racks(t)))
 	inBubble(t, store, complete(t, Publication{SlurmNames: "short"}), func() { store.pass(5 * time.Minute) })
 	store.snap = whole(podsOn(36).on(t))
+	const want = "72 of 72 nodes would get another Slurm name, move or leave, more than 20 %: Node gb200-001 was named gb200-001 until now (slurmNames: short); by slurmNames: slinky:a, namespace: slurm it is g001; " +
+		"36 are without a worker pod by slurmNames: slinky:a, which was short;"
+	digest := ""
+	for _, wait := range []time.Duration{time.Minute, time.Hour} {
+		inBubble(t, store, complete(t, Publication{SlurmNames: "slinky:a"}), func() {
+			store.pass(wait)
+			d := store.plan(t)
+			if len(d.Held) != 1 || !strings.HasPrefix(d.Held[0].Message, want) || len(d.Current.Plan.Places()) != 72 || digest != "" && d.Held[0].Digest != digest {
+				t.Fatalf("held %+v, and %d nodes have a place; want %s", d.Held, len(d.Current.Plan.Places()), want)
+			}
+			digest = d.Held[0].Digest
+		})
+	}
 	inBubble(t, store, complete(t, Publication{SlurmNames: "slinky:a"}), func() {
-		store.pass(9 * time.Minute)
-		if d := store.plan(t); d.Held != nil || d.Current.Plan.Places()["g001"].Block == "" || d.Current.Plan.Places()["gb200-072"].Block == "" {
-			t.Errorf("at first: held %+v, and the nodes are %v", d.Held, d.Current.Plan.Places())
-		}
-		store.pass(time.Hour)
-		const want = "36 of 72 nodes would move or leave, more than 20 %: 36 are without a worker pod since slurmNames was changed;"
-		if d := store.plan(t); len(d.Held) != 1 || !strings.HasPrefix(d.Held[0].Message, want) || len(d.Current.Plan.Places()) != 72 {
-			t.Errorf("held %+v, and %d nodes have a place; want %s", d.Held, len(d.Current.Plan.Places()), want)
+		store.approve()
+		store.pass(time.Hour) // one approval is enough
+		if d := store.plan(t); d.Held != nil || len(d.Current.Plan.Places()) != 36 || d.Current.Plan.Places()["g001"].Block == "" {
+			t.Errorf("approved: held %+v, and the nodes are %v", d.Held, d.Current.Plan.Places())
 		}
 	})
+}
+
+// TestNamesChangeForFewPods is TestNamesChangeToPods with pods on so few nodes that a publisher which
+// counted names alone would let them pass. A restart in between must not make the others leave as if
+// their NodeSets were scaled in.
+func TestNamesChangeForFewPods(t *testing.T) {
+	store := newMemory(whole(racks(t)))
+	inBubble(t, store, complete(t, Publication{SlurmNames: "short"}), func() { store.pass(5 * time.Minute) })
+	store.snap = whole(podsOn(10).on(t))
+	for range 3 {
+		inBubble(t, store, complete(t, Publication{SlurmNames: "slinky:a"}), func() {
+			store.pass(8 * time.Minute)
+			d := store.plan(t)
+			if len(d.Held) != 1 || !strings.Contains(d.Held[0].Message, "; 62 are without a worker pod by slurmNames: slinky:a, which was short;") || len(d.Current.Plan.Places()) != 72 {
+				t.Fatalf("held %+v, and %d nodes have a place", d.Held, len(d.Current.Plan.Places()))
+			}
+		})
+	}
 }

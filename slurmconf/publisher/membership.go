@@ -31,6 +31,21 @@ func (m *Rendered) placedByAnnotation(p *publication.Cluster, g *gathered) bool 
 	return is
 }
 
+// unfiled are the published nodes that leave the topology file because annotations are to place them,
+// and of which nobody knows that they take their place from an annotation. Nodes of Slinky's worker
+// pods do.
+func unfiled(p *publication.Cluster, in *gathered, made *Rendered) (nodes []string) {
+	if in.prev.Plan == nil || in.prev.Plan.ByAnnotation || !made.ByAnnotation {
+		return nil
+	}
+	for name := range in.prev.Plan.Places() {
+		if n := in.Nodes[name]; !p.Rules.BySlinky() || n != nil && p.Rules.ByBridge(n) {
+			nodes = append(nodes, name)
+		}
+	}
+	return nodes
+}
+
 // linesByAnnotation returns the lines of gres.conf: without nodes, if they are right for all
 // nodes.
 func (m *Rendered) linesByAnnotation(p *publication.Cluster) []gres.Line {

@@ -151,8 +151,9 @@ func TestMemberMovesWithoutFile(t *testing.T) {
 	})
 }
 
-// TestMembershipChanges changes the key on a running site. Nodes leave the file when all of
-// them have their annotations, and no annotation ever goes.
+// TestMembershipChanges changes the key on a running site whose nodes are not those of worker pods.
+// Nodes leave the file when all of them have their annotations, and people have approved it. No
+// annotation ever goes.
 func TestMembershipChanges(t *testing.T) {
 	store := newMemory(racks(t))
 	long := Duration{Duration: 3 * time.Hour}
@@ -161,15 +162,26 @@ func TestMembershipChanges(t *testing.T) {
 		pub    Publication
 		notes  int
 		inFile bool
+		asks   bool
 	}{
-		{"file, nobody is annotated yet", Publication{Membership: "file", LoadTimeout: long}, 0, true},
-		{"annotation, but nobody is annotated yet", Publication{Membership: "annotation", LoadTimeout: long}, 0, true},
-		{"annotation", Publication{Membership: "annotation"}, 72, false},
-		{"file again", Publication{Membership: "file"}, 72, true},
-		{"annotation again", Publication{Membership: "annotation"}, 72, false},
+		{"file, nobody is annotated yet", Publication{Membership: "file", LoadTimeout: long}, 0, true, false},
+		{"annotation, but nobody is annotated yet", Publication{Membership: "annotation", LoadTimeout: long}, 0, true, false},
+		{"annotation", Publication{Membership: "annotation"}, 72, false, true},
+		{"file again", Publication{Membership: "file"}, 72, true, false},
+		{"annotation again", Publication{Membership: "annotation"}, 72, false, true},
 	} {
 		saves := 0
 		inBubble(t, store, complete(t, step.pub), func() {
+			store.pass(20 * time.Minute)
+			store.change(racks(t))
+			store.pass(time.Minute)
+			const held = "BigChange: 72 of 72 nodes would leave the topology file, more than 20 %: membership is annotation now, and only nodes that register dynamically (slurmd -Z)"
+			if got := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; strings.HasPrefix(got, held) != step.asks || !step.asks && got != "" {
+				t.Errorf("%s: held %q", step.name, got)
+			}
+			if step.asks {
+				store.approve()
+			}
 			for range 2 { // annotations were written in the first, which the store does not tell
 				store.pass(20 * time.Minute)
 				saves = store.saves

@@ -36,7 +36,7 @@ const (
 	nodeGone
 	// reportDeleted: the report is gone, in a store that cannot tell whether the node is.
 	reportDeleted
-	// namesChanged: the stored plan was made by another slurmNames, and no pod has the name.
+	// namesChanged: the published plan was made by another slurmNames, and no pod has the name.
 	namesChanged
 	// podGivenUp: the pod is gone, and no NodeSet is known to make it again.
 	podGivenUp
@@ -84,7 +84,7 @@ var rules = [...]rule{
 	noSlurmName:     {stays, false, "without a Slurm name"},
 	nodeGone:        {leavesLater, false, "gone"},
 	reportDeleted:   {leavesLater, true, "without a report"},
-	namesChanged:    {leavesLater, true, "without a worker pod since slurmNames was changed"},
+	namesChanged:    {leavesLater, true, "without a worker pod"},
 	podGivenUp:      {leavesLater, false, "without a worker pod, and no NodeSet is known to make it again"},
 	podWanted:       {leavesLater, true, "without a worker pod, and the NodeSet has not made it again"},
 	notSelected:     {leavesLater, true, "not selected any more"},
@@ -95,18 +95,48 @@ var rules = [...]rule{
 }
 
 // words says what a node with the absence is, after "is" or "are".
-func (a absence) words(p *publication.Cluster) string {
-	if a != notSelected {
-		return rules[a].words
+func (a absence) words(p *publication.Cluster, s *settings) string {
+	switch a {
+	case namesChanged:
+		text := s.say(keyNames)
+		if s.now[keyNames] == s.old[keyNames] {
+			text = s.say(keyNamespace)
+		}
+		return rules[a].words + " by " + text
+	case notSelected:
+		var keys []string
+		for _, key := range []struct{ key, value string }{{keySelector, p.Nodes.Selector}, {keySlinky, p.Nodes.Slinky}} {
+			switch {
+			case s.nodes() && s.differ(key.key):
+				keys = append(keys, s.say(key.key))
+			case key.value != "":
+				keys = append(keys, key.key)
+			}
+		}
+		return fmt.Sprintf("%s (%s)", rules[a].words, strings.Join(keys, ", "))
 	}
-	var keys []string
-	if p.Nodes.Selector != "" {
-		keys = append(keys, "nodes.selector")
+	return rules[a].words
+}
+
+// fateBy is what becomes of a missing name. If changed keys took it away, there is nothing to wait
+// for. But a pod may be made again.
+func (a absence) fateBy(s *settings) fate {
+	if a == notSelected && s.nodes() || a == namesChanged && !s.byPods() {
+		return leavesNow
 	}
-	if p.Nodes.Slinky != "" {
-		keys = append(keys, "nodes.slinky")
+	return rules[a].fate
+}
+
+// lostBy reports whether the name is missing because of changed settings, as far as can be told. It
+// counts at once, although it leaves later.
+func (a absence) lostBy(s *settings) bool {
+	switch a {
+	case namesChanged:
+		return true
+	case namedOtherwise, notKnown:
+		return s.names()
 	}
-	return fmt.Sprintf("%s (%s)", rules[a].words, strings.Join(keys, ", "))
+	return false
 }
 
 // ReasonStoreEmpty says that a store shows no node, while nodes are published.
@@ -123,7 +153,7 @@ func (l leavers) gone(name string) bool {
 
 // why says for those of the nodes that leave why they do, the most frequent reason first. It
 // returns "" if none of them leaves.
-func (l leavers) why(p *publication.Cluster, nodes []string) string {
+func (l leavers) why(p *publication.Cluster, s *settings, nodes []string) string {
 	count, rest := make([]int, len(rules)), 0
 	for _, node := range nodes {
 		if why, leaves := l[node]; leaves {
@@ -148,7 +178,7 @@ func (l leavers) why(p *publication.Cluster, nodes []string) string {
 		if count[a] == 1 {
 			verb = "is"
 		}
-		parts = append(parts, fmt.Sprintf("%d %s %s", count[a], verb, a.words(p)))
+		parts = append(parts, fmt.Sprintf("%d %s %s", count[a], verb, a.words(p, s)))
 	}
 	switch {
 	case rest == 1:
@@ -156,7 +186,7 @@ func (l leavers) why(p *publication.Cluster, nodes []string) string {
 	case rest > 1:
 		parts = append(parts, fmt.Sprintf("%d move or lose their place", rest))
 	}
-	return ": " + strings.Join(parts, ", ")
+	return strings.Join(parts, ", ")
 }
 
 // missing is what becomes of the published names that no Node has.
@@ -165,8 +195,9 @@ type missing struct {
 	// without a Slurm name that stay published under the name that they had.
 	stay     []topology.Facts
 	nameless map[string]string
-	// gone are the names that leave now.
-	gone leavers
+	// gone are the names that leave now. lost are those that leave later, because settings were
+	// changed.
+	gone, lost leavers
 	// outside are the Nodes that the publication does not take, by the Slurm name that they
 	// have or had. leaving are those of them whose name leaves now or later.
 	outside, leaving map[string]*inputs.Node
@@ -179,12 +210,12 @@ type missing struct {
 // since when they are missing.
 func (h *nodeHistory) missing(g *gathered, published []string, snap *inputs.Snapshot, now time.Time) missing {
 	l := h.look(g, published, snap)
-	out := missing{nameless: map[string]string{}, gone: leavers{}, outside: l.outside, leaving: map[string]*inputs.Node{}}
+	out := missing{nameless: map[string]string{}, gone: leavers{}, lost: leavers{}, outside: l.outside, leaving: map[string]*inputs.Node{}}
 	var timer again.Timer
 	since := make(map[string]time.Time)
 	for _, name := range l.names {
 		why := l.whyAbsent(name)
-		becomes := rules[why].fate
+		becomes := why.fateBy(&g.settings)
 		if n := out.outside[name]; n != nil && becomes != stays {
 			out.leaving[name] = n
 		}
@@ -198,6 +229,9 @@ func (h *nodeHistory) missing(g *gathered, published []string, snap *inputs.Snap
 			}
 		}
 		owner := h.owners[name]
+		if becomes == leavesLater && why.lostBy(&g.settings) {
+			out.lost[name] = why
+		}
 		switch {
 		case becomes == leavesNow:
 			out.gone[name] = why
@@ -315,12 +349,12 @@ func (l *look) taken(n *inputs.Node) bool {
 // another slurmNames: this publisher has seen no pod of the name.
 func (l *look) namesChanged(name string) bool {
 	_, seen := l.sets[name]
-	return l.pub.Rules.BySlinky() && !seen && l.namedBy != "" && l.namedBy != l.pub.SlurmNames
+	return l.pub.Rules.BySlinky() && !seen && l.g.settings.names()
 }
 
 // facts are those of a name that stays without a Node.
 func (l *look) facts(name string, why absence) topology.Facts {
-	f := topology.Facts{Name: name, SlurmName: name, Gone: rules[why].fate == leavesLater}
+	f := topology.Facts{Name: name, SlurmName: name, Gone: why.fateBy(&l.g.settings) == leavesLater}
 	if owner := l.owners[name]; owner != "" && l.last[owner] == name && l.g.All[owner] == nil {
 		f.Name = owner
 	}
@@ -330,7 +364,7 @@ func (l *look) facts(name string, why absence) topology.Facts {
 	case why == perhapsNameless:
 		f.Stays = "it may be node " + l.perhaps + ", which has no Slurm name now"
 	case !f.Gone || rules[why].counts:
-		f.Stays = "it is " + why.words(l.pub)
+		f.Stays = "it is " + why.words(l.pub, &l.g.settings)
 	}
 	return f
 }

@@ -39,15 +39,15 @@ func (m *missed) look(t *testing.T) (*nodeHistory, *gathered, *inputs.Snapshot) 
 	pubs := complete(t, m.pub, m.other)
 	snap := &inputs.Snapshot{Nodes: m.nodes, Whole: !m.part, Unplaced: m.unplaced, NodeSets: m.sets}
 	plan := oneBlock([]string{"x"})
-	plan.Policy = map[string]string{"slurmNames": pubs[0].SlurmNames}
+	plan.Policy = pubs[0].Keys()
 	if m.stored != "" {
-		plan.Policy["slurmNames"] = m.stored
+		plan.Policy[keyNames] = m.stored
 	}
 	if !m.unknown {
 		plan.Nodes = []topology.Placement{{Node: "n", SlurmName: "x"}}
 	}
 	h := &nodeHistory{pub: pubs[0], others: pubs[1:]}
-	g := &gathered{Inputs: h.pub.Rules.Gather(snap)}
+	g := &gathered{Inputs: h.pub.Rules.Gather(snap), settings: settingsOf(h.pub, plan)}
 	g.prev = h.rename(g, Previous{Plan: plan})
 	if m.ofSet {
 		h.sets["x"] = inputs.Owner{Namespace: "slurm", NodeSet: "gpu"}
@@ -151,7 +151,7 @@ func TestAbsences(t *testing.T) {
 				got.fate += map[bool]string{true: counts, false: free}[r.counts]
 			}
 			if got != tt.want {
-				t.Errorf("%+v, want %+v: %s", got, tt.want, got.why.words(h.pub))
+				t.Errorf("%+v, want %+v: %s", got, tt.want, got.why.words(h.pub, &g.settings))
 			}
 		})
 	}
@@ -185,7 +185,7 @@ func TestMissing(t *testing.T) {
 	began := time.Now()
 	m := missed{pub: Publication{SlurmNames: "label:sn", Nodes: Selection{Selector: "sc=a"}}, other: Publication{Nodes: Selection{Selector: "sc=none"}}, nodes: []inputs.Node{node("n", "sn", "x")}}
 	h, g, snap := m.look(t)
-	want := missing{stay: []topology.Facts{{Name: "n", SlurmName: "x", Gone: true, Stays: "it is not selected any more (nodes.selector)"}}, nameless: map[string]string{}, gone: leavers{},
+	want := missing{stay: []topology.Facts{{Name: "n", SlurmName: "x", Gone: true, Stays: "it is not selected any more (nodes.selector)"}}, nameless: map[string]string{}, gone: leavers{}, lost: leavers{},
 		outside: map[string]*inputs.Node{"x": &m.nodes[0]}, leaving: map[string]*inputs.Node{"x": &m.nodes[0]}, next: began.Add(h.pub.RemoveAfter.Duration)}
 	diff := func(at time.Duration) {
 		t.Helper()

@@ -23,8 +23,8 @@ type Previous struct {
 	Plan *topology.Plan
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]gres.Line
-	// renamed is the number of nodes whose name differs from the files.
-	renamed int
+	// renamed are the Nodes whose name differs from the files, by their new name.
+	renamed []renamed
 	// seeded says that a seed is published, which slurmctld may have started with.
 	seeded bool
 }

@@ -20,6 +20,9 @@ type naming struct {
 	pending map[string]bool
 }
 
+// renamed is a Node whose name differs from the published files.
+type renamed struct{ node, old, new string }
+
 // newNames says what becomes of the published names.
 type newNames struct {
 	// to has the new name of a Node by the old one. away are the names that pods have taken to
@@ -57,9 +60,6 @@ func (o *naming) compare() *newNames {
 	}
 	return n
 }
-
-// count is how many Nodes have another name.
-func (n *newNames) count() int { return len(n.to) }
 
 // none reports whether all names are as published.
 func (n *newNames) none() bool { return len(n.to)+len(n.away) == 0 }

@@ -167,13 +167,18 @@ func placeAsAnnotated(p *publication.Cluster, snap *inputs.Snapshot, r *plandoc.
 func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act publish, leaving []string, now time.Time) (*stored, *plandoc.Changes, error) {
 	made, doc, place, noneHeld := act.made, old.doc.Clone(), a.pub.Place().String(), len(act.held.why) == 0
 	var changes *plandoc.Changes
+	// The same files may be what other keys of the configuration give.
+	otherKeys := made.IsRevision(&doc.Current) && !maps.Equal(doc.Current.Plan.Policy, made.policy)
+	if otherKeys {
+		doc.Current.Plan.Policy = made.policy
+	}
 	if !made.IsRevision(&doc.Current) {
 		var err error
-		if changes, err = old.addRevision(doc, in, act, a.pub.HoldWindow.Duration, now); err != nil {
+		if changes, err = old.addRevision(a.pub, doc, in, act, now); err != nil {
 			return nil, nil, err
 		}
 	}
-	if changes != nil || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
+	if changes != nil || otherKeys || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
 		doc.Place, doc.Leaving = place, leaving
 		if noneHeld {
 			doc.Held, doc.Wanted = nil, nil
@@ -205,8 +210,8 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 }
 
 // addRevision makes what was made the current revision of doc, which is a copy of the stored one.
-// What changes counts within the window.
-func (s *stored) addRevision(doc *plandoc.Document, in *gathered, act publish, window time.Duration, now time.Time) (*plandoc.Changes, error) {
+// What changes counts within HoldWindow.
+func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, in *gathered, act publish, now time.Time) (*plandoc.Changes, error) {
 	made := act.made
 	r, changes, err := made.Revision(&doc.Current, now)
 	if err != nil {
@@ -219,7 +224,7 @@ func (s *stored) addRevision(doc *plandoc.Document, in *gathered, act publish, w
 	if err == nil && made.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}
-	changeOf(s, in, made).remember(doc, window, s.request(plandoc.AnnotationApprove) == made.Digest, now)
+	changeOf(p, s, in, made).remember(doc, p.HoldWindow.Duration, s.request(plandoc.AnnotationApprove) == made.Digest, now)
 	if err == nil && written.After(doc.Current.Time) {
 		doc.Current.Time = written // a publisher that was killed wrote the files later
 	}

@@ -73,11 +73,14 @@ func (c *Cluster) Policy() placement.Policy {
 }
 
 // Keys are the keys that decide what is planned and written, and their values as text. A
-// key without a value is absent.
+// key without a value is absent, and so is the namespace if no worker pods are looked at.
 func (c *Cluster) Keys() map[string]string {
-	keys := make(map[string]string)
+	keys, namespace := make(map[string]string), ""
+	if len(c.Rules.PodNamespaces()) > 0 {
+		namespace = c.Namespace
+	}
 	for key, value := range map[string]any{
-		"slurmNames": c.SlurmNames, "slurmVersion": c.SlurmVersion, "resourceSlices": c.ResourceSlices, "format": c.Format, "topology": c.Topology,
+		"slurmNames": c.SlurmNames, "namespace": namespace, "nodes.selector": c.Nodes.Selector, "nodes.slinky": c.Nodes.Slinky, "membership": c.Membership, "slurmVersion": c.SlurmVersion, "resourceSlices": c.ResourceSlices, "format": c.Format, "topology": c.Topology,
 		"defaultTopology": c.DefaultTopology, "flatTopology": c.FlatTopology, "blocksBy": c.BlocksBy, "parentBlocks": c.ParentBlocks,
 		"domainLabels": c.DomainLabels, "tierLabels": c.TierLabels, "baseBlockSize": c.BaseBlockSize, "blockSizes": c.BlockSizes, "sizeClasses": c.SizeClasses,
 		"minBlockNodes": c.MinBlockNodes, "forgetBlocks": c.ForgetBlocks, "forgetSwitches": c.ForgetSwitches,
