@@ -48,7 +48,7 @@ func TestRealNoDifferences(t *testing.T) {
 	if err := c.ApplyMonitoringCRDs(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"quoin", "chart", "--namespace", "quoin-system", "-f", "chart/presets/slinky.yaml", "-f", "chart/presets/gpu-operator.yaml"}, monitored...)
+	args := append([]string{"quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image, "-f", "chart/presets/slinky.yaml", "-f", "chart/presets/gpu-operator.yaml"}, monitored...)
 	if out, err := kuberig.Helm(t.Context(), append([]string{"install", "--create-namespace", "--kubeconfig", c.Kubeconfig()}, args...)...); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -27,7 +27,7 @@ var monitored = []string{"--set", "podMonitor.enabled=true,prometheusRule.enable
 // for the Prometheus Operator is in the folder rules, and dashboards are not plain files.
 func plain(t *testing.T) map[string]string {
 	t.Helper()
-	out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", driverAPI}, monitored...)...)
+	out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", driverAPI, "--set", kuberig.Image}, monitored...)...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -107,12 +107,40 @@ func TestValues(t *testing.T) {
 		{"a release as a number", []string{"--set", "config.publicationDefaults.slurmVersion=26"}, "slurmVersion"},
 		{"another namespace of the nodes", []string{"--set", "nodeNamespace=gpu-nodes"}, ""},
 		{"who may read metrics, in plain text", []string{"--set", "metrics.authorize=true"}, "metrics.authorize needs metrics.tlsSecret"},
-		{"a digest", []string{"--set", "image.digest=sha256:0"}, ""},
+		{"a digest", []string{"--set", "image.digest=sha256:" + strings.Repeat("0a", 32)}, ""},
 		{"metrics with tokens, and no token for Prometheus", []string{"--set", "podMonitor.enabled=true,metrics.authorize=true,metrics.tlsSecret=certs"}, "podMonitor needs podMonitor.authorization"},
 		{"an interval without a unit", []string{"--set", "podMonitor.interval=30"}, "interval"},
 		{"two publications", []string{"--set", "config.publications.a.slurmVersion=25\\.11,config.publications.b.namespace=slurm-b,config.publications.b.slurmNames=slinky"}, ""},
 		{"publications as a list", []string{"--set", "config.publications[0].namespace=slurm"}, "publications"},
 		{"a name in a publication", []string{"--set", "config.publications.a.name=b"}, "name"},
+		{"an image without a registry", []string{"--set", "image.repository=quoin"}, `image.repository: "quoin" names no registry`},
+		{"the page's registry", []string{"--set", "image.repository=REGISTRY/quoin"}, `image.repository: "REGISTRY/quoin" names no registry`},
+		{"a user of Docker Hub, which is not named", []string{"--set", "image.repository=somebody/quoin"}, "names no registry"},
+		{"Docker Hub", []string{"--set", "image.repository=docker.io/somebody/quoin"}, ""},
+		{"a registry with a port", []string{"--set", "image.repository=registry:5000/quoin"}, ""},
+		{"a registry on this machine", []string{"--set", "image.repository=localhost/quoin"}, ""},
+		{"an image that the nodes have", []string{"--set", "image.repository=quoin,image.pullPolicy=Never"}, ""},
+		{"a tag in the image's name", []string{"--set", "image.repository=registry.example/quoin:1"}, "/image/repository"},
+		{"a bad tag", []string{"--set", "image.tag=a b"}, "/image/tag"},
+		{"a short digest", []string{"--set", "image.digest=sha256:0a"}, "/image/digest"},
+		{"Slinky without names", []string{"--set", "neighbours.slinky=true"}, `publication "default": neighbours.slinky is on, and nothing says how Slurm calls the nodes`},
+		{"Slinky with names of all", []string{"--set", "neighbours.slinky=true,config.publicationDefaults.slurmNames=short"}, ""},
+		{"Slinky with names of one", []string{"--set", "neighbours.slinky=true,config.publications.a.slurmNames=slinky"}, ""},
+		{"Slinky with the nodes of all", []string{"--set", "neighbours.slinky=true,config.publicationDefaults.nodes.slinky=main"}, ""},
+		{"Slinky with the nodes of one", []string{"--set", "neighbours.slinky=true,config.publications.a.nodes.slinky=main"}, ""},
+		{"Slinky with nodes by label alone", []string{"--set", "neighbours.slinky=true,config.publicationDefaults.nodes.selector=a"}, "neighbours.slinky is on"},
+		{"Slinky without names of the second one", []string{"--set", "neighbours.slinky=true,config.publications.a.slurmNames=slinky,config.publications.b.namespace=s"}, `publication "b": neighbours.slinky is on`},
+		{"Slinky with names that one publication empties", []string{"-f", "chart/presets/slinky.yaml", "--set", "config.publications.a.slurmNames="}, `publication "a": neighbours.slinky is on`},
+		{"topology.yaml for an old Slurm", []string{"-f", "chart/presets/slinky.yaml", "--set", "config.publicationDefaults.format=yaml,config.publications.a.slurmVersion=24\\.11"}, `publication "a": format: "yaml": want conf with Slurm 24.11`},
+		{"an old Slurm", []string{"--set", "config.publicationDefaults.slurmVersion=24\\.11"}, ""},
+		{"a size below zero", []string{"--set", "config.publicationDefaults.baseBlockSize=-1"}, "/config/publicationDefaults/baseBlockSize"},
+		{"a size below zero of one", []string{"--set", "config.publications.a.baseBlockSize=-1"}, "/config/publications/a/baseBlockSize"},
+		{"a bad namespace", []string{"--set", "config.publicationDefaults.namespace=Slurm"}, "/config/publicationDefaults/namespace"},
+		{"a bad namespace of nodes", []string{"--set", "nodeNamespace=Quoin_Node"}, "/nodeNamespace"},
+		{"no namespace of nodes", []string{"--set", "nodeNamespace="}, "/nodeNamespace"},
+		{"a bad namespace of pods", []string{"--set", "config.publicationDefaults.slurmNames=slinky:Slurm/main"}, "/config/publicationDefaults/slurmNames"},
+		{"a bad name of a publication", []string{"--set", "config.publications.HGX.annotate=false"}, "HGX"},
+		{"a bad name of a Secret", []string{"--set", "metrics.tlsSecret=Certs"}, "/metrics/tlsSecret"},
 	}
 	for _, preset := range presets(t) {
 		tests = append(tests, struct {
@@ -123,7 +151,7 @@ func TestValues(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "chart", "--namespace", "quoin-system"}, tt.args...)...)
+			out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image}, tt.args...)...)
 			switch {
 			case tt.refused == "" && err != nil:
 				t.Errorf("%v\n%s", err, out)
@@ -170,7 +198,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			out, err := kuberig.Helm(t.Context(), "template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", driverAPI, "--set", tt.set)
+			out, err := kuberig.Helm(t.Context(), "template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", driverAPI, "--set", kuberig.Image+","+tt.set)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
@@ -202,7 +230,7 @@ func TestNotes(t *testing.T) {
 		"gpucluster.yaml":   {"podMonitor.enabled"},
 		"vcluster.yaml":     {"ignoreDifferences:"},
 	} {
-		out, err := kuberig.Helm(t.Context(), "install", "quoin", "chart", "--namespace", "quoin-system", "--dry-run=client", "-f", "chart/presets/"+preset)
+		out, err := kuberig.Helm(t.Context(), "install", "quoin", "chart", "--namespace", "quoin-system", "--dry-run=client", "--set", kuberig.Image, "-f", "chart/presets/"+preset)
 		if err != nil {
 			t.Fatalf("%s: %v", preset, err)
 		}

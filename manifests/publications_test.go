@@ -24,7 +24,7 @@ func TestPublications(t *testing.T) {
   publications:
     hgx: {nodes: {selector: pool=hgx}, annotate: false}
     nvl: {namespace: slurm-nvl, configMap: files, slurmVersion: "25.11"}
-    default: {slurmNames: ""}
+    default: {slurmNames: short}
 `
 	if err := os.WriteFile(site, []byte(more), 0o600); err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestPublications(t *testing.T) {
 	for _, preset := range presets(t) {
 		for name, values := range map[string][]string{"alone": {"-f", preset}, "with a site's file": {"-f", preset, "-f", site}} {
 			t.Run(filepath.Base(preset)+" "+name, func(t *testing.T) {
-				out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "chart", "--namespace", "quoin-system"}, values...)...)
+				out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image}, values...)...)
 				if err != nil {
 					t.Fatal(err)
 				}

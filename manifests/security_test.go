@@ -48,7 +48,7 @@ func rights(t *testing.T, documents string) []string {
 // rendered returns the roles that the chart renders with the values, apart from its CRD.
 func rendered(t *testing.T, values ...string) string {
 	t.Helper()
-	args := append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", "resource.nvidia.com/v1beta1"}, values...)
+	args := append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", "resource.nvidia.com/v1beta1", "--set", kuberig.Image}, values...)
 	out, err := kuberig.Helm(t.Context(), args...)
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func TestRealSlinky(t *testing.T) {
 // publisher's client.
 func (r *slinkyRig) permit() (kubernetes.Interface, dynamic.Interface, *nodereport.Client) {
 	r.t.Helper()
-	const values = "config.publicationDefaults.slurmNames=slinky,config.publications.a.configMap=quoin-slurm,config.publications.b.configMap=quoin-b,config.publications.b.resourceSlices=true"
+	const values = kuberig.Image + ",config.publicationDefaults.slurmNames=slinky,config.publications.a.configMap=quoin-slurm,config.publications.b.configMap=quoin-b,config.publications.b.resourceSlices=true"
 	dir := r.t.TempDir()
 	if out, err := kuberig.Helm(r.t.Context(), "template", "quoin", "../../manifests/chart", "--namespace", "quoin-system", "--output-dir", dir, "--set", values); err != nil {
 		r.t.Fatalf("%v\n%s", err, out)

@@ -91,10 +91,10 @@ func (w *world) page() {
 	}
 }
 
-// site is what this site sets beside the page: its GPUs are given by a RuntimeClass, their
+// site is what this site sets beside the page: its nodes have the image, its GPUs are given by a RuntimeClass, their
 // driver is simulated, so that /proc is elsewhere, and the hook asks slurmctld for a job's blocks.
 func (w *world) site() []string {
-	return []string{"--set", "agent.runtimeClassName=nvidia", "--set", "config.agent.hostRoot=" + nvidiadra.HostRoot, "--set", "config.agent.hookJobInfo=/usr/bin/scontrol",
+	return []string{"--set", "image.pullPolicy=Never", "--set", "agent.runtimeClassName=nvidia", "--set", "config.agent.hostRoot=" + nvidiadra.HostRoot, "--set", "config.agent.hookJobInfo=/usr/bin/scontrol",
 		"--timeout", "3m", "--wait=legacy"}
 }
 

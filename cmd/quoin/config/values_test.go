@@ -3,13 +3,17 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -72,23 +76,51 @@ func schemaOf(key string, t reflect.Type, description string, docs map[string]st
 	case t.Kind() == reflect.Bool:
 		s["type"] = "boolean"
 	case t.Kind() == reflect.Int:
-		s["type"] = "integer"
+		s["type"], s["minimum"] = "integer", 0 // all are numbers of things
 	case t.Kind() == reflect.Float64:
 		s["type"] = "number"
 	case t.Kind() == reflect.Map:
 		s["type"], s["additionalProperties"] = "object", map[string]any{"type": "string"}
 		if hasKeys(t.Elem()) {
-			s["additionalProperties"] = schemaOf(key, t.Elem(), "A publication", docs)
+			s["additionalProperties"], s["propertyNames"] = schemaOf(key, t.Elem(), "A publication", docs), map[string]any{"pattern": "^" + dnsLabel + "$"}
 		}
 	case t.Kind() == reflect.Slice:
 		s["type"], s["items"] = "array", schemaOf(key, t.Elem(), "One of them", docs)
 	default:
 		s["type"] = "string"
-		if words := wordsOf(strings.TrimPrefix(strings.TrimPrefix(key, defaultsKey), publicationsKey)); words != nil {
+		key = strings.TrimPrefix(strings.TrimPrefix(key, defaultsKey), publicationsKey)
+		if words := wordsOf(key); words != nil {
 			s["enum"] = words
 		}
+		maps.Copy(s, namesOf(key))
 	}
 	return s
+}
+
+// The forms of names that Kubernetes takes. The chart makes objects with these names, and
+// Kubernetes would refuse some of the objects after it has made others.
+const (
+	dnsLabel   = `[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?`
+	dnsPart    = `[a-z0-9]([a-z0-9-]*[a-z0-9])?`
+	controller = `(` + dnsLabel + `/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?`
+)
+
+// namesOf returns what the schema says of a key that names objects of Kubernetes. Empty is the
+// default.
+func namesOf(key string) map[string]any {
+	switch key {
+	case ".namespace", "imex.namespace", "publisher.namespace":
+		return map[string]any{"pattern": "^(" + dnsLabel + ")?$"}
+	case ".configMap":
+		return map[string]any{"pattern": "^(" + dnsPart + `(\.` + dnsPart + ")*)?$", "maxLength": 253}
+	case "imex.name", "imex.claimTemplate":
+		return map[string]any{"pattern": "^(" + dnsLabel + `(\.` + dnsLabel + ")*)?$", "maxLength": 253}
+	case ".nodes.slinky":
+		return map[string]any{"pattern": "^(" + controller + ")?$"}
+	case ".slurmNames":
+		return map[string]any{"if": map[string]any{"pattern": "^slinky(:|$)"}, "then": map[string]any{"pattern": "^slinky(:" + controller + ")?$"}}
+	}
+	return nil
 }
 
 // wordsOf returns the only words that a key takes, or nil.
@@ -106,4 +138,51 @@ func wordsOf(key string) []string {
 		return []string{"conf", "yaml"}
 	}
 	return nil
+}
+
+// TestValuesNames holds that the schema and the programs refuse the same names and numbers.
+func TestValuesNames(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile("../../../manifests/chart/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("a", 63)
+	names := []string{"", "a", "a-1", long, long + "a", "-a", "a-", "Slurm", "quoin_node", "a b", "a.b", "a..b", "a.-b", long + "." + long, long + "a.b", strings.Repeat("a.", 126) + "a", strings.Repeat("a.", 126) + "aa",
+		"s/c", "s/C_1", "S/c", "s/c/d", "/c", "s/", "slinky", "slinky:c", "slinky:", "slinky:s/C_1", "slinky:S/c", "slinkyc", "short", "label:a/b", "s/a/b/"}
+	for key, values := range map[string][]string{
+		"publicationDefaults.namespace": names, "publicationDefaults.configMap": names, "publications.x.namespace": names, "publications.x.configMap": names,
+		"publicationDefaults.nodes.slinky": names, "publications.x.nodes.slinky": names, "imex.namespace": names, "imex.name": names, "imex.claimTemplate": names,
+		"publicationDefaults.slurmNames":    {"", "short", "full", "slinky", "slinky:c", "slinky:", "slinky:s/C_1", "slinky:S/c", "slinky:s/c/d", "label:a/b", "s/a/b/"},
+		"publicationDefaults.baseBlockSize": {"-1", "0", "18"}, "publications.x.minBlockNodes": {"-1", "2"}, "publications.x.parentBlocks": {"-2", "4"}, "publications.x.blockSizes": {"[-18]", "[18]"},
+	} {
+		for _, value := range values {
+			text := key + ": " + value
+			set := Setting{Key: key, Value: value, Flag: "--set"}
+			if _, err := strconv.Atoi(strings.Trim(value, "[]")); err != nil {
+				value = strconv.Quote(value)
+			}
+			document := value
+			for _, name := range slices.Backward(strings.Split("config."+key, ".")) {
+				document = "{" + strconv.Quote(name) + ":" + document + "}"
+			}
+			values, err := jsonschema.UnmarshalJSON(strings.NewReader(document))
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused := schema.Validate(values)
+			if _, err := Load(Default(), "", []Setting{set}); (err == nil) != (refused == nil) {
+				t.Errorf("%s: the programs say %v, the schema %v", text, err, refused)
+			}
+		}
+	}
+	for _, name := range names[1:] { // to the programs "" is the default one
+		values, err := jsonschema.UnmarshalJSON(strings.NewReader(`{"config":{"publications":{` + strconv.Quote(name) + `:{}}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := schema.Validate(values)
+		if _, err := Parse(Default(), "quoin.yaml", []byte(`publications: {`+strconv.Quote(name)+`: {}}`), nil); (err == nil) != (refused == nil) {
+			t.Errorf("publication %q: the programs say %v, the schema %v", name, err, refused)
+		}
+	}
 }

@@ -13,6 +13,10 @@ import (
 
 var helmModule = modules.Module{Name: "helm", Programs: map[string]string{"helm": "helm.sh/helm/v4/cmd/helm"}, Env: []string{"CGO_ENABLED=0"}}
 
+// Image is a value of the chart, which takes no image without a registry. The plain manifests have
+// this image.
+const Image = "image.repository=registry.example/quoin"
+
 // HelmProgram returns the path of Helm, which is built when it is not there.
 func HelmProgram(ctx context.Context) (string, error) {
 	dir, err := helmModule.Folder(ctx)
