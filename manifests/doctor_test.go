@@ -147,6 +147,15 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 	}
 	wantFinding(t, topology.OK, found, "Controller slurm/slurm loads the files and calls the hook")
 	wantFinding(t, topology.Fatal, found, "admission policies or their bindings are missing: quoin-agent-own-report")
+	wantFinding(t, topology.Warning, found, "slinky: default: namespace slurm has a Controller, and slurmNames is short")
+
+	// The programs say what they refuse, and doctor says it and goes on.
+	must(objects.Patch(t.Context(), "configmaps", "quoin-system", "quoin-config", `{"data":{"quoin.yaml":"publicationDefaults: {slurmVersion: \"24.11\", format: yaml}\n"}}`))
+	code, found = diagnose(t, c)
+	wantFinding(t, topology.Fatal, found, `config: the publisher does not start: ConfigMap quoin-system/quoin-config:1: publication "default": format: "yaml": want conf with Slurm 24.11`)
+	if wantFinding(t, topology.OK, found, "definition: NodeReports are defined"); code != 1 {
+		t.Errorf("a configuration that the publisher refuses: exit %d, want 1", code)
+	}
 	controller, err := objects.Get(t.Context(), "controllers.slinky.slurm.net", "slurm", "slurm")
 	must(err)
 	refs, _, err := unstructured.NestedSlice(controller.Object, "spec", "configFileRefs")

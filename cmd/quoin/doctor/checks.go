@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -23,7 +24,8 @@ import (
 type Site struct {
 	Publications []*publication.Cluster
 	// ConfigErr says why the configuration is not known. There are no Publications then, and no Join.
-	ConfigErr error
+	// AgentsErr says why the agents refuse theirs.
+	ConfigErr, AgentsErr error
 	// Again has the flags of quoin for the commands that are advised.
 	Again string
 	// Namespace is where Quoin's configuration and plans were looked for.
@@ -65,9 +67,7 @@ func (c *Cluster) Findings(s *Site) []topology.Finding {
 	if d := c.own("deployments", "publisher"); d != nil && d.GetNamespace() != s.Namespace {
 		f.unknown("config", "look there: quoin doctor"+s.Again+config.Flag("--namespace", d.GetNamespace()), "the publisher runs in namespace %s, and its configuration was looked for in %s", d.GetNamespace(), s.Namespace)
 	}
-	if s.ConfigErr != nil {
-		f.unknown("config", moreRights+", or give the configuration by --config", "%v", s.ConfigErr)
-	}
+	c.config(&f, s)
 	look := checks{c}
 	look.server(&f)
 	look.definition(&f)
@@ -101,9 +101,29 @@ func (c checks) server(f *findings) {
 	}
 }
 
-// apply is the remedy that installs Quoin, or corrects it with the values that the site gave before.
-func (c *Cluster) apply() string {
-	return "in a checkout of this release: " + c.Helm + " upgrade --install quoin manifests/chart -n quoin-system --create-namespace --reset-then-reuse-values"
+// config says why a configuration is not known. Programs do not start with one that they refuse.
+func (c *Cluster) config(f *findings, s *Site) {
+	if refused := (*session.ConfigError)(nil); errors.As(s.ConfigErr, &refused) && refused.Refused {
+		f.fatal("config", c.correct(), "the publisher does not start: %v", s.ConfigErr)
+	} else if s.ConfigErr != nil {
+		f.unknown("config", moreRights+", or give the configuration by --config", "%v", s.ConfigErr)
+	}
+	if s.AgentsErr != nil {
+		f.fatal("config", c.correct(), "the agents do not start: %v", s.AgentsErr)
+	}
+}
+
+// apply is the remedy that installs Quoin, or brings back what is missing of it.
+func (c *Cluster) apply() string { return "in a checkout of this release: " + c.upgrade() }
+
+// correct is the remedy for a bad value.
+func (c *Cluster) correct() string {
+	return "correct the value in the file of values, in a checkout of this release: " + c.upgrade() + " -f site.yaml"
+}
+
+// upgrade is the command that installs Quoin, with the values that the site gave before.
+func (c *Cluster) upgrade() string {
+	return c.Helm + " upgrade --install quoin manifests/chart -n quoin-system --create-namespace --reset-then-reuse-values"
 }
 
 func (c checks) definition(f *findings) {

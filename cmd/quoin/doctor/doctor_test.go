@@ -112,10 +112,18 @@ func images(image string) func(c *Cluster) {
 	}
 }
 
-// options are those of a cluster with the default configuration.
-func options(t *testing.T) *Options {
+// options are those of a cluster with Slinky, whose configuration has further values.
+func options(t *testing.T, values ...string) *Options {
 	t.Helper()
-	conf, err := config.Load(config.Default(), "", nil)
+	settings := []config.Setting{{Key: "publicationDefaults.slurmNames", Value: "slinky", Flag: "--set"}}
+	for _, text := range values {
+		s, err := config.ParseSetting(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings = append(settings, s)
+	}
+	conf, err := config.Load(config.Default(), "", settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,6 +134,7 @@ func options(t *testing.T) *Options {
 type clusterCase struct {
 	name, old, with string
 	change          func(c *Cluster)
+	set             []string // values of the configuration
 	want            []string // parts
 }
 
@@ -135,11 +144,7 @@ func (tt *clusterCase) findings(t *testing.T) []topology.Finding {
 	if tt.change != nil {
 		tt.change(c)
 	}
-	site, err := c.Site(options(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.Findings(site)
+	return c.Findings(c.Site(options(t, tt.set...)))
 }
 
 func clusterCases() []clusterCase {
@@ -165,6 +170,18 @@ func clusterCases() []clusterCase {
 		{name: "reconfigure is off", old: "spec: {configFileRefs", with: "spec: {inplaceReconfigure: false, configFileRefs", want: []string{"fatal slinky: Controller slurm/slurm: inplaceReconfigure is off"}},
 		{name: "no prolog", old: "[{name: quoin-hook-prolog}]", with: "[]", want: []string{"prologScriptRefs does not name quoin-hook-prolog"}},
 		{name: "a folder of the pod and not of the host", old: "{name: b, hostPath: {path: /run/quoin}}", with: "{name: b, emptyDir: {}}", want: []string{"fatal slinky: NodeSet slurm/gpu does not mount the host's /run/quoin"}},
+		{name: "Slinky, and the Nodes' names", set: []string{"publicationDefaults.slurmNames=short"},
+			want: []string{"fatal slinky: default: namespace slurm has a Controller, and slurmNames is short: Slurm calls the pods of slurm/gpu otherwise than their Nodes"}},
+		{name: "Slinky, and parts of the Nodes' names, of one of two", set: []string{"publications.a.slurmNames=s/n(.*)/\\1/", "publications.b.namespace=other", "publications.b.configMap=x"},
+			want: []string{"fatal files: a: nothing is published", "fatal slinky: Controller slurm/slurm: configFileRefs does not name quoin-slurm-a", "fatal slinky: a: namespace slurm has a Controller, and slurmNames is s/n(.*)/\\1/: ", "fatal files: b: nothing is published", "warning slinky: b: slurmNames is slinky, and namespace other has no Controller"}},
+		{name: "Slinky, a pod for each Node, and the Nodes' names", old: "  spec:\n    slurmd:", with: "  spec:\n    scalingMode: DaemonSet\n    slurmd:", set: []string{"publicationDefaults.slurmNames=full"},
+			want: []string{"warning slinky: default: namespace slurm has a Controller, and slurmNames is full: the files have each Node"}},
+		{name: "Slinky, pods on the hosts' network, and the Nodes' names", old: "template: {spec: {volumes", with: "template: {spec: {hostNetwork: true, volumes", set: []string{"publicationDefaults.slurmNames=short"},
+			want: []string{"warning slinky: default: namespace slurm has a Controller, and slurmNames is short: the files have each Node"}},
+		{name: "Slinky, and names by a label", set: []string{"publicationDefaults.slurmNames=label:slinky.slurm.net/slurm-nodename"}},
+		{name: "no Controller, and the Nodes' names", change: func(c *Cluster) { delete(c.Objects, "controllers"); delete(c.Objects, "nodesets") }, set: []string{"publicationDefaults.slurmNames=short"}},
+		{name: "a configuration that agents refuse", old: "configmaps:\n", with: "configmaps:\n- {metadata: {name: quoin-config, namespace: quoin-node}, data: {quoin.yaml: \"agent: {x: y}\"}}\n",
+			want: []string{`fatal config: the agents do not start: ConfigMap quoin-node/quoin-config:1: unknown key "x"`, "unknown exporter: it is not known which directory the hook writes"}},
 		{name: "the exporter's mapping is off", old: "enabled: true", with: "enabled: false", want: []string{"fatal exporter: ClusterPolicy cluster-policy: hpcJobMapping is off"}},
 		{name: "the exporter reads elsewhere", old: "enabled: true, directory: /var/lib/dcgm-exporter/job-mapping", with: "enabled: true, directory: /x", want: []string{"the exporter reads /x, and the hook writes"}},
 		{name: "an old Kubernetes", change: func(c *Cluster) { c.Version = "v1.28.1" }, want: []string{"fatal kubernetes: the API server is Kubernetes v1.28.1: Quoin needs 1.30, for admission policies"}},
@@ -222,10 +239,7 @@ func TestCluster(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	c := clusterOf(t, "", "")
-	site, err := c.Site(options(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	site := c.Site(options(t))
 	var out strings.Builder
 	c.PrintStatus(&out, site)
 	const want = `nodes        1, 1 labelled as nodes with GPUs, 1 report

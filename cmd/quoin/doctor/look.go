@@ -87,9 +87,6 @@ func gather(ctx context.Context, o *Options) (*Cluster, *Site, error) {
 		return nil, nil, err
 	}
 	c.Kubectl, c.Helm = o.Kubectl, o.Helm
-	site, err := c.Site(o)
-	if err != nil {
-		return nil, nil, err
-	}
+	site := c.Site(o)
 	return c, site, c.gatherPublications(ctx, o.Cluster, site)
 }

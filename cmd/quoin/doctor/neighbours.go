@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -27,11 +28,32 @@ func (c checks) slinky(f *findings, p *publication.Cluster, s *Site) {
 	if !found && strings.HasPrefix(p.SlurmNames, "slinky") {
 		f.warn("slinky", "install Slinky's slurm chart, or correct the key namespace of the publication", "%s: slurmNames is %s, and namespace %s has no Controller", p.Name, p.SlurmNames, p.Namespace)
 	}
+	var named []string // NodeSets whose pods have names of their own
 	for i := range c.Objects["nodesets"] {
 		if o := &c.Objects["nodesets"][i]; o.GetNamespace() == p.Namespace {
 			c.nodeSet(f, o, s)
+			if onHost, _, _ := unstructured.NestedBool(o.Object, "spec", "template", "spec", "hostNetwork"); !onHost && !strings.EqualFold(text(o, "spec", "scalingMode"), inputs.ScalingModeDaemonSet) {
+				named = append(named, o.GetNamespace()+"/"+o.GetName())
+			}
 		}
 	}
+	if found {
+		c.nodeNames(f, p, named)
+	}
+}
+
+// nodeNames looks whether a publication calls nodes as their Nodes although Slinky runs their slurmd. named
+// are the NodeSets whose pods have other names.
+func (c checks) nodeNames(f *findings, p *publication.Cluster, named []string) {
+	if kind, _, _ := strings.Cut(p.SlurmNames, "/"); kind != "short" && kind != "full" && kind != "s" {
+		return
+	}
+	remedy := "take the names from the pods, and approve the new names when the publisher holds them; in a checkout of this release: " + c.upgrade() + config.Flag("--set", "config.publications."+p.Name+".slurmNames=slinky")
+	if len(named) > 0 {
+		f.fatal("slinky", remedy, "%s: namespace %s has a Controller, and slurmNames is %s: Slurm calls the pods of %s otherwise than their Nodes, so the files name nodes that Slurm has not", p.Name, p.Namespace, p.SlurmNames, strings.Join(named, ", "))
+		return
+	}
+	f.warn("slinky", remedy, "%s: namespace %s has a Controller, and slurmNames is %s: the files have each Node that the publication takes, with a worker pod or without", p.Name, p.Namespace, p.SlurmNames)
 }
 
 // patch is the command that sets a key of a Controller.

@@ -10,17 +10,17 @@ import (
 )
 
 // Site says how the cluster is configured.
-func (c *Cluster) Site(o *Options) (*Site, error) {
+func (c *Cluster) Site(o *Options) *Site {
 	s := &Site{Version: o.Version, Again: o.Again, ConfigErr: o.ConfigErr, Namespace: o.Config.Publisher.Namespace}
 	if o.ConfigErr == nil {
 		s.Publications = o.Publications
 		c.join(s, o.Config.IMEX)
 	}
 	agents, err := c.agentsConfig(o.Config)
-	if agents != nil {
+	if s.AgentsErr = err; err == nil && agents != nil {
 		s.MappingDir = agents.Agent.MappingDir
 	}
-	return s, err
+	return s
 }
 
 // agentsConfig returns the configuration that the agents' pods mount. Without such a ConfigMap it is

@@ -82,12 +82,18 @@ var ErrNoCluster = errors.New("nothing says which cluster: there is no KUBECONFI
 
 // ConfigError says why the cluster's configuration is not known.
 type ConfigError struct {
-	place string
-	err   error
+	// Refused says that the configuration was read, and that it has values which cannot be. Its
+	// publisher does not start.
+	Refused bool
+	place   string
+	err     error
 }
 
 // Error returns the text.
 func (e *ConfigError) Error() string {
+	if e.Refused {
+		return e.err.Error()
+	}
 	text := "read configuration: ConfigMap " + e.place + ": " + e.err.Error()
 	if apierrors.IsForbidden(e.err) {
 		text += "; give its text as a file by --config FILE"
@@ -195,18 +201,18 @@ func (s *Session) readConfigMap(ctx context.Context, client kubernetes.Interface
 		s.from = "defaults, because there is no ConfigMap " + place
 		return nil
 	} else if err != nil {
-		return &ConfigError{place, err}
+		return &ConfigError{place: place, err: err}
 	}
 	text, ok := cm.Data[ConfigKey]
 	if !ok {
-		return &ConfigError{place, errors.New("it has no key " + ConfigKey + ": write the configuration there, or give it as a file by --config FILE")}
+		return &ConfigError{place: place, err: errors.New("it has no key " + ConfigKey + ": write the configuration there, or give it as a file by --config FILE")}
 	}
 	s.from, s.Configured = "ConfigMap "+place, true
 	d := defaults()
 	d.Publisher.Namespace = namespace
 	conf, err := config.Parse(d, s.from, []byte(text), s.flags.given)
 	if err != nil {
-		return err
+		return &ConfigError{Refused: true, place: place, err: err}
 	}
 	conf.Publisher.Kubeconfig = s.Config.Publisher.Kubeconfig // theirs is a file of their Pod
 	s.Config = conf

@@ -106,7 +106,7 @@ func TestClusterConfig(t *testing.T) {
 				if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 					t.Errorf("error %v, want %s", err, tt.want)
 				}
-				if unread := (*ConfigError)(nil); errors.As(err, &unread) != strings.HasPrefix(tt.want, "read configuration") || said.Len() > 0 {
+				if unknown := (*ConfigError)(nil); !errors.As(err, &unknown) || unknown.Refused == strings.HasPrefix(tt.want, "read configuration") || said.Len() > 0 {
 					t.Errorf("error of type %T, said %q", err, &said)
 				}
 				return
