@@ -67,6 +67,14 @@ func DropsBlockSizes(version string) bool {
 // slurm.conf, in slurmd --conf and in scontrol update.
 func (r Release) DynamicTopology() bool { return r >= Release2505 }
 
+// LargeSegments reports whether --segment may be larger than the base block size, and larger than
+// the job, and whether there are --spread-segments and --consolidate-segments.
+func (r Release) LargeSegments() bool { return r >= Release2511 }
+
+// TriesPlaces reports whether Slurm tries another place in the blocks if it gets stuck with the
+// first one.
+func (r Release) TriesPlaces() bool { return r >= Release2511 }
+
 // AutoDetectFull reports whether gres.conf takes AutoDetect=full.
 func (r Release) AutoDetectFull() bool { return r >= Release2605 }
 

@@ -25,18 +25,21 @@ func newFitCommand() *cobra.Command {
 	var o fitOptions
 	cmd := &cobra.Command{
 		Use:   "fit [-N NODES]",
-		Short: "Say whether a job fits into the blocks now, later or never, and how many segments are free",
-		Long: `fit follows the rules by which Slurm's topology/block places jobs: base block size,
-aggregates of blocks, segments. It reads the stored plan of a publication, or makes one
-with --fresh or from --nodes. Which nodes are free it takes from --sinfo, or else from
+		Short: "Say whether a job fits into the topology now, later or never, and how many segments are free",
+		Long: `fit follows the rules by which Slurm's topology plugins place jobs: blocks with their base
+block size, aggregates and segments; below which switch of a tree all nodes of a job are.
+It reads the stored plan of a publication, or makes one with --fresh or from --nodes. Which nodes are free it takes from --sinfo, or else from
 Slurm itself as slurm.url or slurm.scontrol of the configuration say, or else from the
 conditions of Slinky's worker pods.
 
 A job here has whole nodes: a node with another job is not free. fit knows no partition,
 priority, limit or time. So a job that fits may still wait for these.
 
-Exit status: 1 if the job does not fit now or can never fit, 3 if fit cannot learn which
-nodes are free, or cannot read a report.`,
+The answer is now, not now, never or unknown. An answer that is unknown says what is
+missing: which nodes are free, how many GPUs they have, or a rule of Slurm.
+
+Exit status: 1 if the job does not fit now or can never fit, 3 if the answer is unknown or
+a report cannot be read.`,
 		Example: `  quoin fit
   quoin fit -N 64 --segment 16
   sinfo -h -N -o '%N %T %G' | quoin fit --nodes nodes.json --sinfo - -N 36 --exclusive=topo`,
@@ -103,13 +106,15 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 			return nil, nil, nil, err
 		}
 		stored := &doc.Current.Plan
-		return newFitPlan(stored.Topologies, stored.Nodes), pub, func() (*inputs.Snapshot, error) { return s.Workers(cmd.Context()) }, nil
+		p = newFitPlan(pub.Release, stored.Topologies, stored.Nodes)
+		return p, pub, func() (*inputs.Snapshot, error) { return s.Workers(cmd.Context()) }, p.devices(stored)
 	}
 	made, err := o.makeFresh(cmd.Context(), cmd.InOrStdin(), s, pub, nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	p = newFitPlan(made.Topologies(), made.Plan.Nodes)
+	p = newFitPlan(pub.Release, made.Topologies(), made.Plan.Nodes)
+	p.facts(made.in.Facts)
 	p.source.Unread = session.Unread(made.Problems)
 	return p, pub, func() (*inputs.Snapshot, error) { return made.snap, nil }, nil
 }

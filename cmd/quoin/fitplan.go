@@ -11,15 +11,22 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 // fitPlan is what quoin fit knows of a Slurm cluster: topologies and the states of their nodes.
 type fitPlan struct {
+	release    slurmconf.Release
 	topologies []topology.Topology
+	// gpus is how many GPUs nodes have by Slurm name, as far as reports, labels or the kubelet say.
+	gpus map[string]int
 	// owners are the Kubernetes nodes by Slurm name.
 	owners map[string]string
 	// states are the nodes' states. Without any all nodes count as free.
@@ -28,12 +35,46 @@ type fitPlan struct {
 }
 
 // newFitPlan returns topologies with their nodes. The states of the nodes are not known yet.
-func newFitPlan(topologies []topology.Topology, placed []topology.Placement) *fitPlan {
-	p := &fitPlan{topologies: topologies, owners: make(map[string]string, len(placed))}
+func newFitPlan(release slurmconf.Release, topologies []topology.Topology, placed []topology.Placement) *fitPlan {
+	p := &fitPlan{release: release, topologies: topologies, gpus: map[string]int{}, owners: make(map[string]string, len(placed))}
 	for i := range placed {
 		p.owners[placed[i].SlurmName] = placed[i].Node
 	}
 	return p
+}
+
+// facts takes how many GPUs nodes have. MIG instances count, as in Slurm.
+func (p *fitPlan) facts(all []topology.Facts) {
+	for i := range all {
+		f := &all[i]
+		count := f.GPUCount()
+		for k := 0; f.Report != nil && k < len(f.Report.GPUs); k++ {
+			if instances := len(f.Report.GPUs[k].MIG); instances > 0 {
+				count += instances - 1
+			}
+		}
+		p.gpus[f.SlurmName] = count
+	}
+}
+
+// devices takes how many GPUs nodes have by the lines of a published gres.conf.
+func (p *fitPlan) devices(plan *topology.Plan) error {
+	lines, err := plandoc.Lines(plan)
+	if err != nil {
+		return err
+	}
+	byNode, err := gres.ByNode(lines, slices.Collect(maps.Keys(p.owners)))
+	if err != nil {
+		return err
+	}
+	for node, of := range byNode {
+		for i := range of {
+			if l := &of[i]; l.Name == "gpu" {
+				p.gpus[node] += cmp.Or(int(min(l.Count, 1<<16)), len(l.Files), min(1, len(l.MultipleFiles))) //nolint:gosec // bounded
+			}
+		}
+	}
+	return nil
 }
 
 // ask answers a request. Without nodes it only counts the segments.
@@ -48,9 +89,6 @@ func (p *fitPlan) ask(r *fit.Request, name string) (*show.Fit, error) {
 		}
 	} else if r.Segment > 0 || r.Exclusive || r.Spread || r.Consolidate {
 		return nil, errors.New("want -N NODES beside flags of a job")
-	}
-	if t.Kind != topology.KindBlock && (r.Segment > 0 || r.Exclusive) {
-		return nil, fmt.Errorf("topology %s has no blocks: --segment and --exclusive=topo count only in block topologies", cmp.Or(t.Name, "default"))
 	}
 	site, err := p.site(t)
 	if err != nil {
@@ -81,43 +119,53 @@ func (p *fitPlan) topology(name string) (*topology.Topology, error) {
 	return nil, fmt.Errorf("--topology %s: want one of %s", name, strings.Join(names, ", "))
 }
 
-// site returns the topology with the states of its nodes.
+// site returns the topology with the states of its nodes. Nodes that are in no topology may have
+// the job too. In a flat topology all nodes may.
 func (p *fitPlan) site(t *topology.Topology) (*fit.Site, error) {
-	s := &fit.Site{State: p.state}
+	s := fit.NewSite(t, p.release)
+	s.State = p.state
+	if t.Kind == topology.KindBlock && !s.HasBlocks() {
+		return nil, fmt.Errorf("topology %s has no block with nodes", cmp.Or(t.Name, topology.ConfTopology))
+	}
 	placed := map[string]bool{}
 	for _, u := range topology.UnitsOf(p.topologies) {
 		for _, node := range u.Nodes {
 			placed[node] = true
 		}
 	}
-	if t.Kind != topology.KindBlock {
-		for _, u := range topology.UnitsOf([]topology.Topology{*t}) {
-			s.Apart = append(s.Apart, u.Nodes...)
+	apart := map[string]bool{}
+	if t.Kind == topology.KindFlat {
+		maps.Copy(apart, placed)
+		for node := range p.owners {
+			apart[node] = true
 		}
-		slices.Sort(s.Apart)
-		s.Apart = slices.Compact(s.Apart)
-	} else {
-		if s.Sizes = t.Sizes; len(s.Sizes) == 0 {
-			return nil, fmt.Errorf("topology %s has no BlockSizes", t.Name)
-		}
-		s.Blocks = t.Blocks
 	}
-	for _, node := range slices.Sorted(maps.Keys(p.states)) {
+	known := p.states == nil || len(placed) == 0
+	for node := range p.states {
+		known = known || placed[node]
 		if !placed[node] {
-			s.Apart = append(s.Apart, node)
+			apart[node] = true
 		}
 	}
+	if !known {
+		return nil, fmt.Errorf("%s names no node of the plan: it names %s, and the plan %s", p.source.Said, someOf(p.states), someOf(placed))
+	}
+	s.Apart = slices.Sorted(maps.Keys(apart))
 	return s, nil
 }
 
+// someOf is the host list of some names.
+func someOf[V any](names map[string]V) string {
+	return hostlist.Shorten(hostlist.Compress(slices.Sorted(maps.Keys(names))))
+}
+
 func (p *fitPlan) state(node string) fit.State {
-	if p.states == nil {
-		return fit.State{}
+	s, known := p.states[node]
+	if !known && p.states != nil {
+		s = fit.State{Use: fit.Unavailable, Why: "not in Slurm"}
 	}
-	if s, known := p.states[node]; known {
-		return s
-	}
-	return fit.State{Use: fit.Unavailable, Why: "not in Slurm"}
+	s.GPUs = cmp.Or(s.GPUs, p.gpus[node])
+	return s
 }
 
 // live takes what the running Slurm says, or a file with the time zero.

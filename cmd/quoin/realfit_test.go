@@ -26,7 +26,7 @@ func TestRealReservation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newFitPlan(topologies, nil)
+	p := newFitPlan(slurmconf.Release2605, topologies, nil)
 	rest := client.NewREST(url, token)
 	var said string
 	ask := func(nodes int, verdict fit.Verdict, want ...string) {

@@ -1,10 +1,11 @@
-// Package fit says whether Slurm would start a job in a block topology, and on which blocks. It
-// also says whether Slurm obeys the map ([Map]): which blocks and leaf switches a running job
-// uses, the fewest that would have done, and segments that are not whole.
+// Package fit says whether Slurm would start a job in a topology, and on which blocks or below
+// which switch. It also says whether Slurm obeys the map ([Map]): which blocks and leaf switches
+// a running job uses, the fewest that would have done, and segments that are not whole.
 //
-// It follows the rules of Slurm's topology/block of 25.11 and newer. Jobs take whole nodes, and
-// all nodes have the same weight. For a job that asks, it does not know partitions, limits,
-// priorities, GRES or time: a job that fits may still wait for these. The package is pure.
+// It follows the rules of Slurm's topology plugins block, tree and flat. Jobs take whole nodes,
+// and all nodes have the same weight. If it does not know the rule, it says so. For a job that
+// asks, it does not know partitions, limits, priorities, GRES or time: a job that fits may still
+// wait for these. The package is pure.
 package fit
 
 import (
@@ -29,8 +30,6 @@ func (j *Job) Check() error {
 		return fmt.Errorf("-N %d: want 1 node or more", j.Nodes)
 	case j.Segment < 0:
 		return fmt.Errorf("--segment=%d: want 1 node or more", j.Segment)
-	case j.Segment > 0 && j.Segment <= j.Nodes && j.Nodes%j.Segment != 0:
-		return fmt.Errorf("-N %d --segment=%d: Slurm refuses a number of nodes that is no multiple of the segment", j.Nodes, j.Segment)
 	case j.Segment == 0 && (j.Consolidate || j.Spread):
 		return fmt.Errorf("--consolidate-segments and --spread-segments need --segment")
 	}
@@ -44,8 +43,22 @@ type blocks struct {
 	// Free are the nodes of each block that a job may have now, in the order of the file. A
 	// placeholder has 0, and so has a block with another job for --exclusive=topo.
 	Free []int
-	// Apart are nodes that are in no block of the topology.
+	// Off says how many of the free nodes of each block are powered down. nil: none are.
+	Off []int
+	// Apart are nodes that are in no block of the topology. Alone says that they run jobs of one
+	// node only.
 	Apart int
+	Alone bool
+	// Once says that Slurm tries one place and no other.
+	Once bool
+}
+
+// off is how many of the free nodes of a block are powered down.
+func (b *blocks) off(block int) int {
+	if b.Off == nil {
+		return 0
+	}
+	return b.Off[block]
 }
 
 // Place is what a job would get.
@@ -62,37 +75,54 @@ type Segment []Taken
 // Taken is a number of nodes of a block.
 type Taken struct{ Block, Nodes int }
 
-// find returns what Slurm would give the job of what is free. It returns false if the job
-// does not fit. The words of the job have been checked.
-func (b *blocks) find(j *Job) (Place, bool) {
-	total := 0
-	for _, n := range b.Free {
-		total += n
+// outcome says whether a job fits.
+type outcome int
+
+const (
+	no    outcome = iota
+	maybe         // the rule by which Slurm tries another place is not known, or Slurm tries very many
+	yes
+)
+
+// find returns what Slurm would give the job of what is free. The words of the job have been
+// checked.
+func (b *blocks) find(j *Job) (Place, outcome) {
+	total := sum(b.Free)
+	if j.Nodes > total { // Slurm uses the topology only if a node of a block is free
+		if j.Nodes <= b.Apart && (total == 0 && !b.Alone || j.Nodes == 1) {
+			return Place{Apart: j.Nodes}, yes
+		}
+		return Place{Apart: j.Nodes}, no
 	}
-	switch {
-	case total == 0: // Slurm uses the topology only if a node of a block is free
-		return Place{Apart: j.Nodes}, j.Nodes <= b.Apart
-	case j.Nodes > total:
-		return Place{Apart: j.Nodes}, j.Nodes == 1 && b.Apart > 0
-	}
-	free := slices.Clone(b.Free)
+	free, off := slices.Clone(b.Free), slices.Clone(b.Off)
 	for range maxTries {
-		s := b.search(j, free)
+		s := b.search(j, free, off)
 		place, ok := s.run()
 		if ok {
-			return place, true
+			return place, yes
 		}
-		switch first := place.first(); {
+		first := place.first()
+		switch {
+		case b.Once:
+			return Place{}, no
 		case s.part >= 0: // Slurm looks in another aggregate
 			first := s.part * s.perPart * s.perBlock
-			clear(free[first:min(first+s.perPart*s.perBlock, len(free))])
-		case first >= 0: // Slurm tries again without the first node that it had taken
-			free[first]--
-		default:
-			return Place{}, false
+			last := min(first+s.perPart*s.perBlock, len(free))
+			clear(free[first:last])
+			if off != nil {
+				clear(off[first:last])
+			}
+			continue
+		case first < 0:
+			return Place{}, no
+		case off != nil && off[first] == free[first]:
+			off[first]--
+		case off != nil && off[first] > 0: // which of them is first, the order of slurm.conf says
+			return Place{}, maybe
 		}
+		free[first]-- // Slurm tries again without the first node that it had taken
 	}
-	return Place{}, false
+	return Place{}, maybe
 }
 
 // maxTries bounds how often another place is tried. Slurm tries until too few nodes are left.

@@ -26,6 +26,12 @@ func TestFind(t *testing.T) {
 		{"nothing is free in blocks", blocks{Sizes: []int{18}, Free: []int{0, 0}, Apart: 4}, Job{Nodes: 4}, &Place{Apart: 4}},
 		{"a block is free, so nodes in none are alone", blocks{Sizes: []int{18}, Free: []int{1}, Apart: 4}, Job{Nodes: 4}, nil},
 		{"consolidated", blocks{Sizes: []int{18, 36}, Free: []int{18, 0, 18, 18}}, Job{Nodes: 36, Segment: 18, Consolidate: true}, &Place{Segments: []Segment{{{Block: 3, Nodes: 18}}, {{Block: 2, Nodes: 18}}}}},
+		{"racks that are up", blocks{Sizes: []int{18}, Free: []int{18, 18}, Off: []int{0, 18}}, Job{Nodes: 9}, &Place{Segments: []Segment{{{Block: 0, Nodes: 9}}}}},
+		{"nodes that are up are taken first", blocks{Sizes: []int{18}, Free: []int{18, 12}, Off: []int{9, 0}}, Job{Nodes: 24}, &Place{Segments: []Segment{{{Block: 0, Nodes: 12}, {Block: 1, Nodes: 12}}}}},
+		{"nodes that are up are in too many racks", blocks{Sizes: []int{8}, Free: []int{8, 8, 7, 7}, Off: []int{4, 0, 0, 0}}, Job{Nodes: 16}, nil},
+		{"all of a rack is powered down", blocks{Sizes: []int{8}, Free: []int{8, 8, 7, 7}, Off: []int{8, 0, 0, 0}}, Job{Nodes: 16}, nil},
+		{"segments beside powered-down nodes", blocks{Sizes: []int{8}, Free: []int{8, 8, 7, 7}, Off: []int{4, 0, 0, 0}}, Job{Nodes: 16, Segment: 8}, &Place{Segments: []Segment{{{Block: 1, Nodes: 8}}, {{Block: 0, Nodes: 8}}}}},
+		{"nodes below no switch are alone", blocks{Sizes: anySize, Free: []int{0}, Apart: 4, Alone: true}, Job{Nodes: 4}, nil},
 		{"in one block", racks(18), Job{Nodes: 18}, &Place{Segments: []Segment{whole}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -33,8 +39,8 @@ func TestFind(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, fits := tt.blocks.find(&tt.job)
-			if fits != (tt.want != nil) {
-				t.Fatalf("fits %t: %v", fits, got)
+			if want := map[bool]outcome{true: yes, false: no}[tt.want != nil]; fits != want {
+				t.Fatalf("fits %d: %v", fits, got)
 			}
 			if tt.want != nil {
 				if diff := cmp.Diff(*tt.want, got); diff != "" {
@@ -47,8 +53,7 @@ func TestFind(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	for want, job := range map[string]Job{
-		"-N 0: want 1 node or more": {},
-		"-N 4 --segment=3: Slurm refuses a number of nodes that is no multiple of the segment": {Nodes: 4, Segment: 3},
+		"-N 0: want 1 node or more":         {},
 		"need --segment":                    {Nodes: 4, Spread: true},
 		"--segment=-1: want 1 node or more": {Nodes: 4, Segment: -1},
 	} {
@@ -67,7 +72,7 @@ func BenchmarkFind(b *testing.B) {
 	job := &Job{Nodes: 2048, Segment: 8}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, fits := racks.find(job); !fits {
+		if _, fits := racks.find(job); fits != yes {
 			b.Fatal("does not fit")
 		}
 	}

@@ -28,7 +28,7 @@ type Layout struct {
 // the job's own nodes, and nodes that were free for certain.
 func (b *blocks) judge(j *Job, own []int, apart int) Layout {
 	l := Layout{Nodes: taken(own), Apart: apart, Fewest: units(own)}
-	s := b.search(j, b.Free)
+	s := b.search(j, b.Free, nil)
 	l.Segment, l.Segments = s.size, s.segments
 	if len(l.Nodes) == 0 {
 		l.Segment, l.Segments = 0, 0

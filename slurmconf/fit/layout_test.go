@@ -88,8 +88,8 @@ func TestJudgeFinds(t *testing.T) {
 			b.Free = append(b.Free, rng.IntN(len(nodes)+1))
 		}
 		j := randomJob(rng, siteNodes/2)
-		place, ok := b.find(&j.Job)
-		if !ok || len(place.Segments) == 0 {
+		place, fits := b.find(&j.Job)
+		if fits != yes || len(place.Segments) == 0 {
 			continue
 		}
 		found++
@@ -133,7 +133,7 @@ func findsIn(b *blocks, j *Job, count int) bool {
 				some.Free[i] = b.Free[i]
 			}
 		}
-		if _, ok := some.find(j); ok {
+		if _, fits := some.find(j); fits == yes {
 			return true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 type search struct {
 	job      *Job
 	free     []int // by base block
+	off      []int // how many of the free nodes are powered down, or nil
 	segments int   // how many
 	size     int   // nodes of a segment
 	perBlock int   // base blocks in a block
@@ -20,8 +21,8 @@ type search struct {
 	part     int   // that aggregate, or -1
 }
 
-func (b *blocks) search(j *Job, free []int) *search {
-	s := &search{job: j, free: slices.Clone(free), segments: 1, size: j.Nodes, part: -1}
+func (b *blocks) search(j *Job, free, off []int) *search {
+	s := &search{job: j, free: slices.Clone(free), off: slices.Clone(off), segments: 1, size: j.Nodes, part: -1}
 	if 0 < j.Segment && j.Segment <= j.Nodes {
 		s.segments, s.size = j.Nodes/j.Segment, j.Segment
 	}
@@ -63,8 +64,16 @@ func (b *blocks) levels(n int) (level, lower int) {
 
 func up(n, by int) int { return (n + by - 1) / by }
 
+// up is how many free nodes of a base block are not powered down.
+func (s *search) up(i int) int {
+	if s.off == nil {
+		return s.free[i]
+	}
+	return s.free[i] - s.off[i]
+}
+
 // run finds the segments one after the other. If a segment does not fit in its block after all,
-// run returns what was taken until then.
+// run returns what was taken until then. Without anything, Slurm tries no other place.
 func (s *search) run() (Place, bool) {
 	if s.job.Spread && s.segments > 1 && s.spreadable() < s.segments {
 		return Place{}, false
@@ -79,19 +88,30 @@ func (s *search) run() (Place, bool) {
 			s.keep(block / s.perPart)
 		}
 		segment, ok := s.segment(block)
-		if !ok {
+		switch {
+		case !ok && segment == nil:
+			return Place{}, false
+		case !ok:
 			p.Segments = append(p.Segments, segment)
 			return p, false
 		}
 		for _, t := range segment {
-			s.free[t.Block] -= t.Nodes
-			if s.job.Spread {
-				s.free[t.Block] = 0
-			}
+			s.leave(t)
 		}
 		p.Segments = append(p.Segments, segment)
 	}
 	return p, true
+}
+
+// leave leaves what a segment has not taken of a base block.
+func (s *search) leave(t Taken) {
+	if s.job.Spread {
+		t.Nodes = s.free[t.Block]
+	}
+	if s.off != nil { // nodes that are up are taken first
+		s.off[t.Block] -= max(0, t.Nodes-s.up(t.Block))
+	}
+	s.free[t.Block] -= t.Nodes
 }
 
 // spreadable is at most how many segments fit if no base block has two.
@@ -118,15 +138,15 @@ func (s *search) keep(part int) {
 	s.part = part
 	for i := range s.free {
 		if i/s.perBlock/s.perPart != part {
-			s.free[i] = 0
+			s.leave(Taken{i, s.free[i]})
 		}
 	}
 }
 
 // block returns the block for the next segment: the one with the fewest free nodes that are
-// enough, and of equal ones the last.
+// enough, and of equal ones the last. A block in which all free nodes are powered down comes last.
 func (s *search) block(first bool) (best int, ok bool) {
-	best, least, segments := -1, 0, 0
+	best, least, segments, dark := -1, 0, 0, false
 	count := up(len(s.free), s.perBlock)
 	for i := range count {
 		of := s.free[i*s.perBlock : min((i+1)*s.perBlock, len(s.free))]
@@ -139,14 +159,28 @@ func (s *search) block(first bool) (best int, ok bool) {
 		} else {
 			segments += in
 		}
-		if best < 0 || nodes <= least {
-			best, least = i, nodes
+		none := s.allOff(i)
+		if best < 0 || dark && !none || dark == none && nodes <= least {
+			best, least, dark = i, nodes, none
 		}
 	}
 	if first && s.segments > 1 && segments < s.segments {
 		return -1, false
 	}
 	return best, best >= 0
+}
+
+// allOff reports whether all free nodes of a block are powered down.
+func (s *search) allOff(block int) bool {
+	if s.off == nil {
+		return false
+	}
+	for i := block * s.perBlock; i < min((block+1)*s.perBlock, len(s.free)); i++ {
+		if s.up(i) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // ofPart returns what is free in the base blocks of a part.
@@ -176,17 +210,25 @@ func sum(numbers []int) (total int) {
 	return total
 }
 
-// segment takes the nodes of one segment from base blocks of a block, as far as they do.
+// segment takes the nodes of one segment from base blocks of a block, as far as they do. It
+// returns nil if the nodes that are up are in too many lower-level blocks.
 func (s *search) segment(block int) (Segment, bool) {
-	c := &choice{search: s, first: block * s.perBlock, rest: s.size, taken: make([]bool, s.perBlock)}
+	c := &choice{search: s, first: block * s.perBlock, rest: s.size, can: s.free, taken: make([]bool, s.perBlock)}
 	c.last = min(c.first+s.perBlock, len(s.free))
-	var out Segment
-	for left := s.maxLower; c.rest > 0; {
+	left, out := s.maxLower, Segment{}
+	if s.off != nil {
+		var used int
+		if out, used = c.light(); used > left {
+			return nil, false
+		}
+		left -= used
+	}
+	for c.rest > 0 {
 		at, joins := c.best()
-		if at < 0 || s.free[at] == 0 || left <= 0 && !joins {
+		if at < 0 || c.can[at] == 0 || left <= 0 && !joins {
 			return out, false
 		}
-		n := min(s.free[at], c.rest)
+		n := min(c.can[at], c.rest)
 		out = append(out, Taken{at, n})
 		c.taken[at-c.first] = true
 		c.rest -= n
@@ -200,9 +242,49 @@ func (s *search) segment(block int) (Segment, bool) {
 // choice is what a segment has taken so far of a block.
 type choice struct {
 	*search
-	first, last int // base blocks
-	rest        int // nodes to take
+	first, last int   // base blocks
+	rest        int   // nodes to take
+	can         []int // nodes that may be taken, by base block
 	taken       []bool
+}
+
+// light chooses between nodes that are up and nodes that are powered down. If those that are up
+// are enough, the segment gets none of the others. If they are too few, the segment gets all of
+// them, and more nodes of their blocks. light returns what it has taken, and in how many
+// lower-level blocks.
+func (c *choice) light() (out Segment, lower int) {
+	out = Segment{}
+	enough, last := 0, -1
+	for i := c.first; i < c.last; i++ {
+		enough += c.up(i)
+	}
+	c.can = slices.Clone(c.free)
+	for i := c.first; i < c.last; i++ {
+		switch n := c.up(i); {
+		case enough >= c.size:
+			c.can[i] = n
+		case n > 0:
+			out = append(out, Taken{i, n})
+			c.taken[i-c.first], c.can[i] = true, 0
+			if i>>c.level != last {
+				lower, last = lower+1, i>>c.level
+			}
+		}
+	}
+	c.rest -= sum(nodesOf(out))
+	for k := range out {
+		n := min(c.off[out[k].Block], c.rest)
+		out[k].Nodes += n
+		c.rest -= n
+	}
+	return out, lower
+}
+
+func nodesOf(segment Segment) (nodes []int) {
+	for _, t := range segment {
+		nodes = append(nodes, t.Nodes)
+	}
+	return nodes
 }
 
 // candidate is a base block that a segment may take next.
@@ -220,7 +302,7 @@ func (c *choice) best() (at int, joins bool) {
 		if c.taken[i-c.first] {
 			continue
 		}
-		next := candidate{at: i, joins: true, nodes: c.free[i]}
+		next := candidate{at: i, joins: true, nodes: c.can[i]}
 		if c.limited {
 			next.joins, next.lower = c.lowerOf(i)
 		}
@@ -236,7 +318,7 @@ func (c *choice) lowerOf(i int) (used bool, free int) {
 	start := i >> c.level << c.level
 	for j := start; j < min(start+1<<c.level, c.last); j++ {
 		used = used || c.taken[j-c.first]
-		free += c.free[j]
+		free += c.can[j]
 	}
 	return used, free
 }

@@ -3,20 +3,87 @@ package fit
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Site is a block topology with the names of its nodes, and how these are.
+// Site is a topology with the names of its nodes, and how these are.
 type Site struct {
-	Sizes  []int
+	// Release is the release of Slurm. If it is not known, the latest counts.
+	Release slurmconf.Release
+	// Sizes are Slurm's BlockSizes. Without any, the topology has no blocks: it is a tree, or flat.
+	Sizes []int
+	// Blocks are the blocks. In a tree they are the switches without a switch above, each with
+	// all nodes below it.
 	Blocks []topology.Block
-	// Apart are nodes in no block that a job may have too.
+	// Shared says that a switch of the tree is below two others.
+	Shared bool
+	// Apart are nodes in no block, and below no switch, that a job may have too.
 	Apart []string
 	// State returns how a node is.
 	State func(node string) State
 }
+
+// levels is how many levels of blocks Slurm has if the file has no BlockSizes.
+const levels = 5
+
+// NewSite returns the site of a topology. Apart and State are not known yet.
+func NewSite(t *topology.Topology, release slurmconf.Release) *Site {
+	s := &Site{Release: release}
+	switch t.Kind {
+	case topology.KindBlock:
+		s.Blocks, s.Sizes = t.Blocks, t.Sizes
+		if len(s.Sizes) == 0 {
+			first := slices.IndexFunc(t.Blocks, func(b topology.Block) bool { return len(b.Nodes) > 0 })
+			for k := range levels {
+				if first >= 0 {
+					s.Sizes = append(s.Sizes, len(t.Blocks[first].Nodes)<<k)
+				}
+			}
+		}
+	case topology.KindTree:
+		s.tops(t.Switches)
+	}
+	return s
+}
+
+// tops finds the switches of a tree without a switch above.
+func (s *Site) tops(switches []topology.Switch) {
+	by, above := make(map[string]*topology.Switch, len(switches)), map[string]int{}
+	for i := range switches {
+		by[switches[i].Name] = &switches[i]
+		for _, child := range switches[i].Children {
+			above[child]++
+			s.Shared = s.Shared || above[child] > 1
+		}
+	}
+	for i := range switches {
+		if above[switches[i].Name] > 0 {
+			continue
+		}
+		top := topology.Block{Name: switches[i].Name}
+		below, seen := []string{top.Name}, map[string]bool{}
+		for len(below) > 0 {
+			name := below[0]
+			below = below[1:]
+			if sw := by[name]; sw != nil && !seen[name] {
+				top.Nodes, below = append(top.Nodes, sw.Nodes...), append(below, sw.Children...)
+			}
+			seen[name] = true
+		}
+		s.Blocks = append(s.Blocks, top)
+	}
+}
+
+// HasBlocks reports whether it is a block topology.
+func (s *Site) HasBlocks() bool { return len(s.Sizes) > 0 }
+
+// release is the release whose rules count.
+func (s *Site) release() slurmconf.Release { return cmp.Or(s.Release, slurmconf.Latest) }
 
 // Request is what a user asks for.
 type Request struct {
@@ -32,19 +99,21 @@ type Verdict string
 
 // The verdicts.
 const (
-	Now    Verdict = "now"
-	NotNow Verdict = "not now"
-	Never  Verdict = "never"
+	Now     Verdict = "now"
+	NotNow  Verdict = "not now"
+	Never   Verdict = "never"
+	Unknown Verdict = "unknown"
 )
 
 // Answer says whether a job can start, and where or why not.
 type Answer struct {
 	Verdict Verdict
-	// Why says why the job can never start.
-	Why string
+	// Why says why the job can never start, or what is not known. Remedy says how it can become
+	// known.
+	Why, Remedy string
 	// Place is what the job would get: now, or when the needed nodes are free and available.
 	Place Place
-	// Needs are nodes that would do if they were free and available. There may be others.
+	// Needs are nodes that would do if they were up, free and available. There may be others.
 	Needs []Need
 }
 
@@ -52,19 +121,24 @@ type Answer struct {
 type Need struct {
 	Block string
 	Count int
-	// Nodes are the nodes that are not free, the busy ones first. Any Count of these will do.
+	// Nodes are the nodes that are not up and free. Any Count of these will do if the first in
+	// the list are taken first: powered down, then busy.
 	Nodes []string
 }
 
 // view is what a request sees of a site: how many nodes of each block are free, how many would
-// be if all jobs ended, and if all nodes were available too.
+// be if all jobs ended and all nodes were powered up, and if all nodes were available too.
 type view struct{ free, available, all blocks }
 
 func (s *Site) view(r *Request) view {
 	var v view
 	for _, of := range []*blocks{&v.free, &v.available, &v.all} {
-		of.Sizes, of.Free = s.Sizes, make([]int, len(s.Blocks))
+		of.Sizes, of.Free, of.Once = s.Sizes, make([]int, len(s.Blocks)), !s.release().TriesPlaces()
+		if !s.HasBlocks() { // any number of nodes below one switch
+			of.Sizes, of.Alone = anySize, len(s.Blocks) > 0
+		}
 	}
+	off, any := make([]int, len(s.Blocks)), false
 	for i := range s.Blocks {
 		taken := false
 		for _, node := range s.Blocks[i].Nodes {
@@ -74,10 +148,17 @@ func (s *Site) view(r *Request) view {
 			}
 			taken = taken || state.Use == Busy
 			v.add(state.Use, func(of *blocks) *int { return &of.Free[i] })
+			if state.Off {
+				off[i]++
+				any = true
+			}
 		}
 		if taken && r.Exclusive {
-			v.free.Free[i] = 0
+			v.free.Free[i], off[i] = 0, 0
 		}
+	}
+	if any {
+		v.free.Off = off
 	}
 	for _, node := range s.Apart {
 		if state := s.State(node); r.takes(state) {
@@ -87,8 +168,12 @@ func (s *Site) view(r *Request) view {
 	return v
 }
 
-// takes reports whether the node has what the request asks of each.
-func (r *Request) takes(state State) bool { return state.GPUs == 0 || state.GPUs >= r.GPUs }
+// anySize are the sizes if one block may have all nodes of a job.
+var anySize = []int{math.MaxInt32}
+
+// takes reports whether the node has what the request asks of each. Whether it has is not known
+// if nobody said how many GPUs it has.
+func (r *Request) takes(state State) bool { return r.GPUs == 0 || state.GPUs >= r.GPUs }
 
 func (v *view) add(use Use, count func(*blocks) *int) {
 	*count(&v.all)++
@@ -102,21 +187,113 @@ func (v *view) add(use Use, count func(*blocks) *int) {
 
 // Answer says whether the job can start. The words of the request have been checked.
 func (s *Site) Answer(r *Request) Answer {
+	if why := s.refused(r); why != "" {
+		return Answer{Verdict: Never, Why: why}
+	}
+	if !s.HasBlocks() { // the segment does not count
+		r = &Request{Job: Job{Nodes: r.Nodes}, GPUs: r.GPUs}
+	}
+	a := s.answer(r)
+	if nodes := s.gpusUnknown(r); len(nodes) > 0 {
+		may := *s
+		may.State = func(node string) State {
+			state := s.State(node)
+			state.GPUs = cmp.Or(state.GPUs, r.GPUs)
+			return state
+		}
+		if b := may.answer(r); a.Verdict != b.Verdict {
+			return Answer{Verdict: Unknown, Place: b.Place, Why: fmt.Sprintf("nobody said how many GPUs these nodes have: %s", hostlist.Shorten(hostlist.Compress(nodes))),
+				Remedy: "give --sinfo the output of sinfo -h -N -o '%N %T %G'"}
+		}
+	}
+	return a
+}
+
+// gpusUnknown are the nodes that may have the GPUs of a request, or not.
+func (s *Site) gpusUnknown(r *Request) (nodes []string) {
+	if r.GPUs == 0 {
+		return nil
+	}
+	for _, node := range s.Nodes() {
+		if s.State(node).GPUs == 0 {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// Nodes are all nodes that a job may have.
+func (s *Site) Nodes() []string {
+	all := slices.Clone(s.Apart)
+	for i := range s.Blocks {
+		all = append(all, s.Blocks[i].Nodes...)
+	}
+	return all
+}
+
+// refused says why Slurm refuses the words of a request, whatever nodes there are.
+func (s *Site) refused(r *Request) string {
+	release := s.release()
+	switch {
+	case r.Segment == 0:
+		return ""
+	case (r.Spread || r.Consolidate) && !release.LargeSegments():
+		return fmt.Sprintf("Slurm %s has no --spread-segments and no --consolidate-segments", release)
+	case r.Nodes%r.Segment != 0 && (r.Segment < r.Nodes || !release.LargeSegments()):
+		return fmt.Sprintf("Slurm refuses %d nodes, because they are no multiple of the segment of %d", r.Nodes, r.Segment)
+	case s.HasBlocks() && r.Segment > s.Sizes[0] && !release.LargeSegments():
+		return fmt.Sprintf("Slurm %s refuses a segment of %d nodes, because it is larger than the base block size of %d", release, r.Segment, s.Sizes[0])
+	}
+	return ""
+}
+
+const askSlurm = "ask Slurm itself: sbatch --test-only"
+
+func (s *Site) answer(r *Request) Answer {
 	v := s.view(r)
-	if place, ok := v.free.find(&r.Job); ok {
+	place, fits := v.free.find(&r.Job)
+	switch {
+	case fits == yes && s.Shared && r.Nodes > 1:
+		return Answer{Verdict: Unknown, Place: place, Why: "a switch of the tree is below two others, and how Slurm places jobs there is not known", Remedy: "give each switch one parent"}
+	case fits == yes:
 		return Answer{Verdict: Now, Place: place}
+	case fits == maybe:
+		return Answer{Verdict: Unknown, Why: "Slurm gets stuck with the first place that it tries, and which it tries next is not known", Remedy: askSlurm}
 	}
-	if place, ok := v.available.find(&r.Job); ok {
-		return s.wait(r, &v.free, &v.available, place)
-	}
-	if place, ok := v.all.find(&r.Job); ok {
-		return s.wait(r, &v.free, &v.all, place)
+	for _, full := range []*blocks{&v.available, &v.all} {
+		switch place, fits := full.find(&r.Job); fits {
+		case yes:
+			return s.wait(r, &v.free, full, place)
+		case maybe:
+			return Answer{Verdict: NotNow, Why: "Slurm gets stuck with the places that it tries first, even if all nodes are free"}
+		}
 	}
 	why := v.all.never(&r.Job)
+	if !s.HasBlocks() {
+		why = s.neverBelow(&v.all, r.Nodes)
+	}
 	if r.GPUs > 0 {
 		why = fmt.Sprintf("of nodes with %d GPUs or more: %s", r.GPUs, why)
 	}
 	return Answer{Verdict: Never, Why: why}
+}
+
+// neverBelow says why a job does not fit below a switch if all nodes are free and available.
+func (s *Site) neverBelow(all *blocks, nodes int) string {
+	if len(s.Blocks) == 0 {
+		return fmt.Sprintf("the topology has %d nodes, and the job asks for %d", all.Apart, nodes)
+	}
+	most := 0
+	for i, free := range all.Free {
+		if free > all.Free[most] {
+			most = i
+		}
+	}
+	why := fmt.Sprintf("all nodes of a job must be below one switch, and the largest, %s, has %d", s.Blocks[most].Name, all.Free[most])
+	if all.Apart > 0 {
+		why += fmt.Sprintf("; %d nodes are below no switch and run jobs of one node only", all.Apart)
+	}
+	return why
 }
 
 // wait finds few nodes whose return would let the job start. With all of them it gets place.
@@ -129,32 +306,32 @@ func (s *Site) wait(r *Request, now, full *blocks, place Place) Answer {
 		return cmp.Compare(r.lacks(now, full, a), r.lacks(now, full, b))
 	})
 	try, does := *full, *full
-	try.Free = slices.Clone(full.Free)
+	try.Free, try.Off = slices.Clone(full.Free), make([]int, len(order))
 	// The fewest blocks of the order that do when all their nodes are back.
 	from, to := 0, len(order)
 	for from < to {
 		mid := (from + to) / 2
 		for k, i := range order {
-			try.Free[i] = now.Free[i]
+			try.Free[i], try.Off[i] = now.Free[i], now.off(i)
 			if k < mid {
-				try.Free[i] = full.Free[i]
+				try.Free[i], try.Off[i] = full.Free[i], 0
 			}
 		}
-		if p, ok := try.find(&r.Job); ok {
-			to, place, does.Free = mid, p, slices.Clone(try.Free)
+		if p, fits := try.find(&r.Job); fits == yes {
+			to, place, does.Free, does.Off = mid, p, slices.Clone(try.Free), slices.Clone(try.Off)
 		} else {
 			from = mid + 1
 		}
 	}
 	need := needed(now, full, place)
-	if p, ok := need.find(&r.Job); ok {
+	if p, fits := need.find(&r.Job); fits == yes {
 		place = p
 	} else { // with fewer free nodes Slurm may begin in a block where it gets stuck
 		need = &does
 	}
 	a := Answer{Verdict: NotNow, Place: place}
 	for i, count := range need.Free {
-		if count > now.Free[i] {
+		if count -= need.off(i); count > now.Free[i]-now.off(i) {
 			a.Needs = append(a.Needs, s.needs(r, i, count)...)
 		}
 	}
@@ -168,8 +345,9 @@ func (s *Site) wait(r *Request, now, full *blocks, place Place) Answer {
 func (r *Request) lacks(now, full *blocks, block int) int {
 	size := cmp.Or(r.Segment, r.Nodes)
 	size = min(size, full.Sizes[0])
-	lacks := size - now.Free[block]%size
-	if now.Free[block]+lacks > full.Free[block] {
+	up := now.Free[block] - now.off(block)
+	lacks := size - up%size
+	if up+lacks > full.Free[block] {
 		lacks += full.Sizes[0] // none more fits: last
 	}
 	return lacks
@@ -178,25 +356,28 @@ func (r *Request) lacks(now, full *blocks, block int) int {
 // needed is what is free if only the nodes that the place takes come back.
 func needed(now, full *blocks, place Place) *blocks {
 	need := *now
-	need.Free = slices.Clone(now.Free)
+	need.Free, need.Off = slices.Clone(now.Free), slices.Clone(now.Off)
 	taken := make([]int, len(now.Free))
 	for _, segment := range place.Segments {
 		for _, t := range segment {
 			taken[t.Block] += t.Nodes
 			need.Free[t.Block] = min(max(now.Free[t.Block], taken[t.Block]), full.Free[t.Block])
+			if need.Off != nil {
+				need.Off[t.Block] = min(now.Off[t.Block], max(0, now.Free[t.Block]-taken[t.Block]))
+			}
 		}
 	}
 	need.Apart = max(now.Apart, place.Apart)
 	return &need
 }
 
-// needs names the nodes of a block that are not free, if so many are to be. For an exclusive job
-// all jobs of the block must end.
+// needs names the nodes of a block that are not up and free, if so many are to be. For an
+// exclusive job all jobs of the block must end.
 func (s *Site) needs(r *Request, block, count int) (out []Need) {
 	b := &s.Blocks[block]
 	nodes := s.notFree(r, b.Nodes)
 	for _, node := range b.Nodes {
-		if state := s.State(node); state.Use == Free && r.takes(state) {
+		if state := s.State(node); state.Use == Free && !state.Off && r.takes(state) {
 			count--
 		}
 	}
@@ -210,14 +391,23 @@ func (s *Site) needs(r *Request, block, count int) (out []Need) {
 	return out
 }
 
+// notFree are nodes that are not up and free, in the order in which they are likely to be: powered
+// down, busy, unavailable. For an exclusive job the busy ones come first.
 func (s *Site) notFree(r *Request, nodes []string) []string {
 	var out []string
 	for _, node := range nodes {
-		if state := s.State(node); state.Use != Free && r.takes(state) {
+		if state := s.State(node); (state.Use != Free || state.Off) && r.takes(state) {
 			out = append(out, node)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(s.State(a).Use, s.State(b).Use) })
+	order := func(node string) Use {
+		use := s.State(node).Use
+		if r.Exclusive && use == Busy {
+			return Free - 1
+		}
+		return use
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(order(a), order(b)) })
 	return out
 }
 
@@ -252,7 +442,7 @@ func (b *blocks) segments(size int) (count int) {
 	}
 	for from, to := 0, sum(b.Free)/size; from < to; {
 		mid := (from + to + 1) / 2
-		if _, ok := b.find(&Job{Nodes: mid * size, Segment: size}); ok {
+		if _, fits := b.find(&Job{Nodes: mid * size, Segment: size}); fits == yes {
 			from, count = mid, mid
 		} else {
 			to = mid - 1
@@ -281,7 +471,7 @@ func (b *blocks) never(j *Job) string {
 		}
 		size, what = j.Segment, "a segment"
 	}
-	s := b.search(j, b.Free)
+	s := b.search(j, b.Free, nil)
 	if level, _ := b.levels(size); level >= 0 {
 		most := 0
 		for of := range slices.Chunk(b.Free, s.perBlock) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -25,7 +26,16 @@ func racksOf(states map[string]fit.State, sizes ...int) *fit.Site {
 }
 
 func TestAnswer(t *testing.T) {
-	states := map[string]fit.State{"r1-1": fit.StateOf("allocated"), "r1-2": fit.StateOf("down"), "r2-1": fit.StateOf("drained"), "r3-1": {GPUs: 2}}
+	states := map[string]fit.State{"r1-1": fit.StateOf("allocated"), "r1-2": fit.StateOf("down"), "r2-1": fit.StateOf("drained")}
+	for i, size := range []int{18, 18, 14} {
+		for k := range size {
+			name := fmt.Sprintf("r%d-%d", i+1, k+1)
+			state := states[name]
+			state.GPUs = 4
+			states[name] = state
+		}
+	}
+	states["r3-1"] = fit.State{GPUs: 2}
 	job := func(nodes, segment int) fit.Request { return fit.Request{Job: fit.Job{Nodes: nodes, Segment: segment}} }
 	exclusive, gpus, spread, together := job(18, 0), job(50, 0), job(36, 9), job(36, 18)
 	exclusive.Exclusive, gpus.GPUs, spread.Spread, together.Consolidate = true, 4, true, true
@@ -45,6 +55,7 @@ func TestAnswer(t *testing.T) {
 		{"two GPUs in a node", gpus, fit.Never, "of nodes with 4 GPUs or more: the topology has 49 nodes, and the job asks for 50", nil},
 		{"larger than a block", job(19, 0), fit.Now, "", nil},
 		{"each in a rack of its own", spread, fit.Never, "5 segments of 9 nodes fit, but not each in base blocks of its own, as --spread-segments asks", nil},
+		{"no multiple of the segment", job(16, 5), fit.Never, "Slurm refuses 16 nodes, because they are no multiple of the segment of 5", nil},
 		{"together", together, fit.NotNow, "", []fit.Need{{Block: "b1", Count: 2, Nodes: []string{"r1-1", "r1-2"}}, {Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -71,6 +82,95 @@ func TestAnswerApart(t *testing.T) {
 		if got := s.Answer(&fit.Request{Job: fit.Job{Nodes: nodes}, GPUs: 4}); got.Verdict != want {
 			t.Errorf("%d nodes: %s %s, want %s", nodes, got.Verdict, got.Why, want)
 		}
+	}
+}
+
+// treeOf is a tree with two roots: 8 nodes below spine1, 4 below spine2. Node x is below none.
+func treeOf(states map[string]fit.State) *fit.Site {
+	s := fit.NewSite(&topology.Topology{Kind: topology.KindTree, Switches: []topology.Switch{
+		{Name: "spine1", Children: []string{"leaf1", "leaf2"}}, {Name: "leaf1", Nodes: []string{"a1", "a2", "a3", "a4"}}, {Name: "leaf2", Nodes: []string{"b1", "b2", "b3", "b4"}},
+		{Name: "spine2", Children: []string{"leaf3"}}, {Name: "leaf3", Nodes: []string{"c1", "c2", "c3", "c4"}},
+	}}, 0)
+	s.Apart = []string{"x"}
+	s.State = func(node string) fit.State { return states[node] }
+	return s
+}
+
+// TestAnswerTree asks for jobs in a tree: all nodes of a job are below one switch.
+func TestAnswerTree(t *testing.T) {
+	busy, off := fit.StateOf("allocated"), fit.StateOf("idle~")
+	all := map[string]fit.State{}
+	for _, node := range treeOf(nil).Nodes() {
+		all[node] = busy
+	}
+	all["x"] = fit.State{}
+	for _, tt := range []struct {
+		name   string
+		states map[string]fit.State
+		job    fit.Request
+		want   fit.Verdict
+		why    string
+		needs  []fit.Need
+	}{
+		{"below the larger root", nil, fit.Request{Job: fit.Job{Nodes: 8}}, fit.Now, "", nil},
+		{"above both roots", nil, fit.Request{Job: fit.Job{Nodes: 9}}, fit.Never, "all nodes of a job must be below one switch, and the largest, spine1, has 8; 1 nodes are below no switch and run jobs of one node only", nil},
+		{"powered down", map[string]fit.State{"a1": off, "b1": off}, fit.Request{Job: fit.Job{Nodes: 8}}, fit.Now, "", nil},
+		{"nodes are busy", map[string]fit.State{"a1": busy, "b1": busy}, fit.Request{Job: fit.Job{Nodes: 7}}, fit.NotNow, "", []fit.Need{{Block: "spine1", Count: 1, Nodes: []string{"a1", "b1"}}}},
+		{"one node outside", all, fit.Request{Job: fit.Job{Nodes: 1}}, fit.Now, "", nil},
+		{"the segment does not count", nil, fit.Request{Job: fit.Job{Nodes: 8, Segment: 2}, Exclusive: true}, fit.Now, "", nil},
+		{"the segment must divide the job", nil, fit.Request{Job: fit.Job{Nodes: 8, Segment: 3}}, fit.Never, "Slurm refuses 8 nodes, because they are no multiple of the segment of 3", nil},
+		{"nobody counts GPUs", nil, fit.Request{Job: fit.Job{Nodes: 1}, GPUs: 4}, fit.Unknown, "nobody said how many GPUs these nodes have: a[1-4],b[1-4],c[1-4],x", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := treeOf(tt.states).Answer(&tt.job)
+			if got.Verdict != tt.want || got.Why != tt.why {
+				t.Errorf("%s: %s", got.Verdict, got.Why)
+			}
+			if diff := cmp.Diff(tt.needs, got.Needs); diff != "" {
+				t.Errorf("needs (-want +got):\n%s", diff)
+			}
+		})
+	}
+	shared := fit.NewSite(&topology.Topology{Kind: topology.KindTree, Switches: []topology.Switch{{Name: "s1", Children: []string{"l"}}, {Name: "s2", Children: []string{"l"}}, {Name: "l", Nodes: []string{"a1", "a2"}}}}, 0)
+	shared.State = func(string) fit.State { return fit.State{} }
+	if got := shared.Answer(&fit.Request{Job: fit.Job{Nodes: 2}}); got.Verdict != fit.Unknown || got.Remedy != "give each switch one parent" {
+		t.Errorf("below two switches: %+v", got)
+	}
+}
+
+// TestAnswerByRelease asks for what only new releases take.
+func TestAnswerByRelease(t *testing.T) {
+	for _, tt := range []struct {
+		job  fit.Job
+		want string // of 24.11
+	}{
+		{fit.Job{Nodes: 36, Segment: 36}, "Slurm 24.11 refuses a segment of 36 nodes, because it is larger than the base block size of 18"},
+		{fit.Job{Nodes: 4, Segment: 8}, "Slurm refuses 4 nodes, because they are no multiple of the segment of 8"},
+		{fit.Job{Nodes: 4, Segment: 4, Spread: true}, "Slurm 24.11 has no --spread-segments and no --consolidate-segments"},
+	} {
+		s := racksOf(nil, 18, 18)
+		if got := s.Answer(&fit.Request{Job: tt.job}); got.Verdict != fit.Now {
+			t.Errorf("%+v: %+v", tt.job, got)
+		}
+		s.Release = slurmconf.Release2411
+		if got := s.Answer(&fit.Request{Job: tt.job}); got.Verdict != fit.Never || got.Why != tt.want {
+			t.Errorf("%+v: %+v, want %s", tt.job, got, tt.want)
+		}
+	}
+}
+
+// TestNeedsPower names nodes that are powered down, because the job would fit if they were up.
+func TestNeedsPower(t *testing.T) {
+	states := map[string]fit.State{}
+	for k := range 4 {
+		states[fmt.Sprintf("r1-%d", k+1)] = fit.StateOf("idle~")
+	}
+	s := racksOf(states, 8, 8, 7, 7)
+	s.Sizes = []int{8}
+	want := []fit.Need{{Block: "b1", Count: 4, Nodes: []string{"r1-1", "r1-2", "r1-3", "r1-4"}}}
+	got := s.Answer(&fit.Request{Job: fit.Job{Nodes: 16}})
+	if diff := cmp.Diff(want, got.Needs); got.Verdict != fit.NotNow || diff != "" {
+		t.Errorf("%s: needs (-want +got):\n%s", got.Verdict, diff)
 	}
 }
 
@@ -111,11 +211,11 @@ func TestSegments(t *testing.T) {
 func TestStateOf(t *testing.T) {
 	for words, want := range map[string]fit.State{
 		"idle":                                   {},
-		"idle~":                                  {},
+		"idle~":                                  {Off: true},
 		"idle*":                                  {Use: fit.Unavailable, Why: "not_responding"},
 		"MIXED+CLOUD+NOT_RESPONDING+POWERING_UP": {Use: fit.Busy, Why: "mixed"},
 		"IDLE+CLOUD+NOT_RESPONDING+POWERING_UP":  {Use: fit.Unavailable, Why: "not_responding"},
-		"IDLE CLOUD POWERED_DOWN":                {},
+		"IDLE CLOUD POWERED_DOWN":                {Off: true},
 		"IDLE+DRAIN":                             {Use: fit.Unavailable, Why: "drain"},
 		"IDLE+DYNAMIC_NORM+BLOCKED":              {Use: fit.Busy, Why: "blocked"},
 		"mix-":                                   {Use: fit.Busy, Why: "mix+planned"},
@@ -140,8 +240,13 @@ func TestReadSinfo(t *testing.T) {
 	}{
 		{"without a header", "n1 idle\nn2 drained gpu:gb200:4(S:0-1),shard:4\n", map[string]fit.State{"n1": free, "n2": {Use: fit.Unavailable, Why: "drained", GPUs: 4}}, ""},
 		{"sinfo -N", "NODELIST   NODES PARTITION STATE\nn1             1      all* idle\nn2 1 all* alloc\n", map[string]fit.State{"n1": free, "n2": {Use: fit.Busy, Why: "alloc"}}, ""},
-		{"sinfo -N -l", "Tue Nov 24 09:00:00 2026\nNODELIST   NODES PARTITION       STATE CPUS\nn1 1 all* idle~ 2\n", map[string]fit.State{"n1": free}, ""},
+		{"sinfo -N -l", "Tue Nov 24 09:00:00 2026\nNODELIST   NODES PARTITION       STATE CPUS\nn1 1 all* idle~ 2\n", map[string]fit.State{"n1": {Off: true}}, ""},
 		{"a host list", "n[1-2] idle\n", map[string]fit.State{"n1": free, "n2": free}, ""},
+		{"cut words and jobs that complete", "n1 maintenanc\nn2 allocated+\n", map[string]fit.State{"n1": {Use: fit.Busy, Why: "maintenance"}, "n2": {Use: fit.Busy, Why: "allocated"}}, ""},
+		{"an error", "slurm_load_partitions: Unable to contact slurm controller (connect failure)\n", nil,
+			`sinfo.txt:1: "Unable" is no state of a node in Slurm: want the output of sinfo -N; the first line is: slurm_load_partitions: Unable to contact`},
+		{"sinfo -R", "REASON USER TIMESTAMP NODELIST\nbad root 2026-11-24T09:00:00 n1\n", nil, `sinfo.txt:1: "USER" is no state`},
+		{"a state that is none", "n1 idle\nn2 world\n", nil, `sinfo.txt:2: "world" is no state of a node in Slurm: want the output of sinfo -N; the first line is: n1 idle`},
 		{"empty", "\n", nil, "sinfo.txt: no node: want the output of sinfo -N"},
 		{"one column", "n1 idle\nn2\n", nil, "sinfo.txt:2: 1 columns: want the name of a node and its state"},
 		{"a bad list", "n[1- idle\n", nil, "sinfo.txt:1: "},
@@ -168,7 +273,7 @@ func FuzzReadSinfo(f *testing.F) {
 			t.Errorf("no node and no error")
 		}
 		for node, s := range states {
-			if s.GPUs < 0 || (s.Use == fit.Free) != (s.Why == "") {
+			if s.GPUs < fit.NoGPUs || s.Off && s.Use != fit.Free || (s.Use == fit.Free) != (s.Why == "") {
 				t.Errorf("%s: %+v", node, s)
 			}
 		}
@@ -176,7 +281,7 @@ func FuzzReadSinfo(f *testing.F) {
 }
 
 func TestGPUs(t *testing.T) {
-	for gres, want := range map[string]int{"": 0, "(null)": 0, "gpu": 1, "gpu:4": 4, "gpu:gb200": 1, "gpu:gb200:4(S:0-1)": 4, "gpu:a:2(IDX:0,1),gpu:b:3,shard:8": 5, "gpu:-1": 1, "gpu:999999999": 1} {
+	for gres, want := range map[string]int{"": fit.NoGPUs, "(null)": fit.NoGPUs, "gpu:0": fit.NoGPUs, "gpu": 1, "gpu:4": 4, "gpu:gb200": 1, "gpu:gb200:4(S:0-1)": 4, "gpu:a:2(IDX:0,1),gpu:b:3,shard:8": 5, "gpu:-1": 1, "gpu:999999999": 1} {
 		if got := fit.GPUs(gres); got != want {
 			t.Errorf("%s: %d, want %d", gres, got, want)
 		}

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -34,11 +35,16 @@ func (u Use) String() string { return [...]string{"free", "busy", "unavailable"}
 // State is how a node is, as Slurm says.
 type State struct {
 	Use Use
+	// Off says that the node is free, and that Slurm has powered it down. Slurm takes it last.
+	Off bool
 	// Why are Slurm's words, in lower case. It is empty if the node is free.
 	Why string
-	// GPUs is how many the node has, or 0 if that is not known.
+	// GPUs is how many the node has, NoGPUs if it has none, or 0 if that is not known.
 	GPUs int
 }
+
+// NoGPUs is of a node without a GPU.
+const NoGPUs = -1
 
 // free are the words of nodes that a job may have. A node can have several of these words.
 var free = []string{"idle", "cloud", "dynamic_norm", "dynamic_future", "external", "powered_down", "powering_up", "power_up", "pow_up", "undrain", "resume"}
@@ -47,6 +53,33 @@ var free = []string{"idle", "cloud", "dynamic_norm", "dynamic_future", "external
 // lets no other job in.
 var busy = []string{"blocked", "allocated", "alloc", "mixed", "mix", "completing", "comp", "reserved", "resv", "planned", "plnd", "maintenance", "maint",
 	"powering_down", "power_down", "pow_dn"}
+
+// unavailable are the other words that Slurm has for nodes.
+var unavailable = []string{"unknown", "unk", "down", "error", "err", "drain", "drained", "draining", "drng", "fail", "failing", "failg", "future", "futr", "inval", "invalid_reg",
+	"not_responding", "no_respond", "npc", "perfctrs", "reboot", "reboot_requested", "reboot_issued", "reboot_canceled", "boot", "parallel_net"}
+
+// isState reports whether Slurm has each word for states of nodes.
+func isState(words string) bool {
+	all := split([]string{words})
+	for _, word := range all {
+		if whole(word) == "" {
+			return false
+		}
+	}
+	return len(all) > 0
+}
+
+// whole returns Slurm's word for a state, or "". A column may cut a long word.
+func whole(word string) string {
+	for _, all := range [][]string{free, busy, unavailable} {
+		for _, w := range all {
+			if w == word || len(word) > 5 && strings.HasPrefix(w, word) {
+				return w
+			}
+		}
+	}
+	return ""
+}
 
 // marks are the characters that sinfo writes behind a state, as words.
 var marks = map[byte]string{'*': "not_responding", '~': "powered_down", '#': "powering_up", '!': "power_down", '%': "powering_down", '$': "maintenance",
@@ -72,6 +105,7 @@ func StateOf(words ...string) State {
 		}
 	}
 	s.Why = topology.Cut(strings.Join(why, "+"), topology.MaxText)
+	s.Off = s.Use == Free && has("powered_down")
 	return s
 }
 
@@ -83,7 +117,9 @@ func split(words []string) (all []string) {
 			for behind > 0 && marks[part[behind-1]] != "" {
 				behind--
 			}
-			all = append(all, part[:behind])
+			if behind > 0 { // sinfo writes + behind a node that completes one of its jobs
+				all = append(all, cmp.Or(whole(part[:behind]), part[:behind]))
+			}
 			for i := behind; i < len(part); i++ {
 				all = append(all, marks[part[i]])
 			}
@@ -115,16 +151,18 @@ type sinfoColumns struct{ name, state, gres int }
 
 // ReadSinfo reads the states of nodes from the output of `sinfo -N`, in any form whose header
 // names the columns NODELIST and STATE, or of `sinfo -h -N -o '%N %T'` without a header. With a
-// column GRES it reads how many GPUs the nodes have.
+// column GRES it reads how many GPUs the nodes have. It refuses what Slurm has for no state.
 func ReadSinfo(name string, in io.Reader) (map[string]State, error) {
 	states := map[string]State{}
 	columns := sinfoColumns{0, 1, 2}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
+	first, bad := "", error(nil)
 	for number := 1; lines.Scan(); number++ {
 		fields := strings.Fields(lines.Text())
+		first = cmp.Or(first, topology.Cut(strings.Join(fields, " "), topology.MaxText))
 		if c := (sinfoColumns{slices.Index(fields, "NODELIST"), slices.Index(fields, "STATE"), slices.Index(fields, "GRES")}); c.name >= 0 && c.state >= 0 {
-			columns = c
+			columns, bad = c, nil
 			clear(states) // what stands before the header is a title
 			continue
 		}
@@ -133,6 +171,9 @@ func ReadSinfo(name string, in io.Reader) (map[string]State, error) {
 		}
 		if len(fields) <= max(columns.name, columns.state) {
 			return nil, fmt.Errorf("%s:%d: %d columns: want the name of a node and its state, as sinfo -N prints them", name, number, len(fields))
+		}
+		if word := fields[columns.state]; bad == nil && !isState(word) {
+			bad = fmt.Errorf("%s:%d: %q is no state of a node in Slurm: want the output of sinfo -N; the first line is: %s", name, number, word, first)
 		}
 		state := StateOf(fields[columns.state])
 		if 0 <= columns.gres && columns.gres < len(fields) {
@@ -144,6 +185,9 @@ func ReadSinfo(name string, in io.Reader) (map[string]State, error) {
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if bad != nil {
+		return nil, bad
 	}
 	if len(states) == 0 {
 		return nil, fmt.Errorf("%s: no node: want the output of sinfo -N", name)
@@ -165,8 +209,9 @@ func addNodes(states map[string]State, list string, state State) error {
 	return nil
 }
 
-// GPUs returns how many GPUs a node's Gres= has, such as gpu:gb200:4(S:0-1).
-func GPUs(gres string) (count int) {
+// GPUs returns how many GPUs a node's Gres= has, such as gpu:gb200:4(S:0-1), or NoGPUs.
+func GPUs(gres string) int {
+	count := 0
 	for depth, from, i := 0, 0, 0; i <= len(gres); i++ {
 		switch {
 		case i == len(gres) || gres[i] == ',' && depth == 0:
@@ -178,7 +223,7 @@ func GPUs(gres string) (count int) {
 			depth--
 		}
 	}
-	return count
+	return cmp.Or(count, NoGPUs)
 }
 
 // gpusOf reads one part of a Gres=.

@@ -23,17 +23,18 @@ type Fit struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Topology   string `json:"topology"`
-	// Verdict is now, not now, never or not known. It is empty if no job was asked about. Why is the
-	// reason of never.
+	// Verdict is now, not now, never or unknown. It is empty if no job was asked about. Why is the
+	// reason of never, and what is missing if it is unknown.
 	Verdict fit.Verdict `json:"verdict,omitempty"`
 	Why     string      `json:"why,omitempty"`
-	// Blocks are what the job would get.
+	// Blocks are what the job would get. In a tree it is the switch above all its nodes.
 	Blocks []share `json:"blocks,omitempty"`
 	// Needs are nodes that would have to be free and available.
 	Needs []need `json:"needs,omitempty"`
 	// Segments says how many segments of each size fit.
 	Segments []fit.Row `json:"segments,omitempty"`
-	// Nodes counts the nodes of the topology by state. Said is who said the states, or empty if
+	// Nodes counts the nodes of the topology by state. Free ones that are powered down count as
+	// powered_down. Said is who said the states, or empty if
 	// nobody did: then all count as free.
 	Nodes map[string]int `json:"nodes"`
 	Said  string         `json:"said,omitempty"`
@@ -45,10 +46,9 @@ type Fit struct {
 	Findings []Group `json:"findings"`
 
 	found []topology.Finding
+	// unit is BLOCK, or SWITCH in a tree.
+	unit string
 }
-
-// fitNotKnown is the verdict if a job fits when all nodes are free, and no source says which nodes are.
-const fitNotKnown fit.Verdict = "not known"
 
 // statesUnknown is the finding if no source says which nodes are free.
 var statesUnknown = topology.Finding{Severity: topology.Unknown, Reason: "StatesUnknown", Message: "nobody said which nodes are free, so all count as free",
@@ -109,18 +109,23 @@ func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, r *fit.Requ
 	if a.Reservations, err = reserved(site, source.Reservations); err != nil {
 		return nil, err
 	}
-	if t.Kind == topology.KindBlock {
+	a.unit = "SWITCH"
+	if site.HasBlocks() {
+		a.unit = "BLOCK"
 		a.Segments = site.Segments(r, fit.Sizes...)
 	}
+	a.found = slices.Clone(source.Unread)
 	if r.Nodes > 0 {
 		found := site.Answer(r)
-		a.Verdict, a.Why, a.Blocks, a.Needs = found.Verdict, found.Why, shares(t, &found.Place), needs(site, found.Needs)
+		a.Verdict, a.Why, a.Blocks, a.Needs = found.Verdict, found.Why, shares(site, &found.Place), needs(site, found.Needs)
+		if a.Verdict == fit.Unknown {
+			a.found = append(a.found, topology.Finding{Severity: topology.Unknown, Reason: "FitUnknown", Message: found.Why, Remedy: found.Remedy})
+		}
 	}
-	a.found = slices.Clone(source.Unread)
 	if a.Said == "" {
 		a.found = append(a.found, statesUnknown)
 		if a.Verdict == fit.Now {
-			a.Verdict = fitNotKnown
+			a.Verdict, a.Why = fit.Unknown, "the job fits if all nodes are free"
 		}
 	}
 	a.Findings = Groups(a.found)
@@ -130,7 +135,7 @@ func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, r *fit.Requ
 // reserved are the reservations that have nodes of the site.
 func reserved(site *fit.Site, all []slurmctld.Reservation) ([]reservation, error) {
 	here := map[string]bool{}
-	for _, node := range nodesOf(site) {
+	for _, node := range site.Nodes() {
 		here[node] = true
 	}
 	var out []reservation
@@ -153,30 +158,33 @@ func reserved(site *fit.Site, all []slurmctld.Reservation) ([]reservation, error
 	return out, nil
 }
 
-// nodesOf are all nodes that a job may have.
-func nodesOf(site *fit.Site) []string {
-	all := slices.Clone(site.Apart)
-	for i := range site.Blocks {
-		all = append(all, site.Blocks[i].Nodes...)
-	}
-	return all
-}
-
 // countStates counts the nodes by state.
 func countStates(site *fit.Site) map[string]int {
 	counts := map[string]int{}
-	for _, node := range nodesOf(site) {
-		counts[cmp.Or(site.State(node).Why, "free")]++
+	for _, node := range site.Nodes() {
+		counts[stateOf(site, node)]++
 	}
 	return counts
 }
 
-func shares(t *topology.Topology, place *fit.Place) []share {
+// poweredDown is the state of a free node that Slurm has powered down.
+const poweredDown = "powered_down"
+
+// stateOf is how a node is, in words.
+func stateOf(site *fit.Site, node string) string {
+	state := site.State(node)
+	if state.Off {
+		return poweredDown
+	}
+	return cmp.Or(state.Why, "free")
+}
+
+func shares(site *fit.Site, place *fit.Place) []share {
 	by := map[int]*share{}
 	for _, segment := range place.Segments {
 		for _, taken := range segment {
 			if by[taken.Block] == nil {
-				by[taken.Block] = &share{Block: t.Blocks[taken.Block].Name}
+				by[taken.Block] = &share{Block: site.Blocks[taken.Block].Name}
 			}
 			by[taken.Block].Nodes += taken.Nodes
 			by[taken.Block].Segments++
@@ -197,7 +205,7 @@ func needs(site *fit.Site, all []fit.Need) []need {
 	for _, n := range all {
 		by := map[string][]string{}
 		for _, node := range n.Nodes {
-			why := site.State(node).Why
+			why := stateOf(site, node)
 			by[why] = append(by[why], node)
 		}
 		one := need{Block: n.Block, Count: n.Count, AnyOf: n.Nodes, States: map[string]string{}}
@@ -209,8 +217,8 @@ func needs(site *fit.Site, all []fit.Need) []need {
 	return out
 }
 
-// noBlock stands for nodes in no block.
-const noBlock = "(no block)"
+// none stands for nodes in no block, or below no switch.
+func (a *Fit) none() string { return "(no " + strings.ToLower(a.unit) + ")" }
 
 // Print prints the answer for people. now says how old it is.
 func (a *Fit) Print(w io.Writer, now time.Time) {
@@ -218,20 +226,23 @@ func (a *Fit) Print(w io.Writer, now time.Time) {
 	case fit.Now:
 		fmt.Fprintln(w, "now: the job fits, for example in")
 		a.printBlocks(w)
-	case fitNotKnown:
-		fmt.Fprintln(w, "not known: the job fits if all nodes are free, for example in")
-		a.printBlocks(w)
+	case fit.Unknown:
+		fmt.Fprintln(w, "unknown: "+a.Why)
+		if len(a.Blocks) > 0 {
+			fmt.Fprintln(w, "if it fits, the job gets for example")
+			a.printBlocks(w)
+		}
 	case fit.NotNow:
 		fmt.Fprintln(w, "not now: the job fits if more nodes are free and available, for example")
 		var rows [][]string
 		for _, n := range a.Needs {
-			first := []string{cmp.Or(n.Block, noBlock), strconv.Itoa(n.Count)}
+			first := []string{cmp.Or(n.Block, a.none()), strconv.Itoa(n.Count)}
 			for _, why := range slices.Sorted(maps.Keys(n.States)) {
 				rows = append(rows, append(first, why, hostlist.Shorten(n.States[why])))
 				first = []string{"", ""}
 			}
 		}
-		Table(w, []string{"BLOCK", "NODES", "STATE", "ANY OF"}, rows)
+		Table(w, []string{a.unit, "NODES", "STATE", "ANY OF"}, rows)
 		fmt.Fprintln(w, "then it gets")
 		a.printBlocks(w)
 	case fit.Never:
@@ -263,9 +274,9 @@ func (a *Fit) printBlocks(w io.Writer) {
 		if b.Segments > 0 {
 			segments = strconv.Itoa(b.Segments)
 		}
-		rows = append(rows, []string{cmp.Or(b.Block, noBlock), strconv.Itoa(b.Nodes), segments})
+		rows = append(rows, []string{cmp.Or(b.Block, a.none()), strconv.Itoa(b.Nodes), segments})
 	}
-	Table(w, []string{"BLOCK", "NODES", "SEGMENTS"}, rows)
+	Table(w, []string{a.unit, "NODES", "SEGMENTS"}, rows)
 }
 
 // printReservations lists the reservations of now and of later.
@@ -295,13 +306,16 @@ func (a *Fit) printStates(w io.Writer, now time.Time) {
 	total := 0
 	for _, state := range slices.Sorted(maps.Keys(a.Nodes)) {
 		total += a.Nodes[state]
-		if state != "free" {
+		if state != "free" && state != poweredDown {
 			parts = append(parts, fmt.Sprintf("%d %s", a.Nodes[state], state))
 		}
 	}
-	fmt.Fprintf(w, "%d of %d nodes are free according to %s", a.Nodes["free"], total, a.Said)
+	fmt.Fprintf(w, "%d of %d nodes are free according to %s", a.Nodes["free"]+a.Nodes[poweredDown], total, a.Said)
 	if !a.Asked.IsZero() {
 		fmt.Fprintf(w, " (%s)", client.Ago(a.Asked, now))
+	}
+	if off := a.Nodes[poweredDown]; off > 0 {
+		fmt.Fprintf(w, ", %d of them powered down", off)
 	}
 	if len(parts) > 0 {
 		fmt.Fprintf(w, ": %s", strings.Join(parts, ", "))

@@ -19,34 +19,35 @@ func Count(s *picture.Site) {
 	if !known {
 		return
 	}
-	use := make(map[string]fit.Use, len(s.Plan.Nodes))
+	states := make(map[string]fit.State, len(s.Plan.Nodes))
 	for i := range s.Plan.Nodes {
 		name := s.Plan.Nodes[i].SlurmName
 		says := s.Said[name]
-		use[name] = fit.Unavailable
+		state := fit.State{Use: fit.Unavailable}
 		if says.Slurm == "" {
 			says.Slurm = "not in Slurm"
 		} else {
-			use[name] = fit.StateOf(strings.Split(says.Slurm, "+")...).Use
+			state = fit.StateOf(strings.Split(says.Slurm, "+")...)
 		}
-		says.Use = use[name].String()
+		states[name] = state
+		says.Use = state.Use.String()
 		s.Said[name] = says
 	}
 	s.Segments = nil
 	for _, t := range s.Plan.BlockTopologies() {
 		if len(t.Sizes) > 0 {
-			s.Segments = append(s.Segments, segmentsIn(&t, use)...)
+			s.Segments = append(s.Segments, segmentsIn(&t, states)...)
 		}
 	}
 }
 
-func segmentsIn(t *topology.Topology, use map[string]fit.Use) (out []picture.Segments) {
+func segmentsIn(t *topology.Topology, states map[string]fit.State) (out []picture.Segments) {
 	site := fit.Site{Sizes: t.Sizes, Blocks: t.Blocks, State: func(node string) fit.State {
-		u, known := use[node]
+		state, known := states[node]
 		if !known {
-			u = fit.Unavailable
+			state.Use = fit.Unavailable
 		}
-		return fit.State{Use: u}
+		return state
 	}}
 	for _, row := range site.Segments(&fit.Request{}, fit.Sizes...) {
 		out = append(out, picture.Segments{Topology: t.Name, Size: row.Size, Now: row.Now, All: row.All, Taken: taken(&site, row)})
