@@ -99,7 +99,7 @@ func (s *cloudSite) tree(rng *rand.Rand, take func(int) []string) {
 // setStates says how the nodes are to be. Some sites have all nodes up, and some have all free ones
 // powered down.
 func (s *cloudSite) setStates(rng *rand.Rand) {
-	off, free, mixed := []int{0, 10, 3, 5, 7}[rng.IntN(5)], 5+rng.IntN(6), rng.IntN(4) == 0
+	off, free, mixed := []int{0, 10, 3, 5, 7}[rng.IntN(5)], 5+rng.IntN(6), rng.IntN(8) == 0
 	for _, name := range s.nodes {
 		s.gpus[name] = 4
 		if mixed && rng.IntN(2) == 0 {

@@ -28,8 +28,8 @@ type Site struct {
 	State func(node string) State
 }
 
-// levels is how many levels of blocks Slurm has if the file has no BlockSizes.
-const levels = 5
+// defaultLevels is how many levels of blocks Slurm has if the file has no BlockSizes.
+const defaultLevels = 5
 
 // NewSite returns the site of a topology. Apart and State are not known yet.
 func NewSite(t *topology.Topology, release slurmconf.Release) *Site {
@@ -39,7 +39,7 @@ func NewSite(t *topology.Topology, release slurmconf.Release) *Site {
 		s.Blocks, s.Sizes = t.Blocks, t.Sizes
 		if len(s.Sizes) == 0 {
 			first := slices.IndexFunc(t.Blocks, func(b topology.Block) bool { return len(b.Nodes) > 0 })
-			for k := range levels {
+			for k := range defaultLevels {
 				if first >= 0 {
 					s.Sizes = append(s.Sizes, len(t.Blocks[first].Nodes)<<k)
 				}
@@ -130,15 +130,16 @@ type Need struct {
 // be if all jobs ended and all nodes were powered up, and if all nodes were available too.
 type view struct{ free, available, all blocks }
 
-func (s *Site) view(r *Request) view {
+// view counts the nodes. Slurm takes nodes with fewer GPUs than prefer last, as it does with
+// nodes that are powered down.
+func (s *Site) view(r *Request, prefer int) view {
 	var v view
 	for _, of := range []*blocks{&v.free, &v.available, &v.all} {
-		of.Sizes, of.Free, of.Once = s.Sizes, make([]int, len(s.Blocks)), !s.release().TriesPlaces()
+		of.Sizes, of.Free, of.Off, of.Once = s.Sizes, make([]int, len(s.Blocks)), make([]int, len(s.Blocks)), !s.release().TriesPlaces()
 		if !s.HasBlocks() { // any number of nodes below one switch
 			of.Sizes, of.Alone = anySize, len(s.Blocks) > 0
 		}
 	}
-	off, any := make([]int, len(s.Blocks)), false
 	for i := range s.Blocks {
 		taken := false
 		for _, node := range s.Blocks[i].Nodes {
@@ -147,25 +148,42 @@ func (s *Site) view(r *Request) view {
 				continue
 			}
 			taken = taken || state.Use == Busy
-			v.add(state.Use, func(of *blocks) *int { return &of.Free[i] })
-			if state.Off {
-				off[i]++
-				any = true
+			last := state.GPUs < prefer
+			for _, of := range v.with(state.Use) {
+				of.Free[i]++
+				if last || state.Off && of == &v.free {
+					of.Off[i]++
+				}
 			}
 		}
 		if taken && r.Exclusive {
-			v.free.Free[i], off[i] = 0, 0
+			v.free.Free[i], v.free.Off[i] = 0, 0
 		}
-	}
-	if any {
-		v.free.Off = off
 	}
 	for _, node := range s.Apart {
 		if state := s.State(node); r.takes(state) {
-			v.add(state.Use, func(of *blocks) *int { return &of.Apart })
+			for _, of := range v.with(state.Use) {
+				of.Apart++
+			}
+		}
+	}
+	for _, of := range []*blocks{&v.free, &v.available, &v.all} {
+		if sum(of.Off) == 0 {
+			of.Off = nil
 		}
 	}
 	return v
+}
+
+// with returns what counts a node of this use.
+func (v *view) with(use Use) []*blocks {
+	switch use {
+	case Free:
+		return []*blocks{&v.all, &v.available, &v.free}
+	case Busy:
+		return []*blocks{&v.all, &v.available}
+	}
+	return []*blocks{&v.all}
 }
 
 // anySize are the sizes if one block may have all nodes of a job.
@@ -175,16 +193,6 @@ var anySize = []int{math.MaxInt32}
 // if nobody said how many GPUs it has.
 func (r *Request) takes(state State) bool { return r.GPUs == 0 || state.GPUs >= r.GPUs }
 
-func (v *view) add(use Use, count func(*blocks) *int) {
-	*count(&v.all)++
-	if use != Unavailable {
-		*count(&v.available)++
-	}
-	if use == Free {
-		*count(&v.free)++
-	}
-}
-
 // Answer says whether the job can start. The words of the request have been checked.
 func (s *Site) Answer(r *Request) Answer {
 	if why := s.refused(r); why != "" {
@@ -193,33 +201,44 @@ func (s *Site) Answer(r *Request) Answer {
 	if !s.HasBlocks() { // the segment does not count
 		r = &Request{Job: Job{Nodes: r.Nodes}, GPUs: r.GPUs}
 	}
-	a := s.answer(r)
-	if nodes := s.gpusUnknown(r); len(nodes) > 0 {
+	a := s.answer(r, 0)
+	if r.GPUs == 0 {
+		return a
+	}
+	unknown, most, fewest := s.gpus(r)
+	if len(unknown) > 0 {
 		may := *s
 		may.State = func(node string) State {
 			state := s.State(node)
 			state.GPUs = cmp.Or(state.GPUs, r.GPUs)
 			return state
 		}
-		if b := may.answer(r); a.Verdict != b.Verdict {
-			return Answer{Verdict: Unknown, Place: b.Place, Why: fmt.Sprintf("nobody said how many GPUs these nodes have: %s", hostlist.Shorten(hostlist.Compress(nodes))),
+		if b := may.answer(r, 0); a.Verdict != b.Verdict {
+			return Answer{Verdict: Unknown, Place: b.Place, Why: fmt.Sprintf("nobody said how many GPUs these nodes have: %s", hostlist.Shorten(hostlist.Compress(unknown))),
 				Remedy: "give --sinfo the output of sinfo -h -N -o '%N %T %G'"}
 		}
+	}
+	if s.HasBlocks() && fewest < most && s.answer(r, most).Verdict != a.Verdict {
+		return Answer{Verdict: Unknown, Place: a.Place, Why: "the nodes have different numbers of GPUs, and which nodes Slurm takes first for GPUs is not known", Remedy: askSlurm}
 	}
 	return a
 }
 
-// gpusUnknown are the nodes that may have the GPUs of a request, or not.
-func (s *Site) gpusUnknown(r *Request) (nodes []string) {
-	if r.GPUs == 0 {
-		return nil
-	}
+// gpus returns the nodes that nobody counted the GPUs of, and the most and fewest GPUs of the
+// nodes that the request takes.
+func (s *Site) gpus(r *Request) (unknown []string, most, fewest int) {
 	for _, node := range s.Nodes() {
-		if s.State(node).GPUs == 0 {
-			nodes = append(nodes, node)
+		switch state := s.State(node); {
+		case state.GPUs == 0:
+			unknown = append(unknown, node)
+		case r.takes(state):
+			if fewest == 0 {
+				fewest = state.GPUs
+			}
+			most, fewest = max(most, state.GPUs), min(fewest, state.GPUs)
 		}
 	}
-	return nodes
+	return unknown, most, fewest
 }
 
 // Nodes are all nodes that a job may have.
@@ -239,6 +258,8 @@ func (s *Site) refused(r *Request) string {
 		return ""
 	case (r.Spread || r.Consolidate) && !release.LargeSegments():
 		return fmt.Sprintf("Slurm %s has no --spread-segments and no --consolidate-segments", release)
+	case !s.HasBlocks() && !release.LargeSegments():
+		return "" // 24.11 looks at segments in blocks only
 	case r.Nodes%r.Segment != 0 && (r.Segment < r.Nodes || !release.LargeSegments()):
 		return fmt.Sprintf("Slurm refuses %d nodes, because they are no multiple of the segment of %d", r.Nodes, r.Segment)
 	case s.HasBlocks() && r.Segment > s.Sizes[0] && !release.LargeSegments():
@@ -249,8 +270,9 @@ func (s *Site) refused(r *Request) string {
 
 const askSlurm = "ask Slurm itself: sbatch --test-only"
 
-func (s *Site) answer(r *Request) Answer {
-	v := s.view(r)
+// answer is the answer if Slurm takes nodes with fewer GPUs than prefer last.
+func (s *Site) answer(r *Request, prefer int) Answer {
+	v := s.view(r, prefer)
 	place, fits := v.free.find(&r.Job)
 	switch {
 	case fits == yes && s.Shared && r.Nodes > 1:
@@ -314,7 +336,7 @@ func (s *Site) wait(r *Request, now, full *blocks, place Place) Answer {
 		for k, i := range order {
 			try.Free[i], try.Off[i] = now.Free[i], now.off(i)
 			if k < mid {
-				try.Free[i], try.Off[i] = full.Free[i], 0
+				try.Free[i], try.Off[i] = full.Free[i], full.off(i)
 			}
 		}
 		if p, fits := try.find(&r.Job); fits == yes {
@@ -424,7 +446,7 @@ type Row struct {
 
 // Segments counts the segments of each size.
 func (s *Site) Segments(r *Request, sizes ...int) []Row {
-	v := s.view(r)
+	v := s.view(r, 0)
 	var rows []Row
 	for _, size := range sizes {
 		rows = append(rows, Row{size, v.free.segments(size), v.all.segments(size)})
