@@ -207,6 +207,5 @@ func (s *State) apartOf(nodeList string) (apart []string) {
 
 // shortName is a node's name without its domain, in lower case as in Kubernetes.
 func shortName(name string) string {
-	short, _, _ := strings.Cut(name, ".")
-	return strings.ToLower(short)
+	return strings.ToLower(hostlist.ShortName(name))
 }

@@ -30,6 +30,7 @@ func TestPeers(t *testing.T) {
 		{"a list that cannot be read", gate(here, there), "n1", "n[1-2", Peers{NotReady: 2}},
 		{"nothing is said", gate(here, there), "", "", Peers{NotReady: 2}},
 		{"nodes that do not reach each other", testGateApart("n1/n2", "n4", "n3/n9"), "n1", "n[1-4]", Peers{Known: true, Missing: []string{"n1", "n2", "n4"}, Apart: true}},
+		{"nodes that are named by addresses", testGateApart("10.0.0.1/10.0.0.2"), "10.0.0.1", "10.0.0.[1-4]", Peers{Missing: []string{"10.0.0.1", "10.0.0.2"}, Apart: true}},
 		{"others' nodes that do not", testGateApart("n2/n9", "n8"), "n1", "n[1-4]", Peers{Known: true}},
 		{"named otherwise in Kubernetes", testGateApart("w-0/w-1.example.org"), "W-0", "W-[0-1]", Peers{Missing: []string{"W-0", "W-1"}, Apart: true}},
 		{"listed twice", gate(here, there), "n1", "n1,n2,n2,n1", Peers{Known: true, Missing: []string{"n1", "n2"}, Others: true, NotReady: 2}},

@@ -329,6 +329,18 @@ func CheckName(name string) error {
 	return nil
 }
 
+// ShortName is a node's name without its domain: the part before the first dot. A dot between two
+// numbers belongs to an address, such as 10.140.71.100, so a name that begins with one stays whole.
+func ShortName(name string) string {
+	short, domain, _ := strings.Cut(name, ".")
+	if next, _, _ := strings.Cut(domain, "."); isNumber(short) && isNumber(next) {
+		return name
+	}
+	return short
+}
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
 func isNameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }

@@ -21,3 +21,15 @@ func TestCheckName(t *testing.T) {
 		}
 	}
 }
+
+func TestShortName(t *testing.T) {
+	for name, want := range map[string]string{
+		"n1": "n1", "n1.example.com": "n1", "": "", ".n1": "",
+		"10.140.71.100": "10.140.71.100", "10.5": "10.5", "10.140.71.100.nip.io": "10.140.71.100.nip.io", // addresses
+		"4711": "4711", "4711.example.com": "4711", "10.example.5": "10", "10.": "10", "ip-10-0-7-20.us-east-2.compute.internal": "ip-10-0-7-20",
+	} {
+		if got := ShortName(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
