@@ -4,6 +4,7 @@
 package nodelabels
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,6 +25,7 @@ const (
 const (
 	onOKE            = "nvidia.com/gpu" // true
 	onCoreWeave      = "gpu.nvidia.com/count"
+	onCoreWeaveModel = "gpu.nvidia.com/model"             // the product
 	onGKE            = "cloud.google.com/gke-accelerator" // the product, of no TPU
 	onGKECount       = "cloud.google.com/gke-accelerator-count"
 	maxGPUs          = 1024
@@ -46,7 +48,7 @@ type Keys struct {
 // Read returns the facts in the labels. A malformed value becomes a problem, never
 // a domain.
 func Read(labels map[string]string, keys Keys) topology.Labels {
-	out := topology.Labels{Product: product(labels[Product])}
+	out := topology.Labels{Product: product(cmp.Or(labels[Product], labels[onGKE], labels[onCoreWeaveModel]))}
 	if len(labels) == 0 {
 		return out
 	}
@@ -68,6 +70,9 @@ func Read(labels map[string]string, keys Keys) topology.Labels {
 		}
 		for _, key := range domainKeys {
 			readDomain(&out, key, labels[key])
+		}
+		if spansMachines(out.Product) {
+			readDomain(&out, onGKESubblock, labels[onGKESubblock])
 		}
 	}
 	out.GPUs = count(labels, &out)
@@ -176,10 +181,10 @@ func product(v string) string {
 
 // Labels returns all keys that Read uses, so that a watcher can drop the others.
 func (k Keys) Labels() []string {
-	keys := []string{topology.CliqueLabel, Product, Count, Present, onOKE, onCoreWeave, onGKE, onGKECount}
+	keys := []string{topology.CliqueLabel, Product, Count, Present, onOKE, onCoreWeave, onCoreWeaveModel, onGKE, onGKECount}
 	for _, key := range k.Domains {
 		if key == Auto {
-			keys = append(keys, domainKeys...)
+			keys = append(append(keys, domainKeys...), onGKESubblock)
 		} else {
 			keys = append(keys, key)
 		}

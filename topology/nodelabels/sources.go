@@ -25,6 +25,10 @@ var domainKeys = []string{
 	"oci.oraclecloud.com/host.gpu_memory_fabric_id", // OKE
 }
 
+// onGKESubblock is Google's label of the nearest switches. On machines whose NVLink spans
+// machines (A4X) it is the NVLink domain too.
+const onGKESubblock = "cloud.google.com/gce-topology-subblock"
+
 // tierSource is one writer of labels that name switches.
 type tierSource struct {
 	topology.TierSource
@@ -47,7 +51,7 @@ var tierSources = ranked(
 	tierSource{TierSource: topology.TierSource{Name: "CoreWeave (InfiniBand)"}, within: true, optional: []string{"ib.coreweave.cloud/superpod"},
 		keys: []string{"ib.coreweave.cloud/leafgroup", "ib.coreweave.cloud/superpod", "ib.coreweave.cloud/fabric"}},
 	// A gce-topology-host is one node: no switch.
-	tierSource{TierSource: topology.TierSource{Name: "Google Cloud"}, keys: []string{"cloud.google.com/gce-topology-subblock", "cloud.google.com/gce-topology-block"}},
+	tierSource{TierSource: topology.TierSource{Name: "Google Cloud"}, keys: []string{onGKESubblock, "cloud.google.com/gce-topology-block"}},
 	// The layer of the highest number is the nearest: some machines have four (Level).
 	tierSource{TierSource: topology.TierSource{Name: sourceAWS}, optional: []string{"topology.k8s.aws/network-node-layer-4"},
 		keys: []string{"topology.k8s.aws/network-node-layer-4", "topology.k8s.aws/network-node-layer-3",
