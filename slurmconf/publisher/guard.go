@@ -72,7 +72,7 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), because(c.gone.why(p, &c.settings, nodes))
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
-	if of := len(c.old.Places()); !p.Rules.BySlinky() && !allowed(p, len(c.renamed), of) {
+	if of := len(c.old.Places()); !p.Rules.ByPods() && !allowed(p, len(c.renamed), of) {
 		return fmt.Sprintf("%d of %d nodes would get another Slurm name", len(c.renamed), of), because(c.named())
 	}
 	if of := len(c.old.Places()); !allowed(p, len(c.unfiled), of) {

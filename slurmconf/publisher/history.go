@@ -48,7 +48,7 @@ func (h *nodeHistory) rename(g *gathered, prev Previous) Previous {
 	if h.owners == nil {
 		h.recall(g, &prev)
 	}
-	names := naming{published: h.lastNames(g), now: make(map[string]string, len(g.Facts)), files: prev.nodes(), byPods: h.pub.Rules.BySlinky(), pending: g.Pending}
+	names := naming{published: h.lastNames(g), now: make(map[string]string, len(g.Facts)), files: prev.nodes(), byPods: h.pub.Rules.ByPods(), pending: g.Pending}
 	for i := range g.Facts {
 		names.now[g.Facts[i].Name] = g.Facts[i].SlurmName
 	}

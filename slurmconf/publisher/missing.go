@@ -372,7 +372,7 @@ func (l *look) facts(name string, why absence) topology.Facts {
 // perhapsPublished names a Node without a Slurm name that may have one of the missing names, or
 // "". It counts only if nobody knows which name the Node had.
 func (l *look) perhapsPublished() string {
-	if l.pub.Rules.BySlinky() { // a node without a worker pod is no Slurm node
+	if l.pub.Rules.ByPods() { // a node without a worker pod is no Slurm node
 		return ""
 	}
 	for _, problem := range l.g.Unnamed {

@@ -50,7 +50,7 @@ func TestRealScaleIn(t *testing.T) {
 	c := kuberig.StartTest(t)
 	r := &scaleRig{slinkyRig: &slinkyRig{c, t}}
 	defineReports(t, c)
-	client, sets, reports := r.permit()
+	client, sets, reports := r.permit(slinkyValues)
 	for n := range 72 {
 		r.addNode(n)
 		r.addWorker("a", fmt.Sprintf("gpu-%d", n), fmt.Sprintf("gpu-%02d", n), n)

@@ -31,12 +31,15 @@ type slinkyRig struct {
 	t *testing.T
 }
 
+// slinkyValues are those of the chart for two publications by Slinky's pods.
+const slinkyValues = "config.publicationDefaults.slurmNames=slinky,config.publications.a.configMap=quoin-slurm,config.publications.b.configMap=quoin-b,config.publications.b.resourceSlices=true"
+
 func TestRealSlinky(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
 	r := &slinkyRig{c, t}
 	defineReports(t, c)
-	client, sets, reports := r.permit()
+	client, sets, reports := r.permit(slinkyValues)
 	for n := range 40 {
 		r.addNode(n)
 	}
@@ -61,13 +64,51 @@ func TestRealSlinky(t *testing.T) {
 	t.Run("at rest", r.rests)
 }
 
+// TestRealSelectedPods names nodes by pods that a selector selects, with the rights that the chart
+// gives for that.
+func TestRealSelectedPods(t *testing.T) {
+	t.Parallel()
+	const names = "pod:slurm.nebius.ai/worker=true"
+	c := kuberig.StartTest(t)
+	r := &slinkyRig{c, t}
+	defineReports(t, c)
+	client, sets, reports := r.permit("config.publicationDefaults.slurmNames=" + names)
+	add := func(pod, worker string, node int) {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: "slurm", Labels: map[string]string{"slurm.nebius.ai/worker": worker}},
+			Spec: corev1.PodSpec{NodeName: fmt.Sprintf("n%02d", node), Containers: []corev1.Container{{Name: "slurmd", Image: "slurmd"}}}}
+		if _, err := client.CoreV1().Pods("slurm").Create(t.Context(), p, metav1.CreateOptions{}); err == nil {
+			t.Error("the publisher may create pods")
+		}
+		if _, err := c.Client().CoreV1().Pods("slurm").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 4 {
+		r.addNode(n)
+		add(fmt.Sprintf("worker-%d", n), "true", n)
+		add(fmt.Sprintf("login-%d", n), "false", n)
+	}
+	soon := Duration{Duration: 200 * time.Millisecond}
+	pubs := complete(t, Publication{Namespace: "slurm", SlurmNames: names, SettleTime: soon, ConfirmTime: soon})
+	store := kube.New(client, sets, reports, "quoin-system", pubs, slog.New(slog.DiscardHandler))
+	inBackground(t, store.Run, newPublisher(store, pubs).Run)
+	r.until(t, "the names of the pods", "quoin-slurm", func(cm *corev1.ConfigMap) bool {
+		return strings.Contains(cm.Data["topology.yaml"], "nodes: worker-[0-3]\n")
+	})
+	r.end("worker-2")
+	r.addNode(4)
+	add("worker-4", "true", 4)
+	r.until(t, "a further pod, and the last name of a node without one", "quoin-slurm", func(cm *corev1.ConfigMap) bool {
+		return strings.Contains(cm.Data["topology.yaml"], "nodes: worker-[0-4]\n")
+	})
+}
+
 // permit applies the manifests as a site would change them, and returns the
 // publisher's client.
-func (r *slinkyRig) permit() (kubernetes.Interface, dynamic.Interface, *nodereport.Client) {
+func (r *slinkyRig) permit(values string) (kubernetes.Interface, dynamic.Interface, *nodereport.Client) {
 	r.t.Helper()
-	const values = kuberig.Image + ",config.publicationDefaults.slurmNames=slinky,config.publications.a.configMap=quoin-slurm,config.publications.b.configMap=quoin-b,config.publications.b.resourceSlices=true"
 	dir := r.t.TempDir()
-	if out, err := kuberig.Helm(r.t.Context(), "template", "quoin", "../../manifests/chart", "--namespace", "quoin-system", "--output-dir", dir, "--set", values); err != nil {
+	if out, err := kuberig.Helm(r.t.Context(), "template", "quoin", "../../manifests/chart", "--namespace", "quoin-system", "--output-dir", dir, "--set", kuberig.Image+","+values); err != nil {
 		r.t.Fatalf("%v\n%s", err, out)
 	}
 	if _, err := r.Client().CoreV1().Namespaces().Create(r.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "slurm"}}, metav1.CreateOptions{}); err != nil {

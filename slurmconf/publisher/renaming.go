@@ -9,7 +9,7 @@ import (
 )
 
 // naming says who had which name, and who has it now. A renamed Node is the same machine in the
-// same place, and Slinky's pods take their names from Node to Node.
+// same place, and pods take their names from Node to Node.
 type naming struct {
 	// published has the name of each Node in the published files. now has its name now.
 	published, now map[string]string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -69,7 +70,7 @@ type objects struct {
 
 // Snapshot lists what files are made of.
 func (o *objects) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
-	return o.session.readLists(ctx, "the cluster", nodeLists)
+	return o.session.readLists(ctx, "the cluster", slices.Concat(nodeLists, podLists(o.session.namingPods())))
 }
 
 func (s *Session) readLists(ctx context.Context, name string, lists []string) (*inputs.Snapshot, error) {
@@ -82,10 +83,10 @@ func (s *Session) readLists(ctx context.Context, name string, lists []string) (*
 	return snap, cause(err)
 }
 
-// Workers lists Slinky's worker pods. A directory has none.
+// Workers lists the worker pods. A directory has none.
 func (s *Session) Workers(ctx context.Context) (*inputs.Snapshot, error) {
 	if s.Cluster == nil {
 		return &inputs.Snapshot{}, nil
 	}
-	return s.readLists(ctx, "worker pods", nodeLists[len(nodeLists)-1:])
+	return s.readLists(ctx, "worker pods", podLists(s.namingPods()))
 }

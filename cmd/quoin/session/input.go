@@ -45,12 +45,20 @@ func (s *Session) ReadNodes(stdin io.Reader, name string) (*inputs.Snapshot, err
 // readNodes reads nodes and what belongs to them. Of the Nodes' labels and annotations it keeps
 // those that the rules of the publications look at. name names the text in errors.
 func (s *Session) readNodes(name string, in io.Reader) (*inputs.Snapshot, error) {
-	var rules []*inputs.Rules
+	rules := s.rules()
+	return (&inputs.ListReader{Keep: inputs.KeysOf(rules...), Pods: inputs.NamingPodsOf(rules...), Slices: kube.ReadSlice}).Read(name, in)
+}
+
+// rules are those of all publications.
+func (s *Session) rules() (rules []*inputs.Rules) {
 	for _, p := range s.Config.Clusters() {
 		rules = append(rules, &p.Rules)
 	}
-	return (&inputs.ListReader{Keep: inputs.KeysOf(rules...), Slices: kube.ReadSlice}).Read(name, in)
+	return rules
 }
+
+// namingPods are the pods beside Slinky's by which publications name nodes.
+func (s *Session) namingPods() []inputs.NamingPods { return inputs.NamingPodsOf(s.rules()...) }
 
 // ReadDomain reads the output of computedomain.ListCommand from a file, - for standard input. Without
 // a file it reads the same from the cluster. name names what was read, for errors.

@@ -6,22 +6,33 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 // The lists that commands read, as kubectl get -o json prints them, so that a cluster and a file are
 // read alike. Not every cluster has every kind.
 var (
-	// nodeLists are what quoin render takes. The last one is of Slinky's worker pods.
-	nodeLists = []string{"/api/v1/nodes", "/apis/quoin.dev/v1alpha1/nodereports", "/apis/resource.k8s.io/v1/resourceslices",
-		"/api/v1/pods?labelSelector=app.kubernetes.io/name=slurmd,app.kubernetes.io/component=worker"}
+	// nodeLists are what quoin render takes beside worker pods.
+	nodeLists = []string{"/api/v1/nodes", "/apis/quoin.dev/v1alpha1/nodereports", "/apis/resource.k8s.io/v1/resourceslices"}
 	// domainLists are what quoin imex check takes.
 	domainLists = []string{"/api/v1/nodes", "/api/v1/pods", "/apis/resource.k8s.io/v1/resourceclaims", "/apis/resource.nvidia.com/v1beta1/computedomains",
 		"/apis/resource.nvidia.com/v1beta1/computedomaincliques", "/apis/resource.k8s.io/v1/deviceclasses", "/apis/apps/v1/daemonsets", "/apis/apps/v1/deployments"}
 )
+
+// podLists are the worker pods: Slinky's, and those by which publications name nodes.
+func podLists(naming []inputs.NamingPods) []string {
+	lists := []string{"/api/v1/pods?labelSelector=" + inputs.WorkerSelector}
+	for _, pods := range naming {
+		lists = append(lists, "/api/v1/namespaces/"+pods.Namespace+"/pods?labelSelector="+url.QueryEscape(pods.Text))
+	}
+	return lists
+}
 
 // page is how many objects one answer has at most.
 const page = "500"

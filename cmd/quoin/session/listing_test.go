@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +32,7 @@ func TestRealPages(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for name, lists := range map[string][]string{"nodes": nodeLists, "domain": domainLists} {
+	for name, lists := range map[string][]string{"nodes": slices.Concat(nodeLists, podLists([]inputs.NamingPods{{Namespace: "slurm", Text: "a=b,c in (d, e)"}})), "domain": domainLists} {
 		in, err := openLists(t.Context(), c.Config(), lists)
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // Inputs are the nodes that a publication takes, as a plan needs them.
@@ -68,11 +69,15 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 			in.States[name] = state
 		}
 	}
-	if r.BySlinky() {
+	switch {
+	case r.BySlinky():
 		in.checkClusters(r, snap)
+	case r.ByPods():
+		in.checkPods(r, snap)
 	}
 	in.checkTaken(r)
-	if r.BySlinky() {
+	in.Facts = nodelabels.Plausible(in.Facts)
+	if r.ByPods() {
 		for i := range snap.Unplaced {
 			if w := &snap.Unplaced[i]; r.names.has(w) && !w.Ending && w.Hostname != "" {
 				in.Pending[w.Hostname] = true
@@ -97,7 +102,7 @@ func (in *Inputs) addNameless(r *Rules, n *Node, problem topology.Finding) {
 }
 
 // UnnamedProblems are the problems of nodes that should have a Slurm name. A node on which
-// no pod of Slinky runs is no problem.
+// no worker pod runs is no problem.
 func (in *Inputs) UnnamedProblems() []topology.Finding {
 	return slices.DeleteFunc(slices.Clone(in.Unnamed), func(p topology.Finding) bool { return p.Reason == ReasonNoWorkerPod })
 }
@@ -114,6 +119,20 @@ func (in *Inputs) checkClusters(r *Rules, snap *Snapshot) {
 		in.unname(&in.Facts[i], ReasonTwoSlurmClusters, message)
 	}
 	in.Facts = in.Facts[:0]
+}
+
+// checkPods says of nodes without a pod that the selector of slurmNames selects none at all.
+func (in *Inputs) checkPods(r *Rules, snap *Snapshot) {
+	for w := range snap.allWorkers() {
+		if r.names.has(w) {
+			return
+		}
+	}
+	for i := range in.Unnamed {
+		if p := &in.Unnamed[i]; p.Reason == ReasonNoWorkerPod {
+			p.Message += ", nor on any other node; " + r.names.whereNone(snap.Whole)
+		}
+	}
 }
 
 // unname takes a node's Slurm name. A published node keeps the name.
@@ -138,7 +157,7 @@ func (in *Inputs) checkTaken(r *Rules) {
 	owners := map[string]string{}
 	for name, nodes := range named {
 		live := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
-			return r.BySlinky() && r.onlyEnding(in.All[node])
+			return r.ByPods() && r.onlyEnding(in.All[node])
 		})
 		if len(nodes) == 1 {
 			live = nodes
@@ -151,7 +170,7 @@ func (in *Inputs) checkTaken(r *Rules) {
 		if owners[f.SlurmName] == f.Name {
 			return false
 		}
-		in.unname(&f, ReasonSlurmNameTaken, fmt.Sprintf("nodes %s have the Slurm name %s, by %s: give each its own", hostlist.Shorten(strings.Join(named[f.SlurmName], ", ")), f.SlurmName, r.namedBy()))
+		in.unname(&f, ReasonSlurmNameTaken, fmt.Sprintf("nodes %s have the Slurm name %s, by %s: %s", hostlist.Shorten(strings.Join(named[f.SlurmName], ", ")), f.SlurmName, r.namedBy(), r.otherName()))
 		return true
 	})
 	for name, node := range owners {

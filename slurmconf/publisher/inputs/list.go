@@ -19,7 +19,7 @@ import (
 )
 
 // ListReader reads the output of kubectl get -o json: lists of objects, or single objects,
-// one after the other. Nodes, Slinky's worker pods and the ResourceSlices of NVIDIA's
+// one after the other. Nodes, worker pods and the ResourceSlices of NVIDIA's
 // driver make a Snapshot. Everything else streams by, so that the largest cluster fits in
 // little memory.
 type ListReader struct {
@@ -28,6 +28,8 @@ type ListReader struct {
 	Command string
 	// Keep names the labels and annotations of Nodes that are kept. Empty: all.
 	Keep NodeKeys
+	// Pods are those beside Slinky's that say the names of nodes.
+	Pods []NamingPods
 	// Slices reads ResourceSlices. Without it, a ResourceSlice is an error.
 	Slices SliceReader
 	// Each, if set, gets the kind and the text of every object. The text is valid until
@@ -57,8 +59,13 @@ func (lr *ListReader) Read(source string, r io.Reader) (*Snapshot, error) {
 		for _, key := range workerLabels() {
 			keep.Labels[key] = true
 		}
+		for _, pods := range lr.Pods {
+			for _, key := range pods.Selector.Keys() {
+				keep.Labels[key] = true
+			}
+		}
 	}
-	l := list{objectReader: newObjectReader(text, keep, map[string]string{}), readSlice: lr.Slices, each: lr.Each, command: command, reports: map[string]*topology.Node{}}
+	l := list{objectReader: newObjectReader(text, keep, map[string]string{}), naming: lr.Pods, pods: map[string]bool{}, readSlice: lr.Slices, each: lr.Each, command: command, reports: map[string]*topology.Node{}}
 	if err := l.documents(); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the text ends early: want the whole output of " + command)
@@ -86,6 +93,8 @@ func skipByteOrderMark(r *bufio.Reader) error {
 // list collects what the objects of all lists say.
 type list struct {
 	objectReader
+	naming    []NamingPods
+	pods      map[string]bool // those that were taken: one pod may be in several lists
 	readSlice SliceReader
 	each      func(kind string, object []byte) error
 	command   string
@@ -266,16 +275,29 @@ func (l *list) addReport(o *object) error {
 	return nil
 }
 
-// addPod takes a pod in which Slinky runs slurmd.
+// addPod takes a pod in which slurmd runs.
 func (l *list) addPod(o *object) error {
 	o.pod.Name, o.pod.Labels = o.node.Name, o.node.Labels
-	if !o.pod.IsWorker() {
+	var selected []string
+	for _, pods := range l.naming {
+		if pods.Selector.Matches(o.pod.Labels) {
+			selected = append(selected, pods.Text)
+		}
+	}
+	isWorker, id := o.pod.IsWorker(), o.pod.Namespace+"/"+o.pod.Name
+	if !isWorker && len(selected) == 0 || l.pods[id] {
 		return nil
 	}
+	l.pods[id] = true
 	if err := o.podSpec(); err != nil {
 		return err
 	}
-	l.workers = append(l.workers, o.pod.Worker())
+	if isWorker {
+		l.workers = append(l.workers, o.pod.Worker())
+	}
+	for _, selector := range selected {
+		l.workers = append(l.workers, o.pod.Selected(selector))
+	}
 	return nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // namer says how Slurm calls a node.
@@ -26,11 +28,11 @@ func newNamer(how string) (namer, error) {
 		of, err := patternNamer(how)
 		return namer{of, how}, err
 	case how == "short":
-		return namer{of: func(n *Node) string { s, _, _ := strings.Cut(n.Name, "."); return s }}, nil
+		return namer{of: func(n *Node) string { return hostlist.ShortName(n.Name) }}, nil
 	case how == "full":
 		return fullNamer, nil
 	case key == "" || kind != "label" && kind != "annotation":
-		return namer{}, fmt.Errorf("%q: want short, full, label:KEY, annotation:KEY, s/REGEXP/REPLACEMENT/, slinky, slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER", how)
+		return namer{}, fmt.Errorf("%q: want short, full, label:KEY, annotation:KEY, s/REGEXP/REPLACEMENT/, pod:SELECTOR, slinky, slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER", how)
 	case !isLabelKey(strings.ToLower(key)):
 		return namer{}, fmt.Errorf("%q: want a key after the colon that is %s", how, wantedKey)
 	case kind == "label":

@@ -21,6 +21,7 @@ func TestGatherNames(t *testing.T) {
 	long := strings.Repeat("n", 65)
 	for _, tt := range []struct{ names, node, value, want, reason string }{
 		{"short", "n1.example.com", "", "n1", ""},
+		{"short", "10.140.71.100", "", "10.140.71.100", ""},
 		{"full", "n1.example.com", "", "n1.example.com", ""},
 		{"full", long, "", "", ReasonBadSlurmName},
 		{"short", "default", "", "", ReasonBadSlurmName},

@@ -47,7 +47,7 @@ const (
 // to make count as PodWanted, from the first of the names on. If no NodeSet says how many it
 // makes and no worker pod is known at all, nobody can tell.
 func (r *Rules) PodFates(snap *Snapshot, owners map[string]Owner, names []string) map[string]PodFate {
-	if !snap.Whole || !r.BySlinky() || len(names) == 0 {
+	if !snap.Whole || !r.ByPods() || len(names) == 0 {
 		return nil
 	}
 	pods, short := r.podNames(snap), snap.short()
@@ -58,6 +58,7 @@ func (r *Rules) PodFates(snap *Snapshot, owners map[string]Owner, names []string
 		switch {
 		case pods[name]:
 			fates[name] = PodThere
+		case !r.BySlinky(): // nobody says whether a pod is made again
 		case known && owner == Owner{}: // slurm-bridge's labels gave the name
 		case known && counted && more > 0:
 			fates[name] = PodWanted

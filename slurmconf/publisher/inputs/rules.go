@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,9 +36,13 @@ type Config struct {
 	// Slinky Controller runs. Empty: all nodes.
 	Slinky string
 	// SlurmNames says how Slurm calls a node: short, full, label:KEY, annotation:KEY,
-	// s/REGEXP/REPLACEMENT/, slinky, slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER.
+	// s/REGEXP/REPLACEMENT/, pod:SELECTOR, slinky, slinky:CONTROLLER or
+	// slinky:NAMESPACE/CONTROLLER.
 	SlurmNames string
-	// Namespace is that of Controllers that are given without one.
+	// ParseSelector reads the label selector of pod:SELECTOR.
+	ParseSelector func(text string) (Selector, error)
+	// Namespace is that of Controllers that are given without one, and of the pods that
+	// pod:SELECTOR selects.
 	Namespace string
 	// Labels are the node labels that say where a node is.
 	Labels nodelabels.Keys
@@ -50,9 +55,9 @@ type Config struct {
 // Slurm calls them.
 type Rules struct {
 	config  Config
-	namer   namer          // says the Slurm names if no pods do
-	names   *slinkyCluster // whose pods say the Slurm names; nil if none do
-	workers *slinkyCluster // whose pods choose the nodes; nil if none do
+	namer   namer      // says the Slurm names if no pods do
+	names   *podSource // whose pods say the Slurm names; nil if none do
+	workers *podSource // whose pods choose the nodes; nil if none do
 }
 
 // NewRules compiles a configuration. It calls wrong with the key and the message of each
@@ -61,7 +66,10 @@ func NewRules(c Config, wrong func(key, message string)) Rules {
 	r := Rules{config: c}
 	bad := func(key, value, want string) { wrong(key, fmt.Sprintf("%q: want %s", value, want)) }
 	r.setSlinky(bad)
-	if !r.BySlinky() {
+	if text, ok := strings.CutPrefix(c.SlurmNames, podNames); ok {
+		r.setPods(text, bad)
+	}
+	if !r.ByPods() {
 		var err error
 		if r.namer, err = newNamer(c.SlurmNames); err != nil {
 			wrong("slurmNames", err.Error())
@@ -85,7 +93,7 @@ func NewRules(c Config, wrong func(key, message string)) Rules {
 
 // setSlinky reads whose pods choose and name the nodes.
 func (r *Rules) setSlinky(bad func(key, value, want string)) {
-	read := func(key, text string, empty bool) *slinkyCluster {
+	read := func(key, text string, empty bool) *podSource {
 		c := parseSlinkyCluster(text, r.config.Namespace)
 		if empty && text == "" || IsDNSLabel(c.namespace) && isLabelName(c.controller) {
 			return &c
@@ -101,12 +109,26 @@ func (r *Rules) setSlinky(bad func(key, value, want string)) {
 	}
 }
 
-// FromLists adapts the rules to objects that come from a list and are not watched. A
-// Controller without a namespace then stands for Controllers of any namespace, and
+// setPods reads which pods say the Slurm names.
+func (r *Rules) setPods(text string, bad func(key, value, want string)) {
+	r.names = &podSource{namespace: r.config.Namespace, text: text}
+	var err error
+	if strings.TrimSpace(text) == "" {
+		err = errors.New("it would select every pod")
+	} else {
+		r.names.selector, err = r.config.ParseSelector(text)
+	}
+	if err != nil {
+		bad("slurmNames", r.config.SlurmNames, "a label selector after pod:, such as pod:app=slurmd,pool=gpu: "+err.Error())
+	}
+}
+
+// FromLists adapts the rules to objects that come from a list and are not watched. Pods then
+// count in any namespace, unless slurmNames or nodes.slinky names the one of a Controller, and
 // ResourceSlices in the list count.
 func (r *Rules) FromLists() {
 	r.config.ResourceSlices = true
-	if r.names != nil && !strings.Contains(r.config.SlurmNames, "/") {
+	if r.names != nil && (r.names.selector != nil || !strings.Contains(r.config.SlurmNames, "/")) {
 		r.names.namespace = ""
 	}
 	if r.workers != nil && !strings.Contains(r.config.Slinky, "/") {
@@ -122,14 +144,36 @@ func (r *Rules) ByOwnNames() Rules {
 	return Rules{config: c, namer: fullNamer}
 }
 
-// BySlinky reports whether Slinky's pods say the Slurm names.
-func (r *Rules) BySlinky() bool { return r.names != nil }
+// ByPods reports whether pods say the Slurm names: Slinky's, or those of pod:SELECTOR.
+func (r *Rules) ByPods() bool { return r.names != nil }
 
-// PodNamespaces are the namespaces whose worker pods the rules look at. "" stands for all.
+// BySlinky reports whether Slinky's pods say the Slurm names.
+func (r *Rules) BySlinky() bool { return r.ByPods() && r.names.text == "" }
+
+// NamingPods are the pods of pod:SELECTOR, which say the Slurm names. There are none without
+// such a selector.
+type NamingPods struct {
+	// Namespace is the publication's.
+	Namespace string
+	// Text is the selector as it is configured.
+	Text     string
+	Selector Selector
+}
+
+// NamingPods returns which pods beside Slinky's say the Slurm names. ok is false if none do.
+func (r *Rules) NamingPods() (pods NamingPods, ok bool) {
+	if !r.ByPods() || r.BySlinky() {
+		return NamingPods{}, false
+	}
+	return NamingPods{r.config.Namespace, r.names.text, r.names.selector}, true
+}
+
+// PodNamespaces are the namespaces whose worker pods of Slinky the rules look at. "" stands
+// for all.
 func (r *Rules) PodNamespaces() []string {
 	var out []string
-	for _, c := range []*slinkyCluster{r.names, r.workers} {
-		if c != nil && !slices.Contains(out, c.namespace) {
+	for _, c := range []*podSource{r.names, r.workers} {
+		if c != nil && c.text == "" && !slices.Contains(out, c.namespace) {
 			out = append(out, c.namespace)
 		}
 	}
@@ -168,6 +212,19 @@ func KeysOf(rules ...*Rules) NodeKeys {
 	return k
 }
 
+// NamingPodsOf returns the pods beside Slinky's by which any publication names nodes, each
+// selector of a namespace once.
+func NamingPodsOf(rules ...*Rules) []NamingPods {
+	var out []NamingPods
+	for _, r := range rules {
+		pods, ok := r.NamingPods()
+		if ok && !slices.ContainsFunc(out, func(p NamingPods) bool { return p.Namespace == pods.Namespace && p.Text == pods.Text }) {
+			out = append(out, pods)
+		}
+	}
+	return out
+}
+
 // Takes reports whether the publication takes the node.
 func (r *Rules) Takes(n *Node) bool {
 	if r.workers != nil && !slices.ContainsFunc(n.Workers, func(w Worker) bool { return r.workers.has(&w) }) {
@@ -176,13 +233,13 @@ func (r *Rules) Takes(n *Node) bool {
 	return r.config.Selector == nil || r.config.Selector.Matches(n.Labels)
 }
 
-// Wants reports whether the publication takes the node and, if Slinky's pods say the names, a
-// pod of the publication names it.
+// Wants reports whether the publication takes the node and, if pods say the names, a pod of the
+// publication names it.
 func (r *Rules) Wants(n *Node) bool {
-	if takes := r.Takes(n); !takes || !r.BySlinky() {
+	if takes := r.Takes(n); !takes || !r.ByPods() {
 		return takes
 	}
-	_, problem := r.slinkyName(n)
+	_, problem := r.podName(n)
 	return problem.Reason != ReasonNoWorkerPod
 }
 
@@ -197,12 +254,12 @@ func (r *Rules) Read(n *Node, snap *Snapshot, unreadable map[string]bool) topolo
 // a Node hold whatever its kubelet writes, so the name is checked.
 func (r *Rules) NameOf(n *Node) (string, topology.Finding) {
 	var name, from string
-	if r.BySlinky() {
+	if r.ByPods() {
 		var problem topology.Finding
-		if name, problem = r.slinkyName(n); problem.Reason != "" {
+		if name, problem = r.podName(n); problem.Reason != "" {
 			return "", problem
 		}
-		from = "Slinky calls it so"
+		from = "its pod says so"
 	} else {
 		name, from = r.namer.of(n), r.namer.from
 		if name == "" && from != "" {
@@ -213,17 +270,35 @@ func (r *Rules) NameOf(n *Node) (string, topology.Finding) {
 		if from != "" {
 			err = fmt.Errorf("%s: %w", from, err)
 		}
-		return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonBadSlurmName, Message: err.Error()}
+		return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonBadSlurmName, Message: err.Error() + ": " + r.otherName()}
 	}
 	return name, topology.Finding{}
 }
 
 // namedBy says where Slurm names come from.
 func (r *Rules) namedBy() string {
-	if r.BySlinky() {
+	if r.ByPods() {
 		return "their worker pods"
 	}
 	return cmp.Or(r.namer.from, "slurmNames: "+r.config.SlurmNames)
+}
+
+// otherName says how a node gets another Slurm name than the one it has.
+func (r *Rules) otherName() string {
+	kind, key, _ := strings.Cut(r.config.SlurmNames, ":")
+	switch {
+	case r.BySlinky():
+		return "look at the pods of its NodeSet, or annotate the Node with " + annotationHostname
+	case r.ByPods():
+		return "look at the pods that slurmNames: " + r.config.SlurmNames + " selects"
+	case kind == "label" || kind == "annotation":
+		return "correct the " + kind + " " + key
+	}
+	others := "annotation:KEY, such as annotation:" + annotationHostname + ", or label:KEY"
+	if kind == "full" {
+		return "set slurmNames: " + others
+	}
+	return "set slurmNames: full, " + others
 }
 
 // Unselected returns, by Slurm name, the nodes that the publication does not take.

@@ -32,8 +32,8 @@ const ScalingModeDaemonSet = "daemonset"
 
 // The reasons why Slinky's pods do not say how Slurm calls a node.
 const (
-	// ReasonNoWorkerPod names a node on which no slurmd of the cluster runs: Slurm has no
-	// such node.
+	// ReasonNoWorkerPod names a node on which no pod with a slurmd of the cluster runs: Slurm
+	// has no such node.
 	ReasonNoWorkerPod = "NoWorkerPod"
 	// ReasonTwoWorkerPods names a node whose pods give it several Slurm names.
 	ReasonTwoWorkerPods = "TwoWorkerPods"
@@ -44,8 +44,11 @@ const (
 	ReasonTwoSlurmClusters = "TwoSlurmClusters"
 )
 
-// Worker is a pod in which Slinky runs slurmd.
+// Worker is a pod in which slurmd runs: one of Slinky's, or one that pod:SELECTOR selects.
 type Worker struct {
+	// Selector is the text of the selector that selects the pod. It is empty for Slinky's pods.
+	// A pod of several kinds is a Worker for each.
+	Selector string
 	// Namespace is empty if the store has none.
 	Namespace, Pod string
 	// Node is the Kubernetes node's name. It is empty until the pod is scheduled.
@@ -146,6 +149,12 @@ func (p *Pod) Worker() Worker {
 // PodEnded reports whether a Pod in that phase never runs again.
 func PodEnded(phase string) bool { return phase == "Succeeded" || phase == "Failed" }
 
+// Selected returns the pod as a Worker that a selector of slurmNames selects. Slurm has the pod's
+// name.
+func (p *Pod) Selected(selector string) Worker {
+	return Worker{Selector: selector, Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Hostname: p.Name, Ending: p.Ending}
+}
+
 // isWorker reports whether a pod with these labels is a worker pod.
 func isWorker(labels map[string]string) bool {
 	return labels[labelApp] == "slurmd" && labels[labelComponent] == "worker"
@@ -166,25 +175,46 @@ func (w *Worker) nameOn(n *Node) string {
 	return cmp.Or(n.Annotations[annotationHostname], short)
 }
 
-// slinkyCluster says which worker pods count. An empty field stands for any.
-type slinkyCluster struct{ namespace, controller string }
+// podNames begins slurmNames: pod:SELECTOR.
+const podNames = "pod:"
+
+// podSource says which worker pods count. An empty namespace or controller stands for any.
+type podSource struct {
+	namespace, controller string
+	// text and selector are those of pod:SELECTOR. Without them Slinky's pods count.
+	text     string
+	selector Selector
+}
 
 // parseSlinkyCluster reads CONTROLLER or NAMESPACE/CONTROLLER. namespace is that of a
 // CONTROLLER alone.
-func parseSlinkyCluster(text, namespace string) slinkyCluster {
+func parseSlinkyCluster(text, namespace string) podSource {
 	if ns, controller, ok := strings.Cut(text, "/"); ok {
-		return slinkyCluster{ns, controller}
+		return podSource{namespace: ns, controller: controller}
 	}
-	return slinkyCluster{namespace, text}
+	return podSource{namespace: namespace, controller: text}
 }
 
-// has reports whether a pod belongs to the cluster. nil takes every pod.
-func (c *slinkyCluster) has(w *Worker) bool {
-	return c == nil || (c.namespace == "" || w.Namespace == "" || w.Namespace == c.namespace) && (c.controller == "" || w.Cluster == c.controller)
+// has reports whether a pod counts. With nil every pod does.
+func (c *podSource) has(w *Worker) bool {
+	return c == nil || c.text == w.Selector && (c.namespace == "" || w.Namespace == "" || w.Namespace == c.namespace) && (c.controller == "" || w.Cluster == c.controller)
 }
 
-func (c *slinkyCluster) String() string {
+// whereNone says where no pod is that a selector selects. whole says that all pods were seen.
+func (c *podSource) whereNone(whole bool) string {
 	switch {
+	case !whole:
+		return "a list of nodes has no pods: give the output of kubectl get nodes,pods -A -o json"
+	case c.namespace == "":
+		return "look at kubectl get pods -A -l '" + c.text + "'"
+	}
+	return "look at kubectl get pods -n " + c.namespace + " -l '" + c.text + "'"
+}
+
+func (c *podSource) String() string {
+	switch {
+	case c.text != "":
+		return "slurmNames: " + podNames + c.text
 	case c.controller == "" && c.namespace == "":
 		return "any Slurm cluster"
 	case c.controller == "":
@@ -218,7 +248,7 @@ func (r *Rules) workerNames(n *Node) (names []string, ending bool) {
 }
 
 // slurmState returns what the pods of a cluster say of the node's state.
-func (n *Node) slurmState(of *slinkyCluster) string {
+func (n *Node) slurmState(of *podSource) string {
 	for i := range n.Workers {
 		if w := &n.Workers[i]; of.has(w) && !w.Ending && w.State != "" {
 			return w.State
@@ -233,9 +263,9 @@ func (r *Rules) onlyEnding(n *Node) bool {
 	return ending
 }
 
-// slinkyName returns the node's Slurm name by Slinky's pods. If no pod of any cluster runs
+// podName returns the node's Slurm name by its pods. If no pod of any of Slinky's clusters runs
 // on the node, slurm-bridge's labels say the name.
-func (r *Rules) slinkyName(n *Node) (name string, problem topology.Finding) {
+func (r *Rules) podName(n *Node) (name string, problem topology.Finding) {
 	switch names, _ := r.workerNames(n); {
 	case len(names) == 1:
 		return names[0], problem
@@ -255,10 +285,10 @@ func (r *Rules) ByBridge(n *Node) bool {
 
 // clusters are the Slurm clusters whose worker pods may name a node of the publication.
 func (r *Rules) clusters(snap *Snapshot) []string {
-	found := map[slinkyCluster]bool{}
+	found := map[podSource]bool{}
 	for w := range snap.allWorkers() {
 		if r.names.has(w) {
-			found[slinkyCluster{w.Namespace, w.Cluster}] = true
+			found[podSource{namespace: w.Namespace, controller: w.Cluster}] = true
 		}
 	}
 	var names []string

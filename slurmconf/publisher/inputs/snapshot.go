@@ -19,7 +19,7 @@ type Node struct {
 	Annotations map[string]string
 	// Conditions are the publisher's own conditions that the Node has, by type.
 	Conditions map[string]Condition
-	// Workers are the pods on the node in which Slinky runs slurmd.
+	// Workers are the pods on the node in which slurmd runs.
 	Workers []Worker
 	// GPUs is how many GPUs the kubelet offers. It counts only if nothing else says how
 	// many there are.

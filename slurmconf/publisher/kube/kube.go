@@ -80,6 +80,10 @@ func New(client kubernetes.Interface, sets dynamic.Interface, reported *noderepo
 		pods := newPodInformer(client, s.health, namespace)
 		s.workers, s.informers = append(s.workers, pods.GetStore()), append(s.informers, pods)
 	}
+	for _, naming := range namingPods(clusters) {
+		pods := newNamingInformer(client, s.health, naming)
+		s.workers, s.informers = append(s.workers, pods.GetStore()), append(s.informers, pods)
+	}
 	for _, informer := range s.informers {
 		s.synced = append(s.synced, informer.HasSynced)
 	}

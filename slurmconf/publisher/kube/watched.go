@@ -54,8 +54,18 @@ type workerPod struct {
 	State string
 }
 
-// slimPod keeps of a Pod what a Snapshot holds.
+// slimPod keeps of a Pod of Slinky what a Snapshot holds.
 func slimPod(obj any) (any, error) {
+	return slim(obj, func(facts *inputs.Pod, slim *workerPod) {
+		if facts.IsWorker() {
+			slim.Worker = facts.Worker()
+			slim.State, slim.Worker.State = slim.Worker.State, ""
+		}
+	})
+}
+
+// slim keeps of a Pod what keep takes of its facts.
+func slim(obj any, keep func(*inputs.Pod, *workerPod)) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj, nil
@@ -71,10 +81,7 @@ func slimPod(obj any) (any, error) {
 		}
 	}
 	slim := &workerPod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}
-	if facts.IsWorker() {
-		slim.Worker = facts.Worker()
-		slim.State, slim.Worker.State = slim.Worker.State, ""
-	}
+	keep(&facts, slim)
 	return slim, nil
 }
 
@@ -88,7 +95,26 @@ func podNamespaces(clusters []*publication.Cluster) []string {
 	return slices.Compact(out)
 }
 
-// newPodInformer watches the worker pods of a namespace.
+// namingPods are the pods beside Slinky's by which some publication names nodes.
+func namingPods(clusters []*publication.Cluster) []inputs.NamingPods {
+	rules := make([]*inputs.Rules, 0, len(clusters))
+	for _, c := range clusters {
+		rules = append(rules, &c.Rules)
+	}
+	return inputs.NamingPodsOf(rules...)
+}
+
+// newNamingInformer watches pods by which a publication names nodes.
+func newNamingInformer(client kubernetes.Interface, health *apihealth.Health, naming inputs.NamingPods) cache.SharedIndexInformer {
+	pods := apihealth.NewInformer(health, "pods "+naming.Text+" in namespace "+naming.Namespace, &corev1.Pod{}, client.CoreV1().Pods(naming.Namespace),
+		func(o *metav1.ListOptions) { o.LabelSelector = naming.Text })
+	_ = pods.SetTransform(func(obj any) (any, error) { // fails only on a started informer
+		return slim(obj, func(facts *inputs.Pod, slim *workerPod) { slim.Worker = facts.Selected(naming.Text) })
+	})
+	return pods
+}
+
+// newPodInformer watches Slinky's worker pods of a namespace.
 func newPodInformer(client kubernetes.Interface, health *apihealth.Health, namespace string) cache.SharedIndexInformer {
 	pods := apihealth.NewInformer(health, "worker pods in namespace "+namespace, &corev1.Pod{}, client.CoreV1().Pods(namespace),
 		func(o *metav1.ListOptions) { o.LabelSelector = inputs.WorkerSelector })

@@ -66,7 +66,7 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 			bad("nodes.selector", c.Nodes.Selector, "a label selector such as key=value: "+err.Error())
 		}
 	}
-	c.Rules = inputs.NewRules(inputs.Config{Selector: nodes, Slinky: c.Nodes.Slinky, SlurmNames: c.SlurmNames, Namespace: c.Namespace,
+	c.Rules = inputs.NewRules(inputs.Config{Selector: nodes, Slinky: c.Nodes.Slinky, SlurmNames: c.SlurmNames, ParseSelector: selector, Namespace: c.Namespace,
 		Labels: c.LabelKeys(), ResourceSlices: c.ResourceSlices}, fail)
 	c.checkGres(fail, bad)
 	c.Slurm.check(bad)

@@ -31,8 +31,10 @@ type Publication struct {
 	Nodes Selection `yaml:"nodes"`
 	// SlurmNames says how Slurm calls a node: "short" (up to the first dot), "full",
 	// "label:KEY", "annotation:KEY", or "s/REGEXP/REPLACEMENT/", which must match the
-	// whole name. "slinky", "slinky:CONTROLLER" and "slinky:NAMESPACE/CONTROLLER" take
-	// the name from Slinky's pods. If nodes.slinky is set, that is the default.
+	// whole name. An address such as 10.0.0.7 is never cut. "pod:SELECTOR" takes the name of
+	// the pod on the node that the label selector selects in the publication's namespace.
+	// "slinky", "slinky:CONTROLLER" and "slinky:NAMESPACE/CONTROLLER" take the name from
+	// Slinky's pods. If nodes.slinky is set, that is the default.
 	SlurmNames string `yaml:"slurmNames"`
 	// SlurmVersion is the release that loads the files, such as "26.05".
 	SlurmVersion string `yaml:"slurmVersion"`
