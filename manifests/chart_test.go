@@ -178,6 +178,10 @@ func TestNames(t *testing.T) {
 		{"a publication", "config.publicationDefaults.namespace=s1,config.publications.train.configMap=files",
 			[]string{"- quoin-plan-train\n", "name: quoin-publication-train\n", "resourceNames: [files]", "namespace: s1\n"}, []string{"quoin-workers", "namespace: slurm\n"}},
 		{"pods of its own namespace", "config.publicationDefaults.namespace=s1,config.publicationDefaults.slurmNames=slinky", []string{"name: quoin-workers-default\n  namespace: s1\n"}, nil},
+		{"pods of a selector", "config.publicationDefaults.namespace=s1,config.publicationDefaults.slurmNames=pod:a/b=c,config.publications.hgx.slurmNames=full,config.publications.nvl.annotate=false",
+			[]string{"name: quoin-publication-nvl\n  namespace: s1\n", "# The pods that name the nodes of Slurm. RBAC knows no label selectors.\n"}, []string{"quoin-workers"}},
+		{"no pods", "config.publicationDefaults.slurmNames=full,config.imex.join=none", nil, []string{"resources: [pods]"}},
+		{"a privileged agent", "agent.privileged=true", []string{"          privileged: true\n"}, nil},
 		{"pods of a controller", "config.publicationDefaults.namespace=s1,config.publicationDefaults.slurmNames=slinky:main", []string{"name: quoin-workers-default\n  namespace: s1\n"}, nil},
 		{"pods of another namespace", "config.publicationDefaults.nodes.slinky=s2/main", []string{"name: quoin-workers-default\n  namespace: s2\n"}, nil},
 		{"false and empty of a publication", "config.publicationDefaults.annotate=true,config.publicationDefaults.slurmNames=slinky,config.publicationDefaults.namespace=s1,config.publications.hgx.annotate=false,config.publications.hgx.slurmNames=,config.publications.hgx.namespace=,config.publisher.nodeConditions=false",
@@ -228,6 +232,7 @@ func TestNotes(t *testing.T) {
 		"soperator.yaml":    {"configMap: {name: quoin-slurm}", "customVolumeMounts:", "namespace: soperator"},
 		"gpu-operator.yaml": {"hpcJobMapping: {enabled: true, directory: /var/lib/dcgm-exporter/job-mapping}"},
 		"gpucluster.yaml":   {"podMonitor.enabled"},
+		"gke.yaml":          nil,
 		"vcluster.yaml":     {"ignoreDifferences:"},
 	} {
 		out, err := kuberig.Helm(t.Context(), "install", "quoin", "chart", "--namespace", "quoin-system", "--dry-run=client", "--set", kuberig.Image, "-f", "chart/presets/"+preset)
