@@ -204,7 +204,8 @@ func (s *cloudSite) conf() string {
 func (s *cloudSite) set(t *testing.T, c *slurmrig.Cluster) {
 	t.Helper()
 	script := &strings.Builder{}
-	if up := s.in(func(state State) bool { return state.Use == Free && !state.Off }); len(up) > 0 {
+	up := s.in(func(state State) bool { return state.Use == Free && !state.Off })
+	if len(up) > 0 {
 		fmt.Fprintf(script, "scontrol update nodename=%s state=power_up\n", hostlist.Compress(up))
 	}
 	if drained := s.in(func(state State) bool { return state.Use == Unavailable }); len(drained) > 0 {
@@ -214,7 +215,7 @@ func (s *cloudSite) set(t *testing.T, c *slurmrig.Cluster) {
 	for _, name := range busy {
 		fmt.Fprintf(script, "sbatch -w %s -N 1 --exclusive -t 10-0 --wrap true\n", name)
 	}
-	fmt.Fprintf(script, "until [ $(squeue -h -t CF,R | wc -l) = %d ]; do sleep 0.05; done; sinfo -h -N -o '%%N %%T'\n", len(busy))
+	fmt.Fprintf(script, "until [ $(squeue -h -t CF,R | wc -l) = %d ]; do sleep 0.05; done; until [ $(sinfo -h -N -o %%T | grep -c idle#) = %d ]; do sleep 0.05; done; sinfo -h -N -o '%%N %%T'\n", len(busy), len(up))
 	out := c.RunTest(t, "bash", "-c", script.String())
 	states, err := ReadSinfo("sinfo", strings.NewReader(out[strings.LastIndex("\n"+out, "\nn001 "):]))
 	if err != nil {

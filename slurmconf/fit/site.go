@@ -151,7 +151,7 @@ func (s *Site) view(r *Request, prefer int) view {
 			last := state.GPUs < prefer
 			for _, of := range v.with(state.Use) {
 				of.Free[i]++
-				if last || state.Off && of == &v.free {
+				if last || of == &v.free && state.Use == Free && !s.ready(state) {
 					of.Off[i]++
 				}
 			}
@@ -174,6 +174,13 @@ func (s *Site) view(r *Request, prefer int) view {
 	}
 	return v
 }
+
+// ready reports whether a node of a block or below a switch is as good as any: it is free, and in
+// a block topology it is up. Trees take nodes that are powered down as well.
+func (s *Site) ready(state State) bool { return state.Use == Free && !(state.Off && s.HasBlocks()) }
+
+// isFree reports whether a node in no block is as good as any.
+func isFree(state State) bool { return state.Use == Free }
 
 // with returns what counts a node of this use.
 func (v *view) with(use Use) []*blocks {
@@ -358,7 +365,7 @@ func (s *Site) wait(r *Request, now, full *blocks, place Place) Answer {
 		}
 	}
 	if place.Apart > now.Apart {
-		a.Needs = append(a.Needs, Need{Count: place.Apart - now.Apart, Nodes: s.notFree(r, s.Apart)})
+		a.Needs = append(a.Needs, Need{Count: place.Apart - now.Apart, Nodes: s.notFree(r, s.Apart, isFree)})
 	}
 	return a
 }
@@ -397,9 +404,9 @@ func needed(now, full *blocks, place Place) *blocks {
 // exclusive job all jobs of the block must end.
 func (s *Site) needs(r *Request, block, count int) (out []Need) {
 	b := &s.Blocks[block]
-	nodes := s.notFree(r, b.Nodes)
+	nodes := s.notFree(r, b.Nodes, s.ready)
 	for _, node := range b.Nodes {
-		if state := s.State(node); state.Use == Free && !state.Off && r.takes(state) {
+		if state := s.State(node); s.ready(state) && r.takes(state) {
 			count--
 		}
 	}
@@ -413,12 +420,12 @@ func (s *Site) needs(r *Request, block, count int) (out []Need) {
 	return out
 }
 
-// notFree are nodes that are not up and free, in the order in which they are likely to be: powered
+// notFree are nodes that are not ready, in the order in which they are likely to be: powered
 // down, busy, unavailable. For an exclusive job the busy ones come first.
-func (s *Site) notFree(r *Request, nodes []string) []string {
+func (s *Site) notFree(r *Request, nodes []string, ready func(State) bool) []string {
 	var out []string
 	for _, node := range nodes {
-		if state := s.State(node); (state.Use != Free || state.Off) && r.takes(state) {
+		if state := s.State(node); !ready(state) && r.takes(state) {
 			out = append(out, node)
 		}
 	}
