@@ -54,9 +54,21 @@ func (p *Publisher) sayLeftovers(ctx context.Context, l *leftovers, now time.Tim
 		}
 		set(p.metrics.problems, name, map[string]int{ReasonPublicationNotConfigured: 1})
 		p.log.Warn("problem", "publication", name, "reason", ReasonPublicationNotConfigured,
-			"message", fmt.Sprintf("it is stored and configured no longer: its files stay in %s as they are; configure it again, or delete its stored plan and its files", stored[name]))
+			"message", "it is stored and configured no longer: "+p.leftFiles(ctx, name, stored[name]))
 	}
 	l.known = stored
+}
+
+// leftFiles says what becomes of the files of a leftover, and what to do.
+func (p *Publisher) leftFiles(ctx context.Context, name, place string) string {
+	if doc, err := p.store.LoadPlan(ctx, name); err == nil && doc != nil {
+		for _, c := range p.clusters {
+			if c.Place().String() == doc.Place {
+				return fmt.Sprintf("publication %q has its files in %s now; delete its stored plan, and not the files", c.Name, place)
+			}
+		}
+	}
+	return fmt.Sprintf("its files stay in %s as they are; configure it again, or delete its stored plan and its files", place)
 }
 
 // forget takes back what was said of leftovers, because another publisher leads.

@@ -257,7 +257,7 @@ func (o *outlets) record(p *publication.Cluster, warning bool, reason, message s
 func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Cluster, at int, now time.Time) *loop {
 	pub := all[at]
 	others := slices.Concat(all[:at], all[at+1:])
-	a := &archive{store: o.store, pub: pub, others: others, writes: o.metrics.writes}
+	a := &archive{store: o.store, pub: pub, others: others, writes: o.metrics.writes, log: o.log}
 	annotations := &annotator{outlets: o, pub: pub, others: others, refused: map[string]refusal{}, writes: o.metrics.writes.WithLabelValues("node")}
 	return &loop{
 		outlets:     o,

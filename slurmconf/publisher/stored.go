@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -55,6 +56,7 @@ type archive struct {
 	// others are the other publications.
 	others []*publication.Cluster
 	writes *prometheus.CounterVec
+	log    *slog.Logger
 	// known is the plan as it was read or written last, or nil if it must be read. Nobody changes it.
 	known *plandoc.Document
 }
@@ -80,7 +82,9 @@ func (a *archive) recall(ctx context.Context, snap *inputs.Snapshot) (s *stored,
 		case err != nil:
 			return nil, nil, err
 		case a.known == nil:
-			a.known = plandoc.New(a.pub.Name, a.pub.Place().String())
+			if a.known, err = a.underOtherName(ctx, s.set); err != nil {
+				return nil, nil, err
+			}
 		}
 	}
 	if s.doc = a.known; s.doc.Current.Number == 0 {
@@ -100,6 +104,36 @@ func (a *archive) recall(ctx context.Context, snap *inputs.Snapshot) (s *stored,
 	}
 	s.prev.seeded = s.doc.Current.Number == 0 && s.set.Annotation(plandoc.AnnotationSeed) != ""
 	return s, nil, nil
+}
+
+// underOtherName returns the plan to begin with if none is stored under the publication's name: the plan
+// of a publication that is configured no longer and has the same files, because the publication was
+// renamed. Without such a plan it is an empty one.
+func (a *archive) underOtherName(ctx context.Context, set *plandoc.Published) (*plandoc.Document, error) {
+	empty := plandoc.New(a.pub.Name, a.pub.Place().String())
+	if len(set.Own()) == 0 {
+		return empty, nil
+	}
+	stored, err := a.store.Stored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range a.others {
+		delete(stored, other.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
+		doc, err := a.store.LoadPlan(ctx, name)
+		switch {
+		case errors.Is(err, plandoc.ErrUnreadable) || err == nil && doc == nil:
+		case err != nil:
+			return nil, err
+		case doc.Place == empty.Place:
+			a.log.Info("the publication was renamed: it goes on with the plan that is stored under the other name", "publication", a.pub.Name, "other", name)
+			doc.Publication, doc.Version = a.pub.Name, ""
+			return doc, nil
+		}
+	}
+	return empty, nil
 }
 
 // elsewhere returns the Nodes in the stored plans of the other publications. Of a plan that cannot be
