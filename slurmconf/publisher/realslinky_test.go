@@ -145,14 +145,20 @@ func (r *slinkyRig) addNode(n int) {
 // addWorker creates a pod as slurm-operator's NodeSet does.
 func (r *slinkyRig) addWorker(cluster, pod, hostname string, node int) {
 	r.t.Helper()
-	p := &corev1.Pod{
+	p := workerPod(cluster, pod, hostname)
+	p.Spec.NodeName = fmt.Sprintf("n%02d", node)
+	if _, err := r.Client().CoreV1().Pods("slurm").Create(r.t.Context(), p, metav1.CreateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// workerPod is a pod as slurm-operator's NodeSet gpu makes it, on no Node yet.
+func workerPod(cluster, pod, hostname string) *corev1.Pod {
+	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: "slurm", Labels: map[string]string{"app.kubernetes.io/name": "slurmd",
 			"app.kubernetes.io/component": "worker", "app.kubernetes.io/instance": "gpu", "slinky.slurm.net/cluster": cluster, "nodeset.slinky.slurm.net/pod-hostname": hostname},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "slinky.slurm.net/v1beta1", Kind: "NodeSet", Name: "gpu", UID: "1", Controller: new(true)}}},
-		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("n%02d", node), Hostname: hostname, Containers: []corev1.Container{{Name: "slurmd", Image: "slurmd"}}},
-	}
-	if _, err := r.Client().CoreV1().Pods("slurm").Create(r.t.Context(), p, metav1.CreateOptions{}); err != nil {
-		r.t.Fatal(err)
+		Spec: corev1.PodSpec{Hostname: hostname, Containers: []corev1.Container{{Name: "slurmd", Image: "slurmd"}}},
 	}
 }
 
@@ -196,6 +202,11 @@ func (r *slinkyRig) members(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return blocksOf(d)
+}
+
+// blocksOf are the nodes of each block of a stored plan, which may be nil.
+func blocksOf(d *plandoc.Document) string {
 	if d == nil || len(d.Current.Plan.Topologies) == 0 {
 		return ""
 	}
