@@ -34,13 +34,20 @@ type Placement struct {
 	// Node is the name in Kubernetes, and SlurmName the name in Slurm.
 	Node      string `json:"node,omitempty"`
 	SlurmName string `json:"name"`
-	// Source is what said the block: nvml, label, switch or previous. It is empty without a
+	// Source is what said the block: nvml, label, switch, previous or file. It is empty without a
 	// block.
 	Source string `json:"source,omitempty"`
 	// Reason is one CamelCase word. Message explains it.
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
 }
+
+// SourceFile is the Source of nodes of which nothing but a topology file is known, and
+// ReasonNoBlock the Reason of those that the file has in no block.
+const (
+	SourceFile    = "file"
+	ReasonNoBlock = "NoBlock"
+)
 
 // The names of topologies. If there are several block topologies, their names begin with
 // that of their kind.

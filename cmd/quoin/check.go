@@ -60,7 +60,7 @@ Exit status: 1 if it differs, 3 if something could not be compared.`,
 		},
 	}
 	cmd.Flags().StringVar(&shown, "topology", "", "`file` with the output of scontrol show topology, - for standard input; default: ask the running Slurm")
-	o.addFlags(cmd, "topology.conf or topology.yaml, or a `path` of a directory that holds one")
+	o.addFlags(cmd, filesUsage)
 	return cmd
 }
 

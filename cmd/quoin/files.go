@@ -6,15 +6,18 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // filesOptions are the flags of a command that judges files: those that exist, those that are
@@ -23,6 +26,9 @@ type filesOptions struct {
 	freshOptions
 	files string
 }
+
+// filesUsage is the usage of --files of a command that reads topologies.
+const filesUsage = "topology.conf or topology.yaml, or a `path` of a directory that holds one"
 
 func (o *filesOptions) addFlags(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&o.files, "files", "", usage)
@@ -152,4 +158,18 @@ func readFiles(path string) ([]lint.File, error) {
 		out[i] = lint.File{Name: p, Data: data}
 	}
 	return out, nil
+}
+
+// readTopologies reads the topology file at a path: the file, or the one that Slurm would read in
+// the directory.
+func readTopologies(path string) (*topology.Plan, error) {
+	files, err := readFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(files, isTopology)
+	if i < 0 {
+		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", path)
+	}
+	return slurmconf.ReadPlan(files[i].Name, files[i].Data)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,13 +13,14 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // fitOptions are the flags of quoin fit.
 type fitOptions struct {
 	freshOptions
 	fit.Request
-	topology, sinfo, exclusive string
+	files, topology, sinfo, exclusive string
 }
 
 func newFitCommand() *cobra.Command {
@@ -32,6 +34,9 @@ It reads the stored plan of a publication, or makes one with --fresh or from --n
 Slurm itself as slurm.url or slurm.scontrol of the configuration say, or else from the
 conditions of Slinky's worker pods.
 
+With --files fit reads the topology files of any Slurm, and needs no publication. It reads
+the file that lint reads: topology.yaml, or topology.conf if there is no other.
+
 A job here has whole nodes: a node with another job is not free. fit knows no partition,
 priority, limit or time. So a job that fits may still wait for these.
 
@@ -42,13 +47,17 @@ Exit status: 1 if the job does not fit now or can never fit, 3 if the answer is 
 a report cannot be read.`,
 		Example: `  quoin fit
   quoin fit -N 64 --segment 16
+  sinfo -h -N -o '%N %T %G' | quoin fit --files /etc/slurm --sinfo - -N 64 --segment 16
   sinfo -h -N -o '%N %T %G' | quoin fit --nodes nodes.json --sinfo - -N 36 --exclusive=topo`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.addFlags(cmd, "text", outputJSON)
+	o.AddRelease(cmd)
 	o.addFresh(cmd)
 	f := cmd.Flags()
+	f.StringVar(&o.files, "files", "", filesUsage)
+	exclude(cmd, "files", append(sourceFlags, "nodes", "fresh")...)
 	f.IntVarP(&o.Nodes, "job-nodes", "N", 0, "`number` of nodes of the job")
 	f.IntVar(&o.Segment, "segment", 0, "segment size in `nodes`")
 	f.StringVar(&o.exclusive, "exclusive", "", "with the `word` topo, no other job may be in the job's blocks")
@@ -96,9 +105,19 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 
 // plan returns the plan: the stored one, or one that is made. pods returns what may have worker pods.
 func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Cluster, pods func() (*inputs.Snapshot, error), err error) {
-	s, pub, err := o.open(cmd, o.given(nil), "--nodes FILE (- for standard input)")
+	s, pub, err := o.open(cmd, o.files != "" || o.given(nil), "--files PATH, --nodes FILE (- for standard input)")
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	if o.files != "" {
+		plan, err := readTopologies(o.files)
+		if err == nil {
+			err = o.checkNamed(plan, pub)
+		}
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return newFitPlan(plan.Topologies, nil), pub, func() (*inputs.Snapshot, error) { return &inputs.Snapshot{}, nil }, nil
 	}
 	if s.Store != nil && !o.fresh {
 		doc, err := s.Plan(cmd.Context(), pub.Name)
@@ -117,6 +136,22 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 	p.facts(made.in.Facts)
 	p.source.Unread = session.Unread(made.Problems)
 	return p, pub, func() (*inputs.Snapshot, error) { return made.snap, nil }, nil
+}
+
+// checkNamed refuses files that name no node, unless a flat topology has the nodes that Slurm names.
+func (o *fitOptions) checkNamed(plan *topology.Plan, pub *publication.Cluster) error {
+	for _, u := range plan.Units() {
+		if len(u.Nodes) > 0 {
+			return nil
+		}
+	}
+	if slices.ContainsFunc(plan.Topologies, func(t topology.Topology) bool { return t.Kind != topology.KindFlat }) {
+		return fmt.Errorf("%s: no block and no switch has nodes: nodes tell Slurm their places when they register, so the files do not say where a job fits", o.files)
+	}
+	if o.sinfo == "" && slurmOnce(pub) == nil {
+		return fmt.Errorf("%s: a flat topology names no nodes: give --sinfo FILE", o.files)
+	}
+	return nil
 }
 
 // states asks who knows which nodes are free: the file, Slurm, or Slinky's pods.

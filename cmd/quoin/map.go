@@ -2,30 +2,43 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
+// mapOptions are the flags of quoin map.
+type mapOptions struct {
+	freshOptions
+	files, topology string
+}
+
 func newMapCommand() *cobra.Command {
-	var o freshOptions
+	var o mapOptions
 	cmd := &cobra.Command{
-		Use:   "map [--fresh | --nodes FILE | REPORT...]",
+		Use:   "map [--fresh | --files PATH | --nodes FILE | REPORT...]",
 		Short: "Draw a cluster: blocks, switches and node health",
 		Long: `map draws the publisher's stored plan of a cluster or a directory, and says what is held.
 With --fresh, --nodes or reports it draws what render would write, and always blocks and
-switches, even if the publication lets render write only one of them.
+switches, even if the publication lets render write only one of them. With --files it draws
+the topology files of any Slurm, which say nothing of the nodes' health: the first block
+topology and the first tree, or the one that --topology names.
 
 It draws a row for each block with a cell for each node, and the switch tree. It lists
 the nodes that have no place with the reason, and what is wrong. -o svg draws racks. -o
@@ -41,6 +54,7 @@ Exit status: 3 if a report cannot be read (ReportUnreadable) and the rest is dra
 		Example: `  quoin map
   quoin map --context blue -o html > map.html
   quoin map --store /shared/quoin
+  quoin map --files /etc/slurm
   kubectl get nodes -o json | quoin map --nodes -
   quoin map /shared/quoin/reports`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,6 +71,9 @@ Exit status: 3 if a report cannot be read (ReportUnreadable) and the rest is dra
 	o.addFlags(cmd, "text", "svg", "html", outputJSON)
 	o.addFileFlags(cmd)
 	o.addFresh(cmd)
+	cmd.Flags().StringVar(&o.files, "files", "", filesUsage)
+	exclude(cmd, "files", append(sourceFlags, "nodes", "fresh", "previous")...)
+	cmd.Flags().StringVar(&o.topology, "topology", "", "`name` of the topology of --files that is drawn")
 	return cmd
 }
 
@@ -67,8 +84,16 @@ type drawing struct {
 }
 
 // site returns what there is to draw: what is published, or else what render makes.
-func (o *freshOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) {
+func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) {
 	ctx := cmd.Context()
+	switch {
+	case o.files != "" && len(paths) > 0:
+		return nil, errors.New("--files beside reports: want one of them")
+	case o.files != "":
+		return o.ofFiles(cmd)
+	case o.topology != "":
+		return nil, errors.New("--topology: want --files beside it, because a plan is drawn whole")
+	}
 	s, pub, err := o.open(cmd, o.given(paths), nodesOrReports)
 	if err != nil {
 		return nil, err
@@ -92,6 +117,50 @@ func (o *freshOptions) site(cmd *cobra.Command, paths []string) (*drawing, error
 	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Topologies(), Hosts: hosts}
 	known.AddTo(ctx, site)
 	return &drawing{site, made.Left, made.Unnamed, made.Problems}, nil
+}
+
+// ofFiles returns what topology files say. Nobody says how the nodes are, unless Slurm is asked.
+func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
+	_, pub, err := o.open(cmd, true, "")
+	if err != nil {
+		return nil, err
+	}
+	plan, err := readTopologies(o.files)
+	if err != nil {
+		return nil, err
+	}
+	var names, left []string
+	all := plan.Topologies
+	plan.Topologies = plan.Own()
+	for i := range all {
+		names = append(names, all[i].Name)
+		if all[i].Name == o.topology {
+			plan.Topologies = all[i : i+1]
+		} else if o.topology == "" && all[i].Kind != topology.KindFlat && !slices.ContainsFunc(plan.Topologies, func(t topology.Topology) bool { return t.Name == all[i].Name }) {
+			left = append(left, all[i].Name)
+		}
+	}
+	switch {
+	case o.topology != "" && !slices.Contains(names, o.topology):
+		return nil, fmt.Errorf("--topology %s: want one of %s", o.topology, strings.Join(names, ", "))
+	case plan.Topologies == nil || plan.Topologies[0].Kind == topology.KindFlat:
+		return nil, fmt.Errorf("%s: a flat topology has no places to draw", o.files)
+	case len(left) > 0:
+		fmt.Fprintf(cmd.ErrOrStderr(), "quoin: not drawn: %s; --topology draws one of them\n", strings.Join(left, ", "))
+	}
+	site := &picture.Site{Publication: pub.Name, Plan: plan}
+	for name, at := range plan.Places() {
+		reason := placement.ReasonPlaced
+		if at.Block == "" && len(plan.BlockTopologies()) > 0 {
+			reason = topology.ReasonNoBlock
+		}
+		plan.Nodes = append(plan.Nodes, topology.Placement{Node: name, SlurmName: name, Source: topology.SourceFile, Reason: reason})
+		site.Facts = append(site.Facts, topology.Facts{Name: name, SlurmName: name})
+	}
+	slices.SortFunc(plan.Nodes, func(a, b topology.Placement) int { return strings.Compare(a.SlurmName, b.SlurmName) })
+	known := page.Known{Snapshot: &inputs.Snapshot{}, Inputs: &inputs.Inputs{}, Slurm: o.asked(pub), Published: plan.Topologies}
+	known.AddTo(cmd.Context(), site)
+	return &drawing{Site: site}, nil
 }
 
 // asked asks the Slurm of a publication once, if it can be asked. On a large site Slurm takes

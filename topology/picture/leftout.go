@@ -65,6 +65,7 @@ var leftOutWords = map[string]string{
 	placement.ReasonTiersMissing:     "no report and no label names their leaf switch",
 	placement.ReasonDomainConflict:   "labels name several NVLink domains",
 	placement.ReasonGone:             "the node is gone",
+	topology.ReasonNoBlock:           "the file has them in no block",
 }
 
 // whyLeftOut returns a reason in words.

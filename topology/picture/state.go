@@ -12,7 +12,7 @@ type state int
 
 const (
 	healthy    state = iota
-	unreported       // known from its labels alone
+	unreported       // known from its labels or a file alone
 	warned           // healthy, but somebody says that something is wrong
 	kept             // its facts are missing or in the making; it stays where it was
 	degraded
@@ -21,7 +21,7 @@ const (
 
 var looks = [...]struct{ cell, color, name, short string }{
 	healthy:    {"■", "\x1b[32m", "healthy", "healthy"},
-	unreported: {"□", "\x1b[32m", "no report, known from labels", "without report"},
+	unreported: {"□", "\x1b[32m", "no report, known from labels or a file", "without report"},
 	warned:     {"△", "\x1b[33m", "healthy, but Slurm, IMEX or its place has a problem", "with warning"},
 	kept:       {"◌", "\x1b[36m", "stays, its facts are missing or in progress", "waiting"},
 	degraded:   {"▲", "\x1b[33m", "GPU or fabric unhealthy, failed or lost", "degraded"},
@@ -47,8 +47,11 @@ func statesOf(s *Site) map[string]state {
 		}
 	}
 	for i := range plan.Nodes {
-		if pl := &plan.Nodes[i]; pl.Source == "previous" {
+		switch pl := &plan.Nodes[i]; {
+		case pl.Source == "previous":
 			out[pl.SlurmName] = kept
+		case pl.Source == topology.SourceFile && out[pl.SlurmName] == healthy:
+			out[pl.SlurmName] = unreported
 		}
 	}
 	for i := range facts {

@@ -127,15 +127,20 @@ func (d *drawer) summary(plan *topology.Plan) {
 	if n := len(d.racks); n > 0 {
 		var sizes []string
 		for _, t := range plan.BlockTopologies() {
-			if text := sizesText(t.Sizes); !slices.Contains(sizes, text) {
+			if text := sizesText(t.Sizes); text != "" && !slices.Contains(sizes, text) {
 				sizes = append(sizes, text)
 			}
 		}
 		what := "NVLink block"
-		if plan.ByLeaf {
+		switch {
+		case plan.ByLeaf:
 			what = "leaf block"
+		case len(plan.Nodes) == 0, slices.ContainsFunc(plan.Nodes, func(p topology.Placement) bool { return p.Source == topology.SourceFile }):
+			what = "block"
 		}
-		parts = append(parts, countOf(n, what), "block sizes "+strings.Join(sizes, " and "))
+		if parts = append(parts, countOf(n, what)); len(sizes) > 0 {
+			parts = append(parts, "block sizes "+strings.Join(sizes, " and "))
+		}
 	}
 	if n := len(plan.Switches()); n > 0 && !d.o.BlocksOnly {
 		parts = append(parts, countOf(n, "switch"))

@@ -81,11 +81,16 @@ func (f *Flags) AddService(cmd *cobra.Command, section string) {
 
 // AddFiles adds the flags that say what files are made.
 func (f *Flags) AddFiles(cmd *cobra.Command) {
+	f.AddKey(cmd, "format", "publications.*.format", "`form` of the topology file: conf (topology.conf) or yaml (topology.yaml, Slurm 25.05 and newer); default: yaml if the release takes it", "conf", "yaml")
+	f.AddRelease(cmd)
+}
+
+// AddRelease adds the flag of the Slurm release.
+func (f *Flags) AddRelease(cmd *cobra.Command) {
 	var releases []string
 	for _, r := range slurmconf.Releases() {
 		releases = append(releases, r.String())
 	}
-	f.AddKey(cmd, "format", "publications.*.format", "`form` of the topology file: conf (topology.conf) or yaml (topology.yaml, Slurm 25.05 and newer); default: yaml if the release takes it", "conf", "yaml")
 	f.AddKey(cmd, "slurm-version", "publications.*.slurmVersion", "Slurm `release` that loads the files: "+strings.Join(releases, ", ")+"; default "+releases[len(releases)-1], releases...)
 }
 
