@@ -1,0 +1,181 @@
+package manifests_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+)
+
+// slinkyNodes is the number of nodes of a Slinky site. There are 18 in each rack.
+const slinkyNodes = 72
+
+// slinkySite is a cluster with GPU Operator's labels and Slinky's worker pods, whose names are not
+// those of their Nodes.
+type slinkySite struct {
+	*membership // starts programs
+}
+
+func newSlinkySite(t *testing.T) *slinkySite {
+	t.Helper()
+	dir := t.TempDir()
+	programs.PutTest(t, dir, programs.Quoin)
+	s := &slinkySite{&membership{t: t, cluster: kuberig.StartTest(t), quoin: filepath.Join(dir, "quoin")}}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(s.cluster.Objects().Apply(t.Context(), "../testdata/rig/kuberig/nodesets.yaml"))
+	must(s.cluster.AddNamespaces(t.Context(), "slurm"))
+	must(s.cluster.Objects().Create(t.Context(), fmt.Sprintf("apiVersion: slinky.slurm.net/v1beta1\nkind: NodeSet\nmetadata: {name: gb, namespace: slurm}\nspec: {controllerRef: {name: slurm}, replicas: %d}\n", slinkyNodes)))
+	for n := range slinkyNodes {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("gb200-%03d", n+1), Labels: map[string]string{"nvidia.com/gpu.present": "true",
+			topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", n/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200"}}}
+		_, err := s.cluster.Client().CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+		must(err)
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("gb-%d", n), Namespace: "slurm", Labels: map[string]string{"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker",
+				"app.kubernetes.io/instance": "gb", "slinky.slurm.net/cluster": "slurm", "nodeset.slinky.slurm.net/pod-hostname": fmt.Sprintf("gb-%d", n)},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "slinky.slurm.net/v1beta1", Kind: "NodeSet", Name: "gb", UID: "1", Controller: new(true)}}},
+			Spec: corev1.PodSpec{NodeName: node.Name, Containers: []corev1.Container{{Name: "slurmd", Image: "slurmd"}}},
+		}
+		_, err = s.cluster.Client().CoreV1().Pods("slurm").Create(t.Context(), pod, metav1.CreateOptions{})
+		must(err)
+	}
+	return s
+}
+
+// install installs or upgrades the chart as the page says, with the presets and further values. It
+// returns the publisher's configuration, as a file.
+func (s *slinkySite) install(values ...string) string {
+	s.t.Helper()
+	args := []string{"upgrade", "--install", "quoin", "chart", "--namespace", "quoin-system", "--create-namespace", "--kubeconfig", s.cluster.Kubeconfig(),
+		"--set", kuberig.Image, "-f", "chart/presets/slinky.yaml", "-f", "chart/presets/gpu-operator.yaml"}
+	if out, err := kuberig.Helm(s.t.Context(), append(args, values...)...); err != nil {
+		s.t.Fatalf("%v\n%s", err, out)
+	}
+	cm, err := s.cluster.Client().CoreV1().ConfigMaps("quoin-system").Get(s.t.Context(), "quoin-config", metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	path := filepath.Join(s.t.TempDir(), "quoin.yaml")
+	if err := os.WriteFile(path, []byte(cm.Data["quoin.yaml"]), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
+// publish runs the publisher with its own token and the configuration. Its waits are short: nodes
+// that Slurm no longer has leave after three seconds, and not after ten minutes.
+func (s *slinkySite) publish(config string) *exec.Cmd {
+	s.t.Helper()
+	token, err := s.cluster.Token(s.t.Context(), "quoin-system", "quoin-publisher", "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.Command(s.quoin, "publisher", "--config", config, "--kubeconfig", token, "--listen", loopback.Address(9836), "--set", "publisher.healthListen=", "--set", "publisher.mapListen=",
+		"--set", "publications.*.settleTime=300ms", "--set", "publications.*.confirmTime=300ms", "--set", "publications.*.loadTimeout=1ms", "--set", "publications.*.publishInterval=1ms", "--set", "publications.*.removeAfter=3s")
+	cmd.Env = append(os.Environ(), "NAMESPACE=quoin-system")
+	s.start("publisher", cmd)
+	return cmd
+}
+
+// placed are the annotations of the nodes that the stored plan has in a block, by Slurm name. It is
+// nil while a node of the plan is not annotated, or while the plan was made for another release.
+func (s *slinkySite) placed(release string) map[string]string {
+	s.t.Helper()
+	d, err := kube.Plans{Client: s.cluster.Client(), Namespace: "quoin-system"}.LoadPlan(s.t.Context(), "default")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if d == nil || d.Current.Plan.Policy["slurmVersion"] != release {
+		return nil
+	}
+	nodes, err := s.cluster.Client().CoreV1().Nodes().List(s.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	annotated := map[string]string{}
+	for i := range nodes.Items {
+		annotated[nodes.Items[i].Name] = nodes.Items[i].Annotations[plandoc.SpecAnnotation]
+	}
+	specs, places := map[string]string{}, d.Current.Plan.Places()
+	for _, n := range d.Current.Plan.Nodes {
+		if at := places[n.SlurmName].Block; at != "" {
+			specs[n.SlurmName] = annotated[n.Node]
+			if !strings.Contains(annotated[n.Node], at) {
+				return nil
+			}
+		}
+	}
+	return specs
+}
+
+// until waits until so many nodes are placed and annotated, and returns their annotations.
+func (s *slinkySite) until(what, release string, want int) map[string]string {
+	s.t.Helper()
+	var specs map[string]string
+	await.Until(s.t, what, func() bool { specs = s.placed(release); return len(specs) == want }, func() string { return fmt.Sprintf("placed: %v", slices.Sorted(maps.Keys(specs))) })
+	return specs
+}
+
+// TestRealSlinkySite installs a Slinky site by the page: presets for Slinky and GPU Operator, and then
+// a site's file that has the Slurm release alone. Every node stays where it is under the name of its
+// worker pod. Only the pod that its NodeSet gives up leaves, when the others would have left too.
+func TestRealSlinkySite(t *testing.T) {
+	t.Parallel()
+	s := newSlinkySite(t)
+	first := s.publish(s.install())
+	before := s.until("all nodes are placed", "26.05", slinkyNodes)
+	for n := range slinkyNodes {
+		if before[fmt.Sprintf("gb-%d", n)] == "" {
+			t.Fatalf("gb-%d has no place: %v", n, before)
+		}
+	}
+	site := filepath.Join(t.TempDir(), "site.yaml")
+	if err := os.WriteFile(site, []byte("config: {publicationDefaults: {slurmVersion: \"25.05\"}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := s.install("-f", site)
+	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Wait() // it gives up the lead
+	s.publish(config)
+	const last = "gb-71"
+	if err := s.cluster.Objects().Patch(t.Context(), "nodesets.slinky.slurm.net", "slurm", "gb", fmt.Sprintf(`{"spec":{"replicas":%d}}`, slinkyNodes-1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cluster.RemovePod(t.Context(), "slurm", last); err != nil {
+		t.Fatal(err)
+	}
+	after := s.until(last+" leaves", "25.05", slinkyNodes-1)
+	delete(before, last)
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("annotations (-before +when %s has left)\n%s", last, diff)
+	}
+	cm, err := s.cluster.Client().CoreV1().ConfigMaps("slurm").Get(t.Context(), "quoin-slurm", metav1.GetOptions{})
+	if err != nil || cm.Annotations[plandoc.AnnotationHeldReason] != "" {
+		t.Errorf("%v, held: %s", err, cm.Annotations[plandoc.AnnotationHeldReason])
+	}
+}
