@@ -118,7 +118,7 @@ func TestRealBases(t *testing.T) {
 		policy        placement.Policy
 		sample, whole int
 	}{
-		{slurmrig.Slurm2605, placement.Policy{ShortBlocks: true, Divide: true}, 8, 30},
+		{slurmrig.Slurm2605, placement.Policy{ShortBlocks: true, Divide: true}, 4, 30},
 		{slurmrig.Slurm2411, placement.Policy{Divide: true, OneTopology: true}, 3, 30},
 	} {
 		t.Run(tt.release.Slurm, func(t *testing.T) {

@@ -154,7 +154,7 @@ func baseChange(name string, from, to int) Decision {
 // BaseChanges returns a decision for each published block topology that has another base block
 // size in the plan. old may be nil.
 func BaseChanges(old, plan *topology.Plan) []Decision {
-	if old == nil || old.ByLeaf != plan.ByLeaf {
+	if old == nil || isOtherKind(old, plan.ByLeaf) {
 		return nil
 	}
 	var out []Decision

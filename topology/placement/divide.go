@@ -37,9 +37,11 @@ func divide(s *site, blocks []block, unnamed []int, t tree.Tree) (parts []part, 
 	}
 	for _, d := range groups {
 		next := part{name: d.name, set: s.policy.BaseBlockSize, published: s.publishedBase(d.name), fabric: d.fabric, unnamed: unnamed}
-		switch {
-		case !s.policy.ShortBlocks: // topology.conf has one of the parts
+		if s.policy.OneTopology {
 			next.published = whole.published
+		}
+		switch {
+		case !s.policy.ShortBlocks: // the smallest rack counts, whatever its class
 		case d.published > 0:
 			next.set = d.published
 		case len(s.policy.SizeClasses) > 0:

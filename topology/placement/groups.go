@@ -199,7 +199,7 @@ func assignLeaves(s *site, read readings, t tree.Tree) assignment {
 // the site: leaves if NVLink domains are wanted, or the reverse. Blocks that a node
 // may still register with stay, empty.
 func (s *site) leaveOutOtherKind() {
-	if !s.prev.hasOtherKind(s.policy.ByLeaf) {
+	if !s.prev.otherKind {
 		return
 	}
 	var inUse []publishedBlock
@@ -214,13 +214,13 @@ func (s *site) leaveOutOtherKind() {
 	}
 }
 
-// hasOtherKind reports whether nodes are published in blocks of another kind. An
-// empty block was left before.
-func (p *published) hasOtherKind(byLeaf bool) bool {
+// isOtherKind reports whether the nodes of a published plan are in blocks of another kind. An
+// empty block was left before, and a topology.conf does not tell.
+func isOtherKind(old *topology.Plan, byLeaf bool) bool {
 	if !byLeaf {
-		return p.byLeaf
+		return old.ByLeaf
 	}
-	return !p.byLeaf && slices.ContainsFunc(p.blocks, func(b publishedBlock) bool {
+	return !old.ByLeaf && slices.ContainsFunc(old.Blocks(), func(b topology.Block) bool {
 		return len(b.Nodes) > 0 && (topology.IsCliqueBlock(b.Name) || topology.IsLabelBlock(b.Name))
 	})
 }

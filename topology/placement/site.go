@@ -29,8 +29,8 @@ const none = -1
 
 // published is what was published, as the stages read it.
 type published struct {
-	// byLeaf: the blocks are leaf switches. A topology.conf does not tell.
-	byLeaf bool
+	// otherKind: the blocks are of another kind than the plan's.
+	otherKind bool
 	// elsewhere: the plan's blocks go into a topology of another name. The published
 	// topology stays beside it as long as it is in use.
 	elsewhere bool
@@ -59,7 +59,7 @@ func readPublished(previous *Previous, policy *Policy) published {
 	if previous.Plan == nil {
 		return prev
 	}
-	prev.byLeaf, prev.base, prev.switches = previous.Plan.ByLeaf, previous.Plan.BaseBlockSize(), previous.Plan.Switches()
+	prev.otherKind, prev.base, prev.switches = isOtherKind(previous.Plan, policy.ByLeaf), previous.Plan.BaseBlockSize(), previous.Plan.Switches()
 	for i, t := range previous.Plan.BlockTopologies() {
 		if i == 0 {
 			name := policy.kind()
