@@ -139,6 +139,9 @@ func TestRealBases(t *testing.T) {
 					for n := range s.total {
 						fmt.Fprintln(jobs, name, n+1)
 					}
+					for _, p := range s.problems { // what it advises works
+						fmt.Fprintln(jobs, name, p.Message[strings.Index(p.Message, "sbatch -N ")+len("sbatch -N "):])
+					}
 					text, err := slurmconf.RenderConf(s.topology, "racks")
 					if err != nil {
 						t.Fatal(err)
@@ -147,7 +150,7 @@ func TestRealBases(t *testing.T) {
 				}
 			}
 			files["jobs"], files["topology.conf"] = jobs.String(), files["topology."+names[0]]
-			files["ask.sh"] = "while read -r site n; do said=$(sbatch --test-only -p $site -N $n --wrap true 2>&1); echo \"$site $n ${said//$'\\n'/ }\"; done\n"
+			files["ask.sh"] = "while read -r site n segment; do said=$(sbatch --test-only -p $site -N $n $segment --wrap true 2>&1); echo \"$site $n $segment: ${said//$'\\n'/ }\"; done\n"
 			script := "bash /etc/slurm/ask.sh </etc/slurm/jobs"
 			if tt.policy.ShortBlocks {
 				yaml, err := slurmconf.RenderYAML(topologies, "racks")
@@ -161,14 +164,20 @@ func TestRealBases(t *testing.T) {
 			cluster := slurmrig.StartTest(t, tt.release, slurmrig.Config{SlurmConf: conf.String(), Files: files})
 			refused, taken := 0, 0
 			for line := range strings.Lines(cluster.RunTest(t, "bash", "-c", script)) {
-				words := strings.SplitN(strings.TrimSpace(line), " ", 3)
+				asked, said, _ := strings.Cut(line, ":")
+				var name, segment string
 				n := 0
-				if _, err := fmt.Sscan(words[1], &n); err != nil || len(words) < 3 {
+				if _, err := fmt.Sscan(asked, &name, &n, &segment); err != nil && n == 0 {
 					t.Fatalf("line %q: %v", line, err)
 				}
-				if sites[words[0]].compare(t, n, words[2]) {
+				switch {
+				case segment != "":
+					if taken++; !strings.Contains(said, " on nodes ") {
+						t.Errorf("%s: -N %d %s: %s", name, n, segment, said)
+					}
+				case sites[name].compare(t, n, said):
 					refused++
-				} else {
+				default:
 					taken++
 				}
 			}

@@ -89,8 +89,8 @@ type Topology struct {
 type Block struct {
 	Name  string `json:"name"`
 	Nodes Names  `json:"nodes,omitempty"`
-	// Size is the most nodes that the block has had, so that a rack that lost nodes
-	// counts as what it is. A file does not tell.
+	// Size is the most nodes that the block's domain has had, those without a name in Slurm too. So a
+	// rack that lost nodes counts as what it is. A file does not tell.
 	Size int `json:"size,omitempty"`
 	// Clique is the NVLink domain that the block is. It is zero as long as nothing but labels of
 	// other forms has named the domain. A file does not tell.

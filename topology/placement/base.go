@@ -22,8 +22,11 @@ func (s *site) settleBase(p *part) (base int, found problems) {
 		return p.set, nil
 	}
 	base = s.chooseBase(p)
-	if p.published == 0 || base == p.published {
+	switch _, err := s.policy.sizes(base); {
+	case p.published == 0 || base == p.published:
 		return base, nil
+	case err != nil: // the further sizes are for the published one
+		return p.published, nil
 	}
 	if s.policy.keeps(BaseSizeChange, p.name) != nil {
 		found.add("", BaseSizeChange, s.policy.baseChangeText(p.name, p.published, base, countNow(p.blocks)))
@@ -61,8 +64,7 @@ func (s *site) chooseBase(p *part) int {
 	if !s.policy.ByLeaf {
 		classes = groupSizes(sizes)
 	}
-	fits := func(base int) bool { _, err := s.policy.sizes(base); return err == nil }
-	first, last := largestBase(classes[0], fits), largestBase(classes[len(classes)-1], fits)
+	first, last := s.policy.largestBase(classes[0]), s.policy.largestBase(classes[len(classes)-1])
 	if p.published == 0 {
 		return first
 	}
@@ -97,13 +99,22 @@ func withSimilar(sizes, unnamed []int) []int {
 }
 
 // largestBase returns the largest base that at least half of the domains reach and that makes
-// at most one size of jobs in ten impossible. fits reports whether Slurm takes the base with the
-// further sizes.
-func largestBase(domains []int, fits func(base int) bool) int {
+// at most one size of jobs in ten impossible. If there are further sizes and none of them is a
+// multiple of such a base, it returns one that the further sizes are for.
+func (p *Policy) largestBase(domains []int) int {
 	sorted := slices.Sorted(slices.Values(domains))
-	reached := min(sorted[len(sorted)/2], MaxBlockSize)
-	for base := reached; base > 0; base-- {
+	top, reached, least := sorted[len(sorted)-1], min(sorted[len(sorted)/2], MaxBlockSize), 1
+	if len(p.BlockSizes) > 0 {
+		least = (2*top + 2) / 3 // as small as a rack of the class
+	}
+	fits := func(base int) bool { return CheckBlockSizes(base, p.BlockSizes) == nil }
+	for base := reached; base >= least; base-- {
 		if fits(base) && impossibleShare*ImpossibleJobs([]int{base}, domains).count() <= sum(domains) {
+			return base
+		}
+	}
+	for base := top; base >= least; base-- {
+		if fits(base) {
 			return base
 		}
 	}

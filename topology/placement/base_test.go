@@ -132,8 +132,17 @@ func TestPlanChoosesBase(t *testing.T) {
 		t.Errorf("two classes: %s", got)
 	}
 	further := placement.Policy{ShortBlocks: true, Divide: true, BlockSizes: []int{36}}
-	if got := mustPlan(t, racksOf(1, 18, 17, 17, 17), nil, further).BaseBlockSize(); got != 9 {
-		t.Errorf("base %d with a further size of 36, want 9", got)
+	for racks, want := range map[[4]int]int{{18, 17, 17, 17}: 18, {18, 18, 18, 17}: 18, {10, 9, 9, 9}: 9, {20, 20, 20, 20}: 18} {
+		if got := mustPlan(t, racksOf(1, racks[:]...), nil, further).BaseBlockSize(); got != want {
+			t.Errorf("racks of %v and a further size of 36: base %d, want %d", racks, got, want)
+		}
+	}
+	if _, _, err := makePlan(racksOf(1, 16, 16), nil, further); err == nil {
+		t.Error("racks of 16 and a further size of 36 were taken")
+	}
+	old := mustPlan(t, racksOf(1, 18, 18), nil, further)
+	if got := mustPlan(t, racksOf(1, 18, 18, 30, 30, 30), previous(old), further).BaseBlockSize(); got != 18 {
+		t.Errorf("racks of 30 come, and the base is %d, want 18", got)
 	}
 }
 

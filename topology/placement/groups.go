@@ -68,10 +68,16 @@ func countDomains(s *site, g *grouping) {
 	for at := range g.groups {
 		g.groups[at].domain = len(g.groups[at].nodes)
 	}
-	if len(s.unnamed) == 0 {
+	var named [][]unitName // of each node without a name that names any
+	for i := range s.unnamed {
+		if units := s.unitsNamed(&s.unnamed[i]); len(units) > 0 {
+			named = append(named, units)
+		}
+	}
+	if len(named) == 0 {
 		return
 	}
-	known := make(map[unnamedUnit]int32)
+	known := make(map[unitName]int32)
 	for i, f := range s.facts {
 		if g.of[i] == none {
 			continue
@@ -82,15 +88,12 @@ func countDomains(s *site, g *grouping) {
 			}
 		}
 	}
-	others := make(map[unnamedUnit]int)
-	for i := range s.unnamed {
-		named := s.unitsNamed(&s.unnamed[i])
-		at := slices.IndexFunc(named, func(u unnamedUnit) bool { _, ok := known[u]; return ok })
-		switch {
-		case at >= 0:
-			g.groups[known[named[at]]].domain++
-		case len(named) > 0:
-			others[named[0]]++
+	others := make(map[unitName]int)
+	for _, units := range named {
+		if at := slices.IndexFunc(units, func(u unitName) bool { _, ok := known[u]; return ok }); at >= 0 {
+			g.groups[known[units[at]]].domain++
+		} else {
+			others[units[0]]++
 		}
 	}
 	for _, n := range others {
@@ -101,28 +104,28 @@ func countDomains(s *site, g *grouping) {
 	slices.Sort(g.unnamed)
 }
 
-// unnamedUnit is a clique, a labelled domain, or a leaf switch, which has no key.
-type unnamedUnit struct {
+// unitName is a clique, a labelled domain, or a leaf switch, which has no key.
+type unitName struct {
 	clique topology.Clique
 	label  topology.Domain
 }
 
 // unitsNamed returns the units that the facts of a node name, the surest first.
-func (s *site) unitsNamed(f *topology.Facts) []unnamedUnit {
+func (s *site) unitsNamed(f *topology.Facts) []unitName {
 	if s.policy.ByLeaf {
 		if tiers := f.Tiers(); len(tiers) > 0 {
-			return []unnamedUnit{{label: topology.Domain{Value: tiers[0]}}}
+			return []unitName{{label: topology.Domain{Value: tiers[0]}}}
 		}
 		return nil
 	}
-	var units []unnamedUnit
+	var units []unitName
 	r := readDomain(f)
 	if !r.clique.IsZero() {
-		units = append(units, unnamedUnit{clique: r.clique})
+		units = append(units, unitName{clique: r.clique})
 	}
 	if r.source != unknown {
 		for _, d := range f.Labels.Domains {
-			units = append(units, unnamedUnit{label: d})
+			units = append(units, unitName{label: d})
 		}
 	}
 	return units
