@@ -1,33 +1,39 @@
 package topology
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
-// insideProducts are words in the names of GPUs whose NVLink, if they have any, joins only GPUs of
-// one machine. A name is split at spaces and dashes, so GB200 is not B200. A product that is not
-// here, such as GB200, GH200 or one that came later, may have NVLink between machines.
-var insideProducts = []string{
-	"P100", "V100", "T4", "A2", "A10", "A16", "A30", "A40", "A100", "A800", "L4", "L20", "L40", "L40S",
-	"H20", "H100", "H200", "H800", "B200", "B300", "RTX",
+// inMachine marks products whose NVLink, if they have any, joins only GPUs of one machine.
+const inMachine = 0
+
+// largestDomains is how many GPUs an NVLink domain has at most, by the word of the product that names
+// the chip. NVLink 5 joins 576 GPUs, NVLink 4 joins 256 Grace Hoppers. Products that are not in the
+// table are not judged: they may have NVLink between machines.
+var largestDomains = map[string]int{
+	"GB300": 576, "GB200": 576, "GH200": 256,
+	"B300": inMachine, "B200": inMachine, "B100": inMachine,
+	"H200": inMachine, "H100": inMachine, "H800": inMachine, "H20": inMachine,
+	"A100": inMachine, "A800": inMachine, "A40": inMachine, "A30": inMachine, "A16": inMachine, "A10": inMachine, "A10G": inMachine, "A2": inMachine,
+	"L40S": inMachine, "L40": inMachine, "L20": inMachine, "L4": inMachine, "RTX": inMachine,
+	"V100": inMachine, "P100": inMachine, "T4": inMachine,
 }
 
-// EndsInside reports whether NVLink of a product, by NVML's name or a label's, is known to end in the
-// machine. False says nothing.
-func EndsInside(product string) bool {
-	for word := range strings.FieldsFuncSeq(product, func(r rune) bool { return r == ' ' || r == '-' }) {
-		if slices.Contains(insideProducts, word) {
-			return true
+// LargestDomain returns the word of a product that names the chip, such as GB200 of NVIDIA GB200 or
+// nvidia-gb200, and how many GPUs an NVLink domain of the product has at most: 0 if NVLink ends in the
+// machine. known is false if nothing is known of the product.
+func LargestDomain(product string) (chip string, gpus int, known bool) {
+	for word := range strings.FieldsFuncSeq(strings.ToUpper(product), func(r rune) bool { return strings.ContainsRune(" -_.", r) }) {
+		if gpus, known = largestDomains[word]; known {
+			return word, gpus, true
 		}
 	}
-	return false
+	return "", 0, false
 }
 
 // EndsInside reports whether it is known that NVLink joins no GPU of the node with another node's: the
 // node's GPUs say so, or they are of a product of which that is known.
 func (f *Facts) EndsInside() bool {
-	return f.Report != nil && f.Report.Joined().None || EndsInside(f.Product())
+	_, gpus, known := LargestDomain(f.Product())
+	return f.Report != nil && f.Report.Joined().None || known && gpus == inMachine
 }
 
 // Product returns the product of the node's first GPU, by report, else by labels. It is empty if

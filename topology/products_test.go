@@ -1,26 +1,27 @@
 package topology
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
-func TestEndsInside(t *testing.T) {
-	for product, want := range map[string]bool{
-		"NVIDIA H100 80GB HBM3":                        true,
-		"NVIDIA-H100-80GB-HBM3":                        true,
-		"NVIDIA-H100-80GB-HBM3-MIG-1g.10gb":            true,
-		"NVIDIA-A100-SXM4-80GB":                        true,
-		"A100-SXM4-40GB":                               true,
-		"Tesla V100-SXM2-32GB":                         true,
-		"NVIDIA B200":                                  true,
-		"NVIDIA-B300-SXM6-AC":                          true,
-		"NVIDIA RTX PRO 6000 Blackwell Server Edition": true,
-		"NVIDIA-GB200":                                 false,
-		"NVIDIA GB300":                                 false,
-		"NVIDIA GH200 480GB":                           false,
-		"NVIDIA-VR200":                                 false,
-		"":                                             false,
+func TestLargestDomain(t *testing.T) {
+	for product, want := range map[string]string{
+		"NVIDIA H100 80GB HBM3":                        "H100 0 true",
+		"NVIDIA-H100-80GB-HBM3":                        "H100 0 true",
+		"NVIDIA-H100-80GB-HBM3-MIG-1g.10gb":            "H100 0 true",
+		"nvidia_a100-sxm4-80gb":                        "A100 0 true",
+		"Tesla V100-SXM2-32GB":                         "V100 0 true",
+		"NVIDIA B200":                                  "B200 0 true",
+		"NVIDIA RTX PRO 6000 Blackwell Server Edition": "RTX 0 true",
+		"NVIDIA-GB200":                                 "GB200 576 true",
+		"NVIDIA GH200 480GB":                           "GH200 256 true",
+		"NVIDIA VR200":                                 " 0 false",
+		"":                                             " 0 false",
 	} {
-		if got := EndsInside(product); got != want {
-			t.Errorf("%q: %t", product, got)
+		chip, gpus, known := LargestDomain(product)
+		if got := fmt.Sprint(chip, " ", gpus, " ", known); got != want {
+			t.Errorf("%q: %s, want %s", product, got, want)
 		}
 	}
 }

@@ -172,7 +172,14 @@ func sums(p *topology.Plan) string {
 			parts = append(parts, t.Name)
 		}
 	}
-	nodes := fmt.Sprintf("%d nodes", len(p.Places()))
+	placed := len(p.Places())
+	if placed == 0 { // gres.conf, and perhaps a flat topology
+		if len(p.Topologies) == 0 {
+			parts = append(parts, "no topology")
+		}
+		return strings.Join(append(parts, fmt.Sprintf("no node has a place; %d lines in gres.conf", len(p.Devices))), "; ")
+	}
+	nodes := fmt.Sprintf("%d nodes", placed)
 	if p.ByAnnotation {
 		nodes += ", placed by annotation"
 	}
