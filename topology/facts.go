@@ -13,9 +13,9 @@ type Labels struct {
 	// Domains are the NVLink domain as other labels name it, in their order of
 	// precedence.
 	Domains []Domain
-	// Tiers are the network switches above the node, nearest first. TierSource is
-	// the writer of these labels. MoreTiers are the switches by writers of lower
-	// precedence.
+	// Tiers are the network switches above the node, nearest first. One that no label
+	// names is empty if labels name a further one. TierSource is the writer of these
+	// labels. MoreTiers are the switches by writers of lower precedence.
 	Tiers      []string
 	TierSource TierSource
 	MoreTiers  []SourceTiers
@@ -42,6 +42,10 @@ func (d Domain) Compare(e Domain) int {
 type TierSource struct {
 	Rank int
 	Name string
+	// Unique: a value above the leaves is one switch, at whatever tier a node names it.
+	Unique bool
+	// Fabrics: the last key names a fabric. No link joins two of its values.
+	Fabrics bool
 }
 
 // SourceTiers are the switches above a node by one writer, nearest first.

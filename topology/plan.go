@@ -103,6 +103,9 @@ type Switch struct {
 	// Nodes are Slurm names. Children are the names of the switches below.
 	Nodes    Names `json:"nodes,omitempty"`
 	Children Names `json:"children,omitempty"`
+	// Joined: no label names the switch above this one. Quoin put it below one root with
+	// others, because nothing says that they are separate fabrics.
+	Joined bool `json:"joined,omitempty"`
 }
 
 // Names are names of nodes or switches. Their text is a host list.
@@ -352,6 +355,32 @@ func PathsAbove(switches []Switch) map[string]string {
 		}
 	}
 	return paths
+}
+
+// NamedSwitches returns the tree as labels name it: no switch is below one that Quoin put
+// there, and a root that nothing else is below is left out.
+func NamedSwitches(switches []Switch) []Switch {
+	joined := make(map[string]bool)
+	for i := range switches {
+		if switches[i].Joined {
+			joined[switches[i].Name] = true
+		}
+	}
+	if len(joined) == 0 {
+		return switches
+	}
+	var named []Switch
+	for _, s := range switches {
+		s.Joined = false
+		if children := s.Children; len(children) > 0 {
+			s.Children = slices.DeleteFunc(slices.Clone(children), func(c string) bool { return joined[c] })
+			if len(s.Children) == 0 {
+				continue
+			}
+		}
+		named = append(named, s)
+	}
+	return named
 }
 
 // ParentsOf returns the switch above each switch.

@@ -117,7 +117,7 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return newFitPlan(plan.Topologies, nil), pub, func() (*inputs.Snapshot, error) { return &inputs.Snapshot{}, nil }, nil
+		return newFitPlan(pub.Release, plan.Topologies, nil), pub, func() (*inputs.Snapshot, error) { return &inputs.Snapshot{}, nil }, nil
 	}
 	if s.Store != nil && !o.fresh {
 		doc, err := s.Plan(cmd.Context(), pub.Name)

@@ -198,7 +198,7 @@ func TestSeveralTopologiesWait(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	inBubble(t, store, complete(t, Publication{MaxChange: new(1.0)}), func() {
+	inBubble(t, store, complete(t, Publication{MaxChange: new(1.0), Fabrics: "separate"}), func() {
 		store.pass(5 * time.Minute)
 		store.change(fabrics(2))
 		store.pass(5 * time.Minute)

@@ -40,6 +40,7 @@ func decisions(p *publication.Cluster, in *gathered, made *Rendered) []decision 
 	}
 	var out []decision
 	for _, find := range []func(*publication.Cluster, *gathered, *Rendered) []decision{
+		rootsJoin,
 		topologiesChange,
 		kindChange,
 		baseSizeChange,
@@ -59,6 +60,15 @@ func withAnswers(p *publication.Cluster, keep []placement.Decision) *publication
 		}
 	}
 	return p
+}
+
+// rootsJoin finds published root switches that would be joined below one that no label names.
+func rootsJoin(_ *publication.Cluster, in *gathered, made *Rendered) (out []decision) {
+	for _, d := range placement.Joins(in.prev.Plan, made.Plan) {
+		out = append(out, decision{d, fmt.Sprintf("switch %s would be put above the published root switches, because nothing says that they are separate fabrics: then a job may use nodes of all; "+
+			"configure fabrics: separate if no link joins them", d.Subject)})
+	}
+	return out
 }
 
 // topologiesChange finds the published block topologies that would go. slurmctld does not start

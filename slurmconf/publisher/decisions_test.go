@@ -171,7 +171,7 @@ func TestHeldSplitLetsRacksIn(t *testing.T) {
 func TestRackOfHeldFabricWaits(t *testing.T) {
 	site := []rackOf{{"a", 1, 4}, {"a", 2, 4}}
 	store := newMemory(siteOf(site...))
-	inBubble(t, store, complete(t, Publication{}), func() {
+	inBubble(t, store, complete(t, Publication{Fabrics: "separate"}), func() {
 		store.pass(5 * time.Minute)
 		store.change(siteOf(append(site, rackOf{"b", 3, 4})...))
 		store.pass(5 * time.Minute)
@@ -202,12 +202,12 @@ func TestRackOfHeldFabricWaits(t *testing.T) {
 func TestTwoHolds(t *testing.T) {
 	site := []rackOf{{"a", 1, 6}, {"a", 2, 6}, {"a", 3, 3}, {"a", 4, 3}, {"b", 5, 6}, {"b", 6, 6}, {"b", 7, 3}, {"b", 8, 3}}
 	store := newMemory(siteOf(site...))
-	inBubble(t, store, complete(t, Publication{Topology: "block", Annotate: new(false)}), func() { store.pass(5 * time.Minute) })
+	inBubble(t, store, complete(t, Publication{Topology: "block", Fabrics: "separate", Annotate: new(false)}), func() { store.pass(5 * time.Minute) })
 	const before = "nvl-a-3 6, nvl-a-6 12, nvl-b-3 6, nvl-b-6 12"
 	if got := blockTopologies(t, store); got != before {
 		t.Fatalf("published %s", got)
 	}
-	inBubble(t, store, complete(t, Publication{Topology: "block", Annotate: new(false), BaseBlockSize: 6}), func() {
+	inBubble(t, store, complete(t, Publication{Topology: "block", Fabrics: "separate", Annotate: new(false), BaseBlockSize: 6}), func() {
 		store.pass(5 * time.Minute)
 		held := store.plan(t).Held
 		digests := strings.Fields(store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeld])
@@ -303,10 +303,66 @@ func TestHeldKindLetsNodesIn(t *testing.T) {
 	}
 }
 
+// TestHeldRootsStayApart has two fabrics published, and nothing says any longer that they are separate.
+// The tree and the block topologies stay as they are, racks and fabrics come, and each decision is
+// approved alone.
+func TestHeldRootsStayApart(t *testing.T) {
+	site := []rackOf{{"a", 1, 4}, {"a", 2, 4}, {"b", 3, 4}}
+	store := newMemory(siteOf(site...))
+	inBubble(t, store, complete(t, Publication{Fabrics: "separate", Annotate: new(false)}), func() { store.pass(5 * time.Minute) })
+	roots := func() string {
+		_, topologies := fileOf(t, store)
+		plan := topology.Plan{Topologies: topologies}
+		above := topology.ParentsOf(plan.Switches())
+		var out []string
+		for _, s := range plan.Switches() {
+			if above[s.Name] == "" {
+				out = append(out, s.Name)
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	want := func(what, blocks, tops string, held ...string) {
+		t.Helper()
+		var reasons []string
+		for _, h := range store.plan(t).Held {
+			reasons = append(reasons, h.Reason)
+		}
+		if got := blockTopologies(t, store); got != blocks || roots() != tops || !slices.Equal(reasons, held) {
+			t.Errorf("%s: published %s with the roots %s, held %v; want %s, %s, %v", what, got, roots(), reasons, blocks, tops, held)
+		}
+	}
+	want("separate", "nvl-a 8, nvl-b 4", "a b")
+	inBubble(t, store, complete(t, Publication{Annotate: new(false)}), func() {
+		store.pass(5 * time.Minute)
+		want("held", "nvl-a 8, nvl-b 4", "a b", placement.RootsJoin, placement.TopologiesChange)
+		first := store.plan(t).Held
+		saves := store.saves
+		store.pass(24 * time.Hour)
+		if store.saves != saves {
+			t.Errorf("%d saves at rest", store.saves-saves)
+		}
+		store.change(siteOf(append(site, rackOf{"b", 4, 4}, rackOf{"c", 5, 4})...))
+		store.pass(10 * time.Minute)
+		want("a rack and a fabric come", "nvl-a 8, nvl-b 8, nvl-c 4", "a b c", placement.RootsJoin, placement.TopologiesChange)
+		if now := store.plan(t).Held; now[0].Digest != first[0].Digest {
+			t.Errorf("the decision has digest %s, and had %s", now[0].Digest, first[0].Digest)
+		}
+		store.approveDigest(first[0].Digest)
+		store.pass(10 * time.Minute)
+		want("the roots are approved", "nvl-a 8, nvl-b 8, nvl-c 4", "fabric", placement.TopologiesChange, placement.TopologiesChange)
+		for range 2 {
+			store.approveDigest(store.plan(t).Held[0].Digest)
+			store.pass(10 * time.Minute)
+		}
+		want("all is approved", "nvl-a 20", "fabric")
+	})
+}
+
 // TestHoldIsSaidAtOnce has a node join when a split is held, within the time between two publications.
 func TestHoldIsSaidAtOnce(t *testing.T) {
 	store := newMemory(siteOf(rackOf{"a", 1, 4}, rackOf{"a", 2, 3}, rackOf{"a", 3, 4}))
-	pub := Publication{Topology: "block", Annotate: new(false), PublishInterval: Duration{Duration: time.Hour}}
+	pub := Publication{Topology: "block", Fabrics: "separate", Annotate: new(false), PublishInterval: Duration{Duration: time.Hour}}
 	inBubble(t, store, complete(t, pub), func() {
 		store.pass(time.Minute)
 		store.change(siteOf(rackOf{"a", 1, 4}, rackOf{"a", 2, 4}, rackOf{"b", 3, 4}))

@@ -157,6 +157,9 @@ func (m *Rendered) choose(p *publication.Cluster, g *gathered) (why, err error) 
 	if m.topologies, err = slurmconf.FromPlan(m.Plan, choice); errors.Is(err, slurmconf.ErrEmptyPlan) {
 		why, err = err, nil
 	}
+	if !slices.ContainsFunc(m.topologies, func(t topology.Topology) bool { return t.Kind == topology.KindTree }) {
+		m.Problems = slices.DeleteFunc(m.Problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonLeavesApart })
+	}
 	m.Specs = specsOf(m.Plan, m.topologies)
 	m.Left = plandoc.Left(m.Plan, m.Specs, g.Unnamed)
 	return why, err

@@ -51,7 +51,7 @@ func TestLeafBlocksRest(t *testing.T) {
 		part.Reports[part.Nodes[i].Name].Tiers = nil
 	}
 	store := newMemory(part)
-	inBubble(t, store, complete(t, Publication{BlocksBy: "leaf", SettleTime: publication.Default().SettleTime}), func() {
+	inBubble(t, store, complete(t, Publication{BlocksBy: "leaf", Fabrics: "separate", SettleTime: publication.Default().SettleTime}), func() {
 		store.pass(2 * time.Minute)
 		if store.saves > 0 {
 			t.Errorf("published before the switches were known:\n%s", store.get("slurm/quoin-slurm").Files["topology.yaml"])

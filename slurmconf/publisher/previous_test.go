@@ -35,7 +35,7 @@ func TestReadPlanRecalls(t *testing.T) {
 	for i := range noLabels {
 		noLabels[i].Labels.Tiers = nil
 	}
-	blocks := Publication{Format: "yaml", Topology: "block"}
+	blocks := Publication{Format: "yaml", Topology: "block", Fabrics: "separate"}
 	classes := blocks
 	classes.SizeClasses = []int{6, 3}
 	for _, tt := range []struct {

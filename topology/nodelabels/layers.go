@@ -60,9 +60,11 @@ func awsDepth(l *topology.Labels) int {
 	return 0
 }
 
-// level returns the switches above a node with the inner one of the third layer.
+// level returns the switches above a node with the inner one of the third layer, if labels
+// name that layer.
 func level(tiers []string) []string {
 	switch {
+	case len(tiers) < awsLayers-1 || tiers[len(tiers)-awsLayers+1] == "":
 	case len(tiers) == awsLayers-1:
 		return slices.Concat(tiers[:1], []string{tiers[0] + awsInner}, tiers[1:])
 	case len(tiers) == awsLayers && !strings.HasSuffix(tiers[1], awsInner):

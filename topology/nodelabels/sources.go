@@ -43,21 +43,23 @@ type tierSource struct {
 
 // tierSources are the known writers in their order of precedence.
 var tierSources = ranked(
-	tierSource{TierSource: topology.TierSource{Name: "Topograph"}, keys: numbered("fabric.topograph.run/tier-", 0, maxTiers)},
-	tierSource{TierSource: topology.TierSource{Name: "Topograph before 1.0"}, keys: DefaultTiers},
-	tierSource{TierSource: topology.TierSource{Name: "Soperator"}, keys: numbered("topology.nebius.com/tier-", 1, maxTiers)},
-	tierSource{TierSource: topology.TierSource{Name: "CoreWeave (backend)"}, within: true, optional: []string{"backend.coreweave.cloud/superpod"},
+	tierSource{TierSource: topology.TierSource{Name: "Topograph", Unique: true}, keys: numbered("fabric.topograph.run/tier-", 0, maxTiers)},
+	tierSource{TierSource: topology.TierSource{Name: "Topograph before 1.0", Unique: true}, keys: DefaultTiers},
+	tierSource{TierSource: topology.TierSource{Name: "Soperator", Unique: true}, keys: numbered("topology.nebius.com/tier-", 1, maxTiers)},
+	tierSource{TierSource: topology.TierSource{Name: "CoreWeave (backend)", Fabrics: true}, within: true, optional: []string{"backend.coreweave.cloud/superpod"},
 		keys: []string{"backend.coreweave.cloud/leafgroup", "backend.coreweave.cloud/superpod", "backend.coreweave.cloud/fabric"}},
-	tierSource{TierSource: topology.TierSource{Name: "CoreWeave (InfiniBand)"}, within: true, optional: []string{"ib.coreweave.cloud/superpod"},
+	tierSource{TierSource: topology.TierSource{Name: "CoreWeave (InfiniBand)", Fabrics: true}, within: true, optional: []string{"ib.coreweave.cloud/superpod"},
 		keys: []string{"ib.coreweave.cloud/leafgroup", "ib.coreweave.cloud/superpod", "ib.coreweave.cloud/fabric"}},
 	// A gce-topology-host is one node: no switch.
-	tierSource{TierSource: topology.TierSource{Name: "Google Cloud"}, keys: []string{onGKESubblock, "cloud.google.com/gce-topology-block"}},
+	tierSource{TierSource: topology.TierSource{Name: "Google Cloud", Unique: true}, keys: []string{onGKESubblock, "cloud.google.com/gce-topology-block"}},
 	// The layer of the highest number is the nearest: some machines have four (Level).
-	tierSource{TierSource: topology.TierSource{Name: sourceAWS}, optional: []string{"topology.k8s.aws/network-node-layer-4"},
+	tierSource{TierSource: topology.TierSource{Name: sourceAWS, Unique: true}, optional: []string{"topology.k8s.aws/network-node-layer-4"},
 		keys: []string{"topology.k8s.aws/network-node-layer-4", "topology.k8s.aws/network-node-layer-3",
 			"topology.k8s.aws/network-node-layer-2", "topology.k8s.aws/network-node-layer-1"}},
-	tierSource{TierSource: topology.TierSource{Name: "Oracle Cloud"}, keys: []string{"oci.oraclecloud.com/rdma.local_block_id",
+	tierSource{TierSource: topology.TierSource{Name: "Oracle Cloud", Unique: true}, keys: []string{"oci.oraclecloud.com/rdma.local_block_id",
 		"oci.oraclecloud.com/rdma.network_block_id", "oci.oraclecloud.com/rdma.hpc_island_id"}},
+	// The machines of one pod may be in several partitions, which reach no other.
+	tierSource{TierSource: topology.TierSource{Name: "Crusoe", Fabrics: true}, within: true, keys: []string{"crusoe.ai/pod.id", "crusoe.ai/ib.partition.id"}},
 )
 
 // DefaultTiers are the keys that Topograph wrote before 1.0, nearest first.
@@ -82,9 +84,11 @@ func numbered(prefix string, from, n int) []string {
 	return keys
 }
 
-// read returns the switches above a node, nearest first, up to the first gap.
+// read returns the switches above a node, nearest first. A tier that no label names is
+// empty if a label names a further one.
 func (s *tierSource) read(labels map[string]string) []string {
 	var tiers []string
+	missing := 0
 	for i, key := range s.keys {
 		v := labels[key]
 		switch {
@@ -93,10 +97,14 @@ func (s *tierSource) read(labels map[string]string) []string {
 		case meansNothing(v) && s.within: // its own tiers would be others'
 			return nil
 		case meansNothing(v):
-			return tiers
+			missing++
+			continue
 		}
 		if tiers == nil {
-			tiers = make([]string, 0, len(s.keys)-i)
+			tiers = make([]string, 0, len(s.keys)-i+missing)
+		}
+		for ; missing > 0; missing-- {
+			tiers = append(tiers, "")
 		}
 		tiers = append(tiers, v)
 	}

@@ -25,6 +25,10 @@ type Decision struct {
 // others.
 const TopologiesChange = "TopologiesChange"
 
+// RootsJoin is the kind of decision by which published roots are put below one switch that no
+// label names.
+const RootsJoin = "RootsJoin"
+
 // ReasonHeld is why a node has no place: the decision that would give it one is held.
 const ReasonHeld = "DecisionHeld"
 
@@ -59,6 +63,51 @@ func Divisions(old, plan *topology.Plan) []Decision {
 		out = append(out, d)
 	}
 	return out
+}
+
+// Joins returns a decision for each switch of the plan that joins several published roots,
+// though no label names it above them. old may be nil.
+func Joins(old, plan *topology.Plan) []Decision {
+	if old == nil {
+		return nil
+	}
+	oldAbove, above := topology.ParentsOf(old.Switches()), topology.ParentsOf(plan.Switches())
+	published := make(map[string]bool)
+	for _, s := range old.Switches() {
+		published[s.Name] = true
+	}
+	joins := make(map[string][]string) // root -> published roots
+	for _, s := range plan.Switches() {
+		if !published[s.Name] || above[s.Name] != "" && !s.Joined {
+			continue
+		}
+		was, now := s.Name, s.Name
+		for tier := 0; oldAbove[was] != "" && tier < topology.MaxTiers; tier++ {
+			was = oldAbove[was]
+		}
+		if s.Joined {
+			now = above[s.Name]
+		}
+		if !slices.Contains(joins[now], was) {
+			joins[now] = append(joins[now], was)
+		}
+	}
+	var out []Decision
+	for _, s := range plan.Switches() {
+		if len(joins[s.Name]) > 1 {
+			out = append(out, Decision{Kind: RootsJoin, Subject: s.Name, From: "several root switches", To: s.Name})
+		}
+	}
+	return out
+}
+
+// keepsApart returns the digest of the decision that keeps published roots from being joined
+// below a root, or "".
+func (s *site) keepsApart(root string) string {
+	if d := s.policy.keeps(RootsJoin, root); d != nil {
+		return d.Digest()
+	}
+	return ""
 }
 
 // stayHeld lets published nodes stay in their blocks if the rack that they moved to waits for a

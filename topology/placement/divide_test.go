@@ -57,7 +57,8 @@ func topologies(p *topology.Plan) string {
 	return strings.Join(out, "; ")
 }
 
-var divided = placement.Policy{ShortBlocks: true, Divide: true}
+// divided is the policy of a site whose fabrics are separate.
+var divided = placement.Policy{ShortBlocks: true, Divide: true, SeparateFabrics: true}
 
 func TestPlanDivides(t *testing.T) {
 	with := func(change func(p *placement.Policy)) placement.Policy {

@@ -20,7 +20,7 @@ func parentDomains(blocks []block, t tree.Tree) []string {
 	for _, cluster := range clusters {
 		cliques[cluster]++
 	}
-	parents, paths := make([]string, len(blocks)), topology.PathsAbove(t.Switches)
+	parents, paths := make([]string, len(blocks)), topology.PathsAbove(topology.NamedSwitches(t.Switches))
 	for i, cluster := range clusters {
 		above := aboveLeaf(&blocks[i], t, paths)
 		switch {
@@ -164,7 +164,7 @@ func WithoutParent(old, plan *topology.Plan) (blocks []topology.Block, others bo
 			known[b.Name] = true
 		}
 	}
-	above := topology.ParentsOf(plan.Switches())
+	above := topology.ParentsOf(topology.NamedSwitches(plan.Switches()))
 	sited := make(map[string]bool)
 	for _, at := range plan.Places() {
 		if above[at.Leaf] != "" {

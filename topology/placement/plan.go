@@ -64,6 +64,7 @@ func (s *site) plan() (*topology.Plan, error) {
 	t, inTree := tree.Make(&tree.Site{
 		Facts: s.facts, HasGPUs: func(i int) bool { return read[i].hasGPUs }, Published: s.prev.switches, Tiers: s.policy.Tiers, InUse: s.inUse,
 		EmptyLeaves: s.policy.ShortBlocks, Forget: s.policy.ForgetSwitches,
+		RootSwitch: s.policy.RootSwitch, Separate: s.policy.SeparateFabrics, KeepsApart: s.keepsApart,
 	})
 	assigned, inLabels := assignUnits(s, read, t)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
@@ -119,6 +120,8 @@ const (
 	ReasonUnconfirmed  = "DomainUnconfirmed"
 	ReasonTierConflict = tree.ReasonTierConflict
 	ReasonTiersMissing = tree.ReasonTiersMissing
+	ReasonRootAssumed  = tree.ReasonRootAssumed
+	ReasonLeavesApart  = tree.ReasonLeavesApart
 	ReasonParentsMixed = "ParentDomainsMixed"
 	ReasonAboveParent  = "AboveParentBlocks"
 	ReasonNoParent     = "NoParentDomain"

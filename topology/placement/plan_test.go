@@ -294,10 +294,11 @@ func TestPlanTree(t *testing.T) {
 		{Name: "leaf-3", Nodes: []string{"b1", "b2", "b3"}},
 		{Name: topology.SlurmName("leaf.with.dots/and:colons"), Nodes: []string{"d1"}},
 		{Name: "same", Nodes: []string{"c1"}},
-		{Name: topology.SlurmName("s12345678901234567890"), Children: []string{topology.SlurmName("leaf.with.dots/and:colons")}},
-		{Name: "tier1-same", Children: []string{"same"}},
-		{Name: "spine-1", Children: []string{"leaf-1", "leaf-2"}},
-		{Name: "spine-2", Children: []string{"leaf-3"}},
+		{Name: topology.SlurmName("s12345678901234567890"), Children: []string{topology.SlurmName("leaf.with.dots/and:colons")}, Joined: true},
+		{Name: "tier1-same", Children: []string{"same"}, Joined: true},
+		{Name: "spine-1", Children: []string{"leaf-1", "leaf-2"}, Joined: true},
+		{Name: "spine-2", Children: []string{"leaf-3"}, Joined: true},
+		{Name: "fabric", Children: []string{topology.SlurmName("s12345678901234567890"), "spine-1", "spine-2", "tier1-same"}},
 	}
 	slices.SortFunc(want[5:], func(a, b topology.Switch) int { return strings.Compare(a.Name, b.Name) })
 	got := slices.Clone(plan.Switches())
@@ -305,8 +306,8 @@ func TestPlanTree(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("switches (-want +got):\n%s", diff)
 	}
-	if len(plan.Problems) != 1 || plan.Problems[0].Reason != placement.ReasonTierConflict {
-		t.Errorf("problems %v, want one %s", plan.Problems, placement.ReasonTierConflict)
+	if len(plan.Problems) != 2 || plan.Problems[0].Reason != placement.ReasonRootAssumed || plan.Problems[1].Reason != placement.ReasonTierConflict {
+		t.Errorf("problems %v, want %s and %s", plan.Problems, placement.ReasonRootAssumed, placement.ReasonTierConflict)
 	}
 	lost := slices.Clone(facts)
 	lost[0].Report = &topology.Node{Name: "a1", GPUs: []topology.GPU{{UUID: "GPU-a1"}}}

@@ -52,6 +52,12 @@ type Policy struct {
 	// OneTopology: the file holds one topology. That of most GPUs stays, and nodes of the
 	// others are left out.
 	OneTopology bool
+	// RootSwitch names the switch above all others. Empty: the site does not say that there is
+	// one, so switches that nothing joins get a common root unless they are known to be
+	// separate fabrics.
+	RootSwitch string
+	// SeparateFabrics: switches without a common one above them are separate fabrics.
+	SeparateFabrics bool
 	// Keep are decisions for which the plan keeps the published answer, whatever they would
 	// turn to. A new rack that no published topology could take has no place meanwhile.
 	Keep []Decision

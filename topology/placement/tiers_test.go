@@ -38,13 +38,13 @@ func TestTierSources(t *testing.T) {
 		want    []string
 		missing int
 	}{
-		"both on all":             {site(first(8), first(8)), []string{"a0", "a1"}, 0},
-		"the first on most":       {site(first(5), first(8)), []string{"a0", "a1"}, 3},
-		"the first on few":        {site(first(2), first(8)), []string{"b0", "b1"}, 0},
+		"both on all":             {site(first(8), first(8)), []string{"a0", "a1", "fabric"}, 0},
+		"the first on most":       {site(first(5), first(8)), []string{"a0", "a1", "fabric"}, 3},
+		"the first on few":        {site(first(2), first(8)), []string{"b0", "b1", "fabric"}, 0},
 		"half and half":           {site(first(4), last(4)), []string{"a0"}, 4},
-		"three and five":          {site(first(3), last(5)), []string{"b0", "b1"}, 3},
+		"three and five":          {site(first(3), last(5)), []string{"b0", "b1", "fabric"}, 3},
 		"one source, on few":      {site(first(2), first(0)), []string{"a0"}, 6},
-		"the second alone on all": {site(first(0), first(8)), []string{"b0", "b1"}, 0},
+		"the second alone on all": {site(first(0), first(8)), []string{"b0", "b1", "fabric"}, 0},
 	} {
 		plan := mustPlan(t, tt.facts, nil, short)
 		var got []string
@@ -84,7 +84,7 @@ func TestTierSources(t *testing.T) {
 					return
 				}
 			}
-		})); len(got) != 8 {
+		})); len(got) != 9 { // and the root
 			t.Errorf("%v", got)
 		}
 	})

@@ -177,9 +177,9 @@ func TestTreeFollowsItsNodes(t *testing.T) {
 			}
 		}, "leaf-2", "core-1", "spine-1 spine-2"},
 		{"the site has one tier fewer", placement.Policy{ShortBlocks: true, Tiers: 2}, func(_ int, f *topology.Facts) { cut(f, 2) },
-			"spine-1", "", "core-1"},
+			"spine-1", "fabric", "core-1"},
 		{"the site has two tiers fewer, and says so with silent nodes", placement.Policy{ShortBlocks: true, Tiers: 1}, func(_ int, f *topology.Facts) { cut(f, 0) },
-			"leaf-1", "", "spine-1 spine-2 spine-3 core-1"},
+			"leaf-1", "fabric", "spine-1 spine-2 spine-3 core-1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -121,8 +121,20 @@ func (c *Cluster) checkPlaces(fail func(key, message string), bad func(key strin
 	} else if c.ParentBlocks > 0 && c.Release != 0 && !c.Release.ShortBlocks() {
 		bad("parentBlocks", c.ParentBlocks, "0 with Slurm "+c.SlurmVersion+": places that are kept free need 25.05 or newer")
 	}
+	if c.RootSwitch != "" && topology.SlurmName(c.RootSwitch) != c.RootSwitch {
+		bad("rootSwitch", c.RootSwitch, "letters, digits, dashes and underscores, 63 at most")
+	}
+	switch {
+	case c.Fabrics != "" && c.Fabrics != fabricsSeparate:
+		bad("fabrics", c.Fabrics, fabricsSeparate+" or nothing")
+	case c.Fabrics != "" && c.RootSwitch != "":
+		bad("fabrics", c.Fabrics, "nothing beside rootSwitch, which joins them")
+	}
 	c.checkDefaultTopology(bad)
 }
+
+// fabricsSeparate is the value of fabrics by which switches without a common one are separate.
+const fabricsSeparate = "separate"
 
 func (c *Cluster) checkDefaultTopology(bad func(key string, value any, want string)) {
 	blocks := slurmconf.NamesOf(c.BlocksBy == "leaf", true).Blocks

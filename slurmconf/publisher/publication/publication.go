@@ -66,6 +66,13 @@ type Publication struct {
 	// TierLabels are node labels that name the switches above a node, nearest first.
 	// "auto", alone, takes the labels of the known source that most nodes carry.
 	TierLabels []string `yaml:"tierLabels"`
+	// RootSwitch is the name of the one switch above all others, if no label names it. Empty:
+	// switches that no label joins get the root switch "fabric", with the finding RootAssumed,
+	// unless they are known to be separate fabrics.
+	RootSwitch string `yaml:"rootSwitch"`
+	// Fabrics is "separate" if no link joins switches that no label joins. Then no job spans
+	// them. Empty: see rootSwitch.
+	Fabrics string `yaml:"fabrics"`
 	// BaseBlockSize is the first of Slurm's BlockSizes. 0: chosen from the domains at the first
 	// publication. It is one size for all racks, and sizeClasses are several.
 	BaseBlockSize int `yaml:"baseBlockSize" unit:"nodes"`

@@ -17,10 +17,21 @@ type publishedTree struct {
 	above    []int          // switch -> parent, or none
 	tierOf   []int
 	tiers    int // Site.Tiers
+	// rootOf is the root that each switch was put below, by name (topology.Switch.Joined).
+	// Otherwise the tree is as labels named it.
+	rootOf map[string]string
 }
 
 func readPublished(switches []topology.Switch, tiers int) publishedTree {
-	t := publishedTree{switches: switches, byName: map[string]int{}, leafOf: map[string]int{}, tiers: tiers,
+	above := topology.ParentsOf(switches)
+	rootOf := map[string]string{}
+	for i := range switches {
+		if switches[i].Joined {
+			rootOf[switches[i].Name] = above[switches[i].Name]
+		}
+	}
+	switches = topology.NamedSwitches(switches)
+	t := publishedTree{rootOf: rootOf, switches: switches, byName: map[string]int{}, leafOf: map[string]int{}, tiers: tiers,
 		above: slices.Repeat([]int{none}, len(switches)), tierOf: make([]int, len(switches))}
 	for i := range switches {
 		t.byName[switches[i].Name] = i
@@ -91,16 +102,45 @@ func nameForgotten(s *Site, switches []topology.Switch) []topology.Finding {
 }
 
 // vote is how many nodes put a switch below the parent.
-type vote struct{ parent, nodes int }
+type vote struct {
+	parent int
+	// nodes name both, and nothing is missing between them. across name a further switch
+	// above the parent's place: a tier between them is not known.
+	nodes, across int
+	first         int // the first of the nodes
+}
 
 // countVotes finds the leaf of every node, and counts for every switch the parents
 // that its nodes name.
 func countVotes(s *Site, set switches, published publishedTree) (leaves []int, votes [][]vote) {
 	leaves, votes = make([]int, len(s.Facts)), make([][]vote, len(set.keys))
-	last, lastNamed, lastPath := none, []int(nil), []int(nil) // of the node before
+	add := func(node int, path []step) {
+		for k := 1; k < len(path); k++ {
+			below, parent := path[k-1].sw, path[k]
+			at := slices.IndexFunc(votes[below], func(v vote) bool { return v.parent == parent.sw })
+			if at < 0 {
+				at = len(votes[below])
+				votes[below] = append(votes[below], vote{parent: parent.sw, first: node})
+			}
+			if parent.gap {
+				votes[below][at].across++
+			} else {
+				votes[below][at].nodes++
+			}
+		}
+	}
+	last, lastNamed, lastPath := none, []step(nil), []step(nil) // of the node before
 	for i, f := range s.Facts {
 		path := set.paths[i]
-		if leaf, ok := published.leafOf[f.SlurmName]; ok {
+		leaf, isPublished := published.leafOf[f.SlurmName]
+		if isPublished && set.noLeaf[i] { // it stays in its leaf, and its labels count above it
+			named := path[1:]
+			add(i, named)
+			path = set.complete(published, nil, published.path(leaf))
+			if at := slices.IndexFunc(path, func(p step) bool { return slices.ContainsFunc(named, func(n step) bool { return n.sw == p.sw }) }); at >= 0 {
+				path = path[:at+1]
+			}
+		} else if isPublished {
 			if leaf != last || !slices.Equal(path, lastNamed) {
 				last, lastNamed, lastPath = leaf, path, set.complete(published, path, published.path(leaf))
 			}
@@ -110,72 +150,132 @@ func countVotes(s *Site, set switches, published publishedTree) (leaves []int, v
 			leaves[i] = none
 			continue
 		}
-		leaves[i] = path[0]
-		for k, parent := range path[1:] {
-			below := path[k]
-			at := slices.IndexFunc(votes[below], func(v vote) bool { return v.parent == parent })
-			if at < 0 {
-				at = len(votes[below])
-				votes[below] = append(votes[below], vote{parent: parent})
-			}
-			votes[below][at].nodes++
-		}
+		leaves[i] = path[0].sw
+		add(i, path)
 	}
 	return leaves, votes
 }
 
 // complete adds to a node's path the switches that were published above its last
 // switch, as far as the site still has these tiers.
-func (set *switches) complete(published publishedTree, path, old []int) []int {
+func (set *switches) complete(published publishedTree, path []step, old []int) []step {
 	n := len(path)
-	if n >= len(old) || n > 0 && set.published[path[n-1]] != old[n-1] {
+	if n >= len(old) || n > 0 && set.published[path[n-1].sw] != old[n-1] {
 		return path
 	}
-	path = append(make([]int, 0, len(old)), path...)
+	path = append(make([]step, 0, len(old)), path...)
 	for k := n; k < len(old) && published.keeps(old[k]); k++ {
-		path = append(path, set.ofPublished[old[k]])
+		path = append(path, step{sw: set.ofPublished[old[k]]})
 	}
 	return path
 }
 
+// edge puts a switch below a parent.
+type edge struct {
+	child, parent int
+	// by is how far what says so counts.
+	by    evidence
+	nodes int // that name both
+	old   bool
+	first int // the first of the nodes, or none
+}
+
+// evidence says why a switch is below a parent, the best reason first.
+type evidence int8
+
+const (
+	byNodes     evidence = iota // nodes name both
+	byPublished                 // it was published there, and no node names a parent
+	acrossGap                   // nodes name both, and not the tier between them
+)
+
 // settleParents gives every switch the parent that most of its nodes name, the
 // published one among equals, else the first. A switch whose nodes name none keeps
-// the published one. The result is beside the switches: an index into them, or none.
-func settleParents(set switches, votes [][]vote, published publishedTree) []int {
-	parents := make([]int, len(set.keys))
-	for i := range parents {
-		parents[i] = none
+// the published one. Else it gets what its nodes name above a tier that they do not name.
+// What would close a loop is not followed: what most nodes say goes first. The result is
+// beside the switches: an index into them, or none.
+func settleParents(set switches, votes [][]vote, published publishedTree) (parents []int, loops []edge) {
+	var edges []edge
+	for i := range set.keys {
+		old := none
 		if at := set.published[i]; at != none {
 			if up := published.above[at]; up != none && published.keeps(up) {
-				parents[i] = set.ofPublished[up]
+				old = set.ofPublished[up]
 			}
 		}
-		if len(votes[i]) == 0 {
+		by := byNodes
+		switch named := slices.ContainsFunc(votes[i], func(v vote) bool { return v.nodes > 0 }); {
+		case !named && old != none:
+			edges = append(edges, edge{i, old, byPublished, 0, true, none})
+			continue
+		case !named:
+			by = acrossGap
+		}
+		for _, v := range votes[i] {
+			n := v.nodes
+			if by == acrossGap {
+				n = v.across
+			}
+			if n > 0 {
+				edges = append(edges, edge{i, v.parent, by, n, v.parent == old, v.first})
+			}
+		}
+	}
+	slices.SortFunc(edges, func(a, b edge) int {
+		if order := cmp.Or(cmp.Compare(a.by, b.by), cmp.Compare(b.nodes, a.nodes)); order != 0 {
+			return order
+		}
+		if a.old != b.old {
+			if a.old {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(set.keys[a.child].compare(set.keys[b.child]), set.keys[a.parent].compare(set.keys[b.parent]))
+	})
+	parents = slices.Repeat([]int{none}, len(set.keys))
+	for _, e := range edges {
+		if parents[e.child] != none {
 			continue
 		}
-		old := parents[i]
-		parents[i] = slices.MinFunc(votes[i], func(a, b vote) int {
-			switch {
-			case a.nodes != b.nodes:
-				return cmp.Compare(b.nodes, a.nodes)
-			case a.parent == old:
-				return -1
-			case b.parent == old:
-				return 1
-			}
-			return set.keys[a.parent].compare(set.keys[b.parent])
-		}).parent
+		up := e.parent
+		for up != none && up != e.child {
+			up = parents[up]
+		}
+		if up == e.child {
+			loops = append(loops, e)
+		} else {
+			parents[e.child] = e.parent
+		}
 	}
-	return parents
+	return parents, loops
 }
 
 // nameConflicts names the switches of the tree whose nodes do not agree on the parent.
 func nameConflicts(set switches, votes [][]vote, parents []int, called []string) []topology.Finding {
 	var found []topology.Finding
 	for i := range votes {
-		if len(votes[i]) > 1 && called[i] != "" {
+		named := 0
+		for _, v := range votes[i] {
+			if v.nodes > 0 {
+				named++
+			}
+		}
+		if named > 1 && called[i] != "" && parents[i] != none {
 			found = append(found, topology.Finding{Reason: ReasonTierConflict, Message: fmt.Sprintf("nodes name other parents for switch %s, %d in all: %s is followed, which most of them name or were published below",
-				called[i], len(votes[i]), set.keys[parents[i]].value)})
+				called[i], named, set.keys[parents[i]].value)})
+		}
+	}
+	return found
+}
+
+// nameLoops names what labels say that would close a loop of switches.
+func nameLoops(s *Site, set switches, loops []edge, called []string) []topology.Finding {
+	var found []topology.Finding
+	for _, e := range loops {
+		if e.nodes > 0 && called[e.child] != "" {
+			found = append(found, topology.Finding{Reason: ReasonTierConflict, Message: fmt.Sprintf("%d nodes, such as %s, name switch %s above %s, and more nodes name %[3]s below %[4]s: these are followed",
+				e.nodes, s.Facts[e.first].Name, set.keys[e.parent].value, set.keys[e.child].value)})
 		}
 	}
 	return found

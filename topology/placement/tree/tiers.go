@@ -19,8 +19,10 @@ type sourceTally struct {
 // first; nil if no node names any. It settles on one source of labels for the whole
 // tree, because two sources would make two trees: the source that names the published
 // leaves. If that decides nothing, it takes the first by rank that more than half of the
-// labelled nodes carry, else the one that most carry. Tiers in reports go before labels.
-func chooseTiers(s *Site, published publishedTree) (named [][]string, found []topology.Finding) {
+// labelled nodes carry, else the one that most carry. Tiers in reports go before labels. The
+// source is zero if none of the known writers names the switches.
+func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen topology.TierSource, found []topology.Finding) {
+	reported := false
 	for i, f := range s.Facts {
 		tiers := f.Tiers()
 		if len(tiers) == 0 || !s.HasGPUs(i) {
@@ -30,15 +32,16 @@ func chooseTiers(s *Site, published publishedTree) (named [][]string, found []to
 			named = make([][]string, len(s.Facts))
 		}
 		named[i] = tiers
+		reported = reported || f.ReportsTiers()
 	}
 	tallies, labelled := tallySources(s)
 	if len(tallies) == 0 {
-		return named, nil
+		return named, chosen, nil
 	}
 	if len(tallies) > 1 && len(s.Published) > 0 {
 		countPublished(s, tallies, published)
 	}
-	chosen := chooseSource(tallies, labelled)
+	chosen = chooseSource(tallies, labelled)
 	for i, f := range s.Facts {
 		if !s.HasGPUs(i) || f.Stays != "" || f.Gone || f.ReportsTiers() {
 			continue
@@ -46,19 +49,30 @@ func chooseTiers(s *Site, published publishedTree) (named [][]string, found []to
 		if len(tallies) > 1 {
 			named[i] = tiersOf(&f.Labels, chosen)
 		}
-		if len(named[i]) > 0 {
-			continue
-		}
-		message := "no label names the switches above it"
+		message := "no label"
 		if chosen.Name != "" {
-			message = "no label of " + chosen.Name + " names the switches above it"
+			message += " of " + chosen.Name
 		}
-		if len(f.Labels.Tiers) > 0 {
+		_, isPublished := published.leafOf[f.SlurmName]
+		switch {
+		case len(named[i]) > 0 && named[i][0] != "":
+			continue
+		case len(named[i]) > 0 && isPublished:
+			message += " names its leaf switch: it stays below the published one"
+		case len(named[i]) > 0:
+			message += " names its leaf switch: it gets one below the nearest switch that labels name"
+		default:
+			message += " names the switches above it"
+		}
+		if len(named[i]) == 0 && len(f.Labels.Tiers) > 0 {
 			message += fmt.Sprintf("; labels of %s are not used, because the tree is made from one source", f.Labels.TierSource.Name)
 		}
 		found = append(found, topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonTiersMissing, Message: message})
 	}
-	return named, found
+	if reported {
+		chosen = topology.TierSource{}
+	}
+	return named, chosen, found
 }
 
 func tiersOf(l *topology.Labels, s topology.TierSource) []string {
@@ -113,7 +127,7 @@ func countPublished(s *Site, tallies []sourceTally, published publishedTree) {
 		}
 		for t := range tallies {
 			tiers := tiersOf(&f.Labels, tallies[t].TierSource)
-			if len(tiers) == 0 {
+			if len(tiers) == 0 || tiers[0] == "" {
 				continue
 			}
 			candidates := topology.SwitchNames(0, tiers[0])

@@ -34,6 +34,14 @@ type Site struct {
 	// node.
 	EmptyLeaves bool
 	Forget      []string
+	// RootSwitch names the switch above all others. Empty: the site does not say that there
+	// is one.
+	RootSwitch string
+	// Separate: the site says that switches without a common one above them are separate fabrics.
+	Separate bool
+	// KeepsApart returns the digest of the decision that keeps published roots from being
+	// joined below a root, or "". It may be nil.
+	KeepsApart func(root string) string
 }
 
 // Tree is the switches of a plan.
@@ -64,7 +72,8 @@ func (t *Tree) NamedLeaf(node int) string {
 }
 
 // Make builds the switch tree from the tiers of the nodes that have GPUs.
-// Switches that share no parent stay apart: no root is invented.
+// Switches that share no parent are joined below one root, unless they are known to be
+// separate fabrics.
 //
 // If a node names no switch, or only the nearest of its switches, the published
 // ones stand for the others. So labels that go missing move nothing, at any tier: a
@@ -75,24 +84,46 @@ func (t *Tree) NamedLeaf(node int) string {
 // leaf that has lost its nodes stays below its parent, empty (Site.EmptyLeaves,
 // Site.InUse). It goes if nodes now call a switch of another tier by its name or by
 // the name of a switch above it.
+//
+// A tier that a node does not name says nothing: the next one that it names counts as the
+// parent only if nothing else says the parent. A node that does not name its leaf, and that
+// is not published, gets a leaf below the nearest switch that it names.
 func Make(s *Site) (Tree, []topology.Finding) {
 	published := readPublished(s.Published, s.Tiers)
-	named, inTiers := chooseTiers(s, published)
+	named, source, inTiers := chooseTiers(s, published)
 	if len(s.Published) == 0 && named == nil {
 		return Tree{}, inTiers
 	}
-	known := readSwitches(named, len(s.Facts), published)
+	known := readSwitches(named, source.Unique, len(s.Facts), published)
 	leaves, votes := countVotes(s, known, published)
-	parents := settleParents(known, votes, published)
+	parents, loops := settleParents(known, votes, published)
 	t := listSwitches(s, known, leaves, parents, published)
 	t.named = named
-	return t, slices.Concat(inTiers, nameConflicts(known, votes, parents, t.names), nameForgotten(s, t.Switches))
+	joined := joinRoots(s, &t, published, source)
+	return t, slices.Concat(inTiers, nameConflicts(known, votes, parents, t.names), nameLoops(s, known, loops, t.names), joined, nameForgotten(s, t.Switches))
 }
 
-// switchKey is what nodes call a switch: one value may name a leaf and a spine.
+// switchKey is what nodes call a switch: one value may name a leaf and a spine. The tier is
+// counted from the leaf. If values are unique (TierSource.Unique), it is 1 for all switches
+// above the leaves: a switch is its value, at whatever tier a node names it. If one node names
+// a value twice above its leaf, the second switch has tier 2.
 type switchKey struct {
 	tier  int
 	value string
+}
+
+// keyOf returns the key of a switch that a node names.
+func keyOf(tiers []string, at int, unique bool) switchKey {
+	if !unique || at == 0 {
+		return switchKey{at, tiers[at]}
+	}
+	tier := 1
+	for _, below := range tiers[1:at] {
+		if below == tiers[at] {
+			tier++
+		}
+	}
+	return switchKey{tier, tiers[at]}
 }
 
 func (k switchKey) compare(l switchKey) int {
@@ -102,38 +133,59 @@ func (k switchKey) compare(l switchKey) int {
 // switches are the switches that nodes name, followed by the other published switches of
 // the site's tiers.
 type switches struct {
+	unique      bool // values above the leaves are
 	keys        []switchKey
 	published   []int // beside keys: index of the published switch, or none
 	ofPublished []int // published switch -> index into keys, or none
-	// paths are, beside Site.Facts, indices into keys, the nearest first.
+	// paths are, beside Site.Facts, the switches above the node, the nearest first.
 	// Neighbours share theirs.
-	paths [][]int
+	paths [][]step
+	// noLeaf are, beside Site.Facts, the nodes that name a switch and not their leaf.
+	noLeaf []bool
 }
 
+// step is a switch on the way up from a node. It is an index into switches.keys.
+type step struct {
+	sw int
+	// gap: the node does not name the tier below it.
+	gap bool
+}
+
+// ownLeaf is what ends the name of the leaf of nodes that name no leaf, after the name of the
+// nearest switch that they name.
+const ownLeaf = "-leaf"
+
 // readSwitches finds the switches that nodes name, and the published one of each.
-func readSwitches(named [][]string, nodes int, published publishedTree) switches {
-	set := switches{paths: make([][]int, nodes), ofPublished: slices.Repeat([]int{none}, len(published.switches))}
+func readSwitches(named [][]string, unique bool, nodes int, published publishedTree) switches {
+	set := switches{unique: unique, paths: make([][]step, nodes), noLeaf: make([]bool, nodes), ofPublished: slices.Repeat([]int{none}, len(published.switches))}
 	known := map[switchKey]int{}
+	find := func(key switchKey) int {
+		at, ok := known[key]
+		if !ok {
+			at = len(set.keys)
+			known[key] = at
+			set.keys = append(set.keys, key)
+		}
+		return at
+	}
 	var last []string
-	var path []int
+	var path []step
 	for i, tiers := range named {
 		if !slices.Equal(tiers, last) {
-			last, path = tiers, make([]int, 0, len(tiers))
+			last, path = tiers, make([]step, 0, len(tiers)+1)
+			gap := false
 			for tier, value := range tiers {
-				if value == "" {
-					break
+				switch {
+				case value == "":
+					gap = true
+					continue
+				case gap && len(path) == 0:
+					path, gap = append(path, step{find(switchKey{0, value + ownLeaf}), false}), false
 				}
-				key := switchKey{tier, value}
-				at, ok := known[key]
-				if !ok {
-					at = len(set.keys)
-					known[key] = at
-					set.keys = append(set.keys, key)
-				}
-				path = append(path, at)
+				path, gap = append(path, step{find(keyOf(tiers, tier, unique)), gap}), false
 			}
 		}
-		set.paths[i] = path
+		set.paths[i], set.noLeaf[i] = path, len(path) > 0 && tiers[0] == ""
 	}
 	set.published = slices.Repeat([]int{none}, len(set.keys))
 	if len(published.switches) > 0 {
@@ -142,15 +194,34 @@ func readSwitches(named [][]string, nodes int, published publishedTree) switches
 	return set
 }
 
+// isTier reports whether a published switch can be of the tier of a key. The published tier is
+// counted in switches, so it is lower if the nodes do not name a tier between them; exactly asks
+// for one that is not.
+func (set *switches) isTier(key switchKey, published int, exactly bool) bool {
+	switch {
+	case set.unique || key.tier == 0 || published == 0:
+		return (key.tier == 0) == (published == 0)
+	case exactly:
+		return key.tier == published
+	}
+	return key.tier > published
+}
+
 // matchPublished finds the published switch of the same tier and name for every switch
 // that nodes name. It adds the published switches that no node names.
 func (set *switches) matchPublished(published publishedTree) {
-	for _, i := range set.order() {
-		key := set.keys[i]
-		for _, name := range topology.SwitchNames(key.tier, key.value) {
-			if at, ok := published.byName[name]; ok && published.tierOf[at] == key.tier && set.ofPublished[at] == none {
-				set.published[i], set.ofPublished[at] = at, i
-				break
+	order := set.order()
+	for _, exactly := range []bool{true, false} {
+		for _, i := range order {
+			if set.published[i] != none {
+				continue
+			}
+			key := set.keys[i]
+			for _, name := range topology.SwitchNames(key.tier, key.value) {
+				if at, ok := published.byName[name]; ok && set.isTier(key, published.tierOf[at], exactly) && set.ofPublished[at] == none {
+					set.published[i], set.ofPublished[at] = at, i
+					break
+				}
 			}
 		}
 	}
@@ -173,8 +244,9 @@ func (set *switches) order() []int {
 	return order
 }
 
-// listSwitches returns the tree, leaves first, each tier by name. A switch with
-// nothing below it is left out unless it is a leaf that stays.
+// listSwitches returns the tree, each switch after its children: leaves first, then by how far
+// a switch is above the leaves, then by name. A switch with nothing below it is left out unless
+// it is a leaf that stays.
 func listSwitches(s *Site, set switches, leaves, parents []int, published publishedTree) Tree {
 	nodes, children := make([][]string, len(set.keys)), make([][]string, len(set.keys))
 	for i, leaf := range leaves {
@@ -182,21 +254,20 @@ func listSwitches(s *Site, set switches, leaves, parents []int, published publis
 			nodes[leaf] = append(nodes[leaf], s.Facts[i].SlurmName)
 		}
 	}
-	var kept []int // children before parents
-	filled := make([]bool, len(set.keys))
+	height := slices.Repeat([]int{none}, len(set.keys)) // none: it is left out
 	renamed := set.renamed(published)
-	for _, i := range set.order() {
-		if len(nodes[i]) == 0 && !filled[i] && !published.staysEmpty(s, set.published[i], renamed) {
+	for i := range set.keys {
+		if len(nodes[i]) == 0 && !published.staysEmpty(s, set.published[i], renamed) {
 			continue
 		}
-		kept = append(kept, i)
-		if up := parents[i]; up != none {
-			filled[up] = true
+		for h, sw := 0, i; sw != none && height[sw] < h; h, sw = h+1, parents[sw] {
+			height[sw] = h
 		}
 	}
+	kept := slices.DeleteFunc(set.order(), func(i int) bool { return height[i] == none })
 	t := Tree{leaves: leaves, names: nameSwitches(set, kept, published)}
 	slices.SortStableFunc(kept, func(a, b int) int {
-		return cmp.Or(cmp.Compare(set.keys[a].tier, set.keys[b].tier), strings.Compare(t.names[a], t.names[b]))
+		return cmp.Or(cmp.Compare(height[a], height[b]), strings.Compare(t.names[a], t.names[b]))
 	})
 	for _, i := range kept {
 		slices.Sort(children[i])
@@ -228,6 +299,9 @@ func (set *switches) renamed(published publishedTree) map[int]bool {
 func nameSwitches(set switches, kept []int, published publishedTree) []string {
 	called := make([]string, len(set.keys))
 	taken := make(map[string]bool, len(kept))
+	for _, root := range published.rootOf {
+		taken[root] = true
+	}
 	for _, i := range kept {
 		if at := set.published[i]; at != none {
 			called[i] = published.switches[at].Name

@@ -11,9 +11,28 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
-// node returns the facts of a node that names switches, written "leaf spine".
+// node returns the facts of a node that names switches, written "leaf spine". A dash is a tier that
+// it does not name.
 func node(name, tiers string) *topology.Facts {
-	return &topology.Facts{Name: name, SlurmName: name, Labels: topology.Labels{Tiers: strings.Fields(tiers)}}
+	named := strings.Fields(tiers)
+	for i := range named {
+		named[i] = strings.Trim(named[i], "-")
+	}
+	return &topology.Facts{Name: name, SlurmName: name, Labels: topology.Labels{Tiers: named}}
+}
+
+// by returns the facts with labels of a writer.
+func by(source topology.TierSource, facts ...*topology.Facts) []*topology.Facts {
+	for _, f := range facts {
+		f.Labels.TierSource = source
+	}
+	return facts
+}
+
+// with returns the facts of a node that has GPUs of a product.
+func with(product string, f *topology.Facts) *topology.Facts {
+	f.Labels.Product = product
+	return f
 }
 
 // pair is a published spine with two leaves of one node each.
@@ -28,7 +47,8 @@ func TestMake(t *testing.T) {
 		problems []string
 	}{
 		{"nothing is named or published", tree.Site{Facts: []*topology.Facts{node("a", "")}}, "", nil},
-		{"two roots stay apart", tree.Site{Facts: []*topology.Facts{node("a", "l1 s1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2)", nil},
+		{"two roots are joined", tree.Site{Facts: []*topology.Facts{node("a", "l1 s1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", []string{"RootAssumed "}},
+		{"two roots are separate", tree.Site{Separate: true, Facts: []*topology.Facts{node("a", "l1 s1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2)", []string{"LeavesApart "}},
 		{"one value for a leaf and a spine", tree.Site{Facts: []*topology.Facts{node("a", "x x")}}, "x=a tier1-x(x)", nil},
 		{"all labels lost", tree.Site{Published: pair, Facts: []*topology.Facts{node("a", ""), node("b", "")}}, "l1=a l2=b s1(l1,l2)", nil},
 		{"the spine's label lost", tree.Site{Published: pair, Facts: []*topology.Facts{node("a", "l1"), node("b", "l2")}}, "l1=a l2=b s1(l1,l2)", nil},
@@ -40,11 +60,11 @@ func TestMake(t *testing.T) {
 		{"switches that are forgotten and stay", tree.Site{EmptyLeaves: true, Forget: []string{"l1", "s1", "l9"}, Published: pair, Facts: []*topology.Facts{node("a", "l1 s1")}}, "l1=a l2= s1(l1,l2)",
 			[]string{"ForgottenSwitchInUse ", "ForgottenSwitchInUse "}},
 		{"the empty leaves of other switches", tree.Site{EmptyLeaves: true, Published: pair, Facts: []*topology.Facts{node("a", "m1 t1"), node("b", "m1 t1")}}, "l1= l2= m1=a,b s1(l1,l2) t1(m1)", nil},
-		{"leaves become spines", tree.Site{EmptyLeaves: true, Published: pair, Facts: []*topology.Facts{node("a", "r1 l1"), node("b", "r2 l2")}}, "r1=a r2=b l1(r1) l2(r2)", nil},
+		{"leaves become spines", tree.Site{EmptyLeaves: true, Published: pair, Facts: []*topology.Facts{node("a", "r1 l1"), node("b", "r2 l2")}}, "r1=a r2=b l1(r1) l2(r2) fabric(l1,l2)", []string{"RootAssumed "}},
 		{"spines become leaves", tree.Site{EmptyLeaves: true, Published: pair, Facts: []*topology.Facts{node("a", "s1"), node("b", "s1")}}, "s1=a,b", nil},
-		{"a leaf moves", tree.Site{Published: pair, Facts: []*topology.Facts{node("a", "l1 s2"), node("b", "l2 s1")}}, "l1=a l2=b s1(l2) s2(l1)", nil},
-		{"the site has one tier", tree.Site{Published: pair, Facts: []*topology.Facts{node("a", "l1"), node("b", "l2")}, Tiers: 1}, "l1=a l2=b", nil},
-		{"a tier is put below the leaves", tree.Site{Published: pair, Facts: []*topology.Facts{node("a", "r1 l1"), node("b", "r2 l2")}}, "r1=a r2=b l1(r1) l2(r2)", nil},
+		{"a leaf moves", tree.Site{Published: pair, Facts: []*topology.Facts{node("a", "l1 s2"), node("b", "l2 s1")}}, "l1=a l2=b s1(l2) s2(l1) fabric(s1,s2)", []string{"RootAssumed "}},
+		{"the site has one tier", tree.Site{Published: pair, Facts: []*topology.Facts{node("a", "l1"), node("b", "l2")}, Tiers: 1}, "l1=a l2=b fabric(l1,l2)", []string{"RootAssumed "}},
+		{"a tier is put below the leaves", tree.Site{Published: pair, Facts: []*topology.Facts{node("a", "r1 l1"), node("b", "r2 l2")}}, "r1=a r2=b l1(r1) l2(r2) fabric(l1,l2)", []string{"RootAssumed "}},
 		{"the published parent wins a tie", tree.Site{Published: pair, Facts: []*topology.Facts{node("a", "l1 s1"), node("c", "l1 s0")}}, "l1=a,c s1(l1)", []string{"TierConflict "}},
 		{"most nodes win", tree.Site{Published: pair, Facts: []*topology.Facts{node("a", "l1 s1"), node("c", "l1 s0"), node("d", "l1 s0")}}, "l1=a,c,d s0(l1)", []string{"TierConflict "}},
 		{"a node without a label", tree.Site{Facts: []*topology.Facts{node("a", "l1"), node("b", "")}}, "l1=a", []string{"TierLabelsMissing b"}},
@@ -112,7 +132,7 @@ func TestMakeFromOneSource(t *testing.T) {
 		want      string
 	}{
 		{"by rank", []*topology.Facts{both("a", "c1", "s1"), both("b", "c1", "s1")}, nil, "c1=a,b"},
-		{"by what most nodes carry", []*topology.Facts{both("a", "c1", "s1"), only("b", site, "s1"), only("c", site, "s2")}, nil, "s1=a,b s2=c"},
+		{"by what most nodes carry", []*topology.Facts{both("a", "c1", "s1"), only("b", site, "s1"), only("c", site, "s2")}, nil, "s1=a,b s2=c fabric(s1,s2)"},
 		{"by what is published", []*topology.Facts{both("a", "c1", "s1"), both("b", "c1", "s1")}, []topology.Switch{{Name: "s1", Nodes: []string{"a", "b"}}}, "s1=a,b"},
 	}
 	for _, tt := range tests {
@@ -120,6 +140,131 @@ func TestMakeFromOneSource(t *testing.T) {
 			got, _ := tree.Make(&tree.Site{Facts: tt.facts, Published: tt.published, HasGPUs: func(int) bool { return true }, InUse: func(string) bool { return false }})
 			if diff := cmp.Diff(tt.want, text(got.Switches)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRoots joins tops, and keeps apart those that are known to be separate.
+func TestRoots(t *testing.T) {
+	coreweave := topology.TierSource{Rank: 4, Name: "CoreWeave", Fabrics: true}
+	joined := []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}},
+		{Name: "s1", Children: []string{"l1"}, Joined: true}, {Name: "s2", Children: []string{"l2"}, Joined: true}, {Name: "fabric", Children: []string{"s1", "s2"}}}
+	apart := []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "s1", Children: []string{"l1"}}, {Name: "s2", Children: []string{"l2"}}}
+	held := func(root string) string { return map[string]string{"fabric": "0123456789abcdef"}[root] }
+	assumed, leavesApart := []string{"RootAssumed"}, []string{"LeavesApart"}
+	type facts = []*topology.Facts
+	two := facts{node("a", "l1 s1"), node("b", "l2 s2")}
+	for _, tt := range []struct {
+		name     string
+		site     tree.Site
+		want     string
+		problems []string
+		says     string // in one of the findings
+	}{
+		{"one tier", tree.Site{Facts: facts{node("a", "l1"), node("b", "l2")}}, "l1=a l2=b fabric(l1,l2)", assumed, "no label names a switch above l1, l2"},
+		{"one switch", tree.Site{Facts: facts{node("a", "l1"), node("b", "l1")}}, "l1=a,b", nil, ""},
+		{"the site names the root", tree.Site{RootSwitch: "core", Facts: two}, "l1=a l2=b s1(l1) s2(l2) core(s1,s2)", nil, ""},
+		{"the site names the root of fabrics", tree.Site{RootSwitch: "core", Facts: by(coreweave, node("a", "l1 f1"), node("b", "l2 f2"))}, "l1=a l2=b f1(l1) f2(l2) core(f1,f2)", nil, ""},
+		{"the site names a top", tree.Site{RootSwitch: "s1", Facts: two}, "l1=a l2=b s2(l2) s1(l1,s2)", nil, ""},
+		{"a leaf has the root's name", tree.Site{Facts: facts{node("a", "fabric s1"), node("b", "l2 s2")}}, "fabric=a l2=b s1(fabric) s2(l2) fabric-2(s1,s2)", assumed, "rootSwitch: fabric-2"},
+		{"a spine has the root's name", tree.Site{Facts: facts{node("a", "l1 fabric c1"), node("b", "l2 s2 c2")}}, "l1=a l2=b fabric(l1) s2(l2) c1(fabric) c2(s2) fabric-2(c1,c2)", assumed, ""},
+		{"a top has the root's name", tree.Site{Facts: facts{node("a", "l1 fabric"), node("b", "l2 s2")}}, "l1=a l2=b s2(l2) fabric(l1,s2)", assumed, ""},
+		{"labels name fabrics", tree.Site{Facts: by(coreweave, node("a", "l1 f1"), node("b", "l2 f2"))}, "l1=a l2=b f1(l1) f2(l2)", leavesApart, "no job of more than 1 nodes can run in the switch tree: no switch joins f1, f2, because labels of CoreWeave name the fabric of each"},
+		{"other products", tree.Site{Facts: facts{with("H100", node("a", "l1 s1")), with("L40S", node("b", "l2 s2")), with("L40S", node("c", "l2 s2"))}}, "l1=a l2=b,c s1(l1) s2(l2)", leavesApart, "more than 2 nodes"},
+		{"other products, and several tops of one", tree.Site{Facts: facts{with("H100", node("a", "l1 s1")), with("L40S", node("b", "l2 s2")), with("H100", node("c", "l3 s3"))}},
+			"l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s3)", []string{"RootAssumed", "LeavesApart"}, "no switch joins fabric, s2"},
+		{"two products of several tops each", tree.Site{Facts: facts{with("H100", node("a", "l1")), with("L40S", node("b", "l2")), with("H100", node("c", "l3")), with("L40S", node("d", "l4"))}},
+			"l1=a l2=b l3=c l4=d fabric(l1,l3) fabric-2(l2,l4)", []string{"RootAssumed", "RootAssumed", "LeavesApart"}, ""},
+		{"a product joins two", tree.Site{Facts: facts{with("H100", node("a", "l1")), with("L40S", node("b", "l2")), with("H100", node("c", "l3")), with("L40S", node("d", "l3"))}},
+			"l1=a l2=b l3=c,d fabric(l1,l2,l3)", assumed, ""},
+		{"the product of one is not known", tree.Site{Facts: facts{with("H100", node("a", "l1")), node("b", "l2")}}, "l1=a l2=b fabric(l1,l2)", assumed, ""},
+		{"with which of two one is, is not known", tree.Site{Facts: facts{with("H100", node("a", "l1")), with("L40S", node("b", "l2")), node("c", "l3")}}, "l1=a l2=b l3=c", leavesApart, "as far as is known"},
+		{"held", tree.Site{Published: apart, Facts: two, KeepsApart: held}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "is held: 0123456789abcdef"},
+		{"held, and a new top", tree.Site{Published: joined, Facts: append(two[:2:2], node("c", "l3 s3")), KeepsApart: held}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2)",
+			[]string{"RootAssumed", "LeavesApart"}, ""},
+		{"published, and all labels lost", tree.Site{Published: joined, Facts: facts{node("a", ""), node("b", "")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", assumed, ""},
+		{"published, and a new top", tree.Site{Published: joined, Facts: append(two[:2:2], node("c", "l3 s3"))}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed, ""},
+		{"published, and a new top of another product", tree.Site{Published: joined, Facts: facts{with("H100", node("a", "l1 s1")), with("H200", node("b", "l2 s2")), with("L40S", node("c", "l3 s3"))}},
+			"l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2)", []string{"RootAssumed", "LeavesApart"}, ""},
+		{"published, and one top goes", tree.Site{Published: joined, Facts: two[:1]}, "l1=a s1(l1) fabric(s1)", nil, ""},
+		{"published, and other tops come", tree.Site{Published: joined, Facts: facts{node("a", "l1 s3"), node("b", "l2 s4")}}, "l1=a l2=b s3(l1) s4(l2) fabric(s3,s4)", assumed, ""},
+		{"published, and one other top comes", tree.Site{Published: joined, Facts: facts{node("a", "l7 s7"), node("b", "l7 s7")}}, "l7=a,b s7(l7) fabric(s7)", nil, ""},
+		{"published, and labels name a core", tree.Site{Published: joined, Facts: facts{node("a", "l1 s1 c1"), node("b", "l2 s2 c1")}}, "l1=a l2=b s1(l1) s2(l2) c1(s1,s2)", nil, ""},
+		{"published, and some labels name a core", tree.Site{Published: joined, Facts: facts{node("a", "l1 s1 c1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2) c1(s1) fabric(c1,s2)", assumed, ""},
+		{"published, and the name is another's now", tree.Site{Published: joined, Facts: facts{node("a", "fabric s1"), node("b", "l2 s2")}}, "l2=b tier0-fabric=a s1(tier0-fabric) s2(l2) fabric(s1,s2)", assumed, ""},
+		{"published, and separate now", tree.Site{Published: joined, Separate: true, Facts: two}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "the key fabrics is separate"},
+		{"published, and other root names", tree.Site{Published: joined, RootSwitch: "core", Facts: two}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", nil, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.site.HasGPUs, tt.site.InUse = func(int) bool { return true }, func(string) bool { return false }
+			got, found := tree.Make(&tt.site)
+			if diff := cmp.Diff(tt.want, text(got.Switches)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			var reasons []string
+			messages := ""
+			for _, f := range found {
+				messages += f.Message + "\n"
+				if f.Reason != "TierLabelsMissing" {
+					reasons = append(reasons, f.Reason)
+				}
+			}
+			if diff := cmp.Diff(tt.problems, reasons); diff != "" || !strings.Contains(messages, tt.says) {
+				t.Errorf("findings (-want +got):\n%s%s", diff, messages)
+			}
+			again := tt.site
+			again.Published = got.Switches
+			more, _ := tree.Make(&again)
+			if diff := cmp.Diff(got.Switches, more.Switches); diff != "" {
+				t.Errorf("once more gives another tree (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUniqueNames has labels of a writer whose values are unique over the tiers.
+func TestUniqueNames(t *testing.T) {
+	type facts = []*topology.Facts
+	for _, tt := range []struct {
+		name     string
+		facts    facts
+		want     string // of a writer with unique values
+		own      string // of a site's own keys
+		problems []string
+	}{
+		{"depths differ", facts{node("a", "l1 s1 core1"), node("c", "l9 core1")}, "l1=a l9=c s1(l1) core1(l9,s1)", "l1=a l9=c core1(l9) s1(l1) tier2-core1(s1) fabric(core1,tier2-core1)", nil},
+		{"row 1 and hall 1", facts{node("a", "r1 1 1"), node("b", "r2 2 1")}, "r1=a r2=b 2(r2) 1(2,r1) tier2-1(1)", "r1=a r2=b 1(r1) 2(r2) tier2-1(1,2)", nil},
+		{"a tier is missing", facts{node("d", "l3 - core1")}, "l3=d core1(l3)", "l3=d core1(l3)", nil},
+		{"a tier is missing, and others name it", facts{node("a", "l3 s1 core1"), node("b", "l3 - core1"), node("c", "l3 - core1")}, "l3=a,b,c s1(l3) core1(s1)", "l3=a,b,c s1(l3) core1(s1)", nil},
+		{"no leaf", facts{node("a", "l1 s1 core1"), node("d", "- s1 core1"), node("e", "- s1 core1")}, "l1=a s1-leaf=d,e s1(l1,s1-leaf) core1(s1)", "l1=a s1-leaf=d,e s1(l1,s1-leaf) core1(s1)", []string{"TierLabelsMissing d", "TierLabelsMissing e"}},
+		{"a leaf and a spine of one name", facts{node("a", "x s1"), node("b", "l2 x")}, "l2=b x=a s1(x) tier1-x(l2) fabric(s1,tier1-x)", "l2=b x=a s1(x) tier1-x(l2) fabric(s1,tier1-x)", nil},
+		{"equal tiers", facts{node("a", "l1 i i"), node("b", "l2 i i")}, "l1=a l2=b i(l1,l2) tier2-i(i)", "l1=a l2=b i(l1,l2) tier2-i(i)", nil},
+		{"a loop", facts{node("a", "l1 s1 s2"), node("b", "l1 s1 s2"), node("c", "l2 s2 s1")}, "l1=a,b l2=c s1(l1) s2(l2,s1)", "l1=a,b l2=c s1(l1) s2(l2) tier2-s1(s2) tier2-s2(s1) fabric(tier2-s1,tier2-s2)", []string{"TierConflict "}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, source := range []topology.TierSource{{Rank: 3, Name: "Soperator", Unique: true}, {}} {
+				site := tree.Site{Facts: by(source, tt.facts...), HasGPUs: func(int) bool { return true }, InUse: func(string) bool { return false }}
+				for range 2 {
+					got, found := tree.Make(&site)
+					want := tt.own
+					if source.Unique {
+						want = tt.want
+					}
+					if diff := cmp.Diff(want, text(got.Switches)); diff != "" {
+						t.Errorf("%q (-want +got):\n%s", source.Name, diff)
+					}
+					var problems []string
+					for _, p := range found {
+						if p.Reason != "RootAssumed" {
+							problems = append(problems, p.Reason+" "+p.Node)
+						}
+					}
+					if diff := cmp.Diff(tt.problems, problems); diff != "" && source.Unique {
+						t.Errorf("problems (-want +got):\n%s", diff)
+					}
+					site.Published = got.Switches
+				}
 			}
 		})
 	}

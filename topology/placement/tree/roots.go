@@ -1,0 +1,305 @@
+package tree
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// The findings about roots.
+const (
+	ReasonRootAssumed = "RootAssumed"
+	ReasonLeavesApart = "LeavesApart"
+)
+
+// DefaultRoot is the name of the switch above all others if the site does not name one.
+const DefaultRoot = topology.FabricTopology
+
+// top is a switch that nothing names a switch above.
+type top struct {
+	name     string
+	nodes    int
+	products []string
+	// root is the published root that Quoin put the top below. own is the top itself if it was a
+	// published root. Both are empty for a new switch.
+	root, own string
+}
+
+// joinRoots puts tops below one root, unless they are known to be separate fabrics: the site or
+// the writer of the labels says so, their nodes share no GPU product, or people have not yet
+// approved that published roots are joined. Tops that were joined stay so, whatever their nodes
+// have. It says which tops it joined, and which jobs cannot run because roots stay apart.
+func joinRoots(s *Site, t *Tree, published publishedTree, source topology.TierSource) []topology.Finding {
+	tops := readTops(s, t, published)
+	if len(tops) == 0 || len(tops) == 1 && len(published.rootOf) == 0 {
+		return nil
+	}
+	groups, why := groupTops(s, tops, source)
+	names := t.nameRoots(s, groups)
+	var found []topology.Finding
+	for i, g := range groups {
+		together := [][]top{g}
+		if digest := s.keepsApart(names[i]); digest != "" {
+			together, why = byPublishedRoot(g), "to join them is a decision that is held: "+digest
+		}
+		for _, g := range together {
+			if len(g) > 1 || !s.apart(source) && keepsRoot(t, g[0], published) {
+				found = append(found, t.join(s, g, names[i])...)
+			}
+		}
+	}
+	return append(found, nameApart(s, t, why)...)
+}
+
+// keepsApart is KeepsApart, which may be nil.
+func (s *Site) keepsApart(root string) string {
+	if s.KeepsApart == nil {
+		return ""
+	}
+	return s.KeepsApart(root)
+}
+
+// apart reports whether the site or the writer of the labels says that all tops are separate.
+func (s *Site) apart(source topology.TierSource) bool {
+	return s.RootSwitch == "" && (s.Separate || source.Fabrics)
+}
+
+// readTops returns the tops of the tree, the one with most nodes first. A leaf without nodes that
+// was published apart is none: it stays where it is.
+func readTops(s *Site, t *Tree, published publishedTree) []top {
+	above := topology.ParentsOf(t.Switches)
+	at := make(map[string]int, len(t.Switches)) // switch -> index of its top
+	var tops []top
+	for _, sw := range slices.Backward(t.Switches) { // a switch comes after its children
+		if up := above[sw.Name]; up != "" {
+			at[sw.Name] = at[up]
+			continue
+		}
+		at[sw.Name] = len(tops)
+		is := top{name: sw.Name, root: published.rootOf[sw.Name]}
+		if old, ok := published.byName[sw.Name]; ok && is.root == "" && published.above[old] == none {
+			is.own = sw.Name
+		}
+		tops = append(tops, is)
+	}
+	for i, f := range s.Facts {
+		leaf := t.Leaf(i)
+		if leaf == "" {
+			continue
+		}
+		is := &tops[at[leaf]]
+		is.nodes++
+		if p := product(f); p != "" && !slices.Contains(is.products, p) {
+			is.products = append(is.products, p)
+		}
+	}
+	tops = slices.DeleteFunc(tops, func(t top) bool { return t.nodes == 0 && t.root == "" })
+	slices.SortFunc(tops, func(a, b top) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), strings.Compare(a.name, b.name)) })
+	return tops
+}
+
+// product returns the GPU product of a node, as labels spell it, or "".
+func product(f *topology.Facts) string {
+	if f.Report != nil {
+		for i := range f.Report.GPUs {
+			if p := f.Report.GPUs[i].Product; p != "" {
+				return strings.ReplaceAll(p, "-", " ")
+			}
+		}
+	}
+	if f.Labels.Product == "" && f.Slices != nil && len(f.Slices.GPUs) > 0 {
+		return strings.ReplaceAll(f.Slices.GPUs[0].Product, "-", " ")
+	}
+	return f.Labels.Product
+}
+
+// groupTops returns the tops that belong together, and why the groups are apart.
+func groupTops(s *Site, tops []top, source topology.TierSource) (groups [][]top, why string) {
+	switch {
+	case s.RootSwitch != "":
+		return [][]top{tops}, ""
+	case s.Separate:
+		return slices.Collect(slices.Chunk(tops, 1)), "the key fabrics is separate"
+	case source.Fabrics:
+		return slices.Collect(slices.Chunk(tops, 1)), "labels of " + source.Name + " name the fabric of each"
+	}
+	why = "their nodes have no GPU product in common"
+	var unknown []top
+	for _, is := range tops {
+		if len(is.products) == 0 && is.root == "" {
+			unknown = append(unknown, is)
+			continue
+		}
+		joined := []top{is}
+		groups = slices.DeleteFunc(groups, func(g []top) bool {
+			same := slices.ContainsFunc(g, is.isWith)
+			if same {
+				joined = append(joined, g...)
+			}
+			return same
+		})
+		groups = append(groups, joined)
+	}
+	switch {
+	case len(groups) == 0:
+		return [][]top{unknown}, why
+	case len(groups) == 1:
+		groups[0] = append(groups[0], unknown...)
+	default: // with which of them is not known
+		why = "their nodes have no GPU product in common, as far as is known"
+		groups = slices.AppendSeq(groups, slices.Chunk(unknown, 1))
+	}
+	for _, g := range groups {
+		slices.SortFunc(g, func(a, b top) int { return strings.Compare(a.name, b.name) })
+	}
+	slices.SortFunc(groups, func(a, b []top) int {
+		return cmp.Or(cmp.Compare(nodesOf(b), nodesOf(a)), strings.Compare(a[0].name, b[0].name))
+	})
+	return groups, why
+}
+
+// isWith reports whether two tops are of one fabric, as far as is known of them alone.
+func (t top) isWith(other top) bool {
+	return t.root != "" && t.root == other.root || slices.ContainsFunc(t.products, func(p string) bool { return slices.Contains(other.products, p) })
+}
+
+func nodesOf(tops []top) int {
+	n := 0
+	for i := range tops {
+		n += tops[i].nodes
+	}
+	return n
+}
+
+// byPublishedRoot divides tops by the root that they were published below. A new top is alone.
+func byPublishedRoot(tops []top) [][]top {
+	var groups [][]top
+	for _, is := range tops {
+		at := slices.IndexFunc(groups, func(g []top) bool { return is.root != "" && g[0].root == is.root })
+		if at < 0 {
+			groups = append(groups, []top{is})
+		} else {
+			groups[at] = append(groups[at], is)
+		}
+	}
+	return groups
+}
+
+// nameRoots returns, beside the groups, the name of the root above each: the published one of
+// most of its tops, else that of the site. Another switch may have the name: then that switch is
+// the root if it is a top with switches below it, and otherwise the root gets another name.
+func (t *Tree) nameRoots(s *Site, groups [][]top) []string {
+	names := make([]string, len(groups))
+	free := func(name string, g []top) bool {
+		return !slices.Contains(names, name) && (!t.has(name) || t.isRoot(name, g))
+	}
+	for i, g := range groups {
+		counts, best := map[string]int{}, ""
+		for _, is := range g {
+			if is.root != "" && free(is.root, g) {
+				counts[is.root]++
+			}
+		}
+		for root, n := range counts {
+			if n > counts[best] || n == counts[best] && root < best {
+				best = root
+			}
+		}
+		if best == "" {
+			wanted := cmp.Or(s.RootSwitch, DefaultRoot)
+			best = topology.SlurmName(wanted)
+			for n := 2; !free(best, g); n++ {
+				best = topology.SlurmName(fmt.Sprintf("%s-%d", wanted, n))
+			}
+		}
+		names[i] = best
+	}
+	return names
+}
+
+// has reports whether a switch of the tree is called so.
+func (t *Tree) has(name string) bool {
+	return slices.ContainsFunc(t.Switches, func(s topology.Switch) bool { return s.Name == name })
+}
+
+// isRoot reports whether a top is called so and has switches below it.
+func (t *Tree) isRoot(name string, tops []top) bool {
+	return slices.ContainsFunc(tops, func(is top) bool { return is.name == name }) &&
+		slices.ContainsFunc(t.Switches, func(s topology.Switch) bool { return s.Name == name && len(s.Children) > 0 })
+}
+
+// keepsRoot reports whether the published root above a single top stays: the top was below it,
+// or the top is new and nothing is left that was below it.
+func keepsRoot(t *Tree, is top, published publishedTree) bool {
+	if is.root != "" || is.own != "" {
+		return is.root != ""
+	}
+	for below := range published.rootOf {
+		if t.has(below) {
+			return false
+		}
+	}
+	return len(published.rootOf) > 0
+}
+
+// join puts tops below a root, and says so if nobody said that they belong together.
+func (t *Tree) join(s *Site, tops []top, root string) []topology.Finding {
+	var children, named []string
+	for _, is := range tops {
+		if is.name == root {
+			continue
+		}
+		children = append(children, is.name)
+	}
+	for i := range t.Switches {
+		t.Switches[i].Joined = t.Switches[i].Joined || slices.Contains(children, t.Switches[i].Name)
+	}
+	slices.Sort(children)
+	at := slices.IndexFunc(t.Switches, func(s topology.Switch) bool { return s.Name == root })
+	if at < 0 {
+		t.Switches = append(t.Switches, topology.Switch{Name: root, Children: children})
+	} else {
+		is := t.Switches[at]
+		is.Children = slices.Sorted(slices.Values(append(slices.Clone(is.Children), children...)))
+		t.Switches = append(slices.Delete(t.Switches, at, at+1), is)
+	}
+	for _, is := range tops {
+		if is.nodes > 0 {
+			named = append(named, is.name)
+		}
+	}
+	if s.RootSwitch != "" || len(named) < 2 {
+		return nil
+	}
+	return []topology.Finding{{Reason: ReasonRootAssumed, Message: fmt.Sprintf("no label names a switch above %s, and nothing says that they are separate fabrics: switch %s is put above them, so that a job may use all; "+
+		"set rootSwitch: %[2]s if that is so, or fabrics: separate if no link joins them", few(named), root)}}
+}
+
+// most is how many switches a message names.
+const most = 6
+
+// few names some switches.
+func few(names []string) string {
+	slices.Sort(names)
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// nameApart says which jobs cannot run because nothing joins the roots.
+func nameApart(s *Site, t *Tree, why string) []topology.Finding {
+	roots := readTops(s, t, publishedTree{})
+	roots = slices.DeleteFunc(roots, func(r top) bool { return r.nodes == 0 })
+	if len(roots) < 2 {
+		return nil
+	}
+	var names []string
+	for _, r := range roots {
+		names = append(names, r.name)
+	}
+	return []topology.Finding{{Reason: ReasonLeavesApart, Message: fmt.Sprintf("no job of more than %d nodes can run in the switch tree: no switch joins %s, because %s", roots[0].nodes, few(names), why)}}
+}
