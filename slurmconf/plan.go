@@ -112,7 +112,7 @@ func PartitionLines(topologies []topology.Topology) []string {
 func TopologyGoes(name string, plan *topology.Plan) string {
 	several := ""
 	if fabrics := plan.Fabrics(); len(fabrics) > 1 {
-		several = fmt.Sprintf("; no switch is known above %s: if there is one, label the nodes with it, and their blocks stay in one topology", strings.Join(fabrics, " and "))
+		several = fmt.Sprintf("; no switch is known above %s: if there is one, set rootSwitch or label the nodes with it, and their blocks stay in one topology", strings.Join(fabrics, " and "))
 	}
 	return fmt.Sprintf("block topology %s would give way to others, and slurmctld does not start while a partition names a topology that is not in the file; put lines such as these into slurm.conf when you approve: %s",
 		name, cmp.Or(strings.Join(PartitionLines(plan.BlockTopologies()), "; "), "Topology="+defaultOf(plan))) + several

@@ -44,7 +44,7 @@ func TestRealTopologies(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			plan, _, err := placement.MakePlan(placement.Observed{Facts: tt.facts}, placement.Previous{}, placement.Policy{ShortBlocks: true, Divide: true})
+			plan, _, err := placement.MakePlan(placement.Observed{Facts: tt.facts}, placement.Previous{}, placement.Policy{ShortBlocks: true, Divide: true, SeparateFabrics: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,6 +73,59 @@ func TestRealTopologies(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.jobs, got); diff != "" {
 				t.Errorf("jobs (-want +got):\n%s\n%s", diff, yaml)
+			}
+		})
+	}
+}
+
+// TestRealJoinedRoots asks both releases for jobs across two switches that no label joins, in the tree and
+// in the block topology.
+func TestRealJoinedRoots(t *testing.T) {
+	t.Parallel()
+	slurmrig.NeedTest(t)
+	facts := append(racksOf("a", 4, 4), racksOf("b", 4, 4)...)
+	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, placement.Policy{Divide: true, OneTopology: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []string
+	for i := range facts {
+		nodes = append(nodes, fmt.Sprintf("NodeName=%s NodeAddr=127.0.0.1 Port=%d CPUs=2 RealMemory=1000 State=CLOUD", facts[i].SlurmName, 20001+i))
+	}
+	for _, tt := range []struct {
+		release slurmrig.Release
+		kind    slurmconf.Kind
+	}{
+		{slurmrig.Slurm2411, slurmconf.KindTree}, {slurmrig.Slurm2411, slurmconf.KindBlock}, {slurmrig.Slurm2605, slurmconf.KindAuto},
+	} {
+		t.Run(fmt.Sprintf("%s %s", tt.release.Slurm, tt.kind), func(t *testing.T) {
+			t.Parallel()
+			yaml := tt.kind == slurmconf.KindAuto
+			topologies, err := slurmconf.FromPlan(plan, slurmconf.Choice{Kind: tt.kind, YAML: yaml})
+			if err != nil {
+				t.Fatal(err)
+			}
+			conf := append([]string{"ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nPartitionName=all Nodes=ALL State=UP"}, nodes...)
+			name, partitions := "topology.conf", []string{"all"}
+			var text []byte
+			if yaml {
+				name, partitions = "topology.yaml", []string{"all", "tree"}
+				conf = append(conf, "PartitionName=tree Nodes=ALL State=UP Topology="+topology.FabricTopology)
+				text, err = slurmconf.RenderYAML(topologies, "a test")
+			} else {
+				conf = append(conf, "TopologyPlugin=topology/"+string(tt.kind))
+				text, err = slurmconf.RenderConf(topologies[0], "a test")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			cluster := slurmrig.StartTest(t, tt.release, slurmrig.Config{SlurmConf: strings.Join(conf, "\n") + "\n", Files: map[string]string{name: string(text)}})
+			for _, partition := range partitions {
+				for n := 1; n <= len(facts); n++ {
+					if out, err := cluster.Run(t.Context(), "sbatch", "--test-only", "-p", partition, "-N", fmt.Sprint(n), "--wrap", "true"); err != nil {
+						t.Errorf("partition %s, -N %d: %v %s\n%s", partition, n, err, out, text)
+					}
+				}
 			}
 		})
 	}

@@ -23,12 +23,19 @@ type jobSite struct {
 	topologies map[string]int
 	// impossible are the sizes that JobSizesImpossible names.
 	impossible map[string]string
+	fabrics    string // the key
 }
 
 const (
 	gb200 = "platform: true, gpus: {count: 4, product: NVIDIA GB200, memoryMiB: 189471, numaNodes: 2, cpus: 144, nvlinks: 18}}\n"
 	hgx   = "gpus: {count: 8, product: NVIDIA H100 80GB HBM3, memoryMiB: 81559, numaNodes: 2, cpus: 112, nvlinks: 18}}\n"
 )
+
+// threeFabrics are racks below three root switches.
+const threeFabrics = `groups:
+- {name: a, racks: 4, nodes: 18, node: "a-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-a{rack}", spine-a, east], ` + gb200 +
+	`- {name: b, racks: 2, nodes: 18, node: "b-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-b{rack}", spine-b, west], ` + gb200 +
+	`- {name: c, racks: 2, nodes: 9, node: "c-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-c{rack}", spine-c, north], ` + gb200
 
 func jobSites() []jobSite {
 	straggler, late := "faults:\n", &strings.Builder{}
@@ -40,22 +47,19 @@ func jobSites() []jobSite {
 - {name: a, racks: 3, nodes: 18, node: "gb-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-a{rack}", spine], ` + gb200 +
 			`- {name: b, racks: 4, nodes: 9, node: "half-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-b{rack}", spine], ` + gb200 +
 			"faults:\n- {node: gb-2-17, absent: true}\n- {node: gb-3-18, absent: true}\n",
-			slurmrig.Slurm2605, map[string]int{"nvl-18": 18, "nvl-9": 9}, map[string]string{"nvl-18": "36"}},
-		{"three fabrics", `groups:
-- {name: a, racks: 4, nodes: 18, node: "a-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-a{rack}", spine-a, east], ` + gb200 +
-			`- {name: b, racks: 2, nodes: 18, node: "b-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-b{rack}", spine-b, west], ` + gb200 +
-			`- {name: c, racks: 2, nodes: 9, node: "c-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-c{rack}", spine-c, north], ` + gb200,
-			slurmrig.Slurm2605, map[string]int{"nvl-east": 18, "nvl-west": 18, "nvl-north": 9}, nil},
+			slurmrig.Slurm2605, map[string]int{"nvl-18": 18, "nvl-9": 9}, map[string]string{"nvl-18": "36"}, ""},
+		{"three fabrics", threeFabrics, slurmrig.Slurm2605, map[string]int{"nvl-east": 18, "nvl-west": 18, "nvl-north": 9}, nil, "separate"},
+		{"three switches that no label joins", threeFabrics, slurmrig.Slurm2605, map[string]int{"nvl-18": 18, "nvl-9": 9}, nil, ""},
 		{"a straggler", `groups:
 - {name: a, racks: 4, nodes: 18, node: "gb-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-{rack}", spine], ` + gb200 + straggler + late.String(),
-			slurmrig.Slurm2411, map[string]int{"nvl": 18}, nil},
+			slurmrig.Slurm2411, map[string]int{"nvl": 18}, nil, ""},
 		{"HGX beside NVL72", `groups:
 - {name: a, racks: 4, nodes: 18, node: "gb-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-a{rack}", spine], ` + gb200 +
 			`- {name: h, racks: 4, nodes: 8, node: "hgx-{rack}-{tray:02}", nvlink: node, tiers: ["leaf-h{rack}", spine], ` + hgx,
-			slurmrig.Slurm2605, map[string]int{"nvl": 18}, nil},
+			slurmrig.Slurm2605, map[string]int{"nvl": 18}, nil, ""},
 		{"NVL36x2", `groups:
 - {name: a, racks: 4, nodes: 18, node: "gb-{node/9}-{node:03}", nvlink: rack, tiers: ["leaf-{node/9}", spine], ` + gb200,
-			slurmrig.Slurm2605, map[string]int{"nvl": 18}, nil},
+			slurmrig.Slurm2605, map[string]int{"nvl": 18}, nil, ""},
 	}
 }
 
@@ -107,7 +111,7 @@ func (s *jobSite) render(t *testing.T) (*Rendered, []string) {
 	if s.release == slurmrig.Slurm2411 {
 		format = "conf"
 	}
-	pub := complete(t, Publication{SlurmVersion: s.release.Slurm, Format: format})[0]
+	pub := complete(t, Publication{SlurmVersion: s.release.Slurm, Format: format, Fabrics: s.fabrics})[0]
 	facts := pub.Rules.Gather(snapshotOf(cluster))
 	made, err := Make(pub, facts, Previous{})
 	if err != nil || made.Refused != "" {

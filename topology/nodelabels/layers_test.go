@@ -41,6 +41,7 @@ func TestLevel(t *testing.T) {
 		{"both, some below one switch", append(short[:2:2], long...), nil, mixed},
 		{"the longer ones have gone", short, append(short[:2:2], long...), "a: n0; b: n1; c: ; e: ; a-layer3: a; b-layer3: b c; d-layer3: e; m1: a-layer3 b-layer3; m2: d-layer3; top: m1 m2"},
 		{"the shorter ones have gone", long, append(short[:2:2], long...), "a: ; b: ; c: n0; e: n1; a-layer3: a; b-layer3: b c; d-layer3: e; m1: a-layer3 b-layer3; m2: d-layer3; top: m1 m2"},
+		{"the third layer is missing", []string{"top m1 a", "top m1 b c", "top m1 - d", "top m1"}, nil, "a: n0; c: n1; d: n2; m1-leaf: n3; a-layer3: a; b-layer3: c; m1: a-layer3 b-layer3 d m1-leaf; top: m1"},
 		{"longer ones came", append(short[:2:2], long...), short, mixed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -162,7 +162,7 @@ func TestRoots(t *testing.T) {
 		problems []string
 		says     string // in one of the findings
 	}{
-		{"one tier", tree.Site{Facts: facts{node("a", "l1"), node("b", "l2")}}, "l1=a l2=b fabric(l1,l2)", assumed, "no label names a switch above l1, l2"},
+		{"one tier", tree.Site{Facts: facts{node("a", "l1"), node("b", "l2")}}, "l1=a l2=b fabric(l1,l2)", assumed, "no label joins l1, l2: switch fabric is put above them"},
 		{"one switch", tree.Site{Facts: facts{node("a", "l1"), node("b", "l1")}}, "l1=a,b", nil, ""},
 		{"the site names the root", tree.Site{RootSwitch: "core", Facts: two}, "l1=a l2=b s1(l1) s2(l2) core(s1,s2)", nil, ""},
 		{"the site names the root of fabrics", tree.Site{RootSwitch: "core", Facts: by(coreweave, node("a", "l1 f1"), node("b", "l2 f2"))}, "l1=a l2=b f1(l1) f2(l2) core(f1,f2)", nil, ""},
