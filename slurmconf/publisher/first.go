@@ -66,7 +66,7 @@ func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, now ti
 	byTree := f.what == ofPlaces && len(plan.Blocks()) == 0
 	known, byLeaf := 0, p.Policy().ByLeaf || byTree
 	for i := range facts {
-		if n := &facts[i]; byLeaf && len(n.Tiers()) > 0 || !byLeaf && (n.Report != nil || n.Labels.NamesDomain()) {
+		if n := &facts[i]; byLeaf && namesLeaf(n) || !byLeaf && (n.Report != nil || n.Labels.NamesDomain()) {
 			known++
 		}
 	}
@@ -99,7 +99,7 @@ func unsettled(facts []topology.Facts, byLeaf bool) string {
 		hasGPUs := f.GPUCount() > 0 || f.Labels.GPUs > 0 || f.Labels.Product != ""
 		labelled := f.Labels.NamesDomain() || len(f.Labels.Problems) > 0
 		if byLeaf {
-			if hasGPUs && len(f.Tiers()) == 0 {
+			if hasGPUs && !namesLeaf(f) {
 				return f.Name
 			}
 			continue
@@ -109,6 +109,12 @@ func unsettled(facts []topology.Facts, byLeaf bool) string {
 		}
 	}
 	return ""
+}
+
+// namesLeaf reports whether the node names its leaf switch.
+func namesLeaf(f *topology.Facts) bool {
+	tiers := f.Tiers()
+	return len(tiers) > 0 && tiers[0] != ""
 }
 
 // registering reports whether no GPU of the node has joined a domain and one

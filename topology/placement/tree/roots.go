@@ -34,24 +34,30 @@ type top struct {
 // have. It says which tops it joined, and which jobs cannot run because roots stay apart.
 func joinRoots(s *Site, t *Tree, published publishedTree, source topology.TierSource) []topology.Finding {
 	tops := readTops(s, t, published)
-	if len(tops) == 0 || len(tops) == 1 && len(published.rootOf) == 0 {
+	if len(tops) == 0 {
 		return nil
 	}
 	groups, why := groupTops(s, tops, source)
 	names := t.nameRoots(s, groups)
 	var found []topology.Finding
+	var roots []top
 	for i, g := range groups {
 		together := [][]top{g}
 		if digest := s.keepsApart(names[i]); digest != "" {
 			together, why = byPublishedRoot(g), "to join them is a decision that is held: "+digest
 		}
 		for _, g := range together {
+			root := top{name: g[0].name, nodes: nodesOf(g)}
 			if len(g) > 1 || !s.apart(source) && keepsRoot(t, g[0], published) {
-				found = append(found, t.join(s, g, names[i])...)
+				root.name = names[i]
+				found = append(found, t.join(s, g, root.name)...)
+			}
+			if root.nodes > 0 {
+				roots = append(roots, root)
 			}
 		}
 	}
-	return append(found, nameApart(s, t, why)...)
+	return append(found, nameApart(roots, why)...)
 }
 
 // keepsApart is KeepsApart, which may be nil.
@@ -68,7 +74,7 @@ func (s *Site) apart(source topology.TierSource) bool {
 }
 
 // readTops returns the tops of the tree, the one with most nodes first. A leaf without nodes that
-// was published apart is none: it stays where it is.
+// was published apart is none: it stays where it is. It returns none if there is nothing to join.
 func readTops(s *Site, t *Tree, published publishedTree) []top {
 	above := topology.ParentsOf(t.Switches)
 	at := make(map[string]int, len(t.Switches)) // switch -> index of its top
@@ -85,12 +91,19 @@ func readTops(s *Site, t *Tree, published publishedTree) []top {
 		}
 		tops = append(tops, is)
 	}
+	if len(tops) < 2 && len(published.rootOf) == 0 {
+		return nil
+	}
+	leaf, index := "", 0 // of the node before
 	for i, f := range s.Facts {
-		leaf := t.Leaf(i)
-		if leaf == "" {
+		switch named := t.Leaf(i); named {
+		case "":
 			continue
+		case leaf:
+		default:
+			leaf, index = named, at[named]
 		}
-		is := &tops[at[leaf]]
+		is := &tops[index]
 		is.nodes++
 		if p := product(f); p != "" && !slices.Contains(is.products, p) {
 			is.products = append(is.products, p)
@@ -278,28 +291,27 @@ func (t *Tree) join(s *Site, tops []top, root string) []topology.Finding {
 		"set rootSwitch: %[2]s if that is so, or fabrics: separate if no link joins them", few(named), root)}}
 }
 
-// most is how many switches a message names.
-const most = 6
+// maxNamed is how many switches a message names.
+const maxNamed = 6
 
 // few names some switches.
 func few(names []string) string {
 	slices.Sort(names)
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	if len(names) > maxNamed {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
 	}
 	return strings.Join(names, ", ")
 }
 
 // nameApart says which jobs cannot run because nothing joins the roots.
-func nameApart(s *Site, t *Tree, why string) []topology.Finding {
-	roots := readTops(s, t, publishedTree{})
-	roots = slices.DeleteFunc(roots, func(r top) bool { return r.nodes == 0 })
+func nameApart(roots []top, why string) []topology.Finding {
 	if len(roots) < 2 {
 		return nil
 	}
 	var names []string
+	most := 0
 	for _, r := range roots {
-		names = append(names, r.name)
+		names, most = append(names, r.name), max(most, r.nodes)
 	}
-	return []topology.Finding{{Reason: ReasonLeavesApart, Message: fmt.Sprintf("no job of more than %d nodes can run in the switch tree: no switch joins %s, because %s", roots[0].nodes, few(names), why)}}
+	return []topology.Finding{{Reason: ReasonLeavesApart, Message: fmt.Sprintf("no job of more than %d nodes can run in the switch tree: no switch joins %s, because %s", most, few(names), why)}}
 }
