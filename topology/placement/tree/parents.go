@@ -116,13 +116,13 @@ func countVotes(s *Site, set switches, published publishedTree) (leaves []int, v
 	leaves, votes = make([]int, len(s.Facts)), make([][]vote, len(set.keys))
 	add := func(node int, path []step) {
 		for k := 1; k < len(path); k++ {
-			below, parent := path[k-1].sw, path[k]
-			at := slices.IndexFunc(votes[below], func(v vote) bool { return v.parent == parent.sw })
+			below, up, gap := path[k-1].sw, int(path[k].sw), path[k].gap
+			at := slices.IndexFunc(votes[below], func(v vote) bool { return v.parent == up })
 			if at < 0 {
 				at = len(votes[below])
-				votes[below] = append(votes[below], vote{parent: parent.sw, first: node})
+				votes[below] = append(votes[below], vote{parent: up, first: node})
 			}
-			if parent.gap {
+			if gap {
 				votes[below][at].across++
 			} else {
 				votes[below][at].nodes++
@@ -150,7 +150,7 @@ func countVotes(s *Site, set switches, published publishedTree) (leaves []int, v
 			leaves[i] = none
 			continue
 		}
-		leaves[i] = path[0].sw
+		leaves[i] = int(path[0].sw)
 		add(i, path)
 	}
 	return leaves, votes
@@ -165,7 +165,7 @@ func (set *switches) complete(published publishedTree, path []step, old []int) [
 	}
 	path = append(make([]step, 0, len(old)), path...)
 	for k := n; k < len(old) && published.keeps(old[k]); k++ {
-		path = append(path, step{sw: set.ofPublished[old[k]]})
+		path = append(path, step{sw: int32(set.ofPublished[old[k]])})
 	}
 	return path
 }

@@ -146,7 +146,7 @@ type switches struct {
 
 // step is a switch on the way up from a node. It is an index into switches.keys.
 type step struct {
-	sw int
+	sw int32
 	// gap: the node does not name the tier below it.
 	gap bool
 }
@@ -158,11 +158,11 @@ const ownLeaf = "-leaf"
 // readSwitches finds the switches that nodes name, and the published one of each.
 func readSwitches(named [][]string, unique bool, nodes int, published publishedTree) switches {
 	set := switches{unique: unique, paths: make([][]step, nodes), noLeaf: make([]bool, nodes), ofPublished: slices.Repeat([]int{none}, len(published.switches))}
-	known := map[switchKey]int{}
-	find := func(key switchKey) int {
+	known := map[switchKey]int32{}
+	find := func(key switchKey) int32 {
 		at, ok := known[key]
 		if !ok {
-			at = len(set.keys)
+			at = int32(len(set.keys))
 			known[key] = at
 			set.keys = append(set.keys, key)
 		}
