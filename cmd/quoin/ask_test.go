@@ -33,12 +33,12 @@ func TestCheckAsks(t *testing.T) {
 			t.Errorf("exit %d, said %q, want %d and %q", code, out+errs, wantCode, want)
 		}
 	}
-	check(0, "same: Slurm has all 4 nodes where the plan has them\n")
+	check(0, "compared: topology default\nsame: Slurm has all 4 nodes where the plan has them\n")
 	write("nodes", strings.Replace(files["nodes"], `{"name":"n1",`, `{"name":"n1","topology":"default:b2",`, 1))
-	check(1, "n1: NotAsPublished: Slurm has it in default:b2 by its own Topology=, published is default:b1: scontrol update nodename=NAME topology=default:b1\ndiffers: 1 of 4 nodes are not in Slurm as in the plan\n")
+	check(1, "n1: NotAsPublished: Slurm has it in default:b2 by its own Topology=, published is default:b1: scontrol update nodename=NAME topology=default:b1\ncompared: topology default\ndiffers: 1 of 4 nodes are not in Slurm as in the plan\n")
 	write("nodes", files["nodes"])
 	write("shown", strings.SplitAfter(files["shown"], "\n")[0])
-	check(1, "n[3-4]: NotLoaded: Slurm has not loaded the file that has it in default:b2\ndiffers: 2 of 4 nodes are not in Slurm as in the plan\n")
+	check(1, "n[3-4]: NotLoaded: Slurm has not loaded the file that has it in default:b2\ncompared: topology default\ndiffers: 2 of 4 nodes are not in Slurm as in the plan\n")
 	write("scontrol", "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
 	check(2, "quoin: ask Slurm: "+program+" --json show nodes: exit status 1: Unable to contact slurm controller; --topology takes the output of scontrol show topology instead\n")
 	if code, _, errs := quoin(t, "", "check", "--files", filepath.Join(dir, "topology.conf")); code != 2 || !strings.HasPrefix(errs, "quoin: the publication does not say how Slurm is asked: set publicationDefaults.slurm.url") {

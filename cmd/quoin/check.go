@@ -13,6 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
@@ -21,7 +22,7 @@ import (
 
 func newCheckCommand() *cobra.Command {
 	var o filesOptions
-	var shown string
+	var shown, name string
 	cmd := &cobra.Command{
 		Use:   "check [--fresh | --files PATH | --nodes FILE | REPORT...]",
 		Short: "Say where the topology that Slurm has loaded differs from what is published",
@@ -30,7 +31,9 @@ and names each node that Slurm does not know, or has in another place than publi
 
 With --topology it reads the output of scontrol show topology instead. It lists the
 nodes, blocks, switches and block sizes that differ. Slurm shows the block sizes up to
-the first one that spans all blocks.
+the first one that spans all blocks. Slurm does not show the name of the topology: without
+--topology-name check takes the one that has most of the shown blocks or switches. The
+result names the topology that was compared.
 
 With --fresh, --nodes or reports check compares Slurm with the files that render would
 make, and with --files with these files. Nodes with the same reason and message share a
@@ -41,8 +44,12 @@ Exit status: 1 if it differs, 3 if something could not be compared.`,
   quoin check --fresh
   quoin check --files /etc/slurm --set publicationDefaults.slurm.scontrol=scontrol
   scontrol show topology | quoin check --topology - --files topology.conf
+  scontrol show topology fabric | quoin check --topology - --topology-name fabric
   kubectl get nodes -o json >nodes.json; scontrol show topology | quoin check --topology - --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if name != "" && shown == "" {
+				return errors.New("--topology-name: want --topology beside it; without it all topologies are compared")
+			}
 			if shown == "-" && o.nodes == "-" {
 				return errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
 			}
@@ -51,7 +58,7 @@ Exit status: 1 if it differs, 3 if something could not be compared.`,
 			if err != nil {
 				return err
 			}
-			one, err := o.compare(cmd.Context(), cmd.InOrStdin(), shown, w)
+			one, err := o.compare(cmd.Context(), cmd.InOrStdin(), shown, name, w)
 			if err != nil {
 				return err
 			}
@@ -60,12 +67,13 @@ Exit status: 1 if it differs, 3 if something could not be compared.`,
 		},
 	}
 	cmd.Flags().StringVar(&shown, "topology", "", "`file` with the output of scontrol show topology, - for standard input; default: ask the running Slurm")
+	cmd.Flags().StringVar(&name, "topology-name", "", "`name` of the topology that --topology shows")
 	o.addFlags(cmd, filesUsage)
 	return cmd
 }
 
 // compare compares the files with what Slurm has, as a file or the running Slurm says.
-func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown string, w *wanted) (*show.Result, error) {
+func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown, name string, w *wanted) (*show.Result, error) {
 	files := w.whole
 	i := slices.IndexFunc(files, isTopology)
 	if i < 0 {
@@ -75,7 +83,7 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown strin
 		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", o.files)
 	}
 	if shown != "" {
-		return checkShown(stdin, shown, files[i])
+		return checkShown(stdin, shown, name, files[i])
 	}
 	slurm := slurmOnce(w.pub)
 	if slurm == nil {
@@ -103,17 +111,30 @@ func (o *filesOptions) compare(ctx context.Context, stdin io.Reader, shown strin
 	return show.LoadedResult(places, &a.State), nil
 }
 
-// checkShown says where Slurm has loaded another topology than the file has.
-func checkShown(stdin io.Reader, name string, file lint.File) (*show.Result, error) {
-	shown, err := readShown(stdin, name)
+// checkShown says where Slurm has loaded another topology than the file has. name is the
+// topology, or empty: the one that is most like what is shown.
+func checkShown(stdin io.Reader, from, name string, file lint.File) (*show.Result, error) {
+	shown, err := readShown(stdin, from)
 	if err != nil {
 		return nil, err
 	}
-	differences, nodes, err := slurmctld.CompareShown(shown, file.Name, file.Data)
+	all, err := slurmconf.ParseTopologies(file.Name, file.Data)
 	if err != nil {
 		return nil, err
 	}
-	return show.ShownResult(differences, nodes), nil
+	wanted := slurmctld.Like(shown, all)
+	var names []string
+	for i := range all {
+		names = append(names, all[i].Name)
+		if all[i].Name == name {
+			wanted = all[i]
+		}
+	}
+	if name != "" && wanted.Name != name {
+		return nil, fmt.Errorf("--topology-name %s: %s has no such topology: want one of %s", name, file.Name, strings.Join(names, ", "))
+	}
+	differences, nodes := slurmctld.CompareShown(shown, wanted)
+	return show.ShownResult(differences, nodes, wanted.Name, slices.DeleteFunc(names, func(n string) bool { return n == wanted.Name })), nil
 }
 
 func readShown(stdin io.Reader, name string) (topology.Topology, error) {

@@ -53,17 +53,11 @@ func (d Difference) message() string {
 	return fmt.Sprintf("%s in the file, %s in Slurm", cmp.Or(d.Wanted, "absent"), cmp.Or(d.Shown, "absent"))
 }
 
-// CompareShown compares what ParseShown read with a topology file, conf or yaml by the end of
-// its name. If the file has several topologies, CompareShown takes the default one, or the one
-// that has most of the shown blocks, or the first of the kind that is shown. It compares sizes
+// CompareShown compares what ParseShown read with a topology of a file. It compares sizes
 // if the file has them, as far as Slurm shows them. If the file names no node, because nodes
 // register with their places, it compares no nodes. It returns the differences, nodes first, and
 // how many nodes it compared.
-func CompareShown(shown topology.Topology, name string, data []byte) ([]Difference, int, error) {
-	wanted, err := topologyLike(shown, name, data)
-	if err != nil {
-		return nil, 0, err
-	}
+func CompareShown(shown, wanted topology.Topology) ([]Difference, int) {
 	wantedPlaces, shownPlaces := places(wanted), places(shown)
 	if len(wantedPlaces) == 0 {
 		shownPlaces = nil
@@ -77,38 +71,44 @@ func CompareShown(shown topology.Topology, name string, data []byte) ([]Differen
 			out = append(out, Difference{Node: n, Wanted: w, Shown: s})
 		}
 	}
-	return append(out, unitDifferences(wanted, shown)...), len(nodes), nil
+	return append(out, unitDifferences(wanted, shown)...), len(nodes)
 }
 
-// topologyLike returns the topology of the file that Slurm should show.
-func topologyLike(shown topology.Topology, name string, data []byte) (topology.Topology, error) {
-	all, err := slurmconf.ParseTopologies(name, data)
-	if err != nil {
-		return topology.Topology{}, err
-	}
+// Like returns the topology of a file that Slurm should show. Slurm does not show its name: it
+// is the one of the shown kind that has most of the shown blocks or switches, and among equals
+// the default one, or else the first one. If the file has none of the kind, it is the default one.
+func Like(shown topology.Topology, all []topology.Topology) topology.Topology {
 	best := max(0, slices.IndexFunc(all, func(t topology.Topology) bool { return t.Default }))
 	if all[best].Kind != shown.Kind {
 		if i := slices.IndexFunc(all, func(t topology.Topology) bool { return t.Kind == shown.Kind }); i >= 0 {
 			best = i
 		}
 	}
-	for i := range all { // scontrol may have been asked for another block topology
-		if sharedBlocks(all[i], shown) > sharedBlocks(all[best], shown) {
+	for i := range all { // scontrol may have been asked for another one
+		if sharedUnits(all[i], shown) > sharedUnits(all[best], shown) {
 			best = i
 		}
 	}
-	return all[best], nil
+	return all[best]
 }
 
-// sharedBlocks counts the blocks that both have.
-func sharedBlocks(a, b topology.Topology) int {
-	named := make(map[string]bool, len(a.Blocks))
+// sharedUnits counts the blocks and switches that both have.
+func sharedUnits(a, b topology.Topology) int {
+	named := make(map[string]bool, len(a.Blocks)+len(a.Switches))
 	for i := range a.Blocks {
-		named[a.Blocks[i].Name] = true
+		named["block "+a.Blocks[i].Name] = true
+	}
+	for i := range a.Switches {
+		named["switch "+a.Switches[i].Name] = true
 	}
 	shared := 0
 	for i := range b.Blocks {
-		if named[b.Blocks[i].Name] {
+		if named["block "+b.Blocks[i].Name] {
+			shared++
+		}
+	}
+	for i := range b.Switches {
+		if named["switch "+b.Switches[i].Name] {
 			shared++
 		}
 	}

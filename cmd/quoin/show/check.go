@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
@@ -21,34 +22,31 @@ var notCompared = topology.Finding{Severity: topology.Unknown, Reason: reasonNod
 // LoadedResult names the nodes that Slurm has in another place than the files. The state answers the
 // files' question.
 func LoadedResult(wanted *loaded.Wanted, state *slurmctld.State) *Result {
-	r := &Result{}
+	r := &Result{Summary: []string{compared(wanted.Topologies())}}
 	for _, n := range wanted.Compare(state) {
 		r.Found(topology.Finding{Subject: topology.Subject{Node: n.Name}, Severity: topology.Fatal, Reason: n.Reason(), Message: n.Why})
 	}
 	switch {
 	case len(r.Findings) > 0:
-		r.Summary = []string{fmt.Sprintf("differs: %d of %d nodes are not in Slurm as in the plan", len(r.Findings), wanted.Nodes())}
+		r.Summary = append(r.Summary, fmt.Sprintf("differs: %d of %d nodes are not in Slurm as in the plan", len(r.Findings), wanted.Nodes()))
 	case wanted.Nodes() == 0:
 		r.Found(notCompared)
 	case state.Topologies == nil:
 		r.Found(topology.Finding{Severity: topology.Unknown, Reason: reasonTopologyNotShown, Message: "slurmrestd does not show where nodes are, only Topology= that a node has of its own", Remedy: "set slurm.scontrol, or give --topology"})
-		r.Summary = []string{fmt.Sprintf("same, as far as slurmrestd shows: none of the %d nodes is elsewhere by its own Topology=", wanted.Nodes())}
+		r.Summary = append(r.Summary, fmt.Sprintf("same, as far as slurmrestd shows: none of the %d nodes is elsewhere by its own Topology=", wanted.Nodes()))
 	default:
-		r.Summary = []string{fmt.Sprintf("same: Slurm has all %d nodes where the plan has them", wanted.Nodes())}
+		r.Summary = append(r.Summary, fmt.Sprintf("same: Slurm has all %d nodes where the plan has them", wanted.Nodes()))
 	}
 	return r
 }
 
-// ShownResult says what differs between the output of scontrol show topology and the plan. nodes is
-// the number of nodes in the plan.
-func ShownResult(differences []slurmctld.Difference, nodes int) *Result {
-	switch {
-	case len(differences) == 0 && nodes == 0:
-		return &Result{Summary: []string{"same: Slurm has the blocks and switches of the plan"}, Findings: []topology.Finding{notCompared}}
-	case len(differences) == 0:
-		return &Result{Summary: []string{fmt.Sprintf("same: Slurm has all %d nodes where the plan has them", nodes)}}
+// ShownResult says what differs between the output of scontrol show topology and a topology of the
+// plan. nodes is the number of nodes that it has, and others are the plan's other topologies.
+func ShownResult(differences []slurmctld.Difference, nodes int, name string, others []string) *Result {
+	r := &Result{Summary: []string{compared([]string{name})}}
+	if len(others) > 0 {
+		r.Summary[0] += fmt.Sprintf("; not %s: scontrol show topology NAME | quoin check --topology - --topology-name NAME", strings.Join(others, ", "))
 	}
-	r := &Result{}
 	units := 0
 	for _, d := range differences {
 		if d.Node == "" {
@@ -56,6 +54,17 @@ func ShownResult(differences []slurmctld.Difference, nodes int) *Result {
 		}
 		r.Found(d.Finding())
 	}
-	r.Summary = []string{fmt.Sprintf("differs: %d of %d nodes; %d blocks, switches or sizes", len(differences)-units, nodes, units)}
+	switch {
+	case len(differences) == 0 && nodes == 0:
+		r.Summary = append(r.Summary, "same: Slurm has the blocks and switches of the plan")
+		r.Found(notCompared)
+	case len(differences) == 0:
+		r.Summary = append(r.Summary, fmt.Sprintf("same: Slurm has all %d nodes where the plan has them", nodes))
+	default:
+		r.Summary = append(r.Summary, fmt.Sprintf("differs: %d of %d nodes; %d blocks, switches or sizes", len(differences)-units, nodes, units))
+	}
 	return r
 }
+
+// compared names the topologies that were compared. Slurm calls the one of topology.conf default.
+func compared(names []string) string { return "compared: topology " + strings.Join(names, ", ") }

@@ -43,6 +43,14 @@ func ReadWanted(files map[string]string) (*Wanted, error) {
 // Nodes is how many nodes the files have.
 func (w *Wanted) Nodes() int { return len(w.in.Nodes) }
 
+// Topologies are the names of the topologies in the files.
+func (w *Wanted) Topologies() (names []string) {
+	for i := range w.in.Doc.Current.Plan.Topologies {
+		names = append(names, w.in.Doc.Current.Plan.Topologies[i].Name)
+	}
+	return names
+}
+
 // Question asks for what Compare compares.
 func (w *Wanted) Question() client.Question {
 	return client.Question{Loaded: true, Topologies: topologies(&w.in), Nodes: true}
