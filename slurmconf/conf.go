@@ -38,7 +38,7 @@ func RenderConf(t topology.Topology, header string) ([]byte, error) {
 			b.WriteByte('\n')
 		}
 	default:
-		return nil, fmt.Errorf("write topology.conf: topology %q is flat: leave the file out and set TopologyPlugin=topology/flat", t.Name)
+		return nil, fmt.Errorf("write topology.conf: topology %q is flat: leave the file out, and TopologyPlugin out of slurm.conf", t.Name)
 	}
 	return []byte(b.String()), nil
 }

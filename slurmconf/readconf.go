@@ -52,8 +52,8 @@ func (r *confReader) line(l *Line) {
 	s := &r.section
 	block := s.Kind == "block"
 	switch {
-	case l.Include != "":
-		r.NotRead(l.Number, l.Include)
+	case l.Include != "": // Join could not follow it
+		r.add(topology.Unknown, l.Number, ReasonInclude, "put its lines into this file", "%s is included and was not looked into", l.Include)
 	case block && strings.EqualFold(l.Key, "BlockName"):
 		s.Units = append(s.Units, r.unit(l, "Nodes"))
 	case block && strings.EqualFold(l.Key, "BlockSizes"):

@@ -42,6 +42,37 @@ func ParseRelease(s string) (Release, error) {
 // String returns the release as "25.05".
 func (r Release) String() string { return fmt.Sprintf("%02d.%02d", int(r)/100, int(r)%100) }
 
+// topologyPlugins are the values of TopologyPlugin that slurmctld starts with, and what
+// it reads topology.conf as: blocks, a tree, or flat, which reads no file. Any other value
+// ends slurmctld, unless there is a topology.yaml. Letters count as they are written, but for
+// the words for no topology: 24.11 has a plugin of the name topology/default.
+var topologyPlugins = map[string]struct {
+	kind string
+	from Release
+}{
+	"topology/default": {"flat", 0},
+	"topology/flat":    {"flat", Release2505},
+	"topology/block":   {"block", 0},
+	"topology/tree":    {"tree", 0},
+	"topology/ring":    {"ring", Release2605},
+	"topology/torus3d": {"torus3d", Release2605},
+}
+
+// TopologyPlugin returns the kind of topology that the release reads from topology.conf
+// with a value of TopologyPlugin, empty if the key is absent. kind is flat if it reads none. known is false if slurmctld
+// does not start with the value.
+func (r Release) TopologyPlugin(value string) (kind string, known bool) {
+	switch lower := strings.ToLower(value); {
+	case value == "", lower == "none", lower == "topology/none", lower == "topology/default" && r >= Release2505:
+		return "flat", true
+	}
+	p, ok := topologyPlugins[value]
+	if !ok || r < p.from {
+		return "", false
+	}
+	return p.kind, true
+}
+
 // ShortBlocks reports whether slurmctld starts with blocks that have fewer
 // nodes than the base block size, or none (placeholders).
 func (r Release) ShortBlocks() bool { return r >= Release2505 }
@@ -93,3 +124,7 @@ func (r Release) TreeSkeleton() bool { return r >= Release2505 }
 // BlockAsNodeRank reports whether TopologyParam takes BlockAsNodeRank, which orders the
 // nodes of a job by block.
 func (r Release) BlockAsNodeRank() bool { return r >= Release2511 }
+
+// RanksFollowBlocks reports whether srun numbers the tasks of a job block after block by
+// itself. Nodes stand in the order of their names all the same.
+func (r Release) RanksFollowBlocks() bool { return r >= Release2605 }

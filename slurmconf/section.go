@@ -65,11 +65,6 @@ func (f *Findings) NotJudged(line int, format string, args ...any) {
 	f.add(topology.Unknown, line, ReasonNotJudged, "check it with Slurm itself", format, args...)
 }
 
-// NotRead adds a file that is included, and that nobody looked into.
-func (f *Findings) NotRead(line int, included string) {
-	f.add(topology.Unknown, line, ReasonInclude, "put its lines into this file", "%s is included and was not looked into", included)
-}
-
 func (f *Findings) add(s topology.Severity, line int, reason, remedy, format string, args ...any) {
 	f.All = append(f.All, topology.Finding{Subject: topology.Subject{File: f.File, Line: max(line, 1)}, Severity: s, Reason: reason, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }

@@ -3,7 +3,7 @@
 // release takes. Package gres does the same for gres.conf.
 //
 // The package is pure: text in, text out. It opens no file, reads no clock and asks
-// no network. It names an Include line and does not follow it. It does not decide
+// no network. A caller opens the files that others include. It does not decide
 // where a node belongs: package placement does. Package lint judges the files.
 package slurmconf
 
@@ -38,6 +38,8 @@ type ParseError struct {
 	Key string
 	// Message says what is wrong and what is allowed.
 	Message string
+	// NotJudged says that Slurm may take the text, and this package does not read it.
+	NotJudged bool
 }
 
 // Error returns "file:line: key: message".

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +27,9 @@ import (
 type filesOptions struct {
 	freshOptions
 	files string
+	// confDir is the directory of slurm.conf, from which Slurm opens included files. Default:
+	// that of the files.
+	confDir string
 }
 
 // filesUsage is the usage of --files of a command that reads topologies.
@@ -61,6 +66,8 @@ type wanted struct {
 	files []lint.File
 	// whole are the same files with all known nodes in them, even if the nodes register with their places.
 	whole []lint.File
+	// facts are what the files were made of, if this command made them.
+	facts []topology.Facts
 }
 
 // read returns the files that Slurm should have. r gets the reports that cannot be read.
@@ -78,7 +85,7 @@ func (o *filesOptions) read(cmd *cobra.Command, r *show.Result, paths []string) 
 	w := &wanted{Session: s, pub: pub}
 	switch {
 	case o.files != "":
-		w.files, err = readFiles(o.files)
+		w.files, err = readFiles(o.files, o.confDir)
 		w.whole = w.files
 	case s.Store != nil && !o.fresh:
 		err = w.readPublished(cmd)
@@ -86,6 +93,7 @@ func (o *filesOptions) read(cmd *cobra.Command, r *show.Result, paths []string) 
 		var made *fresh
 		if made, err = o.makeFresh(cmd.Context(), cmd.InOrStdin(), s, pub, paths); err == nil {
 			r.Found(session.Unread(made.Problems)...)
+			w.facts = made.in.Facts
 			err = w.take(made)
 		}
 	}
@@ -135,8 +143,8 @@ func inOrder(files map[string]string) (out []lint.File) {
 	return out
 }
 
-// readFiles reads a file, or the files for Slurm in a directory.
-func readFiles(path string) ([]lint.File, error) {
+// readFiles reads a file, or the files for Slurm in a directory, with the files that they include.
+func readFiles(path, confDir string) ([]lint.File, error) {
 	paths := []string{path}
 	if session.IsDirectory(path) {
 		paths = nil
@@ -144,9 +152,6 @@ func readFiles(path string) ([]lint.File, error) {
 			if p := filepath.Join(path, name); exists(p) {
 				paths = append(paths, p)
 			}
-		}
-		if len(paths) == 0 {
-			return nil, fmt.Errorf("%s: no topology.yaml, no topology.conf and no gres.conf in it", path)
 		}
 	}
 	out := make([]lint.File, len(paths))
@@ -156,6 +161,9 @@ func readFiles(path string) ([]lint.File, error) {
 			return nil, fmt.Errorf("read files: %w", err)
 		}
 		out[i] = lint.File{Name: p, Data: data}
+		if !strings.HasSuffix(p, ".yaml") {
+			out[i].Data, out[i].Included = slurmconf.Join(p, data, openIncluded(cmp.Or(confDir, filepath.Dir(p))))
+		}
 	}
 	return out, nil
 }
@@ -163,7 +171,7 @@ func readFiles(path string) ([]lint.File, error) {
 // readTopologies reads the topology file at a path: the file, or the one that Slurm would read in
 // the directory.
 func readTopologies(path string) (*topology.Plan, error) {
-	files, err := readFiles(path)
+	files, err := readFiles(path, "")
 	if err != nil {
 		return nil, err
 	}
@@ -173,3 +181,27 @@ func readTopologies(path string) (*topology.Plan, error) {
 	}
 	return slurmconf.ReadPlan(files[i].Name, files[i].Data)
 }
+
+// openIncluded opens files that others include. Names without a whole path are in dir, which is that
+// of slurm.conf.
+func openIncluded(dir string) slurmconf.Include {
+	return func(file string) (string, []byte, error) {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(dir, file)
+		}
+		info, err := os.Stat(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return file, nil, slurmconf.ErrNoFile
+		case err != nil:
+			return file, nil, err
+		case !info.Mode().IsRegular() || info.Size() > maxIncluded:
+			return file, nil, fmt.Errorf("%s is no file, or larger than %d MiB", file, maxIncluded>>20)
+		}
+		data, err := os.ReadFile(file)
+		return file, data, err
+	}
+}
+
+// maxIncluded bounds an included file.
+const maxIncluded = 16 << 20

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 func newLintCommand() *cobra.Command {
@@ -29,18 +31,22 @@ func newLintCommand() *cobra.Command {
 of. It reads the published files of a cluster or a directory, or those of --files. With
 --fresh, --nodes or reports it first makes the files as render does.
 
-With --slurm-conf lint also reads slurm.conf and the files that it includes, and says
-where its node lines do not agree with the files. It names:
+With --slurm-conf, or if the directory of --files has a slurm.conf, lint also reads
+slurm.conf, and says where it does not agree with the files. It follows lines Include of
+all files. It names:
 
+  - a topology file that Slurm does not read, or that is absent, by TopologyPlugin and the
+    release; a gres.conf that Slurm does not read, because GresTypes is absent
   - nodes that slurm.conf does not have
   - nodes with fewer GPUs than Gres= counts, or with GPUs of another type: Slurm drains
-    them
+    them; with --nodes also by the labels of nodes that detect their GPUs
   - nodes whose Cores are not the sockets of slurm.conf: Slurm drains them
-  - nodes whose Topology= names something that the topology file lacks: slurmctld does
-    not start
+  - nodes and partitions whose Topology= names something that the topology file lacks:
+    slurmctld does not start
 
-With a configuration it also names time limits of slurm.conf that are too short for a
-Prolog that waits for IMEX.
+A directory is judged as a whole: what is not in it is absent. With a configuration lint
+also names settings of slurm.conf that do not go with IMEX, such as a time limit that is
+too short for a Prolog that waits for it.
 
 Exit status: 1 if Slurm would not start or would drain nodes, 3 if something was not
 judged.`,
@@ -49,6 +55,12 @@ judged.`,
   quoin lint --slurm-conf slurm.conf --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := &show.Result{Kind: "LintResult"}
+			if beside := filepath.Join(o.files, "slurm.conf"); conf == "" && o.files != "" && exists(beside) {
+				conf = beside
+			}
+			if conf != "" {
+				o.confDir = filepath.Dir(conf)
+			}
 			w, err := o.read(cmd, r, args)
 			if err != nil {
 				return err
@@ -68,25 +80,46 @@ judged.`,
 
 // lint judges the files, with slurm.conf if there is one.
 func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
-	pub, files := w.pub, w.files
+	release, drops := w.pub.Release, slurmconf.DropsBlockSizes(w.pub.SlurmVersion)
 	if confFile == "" {
-		return show.FilesResult(pub.Release, lint.Lint(files, lint.Options{Release: pub.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(pub.SlurmVersion)})), nil
+		if len(w.files) == 0 {
+			return nil, fmt.Errorf("%s: no topology.yaml, no topology.conf, no gres.conf and no slurm.conf in it", o.files)
+		}
+		return show.FilesResult(release, lint.Lint(w.files, lint.Options{Release: release, DropsBlockSizes: drops})), nil
 	}
 	conf, err := readSlurmConf(confFile)
-	if err != nil {
+	if parse := (*slurmconf.ParseError)(nil); errors.As(err, &parse) {
+		return show.ConfResult(confFile, 0, []topology.Finding{refused(parse)}), nil
+	} else if err != nil {
 		return nil, err
 	}
-	options := conf.Options(pub.Release)
-	options.DropsBlockSizes = slurmconf.DropsBlockSizes(pub.SlurmVersion)
-	if !slices.ContainsFunc(files, isTopology) { // what it is to be is not asked
-		options.Plugin = ""
+	options := conf.Options(release)
+	options.DropsBlockSizes = drops
+	options.Whole = o.files == "" || session.IsDirectory(o.files)
+	options.Counted = map[string]int{}
+	for i := range w.facts {
+		options.Counted[w.facts[i].SlurmName] = w.facts[i].GPUCount()
 	}
 	var hook lint.Hook
 	if w.Configured { // else nothing is known of the hook
 		hook = hookOf(w.Config)
 	}
-	found := append(lint.Lint(withGres(o.files, files), options), lint.LintSettings(confFile, conf.Settings, hook)...)
+	found := append(lint.Lint(withGres(o.files, w.files, options.Whole), options), lint.LintSettings(confFile, conf.Settings, hook)...)
 	return show.ConfResult(confFile, len(conf.Nodes), found), nil
+}
+
+// refused says that Slurm does not take slurm.conf, or that it is not judged.
+func refused(e *slurmconf.ParseError) topology.Finding {
+	f := topology.Finding{Subject: topology.Subject{File: e.File, Line: e.Line}, Severity: topology.Fatal, Reason: slurmconf.ReasonSyntax, Message: e.Message, Remedy: "correct the line; nothing else was judged"}
+	if e.Key == "Include" {
+		f.Reason = slurmconf.ReasonInclude
+	} else if e.Key != "" {
+		f.Message = e.Key + ": " + e.Message
+	}
+	if e.NotJudged {
+		f.Severity, f.Reason, f.Remedy = topology.Unknown, slurmconf.ReasonNotJudged, "check it with Slurm itself; nothing else was judged"
+	}
+	return f
 }
 
 // What a Prolog that waits for IMEX may take beside its two waits, and more where it
@@ -98,7 +131,7 @@ const (
 
 // hookOf returns the parts of a configuration that slurm.conf must agree with.
 func hookOf(c *config.Config) lint.Hook {
-	hook := lint.Hook{HostChannels: c.IMEX.HostChannels}
+	hook := lint.Hook{HostChannels: c.IMEX.HostChannels, OneDomain: c.IMEX.Join == imex.JoinHolder || c.IMEX.Join == imex.JoinSlurmd}
 	jobs := &c.Agent.Jobs
 	if jobs.HookGate != config.GateOff && c.IMEX.Join != imex.JoinNone {
 		longest := jobs.HookWait + jobs.HookGateWait + prologMore
@@ -110,28 +143,20 @@ func hookOf(c *config.Config) lint.Hook {
 	return hook
 }
 
-// withGres returns the files with an empty gres.conf where they are all that there is
-// and it is not among them: without one no node has GPUs. A single file stays alone.
-func withGres(path string, files []lint.File) []lint.File {
-	whole := path == "" || session.IsDirectory(path)
+// withGres returns the files with an empty gres.conf if they are whole and it is not among them:
+// without one no node has GPUs.
+func withGres(path string, files []lint.File, whole bool) []lint.File {
 	if !whole || slices.ContainsFunc(files, func(f lint.File) bool { return !isTopology(f) }) {
 		return files
 	}
 	return append(slices.Clone(files), lint.File{Name: filepath.Join(path, gresFile)})
 }
 
-// readSlurmConf reads a slurm.conf and the files that it includes: those without a
-// whole path are beside it.
+// readSlurmConf reads a slurm.conf and the files that it includes.
 func readSlurmConf(path string) (*slurmctld.Conf, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read slurm.conf: %w", err)
 	}
-	return slurmctld.ParseConf(path, data, func(file string) (string, []byte, error) {
-		if !filepath.IsAbs(file) {
-			file = filepath.Join(filepath.Dir(path), file)
-		}
-		data, err := os.ReadFile(file)
-		return file, data, err
-	})
+	return slurmctld.ParseConf(path, data, openIncluded(filepath.Dir(path)))
 }

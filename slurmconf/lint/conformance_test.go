@@ -47,7 +47,11 @@ func (c topologyCase) lint(release slurmconf.Release) []topology.Finding {
 			files = append(files, lint.File{Name: name, Data: []byte(text)})
 		}
 	}
-	return lint.Lint(files, lint.Options{Release: release, Plugin: c.plugin, KnownNodes: known, PartitionTopologies: c.partitions})
+	o := lint.Options{Release: release, Whole: true, Plugin: c.plugin, KnownNodes: known}
+	for _, p := range c.partitions {
+		o.Partitions = append(o.Partitions, lint.Partition{Name: "main", Nodes: "ALL", Topology: p, File: "slurm.conf", Line: 1})
+	}
+	return lint.Lint(files, o)
 }
 
 // compare has both judge every case.

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,9 +23,27 @@ func (j *gresJudge) lintConf(a *nodeGroup, gpus []*gresRecord) {
 		j.Fatal(1, "GresTypes", "give all gpus of Gres= a Type, or none", "%s: Gres=%s has gpus with a Type and others without: slurmd does not start", a, gresText(a.conf.GPUs))
 		return
 	}
-	for _, want := range a.conf.GPUs {
-		j.lintGPUs(a, want, gpus)
+	var here, wanted uint64
+	for _, r := range gpus {
+		if r.hasFile() {
+			here += r.count
+		}
 	}
+	fewer := false
+	for _, want := range a.conf.GPUs {
+		wanted += want.Count
+		fewer = j.lintGPUs(a, want, gpus) || fewer
+	}
+	if !fewer && here > wanted && (wanted > 0 || a.own) {
+		j.Warn(firstLine(gpus), "MoreGPUs", "count them in Gres= of slurm.conf", "%s: %d gpus here, %d in slurm.conf: Slurm uses no more than these", a, here, wanted)
+	}
+}
+
+func firstLine(gpus []*gresRecord) int {
+	if len(gpus) == 0 {
+		return 1
+	}
+	return gpus[0].Number
 }
 
 // gresText writes the value of Gres=.
@@ -39,11 +58,13 @@ func gresText(gpus []GPUCount) string {
 	return strings.Join(words, ",")
 }
 
-// lintGPUs judges the lines for gpus of one type. slurmd takes as many gpus as
-// slurm.conf has. A line does not count if the node has not its cores.
-func (j *gresJudge) lintGPUs(a *nodeGroup, want GPUCount, lines []*gresRecord) {
-	var have uint64
+// lintGPUs judges the lines for gpus of one type, and reports whether they are too few or
+// have wrong Cores. slurmd takes as many gpus as slurm.conf has. A line does not count if
+// the node has not its cores.
+func (j *gresJudge) lintGPUs(a *nodeGroup, want GPUCount, lines []*gresRecord) (bad bool) {
+	var have, lost uint64
 	var last *gresRecord
+	var outside, apart []*gresRecord
 	for _, r := range lines {
 		if !r.hasFile() || want.Type != "" && r.values["type"] != want.Type {
 			continue
@@ -52,24 +73,95 @@ func (j *gresJudge) lintGPUs(a *nodeGroup, want GPUCount, lines []*gresRecord) {
 			break
 		}
 		last = r
-		switch fit := fitCores(j.Release, r, a.conf); fit {
+		switch fitCores(j.Release, r, a.conf) {
 		case coresOutside:
-			j.drains(a, r, "CoresOutside", "want cores of 0 to "+fmt.Sprint(a.conf.Cores()-1)+", or the node's sockets in slurm.conf",
-				fmt.Sprintf("Cores=%s are more than slurm.conf's %s has", hostlist.Shorten(r.values["cores"]), socketsText(a.conf)))
+			outside, lost = append(outside, r), lost+r.count
 			continue
 		case coresApart:
-			j.drains(a, r, "CoresNotSocket", "write the cores of one socket, or leave Cores out; slurm.conf must have the sockets that the node has",
-				fmt.Sprintf("Cores=%s are not %s of slurm.conf's %s", hostlist.Shorten(r.values["cores"]), socketsWanted(j.Release), socketsText(a.conf)))
+			apart = append(apart, r)
 		}
 		have += r.count
 	}
-	if have < want.Count {
-		typ := "gpus"
-		if want.Type != "" {
-			typ = "gpus of type " + want.Type
+	const threads = "Cores are cores, not hardware threads: "
+	if len(outside) > 0 {
+		j.drains(a, outside[0], "CoresOutside", threads+"want cores of 0 to "+fmt.Sprint(a.conf.Cores()-1)+", or the node's sockets in slurm.conf",
+			fmt.Sprintf("%s are more than slurm.conf's %s has", coresText(outside), socketsText(a.conf)))
+	}
+	if len(apart) > 0 {
+		j.drains(a, apart[0], "CoresNotSocket", threads+"write the cores of one socket, or leave Cores out; slurm.conf must have the sockets that the node has",
+			fmt.Sprintf("%s are not %s of slurm.conf's %s", coresText(apart), socketsWanted(j.Release), socketsText(a.conf)))
+	}
+	if have+lost < want.Count {
+		j.lintFewer(a, want, lines, last, have)
+	}
+	return have < want.Count || len(apart) > 0
+}
+
+// coresText names the Cores of lines.
+func coresText(lines []*gresRecord) string {
+	text := "Cores=" + hostlist.Shorten(lines[0].values["cores"])
+	if n := len(lines) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return text
+}
+
+// lintFewer says why a node has fewer gpus than slurm.conf counts.
+func (j *gresJudge) lintFewer(a *nodeGroup, want GPUCount, lines []*gresRecord, last *gresRecord, have uint64) {
+	var untyped, withoutFile uint64
+	for _, r := range lines {
+		switch {
+		case !r.hasFile():
+			withoutFile += r.count
+		case !r.has("type"):
+			untyped += r.count
+		default:
+			continue
 		}
-		j.drains(a, last, "FewerGPUs", "add the devices, or lower Gres= in slurm.conf; Type must be the same, also in upper and lower case",
-			fmt.Sprintf("%d %s here, %d in slurm.conf", have, typ, want.Count))
+		if last == nil {
+			last = r
+		}
+	}
+	typ := "gpus"
+	if want.Type != "" {
+		typ = "gpus of type " + want.Type
+	}
+	message := fmt.Sprintf("%d %s here, %d in slurm.conf", have, typ, want.Count)
+	remedy := "add the devices, or lower Gres= in slurm.conf; Type must be the same, also in upper and lower case"
+	switch {
+	case withoutFile > 0:
+		message += fmt.Sprintf("; the %d have no File, and slurmd ignores them", withoutFile)
+		remedy = "write File="
+	case untyped > 0 && want.Type != "":
+		message += fmt.Sprintf("; the %d have no Type", untyped)
+		remedy = "write Type=" + want.Type
+	}
+	j.drains(a, last, "FewerGPUs", remedy, message)
+}
+
+// lintCounted compares what is known of nodes that detect their GPUs with slurm.conf.
+func (j *gresJudge) lintCounted(a *nodeGroup) {
+	if a.conf == nil {
+		return
+	}
+	var wanted uint64
+	for _, g := range a.conf.GPUs {
+		wanted += g.Count
+	}
+	byCount := map[int][]string{}
+	for _, n := range a.names {
+		if count := j.Counted[n]; count > 0 && uint64(count) != wanted {
+			byCount[count] = append(byCount[count], n)
+		}
+	}
+	for _, count := range slices.Sorted(maps.Keys(byCount)) {
+		same := *a
+		same.names = byCount[count]
+		if uint64(count) < wanted {
+			j.drains(&same, nil, "FewerGPUs", "look for the others, or lower Gres= in slurm.conf", fmt.Sprintf("%d gpus by labels or reports, %d in slurm.conf", count, wanted))
+		} else {
+			j.Warn(1, "MoreGPUs", "count them in Gres= of slurm.conf", "%s: %d gpus by labels or reports, %d in slurm.conf: Slurm uses no more than these", &same, count, wanted)
+		}
 	}
 }
 

@@ -23,20 +23,20 @@ func TestLintNodes(t *testing.T) {
 		want    string
 	}{
 		"it fits":              {good, 0, ""},
-		"four sockets":         {node(4, 16, eight), 0, "gres.conf:1: fatal: n[3-4]: Cores=0-31 are not one socket or all of slurm.conf's Sockets=4 CoresPerSocket=16: slurmctld drains them (CoresNotSocket)"},
+		"four sockets":         {node(4, 16, eight), 0, "gres.conf:1: fatal: n[3-4]: Cores=0-31 (and 1 more) are not one socket or all of slurm.conf's Sockets=4 CoresPerSocket=16: slurmctld drains them (CoresNotSocket)"},
 		"of an older release":  {node(4, 16, eight), slurmconf.Release2411, ""},
-		"sockets that are cut": {node(1, 64, eight), slurmconf.Release2411, "gres.conf:1: fatal: n[3-4]: Cores=0-31 are not whole sockets of slurm.conf's Sockets=1 CoresPerSocket=64: slurmctld drains them (CoresNotSocket)"},
+		"sockets that are cut": {node(1, 64, eight), slurmconf.Release2411, "gres.conf:1: fatal: n[3-4]: Cores=0-31 (and 1 more) are not whole sockets of slurm.conf's Sockets=1 CoresPerSocket=64: slurmctld drains them (CoresNotSocket)"},
 		"fewer cores":          {node(1, 32, eight), 0, "gres.conf:2: fatal: n[3-4]: Cores=32-63 are more than slurm.conf's Sockets=1 CoresPerSocket=32 has: slurmctld drains them (CoresOutside)"},
 		"more GPUs":            {node(2, 32, GPUCount{"h100", 9}), 0, "gres.conf:2: fatal: n[3-4]: 8 gpus of type h100 here, 9 in slurm.conf: slurmctld drains them (FewerGPUs)"},
 		"another type":         {node(2, 32, GPUCount{"H100", 8}), 0, "gres.conf:1: fatal: n[3-4]: 0 gpus of type H100 here, 8 in slurm.conf: slurmctld drains them (FewerGPUs)"},
-		"fewer GPUs":           {node(2, 32, GPUCount{"", 4}), 0, ""},
-		"no GPUs":              {node(1, 1), 0, ""},
+		"fewer GPUs":           {node(2, 32, GPUCount{"", 4}), 0, "gres.conf:1: warning: n[3-4]: 8 gpus here, 4 in slurm.conf: Slurm uses no more than these (MoreGPUs)"},
+		"no GPUs":              {node(1, 1), 0, "gres.conf:1: warning: n[3-4]: 8 gpus here, 0 in slurm.conf: Slurm uses no more than these (MoreGPUs)"},
 		"some with a type":     {node(2, 32, eight, GPUCount{"", 1}), 0, "gres.conf:1: fatal: n[3-4]: Gres=gpu:h100:8,gpu:1 has gpus with a Type and others without: slurmd does not start (GresTypes)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Options{Release: tt.release, GresTypes: []string{"gpu"}, KnownNodes: []string{"n1", "n2", "n3", "n4"}, Nodes: map[string]*Node{"n1": good, "n2": good, "n3": tt.node, "n4": tt.node}}
 			var got string
-			for _, f := range Lint([]File{{"gres.conf", []byte(gres)}}, o) {
+			for _, f := range Lint([]File{{Name: "gres.conf", Data: []byte(gres)}}, o) {
 				text, _, _ := strings.Cut(f.String(), "; ")
 				got = strings.TrimPrefix(got+"\n"+text, "\n")
 			}
@@ -44,12 +44,45 @@ func TestLintNodes(t *testing.T) {
 			if first != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
-			if name == "fewer cores" && !strings.Contains(Lint([]File{{"gres.conf", []byte(gres)}}, o)[0].Remedy, "want cores of 0 to 31, or") {
+			if name == "fewer cores" && !strings.Contains(Lint([]File{{Name: "gres.conf", Data: []byte(gres)}}, o)[0].Remedy, "want cores of 0 to 31, or") {
 				t.Error("the remedy does not name the cores that the node has")
 			}
 			o.Nodes = map[string]*Node{"n9": tt.node}
-			if len(tt.node.GPUs) > 0 && !topology.Has(Lint([]File{{"gres.conf", []byte(gres)}}, o), topology.Fatal) {
+			if len(tt.node.GPUs) > 0 && !topology.Has(Lint([]File{{Name: "gres.conf", Data: []byte(gres)}}, o), topology.Fatal) {
 				t.Error("a node with GPUs and no line is not fatal")
+			}
+		})
+	}
+}
+
+// TestLintGresWords holds what lint says of gpus that slurm.conf counts and gres.conf does not give.
+func TestLintGresWords(t *testing.T) {
+	h100 := []GPUCount{{"h100", 8}}
+	const threads = "Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-7,16-23\nName=gpu Type=h100 File=/dev/nvidia[4-7] Cores=8-15,24-31\n"
+	for name, tt := range map[string]struct {
+		gres, want string
+		nodes      map[string]*Node
+		counted    map[string]int
+	}{
+		"no Type":          {"Name=gpu File=/dev/nvidia[0-7]\n", "gres.conf:1: fatal: n1: 0 gpus of type h100 here, 8 in slurm.conf; the 8 have no Type: slurmctld drains it (FewerGPUs); write Type=h100", map[string]*Node{"n1": {Sockets: 1, CoresPerSocket: 1, GPUs: h100}}, nil},
+		"no File":          {"Name=gpu Type=h100 Count=8\n", "gres.conf:1: fatal: n1: 0 gpus of type h100 here, 8 in slurm.conf; the 8 have no File, and slurmd ignores them: slurmctld drains it (FewerGPUs); write File=", map[string]*Node{"n1": {Sockets: 1, CoresPerSocket: 1, GPUs: h100}}, nil},
+		"hardware threads": {threads, "gres.conf:1: fatal: n1: Cores=0-7,16-23 (and 1 more) are more than slurm.conf's Sockets=2 CoresPerSocket=8 has: slurmctld drains it (CoresOutside); Cores are cores, not hardware threads: want cores of 0 to 15, or the node's sockets in slurm.conf", map[string]*Node{"n1": {Sockets: 2, CoresPerSocket: 8, ThreadsPerCore: 2, GPUs: h100}}, nil},
+		"labels":           {"AutoDetect=nvidia\n", "gres.conf:1: fatal: n1: 4 gpus by labels or reports, 8 in slurm.conf: slurmctld drains it (FewerGPUs); look for the others, or lower Gres= in slurm.conf", map[string]*Node{"n1": {GPUs: h100}}, map[string]int{"n1": 4}},
+		"more by labels":   {"AutoDetect=nvidia\n", "gres.conf:1: warning: n1: 16 gpus by labels or reports, 8 in slurm.conf: Slurm uses no more than these (MoreGPUs); count them in Gres= of slurm.conf", map[string]*Node{"n1": {GPUs: h100}}, map[string]int{"n1": 16}},
+		"cloud":            {"AutoDetect=nvidia\n", "gres.conf:1: warning: n1: AutoDetect=nvidia of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node (AutoDetectCloud); write lines with File for these nodes", map[string]*Node{"n1": {GPUs: h100, Cloud: true}}, nil},
+		"nodes not known":  {"Name=gpu Count=8\n", "gres.conf:1: fatal: the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them (NoFile); write File=, or AutoDetect", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{SlurmConf: "slurm.conf", GresTypes: []string{"gpu"}, Nodes: tt.nodes, Counted: tt.counted}
+			if tt.nodes != nil {
+				o.KnownNodes = []string{"n1"}
+			}
+			var got []string
+			for _, f := range Lint([]File{{Name: "gres.conf", Data: []byte(tt.gres)}}, o) {
+				got = append(got, f.String())
+			}
+			if len(got) != 1 || got[0] != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}

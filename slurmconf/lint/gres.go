@@ -36,11 +36,12 @@ func (r *gresRecord) hasFile() bool { return r.has("file") || r.has("multiplefil
 // gresFile is one gres.conf.
 type gresFile struct {
 	*linter
-	auto    string // AutoDetect for nodes without one of their own
-	records []*gresRecord
-	all     []int32         // indices of the records for every node
-	own     [][]int32       // by node number: indices of the records that name it
-	skipped map[string]bool // names that are not judged
+	auto     string // AutoDetect for nodes without one of their own
+	autoLine int
+	records  []*gresRecord
+	all      []int32         // indices of the records for every node
+	own      [][]int32       // by node number: indices of the records that name it
+	skipped  map[string]bool // names that are not judged
 }
 
 // lintGres judges gres.conf: its lines for gpus, one by one and then together for
@@ -50,6 +51,12 @@ func (l *linter) lintGres(f File) {
 	lines, err := slurmconf.Scan(f.Name, f.Data)
 	if err != nil {
 		l.Fatal(err.Line, slurmconf.ReasonSyntax, "want lines of Key=Value pairs", "%s", err.Message)
+		return
+	}
+	if l.GresTypes != nil && len(l.GresTypes) == 0 {
+		if len(lines) > 0 {
+			l.Fatal(lines[0].Number, reasonNotRead, "add GresTypes=gpu to slurm.conf", "slurm.conf has no GresTypes: Slurm never opens gres.conf, and its nodes have no GPUs")
+		}
 		return
 	}
 	g := &gresFile{linter: l, own: make([][]int32, len(l.known)), skipped: map[string]bool{}}
@@ -65,9 +72,6 @@ func (l *linter) lintGres(f File) {
 func (g *gresFile) line(c *slurmconf.Line) {
 	r := &gresRecord{Line: c, values: map[string]string{}}
 	switch key := strings.ToLower(c.Key); {
-	case c.Include != "":
-		g.NotRead(c.Number, c.Include)
-		return
 	case key == "nodename":
 		r.perNode = true
 	case key == "name":
@@ -77,6 +81,7 @@ func (g *gresFile) line(c *slurmconf.Line) {
 			g.NotJudged(c.Number, "AutoDetect for every node is given twice")
 		}
 		g.auto, _ = g.autoDetect(c.Number, c.Value)
+		g.autoLine = c.Number
 		return
 	default:
 		g.Fatal(c.Number, slurmconf.ReasonUnknownKey, "want NodeName or Name, or AutoDetect and nothing more", "key %s does not begin such a line", c.Key)
@@ -123,7 +128,7 @@ func (g *gresFile) record(r *gresRecord) {
 	if r.has("autodetect") {
 		way, known := g.autoDetect(r.Number, r.values["autodetect"])
 		r.values["autodetect"] = way
-		if !known || way == "" || !r.perNode {
+		if !known || !r.perNode {
 			g.oddLine(r, "AutoDetect=%s on this line", way)
 		}
 	}
@@ -132,7 +137,7 @@ func (g *gresFile) record(r *gresRecord) {
 		g.Warn(r.Number, slurmconf.ReasonNoName, "add Name=gpu", "the line has no Name: slurmd ignores its devices")
 	case name == "":
 	case !g.gpuKnown():
-		g.Warn(r.Number, "UnknownGres", "add gpu to GresTypes in slurm.conf", "gpu is not in GresTypes: slurmd ignores the line")
+		g.report(r, "UnknownGres", "add gpu to GresTypes in slurm.conf", "gpu is not in GresTypes: slurmd ignores the line, and its nodes have no GPUs")
 	default:
 		g.lintFiles(r)
 		g.lintFlags(r)
@@ -189,17 +194,23 @@ func (g *gresFile) report(r *gresRecord, reason, remedy, format string, args ...
 	g.Fatal(r.Number, reason, remedy, format, args...)
 }
 
-// autoDetect reads a way of detection, and reports whether it is known. slurmd ignores
-// full before 26.05.
+// detectors are the ways of detection that slurmd looks for in a value of AutoDetect.
+var detectors = []string{"full", "nvml", "rsmi", "oneapi", "nrt", "nvidia", "off"}
+
+// autoDetect reads a way of detection, and reports whether it is judged. slurmd ignores
+// a value that has none of the words in it, and full before 26.05.
 func (g *gresFile) autoDetect(line int, value string) (way string, known bool) {
 	way = strings.ToLower(value)
 	switch {
 	case way == "full" && !g.Release.AutoDetectFull():
 		g.Warn(line, "AutoDetect", "want nvidia or nvml", "AutoDetect=full is not known to Slurm %s, which ignores it", g.Release)
 		return "", true
-	case !slices.Contains([]string{"full", "nvml", "rsmi", "oneapi", "nrt", "nvidia", "off"}, way):
-		g.NotJudged(line, "AutoDetect=%s is not judged: want such as nvidia, nvml or off", value)
-		return way, false
+	case slices.Contains(detectors, way):
+		return way, true
+	case !slices.ContainsFunc(detectors, func(d string) bool { return strings.Contains(way, d) }):
+		g.Warn(line, "AutoDetect", "want nvidia, nvml or off", "AutoDetect=%s is not known to Slurm, which ignores it", hostlist.Shorten(value))
+		return "", true
 	}
-	return way, true
+	g.NotJudged(line, "AutoDetect=%s is not judged: want such as nvidia, nvml or off", value)
+	return way, false
 }

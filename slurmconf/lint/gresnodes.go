@@ -104,7 +104,32 @@ func (j *gresJudge) lintNodes(a *nodeGroup) {
 	slices.SortStableFunc(gpus, allFirst)
 	j.lintDevices(a, gpus)
 	if way == "" || way == "off" {
+		j.lintNoFile(a, gpus)
 		j.lintConf(a, gpus)
+		return
+	}
+	if way == "nvidia" { // which finds no MIG instances
+		j.lintCounted(a)
+	}
+	if a.conf != nil && a.conf.Cloud {
+		line := j.autoLine
+		if i := slices.IndexFunc(a.lines, func(r *gresRecord) bool { return r.has("autodetect") }); i >= 0 {
+			line = a.lines[i].Number
+		}
+		j.Warn(line, "AutoDetectCloud", "write lines with File for these nodes", "%s: AutoDetect=%s of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node", a, way)
+	}
+}
+
+// lintNoFile reports gpus without a File on nodes of which nothing else is known. Of nodes of
+// slurm.conf lintConf says whether they lack GPUs.
+func (j *gresJudge) lintNoFile(a *nodeGroup, gpus []*gresRecord) {
+	if j.Nodes != nil {
+		return
+	}
+	for _, r := range gpus {
+		if !r.hasFile() {
+			j.once(true, a, r, "NoFile", "write File=, or AutoDetect", "the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them")
+		}
 	}
 }
 

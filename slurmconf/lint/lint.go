@@ -2,27 +2,31 @@ package lint
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Plugin is slurm.conf's TopologyPlugin without "topology/".
+// Plugin is slurm.conf's TopologyPlugin as it is written there.
 type Plugin string
 
-// The plugins that read topology.conf, and the one that does not.
+// The plugins that Quoin writes topology.conf for.
 const (
-	PluginBlock Plugin = "block"
-	PluginTree  Plugin = "tree"
-	PluginFlat  Plugin = "flat"
+	PluginBlock Plugin = "topology/block"
+	PluginTree  Plugin = "topology/tree"
 )
 
 // File is a file's name and content.
 type File struct {
 	Name string
+	// Data has the lines of included files in it, if slurmconf.Join has put them there.
 	Data []byte
+	// Included is what Join says of them.
+	Included *slurmconf.Included
 }
 
 // Options is what Lint knows beside the files.
@@ -32,25 +36,32 @@ type Options struct {
 	// DropsBlockSizes says that the patch level of the release is one that leaves wrong
 	// block_sizes of topology.yaml out; see slurmconf.DropsBlockSizes.
 	DropsBlockSizes bool
-	// Plugin that slurm.conf names. If it is empty, the first line of topology.conf
-	// decides.
+	// Whole says that there are no other files beside slurm.conf: a file that is not among
+	// them is absent.
+	Whole bool
+	// Plugin that slurm.conf names. If it is empty and slurm.conf is not known, the first
+	// line of topology.conf decides.
 	Plugin Plugin
 	// KnownNodes are slurm.conf's nodes. If it is nil, every node is known.
 	KnownNodes []string
-	// PartitionTopologies are the names that partitions' Topology= use.
-	PartitionTopologies []string
+	// Partitions are the lines PartitionName of slurm.conf that have Topology=.
+	Partitions []Partition
 	// NodeTopologies are the lines NodeName of slurm.conf that have Topology=.
 	NodeTopologies []NodeTopology
 	// SlurmConf is the name of slurm.conf, and Settings are its settings. Without a name
 	// they are not known.
 	SlurmConf string
 	Settings  map[string]Setting
-	// GresTypes are slurm.conf's. If it is nil, every name in gres.conf is one.
+	// GresTypes are slurm.conf's. If it is nil, every name in gres.conf is one. If it is
+	// empty, Slurm does not open gres.conf.
 	GresTypes []string
 	// Nodes are slurm.conf's nodes with their processors and GPUs. If they are
 	// given, Lint compares gres.conf with them, and what has slurmctld drain one of
 	// them is fatal.
 	Nodes map[string]*Node
+	// Counted are the GPUs of nodes by their labels or reports. They are compared with Nodes of
+	// nodes that detect their GPUs.
+	Counted map[string]int
 }
 
 // Node is what slurm.conf says of a node's processors and GPUs.
@@ -60,6 +71,8 @@ type Node struct {
 	Sockets, CoresPerSocket, ThreadsPerCore int
 	// GPUs are the gpus that Gres= counts, in its order.
 	GPUs []GPUCount
+	// Cloud says that State is CLOUD: slurmctld reads the node's lines of gres.conf itself.
+	Cloud bool
 }
 
 // GPUCount is a number of gpus of one Type. Type is empty if Gres= has none.
@@ -75,51 +88,96 @@ func (n *Node) Cores() int { return n.Sockets * n.CoresPerSocket }
 const (
 	reasonHostlist = "BrokenHostlist"
 	reasonUnknown  = "UnknownNode"
+	reasonNotRead  = "NotRead"
 )
+
+// kindFlat is a topology without places, for which Slurm reads no topology.conf.
+const kindFlat = "flat"
 
 // Lint says what slurmctld, and for gres.conf slurmd, does with the files.
 // Together they are the files of one cluster: topology.conf, topology.yaml and
-// gres.conf, told apart by the end of their names. A file that the release does
-// not read is named and not looked into. Fatal means that slurmctld, or for gres.conf
-// slurmd, does not start with the file. It also means that slurmctld would drain nodes, if
-// Options.Nodes say what slurm.conf has. Findings stand in the order of files
-// and lines.
+// gres.conf, told apart by the end of their names. Fatal means that slurmctld, or for
+// gres.conf slurmd, does not start with the file, or that no topology file is read. It also
+// means that slurmctld would drain nodes, if Options.Nodes say what slurm.conf has. Findings
+// stand in the order of files and lines.
 func Lint(files []File, o Options) []topology.Finding {
 	l := newLinter(o)
-	var findings []topology.Finding
-	conf, yaml := slices.ContainsFunc(files, isConf), slices.ContainsFunc(files, isYAML) && l.Release.YAML()
+	l.yaml = l.Release.YAML() && slices.ContainsFunc(files, isYAML)
+	findings := l.lintPlugin()
 	for _, f := range files {
-		l.Findings = slurmconf.Findings{File: f.Name}
-		switch {
-		case isGres(f):
-			l.lintGres(f)
-		case isYAML(f) && !yaml:
-			l.Warn(1, "YAMLNotRead", "write topology.conf for this release", "Slurm %s does not read topology.yaml", l.Release)
-		case isYAML(f):
-			l.lintYAML(f)
-		case yaml:
-			l.Warn(1, "ConfNotRead", "remove one of the two files", "Slurm does not read topology.conf because there is a topology.yaml")
-		default:
-			l.lintConf(f)
-		}
-		slices.SortStableFunc(l.All, func(a, b topology.Finding) int { return cmp.Compare(a.Line, b.Line) })
-		findings = append(findings, l.All...)
+		findings = append(findings, l.lintFile(f, files)...)
 	}
+	if !slices.ContainsFunc(files, isConf) && !l.yaml && l.Whole && l.kind != "" && l.kind != kindFlat {
+		findings = append(findings, topology.Finding{Subject: topology.Subject{File: "topology.conf", Line: 1}, Severity: topology.Fatal, Reason: "MissingFile",
+			Message: fmt.Sprintf("%s needs a topology.conf and there is none: slurmctld waits a minute for it and then does not start", l.Plugin), Remedy: "write the file before slurmctld starts, or take TopologyPlugin out"})
+	}
+	findings = append(findings, l.lintPartitions(slices.ContainsFunc(files, isTopology))...)
 	findings = append(findings, lintNodeTopologies(&l.Options, l.topologies)...)
-	findings = append(findings, lintRank(&l.Options, l.topologies)...)
-	if !conf && !yaml && (l.Plugin == PluginBlock || l.Plugin == PluginTree) {
-		l.Findings = slurmconf.Findings{File: "topology.conf"}
-		l.Fatal(1, "MissingFile", "write the file before slurmctld starts", "topology/%s needs a topology.conf and there is none", l.Plugin)
-		findings = append(findings, l.All...)
+	return append(findings, lintRank(&l.Options, l.topologies)...)
+}
+
+// lintPlugin notes what the release reads topology.conf as, and names a TopologyPlugin that
+// it does not have. With a topology.yaml the plugin does not matter.
+func (l *linter) lintPlugin() []topology.Finding {
+	if l.yaml || l.Plugin == "" && l.SlurmConf == "" {
+		return nil
 	}
-	return findings
+	kind, known := l.Release.TopologyPlugin(string(l.Plugin))
+	l.kind = kind
+	if known {
+		return nil
+	}
+	return []topology.Finding{{Subject: l.setting("topologyplugin").subject(), Severity: topology.Fatal, Reason: "UnknownPlugin",
+		Message: fmt.Sprintf("Slurm %s has no TopologyPlugin %q, in upper and lower case as written, and does not start", l.Release, hostlist.Shorten(string(l.Plugin))),
+		Remedy:  "write topology/block or topology/tree, or take the key out if there is no topology.conf"}}
+}
+
+// setting returns a key of slurm.conf, or the first line of slurm.conf.
+func (o *Options) setting(key string) Setting {
+	if s, ok := o.Settings[key]; ok {
+		return s
+	}
+	return Setting{File: cmp.Or(o.SlurmConf, "slurm.conf"), Line: 1}
+}
+
+// lintFile judges one of the files.
+func (l *linter) lintFile(f File, files []File) []topology.Finding {
+	l.Findings = slurmconf.Findings{File: f.Name}
+	if !isYAML(f) {
+		if f.Included == nil {
+			f.Data, f.Included = slurmconf.Join(f.Name, f.Data, nil)
+		}
+		if len(f.Included.Unread) > 0 { // without these lines nothing is known of the whole
+			return f.Included.Unread
+		}
+	}
+	switch {
+	case isGres(f):
+		l.lintGres(f)
+	case isYAML(f) && l.yaml:
+		l.lintYAML(f)
+	case isYAML(f) && slices.ContainsFunc(files, isConf):
+		l.Warn(1, reasonNotRead, "remove it", "Slurm %s does not read topology.yaml", l.Release)
+	case isYAML(f):
+		l.Fatal(1, reasonNotRead, "write topology.conf for this release", "Slurm %s does not read topology.yaml", l.Release)
+	case l.yaml:
+		l.Warn(1, reasonNotRead, "remove one of the two files", "Slurm does not read topology.conf because there is a topology.yaml")
+	default:
+		l.lintConf(f)
+	}
+	slices.SortStableFunc(l.All, func(a, b topology.Finding) int { return cmp.Compare(a.Line, b.Line) })
+	for i := range l.All {
+		l.All[i].File, l.All[i].Line = f.Included.At(f.Name, l.All[i].Line)
+	}
+	return l.All
 }
 
 func isGres(f File) bool { return strings.HasSuffix(f.Name, "gres.conf") }
 func isYAML(f File) bool {
 	return strings.HasSuffix(f.Name, ".yaml") || strings.HasSuffix(f.Name, ".yml")
 }
-func isConf(f File) bool { return !isGres(f) && !isYAML(f) }
+func isConf(f File) bool     { return !isGres(f) && !isYAML(f) }
+func isTopology(f File) bool { return !isGres(f) }
 
 // linter judges the files of one cluster, one after another.
 type linter struct {
@@ -129,6 +187,10 @@ type linter struct {
 	open  bool             // every node is known, and gets a number when it is first named
 	// placed are the nodes that slurm.conf itself gives a place.
 	placed map[string]bool
+	// yaml says that Slurm reads a topology.yaml, and kind is what it otherwise reads
+	// topology.conf as. kind is empty if that is not known.
+	yaml bool
+	kind string
 	// topologies are what Slurm reads from the topology file.
 	topologies []slurmconf.Section
 }
@@ -184,29 +246,22 @@ func (l *linter) lintYAML(f File) {
 	if defaults != 1 {
 		l.Warn(sections[0].Line, "ClusterDefault", "set cluster_default: true in exactly one topology", "%d topologies are the default: Slurm takes the first", defaults)
 	}
-	l.lintPartitions(names)
 }
 
 // lintConf judges topology.conf.
 func (l *linter) lintConf(f File) {
-	if l.Plugin == PluginFlat {
-		l.topologies = []slurmconf.Section{{Name: topology.ConfTopology, Kind: string(PluginFlat)}}
-		l.Warn(1, "ConfNotRead", "set TopologyPlugin, or remove the file", "topology/flat does not read topology.conf")
+	if l.kind == kindFlat {
+		l.topologies = []slurmconf.Section{{Name: topology.ConfTopology, Kind: kindFlat}}
+		like, _ := slurmconf.ReadConf(f.Name, f.Data, "")
+		why := fmt.Sprintf("TopologyPlugin is %s", l.Plugin)
+		if l.Plugin == "" {
+			why = l.SlurmConf + " has no TopologyPlugin"
+		}
+		l.Fatal(1, reasonNotRead, fmt.Sprintf("set TopologyPlugin=topology/%s, or remove the file", like.Kind), "%s: Slurm does not read topology.conf and starts without a topology", why)
 		return
 	}
-	s, found := slurmconf.ReadConf(f.Name, f.Data, string(l.Plugin))
+	s, found := slurmconf.ReadConf(f.Name, f.Data, l.kind)
 	l.All = append(l.All, found...)
 	l.topologies = []slurmconf.Section{s}
 	l.lintSection(&s)
-	if l.Release.YAML() {
-		l.lintPartitions(map[string]int{s.Name: 1})
-	}
-}
-
-func (l *linter) lintPartitions(names map[string]int) {
-	for _, p := range l.PartitionTopologies {
-		if _, ok := names[p]; !ok {
-			l.Fatal(1, "UnknownTopology", "add the topology, or correct Topology= of the partition", "a partition uses topology %q, which is not in the file", p)
-		}
-	}
 }

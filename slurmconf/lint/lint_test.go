@@ -89,7 +89,7 @@ func TestLintFindings(t *testing.T) {
 		{name: "function alone, no sizes", text: "BlockName=b1 Nodes=block{x}\n", options: Options{Release: slurmconf.Release2411}, want: []string{"1 unknown NotJudged"}},
 		{name: "ring", file: "topology.yaml", text: "- topology: r\n  cluster_default: true\n  ring: {rings: []}\n", want: []string{"1 unknown NotJudged"}},
 		{name: "ring conf", text: "RingName=r Nodes=n[001-016]\n", want: []string{"1 unknown NotJudged"}},
-		{name: "ring plugin", text: "RingName=r Nodes=n[001-016]\n", options: Options{Plugin: "ring"}, want: []string{"1 unknown NotJudged"}},
+		{name: "ring plugin", text: "RingName=r Nodes=n[001-016]\n", options: Options{Plugin: "topology/ring"}, want: []string{"1 unknown NotJudged"}},
 		{name: "ring under a tree", text: "RingName=r Nodes=n[001-016]\n", options: Options{Plugin: PluginTree}, want: []string{"1 fatal UnknownKey", "1 fatal EmptyFile"}},
 		{name: "sizes of yaml", file: "topology.yaml", text: badSizes, want: []string{"4 fatal BlockSizes"}},
 		{name: "sizes of yaml, 26.05.2", file: "topology.yaml", text: badSizes, options: Options{DropsBlockSizes: true}, want: []string{"4 warning BlockSizes"}},
@@ -104,7 +104,7 @@ func TestLintFindings(t *testing.T) {
 		{name: "digits", text: strings.Replace(good, "b1", "b1234567890123456789", 1), want: []string{"1 warning Name"}},
 		{name: "tree line", text: good + "SwitchName=s Nodes=n001\n", want: []string{"4 fatal UnknownKey"}},
 		{name: "tree plugin", text: good, options: Options{Plugin: PluginTree}, want: []string{"1 fatal UnknownKey", "1 fatal EmptyFile", "2 fatal UnknownKey", "3 fatal UnknownKey"}},
-		{name: "flat plugin", text: good, options: Options{Plugin: PluginFlat}, want: []string{"1 warning ConfNotRead"}},
+		{name: "flat plugin", text: good, options: Options{Plugin: "topology/flat"}, want: []string{"1 fatal NotRead"}},
 		{name: "empty", text: "", want: []string{"1 fatal EmptyFile"}},
 		{name: "empty, old", text: "", options: Options{Release: slurmconf.Release2411}, want: []string{"1 warning EmptyFile"}},
 		{name: "two leaves", text: "SwitchName=a Nodes=n[001-008]\nSwitchName=b Nodes=n[008-016]\nSwitchName=c Switches=a\nSwitchName=d Switches=[a-b],a\n", want: []string{"2 warning NodeOnTwoSwitches", "4 unknown NotJudged"}},
@@ -117,18 +117,18 @@ func TestLintFindings(t *testing.T) {
 		{name: "65 switches of 16 empty leaves", text: regexp.MustCompile(" Nodes=.*").ReplaceAllString(columns(), "") + "SwitchName=top Switches=d[1-16]\n", want: []string{"1 fatal TooManySwitches", "1 warning NodesNowhere"}},
 		{name: "65 switches of 16 nodes", text: columns() + "SwitchName=top Switches=d[1-16]\n", want: []string{"1 fatal TooManySwitches"}},
 		{name: "65 switches without nodes", text: empty(65)},
-		{name: "yaml, old", file: "topology.yaml", text: "- x", options: Options{Release: slurmconf.Release2411}, want: []string{"1 warning YAMLNotRead"}},
+		{name: "yaml, old", file: "topology.yaml", text: "- x", options: Options{Release: slurmconf.Release2411}, want: []string{"1 fatal NotRead"}},
 		{name: "yaml ring, 25.05", file: "topology.yaml", text: "- topology: r\n  cluster_default: true\n  ring: {rings: []}\n", options: Options{Release: slurmconf.Release2505}, want: []string{"1 unknown NotJudged"}},
-		{name: "yaml names", file: "topology.yaml", text: "- topology: f\n  flat: true\n- topology: f\n  flat: perhaps\n  x: 1\n", options: Options{PartitionTopologies: []string{"g"}}, want: []string{"1 warning ClusterDefault", "1 fatal UnknownTopology", "3 warning DuplicateTopology", "4 warning WrongType", "5 warning UnknownKey"}},
+		{name: "yaml names", file: "topology.yaml", text: "- topology: f\n  flat: true\n- topology: f\n  flat: perhaps\n  x: 1\n", options: Options{Partitions: []Partition{{Name: "p", Topology: "g", Line: 1}}}, want: []string{"1 warning ClusterDefault", "3 warning DuplicateTopology", "4 warning WrongType", "5 warning UnknownKey", "1 fatal UnknownTopology"}},
 		{name: "gres", file: "gres.conf", text: "NodeName=n[001-002],q Name=gpu File=/dev/nvidia[0-3] Flags=no_gpu_env,opencl_env Links=0\n", options: Options{Nodes: map[string]*Node{"n001": {GPUs: []GPUCount{{Count: 4}}}, "n002": {GPUs: []GPUCount{{Count: 8}}}}}, want: []string{"1 warning UnknownNode", "1 fatal Flags", "1 warning Links", "1 fatal FewerGPUs"}},
 		{name: "gres for nobody", file: "gres.conf", text: "NodeName=q[1-2] Name=gpu File=/dev/a Count=2\n", want: []string{"1 warning UnknownNode", "1 warning Count"}},
 		{name: "gres flags", file: "gres.conf", text: "NodeName=n[001-004] Name=gpu File=/dev/a Flags=nvidia_gpu_env\nNodeName=n[005-008] Name=gpu File=/dev/b\nNodeName=n[004-005] Name=gpu File=/dev/b Flags=amd_gpu_env,nvidia_gpu_env\n", want: []string{"3 fatal FlagsDiffer", "3 fatal DuplicateDevice"}},
-		{name: "gres twice", file: "gres.conf", text: "Name=gpu Count=1\nNodeName=n003 Name=gpu Count=1\nNodeName=n003 AutoDetect=off\nNodeName=n003 AutoDetect=nvidia\n", want: []string{"2 fatal DuplicateRecord", "4 fatal AutoDetectTwice"}},
-		{name: "gres more than slurm.conf", file: "gres.conf", text: "Name=gpu File=/dev/nvidia[0-1]\nName=gpu File=/dev/nvidia[0-1]\nName=Gpu File=/dev/x\n", options: Options{Nodes: map[string]*Node{"n001": {GPUs: []GPUCount{{Count: 2}}}}, GresTypes: []string{"gpu"}}, want: []string{"2 warning DuplicateDevice", "3 unknown NotJudged"}},
+		{name: "gres twice", file: "gres.conf", text: "Name=gpu Count=1\nNodeName=n003 Name=gpu Count=1\nNodeName=n003 AutoDetect=off\nNodeName=n003 AutoDetect=nvidia\n", want: []string{"1 fatal NoFile", "2 fatal DuplicateRecord", "2 fatal NoFile", "4 fatal AutoDetectTwice"}},
+		{name: "gres more than slurm.conf", file: "gres.conf", text: "Name=gpu File=/dev/nvidia[0-1]\nName=gpu File=/dev/nvidia[0-1]\nName=Gpu File=/dev/x\n", options: Options{Nodes: map[string]*Node{"n001": {GPUs: []GPUCount{{Count: 2}}}}, GresTypes: []string{"gpu"}}, want: []string{"1 warning MoreGPUs", "2 warning DuplicateDevice", "3 unknown NotJudged"}},
 		{name: "gres links", file: "gres.conf", text: "NodeName=n001 Name=gpu File=/dev/a Links=-1,4\nNodeName=n002 Name=gpu File=/dev/a Links=-1,-1\nNodeName=n003 Name=gpu File=/dev/a Links=-1,x\nNodeName=n004 Name=gpu File=/dev/a Links=4,-2\n", want: []string{"2 warning Links", "3 warning Links", "4 warning Links"}},
 		{name: "gres for a broken list", file: "gres.conf", text: "NodeName=n[2-1] Name=gpu File=/dev/a\n", want: []string{"1 warning BrokenHostlist"}},
-		{name: "gres autodetect that nobody knows", file: "gres.conf", text: "NodeName=n001 AutoDetect=magic\n", want: []string{"1 unknown NotJudged", "1 unknown NotJudged"}},
-		{name: "gres not judged", file: "gres.conf", text: "NodeName=n[001-002] Name=gpu Cores=3-1 Files=/dev/x File=/dev/y Flags=explicit Count=4x\nNodeName=n[002-003] Name=gpu Count=1\nNodeName=n003 Name=gpu Count=1\n", want: []string{"1 unknown NotJudged", "1 unknown NotJudged", "1 unknown NotJudged", "1 unknown NotJudged", "3 fatal DuplicateRecord"}},
+		{name: "gres autodetect that nobody knows", file: "gres.conf", text: "NodeName=n001 AutoDetect=magic\nNodeName=n002 AutoDetect=nvml,magic\n", want: []string{"1 warning AutoDetect", "2 unknown NotJudged", "2 unknown NotJudged"}},
+		{name: "gres not judged", file: "gres.conf", text: "NodeName=n[001-002] Name=gpu Cores=3-1 Files=/dev/x File=/dev/y Flags=explicit Count=4x\nNodeName=n[002-003] Name=gpu Count=1\nNodeName=n003 Name=gpu Count=1\n", want: []string{"1 unknown NotJudged", "1 unknown NotJudged", "1 unknown NotJudged", "1 unknown NotJudged", "2 fatal NoFile", "3 fatal DuplicateRecord", "3 fatal NoFile"}},
 		{name: "gres autodetect", file: "gres.conf", text: "AutoDetect=full\n", options: Options{Release: slurmconf.Release2511, Nodes: map[string]*Node{"n001": {GPUs: []GPUCount{{Count: 4}}}}}, want: []string{"1 warning AutoDetect", "1 fatal FewerGPUs"}},
 	} {
 		if c.file == "" {
@@ -152,9 +152,9 @@ func TestLintFilesTogether(t *testing.T) {
 		want    []string
 	}{
 		{name: "none", options: Options{}},
-		{name: "missing", options: Options{Plugin: PluginTree}, want: []string{"topology.conf:1 fatal MissingFile"}},
-		{name: "yaml wins", files: []File{conf, yaml}, options: Options{Plugin: PluginBlock}, want: []string{"dir/topology.conf:1 warning ConfNotRead"}},
-		{name: "conf wins", files: []File{yaml, conf}, options: Options{Plugin: PluginTree, Release: slurmconf.Release2411}, want: []string{"dir/topology.yaml:1 warning YAMLNotRead", "dir/topology.conf:1 fatal Syntax"}},
+		{name: "missing", options: Options{Plugin: PluginTree, Whole: true}, want: []string{"topology.conf:1 fatal MissingFile"}},
+		{name: "yaml wins", files: []File{conf, yaml}, options: Options{Plugin: PluginBlock}, want: []string{"dir/topology.conf:1 warning NotRead"}},
+		{name: "conf wins", files: []File{yaml, conf}, options: Options{Plugin: PluginTree, Release: slurmconf.Release2411}, want: []string{"dir/topology.yaml:1 warning NotRead", "dir/topology.conf:1 fatal Syntax"}},
 		{name: "gres too", files: []File{yaml, {Name: "gres.conf", Data: []byte("Foo=1\n")}}, want: []string{"gres.conf:1 fatal UnknownKey"}},
 	} {
 		var got []string
@@ -185,7 +185,7 @@ func BenchmarkParseAndLint(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, f := range []File{{"topology.conf", conf}, {"topology.yaml", yaml}} {
+	for _, f := range []File{{Name: "topology.conf", Data: conf}, {Name: "topology.yaml", Data: yaml}} {
 		b.Run(f.Name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -26,13 +26,16 @@ func (t *NodeTopology) subject() topology.Subject {
 // lintNodeTopologies judges the places that slurm.conf gives nodes by the topology file.
 // slurmctld does not start with a place that the file lacks.
 func lintNodeTopologies(o *Options, topologies []slurmconf.Section) []topology.Finding {
-	if len(o.NodeTopologies) == 0 || len(topologies) == 0 {
+	if len(o.NodeTopologies) == 0 {
 		return nil
 	}
 	first := o.NodeTopologies[0]
 	if !o.Release.DynamicTopology() {
 		return []topology.Finding{{Subject: first.subject(), Severity: topology.Fatal, Reason: "BadNodeTopology",
 			Message: fmt.Sprintf("Slurm %s does not know Topology= of NodeName, and does not start", o.Release), Remedy: "take it out; the topology file says where nodes are"}}
+	}
+	if len(topologies) == 0 { // Slurm takes any place then
+		return nil
 	}
 	var all []string
 	at := map[string]*NodeTopology{}

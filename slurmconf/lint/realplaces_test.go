@@ -121,7 +121,7 @@ func (c realConfig) with(values ...string) realConfig {
 // placesFatal has both judge a configuration.
 func (s *realSlurm) placesFatal(c realConfig) bool {
 	s.t.Helper()
-	conf, err := slurmctld.ParseConf("slurm.conf", []byte("NodeName="+realNodes+"\nTopologyPlugin=topology/"+string(c.plugin)+"\n"+c.lines), nil)
+	conf, err := slurmctld.ParseConf("slurm.conf", []byte("NodeName="+realNodes+"\nTopologyPlugin="+string(c.plugin)+"\n"+c.lines), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (c realConfig) all() map[string]string {
 	conf := "GresTypes=gpu,nic\nNodeName=" + realNodes + " NodeAddr=127.0.0.1 Port=[20001-20016] CPUs=16 RealMemory=1000 State=UNKNOWN" + c.gres +
 		"\nPartitionName=main Nodes=ALL Default=YES State=UP " + c.partition + "\n" + c.lines
 	if c.plugin != "" {
-		conf += "TopologyPlugin=topology/" + string(c.plugin) + "\n"
+		conf += "TopologyPlugin=" + string(c.plugin) + "\n"
 	}
 	files := map[string]string{"slurm.conf": conf}
 	maps.Copy(files, c.files)

@@ -17,6 +17,8 @@ type Hook struct {
 	PrologSeconds int
 	// HostChannels says that jobs use the channel devices of the machine.
 	HostChannels bool
+	// OneDomain says that one ComputeDomain is kept for all nodes.
+	OneDomain bool
 }
 
 // Setting is the value of a key of slurm.conf that stands by itself, and its place.
@@ -28,6 +30,8 @@ type Setting struct {
 func (s Setting) subject() topology.Subject { return topology.Subject{File: s.File, Line: s.Line} }
 
 const (
+	// imexPlugin gives each job an IMEX channel of its own.
+	imexPlugin = "switch/nvidia_imex"
 	// batchStartTimeout is slurm.conf's default, in seconds.
 	batchStartTimeout = 10
 	// driverChannels is how many IMEX channels NVIDIA's driver makes by default
@@ -45,8 +49,14 @@ func LintSettings(name string, settings map[string]Setting, h Hook) []topology.F
 		l.lintProlog()
 		l.lintBatchStart()
 	}
-	if s := settings["switchtype"]; s.Value == "switch/nvidia_imex" {
+	switch s, set := settings["switchtype"]; {
+	case s.Value == imexPlugin:
 		l.lintChannels(s)
+	case h.OneDomain && !h.HostChannels:
+		if !set {
+			s = Setting{File: name, Line: 1}
+		}
+		l.at(s, "NoImexPlugin", "set SwitchType="+imexPlugin, "SwitchType is not "+imexPlugin+", and one ComputeDomain is kept for all nodes: every job has IMEX channel 0, which keeps no job out of the memory of another")
 	}
 	return l.findings
 }
@@ -103,7 +113,7 @@ func (l *hookLinter) lintBatchStart() {
 // lintChannels judges switch/nvidia_imex, which gives each job a channel of its own.
 func (l *hookLinter) lintChannels(plugin Setting) {
 	if l.HostChannels {
-		l.at(plugin, "HostChannels", "leave imex.hostChannels out, or SwitchType", "switch/nvidia_imex gives jobs channel devices of their own, but imex.hostChannels says that they use those of the machine")
+		l.at(plugin, "HostChannels", "leave imex.hostChannels out, or SwitchType", imexPlugin+" gives jobs channel devices of their own, but imex.hostChannels says that they use those of the machine")
 	}
 	s := l.settings["switchparameters"]
 	for word := range strings.SplitSeq(s.Value, ",") {
@@ -119,20 +129,20 @@ func (l *hookLinter) lintChannels(plugin Setting) {
 // or is reconfigured, so nodes that register later gain nothing.
 func lintRank(o *Options, topologies []slurmconf.Section) []topology.Finding {
 	at := slices.IndexFunc(topologies, func(s slurmconf.Section) bool { return s.Default })
-	if o.SlurmConf == "" || at < 0 || topologies[at].Kind != string(PluginBlock) || !o.Release.BlockAsNodeRank() {
+	if o.SlurmConf == "" || at < 0 || topologies[at].Kind != topology.KindBlock || !o.Release.BlockAsNodeRank() {
 		return nil
 	}
 	named := slices.ContainsFunc(topologies[at].Units, func(u slurmconf.Unit) bool { return u.Nodes != "" })
-	s, ok := o.Settings["topologyparam"]
-	if !named || strings.Contains(strings.ToLower(s.Value), "blockasnoderank") {
+	if !named || strings.Contains(strings.ToLower(o.Settings["topologyparam"].Value), "blockasnoderank") {
 		return nil
 	}
-	if !ok {
-		s = Setting{File: o.SlurmConf, Line: 1}
+	message := "a job's nodes and ranks stand in the order of the nodes' names, which need not be that of the blocks"
+	remedy := "add BlockAsNodeRank, so that neighbouring ranks are in one block"
+	if o.Release.RanksFollowBlocks() && !strings.Contains(strings.ToUpper(o.Settings["selecttypeparameters"].Value), "CR_NO_DIST_TOPO_BLOCK") {
+		message = "srun's ranks follow the blocks, but SLURM_JOB_NODELIST and SLURM_NODEID follow the nodes' names: a program that takes SLURM_NODEID for its rank has another order"
+		remedy = "add BlockAsNodeRank, so that both have one order"
 	}
-	return []topology.Finding{{Subject: s.subject(), Reason: "NoBlockRank",
-		Message: "TopologyParam has no BlockAsNodeRank: the nodes of a job stand in the order of their names, which need not be that of the blocks",
-		Remedy:  "add BlockAsNodeRank, so that neighbouring ranks are in one block"}}
+	return []topology.Finding{{Subject: o.setting("topologyparam").subject(), Reason: "NoBlockRank", Message: "TopologyParam has no BlockAsNodeRank: " + message, Remedy: remedy}}
 }
 
 func (l *hookLinter) at(s Setting, reason, remedy, message string) {

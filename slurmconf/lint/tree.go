@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -36,6 +37,7 @@ func (l *linter) lintTree(s *slurmconf.Section) {
 	parents := make([]int, len(s.Units))
 	children := make([][]int, len(s.Units))
 	nodes := 0 // below the switches; an empty leaf counts as one
+	counts := make([]int, len(s.Units))
 	for i := range s.Units {
 		u := &s.Units[i]
 		switch {
@@ -45,6 +47,7 @@ func (l *linter) lintTree(s *slurmconf.Section) {
 			l.Fatal(u.Line, "NodesAndChildren", "leave one of them", "switch %s has nodes and switches", u.Name)
 		case u.HasNodes:
 			count, judged := l.lintUnit(m, s, i, "switch")
+			counts[i] = count
 			if nodes += max(count, 1); !judged {
 				nodes += len(s.Units) // whoever they are
 			}
@@ -58,6 +61,7 @@ func (l *linter) lintTree(s *slurmconf.Section) {
 	}
 	if l.lintLoops(s, children) {
 		l.lintTreeSize(s, children, nodes)
+		l.lintRoots(s, children, parents, counts)
 	}
 	l.lintAbsent(m, s.Units[0].Line, "below no switch", "put them below a switch")
 }
@@ -88,6 +92,39 @@ func (l *linter) lintChildren(s *slurmconf.Section, i int, index map[string]int,
 		l.Fatal(u.Line, "UnknownChild", "name the switches below it, or leave the key out", "switch %s has an empty list of switches: slurmctld crashes on it", u.Name)
 	}
 	return found
+}
+
+// lintRoots warns of nodes that no switch joins. counts are the nodes at each leaf. What Quoin
+// writes has its reasons, which the plan says: only a site's own slurm.conf is judged.
+func (l *linter) lintRoots(s *slurmconf.Section, children [][]int, parents, counts []int) {
+	if l.SlurmConf == "" {
+		return
+	}
+	sums := make([]int, len(s.Units)) // 1 + the nodes below a switch
+	var below func(i int) int
+	below = func(i int) int {
+		if sums[i] == 0 {
+			sums[i] = 1 + counts[i]
+			for _, c := range children[i] {
+				sums[i] += below(c)
+			}
+		}
+		return sums[i] - 1
+	}
+	var roots []string
+	largest, first := 0, 0
+	for i := range s.Units {
+		if parents[i] > 0 {
+			continue
+		}
+		if n := below(i); n > 0 {
+			roots, largest = append(roots, s.Units[i].Name), max(largest, n)
+			first = cmp.Or(first, s.Units[i].Line)
+		}
+	}
+	if len(roots) > 1 {
+		l.Warn(first, "LeavesApart", "write one switch above them, if cables join them", "no switch is above all nodes: %d switches have none above them, %s, so Slurm refuses jobs of more than %d nodes", len(roots), hostlist.Shorten(hostlist.Compress(roots)), largest)
+	}
 }
 
 // lintTreeSize refuses trees that no network has. Slurm would load them for minutes.

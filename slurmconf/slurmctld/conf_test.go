@@ -37,7 +37,7 @@ PartitionName=c Nodes=ALL Topology=nvl
 		t.Fatal(err)
 	}
 	gb200 := &lint.Node{Sockets: 2, CoresPerSocket: 36, ThreadsPerCore: 2, GPUs: []lint.GPUCount{{Type: "gb200", Count: 4}}}
-	want := &Conf{Name: "slurm.conf", GresTypes: []string{"gpu", "nic"}, Plugin: lint.PluginBlock, PartitionTopologies: []string{"nvl", "fabric"}, Nodes: map[string]*lint.Node{
+	want := &Conf{Name: "slurm.conf", GresTypes: []string{"gpu", "nic"}, Partitions: []lint.Partition{{Name: "a", Nodes: "ALL", Topology: "nvl", File: "slurm.conf", Line: 7}, {Name: "b", Nodes: "ALL", Topology: "fabric", File: "slurm.conf", Line: 8}, {Name: "c", Nodes: "ALL", Topology: "nvl", File: "slurm.conf", Line: 9}}, Nodes: map[string]*lint.Node{
 		"n1": gb200, "n2": gb200, "login": {Sockets: 16, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []lint.GPUCount{{Count: 2}}},
 		"n3": {Sockets: 4, CoresPerSocket: 4, ThreadsPerCore: 1, GPUs: []lint.GPUCount{{Type: "a", Count: 3}, {Type: "b", Count: 1}}},
 		"n4": {Sockets: 4, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []lint.GPUCount{{Count: 2}}},
@@ -65,8 +65,8 @@ func TestParseConfErrors(t *testing.T) {
 		"NodeName=n1 Gres=gpu:4x\n":        `slurm.conf:1: NodeName=n1: gres "gpu:4x": "4x" is no count`,
 		"NodeName=n[1-\n":                  "slurm.conf:1: NodeName: ",
 		"\n\nhello\n":                      `slurm.conf:3: "hello" is no Key=Value`,
-		"Include gone.conf\n":              "slurm.conf:1: Include: gone.conf: not there",
-		"Include %c.conf\nClusterName=a\n": "slurm.conf:1: Include: %c.conf stands before ClusterName",
+		"Include gone.conf\n":              "slurm.conf:1: Include: gone.conf is not there: Slurm waits a minute",
+		"Include %c.conf\nClusterName=a\n": "slurm.conf:1: Include: %c.conf: no ClusterName stands before it",
 		"NodeName=a\nInclude loop.conf\n":  "Include: files include each other more than 16 deep",
 		"NodeName=a\n\nInclude bad.conf\n": "bad.conf:1: ",
 	} {
@@ -77,14 +77,14 @@ func TestParseConfErrors(t *testing.T) {
 			case "bad.conf":
 				return file, []byte("x"), nil
 			}
-			return file, nil, fmt.Errorf("%s: not there", file)
+			return file, nil, slurmconf.ErrNoFile
 		})
 		var parse *slurmconf.ParseError
 		if !errors.As(err, &parse) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
-	if _, err := ParseConf("slurm.conf", []byte("Include x\n"), nil); err == nil || !strings.Contains(err.Error(), "x is not read here") {
+	if _, err := ParseConf("slurm.conf", []byte("Include x\n"), nil); err == nil || !strings.Contains(err.Error(), "x is included and was not looked into") {
 		t.Errorf("an Include that nobody reads: %v", err)
 	}
 }

@@ -36,6 +36,7 @@ func confNode(values, defaults map[string]string) (*lint.Node, error) {
 	}
 	cpus, boards := number("cpus", "procs"), max(1, number("boards"))
 	sockets, perBoard := number("sockets"), number("socketsperboard")
+	n.Cloud = strings.Contains(strings.ToUpper(get("state")), "CLOUD")
 	n.CoresPerSocket, n.ThreadsPerCore = max(1, number("corespersocket")), max(1, number("threadspercore"))
 	if err != nil {
 		return nil, err

@@ -25,13 +25,17 @@ func FilesResult(release slurmconf.Release, found []topology.Finding) *Result {
 // slurm.conf. Warnings do not count as a difference.
 func ConfResult(name string, nodes int, found []topology.Finding) *Result {
 	r := &Result{Findings: found}
+	with := fmt.Sprintf("with %d nodes", nodes)
+	if nodes == 0 {
+		with = "with 0 nodes compared, because it lists none"
+	}
 	switch Code(found) {
 	case Differs:
 		r.Summary = []string{name + " does not take the files"}
 	case NotKnown:
-		r.Summary = []string{fmt.Sprintf("nothing that was judged keeps %s, with %d nodes, from the files", name, nodes)}
+		r.Summary = []string{fmt.Sprintf("nothing that was judged keeps %s from the files, %s", name, with)}
 	default:
-		r.Summary = []string{fmt.Sprintf("%s takes the files, with %d nodes", name, nodes)}
+		r.Summary = []string{fmt.Sprintf("%s takes the files, %s", name, with)}
 	}
 	return r
 }

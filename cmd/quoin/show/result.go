@@ -77,22 +77,37 @@ func (r *Result) JSON(w io.Writer) error {
 	return code.AsError()
 }
 
-// summary ends with what could not be judged.
+// summary ends with what could not be judged. Lines of files are named even if others are wrong.
 func (r *Result) summary() []string {
-	if Code(r.Findings) != NotKnown {
-		return r.Summary
-	}
-	var what []string
+	var lines, what []string
 	n := 0
 	for _, f := range r.Findings {
-		if f.Severity == topology.Unknown {
+		switch {
+		case f.Severity != topology.Unknown:
+		case f.File != "":
+			lines = append(lines, fmt.Sprintf("%s:%d", f.File, f.Line))
+		default:
 			n++
 			what = append(what, cmp.Or(f.Reason, f.Thing))
 		}
 	}
-	slices.Sort(what)
-	return append(slices.Clone(r.Summary), fmt.Sprintf("not known: %d of the above could not be judged: %s", n, strings.Join(slices.Compact(what), ", ")))
+	out := slices.Clone(r.Summary)
+	if n > 0 && Code(r.Findings) == NotKnown {
+		slices.Sort(what)
+		out = append(out, fmt.Sprintf("not known: %d of the above could not be judged: %s", n, strings.Join(slices.Compact(what), ", ")))
+	}
+	if lines = slices.Compact(lines); len(lines) > 0 {
+		more := ""
+		if n := len(lines) - maxNotJudged; n > 0 {
+			more = fmt.Sprintf(" and %d more lines", n)
+		}
+		out = append(out, "not judged: "+strings.Join(lines[:min(len(lines), maxNotJudged)], ", ")+more)
+	}
+	return out
 }
+
+// maxNotJudged is how many lines the summary names that were not judged.
+const maxNotJudged = 5
 
 // Counts says how many findings there are of each severity.
 func Counts(findings []topology.Finding) string {

@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -87,6 +89,102 @@ func (c *Checker) GRES(ctx context.Context, node string, files map[string]string
 		return err
 	})
 	return fatal, lines, err
+}
+
+// Judged is what slurmctld, and one node's slurmd, make of a configuration.
+type Judged struct {
+	// Refused says that slurmctld does not start, or waits for a file that is not there:
+	// after a minute it ends.
+	Refused bool
+	// Lines are slurmctld's errors and warnings, and those of slurmd.
+	Lines []string
+	// Topology is what scontrol shows of the default topology.
+	Topology string
+	// Node is what scontrol shows of the node when it has registered, or its slurmd has ended
+	// or waits for a file.
+	Node string
+}
+
+// waitsWords are what Slurm says while it waits for a file that is not there.
+const waitsWords = "retrying in 1sec up to 60sec"
+
+// Judge starts slurmctld on the files, and the slurmd of a node if there is a name.
+func (c *Checker) Judge(ctx context.Context, node string, files map[string]string) (j Judged, err error) {
+	err = c.with(ctx, files, func(ctx context.Context, command func(...string) *exec.Cmd) error {
+		said, end, err := c.daemon(command("slurmctld", "-D"), nil, runsWords)
+		if err != nil {
+			return err
+		}
+		defer end()
+		j.Refused, j.Lines = !strings.Contains(said(), runsWords), complaints(said())
+		if j.Refused {
+			return nil
+		}
+		if j.Topology, err = c.cluster.run(command("scontrol", "show", "topology"), nil); err != nil || node == "" {
+			return err
+		}
+		of, stop, err := c.daemon(command("slurmd", "-D", "-N", node), []string{ownRun}, "slurmd started on")
+		if err != nil {
+			return err
+		}
+		defer stop()
+		for ctx.Err() == nil {
+			if j.Node, err = c.cluster.run(command("scontrol", "show", "node", node, "-o"), nil); err != nil {
+				return err
+			}
+			log := of()
+			if registered.MatchString(j.Node) || strings.Contains(log, "fatal:") || strings.Contains(log, waitsWords) {
+				j.Lines = append(complaints(said()), complaints(log)...)
+				return nil
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		return ctx.Err()
+	})
+	return j, err
+}
+
+// registered matches a node that slurmctld has judged: it is idle, or it is drained.
+var registered = regexp.MustCompile(`State=(IDLE[A-Z+]* |\S*(DRAIN|INVAL))`)
+
+// daemon starts a daemon, and returns when it says a word, waits for a file, or ends. said returns
+// all that it has said so far, and end ends it.
+func (c *Checker) daemon(cmd *exec.Cmd, mounts []string, word string) (said func() string, end func(), err error) {
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.cluster.start(cmd, mounts); err != nil {
+		return nil, nil, err
+	}
+	var mu sync.Mutex
+	var text strings.Builder
+	ready, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		once := sync.OnceFunc(func() { close(ready) })
+		defer once()
+		for s := bufio.NewScanner(stderr); s.Scan(); {
+			mu.Lock()
+			text.WriteString(s.Text() + "\n")
+			mu.Unlock()
+			if strings.Contains(s.Text(), word) || strings.Contains(s.Text(), waitsWords) {
+				once()
+			}
+		}
+	}()
+	<-ready
+	said = func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return text.String()
+	}
+	end = func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+		<-done
+		_ = cmd.Wait()
+	}
+	return said, end, nil
 }
 
 // with writes the files as a configuration of their own, and calls f. The commands that f makes

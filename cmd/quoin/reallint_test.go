@@ -1,0 +1,216 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+)
+
+// lintPair is a slurm.conf with its files. says24 and says26 are the reason word that keeps
+// Slurm 24.11 and 26.05 from them, empty if nothing does.
+type lintPair struct {
+	name, conf     string
+	files          map[string]string
+	says24, says26 string
+}
+
+// The nodes of the pairs, and their files.
+const (
+	pairNodes = "NodeName=n[1-4] NodeAddr=127.0.0.1 Port=[20001-20004] Sockets=2 CoresPerSocket=8 RealMemory=1000\n"
+	pairMain  = "PartitionName=main Nodes=ALL Default=YES\n"
+	pairGPUs  = "GresTypes=gpu\nNodeName=DEFAULT Gres=gpu:a:2\n"
+
+	pairBlocks = "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\nBlockSizes=2\n"
+	pairTree   = "SwitchName=l1 Nodes=n[1-2]\nSwitchName=l2 Nodes=n[3-4]\nSwitchName=s Switches=l[1-2]\n"
+	pairYAML   = "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n" +
+		"- topology: fabric\n  cluster_default: false\n  tree:\n    switches:\n      - {switch: l1, nodes: 'n[1-2]'}\n      - {switch: l2, nodes: 'n[3-4]'}\n      - {switch: s, children: 'l[1-2]'}\n"
+	pairLines = "Name=gpu Type=a File=/dev/nvidia[0-1]\n"
+)
+
+func lintPairs() []lintPair {
+	conf := func(text string) map[string]string { return map[string]string{"topology.conf": text} }
+	yaml := map[string]string{"topology.yaml": pairYAML}
+	gres := func(text string) map[string]string { return map[string]string{"gres.conf": text} }
+	none := map[string]string{}
+	plugin := func(word string) string { return pairNodes + pairMain + "TopologyPlugin=" + word + "\n" }
+	plain, gpus := pairNodes+pairMain, pairGPUs+pairNodes+pairMain
+	inYAML := func(partition string) string {
+		return pairNodes + pairMain + "PartitionName=p Nodes=n[3-4] Topology=" + partition + "\n"
+	}
+	return []lintPair{
+		// Each word of TopologyPlugin.
+		{"blocks", plugin("topology/block"), conf(pairBlocks), "", ""},
+		{"a tree", plugin("topology/tree"), conf(pairTree), "", ""},
+		{"no plugin", plain, conf(pairBlocks), "NotRead", "NotRead"},
+		{"flat", plugin("topology/flat"), conf(pairBlocks), "UnknownPlugin", "NotRead"},
+		{"default", plugin("topology/default"), conf(pairBlocks), "NotRead", "NotRead"},
+		{"topology/none", plugin("topology/none"), conf(pairTree), "NotRead", "NotRead"},
+		{"none", plugin("none"), conf(pairTree), "NotRead", "NotRead"},
+		{"a typing error", plugin("topology/blocks"), conf(pairBlocks), "UnknownPlugin", "UnknownPlugin"},
+		{"3d_torus", plugin("topology/3d_torus"), none, "UnknownPlugin", "UnknownPlugin"},
+		{"capitals", plugin("TOPOLOGY/BLOCK"), conf(pairBlocks), "UnknownPlugin", "UnknownPlugin"},
+		{"without its prefix", plugin("tree"), conf(pairTree), "UnknownPlugin", "UnknownPlugin"},
+		{"blocks without a file", plugin("topology/block"), none, "MissingFile", "MissingFile"},
+		{"a tree without a file", plugin("topology/tree"), none, "MissingFile", "MissingFile"},
+		{"a tree and gres.conf alone", pairGPUs + plugin("topology/tree"), gres(pairLines), "MissingFile", "MissingFile"},
+		{"flat without a file", plugin("topology/flat"), none, "UnknownPlugin", ""},
+		{"default without a file", plugin("topology/default"), none, "", ""},
+		{"topology/none without a file", plugin("topology/none"), none, "", ""},
+		{"none without a file", plugin("none"), none, "", ""},
+		{"None without a file", plugin("None"), none, "", ""},
+		{"Topology/Default without a file", plugin("Topology/Default"), none, "UnknownPlugin", ""},
+		{"Topology/None without a file", plugin("Topology/None"), none, "", ""},
+		{"nothing at all", plain, none, "", ""},
+		{"a ring without a file", plugin("topology/ring"), none, "UnknownPlugin", "MissingFile"},
+		{"a torus without a file", plugin("topology/torus3d"), none, "UnknownPlugin", "MissingFile"},
+		{"a ring", plugin("topology/ring"), conf("RingName=r Nodes=n[1-4]\n"), "UnknownPlugin", "NotJudged"},
+		{"a tree in a file of blocks", plugin("topology/block"), conf(pairTree), "UnknownKey", "UnknownKey"},
+		{"blocks in a file of a tree", plugin("topology/tree"), conf(pairBlocks), "UnknownKey", "UnknownKey"},
+		// topology.yaml.
+		{"yaml alone", plain, yaml, "NotRead", ""},
+		{"yaml and a wrong plugin", plugin("topology/blocks"), yaml, "UnknownPlugin", ""},
+		{"yaml and flat", plugin("topology/flat"), yaml, "UnknownPlugin", ""},
+		{"both files", plugin("topology/block"), map[string]string{"topology.yaml": pairYAML, "topology.conf": pairBlocks}, "", ""},
+		{"a partition's topology", inYAML("fabric"), yaml, "UnknownTopology", ""},
+		{"a topology that is not there", inYAML("gone"), yaml, "UnknownTopology", "UnknownTopology"},
+		{"a topology in capitals", inYAML("Fabric"), yaml, "UnknownTopology", "UnknownTopology"},
+		{"a partition outside its topology", inYAML("nvl"), yaml, "UnknownTopology", ""},
+		{"Topology=default", plugin("topology/block") + "PartitionName=p Nodes=ALL Topology=default\n", conf(pairBlocks), "UnknownTopology", ""},
+		{"Topology= of a topology.conf", plugin("topology/block") + "PartitionName=p Nodes=ALL Topology=nvl\n", conf(pairBlocks), "UnknownTopology", "UnknownTopology"},
+		{"Topology= without a file", plain + "PartitionName=p Nodes=ALL Topology=tree\n", none, "UnknownTopology", "UnknownTopology"},
+		{"Topology=default without a file", plain + "PartitionName=p Nodes=ALL Topology=default\n", none, "UnknownTopology", ""},
+		{"a node's place", strings.Replace(plain, "RealMemory", "Topology=nvl:b1 RealMemory", 1), yaml, "BadNodeTopology", ""},
+		{"a node's place that is not there", strings.Replace(plain, "RealMemory", "Topology=nvl:b9 RealMemory", 1), yaml, "BadNodeTopology", "BadNodeTopology"},
+		{"a node's place without a file", strings.Replace(plain, "RealMemory", "Topology=default:b1 RealMemory", 1), none, "BadNodeTopology", ""},
+		// What a release takes of the files.
+		{"a short block", plugin("topology/block"), conf("BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n3\nBlockSizes=2\n"), "ShortBlock", ""},
+		{"a placeholder", plugin("topology/block"), conf(pairBlocks + "BlockName=b3\n"), "Placeholder", ""},
+		{"two roots", plugin("topology/tree"), conf("SwitchName=l1 Nodes=n[1-2]\nSwitchName=l2 Nodes=n[3-4]\n"), "", ""},
+		// Files that others include.
+		{"an include", plugin("topology/block"), map[string]string{"topology.conf": "include b.conf\nBlockSizes=2\n", "b.conf": "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]"}, "", ""},
+		{"an include of two levels", plugin("topology/tree"), map[string]string{"topology.conf": "Include b.conf\n", "b.conf": "include c.conf\nSwitchName=s Switches=l[1-2]\n", "c.conf": "SwitchName=l1 Nodes=n[1-2]\nSwitchName=l2 Nodes=n[3-4] \\"}, "", ""},
+		{"an error in an included file", plugin("topology/tree"), map[string]string{"topology.conf": "include b.conf\n", "b.conf": "SwitchName=s Switches=gone\n"}, "UnknownChild", "UnknownChild"},
+		{"an include that is not there", plugin("topology/block"), conf(pairBlocks + "include gone.conf\n"), "Include", "Include"},
+		{"an include of a pattern", plugin("topology/block"), map[string]string{"topology.conf": "include b*.conf\n", "b1.conf": pairBlocks}, "Include", "Include"},
+		{"%c in topology.conf", plugin("topology/block"), map[string]string{"topology.conf": "include %c.conf\n", "rig.conf": pairBlocks}, "Include", "Include"},
+		{"an include of slurm.conf", plugin("topology/block") + "Include more.conf\n", map[string]string{"topology.conf": pairBlocks, "more.conf": "NodeName=n5 NodeAddr=127.0.0.1 Port=20005\n"}, "", ""},
+		{"the plugin in an included file", plain + "ClusterName=rig\nInclude %c.conf\n", map[string]string{"topology.conf": pairBlocks, "rig.conf": "TopologyPlugin=topology/block\n"}, "", ""},
+		{"slurm.conf includes what is not there", plain + "Include gone.conf\n", none, "Include", "Include"},
+		{"an include of itself", plugin("topology/block"), conf("include topology.conf\n"), "Include", "Include"},
+		// gres.conf.
+		{"gpus", gpus, gres(pairLines), "", ""},
+		{"an include of gres.conf", gpus, map[string]string{"gres.conf": "include a.conf\n", "a.conf": "include b.conf\n", "b.conf": pairLines}, "", ""},
+		{"gres.conf includes what is not there", gpus, gres(pairLines + "include gone.conf\n"), "Include", "Include"},
+		{"no GresTypes", strings.Replace(gpus, "GresTypes=gpu\n", "", 1), gres(pairLines), "NotRead", "NotRead"},
+		{"other GresTypes", strings.Replace(gpus, "GresTypes=gpu", "GresTypes=nic", 1), gres(pairLines), "UnknownGres", "UnknownGres"},
+		{"no gres.conf", gpus, none, "FewerGPUs", "FewerGPUs"},
+		{"no Type in gres.conf", gpus, gres("Name=gpu File=/dev/nvidia[0-1]\n"), "FewerGPUs", "FewerGPUs"},
+		{"no Type in slurm.conf", strings.Replace(gpus, "gpu:a:2", "gpu:2", 1), gres(pairLines), "", ""},
+		{"a longer Type", gpus, gres("Name=gpu Type=a100 File=/dev/nvidia[0-1]\n"), "FewerGPUs", "FewerGPUs"},
+		{"no File", gpus, gres("Name=gpu Type=a Count=2\n"), "FewerGPUs", "FewerGPUs"},
+		{"fewer", gpus, gres("Name=gpu Type=a File=/dev/nvidia0\n"), "FewerGPUs", "FewerGPUs"},
+		{"more", gpus, gres("Name=gpu Type=a File=/dev/nvidia[0-3]\n"), "", ""},
+		{"amdgpu alone", gpus, gres("AutoDetect=amdgpu\n"), "FewerGPUs", "FewerGPUs"},
+		{"amdgpu beside lines", gpus, gres("AutoDetect=amdgpu\n" + pairLines), "", ""},
+		{"amdgpu of a node", gpus, gres("NodeName=n[1-4] AutoDetect=amdgpu " + pairLines), "", ""},
+		{"hardware threads for cores", strings.Replace(gpus, "CoresPerSocket=8", "CoresPerSocket=8 ThreadsPerCore=2", 1), gres("Name=gpu Type=a File=/dev/nvidia0 Cores=0-7,16-23\nName=gpu Type=a File=/dev/nvidia1 Cores=8-15,24-31\n"), "CoresOutside", "CoresOutside"},
+		{"cores", gpus, gres("Name=gpu Type=a File=/dev/nvidia0 Cores=0-7\nName=gpu Type=a File=/dev/nvidia1 Cores=8-15\n"), "", ""},
+		{"a wrong Count", gpus, gres("Name=gpu Type=a File=/dev/nvidia[0-1] Count=4\n"), "Count", "Count"},
+		{"cloud nodes that detect", gpus + "NodeName=c1 State=CLOUD\n", gres(pairLines + "NodeName=c1 AutoDetect=nvidia\n"), "", ""},
+	}
+}
+
+// TestRealLint has `quoin lint` and Slurm itself judge a slurm.conf with its files. A pair is
+// good if slurmctld starts, reads the topology file, and node n1 registers with its GPUs.
+func TestRealLint(t *testing.T) {
+	t.Parallel()
+	slurmrig.NeedTest(t)
+	pairs := lintPairs()
+	every := oracle.Rounds(5, 1)
+	for _, release := range slurmrig.Releases() {
+		t.Run(release.Slurm, func(t *testing.T) {
+			t.Parallel()
+			checker := slurmrig.NewCheckerTest(t, release)
+			judged, good, notJudged := 0, 0, []string{}
+			for i, p := range pairs {
+				if i%every != 0 {
+					continue
+				}
+				judged++
+				says := p.says26
+				if release == slurmrig.Slurm2411 {
+					says = p.says24
+				}
+				why := judgePair(t, checker, p)
+				if why == "" {
+					good++
+				}
+				code, out := lintPairOf(t, p, release.Slurm)
+				switch {
+				case code == 3:
+					notJudged = append(notJudged, p.name)
+					if says != "NotJudged" {
+						t.Errorf("%s: lint does not judge it, Slurm: %q\n%s", p.name, why, out)
+					}
+				case (code == 1) != (why != "") || code > 1:
+					t.Errorf("%s: lint says %d, Slurm: %q\n%s\n%s", p.name, code, why, p.conf, out)
+				case (says != "") != (why != ""), says != "" && !strings.Contains(out, "("+says+")"):
+					t.Errorf("%s: lint should say %q, Slurm: %q\n%s", p.name, says, why, out)
+				}
+			}
+			t.Logf("Slurm %s: %d pairs, %d good, not judged: %q", release.Slurm, judged, good, notJudged)
+			if len(notJudged) > 3 {
+				t.Errorf("%d pairs were not judged", len(notJudged))
+			}
+		})
+	}
+}
+
+// judgePair says why the pair is not good, or nothing.
+func judgePair(t *testing.T, checker *slurmrig.Checker, p lintPair) (why string) {
+	t.Helper()
+	files := map[string]string{"slurm.conf": p.conf}
+	for name, text := range p.files {
+		files[name] = text
+	}
+	node, read := "", false
+	for name := range files {
+		read = read || strings.HasPrefix(name, "topology.")
+	}
+	if strings.Contains(p.conf, "Gres=") {
+		node = "n1"
+	}
+	j, err := checker.Judge(t.Context(), node, files)
+	switch log := strings.Join(j.Lines, "\n"); {
+	case err != nil:
+		t.Errorf("%s: %v\n%s", p.name, err, log)
+	case j.Refused:
+		return "slurmctld does not start: " + log
+	case read && strings.TrimSpace(strings.TrimPrefix(j.Topology, "No topology information available")) == "":
+		return "the topology file is not read: " + log
+	case node != "" && (!strings.Contains(j.Node, "State=IDLE ") || !strings.Contains(j.Node, "Gres=gpu:")):
+		return "node n1 is not as in slurm.conf: " + j.Node + log
+	}
+	return ""
+}
+
+// lintPairOf returns the exit status and the output of quoin lint.
+func lintPairOf(t *testing.T, p lintPair, release string) (code int, out string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range p.files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "slurm.conf"), []byte(p.conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := quoin(t, "", "lint", "--files", dir, "--slurm-version", release)
+	return code, fmt.Sprint(out, errs)
+}

@@ -1,0 +1,76 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Partition is a line PartitionName of slurm.conf that has Topology=.
+type Partition struct {
+	Name string
+	// Nodes is Nodes= as written.
+	Nodes    string
+	Topology string
+	File     string
+	Line     int
+}
+
+// lintPartitions judges the topologies that partitions name. given says that a topology file
+// is among the files.
+func (l *linter) lintPartitions(given bool) []topology.Finding {
+	l.Findings = slurmconf.Findings{}
+	for i := range l.Partitions {
+		p := &l.Partitions[i]
+		l.File = p.File
+		at := slices.IndexFunc(l.topologies, func(s slurmconf.Section) bool { return s.Name == p.Topology })
+		switch {
+		case !l.Release.YAML():
+			l.Fatal(p.Line, reasonUnknownTopology, "take it out", "Slurm %s does not know Topology= of PartitionName, and does not start", l.Release)
+		case at >= 0:
+			l.lintPartitionNodes(p, &l.topologies[at])
+		case given && len(l.topologies) > 0:
+			l.Fatal(p.Line, reasonUnknownTopology, "add the topology, or correct Topology= of the partition", "partition %s uses topology %q, which is not in the file: slurmctld does not start", p.Name, p.Topology)
+		case !given && l.Whole && p.Topology != topology.ConfTopology:
+			l.Fatal(p.Line, reasonUnknownTopology, "write topology.yaml, or take Topology= of the partition out", "partition %s uses topology %q, and there is no topology.yaml: slurmctld does not start", p.Name, p.Topology)
+		}
+	}
+	return l.All
+}
+
+const reasonUnknownTopology = "UnknownTopology"
+
+// lintPartitionNodes judges a partition with nodes that are not in the topology that it names.
+func (l *linter) lintPartitionNodes(p *Partition, s *slurmconf.Section) {
+	nodes, known := l.partitionNodes(p)
+	if !known || len(nodes) == 0 || s.Kind != "block" && s.Kind != "tree" {
+		return
+	}
+	placed := map[string]bool{}
+	for i := range s.Units {
+		if hostlist.Walk(s.Units[i].Nodes, func(name []byte) { placed[string(name)] = true }) != nil {
+			return
+		}
+	}
+	outside := slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return placed[n] || l.placed[n] })
+	if len(placed) == 0 || len(outside) == 0 { // with no nodes at all the nodes name their places
+		return
+	}
+	l.Warn(p.Line, "PartitionOutside", "name the topology that has the nodes, or add the nodes to it", "partition %s uses topology %s, which lacks %d of its %d nodes: Slurm refuses jobs of more than one node there: %s", p.Name, p.Topology, len(outside), len(nodes), hostlist.Shorten(hostlist.Compress(outside)))
+}
+
+// partitionNodes returns the nodes of a partition. known is false if they are not lines
+// NodeName, such as the names of node sets.
+func (l *linter) partitionNodes(p *Partition) (nodes []string, known bool) {
+	if l.open {
+		return nil, false
+	}
+	if strings.EqualFold(p.Nodes, "ALL") {
+		return l.KnownNodes, true
+	}
+	nodes, err := hostlist.Expand(p.Nodes)
+	return nodes, err == nil && !slices.ContainsFunc(nodes, func(n string) bool { _, ok := l.known[n]; return !ok })
+}
