@@ -70,7 +70,8 @@ func (m *Rendered) Summary() string {
 		if len(m.all) > 0 {
 			topology = "a flat topology"
 		}
-		return fmt.Sprintf("%s, and %d lines in gres.conf", topology, len(m.gres))
+		listed, _ := gres.ByNode(m.gres, nil) // lines that were made have names that can be read
+		return fmt.Sprintf("%s, and the GPUs of %d nodes", topology, len(listed))
 	}
 	return fmt.Sprintf("%s, %d nodes", strings.Join(parts, ", "), len(m.Specs))
 }

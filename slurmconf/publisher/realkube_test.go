@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,7 @@ func TestRealPublication(t *testing.T) {
 	t.Run("held and approved", r.approved)
 	t.Run("scaled in", r.scaledIn)
 	t.Run("most bytes", r.mostBytes)
+	t.Run("gres.conf alone", func(t *testing.T) { r.gresAlone(t, c) })
 }
 
 // defineReports has the API server know NodeReports.
@@ -210,5 +212,34 @@ func (r *publicationRig) mostBytes(t *testing.T) {
 		if (err == nil) != taken {
 			t.Errorf("%d bytes more than MaxBytes: %v", more, err)
 		}
+	}
+}
+
+// gresAlone publishes machines whose switches nobody has named, and leaves the topology.conf in the
+// ConfigMap alone that is the site's own.
+func (r *publicationRig) gresAlone(t *testing.T, c *kuberig.Cluster) {
+	for n := range 4 {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("hgx%d", n), Labels: map[string]string{"pool": "hgx", nodelabels.Count: "8", nodelabels.Product: "NVIDIA-H100-80GB-HBM3"}}}
+		if _, err := r.client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pubs := complete(t, Publication{Name: "hgx", Namespace: "default", Nodes: Selection{Selector: "pool=hgx"}, SettleTime: Duration{Duration: 100 * time.Millisecond}})
+	store := kube.New(c.Client(), setClient(t, c.Config()), reportClient(t, c.Config()), "default", pubs, slog.New(slog.DiscardHandler))
+	inBackground(t, store.Run, newPublisher(store, pubs).Run)
+	const name, lines = "quoin-slurm-hgx", "\nNodeName=hgx[0-3] AutoDetect=nvidia\n"
+	published := func(cm *corev1.ConfigMap) bool {
+		return strings.HasSuffix(cm.Data["gres.conf"], lines) && cm.Annotations[plandoc.AnnotationHeldReason] == ""
+	}
+	if cm := untilConfigMap(t, r.client, "default", name, "published", published); len(cm.Data) != 1 {
+		t.Errorf("files %v", cm.Data)
+	}
+	const own = "SwitchName=s Nodes=hgx[0-3]\n"
+	patch := `{"data":{"topology.conf":` + strconv.Quote(own) + `,"gres.conf":"# edited"}}`
+	if _, err := r.client.CoreV1().ConfigMaps("default").Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if cm := untilConfigMap(t, r.client, "default", name, "written again", published); cm.Data["topology.conf"] != own || len(cm.Data) != 2 {
+		t.Errorf("files %v", cm.Data)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
@@ -177,7 +178,12 @@ func sums(p *topology.Plan) string {
 		if len(p.Topologies) == 0 {
 			parts = append(parts, "no topology")
 		}
-		return strings.Join(append(parts, fmt.Sprintf("no node has a place; %d lines in gres.conf", len(p.Devices))), "; ")
+		lines, err := plandoc.Lines(p)
+		if err == nil {
+			byNode, _ := gres.ByNode(lines, nil) // Lines has read the same lists
+			parts = append(parts, fmt.Sprintf("no node has a place; gres.conf has the GPUs of %d nodes", len(byNode)))
+		}
+		return strings.Join(parts, "; ")
 	}
 	nodes := fmt.Sprintf("%d nodes", placed)
 	if p.ByAnnotation {
