@@ -310,7 +310,7 @@ func lintFiles(p *publication.Cluster, files map[string]string, topologies []top
 	}
 	o := slurmlint.Options{Release: p.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(p.SlurmVersion)}
 	if len(topologies) > 0 {
-		o.Plugin = slurmlint.Plugin(topologies[0].Kind)
+		o.Plugin = slurmlint.Plugin("topology/" + topologies[0].Kind)
 	}
 	return slurmlint.Lint(all, o)
 }
