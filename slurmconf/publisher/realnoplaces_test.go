@@ -36,7 +36,12 @@ func TestRealNoPlaces(t *testing.T) {
 			return strings.Contains(files["topology.yaml"], "block: "+seedUnit)
 		}))
 		r.registers()
-		r.rig.RunTest(t, "sbatch", "-N1", "--output=/dev/null", "--wrap=sleep 600")
+		// As Slinky's worker pods register. No Node has an annotation, so this one names no place.
+		if err := r.rig.Slurmd(t.Context(), "dynamic", "-Z", "--conf", "NodeAddr=127.0.0.1 CPUs=2 RealMemory=100 Port=21004"); err != nil {
+			t.Fatal(err)
+		}
+		r.idle("dynamic")
+		r.rig.RunTest(t, "sbatch", "-N1", "-w", "n01", "--output=/dev/null", "--wrap=sleep 600")
 		job := ""
 		await.Until(t, "the job runs", func() bool {
 			job, _ = r.rig.Run(t.Context(), "squeue", "-h", "-o", "%T %r")
@@ -61,6 +66,7 @@ func TestRealNoPlaces(t *testing.T) {
 		if out := r.rig.RunTest(t, "squeue", "-h", "-o", "%T"); out != "RUNNING\n" {
 			t.Errorf("the job is %q", out)
 		}
+		r.idle("dynamic")
 		r.rig.RunTest(t, "scancel", "1")
 		r.jobsRun()
 		if log := r.rig.Log("slurmctld"); strings.Contains(log, "fatal:") {
@@ -115,6 +121,7 @@ func (r *noPlaces) start(release slurmrig.Release, files map[string]string) {
 	r.t.Helper()
 	r.rig = slurmrig.StartTest(r.t, release, slurmrig.Config{GPUs: 8, Model: "NVIDIA H100 80GB HBM3", Files: files, SlurmConf: `SelectType=select/cons_tres
 GresTypes=gpu
+MaxNodeCount=10
 NodeName=h01 NodeAddr=127.0.0.1 Port=21001 CPUs=8 RealMemory=1000 Gres=gpu:h100_80gb_hbm3:8
 NodeName=h02 NodeAddr=127.0.0.1 Port=21002 CPUs=8 RealMemory=1000 Gres=gpu:h100_80gb_hbm3:8
 NodeName=n01 NodeAddr=127.0.0.1 Port=21003 CPUs=8 RealMemory=1000 Gres=gpu:h100_80gb_hbm3:8
@@ -135,6 +142,16 @@ func (r *noPlaces) registers() {
 		nodes, _ = r.rig.Run(r.t.Context(), "sinfo", "-h", "-N", "-o", "%N %T %G")
 		return strings.Count(nodes, " idle gpu:h100_80gb_hbm3:8") == 3
 	}, func() string { return nodes })
+}
+
+// idle waits until a node is idle.
+func (r *noPlaces) idle(node string) {
+	r.t.Helper()
+	state := ""
+	await.Until(r.t, node+" is idle", func() bool {
+		state, _ = r.rig.Run(r.t.Context(), "sinfo", "-h", "-n", node, "-o", "%T")
+		return state == "idle\n"
+	}, func() string { return state + r.rig.Log(node) })
 }
 
 // jobsRun runs a job on all GPUs of all nodes.
