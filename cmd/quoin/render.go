@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -116,19 +117,16 @@ func noteGresAlone(stderr io.Writer, made *fresh) {
 
 // errNoPlace says that no node has a place, and that nothing says whether NVLink joins the nodes.
 func errNoPlace(stderr io.Writer, made *publisher.Rendered) error {
-	if len(made.Topologies()) > 0 {
+	if len(made.Topologies()) > 0 || slices.ContainsFunc(made.Problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonSwitchesUnknown }) {
 		return nil
 	}
-	unknown, known := 0, 0
+	unknown := 0
 	for i := range made.Left {
-		switch made.Left[i].Reason {
-		case placement.ReasonNoFacts:
+		if reason := made.Left[i].Reason; reason == placement.ReasonNoFacts || reason == placement.ReasonNoDomain {
 			unknown++
-		case placement.ReasonNoDomain:
-			known++
 		}
 	}
-	if unknown == 0 || known > 0 {
+	if unknown == 0 {
 		return nil
 	}
 	fmt.Fprintf(stderr, "not known: whether NVLink joins these %d nodes: label their NVLink domain or their switches, or give their reports\n", unknown)

@@ -168,14 +168,14 @@ func (m *Rendered) choose(p *publication.Cluster, g *gathered) (why, err error) 
 
 // refuseEmpty refuses files without any place that say nothing of GPUs either, and files that lack
 // the topology that is published or seeded: slurmctld would lose it, and what is missing may only be
-// late. Otherwise the GPUs are what there is to say of nodes whose switches nobody has named.
+// late. A seed in topology.conf, which can't become flat, stays beside gres.conf. Otherwise the GPUs are what there is to say of nodes whose switches nobody has named.
 func (m *Rendered) refuseEmpty(p *publication.Cluster, g *gathered, why error) {
 	if len(m.Specs) > 0 {
 		return
 	}
 	units := len(topology.UnitsOf(m.topologies)) > 0 // blocks may still hold the places of domains that have gone
 	published := g.prev.Plan != nil && len(g.prev.Plan.Own()) > 0
-	lost := published && !units || g.prev.seeded && len(m.topologies) == 0
+	lost := published && !units || g.prev.seeded && p.Format == "yaml" && len(m.topologies) == 0
 	empty := len(m.gres) == 0 && (units || len(m.topologies) == 0)
 	if lost || empty {
 		m.Refused, m.Message = "NothingToPublish", cmp.Or(why, errNoNode).Error()+cmp.Or(plandoc.Reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())

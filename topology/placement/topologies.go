@@ -53,31 +53,38 @@ func makeParts(s *site, parts []part, t tree.Tree) (madeParts, problems, error) 
 	return made, found, nil
 }
 
-// nameSwitchless says what to do on a site without any place: NVLink ends in its machines, and
-// no switch is known.
+// nameSwitchless says what to do on a site without any place that Slurm could schedule by: NVLink ends
+// in its machines, or is not wanted, and no switch is known.
 func nameSwitchless(s *site, plan *topology.Plan) problems {
-	if len(plan.Topologies) > 0 || s.policy.Flat {
+	placed := slices.ContainsFunc(plan.Topologies, func(t topology.Topology) bool { return t.Kind == topology.KindTree || !s.policy.TreeOnly })
+	if placed || s.policy.Flat {
 		return nil
 	}
 	nodes := 0
-	for i := range plan.Nodes {
-		if plan.Nodes[i].Reason == ReasonNoDomain || s.policy.ByLeaf && plan.Nodes[i].Reason == ReasonTiersMissing {
+	for i := range plan.Nodes { // beside the facts
+		switch reason := plan.Nodes[i].Reason; {
+		case reason == ReasonNoDomain && s.facts[i].EndsInside(),
+			reason == ReasonPlaced && s.policy.TreeOnly,
+			reason == ReasonTiersMissing && s.policy.ByLeaf:
 			nodes++
 		}
 	}
 	if nodes == 0 {
 		return nil
 	}
-	what := "NVLink of %d nodes ends in the machine, so Slurm schedules them by switches, and no switch is known"
-	if s.policy.ByLeaf {
-		what = "%d nodes are to make blocks by their leaf switches, and no switch is known"
+	what := "NVLink of %d nodes ends in the machine, so Slurm schedules them by switches"
+	switch {
+	case s.policy.TreeOnly:
+		what = "Slurm is to schedule %d nodes by switches alone (topology: tree)"
+	case s.policy.ByLeaf:
+		what = "%d nodes are to make blocks by their leaf switches (blocksBy: leaf)"
 	}
-	flat := "or set flatTopology: true if all nodes are equally near"
+	flat := "set flatTopology: true if all nodes are equally near"
 	if s.policy.OneTopology {
-		flat = "or leave TopologyPlugin out of slurm.conf if all nodes are equally near: Slurm then needs no topology file"
+		flat = "leave TopologyPlugin out of slurm.conf if all nodes are equally near: Slurm then needs no topology file"
 	}
 	var found problems
-	found.add("", ReasonSwitchesUnknown, fmt.Sprintf(what+": label the nodes with their switches (topology/README.md lists the keys, tierLabels adds others), %s", nodes, flat))
+	found.add("", ReasonSwitchesUnknown, fmt.Sprintf(what+", and no switch is known: label the nodes with their switches (topology/README.md lists the keys, tierLabels adds others), or %s", nodes, flat))
 	return found
 }
 
