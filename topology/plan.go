@@ -20,9 +20,11 @@ type Plan struct {
 	ByAnnotation bool `json:"byAnnotation,omitempty"`
 	// Topologies are in the order of the file.
 	Topologies []Topology `json:"topologies"`
-	// Devices are the lines of gres.conf. With AllNodes the file has them without NodeName.
+	// Devices are the lines of gres.conf. With AllNodes the file has them without NodeName. With
+	// Detect it has that AutoDetect for all nodes in their place.
 	Devices  []string `json:"devices,omitempty"`
 	AllNodes bool     `json:"allNodes,omitempty"`
+	Detect   string   `json:"detect,omitempty"`
 	// Nodes say of every node why it is where it is, in the order of their Slurm names.
 	Nodes    []Placement `json:"nodes,omitempty"`
 	Problems []Finding   `json:"problems,omitempty"`

@@ -221,6 +221,24 @@ func (o *Options) ForAll(lines []Line, nodes int) ([]Line, bool) {
 	return Nameless(lines), forAny || named == nodes
 }
 
+// Detected returns the line without NodeName by which each slurmd finds what the lines list: whole
+// GPUs without Cores, whose Types are a part of their products' names. Slurmd of a node without
+// GPUs takes the line too. It does not start with listed devices that it lacks.
+func (o *Options) Detected(lines []Line) (line Line, ok bool) {
+	line.AutoDetect = AutoDetectNvidia
+	if len(lines) == 0 || o.AutoDetect != "" && o.AutoDetect != AutoDetectNvidia || len(o.Types) > 0 {
+		return line, false
+	}
+	for i := range lines {
+		l := &lines[i]
+		detects, listed := l.AutoDetect == AutoDetectNvidia, l.AutoDetect == "" && len(l.Files) > 0 && !strings.HasPrefix(l.Type, unlikeProduct)
+		if !detects && !listed || l.Cores != "" || len(l.Links) > 0 || len(l.MultipleFiles) > 0 {
+			return line, false
+		}
+	}
+	return line, true
+}
+
 // Nameless returns lines of nodes that are alike without NodeName. Lines of nodes that only
 // detect their GPUs are left out if there are others.
 func Nameless(lines []Line) []Line {

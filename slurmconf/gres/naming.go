@@ -57,10 +57,13 @@ func (o *Options) TypeOf(product string) string {
 		typ = normalType(withoutMaker(product))
 	}
 	if typ == "" || typ[0] < 'a' || typ[0] > 'z' {
-		return "gpu_" + typ // in --gres=gpu:6000 the number would be a count
+		return unlikeProduct + typ // in --gres=gpu:6000 the number would be a count
 	}
 	return typ
 }
+
+// unlikeProduct begins a Type that is no part of its product's name.
+const unlikeProduct = "gpu_"
 
 // migTypeOf names the MIG instances of a product, as gpu/nvml does.
 func (o *Options) migTypeOf(product, profile string) string {

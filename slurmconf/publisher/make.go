@@ -39,6 +39,8 @@ type Rendered struct {
 	// Findings are what lint says of the files, and Problems are of the nodes.
 	Findings, Problems []topology.Finding
 	gres               []gres.Line
+	// detect is AutoDetect of all nodes, which gres.conf has in place of the lines.
+	detect string
 	// format is that of the topology file, conf or yaml, and policy has the keys of the
 	// configuration that it was made by.
 	format string
@@ -247,7 +249,8 @@ func (m *Rendered) write(p *publication.Cluster) (err error) {
 func (m *Rendered) Document() (topology.Plan, error) {
 	plan := *m.Plan
 	plan.Format, plan.ByAnnotation, plan.Policy, plan.Topologies, plan.Problems = m.format, m.ByAnnotation, m.policy, m.all, m.Problems
-	plan.AllNodes = len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see fit
+	plan.Detect = m.detect
+	plan.AllNodes = m.detect == "" && len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see fit
 	return plan, plandoc.SetLines(&plan, m.gres)
 }
 

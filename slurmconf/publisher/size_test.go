@@ -11,13 +11,21 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
+
+// listed are publications whose GPUs slurmd can't detect by itself: the site chose a Type.
+func listed(t *testing.T) []*publication.Cluster {
+	t.Helper()
+	return complete(t, Publication{Gres: Gres{Types: publication.Types{"NVIDIA GB200": "gb200"}}})
+}
 
 // TestLimitSize makes files of 72 nodes for stores that take more, as much, and less.
 func TestLimitSize(t *testing.T) {
 	const alone = "Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n"
 	const named = "NodeName=gb200-[001-072] " + alone
+	const detect = "AutoDetect=nvidia\n"
 	cpu := func() *inputs.Snapshot {
 		snap := racks(t)
 		snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu"})
@@ -30,20 +38,28 @@ func TestLimitSize(t *testing.T) {
 		snap    *inputs.Snapshot
 		old     *plandoc.Published
 		limit   func(size int) int
+		detects bool
 		gres    string
 		refused bool
 	}{
-		{"no limit", racks(t), nil, func(int) int { return 0 }, named, false},
-		{"all fits", racks(t), nil, func(size int) int { return size }, named, false},
-		{"a byte less", racks(t), nil, func(size int) int { return size - 1 }, alone, false},
-		{"without the names it just fits", racks(t), nil, func(size int) int { return size - list }, alone, false},
-		{"without the names it is too large", racks(t), nil, func(size int) int { return size - list - 1 }, named, true},
-		{"another file of the store", racks(t), others, func(size int) int { return size + 4 }, alone, false},
-		{"room for another file", racks(t), others, func(size int) int { return size + 5 }, named, false},
-		{"a node without GPUs", cpu(), nil, func(size int) int { return size - 1 }, named, true},
+		{"no limit", racks(t), nil, func(int) int { return 0 }, false, named, false},
+		{"all fits", racks(t), nil, func(size int) int { return size }, false, named, false},
+		{"a byte less", racks(t), nil, func(size int) int { return size - 1 }, false, alone, false},
+		{"without the names it just fits", racks(t), nil, func(size int) int { return size - list }, false, alone, false},
+		{"without the names it is too large", racks(t), nil, func(size int) int { return size - list - 1 }, false, named, true},
+		{"another file of the store", racks(t), others, func(size int) int { return size + 4 }, false, alone, false},
+		{"room for another file", racks(t), others, func(size int) int { return size + 5 }, false, named, false},
+		{"a node without GPUs", cpu(), nil, func(size int) int { return size - 1 }, false, named, true},
+		{"detected, all fits", racks(t), nil, func(size int) int { return size }, true, named, false},
+		{"detected, a byte less", racks(t), nil, func(size int) int { return size - 1 }, true, detect, false},
+		{"detected, beside a node without GPUs", cpu(), nil, func(size int) int { return size - 1 }, true, detect, false},
+		{"detected, without the names it is too large", racks(t), nil, func(int) int { return 100 }, true, named, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			pub := complete(t, Publication{})[0]
+			pub := listed(t)[0]
+			if tt.detects {
+				pub = complete(t, Publication{})[0]
+			}
 			made, err := Make(pub, pub.Rules.Gather(tt.snap), Previous{})
 			if err != nil || made.Refused != "" {
 				t.Fatalf("%v %s", err, made.Message)
@@ -62,7 +78,7 @@ func TestLimitSize(t *testing.T) {
 					said++
 				}
 			}
-			if (said == 1) != (tt.gres == alone) {
+			if (said == 1) != (tt.gres != named) {
 				t.Errorf("%d problems %s", said, ReasonGresForAll)
 			}
 		})
@@ -95,7 +111,15 @@ func TestTooLargeIsHeld(t *testing.T) {
 // TestGresForAllIsRemembered publishes gres.conf without names. A node that loses a GPU or
 // its report then keeps its lines, and the change is not counted as one of all nodes.
 func TestGresForAllIsRemembered(t *testing.T) {
-	pubs := complete(t, Publication{})
+	for want, pubs := range map[string][]*publication.Cluster{"false 1": listed(t), "false 0": complete(t, Publication{})} {
+		t.Run(want, func(t *testing.T) { rememberGresForAll(t, pubs, want) })
+	}
+}
+
+// rememberGresForAll has room for all, for all but the names, and for all. want is what gres.conf
+// is without them.
+func rememberGresForAll(t *testing.T, pubs []*publication.Cluster, want string) {
+	t.Helper()
 	made, err := Make(pubs[0], pubs[0].Rules.Gather(racks(t)), Previous{})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +139,7 @@ func TestGresForAllIsRemembered(t *testing.T) {
 			files = append(files, fmt.Sprint(strings.Contains(got.Files["gres.conf"], "NodeName="), strings.Count(got.Files["gres.conf"], "Name=gpu")))
 		})
 	}
-	if diff := cmp.Diff([]string{"true 1", "false 1", "true 1"}, files); diff != "" {
+	if diff := cmp.Diff([]string{"true 1", want, "true 1"}, files); diff != "" {
 		t.Errorf("gres.conf with names, and its lines (-want +got):\n%s", diff)
 	}
 }

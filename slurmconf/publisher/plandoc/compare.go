@@ -173,6 +173,9 @@ func unitsOf(p *topology.Plan) map[string]string {
 	if p.AllNodes { // slurmd without these GPUs does not start with such a file
 		out["gres.conf without names"] = ""
 	}
+	if p.Detect != "" {
+		out["gres.conf"] = "AutoDetect=" + p.Detect + " for all nodes"
+	}
 	for key, value := range p.Policy {
 		out[policyKey+key] = value
 	}

@@ -48,8 +48,11 @@ func Files(p *topology.Plan) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.AllNodes {
+	switch {
+	case p.AllNodes:
 		lines = gres.Nameless(lines)
+	case p.Detect != "":
+		lines = []gres.Line{{AutoDetect: p.Detect}}
 	}
 	topologies := p.Topologies
 	if p.ByAnnotation {
