@@ -1,0 +1,47 @@
+package publisher
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+)
+
+// TestRealGresForAll gives the gres.conf that names no nodes to a slurmd with GPUs and to one on a
+// machine without any: both register as slurm.conf has them.
+func TestRealGresForAll(t *testing.T) {
+	t.Parallel()
+	slurmrig.NeedTest(t)
+	pub := complete(t, Publication{})[0]
+	made, err := Make(pub, pub.Rules.Gather(racks(t)), Previous{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.fit(pub, sizeOf(made.Files)-1)
+	for _, release := range slurmrig.Releases() {
+		t.Run(release.Slurm, func(t *testing.T) {
+			t.Parallel()
+			c := slurmrig.StartTest(t, release, slurmrig.Config{GPUs: 4, Model: "NVIDIA GB200", Slurmd: "gb200-001", Files: map[string]string{"gres.conf": made.Files["gres.conf"]},
+				SlurmConf: `SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+GresTypes=gpu
+NodeName=gb200-001 NodeAddr=127.0.0.1 Port=17001 Gres=gpu:gb200:4
+NodeName=cpu-1 NodeAddr=127.0.0.1 Port=17002
+PartitionName=main Nodes=ALL Default=YES State=UP
+`})
+			cpu := slurmrig.Node{Cluster: c, Name: "cpu-1", Mounts: []string{"tmpfs:/proc/driver"}}
+			if err := cpu.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := cpu.Run(t.Context(), "ls", "/proc/driver"); err != nil || strings.TrimSpace(out) != "" {
+				t.Errorf("the machine without GPUs has a driver: %s %v", out, err)
+			}
+			var out string
+			await.Until(t, "both nodes are idle", func() bool {
+				out, _ = c.Run(t.Context(), "sinfo", "-h", "-N", "-o", "%N %T %G")
+				return strings.Contains(out, "gb200-001 idle gpu:gb200:4(S:0)") && strings.Contains(out, "cpu-1 idle (null)")
+			}, func() string { return out + c.Log("cpu-1") })
+		})
+	}
+}
