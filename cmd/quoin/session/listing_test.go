@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
@@ -42,6 +43,26 @@ func TestRealPages(t *testing.T) {
 			t.Errorf("%s: %v, want %d nodes", name, err, nodes)
 		}
 	}
+	r := inputs.NewRules(inputs.Config{SlurmNames: "pod:worker in (true)", Namespace: "default", ParseSelector: kube.ParseSelector}, func(key, message string) { t.Fatal(key, message) })
+	for i, worker := range []string{"true", "false"} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("worker-", i), Labels: map[string]string{"worker": worker}},
+			Spec: corev1.PodSpec{NodeName: fmt.Sprintf("n%04d", i), Containers: []corev1.Container{{Name: "slurmd", Image: "slurmd"}}}}
+		if _, err := c.Client().CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	naming := inputs.NamingPodsOf(&r)
+	in, err := openLists(t.Context(), c.Config(), slices.Concat(nodeLists, podLists(naming)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := (&inputs.ListReader{Pods: naming}).Read("the cluster", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := r.Gather(snap); len(g.Facts) != 1 || g.Facts[0].Name != "n0000" || g.Facts[0].SlurmName != "worker-0" {
+		t.Errorf("names by pods: %+v", g.Facts)
+	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}
 	if _, err := c.Client().CoreV1().ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -54,7 +75,7 @@ func TestRealPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := openLists(t.Context(), nobody, nodeLists)
+	in, err = openLists(t.Context(), nobody, nodeLists)
 	if err != nil {
 		t.Fatal(err)
 	}
