@@ -26,6 +26,7 @@ const (
 	onOKE            = "nvidia.com/gpu" // true
 	onCoreWeave      = "gpu.nvidia.com/count"
 	onCoreWeaveModel = "gpu.nvidia.com/model"             // the product
+	instanceType     = "node.kubernetes.io/instance-type" // it may name the chip, such as BM.GPU.H100.8
 	onGKE            = "cloud.google.com/gke-accelerator" // the product, of no TPU
 	onGKECount       = "cloud.google.com/gke-accelerator-count"
 	maxGPUs          = 1024
@@ -49,6 +50,9 @@ type Keys struct {
 // a domain.
 func Read(labels map[string]string, keys Keys) topology.Labels {
 	out := topology.Labels{Product: product(cmp.Or(labels[Product], labels[onGKE], labels[onCoreWeaveModel]))}
+	if out.Product == "" {
+		out.Product, _, _ = chip(labels[instanceType])
+	}
 	if len(labels) == 0 {
 		return out
 	}
@@ -57,6 +61,7 @@ func Read(labels map[string]string, keys Keys) topology.Labels {
 		switch {
 		case err == nil:
 			out.Clique = c
+		case errors.Is(err, topology.ErrNoDomain) && endsInMachine(out.Product): // as it should be
 		case errors.Is(err, topology.ErrNoDomain):
 			problem(&out, reasonCliqueNone, topology.CliqueLabel, err.Error())
 		default:
@@ -93,6 +98,7 @@ func readDomain(out *topology.Labels, key, value string) {
 	case err == nil && c != out.Clique:
 		problem(out, reasonDiffers, key, "clique "+c.String()+"; a label of higher precedence names "+out.Clique.String()+", which is followed")
 	case err == nil:
+	case (errors.Is(err, topology.ErrNoDomain) || meansNothing(value)) && endsInMachine(out.Product): // as it should be
 	case errors.Is(err, topology.ErrNoDomain) || meansNothing(value):
 		problem(out, reasonNoDomain, key, strconv.Quote(value)+" is no NVLink domain")
 	default:
@@ -181,7 +187,7 @@ func product(v string) string {
 
 // Labels returns all keys that Read uses, so that a watcher can drop the others.
 func (k Keys) Labels() []string {
-	keys := []string{topology.CliqueLabel, Product, Count, Present, onOKE, onCoreWeave, onCoreWeaveModel, onGKE, onGKECount}
+	keys := []string{topology.CliqueLabel, Product, Count, Present, onOKE, onCoreWeave, onCoreWeaveModel, onGKE, onGKECount, instanceType}
 	for _, key := range k.Domains {
 		if key == Auto {
 			keys = append(append(keys, domainKeys...), onGKESubblock)

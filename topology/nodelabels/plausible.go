@@ -42,6 +42,12 @@ func spansMachines(product string) bool {
 	return known && most != inMachine
 }
 
+// endsInMachine reports whether the product's NVLink is known to end in the machine.
+func endsInMachine(product string) bool {
+	_, most, known := chip(product)
+	return known && most == inMachine
+}
+
 // named is an NVLink domain as labels name it.
 type named struct {
 	clique topology.Clique

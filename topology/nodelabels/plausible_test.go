@@ -63,6 +63,22 @@ func TestPlausible(t *testing.T) {
 	}
 }
 
+// TestNoDomain reads words for none. They are a problem unless the machine has none.
+func TestNoDomain(t *testing.T) {
+	for labels, problems := range map[string]int{
+		"node.kubernetes.io/instance-type=BM.GPU.H100.8 oci.oraclecloud.com/host.gpu_memory_fabric_id=no-imds-data":  0,
+		"node.kubernetes.io/instance-type=BM.GPU.GB200.4 oci.oraclecloud.com/host.gpu_memory_fabric_id=no-imds-data": 1,
+		"oci.oraclecloud.com/host.gpu_memory_fabric_id=no-imds-data":                                                 1,
+		"nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3 nvidia.com/gpu.clique=N_A.N_A":                                 0,
+		"nvidia.com/gpu.product=NVIDIA-GB200 nvidia.com/gpu.clique=N_A.N_A":                                          1,
+		"node.kubernetes.io/instance-type=Standard_L4s_v2 topology.nebius.com/tier-0=none":                           1,
+	} {
+		if l := nodelabels.Read(parse(labels), auto); l.NamesDomain() || len(l.Problems) != problems {
+			t.Errorf("%s: %+v, want %d problems", labels, l, problems)
+		}
+	}
+}
+
 // TestSubblockOfHGX holds that Google's label is no NVLink domain of machines whose NVLink ends in
 // the machine.
 func TestSubblockOfHGX(t *testing.T) {
