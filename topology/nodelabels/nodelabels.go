@@ -76,7 +76,7 @@ func Read(labels map[string]string, keys Keys) topology.Labels {
 		for _, key := range domainKeys {
 			readDomain(&out, key, labels[key])
 		}
-		if spansMachines(out.Product) {
+		if labels[onGKESubblock] != "" && spansMachines(out.Product) {
 			readDomain(&out, onGKESubblock, labels[onGKESubblock])
 		}
 	}

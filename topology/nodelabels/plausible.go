@@ -2,6 +2,7 @@ package nodelabels
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -24,14 +25,34 @@ var largest = map[string]int{
 // inMachine marks products whose NVLink ends in the machine.
 const inMachine = 0
 
+// longestChip is the length of the longest word of largest.
+const longestChip = 5
+
 // chip returns the word of a product that names the chip, such as GB200 of NVIDIA GB200 or
-// nvidia gb200. most is how many GPUs its NVLink domain has at most.
+// nvidia gb200. most is how many GPUs its NVLink domain has at most. It makes no garbage, because
+// it reads each node's labels.
 func chip(product string) (name string, most int, known bool) {
-	words := strings.FieldsFunc(strings.ToUpper(product), func(r rune) bool { return r == ' ' || r == '-' || r == '_' || r == '.' })
-	for _, word := range words {
-		if most, known = largest[word]; known {
-			return word, most, true
+	var word [longestChip]byte
+	start := 0
+	for i := 0; i <= len(product); i++ {
+		if i < len(product) {
+			c := product[i]
+			if c >= 'a' && c <= 'z' {
+				c -= 'a' - 'A'
+			}
+			if c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+				if at := i - start; at < longestChip {
+					word[at] = c
+				}
+				continue
+			}
 		}
+		if n := i - start; n > 0 && n <= longestChip {
+			if most, known = largest[string(word[:n])]; known {
+				return strings.ToUpper(product[start:i]), most, true
+			}
+		}
+		start = i + 1
 	}
 	return "", 0, false
 }
@@ -88,7 +109,7 @@ func (m *members) impossible() string {
 func Plausible(facts []topology.Facts) []topology.Facts {
 	found := map[named]*members{}
 	for i := range facts {
-		for _, d := range domainsOf(&facts[i].Labels) {
+		for d := range domainsOf(&facts[i].Labels) {
 			m := found[d]
 			if m == nil {
 				m = &members{}
@@ -109,7 +130,7 @@ func Plausible(facts []topology.Facts) []topology.Facts {
 	out := slices.Clone(facts)
 	for i := range out {
 		l := &out[i].Labels
-		for _, d := range domainsOf(l) {
+		for d := range domainsOf(l) {
 			text := why[d]
 			if text == "" {
 				continue
@@ -141,13 +162,16 @@ func (m *members) add(f *topology.Facts) {
 }
 
 // domainsOf returns the NVLink domains that the labels name.
-func domainsOf(l *topology.Labels) []named {
-	out := make([]named, 0, 1+len(l.Domains))
-	if !l.Clique.IsZero() {
-		out = append(out, named{clique: l.Clique})
+func domainsOf(l *topology.Labels) iter.Seq[named] {
+	clique, values := l.Clique, l.Domains
+	return func(yield func(named) bool) {
+		if !clique.IsZero() && !yield(named{clique: clique}) {
+			return
+		}
+		for _, d := range values {
+			if !yield(named{value: d}) {
+				return
+			}
+		}
 	}
-	for _, d := range l.Domains {
-		out = append(out, named{value: d})
-	}
-	return out
 }
