@@ -300,3 +300,35 @@ func TestPending(t *testing.T) {
 		t.Errorf("pending %v, want g1", g.Pending)
 	}
 }
+
+// TestOtherNames holds which keys the messages name if Slurm names clash or Slurm can't have them.
+func TestOtherNames(t *testing.T) {
+	const keys = "set slurmNames: full, annotation:KEY, such as annotation:nodeset.slinky.slurm.net/hostname-override, or label:KEY"
+	for _, tt := range []struct {
+		names string
+		nodes []string
+		want  string
+	}{
+		{"short", []string{"n.a", "n.b"}, "nodes n.a, n.b have the Slurm name n, by slurmNames: short: " + keys},
+		{"short", []string{"default.a"}, keys},
+		{"full", []string{"all"}, "set slurmNames: annotation:KEY, such as"},
+		{"s/.*/x/", []string{"a", "b"}, keys},
+		{"label:sn", []string{"a", "b"}, "correct the label sn"},
+		{"annotation:sn", []string{"a", "b"}, "correct the annotation sn"},
+		{"slinky", []string{"10.0.0.1", "10.0.0.2"}, "look at the pods of its NodeSet, or annotate the Node with nodeset.slinky.slurm.net/hostname-override"},
+	} {
+		snap := &Snapshot{}
+		for _, name := range tt.nodes {
+			same := map[string]string{"sn": "x"}
+			snap.Nodes = append(snap.Nodes, Node{Name: name, Labels: same, Annotations: same, Workers: []Worker{{Namespace: "slurm", Cluster: "a", Pod: "p-" + name, Node: name}}})
+		}
+		g := rules(t, Config{SlurmNames: tt.names, Namespace: "slurm"}).Gather(snap)
+		if len(g.Facts) > 0 || len(g.Unnamed) != len(tt.nodes) {
+			t.Errorf("%s: facts %v, without a name %v", tt.names, g.Facts, g.Unnamed)
+			continue
+		}
+		if message := g.Unnamed[0].Message; !strings.Contains(message, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.names, message, tt.want)
+		}
+	}
+}
