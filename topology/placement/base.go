@@ -64,10 +64,11 @@ func (s *site) chooseBase(p *part) int {
 	if !s.policy.ByLeaf {
 		classes = groupSizes(sizes)
 	}
-	first, last := s.policy.largestBase(classes[0]), s.policy.largestBase(classes[len(classes)-1])
-	if p.published == 0 {
+	first := s.policy.largestBase(classes[0])
+	if p.published == 0 || len(classes) == 1 {
 		return first
 	}
+	last := s.policy.largestBase(classes[len(classes)-1])
 	// Racks of several size classes stay in one topology until people set sizeClasses. Any base
 	// between those of the classes is as good as another.
 	return min(max(p.published, min(first, last)), max(first, last))

@@ -65,6 +65,9 @@ func impossible(base int, held []int, first, last int) JobSizes {
 
 // inOne returns what the largest 1, 2, ... n blocks of one aggregate hold at most.
 func inOne(blocks []int, n int) []int {
+	if n == 1 && len(blocks) > 0 {
+		return []int{slices.Max(blocks)}
+	}
 	most := make([]int, min(n, len(blocks)))
 	for of := range slices.Chunk(blocks, n) {
 		held := largestOf(of)

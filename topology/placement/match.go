@@ -72,6 +72,9 @@ func matchPublished(s *site, g grouping) (matching, problems) {
 // domain the block is too, or none.
 func (s *site) findTwins(g grouping, c claims) []int {
 	twins := slices.Repeat([]int{none}, len(s.prev.blocks))
+	if !slices.Contains(c.groupOf, none) {
+		return twins
+	}
 	byName, byClique := make(map[string]int), make(map[topology.Clique]int)
 	for i := range g.groups {
 		grp := &g.groups[i]
@@ -81,7 +84,10 @@ func (s *site) findTwins(g grouping, c claims) []int {
 		if !grp.clique.IsZero() {
 			byClique[grp.clique] = i
 		}
-		for _, name := range slices.Concat(grp.names[:], grp.aliases) {
+		for _, name := range grp.names {
+			byName[name] = i
+		}
+		for _, name := range grp.aliases {
 			byName[name] = i
 		}
 	}
@@ -191,11 +197,13 @@ func claimBlocks(s *site, g grouping, votes []votes) claims {
 // only if block or group is not named after a clique. So a block that was made from
 // labels stays the same block when agents report the clique.
 func findMatches(s *site, g grouping, votes []votes) []match {
-	byName, byClique := make(map[string]int, len(s.prev.blocks)), make(map[topology.Clique][]int)
+	byName, byClique := make(map[string]int, len(s.prev.blocks)), make(map[topology.Clique]int, len(s.prev.blocks))
 	for b := range s.prev.blocks {
-		byName[s.prev.blocks[b].Name] = b
-		if c := s.prev.blocks[b].Clique; !c.IsZero() {
-			byClique[c] = append(byClique[c], b)
+		published := &s.prev.blocks[b]
+		byName[published.Name] = b
+		other, is := byClique[published.Clique]
+		if !published.Clique.IsZero() && (!is || len(published.Nodes) > len(s.prev.blocks[other].Nodes)) {
+			byClique[published.Clique] = b
 		}
 	}
 	matches := make([]match, 0, len(g.groups))
@@ -214,11 +222,12 @@ func findMatches(s *site, g grouping, votes []votes) []match {
 			fresh -= sh.nodes
 		}
 		first := len(matches)
-		for _, b := range byClique[grp.clique] {
-			matches = append(matches, match{i, b, 1, common(b), preferNone})
+		same, known := byClique[grp.clique]
+		if known {
+			matches = append(matches, match{i, same, 1, common(same), preferNone})
 		}
 		for length, name := range grp.names {
-			if b, ok := byName[name]; ok && s.isOf(grp, b) {
+			if b, is := byName[name]; is && s.isOf(grp, b) && (!known || b != same) {
 				matches = append(matches, match{i, b, 0, common(b), length})
 			}
 		}
