@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -28,9 +29,7 @@ func TestFirstNodeSetIsSmall(t *testing.T) {
 				t.Errorf("base %d, held %+v", base, d.Held)
 			}
 			clear(p)
-			for name, pod := range podsOn(pods) {
-				p[name] = pod
-			}
+			maps.Copy(p, podsOn(pods))
 			store.change(p.on(t))
 			store.pass(30 * time.Minute)
 		}

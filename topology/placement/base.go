@@ -230,5 +230,8 @@ func racksFor(n, base int) string {
 
 // between writes the numbers from first to last.
 func between(first, last int) string {
-	return JobSizes{{first, last}}.String()
+	if first == last {
+		return strconv.Itoa(first)
+	}
+	return fmt.Sprintf("%d-%d", first, last)
 }
