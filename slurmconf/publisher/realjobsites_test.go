@@ -44,10 +44,10 @@ func jobSites() []jobSite {
 	}
 	return []jobSite{
 		{"mixed racks", `groups:
-- {name: a, racks: 3, nodes: 18, node: "gb-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-a{rack}", spine], ` + gb200 +
+- {name: a, racks: 4, nodes: 18, node: "gb-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-a{rack}", spine], ` + gb200 +
 			`- {name: b, racks: 4, nodes: 9, node: "half-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-b{rack}", spine], ` + gb200 +
 			"faults:\n- {node: gb-2-17, absent: true}\n- {node: gb-3-18, absent: true}\n",
-			slurmrig.Slurm2605, map[string]int{"nvl-18": 18, "nvl-9": 9}, map[string]string{"nvl-18": "36"}, ""},
+			slurmrig.Slurm2605, map[string]int{"nvl-18": 18, "nvl-9": 9}, map[string]string{"nvl-18": "54"}, ""},
 		{"three fabrics", threeFabrics, slurmrig.Slurm2605, map[string]int{"nvl-east": 18, "nvl-west": 18, "nvl-north": 9}, nil, "separate"},
 		{"three switches that no label joins", threeFabrics, slurmrig.Slurm2605, map[string]int{"nvl-18": 18, "nvl-9": 9}, nil, ""},
 		{"a straggler", `groups:
