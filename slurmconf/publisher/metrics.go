@@ -11,6 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Metrics are the publisher's series.
@@ -75,7 +76,7 @@ func (l *loop) judgeJobs(doc *plandoc.Document) {
 }
 
 // observe counts what was made, and logs problems when they change.
-func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapshot) {
+func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapshot, inSlurm []topology.Finding) {
 	if made.Plan == nil {
 		return
 	}
@@ -83,7 +84,7 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	for _, pl := range made.Plan.Nodes {
 		nodes[pl.Reason]++
 	}
-	all := slices.Concat(made.Problems, snap.Problems)
+	all := slices.Concat(made.Problems, snap.Problems, inSlurm)
 	for _, pr := range all {
 		problems[pr.Reason]++
 	}

@@ -41,7 +41,8 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	})
 	made := kept.made
 	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.annotations.unjudged(in.Nodes)}
-	l.observe(ctx, made, snap)
+	said := l.watch.Problems()
+	l.observe(ctx, made, snap, said)
 
 	// Decide what to do with the files, and do it.
 	act, err := l.decide(snap, mem, in, wanted, kept, now)
@@ -59,10 +60,13 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return found, next, err
 	}
 	// Annotate the Nodes as the files say, as far as Slurm has loaded the files.
-	known := loaded.Known{Waits: true}
+	known := loaded.Known{Waits: true, Problems: said}
 	var notes annotated
 	if wrote.specs != nil {
 		known = l.lastKnown(wrote, in, made, now)
+	}
+	if !slices.Equal(said, known.Problems) {
+		l.observe(ctx, made, snap, known.Problems)
 	}
 	if !known.Waits {
 		notes, err = l.annotations.annotate(ctx, wrote, in.Nodes, known.View, now)

@@ -82,6 +82,11 @@ func PlanStatus(w io.Writer, d *plandoc.Document, flags string, now time.Time) (
 		fmt.Fprintf(w, "publication %s: revision %d of %s, by %s, in %s\n", d.Publication, r.Number, aged(r.Time, now), r.Author, d.Place)
 		fmt.Fprintf(w, "  %s; digest %s\n", sums(&r.Plan), r.Digest)
 		partitions(w, &r.Plan)
+		if len(d.History) > 0 {
+			if c := plandoc.Compare(&d.History[0].Plan, &r.Plan); len(c.Fewer) > 0 {
+				fmt.Fprintf(w, "  %s\n", plandoc.MustFollow(c.Fewer))
+			}
+		}
 	}
 	if d.RolledBack > 0 {
 		fmt.Fprintf(w, "rolled back to revision %d: every change waits for an approval\n", d.RolledBack)

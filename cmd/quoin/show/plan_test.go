@@ -89,6 +89,25 @@ if nothing was held:
 	}
 }
 
+// TestPlanStatusOfFewerGPUs has a revision with fewer GPUs than the one before.
+func TestPlanStatusOfFewerGPUs(t *testing.T) {
+	d := plandoc.New("default", "slurm/quoin-slurm")
+	for _, file := range []string{"/dev/nvidia[0-3]", "/dev/nvidia[0-2]"} {
+		d.Add(plandoc.Revision{Plan: topology.Plan{Devices: []string{"NodeName=n[1-2] Name=gpu Type=h100 File=" + file},
+			Topologies: []topology.Topology{{Name: "nvl", Kind: topology.KindBlock, Blocks: []topology.Block{{Name: "b", Nodes: []string{"n1", "n2"}}}}}}})
+	}
+	const want = "  gres.conf has fewer GPUs for n[1-2] than before: slurm.conf must follow (Gres=), or slurmctld drains them\n"
+	var out strings.Builder
+	if PlanStatus(&out, d, "", time.Time{}); !strings.Contains(out.String(), want) {
+		t.Errorf("want %q in\n%s", want, &out)
+	}
+	out.Reset()
+	d.Add(d.Current)
+	if PlanStatus(&out, d, "", time.Time{}); strings.Contains(out.String(), "fewer GPUs") {
+		t.Errorf("the next revision has as many:\n%s", &out)
+	}
+}
+
 func TestAged(t *testing.T) {
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	const at = "2026-01-02 03:04:05Z"

@@ -287,6 +287,48 @@ func (b *bubble) says(state *slurmctld.State, err error) {
 	b.f.state, b.f.err, b.f.asked, b.f.brief = state, err, nil, 0
 }
 
+// TestFewerGPUs has nodes in their place whose Gres= has more GPUs than the published gres.conf.
+func TestFewerGPUs(t *testing.T) {
+	s := site{byAnnotation: true}
+	gresOf := func(name, gres string) *slurmctld.State {
+		slurm := says(time.Minute, nil)
+		for n, spec := range s.input().Published {
+			is := placed(spec)
+			if n == name {
+				is.Gres = gres
+			}
+			slurm.Nodes[n] = is
+		}
+		return slurm
+	}
+	const mig = " Name=gpu Type=a100_1g.5gb MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap"
+	for name, tt := range map[string]struct{ node, gres, want string }{
+		"one instance fewer":      {"n1", "gpu:a100_1g.5gb:3(S:0)", "gres.conf has 2 gpus of type a100_1g.5gb, and Gres= in slurm.conf has 3: slurm.conf must follow, or slurmctld drains the node"},
+		"as many":                 {"n1", "gpu:a100_1g.5gb:2(S:0-1),nic:4", ""},
+		"more in gres.conf":       {"n1", "gpu:a100_1g.5gb:1", ""},
+		"another Type":            {"n1", "gpu:a100:2", "gres.conf has 0 gpus of type a100, and Gres= in slurm.conf has 2: slurm.conf must follow, or slurmctld drains the node"},
+		"no Type":                 {"n2", "gpu:9", "gres.conf has 8 gpus, and Gres= in slurm.conf has 9: slurm.conf must follow, or slurmctld drains the node"},
+		"no Gres=":                {"n2", "(null)", ""},
+		"a Gres= of another kind": {"n2", "gpu:x:y:z", ""},
+		"the node detects them":   {"n3", "gpu:9", ""},
+		"no line":                 {"n4", "gpu:9", ""},
+	} {
+		in := s.input()
+		in.Doc.Current.Plan.Devices = []string{"NodeName=n1" + mig + "1", "NodeName=n1" + mig + "2", "NodeName=n2 Name=gpu Type=h100 File=/dev/nvidia[0-7]", "NodeName=n3 AutoDetect=nvidia"}
+		v := NewView(in, gresOf(tt.node, tt.gres))
+		pending := v.Pending()
+		var nodes []Node
+		var problems []topology.Finding
+		if tt.want != "" {
+			nodes = []Node{{tt.node, StageRegistered, tt.want}}
+			problems = []topology.Finding{{Subject: topology.Subject{Node: "k-" + tt.node}, Reason: ReasonFewerGPUs, Message: tt.want, Remedy: "lower Gres= of the node, and resume the node if it is drained"}}
+		}
+		if diff := cmp.Diff(nodes, pending) + cmp.Diff(problems, v.problems(pending)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestWatchNeverLoaded(t *testing.T) {
 	for _, reconfigure := range []bool{false, true} {
 		watched(t, says(-time.Minute, nil), reconfigure, func(t *bubble) {

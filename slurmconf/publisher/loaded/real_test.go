@@ -138,11 +138,12 @@ func TestRealStages(t *testing.T) {
 }
 
 // TestRealLosesPlaceAtReconfigure has a static node with a place of its own, which the next
-// reconfigure takes.
+// reconfigure takes. Then its gres.conf has fewer GPUs than slurm.conf, and slurmctld drains it.
 func TestRealLosesPlaceAtReconfigure(t *testing.T) {
 	t.Parallel()
 	c := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{Slurmd: "n1",
-		SlurmConf: slurmrig.RESTConf + "NodeName=n1 NodeAddr=127.0.0.1 Port=20121\nPartitionName=p Nodes=ALL\n", Files: map[string]string{slurmrig.RESTKey: strings.Repeat("k", 32),
+		SlurmConf: slurmrig.RESTConf + "GresTypes=gpu\nNodeName=n1 NodeAddr=127.0.0.1 Port=20121 Gres=gpu:a100:2\nPartitionName=p Nodes=ALL\n", Files: map[string]string{slurmrig.RESTKey: strings.Repeat("k", 32),
+			"gres.conf":     gresOne + "\n" + gresTwo + "\n",
 			"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1}\n"}})
 	r := &realSite{t: t, slurm: c, doc: plandoc.New("default", "slurm/quoin-slurm"), nodes: map[string]string{"n1": "nvl:b1"}}
 	r.watch, _ = newWatch(t, asker(t, c, "slurmrestd"), &events{}, false)
@@ -157,7 +158,27 @@ func TestRealLosesPlaceAtReconfigure(t *testing.T) {
 	r.until("")
 	r.scontrol("reconfigure")
 	r.until("registered: n1: Slurm has it in no block and no switch, published is nvl:b1: .*")
+
+	r.scontrol("update", "nodename=n1", "topology=nvl:b1")
+	r.doc.Current.Plan.Devices = []string{gresOne, gresTwo}
+	r.until("")
+	r.doc.Current.Plan.Devices = []string{gresOne}
+	if err := os.WriteFile(filepath.Join(c.Dir, "gres.conf"), []byte(gresOne+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.until("registered: n1: gres.conf has 1 gpus of type a100, and Gres= in slurm.conf has 2: slurm.conf must follow, or slurmctld drains the node")
+	r.scontrol("reconfigure")
+	await.Until(t, "slurmctld drains the node", func() bool {
+		out, err := c.Run(t.Context(), "sinfo", "-h", "-n", "n1", "-o", "%T")
+		return err == nil && (strings.Contains(out, "drain") || strings.Contains(out, "inval"))
+	})
 }
+
+// The lines of a gres.conf with two devices that are on each machine.
+const (
+	gresOne = "NodeName=n1 Name=gpu Type=a100 File=/dev/null"
+	gresTwo = "NodeName=n1 Name=gpu Type=a100 File=/dev/zero"
+)
 
 // slurmd starts a dynamic node with a place.
 func (r *realSite) slurmd(name string, port int, spec string) {

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -86,10 +88,56 @@ func (v *View) registered(name, published string) (Stage, string) {
 	case n.Topology == "" && v.shown != nil && !v.shownIn(name, published):
 		why = "scontrol show topology does not have it in " + published + ": run scontrol reconfigure"
 	}
+	if why == "" && known {
+		why = v.fewerGPUs(name, &n)
+	}
 	if why == "" {
 		return "", ""
 	}
 	return StageRegistered, why
+}
+
+// fewerGPUs says that the published gres.conf gives the node fewer GPUs than Slurm's Gres= has, or "".
+// GPUs that the node detects are not known.
+func (v *View) fewerGPUs(name string, n *slurmctld.Node) string {
+	if v.gres == nil {
+		v.gres = map[string][]gres.Line{}
+		if lines, err := plandoc.Lines(&v.in.Doc.Current.Plan); err == nil && len(lines) > 0 {
+			if by, err := gres.ByNode(lines, nil); err == nil {
+				v.gres = by
+			}
+		}
+	}
+	want, err := n.GPUs()
+	lines, has := v.gres[name]
+	if err != nil || !has {
+		return ""
+	}
+	for _, of := range want {
+		count, known := gres.Count(lines, of.Type)
+		if known && uint64(count) < of.Count {
+			gpus := "gpus"
+			if of.Type != "" {
+				gpus += " of type " + of.Type
+			}
+			return fmt.Sprintf("gres.conf has %d %s, and Gres= in slurm.conf has %d: slurm.conf must follow, or slurmctld drains the node", count, gpus, of.Count)
+		}
+	}
+	return ""
+}
+
+// ReasonFewerGPUs says that gres.conf gives a node fewer GPUs than Gres= of slurm.conf.
+const ReasonFewerGPUs = "FewerGPUs"
+
+// problems returns what is wrong with those of the pending nodes whose place is right.
+func (v *View) problems(pending []Node) (out []topology.Finding) {
+	for _, p := range pending {
+		n, node := v.slurm.Nodes[p.Name], v.in.Nodes[p.Name]
+		if p.Stage == StageRegistered && node != nil && p.Why == v.fewerGPUs(p.Name, &n) {
+			out = append(out, topology.Finding{Subject: topology.Subject{Node: node.Name}, Reason: ReasonFewerGPUs, Message: p.Why, Remedy: "lower Gres= of the node, and resume the node if it is drained"})
+		}
+	}
+	return out
 }
 
 // update is the command that gives a node its place.

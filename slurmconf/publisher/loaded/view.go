@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
@@ -58,6 +59,8 @@ type View struct {
 	named, shown, refused map[string]bool
 	// places are the Topology= strings of nodes as scontrol shows them, or nil.
 	places map[string]string
+	// gres are the lines of the published gres.conf by node. It is nil until somebody asks.
+	gres map[string][]gres.Line
 }
 
 // NewView returns what the answer of Slurm, which may be nil, means for the files.

@@ -55,15 +55,17 @@ type Watch struct {
 	orders chan order // from Reconcile to Run
 	news   atomic.Bool
 
-	judged client.Asked  // the times of the answer that was judged last
-	waits  bool          // Slurm had not loaded the files then
-	loaded time.Time     // the answer by which Slurm has loaded files was asked for then
-	digest string        // of the files that were judged last
-	has    string        // the digest of files that Slurm has loaded, as it has said once
-	text   string        // what was pending then, for people
-	seen   map[Node]bool // what was pending then, and whether two questions found it
-	never  again.Once    // the digest of files of which people were told
-	told   string        // the digest of files for which Slurm was told to reconfigure
+	judged client.Asked // the times of the answer that was judged last
+	waits  bool         // Slurm had not loaded the files then
+	loaded time.Time    // the answer by which Slurm has loaded files was asked for then
+	digest string       // of the files that were judged last
+	has    string       // the digest of files that Slurm has loaded, as it has said once
+	text   string       // what was pending then, for people
+	// problems are those of nodes that were pending then.
+	problems []topology.Finding
+	seen     map[Node]bool // what was pending then, and whether two questions found it
+	never    again.Once    // the digest of files of which people were told
+	told     string        // the digest of files for which Slurm was told to reconfigure
 }
 
 // order is what Run is to ask, and when. An answer that is no older than age will do.
@@ -82,6 +84,8 @@ type Known struct {
 	// something does. Asked is when Slurm was asked what it tells of.
 	Text  string
 	Asked time.Time
+	// Problems are nodes in the right place that slurmctld drains all the same.
+	Problems []topology.Finding
 	// Waits says that Slurm can be asked, and has not yet answered or failed.
 	Waits bool
 }
@@ -105,7 +109,7 @@ func (w *Watch) Reconcile(in *Input) Known {
 	case a.Failures >= failuresSaid: // so long that nothing is known
 		w.seen = nil
 		w.Metrics.forget(w.pub.Name)
-		return Known{View: NewView(in, nil), Text: strings.TrimSpace(plandoc.CannotAsk + "\n" + w.text), Asked: w.judged.Loaded}
+		return Known{View: NewView(in, nil), Text: strings.TrimSpace(plandoc.CannotAsk + "\n" + w.text), Problems: w.problems, Asked: w.judged.Loaded}
 	case a.Asked.Nodes.IsZero() || a.Asked.Loaded.IsZero(): // Slurm has never said all that is judged
 		return Known{View: NewView(in, nil), Waits: a.Failures == 0}
 	}
@@ -113,8 +117,12 @@ func (w *Watch) Reconcile(in *Input) Known {
 	if !fresh && (w.judged.Loaded != a.Asked.Loaded || w.judged.Nodes != a.Asked.Nodes) {
 		w.judge(in, v, &a)
 	}
-	return Known{View: v, Text: w.text, Asked: w.judged.Loaded, Waits: w.judged.Loaded.IsZero()}
+	return Known{View: v, Text: w.text, Problems: w.problems, Asked: w.judged.Loaded, Waits: w.judged.Loaded.IsZero()}
 }
+
+// Problems are nodes in the right place that slurmctld drains all the same, by the answer that was judged
+// last.
+func (w *Watch) Problems() []topology.Finding { return w.problems }
 
 // judge says what an answer means, and orders the next question.
 func (w *Watch) judge(in *Input, v *View, a *client.Answer) {
@@ -232,7 +240,7 @@ func (w *Watch) say(v *View, aboutNodes bool) (news bool) {
 		}
 	}
 	w.Metrics.set(w.pub.Name, pending, v.Never())
-	w.text = v.Text(pending)
+	w.text, w.problems = v.Text(pending), v.problems(pending)
 	switch known := v.Loaded(); {
 	case known == Yes:
 		w.has = w.digest

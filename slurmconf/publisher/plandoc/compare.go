@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -19,8 +21,9 @@ type Changes struct {
 	// Units are the blocks, switches and topologies that come or go, and the sizes and the
 	// parts of the policy that change, one sentence each.
 	Units []string
-	// Devices are the nodes whose lines of gres.conf differ, sorted.
-	Devices []string
+	// Devices are the nodes whose lines of gres.conf differ, sorted. Fewer are those of them that stay,
+	// with fewer devices of a Type: Gres= of slurm.conf must follow, or slurmctld drains them.
+	Devices, Fewer []string
 }
 
 // Move is one node with another place or another name in Slurm.
@@ -88,8 +91,24 @@ func Compare(old, next *topology.Plan) Changes {
 		}
 	}
 	c.Units = units(old, next)
-	c.Devices = devices(linesByNode(old, before), linesByNode(next, after))
+	lines, nextLines := linesByNode(old, before), linesByNode(next, after)
+	c.Devices = devices(lines, nextLines)
+	for _, n := range c.Devices {
+		if _, stays := after[n]; stays && fewer(lines[n], nextLines[n]) {
+			c.Fewer = append(c.Fewer, n)
+		}
+	}
 	return c
+}
+
+// fewer reports whether there are fewer devices of a Type in next. Devices that a node detects are not
+// known.
+func fewer(old, next []gres.Line) bool {
+	return slices.ContainsFunc(old, func(l gres.Line) bool {
+		had, known := gres.Count(old, l.Type)
+		has, knows := gres.Count(next, l.Type)
+		return known && knows && has < had
+	})
 }
 
 // renames returns, by new name, the old names of Nodes that are placed in both plans under
@@ -200,10 +219,10 @@ func sizesText(sizes []int) string {
 }
 
 // devices returns the nodes whose lines of gres.conf differ.
-func devices(before, after map[string]string) []string {
+func devices(before, after map[string][]gres.Line) []string {
 	var out []string
 	for n, was := range before {
-		if is, stays := after[n]; !stays || was != is {
+		if is, stays := after[n]; !stays || !reflect.DeepEqual(was, is) {
 			out = append(out, n)
 		}
 	}
@@ -216,8 +235,8 @@ func devices(before, after map[string]string) []string {
 	return out
 }
 
-// linesByNode returns the lines of each node as text.
-func linesByNode(p *topology.Plan, places map[string]topology.Place) map[string]string {
+// linesByNode returns the lines of each node, without its name.
+func linesByNode(p *topology.Plan, places map[string]topology.Place) map[string][]gres.Line {
 	lines, err := Lines(p)
 	if err != nil {
 		return nil // lines that were read or made can be read
@@ -226,17 +245,7 @@ func linesByNode(p *topology.Plan, places map[string]topology.Place) map[string]
 	if err != nil {
 		return nil
 	}
-	out := make(map[string]string, len(all))
-	for n, of := range all {
-		var b strings.Builder
-		for i := range of {
-			line := of[i]
-			line.Nodes = ""
-			fmt.Fprintf(&b, "%+v\n", line)
-		}
-		out[n] = b.String()
-	}
-	return out
+	return all
 }
 
 // Summary says the changes in one line, with the first nodes that move.
@@ -258,7 +267,22 @@ func (c *Changes) Summary(first int) string {
 	if n := len(c.Devices); n > 0 {
 		parts = append(parts, fmt.Sprintf("gres.conf: lines of %d nodes", n))
 	}
+	if len(c.Fewer) > 0 {
+		parts = append(parts, MustFollow(c.Fewer))
+	}
 	return strings.Join(parts, "; ")
+}
+
+// MustFollow says that nodes have fewer GPUs in gres.conf than before.
+func MustFollow(nodes []string) string {
+	return "gres.conf has fewer GPUs for " + hostlist.Shorten(hostlist.Compress(nodes)) + " than before: slurm.conf must follow (Gres=), or slurmctld drains " + themOrIt(nodes)
+}
+
+func themOrIt(nodes []string) string {
+	if len(nodes) == 1 {
+		return "it"
+	}
+	return "them"
 }
 
 // None reports whether nothing differs.

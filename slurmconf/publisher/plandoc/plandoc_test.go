@@ -284,7 +284,8 @@ func TestCompare(t *testing.T) {
 	if diff := cmp.Diff([]string{"n1", "n4"}, c.Devices); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
-	const want = "n2 moves from nvl-1 at l1 to nvl-2 at l2: NVML twice since boot; more nodes: 1; block nvl-4 is new; more units: 2; gres.conf: lines of 2 nodes"
+	const want = "n2 moves from nvl-1 at l1 to nvl-2 at l2: NVML twice since boot; more nodes: 1; block nvl-4 is new; more units: 2; gres.conf: lines of 2 nodes; " +
+		"gres.conf has fewer GPUs for n1 than before: slurm.conf must follow (Gres=), or slurmctld drains it"
 	if got := c.Summary(1); got != want {
 		t.Errorf("%s\n%s", got, want)
 	}
@@ -294,6 +295,41 @@ func TestCompare(t *testing.T) {
 	}
 	if same := Compare(&old, &old); !same.None() || same.Summary(9) != "" {
 		t.Errorf("%+v", same)
+	}
+}
+
+// TestFewer has nodes whose lines of gres.conf give fewer devices than before.
+func TestFewer(t *testing.T) {
+	const mig = "Name=gpu Type=a100_1g.5gb MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap"
+	all := func(nodes string, lines ...string) (out []string) {
+		for _, l := range lines {
+			out = append(out, "NodeName="+nodes+" "+l)
+		}
+		return out
+	}
+	four := all("n[1-2]", mig+"1", mig+"2", mig+"3", mig+"4")
+	for name, tt := range map[string]struct {
+		old, next []string
+		want      []string
+	}{
+		"the same":                {four, four, nil},
+		"a MIG instance is gone":  {four, append(all("n1", mig+"1", mig+"2", mig+"3"), all("n2", mig+"1", mig+"2", mig+"3", mig+"4")...), []string{"n1"}},
+		"one more":                {four, append(all("n1", mig+"5"), four...), nil},
+		"GPUs become instances":   {all("n1", "Name=gpu Type=a100 File=/dev/nvidia[0-1]"), all("n1", mig+"1", mig+"2", mig+"3"), []string{"n1"}},
+		"another Type of as many": {all("n1", "Name=gpu Type=a100 File=/dev/nvidia0"), all("n1", "Name=gpu Type=a30 File=/dev/nvidia0"), []string{"n1"}},
+		"all lines are gone":      {four, all("n2", mig+"1", mig+"2", mig+"3", mig+"4"), []string{"n1"}},
+		"it detects them now":     {all("n1", "Name=gpu Type=a100 File=/dev/nvidia0"), all("n1", "AutoDetect=nvidia"), nil},
+		"it leaves":               {append(all("n9", mig+"1"), four...), four, nil},
+	} {
+		old, next := plan("n[1-2]", "n3"), plan("n[1-2]", "n3")
+		old.Devices, next.Devices = tt.old, tt.next
+		c := Compare(&old, &next)
+		if diff := cmp.Diff(tt.want, c.Fewer); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if got, want := MustFollow([]string{"n1", "n2"}), "gres.conf has fewer GPUs for n[1-2] than before: slurm.conf must follow (Gres=), or slurmctld drains them"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
