@@ -69,6 +69,8 @@ func (l *Labels) DomainText() string {
 type Facts struct {
 	// Name is the Kubernetes node's (or host's) name, SlurmName its NodeName.
 	Name, SlurmName string
+	// NodeUnknown: nobody knows which node has the published name. Name is then SlurmName.
+	NodeUnknown bool
 	// Report is nil when the node has not sent one.
 	Report *Node
 	Labels Labels

@@ -36,6 +36,8 @@ type Placement struct {
 	// Node is the name in Kubernetes, and SlurmName the name in Slurm.
 	Node      string `json:"node,omitempty"`
 	SlurmName string `json:"name"`
+	// NodeUnknown says that nobody knows which Node has the name: Node is no Node's name.
+	NodeUnknown bool `json:"nodeUnknown,omitempty"`
 	// Source is what said the block: nvml, label, switch, previous or file. It is empty without a
 	// block.
 	Source string `json:"source,omitempty"`

@@ -31,7 +31,7 @@ func (h *nodeHistory) recall(g *gathered, prev *Previous) {
 	known := make(map[string]bool, len(g.Facts))
 	if prev.Plan != nil {
 		for i := range prev.Plan.Nodes {
-			if n := &prev.Plan.Nodes[i]; n.Node != "" {
+			if n := &prev.Plan.Nodes[i]; n.Node != "" && !n.NodeUnknown {
 				h.owners[n.SlurmName], known[n.Node] = n.Node, true
 			}
 		}

@@ -355,8 +355,11 @@ func (l *look) namesChanged(name string) bool {
 // facts are those of a name that stays without a Node.
 func (l *look) facts(name string, why absence) topology.Facts {
 	f := topology.Facts{Name: name, SlurmName: name, Gone: why.fateBy(&l.g.settings) == leavesLater}
-	if owner := l.owners[name]; owner != "" && l.last[owner] == name && l.g.All[owner] == nil {
+	switch owner := l.owners[name]; {
+	case owner != "" && l.last[owner] == name && l.g.All[owner] == nil:
 		f.Name = owner
+	default:
+		f.NodeUnknown = owner != name
 	}
 	switch {
 	case why == claimedByTwo:

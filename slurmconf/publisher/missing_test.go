@@ -171,7 +171,7 @@ func TestNamedOtherwise(t *testing.T) {
 			t.Errorf("%v: %+v, want namedOtherwise, which leaves later and counts", why, rules[why])
 		}
 		missing := h.missing(g, g.prev.nodes(), snap, time.Now())
-		want := []topology.Facts{{Name: "x", SlurmName: "x", Gone: true, Stays: "it is under another Slurm name now"}}
+		want := []topology.Facts{{Name: "x", SlurmName: "x", NodeUnknown: true, Gone: true, Stays: "it is under another Slurm name now"}}
 		if diff := cmp.Diff(want, missing.stay); diff != "" || len(missing.gone) > 0 {
 			t.Errorf("%v leave, and stay (-want +got):\n%s", missing.gone, diff)
 		}
@@ -305,6 +305,30 @@ func TestRenamedThenNameless(t *testing.T) {
 		wantNodes(t, store, "nameless", "gb200-[009-018],new[1-8]")
 		if left := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationLeftOut]; strings.Contains(left, "gb200") {
 			t.Errorf("left out %q", left)
+		}
+	})
+}
+
+// TestNameOfNobodyAfterRestart has a published name of which nobody knows the Node. That is still so
+// after the plan was written again and another publisher has read it: the name counts when it leaves.
+func TestNameOfNobodyAfterRestart(t *testing.T) {
+	call := func(name string) *inputs.Snapshot { return whole(named(t, map[string]string{"gb200-001": name})) }
+	pubs := complete(t, Publication{SlurmNames: "label:sn"})
+	store := newMemory(call("old"))
+	inBubble(t, store, pubs, func() { store.pass(5 * time.Minute) })
+	delete(store.plans, "default")
+	store.snap = call("new")
+	inBubble(t, store, pubs, func() {
+		store.pass(5 * time.Minute)
+		wantNodes(t, store, "nobody knows whose name old was", "gb200-[002-018],new,old")
+	})
+	inBubble(t, store, pubs, func() {
+		store.pass(9 * time.Minute)
+		wantNodes(t, store, "after a restart", "gb200-[002-018],new,old")
+		store.pass(2 * time.Minute)
+		wantNodes(t, store, "after removeAfter", "gb200-[002-018],new")
+		if d := store.plan(t); len(d.Moves) != 1 || d.Moves[0].Places != "old" {
+			t.Errorf("counted %+v, want old", d.Moves)
 		}
 	})
 }

@@ -42,7 +42,7 @@ func writeNodes(s *site, m matching, made madeParts, t tree.Tree) []topology.Pla
 		} else if left, ok := made.leftOut[i]; ok {
 			v, from = left, unknown
 		}
-		nodes[i] = topology.Placement{Node: f.Name, SlurmName: f.SlurmName, Source: from.String(), Reason: v.reason, Message: v.message}
+		nodes[i] = topology.Placement{Node: f.Name, SlurmName: f.SlurmName, NodeUnknown: f.NodeUnknown, Source: from.String(), Reason: v.reason, Message: v.message}
 	}
 	for b := range made.blocks {
 		for _, i := range made.blocks[b].nodes {

@@ -117,7 +117,7 @@ func renames(old, next *topology.Plan, before, after map[string]topology.Place) 
 	had := make(map[string]string) // Node -> its name in the old plan
 	for i := range old.Nodes {
 		n := &old.Nodes[i]
-		if _, placed := before[n.SlurmName]; placed {
+		if _, placed := before[n.SlurmName]; placed && !n.NodeUnknown {
 			had[n.Node] = n.SlurmName
 		}
 	}
