@@ -53,7 +53,7 @@ type publish struct {
 }
 
 // decide says what to do. What comes first here is done first, and the rest in a later pass.
-func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *Rendered, kept kept, now time.Time) (action, error) {
+func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed placed, wanted *Rendered, kept kept, now time.Time) (action, error) {
 	made := kept.made
 	if set, err := l.seedOf(snap, mem); set != nil || err != nil {
 		return seed{set}, err
@@ -72,8 +72,11 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, wanted *
 		return hold{why: kept.held, wanted: wanted}, nil
 	}
 	var held hold
-	if len(kept.held) > 0 {
+	switch {
+	case len(kept.held) > 0:
 		held = hold{why: kept.held, wanted: wanted}
+	case !placed.moving.Until.IsZero() && now.Before(l.first.started.Add(l.pub.ConfirmTime.Duration)):
+		held.why = mem.doc.Held // another publisher had confirmed the moves: nobody knows yet whether it is over
 	}
 	if why, until := l.first.waits(in.Facts, in.prev.Plan, wanted.Plan, now); why != "" {
 		return waitFirst{why, until, held}, nil

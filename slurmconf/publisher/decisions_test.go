@@ -426,7 +426,7 @@ func TestDecisionThatNothingKeeps(t *testing.T) {
 	made := &Rendered{Plan: &topology.Plan{}}
 	for alone, want := range map[bool]bool{false: true, true: false} {
 		k := kept{made: made, unapproved: made, held: []plandoc.Held{{Reason: placement.TopologiesChange, Alone: alone}}}
-		act, err := l.decide(&inputs.Snapshot{}, &stored{doc: plandoc.New("default", "x")}, &gathered{}, made, k, time.Now().Add(24*time.Hour))
+		act, err := l.decide(&inputs.Snapshot{}, &stored{doc: plandoc.New("default", "x")}, &gathered{}, placed{}, made, k, time.Now().Add(24*time.Hour))
 		if _, holds := act.(hold); err != nil || holds != want {
 			t.Errorf("alone %t: %v, %T", alone, err, act)
 		}

@@ -45,7 +45,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	l.observe(ctx, made, snap, said)
 
 	// Decide what to do with the files, and do it.
-	act, err := l.decide(snap, mem, in, wanted, kept, now)
+	act, err := l.decide(snap, mem, in, placed, wanted, kept, now)
 	if err != nil {
 		return found, next, err
 	}

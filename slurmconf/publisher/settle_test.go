@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -27,6 +30,38 @@ func inOtherRack(t *testing.T, faults ...simulated.Fault) *inputs.Snapshot {
 	}
 	labels["gb200-003"][topology.CliqueLabel] = labels["gb200-020"][topology.CliqueLabel]
 	return snap
+}
+
+// TestHeldMoveAfterRestart holds a big move, with a confirmTime that is longer than settleTime. The next
+// publisher does not know yet whether the move stands: it is held on, and nothing is written.
+func TestHeldMoveAfterRestart(t *testing.T) {
+	store := newMemory(racks(t))
+	pubs := complete(t, Publication{ConfirmTime: Duration{Duration: 5 * time.Minute}, SettleTime: publication.Default().SettleTime})
+	inBubble(t, store, pubs, func() {
+		store.pass(5 * time.Minute)
+		store.change(racksMoved(t, 20))
+		store.pass(10 * time.Minute)
+	})
+	before, saves := store.plan(t), store.saves+store.planSaves
+	if len(before.Held) != 1 || before.Held[0].Reason != "BigChange" {
+		t.Fatalf("held %+v, want BigChange", before.Held)
+	}
+	inBubble(t, store, pubs, func() {
+		for _, wait := range []time.Duration{30 * time.Second, 4 * time.Minute, 10 * time.Minute} {
+			store.pass(wait)
+			d, said := store.plan(t), store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeld]
+			if diff := cmp.Diff(before.Held, d.Held); diff != "" || said != before.Held[0].Digest || store.saves+store.planSaves != saves {
+				t.Errorf("after %s, %d writes, annotation %q, held (-before +after):\n%s", wait, store.saves+store.planSaves-saves, said, diff)
+			}
+		}
+	})
+	store.snap = racks(t)
+	inBubble(t, store, pubs, func() {
+		store.pass(30 * time.Second)
+		if d := store.plan(t); d.Held != nil {
+			t.Errorf("the nodes are back, and held is %+v", d.Held)
+		}
+	})
 }
 
 const movedToRack2 = "nodes: gb200-[001-002,004-018]\n"
