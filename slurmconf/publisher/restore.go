@@ -10,13 +10,19 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
+// reasonMoved is the event of a publication whose files are in another place now.
+const reasonMoved = "PublicationMoved"
+
 // repair writes the files of the stored plan again. Somebody deleted or edited them, or a
-// publisher ended between the plan and the files. If that fails, repair returns which nodes have
-// another place in the files of somebody else.
+// publisher ended between the plan and the files, or they belong to another place now. If that
+// fails, repair returns which nodes have another place in the files of somebody else.
 func (l *loop) repair(ctx context.Context, mem *stored, in *gathered, made *Rendered, now time.Time) (outcome, error) {
-	const message = "the published files differ from the stored plan: written again"
+	reason, message := "PublishedEdited", "the published files differ from the stored plan: written again"
+	if old := mem.doc.Place; old != l.pub.Place().String() && len(mem.set.Own()) == 0 {
+		reason, message = reasonMoved, fmt.Sprintf("the files are in %s now; those in %s stay as they are: let Slurm read the new ones, and delete the old ones then", l.pub.Place(), old)
+	}
 	l.log.Warn(message, "publication", l.pub.Name, "place", l.pub.Place().String(), "revision", mem.doc.Current.Number)
-	l.record(l.pub, true, "PublishedEdited", message)
+	l.record(l.pub, true, reason, message)
 	err := l.archive.restore(ctx, mem.doc, mem.set, now)
 	if err == nil {
 		return outcome{startOver: true}, nil

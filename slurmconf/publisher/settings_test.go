@@ -186,6 +186,24 @@ func TestPublicationIsRenamed(t *testing.T) {
 	}
 }
 
+// TestPublicationMoves gives a publication another ConfigMap: its files are there at once, and people
+// hear that Slurm still reads the old ones.
+func TestPublicationMoves(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{}), func() { store.pass(5 * time.Minute) })
+	old := store.get("slurm/quoin-slurm").Clone()
+	store.events = nil
+	inBubble(t, store, complete(t, Publication{ConfigMap: "other"}), func() {
+		store.pass(time.Hour)
+		if diff := cmp.Diff(old.Files, store.get("slurm/other").Files) + cmp.Diff(old, store.get("slurm/quoin-slurm")); diff != "" {
+			t.Errorf("(-before +after):\n%s", diff)
+		}
+	})
+	if diff := cmp.Diff([]string{reasonMoved}, store.events); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
 // TestPlanOfNobody begins with files whose plan is lost, and with another slurmNames: no published name
 // is that of a Node. All is held at once, and nothing is published beside the names.
 func TestPlanOfNobody(t *testing.T) {

@@ -112,8 +112,8 @@ type Publication struct {
 	// within holdWindow.
 	ConfirmTime Duration `yaml:"confirmTime"`
 	// RemoveAfter says how long a node stays in the files after its Node object or its worker
-	// pod has gone, or after the publication no longer takes it. Without Kubernetes it is
-	// the report that has gone.
+	// pod has gone, or after the publication no longer takes it, unless nodes was changed. Without
+	// Kubernetes it is the report that has gone.
 	RemoveAfter Duration `yaml:"removeAfter"`
 	// PublishInterval is the least time between two publications if the second one only adds
 	// or removes nodes of known blocks and switches. Other changes do not wait.
@@ -125,8 +125,8 @@ type Publication struct {
 	// units does not wait. If Slurm has not loaded the files by then, they count as never
 	// loaded.
 	LoadTimeout Duration `yaml:"loadTimeout"`
-	// MaxChange is the share of published nodes that may move or leave within holdWindow. More
-	// waits for approval. In Kubernetes a node whose Node object or worker pod is gone does
+	// MaxChange is the share of published nodes that may move, leave or get another name within
+	// holdWindow. More waits for approval. In Kubernetes a node whose Node object or worker pod is gone does
 	// not count. 1 turns the limit off. With 0 a single node may still change.
 	MaxChange *float64 `yaml:"maxChange" unit:"share, 0 to 1"`
 }
