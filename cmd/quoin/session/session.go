@@ -277,7 +277,7 @@ func (f *Flags) choose(all []*publication.Cluster) (*publication.Cluster, error)
 func (s *Session) Plan(ctx context.Context, publication string) (*plandoc.Document, error) {
 	d, err := s.Store.LoadPlan(ctx, publication)
 	if err == nil && d == nil {
-		err = fmt.Errorf("publication %q has no stored plan in %s: start quoin publisher there, or say where it runs by --store DIR or --namespace NAME", publication, s.place)
+		err = fmt.Errorf("publication %q has no stored plan in %s: start quoin publisher there, wait for its first publication (its log says for what it waits), or say where it runs by --store DIR or --namespace NAME", publication, s.place)
 	}
 	return d, err
 }
