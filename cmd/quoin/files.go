@@ -168,18 +168,37 @@ func readFiles(path, confDir string) ([]lint.File, error) {
 	return out, nil
 }
 
-// readTopologies reads the topology file at a path: the file, or the one that Slurm would read in
-// the directory.
-func readTopologies(path string) (*topology.Plan, error) {
+// readTopologies reads the topology file at a path: the file, or the one that the release would read
+// in the directory. It also returns why Slurm would not start with the file or not read it, by the
+// slurm.conf of the directory if there is one.
+func readTopologies(path string, pub *publication.Cluster) (*topology.Plan, []topology.Finding, error) {
 	files, err := readFiles(path, "")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	i := slices.IndexFunc(files, isTopology)
-	if i < 0 {
-		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", path)
+	i := slices.IndexFunc(files, func(f lint.File) bool {
+		return isTopology(f) && (pub.Release.YAML() || !strings.HasSuffix(f.Name, ".yaml"))
+	})
+	switch {
+	case i < 0 && slices.ContainsFunc(files, isTopology):
+		return nil, nil, fmt.Errorf("%s: Slurm %s does not read topology.yaml, and there is no topology.conf: --slurm-version says the release", path, pub.Release)
+	case i < 0:
+		return nil, nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", path)
 	}
-	return slurmconf.ReadPlan(files[i].Name, files[i].Data)
+	plan, err := slurmconf.ReadPlan(files[i].Name, files[i].Data)
+	if err != nil {
+		return nil, nil, err
+	}
+	options := lint.Options{Release: pub.Release}
+	if beside := filepath.Join(path, "slurm.conf"); exists(beside) {
+		conf, err := readSlurmConf(beside)
+		if err != nil {
+			return nil, nil, err
+		}
+		options = conf.Options(pub.Release)
+	}
+	options.DropsBlockSizes = slurmconf.DropsBlockSizes(pub.SlurmVersion)
+	return plan, slices.DeleteFunc(lint.Lint(files[i:i+1], options), func(f topology.Finding) bool { return f.Severity != topology.Fatal }), nil
 }
 
 // openIncluded opens files that others include. Names without a whole path are in dir, which is that

@@ -35,7 +35,8 @@ Slurm itself as slurm.url or slurm.scontrol of the configuration say, or else fr
 conditions of Slinky's worker pods.
 
 With --files fit reads the topology files of any Slurm, and needs no publication. It reads
-the file that lint reads: topology.yaml, or topology.conf if there is no other.
+the file that Slurm would read, and answers only if lint finds that Slurm would start with
+it. A slurm.conf of the directory counts.
 
 A job here has whole nodes: a node with another job is not free. fit knows no partition,
 priority, limit or time. So a job that fits may still wait for these.
@@ -110,7 +111,10 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 		return nil, nil, nil, err
 	}
 	if o.files != "" {
-		plan, err := readTopologies(o.files)
+		plan, refused, err := readTopologies(o.files, pub)
+		if err == nil && len(refused) > 0 {
+			err = fmt.Errorf("where a job fits is not known, because Slurm does not take the files: %s; quoin lint says more", &refused[0])
+		}
 		if err == nil {
 			err = o.checkNamed(plan, pub)
 		}

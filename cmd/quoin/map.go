@@ -125,7 +125,7 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, err := readTopologies(o.files)
+	plan, refused, err := readTopologies(o.files, pub)
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +149,9 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "quoin: not drawn: %s; --topology draws one of them\n", strings.Join(left, ", "))
 	}
 	site := &picture.Site{Publication: pub.Name, Plan: plan}
+	if len(refused) > 0 {
+		site.Trouble = []string{fmt.Sprintf("Slurm does not take the files: %s; quoin lint says more", &refused[0])}
+	}
 	for name, at := range plan.Places() {
 		reason := placement.ReasonPlaced
 		if at.Block == "" && len(plan.BlockTopologies()) > 0 {
