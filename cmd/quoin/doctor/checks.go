@@ -121,9 +121,14 @@ func (c *Cluster) correct() string {
 	return "correct the value in the file of values, in a checkout of this release: " + c.upgrade() + " -f site.yaml"
 }
 
-// upgrade is the command that installs Quoin, with the values that the site gave before.
+// upgrade is the command that installs Quoin, with the values that the site gave before. A site that
+// has given none says which image it has pushed.
 func (c *Cluster) upgrade() string {
-	return c.Helm + " upgrade --install quoin manifests/chart -n quoin-system --create-namespace --reset-then-reuse-values"
+	command := c.Helm + " upgrade --install quoin manifests/chart -n quoin-system --create-namespace --reset-then-reuse-values"
+	if c.own("daemonsets", "agent") == nil && c.own("deployments", "publisher") == nil && c.Missing["daemonsets"] == nil && c.Missing["deployments"] == nil {
+		command += " --set image.repository=REGISTRY/quoin"
+	}
+	return command
 }
 
 func (c checks) definition(f *findings) {
