@@ -43,14 +43,16 @@ type blocks struct {
 	// Free are the nodes of each block that a job may have now, in the order of the file. A
 	// placeholder has 0, and so has a block with another job for --exclusive=topo.
 	Free []int
-	// Off says how many of the free nodes of each block are powered down. nil: none are.
-	Off []int
+	// Off says how many of the free nodes of each block are powered down. nil: none are. Strict
+	// says that Slurm takes them last whether or not the job fits then.
+	Off    []int
+	Strict bool
 	// Apart are nodes that are in no block of the topology. Alone says that they run jobs of one
 	// node only.
 	Apart int
 	Alone bool
-	// Once says that Slurm tries one place and no other.
-	Once bool
+	// Once says that Slurm tries one place and no other, or with Shrinks the same with fewer nodes.
+	Once, Shrinks bool
 }
 
 // off is how many of the free nodes of a block are powered down.
@@ -103,8 +105,13 @@ func (b *blocks) find(j *Job) (Place, outcome) {
 		}
 		first := place.first()
 		switch {
-		case b.Once:
+		case b.Once && b.Shrinks && (s.tooMany || first >= 0):
+			return Place{}, maybe
+		case b.Once, s.tooMany && b.Strict:
 			return Place{}, no
+		case s.tooMany: // Slurm tries again as if all nodes were up
+			off = nil
+			continue
 		case s.part >= 0: // Slurm looks in another aggregate
 			first := s.part * s.perPart * s.perBlock
 			last := min(first+s.perPart*s.perBlock, len(free))

@@ -19,6 +19,7 @@ type search struct {
 	limited  bool  // the number of lower-level blocks limits a segment
 	perPart  int   // blocks in the aggregate that all segments must fit in, or 0
 	part     int   // that aggregate, or -1
+	tooMany  bool  // the nodes that are up are in too many lower-level blocks
 }
 
 func (b *blocks) search(j *Job, free, off []int) *search {
@@ -73,7 +74,7 @@ func (s *search) up(i int) int {
 }
 
 // run finds the segments one after the other. If a segment does not fit in its block after all,
-// run returns what was taken until then. Without anything, Slurm tries no other place.
+// run returns what was taken until then.
 func (s *search) run() (Place, bool) {
 	if s.job.Spread && s.segments > 1 && s.spreadable() < s.segments {
 		return Place{}, false
@@ -88,10 +89,7 @@ func (s *search) run() (Place, bool) {
 			s.keep(block / s.perPart)
 		}
 		segment, ok := s.segment(block)
-		switch {
-		case !ok && segment == nil:
-			return Place{}, false
-		case !ok:
+		if !ok {
 			p.Segments = append(p.Segments, segment)
 			return p, false
 		}
@@ -210,16 +208,16 @@ func sum(numbers []int) (total int) {
 	return total
 }
 
-// segment takes the nodes of one segment from base blocks of a block, as far as they do. It
-// returns nil if the nodes that are up are in too many lower-level blocks.
+// segment takes the nodes of one segment from base blocks of a block, as far as they do.
 func (s *search) segment(block int) (Segment, bool) {
 	c := &choice{search: s, first: block * s.perBlock, rest: s.size, can: s.free, taken: make([]bool, s.perBlock)}
 	c.last = min(c.first+s.perBlock, len(s.free))
-	left, out := s.maxLower, Segment{}
+	left, out := s.maxLower, Segment(nil)
 	if s.off != nil {
 		var used int
 		if out, used = c.light(); used > left {
-			return nil, false
+			s.tooMany = true
+			return out, false
 		}
 		left -= used
 	}
@@ -253,7 +251,6 @@ type choice struct {
 // them, and more nodes of their blocks. light returns what it has taken, and in how many
 // lower-level blocks.
 func (c *choice) light() (out Segment, lower int) {
-	out = Segment{}
 	enough, last := 0, -1
 	for i := c.first; i < c.last; i++ {
 		enough += c.up(i)

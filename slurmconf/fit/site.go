@@ -135,7 +135,8 @@ type view struct{ free, available, all blocks }
 func (s *Site) view(r *Request, prefer int) view {
 	var v view
 	for _, of := range []*blocks{&v.free, &v.available, &v.all} {
-		of.Sizes, of.Free, of.Off, of.Once = s.Sizes, make([]int, len(s.Blocks)), make([]int, len(s.Blocks)), !s.release().TriesPlaces()
+		of.Sizes, of.Free, of.Off = s.Sizes, make([]int, len(s.Blocks)), make([]int, len(s.Blocks))
+		of.Once, of.Shrinks, of.Strict = !s.release().TriesPlaces(), r.Exclusive, prefer > 0
 		if !s.HasBlocks() { // any number of nodes below one switch
 			of.Sizes, of.Alone = anySize, len(s.Blocks) > 0
 		}
