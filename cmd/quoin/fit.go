@@ -30,9 +30,10 @@ func newFitCommand() *cobra.Command {
 		Short: "Say whether a job fits into the topology now, later or never, and how many segments are free",
 		Long: `fit follows the rules by which Slurm's topology plugins place jobs: blocks with their base
 block size, aggregates and segments; below which switch of a tree all nodes of a job are.
-It reads the stored plan of a publication, or makes one with --fresh or from --nodes. Which nodes are free it takes from --sinfo, or else from
-Slurm itself as slurm.url or slurm.scontrol of the configuration say, or else from the
-conditions of Slinky's worker pods.
+It reads the stored plan of a publication, or makes one with --fresh or from --nodes.
+Which nodes are free it takes from --sinfo, or else from Slurm itself as slurm.url or
+slurm.scontrol of the configuration say, or else from the conditions of Slinky's worker
+pods.
 
 With --files fit reads the topology files of any Slurm, and needs no publication. It reads
 the file that Slurm would read, and answers only if lint finds that Slurm would start with

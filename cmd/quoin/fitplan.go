@@ -48,6 +48,9 @@ func (p *fitPlan) facts(all []topology.Facts) {
 	for i := range all {
 		f := &all[i]
 		count := f.GPUCount()
+		if count == 1 && f.Report == nil && f.Labels.GPUs == 1 { // a label may only say that there are some
+			count = f.Capacity
+		}
 		for k := 0; f.Report != nil && k < len(f.Report.GPUs); k++ {
 			if instances := len(f.Report.GPUs[k].MIG); instances > 0 {
 				count += instances - 1

@@ -180,7 +180,7 @@ func (s *Site) view(r *Request, prefer int) view {
 // a block topology it is up. Trees take nodes that are powered down as well.
 func (s *Site) ready(state State) bool { return state.Use == Free && !(state.Off && s.HasBlocks()) }
 
-// isFree reports whether a node in no block is as good as any.
+// isFree reports whether a node is free, up or powered down.
 func isFree(state State) bool { return state.Use == Free }
 
 // with returns what counts a node of this use.
@@ -353,16 +353,18 @@ func (s *Site) wait(r *Request, now, full *blocks, place Place) Answer {
 			from = mid + 1
 		}
 	}
-	need := needed(now, full, place)
-	if p, fits := need.find(&r.Job); fits == yes {
-		place = p
-	} else { // with fewer free nodes Slurm may begin in a block where it gets stuck
-		need = &does
+	need := &does // with fewer free nodes Slurm may begin in a block where it gets stuck
+	for _, power := range []bool{false, true} {
+		some := needed(now, full, place, power)
+		if p, fits := some.find(&r.Job); fits == yes {
+			need, place = some, p
+			break
+		}
 	}
 	a := Answer{Verdict: NotNow, Place: place}
 	for i, count := range need.Free {
-		if count -= need.off(i); count > now.Free[i]-now.off(i) {
-			a.Needs = append(a.Needs, s.needs(r, i, count)...)
+		if up := count - need.off(i); up > now.Free[i]-now.off(i) {
+			a.Needs = append(a.Needs, s.needs(r, i, up, need.off(i))...)
 		}
 	}
 	if place.Apart > now.Apart {
@@ -383,8 +385,9 @@ func (r *Request) lacks(now, full *blocks, block int) int {
 	return lacks
 }
 
-// needed is what is free if only the nodes that the place takes come back.
-func needed(now, full *blocks, place Place) *blocks {
+// needed is what is free if only the nodes that the place takes come back. With power, Slurm also
+// powers up those that the place takes.
+func needed(now, full *blocks, place Place, power bool) *blocks {
 	need := *now
 	need.Free, need.Off = slices.Clone(now.Free), slices.Clone(now.Off)
 	taken := make([]int, len(now.Free))
@@ -392,7 +395,7 @@ func needed(now, full *blocks, place Place) *blocks {
 		for _, t := range segment {
 			taken[t.Block] += t.Nodes
 			need.Free[t.Block] = min(max(now.Free[t.Block], taken[t.Block]), full.Free[t.Block])
-			if need.Off != nil {
+			if need.Off != nil && power {
 				need.Off[t.Block] = min(now.Off[t.Block], max(0, now.Free[t.Block]-taken[t.Block]))
 			}
 		}
@@ -401,16 +404,25 @@ func needed(now, full *blocks, place Place) *blocks {
 	return &need
 }
 
-// needs names the nodes of a block that are not up and free, if so many are to be. For an
-// exclusive job all jobs of the block must end.
-func (s *Site) needs(r *Request, block, count int) (out []Need) {
+// needs names the nodes of a block that are not up and free, if so many are to be, beside so many
+// that stay powered down. For an exclusive job all jobs of the block must end.
+func (s *Site) needs(r *Request, block, count, off int) (out []Need) {
 	b := &s.Blocks[block]
-	nodes := s.notFree(r, b.Nodes, s.ready)
 	for _, node := range b.Nodes {
-		if state := s.State(node); s.ready(state) && r.takes(state) {
+		state := s.State(node)
+		switch {
+		case !r.takes(state):
+		case s.ready(state):
 			count--
+		case state.Off:
+			off--
 		}
 	}
+	ready := s.ready
+	if off >= 0 { // all of them may stay as they are
+		ready = isFree
+	}
+	nodes := s.notFree(r, b.Nodes, ready)
 	if busy := slices.IndexFunc(append(nodes, ""), func(node string) bool { return node == "" || s.State(node).Use != Busy }); r.Exclusive && busy > 0 {
 		out = append(out, Need{b.Name, busy, nodes[:busy]})
 		nodes, count = nodes[busy:], count-busy
