@@ -43,10 +43,8 @@ type blocks struct {
 	// Free are the nodes of each block that a job may have now, in the order of the file. A
 	// placeholder has 0, and so has a block with another job for --exclusive=topo.
 	Free []int
-	// Off says how many of the free nodes of each block are powered down. nil: none are. Strict
-	// says that Slurm takes them last whether or not the job fits then.
-	Off    []int
-	Strict bool
+	// Off says how many of the free nodes of each block are powered down. nil: none are.
+	Off []int
 	// Apart are nodes that are in no block of the topology. Alone says that they run jobs of one
 	// node only.
 	Apart int
@@ -96,8 +94,13 @@ func (b *blocks) find(j *Job) (Place, outcome) {
 		}
 		return Place{Apart: j.Nodes}, no
 	}
-	free, off := slices.Clone(b.Free), slices.Clone(b.Off)
-	for range maxTries {
+	tries := maxTries
+	return b.try(j, slices.Clone(b.Free), slices.Clone(b.Off), &tries)
+}
+
+// try looks for a place in what is left of the free nodes, which it changes.
+func (b *blocks) try(j *Job, free, off []int, tries *int) (Place, outcome) {
+	for ; *tries > 0; *tries-- {
 		s := b.search(j, free, off)
 		place, ok := s.run()
 		if ok {
@@ -107,11 +110,10 @@ func (b *blocks) find(j *Job) (Place, outcome) {
 		switch {
 		case b.Once && b.Shrinks && (s.tooMany || first >= 0):
 			return Place{}, maybe
-		case b.Once, s.tooMany && b.Strict:
+		case b.Once:
 			return Place{}, no
 		case s.tooMany: // Slurm tries again as if all nodes were up
 			off = nil
-			continue
 		case s.part >= 0: // Slurm looks in another aggregate
 			first := s.part * s.perPart * s.perBlock
 			last := min(first+s.perPart*s.perBlock, len(free))
@@ -119,15 +121,25 @@ func (b *blocks) find(j *Job) (Place, outcome) {
 			if off != nil {
 				clear(off[first:last])
 			}
-			continue
 		case first < 0:
 			return Place{}, no
-		case off != nil && off[first] == free[first]:
+		case off != nil && 0 < off[first] && off[first] < free[first]:
+			// Slurm tries again without the first node that it had taken. Whether that is up or powered
+			// down, the order of slurm.conf says.
+			*tries--
+			free[first]--
+			place, fits := b.try(j, slices.Clone(free), slices.Clone(off), tries)
 			off[first]--
-		case off != nil && off[first] > 0: // which of them is first, the order of slurm.conf says
-			return Place{}, maybe
+			if other, too := b.try(j, free, off, tries); fits != too {
+				return other, maybe
+			}
+			return place, fits
+		default: // Slurm tries again without the first node that it had taken
+			if off != nil && off[first] > 0 {
+				off[first]--
+			}
+			free[first]--
 		}
-		free[first]-- // Slurm tries again without the first node that it had taken
 	}
 	return Place{}, maybe
 }

@@ -229,7 +229,7 @@ func (r *rig) ask(questions []question) (now []bool, said []string) {
 func TestRealFit(t *testing.T) {
 	t.Parallel()
 	slurmrig.NeedTest(t)
-	states, rng := oracle.Rounds(6, 20), rand.New(rand.NewPCG(oracle.SeedOf(t), 3)) // of the nodes, one after the other
+	states, rng := oracle.Rounds(6, 20), oracle.Rand(t) // of the nodes, one after the other
 	r := startRig(t, rng, states*sitesEach)
 	var questions []question
 	for _, s := range r.all {

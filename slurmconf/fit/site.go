@@ -136,7 +136,7 @@ func (s *Site) view(r *Request, prefer int) view {
 	var v view
 	for _, of := range []*blocks{&v.free, &v.available, &v.all} {
 		of.Sizes, of.Free, of.Off = s.Sizes, make([]int, len(s.Blocks)), make([]int, len(s.Blocks))
-		of.Once, of.Shrinks, of.Strict = !s.release().TriesPlaces(), r.Exclusive, prefer > 0
+		of.Once, of.Shrinks = prefer > 0 || !s.release().TriesPlaces(), r.Exclusive
 		if !s.HasBlocks() { // any number of nodes below one switch
 			of.Sizes, of.Alone = anySize, len(s.Blocks) > 0
 		}
@@ -288,14 +288,14 @@ func (s *Site) answer(r *Request, prefer int) Answer {
 	case fits == yes:
 		return Answer{Verdict: Now, Place: place}
 	case fits == maybe:
-		return Answer{Verdict: Unknown, Why: "Slurm gets stuck with the first place that it tries, and which it tries next is not known", Remedy: askSlurm}
+		return Answer{Verdict: Unknown, Place: place, Why: "Slurm gets stuck with the first place that it tries, and which it tries next is not known", Remedy: askSlurm}
 	}
 	for _, full := range []*blocks{&v.available, &v.all} {
 		switch place, fits := full.find(&r.Job); fits {
 		case yes:
 			return s.wait(r, &v.free, full, place)
 		case maybe:
-			return Answer{Verdict: NotNow, Why: "Slurm gets stuck with the places that it tries first, even if all nodes are free"}
+			return Answer{Verdict: Unknown, Why: "not now, but perhaps when all nodes are free: Slurm gets stuck with the first place that it tries then, and which it tries next is not known", Remedy: askSlurm}
 		}
 	}
 	why := v.all.never(&r.Job)
