@@ -102,7 +102,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	}
 	var hook lint.Hook
 	if w.Configured { // else nothing is known of the hook
-		hook = hookOf(w.Config)
+		hook = hookOf(w.Config, w.pub.BlocksBy == "nvlink" && hasBlocks(w.files))
 	}
 	found := append(lint.Lint(withGres(o.files, w.files, options.Whole), options), lint.LintSettings(confFile, conf.Settings, hook)...)
 	return show.ConfResult(confFile, len(conf.Nodes), found), nil
@@ -129,9 +129,19 @@ const (
 	holdMore   = 12 * time.Second
 )
 
-// hookOf returns the parts of a configuration that slurm.conf must agree with.
-func hookOf(c *config.Config) lint.Hook {
-	hook := lint.Hook{HostChannels: c.IMEX.HostChannels, OneDomain: c.IMEX.Join == imex.JoinHolder || c.IMEX.Join == imex.JoinSlurmd}
+// hasBlocks reports whether the files have a topology of blocks.
+func hasBlocks(files []lint.File) bool {
+	return slices.ContainsFunc(files, func(f lint.File) bool {
+		topologies, err := slurmconf.ParseTopologies(f.Name, f.Data)
+		return isTopology(f) && err == nil && slices.ContainsFunc(topologies, func(t topology.Topology) bool { return t.Kind == topology.KindBlock })
+	})
+}
+
+// hookOf returns the parts of a configuration that slurm.conf must agree with. domains says that
+// NVLink domains of several nodes are published: with imex.join auto they are one ComputeDomain.
+func hookOf(c *config.Config, domains bool) lint.Hook {
+	join := c.IMEX.Join
+	hook := lint.Hook{HostChannels: c.IMEX.HostChannels, OneDomain: join == imex.JoinHolder || join == imex.JoinSlurmd || join == imex.JoinAuto && domains}
 	jobs := &c.Agent.Jobs
 	if jobs.HookGate != config.GateOff && c.IMEX.Join != imex.JoinNone {
 		longest := jobs.HookWait + jobs.HookGateWait + prologMore

@@ -102,6 +102,17 @@ func lintPairs() []lintPair {
 		{"the plugin in an included file", plain + "ClusterName=rig\nInclude %c.conf\n", map[string]string{"topology.conf": pairBlocks, "rig.conf": "TopologyPlugin=topology/block\n"}, "", ""},
 		{"slurm.conf includes what is not there", plain + "Include gone.conf\n", none, "Include", "Include"},
 		{"an include of itself", plugin("topology/block"), conf("include topology.conf\n"), "Include", "Include"},
+		// slurm.conf itself.
+		{"a node twice", plain + "NodeName=n1 NodeAddr=127.0.0.1 Port=20009\n", none, "Syntax", "Syntax"},
+		{"a word for a number", plain + "NodeName=n5 NodeAddr=127.0.0.1 Port=20009 Sockets=x\n", none, "Syntax", "Syntax"},
+		{"no CPUs", plain + "NodeName=n5 NodeAddr=127.0.0.1 Port=20009 CPUs=0\n", none, "", ""},
+		{"a broken list", plain + "NodeName=n[5- NodeAddr=127.0.0.1 Port=20009\n", none, "Syntax", "Syntax"},
+		{"no pair", plain + "hello\n", none, "Syntax", "Syntax"},
+		{"an odd gres", plain + "GresTypes=gpu\nNodeName=n5 NodeAddr=127.0.0.1 Port=20009 Gres=gpu:a:b:1\n", none, "Syntax", "Syntax"},
+		{"an odd count", plain + "GresTypes=gpu\nNodeName=n5 NodeAddr=127.0.0.1 Port=20009 Gres=gpu:4x\n", none, "Syntax", "Syntax"},
+		{"a function in a list", plain + "NodeName=n5 NodeAddr=127.0.0.1 Port=20009\nPartitionName=p Nodes=nodes{n5}\n", none, "", ""},
+		{"node sets", plain + "NodeSet=s Nodes=n[1-2]\nPartitionName=p Nodes=s\n", none, "", ""},
+		{"no nodes", "GresTypes=gpu\nMaxNodeCount=4\nSelectType=select/cons_tres\nTreeWidth=65533\nPartitionName=main Nodes=ALL Default=YES\n", none, "", ""},
 		// gres.conf.
 		{"gpus", gpus, gres(pairLines), "", ""},
 		{"an include of gres.conf", gpus, map[string]string{"gres.conf": "include a.conf\n", "a.conf": "include b.conf\n", "b.conf": pairLines}, "", ""},

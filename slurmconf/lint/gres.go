@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -126,10 +127,11 @@ func (g *gresFile) record(r *gresRecord) {
 	}
 	onlyDetects := len(r.values) == 1 && r.has("autodetect")
 	if r.has("autodetect") {
-		way, known := g.autoDetect(r.Number, r.values["autodetect"])
-		r.values["autodetect"] = way
+		value := r.values["autodetect"]
+		way, known := g.autoDetect(r.Number, value)
+		r.values["autodetect"] = cmp.Or(way, ignoredWay)
 		if !known || !r.perNode {
-			g.oddLine(r, "AutoDetect=%s on this line", way)
+			g.oddLine(r, "AutoDetect=%s on this line", hostlist.Shorten(value))
 		}
 	}
 	switch {
@@ -196,6 +198,9 @@ func (g *gresFile) report(r *gresRecord, reason, remedy, format string, args ...
 
 // detectors are the ways of detection that slurmd looks for in a value of AutoDetect.
 var detectors = []string{"full", "nvml", "rsmi", "oneapi", "nrt", "nvidia", "off"}
+
+// ignoredWay stands for a value of a line that slurmd ignores, but for a value before it.
+const ignoredWay = "?"
 
 // autoDetect reads a way of detection, and reports whether it is judged. slurmd ignores
 // a value that has none of the words in it, and full before 26.05.

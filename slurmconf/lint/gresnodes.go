@@ -174,9 +174,11 @@ func (j *gresJudge) detection(a *nodeGroup) string {
 	for _, r := range a.lines {
 		way := r.values["autodetect"]
 		if own != "" && way != "" && own != way {
-			j.once(true, a, r, "AutoDetectTwice", "leave one of them", "AutoDetect="+way+" differs from AutoDetect="+own+" of an earlier line: slurmd does not start")
+			j.once(true, a, r, "AutoDetectTwice", "leave one of them", "AutoDetect differs from AutoDetect="+own+" of an earlier line: slurmd does not start")
 		}
-		own = cmp.Or(own, way)
+		if way != ignoredWay {
+			own = cmp.Or(own, way)
+		}
 	}
 	return cmp.Or(own, j.auto)
 }

@@ -92,6 +92,9 @@ func confNodeCases() []confNodeCase {
 		"gpu:no_consume:2", "gpu:x:1,gpu:1", "gpu:1,gpu:x:1", "nic:2", "gpu:x:2,nic:9", "bogus:2"} {
 		add(two+"Gres="+gres, one)
 	}
+	for _, words := range []string{"CPUs=0", "CPUs=0 CoresPerSocket=4", "CPUs=8 Sockets=0", "Sockets=2 CoresPerSocket=0", "CPUs=8 ThreadsPerCore=0", "CPUs=8 Boards=0", "SocketsPerBoard=0 CPUs=4"} {
+		add(words) // Slurm starts with 0
+	}
 	add(two, one)
 	add(two + "Gres=gpu:2")
 	add(two+"Gres=gpu:x:2", "Name=gpu File=/dev/nvidia[0-1]")

@@ -56,7 +56,7 @@ func LintSettings(name string, settings map[string]Setting, h Hook) []topology.F
 		if !set {
 			s = Setting{File: name, Line: 1}
 		}
-		l.at(s, "NoImexPlugin", "set SwitchType="+imexPlugin, "SwitchType is not "+imexPlugin+", and one ComputeDomain is kept for all nodes: every job has IMEX channel 0, which keeps no job out of the memory of another")
+		l.at(s, "NoImexPlugin", "set SwitchType="+imexPlugin, "SwitchType is not "+imexPlugin+", and one ComputeDomain is kept for all nodes: no job has an IMEX channel of its own, and jobs that share one can reach each other's memory")
 	}
 	return l.findings
 }

@@ -60,7 +60,7 @@ func TestParseConfErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"NodeName=n1\nNodeName=n[1-3]\n":   "slurm.conf:2: NodeName: node n1 is given twice",
 		"NodeName=n1 Sockets=x\n":          `slurm.conf:1: NodeName=n1: sockets="x": want a number`,
-		"NodeName=n1 CPUs=0\n":             `slurm.conf:1: NodeName=n1: cpus="0"`,
+		"NodeName=n1 CPUs=65535\n":         `slurm.conf:1: NodeName=n1: cpus="65535"`,
 		"NodeName=n1 Gres=gpu:a:b:1\n":     `slurm.conf:1: NodeName=n1: gres "gpu:a:b:1": want such as gpu:h100:8`,
 		"NodeName=n1 Gres=gpu:4x\n":        `slurm.conf:1: NodeName=n1: gres "gpu:4x": "4x" is no count`,
 		"NodeName=n[1-\n":                  "slurm.conf:1: NodeName: ",

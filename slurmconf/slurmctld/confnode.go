@@ -27,8 +27,11 @@ func confNode(values, defaults map[string]string) (*lint.Node, error) {
 				continue
 			}
 			v, parsed := strconv.ParseUint(text, 10, 16)
-			if parsed != nil || v == 0 || v >= math.MaxUint16-1 {
-				err = cmp.Or(err, fmt.Errorf("%s=%q: want a number of 1 or more", key, hostlist.Shorten(text)))
+			if parsed != nil || v >= math.MaxUint16-1 {
+				err = cmp.Or(err, fmt.Errorf("%s=%q: want a number", key, hostlist.Shorten(text)))
+			}
+			if v == 0 && strings.HasPrefix(key, "sockets") {
+				return 1 // Slurm's words: invalid, reset to 1
 			}
 			return int(v)
 		}
