@@ -95,7 +95,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	}
 	options := conf.Options(release)
 	options.DropsBlockSizes = drops
-	options.Whole = o.files == "" || session.IsDirectory(o.files)
+	options.Whole = session.IsDirectory(o.files) // a site may have a topology.conf beside what is published
 	options.Counted = map[string]int{}
 	for i := range w.facts {
 		options.Counted[w.facts[i].SlurmName] = w.facts[i].GPUCount()
@@ -104,7 +104,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	if w.Configured { // else nothing is known of the hook
 		hook = hookOf(w.Config, w.pub.BlocksBy == "nvlink" && hasBlocks(w.files))
 	}
-	found := append(lint.Lint(withGres(o.files, w.files, options.Whole), options), lint.LintSettings(confFile, conf.Settings, hook)...)
+	found := append(lint.Lint(withGres(o.files, w.files), options), lint.LintSettings(confFile, conf.Settings, hook)...)
 	return show.ConfResult(confFile, len(conf.Nodes), found), nil
 }
 
@@ -153,9 +153,10 @@ func hookOf(c *config.Config, domains bool) lint.Hook {
 	return hook
 }
 
-// withGres returns the files with an empty gres.conf if they are whole and it is not among them:
-// without one no node has GPUs.
-func withGres(path string, files []lint.File, whole bool) []lint.File {
+// withGres returns the files with an empty gres.conf if they are all that there is and it is not
+// among them: without one no node has GPUs.
+func withGres(path string, files []lint.File) []lint.File {
+	whole := path == "" || session.IsDirectory(path)
 	if !whole || slices.ContainsFunc(files, func(f lint.File) bool { return !isTopology(f) }) {
 		return files
 	}
