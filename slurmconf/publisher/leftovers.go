@@ -68,7 +68,7 @@ func (p *Publisher) leftFiles(ctx context.Context, name, place string) string {
 			}
 		}
 	}
-	return fmt.Sprintf("its files stay in %s as they are; configure it again, or delete its stored plan and its files", place)
+	return fmt.Sprintf("its files stay in %s as they are; configure it again, or delete its stored plan and its files when no Slurm reads them", place)
 }
 
 // forget takes back what was said of leftovers, because another publisher leads.

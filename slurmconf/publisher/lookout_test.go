@@ -117,6 +117,27 @@ func TestAnnotationsWaitForSlurm(t *testing.T) {
 	}
 }
 
+// TestHeldNamesAreNotPending holds other names for all nodes. Slurm has the published names, so none of
+// its nodes is pending.
+func TestHeldNamesAreNotPending(t *testing.T) {
+	store, slurm := newMemory(racks(t)), &lateSlurm{nodes: racks(t).Nodes}
+	for _, names := range []string{"short", "s/gb200-(.+)/x-$1/"} {
+		pubs := complete(t, Publication{SlurmNames: names, Slurm: publication.Slurm{Scontrol: "scontrol"}})
+		prepare := func(p *Publisher) {
+			p.options.Slurm = map[string]*client.Client{"default": client.New("default", slurm, p.log)}
+		}
+		inBubbleWith(t, store, pubs, prepare, func(*Publisher) {
+			store.pass(time.Minute)
+			slurm.reads(time.Now())
+			store.pass(2 * time.Hour)
+			set, held := store.get("slurm/quoin-slurm"), store.plan(t).Held
+			if pending := set.Annotations[plandoc.AnnotationPending]; pending != "" || (len(held) == 0) != (names == "short") {
+				t.Errorf("%s: held %+v, pending %q", names, held, pending)
+			}
+		})
+	}
+}
+
 // TestSlurmAtRest asks Slurm for jobs and for how far nodes have come. One question a minute does for
 // both.
 func TestSlurmAtRest(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -22,6 +23,29 @@ type naming struct {
 
 // renamed is a Node whose name differs from the published files.
 type renamed struct{ node, old, new string }
+
+// stillPublished reports whether the plan of the document has the nodes under their old names.
+func stillPublished(doc *plandoc.Document, all []renamed) bool {
+	if len(all) == 0 {
+		return false
+	}
+	_, is := doc.Current.Plan.Places()[all[0].old]
+	return is
+}
+
+// asPublished returns what is known by name, by the old names of the nodes.
+func asPublished[V any](by map[string]V, all []renamed) map[string]V {
+	out := maps.Clone(by)
+	for _, r := range all {
+		delete(out, r.new)
+	}
+	for _, r := range all {
+		if v, is := by[r.new]; is {
+			out[r.old] = v
+		}
+	}
+	return out
+}
 
 // newNames says what becomes of the published names.
 type newNames struct {
