@@ -76,9 +76,12 @@ const timeForm = "2006-01-02 15:04:05Z"
 // PlanStatus says what is published and what is held, and how old both are. It reports whether
 // anything is held. The commands that it advises end with the flags.
 func PlanStatus(w io.Writer, d *plandoc.Document, flags string, now time.Time) (held bool) {
-	if r := &d.Current; r.Number == 0 {
+	switch r := &d.Current; {
+	case r.Number == 0 && len(d.Held) == 0:
+		fmt.Fprintf(w, "publication %s: nothing is published yet; the publisher's log says what the first publication waits for\n", d.Publication)
+	case r.Number == 0:
 		fmt.Fprintf(w, "publication %s: nothing is published\n", d.Publication)
-	} else {
+	default:
 		fmt.Fprintf(w, "publication %s: revision %d of %s, by %s, in %s\n", d.Publication, r.Number, aged(r.Time, now), r.Author, d.Place)
 		fmt.Fprintf(w, "  %s; digest %s\n", sums(&r.Plan), r.Digest)
 		partitions(w, &r.Plan)
