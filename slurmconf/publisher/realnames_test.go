@@ -59,6 +59,7 @@ func TestRealNamesChange(t *testing.T) {
 		r.holds(t, tt.name, tt.pub, tt.want)
 	}
 	r.publishes(t, "by pods again", pods, "gb-[0-17]")
+	t.Run("the seed of a second publication", r.seedsSecond)
 	byNote := Publication{Name: "noted", SlurmNames: "annotation:" + slurmName}
 	r.publishes(t, "by annotation", byNote, "noted-[00-17]")
 	r.unnote(t)
@@ -84,6 +85,28 @@ func (r *namesRig) addNamed(n int) {
 	p.Spec.NodeName = name
 	if _, err := r.Client().CoreV1().Pods("slurm").Create(r.t.Context(), p, metav1.CreateOptions{}); err != nil {
 		r.t.Fatal(err)
+	}
+}
+
+// seedsSecond adds a publication beside one whose Nodes have their annotations.
+func (r *namesRig) seedsSecond(t *testing.T) {
+	nodes, err := r.Client().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range nodes.Items {
+		if nodes.Items[i].Annotations[plandoc.SpecAnnotation] == "" {
+			t.Fatalf("%s is not annotated", nodes.Items[i].Name)
+		}
+	}
+	pubs := complete(t, Publication{SlurmNames: "slinky"}, Publication{Name: "second", SlurmNames: "slinky:other"})
+	store := kube.New(r.Client(), setClient(t, r.Config()), reportClient(t, r.Config()), "default", pubs, slog.New(slog.DiscardHandler))
+	p := newPublisher(store, pubs)
+	p.options.Seed = true
+	inBackground(t, store.Run, p.Run)
+	cm := untilConfigMap(t, r.Client(), "slurm", "quoin-slurm-second", "seeded", func(cm *corev1.ConfigMap) bool { return cm.Annotations[plandoc.AnnotationSeed] != "" })
+	if !strings.Contains(cm.Data["topology.yaml"], "block: seed") {
+		t.Errorf("the seed is\n%s", cm.Data["topology.yaml"])
 	}
 }
 
