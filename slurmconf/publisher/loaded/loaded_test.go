@@ -165,7 +165,7 @@ func TestBehind(t *testing.T) {
 		{"was refused", site{byAnnotation: true, slurm: says(time.Minute, with(annotated, "n4", slurmctld.Node{Registered: true, Reason: "Failed to set topology 'nvl:b2'"})), after: time.Hour},
 			"registered: n4: Slurm refused its place nvl:b2 when it registered: scontrol update nodename=NAME topology=nvl:b2, then resume it"},
 		{"not there, not registered, and off", site{slurm: &slurmctld.State{Read: noon, Nodes: map[string]slurmctld.Node{"n2": {}, "n3": {Off: true}, "n4": {Registered: true}}}, after: time.Hour},
-			"registered: n1: Slurm has no such node: look at slurmd there\nregistered: n2: slurmd has not registered: look at slurmd there"},
+			"registered: n1: Slurm has no such node: look at slurmd there; if its Node or its worker pod is gone, it leaves the files after removeAfter\nregistered: n2: slurmd has not registered: look at slurmd there"},
 		{"scontrol has it elsewhere", site{slurm: shows("b1=n[1-3]", "b2=n4"), after: time.Hour}, "registered: n3: scontrol show topology does not have it in nvl:b2: run scontrol reconfigure"},
 		{"paths of switches", site{slurm: says(time.Minute, map[string]slurmctld.Node{"n1": placed("nvl:root:spine:b1")}), after: time.Hour}, ""},
 	}
@@ -453,7 +453,7 @@ func TestWatchWithoutPods(t *testing.T) {
 			t.w.pub = pubs[0]
 			time.Sleep(time.Hour)
 			got := t.until(&site{byAnnotation: true, podless: []string{"n4"}}, 2*time.Hour)
-			if diff := cmp.Diff([]string{"1h1m0s registered: " + want + ": Slurm has no such node: look at slurmd there"}, got); diff != "" {
+			if diff := cmp.Diff([]string{"1h1m0s registered: " + want + ": Slurm has no such node: look at slurmd there; if its Node or its worker pod is gone, it leaves the files after removeAfter"}, got); diff != "" {
 				t.Errorf("%s: said (-want +got):\n%s", names, diff)
 			}
 		})

@@ -75,7 +75,7 @@ func (v *View) registered(name, published string) (Stage, string) {
 	why := ""
 	switch {
 	case !known:
-		why = "Slurm has no such node: look at slurmd there"
+		why = "Slurm has no such node: look at slurmd there; if its Node or its worker pod is gone, it leaves the files after removeAfter"
 	case n.Off:
 	case n.Topology != "" && !sameUnits(n.Topology, published):
 		why = fmt.Sprintf("Slurm has it in %s by its own Topology=, published is %s: %s", n.Topology, published, update(published))
