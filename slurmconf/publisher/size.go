@@ -69,6 +69,19 @@ func (m *Rendered) withoutNames(p *publication.Cluster) (lines []gres.Line, dete
 	return nil, "", ""
 }
 
+// countedLines are the lines of gres.conf by node as they count for maxChange. From listed devices to
+// detected ones is a change of every node: nobody knows yet whether its slurmd finds them.
+func (m *Rendered) countedLines(old *topology.Plan) []gres.Line {
+	if m.detect == "" || old == nil || old.Detect != "" {
+		return m.gres
+	}
+	lines := make([]gres.Line, len(m.gres))
+	for i := range lines {
+		lines[i] = gres.Line{Nodes: m.gres[i].Nodes, AutoDetect: m.detect}
+	}
+	return lines
+}
+
 // sizeOf counts the bytes of files as the API server does.
 func sizeOf(files map[string]string) int {
 	n := 0

@@ -111,15 +111,7 @@ func TestTooLargeIsHeld(t *testing.T) {
 // TestGresForAllIsRemembered publishes gres.conf without names. A node that loses a GPU or
 // its report then keeps its lines, and the change is not counted as one of all nodes.
 func TestGresForAllIsRemembered(t *testing.T) {
-	for want, pubs := range map[string][]*publication.Cluster{"false 1": listed(t), "false 0": complete(t, Publication{})} {
-		t.Run(want, func(t *testing.T) { rememberGresForAll(t, pubs, want) })
-	}
-}
-
-// rememberGresForAll has room for all, for all but the names, and for all. want is what gres.conf
-// is without them.
-func rememberGresForAll(t *testing.T, pubs []*publication.Cluster, want string) {
-	t.Helper()
+	pubs := listed(t)
 	made, err := Make(pubs[0], pubs[0].Rules.Gather(racks(t)), Previous{})
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +131,44 @@ func rememberGresForAll(t *testing.T, pubs []*publication.Cluster, want string) 
 			files = append(files, fmt.Sprint(strings.Contains(got.Files["gres.conf"], "NodeName="), strings.Count(got.Files["gres.conf"], "Name=gpu")))
 		})
 	}
-	if diff := cmp.Diff([]string{"true 1", want, "true 1"}, files); diff != "" {
+	if diff := cmp.Diff([]string{"true 1", "false 1", "true 1"}, files); diff != "" {
 		t.Errorf("gres.conf with names, and its lines (-want +got):\n%s", diff)
+	}
+}
+
+// TestDetectForAllIsHeld has too little room for the names of published nodes. That slurmd is to
+// detect all their GPUs waits for people. A first publication does not wait, nor do names that have
+// room again.
+func TestDetectForAllIsHeld(t *testing.T) {
+	pubs := complete(t, Publication{})
+	made, err := Make(pubs[0], pubs[0].Rules.Gather(racks(t)), Previous{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := sizeOf(made.Files)
+	published, first := newMemory(racks(t)), newMemory(racks(t))
+	for _, step := range []struct {
+		store      *memory
+		room       int
+		held, gres string
+	}{
+		{published, room, "", "NodeName="},
+		{published, room - 1, "BigChange: the lines of 72 of 72 nodes in gres.conf would change", "NodeName="},
+		{first, room - 1, "", "AutoDetect=nvidia"},
+		{first, room - 1, "", "AutoDetect=nvidia"},
+		{first, room, "", "NodeName="},
+	} {
+		inBubbleWith(t, step.store, pubs, func(p *Publisher) { p.options.MaxBytes = step.room }, func(*Publisher) {
+			step.store.pass(20 * time.Minute)
+			step.store.change(racks(t, simulated.Fault{Node: "gb200-005", NoReport: true}))
+			step.store.pass(20 * time.Minute)
+			got := step.store.get("slurm/quoin-slurm")
+			if reason := got.Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(reason, step.held) || step.held == "" && reason != "" {
+				t.Errorf("room %d: held %q, want %q", step.room, reason, step.held)
+			}
+			if !strings.Contains(got.Files["gres.conf"], "\n"+step.gres) {
+				t.Errorf("room %d: gres.conf %q, want %s", step.room, got.Files["gres.conf"], step.gres)
+			}
+		})
 	}
 }
