@@ -1,7 +1,7 @@
 // Package inputs turns what a cluster shows of its nodes into the facts that a plan is
 // made from.
 //
-// A Snapshot holds Node objects, parsed reports, Slinky's worker pods and ResourceSlices.
+// A Snapshot holds Node objects, parsed reports, worker pods and ResourceSlices.
 // Rules say which of the nodes a publication takes and how Slurm calls them. Rules and a
 // Snapshot give Inputs: facts by Slurm name, and the nodes that have no name, with the
 // reason. ReadNodes makes a Snapshot from the output of kubectl get -o json.
