@@ -17,14 +17,35 @@ var largestDomains = map[string]int{
 	"V100": inMachine, "P100": inMachine, "T4": inMachine,
 }
 
+// longestChip is the length of the longest word of largestDomains.
+const longestChip = 5
+
 // LargestDomain returns the word of a product that names the chip, such as GB200 of NVIDIA GB200 or
 // nvidia-gb200, and how many GPUs an NVLink domain of the product has at most: 0 if NVLink ends in the
-// machine. known is false if nothing is known of the product.
+// machine. known is false if nothing is known of the product. LargestDomain makes no garbage, because
+// it is called for each node.
 func LargestDomain(product string) (chip string, gpus int, known bool) {
-	for word := range strings.FieldsFuncSeq(strings.ToUpper(product), func(r rune) bool { return strings.ContainsRune(" -_.", r) }) {
-		if gpus, known = largestDomains[word]; known {
-			return word, gpus, true
+	var word [longestChip]byte
+	start := 0
+	for i := 0; i <= len(product); i++ {
+		if i < len(product) {
+			c := product[i]
+			if c >= 'a' && c <= 'z' {
+				c -= 'a' - 'A'
+			}
+			if c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+				if at := i - start; at < longestChip {
+					word[at] = c
+				}
+				continue
+			}
 		}
+		if n := i - start; n > 0 && n <= longestChip {
+			if gpus, known = largestDomains[string(word[:n])]; known {
+				return strings.ToUpper(product[start:i]), gpus, true
+			}
+		}
+		start = i + 1
 	}
 	return "", 0, false
 }

@@ -51,7 +51,7 @@ type Keys struct {
 func Read(labels map[string]string, keys Keys) topology.Labels {
 	out := topology.Labels{Product: product(cmp.Or(labels[Product], labels[onGKE], labels[onCoreWeaveModel]))}
 	if out.Product == "" {
-		out.Product, _, _ = chip(labels[instanceType])
+		out.Product, _, _ = topology.LargestDomain(labels[instanceType])
 	}
 	if len(labels) == 0 {
 		return out

@@ -4,69 +4,22 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 const reasonImpossible = "DomainLabelImpossible"
 
-// largest is how many GPUs an NVLink domain has at most, by the word of the product that names the
-// chip. NVLink 5 joins 576 GPUs, NVLink 4 joins 256 Grace Hoppers. Products that are not in the
-// table are not judged.
-var largest = map[string]int{
-	"GB300": 576, "GB200": 576, "GH200": 256,
-	"B300": inMachine, "B200": inMachine, "B100": inMachine,
-	"H200": inMachine, "H100": inMachine, "H800": inMachine, "H20": inMachine,
-	"A100": inMachine, "A800": inMachine, "A40": inMachine, "A30": inMachine, "A10": inMachine, "A10G": inMachine,
-	"L40S": inMachine, "L40": inMachine, "L4": inMachine, "V100": inMachine, "T4": inMachine,
-}
-
-// inMachine marks products whose NVLink ends in the machine.
-const inMachine = 0
-
-// longestChip is the length of the longest word of largest.
-const longestChip = 5
-
-// chip returns the word of a product that names the chip, such as GB200 of NVIDIA GB200 or
-// nvidia gb200. most is how many GPUs its NVLink domain has at most. It makes no garbage, because
-// it reads each node's labels.
-func chip(product string) (name string, most int, known bool) {
-	var word [longestChip]byte
-	start := 0
-	for i := 0; i <= len(product); i++ {
-		if i < len(product) {
-			c := product[i]
-			if c >= 'a' && c <= 'z' {
-				c -= 'a' - 'A'
-			}
-			if c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
-				if at := i - start; at < longestChip {
-					word[at] = c
-				}
-				continue
-			}
-		}
-		if n := i - start; n > 0 && n <= longestChip {
-			if most, known = largest[string(word[:n])]; known {
-				return strings.ToUpper(product[start:i]), most, true
-			}
-		}
-		start = i + 1
-	}
-	return "", 0, false
-}
-
 // spansMachines reports whether the product's NVLink joins GPUs of several machines.
 func spansMachines(product string) bool {
-	_, most, known := chip(product)
-	return known && most != inMachine
+	_, most, known := topology.LargestDomain(product)
+	return known && most > 0
 }
 
 // endsInMachine reports whether the product's NVLink is known to end in the machine.
 func endsInMachine(product string) bool {
-	_, most, known := chip(product)
-	return known && most == inMachine
+	_, most, known := topology.LargestDomain(product)
+	return known && most == 0
 }
 
 // named is an NVLink domain as labels name it.
@@ -86,7 +39,7 @@ func (d named) String() string {
 type members struct {
 	nodes, gpus int
 	chip        string
-	most        int
+	most        int // 0 if NVLink ends in the machine
 	// unjudged: a node's product is not known, or NVML confirms that the node has a domain.
 	unjudged bool
 }
@@ -95,7 +48,7 @@ type members struct {
 func (m *members) impossible() string {
 	switch {
 	case m.unjudged || m.nodes < 2:
-	case m.most == inMachine:
+	case m.most == 0:
 		return fmt.Sprintf("is on %d nodes, and NVLink of %s ends in the machine: it is no NVLink domain", m.nodes, m.chip)
 	case m.gpus > m.most:
 		return fmt.Sprintf("is on %d nodes with %d GPUs, and NVLink joins %d GPUs of %s at most: it is no NVLink domain", m.nodes, m.gpus, m.most, m.chip)
@@ -152,7 +105,7 @@ func (m *members) add(f *topology.Facts) {
 		_, confirmed := f.Report.GPUs[0].Fabric.Clique()
 		m.unjudged = m.unjudged || confirmed
 	}
-	name, most, known := chip(product)
+	name, most, known := topology.LargestDomain(product)
 	m.unjudged = m.unjudged || !known
 	m.nodes++
 	m.gpus += f.GPUCount()
