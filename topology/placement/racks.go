@@ -151,10 +151,11 @@ func keepRacks(racks []rack, of []section, published []topology.Topology, policy
 	return kept, waiting
 }
 
-// sectionsOf returns the sections of several published topologies by name. The fabric is
-// that of most nodes of its racks, else the published one.
+// sectionsOf returns the sections of published topologies by name, if there are several, or if the
+// only one is a part, such as nvl-18. The fabric is that of most nodes of its racks, else the
+// published one, else that of a rack without nodes.
 func sectionsOf(racks []rack, published []topology.Topology, policy *Policy) map[string]section {
-	if len(published) < 2 {
+	if len(published) == 0 || len(published) == 1 && published[0].Name == topology.BlockFamily(published[0].Name) {
 		return nil
 	}
 	votes := make(map[string]map[string]int)
@@ -170,7 +171,7 @@ func sectionsOf(racks []rack, published []topology.Topology, policy *Policy) map
 	for _, t := range published {
 		fabric := t.Fabric
 		for _, f := range slices.Sorted(maps.Keys(votes[t.Name])) {
-			if votes[t.Name][f] > votes[t.Name][fabric] {
+			if fabric == "" || votes[t.Name][f] > votes[t.Name][fabric] {
 				fabric = f
 			}
 		}

@@ -64,6 +64,8 @@ func TestDivideRacks(t *testing.T) {
 		{"a rack has more nodes than its class", []rack{large, publishedRack("nvl-9", 9, 12, ""), small}, classes, nvl, "nvl-18[18] [0 1]; nvl-9[9] [2]"},
 		{"a new rack is larger than all", slices.Concat([]rack{large, small}, freshRacks("", 30)), classes, nvl, "nvl-18[18] [0 2]; nvl-9[9] [1]"},
 		{"a class has gone", []rack{small}, classes, nvl, "nvl-9[9] [0]"},
+		{"the only topology is a part", []rack{small}, classes[1:], nvl, "nvl-9[9] [0]"},
+		{"a class has no node now", []rack{publishedRack("nvl-18", 18, 18, "a"), {fabric: "a", size: 9, published: "nvl-9", base: 9}}, classes, nvl, "nvl-18[18]a [0]; nvl-9[9]a [1]"},
 		{"the published order", []rack{inA, inB}, []topology.Topology{fabrics[1], fabrics[0]}, nvl, "nvl-b[4]b [1]; nvl-a[4]a [0]"},
 		{"a root has another name", []rack{publishedRack("nvl-a", 4, 4, "c"), inB}, fabrics, nvl, "nvl-a[4]c [0]; nvl-b[4]b [1]"},
 		{"a rack moves to another fabric", []rack{inA, inA, publishedRack("nvl-a", 4, 4, "b"), inB}, fabrics, nvl, "nvl-a[4]a [0 1]; nvl-b[4]b [2 3]"},
