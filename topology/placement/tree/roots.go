@@ -60,6 +60,23 @@ func joinRoots(s *Site, t *Tree, published publishedTree, source topology.TierSo
 	return append(found, nameApart(roots, why)...)
 }
 
+// markJoined returns the published switches. A topology file does not tell which of them were
+// joined: those below a root that has the name of the site's, and that no node names.
+func markJoined(s *Site) []topology.Switch {
+	root := topology.SlurmName(cmp.Or(s.RootSwitch, DefaultRoot))
+	at := slices.IndexFunc(s.Published, func(p topology.Switch) bool { return p.Name == root && len(p.Children) > 0 })
+	isJoined := func(p topology.Switch) bool { return p.Joined }
+	names := func(f *topology.Facts) bool { return slices.Contains(f.Tiers(), root) }
+	if at < 0 || slices.ContainsFunc(s.Published, isJoined) || slices.ContainsFunc(s.Facts, names) || topology.ParentsOf(s.Published)[root] != "" {
+		return s.Published
+	}
+	marked := slices.Clone(s.Published)
+	for i := range marked {
+		marked[i].Joined = slices.Contains(marked[at].Children, marked[i].Name)
+	}
+	return marked
+}
+
 // keepsApart is KeepsApart, which may be nil.
 func (s *Site) keepsApart(root string) string {
 	if s.KeepsApart == nil {

@@ -89,7 +89,7 @@ func (t *Tree) NamedLeaf(node int) string {
 // parent only if nothing else says the parent. A node that does not name its leaf, and that
 // is not published, gets a leaf below the nearest switch that it names.
 func Make(s *Site) (Tree, []topology.Finding) {
-	published := readPublished(s.Published, s.Tiers)
+	published := readPublished(markJoined(s), s.Tiers)
 	named, source, inTiers := chooseTiers(s, published)
 	if len(s.Published) == 0 && named == nil {
 		return Tree{}, inTiers

@@ -151,6 +151,7 @@ func TestRoots(t *testing.T) {
 	joined := []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}},
 		{Name: "s1", Children: []string{"l1"}, Joined: true}, {Name: "s2", Children: []string{"l2"}, Joined: true}, {Name: "fabric", Children: []string{"s1", "s2"}}}
 	apart := []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "s1", Children: []string{"l1"}}, {Name: "s2", Children: []string{"l2"}}}
+	inFile := []topology.Switch{joined[0], joined[1], apart[2], apart[3], joined[4]}
 	held := func(root string) string { return map[string]string{"fabric": "0123456789abcdef"}[root] }
 	assumed, leavesApart := []string{"RootAssumed"}, []string{"LeavesApart"}
 	type facts = []*topology.Facts
@@ -193,6 +194,9 @@ func TestRoots(t *testing.T) {
 		{"published, and labels name a core", tree.Site{Published: joined, Facts: facts{node("a", "l1 s1 c1"), node("b", "l2 s2 c1")}}, "l1=a l2=b s1(l1) s2(l2) c1(s1,s2)", nil, ""},
 		{"published, and some labels name a core", tree.Site{Published: joined, Facts: facts{node("a", "l1 s1 c1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2) c1(s1) fabric(c1,s2)", assumed, ""},
 		{"published, and the name is another's now", tree.Site{Published: joined, Facts: facts{node("a", "fabric s1"), node("b", "l2 s2")}}, "l2=b tier0-fabric=a s1(tier0-fabric) s2(l2) fabric(s1,s2)", assumed, ""},
+		{"published in a file, and a new top", tree.Site{Published: inFile, Facts: append(two[:2:2], node("c", "l3 s3"))}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed, ""},
+		{"published in a file, and separate now", tree.Site{Published: inFile, Separate: true, Facts: two}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, ""},
+		{"published in a file, and labels name it", tree.Site{Published: inFile, Facts: facts{node("a", "l1 s1 fabric"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", nil, ""},
 		{"published, and separate now", tree.Site{Published: joined, Separate: true, Facts: two}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "the key fabrics is separate"},
 		{"published, and other root names", tree.Site{Published: joined, RootSwitch: "core", Facts: two}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", nil, ""},
 	} {
