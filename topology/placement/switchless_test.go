@@ -23,12 +23,12 @@ func TestSwitchesUnknown(t *testing.T) {
 		facts  []topology.Facts
 		want   string // how the message begins and ends
 	}{
-		{"labels of the product", Policy{}, []topology.Facts{{Labels: ends}, {Labels: ends}, {}}, "NVLink of 2 nodes ends in the machine...or set flatTopology: true if all nodes are equally near"},
-		{"a machine that is a domain by itself", Policy{}, []topology.Facts{{Report: &alone}}, "NVLink of 1 nodes ends in the machine...near"},
-		{"GPUs that have no domain", Policy{}, []topology.Facts{{Report: &none}}, "NVLink of 1 nodes ends in the machine...near"},
-		{"topology.conf", Policy{OneTopology: true}, []topology.Facts{{Labels: ends}}, "NVLink of 1 nodes...or leave TopologyPlugin out of slurm.conf if all nodes are equally near: Slurm then needs no topology file"},
-		{"leaf switches are wanted", Policy{ByLeaf: true}, []topology.Facts{{Labels: rack}, {Labels: rack}}, "2 nodes are to make blocks by their leaf switches...near"},
-		{"a tree is wanted", Policy{TreeOnly: true}, []topology.Facts{{Labels: rack}, {Labels: rack}, {Labels: ends}}, "Slurm is to schedule 3 nodes by switches alone...near"},
+		{"labels of the product", Policy{}, []topology.Facts{{Labels: ends}, {Labels: ends}, {}}, "NVLink ends in the machine (2 nodes)...or set flatTopology: true if all nodes are equally near"},
+		{"a machine that is a domain by itself", Policy{}, []topology.Facts{{Report: &alone}}, "NVLink ends in the machine (1 node)...near"},
+		{"GPUs that have no domain", Policy{}, []topology.Facts{{Report: &none}}, "NVLink ends in the machine (1 node)...near"},
+		{"topology.conf", Policy{OneTopology: true}, []topology.Facts{{Labels: ends}}, "NVLink ends in the machine (1 node)...or leave TopologyPlugin out of slurm.conf if all nodes are equally near: Slurm then needs no topology file"},
+		{"leaf switches are wanted", Policy{ByLeaf: true}, []topology.Facts{{Labels: rack}, {Labels: rack}}, "blocksBy: leaf makes a block of each leaf switch (2 nodes)...near"},
+		{"a tree is wanted", Policy{TreeOnly: true}, []topology.Facts{{Labels: rack}, {Labels: rack}, {Labels: ends}}, "topology: tree publishes switches alone (3 nodes)...near"},
 		{"flat is wanted", Policy{Flat: true}, []topology.Facts{{Labels: ends}}, ""},
 		{"a switch is known", Policy{}, []topology.Facts{{Labels: switched}, {Labels: ends}}, ""},
 		{"a block is known", Policy{}, []topology.Facts{{Labels: rack}, {Labels: rack}, {Labels: ends}}, ""},

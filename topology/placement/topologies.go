@@ -72,19 +72,23 @@ func nameSwitchless(s *site, plan *topology.Plan) problems {
 	if nodes == 0 {
 		return nil
 	}
-	what := "NVLink of %d nodes ends in the machine, so Slurm schedules them by switches"
+	what := "NVLink ends in the machine (%s), so Slurm schedules by switches"
 	switch {
 	case s.policy.TreeOnly:
-		what = "Slurm is to schedule %d nodes by switches alone (topology: tree)"
+		what = "topology: tree publishes switches alone (%s)"
 	case s.policy.ByLeaf:
-		what = "%d nodes are to make blocks by their leaf switches (blocksBy: leaf)"
+		what = "blocksBy: leaf makes a block of each leaf switch (%s)"
 	}
 	flat := "set flatTopology: true if all nodes are equally near"
 	if s.policy.OneTopology {
 		flat = "leave TopologyPlugin out of slurm.conf if all nodes are equally near: Slurm then needs no topology file"
 	}
+	count := fmt.Sprintf("%d nodes", nodes)
+	if nodes == 1 {
+		count = "1 node"
+	}
 	var found problems
-	found.add("", ReasonSwitchesUnknown, fmt.Sprintf(what+", and no switch is known: label the nodes with their switches (topology/README.md lists the keys, tierLabels adds others), or %s", nodes, flat))
+	found.add("", ReasonSwitchesUnknown, fmt.Sprintf(what+", and no switch is known: label the nodes with their switches (topology/README.md lists the keys, tierLabels adds others), or %s", count, flat))
 	return found
 }
 

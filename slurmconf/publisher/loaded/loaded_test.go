@@ -546,6 +546,28 @@ func TestWatchLoadNotKnown(t *testing.T) {
 	})
 }
 
+// TestWatchGresAlone follows files that place no node: nothing waits for Slurm to load them, and no
+// topology is asked for.
+func TestWatchGresAlone(t *testing.T) {
+	unsaid := says(0, nil)
+	unsaid.Read = time.Time{}
+	watched(t, unsaid, false, func(t *bubble) {
+		doc := plandoc.New("default", "slurm/quoin-slurm")
+		doc.Add(plandoc.Revision{Time: noon, Digest: "1", Plan: topology.Plan{Format: "conf", Devices: []string{"NodeName=n1 Name=gpu File=/dev/nvidia0"}}})
+		in := &Input{Doc: doc, Nodes: map[string]*inputs.Node{"n1": {Name: "k-n1", Workers: []inputs.Worker{{}}}}, LoadTimeout: 2 * time.Minute}
+		for range 3 {
+			in.Now = time.Now()
+			if known := t.w.Reconcile(in); known.Text != "" {
+				t.Errorf("it says %q", known.Text)
+			}
+			<-t.answered
+		}
+		if asked, _, _ := t.f.count(); len(asked) != 3 || slices.ContainsFunc(asked, func(q string) bool { return !strings.HasSuffix(q, " ") }) {
+			t.Errorf("asked %q", asked)
+		}
+	})
+}
+
 // TestWatchKeepsLastAnswer has a Slurm that goes away while a node is pending. What it said last stays,
 // after the word that it cannot be asked, and nothing is decided by it.
 func TestWatchKeepsLastAnswer(t *testing.T) {
