@@ -14,6 +14,12 @@ const (
 	ReasonProductsDiffer   = "ProductsDiffer"
 )
 
+// What labels say that name no NVLink domain: that there is none.
+const (
+	ReasonCliqueWithoutDomain = "CliqueLabelWithoutDomain"
+	ReasonDomainWithoutDomain = "DomainLabelWithoutDomain"
+)
+
 // Problems returns the problems of the node's labels, of its report, and those that its
 // GPUs show.
 func (f *Facts) Problems() []Finding {

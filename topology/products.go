@@ -1,6 +1,9 @@
 package topology
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // inMachine marks products whose NVLink, if they have any, joins only GPUs of one machine.
 const inMachine = 0
@@ -50,11 +53,20 @@ func LargestDomain(product string) (chip string, gpus int, known bool) {
 	return "", 0, false
 }
 
+// NamesNone reports whether labels say that there is no NVLink domain. They do not if they can't be read,
+// or if the product is one that has NVLink between machines: then its driver may not be up.
+func (l *Labels) NamesNone() bool {
+	_, gpus, _ := LargestDomain(l.Product)
+	return gpus == 0 && slices.ContainsFunc(l.Problems, func(p Finding) bool {
+		return p.Reason == ReasonCliqueWithoutDomain || p.Reason == ReasonDomainWithoutDomain
+	})
+}
+
 // EndsInside reports whether it is known that NVLink joins no GPU of the node with another node's: the
-// node's GPUs say so, or they are of a product of which that is known.
+// node's GPUs or labels say so, or they are of a product of which that is known.
 func (f *Facts) EndsInside() bool {
 	_, gpus, known := LargestDomain(f.Product())
-	return f.Report != nil && f.Report.Joined().None || known && gpus == inMachine
+	return f.Report != nil && f.Report.Joined().None || f.Report == nil && f.Labels.NamesNone() || known && gpus == inMachine
 }
 
 // Product returns the product of the node's first GPU, by report, else by labels. It is empty if

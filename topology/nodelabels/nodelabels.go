@@ -30,10 +30,10 @@ const (
 	onGKE            = "cloud.google.com/gke-accelerator" // the product, of no TPU
 	onGKECount       = "cloud.google.com/gke-accelerator-count"
 	maxGPUs          = 1024
-	reasonNoDomain   = "DomainLabelWithoutDomain"
+	reasonNoDomain   = topology.ReasonDomainWithoutDomain
 	reasonDiffers    = "DomainLabelDiffers"
 	reasonMalformed  = "CliqueLabelMalformed"
-	reasonCliqueNone = "CliqueLabelWithoutDomain"
+	reasonCliqueNone = topology.ReasonCliqueWithoutDomain
 )
 
 // Keys name the labels to read. The zero value reads clique and GPUs only.
