@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -50,6 +51,23 @@ func (s *site) chooseBase(p *part) int {
 	if !s.policy.ShortBlocks {
 		return chooseOldBase(p, s.whole)
 	}
+	classes := s.classesIn(p)
+	if len(classes) == 0 {
+		return p.published
+	}
+	first := s.policy.largestBase(classes[0])
+	if p.published == 0 || len(classes) == 1 {
+		return first
+	}
+	// Racks of several size classes stay in one topology until people set sizeClasses. Any base
+	// between those of the classes is as good as another.
+	last := s.policy.largestBase(classes[len(classes)-1])
+	return min(max(p.published, min(first, last)), max(first, last))
+}
+
+// classesIn returns the sizes of the domains of each size class in a topology, the class of the
+// largest first.
+func (s *site) classesIn(p *part) [][]int {
 	var sizes []int
 	for i := range p.blocks {
 		if n := s.whole(&p.blocks[i]); n > 0 {
@@ -57,21 +75,38 @@ func (s *site) chooseBase(p *part) int {
 		}
 	}
 	sizes = withSimilar(sizes, p.unnamed)
-	if len(sizes) == 0 {
-		return p.published
+	switch {
+	case len(sizes) == 0:
+		return nil
+	case s.policy.ByLeaf:
+		return [][]int{sizes}
 	}
-	classes := [][]int{sizes}
-	if !s.policy.ByLeaf {
-		classes = groupSizes(sizes)
+	return groupSizes(sizes)
+}
+
+// nameClasses says that racks of several size classes are in one topology, and that a base below that
+// of the large ones lets Slurm split jobs that would fit in one of them.
+func (s *site) nameClasses(p *part, base int) problems {
+	if p.set > 0 || !s.policy.Divide || s.policy.OneTopology || s.policy.TreeOnly {
+		return nil
 	}
-	first := s.policy.largestBase(classes[0])
-	if p.published == 0 || len(classes) == 1 {
-		return first
+	classes := s.classesIn(p)
+	if len(classes) < 2 || base >= s.policy.largestBase(classes[0]) {
+		return nil
 	}
-	last := s.policy.largestBase(classes[len(classes)-1])
-	// Racks of several size classes stay in one topology until people set sizeClasses. Any base
-	// between those of the classes is as good as another.
-	return min(max(p.published, min(first, last)), max(first, last))
+	tops := make([]int, len(classes))
+	for i := range classes {
+		tops[i] = slices.Max(classes[i])
+	}
+	var found problems
+	found.add("", ReasonClassesUnset, fmt.Sprintf("topology %s has racks of several sizes and base block size %d: jobs of %s nodes may use %s, although a large rack could hold them; sizeClasses: [%s] gives each size of rack a topology of its own",
+		p.name, base, between(base+1, tops[0]), racksFor(tops[0], base), listed(tops)))
+	return found
+}
+
+// listed writes numbers as a list of YAML has them.
+func listed(numbers []int) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ", ")
 }
 
 // whole returns the nodes of a block's whole domain. A published block of which nobody knows how many it

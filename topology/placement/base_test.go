@@ -210,7 +210,7 @@ func TestBaseIsOffered(t *testing.T) {
 		{"all racks lose nodes", []int{18, 18, 18}, []int{9, 9, 4}, divided, 18, ""},
 		{"a rack is lost", []int{18, 17, 18}, []int{0, 17, 0}, divided, 18, ""},
 		{"racks grow", nine, []int{18, 18, 18, 18}, divided, 9, "nvl: 9 -> 18"},
-		{"most racks grow, and make a class of their own", nine, []int{18, 18, 18, 9}, divided, 9, ""},
+		{"most racks grow, and make a class of their own", nine, []int{18, 18, 18, 9}, divided, 9, ""}, // see TestPlanNamesClasses
 		{"one rack grows", nine, []int{18, 9, 9, 9}, divided, 9, ""},
 		{"smaller racks come", []int{18, 18}, []int{18, 18, 16, 16, 16}, divided, 18, "nvl: 18 -> 16"},
 		{"a rack comes up", []int{18, 18}, []int{18, 18, 3}, divided, 18, ""},
@@ -245,6 +245,32 @@ func TestBaseIsOffered(t *testing.T) {
 				t.Errorf("approved, and %v is offered", changes)
 			}
 		})
+	}
+}
+
+// TestPlanNamesClasses has larger racks come into a topology with a small base.
+func TestPlanNamesClasses(t *testing.T) {
+	old := previous(mustPlan(t, racksOf(1, 9, 9, 9), nil, divided))
+	facts := racksOf(1, 9, 9, 9, 18, 18)
+	plan := mustPlan(t, facts, old, divided)
+	const want = "topology nvl has racks of several sizes and base block size 9: jobs of 10-18 nodes may use two racks, although a large rack could hold them; sizeClasses: [18, 9] gives each size of rack a topology of its own"
+	if len(plan.Problems) != 1 || plan.Problems[0].Reason != placement.ReasonClassesUnset || plan.Problems[0].Message != want {
+		t.Errorf("problems %v, want %s", plan.Problems, want)
+	}
+	for name, change := range map[string]func(p *placement.Policy){
+		"the base is set":      func(p *placement.Policy) { p.BaseBlockSize = 9 },
+		"the classes are set":  func(p *placement.Policy) { p.SizeClasses = []int{18, 9} },
+		"one topology":         func(p *placement.Policy) { p.OneTopology = true },
+		"the tree alone":       func(p *placement.Policy) { p.TreeOnly = true },
+		"nothing is published": func(*placement.Policy) {},
+	} {
+		policy, prev := divided, old
+		if change(&policy); name == "nothing is published" {
+			prev = nil
+		}
+		if got := problemsOf(mustPlan(t, facts, prev, policy), placement.ReasonClassesUnset); len(got) > 0 {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

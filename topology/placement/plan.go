@@ -106,6 +106,7 @@ const (
 	ReasonBelowBase        = "BelowBaseBlockSize"
 	ReasonAboveBase        = "AboveBaseBlockSize"
 	ReasonJobSizes         = "JobSizesImpossible"
+	ReasonClassesUnset     = "SizeClassesUnset"
 	ReasonOtherTopology    = "OtherTopology"
 	ReasonNoFabric         = "FabricUnknown"
 	ReasonGone             = "NodeGone"

@@ -77,6 +77,7 @@ func leaveOutSmall(s *site, blocks []block) (kept []block, left leftOut) {
 func sizeBlocks(s *site, p *part) (sizing, problems, error) {
 	z := sizing{blocks: p.blocks, leftOut: leftOut{}}
 	base, found := s.settleBase(p)
+	found = append(found, s.nameClasses(p, base)...)
 	if !s.policy.ShortBlocks {
 		var gone problems
 		z.blocks, gone = keepGone(s, z.blocks)
@@ -131,7 +132,7 @@ func nameImpossible(policy *Policy, name string, sizes []int, blocks []topology.
 	}
 	one := !policy.Divide || policy.OneTopology || policy.ByLeaf || len(policy.SizeClasses) > 0
 	if classes := sizeClasses(racks, false); !one && len(classes) > 1 {
-		text += fmt.Sprintf("; sizeClasses: [%s] gives each size of rack a topology of its own", strings.ReplaceAll(strings.Trim(fmt.Sprint(classes), "[]"), " ", ", "))
+		text += fmt.Sprintf("; sizeClasses: [%s] gives each size of rack a topology of its own", listed(classes))
 	}
 	text += smallerText + "; or the job asks for segments"
 	if n, segment := segmentFor(impossible, base, counts); segment > 0 {
