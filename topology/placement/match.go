@@ -256,8 +256,11 @@ func (s *site) isOf(g *group, block int) bool {
 
 // hasRoom reports whether the group fits beside the nodes of a published block that say nothing.
 func (s *site) hasRoom(g *group, block int, v *votes) bool {
-	return !v.silent() || v.kept+v.doubtful+len(g.nodes) <= s.baseOf(block)
+	return !v.silent() || v.kept+v.doubtful+len(g.nodes) <= s.room(block)
 }
+
+// room returns how many nodes the domain of a published block is known to take.
+func (s *site) room(block int) int { return max(s.baseOf(block), s.prev.blocks[block].Size) }
 
 // share counts the nodes of a group that are published in one block, and the
 // unconfirmed ones among them.
@@ -290,14 +293,15 @@ func indexOf(shared []share, block int) int {
 
 // mayTake reports whether a group may take a block that has not its name. The
 // block of one clique is never another's, and a block that was named by hand is
-// nobody's. If silent nodes leave no room for a group that is mostly new, the block
+// nobody's. A block that is named by a label and was published as another clique stays with the
+// silent nodes of that clique. If silent nodes leave no room for a group that is mostly new, the block
 // is not the group's: one of the group's nodes was moved there.
 func (s *site) mayTake(g *group, sh share, fresh int, v *votes) bool {
 	name := s.prev.blocks[sh.block].Name
 	if !topology.IsLabelBlock(name) && (g.unit == none || !topology.IsCliqueBlock(name)) {
 		return false
 	}
-	return (s.isOf(g, sh.block) || !v.silent()) && (fresh <= sh.nodes || v.kept+len(g.nodes) <= s.baseOf(sh.block))
+	return (s.isOf(g, sh.block) || !v.silent()) && (fresh <= sh.nodes || v.kept+len(g.nodes) <= s.room(sh.block))
 }
 
 // nameForgotten names the blocks that the policy forgets and that stay.
