@@ -97,7 +97,36 @@ func (p *fitPlan) ask(r *fit.Request, name string) (*show.Fit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return show.NewFit(t, site, &p.source, r)
+	answer, err := show.NewFit(t, site, &p.source, r)
+	if err == nil && answer.Verdict == fit.Never {
+		answer.Why += p.across(t, r.Nodes)
+	}
+	return answer, err
+}
+
+// across says that no job runs across topologies, if a job is too large for one of several.
+func (p *fitPlan) across(t *topology.Topology, nodes int) string {
+	var names []string
+	size := map[string]int{}
+	all, key := 0, "sizeClasses"
+	for i := range p.topologies {
+		other := &p.topologies[i]
+		if other.Kind != topology.KindBlock {
+			continue
+		}
+		names = append(names, other.Name)
+		for k := range other.Blocks {
+			size[other.Name] += len(other.Blocks[k].Nodes)
+		}
+		all += size[other.Name]
+		if other.Fabric != t.Fabric {
+			key = "rootSwitch or fabrics"
+		}
+	}
+	if t.Kind != topology.KindBlock || len(names) < 2 || nodes <= size[t.Name] || nodes > all {
+		return ""
+	}
+	return fmt.Sprintf("; the topologies %s have %d nodes together, and no job runs across them: see the key %s", strings.Join(names, ", "), all, key)
 }
 
 // topology returns the topology of the name, or the one of partitions that name none.
