@@ -315,7 +315,7 @@ func (s *cloudSite) compare(t *testing.T, c *slurmrig.Cluster, release slurmconf
 			unknown[a.Why]++
 			wrong = a.Why == ""
 		case NotNow:
-			wrong = wrong || !s.enough(release, r, a.Needs)
+			wrong = wrong || site.after(a.Needs).Answer(r).Verdict != Now
 		case Never:
 			wrong = wrong || a.Why == ""
 		}
@@ -323,25 +323,6 @@ func (s *cloudSite) compare(t *testing.T, c *slurmrig.Cluster, release slurmconf
 			t.Errorf("%s: %s %v: %s\n%s\n%s, and if all nodes are free: %t", texts[i], a.Verdict, a.Needs, a.Why, s.text(), said[i], ever[i])
 		}
 	}
-}
-
-// enough reports whether the job fits when the needed nodes are up and free.
-func (s *cloudSite) enough(release slurmconf.Release, r *Request, needs []Need) bool {
-	after := *s.site(release)
-	fresh := map[string]bool{}
-	for _, need := range needs {
-		for _, node := range need.Nodes[:need.Count] {
-			fresh[node] = true
-		}
-	}
-	state := after.State
-	after.State = func(node string) State {
-		if fresh[node] {
-			return State{GPUs: s.gpus[node]}
-		}
-		return state(node)
-	}
-	return after.Answer(r).Verdict == Now
 }
 
 // text describes the site.

@@ -353,24 +353,56 @@ func (s *Site) wait(r *Request, now, full *blocks, place Place) Answer {
 			from = mid + 1
 		}
 	}
-	need := &does // with fewer free nodes Slurm may begin in a block where it gets stuck
+	a := Answer{Verdict: NotNow}
 	for _, power := range []bool{false, true} {
-		some := needed(now, full, place, power)
-		if p, fits := some.find(&r.Job); fits == yes {
-			need, place = some, p
-			break
+		need := needed(now, full, place, power)
+		if p, fits := need.find(&r.Job); fits == yes {
+			a.Place, a.Needs = p, s.allNeeds(r, now, need, p.Apart)
+			// For an exclusive job more nodes become free than it takes. If these are up, Slurm may
+			// prefer them to powered-down nodes.
+			if !r.Exclusive || now.Off == nil {
+				return a
+			}
+			v := s.after(a.Needs).view(r, 0)
+			if _, fits := v.free.find(&r.Job); fits == yes {
+				return a
+			}
 		}
 	}
-	a := Answer{Verdict: NotNow, Place: place}
+	a.Place, a.Needs = place, s.allNeeds(r, now, &does, place.Apart) // with fewer free nodes Slurm may begin in a block where it gets stuck
+	return a
+}
+
+// allNeeds are the nodes that must come back until need is free, and so many nodes in no block.
+func (s *Site) allNeeds(r *Request, now, need *blocks, apart int) (all []Need) {
 	for i, count := range need.Free {
 		if up := count - need.off(i); up > now.Free[i]-now.off(i) {
-			a.Needs = append(a.Needs, s.needs(r, i, up, need.off(i))...)
+			all = append(all, s.needs(r, i, up, need.off(i))...)
 		}
 	}
-	if place.Apart > now.Apart {
-		a.Needs = append(a.Needs, Need{Count: place.Apart - now.Apart, Nodes: s.notFree(r, s.Apart, isFree)})
+	if apart > now.Apart {
+		all = append(all, Need{Count: apart - now.Apart, Nodes: s.notFree(r, s.Apart, isFree)})
 	}
-	return a
+	return all
+}
+
+// after is the site when the needed nodes are up and free.
+func (s *Site) after(needs []Need) *Site {
+	back := map[string]bool{}
+	for _, need := range needs {
+		for _, node := range need.Nodes[:need.Count] {
+			back[node] = true
+		}
+	}
+	after := *s
+	after.State = func(node string) State {
+		state := s.State(node)
+		if back[node] {
+			return State{GPUs: state.GPUs}
+		}
+		return state
+	}
+	return &after
 }
 
 // lacks is how many nodes of a block must come back until one more segment fits there.
