@@ -134,7 +134,8 @@ type view struct{ free, available, all blocks }
 // nodes that are powered down.
 func (s *Site) view(r *Request, prefer int) view {
 	var v view
-	for _, of := range []*blocks{&v.free, &v.available, &v.all} {
+	views := [...]*blocks{Free: &v.free, Busy: &v.available, Unavailable: &v.all} // a node counts from its use on
+	for _, of := range views {
 		of.Sizes, of.Free, of.Off = s.Sizes, make([]int, len(s.Blocks)), make([]int, len(s.Blocks))
 		of.Once, of.Shrinks = prefer > 0 || !s.release().TriesPlaces(), r.Exclusive
 		if !s.HasBlocks() { // any number of nodes below one switch
@@ -150,7 +151,7 @@ func (s *Site) view(r *Request, prefer int) view {
 			}
 			taken = taken || state.Use == Busy
 			last := state.GPUs < prefer
-			for _, of := range v.with(state.Use) {
+			for _, of := range views[state.Use:] {
 				of.Free[i]++
 				if last || of == &v.free && state.Use == Free && !s.ready(state) {
 					of.Off[i]++
@@ -163,12 +164,12 @@ func (s *Site) view(r *Request, prefer int) view {
 	}
 	for _, node := range s.Apart {
 		if state := s.State(node); r.takes(state) {
-			for _, of := range v.with(state.Use) {
+			for _, of := range views[state.Use:] {
 				of.Apart++
 			}
 		}
 	}
-	for _, of := range []*blocks{&v.free, &v.available, &v.all} {
+	for _, of := range views {
 		if sum(of.Off) == 0 {
 			of.Off = nil
 		}
@@ -182,17 +183,6 @@ func (s *Site) ready(state State) bool { return state.Use == Free && !(state.Off
 
 // isFree reports whether a node is free, up or powered down.
 func isFree(state State) bool { return state.Use == Free }
-
-// with returns what counts a node of this use.
-func (v *view) with(use Use) []*blocks {
-	switch use {
-	case Free:
-		return []*blocks{&v.all, &v.available, &v.free}
-	case Busy:
-		return []*blocks{&v.all, &v.available}
-	}
-	return []*blocks{&v.all}
-}
 
 // anySize are the sizes if one block may have all nodes of a job.
 var anySize = []int{math.MaxInt32}
@@ -336,15 +326,21 @@ func (s *Site) wait(r *Request, now, full *blocks, place Place) Answer {
 		return cmp.Compare(r.lacks(now, full, a), r.lacks(now, full, b))
 	})
 	try, does := *full, *full
-	try.Free, try.Off = slices.Clone(full.Free), make([]int, len(order))
+	try.Free = slices.Clone(full.Free)
+	if now.Off != nil || full.Off != nil {
+		try.Off = make([]int, len(order))
+	}
 	// The fewest blocks of the order that do when all their nodes are back.
 	from, to := 0, len(order)
 	for from < to {
 		mid := (from + to) / 2
 		for k, i := range order {
-			try.Free[i], try.Off[i] = now.Free[i], now.off(i)
+			from := now
 			if k < mid {
-				try.Free[i], try.Off[i] = full.Free[i], full.off(i)
+				from = full
+			}
+			if try.Free[i] = from.Free[i]; try.Off != nil {
+				try.Off[i] = from.off(i)
 			}
 		}
 		if p, fits := try.find(&r.Job); fits == yes {
