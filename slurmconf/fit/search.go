@@ -157,7 +157,7 @@ func (s *search) block(first bool) (best int, ok bool) {
 		} else {
 			segments += in
 		}
-		none := s.allOff(i)
+		none := s.off != nil && s.allOff(i)
 		if best < 0 || dark && !none || dark == none && nodes <= least {
 			best, least, dark = i, nodes, none
 		}
@@ -170,9 +170,6 @@ func (s *search) block(first bool) (best int, ok bool) {
 
 // allOff reports whether all free nodes of a block are powered down.
 func (s *search) allOff(block int) bool {
-	if s.off == nil {
-		return false
-	}
 	for i := block * s.perBlock; i < min((block+1)*s.perBlock, len(s.free)); i++ {
 		if s.up(i) > 0 {
 			return false

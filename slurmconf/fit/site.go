@@ -134,7 +134,7 @@ type view struct{ free, available, all blocks }
 // nodes that are powered down.
 func (s *Site) view(r *Request, prefer int) view {
 	var v view
-	views := [...]*blocks{Free: &v.free, Busy: &v.available, Unavailable: &v.all} // a node counts from its use on
+	views := [...]*blocks{Free: &v.free, Busy: &v.available, Unavailable: &v.all}
 	for _, of := range views {
 		of.Sizes, of.Free, of.Off = s.Sizes, make([]int, len(s.Blocks)), make([]int, len(s.Blocks))
 		of.Once, of.Shrinks = prefer > 0 || !s.release().TriesPlaces(), r.Exclusive
@@ -142,39 +142,51 @@ func (s *Site) view(r *Request, prefer int) view {
 			of.Sizes, of.Alone = anySize, len(s.Blocks) > 0
 		}
 	}
+	var last [len(views)]bool // a view has nodes that Slurm takes last
 	for i := range s.Blocks {
-		taken := false
-		for _, node := range s.Blocks[i].Nodes {
-			state := s.State(node)
-			if !r.takes(state) {
-				continue
+		n, off, nodes, less := 0, 0, s.count(r, s.Blocks[i].Nodes, prefer), 0
+		for use, of := range views { // a node counts from its use on
+			n, less = n+nodes[use].all, less+nodes[use].less
+			if off = less; Use(use) == Free {
+				off += nodes[use].off
 			}
-			taken = taken || state.Use == Busy
-			last := state.GPUs < prefer
-			for _, of := range views[state.Use:] {
-				of.Free[i]++
-				if last || of == &v.free && state.Use == Free && !s.ready(state) {
-					of.Off[i]++
-				}
-			}
+			of.Free[i], of.Off[i] = n, off
+			last[use] = last[use] || off > 0
 		}
-		if taken && r.Exclusive {
+		if nodes[Busy].all > 0 && r.Exclusive {
 			v.free.Free[i], v.free.Off[i] = 0, 0
 		}
 	}
-	for _, node := range s.Apart {
-		if state := s.State(node); r.takes(state) {
-			for _, of := range views[state.Use:] {
-				of.Apart++
-			}
-		}
-	}
-	for _, of := range views {
-		if sum(of.Off) == 0 {
+	n, nodes := 0, s.count(r, s.Apart, 0)
+	for use, of := range views {
+		n += nodes[use].all
+		if of.Apart = n; !last[use] {
 			of.Off = nil
 		}
 	}
 	return v
+}
+
+// counted is how many nodes of a use a request takes, how many of these have fewer GPUs than
+// others, and how many of the rest are powered down.
+type counted struct{ all, less, off int }
+
+// count counts nodes by their use.
+func (s *Site) count(r *Request, nodes []string, prefer int) (by [len(Uses)]counted) {
+	for _, node := range nodes {
+		state := s.State(node)
+		if !r.takes(state) {
+			continue
+		}
+		n := &by[state.Use]
+		n.all++
+		if state.GPUs < prefer {
+			n.less++
+		} else if state.Off && s.HasBlocks() {
+			n.off++
+		}
+	}
+	return by
 }
 
 // ready reports whether a node of a block or below a switch is as good as any: it is free, and in
