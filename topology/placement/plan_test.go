@@ -238,7 +238,12 @@ func TestPlanWhy(t *testing.T) {
 		{"fabric failed", fabric(topology.FabricCompleted, "ERROR_UNKNOWN"), placement.ReasonFabricFailed, placement.ReasonFabricFailed, "previous", false},
 		{"no multi-node NVLink", fabric(topology.FabricNotSupported, ""), placement.ReasonNoDomain, placement.ReasonNoDomain, "", false},
 		{"no cluster", fabric(topology.FabricCompleted, ""), placement.ReasonNoDomain, placement.ReasonNoDomain, "", false},
-		{"fabric absent", fabric("", ""), placement.ReasonNoDomain, placement.ReasonNoDomain, "previous", false},
+		{"fabric absent", fabric("", ""), placement.ReasonNoFacts, placement.ReasonNoFacts, "previous", false},
+		{"fabric absent of a product without one", first(func(f *topology.Facts) {
+			for g := range f.Report.GPUs {
+				f.Report.GPUs[g].Product, f.Report.GPUs[g].Fabric = "NVIDIA A100-SXM4-80GB", topology.Fabric{}
+			}
+		}), placement.ReasonNoDomain, placement.ReasonNoDomain, "previous", false},
 		{"no GPU", first(func(f *topology.Facts) { f.Report.GPUs = nil }), placement.ReasonNoGPUs, placement.ReasonNoGPUs, "previous", false},
 		{"no facts at all", first(func(f *topology.Facts) { f.Report = nil; f.Labels.GPUs = 4 }), placement.ReasonNoFacts, placement.ReasonNoFacts, "previous", false},
 		{"clique by label", first(func(f *topology.Facts) {

@@ -138,10 +138,12 @@ func readReport(f *topology.Facts) reading {
 		return keptReading(ReasonFabricFailed, "fabric registration of GPU "+failed.UUID+" ended with "+failed.Fabric.Status)
 	case unread && f.Labels.NamesDomain():
 		return reading{source: fromLabel, clique: f.Labels.Clique}
+	case unread && f.EndsInside():
+		return keptReading(ReasonNoDomain, endsInside(f))
 	case unread && len(f.Report.Problems) > 0:
 		return keptReading(ReasonNoFacts, f.Report.Problems[0].Message)
 	case unread:
-		return keptReading(ReasonNoDomain, "its report says nothing of its GPUs' NVLink fabric")
+		return keptReading(ReasonNoFacts, "its report says nothing of its GPUs' NVLink fabric")
 	}
 	return reading{verdict: verdict{reason: ReasonNoDomain, message: "its GPUs have no multi-node NVLink"}}
 }

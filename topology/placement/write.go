@@ -72,8 +72,9 @@ func nodeProblems(s *site, nodes []topology.Placement) problems {
 		stays := pl.Source == fromPrevious.String()
 		switch pl.Reason {
 		case ReasonFabricFailed, ReasonTwoCliques, ReasonBelowBase, ReasonHeld:
-		case ReasonNoDomain:
-			if !stays || s.facts[i].Report == nil { // a problem of labels is named already
+		case ReasonNoDomain, ReasonNoFacts:
+			r := s.facts[i].Report
+			if !stays || r == nil || pl.Reason == ReasonNoFacts && len(r.Problems) > 0 { // a problem of labels or of the report is named already
 				continue
 			}
 		case ReasonNoGPUs:
