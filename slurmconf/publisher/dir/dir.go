@@ -223,7 +223,7 @@ func (s *Store) Folder(p plandoc.Location) string {
 
 // Load returns what is published, or nil if nothing is.
 func (s *Store) Load(_ context.Context, p plandoc.Location) (*plandoc.Published, error) {
-	out := &plandoc.Published{Files: map[string]string{}, Annotations: map[string]string{}}
+	out := &plandoc.Published{Files: map[string]string{}, Annotations: map[string]string{}, Version: version(s.notes(p))}
 	entries, err := os.ReadDir(s.Folder(p))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -241,7 +241,7 @@ func (s *Store) Load(_ context.Context, p plandoc.Location) (*plandoc.Published,
 		if e.Name() != publicationFile {
 			out.Files[e.Name()] = string(data)
 		} else if err := json.Unmarshal(data, &out.Annotations); err != nil {
-			return nil, fmt.Errorf("read publication %s: %w; restore or remove it", filepath.Join(s.Folder(p), publicationFile), err)
+			return nil, fmt.Errorf("read publication %s: %w; restore or remove it", s.notes(p), err)
 		}
 	}
 	if len(out.Files) == 0 && len(out.Annotations) == 0 {
@@ -250,10 +250,19 @@ func (s *Store) Load(_ context.Context, p plandoc.Location) (*plandoc.Published,
 	return out, nil
 }
 
+// notes is the file with the annotations of a publication.
+func (s *Store) notes(p plandoc.Location) string {
+	return filepath.Join(s.Folder(p), publicationFile)
+}
+
 // Save writes a publication: file by file, and then the annotations. If the publisher dies
-// after the first file, the next publisher sees that the files differ from the stored plan.
+// after the first file, the next publisher sees that the files differ from the stored plan. What
+// people have asked for since Load is not overwritten: that is an error.
 func (s *Store) Save(_ context.Context, p plandoc.Location, out *plandoc.Published) error {
 	place := s.Folder(p)
+	if version(s.notes(p)) != out.Version {
+		return fmt.Errorf("write publication: somebody has changed %s since it was read", s.notes(p))
+	}
 	if err := os.MkdirAll(place, 0o755); err != nil {
 		return fmt.Errorf("write publication: %w", err)
 	}
@@ -283,7 +292,9 @@ func (s *Store) Save(_ context.Context, p plandoc.Location, out *plandoc.Publish
 	if err != nil {
 		return fmt.Errorf("write publication: %w", err)
 	}
-	return write(publicationFile, append(notes, '\n'))
+	err = write(publicationFile, append(notes, '\n'))
+	out.Version = version(s.notes(p))
+	return err
 }
 
 // Annotate writes the annotation of a node, or removes it if spec is empty.

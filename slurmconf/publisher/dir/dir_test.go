@@ -155,8 +155,10 @@ func TestApprovalIsNoticed(t *testing.T) {
 			}
 		}
 	}
+	set := &plandoc.Published{Files: map[string]string{}, Annotations: map[string]string{}}
 	noticed("the publication", func(n int) error {
-		return r.Save(ctx, place, &plandoc.Published{Files: map[string]string{"topology.yaml": strings.Repeat("x", n+1)}, Annotations: map[string]string{}})
+		set.Files["topology.yaml"] = strings.Repeat("x", n+1)
+		return r.Save(ctx, place, set)
 	})
 	for range 20 { // also when the events of the publication are over
 		noticed("the approval", func(n int) error {
@@ -165,6 +167,32 @@ func TestApprovalIsNoticed(t *testing.T) {
 	}
 	cancel()
 	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestApprovalIsKept approves a change between the publisher's read and its write.
+func TestApprovalIsKept(t *testing.T) {
+	r := newRig(t)
+	place := plandoc.Location{Namespace: "slurm", Name: "quoin-slurm"}
+	set := &plandoc.Published{Files: map[string]string{"topology.yaml": "x"}, Annotations: map[string]string{}}
+	for range 2 { // onto the version that it got
+		if err := r.Save(t.Context(), place, set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Ask(t.Context(), place, map[string]string{plandoc.AnnotationApprove: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	set.Files["topology.yaml"] = "y"
+	if err := r.Save(t.Context(), place, set); err == nil || !strings.Contains(err.Error(), "somebody has changed "+r.notes(place)) {
+		t.Errorf("the approval is overwritten: %v", err)
+	}
+	got, err := r.Load(t.Context(), place)
+	if err != nil || got.Annotations[plandoc.AnnotationApprove] != "1" || got.Files["topology.yaml"] != "x" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := r.Save(t.Context(), place, got); err != nil {
 		t.Error(err)
 	}
 }

@@ -63,9 +63,11 @@ func (s *Store) Stored(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// planVersion is the size and the time of a plan's file, or "" if there is none.
-func (s *Store) planVersion(publication string) string {
-	info, err := os.Stat(s.PlanFile(publication))
+func (s *Store) planVersion(publication string) string { return version(s.PlanFile(publication)) }
+
+// version is the size and the time of a file, or "" if there is none.
+func version(path string) string {
+	info, err := os.Stat(path)
 	if err != nil {
 		return ""
 	}
