@@ -10,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
@@ -227,9 +228,16 @@ func (s *cloudSite) set(t *testing.T, c *slurmrig.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	nodes, err := slurmctld.ReadNodes(strings.NewReader(c.RunTest(t, "scontrol", "--json", "show", "nodes")))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range s.nodes {
-		if got, want := states[name], s.states[name]; got.Use != want.Use || got.Off != want.Off {
-			t.Errorf("%s is %+v, want %+v", name, got, want)
+		want := s.states[name]
+		for _, got := range []State{states[name], StateOf(nodes[name].State)} {
+			if got.Use != want.Use || got.Off != want.Off {
+				t.Errorf("%s (%s) is %+v, want %+v", name, nodes[name].State, got, want)
+			}
 		}
 	}
 }
@@ -327,14 +335,14 @@ func (s *cloudSite) compare(t *testing.T, c *slurmrig.Cluster, release slurmconf
 
 // text describes the site.
 func (s *cloudSite) text() string {
-	words := fmt.Sprint(s.topology.Kind, " ", s.topology.Sizes)
+	words := []string{fmt.Sprint(s.topology.Kind, " ", s.topology.Sizes)}
 	for _, b := range s.topology.Blocks {
-		words += " " + s.letters(b.Nodes)
+		words = append(words, s.letters(b.Nodes))
 	}
 	for _, sw := range s.topology.Switches {
-		words += fmt.Sprintf(" %s:%s%v", sw.Name, s.letters(sw.Nodes), []string(sw.Children))
+		words = append(words, fmt.Sprintf("%s:%s%v", sw.Name, s.letters(sw.Nodes), []string(sw.Children)))
 	}
-	return words + " all " + s.letters(s.nodes)
+	return strings.Join(words, " ") + " all " + s.letters(s.nodes)
 }
 
 // letters has one letter for each node: up, off, busy or drained. It is large with 8 GPUs.

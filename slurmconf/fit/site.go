@@ -191,7 +191,7 @@ func (s *Site) count(r *Request, nodes []string, prefer int) (by [len(Uses)]coun
 
 // ready reports whether a node of a block or below a switch is as good as any: it is free, and in
 // a block topology it is up. Trees take nodes that are powered down as well.
-func (s *Site) ready(state State) bool { return state.Use == Free && !(state.Off && s.HasBlocks()) }
+func (s *Site) ready(state State) bool { return state.Use == Free && (!state.Off || !s.HasBlocks()) }
 
 // isFree reports whether a node is free, up or powered down.
 func isFree(state State) bool { return state.Use == Free }

@@ -95,8 +95,7 @@ func StateOf(words ...string) State {
 	has := func(some ...string) bool {
 		return slices.ContainsFunc(all, func(word string) bool { return slices.Contains(some, word) })
 	}
-	// A node that powers up for its job does not respond yet.
-	starts := has("powering_up", "power_up", "pow_up") && has("allocated", "alloc", "mixed", "mix")
+	starts := has("powering_up", "power_up", "pow_up") // it does not respond yet, and Slurm gives it jobs
 	var s State
 	var why []string
 	for _, word := range all {
