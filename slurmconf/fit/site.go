@@ -26,6 +26,8 @@ type Site struct {
 	Apart []string
 	// State returns how a node is.
 	State func(node string) State
+	// once says that Slurm tries one place and no other.
+	once bool
 }
 
 // defaultLevels is how many levels of blocks Slurm has if the file has no BlockSizes.
@@ -137,7 +139,7 @@ func (s *Site) view(r *Request, prefer int) view {
 	views := [...]*blocks{Free: &v.free, Busy: &v.available, Unavailable: &v.all}
 	for _, of := range views {
 		of.Sizes, of.Free, of.Off = s.Sizes, make([]int, len(s.Blocks)), make([]int, len(s.Blocks))
-		of.Once, of.Shrinks = prefer > 0 || !s.release().TriesPlaces(), r.Exclusive
+		of.Once, of.Shrinks = prefer > 0 || s.once, r.Exclusive
 		if !s.HasBlocks() { // any number of nodes below one switch
 			of.Sizes, of.Alone = anySize, len(s.Blocks) > 0
 		}
@@ -211,6 +213,24 @@ func (s *Site) Answer(r *Request) Answer {
 	if !s.HasBlocks() { // the segment does not count
 		r = &Request{Job: Job{Nodes: r.Nodes}, GPUs: r.GPUs}
 	}
+	tries, known := s.release().TriesPlaces()
+	once := *s
+	once.once = true
+	switch {
+	case known && tries:
+		return s.answerFor(r)
+	case known:
+		return once.answerFor(r)
+	}
+	a := s.answerFor(r)
+	if once.answerFor(r).Verdict != a.Verdict {
+		return Answer{Verdict: Unknown, Place: a.Place, Why: fmt.Sprintf("Slurm gets stuck with the first place that it tries, and whether %s tries another one is not known", s.release()), Remedy: askSlurm}
+	}
+	return a
+}
+
+// answerFor answers a request that Slurm does not refuse for its words.
+func (s *Site) answerFor(r *Request) Answer {
 	a := s.answer(r, 0)
 	if r.GPUs == 0 {
 		return a

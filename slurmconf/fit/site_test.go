@@ -159,6 +159,19 @@ func TestAnswerByRelease(t *testing.T) {
 	}
 }
 
+// TestAnswerBetween asks for a job for which Slurm must try another place. 26.05 does that, and
+// 24.11 does not; nobody has seen what the releases between do.
+func TestAnswerBetween(t *testing.T) {
+	s := racksOf(nil, 3, 0, 1, 2, 0)
+	s.Sizes = []int{2, 4}
+	for release, want := range map[slurmconf.Release]fit.Verdict{slurmconf.Release2411: fit.Never, slurmconf.Release2511: fit.Unknown, slurmconf.Release2605: fit.Now} {
+		s.Release = release
+		if got := s.Answer(&fit.Request{Job: fit.Job{Nodes: 5}}); got.Verdict != want {
+			t.Errorf("%s: %s %s, want %s", release, got.Verdict, got.Why, want)
+		}
+	}
+}
+
 // TestNeedsPower names nodes that are powered down, because the job would fit if they were up.
 func TestNeedsPower(t *testing.T) {
 	states := map[string]fit.State{}
