@@ -121,6 +121,11 @@ func (b *blocks) try(j *Job, free, off []int, tries *int) (Place, outcome) {
 			if off != nil {
 				clear(off[first:last])
 			}
+		case first < 0 && s.late && off != nil: // Slurm was seen to try again as if all nodes were up
+			if place, fits := b.try(j, free, nil, tries); fits != no {
+				return place, maybe
+			}
+			return Place{}, no
 		case first < 0:
 			return Place{}, no
 		case off != nil && 0 < off[first] && off[first] < free[first]:

@@ -20,6 +20,7 @@ type search struct {
 	perPart  int   // blocks in the aggregate that all segments must fit in, or 0
 	part     int   // that aggregate, or -1
 	tooMany  bool  // the nodes that are up are in too many lower-level blocks
+	late     bool  // no block is left for a segment after the first
 }
 
 func (b *blocks) search(j *Job, free, off []int) *search {
@@ -83,6 +84,7 @@ func (s *search) run() (Place, bool) {
 	for k := range s.segments {
 		block, ok := s.block(k == 0)
 		if !ok {
+			s.late = k > 0
 			return Place{}, false
 		}
 		if k == 0 && s.perPart > 0 {
