@@ -29,7 +29,8 @@ const (
 	pairTree   = "SwitchName=l1 Nodes=n[1-2]\nSwitchName=l2 Nodes=n[3-4]\nSwitchName=s Switches=l[1-2]\n"
 	pairYAML   = "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n" +
 		"- topology: fabric\n  cluster_default: false\n  tree:\n    switches:\n      - {switch: l1, nodes: 'n[1-2]'}\n      - {switch: l2, nodes: 'n[3-4]'}\n      - {switch: s, children: 'l[1-2]'}\n"
-	pairLines = "Name=gpu Type=a File=/dev/nvidia[0-1]\n"
+	pairDynamic = "GresTypes=gpu\nMaxNodeCount=4\nSelectType=select/cons_tres\nTreeWidth=65533\nPartitionName=main Nodes=ALL Default=YES\n"
+	pairLines   = "Name=gpu Type=a File=/dev/nvidia[0-1]\n"
 )
 
 func lintPairs() []lintPair {
@@ -112,8 +113,30 @@ func lintPairs() []lintPair {
 		{"an odd count", plain + "GresTypes=gpu\nNodeName=n5 NodeAddr=127.0.0.1 Port=20009 Gres=gpu:4x\n", none, "Syntax", "Syntax"},
 		{"a function in a list", plain + "NodeName=n5 NodeAddr=127.0.0.1 Port=20009\nPartitionName=p Nodes=nodes{n5}\n", none, "", ""},
 		{"node sets", plain + "NodeSet=s Nodes=n[1-2]\nPartitionName=p Nodes=s\n", none, "", ""},
-		{"no nodes", "GresTypes=gpu\nMaxNodeCount=4\nSelectType=select/cons_tres\nTreeWidth=65533\nPartitionName=main Nodes=ALL Default=YES\n", none, "", ""},
+		{"keys in small letters", strings.Replace(plugin("topology/block"), "TopologyPlugin", "topologyplugin", 1), conf("blockname=b1 nodes=n[1-2]\nBLOCKNAME=b2 NODES=n[3-4]\nblocksizes=2\n"), "", ""},
+		{"a quoted plugin", plugin("\"topology/tree\""), conf(pairTree), "", ""},
+		{"two plugins, the last counts", plugin("topology/tree") + "TopologyPlugin=topology/block\n", conf(pairBlocks), "", ""},
+		{"two sizes", plugin("topology/block"), conf(strings.Replace(pairBlocks, "=2\n", "=2,4\n", 1)), "", ""},
+		{"a tree of three levels", plugin("topology/tree"), conf(pairTree + "SwitchName=core Switches=s\n"), "", ""},
+		{"a node that is not in slurm.conf", plugin("topology/block"), conf(strings.Replace(pairBlocks, "n[3-4]", "n[3-5]", 1)), "", ""},
+		{"nodes in no block", plugin("topology/block"), conf("BlockName=b1 Nodes=n[1-2]\nBlockSizes=2\n"), "", ""},
+		{"a partition's defaults", pairNodes + "PartitionName=DEFAULT State=UP Nodes=ALL\nPartitionName=p\n", none, "", ""},
 		// gres.conf.
+		{"nodes that register themselves", pairDynamic, gres(pairLines), "", ""},
+		{"the same without File", pairDynamic, gres("Name=gpu Type=a Count=2\n"), "NoFile", "NoFile"},
+		{"the same without a known AutoDetect", pairDynamic, gres("AutoDetect=amdgpu\nName=gpu Type=a Count=2\n"), "NoFile", "NoFile"},
+		{"AutoDetect=off and lines", gpus, gres("AutoDetect=off\n" + pairLines), "", ""},
+		{"a line for each node", gpus, gres("NodeName=n1 Name=gpu Type=a File=/dev/nvidia[0-1]\nNodename=n[2-4]  Name=gpu\tType=a  File=/dev/nvidia[2-3]\n"), "", ""},
+		{"a line for other nodes alone", gpus, gres("NodeName=n[2-4] " + pairLines), "FewerGPUs", "FewerGPUs"},
+		{"two types", strings.Replace(gpus, "gpu:a:2", "gpu:a:1,gpu:b:1", 1), gres("Name=gpu Type=a File=/dev/nvidia0\nName=gpu Type=b File=/dev/nvidia1\n"), "", ""},
+		{"two files of a device", strings.Replace(gpus, "gpu:a:2", "gpu:a:1", 1), gres("Name=gpu Type=a MultipleFiles=/dev/nvidia[0-1]\n"), "", ""},
+		{"sockets in Gres=", strings.Replace(gpus, "gpu:a:2", "gpu:a:2(S:0-1)", 1), gres(pairLines), "", ""},
+		{"flags", gpus, gres("Name=gpu Type=a File=/dev/nvidia0 Flags=nvidia_gpu_env\nName=gpu Type=a File=/dev/nvidia1\n"), "", ""},
+		{"a device twice", gpus, gres("Name=gpu Type=a File=/dev/nvidia0\nName=gpu Type=a File=/dev/nvidia0\n"), "DuplicateDevice", "DuplicateDevice"},
+		{"blocks and gpus", pairGPUs + plugin("topology/block"), map[string]string{"topology.conf": pairBlocks, "gres.conf": pairLines}, "", ""},
+		{"blocks that are not read, and gpus", gpus, map[string]string{"topology.conf": pairBlocks, "gres.conf": pairLines}, "NotRead", "NotRead"},
+		{"a tree and gpus", pairGPUs + plugin("topology/tree"), map[string]string{"topology.conf": pairTree, "gres.conf": pairLines}, "", ""},
+		{"yaml and gpus", gpus, map[string]string{"topology.yaml": pairYAML, "gres.conf": pairLines}, "NotRead", ""},
 		{"gpus", gpus, gres(pairLines), "", ""},
 		{"an include of gres.conf", gpus, map[string]string{"gres.conf": "include a.conf\n", "a.conf": "include b.conf\n", "b.conf": pairLines}, "", ""},
 		{"gres.conf includes what is not there", gpus, gres(pairLines + "include gone.conf\n"), "Include", "Include"},
@@ -142,7 +165,7 @@ func TestRealLint(t *testing.T) {
 	t.Parallel()
 	slurmrig.NeedTest(t)
 	pairs := lintPairs()
-	every := oracle.Rounds(5, 1)
+	every := oracle.Rounds(7, 1)
 	for _, release := range slurmrig.Releases() {
 		t.Run(release.Slurm, func(t *testing.T) {
 			t.Parallel()
@@ -189,14 +212,17 @@ func judgePair(t *testing.T, checker *slurmrig.Checker, p lintPair) (why string)
 	for name, text := range p.files {
 		files[name] = text
 	}
-	node, read := "", false
+	node, read, args := "", false, []string(nil)
 	for name := range files {
 		read = read || strings.HasPrefix(name, "topology.")
 	}
 	if strings.Contains(p.conf, "Gres=") {
 		node = "n1"
 	}
-	j, err := checker.Judge(t.Context(), node, files)
+	if strings.Contains(p.conf, "MaxNodeCount=") {
+		node, args = "n1", []string{"-Z", "--conf", "Gres=gpu:a:2 RealMemory=100"}
+	}
+	j, err := checker.Judge(t.Context(), files, node, args...)
 	switch log := strings.Join(j.Lines, "\n"); {
 	case err != nil:
 		t.Errorf("%s: %v\n%s", p.name, err, log)
@@ -204,7 +230,7 @@ func judgePair(t *testing.T, checker *slurmrig.Checker, p lintPair) (why string)
 		return "slurmctld does not start: " + log
 	case read && strings.TrimSpace(strings.TrimPrefix(j.Topology, "No topology information available")) == "":
 		return "the topology file is not read: " + log
-	case node != "" && (!strings.Contains(j.Node, "State=IDLE ") || !strings.Contains(j.Node, "Gres=gpu:")):
+	case node != "" && (!strings.Contains(j.Node, "State=IDLE") || strings.Contains(j.Node, "DRAIN") || !strings.Contains(j.Node, "Gres=gpu:")):
 		return "node n1 is not as in slurm.conf: " + j.Node + log
 	}
 	return ""

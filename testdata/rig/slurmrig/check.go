@@ -108,8 +108,9 @@ type Judged struct {
 // waitsWords are what Slurm says while it waits for a file that is not there.
 const waitsWords = "retrying in 1sec up to 60sec"
 
-// Judge starts slurmctld on the files, and the slurmd of a node if there is a name.
-func (c *Checker) Judge(ctx context.Context, node string, files map[string]string) (j Judged, err error) {
+// Judge starts slurmctld on the files, and the slurmd of a node if there is a name, with further
+// arguments.
+func (c *Checker) Judge(ctx context.Context, files map[string]string, node string, args ...string) (j Judged, err error) {
 	err = c.with(ctx, files, func(ctx context.Context, command func(...string) *exec.Cmd) error {
 		said, end, err := c.daemon(command("slurmctld", "-D"), nil, runsWords)
 		if err != nil {
@@ -123,13 +124,14 @@ func (c *Checker) Judge(ctx context.Context, node string, files map[string]strin
 		if j.Topology, err = c.cluster.run(command("scontrol", "show", "topology"), nil); err != nil || node == "" {
 			return err
 		}
-		of, stop, err := c.daemon(command("slurmd", "-D", "-N", node), []string{ownRun}, "slurmd started on")
+		of, stop, err := c.daemon(command(append([]string{"slurmd", "-D", "-N", node}, args...)...), []string{ownRun}, "slurmd started on")
 		if err != nil {
 			return err
 		}
 		defer stop()
 		for ctx.Err() == nil {
-			if j.Node, err = c.cluster.run(command("scontrol", "show", "node", node, "-o"), nil); err != nil {
+			j.Node, err = c.cluster.run(command("scontrol", "show", "node", node, "-o"), nil)
+			if err != nil && !strings.Contains(err.Error(), "not found") { // it registers itself
 				return err
 			}
 			log := of()
@@ -145,7 +147,7 @@ func (c *Checker) Judge(ctx context.Context, node string, files map[string]strin
 }
 
 // registered matches a node that slurmctld has judged: it is idle, or it is drained.
-var registered = regexp.MustCompile(`State=(IDLE[A-Z+]* |\S*(DRAIN|INVAL))`)
+var registered = regexp.MustCompile(`State=(IDLE(\+DYNAMIC_NORM)? |\S*(DRAIN|INVAL))`)
 
 // daemon starts a daemon, and returns when it says a word, waits for a file, or ends. said returns
 // all that it has said so far, and end ends it.
