@@ -161,7 +161,7 @@ func readFiles(path, confDir string) ([]lint.File, error) {
 			return nil, fmt.Errorf("read files: %w", err)
 		}
 		out[i] = lint.File{Name: p, Data: data}
-		if !strings.HasSuffix(p, ".yaml") {
+		if !strings.HasSuffix(p, ".yaml") && !strings.HasSuffix(p, ".yml") {
 			out[i].Data, out[i].Included = slurmconf.Join(p, data, openIncluded(cmp.Or(confDir, filepath.Dir(p))))
 		}
 	}

@@ -89,7 +89,11 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	}
 	conf, err := readSlurmConf(confFile)
 	if parse := (*slurmconf.ParseError)(nil); errors.As(err, &parse) {
-		return show.ConfResult(confFile, 0, []topology.Finding{refused(parse)}), nil
+		one := show.ConfResult(confFile, 0, []topology.Finding{refused(parse)})
+		if parse.NotJudged {
+			one.Summary = []string{confFile + " could not be read whole, so nothing was judged"}
+		}
+		return one, nil
 	} else if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -209,9 +210,7 @@ func TestRealLint(t *testing.T) {
 func judgePair(t *testing.T, checker *slurmrig.Checker, p lintPair) (why string) {
 	t.Helper()
 	files := map[string]string{"slurm.conf": p.conf}
-	for name, text := range p.files {
-		files[name] = text
-	}
+	maps.Copy(files, p.files)
 	node, read, args := "", false, []string(nil)
 	for name := range files {
 		read = read || strings.HasPrefix(name, "topology.")

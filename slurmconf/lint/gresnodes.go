@@ -108,9 +108,10 @@ func (j *gresJudge) lintNodes(a *nodeGroup) {
 		j.lintConf(a, gpus)
 		return
 	}
-	if way == "nvidia" { // which finds no MIG instances
-		j.lintCounted(a)
+	if way != "nvidia" {
+		return
 	}
+	j.lintCounted(a) // it finds no MIG instances, which labels do not count
 	if a.conf != nil && a.conf.Cloud {
 		line := j.autoLine
 		if i := slices.IndexFunc(a.lines, func(r *gresRecord) bool { return r.has("autodetect") }); i >= 0 {
