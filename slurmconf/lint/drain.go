@@ -100,8 +100,12 @@ func (j *gresJudge) lintGPUs(a *nodeGroup, want GPUCount, lines []*gresRecord) (
 // coresText names the Cores of lines.
 func coresText(lines []*gresRecord) string {
 	text := "Cores=" + hostlist.Shorten(lines[0].values["cores"])
-	if n := len(lines) - 1; n > 0 {
-		text += fmt.Sprintf(" (and %d more)", n)
+	switch n := len(lines) - 1; n {
+	case 0:
+	case 1:
+		text += " (and 1 more line)"
+	default:
+		text += fmt.Sprintf(" (and %d more lines)", n)
 	}
 	return text
 }

@@ -32,6 +32,8 @@ func (l *linter) lintPartitions(given bool) []topology.Finding {
 			l.Fatal(p.Line, reasonUnknownTopology, "take it out", "Slurm %s does not know Topology= of PartitionName, and does not start", l.Release)
 		case at >= 0:
 			l.lintPartitionNodes(p, &l.topologies[at])
+		case given && len(l.topologies) > 0 && !l.yaml:
+			l.Fatal(p.Line, reasonUnknownTopology, "take Topology= of the partition out, or write topology.yaml, which has names", "partition %s uses topology %q, and topology.conf has one topology, which is called %s: slurmctld does not start", p.Name, p.Topology, topology.ConfTopology)
 		case given && len(l.topologies) > 0:
 			l.Fatal(p.Line, reasonUnknownTopology, "add the topology, or correct Topology= of the partition", "partition %s uses topology %q, which is not in the file: slurmctld does not start", p.Name, p.Topology)
 		case !given && l.Whole && p.Topology != topology.ConfTopology:
