@@ -54,15 +54,16 @@ func (l *linter) lintGres(f File) {
 		l.Fatal(err.Line, slurmconf.ReasonSyntax, "want lines of Key=Value pairs", "%s", err.Message)
 		return
 	}
-	if l.GresTypes != nil && len(l.GresTypes) == 0 {
-		if len(lines) > 0 {
-			l.Fatal(lines[0].Number, reasonNotRead, "add GresTypes=gpu to slurm.conf", "slurm.conf has no GresTypes: Slurm never opens gres.conf, and its nodes have no GPUs")
-		}
+	if l.GresTypes != nil && len(l.GresTypes) == 0 && len(lines) > 0 {
+		l.Fatal(lines[0].Number, reasonNotRead, "add GresTypes=gpu to slurm.conf", "slurm.conf has no GresTypes: Slurm never opens gres.conf, and its nodes have no GPUs")
 		return
 	}
 	g := &gresFile{linter: l, own: make([][]int32, len(l.known)), skipped: map[string]bool{}}
 	for i := range lines {
 		g.line(&lines[i])
+	}
+	if !g.gpuKnown() && len(g.records) == 0 {
+		g.lintUncounted()
 	}
 	j := gresJudge{gresFile: g, said: map[saying]bool{}}
 	for _, a := range g.groups() {
@@ -185,6 +186,19 @@ func (g *gresFile) lintNodeName(r *gresRecord, index int32) {
 // gpuKnown reports whether slurm.conf's GresTypes has gpu.
 func (g *gresFile) gpuKnown() bool {
 	return g.GresTypes == nil || slices.ContainsFunc(g.GresTypes, func(t string) bool { return strings.EqualFold(t, "gpu") })
+}
+
+// lintUncounted names nodes whose Gres= counts gpus in vain.
+func (g *gresFile) lintUncounted() {
+	var names []string
+	for name, n := range g.Nodes {
+		if len(n.GPUs) > 0 {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		g.Fatal(1, "UnknownGres", "add gpu to GresTypes in slurm.conf", "%s: gpu is not in GresTypes: Slurm ignores Gres= of these nodes, and they have no GPUs", hostlist.Shorten(hostlist.Compress(names)))
+	}
 }
 
 // report adds a finding. It is fatal if the line is for a node of slurm.conf.

@@ -44,8 +44,10 @@ type Options struct {
 	Plugin Plugin
 	// KnownNodes are slurm.conf's nodes. If it is nil, every node is known.
 	KnownNodes []string
-	// Partitions are the lines PartitionName of slurm.conf that have Topology=.
+	// Partitions are the lines PartitionName of slurm.conf, and NodeSets the names of its lines
+	// NodeSet.
 	Partitions []Partition
+	NodeSets   []string
 	// NodeTopologies are the lines NodeName of slurm.conf that have Topology=.
 	NodeTopologies []NodeTopology
 	// SlurmConf is the name of slurm.conf, and Settings are its settings. Without a name

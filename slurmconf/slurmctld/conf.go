@@ -20,8 +20,10 @@ type Conf struct {
 	Nodes map[string]*lint.Node
 	// GresTypes are the types of all lines GresTypes, nil if there is none.
 	GresTypes []string
-	// Partitions are the lines PartitionName that have Topology=, or have it by default.
+	// Partitions are the lines PartitionName, with their defaults, and NodeSets the names of the
+	// lines NodeSet, which partitions use like nodes.
 	Partitions []lint.Partition
+	NodeSets   []string
 	// NodeTopologies are the lines NodeName that have Topology=, or have it by default.
 	NodeTopologies []lint.NodeTopology
 	// Settings are the keys that stand by themselves, by key in lower case. Of a key
@@ -60,7 +62,7 @@ func ParseConf(name string, data []byte, include slurmconf.Include) (*Conf, erro
 // Options returns what Lint needs to judge files for the slurm.conf. If slurm.conf
 // lists no node, as with nodes that register dynamically, every node is known.
 func (c *Conf) Options(release slurmconf.Release) lint.Options {
-	o := lint.Options{Release: release, Plugin: lint.Plugin(c.Settings["topologyplugin"].Value), Partitions: c.Partitions, NodeTopologies: c.NodeTopologies, SlurmConf: c.Name, Settings: c.Settings, GresTypes: c.GresTypes}
+	o := lint.Options{Release: release, Plugin: lint.Plugin(c.Settings["topologyplugin"].Value), Partitions: c.Partitions, NodeSets: c.NodeSets, NodeTopologies: c.NodeTopologies, SlurmConf: c.Name, Settings: c.Settings, GresTypes: c.GresTypes}
 	if len(c.Nodes) > 0 {
 		o.Nodes, o.KnownNodes = c.Nodes, slices.Sorted(maps.Keys(c.Nodes))
 	}
@@ -86,6 +88,9 @@ func (r *confReader) line(file string, l *slurmconf.Line) error {
 	case "partitionname":
 		r.partition(file, l)
 		return nil
+	case "nodeset":
+		r.conf.NodeSets = append(r.conf.NodeSets, l.Value)
+		return nil
 	}
 	for _, a := range append([]slurmconf.Pair{l.Pair}, l.Attrs...) { // several keys may share a line
 		key := strings.ToLower(a.Key)
@@ -97,7 +102,7 @@ func (r *confReader) line(file string, l *slurmconf.Line) error {
 	return nil
 }
 
-// partition notes which topology a partition names. It keeps the values of
+// partition notes which nodes and which topology a partition has. It keeps the values of
 // PartitionName=DEFAULT for the lines that follow.
 func (r *confReader) partition(file string, l *slurmconf.Line) {
 	values := maps.Clone(r.partitionDefault)
@@ -108,9 +113,7 @@ func (r *confReader) partition(file string, l *slurmconf.Line) {
 		r.partitionDefault = values
 		return
 	}
-	if name := values["topology"]; name != "" {
-		r.conf.Partitions = append(r.conf.Partitions, lint.Partition{Name: l.Value, Nodes: values["nodes"], Topology: name, File: file, Line: l.Number})
-	}
+	r.conf.Partitions = append(r.conf.Partitions, lint.Partition{Name: l.Value, Nodes: values["nodes"], Topology: values["topology"], File: file, Line: l.Number})
 }
 
 // nodes adds the nodes of a line. It keeps the values of NodeName=DEFAULT for the
