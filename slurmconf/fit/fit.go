@@ -112,7 +112,7 @@ func (b *blocks) try(j *Job, free, off []int, tries *int) (Place, outcome) {
 			return Place{}, maybe
 		case b.Once:
 			return Place{}, no
-		case s.tooMany: // Slurm tries again as if all nodes were up
+		case off != nil && (s.tooMany || j.Segment > 0 && (first >= 0 || s.late)): // Slurm tries again as if all nodes were up
 			off = nil
 		case s.part >= 0: // Slurm looks in another aggregate
 			first := s.part * s.perPart * s.perBlock
@@ -121,11 +121,6 @@ func (b *blocks) try(j *Job, free, off []int, tries *int) (Place, outcome) {
 			if off != nil {
 				clear(off[first:last])
 			}
-		case first < 0 && s.late && off != nil: // Slurm was seen to try again as if all nodes were up
-			if place, fits := b.try(j, free, nil, tries); fits != no {
-				return place, maybe
-			}
-			return Place{}, no
 		case first < 0:
 			return Place{}, no
 		case off != nil && 0 < off[first] && off[first] < free[first]:
