@@ -95,7 +95,14 @@ func (b *blocks) find(j *Job) (Place, outcome) {
 		return Place{Apart: j.Nodes}, no
 	}
 	tries := maxTries
-	return b.try(j, slices.Clone(b.Free), slices.Clone(b.Off), &tries)
+	place, fits := b.try(j, slices.Clone(b.Free), slices.Clone(b.Off), &tries)
+	if fits == no && b.Off != nil && !b.Once { // Slurm was seen to start some of the jobs that fit if all nodes are up
+		tries = maxTries
+		if place, up := b.try(j, slices.Clone(b.Free), nil, &tries); up != no {
+			return place, maybe
+		}
+	}
+	return place, fits
 }
 
 // try looks for a place in what is left of the free nodes, which it changes.

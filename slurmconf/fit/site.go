@@ -155,7 +155,7 @@ func (s *Site) view(r *Request, prefer int) view {
 			of.Free[i], of.Off[i] = n, off
 			last[use] = last[use] || off > 0
 		}
-		if nodes[Busy].all > 0 && r.Exclusive {
+		if r.Exclusive && s.busy(s.Blocks[i].Nodes) {
 			v.free.Free[i], v.free.Off[i] = 0, 0
 		}
 	}
@@ -167,6 +167,11 @@ func (s *Site) view(r *Request, prefer int) view {
 		}
 	}
 	return v
+}
+
+// busy reports whether a node has a job.
+func (s *Site) busy(nodes []string) bool {
+	return slices.ContainsFunc(nodes, func(node string) bool { return s.State(node).Use == Busy })
 }
 
 // counted is how many nodes of a use a request takes, how many of these have fewer GPUs than
@@ -248,7 +253,13 @@ func (s *Site) answerFor(r *Request) Answer {
 				Remedy: "give --sinfo the output of sinfo -h -N -o '%N %T %G'"}
 		}
 	}
-	if s.HasBlocks() && fewest < most && s.answer(r, most).Verdict != a.Verdict {
+	lit := *s // the number of GPUs may count before power does
+	lit.State = func(node string) State {
+		state := s.State(node)
+		state.Off = false
+		return state
+	}
+	if s.HasBlocks() && fewest < most && (s.answer(r, most).Verdict != a.Verdict || lit.answer(r, most).Verdict != a.Verdict) {
 		return Answer{Verdict: Unknown, Place: a.Place, Why: "the nodes have different numbers of GPUs, and which nodes Slurm takes first for GPUs is not known", Remedy: askSlurm}
 	}
 	return a
@@ -485,7 +496,12 @@ func (s *Site) needs(r *Request, block, count, off int) (out []Need) {
 	nodes := s.notFree(r, b.Nodes, ready)
 	if busy := slices.IndexFunc(append(nodes, ""), func(node string) bool { return node == "" || s.State(node).Use != Busy }); r.Exclusive && busy > 0 {
 		out = append(out, Need{b.Name, busy, nodes[:busy]})
-		nodes, count = nodes[busy:], count-busy
+		for _, node := range nodes[:busy] {
+			if r.takes(s.State(node)) {
+				count--
+			}
+		}
+		nodes = nodes[busy:]
 	}
 	if count > 0 {
 		out = append(out, Need{b.Name, count, nodes})
@@ -498,7 +514,7 @@ func (s *Site) needs(r *Request, block, count, off int) (out []Need) {
 func (s *Site) notFree(r *Request, nodes []string, ready func(State) bool) []string {
 	var out []string
 	for _, node := range nodes {
-		if state := s.State(node); !ready(state) && r.takes(state) {
+		if state := s.State(node); !ready(state) && (r.takes(state) || r.Exclusive && state.Use == Busy) {
 			out = append(out, node)
 		}
 	}
