@@ -140,7 +140,7 @@ func TestRealPlaces(t *testing.T) {
 			r.refused("-p", "nvl", "-N2", "-w", "h1,h2")
 			r.want("h1", "-p", "nvl", "-N1", "-w", "h1")
 		}},
-		"separate fabrics": {slurmrig.Slurm2605, partitions, []string{"--set", "publicationDefaults.defaultTopology=fabric", "--set", "publicationDefaults.flatTopology=true"}, func(r *placedRig) {
+		"separate fabrics": {slurmrig.Slurm2605, partitions, []string{"--set", "publicationDefaults.defaultTopology=fabric", "--set", "publicationDefaults.fabrics=separate", "--set", "publicationDefaults.flatTopology=true"}, func(r *placedRig) {
 			r.want("a[3-6]", "-N4", "-w", "a3,a4,a5,a6")
 			r.want("h[1-2]", "-N2", "-w", "h1,h2")
 			r.refused("-N2", "-w", "a1,h1")
@@ -154,7 +154,8 @@ func TestRealPlaces(t *testing.T) {
 			r.refused("-N2", "-w", "c1,c2")
 		}},
 		"tree of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/tree\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publicationDefaults.topology=tree"}, func(r *placedRig) {
-			r.refused("-N2", "-w", "a1,h1")
+			r.want("a1,h1", "-N2", "-w", "a1,h1") // one root switch is above all
+			r.refused("-N2", "-w", "a1,c1")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) { c.try(startPlaced(t, c.release, c.conf, c.flags...)) })

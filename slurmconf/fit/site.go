@@ -187,7 +187,7 @@ func (s *Site) count(r *Request, nodes []string, prefer int) (by [len(Uses)]coun
 		}
 		n := &by[state.Use]
 		n.all++
-		if state.GPUs < prefer {
+		if max(state.GPUs, 0) < prefer {
 			n.less++
 		} else if state.Off && s.HasBlocks() {
 			n.off++

@@ -198,9 +198,17 @@ func TestNeedsFewNodes(t *testing.T) {
 	for i := range 8 {
 		states[fmt.Sprintf("r2-%d", i+1)] = fit.StateOf("allocated")
 	}
-	got := racksOf(states, 18, 18).Answer(&fit.Request{Job: fit.Job{Nodes: 18}})
-	if diff := cmp.Diff([]fit.Need{{Block: "b1", Count: 1, Nodes: []string{"r1-1"}}}, got.Needs); diff != "" {
-		t.Errorf("needs (-want +got):\n%s", diff)
+	for _, gpus := range []int{0, fit.NoGPUs, 4} { // the job asks for none
+		site := racksOf(states, 18, 18)
+		site.State = func(node string) fit.State {
+			state := states[node]
+			state.GPUs = gpus
+			return state
+		}
+		got := site.Answer(&fit.Request{Job: fit.Job{Nodes: 18}})
+		if diff := cmp.Diff([]fit.Need{{Block: "b1", Count: 1, Nodes: []string{"r1-1"}}}, got.Needs); diff != "" {
+			t.Errorf("needs with GPUs %d (-want +got):\n%s", gpus, diff)
+		}
 	}
 	for _, tt := range []struct {
 		racks []int
