@@ -154,13 +154,13 @@ func (r *noPlaces) idle(node string) {
 	}, func() string { return state + r.rig.Log(node) })
 }
 
-// jobsRun runs a job on all GPUs of all nodes.
+// jobsRun runs a job on all GPUs of the reported nodes, when the last job there has ended.
 func (r *noPlaces) jobsRun() {
 	r.t.Helper()
 	if out, _ := r.rig.Run(r.t.Context(), "sinfo", "-h", "-N", "-o", "%T"); strings.Contains(out, "unk") {
 		r.registers()
 	}
-	out := r.rig.RunTest(r.t, "srun", "-N3", "--gres=gpu:8", "bash", "-c", "echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES")
+	out := r.rig.RunTest(r.t, "srun", "-N3", "-w", "h01,h02,n01", "--gres=gpu:8", "bash", "-c", "echo $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES")
 	for _, node := range []string{"h01", "h02", "n01"} {
 		if !strings.Contains(out, node+" ") {
 			r.t.Errorf("no task on %s: %s", node, out)
