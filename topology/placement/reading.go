@@ -79,7 +79,7 @@ func readDomain(f *topology.Facts) reading {
 		return keptReading(ReasonNoGPUs, "its report has no GPU")
 	case f.Labels.NamesDomain():
 		return reading{source: fromLabel, clique: f.Labels.Clique}
-	case f.Report == nil && f.GPUCount() == 0 && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
+	case f.Report == nil && !f.ReportUnreadable && f.GPUCount() == 0 && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
 		return keptReading(ReasonNoGPUs, "no report, and no label, ResourceSlice or capacity says that the node has a GPU")
 	case f.Report == nil && f.Labels.NamesNone():
 		return keptReading(ReasonNoDomain, f.Labels.Problems[0].Message)
@@ -87,6 +87,8 @@ func readDomain(f *topology.Facts) reading {
 		return keptReading(ReasonNoDomain, endsInside(f))
 	case f.Report == nil && len(f.Labels.Problems) > 0:
 		return keptReading(ReasonNoFacts, f.Labels.Problems[0].Message)
+	case f.ReportUnreadable:
+		return keptReading(ReasonNoFacts, "the node's report cannot be read, and no label names its NVLink domain")
 	}
 	return keptReading(ReasonNoFacts, "no report says the node's NVLink domain, and no label names one")
 }
