@@ -66,7 +66,7 @@ func TestNewBaseIsHeld(t *testing.T) {
 		racks, to int
 		says      string
 	}{
-		{"larger", 8, 8, "jobs of 7-8 nodes stay in one rack, which may use two racks now"},
+		{"larger", 8, 8, "jobs of 7-8 nodes stay in one rack, and now they may use two racks"},
 		{"smaller", 5, 5, "jobs of 6 nodes may use two racks"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

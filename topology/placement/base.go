@@ -49,7 +49,7 @@ func countNow(blocks []block) []int {
 // if they give none.
 func (s *site) chooseBase(p *part) int {
 	if !s.policy.ShortBlocks {
-		return chooseOldBase(p, s.whole)
+		return s.chooseOldBase(p)
 	}
 	classes := s.classesIn(p)
 	if len(classes) == 0 {
@@ -160,7 +160,7 @@ func (p *Policy) largestBase(domains []int) int {
 // chooseOldBase returns the size of the smallest domain, for releases that do not start with a
 // block below the base. A domain that straggles does not count: one rack that is not up yet would
 // set the base for good. No published block may be below the base.
-func chooseOldBase(p *part, whole func(*block) int) int {
+func (s *site) chooseOldBase(p *part) int {
 	var sizes []int
 	for i := range p.blocks {
 		if n := len(p.blocks[i].nodes); n > 0 {
@@ -179,7 +179,7 @@ func chooseOldBase(p *part, whole func(*block) int) int {
 			if loads == 0 || b.size() > 0 && b.size() < loads {
 				loads = b.size()
 			}
-			n = whole(b)
+			n = s.whole(b)
 		} else if 2*n < median {
 			continue
 		}
@@ -193,11 +193,6 @@ func chooseOldBase(p *part, whole func(*block) int) int {
 	return base
 }
 
-// baseChange returns the decision that a topology gets another base block size.
-func baseChange(name string, from, to int) Decision {
-	return Decision{Kind: BaseSizeChange, Subject: name, From: strconv.Itoa(from), To: strconv.Itoa(to)}
-}
-
 // BaseChanges returns a decision for each published block topology that has another base block
 // size in the plan. old may be nil.
 func BaseChanges(old, plan *topology.Plan) []Decision {
@@ -208,7 +203,7 @@ func BaseChanges(old, plan *topology.Plan) []Decision {
 	for _, t := range plan.BlockTopologies() {
 		for _, o := range old.BlockTopologies() {
 			if (o.Name == t.Name || o.Name == topology.ConfTopology) && len(o.Sizes) > 0 && len(t.Sizes) > 0 && o.Sizes[0] != t.Sizes[0] {
-				out = append(out, baseChange(t.Name, o.Sizes[0], t.Sizes[0]))
+				out = append(out, Decision{Kind: BaseSizeChange, Subject: t.Name, From: strconv.Itoa(o.Sizes[0]), To: strconv.Itoa(t.Sizes[0])})
 			}
 		}
 	}
@@ -242,7 +237,7 @@ func (p *Policy) baseChangeText(name string, from, to int, counts []int) string 
 	}
 	text := fmt.Sprintf("the domains of topology %s give base block size %d, and %d is published. With %d, ", name, to, from, to)
 	if to > from {
-		text += fmt.Sprintf("jobs of %s nodes stay in one rack, which may use %s now", between(from+1, to), racksFor(to, from))
+		text += fmt.Sprintf("jobs of %s nodes stay in one rack, and now they may use %s", between(from+1, to), racksFor(to, from))
 	} else {
 		text += fmt.Sprintf("jobs of %s nodes may use %s", between(to+1, from), racksFor(from, to))
 	}
