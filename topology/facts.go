@@ -133,5 +133,13 @@ func (f *Facts) Tiers() []string {
 	return f.Labels.Tiers
 }
 
+// LeafSwitch returns the leaf switch that the node names, or "".
+func (f *Facts) LeafSwitch() string {
+	if tiers := f.Tiers(); len(tiers) > 0 {
+		return tiers[0]
+	}
+	return ""
+}
+
 // ReportsTiers reports whether the node's report names its switches.
 func (f *Facts) ReportsTiers() bool { return f.Report != nil && len(f.Report.Tiers) > 0 }

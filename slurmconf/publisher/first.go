@@ -9,8 +9,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// firstWait lets the first publication wait until the site is known, because the base block
-// size that it writes stays for good.
+// firstWait lets the first publication wait until the site is known, because people have to approve
+// another base block size later.
 type firstWait struct {
 	pub        *publication.Cluster
 	started    time.Time // when the publisher began
@@ -41,9 +41,9 @@ const (
 	ofBlocks = "blocks"
 )
 
-// firstOf returns what the plan would be the first publication of, or "". The base block size of the
-// first blocks stays for good, so the largest domain of the site should be whole. A node that the
-// first tree lacks runs no job with others.
+// firstOf returns what the plan would be the first publication of, or "". Most domains of the site
+// should be whole when the first blocks get their base block size. A node that the first tree lacks
+// runs no job with others.
 func (f *firstWait) firstOf(prev, plan *topology.Plan) string {
 	switch {
 	case prev == nil:
@@ -66,7 +66,7 @@ func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, now ti
 	byTree := f.what == ofPlaces && len(plan.Blocks()) == 0
 	known, byLeaf := 0, p.Policy().ByLeaf || byTree
 	for i := range facts {
-		if n := &facts[i]; byLeaf && namesLeaf(n) || !byLeaf && (n.Report != nil || n.Labels.NamesDomain()) {
+		if n := &facts[i]; byLeaf && n.LeafSwitch() != "" || !byLeaf && (n.Report != nil || n.Labels.NamesDomain()) {
 			known++
 		}
 	}
@@ -99,7 +99,7 @@ func unsettled(facts []topology.Facts, byLeaf bool) string {
 		hasGPUs := f.GPUCount() > 0 || f.Labels.GPUs > 0 || f.Labels.Product != ""
 		labelled := f.Labels.NamesDomain() || len(f.Labels.Problems) > 0
 		if byLeaf {
-			if hasGPUs && !namesLeaf(f) {
+			if hasGPUs && f.LeafSwitch() == "" {
 				return f.Name
 			}
 			continue
@@ -109,12 +109,6 @@ func unsettled(facts []topology.Facts, byLeaf bool) string {
 		}
 	}
 	return ""
-}
-
-// namesLeaf reports whether the node names its leaf switch.
-func namesLeaf(f *topology.Facts) bool {
-	tiers := f.Tiers()
-	return len(tiers) > 0 && tiers[0] != ""
 }
 
 // registering reports whether no GPU of the node has joined a domain and one

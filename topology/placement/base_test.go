@@ -196,6 +196,22 @@ func TestBaseCountsNodesWithoutName(t *testing.T) {
 	}
 }
 
+// TestNodesWithoutLeafAreNoDomain has nodes without a Slurm name that name a spine and no leaf, and others
+// without GPUs: they are no domain of 24 nodes.
+func TestNodesWithoutLeafAreNoDomain(t *testing.T) {
+	byLeaf := divided
+	byLeaf.ByLeaf = true
+	facts := inFabric("a", 1, 18)
+	var unnamed []topology.Facts
+	for range 24 {
+		noLeaf, noGPUs := topology.Facts{Labels: topology.Labels{GPUs: 8, Tiers: []string{"", "spine"}}}, topology.Facts{Labels: topology.Labels{Tiers: []string{"leaf-of-cpus"}}}
+		unnamed = append(unnamed, noLeaf, noGPUs)
+	}
+	if got := mustPlan(t, facts, &given{Unnamed: unnamed}, byLeaf).BaseBlockSize(); got != 18 {
+		t.Errorf("base %d", got)
+	}
+}
+
 // TestBaseIsOffered publishes racks, and lets racks come, grow, and lose nodes.
 func TestBaseIsOffered(t *testing.T) {
 	nine := slices.Repeat([]int{9}, 4)

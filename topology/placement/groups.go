@@ -113,8 +113,8 @@ type unitName struct {
 // unitsNamed returns the units that the facts of a node name, the surest first.
 func (s *site) unitsNamed(f *topology.Facts) []unitName {
 	if s.policy.ByLeaf {
-		if tiers := f.Tiers(); len(tiers) > 0 {
-			return []unitName{{label: topology.Domain{Value: tiers[0]}}}
+		if leaf := f.LeafSwitch(); leaf != "" && f.GPUCount() > 0 {
+			return []unitName{{label: topology.Domain{Value: leaf}}}
 		}
 		return nil
 	}
