@@ -14,8 +14,9 @@ const (
 	ReasonProductsDiffer   = "ProductsDiffer"
 )
 
-// What labels say that name no NVLink domain: that there is none.
+// What labels say that name no NVLink domain: that there is none, or nothing that can be read.
 const (
+	ReasonCliqueMalformed     = "CliqueLabelMalformed"
 	ReasonCliqueWithoutDomain = "CliqueLabelWithoutDomain"
 	ReasonDomainWithoutDomain = "DomainLabelWithoutDomain"
 )

@@ -53,13 +53,14 @@ func LargestDomain(product string) (chip string, gpus int, known bool) {
 	return "", 0, false
 }
 
-// NamesNone reports whether labels say that there is no NVLink domain. They do not if they can't be read,
-// or if the product is one that has NVLink between machines: then its driver may not be up.
+// NamesNone reports whether labels say that there is no NVLink domain. They do not if the clique's label
+// can't be read, or if the product is one that has NVLink between machines: then its driver may not be up.
 func (l *Labels) NamesNone() bool {
 	_, gpus, _ := LargestDomain(l.Product)
-	return gpus == 0 && slices.ContainsFunc(l.Problems, func(p Finding) bool {
-		return p.Reason == ReasonCliqueWithoutDomain || p.Reason == ReasonDomainWithoutDomain
-	})
+	has := func(reason string) bool {
+		return slices.ContainsFunc(l.Problems, func(p Finding) bool { return p.Reason == reason })
+	}
+	return gpus == 0 && !has(ReasonCliqueMalformed) && (has(ReasonCliqueWithoutDomain) || has(ReasonDomainWithoutDomain))
 }
 
 // EndsInside reports whether it is known that NVLink joins no GPU of the node with another node's: the
@@ -69,11 +70,14 @@ func (f *Facts) EndsInside() bool {
 	return f.Report != nil && f.Report.Joined().None || f.Report == nil && f.Labels.NamesNone() || known && gpus == inMachine
 }
 
-// Product returns the product of the node's first GPU, by report, else by labels. It is empty if
-// nothing names it.
+// Product returns the product of the node's first GPU, by report, else by labels, else by slices, as
+// the writer spells it. It is empty if nothing names it.
 func (f *Facts) Product() string {
-	if f.Report != nil && len(f.Report.GPUs) > 0 {
+	switch {
+	case f.Report != nil && len(f.Report.GPUs) > 0 && f.Report.GPUs[0].Product != "":
 		return f.Report.GPUs[0].Product
+	case f.Labels.Product == "" && f.Slices != nil && len(f.Slices.GPUs) > 0:
+		return f.Slices.GPUs[0].Product
 	}
 	return f.Labels.Product
 }

@@ -30,9 +30,10 @@ const (
 	onGKE            = "cloud.google.com/gke-accelerator" // the product, of no TPU
 	onGKECount       = "cloud.google.com/gke-accelerator-count"
 	maxGPUs          = 1024
+	minChip          = 4 // letters; shorter words of an instance type may be no chip: VM.Standard.A2.Flex has no GPU
 	reasonNoDomain   = topology.ReasonDomainWithoutDomain
 	reasonDiffers    = "DomainLabelDiffers"
-	reasonMalformed  = "CliqueLabelMalformed"
+	reasonMalformed  = topology.ReasonCliqueMalformed
 	reasonCliqueNone = topology.ReasonCliqueWithoutDomain
 )
 
@@ -50,8 +51,8 @@ type Keys struct {
 // a domain.
 func Read(labels map[string]string, keys Keys) topology.Labels {
 	out := topology.Labels{Product: product(cmp.Or(labels[Product], labels[onGKE], labels[onCoreWeaveModel]))}
-	if out.Product == "" {
-		out.Product, _, _ = topology.LargestDomain(labels[instanceType])
+	if chip, _, _ := topology.LargestDomain(labels[instanceType]); out.Product == "" && len(chip) >= minChip {
+		out.Product = chip
 	}
 	if len(labels) == 0 {
 		return out

@@ -72,6 +72,8 @@ func TestNoDomain(t *testing.T) {
 		"nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3 nvidia.com/gpu.clique=N_A.N_A":                                 0,
 		"nvidia.com/gpu.product=NVIDIA-GB200 nvidia.com/gpu.clique=N_A.N_A":                                          1,
 		"node.kubernetes.io/instance-type=Standard_L4s_v2 topology.nebius.com/tier-0=none":                           1,
+		"node.kubernetes.io/instance-type=VM.Standard.A2.Flex topology.nebius.com/tier-0=none":                       1, // of no GPU
+		"node.kubernetes.io/instance-type=Standard_A2_v2 topology.nebius.com/tier-0=none":                            1,
 	} {
 		if l := nodelabels.Read(parse(labels), auto); l.NamesDomain() || len(l.Problems) != problems {
 			t.Errorf("%s: %+v, want %d problems", labels, l, problems)

@@ -41,10 +41,15 @@ func joinRoots(s *Site, t *Tree, published publishedTree, source topology.TierSo
 	names := t.nameRoots(s, groups)
 	var found []topology.Finding
 	var roots []top
+	var reasons []string
+	if len(groups) > 1 {
+		reasons = append(reasons, why)
+	}
 	for i, g := range groups {
 		together := [][]top{g}
 		if digest := s.keepsApart(names[i]); digest != "" {
-			together, why = byPublishedRoot(g), "to join them is a decision that is held: "+digest
+			together = byPublishedRoot(g)
+			reasons = append(reasons, "to join them is a decision that is held: "+digest)
 		}
 		for _, g := range together {
 			root := top{name: g[0].name, nodes: nodesOf(g)}
@@ -57,7 +62,7 @@ func joinRoots(s *Site, t *Tree, published publishedTree, source topology.TierSo
 			}
 		}
 	}
-	return append(found, nameApart(roots, why)...)
+	return append(found, nameApart(roots, strings.Join(reasons, ", and "))...)
 }
 
 // markJoined returns the published switches. A topology file does not tell which of them were
@@ -131,19 +136,14 @@ func readTops(s *Site, t *Tree, published publishedTree) []top {
 	return tops
 }
 
-// product returns the GPU product of a node, as labels spell it, or "".
+// product returns the GPU product of a node, or "": the chip if it is known, because reports and labels
+// spell one product in several ways.
 func product(f *topology.Facts) string {
-	if f.Report != nil {
-		for i := range f.Report.GPUs {
-			if p := f.Report.GPUs[i].Product; p != "" {
-				return strings.ReplaceAll(p, "-", " ")
-			}
-		}
+	name := f.Product()
+	if chip, _, known := topology.LargestDomain(name); known {
+		return chip
 	}
-	if f.Labels.Product == "" && f.Slices != nil && len(f.Slices.GPUs) > 0 {
-		return strings.ReplaceAll(f.Slices.GPUs[0].Product, "-", " ")
-	}
-	return f.Labels.Product
+	return strings.ReplaceAll(name, "-", " ")
 }
 
 // groupTops returns the tops that belong together, and why the groups are apart.

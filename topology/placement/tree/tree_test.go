@@ -173,6 +173,8 @@ func TestRoots(t *testing.T) {
 		{"a top has the root's name", tree.Site{Facts: facts{node("a", "l1 fabric"), node("b", "l2 s2")}}, "l1=a l2=b s2(l2) fabric(l1,s2)", assumed, ""},
 		{"labels name fabrics", tree.Site{Facts: by(coreweave, node("a", "l1 f1"), node("b", "l2 f2"))}, "l1=a l2=b f1(l1) f2(l2)", leavesApart, "no job of more than 1 nodes can run in the switch tree: no switch joins f1, f2, because labels of CoreWeave name the fabric of each"},
 		{"other products", tree.Site{Facts: facts{with("H100", node("a", "l1 s1")), with("L40S", node("b", "l2 s2")), with("L40S", node("c", "l2 s2"))}}, "l1=a l2=b,c s1(l1) s2(l2)", leavesApart, "more than 2 nodes"},
+		{"one product in three spellings", tree.Site{Facts: facts{with("NVIDIA H100 80GB HBM3", node("a", "l1 s1")), with("nvidia h100 80gb", node("b", "l2 s2")), with("H100", node("c", "l2 s2"))}},
+			"l1=a l2=b,c s1(l1) s2(l2) fabric(s1,s2)", assumed, "s1, s2"},
 		{"other products, and several tops of one", tree.Site{Facts: facts{with("H100", node("a", "l1 s1")), with("L40S", node("b", "l2 s2")), with("H100", node("c", "l3 s3"))}},
 			"l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s3)", []string{"RootAssumed", "LeavesApart"}, "no switch joins fabric, s2"},
 		{"two products of several tops each", tree.Site{Facts: facts{with("H100", node("a", "l1")), with("L40S", node("b", "l2")), with("H100", node("c", "l3")), with("L40S", node("d", "l4"))}},
