@@ -56,19 +56,21 @@ func (m *members) impossible() string {
 	return ""
 }
 
-// Plausible takes labels off the facts that can't name an NVLink domain: more GPUs have the same
-// value than the product's NVLink can join. Each such node gets a problem. The facts are not
-// changed: changed ones are copies.
-func Plausible(facts []topology.Facts) []topology.Facts {
+// CheckDomains takes labels off the facts that can't name an NVLink domain: more GPUs have the same
+// value than the product's NVLink can join. Each such node gets a problem. The nodes of all lists count
+// together.
+func CheckDomains(lists ...[]topology.Facts) {
 	found := map[named]*members{}
-	for i := range facts {
-		for d := range domainsOf(&facts[i].Labels) {
-			m := found[d]
-			if m == nil {
-				m = &members{}
-				found[d] = m
+	for _, facts := range lists {
+		for i := range facts {
+			for d := range domainsOf(&facts[i].Labels) {
+				m := found[d]
+				if m == nil {
+					m = &members{}
+					found[d] = m
+				}
+				m.add(&facts[i])
 			}
-			m.add(&facts[i])
 		}
 	}
 	why := map[named]string{}
@@ -78,34 +80,32 @@ func Plausible(facts []topology.Facts) []topology.Facts {
 		}
 	}
 	if len(why) == 0 {
-		return facts
+		return
 	}
-	out := slices.Clone(facts)
-	for i := range out {
-		l := &out[i].Labels
-		for d := range domainsOf(l) {
-			text := why[d]
-			if text == "" {
-				continue
+	for _, facts := range lists {
+		for i := range facts {
+			l := &facts[i].Labels
+			for d := range domainsOf(l) {
+				text := why[d]
+				if text == "" {
+					continue
+				}
+				l.Problems = append(slices.Clone(l.Problems), topology.Finding{Reason: reasonImpossible, Message: "label " + d.String() + " " + text})
+				if d.value.Key == "" {
+					l.Clique = topology.Clique{}
+				}
+				l.Domains = slices.DeleteFunc(slices.Clone(l.Domains), func(of topology.Domain) bool { return of == d.value })
 			}
-			l.Problems = append(slices.Clone(l.Problems), topology.Finding{Reason: reasonImpossible, Message: "label " + d.String() + " " + text})
-			if d.value.Key == "" {
-				l.Clique = topology.Clique{}
-			}
-			l.Domains = slices.DeleteFunc(slices.Clone(l.Domains), func(of topology.Domain) bool { return of == d.value })
 		}
 	}
-	return out
 }
 
 func (m *members) add(f *topology.Facts) {
-	product := f.Labels.Product
 	if f.Report != nil && len(f.Report.GPUs) > 0 {
-		product = f.Report.GPUs[0].Product
 		_, confirmed := f.Report.GPUs[0].Fabric.Clique()
 		m.unjudged = m.unjudged || confirmed
 	}
-	name, most, known := topology.LargestDomain(product)
+	name, most, known := topology.LargestDomain(f.Product())
 	m.unjudged = m.unjudged || !known
 	m.nodes++
 	m.gpus += f.GPUCount()

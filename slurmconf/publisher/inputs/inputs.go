@@ -60,9 +60,7 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 		}
 		f := r.Read(n, snap, unreadable)
 		f.SlurmName = name
-		if r.config.ResourceSlices {
-			in.addSlices(&f, snap)
-		}
+		in.judgeSlices(&f)
 		in.Facts = append(in.Facts, f)
 		in.Nodes[name] = n
 		if state := n.slurmState(r.names); state != "" {
@@ -76,7 +74,7 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 		in.checkPods(r, snap)
 	}
 	in.checkTaken(r)
-	in.Facts = nodelabels.Plausible(in.Facts)
+	nodelabels.CheckDomains(in.Facts, in.UnnamedFacts)
 	if r.ByPods() {
 		for i := range snap.Unplaced {
 			if w := &snap.Unplaced[i]; r.names.has(w) && !w.Ending && w.Hostname != "" {

@@ -247,6 +247,9 @@ func (r *Rules) Wants(n *Node) bool {
 func (r *Rules) Read(n *Node, snap *Snapshot, unreadable map[string]bool) topology.Facts {
 	f := topology.Facts{Name: n.Name, Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, r.config.Labels), Capacity: n.GPUs}
 	f.ReportUnreadable = f.Report == nil && unreadable[n.Name]
+	if r.config.ResourceSlices && f.Report == nil {
+		f.Slices = snap.Slices[n.Name]
+	}
 	return f
 }
 

@@ -167,14 +167,12 @@ func longPCIBusID(id string) string {
 	return id
 }
 
-// addSlices adds the GPUs of the node's ResourceSlices if there is no report, and the
-// problems of the slices.
-func (in *Inputs) addSlices(f *topology.Facts, snap *Snapshot) {
-	n := snap.Slices[f.Name]
-	if n == nil || f.Report != nil {
+// judgeSlices adds the problems of the node's ResourceSlices, if they count.
+func (in *Inputs) judgeSlices(f *topology.Facts) {
+	n := f.Slices
+	if n == nil {
 		return
 	}
-	f.Slices = n
 	in.Problems = append(in.Problems, n.Problems...)
 	if labelled := f.Labels.GPUs; labelled > 0 && len(n.GPUs) > 0 && labelled != len(n.GPUs) && !slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return len(g.MIG) > 0 }) {
 		in.Problems = append(in.Problems, topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonSlicesDiffer,
