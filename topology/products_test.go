@@ -33,16 +33,18 @@ func TestFactsEndInside(t *testing.T) {
 		facts Facts
 		want  bool
 	}{
-		"nothing is known":                       {Facts{}, false},
-		"a label names an HGX product":           {Facts{Labels: Labels{Product: "NVIDIA-H100-80GB-HBM3"}}, true},
-		"a label names a product of racks":       {Facts{Labels: Labels{Product: "NVIDIA-GB200"}}, false},
-		"a label says that there is none":        {Facts{Labels: Labels{Problems: []Finding{{Reason: ReasonCliqueWithoutDomain}}}}, true},
-		"so it says of a product of racks":       {Facts{Labels: Labels{Product: "NVIDIA-GB200", Problems: []Finding{{Reason: ReasonCliqueWithoutDomain}}}}, false},
-		"a label that nobody can read":           {Facts{Labels: Labels{Problems: []Finding{{Reason: "CliqueLabelMalformed"}}}}, false},
-		"GPUs without a fabric":                  {Facts{Report: gpu("NVIDIA XX1", Fabric{State: FabricNotSupported})}, true},
-		"an HGX machine that is a domain itself": {Facts{Report: gpu("NVIDIA B200", Fabric{State: FabricCompleted, ClusterUUID: UUID{1}})}, true},
-		"a tray of a rack":                       {Facts{Report: gpu("NVIDIA GB200", Fabric{State: FabricCompleted, ClusterUUID: UUID{1}})}, false},
-		"a tray whose fabric is not up":          {Facts{Report: gpu("NVIDIA GB200", Fabric{State: FabricInProgress})}, false},
+		"nothing is known":                                {Facts{}, false},
+		"a label names an HGX product":                    {Facts{Labels: Labels{Product: "NVIDIA-H100-80GB-HBM3"}}, true},
+		"a label names a product of racks":                {Facts{Labels: Labels{Product: "NVIDIA-GB200"}}, false},
+		"a label says that there is none":                 {Facts{Labels: Labels{Problems: []Finding{{Reason: ReasonCliqueWithoutDomain}}}}, true},
+		"so it says of a product of racks":                {Facts{Labels: Labels{Product: "NVIDIA-GB200", Problems: []Finding{{Reason: ReasonCliqueWithoutDomain}}}}, false},
+		"a label that nobody can read":                    {Facts{Labels: Labels{Problems: []Finding{{Reason: "CliqueLabelMalformed"}}}}, false},
+		"one says none, and nobody can read the clique's": {Facts{Labels: Labels{Problems: []Finding{{Reason: ReasonCliqueMalformed}, {Reason: ReasonDomainWithoutDomain}}}}, false},
+		"ResourceSlices name an HGX product":              {Facts{Slices: gpu("NVIDIA H100 80GB HBM3", Fabric{})}, true},
+		"GPUs without a fabric":                           {Facts{Report: gpu("NVIDIA XX1", Fabric{State: FabricNotSupported})}, true},
+		"an HGX machine that is a domain itself":          {Facts{Report: gpu("NVIDIA B200", Fabric{State: FabricCompleted, ClusterUUID: UUID{1}})}, true},
+		"a tray of a rack":                                {Facts{Report: gpu("NVIDIA GB200", Fabric{State: FabricCompleted, ClusterUUID: UUID{1}})}, false},
+		"a tray whose fabric is not up":                   {Facts{Report: gpu("NVIDIA GB200", Fabric{State: FabricInProgress})}, false},
 	} {
 		if got := tt.facts.EndsInside(); got != tt.want {
 			t.Errorf("%s: %t", name, got)
