@@ -312,10 +312,20 @@ func TestFewerGPUs(t *testing.T) {
 		"a Gres= of another kind": {"n2", "gpu:x:y:z", ""},
 		"the node detects them":   {"n3", "gpu:9", ""},
 		"no line":                 {"n4", "gpu:9", ""},
+		"no place":                {"n5", "gpu:h100:8", "gres.conf has 7 gpus of type h100, and Gres= in slurm.conf has 8: slurm.conf must follow, or slurmctld drains the node"},
+		"no place, as many":       {"n5", "gpu:h100:7", ""},
+		"neither place nor line":  {"n6", "gpu:9", ""},
 	} {
 		in := s.input()
-		in.Doc.Current.Plan.Devices = []string{"NodeName=n1" + mig + "1", "NodeName=n1" + mig + "2", "NodeName=n2 Name=gpu Type=h100 File=/dev/nvidia[0-7]", "NodeName=n3 AutoDetect=nvidia"}
-		v := NewView(in, gresOf(tt.node, tt.gres))
+		for _, n := range []string{"n5", "n6", "n7"} { // Slurm has no n7
+			in.Nodes[n] = &inputs.Node{Name: "k-" + n}
+		}
+		in.Doc.Current.Plan.Devices = []string{"NodeName=n1" + mig + "1", "NodeName=n1" + mig + "2", "NodeName=n2 Name=gpu Type=h100 File=/dev/nvidia[0-7]", "NodeName=n3 AutoDetect=nvidia", "NodeName=n[5,7] Name=gpu Type=h100 File=/dev/nvidia[0-6]"}
+		slurm := gresOf(tt.node, tt.gres)
+		if slurm.Nodes[tt.node].Gres == "" {
+			slurm.Nodes[tt.node] = slurmctld.Node{Registered: true, Gres: tt.gres}
+		}
+		v := NewView(in, slurm)
 		pending := v.Pending()
 		var nodes []Node
 		var problems []topology.Finding

@@ -54,8 +54,10 @@ func (v *View) pending(name string, loaded map[string]string) (Stage, string) {
 	switch {
 	case planned != published:
 		return StagePublished, fmt.Sprintf("the published files have it in %s, the plan has it in %s", orNone(published), orNone(planned))
-	case published == "" || v.slurm == nil:
+	case v.slurm == nil:
 		return "", ""
+	case published == "": // only gres.conf may have it
+		return v.registered(name, published)
 	case v.Knows(published) == No:
 		if v.written.IsZero() { // files of which nobody knows when they were written
 			return StageLoaded, "Slurm has not loaded the file that has it in " + published
@@ -74,6 +76,7 @@ func (v *View) registered(name, published string) (Stage, string) {
 	byAnnotation := v.in.Doc.Current.Plan.ByAnnotation
 	why := ""
 	switch {
+	case published == "":
 	case !known:
 		why = "Slurm has no such node: look at slurmd there; if its Node or its worker pod is gone, it leaves the files after removeAfter"
 	case n.Off:
@@ -101,15 +104,11 @@ func (v *View) registered(name, published string) (Stage, string) {
 // GPUs that the node detects are not known.
 func (v *View) fewerGPUs(name string, n *slurmctld.Node) string {
 	if v.gres == nil {
-		v.gres = map[string][]gres.Line{}
-		if lines, err := plandoc.Lines(&v.in.Doc.Current.Plan); err == nil && len(lines) > 0 {
-			if by, err := gres.ByNode(lines, nil); err == nil {
-				v.gres = by
-			}
-		}
+		lines, _ := plandoc.Lines(&v.in.Doc.Current.Plan) // lines that were made can be read
+		v.gres, _ = gres.ByNode(lines, nil)
 	}
-	want, err := n.GPUs()
 	lines, has := v.gres[name]
+	want, err := n.GPUs()
 	if err != nil || !has {
 		return ""
 	}
