@@ -145,9 +145,10 @@ func (s *Published) Say(key, text string) {
 // were published.
 func (s *Published) Put(r *Revision, files map[string]string, now time.Time) {
 	own := s.Own()
-	theirs := !hasTopology(files) && (len(own) == 1 || Digest(own) != s.Annotation(AnnotationDigest))
+	// A topology file may be theirs if it is beside a gres.conf alone, or if something was edited.
+	theirs := !hasTopology(files) && (!hasTopology(own) || Digest(own) != s.Annotation(AnnotationDigest))
 	for _, name := range OwnFiles {
-		if name == gresFile || !theirs { // a topology file beside an edited gres.conf may be theirs
+		if name == gresFile || !theirs {
 			delete(s.Files, name)
 		}
 	}

@@ -140,6 +140,11 @@ func TestForeignTopology(t *testing.T) {
 	if !maps.Equal(s.Files, gresAlone) {
 		t.Errorf("gone back: %v", s.Files)
 	}
+	alone := map[string]string{"topology.yaml": "y"}
+	s.Put(&Revision{Number: 3, Digest: Digest(alone)}, alone, noon)
+	if s.Put(&r, gresAlone, noon); !maps.Equal(s.Files, gresAlone) {
+		t.Errorf("gone back from a topology alone: %v", s.Files)
+	}
 }
 
 // TestFilesByAnnotation renders no nodes if annotations alone place them.
