@@ -78,7 +78,7 @@ func (l *loop) lastKnown(out outcome, in *gathered, made *Rendered, now time.Tim
 	if made.Plan != nil {
 		at.Planned = made.Specs
 	}
-	if renamed := in.prev.renamed; stillPublished(out.doc, renamed) { // Slurm still has the old names
+	if renamed := in.prev.renamed; len(renamed) > 0 && !made.IsRevision(&out.doc.Current) { // Slurm still has the old names
 		at.Planned, at.Published, at.Nodes = asPublished(at.Planned, renamed), asPublished(at.Published, renamed), asPublished(at.Nodes, renamed)
 	}
 	return l.watch.Reconcile(at)

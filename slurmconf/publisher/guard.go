@@ -55,7 +55,8 @@ func (c *change) tooBig(p *publication.Cluster, doc *plandoc.Document, now time.
 func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time.Time) (what, why string) {
 	places, devices := doc.Recent(now, p.HoldWindow.Duration)
 	nodes, of := c.places()
-	if all, rest := c.bySettings(nodes); !allowed(p, len(all), of) {
+	published := c.published()
+	if all, rest := c.bySettings(nodes, published); !allowed(p, len(all), len(published)) {
 		what = "get another Slurm name, move or leave"
 		switch {
 		case len(rest) == 0:
@@ -66,13 +67,13 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 		gone := leavers{}
 		maps.Copy(gone, c.gone)
 		maps.Copy(gone, c.lost)
-		return fmt.Sprintf("%d of %d nodes would %s", len(all), of, what), because(c.named(), gone.why(p, &c.settings, rest))
+		return fmt.Sprintf("%d of %d nodes would %s", len(all), len(published), what), because(c.named(), gone.why(p, &c.settings, rest))
 	}
 	if n, and := together(nodes, places, p.HoldWindow.Duration); !allowed(p, n, of) {
 		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), because(c.gone.why(p, &c.settings, nodes))
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
-	if of := len(c.old.Places()); !p.Rules.ByPods() && !allowed(p, len(c.renamed), of) {
+	if of := len(published); !p.Rules.ByPods() && !allowed(p, len(c.renamed), of) {
 		return fmt.Sprintf("%d of %d nodes would get another Slurm name", len(c.renamed), of), because(c.named())
 	}
 	if of := len(c.old.Places()); !allowed(p, len(c.unfiled), of) {
@@ -89,9 +90,23 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 	return "", ""
 }
 
+// published are the nodes that have a place. If gres.conf alone is published, they are those that it names.
+func (c *change) published() map[string]bool {
+	out := make(map[string]bool)
+	for name := range c.old.Places() {
+		out[name] = true
+	}
+	if len(out) == 0 {
+		for name := range c.oldGres {
+			out[name] = true
+		}
+	}
+	return out
+}
+
 // bySettings returns the nodes that change if changed settings give other names or take nodes away, and
 // those of them that keep their name. nodes are those that move or leave now.
-func (c *change) bySettings(nodes []string) (all, rest []string) {
+func (c *change) bySettings(nodes []string, published map[string]bool) (all, rest []string) {
 	if !c.settings.changed() || len(c.renamed)+len(c.lost) == 0 {
 		return nil, nil
 	}
@@ -100,9 +115,8 @@ func (c *change) bySettings(nodes []string) (all, rest []string) {
 		named[r.new] = true
 		all = append(all, r.new)
 	}
-	placed := c.old.Places()
 	for _, name := range slices.AppendSeq(slices.Clone(nodes), maps.Keys(c.lost)) {
-		if _, is := placed[name]; is && !named[name] {
+		if published[name] && !named[name] {
 			rest = append(rest, name)
 		}
 	}

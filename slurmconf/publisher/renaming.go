@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -23,15 +22,6 @@ type naming struct {
 
 // renamed is a Node whose name differs from the published files.
 type renamed struct{ node, old, new string }
-
-// stillPublished reports whether the plan of the document has the nodes under their old names.
-func stillPublished(doc *plandoc.Document, all []renamed) bool {
-	if len(all) == 0 {
-		return false
-	}
-	_, is := doc.Current.Plan.Places()[all[0].old]
-	return is
-}
 
 // asPublished returns what is known by name, by the old names of the nodes.
 func asPublished[V any](by map[string]V, all []renamed) map[string]V {
