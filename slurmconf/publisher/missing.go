@@ -298,7 +298,7 @@ func (h *nodeHistory) look(g *gathered, published []string, snap *inputs.Snapsho
 
 // whyAbsent says why no Node has the name: the first reason that applies.
 func (l *look) whyAbsent(name string) absence {
-	owner, pod, byPods := l.owners[name], l.pods[name], l.pub.Rules.BySlinky()
+	owner, pod, bySlinky := l.owners[name], l.pods[name], l.pub.Rules.BySlinky()
 	n, outside := l.nodes[owner], l.outside[name] != nil
 	switch {
 	case len(l.snap.Nodes) == 0:
@@ -309,7 +309,7 @@ func (l *look) whyAbsent(name string) absence {
 		return podReplaced
 	case n != nil && l.taken(n):
 		return nodeTaken
-	case !byPods && l.nameless(name):
+	case !bySlinky && l.nameless(name):
 		return noSlurmName
 	case owner != "" && n == nil && !outside && l.snap.Whole:
 		return nodeGone
@@ -325,7 +325,7 @@ func (l *look) whyAbsent(name string) absence {
 		return notSelected
 	case pod == inputs.PodThere:
 		return podWaits
-	case !byPods && n != nil:
+	case !bySlinky && n != nil:
 		return namedOtherwise
 	case owner == "" && l.perhaps != "":
 		return perhapsNameless

@@ -84,4 +84,7 @@ func (s *settings) byNames() (old, now string) {
 }
 
 // byPods reports whether the published names are those of pods, as far as is known.
-func (s *settings) byPods() bool { return s.unknown || strings.HasPrefix(s.old[keyNames], "slinky") }
+func (s *settings) byPods() bool {
+	kind, _, _ := strings.Cut(s.old[keyNames], ":")
+	return s.unknown || kind == "slinky" || kind == "pod"
+}

@@ -104,6 +104,19 @@ func TestSettingsChange(t *testing.T) {
 	}
 }
 
+// TestNamesOfPodsStayLonger has names that no pod has any more: if pods gave them, a pod may be made again.
+func TestNamesOfPodsStayLonger(t *testing.T) {
+	now := map[string]string{keyNames: "slinky:a"}
+	for old, want := range map[string]fate{"short": leavesNow, "slinky": leavesLater, "slinky:b": leavesLater, "pod:app=slurmd": leavesLater} {
+		if got := namesChanged.fateBy(&settings{old: map[string]string{keyNames: old}, now: now}); got != want {
+			t.Errorf("slurmNames was %s: %d, want %d", old, got, want)
+		}
+	}
+	if got := namesChanged.fateBy(&settings{now: now, unknown: true}); got != leavesLater {
+		t.Errorf("nobody knows slurmNames: %d", got)
+	}
+}
+
 // TestSmallSettingsChange takes few nodes away by a selector. They leave at once, nobody is asked, and
 // what the plan was made by is known.
 func TestSmallSettingsChange(t *testing.T) {
