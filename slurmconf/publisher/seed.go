@@ -122,13 +122,15 @@ func treeOnly(p *publication.Cluster, facts []topology.Facts) bool {
 	return tiers
 }
 
-// seedLines returns lines of gres.conf without NodeName: the GPUs of the nodes if all have
-// the same, and otherwise what lets each slurmd detect its own.
+// seedLines returns lines of gres.conf without NodeName, which slurmd reads on nodes without GPUs too: what
+// lets each slurmd detect its GPUs. If slurmd can't find them as the reports show them, the lines list
+// them, if all nodes with GPUs have the same.
 func seedLines(p *publication.Cluster, facts []topology.Facts) []gres.Line {
 	o := p.GresOptions()
 	withGPUs := slices.DeleteFunc(slices.Clone(facts), func(f topology.Facts) bool { return f.GPUCount() == 0 })
 	lines, _ := gres.FromFacts(withGPUs, nil, o)
-	if same, alike := o.ForAll(lines, len(withGPUs)); alike {
+	_, detected := o.Detected(lines)
+	if same, alike := o.ForAll(lines, len(withGPUs)); alike && !detected {
 		return same
 	}
 	if o.AutoDetect == gres.AutoDetectOff {

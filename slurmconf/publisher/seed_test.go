@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
@@ -50,7 +51,7 @@ func TestSeedBreaksDeadlock(t *testing.T) {
 		seedIs(t, store.get("slurm/quoin-slurm"), seedBlock, detect) // nobody has reported yet
 		store.change(whole)
 		store.pass(time.Minute)
-		seedIs(t, store.get("slurm/quoin-slurm"), seedBlock, seedGPUs)
+		seedIs(t, store.get("slurm/quoin-slurm"), seedBlock, detect)
 		saves := store.saves
 		store.pass(time.Hour)
 		if store.saves != saves {
@@ -94,7 +95,7 @@ func TestSeedOfSecondPublication(t *testing.T) {
 	}
 	inBubbleWith(t, store, complete(t, a, b), prepare, func(*Publisher) {
 		store.pass(time.Minute)
-		seedIs(t, store.get("slurm/b"), seedBlock, seedGPUs)
+		seedIs(t, store.get("slurm/b"), seedBlock, detect)
 		store.edit(func() {
 			delete(store.published, "slurm/b")
 			delete(store.plans, "b")
@@ -116,6 +117,7 @@ func TestSeed(t *testing.T) {
 	onlyTiers := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: map[string]string{"topology.kubernetes.io/zone": "z", "network.topology.nvidia.com/leaf": "s1", "network.topology.nvidia.com/spine": "s2"}}}}
 	annotated := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1"}}}}
 	others := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n2", Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1"}}}}
+	ownType := Publication{Gres: Gres{Types: publication.Types{"NVIDIA GB200": "gb200"}}}
 	theirs := &plandoc.Published{Files: map[string]string{"topology.yaml": "---\n- topology: nvl\n"}, Annotations: map[string]string{}}
 	for _, tt := range []struct {
 		name string
@@ -133,13 +135,15 @@ func TestSeed(t *testing.T) {
 		{"a Node has its place of another publication", Publication{}, others, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"a Node that is not selected has a place", Publication{Nodes: Selection{Selector: "pool=hgx"}}, annotated, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"no pod has chosen a Node with a place", Publication{Nodes: Selection{Slinky: "a"}}, annotated, nil, nil, "Node n1 has the annotation "},
-		{"all have the same GPUs", Publication{}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}, ""},
+		{"all have the same GPUs", Publication{}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
+		{"all have the same GPUs, of a Type that slurmd does not find", ownType, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}, ""},
+		{"slurmd is not to detect them", Publication{Gres: Gres{AutoDetect: "off"}}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}, ""},
 		{"GPUs differ", Publication{}, snapshotOf(mixed), nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"switches and no domain", Publication{}, onlyTiers, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},
-		{"a tree is wanted", Publication{Topology: "tree"}, reports, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": seedGPUs}, ""},
-		{"a base block size", Publication{BaseBlockSize: 18}, reports, nil, map[string]string{"topology.yaml": strings.Replace(seedBlock, "[2]", "[18]", 1), "gres.conf": seedGPUs}, ""},
+		{"a tree is wanted", Publication{Topology: "tree"}, reports, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},
+		{"a base block size", Publication{BaseBlockSize: 18}, reports, nil, map[string]string{"topology.yaml": strings.Replace(seedBlock, "[2]", "[18]", 1), "gres.conf": detect}, ""},
 		{"a release without dynamic topology", Publication{SlurmVersion: "24.11"}, reports, nil, nil, "Slurm 24.11 takes no block without nodes"},
-		{"topology.conf", Publication{Format: "conf"}, reports, nil, map[string]string{"topology.conf": "BlockName=seed\nBlockSizes=2\n", "gres.conf": seedGPUs}, ""},
+		{"topology.conf", Publication{Format: "conf"}, reports, nil, map[string]string{"topology.conf": "BlockName=seed\nBlockSizes=2\n", "gres.conf": detect}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			set, why, err := seedSet(complete(t, tt.pub)[0], tt.snap, tt.now, map[string]bool{"n2": true})
