@@ -150,22 +150,13 @@ func (r *Rules) ByPods() bool { return r.names != nil }
 // BySlinky reports whether Slinky's pods say the Slurm names.
 func (r *Rules) BySlinky() bool { return r.ByPods() && r.names.text == "" }
 
-// NamingPods are the pods of pod:SELECTOR, which say the Slurm names. There are none without
-// such a selector.
+// NamingPods are the pods of pod:SELECTOR, which say the Slurm names.
 type NamingPods struct {
 	// Namespace is the publication's.
 	Namespace string
 	// Text is the selector as it is configured.
 	Text     string
 	Selector Selector
-}
-
-// NamingPods returns which pods beside Slinky's say the Slurm names. ok is false if none do.
-func (r *Rules) NamingPods() (pods NamingPods, ok bool) {
-	if !r.ByPods() || r.BySlinky() {
-		return NamingPods{}, false
-	}
-	return NamingPods{r.config.Namespace, r.names.text, r.names.selector}, true
 }
 
 // PodNamespaces are the namespaces whose worker pods of Slinky the rules look at. "" stands
@@ -217,8 +208,11 @@ func KeysOf(rules ...*Rules) NodeKeys {
 func NamingPodsOf(rules ...*Rules) []NamingPods {
 	var out []NamingPods
 	for _, r := range rules {
-		pods, ok := r.NamingPods()
-		if ok && !slices.ContainsFunc(out, func(p NamingPods) bool { return p.Namespace == pods.Namespace && p.Text == pods.Text }) {
+		if !r.ByPods() || r.BySlinky() {
+			continue
+		}
+		pods := NamingPods{r.config.Namespace, r.names.text, r.names.selector}
+		if !slices.ContainsFunc(out, func(p NamingPods) bool { return p.Namespace == pods.Namespace && p.Text == pods.Text }) {
 			out = append(out, pods)
 		}
 	}

@@ -80,7 +80,7 @@ func New(client kubernetes.Interface, sets dynamic.Interface, reported *noderepo
 		pods := newPodInformer(client, s.health, namespace)
 		s.workers, s.informers = append(s.workers, pods.GetStore()), append(s.informers, pods)
 	}
-	for _, naming := range namingPods(clusters) {
+	for _, naming := range inputs.NamingPodsOf(rulesOf(clusters)...) {
 		pods := newNamingInformer(client, s.health, naming)
 		s.workers, s.informers = append(s.workers, pods.GetStore()), append(s.informers, pods)
 	}

@@ -21,11 +21,15 @@ import (
 type nodeKeys inputs.NodeKeys
 
 func watchedKeys(clusters []*publication.Cluster) nodeKeys {
+	return nodeKeys(inputs.KeysOf(rulesOf(clusters)...))
+}
+
+func rulesOf(clusters []*publication.Cluster) []*inputs.Rules {
 	rules := make([]*inputs.Rules, len(clusters))
 	for i := range clusters {
 		rules[i] = &clusters[i].Rules
 	}
-	return nodeKeys(inputs.KeysOf(rules...))
+	return rules
 }
 
 // kubeNode is what is kept of a Node, so that 10,000 fit in little memory.

@@ -95,15 +95,6 @@ func podNamespaces(clusters []*publication.Cluster) []string {
 	return slices.Compact(out)
 }
 
-// namingPods are the pods beside Slinky's by which some publication names nodes.
-func namingPods(clusters []*publication.Cluster) []inputs.NamingPods {
-	rules := make([]*inputs.Rules, 0, len(clusters))
-	for _, c := range clusters {
-		rules = append(rules, &c.Rules)
-	}
-	return inputs.NamingPodsOf(rules...)
-}
-
 // newNamingInformer watches pods by which a publication names nodes.
 func newNamingInformer(client kubernetes.Interface, health *apihealth.Health, naming inputs.NamingPods) cache.SharedIndexInformer {
 	pods := apihealth.NewInformer(health, "pods "+naming.Text+" in namespace "+naming.Namespace, &corev1.Pod{}, client.CoreV1().Pods(naming.Namespace),
