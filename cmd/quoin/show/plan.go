@@ -136,18 +136,10 @@ func NotHeld(w io.Writer, d *plandoc.Document, digest, flags string) {
 
 // aged says when something was, and how long ago.
 func aged(t, now time.Time) string {
-	age := max(now.Sub(t), 0)
-	switch {
-	case t.IsZero():
+	if t.IsZero() {
 		return when(t)
-	case age < 2*time.Minute:
-		return fmt.Sprintf("%s (%d s ago)", when(t), int(age.Seconds()))
-	case age < 2*time.Hour:
-		return fmt.Sprintf("%s (%d min ago)", when(t), int(age.Minutes()))
-	case age < 48*time.Hour:
-		return fmt.Sprintf("%s (%d h ago)", when(t), int(age.Hours()))
 	}
-	return fmt.Sprintf("%s (%d days ago)", when(t), int(age.Hours()/24))
+	return when(t) + " (" + client.Since(t, now) + ")"
 }
 
 func when(t time.Time) string {
