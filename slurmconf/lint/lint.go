@@ -93,9 +93,6 @@ const (
 	reasonNotRead  = "NotRead"
 )
 
-// kindFlat is a topology without places, for which Slurm reads no topology.conf.
-const kindFlat = "flat"
-
 // Lint says what slurmctld, and for gres.conf slurmd, does with the files.
 // Together they are the files of one cluster: topology.conf, topology.yaml and
 // gres.conf, told apart by the end of their names. Fatal means that slurmctld, or for
@@ -109,7 +106,7 @@ func Lint(files []File, o Options) []topology.Finding {
 	for _, f := range files {
 		findings = append(findings, l.lintFile(f, files)...)
 	}
-	if !slices.ContainsFunc(files, isConf) && !l.yaml && l.Whole && l.kind != "" && l.kind != kindFlat {
+	if !slices.ContainsFunc(files, isConf) && !l.yaml && l.Whole && l.kind != "" && l.kind != topology.KindFlat {
 		findings = append(findings, topology.Finding{Subject: topology.Subject{File: "topology.conf", Line: 1}, Severity: topology.Fatal, Reason: "MissingFile",
 			Message: fmt.Sprintf("%s needs a topology.conf and there is none: slurmctld waits a minute for it and then does not start", l.Plugin), Remedy: "write the file before slurmctld starts, or take TopologyPlugin out"})
 	}
@@ -252,8 +249,8 @@ func (l *linter) lintYAML(f File) {
 
 // lintConf judges topology.conf.
 func (l *linter) lintConf(f File) {
-	if l.kind == kindFlat {
-		l.topologies = []slurmconf.Section{{Name: topology.ConfTopology, Kind: kindFlat}}
+	if l.kind == topology.KindFlat {
+		l.topologies = []slurmconf.Section{{Name: topology.ConfTopology, Kind: topology.KindFlat}}
 		like, _ := slurmconf.ReadConf(f.Name, f.Data, "")
 		why := fmt.Sprintf("TopologyPlugin is %s", l.Plugin)
 		if l.Plugin == "" {
