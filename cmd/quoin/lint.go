@@ -31,7 +31,7 @@ func newLintCommand() *cobra.Command {
 of. It reads the published files of a cluster or a directory, or those of --files. With
 --fresh, --nodes or reports it first makes the files as render does.
 
-With --slurm-conf, or if the directory of --files has a slurm.conf, lint also reads
+With --slurm-conf, or if --files is a directory with a slurm.conf, lint also reads
 slurm.conf, and says where it does not agree with the files. It follows lines Include of
 all files. It names:
 

@@ -16,7 +16,7 @@ func FilesResult(release slurmconf.Release, found []topology.Finding) *Result {
 	case NotKnown:
 		r.Summary = []string{fmt.Sprintf("nothing that was judged keeps Slurm %s from the files", release)}
 	default:
-		r.Summary = []string{fmt.Sprintf("Slurm %s reads the files; give --slurm-conf to compare their nodes with slurm.conf", release)}
+		r.Summary = []string{fmt.Sprintf("Slurm %s can read the files; give --slurm-conf to say whether it does, and to compare their nodes", release)}
 	}
 	return r
 }
