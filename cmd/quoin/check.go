@@ -120,7 +120,7 @@ func checkShown(stdin io.Reader, from, name string, file lint.File) (*show.Resul
 	}
 	all, err := slurmconf.ParseTopologies(file.Name, file.Data)
 	if err != nil {
-		return nil, err
+		return nil, located(file, err)
 	}
 	wanted := slurmctld.Like(shown, all)
 	var names []string

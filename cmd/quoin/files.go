@@ -145,6 +145,9 @@ func inOrder(files map[string]string) (out []lint.File) {
 
 // readFiles reads a file, or the files for Slurm in a directory, with the files that they include.
 func readFiles(path, confDir string) ([]lint.File, error) {
+	if filepath.Base(path) == "slurm.conf" {
+		return nil, fmt.Errorf("%s: want a topology file, gres.conf or the directory that has them", path)
+	}
 	paths := []string{path}
 	if session.IsDirectory(path) {
 		paths = nil
@@ -169,36 +172,55 @@ func readFiles(path, confDir string) ([]lint.File, error) {
 }
 
 // readTopologies reads the topology file at a path: the file, or the one that the release would read
-// in the directory. It also returns why Slurm would not start with the file or not read it, by the
-// slurm.conf of the directory if there is one.
-func readTopologies(path string, pub *publication.Cluster) (*topology.Plan, []topology.Finding, error) {
+// in the directory. trouble says why Slurm does not start with the file or does not read it, or that
+// this is not known, by the slurm.conf of the directory if there is one.
+func readTopologies(path string, pub *publication.Cluster) (plan *topology.Plan, trouble string, err error) {
 	files, err := readFiles(path, "")
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	i := slices.IndexFunc(files, func(f lint.File) bool {
 		return isTopology(f) && (pub.Release.YAML() || !strings.HasSuffix(f.Name, ".yaml"))
 	})
 	switch {
 	case i < 0 && slices.ContainsFunc(files, isTopology):
-		return nil, nil, fmt.Errorf("%s: Slurm %s does not read topology.yaml, and there is no topology.conf: --slurm-version says the release", path, pub.Release)
+		return nil, "", fmt.Errorf("%s: Slurm %s does not read topology.yaml, and there is no topology.conf: --slurm-version says the release", path, pub.Release)
 	case i < 0:
-		return nil, nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", path)
+		return nil, "", fmt.Errorf("%s: no topology.yaml and no topology.conf in it", path)
 	}
-	plan, err := slurmconf.ReadPlan(files[i].Name, files[i].Data)
+	plan, err = slurmconf.ReadPlan(files[i].Name, files[i].Data)
 	if err != nil {
-		return nil, nil, err
+		return nil, "", located(files[i], err)
 	}
 	options := lint.Options{Release: pub.Release}
 	if beside := filepath.Join(path, "slurm.conf"); exists(beside) {
 		conf, err := readSlurmConf(beside)
 		if err != nil {
-			return nil, nil, err
+			return nil, "", err
 		}
 		options = conf.Options(pub.Release)
 	}
 	options.DropsBlockSizes = slurmconf.DropsBlockSizes(pub.SlurmVersion)
-	return plan, slices.DeleteFunc(lint.Lint(files[i:i+1], options), func(f topology.Finding) bool { return f.Severity != topology.Fatal }), nil
+	for _, f := range lint.Lint(files[i:i+1], options) {
+		switch {
+		case f.Severity == topology.Fatal:
+			return plan, fmt.Sprintf("Slurm does not take the files: %s; quoin lint says more", f), nil
+		case f.Severity == topology.Unknown && f.File != options.SlurmConf: // partitions do not matter here
+			trouble = fmt.Sprintf("it is not known whether Slurm takes the files: %s; quoin lint says more", f)
+		}
+	}
+	return plan, trouble, nil
+}
+
+// located returns an error of a topology file with its place, which may be in an included file.
+func located(f lint.File, err error) error {
+	if f.Included != nil && len(f.Included.Unread) > 0 {
+		return errors.New(f.Included.Unread[0].String())
+	}
+	if parse := (*slurmconf.ParseError)(nil); errors.As(err, &parse) {
+		parse.File, parse.Line = f.Included.At(parse.File, parse.Line)
+	}
+	return err
 }
 
 // openIncluded opens files that others include. Names without a whole path are in dir, which is that

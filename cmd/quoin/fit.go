@@ -112,9 +112,9 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 		return nil, nil, nil, err
 	}
 	if o.files != "" {
-		plan, refused, err := readTopologies(o.files, pub)
-		if err == nil && len(refused) > 0 {
-			err = fmt.Errorf("where a job fits is not known, because Slurm does not take the files: %s; quoin lint says more", &refused[0])
+		plan, trouble, err := readTopologies(o.files, pub)
+		if err == nil && trouble != "" {
+			err = fmt.Errorf("where a job fits is not known, because %s", trouble)
 		}
 		if err == nil {
 			err = o.checkNamed(plan, pub)

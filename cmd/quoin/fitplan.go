@@ -194,7 +194,7 @@ func someOf[V any](names map[string]V) string {
 func (p *fitPlan) state(node string) fit.State {
 	s, known := p.states[node]
 	if !known && p.states != nil {
-		s = fit.State{Use: fit.Unavailable, Why: "not in Slurm"}
+		s = fit.State{Use: fit.Unavailable, Why: "not in " + p.source.Said}
 	}
 	s.GPUs = cmp.Or(s.GPUs, p.gpus[node])
 	return s

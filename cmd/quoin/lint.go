@@ -115,13 +115,13 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 // refused says that Slurm does not take slurm.conf, or that it is not judged.
 func refused(e *slurmconf.ParseError) topology.Finding {
 	f := topology.Finding{Subject: topology.Subject{File: e.File, Line: e.Line}, Severity: topology.Fatal, Reason: slurmconf.ReasonSyntax, Message: e.Message, Remedy: "correct the line; nothing else was judged"}
-	if e.Key == "Include" {
-		f.Reason = slurmconf.ReasonInclude
-	} else if e.Key != "" {
-		f.Message = e.Key + ": " + e.Message
-	}
 	if e.NotJudged {
 		f.Severity, f.Reason, f.Remedy = topology.Unknown, slurmconf.ReasonNotJudged, "check it with Slurm itself; nothing else was judged"
+	}
+	if e.Key == "Include" { // the message ends with what to do
+		f.Reason, f.Remedy = slurmconf.ReasonInclude, "nothing else was judged"
+	} else if e.Key != "" {
+		f.Message = e.Key + ": " + e.Message
 	}
 	return f
 }

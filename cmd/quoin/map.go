@@ -125,7 +125,7 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, refused, err := readTopologies(o.files, pub)
+	plan, trouble, err := readTopologies(o.files, pub)
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +149,8 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "quoin: not drawn: %s; --topology draws one of them\n", strings.Join(left, ", "))
 	}
 	site := &picture.Site{Publication: pub.Name, Plan: plan}
-	if len(refused) > 0 {
-		site.Trouble = []string{fmt.Sprintf("Slurm does not take the files: %s; quoin lint says more", &refused[0])}
+	if trouble != "" {
+		site.Trouble = []string{trouble}
 	}
 	for name, at := range plan.Places() {
 		reason := placement.ReasonPlaced
