@@ -50,8 +50,8 @@ Exit status: 1 if it differs, 3 if something could not be compared.`,
 			if name != "" && shown == "" {
 				return errors.New("--topology-name: want --topology beside it; without it all topologies are compared")
 			}
-			if shown == "-" && o.nodes == "-" {
-				return errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
+			if err := o.checkInput("topology", shown); err != nil {
+				return err
 			}
 			r := &show.Result{Kind: "CheckResult"}
 			w, err := o.read(cmd, r, args)

@@ -82,6 +82,9 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 			return fmt.Errorf("--%s %s: want 1 or more", name, f.Value)
 		}
 	}
+	if err := o.checkInput("sinfo", o.sinfo); err != nil {
+		return err
+	}
 	o.Exclusive = o.exclusive == "topo"
 	p, pub, pods, err := o.plan(cmd)
 	if err != nil {

@@ -172,15 +172,19 @@ func (p *fitPlan) site(t *topology.Topology) (*fit.Site, error) {
 			apart[node] = true
 		}
 	}
-	known := p.states == nil || len(placed) == 0
+	ours := placed
+	if len(ours) == 0 {
+		ours = maps.Clone(apart)
+	}
+	known := p.states == nil || len(ours) == 0
 	for node := range p.states {
-		known = known || placed[node]
+		known = known || ours[node]
 		if !placed[node] {
 			apart[node] = true
 		}
 	}
 	if !known {
-		return nil, fmt.Errorf("%s names no node of the plan: it names %s, and the plan %s", p.source.Said, someOf(p.states), someOf(placed))
+		return nil, fmt.Errorf("%s names no node of the plan: it names %s, and the plan %s", p.source.Said, someOf(p.states), someOf(ours))
 	}
 	s.Apart = slices.Sorted(maps.Keys(apart))
 	return s, nil

@@ -63,6 +63,14 @@ func (o *freshOptions) check(paths []string) error {
 	return nil
 }
 
+// checkInput refuses a file that a flag names if both that and --nodes are standard input.
+func (o *freshOptions) checkInput(flag, file string) error {
+	if file == "-" && o.nodes == "-" {
+		return fmt.Errorf("--%s - and --nodes -: standard input holds one of them; give a file for the other", flag)
+	}
+	return nil
+}
+
 // sourceFlags are the flags that name a cluster or a directory.
 var sourceFlags = []string{"store", "kubeconfig", "context"}
 
