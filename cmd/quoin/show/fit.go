@@ -110,11 +110,19 @@ func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, r *fit.Requ
 		return nil, err
 	}
 	a.unit = "SWITCH"
+	counted := r.GPUs == 0 || !slices.ContainsFunc(t.Blocks, func(b topology.Block) bool {
+		return slices.ContainsFunc(b.Nodes, func(node string) bool { return site.State(node).GPUs == 0 })
+	})
 	if site.HasBlocks() {
 		a.unit = "BLOCK"
-		a.Segments = site.Segments(r, fit.Sizes...)
+		if counted {
+			a.Segments = site.Segments(r, fit.Sizes...)
+		}
 	}
 	a.found = slices.Clone(source.Unread)
+	if r.Nodes == 0 && !counted {
+		a.found = append(a.found, topology.Finding{Severity: topology.Unknown, Reason: "FitUnknown", Message: "nobody said how many GPUs some nodes have, so the segments are not counted", Remedy: "give --sinfo the output of sinfo -h -N -o '%N %T %G'"})
+	}
 	if r.Nodes > 0 {
 		found := site.Answer(r)
 		a.Verdict, a.Why, a.Blocks, a.Needs = found.Verdict, found.Why, shares(site, &found.Place), needs(site, found.Needs)
