@@ -2,9 +2,10 @@
 // topology.conf, topology.yaml and gres.conf, before they read the files.
 //
 // Lint judges topologies of blocks, trees and flat ones, the gpu lines of gres.conf, and
-// whether Slurm reads the files at all, by TopologyPlugin and GresTypes of slurm.conf. Of everything else it says NotJudged: ring and torus topologies, host
-// list functions, other names than gpu, sharing flags. The verdicts are compared with
-// the real daemons. LintSettings judges slurm.conf itself for the job hook.
+// whether Slurm reads the files at all, by TopologyPlugin and GresTypes of slurm.conf. Of
+// everything else it says NotJudged: ring and torus topologies, host list functions, other
+// names than gpu, sharing flags. The verdicts are compared with the real daemons.
+// LintSettings judges slurm.conf itself for the job hook.
 //
 // The package is pure: it opens no file and asks no daemon.
 package lint

@@ -34,8 +34,7 @@ type Fit struct {
 	// Segments says how many segments of each size fit.
 	Segments []fit.Row `json:"segments,omitempty"`
 	// Nodes counts the nodes of the topology by state. Free ones that are powered down count as
-	// powered_down. Said is who said the states, or empty if
-	// nobody did: then all count as free.
+	// powered_down. Said is who said the states, or empty if nobody did: then all count as free.
 	Nodes map[string]int `json:"nodes"`
 	Said  string         `json:"said,omitempty"`
 	// Asked is when Slurm was asked for them, if it was.
