@@ -83,7 +83,7 @@ func (d *drawer) problems(plan *topology.Plan) {
 			break
 		}
 		lines := []string{cut(p.String(), d.o.Width-2)}
-		if len(d.places) == 0 { // then problems are what there is to see
+		if p.Node == "" { // of the whole site: there are few, and the end of the text says what to do
 			lines = wrap(printable(p.String()), d.o.Width-2)
 		}
 		for _, line := range lines {
