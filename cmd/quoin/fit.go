@@ -45,8 +45,8 @@ priority, limit or time. So a job that fits may still wait for these.
 The answer is now, not now, never or unknown. An answer that is unknown says what is
 missing: which nodes are free, how many GPUs they have, or a rule of Slurm.
 
-Exit status: 1 if the job does not fit now or can never fit, 3 if the answer is unknown or
-a report cannot be read.`,
+Exit status: 1 if the job does not fit now or can never fit, 3 if the answer is unknown, a
+report cannot be read, or it is not known whether Slurm takes the files.`,
 		Example: `  quoin fit
   quoin fit -N 64 --segment 16
   sinfo -h -N -o '%N %T %G' | quoin fit --files /etc/slurm --sinfo - -N 64 --segment 16
@@ -117,7 +117,8 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 	if o.files != "" {
 		plan, trouble, err := readTopologies(o.files, pub)
 		if err == nil && trouble != "" {
-			err = fmt.Errorf("where a job fits is not known, because %s", trouble)
+			fmt.Fprintf(cmd.ErrOrStderr(), "quoin: where a job fits is not known, because %s\n", trouble)
+			err = show.NotKnown
 		}
 		if err == nil {
 			err = o.checkNamed(plan, pub)
