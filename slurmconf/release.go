@@ -58,12 +58,12 @@ var topologyPlugins = map[string]struct {
 	"topology/torus3d": {"torus3d", Release2605},
 }
 
-// TopologyPlugin returns the kind of topology that the release reads from topology.conf
-// with a value of TopologyPlugin, empty if the key is absent. kind is flat if it reads none. known is false if slurmctld
-// does not start with the value.
+// TopologyPlugin returns the kind of topology that the release reads from topology.conf with a value
+// of TopologyPlugin, which is empty if the key is absent. kind is flat if it reads none. known is
+// false if slurmctld does not start with the value.
 func (r Release) TopologyPlugin(value string) (kind string, known bool) {
-	switch lower := strings.ToLower(value); {
-	case value == "", lower == "none", lower == "topology/none", lower == "topology/default" && r >= Release2505:
+	lower := strings.ToLower(value)
+	if lower == "" || lower == "none" || lower == "topology/none" || lower == "topology/default" && r >= Release2505 {
 		return "flat", true
 	}
 	p, ok := topologyPlugins[value]

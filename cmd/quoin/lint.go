@@ -44,9 +44,9 @@ all files. It names:
   - nodes and partitions whose Topology= names something that the topology file lacks:
     slurmctld does not start
 
-A directory is judged as a whole: what is not in it is absent. With a configuration lint
-also names settings of slurm.conf that do not go with IMEX, such as a time limit that is
-too short for a Prolog that waits for it.
+A directory is judged as a whole: what is not in it is absent. With a configuration, lint
+also names settings of slurm.conf that do not go with IMEX. An example is a time limit
+that is shorter than the Prolog's wait for IMEX.
 
 Exit status: 1 if Slurm would not start or would drain nodes, 3 if something was not
 judged.`,

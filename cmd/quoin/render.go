@@ -44,8 +44,8 @@ switch when it registers, or Slinky does.
 A report that cannot be read (ReportUnreadable) costs its own node only: without labels
 that place it, the node is left out.
 
-Exit status: 3 if a report cannot be read and the files were made without it, or if no
-node has a place and nothing says whether NVLink joins the nodes.`,
+Exit status: 3 if the files were made without a report that cannot be read. It is also 3 if
+no node has a place, and nothing says whether NVLink joins the nodes.`,
 		Example: `  quoin render
   kubectl get nodes -o json | quoin render --nodes -
   quoin render --format conf --slurm-version 24.11 --dir DIR REPORT.json...

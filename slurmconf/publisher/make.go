@@ -170,7 +170,8 @@ func (m *Rendered) choose(p *publication.Cluster, g *gathered) (why, err error) 
 
 // refuseEmpty refuses files without any place that say nothing of GPUs either, and files that lack
 // the topology that is published or seeded: slurmctld would lose it, and what is missing may only be
-// late. A seed in topology.conf, which can't become flat, stays beside gres.conf. Otherwise the GPUs are what there is to say of nodes whose switches nobody has named.
+// late. A seed in topology.conf can't become flat, and stays beside gres.conf. In all other cases
+// gres.conf is published alone: nobody has named the switches, and the GPUs are known.
 func (m *Rendered) refuseEmpty(p *publication.Cluster, g *gathered, why error) {
 	if len(m.Specs) > 0 {
 		return

@@ -181,7 +181,7 @@ func sums(p *topology.Plan) string {
 		lines, err := plandoc.Lines(p)
 		if err == nil {
 			byNode, _ := gres.ByNode(lines, nil) // Lines has read the same lists
-			parts = append(parts, fmt.Sprintf("no node has a place; gres.conf has the GPUs of %d nodes", len(byNode)))
+			parts = append(parts, fmt.Sprintf("no node has a place; nodes with GPUs in gres.conf: %d", len(byNode)))
 		}
 		return strings.Join(parts, "; ")
 	}
