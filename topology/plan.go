@@ -21,7 +21,7 @@ type Plan struct {
 	// Topologies are in the order of the file.
 	Topologies []Topology `json:"topologies"`
 	// Devices are the lines of gres.conf. With AllNodes the file has them without NodeName. With
-	// Detect it has that AutoDetect for all nodes in their place.
+	// Detect it has that AutoDetect for all nodes in their place: Devices then say what slurmd finds.
 	Devices  []string `json:"devices,omitempty"`
 	AllNodes bool     `json:"allNodes,omitempty"`
 	Detect   string   `json:"detect,omitempty"`

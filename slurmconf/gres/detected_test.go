@@ -14,6 +14,7 @@ func TestDetected(t *testing.T) {
 		{"of two products", whole + "\nNodeName=n3 Name=gpu Type=h100_80gb_hbm3 File=/dev/nvidia[0-7]", Options{}, true},
 		{"beside nodes that detect theirs", whole + "\nNodeName=n3 AutoDetect=nvidia", Options{}, true},
 		{"and the site says so", "NodeName=n[1-3] AutoDetect=nvidia", Options{AutoDetect: AutoDetectNvidia}, true},
+		{"two Types on a node", "NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-3]\nNodeName=n[1-2] Name=gpu Type=h100 File=/dev/nvidia[4-7]", Options{}, false},
 		{"no lines", "", Options{}, false},
 		{"MIG instances", whole + "\nNodeName=n3 Name=gpu Type=a100_1g.5gb MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21,/dev/nvidia-caps/nvidia-cap22", Options{}, false},
 		{"cores", whole + " Cores=0-71", Options{Cores: true}, false},

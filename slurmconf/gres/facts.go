@@ -16,8 +16,8 @@ const nvidiaGPUFlag = "nvidia_gpu_env"
 
 // The reasons of problems with a node's lines in gres.conf.
 const (
-	// ReasonGPUMissing names a node that has lost GPUs. Its lines stay, because Slurm
-	// would drain the node for shorter lines.
+	// ReasonGPUMissing names a node that has lost GPUs. What is published of it stays, because
+	// Slurm would drain the node for shorter lines.
 	ReasonGPUMissing = "GPUMissing"
 	// ReasonNoGresLine names a node with GPUs for which no line can be written.
 	ReasonNoGresLine = "NoGresLine"
@@ -48,17 +48,18 @@ func FromFacts(facts []topology.Facts, published map[string][]Line, o Options) (
 }
 
 // problemOf says what is wrong with a node's GPUs. lines are what its facts give now,
-// old what is published.
+// old what is published. What it says is true of a gres.conf that lists devices, and of
+// AutoDetect for all nodes.
 func problemOf(f *topology.Facts, lines, old []Line, unknown string, keep bool) (topology.Finding, bool) {
 	p := topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonNoGresLine}
 	switch {
 	case unknown != "" && keep:
-		p.Message = unknown + "; its published lines stay"
+		p.Message = unknown + "; its GPUs stay as published"
 	case unknown != "":
-		p.Message = unknown + "; without a line Slurm drains a node that has GPUs in slurm.conf"
+		p.Message = unknown + "; without a line, or AutoDetect, slurmctld drains a node that has GPUs in slurm.conf"
 	case keep && f.Report != nil && devices(old) > devices(lines):
 		p.Reason = ReasonGPUMissing
-		p.Message = fmt.Sprintf("reports %d GPU devices, gres.conf has %d; its lines stay, because Slurm would drain the node without them", devices(lines), devices(old))
+		p.Message = fmt.Sprintf("reports %d GPU devices, %d before; gres.conf stays as it is, because slurmctld drains a node with fewer GPUs than Gres= has", devices(lines), devices(old))
 	default:
 		return topology.Finding{}, false
 	}
@@ -222,15 +223,21 @@ func (o *Options) ForAll(lines []Line, nodes int) ([]Line, bool) {
 }
 
 // Detected returns the line without NodeName by which each slurmd finds what the lines list: whole
-// GPUs without Cores, whose Types are a part of their products' names. Slurmd of a node without
-// GPUs takes the line too. It does not start with listed devices that it lacks.
+// GPUs without Cores, of one Type on a node, whose Types are a part of their products' names. Slurmd
+// of a node without GPUs takes the line too. It does not start with listed devices that it lacks.
+// Devices of several Types stand in another order if slurmd finds them: see GRESDevicesDetected.
 func (o *Options) Detected(lines []Line) (line Line, ok bool) {
 	line.AutoDetect = AutoDetectNvidia
 	if len(lines) == 0 || o.AutoDetect != "" && o.AutoDetect != AutoDetectNvidia || len(o.Types) > 0 {
 		return line, false
 	}
+	types := make(map[string]string) // host list -> Type
 	for i := range lines {
 		l := &lines[i]
+		if typ, met := types[l.Nodes]; met && typ != l.Type {
+			return line, false
+		}
+		types[l.Nodes] = l.Type
 		detects, listed := l.AutoDetect == AutoDetectNvidia, l.AutoDetect == "" && len(l.Files) > 0 && !strings.HasPrefix(l.Type, unlikeProduct)
 		if !detects && !listed || l.Cores != "" || len(l.Links) > 0 || len(l.MultipleFiles) > 0 {
 			return line, false

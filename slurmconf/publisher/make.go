@@ -143,7 +143,7 @@ func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) err
 	}
 	m.all = m.keepTopologies(p, &g.prev, g.inUse, m.topologies)
 	m.ByAnnotation = m.placedByAnnotation(p, g)
-	if err := m.write(p); err != nil {
+	if err := m.write(p, &g.prev); err != nil {
 		return err
 	}
 	m.fit(p, room)
@@ -231,7 +231,7 @@ func (m *Rendered) Topologies() []topology.Topology { return m.all }
 func (m *Rendered) Whole() (map[string]string, error) { return plandoc.Render(m.format, m.all, m.gres) }
 
 // write writes the files. The digest names what is published of all nodes.
-func (m *Rendered) write(p *publication.Cluster) (err error) {
+func (m *Rendered) write(p *publication.Cluster, prev *Previous) (err error) {
 	m.format = "conf"
 	if p.Format == "yaml" || len(m.all) > 1 {
 		m.format = "yaml"
@@ -241,7 +241,7 @@ func (m *Rendered) write(p *publication.Cluster) (err error) {
 	}
 	m.Digest = plandoc.Digest(m.Files)
 	if m.ByAnnotation {
-		m.Files, err = plandoc.Render(m.format, plandoc.Skeletons(m.all), m.linesByAnnotation(p))
+		m.Files, err = plandoc.Render(m.format, plandoc.Skeletons(m.all), m.linesByAnnotation(p, prev))
 	}
 	return err
 }
@@ -251,7 +251,7 @@ func (m *Rendered) Document() (topology.Plan, error) {
 	plan := *m.Plan
 	plan.Format, plan.ByAnnotation, plan.Policy, plan.Topologies, plan.Problems = m.format, m.ByAnnotation, m.policy, m.all, m.Problems
 	plan.Detect = m.detect
-	plan.AllNodes = m.detect == "" && len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see fit
+	plan.AllNodes = m.detect == "" && len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see fit and linesByAnnotation
 	return plan, plandoc.SetLines(&plan, m.gres)
 }
 

@@ -30,7 +30,7 @@ func TestMembersChangeNoFile(t *testing.T) {
 	inBubble(t, store, pub, func() {
 		store.pass(10 * time.Minute)
 		first, revision := store.get("slurm/quoin-slurm").Clone(), store.plan(t).Current.Number
-		if namesNodes(store) || strings.Contains(first.Files["gres.conf"], "NodeName=") || !strings.Contains(first.Files["gres.conf"], "File=/dev/nvidia[0-3]") {
+		if namesNodes(store) || strings.Contains(first.Files["gres.conf"], "NodeName=") || !strings.HasSuffix(first.Files["gres.conf"], "\nAutoDetect=nvidia\n") {
 			t.Fatalf("the files name nodes: %v", first.Files)
 		}
 		step := func(what, node string, within time.Duration) {
@@ -100,37 +100,48 @@ func TestMembersComeAndGoAllDay(t *testing.T) {
 	}
 }
 
-// TestNodeWithoutGPUsJoins lets a node join that has none of the GPUs of gres.conf. slurmd
-// does not start there until gres.conf names the others, so the change does not wait.
+// TestNodeWithoutGPUsJoins lets a node join that has no GPUs. A gres.conf that detects GPUs stays as
+// it is. If gres.conf lists devices, slurmd does not start there until gres.conf names the others, so
+// the change does not wait.
 func TestNodeWithoutGPUsJoins(t *testing.T) {
-	p := podsOn(72)
-	store := newMemory(p.on(t))
-	inBubble(t, store, complete(t, Publication{SlurmNames: "slinky:a", PublishInterval: publication.Default().PublishInterval}), func() {
-		store.pass(2 * time.Minute)
-		gres := func() string { return store.get("slurm/quoin-slurm").Files["gres.conf"] }
-		if strings.Contains(gres(), "NodeName=") {
-			t.Fatal(gres())
-		}
-		without := inputs.Node{Name: "cpu", Workers: []inputs.Worker{{Namespace: "slurm", Cluster: "a", Pod: "cpu", Node: "cpu", Hostname: "cpu"}}}
-		for _, tt := range []struct {
-			what   string
-			nodes  []inputs.Node // beside the 72
-			within time.Duration
-			want   string
-		}{
-			{"it joins", []inputs.Node{without}, 30 * time.Second, "NodeName=g[001-072] Name=gpu "},
-			{"it stays", []inputs.Node{without}, 20 * time.Minute, "NodeName=g[001-072] Name=gpu "},
-			{"it leaves", nil, 20*time.Minute + 30*time.Second, "\nName=gpu "},
-		} {
-			snap := p.on(t)
-			snap.Nodes = append(snap.Nodes, tt.nodes...)
-			store.change(snap)
-			store.pass(tt.within)
-			if !strings.Contains(gres(), tt.want) || namesNodes(store) {
-				t.Errorf("%s: want %q after %s:\n%s", tt.what, tt.want, tt.within, gres())
-			}
-		}
-	})
+	const named, alike = "NodeName=g[001-072] Name=gpu ", "\nName=gpu "
+	for _, tt := range []struct {
+		name                string
+		gres                Gres
+		first, joins, stays string
+	}{
+		{"detected", Gres{}, "\n" + detect, "\n" + detect, "\n" + detect},
+		{"listed", Gres{AutoDetect: "off"}, alike, named, named},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := podsOn(72)
+			store := newMemory(p.on(t))
+			pub := Publication{SlurmNames: "slinky:a", PublishInterval: publication.Default().PublishInterval, Gres: tt.gres}
+			inBubble(t, store, complete(t, pub), func() {
+				store.pass(2 * time.Minute)
+				without := inputs.Node{Name: "cpu", Workers: []inputs.Worker{{Namespace: "slurm", Cluster: "a", Pod: "cpu", Node: "cpu", Hostname: "cpu"}}}
+				for _, step := range []struct {
+					what   string
+					nodes  []inputs.Node // beside the 72
+					within time.Duration
+					want   string
+				}{
+					{"before", nil, time.Minute, tt.first},
+					{"it joins", []inputs.Node{without}, 30 * time.Second, tt.joins},
+					{"it stays", []inputs.Node{without}, 20 * time.Minute, tt.stays},
+					{"it leaves", nil, 20*time.Minute + 30*time.Second, tt.first},
+				} {
+					snap := p.on(t)
+					snap.Nodes = append(snap.Nodes, step.nodes...)
+					store.change(snap)
+					store.pass(step.within)
+					if gres := store.get("slurm/quoin-slurm").Files["gres.conf"]; !strings.Contains(gres, step.want) || namesNodes(store) {
+						t.Errorf("%s: want %q after %s:\n%s", step.what, step.want, step.within, gres)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestMemberMovesWithoutFile moves a node between known racks.
@@ -216,7 +227,7 @@ func TestMembershipWaits(t *testing.T) {
 		}
 		return strings.Contains(m.Files["topology.yaml"], "nodes:"), m.Problems
 	}
-	file, err := Make(complete(t, Publication{})[0], pub.Rules.Gather(racksWithout(t, 1)), Previous{})
+	file, err := Make(complete(t, Publication{Gres: Gres{AutoDetect: "nvidia"}})[0], pub.Rules.Gather(racksWithout(t, 1)), Previous{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,36 +330,70 @@ func TestEditedSkeleton(t *testing.T) {
 func TestGresByAnnotation(t *testing.T) {
 	cpu := func(snap *inputs.Snapshot) { snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu"}) }
 	labelled := func(snap *inputs.Snapshot) { snap.Nodes = append(snap.Nodes, inputs.Node{Name: "new", GPUs: 4}) }
+	mig := func(snap *inputs.Snapshot) {
+		for i := range snap.Reports["gb200-005"].GPUs {
+			snap.Reports["gb200-005"].GPUs[i].MIG = []topology.MIGInstance{{UUID: fmt.Sprintf("MIG-%d", i), Profile: "1g.24gb", Capabilities: []string{"/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap22"}}}
+		}
+	}
 	none := func(*inputs.Snapshot) {}
+	lost := []simulated.Fault{{Node: "gb200-005", GPU: new(1), Lost: true}}
+	listed := Gres{Types: publication.Types{"NVIDIA GB200": "gb200"}}
 	const alone = "Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n"
 	for _, tt := range []struct {
 		name   string
 		faults []simulated.Fault
 		more   func(*inputs.Snapshot)
 		gres   Gres
+		before *Publication // published before, of all 72 nodes
 		want   string
-		named  bool
+		said   string
 	}{
-		{"all alike", nil, none, Gres{}, alone, false},
-		{"one has no report", []simulated.Fault{{Node: "gb200-005", NoReport: true}}, none, Gres{}, alone, false},
-		{"one has GPUs and nothing else yet", nil, labelled, Gres{}, alone, false},
-		{"one has lost a GPU", []simulated.Fault{{Node: "gb200-005", GPU: new(1), Lost: true}}, none, Gres{}, "NodeName=gb200-005 ", true},
-		{"one has no GPU", nil, cpu, Gres{}, "NodeName=gb200-[001-072] " + alone, true},
-		{"all detect", nil, none, Gres{AutoDetect: "nvidia"}, "AutoDetect=nvidia\n", false},
-		{"all detect, one has no GPU", nil, cpu, Gres{AutoDetect: "nvidia"}, "AutoDetect=nvidia\n", false},
-		{"nvml, one has no GPU", nil, cpu, Gres{AutoDetect: "nvml"}, "NodeName=gb200-[001-072] AutoDetect=nvml\n", true},
+		{"all alike", nil, none, Gres{}, nil, detect, ""},
+		{"one has no report", []simulated.Fault{{Node: "gb200-005", NoReport: true}}, none, Gres{}, nil, detect, ""},
+		{"one has GPUs and nothing else yet", nil, labelled, Gres{}, nil, detect, ""},
+		{"one has lost a GPU", lost, none, Gres{}, nil, detect, ""},
+		{"one has no GPU", nil, cpu, Gres{}, nil, detect, ""},
+		{"one has MIG instances", nil, mig, Gres{}, nil, "NodeName=gb200-[001-004,006-072] " + alone, ReasonGresNamesNodes},
+		{"detected before", nil, cpu, Gres{}, &Publication{Membership: "annotation"}, detect, ""},
+		{"detected before, one has MIG instances", nil, mig, Gres{}, &Publication{Membership: "annotation"}, "NodeName=gb200-[001-004,006-072] " + alone, ReasonGresNamesNodes},
+		{"detected before, by the configuration", nil, none, Gres{}, &Publication{Gres: Gres{AutoDetect: "nvidia"}}, detect, ""},
+		{"listed before", nil, none, Gres{}, &Publication{}, alone, ReasonGresForAll},
+		{"listed before, one has no GPU", nil, cpu, Gres{}, &Publication{}, "NodeName=gb200-[001-072] " + alone, ReasonGresNamesNodes},
+		{"listed, all alike", nil, none, listed, nil, alone, ReasonGresForAll},
+		{"listed, one has no report", []simulated.Fault{{Node: "gb200-005", NoReport: true}}, none, listed, nil, alone, ReasonGresForAll},
+		{"listed, one has GPUs and nothing else yet", nil, labelled, listed, nil, alone, ReasonGresForAll},
+		{"listed, one has lost a GPU", lost, none, listed, nil, "NodeName=gb200-005 ", ReasonGresNamesNodes},
+		{"listed, one has no GPU", nil, cpu, listed, nil, "NodeName=gb200-[001-072] " + alone, ReasonGresNamesNodes},
+		{"all detect", nil, none, Gres{AutoDetect: "nvidia"}, nil, detect, ""},
+		{"all detect, one has no GPU", nil, cpu, Gres{AutoDetect: "nvidia"}, nil, detect, ""},
+		{"all detect, listed before", nil, none, Gres{AutoDetect: "nvidia"}, &Publication{}, detect, ""},
+		{"nvml", nil, none, Gres{AutoDetect: "nvml"}, nil, "AutoDetect=nvml\n", ""},
+		{"nvml, one has no GPU", nil, cpu, Gres{AutoDetect: "nvml"}, nil, "NodeName=gb200-[001-072] AutoDetect=nvml\n", ReasonGresNamesNodes},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			var prev Previous
+			if tt.before != nil {
+				prev = publishedOf(t, complete(t, *tt.before)[0], racks(t))
+			}
 			snap := racks(t, tt.faults...)
 			tt.more(snap)
 			pub := complete(t, Publication{Membership: "annotation", Gres: tt.gres})[0]
-			made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
-			if err != nil || made.Refused != "" || len(made.Findings) > 0 {
-				t.Fatalf("%v %s %v", err, made.Message, made.Findings)
+			specs := prev.specs(pub)
+			for i := range snap.Nodes { // nodes of a published file wait for their annotation
+				snap.Nodes[i].Annotations = map[string]string{plandoc.SpecAnnotation: specs[snap.Nodes[i].Name]}
 			}
-			said := slices.ContainsFunc(made.Problems, func(p topology.Finding) bool { return p.Reason == ReasonGresNamesNodes })
-			if got := made.Files["gres.conf"]; !strings.Contains(got, "\n"+tt.want) || said != tt.named || strings.Contains(got, "NodeName=") != tt.named {
-				t.Errorf("%s %v:\n%s", ReasonGresNamesNodes, said, got)
+			made, err := Make(pub, pub.Rules.Gather(snap), prev)
+			if err != nil || made.Refused != "" || len(made.Findings) > 0 || !made.ByAnnotation {
+				t.Fatalf("%v %s %v %v", err, made.Message, made.Findings, made.Problems)
+			}
+			said := ""
+			for _, p := range made.Problems {
+				if p.Reason == ReasonGresNamesNodes || p.Reason == ReasonGresForAll {
+					said += p.Reason
+				}
+			}
+			if got := made.Files["gres.conf"]; !strings.Contains(got, "\n"+tt.want) || said != tt.said || strings.Contains(got, "NodeName=") != (tt.said == ReasonGresNamesNodes) {
+				t.Errorf("said %q:\n%s", said, got)
 			}
 			plan, err := made.Document()
 			if err != nil {
@@ -364,6 +409,24 @@ func TestGresByAnnotation(t *testing.T) {
 			}
 		})
 	}
+}
+
+// publishedOf is what the next plan continues from after a first publication.
+func publishedOf(t *testing.T, pub *publication.Cluster, snap *inputs.Snapshot) Previous {
+	t.Helper()
+	made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := made.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	prev, err := ReadPlan(pub, &plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prev
 }
 
 // TestBridgeKeepsNodesInTheFile has a node of slurm-bridge beside nodes of worker pods.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -64,6 +65,11 @@ func (prev Previous) nodes() []string {
 		}
 	}
 	return names
+}
+
+// lists reports whether the published gres.conf lists devices.
+func (prev *Previous) lists() bool {
+	return prev.Plan != nil && prev.Plan.Detect == "" && slices.ContainsFunc(prev.Plan.Devices, func(line string) bool { return !strings.Contains(line, "AutoDetect=") })
 }
 
 // specs are the Topology= strings that go with the files of p: those of the configured

@@ -9,7 +9,8 @@ import (
 )
 
 // TestRealGresForAll gives the gres.conf that names no nodes to a slurmd with GPUs and to one on a
-// machine without any: both register as slurm.conf has them.
+// machine without any: both register as slurm.conf has them. It is the file of nodes whose names are
+// too much for the store, and of nodes that annotations place.
 func TestRealGresForAll(t *testing.T) {
 	t.Parallel()
 	slurmrig.NeedTest(t)
@@ -19,6 +20,11 @@ func TestRealGresForAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	made.fit(pub, sizeOf(made.Files)-1)
+	pub = complete(t, Publication{Membership: "annotation"})[0]
+	annotated, err := Make(pub, pub.Rules.Gather(racks(t)), Previous{})
+	if err != nil || annotated.Files["gres.conf"] != made.Files["gres.conf"] {
+		t.Fatalf("%v, gres.conf of nodes that annotations place:\n%s", err, annotated.Files["gres.conf"])
+	}
 	for _, release := range slurmrig.Releases() {
 		t.Run(release.Slurm, func(t *testing.T) {
 			t.Parallel()

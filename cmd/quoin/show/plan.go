@@ -252,7 +252,7 @@ func PlanDiff(w io.Writer, from, to *topology.Plan) (differs bool) {
 		fmt.Fprintln(w, unit)
 	}
 	if len(c.Devices) > 0 {
-		fmt.Fprintf(w, "gres.conf: the lines of %d nodes differ: %s\n", len(c.Devices), hostlist.Compress(c.Devices))
+		fmt.Fprintf(w, "%s differ: %s\n", c.OfDevices(), hostlist.Compress(c.Devices))
 	}
 	return !c.None()
 }

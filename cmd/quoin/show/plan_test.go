@@ -97,7 +97,7 @@ func TestPlanStatusOfFewerGPUs(t *testing.T) {
 		d.Add(plandoc.Revision{Plan: topology.Plan{Devices: []string{"NodeName=n[1-2] Name=gpu Type=h100 File=" + file},
 			Topologies: []topology.Topology{{Name: "nvl", Kind: topology.KindBlock, Blocks: []topology.Block{{Name: "b", Nodes: []string{"n1", "n2"}}}}}}})
 	}
-	const want = "  gres.conf has fewer GPUs for n[1-2] than before: slurm.conf must follow (Gres=), or slurmctld drains them\n"
+	const want = "  fewer GPUs than before on n[1-2]: slurm.conf must follow (Gres=), or slurmctld drains them\n"
 	var out strings.Builder
 	if PlanStatus(&out, d, "", time.Time{}); !strings.Contains(out.String(), want) {
 		t.Errorf("want %q in\n%s", want, &out)

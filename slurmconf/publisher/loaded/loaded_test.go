@@ -303,24 +303,32 @@ func TestFewerGPUs(t *testing.T) {
 	}
 	const mig = " Name=gpu Type=a100_1g.5gb MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap"
 	for name, tt := range map[string]struct{ node, gres, want string }{
-		"one instance fewer":      {"n1", "gpu:a100_1g.5gb:3(S:0)", "gres.conf has 2 gpus of type a100_1g.5gb, and Gres= in slurm.conf has 3: slurm.conf must follow, or slurmctld drains the node"},
-		"as many":                 {"n1", "gpu:a100_1g.5gb:2(S:0-1),nic:4", ""},
-		"more in gres.conf":       {"n1", "gpu:a100_1g.5gb:1", ""},
-		"another Type":            {"n1", "gpu:a100:2", "gres.conf has 0 gpus of type a100, and Gres= in slurm.conf has 2: slurm.conf must follow, or slurmctld drains the node"},
-		"no Type":                 {"n2", "gpu:9", "gres.conf has 8 gpus, and Gres= in slurm.conf has 9: slurm.conf must follow, or slurmctld drains the node"},
-		"no Gres=":                {"n2", "(null)", ""},
-		"a Gres= of another kind": {"n2", "gpu:x:y:z", ""},
-		"the node detects them":   {"n3", "gpu:9", ""},
-		"no line":                 {"n4", "gpu:9", ""},
-		"no place":                {"n5", "gpu:h100:8", "gres.conf has 7 gpus of type h100, and Gres= in slurm.conf has 8: slurm.conf must follow, or slurmctld drains the node"},
-		"no place, as many":       {"n5", "gpu:h100:7", ""},
-		"neither place nor line":  {"n6", "gpu:9", ""},
+		"detected, one fewer":          {"n2", "gpu:h100:9", "the node has 8 gpus, and Gres= in slurm.conf has 9: slurm.conf must follow, or slurmctld drains the node"},
+		"detected, a part of the Type": {"n2", "gpu:h:8", ""},
+		"detected, two Types":          {"n2", "gpu:h100:5,gpu:a100:4", "the node has 8 gpus, and Gres= in slurm.conf has 9: slurm.conf must follow, or slurmctld drains the node"},
+		"detected, no report":          {"n3", "gpu:9", ""},
+		"detected, no Gres=":           {"n2", "(null)", ""},
+		"one instance fewer":           {"n1", "gpu:a100_1g.5gb:3(S:0)", "gres.conf has 2 gpus of type a100_1g.5gb, and Gres= in slurm.conf has 3: slurm.conf must follow, or slurmctld drains the node"},
+		"as many":                      {"n1", "gpu:a100_1g.5gb:2(S:0-1),nic:4", ""},
+		"more in gres.conf":            {"n1", "gpu:a100_1g.5gb:1", ""},
+		"another Type":                 {"n1", "gpu:a100:2", "gres.conf has 0 gpus of type a100, and Gres= in slurm.conf has 2: slurm.conf must follow, or slurmctld drains the node"},
+		"no Type":                      {"n2", "gpu:9", "gres.conf has 8 gpus, and Gres= in slurm.conf has 9: slurm.conf must follow, or slurmctld drains the node"},
+		"no Gres=":                     {"n2", "(null)", ""},
+		"a Gres= of another kind":      {"n2", "gpu:x:y:z", ""},
+		"the node detects them":        {"n3", "gpu:9", ""},
+		"no line":                      {"n4", "gpu:9", ""},
+		"no place":                     {"n5", "gpu:h100:8", "gres.conf has 7 gpus of type h100, and Gres= in slurm.conf has 8: slurm.conf must follow, or slurmctld drains the node"},
+		"no place, as many":            {"n5", "gpu:h100:7", ""},
+		"neither place nor line":       {"n6", "gpu:9", ""},
 	} {
 		in := s.input()
 		for _, n := range []string{"n5", "n6", "n7"} { // Slurm has no n7
 			in.Nodes[n] = &inputs.Node{Name: "k-" + n}
 		}
 		in.Doc.Current.Plan.Devices = []string{"NodeName=n1" + mig + "1", "NodeName=n1" + mig + "2", "NodeName=n2 Name=gpu Type=h100 File=/dev/nvidia[0-7]", "NodeName=n3 AutoDetect=nvidia", "NodeName=n[5,7] Name=gpu Type=h100 File=/dev/nvidia[0-6]"}
+		if strings.HasPrefix(name, "detected") {
+			in.Doc.Current.Plan.Detect = "nvidia"
+		}
 		slurm := gresOf(tt.node, tt.gres)
 		if slurm.Nodes[tt.node].Gres == "" {
 			slurm.Nodes[tt.node] = slurmctld.Node{Registered: true, Gres: tt.gres}

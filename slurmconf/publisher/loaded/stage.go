@@ -10,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
@@ -100,17 +101,27 @@ func (v *View) registered(name, published string) (Stage, string) {
 	return StageRegistered, why
 }
 
-// fewerGPUs says that the published gres.conf gives the node fewer GPUs than Slurm's Gres= has, or "".
-// GPUs that the node detects are not known.
+// fewerGPUs says that the node has fewer GPUs in the published gres.conf than Slurm's Gres= has, or
+// "". If gres.conf has slurmd detect GPUs, the plan has those of reports. Their Types are not judged
+// then, because a part of the detected Type is enough in Gres=.
 func (v *View) fewerGPUs(name string, n *slurmctld.Node) string {
 	if v.gres == nil {
 		lines, _ := plandoc.Lines(&v.in.Doc.Current.Plan) // lines that were made can be read
 		v.gres, _ = gres.ByNode(lines, nil)
 	}
-	lines, has := v.gres[name]
+	lines, listed := v.gres[name]
 	want, err := n.GPUs()
-	if err != nil || !has {
+	if err != nil || !listed {
 		return ""
+	}
+	has := "gres.conf has"
+	if v.in.Doc.Current.Plan.Detect != "" {
+		has = "the node has"
+		var all lint.GPUCount
+		for _, of := range want {
+			all.Count += of.Count
+		}
+		want = []lint.GPUCount{all}
 	}
 	for _, of := range want {
 		count, known := gres.Count(lines, of.Type)
@@ -119,13 +130,14 @@ func (v *View) fewerGPUs(name string, n *slurmctld.Node) string {
 			if of.Type != "" {
 				gpus += " of type " + of.Type
 			}
-			return fmt.Sprintf("gres.conf has %d %s, and Gres= in slurm.conf has %d: slurm.conf must follow, or slurmctld drains the node", count, gpus, of.Count)
+			return fmt.Sprintf("%s %d %s, and Gres= in slurm.conf has %d: slurm.conf must follow, or slurmctld drains the node", has, count, gpus, of.Count)
 		}
 	}
 	return ""
 }
 
-// ReasonFewerGPUs says that gres.conf gives a node fewer GPUs than Gres= of slurm.conf.
+// ReasonFewerGPUs says that a node has fewer GPUs in gres.conf, or for its slurmd, than Gres= of
+// slurm.conf has.
 const ReasonFewerGPUs = "FewerGPUs"
 
 // problems returns what is wrong with those of the pending nodes whose place is right.

@@ -255,8 +255,8 @@ func heldOf(held []plandoc.Held, changes *plandoc.Changes) *picture.Held {
 		out.Differences = append(out.Differences, changes.Moves[i].String())
 	}
 	out.Differences = append(out.Differences, changes.Units...)
-	if n := len(changes.Devices); n > 0 {
-		out.Differences = append(out.Differences, fmt.Sprintf("gres.conf: the lines of %d nodes", n))
+	if len(changes.Devices) > 0 {
+		out.Differences = append(out.Differences, changes.OfDevices())
 	}
 	if more := len(out.Differences) - maxDifferences; more > 0 {
 		out.Differences = append(out.Differences[:maxDifferences], fmt.Sprintf("and %d more: quoin plan diff lists all", more))

@@ -21,9 +21,11 @@ type Changes struct {
 	// Units are the blocks, switches and topologies that come or go, and the sizes and the
 	// parts of the policy that change, one sentence each.
 	Units []string
-	// Devices are the nodes whose lines of gres.conf differ, sorted. Fewer are those of them that stay,
+	// Devices are the nodes with other GPUs in the plan, sorted. Fewer are those of them that stay,
 	// with fewer devices of a Type: Gres= of slurm.conf must follow, or slurmctld drains them.
 	Devices, Fewer []string
+	// detect is AutoDetect of all nodes in the next gres.conf, which then has no lines of nodes.
+	detect string
 }
 
 // Move is one node with another place or another name in Slurm.
@@ -69,7 +71,7 @@ func placeText(p, other topology.Place) string {
 
 // Compare returns what is different in next.
 func Compare(old, next *topology.Plan) Changes {
-	var c Changes
+	c := Changes{detect: next.Detect}
 	before, after := old.Places(), next.Places()
 	reasons := make(map[string]*topology.Placement, len(next.Nodes))
 	for i := range next.Nodes {
@@ -189,11 +191,13 @@ func unitsOf(p *topology.Plan) map[string]string {
 	if p.ByAnnotation {
 		out["membership"] = "annotation"
 	}
-	if p.AllNodes { // slurmd without these GPUs does not start with such a file
-		out["gres.conf without names"] = ""
-	}
-	if p.Detect != "" {
+	switch {
+	case p.Detect != "":
 		out["gres.conf"] = "AutoDetect=" + p.Detect + " for all nodes"
+	case p.AllNodes: // slurmd without these GPUs does not start with such a file
+		out["gres.conf"] = "the same lines for all nodes"
+	case len(p.Devices) > 0:
+		out["gres.conf"] = "lines by node"
 	}
 	for key, value := range p.Policy {
 		out[policyKey+key] = value
@@ -264,8 +268,8 @@ func (c *Changes) Summary(first int) string {
 		}
 		parts = append(parts, unit)
 	}
-	if n := len(c.Devices); n > 0 {
-		parts = append(parts, fmt.Sprintf("gres.conf: lines of %d nodes", n))
+	if len(c.Devices) > 0 {
+		parts = append(parts, c.OfDevices())
 	}
 	if len(c.Fewer) > 0 {
 		parts = append(parts, MustFollow(c.Fewer))
@@ -273,9 +277,17 @@ func (c *Changes) Summary(first int) string {
 	return strings.Join(parts, "; ")
 }
 
-// MustFollow says that nodes have fewer GPUs in gres.conf than before.
+// OfDevices names in people's words what differs in the nodes of Devices.
+func (c *Changes) OfDevices() string {
+	if c.detect != "" {
+		return fmt.Sprintf("the GPUs of %d nodes, which slurmd detects", len(c.Devices))
+	}
+	return fmt.Sprintf("gres.conf: the lines of %d nodes", len(c.Devices))
+}
+
+// MustFollow says that nodes have fewer GPUs than before, in gres.conf or as slurmd detects them.
 func MustFollow(nodes []string) string {
-	return "gres.conf has fewer GPUs for " + hostlist.Shorten(hostlist.Compress(nodes)) + " than before: slurm.conf must follow (Gres=), or slurmctld drains " + themOrIt(nodes)
+	return "fewer GPUs than before on " + hostlist.Shorten(hostlist.Compress(nodes)) + ": slurm.conf must follow (Gres=), or slurmctld drains " + themOrIt(nodes)
 }
 
 func themOrIt(nodes []string) string {

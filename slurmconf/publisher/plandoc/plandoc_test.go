@@ -284,10 +284,15 @@ func TestCompare(t *testing.T) {
 	if diff := cmp.Diff([]string{"n1", "n4"}, c.Devices); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
-	const want = "n2 moves from nvl-1 at l1 to nvl-2 at l2: NVML twice since boot; more nodes: 1; block nvl-4 is new; more units: 2; gres.conf: lines of 2 nodes; " +
-		"gres.conf has fewer GPUs for n1 than before: slurm.conf must follow (Gres=), or slurmctld drains it"
+	const want = "n2 moves from nvl-1 at l1 to nvl-2 at l2: NVML twice since boot; more nodes: 1; block nvl-4 is new; more units: 2; gres.conf: the lines of 2 nodes; " +
+		"fewer GPUs than before on n1: slurm.conf must follow (Gres=), or slurmctld drains it"
 	if got := c.Summary(1); got != want {
 		t.Errorf("%s\n%s", got, want)
+	}
+	next.Detect = "nvidia"
+	detected := Compare(&old, &next)
+	if got := detected.Summary(9); !strings.Contains(got, "; gres.conf: lines by node becomes AutoDetect=nvidia for all nodes; ") || !strings.Contains(got, "; the GPUs of 2 nodes, which slurmd detects; fewer GPUs than before on n1: ") {
+		t.Error(got)
 	}
 	gone := Compare(&next, &old)
 	if got := gone.Moves[1].String(); got != "n4 leaves nvl-2 at l2: no node has this name now" {
@@ -328,7 +333,7 @@ func TestFewer(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	if got, want := MustFollow([]string{"n1", "n2"}), "gres.conf has fewer GPUs for n[1-2] than before: slurm.conf must follow (Gres=), or slurmctld drains them"; got != want {
+	if got, want := MustFollow([]string{"n1", "n2"}), "fewer GPUs than before on n[1-2]: slurm.conf must follow (Gres=), or slurmctld drains them"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -186,6 +186,7 @@ type Gres struct {
 	Cores bool `yaml:"cores"`
 	// AutoDetect is how all nodes detect their GPUs: "nvidia", "nvml" or "full". "off"
 	// only lists GPUs. Empty: GPUs are listed, and detected on nodes without a report.
+	// Where annotations place the nodes, they are detected if slurmd finds them as listed.
 	AutoDetect string `yaml:"autoDetect"`
 }
 
