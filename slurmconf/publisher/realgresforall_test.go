@@ -28,26 +28,40 @@ func TestRealGresForAll(t *testing.T) {
 	for _, release := range slurmrig.Releases() {
 		t.Run(release.Slurm, func(t *testing.T) {
 			t.Parallel()
+			// The nodes of a pair are one with GPUs and one without: of slurm.conf, and dynamic.
 			c := slurmrig.StartTest(t, release, slurmrig.Config{GPUs: 4, Model: "NVIDIA GB200", Slurmd: "gb200-001", Files: map[string]string{"gres.conf": made.Files["gres.conf"]},
 				SlurmConf: `SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 GresTypes=gpu
+MaxNodeCount=4
 NodeName=gb200-001 NodeAddr=127.0.0.1 Port=17001 Gres=gpu:gb200:4
 NodeName=cpu-1 NodeAddr=127.0.0.1 Port=17002
 PartitionName=main Nodes=ALL Default=YES State=UP
 `})
-			cpu := slurmrig.Node{Cluster: c, Name: "cpu-1", Mounts: []string{"tmpfs:/proc/driver"}}
+			driverless := []string{"tmpfs:/proc/driver"}
+			cpu := slurmrig.Node{Cluster: c, Name: "cpu-1", Mounts: driverless}
 			if err := cpu.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if out, err := cpu.Run(t.Context(), "ls", "/proc/driver"); err != nil || strings.TrimSpace(out) != "" {
 				t.Errorf("the machine without GPUs has a driver: %s %v", out, err)
 			}
+			for _, dynamic := range []struct {
+				node slurmrig.Node
+				conf string
+			}{
+				{slurmrig.Node{Cluster: c, Name: "gb200-002"}, "NodeAddr=127.0.0.1 Port=17003 Gres=gpu:gb200:4"},
+				{slurmrig.Node{Cluster: c, Name: "cpu-2", Mounts: driverless}, "NodeAddr=127.0.0.1 Port=17004"},
+			} {
+				if err := dynamic.node.Start(t.Context(), "-Z", "--conf", dynamic.conf); err != nil {
+					t.Fatal(err)
+				}
+			}
 			var out string
-			await.Until(t, "both nodes are idle", func() bool {
+			await.Until(t, "all nodes are idle", func() bool {
 				out, _ = c.Run(t.Context(), "sinfo", "-h", "-N", "-o", "%N %T %G")
-				return strings.Contains(out, "gb200-001 idle gpu:gb200:4(S:0)") && strings.Contains(out, "cpu-1 idle (null)")
-			}, func() string { return out + c.Log("cpu-1") })
+				return strings.Count(out, " idle gpu:gb200:4(S:0)") == 2 && strings.Count(out, " idle (null)") == 2
+			}, func() string { return out + c.Log("cpu-1") + c.Log("cpu-2") + c.Log("gb200-002") })
 		})
 	}
 }

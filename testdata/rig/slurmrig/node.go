@@ -25,10 +25,10 @@ type Node struct {
 	Mounts []string
 }
 
-// Start starts the node's slurmd, which goes into the background, with a
+// Start starts the node's slurmd with further arguments, which goes into the background, with a
 // /run/slurm of its own. Unlike Cluster.Slurmd it does not wait until the slurmd has started.
-func (n *Node) Start(ctx context.Context) error {
-	_, err := n.run(ctx, []string{ownRun}, "slurmd", "-N", n.Name)
+func (n *Node) Start(ctx context.Context, args ...string) error {
+	_, err := n.run(ctx, []string{ownRun}, slices.Concat([]string{"slurmd", "-N", n.Name}, args)...)
 	return err
 }
 
