@@ -17,8 +17,8 @@ func TestFitAcross(t *testing.T) {
 			Blocks: []topology.Block{{Name: name + "1", Nodes: topology.Names{node + "1", node + "2"}}}}
 	}
 	for fabric, want := range map[string]string{
-		"b": "the topologies nvl-a, nvl-b have 4 nodes together, and no job runs across them: see the key rootSwitch or fabrics",
-		"a": "no job runs across them: see the key sizeClasses",
+		"b": "; no job that Slurm places by blocks runs across nvl-a (2 nodes) and nvl-b (2 nodes): rootSwitch joins fabrics, if one switch is above them",
+		"a": "; no job that Slurm places by blocks runs across nvl-a (2 nodes) and nvl-b (2 nodes): baseBlockSize: 2, without sizeClasses, puts racks of all sizes into one topology",
 	} {
 		p := newFitPlan(slurmconf.Latest, []topology.Topology{blocks("nvl-a", "a", "x"), blocks("nvl-b", fabric, "y")}, nil)
 		for nodes, across := range map[int]bool{2: false, 3: true, 5: false} {

@@ -106,27 +106,20 @@ func (p *fitPlan) ask(r *fit.Request, name string) (*show.Fit, error) {
 
 // across says that no job runs across topologies, if a job is too large for one of several.
 func (p *fitPlan) across(t *topology.Topology, nodes int) string {
-	var names []string
-	size := map[string]int{}
-	all, key := 0, "sizeClasses"
+	in, all := 0, 0
 	for i := range p.topologies {
-		other := &p.topologies[i]
-		if other.Kind != topology.KindBlock {
-			continue
-		}
-		names = append(names, other.Name)
-		for k := range other.Blocks {
-			size[other.Name] += len(other.Blocks[k].Nodes)
-		}
-		all += size[other.Name]
-		if other.Fabric != t.Fabric {
-			key = "rootSwitch or fabrics"
+		for _, b := range p.topologies[i].Blocks {
+			all += len(b.Nodes)
+			if p.topologies[i].Name == t.Name {
+				in += len(b.Nodes)
+			}
 		}
 	}
-	if t.Kind != topology.KindBlock || len(names) < 2 || nodes <= size[t.Name] || nodes > all {
+	apart := topology.Apart(p.topologies)
+	if t.Kind != topology.KindBlock || apart == "" || nodes <= in || nodes > all {
 		return ""
 	}
-	return fmt.Sprintf("; the topologies %s have %d nodes together, and no job runs across them: see the key %s", strings.Join(names, ", "), all, key)
+	return "; " + apart
 }
 
 // topology returns the topology of the name, or the one of partitions that name none.

@@ -117,6 +117,36 @@ func TestPlanDivides(t *testing.T) {
 	}
 }
 
+// TestTopologiesApart says of several block topologies that no job runs across them. The key that it
+// names joins them: at once, or on a published site when people have approved it.
+func TestTopologiesApart(t *testing.T) {
+	bySize := inFabric("", 1, 18, 18, 18, 9, 9, 9, 9)
+	byFabric := slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4))
+	base, root, tree := divided, divided, divided
+	base.BaseBlockSize, root.RootSwitch, tree.TreeOnly = 9, "core", true
+	for _, tt := range []struct {
+		name           string
+		facts          []topology.Facts
+		policy, joined placement.Policy
+		want           string
+	}{
+		{"by size", bySize, divided, base, "no job that Slurm places by blocks runs across nvl-18 (54 nodes) and nvl-9 (36 nodes): baseBlockSize: 9, without sizeClasses, puts racks of all sizes into one topology"},
+		{"by fabric", byFabric, divided, root, "no job that Slurm places by blocks runs across nvl-a (8 nodes) and nvl-b (4 nodes): rootSwitch joins fabrics, if one switch is above them"},
+		{"switches alone are published", bySize, tree, base, ""},
+	} {
+		apart := mustPlan(t, tt.facts, nil, tt.policy)
+		if diff := cmp.Diff(tt.want, strings.Join(messagesOf(apart, placement.ReasonTopologiesApart), "\n")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+		for _, prev := range []*topology.Plan{nil, apart} {
+			joined := mustPlan(t, tt.facts, previous(prev), tt.joined)
+			if n := len(joined.BlockTopologies()); n != 1 || len(messagesOf(joined, placement.ReasonTopologiesApart)) > 0 {
+				t.Errorf("%s: joined %d topologies, %v", tt.name, n, joined.Problems)
+			}
+		}
+	}
+}
+
 // sortRacks sorts the racks of every topology, because blocks are in the order of cliques.
 func sortRacks(text string) string {
 	parts := strings.Split(text, "; ")

@@ -127,6 +127,8 @@ const (
 	ReasonAboveParent  = "AboveParentBlocks"
 	ReasonNoParent     = "NoParentDomain"
 	ReasonParentsUnset = "ParentBlocksUnset"
+	// ReasonTopologiesApart: racks are in several block topologies, and no job runs across them.
+	ReasonTopologiesApart = "TopologiesApart"
 	// ReasonSwitchesUnknown: nodes have no NVLink between them, and no switch is known.
 	ReasonSwitchesUnknown = "SwitchesUnknown"
 )

@@ -50,6 +50,9 @@ func makeParts(s *site, parts []part, t tree.Tree) (madeParts, problems, error) 
 			found = append(found, nameImpossible(&s.policy, parts[i].name, z.sizes, blocks)...)
 		}
 	}
+	if apart := topology.Apart(made.topologies); apart != "" && !s.policy.TreeOnly {
+		found.add("", ReasonTopologiesApart, apart)
+	}
 	return made, found, nil
 }
 
