@@ -151,12 +151,14 @@ func (s *search) block(first bool) (best int, ok bool) {
 	for i := range count {
 		of := s.free[i*s.perBlock : min((i+1)*s.perBlock, len(s.free))]
 		nodes := sum(of)
-		if first && s.perPart > 0 && sum(s.ofPart(i/s.perPart)) < s.job.Nodes || s.usable(of) < s.size {
+		if nodes < s.size || s.limited && s.usable(of) < s.size || first && s.perPart > 0 && sum(s.ofPart(i/s.perPart)) < s.job.Nodes {
 			continue
 		}
-		if in := nodes / s.size; s.job.Spread {
-			segments += min(in, s.perBlock)
-		} else {
+		if first {
+			in := nodes / s.size
+			if s.job.Spread {
+				in = min(in, s.perBlock)
+			}
 			segments += in
 		}
 		none := s.off != nil && s.allOff(i)
@@ -186,12 +188,9 @@ func (s *search) ofPart(part int) []int {
 	return s.free[part*per : min((part+1)*per, len(s.free))]
 }
 
-// usable is how many of the free nodes of a block one segment may use. If the block is the
-// whole topology, only whole lower-level blocks count.
+// usable is how many of the free nodes of a block one segment may use if the number of
+// lower-level blocks is limited. If the block is the whole topology, only whole ones count.
 func (s *search) usable(of []int) int {
-	if !s.limited {
-		return sum(of)
-	}
 	var lower []int
 	for l := range slices.Chunk(of[:min(len(of), s.perBlock>>s.level<<s.level)], 1<<s.level) {
 		lower = append(lower, sum(l))

@@ -138,33 +138,39 @@ func (s *Site) view(r *Request, prefer int) view {
 	var v view
 	views := [...]*blocks{Free: &v.free, Busy: &v.available, Unavailable: &v.all}
 	for _, of := range views {
-		of.Sizes, of.Free, of.Off = s.Sizes, make([]int, len(s.Blocks)), make([]int, len(s.Blocks))
+		of.Sizes, of.Free = s.Sizes, make([]int, len(s.Blocks))
 		of.Once, of.Shrinks = prefer > 0 || s.once, r.Exclusive
 		if !s.HasBlocks() { // any number of nodes below one switch
 			of.Sizes, of.Alone = anySize, len(s.Blocks) > 0
 		}
 	}
-	var last [len(views)]bool // a view has nodes that Slurm takes last
 	for i := range s.Blocks {
-		n, off, nodes, less := 0, 0, s.count(r, s.Blocks[i].Nodes, prefer), 0
+		n, less, nodes := 0, 0, s.count(r, s.Blocks[i].Nodes, prefer)
 		for use, of := range views { // a node counts from its use on
 			n, less = n+nodes[use].all, less+nodes[use].less
-			if off = less; Use(use) == Free {
-				off += nodes[use].off
+			last := less // of the nodes that Slurm takes
+			if Use(use) == Free {
+				last += nodes[use].off
 			}
-			of.Free[i], of.Off[i] = n, off
-			last[use] = last[use] || off > 0
+			of.Free[i] = n
+			if last > 0 && of.Off == nil {
+				of.Off = make([]int, len(s.Blocks))
+			}
+			if last > 0 {
+				of.Off[i] = last
+			}
 		}
 		if r.Exclusive && s.busy(s.Blocks[i].Nodes) {
-			v.free.Free[i], v.free.Off[i] = 0, 0
+			v.free.Free[i] = 0
+			if v.free.Off != nil {
+				v.free.Off[i] = 0
+			}
 		}
 	}
 	n, nodes := 0, s.count(r, s.Apart, 0)
 	for use, of := range views {
 		n += nodes[use].all
-		if of.Apart = n; !last[use] {
-			of.Off = nil
-		}
+		of.Apart = n
 	}
 	return v
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Use says whether a job may have a node.
-type Use int
+// Use says whether a job may have a node. It is small, because a State is copied for each node.
+type Use int8
 
 // The uses of a node.
 const (
