@@ -15,7 +15,7 @@ func TestCheckAsks(t *testing.T) {
 		"topology.conf": "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\nBlockSizes=2\n",
 		"shown":         "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\nBlockName=b2 BlockIndex=1 Nodes=n[3-4] BlockSize=2\n",
 		"nodes":         `{"nodes":[{"name":"n1","slurmd_start_time":{"number":1}},{"name":"n2","slurmd_start_time":{"number":1}},{"name":"n3","slurmd_start_time":{"number":1}},{"name":"n4","slurmd_start_time":{"number":1}}]}`,
-		"scontrol":      "#!/bin/sh\ncase \"$*\" in\n'--json show nodes') cat " + dir + "/nodes;;\n'show topology') cat " + dir + "/shown;;\n*) exit 1;;\nesac\n",
+		"scontrol":      "#!/bin/sh\ncase \"$*\" in\n'--all --json show nodes') cat " + dir + "/nodes;;\n'show topology') cat " + dir + "/shown;;\n*) exit 1;;\nesac\n",
 	}
 	write := func(name, text string) {
 		t.Helper()
@@ -40,7 +40,7 @@ func TestCheckAsks(t *testing.T) {
 	write("shown", strings.SplitAfter(files["shown"], "\n")[0])
 	check(1, "n[3-4]: NotLoaded: Slurm has not loaded the file that has it in default:b2\ncompared: topology default\ndiffers: 2 of 4 nodes are not in Slurm as in the plan\n")
 	write("scontrol", "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
-	check(2, "quoin: ask Slurm: "+program+" --json show nodes: exit status 1: Unable to contact slurm controller; --topology takes the output of scontrol show topology instead\n")
+	check(2, "quoin: ask Slurm: "+program+" --all --json show nodes: exit status 1: Unable to contact slurm controller; --topology takes the output of scontrol show topology instead\n")
 	if code, _, errs := quoin(t, "", "check", "--files", filepath.Join(dir, "topology.conf")); code != 2 || !strings.HasPrefix(errs, "quoin: the publication does not say how Slurm is asked: set publicationDefaults.slurm.url") {
 		t.Errorf("exit %d: %s", code, errs)
 	}

@@ -232,7 +232,7 @@ func TestAskBySocket(t *testing.T) {
 func TestScontrol(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "scontrol")
-	script := "#!/bin/sh\ncase \"$*\" in\n'--json show '*) cat " + dir + "/$3;;\n'show topology nvl') echo BlockName=b1 BlockIndex=0 Nodes=d1 BlockSize=1;;\n" +
+	script := "#!/bin/sh\ncase \"$*\" in\n'--all --json show '*) cat " + dir + "/$4;;\n'show topology nvl') echo BlockName=b1 BlockIndex=0 Nodes=d1 BlockSize=1;;\n" +
 		"'show topology gone') echo error >&2;;\n*) echo \"bad $*\" >&2; exit 1;;\nesac\n"
 	for name, text := range map[string]string{program: script, dir + "/nodes": answer(t, "nodes"), dir + "/jobs": answer(t, "jobs"), dir + "/partitions": answer(t, "partitions")} {
 		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {

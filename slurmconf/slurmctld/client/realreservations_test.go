@@ -1,19 +1,21 @@
 package client
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
 // TestRealReservations asks a real Slurm about reservations of now and of later by each data
-// parser and by scontrol.
+// parser and by scontrol. Each names all nodes of Slurm, those in a hidden partition and in none too.
 func TestRealReservations(t *testing.T) {
 	t.Parallel()
-	c, rest, socket := startREST(t, slurmrig.Config{Slurmd: "n[1-3]", SlurmConf: "NodeName=n[1-3] NodeAddr=127.0.0.1 Port=[20161-20163]\nPartitionName=p Nodes=ALL Default=YES\n"})
+	c, rest, socket := startREST(t, slurmrig.Config{Slurmd: "n[1-3]", SlurmConf: "NodeName=n[1-5] NodeAddr=127.0.0.1 Port=[20161-20165]\nPartitionName=p Nodes=n[1-3] Default=YES\nPartitionName=hidden Nodes=n4 Hidden=YES\n"})
 	untilJobs(t, rest, 0, func(s *slurmctld.State) bool {
 		return s.Nodes["n1"].State == "IDLE" && s.Nodes["n2"].State == "IDLE" && s.Nodes["n3"].State == "IDLE"
 	})
@@ -25,7 +27,13 @@ func TestRealReservations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	askers := map[string]Asker{"scontrol": &Scontrol{Program: program}}
+	text, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := program + ".user" // to whom Slurm hides a partition
+	put.File(t, user, strings.Replace(string(text), " scontrol ", " setpriv --reuid=65534 --regid=65534 --clear-groups scontrol ", 1), 0o755)
+	askers := map[string]Asker{"scontrol": &Scontrol{Program: program}, "scontrol of a user": &Scontrol{Program: user}}
 	for _, parser := range parsers {
 		old := NewREST(socket, rest.tokenFile)
 		old.parser = parser
@@ -38,6 +46,9 @@ func TestRealReservations(t *testing.T) {
 		got, err := slurm.Ask(t.Context(), Question{Nodes: true, Reservations: true})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
+		}
+		if len(got.Nodes) != 5 {
+			t.Errorf("%s: %d nodes, want 5: %v", name, len(got.Nodes), got.Nodes)
 		}
 		if n := got.Nodes; n["n1"].State != "IDLE+RESERVED" || n["n1"].Reservation != "now" || !strings.Contains(n["n2"].State, "MAINTENANCE") || n["n2"].Reservation != "maint" || n["n3"].Reservation != "" {
 			t.Errorf("%s: nodes %+v", name, n)

@@ -24,11 +24,12 @@ type Scontrol struct {
 // maxShown is the most bytes of a topology that scontrol shows.
 const maxShown = 8 << 20
 
-// Ask implements Asker.
+// Ask implements Asker. With --all Slurm also names what it hides from the user in whose name
+// Quoin asks, such as the nodes of a hidden partition.
 func (s *Scontrol) Ask(ctx context.Context, q Question) (*slurmctld.State, error) {
 	state := &slurmctld.State{}
 	err := q.ask(state, func(read func(out io.Reader) error, what ...string) error {
-		return s.run(ctx, read, append([]string{"--json", "show"}, what...)...)
+		return s.run(ctx, read, append([]string{"--all", "--json", "show"}, what...)...)
 	})
 	if err != nil {
 		return nil, err
