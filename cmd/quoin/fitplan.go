@@ -29,8 +29,10 @@ type fitPlan struct {
 	gpus map[string]int
 	// owners are the Kubernetes nodes by Slurm name.
 	owners map[string]string
-	// states are the nodes' states. Without any all nodes count as free.
+	// states are the nodes' states. Without any all nodes count as free. all says that they are of
+	// all nodes that Slurm has. A list of sinfo may have a part of them.
 	states map[string]fit.State
+	all    bool
 	source show.FitSource
 }
 
@@ -180,6 +182,9 @@ func (p *fitPlan) site(t *topology.Topology) (*fit.Site, error) {
 		return nil, fmt.Errorf("%s names no node of the plan: it names %s, and the plan %s", p.source.Said, someOf(p.states), someOf(ours))
 	}
 	s.Apart = slices.Sorted(maps.Keys(apart))
+	if !p.all {
+		s.Unsaid = slices.DeleteFunc(s.Nodes(), func(node string) bool { _, said := p.states[node]; return said })
+	}
 	return s, nil
 }
 
@@ -190,16 +195,20 @@ func someOf[V any](names map[string]V) string {
 
 func (p *fitPlan) state(node string) fit.State {
 	s, known := p.states[node]
-	if !known && p.states != nil {
+	switch {
+	case known || p.states == nil:
+	case p.all:
+		s = fit.State{Use: fit.Absent, Why: "not in " + p.source.Said}
+	default:
 		s = fit.State{Use: fit.Unavailable, Why: "not in " + p.source.Said}
 	}
 	s.GPUs = cmp.Or(s.GPUs, p.gpus[node])
 	return s
 }
 
-// live takes what the running Slurm says, or a file with the time zero.
+// live takes what the running Slurm says of all its nodes, or a file with the time zero.
 func (p *fitPlan) live(state *slurmctld.State, said string, asked time.Time) {
-	p.source.Asked = asked
+	p.source.Asked, p.all = asked, !asked.IsZero()
 	p.states, p.source.Said, p.source.Reservations = make(map[string]fit.State, len(state.Nodes)), said, state.Reservations
 	for name, n := range state.Nodes {
 		s := fit.StateOf(n.State)

@@ -26,6 +26,8 @@ type Site struct {
 	Apart []string
 	// State returns how a node is.
 	State func(node string) State
+	// Unsaid are nodes of which nobody said how they are, nor whether Slurm has them.
+	Unsaid []string
 	// once says that Slurm tries one place and no other.
 	once bool
 }
@@ -212,9 +214,11 @@ func isFree(state State) bool { return state.Use == Free }
 // anySize are the sizes if one block may have all nodes of a job.
 var anySize = []int{math.MaxInt32}
 
-// takes reports whether the node has what the request asks of each. Whether it has is not known
-// if nobody said how many GPUs it has.
-func (r *Request) takes(state State) bool { return r.GPUs == 0 || state.GPUs >= r.GPUs }
+// takes reports whether the node is in Slurm, and has what the request asks of each. Whether it has
+// is not known if nobody said how many GPUs it has.
+func (r *Request) takes(state State) bool {
+	return state.Use != Absent && (r.GPUs == 0 || state.GPUs >= r.GPUs)
+}
 
 // Answer says whether the job can start. The words of the request have been checked.
 func (s *Site) Answer(r *Request) Answer {
@@ -224,6 +228,52 @@ func (s *Site) Answer(r *Request) Answer {
 	if !s.HasBlocks() { // the segment does not count
 		r = &Request{Job: Job{Nodes: r.Nodes}, GPUs: r.GPUs}
 	}
+	if len(s.Unsaid) == 0 {
+		return s.answerSaid(r)
+	}
+	most, least := s.suppose(Free).answerSaid(r), s.suppose(Absent).answerSaid(r)
+	busy := least
+	if r.Exclusive { // a busy node closes its block
+		busy = s.suppose(Busy).answerSaid(r)
+	}
+	switch {
+	case most.Verdict == Unknown:
+		return most
+	case most.Verdict == Never && least.Verdict == Never:
+		return most
+	case most.Verdict == least.Verdict && most.Verdict == busy.Verdict:
+		return least
+	}
+	why := "nobody said how these nodes are: " + listed(s.Unsaid)
+	if len(s.Unsaid) == len(s.Nodes()) {
+		why = "the job fits if all nodes are free, and nobody said which are"
+	}
+	return Answer{Verdict: Unknown, Place: most.Place, Why: why, Remedy: AskStates}
+}
+
+// AskStates is what to do if nobody said how some nodes are, or how many GPUs they have.
+const AskStates = "give --sinfo the output of sinfo -a -h -N -o '%N %T %G', or set slurm.url or slurm.scontrol of the publication"
+
+// suppose is the site if the nodes of which nobody said how they are have a use.
+func (s *Site) suppose(use Use) *Site {
+	unsaid := make(map[string]bool, len(s.Unsaid))
+	for _, node := range s.Unsaid {
+		unsaid[node] = true
+	}
+	site := *s
+	site.State = func(node string) State {
+		state := s.State(node)
+		if unsaid[node] {
+			return State{Use: use, GPUs: state.GPUs}
+		}
+		return state
+	}
+	return &site
+}
+
+// answerSaid answers a request that Slurm does not refuse for its words. The use of each node is
+// known.
+func (s *Site) answerSaid(r *Request) Answer {
 	tries, known := s.release().TriesPlaces()
 	once := *s
 	once.once = true
@@ -240,7 +290,7 @@ func (s *Site) Answer(r *Request) Answer {
 	return a
 }
 
-// answerFor answers a request that Slurm does not refuse for its words.
+// answerFor answers a request if it is known whether Slurm tries a second place.
 func (s *Site) answerFor(r *Request) Answer {
 	a := s.answer(r, 0)
 	if r.GPUs == 0 {
@@ -255,8 +305,7 @@ func (s *Site) answerFor(r *Request) Answer {
 			return state
 		}
 		if b := may.answer(r, 0); a.Verdict != b.Verdict {
-			return Answer{Verdict: Unknown, Place: b.Place, Why: fmt.Sprintf("nobody said how many GPUs these nodes have: %s", hostlist.Shorten(hostlist.Compress(unknown))),
-				Remedy: "give --sinfo the output of sinfo -h -N -o '%N %T %G'"}
+			return Answer{Verdict: Unknown, Place: b.Place, Why: "nobody said how many GPUs these nodes have: " + listed(unknown), Remedy: AskStates}
 		}
 	}
 	lit := *s // the number of GPUs may count before power does
@@ -276,6 +325,7 @@ func (s *Site) answerFor(r *Request) Answer {
 func (s *Site) gpus(r *Request) (unknown []string, most, fewest int) {
 	for _, node := range s.Nodes() {
 		switch state := s.State(node); {
+		case state.Use == Absent:
 		case state.GPUs == 0:
 			unknown = append(unknown, node)
 		case r.takes(state):
@@ -287,6 +337,9 @@ func (s *Site) gpus(r *Request) (unknown []string, most, fewest int) {
 	}
 	return unknown, most, fewest
 }
+
+// listed is a host list of names, shortened.
+func listed(names []string) string { return hostlist.Shorten(hostlist.Compress(names)) }
 
 // Nodes are all nodes that a job may have.
 func (s *Site) Nodes() []string {
@@ -344,13 +397,17 @@ func (s *Site) answer(r *Request, prefer int) Answer {
 	if r.GPUs > 0 {
 		why = fmt.Sprintf("of nodes with %d GPUs or more: %s", r.GPUs, why)
 	}
+	absent := slices.DeleteFunc(s.Nodes(), func(node string) bool { return s.State(node).Use != Absent })
+	if len(absent) > 0 {
+		why += "; not in Slurm are: " + listed(absent)
+	}
 	return Answer{Verdict: Never, Why: why}
 }
 
 // neverBelow says why a job does not fit below a switch if all nodes are free and available.
 func (s *Site) neverBelow(all *blocks, nodes int) string {
 	if len(s.Blocks) == 0 {
-		return fmt.Sprintf("the topology has %d nodes, and the job asks for %d", all.Apart, nodes)
+		return fmt.Sprintf("the topology has %s, and the job asks for %d", count(all.Apart, "node"), nodes)
 	}
 	most := 0
 	for i, free := range all.Free {
@@ -579,7 +636,7 @@ func (b *blocks) segments(size int) (count int) {
 func (b *blocks) never(j *Job) string {
 	total := sum(b.Free)
 	if j.Nodes > total && (total > 0 || j.Nodes > b.Apart) {
-		return fmt.Sprintf("the topology has %d nodes, and the job asks for %d", max(total, b.Apart), j.Nodes)
+		return fmt.Sprintf("the topology has %s, and the job asks for %d", count(max(total, b.Apart), "node"), j.Nodes)
 	}
 	size, what := j.Nodes, "a job without --segment"
 	if 0 < j.Segment && j.Segment < j.Nodes {

@@ -24,13 +24,15 @@ const (
 	Busy
 	// Unavailable is a node that takes no job, for example because it is drained or down.
 	Unavailable
+	// Absent is a node that Slurm does not have. It does not count.
+	Absent
 )
 
-// Uses are all uses of a node.
+// Uses are all uses of a node that Slurm has.
 var Uses = [...]Use{Free, Busy, Unavailable}
 
 // String returns the word that series and pages have for the use.
-func (u Use) String() string { return [...]string{"free", "busy", "unavailable"}[u] }
+func (u Use) String() string { return [...]string{"free", "busy", "unavailable", "absent"}[u] }
 
 // State is how a node is, as Slurm says.
 type State struct {

@@ -51,7 +51,7 @@ type Fit struct {
 
 // statesUnknown is the finding if no source says which nodes are free.
 var statesUnknown = topology.Finding{Severity: topology.Unknown, Reason: "StatesUnknown", Message: "nobody said which nodes are free, so all count as free",
-	Remedy: "give --sinfo FILE, or set slurm.url or slurm.scontrol of the publication"}
+	Remedy: fit.AskStates}
 
 // Code returns the exit code of the answer.
 func (a *Fit) Code() ExitCode {
@@ -110,7 +110,7 @@ func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, r *fit.Requ
 	}
 	a.unit = "SWITCH"
 	counted := r.GPUs == 0 || !slices.ContainsFunc(t.Blocks, func(b topology.Block) bool {
-		return slices.ContainsFunc(b.Nodes, func(node string) bool { return site.State(node).GPUs == 0 })
+		return slices.ContainsFunc(b.Nodes, func(node string) bool { state := site.State(node); return state.GPUs == 0 && state.Use != fit.Absent })
 	})
 	if site.HasBlocks() {
 		a.unit = "BLOCK"
@@ -118,23 +118,26 @@ func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, r *fit.Requ
 			a.Segments = site.Segments(r, fit.Sizes...)
 		}
 	}
-	a.found = slices.Clone(source.Unread)
-	if r.Nodes == 0 && !counted {
-		a.found = append(a.found, topology.Finding{Severity: topology.Unknown, Reason: "FitUnknown", Message: "nobody said how many GPUs some nodes have, so the segments are not counted", Remedy: "give --sinfo the output of sinfo -h -N -o '%N %T %G'"})
-	}
+	unknown := topology.Finding{Severity: topology.Unknown, Reason: "FitUnknown"}
 	if r.Nodes > 0 {
 		found := site.Answer(r)
 		a.Verdict, a.Why, a.Blocks, a.Needs = found.Verdict, found.Why, shares(site, &found.Place), needs(site, found.Needs)
-		if a.Verdict == fit.Unknown {
-			a.found = append(a.found, topology.Finding{Severity: topology.Unknown, Reason: "FitUnknown", Message: found.Why, Remedy: found.Remedy})
-		}
+		unknown.Message, unknown.Remedy = found.Why, found.Remedy
 	}
-	if a.Said == "" {
+	switch {
+	case a.Verdict == fit.Unknown:
+		a.found = append(a.found, unknown)
+	case a.Said == "":
 		a.found = append(a.found, statesUnknown)
-		if a.Verdict == fit.Now {
-			a.Verdict, a.Why = fit.Unknown, "the job fits if all nodes are free"
-		}
+	case r.Nodes == 0 && len(a.Segments) > 0 && len(site.Unsaid) > 0:
+		unknown.Message, unknown.Remedy = "nobody said how these nodes are, so they do not count as free: "+hostlist.Shorten(hostlist.Compress(site.Unsaid)), fit.AskStates
+		a.found = append(a.found, unknown)
 	}
+	if r.Nodes == 0 && !counted {
+		unknown.Message, unknown.Remedy = "nobody said how many GPUs some nodes have, so the segments are not counted", fit.AskStates
+		a.found = append(a.found, unknown)
+	}
+	a.found = append(a.found, source.Unread...)
 	a.Findings = Groups(a.found)
 	return a, nil
 }
@@ -234,7 +237,7 @@ func (a *Fit) Print(w io.Writer, now time.Time) {
 		fmt.Fprintln(w, "now: the job fits, for example in")
 		a.printBlocks(w)
 	case fit.Unknown:
-		fmt.Fprintln(w, "unknown: "+a.Why)
+		Print(w, "", a.found) // the first says what is missing for the answer
 		if len(a.Blocks) > 0 {
 			fmt.Fprintln(w, "if it fits, the job gets for example")
 			a.printBlocks(w)
@@ -305,7 +308,9 @@ func (a *Fit) printReservations(w io.Writer) {
 }
 
 func (a *Fit) printStates(w io.Writer, now time.Time) {
-	Print(w, "", a.found)
+	if a.Verdict != fit.Unknown {
+		Print(w, "", a.found)
+	}
 	if a.Said == "" {
 		return
 	}

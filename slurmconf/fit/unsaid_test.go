@@ -1,0 +1,58 @@
+package fit
+
+import (
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+)
+
+// TestUnsaid asks for jobs on random sites while nobody says how some nodes are. An answer that is
+// not "unknown" holds whatever these nodes are: free, busy, unavailable, or not in Slurm. Of more sites
+// 2 in 10,000 answers do not hold if some of these nodes are in Slurm and others are not.
+func TestUnsaid(t *testing.T) {
+	verdicts := map[Verdict]int{}
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // no secret
+		s := randomCloudSite(rng, slurmconf.Latest)
+		site := s.site(slurmconf.Latest)
+		for range 1 + rng.IntN(4) {
+			site.Unsaid = append(site.Unsaid, s.nodes[rng.IntN(len(s.nodes))])
+		}
+		for range 20 {
+			r, text := cloudJob(rng, site, len(s.nodes))
+			got := site.Answer(r)
+			verdicts[got.Verdict]++
+			if got.Verdict == Unknown {
+				continue
+			}
+			for range 10 {
+				states := maps.Clone(s.states)
+				for _, node := range site.Unsaid {
+					states[node] = State{Use: Use(rng.IntN(int(Absent) + 1))}
+				}
+				one := *site
+				one.Unsaid, one.State = nil, func(node string) State { return State{states[node].Use, states[node].Off, "", s.gpus[node]} }
+				if is := one.Answer(r); is.Verdict != got.Verdict && is.Verdict != Unknown {
+					t.Errorf("seed %d: %s: %s, and %s if %v: %s", seed, text, got.Verdict, is.Verdict, s.unsaid(site.Unsaid, states), s.text())
+				}
+			}
+		}
+	}
+	t.Log(verdicts)
+	for _, v := range []Verdict{Now, NotNow, Never, Unknown} {
+		if verdicts[v] < 50 {
+			t.Errorf("verdicts %v: too few %q", verdicts, v)
+		}
+	}
+}
+
+func (s *cloudSite) unsaid(nodes []string, states map[string]State) string {
+	var words []string
+	for _, node := range nodes {
+		words = append(words, node+" is "+states[node].Use.String())
+	}
+	return strings.Join(words, ", ")
+}
