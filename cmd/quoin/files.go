@@ -172,31 +172,31 @@ func readFiles(path, confDir string) ([]lint.File, error) {
 }
 
 // readTopologies reads the topology file at a path: the file, or the one that the release would read
-// in the directory. trouble says why Slurm does not start with the file or does not read it, or that
-// this is not known, by the slurm.conf of the directory if there is one.
-func readTopologies(path string, pub *publication.Cluster) (plan *topology.Plan, trouble string, err error) {
+// in the directory. trouble has a fatal finding if Slurm does not start with the file or does not read
+// it, and an unknown one if that is not known, by the slurm.conf of the directory if there is one.
+func readTopologies(path string, pub *publication.Cluster) (plan *topology.Plan, trouble []topology.Finding, err error) {
 	files, err := readFiles(path, "")
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	i := slices.IndexFunc(files, func(f lint.File) bool {
 		return isTopology(f) && (pub.Release.YAML() || !strings.HasSuffix(f.Name, ".yaml"))
 	})
 	switch {
 	case i < 0 && slices.ContainsFunc(files, isTopology):
-		return nil, "", fmt.Errorf("%s: Slurm %s does not read topology.yaml, and there is no topology.conf: --slurm-version says the release", path, pub.Release)
+		return nil, nil, fmt.Errorf("%s: Slurm %s does not read topology.yaml, and there is no topology.conf: --slurm-version says the release", path, pub.Release)
 	case i < 0:
-		return nil, "", fmt.Errorf("%s: no topology.yaml and no topology.conf in it", path)
+		return nil, nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", path)
 	}
 	plan, err = slurmconf.ReadPlan(files[i].Name, files[i].Data)
 	if err != nil {
-		return nil, "", located(files[i], err)
+		return nil, nil, located(files[i], err)
 	}
 	options := lint.Options{Release: pub.Release}
 	if beside := filepath.Join(path, "slurm.conf"); exists(beside) {
 		conf, err := readSlurmConf(beside)
 		if err != nil {
-			return nil, "", err
+			return nil, nil, err
 		}
 		options = conf.Options(pub.Release)
 	}
@@ -204,9 +204,9 @@ func readTopologies(path string, pub *publication.Cluster) (plan *topology.Plan,
 	for _, f := range lint.Lint(files[i:i+1], options) {
 		switch {
 		case f.Severity == topology.Fatal:
-			return plan, fmt.Sprintf("Slurm does not take the files: %s; quoin lint says more", f), nil
+			return plan, []topology.Finding{{Severity: f.Severity, Message: fmt.Sprintf("Slurm does not take the files: %s; quoin lint says more", f)}}, nil
 		case f.Severity == topology.Unknown && f.File != options.SlurmConf: // partitions do not matter here
-			trouble = fmt.Sprintf("it is not known whether Slurm takes the files: %s; quoin lint says more", f)
+			trouble = []topology.Finding{{Severity: f.Severity, Message: fmt.Sprintf("it is not known whether Slurm takes the files: %s; quoin lint says more", f)}}
 		}
 	}
 	return plan, trouble, nil

@@ -116,8 +116,8 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 	}
 	if o.files != "" {
 		plan, trouble, err := readTopologies(o.files, pub)
-		if err == nil && trouble != "" {
-			fmt.Fprintf(cmd.ErrOrStderr(), "quoin: where a job fits is not known, because %s\n", trouble)
+		if err == nil && len(trouble) > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "quoin: where a job fits is not known, because %s\n", trouble[0].Message)
 			err = show.NotKnown
 		}
 		if err == nil {

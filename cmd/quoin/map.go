@@ -50,7 +50,8 @@ the publisher's conditions of the Nodes say. It shows Slurm's states of nodes, a
 running jobs, if slurm.url or slurm.scontrol of the publication say how to ask Slurm.
 Without them the conditions of Slinky's worker pods have the states.
 
-Exit status: 3 if a report cannot be read (ReportUnreadable) and the rest is drawn.`,
+Exit status: 1 if Slurm would not take the files of --files, 3 if that is not known. Also 3
+if a report cannot be read (ReportUnreadable). The rest is drawn in each case.`,
 		Example: `  quoin map
   quoin map --context blue -o html > map.html
   quoin map --store /shared/quoin
@@ -65,7 +66,7 @@ Exit status: 3 if a report cannot be read (ReportUnreadable) and the rest is dra
 			if err != nil {
 				return err
 			}
-			return cmp.Or(o.draw(cmd.OutOrStdout(), cmd.ErrOrStderr(), drawn), errUnread(cmd.ErrOrStderr(), drawn.problems))
+			return cmp.Or(o.draw(cmd.OutOrStdout(), cmd.ErrOrStderr(), drawn), show.Code(drawn.files).AsError(), errUnread(cmd.ErrOrStderr(), drawn.problems))
 		},
 	}
 	o.addFlags(cmd, "text", "svg", "html", outputJSON)
@@ -81,6 +82,8 @@ Exit status: 3 if a report cannot be read (ReportUnreadable) and the rest is dra
 type drawing struct {
 	*picture.Site
 	left, unnamed, problems []topology.Finding
+	// files says why Slurm does not take the files of --files, or that this is not known.
+	files []topology.Finding
 }
 
 // site returns what there is to draw: what is published, or else what render makes.
@@ -116,7 +119,7 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 	site := &picture.Site{Publication: pub.Name, Plan: made.Plan, Facts: made.in.Facts}
 	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Topologies(), Hosts: hosts}
 	known.AddTo(ctx, site)
-	return &drawing{site, made.Left, made.Unnamed, made.Problems}, nil
+	return &drawing{Site: site, left: made.Left, unnamed: made.Unnamed, problems: made.Problems}, nil
 }
 
 // ofFiles returns what topology files say. Nobody says how the nodes are, unless Slurm is asked.
@@ -149,8 +152,8 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "quoin: not drawn: %s; --topology draws one of them\n", strings.Join(left, ", "))
 	}
 	site := &picture.Site{Publication: pub.Name, Plan: plan}
-	if trouble != "" {
-		site.Trouble = []string{trouble}
+	for _, f := range trouble {
+		site.Trouble = append(site.Trouble, f.Message)
 	}
 	for name, at := range plan.Places() {
 		reason := placement.ReasonPlaced
@@ -163,7 +166,7 @@ func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
 	slices.SortFunc(plan.Nodes, func(a, b topology.Placement) int { return strings.Compare(a.SlurmName, b.SlurmName) })
 	known := page.Known{Snapshot: &inputs.Snapshot{}, Inputs: &inputs.Inputs{}, Slurm: o.asked(pub), Published: plan.Topologies}
 	known.AddTo(cmd.Context(), site)
-	return &drawing{Site: site}, nil
+	return &drawing{Site: site, files: trouble}, nil
 }
 
 // asked asks the Slurm of a publication once, if it can be asked. On a large site Slurm takes
