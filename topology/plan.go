@@ -373,7 +373,7 @@ func NamedSwitches(switches []Switch) []Switch {
 	if len(joined) == 0 {
 		return switches
 	}
-	var named []Switch
+	named := make([]Switch, 0, len(switches))
 	for _, s := range switches {
 		s.Joined = false
 		if children := s.Children; len(children) > 0 {

@@ -23,15 +23,21 @@ type publishedTree struct {
 }
 
 func readPublished(switches []topology.Switch, tiers int) publishedTree {
-	above := topology.ParentsOf(switches)
 	rootOf := map[string]string{}
 	for i := range switches {
 		if switches[i].Joined {
-			rootOf[switches[i].Name] = above[switches[i].Name]
+			rootOf[switches[i].Name] = ""
+		}
+	}
+	for i := range switches {
+		for _, c := range switches[i].Children {
+			if _, joined := rootOf[c]; joined {
+				rootOf[c] = switches[i].Name
+			}
 		}
 	}
 	switches = topology.NamedSwitches(switches)
-	t := publishedTree{rootOf: rootOf, switches: switches, byName: map[string]int{}, leafOf: map[string]int{}, tiers: tiers,
+	t := publishedTree{rootOf: rootOf, switches: switches, byName: make(map[string]int, len(switches)), leafOf: map[string]int{}, tiers: tiers,
 		above: slices.Repeat([]int{none}, len(switches)), tierOf: make([]int, len(switches))}
 	for i := range switches {
 		t.byName[switches[i].Name] = i
@@ -195,7 +201,7 @@ const (
 // What would close a loop is not followed: what most nodes say goes first. The result is
 // beside the switches: an index into them, or none.
 func settleParents(set switches, votes [][]vote, published publishedTree) (parents []int, loops []edge) {
-	var edges []edge
+	edges := make([]edge, 0, len(set.keys))
 	for i := range set.keys {
 		old := none
 		if at := set.published[i]; at != none {

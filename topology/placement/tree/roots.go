@@ -71,8 +71,9 @@ func markJoined(s *Site) []topology.Switch {
 	root := topology.SlurmName(cmp.Or(s.RootSwitch, DefaultRoot))
 	at := slices.IndexFunc(s.Published, func(p topology.Switch) bool { return p.Name == root && len(p.Children) > 0 })
 	isJoined := func(p topology.Switch) bool { return p.Joined }
+	isAbove := func(p topology.Switch) bool { return slices.Contains(p.Children, root) }
 	names := func(f *topology.Facts) bool { return slices.Contains(f.Tiers(), root) }
-	if at < 0 || slices.ContainsFunc(s.Published, isJoined) || slices.ContainsFunc(s.Facts, names) || topology.ParentsOf(s.Published)[root] != "" {
+	if at < 0 || slices.ContainsFunc(s.Published, isJoined) || slices.ContainsFunc(s.Published, isAbove) || slices.ContainsFunc(s.Facts, names) {
 		return s.Published
 	}
 	marked := slices.Clone(s.Published)
@@ -98,48 +99,48 @@ func (s *Site) apart(source topology.TierSource) bool {
 // readTops returns the tops of the tree, the one with most nodes first. A leaf without nodes that
 // was published apart is none: it stays where it is. It returns none if there is nothing to join.
 func readTops(s *Site, t *Tree, published publishedTree) []top {
-	above := topology.ParentsOf(t.Switches)
 	at := make(map[string]int, len(t.Switches)) // switch -> index of its top
 	var tops []top
 	for _, sw := range slices.Backward(t.Switches) { // a switch comes after its children
-		if up := above[sw.Name]; up != "" {
-			at[sw.Name] = at[up]
-			continue
+		index, below := at[sw.Name]
+		if !below {
+			index = len(tops)
+			at[sw.Name] = index
+			is := top{name: sw.Name, root: published.rootOf[sw.Name]}
+			if old, ok := published.byName[sw.Name]; ok && is.root == "" && published.above[old] == none {
+				is.own = sw.Name
+			}
+			tops = append(tops, is)
 		}
-		at[sw.Name] = len(tops)
-		is := top{name: sw.Name, root: published.rootOf[sw.Name]}
-		if old, ok := published.byName[sw.Name]; ok && is.root == "" && published.above[old] == none {
-			is.own = sw.Name
+		for _, c := range sw.Children {
+			at[c] = index
 		}
-		tops = append(tops, is)
 	}
 	if len(tops) < 2 && len(published.rootOf) == 0 {
 		return nil
 	}
-	leaf, index := "", 0 // of the node before
+	leaf, has, index := "", "", 0 // of the node before
 	for i, f := range s.Facts {
-		switch named := t.Leaf(i); named {
-		case "":
+		named, name := t.Leaf(i), f.Product()
+		if named == "" {
 			continue
-		case leaf:
-		default:
-			leaf, index = named, at[named]
 		}
-		is := &tops[index]
-		is.nodes++
-		if p := product(f); p != "" && !slices.Contains(is.products, p) {
-			is.products = append(is.products, p)
+		if named != leaf || name != has {
+			leaf, has, index = named, name, at[named]
+			if p := product(name); p != "" && !slices.Contains(tops[index].products, p) {
+				tops[index].products = append(tops[index].products, p)
+			}
 		}
+		tops[index].nodes++
 	}
 	tops = slices.DeleteFunc(tops, func(t top) bool { return t.nodes == 0 && t.root == "" })
 	slices.SortFunc(tops, func(a, b top) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), strings.Compare(a.name, b.name)) })
 	return tops
 }
 
-// product returns the GPU product of a node, or "": the chip if it is known, because reports and labels
-// spell one product in several ways.
-func product(f *topology.Facts) string {
-	name := f.Product()
+// product returns a GPU product in one spelling, because reports and labels have several: the chip if
+// it is known.
+func product(name string) string {
 	if chip, _, known := topology.LargestDomain(name); known {
 		return chip
 	}

@@ -42,6 +42,10 @@ func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen top
 		countPublished(s, tallies, published)
 	}
 	chosen = chooseSource(tallies, labelled)
+	label := "no label"
+	if chosen.Name != "" {
+		label += " of " + chosen.Name
+	}
 	for i, f := range s.Facts {
 		if !s.HasGPUs(i) || f.Stays != "" || f.Gone || f.ReportsTiers() {
 			continue
@@ -49,20 +53,14 @@ func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen top
 		if len(tallies) > 1 {
 			named[i] = tiersOf(&f.Labels, chosen)
 		}
-		message := "no label"
-		if chosen.Name != "" {
-			message += " of " + chosen.Name
-		}
-		_, isPublished := published.leafOf[f.SlurmName]
-		switch {
-		case len(named[i]) > 0 && named[i][0] != "":
+		if len(named[i]) > 0 && named[i][0] != "" {
 			continue
-		case len(named[i]) > 0 && isPublished:
-			message += " names its leaf switch: it stays below the published one"
-		case len(named[i]) > 0:
-			message += " names its leaf switch: it gets one below the nearest switch that labels name"
-		default:
-			message += " names the switches above it"
+		}
+		message := label + " names the switches above it"
+		if _, isPublished := published.leafOf[f.SlurmName]; len(named[i]) > 0 && isPublished {
+			message = label + " names its leaf switch: it stays below the published one"
+		} else if len(named[i]) > 0 {
+			message = label + " names its leaf switch: it gets one below the nearest switch that labels name"
 		}
 		if len(named[i]) == 0 && len(f.Labels.Tiers) > 0 {
 			message += fmt.Sprintf("; labels of %s are not used, because the tree is made from one source", f.Labels.TierSource.Name)

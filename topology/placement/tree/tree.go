@@ -172,7 +172,7 @@ func readSwitches(named [][]string, unique bool, nodes int, published publishedT
 	var path []step
 	for i, tiers := range named {
 		if !slices.Equal(tiers, last) {
-			last, path = tiers, make([]step, 0, len(tiers)+1)
+			last, path = tiers, make([]step, 0, len(tiers))
 			gap := false
 			for tier, value := range tiers {
 				switch {
