@@ -49,9 +49,7 @@ func ParseConf(name string, data []byte, include slurmconf.Include) (*Conf, erro
 	for i := range lines {
 		l := &lines[i]
 		var file string
-		if file, l.Number = in.At(name, l.Number); l.Include != "" {
-			return nil, &slurmconf.ParseError{File: file, Line: l.Number, Key: "Include", Message: "not followed"}
-		}
+		file, l.Number = in.At(name, l.Number)
 		if err := r.line(file, l); err != nil {
 			return nil, err
 		}
