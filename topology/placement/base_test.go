@@ -212,6 +212,39 @@ func TestNodesWithoutLeafAreNoDomain(t *testing.T) {
 	}
 }
 
+// TestLeafOfTwoWriters has one leaf of 18 nodes that two writers name differently. Only two nodes have a name
+// in Slurm, and only these have the names of both writers. The leaf is one domain.
+func TestLeafOfTwoWriters(t *testing.T) {
+	byLeaf := divided
+	byLeaf.ByLeaf = true
+	first, second := []string{"leaf-1", "spine"}, []string{"net-7f3a", "net-top"}
+	for name, of := range map[string]func(f *topology.Facts){
+		"labels of two writers": func(f *topology.Facts) {
+			f.Labels.Tiers, f.Labels.MoreTiers = first, []topology.SourceTiers{{TierSource: topology.TierSource{Name: "AWS"}, Tiers: second}}
+		},
+		"reports and labels": func(f *topology.Facts) {
+			f.Report = &topology.Node{Name: f.Name, Tiers: first, GPUs: []topology.GPU{{UUID: "GPU-" + f.Name}}}
+			f.Labels.Tiers = second
+		},
+	} {
+		var facts, unnamed []topology.Facts
+		for i, f := range inFabric("", 1, 18) {
+			f.Report, f.Labels = nil, topology.Labels{GPUs: 8, Tiers: second}
+			if i < 2 {
+				of(&f)
+				facts = append(facts, f)
+				continue
+			}
+			f.SlurmName = ""
+			unnamed = append(unnamed, f)
+		}
+		plan := mustPlan(t, facts, &given{Unnamed: unnamed}, byLeaf)
+		if blocks := plan.Blocks(); len(blocks) != 1 || blocks[0].Name != "leaf-1" || blocks[0].Size != 18 || plan.BaseBlockSize() != 18 {
+			t.Errorf("%s: base %d, blocks %+v", name, plan.BaseBlockSize(), blocks)
+		}
+	}
+}
+
 // TestBaseIsOffered publishes racks, and lets racks come, grow, and lose nodes.
 func TestBaseIsOffered(t *testing.T) {
 	nine := slices.Repeat([]int{9}, 4)

@@ -110,15 +110,26 @@ type unitName struct {
 	label  topology.Domain
 }
 
-// unitsNamed returns the units that the facts of a node name, the surest first.
+// unitsNamed returns the units that the facts of a node name, the surest first. Several writers may name
+// one leaf differently, and one node have labels of one writer alone.
 func (s *site) unitsNamed(f *topology.Facts) []unitName {
-	if s.policy.ByLeaf {
-		if leaf := f.LeafSwitch(); leaf != "" && f.GPUCount() > 0 {
-			return []unitName{{label: topology.Domain{Value: leaf}}}
-		}
-		return nil
-	}
 	var units []unitName
+	if s.policy.ByLeaf {
+		if f.Stays != "" || f.GPUCount() == 0 {
+			return nil
+		}
+		leafOf := func(tiers []string) {
+			if len(tiers) > 0 && tiers[0] != "" {
+				units = append(units, unitName{label: topology.Domain{Value: tiers[0]}})
+			}
+		}
+		leafOf(f.Tiers())
+		leafOf(f.Labels.Tiers) // if the report names its switches
+		for i := range f.Labels.MoreTiers {
+			leafOf(f.Labels.MoreTiers[i].Tiers)
+		}
+		return units
+	}
 	r := readDomain(f)
 	if !r.clique.IsZero() {
 		units = append(units, unitName{clique: r.clique})
