@@ -135,20 +135,25 @@ func countVotes(s *Site, set switches, published publishedTree) (leaves []int, v
 			}
 		}
 	}
-	last, lastNamed, lastPath := none, []step(nil), []step(nil) // of the node before
+	last, old := none, []int(nil) // the published leaf of the node before, and the switches above it
+	lastNamed, lastPath := []step(nil), []step(nil)
 	for i, f := range s.Facts {
 		path := set.paths[i]
 		leaf, isPublished := published.leafOf[f.SlurmName]
+		if isPublished && leaf != last {
+			last, old = leaf, published.path(leaf)
+			lastNamed, lastPath = nil, set.complete(published, nil, old)
+		}
 		if isPublished && set.noLeaf[i] { // it stays in its leaf, and its labels count above it
 			named := path[1:]
 			add(i, named)
-			path = set.complete(published, nil, published.path(leaf))
+			path = set.complete(published, nil, old)
 			if at := slices.IndexFunc(path, func(p step) bool { return slices.ContainsFunc(named, func(n step) bool { return n.sw == p.sw }) }); at >= 0 {
 				path = path[:at+1]
 			}
 		} else if isPublished {
-			if leaf != last || !slices.Equal(path, lastNamed) {
-				last, lastNamed, lastPath = leaf, path, set.complete(published, path, published.path(leaf))
+			if !slices.Equal(path, lastNamed) {
+				lastNamed, lastPath = path, set.complete(published, path, old)
 			}
 			path = lastPath
 		}
