@@ -57,10 +57,11 @@ func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen top
 			continue
 		}
 		message := label + " names the switches above it"
-		if _, isPublished := published.leafOf[f.SlurmName]; len(named[i]) > 0 && isPublished {
-			message = label + " names its leaf switch: it stays below the published one"
-		} else if len(named[i]) > 0 {
+		if len(named[i]) > 0 {
 			message = label + " names its leaf switch: it gets one below the nearest switch that labels name"
+			if _, isPublished := published.leafOf[f.SlurmName]; isPublished {
+				message = label + " names its leaf switch: it stays below the published one"
+			}
 		}
 		if len(named[i]) == 0 && len(f.Labels.Tiers) > 0 {
 			message += fmt.Sprintf("; labels of %s are not used, because the tree is made from one source", f.Labels.TierSource.Name)
