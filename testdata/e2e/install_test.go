@@ -32,8 +32,7 @@ func install(w *world) {
 			w.t.Errorf("the hook of %s: %v", m.Name, err)
 		}
 	}
-	// Without it the operator's webhook refuses the Controller. Before the reports are there it has
-	// AutoDetect, by which a slurmd does not see GPUs that are simulated: Slurm would drain its node.
+	// Without it the operator's webhook refuses the Controller.
 	w.until("files that slurmctld can start with", func(out string) bool {
 		return strings.Contains(out, "block: seed") && strings.Contains(out, "File=/dev/nvidia")
 	}, "-n", "slurm", "get", "configmap", "quoin-slurm", "-o=yaml")
@@ -92,9 +91,11 @@ func (w *world) page() {
 }
 
 // site is what this site sets beside the page: its nodes have the image, its GPUs are given by a RuntimeClass, their
-// driver is simulated, so that /proc is elsewhere, and the hook asks slurmctld for a job's blocks.
+// driver is simulated, so that /proc is elsewhere, and the hook asks slurmctld for a job's blocks. A slurmd with
+// AutoDetect does not see GPUs that are simulated, and Slurm would drain its node: gres.conf lists them.
 func (w *world) site() []string {
 	return []string{"--set", "image.pullPolicy=Never", "--set", "agent.runtimeClassName=nvidia", "--set", "config.agent.hostRoot=" + nvidiadra.HostRoot, "--set", "config.agent.hookJobInfo=/usr/bin/scontrol",
+		"--set", "config.publicationDefaults.gres.autoDetect=off",
 		"--timeout", "3m", "--wait=legacy"}
 }
 
