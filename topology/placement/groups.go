@@ -110,26 +110,12 @@ type unitName struct {
 	label  topology.Domain
 }
 
-// unitsNamed returns the units that the facts of a node name, the surest first. Several writers may name
-// one leaf differently, and one node have labels of one writer alone.
+// unitsNamed returns the units that the facts of a node name, the surest first.
 func (s *site) unitsNamed(f *topology.Facts) []unitName {
-	var units []unitName
 	if s.policy.ByLeaf {
-		if f.Stays != "" || f.GPUCount() == 0 {
-			return nil
-		}
-		leafOf := func(tiers []string) {
-			if len(tiers) > 0 && tiers[0] != "" {
-				units = append(units, unitName{label: topology.Domain{Value: tiers[0]}})
-			}
-		}
-		leafOf(f.Tiers())
-		leafOf(f.Labels.Tiers) // if the report names its switches
-		for i := range f.Labels.MoreTiers {
-			leafOf(f.Labels.MoreTiers[i].Tiers)
-		}
-		return units
+		return leavesNamed(f)
 	}
+	var units []unitName
 	r := readDomain(f)
 	if !r.clique.IsZero() {
 		units = append(units, unitName{clique: r.clique})
@@ -140,6 +126,25 @@ func (s *site) unitsNamed(f *topology.Facts) []unitName {
 		}
 	}
 	return units
+}
+
+// leavesNamed returns the names of the leaf switch of a node with GPUs, the surest first. Several writers
+// may name one leaf differently, and another node may have labels of one writer alone.
+func leavesNamed(f *topology.Facts) (leaves []unitName) {
+	if f.Stays != "" || f.GPUCount() == 0 {
+		return nil
+	}
+	add := func(tiers []string) {
+		if len(tiers) > 0 && tiers[0] != "" {
+			leaves = append(leaves, unitName{label: topology.Domain{Value: tiers[0]}})
+		}
+	}
+	add(f.Tiers())
+	add(f.Labels.Tiers) // if the report names its switches
+	for i := range f.Labels.MoreTiers {
+		add(f.Labels.MoreTiers[i].Tiers)
+	}
+	return leaves
 }
 
 func newGroup(s *site, a assignment, id identity) group {
