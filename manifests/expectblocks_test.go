@@ -168,7 +168,7 @@ var fabricExpectations = map[string]func(moment) []sample{
 	"quoin-fabric/GPUs that are not healthy in their fabric/A": fixed(sample{`quoin_agent_gpus{fabric="completed", health="unhealthy", instance="10.0.0.4:9835", job="quoin-agent"}`, 2}),
 	"quoin-fabric/NVLink fabrics/A":                            fixed(fabricInfo(0), fabricInfo(1), fabricInfo(3)),
 	"quoin-fabric/IMEX/A":                                      fixed(imexInfo(0), imexInfo(1), imexInfo(3)),
-	"quoin-fabric/Problems of the nodes' reports/A":            fixed(sample{`{instance="10.0.0.4:9835", reason="XidError"}`, 1}),
+	"quoin-fabric/Problems of the nodes' reports/A":            fixed(sample{`{instance="10.0.0.4:9835", reason="XidCritical"}`, 1}),
 	"quoin-fabric/GPUs with a Xid or a failed row remapping/A": sickGPUs(48, hour.FaultXid),
 	"quoin-fabric/GPUs with a Xid or a failed row remapping/B": sickGPUs(1, 1),
 	"quoin-fabric/Hook calls/A":                                fixed(sample{`{hook="prolog", result="ok"}`, 4 * rate(1, 5)}, sample{`{hook="prolog", result="error"}`, 0}, sample{`{hook="epilog", result="ok"}`, 0}, sample{`{hook="epilog", result="error"}`, 0}),
@@ -191,7 +191,7 @@ var fabricExpectations = map[string]func(moment) []sample{
 	"quoin-fabric/Devices that the exporter names no or other jobs of/A": fixed(),
 	"quoin-fabric/Publications/A":                                        fixed(sample{`{publication="slurm", reason="Placed"}`, 3}, sample{`{publication="slurm", reason="NoNVLinkDomain"}`, 1}),
 	"quoin-fabric/Publications/B":                                        fixed(sample{`{publication="slurm", reason="BigChange"}`, 1}),
-	"quoin-fabric/Publications/C":                                        fixed(sample{`{publication="slurm", reason="XidError"}`, 1}),
+	"quoin-fabric/Publications/C":                                        fixed(sample{`{publication="slurm", reason="XidCritical"}`, 1}),
 	"quoin-fabric/Job summaries on the nodes/A":                          one(func(m moment) float64 { return ended(m) }),
 	"quoin-fabric/$instance":                                             values("instance", "10.0.0.1:9835", "10.0.0.2:9835", "10.0.0.3:9835", "10.0.0.4:9835"),
 }

@@ -259,7 +259,7 @@ func idsOf(n *topology.Node) []string {
 // TestIDsAfterRestart: an agent that starts anew while nobody answers keeps the
 // ids of the same boot.
 func TestIDsAfterRestart(t *testing.T) {
-	for boot, want := range map[string]string{"b": "[GPU-a:3 GPU-b:? XidError DCGMIDUnknown]", "another": "[GPU-a:? GPU-b:? DCGMIDUnknown]"} {
+	for boot, want := range map[string]string{"b": "[GPU-a:3 GPU-b:? XidCritical DCGMIDUnknown]", "another": "[GPU-a:? GPU-b:? DCGMIDUnknown]"} {
 		three := 3
 		stored := &topology.Node{Name: "n1", BootID: "b", GPUs: []topology.GPU{{UUID: "GPU-a", DCGMID: &three, Xids: []int{79}}, {Index: 1, UUID: "GPU-b"}},
 			Problems: []topology.Finding{{Reason: reasonDCGMIDUnknown, Message: "DCGM id of GPU GPU-b: source: no answer; NVML's index is used instead"}}}

@@ -164,7 +164,7 @@ const ReasonMoreProblems = "MoreProblems"
 const ReasonOther = "other"
 
 // reported are the reasons that agents report.
-var reported = []string{ReasonGPUUnreadable, "GPULost", "FactUnreadable", ReasonUnsettled, ReasonFactsStale, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidError, ReasonMoreProblems}
+var reported = []string{ReasonGPUUnreadable, "GPULost", "FactUnreadable", ReasonUnsettled, ReasonFactsStale, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidCritical, ReasonXidLook, ReasonMoreProblems}
 
 // Reported returns a problem of a report as the publisher names it.
 func (p Finding) Reported() Finding {

@@ -6,50 +6,207 @@ import (
 	"slices"
 )
 
-// ReasonXidError is the problem of a GPU with a critical Xid event that no program
-// causes.
-const ReasonXidError = "XidError"
+// XidClass says what an Xid asks of people.
+type XidClass string
 
-// ofPrograms are the Xids that a job's program causes. They are no fault of the
-// GPU: graphics engine exception, memory page fault, stopped processing, preemptive
-// cleanup, video processor exception, context switch timeout.
-var ofPrograms = [...]int{13, 31, 43, 45, 68, 109}
+// The classes. [XidReset] and [XidCritical] are critical: the GPU works again only after
+// somebody did something.
+const (
+	// XidIgnore asks for nothing.
+	XidIgnore XidClass = "ignore"
+	// XidApplication was caused by a program, or ended one. The program can be started again.
+	XidApplication XidClass = "application"
+	// XidLook may be harmless or not. The number alone does not say which.
+	XidLook XidClass = "look"
+	// XidReset asks for a reset of the GPU.
+	XidReset XidClass = "reset"
+	// XidCritical asks for another action, such as a restart of the machine.
+	XidCritical XidClass = "critical"
+)
 
-// AddXids adds codes of Xid events to the GPU's codes, and a problem for each code
-// that no program causes. The problem is added even if the GPU itself can no longer
-// be read.
-func (n *Node) AddXids(uuid string, codes ...int) {
-	for i := range n.GPUs {
-		if g := &n.GPUs[i]; g.UUID == uuid {
-			all := append(slices.Clone(g.Xids), codes...)
-			slices.Sort(all)
-			g.Xids = slices.Compact(all)
-		}
-	}
-	for _, code := range codes {
-		if !slices.Contains(ofPrograms[:], code) {
-			n.addXidError(Finding{Reason: ReasonXidError, Message: fmt.Sprintf("GPU %s: Xid %d since the node's boot; see dmesg", uuid, code)})
-		}
-	}
+// Critical reports whether somebody has to act before the GPU works again.
+func (c XidClass) Critical() bool { return c == XidReset || c == XidCritical }
+
+// Xid is what is known of an Xid by its number. NVML tells no more than the number.
+type Xid struct {
+	Code  int
+	Class XidClass
+	// Name says in a few words what happened. It is empty for a number that is not in the table.
+	Name string
+	// Action says what to do. It is empty for the class [XidIgnore].
+	Action string
 }
 
-// addXidError adds a problem unless it is there already. These problems come last,
-// in an order that does not depend on time.
-func (n *Node) addXidError(p Finding) {
-	if slices.Contains(n.Problems, p) {
-		return
-	}
-	n.Problems = append(n.Problems, p)
-	place := func(p Finding) int {
-		if p.Reason != ReasonXidError {
-			return 0
+// What to do for most Xids of a class.
+const (
+	restartJob = "start the job again"
+	lookUp     = "look at dmesg and NVIDIA's Xid catalogue"
+	resetGPU   = "drain the node and reset the GPU"
+)
+
+// xids are the Xids of NVIDIA's Xid catalogue, read on 2025-10-29 and compared with later
+// notes in November 2026. The class is the catalogue's immediate action. Where that is a workflow over
+// several messages of the kernel log, the class is [XidLook], except for memory errors.
+var xids = [...]struct {
+	first, last int
+	class       XidClass
+	name        string
+	action      string // empty for that of most Xids of the class
+}{
+	{8, 8, XidApplication, "GPU stopped processing", ""},
+	{11, 11, XidApplication, "invalid commands sent to the GPU", ""},
+	{13, 13, XidApplication, "graphics engine exception", ""},
+	{14, 14, XidIgnore, "unused", ""},
+	{25, 25, XidApplication, "invalid commands sent to the GPU", ""},
+	{31, 31, XidApplication, "GPU memory page fault", ""},
+	{32, 32, XidApplication, "invalid commands sent to the GPU", ""},
+	{37, 38, XidIgnore, "driver firmware error", ""},
+	{39, 41, XidApplication, "copy engine exception", ""},
+	{43, 43, XidIgnore, "GPU stopped processing", ""},
+	{44, 44, XidIgnore, "graphics engine fault during a context switch", ""},
+	{xidCleanup, xidCleanup, XidLook, "cleanup of a program, and no error before it", ""},
+	{46, 46, XidReset, "GPU stopped processing", ""},
+	{48, 48, XidCritical, "double bit ECC error", resetGPU + "; if it comes again, have the GPU exchanged"},
+	{54, 54, XidCritical, "auxiliary power is not connected", "drain the node and check the power cables of the GPU"},
+	{60, 60, XidApplication, "video processor exception", ""},
+	{62, 62, XidReset, "micro-controller of the GPU halted", ""},
+	{63, 63, XidIgnore, "GPU memory row remapped", ""},
+	{64, 64, XidReset, "GPU memory row could not be remapped", ""},
+	{66, 67, XidIgnore, "illegal access by the driver", ""},
+	{68, 68, XidApplication, "video decoder exception", ""},
+	{69, 69, XidApplication, "graphics engine class error", ""},
+	{70, 72, XidApplication, "copy engine exception", ""},
+	{74, 74, XidLook, "NVLink error", ""},
+	{75, 77, XidApplication, "copy engine exception", ""},
+	{78, 78, XidLook, "vGPU did not start", "update the driver of host and virtual machine"},
+	{79, 79, XidCritical, "GPU has fallen off the bus", "drain the node and restart the machine"},
+	{80, 80, XidApplication, "corrupted data sent to the GPU", ""},
+	{82, 82, XidApplication, "JPEG decoder exception", ""},
+	{83, 84, XidApplication, "video decoder exception", ""},
+	{85, 85, XidApplication, "copy engine exception", ""},
+	{86, 86, XidApplication, "optical flow exception", ""},
+	{88, 89, XidApplication, "video decoder exception", ""},
+	{92, 92, XidIgnore, "high rate of corrected ECC errors", ""},
+	{93, 93, XidIgnore, "many writes to the InfoROM", ""},
+	{94, 94, XidApplication, "contained memory error", ""},
+	{95, 95, XidReset, "uncontained memory error", ""},
+	{96, 98, XidApplication, "video decoder exception", ""},
+	{99, 105, XidApplication, "JPEG decoder exception", ""},
+	{106, 107, XidIgnore, "test message", ""},
+	{108, 108, XidIgnore, "NVLink: translation error at the other end", ""},
+	{109, 109, XidReset, "context switch timeout", ""},
+	{110, 110, XidReset, "security fault", ""},
+	{119, 119, XidReset, "GSP does not answer", ""},
+	{120, 120, XidReset, "GSP error", ""},
+	{121, 121, XidIgnore, "C2C link error", ""},
+	{126, 135, XidApplication, "copy engine exception", ""},
+	{136, 136, XidReset, "link training failed", ""},
+	{137, 137, XidIgnore, "NVLink privilege error", ""},
+	{139, 139, XidApplication, "optical flow exception", ""},
+	{140, 140, XidReset, "ECC error without recovery", ""},
+	{141, 141, XidIgnore, "CUDA fast path error", ""},
+	{142, 142, XidCritical, "video encoder exception", "ask NVIDIA's support"},
+	{143, 143, XidReset, "GPU could not be initialised", ""},
+	{144, 150, XidLook, "NVLink error", ""}, // by the sub-code in the kernel log; many are not fatal
+	{151, 151, XidCritical, "key rotation error", "drain the node and restart the machine, or its virtual machine"},
+	{152, 153, XidIgnore, "deep learning accelerator error", ""},
+	{154, 154, XidIgnore, "the recovery action changed", ""}, // the action itself is GPU.Recovery
+	{155, 155, XidReset, "NVLink error that software defines", ""},
+	{156, 156, XidReset, "a part of the GPU was retired", ""},
+	{157, 157, XidIgnore, "a part of the GPU could not be retired", ""},
+	{158, 158, XidReset, "fatal timeout", ""},
+	{159, 159, XidLook, "error on the link between CPU and GPU", ""},
+	{160, 160, XidIgnore, "a memory channel was retired", ""},
+	{161, 161, XidIgnore, "a memory channel could not be retired", ""},
+	{162, 165, XidIgnore, "power smoothing changed", ""},
+}
+
+// xidCleanup is the Xid of a program that is cleaned up after an error. If its GPU has
+// another Xid, that one says what happened, and this one asks for nothing.
+const xidCleanup = 45
+
+// XidOf returns what is known of an Xid. A number that is not in NVIDIA's catalogue, or that
+// the catalogue says nothing about, has the class [XidLook].
+func XidOf(code int) Xid {
+	x := Xid{Code: code, Class: XidLook}
+	for i := range xids {
+		if row := &xids[i]; row.first <= code && code <= row.last {
+			x.Class, x.Name, x.Action = row.class, row.name, row.action
 		}
-		return len(p.Message)
 	}
-	slices.SortStableFunc(n.Problems, func(a, b Finding) int {
-		if place(a) == 0 || place(a) != place(b) {
-			return cmp.Compare(place(a), place(b))
+	if x.Action == "" {
+		x.Action = map[XidClass]string{XidApplication: restartJob, XidLook: lookUp, XidReset: resetGPU}[x.Class]
+	}
+	return x
+}
+
+// The problems of a GPU with an Xid that asks people for something.
+const (
+	// ReasonXidCritical: the class is [XidReset] or [XidCritical].
+	ReasonXidCritical = "XidCritical"
+	// ReasonXidLook: the class is [XidLook].
+	ReasonXidLook = "XidLook"
+)
+
+// AddXids adds codes of Xid events to the GPU's codes, and a problem for each code that asks
+// people for something. The problem is added even if the GPU itself can no longer be read.
+// These problems come last, by GPU and code: in an order that does not depend on time.
+func (n *Node) AddXids(uuid string, codes ...int) {
+	all := slices.Clone(codes)
+	for i := range n.GPUs {
+		if g := &n.GPUs[i]; g.UUID == uuid {
+			all = append(all, g.Xids...)
+			slices.Sort(all)
+			g.Xids = slices.Compact(all)
+			all = g.Xids
 		}
-		return cmp.Compare(a.Message, b.Message)
+	}
+	slices.Sort(all)
+	var others, found []Finding
+	for _, p := range n.Problems {
+		if of, _, ok := xidOf(p); !ok {
+			others = append(others, p)
+		} else if of != uuid {
+			found = append(found, p)
+		}
+	}
+	all = slices.Compact(all)
+	for _, code := range all {
+		if p, asks := xidProblem(uuid, code, len(all) == 1); asks {
+			found = append(found, p)
+		}
+	}
+	slices.SortFunc(found, func(a, b Finding) int {
+		uuidA, codeA, _ := xidOf(a)
+		uuidB, codeB, _ := xidOf(b)
+		return cmp.Or(cmp.Compare(uuidA, uuidB), cmp.Compare(codeA, codeB))
 	})
+	n.Problems = append(others, found...)
+}
+
+// xidProblem returns the problem of a GPU's Xid. alone says that the GPU has no other Xid.
+// It returns false if the Xid asks for nothing.
+func xidProblem(uuid string, code int, alone bool) (Finding, bool) {
+	x := XidOf(code)
+	p := Finding{Reason: ReasonXidLook}
+	switch {
+	case x.Class.Critical():
+		p.Reason = ReasonXidCritical
+	case x.Class != XidLook || code == xidCleanup && !alone:
+		return p, false
+	}
+	p.Message = fmt.Sprintf(xidMessage+", %s: %s", uuid, code, cmp.Or(x.Name, "which Quoin does not know"), x.Action)
+	return p, true
+}
+
+// xidMessage begins the message of an Xid's problem.
+const xidMessage = "GPU %s had Xid %d"
+
+// xidOf returns GPU and code of an Xid's problem, and false for any other problem.
+func xidOf(p Finding) (uuid string, code int, ok bool) {
+	if p.Reason != ReasonXidCritical && p.Reason != ReasonXidLook {
+		return "", 0, false
+	}
+	_, err := fmt.Sscanf(p.Message, xidMessage, &uuid, &code)
+	return uuid, code, err == nil
 }

@@ -126,7 +126,7 @@ func (n *Node) sayState(add say) {
 	}
 	for i := range n.Devices {
 		if n.Devices[i].Held.Xid != 0 {
-			add("quoin_agent_problems", "gauge", `reason="XidError"`, 1)
+			add("quoin_agent_problems", "gauge", `reason="XidCritical"`, 1)
 		}
 	}
 	add("quoin_agent_probe_up", "gauge", "", 1)
@@ -224,7 +224,7 @@ func PublisherText(leader, minute int) string {
 	if leader == 1 {
 		s.WriteString("# TYPE quoin_publisher_nodes gauge\nquoin_publisher_nodes{publication=\"slurm\",reason=\"Placed\"} 3\nquoin_publisher_nodes{publication=\"slurm\",reason=\"NoNVLinkDomain\"} 1\n" +
 			"# TYPE quoin_publisher_held gauge\nquoin_publisher_held{publication=\"slurm\",reason=\"BigChange\"} 1\n" +
-			"# TYPE quoin_publisher_problems gauge\nquoin_publisher_problems{publication=\"slurm\",reason=\"XidError\"} 1\n" +
+			"# TYPE quoin_publisher_problems gauge\nquoin_publisher_problems{publication=\"slurm\",reason=\"XidCritical\"} 1\n" +
 			"# TYPE quoin_node_info gauge\n")
 		for i := range Nodes {
 			fmt.Fprintf(&s, "quoin_node_info{publication=\"slurm\",node=%q,block=%q,switch=\"\",clique=%q} 1\n", Nodes[i].Name, Nodes[i].Block, Nodes[i].Clique)

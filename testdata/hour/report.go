@@ -29,7 +29,7 @@ func (n *Node) Report() *topology.Node {
 		}
 		out.GPUs = append(out.GPUs, g)
 		if d.Held.Xid != 0 {
-			out.Problems = append(out.Problems, topology.Finding{Reason: topology.ReasonXidError, Message: "x"})
+			out.Problems = append(out.Problems, topology.Finding{Reason: topology.ReasonXidCritical, Message: "x"})
 		}
 	}
 	if n.IMEX != "" {

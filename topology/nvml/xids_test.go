@@ -58,8 +58,8 @@ func TestLoadedXids(t *testing.T) {
 	m.Change("gpu 0", "xid 13", "gpu 1", "xid 119", "xid 79", "xid 119")
 	n := p.until("the events of GPU 1", func(n *topology.Node) bool { return len(n.GPUs[1].Xids) == 2 })
 	problems := []topology.Finding{
-		{Reason: "XidError", Message: "GPU " + second + ": Xid 79 since the node's boot; see dmesg"},
-		{Reason: "XidError", Message: "GPU " + second + ": Xid 119 since the node's boot; see dmesg"},
+		{Reason: "XidCritical", Message: "GPU " + second + " had Xid 79, GPU has fallen off the bus: drain the node and restart the machine"},
+		{Reason: "XidCritical", Message: "GPU " + second + " had Xid 119, GSP does not answer: drain the node and reset the GPU"},
 	}
 	if diff := cmp.Diff(problems, n.Problems); diff != "" || !slices.Equal(n.GPUs[1].Xids, []int{79, 119}) {
 		t.Errorf("Xids %v, problems (-want +got):\n%s", n.GPUs[1].Xids, diff)
@@ -93,8 +93,8 @@ func TestLoadedXidsOfLostGPU(t *testing.T) {
 	n := p.until("the event of another GPU", func(n *topology.Node) bool { return slices.Equal(n.GPUs[1].Xids, []int{31}) })
 	problems := []string{
 		"GPUUnreadable: open GPU 1: GPU_IS_LOST",
-		"XidError: GPU GPU-b200b200-0000-0000-0000-000000000001: Xid 79 since the node's boot; see dmesg",
-		"XidError: GPU GPU-b200b200-0000-0000-0000-000000000001: Xid 119 since the node's boot; see dmesg",
+		"XidCritical: GPU GPU-b200b200-0000-0000-0000-000000000001 had Xid 79, GPU has fallen off the bus: drain the node and restart the machine",
+		"XidCritical: GPU GPU-b200b200-0000-0000-0000-000000000001 had Xid 119, GSP does not answer: drain the node and reset the GPU",
 	}
 	if diff := cmp.Diff(problems, words(n)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)

@@ -156,7 +156,7 @@ func TestFaults(t *testing.T) {
 		{"fabric not started", "{node: a1-01, fabric: notStarted}", "a1-01", "0:notStarted/0, 1:notStarted/0, chassis 01 tray 0 leaf-1"},
 		{"fabric failed", "{node: a1-01, gpu: 0, fabric: completed, status: ERROR_UNKNOWN}", "a1-01", "0:completed/1/healthyERROR_UNKNOWN, 1:completed/1/healthy, chassis 01 tray 0 leaf-1"},
 		{"unhealthy", "{node: a1-01, gpu: 1, health: unhealthy}", "a1-01", "0:completed/1/healthy, 1:completed/1/unhealthy, chassis 01 tray 0 leaf-1"},
-		{"an Xid", "{node: a1-01, gpu: 1, xid: 79}", "a1-01", "0:completed/1/healthy, 1:completed/1/healthy xids [79], XidError, chassis 01 tray 0 leaf-1"},
+		{"an Xid", "{node: a1-01, gpu: 1, xid: 79}", "a1-01", "0:completed/1/healthy, 1:completed/1/healthy xids [79], XidCritical, chassis 01 tray 0 leaf-1"},
 		{"lost twice", "{node: a1-01, gpu: 0, lost: true}, {node: a1-01, gpu: 0, lost: true}", "a1-01", "1:completed/1/healthy, GPULost, chassis 01 tray 0 leaf-1"},
 		{"two cliques", "{node: a1-01, gpu: 1, clique: 9}", "a1-01", "0:completed/1/healthy, 1:completed/9/healthy, chassis 01 tray 0 leaf-1"},
 		{"moved beside", "{node: a1-01, moveTo: a2-02}", "a1-01", "0:completed/2/healthy, 1:completed/2/healthy, chassis 02 tray 0 leaf-2"},

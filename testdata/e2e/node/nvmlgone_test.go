@@ -88,7 +88,7 @@ func TestNVMLAgentReloadedDriver(t *testing.T) {
 			m.Change("gpu 2", "xid "+code) // once and again, until it is registered
 			p.metric("quoin_agent_probe_up")
 			m.Change()
-			return strings.Contains(p.report(), "Xid "+code+" since")
+			return strings.Contains(p.report(), "had Xid "+code+",")
 		})
 	}
 	event("79")
