@@ -104,9 +104,11 @@ func agentAlerts() []alertCase {
 		{"QuoinProbeDown", plain("probe_up", "0x200"), 10, fromAgent(), 0, [][]series{plain("probe_up", always), plain("probe_up", "0x5 1x200")}},
 		{"QuoinReportStale", plain("report_stale", always), 5, fromAgent(), 1, [][]series{plain("report_stale", "0x200")}},
 		{"QuoinReportNotStored", plain("report_stored", "0x200"), 15, fromAgent(), 0, [][]series{plain("report_stored", always)}},
-		{"QuoinNodeProblem", problems("GPUUnreadable", "2x200"), 30, fromAgent("reason", "GPUUnreadable"), 2, [][]series{problems("XidCritical", "2x200"), problems("XidLook", "2x200"), problems("GPUUnreadable", "1x20 stale")}},
-		{"QuoinXid", problems("XidCritical", "2x200"), 0, fromAgent(), 2, [][]series{problems("GPUUnreadable", "2x200"), problems("XidLook", "2x200")}},
-		{"QuoinXidLook", problems("XidLook", "2x200"), 5, fromAgent(), 2, [][]series{problems("XidCritical", "2x200"), problems("GPUUnreadable", "2x200"), problems("XidLook", "1x2 stale")}},
+		{"QuoinNodeProblem", problems("GPUUnreadable", "2x200"), 30, fromAgent("reason", "GPUUnreadable"), 2, [][]series{problems("XidCritical", "2x200"), problems("XidLook", "2x200"), problems("RecoveryNeeded", "2x200"), problems("GPUUnreadable", "1x20 stale")}},
+		{"QuoinXid", append(problems("XidCritical", "2x200"), problems("RecoveryNeeded", "1x200")...), 0, fromAgent(), 3, [][]series{
+			problems("GPUUnreadable", "2x200"), problems("XidLook", "2x200"), problems("RecoveryAdvised", "2x200")}},
+		{"QuoinXidLook", append(problems("XidLook", "2x200"), problems("RecoveryAdvised", "1x200")...), 5, fromAgent(), 3, [][]series{
+			problems("XidCritical", "2x200"), problems("RecoveryNeeded", "2x200"), problems("GPUUnreadable", "2x200"), problems("XidLook", "1x2 stale")}},
 	}
 }
 

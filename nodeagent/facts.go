@@ -29,9 +29,10 @@ type facts struct {
 	// domain is the NVLink domain that readings of NVML have confirmed.
 	domain confirmation
 
-	// xids are the codes by GPU, seen in this boot.
-	boot string
-	xids map[string][]int
+	// xids are those of this boot. xidsOf is the stored report from which they were recalled.
+	boot   string
+	xids   topology.Xids
+	xidsOf *topology.Node
 
 	// ids are DCGM's ids by GPU. idsAsked says that somebody was asked, idsProblem why
 	// some ids are not known.
@@ -53,18 +54,11 @@ func (f *facts) takeProbe(n *topology.Node) {
 // takeXids adds the Xids of a report to the Xids of its boot. If the boot cannot be
 // read, it is the boot that this agent runs in.
 func (f *facts) takeXids(n *topology.Node) {
-	if f.xids == nil || n.BootID != "" && f.boot != "" && n.BootID != f.boot {
-		f.xids = make(map[string][]int)
+	if n.BootID != "" && f.boot != "" && n.BootID != f.boot {
+		f.xids = topology.Xids{}
 	}
 	f.boot = cmp.Or(n.BootID, f.boot)
-	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		for _, code := range g.Xids {
-			if !slices.Contains(f.xids[g.UUID], code) {
-				f.xids[g.UUID] = append(f.xids[g.UUID], code)
-			}
-		}
-	}
+	f.xids.Take(n)
 }
 
 // recall takes from a stored report what an earlier agent knew of the same boot: the
@@ -77,7 +71,10 @@ func (f *facts) recall(stored *topology.Node) {
 	if stored.BootID == "" || stored.BootID != f.boot {
 		return
 	}
-	f.takeXids(stored)
+	if f.xidsOf != stored {
+		f.xids.Recall(stored, f.probe)
+		f.xidsOf = stored
+	}
 	f.domain.recall(stored)
 	for i := range stored.GPUs {
 		g := &stored.GPUs[i]
@@ -148,12 +145,12 @@ func (f *facts) report() *topology.Node {
 	if p, changed := domainChanged(&n); changed {
 		n.Problems = append(n.Problems, p)
 	}
+	if f.probe != nil {
+		f.xids.Show(&n)
+	}
 	var unknown []string
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		if f.probe != nil {
-			n.AddXids(g.UUID, f.xids[g.UUID]...)
-		}
 		if id, ok := f.ids[g.UUID]; ok {
 			g.DCGMID = &id
 		} else if g.DCGMID == nil {

@@ -66,9 +66,13 @@ type GPU struct {
 	// MIGEmpty is true if MIG is on and there is no instance, as after a boot. Then
 	// no program can use the GPU.
 	MIGEmpty bool `json:"migEmpty,omitempty"`
-	// Xids are the codes of the critical Xid events seen since the node's boot,
-	// sorted, each once.
+	// Xids are the codes of the Xid events seen since the node's boot, or since the GPU was
+	// reset, sorted, each once. [XidOf] says what a code asks for.
 	Xids []int `json:"xids,omitempty" max:"256"`
+	// Recovery is what NVML says has to be done before the GPU works again, such as
+	// [RecoveryNone]. It is absent if the driver does not say it. Its other words are in the
+	// table of recoveries.
+	Recovery string `json:"recovery,omitempty"`
 	// DCGMID is the GPU's id in DCGM and its exporter, absent when unknown.
 	DCGMID *int `json:"dcgmID,omitempty"`
 	// Fabric is zero when it could not be read.
@@ -164,7 +168,7 @@ const ReasonMoreProblems = "MoreProblems"
 const ReasonOther = "other"
 
 // reported are the reasons that agents report.
-var reported = []string{ReasonGPUUnreadable, "GPULost", "FactUnreadable", ReasonUnsettled, ReasonFactsStale, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidCritical, ReasonXidLook, ReasonMoreProblems}
+var reported = []string{ReasonGPUUnreadable, "GPULost", "FactUnreadable", ReasonUnsettled, ReasonFactsStale, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidCritical, ReasonXidLook, ReasonRecoveryNeeded, ReasonRecoveryAdvised, ReasonMoreProblems}
 
 // Reported returns a problem of a report as the publisher names it.
 func (p Finding) Reported() Finding {

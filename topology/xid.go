@@ -42,6 +42,8 @@ const (
 	restartJob = "start the job again"
 	lookUp     = "look at dmesg and NVIDIA's Xid catalogue"
 	resetGPU   = "drain the node and reset the GPU"
+
+	restartMachine = "drain the node and restart the machine"
 )
 
 // xids are the Xids of NVIDIA's Xid catalogue, read on 2025-10-29 and compared with later
@@ -79,7 +81,7 @@ var xids = [...]struct {
 	{74, 74, XidLook, "NVLink error", ""},
 	{75, 77, XidApplication, "copy engine exception", ""},
 	{78, 78, XidLook, "vGPU did not start", "update the driver of host and virtual machine"},
-	{79, 79, XidCritical, "GPU has fallen off the bus", "drain the node and restart the machine"},
+	{79, 79, XidCritical, "GPU has fallen off the bus", restartMachine},
 	{80, 80, XidApplication, "corrupted data sent to the GPU", ""},
 	{82, 82, XidApplication, "JPEG decoder exception", ""},
 	{83, 84, XidApplication, "video decoder exception", ""},
@@ -108,7 +110,7 @@ var xids = [...]struct {
 	{142, 142, XidCritical, "video encoder exception", "ask NVIDIA's support"},
 	{143, 143, XidReset, "GPU could not be initialised", ""},
 	{144, 150, XidLook, "NVLink error", ""}, // by the sub-code in the kernel log; many are not fatal
-	{151, 151, XidCritical, "key rotation error", "drain the node and restart the machine, or its virtual machine"},
+	{151, 151, XidCritical, "key rotation error", restartMachine + ", or its virtual machine"},
 	{152, 153, XidIgnore, "deep learning accelerator error", ""},
 	{154, 154, XidIgnore, "the recovery action changed", ""}, // the action itself is GPU.Recovery
 	{155, 155, XidReset, "NVLink error that software defines", ""},
@@ -140,39 +142,143 @@ func XidOf(code int) Xid {
 	return x
 }
 
-// The problems of a GPU with an Xid that asks people for something.
+// The problems of a GPU with an Xid that asks people for something, and of one for which
+// NVML does so itself.
 const (
 	// ReasonXidCritical: the class is [XidReset] or [XidCritical].
 	ReasonXidCritical = "XidCritical"
 	// ReasonXidLook: the class is [XidLook].
 	ReasonXidLook = "XidLook"
+	// ReasonRecoveryNeeded: no program can use the GPU before it is reset, or the machine is
+	// restarted.
+	ReasonRecoveryNeeded = "RecoveryNeeded"
+	// ReasonRecoveryAdvised: programs run on, and NVML asks for something less than a reset.
+	ReasonRecoveryAdvised = "RecoveryAdvised"
 )
 
-// AddXids adds codes of Xid events to the GPU's codes, and a problem for each code that asks
-// people for something. The problem is added even if the GPU itself can no longer be read.
-// These problems come last, by GPU and code: in an order that does not depend on time.
-func (n *Node) AddXids(uuid string, codes ...int) {
-	all := slices.Clone(codes)
-	for i := range n.GPUs {
-		if g := &n.GPUs[i]; g.UUID == uuid {
-			all = append(all, g.Xids...)
-			slices.Sort(all)
-			g.Xids = slices.Compact(all)
-			all = g.Xids
+// RecoveryNone is NVML's word that nothing has to be done.
+const RecoveryNone = "none"
+
+// recoveries are the recovery actions, by NVML's number (nvmlDeviceGpuRecoveryAction_t). A
+// change of the action is Xid 154.
+var recoveries = [...]struct {
+	word   string
+	needed bool // the GPU does not work before
+	action string
+}{
+	{word: RecoveryNone},
+	{"resetGPU", true, resetGPU},
+	{"rebootNode", true, restartMachine},
+	{"drainP2P", false, "end the programs that use the memory of several GPUs"},
+	{"drainP2PAndResetGPU", true, "end the programs that use the memory of several GPUs, and reset the GPU"},
+	{"recoverIMEXDomain", false, "end the jobs of the IMEX domain, and restart its daemons"},
+	{"resetBus", true, "drain the node and reset the PCIe bus of the GPU"},
+	{"rebootSystem", true, restartMachine},
+}
+
+// RecoveryOf returns the word for NVML's number of a recovery action. The word for an unknown
+// number is the number.
+func RecoveryOf(number uint64) string {
+	if number < uint64(len(recoveries)) {
+		return recoveries[number].word
+	}
+	return fmt.Sprint(number)
+}
+
+// recoveryProblem returns the problem of a GPU for which NVML asks for something.
+func (g *GPU) recoveryProblem() (Finding, bool) {
+	if g.Recovery == "" || g.Recovery == RecoveryNone {
+		return Finding{}, false
+	}
+	p, action := Finding{Reason: ReasonRecoveryAdvised}, lookUp
+	for _, r := range recoveries {
+		if r.word != g.Recovery {
+			continue
+		}
+		if action = r.action; r.needed {
+			p.Reason = ReasonRecoveryNeeded
 		}
 	}
+	p.Message = fmt.Sprintf("GPU %s has NVML's recovery action %s: %s", g.UUID, g.Recovery, action)
+	return p, true
+}
+
+// Xids remember the Xids of a machine's GPUs by UUID, those of lost GPUs too. The zero value
+// remembers none.
+type Xids struct {
+	codes map[string][]int
+	// broken are the GPUs that needed a recovery when NVML last spoke of it.
+	broken map[string]bool
+}
+
+// Add remembers codes of a GPU.
+func (x *Xids) Add(uuid string, codes ...int) {
+	if len(codes) == 0 {
+		return
+	}
+	if x.codes == nil {
+		x.codes = map[string][]int{}
+	}
+	all := append(slices.Clone(x.codes[uuid]), codes...)
 	slices.Sort(all)
-	var others, found []Finding
+	x.codes[uuid] = slices.Compact(all)
+}
+
+// Take remembers the Xids of a report. Before that it forgets those of each GPU that was reset.
+// One sign is sure: NVML said that the GPU needs a recovery, and now says that nothing has to be
+// done. Without that sign nothing is forgotten.
+func (x *Xids) Take(n *Node) {
+	if x.broken == nil {
+		x.broken = map[string]bool{}
+	}
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		if p, _ := g.recoveryProblem(); p.Reason == ReasonRecoveryNeeded {
+			x.broken[g.UUID] = true
+		} else if g.Recovery == RecoveryNone && x.broken[g.UUID] {
+			delete(x.codes, g.UUID)
+			delete(x.broken, g.UUID)
+		}
+		x.Add(g.UUID, g.Xids...)
+	}
 	for _, p := range n.Problems {
-		if of, _, ok := xidOf(p); !ok {
-			others = append(others, p)
-		} else if of != uuid {
-			found = append(found, p)
+		if uuid, code, ok := xidOf(p); ok && code > 0 && !n.has(uuid) {
+			x.Add(uuid, code)
 		}
 	}
-	all = slices.Compact(all)
-	for _, code := range all {
-		if p, asks := xidProblem(uuid, code, len(all) == 1); asks {
+}
+
+// Recall remembers the Xids that were stored earlier in this boot, unless the GPU was reset
+// since. now is the report of this moment.
+func (x *Xids) Recall(stored, now *Node) {
+	var old Xids
+	old.Take(stored)
+	old.Take(now)
+	for uuid, codes := range old.codes {
+		x.Add(uuid, codes...)
+	}
+	for uuid := range old.broken {
+		x.broken[uuid] = true
+	}
+}
+
+// Show adds the remembered Xids to a report: to its GPUs, and a problem for each that asks
+// people for something, also if the GPU can no longer be read. The problems come last, by GPU
+// and code: in an order that does not depend on time.
+func (x *Xids) Show(n *Node) {
+	for i := range n.GPUs {
+		n.GPUs[i].Xids = x.codes[n.GPUs[i].UUID]
+	}
+	var found []Finding
+	for uuid, codes := range x.codes {
+		for _, code := range codes {
+			if p, asks := xidProblem(uuid, code, len(codes) == 1); asks {
+				found = append(found, p)
+			}
+		}
+	}
+	for i := range n.GPUs {
+		if p, asks := n.GPUs[i].recoveryProblem(); asks {
 			found = append(found, p)
 		}
 	}
@@ -181,7 +287,7 @@ func (n *Node) AddXids(uuid string, codes ...int) {
 		uuidB, codeB, _ := xidOf(b)
 		return cmp.Or(cmp.Compare(uuidA, uuidB), cmp.Compare(codeA, codeB))
 	})
-	n.Problems = append(others, found...)
+	n.Problems = append(slices.DeleteFunc(n.Problems, func(p Finding) bool { _, _, ok := xidOf(p); return ok }), found...)
 }
 
 // xidProblem returns the problem of a GPU's Xid. alone says that the GPU has no other Xid.
@@ -202,11 +308,21 @@ func xidProblem(uuid string, code int, alone bool) (Finding, bool) {
 // xidMessage begins the message of an Xid's problem.
 const xidMessage = "GPU %s had Xid %d"
 
-// xidOf returns GPU and code of an Xid's problem, and false for any other problem.
+// xidOf returns GPU and code of an Xid's problem, code 0 of a recovery action's, and false for
+// any other problem.
 func xidOf(p Finding) (uuid string, code int, ok bool) {
-	if p.Reason != ReasonXidCritical && p.Reason != ReasonXidLook {
-		return "", 0, false
+	switch p.Reason {
+	case ReasonXidCritical, ReasonXidLook:
+		_, err := fmt.Sscanf(p.Message, xidMessage, &uuid, &code)
+		return uuid, code, err == nil
+	case ReasonRecoveryNeeded, ReasonRecoveryAdvised:
+		_, err := fmt.Sscanf(p.Message, "GPU %s", &uuid)
+		return uuid, 0, err == nil
 	}
-	_, err := fmt.Sscanf(p.Message, xidMessage, &uuid, &code)
-	return uuid, code, err == nil
+	return "", 0, false
+}
+
+// has reports whether the node has a GPU.
+func (n *Node) has(uuid string) bool {
+	return slices.ContainsFunc(n.GPUs, func(g GPU) bool { return g.UUID == uuid })
 }

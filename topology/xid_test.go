@@ -50,14 +50,20 @@ func problems(n *topology.Node) (out []string) {
 	return out
 }
 
-func TestAddXids(t *testing.T) {
-	n := &topology.Node{GPUs: []topology.GPU{{UUID: "GPU-a"}, {UUID: "GPU-b"}}, Problems: []topology.Finding{{Reason: "FactUnreadable"}}}
-	n.AddXids("GPU-b", 119, 79)
-	n.AddXids("GPU-b", 13, 79) // a program's own, and one known already
-	n.AddXids("GPU-lost", 79)
-	n.Problems = append(n.Problems, topology.Finding{Reason: "GPULost"})
-	n.AddXids("GPU-a", 48, 145)
-	if diff := cmp.Diff([][]int{{48, 145}, {13, 79, 119}}, [][]int{n.GPUs[0].Xids, n.GPUs[1].Xids}); diff != "" {
+// TestXids shows the Xids of GPUs that are there, of one that is lost, and of one that comes back.
+func TestXids(t *testing.T) {
+	var xids topology.Xids
+	xids.Add("GPU-b", 119, 79)
+	xids.Add("GPU-b", 13, 79) // a program's own, and one known already
+	xids.Add("GPU-lost", 79)
+	xids.Add("GPU-a", 48, 145)
+	fresh := func() *topology.Node {
+		return &topology.Node{GPUs: []topology.GPU{{UUID: "GPU-a"}, {UUID: "GPU-b"}, {UUID: "GPU-c"}}, Problems: []topology.Finding{{Reason: "FactUnreadable"}, {Reason: "GPULost"}}}
+	}
+	n := fresh()
+	xids.Show(n)
+	codes := func() [][]int { return [][]int{n.GPUs[0].Xids, n.GPUs[1].Xids, n.GPUs[2].Xids} }
+	if diff := cmp.Diff([][]int{{48, 145}, {13, 79, 119}, nil}, codes()); diff != "" {
 		t.Errorf("Xids (-want +got):\n%s", diff)
 	}
 	want := []string{"FactUnreadable: ", "GPULost: ",
@@ -68,6 +74,23 @@ func TestAddXids(t *testing.T) {
 		"XidCritical: GPU GPU-lost had Xid 79, GPU has fallen off the bus: drain the node and restart the machine"}
 	if diff := cmp.Diff(want, problems(n)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+
+	var recalled topology.Xids // by another process, from the report
+	recalled.Take(n)
+	n = fresh()
+	n.GPUs[2].UUID = "GPU-lost" // it is back
+	recalled.Show(n)
+	if diff := cmp.Diff([][]int{{48, 145}, {13, 79, 119}, {79}}, codes()); diff != "" {
+		t.Errorf("recalled Xids (-want +got):\n%s", diff)
+	}
+	again := fresh()
+	again.GPUs[2].UUID = "GPU-lost"
+	again.Problems = append(again.Problems, topology.Finding{Reason: "FactsStale"})
+	recalled.Take(n)
+	recalled.Show(again)
+	if diff := cmp.Diff(append(want[:2:2], append([]string{"FactsStale: "}, want[2:]...)...), problems(again)); diff != "" {
+		t.Errorf("problems once more (-want +got):\n%s", diff)
 	}
 }
 
@@ -81,13 +104,17 @@ func TestXidsOfPrograms(t *testing.T) {
 	}{
 		{"a program's", [][]int{{31}, {94}}, ""},
 		{"a peer of a job that crashed", [][]int{{137, 108}}, ""},
+		{"the recovery action changed", [][]int{{154}}, ""},
 		{"cleanup alone", [][]int{{45}}, "XidLook: GPU GPU-a had Xid 45, cleanup of a program, and no error before it: look at dmesg and NVIDIA's Xid catalogue"},
 		{"cleanup before its reason is known", [][]int{{45}, {13}}, ""},
 		{"unknown", [][]int{{999}}, "XidLook: GPU GPU-a had Xid 999, which Quoin does not know: look at dmesg and NVIDIA's Xid catalogue"},
 	} {
 		n := &topology.Node{GPUs: []topology.GPU{{UUID: "GPU-a"}}}
+		var xids topology.Xids
 		for _, codes := range tt.steps {
-			n.AddXids("GPU-a", codes...)
+			xids.Take(n)
+			xids.Add("GPU-a", codes...)
+			xids.Show(n)
 		}
 		if got := strings.Join(problems(n), "\n"); got != tt.problem {
 			t.Errorf("%s: %s\nwant %s", tt.name, got, tt.problem)
@@ -96,5 +123,88 @@ func TestXidsOfPrograms(t *testing.T) {
 		if diff := cmp.Diff(all, n.GPUs[0].Xids); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
+	}
+}
+
+func TestRecovery(t *testing.T) {
+	want := map[uint64]string{
+		0: "",
+		1: "RecoveryNeeded: GPU GPU-a has NVML's recovery action resetGPU: drain the node and reset the GPU",
+		2: "RecoveryNeeded: GPU GPU-a has NVML's recovery action rebootNode: drain the node and restart the machine",
+		3: "RecoveryAdvised: GPU GPU-a has NVML's recovery action drainP2P: end the programs that use the memory of several GPUs",
+		4: "RecoveryNeeded: GPU GPU-a has NVML's recovery action drainP2PAndResetGPU: end the programs that use the memory of several GPUs, and reset the GPU",
+		5: "RecoveryAdvised: GPU GPU-a has NVML's recovery action recoverIMEXDomain: end the jobs of the IMEX domain, and restart its daemons",
+		6: "RecoveryNeeded: GPU GPU-a has NVML's recovery action resetBus: drain the node and reset the PCIe bus of the GPU",
+		7: "RecoveryNeeded: GPU GPU-a has NVML's recovery action rebootSystem: drain the node and restart the machine",
+		8: "RecoveryAdvised: GPU GPU-a has NVML's recovery action 8: look at dmesg and NVIDIA's Xid catalogue",
+	}
+	for number, want := range want {
+		n := &topology.Node{GPUs: []topology.GPU{{UUID: "GPU-a", Recovery: topology.RecoveryOf(number)}, {UUID: "GPU-b"}}}
+		var xids topology.Xids
+		for range 2 { // a second time changes nothing
+			xids.Take(n)
+			xids.Show(n)
+		}
+		if got := strings.Join(problems(n), "\n"); got != want {
+			t.Errorf("%d: %s\nwant %s", number, got, want)
+		}
+	}
+}
+
+// TestXidsAfterReset: the Xids of a GPU end when NVML takes back that the GPU needs a recovery.
+// Each step is what a reading says of the GPU; a gap is a reading that lacks the GPU. With "new"
+// another process reads on, and knows the last report alone.
+func TestXidsAfterReset(t *testing.T) {
+	const gap = "gap"
+	type step struct {
+		recovery string
+		codes    []int // that come with the reading
+		more     string
+		want     []int
+	}
+	tests := []struct {
+		name  string
+		steps []step
+	}{
+		{"reset", []step{{"none", nil, "", nil}, {"resetGPU", []int{31, 119}, "", []int{31, 119}}, {"none", nil, "new", nil}, {"none", nil, "new", nil}}},
+		{"reset seen by one process", []step{{"resetGPU", []int{119}, "", []int{119}}, {"none", nil, "", nil}}},
+		{"another fault after the reset", []step{{"resetGPU", []int{119}, "", []int{119}}, {"none", nil, "new", nil}, {"resetGPU", []int{95}, "", []int{95}}, {"resetGPU", nil, "new", []int{95}}}},
+		{"a fault as soon as the GPU is back", []step{{"resetGPU", []int{119}, "", []int{119}}, {"none", []int{95}, "new", []int{95}}}},
+		{"read again after the reset", []step{{"drainP2PAndResetGPU", []int{119}, "", []int{119}}, {"", nil, "", []int{119}}, {"", nil, gap, []int{119}}, {"none", nil, "", nil}}},
+		{"the driver does not say", []step{{"", []int{119}, "", []int{119}}, {"", nil, "new", []int{119}}}},
+		{"the driver asked for nothing", []step{{"none", []int{119}, "", []int{119}}, {"none", nil, "new", []int{119}}}},
+		{"less than a reset", []step{{"drainP2P", []int{119}, "", []int{119}}, {"none", nil, "new", []int{119}}}},
+		{"a new driver says it first", []step{{"", []int{119}, "", []int{119}}, {"none", nil, "new", []int{119}}}},
+		{"lost, and another process", []step{{"", []int{79}, "", []int{79}}, {"", nil, gap, []int{79}}, {"", nil, gap + "new", []int{79}}, {"none", nil, "new", []int{79}}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var xids topology.Xids
+			last := &topology.Node{}
+			for i, s := range tt.steps {
+				n := &topology.Node{GPUs: []topology.GPU{{UUID: "GPU-a", Recovery: s.recovery, Xids: s.codes}}}
+				if strings.HasPrefix(s.more, gap) {
+					n.GPUs = nil
+				}
+				if strings.HasSuffix(s.more, "new") {
+					xids = topology.Xids{}
+					xids.Take(n)
+					xids.Recall(last, n)
+				} else {
+					xids.Take(n)
+				}
+				xids.Show(n)
+				if n.GPUs != nil {
+					if diff := cmp.Diff(s.want, n.GPUs[0].Xids); diff != "" {
+						t.Errorf("step %d (-want +got):\n%s", i, diff)
+					}
+				}
+				critical := strings.Contains(strings.Join(problems(n), "\n"), "XidCritical: GPU GPU-a")
+				if critical != (s.want != nil) {
+					t.Errorf("step %d: problems %v", i, problems(n))
+				}
+				last = n
+			}
+		})
 	}
 }

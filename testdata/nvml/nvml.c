@@ -14,6 +14,7 @@
 #include "nvml.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,7 +40,7 @@
 #define HAS_PLATFORM (DRIVER >= 570)
 #define HAS_FABRIC_V3 (DRIVER >= 580)
 
-enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_MIG = 8, MAX_RULES = 32, MAX_XIDS = 8, MAX_SETS = 4, MAX_PIDS = 64, MAX_SAMPLES = 256, MASK_WORDS = 128, ANY = -1 };
+enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_MIG = 8, MAX_RULES = 32, MAX_XIDS = 8, MAX_SETS = 4, MAX_PIDS = 64, MAX_SAMPLES = 256, MAX_FIELDS = 96, MASK_WORDS = 128, ANY = -1 };
 
 /* What is absent is not supported. */
 struct pids {
@@ -86,6 +88,13 @@ struct gpu {
 	bool has_events;
 	unsigned xids[MAX_XIDS];
 	int xid_count;
+	struct field {
+		unsigned id;
+		int link; /* -1: any */
+		nvmlReturn_t answer;
+		unsigned long long value;
+	} fields[MAX_FIELDS];
+	int field_count;
 };
 
 enum action { OK, ERROR, HANG, EXIT, CRASH, ABORT };
@@ -358,6 +367,17 @@ static void read_xid(struct gpu *g, const char *value) {
 	g->xids[g->xid_count++] = atoi(value);
 }
 
+/* read_field reads the value of a field, of any link or of one. */
+static void read_field(struct gpu *g, const char *value) {
+	struct field f = {.link = -1};
+	int n = 0;
+	if (sscanf(value, "%u%n:%d%n", &f.id, &n, &f.link, &n) < 1 || g->field_count == MAX_FIELDS)
+		die("field: want NUMBER or NUMBER:LINK, and a value or error CODE, %d times at most", MAX_FIELDS);
+	if (sscanf(value + n, " error %d", (int *)&f.answer) != 1 && sscanf(value + n, "%llu", &f.value) != 1)
+		die("field: %s: want a value, or error CODE", value);
+	g->fields[g->field_count++] = f;
+}
+
 static void read_cuda(const char *value) {
 	int major, minor;
 	if (sscanf(value, "%d.%d", &major, &minor) != 2 || major < 0 || major > 999 || minor < 0 || minor > 99)
@@ -410,6 +430,8 @@ static bool read_gpu(struct gpu *g, const char *key, const char *value) {
 		read_platform(g, value);
 	else if (!strcmp(key, "xid"))
 		read_xid(g, value);
+	else if (!strcmp(key, "field"))
+		read_field(g, value);
 	else if (!strcmp(key, "lost"))
 		g->lost = strcmp(value, "no");
 	else
@@ -602,10 +624,27 @@ static nvmlReturn_t answer_mask(unsigned long *to, unsigned size, const unsigned
 	return NVML_SUCCESS;
 }
 
+/* hold keeps a file beside the machine's locked, as a process that has NVML keeps the GPUs'
+ * device files open: the driver resets no GPU that somebody holds. */
+static void hold(bool more) {
+	static int held = -1;
+	initialized += more ? 1 : -1;
+	if (more && held < 0) {
+		char path[512];
+		snprintf(path, sizeof path, "%s.held", file);
+		held = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+		if (held < 0 || flock(held, LOCK_SH))
+			die("%s: %s", path, strerror(errno));
+	} else if (!initialized && held >= 0) {
+		close(held);
+		held = -1;
+	}
+}
+
 nvmlReturn_t nvmlInit_v2(void) {
 	ENTER(ANY);
 	if (failed == NVML_SUCCESS)
-		initialized++;
+		hold(true);
 	return failed;
 }
 
@@ -614,14 +653,14 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags) {
 	ENTER(ANY);
 	(void)flags;
 	if (failed == NVML_SUCCESS)
-		initialized++;
+		hold(true);
 	return failed;
 }
 
 nvmlReturn_t nvmlShutdown(void) {
 	ENTER(ANY);
 	if (failed == NVML_SUCCESS && initialized)
-		initialized--;
+		hold(false);
 	return failed;
 }
 
@@ -790,6 +829,25 @@ nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsig
 	return answer_pids(&g->graphics, count, infos);
 }
 #endif
+
+/* The last statement about a field counts. A field without one is not supported. */
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values) {
+	BEGIN(device);
+	NEED(!m);
+	for (int i = 0; i < count; i++) {
+		nvmlFieldValue_t *v = &values[i];
+		v->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+		for (int n = 0; n < g->field_count; n++) {
+			const struct field *f = &g->fields[n];
+			if (f->id != v->fieldId || (f->link >= 0 && f->link != (int)v->scopeId))
+				continue;
+			v->nvmlReturn = f->answer;
+			v->valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
+			v->value.ullVal = f->value;
+		}
+	}
+	return NVML_SUCCESS;
+}
 
 #if HAS_GPM
 nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t device, nvmlGpmSupport_t *support) {

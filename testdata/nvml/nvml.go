@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/cache"
@@ -195,6 +196,22 @@ func (m *Machine) Registrations() int {
 		return 0
 	}
 	return int(info.Size())
+}
+
+// Reset makes the machine what it was at first with more statements, as a reset of its GPUs
+// does. Like the driver it refuses while a process has NVML initialised.
+func (m *Machine) Reset(more ...string) error {
+	m.t.Helper()
+	held, err := os.OpenFile(m.File+".held", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer held.Close()                                                                     //nolint:errcheck // it only holds the lock
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a descriptor
+		return fmt.Errorf("reset: in use by another client: %w", err)
+	}
+	m.Change(more...)
+	return nil
 }
 
 // Change makes the machine what it was at first with more statements.

@@ -111,6 +111,11 @@ func (r *reader) read(root string) {
 	if f, err := fabricOf(r.d, r.has); r.fact("fabric", err) {
 		r.gpu.Fabric = f
 	}
+	if r.has[fieldValues] {
+		if word, err := recoveryOf(r.d); r.fact("recovery action", err) {
+			r.gpu.Recovery = word
+		}
+	}
 	if r.node.Platform == nil && r.has[platformInfo] {
 		if p, err := platformOf(r.d); r.fact("platform", err) {
 			r.node.Platform = p

@@ -85,7 +85,7 @@ func TestLoadedNeverSettles(t *testing.T) {
 	m, later := fake.New(t, "t4", withInstances...), fake.New(t, "t4", withOthers...)
 	p := start(t, 550, m)
 	want := p.read()
-	const often = 23
+	const often = 26
 	later.Change(append(withOthers, fmt.Sprintf("become %d %s", often, m.File))...)
 	m.Change(append(withInstances, fmt.Sprintf("become %d %s", often, later.File))...)
 	want.Problems = []topology.Finding{{Reason: topology.ReasonUnsettled, Message: "layout: GPUs or MIG instances came or went while they were read; shown as before"}}

@@ -31,7 +31,7 @@ var required = []string{
 
 // newer are the functions that only newer drivers have. A caller looks each of them
 // up in symbols first. Without one its fact is absent, which is no problem.
-var newer = append([]string{remoteDeviceType, fabricInfo, fabricInfoV, platformInfo, memoryInfoV2}, gpm...)
+var newer = append([]string{remoteDeviceType, fabricInfo, fabricInfoV, platformInfo, memoryInfoV2, fieldValues}, gpm...)
 
 // gpm are the functions of GPM, which came in one release.
 var gpm = []string{
@@ -45,6 +45,7 @@ const (
 	fabricInfoV      = "nvmlDeviceGetGpuFabricInfoV"
 	platformInfo     = "nvmlDeviceGetPlatformInfo"
 	memoryInfoV2     = "nvmlDeviceGetMemoryInfo_v2"
+	fieldValues      = "nvmlDeviceGetFieldValues"
 )
 
 // symbols tells which of the newer functions the library has.

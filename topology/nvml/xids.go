@@ -5,7 +5,6 @@ package nvml
 import (
 	"context"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,14 +26,14 @@ type xids struct {
 	mu   sync.Mutex
 	// present are the GPUs of the last reading, by UUID.
 	present map[string]nvml.Device
-	codes   map[string][]int
+	came    topology.Xids
 	failed  error
 	// refused has the reason why a GPU's events are not watched, by UUID.
 	refused map[string]error
 }
 
 func newXids(api nvml.Interface) *xids {
-	return &xids{api: api, wake: make(chan struct{}, 1), codes: map[string][]int{}}
+	return &xids{api: api, wake: make(chan struct{}, 1)}
 }
 
 // seen sets the GPUs whose events are watched.
@@ -57,9 +56,8 @@ func (x *xids) report(n *topology.Node) {
 		uuid := n.GPUs[i].UUID
 		note(n, "Xid events of GPU "+uuid, x.refused[uuid])
 	}
-	for _, uuid := range slices.Sorted(maps.Keys(x.codes)) {
-		n.AddXids(uuid, x.codes[uuid]...)
-	}
+	x.came.Take(n)
+	x.came.Show(n)
 }
 
 // waitMillis is how long one call waits for an event. A new GPU, or the end of ctx,
@@ -212,9 +210,7 @@ func (x *xids) take(uuid string, event nvml.EventData) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.failed = nil
-	if code := int(event.EventData); !slices.Contains(x.codes[uuid], code) { //nolint:gosec // bounded above
-		x.codes[uuid] = append(x.codes[uuid], code)
-	}
+	x.came.Add(uuid, int(event.EventData)) //nolint:gosec // bounded above
 }
 
 // maxXid bounds the codes. NVML reports 999 for a code that it does not know.

@@ -110,6 +110,41 @@ func TestLoadedXidsOfLostGPU(t *testing.T) {
 	}
 }
 
+// TestLoadedRecovery reads the recovery action, as a driver says it, does not know it, or fails.
+func TestLoadedRecovery(t *testing.T) {
+	t.Parallel()
+	const first = "GPU-b200b200-0000-0000-0000-000000000000"
+	for _, tt := range []struct{ statement, want, problem string }{
+		{"", "", ""},
+		{"field 230 0", "none", ""},
+		{"field 230 1", "resetGPU", "RecoveryNeeded: GPU " + first + " has NVML's recovery action resetGPU: drain the node and reset the GPU"},
+		{"field 230 5", "recoverIMEXDomain", "RecoveryAdvised: GPU " + first + " has NVML's recovery action recoverIMEXDomain: end the jobs of the IMEX domain, and restart its daemons"},
+		{"field 230 error 2", "", ""}, // INVALID_ARGUMENT of an older driver
+		{"field 230 error 999", "", "FactUnreadable: recovery action of GPU " + first + ": UNKNOWN"},
+		{"call nvmlDeviceGetFieldValues error 3", "", ""},
+		{"call nvmlDeviceGetFieldValues error 15", "", "FactUnreadable: recovery action of GPU " + first + ": GPU_IS_LOST"},
+	} {
+		n := start(t, 580, fake.New(t, "gb200", "gpu 0", tt.statement)).read()
+		if got := strings.Join(words(n), "\n"); n.GPUs[0].Recovery != tt.want || n.GPUs[1].Recovery != "" || got != tt.problem {
+			t.Errorf("%s: %q, %q, problems %s", tt.statement, n.GPUs[0].Recovery, n.GPUs[1].Recovery, got)
+		}
+	}
+}
+
+// TestLoadedXidsAfterRecovery: the Xids of a GPU end when NVML takes back that it needs a reset.
+func TestLoadedXidsAfterRecovery(t *testing.T) {
+	t.Parallel()
+	m := fake.New(t, "gb200", "xid none")
+	p := watched(t, m)
+	m.Change("gpu 0", "xid 13", "gpu 1", "xid 119", "field 230 4")
+	p.until("Xid 119", func(n *topology.Node) bool { return len(n.Problems) == 2 && len(n.GPUs[1].Xids) == 1 })
+	m.Change("gpu 0", "xid 13", "gpu 1", "xid 119", "field 230 0")
+	n := p.read()
+	if len(n.Problems) > 0 || n.GPUs[1].Xids != nil || !slices.Equal(n.GPUs[0].Xids, []int{13}) {
+		t.Errorf("problems %v, Xids %v and %v", n.Problems, n.GPUs[0].Xids, n.GPUs[1].Xids)
+	}
+}
+
 func words(n *topology.Node) (problems []string) {
 	for _, p := range n.Problems {
 		problems = append(problems, p.String())

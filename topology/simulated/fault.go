@@ -102,7 +102,10 @@ func (f *Fault) strike(n *topology.Node) {
 			n.GPUs = slices.Delete(n.GPUs, i, i+1)
 			return
 		case f.Xid != 0:
-			n.AddXids(g.UUID, f.Xid)
+			var xids topology.Xids
+			xids.Take(n)
+			xids.Add(g.UUID, f.Xid)
+			xids.Show(n)
 		case f.Fabric == string(topology.FabricCompleted):
 			g.Fabric.Status = f.Status
 		case f.Fabric != "":

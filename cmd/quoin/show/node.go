@@ -161,6 +161,7 @@ func printHealth(w io.Writer, n *topology.Node) {
 			{f.PartitionAssigned != nil && !*f.PartitionAssigned, "no partition assigned"},
 			{f.IncorrectConfiguration != "" && f.IncorrectConfiguration != "none", "incorrect configuration: " + f.IncorrectConfiguration},
 			{len(g.Xids) > 0, "Xids " + strings.Trim(fmt.Sprint(g.Xids), "[]")},
+			{g.Recovery != "" && g.Recovery != topology.RecoveryNone, "NVML's recovery action " + g.Recovery},
 		} {
 			if field.is {
 				bad = append(bad, field.name)
