@@ -76,6 +76,71 @@ func TestNVMLAgentWithoutNVML(t *testing.T) {
 	}
 }
 
+// TestNVMLAgentReset resets a GPU after an Xid, as manifests/RUNBOOKS.md says. The reset is refused
+// while the agent runs. Afterwards the next agent reports no Xid: because NVML took back that the
+// GPU needs a reset or, with a driver that does not say so, because somebody deleted the report.
+func TestNVMLAgentReset(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, needs, fine string
+	}{
+		{"driver with a recovery action", "field 230 1", "field 230 0"},
+		{"driver without", "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			m := fake.New(t, "t4", "xid none")
+			p := startNVMLAgent(t, 580, m)
+			p.until("Xid 119", func() bool {
+				m.Change("gpu 2", "xid 119", tt.needs) // once and again, until it is registered
+				p.metric("quoin_agent_probe_up")
+				m.Change("gpu 2", tt.needs)
+				return p.metric(`quoin_agent_problems{reason="XidCritical"}`) == 1
+			})
+			if needed := p.metric(`quoin_agent_problems{reason="RecoveryNeeded"}`); (needed == 1) != (tt.needs != "") {
+				t.Errorf("%v problems RecoveryNeeded", needed)
+			}
+			if err := m.Reset(tt.fine); err == nil {
+				t.Fatal("the GPU was reset while the agent held it")
+			}
+			stop := func() {
+				t.Helper()
+				_ = p.cmd.Process.Signal(syscall.SIGTERM)
+				if err := p.cmd.Wait(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again := func() {
+				t.Helper()
+				p.start(p.onNVML(programs.QuoinTest(t), 580, m, "20ms"))
+				p.until("a report of the next agent", func() bool { return p.metric("quoin_agent_probe_up") == 1 && p.metric("quoin_agent_report_stored") == 1 })
+			}
+			stop()
+			if err := m.Reset("gpu 2", tt.fine); err != nil {
+				t.Fatal(err)
+			}
+			again()
+			if tt.fine == "" { // nobody knows that it was reset
+				if left := p.metric(`quoin_agent_problems{reason="XidCritical"}`); left != 1 {
+					t.Errorf("%v problems XidCritical", left)
+				}
+				stop()
+				if err := os.Remove(filepath.Join(p.dir, "reports", "n1.json")); err != nil {
+					t.Fatal(err)
+				}
+				again()
+			}
+			p.until("the end of the Xid", func() bool {
+				n, err := topology.ParseReport("report", []byte(p.report()))
+				return err == nil && len(n.Problems) == 0 && n.GPUs[2].Xids == nil
+			})
+			if left := p.metric(`quoin_agent_problems{reason="XidCritical"}`); left > 0 {
+				t.Errorf("%v problems XidCritical", left)
+			}
+		})
+	}
+}
+
 // TestNVMLAgentReloadedDriver takes the driver from NVML in the middle, and gives it back. The
 // new probe registers for events again, and earlier Xids are kept.
 func TestNVMLAgentReloadedDriver(t *testing.T) {
