@@ -22,6 +22,9 @@ func jobAlerts() []alertCase {
 		return series{`quoin_node_info{node="` + node + `", block="` + block + `", job="quoin-publisher"}`, always}
 	}
 	used := func(more string) series { return series{exporterOf + more + "}", always} }
+	utilized := func(more string) series {
+		return series{strings.Replace(used(more).Series, "FB_USED", "GPU_UTIL", 1), always}
+	}
 	mapping := agent("quoin_agent_mapping_files", `state="held"`, always)
 	byNode := map[string]string{"node": "n"}
 	// lone is a node whose GPUs have a clique of their own, half of them held.
@@ -56,7 +59,11 @@ func jobAlerts() []alertCase {
 				append(lone("1"), lone("2")...)}}, // each node is a clique
 		{"QuoinExporterMissing", []series{{ofGPU1, always}, device("GPU-3", "n"), {`DCGM_FI_DEV_FB_USED{UUID="GPU-2", Hostname="m"}`, always}}, 15,
 			byNode, 2, [][]series{
-				{{ofGPU1, always}}, {{ofGPU1, always}, used("")}, {{ofGPU1, always}, {`DCGM_FI_DEV_FB_USED_BYTES{UUID="GPU-1", hostname="n"}`, always}}}},
+				{{ofGPU1, always}}, {{ofGPU1, always}, used("")}, {{ofGPU1, always}, {`DCGM_FI_DEV_FB_USED_BYTES{UUID="GPU-1", hostname="n"}`, always}},
+				{{ofGPU1, always}, device("GPU-3", "n"), {`DCGM_FI_DEV_FB_USED{UUID="GPU-2", Hostname="m"}`, always}, // GB10 has no FB_USED
+					{`DCGM_FI_DEV_POWER_USAGE{UUID="GPU-1", Hostname="n"}`, always}, {`DCGM_FI_DEV_GPU_TEMP_CELSIUS{UUID="GPU-3", hostname="n"}`, always}}}},
+		{"QuoinExporterWithoutJobs", job7(utilized(""), mapping), 10, byNode, 1, [][]series{job7(utilized(`, hpc_job="7"`), mapping)}}, // GB10 has no FB_USED
+		{"QuoinExporterJobsDiffer", job7(utilized(`, hpc_job="7"`), utilized(`, hpc_job="8"`)), 10, byNode, 1, [][]series{job7(utilized(`, hpc_job="7"`))}},
 		{"QuoinExporterWithoutJobs", job7(used(""), mapping), 10, byNode, 1, [][]series{
 			job7(used(`, hpc_job="7"`), mapping), job7(mapping), {{ofGPU1, always}, used(""), mapping}, append(short, mapping),
 			job7(used(""))}}, // mappingDir: none

@@ -66,7 +66,11 @@ func TestRealScrapedHour(t *testing.T) {
 					if !d.Whole() && strings.Contains(r.Expr, "(UUID, GPU_I_ID)") {
 						key += " " + strconv.Itoa(d.Instance)
 					}
-					want[key] = value(d.At(hour.Place{Node: n, Device: i}, minute))
+					use := d.At(hour.Place{Node: n, Device: i}, minute)
+					if r.Record == "quoin:gpu_xid:code" && use.Xid == 0 && hour.Nodes[n].Since49 {
+						continue // newer exporters have no series before the first Xid
+					}
+					want[key] = value(use)
 				}
 			}
 			rows, err := s.QueryAt(t.Context(), r.Expr, at)

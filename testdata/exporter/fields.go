@@ -78,7 +78,7 @@ var fields = map[string]field{
 	"DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS":   {since49: true, value: limit},
 	"DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL":            {since49: true, value: integer(func(d *Device) float64 { return d.Joules })},
 	"DCGM_FI_DEV_GPU_UTIL_RATIO":                     {since49: true, value: wholeGPU(double(func(d *Device) float64 { return d.Utilization }))},
-	"DCGM_FI_DEV_XID_ERROR":                          {since49: true, value: integer(func(d *Device) float64 { return float64(d.Xid) })},
+	"DCGM_FI_DEV_XID_ERROR":                          {since49: true, value: firstXid},
 	"DCGM_FI_DEV_FB_FREE_BYTES":                      {since49: true, value: integer(func(d *Device) float64 { return d.Size - d.Used - d.Reserved })},
 	"DCGM_FI_DEV_FB_USED_BYTES":                      {since49: true, value: integer(func(d *Device) float64 { return d.Used })},
 	"DCGM_FI_DEV_FB_RESERVED_BYTES":                  {since49: true, value: integer(func(d *Device) float64 { return d.Reserved })},
@@ -101,6 +101,9 @@ var fields = map[string]field{
 	"DCGM_FI_PROF_PCIE_TX_BYTES":       {always: true, value: integer(func(d *Device) float64 { return d.PCIeTX })},
 	"DCGM_FI_PROF_PCIE_RX_BYTES":       {always: true, value: integer(func(d *Device) float64 { return d.PCIeRX })},
 }
+
+// firstXid has no value before the first Xid, as since 4.5.3.
+func firstXid(d *Device) (string, bool) { return strconv.Itoa(d.Xid), d.Xid != 0 }
 
 func remapFailed(d *Device) float64 {
 	if d.RowRemapFailed {

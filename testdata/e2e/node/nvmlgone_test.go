@@ -113,7 +113,9 @@ func TestNVMLAgentReset(t *testing.T) {
 			again := func() {
 				t.Helper()
 				p.start(p.onNVML(programs.QuoinTest(t), 580, m, "20ms"))
-				p.until("a report of the next agent", func() bool { return p.metric("quoin_agent_probe_up") == 1 && p.metric("quoin_agent_report_stored") == 1 })
+				p.until("a report of the next agent", func() bool {
+					return p.metric("quoin_agent_probe_up") == 1 && p.metric("quoin_agent_report_stored") == 1
+				})
 			}
 			stop()
 			if err := m.Reset("gpu 2", tt.fine); err != nil {
