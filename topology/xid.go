@@ -156,6 +156,11 @@ const (
 	ReasonRecoveryAdvised = "RecoveryAdvised"
 )
 
+// NeedsRepair reports whether a problem says that somebody has to reset or repair a GPU.
+func NeedsRepair(p Finding) bool {
+	return p.Reason == ReasonXidCritical || p.Reason == ReasonRecoveryNeeded
+}
+
 // RecoveryNone is NVML's word that nothing has to be done.
 const RecoveryNone = "none"
 

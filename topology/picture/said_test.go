@@ -101,6 +101,19 @@ func TestSaidSVG(t *testing.T) {
 	}
 }
 
+// TestXids: a node is degraded if a GPU of it needs a reset or a repair, and not for other Xids.
+func TestXids(t *testing.T) {
+	zero := 0
+	plan, facts := planned(t, sites.Open(t, "gb200-nvl72x4"), simulated.Fault{Node: "gb200-001", GPU: &zero, Xid: 79}, simulated.Fault{Node: "gb200-002", GPU: &zero, Xid: 145},
+		simulated.Fault{Node: "gb200-003", GPU: &zero, Xid: 31})
+	states := statesOf(&Site{Plan: plan, Facts: facts})
+	for node, want := range map[string]state{"gb200-001": degraded, "gb200-002": healthy, "gb200-003": healthy} {
+		if states[node] != want {
+			t.Errorf("%s: %s, want %s", node, looks[states[node]].short, looks[want].short)
+		}
+	}
+}
+
 // TestDocument has all that is drawn.
 func TestDocument(t *testing.T) {
 	text, err := json.Marshal(DocumentOf(talked(t)))

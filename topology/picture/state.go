@@ -64,7 +64,7 @@ func statesOf(s *Site) map[string]state {
 
 // faulty reports whether something is wrong with the node's GPUs or their fabric.
 func faulty(n *topology.Node) bool {
-	lost := func(p topology.Finding) bool { return strings.HasPrefix(p.Reason, "GPU") }
+	lost := func(p topology.Finding) bool { return strings.HasPrefix(p.Reason, "GPU") || topology.NeedsRepair(p) }
 	badFabric := func(g topology.GPU) bool {
 		f := g.Fabric
 		return f.Status != "" || f.Health == topology.HealthUnhealthy || f.Health == topology.HealthLimitedCapacity
