@@ -268,8 +268,9 @@ func (x *Xids) Recall(stored, now *Node) {
 }
 
 // Show adds the remembered Xids to a report: to its GPUs, and a problem for each that asks
-// people for something, also if the GPU can no longer be read. The problems come last, by GPU
-// and code: in an order that does not depend on time.
+// people for something, also if the GPU can no longer be read. The critical ones come before
+// all other problems, because a report holds no more than the first of many. The others come
+// last. Both are by GPU and code: in an order that does not depend on time.
 func (x *Xids) Show(n *Node) {
 	for i := range n.GPUs {
 		n.GPUs[i].Xids = x.codes[n.GPUs[i].UUID]
@@ -292,7 +293,19 @@ func (x *Xids) Show(n *Node) {
 		uuidB, codeB, _ := xidOf(b)
 		return cmp.Or(cmp.Compare(uuidA, uuidB), cmp.Compare(codeA, codeB))
 	})
-	n.Problems = append(slices.DeleteFunc(n.Problems, func(p Finding) bool { _, _, ok := xidOf(p); return ok }), found...)
+	others := slices.DeleteFunc(slices.Clone(n.Problems), func(p Finding) bool { _, _, ok := xidOf(p); return ok })
+	n.Problems = nil
+	for _, p := range found {
+		if NeedsRepair(p) {
+			n.Problems = append(n.Problems, p)
+		}
+	}
+	n.Problems = append(n.Problems, others...)
+	for _, p := range found {
+		if !NeedsRepair(p) {
+			n.Problems = append(n.Problems, p)
+		}
+	}
 }
 
 // xidProblem returns the problem of a GPU's Xid. alone says that the GPU has no other Xid.
