@@ -30,11 +30,12 @@ func notes(n *node) []finding {
 			"check that the machine has power and its kubelet runs: without its daemon, jobs across nodes that use this node fail")
 	}
 	if l := n.Local; l != nil && l.DomainState != "" && l.DomainState != "UP" {
-		apart := ""
-		if len(l.Apart) > 0 {
-			apart = ", without these nodes or connections: " + list(l.Apart)
+		// A daemon whose command port nobody reaches makes the domain DEGRADED too.
+		seen, remedy := ", although this node is connected to each of its nodes", "nothing for jobs; the daemons tell each other their states at IMEX_CMD_PORT: nvidia-imex-ctl -N on the node shows which do not"
+		if len(l.Peers) > 0 {
+			seen, remedy = peers(l.Peers), "run nvidia-imex-ctl -N on the node"
 		}
-		add("the local daemon says that the domain is "+l.DomainState+apart, "run nvidia-imex-ctl -N on the node")
+		add("the local daemon says that the domain is "+l.DomainState+seen, remedy)
 	}
 	// Releases of the driver keep a stale entry as long as the node has a daemon. While a node
 	// has two entries, the API server refuses the domain's whole status.
@@ -46,6 +47,33 @@ func notes(n *node) []finding {
 		add("the label "+topology.CliqueLabel+" says "+n.CliqueLabel, "wait ten minutes; if the label stays, restart what writes it on the node: GPU Feature Discovery, or with GPUCluster of GPU Operator the DRA driver's kubelet plugin")
 	}
 	return found
+}
+
+// peers names the nodes of a domain that this node is not known to be connected to.
+func peers(all []topology.IMEXPeer) (text string) {
+	for _, state := range []struct{ state, words string }{
+		{topology.PeerDead, ": it has no connection to "},
+		{topology.PeerUnknown, "; whether it has one is not known of "},
+	} {
+		var names []string
+		for _, p := range all {
+			if p.State == state.state {
+				names = append(names, PeerText(p))
+			}
+		}
+		if len(names) > 0 {
+			text += state.words + list(names)
+		}
+	}
+	return text
+}
+
+// PeerText is the name of a peer, with its address.
+func PeerText(p topology.IMEXPeer) string {
+	if p.Name == "" || p.Name == p.Address {
+		return p.Address
+	}
+	return p.Name + " (" + p.Address + ")"
 }
 
 // list names as many as a message can hold, and counts the others.

@@ -185,7 +185,7 @@ const everything = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node
 "fabric":{"clusterUUID":"8a61c302-0000-4000-8000-000000000001","cliqueID":1,"state":"completed","status":"ERROR_UNKNOWN","health":"healthy",
 "healthFields":{"degradedBandwidth":true,"routeRecovery":false,"routeUnhealthy":false,"accessTimeoutRecovery":false,"partitionAssigned":true,"incorrectConfiguration":"none"}}}],
 "sockets":[{"cpus":"0-3","cores":4}],
-"platform":{"chassisSerial":"18","rackGUID":"0001fe00000000000000000000000000","slot":1,"tray":0,"hostID":1},"imex":{"channelMajor":234,"channels":2048,"daemonState":"READY","domainState":"UP","daemonAddress":"10.0.0.1","daemonFault":"it gives no answer","apart":["n4"],"hostService":true},"tiers":["leaf-01"],
+"platform":{"chassisSerial":"18","rackGUID":"0001fe00000000000000000000000000","slot":1,"tray":0,"hostID":1},"imex":{"channelMajor":234,"channels":2048,"daemonState":"READY","domainState":"UP","daemonAddress":"10.0.0.1","daemonFault":"it gives no answer","peers":[{"address":"10.0.0.4","name":"n4","state":"dead"}],"hostService":true},"tiers":["leaf-01"],
 "problems":[{"node":"n1","reason":"GPULost","message":"gone"}]}`
 
 // edit returns v with what is at path changed.

@@ -39,6 +39,7 @@ type Gate struct {
 	log        *slog.Logger
 	reports    <-chan *topology.Node
 	open       *prometheus.GaugeVec
+	peers      *prometheus.GaugeVec
 
 	// Only the goroutine of Run uses these.
 	report *topology.Node // the last one, nil before the first
@@ -53,8 +54,10 @@ type Gate struct {
 func NewGate(node, boot string, runDir rundir.Dir, members NodeMembership, reports <-chan *topology.Node, reg prometheus.Registerer, log *slog.Logger) *Gate {
 	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_ready",
 		Help: "1 if jobs across nodes may use IMEX on this node, 0 if not, with the reason; absent without multi-node NVLink or if it is not known."}, []string{"clique", "reason"})
-	reg.MustRegister(open)
-	return &Gate{node: node, boot: boot, runDir: runDir, members: members, log: log, reports: reports, open: open}
+	peers := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_peers",
+		Help: "Nodes of the domain of the host's own IMEX service to which this node has no connection (dead), or may have none (unknown); absent if the service does not tell its peers."}, []string{"state"})
+	reg.MustRegister(open, peers)
+	return &Gate{node: node, boot: boot, runDir: runDir, members: members, log: log, reports: reports, open: open, peers: peers}
 }
 
 // Run keeps the file up to date until ctx ends. Then the file grows stale.
@@ -107,6 +110,7 @@ func (g *Gate) update() {
 		err = errors.Join(err, gate.Write(string(g.runDir), gate.State{Node: g.node, BootID: g.boot, Reason: imex.ReasonUnknown, Message: err.Error()}))
 	}
 	g.setSeries(state, err)
+	g.setPeers()
 	var line string
 	switch {
 	case err != nil:
@@ -141,6 +145,21 @@ func (g *Gate) setSeries(state *gate.State, err error) {
 			open = 1
 		}
 		g.open.WithLabelValues(labels[:]...).Set(open)
+	}
+}
+
+// setPeers sets the series of the peers that are not connected, by the last report.
+func (g *Gate) setPeers() {
+	if g.report == nil || g.report.IMEX == nil || !g.report.IMEX.HostService || g.report.IMEX.DomainState == "" {
+		g.peers.Reset()
+		return
+	}
+	count := map[string]float64{}
+	for _, p := range g.report.IMEX.Peers {
+		count[p.State]++
+	}
+	for _, state := range []string{topology.PeerDead, topology.PeerUnknown} {
+		g.peers.WithLabelValues(state).Set(count[state])
 	}
 }
 
@@ -209,6 +228,9 @@ func readyWithEntry(seen *imex.Observation, node *imex.Node) bool {
 // READY shuts the gate then.
 var errNoCliques = errors.New("the cluster has no ComputeDomainClique, and the IMEX daemon does not say that it is not ready: the driver's feature ComputeDomainCliques may be off")
 
+// peersUnknown is what a gate says if the host's own service does not tell its peers.
+const peersUnknown = "nvidia-imex-ctl -N gives no answer on this node (the problem ImexUnreadable of its report says why)"
+
 // judgeGate sets the state of a node, which is the only one of seen.
 func judgeGate(state *gate.State, seen *imex.Observation, node *imex.Node) error {
 	verdict := imex.Judge(seen)[node.Name]
@@ -220,10 +242,13 @@ func judgeGate(state *gate.State, seen *imex.Observation, node *imex.Node) error
 	}
 	state.Ready, state.Reason, state.Message = verdict.Ready(), verdict.Reason, verdict.Message
 	if seen.Join == imex.JoinHost && node.Local != nil {
-		state.Apart = node.Local.Apart
+		state.Peers = node.Local.Peers
+		if state.Ready && node.Local.DomainState == "" {
+			state.PeersUnknown = peersUnknown
+		}
 	}
 	if verdict.Remedy != "" {
-		state.Message += ". " + verdict.Remedy
+		state.Message += ". What to do: " + verdict.Remedy
 	}
 	if !verdict.Ready() && !verdict.Problem() || seen.Join == imex.JoinSlurmd && node.DomainLabel == "" {
 		return nil // nothing to wait for: with join slurmd a node without the label has no worker pod

@@ -61,6 +61,13 @@ const readySeries = `
 quoin_agent_imex_ready{clique="` + gateClique + `",reason="Ready"} 1
 `
 
+const peersSeries = `
+# HELP quoin_agent_imex_peers Nodes of the domain of the host's own IMEX service to which this node has no connection (dead), or may have none (unknown); absent if the service does not tell its peers.
+# TYPE quoin_agent_imex_peers gauge
+quoin_agent_imex_peers{state="dead"} 1
+quoin_agent_imex_peers{state="unknown"} 1
+`
+
 // TestGate writes what is known of the node, confirms it, and lets it go stale
 // while nothing is.
 func TestGate(t *testing.T) {
@@ -125,9 +132,20 @@ func TestGate(t *testing.T) {
 
 		m.edit(func() { m.seen.Join = imex.JoinHost })
 		service := *report
-		service.IMEX = &topology.IMEX{ChannelMajor: &major, HostService: true, DaemonState: "READY", DomainState: "DEGRADED", Apart: []string{"n2/n3"}}
+		peers := []topology.IMEXPeer{{Address: "10.0.0.2", State: topology.PeerDead}, {Address: "10.0.0.3", Name: "n3", State: topology.PeerUnknown}}
+		service.IMEX = &topology.IMEX{ChannelMajor: &major, HostService: true, DaemonState: "READY", DomainState: "DEGRADED", Peers: peers}
 		reports <- &service
-		check("its own service serves", &gate.State{Node: "n1", Clique: gateClique, Ready: true, Reason: imex.ReasonReady, Apart: []string{"n2/n3"}})
+		check("its own service serves", &gate.State{Node: "n1", Clique: gateClique, Ready: true, Reason: imex.ReasonReady, Peers: peers})
+		if err := testutil.GatherAndCompare(reg, strings.NewReader(peersSeries), "quoin_agent_imex_peers"); err != nil {
+			t.Error(err)
+		}
+		service.IMEX = &topology.IMEX{ChannelMajor: &major, HostService: true, DaemonState: "READY"}
+		mute := service
+		reports <- &mute
+		check("its own service does not tell its peers", &gate.State{Node: "n1", Clique: gateClique, Ready: true, Reason: imex.ReasonReady, PeersUnknown: peersUnknown})
+		if err := testutil.GatherAndCompare(reg, strings.NewReader(""), "quoin_agent_imex_peers"); err != nil {
+			t.Error(err)
+		}
 		waits := *report
 		waits.IMEX = &topology.IMEX{ChannelMajor: &major, HostService: true, DaemonState: "WAITING_FOR_PEERS"}
 		reports <- &waits

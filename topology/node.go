@@ -141,14 +141,31 @@ type IMEX struct {
 	// DaemonFault why that daemon is not ready although it does not say so itself.
 	DaemonAddress string `json:"daemonAddress,omitempty"`
 	DaemonFault   string `json:"daemonFault,omitempty"`
-	// Apart are the nodes of the daemon's domain that do not reach each other, if it says so:
-	// a host name stands for a node that none reaches, and two with a slash between them for
-	// two nodes without a connection. Sorted.
-	Apart []string `json:"apart,omitempty" max:"64"`
+	// Peers are the nodes of the daemon's domain, sorted by address. The list is empty if
+	// DomainState is set and the node is connected to each of them.
+	Peers []IMEXPeer `json:"peers,omitempty" max:"64"`
 	// HostService is true while the machine's own nvidia-imex.service runs. Then a
 	// daemon in a pod cannot work.
 	HostService bool `json:"hostService,omitempty"`
 }
+
+// IMEXPeer is a node of an IMEX domain, as the daemon of one node sees it.
+type IMEXPeer struct {
+	// Address is how nodes_config.cfg names the node: an IP address, or a host name.
+	Address string `json:"address"`
+	// Name is the node's name, empty if nothing says it.
+	Name string `json:"name,omitempty"`
+	// State is PeerSelf, PeerConnected, PeerDead or PeerUnknown.
+	State string `json:"state"`
+}
+
+// What the daemon of a node says of a node of its domain.
+const (
+	PeerSelf      = "self"      // it is the node itself
+	PeerConnected = "connected" // the two have a connection
+	PeerDead      = "dead"      // the two have none, or the other daemon says that it is not ready
+	PeerUnknown   = "unknown"   // the daemon does not say it
+)
 
 // ReasonGPUUnreadable is the problem of a GPU that NVML counts and cannot read.
 const ReasonGPUUnreadable = "GPUUnreadable"

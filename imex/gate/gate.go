@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -44,9 +43,11 @@ type State struct {
 	// Reason is a reason word of imex. Message says what is seen and what to do.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Apart are nodes that do not reach each other: topology.IMEX has the form. A job
-	// with such nodes waits although this node is ready.
-	Apart []string `json:"apart,omitempty"`
+	// Peers are the nodes of the domain of the host's own service: topology.IMEX has the
+	// form. A job waits for those of its nodes that are dead although this node is ready.
+	Peers []topology.IMEXPeer `json:"peers,omitempty"`
+	// PeersUnknown says why nothing is known of the peers, empty if something is.
+	PeersUnknown string `json:"peersUnknown,omitempty"`
 	// Members have an entry in the node's clique. The node itself is among them once
 	// it has one.
 	Members []Member `json:"members,omitempty"`
@@ -114,95 +115,6 @@ func parse(data []byte) (*State, error) {
 		return nil, fmt.Errorf("apiVersion %q, kind %q: want %q, %q", g.APIVersion, g.Kind, topology.APIVersion, kind)
 	}
 	return &g, nil
-}
-
-// Peers are the members of the gate's clique that a job waits for.
-type Peers struct {
-	// Known says that the job's node names can be compared with the members' names:
-	// this node has the same name in Slurm and in Kubernetes. Otherwise only NotReady
-	// is set.
-	Known bool
-	// Missing are the job's nodes in this clique that are not ready, by their names in
-	// Slurm.
-	Missing []string
-	// Alone says that the job needs no IMEX here: this node has an entry in the clique,
-	// and no other node of the job has. It is false while this node has no entry,
-	// because the other nodes may be joining too.
-	Alone bool
-	// Others says that another node of the job has an entry in the clique.
-	Others bool
-	// NotReady counts the members that are not ready.
-	NotReady int
-	// Apart says that nodes of the job do not reach each other. They are Missing too.
-	Apart bool
-}
-
-// Peers compares a gate with a job's nodes. node is this node's name in Slurm, nodeList
-// the job's host list.
-func (s *State) Peers(node, nodeList string) Peers {
-	unknown := Peers{Missing: s.apartOf(nodeList)}
-	unknown.Apart = len(unknown.Missing) > 0
-	ready := make(map[string]bool, len(s.Members))
-	for _, m := range s.Members {
-		ready[shortName(m.Node)] = m.Ready
-		if !m.Ready {
-			unknown.NotReady++
-		}
-	}
-	own := shortName(node)
-	if own == "" || own != shortName(s.Node) {
-		return unknown
-	}
-	p := unknown
-	err := hostlist.Walk(nodeList, func(bytes []byte) {
-		name := string(bytes)
-		short := shortName(name)
-		isReady, member := ready[short]
-		switch {
-		case short == own:
-			p.Known = true
-			if !s.Ready {
-				p.Missing = append(p.Missing, name)
-			}
-		case member:
-			p.Others = true
-			if !isReady {
-				p.Missing = append(p.Missing, name)
-			}
-		}
-	})
-	if err != nil || !p.Known {
-		return unknown
-	}
-	_, joined := ready[own]
-	p.Alone = joined && !p.Others
-	slices.Sort(p.Missing)
-	p.Missing = slices.Compact(p.Missing)
-	return p
-}
-
-// apartOf returns the nodes of a job that do not reach each other, by their names in Slurm.
-// A host list that cannot be read has none.
-func (s *State) apartOf(nodeList string) (apart []string) {
-	if len(s.Apart) == 0 {
-		return nil
-	}
-	names := map[string]string{} // by short name
-	if hostlist.Walk(nodeList, func(name []byte) { names[shortName(string(name))] = string(name) }) != nil || len(names) < 2 {
-		return nil
-	}
-	for _, a := range s.Apart {
-		one, other, pair := strings.Cut(a, "/")
-		first, second := names[shortName(one)], names[shortName(other)]
-		switch {
-		case !pair && first != "":
-			apart = append(apart, first)
-		case pair && first != "" && second != "":
-			apart = append(apart, first, second)
-		}
-	}
-	slices.Sort(apart)
-	return slices.Compact(apart)
 }
 
 // shortName is a node's name without its domain, in lower case as in Kubernetes.

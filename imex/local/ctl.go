@@ -1,17 +1,16 @@
 package local
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 const (
@@ -87,7 +86,7 @@ func (c *ctl) silent(young bool) bool { return c.daemon.missed >= 2 && (c.answer
 // first answer, and for a state that was not asked for.
 type said struct {
 	state  string
-	apart  []string // of a domain, as topology.IMEX.Apart
+	peers  []topology.IMEXPeer // of a domain, as in topology.IMEX
 	err    error
 	missed int
 }
@@ -103,7 +102,7 @@ func (s *said) take(now said) {
 	if s.state != "" && s.missed < 2 {
 		return
 	}
-	s.state, s.apart = "", nil
+	s.state, s.peers = "", nil
 	if s.err == nil {
 		s.err = now.err
 	}
@@ -117,9 +116,9 @@ func (q question) ask(timeout time.Duration) answer {
 	a.daemon = q.run(ctx, parseDaemonState, append(q.service.words(), "-q")...)
 	if q.domain {
 		words := []string{"-c", q.config, "-N", "-j"}
-		a.domain = q.run(ctx, parseDomainState, append(words, "-H")...) // with the nodes' names
+		a.domain = q.run(ctx, q.parseDomain, append(words, "-H")...) // with the nodes' names
 		if a.domain.err != nil && ctx.Err() == nil {
-			a.domain = q.run(ctx, parseDomainState, words...) // an older program knows no -H
+			a.domain = q.run(ctx, q.parseDomain, words...) // an older program knows no -H
 		}
 	}
 	return a
@@ -191,61 +190,6 @@ func parseDaemonState(text []byte) (said, error) {
 		return said{}, errors.New("the answer is not one word such as READY")
 	}
 	return said{state: state}, nil
-}
-
-// parseDomainState reads what -N -j prints: an object with the domain's status, a time,
-// and what each node sees of the others.
-func parseDomainState(text []byte) (said, error) {
-	var domain domainAnswer
-	if err := json.Unmarshal(text, &domain); err != nil || !isState(domain.Status) {
-		return said{}, errors.New("the answer is not JSON with a status such as UP")
-	}
-	return said{state: domain.Status, apart: domain.apart()}, nil
-}
-
-// domainAnswer is the answer to -N -j. Nodes and connections are by a node's number.
-type domainAnswer struct {
-	Status string
-	Nodes  map[string]struct {
-		Status, Host, HostName string
-		Connections            map[string]struct{ Status string }
-	}
-}
-
-// maxApart bounds what is said of a domain whose nodes do not reach each other, and maxName
-// each name.
-const (
-	maxApart = 64
-	maxName  = 127
-)
-
-// apart names the nodes that are not ready, and pairs of others without a connection.
-func (d *domainAnswer) apart() []string {
-	name := func(number string) string {
-		n := d.Nodes[number]
-		clean := strings.Map(func(r rune) rune {
-			if r <= ' ' || r == '/' || r > '~' {
-				return -1
-			}
-			return r
-		}, cmp.Or(n.HostName, n.Host, "#"+number))
-		return clean[:min(len(clean), maxName)]
-	}
-	var out []string
-	for number, n := range d.Nodes {
-		if n.Status != imexReady {
-			out = append(out, name(number))
-			continue
-		}
-		for other, c := range n.Connections {
-			if o, known := d.Nodes[other]; known && other != number && o.Status == imexReady && c.Status != "CONNECTED" {
-				out = append(out, min(name(number), name(other))+"/"+max(name(number), name(other)))
-			}
-		}
-	}
-	slices.Sort(out)
-	out = slices.Compact(out)
-	return out[:min(len(out), maxApart)]
 }
 
 // imexReady is the state of a daemon that is ready.

@@ -130,7 +130,7 @@ func (r *Reader) readStates(facts *topology.IMEX, p *problems) {
 	}
 	r.ctl.ask(*q)
 	facts.DaemonState = r.ctl.daemon.state
-	facts.DomainState, facts.Apart = r.ctl.domain.state, r.ctl.domain.apart
+	facts.DomainState, facts.Peers = r.ctl.domain.state, r.ctl.domain.peers
 	p.add("daemon's state", r.ctl.daemon.err)
 	p.add("domain's state", r.ctl.domain.err)
 }

@@ -32,8 +32,10 @@ var ctlFolders = []string{"usr/bin", "run/nvidia/driver/usr/bin"}
 type question struct {
 	program, config string
 	service         service
-	// domain says that the program can find the peers too.
-	domain bool
+	// domain says that the program can find the peers too. nodes is the file that lists them,
+	// and root is the machine's.
+	domain      bool
+	nodes, root string
 }
 
 // service are the arguments by which the program finds a daemon: -i, an address and a
@@ -87,7 +89,7 @@ func (r *Reader) question(d *daemon) (*question, error) {
 	}
 	// A daemon in a pod has its file in the pod, with names that may resolve only there.
 	info, err := os.Stat(d.config.nodes)
-	return &question{program: program, config: d.path, service: service, domain: err == nil && info.Mode().IsRegular()}, nil
+	return &question{program: program, config: d.path, service: service, domain: err == nil && info.Mode().IsRegular(), nodes: d.config.nodes, root: r.root}, nil
 }
 
 // youngFor is how long a daemon that was started may take until it answers for the first

@@ -33,6 +33,7 @@ type hook struct {
 	wait   time.Duration // 0: as configured
 
 	initStart uint64
+	lookUp    lookUp // nil: by resolver
 
 	mu       sync.Mutex // guards writes to the fields below
 	mapping  string     // where the labels are

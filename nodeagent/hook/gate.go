@@ -43,7 +43,11 @@ type gateWait struct {
 	info  *rundir.JobInfo
 	start time.Time
 	now   *gate.State // what the gate's file said last
-	peers gate.Peers  // of a gate that is shut
+	peers gate.Peers  // of a gate that is shut, or whose peers are not all connected
+	// addresses are those of the job's nodes, nil before they are looked up. block has the
+	// job's nodes in the block of this node, empty if it is not known.
+	addresses gate.Addresses
+	block     map[string]bool
 }
 
 // passGate makes a job across nodes wait for the gate and returns the exit status: 1
@@ -74,7 +78,7 @@ func (h *hook) passGate(ctx context.Context) int {
 // bounded passes the gate. It also returns if the gate hangs or panics.
 func (g *gateWait) bounded(ctx context.Context) (p passage) {
 	done, limits := make(chan struct{}), make(chan time.Duration, 1)
-	limit := time.Duration(g.Wait) + gateGrace
+	limit := time.Duration(g.Wait) + lookUpWait + gateGrace
 	if g.Policy == rundir.GateHold {
 		limit += 2*holdTimeout + time.Second + holdPause
 	}
@@ -110,18 +114,25 @@ func (g *gateWait) pass(ctx context.Context) passage {
 		if p, unknown := g.look(); unknown {
 			return p
 		}
-		switch {
-		case g.now.Clique == "":
+		if g.now.Clique == "" {
 			return passage{}
-		case g.isOpen():
+		}
+		isOpen := g.isOpen()
+		switch {
+		case isOpen && len(g.peers.Unknown) == 0:
 			return passage{word: open}
 		case open == rundir.GateReady: // once, because it reads a file
-			if found = readNeighbours(g.h.env("SLURM_CONF"), g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST")); found == neighboursUnknown {
+			if found = readNeighbours(g.h.env("SLURM_CONF"), g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST")); found == neighboursUnknown && !isOpen {
 				answer = g.ask(ctx)
 			}
 		}
 		if g.compare(found) == neighboursNone {
 			return passage{word: rundir.GateAlone}
+		}
+		if isOpen {
+			if p, settled := g.settle(ctx, open); settled {
+				return p
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -134,13 +145,14 @@ func (g *gateWait) pass(ctx context.Context) passage {
 	}
 }
 
-// isOpen reports whether this node is ready, and all nodes of the job reach each other as
-// far as that is known.
+// isOpen reports whether this node is ready, and none of the job's nodes is known to be
+// without a connection to it.
 func (g *gateWait) isOpen() bool {
-	if g.now.Ready && len(g.now.Apart) == 0 {
+	g.peers = gate.Peers{}
+	if g.now.Ready && len(g.now.Peers) == 0 && g.now.PeersUnknown == "" {
 		return true
 	}
-	g.peers = g.now.Peers(g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"))
+	g.peers = g.now.PeersOf(g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"), g.addresses)
 	return g.now.Ready && !g.peers.Apart
 }
 
@@ -281,14 +293,22 @@ func (g *gateWait) requeue(ctx context.Context) (job string, err error) {
 
 // line is why the gate is shut, in a form that programs can read.
 func (g *gateWait) line(waited time.Duration, outcome string) string {
+	reason := cmp.Or(g.now.Reason, "NotReady")
+	if g.now.Ready {
+		reason = "PeersNotConnected"
+	}
+	return g.lineOf(reason, waited, g.peers.Missing, outcome)
+}
+
+func (g *gateWait) lineOf(reason string, waited time.Duration, missing []string, outcome string) string {
 	var parts []string
 	if text := g.now.Message; text != "" {
 		parts = append(parts, strings.ToValidUTF8(text[:min(len(text), maxGateMessage)], ""))
 	}
-	if !g.peers.Known {
+	if !g.peers.Known && len(g.now.Members) > 0 {
 		parts = append(parts, fmt.Sprintf("%d of the %d members of its clique are not ready", g.peers.NotReady, len(g.now.Members)))
 	}
 	return fmt.Sprintf("gate job=%s node=%s reason=%s waited=%s missing=%s message=%q",
-		g.h.env("SLURM_JOB_ID"), cmp.Or(g.h.env("SLURMD_NODENAME"), g.now.Node), cmp.Or(g.now.Reason, "NotReady"), waited,
-		strings.Join(g.peers.Missing, ","), strings.Join(append(parts, outcome), "; "))
+		g.h.env("SLURM_JOB_ID"), cmp.Or(g.h.env("SLURMD_NODENAME"), g.now.Node), reason, waited,
+		strings.Join(missing, ","), strings.Join(append(parts, outcome), "; "))
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // wide is the environment of a job on two nodes.
@@ -69,9 +71,14 @@ func (p *place) agent(ready bool, members ...gate.Member) {
 	}
 }
 
-// apart writes a gate that is open but for nodes that do not reach each other.
-func (p *place) apart(apart ...string) {
-	g := gate.State{Node: "n1", BootID: testBoot, Clique: "c.1", Ready: true, Reason: "Ready", Message: "DEGRADED", Apart: apart}
+// peers writes a gate that is open, with peers such as 10.0.0.2=n2:dead.
+func (p *place) peers(words ...string) {
+	g := gate.State{Node: "n1", BootID: testBoot, Clique: "c.1", Ready: true, Reason: "Ready", Message: "DEGRADED"}
+	for _, w := range words {
+		address, rest, _ := strings.Cut(w, "=")
+		name, state, _ := strings.Cut(rest, ":")
+		g.Peers = append(g.Peers, topology.IMEXPeer{Address: address, Name: name, State: state})
+	}
 	if err := gate.Write(p.run, g); err != nil {
 		p.t.Error(err)
 	}
@@ -124,6 +131,11 @@ func (p *place) logged(word string, took time.Duration) {
 	}
 }
 
+// without leaves a variable out of an environment.
+func without(env []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(w string) bool { return strings.HasPrefix(w, name+"=") })
+}
+
 const second = rundir.Duration(time.Second)
 
 // patience is the wait of a call whose work must not be given up on a busy machine.
@@ -150,13 +162,32 @@ func TestGate(t *testing.T) {
 				p.t.Error(err)
 			}
 		}, "", `^$`},
-		{"nodes of the job do not reach each other", &fails, wide, func(p *place) { p.apart("n1/n3", "n1/n2") }, "fail", `missing=n1,n2 `},
+		{"a node of the job is not connected", &fails, wide, func(p *place) { p.peers("10.0.0.1=n1:self", "10.0.0.2=n2:dead", "10.0.0.3=n3:dead") }, "fail",
+			`reason=PeersNotConnected waited=[1-9][.0-9]*s missing=n2 message="DEGRADED; the job is refused"`},
+		{"one without a name, and the file of names is there", &fails, wide, func(p *place) { p.peers("10.0.0.1=n1:self", "10.0.0.2=n2:dead", "10.0.0.3=:connected") }, "fail", `missing=n2 `},
+		{"whether one is connected is not said", &atOnce, wide, func(p *place) { p.peers("10.0.0.1=n1:self", "10.0.0.2=n2:unknown") }, "unknown",
+			`^quoin-hook: gate job=7 node=n1 reason=PeersUnknown waited=0s missing= message="DEGRADED; whether this node is connected to n2 is not known: nvidia-imex-ctl -N does not say it; the job goes on"\n$`},
+		{"one without a name, in another block", &atOnce, append([]string{"SLURM_JOB_NODELIST=n[1-3]"}, without(wide, "SLURM_JOB_NODELIST")...), func(p *place) {
+			p.topology("topology.yaml", twoRacks)
+			p.peers("10.0.0.1=n1:self", "10.0.0.3=n3:connected", "10.0.0.9=:dead")
+		}, "ready", `^$`},
+		{"one is not connected, and each node of the job is in another block", &atOnce, wide, func(p *place) {
+			p.topology("topology.yaml", twoRacks)
+			p.peers("10.0.0.1=n1:self", "10.0.0.9=:dead")
+		}, "alone", `^$`},
+		{"nothing is known of the peers", &atOnce, wide, func(p *place) {
+			if err := gate.Write(p.run, gate.State{Node: "n1", BootID: testBoot, Clique: "c.1", Ready: true, Reason: "Ready", PeersUnknown: "nobody answers"}); err != nil {
+				p.t.Error(err)
+			}
+		}, "unknown", `message="whether this node is connected to n2 is not known: nobody answers; the job goes on"`},
 		{"nobody knows", &fails, wide, func(p *place) {
 			if err := gate.Write(p.run, gate.State{Node: "n1", BootID: testBoot, Reason: "Unknown", Message: "not read since noon"}); err != nil {
 				p.t.Error(err)
 			}
 		}, "stale", `not read since noon; the job goes on`},
-		{"only others do not", &atOnce, wide, func(p *place) { p.apart("n1/n3", "n4") }, "ready", `^$`},
+		{"only others do not", &atOnce, wide, func(p *place) {
+			p.peers("10.0.0.1=n1:self", "10.0.0.2=n2:connected", "10.0.0.3=n3:dead", "10.0.0.4=n4:unknown")
+		}, "ready", `^$`},
 		{"alone in its clique", &fails, wide, func(p *place) { p.agent(false, gate.Member{Node: "n1"}, gate.Member{Node: "n3"}) }, "alone", `^$`},
 		{"one node of each rack, by topology.yaml", &atOnce, wide, func(p *place) {
 			p.topology("topology.yaml", twoRacks)

@@ -1,14 +1,15 @@
 // Package hook is what Slurm's Prolog and Epilog run on every node of a job. It
 // writes which job holds which GPU for DCGM Exporter, and releases the GPUs.
 //
-// It needs the run directory and no daemon, network or PATH. Every wait is
-// bounded. It fails no job, unless the site has turned on a gate that does.
+// It needs the run directory and no daemon, network or PATH; only a gate whose peers have no
+// names asks for addresses. Every wait is bounded. It fails no job, unless the site has turned on a gate that does.
 package hook
 
 import (
 	"cmp"
 	"context"
 	"io"
+	"net/netip"
 	"runtime/debug"
 	"time"
 
@@ -31,12 +32,15 @@ type Options struct {
 	// Env is the environment that Slurm gives.
 	Env    func(string) string
 	Stderr io.Writer
+	// LookUp returns the addresses of a name; nil asks /etc/hosts and DNS. A job across nodes
+	// needs it if a peer of this node's IMEX service is not connected and has no name.
+	LookUp func(ctx context.Context, name string) ([]netip.Addr, error)
 }
 
 // Run makes one call and returns the exit status: 0 whatever happens, except 1 if
 // the gate refuses the job.
 func Run(ctx context.Context, o Options) int {
-	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: o.RunDir, boot: o.BootID, initStart: o.InitStart, mapping: o.MappingDir, wait: o.Wait}
+	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: o.RunDir, boot: o.BootID, initStart: o.InitStart, lookUp: o.LookUp, mapping: o.MappingDir, wait: o.Wait}
 	h.call = rundir.Call{Hook: o.Verb, Start: h.start.UnixNano()}
 	if id := o.Env("SLURM_JOB_ID"); dcgm.CheckJobID(id) == nil {
 		h.call.Job = id

@@ -3,9 +3,11 @@ package hook
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,12 +30,15 @@ func call(t *testing.T, env map[string]string, args ...string) (code int, stderr
 	return code, errs.String()
 }
 
+// noNames resolves nothing, so that no test asks a name server.
+func noNames(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }
+
 // testBoot is the boot in which the tests run the hook: programs among them read it.
 var testBoot, _ = rundir.BootID("/")
 
 // run runs the hook in this process as its program would with these arguments.
 func run(ctx context.Context, args []string, env func(string) string, stderr io.Writer) int {
-	o := Options{Verb: args[0], BootID: testBoot, Env: env, Stderr: stderr}
+	o := Options{Verb: args[0], BootID: testBoot, Env: env, Stderr: stderr, LookUp: noNames}
 	for rest := args[1:]; len(rest) > 0; rest = rest[2:] {
 		switch rest[0] {
 		case "--run-dir":

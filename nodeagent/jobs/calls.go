@@ -15,7 +15,7 @@ var callReasons = []string{rundir.CallLock, rundir.CallInventory, rundir.CallMap
 	rundir.CallEnvironment, rundir.CallSummary, rundir.CallTimeout, rundir.CallSignal, rundir.CallPanic, otherReason}
 
 // gateResults are the hook's words for how a job came through the gate.
-var gateResults = []string{rundir.GateReady, rundir.GateWaited, rundir.GateAlone, rundir.GateWarn, rundir.GateFail, rundir.GateHold, rundir.GateStale, rundir.GateSignal, rundir.GateFault, otherReason}
+var gateResults = []string{rundir.GateReady, rundir.GateWaited, rundir.GateAlone, rundir.GateWarn, rundir.GateFail, rundir.GateHold, rundir.GateStale, rundir.GateUnknown, rundir.GateSignal, rundir.GateFault, otherReason}
 
 // otherReason replaces a word of a newer hook.
 const otherReason = "other"

@@ -42,8 +42,11 @@ const (
 	GateFail   = "fail"   // IMEX was not ready: the Prolog fails
 	GateHold   = "hold"   // IMEX was not ready: the job is back in the queue, held
 	GateStale  = "stale"  // nobody says whether IMEX is ready: the job goes on
-	GateSignal = "signal" // the hook was told to stop
-	GateFault  = "fault"  // a fault of the hook's own: the job goes on
+	// GateUnknown: IMEX is ready here, and nobody says whether the job's other nodes are
+	// connected: the job goes on.
+	GateUnknown = "unknown"
+	GateSignal  = "signal" // the hook was told to stop
+	GateFault   = "fault"  // a fault of the hook's own: the job goes on
 )
 
 // What may go wrong in a call.

@@ -1,0 +1,127 @@
+package hook
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/imex/gate"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+)
+
+const (
+	// lookUpWait bounds all questions for the addresses of a job's nodes together.
+	lookUpWait = time.Second
+	// maxLookUps is how many names are looked up. A clique has at most 18 nodes as a rule.
+	maxLookUps = 64
+)
+
+// lookUp returns the addresses of a name.
+type lookUp func(ctx context.Context, name string) ([]netip.Addr, error)
+
+// resolver asks /etc/hosts and DNS.
+func resolver(ctx context.Context, name string) ([]netip.Addr, error) {
+	return (&net.Resolver{PreferGo: true}).LookupNetIP(ctx, "ip", name)
+}
+
+// addressesOf looks up the addresses of nodes, all at once. A name without an answer in time
+// has none, and so have names beyond maxLookUps. Addresses of the loopback are left out,
+// because a machine may have its own name there.
+func (l lookUp) addressesOf(ctx context.Context, names []string) gate.Addresses {
+	ctx, cancel := context.WithTimeout(ctx, lookUpWait)
+	defer cancel()
+	names = names[:min(len(names), maxLookUps)]
+	type answer struct {
+		name string
+		all  []netip.Addr
+	}
+	answers := make(chan answer, len(names)) // with room for answers that come too late
+	for _, name := range names {
+		go func() {
+			all, _ := l(ctx, name) // without an answer nothing is known
+			answers <- answer{name, all}
+		}()
+	}
+	found := gate.Addresses{}
+	for range names {
+		select {
+		case a := <-answers:
+			for _, address := range a.all {
+				if address = address.Unmap().WithZone(""); !address.IsLoopback() && !address.IsUnspecified() {
+					found[a.name] = append(found[a.name], address)
+				}
+			}
+		case <-ctx.Done():
+			return found
+		}
+	}
+	return found
+}
+
+// settle is about an open gate that lists nodes which may be nodes of the job, and may not be
+// connected. The addresses of the job's nodes may tell, and are looked up once.
+func (g *gateWait) settle(ctx context.Context, open string) (p passage, settled bool) {
+	node := g.h.env("SLURMD_NODENAME")
+	unknown := g.inBlock(node, g.peers.Unknown)
+	if len(unknown) > 0 && len(g.peers.Unnamed) > 0 && g.addresses == nil {
+		look := g.h.lookUp
+		if look == nil {
+			look = resolver
+		}
+		g.addresses = look.addressesOf(ctx, append([]string{node}, unknown...))
+		g.peers = g.now.PeersOf(node, g.h.env("SLURM_JOB_NODELIST"), g.addresses)
+		unknown = g.inBlock(node, g.peers.Unknown)
+	}
+	switch {
+	case g.peers.Apart:
+		return passage{}, false
+	case len(unknown) == 0:
+		return passage{word: open}, true
+	}
+	nodes := hostlist.Compress(unknown)
+	why := "whether this node is connected to " + cut(nodes) + " is not known"
+	switch {
+	case g.now.PeersUnknown != "":
+		why += ": " + g.now.PeersUnknown
+	case len(g.peers.Unnamed) > 0:
+		why += ": it is not to " + cut(strings.Join(g.peers.Unnamed, ", ")) + ", of which nobody knows the name in Slurm. What to do: let quoin imex nodes-config --dir write the names beside nodes_config.cfg"
+	default:
+		why += ": nvidia-imex-ctl -N does not say it"
+	}
+	return passage{rundir.GateUnknown, g.lineOf("PeersUnknown", g.waited(), nil, why+"; the job goes on")}, true
+}
+
+// inBlock returns those of the nodes that are in the block of a node, or all if the topology
+// does not say it. A block is a clique.
+func (g *gateWait) inBlock(node string, nodes []string) []string {
+	if len(nodes) == 0 {
+		return nil
+	}
+	if g.block == nil {
+		g.block = map[string]bool{}
+		blocks, _ := readBlocks(g.h.env("SLURM_CONF"), g.h.env("SLURM_JOB_NODELIST"))
+		for _, b := range blocks {
+			of := map[string]bool{}
+			if hostlist.Walk(b.Nodes, func(name []byte) { of[string(name)] = true }) == nil && of[node] {
+				g.block = of
+			}
+		}
+	}
+	if len(g.block) == 0 {
+		return nodes
+	}
+	return slices.DeleteFunc(slices.Clone(nodes), func(name string) bool { return !g.block[name] })
+}
+
+// cut bounds a list that is printed.
+func cut(text string) string {
+	const most = 200
+	if len(text) <= most {
+		return text
+	}
+	return text[:most] + "..."
+}
