@@ -18,7 +18,7 @@ func newIMEXCommand() *cobra.Command {
 	show.CommandGroup(cmd)
 	cmd.AddCommand(newIMEXCheckCommand(), newPlanSubcommand("nodes-config", "Print the nodes_config.cfg of a clique: the addresses of its nodes in the published plan, the same on every node", cobra.NoArgs,
 		func(r *planRun, o *planOptions, _ []string) error {
-			return printNodesConfig(r.Context(), r.out, r.doc, o.clique, r.store.Addresses)
+			return printNodesConfig(r.Context(), r.out, r.doc, o.clique, o.dir, r.store.Addresses)
 		}))
 	return cmd
 }

@@ -7,9 +7,13 @@ import (
 	"io"
 	"maps"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/imex/local"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -19,25 +23,42 @@ import (
 type addressesOf func(ctx context.Context, nodes []string) (map[string]netip.Addr, error)
 
 // printNodesConfig prints the nodes_config.cfg of nvidia-imex for a clique of the published plan:
-// the address of each of its nodes, in order, so that it is the same wherever it is made.
-func printNodesConfig(ctx context.Context, w io.Writer, d *plandoc.Document, clique string, addresses addressesOf) error {
+// the address of each of its nodes, in order, so that it is the same wherever it is made. With
+// dir it writes the file there, and beside it the nodes' names in Slurm, which the gate of jobs
+// needs: nvidia-imex does not know the name of a node that is down.
+func printNodesConfig(ctx context.Context, w io.Writer, d *plandoc.Document, clique, dir string, addresses addressesOf) error {
 	nodes, err := nodesOf(&d.Current.Plan, clique)
 	if err != nil {
 		return err
 	}
-	known, err := addresses(ctx, nodes)
+	known, err := addresses(ctx, slices.Sorted(maps.Keys(nodes)))
 	if err != nil {
 		return err
 	}
-	by := make(map[netip.Addr]string, len(known))
+	names, by := make(map[netip.Addr]string, len(known)), make(map[netip.Addr]string, len(known))
 	for _, node := range slices.Sorted(maps.Keys(known)) {
 		if other, taken := by[known[node]]; taken {
 			return fmt.Errorf("nodes %s and %s have one address, %s: want one for each node", other, node, known[node])
 		}
-		by[known[node]] = node
+		by[known[node]], names[known[node]] = node, nodes[node]
 	}
-	for _, address := range slices.SortedFunc(maps.Keys(by), netip.Addr.Compare) {
-		if _, err := fmt.Fprintln(w, address); err != nil {
+	list, named := local.FormatNodes(names)
+	if dir == "" {
+		_, err := w.Write(list)
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name string
+		data []byte
+	}{{local.NamesFile, named}, {local.NodesFile, list}} {
+		path := filepath.Join(dir, f.name)
+		if err := atomicfile.WriteDurably(path, f.data, 0o644); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+		if _, err := fmt.Fprintln(w, "wrote", path); err != nil {
 			return err
 		}
 	}
@@ -47,8 +68,9 @@ func printNodesConfig(ctx context.Context, w io.Writer, d *plandoc.Document, cli
 // maxNames bounds the blocks that an error names.
 const maxNames = 8
 
-// nodesOf returns the nodes of a clique's block, sorted. The block's own name does too.
-func nodesOf(p *topology.Plan, clique string) ([]string, error) {
+// nodesOf returns the nodes of a clique's block: their names in Slurm, by those in Kubernetes.
+// The block's own name does too.
+func nodesOf(p *topology.Plan, clique string) (map[string]string, error) {
 	wanted := []string{clique}
 	if parsed, err := topology.ParseClique(clique); err == nil {
 		candidates := parsed.BlockNames()
@@ -78,16 +100,15 @@ func nodesOf(p *topology.Plan, clique string) ([]string, error) {
 	return nil, fmt.Errorf("--clique %s: no block of the published plan: want a clique as quoin discover prints it on a node, or one of the blocks %s%s", clique, strings.Join(there, ", "), more)
 }
 
-// nodesIn returns the names in Kubernetes of nodes that have these names in Slurm.
-func nodesIn(p *topology.Plan, names []string) []string {
+// nodesIn returns nodes that have these names in Slurm, by their names in Kubernetes.
+func nodesIn(p *topology.Plan, names []string) map[string]string {
 	other := make(map[string]string, len(p.Nodes))
 	for i := range p.Nodes {
 		other[p.Nodes[i].SlurmName] = p.Nodes[i].Node
 	}
-	nodes := make([]string, len(names))
-	for i, name := range names {
-		nodes[i] = cmp.Or(other[name], name)
+	nodes := make(map[string]string, len(names))
+	for _, name := range names {
+		nodes[cmp.Or(other[name], name)] = name
 	}
-	slices.Sort(nodes)
 	return nodes
 }

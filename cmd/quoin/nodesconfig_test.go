@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -43,19 +46,38 @@ func TestNodesConfig(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out strings.Builder
-			err := printNodesConfig(t.Context(), &out, d, tt.clique, lookup)
+			err := printNodesConfig(t.Context(), &out, d, tt.clique, "", lookup)
 			if diff := cmp.Diff(tt.want, out.String()); diff != "" || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%v, want %s (-want +got):\n%s", err, tt.err, diff)
 			}
 		})
 	}
+	dir := filepath.Join(t.TempDir(), "nvidia-imex")
+	for range 2 {
+		var out strings.Builder
+		if err := printNodesConfig(t.Context(), &out, d, cluster+".1", dir, lookup); err != nil || out.String() != "wrote "+dir+"/nodes_names.cfg\nwrote "+dir+"/nodes_config.cfg\n" {
+			t.Errorf("%v, said %s", err, out.String())
+		}
+	}
+	for name, want := range map[string]string{"nodes_config.cfg": "10.0.0.3\n10.0.0.20\n10.0.0.100\n",
+		"nodes_names.cfg": "# The nodes of nodes_config.cfg and their names in Slurm, written by quoin imex nodes-config.\n10.0.0.3 slurm-1\n10.0.0.20 slurm-2\n10.0.0.100 slurm-3\n"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
+		t.Errorf("left in the directory: %v, %v", files, err)
+	}
+	if err := printNodesConfig(t.Context(), io.Discard, d, cluster+".1", filepath.Join(dir, "nodes_config.cfg"), lookup); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("a file is in the way: %v", err)
+	}
 	for i := range 20 {
 		d.Current.Plan.Topologies[0].Blocks = append(d.Current.Plan.Topologies[0].Blocks, topology.Block{Name: fmt.Sprintf("nvl-8a61c302-%d", 10+i), Nodes: []string{"x"}})
 	}
-	if err := printNodesConfig(t.Context(), &strings.Builder{}, d, "x", lookup); err == nil || !strings.HasSuffix(err.Error(), " and 14 more") {
+	if err := printNodesConfig(t.Context(), &strings.Builder{}, d, "x", "", lookup); err == nil || !strings.HasSuffix(err.Error(), " and 14 more") {
 		t.Errorf("many blocks: %v", err)
 	}
-	if err := printNodesConfig(t.Context(), &strings.Builder{}, &plandoc.Document{}, cluster+".1", lookup); err == nil || !strings.Contains(err.Error(), "the published plan has no block of a clique") {
+	if err := printNodesConfig(t.Context(), &strings.Builder{}, &plandoc.Document{}, cluster+".1", "", lookup); err == nil || !strings.Contains(err.Error(), "the published plan has no block of a clique") {
 		t.Errorf("nothing is published: %v", err)
 	}
 }

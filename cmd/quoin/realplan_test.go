@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -144,6 +145,11 @@ func (s *planSite) shown(t *testing.T) {
 		if said := s.plan(t, 0, `^10\.0\.0\.83$`, "nodes-config", "--clique", clique); said != want.String() {
 			t.Errorf("nodes_config.cfg of %s:\n%s\nwant:\n%s", clique, said, want.String())
 		}
+	}
+	dir := t.TempDir()
+	s.plan(t, 0, `^wrote .*/nodes_config\.cfg$`, "nodes-config", "--clique", "nvl-8a61c302-0", "--dir", dir)
+	if names, err := os.ReadFile(filepath.Join(dir, "nodes_names.cfg")); err != nil || !strings.Contains(string(names), "\n10.0.0.83 n17\n10.0.0.84 n16\n") {
+		t.Errorf("nodes_names.cfg: %s, %v", names, err)
 	}
 	s.plan(t, 2, `^quoin: --clique x: no block of the published plan: want a clique .* or one of the blocks nvl-8a61c302-0, nvl-8a61c302-1$`, "nodes-config", "--clique", "x")
 	s.plan(t, 0, `^  nvl: 2 blocks, sizes \[18\].* 36 nodes; digest [0-9a-f]{16}$`, "status")
