@@ -33,7 +33,7 @@ func notes(n *node) []finding {
 		// A daemon whose command port nobody reaches makes the domain DEGRADED too.
 		seen, remedy := ", although this node is connected to each of its nodes", "nothing for jobs; the daemons tell each other their states at IMEX_CMD_PORT: nvidia-imex-ctl -N on the node shows which do not"
 		if len(l.Peers) > 0 {
-			seen, remedy = peers(l.Peers), "run nvidia-imex-ctl -N on the node"
+			seen, remedy = ": it has "+PeersText(l.Peers), "run nvidia-imex-ctl -N on the node"
 		}
 		add("the local daemon says that the domain is "+l.DomainState+seen, remedy)
 	}
@@ -49,31 +49,29 @@ func notes(n *node) []finding {
 	return found
 }
 
-// peers names the nodes of a domain that this node is not known to be connected to.
-func peers(all []topology.IMEXPeer) (text string) {
+// PeersText names the nodes of a domain to which a node has no connection, or may have none. It
+// follows "has".
+func PeersText(peers []topology.IMEXPeer) string {
+	var parts []string
 	for _, state := range []struct{ state, words string }{
-		{topology.PeerDead, ": it has no connection to "},
-		{topology.PeerUnknown, "; whether it has one is not known of "},
+		{topology.PeerDead, "no connection to "},
+		{topology.PeerUnknown, "perhaps none to "},
 	} {
 		var names []string
-		for _, p := range all {
-			if p.State == state.state {
-				names = append(names, PeerText(p))
+		for _, p := range peers {
+			switch {
+			case p.State != state.state:
+			case p.Name == "" || p.Name == p.Address:
+				names = append(names, p.Address)
+			default:
+				names = append(names, p.Name+" ("+p.Address+")")
 			}
 		}
 		if len(names) > 0 {
-			text += state.words + list(names)
+			parts = append(parts, state.words+list(names))
 		}
 	}
-	return text
-}
-
-// PeerText is the name of a peer, with its address.
-func PeerText(p topology.IMEXPeer) string {
-	if p.Name == "" || p.Name == p.Address {
-		return p.Address
-	}
-	return p.Name + " (" + p.Address + ")"
+	return strings.Join(parts, ", and ")
 }
 
 // list names as many as a message can hold, and counts the others.

@@ -329,6 +329,16 @@ func nodeCases() []nodeCase {
 				t.Fatal(err)
 			}
 		}, []string{"fatal imex: NotReady: the daemon starts"}},
+		{"a peer is not connected", func(t *testing.T, n *Node) {
+			if err := gate.Write(n.Agent.RunDir, gate.State{Node: "n1", Clique: "c", Ready: true, Reason: "Ready", Peers: []topology.IMEXPeer{{Address: "10.0.0.2", State: topology.PeerDead}}}); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"warning imex: ready in clique c, and it has no connection to 10.0.0.2"}},
+		{"nothing is known of the peers", func(t *testing.T, n *Node) {
+			if err := gate.Write(n.Agent.RunDir, gate.State{Node: "n1", Clique: "c", Ready: true, Reason: "Ready", PeersUnknown: "no answer"}); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"warning imex: ready in clique c, and to which nodes it is connected is not known: no answer"}},
 		{"the exporter does not answer", func(_ *testing.T, n *Node) { n.Agent.DCGMExporter = "http://127.0.0.1:1/metrics" }, []string{"fatal exporter: DCGM Exporter does not answer"}},
 		{"the exporter has trouble", func(t *testing.T, n *Node) {
 			server := httptest.NewServer(http.NotFoundHandler())

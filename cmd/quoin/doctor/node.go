@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
@@ -141,6 +142,12 @@ func (n *Node) gate(f *findings) {
 		f.warn("imex", n.restart(), "the agent last confirmed the gate %s ago, so jobs do not wait", time.Since(at).Round(time.Second))
 	case state.Clique == "":
 		f.ok("imex", "jobs wait for no IMEX domain here")
+	case state.Ready && state.PeersUnknown != "":
+		f.warn("imex", "see why: quoin discover; until then jobs do not wait for nodes that are down", "ready in clique %s, and to which nodes it is connected is not known: %s", state.Clique, state.PeersUnknown)
+	case state.Ready && len(state.Peers) > 0:
+		f.warn("imex", "nvidia-imex-ctl -N shows the connections; systemctl status nvidia-imex on those nodes", "ready in clique %s, and it has %s", state.Clique, imex.PeersText(state.Peers))
+	case state.Ready && len(state.Members) == 0: // the host's own service
+		f.ok("imex", "ready in clique %s", state.Clique)
 	case state.Ready:
 		f.ok("imex", "ready in clique %s, %d members", state.Clique, len(state.Members))
 	default:
