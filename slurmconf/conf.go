@@ -2,9 +2,9 @@ package slurmconf
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -17,7 +17,7 @@ func RenderConf(t topology.Topology, header string) ([]byte, error) {
 		return nil, fmt.Errorf("write topology.conf: %w", err)
 	}
 	var b strings.Builder
-	CommentLines(&b, header)
+	syntax.CommentLines(&b, header)
 	switch t.Kind {
 	case topology.KindBlock:
 		for _, u := range units {
@@ -27,7 +27,7 @@ func RenderConf(t topology.Topology, header string) ([]byte, error) {
 		}
 		if len(t.Sizes) > 0 {
 			b.WriteString("BlockSizes=")
-			b.WriteString(JoinNumbers(t.Sizes))
+			b.WriteString(syntax.JoinNumbers(t.Sizes))
 			b.WriteByte('\n')
 		}
 	case topology.KindTree:
@@ -48,13 +48,4 @@ func writePair(b *strings.Builder, key, value string) {
 		b.WriteString(key)
 		b.WriteString(value)
 	}
-}
-
-// JoinNumbers writes numbers with commas between them.
-func JoinNumbers(numbers []int) string {
-	words := make([]string, len(numbers))
-	for i, n := range numbers {
-		words[i] = strconv.Itoa(n)
-	}
-	return strings.Join(words, ",")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -223,8 +224,8 @@ func TestLinesOfUnits(t *testing.T) {
 
 func checkParseError(t *testing.T, text string, err error, want string) {
 	t.Helper()
-	var parse *ParseError
+	var parse *syntax.ParseError
 	if !errors.As(err, &parse) || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("%q gave %v, want a ParseError beginning with %q", text, err, want)
+		t.Errorf("%q gave %v, want a syntax.ParseError beginning with %q", text, err, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -13,7 +14,7 @@ import (
 // kind if its lines or its sizes cannot be read.
 func ReadConf(name string, data []byte, kind string) (Section, []topology.Finding) {
 	r := confReader{Findings: Findings{File: name}, section: Section{Name: topology.ConfTopology, Default: true, Line: 1}}
-	lines, err := Scan(name, data)
+	lines, err := syntax.Scan(name, data)
 	if err != nil {
 		r.Fatal(err.Line, ReasonSyntax, "want lines of Key=Value pairs", "%s", err.Message)
 		return r.section, r.All
@@ -48,7 +49,7 @@ type confReader struct {
 	unknownSizes bool
 }
 
-func (r *confReader) line(l *Line) {
+func (r *confReader) line(l *syntax.Line) {
 	s := &r.section
 	block := s.Kind == "block"
 	switch {
@@ -71,10 +72,10 @@ func (r *confReader) line(l *Line) {
 }
 
 // unit reads the line of a block or switch. allowed are the keys that may follow.
-func (r *confReader) unit(l *Line, allowed ...string) Unit {
+func (r *confReader) unit(l *syntax.Line, allowed ...string) Unit {
 	u := Unit{Line: l.Number, Name: l.Value}
 	for i, a := range l.Attrs {
-		if slices.ContainsFunc(l.Attrs[:i], func(b Pair) bool { return strings.EqualFold(a.Key, b.Key) }) {
+		if slices.ContainsFunc(l.Attrs[:i], func(b syntax.Pair) bool { return strings.EqualFold(a.Key, b.Key) }) {
 			r.NotJudged(l.Number, "key %s is given twice", a.Key)
 		}
 		switch slices.IndexFunc(allowed, func(key string) bool { return strings.EqualFold(a.Key, key) }) {
@@ -94,7 +95,7 @@ func (r *confReader) unit(l *Line, allowed ...string) Unit {
 }
 
 // sizes reads BlockSizes. Slurm leaves empty words out.
-func (r *confReader) sizes(l *Line) {
+func (r *confReader) sizes(l *syntax.Line) {
 	if r.section.SizesLine > 0 {
 		r.NotJudged(l.Number, "BlockSizes is given twice")
 		r.unknownSizes = true

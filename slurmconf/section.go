@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -40,7 +41,7 @@ const (
 	ReasonNoName     = "MissingName"
 	ReasonKind       = "TopologyKind"
 	ReasonBlockSizes = "BlockSizes"
-	ReasonInclude    = "Include"
+	ReasonInclude    = syntax.ReasonInclude
 	ReasonNotJudged  = "NotJudged"
 )
 
@@ -70,7 +71,7 @@ func (f *Findings) add(s topology.Severity, line int, reason, remedy, format str
 }
 
 // ParseTopologies reads a topology file, conf or yaml by its name's ending. Errors are
-// *ParseError, also of host lists that are not plain. It takes what any release loads; package
+// *syntax.ParseError, also of host lists that are not plain. It takes what any release loads; package
 // lint says which release does.
 //
 // The topology of topology.conf has the Name "default", as Slurm calls it. Of
@@ -87,12 +88,12 @@ func ParseTopologies(name string, data []byte) ([]topology.Topology, error) {
 	}
 	if len(found) > 0 {
 		f := found[0]
-		return nil, &ParseError{File: name, Line: f.Line, Message: f.Message + "; " + f.Remedy}
+		return nil, &syntax.ParseError{File: name, Line: f.Line, Message: f.Message + "; " + f.Remedy}
 	}
 	topologies := make([]topology.Topology, len(sections))
 	names := 0
 	for i := range sections {
-		var err *ParseError
+		var err *syntax.ParseError
 		if topologies[i], err = sections[i].topology(name, &names); err != nil {
 			return nil, err
 		}
@@ -102,10 +103,10 @@ func ParseTopologies(name string, data []byte) ([]topology.Topology, error) {
 
 // topology returns the topology of a section, or what Quoin does not write in one. It adds to
 // names, the number of names that the file has so far.
-func (s *Section) topology(file string, names *int) (topology.Topology, *ParseError) {
+func (s *Section) topology(file string, names *int) (topology.Topology, *syntax.ParseError) {
 	t := topology.Topology{Name: s.Name, Default: s.Default, Kind: s.Kind}
-	fail := func(line int, message string) (topology.Topology, *ParseError) {
-		return t, &ParseError{File: file, Line: line, Message: message}
+	fail := func(line int, message string) (topology.Topology, *syntax.ParseError) {
+		return t, &syntax.ParseError{File: file, Line: line, Message: message}
 	}
 	if !s.YAML && len(s.Units) == 0 {
 		return fail(1, "no blocks and no switches: want lines of BlockName= or SwitchName=")

@@ -30,26 +30,6 @@ func Skeleton(t topology.Topology) topology.Topology {
 	return t
 }
 
-// ParseError is text that Slurm's parsers, or this package, do not take.
-type ParseError struct {
-	File string
-	Line int
-	// Key is the key or the value's place, empty when the whole line is meant.
-	Key string
-	// Message says what is wrong and what is allowed.
-	Message string
-	// NotJudged says that Slurm may take the text, and this package does not read it.
-	NotJudged bool
-}
-
-// Error returns "file:line: key: message".
-func (e *ParseError) Error() string {
-	if e.Key == "" {
-		return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Message)
-	}
-	return fmt.Sprintf("%s:%d: %s: %s", e.File, e.Line, e.Key, e.Message)
-}
-
 // unitText is a block or a switch as a file has it, with host lists.
 type unitText struct{ name, nodes, children string }
 
@@ -100,15 +80,4 @@ func checkWords(what, name, nodes, children string) error {
 		}
 	}
 	return nil
-}
-
-// CommentLines writes header as comment lines.
-func CommentLines(b *strings.Builder, header string) {
-	if header == "" {
-		return
-	}
-	for line := range strings.SplitSeq(strings.TrimRight(header, "\n"), "\n") {
-		b.WriteString(strings.TrimRight("# "+strings.TrimRight(line, "\r\\ \t"), " "))
-		b.WriteByte('\n')
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -13,7 +14,7 @@ import (
 // exactly one topology is the default.
 func RenderYAML(topologies []topology.Topology, header string) ([]byte, error) {
 	var b strings.Builder
-	CommentLines(&b, header)
+	syntax.CommentLines(&b, header)
 	b.WriteString("---\n")
 	seen, defaults := make(map[string]bool), 0
 	for i := range topologies {
@@ -48,7 +49,7 @@ func writeYAML(b *strings.Builder, t *topology.Topology, units []unitText) {
 	case topology.KindBlock:
 		b.WriteString("  block:\n")
 		if len(t.Sizes) > 0 {
-			fmt.Fprintf(b, "    block_sizes: [%s]\n", strings.ReplaceAll(JoinNumbers(t.Sizes), ",", ", "))
+			fmt.Fprintf(b, "    block_sizes: [%s]\n", strings.ReplaceAll(syntax.JoinNumbers(t.Sizes), ",", ", "))
 		}
 		b.WriteString("    blocks:" + emptyList(len(units)) + "\n")
 		for _, u := range units {

@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -165,7 +166,7 @@ func readFiles(path, confDir string) ([]lint.File, error) {
 		}
 		out[i] = lint.File{Name: p, Data: data}
 		if !strings.HasSuffix(p, ".yaml") && !strings.HasSuffix(p, ".yml") {
-			out[i].Data, out[i].Included = slurmconf.Join(p, data, openIncluded(cmp.Or(confDir, filepath.Dir(p))))
+			out[i].Data, out[i].Included = syntax.Join(p, data, openIncluded(cmp.Or(confDir, filepath.Dir(p))))
 		}
 	}
 	return out, nil
@@ -217,7 +218,7 @@ func located(f lint.File, err error) error {
 	if f.Included != nil && len(f.Included.Unread) > 0 {
 		return errors.New(f.Included.Unread[0].String())
 	}
-	if parse := (*slurmconf.ParseError)(nil); errors.As(err, &parse) {
+	if parse := (*syntax.ParseError)(nil); errors.As(err, &parse) {
 		parse.File, parse.Line = f.Included.At(parse.File, parse.Line)
 	}
 	return err
@@ -225,7 +226,7 @@ func located(f lint.File, err error) error {
 
 // openIncluded opens files that others include. Names without a whole path are in dir, which is that
 // of slurm.conf.
-func openIncluded(dir string) slurmconf.Include {
+func openIncluded(dir string) syntax.Include {
 	return func(file string) (string, []byte, error) {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(dir, file)
@@ -233,7 +234,7 @@ func openIncluded(dir string) slurmconf.Include {
 		info, err := os.Stat(file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return file, nil, slurmconf.ErrNoFile
+			return file, nil, syntax.ErrNoFile
 		case err != nil:
 			return file, nil, err
 		case !info.Mode().IsRegular() || info.Size() > maxIncluded:

@@ -18,6 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -88,7 +89,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 		return show.FilesResult(release, lint.Lint(w.files, lint.Options{Release: release, DropsBlockSizes: drops})), nil
 	}
 	conf, err := readSlurmConf(confFile)
-	if parse := (*slurmconf.ParseError)(nil); errors.As(err, &parse) {
+	if parse := (*syntax.ParseError)(nil); errors.As(err, &parse) {
 		one := show.ConfResult(confFile, 0, []topology.Finding{refused(parse)})
 		if parse.NotJudged {
 			one.Summary = []string{confFile + " could not be read whole, so nothing was judged"}
@@ -113,7 +114,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 }
 
 // refused says that Slurm does not take slurm.conf, or that it is not judged.
-func refused(e *slurmconf.ParseError) topology.Finding {
+func refused(e *syntax.ParseError) topology.Finding {
 	f := topology.Finding{Subject: topology.Subject{File: e.File, Line: e.Line}, Severity: topology.Fatal, Reason: slurmconf.ReasonSyntax, Message: e.Message, Remedy: "correct the line; nothing else was judged"}
 	if e.NotJudged {
 		f.Severity, f.Reason, f.Remedy = topology.Unknown, slurmconf.ReasonNotJudged, "check it with Slurm itself; nothing else was judged"

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 )
 
 // Line is one line of gres.conf.
@@ -38,7 +38,7 @@ type Line struct {
 // lines.
 func Render(lines []Line, header string) ([]byte, error) {
 	var b strings.Builder
-	slurmconf.CommentLines(&b, header)
+	syntax.CommentLines(&b, header)
 	for i, l := range lines {
 		if err := l.check(); err != nil {
 			return nil, fmt.Errorf("write gres.conf: line %d: %w", i+1, err)
@@ -93,7 +93,7 @@ func (l *Line) write(b *strings.Builder) {
 	pair("File", fileList(l.Files))
 	pair("MultipleFiles", strings.Join(l.MultipleFiles, ","))
 	pair("Cores", l.Cores)
-	pair("Links", slurmconf.JoinNumbers(l.Links))
+	pair("Links", syntax.JoinNumbers(l.Links))
 	pair("Flags", strings.Join(l.Flags, ","))
 	pair("AutoDetect", l.AutoDetect)
 	b.WriteByte('\n')

@@ -9,14 +9,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 )
 
 // Parse reads gres.conf. name stands for the file in messages. Errors are
-// *slurmconf.ParseError. An AutoDetect line of its own is a line without Name.
+// *syntax.ParseError. An AutoDetect line of its own is a line without Name.
 func Parse(name string, data []byte) ([]Line, error) {
-	conf, err := slurmconf.Scan(name, data)
+	conf, err := syntax.Scan(name, data)
 	if err != nil {
 		return nil, err
 	}
@@ -31,10 +31,10 @@ func Parse(name string, data []byte) ([]Line, error) {
 	return lines, nil
 }
 
-func parseLine(file string, c *slurmconf.Line) (Line, *slurmconf.ParseError) {
+func parseLine(file string, c *syntax.Line) (Line, *syntax.ParseError) {
 	var l Line
 	if c.Include != "" {
-		return l, &slurmconf.ParseError{File: file, Line: c.Number, Key: "Include", Message: c.Include + " is not read here: put its lines into this file"}
+		return l, &syntax.ParseError{File: file, Line: c.Number, Key: "Include", Message: c.Include + " is not read here: put its lines into this file"}
 	}
 	switch strings.ToLower(c.Key) {
 	case "nodename":
@@ -44,11 +44,11 @@ func parseLine(file string, c *slurmconf.Line) (Line, *slurmconf.ParseError) {
 	case "autodetect":
 		l.AutoDetect = c.Value
 		if len(c.Attrs) > 0 {
-			return l, &slurmconf.ParseError{File: file, Line: c.Number, Key: c.Attrs[0].Key, Message: "not allowed after AutoDetect: want nothing more on this line, or begin it with NodeName= or Name="}
+			return l, &syntax.ParseError{File: file, Line: c.Number, Key: c.Attrs[0].Key, Message: "not allowed after AutoDetect: want nothing more on this line, or begin it with NodeName= or Name="}
 		}
 		return l, nil
 	default:
-		return l, &slurmconf.ParseError{File: file, Line: c.Number, Key: c.Key, Message: "not allowed at the beginning of a line: want NodeName, Name or AutoDetect"}
+		return l, &syntax.ParseError{File: file, Line: c.Number, Key: c.Key, Message: "not allowed at the beginning of a line: want NodeName, Name or AutoDetect"}
 	}
 	for _, a := range c.Attrs {
 		if err := l.set(file, c.Number, a); err != nil {
@@ -56,14 +56,14 @@ func parseLine(file string, c *slurmconf.Line) (Line, *slurmconf.ParseError) {
 		}
 	}
 	if l.Name == "" && (l.AutoDetect == "" || l.hasDevices()) {
-		return l, &slurmconf.ParseError{File: file, Line: c.Number, Key: "Name", Message: "missing: want such as Name=gpu"}
+		return l, &syntax.ParseError{File: file, Line: c.Number, Key: "Name", Message: "missing: want such as Name=gpu"}
 	}
 	return l, nil
 }
 
-func (l *Line) set(file string, line int, a slurmconf.Pair) *slurmconf.ParseError {
-	fail := func(format string, args ...any) *slurmconf.ParseError {
-		return &slurmconf.ParseError{File: file, Line: line, Key: a.Key, Message: fmt.Sprintf(format, args...)}
+func (l *Line) set(file string, line int, a syntax.Pair) *syntax.ParseError {
+	fail := func(format string, args ...any) *syntax.ParseError {
+		return &syntax.ParseError{File: file, Line: line, Key: a.Key, Message: fmt.Sprintf(format, args...)}
 	}
 	if a.Value == "" {
 		return fail("empty value: leave the key out or give it a value")

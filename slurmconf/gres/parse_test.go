@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 )
 
 func TestParseErrors(t *testing.T) {
@@ -25,7 +25,7 @@ func TestParseErrors(t *testing.T) {
 		"Include more.conf\n":          "gres.conf:1: Include: more.conf is not read here",
 	} {
 		_, err := Parse("gres.conf", []byte(text))
-		var parse *slurmconf.ParseError
+		var parse *syntax.ParseError
 		if !errors.As(err, &parse) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q gave %v, want a ParseError beginning with %q", text, err, want)
 		}

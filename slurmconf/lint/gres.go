@@ -8,6 +8,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 )
 
 // gresKeys are the keys that may follow on a line of gres.conf, in lower case, and the
@@ -19,7 +20,7 @@ var gresKeys = map[string]string{
 
 // gresRecord is one line for gpus, or one with AutoDetect for nodes.
 type gresRecord struct {
-	*slurmconf.Line
+	*syntax.Line
 	values  map[string]string // by gresKeys
 	perNode bool              // the line begins with NodeName, else with Name
 	forNone bool              // it is for no node of slurm.conf
@@ -49,7 +50,7 @@ type gresFile struct {
 // each node. Fatal means that slurmd does not start on a node that the line is for.
 // Nobody can see here whether a device file exists.
 func (l *linter) lintGres(f File) {
-	lines, err := slurmconf.Scan(f.Name, f.Data)
+	lines, err := syntax.Scan(f.Name, f.Data)
 	if err != nil {
 		l.Fatal(err.Line, slurmconf.ReasonSyntax, "want lines of Key=Value pairs", "%s", err.Message)
 		return
@@ -71,7 +72,7 @@ func (l *linter) lintGres(f File) {
 	}
 }
 
-func (g *gresFile) line(c *slurmconf.Line) {
+func (g *gresFile) line(c *syntax.Line) {
 	r := &gresRecord{Line: c, values: map[string]string{}}
 	switch key := strings.ToLower(c.Key); {
 	case key == "nodename":

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -23,10 +24,10 @@ const (
 // File is a file's name and content.
 type File struct {
 	Name string
-	// Data has the lines of included files in it, if slurmconf.Join has put them there.
+	// Data has the lines of included files in it, if syntax.Join has put them there.
 	Data []byte
 	// Included is what Join says of them.
-	Included *slurmconf.Included
+	Included *syntax.Included
 }
 
 // Options is what Lint knows beside the files.
@@ -144,7 +145,7 @@ func (l *linter) lintFile(f File, files []File) []topology.Finding {
 	l.Findings = slurmconf.Findings{File: f.Name}
 	if !isYAML(f) {
 		if f.Included == nil {
-			f.Data, f.Included = slurmconf.Join(f.Name, f.Data, nil)
+			f.Data, f.Included = syntax.Join(f.Name, f.Data, nil)
 		}
 		if len(f.Included.Unread) > 0 { // without these lines nothing is known of the whole
 			return f.Included.Unread

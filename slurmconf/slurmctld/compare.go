@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -179,7 +179,7 @@ func furtherSizes(all []int, blocks int) string {
 	if i := slices.IndexFunc(sizes, func(size int) bool { return size >= base*blocks }); i >= 0 {
 		sizes = sizes[:i+1]
 	}
-	return cmp.Or(slurmconf.JoinNumbers(sizes[1:]), "none")
+	return cmp.Or(syntax.JoinNumbers(sizes[1:]), "none")
 }
 
 func nameAt(blocks []topology.Block, i int) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -33,17 +34,17 @@ type Conf struct {
 
 // ParseConf reads a slurm.conf and the files that it includes. name stands for the
 // file in messages. If include is nil, a file that includes others is an error.
-// Errors are *slurmconf.ParseError.
-func ParseConf(name string, data []byte, include slurmconf.Include) (*Conf, error) {
-	joined, in := slurmconf.Join(name, data, include)
+// Errors are *syntax.ParseError.
+func ParseConf(name string, data []byte, include syntax.Include) (*Conf, error) {
+	joined, in := syntax.Join(name, data, include)
 	if len(in.Unread) > 0 {
 		f := in.Unread[0]
-		return nil, &slurmconf.ParseError{File: f.File, Line: f.Line, Key: "Include", Message: f.Message + "; " + f.Remedy, NotJudged: f.Severity == topology.Unknown}
+		return nil, &syntax.ParseError{File: f.File, Line: f.Line, Key: "Include", Message: f.Message + "; " + f.Remedy, NotJudged: f.Severity == topology.Unknown}
 	}
-	lines, syntax := slurmconf.Scan(name, joined)
-	if syntax != nil {
-		syntax.File, syntax.Line = in.At(name, syntax.Line)
-		return nil, syntax
+	lines, bad := syntax.Scan(name, joined)
+	if bad != nil {
+		bad.File, bad.Line = in.At(name, bad.Line)
+		return nil, bad
 	}
 	r := confReader{conf: &Conf{Name: name, Nodes: map[string]*lint.Node{}, Settings: map[string]lint.Setting{}}, nodeDefault: map[string]string{}, partitionDefault: map[string]string{}}
 	for i := range lines {
@@ -79,7 +80,7 @@ type confReader struct {
 }
 
 // line takes what Conf needs from one line. It ignores the rest, which Slurm judges.
-func (r *confReader) line(file string, l *slurmconf.Line) error {
+func (r *confReader) line(file string, l *syntax.Line) error {
 	switch strings.ToLower(l.Key) {
 	case "nodename":
 		return r.nodes(file, l)
@@ -90,7 +91,7 @@ func (r *confReader) line(file string, l *slurmconf.Line) error {
 		r.conf.NodeSets = append(r.conf.NodeSets, l.Value)
 		return nil
 	}
-	for _, a := range append([]slurmconf.Pair{l.Pair}, l.Attrs...) { // several keys may share a line
+	for _, a := range append([]syntax.Pair{l.Pair}, l.Attrs...) { // several keys may share a line
 		key := strings.ToLower(a.Key)
 		r.conf.Settings[key] = lint.Setting{Value: a.Value, File: file, Line: l.Number}
 		if key == "grestypes" {
@@ -102,7 +103,7 @@ func (r *confReader) line(file string, l *slurmconf.Line) error {
 
 // partition notes which nodes and which topology a partition has. It keeps the values of
 // PartitionName=DEFAULT for the lines that follow.
-func (r *confReader) partition(file string, l *slurmconf.Line) {
+func (r *confReader) partition(file string, l *syntax.Line) {
 	values := maps.Clone(r.partitionDefault)
 	for _, a := range l.Attrs {
 		values[strings.ToLower(a.Key)] = a.Value
@@ -116,7 +117,7 @@ func (r *confReader) partition(file string, l *slurmconf.Line) {
 
 // nodes adds the nodes of a line. It keeps the values of NodeName=DEFAULT for the
 // lines that follow.
-func (r *confReader) nodes(file string, l *slurmconf.Line) error {
+func (r *confReader) nodes(file string, l *syntax.Line) error {
 	values := make(map[string]string, len(l.Attrs))
 	for _, a := range l.Attrs {
 		values[strings.ToLower(a.Key)] = a.Value
@@ -127,15 +128,15 @@ func (r *confReader) nodes(file string, l *slurmconf.Line) error {
 	}
 	node, err := confNode(values, r.nodeDefault)
 	if err != nil {
-		return &slurmconf.ParseError{File: file, Line: l.Number, Key: "NodeName=" + hostlist.Shorten(l.Value), Message: err.Error()}
+		return &syntax.ParseError{File: file, Line: l.Number, Key: "NodeName=" + hostlist.Shorten(l.Value), Message: err.Error()}
 	}
 	names, err := hostlist.Expand(l.Value)
 	if err != nil {
-		return &slurmconf.ParseError{File: file, Line: l.Number, Key: "NodeName", Message: err.Error()}
+		return &syntax.ParseError{File: file, Line: l.Number, Key: "NodeName", Message: err.Error()}
 	}
 	for _, n := range names {
 		if r.conf.Nodes[n] != nil {
-			return &slurmconf.ParseError{File: file, Line: l.Number, Key: "NodeName", Message: fmt.Sprintf("node %s is given twice: want each on one line", n)}
+			return &syntax.ParseError{File: file, Line: l.Number, Key: "NodeName", Message: fmt.Sprintf("node %s is given twice: want each on one line", n)}
 		}
 		r.conf.Nodes[n] = node
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -77,9 +78,9 @@ func TestParseConfErrors(t *testing.T) {
 			case "bad.conf":
 				return file, []byte("x"), nil
 			}
-			return file, nil, slurmconf.ErrNoFile
+			return file, nil, syntax.ErrNoFile
 		})
-		var parse *slurmconf.ParseError
+		var parse *syntax.ParseError
 		if !errors.As(err, &parse) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
@@ -117,7 +118,7 @@ func FuzzConf(f *testing.F) {
 		}
 		conf, err := ParseConf("slurm.conf", data, nil)
 		if err != nil {
-			if parse := new(slurmconf.ParseError); !errors.As(err, &parse) || parse.Line < 1 || parse.Message == "" {
+			if parse := new(syntax.ParseError); !errors.As(err, &parse) || parse.Line < 1 || parse.Message == "" {
 				t.Fatalf("error is not whole: %v", err)
 			}
 			return

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -23,14 +23,14 @@ var shownKeys = []string{"BlockName", "AggregatedBlock", "SwitchName", "BlockInd
 // ParseShown reads the output of `scontrol show topology` of any release as the
 // topology "default". Blocks have the sizes that Slurm shows, and of switches only the
 // leaves have nodes. Without a line the topology is flat. name stands for the output in
-// messages. Errors are *slurmconf.ParseError.
+// messages. Errors are *syntax.ParseError.
 func ParseShown(name string, data []byte) (topology.Topology, error) {
 	t := topology.Topology{Name: topology.ConfTopology, Default: true, Kind: topology.KindFlat}
 	number, names := 0, 0
 	for line := range strings.Lines(string(data)) {
 		number++
 		fail := func(word, message string) (topology.Topology, error) {
-			return topology.Topology{}, &slurmconf.ParseError{File: name, Line: number, Key: word, Message: message}
+			return topology.Topology{}, &syntax.ParseError{File: name, Line: number, Key: word, Message: message}
 		}
 		values := map[string]string{}
 		for word := range strings.FieldsSeq(line) {

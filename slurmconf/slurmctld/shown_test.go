@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -46,7 +47,7 @@ func TestParseShownErrors(t *testing.T) {
 		strings.Repeat("SwitchName=s Nodes=n[1-65536]\n", 17): "scontrol:17: Nodes: more than 1048576 names in one topology",
 	} {
 		_, err := ParseShown("scontrol", []byte(text))
-		var parse *slurmconf.ParseError
+		var parse *syntax.ParseError
 		if !errors.As(err, &parse) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q gave %v, want a ParseError beginning with %q", text, err, want)
 		}

@@ -1,4 +1,4 @@
-package slurmconf
+package syntax
 
 import (
 	"errors"
@@ -13,6 +13,9 @@ import (
 // Include opens a file that a line `Include FILE` names. It returns the file's name for
 // messages. Its error is ErrNoFile if there is no such file.
 type Include func(file string) (name string, data []byte, err error)
+
+// ReasonInclude is the reason of a line Include that could not be followed.
+const ReasonInclude = "Include"
 
 // ErrNoFile is returned for a file that is not there.
 var ErrNoFile = errors.New("no such file")
