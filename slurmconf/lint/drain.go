@@ -18,7 +18,7 @@ func (j *gresJudge) lintConf(a *nodeGroup, gpus []*gresRecord) {
 	if a.conf == nil {
 		return
 	}
-	untyped := slices.ContainsFunc(a.conf.GPUs, func(c GPUCount) bool { return c.Type == "" })
+	untyped := slices.ContainsFunc(a.conf.GPUs, func(c gres.GPUCount) bool { return c.Type == "" })
 	if untyped && len(a.conf.GPUs) > 1 {
 		j.Fatal(1, "GresTypes", "give all gpus of Gres= a Type, or none", "%s: Gres=%s has gpus with a Type and others without: slurmd does not start", a, gresText(a.conf.GPUs))
 		return
@@ -47,7 +47,7 @@ func firstLine(gpus []*gresRecord) int {
 }
 
 // gresText writes the value of Gres=.
-func gresText(gpus []GPUCount) string {
+func gresText(gpus []gres.GPUCount) string {
 	words := make([]string, len(gpus))
 	for i, g := range gpus {
 		words[i] = fmt.Sprintf("gpu:%d", g.Count)
@@ -61,7 +61,7 @@ func gresText(gpus []GPUCount) string {
 // lintGPUs judges the lines for gpus of one type, and reports whether they are too few or
 // have wrong Cores. slurmd takes as many gpus as slurm.conf has. A line does not count if
 // the node has not its cores.
-func (j *gresJudge) lintGPUs(a *nodeGroup, want GPUCount, lines []*gresRecord) (bad bool) {
+func (j *gresJudge) lintGPUs(a *nodeGroup, want gres.GPUCount, lines []*gresRecord) (bad bool) {
 	var have, lost uint64
 	var last *gresRecord
 	var outside, apart []*gresRecord
@@ -111,7 +111,7 @@ func coresText(lines []*gresRecord) string {
 }
 
 // lintFewer says why a node has fewer gpus than slurm.conf counts.
-func (j *gresJudge) lintFewer(a *nodeGroup, want GPUCount, lines []*gresRecord, last *gresRecord, have uint64) {
+func (j *gresJudge) lintFewer(a *nodeGroup, want gres.GPUCount, lines []*gresRecord, last *gresRecord, have uint64) {
 	var untyped, withoutFile uint64
 	for _, r := range lines {
 		switch {

@@ -5,17 +5,18 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 // TestLintNodes has the findings name all nodes that they are about. What is
 // fatal and what is not is compared with Slurm itself.
 func TestLintNodes(t *testing.T) {
-	const gres = "NodeName=n[1-4] Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-31\nNodeName=n[1-4] Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=32-63\n"
-	node := func(sockets, cores int, gpus ...GPUCount) *Node {
+	const text = "NodeName=n[1-4] Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-31\nNodeName=n[1-4] Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=32-63\n"
+	node := func(sockets, cores int, gpus ...gres.GPUCount) *Node {
 		return &Node{Sockets: sockets, CoresPerSocket: cores, ThreadsPerCore: 1, GPUs: gpus}
 	}
-	eight := GPUCount{"h100", 8}
+	eight := gres.GPUCount{Type: "h100", Count: 8}
 	good := node(2, 32, eight)
 	for name, tt := range map[string]struct {
 		node    *Node
@@ -27,28 +28,28 @@ func TestLintNodes(t *testing.T) {
 		"of an older release":  {node(4, 16, eight), slurmconf.Release2411, ""},
 		"sockets that are cut": {node(1, 64, eight), slurmconf.Release2411, "gres.conf:1: fatal: n[3-4]: Cores=0-31 (and 1 more line) are not whole sockets of slurm.conf's Sockets=1 CoresPerSocket=64: slurmctld drains them (CoresNotSocket)"},
 		"fewer cores":          {node(1, 32, eight), 0, "gres.conf:2: fatal: n[3-4]: Cores=32-63 are more than slurm.conf's Sockets=1 CoresPerSocket=32 has: slurmctld drains them (CoresOutside)"},
-		"more GPUs":            {node(2, 32, GPUCount{"h100", 9}), 0, "gres.conf:2: fatal: n[3-4]: 8 gpus of type h100 here, 9 in slurm.conf: slurmctld drains them (FewerGPUs)"},
-		"another type":         {node(2, 32, GPUCount{"H100", 8}), 0, "gres.conf:1: fatal: n[3-4]: 0 gpus of type H100 here, 8 in slurm.conf: slurmctld drains them (FewerGPUs)"},
-		"fewer GPUs":           {node(2, 32, GPUCount{"", 4}), 0, "gres.conf:1: warning: n[3-4]: 8 gpus here, 4 in slurm.conf: Slurm uses no more than these (MoreGPUs)"},
+		"more GPUs":            {node(2, 32, gres.GPUCount{Type: "h100", Count: 9}), 0, "gres.conf:2: fatal: n[3-4]: 8 gpus of type h100 here, 9 in slurm.conf: slurmctld drains them (FewerGPUs)"},
+		"another type":         {node(2, 32, gres.GPUCount{Type: "H100", Count: 8}), 0, "gres.conf:1: fatal: n[3-4]: 0 gpus of type H100 here, 8 in slurm.conf: slurmctld drains them (FewerGPUs)"},
+		"fewer GPUs":           {node(2, 32, gres.GPUCount{Type: "", Count: 4}), 0, "gres.conf:1: warning: n[3-4]: 8 gpus here, 4 in slurm.conf: Slurm uses no more than these (MoreGPUs)"},
 		"no GPUs":              {node(1, 1), 0, "gres.conf:1: warning: n[3-4]: 8 gpus here, 0 in slurm.conf: Slurm uses no more than these (MoreGPUs)"},
-		"some with a type":     {node(2, 32, eight, GPUCount{"", 1}), 0, "gres.conf:1: fatal: n[3-4]: Gres=gpu:h100:8,gpu:1 has gpus with a Type and others without: slurmd does not start (GresTypes)"},
+		"some with a type":     {node(2, 32, eight, gres.GPUCount{Type: "", Count: 1}), 0, "gres.conf:1: fatal: n[3-4]: Gres=gpu:h100:8,gpu:1 has gpus with a Type and others without: slurmd does not start (GresTypes)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Options{Release: tt.release, GresTypes: []string{"gpu"}, KnownNodes: []string{"n1", "n2", "n3", "n4"}, Nodes: map[string]*Node{"n1": good, "n2": good, "n3": tt.node, "n4": tt.node}}
 			var got string
-			for _, f := range Lint([]File{{Name: "gres.conf", Data: []byte(gres)}}, o) {
-				text, _, _ := strings.Cut(f.String(), "; ")
-				got = strings.TrimPrefix(got+"\n"+text, "\n")
+			for _, f := range Lint([]File{{Name: "gres.conf", Data: []byte(text)}}, o) {
+				said, _, _ := strings.Cut(f.String(), "; ")
+				got = strings.TrimPrefix(got+"\n"+said, "\n")
 			}
 			first, _, _ := strings.Cut(got, "\n")
 			if first != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
-			if name == "fewer cores" && !strings.Contains(Lint([]File{{Name: "gres.conf", Data: []byte(gres)}}, o)[0].Remedy, "want cores of 0 to 31, or") {
+			if name == "fewer cores" && !strings.Contains(Lint([]File{{Name: "gres.conf", Data: []byte(text)}}, o)[0].Remedy, "want cores of 0 to 31, or") {
 				t.Error("the remedy does not name the cores that the node has")
 			}
 			o.Nodes = map[string]*Node{"n9": tt.node}
-			if len(tt.node.GPUs) > 0 && !topology.Has(Lint([]File{{Name: "gres.conf", Data: []byte(gres)}}, o), topology.Fatal) {
+			if len(tt.node.GPUs) > 0 && !topology.Has(Lint([]File{{Name: "gres.conf", Data: []byte(text)}}, o), topology.Fatal) {
 				t.Error("a node with GPUs and no line is not fatal")
 			}
 		})
@@ -57,7 +58,7 @@ func TestLintNodes(t *testing.T) {
 
 // TestLintGresWords holds what lint says of gpus that slurm.conf counts and gres.conf does not give.
 func TestLintGresWords(t *testing.T) {
-	h100 := []GPUCount{{"h100", 8}}
+	h100 := []gres.GPUCount{Type: {"h100", Count: 8}}
 	const threads = "Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-7,16-23\nName=gpu Type=h100 File=/dev/nvidia[4-7] Cores=8-15,24-31\n"
 	for name, tt := range map[string]struct {
 		gres, want string

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
@@ -73,15 +74,9 @@ type Node struct {
 	// the line. Sockets are the sockets of all boards.
 	Sockets, CoresPerSocket, ThreadsPerCore int
 	// GPUs are the gpus that Gres= counts, in its order.
-	GPUs []GPUCount
+	GPUs []gres.GPUCount
 	// Cloud says that State is CLOUD: slurmctld reads the node's lines of gres.conf itself.
 	Cloud bool
-}
-
-// GPUCount is a number of gpus of one Type. Type is empty if Gres= has none.
-type GPUCount struct {
-	Type  string
-	Count uint64
 }
 
 // Cores is how many cores the node has. Hyperthreads do not count.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
@@ -120,16 +121,16 @@ func TestLintFindings(t *testing.T) {
 		{name: "yaml, old", file: "topology.yaml", text: "- x", options: Options{Release: slurmconf.Release2411}, want: []string{"1 fatal NotRead"}},
 		{name: "yaml ring, 25.05", file: "topology.yaml", text: "- topology: r\n  cluster_default: true\n  ring: {rings: []}\n", options: Options{Release: slurmconf.Release2505}, want: []string{"1 unknown NotJudged"}},
 		{name: "yaml names", file: "topology.yaml", text: "- topology: f\n  flat: true\n- topology: f\n  flat: perhaps\n  x: 1\n", options: Options{Partitions: []Partition{{Name: "p", Topology: "g", Line: 1}}}, want: []string{"1 warning ClusterDefault", "3 warning DuplicateTopology", "4 warning WrongType", "5 warning UnknownKey", "1 fatal UnknownTopology"}},
-		{name: "gres", file: "gres.conf", text: "NodeName=n[001-002],q Name=gpu File=/dev/nvidia[0-3] Flags=no_gpu_env,opencl_env Links=0\n", options: Options{Nodes: map[string]*Node{"n001": {GPUs: []GPUCount{{Count: 4}}}, "n002": {GPUs: []GPUCount{{Count: 8}}}}}, want: []string{"1 warning UnknownNode", "1 fatal Flags", "1 warning Links", "1 fatal FewerGPUs"}},
+		{name: "gres", file: "gres.conf", text: "NodeName=n[001-002],q Name=gpu File=/dev/nvidia[0-3] Flags=no_gpu_env,opencl_env Links=0\n", options: Options{Nodes: map[string]*Node{"n001": {GPUs: []gres.GPUCount{{Count: 4}}}, "n002": {GPUs: []gres.GPUCount{{Count: 8}}}}}, want: []string{"1 warning UnknownNode", "1 fatal Flags", "1 warning Links", "1 fatal FewerGPUs"}},
 		{name: "gres for nobody", file: "gres.conf", text: "NodeName=q[1-2] Name=gpu File=/dev/a Count=2\n", want: []string{"1 warning UnknownNode", "1 warning Count"}},
 		{name: "gres flags", file: "gres.conf", text: "NodeName=n[001-004] Name=gpu File=/dev/a Flags=nvidia_gpu_env\nNodeName=n[005-008] Name=gpu File=/dev/b\nNodeName=n[004-005] Name=gpu File=/dev/b Flags=amd_gpu_env,nvidia_gpu_env\n", want: []string{"3 fatal FlagsDiffer", "3 fatal DuplicateDevice"}},
 		{name: "gres twice", file: "gres.conf", text: "Name=gpu Count=1\nNodeName=n003 Name=gpu Count=1\nNodeName=n003 AutoDetect=off\nNodeName=n003 AutoDetect=nvidia\n", want: []string{"1 fatal NoFile", "2 fatal DuplicateRecord", "2 fatal NoFile", "4 fatal AutoDetectTwice"}},
-		{name: "gres more than slurm.conf", file: "gres.conf", text: "Name=gpu File=/dev/nvidia[0-1]\nName=gpu File=/dev/nvidia[0-1]\nName=Gpu File=/dev/x\n", options: Options{Nodes: map[string]*Node{"n001": {GPUs: []GPUCount{{Count: 2}}}}, GresTypes: []string{"gpu"}}, want: []string{"1 warning MoreGPUs", "2 warning DuplicateDevice", "3 unknown NotJudged"}},
+		{name: "gres more than slurm.conf", file: "gres.conf", text: "Name=gpu File=/dev/nvidia[0-1]\nName=gpu File=/dev/nvidia[0-1]\nName=Gpu File=/dev/x\n", options: Options{Nodes: map[string]*Node{"n001": {GPUs: []gres.GPUCount{{Count: 2}}}}, GresTypes: []string{"gpu"}}, want: []string{"1 warning MoreGPUs", "2 warning DuplicateDevice", "3 unknown NotJudged"}},
 		{name: "gres links", file: "gres.conf", text: "NodeName=n001 Name=gpu File=/dev/a Links=-1,4\nNodeName=n002 Name=gpu File=/dev/a Links=-1,-1\nNodeName=n003 Name=gpu File=/dev/a Links=-1,x\nNodeName=n004 Name=gpu File=/dev/a Links=4,-2\n", want: []string{"2 warning Links", "3 warning Links", "4 warning Links"}},
 		{name: "gres for a broken list", file: "gres.conf", text: "NodeName=n[2-1] Name=gpu File=/dev/a\n", want: []string{"1 warning BrokenHostlist"}},
 		{name: "gres autodetect that nobody knows", file: "gres.conf", text: "NodeName=n001 AutoDetect=magic\nNodeName=n002 AutoDetect=nvml,magic\n", want: []string{"1 warning AutoDetect", "2 unknown NotJudged", "2 unknown NotJudged"}},
 		{name: "gres not judged", file: "gres.conf", text: "NodeName=n[001-002] Name=gpu Cores=3-1 Files=/dev/x File=/dev/y Flags=explicit Count=4x\nNodeName=n[002-003] Name=gpu Count=1\nNodeName=n003 Name=gpu Count=1\n", want: []string{"1 unknown NotJudged", "1 unknown NotJudged", "1 unknown NotJudged", "1 unknown NotJudged", "2 fatal NoFile", "3 fatal DuplicateRecord", "3 fatal NoFile"}},
-		{name: "gres autodetect", file: "gres.conf", text: "AutoDetect=full\n", options: Options{Release: slurmconf.Release2511, Nodes: map[string]*Node{"n001": {GPUs: []GPUCount{{Count: 4}}}}}, want: []string{"1 warning AutoDetect", "1 fatal FewerGPUs"}},
+		{name: "gres autodetect", file: "gres.conf", text: "AutoDetect=full\n", options: Options{Release: slurmconf.Release2511, Nodes: map[string]*Node{"n001": {GPUs: []gres.GPUCount{{Count: 4}}}}}, want: []string{"1 warning AutoDetect", "1 fatal FewerGPUs"}},
 	} {
 		if c.file == "" {
 			c.file = "topology.conf"

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/topology"
@@ -46,15 +47,15 @@ func compareGres(t *testing.T, release slurmconf.Release, texts []string, gpus .
 	for i, text := range texts {
 		text += "\n"
 		n := gpus[i%len(gpus)]
-		gres := fmt.Sprintf(" Gres=gpu:%d,nic:99", n)
+		counted := fmt.Sprintf(" Gres=gpu:%d,nic:99", n)
 		if n == 0 {
-			gres = " Gres=nic:99"
+			counted = " Gres=nic:99"
 		}
 		o.Nodes = map[string]*lint.Node{gresNode: {Sockets: 1, CoresPerSocket: 1, ThreadsPerCore: 1}}
 		if n > 0 {
-			o.Nodes[gresNode].GPUs = []lint.GPUCount{{Count: uint64(n)}}
+			o.Nodes[gresNode].GPUs = []gres.GPUCount{{Count: uint64(n)}}
 		}
-		real, complaints := s.gresFatal(realConfig{gres: gres, files: map[string]string{"gres.conf": text}})
+		real, complaints := s.gresFatal(realConfig{gres: counted, files: map[string]string{"gres.conf": text}})
 		if real {
 			fatal++
 		}
@@ -64,7 +65,7 @@ func compareGres(t *testing.T, release slurmconf.Release, texts []string, gpus .
 			continue
 		}
 		if got := topology.Has(slices.DeleteFunc(findings, ofSlurmctld), topology.Fatal); got != real {
-			t.Errorf("Slurm %s with%s: Lint says fatal=%t, slurmd %t\n%s\nfindings: %v\nlog:\n%s", release, gres, got, real, text, findings, complaints)
+			t.Errorf("Slurm %s with%s: Lint says fatal=%t, slurmd %t\n%s\nfindings: %v\nlog:\n%s", release, counted, got, real, text, findings, complaints)
 		}
 	}
 	if skipped > len(texts)/3 {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
@@ -37,12 +38,12 @@ PartitionName=c Nodes=ALL Topology=nvl
 	if err != nil {
 		t.Fatal(err)
 	}
-	gb200 := &lint.Node{Sockets: 2, CoresPerSocket: 36, ThreadsPerCore: 2, GPUs: []lint.GPUCount{{Type: "gb200", Count: 4}}}
+	gb200 := &lint.Node{Sockets: 2, CoresPerSocket: 36, ThreadsPerCore: 2, GPUs: []gres.GPUCount{{Type: "gb200", Count: 4}}}
 	want := &Conf{Name: "slurm.conf", GresTypes: []string{"gpu", "nic"}, Partitions: []lint.Partition{{Name: "a", Nodes: "ALL", Topology: "nvl", File: "slurm.conf", Line: 7}, {Name: "b", Nodes: "ALL", Topology: "fabric", File: "slurm.conf", Line: 8}, {Name: "c", Nodes: "ALL", Topology: "nvl", File: "slurm.conf", Line: 9}}, Nodes: map[string]*lint.Node{
-		"n1": gb200, "n2": gb200, "login": {Sockets: 16, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []lint.GPUCount{{Count: 2}}},
-		"n3": {Sockets: 4, CoresPerSocket: 4, ThreadsPerCore: 1, GPUs: []lint.GPUCount{{Type: "a", Count: 3}, {Type: "b", Count: 1}}},
-		"n4": {Sockets: 4, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []lint.GPUCount{{Count: 2}}},
-		"n5": {Sockets: 16, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []lint.GPUCount{{Count: 1024}}},
+		"n1": gb200, "n2": gb200, "login": {Sockets: 16, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []gres.GPUCount{{Count: 2}}},
+		"n3": {Sockets: 4, CoresPerSocket: 4, ThreadsPerCore: 1, GPUs: []gres.GPUCount{{Type: "a", Count: 3}, {Type: "b", Count: 1}}},
+		"n4": {Sockets: 4, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []gres.GPUCount{{Count: 2}}},
+		"n5": {Sockets: 16, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []gres.GPUCount{{Count: 1024}}},
 		"n6": {Sockets: 16, CoresPerSocket: 1, ThreadsPerCore: 1},
 	}, Settings: map[string]lint.Setting{"prolog": {Value: "/p", File: "nodes.conf", Line: 4}, "clustername": {Value: "A", File: "slurm.conf", Line: 1}, "grestypes": {Value: "gpu,nic", File: "slurm.conf", Line: 2}, "topologyplugin": {Value: "topology/block", File: "slurm.conf", Line: 2}}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -91,7 +92,7 @@ func TestParseConfErrors(t *testing.T) {
 }
 
 // gresText writes the value of Gres=.
-func gresText(gpus []lint.GPUCount) string {
+func gresText(gpus []gres.GPUCount) string {
 	words := make([]string, len(gpus))
 	for i, g := range gpus {
 		words[i] = strings.Replace(fmt.Sprintf("gpu:%s:%d", g.Type, g.Count), "::", ":", 1)

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -45,11 +43,11 @@ func confNode(values, defaults map[string]string) (*lint.Node, error) {
 		return nil, err
 	}
 	n.Sockets = totalSockets(cpus, boards, sockets, perBoard, n.CoresPerSocket*n.ThreadsPerCore)
-	gres, ok := values["gres"]
+	counted, ok := values["gres"]
 	if !ok { // one that is empty takes the default away
-		gres = defaults["gres"]
+		counted = defaults["gres"]
 	}
-	if n.GPUs, err = parseNodeGres(gres); err != nil {
+	if n.GPUs, err = gres.ReadGPUCounts(counted); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -68,38 +66,4 @@ func totalSockets(cpus, boards, sockets, perBoard, cpusOfSocket int) int {
 		return cpus / cpusOfSocket
 	}
 	return boards
-}
-
-// socketsOfGres matches the sockets of a gres, such as (S:0).
-var socketsOfGres = regexp.MustCompile(`\([^)]*\)`)
-
-// parseNodeGres reads the gpus of a value of Gres=, such as
-// "gpu:h100:4(S:0),gpu:h100:4(S:1),nic:2".
-func parseNodeGres(value string) ([]lint.GPUCount, error) {
-	var gpus []lint.GPUCount
-	for word := range strings.SplitSeq(socketsOfGres.ReplaceAllString(value, ""), ",") {
-		parts := strings.Split(word, ":")
-		if !strings.EqualFold(parts[0], "gpu") {
-			continue
-		}
-		parts = slices.DeleteFunc(parts[1:], func(p string) bool { return p == "no_consume" })
-		g := lint.GPUCount{Count: 1}
-		if n := len(parts); n > 0 && parts[n-1] != "" && parts[n-1][0]-'0' <= 9 {
-			count, ok := gres.ReadCount(parts[n-1])
-			if !ok {
-				return nil, fmt.Errorf("gres %q: %q is no count", hostlist.Shorten(word), hostlist.Shorten(parts[n-1]))
-			}
-			g.Count, parts = count, parts[:n-1]
-		}
-		if len(parts) > 1 || len(parts) == 1 && parts[0] == "" {
-			return nil, fmt.Errorf("gres %q: want such as gpu:h100:8", hostlist.Shorten(word))
-		}
-		g.Type = strings.Join(parts, "")
-		if at := slices.IndexFunc(gpus, func(other lint.GPUCount) bool { return other.Type == g.Type }); at >= 0 {
-			gpus[at].Count += g.Count
-		} else {
-			gpus = append(gpus, g)
-		}
-	}
-	return slices.DeleteFunc(gpus, func(g lint.GPUCount) bool { return g.Count == 0 }), nil
 }

@@ -1,6 +1,6 @@
 package slurmctld
 
-import "github.com/quoin-hpc/quoin/slurmconf/lint"
+import "github.com/quoin-hpc/quoin/slurmconf/gres"
 
 // GPUs are the gpus that the node's Gres= counts, by Type. It is an error if Gres= cannot be read.
-func (n *Node) GPUs() ([]lint.GPUCount, error) { return parseNodeGres(n.Gres) }
+func (n *Node) GPUs() ([]gres.GPUCount, error) { return gres.ReadGPUCounts(n.Gres) }
