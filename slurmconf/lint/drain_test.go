@@ -58,7 +58,7 @@ func TestLintNodes(t *testing.T) {
 
 // TestLintGresWords holds what lint says of gpus that slurm.conf counts and gres.conf does not give.
 func TestLintGresWords(t *testing.T) {
-	h100 := []gres.GPUCount{Type: {"h100", Count: 8}}
+	h100 := []gres.GPUCount{{Type: "h100", Count: 8}}
 	const threads = "Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-7,16-23\nName=gpu Type=h100 File=/dev/nvidia[4-7] Cores=8-15,24-31\n"
 	for name, tt := range map[string]struct {
 		gres, want string
