@@ -124,15 +124,13 @@ func AddUnreadable(now []rundir.Entry, n *topology.Node) (all []rundir.Entry, kn
 				return now, false
 			}
 			unreadable--
-			all = append(all, rundir.Entry{Device: deviceFile(next), Minor: next, Product: e.Product, Lost: true})
+			all = append(all, rundir.Entry{Device: rundir.DeviceFile(next), Minor: next, Product: e.Product, Lost: true})
 		}
 		next = e.Minor + 1
 		all = append(all, e)
 	}
 	return numbered(all), true
 }
-
-func deviceFile(minor int) string { return fmt.Sprintf("/dev/nvidia%d", minor) }
 
 // placesOf returns which new entry is at which old place: the place of the same device,
 // else of the same device file, MIG instance and product. It is not ok if an entry has
@@ -167,7 +165,7 @@ func sameFile(a, b *rundir.Entry) bool {
 // The exporter's id is DCGM's if it is known, else NVML's index: DCGM counts as NVML
 // does unless it sees other GPUs. An index that is another GPU's id is not taken.
 func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESDevice) (rundir.Inventory, error) {
-	inv := rundir.Inventory{Node: n.Name, BootID: n.BootID, Clique: cliqueName(n)}
+	inv := rundir.Inventory{Node: n.Name, BootID: n.BootID, Clique: cliqueName(n), EmptyMIG: slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return g.MIGEmpty })}
 	taken := make(map[int]bool)
 	for _, g := range n.GPUs {
 		if g.DCGMID != nil {
@@ -182,9 +180,10 @@ func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESD
 		if g.Minor == nil {
 			return inv, fmt.Errorf("GPU %s has no minor number: its GRES index is not known", g.UUID)
 		}
-		e := rundir.Entry{GRESIndex: len(inv.Entries), Device: deviceFile(*g.Minor), Minor: *g.Minor, UUID: g.UUID, Product: g.Product, ExporterID: exporterIDOf(g, taken)}
+		e := rundir.Entry{GRESIndex: len(inv.Entries), Device: rundir.DeviceFile(*g.Minor), Minor: *g.Minor, Index: g.Index, UUID: g.UUID, Product: g.Product, ExporterID: exporterIDOf(g, taken)}
 		if d.MIG != nil {
 			e.UUID, e.GPUUUID, e.Product = d.MIG.UUID, g.UUID, g.Product+" MIG "+d.MIG.Profile
+			e.Capabilities = d.MIG.Capabilities
 			e.GPUInstanceID, e.ExporterID = &d.MIG.GPUInstanceID, instanceID(e.ExporterID, d.MIG.GPUInstanceID)
 		}
 		inv.Entries = append(inv.Entries, e)

@@ -35,7 +35,7 @@ func main() {
 // because Slurm drains the node of a failing Prolog or Epilog. It is 1 if the gate refuses
 // the job, and 2 if a command line is wrong and there is no job.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
-	o := hook.Options{Env: env, Stderr: stderr}
+	o := hook.Options{Env: env, Stderr: stderr, SlurmdStart: hook.SlurmdStart}
 	o.BootID, _ = rundir.BootID("/") // what is of an unknown boot counts as of this one
 	o.InitStart = rundir.InitStart()
 	help, err := parse(&o, args)

@@ -32,23 +32,35 @@ func Read(path string) ([]byte, error) {
 
 // ReadTime reads a file and says when it was modified.
 func ReadTime(path string) ([]byte, time.Time, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	data, info, err := ReadInfo(path)
 	if err != nil {
 		return nil, time.Time{}, err
+	}
+	return data, info.ModTime(), nil
+}
+
+// ReadInfo reads a file and what the file system says of it.
+func ReadInfo(path string) ([]byte, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, time.Time{}, fmt.Errorf("%s is of mode %s: want a regular file", path, info.Mode())
+		return nil, nil, fmt.Errorf("%s is of mode %s: want a regular file", path, info.Mode())
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(data) > maxFile {
 		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
 	}
-	return data, info.ModTime(), err
+	if err != nil {
+		return nil, nil, err
+	}
+	return data, info, nil
 }
 
 // staged begins the names of files that are being written.

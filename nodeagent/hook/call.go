@@ -32,8 +32,9 @@ type hook struct {
 	start  time.Time
 	wait   time.Duration // 0: as configured
 
-	initStart uint64
-	lookUp    lookUp // nil: by resolver
+	initStart   uint64
+	slurmdStart func() uint64
+	lookUp      lookUp // nil: by resolver
 
 	mu       sync.Mutex // guards writes to the fields below
 	mapping  string     // where the labels are

@@ -23,12 +23,12 @@ func TestRunDirectoryFull(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "unshare", "-rm", "true").CombinedOutput(); err != nil {
 		t.Skipf("needs the right to mount: %v: %s", err, out)
 	}
-	script := `set -e; cd "$1"; mkdir run; mount -t tmpfs -o nr_inodes=50 none run
-hook() { SLURM_JOB_ID=7 SLURM_JOB_GPUS=$2 SLURM_JOB_START_TIME=$3 ./quoin-hook $1 --run-dir run --mapping-dir map; }
+	script := `set -e; cd "$1"; conf=$2; mkdir run; mount -t tmpfs -o nr_inodes=50 none run
+hook() { SLURM_JOB_ID=7 SLURM_JOB_GPUS=$2 SLURM_JOB_START_TIME=$3 SLURM_CONF="$conf" ./quoin-hook $1 --run-dir run --mapping-dir map; }
 hook prolog 0,1 100
 i=0; while touch run/full$i 2>/dev/null; do i=$((i + 1)); done
 hook prolog 1,2 200; hook epilog 1,2 200`
-	out, err := exec.CommandContext(t.Context(), "unshare", "-rm", "sh", "-c", script, "sh", tmp).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "unshare", "-rm", "sh", "-c", script, "sh", tmp, configlessConf).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "no space left on device") {
 		t.Errorf("%v: want calls that find the run directory full:\n%s", err, out)
 	}
@@ -131,7 +131,7 @@ func TestKilledAnywhere(t *testing.T) {
 	run, dir := t.TempDir(), t.TempDir()
 	start := func(verb, job string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), hook, verb, "--run-dir", run, "--mapping-dir", dir)
-		cmd.Env = []string{"SLURM_JOB_ID=" + job, "SLURM_JOB_GPUS=0-7", "SLURM_JOB_START_TIME=1"}
+		cmd.Env = []string{"SLURM_JOB_ID=" + job, "SLURM_JOB_GPUS=0-7", "SLURM_JOB_START_TIME=1", "SLURM_CONF=" + configlessConf}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

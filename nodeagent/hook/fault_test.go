@@ -98,7 +98,7 @@ func (p *place) program(verb, job string, words ...string) *exec.Cmd {
 	hook := filepath.Join(p.t.TempDir(), "quoin-hook")
 	buildHook(p.t, hook)
 	cmd := exec.CommandContext(p.t.Context(), hook, verb, "--run-dir", p.run, "--mapping-dir", p.mapping)
-	cmd.Env = append([]string{"SLURM_JOB_ID=" + job}, words...)
+	cmd.Env = append([]string{"SLURM_JOB_ID=" + job, "SLURM_CONF=" + configlessConf}, words...)
 	return cmd
 }
 
@@ -169,7 +169,7 @@ func TestClosed(t *testing.T) {
 	hook := p.program("", "").Path
 	for i, script := range []string{`"$@" <&- >&- 2>&-`, `"$@" 2>&1 | :`, `exec "$@" </dev/full >/dev/full 2>/dev/full`} {
 		cmd := exec.CommandContext(t.Context(), "bash", "-c", "set -o pipefail; "+script, "bash", hook, "prolog", "--run-dir", p.run, "--mapping-dir", p.mapping)
-		cmd.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=" + strconv.Itoa(i)}
+		cmd.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=" + strconv.Itoa(i), "SLURM_CONF=" + configlessConf}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", script, err, out)
 		}
@@ -189,11 +189,11 @@ func TestClosed(t *testing.T) {
 func TestMappingFull(t *testing.T) {
 	p := newPlace(t)
 	cmd := p.program("prolog", "7", "SLURM_JOB_GPUS=0")
-	script := `set -e; mkdir -p "$2"; mount -t tmpfs -o nr_inodes=7 none "$2"; hook=$0; run=$1; map=$2
-hook() { SLURM_JOB_ID=$2 SLURM_JOB_GPUS=$3 "$hook" $1 --run-dir "$run" --mapping-dir "$map"; }
+	script := `set -e; mkdir -p "$2"; mount -t tmpfs -o nr_inodes=7 none "$2"; hook=$0; run=$1; map=$2; conf=$3
+hook() { SLURM_JOB_ID=$2 SLURM_JOB_GPUS=$3 SLURM_CONF="$conf" "$hook" $1 --run-dir "$run" --mapping-dir "$map"; }
 hook prolog 7 0; while : >"$map/.quoin/fill$((++n))"; do :; done 2>/dev/null || :
 hook prolog 8 1; hook prolog 9 0; cat "$map"/0; echo --; hook epilog 7 0; stat -c %s "$map"/0; cat "$run"/calls.log`
-	out, err := exec.CommandContext(t.Context(), "unshare", "-rm", "bash", "-c", script, cmd.Path, p.run, p.mapping).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "unshare", "-rm", "bash", "-c", script, cmd.Path, p.run, p.mapping, p.conf).CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || strings.Contains(string(out), "Operation not permitted")) {
 		t.Skipf("needs a mount of its own: %v\n%s", err, out)

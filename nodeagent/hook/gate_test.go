@@ -44,7 +44,7 @@ const twoRacks = `---
 
 // topology writes a topology beside slurm.conf.
 func (p *place) topology(name, text string) {
-	if err := os.WriteFile(filepath.Join(p.run, name), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(filepath.Dir(p.conf), name), []byte(text), 0o600); err != nil {
 		p.t.Error(err)
 	}
 }
@@ -267,7 +267,7 @@ func TestGate(t *testing.T) {
 				p.gate(*tt.gate, nil)
 			}
 			tt.node(p)
-			code, said, _ := p.pass(tt.word, append([]string{"SLURM_CONF=" + filepath.Join(p.run, "slurm.conf")}, tt.env...))
+			code, said, _ := p.pass(tt.word, append([]string{"SLURM_CONF=" + p.conf}, tt.env...))
 			if want := map[bool]int{true: 1}[tt.word == rundir.GateFail]; code != want || !regexp.MustCompile(tt.said).MatchString(said) {
 				t.Errorf("exit %d, said %q, want %d and %s", code, said, want, tt.said)
 			}

@@ -33,12 +33,21 @@ func call(t *testing.T, env map[string]string, args ...string) (code int, stderr
 // noNames resolves nothing, so that no test asks a name server.
 func noNames(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }
 
+// configlessConf is a slurm.conf beside a gres.conf of which no slurmd has loaded another version:
+// place N is /dev/nvidiaN.
+var configlessConf, _ = filepath.Abs("testdata/conf-cache/slurm.conf")
+
 // testBoot is the boot in which the tests run the hook: programs among them read it.
 var testBoot, _ = rundir.BootID("/")
 
 // run runs the hook in this process as its program would with these arguments.
 func run(ctx context.Context, args []string, env func(string) string, stderr io.Writer) int {
-	o := Options{Verb: args[0], BootID: testBoot, Env: env, Stderr: stderr, LookUp: noNames}
+	o := Options{Verb: args[0], BootID: testBoot, Env: func(key string) string {
+		if value := env(key); value != "" || key != "SLURM_CONF" {
+			return value
+		}
+		return configlessConf
+	}, Stderr: stderr, LookUp: noNames}
 	for rest := args[1:]; len(rest) > 0; rest = rest[2:] {
 		switch rest[0] {
 		case "--run-dir":
@@ -50,6 +59,25 @@ func run(ctx context.Context, args []string, env func(string) string, stderr io.
 		}
 	}
 	return Run(ctx, o)
+}
+
+// allGPUs is a gres.conf in which place N is /dev/nvidiaN.
+const allGPUs = "Name=gpu File=/dev/nvidia[0-63]\n"
+
+// confOf writes a gres.conf and an empty slurm.conf into a new folder of this name, and returns the
+// path of slurm.conf.
+func confOf(t testing.TB, folder, gresConf string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), folder)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"slurm.conf": "", "gres.conf": gresConf} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "slurm.conf")
 }
 
 func mapped(t *testing.T, dir string) map[string]string {
@@ -219,7 +247,7 @@ func TestSlurmUpgraded(t *testing.T) {
 func TestUmask(t *testing.T) {
 	tmp := t.TempDir()
 	buildHook(t, filepath.Join(tmp, "quoin-hook"))
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", `umask 077; cd "$1"; SLURM_JOB_ID=7 SLURM_JOB_GPUS=0 ./quoin-hook prolog --run-dir a/run --mapping-dir b/map`, "sh", tmp)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `umask 077; cd "$1"; SLURM_JOB_ID=7 SLURM_JOB_GPUS=0 SLURM_CONF="$2" ./quoin-hook prolog --run-dir a/run --mapping-dir b/map`, "sh", tmp, configlessConf)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -23,11 +23,12 @@ import (
 type place struct {
 	t            *testing.T
 	run, mapping string
+	conf         string // an empty slurm.conf beside a gres.conf with all GPUs
 }
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	return &place{t, filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "map")}
+	return &place{t, filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "map"), confOf(t, configless, allGPUs)}
 }
 
 // hook calls the hook with an environment of NAME=VALUE words, of which the first

@@ -81,6 +81,7 @@ func (m *model) call(verb string, j *modelJob, started int, gpus []string) {
 // process is the hook as a program.
 func (m *model) process(verb string, j *modelJob, started int, gpus []string, flags ...string) *exec.Cmd {
 	cmd := exec.Command(m.hook, append([]string{verb, "--run-dir", m.run}, flags...)...)
+	cmd.Env = []string{"SLURM_CONF=" + configlessConf}
 	for k, v := range m.env(j, started, gpus) {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 const (
 	// confWait bounds the reading of slurm.conf, which may be on a shared file
-	// system.
+	// system. gres.conf, which labels need, has this time at least.
 	confWait = 100 * time.Millisecond
 	// maxNodeList bounds what a record keeps of a job's nodes, in bytes.
 	maxNodeList = 16 << 10
@@ -87,7 +88,7 @@ func (h *job) newRecord() *rundir.Record {
 func (h *job) resolve(r *rundir.Record) {
 	inv, current, err := h.runDir.FindInventory(h.mappingOf(nil), h.boot)
 	if err != nil {
-		instead := "GRES indices are taken as the exporter's ids"
+		instead := "numbers of device files are taken as the exporter's ids"
 		if inv != nil {
 			instead = "the last known inventory is used"
 		}
@@ -97,8 +98,18 @@ func (h *job) resolve(r *rundir.Record) {
 			h.fail(rundir.CallInventory, "%v; %s", err, instead)
 		}
 	}
-	r.GPUs, r.UUIDs, err = rundir.Resolve(inv, r.Indices, h.env("CUDA_VISIBLE_DEVICES"))
-	r.Unresolved = !current || err != nil
+	visible := h.env("CUDA_VISIBLE_DEVICES")
+	var unknown error
+	if inv == nil || !rundir.HasUUIDs(visible) { // UUIDs are exact
+		var places []int
+		if places, unknown = rundir.ParseIndices(r.Indices); unknown != nil {
+			h.fail(rundir.CallEnvironment, "%v", unknown)
+		} else if r.Devices, unknown = h.devicesInTime(inv, places); unknown != nil {
+			h.fail(rundir.CallGresConf, "SLURM_JOB_GPUS=%s: %v; these GPUs get no label", hostlist.Shorten(r.Indices), unknown)
+		}
+	}
+	r.GPUs, r.UUIDs, err = rundir.Resolve(inv, r.Devices, visible)
+	r.Unresolved = !current || unknown != nil || err != nil
 	if err != nil {
 		h.fail(rundir.CallEnvironment, "%v", err)
 	}

@@ -120,7 +120,7 @@ type heldJob struct {
 type node struct {
 	t             *testing.T
 	hook, run     string
-	mapping       string
+	mapping, conf string
 	mu            sync.Mutex
 	jobs          map[string]*heldJob
 	next          int
@@ -130,14 +130,15 @@ type node struct {
 	calling sync.RWMutex
 }
 
-// gres are the exporter's names of the node's GRES indices: six GPUs, and two with
+// names are the exporter's names of the places in slurmd's list, which is the machine's backwards: six GPUs, and two with
 // two MIG instances each.
-var gres = []string{"5", "4", "3", "2", "1", "0", "6.1", "6.2", "7.1", "7.5"}
+var names = []string{"5", "4", "3", "2", "1", "0", "6.1", "6.2", "7.1", "7.5"}
 
 // newNode returns a node whose run directory is in memory. Its mapping is in a folder.
 func newNode(t *testing.T, folder string) *node {
 	n := &node{t: t, hook: filepath.Join(t.TempDir(), "quoin-hook"), run: filepath.Join(memoryDir(t), "run"), mapping: filepath.Join(folder, "map"), jobs: map[string]*heldJob{}}
 	buildHook(t, n.hook)
+	n.conf = confOf(t, configless, "Name=gpu File=/dev/nvidia[9,8,7,6,5,4,3,2,1,0]\n")
 	n.prepare()
 	return n
 }
@@ -145,8 +146,8 @@ func newNode(t *testing.T, folder string) *node {
 // prepare writes the run directory's files as the agent does.
 func (n *node) prepare() {
 	inv := rundir.Inventory{Node: "n1"}
-	for i, id := range gres {
-		inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprint("GPU-", i), ExporterID: id})
+	for i := range names {
+		inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprint("GPU-", i), ExporterID: names[len(names)-1-i]})
 	}
 	if err := rundir.Dir(n.run).WriteInventory(inv); err != nil {
 		n.t.Error(err)
@@ -159,7 +160,7 @@ func (n *node) prepare() {
 // call runs the hook, in this process or as a program, and kills that after a time
 // if it is to be killed.
 func (n *node) call(verb, job string, indices []string, program bool, kill time.Duration) {
-	env := map[string]string{"SLURM_JOB_ID": job, "SLURM_JOB_GPUS": strings.Join(indices, ","), "SLURM_JOB_START_TIME": "100"}
+	env := map[string]string{"SLURM_JOB_ID": job, "SLURM_JOB_GPUS": strings.Join(indices, ","), "SLURM_JOB_START_TIME": "100", "SLURM_CONF": n.conf}
 	n.calls.Add(1)
 	n.calling.RLock()
 	defer n.calling.RUnlock()
@@ -194,7 +195,7 @@ func (n *node) call(verb, job string, indices []string, program bool, kill time.
 // program is killed and made again, as a requeue or the agent would.
 func (n *node) job(r *rand.Rand, program bool) {
 	var indices, files []string
-	for i, name := range gres {
+	for i, name := range names {
 		if r.IntN(3) == 0 {
 			indices, files = append(indices, fmt.Sprint(i)), append(files, name)
 		}

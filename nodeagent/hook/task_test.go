@@ -113,7 +113,7 @@ func TestTellTasksHangs(t *testing.T) {
 	if err := rundir.Dir(p.run).WriteInventory(rundir.Inventory{Node: "n1", Clique: "u.1", Entries: []rundir.Entry{{UUID: "GPU-0", ExporterID: "0"}}}); err != nil {
 		t.Fatal(err)
 	}
-	conf := filepath.Join(t.TempDir(), "slurm.conf")
+	conf := p.conf
 	if err := os.WriteFile(conf, []byte("TaskProlog=/opt/quoin/bin/quoin-task\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestTellTasks(t *testing.T) {
 	p := newPlace(t)
 	p.inventory("0", "1")
 	file := filepath.Join(p.run, "tasks/7.json")
-	conf := filepath.Join(t.TempDir(), "slurm.conf")
+	conf := p.conf
 	prolog := func(slurmConf, topology string) string {
 		t.Helper()
 		for name, text := range map[string]string{conf: slurmConf, filepath.Join(filepath.Dir(conf), "topology.conf"): topology} {

@@ -72,8 +72,8 @@ func (r *resolved) add(d rundir.Entry) {
 func resolveJob(inv *rundir.Inventory, r *rundir.Record) resolved {
 	out := resolved{names: []string{}, settled: !r.Unresolved}
 	gpus, uuids := r.GPUs, r.UUIDs
-	if inv != nil && r.Unresolved && r.Indices+r.Visible != "" {
-		g, u, err := rundir.Resolve(inv, r.Indices, r.Visible) // the hook has logged what is wrong
+	if inv != nil && r.Unresolved && (r.Visible != "" || len(r.Devices) > 0) {
+		g, u, err := rundir.Resolve(inv, r.Devices, r.Visible) // the hook has logged what is wrong
 		if len(u) > 0 {
 			gpus, uuids, out.settled = g, u, err == nil
 		}

@@ -89,14 +89,14 @@ func TestRepairUnresolved(t *testing.T) {
 	r.must(os.Remove(filepath.Join(r.run, rundir.InventoryFile)))
 	r.start()
 	rec := r.record("17")
-	rec.GPUs, rec.Indices, rec.Unresolved = []string{"0", "1"}, "0,1", true
+	rec.GPUs, rec.Indices, rec.Devices, rec.Unresolved = []string{"1", "0"}, "0,1", []string{"/dev/nvidia1", "/dev/nvidia0"}, true
 	r.write("17", rec)
 	r.must(dcgm.Mapping{Dir: r.maps}.Add("17", rec.GPUs))
 	mig := r.record("18")
 	mig.Visible, mig.UUIDs, mig.Unresolved = gpuUUID(3), []string{gpuUUID(3)}, true
 	r.write("18", mig)
 	r.after(time.Minute)
-	r.want("without an inventory the indices are taken", "0:17 1:17")
+	r.want("without an inventory the numbers of device files are taken", "0:17 1:17")
 	r.inventory(4, 5, 6, 7)
 	r.after(10 * time.Second)
 	r.want("with one", "4:17 5:17 7:18")

@@ -53,6 +53,7 @@ const (
 const (
 	CallLock        = "lock"
 	CallInventory   = "inventory"
+	CallGresConf    = "gresconf"
 	CallMapping     = "mapping"
 	CallRecord      = "record"
 	CallJobInfo     = "jobinfo"

@@ -40,13 +40,21 @@ type Inventory struct {
 	// Unordered says that GRES indices name none of the entries, because the place of a
 	// GPU that NVML cannot read is not known. UUIDs do.
 	Unordered bool `json:"unordered,omitempty"`
+	// EmptyMIG says that a GPU has MIG on and no instance: the GPU has no entry.
+	EmptyMIG bool `json:"emptyMIG,omitempty"`
 }
 
 // Entry is one GPU, or one MIG instance.
 type Entry struct {
+	// GRESIndex is the place of the device in a gres.conf that has all devices of the
+	// machine, as Quoin writes it.
 	GRESIndex int    `json:"gresIndex"`
 	Device    string `json:"device,omitempty"`
 	Minor     int    `json:"minor"`
+	// Capabilities are the further device files of a MIG instance.
+	Capabilities []string `json:"capabilities,omitempty"`
+	// Index is NVML's index of the GPU.
+	Index int `json:"index"`
 	// UUID is GPU-... or MIG-...; GPUUUID the GPU's of a MIG instance.
 	UUID          string `json:"uuid"`
 	GPUUUID       string `json:"gpuUUID,omitempty"`

@@ -3,6 +3,7 @@ package rundir
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,43 +18,47 @@ func testInventory() *Inventory {
 	return &Inventory{APIVersion: topology.APIVersion, Kind: inventoryKind, Node: "n1", Entries: []Entry{
 		{GRESIndex: 0, Minor: 2, UUID: "GPU-a", ExporterID: "5"},
 		{GRESIndex: 1, Minor: 3, UUID: "GPU-b", ExporterID: "4"},
-		{GRESIndex: 2, Minor: 4, UUID: "MIG-c", GPUUUID: "GPU-c", GPUInstanceID: &one, ExporterID: "6.1"},
+		{GRESIndex: 2, Minor: 4, UUID: "MIG-c", GPUUUID: "GPU-c", GPUInstanceID: &one, Capabilities: []string{"/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap22"}, ExporterID: "6.1"},
 	}}
 }
 
 func TestResolve(t *testing.T) {
 	inv := testInventory()
+	const mig = "/dev/nvidia4,/dev/nvidia-caps/nvidia-cap22,/dev/nvidia-caps/nvidia-cap21"
+	files := func(list ...string) []string { return list }
 	tests := []struct {
-		name             string
-		inv              *Inventory
-		indices, visible string
-		want             []string
-		err              string
+		name    string
+		inv     *Inventory
+		devices []string
+		visible string
+		want    []string
+		err     string
 	}{
-		{"indices by inventory", inv, "0,1", "", []string{"5", "4"}, ""},
-		{"range of indices", inv, "0-2", "0,1,2", []string{"5", "4", "6.1"}, ""},
-		{"UUIDs win over indices", inv, "0", "GPU-b", []string{"4"}, ""},
-		{"MIG by UUID", inv, "2", "MIG-c", []string{"6.1"}, ""},
-		{"no inventory", nil, "3,1", "", []string{"3", "1"}, ""},
-		{"no device for CUDA", inv, "1", "NoDevFiles", []string{"4"}, ""},
-		{"all devices for CUDA", inv, "0-1", "all", []string{"5", "4"}, ""},
-		{"void, as in a container", inv, "2", "void", []string{"6.1"}, ""},
-		{"CUDA's numbers are not Slurm's", inv, "1,2", "0,1", []string{"4", "6.1"}, ""},
-		{"CUDA's numbers alone", inv, "", "0,1", nil, ""},
-		{"one MIG instance of two is known", inv, "1,2", "MIG-x,MIG-c", []string{"6.1"}, "no MIG-x"},
-		{"no inventory, UUIDs and indices", nil, "3", "GPU-b", []string{"3"}, ""},
-		{"no inventory, UUIDs alone", nil, "", "GPU-b", nil, "no inventory: GPU-b"},
-		{"index beyond the inventory", inv, "0,7", "", []string{"5"}, "GRES index 7: the inventory has 3"},
-		{"stale inventory: no label rather than a wrong one", inv, "0,1", "GPU-x,GPU-y", nil, "no GPU-x"},
-		{"MIG that the inventory does not know", inv, "1", "MIG-x", nil, "no MIG-x"},
-		{"MIG without an inventory", nil, "1", "MIG-x", nil, "no inventory: MIG-x"},
-		{"garbage", inv, "0,x", "", nil, `"x"`},
-		{"endless range", inv, "0-65535", "", nil, "want numbers"},
-		{"none", inv, "", "", nil, ""},
+		{"files by inventory", inv, files("/dev/nvidia3", "/dev/nvidia2"), "", []string{"4", "5"}, ""},
+		{"CUDA's numbers are not Slurm's", inv, files("/dev/nvidia3", mig), "0,1,2", []string{"4", "6.1"}, ""},
+		{"UUIDs win over files", inv, files("/dev/nvidia2"), "GPU-b", []string{"4"}, ""},
+		{"MIG by UUID", inv, nil, "MIG-c", []string{"6.1"}, ""},
+		{"another MIG instance", inv, files("/dev/nvidia4,/dev/nvidia-caps/nvidia-cap21,/dev/nvidia-caps/nvidia-cap30"), "", nil, "no /dev/nvidia4"},
+		{"the whole GPU of a MIG instance", inv, files("/dev/nvidia4"), "", nil, "no /dev/nvidia4"},
+		{"no inventory", nil, files("/dev/nvidia3", "/dev/nvidia1"), "", []string{"3", "1"}, ""},
+		{"no inventory, MIG", nil, files(mig, "/dev/nvidia1"), "", []string{"1"}, "no /dev/nvidia4"},
+		{"no device for CUDA", inv, files("/dev/nvidia3"), "NoDevFiles", []string{"4"}, ""},
+		{"all devices for CUDA", inv, files("/dev/nvidia2"), "all", []string{"5"}, ""},
+		{"void, as in a container", inv, files(mig), "void", []string{"6.1"}, ""},
+		{"CUDA's numbers alone", inv, nil, "0,1", nil, ""},
+		{"one MIG instance of two is known", inv, nil, "MIG-x,MIG-c", []string{"6.1"}, "no MIG-x"},
+		{"no inventory, UUIDs and files", nil, files("/dev/nvidia3"), "GPU-b", []string{"3"}, ""},
+		{"no inventory, UUIDs alone", nil, nil, "GPU-b", nil, "no inventory: GPU-b"},
+		{"a file that the inventory lacks", inv, files("/dev/nvidia2", "/dev/nvidia7"), "", []string{"5"}, "no /dev/nvidia7"},
+		{"a file of another name", inv, files("/dev/dri/card2"), "", nil, "no /dev/dri/card2"},
+		{"stale inventory: no label rather than a wrong one", inv, files("/dev/nvidia2"), "GPU-x,GPU-y", nil, "no GPU-x"},
+		{"MIG that the inventory does not know", inv, files("/dev/nvidia2"), "MIG-x", nil, "no MIG-x"},
+		{"MIG without an inventory", nil, files("/dev/nvidia2"), "MIG-x", nil, "no inventory: MIG-x"},
+		{"none", inv, nil, "", nil, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, _, err := Resolve(tt.inv, tt.indices, tt.visible)
+			got, _, err := Resolve(tt.inv, tt.devices, tt.visible)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -61,6 +66,19 @@ func TestResolve(t *testing.T) {
 				t.Errorf("error %v, want %q", err, tt.err)
 			}
 		})
+	}
+}
+
+func TestParseIndices(t *testing.T) {
+	for list, want := range map[string][]int{"": nil, "0,1": {0, 1}, "0-2, 7": {0, 1, 2, 7}} {
+		if got, err := ParseIndices(list); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v, want %v", list, got, err, want)
+		}
+	}
+	for _, list := range []string{"0,x", "0-65535", "3-1", "-1", "0x1"} {
+		if got, err := ParseIndices(list); err == nil || !strings.Contains(err.Error(), "want numbers") {
+			t.Errorf("%q: %v, %v", list, got, err)
+		}
 	}
 }
 
@@ -125,16 +143,16 @@ func FuzzInventory(f *testing.F) {
 }
 
 func FuzzResolve(f *testing.F) {
-	f.Add("0,2-3", "GPU-a,MIG-c")
-	f.Fuzz(func(t *testing.T, indices, visible string) {
-		gpus, _, _ := Resolve(testInventory(), indices, visible)
+	f.Add("0,2-3", "/dev/nvidia2 /dev/nvidia4,/dev/nvidia-caps/nvidia-cap22,/dev/nvidia-caps/nvidia-cap21", "GPU-a,MIG-c")
+	f.Fuzz(func(t *testing.T, indices, devices, visible string) {
+		if places, _ := ParseIndices(indices); len(places) > maxGPUs {
+			t.Fatalf("%d places", len(places))
+		}
+		gpus, _, _ := Resolve(testInventory(), strings.Fields(devices), visible)
 		for _, g := range gpus {
 			if !dcgm.IsExporterID(g) {
 				t.Fatalf("exporter id %q", g)
 			}
-		}
-		if len(gpus) > maxGPUs {
-			t.Fatalf("%d GPUs", len(gpus))
 		}
 	})
 }

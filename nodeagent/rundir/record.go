@@ -52,12 +52,15 @@ type Record struct {
 	// Leaving are the exporter's ids of an earlier run whose Epilog was lost. They are
 	// released with this run.
 	Leaving []string `json:"leaving,omitempty"`
-	// Indices and Visible are what Slurm said: GRES indices, and the UUIDs of
-	// CUDA_VISIBLE_DEVICES. Unresolved says that GPUs is a guess: the inventory of this
-	// boot was missing or incomplete.
-	Indices    string `json:"indices,omitempty"`
-	Visible    string `json:"visible,omitempty"`
-	Unresolved bool   `json:"unresolved,omitempty"`
+	// Indices and Visible are what Slurm said: places in slurmd's list, and the UUIDs of
+	// CUDA_VISIBLE_DEVICES. Devices are the device files of these places; they are absent
+	// beside UUIDs, and if the list is not known. Unresolved says that GPUs is a guess, or
+	// lacks some: the inventory of this boot was missing or incomplete, or the list is not
+	// known.
+	Indices    string   `json:"indices,omitempty"`
+	Visible    string   `json:"visible,omitempty"`
+	Devices    []string `json:"devices,omitempty"`
+	Unresolved bool     `json:"unresolved,omitempty"`
 	// MappingDir is where the ids were written.
 	MappingDir string `json:"mappingDir"`
 	// Written is the time of the file.
@@ -171,7 +174,7 @@ func (d Dir) ReadRecords() (map[string]Record, map[string]error) {
 
 // Tidy removes files that killed writers left in a run directory.
 func (d Dir) Tidy() {
-	for _, folder := range []string{jobsFolder, releaseFolder, summaryFolder, tasksFolder} {
+	for _, folder := range []string{jobsFolder, releaseFolder, summaryFolder, tasksFolder, slurmdFolder} {
 		atomicfile.Tidy(filepath.Join(string(d), folder))
 	}
 }

@@ -21,8 +21,9 @@ type Device string
 type Machine struct {
 	// Counted returns the gpus of the node's Gres= in slurm.conf.
 	Counted func() ([]GPUCount, error)
-	// Detected returns the machine's GPUs as slurmd finds them by itself, whole ones alone.
-	Detected func() ([]Detected, error)
+	// Detected returns the machine's GPUs as slurmd finds them by itself in a way, whole ones
+	// alone.
+	Detected func(way string) ([]Detected, error)
 }
 
 // Detected is a GPU that slurmd finds by itself.
@@ -133,7 +134,7 @@ func filesOf(devices []typedDevice) []Device {
 // detected is the list of a node that detects its GPUs. Lines beside AutoDetect say which of them
 // it has.
 func (m *Machine) detected(way string, listed []typedDevice) ([]Device, error) {
-	found, err := m.Detected()
+	found, err := m.Detected(way)
 	if err != nil {
 		return nil, fmt.Errorf("AutoDetect=%s: %w", way, err)
 	}

@@ -81,7 +81,7 @@ func TestPlaces(t *testing.T) {
 					}
 					return CountedBy("slurm.conf", []byte("NodeName=DEFAULT Gres=gpu:99\nNodeName=n2\nNodeName=n[0-1] CPUs=2 Gres="+tt.gres+"\n"), "n1")
 				},
-				Detected: func() ([]Detected, error) {
+				Detected: func(string) ([]Detected, error) {
 					if tt.found == nil {
 						return nil, errors.New("the inventory is not there")
 					}
@@ -139,7 +139,7 @@ func FuzzOfNode(f *testing.F) {
 			return
 		}
 		lines, err := OfNode("gres.conf", data, "n1")
-		m := Machine{Counted: func() ([]GPUCount, error) { return CountedBy("slurm.conf", data, "n1") }, Detected: func() ([]Detected, error) { return []Detected{{"/dev/nvidia0", 0, "a"}}, nil }}
+		m := Machine{Counted: func() ([]GPUCount, error) { return CountedBy("slurm.conf", data, "n1") }, Detected: func(string) ([]Detected, error) { return []Detected{{"/dev/nvidia0", 0, "a"}}, nil }}
 		_, _ = m.Places(lines)
 		all, bad := Parse("gres.conf", data)
 		if bad != nil {
