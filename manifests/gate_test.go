@@ -105,7 +105,8 @@ func (m *membership) startAgent(node string) string {
 func (m *membership) hook(run, nodes string) (said string, code int) {
 	m.t.Helper()
 	cmd := exec.CommandContext(m.t.Context(), m.quoin+"-hook", "prolog", "--run-dir", run)
-	cmd.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=" + nodes, "SLURMD_NODENAME=g1", "SLURM_JOB_START_TIME=100"}
+	cmd.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=" + nodes, "SLURMD_NODENAME=g1", "SLURM_JOB_START_TIME=100",
+		"SLURM_CONF=" + nodedir.SlurmConf(m.t, "Name=gpu File=/dev/nvidia[0-7]\n")}
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		m.t.Fatal(err)

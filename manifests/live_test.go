@@ -56,7 +56,8 @@ func startLive(t *testing.T) *live {
 	l := &live{t: t, dir: t.TempDir()}
 	programs.PutTest(t, l.dir, programs.Quoin, programs.Hook)
 	l.write("site.yaml", liveSite)
-	l.write("slurm/slurm.conf", "ClusterName=alpha\n")
+	l.write("conf-cache/slurm.conf", "ClusterName=alpha\n")
+	l.write("conf-cache/gres.conf", "Name=gpu File=/dev/nvidia[0-7]\n")
 	var scrapes strings.Builder
 	for i, name := range []string{"n1", "n2", "m1"} {
 		n := l.startNode(name, i > 0)
@@ -163,7 +164,7 @@ func (n *liveNode) hook(verb, job, user, account, gpus, visible, nodeList string
 	cmd := exec.CommandContext(n.t.Context(), filepath.Join(n.dir, "quoin-hook"), append([]string{verb}, n.Hook()...)...)
 	cmd.Env = []string{"SLURM_JOB_ID=" + job, "SLURM_JOB_USER=" + user, "SLURM_JOB_UID=1000", "SLURM_JOB_ACCOUNT=" + account, "SLURM_JOB_PARTITION=gpu", "SLURM_CLUSTER_NAME=alpha",
 		"SLURMD_NODENAME=" + n.name, "SLURM_JOB_NODELIST=" + nodeList, "SLURM_JOB_NUM_NODES=1", "SLURM_JOB_START_TIME=1", "SLURM_JOB_END_TIME=4000000000",
-		"SLURM_JOB_GPUS=" + gpus, "CUDA_VISIBLE_DEVICES=" + visible, "SLURM_CONF=" + filepath.Join(n.dir, "slurm/slurm.conf")}
+		"SLURM_JOB_GPUS=" + gpus, "CUDA_VISIBLE_DEVICES=" + visible, "SLURM_CONF=" + filepath.Join(n.dir, "conf-cache/slurm.conf")}
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		n.t.Fatalf("%s of job %s on %s: %v\n%s", verb, job, n.name, err, out)
 	}

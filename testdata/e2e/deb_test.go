@@ -70,7 +70,8 @@ const (
 	jobRecord   = "run/quoin/jobs/4711.json"
 )
 
-var jobOfNode = []string{"env", "-i", "SLURM_JOB_ID=4711", "SLURM_JOB_GPUS=0,2", "SLURM_JOB_USER=alice", "SLURM_JOB_UID=1000", "SLURMD_NODENAME=" + node}
+var jobOfNode = []string{"env", "-i", "SLURM_JOB_ID=4711", "SLURM_JOB_GPUS=0,2", "SLURM_JOB_USER=alice", "SLURM_JOB_UID=1000", "SLURMD_NODENAME=" + node,
+	"SLURM_CONF=/shared/quoin/published/slurm/quoin-slurm/slurm.conf"}
 
 // install follows the page: the package, the configuration, the shared directory, the units.
 func (d *debian) install() {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/version"
 	"github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 )
 
 // maxImage is the most bytes of the image of one architecture.
@@ -144,7 +145,8 @@ func onARM(t *testing.T, root string) {
 		t.Errorf("probe: %s", out)
 	}
 	runDir, mapping := t.TempDir(), t.TempDir()
-	job := []string{"SLURM_JOB_ID=4711", "SLURM_JOB_GPUS=0,2", "SLURM_JOB_USER=alice", "SLURM_JOB_UID=1000", "SLURMD_NODENAME=n1"}
+	job := []string{"SLURM_JOB_ID=4711", "SLURM_JOB_GPUS=0,2", "SLURM_JOB_USER=alice", "SLURM_JOB_UID=1000", "SLURMD_NODENAME=n1",
+		"SLURM_CONF=" + nodedir.SlurmConf(t, "Name=gpu File=/dev/nvidia[0-3]\n")}
 	run(job, "quoin-hook", "prolog", "--run-dir", runDir, "--mapping-dir", mapping)
 	for file, want := range map[string]string{"0": "4711", "2": "4711"} {
 		if data, err := os.ReadFile(filepath.Join(mapping, file)); err != nil || strings.TrimSpace(string(data)) != want {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -78,7 +79,8 @@ func TestDCGMIDs(t *testing.T) {
 	hook := filepath.Join(p.dir, "quoin-hook")
 	programs.PutTest(t, p.dir, programs.Hook)
 	prolog := exec.CommandContext(t.Context(), hook, "prolog", "--run-dir", run)
-	prolog.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0,4", "SLURM_JOB_START_TIME=100"}
+	prolog.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0,4", "SLURM_JOB_START_TIME=100",
+		"SLURM_CONF=" + nodedir.SlurmConf(t, "Name=gpu File=/dev/nvidia[0-7]\n")}
 	if out, err := prolog.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Fatalf("prolog: %v, %s", err, out)
 	}

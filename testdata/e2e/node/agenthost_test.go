@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -74,7 +75,8 @@ func TestAgentHostIMEX(t *testing.T) {
 	prolog := func(nodes string) (int, string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), filepath.Join(p.dir, "quoin-hook"), "prolog", "--run-dir", run)
-		cmd.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=" + nodes, "SLURMD_NODENAME=n1"}
+		cmd.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=" + nodes, "SLURMD_NODENAME=n1",
+			"SLURM_CONF=" + nodedir.SlurmConf(t, "Name=gpu File=/dev/nvidia[0-7]\n")}
 		out, err := cmd.CombinedOutput()
 		if cmd.ProcessState == nil {
 			t.Fatal(err)

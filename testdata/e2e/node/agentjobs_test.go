@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
@@ -24,7 +25,7 @@ import (
 // listen as slurmstepd does.
 type hookedNode struct {
 	*agentProcess
-	quoin, hook, maps, spool, root string
+	quoin, hook, maps, spool, root, conf string
 
 	mu    sync.Mutex
 	held  map[string][]string // GPUs by job, of jobs that have their labels
@@ -38,7 +39,8 @@ func newHookedNode(t *testing.T) *hookedNode {
 		spool: p.node.Spool(), root: p.node.Root(), held: map[string][]string{}, steps: map[string]net.Listener{}}
 	p.change("")
 	programs.PutTest(t, p.dir, programs.Hook)
-	if err := os.WriteFile(filepath.Join(p.dir, "slurm.conf"), []byte("PrologFlags=Alloc,Contain\n"), 0o600); err != nil {
+	n.conf = nodedir.SlurmConf(t, "Name=gpu File=/dev/nvidia[0-7]\n")
+	if err := os.WriteFile(n.conf, []byte("PrologFlags=Alloc,Contain\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	slurmd := filepath.Join(n.root, "proc/8") // which has no Prolog running when it is looked
@@ -79,7 +81,7 @@ func (n *hookedNode) call(verb, job string, gpus []string, kill time.Duration) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, n.hook, verb, "--run-dir", n.run())
 	cmd.Env = []string{"SLURM_JOB_ID=" + job, "SLURM_JOB_GPUS=" + strings.Join(gpus, ","), "SLURM_JOB_START_TIME=1790000000", "SLURM_JOB_USER=alice",
-		"SLURM_CLUSTER_NAME=c1", "SLURMD_NODENAME=n1", "SLURM_JOB_NODELIST=n1", "SLURM_CONF=" + filepath.Join(n.dir, "slurm.conf"), "SLURM_JOB_END_TIME=2000000000"}
+		"SLURM_CLUSTER_NAME=c1", "SLURMD_NODENAME=n1", "SLURM_JOB_NODELIST=n1", "SLURM_CONF=" + n.conf, "SLURM_JOB_END_TIME=2000000000"}
 	if err := cmd.Start(); err != nil {
 		n.t.Error(err)
 		return

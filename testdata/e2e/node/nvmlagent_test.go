@@ -19,6 +19,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -207,9 +208,9 @@ func TestNVMLAgentLostGPU(t *testing.T) {
 	})
 	programs.PutTest(t, p.dir, programs.Hook)
 	hook := exec.CommandContext(t.Context(), filepath.Join(p.dir, "quoin-hook"), append([]string{"prolog"}, p.node.Hook()...)...)
-	hook.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=3-5"}
+	hook.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=3-5", "SLURM_CONF=" + nodedir.SlurmConf(t, "Name=gpu File=/dev/nvidia[0-7]\n")}
 	said, err := hook.CombinedOutput()
-	if err != nil || !strings.Contains(string(said), "GRES index 4, /dev/nvidia4, is lost: the exporter has no id for it") {
+	if err != nil || !strings.Contains(string(said), "/dev/nvidia4, whose UUID was never read, is lost: the exporter has no id for it") {
 		t.Errorf("%v, said %s", err, said)
 	}
 	for exporterID, want := range map[string]bool{"0": true, "6": true, "4": false, "5": false, "7": false} {
@@ -238,12 +239,12 @@ func TestNVMLAgentLostMIG(t *testing.T) {
 	}
 	programs.PutTest(t, p.dir, programs.Hook)
 	for _, job := range []struct{ visible, label, says string }{
-		{"", "", "GRES index 0: NVML cannot read a GPU of this node"},
+		{"", "", "AutoDetect=nvml: whether slurmd counts a GPU that is lost"},
 		{inventory.Entries[1].UUID, inventory.Entries[1].ExporterID, ""},
 	} {
 		maps := t.TempDir()
 		hook := exec.CommandContext(t.Context(), filepath.Join(p.dir, "quoin-hook"), "prolog", "--run-dir", p.node.Run(), "--mapping-dir", maps)
-		hook.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0", "CUDA_VISIBLE_DEVICES=" + job.visible}
+		hook.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0", "CUDA_VISIBLE_DEVICES=" + job.visible, "SLURM_CONF=" + nodedir.SlurmConf(t, "AutoDetect=nvml\n")}
 		said, err := hook.CombinedOutput()
 		if err != nil || !strings.Contains(string(said), job.says) || job.says == "" && len(said) > 0 {
 			t.Errorf("%v, said %s, want %q", err, said, job.says)

@@ -64,3 +64,19 @@ func (d Dir) Settings() []string { return append(d.Files(), "--set", "agent.host
 
 // Hook are the flags of a quoin-hook.
 func (d Dir) Hook() []string { return []string{"--run-dir", d.Run(), "--mapping-dir", d.Mapping()} }
+
+// SlurmConf writes a gres.conf with these lines beside a slurm.conf, as a slurmd has them that got
+// both from slurmctld, and returns what SLURM_CONF of its Prolog is.
+func SlurmConf(t testing.TB, lines string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "conf-cache")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"slurm.conf": "GresTypes=gpu\n", "gres.conf": lines} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "slurm.conf")
+}
