@@ -142,7 +142,8 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 		return nil, nil, nil, err
 	}
 	p = newFitPlan(pub.Release, made.Topologies(), made.Plan.Nodes)
-	p.facts(made.in.Facts)
+	options := pub.GresOptions()
+	p.facts(options.Without(made.in.Facts))
 	p.source.Unread = session.Unread(made.Problems)
 	return p, pub, func() (*inputs.Snapshot, error) { return made.snap, nil }, nil
 }

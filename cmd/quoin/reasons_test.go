@@ -27,7 +27,7 @@ var reasonPages = []string{
 // notReasons are words of this form in the code that are no reasons of Quoin: kinds
 // of objects, and words of Slurm and Kubernetes.
 var notReasons = strings.Fields(`
-	AgentState DCGMIdentities FitResult HookConfig JobPlaces JobRecord JobReports JobState JobSummary JobUse NodeReport
+	AgentState DCGMIdentities FitResult HookConfig JobPlaces JobRecord JobReports JobState JobSummary JobUse NodeReport SlurmdList
 	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap DaemonSet DeviceClass NodeSet ResourceClaim ResourceClaims ResourceSlice
 	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize LinkSpeed NodeName
 	PrologEpilogTimeout PrologFlags PrologTimeout RingName SlurmNodeState SlurmNodeStateInvalidReg`)

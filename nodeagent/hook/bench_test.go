@@ -50,7 +50,7 @@ func benchEnv(job int, conf string) []string {
 }
 
 // benchNode prepares a node whose run directory is in memory and whose mapping
-// directory is on a disk, as on a real one, and a slurm.conf of 1,000 nodes.
+// directory is on a disk, as on a real one, and a slurm.conf and a gres.conf of 1,000 nodes.
 func benchNode(b *testing.B) (hook, mapping, conf string) {
 	tmp := b.TempDir()
 	hook, mapping, conf = filepath.Join(tmp, "quoin-hook"), filepath.Join(tmp, "map"), filepath.Join(tmp, "slurm.conf")
@@ -60,8 +60,10 @@ func benchNode(b *testing.B) (hook, mapping, conf string) {
 	for i := range 1000 {
 		fmt.Fprintf(&text, "NodeName=n%d CPUs=16 Gres=gpu:8\n", i)
 	}
-	if err := os.WriteFile(conf, []byte(text.String()), 0o600); err != nil {
-		b.Fatal(err)
+	for name, text := range map[string]string{conf: text.String(), filepath.Join(tmp, "gres.conf"): "NodeName=n[0-999] Name=gpu Type=h200 File=/dev/nvidia[0-7]\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			b.Fatal(err)
+		}
 	}
 	return hook, mapping, conf
 }

@@ -32,9 +32,17 @@ func FromFacts(facts []topology.Facts, published map[string][]Line, o Options) (
 	var problems []topology.Finding
 	groups := newGroups(o)
 	for i := range facts {
-		f := &facts[i]
-		old := published[f.SlurmName]
-		group, unknown := groups.of(f.Listed())
+		f, old, wrong, unknown := o.leaveOut(facts[i].Listed(), published[facts[i].SlurmName])
+		problems = append(problems, wrong...)
+		var group *nodeGroup
+		if unknown != "" {
+			group = groups.with(nil)
+		} else {
+			group, unknown = groups.of(f)
+		}
+		if f.Report != nil && facts[i].Report == nil { // devices of ResourceSlices do not stand for a report
+			f = &facts[i]
+		}
 		keep := len(old) > 0 && o.keeps(f, group.lines, old, unknown != "")
 		if p, ok := problemOf(f, group.lines, old, unknown, keep); ok {
 			problems = append(problems, p)
@@ -44,7 +52,7 @@ func FromFacts(facts []topology.Facts, published map[string][]Line, o Options) (
 		}
 		group.nodes = append(group.nodes, f.SlurmName)
 	}
-	return groups.lines(), problems
+	return groups.lines(), append(problems, o.unknownNodes(facts)...)
 }
 
 // problemOf says what is wrong with a node's GPUs. lines are what its facts give now,
@@ -148,6 +156,9 @@ func (g *nodeGroups) sign(f *topology.Facts) bool {
 	if f.Report == nil {
 		return f.GPUCount() > 0 && g.AutoDetect == ""
 	}
+	if len(g.LeaveOut[f.Name]) > 0 {
+		return false
+	}
 	g.buf = g.buf[:0]
 	for i := range f.Report.GPUs {
 		gpu := &f.Report.GPUs[i]
@@ -191,7 +202,8 @@ func ByNode(lines []Line, all []string) (map[string][]Line, error) {
 }
 
 // ForAll returns lines without NodeName if they are right for all nodes of Slurm; nodes is
-// their number. A node without a report may have the GPUs that the others have.
+// their number. A node without a report may have the GPUs that the others have, unless some are
+// left out.
 // AutoDetect alone is right for nodes without GPUs too, except for nvml, which not every
 // slurmd has.
 func (o *Options) ForAll(lines []Line, nodes int) ([]Line, bool) {
@@ -215,7 +227,7 @@ func (o *Options) ForAll(lines []Line, nodes int) ([]Line, bool) {
 			return nil, false
 		}
 	}
-	if len(lines) == 0 || len(alike) > 1 && (listed == "" || o.AutoDetect != "") {
+	if len(lines) == 0 || len(alike) > 1 && (listed == "" || o.AutoDetect != "" || len(o.LeaveOut) > 0) {
 		return nil, false
 	}
 	forAny := listed == "" && detect != AutoDetectNVML
@@ -228,7 +240,7 @@ func (o *Options) ForAll(lines []Line, nodes int) ([]Line, bool) {
 // Devices of several Types stand in another order if slurmd finds them: see GRESDevicesDetected.
 func (o *Options) Detected(lines []Line) (line Line, ok bool) {
 	line.AutoDetect = AutoDetectNvidia
-	if len(lines) == 0 || o.AutoDetect != "" && o.AutoDetect != AutoDetectNvidia || len(o.Types) > 0 {
+	if len(lines) == 0 || o.AutoDetect != "" && o.AutoDetect != AutoDetectNvidia || len(o.Types) > 0 || len(o.LeaveOut) > 0 {
 		return line, false
 	}
 	types := make(map[string]string) // host list -> Type
@@ -344,7 +356,7 @@ func (o *Options) detects(f *topology.Facts) (way, unknown string) {
 	switch mig := f.Report != nil && f.Report.HasMIG(); {
 	case o.AutoDetect == AutoDetectOff && f.Report == nil:
 		return "", "it has no report, and AutoDetect is off"
-	case o.AutoDetect == AutoDetectOff || o.AutoDetect == AutoDetectNvidia && mig:
+	case o.AutoDetect == AutoDetectOff || o.AutoDetect == AutoDetectNvidia && mig || len(o.LeaveOut[f.Name]) > 0:
 		return "", ""
 	case o.AutoDetect == "" && f.Report == nil:
 		return AutoDetectNvidia, ""
@@ -363,4 +375,6 @@ func addDevice(lines []Line, one Line) []Line {
 	return append(lines, one)
 }
 
-func deviceFile(minor int) string { return "/dev/nvidia" + strconv.Itoa(minor) }
+const deviceFiles = "/dev/nvidia"
+
+func deviceFile(minor int) string { return deviceFiles + strconv.Itoa(minor) }

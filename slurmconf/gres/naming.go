@@ -37,6 +37,9 @@ type Options struct {
 	// sockets and cores of the machine: Slurm 26.05 drains a node whose Cores are no
 	// socket of slurm.conf.
 	Cores bool
+	// LeaveOut are GPUs that Slurm does not get, by node: UUIDs and device files. Such a node
+	// lists its GPUs, whatever AutoDetect says.
+	LeaveOut map[string][]string
 	// AutoDetect is how all nodes detect their GPUs; "off" means that none does. The
 	// way nvidia does not see MIG instances: they are listed nevertheless.
 	AutoDetect string

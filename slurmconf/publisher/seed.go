@@ -127,6 +127,9 @@ func treeOnly(p *publication.Cluster, facts []topology.Facts) bool {
 // them, if all nodes with GPUs have the same.
 func seedLines(p *publication.Cluster, facts []topology.Facts) []gres.Line {
 	o := p.GresOptions()
+	if len(o.LeaveOut) > 0 { // lines for all nodes would give slurmd what one node leaves out
+		return nil
+	}
 	withGPUs := slices.DeleteFunc(slices.Clone(facts), func(f topology.Facts) bool { return f.GPUCount() == 0 })
 	lines, _ := gres.FromFacts(withGPUs, nil, o)
 	_, detected := o.Detected(lines)

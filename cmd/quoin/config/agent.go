@@ -95,7 +95,8 @@ type DCGM struct {
 }
 
 // Gres says how this node's slurmd names and orders its GPUs. It must be as in the
-// node's publication.
+// node's publication. The job hook goes by gres.conf itself: the order of the inventory
+// counts while gres.conf is younger than slurmd and the hook knows no other list.
 type Gres struct {
 	// GresNaming says how a product becomes a Type: model, full or short.
 	GresNaming string `yaml:"gresNaming"`

@@ -94,6 +94,7 @@ var words = map[string]string{
 	"string":                             "text",
 	"[]string":                           "a list of texts",
 	"[]int":                              "a list of whole numbers",
+	"map[string][]string":                "lists by name, such as {name: [text]}",
 	"map[string]string":                  "keys and values, such as {key: value}",
 	"map[string]publication.Publication": `publications by name, such as {hgx: {slurmVersion: "26.05"}}, and no list: write "hgx:" in place of "- name: hgx"`,
 }

@@ -128,6 +128,8 @@ func kindOf(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration](), t == reflect.TypeFor[publication.Duration]():
 		return "duration"
+	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Slice:
+		return "lists by name"
 	case t.Kind() == reflect.Map:
 		return "pairs of texts"
 	}

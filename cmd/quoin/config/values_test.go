@@ -81,6 +81,9 @@ func schemaOf(key string, t reflect.Type, description string, docs map[string]st
 		s["type"] = "number"
 	case t.Kind() == reflect.Map:
 		s["type"], s["additionalProperties"] = "object", map[string]any{"type": "string"}
+		if t.Elem().Kind() == reflect.Slice {
+			s["additionalProperties"] = schemaOf(key, t.Elem(), "The list of one name", docs)
+		}
 		if hasKeys(t.Elem()) {
 			s["additionalProperties"], s["propertyNames"] = schemaOf(key, t.Elem(), "A publication", docs), map[string]any{"pattern": "^" + dnsLabel + "$"}
 		}

@@ -166,6 +166,17 @@ func (c *Cluster) checkGres(fail func(key, message string), bad func(key string,
 			fail("gres.types", fmt.Sprintf("%q: %v", product, err))
 		}
 	}
+	var err error
+	if c.leftOut, err = c.Gres.LeaveOut.byNode(); err != nil {
+		fail("gres.leaveOut", err.Error())
+	}
+	for _, node := range slices.Sorted(maps.Keys(c.Gres.LeaveOut)) {
+		for _, gpu := range c.Gres.LeaveOut[node] {
+			if err := gres.CheckLeaveOut(gpu); err != nil {
+				fail("gres.leaveOut", fmt.Sprintf("%q: %v", node, err))
+			}
+		}
+	}
 	switch c.Gres.AutoDetect {
 	case "", gres.AutoDetectOff, gres.AutoDetectNvidia, gres.AutoDetectNVML:
 	case gres.AutoDetectFull:

@@ -24,6 +24,8 @@ type Cluster struct {
 	// Annotates says that Nodes get an annotation: it is configured, and the release takes
 	// it.
 	Annotates bool
+	// leftOut is Gres.LeaveOut by node.
+	leftOut map[string][]string
 }
 
 // Compile fills in the defaults of all publications, whose names differ, and checks them
@@ -61,7 +63,7 @@ func (p *Publication) Place() plandoc.Location {
 
 // GresOptions is how gres.conf is made.
 func (c *Cluster) GresOptions() gres.Options {
-	return gres.Options{Naming: gres.Naming(c.Gres.Naming), Types: c.Gres.Types, Cores: c.Gres.Cores, AutoDetect: c.Gres.AutoDetect}
+	return gres.Options{Naming: gres.Naming(c.Gres.Naming), Types: c.Gres.Types, LeaveOut: c.leftOut, Cores: c.Gres.Cores, AutoDetect: c.Gres.AutoDetect}
 }
 
 // Policy is what the plan is made by.
@@ -85,7 +87,7 @@ func (c *Cluster) Keys() map[string]string {
 		"defaultTopology": c.DefaultTopology, "flatTopology": c.FlatTopology, "blocksBy": c.BlocksBy, "parentBlocks": c.ParentBlocks,
 		"domainLabels": c.DomainLabels, "tierLabels": c.TierLabels, "rootSwitch": c.RootSwitch, "fabrics": c.Fabrics, "baseBlockSize": c.BaseBlockSize, "blockSizes": c.BlockSizes, "sizeClasses": c.SizeClasses,
 		"minBlockNodes": c.MinBlockNodes, "forgetBlocks": c.ForgetBlocks, "forgetSwitches": c.ForgetSwitches,
-		"gres.naming": c.Gres.Naming, "gres.types": c.Gres.Types, "gres.cores": c.Gres.Cores, "gres.autoDetect": c.Gres.AutoDetect,
+		"gres.naming": c.Gres.Naming, "gres.types": c.Gres.Types, "gres.leaveOut": c.Gres.LeaveOut, "gres.cores": c.Gres.Cores, "gres.autoDetect": c.Gres.AutoDetect,
 	} {
 		switch text := fmt.Sprint(value); text {
 		case "", "0", "false", "[]", "map[]":

@@ -6,12 +6,15 @@ package publication
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -181,6 +184,11 @@ type Gres struct {
 	Naming string `yaml:"naming"`
 	// Types are the Types of products that naming is not to name.
 	Types Types `yaml:"types"`
+	// LeaveOut are GPUs that gres.conf leaves out, by node or host list of nodes: UUIDs and
+	// device files, such as {"n[01-04]": [/dev/nvidia4]} for a display's GPU, one that is
+	// broken, or one that is kept for Kubernetes. Such a node lists its GPUs, and needs a
+	// report. slurm.conf's Gres= must count the others alone.
+	LeaveOut LeaveOut `yaml:"leaveOut"`
 	// Cores writes the cores of each GPU's socket. slurm.conf must have the
 	// sockets and cores that the nodes have.
 	Cores bool `yaml:"cores"`
@@ -197,6 +205,33 @@ type Types map[string]string
 func (t *Types) UnmarshalYAML(n *yaml.Node) error {
 	*t = nil
 	return n.Decode((*map[string]string)(t))
+}
+
+// LeaveOut are names of GPUs, by node or host list of nodes.
+type LeaveOut map[string][]string
+
+// UnmarshalYAML implements yaml.Unmarshaler: what is read replaces what was there.
+func (l *LeaveOut) UnmarshalYAML(n *yaml.Node) error {
+	*l = nil
+	return n.Decode((*map[string][]string)(l))
+}
+
+// byNode returns the names of GPUs by node.
+func (l LeaveOut) byNode() (map[string][]string, error) {
+	gpus := make(map[string][]string)
+	for _, list := range slices.Sorted(maps.Keys(l)) {
+		nodes, err := hostlist.Expand(list)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", list, err)
+		}
+		for _, node := range nodes {
+			if gpus[node] != nil {
+				return nil, fmt.Errorf("node %s is named twice: want all its GPUs in one list", node)
+			}
+			gpus[node] = l[list]
+		}
+	}
+	return gpus, nil
 }
 
 // Duration is a time.Duration that YAML holds as text such as "30s". Its zero

@@ -48,6 +48,10 @@ func TestCompileRefuses(t *testing.T) {
 		`blockSizes: block size 0: want 1`:                                                             {{BlockSizes: []int{0}}},
 		`gres.naming: "long": want model, full or short`:                                               {{Gres: Gres{Naming: "long"}}},
 		`gres.types: "NVIDIA L4": type "4": want a letter`:                                             {{Gres: Gres{Types: map[string]string{"NVIDIA L4": "4"}}}},
+		`gres.leaveOut: "n1": "3": want the UUID of a GPU`:                                             {{Gres: Gres{LeaveOut: LeaveOut{"n1": {"GPU-5a", "3"}}}}},
+		`gres.leaveOut: "n1": "/dev/nvidia": want the UUID`:                                            {{Gres: Gres{LeaveOut: LeaveOut{"n1": {"/dev/nvidia"}}}}},
+		`gres.leaveOut: "n[1": `:                                                                       {{Gres: Gres{LeaveOut: LeaveOut{"n[1": {"/dev/nvidia3"}}}}},
+		`gres.leaveOut: node n2 is named twice`:                                                        {{Gres: Gres{LeaveOut: LeaveOut{"n[1-3]": {"/dev/nvidia3"}, "n2": {"/dev/nvidia2"}}}}},
 		`gres.autoDetect: "rsmi": want off, nvidia`:                                                    {{Gres: Gres{AutoDetect: "rsmi"}}},
 		`gres.autoDetect: "full": want off, nvidia or nvml`:                                            {{SlurmVersion: "25.11", Gres: Gres{AutoDetect: "full"}}},
 		`parentBlocks: 6 blocks in a parent domain: want`:                                              {{ParentBlocks: 6}},
@@ -133,7 +137,8 @@ func TestKeys(t *testing.T) {
 					f.Index(0).SetString("x")
 				}
 			case reflect.Map:
-				f.Set(reflect.ValueOf(map[string]string{"a": "b"}))
+				f.Set(reflect.MakeMap(f.Type()))
+				f.SetMapIndex(reflect.ValueOf("a"), reflect.Zero(f.Type().Elem()))
 			default:
 				t.Fatalf("key %s is a %s: say what it is", key, f.Kind())
 			}
