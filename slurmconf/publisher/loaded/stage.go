@@ -10,7 +10,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
@@ -117,11 +116,11 @@ func (v *View) fewerGPUs(name string, n *slurmctld.Node) string {
 	has := "gres.conf has"
 	if v.in.Doc.Current.Plan.Detect != "" {
 		has = "the node has"
-		var all lint.GPUCount
+		var all gres.GPUCount
 		for _, of := range want {
 			all.Count += of.Count
 		}
-		want = []lint.GPUCount{all}
+		want = []gres.GPUCount{all}
 	}
 	for _, of := range want {
 		count, known := gres.Count(lines, of.Type)
