@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,6 +40,49 @@ func TestXids(t *testing.T) {
 		if diff := cmp.Diff(step.want, got.GPUs[0].Xids); diff != "" || got.GPUs[1].Xids != nil {
 			t.Errorf("%s (-want +got):\n%s, other GPU %v", step.name, diff, got.GPUs[1].Xids)
 		}
+	}
+}
+
+// TestXidsAfterReset: what an earlier agent stored of this boot is recalled once, unless NVML has
+// taken back that the GPU needs a recovery. A GPU that is lost keeps its Xids.
+func TestXidsAfterReset(t *testing.T) {
+	report := func(recovery string, xids ...int) *topology.Node {
+		n := &topology.Node{Name: "n1", BootID: "b", GPUs: []topology.GPU{{UUID: "GPU-a", Recovery: recovery, Xids: xids}}}
+		var all topology.Xids
+		all.Take(n)
+		all.Show(n)
+		return n
+	}
+	lost := report("", 79)
+	lost.GPUs = nil
+	for _, tt := range []struct {
+		name            string
+		stored          *topology.Node
+		readings        []*topology.Node
+		want, wantAfter int // problems that need a repair, before and after the stored report is read again
+	}{
+		{"reset", report("resetGPU", 119), []*topology.Node{report("none"), report("none")}, 0, 0},
+		{"reset, and broken again", report("resetGPU", 119), []*topology.Node{report("none"), report("resetGPU", 95)}, 2, 2},
+		{"not reset", report("resetGPU", 119), []*topology.Node{report("resetGPU")}, 2, 2},
+		{"not known", report("", 119), []*topology.Node{report("")}, 1, 1},
+		{"lost", lost, []*topology.Node{{Name: "n1", BootID: "b"}}, 1, 1},
+		{"another boot", lost, []*topology.Node{{Name: "n1", BootID: "c"}}, 0, 0},
+	} {
+		var f facts
+		f.recall(tt.stored)
+		count := func(want int) {
+			t.Helper()
+			got := slices.DeleteFunc(slices.Clone(f.report().Problems), func(p topology.Finding) bool { return !topology.NeedsRepair(p) })
+			if len(got) != want {
+				t.Errorf("%s: %v, want %d", tt.name, got, want)
+			}
+		}
+		for _, n := range tt.readings {
+			f.takeProbe(n)
+		}
+		count(tt.want)
+		f.recall(tt.stored)
+		count(tt.wantAfter)
 	}
 }
 

@@ -46,8 +46,8 @@ const (
 	restartMachine = "drain the node and restart the machine"
 )
 
-// xids are the Xids of NVIDIA's Xid catalogue, read on 2025-10-29 and compared with later
-// notes in November 2026. The class is the catalogue's immediate action. Where that is a workflow over
+// xids are the Xids of NVIDIA's Xid catalogue as of 2025-10-29, compared with later notes in
+// November 2026. The class is the catalogue's immediate action. If that is a workflow over
 // several messages of the kernel log, the class is [XidLook], except for memory errors.
 var xids = [...]struct {
 	first, last int
@@ -256,6 +256,7 @@ func (x *Xids) Take(n *Node) {
 // Recall remembers the Xids that were stored earlier in this boot, unless the GPU was reset
 // since. now is the report of this moment.
 func (x *Xids) Recall(stored, now *Node) {
+	x.Take(now)
 	var old Xids
 	old.Take(stored)
 	old.Take(now)
