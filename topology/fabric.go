@@ -214,19 +214,6 @@ type FabricHealth struct {
 	IncorrectConfiguration string `json:"incorrectConfiguration,omitempty"`
 }
 
-// Clique returns the domain that the GPU has joined, false if it has joined none.
-func (f *Fabric) Clique() (Clique, bool) {
-	if f.State != FabricCompleted || f.Status != "" || f.ClusterUUID.IsZero() {
-		return Clique{}, false
-	}
-	return Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}, true
-}
-
-// endsInside reports whether it is certain that the GPU has no domain to join.
-func (f *Fabric) endsInside() bool {
-	return f.State == FabricNotSupported || f.State == FabricCompleted && f.Status == "" && f.ClusterUUID.IsZero()
-}
-
 // IsZero reports whether nothing is known of the fabric.
 func (f *Fabric) IsZero() bool { return *f == Fabric{} }
 

@@ -22,10 +22,8 @@ func TestFindings(t *testing.T) {
 		facts []*Facts
 		want  []string
 	}{
-		"all in one":        {[]*Facts{node("n1", "GB200", rack, rack), node("n2", "GB200", rack, rack), {Name: "n3"}, node("n4", "GB200")}, nil},
-		"none has a clique": {[]*Facts{node("n1", "H100", alone, alone), node("n2", "L40S", Fabric{State: FabricNotSupported})}, nil},
-		"one without a cluster": {[]*Facts{node("n1", "GB200", rack, alone, rack)},
-			[]string{"n1: GPUOutsideClique: 1 of 3 GPUs have no NVLink domain, and the others are in clique 01000000-0000-0000-0000-000000000000.3: GPU-b"}},
+		"all in one":          {[]*Facts{node("n1", "GB200", rack, rack), node("n2", "GB200", rack, rack), {Name: "n3"}, node("n4", "GB200")}, nil},
+		"none has a clique":   {[]*Facts{node("n1", "H100", alone, alone), node("n2", "L40S", Fabric{State: FabricNotSupported})}, nil},
 		"one still registers": {[]*Facts{node("n1", "GB200", rack, Fabric{State: FabricInProgress})}, nil},
 		"one has failed":      {[]*Facts{node("n1", "GB200", rack, Fabric{State: FabricCompleted, Status: "UNKNOWN"})}, nil},
 		"two products": {[]*Facts{node("n1", "GB200", rack), node("n2", "GB300", rack), node("n3", "GB200", rack), node("n4", "", rack)},

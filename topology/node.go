@@ -28,6 +28,9 @@ type Node struct {
 	// reading confirms nothing. A clique stays for the boot, whatever the fabrics
 	// say later. A confirmed none gives way to a clique.
 	Domain NVLinkDomain `json:"domain,omitzero"`
+	// EarlierClique is the clique that was confirmed in an earlier boot. It is zero once a
+	// clique is confirmed in this boot.
+	EarlierClique Clique `json:"earlierClique,omitzero"`
 	// DriverVersion and NVMLVersion are as nvmlSystemGet*Version print them.
 	DriverVersion string `json:"driverVersion,omitempty"`
 	NVMLVersion   string `json:"nvmlVersion,omitempty"`
@@ -170,6 +173,9 @@ const (
 // ReasonGPUUnreadable is the problem of a GPU that NVML counts and cannot read.
 const ReasonGPUUnreadable = "GPUUnreadable"
 
+// ReasonFactUnreadable is the problem of a fact that could not be read.
+const ReasonFactUnreadable = "FactUnreadable"
+
 // ReasonUnsettled is the problem of a report whose facts come from an earlier
 // reading, because the machine kept changing while it was read.
 const ReasonUnsettled = "FactsUnsettled"
@@ -185,7 +191,7 @@ const ReasonMoreProblems = "MoreProblems"
 const ReasonOther = "other"
 
 // reported are the reasons that agents report.
-var reported = []string{ReasonGPUUnreadable, "GPULost", "FactUnreadable", ReasonUnsettled, ReasonFactsStale, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidCritical, ReasonXidLook, ReasonRecoveryNeeded, ReasonRecoveryAdvised, ReasonMoreProblems}
+var reported = []string{ReasonGPUUnreadable, "GPULost", ReasonFactUnreadable, ReasonUnsettled, ReasonFactsStale, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidCritical, ReasonXidLook, ReasonRecoveryNeeded, ReasonRecoveryAdvised, ReasonMoreProblems}
 
 // Reported returns a problem of a report as the publisher names it.
 func (p Finding) Reported() Finding {
@@ -193,23 +199,6 @@ func (p Finding) Reported() Finding {
 		p.Reason, p.Message = ReasonOther, p.Reason+": "+p.Message
 	}
 	return p
-}
-
-// Joined returns the NVLink domain that all of the node's GPUs have joined, or None
-// if all have none to join. It is zero if a GPU's registration is in progress,
-// failed or unread, or if two GPUs differ.
-func (n *Node) Joined() NVLinkDomain {
-	var joined NVLinkDomain
-	for i := range n.GPUs {
-		f := &n.GPUs[i].Fabric
-		c, ok := f.Clique()
-		d := NVLinkDomain{Clique: c, None: f.endsInside()}
-		if !ok && !d.None || i > 0 && d != joined {
-			return NVLinkDomain{}
-		}
-		joined = d
-	}
-	return joined
 }
 
 // GRESOrder returns the node's GPUs in the order of Slurm's GRES indices: by

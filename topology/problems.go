@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
-// What the facts of nodes say is wrong with their hardware.
-const (
-	ReasonGPUOutsideClique = "GPUOutsideClique"
-	ReasonProductsDiffer   = "ProductsDiffer"
-)
+// ReasonProductsDiffer is the problem of a node whose GPUs are not those of its clique.
+const ReasonProductsDiffer = "ProductsDiffer"
 
 // What labels say that name no NVLink domain: that there is none, or nothing that can be read.
 const (
@@ -21,8 +17,7 @@ const (
 	ReasonDomainWithoutDomain = "DomainLabelWithoutDomain"
 )
 
-// Problems returns the problems of the node's labels, of its report, and those that its
-// GPUs show.
+// Problems returns the problems of the node's labels and of its report.
 func (f *Facts) Problems() []Finding {
 	found := slices.Clone(f.Labels.Problems)
 	if f.Report == nil {
@@ -31,27 +26,7 @@ func (f *Facts) Problems() []Finding {
 	for _, p := range f.Report.Problems {
 		found = append(found, p.Reported())
 	}
-	return append(found, f.Report.outsiders()...)
-}
-
-// outsiders returns a problem if some GPUs have joined a clique, and others have none to
-// join.
-func (n *Node) outsiders() []Finding {
-	var clique Clique
-	var outside []string
-	for i := range n.GPUs {
-		g := &n.GPUs[i]
-		if c, ok := g.Fabric.Clique(); ok {
-			clique = c
-		} else if g.Fabric.endsInside() {
-			outside = append(outside, g.UUID)
-		}
-	}
-	if clique.IsZero() || len(outside) == 0 {
-		return nil
-	}
-	return []Finding{{Reason: ReasonGPUOutsideClique, Message: fmt.Sprintf("%d of %d GPUs have no NVLink domain, and the others are in clique %s: %s",
-		len(outside), len(n.GPUs), clique, strings.Join(outside, ", "))}}
+	return found
 }
 
 // MixedCliques returns a problem of each node whose GPUs are of another product than those

@@ -9,16 +9,19 @@ import (
 const inMachine = 0
 
 // largestDomains is how many GPUs an NVLink domain has at most, by the word of the product that names
-// the chip. NVLink 5 joins 576 GPUs, NVLink 4 joins 256 Grace Hoppers. Products that are not in the
+// the chip. An NVL72 rack joins 72 GPUs, NVLink 4 joins 256 Grace Hoppers. Products that are not in the
 // table are not judged: they may have NVLink between machines.
 var largestDomains = map[string]int{
-	"GB300": 576, "GB200": 576, "GH200": 256,
+	"GB300": 72, "GB200": 72, "GH200": 256,
 	"B300": inMachine, "B200": inMachine, "B100": inMachine,
 	"H200": inMachine, "H100": inMachine, "H800": inMachine, "H20": inMachine,
 	"A100": inMachine, "A800": inMachine, "A40": inMachine, "A30": inMachine, "A16": inMachine, "A10": inMachine, "A10G": inMachine, "A2": inMachine,
 	"L40S": inMachine, "L40": inMachine, "L20": inMachine, "L4": inMachine, "RTX": inMachine,
 	"V100": inMachine, "P100": inMachine, "T4": inMachine,
 }
+
+// standsAlone has the products whose machines mostly have no NVLink between them, although they can.
+var standsAlone = map[string]bool{"GH200": true}
 
 // longestChip is the length of the longest word of largestDomains.
 const longestChip = 5

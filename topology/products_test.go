@@ -14,7 +14,7 @@ func TestLargestDomain(t *testing.T) {
 		"Tesla V100-SXM2-32GB":                         "V100 0 true",
 		"NVIDIA B200":                                  "B200 0 true",
 		"NVIDIA RTX PRO 6000 Blackwell Server Edition": "RTX 0 true",
-		"NVIDIA-GB200":                                 "GB200 576 true",
+		"NVIDIA-GB200":                                 "GB200 72 true",
 		"NVIDIA GH200 480GB":                           "GH200 256 true",
 		"NVIDIA VR200":                                 " 0 false",
 		"":                                             " 0 false",

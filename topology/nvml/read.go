@@ -68,7 +68,7 @@ func (l *Library) read() (*reading, error) {
 // problem. note reports whether the fact was read.
 func note(n *topology.Node, fact string, err error) bool {
 	if err != nil && !errors.Is(err, errUnsupported) {
-		n.Problems = append(n.Problems, topology.Finding{Reason: "FactUnreadable", Message: fmt.Sprintf("%s: %v", fact, err)})
+		n.Problems = append(n.Problems, topology.Finding{Reason: topology.ReasonFactUnreadable, Message: fmt.Sprintf("%s: %v", fact, err)})
 	}
 	return err == nil
 }

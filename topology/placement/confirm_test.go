@@ -76,34 +76,35 @@ func TestPlanConfirms(t *testing.T) {
 		change      func([]topology.Facts)
 		want        string // nodes of the blocks
 		unconfirmed []string
+		missing     []string // nodes whose fabric is missing: they stay, whatever was confirmed
 	}{
-		{"read once", move(2, false, 0), "4 4 4", []string{"r001n01"}},
-		{"confirmed", move(2, true, 0), "4 5 3", nil},
-		{"another was confirmed in this boot", func(f []topology.Facts) { reads(&f[0], 2); f[0].Report.Domain = domainOf(1) }, "4 4 4", []string{"r001n01"}},
-		{"a third was", func(f []topology.Facts) { reads(&f[0], 2); f[0].Report.Domain = domainOf(3) }, "4 4 4", []string{"r001n01"}},
-		{"an older agent, which confirms nothing", func(f []topology.Facts) { reads(&f[0], 1) }, "4 4 4", nil},
+		{"read once", move(2, false, 0), "4 4 4", []string{"r001n01"}, nil},
+		{"confirmed", move(2, true, 0), "4 5 3", nil, nil},
+		{"another was confirmed in this boot", func(f []topology.Facts) { reads(&f[0], 2); f[0].Report.Domain = domainOf(1) }, "4 4 4", []string{"r001n01"}, nil},
+		{"a third was", func(f []topology.Facts) { reads(&f[0], 2); f[0].Report.Domain = domainOf(3) }, "4 4 4", []string{"r001n01"}, nil},
+		{"an older agent, which confirms nothing", func(f []topology.Facts) { reads(&f[0], 1) }, "4 4 4", nil, nil},
 		{"older agents on all", func(f []topology.Facts) {
 			for i := range f {
 				f[i].Report.Domain = topology.NVLinkDomain{}
 			}
-		}, "4 4 4", nil},
-		{"a rack to another, read once", move(2, false, whole...), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}},
-		{"a rack to another", move(2, true, whole...), "4 8 0", nil},
+		}, "4 4 4", nil, nil},
+		{"a rack to another, read once", move(2, false, whole...), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}, nil},
+		{"a rack to another", move(2, true, whole...), "4 8 0", nil, nil},
 		{"two racks change places, read once", both(move(2, false, whole...), move(1, false, 4, 5, 6, 7)), "4 4 4",
-			[]string{"r001n01", "r001n02", "r001n03", "r001n04", "r002n01", "r002n02", "r002n03", "r002n04"}},
-		{"two racks change places", both(move(2, true, whole...), move(1, true, 4, 5, 6, 7)), "4 4 4", nil},
-		{"a rack's cluster UUID changes, read once", move(unknown, false, whole...), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}},
-		{"the first of them is confirmed", both(move(unknown, false, whole...), move(unknown, true, 2)), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}},
-		{"the second is", both(move(unknown, false, whole...), move(unknown, true, 0, 2)), "4 4 2 2", []string{"r001n02", "r001n04"}},
-		{"all are", move(unknown, true, whole...), "4 4 0 4", nil},
-		{"one alone is, and nobody follows", move(unknown, true, 0), "4 4 3", nil},
-		{"no NVLink, read once", leave(false, 0), "4 4 4", []string{"r001n01"}},
-		{"no NVLink, confirmed", leave(true, 0), "4 4 3", nil},
-		{"no NVLink, a clique was confirmed in this boot", func(f []topology.Facts) { leave(false, 0)(f); f[0].Report.Domain = domainOf(1) }, "4 4 4", []string{"r001n01"}},
-		{"no NVLink on a rack, read once", leave(false, whole...), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}},
-		{"no NVLink on a rack", leave(true, whole...), "4 4 0", nil},
-		{"some to another rack, others have none, all read once", both(move(2, false, 0, 1), leave(false, 2, 3)), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}},
-		{"none was confirmed first, and another clique is read once", func(f []topology.Facts) { reads(&f[0], 2); f[0].Report.Domain.None = true }, "4 4 4", []string{"r001n01"}},
+			[]string{"r001n01", "r001n02", "r001n03", "r001n04", "r002n01", "r002n02", "r002n03", "r002n04"}, nil},
+		{"two racks change places", both(move(2, true, whole...), move(1, true, 4, 5, 6, 7)), "4 4 4", nil, nil},
+		{"a rack's cluster UUID changes, read once", move(unknown, false, whole...), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}, nil},
+		{"the first of them is confirmed", both(move(unknown, false, whole...), move(unknown, true, 2)), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}, nil},
+		{"the second is", both(move(unknown, false, whole...), move(unknown, true, 0, 2)), "4 4 2 2", []string{"r001n02", "r001n04"}, nil},
+		{"all are", move(unknown, true, whole...), "4 4 0 4", nil, nil},
+		{"one alone is, and nobody follows", move(unknown, true, 0), "4 4 3", nil, nil},
+		{"no NVLink, read once", leave(false, 0), "4 4 4", nil, []string{"r001n01"}},
+		{"no NVLink, confirmed", leave(true, 0), "4 4 4", nil, []string{"r001n01"}},
+		{"no NVLink, a clique was confirmed in this boot", func(f []topology.Facts) { leave(false, 0)(f); f[0].Report.Domain = domainOf(1) }, "4 4 4", nil, []string{"r001n01"}},
+		{"no NVLink on a rack, read once", leave(false, whole...), "4 4 4", nil, []string{"r001n01", "r001n02", "r001n03", "r001n04"}},
+		{"no NVLink on a rack", leave(true, whole...), "4 4 4", nil, []string{"r001n01", "r001n02", "r001n03", "r001n04"}},
+		{"some to another rack, others have none, all read once", both(move(2, false, 0, 1), leave(false, 2, 3)), "4 4 4", []string{"r001n01", "r001n02"}, []string{"r001n03", "r001n04"}},
+		{"none was confirmed first, and another clique is read once", func(f []topology.Facts) { reads(&f[0], 2); f[0].Report.Domain.None = true }, "4 4 4", []string{"r001n01"}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -120,6 +121,9 @@ func TestPlanConfirms(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.unconfirmed, problemsOf(current, placement.ReasonUnconfirmed)); diff != "" {
 				t.Errorf("named (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.missing, problemsOf(current, topology.ReasonFabricMissing)); diff != "" {
+				t.Errorf("without a fabric (-want +got):\n%s", diff)
 			}
 			at := current.Places()
 			for _, pl := range current.Nodes {
@@ -277,12 +281,9 @@ func TestPlanConfirmsNone(t *testing.T) {
 		}
 	}
 	readsNone(&once[0])
-	if plan := mustPlan(t, once, fromFile(published), short); !slices.Equal(lines(plan), want) {
-		t.Errorf("read once: %v, want %v", lines(plan), want)
-	}
 	confirm(&once[0])
-	if got := blockOf(mustPlan(t, once, fromFile(published), short), "r001n01"); got != "" {
-		t.Errorf("confirmed: in block %q, want none", got)
+	if plan := mustPlan(t, once, fromFile(published), short); !slices.Equal(lines(plan), want) {
+		t.Errorf("a node of a block says none: %v, want %v", lines(plan), want)
 	}
 	leaves := placement.Policy{ShortBlocks: true, ByLeaf: true}
 	facts := []topology.Facts{below("h1", "leaf-1"), below("h2", "leaf-1")}

@@ -70,7 +70,7 @@ func countDomains(s *site, g *grouping) {
 	}
 	var named [][]unitName // of each node without a name that names any
 	for i := range s.unnamed {
-		if units := s.unitsNamed(&s.unnamed[i]); len(units) > 0 {
+		if units := s.unitsNamed(len(s.facts) + i); len(units) > 0 {
 			named = append(named, units)
 		}
 	}
@@ -78,11 +78,11 @@ func countDomains(s *site, g *grouping) {
 		return
 	}
 	known := make(map[unitName]int32)
-	for i, f := range s.facts {
+	for i := range s.facts {
 		if g.of[i] == none {
 			continue
 		}
-		for _, u := range s.unitsNamed(f) {
+		for _, u := range s.unitsNamed(i) {
 			if _, ok := known[u]; !ok {
 				known[u] = g.of[i]
 			}
@@ -110,13 +110,14 @@ type unitName struct {
 	label  topology.Domain
 }
 
-// unitsNamed returns the units that the facts of a node name, the surest first.
-func (s *site) unitsNamed(f *topology.Facts) []unitName {
+// unitsNamed returns the units that facts name, the surest first. i counts as factsAt does.
+func (s *site) unitsNamed(i int) []unitName {
+	f := s.factsAt(i)
 	if s.policy.ByLeaf {
 		return leavesNamed(f)
 	}
 	var units []unitName
-	r := readDomain(f)
+	r := readDomain(f, &s.fabrics[i])
 	if !r.clique.IsZero() {
 		units = append(units, unitName{clique: r.clique})
 	}

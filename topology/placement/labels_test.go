@@ -162,9 +162,7 @@ func TestDomainDenied(t *testing.T) {
 	facts := named(1, 4)
 	eachReports(facts, site(1, 4))
 	for i := range facts {
-		for g := range facts[i].Report.GPUs {
-			facts[i].Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricNotSupported}
-		}
+		readsNone(&facts[i])
 	}
 	plan := mustPlan(t, facts, nil, short)
 	if len(plan.Blocks()) > 0 || len(problemsOf(plan, placement.ReasonDomainDiffers)) != 4 {

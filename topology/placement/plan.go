@@ -11,6 +11,7 @@ package placement
 
 import (
 	"maps"
+	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
@@ -29,6 +30,8 @@ type Observed struct {
 	InUse map[string]bool
 	// Settling says which nodes may not move yet. It is nil if all may.
 	Settling *Settling
+	// FabricSince says by node since when its NVLink fabric is not ready.
+	FabricSince map[string]time.Time
 }
 
 // Previous is what was published, which a plan carries on: order, names and sizes of blocks
@@ -80,7 +83,7 @@ func (s *site) plan() (*topology.Plan, error) {
 	if len(t.Switches) > 0 {
 		plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: t.Switches})
 	}
-	plan.Problems = sortProblems(inFacts, inTree, inLabels, inMatching, inParts, nodeProblems(s, plan.Nodes), nameSwitchless(s, plan))
+	plan.Problems = sortProblems(s.ofSite, inFacts, inTree, inLabels, inMatching, inParts, nodeProblems(s, plan.Nodes), nameSwitchless(s, plan))
 	return plan, nil
 }
 
@@ -95,27 +98,24 @@ func assignUnits(s *site, read readings, t tree.Tree) (assignment, problems) {
 
 // The reasons of placements and problems.
 const (
-	ReasonPlaced           = "Placed"
-	ReasonNoGPUs           = "NoGPUs"
-	ReasonNoFacts          = "NoFacts"
-	ReasonNoDomain         = "NoNVLinkDomain"
-	ReasonFabricInProgress = "FabricInProgress"
-	ReasonFabricFailed     = "FabricFailed"
-	ReasonTwoCliques       = "TwoCliques"
-	ReasonSmallDomain      = "SmallDomain"
-	ReasonBelowBase        = "BelowBaseBlockSize"
-	ReasonAboveBase        = "AboveBaseBlockSize"
-	ReasonJobSizes         = "JobSizesImpossible"
-	ReasonClassesUnset     = "SizeClassesUnset"
-	ReasonOtherTopology    = "OtherTopology"
-	ReasonNoFabric         = "FabricUnknown"
-	ReasonGone             = "NodeGone"
-	ReasonStays            = "Stays"
-	ReasonKeptGone         = "KeptForBlockSize"
-	ReasonForgottenInUse   = "ForgottenBlockInUse"
-	ReasonCliqueDiffers    = "CliqueLabelDiffers"
-	ReasonDomainDiffers    = "DomainLabelDiffers"
-	ReasonDomainConflict   = "DomainLabelConflict"
+	ReasonPlaced         = "Placed"
+	ReasonNoGPUs         = "NoGPUs"
+	ReasonNoFacts        = "NoFacts"
+	ReasonNoDomain       = "NoNVLinkDomain"
+	ReasonSmallDomain    = "SmallDomain"
+	ReasonBelowBase      = "BelowBaseBlockSize"
+	ReasonAboveBase      = "AboveBaseBlockSize"
+	ReasonJobSizes       = "JobSizesImpossible"
+	ReasonClassesUnset   = "SizeClassesUnset"
+	ReasonOtherTopology  = "OtherTopology"
+	ReasonNoFabric       = "FabricUnknown"
+	ReasonGone           = "NodeGone"
+	ReasonStays          = "Stays"
+	ReasonKeptGone       = "KeptForBlockSize"
+	ReasonForgottenInUse = "ForgottenBlockInUse"
+	ReasonCliqueDiffers  = "CliqueLabelDiffers"
+	ReasonDomainDiffers  = "DomainLabelDiffers"
+	ReasonDomainConflict = "DomainLabelConflict"
 	// ReasonUnconfirmed: the GPUs of a published node name another clique or none,
 	// and no second reading of this boot confirms it.
 	ReasonUnconfirmed  = "DomainUnconfirmed"

@@ -233,11 +233,11 @@ func TestPlanWhy(t *testing.T) {
 		blockWithoutHistory bool
 	}{
 		{"placed by NVML", first(func(*topology.Facts) {}), placement.ReasonPlaced, placement.ReasonPlaced, "nvml", true},
-		{"fabric in progress", fabric(topology.FabricInProgress, ""), placement.ReasonFabricInProgress, placement.ReasonFabricInProgress, "previous", false},
-		{"fabric not started", fabric(topology.FabricNotStarted, ""), placement.ReasonFabricInProgress, placement.ReasonFabricInProgress, "previous", false},
-		{"fabric failed", fabric(topology.FabricCompleted, "ERROR_UNKNOWN"), placement.ReasonFabricFailed, placement.ReasonFabricFailed, "previous", false},
-		{"no multi-node NVLink", fabric(topology.FabricNotSupported, ""), placement.ReasonNoDomain, placement.ReasonNoDomain, "", false},
-		{"no cluster", fabric(topology.FabricCompleted, ""), placement.ReasonNoDomain, placement.ReasonNoDomain, "", false},
+		{"fabric in progress", fabric(topology.FabricInProgress, ""), topology.ReasonFabricInProgress, topology.ReasonFabricInProgress, "previous", false},
+		{"fabric not started", fabric(topology.FabricNotStarted, ""), topology.ReasonFabricNotReady, topology.ReasonFabricNotReady, "previous", false},
+		{"fabric failed", fabric(topology.FabricCompleted, "ERROR_UNKNOWN"), topology.ReasonFabricNotReady, topology.ReasonFabricNotReady, "previous", false},
+		{"no multi-node NVLink", fabric(topology.FabricNotSupported, ""), topology.ReasonFabricMissing, topology.ReasonFabricMissing, "previous", false},
+		{"no cluster", fabric(topology.FabricCompleted, ""), topology.ReasonFabricMissing, topology.ReasonFabricMissing, "previous", false},
 		{"fabric absent", fabric("", ""), placement.ReasonNoFacts, placement.ReasonNoFacts, "previous", false},
 		{"fabric absent of a product without one", first(func(f *topology.Facts) {
 			for g := range f.Report.GPUs {
@@ -250,7 +250,7 @@ func TestPlanWhy(t *testing.T) {
 			f.Report = nil
 			f.Labels.Clique = topology.Clique{ClusterUUID: clusterUUID(1), ID: 1}
 		}), placement.ReasonPlaced, placement.ReasonPlaced, "label", true},
-		{"two cliques", first(func(f *topology.Facts) { f.Report.GPUs[3].Fabric.CliqueID = 9 }), placement.ReasonTwoCliques, placement.ReasonTwoCliques, "previous", false},
+		{"two cliques", first(func(f *topology.Facts) { f.Report.GPUs[3].Fabric.CliqueID = 9 }), topology.ReasonTwoCliques, topology.ReasonTwoCliques, "previous", false},
 		{"unhealthy GPU stays", first(func(f *topology.Facts) { f.Report.GPUs[3].Fabric.Health = topology.HealthUnhealthy }), placement.ReasonPlaced, placement.ReasonPlaced, "nvml", true},
 	}
 	published := fromFile(mustPlan(t, site(1, 4), nil, short))

@@ -44,10 +44,10 @@ func readNodes(s *site) (readings, problems) {
 	read := make(readings, len(s.facts))
 	found := problems(topology.MixedCliques(s.facts))
 	for i, f := range s.facts {
-		r := readDomain(f)
-		if kept, until, ok := s.doubtNone(i, &r); ok {
-			found.add(f.Name, kept.reason, fmt.Sprintf("%s: it stays in block %s until %s", kept.message, s.prev.blocks[s.block(i)].Name, until))
-			r.verdict, r.keep = kept, true
+		v := &s.fabrics[i]
+		r := readDomain(f, v)
+		if f.Report != nil && v.Faulty() && !conditionsAlone[v.Reason] {
+			found.add(f.Name, v.Reason, v.Message)
 		}
 		r.hasGPUs = f.GPUCount() > 0
 		read[i] = r
@@ -58,23 +58,27 @@ func readNodes(s *site) (readings, problems) {
 		case s.policy.ByLeaf: // no NVLink domain is followed
 		case r.source == fromNVML && !f.Labels.Clique.IsZero() && f.Labels.Clique != r.clique:
 			found.add(f.Name, ReasonCliqueDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed", r.clique, f.Labels.Clique))
-		case r.reason == ReasonNoDomain && !r.keep && f.Labels.NamesDomain():
+		case r.reason == ReasonNoDomain && !r.keep && f.Labels.NamesDomain() && (f.Labels.Clique.IsZero() || f.Labels.Clique != v.Clique):
 			found.add(f.Name, ReasonDomainDiffers, fmt.Sprintf("NVML reports no NVLink domain between nodes, the node's label says %s; NVML is followed", f.Labels.DomainText()))
 		}
 	}
 	return read, found
 }
 
-// readDomain decides which NVLink domain the node belongs to: NVML first, then
-// labels. A domain that labels name by a value of their own is found by resolveLabels.
-func readDomain(f *topology.Facts) reading {
+// conditionsAlone are what is said of GPUs in the conditions of Nodes alone, because it is nothing of the
+// topology.
+var conditionsAlone = map[string]bool{topology.ReasonMisconfigured: true, topology.ReasonUnhealthy: true, topology.ReasonLimitedCapacity: true}
+
+// readDomain decides which NVLink domain the node belongs to: NVML first, as the verdict on its fabric
+// says, then labels. A domain that labels name by a value of their own is found by resolveLabels.
+func readDomain(f *topology.Facts, v *topology.FabricVerdict) reading {
 	switch {
 	case f.Stays != "":
 		return keptReading(ReasonStays, f.Stays)
 	case f.Gone:
 		return keptReading(ReasonGone, "the node is gone")
 	case f.Report != nil && len(f.Report.GPUs) > 0:
-		return readReport(f)
+		return readReport(f, v)
 	case f.Report != nil && len(f.Report.Problems) == 0:
 		return keptReading(ReasonNoGPUs, "its report has no GPU")
 	case f.Labels.NamesDomain():
@@ -103,49 +107,26 @@ func keptReading(reason, message string) reading {
 	return reading{verdict: verdict{reason: reason, message: message}, keep: true}
 }
 
-// readReport decides by what NVML reported of the node's GPUs. Only a fabric that
-// is not supported, or that completed without a cluster, says that there is no
-// domain. An absent fabric says nothing.
-func readReport(f *topology.Facts) reading {
-	var clique topology.Clique
-	var waiting, failed *topology.GPU
-	unread := false
-	for i := range f.Report.GPUs {
-		g := &f.Report.GPUs[i]
-		if c, ok := g.Fabric.Clique(); ok {
-			if !clique.IsZero() && c != clique {
-				return keptReading(ReasonTwoCliques, "its GPUs report two NVLink domains, "+clique.String()+" and "+c.String())
-			}
-			clique = c
-			continue
-		}
-		switch g.Fabric.State {
-		case topology.FabricInProgress, topology.FabricNotStarted:
-			waiting = g
-		case topology.FabricCompleted:
-			if g.Fabric.Status != "" {
-				failed = g
-			}
-		case topology.FabricNotSupported:
-		default:
-			unread = true
-		}
-	}
+// readReport decides by the verdict on the fabric of the node's GPUs.
+func readReport(f *topology.Facts, v *topology.FabricVerdict) reading {
+	none := v.IMEX == topology.IMEXNone && v.Reason != topology.ReasonDomainImplausible
 	switch {
-	case !clique.IsZero():
-		return reading{source: fromNVML, clique: clique}
-	case waiting != nil:
-		return keptReading(ReasonFabricInProgress, "GPU "+waiting.UUID+" has not completed its fabric registration")
-	case failed != nil:
-		return keptReading(ReasonFabricFailed, "fabric registration of GPU "+failed.UUID+" ended with "+failed.Fabric.Status)
-	case unread && f.Labels.NamesDomain():
+	case v.Place == topology.PlaceInClique:
+		return reading{source: fromNVML, clique: v.Clique}
+	case v.Place == topology.PlaceByLabel && f.Labels.NamesDomain():
 		return reading{source: fromLabel, clique: f.Labels.Clique}
-	case unread && f.EndsInside():
+	case v.Place == topology.PlaceNone && v.Reason == topology.ReasonFabricHealthy:
+		return reading{verdict: verdict{reason: ReasonNoDomain, message: endsInside(f) + ": its NVLink domain is this node alone"}}
+	case v.Place == topology.PlaceNone && none:
+		return reading{verdict: verdict{reason: ReasonNoDomain, message: "its GPUs have no multi-node NVLink"}}
+	case v.Place == topology.PlaceNone:
+		return reading{verdict: verdict{reason: v.Reason, message: v.Message}}
+	case none:
 		return keptReading(ReasonNoDomain, endsInside(f))
-	case unread && len(f.Report.Problems) > 0:
+	case v.Place == topology.PlaceKept:
+		return keptReading(v.Reason, v.Message)
+	case len(f.Report.Problems) > 0:
 		return keptReading(ReasonNoFacts, f.Report.Problems[0].Message)
-	case unread:
-		return keptReading(ReasonNoFacts, "its report says nothing of its GPUs' NVLink fabric")
 	}
-	return reading{verdict: verdict{reason: ReasonNoDomain, message: "its GPUs have no multi-node NVLink"}}
+	return keptReading(ReasonNoFacts, "its report says nothing of its GPUs' NVLink fabric")
 }

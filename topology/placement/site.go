@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -16,6 +17,9 @@ type site struct {
 	unnamed []topology.Facts  // of nodes without a name in Slurm
 	prev    published         // without blocks of another kind than the plan's
 	policy  Policy            // with MinBlockNodes set
+	// fabrics are beside facts, and those of unnamed behind them. ofSite are findings of no node.
+	fabrics []topology.FabricVerdict
+	ofSite  []topology.Finding
 	// published, beside facts, is the index of the node's block in prev.blocks, or none.
 	published []int32
 	// named are the blocks and leaves that a node may still register with (Observed.InUse).
@@ -111,7 +115,36 @@ func readSite(o *Observed, previous *Previous, policy Policy) (*site, error) {
 	s.prev = readPublished(previous, &policy)
 	s.leaveOutOtherKind()
 	s.published = s.findPublished()
+	s.judgeFabrics(o.FabricSince)
 	return s, nil
+}
+
+// judgeFabrics judges what the nodes say of their NVLink fabrics. since says since when a node's is not
+// ready.
+func (s *site) judgeFabrics(since map[string]time.Time) {
+	nodes := make([]topology.FabricNode, len(s.facts)+len(s.unnamed))
+	for i := range nodes {
+		f, n := s.factsAt(i), &nodes[i]
+		if n.Report = f.Report; f.Report == nil {
+			n.Product, n.GPUs, n.Labelled = f.Product(), f.GPUCount(), f.Labels.Clique
+			continue
+		}
+		if len(since) > 0 {
+			n.Since = since[f.Name]
+		}
+		if i < len(s.facts) && s.block(i) != none && !s.policy.ByLeaf {
+			n.Block = s.prev.blocks[s.block(i)].Name
+		}
+	}
+	s.fabrics, s.ofSite = topology.JudgeFabrics(nodes, s.policy.MaxDomainGPUs)
+}
+
+// factsAt returns the facts that the fabric i is of.
+func (s *site) factsAt(i int) *topology.Facts {
+	if i < len(s.facts) {
+		return s.facts[i]
+	}
+	return &s.unnamed[i-len(s.facts)]
 }
 
 // findPublished returns the published block of every node. Blocks list their nodes

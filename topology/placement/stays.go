@@ -87,8 +87,7 @@ func (s *site) leastNodes() int {
 }
 
 // unconfirmed reports whether the node is published in a block and its GPUs name a
-// clique that its agent has not read twice in this boot. GPUs that name none are
-// doubtNone's.
+// clique that its agent has not read twice in this boot.
 func (s *site) unconfirmed(g grouping, i int) bool {
 	return s.block(i) != none && g.read[i].source == fromNVML && s.facts[i].Report.Domain.Clique != g.read[i].clique
 }
@@ -106,17 +105,6 @@ func (s *site) doubtsLabel(g grouping, i int) bool {
 		return false
 	}
 	return !slices.Contains(g.groups[g.of[i]].names[:], s.prev.blocks[b].Name)
-}
-
-// doubtNone returns why a published node stays in its block although its GPUs say
-// that they have no NVLink domain: this is not confirmed until the time it returns.
-func (s *site) doubtNone(i int, r *reading) (v verdict, until string, ok bool) {
-	f := s.facts[i]
-	if r.reason != ReasonNoDomain || r.keep || s.policy.ByLeaf || s.block(i) == none || f.Report.Domain.None {
-		return v, "", false
-	}
-	why, until := notConfirmed(f)
-	return verdict{reason: ReasonUnconfirmed, message: r.message + ", and " + why}, until, true
 }
 
 // notConfirmed says why what a node's GPUs report is not confirmed, and what would

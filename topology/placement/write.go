@@ -71,7 +71,7 @@ func nodeProblems(s *site, nodes []topology.Placement) problems {
 		pl := &nodes[i]
 		stays := pl.Source == fromPrevious.String()
 		switch pl.Reason {
-		case ReasonFabricFailed, ReasonTwoCliques, ReasonBelowBase, ReasonHeld:
+		case ReasonBelowBase, ReasonHeld:
 		case ReasonNoDomain, ReasonNoFacts:
 			r := s.facts[i].Report
 			if !stays || r == nil || pl.Reason == ReasonNoFacts && len(r.Problems) > 0 { // a problem of labels or of the report is named already

@@ -24,7 +24,7 @@ const (
 // different things of a node.
 var planReasons = map[string]bool{
 	placement.ReasonCliqueDiffers: true, placement.ReasonDomainDiffers: true, placement.ReasonDomainConflict: true,
-	placement.ReasonTwoCliques: true, placement.ReasonUnconfirmed: true,
+	topology.ReasonTwoCliques: true, placement.ReasonUnconfirmed: true,
 }
 
 // driftAfter is how long a difference must last before the Node's condition names it. A

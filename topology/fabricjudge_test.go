@@ -1,0 +1,189 @@
+package topology_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+const (
+	gb200 = "NVIDIA GB200"
+	h100  = "NVIDIA H100 80GB HBM3"
+)
+
+var (
+	notSupported = topology.Fabric{State: topology.FabricNotSupported}
+	notStarted   = topology.Fabric{State: topology.FabricNotStarted}
+	inProgress   = topology.Fabric{State: topology.FabricInProgress}
+	failed       = topology.Fabric{State: topology.FabricCompleted, Status: "ERROR_INSUFFICIENT_RESOURCES"}
+	joinedFabric = inClique(1)
+)
+
+func inClique(id uint32) topology.Fabric {
+	return topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{0x8a}, CliqueID: id}
+}
+
+// trays are nodes that are alike: each GPU has 18 links to switches, and the nodes share a chassis.
+func trays(n, gpus int, product string, f topology.Fabric) []topology.FabricNode {
+	links := make([]topology.NVLink, 18)
+	for i := range links {
+		links[i] = topology.NVLink{Link: i, Remote: "switch"}
+	}
+	out := make([]topology.FabricNode, n)
+	for i := range out {
+		r := &topology.Node{Name: fmt.Sprintf("n%02d", i+1), Platform: &topology.Platform{ChassisSerial: "1820"}}
+		for g := range gpus {
+			r.GPUs = append(r.GPUs, topology.GPU{Index: g, UUID: fmt.Sprintf("GPU-%02d-%d", i+1, g), Product: product, NVLinks: links, Fabric: f})
+		}
+		out[i].Report = r
+	}
+	return out
+}
+
+// say gives all GPUs of a node a fabric.
+func say(n *topology.FabricNode, f topology.Fabric) {
+	for g := range n.Report.GPUs {
+		n.Report.GPUs[g].Fabric = f
+	}
+}
+
+// TestFabricTable has a row of the table each time: the first node of a site is spoiled.
+func TestFabricTable(t *testing.T) {
+	since := time.Date(2026, 11, 26, 16, 10, 0, 0, time.UTC)
+	rack := func() []topology.FabricNode { return trays(18, 4, gb200, joinedFabric) }
+	alone := func(product string, f topology.Fabric) func() []topology.FabricNode {
+		return func() []topology.FabricNode { return trays(1, 4, product, f) }
+	}
+	links := func(gpu, n int) func([]topology.FabricNode) {
+		return func(nodes []topology.FabricNode) {
+			g := &nodes[0].Report.GPUs[gpu]
+			g.NVLinks = g.NVLinks[:n]
+		}
+	}
+	set := func(f topology.Fabric) func([]topology.FabricNode) {
+		return func(nodes []topology.FabricNode) { say(&nodes[0], f) }
+	}
+	for _, tt := range []struct {
+		name   string
+		site   func() []topology.FabricNode
+		spoil  func([]topology.FabricNode)
+		most   int
+		reason string
+		place  topology.FabricPlace
+		imex   topology.FabricIMEX
+		says   string
+	}{
+		{name: "a tray of a rack", site: rack, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "in progress", site: rack, spoil: set(inProgress), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "the fabric registration of its GPUs is in progress"},
+		{name: "in progress for long", site: rack, spoil: func(n []topology.FabricNode) { say(&n[0], inProgress); n[0].Since = since }, reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "; since 2026-11-26 16:10 UTC"},
+		{name: "not started", site: rack, spoil: set(notStarted), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "has not started"},
+		{name: "failed", site: rack, spoil: set(failed), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "the fabric registration of its GPUs failed with ERROR_INSUFFICIENT_RESOURCES"},
+		{name: "one GPU failed", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report.GPUs[2].Fabric = failed }, reason: "FabricNotReady", place: topology.PlaceInClique, imex: topology.IMEXNotReady, says: "the fabric registration of GPU 2 (GPU-01-2) failed"},
+		{name: "one GPU has none", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report.GPUs[2].Fabric = notSupported }, reason: "GPUOutsideClique", place: topology.PlaceInClique, imex: topology.IMEXNotReady, says: "1 of 4 GPUs have no NVLink domain"},
+		{name: "two cliques", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report.GPUs[2].Fabric = inClique(2) }, reason: "TwoCliques", place: topology.PlaceKept, imex: topology.IMEXNotReady},
+		{name: "unread", site: rack, spoil: set(topology.Fabric{}), reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXUnknown},
+		{name: "unread, and a clique was confirmed in this boot", site: rack, spoil: func(n []topology.FabricNode) {
+			say(&n[0], topology.Fabric{})
+			n[0].Report.Domain.Clique = topology.Clique{ID: 1}
+		}, reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXWanted},
+		{name: "no report", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report = nil }, reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXUnknown},
+
+		{name: "no fabric, in the chassis of others that have one", site: rack, spoil: set(notSupported), reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "none of its 4 GPUs has an NVLink fabric, and 17 of 18 nodes in its chassis 1820 have one"},
+		{name: "no fabric, beside others of its kind that have one", site: rack, spoil: func(n []topology.FabricNode) { say(&n[0], notSupported); n[0].Report.Platform = nil }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "17 of 18 nodes with 4 GPUs of NVIDIA GB200"},
+		{name: "no fabric, and it is published in a block", site: alone(gb200, notSupported), spoil: func(n []topology.FabricNode) { n[0].Block = "nvl-1" }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "published in block nvl-1"},
+		{name: "no fabric, and it had a clique before this boot", site: alone(gb200, notSupported), spoil: func(n []topology.FabricNode) { n[0].Report.EarlierClique.ID = 1 }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: ".1 before"},
+		{name: "no fabric, and its nodes_config.cfg names others", site: alone(gb200, notSupported), spoil: func(n []topology.FabricNode) { n[0].Peers = true }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "nodes_config.cfg"},
+		{name: "NVL4 boards", site: alone(gb200, notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
+		{name: "a Grace Hopper alone", site: alone("NVIDIA GH200 480GB", notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
+		{name: "a product that nobody knows", site: alone("NVIDIA XX1", notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
+
+		{name: "72 GPUs on more than 18 nodes", site: func() []topology.FabricNode { return trays(36, 2, gb200, joinedFabric) }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "76 GPUs", site: func() []topology.FabricNode { return trays(19, 4, gb200, joinedFabric) }, reason: "DomainImplausible", place: topology.PlaceKept, imex: topology.IMEXNone, says: "19 nodes with 76 GPUs have, and NVLink joins 72 GPUs of GB200 at most"},
+		{name: "76 GPUs, one node known by its label", site: rack, spoil: func(n []topology.FabricNode) {
+			n[1] = topology.FabricNode{Product: gb200, GPUs: 8, Labelled: topology.Clique{ClusterUUID: topology.UUID{0x8a}, ID: 1}}
+		}, reason: "DomainImplausible", place: topology.PlaceKept, imex: topology.IMEXNone},
+		{name: "76 GPUs as the site says", site: func() []topology.FabricNode { return trays(19, 4, gb200, joinedFabric) }, most: 144, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "a large domain of an unknown product", site: func() []topology.FabricNode { return trays(144, 4, "NVIDIA XX1", joinedFabric) }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "H100 with one clique", site: func() []topology.FabricNode { return trays(32, 8, h100, joinedFabric) }, reason: "DomainImplausible", place: topology.PlaceNone, imex: topology.IMEXNone, says: "32 nodes with 256 GPUs have, and NVLink of H100 ends in the machine"},
+		{name: "H100 with one clique as the site says", site: func() []topology.FabricNode { return trays(32, 8, h100, joinedFabric) }, most: 256, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+
+		{name: "H100 with a clique of its own", site: alone(h100, joinedFabric), reason: "FabricHealthy", place: topology.PlaceNone, imex: topology.IMEXNone},
+		{name: "H100", site: alone(h100, notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
+		{name: "H100 with a healthy fabric of its own without a clique", site: alone(h100, topology.Fabric{State: topology.FabricCompleted}), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
+		{name: "H100 with FABRIC_MODE=1 and no partition", site: alone(h100, inProgress), spoil: func(n []topology.FabricNode) { n[0].Since = since }, reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "FABRIC_MODE=1"},
+		{name: "H100 whose registration failed", site: alone(h100, failed), reason: "FabricUnhealthy", place: topology.PlaceKept, imex: topology.IMEXNone},
+		{name: "H100 beside others with a clique", site: func() []topology.FabricNode { return trays(3, 8, h100, joinedFabric) }, spoil: set(notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
+		{name: "H100 that says nothing", site: alone(h100, topology.Fabric{}), reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXNone},
+		{name: "H100 without a report", site: alone(h100, joinedFabric), spoil: func(n []topology.FabricNode) { n[0] = topology.FabricNode{Product: h100, GPUs: 8} }, reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXNone},
+
+		{name: "a GPU with 17 of 18 links", site: rack, spoil: links(2, 17), reason: "LinksDown", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 2, GPU-01-2: 17 of 18 NVLinks are active"},
+		{name: "a GPU without links", site: rack, spoil: links(3, 0), reason: "LinksDown", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "0 of 18"},
+		{name: "all GPUs with 9 links, other nodes with 18", site: rack, spoil: func(n []topology.FabricNode) {
+			for g := range n[0].Report.GPUs {
+				links(g, 9)(n)
+			}
+		}, reason: "LinksDown", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "9 of 18"},
+		{name: "H100 with 17 of 18 links", site: alone(h100, notSupported), spoil: links(2, 17), reason: "LinksDown", place: topology.PlaceNone, imex: topology.IMEXNone},
+		{name: "MIG turns links off", site: rack, spoil: func(n []topology.FabricNode) { links(2, 0)(n); n[0].Report.GPUs[2].MIGEmpty = true }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "links that nobody could read", site: rack, spoil: func(n []topology.FabricNode) {
+			links(2, 5)(n)
+			n[0].Report.Problems = []topology.Finding{{Reason: topology.ReasonFactUnreadable, Message: "NVLink 5 of GPU GPU-01-2: ERROR_UNKNOWN"}}
+		}, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "links of a machine that starts", site: rack, spoil: func(n []topology.FabricNode) { say(&n[0], inProgress); links(2, 0)(n) }, reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNotReady},
+		{name: "bridges between two of four cards", site: alone("NVIDIA A100 80GB PCIe", notSupported), spoil: func(n []topology.FabricNode) {
+			for g := range n[0].Report.GPUs {
+				links(g, 0)(n)
+			}
+			n[0].Report.GPUs[0].NVLinks = []topology.NVLink{{Remote: "gpu"}}
+			n[0].Report.GPUs[1].NVLinks = []topology.NVLink{{Remote: "gpu"}}
+		}, reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
+		{name: "failed, and a link is down", site: rack, spoil: func(n []topology.FabricNode) { say(&n[0], failed); links(2, 17)(n) }, reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "; GPU 2, GPU-01-2: 17 of 18 NVLinks are active"},
+		{name: "unhealthy", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report.GPUs[1].Fabric.Health = topology.HealthUnhealthy }, reason: "FabricUnhealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: its health is unhealthy"},
+	} {
+		nodes := tt.site()
+		if tt.spoil != nil {
+			tt.spoil(nodes)
+		}
+		verdicts, _ := topology.JudgeFabrics(nodes, tt.most)
+		v := verdicts[0]
+		if v.Reason != tt.reason || v.Place != tt.place || v.IMEX != tt.imex || !strings.Contains(v.Message, tt.says) {
+			t.Errorf("%s: %s, place %d, IMEX %d: %s\nwant %s, place %d, IMEX %d: %s", tt.name, v.Reason, v.Place, v.IMEX, v.Message, tt.reason, tt.place, tt.imex, tt.says)
+		}
+		if v.Faulty() && v.Remedy == "" {
+			t.Errorf("%s: nothing says what to do", tt.name)
+		}
+		if v.Place == topology.PlaceInClique && v.Clique.IsZero() {
+			t.Errorf("%s: clique %s", tt.name, v.Clique)
+		}
+		for i := 1; i < len(nodes) && tt.spoil != nil && tt.reason != "DomainImplausible"; i++ {
+			if v := &verdicts[i]; v.Faulty() && !strings.Contains(tt.name, "H100") {
+				t.Errorf("%s: node %d is %s: %s", tt.name, i+1, v.Reason, v.Message)
+			}
+		}
+	}
+}
+
+// TestSiteWithoutFabric has at most one finding for a site of which no node has a fabric.
+func TestSiteWithoutFabric(t *testing.T) {
+	mixed := append(trays(3, 4, gb200, notSupported), trays(2, 8, h100, notSupported)...)
+	for _, tt := range []struct {
+		name  string
+		nodes []topology.FabricNode
+		want  string
+	}{
+		{"a rack", trays(18, 4, gb200, joinedFabric), "[]"},
+		{"NVL4 boards beside HGX", mixed, "[3 nodes with 4 GPUs of NVIDIA GB200 report no NVLink fabric."},
+		{"Grace Hoppers", trays(4, 1, "NVIDIA GH200 480GB", notSupported), "[]"},
+		{"HGX", trays(4, 8, h100, notSupported), "[]"},
+		{"an unknown product", trays(4, 8, "NVIDIA XX1", notSupported), "[]"},
+		{"a rack that starts", trays(4, 4, gb200, inProgress), "[]"},
+	} {
+		_, found := topology.JudgeFabrics(tt.nodes, 0)
+		if got := fmt.Sprint(found); len(found) > 1 || !strings.HasPrefix(strings.Replace(got, "FabricMissing: ", "", 1), tt.want) {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
