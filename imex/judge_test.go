@@ -164,7 +164,17 @@ func TestJudgeNode(t *testing.T) {
 		{name: "the fabric is not known yet", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricUnknown, "", "" })
 			s.node("n2", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel, n.Local = FabricUnknown, "", "", nil })
-		}, want: map[string]words{"n1": verdict(ReasonFabricNotReady), "n2": verdict(ReasonUnknown)}, says: []string{"nvidia.com/gpu.clique", "register"}},
+		}, want: map[string]words{"n1": verdict(ReasonUnknown), "n2": verdict(ReasonUnknown)}, says: []string{"nvidia.com/gpu.clique", "quoin discover"}},
+		{name: "the fabric is not ready", spoil: func(s *Observation) {
+			s.node("n1", func(n *Node) {
+				n.Fabric, n.Why = FabricNotReady, topology.Finding{Reason: topology.ReasonFabricNotReady, Message: "the fabric registration of its GPUs failed", Remedy: "repair it"}
+			})
+		}, want: map[string]words{"n1": verdict(ReasonFabricNotReady)}, says: []string{"registration of its GPUs failed", "repair it"}},
+		{name: "a domain that there cannot be", spoil: func(s *Observation) {
+			s.node("n1", func(n *Node) {
+				n.Fabric, n.Why = FabricNone, topology.Finding{Reason: topology.ReasonDomainImplausible, Message: "NVLink of H100 ends in the machine"}
+			})
+		}, want: map[string]words{"n1": verdict(ReasonNoMultiNodeNVLink)}, says: []string{"NVLink of H100 ends in the machine: jobs need no IMEX here"}},
 		{name: "GPU Feature Discovery has written no label", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.CliqueLabel = "" })
 		}},

@@ -17,13 +17,15 @@ const channelDir = "/dev/nvidia-caps-imex-channels"
 // checkNeed is about nodes that have nothing to join.
 func checkNeed(v *view, n *node) finding {
 	switch {
+	case n.Fabric == FabricNone && n.Why.Reason == topology.ReasonDomainImplausible:
+		return finding{reason: ReasonNoMultiNodeNVLink, message: n.Why.Message + ": jobs need no IMEX here"}
 	case n.Fabric == FabricNone:
 		return finding{reason: ReasonNoMultiNodeNVLink, message: "NVLink connects none of its GPUs to another node: jobs need no IMEX here"}
 	case v.Join == JoinHost && (n.Local == nil || !n.Local.HostService) && v.Domain.Problem.Reason == ReasonNoDriver:
 		return checkDomain(v, n)
 	case v.Join == JoinNone:
 		return finding{reason: ReasonNotWanted, message: "imex.join is none: nodes join no domain"}
-	case n.Clique == "" && namesNoClique(n.CliqueLabel):
+	case n.Fabric == FabricUnknown && n.Clique == "" && namesNoClique(n.CliqueLabel):
 		return finding{reason: ReasonNoMultiNodeNVLink, message: "label " + topology.CliqueLabel + " is " + n.CliqueLabel + ", which names no clique: jobs need no IMEX here"}
 	}
 	return finding{}
@@ -71,9 +73,12 @@ func domainText(v *view, n *node) string {
 	return n.wanted + " (" + v.Domain.Namespace + "/" + v.Domain.Name + ")"
 }
 
-// checkFabric is about a node whose clique is not known. A node without GPUs has a
-// claim only by mistake, and checkRivals says more about that.
+// checkFabric is about a node whose fabric is not ready, or whose clique is not known. A node without GPUs
+// has a claim only by mistake, and checkRivals says more about that.
 func checkFabric(_ *view, n *node) finding {
+	if n.Fabric == FabricNotReady {
+		return finding{reason: ReasonFabricNotReady, message: n.Why.Message, remedy: n.Why.Remedy}
+	}
 	if n.own != nil || !n.GPUs && len(n.claims) > 0 {
 		return finding{}
 	}
@@ -81,12 +86,8 @@ func checkFabric(_ *view, n *node) finding {
 }
 
 func (n *node) unknownFabric() finding {
-	f := finding{reason: ReasonUnknown, message: "its NVLink clique is not known: neither the node's report nor label " + topology.CliqueLabel + " names it",
-		remedy: "wait while its GPUs register with the NVLink fabric; if that takes long, run quoin discover on the node and read the fabric manager's log"}
-	if n.Local != nil {
-		f.reason = ReasonFabricNotReady
-	}
-	return f
+	return finding{reason: ReasonUnknown, message: "its NVLink clique is not known: neither the node's report nor label " + topology.CliqueLabel + " names it",
+		remedy: "look for problems in the node's report, and run quoin discover on the node; find out why Quoin's agent does not run there if there is no report"}
 }
 
 // checkMachine is about a machine on which the driver's daemon cannot work.

@@ -1,6 +1,7 @@
 package imex
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -59,6 +60,7 @@ const (
 	FabricUnknown FabricState = iota
 	FabricNone                // no multi-node NVLink: nothing to join
 	FabricClique
+	FabricNotReady // the node should be in a clique, and its GPUs are not
 )
 
 // Node is what is seen of one node.
@@ -67,7 +69,10 @@ type Node struct {
 	// GPUs says that the node has GPUs, by its report, a label or its capacity.
 	GPUs   bool
 	Fabric FabricState
-	// Clique is the clique that NVML names, "<cluster UUID>.<clique id>".
+	// Why says what the fabric is. It is empty without a report.
+	Why topology.Finding
+	// Clique is the clique that NVML names, "<cluster UUID>.<clique id>". If the fabric is not ready,
+	// it is the one that NVML named last.
 	Clique string
 	// CliqueLabel is the label nvidia.com/gpu.clique, and DomainLabel
 	// resource.nvidia.com/computeDomain: the UID of a domain.
@@ -82,21 +87,29 @@ type Node struct {
 	Worker, NoWorker bool
 }
 
-// NodeOf returns what a node's report says about it. r may be nil.
-func NodeOf(name string, r *topology.Node) Node {
+// NodeOf returns what a node's report and the verdict on its fabric say about it. r may be nil.
+func NodeOf(name string, r *topology.Node, fabric *topology.FabricVerdict) Node {
 	n := Node{Name: name}
 	if r == nil {
 		return n
 	}
+	n.Why = *fabric.Finding
 	n.GPUs, n.Local = len(r.GPUs) > 0, r.IMEX
 	if slices.ContainsFunc(r.Problems, func(p topology.Finding) bool { return p.Reason == topology.ReasonFactsStale }) {
 		n.Local = nil // nobody knows how the daemon is now
 	}
-	switch {
-	case r.Domain.None:
+	clique := r.Domain.Clique
+	switch fabric.IMEX {
+	case topology.IMEXNone:
 		n.Fabric = FabricNone
-	case r.Domain != topology.NVLinkDomain{}:
-		n.Fabric, n.Clique = FabricClique, r.Domain.Clique.String()
+		return n
+	case topology.IMEXWanted:
+		n.Fabric, clique = FabricClique, cmp.Or(clique, fabric.Clique)
+	case topology.IMEXNotReady:
+		n.Fabric, clique = FabricNotReady, cmp.Or(clique, r.EarlierClique, fabric.Clique)
+	}
+	if !clique.IsZero() {
+		n.Clique = clique.String()
 	}
 	return n
 }

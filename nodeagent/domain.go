@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -15,6 +16,8 @@ type confirmation struct {
 	boot string
 	// domain was confirmed in this boot, and the last reading found last. Zero is nothing.
 	domain, last topology.NVLinkDomain
+	// earlier is the clique that was confirmed in an earlier boot.
+	earlier topology.Clique
 }
 
 // read takes a reading.
@@ -24,7 +27,7 @@ func (c *confirmation) read(n *topology.Node) {
 		return
 	}
 	if n.BootID != c.boot {
-		*c = confirmation{boot: n.BootID}
+		*c = confirmation{boot: n.BootID, earlier: cmp.Or(c.domain.Clique, c.earlier)}
 	}
 	if slices.ContainsFunc(n.Problems, func(p topology.Finding) bool { return p.Reason == topology.ReasonUnsettled }) {
 		c.breakRun() // it shows the facts of an earlier reading
@@ -47,13 +50,28 @@ func (c *confirmation) again() {
 // breakRun takes a reading that failed or was lost.
 func (c *confirmation) breakRun() { c.last = topology.NVLinkDomain{} }
 
-// recall takes what an earlier agent confirmed in the same boot.
+// recall takes what an earlier agent confirmed in the same boot, and in earlier ones.
 func (c *confirmation) recall(stored *topology.Node) {
+	c.earlier = cmp.Or(c.earlier, stored.EarlierClique)
 	if stored.BootID == "" || stored.BootID != c.boot {
+		c.earlier = cmp.Or(stored.Domain.Clique, c.earlier)
 		return
 	}
 	if !stored.Domain.Clique.IsZero() || c.domain.IsZero() {
 		c.domain = stored.Domain
+	}
+}
+
+// report says in a report which domain is confirmed. A node that had a clique is not taken for one
+// without NVLink between nodes because its GPUs say so.
+func (c *confirmation) report(n *topology.Node) {
+	n.Domain, n.EarlierClique = c.domain, topology.Clique{}
+	if !n.Domain.Clique.IsZero() {
+		return
+	}
+	n.EarlierClique = c.earlier
+	if v := topology.JudgeFabric(&topology.FabricNode{Report: n}, 0); n.Domain.None && v.Reason == topology.ReasonFabricMissing {
+		n.Domain = topology.NVLinkDomain{}
 	}
 }
 

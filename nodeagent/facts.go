@@ -61,13 +61,14 @@ func (f *facts) takeXids(n *topology.Node) {
 	f.xids.Take(n)
 }
 
-// recall takes from a stored report what an earlier agent knew of the same boot: the
-// confirmed NVLink domain, Xids, and DCGM's ids until they are read again.
+// recall takes from a stored report what an earlier agent knew: the confirmed NVLink domain, and of the
+// same boot Xids, and DCGM's ids until they are read again.
 func (f *facts) recall(stored *topology.Node) {
 	f.stored = stored
 	if f.probe == nil {
 		return
 	}
+	f.domain.recall(stored)
 	if stored.BootID == "" || stored.BootID != f.boot {
 		return
 	}
@@ -75,7 +76,6 @@ func (f *facts) recall(stored *topology.Node) {
 		f.xids.Recall(stored, f.probe)
 		f.xidsOf = stored
 	}
-	f.domain.recall(stored)
 	for i := range stored.GPUs {
 		g := &stored.GPUs[i]
 		if _, known := f.ids[g.UUID]; g.DCGMID != nil && !known && f.idsAsked {
@@ -140,7 +140,7 @@ func (f *facts) report() *topology.Node {
 		return p.Reason == topology.ReasonFactsStale || p.Reason == reasonDCGMIDUnknown || p.Reason == reasonDomainChanged
 	})
 	if f.probe != nil {
-		n.Domain = f.domain.domain
+		f.domain.report(&n)
 	}
 	if p, changed := domainChanged(&n); changed {
 		n.Problems = append(n.Problems, p)

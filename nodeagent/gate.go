@@ -36,6 +36,7 @@ type Gate struct {
 	node, boot string
 	runDir     rundir.Dir
 	members    NodeMembership
+	fabric     func(*topology.Node) topology.FabricVerdict
 	log        *slog.Logger
 	reports    <-chan *topology.Node
 	open       *prometheus.GaugeVec
@@ -50,14 +51,14 @@ type Gate struct {
 }
 
 // NewGate returns the gate of a node in a boot, which may be empty. It takes the node's
-// good reports. Nothing is read or written before Run.
-func NewGate(node, boot string, runDir rundir.Dir, members NodeMembership, reports <-chan *topology.Node, reg prometheus.Registerer, log *slog.Logger) *Gate {
+// good reports, and judges the fabric by them. Nothing is read or written before Run.
+func NewGate(node, boot string, runDir rundir.Dir, members NodeMembership, fabric func(*topology.Node) topology.FabricVerdict, reports <-chan *topology.Node, reg prometheus.Registerer, log *slog.Logger) *Gate {
 	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_ready",
 		Help: "1 if jobs across nodes may use IMEX on this node, 0 if not, with the reason; absent without multi-node NVLink or if it is not known."}, []string{"clique", "reason"})
 	peers := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_peers",
 		Help: "Nodes of the domain of the host's own IMEX service to which this node has no connection (dead), or may have none (unknown); absent if the service does not tell its peers."}, []string{"state"})
 	reg.MustRegister(open, peers)
-	return &Gate{node: node, boot: boot, runDir: runDir, members: members, log: log, reports: reports, open: open, peers: peers}
+	return &Gate{node: node, boot: boot, runDir: runDir, members: members, fabric: fabric, log: log, reports: reports, open: open, peers: peers}
 }
 
 // Run keeps the file up to date until ctx ends. Then the file grows stale.
@@ -68,7 +69,8 @@ func (g *Gate) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case g.report = <-g.reports:
-			g.members.SetClique(imex.NodeOf(g.node, g.report).Clique)
+			fabric := g.fabric(g.report)
+			g.members.SetClique(imex.NodeOf(g.node, g.report, &fabric).Clique)
 		case <-g.members.Changes():
 		case <-time.After(g.pause()):
 		}
@@ -170,7 +172,8 @@ func (g *Gate) state() (*gate.State, error) {
 		return nil, nil
 	}
 	state := &gate.State{Node: g.node, BootID: g.boot}
-	if report.Domain.None { // whatever else is known
+	fabric := g.fabric(report)
+	if fabric.IMEX == topology.IMEXNone { // whatever else is known
 		state.Reason, state.Message = imex.ReasonNoMultiNodeNVLink, "NVLink connects none of the node's GPUs to another node"
 		return state, nil
 	}
@@ -178,7 +181,7 @@ func (g *Gate) state() (*gate.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	node := imex.NodeOf(g.node, report)
+	node := imex.NodeOf(g.node, report, &fabric)
 	node.CliqueLabel, node.DomainLabel = seen.Nodes[g.node].CliqueLabel, seen.Nodes[g.node].DomainLabel
 	seen.Nodes = map[string]imex.Node{g.node: node}
 	err = judgeGate(state, seen, &node)
@@ -231,6 +234,9 @@ var errNoCliques = errors.New("the cluster has no ComputeDomainClique, and the I
 // peersUnknown is what a gate says if the host's own service does not tell its peers.
 const peersUnknown = "nvidia-imex-ctl -N gives no answer on this node (the problem ImexUnreadable of its report says why)"
 
+// cliqueUnknown is the clique of a node that should be in one, and of which nobody knows in which.
+const cliqueUnknown = "unknown"
+
 // judgeGate sets the state of a node, which is the only one of seen.
 func judgeGate(state *gate.State, seen *imex.Observation, node *imex.Node) error {
 	verdict := imex.Judge(seen)[node.Name]
@@ -254,7 +260,10 @@ func judgeGate(state *gate.State, seen *imex.Observation, node *imex.Node) error
 		return nil // nothing to wait for: with join slurmd a node without the label has no worker pod
 	}
 	if state.Clique = node.CliqueID(); state.Clique == "" {
-		return errors.New(state.Message) // nobody can tell whether there is something to wait for
+		if node.Fabric != imex.FabricNotReady {
+			return errors.New(state.Message) // nobody can tell whether there is something to wait for
+		}
+		state.Clique = cliqueUnknown
 	}
 	for _, c := range seen.Cliques {
 		if c.ID != state.Clique || c.Domain != node.DomainLabel {

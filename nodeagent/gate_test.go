@@ -68,6 +68,11 @@ quoin_agent_imex_peers{state="dead"} 1
 quoin_agent_imex_peers{state="unknown"} 1
 `
 
+// alone judges a node's fabric by its report.
+func alone(n *topology.Node) topology.FabricVerdict {
+	return topology.JudgeFabric(&topology.FabricNode{Report: n}, 0)
+}
+
 // TestGate writes what is known of the node, confirms it, and lets it go stale
 // while nothing is.
 func TestGate(t *testing.T) {
@@ -80,7 +85,7 @@ func TestGate(t *testing.T) {
 		run := t.TempDir()
 		reg := prometheus.NewRegistry()
 		reports := make(chan *topology.Node, 1)
-		g := NewGate("n1", "b1", rundir.Dir(run), m, reports, reg, discard())
+		g := NewGate("n1", "b1", rundir.Dir(run), m, alone, reports, reg, discard())
 		var running sync.WaitGroup
 		running.Go(func() { _ = g.Run(ctx) })
 		nobodyKnows := gate.State{Node: "n1", Reason: imex.ReasonUnknown}

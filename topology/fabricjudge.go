@@ -352,16 +352,9 @@ func (f *Fabric) Clique() (Clique, bool) {
 	return Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}, true
 }
 
-// Registers says how the registration of a node stands whose GPUs have not all registered: waits if one
-// is in progress, and stuck if one failed or has not begun. A GPU of which NVLink ends in the machine is not
-// awaited.
-func (n *Node) Registers() (waits, stuck bool) {
-	if len(n.GPUs) == 0 {
-		return false, false
-	}
-	if _, bound, known := LargestDomain(n.GPUs[0].Product); known && bound == inMachine {
-		return false, false
-	}
+// Registers says how the registration of the node's GPUs stands: waits if one is in progress, stuck if one
+// failed or has not begun. Nobody awaits GPUs whose NVLink ends in the machine. most is as in JudgeFabrics.
+func (n *Node) Registers(most int) (waits, stuck bool) {
 	for i := range n.GPUs {
 		switch n.GPUs[i].Fabric.standing() {
 		case gpuInProgress:
@@ -370,7 +363,12 @@ func (n *Node) Registers() (waits, stuck bool) {
 			stuck = true
 		}
 	}
-	return waits, stuck
+	if !waits && !stuck {
+		return false, false
+	}
+	_, bound, known := LargestDomain(n.GPUs[0].Product)
+	ends := known && bound == inMachine && most == 0
+	return waits && !ends, stuck && !ends
 }
 
 // Joined returns the NVLink domain that all of the node's GPUs have joined, or None
@@ -476,6 +474,9 @@ var fabricTable = []fabricRow{
 	{ReasonFabricUnread, Unknown, PlaceByLabel, IMEXWanted,
 		func(c *fabricCase) bool { return c.unread > 0 && !c.Report.Domain.Clique.IsZero() },
 		func(*fabricCase) string { return saidUnread }, ""},
+	{ReasonFabricUnread, Unknown, PlaceByLabel, IMEXNone,
+		func(c *fabricCase) bool { return c.unread > 0 && c.Report.Domain.None && c.lost() == "" },
+		func(*fabricCase) string { return saidUnread }, ""},
 	{ReasonFabricUnread, Unknown, PlaceByLabel, IMEXUnknown,
 		func(c *fabricCase) bool { return c.unread > 0 || len(c.Report.GPUs) == 0 },
 		func(*fabricCase) string { return saidUnread }, ""},
@@ -492,7 +493,7 @@ var fabricTable = []fabricRow{
 // What is said of many nodes.
 const (
 	saidHealthy = "the NVLink fabric of all GPUs that have one is healthy"
-	saidNone    = "no GPU has an NVLink fabric between nodes"
+	saidNone    = "no GPU has an NVLink fabric"
 	saidUnread  = "the report says nothing of its GPUs' NVLink fabric"
 )
 

@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
+	"github.com/quoin-hpc/quoin/imex/local"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
@@ -90,7 +91,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, read func(p
 	if members != nil {
 		reports := make(chan *topology.Node, 1)
 		config.Subscribers = append(config.Subscribers, reports)
-		runs = append(runs, members.Run, nodeagent.NewGate(node, boot, runDir, members, reports, reg, log).Run)
+		runs = append(runs, members.Run, nodeagent.NewGate(node, boot, runDir, members, fabricOf(conf), reports, reg, log).Run)
 	} else {
 		hook.Gate = nil // nobody opens the gate
 	}
@@ -100,6 +101,18 @@ func runAgent(ctx context.Context, conf *config.Config, node string, read func(p
 		return service.Serve(ctx, &service.Options{Listen: c.Listen, Registry: reg, Cluster: cluster, Log: log,
 			Ready: func(context.Context) error { return agent.Ready() }, Loops: []service.Loop{{Name: "jobs", Busy: jobs.Busy}}})
 	})...)
+}
+
+// fabricOf judges the NVLink fabric of this machine by what is known here.
+func fabricOf(conf *config.Config) func(*topology.Node) topology.FabricVerdict {
+	most := 0
+	for _, c := range conf.Clusters() {
+		most = max(most, c.MaxDomainGPUs)
+	}
+	return func(n *topology.Node) topology.FabricVerdict {
+		peers := n.Joined().None && local.NamesPeers(conf.Agent.HostRoot)
+		return topology.JudgeFabric(&topology.FabricNode{Report: n, Peers: peers}, most)
+	}
 }
 
 // member observes a node in the IMEX domain.

@@ -78,7 +78,7 @@ func members(cmd *cobra.Command, flags *session.Flags, list string, paths []stri
 		return nil, err
 	}
 	seen := objects.Seen()
-	seen.Nodes = nodestatus.Members(snap, seen.Workers)
+	seen.Nodes = nodestatus.Members(snap, nodestatus.Fabrics(snap), seen.Workers)
 	r := show.MembersResult(seen)
 	r.Kind = "IMEXCheckResult"
 	r.Found(snap.Problems...)

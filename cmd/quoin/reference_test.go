@@ -83,7 +83,7 @@ func TestReferenceOfMetrics(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	agent, pub := seriesRecorder{t: t}, seriesRecorder{t: t}
 	nodeagent.NewMetrics(&agent)
-	nodeagent.NewGate("n", "", rundir.Dir(t.TempDir()), nil, nil, &agent, log)
+	nodeagent.NewGate("n", "", rundir.Dir(t.TempDir()), nil, nil, nil, &agent, log)
 	agent.MustRegister(jobs.New(jobsConfig(&config.Default().Agent, ""), log).Collector())
 	publisher.NewMetrics(&pub)
 	golden.Check(t, "METRICS.md", generated+`# Metrics reference

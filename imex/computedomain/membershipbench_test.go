@@ -141,7 +141,7 @@ func (c *large) judge(tb testing.TB) map[string]imex.Verdict {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	seen.Nodes = nodestatus.Members(&c.snap, seen.Workers)
+	seen.Nodes = nodestatus.Members(&c.snap, nodestatus.Fabrics(&c.snap), seen.Workers)
 	got := imex.Judge(seen)
 	if len(got) != len(c.snap.Nodes) {
 		tb.Fatalf("%d verdicts", len(got))

@@ -31,7 +31,10 @@ type gathered struct {
 	gone, lost leavers
 	// missing are nodes that are gone and stay for a while.
 	missing plandoc.Wait
-	// next is when a node or a unit has been missing for long enough, or zero.
+	// fabricSince says by Node since when its NVLink fabric is not ready.
+	fabricSince map[string]time.Time
+	// next is when a node or a unit has been missing for long enough, or a fabric
+	// counts as not ready, or zero.
 	next time.Time
 }
 
@@ -46,6 +49,7 @@ type gatherer struct {
 	pub         *publication.Cluster
 	nodes       *nodeHistory
 	units       unitHistory
+	fabrics     fabricHistory
 	annotations *annotator
 }
 
@@ -74,7 +78,9 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 		g.inUse, unused = a.units.inUse(g.prev.Plan, namedBy(g.All, g.Nodes), a.pub.LoadTimeout.Duration, now)
 	}
 	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: missing.next}
-	g.next = again.First(g.missing.Until, unused)
+	late := time.Time{}
+	g.fabricSince, late = a.fabrics.since(a.pub, &g.Inputs, mem.doc.FabricSince, now)
+	g.next = again.First(g.missing.Until, unused, late)
 	return &g
 }
 

@@ -109,7 +109,7 @@ func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 func place(p *publication.Cluster, g *gathered, settling *placement.Settling, keep []placement.Decision) (*topology.Plan, placement.Waiting, error) {
 	facts, policy := nodelabels.Level(g.Facts, g.prev.Plan.InnerSwitches()), p.Policy()
 	policy.Keep = keep
-	return placement.MakePlan(placement.Observed{Facts: facts, Unnamed: g.UnnamedFacts, InUse: g.inUse, Settling: settling}, g.prev.placement(facts), policy)
+	return placement.MakePlan(placement.Observed{Facts: facts, Unnamed: g.UnnamedFacts, InUse: g.inUse, Settling: settling, FabricSince: g.fabricSince}, g.prev.placement(facts), policy)
 }
 
 // renderWith makes the plan and the files, with the published answers of some decisions.

@@ -40,7 +40,8 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return renderWith(l.pub, in, placed.settling, l.room(mem), answers)
 	})
 	made := kept.made
-	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.annotations.unjudged(in.Nodes)}
+	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.annotations.unjudged(in.Nodes),
+		FabricSince: in.fabricSince, MaxDomainGPUs: l.pub.MaxDomainGPUs}
 	said := l.watch.Problems()
 	l.observe(ctx, made, snap, said)
 
@@ -52,6 +53,9 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	wrote, err := l.apply(ctx, act, mem, in, made, now)
 	if wrote.startOver { // the next pass continues from what is there now
 		return nodestatus.Pass{}, now, err
+	}
+	if err == nil {
+		wrote.stored, err = l.archive.rememberFabrics(ctx, wrote.stored, in.fabricSince)
 	}
 	l.judgeJobs(wrote.doc)
 	next = again.First(in.next, placed.moving.Until, placed.unsited.Until, wrote.next)

@@ -294,6 +294,17 @@ func (a *archive) restore(ctx context.Context, doc *plandoc.Document, set *pland
 	return a.saveFiles(ctx, next)
 }
 
+// rememberFabrics stores since when fabrics are not ready, if that has changed. It returns what is stored then.
+func (a *archive) rememberFabrics(ctx context.Context, s *stored, since map[string]time.Time) (*stored, error) {
+	if s == nil || s.remembersFabrics(since) {
+		return s, nil
+	}
+	next := *s
+	next.doc = s.doc.Clone()
+	next.doc.FabricSince = since
+	return &next, a.savePlan(ctx, next.doc)
+}
+
 func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) error {
 	a.writes.WithLabelValues("plan").Inc()
 	if err := a.store.SavePlan(ctx, doc); err != nil {

@@ -2,7 +2,6 @@ package nodestatus
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -25,12 +24,12 @@ const maxMessage = 1000
 
 // conditionsOf returns the conditions that a Node is to have. A condition without
 // known facts is left out: the Node keeps the one that it has.
-func conditionsOf(n *inputs.Node, report *topology.Node, drift []topology.Finding, verdicts map[string]imex.Verdict) []inputs.Condition {
+func conditionsOf(n *inputs.Node, report *topology.Node, fabric *topology.FabricVerdict, drift []topology.Finding, verdicts map[string]imex.Verdict) []inputs.Condition {
 	var out []inputs.Condition
 	if verdict, judged := verdicts[n.Name]; judged && verdict.Reason != imex.ReasonDomainProblem { // which is said once, of the domain
 		out = append(out, imexCondition(verdict))
 	}
-	if c, known := fabricCondition(report); known {
+	if c, known := fabricCondition(report, fabric); known {
 		out = append(out, c)
 	}
 	if report != nil || len(drift) > 0 || n.Conditions[ConditionDrift].True { // which labels alone may have brought about
@@ -68,54 +67,4 @@ func driftCondition(drift []topology.Finding) inputs.Condition {
 		said = append(said, p.Message)
 	}
 	return inputs.Condition{Type: ConditionDrift, True: true, Reason: sorted[0].Reason, Message: strings.Join(said, "; ")}
-}
-
-// fabricCondition says how the NVLink fabric of a node's GPUs is. It is not known if no
-// GPU has said.
-func fabricCondition(report *topology.Node) (c inputs.Condition, known bool) {
-	c = inputs.Condition{Type: ConditionFabric, Reason: "NoFabric", Message: "no GPU has an NVLink fabric"}
-	if report == nil {
-		return c, false
-	}
-	worst := len(fabricReasons)
-	var said []string
-	for i := range report.GPUs {
-		g := &report.GPUs[i]
-		known = known || !g.Fabric.IsZero()
-		if _, joined := g.Fabric.Clique(); joined {
-			c.Reason, c.Message = "FabricHealthy", "the NVLink fabric of all GPUs that have one is healthy"
-		}
-		if reason, what := fabricFault(&g.Fabric); reason != "" {
-			said = append(said, fmt.Sprintf("GPU %d, %s: %s", g.Index, g.UUID, what))
-			worst = min(worst, slices.Index(fabricReasons, reason))
-		}
-	}
-	if len(said) > 0 {
-		c.True, c.Reason, c.Message = true, fabricReasons[worst], strings.Join(said, "; ")
-	}
-	return c, known
-}
-
-// fabricReasons are why a fabric is degraded, the worst first.
-var fabricReasons = []string{"FabricFailed", "FabricMisconfigured", "FabricUnhealthy", "FabricLimitedCapacity"}
-
-// fabricFault returns the worst that is wrong with the fabric of a GPU, or "".
-func fabricFault(f *topology.Fabric) (reason, what string) {
-	is := func(b *bool) bool { return b != nil && *b }
-	incorrect := f.HealthFields.IncorrectConfiguration
-	switch {
-	case f.State == topology.FabricCompleted && f.Status != "":
-		return "FabricFailed", "its registration ended with " + f.Status
-	case incorrect != "" && incorrect != "none":
-		return "FabricMisconfigured", "incorrect configuration: " + incorrect
-	case f.Health == topology.HealthUnhealthy:
-		return "FabricUnhealthy", "its health is " + string(f.Health)
-	case is(f.HealthFields.RouteUnhealthy):
-		return "FabricUnhealthy", "unhealthy route"
-	case f.Health == topology.HealthLimitedCapacity:
-		return "FabricLimitedCapacity", "its capacity is limited"
-	case is(f.HealthFields.DegradedBandwidth):
-		return "FabricLimitedCapacity", "degraded bandwidth"
-	}
-	return "", ""
 }

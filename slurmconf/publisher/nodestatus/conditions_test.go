@@ -24,8 +24,9 @@ func TestFabricCondition(t *testing.T) {
 		{"GPUs that have not said", []topology.GPU{{}}, "", false, ""},
 		{"well", []topology.GPU{fabricGPU(0, nil), fabricGPU(1, func(f *topology.Fabric) { f.HealthFields.DegradedBandwidth = &no })}, "FabricHealthy", false, "is healthy"},
 		{"none", []topology.GPU{{Fabric: topology.Fabric{State: topology.FabricNotSupported}}}, "NoFabric", false, "no GPU has"},
-		{"not yet", []topology.GPU{{Fabric: topology.Fabric{State: topology.FabricInProgress}}}, "NoFabric", false, ""},
-		{"one has failed", []topology.GPU{fabricGPU(0, nil), fabricGPU(1, func(f *topology.Fabric) { f.Status = "ERROR_UNKNOWN" })}, "FabricFailed", true, "GPU 1, GPU-b: its registration ended with ERROR_UNKNOWN"},
+		{"not yet", []topology.GPU{{Fabric: topology.Fabric{State: topology.FabricInProgress}}}, "FabricInProgress", false, "in progress"},
+		{"not started", []topology.GPU{{Fabric: topology.Fabric{State: topology.FabricNotStarted}}}, "FabricNotReady", true, "has not started. What to do: "},
+		{"one has failed", []topology.GPU{fabricGPU(0, nil), fabricGPU(1, func(f *topology.Fabric) { f.Status = "ERROR_UNKNOWN" })}, "FabricNotReady", true, "the fabric registration of GPU 1 (GPU-b) failed with ERROR_UNKNOWN. What to do: "},
 		{"unhealthy", []topology.GPU{fabricGPU(0, func(f *topology.Fabric) { f.Health = topology.HealthUnhealthy }), fabricGPU(1, nil)}, "FabricUnhealthy", true, "GPU 0, GPU-a: its health is unhealthy"},
 		{"a route", []topology.GPU{fabricGPU(0, func(f *topology.Fabric) { f.HealthFields.RouteUnhealthy = &yes })}, "FabricUnhealthy", true, "unhealthy route"},
 		{"limited", []topology.GPU{fabricGPU(0, func(f *topology.Fabric) { f.Health = topology.HealthLimitedCapacity })}, "FabricLimitedCapacity", true, "limited"},
@@ -36,13 +37,15 @@ func TestFabricCondition(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, known := fabricCondition(&topology.Node{GPUs: tt.gpus})
+			report := &topology.Node{GPUs: tt.gpus}
+			v := topology.JudgeFabric(&topology.FabricNode{Report: report}, 0)
+			c, known := fabricCondition(report, &v)
 			if known != (tt.reason != "") || known && (c.Reason != tt.reason || c.True != tt.is || !strings.Contains(c.Message, tt.said) || c.Type != ConditionFabric) {
 				t.Errorf("known %t, %+v", known, c)
 			}
 		})
 	}
-	if c, known := fabricCondition(nil); known {
+	if c, known := fabricCondition(nil, nil); known {
 		t.Errorf("without a report: %+v", c)
 	}
 }
@@ -52,7 +55,7 @@ func TestDriftCondition(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	label := topology.Finding{Subject: topology.Subject{Node: "n"}, Reason: placement.ReasonCliqueDiffers, Message: "b"}
-	many := []topology.Finding{{Subject: topology.Subject{Node: "n"}, Reason: placement.ReasonTwoCliques, Message: "a"}, label, label}
+	many := []topology.Finding{{Subject: topology.Subject{Node: "n"}, Reason: topology.ReasonTwoCliques, Message: "a"}, label, label}
 	want := inputs.Condition{Type: ConditionDrift, True: true, Reason: placement.ReasonCliqueDiffers, Message: "b; a"}
 	if diff := cmp.Diff(want, driftCondition(many)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -11,11 +11,12 @@ import (
 // Judge returns the conditions of nodes that have none, by the node's name and by type. Nobody
 // writes conditions with a directory store, for example. hosts judges IMEX; it may be nil. moved
 // names nodes whose published place is not the planned one.
-func Judge(snap *inputs.Snapshot, hosts *imex.Hosts, plan *topology.Plan, moved []topology.Finding) map[string]map[string]inputs.Condition {
+func Judge(snap *inputs.Snapshot, hosts *imex.Hosts, known FabricPlan, moved []topology.Finding) map[string]map[string]inputs.Condition {
+	fabrics, plan := Fabrics(snap, known), known.Plan
 	var verdicts map[string]imex.Verdict
 	if hosts != nil {
 		if o, err := hosts.Snapshot(); err == nil {
-			o.Nodes = Members(snap, nil)
+			o.Nodes = Members(snap, fabrics, nil)
 			verdicts = imex.Judge(o)
 		}
 	}
@@ -31,7 +32,7 @@ func Judge(snap *inputs.Snapshot, hosts *imex.Hosts, plan *topology.Plan, moved 
 			continue
 		}
 		out[n.Name] = map[string]inputs.Condition{}
-		for _, c := range conditionsOf(n, snap.Reports[n.Name], drifting[n.Name], verdicts) {
+		for _, c := range conditionsOf(n, snap.Reports[n.Name], &fabrics[i], drifting[n.Name], verdicts) {
 			out[n.Name][c.Type] = c
 		}
 	}

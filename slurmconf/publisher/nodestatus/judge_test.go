@@ -8,7 +8,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // TestJudge judges the nodes of a site without Kubernetes by their reports, the plan, and what is
@@ -34,10 +33,10 @@ func TestJudge(t *testing.T) {
 	} {
 		snap.Reports[name] = report(name, change)
 	}
-	plan := &topology.Plan{Nodes: []topology.Placement{{Node: "two", SlurmName: "two", Reason: placement.ReasonTwoCliques, Message: "GPUs in two cliques"}}}
+	plan := &topology.Plan{Nodes: []topology.Placement{{Node: "two", SlurmName: "two", Reason: topology.ReasonTwoCliques, Message: "GPUs in two cliques"}}}
 	moved := []topology.Finding{{Subject: topology.Subject{Node: "moved"}, Reason: nodestatus.ReasonPublishedDiffers, Message: "moved moves from a to b"}}
 	config := imex.Config{Join: imex.JoinHost}
-	got := nodestatus.Judge(snap, imex.NewHosts(config), plan, moved)
+	got := nodestatus.Judge(snap, imex.NewHosts(config), nodestatus.FabricPlan{Plan: plan}, moved)
 	for _, tt := range []struct {
 		node, condition string
 		wrong           bool
@@ -50,7 +49,7 @@ func TestJudge(t *testing.T) {
 		{"ill", nodestatus.ConditionFabric, true, "FabricUnhealthy", "GPU 0"},
 		{"moved", nodestatus.ConditionIMEX, true, imex.ReasonNotReady, "does not run on the host"},
 		{"moved", nodestatus.ConditionDrift, true, nodestatus.ReasonPublishedDiffers, "moved moves from a to b"},
-		{"two", nodestatus.ConditionDrift, true, placement.ReasonTwoCliques, "GPUs in two cliques"},
+		{"two", nodestatus.ConditionDrift, true, topology.ReasonTwoCliques, "GPUs in two cliques"},
 	} {
 		c := got[tt.node][tt.condition]
 		if c.True != tt.wrong || c.Reason != tt.reason || !strings.Contains(c.Message, tt.message) {
@@ -60,7 +59,7 @@ func TestJudge(t *testing.T) {
 	if _, judged := got["kept"]; judged || len(got["silent"]) != 0 {
 		t.Errorf("kept %v, silent %v: want neither judged", got["kept"], got["silent"])
 	}
-	if c := nodestatus.Judge(snap, nil, plan, nil)["well"]; c[nodestatus.ConditionIMEX].Reason != "" || c[nodestatus.ConditionDrift].Reason != "Agrees" {
+	if c := nodestatus.Judge(snap, nil, nodestatus.FabricPlan{Plan: plan}, nil)["well"]; c[nodestatus.ConditionIMEX].Reason != "" || c[nodestatus.ConditionDrift].Reason != "Agrees" {
 		t.Errorf("without hosts: %v", c)
 	}
 }

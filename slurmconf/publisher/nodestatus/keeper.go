@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,6 +63,7 @@ type Keeper struct {
 	started time.Time
 	members membership
 	drift   map[string]*drift // by publication, of those that had a pass
+	plans   map[string]FabricPlan
 	// refused says when Nodes that could not be written may be tried again.
 	refused map[string]time.Time
 	stuck   bool      // no Node could be written in the last turn
@@ -71,7 +73,7 @@ type Keeper struct {
 
 // New returns a Keeper for a lead that begins now.
 func New(o Options, metrics *Metrics, now time.Time, log *slog.Logger) *Keeper {
-	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, refused: map[string]time.Time{}}
+	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, plans: map[string]FabricPlan{}, refused: map[string]time.Time{}}
 	k.members = membership{source: o.Membership, metrics: metrics, log: log}
 	return k
 }
@@ -102,13 +104,15 @@ func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time 
 		d = &drift{}
 		k.drift[publication] = d
 	}
+	k.plans[publication] = FabricPlan{pass.Plan, pass.FabricSince, pass.MaxDomainGPUs}
 	k.Touch(now)
 	return d.found(pass, now)
 }
 
 // Reconcile judges membership and writes the conditions that differ.
 func (k *Keeper) Reconcile(ctx context.Context, snap *inputs.Snapshot, now time.Time) {
-	verdicts := k.members.reconcile(ctx, snap)
+	fabrics := Fabrics(snap, slices.Collect(maps.Values(k.plans))...)
+	verdicts := k.members.reconcile(ctx, snap, fabrics)
 	if k.options.Setter == nil || now.Before(k.retry) {
 		k.Timer.At(k.retry)
 		return
@@ -118,7 +122,7 @@ func (k *Keeper) Reconcile(ctx context.Context, snap *inputs.Snapshot, now time.
 		k.Timer.At(until)
 		return
 	}
-	k.write(ctx, k.compare(snap, verdicts, allPassed, now), now)
+	k.write(ctx, k.compare(snap, fabrics, verdicts, allPassed, now), now)
 }
 
 // update are the conditions of a Node that differ.
@@ -129,14 +133,14 @@ type update struct {
 
 // compare returns what is to be written. Drift is not known before each publication had a
 // pass.
-func (k *Keeper) compare(snap *inputs.Snapshot, verdicts map[string]imex.Verdict, driftKnown bool, now time.Time) []update {
+func (k *Keeper) compare(snap *inputs.Snapshot, fabrics []topology.FabricVerdict, verdicts map[string]imex.Verdict, driftKnown bool, now time.Time) []update {
 	maps.DeleteFunc(k.refused, func(_ string, until time.Time) bool { return !now.Before(until) })
 	drifting := k.drifting(now)
 	var updates []update
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		var differ []inputs.Condition
-		for _, want := range conditionsOf(n, snap.Reports[n.Name], drifting[n.Name], verdicts) {
+		for _, want := range conditionsOf(n, snap.Reports[n.Name], &fabrics[i], drifting[n.Name], verdicts) {
 			if have, is := n.Conditions[want.Type]; (!is || have != want) && (driftKnown || want.Type != ConditionDrift) {
 				differ = append(differ, want)
 			}

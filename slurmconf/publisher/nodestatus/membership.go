@@ -27,18 +27,19 @@ type Membership interface {
 }
 
 // Members returns what a Snapshot says of the nodes themselves. workers are the nodes
-// with worker pods of Slurm, or nil if nobody looked.
-func Members(snap *inputs.Snapshot, workers map[string]bool) map[string]imex.Node {
+// with worker pods of Slurm, or nil if nobody looked. fabrics are beside the nodes.
+func Members(snap *inputs.Snapshot, fabrics []topology.FabricVerdict, workers map[string]bool) map[string]imex.Node {
 	out := make(map[string]imex.Node, len(snap.Nodes))
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		m := imex.NodeOf(n.Name, snap.Reports[n.Name])
+		report := snap.Reports[n.Name]
+		m := imex.NodeOf(n.Name, report, &fabrics[i])
 		m.GPUs = m.GPUs || n.GPUs > 0 || n.Labels[nodelabels.Count] != ""
 		m.CliqueLabel, m.DomainLabel = n.Labels[topology.CliqueLabel], n.Labels[imex.DomainLabel]
 		m.Lost = n.Lost
 		m.Worker, m.NoWorker = workers[n.Name], workers != nil && !workers[n.Name]
 		// A node without any facts is not judged, unless it is a member.
-		m.GPUs = m.GPUs && (m.Fabric != imex.FabricUnknown || m.CliqueLabel != "" || m.DomainLabel != "")
+		m.GPUs = m.GPUs && (report != nil || m.CliqueLabel != "" || m.DomainLabel != "")
 		out[n.Name] = m
 	}
 	return out
@@ -56,7 +57,7 @@ type membership struct {
 
 // reconcile returns the verdicts by node, or nil while they are not known. A change tells
 // when they are.
-func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot) map[string]imex.Verdict {
+func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot, fabrics []topology.FabricVerdict) map[string]imex.Verdict {
 	if m.source == nil {
 		return nil
 	}
@@ -78,7 +79,7 @@ func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot) map[s
 		m.log.Info("imex.join is auto", "join", seen.Join, "why", seen.Why)
 	}
 	seen.Domain = domain // which may have been made just now, or not, for a reason
-	seen.Nodes = Members(snap, seen.Workers)
+	seen.Nodes = Members(snap, fabrics, seen.Workers)
 	verdicts := imex.Judge(seen)
 	m.metrics.setMembership(&domain, verdicts)
 	return verdicts

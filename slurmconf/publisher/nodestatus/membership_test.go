@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/imex"
@@ -35,6 +36,9 @@ func TestMembers(t *testing.T) {
 		{"by its capacity, labelled by the driver", inputs.Node{GPUs: 4, Labels: map[string]string{imex.DomainLabel: "u1"}}, nil, nil, imex.Node{GPUs: true, DomainLabel: "u1"}},
 		{"without GPUs, with a clique's label", inputs.Node{Labels: map[string]string{topology.CliqueLabel: clique}}, nil, nil, imex.Node{CliqueLabel: clique}},
 		{"by its report", inputs.Node{}, inClique, nil, imex.Node{GPUs: true, Fabric: imex.FabricClique, Clique: clique, Local: inClique.IMEX}},
+		{"whose GPUs register", inputs.Node{}, &topology.Node{Name: "n", GPUs: []topology.GPU{{Fabric: topology.Fabric{State: topology.FabricInProgress}}}, EarlierClique: parsed}, nil,
+			imex.Node{GPUs: true, Fabric: imex.FabricNotReady, Clique: clique}},
+		{"whose GPUs have not said", inputs.Node{}, &topology.Node{Name: "n", GPUs: []topology.GPU{{}}}, nil, imex.Node{GPUs: true}},
 		{"with a worker pod", inputs.Node{}, inClique, map[string]bool{"n": true}, imex.Node{GPUs: true, Fabric: imex.FabricClique, Clique: clique, Local: inClique.IMEX, Worker: true}},
 		{"without a worker pod", inputs.Node{Workers: []inputs.Worker{{Node: "n"}}}, nil, map[string]bool{"m": true}, imex.Node{NoWorker: true}},
 		{"without a worker pod, as all are", inputs.Node{}, nil, map[string]bool{}, imex.Node{NoWorker: true}},
@@ -42,8 +46,9 @@ func TestMembers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.node.Name, tt.want.Name = "n", "n"
-			got := Members(&inputs.Snapshot{Nodes: []inputs.Node{tt.node}, Reports: map[string]*topology.Node{"n": tt.report}}, tt.workers)
-			if diff := cmp.Diff(map[string]imex.Node{"n": tt.want}, got); diff != "" {
+			snap := &inputs.Snapshot{Nodes: []inputs.Node{tt.node}, Reports: map[string]*topology.Node{"n": tt.report}}
+			got := Members(snap, Fabrics(snap), tt.workers)
+			if diff := cmp.Diff(map[string]imex.Node{"n": tt.want}, got, cmpopts.IgnoreFields(imex.Node{}, "Why")); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

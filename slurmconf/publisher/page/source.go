@@ -127,7 +127,7 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 			}
 		}
 	}
-	k := Known{Snapshot: snap, Inputs: &in, Slurm: s.live, Published: doc.Current.Plan.Topologies, Hosts: s.hosts, Moved: movedIn(&changes, &in)}
+	k := Known{Snapshot: snap, Inputs: &in, Slurm: s.live, Published: doc.Current.Plan.Topologies, Hosts: s.hosts, Moved: movedIn(&changes, &in), FabricSince: doc.FabricSince, MaxDomainGPUs: c.MaxDomainGPUs}
 	k.AddTo(ctx, site)
 	return site, nil
 }
@@ -141,6 +141,9 @@ type Known struct {
 	Published []topology.Topology
 	// Hosts judges IMEX on a site without Kubernetes. It is nil otherwise.
 	Hosts *imex.Hosts
+	// FabricSince says by Node since when its NVLink fabric is not ready. MaxDomainGPUs is the publication's.
+	FabricSince   map[string]time.Time
+	MaxDomainGPUs int
 	// Moved names nodes whose published place is not the planned one.
 	Moved []topology.Finding
 }
@@ -171,7 +174,7 @@ func (k *Known) AddTo(ctx context.Context, site *picture.Site) {
 			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(slurm.Err.Error(), topology.MaxMessage)+slurm.last())
 		}
 	}
-	judged := nodestatus.Judge(k.Snapshot, k.Hosts, site.Plan, k.Moved)
+	judged := nodestatus.Judge(k.Snapshot, k.Hosts, nodestatus.FabricPlan{Plan: site.Plan, Since: k.FabricSince, MaxDomainGPUs: k.MaxDomainGPUs}, k.Moved)
 	site.Said = make(map[string]picture.Said, len(site.Plan.Nodes))
 	for i := range site.Plan.Nodes {
 		name := site.Plan.Nodes[i].SlurmName

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,9 @@ type Document struct {
 	RolledBack int `json:"rolledBack,omitempty"`
 	// Leaving are the Nodes that left the publication and still have its annotation.
 	Leaving []string `json:"leaving,omitempty"`
+	// FabricSince says by Node since when its NVLink fabric is not ready. A registration in progress
+	// is here once it takes too long.
+	FabricSince map[string]time.Time `json:"fabricSince,omitempty"`
 	// Moves are the changes that the guard still counts, the oldest first.
 	Moves []Step `json:"moves,omitempty"`
 	// History has the revisions before the current one, the newest first.
@@ -161,6 +165,7 @@ func New(publication, place string) *Document {
 func (d *Document) Clone() *Document {
 	c := *d
 	c.Held, c.Leaving, c.Moves, c.History = slices.Clone(d.Held), slices.Clone(d.Leaving), slices.Clone(d.Moves), slices.Clone(d.History)
+	c.FabricSince = maps.Clone(d.FabricSince)
 	return &c
 }
 

@@ -78,6 +78,7 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 const (
 	settleTimeMost  = time.Hour
 	confirmTimeMost = 24 * time.Hour
+	fabricWaitMost  = 24 * time.Hour
 	holdWindowLeast = time.Minute
 	holdWindowMost  = 24 * time.Hour
 )
@@ -90,6 +91,9 @@ func (c *Cluster) checkNumbers(fail func(key, message string), bad func(key stri
 	if c.ConfirmTime.Duration > confirmTimeMost {
 		bad("confirmTime", c.ConfirmTime, fmt.Sprintf("%s or less", confirmTimeMost))
 	}
+	if c.FabricWait.Duration > fabricWaitMost {
+		bad("fabricWait", c.FabricWait, fmt.Sprintf("%s or less", fabricWaitMost))
+	}
 	if w := c.HoldWindow.Duration; w < holdWindowLeast || w > holdWindowMost {
 		bad("holdWindow", c.HoldWindow, fmt.Sprintf("%s to %s", holdWindowLeast, holdWindowMost))
 	}
@@ -98,6 +102,9 @@ func (c *Cluster) checkNumbers(fail func(key, message string), bad func(key stri
 	}
 	if c.MinBlockNodes < 1 {
 		bad("minBlockNodes", c.MinBlockNodes, "1 or more")
+	}
+	if c.MaxDomainGPUs < 0 {
+		bad("maxDomainGPUs", c.MaxDomainGPUs, "1 or more, or 0 to go by the product")
 	}
 	if err := placement.CheckSizeClasses(c.SizeClasses); err != nil {
 		fail("sizeClasses", err.Error())

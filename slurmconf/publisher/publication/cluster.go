@@ -69,7 +69,7 @@ func (c *Cluster) GresOptions() gres.Options {
 // Policy is what the plan is made by.
 func (c *Cluster) Policy() placement.Policy {
 	return placement.Policy{ShortBlocks: c.Release.ShortBlocks(), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
-		MinBlockNodes: c.MinBlockNodes, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), ByLeaf: c.BlocksBy == "leaf",
+		MinBlockNodes: c.MinBlockNodes, MaxDomainGPUs: c.MaxDomainGPUs, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), ByLeaf: c.BlocksBy == "leaf",
 		ParentBlocks: c.ParentBlocks, Flat: c.FlatTopology || c.DefaultTopology == topology.FlatTopology, TreeOnly: c.Topology == string(slurmconf.KindTree),
 		Divide: true, SizeClasses: c.SizeClasses, OneTopology: c.Format == "conf",
 		RootSwitch: c.RootSwitch, SeparateFabrics: c.Fabrics == fabricsSeparate}
@@ -86,7 +86,7 @@ func (c *Cluster) Keys() map[string]string {
 		"slurmNames": c.SlurmNames, "namespace": namespace, "nodes.selector": c.Nodes.Selector, "nodes.slinky": c.Nodes.Slinky, "membership": c.Membership, "slurmVersion": c.SlurmVersion, "resourceSlices": c.ResourceSlices, "format": c.Format, "topology": c.Topology,
 		"defaultTopology": c.DefaultTopology, "flatTopology": c.FlatTopology, "blocksBy": c.BlocksBy, "parentBlocks": c.ParentBlocks,
 		"domainLabels": c.DomainLabels, "tierLabels": c.TierLabels, "rootSwitch": c.RootSwitch, "fabrics": c.Fabrics, "baseBlockSize": c.BaseBlockSize, "blockSizes": c.BlockSizes, "sizeClasses": c.SizeClasses,
-		"minBlockNodes": c.MinBlockNodes, "forgetBlocks": c.ForgetBlocks, "forgetSwitches": c.ForgetSwitches,
+		"minBlockNodes": c.MinBlockNodes, "maxDomainGPUs": c.MaxDomainGPUs, "forgetBlocks": c.ForgetBlocks, "forgetSwitches": c.ForgetSwitches,
 		"gres.naming": c.Gres.Naming, "gres.types": c.Gres.Types, "gres.leaveOut": c.Gres.LeaveOut, "gres.cores": c.Gres.Cores, "gres.autoDetect": c.Gres.AutoDetect,
 	} {
 		switch text := fmt.Sprint(value); text {

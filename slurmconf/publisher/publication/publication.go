@@ -88,6 +88,10 @@ type Publication struct {
 	// MinBlockNodes is the number of nodes from which an NVLink domain becomes a block.
 	// The default is 1 if blocksBy is "leaf".
 	MinBlockNodes int `yaml:"minBlockNodes" unit:"nodes"`
+	// MaxDomainGPUs is how many GPUs one NVLink domain may have. Nodes of a larger domain join no block, and need
+	// no IMEX. 0: as NVLink of the product joins, such as 72 for GB200 and none between machines for H100. A product
+	// that Quoin does not know has no limit.
+	MaxDomainGPUs int `yaml:"maxDomainGPUs" unit:"GPUs"`
 	// ForgetBlocks are the names of blocks without nodes whose places are given up.
 	ForgetBlocks []string `yaml:"forgetBlocks"`
 	// ForgetSwitches are the names of leaf switches without nodes that are given up.
@@ -114,6 +118,9 @@ type Publication struct {
 	// a break, before the node moves. It is twice as long for each time that the node moved
 	// within holdWindow.
 	ConfirmTime Duration `yaml:"confirmTime"`
+	// FabricWait is how long the registration of a node's GPUs with their NVLink fabric may be in
+	// progress. After that the node's fabric counts as not ready.
+	FabricWait Duration `yaml:"fabricWait"`
 	// RemoveAfter says how long a node stays in the files after its Node object or its worker
 	// pod has gone, or after the publication no longer takes it, unless nodes was changed. Without
 	// Kubernetes it is the report that has gone.
@@ -265,7 +272,7 @@ func Default() Publication {
 		Name: DefaultName, Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short", SlurmVersion: "26.05",
 		Format: "yaml", Topology: "auto", BlocksBy: "nvlink", MaxChange: &maxChange, Gres: Gres{Naming: string(gres.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate,
 		DomainLabels: []string{nodelabels.Auto}, TierLabels: []string{nodelabels.Auto},
-		SettleTime: Duration{Duration: 10 * time.Second}, ConfirmTime: Duration{Duration: 10 * time.Second}, RemoveAfter: minute(10), PublishInterval: minute(5),
+		SettleTime: Duration{Duration: 10 * time.Second}, ConfirmTime: Duration{Duration: 10 * time.Second}, FabricWait: minute(10), RemoveAfter: minute(10), PublishInterval: minute(5),
 		HoldWindow: minute(60), LoadTimeout: minute(2),
 	}
 }
@@ -294,7 +301,7 @@ func (p *Publication) complete() {
 		}
 	}
 	for _, f := range []struct{ have, def *Duration }{
-		{&p.SettleTime, &d.SettleTime}, {&p.ConfirmTime, &d.ConfirmTime}, {&p.RemoveAfter, &d.RemoveAfter}, {&p.PublishInterval, &d.PublishInterval},
+		{&p.SettleTime, &d.SettleTime}, {&p.ConfirmTime, &d.ConfirmTime}, {&p.FabricWait, &d.FabricWait}, {&p.RemoveAfter, &d.RemoveAfter}, {&p.PublishInterval, &d.PublishInterval},
 		{&p.HoldWindow, &d.HoldWindow}, {&p.LoadTimeout, &d.LoadTimeout},
 	} {
 		if f.have.Duration == 0 && !f.have.read {

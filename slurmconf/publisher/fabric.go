@@ -1,0 +1,57 @@
+package publisher
+
+import (
+	"maps"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// fabricHistory remembers by Node since when GPUs register with their NVLink fabric. It can be lost: then
+// the wait begins again.
+type fabricHistory struct{ waiting map[string]time.Time }
+
+// since returns since when the fabrics of nodes are not ready, by Node, and when that will be so of the
+// next one, or zero. stored is what the stored plan knows. A registration that failed or has not begun counts
+// at once. One in progress counts after FabricWait.
+func (h *fabricHistory) since(pub *publication.Cluster, in *inputs.Inputs, stored map[string]time.Time, now time.Time) (since map[string]time.Time, next time.Time) {
+	waiting := map[string]time.Time{}
+	since = map[string]time.Time{}
+	for _, facts := range [][]topology.Facts{in.Facts, in.UnnamedFacts} {
+		for i := range facts {
+			f := &facts[i]
+			if f.Report == nil {
+				continue
+			}
+			waits, stuck := f.Report.Registers(pub.MaxDomainGPUs)
+			if !waits && !stuck {
+				continue
+			}
+			start, late := stored[f.Name]
+			if !late {
+				if start = h.waiting[f.Name]; start.IsZero() {
+					start = now.UTC().Truncate(time.Second)
+				}
+			}
+			until := start.Add(pub.FabricWait.Duration)
+			if late || stuck || !now.Before(until) {
+				since[f.Name] = start
+				continue
+			}
+			waiting[f.Name] = start
+			if next.IsZero() || until.Before(next) {
+				next = until
+			}
+		}
+	}
+	h.waiting = waiting
+	return since, next
+}
+
+// remembersFabrics reports whether the stored plan says since when fabrics are not ready. Nothing is stored
+// before the first publication.
+func (s *stored) remembersFabrics(since map[string]time.Time) bool {
+	return s.doc == nil || s.doc.Current.Number == 0 || maps.Equal(s.doc.FabricSince, since)
+}
