@@ -69,8 +69,7 @@ func (c *confirmation) report(n *topology.Node) {
 	if !n.Domain.Clique.IsZero() {
 		return
 	}
-	n.EarlierClique = c.earlier
-	if v := topology.JudgeFabric(&topology.FabricNode{Report: n}, 0); n.Domain.None && v.Reason == topology.ReasonFabricMissing {
+	if n.EarlierClique = c.earlier; !c.earlier.IsZero() && n.SpansMachines(nil) {
 		n.Domain = topology.NVLinkDomain{}
 	}
 }

@@ -70,7 +70,7 @@ quoin_agent_imex_peers{state="unknown"} 1
 
 // alone judges a node's fabric by its report.
 func alone(n *topology.Node) topology.FabricVerdict {
-	return topology.JudgeFabric(&topology.FabricNode{Report: n}, 0)
+	return topology.JudgeFabric(&topology.FabricNode{Report: n}, nil)
 }
 
 // TestGate writes what is known of the node, confirms it, and lets it go stale

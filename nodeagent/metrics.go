@@ -69,7 +69,7 @@ func (m *Metrics) observe(n *topology.Node) {
 		state, health := "unknown", ""
 		if f := n.GPUs[i].Fabric; !f.IsZero() {
 			state, health = string(f.State), string(f.Health)
-			if f.State != topology.FabricNotSupported {
+			if f.Supported() {
 				m.fabric.WithLabelValues(f.ClusterUUID.String(), fmt.Sprint(f.CliqueID), state, f.Status).Set(1)
 			}
 		}

@@ -80,9 +80,9 @@ type FabricNode struct {
 	Product  string
 	GPUs     int
 	Labelled Clique
-	// Block is where the plan has the node. It is empty if the plan has the node in no block, or if
+	// Block is where the plan has the node. It is nil if the plan has the node in no block, or if
 	// nobody has a plan.
-	Block string
+	Block *Block
 	// Since is when the fabric began to be not ready. It is zero as long as a registration in
 	// progress is nothing to speak of.
 	Since time.Time
@@ -90,20 +90,21 @@ type FabricNode struct {
 	Peers bool
 }
 
-// JudgeFabric judges the fabric of a node by what is known on the node. most is as in JudgeFabrics.
-func JudgeFabric(n *FabricNode, most int) FabricVerdict {
-	verdicts, _ := JudgeFabrics([]FabricNode{*n}, most)
+// JudgeFabric judges the fabric of a node by what is known on the node. bounds may be nil.
+func JudgeFabric(n *FabricNode, bounds Bounds) FabricVerdict {
+	verdicts, _ := JudgeFabrics([]FabricNode{*n}, bounds)
 	return verdicts[0]
 }
 
 // JudgeFabrics judges the fabrics of nodes: what each machine says against its product, its place
-// before, its neighbours and its sibling GPUs. The verdicts are beside the nodes. most is how many GPUs
-// an NVLink domain may have, 0 if the product says so. The findings are of the whole site.
-func JudgeFabrics(nodes []FabricNode, most int) ([]FabricVerdict, []Finding) {
-	t := &fabricSite{nodes: nodes, most: most, seen: make([]fabricSeen, len(nodes)), kinds: map[fabricKindKey]*fabricKind{}, domains: map[Clique]*fabricDomain{}}
+// before, its neighbours and its sibling GPUs. The verdicts are beside the nodes. bounds may
+// be nil. The findings are of the whole site.
+func JudgeFabrics(nodes []FabricNode, bounds Bounds) ([]FabricVerdict, []Finding) {
+	t := &fabricSite{nodes: nodes, bounds: bounds, seen: make([]fabricSeen, len(nodes)), kinds: map[fabricKindKey]*fabricKind{}, domains: map[Clique]*fabricDomain{}}
 	for i := range nodes {
 		t.see(i)
 	}
+	t.findBlocks()
 	verdicts := make([]FabricVerdict, len(nodes))
 	for i := range nodes {
 		verdicts[i] = t.judge(i)
@@ -114,7 +115,7 @@ func JudgeFabrics(nodes []FabricNode, most int) ([]FabricVerdict, []Finding) {
 // fabricSite is what all nodes say.
 type fabricSite struct {
 	nodes   []FabricNode
-	most    int
+	bounds  Bounds
 	seen    []fabricSeen // beside nodes
 	kinds   map[fabricKindKey]*fabricKind
 	domains map[Clique]*fabricDomain
@@ -192,11 +193,22 @@ type fabricDomain struct {
 	chip        string
 	bound       int
 	unbound     bool // a node's product is not known
+	// block is the domain's own block, and inBlock counts the GPUs of its nodes by their block. They are set if
+	// the domain is too large. isOwn says that the block was published as this domain.
+	block   string
+	isOwn   bool
+	inBlock map[string]int
 }
 
 // tooLarge reports whether the domain has more GPUs than its product allows.
 func (d *fabricDomain) tooLarge() bool {
 	return !d.unbound && d.bound > inMachine && d.gpus > d.bound
+}
+
+// refuses reports whether a node is one too many of the domain. Nodes of the domain's own block are none, so
+// that nobody else's claim takes their domain from them.
+func (d *fabricDomain) refuses(n *FabricNode) bool {
+	return d.tooLarge() && (n.Block == nil || n.Block.Name != d.block || d.inBlock[d.block] > d.bound)
 }
 
 // see reads what node i says.
@@ -241,14 +253,34 @@ func (t *fabricSite) see(i int) {
 	}
 }
 
+// findBlocks finds the own blocks of domains that are too large: the one that was published as the domain, or
+// that most of its nodes are in.
+func (t *fabricSite) findBlocks() {
+	large := false
+	for _, d := range t.domains {
+		large = large || d.tooLarge()
+	}
+	for i := 0; large && i < len(t.nodes); i++ {
+		d, n := t.seen[i].domain, &t.nodes[i]
+		if d == nil || !d.tooLarge() || n.Block == nil || n.Report == nil {
+			continue
+		}
+		if d.inBlock == nil {
+			d.inBlock = map[string]int{}
+		}
+		d.inBlock[n.Block.Name] += len(n.Report.GPUs)
+		is := n.Block.Clique == t.seen[i].clique
+		if is || !d.isOwn && d.inBlock[n.Block.Name] > d.inBlock[d.block] {
+			d.block, d.isOwn = n.Block.Name, is
+		}
+	}
+}
+
 func (t *fabricSite) kindOf(key fabricKindKey) *fabricKind {
 	k := t.kinds[key]
 	if k == nil {
 		k = &fabricKind{fabricKindKey: key}
-		k.chip, k.bound, k.known = LargestDomain(key.product)
-		if t.most > 0 {
-			k.bound, k.known = t.most, true
-		}
+		k.chip, k.bound, k.known = t.bounds.Of(key.product)
 		t.kinds[key] = k
 	}
 	return k
@@ -353,8 +385,8 @@ func (f *Fabric) Clique() (Clique, bool) {
 }
 
 // Registers says how the registration of the node's GPUs stands: waits if one is in progress, stuck if one
-// failed or has not begun. Nobody awaits GPUs whose NVLink ends in the machine. most is as in JudgeFabrics.
-func (n *Node) Registers(most int) (waits, stuck bool) {
+// failed or has not begun. Nobody awaits GPUs whose NVLink ends in the machine. bounds may be nil.
+func (n *Node) Registers(bounds Bounds) (waits, stuck bool) {
 	for i := range n.GPUs {
 		switch n.GPUs[i].Fabric.standing() {
 		case gpuInProgress:
@@ -366,9 +398,8 @@ func (n *Node) Registers(most int) (waits, stuck bool) {
 	if !waits && !stuck {
 		return false, false
 	}
-	_, bound, known := LargestDomain(n.GPUs[0].Product)
-	ends := known && bound == inMachine && most == 0
-	return waits && !ends, stuck && !ends
+	spans := n.SpansMachines(bounds)
+	return waits && spans, stuck && spans
 }
 
 // Joined returns the NVLink domain that all of the node's GPUs have joined, or None
@@ -450,7 +481,7 @@ var fabricTable = []fabricRow{
 
 	// Products whose NVLink joins machines, and products of which nothing is known.
 	{ReasonDomainImplausible, Warning, PlaceKept, IMEXNone,
-		func(c *fabricCase) bool { return c.joined > 0 && c.domain.tooLarge() },
+		func(c *fabricCase) bool { return c.joined > 0 && c.domain.refuses(c.FabricNode) },
 		func(c *fabricCase) string {
 			return fmt.Sprintf("its GPUs report clique %s, which %d nodes with %d GPUs have, and NVLink joins %d GPUs of %s at most", c.clique, c.domain.nodes, c.domain.gpus, c.domain.bound, cmp.Or(c.domain.chip, "this product"))
 		}, remedyDomain},
@@ -515,7 +546,7 @@ func (t *fabricSite) judge(i int) FabricVerdict {
 		return v
 	}
 	down := t.linksDown(s)
-	if gpus := len(n.Report.GPUs); int(s.joined) == gpus && gpus > 0 && s.other.IsZero() && !s.flawed && down == 0 && !s.kind.inMachine() && !s.domain.tooLarge() { // as most nodes are
+	if gpus := len(n.Report.GPUs); int(s.joined) == gpus && gpus > 0 && s.other.IsZero() && !s.flawed && down == 0 && !s.kind.inMachine() && !s.domain.refuses(n) { // as most nodes are
 		return FabricVerdict{healthyFabric, PlaceInClique, IMEXWanted, s.clique}
 	}
 	if s.kind.inMachine() && int(s.none) == len(n.Report.GPUs) && s.none > 0 && down == 0 {
@@ -585,8 +616,8 @@ func (c *fabricCase) lost() string {
 	if before := cmp.Or(r.Domain.Clique, r.EarlierClique); !before.IsZero() {
 		return "the node was in clique " + before.String() + " before"
 	}
-	if c.Block != "" {
-		return "the node is published in block " + c.Block
+	if c.Block != nil {
+		return "the node is published in block " + c.Block.Name
 	}
 	if c.Peers {
 		return "the machine's nodes_config.cfg names other nodes"

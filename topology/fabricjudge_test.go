@@ -70,7 +70,7 @@ func TestFabricTable(t *testing.T) {
 		name   string
 		site   func() []topology.FabricNode
 		spoil  func([]topology.FabricNode)
-		most   int
+		bounds topology.Bounds
 		reason string
 		place  topology.FabricPlace
 		imex   topology.FabricIMEX
@@ -93,7 +93,7 @@ func TestFabricTable(t *testing.T) {
 
 		{name: "no fabric, in the chassis of others that have one", site: rack, spoil: set(notSupported), reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "none of its 4 GPUs has an NVLink fabric, and 17 of 18 nodes in its chassis 1820 have one"},
 		{name: "no fabric, beside others of its kind that have one", site: rack, spoil: func(n []topology.FabricNode) { say(&n[0], notSupported); n[0].Report.Platform = nil }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "17 of 18 nodes with 4 GPUs of NVIDIA GB200"},
-		{name: "no fabric, and it is published in a block", site: alone(gb200, notSupported), spoil: func(n []topology.FabricNode) { n[0].Block = "nvl-1" }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "published in block nvl-1"},
+		{name: "no fabric, and it is published in a block", site: alone(gb200, notSupported), spoil: func(n []topology.FabricNode) { n[0].Block = &topology.Block{Name: "nvl-1"} }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "published in block nvl-1"},
 		{name: "no fabric, and it had a clique before this boot", site: alone(gb200, notSupported), spoil: func(n []topology.FabricNode) { n[0].Report.EarlierClique.ID = 1 }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: ".1 before"},
 		{name: "no fabric, and its nodes_config.cfg names others", site: alone(gb200, notSupported), spoil: func(n []topology.FabricNode) { n[0].Peers = true }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "nodes_config.cfg"},
 		{name: "NVL4 boards", site: alone(gb200, notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
@@ -105,10 +105,10 @@ func TestFabricTable(t *testing.T) {
 		{name: "76 GPUs, one node known by its label", site: rack, spoil: func(n []topology.FabricNode) {
 			n[1] = topology.FabricNode{Product: gb200, GPUs: 8, Labelled: topology.Clique{ClusterUUID: topology.UUID{0x8a}, ID: 1}}
 		}, reason: "DomainImplausible", place: topology.PlaceKept, imex: topology.IMEXNone},
-		{name: "76 GPUs as the site says", site: func() []topology.FabricNode { return trays(19, 4, gb200, joinedFabric) }, most: 144, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "76 GPUs as the site says", site: func() []topology.FabricNode { return trays(19, 4, gb200, joinedFabric) }, bounds: topology.Bounds{"GB200": 144}, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
 		{name: "a large domain of an unknown product", site: func() []topology.FabricNode { return trays(144, 4, "NVIDIA XX1", joinedFabric) }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
 		{name: "H100 with one clique", site: func() []topology.FabricNode { return trays(32, 8, h100, joinedFabric) }, reason: "DomainImplausible", place: topology.PlaceNone, imex: topology.IMEXNone, says: "32 nodes with 256 GPUs have, and NVLink of H100 ends in the machine"},
-		{name: "H100 with one clique as the site says", site: func() []topology.FabricNode { return trays(32, 8, h100, joinedFabric) }, most: 256, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "H100 with one clique as the site says", site: func() []topology.FabricNode { return trays(32, 8, h100, joinedFabric) }, bounds: topology.Bounds{"H100": 256}, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
 
 		{name: "H100 with a clique of its own", site: alone(h100, joinedFabric), reason: "FabricHealthy", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "H100", site: alone(h100, notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
@@ -147,7 +147,7 @@ func TestFabricTable(t *testing.T) {
 		if tt.spoil != nil {
 			tt.spoil(nodes)
 		}
-		verdicts, _ := topology.JudgeFabrics(nodes, tt.most)
+		verdicts, _ := topology.JudgeFabrics(nodes, tt.bounds)
 		v := verdicts[0]
 		if v.Reason != tt.reason || v.Place != tt.place || v.IMEX != tt.imex || !strings.Contains(v.Message, tt.says) {
 			t.Errorf("%s: %s, place %d, IMEX %d: %s\nwant %s, place %d, IMEX %d: %s", tt.name, v.Reason, v.Place, v.IMEX, v.Message, tt.reason, tt.place, tt.imex, tt.says)
@@ -162,6 +162,52 @@ func TestFabricTable(t *testing.T) {
 			if v := &verdicts[i]; v.Faulty() && !strings.Contains(tt.name, "H100") {
 				t.Errorf("%s: node %d is %s: %s", tt.name, i+1, v.Reason, v.Message)
 			}
+		}
+	}
+}
+
+// TestDomainOfBlock has 18 trays of a block whose domain others claim too: the block keeps its domain.
+func TestDomainOfBlock(t *testing.T) {
+	own, other := &topology.Block{Name: "own", Clique: topology.Clique{ClusterUUID: topology.UUID{0x8a}, ID: 1}}, &topology.Block{Name: "other"}
+	for _, tt := range []struct {
+		name                      string
+		members, movers, newcomer int
+		clique                    topology.Clique
+		refused                   string
+	}{
+		{"one newcomer", 18, 0, 1, own.Clique, "the newcomer"},
+		{"one mover", 18, 1, 0, own.Clique, "the mover"},
+		{"most say so", 8, 14, 0, own.Clique, "the mover"},
+		{"a block that was made from labels", 18, 14, 1, topology.Clique{}, "the mover and the newcomer"},
+		{"one that takes a free place", 17, 1, 0, own.Clique, ""},
+		{"a block that is too large", 19, 0, 0, own.Clique, "the member"},
+		{"no block", 0, 0, 19, own.Clique, "the newcomer"},
+	} {
+		nodes := trays(tt.members+tt.movers+tt.newcomer, 4, gb200, joinedFabric)
+		own.Clique = tt.clique
+		for i := range nodes {
+			if i < tt.members {
+				nodes[i].Block = own
+			} else if i < tt.members+tt.movers {
+				nodes[i].Block = other
+			}
+		}
+		var refused []string
+		verdicts, _ := topology.JudgeFabrics(nodes, nil)
+		last := map[int]string{tt.members - 1: "the member", tt.members + tt.movers - 1: "the mover", len(nodes) - 1: "the newcomer"}
+		if tt.newcomer == 0 {
+			last[len(nodes)-1] = "the mover"
+		}
+		if tt.newcomer+tt.movers == 0 {
+			last[len(nodes)-1] = "the member"
+		}
+		for i := range verdicts {
+			if what := last[i]; what != "" && verdicts[i].Reason == topology.ReasonDomainImplausible {
+				refused = append(refused, what)
+			}
+		}
+		if got := strings.Join(refused, " and "); got != tt.refused {
+			t.Errorf("%s: refused %q, want %q", tt.name, got, tt.refused)
 		}
 	}
 }
@@ -181,7 +227,7 @@ func TestSiteWithoutFabric(t *testing.T) {
 		{"an unknown product", trays(4, 8, "NVIDIA XX1", notSupported), "[]"},
 		{"a rack that starts", trays(4, 4, gb200, inProgress), "[]"},
 	} {
-		_, found := topology.JudgeFabrics(tt.nodes, 0)
+		_, found := topology.JudgeFabrics(tt.nodes, nil)
 		if got := fmt.Sprint(found); len(found) > 1 || !strings.HasPrefix(strings.Replace(got, "FabricMissing: ", "", 1), tt.want) {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}

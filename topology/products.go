@@ -56,6 +56,28 @@ func LargestDomain(product string) (chip string, gpus int, known bool) {
 	return "", 0, false
 }
 
+// Bounds are how many GPUs an NVLink domain has at most, by the word of the product that names the chip. They are
+// what a site says, and go before what Quoin knows.
+type Bounds map[string]int
+
+// Of is LargestDomain with the site's words.
+func (b Bounds) Of(product string) (chip string, gpus int, known bool) {
+	chip, gpus, known = LargestDomain(product)
+	if bound, said := b[chip]; said {
+		gpus = bound
+	}
+	return chip, gpus, known
+}
+
+// SpansMachines reports whether NVLink of the node's product may join it with other nodes. bounds may be nil.
+func (n *Node) SpansMachines(bounds Bounds) bool {
+	if len(n.GPUs) == 0 {
+		return false
+	}
+	_, bound, known := bounds.Of(n.GPUs[0].Product)
+	return !known || bound > inMachine
+}
+
 // NamesNone reports whether labels say that there is no NVLink domain. They do not if the clique's label
 // can't be read, or if the product is one that has NVLink between machines: then its driver may not be up.
 func (l *Labels) NamesNone() bool {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -105,13 +106,13 @@ func runAgent(ctx context.Context, conf *config.Config, node string, read func(p
 
 // fabricOf judges the NVLink fabric of this machine by what is known here.
 func fabricOf(conf *config.Config) func(*topology.Node) topology.FabricVerdict {
-	most := 0
+	bounds := topology.Bounds{}
 	for _, c := range conf.Clusters() {
-		most = max(most, c.MaxDomainGPUs)
+		maps.Copy(bounds, c.MaxDomainGPUs)
 	}
 	return func(n *topology.Node) topology.FabricVerdict {
 		peers := n.Joined().None && local.NamesPeers(conf.Agent.HostRoot)
-		return topology.JudgeFabric(&topology.FabricNode{Report: n, Peers: peers}, most)
+		return topology.JudgeFabric(&topology.FabricNode{Report: n, Peers: peers}, bounds)
 	}
 }
 

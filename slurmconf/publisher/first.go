@@ -75,7 +75,7 @@ func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, now ti
 	}
 	latest := f.since.Add(p.FirstMost())
 	calm := f.knownSince.Add(p.SettleMost())
-	switch node := unsettled(facts, byLeaf); {
+	switch node := unsettled(facts, byLeaf, p.MaxDomainGPUs); {
 	case !now.Before(latest):
 		return "", latest
 	case node != "":
@@ -93,7 +93,7 @@ func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, now ti
 
 // unsettled returns a node with GPUs whose NVLink domain or leaf switch is not known yet,
 // or "".
-func unsettled(facts []topology.Facts, byLeaf bool) string {
+func unsettled(facts []topology.Facts, byLeaf bool, bounds topology.Bounds) string {
 	for i := range facts {
 		f := &facts[i]
 		hasGPUs := f.GPUCount() > 0 || f.Labels.GPUs > 0 || f.Labels.Product != ""
@@ -104,7 +104,7 @@ func unsettled(facts []topology.Facts, byLeaf bool) string {
 			}
 			continue
 		}
-		if hasGPUs && (f.Report == nil && !labelled || f.Report != nil && registering(f.Report)) {
+		if hasGPUs && (f.Report == nil && !labelled || f.Report != nil && registering(f.Report, bounds)) {
 			return f.Name
 		}
 	}
@@ -113,14 +113,12 @@ func unsettled(facts []topology.Facts, byLeaf bool) string {
 
 // registering reports whether no GPU of the node has joined a domain and one
 // may yet.
-func registering(n *topology.Node) bool {
-	waits := len(n.GPUs) == 0 && len(n.Problems) > 0
+func registering(n *topology.Node, bounds topology.Bounds) bool {
 	for i := range n.GPUs {
-		f := &n.GPUs[i].Fabric
-		if _, joined := f.Clique(); joined {
+		if _, joined := n.GPUs[i].Fabric.Clique(); joined {
 			return false
 		}
-		waits = waits || f.State == topology.FabricInProgress || f.State == topology.FabricNotStarted
 	}
-	return waits
+	waits, stuck := n.Registers(bounds)
+	return waits || stuck || len(n.GPUs) == 0 && len(n.Problems) > 0
 }

@@ -339,6 +339,9 @@ func complete(t testing.TB, pubs ...Publication) []*publication.Cluster {
 		if pubs[i].PublishInterval == (Duration{}) {
 			pubs[i].PublishInterval = atOnce
 		}
+		if pubs[i].MaxDomainGPUs == nil {
+			pubs[i].MaxDomainGPUs = topology.Bounds{"GB200": 288, "GB300": 288} // tests move machines into racks that are full
+		}
 	}
 	out, err := publication.Compile(pubs, kube.ParseSelector)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
@@ -347,7 +348,7 @@ func TestFileStays(t *testing.T) {
 var withoutNodes = regexp.MustCompile(` +nodes: .*\n`)
 
 // TestDomainsEnd has the GPUs of all racks say, twice, that they have no NVLink between machines any
-// more. People decide.
+// more. Nothing moves, because that is not believed.
 func TestDomainsEnd(t *testing.T) {
 	store := newMemory(racks(t))
 	inBubble(t, store, complete(t, Publication{}), func() {
@@ -366,8 +367,11 @@ func TestDomainsEnd(t *testing.T) {
 		}
 		store.change(snap)
 		store.pass(24 * time.Hour)
-		if held := store.filesAre(t, "no domain", files).Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 72 of 72 nodes would move or leave") {
+		if held := store.filesAre(t, "no domain", files).Annotations[plandoc.AnnotationHeldReason]; held != "" {
 			t.Errorf("held %q", held)
+		}
+		if c := store.conditions["gb200-001"][nodestatus.ConditionFabric]; !c.True || c.Reason != topology.ReasonFabricMissing {
+			t.Errorf("gb200-001 has %+v", c)
 		}
 	})
 }

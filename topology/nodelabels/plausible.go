@@ -40,6 +40,9 @@ type members struct {
 	nodes, gpus int
 	chip        string
 	most        int // 0 if NVLink ends in the machine
+	bounds      topology.Bounds
+	// ofSite: the site has configured the key of the label, so it knows how large the domain is.
+	ofSite bool
 	// unjudged: a node's product is not known, or NVML confirms that the node has a domain.
 	unjudged bool
 }
@@ -47,7 +50,7 @@ type members struct {
 // impossible says why labels of these nodes can't name an NVLink domain. It is empty if they can.
 func (m *members) impossible() string {
 	switch {
-	case m.unjudged || m.nodes < 2:
+	case m.unjudged || m.nodes < 2 || m.most > 0 && m.ofSite:
 	case m.most == 0:
 		return fmt.Sprintf("is on %d nodes, and NVLink of %s ends in the machine: it is no NVLink domain", m.nodes, m.chip)
 	case m.gpus > m.most:
@@ -57,16 +60,17 @@ func (m *members) impossible() string {
 }
 
 // CheckDomains takes labels off the facts that can't name an NVLink domain: more GPUs have the same
-// value than the product's NVLink can join. Each such node gets a problem. The nodes of all lists count
-// together.
-func CheckDomains(lists ...[]topology.Facts) {
+// value than the product's NVLink can join, or than the site's bounds say. Each such node gets a problem. The
+// nodes of all lists count together. If the site has configured the key
+// of a label, only a product whose NVLink ends in the machine speaks against it.
+func CheckDomains(keys Keys, bounds topology.Bounds, lists ...[]topology.Facts) {
 	found := map[named]*members{}
 	for _, facts := range lists {
 		for i := range facts {
 			for d := range domainsOf(&facts[i].Labels) {
 				m := found[d]
 				if m == nil {
-					m = &members{}
+					m = &members{bounds: bounds, ofSite: slices.Contains(keys.Domains, d.value.Key)}
 					found[d] = m
 				}
 				m.add(&facts[i])
@@ -105,7 +109,7 @@ func (m *members) add(f *topology.Facts) {
 		_, confirmed := f.Report.GPUs[0].Fabric.Clique()
 		m.unjudged = m.unjudged || confirmed
 	}
-	name, most, known := topology.LargestDomain(f.Product())
+	name, most, known := m.bounds.Of(f.Product())
 	m.unjudged = m.unjudged || !known
 	m.nodes++
 	m.gpus += f.GPUCount()

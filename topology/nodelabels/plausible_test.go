@@ -33,6 +33,7 @@ func TestCheckDomains(t *testing.T) {
 			"label nvidia.com/gpu.clique: " + cliqueA + " is on 500 nodes with 2000 GPUs, and NVLink joins 72 GPUs of GB200 at most: it is no NVLink domain"},
 		{"HGX with a subblock that a site took for a domain", 12, "cloud.google.com/gke-accelerator=nvidia-h100-mega-80gb cloud.google.com/gce-topology-subblock=r", subblock, nil,
 			"label cloud.google.com/gce-topology-subblock: r is on 12 nodes, and NVLink of H100 ends in the machine: it is no NVLink domain"},
+		{"500 GB200 nodes by a label that the site has configured", 500, "nvidia.com/gpu.product=NVIDIA-GB200 nvidia.com/gpu.count=4 cloud.google.com/gce-topology-subblock=r", subblock, nil, ""},
 		{"one HGX", 1, "nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3 nvidia.com/gpu.clique=" + cliqueA, auto, nil, ""},
 		{"two B200 machines on CoreWeave", 2, "gpu.nvidia.com/model=B200 gpu.nvidia.com/count=8 ds.coreweave.com/nvlink.domain=r", auto, nil,
 			"label ds.coreweave.com/nvlink.domain: r is on 2 nodes, and NVLink of B200 ends in the machine: it is no NVLink domain"},
@@ -46,7 +47,7 @@ func TestCheckDomains(t *testing.T) {
 			for i := range facts {
 				facts[i] = topology.Facts{Name: fmt.Sprint("n", i), Labels: nodelabels.Read(parse(tt.labels), tt.keys), Report: tt.report}
 			}
-			nodelabels.CheckDomains(facts[:tt.nodes/2], facts[tt.nodes/2:])
+			nodelabels.CheckDomains(tt.keys, nil, facts[:tt.nodes/2], facts[tt.nodes/2:])
 			for i := range facts {
 				var problems []string
 				for _, p := range facts[i].Labels.Problems {

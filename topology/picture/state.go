@@ -55,21 +55,25 @@ func statesOf(s *Site) map[string]state {
 		}
 	}
 	for i := range facts {
-		if f := &facts[i]; f.Report != nil && faulty(f.Report) {
+		if f := &facts[i]; f.Report != nil && faulty(f.Report, s.Said[f.SlurmName].Fabric) {
 			out[f.SlurmName] = degraded
 		}
 	}
 	return out
 }
 
-// faulty reports whether something is wrong with the node's GPUs or their fabric.
-func faulty(n *topology.Node) bool {
+// faulty reports whether something is wrong with the node's GPUs, or with their fabric. If nobody said how the
+// fabric is, the report alone says it.
+func faulty(n *topology.Node, fabric Verdict) bool {
 	lost := func(p topology.Finding) bool { return strings.HasPrefix(p.Reason, "GPU") || topology.NeedsRepair(p) }
-	badFabric := func(g topology.GPU) bool {
-		f := g.Fabric
-		return f.Status != "" || f.Health == topology.HealthUnhealthy || f.Health == topology.HealthLimitedCapacity
+	if slices.ContainsFunc(n.Problems, lost) {
+		return true
 	}
-	return slices.ContainsFunc(n.Problems, lost) || slices.ContainsFunc(n.GPUs, badFabric)
+	if fabric.Reason != "" {
+		return fabric.Wrong
+	}
+	v := topology.JudgeFabric(&topology.FabricNode{Report: n}, nil)
+	return v.Faulty()
 }
 
 // stateOf returns the state of a node. A name without facts is an empty place.

@@ -22,8 +22,8 @@ type Policy struct {
 	// means 2, because machines whose NVLink ends inside the chassis may report a
 	// domain of one node.
 	MinBlockNodes int
-	// MaxDomainGPUs is how many GPUs an NVLink domain may have. 0: the product says so.
-	MaxDomainGPUs int
+	// MaxDomainGPUs says how many GPUs an NVLink domain may have, where the site knows that better.
+	MaxDomainGPUs topology.Bounds
 	// Forget names blocks that leave the plan for good. A block with nodes stays,
 	// even if nobody can read them now. A block in use stays too (Observed.InUse).
 	Forget []string

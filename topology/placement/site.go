@@ -133,7 +133,7 @@ func (s *site) judgeFabrics(since map[string]time.Time) {
 			n.Since = since[f.Name]
 		}
 		if i < len(s.facts) && s.block(i) != none && !s.policy.ByLeaf {
-			n.Block = s.prev.blocks[s.block(i)].Name
+			n.Block = s.prev.blocks[s.block(i)].Block
 		}
 	}
 	s.fabrics, s.ofSite = topology.JudgeFabrics(nodes, s.policy.MaxDomainGPUs)

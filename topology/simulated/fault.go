@@ -56,11 +56,11 @@ func (c *Cluster) check(f *Fault) error {
 
 // checkFabric checks state, status and health of the fabric registration.
 func (f *Fault) checkFabric() error {
-	states := []topology.FabricState{"", topology.FabricNotStarted, topology.FabricInProgress, topology.FabricCompleted}
+	states := []topology.FabricState{"", topology.FabricNotSupported, topology.FabricNotStarted, topology.FabricInProgress, topology.FabricCompleted}
 	healths := []topology.Health{"", topology.HealthUnhealthy, topology.HealthLimitedCapacity}
 	switch completed := f.Fabric == string(topology.FabricCompleted); {
 	case !slices.Contains(states, topology.FabricState(f.Fabric)):
-		return bad("fabric", "%q: want notStarted, inProgress, or completed with a status", f.Fabric)
+		return bad("fabric", "%q: want notSupported, notStarted, inProgress, or completed with a status", f.Fabric)
 	case completed && f.Status == "":
 		return bad("status", "missing: want the NVML error that the registration ended with, such as ERROR_UNKNOWN")
 	case !completed && f.Status != "":

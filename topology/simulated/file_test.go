@@ -71,7 +71,7 @@ func TestParseErrors(t *testing.T) {
 		{"instance without a use", tiny + "faults:\n- {node: b-1, gpu: 0, instance: 1, lost: true}\n", "s.yaml:17: instance: 1: want it with use and gpu, on a machine with mig"},
 		{"two faults in one", tiny + "faults:\n- {node: b-1, absent: true, clear: true}\n", "s.yaml:17: want exactly one of absent, noReport, label, moveTo, imex, clear, fabric, health, clique, lost, xid, use, or reboot alone"},
 		{"unknown key of a fault", tiny + "faults:\n- node: b-1\n  absnt: true\n", "s.yaml:18: field absnt not found in type simulated.Fault"},
-		{"unknown fabric state", tiny + "faults:\n- node: a1-01\n  fabric: slow\n", `s.yaml:18: fabric: "slow": want notStarted, inProgress, or completed with a status`},
+		{"unknown fabric state", tiny + "faults:\n- node: a1-01\n  fabric: slow\n", `s.yaml:18: fabric: "slow": want notSupported, notStarted, inProgress, or completed with a status`},
 		{"completed without status", tiny + "faults:\n- node: a1-01\n  fabric: completed\n", "s.yaml:17: status: missing: want the NVML error that the registration ended with, such as ERROR_UNKNOWN"},
 		{"status alone", tiny + "faults:\n- node: a1-01\n  health: unhealthy\n  status: x\n", `s.yaml:19: status: "x": want it with fabric: completed only`},
 		{"unknown health", tiny + "faults:\n- node: a1-01\n  health: poor\n", `s.yaml:18: health: "poor": want unhealthy or limitedCapacity`},

@@ -130,6 +130,8 @@ func kindOf(t reflect.Type) string {
 		return "duration"
 	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Slice:
 		return "lists by name"
+	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Int:
+		return "numbers by text"
 	case t.Kind() == reflect.Map:
 		return "pairs of texts"
 	}

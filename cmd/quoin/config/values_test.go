@@ -84,6 +84,9 @@ func schemaOf(key string, t reflect.Type, description string, docs map[string]st
 		if t.Elem().Kind() == reflect.Slice {
 			s["additionalProperties"] = schemaOf(key, t.Elem(), "The list of one name", docs)
 		}
+		if t.Elem().Kind() == reflect.Int {
+			s["additionalProperties"] = map[string]any{"type": "integer", "minimum": 0}
+		}
 		if hasKeys(t.Elem()) {
 			s["additionalProperties"], s["propertyNames"] = schemaOf(key, t.Elem(), "A publication", docs), map[string]any{"pattern": "^" + dnsLabel + "$"}
 		}

@@ -74,7 +74,7 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 		in.checkPods(r, snap)
 	}
 	in.checkTaken(r)
-	nodelabels.CheckDomains(in.Facts, in.UnnamedFacts)
+	nodelabels.CheckDomains(r.config.Labels, r.config.MaxDomainGPUs, in.Facts, in.UnnamedFacts)
 	if r.ByPods() {
 		for i := range snap.Unplaced {
 			if w := &snap.Unplaced[i]; r.names.has(w) && !w.Ending && w.Hostname != "" {

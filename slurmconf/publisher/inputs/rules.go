@@ -46,6 +46,8 @@ type Config struct {
 	Namespace string
 	// Labels are the node labels that say where a node is.
 	Labels nodelabels.Keys
+	// MaxDomainGPUs says how many GPUs an NVLink domain may have, where the site knows that better.
+	MaxDomainGPUs topology.Bounds
 	// ResourceSlices says that the GPUs of nodes without a report come from their
 	// ResourceSlices.
 	ResourceSlices bool

@@ -38,7 +38,7 @@ func TestFabricCondition(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			report := &topology.Node{GPUs: tt.gpus}
-			v := topology.JudgeFabric(&topology.FabricNode{Report: report}, 0)
+			v := topology.JudgeFabric(&topology.FabricNode{Report: report}, nil)
 			c, known := fabricCondition(report, &v)
 			if known != (tt.reason != "") || known && (c.Reason != tt.reason || c.True != tt.is || !strings.Contains(c.Message, tt.said) || c.Type != ConditionFabric) {
 				t.Errorf("known %t, %+v", known, c)

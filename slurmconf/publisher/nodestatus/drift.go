@@ -39,7 +39,7 @@ type Pass struct {
 	Problems []topology.Finding
 	// FabricSince says by Node since when its NVLink fabric is not ready. MaxDomainGPUs is the publication's.
 	FabricSince   map[string]time.Time
-	MaxDomainGPUs int
+	MaxDomainGPUs topology.Bounds
 	// Differences are the nodes whose published place is not the planned one.
 	Differences []Difference
 }

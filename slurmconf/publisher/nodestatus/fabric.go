@@ -1,6 +1,7 @@
 package nodestatus
 
 import (
+	"maps"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -15,19 +16,25 @@ type FabricPlan struct {
 	// Since says by Node since when a fabric is not ready.
 	Since map[string]time.Time
 	// MaxDomainGPUs is the key of the publication.
-	MaxDomainGPUs int
+	MaxDomainGPUs topology.Bounds
 }
 
 // blocks are the blocks of the Nodes.
-func (p *FabricPlan) blocks() map[string]string {
-	out := map[string]string{}
+func (p *FabricPlan) blocks() map[string]*topology.Block {
 	if p.Plan == nil || p.Plan.ByLeaf {
-		return out
+		return nil
 	}
-	places := p.Plan.Places()
+	bySlurm := map[string]*topology.Block{}
+	blocks := p.Plan.Blocks()
+	for i := range blocks {
+		for _, n := range blocks[i].Nodes {
+			bySlurm[n] = &blocks[i]
+		}
+	}
+	out := make(map[string]*topology.Block, len(bySlurm))
 	for i := range p.Plan.Nodes {
 		n := &p.Plan.Nodes[i]
-		if at := places[n.SlurmName].Block; at != "" {
+		if at := bySlurm[n.SlurmName]; at != nil {
 			out[n.Node] = at
 		}
 	}
@@ -37,10 +44,10 @@ func (p *FabricPlan) blocks() map[string]string {
 // Fabrics judges the NVLink fabrics of all nodes. The verdicts are beside those of the snapshot.
 func Fabrics(snap *inputs.Snapshot, plans ...FabricPlan) []topology.FabricVerdict {
 	nodes := make([]topology.FabricNode, len(snap.Nodes))
-	var blocks []map[string]string // of the plans, nil as long as nobody needs them
-	most := 0
+	bounds, blocks := topology.Bounds{}, make([]map[string]*topology.Block, len(plans))
 	for i := range plans {
-		most = max(most, plans[i].MaxDomainGPUs)
+		blocks[i] = plans[i].blocks()
+		maps.Copy(bounds, plans[i].MaxDomainGPUs)
 	}
 	for i := range snap.Nodes {
 		from, n := &snap.Nodes[i], &nodes[i]
@@ -49,17 +56,8 @@ func Fabrics(snap *inputs.Snapshot, plans ...FabricPlan) []topology.FabricVerdic
 			n.Product, n.GPUs, n.Labelled = labels.Product, labels.GPUs, labels.Clique
 			continue
 		}
-		if d := n.Report.Joined(); !d.Clique.IsZero() { // as most nodes have
-			continue
-		}
 		for k := range plans {
-			if blocks == nil {
-				blocks = make([]map[string]string, len(plans))
-			}
-			if blocks[k] == nil {
-				blocks[k] = plans[k].blocks()
-			}
-			if n.Block == "" {
+			if n.Block == nil {
 				n.Block = blocks[k][from.Name]
 			}
 			if n.Since.IsZero() {
@@ -67,7 +65,7 @@ func Fabrics(snap *inputs.Snapshot, plans ...FabricPlan) []topology.FabricVerdic
 			}
 		}
 	}
-	verdicts, _ := topology.JudgeFabrics(nodes, most)
+	verdicts, _ := topology.JudgeFabrics(nodes, bounds)
 	return verdicts
 }
 

@@ -143,7 +143,7 @@ type Known struct {
 	Hosts *imex.Hosts
 	// FabricSince says by Node since when its NVLink fabric is not ready. MaxDomainGPUs is the publication's.
 	FabricSince   map[string]time.Time
-	MaxDomainGPUs int
+	MaxDomainGPUs topology.Bounds
 	// Moved names nodes whose published place is not the planned one.
 	Moved []topology.Finding
 }

@@ -67,7 +67,7 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 		}
 	}
 	c.Rules = inputs.NewRules(inputs.Config{Selector: nodes, Slinky: c.Nodes.Slinky, SlurmNames: c.SlurmNames, ParseSelector: selector, Namespace: c.Namespace,
-		Labels: c.LabelKeys(), ResourceSlices: c.ResourceSlices}, fail)
+		Labels: c.LabelKeys(), MaxDomainGPUs: c.MaxDomainGPUs, ResourceSlices: c.ResourceSlices}, fail)
 	c.checkGres(fail, bad)
 	c.Slurm.check(bad)
 	c.checkNumbers(fail, bad)
@@ -103,8 +103,12 @@ func (c *Cluster) checkNumbers(fail func(key, message string), bad func(key stri
 	if c.MinBlockNodes < 1 {
 		bad("minBlockNodes", c.MinBlockNodes, "1 or more")
 	}
-	if c.MaxDomainGPUs < 0 {
-		bad("maxDomainGPUs", c.MaxDomainGPUs, "1 or more, or 0 to go by the product")
+	for _, chip := range slices.Sorted(maps.Keys(c.MaxDomainGPUs)) {
+		if word, _, known := topology.LargestDomain(chip); !known || word != chip {
+			bad("maxDomainGPUs", chip, "a chip that Quoin has a limit for, such as GB200 or H100")
+		} else if c.MaxDomainGPUs[chip] < 0 {
+			bad("maxDomainGPUs", c.MaxDomainGPUs[chip], "a number of GPUs, or 0 if NVLink ends in the machine")
+		}
 	}
 	if err := placement.CheckSizeClasses(c.SizeClasses); err != nil {
 		fail("sizeClasses", err.Error())

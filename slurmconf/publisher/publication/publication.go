@@ -15,6 +15,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -88,10 +89,11 @@ type Publication struct {
 	// MinBlockNodes is the number of nodes from which an NVLink domain becomes a block.
 	// The default is 1 if blocksBy is "leaf".
 	MinBlockNodes int `yaml:"minBlockNodes" unit:"nodes"`
-	// MaxDomainGPUs is how many GPUs one NVLink domain may have. Nodes of a larger domain join no block, and need
-	// no IMEX. 0: as NVLink of the product joins, such as 72 for GB200 and none between machines for H100. A product
-	// that Quoin does not know has no limit.
-	MaxDomainGPUs int `yaml:"maxDomainGPUs" unit:"GPUs"`
+	// MaxDomainGPUs says how many GPUs one NVLink domain may have, by the word of the product that names the chip,
+	// such as {GB200: 144}. Nodes that make a domain larger join no block, and need no IMEX. A product that is not
+	// named here has Quoin's own limit: 72 GPUs for GB200 and GB300, 256 for GH200, and none between machines for
+	// H100 and the like. A product that Quoin does not know has no limit.
+	MaxDomainGPUs topology.Bounds `yaml:"maxDomainGPUs"`
 	// ForgetBlocks are the names of blocks without nodes whose places are given up.
 	ForgetBlocks []string `yaml:"forgetBlocks"`
 	// ForgetSwitches are the names of leaf switches without nodes that are given up.
