@@ -123,8 +123,8 @@ func fabricAlerts() []alertCase {
 	gpus := func(fabric, health, values string) []series {
 		return []series{agent("quoin_agent_gpus", `fabric="`+fabric+`", health="`+health+`"`, values)}
 	}
-	fabric := func(status string) []series {
-		return []series{agent("quoin_agent_fabric_info", `cluster_uuid="k", clique="1", state="completed", status="`+status+`"`, always)}
+	faults := func(reason, values string) []series {
+		return []series{{`quoin_publisher_fabric_faults{node="n", reason="` + reason + `", instance="p0", job="pub"}`, values}}
 	}
 	imex := func(state string) []series {
 		return []series{agent("quoin_agent_imex_info", `channel_major="234", state="`+state+`"`, always)}
@@ -144,8 +144,8 @@ func fabricAlerts() []alertCase {
 	return []alertCase{
 		{"QuoinRowRemapFailed", remap("0x5 1x200"), 6, map[string]string{"UUID": "GPU-1"}, 1, [][]series{remap("0x200")}},
 		{"QuoinFabricUnhealthy", gpus("completed", "unhealthy", "4x200"), 5, fromAgent("health", "unhealthy"), 4, [][]series{gpus("completed", "healthy", "4x200"), gpus("notSupported", "", "4x200")}},
-		{"QuoinFabricInProgress", gpus("inProgress", "", "4x200"), 15, fromAgent("fabric", "inProgress"), 4, [][]series{gpus("inProgress", "", "4x10 stale"), gpus("completed", "healthy", "4x200")}},
-		{"QuoinFabricFailed", fabric("ERROR_UNKNOWN"), 5, fromAgent("status", "ERROR_UNKNOWN"), 1, [][]series{fabric("")}},
+		{"QuoinFabricDegraded", faults("FabricNotReady", always), 5, map[string]string{"node": "n", "reason": "FabricNotReady"}, 1, [][]series{faults("FabricNotReady", "1x3 stale"), faults("FabricUnhealthy", always),
+			gpus("inProgress", "", "4x200")}}, // an HGX machine with FABRIC_MODE=1
 		{"QuoinDomainChanged", []series{in("k.1", "1x69 stale"), in("k.2", "_x70 1x130")}, 70, map[string]string{"clique": "k.1"}, 1, [][]series{
 			{in("k.1", always)}, {in("k.1", "1x69 stale")}, {in("", "1x69 stale"), in("k.2", "_x70 1x130")}}},
 		{"QuoinIMEXNoMember", member("0"), 10, fromAgent("clique", "k.1"), 0, [][]series{member("1"),

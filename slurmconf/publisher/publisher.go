@@ -114,7 +114,7 @@ const idle = 24 * time.Hour
 func (p *Publisher) Run(ctx context.Context) error {
 	p.metrics.leader.Set(1)
 	defer p.metrics.leader.Set(0)
-	defer p.metrics.status.Places.Clear()
+	defer p.metrics.status.Clear()
 	defer p.metrics.segments.Clear()
 	var asking sync.WaitGroup
 	asking.Go(func() { p.jobs.Run(ctx) })

@@ -112,6 +112,7 @@ func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time 
 // Reconcile judges membership and writes the conditions that differ.
 func (k *Keeper) Reconcile(ctx context.Context, snap *inputs.Snapshot, now time.Time) {
 	fabrics := Fabrics(snap, slices.Collect(maps.Values(k.plans))...)
+	k.members.metrics.setFabrics(snap.Nodes, fabrics)
 	verdicts := k.members.reconcile(ctx, snap, fabrics)
 	if k.options.Setter == nil || now.Before(k.retry) {
 		k.Timer.At(k.retry)

@@ -6,6 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Metrics are the series about nodes.
@@ -14,6 +16,7 @@ type Metrics struct {
 	Places  *Places
 	members *prometheus.GaugeVec
 	unready prometheus.Gauge
+	fabrics *prometheus.GaugeVec
 	domain  *prometheus.GaugeVec
 }
 
@@ -26,10 +29,27 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Places:  newPlaces(),
 		members: gauge("imex_nodes", "Nodes by the reason of the verdict on their membership in the IMEX domain.", "reason"),
 		unready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX and something is to be done or waited for."}),
+		fabrics: gauge("fabric_faults", "1 for each node whose NVLink fabric has a fault, by the reason of its condition QuoinFabricDegraded.", "node", "reason"),
 		domain:  gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it or to be done about it.", "namespace", "name", "uid", "problem"),
 	}
-	reg.MustRegister(m.Places, m.members, m.unready, m.domain)
+	reg.MustRegister(m.Places, m.members, m.unready, m.fabrics, m.domain)
 	return m
+}
+
+// Clear forgets all nodes, because another publisher leads.
+func (m *Metrics) Clear() {
+	m.Places.Clear()
+	m.fabrics.Reset()
+}
+
+// setFabrics shows the nodes whose fabric has a fault. fabrics are beside the nodes.
+func (m *Metrics) setFabrics(nodes []inputs.Node, fabrics []topology.FabricVerdict) {
+	m.fabrics.Reset()
+	for i := range fabrics {
+		if v := &fabrics[i]; v.Faulty() {
+			m.fabrics.WithLabelValues(labelValue(nodes[i].Name), v.Reason).Set(1)
+		}
+	}
 }
 
 // setMembership counts verdicts.
