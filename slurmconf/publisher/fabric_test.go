@@ -1,0 +1,118 @@
+package publisher
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// TestFabricDay has a tray of a rack reboot in each of the ways in which fabrics fail. The files stay as they are,
+// the condition says what it is and since when, and nothing is written for time that passes.
+func TestFabricDay(t *testing.T) {
+	tray := func(f simulated.Fault) *inputs.Snapshot {
+		f.Node, f.Reboot = "gb200-005", true
+		return racks(t, f)
+	}
+	for _, tt := range []struct {
+		name         string
+		snap         *inputs.Snapshot
+		early, later string // the condition's reason after a minute and after an hour
+		says         string
+		since        bool
+	}{
+		{"in progress", tray(simulated.Fault{Fabric: "inProgress"}), "FabricInProgress", "FabricNotReady", "is in progress; since ", true},
+		{"not started", tray(simulated.Fault{Fabric: "notStarted"}), "FabricNotReady", "FabricNotReady", "has not started; since ", true},
+		{"failed", tray(simulated.Fault{Fabric: "completed", Status: "ERROR_UNKNOWN"}), "FabricNotReady", "FabricNotReady", "failed with ERROR_UNKNOWN; since ", true},
+		{"not supported", tray(simulated.Fault{Fabric: "notSupported"}), "FabricMissing", "FabricMissing", "none of its 4 GPUs has an NVLink fabric", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store := newMemory(racks(t))
+			pubs := complete(t, Publication{})
+			var files map[string]string
+			var since time.Time
+			is := func(when, reason string) inputs.Condition {
+				t.Helper()
+				c := store.conditions["gb200-005"][nodestatus.ConditionFabric]
+				if c.Reason != reason || c.True != (reason != "FabricInProgress" && reason != "FabricHealthy") {
+					t.Errorf("%s: %+v, want %s", when, c, reason)
+				}
+				store.filesAre(t, when, files)
+				return c
+			}
+			inBubble(t, store, pubs, func() {
+				store.pass(time.Hour)
+				files = textOf(store.get("slurm/quoin-slurm").Files)
+				store.change(tt.snap)
+				store.pass(time.Minute)
+				is("after a minute", tt.early)
+				store.pass(59 * time.Minute)
+				if c := is("after an hour", tt.later); !strings.Contains(c.Message, tt.says) {
+					t.Errorf("it says %q", c.Message)
+				}
+				if since = store.plan(t).FabricSince["gb200-005"]; since.IsZero() == tt.since {
+					t.Errorf("the plan has it since %s", since)
+				}
+				plans, conditions, saves := store.planSaves, store.conditionWrites, store.saves
+				store.pass(24 * time.Hour)
+				if store.planSaves != plans || store.conditionWrites != conditions || store.saves != saves {
+					t.Errorf("at rest %d plans, %d conditions and %d files were written", store.planSaves-plans, store.conditionWrites-conditions, store.saves-saves)
+				}
+			})
+			conditions := store.conditionWrites
+			inBubble(t, store, pubs, func() { // another publisher leads
+				store.pass(time.Hour)
+				if now := store.plan(t).FabricSince["gb200-005"]; !now.Equal(since) {
+					t.Errorf("the next leader has it since %s, want %s", now, since)
+				}
+				is("the next leader", tt.later)
+				if store.conditionWrites != conditions {
+					t.Errorf("the next leader wrote %d conditions", store.conditionWrites-conditions)
+				}
+				store.change(racks(t, simulated.Fault{Node: "gb200-005", Reboot: true}))
+				store.pass(time.Hour)
+				is("well again", "FabricHealthy")
+				if left := store.plan(t).FabricSince; len(left) > 0 {
+					t.Errorf("well again, and the plan has %v", left)
+				}
+			})
+		})
+	}
+}
+
+// TestDomainImplausible has 32 HGX machines report one clique: they get no block, and IMEX is wanted of none.
+func TestDomainImplausible(t *testing.T) {
+	snap := hgxSite(t, 0)
+	clique := topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{1}, CliqueID: 1}
+	nodes := 0
+	for _, r := range snap.Reports {
+		for i := range r.GPUs {
+			r.GPUs[i].Product, r.GPUs[i].Fabric = "NVIDIA H100 80GB HBM3", clique
+		}
+		r.Domain = r.Joined()
+		nodes++
+	}
+	for _, tt := range []struct {
+		bounds topology.Bounds
+		blocks int
+		reason string
+	}{{topology.Bounds{}, 0, topology.ReasonDomainImplausible}, {topology.Bounds{"H100": 256}, 1, "FabricHealthy"}} {
+		store := newMemory(snap)
+		inBubble(t, store, complete(t, Publication{MaxDomainGPUs: tt.bounds}), func() {
+			store.pass(time.Hour)
+			plan := &store.plan(t).Current.Plan
+			if got := len(plan.Blocks()); got != tt.blocks {
+				t.Errorf("%v: %d blocks of %d nodes, want %d", tt.bounds, got, nodes, tt.blocks)
+			}
+			for name := range snap.Reports {
+				if c := store.conditions[name][nodestatus.ConditionFabric]; c.Reason != tt.reason {
+					t.Errorf("%v: %s has %+v, want %s", tt.bounds, name, c, tt.reason)
+				}
+			}
+		})
+	}
+}
