@@ -235,3 +235,52 @@ func TestGate(t *testing.T) {
 		running.Wait()
 	})
 }
+
+// TestGateFabric has the gate shut where GPUs should be in a clique and are not, whatever the reason, and open
+// where there is nothing to wait for.
+func TestGateFabric(t *testing.T) {
+	clique, err := topology.ParseClique(gateClique)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const gb200, h100 = "NVIDIA GB200", "NVIDIA H100 80GB HBM3"
+	joined := topology.Fabric{State: topology.FabricCompleted, ClusterUUID: clique.ClusterUUID, CliqueID: clique.ID}
+	failed := topology.Fabric{State: topology.FabricCompleted, Status: "ERROR_UNKNOWN"}
+	none := topology.Fabric{State: topology.FabricNotSupported}
+	for _, tt := range []struct {
+		name    string
+		product string
+		fabric  topology.Fabric
+		earlier topology.Clique
+		peers   bool
+		want    gate.State
+		says    string
+	}{
+		{"in progress", gb200, topology.Fabric{State: topology.FabricInProgress}, clique, false, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "in progress. wait while"},
+		{"in progress in the first boot", gb200, topology.Fabric{State: topology.FabricInProgress}, topology.Clique{}, false, gate.State{Clique: cliqueUnknown, Reason: imex.ReasonFabricNotReady}, "in progress. wait while"},
+		{"failed", gb200, failed, clique, false, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "failed with ERROR_UNKNOWN. the registration failed, so waiting does not help"},
+		{"not supported, and a clique before", gb200, none, clique, false, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "none of its 1 GPUs has an NVLink fabric"},
+		{"not supported, and peers", gb200, none, topology.Clique{}, true, gate.State{Clique: cliqueUnknown, Reason: imex.ReasonFabricNotReady}, "nodes_config.cfg"},
+		{"an NVL4 board", gb200, none, topology.Clique{}, false, gate.State{Reason: imex.ReasonNoMultiNodeNVLink}, ""},
+		{"H100 with a clique", h100, joined, topology.Clique{}, false, gate.State{Reason: imex.ReasonNoMultiNodeNVLink}, ""},
+		{"H100 with FABRIC_MODE=1", h100, topology.Fabric{State: topology.FabricInProgress}, topology.Clique{}, false, gate.State{Reason: imex.ReasonNoMultiNodeNVLink}, ""},
+	} {
+		major := 235
+		m := &membersOfOne{seen: imex.Observation{Join: imex.JoinHost}}
+		fabric := func(n *topology.Node) topology.FabricVerdict {
+			return topology.JudgeFabric(&topology.FabricNode{Report: n, Peers: tt.peers}, nil)
+		}
+		g := NewGate("n1", "", rundir.Dir(t.TempDir()), m, fabric, nil, prometheus.NewRegistry(), discard())
+		g.report = &topology.Node{Name: "n1", EarlierClique: tt.earlier, GPUs: []topology.GPU{{UUID: "GPU-a", Product: tt.product, Fabric: tt.fabric}},
+			IMEX: &topology.IMEX{ChannelMajor: &major, HostService: true, DaemonState: "READY"}}
+		got, err := g.state()
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		tt.want.Node = "n1"
+		if diff := cmp.Diff(&tt.want, got, cmpopts.IgnoreFields(gate.State{}, "Message")); diff != "" || !strings.Contains(got.Message, tt.says) {
+			t.Errorf("%s: %s (-want +got):\n%s", tt.name, got.Message, diff)
+		}
+	}
+}

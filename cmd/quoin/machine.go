@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
@@ -47,11 +46,8 @@ func (m *nvmlMachine) Read() (*topology.Node, error) {
 	if n.BootID, err = rundir.BootID(m.root); err != nil {
 		n.Problems = append(n.Problems, topology.Finding{Reason: "FactUnreadable", Message: err.Error()})
 	}
-	inClique := slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool {
-		_, is := g.Fabric.Clique()
-		return is
-	})
-	facts, problems := m.imex.Read(inClique)
+	fabric := topology.JudgeFabric(&topology.FabricNode{Report: n, Peers: n.Joined().None && local.NamesPeers(m.root)}, nil)
+	facts, problems := m.imex.Read(!fabric.Clique.IsZero() || fabric.IMEX == topology.IMEXNotReady) // the site may know better than the product
 	n.IMEX, n.Problems = facts, append(n.Problems, problems...)
 	return n, nil
 }

@@ -117,7 +117,7 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 		return nil, err
 	}
 	site := &picture.Site{Publication: pub.Name, Plan: made.Plan, Facts: made.in.Facts}
-	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Topologies(), Hosts: hosts}
+	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Topologies(), Hosts: hosts, MaxDomainGPUs: pub.MaxDomainGPUs}
 	known.AddTo(ctx, site)
 	return &drawing{Site: site, left: made.Left, unnamed: made.Unnamed, problems: made.Problems}, nil
 }

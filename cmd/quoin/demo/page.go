@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/topology"
@@ -69,20 +70,22 @@ func (s *pageSource) set(made *publisher.Rendered, facts []topology.Facts) {
 // GPU or a fabric that is not healthy are drained.
 func slurmSays(f *topology.Facts) (says picture.Said, ok bool) {
 	ready := picture.Verdict{Reason: "Ready", Message: "jobs across nodes may use IMEX here"}
-	wait := picture.Verdict{Wrong: true, Reason: "FabricNotReady", Message: "the GPUs have not registered with the fabric: wait while they do, then run quoin discover"}
 	if f.Gone || f.Report == nil {
 		return picture.Said{Slurm: "DOWN+NOT_RESPONDING"}, false
 	}
 	if len(f.Report.Problems) > 0 {
 		return picture.Said{Slurm: "IDLE+DRAIN", IMEX: ready}, false
 	}
-	for i := range f.Report.GPUs {
-		switch fabric := &f.Report.GPUs[i].Fabric; {
-		case fabric.State == topology.FabricInProgress:
-			return picture.Said{Slurm: "IDLE+DRAIN", IMEX: wait}, false
-		case fabric.Health == topology.HealthUnhealthy || fabric.Status != "":
-			return picture.Said{Slurm: "IDLE+DRAIN", IMEX: ready, Fabric: picture.Verdict{Wrong: true, Reason: "FabricUnhealthy", Message: fmt.Sprintf("the NVLink fabric of GPU %d is not healthy", i)}}, false
-		}
+	v := topology.JudgeFabric(&topology.FabricNode{Report: f.Report}, nil)
+	said := picture.Said{Slurm: "IDLE+DRAIN", IMEX: ready}
+	if v.Faulty() {
+		said.Fabric = picture.Verdict{Wrong: true, Reason: v.Reason, Message: v.Message}
+	}
+	if v.IMEX == topology.IMEXNotReady {
+		said.IMEX = picture.Verdict{Wrong: true, Reason: imex.ReasonFabricNotReady, Message: v.Message + ". What to do: " + v.Remedy}
+	}
+	if v.Faulty() || v.IMEX == topology.IMEXNotReady {
+		return said, false
 	}
 	return picture.Said{Slurm: "IDLE", IMEX: ready}, true
 }
