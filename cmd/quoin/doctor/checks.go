@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -75,6 +76,7 @@ func (c *Cluster) Findings(s *Site) []topology.Finding {
 	look.publisher(&f, s)
 	for _, p := range s.Publications {
 		look.publication(&f, p, s)
+		look.fabrics(&f, p)
 		look.slinky(&f, p, s)
 	}
 	look.imex(&f, s)
@@ -256,6 +258,18 @@ func (c checks) publication(f *findings, p *publication.Cluster, s *Site) {
 	default:
 		f.ok(check, "%s: revision %s is published in %s%s", p.Name, cm.GetAnnotations()[plandoc.AnnotationRevision], p.Place(), waits)
 	}
+}
+
+// fabrics names the nodes whose NVLink fabric is not ready, and since when.
+func (c checks) fabrics(f *findings, p *publication.Cluster) {
+	since := c.FabricSince[p.Name]
+	nodes := slices.Sorted(maps.Keys(since))
+	if len(nodes) == 0 {
+		return
+	}
+	first := slices.MinFunc(nodes, func(a, b string) int { return since[a].Compare(since[b]) })
+	f.warn("fabric", "read the condition QuoinFabricDegraded, which says what to do: "+c.Kubectl+" describe node "+first, "%s: the NVLink fabric of %d nodes is not ready: %s; of %s since %s",
+		p.Name, len(nodes), hostlist.Shorten(hostlist.Compress(nodes)), first, since[first].UTC().Format("2006-01-02 15:04 MST"))
 }
 
 func (c checks) imex(f *findings, s *Site) {

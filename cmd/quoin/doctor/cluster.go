@@ -14,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
@@ -39,6 +41,8 @@ type Cluster struct {
 	// Missing has the error of each resource that could not be listed. A kind that the API
 	// server does not know is in neither.
 	Missing map[string]error
+	// FabricSince says by publication and Node since when an NVLink fabric is not ready, as stored plans have it.
+	FabricSince map[string]map[string]time.Time
 	// Forgery is what the API server says if an agent's token writes another node's report.
 	// Nil means that it would be written.
 	Forgery error
@@ -197,6 +201,22 @@ func (c *Cluster) gatherPublications(ctx context.Context, rc *rest.Config, s *Si
 			c.Objects["configmaps"] = append(c.Objects["configmaps"], *cm)
 		case !apierrors.IsNotFound(err):
 			c.Missing["configmaps"] = fmt.Errorf("read ConfigMap %s: %w", p.Place(), err)
+		}
+	}
+	return c.gatherPlans(ctx, rc, s)
+}
+
+// gatherPlans reads of the stored plans which fabrics are not ready. What is wrong with a plan itself is in what
+// is held.
+func (c *Cluster) gatherPlans(ctx context.Context, rc *rest.Config, s *Site) error {
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return err
+	}
+	c.FabricSince = map[string]map[string]time.Time{}
+	for _, p := range s.Publications {
+		if doc, err := (kube.Plans{Client: client, Namespace: s.Namespace}).LoadPlan(ctx, p.Name); err == nil && doc != nil {
+			c.FabricSince[p.Name] = doc.FabricSince
 		}
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
@@ -382,6 +383,24 @@ func TestClasses(t *testing.T) {
 	checks{c}.classes(&f, &Site{Join: "holder"})
 	if len(f) != 1 || f[0].Severity != topology.OK {
 		t.Errorf("with both: %v", f)
+	}
+}
+
+// TestFabrics names the nodes whose fabric is not ready, and since when.
+func TestFabrics(t *testing.T) {
+	c := clusterOf(t, "", "")
+	p := &publication.Cluster{Publication: publication.Publication{Name: "default"}}
+	var f findings
+	checks{c}.fabrics(&f, p)
+	if len(f) > 0 {
+		t.Errorf("no plan: %v", f)
+	}
+	at := time.Date(2026, 11, 26, 16, 10, 0, 0, time.UTC)
+	c.FabricSince = map[string]map[string]time.Time{"default": {"n05": at, "n06": at.Add(time.Hour)}}
+	checks{c}.fabrics(&f, p)
+	const want = "default: the NVLink fabric of 2 nodes is not ready: n[05-06]; of n05 since 2026-11-26 16:10 UTC"
+	if len(f) != 1 || f[0].Message != want || f[0].Severity != topology.Warning || !strings.Contains(f[0].Remedy, "describe node n05") {
+		t.Errorf("%v, want %s", f, want)
 	}
 }
 

@@ -3,6 +3,7 @@ package nodestatus_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -21,7 +22,7 @@ func TestJudge(t *testing.T) {
 		change(n)
 		return n
 	}
-	snap := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "well"}, {Name: "waits"}, {Name: "ill"}, {Name: "moved"}, {Name: "two"}, {Name: "silent"},
+	snap := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "well"}, {Name: "waits"}, {Name: "ill"}, {Name: "moved"}, {Name: "two"}, {Name: "silent"}, {Name: "registers"}, {Name: "late"}, {Name: "lost"},
 		{Name: "kept", Conditions: map[string]inputs.Condition{nodestatus.ConditionIMEX: {Type: nodestatus.ConditionIMEX, Reason: "Ready"}}}}, Reports: map[string]*topology.Node{}}
 	for name, change := range map[string]func(*topology.Node){
 		"well":  func(*topology.Node) {},
@@ -30,13 +31,23 @@ func TestJudge(t *testing.T) {
 		"moved": func(n *topology.Node) { n.IMEX.HostService, n.IMEX.DaemonState = false, "" },
 		"two":   func(*topology.Node) {},
 		"kept":  func(*topology.Node) {},
+		"registers": func(n *topology.Node) {
+			n.Domain, n.GPUs[0].Fabric = topology.NVLinkDomain{}, topology.Fabric{State: topology.FabricInProgress}
+		},
+		"late": func(n *topology.Node) {
+			n.Domain, n.GPUs[0].Fabric = topology.NVLinkDomain{}, topology.Fabric{State: topology.FabricInProgress}
+		},
+		"lost": func(n *topology.Node) {
+			n.Domain, n.GPUs[0].Fabric = topology.NVLinkDomain{None: true}, topology.Fabric{State: topology.FabricNotSupported}
+		},
 	} {
 		snap.Reports[name] = report(name, change)
 	}
-	plan := &topology.Plan{Nodes: []topology.Placement{{Node: "two", SlurmName: "two", Reason: topology.ReasonTwoCliques, Message: "GPUs in two cliques"}}}
+	plan := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: topology.KindBlock, Blocks: []topology.Block{{Name: "nvl-1", Nodes: topology.Names{"lost-slurm"}}}}}, Nodes: []topology.Placement{{Node: "lost", SlurmName: "lost-slurm", Reason: "Placed"}, {Node: "two", SlurmName: "two", Reason: topology.ReasonTwoCliques, Message: "GPUs in two cliques"}}}
 	moved := []topology.Finding{{Subject: topology.Subject{Node: "moved"}, Reason: nodestatus.ReasonPublishedDiffers, Message: "moved moves from a to b"}}
 	config := imex.Config{Join: imex.JoinHost}
-	got := nodestatus.Judge(snap, imex.NewHosts(config), nodestatus.FabricPlan{Plan: plan}, moved)
+	since := map[string]time.Time{"late": time.Date(2026, 11, 26, 16, 10, 0, 0, time.UTC)}
+	got := nodestatus.Judge(snap, imex.NewHosts(config), nodestatus.FabricPlan{Plan: plan, Since: since}, moved)
 	for _, tt := range []struct {
 		node, condition string
 		wrong           bool
@@ -49,6 +60,12 @@ func TestJudge(t *testing.T) {
 		{"ill", nodestatus.ConditionFabric, true, "FabricUnhealthy", "GPU 0"},
 		{"moved", nodestatus.ConditionIMEX, true, imex.ReasonNotReady, "does not run on the host"},
 		{"moved", nodestatus.ConditionDrift, true, nodestatus.ReasonPublishedDiffers, "moved moves from a to b"},
+		{"registers", nodestatus.ConditionFabric, false, "FabricInProgress", "the fabric registration of its GPUs is in progress"},
+		{"registers", nodestatus.ConditionIMEX, true, imex.ReasonFabricNotReady, "What to do: wait while the GPUs register"},
+		{"late", nodestatus.ConditionFabric, true, "FabricNotReady", "in progress; since 2026-11-26 16:10 UTC. What to do: "},
+		{"late", nodestatus.ConditionIMEX, true, imex.ReasonFabricNotReady, "since 2026-11-26 16:10 UTC"},
+		{"lost", nodestatus.ConditionFabric, true, "FabricMissing", "the node is published in block nvl-1"},
+		{"lost", nodestatus.ConditionIMEX, true, imex.ReasonFabricNotReady, "none of its 1 GPUs has an NVLink fabric"},
 		{"two", nodestatus.ConditionDrift, true, topology.ReasonTwoCliques, "GPUs in two cliques"},
 	} {
 		c := got[tt.node][tt.condition]
