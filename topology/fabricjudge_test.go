@@ -166,6 +166,33 @@ func TestFabricTable(t *testing.T) {
 	}
 }
 
+// TestMockMachines judges machines as NVIDIA's mock NVML plays them: nothing is wrong with one of them.
+func TestMockMachines(t *testing.T) {
+	mock := topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{15: 1}, Health: topology.HealthHealthy}
+	for _, tt := range []struct {
+		product     string
+		gpus, links int
+		fabric      topology.Fabric
+		reason      string
+		imex        topology.FabricIMEX
+	}{
+		{"NVIDIA A100-SXM4-40GB", 8, 12, notSupported, "NoFabric", topology.IMEXNone},
+		{"NVIDIA H100 80GB HBM3", 8, 18, mock, "FabricHealthy", topology.IMEXNone},
+		{"NVIDIA B200", 8, 0, notSupported, "NoFabric", topology.IMEXNone},
+		{"NVIDIA T4", 4, 0, notSupported, "NoFabric", topology.IMEXNone},
+		{"NVIDIA GB200", 8, 18, mock, "FabricHealthy", topology.IMEXWanted},
+		{"NVIDIA GB300 NVL", 8, 18, mock, "FabricHealthy", topology.IMEXWanted},
+	} {
+		node := trays(1, tt.gpus, tt.product, tt.fabric)[0]
+		for g := range node.Report.GPUs {
+			node.Report.GPUs[g].NVLinks = node.Report.GPUs[g].NVLinks[:tt.links]
+		}
+		if v := topology.JudgeFabric(&node, nil); v.Reason != tt.reason || v.IMEX != tt.imex || v.Severity != topology.OK {
+			t.Errorf("%s: %s, IMEX %d: %s", tt.product, v.Reason, v.IMEX, v.Message)
+		}
+	}
+}
+
 // TestDomainOfBlock has 18 trays of a block whose domain others claim too: the block keeps its domain.
 func TestDomainOfBlock(t *testing.T) {
 	own, other := &topology.Block{Name: "own", Clique: topology.Clique{ClusterUUID: topology.UUID{0x8a}, ID: 1}}, &topology.Block{Name: "other"}
