@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -78,9 +79,24 @@ func members(cmd *cobra.Command, flags *session.Flags, list string, paths []stri
 		return nil, err
 	}
 	seen := objects.Seen()
-	seen.Nodes = nodestatus.Members(snap, nodestatus.Fabrics(snap), seen.Workers)
+	seen.Nodes = nodestatus.Members(snap, nodestatus.Fabrics(snap, fabricPlans(cmd.Context(), s)...), seen.Workers)
 	r := show.MembersResult(seen)
 	r.Kind = "IMEXCheckResult"
 	r.Found(snap.Problems...)
 	return r, nil
+}
+
+// fabricPlans returns what the stored plans say of the nodes' fabrics. A plan that cannot be read says nothing, and
+// neither do lists from files.
+func fabricPlans(ctx context.Context, s *session.Session) (plans []nodestatus.FabricPlan) {
+	for _, pub := range s.Config.Clusters() {
+		known := nodestatus.FabricPlan{MaxDomainGPUs: pub.MaxDomainGPUs}
+		if s.Store != nil {
+			if doc, err := s.Store.LoadPlan(ctx, pub.Name); err == nil && doc != nil {
+				known.Plan, known.Since = &doc.Current.Plan, doc.FabricSince
+			}
+		}
+		plans = append(plans, known)
+	}
+	return plans
 }
