@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // What a node's NVLink fabric is. README.md has the table.
@@ -83,9 +82,9 @@ type FabricNode struct {
 	// Block is where the plan has the node. It is nil if the plan has the node in no block, or if
 	// nobody has a plan.
 	Block *Block
-	// Since is when the fabric began to be not ready. It is zero as long as a registration in
-	// progress is nothing to speak of.
-	Since time.Time
+	// Since says when the fabric began to be not ready, in words. It is empty as long as a registration
+	// in progress is nothing to speak of.
+	Since string
 	// Peers says that the machine's own files name it as a node of an IMEX domain.
 	Peers bool
 }
@@ -489,7 +488,7 @@ var fabricTable = []fabricRow{
 		func(c *fabricCase) bool { return c.failed > 0 },
 		func(c *fabricCase) string { return c.each(gpuFailed) + c.since() }, remedyFailed},
 	{ReasonFabricNotReady, Warning, PlaceInClique, IMEXNotReady,
-		func(c *fabricCase) bool { return c.notStarted > 0 || c.inProgress > 0 && !c.Since.IsZero() },
+		func(c *fabricCase) bool { return c.notStarted > 0 || c.inProgress > 0 && c.Since != "" },
 		func(c *fabricCase) string { return c.each(gpuNotStarted, gpuInProgress) + c.since() }, remedyNotReady},
 	{ReasonFabricInProgress, OK, PlaceInClique, IMEXNotReady,
 		func(c *fabricCase) bool { return c.inProgress > 0 },
@@ -565,10 +564,10 @@ func (t *fabricSite) judge(i int) FabricVerdict {
 
 // since says since when the fabric is not ready.
 func (c *fabricCase) since() string {
-	if c.Since.IsZero() {
+	if c.Since == "" {
 		return ""
 	}
-	return "; since " + c.Since.UTC().Format("2006-01-02 15:04 MST")
+	return "; since " + c.Since
 }
 
 // names lists the GPUs with a standing.

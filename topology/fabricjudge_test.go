@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -52,7 +51,7 @@ func say(n *topology.FabricNode, f topology.Fabric) {
 
 // TestFabricTable has a row of the table each time: the first node of a site is spoiled.
 func TestFabricTable(t *testing.T) {
-	since := time.Date(2026, 11, 26, 16, 10, 0, 0, time.UTC)
+	const since = "2026-11-26 16:10 UTC"
 	rack := func() []topology.FabricNode { return trays(18, 4, gb200, joinedFabric) }
 	alone := func(product string, f topology.Fabric) func() []topology.FabricNode {
 		return func() []topology.FabricNode { return trays(1, 4, product, f) }

@@ -109,7 +109,11 @@ func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 func place(p *publication.Cluster, g *gathered, settling *placement.Settling, keep []placement.Decision) (*topology.Plan, placement.Waiting, error) {
 	facts, policy := nodelabels.Level(g.Facts, g.prev.Plan.InnerSwitches()), p.Policy()
 	policy.Keep = keep
-	return placement.MakePlan(placement.Observed{Facts: facts, Unnamed: g.UnnamedFacts, InUse: g.inUse, Settling: settling, FabricSince: g.fabricSince}, g.prev.placement(facts), policy)
+	since := make(map[string]string, len(g.fabricSince))
+	for node, at := range g.fabricSince {
+		since[node] = plandoc.SinceText(at)
+	}
+	return placement.MakePlan(placement.Observed{Facts: facts, Unnamed: g.UnnamedFacts, InUse: g.inUse, Settling: settling, FabricSince: since}, g.prev.placement(facts), policy)
 }
 
 // renderWith makes the plan and the files, with the published answers of some decisions.

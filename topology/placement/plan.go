@@ -11,7 +11,6 @@ package placement
 
 import (
 	"maps"
-	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
@@ -30,8 +29,8 @@ type Observed struct {
 	InUse map[string]bool
 	// Settling says which nodes may not move yet. It is nil if all may.
 	Settling *Settling
-	// FabricSince says by node since when its NVLink fabric is not ready.
-	FabricSince map[string]time.Time
+	// FabricSince says by node since when its NVLink fabric is not ready, in words.
+	FabricSince map[string]string
 }
 
 // Previous is what was published, which a plan carries on: order, names and sizes of blocks

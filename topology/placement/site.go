@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -121,7 +120,7 @@ func readSite(o *Observed, previous *Previous, policy Policy) (*site, error) {
 
 // judgeFabrics judges what the nodes say of their NVLink fabrics. since says since when a node's is not
 // ready.
-func (s *site) judgeFabrics(since map[string]time.Time) {
+func (s *site) judgeFabrics(since map[string]string) {
 	nodes := make([]topology.FabricNode, len(s.facts)+len(s.unnamed))
 	for i := range nodes {
 		f, n := s.factsAt(i), &nodes[i]

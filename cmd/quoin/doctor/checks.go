@@ -269,7 +269,7 @@ func (c checks) fabrics(f *findings, p *publication.Cluster) {
 	}
 	first := slices.MinFunc(nodes, func(a, b string) int { return since[a].Compare(since[b]) })
 	f.warn("fabric", "read the condition QuoinFabricDegraded, which says what to do: "+c.Kubectl+" describe node "+first, "%s: the NVLink fabric of %d nodes is not ready: %s; of %s since %s",
-		p.Name, len(nodes), hostlist.Shorten(hostlist.Compress(nodes)), first, since[first].UTC().Format("2006-01-02 15:04 MST"))
+		p.Name, len(nodes), hostlist.Shorten(hostlist.Compress(nodes)), first, plandoc.SinceText(since[first]))
 }
 
 func (c checks) imex(f *findings, s *Site) {

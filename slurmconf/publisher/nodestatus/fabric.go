@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -60,8 +61,8 @@ func Fabrics(snap *inputs.Snapshot, plans ...FabricPlan) []topology.FabricVerdic
 			if n.Block == nil {
 				n.Block = blocks[k][from.Name]
 			}
-			if n.Since.IsZero() {
-				n.Since = plans[k].Since[from.Name]
+			if at := plans[k].Since[from.Name]; !at.IsZero() {
+				n.Since = plandoc.SinceText(at)
 			}
 		}
 	}

@@ -252,7 +252,7 @@ func heldOf(held []plandoc.Held, changes *plandoc.Changes) *picture.Held {
 	}
 	out := &picture.Held{}
 	for _, h := range held {
-		out.Holds = append(out.Holds, picture.Hold{Reason: h.Reason, Message: h.Message, Since: h.Since.UTC().Format("2006-01-02 15:04 MST"), Digest: h.Digest, Waits: h.Waits, Alone: h.Alone, Ends: h.Ends()})
+		out.Holds = append(out.Holds, picture.Hold{Reason: h.Reason, Message: h.Message, Since: plandoc.SinceText(h.Since), Digest: h.Digest, Waits: h.Waits, Alone: h.Alone, Ends: h.Ends()})
 	}
 	for i := range changes.Moves {
 		out.Differences = append(out.Differences, changes.Moves[i].String())

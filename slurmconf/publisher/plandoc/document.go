@@ -74,6 +74,9 @@ type Document struct {
 	History []Revision `json:"history,omitempty"`
 }
 
+// SinceText returns a time as messages have it.
+func SinceText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
+
 // Revision is one plan that was published.
 type Revision struct {
 	Number int       `json:"number,omitempty"`
