@@ -28,6 +28,9 @@ type DeviceUse struct {
 	// Processes is how many programs have a context on the device. A container may
 	// see none of them; then it is nil, unless no memory is in use.
 	Processes *int `json:"processes,omitempty"`
+	// Counts are the counters of the GPU's hardware. They are of the whole GPU, so a MIG
+	// instance has only the reason why they are absent.
+	Counts *Counts `json:"counts,omitempty"`
 }
 
 // leastActivity is the SM activity below which a device does nothing: NVML's

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,10 @@ type deviceSeries struct {
 	held, idle, stretch time.Duration
 	// running says that a job holds the device: then held grows since the snapshot.
 	running bool
+	// counts are what its hardware counters have counted, by name. pending says whether
+	// memory rows wait to be remapped; nil if that is not known.
+	counts  map[string]float64
+	pending *bool
 }
 
 // snapshot is what a scrape shows of jobs and devices.
@@ -127,6 +132,9 @@ func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
 		out := deviceSeries{labels: labels, info: [3]string{productOf(n, d), cliqueOf(n, d), node}}
 		if h := u.devices[d.UUID]; h != nil {
 			out.held, out.idle, out.stretch, out.running = h.Held, h.Idle, h.stretch(), len(h.Runs) > 0
+			if out.counts = maps.Clone(h.Counts); h.Last != nil {
+				out.pending = h.Last.RowsPending
+			}
 		}
 		s.devices = append(s.devices, out)
 		switch {

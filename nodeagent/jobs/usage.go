@@ -21,6 +21,32 @@ type holding struct {
 	Sampled   time.Duration `json:"sampled,omitempty"`
 	// Since is when the device was last taken.
 	Since time.Duration `json:"since,omitempty"`
+	// Counts are what the device's hardware counters have counted while jobs held it, by
+	// name. Last are the counters of the last sample, nil while nobody holds the device.
+	Counts map[string]float64 `json:"counts,omitempty"`
+	Last   *topology.Counts   `json:"last,omitempty"`
+}
+
+// count adds what the hardware counters have counted since the last sample. After a reset
+// of the GPU they begin at zero, so the sample is a first one then.
+func (h *holding) count(now *topology.Counts) {
+	if now == nil {
+		return
+	}
+	last := h.Last
+	if last == nil || now.WentBack(last) != "" {
+		last = now
+	}
+	for i := range topology.Counters {
+		k := &topology.Counters[i]
+		if sum, _, known := k.Growth(last, now); known {
+			if h.Counts == nil {
+				h.Counts = map[string]float64{}
+			}
+			h.Counts[k.Name] += sum
+		}
+	}
+	h.Last = now.Keep(last)
 }
 
 // stretch is for how long the device has been idle up to its last sample.
@@ -59,7 +85,7 @@ func (u *deviceUsage) advance(now time.Duration) {
 func (u *deviceUsage) setHolders(holders map[string]map[string]time.Time, now, scanned moment) {
 	for uuid, h := range u.devices {
 		if len(holders[uuid]) == 0 && len(h.Runs) > 0 {
-			h.Runs, h.IdleSince, h.Sampled = nil, 0, 0
+			h.Runs, h.IdleSince, h.Sampled, h.Last = nil, 0, 0, nil
 		}
 	}
 	for uuid, runs := range holders {
@@ -110,6 +136,7 @@ func (u *deviceUsage) sample(s topology.Sample, now, interval time.Duration) (ok
 			continue
 		}
 		told[d.UUID] = true
+		h.count(d.Counts)
 		covered := min(rundir.Covered(now-max(h.Sampled, h.Since), interval), now-h.Since)
 		switch {
 		case d.Idle():

@@ -70,6 +70,7 @@ func writeSummary(dir string, s Summary, file, folder fs.FileMode) error {
 	}
 	s.APIVersion, s.Kind = topology.APIVersion, summaryKind
 	s.Record.APIVersion, s.Record.Kind = topology.APIVersion, recordKind
+	s.Use = s.Use.Ended()
 	data, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("write job summary: %w", err)

@@ -57,6 +57,26 @@ type DeviceUse struct {
 	// counter in it.
 	Sampled *time.Time `json:"sampled,omitempty"`
 	Counter *float64   `json:"counter,omitempty"`
+	// Hardware is what the GPU's counters have counted. While the job runs, Counting has
+	// the samples of the counters instead.
+	Hardware *Hardware `json:"hardware,omitempty"`
+	Counting *Counting `json:"counting,omitempty"`
+}
+
+// Ended returns the use as it is kept of an ended job.
+func (u *Use) Ended() *Use {
+	if u == nil {
+		return nil
+	}
+	out := *u
+	out.Devices = slices.Clone(u.Devices)
+	for i := range out.Devices {
+		d := &out.Devices[i]
+		if d.Counting != nil {
+			d.Hardware, d.Counting = d.Counting.Hardware(), nil
+		}
+	}
+	return &out
 }
 
 // Stat is a mean over Seconds, and the largest sample.
@@ -82,7 +102,7 @@ func (u *Use) Hold(devices []Entry) {
 		d := DeviceUse{UUID: e.UUID}
 		if i := u.index(e.UUID); i >= 0 {
 			if d = u.Devices[i]; d.Released {
-				d.Sampled, d.Counter = nil, nil
+				d.Sampled, d.Counter, d.Counting = nil, nil, d.Counting.leave()
 			}
 		}
 		d.ExporterID, d.Product, d.Released = e.ExporterID, e.Product, false
@@ -111,6 +131,12 @@ const maxGap = 3
 // was first seen. After a gap of more than three intervals, or if the clock went back,
 // it covers one interval. Devices that the sample lacks keep their sums.
 func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
+	for k := range u.Devices {
+		d := &u.Devices[k]
+		if !d.Released && !slices.ContainsFunc(s.Devices, func(of topology.DeviceUse) bool { return of.UUID == d.UUID }) {
+			d.Counting = d.Counting.miss()
+		}
+	}
 	for i := range s.Devices {
 		k := u.index(s.Devices[i].UUID)
 		if k < 0 || u.Devices[k].Released {
@@ -122,6 +148,7 @@ func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
 			since = *d.Sampled
 		}
 		d.add(&s.Devices[i], Covered(at.Sub(since), interval).Seconds())
+		d.Counting = d.Counting.add(&s.Devices[i], at.Sub(since))
 		d.Sampled = &at
 	}
 	u.Until = at

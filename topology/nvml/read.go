@@ -59,7 +59,11 @@ func (l *Library) read() (*reading, error) {
 		r := reader{reading: out, gpu: topology.GPU{Index: i, UUID: uuid}, d: d, has: l.has}
 		r.read(l.root)
 		n.GPUs = append(n.GPUs, r.gpu)
-		out.gpus[uuid], out.places[uuid] = d, place{device: d}
+		here := place{device: d}
+		for _, link := range r.gpu.NVLinks {
+			here.links = append(here.links, link.Link)
+		}
+		out.gpus[uuid], out.places[uuid] = d, here
 	}
 	return out, nil
 }

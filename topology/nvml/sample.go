@@ -3,6 +3,7 @@
 package nvml
 
 import (
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -26,6 +27,8 @@ type sampler struct {
 	// GPM.
 	wanted []string
 	gpm    map[string]*activity
+	// counting says how the counters of each wanted GPU are read.
+	counting map[string]*counting
 	// metrics is GPM's answer, which is large.
 	metrics nvml.GpmMetricsGetType
 }
@@ -36,10 +39,12 @@ type place struct {
 	// parent is the GPU of an instance, and gi its GPU instance.
 	parent nvml.Device
 	gi     int
+	// links are the numbers of the GPU's active NVLinks.
+	links []int
 }
 
 func newSampler(api nvml.Interface, has symbols, allPIDs bool) *sampler {
-	return &sampler{api: api, has: has, allPIDs: allPIDs, gpm: map[string]*activity{}}
+	return &sampler{api: api, has: has, allPIDs: allPIDs, gpm: map[string]*activity{}, counting: map[string]*counting{}}
 }
 
 // seesPIDs reports whether this process is in the kernel's first PID namespace. The
@@ -79,6 +84,7 @@ func (s *sampler) want(uuids []string) {
 			delete(s.gpm, uuid)
 		}
 	}
+	maps.DeleteFunc(s.counting, func(uuid string, _ *counting) bool { return !keep[uuid] })
 }
 
 // begin starts GPM's counters when a device is wanted for the first time.
@@ -99,6 +105,7 @@ func (s *sampler) sample() topology.Sample {
 		d := topology.DeviceUse{UUID: uuid}
 		s.read(&d, p)
 		if d != (topology.DeviceUse{UUID: uuid}) {
+			d.Counts = s.counts(uuid, p)
 			out.Devices = append(out.Devices, d)
 		}
 	}

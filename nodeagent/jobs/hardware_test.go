@@ -1,0 +1,90 @@
+package jobs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// counting is a busy GPU whose counters say so many PCIe replays, nanoseconds of heat, and
+// recoveries of each NVLink.
+func counting(gpu int, replays, heat uint64, recoveries ...int64) topology.DeviceUse {
+	d := busyGPU(gpu)
+	d.Counts = &topology.Counts{Whole: map[string]uint64{"pcie_replays": replays, "thermal": heat}, RowsPending: new(true)}
+	if recoveries != nil {
+		d.Counts.Links = map[string][]int64{"nvlink_recoveries": recoveries}
+	}
+	return d
+}
+
+// hardwareSeries are the series of a GPU's hardware, without the labels that all have.
+func (r *jobsRig) hardwareSeries(gpu int) (out []string) {
+	r.t.Helper()
+	for line := range strings.Lines(scrape(r.t, handler(r.j, prometheus.NewRegistry()))) {
+		labels := fmt.Sprintf(`GPU_I_ID="",UUID=%q,`, gpuUUID(gpu))
+		for _, name := range []string{"quoin_gpu_held_errors_total", "quoin_gpu_held_slowed_seconds_total", "quoin_gpu_rows_pending"} {
+			if strings.HasPrefix(line, name+"{") && strings.Contains(line, gpuUUID(gpu)) {
+				out = append(out, strings.TrimSpace(strings.TrimPrefix(strings.Replace(line, labels, "", 1), "quoin_gpu_")))
+			}
+		}
+	}
+	return out
+}
+
+func (r *jobsRig) wantHardware(what string, gpu int, want ...string) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.hardwareSeries(gpu)); diff != "" {
+		r.t.Errorf("%s: series of GPU %d (-want +got):\n%s", what, gpu, diff)
+	}
+}
+
+// TestHardwareOfJob gives a job what its GPU's counters count while it runs, and the series
+// what they count while any job holds the GPU: never what they said before, and one series
+// for all links of a GPU.
+func TestHardwareOfJob(t *testing.T) {
+	const s = uint64(time.Second)
+	r := newJobsRig(t)
+	r.wantHardware("nobody has held it", 0)
+	r.prolog("17", 0)
+	r.sample(10*time.Second, counting(0, 5, 100*s, 7, 0))
+	r.sample(10*time.Second, counting(0, 6, 103*s, 7, 412))
+	want := []string{
+		`held_errors_total{counter="nvlink_recoveries",gpu="0"} 412`, `held_errors_total{counter="pcie_replays",gpu="0"} 1`,
+		`held_slowed_seconds_total{gpu="0",reason="thermal"} 3`, `rows_pending{gpu="0"} 1`,
+	}
+	r.wantHardware("held", 0, want...)
+	r.start()
+	r.sample(10*time.Second, counting(0, 8, 103*s, 7, 412))
+	want[1] = `held_errors_total{counter="pcie_replays",gpu="0"} 3`
+	r.wantHardware("after a restart of the agent", 0, want...)
+	use, err := rundir.Dir(r.run).Uses().Read("17")
+	r.must(err)
+	h := use.Ended().Devices[0].Hardware
+	if diff := cmp.Diff(map[string]float64{"nvlink_recoveries": 412, "pcie_replays": 3, "thermal": 3}, h.Counts); diff != "" {
+		t.Errorf("counts of the job (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]map[int]float64{"nvlink_recoveries": {1: 412}}, h.Links); diff != "" {
+		t.Errorf("links of the job (-want +got):\n%s", diff)
+	}
+
+	r.must(rundir.Dir(r.run).RemoveRecord("17"))
+	r.j.round(t.Context())
+	want = want[:3]
+	r.wantHardware("released: whether rows wait is not known any more", 0, want...)
+	r.prolog("18", 0)
+	r.sample(10*time.Second, counting(0, 100, 200*s, 7, 412))
+	want = append(want, `rows_pending{gpu="0"} 1`)
+	r.wantHardware("what was counted between two jobs is nobody's", 0, want...)
+	r.sample(10*time.Second, counting(0, 2, 0, 0, 0))
+	r.wantHardware("the GPU was reset", 0, want...)
+	r.sample(10*time.Second, counting(0, 3, 0, 0, 0))
+	want[1] = `held_errors_total{counter="pcie_replays",gpu="0"} 4`
+	r.wantHardware("and counts on", 0, want...)
+}

@@ -1,0 +1,136 @@
+package rundir
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Counting are the counters of a GPU in the first and the last sample while a job had it.
+type Counting struct {
+	First *topology.Counts `json:"first"`
+	Last  *topology.Counts `json:"last"`
+	// Seconds is the time between the two, and Energy the device's energy in the last.
+	Seconds float64  `json:"seconds,omitempty"`
+	Energy  *float64 `json:"energy,omitempty"`
+	// Missed says that the newest sample has nothing of the device.
+	Missed bool `json:"missed,omitempty"`
+	// Broken says why the difference between the two is not what the counters have counted.
+	Broken string `json:"broken,omitempty"`
+}
+
+// add takes the counters of a sample, which came a time after the last one.
+func (c *Counting) add(s *topology.DeviceUse, since time.Duration) *Counting {
+	now := s.Counts
+	switch {
+	case now == nil:
+		return c
+	case c == nil:
+		return &Counting{First: now, Last: now, Energy: s.Energy}
+	}
+	out := *c
+	back := now.WentBack(c.Last)
+	if back == "" && s.Energy != nil && c.Energy != nil && *s.Energy < *c.Energy {
+		back = "energy"
+	}
+	if back != "" && out.Broken == "" {
+		out.Broken = fmt.Sprintf("the counter %s went back: the GPU was reset, or its driver was loaded again", back)
+	}
+	out.Last, out.Energy, out.Missed = now.Keep(c.Last), s.Energy, false
+	out.Seconds += max(0, since.Seconds())
+	return &out
+}
+
+// miss says that a sample has nothing of the device.
+func (c *Counting) miss() *Counting {
+	if c == nil || c.Missed {
+		return c
+	}
+	out := *c
+	out.Missed = true
+	return &out
+}
+
+// leave says that the job had the device not all the time.
+func (c *Counting) leave() *Counting {
+	if c == nil || c.Broken != "" {
+		return c
+	}
+	out := *c
+	out.Broken = "the job did not have the GPU all the time"
+	return &out
+}
+
+// Hardware is what the counters of a GPU have counted while a job had it. A counter that
+// is not known is in Unknown and nowhere else.
+type Hardware struct {
+	// Counts are the counters by name, those of NVLinks for all links together. Times are
+	// in seconds. topology.Counters names them all.
+	Counts map[string]float64 `json:"counts,omitempty"`
+	// Links has the counters of NVLinks by name and by link, without the links of zero.
+	Links map[string]map[int]float64 `json:"links,omitempty"`
+	// RowsPending says whether memory rows waited to be remapped in the end.
+	RowsPending *bool `json:"rowsPending,omitempty"`
+	// Unknown says why a counter is not known, by its name.
+	Unknown map[string]string `json:"unknown,omitempty"`
+}
+
+// Hardware returns what was counted, nil if no sample had counters.
+func (c *Counting) Hardware() *Hardware {
+	if c == nil {
+		return nil
+	}
+	out := &Hardware{Counts: map[string]float64{}, RowsPending: c.Last.RowsPending, Unknown: map[string]string{}}
+	for i := range topology.Counters {
+		k := &topology.Counters[i]
+		sum, links, why := c.count(k)
+		if why != "" {
+			out.Unknown[k.Name] = why
+			continue
+		}
+		if out.Counts[k.Name] = sum; len(links) > 0 {
+			if out.Links == nil {
+				out.Links = map[string]map[int]float64{}
+			}
+			out.Links[k.Name] = links
+		}
+	}
+	if c.Missed || out.RowsPending == nil {
+		out.RowsPending, out.Unknown[topology.RowsPending] = nil, c.why(topology.RowsPending)
+	}
+	return out
+}
+
+// count returns what a counter has counted, or why that is not known.
+func (c *Counting) count(k *topology.Counter) (sum float64, links map[int]float64, why string) {
+	if c.Missed || c.Last.Absent[k.Name] != "" {
+		return 0, nil, c.why(k.Name)
+	}
+	switch {
+	case c.Broken != "":
+		return 0, nil, c.Broken
+	case c.Seconds == 0:
+		return 0, nil, "only one sample was taken"
+	}
+	sum, links, known := k.Growth(c.First, c.Last)
+	switch {
+	case !known:
+		return 0, nil, "when the job began: " + c.First.Absent[k.Name]
+	case k.Time && sum > c.Seconds*tooLong+1:
+		return 0, nil, fmt.Sprintf("it counted %.0f s within %.0f s", sum, c.Seconds)
+	}
+	return sum, links, ""
+}
+
+// tooLong is how much longer than the time between two samples a time may be that was
+// counted in between.
+const tooLong = 1.1
+
+// why says why the last sample lacks a counter.
+func (c *Counting) why(name string) string {
+	if c.Missed {
+		return "the GPU gave no answer to the last sample"
+	}
+	return c.Last.Absent[name]
+}

@@ -1,0 +1,104 @@
+package rundir
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// at are the counters of a GPU that has no others: PCIe replays, nanoseconds of heat, and
+// the recoveries of NVLinks.
+func at(replays, heat uint64, recoveries ...int64) *topology.Counts {
+	c := &topology.Counts{Whole: map[string]uint64{"pcie_replays": replays, "thermal": heat}, RowsPending: new(false), Absent: map[string]string{}}
+	if recoveries != nil {
+		c.Links = map[string][]int64{"nvlink_recoveries": recoveries}
+	}
+	for _, k := range topology.Counters {
+		if _, is := c.Whole[k.Name]; !is && c.Links[k.Name] == nil {
+			c.Absent[k.Name] = topology.NoCounter
+		}
+	}
+	return c
+}
+
+// without is a moment that lacks a counter.
+func without(c *topology.Counts, name, why string) *topology.Counts {
+	delete(c.Whole, name)
+	delete(c.Links, name)
+	c.Absent[name] = why
+	return c
+}
+
+// TestHardware takes samples of a GPU's counters every ten seconds, the last of them nil for
+// a sample that lacks the GPU.
+func TestHardware(t *testing.T) {
+	const s = uint64(time.Second)
+	counts := func(replays, heat, recoveries float64) map[string]float64 {
+		return map[string]float64{"pcie_replays": replays, "thermal": heat, "nvlink_recoveries": recoveries}
+	}
+	// allUnknown has one reason for the three counters.
+	allUnknown := func(why string) map[string]string {
+		return map[string]string{"pcie_replays": why, "thermal": why, "nvlink_recoveries": why}
+	}
+	const reset = "the counter pcie_replays went back: the GPU was reset, or its driver was loaded again"
+	const silent = "the GPU gave no answer to the last sample"
+	for _, tt := range []struct {
+		name    string
+		samples []*topology.Counts
+		want    *Hardware
+	}{
+		{"none", nil, nil},
+		{"what was counted before is not the job's", []*topology.Counts{at(5, 100*s, 7, 0, 3), at(5, 100*s, 7, 0, 3)},
+			&Hardware{Counts: counts(0, 0, 0), RowsPending: new(false)}},
+		{"the difference, over what lies between", []*topology.Counts{at(5, 100*s, 7, 0, 3), at(6, 101*s, 7, 400, 3), at(8, 104*s, 7, 412, 4)},
+			&Hardware{Counts: counts(3, 4, 413), Links: map[string]map[int]float64{"nvlink_recoveries": {1: 412, 2: 1}}, RowsPending: new(false)}},
+		{"one sample has no difference", []*topology.Counts{at(5, s, 1)},
+			&Hardware{Unknown: allUnknown("only one sample was taken"), RowsPending: new(false)}},
+		{"the GPU was reset", []*topology.Counts{at(5, s, 1), at(0, s, 1), at(9, 2*s, 1)},
+			&Hardware{Unknown: allUnknown(reset), RowsPending: new(false)}},
+		{"a link was read only at first, another only in the end", []*topology.Counts{at(5, s, 1, topology.NotRead), at(5, s, topology.NotRead, 9), at(5, s, 4, 9)},
+			&Hardware{Counts: counts(0, 0, 3), Links: map[string]map[int]float64{"nvlink_recoveries": {0: 3}}, RowsPending: new(false)}},
+		{"a counter could not be read for a while", []*topology.Counts{at(5, s, 1), without(at(5, s, 1), "pcie_replays", "UNKNOWN"), at(9, s, 1)},
+			&Hardware{Counts: counts(4, 0, 0), RowsPending: new(false)}},
+		{"or in the end", []*topology.Counts{at(5, s, 1), at(6, s, 1), without(at(7, s, 1), "pcie_replays", "UNKNOWN")},
+			&Hardware{Counts: map[string]float64{"thermal": 0, "nvlink_recoveries": 0}, RowsPending: new(false), Unknown: map[string]string{"pcie_replays": "UNKNOWN"}}},
+		{"or at first", []*topology.Counts{without(at(5, s, 1), "nvlink_recoveries", "UNKNOWN"), at(6, s, 1)},
+			&Hardware{Counts: map[string]float64{"thermal": 0, "pcie_replays": 1}, RowsPending: new(false), Unknown: map[string]string{"nvlink_recoveries": "when the job began: UNKNOWN"}}},
+		{"the GPU fell silent", []*topology.Counts{at(5, s, 1), at(6, s, 1), nil},
+			&Hardware{Unknown: map[string]string{"pcie_replays": silent, "thermal": silent, "nvlink_recoveries": silent, topology.RowsPending: silent}}},
+		{"and came back", []*topology.Counts{at(5, s, 1), nil, at(6, s, 1)},
+			&Hardware{Counts: counts(1, 0, 0), RowsPending: new(false)}},
+		{"more heat than time", []*topology.Counts{at(5, s, 1), at(5, 1001*s, 1)},
+			&Hardware{Counts: map[string]float64{"pcie_replays": 0, "nvlink_recoveries": 0}, RowsPending: new(false), Unknown: map[string]string{"thermal": "it counted 1000 s within 10 s"}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			u := NewUse("7", Run{}, first)
+			u.Hold([]Entry{{UUID: "GPU-a"}})
+			for i, c := range tt.samples {
+				var s topology.Sample
+				if c != nil {
+					s.Devices = []topology.DeviceUse{{UUID: "GPU-a", Counts: c}}
+				}
+				u.Add(s, first.Add(time.Duration(i+1)*every), every)
+			}
+			got := u.Ended().Devices[0].Hardware
+			if got != nil {
+				maps.DeleteFunc(got.Unknown, func(name, _ string) bool { // what the GPU never had
+					return !slices.Contains([]string{"pcie_replays", "thermal", "nvlink_recoveries", topology.RowsPending}, name)
+				})
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("hardware (-want +got):\n%s", diff)
+			}
+			if u.Devices[0].Hardware != nil || u.Ended().Devices[0].Counting != nil {
+				t.Error("a use has the samples while the job runs, and the difference afterwards")
+			}
+		})
+	}
+}

@@ -1,0 +1,208 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// counterFields are the fields of NVML that are a counter, the best first: the first
+// that the GPU and its driver know is read. Blackwell has the counters of NVLink 5 and
+// none of those before. The volatile counts of ECC are of the time since the driver was
+// loaded, as all others are.
+var counterFields = map[string][]uint32{
+	"nvlink_replays":        {nvml.FI_DEV_NVLINK_ERROR_DL_REPLAY},
+	"nvlink_recoveries":     {nvml.FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, nvml.FI_DEV_NVLINK_ERROR_DL_RECOVERY},
+	"nvlink_crc_errors":     {nvml.FI_DEV_NVLINK_ERROR_DL_CRC},
+	"nvlink_receive_errors": {nvml.FI_DEV_NVLINK_COUNT_RCV_ERRORS},
+	"ecc_corrected":         {nvml.FI_DEV_ECC_SBE_VOL_TOTAL},
+	"ecc_uncorrected":       {nvml.FI_DEV_ECC_DBE_VOL_TOTAL},
+	"pcie_replays":          {nvml.FI_DEV_PCIE_REPLAY_COUNTER},
+	"power_cap":             {nvml.FI_DEV_PERF_POLICY_POWER},
+	"thermal":               {nvml.FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN, nvml.FI_DEV_PERF_POLICY_THERMAL},
+	"thermal_hardware":      {nvml.FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN},
+	"power_brake":           {nvml.FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN},
+	"sync_boost":            {nvml.FI_DEV_PERF_POLICY_SYNC_BOOST},
+	topology.RowsPending:    {nvml.FI_DEV_REMAPPED_PENDING},
+}
+
+// counting is how the counters of one GPU are read.
+type counting struct {
+	// fields has the field that is read of each counter: 0 if none is known to the GPU.
+	// A counter that is missing has not been tried, or its last reading failed.
+	fields map[string]uint32
+	// values are asked in one call.
+	values []nvml.FieldValue
+}
+
+// noFieldsCall says why a driver has no counters.
+const noFieldsCall = "the driver lacks " + fieldValues
+
+// counts reads the counters of a device.
+func (s *sampler) counts(uuid string, p place) *topology.Counts {
+	out := &topology.Counts{Absent: map[string]string{}}
+	if why := s.cannotCount(p); why != "" {
+		for name := range counterFields {
+			out.Absent[name] = why
+		}
+		return out
+	}
+	c := s.counting[uuid]
+	if c == nil {
+		c = &counting{fields: map[string]uint32{}}
+		s.counting[uuid] = c
+	}
+	c.ask(p.links)
+	if ret := p.device.GetFieldValues(c.values); ret != nvml.SUCCESS {
+		for name := range counterFields {
+			out.Absent[name] = code(ret)
+		}
+		return out
+	}
+	for i := range topology.Counters {
+		if k := &topology.Counters[i]; k.ByLink && len(p.links) == 0 {
+			out.Absent[k.Name] = topology.NoLink
+		} else {
+			c.take(k, out)
+		}
+	}
+	c.takeRows(out)
+	return out
+}
+
+func (s *sampler) cannotCount(p place) string {
+	switch {
+	case p.parent != nil:
+		return topology.OfWholeGPU
+	case !s.has[fieldValues]:
+		return noFieldsCall
+	}
+	return ""
+}
+
+// ask prepares the fields of all counters, and for the counters of NVLinks those of each
+// link. Of a counter that was read before only its field is asked.
+func (c *counting) ask(links []int) {
+	c.values = c.values[:0]
+	for i := range topology.Counters {
+		k := &topology.Counters[i]
+		for _, field := range c.candidates(k.Name) {
+			if !k.ByLink {
+				c.values = append(c.values, nvml.FieldValue{FieldId: field})
+				continue
+			}
+			for _, link := range links {
+				c.values = append(c.values, nvml.FieldValue{FieldId: field, ScopeId: uint32(link)}) //nolint:gosec // at most NVLINK_MAX_LINKS
+			}
+		}
+	}
+	for _, field := range c.candidates(topology.RowsPending) {
+		c.values = append(c.values, nvml.FieldValue{FieldId: field})
+	}
+}
+
+// candidates are the fields to ask for a counter.
+func (c *counting) candidates(name string) []uint32 {
+	switch field, known := c.fields[name]; {
+	case !known:
+		return counterFields[name]
+	case field == 0:
+		return nil
+	default:
+		return []uint32{field}
+	}
+}
+
+// take takes a counter from the answers.
+func (c *counting) take(k *topology.Counter, out *topology.Counts) {
+	why := topology.NoCounter
+	for _, field := range c.candidates(k.Name) {
+		for i := range c.values {
+			v := &c.values[i]
+			if v.FieldId != field {
+				continue
+			}
+			value, err := valueOf(v)
+			switch {
+			case err == nil && k.ByLink && value <= math.MaxInt64:
+				setLink(out, k.Name, int(v.ScopeId), int64(value))
+			case err == nil && !k.ByLink:
+				if out.Whole == nil {
+					out.Whole = map[string]uint64{}
+				}
+				out.Whole[k.Name] = value
+			case err != nil && err != errUnsupported: //nolint:errorlint // never wrapped
+				why = err.Error()
+			}
+		}
+		_, whole := out.Whole[k.Name]
+		if whole || out.Links[k.Name] != nil {
+			c.fields[k.Name] = field
+			return
+		}
+	}
+	c.lacks(k.Name, why, out)
+}
+
+// setLink sets the counter of a link. Links in between have not been read so far.
+func setLink(out *topology.Counts, name string, link int, value int64) {
+	if out.Links == nil {
+		out.Links = map[string][]int64{}
+	}
+	for len(out.Links[name]) <= link {
+		out.Links[name] = append(out.Links[name], topology.NotRead)
+	}
+	out.Links[name][link] = value
+}
+
+// takeRows takes from the answers whether memory rows wait to be remapped.
+func (c *counting) takeRows(out *topology.Counts) {
+	why := topology.NoCounter
+	for _, field := range c.candidates(topology.RowsPending) {
+		i := slices.IndexFunc(c.values, func(v nvml.FieldValue) bool { return v.FieldId == field })
+		value, err := valueOf(&c.values[i])
+		if err == nil {
+			pending := value != 0
+			out.RowsPending = &pending
+			return
+		} else if err != errUnsupported { //nolint:errorlint // never wrapped
+			why = err.Error()
+		}
+	}
+	c.lacks(topology.RowsPending, why, out)
+}
+
+// lacks notes why a counter was not read. One that the GPU does not have is not asked
+// again.
+func (c *counting) lacks(name, why string, out *topology.Counts) {
+	out.Absent[name] = why
+	if why == topology.NoCounter {
+		c.fields[name] = 0
+	}
+}
+
+// valueOf returns the value of a field. Drivers answer INVALID_ARGUMENT for a field that
+// is newer than they are.
+func valueOf(v *nvml.FieldValue) (uint64, error) {
+	ret := nvml.Return(int32(v.NvmlReturn)) //nolint:gosec // NVML's return codes fit
+	if ret == nvml.ERROR_INVALID_ARGUMENT {
+		return 0, errUnsupported
+	}
+	if err := failure(ret); err != nil {
+		return 0, err
+	}
+	switch nvml.ValueType(v.ValueType) {
+	case nvml.VALUE_TYPE_UNSIGNED_INT:
+		return uint64(binary.NativeEndian.Uint32(v.Value[:])), nil
+	case nvml.VALUE_TYPE_UNSIGNED_LONG, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG:
+		return binary.NativeEndian.Uint64(v.Value[:]), nil
+	default:
+		return 0, errUnsupported
+	}
+}
