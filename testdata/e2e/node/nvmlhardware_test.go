@@ -18,6 +18,7 @@ import (
 func TestNVMLHardwareOfJob(t *testing.T) {
 	t.Parallel()
 	m := fake.New(t, "h100", "gpu 3", "field 162:9 1000")
+	m.RealBoot()
 	p := newAgentProcess(t)
 	agent := p.onNVML(programs.QuoinTest(t), 580, m, "50ms")
 	agent.Args = append(agent.Args, "--set", "agent.sampleInterval=100ms", "--set", "agent.sweepInterval=100ms")
