@@ -45,6 +45,9 @@ var Counters = [...]Counter{
 // which a reset of the GPU does.
 const RowsPending = "rows_pending"
 
+// XidsName is the name of the Xids beside the counters.
+const XidsName = "xids"
+
 // MaxLinks is how many NVLinks a GPU can have, by NVML's header.
 const MaxLinks = 36
 
@@ -56,7 +59,11 @@ type Counts struct {
 	Links map[string][]int64 `json:"links,omitempty"`
 	// RowsPending says whether memory rows wait to be remapped.
 	RowsPending *bool `json:"rowsPending,omitempty"`
-	// Absent says why a counter, or RowsPending, was not read.
+	// Xids are how many Xids came, by number, since Watched: Xids are counted from then on,
+	// which is in nanoseconds since 1970.
+	Xids    map[int]uint64 `json:"xids,omitempty"`
+	Watched int64          `json:"watched,omitempty"`
+	// Absent says why a counter, RowsPending or the Xids were not read.
 	Absent map[string]string `json:"absent,omitempty"`
 }
 
@@ -69,6 +76,9 @@ const (
 	NoLink     = "no NVLink is active"
 	OfWholeGPU = "a MIG instance: the counter is of the whole GPU"
 )
+
+// maxXidNumbers bounds the different Xids of a GPU.
+const maxXidNumbers = 256
 
 // maxAbsent bounds the reason why a counter was not read, in bytes.
 const maxAbsent = 160
@@ -91,8 +101,11 @@ func (c *Counts) Check() error {
 			return fmt.Errorf("links: %s: %d: want %d or more", name, least, NotRead)
 		}
 	}
+	if n := len(c.Xids); n > maxXidNumbers {
+		return fmt.Errorf("xids: %d numbers: want at most %d", n, maxXidNumbers)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Absent)) {
-		if counterOf(name) == nil && name != RowsPending {
+		if counterOf(name) == nil && name != RowsPending && name != XidsName {
 			return fmt.Errorf("absent: %.40q: want a counter", name)
 		}
 		if n := len(c.Absent[name]); n == 0 || n > maxAbsent {
@@ -169,9 +182,27 @@ func (k *Counter) Growth(before, now *Counts) (sum float64, links map[int]float6
 	return sum, links, known
 }
 
+// NewXids are the Xids that came between two moments, by number. gap says that nobody
+// watched for a time in between, so that there may have been more.
+func (c *Counts) NewXids(before *Counts) (came map[int]uint64, gap bool) {
+	known := before.Xids
+	if gap = c.Watched != before.Watched; gap {
+		known = nil // they were counted by another watch
+	}
+	for code, n := range c.Xids {
+		if n > known[code] {
+			if came == nil {
+				came = map[int]uint64{}
+			}
+			came[code] = n - known[code]
+		}
+	}
+	return came, gap
+}
+
 // Keep returns the counts with what an earlier moment had and they lack.
 func (c *Counts) Keep(before *Counts) *Counts {
-	out := Counts{RowsPending: c.RowsPending, Absent: c.Absent, Whole: maps.Clone(before.Whole), Links: maps.Clone(before.Links)}
+	out := Counts{RowsPending: c.RowsPending, Xids: c.Xids, Watched: c.Watched, Absent: c.Absent, Whole: maps.Clone(before.Whole), Links: maps.Clone(before.Links)}
 	if out.Whole == nil {
 		out.Whole = c.Whole
 	} else {

@@ -24,6 +24,9 @@ const (
 	XidCritical XidClass = "critical"
 )
 
+// XidClasses are all classes.
+var XidClasses = [...]XidClass{XidIgnore, XidApplication, XidLook, XidReset, XidCritical}
+
 // Critical reports whether somebody has to act before the GPU works again.
 func (c XidClass) Critical() bool { return c == XidReset || c == XidCritical }
 
@@ -66,7 +69,7 @@ var xids = [...]struct {
 	{39, 41, XidApplication, "copy engine exception", ""},
 	{43, 43, XidIgnore, "GPU stopped processing", ""},
 	{44, 44, XidIgnore, "graphics engine fault during a context switch", ""},
-	{xidCleanup, xidCleanup, XidLook, "cleanup of a program, and no error before it", ""},
+	{XidCleanup, XidCleanup, XidLook, "cleanup of a program, and no error before it", ""},
 	{46, 46, XidReset, "GPU stopped processing", ""},
 	{48, 48, XidCritical, "double bit ECC error", resetGPU + "; if it comes again, have the GPU exchanged"},
 	{54, 54, XidCritical, "auxiliary power is not connected", "drain the node and check the power cables of the GPU"},
@@ -123,9 +126,9 @@ var xids = [...]struct {
 	{162, 165, XidIgnore, "power smoothing changed", ""},
 }
 
-// xidCleanup is the Xid of a program that is cleaned up after an error. If its GPU has
+// XidCleanup is the Xid of a program that is cleaned up after an error. If its GPU has
 // another Xid, that one says what happened, and this one asks for nothing.
-const xidCleanup = 45
+const XidCleanup = 45
 
 // XidOf returns what is known of an Xid. A number that is not in NVIDIA's catalogue, or that
 // the catalogue says nothing about, has the class [XidLook].
@@ -317,7 +320,7 @@ func xidProblem(uuid string, code int, alone bool) (Finding, bool) {
 	switch {
 	case x.Class.Critical():
 		p.Reason = ReasonXidCritical
-	case x.Class != XidLook || code == xidCleanup && !alone:
+	case x.Class != XidLook || code == XidCleanup && !alone:
 		return p, false
 	}
 	p.Message = fmt.Sprintf(xidMessage+", %s: %s", uuid, code, cmp.Or(x.Name, "which Quoin does not know"), x.Action)

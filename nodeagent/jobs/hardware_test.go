@@ -74,6 +74,9 @@ func TestHardwareOfJob(t *testing.T) {
 		t.Errorf("links of the job (-want +got):\n%s", diff)
 	}
 
+	if h.Xids != nil || h.Unknown["xids"] == "" {
+		t.Errorf("Xids %v, %v", h.Xids, h.Unknown)
+	}
 	r.must(rundir.Dir(r.run).RemoveRecord("17"))
 	r.j.round(t.Context())
 	want = want[:3]
@@ -87,4 +90,40 @@ func TestHardwareOfJob(t *testing.T) {
 	r.sample(10*time.Second, counting(0, 3, 0, 0, 0))
 	want[1] = `held_errors_total{counter="pcie_replays",gpu="0"} 4`
 	r.wantHardware("and counts on", 0, want...)
+}
+
+// TestXidsOfJob counts the Xids that come while a job holds the GPU, by class: not those of
+// before, and after a restart of the probe those that its successor sees.
+func TestXidsOfJob(t *testing.T) {
+	r := newJobsRig(t)
+	xids := func(watched int64, counts map[int]uint64) topology.DeviceUse {
+		d := busyGPU(0)
+		d.Counts = &topology.Counts{Watched: watched, Xids: counts}
+		return d
+	}
+	want := func(what string, application, look, reset int) {
+		t.Helper()
+		for class, n := range map[string]int{"ignore": 0, "application": application, "look": look, "reset": reset, "critical": 0} {
+			r.wantSeries(fmt.Sprintf(`quoin_gpu_held_xids_total{GPU_I_ID="",UUID=%q,class=%q,gpu="0"} %d`, gpuUUID(0), class, n))
+		}
+		if t.Failed() {
+			t.Fatal(what)
+		}
+	}
+	r.prolog("17", 0)
+	r.sample(10*time.Second, xids(1, map[int]uint64{31: 4}))
+	want("came before", 0, 0, 0)
+	r.sample(10*time.Second, xids(1, map[int]uint64{31: 5, 119: 1}))
+	want("came", 1, 0, 1)
+	r.start()
+	r.sample(10*time.Second, xids(1, map[int]uint64{31: 7, 119: 1}))
+	want("after a restart of the agent whose probe lived on", 3, 0, 1)
+	r.sample(10*time.Second, xids(2, map[int]uint64{74: 1}))
+	want("after a restart of the probe", 3, 1, 1)
+	use, err := rundir.Dir(r.run).Uses().Read("17")
+	r.must(err)
+	h := use.Ended().Devices[0].Hardware
+	if diff := cmp.Diff([]rundir.XidCount{{Code: 31, Class: "application", Count: 3}, {Code: 74, Class: "look", Count: 1}, {Code: 119, Class: "reset", Count: 1}}, h.Xids); diff != "" || !strings.Contains(h.Unknown["xids"], "did not watch") {
+		t.Errorf("unknown because %q, Xids (-want +got):\n%s", h.Unknown["xids"], diff)
+	}
 }

@@ -88,7 +88,7 @@ type heldSeries struct {
 
 // Describe implements prometheus.Collector.
 func (s *heldSeries) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []description{seriesJobInfo, seriesInfo, seriesGPUs, seriesHeld, seriesIdle, seriesStretch, seriesErrors, seriesSlowed, seriesPending, seriesIMEX} {
+	for _, d := range []description{seriesJobInfo, seriesInfo, seriesGPUs, seriesHeld, seriesIdle, seriesStretch, seriesErrors, seriesSlowed, seriesXids, seriesPending, seriesIMEX} {
 		ch <- d.desc
 	}
 }
@@ -134,6 +134,11 @@ func (d *deviceSeries) sendHardware(ch chan<- prometheus.Metric) {
 			of.send(ch, value, append(d.labels[:], k.Name)...)
 		}
 	}
+	if d.xids != nil {
+		for _, class := range topology.XidClasses {
+			seriesXids.send(ch, float64(d.xids[class]), append(d.labels[:], string(class))...)
+		}
+	}
 	if d.pending != nil {
 		value := 0.0
 		if *d.pending {
@@ -175,6 +180,7 @@ var (
 	seriesStretch = describe(gauge, "quoin_gpu_idle_held_stretch_seconds", "For how long the held device has had no process and no utilisation. 0 if it is not held or not idle.", "UUID", "gpu", "GPU_I_ID")
 	seriesErrors  = describe(counter, "quoin_gpu_held_errors_total", "Errors that the GPU's hardware counted while a job held it, by counter: NVLink of all links together, ECC, PCIe. A counter that the GPU lacks or a MIG instance has no series.", "UUID", "gpu", "GPU_I_ID", "counter")
 	seriesSlowed  = describe(counter, "quoin_gpu_held_slowed_seconds_total", "Seconds for which the GPU's clocks were held down while a job held it, by reason.", "UUID", "gpu", "GPU_I_ID", "reason")
+	seriesXids    = describe(counter, "quoin_gpu_held_xids_total", "Xids of the GPU that came while a job held it, by what they ask of people: ignore, application, look, reset, critical.", "UUID", "gpu", "GPU_I_ID", "class")
 	seriesPending = describe(gauge, "quoin_gpu_rows_pending", "1 if memory rows of the held GPU wait to be remapped, which a reset of the GPU does; 0 if none waits.", "UUID", "gpu", "GPU_I_ID")
 	seriesIMEX    = describe(gauge, "quoin_agent_imex_info", "1 if the node has IMEX, with the major number of its channels and the state of its daemon.", "channel_major", "state")
 )

@@ -51,6 +51,8 @@ type deviceSeries struct {
 	// memory rows wait to be remapped; nil if that is not known.
 	counts  map[string]float64
 	pending *bool
+	// xids are how many Xids came, by class; nil if that is not known.
+	xids map[topology.XidClass]uint64
 }
 
 // snapshot is what a scrape shows of jobs and devices.
@@ -132,7 +134,7 @@ func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
 		out := deviceSeries{labels: labels, info: [3]string{productOf(n, d), cliqueOf(n, d), node}}
 		if h := u.devices[d.UUID]; h != nil {
 			out.held, out.idle, out.stretch, out.running = h.Held, h.Idle, h.stretch(), len(h.Runs) > 0
-			if out.counts = maps.Clone(h.Counts); h.Last != nil {
+			if out.counts, out.xids = maps.Clone(h.Counts), maps.Clone(h.Xids); h.Last != nil {
 				out.pending = h.Last.RowsPending
 			}
 		}

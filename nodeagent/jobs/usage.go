@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -25,6 +26,8 @@ type holding struct {
 	// name. Last are the counters of the last sample, nil while nobody holds the device.
 	Counts map[string]float64 `json:"counts,omitempty"`
 	Last   *topology.Counts   `json:"last,omitempty"`
+	// Xids are how many Xids came while jobs held the device, by class.
+	Xids map[topology.XidClass]uint64 `json:"xids,omitempty"`
 }
 
 // count adds what the hardware counters have counted since the last sample. After a reset
@@ -33,8 +36,15 @@ func (h *holding) count(now *topology.Counts) {
 	if now == nil {
 		return
 	}
-	last := h.Last
-	if last == nil || now.WentBack(last) != "" {
+	last := cmp.Or(h.Last, now)
+	if now.Watched != 0 && h.Xids == nil {
+		h.Xids = map[topology.XidClass]uint64{}
+	}
+	came, _ := now.NewXids(last)
+	for code, n := range came {
+		h.Xids[topology.XidOf(code).Class] += n
+	}
+	if now.WentBack(last) != "" {
 		last = now
 	}
 	for i := range topology.Counters {

@@ -1,7 +1,10 @@
 package rundir
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -16,6 +19,10 @@ type Counting struct {
 	Energy  *float64 `json:"energy,omitempty"`
 	// Missed says that the newest sample has nothing of the device.
 	Missed bool `json:"missed,omitempty"`
+	// Xids are those that came between the two, by number, and XidGap says that nobody
+	// watched for a part of the time.
+	Xids   map[int]uint64 `json:"xids,omitempty"`
+	XidGap bool           `json:"xidGap,omitempty"`
 	// Broken says why the difference between the two is not what the counters have counted.
 	Broken string `json:"broken,omitempty"`
 }
@@ -37,10 +44,28 @@ func (c *Counting) add(s *topology.DeviceUse, since time.Duration) *Counting {
 	if back != "" && out.Broken == "" {
 		out.Broken = fmt.Sprintf("the counter %s went back: the GPU was reset, or its driver was loaded again", back)
 	}
+	out.addXids(now)
 	out.Last, out.Energy, out.Missed = now.Keep(c.Last), s.Energy, false
 	out.Seconds += max(0, since.Seconds())
 	return &out
 }
+
+// addXids adds the Xids that came since the last sample.
+func (c *Counting) addXids(now *topology.Counts) {
+	came, gap := now.NewXids(c.Last)
+	c.XidGap = c.XidGap || gap
+	for code, n := range came {
+		if c.Xids = maps.Clone(c.Xids); c.Xids == nil {
+			c.Xids = map[int]uint64{}
+		}
+		if _, known := c.Xids[code]; known || len(c.Xids) < maxXids {
+			c.Xids[code] += n
+		}
+	}
+}
+
+// maxXids bounds the different Xids of a GPU in a summary.
+const maxXids = 32
 
 // miss says that a sample has nothing of the device.
 func (c *Counting) miss() *Counting {
@@ -72,8 +97,18 @@ type Hardware struct {
 	Links map[string]map[int]float64 `json:"links,omitempty"`
 	// RowsPending says whether memory rows waited to be remapped in the end.
 	RowsPending *bool `json:"rowsPending,omitempty"`
-	// Unknown says why a counter is not known, by its name.
+	// Xids are those that came, by number.
+	Xids []XidCount `json:"xids,omitempty"`
+	// Unknown says why a counter is not known, by its name. Xids that are here and in Xids
+	// too may have been more.
 	Unknown map[string]string `json:"unknown,omitempty"`
+}
+
+// XidCount is how often an Xid came, and what it asks of people.
+type XidCount struct {
+	Code  int               `json:"code"`
+	Class topology.XidClass `json:"class"`
+	Count uint64            `json:"count"`
 }
 
 // Hardware returns what was counted, nil if no sample had counters.
@@ -98,6 +133,17 @@ func (c *Counting) Hardware() *Hardware {
 	}
 	if c.Missed || out.RowsPending == nil {
 		out.RowsPending, out.Unknown[topology.RowsPending] = nil, c.why(topology.RowsPending)
+	}
+	for _, code := range slices.Sorted(maps.Keys(c.Xids)) {
+		out.Xids = append(out.Xids, XidCount{code, topology.XidOf(code).Class, c.Xids[code]})
+	}
+	switch {
+	case c.Missed:
+		out.Unknown[topology.XidsName] = c.why(topology.XidsName)
+	case c.Last.Watched == 0:
+		out.Unknown[topology.XidsName] = cmp.Or(c.Last.Absent[topology.XidsName], "the sample has none")
+	case c.XidGap:
+		out.Unknown[topology.XidsName] = "Quoin's probe of NVML did not watch all the time"
 	}
 	return out
 }

@@ -47,10 +47,14 @@ const noFieldsCall = "the driver lacks " + fieldValues
 // counts reads the counters of a device.
 func (s *sampler) counts(uuid string, p place) *topology.Counts {
 	out := &topology.Counts{Absent: map[string]string{}}
-	if why := s.cannotCount(p); why != "" {
-		for name := range counterFields {
-			out.Absent[name] = why
-		}
+	if p.parent != nil {
+		out.Absent[topology.XidsName] = topology.OfWholeGPU
+		none(out, topology.OfWholeGPU)
+		return out
+	}
+	s.xids.count(uuid, out)
+	if !s.has[fieldValues] {
+		none(out, noFieldsCall)
 		return out
 	}
 	c := s.counting[uuid]
@@ -60,9 +64,7 @@ func (s *sampler) counts(uuid string, p place) *topology.Counts {
 	}
 	c.ask(p.links)
 	if ret := p.device.GetFieldValues(c.values); ret != nvml.SUCCESS {
-		for name := range counterFields {
-			out.Absent[name] = code(ret)
-		}
+		none(out, code(ret))
 		return out
 	}
 	for i := range topology.Counters {
@@ -76,14 +78,11 @@ func (s *sampler) counts(uuid string, p place) *topology.Counts {
 	return out
 }
 
-func (s *sampler) cannotCount(p place) string {
-	switch {
-	case p.parent != nil:
-		return topology.OfWholeGPU
-	case !s.has[fieldValues]:
-		return noFieldsCall
+// none says why no field was read.
+func none(out *topology.Counts, why string) {
+	for name := range counterFields {
+		out.Absent[name] = why
 	}
-	return ""
 }
 
 // ask prepares the fields of all counters, and for the counters of NVLinks those of each

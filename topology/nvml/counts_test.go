@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/topology"
@@ -23,6 +24,10 @@ func perLink(links int, of map[int]int64) []int64 {
 	}
 	return out
 }
+
+// withoutXids compares counters without those of Xids.
+var withoutXids = cmp.Options{cmpopts.IgnoreFields(topology.Counts{}, "Xids", "Watched"),
+	cmpopts.IgnoreMapEntries(func(name, _ string) bool { return name == topology.XidsName })}
 
 // TestLoadedCounters reads the counters of a GPU of each generation, as its fields of NVML
 // say them. What it does not have is absent with the reason.
@@ -70,7 +75,7 @@ func TestLoadedCounters(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := sampling(t, 580, fake.New(t, tt.machine, tt.more...), tt.uuid)
 			for range 2 { // the second asks only for what the first has found
-				if diff := cmp.Diff(&tt.want, p.sample()[tt.uuid].Counts); diff != "" {
+				if diff := cmp.Diff(&tt.want, p.sample()[tt.uuid].Counts, withoutXids); diff != "" {
 					t.Errorf("counts (-want +got):\n%s", diff)
 				}
 			}
@@ -88,6 +93,7 @@ func TestLoadedCountersBack(t *testing.T) {
 	}
 	m.Change("call nvmlDeviceGetFieldValues error 999")
 	c := p.sample()[h100a].Counts
+	delete(c.Absent, topology.XidsName)
 	if len(c.Whole)+len(c.Links) > 0 || len(c.Absent) != len(counterFields) || c.Absent["pcie_replays"] != "UNKNOWN" {
 		t.Errorf("counts without an answer: %+v", c)
 	}
@@ -120,6 +126,38 @@ func TestLoadedCountersAbsent(t *testing.T) {
 		if len(c.Whole)+len(c.Links) > 0 || c.RowsPending != nil {
 			t.Errorf("%s: counts %+v", tt.uuid, c)
 		}
+	}
+}
+
+// TestLoadedXidCounts counts each Xid as often as it comes, for its own GPU.
+func TestLoadedXidCounts(t *testing.T) {
+	t.Parallel()
+	const second = "GPU-b200b200-0000-0000-0000-000000000001"
+	m := fake.New(t, "gb200", "xid none")
+	p := watched(t, m)
+	p.sampleOf(gb200a, second)
+	m.Change("gpu 0", "xid 13", "gpu 1", "xid 119", "xid 79", "xid 119")
+	p.until("the events", func(n *topology.Node) bool { return len(n.GPUs[1].Xids) == 2 && len(n.GPUs[0].Xids) == 1 })
+	var got map[string]topology.DeviceUse
+	for range 100 { // the second 119 changes no report
+		if got = p.sample(); got[second].Counts.Xids[119] == 2 {
+			break
+		}
+		p.read()
+	}
+	c := got[second].Counts
+	if diff := cmp.Diff(map[int]uint64{79: 1, 119: 2}, c.Xids); diff != "" || c.Watched == 0 || c.Absent[topology.XidsName] != "" || got[gb200a].Counts.Xids[119] > 0 {
+		t.Errorf("since %d, absent because %q (-want +got):\n%s", c.Watched, c.Absent[topology.XidsName], diff)
+	}
+	// A GPU without events has no count of them, and no zero.
+	for statement, why := range map[string]string{"call nvmlDeviceGetSupportedEventTypes error 3": topology.NoCounter, "call nvmlDeviceRegisterEvents error 999": "UNKNOWN"} {
+		p := start(t, 580, fake.New(t, "gb200", "gpu 0", statement))
+		p.read()
+		p.sampleOf(gb200a)
+		p.until(why, func(*topology.Node) bool {
+			c := p.sample()[gb200a].Counts
+			return c.Xids == nil && c.Watched == 0 && c.Absent[topology.XidsName] == why
+		})
 	}
 }
 

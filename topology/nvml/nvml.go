@@ -62,8 +62,9 @@ func Open(o Options) (*Library, error) {
 	if ret := api.Init(); ret != nvml.SUCCESS {
 		return nil, notInitialised(ret)
 	}
-	return &Library{api: api, has: has, root: o.Root, sockets: socketReader{root: o.Root}, xids: newXids(api),
-		sampler: newSampler(api, has, seesPIDs(o.Root))}, nil
+	x := newXids(api)
+	return &Library{api: api, has: has, root: o.Root, sockets: socketReader{root: o.Root}, xids: x,
+		sampler: newSampler(api, has, x, seesPIDs(o.Root))}, nil
 }
 
 // WatchXids makes Read report the Xid events that come from now on. It returns when

@@ -19,6 +19,8 @@ import (
 type sampler struct {
 	api nvml.Interface
 	has symbols
+	// xids count the Xids.
+	xids *xids
 	// allPIDs: the driver lists the programs of all namespaces to this process.
 	allPIDs bool
 	// found has the devices of the last reading by UUID.
@@ -43,8 +45,8 @@ type place struct {
 	links []int
 }
 
-func newSampler(api nvml.Interface, has symbols, allPIDs bool) *sampler {
-	return &sampler{api: api, has: has, allPIDs: allPIDs, gpm: map[string]*activity{}, counting: map[string]*counting{}}
+func newSampler(api nvml.Interface, has symbols, x *xids, allPIDs bool) *sampler {
+	return &sampler{api: api, has: has, xids: x, allPIDs: allPIDs, gpm: map[string]*activity{}, counting: map[string]*counting{}}
 }
 
 // seesPIDs reports whether this process is in the kernel's first PID namespace. The

@@ -27,6 +27,11 @@ type xids struct {
 	// present are the GPUs of the last reading, by UUID.
 	present map[string]nvml.Device
 	came    topology.Xids
+	// counts are how often each came, by UUID and number, since watched, which is zero while
+	// no set of events delivers. served are the GPUs in the last set.
+	counts  map[string]map[int]uint64
+	watched time.Time
+	served  map[string]bool
 	failed  error
 	// refused has the reason why a GPU's events are not watched, by UUID.
 	refused map[string]error
@@ -77,6 +82,7 @@ func (x *xids) watch(ctx context.Context) {
 		if err == nil {
 			x.free(old) // now: none is missed between the two
 			old = set
+			x.begin(set)
 			err = x.deliver(ctx, set)
 		}
 		switch err {
@@ -88,6 +94,20 @@ func (x *xids) watch(ctx context.Context) {
 		}
 		x.fail(err)
 		x.pause(ctx) // the next may fail as fast
+	}
+}
+
+// begin says that a set delivers from now on. After a time without one the counts begin at
+// zero.
+func (x *xids) begin(set *eventSet) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.served = make(map[string]bool, len(set.uuids))
+	for _, uuid := range set.uuids {
+		x.served[uuid] = true
+	}
+	if x.watched.IsZero() {
+		x.watched, x.counts = time.Now(), map[string]map[int]uint64{}
 	}
 }
 
@@ -210,7 +230,40 @@ func (x *xids) take(uuid string, event nvml.EventData) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.failed = nil
-	x.came.Add(uuid, int(event.EventData)) //nolint:gosec // bounded above
+	code := int(event.EventData) //nolint:gosec // bounded above
+	x.came.Add(uuid, code)
+	if x.counts == nil { // the events of a set that is given up
+		return
+	}
+	if x.counts[uuid] == nil {
+		x.counts[uuid] = map[int]uint64{}
+	}
+	if _, known := x.counts[uuid][code]; known || len(x.counts[uuid]) < maxNumbers {
+		x.counts[uuid][code]++
+	}
+}
+
+// maxNumbers bounds the different Xids of a GPU that are counted.
+const maxNumbers = 100
+
+// count adds to a GPU's counters how many Xids came.
+func (x *xids) count(uuid string, out *topology.Counts) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	why := ""
+	switch {
+	case x.failed != nil:
+		why = x.failed.Error()
+	case x.refused[uuid] != nil:
+		why = x.refused[uuid].Error()
+	case x.watched.IsZero() || !x.served[uuid]:
+		why = topology.NoCounter
+	}
+	if why != "" {
+		out.Absent[topology.XidsName] = why
+		return
+	}
+	out.Xids, out.Watched = maps.Clone(x.counts[uuid]), x.watched.UnixNano()
 }
 
 // maxXid bounds the codes. NVML reports 999 for a code that it does not know.
@@ -218,6 +271,8 @@ const maxXid = 1 << 16
 
 func (x *xids) fail(err error) {
 	x.mu.Lock()
-	x.failed = err
+	if x.failed = err; err != nil {
+		x.watched = time.Time{}
+	}
 	x.mu.Unlock()
 }

@@ -36,7 +36,7 @@ func (r *Run) counted() (all []counted) {
 // hardware says in one sentence each what stands out of the GPUs' hardware counters.
 func (r *Run) hardware() []string {
 	all := r.counted()
-	var common []string
+	common := commonXids(all)
 	for i := range topology.Counters {
 		if line := standOut(all, &topology.Counters[i]); line != "" {
 			common = append(common, line)
@@ -63,6 +63,42 @@ func (r *Run) hardware() []string {
 		lines = append(lines, fmt.Sprintf("The counters of %d more GPUs stand out: quoin job -o json has them all.", more))
 	}
 	return slices.Concat(lines, common, unknown(all))
+}
+
+// commonXids adds a part to each GPU for each Xid that no other GPU had, and returns a
+// sentence for each Xid that several had. Xids that ask for nothing are left out.
+func commonXids(all []counted) (lines []string) {
+	had := map[int][]*counted{}
+	for i := range all {
+		for _, x := range all[i].of.Xids {
+			if asks := x.Class != topology.XidIgnore; asks && (x.Code != topology.XidCleanup || len(all[i].of.Xids) == 1) {
+				had[x.Code] = append(had[x.Code], &all[i])
+			}
+		}
+	}
+	for _, code := range slices.Sorted(maps.Keys(had)) {
+		x, gpus := topology.XidOf(code), had[code]
+		text := fmt.Sprintf("Xid %d (%s)", code, cmp.Or(x.Name, "which Quoin does not know"))
+		if len(gpus) == 1 {
+			if n := gpus[0].xids(code); n > 1 {
+				text = fmt.Sprintf("%d times %s", n, text)
+			}
+			gpus[0].parts = append(gpus[0].parts, text+": "+x.Action)
+			continue
+		}
+		var names []string
+		for _, c := range gpus {
+			names = append(names, c.name)
+		}
+		lines = append(lines, fmt.Sprintf("%s on %d of %d GPUs (%s): %s.", text, len(gpus), len(all), few(names), x.Action))
+	}
+	return lines
+}
+
+// xids is how often an Xid came.
+func (c *counted) xids(code int) uint64 {
+	i := slices.IndexFunc(c.of.Xids, func(x rundir.XidCount) bool { return x.Code == code })
+	return c.of.Xids[i].Count
 }
 
 // mostGPUs is how many GPUs have a sentence of their own.
@@ -181,16 +217,28 @@ func theOthers(k *topology.Counter, values []float64) string {
 // unknown says which GPUs' counters are not known, and why. What a GPU does not have is no
 // news.
 func unknown(all []counted) (lines []string) {
-	byReason := map[string][]string{}
+	type fault struct{ what, why string }
+	var order []fault
+	names := map[fault][]string{}
 	for i := range all {
-		for _, why := range slices.Compact(slices.Sorted(maps.Values(all[i].of.Unknown))) {
-			if why != topology.NoCounter && why != topology.NoLink {
-				byReason[why] = append(byReason[why], all[i].name)
+		for _, name := range slices.Sorted(maps.Keys(all[i].of.Unknown)) {
+			f := fault{"Hardware counters", all[i].of.Unknown[name]}
+			if f.why == topology.NoCounter || f.why == topology.NoLink {
+				continue
+			}
+			if name == topology.XidsName && f.why != all[i].of.Unknown[topology.RowsPending] {
+				f.what = "Some Xids"
+			}
+			if names[f] == nil {
+				order = append(order, f)
+			}
+			if !slices.Contains(names[f], all[i].name) {
+				names[f] = append(names[f], all[i].name)
 			}
 		}
 	}
-	for _, why := range slices.Sorted(maps.Keys(byReason)) {
-		lines = append(lines, fmt.Sprintf("Hardware counters of %s are not known: %s.", few(byReason[why]), why))
+	for _, f := range order {
+		lines = append(lines, fmt.Sprintf("%s of %s are not known: %s.", f.what, few(names[f]), f.why))
 	}
 	return lines
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +35,19 @@ func gpuWith(id int, counts ...string) rundir.DeviceUse {
 			}
 			d.Hardware.Links[words[0]][link] = v
 		}
+	}
+	return d
+}
+
+// withXids is a GPU to which these Xids came.
+func withXids(d rundir.DeviceUse, codes ...int) rundir.DeviceUse {
+	for _, code := range codes {
+		i := slices.IndexFunc(d.Hardware.Xids, func(x rundir.XidCount) bool { return x.Code == code })
+		if i < 0 {
+			i = len(d.Hardware.Xids)
+			d.Hardware.Xids = append(d.Hardware.Xids, rundir.XidCount{Code: code, Class: topology.XidOf(code).Class})
+		}
+		d.Hardware.Xids[i].Count++
 	}
 	return d
 }
@@ -77,6 +91,12 @@ func TestHardwareSentences(t *testing.T) {
 			[]string{"GPU 7 of n07: clocks held down by the power limit for 00:58:20; the others at most 00:08:20."}},
 		{"rows wait", append(alike(3), pending),
 			[]string{"GPU 3 of n07: memory rows wait to be remapped, which a reset of the GPU does."}},
+		{"an Xid of one GPU", append(alike(7), withXids(gpuWith(7, "pcie_replays 0"), 119, 119, 63)),
+			[]string{"GPU 7 of n07: 2 times Xid 119 (GSP does not answer): drain the node and reset the GPU."}},
+		{"an Xid of several, and cleanup after it", []rundir.DeviceUse{withXids(gpuWith(0), 31, 45), withXids(gpuWith(1), 31), gpuWith(2)},
+			[]string{"Xid 31 (GPU memory page fault) on 2 of 3 GPUs (GPU 0 of n07, GPU 1 of n07): start the job again."}},
+		{"an Xid that nobody knows", []rundir.DeviceUse{withXids(gpuWith(0), 999)},
+			[]string{"GPU 0 of n07: Xid 999 (which Quoin does not know): look at dmesg and NVIDIA's Xid catalogue."}},
 		{"what is not known", append(alike(2, "pcie_replays 0", "nvlink_replays ? "+topology.NoCounter), gpuWith(2, "pcie_replays ? "+reset, "ecc_corrected ? "+reset)),
 			[]string{"Hardware counters of GPU 2 of n07 are not known: " + reset + "."}},
 		{"many", append(alike(10), func() (all []rundir.DeviceUse) {
