@@ -127,3 +127,48 @@ func TestXidsOfJob(t *testing.T) {
 		t.Errorf("unknown because %q, Xids (-want +got):\n%s", h.Unknown["xids"], diff)
 	}
 }
+
+// TestErrorAtTheEnd puts what a GPU counted in the last moments of a job into the job's
+// summary, and nothing that may be another job's or came later.
+func TestErrorAtTheEnd(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		next  bool
+		after time.Duration
+		want  float64
+	}{
+		{"at once", false, time.Second, 412},
+		{"another job has the GPU", true, time.Second, 0},
+		{"long after", false, time.Minute, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newJobsRig(t)
+			site := t.TempDir()
+			r.j.config.SummaryDir = site
+			r.prolog("17", 0)
+			r.sample(10*time.Second, counting(0, 0, 0, 0))
+			r.sample(10*time.Second, counting(0, 0, 0, 0))
+			use, err := rundir.Dir(r.run).Uses().Read("17")
+			r.must(err)
+			s := rundir.Summary{Key: "17", Record: r.record("17", 0), Use: use} // as the Epilog does
+			r.must(rundir.WriteSummary(rundir.Dir(r.run), s))
+			r.must(rundir.CopySummary(site, s))
+			r.must(rundir.Dir(r.run).RemoveRecord("17"))
+			if tt.next {
+				r.write("18", r.record("18", 0))
+			}
+			r.j.round(t.Context())
+			r.sample(tt.after, counting(0, 0, 0, 0)) // was on its way
+			r.sample(time.Second, counting(0, 0, 0, 412))
+			for _, dir := range []string{rundir.Dir(r.run).SummaryDir(), site} {
+				all, err := rundir.ReadSummaries(dir)
+				if err != nil || len(all) != 1 {
+					t.Fatalf("%d summaries, %v", len(all), err)
+				}
+				if got := all[0].Use.Devices[0].Hardware.Counts["nvlink_recoveries"]; got != tt.want {
+					t.Errorf("%g recoveries in %s, want %g", got, dir, tt.want)
+				}
+			}
+		})
+	}
+}

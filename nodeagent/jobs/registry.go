@@ -75,10 +75,12 @@ func readClocks() moment {
 // Registry follows the node's jobs. All but its series belong to the goroutine of
 // Run.
 type Registry struct {
-	config   Config
-	log      *problemLog
-	clock    func() moment
-	records  records
+	config  Config
+	log     *problemLog
+	clock   func() moment
+	records records
+	// ended are the jobs whose records went since the last sample.
+	ended    []endedJob
 	life     *liveness.Observer
 	mapping  sweep.Directories
 	orphans  sweep.Orphans
@@ -197,11 +199,13 @@ func (r *Registry) round(ctx context.Context) {
 // scan reads the records that have changed, and counts for how long devices were
 // held.
 func (r *Registry) scan(now moment) {
+	before := maps.Clone(r.records.jobs)
 	fresh, err := r.records.read()
 	r.log.note("records of jobs", err)
 	if err != nil {
 		return // the known records stay
 	}
+	r.noteEnded(before, now)
 	r.log.note("inventory", r.records.inventory.problem)
 	if fresh {
 		r.schedule.eager = now.up + eagerFor
@@ -229,6 +233,7 @@ func (r *Registry) updateUsage(now moment) {
 func (r *Registry) count(s topology.Sample, now moment) {
 	r.usage.advance(now.up)
 	r.series.agent.countSamples(r.usage.sample(s, now.up, r.config.SampleEvery))
+	r.finish(s, now)
 	r.log.note("use of jobs", r.uses.add(&r.records, s, now.wall, r.config.SampleEvery))
 	r.show()
 	r.saveState()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -82,7 +83,7 @@ func (s *server) run(ctx context.Context) error {
 	defer due.Stop()
 	defer samples.Stop()
 	samples.Stop()
-	var every time.Duration // 0 while nothing is sampled
+	var order Sampling // nothing is sampled at first
 	last, err := s.report(nil)
 	for err == nil {
 		select {
@@ -90,16 +91,16 @@ func (s *server) run(ctx context.Context) error {
 			return nil
 		case <-due.C:
 			last, err = s.report(last)
-		case order := <-s.told:
-			s.machine.Want(order.Devices)
-			switch order.Every {
-			case every: // other devices do not put off the next sample
+		case next := <-s.told:
+			err = s.change(order.Devices, next.Devices)
+			switch next.Every {
+			case order.Every: // other devices do not put off the next sample
 			case 0:
 				samples.Stop()
 			default:
-				samples.Reset(order.Every)
+				samples.Reset(next.Every)
 			}
-			every = order.Every
+			order = next
 		case <-samples.C:
 			err = s.sample()
 		}
@@ -124,6 +125,24 @@ func (s *server) report(last []byte) ([]byte, error) {
 		line = nil
 	}
 	return report, s.print(line)
+}
+
+// change has other devices sampled from now on. A sample of the old and the new devices
+// comes at once: it is the last of a job that has ended, and the first of one that begins.
+func (s *server) change(old, devices []string) error {
+	all := slices.Concat(old, devices)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if len(all) == len(old) && len(all) == len(devices) {
+		s.machine.Want(devices)
+		return nil
+	}
+	s.machine.Want(all)
+	if err := s.sample(); err != nil {
+		return err
+	}
+	s.machine.Want(devices)
+	return nil
 }
 
 func (s *server) sample() error {

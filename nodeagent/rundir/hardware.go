@@ -148,6 +148,19 @@ func (c *Counting) Hardware() *Hardware {
 	return out
 }
 
+// sameErrors reports whether two sums have the same errors and Xids, and lack the same.
+// Times go on while nothing happens.
+func (h *Hardware) sameErrors(other *Hardware) bool {
+	for i := range topology.Counters {
+		k := &topology.Counters[i]
+		if h.Unknown[k.Name] != other.Unknown[k.Name] || !k.Time && h.Counts[k.Name] != other.Counts[k.Name] {
+			return false
+		}
+	}
+	return slices.Equal(h.Xids, other.Xids) && (h.RowsPending == nil) == (other.RowsPending == nil) &&
+		(h.RowsPending == nil || *h.RowsPending == *other.RowsPending)
+}
+
 // count returns what a counter has counted, or why that is not known.
 func (c *Counting) count(k *topology.Counter) (sum float64, links map[int]float64, why string) {
 	if c.Missed || c.Last.Absent[k.Name] != "" {

@@ -88,6 +88,35 @@ func writeSummary(dir string, s Summary, file, folder fs.FileMode) error {
 	return atomicfile.WriteMode(path, append(data, '\n'), file)
 }
 
+// AmendSummary puts into the summary of a run, if it is there, what the counters of its GPUs
+// counted up to a sample that came after the run's end. dir is the run directory's, or the
+// site's own.
+func AmendSummary(dir string, key string, record *Record, u *Use) error {
+	s := Summary{Key: key, Record: *record}
+	path := filepath.Join(dir, s.Name())
+	old, err := readSummary(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // somebody has taken it
+	} else if err != nil {
+		return fmt.Errorf("amend job summary: %w", err)
+	}
+	if old.Key != key || old.Record.Run != record.Run || old.Use == nil || !old.Use.amend(u) {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("amend job summary: %w", err)
+	}
+	data, err := json.Marshal(old)
+	if err != nil {
+		return fmt.Errorf("amend job summary: %w", err)
+	}
+	if len(data) >= maxSummary {
+		return fmt.Errorf("amend job summary: %d bytes, want less than %d", len(data), maxSummary)
+	}
+	return atomicfile.WriteMode(path, append(data, '\n'), info.Mode().Perm())
+}
+
 // ReadSummaries reads the summaries of a directory, the oldest first; only of the named
 // jobs, if there are any. The error names each file that cannot be read. A missing
 // directory has no summaries.

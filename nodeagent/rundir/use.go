@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,6 +62,34 @@ type DeviceUse struct {
 	// the samples of the counters instead.
 	Hardware *Hardware `json:"hardware,omitempty"`
 	Counting *Counting `json:"counting,omitempty"`
+}
+
+// Finish adds the hardware counters of a sample that was taken after the job's end. Devices
+// that taken names have another job by now. changed says that an error or an Xid is new.
+func (u *Use) Finish(s topology.Sample, at time.Time, taken func(uuid string) bool) (changed bool) {
+	for i := range s.Devices {
+		k := u.index(s.Devices[i].UUID)
+		if k < 0 || u.Devices[k].Released || u.Devices[k].Counting == nil || taken(s.Devices[i].UUID) {
+			continue
+		}
+		d := &u.Devices[k]
+		before := d.Counting.Hardware()
+		d.Counting = d.Counting.add(&s.Devices[i], at.Sub(*cmp.Or(d.Sampled, &at)))
+		d.Sampled = &at
+		changed = changed || !before.sameErrors(d.Counting.Hardware())
+	}
+	return changed
+}
+
+// amend takes over the hardware counters of another sum of the same job's devices.
+func (u *Use) amend(by *Use) (changed bool) {
+	for i := range u.Devices {
+		d := &u.Devices[i]
+		if k := by.index(d.UUID); k >= 0 && by.Devices[k].Counting != nil {
+			d.Hardware, changed = by.Devices[k].Counting.Hardware(), true
+		}
+	}
+	return changed
 }
 
 // Ended returns the use as it is kept of an ended job.

@@ -13,48 +13,84 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
-// TestNVMLHardwareOfJob follows a counter of one NVLink from the library to what quoin job
-// says: while the job runs, and from the summary that its Epilog leaves.
-func TestNVMLHardwareOfJob(t *testing.T) {
-	t.Parallel()
+// hardwareJob is a job of eight H100 on an agent of a loaded NVML.
+type hardwareJob struct {
+	*agentProcess
+	m   *fake.Machine
+	run string
+}
+
+func newHardwareJob(t *testing.T, sampleInterval string) *hardwareJob {
+	t.Helper()
 	m := fake.New(t, "h100", "gpu 3", "field 162:9 1000")
 	m.RealBoot()
 	p := newAgentProcess(t)
 	agent := p.onNVML(programs.QuoinTest(t), 580, m, "50ms")
-	agent.Args = append(agent.Args, "--set", "agent.sampleInterval=100ms", "--set", "agent.sweepInterval=100ms")
+	agent.Args = append(agent.Args, "--set", "agent.sampleInterval="+sampleInterval, "--set", "agent.sweepInterval=100ms")
 	p.start(agent)
 	p.until("inventory", func() bool { return p.settled() && p.metric("quoin_agent_probe_up") == 1 })
-	run := filepath.Join(p.dir, "run")
 	programs.PutTest(t, p.dir, programs.Hook)
-	hook := func(verb string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), filepath.Join(p.dir, "quoin-hook"), verb, "--run-dir", run, "--mapping-dir", p.node.Mapping())
-		cmd.Env = []string{"SLURM_JOB_ID=4711", "SLURM_JOB_GPUS=0,1,2,3,4,5,6,7", "SLURM_JOB_START_TIME=1790000000", "SLURMD_NODENAME=n07", "SLURM_JOB_NODELIST=n07", "SLURM_JOB_END_TIME=2000000000"}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", verb, err, out)
-		}
+	return &hardwareJob{p, m, filepath.Join(p.dir, "run")}
+}
+
+func (j *hardwareJob) hook(verb string) string {
+	j.t.Helper()
+	cmd := exec.CommandContext(j.t.Context(), filepath.Join(j.dir, "quoin-hook"), verb, "--run-dir", j.run, "--mapping-dir", j.node.Mapping())
+	cmd.Env = []string{"SLURM_JOB_ID=4711", "SLURM_JOB_GPUS=0,1,2,3,4,5,6,7", "SLURM_JOB_START_TIME=1790000000", "SLURMD_NODENAME=n07", "SLURM_JOB_NODELIST=n07", "SLURM_JOB_END_TIME=2000000000"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		j.t.Fatalf("%s: %v\n%s", verb, err, out)
 	}
-	job := func() string {
-		t.Helper()
-		out, err := exec.CommandContext(t.Context(), programs.QuoinTest(t), "job", "4711", "--set", "agent.runDir="+run).CombinedOutput()
-		if err != nil {
-			t.Fatalf("quoin job: %v\n%s", err, out)
-		}
-		return string(out)
-	}
-	hook("prolog")
-	p.until("a first sample", func() bool {
-		use, err := rundir.Dir(run).Uses().Read("4711")
+	return string(out)
+}
+
+// begin runs the Prolog, and waits for the first sample.
+func (j *hardwareJob) begin() {
+	j.t.Helper()
+	j.hook("prolog")
+	j.until("a first sample", func() bool {
+		use, err := rundir.Dir(j.run).Uses().Read("4711")
 		return err == nil && use != nil && len(use.Devices) == 8 && use.Devices[0].Counting != nil
 	})
-	m.Change("gpu 3", "field 162:9 1412")
+}
+
+// said is what quoin job says.
+func (j *hardwareJob) said() string {
+	j.t.Helper()
+	out, err := exec.CommandContext(j.t.Context(), programs.QuoinTest(j.t), "job", "4711", "--set", "agent.runDir="+j.run).CombinedOutput()
+	if err != nil {
+		j.t.Fatalf("quoin job: %v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// TestNVMLHardwareOfJob follows a counter of one NVLink from the library to what quoin job
+// says: while the job runs, and from the summary that its Epilog leaves.
+func TestNVMLHardwareOfJob(t *testing.T) {
+	t.Parallel()
+	j := newHardwareJob(t, "100ms")
+	j.begin()
+	j.m.Change("gpu 3", "field 162:9 1412")
 	const want = "GPU 3 of n07: 412 NVLink recoveries on link 9; the others 0.\n"
-	p.until("the job's recoveries", func() bool { return strings.Contains(job(), want) })
-	hook("epilog")
-	if said := job(); !strings.Contains(said, want) || !strings.Contains(said, "State     ended") {
+	j.until("the job's recoveries", func() bool { return strings.Contains(j.said(), want) })
+	j.hook("epilog")
+	if said := j.said(); !strings.Contains(said, want) || !strings.Contains(said, "State     ended") {
 		t.Errorf("quoin job of the summary:\n%s", said)
 	}
-	if n := p.metric(`quoin_gpu_held_errors_total{GPU_I_ID="",UUID="GPU-01000100-0000-0000-0000-000000000003",counter="nvlink_recoveries",gpu="3"}`); n != 412 {
+	if n := j.metric(`quoin_gpu_held_errors_total{GPU_I_ID="",UUID="GPU-01000100-0000-0000-0000-000000000003",counter="nvlink_recoveries",gpu="3"}`); n != 412 {
 		t.Errorf("series says %g recoveries, want 412", n)
 	}
+}
+
+// TestNVMLLastErrorOfJob takes no sample while the job runs but the first, which comes with
+// the Prolog. The error that ends the job is in the sample that comes with the Epilog.
+func TestNVMLLastErrorOfJob(t *testing.T) {
+	t.Parallel()
+	j := newHardwareJob(t, "1h")
+	j.begin()
+	j.m.Change("gpu 3", "field 162:9 1412", "xid 119")
+	j.until("the Xid", func() bool { return strings.Contains(j.report(), "Xid 119") })
+	j.hook("epilog")
+	const want = "GPU 3 of n07: Xid 119 (GSP does not answer): drain the node and reset the GPU. 412 NVLink recoveries on link 9; the others 0.\n"
+	j.until("the error in the summary", func() bool { return strings.Contains(j.said(), want) })
 }

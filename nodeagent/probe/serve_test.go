@@ -1,0 +1,75 @@
+package probe
+
+import (
+	"bufio"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// machine is one whose samples are of whatever is wanted.
+type machine struct{ wanted []string }
+
+func (m *machine) Read() (*topology.Node, error) { return &topology.Node{}, nil }
+func (m *machine) Want(uuids []string)           { m.wanted = uuids }
+func (m *machine) Sample() (s topology.Sample) {
+	for _, uuid := range m.wanted {
+		s.Devices = append(s.Devices, topology.DeviceUse{UUID: uuid, Processes: new(1)})
+	}
+	return s
+}
+
+// TestServeSamplesAtOnce: an order for other devices brings a sample at once, of the old
+// devices and the new. An order for the same devices brings none.
+func TestServeSamplesAtOnce(t *testing.T) {
+	in, orders := io.Pipe()
+	lines, out := io.Pipe()
+	done := make(chan error)
+	go func() {
+		done <- Serve(t.Context(), &machine{}, Options{Node: "n1", Interval: time.Hour, In: in, Out: out, Errors: io.Discard})
+	}()
+	scanner := bufio.NewScanner(lines)
+	next := func() string {
+		t.Helper()
+		if !scanner.Scan() {
+			t.Fatal(scanner.Err())
+		}
+		if !IsSample(scanner.Bytes()) {
+			return "report"
+		}
+		s, err := ParseSample(scanner.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var uuids []string
+		for _, d := range s.Devices {
+			uuids = append(uuids, d.UUID)
+		}
+		return strings.Join(uuids, " ")
+	}
+	got := []string{next()}
+	for _, order := range []string{"GPU-a,GPU-b", "GPU-b,GPU-c", "GPU-c,GPU-b"} {
+		if _, err := io.WriteString(orders, "sample 1h "+order+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if order != "GPU-c,GPU-b" {
+			got = append(got, next())
+		}
+	}
+	if _, err := io.WriteString(orders, "sample off\n"); err != nil {
+		t.Fatal(err)
+	}
+	got = append(got, next())
+	if diff := cmp.Diff([]string{"report", "GPU-a GPU-b", "GPU-a GPU-b GPU-c", "GPU-b GPU-c"}, got); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+	_ = orders.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
