@@ -27,6 +27,9 @@ type HookFiles struct {
 	// Devices returns a node's devices in the order of Slurm's GRES indices. nil means
 	// topology.Node.GRESDevices.
 	Devices func(n *topology.Node) []topology.GRESDevice
+	// Fabric returns what is wrong with the node's NVLink fabric, false for nothing. It may be
+	// nil.
+	Fabric func(n *topology.Node) (topology.Finding, bool)
 }
 
 // Write implements Files. A GPU that the report lacks keeps its place in the
@@ -42,6 +45,7 @@ func (f *HookFiles) Write(n *topology.Node) error {
 		return errors.Join(err, e)
 	}
 	inv.BootID = cmp.Or(f.BootID, inv.BootID)
+	inv.Faults = f.faults(n)
 	was, e := f.RunDir.ReadInventory()
 	if e != nil {
 		was, e = rundir.KeptInventory(dcgm.Mapping{Dir: f.Hook.MappingDir})
@@ -57,6 +61,26 @@ func (f *HookFiles) Write(n *topology.Node) error {
 		return err
 	}
 	return errors.Join(err, f.RunDir.WriteInventory(inv))
+}
+
+// warnsOf are the problems of a GPU that a Prolog warns of.
+var warnsOf = [...]string{topology.ReasonXidCritical, topology.ReasonRecoveryNeeded, topology.ReasonRowsPending}
+
+// faults returns what a Prolog warns of.
+func (f *HookFiles) faults(n *topology.Node) (faults []rundir.Fault) {
+	for _, p := range n.Problems {
+		var uuid string
+		if _, err := fmt.Sscanf(p.Message, "GPU %s", &uuid); err == nil && slices.Contains(warnsOf[:], p.Reason) {
+			faults = append(faults, rundir.Fault{UUID: uuid, Text: p.Message})
+		}
+	}
+	if f.Fabric == nil {
+		return faults
+	}
+	if p, faulty := f.Fabric(n); faulty {
+		faults = append(faults, rundir.Fault{Text: p.Message})
+	}
+	return faults
 }
 
 // keepMissing adds the old entries whose device has no new entry, at their old places,

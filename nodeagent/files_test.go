@@ -324,3 +324,34 @@ func TestLostAfterBoot(t *testing.T) {
 		})
 	}
 }
+
+// TestHookFilesFaults writes what a Prolog warns of: what asks for a reset or a restart, and the
+// fabric. What a program causes and what somebody may look at is no reason to warn each job.
+func TestHookFilesFaults(t *testing.T) {
+	run := rundir.Dir(t.TempDir())
+	f := &HookFiles{RunDir: run, Hook: rundir.HookConfig{MappingDir: "/maps"}}
+	minor := 0
+	n := &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor}}}
+	var xids topology.Xids
+	xids.Add("GPU-a", 13, 74, 119)
+	xids.Show(n)
+	n.Problems = append(n.Problems, topology.RowsPendingProblem("GPU-a"))
+	want := []rundir.Fault{{UUID: "GPU-a", Text: "GPU GPU-a had Xid 119, GSP does not answer: drain the node and reset the GPU"},
+		{UUID: "GPU-a", Text: "GPU GPU-a has memory rows that wait to be remapped: reset the GPU when no job uses it"}}
+	for _, fabric := range []string{"", "3 of 4 GPUs have 17 of 18 NVLinks"} {
+		if fabric != "" {
+			want = append(want, rundir.Fault{Text: fabric})
+			f.Fabric = func(*topology.Node) (topology.Finding, bool) { return topology.Finding{Message: fabric}, true }
+		}
+		if err := f.Write(n); err != nil {
+			t.Fatal(err)
+		}
+		inv, err := run.ReadInventory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, inv.Faults); diff != "" {
+			t.Errorf("faults (-want +got):\n%s", diff)
+		}
+	}
+}

@@ -45,6 +45,14 @@ var Counters = [...]Counter{
 // which a reset of the GPU does.
 const RowsPending = "rows_pending"
 
+// ReasonRowsPending is the problem of a GPU that has such rows.
+const ReasonRowsPending = "RowsPending"
+
+// RowsPendingProblem returns the problem.
+func RowsPendingProblem(uuid string) Finding {
+	return Finding{Reason: ReasonRowsPending, Message: "GPU " + uuid + " has memory rows that wait to be remapped: reset the GPU when no job uses it"}
+}
+
 // XidsName is the name of the Xids beside the counters.
 const XidsName = "xids"
 

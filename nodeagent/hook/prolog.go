@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -115,6 +116,28 @@ func (h *job) resolve(r *rundir.Record) {
 	}
 	if r.GPUs == nil {
 		r.GPUs = []string{}
+	}
+	if current {
+		h.warn(r, inv)
+	}
+}
+
+// maxWarnings and maxWarning bound what is said of the GPUs of a job, and its bytes.
+const (
+	maxWarnings = 16
+	maxWarning  = 300
+)
+
+// warn says what the agent last reported to be wrong with the job's GPUs or the node. The job
+// starts all the same.
+func (h *job) warn(r *rundir.Record, inv *rundir.Inventory) {
+	for _, f := range inv.FaultsOf(r.UUIDs) {
+		if len(r.Warnings) == maxWarnings {
+			break
+		}
+		text := strings.ToValidUTF8(f.Text[:min(len(f.Text), maxWarning)], "")
+		r.Warnings = append(r.Warnings, text)
+		h.say("job %s: warning: %s; the job starts all the same", r.JobID, text)
 	}
 }
 

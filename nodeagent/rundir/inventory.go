@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
@@ -42,6 +43,34 @@ type Inventory struct {
 	Unordered bool `json:"unordered,omitempty"`
 	// EmptyMIG says that a GPU has MIG on and no instance: the GPU has no entry.
 	EmptyMIG bool `json:"emptyMIG,omitempty"`
+	// Faults are what a Prolog warns of, by the agent's last report.
+	Faults []Fault `json:"faults,omitempty"`
+}
+
+// Fault is what is wrong with a GPU, or with the whole node.
+type Fault struct {
+	// UUID is the GPU's. It is empty for a fault of the whole node.
+	UUID string `json:"uuid,omitempty"`
+	Text string `json:"text"`
+}
+
+// FaultsOf returns the faults of these GPUs and MIG instances, and of the node.
+func (inv *Inventory) FaultsOf(uuids []string) (found []Fault) {
+	if len(inv.Faults) == 0 {
+		return nil
+	}
+	gpus := slices.Clone(uuids)
+	for i := range inv.Entries {
+		if e := &inv.Entries[i]; e.GPUUUID != "" && slices.Contains(uuids, e.UUID) {
+			gpus = append(gpus, e.GPUUUID)
+		}
+	}
+	for _, f := range inv.Faults {
+		if f.UUID == "" || slices.Contains(gpus, f.UUID) {
+			found = append(found, f)
+		}
+	}
+	return found
 }
 
 // Entry is one GPU, or one MIG instance.

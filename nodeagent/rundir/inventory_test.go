@@ -199,3 +199,19 @@ func TestFindInventory(t *testing.T) {
 		t.Errorf("the mapping directory was made: %v", err)
 	}
 }
+
+// TestFaultsOf returns the faults of the node, of a GPU, and for a MIG instance those of its
+// GPU.
+func TestFaultsOf(t *testing.T) {
+	inv := &Inventory{Entries: []Entry{{UUID: "GPU-a"}, {GRESIndex: 1, UUID: "GPU-b"}, {GRESIndex: 2, UUID: "MIG-c", GPUUUID: "GPU-c"}},
+		Faults: []Fault{{"GPU-a", "a"}, {"GPU-c", "c"}, {"", "node"}}}
+	for of, want := range map[string][]Fault{"GPU-a": {{"GPU-a", "a"}, {"", "node"}}, "GPU-b": {{"", "node"}}, "MIG-c": {{"GPU-c", "c"}, {"", "node"}}} {
+		if diff := cmp.Diff(want, inv.FaultsOf([]string{of})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", of, diff)
+		}
+	}
+	inv.Faults = nil
+	if got := inv.FaultsOf([]string{"GPU-a"}); got != nil {
+		t.Errorf("none: %v", got)
+	}
+}

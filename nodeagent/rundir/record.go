@@ -63,6 +63,8 @@ type Record struct {
 	Unresolved bool     `json:"unresolved,omitempty"`
 	// MappingDir is where the ids were written.
 	MappingDir string `json:"mappingDir"`
+	// Warnings are what was wrong with the job's GPUs or the node when the job began.
+	Warnings []string `json:"warnings,omitempty"`
 	// Written is the time of the file.
 	Written time.Time `json:"-"`
 }

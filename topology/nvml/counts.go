@@ -3,7 +3,6 @@
 package nvml
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 
@@ -183,25 +182,5 @@ func (c *counting) lacks(name, why string, out *topology.Counts) {
 	out.Absent[name] = why
 	if why == topology.NoCounter {
 		c.fields[name] = 0
-	}
-}
-
-// valueOf returns the value of a field. Drivers answer INVALID_ARGUMENT for a field that
-// is newer than they are.
-func valueOf(v *nvml.FieldValue) (uint64, error) {
-	ret := nvml.Return(int32(v.NvmlReturn)) //nolint:gosec // NVML's return codes fit
-	if ret == nvml.ERROR_INVALID_ARGUMENT {
-		return 0, errUnsupported
-	}
-	if err := failure(ret); err != nil {
-		return 0, err
-	}
-	switch nvml.ValueType(v.ValueType) {
-	case nvml.VALUE_TYPE_UNSIGNED_INT:
-		return uint64(binary.NativeEndian.Uint32(v.Value[:])), nil
-	case nvml.VALUE_TYPE_UNSIGNED_LONG, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG:
-		return binary.NativeEndian.Uint64(v.Value[:]), nil
-	default:
-		return 0, errUnsupported
 	}
 }

@@ -10,18 +10,20 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// recoveryOf reads what the driver says has to be done before the GPU works again. Only
-// newer drivers say it.
-func recoveryOf(d nvml.Device) (string, error) {
-	field := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
-	if err := failure(d.GetFieldValues(field)); err != nil {
-		return "", err
+// fields reads what the driver says has to be done before the GPU works again, which only
+// newer drivers say, and whether memory rows wait to be remapped, which a GPU with MIG does
+// not say.
+func (r *reader) fields() {
+	values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}, {FieldId: nvml.FI_DEV_REMAPPED_PENDING}}
+	if !r.fact("recovery action", failure(r.d.GetFieldValues(values))) {
+		return
 	}
-	number, err := valueOf(&field[0])
-	if err != nil {
-		return "", err
+	if number, err := valueOf(&values[0]); r.fact("recovery action", err) {
+		r.gpu.Recovery = topology.RecoveryOf(number)
 	}
-	return topology.RecoveryOf(number), nil
+	if number, err := valueOf(&values[1]); r.fact("pending remapping of memory rows", err) && number != 0 {
+		r.node.Problems = append(r.node.Problems, topology.RowsPendingProblem(r.gpu.UUID))
+	}
 }
 
 // valueOf returns the value of a field. Drivers answer INVALID_ARGUMENT for a field that

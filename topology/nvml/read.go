@@ -116,9 +116,7 @@ func (r *reader) read(root string) {
 		r.gpu.Fabric = f
 	}
 	if r.has[fieldValues] {
-		if word, err := recoveryOf(r.d); r.fact("recovery action", err) {
-			r.gpu.Recovery = word
-		}
+		r.fields()
 	}
 	if r.node.Platform == nil && r.has[platformInfo] {
 		if p, err := platformOf(r.d); r.fact("platform", err) {

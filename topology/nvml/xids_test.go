@@ -121,6 +121,9 @@ func TestLoadedRecovery(t *testing.T) {
 		{"field 230 5", "recoverIMEXDomain", "RecoveryAdvised: GPU " + first + " has NVML's recovery action recoverIMEXDomain: end the jobs of the IMEX domain, and restart its daemons"},
 		{"field 230 error 2", "", ""}, // INVALID_ARGUMENT of an older driver
 		{"field 230 error 999", "", "FactUnreadable: recovery action of GPU " + first + ": UNKNOWN"},
+		{"field 144 1", "", "RowsPending: GPU " + first + " has memory rows that wait to be remapped: reset the GPU when no job uses it"},
+		{"field 144 error 999", "", "FactUnreadable: pending remapping of memory rows of GPU " + first + ": UNKNOWN"},
+		{"field 144 error 3", "", ""}, // with MIG
 		{"call nvmlDeviceGetFieldValues error 3", "", ""},
 		{"call nvmlDeviceGetFieldValues error 15", "", "FactUnreadable: recovery action of GPU " + first + ": GPU_IS_LOST"},
 	} {

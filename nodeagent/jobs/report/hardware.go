@@ -33,6 +33,19 @@ func (r *Run) counted() (all []counted) {
 	return all
 }
 
+// warnings are what was wrong with the run's hardware when it began.
+func (r *Run) warnings() (lines []string) {
+	for i := range r.nodes {
+		for _, text := range r.nodes[i].record.Warnings {
+			if len(lines) == mostGPUs {
+				return append(lines, "There were more warnings: the records and summaries have them all.")
+			}
+			lines = append(lines, fmt.Sprintf("When the job began on %s: %s.", cmp.Or(Printable(r.nodes[i].record.Node), "this node"), Printable(text)))
+		}
+	}
+	return lines
+}
+
 // hardware says in one sentence each what stands out of the GPUs' hardware counters.
 func (r *Run) hardware() []string {
 	all := r.counted()

@@ -185,7 +185,7 @@ func advice(r *Run) []string {
 	if len(unsampled) > 0 {
 		lines = append(lines, fmt.Sprintf("No sample of %s: the job was too short, or no quoin agent ran.", few(unsampled)))
 	}
-	lines = append(r.hardware(), lines...)
+	lines = slices.Concat(r.warnings(), r.hardware(), lines)
 	if lines = append(r.split(), lines...); len(lines) > 0 {
 		lines = slices.Insert(lines, 0, "")
 	}

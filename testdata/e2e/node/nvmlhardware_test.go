@@ -16,8 +16,8 @@ import (
 // hardwareJob is a job of eight H100 on an agent of a loaded NVML.
 type hardwareJob struct {
 	*agentProcess
-	m   *fake.Machine
-	run string
+	m       *fake.Machine
+	run, id string
 }
 
 func newHardwareJob(t *testing.T, sampleInterval string) *hardwareJob {
@@ -30,13 +30,13 @@ func newHardwareJob(t *testing.T, sampleInterval string) *hardwareJob {
 	p.start(agent)
 	p.until("inventory", func() bool { return p.settled() && p.metric("quoin_agent_probe_up") == 1 })
 	programs.PutTest(t, p.dir, programs.Hook)
-	return &hardwareJob{p, m, filepath.Join(p.dir, "run")}
+	return &hardwareJob{p, m, filepath.Join(p.dir, "run"), "4711"}
 }
 
 func (j *hardwareJob) hook(verb string) string {
 	j.t.Helper()
 	cmd := exec.CommandContext(j.t.Context(), filepath.Join(j.dir, "quoin-hook"), verb, "--run-dir", j.run, "--mapping-dir", j.node.Mapping())
-	cmd.Env = []string{"SLURM_JOB_ID=4711", "SLURM_JOB_GPUS=0,1,2,3,4,5,6,7", "SLURM_JOB_START_TIME=1790000000", "SLURMD_NODENAME=n07", "SLURM_JOB_NODELIST=n07", "SLURM_JOB_END_TIME=2000000000"}
+	cmd.Env = []string{"SLURM_JOB_ID=" + j.id, "SLURM_JOB_GPUS=0,1,2,3,4,5,6,7", "SLURM_JOB_START_TIME=1790000000", "SLURMD_NODENAME=n07", "SLURM_JOB_NODELIST=n07", "SLURM_JOB_END_TIME=2000000000"}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		j.t.Fatalf("%s: %v\n%s", verb, err, out)
@@ -49,7 +49,7 @@ func (j *hardwareJob) begin() {
 	j.t.Helper()
 	j.hook("prolog")
 	j.until("a first sample", func() bool {
-		use, err := rundir.Dir(j.run).Uses().Read("4711")
+		use, err := rundir.Dir(j.run).Uses().Read(j.id)
 		return err == nil && use != nil && len(use.Devices) == 8 && use.Devices[0].Counting != nil
 	})
 }
@@ -57,7 +57,7 @@ func (j *hardwareJob) begin() {
 // said is what quoin job says.
 func (j *hardwareJob) said() string {
 	j.t.Helper()
-	out, err := exec.CommandContext(j.t.Context(), programs.QuoinTest(j.t), "job", "4711", "--set", "agent.runDir="+j.run).CombinedOutput()
+	out, err := exec.CommandContext(j.t.Context(), programs.QuoinTest(j.t), "job", j.id, "--set", "agent.runDir="+j.run).CombinedOutput()
 	if err != nil {
 		j.t.Fatalf("quoin job: %v\n%s", err, out)
 	}
@@ -93,4 +93,12 @@ func TestNVMLLastErrorOfJob(t *testing.T) {
 	j.hook("epilog")
 	const want = "GPU 3 of n07: Xid 119 (GSP does not answer): drain the node and reset the GPU. 412 NVLink recoveries on link 9; the others 0.\n"
 	j.until("the error in the summary", func() bool { return strings.Contains(j.said(), want) })
+	const warning = "GPU GPU-01000100-0000-0000-0000-000000000003 had Xid 119, GSP does not answer: drain the node and reset the GPU"
+	j.id = "4712"
+	if said := j.hook("prolog"); said != "quoin-hook: job 4712: warning: "+warning+"; the job starts all the same\n" {
+		t.Errorf("the next Prolog says %q", said)
+	}
+	if said := j.said(); !strings.Contains(said, "When the job began on n07: "+warning+".\n") {
+		t.Errorf("quoin job of the next job:\n%s", said)
+	}
 }
