@@ -52,8 +52,8 @@ func (m *nvmlMachine) Read() (*topology.Node, error) {
 	return n, nil
 }
 
-func (m *nvmlMachine) Want(uuids []string)     { m.lib.SampleDevices(uuids) }
-func (m *nvmlMachine) Sample() topology.Sample { return m.lib.Sample() }
+func (m *nvmlMachine) Want(uuids []string)                  { m.lib.SampleDevices(uuids) }
+func (m *nvmlMachine) Sample(counters bool) topology.Sample { return m.lib.Sample(counters) }
 
 // imexPatience is the longest that a reading of a running probe waits for
 // nvidia-imex-ctl, because NVML's facts and samples wait with it.

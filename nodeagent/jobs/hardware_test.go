@@ -19,7 +19,7 @@ func counting(gpu int, replays, heat uint64, recoveries ...int64) topology.Devic
 	d := busyGPU(gpu)
 	d.Counts = &topology.Counts{Whole: map[string]uint64{"pcie_replays": replays, "thermal": heat}, RowsPending: new(true)}
 	if recoveries != nil {
-		d.Counts.Links = map[string][]int64{"nvlink_recoveries": recoveries}
+		d.Counts.Links = map[string]topology.LinkCounts{"nvlink_recoveries": recoveries}
 	}
 	return d
 }

@@ -17,8 +17,9 @@ type Machine interface {
 	Read() (*topology.Node, error)
 	// Want says which devices Sample is about from now on.
 	Want(uuids []string)
-	// Sample reads how the wanted devices are used.
-	Sample() topology.Sample
+	// Sample reads how the wanted devices are used, and if it is told so their hardware
+	// counters.
+	Sample(counters bool) topology.Sample
 }
 
 // Options say how a probe serves.
@@ -77,6 +78,10 @@ func (s *server) listen() {
 	})
 }
 
+// countersEvery is in how many samples one reads the hardware counters. The first and the last
+// sample of a job do too.
+const countersEvery = 6
+
 // run prints reports, and samples if it was told to, until ctx ends.
 func (s *server) run(ctx context.Context) error {
 	due, samples := time.NewTicker(s.Interval), time.NewTicker(time.Hour)
@@ -84,6 +89,7 @@ func (s *server) run(ctx context.Context) error {
 	defer samples.Stop()
 	samples.Stop()
 	var order Sampling // nothing is sampled at first
+	var count int      // of samples since one with counters
 	last, err := s.report(nil)
 	for err == nil {
 		select {
@@ -102,7 +108,8 @@ func (s *server) run(ctx context.Context) error {
 			}
 			order = next
 		case <-samples.C:
-			err = s.sample()
+			err = s.sample(count == 0)
+			count = (count + 1) % countersEvery
 		}
 	}
 	return err
@@ -138,15 +145,15 @@ func (s *server) change(old, devices []string) error {
 		return nil
 	}
 	s.machine.Want(all)
-	if err := s.sample(); err != nil {
+	if err := s.sample(true); err != nil {
 		return err
 	}
 	s.machine.Want(devices)
 	return nil
 }
 
-func (s *server) sample() error {
-	line, err := EncodeSample(s.machine.Sample())
+func (s *server) sample(counters bool) error {
+	line, err := EncodeSample(s.machine.Sample(counters))
 	if err != nil {
 		return err
 	}

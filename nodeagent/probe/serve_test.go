@@ -17,9 +17,13 @@ type machine struct{ wanted []string }
 
 func (m *machine) Read() (*topology.Node, error) { return &topology.Node{}, nil }
 func (m *machine) Want(uuids []string)           { m.wanted = uuids }
-func (m *machine) Sample() (s topology.Sample) {
+func (m *machine) Sample(counters bool) (s topology.Sample) {
 	for _, uuid := range m.wanted {
-		s.Devices = append(s.Devices, topology.DeviceUse{UUID: uuid, Processes: new(1)})
+		d := topology.DeviceUse{UUID: uuid, Processes: new(1)}
+		if counters {
+			d.Counts = &topology.Counts{Whole: map[string]uint64{"pcie_replays": 1}}
+		}
+		s.Devices = append(s.Devices, d)
 	}
 	return s
 }
@@ -48,6 +52,9 @@ func TestServeSamplesAtOnce(t *testing.T) {
 		}
 		var uuids []string
 		for _, d := range s.Devices {
+			if d.Counts == nil {
+				t.Errorf("no counters of %s", d.UUID)
+			}
 			uuids = append(uuids, d.UUID)
 		}
 		return strings.Join(uuids, " ")
@@ -72,4 +79,34 @@ func TestServeSamplesAtOnce(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestServeCounters reads the counters in the first of some samples.
+func TestServeCounters(t *testing.T) {
+	in, orders := io.Pipe()
+	lines, out := io.Pipe()
+	done := make(chan error)
+	go func() {
+		done <- Serve(t.Context(), &machine{}, Options{Node: "n1", Interval: time.Hour, In: in, Out: out, Errors: io.Discard})
+	}()
+	if _, err := io.WriteString(orders, "sample 100ms GPU-a\n"); err != nil {
+		t.Fatal(err)
+	}
+	scanner := bufio.NewScanner(lines)
+	var got []bool
+	for scanner.Scan() && len(got) < 2+2*countersEvery {
+		if s, err := ParseSample(scanner.Bytes()); err == nil {
+			got = append(got, s.Devices[0].Counts != nil)
+		}
+	}
+	want := []bool{true} // at once
+	for i := range 1 + 2*countersEvery {
+		want = append(want, i%countersEvery == 0)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("samples with counters (-want +got):\n%s", diff)
+	}
+	_ = lines.Close()
+	_ = orders.Close()
+	<-done // it could not print
 }

@@ -14,9 +14,11 @@ import (
 type Counting struct {
 	First *topology.Counts `json:"first"`
 	Last  *topology.Counts `json:"last"`
-	// Seconds is the time between the two, and Energy the device's energy in the last.
-	Seconds float64  `json:"seconds,omitempty"`
-	Energy  *float64 `json:"energy,omitempty"`
+	// At is the time of the last, Seconds the time between the two, and Energy the device's
+	// energy in the last.
+	At      time.Time `json:"at"`
+	Seconds float64   `json:"seconds,omitempty"`
+	Energy  *float64  `json:"energy,omitempty"`
 	// Missed says that the newest sample has nothing of the device.
 	Missed bool `json:"missed,omitempty"`
 	// Xids are those that came between the two, by number, and XidGap says that nobody
@@ -27,14 +29,14 @@ type Counting struct {
 	Broken string `json:"broken,omitempty"`
 }
 
-// add takes the counters of a sample, which came a time after the last one.
-func (c *Counting) add(s *topology.DeviceUse, since time.Duration) *Counting {
+// add takes the counters of a sample, if it has them.
+func (c *Counting) add(s *topology.DeviceUse, at time.Time) *Counting {
 	now := s.Counts
 	switch {
 	case now == nil:
 		return c
 	case c == nil:
-		return &Counting{First: now, Last: now, Energy: s.Energy}
+		return &Counting{First: now, Last: now, At: at, Energy: s.Energy}
 	}
 	out := *c
 	back := now.WentBack(c.Last)
@@ -46,7 +48,8 @@ func (c *Counting) add(s *topology.DeviceUse, since time.Duration) *Counting {
 	}
 	out.addXids(now)
 	out.Last, out.Energy, out.Missed = now.Keep(c.Last), s.Energy, false
-	out.Seconds += max(0, since.Seconds())
+	out.Seconds += max(0, at.Sub(c.At).Seconds())
+	out.At = at
 	return &out
 }
 

@@ -17,7 +17,7 @@ import (
 func at(replays, heat uint64, recoveries ...int64) *topology.Counts {
 	c := &topology.Counts{Whole: map[string]uint64{"pcie_replays": replays, "thermal": heat}, RowsPending: new(false), Absent: map[string]string{}}
 	if recoveries != nil {
-		c.Links = map[string][]int64{"nvlink_recoveries": recoveries}
+		c.Links = map[string]topology.LinkCounts{"nvlink_recoveries": recoveries}
 	}
 	for _, k := range topology.Counters {
 		if _, is := c.Whole[k.Name]; !is && c.Links[k.Name] == nil {

@@ -1,7 +1,6 @@
 package rundir
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -74,8 +73,7 @@ func (u *Use) Finish(s topology.Sample, at time.Time, taken func(uuid string) bo
 		}
 		d := &u.Devices[k]
 		before := d.Counting.Hardware()
-		d.Counting = d.Counting.add(&s.Devices[i], at.Sub(*cmp.Or(d.Sampled, &at)))
-		d.Sampled = &at
+		d.Counting = d.Counting.add(&s.Devices[i], at)
 		changed = changed || !before.sameErrors(d.Counting.Hardware())
 	}
 	return changed
@@ -177,7 +175,7 @@ func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
 			since = *d.Sampled
 		}
 		d.add(&s.Devices[i], Covered(at.Sub(since), interval).Seconds())
-		d.Counting = d.Counting.add(&s.Devices[i], at.Sub(since))
+		d.Counting = d.Counting.add(&s.Devices[i], at)
 		d.Sampled = &at
 	}
 	u.Until = at

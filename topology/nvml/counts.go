@@ -151,7 +151,7 @@ func (c *counting) take(k *topology.Counter, out *topology.Counts) {
 // setLink sets the counter of a link. Links in between have not been read so far.
 func setLink(out *topology.Counts, name string, link int, value int64) {
 	if out.Links == nil {
-		out.Links = map[string][]int64{}
+		out.Links = map[string]topology.LinkCounts{}
 	}
 	for len(out.Links[name]) <= link {
 		out.Links[name] = append(out.Links[name], topology.NotRead)

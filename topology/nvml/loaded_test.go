@@ -79,7 +79,7 @@ func serveSample(lib *Library, words []string) error {
 		lib.SampleDevices(words[1:])
 		return nil
 	}
-	line, err := probe.EncodeSample(lib.Sample())
+	line, err := probe.EncodeSample(lib.Sample(true))
 	fmt.Printf("%s\n", line)
 	return err
 }

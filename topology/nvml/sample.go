@@ -68,8 +68,9 @@ func (l *Library) SampleDevices(uuids []string) { l.sampler.want(uuids) }
 
 // Sample reads how these devices are used. A device that is not there, or that
 // cannot be read, is absent. SM activity needs two moments, so it is absent in the
-// first sample of a device.
-func (l *Library) Sample() topology.Sample { return l.sampler.sample() }
+// first sample of a device. The hardware counters are read only if they are asked for,
+// because there are many.
+func (l *Library) Sample(counters bool) topology.Sample { return l.sampler.sample(counters) }
 
 func (s *sampler) want(uuids []string) {
 	s.wanted = uuids
@@ -97,7 +98,7 @@ func (s *sampler) begin(uuid string, p place) {
 	}
 }
 
-func (s *sampler) sample() topology.Sample {
+func (s *sampler) sample(counters bool) topology.Sample {
 	var out topology.Sample
 	for _, uuid := range s.wanted {
 		p, ok := s.found[uuid]
@@ -107,7 +108,9 @@ func (s *sampler) sample() topology.Sample {
 		d := topology.DeviceUse{UUID: uuid}
 		s.read(&d, p)
 		if d != (topology.DeviceUse{UUID: uuid}) {
-			d.Counts = s.counts(uuid, p)
+			if counters {
+				d.Counts = s.counts(uuid, p)
+			}
 			out.Devices = append(out.Devices, d)
 		}
 	}
