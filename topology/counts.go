@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,6 +56,9 @@ func RowsPendingProblem(uuid string) Finding {
 	return Finding{Reason: ReasonRowsPending, Message: "GPU " + uuid + " has memory rows that wait to be remapped: reset the GPU when no job uses it"}
 }
 
+// AllCounters stands for every counter of which nothing else is said.
+const AllCounters = "*"
+
 // XidsName is the name of the Xids beside the counters.
 const XidsName = "xids"
 
@@ -73,7 +77,7 @@ type Counts struct {
 	// which is in nanoseconds since 1970.
 	Xids    map[int]uint64 `json:"xids,omitempty"`
 	Watched int64          `json:"watched,omitempty"`
-	// Absent says why a counter, RowsPending or the Xids were not read.
+	// Absent says why a counter, RowsPending or the Xids were not read. See Why.
 	Absent map[string]string `json:"absent,omitempty"`
 }
 
@@ -151,7 +155,7 @@ func (c *Counts) Check() error {
 		return fmt.Errorf("xids: %d numbers: want at most %d", n, maxXidNumbers)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Absent)) {
-		if counterOf(name) == nil && name != RowsPending && name != XidsName {
+		if counterOf(name) == nil && name != RowsPending && name != XidsName && name != AllCounters {
 			return fmt.Errorf("absent: %.40q: want a counter", name)
 		}
 		if n := len(c.Absent[name]); n == 0 || n > maxAbsent {
@@ -159,6 +163,19 @@ func (c *Counts) Check() error {
 		}
 	}
 	return nil
+}
+
+// Why says why a counter, RowsPending or the Xids were not read. It is empty if they were.
+func (c *Counts) Why(name string) string {
+	if why := c.Absent[name]; why != "" {
+		return why
+	}
+	_, whole := c.Whole[name]
+	_, links := c.Links[name]
+	if whole || links || name == RowsPending && c.RowsPending != nil || name == XidsName && c.Watched != 0 {
+		return ""
+	}
+	return cmp.Or(c.Absent[AllCounters], "the sample lacks it")
 }
 
 func counterOf(name string) *Counter {
@@ -231,6 +248,9 @@ func (k *Counter) Growth(before, now *Counts) (sum float64, links map[int]float6
 // NewXids are the Xids that came between two moments, by number. gap says that nobody
 // watched for a time in between, so that there may have been more.
 func (c *Counts) NewXids(before *Counts) (came map[int]uint64, gap bool) {
+	if c.Watched == 0 {
+		return nil, false
+	}
 	known := before.Xids
 	if gap = c.Watched != before.Watched; gap {
 		known = nil // they were counted by another watch
@@ -246,9 +266,22 @@ func (c *Counts) NewXids(before *Counts) (came map[int]uint64, gap bool) {
 	return came, gap
 }
 
-// Keep returns the counts with what an earlier moment had and they lack.
+// Keep returns the counts with what an earlier moment had and they lack. Absent says of that
+// why they lack it.
 func (c *Counts) Keep(before *Counts) *Counts {
-	out := Counts{RowsPending: c.RowsPending, Xids: c.Xids, Watched: c.Watched, Absent: c.Absent, Whole: maps.Clone(before.Whole), Links: maps.Clone(before.Links)}
+	out := Counts{RowsPending: c.RowsPending, Xids: c.Xids, Watched: c.Watched, Absent: map[string]string{}, Whole: maps.Clone(before.Whole), Links: maps.Clone(before.Links)}
+	maps.Copy(out.Absent, c.Absent)
+	for i := range Counters {
+		name := Counters[i].Name
+		_, whole := before.Whole[name]
+		_, links := before.Links[name]
+		if why := c.Why(name); why != "" && (whole || links) {
+			out.Absent[name] = why
+		}
+	}
+	if c.Watched == 0 {
+		out.Xids, out.Watched, out.Absent[XidsName] = before.Xids, before.Watched, c.Why(XidsName)
+	}
 	if out.Whole == nil {
 		out.Whole = c.Whole
 	} else {

@@ -42,6 +42,12 @@ func (d *DeviceUse) Busy() bool {
 	return d.Processes != nil && *d.Processes > 0 || d.Utilization != nil && *d.Utilization > 0 || d.SMActivity != nil && *d.SMActivity >= leastActivity
 }
 
+// OnlyCounts says whether nothing is known of how the device is used, but for its counters:
+// they may say why, and which Xids came.
+func (d *DeviceUse) OnlyCounts() bool {
+	return d.Counts != nil && *d == DeviceUse{UUID: d.UUID, Counts: d.Counts}
+}
+
 // Idle says whether it is known that no program has the device and that nothing
 // runs on it. A device may be neither idle nor busy, for want of either fact. A
 // MIG instance has no utilisation, and so it is idle without a program.

@@ -145,8 +145,10 @@ func (u *deviceUsage) sample(s topology.Sample, now, interval time.Duration) (ok
 		if h == nil || len(h.Runs) == 0 {
 			continue
 		}
+		if h.count(d.Counts); d.OnlyCounts() {
+			continue
+		}
 		told[d.UUID] = true
-		h.count(d.Counts)
 		covered := min(rundir.Covered(now-max(h.Sampled, h.Since), interval), now-h.Since)
 		switch {
 		case d.Idle():

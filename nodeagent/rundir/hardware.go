@@ -33,8 +33,12 @@ type Counting struct {
 func (c *Counting) add(s *topology.DeviceUse, at time.Time) *Counting {
 	now := s.Counts
 	switch {
-	case now == nil:
+	case now == nil && (c == nil || !c.Missed):
 		return c
+	case now == nil: // it answers again
+		out := *c
+		out.Missed = false
+		return &out
 	case c == nil:
 		return &Counting{First: now, Last: now, At: at, Energy: s.Energy}
 	}
@@ -102,8 +106,8 @@ type Hardware struct {
 	RowsPending *bool `json:"rowsPending,omitempty"`
 	// Xids are those that came, by number.
 	Xids []XidCount `json:"xids,omitempty"`
-	// Unknown says why a counter is not known, by its name. Xids that are here and in Xids
-	// too may have been more.
+	// Unknown says why a counter is not known, by its name, or with the name * of all. Xids
+	// that are here and in Xids too may have been more.
 	Unknown map[string]string `json:"unknown,omitempty"`
 }
 
@@ -134,19 +138,20 @@ func (c *Counting) Hardware() *Hardware {
 			out.Links[k.Name] = links
 		}
 	}
-	if c.Missed || out.RowsPending == nil {
-		out.RowsPending, out.Unknown[topology.RowsPending] = nil, c.why(topology.RowsPending)
+	if why := c.why(topology.RowsPending); why != "" {
+		out.RowsPending, out.Unknown[topology.RowsPending] = nil, why
 	}
 	for _, code := range slices.Sorted(maps.Keys(c.Xids)) {
 		out.Xids = append(out.Xids, XidCount{code, topology.XidOf(code).Class, c.Xids[code]})
 	}
-	switch {
-	case c.Missed:
-		out.Unknown[topology.XidsName] = c.why(topology.XidsName)
-	case c.Last.Watched == 0:
-		out.Unknown[topology.XidsName] = cmp.Or(c.Last.Absent[topology.XidsName], "the sample has none")
+	switch why := c.why(topology.XidsName); {
+	case why != "":
+		out.Unknown[topology.XidsName] = why
 	case c.XidGap:
 		out.Unknown[topology.XidsName] = "Quoin's probe of NVML did not watch all the time"
+	}
+	if reasons := slices.Compact(slices.Sorted(maps.Values(out.Unknown))); len(reasons) == 1 && len(out.Counts)+len(out.Xids) == 0 && out.RowsPending == nil {
+		out.Unknown = map[string]string{topology.AllCounters: reasons[0]}
 	}
 	return out
 }
@@ -166,8 +171,8 @@ func (h *Hardware) sameErrors(other *Hardware) bool {
 
 // count returns what a counter has counted, or why that is not known.
 func (c *Counting) count(k *topology.Counter) (sum float64, links map[int]float64, why string) {
-	if c.Missed || c.Last.Absent[k.Name] != "" {
-		return 0, nil, c.why(k.Name)
+	if why := c.why(k.Name); why != "" {
+		return 0, nil, why
 	}
 	switch {
 	case c.Broken != "":
@@ -178,7 +183,7 @@ func (c *Counting) count(k *topology.Counter) (sum float64, links map[int]float6
 	sum, links, known := k.Growth(c.First, c.Last)
 	switch {
 	case !known:
-		return 0, nil, "when the job began: " + c.First.Absent[k.Name]
+		return 0, nil, "when the job began: " + cmp.Or(c.First.Why(k.Name), "other links were active")
 	case k.Time && sum > c.Seconds*tooLong+1:
 		return 0, nil, fmt.Sprintf("it counted %.0f s within %.0f s", sum, c.Seconds)
 	}
@@ -189,10 +194,10 @@ func (c *Counting) count(k *topology.Counter) (sum float64, links map[int]float6
 // counted in between.
 const tooLong = 1.1
 
-// why says why the last sample lacks a counter.
+// why says why the last sample lacks a counter, if it does.
 func (c *Counting) why(name string) string {
 	if c.Missed {
 		return "the GPU gave no answer to the last sample"
 	}
-	return c.Last.Absent[name]
+	return c.Last.Why(name)
 }

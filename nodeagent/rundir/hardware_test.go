@@ -27,6 +27,14 @@ func at(replays, heat uint64, recoveries ...int64) *topology.Counts {
 	return c
 }
 
+// watching is a moment at which Xids are counted, and one came, or none for 0.
+func watching(c *topology.Counts, code int) *topology.Counts {
+	if c.Watched = 1; code > 0 {
+		c.Xids = map[int]uint64{code: 1}
+	}
+	return c
+}
+
 // without is a moment that lacks a counter.
 func without(c *topology.Counts, name, why string) *topology.Counts {
 	delete(c.Whole, name)
@@ -48,6 +56,7 @@ func TestHardware(t *testing.T) {
 	}
 	const reset = "the counter pcie_replays went back: the GPU was reset, or its driver was loaded again"
 	const silent = "the GPU gave no answer to the last sample"
+	mig := &topology.Counts{Absent: map[string]string{topology.AllCounters: topology.OfWholeGPU}}
 	for _, tt := range []struct {
 		name    string
 		samples []*topology.Counts
@@ -71,7 +80,11 @@ func TestHardware(t *testing.T) {
 		{"or at first", []*topology.Counts{without(at(5, s, 1), "nvlink_recoveries", "UNKNOWN"), at(6, s, 1)},
 			&Hardware{Counts: map[string]float64{"thermal": 0, "pcie_replays": 1}, RowsPending: new(false), Unknown: map[string]string{"nvlink_recoveries": "when the job began: UNKNOWN"}}},
 		{"the GPU fell silent", []*topology.Counts{at(5, s, 1), at(6, s, 1), nil},
-			&Hardware{Unknown: map[string]string{"pcie_replays": silent, "thermal": silent, "nvlink_recoveries": silent, topology.RowsPending: silent}}},
+			&Hardware{Unknown: map[string]string{topology.AllCounters: silent}}},
+		{"a MIG instance", []*topology.Counts{mig, mig},
+			&Hardware{Unknown: map[string]string{topology.AllCounters: topology.OfWholeGPU}}},
+		{"the GPU was lost, and an Xid came with it", []*topology.Counts{watching(at(5, s, 1), 0), watching(at(6, s, 1), 0), watching(&topology.Counts{Absent: map[string]string{topology.AllCounters: "lost"}}, 79)},
+			&Hardware{Xids: []XidCount{{79, topology.XidCritical, 1}}, Unknown: map[string]string{"pcie_replays": "lost", "thermal": "lost", "nvlink_recoveries": "lost", topology.RowsPending: "lost"}}},
 		{"and came back", []*topology.Counts{at(5, s, 1), nil, at(6, s, 1)},
 			&Hardware{Counts: counts(1, 0, 0), RowsPending: new(false)}},
 		{"more heat than time", []*topology.Counts{at(5, s, 1), at(5, 1001*s, 1)},
@@ -90,7 +103,7 @@ func TestHardware(t *testing.T) {
 			got := u.Ended().Devices[0].Hardware
 			if got != nil {
 				maps.DeleteFunc(got.Unknown, func(name, _ string) bool { // what the GPU never had
-					return !slices.Contains([]string{"pcie_replays", "thermal", "nvlink_recoveries", topology.RowsPending}, name)
+					return !slices.Contains([]string{"pcie_replays", "thermal", "nvlink_recoveries", topology.RowsPending, topology.AllCounters}, name)
 				})
 			}
 			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {

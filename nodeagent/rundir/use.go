@@ -170,12 +170,14 @@ func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
 			continue
 		}
 		d := &u.Devices[k]
+		if d.Counting = d.Counting.add(&s.Devices[i], at); s.Devices[i].OnlyCounts() {
+			continue
+		}
 		since := u.Until // it may be the job's since then only
 		if d.Sampled != nil {
 			since = *d.Sampled
 		}
 		d.add(&s.Devices[i], Covered(at.Sub(since), interval).Seconds())
-		d.Counting = d.Counting.add(&s.Devices[i], at)
 		d.Sampled = &at
 	}
 	u.Until = at

@@ -47,13 +47,12 @@ const noFieldsCall = "the driver lacks " + fieldValues
 func (s *sampler) counts(uuid string, p place) *topology.Counts {
 	out := &topology.Counts{Absent: map[string]string{}}
 	if p.parent != nil {
-		out.Absent[topology.XidsName] = topology.OfWholeGPU
-		none(out, topology.OfWholeGPU)
+		out.Absent[topology.AllCounters] = topology.OfWholeGPU
 		return out
 	}
 	s.xids.count(uuid, out)
 	if !s.has[fieldValues] {
-		none(out, noFieldsCall)
+		out.Absent[topology.AllCounters] = noFieldsCall
 		return out
 	}
 	c := s.counting[uuid]
@@ -63,7 +62,7 @@ func (s *sampler) counts(uuid string, p place) *topology.Counts {
 	}
 	c.ask(p.links)
 	if ret := p.device.GetFieldValues(c.values); ret != nvml.SUCCESS {
-		none(out, code(ret))
+		out.Absent[topology.AllCounters] = code(ret)
 		return out
 	}
 	for i := range topology.Counters {
@@ -75,13 +74,6 @@ func (s *sampler) counts(uuid string, p place) *topology.Counts {
 	}
 	c.takeRows(out)
 	return out
-}
-
-// none says why no field was read.
-func none(out *topology.Counts, why string) {
-	for name := range counterFields {
-		out.Absent[name] = why
-	}
 }
 
 // ask prepares the fields of all counters, and for the counters of NVLinks those of each

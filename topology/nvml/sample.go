@@ -67,7 +67,7 @@ func seesPIDs(root string) bool {
 func (l *Library) SampleDevices(uuids []string) { l.sampler.want(uuids) }
 
 // Sample reads how these devices are used. A device that is not there, or that
-// cannot be read, is absent. SM activity needs two moments, so it is absent in the
+// cannot be read, is absent, unless something is known of its hardware counters. SM activity needs two moments, so it is absent in the
 // first sample of a device. The hardware counters are read only if they are asked for,
 // because there are many.
 func (l *Library) Sample(counters bool) topology.Sample { return l.sampler.sample(counters) }
@@ -101,16 +101,18 @@ func (s *sampler) begin(uuid string, p place) {
 func (s *sampler) sample(counters bool) topology.Sample {
 	var out topology.Sample
 	for _, uuid := range s.wanted {
-		p, ok := s.found[uuid]
-		if !ok {
-			continue
-		}
 		d := topology.DeviceUse{UUID: uuid}
-		s.read(&d, p)
+		p, ok := s.found[uuid]
+		if ok {
+			s.read(&d, p)
+		}
+		switch {
+		case counters && ok:
+			d.Counts = s.counts(uuid, p)
+		case counters:
+			d.Counts = s.xids.ofLost(uuid)
+		}
 		if d != (topology.DeviceUse{UUID: uuid}) {
-			if counters {
-				d.Counts = s.counts(uuid, p)
-			}
 			out.Devices = append(out.Devices, d)
 		}
 	}

@@ -256,7 +256,7 @@ func (x *xids) count(uuid string, out *topology.Counts) {
 		why = x.failed.Error()
 	case x.refused[uuid] != nil:
 		why = x.refused[uuid].Error()
-	case x.watched.IsZero() || !x.served[uuid]:
+	case x.watched.IsZero() || !x.served[uuid] && x.counts[uuid] == nil:
 		why = topology.NoCounter
 	}
 	if why != "" {
@@ -264,6 +264,16 @@ func (x *xids) count(uuid string, out *topology.Counts) {
 		return
 	}
 	out.Xids, out.Watched = maps.Clone(x.counts[uuid]), x.watched.UnixNano()
+}
+
+// ofLost returns the counters of a GPU that NVML no longer shows: the Xids that came before.
+// It returns nil if none came.
+func (x *xids) ofLost(uuid string) *topology.Counts {
+	out := &topology.Counts{Absent: map[string]string{topology.AllCounters: "NVML does not show the GPU any more"}}
+	if x.count(uuid, out); len(out.Xids) == 0 {
+		return nil
+	}
+	return out
 }
 
 // maxXid bounds the codes. NVML reports 999 for a code that it does not know.

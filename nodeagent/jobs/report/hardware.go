@@ -239,8 +239,8 @@ func unknown(all []counted) (lines []string) {
 			if f.why == topology.NoCounter || f.why == topology.NoLink {
 				continue
 			}
-			if name == topology.XidsName && f.why != all[i].of.Unknown[topology.RowsPending] {
-				f.what = "Some Xids"
+			if name == topology.XidsName {
+				f.what = "Xids"
 			}
 			if names[f] == nil {
 				order = append(order, f)
@@ -251,7 +251,7 @@ func unknown(all []counted) (lines []string) {
 		}
 	}
 	for _, f := range order {
-		lines = append(lines, fmt.Sprintf("%s of %s are not known: %s.", f.what, few(names[f]), f.why))
+		lines = append(lines, fmt.Sprintf("%s of %s are not all known: %s.", f.what, few(names[f]), f.why))
 	}
 	return lines
 }

@@ -98,7 +98,11 @@ func TestHardwareSentences(t *testing.T) {
 		{"an Xid that nobody knows", []rundir.DeviceUse{withXids(gpuWith(0), 999)},
 			[]string{"GPU 0 of n07: Xid 999 (which Quoin does not know): look at dmesg and NVIDIA's Xid catalogue."}},
 		{"what is not known", append(alike(2, "pcie_replays 0", "nvlink_replays ? "+topology.NoCounter), gpuWith(2, "pcie_replays ? "+reset, "ecc_corrected ? "+reset)),
-			[]string{"Hardware counters of GPU 2 of n07 are not known: " + reset + "."}},
+			[]string{"Hardware counters of GPU 2 of n07 are not all known: " + reset + "."}},
+		{"a MIG instance", []rundir.DeviceUse{gpuWith(0, "* ? "+topology.OfWholeGPU)},
+			[]string{"Hardware counters of GPU 0 of n07 are not all known: " + topology.OfWholeGPU + "."}},
+		{"Xids in a time without a probe", []rundir.DeviceUse{withXids(gpuWith(0, "xids ? nobody watched"), 119)},
+			[]string{"GPU 0 of n07: Xid 119 (GSP does not answer): drain the node and reset the GPU.", "Xids of GPU 0 of n07 are not all known: nobody watched."}},
 		{"many", append(alike(10), func() (all []rundir.DeviceUse) {
 			for i := range 9 {
 				all = append(all, gpuWith(10+i, "pcie_replays 1"))

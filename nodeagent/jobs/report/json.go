@@ -34,6 +34,7 @@ type reportedNode struct {
 	Node     string             `json:"node"`
 	Running  bool               `json:"running"`
 	ExitCode string             `json:"exitCode,omitempty"`
+	Warnings []string           `json:"warnings,omitempty"`
 	Devices  []rundir.DeviceUse `json:"devices"`
 }
 
@@ -59,7 +60,7 @@ func (r *Run) report(now time.Time) Report {
 		Elapsed: r.elapsed(now).Seconds(), NumNodes: r.numNodes(), Cliques: r.cliques(), Layouts: r.layouts, Nodes: []reportedNode{}, Totals: r.totals()}
 	for i := range r.nodes {
 		n := &r.nodes[i]
-		out.Nodes = append(out.Nodes, reportedNode{n.record.Node, n.ended == 0, n.exit, append([]rundir.DeviceUse{}, n.devices()...)})
+		out.Nodes = append(out.Nodes, reportedNode{n.record.Node, n.ended == 0, n.exit, n.record.Warnings, append([]rundir.DeviceUse{}, n.devices()...)})
 	}
 	return out
 }
