@@ -3,8 +3,11 @@
 //
 // The exporter reads the directory at any moment, without a lock. It fails a whole
 // scrape if a file vanishes or has a line that cannot be printed. So no file is
-// truncated or removed: a file is written in a folder beside and renamed over the
+// truncated or removed: a file is written in a folder beside and exchanged with the
 // old one. A line is written only if it is a job id of harmless characters.
+//
+// On a full disk no new file can be written. Then a spare file, which is already there,
+// is overwritten and exchanged with the GPU's file, which is the next spare.
 package dcgm
 
 import (
@@ -16,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +30,8 @@ const (
 	stagingFolder = ".quoin"
 	// bootFile, in there, names the boot that the mapping files are of.
 	bootFile = "boot"
+	// spareFile, in there, keeps room for one file of a GPU on a disk that is full.
+	spareFile = "spare"
 	// blankLine is the whole file of a GPU that no job holds. The exporter gives the
 	// GPU's samples hpc_job="", which Prometheus takes for no label. For an empty file,
 	// exporters before 4.3.1 would drop the GPU's series.
@@ -50,11 +56,28 @@ type Mapping struct {
 // exporter's mount, and the exporter ignores its name.
 func (m Mapping) Staging() string { return filepath.Join(m.Dir, stagingFolder) }
 
+// MakeStaging makes that folder if it is missing. A link in its place is refused, because
+// files would be written where it leads.
+func (m Mapping) MakeStaging() error {
+	staging := m.Staging()
+	info, err := os.Lstat(staging)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.MkdirAll(staging, 0o755)
+	} else if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no folder: remove it", staging)
+	}
+	if err != nil {
+		return fmt.Errorf("make mapping directory: %w", err)
+	}
+	return nil
+}
+
 // Add puts the job's id into the file of each of the exporter's ids.
 func (m Mapping) Add(id string, gpus []string) error {
 	if err := CheckJobID(id); err != nil || m.Dir == NoMapping {
 		return err
 	}
+	m.keepSpare() // first, because a label must go again on a disk that is full by then
 	return m.each(gpus, func(lines []string) []string {
 		return append(lines, id)
 	})
@@ -106,8 +129,8 @@ func (m Mapping) Sweep(boot string) (released []string, err error) {
 	if marked, err := atomicfile.Read(marker); err == nil && string(bytes.TrimSpace(marked)) == boot {
 		return nil, nil
 	}
-	if err := os.MkdirAll(staging, 0o755); err != nil {
-		return nil, fmt.Errorf("make mapping directory: %w", err)
+	if err := m.MakeStaging(); err != nil {
+		return nil, err
 	}
 	entries, err := os.ReadDir(m.Dir)
 	if err != nil {
@@ -139,7 +162,7 @@ func (m Mapping) Sweep(boot string) (released []string, err error) {
 
 // Tidy removes what killed writers have left.
 func (m Mapping) Tidy() {
-	if m.Dir != NoMapping {
+	if info, err := os.Lstat(m.Staging()); err == nil && info.IsDir() && m.Dir != NoMapping {
 		atomicfile.Tidy(m.Staging())
 	}
 }
@@ -150,7 +173,7 @@ func (m Mapping) each(gpus []string, change func([]string) []string) error {
 	var failed error
 	for _, gpu := range gpus {
 		if !IsExporterID(gpu) {
-			failed = errors.Join(failed, fmt.Errorf("exporter id %q: want a number, or two with a dot between", gpu))
+			failed = errors.Join(failed, fmt.Errorf("exporter id %.80q: want a number, or two with a dot between", gpu))
 			continue
 		}
 		if err := m.one(gpu, change); err != nil {
@@ -178,27 +201,75 @@ func (m Mapping) one(gpu string, change func([]string) []string) error {
 		text = []byte(strings.Join(after, "\n") + "\n")
 	}
 	staging, path := m.Staging(), filepath.Join(m.Dir, gpu)
-	if err := os.MkdirAll(staging, 0o755); err != nil {
-		return fmt.Errorf("make mapping directory: %w", err)
+	if err := m.MakeStaging(); err != nil {
+		return err
 	}
 	err = atomicfile.Replace(staging, path, text)
-	if len(after) == 0 && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
-		return releaseInPlace(path)
+	// A missing file would take the spare away, and with it the room to release the GPU.
+	if isFull(err) && !missing && m.writeSpare(path, text) == nil {
+		return nil
 	}
 	return err
 }
 
-// releaseInPlace cuts a file to nothing and then writes one blank line into it: the disk
-// has no room for a new file. A reader never sees a part of a job's id.
-func releaseInPlace(path string) error {
-	if err := os.Truncate(path, 0); err != nil {
-		return fmt.Errorf("release %s: %w", path, err)
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// keepSpare makes the spare file if there is none. If the disk has no room for it, it has
+// none for a label either, and that error is the one to report.
+func (m Mapping) keepSpare() {
+	spare := filepath.Join(m.Staging(), spareFile)
+	if _, err := os.Lstat(spare); errors.Is(err, fs.ErrNotExist) && m.MakeStaging() == nil {
+		_ = atomicfile.Write(spare, []byte(blankLine))
 	}
-	if f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
-		_, _ = f.WriteString(blankLine) // an empty file is released too
-		_ = f.Close()
+}
+
+// writeSpare writes text into the spare file and exchanges it with a GPU's file. Whenever
+// the writer is killed, the exporter sees the old file or the new one, whole.
+func (m Mapping) writeSpare(path string, text []byte) error {
+	spare := filepath.Join(m.Staging(), spareFile)
+	f, err := os.OpenFile(spare, os.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	// The file is cut after it was written: to cut it first would give its room away.
+	err = waitForReaders(f)
+	if err == nil {
+		_, err = f.WriteAt(text, 0)
+	}
+	if err == nil {
+		err = f.Truncate(int64(len(text)))
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if unix.Renameat2(unix.AT_FDCWD, spare, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE) != nil {
+		return os.Rename(spare, path) // as in atomicfile; the old file's room is free now
 	}
 	return nil
+}
+
+// readerWait bounds the wait for a reader, and readerPause is the time between two looks.
+const (
+	readerWait  = 200 * time.Millisecond
+	readerPause = time.Millisecond
+)
+
+// waitForReaders waits until nobody else has the spare file open: who opened it while it
+// was a GPU's file must not see it change. The kernel gives a lease to the only opener.
+func waitForReaders(f *os.File) error {
+	for end := time.Now().Add(readerWait); ; time.Sleep(readerPause) {
+		_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
+		if err == nil {
+			_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
+			return err
+		}
+		if !errors.Is(err, unix.EAGAIN) {
+			return nil //nolint:nilerr // the file system knows no leases
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s is still being read: %w", f.Name(), err)
+		}
+	}
 }
 
 // read returns the good lines of a GPU's file. The next write drops the others.

@@ -10,7 +10,7 @@ import (
 // CheckJobID refuses an id that could break the exporter's output.
 func CheckJobID(id string) error {
 	if !isJobID(id) {
-		return fmt.Errorf("job id %q: want 1 to 128 of 0-9 A-Z a-z _ . + -", id)
+		return fmt.Errorf("job id %.80q: want 1 to 128 of 0-9 A-Z a-z _ . + -", id)
 	}
 	return nil
 }

@@ -1,9 +1,12 @@
 package hook
 
 import (
+	"errors"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
@@ -192,6 +196,54 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{young}, staged()); diff != "" {
 		t.Errorf("staged files after the last Epilog (-want +got):\n%s", diff)
+	}
+}
+
+// TestKilledOnFullDisk kills hooks at random points while the mapping's disk is full and two
+// jobs share a GPU. The exporter never fails, and never sees a job that does not hold it.
+func TestKilledOnFullDisk(t *testing.T) {
+	p := newPlace(t)
+	if err := errors.Join(os.MkdirAll(p.mapping, 0o755), unix.Mount("none", p.mapping, "tmpfs", 0, "nr_inodes=9")); err != nil {
+		t.Skipf("mount a small file system: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(p.mapping, unix.MNT_DETACH) })
+	run := func(verb, job string) *exec.Cmd {
+		return p.program(verb, job, "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=1")
+	}
+	began := time.Now()
+	for _, job := range []string{"1", "22"} {
+		if out, err := run("prolog", job).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	took := time.Since(began) / 2
+	for i := 0; os.WriteFile(filepath.Join(p.mapping, ".quoin", "fill"+strconv.Itoa(i)), nil, 0o600) == nil; i++ {
+	}
+	look := func(when string, allowed ...string) {
+		t.Helper()
+		labels, err := scrapeMapping(p.mapping)
+		if err != nil || !slices.Contains(allowed, strings.Join(labels["0"], ",")) {
+			t.Fatalf("%s: the exporter reads %q, %v; want one of %q", when, labels, err, allowed)
+		}
+	}
+	for range 40 {
+		for _, step := range []struct{ verb, before, after string }{{"epilog", "1,22", "22"}, {"prolog", "22", "1,22"}} {
+			killed := run(step.verb, "1")
+			if err := killed.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for limit := rand.N(took); limit > 0; limit -= time.Millisecond { //nolint:gosec // no secret
+				look("while a hook runs", step.before, step.after)
+				time.Sleep(min(limit, time.Millisecond))
+			}
+			_ = killed.Process.Kill()
+			_ = killed.Wait()
+			look("after a kill", step.before, step.after)
+			if out, err := run(step.verb, "1").CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			look("after the next "+step.verb, step.after)
+		}
 	}
 }
 
