@@ -179,13 +179,9 @@ func (h *hook) left() time.Duration { return h.wait - min(reserve, h.wait/4) - t
 
 // mark is the mark of this run's end.
 func (h *hook) mark() rundir.Release {
-	return rundir.Release{JobIdentity: h.env.identity(), Run: h.env.run(), MappingDir: h.mapping}
+	return rundir.Release{JobIdentity: h.env.identity(), Run: h.env.run()}
 }
 
-// mappingOf is the mapping that a record's labels are in; this call's without a record.
-func (h *hook) mappingOf(record *rundir.Record) dcgm.Mapping {
-	if record != nil && record.MappingDir != "" {
-		return dcgm.Mapping{Dir: record.MappingDir}
-	}
-	return dcgm.Mapping{Dir: h.mapping}
-}
+// labels is the mapping that this call's settings name. No file of the run directory names
+// another one: whoever writes such a file must not choose where root writes.
+func (h *hook) labels() dcgm.Mapping { return dcgm.Mapping{Dir: h.mapping} }

@@ -50,7 +50,7 @@ func (h *job) epilog(ctx context.Context) {
 		h.leaveMark(rundir.CallLock, err)
 	}
 	h.runDir.Tidy()
-	h.mappingOf(nil).Tidy()
+	h.labels().Tidy()
 	h.spool()
 }
 
@@ -66,7 +66,7 @@ func (h *job) leaveMark(word string, why error) {
 
 // sweep removes labels from before the node's last boot.
 func (h *job) sweep() {
-	released, err := h.mappingOf(nil).Sweep(h.boot)
+	released, err := h.labels().Sweep(h.boot)
 	if err != nil {
 		h.fail(rundir.CallMapping, "release GPUs after a boot: %v", err)
 	}
@@ -81,8 +81,8 @@ func (h *job) sweep() {
 func (h *job) restore() {
 	records, _ := h.runDir.ReadRecords() // a broken record names no GPUs
 	for _, r := range records {
-		if m := h.mappingOf(&r); r.BootID == h.boot && m.Dir == h.mapping {
-			if err := m.Add(r.JobID, r.GPUs); err != nil {
+		if r.BootID == h.boot {
+			if err := h.labels().Add(r.JobID, r.GPUs); err != nil {
 				h.fail(rundir.CallMapping, "label job %s again: %v", r.JobID, err)
 			}
 		}
@@ -120,20 +120,16 @@ func (h *job) release(m rundir.Release, ended time.Time, exit string) error {
 		h.fail(rundir.CallRecord, "%v; all files of the mapping are searched", err)
 	}
 	if record != nil && record.After(m.Run) {
-		h.say("job %s: this Epilog is of run %s, and run %s holds the GPUs now: left alone", m.JobID, m.Run, record.Run)
+		h.say("job %s: this Epilog is of run %s, and the record here is of run %s: its GPUs are left alone", m.JobID, m.Run, record.Run)
 		return nil
-	}
-	mapping := h.mappingOf(record)
-	if record == nil && m.MappingDir != "" {
-		mapping.Dir = m.MappingDir
 	}
 	var gpus []string
 	if record != nil {
 		gpus = union(record.GPUs, record.Leaving)
-	} else if gpus, err = mapping.Holding(m.JobID); err != nil {
+	} else if gpus, err = h.labels().Holding(m.JobID); err != nil {
 		return err
 	}
-	if err := mapping.Remove(m.JobID, gpus); err != nil {
+	if err := h.labels().Remove(m.JobID, gpus); err != nil {
 		return err
 	}
 	if record != nil {

@@ -67,11 +67,11 @@ func TestNoMapping(t *testing.T) {
 	}
 	said := p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=100")
 	r, err := rundir.Dir(p.run).ReadRecord("7")
-	if err != nil || r == nil || r.MappingDir != dcgm.NoMapping || len(r.GPUs) != 1 {
+	if err != nil || r == nil || len(r.GPUs) != 1 {
 		t.Errorf("record %+v, %v", r, err)
 	}
 	said += p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=200")
-	m := rundir.Release{JobIdentity: rundir.JobIdentity{JobID: "8"}, MappingDir: dcgm.NoMapping}
+	m := rundir.Release{JobIdentity: rundir.JobIdentity{JobID: "8"}}
 	if err := rundir.Dir(p.run).Releases().Write(m); err != nil {
 		t.Fatal(err)
 	}

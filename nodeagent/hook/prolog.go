@@ -19,8 +19,6 @@ const (
 	// confWait bounds the reading of slurm.conf, which may be on a shared file
 	// system. gres.conf, which labels need, has this time at least.
 	confWait = 100 * time.Millisecond
-	// maxNodeList bounds what a record keeps of a job's nodes, in bytes.
-	maxNodeList = 16 << 10
 )
 
 // needsProlog says whether a Prolog has anything to do: the job has GPUs, or an
@@ -39,10 +37,10 @@ func (h *job) prolog(ctx context.Context) {
 	// Prolog leaves. Only what an earlier run of this job left comes before it.
 	err := h.locked(ctx, func() {
 		h.drainReleases(true, false)
-		old, saved := h.save(record)
+		saved := h.save(record)
 		h.sweep()
 		if saved {
-			h.label(old, record)
+			h.label(record)
 		}
 		h.drainReleases(false, true)
 	})
@@ -54,12 +52,16 @@ func (h *job) prolog(ctx context.Context) {
 }
 
 // recordOnly leaves the record of a run that could not be labelled: the agent adds
-// the labels. A record of an earlier run stays, because it names GPUs to release.
+// the labels. A record of an earlier run stays, because it names GPUs to release. It gets
+// a mark, because the earlier run has ended and its Epilog was lost.
 func (h *job) recordOnly(record *rundir.Record, why error) {
 	key, old, err := h.runDir.FindRecord(h.env.identity())
 	until := ""
 	if err == nil && old == nil && h.runDir.WriteRecord(key, *record) == nil {
 		until = " until the agent sees the record"
+	}
+	if err == nil && old != nil && record.After(old.Run) {
+		_ = h.runDir.Releases().Write(rundir.Release{JobIdentity: old.Identity(), Run: old.Run}) // else the agent notices the end
 	}
 	h.fail(rundir.CallLock, "%v; its GPUs get no label%s", why, until)
 }
@@ -72,10 +74,7 @@ func (h *job) newRecord() *rundir.Record {
 	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: h.boot, InitStart: h.initStart,
 		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"),
 		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), NodeList: h.env("SLURM_JOB_NODELIST"), NumNodes: h.env("SLURM_JOB_NUM_NODES"),
-		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES")), MappingDir: h.mapping}
-	if len(r.NodeList) > maxNodeList {
-		r.NodeList = ""
-	}
+		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES"))}
 	h.resolve(r)
 	select {
 	case c := <-conf:
@@ -87,7 +86,7 @@ func (h *job) newRecord() *rundir.Record {
 
 // resolve finds out which GPUs the job holds.
 func (h *job) resolve(r *rundir.Record) {
-	inv, current, err := h.runDir.FindInventory(h.mappingOf(nil), h.boot)
+	inv, current, err := h.runDir.FindInventory(h.labels(), h.boot)
 	if err != nil {
 		instead := "numbers of device files are taken as the exporter's ids"
 		if inv != nil {
@@ -141,10 +140,10 @@ func (h *job) warn(r *rundir.Record, inv *rundir.Inventory) {
 	}
 }
 
-// save writes the job's record and returns the one that it replaces, nil without one. It ends
-// the run of that one if it is another run. If the record cannot be written the job gets no
-// label, because the agent removes labels without a record.
-func (h *job) save(record *rundir.Record) (old *rundir.Record, saved bool) {
+// save writes the job's record. If that replaces the record of another run, it ends that run.
+// If the record cannot be written the job gets no label, because the agent removes labels
+// without a record.
+func (h *job) save(record *rundir.Record) (saved bool) {
 	key, old, err := h.runDir.FindRecord(h.env.identity())
 	if err != nil {
 		h.fail(rundir.CallRecord, "%v; the record is replaced", err)
@@ -152,32 +151,27 @@ func (h *job) save(record *rundir.Record) (old *rundir.Record, saved bool) {
 	if old != nil && (old.After(record.Run) || record.After(old.Run)) {
 		h.summarize(key, old, h.lostEnd(key, old, record.Run), "")
 	}
-	if old != nil && h.mappingOf(old).Dir == h.mapping { // a run whose Epilog was lost may have held other GPUs
+	if old != nil { // a run whose Epilog was lost may have held other GPUs
 		record.Leaving = slices.DeleteFunc(union(old.GPUs, old.Leaving), func(gpu string) bool { return slices.Contains(record.GPUs, gpu) })
 	}
 	if err = h.runDir.WriteRecord(key, *record); err == nil {
-		return old, true
+		return true
 	}
 	h.fail(rundir.CallRecord, "%v; its GPUs get no label", err)
 	if old == nil {
-		return nil, false
+		return false
 	}
 	// The old record would give this run the GPUs of the old run.
-	if err := errors.Join(h.mappingOf(old).Remove(old.JobID, union(old.GPUs, old.Leaving)), h.runDir.RemoveRecord(key)); err != nil {
+	if err := errors.Join(h.labels().Remove(old.JobID, union(old.GPUs, old.Leaving)), h.runDir.RemoveRecord(key)); err != nil {
 		h.fail(rundir.CallMapping, "%v", err)
 	}
-	return old, false
+	return false
 }
 
-// label writes the job's id for each GPU of its record. old is the record before, which
-// may have had the labels in another mapping.
-func (h *job) label(old, record *rundir.Record) {
-	var failed error
-	if old != nil && h.mappingOf(old).Dir != h.mapping {
-		failed = h.mappingOf(old).Remove(old.JobID, union(old.GPUs, old.Leaving))
-	}
-	m := h.mappingOf(record)
-	if err := errors.Join(failed, m.Remove(record.JobID, record.Leaving), m.Add(record.JobID, record.GPUs)); err != nil {
+// label writes the job's id for each GPU of its record.
+func (h *job) label(record *rundir.Record) {
+	m := h.labels()
+	if err := errors.Join(m.Remove(record.JobID, record.Leaving), m.Add(record.JobID, record.GPUs)); err != nil {
 		h.fail(rundir.CallMapping, "%v", err)
 	}
 }

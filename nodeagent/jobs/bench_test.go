@@ -41,7 +41,7 @@ func manyJobs(b testing.TB, jobs int) *Registry {
 	for i := range jobs {
 		id := fmt.Sprint(100_000 + i)
 		r := rundir.Record{JobID: id, Run: rundir.Run{StartTime: "1790000000"}, User: "alice", Partition: "gpu", Account: "physics", Cluster: "c1", Node: "n1",
-			ArrayJobID: "99999", JobName: "train", GPUs: gpus, UUIDs: uuids, MappingDir: filepath.Join(run, "map")}
+			ArrayJobID: "99999", JobName: "train", GPUs: gpus, UUIDs: uuids}
 		if err := rundir.Dir(run).WriteRecord(id, r); err != nil {
 			b.Fatal(err)
 		}

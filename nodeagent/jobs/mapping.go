@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"path/filepath"
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
@@ -15,7 +14,7 @@ import (
 func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	marks, err := r.config.RunDir.Releases().All()
 	r.log.note("marks of ended jobs", err)
-	r.readMappings()
+	r.readMapping()
 	r.life.Look(r.records.lives(), r.unrecorded(), marks, now.wall, now.up)
 	plan := r.plan(marks, now)
 	r.notePlan(&plan, now)
@@ -33,13 +32,13 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	// A hook may have changed something before the lock was free: all is read again.
 	r.scan(now)
 	marks, _ = r.config.RunDir.Releases().All() // its error was logged above
-	r.readMappings()
+	r.readMapping()
 	r.life.Decide(r.records.lives(), marks, now.wall, now.up)
 	plan = r.plan(marks, now)
 	done, err := sweep.Applier{RunDir: r.config.RunDir, MappingDir: r.config.MappingDir, SummaryDir: r.config.SummaryDir, Log: r.log.Logger}.Apply(ctx, &plan, marks, now.wall)
 	r.failed("sweep", err)
 	r.series.agent.countDone(done)
-	r.readMappings()
+	r.readMapping()
 	after := r.plan(nil, now)
 	r.setFiles(&after)
 	return true
@@ -63,7 +62,7 @@ func (r *Registry) failed(about string, err error) {
 
 func (r *Registry) plan(marks []rundir.Release, now moment) sweep.Plan {
 	f := sweep.Facts{Boot: r.records.boot, Broken: make(map[string]bool), Ended: make(map[string]bool), Alive: make(map[string]bool),
-		Orphans: r.orphans, Up: now.up, Directories: r.mapping}
+		Orphans: r.orphans, Up: now.up, Mapping: r.mapping}
 	for key := range r.records.broken {
 		f.Broken[rundir.JobOfKey(key)] = true
 	}
@@ -74,7 +73,7 @@ func (r *Registry) plan(marks []rundir.Release, now moment) sweep.Plan {
 		f.Alive[id] = r.life.Alive(id)
 	}
 	for _, j := range r.records.sorted() {
-		f.Jobs = append(f.Jobs, sweep.Job{Key: j.key, Record: &j.record, Dir: r.dirOf(j), Names: j.names, UUIDs: j.uuids(), Moved: j.moved, Settled: j.settled, Run: &j.life})
+		f.Jobs = append(f.Jobs, sweep.Job{Key: j.key, Record: &j.record, Names: j.names, UUIDs: j.uuids(), Moved: j.moved, Settled: j.settled, Run: &j.life})
 	}
 	return sweep.Make(f)
 }
@@ -97,51 +96,30 @@ func (r *Registry) unrecorded() []string {
 		known[j.record.JobID] = true
 	}
 	var out []string
-	for _, d := range r.mapping {
-		for _, f := range d.Files {
-			for _, id := range f.Jobs {
-				if !known[id] {
-					known[id] = true
-					out = append(out, id)
-				}
+	for _, f := range r.mapping.Files {
+		for _, id := range f.Jobs {
+			if !known[id] {
+				known[id] = true
+				out = append(out, id)
 			}
 		}
 	}
 	return out
 }
 
-// readMappings reads the directories that have, or may have, lines of jobs.
-func (r *Registry) readMappings() {
-	dirs := make(map[string]bool)
-	if r.config.MappingDir != "" {
-		dirs[r.config.MappingDir] = true
-	}
-	for _, j := range r.records.jobs {
-		dirs[r.dirOf(j)] = true
-	}
-	for dir, d := range r.mapping {
-		if d.Files != nil {
-			dirs[dir] = true
-		}
-	}
+// readMapping reads the configured mapping directory, and no other: a record must not choose
+// where the agent writes.
+func (r *Registry) readMapping() {
 	var err error
-	r.mapping, err = sweep.Read(dirs)
+	r.mapping, err = sweep.Read(r.config.MappingDir)
 	r.log.note("job mapping", err)
 	r.keepInventory()
-}
-
-// dirOf is the directory that has a job's lines.
-func (r *Registry) dirOf(j *job) string {
-	if j.record.MappingDir == "" {
-		return r.config.MappingDir
-	}
-	return filepath.Clean(j.record.MappingDir)
 }
 
 // keepInventory leaves the inventory where the hook finds it after a boot.
 func (r *Registry) keepInventory() {
 	inventory := &r.records.inventory
-	if r.mapping[r.config.MappingDir].Files == nil || inventory.of == nil || isSame(inventory.file, r.schedule.kept) {
+	if r.mapping.Files == nil || inventory.of == nil || isSame(inventory.file, r.schedule.kept) {
 		return
 	}
 	err := rundir.KeepInventory(dcgm.Mapping{Dir: r.config.MappingDir}, *inventory.of)

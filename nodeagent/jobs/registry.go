@@ -82,7 +82,7 @@ type Registry struct {
 	// ended are the jobs whose records went since the last sample.
 	ended    []endedJob
 	life     *liveness.Observer
-	mapping  sweep.Directories
+	mapping  sweep.Mapping
 	orphans  sweep.Orphans
 	usage    deviceUsage
 	uses     uses

@@ -96,7 +96,7 @@ func (r *jobsRig) after(d time.Duration) {
 }
 
 func (r *jobsRig) record(id string, gpus ...int) rundir.Record {
-	rec := rundir.Record{JobID: id, Run: rundir.Run{StartTime: "100"}, BootID: r.j.records.boot, Node: "n1", Cluster: "c1", MappingDir: r.maps,
+	rec := rundir.Record{JobID: id, Run: rundir.Run{StartTime: "100"}, BootID: r.j.records.boot, Node: "n1", Cluster: "c1",
 		EndTime: fmt.Sprint(r.now.wall.Add(time.Hour).Unix()), GPUs: []string{}}
 	for _, g := range gpus {
 		rec.GPUs, rec.UUIDs = append(rec.GPUs, fmt.Sprint(g)), append(rec.UUIDs, gpuUUID(g))

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
@@ -54,7 +53,7 @@ func (f *stateFile) write(s *savedState) error {
 	if bytes.Equal(data, f.last) || len(s.Devices)+len(s.Jobs) == 0 && f.last == nil {
 		return nil
 	}
-	if err := atomicfile.Write(f.path, append(data, '\n')); err != nil {
+	if err := rundir.WriteOwn(f.path, append(data, '\n')); err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
 	f.last = data
@@ -63,7 +62,7 @@ func (f *stateFile) write(s *savedState) error {
 
 // read returns the state of an earlier agent, nil if there is none.
 func (f *stateFile) read() (*savedState, error) {
-	data, err := os.ReadFile(f.path)
+	data, err := atomicfile.Read(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {

@@ -170,7 +170,7 @@ func TestSweepMarks(t *testing.T) {
 	r.prolog("17", 0)
 	r.prolog("18", 1)
 	mark := func(id, start string) {
-		r.must(rundir.Dir(r.run).Releases().Write(rundir.Release{JobIdentity: rundir.JobIdentity{JobID: id, Cluster: "c1", Node: "n1"}, Run: rundir.Run{StartTime: start}, MappingDir: r.maps}))
+		r.must(rundir.Dir(r.run).Releases().Write(rundir.Release{JobIdentity: rundir.JobIdentity{JobID: id, Cluster: "c1", Node: "n1"}, Run: rundir.Run{StartTime: start}}))
 	}
 	mark("17", "100")
 	mark("18", "50") // of an earlier run

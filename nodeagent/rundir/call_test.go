@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,6 +30,7 @@ func TestCalls(t *testing.T) {
 		return c
 	}
 	take("none")
+	defer syscall.Umask(syscall.Umask(0))
 	a := add(Call{Hook: "prolog", Job: "7", Start: 1, Ns: 5, LockNs: 2})
 	b := add(Call{Hook: "epilog", Job: "7", Start: 2, Ns: 6, Error: CallLock})
 	late, err := os.OpenFile(filepath.Join(run, callsFile), os.O_WRONLY|os.O_APPEND, 0)
@@ -36,6 +38,9 @@ func TestCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer late.Close()
+	if info, err := late.Stat(); err != nil || info.Mode() != 0o600 { // it shows the jobs of all users
+		t.Errorf("the log is %v, %v", info.Mode(), err)
+	}
 	take("set aside")
 	if _, err := late.WriteString(`{"hook":"epilog","job":"8","start":3,"ns":7}` + "\n"); err != nil {
 		t.Fatal(err)

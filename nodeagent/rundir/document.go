@@ -16,9 +16,23 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
+// The bounds of what is read of the run directory. Root follows its files, and a container
+// with slurmd may write them: they must not cost the node more than labels of jobs.
+const (
+	// MaxDevices is how many devices an inventory has and a job holds.
+	MaxDevices = 1024
+	// maxDocument bounds a file of a job, in bytes, and maxList a list in it that Slurm wrote.
+	// Other text of a job has topology.MaxText.
+	maxDocument = 1 << 20
+	maxList     = 16 << 10
+)
+
 // decode reads a document of a kind. It leaves out unknown keys, because the document
 // may be of a newer release, and without it GPUs would get wrong labels or none.
 func decode(data []byte, kind string, into any) error {
+	if len(data) > maxDocument {
+		return fmt.Errorf("it has %d bytes: want %d at most", len(data), maxDocument)
+	}
 	var head struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
@@ -27,7 +41,7 @@ func decode(data []byte, kind string, into any) error {
 		return err
 	}
 	if head.APIVersion != topology.APIVersion || head.Kind != kind {
-		return fmt.Errorf("apiVersion %q, kind %q: want %q, %q", head.APIVersion, head.Kind, topology.APIVersion, kind)
+		return fmt.Errorf("apiVersion %.80q, kind %.80q: want %q, %q", head.APIVersion, head.Kind, topology.APIVersion, kind)
 	}
 	return json.Unmarshal(data, into)
 }
@@ -60,16 +74,31 @@ func isKey(key string) bool {
 	return dcgm.ConsistsOf(key, 1, maxFileName-len(".json"), "_.+@-") && key[0] != '.' && key[0] != '@'
 }
 
+// check refuses a link in the folder's place: what is written and removed here would be
+// written and removed where it leads. A missing folder is fine.
+func (f folder) check() error {
+	if info, err := os.Lstat(string(f)); err == nil && !info.IsDir() {
+		return fmt.Errorf("%s is no folder but of mode %s: remove it", string(f), info.Mode())
+	}
+	return nil
+}
+
 // path returns the file of a key.
 func (f folder) path(key string) (string, error) {
 	if !isKey(key) {
-		return "", fmt.Errorf("key of a job's record %q: want the name of its file without .json", key)
+		return "", fmt.Errorf("key of a job's record %.80q: want the name of its file without .json", key)
+	}
+	if err := f.check(); err != nil {
+		return "", err
 	}
 	return filepath.Join(string(f), key+".json"), nil
 }
 
 // keys lists the keys that have a document. A missing folder has none.
 func (f folder) keys() ([]string, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(string(f))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list files of jobs: %w", err)
@@ -107,9 +136,16 @@ func (f folder) write(key, job string, v any) error {
 		return err
 	}
 	if JobOfKey(key) != job {
-		return fmt.Errorf("write %s: want a key of job %q", path, job)
+		return fmt.Errorf("write %s: want a key of job %.80q", path, job)
 	}
 	return writeJSON(path, v, privateFile, privateDir)
+}
+
+// tidy removes files that killed writers left.
+func (f folder) tidy() {
+	if f.check() == nil {
+		atomicfile.Tidy(string(f))
+	}
 }
 
 // remove removes a key's document, which may be missing.

@@ -124,6 +124,9 @@ func KeepInventory(m dcgm.Mapping, inv Inventory) error {
 	if info, err := os.Stat(m.Dir); err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // nobody reads it
 	}
+	if err := m.MakeStaging(); err != nil {
+		return err
+	}
 	return Dir(m.Staging()).WriteInventory(inv)
 }
 
@@ -170,12 +173,15 @@ func parseInventory(path string, data []byte) (*Inventory, error) {
 }
 
 func (inv *Inventory) check() error {
+	if len(inv.Entries) > MaxDevices {
+		return fmt.Errorf("%d entries: want %d at most", len(inv.Entries), MaxDevices)
+	}
 	for i, e := range inv.Entries {
 		if e.GRESIndex != i {
 			return fmt.Errorf("entries[%d]: gresIndex %d: want %d, entries are in the order of GRES indices", i, e.GRESIndex, i)
 		}
 		if e.ExporterID != "" && !dcgm.IsExporterID(e.ExporterID) {
-			return fmt.Errorf("entries[%d]: exporterID %q: want a number, or two with a dot between", i, e.ExporterID)
+			return fmt.Errorf("entries[%d]: exporterID %.80q: want a number, or two with a dot between", i, e.ExporterID)
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ func (d Dir) Lock(ctx context.Context, wait time.Duration) (unlock func(), err e
 	path := filepath.Join(string(d), lockFile)
 	closeLock(path)
 	// Without O_NONBLOCK, opening a named pipe of that name would hang.
-	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK), flock.SetPermissions(lockMode))
+	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW), flock.SetPermissions(ownFile))
 	if ok, err := l.TryLock(); err == nil && ok {
 		return func() { _ = l.Unlock() }, nil
 	}
@@ -47,14 +47,12 @@ func (d Dir) Lock(ctx context.Context, wait time.Duration) (unlock func(), err e
 const (
 	firstPause   = time.Millisecond
 	longestPause = 8 * time.Millisecond
-	// lockMode lets only the owner open the lock file: whoever can open the file can
-	// hold the lock.
-	lockMode = 0o600
 )
 
-// closeLock closes an existing lock file to everybody but its owner.
+// closeLock closes an existing lock file to everybody but its owner: whoever can open the
+// file can hold the lock.
 func closeLock(path string) {
-	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm() != lockMode {
-		_ = os.Chmod(path, lockMode) // a file of another user still locks
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm() != ownFile {
+		_ = os.Chmod(path, ownFile) // a file of another user still locks
 	}
 }

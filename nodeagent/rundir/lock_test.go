@@ -37,7 +37,7 @@ func TestLockIsClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer unlock()
-			if info, err := os.Stat(path); err != nil || info.Mode() != lockMode {
+			if info, err := os.Stat(path); err != nil || info.Mode() != ownFile {
 				t.Errorf("the lock file is %v, %v; want mode 0600", info, err)
 			}
 			if _, err := Dir(run).Lock(t.Context(), 10*time.Millisecond); err == nil || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {

@@ -7,14 +7,20 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 )
 
 // What the node knows of jobs is for root, and for a group that the site names: Slurm has
-// PrivateData for the same reason.
+// PrivateData for the same reason. What no person needs to read is for root alone.
 const (
 	privateFile fs.FileMode = 0o640
 	privateDir  fs.FileMode = 0o750
+	ownFile     fs.FileMode = 0o600
 )
+
+// WriteOwn writes a file of the run directory for root alone.
+func WriteOwn(path string, data []byte) error { return atomicfile.WriteMode(path, data, ownFile) }
 
 // Restrict makes the folders of records, uses and summaries, and lets root and the group
 // read them. What is in a folder that others could read is changed too. New files get the
@@ -22,6 +28,10 @@ const (
 func Restrict(d Dir, group int) error {
 	var failed error
 	for _, name := range []string{jobsFolder, useFolder, summaryFolder, releaseFolder} {
+		if err := d.folder(name).check(); err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
 		if err := restrict(filepath.Join(string(d), name), group); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("restrict who reads files of jobs: %w", err))
 		}

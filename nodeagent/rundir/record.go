@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -61,8 +61,6 @@ type Record struct {
 	Visible    string   `json:"visible,omitempty"`
 	Devices    []string `json:"devices,omitempty"`
 	Unresolved bool     `json:"unresolved,omitempty"`
-	// MappingDir is where the ids were written.
-	MappingDir string `json:"mappingDir"`
 	// Warnings are what was wrong with the job's GPUs or the node when the job began.
 	Warnings []string `json:"warnings,omitempty"`
 	// Written is the time of the file.
@@ -177,16 +175,74 @@ func (d Dir) ReadRecords() (map[string]Record, map[string]error) {
 // Tidy removes files that killed writers left in a run directory.
 func (d Dir) Tidy() {
 	for _, folder := range []string{jobsFolder, releaseFolder, summaryFolder, tasksFolder, slurmdFolder} {
-		atomicfile.Tidy(filepath.Join(string(d), folder))
+		d.folder(folder).tidy()
 	}
 }
 
 func (f folder) writeRecord(key string, r Record) error {
+	r.APIVersion, r.Kind = topology.APIVersion, recordKind
+	r.leaveOut()
+	if err := r.check(); err != nil {
+		return err
+	}
+	return f.write(key, r.JobID, r)
+}
+
+// texts and lists are what Slurm said of the job, which is bounded.
+func (r *Record) texts() []*string {
+	return []*string{&r.SLUID, &r.StartTime, &r.BootID, &r.User, &r.UID, &r.Partition, &r.Account, &r.Cluster, &r.Node, &r.NumNodes, &r.EndTime,
+		&r.ArrayJobID, &r.ArrayTaskID, &r.JobName}
+}
+
+func (r *Record) lists() []*string { return []*string{&r.NodeList, &r.Indices, &r.Visible} }
+
+// leaveOut empties what is too long, because a part of it would be wrong, and leaves out
+// what is no UUID.
+func (r *Record) leaveOut() {
+	for _, text := range r.texts() {
+		if len(*text) > topology.MaxText {
+			*text = ""
+		}
+	}
+	for _, list := range r.lists() {
+		if len(*list) > maxList {
+			*list = ""
+		}
+	}
+	if i := slices.IndexFunc(r.UUIDs, isNoUUID); i >= 0 {
+		r.UUIDs = slices.DeleteFunc(slices.Clone(r.UUIDs), isNoUUID)
+	}
+}
+
+func isNoUUID(s string) bool { return !topology.IsDeviceUUID(s) }
+
+// check refuses a record that would have root write or show more than a job can have.
+func (r *Record) check() error {
 	if err := dcgm.CheckJobID(r.JobID); err != nil {
 		return err
 	}
-	r.APIVersion, r.Kind = topology.APIVersion, recordKind
-	return f.write(key, r.JobID, r)
+	for _, ids := range [][]string{r.GPUs, r.Leaving} {
+		if i := slices.IndexFunc(ids, func(id string) bool { return !dcgm.IsExporterID(id) }); i >= 0 {
+			return fmt.Errorf("exporter id %.80q of job %s: want a number, or two with a dot between", ids[i], r.JobID)
+		}
+	}
+	if i := slices.IndexFunc(r.UUIDs, isNoUUID); i >= 0 {
+		return fmt.Errorf("UUID %.80q of job %s: want GPU-… or MIG-…", r.UUIDs[i], r.JobID)
+	}
+	if n := max(len(r.GPUs), len(r.Leaving), len(r.UUIDs)); n > MaxDevices {
+		return fmt.Errorf("job %s has %d devices: want %d at most", r.JobID, n, MaxDevices)
+	}
+	for _, text := range r.texts() {
+		if len(*text) > topology.MaxText {
+			return fmt.Errorf("job %s has a text of %d bytes, %.80q…: want %d at most", r.JobID, len(*text), *text, topology.MaxText)
+		}
+	}
+	for _, list := range r.lists() {
+		if len(*list) > maxList {
+			return fmt.Errorf("job %s has a list of %d bytes, %.80q…: want %d at most", r.JobID, len(*list), *list, maxList)
+		}
+	}
+	return nil
 }
 
 // readRecord reads a record of any version, nil without one. An older record says less.
@@ -198,8 +254,11 @@ func (f folder) readRecord(key string) (*Record, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case r.JobID != JobOfKey(key) || dcgm.CheckJobID(r.JobID) != nil:
-		return nil, fmt.Errorf("record %s of job %q: want a key of the job", key, r.JobID)
+	case r.JobID != JobOfKey(key):
+		return nil, fmt.Errorf("record %s of job %.80q: want a key of the job", key, r.JobID)
+	}
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("record %s: %w", key, err)
 	}
 	r.Written = written
 	return &r, nil

@@ -19,7 +19,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	run := t.TempDir()
 	want := Record{JobID: "7", Run: Run{"s1", "100"}, BootID: "b", User: "u", UID: "1000", Partition: "p", Account: "a", Cluster: "c", Node: "n",
 		NodeList: "n[1-4]", NumNodes: "4", EndTime: "200", Contain: true, ArrayJobID: "5", ArrayTaskID: "2", JobName: "train", GPUs: []string{"0", "1.7"},
-		UUIDs: []string{"GPU-a", "MIG-b"}, Leaving: []string{"3"}, Indices: "0-1", Visible: "GPU-a,MIG-b", Unresolved: true, MappingDir: "/map"}
+		UUIDs: []string{"GPU-a", "MIG-b"}, Leaving: []string{"3"}, Indices: "0-1", Visible: "GPU-a,MIG-b", Unresolved: true}
 	if err := Dir(run).WriteRecord("7", want); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestRecordVersions(t *testing.T) {
 		if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
 		}
-		if err == nil && (r.StartTime != "100" || !cmp.Equal(r.GPUs, []string{"0"}) || r.MappingDir != "/map") {
+		if err == nil && (r.StartTime != "100" || !cmp.Equal(r.GPUs, []string{"0"})) {
 			t.Errorf("%s: %+v", tt.name, r)
 		}
 	}

@@ -14,8 +14,7 @@ func (d Dir) Releases() Releases { return Releases{d.folder(releaseFolder)} }
 // Release marks a run that has ended and could not be released.
 type Release struct {
 	JobIdentity
-	Run        Run
-	MappingDir string
+	Run Run
 	// Written is when the mark was left; the run had ended by then.
 	Written time.Time
 	key     string
@@ -24,7 +23,7 @@ type Release struct {
 // Write leaves a mark, without the lock. The next holder of the lock releases
 // the run.
 func (f Releases) Write(m Release) error {
-	r := Record{JobID: m.JobID, Cluster: m.Cluster, Node: m.Node, Run: m.Run, MappingDir: m.MappingDir}
+	r := Record{JobID: m.JobID, Cluster: m.Cluster, Node: m.Node, Run: m.Run}
 	return f.writeRecord(m.longKey(), r)
 }
 
@@ -36,7 +35,7 @@ func (f Releases) All() ([]Release, error) {
 		if r, err := f.readRecord(key); err != nil {
 			failed = errors.Join(failed, err)
 		} else if r != nil {
-			marks = append(marks, Release{r.Identity(), r.Run, r.MappingDir, r.Written, key})
+			marks = append(marks, Release{r.Identity(), r.Run, r.Written, key})
 		}
 	}
 	return marks, failed

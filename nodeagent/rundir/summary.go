@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -58,6 +57,9 @@ func (s *Summary) Name() string {
 // WriteSummary writes a summary into the run directory. A summary of the same run stays:
 // its writer knew more, and was killed before it had removed the record.
 func WriteSummary(d Dir, s Summary) error {
+	if err := d.folder(summaryFolder).check(); err != nil {
+		return err
+	}
 	return writeSummary(d.SummaryDir(), s, privateFile, privateDir)
 }
 
@@ -65,8 +67,12 @@ func WriteSummary(d Dir, s Summary) error {
 func CopySummary(dir string, s Summary) error { return writeSummary(dir, s, 0o644, 0o755) }
 
 func writeSummary(dir string, s Summary, file, folder fs.FileMode) error {
-	if dcgm.CheckJobID(s.Record.JobID) != nil || JobOfKey(s.Key) != s.Record.JobID || !isKey(s.Key) {
-		return fmt.Errorf("write job summary: key %q: want one of job %s", s.Key, s.Record.JobID)
+	s.Record.leaveOut()
+	if err := s.Record.check(); err != nil {
+		return fmt.Errorf("write job summary: %w", err)
+	}
+	if JobOfKey(s.Key) != s.Record.JobID || !isKey(s.Key) {
+		return fmt.Errorf("write job summary: key %.80q: want one of job %s", s.Key, s.Record.JobID)
 	}
 	s.APIVersion, s.Kind = topology.APIVersion, summaryKind
 	s.Record.APIVersion, s.Record.Kind = topology.APIVersion, recordKind
@@ -170,9 +176,9 @@ func parseSummary(data []byte) (*Summary, error) {
 		return nil, err
 	}
 	if s.Record.Kind != recordKind || JobOfKey(s.Key) != s.Record.JobID {
-		return nil, fmt.Errorf("record of kind %q, key %q of job %q: want %q and the job's key", s.Record.Kind, s.Key, s.Record.JobID, recordKind)
+		return nil, fmt.Errorf("record of kind %.80q, key %.80q of job %.80q: want %q and the job's key", s.Record.Kind, s.Key, s.Record.JobID, recordKind)
 	}
-	if err := dcgm.CheckJobID(s.Record.JobID); err != nil {
+	if err := s.Record.check(); err != nil {
 		return nil, err
 	}
 	return &s, nil
@@ -194,6 +200,9 @@ const (
 // which may be empty for none.
 func (d Dir) PruneSummaries(siteDir string) error {
 	dir := d.SummaryDir()
+	if err := d.folder(summaryFolder).check(); err != nil {
+		return err
+	}
 	removed, err := prune(dir)
 	if siteDir == "" || filepath.Clean(siteDir) == dir {
 		return err

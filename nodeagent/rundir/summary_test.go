@@ -78,7 +78,7 @@ func TestSummaryRefused(t *testing.T) {
 		"no job":            {Key: "7"},
 		"another job's key": {Key: "8", Record: Record{JobID: "7"}},
 		"a path":            {Key: "7@../x", Record: Record{JobID: "7"}},
-		"too large":         {Key: "7", Record: Record{JobID: "7", NodeList: strings.Repeat("n", maxSummary)}},
+		"too large":         {Key: "7", Record: Record{JobID: "7"}, Use: &Use{Clique: strings.Repeat("c", maxSummary)}},
 	} {
 		if err := CopySummary(dir, s); err == nil {
 			t.Errorf("%s was written", name)

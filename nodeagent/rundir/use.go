@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -282,7 +281,9 @@ func (f Uses) Read(key string) (*Use, error) {
 	case err != nil:
 		return nil, err
 	case u.JobID != JobOfKey(key):
-		return nil, fmt.Errorf("use %s of job %q: want a key of the job", key, u.JobID)
+		return nil, fmt.Errorf("use %s of job %.80q: want a key of the job", key, u.JobID)
+	case len(u.Devices) > MaxDevices:
+		return nil, fmt.Errorf("use %s has %d devices: want %d at most", key, len(u.Devices), MaxDevices)
 	}
 	return &u, nil
 }
@@ -303,4 +304,4 @@ func (f Uses) Remove(key string) error { return f.remove(key) }
 func (f Uses) Keys() ([]string, error) { return f.keys() }
 
 // Tidy removes files that killed writers left.
-func (f Uses) Tidy() { atomicfile.Tidy(string(f.folder)) }
+func (f Uses) Tidy() { f.tidy() }

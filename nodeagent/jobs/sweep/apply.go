@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -15,8 +14,8 @@ import (
 
 // Applier carries out plans.
 type Applier struct {
-	// RunDir has the records. MappingDir is the mapping directory of marks that name
-	// none. SummaryDir is where the site wants summaries too; it may be empty.
+	// RunDir has the records. MappingDir is the one directory that lines are written in.
+	// SummaryDir is where the site wants summaries too; it may be empty.
 	RunDir                 rundir.Dir
 	MappingDir, SummaryDir string
 	Log                    *slog.Logger
@@ -29,35 +28,28 @@ type Done struct {
 }
 
 // Apply carries out a plan and removes the marks. The caller holds the run
-// directory's lock. Apply goes on after an error: a directory that cannot be changed
-// keeps its records.
+// directory's lock. Apply goes on after an error. If a line could not be changed, records
+// and marks stay for the next time.
 func (a Applier) Apply(ctx context.Context, p *Plan, marks []rundir.Release, now time.Time) (Done, error) {
 	done := Done{Released: make(map[string]int)}
 	var failed error
-	dirty := make(map[string]bool) // directories that could not be changed
 	for _, e := range p.Edits {
 		if ctx.Err() != nil {
 			return done, failed
 		}
-		if err := a.edit(e, &done); err != nil {
-			dirty[e.Dir] = true
-			failed = errors.Join(failed, err)
-		}
+		failed = errors.Join(failed, a.edit(e, &done))
+	}
+	if failed != nil {
+		return done, failed
 	}
 	for _, j := range p.Moved {
-		if !dirty[j.Dir] {
-			failed = errors.Join(failed, a.rewrite(j))
-		}
+		failed = errors.Join(failed, a.rewrite(j))
 	}
 	for _, j := range p.Dead {
-		if !dirty[j.Dir] {
-			failed = errors.Join(failed, a.end(j, now))
-		}
+		failed = errors.Join(failed, a.end(j, now))
 	}
 	for _, m := range marks {
-		if !dirty[cmp.Or(m.MappingDir, a.MappingDir)] {
-			failed = errors.Join(failed, a.RunDir.Releases().Remove(m))
-		}
+		failed = errors.Join(failed, a.RunDir.Releases().Remove(m))
 	}
 	if len(p.Dead) > 0 {
 		failed = errors.Join(failed, a.RunDir.PruneSummaries(a.SummaryDir))
@@ -67,10 +59,10 @@ func (a Applier) Apply(ctx context.Context, p *Plan, marks []rundir.Release, now
 
 // edit adds or removes one line. It never makes the directory.
 func (a Applier) edit(e Edit, done *Done) error {
-	if info, err := os.Stat(e.Dir); err != nil || !info.IsDir() {
+	if info, err := os.Stat(a.MappingDir); err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // nobody reads it
 	}
-	m, change := dcgm.Mapping{Dir: e.Dir}, "removed"
+	m, change := dcgm.Mapping{Dir: a.MappingDir}, "removed"
 	var err error
 	if e.Add {
 		change, err = "added", m.Add(e.Job, []string{e.Name})

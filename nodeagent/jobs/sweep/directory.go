@@ -9,14 +9,15 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 )
 
 // bootMarker, in the mapping directory, names the boot of its lines. The hook writes
 // it.
 const bootMarker = ".quoin/boot"
 
-// Directory is what a mapping directory holds.
-type Directory struct {
+// Mapping is what the mapping directory holds.
+type Mapping struct {
 	// Boot is the boot of its lines, empty if it is not known.
 	Boot string
 	// Files are by the exporter's id of a device. They are nil without a directory.
@@ -32,32 +33,19 @@ type File struct {
 	Odd bool
 }
 
-// Directories are mapping directories by path.
-type Directories map[string]Directory
-
-// Read reads mapping directories. A missing one is no error.
-func Read(dirs map[string]bool) (Directories, error) {
-	all := make(Directories, len(dirs))
-	var failed error
-	for dir := range dirs {
-		d, err := readDirectory(dir)
-		all[dir], failed = d, errors.Join(failed, err)
-	}
-	return all, failed
-}
-
-func readDirectory(dir string) (Directory, error) {
+// Read reads the mapping directory. A missing one is no error.
+func Read(dir string) (Mapping, error) {
 	if dir == dcgm.NoMapping {
-		return Directory{}, nil
+		return Mapping{}, nil
 	}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Directory{}, nil
+		return Mapping{}, nil
 	} else if err != nil {
-		return Directory{}, fmt.Errorf("read mapping directory: %w", err)
+		return Mapping{}, fmt.Errorf("read mapping directory: %w", err)
 	}
-	boot, _ := os.ReadFile(filepath.Join(dir, bootMarker)) // empty if it cannot be read
-	d := Directory{Boot: strings.TrimSpace(string(boot)), Files: make(map[string]File)}
+	boot, _ := atomicfile.Read(filepath.Join(dir, bootMarker)) // empty if it cannot be read
+	d := Mapping{Boot: strings.TrimSpace(string(boot)), Files: make(map[string]File)}
 	var failed error
 	for _, e := range entries {
 		if !dcgm.IsExporterID(e.Name()) {
@@ -76,7 +64,7 @@ func readFile(path string, e fs.DirEntry) (File, error) {
 	if !e.Type().IsRegular() {
 		return File{Odd: true}, fmt.Errorf("%s is no file: the exporter may fail on it; remove it", path)
 	}
-	data, err := os.ReadFile(path)
+	data, err := atomicfile.Read(path)
 	if err != nil {
 		return File{Odd: true}, fmt.Errorf("read mapping: %w", err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// Line is one line of one file of a mapping directory.
-type Line struct{ Dir, Name, Job string }
+// Line is one line of one file of the mapping directory.
+type Line struct{ Name, Job string }
 
 // Edit is a line to add to the mapping, or to remove from it.
 type Edit struct {
@@ -27,9 +27,7 @@ type Edit struct {
 type Job struct {
 	Key    string
 	Record *rundir.Record
-	// Dir is the mapping directory that has the job's lines. Names are the exporter's
-	// ids of the job's devices now, and UUIDs the devices.
-	Dir          string
+	// Names are the exporter's ids of the job's devices now, and UUIDs the devices.
 	Names, UUIDs []string
 	// Moved says that the record has other names. Settled says that the record
 	// does not guess the devices, or that the inventory has told them.
@@ -50,9 +48,9 @@ type Facts struct {
 	// Alive are ids of jobs without a record, but with a living step that is seen.
 	Alive map[string]bool
 	// Orphans are the lines that belonged to no job before, and Up the time since boot.
-	Orphans     Orphans
-	Up          time.Duration
-	Directories Directories
+	Orphans Orphans
+	Up      time.Duration
+	Mapping Mapping
 }
 
 // Plan is what is to be done to the mapping and to the records.
@@ -69,6 +67,8 @@ type Plan struct {
 	// Held, Empty and Foreign count files: those with lines of jobs, those without a
 	// line, and those with other lines.
 	Held, Empty, Foreign int
+
+	made map[string]bool // files that the edits make
 }
 
 // IsEmpty says that there is nothing to do.
@@ -77,7 +77,7 @@ func (p *Plan) IsEmpty() bool { return len(p.Edits)+len(p.Dead)+len(p.Moved) == 
 // Make compares what the mapping has with what the jobs hold. Lines are added before
 // others are removed.
 func Make(f Facts) Plan {
-	p := Plan{Nobodys: make(map[Line]bool)}
+	p := Plan{Nobodys: make(map[Line]bool), made: make(map[string]bool)}
 	wanted := make(map[Line]bool)
 	byID := make(map[string][]Job, len(f.Jobs))
 	for _, j := range f.Jobs {
@@ -87,25 +87,23 @@ func Make(f Facts) Plan {
 			p.Dead = append(p.Dead, j)
 		case !j.Run.Hidden:
 			for _, name := range j.Names {
-				wanted[Line{j.Dir, name, j.Record.JobID}] = true
+				wanted[Line{name, j.Record.JobID}] = true
 			}
 			f.repair(j, &p)
 		}
 	}
-	for _, dir := range slices.Sorted(maps.Keys(f.Directories)) {
-		d := f.Directories[dir]
-		for _, name := range slices.Sorted(maps.Keys(d.Files)) {
-			f.release(d, dir, name, wanted, byID, &p)
-		}
+	for _, name := range slices.Sorted(maps.Keys(f.Mapping.Files)) {
+		f.release(name, wanted, byID, &p)
 	}
 	return p
 }
 
 // repair adds the lines that a living job lacks. If no step of the job is seen, and
 // its lines were there and were taken away as an Epilog does it, the lines stay away:
-// the Epilog was killed before it came to the record.
+// the Epilog was killed before it came to the record. The directory never has more files
+// than a node has devices, whatever the records say.
 func (f *Facts) repair(j Job, p *Plan) {
-	files := f.Directories[j.Dir].Files
+	files := f.Mapping.Files
 	if files == nil {
 		return // nobody reads it
 	}
@@ -116,8 +114,14 @@ func (f *Facts) repair(j Job, p *Plan) {
 		if slices.Contains(file.Jobs, j.Record.JobID) {
 			continue
 		}
+		if !there && !p.made[name] {
+			if len(files)+len(p.made) >= rundir.MaxDevices {
+				continue
+			}
+			p.made[name] = true
+		}
 		certain = certain || !there
-		missing = append(missing, Edit{Line: Line{j.Dir, name, j.Record.JobID}, Add: true})
+		missing = append(missing, Edit{Line: Line{name, j.Record.JobID}, Add: true})
 	}
 	switch {
 	case certain:
@@ -134,16 +138,16 @@ func (f *Facts) repair(j Job, p *Plan) {
 }
 
 // release removes the lines of a file that no living job has.
-func (f *Facts) release(d Directory, dir, name string, wanted map[Line]bool, byID map[string][]Job, p *Plan) {
-	file := d.Files[name]
+func (f *Facts) release(name string, wanted map[Line]bool, byID map[string][]Job, p *Plan) {
+	file := f.Mapping.Files[name]
 	jobs := 0
 	for _, id := range file.Jobs {
-		line := Line{dir, name, id}
+		line := Line{name, id}
 		if wanted[line] || f.Broken[id] {
 			jobs++
 			continue
 		}
-		reason, now := f.reasonOf(d, line, byID[id])
+		reason, now := f.reasonOf(line, byID[id])
 		if reason == liveness.Orphan {
 			p.Nobodys[line] = true
 		}
@@ -163,10 +167,9 @@ func (f *Facts) release(d Directory, dir, name string, wanted map[Line]bool, byI
 
 // reasonOf returns why a line is released, and whether it is released now. of are the
 // jobs of its id.
-func (f *Facts) reasonOf(d Directory, line Line, of []Job) (reason string, now bool) {
+func (f *Facts) reasonOf(line Line, of []Job) (reason string, now bool) {
 	for _, j := range of {
 		switch {
-		case j.Dir != line.Dir:
 		case j.Run.Dead != "":
 			return j.Run.Dead, true
 		case j.Run.Hidden:
@@ -177,7 +180,7 @@ func (f *Facts) reasonOf(d Directory, line Line, of []Job) (reason string, now b
 	}
 	switch {
 	case len(of) > 0:
-	case d.Boot != "" && f.Boot != "" && d.Boot != f.Boot:
+	case f.Mapping.Boot != "" && f.Boot != "" && f.Mapping.Boot != f.Boot:
 		return liveness.Boot, true
 	case f.Ended[line.Job]:
 		return liveness.Ended, true

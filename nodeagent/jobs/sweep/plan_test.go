@@ -10,9 +10,9 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// aJob is a job of mapping directory /map.
+// aJob is a job with these devices.
 func aJob(id string, verdict liveness.Verdict, names ...string) Job {
-	return Job{Key: id, Record: &rundir.Record{JobID: id, GPUs: names, MappingDir: "/map"}, Dir: "/map", Names: names, Settled: true, Run: &liveness.Run{Verdict: verdict}}
+	return Job{Key: id, Record: &rundir.Record{JobID: id, GPUs: names}, Names: names, Settled: true, Run: &liveness.Run{Verdict: verdict}}
 }
 
 // edits writes a plan's edits as "+0:7 -1:8(orphan)".
@@ -38,7 +38,7 @@ func TestMake(t *testing.T) {
 	moved.Record.GPUs, moved.Moved = []string{"0"}, true
 	taken := aJob("7", liveness.Verdict{}, "0")
 	taken.Run.Shown = true
-	late := Orphans{{"/map", "0", "9"}: {Looks: 2}}
+	late := Orphans{{"0", "9"}: {Looks: 2}}
 	for _, tt := range []struct {
 		name  string
 		facts Facts
@@ -61,15 +61,15 @@ func TestMake(t *testing.T) {
 		{"its Epilog has left a mark", Facts{Ended: map[string]bool{"9": true}}, map[string]File{"0": file("9")}, "-0:9(ended)", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.facts.Directories = Directories{"/map": {Files: tt.files}}
+			tt.facts.Mapping.Files = tt.files
 			p := Make(tt.facts)
 			if got := edits(p); got != tt.want || len(p.Dead) != tt.dead {
 				t.Errorf("%q and %d dead, want %q and %d", got, len(p.Dead), tt.want, tt.dead)
 			}
 		})
 	}
-	old := Directories{"/map": {Boot: "old", Files: map[string]File{"0": file("9")}}}
-	if got := edits(Make(Facts{Boot: "new", Directories: old})); got != "-0:9(boot)" {
+	old := Mapping{Boot: "old", Files: map[string]File{"0": file("9")}}
+	if got := edits(Make(Facts{Boot: "new", Mapping: old})); got != "-0:9(boot)" {
 		t.Errorf("a line of another boot: %q", got)
 	}
 }
@@ -77,7 +77,7 @@ func TestMake(t *testing.T) {
 // TestOrphans counts for how long lines belong to no job, and begins again when one
 // has belonged to a job.
 func TestOrphans(t *testing.T) {
-	o, l := Orphans{}, Line{"/map", "0", "9"}
+	o, l := Orphans{}, Line{"0", "9"}
 	for i, step := range []struct {
 		up   time.Duration
 		seen bool
