@@ -81,7 +81,7 @@ func TestEpilogWithoutLock(t *testing.T) {
 	hook("epilog", "9", "", "300")
 	check("the mark is used up", map[string]string{"0": "8\n", "1": "\n"})
 	// Slurm's clock says that the run of the mark was before the one that holds.
-	if err := rundir.Dir(run).Releases().Write(rundir.Release{JobIdentity: rundir.JobIdentity{JobID: "8"}, Run: rundir.Run{StartTime: "150"}, MappingDir: dir}); err != nil {
+	if err := rundir.Dir(run).Releases().Write(rundir.Release{JobIdentity: rundir.JobIdentity{JobID: "8"}, Run: rundir.Run{StartTime: "150"}}); err != nil {
 		t.Fatal(err)
 	}
 	if said := hook("epilog", "9", "", "300"); !strings.Contains(said, "left alone") {
@@ -93,6 +93,29 @@ func TestEpilogWithoutLock(t *testing.T) {
 	}
 }
 
+// TestEpilogOfAnUnlabelledRun has a run whose Prolog got no lock, after a run whose Epilog was
+// lost: by SLUIDs the second run's Epilog does not release the first, and a mark does.
+func TestEpilogOfAnUnlabelledRun(t *testing.T) {
+	p := newPlace(t)
+	first := []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=200", "SLURM_JOB_SLUID=s1"}
+	second := []string{"SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=100", "SLURM_JOB_SLUID=s2"}
+	p.hook("prolog", "7", first...)
+	unlock, err := rundir.Dir(p.run).Lock(t.Context(), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := p.hook("prolog", "7", second...); !strings.Contains(said, "its GPUs get no label") {
+		t.Errorf("said %q", said)
+	}
+	unlock()
+	p.hook("epilog", "7", second...)
+	p.check("the second run's Epilog", map[string]string{"0": "\n"})
+	summaries, err := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir())
+	if err != nil || len(summaries) != 1 || summaries[0].Record.SLUID != "s1" {
+		t.Errorf("summaries %+v, %v; want the first run's", summaries, err)
+	}
+}
+
 // TestRecordFirst watches a Prolog that has releases to make up for: its record is there
 // before it touches the others' labels.
 func TestRecordFirst(t *testing.T) {
@@ -100,7 +123,7 @@ func TestRecordFirst(t *testing.T) {
 	for i := range 4 {
 		job := strconv.Itoa(10 + i)
 		p.hook("prolog", job, "SLURM_JOB_GPUS="+strconv.Itoa(i), "SLURM_JOB_START_TIME=100")
-		m := rundir.Release{JobIdentity: rundir.JobIdentity{JobID: job}, Run: rundir.Run{StartTime: "100"}, MappingDir: p.mapping}
+		m := rundir.Release{JobIdentity: rundir.JobIdentity{JobID: job}, Run: rundir.Run{StartTime: "100"}}
 		if err := rundir.Dir(p.run).Releases().Write(m); err != nil {
 			t.Fatal(err)
 		}

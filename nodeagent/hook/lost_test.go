@@ -117,6 +117,7 @@ func TestLateEpilog(t *testing.T) {
 		"by time":                      {run("", "100"), run("", "200")},
 		"by SLUID and time":            {run("s1", "100"), run("s2", "200")},
 		"SLUIDs that sort otherwise":   {run("s2", "100"), run("s1", "200")},
+		"the clock went back":          {run("s1", "200"), run("s2", "100")},
 		"within one second":            {run("s1", "100"), run("s2", "100")},
 		"no time":                      {run("s1", ""), run("s2", "")},
 		"Slurm upgraded in between":    {run("", "100"), run("s2", "200")},

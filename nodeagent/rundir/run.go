@@ -26,19 +26,17 @@ type Run struct {
 	StartTime string `json:"startTime,omitempty"`
 }
 
-// After says whether r is a later run than other, as far as that is known. If two
-// SLUIDs differ and there is no time to compare, r counts as later.
+// After says whether r may be a later run than other, whose end must leave r alone. If
+// both have a SLUID and the two differ, each counts as later than the other, because a
+// clock that was set may have dated them the other way round. Without two SLUIDs the
+// times tell.
 func (r Run) After(other Run) bool {
-	differ := r.SLUID != "" && other.SLUID != "" && r.SLUID != other.SLUID
-	if r.SLUID != "" && r.SLUID == other.SLUID {
-		return false
+	if r.SLUID != "" && other.SLUID != "" {
+		return r.SLUID != other.SLUID
 	}
 	a, err1 := strconv.ParseInt(r.StartTime, 10, 64)
 	b, err2 := strconv.ParseInt(other.StartTime, 10, 64)
-	if err1 != nil || err2 != nil || a == b {
-		return differ
-	}
-	return a > b
+	return err1 == nil && err2 == nil && a > b
 }
 
 // Started is when the run began by Slurm's word, or the zero time.

@@ -14,7 +14,7 @@ func TestRunAfter(t *testing.T) {
 		{"more digits", Run{"", "1000"}, Run{"", "999"}, true},
 		{"same SLUID", Run{"s1", "200"}, Run{"s1", "100"}, false},
 		{"other SLUID, later", Run{"s2", "200"}, Run{"s1", "100"}, true},
-		{"other SLUID, earlier", Run{"s1", "100"}, Run{"s2", "200"}, false},
+		{"other SLUID, and the clock went back", Run{"s2", "100"}, Run{"s1", "200"}, true},
 		{"other SLUID, no time", Run{"s2", ""}, Run{"s1", "100"}, true},
 		{"Slurm upgraded in between", Run{"", "100"}, Run{"s1", "100"}, false},
 		{"Slurm upgraded, other run", Run{"", "200"}, Run{"s1", "100"}, true},
