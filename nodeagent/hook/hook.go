@@ -47,6 +47,7 @@ func Run(ctx context.Context, o Options) int {
 	if id := o.Env("SLURM_JOB_ID"); dcgm.CheckJobID(id) == nil {
 		h.call.Job = id
 	}
+	h.stderr = bounded{h.stderr}
 	done, limits := make(chan struct{}), make(chan time.Duration, 2)
 	limits <- cmp.Or(h.wait, rundir.DefaultWait)
 	go func() {

@@ -34,6 +34,7 @@ const taskWait = time.Second
 // task. It returns 0 whatever happens, because Slurm ends a task whose TaskProlog fails. A
 // place that cannot be read, or not in time, is said on stderr.
 func RunTask(o Options, stdout io.Writer) int {
+	o.Stderr = bounded{o.Stderr}
 	wait := cmp.Or(o.Wait, taskWait)
 	done := within(wait, func() {
 		defer func() {
