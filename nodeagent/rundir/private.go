@@ -28,10 +28,6 @@ func WriteOwn(path string, data []byte) error { return atomicfile.WriteMode(path
 func Restrict(d Dir, group int) error {
 	var failed error
 	for _, name := range []string{jobsFolder, useFolder, summaryFolder, releaseFolder} {
-		if err := d.folder(name).check(); err != nil {
-			failed = errors.Join(failed, err)
-			continue
-		}
 		if err := restrict(filepath.Join(string(d), name), group); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("restrict who reads files of jobs: %w", err))
 		}
@@ -39,13 +35,17 @@ func Restrict(d Dir, group int) error {
 	return failed
 }
 
-// makeFolder makes a folder with a mode. Everybody may enter the folders above it.
+// makeFolder makes a folder with a mode. Everybody may enter the folders above it. A folder
+// that not everybody may read is the run directory's own, and must not be a link.
 func makeFolder(path string, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
+	}
+	if mode != 0o755 {
+		return folder(path).check()
 	}
 	return nil
 }
