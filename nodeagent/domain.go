@@ -9,13 +9,17 @@ import (
 
 // confirmation finds the NVLink domain that the readings of NVML in one boot agree
 // on. Two equal readings in a row confirm a domain. A reading counts if its boot is
-// known, and if all GPUs have joined one domain or have none to join. A confirmed
-// clique holds for the boot. A confirmed "no domain" gives way to a clique, because a
-// driver may say so before its fabric is up.
+// known, and if all GPUs have joined one domain or have none to join. Another clique
+// that is confirmed takes the place of the first one, because the partitions of an
+// NVLink fabric can change while the machine runs. A confirmed "no domain" gives way
+// to a clique, because a driver may say so before its fabric is up. A clique does not
+// give way to "no domain".
 type confirmation struct {
 	boot string
-	// domain was confirmed in this boot, and the last reading found last. Zero is nothing.
+	// domain was confirmed last in this boot, and the last reading found last. Zero is nothing.
 	domain, last topology.NVLinkDomain
+	// changed: another clique was confirmed before it in this boot.
+	changed bool
 	// earlier is the clique that was confirmed in an earlier boot.
 	earlier topology.Clique
 }
@@ -42,7 +46,8 @@ func (c *confirmation) read(n *topology.Node) {
 
 // again takes a reading that is equal to the last one.
 func (c *confirmation) again() {
-	if !c.last.IsZero() && c.domain.Clique.IsZero() {
+	if first := c.domain.Clique.IsZero(); !c.last.Clique.IsZero() || first && !c.last.IsZero() {
+		c.changed = c.changed || !first && c.last != c.domain
 		c.domain = c.last
 	}
 }
@@ -57,15 +62,17 @@ func (c *confirmation) recall(stored *topology.Node) {
 		c.earlier = cmp.Or(stored.Domain.Clique, c.earlier)
 		return
 	}
-	if !stored.Domain.Clique.IsZero() || c.domain.IsZero() {
-		c.domain = stored.Domain
+	if known := !c.domain.Clique.IsZero(); !known && !stored.Domain.IsZero() {
+		c.domain, c.changed = stored.Domain, stored.DomainChanged
+	} else if known && !stored.Domain.Clique.IsZero() {
+		c.changed = c.changed || stored.DomainChanged || stored.Domain != c.domain
 	}
 }
 
 // report says in a report which domain is confirmed. A node that had a clique is not taken for one
 // without NVLink between nodes because its GPUs say so.
 func (c *confirmation) report(n *topology.Node) {
-	n.Domain, n.EarlierClique = c.domain, topology.Clique{}
+	n.Domain, n.DomainChanged, n.EarlierClique = c.domain, c.changed, topology.Clique{}
 	if !n.Domain.Clique.IsZero() {
 		return
 	}
@@ -74,17 +81,12 @@ func (c *confirmation) report(n *topology.Node) {
 	}
 }
 
-// domainChanged is the problem of a node whose GPUs are in another clique than the
-// one confirmed in this boot, or in none.
-func domainChanged(n *topology.Node) (p topology.Finding, changed bool) {
-	now := n.Joined()
-	if now.IsZero() || n.Domain.Clique.IsZero() || now == n.Domain {
+// domainLost is the problem of a node whose GPUs name no clique, although one was confirmed in this
+// boot.
+func domainLost(n *topology.Node) (p topology.Finding, lost bool) {
+	if !n.Joined().None || n.Domain.Clique.IsZero() {
 		return p, false
 	}
-	reports := "clique " + now.Clique.String()
-	if now.None {
-		reports = "no NVLink between nodes"
-	}
-	return topology.Finding{Reason: reasonDomainChanged, Message: "NVML reports " + reports + " now, and clique " + n.Domain.Clique.String() +
-		" was confirmed in this boot: the node stays where it is published; if it is in another NVLink domain now, reboot it"}, true
+	return topology.Finding{Reason: reasonDomainChanged, Message: "NVML reports no NVLink between nodes now, and clique " + n.Domain.Clique.String() +
+		" was confirmed in this boot: the node stays where it is published; if no NVLink joins it with others any more, reboot it"}, true
 }

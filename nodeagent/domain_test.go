@@ -99,21 +99,21 @@ func (c *confirmer) hear(line string) {
 }
 
 // stored returns the clique that the stored report has confirmed: '0' if the report confirmed
-// that there is none, 0 if it confirmed nothing. changed says that the report has the problem
-// that NVML says otherwise now.
-func (c *confirmer) stored() (clique rune, changed bool) {
+// that there is none, 0 if it confirmed nothing. changed says that it was another clique earlier in
+// this boot, and lost that NVML names none now.
+func (c *confirmer) stored() (clique rune, changed, lost bool) {
 	c.t.Helper()
 	n, err := topology.ParseReport("stored", c.store.report)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	for _, p := range n.Problems {
-		changed = changed || p.Reason == reasonDomainChanged
+		lost = lost || p.Reason == reasonDomainChanged
 	}
 	if n.Domain.None {
-		return '0', changed
+		return '0', n.DomainChanged, lost
 	}
-	return rune(n.Domain.Clique.ID), changed
+	return rune(n.Domain.Clique.ID), n.DomainChanged, lost
 }
 
 func TestDomain(t *testing.T) {
@@ -121,69 +121,75 @@ func TestDomain(t *testing.T) {
 	tests := []struct {
 		name, stored, steps string // divided by ", "
 		want                rune
-		changed             bool
+		says                string // what the report says of it beside the clique: changed, lost
 		writes              int
 	}{
-		{"one reading", "", "b AA", none, false, 1},
-		{"two", "", "b AA, ", 'A', false, 2},
-		{"two whole lines", "", "b AA, b AA", 'A', false, 2},
-		{"many", "", "b AA, , , , b AA, , ", 'A', false, 2},
-		{"in progress", "", "b --, , , ", none, false, 1},
-		{"one GPU in progress", "", "b A-, , , ", none, false, 1},
-		{"one GPU failed", "", "b A!, , ", none, false, 1},
-		{"one GPU unread", "", "b A?, , ", none, false, 1},
-		{"one GPU without a cluster", "", "b A0, , ", none, false, 1},
-		{"no cluster, read once", "", "b 00", none, false, 1},
-		{"no cluster, read twice", "", "b 00, , ", '0', false, 2},
-		{"not supported, read twice", "", "b xx, b xx, ", '0', false, 2},
-		{"one not supported, one without a cluster", "", "b x0, , ", '0', false, 2},
-		{"one not supported, one unread", "", "b x?, , ", none, false, 1},
-		{"no cluster, interrupted", "", "b 00, b 0-, b 00", none, false, 3},
-		{"no cluster, and a probe between", "", "b 00, probe, b 00", none, false, 1},
-		{"no cluster, and an agent in another boot", "", "b 00, , agent, c 00", none, false, 3},
-		{"no cluster at first, then one", "", "b 00, , b AA", '0', false, 3},
-		{"no cluster at first, then one twice", "", "b 00, , b AA, ", 'A', false, 4},
-		{"the same with an agent between", "", "b 00, , agent, b AA, , agent, b AA", 'A', false, 4},
-		{"a cluster, then none in the same boot", "", "b AA, , b 00, , ", 'A', true, 3},
-		{"a cluster, then an agent and none", "", "b AA, , agent, b xx, , ", 'A', true, 3},
-		{"a cluster, then none after a reboot", "", "b AA, , b 00, , c 00, ", none, false, 4},
-		{"the same, with an agent in between", "", "b AA, , agent, c 00, , agent, c 00, ", none, false, 3},
-		{"a cluster, then none after two reboots", "", "b AA, , agent, c --, , agent, d xx, ", none, false, 4},
-		{"a cluster, none after a reboot, then the cluster", "", "b AA, , c 00, , c AA, ", 'A', false, 5},
-		{"a cluster, then none, and an agent of before", domainReport(t, "a", 'C'), "b 00, , ", none, false, 1},
-		{"two cliques", "", "b AB, , ", none, false, 1},
-		{"completed at last", "", "b --, , b A-, b AA, ", 'A', false, 4},
-		{"interrupted", "", "b AA, b A-, b AA", none, false, 3},
-		{"interrupted, then twice", "", "b AA, b A-, b AA, ", 'A', false, 4},
-		{"another between", "", "b AA, b BB, b AA", none, false, 3},
-		{"the second of two", "", "b AA, b BB, ", 'B', false, 3},
-		{"two boots", "", "b AA, c AA", none, false, 2},
-		{"two of the second boot", "", "b AA, c AA, ", 'A', false, 3},
-		{"a new boot has to confirm anew", "", "b AA, , c AA", none, false, 3},
-		{"and may say otherwise", "", "b AA, , c BB, ", 'B', false, 4},
-		{"no boot id", "", " AA, , ", none, false, 1},
-		{"no boot id between", "", "b AA,  AA, b AA", none, false, 3},
-		{"no boot id after", "", "b AA, ,  AA, ", 'A', false, 3},
-		{"not read, but as before", "", "b AA, b AA~, , ", none, false, 2},
-		{"not read between two", "", "b AA, b AA~, b AA", none, false, 3},
-		{"read twice after that", "", "b AA, b AA~, b AA, ", 'A', false, 4},
-		{"not read, later", "", "b AA, , b AA~, ", 'A', false, 3},
-		{"garbage between", "", "b AA, garbage, b AA", none, false, 1},
-		{"garbage, then an empty line", "", "b AA, garbage, , ", none, false, 1},
-		{"garbage, then two", "", "b AA, garbage, b AA, ", 'A', false, 2},
-		{"a probe between", "", "b AA, probe, b AA", none, false, 1},
-		{"an agent between", "", "b AA, agent, b AA", none, false, 1},
-		{"probe and agent later", "", "b AA, , probe, b AA, agent, b AA", 'A', false, 2},
-		{"an agent in another boot", "", "b AA, , agent, c AA", none, false, 3},
-		{"another clique in the same boot", "", "b AA, , b BB, , ", 'A', true, 3},
-		{"another clique, two agents", "", "b AA, , agent, b BB, , agent, b BB, ", 'A', true, 3},
-		{"another clique and back", "", "b AA, , b BB, , b AA, ", 'A', false, 4},
-		{"another clique of one GPU", "", "b AA, , b AB, ", 'A', false, 3},
-		{"another clique, then a reboot", "", "b AA, , b BB, , c BB, ", 'B', false, 5},
-		{"a report of another boot", domainReport(t, "a", 'C'), "b AA", none, false, 1},
-		{"a report of this boot", domainReport(t, "b", 'C'), "b AA", 'C', true, 1},
-		{"one of this boot from an older agent", domainLine(t, "b", "CC"), "b AA, ", 'A', false, 2},
-		{"one of no boot", domainReport(t, "", 'C'), " AA", none, false, 1},
+		{"one reading", "", "b AA", none, "", 1},
+		{"two", "", "b AA, ", 'A', "", 2},
+		{"two whole lines", "", "b AA, b AA", 'A', "", 2},
+		{"many", "", "b AA, , , , b AA, , ", 'A', "", 2},
+		{"in progress", "", "b --, , , ", none, "", 1},
+		{"one GPU in progress", "", "b A-, , , ", none, "", 1},
+		{"one GPU failed", "", "b A!, , ", none, "", 1},
+		{"one GPU unread", "", "b A?, , ", none, "", 1},
+		{"one GPU without a cluster", "", "b A0, , ", none, "", 1},
+		{"no cluster, read once", "", "b 00", none, "", 1},
+		{"no cluster, read twice", "", "b 00, , ", '0', "", 2},
+		{"not supported, read twice", "", "b xx, b xx, ", '0', "", 2},
+		{"one not supported, one without a cluster", "", "b x0, , ", '0', "", 2},
+		{"one not supported, one unread", "", "b x?, , ", none, "", 1},
+		{"no cluster, interrupted", "", "b 00, b 0-, b 00", none, "", 3},
+		{"no cluster, and a probe between", "", "b 00, probe, b 00", none, "", 1},
+		{"no cluster, and an agent in another boot", "", "b 00, , agent, c 00", none, "", 3},
+		{"no cluster at first, then one", "", "b 00, , b AA", '0', "", 3},
+		{"no cluster at first, then one twice", "", "b 00, , b AA, ", 'A', "", 4},
+		{"the same with an agent between", "", "b 00, , agent, b AA, , agent, b AA", 'A', "", 4},
+		{"a cluster, then none in the same boot", "", "b AA, , b 00, , ", 'A', "lost", 3},
+		{"a cluster, then an agent and none", "", "b AA, , agent, b xx, , ", 'A', "lost", 3},
+		{"a cluster, then none after a reboot", "", "b AA, , b 00, , c 00, ", none, "", 4},
+		{"the same, with an agent in between", "", "b AA, , agent, c 00, , agent, c 00, ", none, "", 3},
+		{"a cluster, then none after two reboots", "", "b AA, , agent, c --, , agent, d xx, ", none, "", 4},
+		{"a cluster, none after a reboot, then the cluster", "", "b AA, , c 00, , c AA, ", 'A', "", 5},
+		{"a cluster, then none, and an agent of before", domainReport(t, "a", 'C'), "b 00, , ", none, "", 1},
+		{"two cliques", "", "b AB, , ", none, "", 1},
+		{"completed at last", "", "b --, , b A-, b AA, ", 'A', "", 4},
+		{"interrupted", "", "b AA, b A-, b AA", none, "", 3},
+		{"interrupted, then twice", "", "b AA, b A-, b AA, ", 'A', "", 4},
+		{"another between", "", "b AA, b BB, b AA", none, "", 3},
+		{"the second of two", "", "b AA, b BB, ", 'B', "", 3},
+		{"two boots", "", "b AA, c AA", none, "", 2},
+		{"two of the second boot", "", "b AA, c AA, ", 'A', "", 3},
+		{"a new boot has to confirm anew", "", "b AA, , c AA", none, "", 3},
+		{"and may say otherwise", "", "b AA, , c BB, ", 'B', "", 4},
+		{"no boot id", "", " AA, , ", none, "", 1},
+		{"no boot id between", "", "b AA,  AA, b AA", none, "", 3},
+		{"no boot id after", "", "b AA, ,  AA, ", 'A', "", 3},
+		{"not read, but as before", "", "b AA, b AA~, , ", none, "", 2},
+		{"not read between two", "", "b AA, b AA~, b AA", none, "", 3},
+		{"read twice after that", "", "b AA, b AA~, b AA, ", 'A', "", 4},
+		{"not read, later", "", "b AA, , b AA~, ", 'A', "", 3},
+		{"garbage between", "", "b AA, garbage, b AA", none, "", 1},
+		{"garbage, then an empty line", "", "b AA, garbage, , ", none, "", 1},
+		{"garbage, then two", "", "b AA, garbage, b AA, ", 'A', "", 2},
+		{"a probe between", "", "b AA, probe, b AA", none, "", 1},
+		{"an agent between", "", "b AA, agent, b AA", none, "", 1},
+		{"probe and agent later", "", "b AA, , probe, b AA, agent, b AA", 'A', "", 2},
+		{"an agent in another boot", "", "b AA, , agent, c AA", none, "", 3},
+		{"another clique in the same boot", "", "b AA, , b BB, , ", 'B', "changed", 4},
+		{"another clique, two agents", "", "b AA, , agent, b BB, , agent, b BB, ", 'B', "changed", 4},
+		{"another clique, read once", "", "b AA, , b BB", 'A', "", 3},
+		{"another clique and back", "", "b AA, , b BB, b AA, ", 'A', "", 4},
+		{"another clique twice and back", "", "b AA, , b BB, , b AA, ", 'A', "changed", 6},
+		{"another clique, then none", "", "b AA, , b BB, , b xx, , ", 'B', "changed lost", 5},
+		{"two cliques by turns", "", "b AA, , b BB, b AA, b BB, b AA, b BB", 'A', "", 7},
+		{"another clique, interrupted", "", "b AA, , b BB, garbage, b BB", 'A', "", 3},
+		{"another clique of one GPU", "", "b AA, , b AB, ", 'A', "", 3},
+		{"another clique, then a reboot", "", "b AA, , b BB, , c BB, ", 'B', "", 6},
+		{"a report of another boot", domainReport(t, "a", 'C'), "b AA", none, "", 1},
+		{"a report of this boot", domainReport(t, "b", 'C'), "b AA", 'C', "", 1},
+		{"and another clique twice", domainReport(t, "b", 'C'), "b AA, ", 'A', "changed", 2},
+		{"one of this boot from an older agent", domainLine(t, "b", "CC"), "b AA, ", 'A', "", 2},
+		{"one of no boot", domainReport(t, "", 'C'), " AA", none, "", 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -191,9 +197,16 @@ func TestDomain(t *testing.T) {
 			for s := range strings.SplitSeq(tt.steps, ", ") {
 				c.step(s)
 			}
-			clique, changed := c.stored()
-			if _, writes := c.store.now(); clique != tt.want || changed != tt.changed || writes != tt.writes {
-				t.Errorf("confirmed %q, changed %t, %d writes; want %q, %t, %d:\n%s", clique, changed, writes, tt.want, tt.changed, tt.writes, c.store.report)
+			clique, changed, lost := c.stored()
+			var says []string
+			if changed {
+				says = append(says, "changed")
+			}
+			if lost {
+				says = append(says, "lost")
+			}
+			if _, writes := c.store.now(); clique != tt.want || strings.Join(says, " ") != tt.says || writes != tt.writes {
+				t.Errorf("confirmed %q, %v, %d writes; want %q, %q, %d:\n%s", clique, says, writes, tt.want, tt.says, tt.writes, c.store.report)
 			}
 		})
 	}
@@ -214,26 +227,22 @@ func domainReport(t testing.TB, boot string, clique rune) string {
 	return string(report)
 }
 
-// TestDomainChangedSays has both cliques in the problem, and what to do.
-func TestDomainChangedSays(t *testing.T) {
+// TestDomainLostSays has the clique in the problem, and what to do.
+func TestDomainLostSays(t *testing.T) {
 	c := newConfirmer(t, "")
-	for _, s := range []string{"b AA", "", "b BB"} {
+	for _, s := range []string{"b AA", "", "b xx"} {
 		c.step(s)
 	}
-	const want = `"problems":[{"reason":"DomainChanged","message":"NVML reports clique 00000000-0000-0000-0000-000000000001.66 now, ` +
-		`and clique 00000000-0000-0000-0000-000000000001.65 was confirmed in this boot: the node stays where it is published; if it is in another NVLink domain now, reboot it"}]`
+	const want = `"problems":[{"reason":"DomainChanged","message":"NVML reports no NVLink between nodes now, ` +
+		`and clique 00000000-0000-0000-0000-000000000001.65 was confirmed in this boot: the node stays where it is published; if no NVLink joins it with others any more, reboot it"}]`
 	if !strings.Contains(string(c.store.report), want) {
 		t.Errorf("no %s in\n%s", want, c.store.report)
-	}
-	c.step("b xx")
-	if none := strings.Replace(want, "clique 00000000-0000-0000-0000-000000000001.66 now", "no NVLink between nodes now", 1); !strings.Contains(string(c.store.report), none) {
-		t.Errorf("no %s in\n%s", none, c.store.report)
 	}
 }
 
 // TestDomainAtRandom lets much happen and compares what is stored with the rule,
-// found anew each time from all that happened: the first of two good readings of
-// one boot in a row, heard by one agent from one probe; none gives way to a clique.
+// found anew each time from all that happened: the last of two good readings of one
+// boot in a row, heard by one agent from one probe; a clique does not give way to none.
 // After a boot with a clique none is not believed.
 func TestDomainAtRandom(t *testing.T) {
 	words := []string{"", "", "", "b A", "b A", "b B", "b 0", "b -", "garbage", "probe", "agent", "reboot"}
@@ -243,13 +252,14 @@ func TestDomainAtRandom(t *testing.T) {
 		boot, repeats, had := 'b', "", false
 		var last string // the last reading, where it counts
 		var want, read rune
+		var wantChanged bool
 		var happened []string
 		for range 40 {
 			what := words[rng.IntN(len(words))]
 			if what == "reboot" { // with the agent
 				boot, what = boot+1, "agent"
 				had = had || want != 0 && want != '0'
-				last, repeats, want = "", "", 0
+				last, repeats, want, wantChanged = "", "", 0, false
 			}
 			what = strings.Replace(what, "b ", string(boot)+" ", 1)
 			happened = append(happened, what)
@@ -263,8 +273,9 @@ func TestDomainAtRandom(t *testing.T) {
 				}
 				repeats = reading
 				good := !strings.HasSuffix(reading, "-")
-				if good && reading == last && (want == 0 || want == '0') {
-					want = rune(reading[len(reading)-1])
+				if is := rune(reading[len(reading)-1]); good && reading == last && (is != '0' || want == 0) {
+					wantChanged = wantChanged || want != 0 && want != '0' && is != want
+					want = is
 				}
 				if last = ""; good {
 					last = reading
@@ -275,7 +286,7 @@ func TestDomainAtRandom(t *testing.T) {
 			if c.store.report == nil {
 				continue
 			}
-			got, changed := c.stored()
+			got, changed, lost := c.stored()
 			if silent := c.agent.reported == nil; silent {
 				continue // what is stored is another agent's
 			}
@@ -283,8 +294,8 @@ func TestDomainAtRandom(t *testing.T) {
 			if want == '0' && had {
 				want = 0
 			}
-			if got != want || changed != (want != 0 && want != '0' && read != want && read != '-') {
-				t.Fatalf("seed %d: confirmed %q, want %q, changed %t, after %q", seed, got, want, changed, happened)
+			if got != want || changed != wantChanged || lost != (want != 0 && want != '0' && read == '0') {
+				t.Fatalf("seed %d: confirmed %q, want %q, changed %t, lost %t, after %q", seed, got, want, changed, lost, happened)
 			}
 		}
 	}

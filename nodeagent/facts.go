@@ -142,7 +142,7 @@ func (f *facts) report() *topology.Node {
 	if f.probe != nil {
 		f.domain.report(&n)
 	}
-	if p, changed := domainChanged(&n); changed {
+	if p, lost := domainLost(&n); lost {
 		n.Problems = append(n.Problems, p)
 	}
 	if f.probe != nil {

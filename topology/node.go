@@ -25,9 +25,12 @@ type Node struct {
 	BootID string `json:"bootID,omitempty"`
 	// Domain is the confirmed NVLink domain: what Joined returned for two
 	// consecutive readings in this boot. Only an agent can set it, because one
-	// reading confirms nothing. A clique stays for the boot, whatever the fabrics
-	// say later. A confirmed none gives way to a clique.
+	// reading confirms nothing. A clique gives way to another clique only, and a
+	// confirmed none to any clique.
 	Domain NVLinkDomain `json:"domain,omitzero"`
+	// DomainChanged: another clique was confirmed earlier in this boot. So the machine
+	// has not moved: an NVLink partition was changed while it ran.
+	DomainChanged bool `json:"domainChanged,omitempty"`
 	// EarlierClique is the clique that was confirmed in an earlier boot. It is zero once a
 	// clique is confirmed in this boot.
 	EarlierClique Clique `json:"earlierClique,omitzero"`

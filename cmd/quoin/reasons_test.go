@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // reasonPages are the pages that explain reason words, each in a row of a table.
@@ -160,7 +161,7 @@ func reasonWords(t *testing.T) map[string]string {
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
 				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-					if word, err := strconv.Unquote(lit.Value); err == nil && reasonWord.MatchString(word) {
+					if word, err := strconv.Unquote(lit.Value); err == nil && (reasonWord.MatchString(word) || word == placement.Repartitioned) { // which is one word
 						words[word] = files.Position(lit.Pos()).String()
 					}
 				}

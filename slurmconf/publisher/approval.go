@@ -102,7 +102,11 @@ func howToApprove(digest, approve string) string {
 // changeOf returns what would be published, beside what is published.
 func changeOf(p *publication.Cluster, mem *stored, in *gathered, made *Rendered) *change {
 	prev := &in.prev
-	return &change{old: prev.Plan, new: made.Plan, oldGres: prev.Gres, newGres: made.countedLines(prev.Plan), sameGres: mem.set.Own()["gres.conf"] == made.Files["gres.conf"],
+	var follows []string
+	for i := range made.follows {
+		follows = append(follows, made.follows[i].Moves(made.Plan)...)
+	}
+	return &change{follows: follows, old: prev.Plan, new: made.Plan, oldGres: prev.Gres, newGres: made.countedLines(prev.Plan), sameGres: mem.set.Own()["gres.conf"] == made.Files["gres.conf"],
 		renamed: prev.renamed, gone: in.gone, lost: in.lost, settings: in.settings, unfiled: unfiled(p, in, made)}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -44,6 +45,8 @@ func decisions(p *publication.Cluster, in *gathered, made *Rendered) []decision 
 		topologiesChange,
 		kindChange,
 		baseSizeChange,
+		repartitioned,
+		blockOverfull,
 	} {
 		out = append(out, find(p, in, made)...)
 	}
@@ -84,13 +87,24 @@ func topologiesChange(p *publication.Cluster, in *gathered, made *Rendered) (out
 }
 
 // baseSizeChange finds the topologies that would get another base block size, because domains came or
-// grew. A configured size is people's own word.
+// grew. A configured size is people's own word. If a release does not start with a block below the base,
+// a divided rack and the base block size are one decision, Repartitioned.
 func baseSizeChange(p *publication.Cluster, in *gathered, made *Rendered) (out []decision) {
-	if in.prev.Plan == nil || made.Plan == nil || p.BaseBlockSize > 0 || len(p.SizeClasses) > 0 || p.Topology == string(slurmconf.KindTree) {
+	if in.prev.Plan == nil || made.Plan == nil || p.BaseBlockSize > 0 || len(p.SizeClasses) > 0 || p.Topology == string(slurmconf.KindTree) ||
+		!p.Policy().ShortBlocks && len(made.follows) > 0 {
 		return nil
 	}
 	for _, d := range placement.BaseChanges(in.prev.Plan, made.Plan) {
 		out = append(out, decision{d, placement.BaseChangeText(&d, made.Plan, p.Policy())})
+	}
+	return out
+}
+
+// blockOverfull finds the blocks that nodes would join beyond what the blocks can have.
+func blockOverfull(_ *publication.Cluster, _ *gathered, made *Rendered) (out []decision) {
+	for i := range made.overfull {
+		o := &made.overfull[i]
+		out = append(out, decision{o.Decision(), fmt.Sprintf("%s: %s; until it is approved these nodes stay where they are; find out why they name this NVLink domain, and delete the Nodes that are gone for good", o, hostlist.Compress(o.Joins))})
 	}
 	return out
 }

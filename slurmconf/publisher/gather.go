@@ -10,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -29,6 +30,9 @@ type gathered struct {
 	// gone are the published names that leave now, with the reason of each. lost are those that leave
 	// later, because settings were changed.
 	gone, lost leavers
+	// recent are the nodes that moved within HoldWindow, and running is what Slurm has said of jobs.
+	recent  map[string]bool
+	running running
 	// missing are nodes that are gone and stay for a while.
 	missing plandoc.Wait
 	// fabricSince says by Node since when its NVLink fabric is not ready.
@@ -51,6 +55,7 @@ type gatherer struct {
 	units       unitHistory
 	fabrics     fabricHistory
 	annotations *annotator
+	jobs        *occupancy.Keeper
 }
 
 // gather returns the inputs of the publication, with published nodes that are missing now
@@ -77,6 +82,8 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	if a.pub.Release.DynamicTopology() {
 		g.inUse, unused = a.units.inUse(g.prev.Plan, namedBy(g.All, g.Nodes), a.pub.LoadTimeout.Duration, now)
 	}
+	g.recent, _ = mem.doc.Recent(now, a.pub.HoldWindow.Duration)
+	g.running = running{View: a.jobs.View(a.pub.Name), asks: a.jobs.Asks(a.pub.Name), now: now}
 	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: missing.next}
 	var late time.Time
 	g.fabricSince, late = a.fabrics.since(a.pub, &g.Inputs, mem.doc.FabricSince, now)

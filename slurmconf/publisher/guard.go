@@ -33,6 +33,8 @@ type change struct {
 	// those that leave later, because settings were changed.
 	gone, lost leavers
 	settings   settings
+	// follows are nodes that follow their NVLink partitions. Whether they may has been decided.
+	follows []string
 	// unfiled are nodes that leave the topology file because annotations are to place them.
 	unfiled []string
 }
@@ -55,6 +57,7 @@ func (c *change) tooBig(p *publication.Cluster, doc *plandoc.Document, now time.
 func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time.Time) (what, why string) {
 	places, devices := doc.Recent(now, p.HoldWindow.Duration)
 	nodes, of := c.places()
+	nodes = slices.DeleteFunc(nodes, func(n string) bool { return slices.Contains(c.follows, n) })
 	published := c.published()
 	if all, rest := c.bySettings(nodes, published); !allowed(p, len(all), len(published)) {
 		what = "get another Slurm name, move or leave"

@@ -50,6 +50,10 @@ type Rendered struct {
 	// The plan has the topologies. The file has all of them: for a while it also keeps a
 	// topology that is no longer in the plan.
 	topologies, all []topology.Topology
+	// follows are the changes of NVLink partitions that the plan follows.
+	follows []placement.Repartition
+	// overfull are blocks that the plan makes larger than they can be.
+	overfull []placement.Overfull
 	// Refused is the reason word if the files must not be published. Message says the
 	// reason for people.
 	Refused, Message string
@@ -95,7 +99,7 @@ func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, er
 
 func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 	made := renderWith(p, g, nil, anySize, nil)
-	if changes := baseSizeChange(p, g, made); len(changes) > 0 { // nobody is here to approve it
+	if changes := append(baseSizeChange(p, g, made), repartitioned(p, g, made)...); len(changes) > 0 { // nobody is here to approve them
 		made = renderWith(p, g, nil, anySize, decided(changes).answers())
 	}
 	if made.Plan == nil {
@@ -119,13 +123,13 @@ func place(p *publication.Cluster, g *gathered, settling *placement.Settling, ke
 // renderWith makes the plan and the files, with the published answers of some decisions.
 func renderWith(p *publication.Cluster, g *gathered, settling *placement.Settling, room int, answers []placement.Decision) *Rendered {
 	as := withAnswers(p, answers)
-	plan, _, err := place(as, g, settling, answers)
-	return lint(as, render(as, g, placed{plan: plan, err: err}, room))
+	plan, found, err := place(as, g, settling, answers)
+	return lint(as, render(as, g, placed{plan: plan, err: err, follows: found.Follows, overfull: found.Overfull}, room))
 }
 
 // render renders the plan as p wants it, into files that have so many bytes at most.
 func render(p *publication.Cluster, g *gathered, at placed, room int) *Rendered {
-	m, err := &Rendered{Plan: at.plan}, at.err
+	m, err := &Rendered{Plan: at.plan, follows: at.follows, overfull: at.overfull}, at.err
 	if err == nil {
 		err = m.renderPlan(p, g, room)
 	}

@@ -58,7 +58,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		wrote.stored, err = l.archive.rememberFabrics(ctx, wrote.stored, in.fabricSince)
 	}
 	l.judgeJobs(wrote.doc)
-	next = again.First(in.next, placed.moving.Until, placed.unsited.Until, wrote.next)
+	next = again.First(in.next, placed.moving.Until, placed.unsited.Until, wrote.next, l.lookAtJobs(ctx, in, placed, wanted))
 	found.Differences = slices.Concat(found.Differences, wrote.differences)
 	if err != nil {
 		return found, next, err

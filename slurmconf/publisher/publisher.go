@@ -263,7 +263,7 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 		outlets:     o,
 		pub:         pub,
 		archive:     a,
-		facts:       &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, annotations: annotations},
+		facts:       &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, annotations: annotations, jobs: o.jobs},
 		settle:      &settle{pub: pub},
 		first:       &firstWait{pub: pub, started: now},
 		holder:      &holder{outlets: o, pub: pub, archive: a},

@@ -26,6 +26,12 @@ type placed struct {
 	err  error // why no plan can be made
 	// settling says which nodes may not move yet. It is nil if all may.
 	settling *placement.Settling
+	// follows are the changes of NVLink partitions that the plan follows. divides: there are such changes,
+	// even if the nodes of some wait.
+	follows []placement.Repartition
+	divides bool
+	// overfull are blocks that the plan makes larger than they can be.
+	overfull []placement.Overfull
 	// moving are published nodes whose new place is not confirmed yet. unsited are nodes of new
 	// blocks that wait for the switches above the block.
 	moving, unsited plandoc.Wait
@@ -46,7 +52,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	pub := m.pub
 	if g.prev.Plan == nil {
 		m.readings, m.unsited = nil, nil
-		plan, _, err := place(pub, g, nil, nil)
+		plan, _, err := place(pub, g, nil, nil) // nothing is divided yet
 		return placed{plan: plan, err: err}
 	}
 	since := m.unchangedSince(g.Facts, touched)
@@ -66,7 +72,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	if err != nil {
 		return placed{err: err}
 	}
-	out := placed{plan: plan, settling: settling, moving: plandoc.Wait{Key: confirmTime, For: "nodes move"},
+	out := placed{plan: plan, settling: settling, follows: found.Follows, divides: found.Divides, overfull: found.Overfull, moving: plandoc.Wait{Key: confirmTime, For: "nodes move"},
 		unsited: plandoc.Wait{Key: settleTime, For: "new blocks wait for the switches above them"}}
 	m.readings = make(map[string]reading)
 	for i := range g.Facts {
@@ -75,8 +81,8 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 			continue
 		}
 		m.readings[f.Name] = reading{inputs.Reading(f), since[i]}
-		if found.Stay[f.SlurmName] {
-			out.moving.Add(end(i))
+		if at := end(i); found.Stay[f.SlurmName] && now.Before(at) { // else it waits for another node
+			out.moving.Add(at)
 		}
 	}
 	m.unsited = m.unsitedSince(&found, now)

@@ -206,13 +206,18 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 	if otherKeys {
 		doc.Current.Plan.Policy = made.policy
 	}
+	// Blocks whose nodes are all in another clique now stay as they are in the files.
+	otherCliques := made.IsRevision(&doc.Current) && len(made.follows) > 0
+	if otherCliques {
+		doc.Current.Plan.Topologies = made.all
+	}
 	if !made.IsRevision(&doc.Current) {
 		var err error
 		if changes, err = old.addRevision(a.pub, doc, in, act, now); err != nil {
 			return nil, nil, err
 		}
 	}
-	if changes != nil || otherKeys || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
+	if changes != nil || otherKeys || otherCliques || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
 		doc.Place, doc.Leaving = place, leaving
 		if noneHeld {
 			doc.Held, doc.Wanted = nil, nil

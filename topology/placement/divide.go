@@ -104,7 +104,7 @@ func inPlaces(blocks []block) []block {
 // most returns the most nodes that a block's domain has had, those without a name in Slurm too.
 func (s *site) most(b *block) int {
 	n := max(b.size(), b.domain)
-	if b.published != none {
+	if b.published != none && !s.isDivided(b.published) {
 		n = max(n, s.prev.blocks[b.published].Size)
 	}
 	return n

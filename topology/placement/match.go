@@ -40,6 +40,7 @@ func matchPublished(s *site, g grouping) (matching, problems) {
 	counts := countVotes(s, g)
 	c := claimBlocks(s, g, counts)
 	st, found := findStays(s, g, c)
+	found = append(found, s.findOverfull(g, c, st)...)
 	m := matching{read: g.read, blocks: make([]block, len(g.groups)), stays: st, unnamed: g.unnamed}
 	for i, grp := range g.groups {
 		before := len(grp.nodes)
@@ -180,16 +181,22 @@ type claims struct {
 // claimBlocks gives every group the best published block that no better match takes.
 func claimBlocks(s *site, g grouping, votes []votes) claims {
 	c := claims{slices.Repeat([]int{none}, len(g.groups)), slices.Repeat([]int{none}, len(s.prev.blocks))}
+	s.claimDivided(g, &c)
 	matches := findMatches(s, g, votes)
 	slices.SortStableFunc(matches, func(a, b match) int {
 		return cmp.Or(cmp.Compare(b.sameClique, a.sameClique), cmp.Compare(b.common, a.common), cmp.Compare(b.name, a.name))
 	})
 	for _, m := range matches {
-		if c.groupOf[m.block] == none && c.blockOf[m.group] == none {
-			c.groupOf[m.block], c.blockOf[m.group] = m.group, m.block
-		}
+		c.take(m)
 	}
 	return c
+}
+
+// take gives the group the block, if both are free.
+func (c *claims) take(m match) {
+	if c.groupOf[m.block] == none && c.blockOf[m.group] == none {
+		c.groupOf[m.block], c.blockOf[m.group] = m.group, m.block
+	}
 }
 
 // findMatches lists the published blocks that a group may take: the block of its clique,

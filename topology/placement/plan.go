@@ -53,10 +53,12 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	if err != nil {
 		return nil, w, err
 	}
+	s.followPartitions(&w, o.Settling)
 	plan, err := s.plan()
 	for err == nil && (s.stayHeld(plan) || w.hold(s, o.Settling, previous.Plan, plan)) {
 		plan, err = s.plan()
 	}
+	w.Overfull = s.overfull
 	return plan, w, err
 }
 
@@ -82,7 +84,7 @@ func (s *site) plan() (*topology.Plan, error) {
 	if len(t.Switches) > 0 {
 		plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: t.Switches})
 	}
-	plan.Problems = sortProblems(s.ofSite, inFacts, inTree, inLabels, inMatching, inParts, nodeProblems(s, plan.Nodes), nameSwitchless(s, plan))
+	plan.Problems = sortProblems(s.ofSite, s.inPartitions, inFacts, inTree, inLabels, inMatching, inParts, nodeProblems(s, plan.Nodes), nameSwitchless(s, plan))
 	return plan, nil
 }
 

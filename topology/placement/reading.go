@@ -46,6 +46,9 @@ func readNodes(s *site) (readings, problems) {
 	for i, f := range s.facts {
 		v := &s.fabrics[i]
 		r := readDomain(f, v)
+		if held, ok := s.heldBack[i]; ok {
+			r = keptReading(held.reason, held.message)
+		}
 		if f.Report != nil && v.Faulty() && !conditionsAlone[v.Reason] {
 			found.add(f.Name, v.Reason, v.Message)
 		}

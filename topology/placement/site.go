@@ -25,6 +25,13 @@ type site struct {
 	named map[string]bool
 	// agents reports whether any node has a report, readable or not.
 	agents bool
+	// follows are the changes of NVLink partitions that the plan follows. heldBack are the nodes that stay
+	// because such a change is held, by their index in facts, and inPartitions says so.
+	follows      []*repartition
+	heldBack     leftOut
+	inPartitions problems
+	// overfull are blocks that the last round has made larger than they can be.
+	overfull []Overfull
 }
 
 // none stands for no block, no group, no switch and no node.
@@ -92,7 +99,7 @@ func readSite(o *Observed, previous *Previous, policy Policy) (*site, error) {
 	if err := policy.validate(); err != nil {
 		return nil, err
 	}
-	s := &site{policy: policy, named: o.InUse, unnamed: o.Unnamed, facts: make([]*topology.Facts, len(facts))}
+	s := &site{policy: policy, named: o.InUse, heldBack: leftOut{}, unnamed: o.Unnamed, facts: make([]*topology.Facts, len(facts))}
 	if s.policy.MinBlockNodes == 0 {
 		s.policy.MinBlockNodes = 2
 	}

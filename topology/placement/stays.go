@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // stays are the nodes that stay in their published block although their facts name
@@ -47,9 +45,8 @@ func findStays(s *site, g grouping, c claims) (stays, problems) {
 			}
 			found.add(f.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", f.Labels.DomainText(), block))
 		case s.unconfirmed(g, i):
-			why, until := notConfirmed(f)
-			st[i] = verdict{reason: ReasonUnconfirmed, message: fmt.Sprintf("its GPUs report clique %s, and %s", g.read[i].clique, why)}
-			found.add(f.Name, ReasonUnconfirmed, fmt.Sprintf("%s: it stays in block %s until %s", st[i].message, block, until))
+			st[i] = verdict{reason: ReasonUnconfirmed, message: fmt.Sprintf("its GPUs report clique %s, and %s", g.read[i].clique, notConfirmed)}
+			found.add(f.Name, ReasonUnconfirmed, fmt.Sprintf("%s: it stays in block %s until %s", st[i].message, block, untilRead))
 			unconfirmed[int(g.of[i])]++
 		}
 	}
@@ -107,14 +104,11 @@ func (s *site) doubtsLabel(g grouping, i int) bool {
 	return !slices.Contains(g.groups[g.of[i]].names[:], s.prev.blocks[b].Name)
 }
 
-// notConfirmed says why what a node's GPUs report is not confirmed, and what would
-// end that.
-func notConfirmed(f *topology.Facts) (why, until string) {
-	if c := f.Report.Domain.Clique; !c.IsZero() {
-		return "clique " + c.String() + " was confirmed in this boot", "the node is rebooted"
-	}
-	return "no second reading of this boot confirms it", "its agent has read it twice in a row (an agent older than the publisher cannot report that)"
-}
+// notConfirmed says that what a node's GPUs report is not confirmed, and what would end that.
+const (
+	notConfirmed = "no second reading of this boot confirms it"
+	untilRead    = "its agent has read it twice in a row (an agent older than the publisher cannot report that)"
+)
 
 // firmly reports whether a group may take a block that is not named after its
 // clique. Readings that are not confirmed take no block from nodes that say

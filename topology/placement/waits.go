@@ -26,6 +26,12 @@ type Waiting struct {
 	Unsited [][]string
 	// Stay are the nodes that wait.
 	Stay map[string]bool
+	// Follows are the changes of NVLink partitions that the plan follows.
+	Follows []Repartition
+	// Overfull are published blocks that the plan makes larger than they can be.
+	Overfull []Overfull
+	// Divides: NVLink partitions changed while published nodes ran. The plan may not follow that yet.
+	Divides bool
 }
 
 // hold keeps the nodes in their places that the plan moves before their time. It reports

@@ -118,20 +118,19 @@ func (f *Fault) strike(n *topology.Node) {
 	}
 }
 
-// confirm does what the machine's agent does over time. It keeps the first NVLink
-// domain of a boot that all GPUs have joined, or None until there is one.
+// confirm does what the machine's agent does over time. It keeps the last clique
+// of a boot that all GPUs have joined, or None until there is one.
 func (m *machine) confirm() {
 	if m.boot != m.domainBoot {
-		m.domain, m.domainBoot = topology.NVLinkDomain{}, m.boot
-	}
-	if !m.domain.Clique.IsZero() {
-		return
+		m.domain, m.domainBoot, m.domainChanged = topology.NVLinkDomain{}, m.boot, false
 	}
 	n := m.report()
 	for _, f := range m.faults {
 		f.strike(n)
 	}
-	if d := n.Joined(); !d.IsZero() {
+	first := m.domain.Clique.IsZero()
+	if d := n.Joined(); !d.Clique.IsZero() || first && d.None {
+		m.domainChanged = m.domainChanged || !first && d != m.domain
 		m.domain = d
 	}
 }

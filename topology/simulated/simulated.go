@@ -82,10 +82,11 @@ type machine struct {
 	place  place // other than home while it is moved
 	faults []Fault
 	boot   int
-	// domain is the domain that its agent confirmed in boot domainBoot, zero if
-	// none.
-	domain     topology.NVLinkDomain
-	domainBoot int
+	// domain is the domain that its agent confirmed last in boot domainBoot, zero if
+	// none. domainChanged: it was another clique earlier in that boot.
+	domain        topology.NVLinkDomain
+	domainBoot    int
+	domainChanged bool
 }
 
 // place is one tray of one rack.
@@ -212,7 +213,7 @@ func (m *machine) clique() (topology.Clique, bool) {
 
 // report returns the machine's report without any fault.
 func (m *machine) report() *topology.Node {
-	n := &topology.Node{Name: m.name, BootID: uuidOf("boot", m.name, m.boot).String(), Domain: m.domain, IMEX: m.group.IMEX.facts(), Tiers: slices.Clone(m.place.tiers)}
+	n := &topology.Node{Name: m.name, BootID: uuidOf("boot", m.name, m.boot).String(), Domain: m.domain, DomainChanged: m.domainChanged, IMEX: m.group.IMEX.facts(), Tiers: slices.Clone(m.place.tiers)}
 	g := &m.group.GPUs
 	if g.Count == 0 {
 		return n

@@ -193,17 +193,21 @@ func TestConfirmed(t *testing.T) {
 		name   string
 		faults []Fault
 		want   uint32 // clique, 0 for nothing
+		// changed: it was another one in the same boot.
+		changed bool
 	}{
-		{"from the start", nil, 1},
-		{"the fabric registers anew in the same boot", []Fault{{Fabric: "inProgress"}}, 1},
-		{"in another", []Fault{{Fabric: "inProgress", Reboot: true}}, 0},
-		{"a GPU in another", []Fault{{GPU: &gpu, Fabric: "notStarted", Reboot: true}}, 0},
-		{"has registered", []Fault{{Fabric: "inProgress", Reboot: true}, {Clear: true}}, 1},
-		{"another clique in the same boot", []Fault{{Clique: &other}}, 1},
-		{"in another boot", []Fault{{Clique: &other, Reboot: true}}, 9},
-		{"of one GPU", []Fault{{GPU: &gpu, Clique: &other, Reboot: true}}, 0},
-		{"carried to another rack", []Fault{{MoveTo: "a2-01"}}, 2},
-		{"and back", []Fault{{MoveTo: "a2-01"}, {Clear: true}}, 1},
+		{"from the start", nil, 1, false},
+		{"the fabric registers anew in the same boot", []Fault{{Fabric: "inProgress"}}, 1, false},
+		{"in another", []Fault{{Fabric: "inProgress", Reboot: true}}, 0, false},
+		{"a GPU in another", []Fault{{GPU: &gpu, Fabric: "notStarted", Reboot: true}}, 0, false},
+		{"has registered", []Fault{{Fabric: "inProgress", Reboot: true}, {Clear: true}}, 1, false},
+		{"another clique in the same boot", []Fault{{Clique: &other}}, 9, true},
+		{"and back to the first one", []Fault{{Clique: &other}, {Clear: true}}, 1, true},
+		{"and then a reboot", []Fault{{Clique: &other}, {Reboot: true}}, 9, false},
+		{"in another boot", []Fault{{Clique: &other, Reboot: true}}, 9, false},
+		{"of one GPU", []Fault{{GPU: &gpu, Clique: &other, Reboot: true}}, 0, false},
+		{"carried to another rack", []Fault{{MoveTo: "a2-01"}}, 2, false},
+		{"and back", []Fault{{MoveTo: "a2-01"}, {Clear: true}}, 1, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := parseOf(t, tiny)
@@ -211,8 +215,9 @@ func TestConfirmed(t *testing.T) {
 				f.Node = "a1-01"
 				c.Apply(Step{Do: []Fault{f}})
 			}
-			if got := machineOf(t, c, "a1-01").Report.Domain; got.Clique.ID != tt.want || got.IsZero() != (tt.want == 0) {
-				t.Errorf("%s is confirmed, want clique %d", got, tt.want)
+			r := machineOf(t, c, "a1-01").Report
+			if got := r.Domain; got.Clique.ID != tt.want || got.IsZero() != (tt.want == 0) || r.DomainChanged != tt.changed {
+				t.Errorf("%s is confirmed, changed %t, want clique %d, %t", got, r.DomainChanged, tt.want, tt.changed)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ func Reading(f *topology.Facts) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, f.Labels.Clique, f.Labels.Domains, f.Tiers(), f.Labels.MoreTiers, f.Report != nil, f.ReportUnreadable, f.GPUCount() > 0)
 	if f.Report != nil {
-		fmt.Fprintln(&b, f.Report.Domain)
+		fmt.Fprintln(&b, f.Report.Domain, f.Report.DomainChanged)
 		var last topology.Fabric
 		for i := range f.Report.GPUs {
 			fabric := f.Report.GPUs[i].Fabric

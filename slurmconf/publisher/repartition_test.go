@@ -1,0 +1,416 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// partitionedSite are racks of 18 GB200 trays whose NVLink partitions change while the trays run.
+type partitionedSite struct {
+	store *memory
+	snap  *inputs.Snapshot
+	slurm *jobsSlurm
+	first time.Duration // for which the publisher runs before the steps
+}
+
+// jobsSlurm is a Slurm with running jobs.
+type jobsSlurm struct {
+	mu     sync.Mutex
+	jobs   []string // host lists
+	silent bool     // it does not answer
+	hides  bool     // it does not show jobs
+	asked  int
+}
+
+func (s *jobsSlurm) Ask(_ context.Context, q client.Question) (*slurmctld.State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	if s.silent {
+		return nil, errors.New("slurmctld does not answer")
+	}
+	state := &slurmctld.State{Read: time.Now(), Nodes: map[string]slurmctld.Node{}, Partitions: map[string]string{}}
+	for i := range 72 {
+		state.Nodes[nodeName(i+1)] = slurmctld.Node{Registered: true, State: "IDLE"}
+	}
+	for i, nodes := range s.jobs {
+		names, err := hostlist.Expand(nodes)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range names {
+			state.Nodes[n] = slurmctld.Node{Registered: true, State: "ALLOCATED"}
+		}
+		if q.Jobs && !s.hides {
+			state.Jobs = append(state.Jobs, slurmctld.Job{ID: fmt.Sprint(i + 1), Nodes: nodes, Start: time.Unix(1, 0)})
+		}
+	}
+	return state, nil
+}
+
+func (*jobsSlurm) Reconfigure(context.Context) error { return nil }
+
+func (s *jobsSlurm) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// newPartitionedSite has some racks of 18 nodes each.
+func newPartitionedSite(t *testing.T, count int) *partitionedSite {
+	snap := racks(t)
+	snap.Nodes = snap.Nodes[:18*count]
+	return &partitionedSite{store: newMemory(snap), snap: snap, slurm: &jobsSlurm{}, first: 10 * time.Minute}
+}
+
+// run publishes the site, and then lets steps happen.
+func (s *partitionedSite) run(t *testing.T, p Publication, steps func()) {
+	t.Helper()
+	p.Slurm = publication.Slurm{Scontrol: "scontrol"}
+	prepare := func(pub *Publisher) {
+		pub.options.Slurm = map[string]*client.Client{"default": client.New("default", s.slurm, slog.New(slog.DiscardHandler))}
+		pub.jobs = occupancy.New(pub.options.Slurm, pub.log)
+	}
+	inBubbleWith(t, s.store, complete(t, p), prepare, func(*Publisher) {
+		s.store.pass(s.first)
+		steps()
+	})
+}
+
+// now puts nodes into a partition, as agents report it that have read it twice. first and last count
+// from 1.
+func (s *partitionedSite) now(first, last int, partition uint32) {
+	s.edit(first, last, func(r *topology.Node, f *topology.Fabric) {
+		f.CliqueID = partition
+	})
+}
+
+// edit has the fabrics of nodes change. Their agents have read that twice.
+func (s *partitionedSite) edit(first, last int, change func(r *topology.Node, f *topology.Fabric)) {
+	var names []string
+	for i := first; i <= last; i++ {
+		names = append(names, nodeName(i))
+	}
+	s.editNames(names, change)
+}
+
+func (s *partitionedSite) editNames(names []string, change func(r *topology.Node, f *topology.Fabric)) {
+	next := &inputs.Snapshot{Nodes: s.snap.Nodes, Reports: maps.Clone(s.snap.Reports)}
+	for _, name := range names {
+		r := *s.snap.Reports[name]
+		r.GPUs = slices.Clone(r.GPUs)
+		for g := range r.GPUs {
+			change(&r, &r.GPUs[g].Fabric)
+		}
+		if now := r.Joined(); !now.Clique.IsZero() {
+			r.Domain, r.DomainChanged = now, r.DomainChanged || r.Domain != now
+		}
+		next.Reports[r.Name] = &r
+	}
+	s.snap = next
+	s.store.change(next)
+}
+
+// blocks are the clique and the number of nodes of each published block that has any.
+func (s *partitionedSite) blocks(t *testing.T) string {
+	t.Helper()
+	var out []string
+	blocks := s.store.plan(t).Current.Plan.Blocks()
+	for i := range blocks {
+		if b := &blocks[i]; len(b.Nodes) > 0 {
+			out = append(out, fmt.Sprintf("%d:%d", b.Clique.ID, len(b.Nodes)))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// held are the reasons of what is held.
+func (s *partitionedSite) held(t *testing.T) []plandoc.Held {
+	t.Helper()
+	return s.store.plan(t).Held
+}
+
+// TestDividedRackIsFollowed has partitions change that need nobody's approval.
+func TestDividedRackIsFollowed(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		jobs   []string
+		change func(s *partitionedSite)
+		want   string // clique:nodes of each block
+		keeps  string // a node that keeps its block
+	}{
+		{"in two halves", []string{"gb200-[001-009]", "gb200-[010-018]", "gb200-[019-036]"}, func(s *partitionedSite) { s.now(1, 9, 51); s.now(10, 18, 52) }, "2:18 3:18 4:18 51:9 52:9", nodeName(1)},
+		{"half of it", nil, func(s *partitionedSite) { s.now(10, 18, 52) }, "1:9 2:18 3:18 4:18 52:9", nodeName(1)},
+		{"two of it", nil, func(s *partitionedSite) { s.now(17, 18, 52) }, "1:16 2:18 3:18 4:18 52:2", nodeName(1)},
+		{"all but two", []string{"gb200-[001-002]"}, func(s *partitionedSite) { s.now(3, 18, 52) }, "1:2 2:18 3:18 4:18 52:16", nodeName(3)},
+		{"another number", []string{"gb200-[001-018]"}, func(s *partitionedSite) { s.now(1, 18, 52) }, "2:18 3:18 4:18 52:18", nodeName(1)},
+		{"all racks get other numbers", []string{"gb200-[001-072]"}, func(s *partitionedSite) {
+			for r := range 4 {
+				s.now(18*r+1, 18*r+18, uint32(51+r))
+			}
+		}, "51:18 52:18 53:18 54:18", nodeName(1)},
+		{"tray by tray", nil, func(s *partitionedSite) {
+			for i := 10; i <= 18; i++ {
+				s.now(i, i, 52)
+				s.store.pass(3 * time.Second)
+			}
+		}, "1:9 2:18 3:18 4:18 52:9", nodeName(1)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newPartitionedSite(t, 4)
+			s.slurm.jobs = tt.jobs
+			s.run(t, Publication{}, func() {
+				block := s.store.plan(t).Current.Plan.Places()[tt.keeps].Block
+				revision := s.store.plan(t).Current.Number
+				tt.change(s)
+				s.store.pass(5 * time.Second)
+				if got := s.store.plan(t).Current.Number; got != revision {
+					t.Errorf("revision %d before confirmTime is over", got)
+				}
+				s.store.pass(5 * time.Minute)
+				if got := s.blocks(t); got != tt.want || len(s.held(t)) > 0 {
+					t.Errorf("blocks %s, want %s, held %+v", got, tt.want, s.held(t))
+				}
+				if got := s.store.plan(t).Current.Plan.Places()[tt.keeps].Block; got != block {
+					t.Errorf("%s is in block %s, and was in %s", tt.keeps, got, block)
+				}
+				wantKnown(t, s.store)
+				saves := s.store.saves
+				s.store.edit(func() {})
+				s.store.pass(time.Hour)
+				if s.store.saves != saves {
+					t.Errorf("%d saves at rest", s.store.saves-saves)
+				}
+				if slices.Contains(s.store.events, placement.Repartitioned) {
+					t.Errorf("events %v", s.store.events)
+				}
+			})
+		})
+	}
+}
+
+// TestDividedRackIsHeld has partitions change that people look at first. All else is published.
+func TestDividedRackIsHeld(t *testing.T) {
+	half := func(s *partitionedSite) { s.now(10, 18, 52) }
+	for _, tt := range []struct {
+		name   string
+		racks  int
+		slurm  func(*jobsSlurm)
+		pub    Publication
+		change func(s *partitionedSite)
+		why    string
+		want   string // after the approval
+	}{
+		{"a job across", 4, func(s *jobsSlurm) { s.jobs = []string{"gb200-[009-010]"} }, Publication{}, half, "job 1 runs on nodes of several parts", "1:9 2:18 3:18 4:18 52:9"},
+		{"Slurm does not answer", 4, func(s *jobsSlurm) { s.silent = true }, Publication{}, half, "Slurm has not said lately", "1:9 2:18 3:18 4:18 52:9"},
+		{"Slurm hides jobs", 4, func(s *jobsSlurm) { s.jobs, s.hides = []string{"gb200-[009-010]"}, true }, Publication{}, half, "does not show its job", "1:9 2:18 3:18 4:18 52:9"},
+		{"the last block of 18", 1, nil, Publication{}, half, "no block would hold a job of 10-18 nodes", "1:9 52:9"},
+		{"one tray", 4, nil, Publication{}, func(s *partitionedSite) { s.now(18, 18, 52) }, "node gb200-018 would be in no block", "1:17 2:18 3:18 4:18"},
+		{"into another rack", 4, nil, Publication{}, func(s *partitionedSite) {
+			to := s.snap.Reports[nodeName(19)].GPUs[0].Fabric
+			s.edit(17, 18, func(_ *topology.Node, f *topology.Fabric) { *f = to })
+		}, "would join block", "1:16 2:20 3:18 4:18"},
+		{"a tray says nothing", 4, nil, Publication{}, func(s *partitionedSite) {
+			half(s)
+			s.edit(1, 1, func(_ *topology.Node, f *topology.Fabric) { *f = topology.Fabric{State: topology.FabricInProgress} })
+		}, "in which NVLink domain node gb200-001 of these blocks is", "1:8 2:18 3:18 4:18 52:10"},
+		{"two racks at once", 4, nil, Publication{}, func(s *partitionedSite) { half(s); s.now(28, 36, 53) }, "18 of 72 nodes would change", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newPartitionedSite(t, tt.racks)
+			s.run(t, tt.pub, func() {
+				before := s.blocks(t)
+				if tt.slurm != nil {
+					s.slurm.set(func() { tt.slurm(s.slurm) })
+					s.store.pass(10 * time.Minute)
+				}
+				tt.change(s)
+				s.store.pass(10 * time.Minute)
+				held := s.held(t)
+				if got := s.blocks(t); got != before || len(held) == 0 {
+					t.Fatalf("blocks %s, were %s, held %+v", got, before, held)
+				}
+				digest := ""
+				for _, h := range held {
+					if h.Reason == placement.BaseSizeChange { // which the change would make right
+						continue
+					}
+					if digest = h.Digest; h.Reason != placement.Repartitioned || !h.Alone || !strings.Contains(h.Message, tt.why) {
+						t.Errorf("held %+v, want %q", h, tt.why)
+					}
+				}
+				if !slices.ContainsFunc(s.store.plan(t).Current.Plan.Problems, func(f topology.Finding) bool { return f.Reason == placement.Repartitioned }) && s.store.plan(t).Current.Number > 1 {
+					t.Error("the plan does not name it")
+				}
+				saves := s.store.saves
+				s.store.pass(2 * time.Hour)
+				if s.store.saves != saves {
+					t.Errorf("%d saves while nothing changes", s.store.saves-saves)
+				}
+				if tt.want == "" {
+					return
+				}
+				s.store.approveDigest(digest)
+				s.store.pass(10 * time.Minute)
+				if got := s.blocks(t); got != tt.want || slices.ContainsFunc(s.held(t), func(h plandoc.Held) bool { return h.Reason == placement.Repartitioned }) {
+					t.Errorf("approved: blocks %s, want %s, held %+v", got, tt.want, s.held(t))
+				}
+			})
+		})
+	}
+}
+
+// TestDividedRackMerges has a rack divided, and then joined again.
+func TestDividedRackMerges(t *testing.T) {
+	s := newPartitionedSite(t, 4)
+	s.run(t, Publication{}, func() {
+		for _, step := range []struct {
+			change func()
+			want   string
+		}{
+			{func() { s.now(10, 18, 52) }, "1:9 2:18 3:18 4:18 52:9"},
+			{func() { s.now(10, 18, 1) }, "1:18 2:18 3:18 4:18"},
+			{func() { s.now(1, 12, 51); s.now(13, 18, 52) }, "2:18 3:18 4:18 51:12 52:6"},
+			{func() { s.now(1, 18, 7) }, "2:18 3:18 4:18 7:18"},
+		} {
+			step.change()
+			s.store.pass(10 * time.Minute)
+			if got := s.blocks(t); got != step.want || len(s.held(t)) > 0 {
+				t.Fatalf("blocks %s, want %s, held %+v", got, step.want, s.held(t))
+			}
+			wantKnown(t, s.store)
+		}
+	})
+}
+
+// TestFlappingTrayIsNotFollowed has trays that are in another clique by turns, and one that names it in
+// every other reading.
+func TestFlappingTrayIsNotFollowed(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		first int // of the trays up to gb200-018 that flap together
+		every time.Duration
+	}{
+		{"one tray, faster than confirmTime", 18, 5 * time.Second},
+		{"one tray, slower", 18, 3 * time.Minute},
+		{"two trays, faster", 17, 5 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newPartitionedSite(t, 4)
+			s.run(t, Publication{}, func() {
+				revision := s.store.plan(t).Current.Number
+				for range 20 {
+					s.now(tt.first, 18, 52)
+					s.store.pass(tt.every)
+					s.now(tt.first, 18, 1)
+					s.store.pass(tt.every)
+				}
+				if d := s.store.plan(t); d.Current.Number != revision {
+					t.Errorf("revision %d, was %d: %s", d.Current.Number, revision, d.Current.Why)
+				}
+				s.store.pass(10 * time.Minute)
+				if held := s.held(t); len(held) > 0 {
+					t.Errorf("held %+v after it is over", held)
+				}
+			})
+		})
+	}
+}
+
+// TestDividedRackFollowsLater has a job across the change end, and a Slurm answer again: then the nodes
+// follow. A publisher that is new waits for confirmTime again.
+func TestDividedRackFollowsLater(t *testing.T) {
+	const before, after = "1:18 2:18 3:18 4:18", "1:9 2:18 3:18 4:18 52:9"
+	for _, tt := range []struct {
+		name       string
+		begin, end func(*jobsSlurm)
+	}{
+		{"a job ends", func(s *jobsSlurm) { s.jobs = []string{"gb200-[001-018]"} }, func(s *jobsSlurm) { s.jobs = nil }},
+		{"Slurm answers again", func(s *jobsSlurm) { s.silent = true }, func(s *jobsSlurm) { s.silent = false }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newPartitionedSite(t, 4)
+			s.run(t, Publication{}, func() {
+				s.slurm.set(func() { tt.begin(s.slurm) })
+				s.store.pass(10 * time.Minute)
+				s.now(10, 18, 52)
+				s.store.pass(10 * time.Minute)
+			})
+			held := s.held(t)
+			if got := s.blocks(t); got != before || len(held) != 1 {
+				t.Fatalf("blocks %s, held %+v", got, held)
+			}
+			s.run(t, Publication{}, func() {
+				if now := s.held(t); len(now) != 1 || now[0].Digest != held[0].Digest || !now[0].Since.Equal(held[0].Since) {
+					t.Errorf("another publisher holds %+v, want %+v", now, held)
+				}
+				s.slurm.set(func() { tt.end(s.slurm) })
+				s.store.pass(5 * time.Minute)
+				if got := s.blocks(t); got != after || len(s.held(t)) > 0 {
+					t.Errorf("blocks %s, want %s, held %+v", got, after, s.held(t))
+				}
+			})
+		})
+	}
+	s := newPartitionedSite(t, 4)
+	s.run(t, Publication{ConfirmTime: Duration{Duration: time.Minute}}, func() {
+		s.now(10, 18, 52)
+		s.store.pass(50 * time.Second)
+	})
+	s.first = 50 * time.Second
+	s.run(t, Publication{ConfirmTime: Duration{Duration: time.Minute}}, func() {
+		if got := s.blocks(t); got != before {
+			t.Errorf("a new publisher follows after 50 s: %s", got)
+		}
+		s.store.pass(time.Minute)
+		if got := s.blocks(t); got != after {
+			t.Errorf("it does not follow: %s", got)
+		}
+	})
+}
+
+// TestDividedRackOldRelease has a rack divided for Slurm 24.11, which does not start with a block below
+// the base. That is held, and the approval is one of the smaller base too.
+func TestDividedRackOldRelease(t *testing.T) {
+	s := newPartitionedSite(t, 4)
+	s.run(t, Publication{SlurmVersion: "24.11", Annotate: new(false)}, func() {
+		files := maps.Clone(s.store.get("slurm/quoin-slurm").Files)
+		s.now(10, 18, 52)
+		s.store.pass(10 * time.Minute)
+		held := s.held(t)
+		if len(held) != 1 || held[0].Reason != placement.Repartitioned || !strings.Contains(held[0].Message, "does not start with a smaller block") ||
+			!strings.Contains(held[0].Message, "With 9, jobs of 10-18 nodes may use two racks") {
+			t.Errorf("held %+v", held)
+		}
+		if now := s.store.get("slurm/quoin-slurm").Files; !maps.Equal(files, now) {
+			t.Errorf("published\n%v", now)
+		}
+		s.store.approveDigest(held[0].Digest)
+		s.store.pass(10 * time.Minute)
+		if got := s.blocks(t); got != "1:9 2:18 3:18 4:18 52:9" || len(s.held(t)) > 0 {
+			t.Errorf("approved: blocks %s, held %+v", got, s.held(t))
+		}
+		if text := s.store.get("slurm/quoin-slurm").Files["topology.conf"]; !strings.Contains(text, "BlockSizes=9\n") {
+			t.Errorf("approved:\n%s", text)
+		}
+	})
+}

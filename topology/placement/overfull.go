@@ -1,0 +1,193 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// BlockOverfull is the kind of decision by which nodes join a published block that has no room for them.
+// It is also the reason of the nodes that stay away meanwhile.
+const BlockOverfull = "BlockOverfull"
+
+// Overfull is a published block that a plan makes larger than it can be, and the nodes that do that.
+type Overfull struct {
+	Block string
+	// Has is how many nodes are there without those that join, and Most how many there can be. Why says
+	// how that is known.
+	Has, Most int
+	Why       string
+	// Joins are the nodes that come from other blocks, or from none, by Slurm name.
+	Joins []string
+}
+
+// Decision returns what would be decided. It names no nodes, but their number: more nodes are another
+// decision.
+func (o *Overfull) Decision() Decision {
+	return Decision{Kind: BlockOverfull, Subject: o.Block, From: fmt.Sprintf("%d nodes", o.Has), To: fmt.Sprintf("%d nodes", o.Has+len(o.Joins))}
+}
+
+// String says for people what is too much.
+func (o *Overfull) String() string {
+	return fmt.Sprintf("%s would join the %d nodes of block %s, and %s", someNodes(o.Joins), o.Has, o.Block, o.Why)
+}
+
+// findOverfull finds the blocks that would have too many nodes with those that join. While people have
+// not approved that, the nodes stay where they are. The block's own nodes stay in any case.
+func (s *site) findOverfull(g grouping, c claims, st stays) (found problems) {
+	for more := !s.policy.ByLeaf; more; { // a node that stays may leave no room for another
+		s.overfull, more = nil, false
+		stay := sync.OnceValue(func() []int { return s.stayingNodes(g, st) }) // most plans need neither
+		sizes := sync.OnceValue(func() []int { return s.domainSizes(g, c, stay()) })
+		for at := range g.groups {
+			o := s.overfullBy(&g.groups[at], c.blockOf[at], st, stay, sizes)
+			if o == nil {
+				continue
+			}
+			d := s.policy.keeps(BlockOverfull, o.Block)
+			if d == nil {
+				s.overfull = append(s.overfull, o.Overfull)
+				continue
+			}
+			more = true
+			for _, i := range o.joins {
+				st[i] = verdict{BlockOverfull, fmt.Sprintf("it names %s, but %s; that change is held: %s", g.groups[at].title(), &o.Overfull, d.Digest())}
+				found.add(s.facts[i].Name, BlockOverfull, st[i].message)
+			}
+		}
+	}
+	return found
+}
+
+// overfull is an Overfull as the stages see it.
+type overfull struct {
+	Overfull
+	joins []int
+}
+
+// overfullBy returns the nodes of a group that join its published block beyond what the block can have, or nil. stay
+// counts, by published block, the nodes that stay there whatever they say, and sizes are those of domainSizes.
+func (s *site) overfullBy(grp *group, block int, st stays, stay, sizes func() []int) *overfull {
+	if block == none {
+		return nil
+	}
+	var moved, fresh []int
+	has := 0
+	for _, i := range grp.nodes {
+		from := s.block(i)
+		if from == block && len(st) == 0 { // as most nodes are
+			has++
+			continue
+		}
+		if _, stays := st[i]; stays {
+			continue
+		}
+		switch {
+		case from == none:
+			fresh = append(fresh, i)
+		case from == block || !grp.clique.IsZero() && s.prev.blocks[from].Clique == grp.clique:
+			has++
+		default:
+			moved = append(moved, i)
+		}
+	}
+	if len(moved)+len(fresh) == 0 {
+		return nil
+	}
+	has += stay()[block]
+	most, why, certain := s.mostNodes(block, sizes)
+	switch {
+	case has+len(moved)+len(fresh) <= most:
+		return nil
+	case certain && has+len(fresh) > most:
+		moved = slices.Sorted(slices.Values(slices.Concat(moved, fresh)))
+	case len(moved) == 0:
+		return nil
+	default:
+		has += len(fresh)
+	}
+	o := &overfull{Overfull{Block: s.prev.blocks[block].Name, Has: has, Most: most, Why: why}, moved}
+	for _, i := range moved {
+		o.Joins = append(o.Joins, s.facts[i].SlurmName)
+	}
+	return o
+}
+
+// stayingNodes counts, beside the published blocks, their nodes that stay whatever they say.
+func (s *site) stayingNodes(g grouping, st stays) []int {
+	counts := make([]int, len(s.prev.blocks))
+	for i := range g.read {
+		if b := s.block(i); b != none {
+			if _, stays := st[i]; stays || g.of[i] == none && g.read[i].keep {
+				counts[b]++
+			}
+		}
+	}
+	return counts
+}
+
+// mostNodes returns how many nodes a published block can have. That is certain if the product of its
+// nodes has a bound. Else it is as many as the largest block of its size class has. sizes are those of
+// domainSizes.
+func (s *site) mostNodes(block int, sizes func() []int) (most int, why string, certain bool) {
+	type kind struct {
+		chip          string
+		bound, ofNode int
+	}
+	kinds := make(map[kind]int)
+	var usual kind
+	for _, name := range s.prev.blocks[block].Nodes {
+		i, is := s.find(name)
+		if !is {
+			continue
+		}
+		f := s.facts[i]
+		k := kind{ofNode: f.GPUCount()}
+		if chip, bound, known := s.policy.MaxDomainGPUs.Of(f.Product()); known {
+			k.chip, k.bound = chip, bound
+		}
+		if kinds[k]++; k.bound >= k.ofNode && k.ofNode > 0 && kinds[k] > kinds[usual] {
+			usual = k
+		}
+	}
+	if usual.ofNode > 0 {
+		most = usual.bound / usual.ofNode
+		return most, fmt.Sprintf("NVLink joins %d GPUs of %s at most, which are %d nodes", usual.bound, usual.chip, most), true
+	}
+	known := sizes()
+	size := known[block]
+	if all := slices.DeleteFunc(slices.Clone(known), func(n int) bool { return n == 0 }); len(all) == 0 { // nobody knows how large it can be
+		most = MaxBlockSize
+	} else if most = slices.Max(all); size > 0 {
+		for _, class := range groupSizes(all) {
+			if slices.Contains(class, size) {
+				most = slices.Max(class)
+			}
+		}
+	}
+	return most, fmt.Sprintf("no block of its size has had more than %d nodes", most), false
+}
+
+// domainSizes returns the most nodes that each published block has had or has without nodes of other
+// blocks, and behind them those of new blocks.
+func (s *site) domainSizes(g grouping, c claims, stay []int) []int {
+	sizes := make([]int, len(s.prev.blocks), len(s.prev.blocks)+len(g.groups))
+	for b := range s.prev.blocks {
+		sizes[b] = max(s.prev.blocks[b].Size, len(s.prev.blocks[b].Nodes))
+	}
+	for at := range g.groups {
+		grp, b := &g.groups[at], c.blockOf[at]
+		if b == none {
+			sizes = append(sizes, grp.domain)
+			continue
+		}
+		n := stay[b] + grp.domain
+		for _, i := range grp.nodes {
+			if from := s.block(i); from != none && from != b {
+				n--
+			}
+		}
+		sizes[b] = max(sizes[b], n)
+	}
+	return sizes
+}
