@@ -73,12 +73,9 @@ func (v *FabricVerdict) Faulty() bool { return v.Severity == Warning || v.Severi
 
 // FabricNode is what a fabric is judged by.
 type FabricNode struct {
-	// Report is nil if the node has none. Then Product, GPUs and Labelled, the clique by label, count
-	// for its neighbours.
-	Report   *Node
-	Product  string
-	GPUs     int
-	Labelled Clique
+	// Report is nil if the node has none. Then Labels count for its neighbours, if they are not nil.
+	Report *Node
+	Labels *FabricLabels
 	// Block is where the plan has the node. It is nil if the plan has the node in no block, or if
 	// nobody has a plan.
 	Block *Block
@@ -87,6 +84,13 @@ type FabricNode struct {
 	Since string
 	// Peers says that the machine's own files name it as a node of an IMEX domain.
 	Peers bool
+}
+
+// FabricLabels are what labels say of a node without a report.
+type FabricLabels struct {
+	Product string
+	GPUs    int
+	Clique  Clique
 }
 
 // JudgeFabric judges the fabric of a node by what is known on the node. bounds may be nil.
@@ -125,18 +129,24 @@ type fabricSite struct {
 // fabricSeen counts the GPUs of a node by what they say.
 type fabricSeen struct {
 	kind   *fabricKind
-	domain *fabricDomain // nil without a clique
-	// clique is that of the first GPU that joined one, other a second one.
-	clique, other Clique
+	domain *fabricDomain // of the first GPU that joined one, nil without a clique
 	// How many GPUs have joined a clique, register, have not begun to, failed, have no fabric, and say
 	// nothing.
 	joined, inProgress, notStarted, failed, none, unread uint8
-	// flawed says that a GPU's health is not as it should be.
-	flawed bool
+	// two says that the GPUs have joined two cliques, and flawed that a GPU's health is not as it should be.
+	two, flawed bool
 	// least and links are the fewest and the most links of a GPU without MIG, toSwitch that one of them ends
 	// in a switch.
 	least, links uint8
 	toSwitch     bool
+}
+
+// clique is that of the first GPU that has joined one.
+func (s *fabricSeen) clique() Clique {
+	if s.domain == nil {
+		return Clique{}
+	}
+	return s.domain.clique
 }
 
 // fabricKindKey is what nodes that are alike have in common.
@@ -188,6 +198,7 @@ func (n *fabricNeighbours) add(s *fabricSeen) {
 
 // fabricDomain is one clique.
 type fabricDomain struct {
+	clique      Clique
 	nodes, gpus int
 	chip        string
 	bound       int
@@ -213,15 +224,16 @@ func (d *fabricDomain) refuses(n *FabricNode) bool {
 // see reads what node i says.
 func (t *fabricSite) see(i int) {
 	n, s := &t.nodes[i], &t.seen[i]
-	key := fabricKindKey{n.Product, n.GPUs}
-	clique := n.Labelled
-	if n.Report != nil {
-		key = fabricKindKey{gpus: len(n.Report.GPUs)}
-		if key.gpus > 0 {
+	var key fabricKindKey
+	var clique Clique
+	switch {
+	case n.Report != nil:
+		if key.gpus = len(n.Report.GPUs); key.gpus > 0 {
 			key.product = n.Report.GPUs[0].Product
 		}
-		s.read(n.Report)
-		clique = s.clique
+		clique = s.read(n.Report)
+	case n.Labels != nil:
+		key, clique = fabricKindKey{n.Labels.Product, n.Labels.GPUs}, n.Labels.Clique
 	}
 	if i > 0 && t.seen[i-1].kind.fabricKindKey == key { // as most nodes are
 		s.kind = t.seen[i-1].kind
@@ -237,12 +249,11 @@ func (t *fabricSite) see(i int) {
 	if clique.IsZero() {
 		return
 	}
-	if i > 0 && t.seen[i-1].domain != nil && t.seen[i-1].clique == clique {
+	if i > 0 && t.seen[i-1].domain != nil && t.seen[i-1].domain.clique == clique {
 		s.domain = t.seen[i-1].domain
 	} else {
 		s.domain = t.domainOf(clique)
 	}
-	s.clique = clique
 	d := s.domain
 	d.nodes++
 	d.gpus += key.gpus
@@ -268,7 +279,7 @@ func (t *fabricSite) findBlocks() {
 			d.inBlock = map[string]int{}
 		}
 		d.inBlock[n.Block.Name] += len(n.Report.GPUs)
-		is := n.Block.Clique == t.seen[i].clique
+		is := n.Block.Clique == d.clique
 		if is || !d.isOwn && d.inBlock[n.Block.Name] > d.inBlock[d.block] {
 			d.block, d.isOwn = n.Block.Name, is
 		}
@@ -288,25 +299,24 @@ func (t *fabricSite) kindOf(key fabricKindKey) *fabricKind {
 func (t *fabricSite) domainOf(c Clique) *fabricDomain {
 	d := t.domains[c]
 	if d == nil {
-		d = &fabricDomain{}
+		d = &fabricDomain{clique: c}
 		t.domains[c] = d
 	}
 	return d
 }
 
-// read counts the GPUs of a report.
-func (s *fabricSeen) read(n *Node) {
+// read counts the GPUs of a report. It returns the clique of the first GPU that has joined one.
+func (s *fabricSeen) read(n *Node) (clique Clique) {
 	s.least = maxLinks
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		f := &g.Fabric
 		switch f.standing() {
 		case gpuJoined:
-			c := Clique{f.ClusterUUID, f.CliqueID}
-			if s.joined++; s.clique.IsZero() {
-				s.clique = c
-			} else if c != s.clique {
-				s.other = c
+			if s.joined++; s.joined == 1 {
+				clique = Clique{f.ClusterUUID, f.CliqueID}
+			} else if f.CliqueID != clique.ID || f.ClusterUUID != clique.ClusterUUID {
+				s.two = true
 			}
 		case gpuFailed:
 			s.failed++
@@ -319,10 +329,8 @@ func (s *fabricSeen) read(n *Node) {
 		default:
 			s.unread++
 		}
-		if f.Health != "" || f.HealthFields != (FabricHealth{}) {
-			reason, _ := f.flaw()
-			s.flawed = s.flawed || reason != ""
-		}
+		reason, _ := f.flaw()
+		s.flawed = s.flawed || reason != ""
 		if g.usesMIG() {
 			continue
 		}
@@ -331,6 +339,7 @@ func (s *fabricSeen) read(n *Node) {
 		s.toSwitch = s.toSwitch || len(g.NVLinks) > 0 && g.NVLinks[0].Remote == remoteSwitch
 	}
 	s.least = min(s.least, s.links)
+	return clique
 }
 
 // remoteSwitch is what NVLink.Remote says of a link to a switch.
@@ -449,16 +458,16 @@ const (
 // fabricTable are the rows.
 var fabricTable = []fabricRow{
 	{ReasonTwoCliques, Warning, PlaceKept, IMEXNotReady,
-		func(c *fabricCase) bool { return !c.other.IsZero() && !c.kind.inMachine() },
+		func(c *fabricCase) bool { return c.two && !c.kind.inMachine() },
 		func(c *fabricCase) string {
-			return "its GPUs report two NVLink domains, " + c.clique.String() + " and " + c.other.String()
+			return "its GPUs report two NVLink domains, " + c.clique().String() + " and " + c.second().String()
 		}, "look at the cabling and the NVLink partitions"},
 
 	// Products whose NVLink ends in the machine.
 	{ReasonDomainImplausible, Warning, PlaceNone, IMEXNone,
 		func(c *fabricCase) bool { return c.kind.inMachine() && c.joined > 0 && c.domain.nodes > 1 },
 		func(c *fabricCase) string {
-			return fmt.Sprintf("its GPUs report clique %s, which %d nodes with %d GPUs have, and NVLink of %s ends in the machine: it is no NVLink domain between nodes", c.clique, c.domain.nodes, c.domain.gpus, c.kind.chip)
+			return fmt.Sprintf("its GPUs report clique %s, which %d nodes with %d GPUs have, and NVLink of %s ends in the machine: it is no NVLink domain between nodes", c.clique(), c.domain.nodes, c.domain.gpus, c.kind.chip)
 		}, remedyDomain},
 	{ReasonUnhealthy, Warning, PlaceKept, IMEXNone,
 		func(c *fabricCase) bool { return c.kind.inMachine() && c.failed > 0 },
@@ -482,7 +491,7 @@ var fabricTable = []fabricRow{
 	{ReasonDomainImplausible, Warning, PlaceKept, IMEXNone,
 		func(c *fabricCase) bool { return c.joined > 0 && c.domain.refuses(c.FabricNode) },
 		func(c *fabricCase) string {
-			return fmt.Sprintf("its GPUs report clique %s, which %d nodes with %d GPUs have, and NVLink joins %d GPUs of %s at most", c.clique, c.domain.nodes, c.domain.gpus, c.domain.bound, cmp.Or(c.domain.chip, "this product"))
+			return fmt.Sprintf("its GPUs report clique %s, which %d nodes with %d GPUs have, and NVLink joins %d GPUs of %s at most", c.clique(), c.domain.nodes, c.domain.gpus, c.domain.bound, cmp.Or(c.domain.chip, "this product"))
 		}, remedyDomain},
 	{ReasonFabricNotReady, Warning, PlaceInClique, IMEXNotReady,
 		func(c *fabricCase) bool { return c.failed > 0 },
@@ -496,7 +505,7 @@ var fabricTable = []fabricRow{
 	{ReasonGPUOutsideClique, Warning, PlaceInClique, IMEXNotReady,
 		func(c *fabricCase) bool { return c.joined > 0 && c.none > 0 },
 		func(c *fabricCase) string {
-			return fmt.Sprintf("%d of %d GPUs have no NVLink domain, and the others are in clique %s: %s", c.none, len(c.Report.GPUs), c.clique, c.names(gpuNone))
+			return fmt.Sprintf("%d of %d GPUs have no NVLink domain, and the others are in clique %s: %s", c.none, len(c.Report.GPUs), c.clique(), c.names(gpuNone))
 		}, "look at Fabric Manager, the GPUs named and the NVLink partitions"},
 	{ReasonFabricHealthy, OK, PlaceInClique, IMEXWanted,
 		func(c *fabricCase) bool { return c.joined > 0 },
@@ -545,8 +554,8 @@ func (t *fabricSite) judge(i int) FabricVerdict {
 		return v
 	}
 	down := t.linksDown(s)
-	if gpus := len(n.Report.GPUs); int(s.joined) == gpus && gpus > 0 && s.other.IsZero() && !s.flawed && down == 0 && !s.kind.inMachine() && !s.domain.refuses(n) { // as most nodes are
-		return FabricVerdict{healthyFabric, PlaceInClique, IMEXWanted, s.clique}
+	if gpus := len(n.Report.GPUs); int(s.joined) == gpus && gpus > 0 && !s.two && !s.flawed && down == 0 && !s.kind.inMachine() && !s.domain.refuses(n) { // as most nodes are
+		return FabricVerdict{healthyFabric, PlaceInClique, IMEXWanted, s.domain.clique}
 	}
 	if s.kind.inMachine() && int(s.none) == len(n.Report.GPUs) && s.none > 0 && down == 0 {
 		return FabricVerdict{Finding: withoutOne, Place: PlaceNone, IMEX: IMEXNone}
@@ -555,11 +564,21 @@ func (t *fabricSite) judge(i int) FabricVerdict {
 	row := &fabricTable[slices.IndexFunc(fabricTable, func(r fabricRow) bool { return r.holds(c) })]
 	f := &Finding{Severity: row.severity, Reason: row.reason, Message: row.message(c), Remedy: row.remedy}
 	c.addFlaws(f, down)
-	v := FabricVerdict{Finding: f, Place: row.place, IMEX: row.imex, Clique: s.clique}
+	v := FabricVerdict{Finding: f, Place: row.place, IMEX: row.imex, Clique: s.clique()}
 	if v.Place == PlaceInClique && s.joined == 0 {
 		v.Place = PlaceKept
 	}
 	return v
+}
+
+// second returns another clique than the first GPU's.
+func (c *fabricCase) second() Clique {
+	for i := range c.Report.GPUs {
+		if other, joined := c.Report.GPUs[i].Fabric.Clique(); joined && other != c.clique() {
+			return other
+		}
+	}
+	return Clique{}
 }
 
 // since says since when the fabric is not ready.
@@ -717,20 +736,21 @@ var flawRemedies = map[string]string{
 	ReasonLinksDown: "look at nvidia-smi nvlink -s and the kernel log of the node, and plan a repair", ReasonLimitedCapacity: "plan a repair",
 }
 
+func isTrue(b *bool) bool { return b != nil && *b }
+
 // flaw returns the worst that a GPU's health says, or "".
 func (f *Fabric) flaw() (reason, what string) {
-	is := func(b *bool) bool { return b != nil && *b }
 	incorrect := f.HealthFields.IncorrectConfiguration
 	switch {
 	case incorrect != "" && incorrect != "none":
 		return ReasonMisconfigured, "incorrect configuration: " + incorrect
 	case f.Health == HealthUnhealthy:
 		return ReasonUnhealthy, "its health is " + string(f.Health)
-	case is(f.HealthFields.RouteUnhealthy):
+	case isTrue(f.HealthFields.RouteUnhealthy):
 		return ReasonUnhealthy, "unhealthy route"
 	case f.Health == HealthLimitedCapacity:
 		return ReasonLimitedCapacity, "its capacity is limited"
-	case is(f.HealthFields.DegradedBandwidth):
+	case isTrue(f.HealthFields.DegradedBandwidth):
 		return ReasonLimitedCapacity, "degraded bandwidth"
 	}
 	return "", ""

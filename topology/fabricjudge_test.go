@@ -102,7 +102,7 @@ func TestFabricTable(t *testing.T) {
 		{name: "72 GPUs on more than 18 nodes", site: func() []topology.FabricNode { return trays(36, 2, gb200, joinedFabric) }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
 		{name: "76 GPUs", site: func() []topology.FabricNode { return trays(19, 4, gb200, joinedFabric) }, reason: "DomainImplausible", place: topology.PlaceKept, imex: topology.IMEXNone, says: "19 nodes with 76 GPUs have, and NVLink joins 72 GPUs of GB200 at most"},
 		{name: "76 GPUs, one node known by its label", site: rack, spoil: func(n []topology.FabricNode) {
-			n[1] = topology.FabricNode{Product: gb200, GPUs: 8, Labelled: topology.Clique{ClusterUUID: topology.UUID{0x8a}, ID: 1}}
+			n[1] = topology.FabricNode{Labels: &topology.FabricLabels{Product: gb200, GPUs: 8, Clique: topology.Clique{ClusterUUID: topology.UUID{0x8a}, ID: 1}}}
 		}, reason: "DomainImplausible", place: topology.PlaceKept, imex: topology.IMEXNone},
 		{name: "76 GPUs as the site says", site: func() []topology.FabricNode { return trays(19, 4, gb200, joinedFabric) }, bounds: topology.Bounds{"GB200": 144}, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
 		{name: "a large domain of an unknown product", site: func() []topology.FabricNode { return trays(144, 4, "NVIDIA XX1", joinedFabric) }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
@@ -116,7 +116,7 @@ func TestFabricTable(t *testing.T) {
 		{name: "H100 whose registration failed", site: alone(h100, failed), reason: "FabricUnhealthy", place: topology.PlaceKept, imex: topology.IMEXNone},
 		{name: "H100 beside others with a clique", site: func() []topology.FabricNode { return trays(3, 8, h100, joinedFabric) }, spoil: set(notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "H100 that says nothing", site: alone(h100, topology.Fabric{}), reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXNone},
-		{name: "H100 without a report", site: alone(h100, joinedFabric), spoil: func(n []topology.FabricNode) { n[0] = topology.FabricNode{Product: h100, GPUs: 8} }, reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXNone},
+		{name: "H100 without a report", site: alone(h100, joinedFabric), spoil: func(n []topology.FabricNode) { n[0] = topology.FabricNode{Labels: &topology.FabricLabels{Product: h100, GPUs: 8}} }, reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXNone},
 
 		{name: "a GPU with 17 of 18 links", site: rack, spoil: links(2, 17), reason: "LinksDown", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 2, GPU-01-2: 17 of 18 NVLinks are active"},
 		{name: "a GPU without links", site: rack, spoil: links(3, 0), reason: "LinksDown", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "0 of 18"},

@@ -132,7 +132,7 @@ func (s *site) judgeFabrics(since map[string]string) {
 	for i := range nodes {
 		f, n := s.factsAt(i), &nodes[i]
 		if n.Report = f.Report; f.Report == nil {
-			n.Product, n.GPUs, n.Labelled = f.Product(), f.GPUCount(), f.Labels.Clique
+			n.Labels = &topology.FabricLabels{Product: f.Product(), GPUs: f.GPUCount(), Clique: f.Labels.Clique}
 			continue
 		}
 		if len(since) > 0 {

@@ -54,7 +54,7 @@ func Fabrics(snap *inputs.Snapshot, plans ...FabricPlan) []topology.FabricVerdic
 		from, n := &snap.Nodes[i], &nodes[i]
 		if n.Report = snap.Reports[from.Name]; n.Report == nil {
 			labels := nodelabels.Read(from.Labels, nodelabels.Keys{})
-			n.Product, n.GPUs, n.Labelled = labels.Product, labels.GPUs, labels.Clique
+			n.Labels = &topology.FabricLabels{Product: labels.Product, GPUs: labels.GPUs, Clique: labels.Clique}
 			continue
 		}
 		for k := range plans {
