@@ -116,3 +116,50 @@ func TestDomainImplausible(t *testing.T) {
 		})
 	}
 }
+
+// TestSitesWithoutFabric has sites that need no NVLink between machines: nothing is wrong with their nodes, and
+// at most one finding is of the site.
+func TestSitesWithoutFabric(t *testing.T) {
+	none, waits := topology.Fabric{State: topology.FabricNotSupported}, topology.Fabric{State: topology.FabricInProgress}
+	for _, tt := range []struct {
+		name, product string
+		fabric        topology.Fabric
+		reason        string // of the conditions
+		findings      int
+	}{
+		{"NVL4 boards", "NVIDIA GB200", none, topology.ReasonNoFabric, 1},
+		{"Grace Hoppers alone", "NVIDIA GH200 480GB", none, topology.ReasonNoFabric, 0},
+		{"workstations", "NVIDIA GB300", none, topology.ReasonNoFabric, 1},
+		{"HGX", "NVIDIA H200", none, topology.ReasonNoFabric, 0},
+		{"HGX with FABRIC_MODE=1", "NVIDIA H200", waits, topology.ReasonFabricInProgress, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			snap := hgxSite(t, 0)
+			for _, r := range snap.Reports {
+				for i := range r.GPUs {
+					r.GPUs[i].Product, r.GPUs[i].Fabric = tt.product, tt.fabric
+				}
+				r.Domain = r.Joined()
+			}
+			store := newMemory(snap)
+			inBubble(t, store, complete(t, Publication{}), func() {
+				store.pass(24 * time.Hour)
+				plan := store.plan(t)
+				findings := 0
+				for _, p := range plan.Current.Plan.Problems {
+					if p.Reason == topology.ReasonFabricMissing || p.Reason == topology.ReasonFabricNotReady {
+						findings++
+					}
+				}
+				if findings != tt.findings || len(plan.FabricSince) > 0 || len(plan.Current.Plan.Blocks()) > 0 {
+					t.Errorf("%d findings, want %d; not ready %v; problems %v", findings, tt.findings, plan.FabricSince, plan.Current.Plan.Problems)
+				}
+				for name := range snap.Reports {
+					if c := store.conditions[name][nodestatus.ConditionFabric]; c.True || c.Reason != tt.reason {
+						t.Errorf("%s has %+v, want %s", name, c, tt.reason)
+					}
+				}
+			})
+		})
+	}
+}

@@ -142,7 +142,10 @@ func (k *Keeper) compare(snap *inputs.Snapshot, fabrics []topology.FabricVerdict
 		n := &snap.Nodes[i]
 		var differ []inputs.Condition
 		for _, want := range conditionsOf(n, snap.Reports[n.Name], &fabrics[i], drifting[n.Name], verdicts) {
-			if have, is := n.Conditions[want.Type]; (!is || have != want) && (driftKnown || want.Type != ConditionDrift) {
+			have, is := n.Conditions[want.Type]
+			// Only a plan knows of drift, and since when a fabric is not ready.
+			unknown := !driftKnown && (want.Type == ConditionDrift || want.Type == ConditionFabric && have.True)
+			if (!is || have != want) && !unknown {
 				differ = append(differ, want)
 			}
 		}
