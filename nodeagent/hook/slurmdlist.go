@@ -145,7 +145,7 @@ func (c *confFiles) joined(name string) (path string, data []byte, err error) {
 	data, in := syntax.Join(path, data, c.open)
 	if len(in.Unread) > 0 {
 		u := in.Unread[0]
-		return path, nil, fmt.Errorf("%s:%d: %s", u.Subject.File, u.Subject.Line, u.Message)
+		return path, nil, fmt.Errorf("%s:%d: %s", u.File, u.Line, u.Message)
 	}
 	return path, data, nil
 }

@@ -54,7 +54,7 @@ func (o *Options) leaveOut(f *topology.Facts, published []Line) (rest *topology.
 		})
 		lost := slices.ContainsFunc(report.Problems, losesGPU)
 		for _, name := range names {
-			if isFile := strings.HasPrefix(name, deviceFiles); !found[name] && !(lost && isFile) {
+			if isFile := strings.HasPrefix(name, deviceFiles); !found[name] && (!lost || !isFile) {
 				problems = append(problems, topology.Finding{Subject: topology.Subject{Node: f.Name}, Severity: topology.Warning, Reason: ReasonLeaveOut,
 					Message: fmt.Sprintf("gres.leaveOut names %s, which its report does not have: it leaves out nothing", name), Remedy: "correct the name; a GPU that NVML no longer lists is named by its device file"})
 			}

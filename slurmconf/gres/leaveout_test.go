@@ -43,7 +43,7 @@ func TestLeaveOut(t *testing.T) {
 			}
 			var said []string
 			for _, p := range problems {
-				said = append(said, p.Reason+" "+p.Subject.Node+": "+p.Message)
+				said = append(said, p.Reason+" "+p.Node+": "+p.Message)
 			}
 			if diff := cmp.Diff(tt.problems, said); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
@@ -57,7 +57,7 @@ func TestLeaveOut(t *testing.T) {
 		})
 	}
 	_, problems := FromFacts([]topology.Facts{{Name: "n1", SlurmName: "n1", Report: eight()}}, nil, Options{LeaveOut: map[string][]string{"n9": {"/dev/nvidia0"}}})
-	if len(problems) != 1 || problems[0].Reason != ReasonLeaveOut || problems[0].Subject.Node != "n9" {
+	if len(problems) != 1 || problems[0].Reason != ReasonLeaveOut || problems[0].Node != "n9" {
 		t.Errorf("a node that nobody knows: %v", problems)
 	}
 }

@@ -181,7 +181,7 @@ func (m *Machine) ofTypes(found []Detected) ([]Detected, error) {
 	}
 	if !hasTypes(counted) {
 		if sum(counted) != uint64(len(found)) {
-			return nil, errors.New("Gres= in slurm.conf counts another number of GPUs, and has no Type")
+			return nil, errors.New("the Gres= of slurm.conf counts another number of GPUs, and has no Type")
 		}
 		return found, nil
 	}
@@ -205,7 +205,7 @@ func (m *Machine) ofTypes(found []Detected) ([]Detected, error) {
 	}
 	for _, c := range counted {
 		if of[c.Type] != c.Count {
-			return nil, fmt.Errorf("Gres= in slurm.conf counts %d of Type %s, and the machine has %d", c.Count, c.Type, of[c.Type])
+			return nil, fmt.Errorf("the Gres= of slurm.conf counts %d of Type %s, and the machine has %d", c.Count, c.Type, of[c.Type])
 		}
 	}
 	return taken, nil
