@@ -256,9 +256,9 @@ func TestGateFabric(t *testing.T) {
 		want    gate.State
 		says    string
 	}{
-		{"in progress", gb200, topology.Fabric{State: topology.FabricInProgress}, clique, false, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "in progress. wait while"},
-		{"in progress in the first boot", gb200, topology.Fabric{State: topology.FabricInProgress}, topology.Clique{}, false, gate.State{Clique: cliqueUnknown, Reason: imex.ReasonFabricNotReady}, "in progress. wait while"},
-		{"failed", gb200, failed, clique, false, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "failed with ERROR_UNKNOWN. the registration failed, so waiting does not help"},
+		{"in progress", gb200, topology.Fabric{State: topology.FabricInProgress}, clique, false, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "in progress. What to do: wait while"},
+		{"in progress in the first boot", gb200, topology.Fabric{State: topology.FabricInProgress}, topology.Clique{}, false, gate.State{Clique: cliqueUnknown, Reason: imex.ReasonFabricNotReady}, "in progress. What to do: wait while"},
+		{"failed", gb200, failed, clique, false, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "failed with ERROR_UNKNOWN. What to do: the registration failed, so waiting does not help"},
 		{"not supported, and a clique before", gb200, none, clique, false, gate.State{Clique: gateClique, Reason: imex.ReasonFabricNotReady}, "none of its 1 GPUs has an NVLink fabric"},
 		{"not supported, and peers", gb200, none, topology.Clique{}, true, gate.State{Clique: cliqueUnknown, Reason: imex.ReasonFabricNotReady}, "nodes_config.cfg"},
 		{"an NVL4 board", gb200, none, topology.Clique{}, false, gate.State{Reason: imex.ReasonNoMultiNodeNVLink}, ""},

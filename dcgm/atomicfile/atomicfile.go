@@ -33,13 +33,14 @@ func Read(path string) ([]byte, error) {
 // ReadTime reads a file and says when it was modified.
 func ReadTime(path string) ([]byte, time.Time, error) {
 	data, info, err := ReadInfo(path)
-	if err != nil {
+	if info == nil {
 		return nil, time.Time{}, err
 	}
-	return data, info.ModTime(), nil
+	return data, info.ModTime(), err
 }
 
-// ReadInfo reads a file and what the file system says of it.
+// ReadInfo reads a file and what the file system says of it, which is also known of a file that is
+// too large.
 func ReadInfo(path string) ([]byte, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -57,10 +58,7 @@ func ReadInfo(path string) ([]byte, fs.FileInfo, error) {
 	if err == nil && len(data) > maxFile {
 		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return data, info, nil
+	return data, info, err
 }
 
 // staged begins the names of files that are being written.

@@ -72,7 +72,7 @@ func TestGateAddresses(t *testing.T) {
 			p.gate(rundir.Gate{Wait: second, Policy: rundir.GateFail}, nil)
 			p.peers(tt.peers...)
 			names := &hosts{words: tt.hosts}
-			env := map[string]string{"SLURM_JOB_ID": "7"}
+			env := map[string]string{"SLURM_JOB_ID": "7", "SLURM_CONF": configlessConf}
 			for _, w := range tt.env {
 				name, value, _ := strings.Cut(w, "=")
 				env[name] = value
