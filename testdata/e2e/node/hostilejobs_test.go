@@ -51,6 +51,7 @@ func TestHostileRunDirectory(t *testing.T) {
 	n.call("prolog", "10", []string{"2"}, 0)
 	n.call("epilog", "9", []string{"0", "1"}, 0)
 	n.call("epilog", "8", nil, 0)
+	n.step("11", true)
 	n.call("prolog", "11", []string{"3"}, 0)
 	n.until("job 11 is known", func() bool {
 		return n.metric(`quoin_agent_job_records{state="alive"}`)+n.metric(`quoin_agent_job_records{state="unproven"}`) == 3
