@@ -1,8 +1,9 @@
 // Package hook is what Slurm's Prolog and Epilog run on every node of a job. It
 // writes which job holds which GPU for DCGM Exporter, and releases the GPUs.
 //
-// It needs the run directory and no daemon, network or PATH; only a gate whose peers have no
-// names asks for addresses. Every wait is bounded. It fails no job, unless the site has turned on a gate that does.
+// It needs the run directory, and the gres.conf of slurmd unless slurmd names GPUs by UUID. It needs
+// no daemon, network or PATH; only a gate whose peers have no names asks for addresses. Every wait is
+// bounded. It fails no job, unless the site has turned on a gate that does.
 package hook
 
 import (
