@@ -93,11 +93,11 @@ func (n *placesNode) places() (sum int) {
 	return sum
 }
 
-func startPlacesRig(t *testing.T, release slurmrig.Release) (*rig, []placesNode) {
+// startPlacesRig starts the slurmds of nodes one after another.
+func startPlacesRig(t *testing.T, release slurmrig.Release, prologFlags string, nodes []placesNode) *rig {
 	t.Helper()
-	nodes := placesNodes()
 	var slurmConf, gresConf strings.Builder
-	slurmConf.WriteString("GresTypes=gpu\nProlog=/etc/slurm/prolog.sh\nEpilog=/etc/slurm/epilog.sh\nPrologFlags=Alloc\nKillWait=1\nSelectType=select/cons_tres\nDefMemPerCPU=10\n" +
+	slurmConf.WriteString("GresTypes=gpu\nProlog=/etc/slurm/prolog.sh\nEpilog=/etc/slurm/epilog.sh\nPrologFlags=" + prologFlags + "\nKillWait=1\nSelectType=select/cons_tres\nDefMemPerCPU=10\n" +
 		"SlurmctldParameters=enable_configless\nDebugFlags=Gres\nPartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO\n")
 	for i, n := range nodes {
 		fmt.Fprintf(&slurmConf, "NodeName=%s NodeAddr=127.0.0.1 Port=%d CPUs=16 RealMemory=1000 Gres=%s State=UNKNOWN\n", n.name, 21001+i, n.gres)
@@ -129,7 +129,7 @@ func startPlacesRig(t *testing.T, release slurmrig.Release) (*rig, []placesNode)
 		out, _ := r.Run(t.Context(), "sinfo", "-h", "-N", "-o", "%T")
 		return strings.Count(out, "idle\n") == len(nodes)
 	})
-	return r, nodes
+	return r
 }
 
 // deviceLine is a line of slurmd's log for each file of a device of its list, in the list's order.
@@ -197,7 +197,8 @@ func TestRealPlaces(t *testing.T) {
 	for _, release := range slurmrig.Releases() {
 		t.Run(release.Slurm, func(t *testing.T) {
 			t.Parallel()
-			r, nodes := startPlacesRig(t, release)
+			nodes := placesNodes()
+			r := startPlacesRig(t, release, "Alloc", nodes)
 			type started struct {
 				n  *placesNode
 				id string
@@ -260,4 +261,16 @@ func (r *rig) youngerFiles(nodes []placesNode) {
 	check("never", true)
 	change("gres.conf", "NodeName=part", "Include gone.conf\nNodeName=part")
 	check("part", false)
+}
+
+// TestRealRunInJob has a slurmstepd that is no child of slurmd run the Prolog, as Slurm 26.05 does
+// with PrologFlags=RunInJob.
+func TestRealRunInJob(t *testing.T) {
+	t.Parallel()
+	slurmrig.NeedTest(t)
+	nodes := placesNodes()[:1]
+	r := startPlacesRig(t, slurmrig.Slurm2605, "RunInJob", nodes)
+	for range nodes[0].places() {
+		r.checkLabel(&nodes[0], r.submit("-w", nodes[0].name, "--gres=gpu:1"), true)
+	}
 }

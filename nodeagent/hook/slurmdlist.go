@@ -82,11 +82,10 @@ func (h *job) surelyLoaded(files *confFiles, inv *rundir.Inventory, list, device
 	if old, err := pick(before, places); err == nil && slices.Equal(old, devices) {
 		return nil
 	}
-	why := "is younger than slurmd"
 	if start == 0 {
-		why = "may be younger than slurmd, whose start is not known,"
+		return fmt.Errorf("%s may be younger than slurmd, whose start is not known, and differs from %s: whether slurmd has loaded it is not known", files.youngest, whose)
 	}
-	return fmt.Errorf("%s %s and differs from %s: whether slurmd has loaded it is not known; restart slurmd", files.youngest, why, whose)
+	return fmt.Errorf("%s is younger than slurmd and differs from %s: whether slurmd has loaded it is not known; restart slurmd", files.youngest, whose)
 }
 
 // pick returns the devices of places.
@@ -216,32 +215,76 @@ func sinceBoot(ticks uint64) time.Time {
 }
 
 // SlurmdStart returns when the slurmd began that runs this process, in clock ticks since the boot:
-// its Prolog may be a script that calls the hook. It is 0 if no parent is a slurmd.
+// its Prolog may be a script that calls the hook. With PrologFlags=RunInJob the parent is a
+// slurmstepd that is no child of slurmd: then slurmd is the only one of its name, and older. It is
+// 0 if it is not known which process is slurmd.
 func SlurmdStart() uint64 {
 	const generations = 16
-	pid := os.Getppid()
+	pid := strconv.Itoa(os.Getppid())
 	for range generations {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		if err != nil {
+		name, parent, start := processOf(pid)
+		switch {
+		case isSlurmd(name):
+			return start
+		case name == "slurmstepd":
+			return onlySlurmd(start)
+		case parent == "" || parent == "0":
 			return 0
 		}
-		_, after, _ := strings.Cut(string(stat), "(")
-		end := strings.LastIndexByte(after, ')')
-		if end < 0 {
-			return 0
-		}
-		if name := after[:end]; name == "slurmd" || name == "slurmd-wlm" { // the second is Debian's
-			return rundir.ProcessStart(stat)
-		}
-		fields := strings.Fields(after[end+1:])
-		if len(fields) < 2 {
-			return 0
-		}
-		if pid, err = strconv.Atoi(fields[1]); err != nil || pid <= 1 {
-			return 0
-		}
+		pid = parent
 	}
 	return 0
+}
+
+func isSlurmd(name string) bool { return name == "slurmd" || name == "slurmd-wlm" } // the second is Debian's
+
+// processOf returns a process's name, parent and start; no name if it has ended.
+func processOf(pid string) (name, parent string, start uint64) {
+	stat, _ := os.ReadFile("/proc/" + pid + "/stat")
+	_, after, _ := strings.Cut(string(stat), "(")
+	end := strings.LastIndexByte(after, ')') // a name may have brackets
+	if end < 0 {
+		return "", "", 0
+	}
+	fields := strings.Fields(after[end+1:])
+	if len(fields) < 2 {
+		return "", "", 0
+	}
+	return after[:end], fields[1], rundir.ProcessStart(stat)
+}
+
+// onlySlurmd returns when slurmd began, if there is one alone and it is not younger than a step that
+// it started: a younger one has another list than the step was given its GPUs by.
+func onlySlurmd(step uint64) (start uint64) {
+	folder, err := os.Open("/proc")
+	if err != nil {
+		return 0
+	}
+	defer folder.Close()
+	pids, err := folder.Readdirnames(-1)
+	if err != nil {
+		return 0
+	}
+	for _, pid := range pids {
+		if pid[0] < '1' || pid[0] > '9' {
+			continue
+		}
+		name, parent, began := processOf(pid)
+		if !isSlurmd(name) {
+			continue
+		}
+		if parentName, _, _ := processOf(parent); isSlurmd(parentName) {
+			continue // a child of slurmd that is about to become another program
+		}
+		if start != 0 {
+			return 0
+		}
+		start = began
+	}
+	if start > step {
+		return 0
+	}
+	return start
 }
 
 // devicesInTime does not wait longer for slow files than a part of the call's time.
