@@ -116,7 +116,9 @@ func TestFabricTable(t *testing.T) {
 		{name: "H100 whose registration failed", site: alone(h100, failed), reason: "FabricUnhealthy", place: topology.PlaceKept, imex: topology.IMEXNone},
 		{name: "H100 beside others with a clique", site: func() []topology.FabricNode { return trays(3, 8, h100, joinedFabric) }, spoil: set(notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "H100 that says nothing", site: alone(h100, topology.Fabric{}), reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXNone},
-		{name: "H100 without a report", site: alone(h100, joinedFabric), spoil: func(n []topology.FabricNode) { n[0] = topology.FabricNode{Labels: &topology.FabricLabels{Product: h100, GPUs: 8}} }, reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXNone},
+		{name: "H100 without a report", site: alone(h100, joinedFabric), spoil: func(n []topology.FabricNode) {
+			n[0] = topology.FabricNode{Labels: &topology.FabricLabels{Product: h100, GPUs: 8}}
+		}, reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXNone},
 
 		{name: "a GPU with 17 of 18 links", site: rack, spoil: links(2, 17), reason: "LinksDown", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 2, GPU-01-2: 17 of 18 NVLinks are active"},
 		{name: "a GPU without links", site: rack, spoil: links(3, 0), reason: "LinksDown", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "0 of 18"},
