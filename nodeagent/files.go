@@ -27,9 +27,8 @@ type HookFiles struct {
 	// Devices returns a node's devices in the order of Slurm's GRES indices. nil means
 	// topology.Node.GRESDevices.
 	Devices func(n *topology.Node) []topology.GRESDevice
-	// Fabric returns what is wrong with the node's NVLink fabric, false for nothing. It may be
-	// nil.
-	Fabric func(n *topology.Node) (topology.Finding, bool)
+	// Fabric judges the node's NVLink fabric. nil judges nothing.
+	Fabric func(n *topology.Node) topology.FabricVerdict
 }
 
 // Write implements Files. A GPU that the report lacks keeps its place in the
@@ -77,8 +76,8 @@ func (f *HookFiles) faults(n *topology.Node) (faults []rundir.Fault) {
 	if f.Fabric == nil {
 		return faults
 	}
-	if p, faulty := f.Fabric(n); faulty {
-		faults = append(faults, rundir.Fault{Text: p.Message})
+	if v := f.Fabric(n); v.Faulty() {
+		faults = append(faults, rundir.Fault{Text: v.Reason + ": " + v.Message})
 	}
 	return faults
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -331,17 +332,23 @@ func TestHookFilesFaults(t *testing.T) {
 	run := rundir.Dir(t.TempDir())
 	f := &HookFiles{RunDir: run, Hook: rundir.HookConfig{MappingDir: "/maps"}}
 	minor := 0
-	n := &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor}}}
+	n := &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor}, {Index: 1, UUID: "GPU-b", Minor: new(1)}}}
 	var xids topology.Xids
 	xids.Add("GPU-a", 13, 74, 119)
 	xids.Show(n)
 	n.Problems = append(n.Problems, topology.RowsPendingProblem("GPU-a"))
 	want := []rundir.Fault{{UUID: "GPU-a", Text: "GPU GPU-a had Xid 119, GSP does not answer: drain the node and reset the GPU"},
 		{UUID: "GPU-a", Text: "GPU GPU-a has memory rows that wait to be remapped: reset the GPU when no job uses it"}}
-	for _, fabric := range []string{"", "3 of 4 GPUs have 17 of 18 NVLinks"} {
-		if fabric != "" {
-			want = append(want, rundir.Fault{Text: fabric})
-			f.Fabric = func(*topology.Node) (topology.Finding, bool) { return topology.Finding{Message: fabric}, true }
+	for _, links := range []int{18, 17} {
+		for i := range n.GPUs {
+			n.GPUs[i].NVLinks = slices.Repeat([]topology.NVLink{{Remote: "switch"}}, 18)
+		}
+		n.GPUs[0].NVLinks = n.GPUs[0].NVLinks[:links]
+		f.Fabric = func(n *topology.Node) topology.FabricVerdict {
+			return topology.JudgeFabric(&topology.FabricNode{Report: n}, nil)
+		}
+		if links < 18 {
+			want = append(want, rundir.Fault{Text: "LinksDown: GPU 0, GPU-a: 17 of 18 NVLinks are active"})
 		}
 		if err := f.Write(n); err != nil {
 			t.Fatal(err)

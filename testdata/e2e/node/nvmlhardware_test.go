@@ -3,6 +3,7 @@
 package node_test
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,11 @@ func (j *hardwareJob) hook(verb string) string {
 	j.t.Helper()
 	cmd := exec.CommandContext(j.t.Context(), filepath.Join(j.dir, "quoin-hook"), verb, "--run-dir", j.run, "--mapping-dir", j.node.Mapping())
 	cmd.Env = []string{"SLURM_JOB_ID=" + j.id, "SLURM_JOB_GPUS=0,1,2,3,4,5,6,7", "SLURM_JOB_START_TIME=1790000000", "SLURMD_NODENAME=n07", "SLURM_JOB_NODELIST=n07", "SLURM_JOB_END_TIME=2000000000"}
+	var uuids []string
+	for i := range 8 {
+		uuids = append(uuids, fmt.Sprintf("GPU-01000100-0000-0000-0000-%012d", i))
+	}
+	cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+strings.Join(uuids, ","))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		j.t.Fatalf("%s: %v\n%s", verb, err, out)
@@ -79,6 +85,25 @@ func TestNVMLHardwareOfJob(t *testing.T) {
 	}
 	if n := j.metric(`quoin_gpu_held_errors_total{GPU_I_ID="",UUID="GPU-01000100-0000-0000-0000-000000000003",counter="nvlink_recoveries",gpu="3"}`); n != 412 {
 		t.Errorf("series says %g recoveries, want 412", n)
+	}
+}
+
+// TestNVMLPrologWarnsOfLinks warns of a GPU that has fewer NVLinks than the others.
+func TestNVMLPrologWarnsOfLinks(t *testing.T) {
+	t.Parallel()
+	j := newHardwareJob(t, "1h")
+	if said := j.hook("prolog"); said != "" {
+		t.Errorf("the Prolog of a sound node says %q", said)
+	}
+	j.hook("epilog")
+	j.m.Change("gpu 3", "links 9 off")
+	j.until("the fault in the inventory", func() bool {
+		inv, err := rundir.Dir(j.run).ReadInventory()
+		return err == nil && len(inv.Faults) > 0
+	})
+	j.id = "4712"
+	if said := j.hook("prolog"); !strings.HasPrefix(said, "quoin-hook: job 4712: warning: LinksDown: ") || !strings.HasSuffix(said, "; the job starts all the same\n") {
+		t.Errorf("the next Prolog says %q", said)
 	}
 }
 
