@@ -127,3 +127,22 @@ func TestNVMLLastErrorOfJob(t *testing.T) {
 		t.Errorf("quoin job of the next job:\n%s", said)
 	}
 }
+
+// TestNVMLGPULostInJob: a GPU falls off the bus and the job ends. Its counters are not known,
+// and are not zero. Its Xid is.
+func TestNVMLGPULostInJob(t *testing.T) {
+	t.Parallel()
+	j := newHardwareJob(t, "1h")
+	j.begin()
+	j.m.Change("gpu 3", "field 162:9 1412", "xid 79")
+	j.until("the Xid", func() bool { return strings.Contains(j.report(), "Xid 79") })
+	j.m.Change("gpu 3", "lost", "xid 79")
+	j.until("the GPU is lost", func() bool { return strings.Contains(j.report(), "GPUUnreadable") })
+	j.hook("epilog")
+	j.until("the Xid in the summary", func() bool {
+		return strings.Contains(j.said(), "GPU 3 of n07: Xid 79 (GPU has fallen off the bus): drain the node and restart the machine.\n")
+	})
+	if said := j.said(); !strings.Contains(said, "Hardware counters of GPU 3 of n07 are not all known: NVML does not show the GPU any more.\n") {
+		t.Errorf("quoin job:\n%s", said)
+	}
+}
