@@ -129,7 +129,8 @@ func (r *domainRig) stays(when, reported string) {
 }
 
 // TestNVMLDomain takes a node through what NVML says of its fabric, from the
-// library to the published file: only two readings of a new boot move it, or take it out.
+// library to the published file: only two readings of a new boot move it, and nothing
+// takes it out.
 func TestNVMLDomain(t *testing.T) {
 	t.Parallel()
 	r := newDomainRig(t)
@@ -173,6 +174,13 @@ func TestNVMLDomain(t *testing.T) {
 		t.Errorf("a new boot has the change of the last one: %s", r.report())
 	}
 	r.reboot("20ms", "fabric notSupported")
-	r.until("that there is none is confirmed", func() bool { return strings.Contains(r.report(), `"domain":"none"`) })
-	r.until("n1 has left", func() bool { return r.block("n1") == "" })
+	r.until("no NVLink after a clique", func() bool {
+		report := r.report()
+		return strings.Contains(report, `"state":"notSupported"`) && strings.Contains(report, `"earlierClique":"00000000-0000-0000-0000-000000000002.0"`)
+	})
+	r.put("b3", 2)
+	r.until("b3 is published", func() bool { return r.block("b3") != "" })
+	if at := r.block("n1"); at != r.block("b1") || strings.Contains(r.report(), `"domain"`) {
+		t.Errorf("n1 is in block %s, want that of b1; reported %s", at, r.report())
+	}
 }
