@@ -27,10 +27,10 @@ func TestLeaveOut(t *testing.T) {
 		"all lines were published": {node: eight(), left: []string{uuid, "/dev/nvidia0"}, old: before, want: []string{"/dev/nvidia[1-2,4-7]"}},
 		"detected elsewhere":       {node: eight(), left: []string{"/dev/nvidia7"}, options: Options{AutoDetect: AutoDetectNVML}, want: []string{"/dev/nvidia[0-6]"}},
 		"all":                      {node: machine(0, 1), left: []string{"/dev/nvidia0", "/dev/nvidia1"}, old: linesIn(t, machine(0, 1))},
-		"another GPU is lost":      {node: with(machine(0, 1, 2, 4, 5, 6, 7), problem("GPULost")), left: []string{"/dev/nvidia7"}, old: before, want: []string{"/dev/nvidia[0-6]"}, problems: []string{"GPUMissing n1: reports 6 GPU devices, gres.conf has 7; its lines stay, because Slurm would drain the node without them"}},
+		"another GPU is lost":      {node: with(machine(0, 1, 2, 4, 5, 6, 7), problem("GPULost")), left: []string{"/dev/nvidia7"}, old: before, want: []string{"/dev/nvidia[0-6]"}, problems: []string{"GPUMissing n1: reports 6 GPU devices, 7 before; gres.conf stays as it is, because slurmctld drains a node with fewer GPUs than Gres= has"}},
 		"the GPU itself is lost":   {node: with(machine(0, 1, 2, 4, 5, 6, 7), problem("GPULost")), left: []string{"/dev/nvidia3"}, old: before, want: []string{"/dev/nvidia[0-2,4-7]"}},
 		"no such GPU":              {node: eight(), left: []string{"GPU-x", "/dev/nvidia9"}, want: []string{"/dev/nvidia[0-7]"}, problems: []string{"LeaveOutUnknown n1: gres.leaveOut names GPU-x, which its report does not have: it leaves out nothing", "LeaveOutUnknown n1: gres.leaveOut names /dev/nvidia9, which its report does not have: it leaves out nothing"}},
-		"no report":                {left: []string{"/dev/nvidia7"}, old: before, want: []string{"/dev/nvidia[0-6]"}, problems: []string{"NoGresLine n1: it has no report, and gres.leaveOut names GPUs of it; its published lines stay"}},
+		"no report":                {left: []string{"/dev/nvidia7"}, old: before, want: []string{"/dev/nvidia[0-6]"}, problems: []string{"NoGresLine n1: it has no report, and gres.leaveOut names GPUs of it; its GPUs stay as published"}},
 		"MIG":                      {node: cut(eight(), "1g.10gb", 1, 10), left: []string{"/dev/nvidia1"}, old: linesIn(t, cut(eight(), "1g.10gb", 1, 10)), want: slices.Delete(filesOfLines(linesIn(t, cut(eight(), "1g.10gb", 1, 10))), 1, 2)},
 	} {
 		t.Run(name, func(t *testing.T) {
