@@ -48,6 +48,16 @@ func (d *DeviceUse) OnlyCounts() bool {
 	return d.Counts != nil && *d == DeviceUse{UUID: d.UUID, Counts: d.Counts}
 }
 
+// OnlyCounts says whether a sample has nothing but counters.
+func (s *Sample) OnlyCounts() bool {
+	for i := range s.Devices {
+		if !s.Devices[i].OnlyCounts() {
+			return false
+		}
+	}
+	return len(s.Devices) > 0
+}
+
 // Idle says whether it is known that no program has the device and that nothing
 // runs on it. A device may be neither idle nor busy, for want of either fact. A
 // MIG instance has no utilisation, and so it is idle without a program.

@@ -172,3 +172,15 @@ func TestErrorAtTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestCountersAreNoSample: counters alone are neither a sample that came nor one that is missing.
+func TestCountersAreNoSample(t *testing.T) {
+	r := newJobsRig(t)
+	r.prolog("17", 0, 1)
+	d := counting(0, 1, 0)
+	r.sample(time.Second, topology.DeviceUse{UUID: d.UUID, Counts: d.Counts})
+	r.wantSeries(`quoin_agent_samples_total{result="ok"} 0`, `quoin_agent_samples_total{result="missing"} 0`)
+	r.sample(9*time.Second, idleGPU(0), busyGPU(1))
+	r.wantSeries(`quoin_agent_samples_total{result="ok"} 2`, `quoin_agent_samples_total{result="missing"} 0`)
+	r.wantCounted("idle since it is held", 0, 10, 10, 10)
+}

@@ -161,6 +161,9 @@ func (u *deviceUsage) sample(s topology.Sample, now, interval time.Duration) (ok
 			h.IdleSince, h.Sampled = 0, now
 		}
 	}
+	if s.OnlyCounts() { // it is no sample of the use
+		return 0, 0
+	}
 	for _, uuid := range u.wanted {
 		if told[uuid] {
 			ok++

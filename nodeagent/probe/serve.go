@@ -134,8 +134,9 @@ func (s *server) report(last []byte) ([]byte, error) {
 	return report, s.print(line)
 }
 
-// change has other devices sampled from now on. A sample of the old and the new devices
-// comes at once: it is the last of a job that has ended, and the first of one that begins.
+// change has other devices sampled from now on. The hardware counters of the old and the new
+// devices come at once: they are the last of a job that has ended, and the first of one that
+// begins. How the devices are used at that moment says nothing of either job.
 func (s *server) change(old, devices []string) error {
 	all := slices.Concat(old, devices)
 	slices.Sort(all)
@@ -145,15 +146,25 @@ func (s *server) change(old, devices []string) error {
 		return nil
 	}
 	s.machine.Want(all)
-	if err := s.sample(true); err != nil {
-		return err
+	sample := s.machine.Sample(true)
+	for i := range sample.Devices {
+		d := &sample.Devices[i]
+		*d = topology.DeviceUse{UUID: d.UUID, Counts: d.Counts}
 	}
+	sample.Devices = slices.DeleteFunc(sample.Devices, func(d topology.DeviceUse) bool { return d.Counts == nil })
 	s.machine.Want(devices)
-	return nil
+	if len(sample.Devices) == 0 {
+		return nil
+	}
+	return s.printSample(sample)
 }
 
 func (s *server) sample(counters bool) error {
-	line, err := EncodeSample(s.machine.Sample(counters))
+	return s.printSample(s.machine.Sample(counters))
+}
+
+func (s *server) printSample(sample topology.Sample) error {
+	line, err := EncodeSample(sample)
 	if err != nil {
 		return err
 	}

@@ -52,8 +52,8 @@ func TestServeSamplesAtOnce(t *testing.T) {
 		}
 		var uuids []string
 		for _, d := range s.Devices {
-			if d.Counts == nil {
-				t.Errorf("no counters of %s", d.UUID)
+			if !d.OnlyCounts() {
+				t.Errorf("%+v: want the counters of %s alone", d, d.UUID)
 			}
 			uuids = append(uuids, d.UUID)
 		}

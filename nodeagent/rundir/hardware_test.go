@@ -115,3 +115,20 @@ func TestHardware(t *testing.T) {
 		})
 	}
 }
+
+// TestCountersAtOnce: a sample that has counters alone is no sample of the use: it covers no time,
+// and the next one covers the time since the job was first seen.
+func TestCountersAtOnce(t *testing.T) {
+	u := NewUse("7", Run{}, first)
+	u.Hold([]Entry{{UUID: "GPU-a"}})
+	u.Add(topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Counts: at(5, 0, 1)}}}, first.Add(time.Second), every)
+	if d := u.Devices[0]; d.Samples != 0 || d.Seconds != 0 || d.Counting == nil || !u.Until.Equal(first) {
+		t.Errorf("%+v until %s", d, u.Until)
+	}
+	use := util(1, 0.5)
+	use.UUID = "GPU-a"
+	u.Add(topology.Sample{Devices: []topology.DeviceUse{use}}, first.Add(every), every)
+	if d := u.Devices[0]; d.Samples != 1 || d.Seconds != every.Seconds() {
+		t.Errorf("%+v: want one sample of %s", d, every)
+	}
+}

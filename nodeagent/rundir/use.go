@@ -179,7 +179,9 @@ func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
 		d.add(&s.Devices[i], Covered(at.Sub(since), interval).Seconds())
 		d.Sampled = &at
 	}
-	u.Until = at
+	if !s.OnlyCounts() {
+		u.Until = at
+	}
 }
 
 // Covered is the time that a sample covers, if the previous one was taken the gap before
