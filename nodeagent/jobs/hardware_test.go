@@ -74,6 +74,9 @@ func TestHardwareOfJob(t *testing.T) {
 		t.Errorf("links of the job (-want +got):\n%s", diff)
 	}
 
+	if h.Seconds != 20 {
+		t.Errorf("counted over %g s, want 20", h.Seconds)
+	}
 	if h.Xids != nil || h.Unknown["xids"] == "" {
 		t.Errorf("Xids %v, %v", h.Xids, h.Unknown)
 	}

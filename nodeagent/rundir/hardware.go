@@ -97,6 +97,8 @@ func (c *Counting) leave() *Counting {
 // Hardware is what the counters of a GPU have counted while a job had it. A counter that
 // is not known is in Unknown and nowhere else.
 type Hardware struct {
+	// Seconds is the time over which was counted.
+	Seconds float64 `json:"seconds"`
 	// Counts are the counters by name, those of NVLinks for all links together. Times are
 	// in seconds. topology.Counters names them all.
 	Counts map[string]float64 `json:"counts,omitempty"`
@@ -123,7 +125,7 @@ func (c *Counting) Hardware() *Hardware {
 	if c == nil {
 		return nil
 	}
-	out := &Hardware{Counts: map[string]float64{}, RowsPending: c.Last.RowsPending, Unknown: map[string]string{}}
+	out := &Hardware{Seconds: c.Seconds, Counts: map[string]float64{}, RowsPending: c.Last.RowsPending, Unknown: map[string]string{}}
 	for i := range topology.Counters {
 		k := &topology.Counters[i]
 		sum, links, why := c.count(k)

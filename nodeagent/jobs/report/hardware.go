@@ -14,11 +14,9 @@ import (
 
 // counted is what the hardware counters of a GPU of the run have counted.
 type counted struct {
-	name string // GPU 3 of n07
-	of   *rundir.Hardware
-	// seconds is for how long the GPU was sampled.
-	seconds float64
-	parts   []string
+	name  string // GPU 3 of n07
+	of    *rundir.Hardware
+	parts []string
 }
 
 func (r *Run) counted() (all []counted) {
@@ -26,7 +24,7 @@ func (r *Run) counted() (all []counted) {
 		node := cmp.Or(Printable(r.nodes[i].record.Node), "this node")
 		for _, d := range r.nodes[i].devices() {
 			if d.Hardware != nil {
-				all = append(all, counted{name: "GPU " + cmp.Or(d.ExporterID, d.UUID) + " of " + node, of: d.Hardware, seconds: d.Seconds})
+				all = append(all, counted{name: "GPU " + cmp.Or(d.ExporterID, d.UUID) + " of " + node, of: d.Hardware})
 			}
 		}
 	}
@@ -127,7 +125,7 @@ const leastShare = 0.05
 func standOut(all []counted, k *topology.Counter) string {
 	least := func(c *counted) float64 {
 		if k.Time {
-			return leastShare * c.seconds
+			return leastShare * c.of.Seconds
 		}
 		return 0
 	}

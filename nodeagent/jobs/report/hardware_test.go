@@ -16,8 +16,7 @@ import (
 // "nvlink_recoveries 412 9:400 3:12" with links, "pcie_replays ? GPU_IS_LOST".
 func gpuWith(id int, counts ...string) rundir.DeviceUse {
 	d := used(fmt.Sprint(id), 0.5)
-	d.Seconds = 3600
-	d.Hardware = &rundir.Hardware{Counts: map[string]float64{}, Unknown: map[string]string{}, Links: map[string]map[int]float64{}}
+	d.Hardware = &rundir.Hardware{Seconds: 3600, Counts: map[string]float64{}, Unknown: map[string]string{}, Links: map[string]map[int]float64{}}
 	for _, text := range counts {
 		words := strings.Fields(text)
 		if words[1] == "?" {
