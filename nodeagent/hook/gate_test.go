@@ -166,7 +166,7 @@ func TestGate(t *testing.T) {
 			`reason=PeersNotConnected waited=[1-9][.0-9]*s missing=n2 message="DEGRADED; the job is refused"`},
 		{"one without a name, and the file of names is there", &fails, wide, func(p *place) { p.peers("10.0.0.1=n1:self", "10.0.0.2=n2:dead", "10.0.0.3=:connected") }, "fail", `missing=n2 `},
 		{"whether one is connected is not said", &atOnce, wide, func(p *place) { p.peers("10.0.0.1=n1:self", "10.0.0.2=n2:unknown") }, "unknown",
-			`^quoin-hook: gate job=7 node=n1 reason=PeersUnknown waited=0s missing= message="DEGRADED; whether this node is connected to n2 is not known: nvidia-imex-ctl -N does not say it; the job goes on"\n$`},
+			`^quoin-hook: gate job=7 node=n1 reason=PeersUnknown waited=[.0-9]+m?s missing= message="DEGRADED; whether this node is connected to n2 is not known: nvidia-imex-ctl -N does not say it; the job goes on"\n$`},
 		{"one without a name, in another block", &atOnce, append([]string{"SLURM_JOB_NODELIST=n[1-3]"}, without(wide, "SLURM_JOB_NODELIST")...), func(p *place) {
 			p.topology("topology.yaml", twoRacks)
 			p.peers("10.0.0.1=n1:self", "10.0.0.3=n3:connected", "10.0.0.9=:dead")
