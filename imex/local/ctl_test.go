@@ -148,6 +148,13 @@ func TestLocalHostDaemon(t *testing.T) {
 	if got, want := m.read(), "235 0 READY/DOWN true"; got != want || strings.Contains(m.calls(), "10.9.9.9") {
 		t.Errorf("got %q, want %q, calls\n%s", got, want, m.calls())
 	}
+	// A container may lack the list. Then nobody knows the peers, and a problem says so.
+	if err := os.Remove(filepath.Join(m.root, "etc/nvidia-imex", NodesFile)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := m.read(), "/"+NodesFile+", which lists the nodes of the domain, is not there; in a container mount its folder by the same path"; !strings.HasPrefix(got, "235 0 READY/ true\nImexUnreadable: IMEX: domain's state: ") || !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // TestLocalFault has a daemon of the driver that does not say its state, for reasons that show

@@ -133,6 +133,9 @@ func (r *Reader) readStates(facts *topology.IMEX, p *problems) {
 	facts.DomainState, facts.Peers = r.ctl.domain.state, r.ctl.domain.peers
 	p.add("daemon's state", r.ctl.daemon.err)
 	p.add("domain's state", r.ctl.domain.err)
+	if facts.HostService && !q.domain {
+		p.add("domain's state", fmt.Errorf("%s, which lists the nodes of the domain, is not there; in a container mount its folder by the same path", q.nodes))
+	}
 }
 
 // problems are the reasons why facts could not be read.
