@@ -150,8 +150,7 @@ func fabricAlerts() []alertCase {
 			{in("k.1", always)}, {in("k.1", "1x69 stale")}, {in("", "1x69 stale"), in("k.2", "_x70 1x130")}}},
 		{"QuoinIMEXNoMember", member("0"), 10, fromAgent("clique", "k.1"), 0, [][]series{member("1"),
 			{agent("quoin_agent_imex_ready", `clique="k.1", reason="NotRegistered"`, "0x5 1x200")}}},
-		{"QuoinGateShut", gate("unknown", "0x5 1x200"), 6, fromAgent("result", "unknown"), 1, [][]series{gate("unknown", "3x200")}},
-		{"QuoinGateShut", gate("warn", "0x5 1x200"), 6, fromAgent("result", "warn"), 1, [][]series{gate("ready", "0x5 1x200"), gate("waited", "0x5 1x200"), gate("alone", "0x5 1x200"), gate("signal", "0x5 1x200"), gate("fail", "3x200")}},
+		{"QuoinGateShut", gate("warn", "0x5 1x200"), 6, fromAgent("result", "warn"), 1, [][]series{gate("ready", "0x5 1x200"), gate("waited", "0x5 1x200"), gate("alone", "0x5 1x200"), gate("signal", "0x5 1x200"), gate("unknown", "0x5 1x200"), gate("fail", "3x200")}},
 		{"QuoinIMEXNotReady", imex("DOWN"), 10, fromAgent("channel_major", "234", "state", "DOWN"), 1, [][]series{imex("READY"), imex("")}},
 	}
 }
