@@ -11,6 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 const (
@@ -18,6 +19,8 @@ const (
 	lookUpWait = time.Second
 	// maxLookUps is how many names are looked up. A clique has at most 18 nodes as a rule.
 	maxLookUps = 64
+	// maxQuoted bounds a list that is printed, in bytes.
+	maxQuoted = 200
 )
 
 // lookUp returns the addresses of a name.
@@ -82,13 +85,12 @@ func (g *gateWait) settle(ctx context.Context, open string) (p passage, settled 
 	case len(unknown) == 0:
 		return passage{word: open}, true
 	}
-	nodes := hostlist.Compress(unknown)
-	why := "whether this node is connected to " + cut(nodes) + " is not known"
+	why := "whether this node is connected to " + topology.Cut(hostlist.Compress(unknown), maxQuoted) + " is not known"
 	switch {
 	case g.now.PeersUnknown != "":
 		why += ": " + g.now.PeersUnknown
 	case len(g.peers.Unnamed) > 0:
-		why += ": it is not to " + cut(strings.Join(g.peers.Unnamed, ", ")) + ", of which nobody knows the name in Slurm. What to do: let quoin imex nodes-config --dir write the names beside nodes_config.cfg"
+		why += ": it is not to " + topology.Cut(strings.Join(g.peers.Unnamed, ", "), maxQuoted) + ", of which nobody knows the name in Slurm. What to do: let quoin imex nodes-config --dir write the names beside nodes_config.cfg"
 	default:
 		why += ": nvidia-imex-ctl -N does not say it"
 	}
@@ -115,13 +117,4 @@ func (g *gateWait) inBlock(node string, nodes []string) []string {
 		return nodes
 	}
 	return slices.DeleteFunc(slices.Clone(nodes), func(name string) bool { return !g.block[name] })
-}
-
-// cut bounds a list that is printed.
-func cut(text string) string {
-	const most = 200
-	if len(text) <= most {
-		return text
-	}
-	return text[:most] + "..."
 }

@@ -182,6 +182,6 @@ func (h *hook) mark() rundir.Release {
 	return rundir.Release{JobIdentity: h.env.identity(), Run: h.env.run()}
 }
 
-// labels is the mapping that this call's settings name. No file of the run directory names
+// labels is the mapping that this call's settings name. No record of a job names
 // another one: whoever writes such a file must not choose where root writes.
 func (h *hook) labels() dcgm.Mapping { return dcgm.Mapping{Dir: h.mapping} }

@@ -15,6 +15,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 const (
@@ -303,7 +304,7 @@ func (g *gateWait) line(waited time.Duration, outcome string) string {
 func (g *gateWait) lineOf(reason string, waited time.Duration, missing []string, outcome string) string {
 	var parts []string
 	if text := g.now.Message; text != "" {
-		parts = append(parts, strings.ToValidUTF8(text[:min(len(text), maxGateMessage)], ""))
+		parts = append(parts, topology.Cut(text, maxGateMessage))
 	}
 	if !g.peers.Known && len(g.now.Members) > 0 {
 		parts = append(parts, fmt.Sprintf("%d of the %d members of its clique are not ready", g.peers.NotReady, len(g.now.Members)))

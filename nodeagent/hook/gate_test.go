@@ -257,7 +257,7 @@ func TestGate(t *testing.T) {
 			if err := gate.Write(p.run, gate.State{Node: "n1", Clique: "c.1", Reason: "EntryNotReady", Message: "a \"b\"\n" + strings.Repeat("x", 9999), Members: []gate.Member{{Node: "n2", Ready: true}}}); err != nil {
 				p.t.Error(err)
 			}
-		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=[1-9][.0-9]*s missing=n1 message="a \\"b\\"\\nx{490,500}; the job is refused"\n$`},
+		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=[1-9][.0-9]*s missing=n1 message="a \\"b\\"\\nx{490,500}\.\.\.; the job is refused"\n$`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

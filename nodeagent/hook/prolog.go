@@ -8,18 +8,16 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
-const (
-	// confWait bounds the reading of slurm.conf, which may be on a shared file
-	// system. gres.conf, which labels need, has this time at least.
-	confWait = 100 * time.Millisecond
-)
+// confWait bounds the reading of slurm.conf, which may be on a shared file
+// system. gres.conf, which labels need, has this time at least.
+const confWait = 100 * time.Millisecond
 
 // needsProlog says whether a Prolog has anything to do: the job has GPUs, or an
 // earlier run of the job left a record.
@@ -121,20 +119,17 @@ func (h *job) resolve(r *rundir.Record) {
 	}
 }
 
-// maxWarnings and maxWarning bound what is said of the GPUs of a job, and its bytes.
-const (
-	maxWarnings = 16
-	maxWarning  = 300
-)
+// maxWarning bounds what is said of one GPU of a job, in bytes.
+const maxWarning = 300
 
 // warn says what the agent last reported to be wrong with the job's GPUs or the node. The job
 // starts all the same.
 func (h *job) warn(r *rundir.Record, inv *rundir.Inventory) {
 	for _, f := range inv.FaultsOf(r.UUIDs) {
-		if len(r.Warnings) == maxWarnings {
+		if len(r.Warnings) == rundir.MaxWarnings {
 			break
 		}
-		text := strings.ToValidUTF8(f.Text[:min(len(f.Text), maxWarning)], "")
+		text := topology.Cut(f.Text, maxWarning)
 		r.Warnings = append(r.Warnings, text)
 		h.say("job %s: warning: %s; the job starts all the same", r.JobID, text)
 	}

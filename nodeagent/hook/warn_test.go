@@ -22,7 +22,7 @@ func TestPrologWarns(t *testing.T) {
 		{"its GPU, and the node", testBoot, []rundir.Fault{{UUID: "GPU-0", Text: "zero"}, {UUID: "GPU-1", Text: "one"}, {Text: "node"}}, []string{"one", "node"}},
 		{"another GPU", testBoot, []rundir.Fault{{UUID: "GPU-0", Text: "zero"}}, nil},
 		{"of an earlier boot", "another", []rundir.Fault{{UUID: "GPU-1", Text: "one"}}, nil},
-		{"a long one", testBoot, []rundir.Fault{{Text: long}}, []string{long[:300]}},
+		{"a long one", testBoot, []rundir.Fault{{Text: long}}, []string{long[:297] + "..."}},
 		{"many", testBoot, func() (all []rundir.Fault) {
 			for i := range 64 {
 				all = append(all, rundir.Fault{Text: fmt.Sprint(i)})

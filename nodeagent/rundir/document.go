@@ -21,6 +21,8 @@ import (
 const (
 	// MaxDevices is how many devices an inventory has and a job holds.
 	MaxDevices = 1024
+	// MaxWarnings is how many warnings the record of a job has.
+	MaxWarnings = 16
 	// maxDocument bounds a file of a job, in bytes, and maxList a list in it that Slurm wrote.
 	// Other text of a job has topology.MaxText.
 	maxDocument = 1 << 20

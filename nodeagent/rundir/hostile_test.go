@@ -28,6 +28,9 @@ func TestHostileRecords(t *testing.T) {
 		"more devices than a node has": {"7", `"gpus": [` + many(MaxDevices+1, `"0"`) + `]`},
 		"more devices to be left":      {"7", `"gpus": [], "leaving": [` + many(MaxDevices+1, `"0"`) + `]`},
 		"more UUIDs":                   {"7", `"gpus": [], "uuids": [` + many(MaxDevices+1, `"GPU-a"`) + `]`},
+		"more device files":            {"7", `"gpus": [], "devices": [` + many(MaxDevices+1, `"/dev/nvidia0"`) + `]`},
+		"a long device file":           {"7", `"gpus": [], "devices": ["` + strings.Repeat("x", topology.MaxText+1) + `"]`},
+		"more warnings":                {"7", `"gpus": [], "warnings": [` + many(MaxWarnings+1, `"x"`) + `]`},
 		"a UUID with a line break":     {"7", `"gpus": [], "uuids": ["GPU-a\nb"]`},
 		"a long text":                  {"7", `"gpus": [], "jobName": "` + strings.Repeat("x", topology.MaxText+1) + `"`},
 		"a long list":                  {"7", `"gpus": [], "nodeList": "` + strings.Repeat("x", maxList+1) + `"`},
@@ -64,7 +67,7 @@ func TestRecordLeavesOut(t *testing.T) {
 	d := Dir(t.TempDir())
 	long := strings.Repeat("x", 130<<10)
 	uuids := []string{"GPU-a", "GPU-" + long, "GPU-b"}
-	if err := d.WriteRecord("7", Record{JobID: "7", Run: Run{StartTime: "100", SLUID: long}, User: "u", Account: long, NodeList: long, Indices: long, GPUs: []string{"0", "1"}, UUIDs: uuids}); err != nil {
+	if err := d.WriteRecord("7", Record{JobID: "7", Run: Run{StartTime: "100", SLUID: long}, User: "u", Account: long, NodeList: long, Indices: long, Devices: []string{"/dev/nvidia0", long}, GPUs: []string{"0", "1"}, UUIDs: uuids}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := d.ReadRecord("7")
@@ -98,7 +101,7 @@ func TestFoldersThatAreLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{jobsFolder, useFolder, summaryFolder, releaseFolder, tasksFolder} {
+	for _, name := range []string{jobsFolder, useFolder, summaryFolder, releaseFolder, tasksFolder, slurmdFolder} {
 		if err := os.Symlink(victim, filepath.Join(string(d), name)); err != nil {
 			t.Fatal(err)
 		}
@@ -117,11 +120,15 @@ func TestFoldersThatAreLinks(t *testing.T) {
 		"mark's end":      d.Releases().Remove(mark),
 		"summary":         WriteSummary(d, Summary{Key: "7", Record: record}),
 		"old summaries":   d.PruneSummaries(""),
+		"slurmd's list":   d.WriteSlurmdList(SlurmdList{Node: "n1"}),
 		"blocks of tasks": WritePlaces(d, "7", 0, Places{JobID: "7"}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "is no folder") {
 			t.Errorf("%s: error %v", name, err)
 		}
+	}
+	if l, err := d.ReadSlurmdList("n1"); err == nil || l != nil {
+		t.Errorf("slurmd's list %v, %v", l, err)
 	}
 	d.Tidy()
 	d.Uses().Tidy()

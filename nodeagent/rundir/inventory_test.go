@@ -145,7 +145,7 @@ func FuzzInventory(f *testing.F) {
 func FuzzResolve(f *testing.F) {
 	f.Add("0,2-3", "/dev/nvidia2 /dev/nvidia4,/dev/nvidia-caps/nvidia-cap22,/dev/nvidia-caps/nvidia-cap21", "GPU-a,MIG-c")
 	f.Fuzz(func(t *testing.T, indices, devices, visible string) {
-		if places, _ := ParseIndices(indices); len(places) > maxGPUs {
+		if places, _ := ParseIndices(indices); len(places) > MaxDevices {
 			t.Fatalf("%d places", len(places))
 		}
 		gpus, _, _ := Resolve(testInventory(), strings.Fields(devices), visible)

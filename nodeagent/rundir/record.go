@@ -61,7 +61,8 @@ type Record struct {
 	Visible    string   `json:"visible,omitempty"`
 	Devices    []string `json:"devices,omitempty"`
 	Unresolved bool     `json:"unresolved,omitempty"`
-	// Warnings are what was wrong with the job's GPUs or the node when the job began.
+	// Warnings are what was wrong with the job's GPUs or the node when the job began,
+	// MaxWarnings of them at most.
 	Warnings []string `json:"warnings,omitempty"`
 	// Written is the time of the file.
 	Written time.Time `json:"-"`
@@ -209,6 +210,9 @@ func (r *Record) leaveOut() {
 			*list = ""
 		}
 	}
+	if slices.ContainsFunc(r.Devices, func(device string) bool { return len(device) > topology.MaxText }) {
+		r.Devices = nil
+	}
 	if i := slices.IndexFunc(r.UUIDs, isNoUUID); i >= 0 {
 		r.UUIDs = slices.DeleteFunc(slices.Clone(r.UUIDs), isNoUUID)
 	}
@@ -229,10 +233,17 @@ func (r *Record) check() error {
 	if i := slices.IndexFunc(r.UUIDs, isNoUUID); i >= 0 {
 		return fmt.Errorf("UUID %.80q of job %s: want GPU-… or MIG-…", r.UUIDs[i], r.JobID)
 	}
-	if n := max(len(r.GPUs), len(r.Leaving), len(r.UUIDs)); n > MaxDevices {
+	if n := max(len(r.GPUs), len(r.Leaving), len(r.UUIDs), len(r.Devices)); n > MaxDevices {
 		return fmt.Errorf("job %s has %d devices: want %d at most", r.JobID, n, MaxDevices)
 	}
-	for _, text := range r.texts() {
+	if len(r.Warnings) > MaxWarnings {
+		return fmt.Errorf("job %s has %d warnings: want %d at most", r.JobID, len(r.Warnings), MaxWarnings)
+	}
+	texts := r.texts()
+	for i := range r.Devices {
+		texts = append(texts, &r.Devices[i])
+	}
+	for _, text := range texts {
 		if len(*text) > topology.MaxText {
 			return fmt.Errorf("job %s has a text of %d bytes, %.80q…: want %d at most", r.JobID, len(*text), *text, topology.MaxText)
 		}

@@ -9,9 +9,6 @@ import (
 	"strings"
 )
 
-// maxGPUs bounds what a list of indices can ask for.
-const maxGPUs = 4096
-
 // Resolve returns the exporter's ids of a job's GPUs, and the UUIDs that are known. UUIDs in
 // visible (CUDA_VISIBLE_DEVICES) are exact and preferred. devices are those of the job's places
 // in slurmd's list, by their files. Without an inventory the number of a GPU's device file is
@@ -135,7 +132,7 @@ func ParseIndices(list string) ([]int, error) {
 		}
 		a, err1 := strconv.ParseUint(from, 10, 16)
 		b, err2 := strconv.ParseUint(to, 10, 16)
-		if err1 != nil || err2 != nil || b < a || len(out)+int(b-a) >= maxGPUs {
+		if err1 != nil || err2 != nil || b < a || len(out)+int(b-a) >= MaxDevices {
 			return nil, fmt.Errorf("GPU indices %q: %q: want numbers such as 0,2 or 0-3", list, t)
 		}
 		for i := a; i <= b; i++ {

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 
-	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -28,25 +26,20 @@ const (
 	slurmdFolder   = "slurmd"
 )
 
-func (d Dir) slurmdPath(node string) string {
-	return filepath.Join(string(d), slurmdFolder, "+"+keyPart(node)+".json")
-}
+// slurmdKey is the key of a node's list.
+func slurmdKey(node string) string { return "+" + keyPart(node) }
 
 // ReadSlurmdList reads the list of a node's slurmd, nil without one.
 func (d Dir) ReadSlurmdList(node string) (*SlurmdList, error) {
-	path := d.slurmdPath(node)
-	data, err := atomicfile.Read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read slurmd's list: %w", err)
-	}
 	var l SlurmdList
-	if err := decode(data, slurmdListKind, &l); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if l.Node != node {
-		return nil, fmt.Errorf("%s is of node %q: want %q", path, l.Node, node)
+	_, err := d.folder(slurmdFolder).read(slurmdKey(node), slurmdListKind, &l)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case l.Node != node:
+		return nil, fmt.Errorf("slurmd's list of node %.80q: want that of %q", l.Node, node)
 	}
 	return &l, nil
 }
@@ -54,5 +47,6 @@ func (d Dir) ReadSlurmdList(node string) (*SlurmdList, error) {
 // WriteSlurmdList writes the list of a node's slurmd.
 func (d Dir) WriteSlurmdList(l SlurmdList) error {
 	l.APIVersion, l.Kind = topology.APIVersion, slurmdListKind
-	return writeJSON(d.slurmdPath(l.Node), l, privateFile, privateDir)
+	key := slurmdKey(l.Node)
+	return d.folder(slurmdFolder).write(key, key, l)
 }
