@@ -62,14 +62,11 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	return errors.Join(err, f.RunDir.WriteInventory(inv))
 }
 
-// warnsOf are the problems of a GPU that a Prolog warns of.
-var warnsOf = [...]string{topology.ReasonXidCritical, topology.ReasonRecoveryNeeded, topology.ReasonRowsPending}
-
-// faults returns what a Prolog warns of.
+// faults returns what a Prolog warns of: GPUs that somebody has to reset or repair, and the
+// node's fabric.
 func (f *HookFiles) faults(n *topology.Node) (faults []rundir.Fault) {
 	for _, p := range n.Problems {
-		var uuid string
-		if _, err := fmt.Sscanf(p.Message, "GPU %s", &uuid); err == nil && slices.Contains(warnsOf[:], p.Reason) {
+		if uuid, ok := topology.GPUOf(p); ok && (topology.NeedsRepair(p) || p.Reason == topology.ReasonRowsPending) {
 			faults = append(faults, rundir.Fault{UUID: uuid, Text: p.Message})
 		}
 	}

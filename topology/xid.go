@@ -338,10 +338,16 @@ func xidOf(p Finding) (uuid string, code int, ok bool) {
 		_, err := fmt.Sscanf(p.Message, xidMessage, &uuid, &code)
 		return uuid, code, err == nil
 	case ReasonRecoveryNeeded, ReasonRecoveryAdvised:
-		_, err := fmt.Sscanf(p.Message, "GPU %s", &uuid)
-		return uuid, 0, err == nil
+		uuid, ok = GPUOf(p)
+		return uuid, 0, ok
 	}
 	return "", 0, false
+}
+
+// GPUOf returns the GPU that a report's problem is about, if its message begins with one.
+func GPUOf(p Finding) (uuid string, ok bool) {
+	_, err := fmt.Sscanf(p.Message, "GPU %s", &uuid)
+	return uuid, err == nil
 }
 
 // has reports whether the node has a GPU.
