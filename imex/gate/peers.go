@@ -26,7 +26,8 @@ type Peers struct {
 	NotReady int
 	// Apart says that this node has no connection to nodes of the job. They are Missing too.
 	Apart bool
-	// Unknown are nodes of the job of which nobody knows whether this node is connected to them.
+	// Unknown are nodes of the job of which nobody knows whether this node is connected to them:
+	// the job's whole list if that cannot be read.
 	Unknown []string
 	// Unnamed are nodes of the domain, by their addresses, that are not known to be connected
 	// and may be one of Unknown: the addresses of the job's nodes would tell.
@@ -88,6 +89,7 @@ func (s *State) connections(node, nodeList string, addresses Addresses) (p Peers
 	}
 	own, others := shortName(node), map[string]string{} // by short name
 	if err := hostlist.Walk(nodeList, func(name []byte) { others[shortName(string(name))] = string(name) }); err != nil {
+		p.Unknown = []string{nodeList}
 		return p
 	}
 	delete(others, own)

@@ -106,7 +106,7 @@ func TestPeersOfService(t *testing.T) {
 		{"host names in nodes_config.cfg", peersOf("n1=n1:self", "n2=n2:dead"), "n1", "n[1-2]", nil, "[n2] [] []"},
 		{"other host names in nodes_config.cfg", peersOf("gb-1=gb-1:self", "gb-2=gb-2:dead"), "n1", "n[1-2]", addressesOf("n1=10.0.0.1", "n2=10.0.0.2"), "[] [n2] [gb-2]"},
 		{"addresses as names in Slurm", peersOf("10.0.0.1=:self", "10.0.0.2=:dead"), "10.0.0.1", "10.0.0.[1-2]", addressesOf("10.0.0.1=10.0.0.1", "10.0.0.2=10.0.0.2"), "[10.0.0.2] [] []"},
-		{"a list that cannot be read", peersOf(self, "10.0.0.2=n2:dead"), "n1", "n[1-2", nil, "[] [] []"},
+		{"a list that cannot be read", peersOf(self, "10.0.0.2=n2:dead"), "n1", "n[1-2", nil, "[] [n[1-2] []"},
 		{"this node alone", peersOf(self, "10.0.0.2=:dead"), "n1", "n1", nil, "[] [] []"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

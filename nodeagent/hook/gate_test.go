@@ -180,6 +180,9 @@ func TestGate(t *testing.T) {
 				p.t.Error(err)
 			}
 		}, "unknown", `message="whether this node is connected to n2 is not known: nobody answers; the job goes on"`},
+		{"the job's nodes cannot be read", &atOnce, append([]string{"SLURM_JOB_NODELIST=n[1-2"}, without(wide, "SLURM_JOB_NODELIST")...), func(p *place) {
+			p.peers("10.0.0.1=n1:self", "10.0.0.2=n2:dead")
+		}, "unknown", `whether this node is connected to n\[1-2 is not known`},
 		{"nobody knows", &fails, wide, func(p *place) {
 			if err := gate.Write(p.run, gate.State{Node: "n1", BootID: testBoot, Reason: "Unknown", Message: "not read since noon"}); err != nil {
 				p.t.Error(err)
