@@ -20,6 +20,7 @@ func TestSettings(t *testing.T) {
 	}{
 		{"agent.listen=", `listen: ""`},
 		{"agent.gresTypes=NVIDIA L4=l4,B=b", "gresTypes:\n    B: b\n    NVIDIA L4: l4\n"},
+		{"publicationDefaults.maxDomainGPUs=GB200=144,H100=256", "maxDomainGPUs:\n      GB200: 144\n      H100: 256\n"},
 		{"agent.gresTypes={B: b}", "gresTypes:\n    B: b\n  gresAutodetect"},
 		{"publicationDefaults.gres.leaveOut={n1: [/dev/nvidia3]}", "leaveOut:\n        n1:\n          - /dev/nvidia3\n"},
 		{"agent.gresTypes=", "gresTypes: {}\n"},

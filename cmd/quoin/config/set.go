@@ -91,17 +91,19 @@ func (r *reader) set(c *Config, s Setting) error {
 }
 
 // values returns what the text of a setting may mean: what the key takes decides. It is the text
-// as it is, or as YAML, or a list with commas, or pairs such as a=b,c=d.
+// as it is, or as YAML, or a list with commas, or pairs such as a=b,c=d, of texts or of numbers.
 func (s *Setting) values() []*yaml.Node {
-	forms := []string{s.Value, "[" + s.Value + "]", "{"}
+	forms := []string{s.Value, "[" + s.Value + "]", "{", "{"}
 	for part := range strings.FieldsFuncSeq(s.Value, func(r rune) bool { return r == ',' }) {
 		if key, value, ok := strings.Cut(part, "="); ok {
 			forms[2] += fmt.Sprintf("%q: %q,", key, value)
+			forms[3] += fmt.Sprintf("%q: %s,", key, value)
 		} else {
-			forms[2] = "" // no pairs, and no YAML
+			forms[2], forms[3] = "", "" // no pairs, and no YAML
 		}
 	}
 	forms[2] += "}"
+	forms[3] += "}"
 	values := []*yaml.Node{text(s.Value)}
 	for _, form := range forms {
 		var n yaml.Node
