@@ -48,7 +48,9 @@ type site struct {
 // processes are the nodes whose agents are processes. The one that moves is among them.
 var processes = []string{"gb200-001", "gb200-019", "gb200-040"}
 
+// siteConfig has room in a rack for the tray that moves, because its places are all taken.
 const siteConfig = `publicationDefaults:
+  maxDomainGPUs: {GB200: 76}
   settleTime: 2s
   confirmTime: 2s
   loadTimeout: 5s

@@ -17,9 +17,10 @@ import (
 )
 
 // configuration is the publisher's. Facts that keep changing delay a file by three seconds
-// at most.
+// at most. Nodes that flap go to racks whose places are all taken.
 const configuration = `imex: {join: none}
 publicationDefaults:
+  maxDomainGPUs: {GB200: 576}
   baseBlockSize: 18
   settleTime: 500ms
   confirmTime: 500ms

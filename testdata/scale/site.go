@@ -47,7 +47,7 @@ func newSite(c *kuberig.Cluster, racks int) (*site, error) {
 	text := fmt.Sprintf(`name: scale
 groups:
 - {name: gpu, racks: %d, nodes: %d, node: "gpu-{node:05}", nvlink: rack, tiers: ["leaf-{rack:03}", "spine-{rack/20}", "core"],
-   gpus: {count: 8, product: NVIDIA H100 80GB HBM3, memoryMiB: 81559, numaNodes: 2, cpus: 112, nvlinks: 18}}
+   gpus: {count: 8, product: NVIDIA GB200, memoryMiB: 189471, numaNodes: 2, cpus: 144, nvlinks: 18}}
 `, racks, rackNodes)
 	simulation, err := simulated.Parse("scale", []byte(text))
 	if err != nil {
