@@ -21,8 +21,10 @@ type endedJob struct {
 // is asked for at once, so it is far less.
 const finishWithin = 5 * time.Second
 
-// noteEnded remembers the jobs that were there before and are gone now.
+// noteEnded remembers the jobs that were there before and are gone now, and forgets those of
+// which no sample can tell any more: there may be no samples.
 func (r *Registry) noteEnded(before map[string]*job, now moment) {
+	r.ended = slices.DeleteFunc(r.ended, func(e endedJob) bool { return now.up-e.at > finishWithin })
 	for _, key := range sortedKeys(before) {
 		j := before[key]
 		if next := r.records.jobs[key]; j.use != nil && (next == nil || !sameRun(&next.record, &j.record)) {
@@ -46,6 +48,5 @@ func (r *Registry) finish(s topology.Sample, now moment) {
 			}
 		}
 	}
-	r.ended = slices.DeleteFunc(r.ended, func(e endedJob) bool { return now.up-e.at > finishWithin })
 	r.log.note("summaries of ended jobs", failed)
 }

@@ -66,10 +66,10 @@ func seesPIDs(root string) bool {
 // sampling.
 func (l *Library) SampleDevices(uuids []string) { l.sampler.want(uuids) }
 
-// Sample reads how these devices are used. A device that is not there, or that
-// cannot be read, is absent, unless something is known of its hardware counters. SM activity needs two moments, so it is absent in the
-// first sample of a device. The hardware counters are read only if they are asked for,
-// because there are many.
+// Sample reads how these devices are used. A device that is not there, or that cannot be
+// read, is absent, unless something is known of its hardware counters. SM activity needs two
+// moments, so it is absent in the first sample of a device. The hardware counters are read
+// only if they are asked for, because there are many.
 func (l *Library) Sample(counters bool) topology.Sample { return l.sampler.sample(counters) }
 
 func (s *sampler) want(uuids []string) {
