@@ -30,6 +30,26 @@ func FormatNodes(names map[netip.Addr]string) (nodes, named []byte) {
 	return list.Bytes(), text.Bytes()
 }
 
+// NamesPeers reports whether the list of the machine's own IMEX service, below root, has several
+// nodes. A file that cannot be read names none.
+func NamesPeers(root string) bool {
+	text, err := atomicfile.Read(filepath.Join(root, hostConfig))
+	if err != nil {
+		return false
+	}
+	list, err := atomicfile.Read(filepath.Join(root, parseConfig(text).nodes))
+	if err != nil {
+		return false
+	}
+	nodes := 0
+	for line := range strings.Lines(string(list)) {
+		if line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) != "" {
+			nodes++
+		}
+	}
+	return nodes > 1
+}
+
 // readNames reads the names beside a list of nodes. Without the file there are none.
 func readNames(nodes string) map[netip.Addr]string {
 	data, err := atomicfile.Read(filepath.Join(filepath.Dir(nodes), NamesFile))
