@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
@@ -79,16 +80,22 @@ func (g *gateWait) settle(ctx context.Context, open string) (p passage, settled 
 		g.peers = g.now.PeersOf(node, g.h.env("SLURM_JOB_NODELIST"), g.addresses)
 		unknown = g.inBlock(node, g.peers.Unknown)
 	}
+	to := topology.Cut(hostlist.Compress(unknown), maxQuoted)
 	switch {
 	case g.peers.Apart:
 		return passage{}, false
-	case len(unknown) == 0:
+	case len(unknown) > 0:
+	case g.hidden():
+		to = "the nodes of the job's other components"
+	default:
 		return passage{word: open}, true
 	}
-	why := "whether this node is connected to " + topology.Cut(hostlist.Compress(unknown), maxQuoted) + " is not known"
+	why := "whether this node is connected to " + to + " is not known"
 	switch {
 	case g.now.PeersUnknown != "":
 		why += ": " + g.now.PeersUnknown
+	case len(unknown) == 0:
+		why += ": it has " + topology.Cut(imex.PeersText(g.now.Peers), maxQuoted)
 	case len(g.peers.Unnamed) > 0:
 		why += ": it is not to " + topology.Cut(strings.Join(g.peers.Unnamed, ", "), maxQuoted) + ", of which nobody knows the name in Slurm. What to do: let quoin imex nodes-config --dir write the names beside nodes_config.cfg"
 	default:

@@ -120,7 +120,7 @@ func (g *gateWait) pass(ctx context.Context) passage {
 		}
 		isOpen := g.isOpen()
 		switch {
-		case isOpen && len(g.peers.Unknown) == 0:
+		case isOpen && len(g.peers.Unknown) == 0 && !g.hidden():
 			return passage{word: open}
 		case open == rundir.GateReady: // once, because it reads a file
 			if found = readNeighbours(g.h.env("SLURM_CONF"), g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST")); found == neighboursUnknown && !isOpen {
@@ -155,6 +155,12 @@ func (g *gateWait) isOpen() bool {
 	}
 	g.peers = g.now.PeersOf(g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"), g.addresses)
 	return g.now.Ready && !g.peers.Apart
+}
+
+// hidden reports whether the job has components whose nodes are not known here, and may be
+// peers that are not connected.
+func (g *gateWait) hidden() bool {
+	return g.h.env("SLURM_HET_JOB_ID") != "" && (len(g.now.Peers) > 0 || g.now.PeersUnknown != "")
 }
 
 // compare says whether another node of the job is in the clique of this node, by the

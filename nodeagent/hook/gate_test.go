@@ -180,6 +180,10 @@ func TestGate(t *testing.T) {
 				p.t.Error(err)
 			}
 		}, "unknown", `message="whether this node is connected to n2 is not known: nobody answers; the job goes on"`},
+		{"a component, and a peer that is not connected", &atOnce, append([]string{"SLURM_HET_JOB_ID=6"}, wide...), func(p *place) {
+			p.peers("10.0.0.1=n1:self", "10.0.0.2=n2:connected", "10.0.0.3=n3:dead")
+		}, "unknown", `connected to the nodes of the job's other components is not known: it has no connection to n3 \(10\.0\.0\.3\); the job goes on`},
+		{"a component, and all peers are connected", &atOnce, append([]string{"SLURM_HET_JOB_ID=6"}, wide...), func(p *place) { p.peers() }, "ready", `^$`},
 		{"the job's nodes cannot be read", &atOnce, append([]string{"SLURM_JOB_NODELIST=n[1-2"}, without(wide, "SLURM_JOB_NODELIST")...), func(p *place) {
 			p.peers("10.0.0.1=n1:self", "10.0.0.2=n2:dead")
 		}, "unknown", `whether this node is connected to n\[1-2 is not known`},
