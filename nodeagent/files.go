@@ -198,7 +198,7 @@ func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESD
 	for _, d := range order(n) {
 		g := d.GPU
 		if g.Minor == nil {
-			return inv, fmt.Errorf("GPU %s has no minor number: its GRES index is not known", g.UUID)
+			return inv, fmt.Errorf("GPU %s has no minor number: its device file is not known", g.UUID)
 		}
 		e := rundir.Entry{GRESIndex: len(inv.Entries), Device: rundir.DeviceFile(*g.Minor), Minor: *g.Minor, Index: g.Index, UUID: g.UUID, Product: g.Product, ExporterID: exporterIDOf(g, taken)}
 		if d.MIG != nil {

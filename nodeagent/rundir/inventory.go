@@ -27,7 +27,7 @@ type Dir string
 // DefaultRunDir is where agent and hook meet.
 const DefaultRunDir = "/run/quoin"
 
-// Inventory says for every GRES index of this node which device it is.
+// Inventory lists the GPUs and MIG instances of this node.
 type Inventory struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -36,10 +36,10 @@ type Inventory struct {
 	// Clique is the NVLink clique of the node's GPUs, as the node's label names it. It is
 	// empty without one.
 	Clique string `json:"clique,omitempty"`
-	// Entries are in the order of GRES indices: entry i is index i.
+	// Entries are in the order of a gres.conf that has all devices of the machine.
 	Entries []Entry `json:"entries"`
-	// Unordered says that GRES indices name none of the entries, because the place of a
-	// GPU that NVML cannot read is not known. UUIDs do.
+	// Unordered says that the order is not known, because nothing tells the place of a GPU
+	// that NVML cannot read.
 	Unordered bool `json:"unordered,omitempty"`
 	// EmptyMIG says that a GPU has MIG on and no instance: the GPU has no entry.
 	EmptyMIG bool `json:"emptyMIG,omitempty"`

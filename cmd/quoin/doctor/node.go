@@ -106,7 +106,7 @@ func (n *Node) files(f *findings) *rundir.HookConfig {
 	case bootErr == nil && inv.BootID != "" && inv.BootID != boot:
 		f.fatal("inventory", n.restart(), "the inventory was written before this boot")
 	case inv.Unordered:
-		f.warn("inventory", "see which GPU cannot be read: quoin discover", "the order of the GPUs is not known: jobs are labelled by UUID only")
+		f.warn("inventory", "see which GPU cannot be read: quoin discover", "the order of the GPUs is not known: with AutoDetect in gres.conf, jobs are labelled by UUID only")
 	default:
 		f.ok("inventory", "%d GPUs and instances of node %s", len(inv.Entries), inv.Node)
 	}
