@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -122,6 +123,7 @@ func (f *Fault) strike(n *topology.Node) {
 // of a boot that all GPUs have joined, or None until there is one.
 func (m *machine) confirm() {
 	if m.boot != m.domainBoot {
+		m.earlier = cmp.Or(m.domain.Clique, m.earlier)
 		m.domain, m.domainBoot, m.domainChanged = topology.NVLinkDomain{}, m.boot, false
 	}
 	n := m.report()
@@ -132,6 +134,9 @@ func (m *machine) confirm() {
 	if d := n.Joined(); !d.Clique.IsZero() || first && d.None {
 		m.domainChanged = m.domainChanged || !first && d != m.domain
 		m.domain = d
+	}
+	if m.domain.None && !m.earlier.IsZero() && n.SpansMachines(nil) { // its agent does not believe it
+		m.domain = topology.NVLinkDomain{}
 	}
 }
 

@@ -87,6 +87,8 @@ type machine struct {
 	domain        topology.NVLinkDomain
 	domainBoot    int
 	domainChanged bool
+	// earlier is the clique that its agent confirmed in an earlier boot.
+	earlier topology.Clique
 }
 
 // place is one tray of one rack.
@@ -214,6 +216,9 @@ func (m *machine) clique() (topology.Clique, bool) {
 // report returns the machine's report without any fault.
 func (m *machine) report() *topology.Node {
 	n := &topology.Node{Name: m.name, BootID: uuidOf("boot", m.name, m.boot).String(), Domain: m.domain, DomainChanged: m.domainChanged, IMEX: m.group.IMEX.facts(), Tiers: slices.Clone(m.place.tiers)}
+	if m.domain.Clique.IsZero() {
+		n.EarlierClique = m.earlier
+	}
 	g := &m.group.GPUs
 	if g.Count == 0 {
 		return n
