@@ -38,12 +38,12 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 		return outcome{startOver: true}, l.rollBack(ctx, mem, act, now)
 	case waitFirst:
 		first := plandoc.Wait{Key: settleTime, For: "the first publication waits for " + act.why, Until: act.until}
-		return l.alsoHeld(ctx, outcome{stored: mem, waits: []plandoc.Wait{first}, next: act.until}, act.held, now)
+		return l.alsoHeld(ctx, in, made, outcome{stored: mem, waits: []plandoc.Wait{first}, next: act.until}, act.held, now)
 	case waitNext:
 		l.showPlaces(in.prev.Plan.Places(), in)
 		later := plandoc.Wait{Key: publishInterval, For: "nodes that join or leave known blocks and switches are published then", Until: act.until}
 		out := outcome{stored: mem, specs: act.specs, waits: []plandoc.Wait{later}, next: act.until}
-		return l.alsoHeld(ctx, out, act.held, now)
+		return l.alsoHeld(ctx, in, made, out, act.held, now)
 	case hold:
 		return l.hold(ctx, mem, in, made, act, now)
 	case publish:
@@ -68,13 +68,17 @@ func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publi
 	}
 	l.facts.nodes.wrote(in)
 	l.showPlaces(act.made.places(), in)
-	return l.alsoHeld(ctx, outcome{stored: next, specs: act.made.Specs}, act.held, now)
+	return l.alsoHeld(ctx, in, act.made, outcome{stored: next, specs: act.made.Specs}, act.held, now)
 }
 
-// alsoHeld says what is held beside an outcome, or that nothing is.
-func (l *loop) alsoHeld(ctx context.Context, out outcome, held hold, now time.Time) (outcome, error) {
+// alsoHeld says what is held beside an outcome, or that nothing is. Nodes that a held decision keeps in
+// place are not where their facts say.
+func (l *loop) alsoHeld(ctx context.Context, in *gathered, made *Rendered, out outcome, held hold, now time.Time) (outcome, error) {
 	said, later, err := l.holder.say(ctx, out.stored, held, now)
 	out.stored, out.next = said, again.First(out.next, later)
+	if held.wanted != nil && len(held.wanted.Files) > 0 && out.specs != nil {
+		out.differences = heldMoves(l.pub, made, held, in.Nodes)
+	}
 	return out, err
 }
 

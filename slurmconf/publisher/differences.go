@@ -2,6 +2,8 @@ package publisher
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
@@ -21,6 +23,25 @@ func differences(p *publication.Cluster, prev *Previous, specs map[string]string
 	for name, n := range nodes {
 		if old[name] != specs[name] {
 			why.Node, why.Is, why.Want = n, old[name], specs[name]
+			out = append(out, why)
+		}
+	}
+	return out
+}
+
+// heldMoves returns the nodes that held decisions would put elsewhere than made has them. Another name of their
+// topology alone is no other place.
+func heldMoves(p *publication.Cluster, made *Rendered, held hold, nodes map[string]*inputs.Node) (out []nodestatus.Difference) {
+	var reasons []string
+	for i := range held.why {
+		reasons = append(reasons, held.why[i].Reason)
+	}
+	why := nodestatus.Difference{Reason: nodestatus.ReasonPublishedDiffers, Cause: fmt.Sprintf("the move is held back in publication %s, for %s, see the annotation %s of %s",
+		p.Name, strings.Join(slices.Compact(reasons), " and "), plandoc.AnnotationHeldReason, p.Place())}
+	is, want := made.places(), held.wanted.places()
+	for name, n := range nodes {
+		if is[name] != want[name] {
+			why.Node, why.Is, why.Want = n, made.Specs[name], held.wanted.Specs[name]
 			out = append(out, why)
 		}
 	}
