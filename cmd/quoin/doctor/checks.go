@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
@@ -40,6 +41,8 @@ type Site struct {
 	Join, Why string
 	// Domain is what is wrong with the ComputeDomain, or without a Reason.
 	Domain topology.Finding
+	// NoConditions says that the publisher keeps no conditions of Nodes.
+	NoConditions bool
 }
 
 // The limits of what is in order.
@@ -76,10 +79,10 @@ func (c *Cluster) Findings(s *Site) []topology.Finding {
 	look.publisher(&f, s)
 	for _, p := range s.Publications {
 		look.publication(&f, p, s)
-		look.fabrics(&f, p)
 		look.slinky(&f, p, s)
 	}
 	look.imex(&f, s)
+	look.nodes(&f, s)
 	look.classes(&f, s)
 	look.admission(&f)
 	look.rights(&f)
@@ -260,16 +263,38 @@ func (c checks) publication(f *findings, p *publication.Cluster, s *Site) {
 	}
 }
 
-// fabrics names the nodes whose NVLink fabric is not ready, and since when.
-func (c checks) fabrics(f *findings, p *publication.Cluster) {
-	since := c.FabricSince[p.Name]
-	nodes := slices.Sorted(maps.Keys(since))
-	if len(nodes) == 0 {
+// conditions are what the publisher says of single nodes, and what is looked at there.
+var conditions = []struct{ of, what string }{{nodestatus.ConditionFabric, "fabric"}, {nodestatus.ConditionIMEX, "imex"}, {nodestatus.ConditionDrift, "places"}}
+
+// nodes names the nodes with something wrong by the publisher's conditions, which alerts and map go by.
+func (c checks) nodes(f *findings, s *Site) {
+	if c.Missing["nodes"] != nil {
 		return
 	}
-	first := slices.MinFunc(nodes, func(a, b string) int { return since[a].Compare(since[b]) })
-	f.warn("fabric", "read the condition QuoinFabricDegraded, which says what to do: "+c.Kubectl+" describe node "+first, "%s: the NVLink fabric of %d nodes is not ready: %s; of %s since %s",
-		p.Name, len(nodes), hostlist.Shorten(hostlist.Compress(nodes)), first, plandoc.SinceText(since[first]))
+	if s.NoConditions {
+		f.unknown("nodes", "look at the map: quoin map"+s.Again, "publisher.nodeConditions is false, so Nodes do not say how fabric and IMEX are")
+		return
+	}
+	for _, look := range conditions {
+		nodes, said := map[string][]string{}, map[string]string{}
+		for i := range c.Objects["nodes"] {
+			n := &c.Objects["nodes"][i]
+			for _, o := range objectsAt(n.Object, "status", "conditions") {
+				if o["type"] != look.of || o["status"] != "True" {
+					continue
+				}
+				reason, _ := o["reason"].(string)
+				if nodes[reason] = append(nodes[reason], n.GetName()); said[reason] == "" {
+					said[reason], _ = o["message"].(string)
+				}
+			}
+		}
+		for _, reason := range slices.Sorted(maps.Keys(nodes)) {
+			names := nodes[reason]
+			f.warn(look.what, "read what the node says and what to do: "+c.Kubectl+" describe node "+names[0], "%s: %d nodes: %s; %s: %s",
+				reason, len(names), hostlist.Shorten(hostlist.Compress(names)), names[0], said[reason])
+		}
+	}
 }
 
 func (c checks) imex(f *findings, s *Site) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -19,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
@@ -35,14 +35,12 @@ type Cluster struct {
 	Version string
 	// Ahead is how much the clock here is ahead of the API server's.
 	Ahead time.Duration
-	// Objects are by resource, such as controllers. Of nodes and nodereports there are names,
-	// labels and annotations only.
+	// Objects are by resource, such as controllers. Of nodereports there are names and labels only,
+	// and of nodes the conditions beside.
 	Objects map[string][]unstructured.Unstructured
 	// Missing has the error of each resource that could not be listed. A kind that the API
 	// server does not know is in neither.
 	Missing map[string]error
-	// FabricSince says by publication and Node since when an NVLink fabric is not ready, as stored plans have it.
-	FabricSince map[string]map[string]time.Time
 	// Forgery is what the API server says if an agent's token writes another node's report.
 	// Nil means that it would be written.
 	Forgery error
@@ -57,7 +55,8 @@ type Cluster struct {
 // resource is what is listed of a kind.
 type resource struct {
 	schema.GroupVersionResource
-	// names says that names and labels are enough, because there is one for each node.
+	// names says that names and labels are enough, because there is one for each node. Of Nodes the
+	// conditions are read too.
 	names bool
 	// only are names of objects. Empty: all.
 	only []string
@@ -97,11 +96,15 @@ func Gather(ctx context.Context, rc *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	nodes, err := nodeClient(rc)
+	if err != nil {
+		return nil, err
+	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for _, r := range resources {
 		wg.Go(func() {
-			all, err := r.list(ctx, objects, names)
+			all, err := r.list(ctx, objects, names, nodes)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -153,8 +156,11 @@ func (c *Cluster) greet(ctx context.Context, rc *rest.Config) error {
 }
 
 // list returns the objects of a kind.
-func (r *resource) list(ctx context.Context, objects dynamic.Interface, names metadata.Interface) (all []unstructured.Unstructured, err error) {
-	if r.names {
+func (r *resource) list(ctx context.Context, objects dynamic.Interface, names metadata.Interface, nodes kubernetes.Interface) (all []unstructured.Unstructured, err error) {
+	switch {
+	case r.Resource == "nodes":
+		return listNodes(ctx, nodes)
+	case r.names:
 		return listNames(ctx, names, r.GroupVersionResource)
 	}
 	selectors := []string{""}
@@ -188,6 +194,33 @@ func listNames(ctx context.Context, client metadata.Interface, r schema.GroupVer
 	return all, nil
 }
 
+// nodeClient reads Nodes in the API server's short form: a large cluster has many.
+func nodeClient(rc *rest.Config) (kubernetes.Interface, error) {
+	rc = rest.CopyConfig(rc)
+	rc.ContentType, rc.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	return kubernetes.NewForConfig(rc)
+}
+
+// listNodes returns names, labels and conditions of the Nodes.
+func listNodes(ctx context.Context, client kubernetes.Interface) ([]unstructured.Unstructured, error) {
+	out, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]unstructured.Unstructured, len(out.Items))
+	for i := range out.Items {
+		n := &out.Items[i]
+		var conditions []any
+		for _, c := range n.Status.Conditions {
+			conditions = append(conditions, map[string]any{"type": string(c.Type), "status": string(c.Status), "reason": c.Reason, "message": c.Message})
+		}
+		all[i].Object = map[string]any{"status": map[string]any{"conditions": conditions}}
+		all[i].SetName(n.Name)
+		all[i].SetLabels(n.Labels)
+	}
+	return all, nil
+}
+
 // gatherPublications adds the ConfigMaps of the publications.
 func (c *Cluster) gatherPublications(ctx context.Context, rc *rest.Config, s *Site) error {
 	client, err := dynamic.NewForConfig(rc)
@@ -201,22 +234,6 @@ func (c *Cluster) gatherPublications(ctx context.Context, rc *rest.Config, s *Si
 			c.Objects["configmaps"] = append(c.Objects["configmaps"], *cm)
 		case !apierrors.IsNotFound(err):
 			c.Missing["configmaps"] = fmt.Errorf("read ConfigMap %s: %w", p.Place(), err)
-		}
-	}
-	return c.gatherPlans(ctx, rc, s)
-}
-
-// gatherPlans reads of the stored plans which fabrics are not ready. What is wrong with a plan itself is in what
-// is held.
-func (c *Cluster) gatherPlans(ctx context.Context, rc *rest.Config, s *Site) error {
-	client, err := kubernetes.NewForConfig(rc)
-	if err != nil {
-		return err
-	}
-	c.FabricSince = map[string]map[string]time.Time{}
-	for _, p := range s.Publications {
-		if doc, err := (kube.Plans{Client: client, Namespace: s.Namespace}).LoadPlan(ctx, p.Name); err == nil && doc != nil {
-			c.FabricSince[p.Name] = doc.FabricSince
 		}
 	}
 	return nil

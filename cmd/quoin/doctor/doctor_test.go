@@ -21,7 +21,6 @@ import (
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
@@ -386,21 +385,33 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestFabrics names the nodes whose fabric is not ready, and since when.
-func TestFabrics(t *testing.T) {
+// TestNodes names the nodes of which the publisher says that something is wrong.
+func TestNodes(t *testing.T) {
 	c := clusterOf(t, "", "")
-	p := &publication.Cluster{Publication: publication.Publication{Name: "default"}}
-	var f findings
-	checks{c}.fabrics(&f, p)
-	if len(f) > 0 {
-		t.Errorf("no plan: %v", f)
+	node := func(name, of, status, reason string) unstructured.Unstructured {
+		return unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}, "status": map[string]any{"conditions": []any{
+			map[string]any{"type": "Ready", "status": "True", "reason": "KubeletReady"}, map[string]any{"type": of, "status": status, "reason": reason, "message": "what is seen"}}}}}
 	}
-	at := time.Date(2026, 11, 26, 16, 10, 0, 0, time.UTC)
-	c.FabricSince = map[string]map[string]time.Time{"default": {"n05": at, "n06": at.Add(time.Hour)}}
-	checks{c}.fabrics(&f, p)
-	const want = "default: the NVLink fabric of 2 nodes is not ready: n[05-06]; of n05 since 2026-11-26 16:10 UTC"
-	if len(f) != 1 || f[0].Message != want || f[0].Severity != topology.Warning || !strings.Contains(f[0].Remedy, "describe node n05") {
-		t.Errorf("%v, want %s", f, want)
+	c.Objects["nodes"] = []unstructured.Unstructured{node("n04", "QuoinFabricDegraded", "False", "FabricHealthy"), node("n05", "QuoinFabricDegraded", "True", "FabricMissing"),
+		node("n06", "QuoinFabricDegraded", "True", "FabricMissing"), node("n07", "QuoinFabricDegraded", "True", "LinksDown"), node("n08", "QuoinImexNotReady", "True", "NotReady"), node("n09", "QuoinTopologyDrift", "True", "CliqueDiffers")}
+	var f findings
+	checks{c}.nodes(&f, &Site{})
+	var got []string
+	for _, found := range f {
+		got = append(got, found.Thing+": "+found.Message)
+		if found.Severity != topology.Warning || !strings.Contains(found.Remedy, "describe node n0") {
+			t.Errorf("%+v", found)
+		}
+	}
+	want := []string{"fabric: FabricMissing: 2 nodes: n[05-06]; n05: what is seen", "fabric: LinksDown: 1 nodes: n07; n07: what is seen",
+		"imex: NotReady: 1 nodes: n08; n08: what is seen", "places: CliqueDiffers: 1 nodes: n09; n09: what is seen"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	f = nil
+	checks{c}.nodes(&f, &Site{NoConditions: true})
+	if len(f) != 1 || f[0].Severity != topology.Unknown {
+		t.Errorf("without conditions: %v", f)
 	}
 }
 

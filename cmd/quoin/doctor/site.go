@@ -13,7 +13,7 @@ import (
 func (c *Cluster) Site(o *Options) *Site {
 	s := &Site{Version: o.Version, Again: o.Again, ConfigErr: o.ConfigErr, Namespace: o.Config.Publisher.Namespace}
 	if o.ConfigErr == nil {
-		s.Publications = o.Publications
+		s.Publications, s.NoConditions = o.Publications, !o.Config.Publisher.NodeConditions
 		c.join(s, o.Config.IMEX)
 	}
 	agents, err := c.agentsConfig(o.Config)
