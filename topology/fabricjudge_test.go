@@ -2,6 +2,7 @@ package topology_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -167,29 +168,39 @@ func TestFabricTable(t *testing.T) {
 	}
 }
 
-// TestMockMachines judges machines as NVIDIA's mock NVML plays them: nothing is wrong with one of them.
+// TestMockMachines judges what agents report of machines that NVIDIA's mock NVML plays (testdata/nvml has its
+// profiles): nothing is wrong with one of them, nor with two that are alike. Two H100 machines of the mock report
+// one clique, which cannot be.
 func TestMockMachines(t *testing.T) {
-	mock := topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{15: 1}, Health: topology.HealthHealthy}
 	for _, tt := range []struct {
-		product     string
-		gpus, links int
-		fabric      topology.Fabric
-		reason      string
-		imex        topology.FabricIMEX
+		machine   string
+		one, both string
+		imex      topology.FabricIMEX
 	}{
-		{"NVIDIA A100-SXM4-40GB", 8, 12, notSupported, "NoFabric", topology.IMEXNone},
-		{"NVIDIA H100 80GB HBM3", 8, 18, mock, "FabricHealthy", topology.IMEXNone},
-		{"NVIDIA B200", 8, 0, notSupported, "NoFabric", topology.IMEXNone},
-		{"NVIDIA T4", 4, 0, notSupported, "NoFabric", topology.IMEXNone},
-		{"NVIDIA GB200", 8, 18, mock, "FabricHealthy", topology.IMEXWanted},
-		{"NVIDIA GB300 NVL", 8, 18, mock, "FabricHealthy", topology.IMEXWanted},
+		{"a100-mig", "NoFabric", "NoFabric", topology.IMEXNone},
+		{"h100", "FabricHealthy", "DomainImplausible", topology.IMEXNone},
+		{"b200", "NoFabric", "NoFabric", topology.IMEXNone},
+		{"t4", "NoFabric", "NoFabric", topology.IMEXNone},
+		{"gb200", "FabricHealthy", "FabricHealthy", topology.IMEXWanted},
+		{"gb300", "FabricHealthy", "FabricHealthy", topology.IMEXWanted},
 	} {
-		node := trays(1, tt.gpus, tt.product, tt.fabric)[0]
-		for g := range node.Report.GPUs {
-			node.Report.GPUs[g].NVLinks = node.Report.GPUs[g].NVLinks[:tt.links]
+		text, err := os.ReadFile("../testdata/nvml/" + tt.machine + ".json")
+		if err != nil {
+			t.Fatal(err)
 		}
-		if v := topology.JudgeFabric(&node, nil); v.Reason != tt.reason || v.IMEX != tt.imex || v.Severity != topology.OK {
-			t.Errorf("%s: %s, IMEX %d: %s", tt.product, v.Reason, v.IMEX, v.Message)
+		report, err := topology.ParseReport(tt.machine, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := topology.FabricNode{Report: report}
+		if v := topology.JudgeFabric(&node, nil); v.Reason != tt.one || v.IMEX != tt.imex || v.Severity != topology.OK {
+			t.Errorf("%s: %s, IMEX %d: %s", tt.machine, v.Reason, v.IMEX, v.Message)
+		}
+		verdicts, _ := topology.JudgeFabrics([]topology.FabricNode{node, node}, nil)
+		for _, v := range verdicts {
+			if v.Reason != tt.both || v.IMEX != tt.imex {
+				t.Errorf("two of %s: %s, IMEX %d: %s", tt.machine, v.Reason, v.IMEX, v.Message)
+			}
 		}
 	}
 }
