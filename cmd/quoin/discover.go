@@ -29,7 +29,8 @@ func newDiscoverCommand() *cobra.Command {
 
 GRES is the index that Slurm gives a GPU or MIG instance: "scontrol show job -d"
 prints it as IDX. NVML is the driver's index. A dash is a fact that the machine does
-not have, or that could not be read. A line "problem:" then says why.
+not have, or that could not be read. A line "problem:" then says why. Such a line also
+says what is wrong with the NVLink fabric, as far as this machine shows it.
 
 Exit status: 0 also with problems, 2 if nothing could be read.`,
 		Args: cobra.NoArgs,
@@ -49,7 +50,7 @@ Exit status: 0 also with problems, 2 if nothing could be read.`,
 			if err != nil {
 				return err
 			}
-			return printNode(cmd.OutOrStdout(), n, output)
+			return printNode(cmd.OutOrStdout(), n, fabricOf(conf), output)
 		}),
 	}
 	s.Add(cmd)
@@ -60,7 +61,7 @@ Exit status: 0 also with problems, 2 if nothing could be read.`,
 	return cmd
 }
 
-func printNode(w io.Writer, n *topology.Node, output string) error {
+func printNode(w io.Writer, n *topology.Node, fabric func(*topology.Node) topology.FabricVerdict, output string) error {
 	data, err := topology.EncodeReport(n)
 	if err != nil {
 		return err
@@ -86,6 +87,9 @@ func printNode(w io.Writer, n *topology.Node, output string) error {
 		return enc.Close()
 	default:
 		show.Node(w, n, gresIndices(n))
+		if v := fabric(n); v.Faulty() || v.IMEX == topology.IMEXNotReady {
+			show.Print(w, "problem: ", []topology.Finding{*v.Finding})
+		}
 	}
 	return nil
 }
