@@ -137,9 +137,9 @@ func TestFabricDay(t *testing.T) {
 				all(1, 18): "healthy, " + block + ", FabricHealthy, Ready, open",
 				"h[01-04]": "healthy, " + alone + ", FabricHealthy, NoMultiNodeNVLink, not needed",
 			}, ""},
-			{"a tray reboots", tray(simulated.Fault{Fabric: "inProgress", Reboot: true}), time.Minute, map[string]string{
+			{"a tray reboots", tray(simulated.Fault{Fabric: "inProgress", Reboot: true}), 9 * time.Minute, map[string]string{
 				"n05": "with warning, " + block + ", FabricInProgress, FabricNotReady, shut", "n04": "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
-			{"and goes on registering", nil, time.Hour, map[string]string{
+			{"and goes on registering", nil, 2 * time.Minute, map[string]string{
 				"n05": "degraded, " + block + ", FabricNotReady, FabricNotReady, shut", "n04": "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
 			{"and is there again", tray(simulated.Fault{Clear: true, Reboot: true}), time.Hour, map[string]string{
 				all(1, 18): "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
@@ -154,8 +154,36 @@ func TestFabricDay(t *testing.T) {
 				d.report(func(n *topology.Node) { n.GPUs[3].NVLinks = n.GPUs[3].NVLinks[:17] }, "n05")
 			}, time.Hour, map[string]string{
 				"n05": "degraded, " + block + ", LinksDown, Ready, open"}, ""},
-			{"machines of H100 report one clique", func(d *fabricDay) {
+			{"a GPU has no fabric", func(d *fabricDay) {
 				d.report(nil, "n05")
+				tray(simulated.Fault{Fabric: "notSupported", GPU: new(2), Reboot: true})(d)
+			}, time.Hour, map[string]string{
+				"n05": "degraded, " + block + ", GPUOutsideClique, FabricNotReady, shut"}, ""},
+			{"a GPU is in another clique", tray(simulated.Fault{Clique: new(uint32(7)), GPU: new(2), Reboot: true}), time.Hour, map[string]string{
+				"n05": "degraded, " + block + ", TwoCliques, FabricNotReady, shut"}, ""},
+			{"all trays reboot, and none has a fabric", func(d *fabricDay) {
+				for i := range 18 {
+					n := fmt.Sprintf("n%02d", i+1)
+					d.apply(simulated.Fault{Node: n, Clear: true}, simulated.Fault{Node: n, Fabric: "notSupported", Reboot: true})
+				}
+			}, time.Hour, map[string]string{
+				all(1, 18): "degraded, " + block + ", FabricMissing, FabricNotReady, shut"}, ""},
+			{"all trays are there again", func(d *fabricDay) {
+				for i := range 18 {
+					d.apply(simulated.Fault{Node: fmt.Sprintf("n%02d", i+1), Clear: true, Reboot: true})
+				}
+			}, time.Hour, map[string]string{
+				all(1, 18): "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
+			{"machines of H100 wait for a partition", func(d *fabricDay) {
+				d.report(func(n *topology.Node) {
+					for i := range n.GPUs {
+						n.GPUs[i].Fabric = topology.Fabric{State: topology.FabricInProgress}
+					}
+					n.Domain = topology.NVLinkDomain{}
+				}, "h01", "h02")
+			}, time.Hour, map[string]string{
+				"h[01-02]": "healthy, " + alone + ", FabricInProgress, NoMultiNodeNVLink, not needed"}, ""},
+			{"machines of H100 report one clique", func(d *fabricDay) {
 				d.report(func(n *topology.Node) { inClique(n, topology.Clique{ClusterUUID: topology.UUID{1}, ID: 1}) }, "h01", "h02", "h03", "h04")
 			}, time.Hour, map[string]string{
 				"n05":      "healthy, " + block + ", FabricHealthy, Ready, open",

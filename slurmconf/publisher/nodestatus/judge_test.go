@@ -9,6 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // TestJudge judges the nodes of a site without Kubernetes by their reports, the plan, and what is
@@ -43,7 +44,7 @@ func TestJudge(t *testing.T) {
 	} {
 		snap.Reports[name] = report(name, change)
 	}
-	plan := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: topology.KindBlock, Blocks: []topology.Block{{Name: "nvl-1", Nodes: topology.Names{"lost-slurm"}}}}}, Nodes: []topology.Placement{{Node: "lost", SlurmName: "lost-slurm", Reason: "Placed"}, {Node: "two", SlurmName: "two", Reason: topology.ReasonTwoCliques, Message: "GPUs in two cliques"}}}
+	plan := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: topology.KindBlock, Blocks: []topology.Block{{Name: "nvl-1", Nodes: topology.Names{"lost-slurm"}}}}}, Nodes: []topology.Placement{{Node: "lost", SlurmName: "lost-slurm", Reason: "Placed"}, {Node: "two", SlurmName: "two", Reason: placement.ReasonUnconfirmed, Message: "seen once"}}}
 	moved := []topology.Finding{{Subject: topology.Subject{Node: "moved"}, Reason: nodestatus.ReasonPublishedDiffers, Message: "moved moves from a to b"}}
 	config := imex.Config{Join: imex.JoinHost}
 	since := map[string]time.Time{"late": time.Date(2026, 11, 26, 16, 10, 0, 0, time.UTC)}
@@ -66,7 +67,7 @@ func TestJudge(t *testing.T) {
 		{"late", nodestatus.ConditionIMEX, true, imex.ReasonFabricNotReady, "since 2026-11-26 16:10 UTC"},
 		{"lost", nodestatus.ConditionFabric, true, "FabricMissing", "the node is published in block nvl-1"},
 		{"lost", nodestatus.ConditionIMEX, true, imex.ReasonFabricNotReady, "none of its 1 GPUs has an NVLink fabric"},
-		{"two", nodestatus.ConditionDrift, true, topology.ReasonTwoCliques, "GPUs in two cliques"},
+		{"two", nodestatus.ConditionDrift, true, placement.ReasonUnconfirmed, "seen once"},
 	} {
 		c := got[tt.node][tt.condition]
 		if c.True != tt.wrong || c.Reason != tt.reason || !strings.Contains(c.Message, tt.message) {
