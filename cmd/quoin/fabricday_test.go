@@ -116,6 +116,7 @@ func (s *dayStore) SetConditions(_ context.Context, node string, conditions []in
 type dayGate struct {
 	runDir  string
 	reports chan *topology.Node
+	series  *prometheus.Registry
 }
 
 // TestFabricDay lets one thing after the other go wrong with the fabric of a site. All that answer for the
@@ -284,10 +285,10 @@ func runFabricDay(t *testing.T, steps func(d *fabricDay)) {
 		pub := publisher.New(d.store, d.conf.Clusters(), publisher.Options{Conditions: d.store, Membership: hosts}, publisher.NewMetrics(d.series), log)
 		var running sync.WaitGroup
 		for name := range d.nodes() {
-			g := &dayGate{filepath.Join(d.dir, "run", name), make(chan *topology.Node, 1)}
+			g := &dayGate{filepath.Join(d.dir, "run", name), make(chan *topology.Node, 1), prometheus.NewRegistry()}
 			d.gates[name] = g
 			running.Go(func() {
-				_ = nodeagent.NewGate(name, "", rundir.Dir(g.runDir), hosts, fabricOf(d.conf), g.reports, prometheus.NewRegistry(), log).Run(ctx)
+				_ = nodeagent.NewGate(name, "", rundir.Dir(g.runDir), hosts, fabricOf(d.conf), g.reports, g.series, log).Run(ctx)
 			})
 		}
 		d.write()
@@ -476,25 +477,15 @@ func (d *fabricDay) agree() {
 
 	// The series that alerts go by.
 	faults, unready, held := map[string]string{}, 0, []string{}
-	families, err := d.series.Gather()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			labels := map[string]string{}
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			switch value := m.GetGauge().GetValue(); f.GetName() {
-			case "quoin_publisher_fabric_faults":
-				faults[labels["node"]] = labels["reason"]
-			case "quoin_publisher_imex_not_ready_nodes":
-				unready = int(value)
-			case "quoin_publisher_held":
-				if value == 1 {
-					held = append(held, labels["reason"])
-				}
+	for _, g := range d.gauges(d.series) {
+		switch g.name {
+		case "quoin_publisher_fabric_faults":
+			faults[g.labels["node"]] = g.labels["reason"]
+		case "quoin_publisher_imex_not_ready_nodes":
+			unready = int(g.value)
+		case "quoin_publisher_held":
+			if g.value == 1 {
+				held = append(held, g.labels["reason"])
 			}
 		}
 	}
@@ -551,7 +542,38 @@ func (d *fabricDay) agree() {
 		if shut := !g.Ready && !g.NeedsNone(); shut != (imexNot[node] != "") || shut && g.Reason != imexNot[node] {
 			d.t.Errorf("%s: the gate of %s: ready %t, %s, and its condition says %q", d.step, node, g.Ready, g.Reason, imexNot[node])
 		}
+		for _, series := range d.gauges(d.gates[node].series) {
+			if series.name == "quoin_agent_imex_ready" && (series.labels["reason"] != g.Reason || series.value == 1 != g.Ready) {
+				d.t.Errorf("%s: %s says %v of %s, and its gate %+v", d.step, series.name, series, node, g)
+			}
+		}
 	}
+}
+
+// gauge is one series of a gauge.
+type gauge struct {
+	name   string
+	labels map[string]string
+	value  float64
+}
+
+// gauges are the gauges of a registry.
+func (d *fabricDay) gauges(reg *prometheus.Registry) (out []gauge) {
+	d.t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			g := gauge{f.GetName(), map[string]string{}, m.GetGauge().GetValue()}
+			for _, l := range m.GetLabel() {
+				g.labels[l.GetName()] = l.GetValue()
+			}
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 // before is the text before a mark.
