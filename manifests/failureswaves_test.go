@@ -69,7 +69,7 @@ func (f *failures) joined() {
 		said{failure: "nineteenth node", node: last, condition: "True NotRegistered", words: []string{"19 nodes, 18 of them with an entry"}},
 		said{failure: "no multi-node NVLink", node: "plain", condition: "False NoMultiNodeNVLink"},
 		said{failure: "no label", node: "unlabelled", condition: "False Ready"},
-		said{failure: "fabric in progress", node: "early", condition: "True FabricNotReady", words: []string{"wait while its GPUs register"}, gate: "Unknown"},
+		said{failure: "fabric in progress", node: "early", condition: "True FabricNotReady", words: []string{"wait while the GPUs register"}},
 		said{failure: "another clique", node: "misled", condition: "True NotRegistered", words: []string{imexrig.RackClique(7) + " by NVML and " + imexrig.RackClique(6)}},
 		said{failure: "no holder yet", node: "guest", condition: "True NotClaimed"},
 		said{failure: "no holder here", node: "foreign", condition: "True NotClaimed"},

@@ -165,7 +165,9 @@ func (n *liveNode) hook(verb, job, user, account, gpus, visible, nodeList string
 	cmd.Env = []string{"SLURM_JOB_ID=" + job, "SLURM_JOB_USER=" + user, "SLURM_JOB_UID=1000", "SLURM_JOB_ACCOUNT=" + account, "SLURM_JOB_PARTITION=gpu", "SLURM_CLUSTER_NAME=alpha",
 		"SLURMD_NODENAME=" + n.name, "SLURM_JOB_NODELIST=" + nodeList, "SLURM_JOB_NUM_NODES=1", "SLURM_JOB_START_TIME=1", "SLURM_JOB_END_TIME=4000000000",
 		"SLURM_JOB_GPUS=" + gpus, "CUDA_VISIBLE_DEVICES=" + visible, "SLURM_CONF=" + filepath.Join(n.dir, "conf-cache/slurm.conf")}
-	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+	out, err := cmd.CombinedOutput()
+	said := strings.TrimSuffix(string(out), "\n")
+	if err != nil || said != "" && (strings.Contains(said, "\n") || !strings.Contains(said, ": warning: FabricUnhealthy: ")) {
 		n.t.Fatalf("%s of job %s on %s: %v\n%s", verb, job, n.name, err, out)
 	}
 }
