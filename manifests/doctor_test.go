@@ -141,7 +141,13 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 	}
 	must(objects.Patch(t.Context(), "controllers.slinky.slurm.net", "slurm", "slurm", `{"spec":{"extraConf":"GresTypes=gpu\nPrologFlags=Contain\n"}}`))
 	must(objects.Delete(t.Context(), "validatingadmissionpolicybindings", "", "quoin-agent-own-report"))
+	node, err := c.Client().CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n5"}}, metav1.CreateOptions{})
+	must(err)
+	node.Status.Conditions = []corev1.NodeCondition{{Type: "QuoinFabricDegraded", Status: corev1.ConditionTrue, Reason: "FabricMissing", Message: "none has a fabric"}}
+	_, err = c.Client().CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
+	must(err)
 	_, found = diagnose(t, c)
+	wantFinding(t, topology.Warning, found, "fabric: FabricMissing: 1 nodes: n5; n5: none has a fabric")
 	if left := findingsAt(topology.Fatal, found); slices.ContainsFunc(left, func(s string) bool { return strings.HasPrefix(s, "slinky") || strings.HasPrefix(s, "files") }) {
 		t.Errorf("after the remedies: %q", left)
 	}
