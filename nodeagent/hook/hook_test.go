@@ -296,6 +296,7 @@ func TestNeverFailsAJob(t *testing.T) {
 		{"malformed inventory", []string{"prolog", "--run-dir", broken, "--mapping-dir", t.TempDir()}, nil, "taken as the exporter's ids"},
 		{"bad job id", []string{"prolog", "--run-dir", t.TempDir()}, map[string]string{"SLURM_JOB_ID": "7\n8"}, "job id"},
 		{"bad GPU list", []string{"prolog", "--run-dir", t.TempDir(), "--mapping-dir", t.TempDir()}, map[string]string{"SLURM_JOB_GPUS": "x"}, "GPU indices"},
+		{"what older Slurm says of a job without device files", []string{"prolog", "--run-dir", t.TempDir(), "--mapping-dir", t.TempDir()}, map[string]string{"SLURM_JOB_GPUS": "NoDevFiles"}, "GPU indices"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
