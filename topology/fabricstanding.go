@@ -1,0 +1,101 @@
+package topology
+
+// gpuStanding is what one GPU's fabric state means. Only this file reads the words of the state.
+type gpuStanding uint8
+
+const (
+	gpuUnread gpuStanding = iota
+	gpuJoined
+	gpuInProgress
+	gpuNotStarted
+	gpuFailed
+	gpuNone
+)
+
+// standing returns what the state of a GPU means.
+func (f *Fabric) standing() gpuStanding {
+	switch f.State {
+	case FabricNotSupported:
+		return gpuNone
+	case FabricNotStarted:
+		return gpuNotStarted
+	case FabricInProgress:
+		return gpuInProgress
+	case FabricCompleted:
+		switch {
+		case f.Status != "":
+			return gpuFailed
+		case f.ClusterUUID.IsZero():
+			return gpuNone
+		}
+		return gpuJoined
+	}
+	return gpuUnread
+}
+
+// Supported reports whether NVML says that the GPU has a fabric.
+func (f *Fabric) Supported() bool { return f.State != "" && f.State != FabricNotSupported }
+
+// Clique returns the domain that the GPU has joined, false if it has joined none.
+func (f *Fabric) Clique() (Clique, bool) {
+	if f.standing() != gpuJoined {
+		return Clique{}, false
+	}
+	return Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}, true
+}
+
+// Registers says how the registration of the node's GPUs stands: waits if one is in progress, stuck if one
+// failed or has not begun. Nobody awaits GPUs whose NVLink ends in the machine. bounds may be nil.
+func (n *Node) Registers(bounds Bounds) (waits, stuck bool) {
+	for i := range n.GPUs {
+		switch n.GPUs[i].Fabric.standing() {
+		case gpuInProgress:
+			waits = true
+		case gpuNotStarted, gpuFailed:
+			stuck = true
+		}
+	}
+	if !waits && !stuck {
+		return false, false
+	}
+	spans := n.SpansMachines(bounds)
+	return waits && spans, stuck && spans
+}
+
+// Joined returns the NVLink domain that all of the node's GPUs have joined, or None
+// if all have none to join. It is zero if a GPU's registration is in progress,
+// failed or unread, or if two GPUs differ. None is what the GPUs say; JudgeFabric says whether
+// that is believed.
+func (n *Node) Joined() NVLinkDomain {
+	var joined NVLinkDomain
+	for i := range n.GPUs {
+		f := &n.GPUs[i].Fabric
+		c, ok := f.Clique()
+		d := NVLinkDomain{Clique: c, None: f.standing() == gpuNone}
+		if !ok && !d.None || i > 0 && d != joined {
+			return NVLinkDomain{}
+		}
+		joined = d
+	}
+	return joined
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// flaw returns the worst that a GPU's health says, or "".
+func (f *Fabric) flaw() (reason, what string) {
+	incorrect := f.HealthFields.IncorrectConfiguration
+	switch {
+	case incorrect != "" && incorrect != "none":
+		return ReasonMisconfigured, "incorrect configuration: " + incorrect
+	case f.Health == HealthUnhealthy:
+		return ReasonUnhealthy, "its health is " + string(f.Health)
+	case isTrue(f.HealthFields.RouteUnhealthy):
+		return ReasonUnhealthy, "unhealthy route"
+	case f.Health == HealthLimitedCapacity:
+		return ReasonLimitedCapacity, "its capacity is limited"
+	case isTrue(f.HealthFields.DegradedBandwidth):
+		return ReasonLimitedCapacity, "degraded bandwidth"
+	}
+	return "", ""
+}
