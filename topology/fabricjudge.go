@@ -156,7 +156,7 @@ var fabricTable = []fabricRow{
 		func(c *fabricCase) string {
 			return fmt.Sprintf("its GPUs report clique %s, which %d nodes with %d GPUs have, and NVLink of %s ends in the machine: it is no NVLink domain between nodes", c.clique(), c.domain.nodes, c.domain.gpus, c.kind.chip)
 		}, remedyDomain},
-	{ReasonUnhealthy, Warning, PlaceKept, IMEXNone,
+	{ReasonFabricNotReady, Warning, PlaceKept, IMEXNone,
 		func(c *fabricCase) bool { return c.kind.inMachine() && c.failed > 0 },
 		func(c *fabricCase) string { return c.each(gpuFailed) }, remedyFailed},
 	{ReasonFabricInProgress, OK, PlaceKept, IMEXNone,

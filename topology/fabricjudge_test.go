@@ -114,7 +114,7 @@ func TestFabricTable(t *testing.T) {
 		{name: "H100", site: alone(h100, notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "H100 with a healthy fabric of its own without a clique", site: alone(h100, topology.Fabric{State: topology.FabricCompleted}), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "H100 with FABRIC_MODE=1 and no partition", site: alone(h100, inProgress), spoil: func(n []topology.FabricNode) { n[0].Since = since }, reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "FABRIC_MODE=1"},
-		{name: "H100 whose registration failed", site: alone(h100, failed), reason: "FabricUnhealthy", place: topology.PlaceKept, imex: topology.IMEXNone},
+		{name: "H100 whose registration failed", site: alone(h100, failed), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
 		{name: "H100 beside others with a clique", site: func() []topology.FabricNode { return trays(3, 8, h100, joinedFabric) }, spoil: set(notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "H100 that says nothing", site: alone(h100, topology.Fabric{}), reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXNone},
 		{name: "H100 without a report", site: alone(h100, joinedFabric), spoil: func(n []topology.FabricNode) {
