@@ -88,9 +88,7 @@ func (k *Keeper) Changes() <-chan struct{} {
 
 // Touch notes a change of what Reconcile is given.
 func (k *Keeper) Touch(now time.Time) {
-	if k.options.Setter != nil || k.options.Membership != nil {
-		k.Timer.At(now.Add(settle))
-	}
+	k.Timer.At(now.Add(settle))
 }
 
 // Found takes what a pass over a publication has found. It returns the time of another
@@ -109,9 +107,13 @@ func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time 
 	return d.found(pass, now)
 }
 
-// Reconcile judges membership and writes the conditions that differ.
+// Reconcile judges fabrics and membership, shows them as series, and writes the conditions that differ.
 func (k *Keeper) Reconcile(ctx context.Context, snap *inputs.Snapshot, now time.Time) {
-	fabrics := Fabrics(snap, slices.Collect(maps.Values(k.plans))...)
+	var plans []FabricPlan
+	for _, publication := range slices.Sorted(maps.Keys(k.plans)) {
+		plans = append(plans, k.plans[publication])
+	}
+	fabrics := Fabrics(snap, plans...)
 	k.members.metrics.setFabrics(snap.Nodes, fabrics)
 	verdicts := k.members.reconcile(ctx, snap, fabrics)
 	if k.options.Setter == nil || now.Before(k.retry) {
