@@ -89,9 +89,9 @@ func (l *Labels) NamesNone() bool {
 }
 
 // EndsInside reports whether it is known that NVLink joins no GPU of the node with another node's: the
-// node's GPUs or labels say so, or they are of a product of which that is known.
-func (f *Facts) EndsInside() bool {
-	_, gpus, known := LargestDomain(f.Product())
+// node's GPUs or labels say so, or they are of a product of which that is known. bounds may be nil.
+func (f *Facts) EndsInside(bounds Bounds) bool {
+	_, gpus, known := bounds.Of(f.Product())
 	return f.Report != nil && f.Report.Joined().None || f.Report == nil && f.Labels.NamesNone() || known && gpus == inMachine
 }
 

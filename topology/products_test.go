@@ -46,7 +46,7 @@ func TestFactsEndInside(t *testing.T) {
 		"a tray of a rack":                                {Facts{Report: gpu("NVIDIA GB200", Fabric{State: FabricCompleted, ClusterUUID: UUID{1}})}, false},
 		"a tray whose fabric is not up":                   {Facts{Report: gpu("NVIDIA GB200", Fabric{State: FabricInProgress})}, false},
 	} {
-		if got := tt.facts.EndsInside(); got != tt.want {
+		if got := tt.facts.EndsInside(nil); got != tt.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -164,7 +164,7 @@ func (m *Rendered) choose(p *publication.Cluster, g *gathered) (why, err error) 
 	m.Files, m.policy, m.Unnamed = map[string]string{}, p.Keys(), g.Unnamed
 	m.Problems = slices.Concat(m.Plan.Problems, g.UnnamedProblems(), g.Problems)
 	choice := p.Choice()
-	choice.Flat = choice.Flat || g.prev.staysFlat(m.Plan, g.Facts)
+	choice.Flat = choice.Flat || g.prev.staysFlat(m.Plan, g.Facts, p.MaxDomainGPUs)
 	if m.topologies, err = slurmconf.FromPlan(m.Plan, choice); errors.Is(err, slurmconf.ErrEmptyPlan) {
 		why, err = err, nil
 	}

@@ -90,7 +90,7 @@ func readDomain(f *topology.Facts, v *topology.FabricVerdict) reading {
 		return keptReading(ReasonNoGPUs, "no report, and no label, ResourceSlice or capacity says that the node has a GPU")
 	case f.Report == nil && f.Labels.NamesNone():
 		return keptReading(ReasonNoDomain, f.Labels.Problems[0].Message)
-	case f.Report == nil && f.EndsInside():
+	case f.Report == nil && v.IMEX == topology.IMEXNone:
 		return keptReading(ReasonNoDomain, endsInside(f))
 	case f.Report == nil && len(f.Labels.Problems) > 0:
 		return keptReading(ReasonNoFacts, f.Labels.Problems[0].Message)
@@ -124,6 +124,8 @@ func readReport(f *topology.Facts, v *topology.FabricVerdict) reading {
 		return reading{verdict: verdict{reason: ReasonNoDomain, message: "its GPUs have no multi-node NVLink"}}
 	case v.Place == topology.PlaceNone:
 		return reading{verdict: verdict{reason: v.Reason, message: v.Message}}
+	case none && f.Report.Domain.None: // read before, and not now
+		return keptReading(ReasonNoDomain, "its GPUs had no multi-node NVLink when they were last read")
 	case none:
 		return keptReading(ReasonNoDomain, endsInside(f))
 	case v.Place == topology.PlaceKept:

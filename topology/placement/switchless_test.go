@@ -24,6 +24,8 @@ func TestSwitchesUnknown(t *testing.T) {
 		want   string // how the message begins and ends
 	}{
 		{"labels of the product", Policy{}, []topology.Facts{{Labels: ends}, {Labels: ends}, {}}, "NVLink ends in the machine (2 nodes)...or set flatTopology: true if all nodes are equally near"},
+		{"the site says that the product ends in the machine", Policy{MaxDomainGPUs: topology.Bounds{"GB200": 0}}, []topology.Facts{{Labels: topology.Labels{GPUs: 4, Product: "NVIDIA GB200"}}}, "NVLink ends in the machine (1 node)...near"},
+		{"the site says that the product joins machines", Policy{MaxDomainGPUs: topology.Bounds{"H100": 256}}, []topology.Facts{{Labels: ends}}, ""},
 		{"a machine that is a domain by itself", Policy{}, []topology.Facts{{Report: &alone}}, "NVLink ends in the machine (1 node)...near"},
 		{"GPUs that have no domain", Policy{}, []topology.Facts{{Report: &none}}, "NVLink ends in the machine (1 node)...near"},
 		{"topology.conf", Policy{OneTopology: true}, []topology.Facts{{Labels: ends}}, "NVLink ends in the machine (1 node)...or leave TopologyPlugin out of slurm.conf if all nodes are equally near: Slurm then needs no topology file"},

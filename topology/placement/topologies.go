@@ -66,7 +66,8 @@ func nameSwitchless(s *site, plan *topology.Plan) problems {
 	nodes := 0
 	for i := range plan.Nodes { // beside the facts
 		switch reason := plan.Nodes[i].Reason; {
-		case (reason == ReasonNoDomain || reason == topology.ReasonDomainImplausible) && s.facts[i].EndsInside(),
+		case reason == ReasonNoDomain,
+			reason == topology.ReasonDomainImplausible && s.fabrics[i].Place == topology.PlaceNone,
 			reason == ReasonPlaced && s.policy.TreeOnly,
 			reason == ReasonTiersMissing && s.policy.ByLeaf:
 			nodes++
