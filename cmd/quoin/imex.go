@@ -79,24 +79,30 @@ func members(cmd *cobra.Command, flags *session.Flags, list string, paths []stri
 		return nil, err
 	}
 	seen := objects.Seen()
-	seen.Nodes = nodestatus.Members(snap, nodestatus.Fabrics(snap, fabricPlans(cmd.Context(), s)...), seen.Workers)
+	plans, err := fabricPlans(cmd.Context(), s)
+	if err != nil {
+		return nil, err
+	}
+	seen.Nodes = nodestatus.Members(snap, nodestatus.Fabrics(snap, plans...), seen.Workers)
 	r := show.MembersResult(seen)
 	r.Kind = "IMEXCheckResult"
 	r.Found(snap.Problems...)
 	return r, nil
 }
 
-// fabricPlans returns what the stored plans say of the nodes' fabrics. A plan that cannot be read says nothing, and
-// neither do lists from files.
-func fabricPlans(ctx context.Context, s *session.Session) (plans []nodestatus.FabricPlan) {
+// fabricPlans returns what the stored plans say of the nodes' fabrics. With lists from files there is no plan.
+func fabricPlans(ctx context.Context, s *session.Session) (plans []nodestatus.FabricPlan, err error) {
 	for _, pub := range s.Config.Clusters() {
 		known := nodestatus.FabricPlan{MaxDomainGPUs: pub.MaxDomainGPUs}
 		if s.Store != nil {
-			if doc, err := s.Store.LoadPlan(ctx, pub.Name); err == nil && doc != nil {
+			switch doc, err := s.Store.LoadPlan(ctx, pub.Name); {
+			case err != nil:
+				return nil, err
+			case doc != nil:
 				known.Plan, known.Since = &doc.Current.Plan, doc.FabricSince
 			}
 		}
 		plans = append(plans, known)
 	}
-	return plans
+	return plans, nil
 }
