@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,6 +20,83 @@ type part struct {
 	blocks         []block
 	// unnamed are the sizes of the site's domains without a node in Slurm.
 	unnamed []int
+}
+
+// mostDivisions is how often the blocks are divided, if the division does not rest before.
+const mostDivisions = 8
+
+// divideUntilRest divides the blocks and makes the topologies. A division compares new blocks with the published
+// ones, and once it is published all its blocks are. So it is made again from its own result until it stays the
+// same. Otherwise the next plan of the same facts would be another one.
+func divideUntilRest(s *site, blocks []block, unnamed []int, t tree.Tree) (made madeParts, found problems, err error) {
+	for range mostDivisions {
+		parts, unsited := divide(s, blocks, unnamed, t)
+		if made, found, err = makeParts(s, parts, t); err != nil {
+			return made, nil, err
+		}
+		rests := s.rests(&made, unsited)
+		maps.Copy(made.leftOut, unsited)
+		if rests {
+			break
+		}
+		s, blocks = s.continued(&made, blocks)
+	}
+	return made, found, nil
+}
+
+// rests reports whether a division gives the same once it is published. It does if it is the published one, if
+// one topology takes all blocks, and if blocks are not published.
+func (s *site) rests(made *madeParts, unsited leftOut) bool {
+	if !s.policy.Divide || s.policy.TreeOnly || len(s.prev.topologies) <= 1 && len(made.topologies) <= 1 && len(made.leftOut)+len(unsited) == 0 {
+		return true
+	}
+	if len(made.topologies) != len(s.prev.topologies) {
+		return false
+	}
+	next := 0
+	for i := range made.topologies {
+		is, old := &made.topologies[i], &s.prev.topologies[i]
+		if is.Name != old.Name || is.Fabric != old.Fabric || !slices.Equal(is.Sizes, old.Sizes) || len(is.Blocks) != len(old.Blocks) {
+			return false
+		}
+		for k := range is.Blocks {
+			if b := &s.prev.blocks[next+k]; b.Name != is.Blocks[k].Name || b.Size != is.Blocks[k].Size {
+				return false
+			}
+		}
+		next += len(is.Blocks)
+	}
+	return true
+}
+
+// continued returns the site and the blocks as they are once a division is published.
+func (s *site) continued(made *madeParts, blocks []block) (*site, []block) {
+	next := *s
+	next.follows = nil
+	next.prev.topologies, next.prev.blocks = made.topologies, nil
+	next.prev.base = (&topology.Plan{Topologies: made.topologies}).BaseBlockSize()
+	at := make(map[string]int)
+	for i := range made.topologies {
+		is := &made.topologies[i]
+		if is.Default && !s.policy.OneTopology {
+			next.prev.defaultName = is.Name
+		}
+		for k := range is.Blocks {
+			at[is.Blocks[k].Name] = len(next.prev.blocks)
+			next.prev.blocks = append(next.prev.blocks, publishedBlock{&is.Blocks[k], is.Name, k})
+		}
+	}
+	kept := make([]block, 0, len(blocks))
+	for _, b := range blocks {
+		published, is := at[b.name]
+		if b.published = none; is {
+			b.published = published
+		} else if len(b.nodes) == 0 {
+			continue
+		}
+		kept = append(kept, b)
+	}
+	return &next, kept
 }
 
 // divide assigns each block to a block topology. A new block of no known fabric is left out if there

@@ -73,13 +73,11 @@ func (s *site) plan() (*topology.Plan, error) {
 	assigned, inLabels := assignUnits(s, read, t)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
 	blocks, small := leaveOutSmall(s, nameBlocks(s, matching.blocks))
-	parts, unsited := divide(s, blocks, matching.unnamed, t)
-	made, inParts, err := makeParts(s, parts, t)
+	made, inParts, err := divideUntilRest(s, blocks, matching.unnamed, t)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(made.leftOut, small)
-	maps.Copy(made.leftOut, unsited)
 	plan := &topology.Plan{ByLeaf: s.policy.ByLeaf, Topologies: made.topologies, Nodes: writeNodes(s, matching, made, t)}
 	if len(t.Switches) > 0 {
 		plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: t.Switches})
