@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -32,14 +33,14 @@ func randomPublication(t *testing.T, rng *rand.Rand) *publication.Cluster {
 }
 
 // randomNode is a node that may have moved, lost its labels or report, or have
-// gone since it was last seen.
-func randomNode(rng *rand.Rand, n int) topology.Facts {
+// gone since it was last seen. Racks without an NVLink fabric are of one product.
+func randomNode(rng *rand.Rand, n int, withoutFabric string) topology.Facts {
 	name := fmt.Sprintf("n%02d", n)
 	rack := n / 3
 	if rng.IntN(12) == 0 {
 		rack = rng.IntN(8)
 	}
-	product, fabric := "NVIDIA H200", topology.Fabric{State: topology.FabricNotSupported}
+	product, fabric := withoutFabric, topology.Fabric{State: topology.FabricNotSupported}
 	if rack%4 != 3 {
 		product = "NVIDIA GB200"
 		fabric = topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{1, byte(rack)}, CliqueID: 1}
@@ -65,18 +66,20 @@ func randomNode(rng *rand.Rand, n int) topology.Facts {
 }
 
 // TestMakeByAnyPolicy makes the files of random sites by random policies, again
-// and again from what was published: what is written Slurm loads, and the same
-// facts in any order give the same files.
+// and again from what was published: what is written Slurm loads, the same
+// facts in any order give the same files, and so do they once the plan is published.
 func TestMakeByAnyPolicy(t *testing.T) {
-	for seed := range uint64(300) {
+	first := oracle.SeedOf(t)
+	for seed := first; seed < first+uint64(oracle.Rounds(450, 10000)); seed++ { //nolint:gosec // neither has a sign
 		rng := rand.New(rand.NewPCG(seed, 4))
 		pub := randomPublication(t, rng)
+		withoutFabric := []string{"NVIDIA H200", "NVIDIA GB200"}[rng.IntN(2)]
 		var prev Previous
 		for step := range 6 {
 			var g inputs.Inputs
 			for n := range 24 {
 				if rng.IntN(8) > 0 {
-					g.Facts = append(g.Facts, randomNode(rng, n))
+					g.Facts = append(g.Facts, randomNode(rng, n, withoutFabric))
 				}
 			}
 			made := mustMake(t, pub, g, prev, seed, step)
@@ -90,7 +93,17 @@ func TestMakeByAnyPolicy(t *testing.T) {
 			if diff := cmp.Diff(made.Files, mustMake(t, pub, g, prev, seed, step).Files); diff != "" {
 				t.Fatalf("seed %d, step %d, %+v: in another order (-was +is):\n%s", seed, step, pub, diff)
 			}
-			prev = previousOf(t, pub, made.Files)
+			fromFiles := previousOf(t, pub, made.Files) // as after the stored plan was lost
+			if nodes, _ := placement.Moved(fromFiles.Plan, mustMake(t, pub, g, fromFiles, seed, step).Plan); len(nodes) > 0 {
+				t.Fatalf("seed %d, step %d: from the files, %v move though nothing changed", seed, step, nodes)
+			}
+			plan, err := made.Document()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if prev, err = ReadPlan(pub, &plan); err != nil {
+				t.Fatal(err)
+			}
 			again := mustMake(t, pub, g, prev, seed, step)
 			if diff := cmp.Diff(made.Files, again.Files); diff != "" {
 				t.Fatalf("seed %d, step %d, %+v: once published (-was +is):\n%s", seed, step, pub, diff)
