@@ -90,6 +90,16 @@ func TestGateAddresses(t *testing.T) {
 	}
 }
 
+// TestResolver asks the machine itself, which every machine knows, and for a name that is an option.
+func TestResolver(t *testing.T) {
+	if all, err := resolver(t.Context(), "localhost"); err != nil || !slices.Contains(all, netip.MustParseAddr("127.0.0.1")) && !slices.Contains(all, netip.IPv6Loopback()) {
+		t.Errorf("localhost is %v, %v", all, err)
+	}
+	if all, err := resolver(t.Context(), "--version"); err == nil || len(all) > 0 {
+		t.Errorf("--version is %v, %v: want an error", all, err)
+	}
+}
+
 // TestLookUpIsBounded has names of which many never get an answer: the others count, after a
 // second in all.
 func TestLookUpIsBounded(t *testing.T) {

@@ -35,8 +35,8 @@ type Options struct {
 	// Env is the environment that Slurm gives.
 	Env    func(string) string
 	Stderr io.Writer
-	// LookUp returns the addresses of a name; nil asks /etc/hosts and DNS. A job across nodes
-	// needs it if a peer of this node's IMEX service is not connected and has no name.
+	// LookUp returns the addresses of a name; nil asks what the machine's own programs ask (getent). A
+	// job across nodes needs it if a peer of this node's IMEX service is not connected and has no name.
 	LookUp func(ctx context.Context, name string) ([]netip.Addr, error)
 }
 
