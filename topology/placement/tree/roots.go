@@ -62,7 +62,25 @@ func joinRoots(s *Site, t *Tree, published publishedTree, source topology.TierSo
 			}
 		}
 	}
+	t.sort()
 	return append(found, nameApart(roots, strings.Join(reasons, ", and "))...)
+}
+
+// sort orders the switches, each after its children, by how far a switch is above the leaves, then by name. So the
+// order does not depend on which roots were joined.
+func (t *Tree) sort() {
+	height := make(map[string]int, len(t.Switches))
+	for i := range t.Switches {
+		sw := &t.Switches[i]
+		above := 0
+		for _, c := range sw.Children {
+			above = max(above, height[c]+1)
+		}
+		height[sw.Name] = above
+	}
+	slices.SortFunc(t.Switches, func(a, b topology.Switch) int {
+		return cmp.Or(cmp.Compare(height[a.Name], height[b.Name]), strings.Compare(a.Name, b.Name))
+	})
 }
 
 // markJoined returns the published switches. A topology file does not tell which of them were
@@ -239,14 +257,18 @@ func (t *Tree) nameRoots(s *Site, groups [][]top) []string {
 				best = root
 			}
 		}
-		if best == "" {
-			wanted := cmp.Or(s.RootSwitch, DefaultRoot)
-			best = topology.SlurmName(wanted)
-			for n := 2; !free(best, g); n++ {
-				best = topology.SlurmName(fmt.Sprintf("%s-%d", wanted, n))
-			}
-		}
 		names[i] = best
+	}
+	for i, g := range groups { // new names, once the published ones are taken
+		if names[i] != "" {
+			continue
+		}
+		wanted := cmp.Or(s.RootSwitch, DefaultRoot)
+		name := topology.SlurmName(wanted)
+		for n := 2; !free(name, g); n++ {
+			name = topology.SlurmName(fmt.Sprintf("%s-%d", wanted, n))
+		}
+		names[i] = name
 	}
 	return names
 }
