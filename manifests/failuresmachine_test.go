@@ -83,10 +83,16 @@ func (g *gpuMachine) channels(has bool) {
 	g.put("proc/devices", text+"\nBlock devices:\n  7 loop\n", 0o600)
 }
 
-// says makes the nvidia-imex-ctl that prints these states of daemon and domain.
+// says makes the nvidia-imex-ctl that prints these states of daemon and domain. A domain that is not UP
+// lacks the connection to its second node.
 func (g *gpuMachine) says(daemon, domain string) {
 	g.t.Helper()
-	g.put("usr/bin/nvidia-imex-ctl", fmt.Sprintf("#!/bin/sh\ncase \"$*\" in\n*-N*) echo '{\"nodes\": {}, \"status\": \"%s\"}' ;;\n*) echo %s ;;\nesac\n", domain, daemon), 0o700)
+	nodes := `{}`
+	if domain != "UP" {
+		nodes = `{"0": {"status": "READY", "host": "10.0.0.1", "hostName": "n1", "connections": {"0": {"host": "10.0.0.1", "status": "CONNECTED"}, "1": {"host": "10.0.0.2", "status": "INVALID"}}}, ` +
+			`"1": {"status": "UNAVAILABLE", "host": "10.0.0.2", "hostName": "N/A", "connections": {}}}`
+	}
+	g.put("usr/bin/nvidia-imex-ctl", fmt.Sprintf("#!/bin/sh\ncase \"$*\" in\n*-N*) echo '{\"nodes\": %s, \"status\": \"%s\"}' ;;\n*) echo %s ;;\nesac\n", nodes, domain, daemon), 0o700)
 }
 
 // hangs makes one that never answers.
