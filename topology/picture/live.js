@@ -32,7 +32,14 @@ async function ask(job) {
   }
 }
 
-// reread reads the page again and takes its drawing, without a reload: what was chosen and
+// redraw takes the drawing and the switches of a page.
+function redraw(page) {
+  el("place").replaceChildren(...page.getElementById("place").childNodes);
+  const old = el("switches"), next = page.getElementById("switches");
+  if (old && next) { next.open = old.open; old.replaceWith(next); } else if (next) el("table").before(next); else if (old) old.remove();
+}
+
+// reread reads the page again and takes its drawing if it is another one, without a reload: what was chosen and
 // searched stays, and so does the place that was scrolled to.
 async function reread() {
   if (reading) return;
@@ -43,11 +50,10 @@ async function reread() {
     if (!answer.ok) throw new Error(answer.status);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const name = data.nodes[at] && data.nodes[at].name, focused = document.activeElement && document.activeElement.closest(".n");
+    const layout = data.layout;
     data = JSON.parse(page.getElementById("data").textContent);
     told = {};
-    el("place").replaceChildren(...page.getElementById("place").childNodes);
-    const old = el("switches"), next = page.getElementById("switches");
-    if (old && next) { next.open = old.open; old.replaceWith(next); } else if (next) el("table").before(next); else if (old) old.remove();
+    if (data.layout !== layout) redraw(page);
     at = Math.max(0, numberOf(name));
     index();
     collect();

@@ -20,6 +20,11 @@ function make(tag, attributes, ...children) {
   e.append(...children.filter(c => c !== null && c !== undefined && c !== ""));
   return e;
 }
+// put shows these in the place, unless they are there already: what is not replaced keeps a click and the focus.
+function put(place, ...children) {
+  const all = children.filter(Boolean), now = [...place.childNodes];
+  if (all.length !== now.length || all.some((c, k) => !c.isEqualNode(now[k]))) place.replaceChildren(...all);
+}
 const link = (text, on) => make("button", {class: "link", type: "button", onclick: on}, text);
 const jobList = () => Object.values(data.jobs || {}).sort((a, b) => b.nodes.length - a.nodes.length || a.id.localeCompare(b.id, "en", {numeric: true}));
 const numberOf = name => data.nodes.findIndex(n => n.name === name);
@@ -89,7 +94,7 @@ function paint() {
   const drawing = el("drawing");
   if (drawing) drawing.classList.toggle("dimmed", text !== "" || marks !== null);
   el("hits").textContent = text === "" && marks === null ? "" : hits + " of " + plural(data.nodes.length, "node");
-  el("legend").replaceChildren(...[...legend.entries()].sort((a, b) => order(a[0]) - order(b[0])).map(([kind, l]) => {
+  put(el("legend"), ...[...legend.entries()].sort((a, b) => order(a[0]) - order(b[0])).map(([kind, l]) => {
     const key = document.createElementNS("http://www.w3.org/2000/svg", "svg"), rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
     key.setAttribute("aria-hidden", "true");
     for (const [k, v] of [["class", kind], ["width", 18], ["height", 13], ["rx", 2]]) rect.setAttribute(k, v);
@@ -205,12 +210,12 @@ function jobFacts(j) {
 // fill writes what is below and above the drawing.
 function table(id, title, head, rows, most) {
   const place = el(id), found = rows.slice(0, most);
-  if (rows.length === 0) { place.replaceChildren(); return; }
+  if (rows.length === 0) { put(place); return; }
   const headCell = ([name, kind]) => make("th", kind ? {class: kind, scope: "col"} : {scope: "col"}, name);
   const bodyRow = r => make("tr", r.attributes || {}, ...r.cells.map((c, k) => make("td", head[k][1] ? {class: head[k][1]} : {}, c)));
   const all = make("table", {}, make("thead", {}, make("tr", {}, ...head.map(headCell))), make("tbody", {}, ...found.map(bodyRow)));
   const more = rows.length > most ? make("p", {}, "and " + (rows.length - most) + " more: search to see these") : "";
-  place.replaceChildren(...[title ? make("h2", {}, title) : "", all, more].filter(Boolean));
+  put(place, title ? make("h2", {}, title) : "", all, more);
 }
 // ago says how old Slurm's answer is.
 function ago() {
@@ -222,9 +227,9 @@ function ago() {
 function fill() {
   const p = data.parts, text = el("search").value.trim().toLowerCase();
   const has = (...words) => text === "" || words.filter(Boolean).join("\n").toLowerCase().includes(text);
-  el("summary").replaceChildren(...(p.summary || []).map(s => make("li", {}, s)));
+  put(el("summary"), ...(p.summary || []).map(s => make("li", {}, s)));
   ago();
-  el("trouble").replaceChildren(...(p.trouble || []).map(s => make("p", {class: "held"}, s)));
+  put(el("trouble"), ...(p.trouble || []).map(s => make("p", {class: "held"}, s)));
   const jobs = jobList().filter(j => has(j.id, j.name, j.user, j.account, j.partition, j.note) || chosen.job === j.id);
   const number = n => n ? String(n) : "";
   const jobRow = j => ({attributes: j.id === chosen.job ? {class: "chosen"} : {},
@@ -280,8 +285,7 @@ function refresh() {
   wanted().forEach(ask);
   const now = facts();
   if (now) {
-    const box = make("div", {}, ...now);
-    if (el("facts").innerHTML !== box.outerHTML) el("facts").replaceChildren(box);
+    put(el("facts"), make("div", {}, ...now));
   } else if (el("facts").firstElementChild.tagName === "DIV") {
     el("facts").replaceChildren(make("p", {}, "Choose a node or a job to see its facts."));
   }

@@ -96,8 +96,14 @@ func TestRealPage(t *testing.T) {
 	asked := func(ago time.Duration) {
 		s.change("slurm", func(site *picture.Site) { site.Asked = time.Now().Add(-ago).UTC().Format(time.RFC3339) })
 	}
+	b.do(b.Eval("window.kept = [...document.querySelectorAll('#jobs button, #drawing .n, #legend li')]", nil))
 	asked(5 * time.Minute)
-	b.do(b.Wait("document.getElementById('asked').textContent === 'Slurm was asked 5 min ago'"))
+	b.do(b.Wait("document.getElementById('asked').textContent === 'Slurm was asked 5 min ago'"), b.Eval("reread()", nil), b.Wait("!reading"))
+	// What has not changed is not replaced: a click in that moment would be lost.
+	var lost int
+	if b.do(b.Eval("kept.filter(e => !e.isConnected).length", &lost)); lost > 0 {
+		t.Errorf("%d parts of the page were replaced though they are the same", lost)
+	}
 	asked(40 * time.Second)
 	b.do(b.Wait("/^Slurm was asked 4[0-9] s ago$/.test(document.getElementById('asked').textContent)"), b.Wait("/^Slurm was asked [56][0-9] s ago$/.test(document.getElementById('asked').textContent)"))
 	b.clean(url)
