@@ -77,7 +77,7 @@ func (m Mapping) Add(id string, gpus []string) error {
 	if err := CheckJobID(id); err != nil || m.Dir == NoMapping {
 		return err
 	}
-	m.keepSpare() // first, because a label must go again on a disk that is full by then
+	m.keepSpare() // first: the disk may be full when the label has to go again
 	return m.each(gpus, func(lines []string) []string {
 		return append(lines, id)
 	})
@@ -254,8 +254,9 @@ const (
 	readerPause = time.Millisecond
 )
 
-// waitForReaders waits until nobody else has the spare file open: who opened it while it
-// was a GPU's file must not see it change. The kernel gives a lease to the only opener.
+// waitForReaders waits until nobody else has the spare file open. A reader that opened it as
+// a GPU's file must not see it change. The kernel gives a lease only if nobody else has the
+// file open.
 func waitForReaders(f *os.File) error {
 	for end := time.Now().Add(readerWait); ; time.Sleep(readerPause) {
 		_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)

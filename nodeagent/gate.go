@@ -56,7 +56,7 @@ func NewGate(node, boot string, runDir rundir.Dir, members NodeMembership, fabri
 	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_ready",
 		Help: "1 if jobs across nodes may use IMEX on this node, 0 if not, with the reason; absent without multi-node NVLink or if it is not known."}, []string{"clique", "reason"})
 	peers := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_peers",
-		Help: "Nodes of the domain of the host's own IMEX service to which this node has no connection (dead), or may have none (unknown); absent if the service does not tell its peers."}, []string{"state"})
+		Help: "Peers of this node in the domain of the host's own IMEX service that are not connected to it (dead) or may not be (unknown). Absent if the service does not tell its peers."}, []string{"state"})
 	reg.MustRegister(open, peers)
 	return &Gate{node: node, boot: boot, runDir: runDir, members: members, fabric: fabric, log: log, reports: reports, open: open, peers: peers}
 }
@@ -234,7 +234,7 @@ var errNoCliques = errors.New("the cluster has no ComputeDomainClique, and the I
 // peersUnknown is what a gate says if the host's own service does not tell its peers.
 const peersUnknown = "nvidia-imex-ctl -N gives no answer on this node (the problem ImexUnreadable of its report says why)"
 
-// cliqueUnknown is the clique of a node that should be in one, and of which nobody knows in which.
+// cliqueUnknown stands for the clique of a node that should be in one, if nobody knows in which.
 const cliqueUnknown = "unknown"
 
 // judgeGate sets the state of a node, which is the only one of seen.

@@ -62,7 +62,7 @@ quoin_agent_imex_ready{clique="` + gateClique + `",reason="Ready"} 1
 `
 
 const peersSeries = `
-# HELP quoin_agent_imex_peers Nodes of the domain of the host's own IMEX service to which this node has no connection (dead), or may have none (unknown); absent if the service does not tell its peers.
+# HELP quoin_agent_imex_peers Peers of this node in the domain of the host's own IMEX service that are not connected to it (dead) or may not be (unknown). Absent if the service does not tell its peers.
 # TYPE quoin_agent_imex_peers gauge
 quoin_agent_imex_peers{state="dead"} 1
 quoin_agent_imex_peers{state="unknown"} 1

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Counter is one of the counts that a GPU keeps of its own faults, or of the time for
-// which its clocks were held down. All of them begin at zero when the driver is loaded
-// and when the GPU is reset.
+// Counter is one of the counts that a GPU keeps of its own faults, or a time during which
+// its clocks were held down. All of them begin at zero when the driver is loaded and when
+// the GPU is reset.
 type Counter struct {
 	// Name is the counter's name in samples, summaries and series.
 	Name string
@@ -44,8 +44,8 @@ var Counters = [...]Counter{
 	{Name: "sync_boost", One: "clocks held down to those of other GPUs", Time: true, Usual: true},
 }
 
-// RowsPending is the name of a fact beside the counters: memory rows wait to be remapped,
-// which a reset of the GPU does.
+// RowsPending is the name of a fact beside the counters: memory rows wait until a reset of
+// the GPU remaps them.
 const RowsPending = "rows_pending"
 
 // ReasonRowsPending is the problem of a GPU that has such rows.
@@ -56,7 +56,7 @@ func RowsPendingProblem(uuid string) Finding {
 	return Finding{Reason: ReasonRowsPending, Message: "GPU " + uuid + " has memory rows that wait to be remapped: reset the GPU when no job uses it"}
 }
 
-// AllCounters stands for every counter of which nothing else is said.
+// AllCounters stands in Absent for every counter that is not named there.
 const AllCounters = "*"
 
 // XidsName is the name of the Xids beside the counters.

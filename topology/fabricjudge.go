@@ -34,8 +34,8 @@ type FabricPlace uint8
 const (
 	// PlaceByLabel: the GPUs say nothing, so that labels count. Without any the node stays in its block.
 	PlaceByLabel FabricPlace = iota
-	// PlaceInClique: the node belongs to the block of the verdict's clique. A row of the table says
-	// PlaceInClique also of nodes of which no GPU has joined: then the verdict is PlaceKept.
+	// PlaceInClique: the node belongs to the block of the verdict's clique. Some rows of the table
+	// have it although no GPU may have joined: then the verdict is PlaceKept.
 	PlaceInClique
 	// PlaceKept: the node stays in its block. It joins none.
 	PlaceKept
@@ -174,7 +174,7 @@ var fabricTable = []fabricRow{
 		func(c *fabricCase) bool { return c.kind.inMachine() },
 		func(*fabricCase) string { return saidUnread }, ""},
 
-	// Products whose NVLink joins machines, and products of which nothing is known.
+	// Products whose NVLink joins machines, and unknown products.
 	{ReasonDomainImplausible, Warning, PlaceKept, IMEXNone,
 		func(c *fabricCase) bool { return c.joined > 0 && c.domain.refuses(c.FabricNode) },
 		func(c *fabricCase) string {
@@ -315,7 +315,7 @@ func (c *fabricCase) each(of ...gpuStanding) string {
 	return strings.Join(words, "; ")
 }
 
-// lost says why a node should have a fabric whose GPUs say that there is none. It is empty if nothing says so.
+// lost says why the node should have a fabric although its GPUs say that there is none. It is empty if nothing says so.
 func (c *fabricCase) lost() string {
 	r := c.Report
 	if before := cmp.Or(r.Domain.Clique, r.EarlierClique); !before.IsZero() {

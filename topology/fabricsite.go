@@ -53,7 +53,7 @@ type fabricKind struct {
 	chip  string
 	bound int  // GPUs of a domain
 	known bool // the bound
-	// alike counts the nodes of which every GPU has so many links.
+	// alike counts nodes by their links: every GPU of such a node has that many.
 	alike [maxLinks + 1]int32
 	usual int // what usualLinks returns, 0 before it is known, and -1 for none
 }

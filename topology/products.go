@@ -20,7 +20,7 @@ var largestDomains = map[string]int{
 	"V100": inMachine, "P100": inMachine, "T4": inMachine,
 }
 
-// standsAlone has the products whose machines mostly have no NVLink between them, although they can.
+// standsAlone has products whose machines could be joined by NVLink and mostly are not.
 var standsAlone = map[string]bool{"GH200": true}
 
 // longestChip is the length of the longest word of largestDomains.

@@ -42,13 +42,13 @@ func (d *DeviceUse) Busy() bool {
 	return d.Processes != nil && *d.Processes > 0 || d.Utilization != nil && *d.Utilization > 0 || d.SMActivity != nil && *d.SMActivity >= leastActivity
 }
 
-// OnlyCounts says whether nothing is known of how the device is used, but for its counters:
-// they may say why, and which Xids came.
+// OnlyCounts reports whether the sample of a device says nothing of its use. Its counters may
+// say why, and which Xids came.
 func (d *DeviceUse) OnlyCounts() bool {
 	return d.Counts != nil && *d == DeviceUse{UUID: d.UUID, Counts: d.Counts}
 }
 
-// OnlyCounts says whether a sample has nothing but counters.
+// OnlyCounts reports whether no device of the sample has more than counters.
 func (s *Sample) OnlyCounts() bool {
 	for i := range s.Devices {
 		if !s.Devices[i].OnlyCounts() {

@@ -28,9 +28,9 @@ func newDoctorCommand() *cobra.Command {
 		Short: "Say what is wrong with the installation on a cluster or on this node, and the command that fixes it",
 		Long: `doctor looks at a cluster (Quoin's own objects, Slinky's Controllers and NodeSets, GPU
 Operator's ClusterPolicy, NVIDIA's DeviceClasses, the admission policies) and at this
-machine, if it is a GPU node. It names the nodes of which the publisher's conditions say
-that something is wrong with fabric, IMEX or place. It changes nothing. A dry run on the
-API server tries whether a stolen agent token would be refused.
+machine, if it is a GPU node. It names the nodes on which a condition of the publisher
+reports a fault of fabric, IMEX or place. It changes nothing. A dry run on the API server
+tries whether a stolen agent token would be refused.
 
 Exit status: 1 if something does not work, 3 if something could not be seen.`,
 		Example: `  quoin doctor

@@ -432,7 +432,7 @@ func (d *fabricDay) gate(name string) string {
 	return "open"
 }
 
-// wrong are the reasons of nodes of which a condition says that something is wrong.
+// wrong has the reason of each node on which the condition reports a fault.
 func (d *fabricDay) wrong(condition string) map[string]string {
 	out := map[string]string{}
 	for node, of := range d.store.conditions {

@@ -29,8 +29,8 @@ type fitPlan struct {
 	gpus map[string]int
 	// owners are the Kubernetes nodes by Slurm name.
 	owners map[string]string
-	// states are the nodes' states. Without any all nodes count as free. all says that they are of
-	// all nodes that Slurm has. A list of sinfo may have a part of them.
+	// states are the nodes' states. If there are none, all nodes count as free. all says that every
+	// node of Slurm has one. A list of sinfo may lack some nodes.
 	states map[string]fit.State
 	all    bool
 	source show.FitSource

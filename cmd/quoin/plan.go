@@ -185,7 +185,7 @@ func newPlanSubcommand(use, short string, args cobra.PositionalArgs, do func(*pl
 		show.AddOutput(cmd, &o.output, "table", outputJSON)
 	case "nodes-config":
 		cmd.Flags().StringVar(&o.clique, "clique", "", "the `clique`, as quoin discover prints it, or the name of its block")
-		cmd.Flags().StringVar(&o.dir, "dir", "", "write nodes_config.cfg and nodes_names.cfg, the nodes' names in Slurm, into this `directory` instead of printing the former")
+		cmd.Flags().StringVar(&o.dir, "dir", "", "write nodes_config.cfg and nodes_names.cfg, the nodes' names in Slurm, into this `directory` instead of printing nodes_config.cfg")
 		_ = cmd.MarkFlagRequired("clique") // fails only if there is no such flag
 	case "approve", "rollback":
 		cmd.Flags().StringVar(&o.by, "by", os.Getenv("USER"), "`name` of the revision's author")

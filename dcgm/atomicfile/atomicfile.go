@@ -39,8 +39,8 @@ func ReadTime(path string) ([]byte, time.Time, error) {
 	return data, info.ModTime(), err
 }
 
-// ReadInfo reads a file and what the file system says of it, which is also known of a file that is
-// too large.
+// ReadInfo reads a file and returns what the file system says of it. For a file that is too large
+// it returns that too, beside the error.
 func ReadInfo(path string) ([]byte, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -26,11 +26,11 @@ type Peers struct {
 	NotReady int
 	// Apart says that this node has no connection to nodes of the job. They are Missing too.
 	Apart bool
-	// Unknown are nodes of the job of which nobody knows whether this node is connected to them:
-	// the job's whole list if that cannot be read.
+	// Unknown are nodes of the job that this node may or may not be connected to. It is the
+	// job's whole list if the list cannot be read.
 	Unknown []string
-	// Unnamed are nodes of the domain, by their addresses, that are not known to be connected
-	// and may be one of Unknown: the addresses of the job's nodes would tell.
+	// Unnamed are the addresses of peers that may not be connected and may be nodes of Unknown.
+	// The addresses of the job's nodes would tell.
 	Unnamed []string
 }
 

@@ -107,7 +107,7 @@ func (g *gateWait) settle(ctx context.Context, open string) (p passage, settled 
 	case len(unknown) == 0:
 		why += ": it has " + topology.Cut(imex.PeersText(g.now.Peers), maxQuoted)
 	case len(g.peers.Unnamed) > 0:
-		why += ": it is not to " + topology.Cut(strings.Join(g.peers.Unnamed, ", "), maxQuoted) + ", of which nobody knows the name in Slurm. What to do: let quoin imex nodes-config --dir write the names beside nodes_config.cfg"
+		why += ": the names in Slurm are not known of these peers: " + topology.Cut(strings.Join(g.peers.Unnamed, ", "), maxQuoted) + ". What to do: let quoin imex nodes-config --dir write the names beside nodes_config.cfg"
 	default:
 		why += ": nvidia-imex-ctl -N does not say it"
 	}

@@ -58,7 +58,7 @@ func TestGateAddresses(t *testing.T) {
 		{"others' node is down", wide, []string{"10.0.0.1=:self", "10.0.0.2=:connected", "10.0.0.3=:dead"}, []string{"n2=10.0.0.2"}, "ready", `^$`, "n1 n2"},
 		{"a node of another domain", wide, []string{"10.0.0.1=:self", "10.0.0.3=:dead"}, []string{"n1=10.0.0.1", "n2=10.0.1.2"}, "ready", `^$`, "n1 n2"},
 		{"another network", wide, []string{"10.0.0.1=:self", "10.0.0.2=:dead"}, []string{"n1=192.0.2.1", "n2=192.0.2.2"}, "unknown",
-			`reason=PeersUnknown waited=[.0-9]+m?s missing= message="DEGRADED; whether this node is connected to n2 is not known: it is not to 10\.0\.0\.2, of which nobody knows the name in Slurm\. What to do: let quoin imex nodes-config --dir write the names beside nodes_config\.cfg; the job goes on"`, "n1 n2"},
+			`reason=PeersUnknown waited=[.0-9]+m?s missing= message="DEGRADED; whether this node is connected to n2 is not known: the names in Slurm are not known of these peers: 10\.0\.0\.2\. What to do: let quoin imex nodes-config --dir write the names beside nodes_config\.cfg; the job goes on"`, "n1 n2"},
 		{"loopback", wide, []string{"10.0.0.1=:self", "10.0.0.2=:dead"}, []string{"n1=127.0.1.1", "n2=127.0.0.1"}, "unknown", `connected to n2 is not known`, "n1 n2"},
 		{"no name server", wide, []string{"10.0.0.1=n1:self", "10.0.0.2=:dead"}, nil, "unknown", `connected to n2 is not known`, "n1 n2"},
 		{"names tell", wide, []string{"10.0.0.1=n1:self", "10.0.0.2=n2:connected", "10.0.0.3=n3:dead"}, nil, "ready", `^$`, ""},

@@ -120,7 +120,7 @@ func (h *job) release(m rundir.Release, ended time.Time, exit string) error {
 		h.fail(rundir.CallRecord, "%v; all files of the mapping are searched", err)
 	}
 	if record != nil && record.After(m.Run) {
-		h.say("job %s: this Epilog is of run %s, and the record here is of run %s: its GPUs are left alone", m.JobID, m.Run, record.Run)
+		h.say("job %s: this Epilog belongs to run %s and the record here to run %s: the GPUs of the record are left alone", m.JobID, m.Run, record.Run)
 		return nil
 	}
 	var gpus []string

@@ -69,7 +69,7 @@ func (h *job) surelyLoaded(files *confFiles, inv *rundir.Inventory, list, device
 		}
 		return nil
 	}
-	before, whose := []string(nil), "what the last job of this slurmd was given by it"
+	before, whose := []string(nil), "the list that the last job of this slurmd was given GPUs by"
 	switch {
 	case kept != nil:
 		before = kept.Devices
@@ -83,9 +83,9 @@ func (h *job) surelyLoaded(files *confFiles, inv *rundir.Inventory, list, device
 		return nil
 	}
 	if start == 0 {
-		return fmt.Errorf("%s may be younger than slurmd, whose start is not known, and differs from %s: whether slurmd has loaded it is not known", files.youngest, whose)
+		return fmt.Errorf("%s may be younger than slurmd, whose start is not known, and differs from %s: slurmd may not have loaded it", files.youngest, whose)
 	}
-	return fmt.Errorf("%s is younger than slurmd and differs from %s: whether slurmd has loaded it is not known; restart slurmd", files.youngest, whose)
+	return fmt.Errorf("%s is younger than slurmd and differs from %s: slurmd may not have loaded it; restart slurmd", files.youngest, whose)
 }
 
 // pick returns the devices of places.
@@ -187,7 +187,7 @@ func detectedBy(inv *rundir.Inventory, way string) (found []gres.Detected, err e
 	case inv == nil:
 		return nil, errors.New("there is no inventory of the machine's GPUs")
 	case inv.Unordered || inv.EmptyMIG || slices.ContainsFunc(inv.Entries, func(e rundir.Entry) bool { return e.Lost }):
-		return nil, errors.New("whether slurmd counts a GPU that is lost, or that has MIG on and no instance, is not known")
+		return nil, errors.New("it is not known whether slurmd counts a GPU that is lost, or that has MIG on and no instance")
 	}
 	for i := range inv.Entries {
 		e := &inv.Entries[i]
@@ -253,8 +253,8 @@ func processOf(pid string) (name, parent string, start uint64) {
 	return after[:end], fields[1], rundir.ProcessStart(stat)
 }
 
-// onlySlurmd returns when slurmd began, if there is one alone and it is not younger than a step that
-// it started: a younger one has another list than the step was given its GPUs by.
+// onlySlurmd returns when slurmd began, if there is only one and it is older than this step. A younger
+// slurmd may have another list than the one that gave the step its GPUs.
 func onlySlurmd(step uint64) (start uint64) {
 	folder, err := os.Open("/proc")
 	if err != nil {

@@ -21,8 +21,8 @@ type endedJob struct {
 // is asked for at once, so it is far less.
 const finishWithin = 5 * time.Second
 
-// noteEnded remembers the jobs that were there before and are gone now, and forgets those of
-// which no sample can tell any more: there may be no samples.
+// noteEnded remembers the jobs that were there before and are gone now. It forgets jobs that
+// ended too long ago for a sample to tell of them, because there may never be one.
 func (r *Registry) noteEnded(before map[string]*job, now moment) {
 	r.ended = slices.DeleteFunc(r.ended, func(e endedJob) bool { return now.up-e.at > finishWithin })
 	for _, key := range sortedKeys(before) {

@@ -8,8 +8,8 @@
 //
 //   - a report, when it starts and whenever a fact changed;
 //   - an empty line, when it read the machine and no fact changed;
-//   - a sample of devices, if it was told to sample: at every interval, and with nothing but
-//     the hardware counters at once when it is told of other devices.
+//   - a sample of devices at every interval, if it was told to sample. When it is told of
+//     other devices, a sample with only the hardware counters comes at once.
 //
 // The parent writes lines to the child's standard input: see [Sampling]. The
 // child ends when its standard input is closed.

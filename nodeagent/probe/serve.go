@@ -78,8 +78,8 @@ func (s *server) listen() {
 	})
 }
 
-// countersEvery is in how many samples one reads the hardware counters. The first and the last
-// sample of a job do too.
+// countersEvery: one sample in so many reads the hardware counters. The first and the last
+// sample of a job read them too.
 const countersEvery = 6
 
 // run prints reports, and samples if it was told to, until ctx ends.
@@ -134,9 +134,9 @@ func (s *server) report(last []byte) ([]byte, error) {
 	return report, s.print(line)
 }
 
-// change has other devices sampled from now on. The hardware counters of the old and the new
-// devices come at once: they are the last of a job that has ended, and the first of one that
-// begins. How the devices are used at that moment says nothing of either job.
+// change begins to sample other devices. The hardware counters of the old and the new devices
+// come at once: the last ones of a job that has ended, and the first ones of a job that begins.
+// The use of the devices at that moment says nothing of either job.
 func (s *server) change(old, devices []string) error {
 	all := slices.Concat(old, devices)
 	slices.Sort(all)

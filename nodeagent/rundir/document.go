@@ -16,8 +16,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// The bounds of what is read of the run directory. Root follows its files, and a container
-// with slurmd may write them: they must not cost the node more than labels of jobs.
+// The bounds of the files of the run directory. A container with slurmd may write these files,
+// and root acts on them. At worst labels of jobs may be wrong.
 const (
 	// MaxDevices is how many devices an inventory has and a job holds.
 	MaxDevices = 1024

@@ -25,7 +25,7 @@ type Counting struct {
 	// watched for a part of the time.
 	Xids   map[int]uint64 `json:"xids,omitempty"`
 	XidGap bool           `json:"xidGap,omitempty"`
-	// Broken says why the difference between the two is not what the counters have counted.
+	// Broken says why the difference between the two is no count: see Hardware.Unknown.
 	Broken string `json:"broken,omitempty"`
 }
 
@@ -108,8 +108,8 @@ type Hardware struct {
 	RowsPending *bool `json:"rowsPending,omitempty"`
 	// Xids are those that came, by number.
 	Xids []XidCount `json:"xids,omitempty"`
-	// Unknown says why a counter is not known, by its name, or with the name * of all. Xids
-	// that are here and in Xids too may have been more.
+	// Unknown says why a counter is not known, by its name; the name * stands for all. If Xids
+	// are both here and in Xids, there may have been more of them.
 	Unknown map[string]string `json:"unknown,omitempty"`
 }
 
@@ -192,8 +192,8 @@ func (c *Counting) count(k *topology.Counter) (sum float64, links map[int]float6
 	return sum, links, ""
 }
 
-// tooLong is how much longer than the time between two samples a time may be that was
-// counted in between.
+// tooLong bounds a counted time: it may be that much longer than the time between its two
+// samples.
 const tooLong = 1.1
 
 // why says why the last sample lacks a counter, if it does.

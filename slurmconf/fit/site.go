@@ -26,7 +26,7 @@ type Site struct {
 	Apart []string
 	// State returns how a node is.
 	State func(node string) State
-	// Unsaid are nodes of which nobody said how they are, nor whether Slurm has them.
+	// Unsaid are nodes whose state is not known, nor whether Slurm has them.
 	Unsaid []string
 	// once says that Slurm tries one place and no other.
 	once bool
@@ -244,17 +244,17 @@ func (s *Site) Answer(r *Request) Answer {
 	case most.Verdict == least.Verdict && most.Verdict == busy.Verdict:
 		return least
 	}
-	why := "nobody said how these nodes are: " + listed(s.Unsaid)
+	why := "the states of these nodes are not known: " + listed(s.Unsaid)
 	if len(s.Unsaid) == len(s.Nodes()) {
 		why = "the job fits if all nodes are free, and nobody said which are"
 	}
 	return Answer{Verdict: Unknown, Place: most.Place, Why: why, Remedy: AskStates}
 }
 
-// AskStates is what to do if nobody said how some nodes are, or how many GPUs they have.
+// AskStates is what to do if the states of some nodes are not known, or their numbers of GPUs.
 const AskStates = "give --sinfo the output of sinfo -a -h -N -o '%N %T %G', or set slurm.url or slurm.scontrol of the publication"
 
-// suppose is the site if the nodes of which nobody said how they are have a use.
+// suppose returns the site as it would be if all nodes of unknown state had this use.
 func (s *Site) suppose(use Use) *Site {
 	unsaid := make(map[string]bool, len(s.Unsaid))
 	for _, node := range s.Unsaid {
@@ -305,7 +305,7 @@ func (s *Site) answerFor(r *Request) Answer {
 			return state
 		}
 		if b := may.answer(r, 0); a.Verdict != b.Verdict {
-			return Answer{Verdict: Unknown, Place: b.Place, Why: "nobody said how many GPUs these nodes have: " + listed(unknown), Remedy: AskStates}
+			return Answer{Verdict: Unknown, Place: b.Place, Why: "the number of GPUs of these nodes is not known: " + listed(unknown), Remedy: AskStates}
 		}
 	}
 	lit := *s // the number of GPUs may count before power does

@@ -119,7 +119,7 @@ func TestAnswerTree(t *testing.T) {
 		{"one node outside", all, fit.Request{Job: fit.Job{Nodes: 1}}, fit.Now, "", nil},
 		{"the segment does not count", nil, fit.Request{Job: fit.Job{Nodes: 8, Segment: 2}, Exclusive: true}, fit.Now, "", nil},
 		{"the segment must divide the job", nil, fit.Request{Job: fit.Job{Nodes: 8, Segment: 3}}, fit.Never, "Slurm refuses 8 nodes, because they are no multiple of the segment of 3", nil},
-		{"nobody counts GPUs", nil, fit.Request{Job: fit.Job{Nodes: 1}, GPUs: 4}, fit.Unknown, "nobody said how many GPUs these nodes have: a[1-4],b[1-4],c[1-4],x", nil},
+		{"nobody counts GPUs", nil, fit.Request{Job: fit.Job{Nodes: 1}, GPUs: 4}, fit.Unknown, "the number of GPUs of these nodes is not known: a[1-4],b[1-4],c[1-4],x", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := treeOf(tt.states).Answer(&tt.job)

@@ -158,7 +158,7 @@ func (m *Machine) detectedListed(way string, listed []typedDevice, found []Detec
 		return nil, fmt.Errorf("AutoDetect=%s beside lines: %w", way, err)
 	}
 	if n := sum(counted); n != uint64(len(listed)) || slices.ContainsFunc(listed, func(d typedDevice) bool { return d.many }) {
-		return nil, fmt.Errorf("AutoDetect=%s beside lines: which GPUs slurmd takes is known if Gres= in slurm.conf counts as many as the lines and no line has MultipleFiles", way)
+		return nil, fmt.Errorf("AutoDetect=%s beside lines: it is not known which GPUs slurmd takes, unless Gres= in slurm.conf counts as many as the lines and no line has MultipleFiles", way)
 	}
 	files := filesOf(listed)
 	slices.SortStableFunc(files, compareFiles)
@@ -167,7 +167,7 @@ func (m *Machine) detectedListed(way string, listed []typedDevice, found []Detec
 	}
 	places, err := inDetectedOrder(way, found, func([]Detected) bool { return false })
 	if err == nil && (!slices.Equal(places, files) || !areAlike(found)) {
-		err = fmt.Errorf("AutoDetect=%s beside lines: the order is known if the lines have all GPUs, and these are alike", way)
+		err = fmt.Errorf("AutoDetect=%s beside lines: the order is not known, unless the lines have all GPUs and all are alike", way)
 	}
 	return places, err
 }
@@ -290,7 +290,7 @@ func OfNode(name string, data []byte, node string) ([]Line, error) {
 // isOf reports whether a host list has a node. Slurm takes a broken list for one of nobody.
 func isOf(list, node string) (is bool, err error) {
 	if node == "" {
-		return false, errors.New("which of the nodes this one is, is not known")
+		return false, errors.New("it is not known which of these nodes this one is")
 	}
 	err = hostlist.Walk(list, func(name []byte) { is = is || string(name) == node })
 	if errors.Is(err, hostlist.ErrNotPlain) {

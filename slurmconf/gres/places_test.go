@@ -71,7 +71,7 @@ func TestPlaces(t *testing.T) {
 		"NVML's order":             {"AutoDetect=nvml", "gpu:3", backwards, "2 1 0"},
 		"NVML's order, a part":     {"AutoDetect=nvml", "gpu:2", backwards, "!NVML's order differs"},
 		"NVML, all listed":         {"AutoDetect=nvml\nName=gpu File=/dev/nvidia[0-2]", "gpu:3", gpus(h, h, h), "0 1 2"},
-		"NVML, a part listed":      {"AutoDetect=nvml\nName=gpu File=/dev/nvidia[1-2]", "gpu:2", gpus(h, h, h), "!if the lines have all GPUs"},
+		"NVML, a part listed":      {"AutoDetect=nvml\nName=gpu File=/dev/nvidia[1-2]", "gpu:2", gpus(h, h, h), "!unless the lines have all GPUs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := Machine{

@@ -223,7 +223,7 @@ func TestDividedRackIsHeld(t *testing.T) {
 		{"a job across", 4, func(s *jobsSlurm) { s.jobs = []string{"gb200-[009-010]"} }, Publication{}, half, "job 1 runs on nodes of several parts", "1:9 2:18 3:18 4:18 52:9"},
 		{"Slurm does not answer", 4, func(s *jobsSlurm) { s.silent = true }, Publication{}, half, "Slurm has not said lately", "1:9 2:18 3:18 4:18 52:9"},
 		{"Slurm hides jobs", 4, func(s *jobsSlurm) { s.jobs, s.hides = []string{"gb200-[009-010]"}, true }, Publication{}, half, "does not show its job", "1:9 2:18 3:18 4:18 52:9"},
-		{"the last block of 18", 1, nil, Publication{}, half, "no block would hold a job of 10-18 nodes", "1:9 52:9"},
+		{"the last block of 18", 1, nil, Publication{}, half, "no block would be left for a job of 10-18 nodes", "1:9 52:9"},
 		{"one tray", 4, nil, Publication{}, func(s *partitionedSite) { s.now(18, 18, 52) }, "node gb200-018 would be in no block", "1:17 2:18 3:18 4:18"},
 		{"into another rack", 4, nil, Publication{}, func(s *partitionedSite) {
 			to := s.snap.Reports[nodeName(19)].GPUs[0].Fabric
@@ -232,7 +232,7 @@ func TestDividedRackIsHeld(t *testing.T) {
 		{"a tray says nothing", 4, nil, Publication{}, func(s *partitionedSite) {
 			half(s)
 			s.edit(1, 1, func(_ *topology.Node, f *topology.Fabric) { *f = topology.Fabric{State: topology.FabricInProgress} })
-		}, "in which NVLink domain node gb200-001 of these blocks is", "1:8 2:18 3:18 4:18 52:10"},
+		}, "nobody knows the present NVLink domain of node gb200-001 in these blocks", "1:8 2:18 3:18 4:18 52:10"},
 		{"two racks at once", 4, nil, Publication{}, func(s *partitionedSite) { half(s); s.now(28, 36, 53) }, "18 of 72 nodes would change", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -33,8 +33,8 @@ var counterFields = map[string][]uint32{
 
 // counting is how the counters of one GPU are read.
 type counting struct {
-	// fields has the field that is read of each counter: 0 if none is known to the GPU.
-	// A counter that is missing has not been tried, or its last reading failed.
+	// fields has the field that each counter is read from, or 0 if the GPU knows none.
+	// A counter that is missing here was not tried yet, or its last reading failed.
 	fields map[string]uint32
 	// values are asked in one call.
 	values []nvml.FieldValue

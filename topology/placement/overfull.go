@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// BlockOverfull is the kind of decision by which nodes join a published block that has no room for them.
+// BlockOverfull is the kind of a decision: nodes would join a published block that has no room for them.
 // It is also the reason of the nodes that stay away meanwhile.
 const BlockOverfull = "BlockOverfull"
 

@@ -68,8 +68,8 @@ func readNodes(s *site) (readings, problems) {
 	return read, found
 }
 
-// conditionsAlone are what is said of GPUs in the conditions of Nodes alone, because it is nothing of the
-// topology.
+// conditionsAlone are faults of GPUs that only the conditions of Nodes name. They have nothing to do with
+// the topology.
 var conditionsAlone = map[string]bool{topology.ReasonMisconfigured: true, topology.ReasonUnhealthy: true, topology.ReasonLimitedCapacity: true}
 
 // readDomain decides which NVLink domain the node belongs to: NVML first, as the verdict on its fabric

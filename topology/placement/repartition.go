@@ -10,8 +10,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Repartitioned is the kind of decision by which published nodes follow the partitions of their NVLink
-// fabric, which were changed while the nodes ran. It is also the reason of nodes that stay meanwhile.
+// Repartitioned is the kind of a decision: NVLink partitions were changed while published nodes ran, and
+// the nodes would follow. It is also the reason of nodes that stay meanwhile.
 const Repartitioned = "Repartitioned"
 
 // Repartition is one change of NVLink partitions: published blocks whose nodes are in other cliques
@@ -78,7 +78,7 @@ func someNodes(names []string) string {
 // It returns "" if nobody has to.
 func (r *Repartition) Doubt(old, plan *topology.Plan, policy *Policy) string {
 	if len(r.Unknown) > 0 {
-		return "nobody knows in which NVLink domain " + someNodes(r.Unknown) + " of these blocks is now"
+		return "nobody knows the present NVLink domain of " + someNodes(r.Unknown) + " in these blocks"
 	}
 	nodes, from := make(map[topology.Clique]int), make(map[string]int)
 	for i := range r.Parts {
@@ -111,7 +111,7 @@ func (r *Repartition) Doubt(old, plan *topology.Plan, policy *Policy) string {
 			}
 		}
 		if before = min(before, base); after < before {
-			return fmt.Sprintf("no block would hold a job of %s nodes any more", between(after+1, before))
+			return fmt.Sprintf("no block would be left for a job of %s nodes", between(after+1, before))
 		}
 	}
 	return ""

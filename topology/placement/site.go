@@ -16,7 +16,8 @@ type site struct {
 	unnamed []topology.Facts  // of nodes without a name in Slurm
 	prev    published         // without blocks of another kind than the plan's
 	policy  Policy            // with MinBlockNodes set
-	// fabrics are beside facts, and those of unnamed behind them. ofSite are findings of no node.
+	// fabrics has a verdict for each of facts, then one for each of unnamed. ofSite are findings
+	// about no single node.
 	fabrics []topology.FabricVerdict
 	ofSite  []topology.Finding
 	// published, beside facts, is the index of the node's block in prev.blocks, or none.

@@ -35,8 +35,8 @@ type Cluster struct {
 	Version string
 	// Ahead is how much the clock here is ahead of the API server's.
 	Ahead time.Duration
-	// Objects are by resource, such as controllers. Of nodereports there are names and labels only,
-	// and of nodes the conditions beside.
+	// Objects are by resource, such as controllers. NodeReports have names and labels only, and
+	// Nodes have their conditions too.
 	Objects map[string][]unstructured.Unstructured
 	// Missing has the error of each resource that could not be listed. A kind that the API
 	// server does not know is in neither.
@@ -55,8 +55,8 @@ type Cluster struct {
 // resource is what is listed of a kind.
 type resource struct {
 	schema.GroupVersionResource
-	// names says that names and labels are enough, because there is one for each node. Of Nodes the
-	// conditions are read too.
+	// names says that names and labels are enough, and the conditions of Nodes. There is one object
+	// for each node.
 	names bool
 	// only are names of objects. Empty: all.
 	only []string

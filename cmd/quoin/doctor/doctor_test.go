@@ -338,7 +338,7 @@ func nodeCases() []nodeCase {
 			if err := gate.Write(n.Agent.RunDir, gate.State{Node: "n1", Clique: "c", Ready: true, Reason: "Ready", PeersUnknown: "no answer"}); err != nil {
 				t.Fatal(err)
 			}
-		}, []string{"warning imex: ready in clique c, and to which nodes it is connected is not known: no answer"}},
+		}, []string{"warning imex: ready in clique c, but it is not known to which nodes this one is connected: no answer"}},
 		{"the exporter does not answer", func(_ *testing.T, n *Node) { n.Agent.DCGMExporter = "http://127.0.0.1:1/metrics" }, []string{"fatal exporter: DCGM Exporter does not answer"}},
 		{"the exporter has trouble", func(t *testing.T, n *Node) {
 			server := httptest.NewServer(http.NotFoundHandler())
@@ -385,7 +385,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestNodes names the nodes of which the publisher says that something is wrong.
+// TestNodes names the nodes on which a condition of the publisher reports a fault.
 func TestNodes(t *testing.T) {
 	c := clusterOf(t, "", "")
 	node := func(name, of, status, reason string) unstructured.Unstructured {

@@ -143,7 +143,7 @@ func (n *Node) gate(f *findings) {
 	case state.Clique == "":
 		f.ok("imex", "jobs wait for no IMEX domain here")
 	case state.Ready && state.PeersUnknown != "":
-		f.warn("imex", "an agent in a pod may not be able to write the service's log, so mount its folder (Peers in imex/README.md); until then jobs do not wait for nodes that are down; see why: quoin discover", "ready in clique %s, and to which nodes it is connected is not known: %s", state.Clique, state.PeersUnknown)
+		f.warn("imex", "an agent in a pod may not be able to write the service's log, so mount its folder (Peers in imex/README.md); until then jobs do not wait for nodes that are down; see why: quoin discover", "ready in clique %s, but it is not known to which nodes this one is connected: %s", state.Clique, state.PeersUnknown)
 	case state.Ready && len(state.Peers) > 0:
 		f.warn("imex", "nvidia-imex-ctl -N shows the connections; then look at the service on those nodes: systemctl status nvidia-imex", "ready in clique %s, and it has %s", state.Clique, imex.PeersText(state.Peers))
 	case state.Ready && len(state.Members) == 0: // the host's own service

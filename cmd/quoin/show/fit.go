@@ -130,11 +130,11 @@ func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, r *fit.Requ
 	case a.Said == "":
 		a.found = append(a.found, statesUnknown)
 	case r.Nodes == 0 && len(a.Segments) > 0 && len(site.Unsaid) > 0:
-		unknown.Message, unknown.Remedy = "nobody said how these nodes are, so they do not count as free: "+hostlist.Shorten(hostlist.Compress(site.Unsaid)), fit.AskStates
+		unknown.Message, unknown.Remedy = "the states of these nodes are not known, so they do not count as free: "+hostlist.Shorten(hostlist.Compress(site.Unsaid)), fit.AskStates
 		a.found = append(a.found, unknown)
 	}
 	if r.Nodes == 0 && !counted {
-		unknown.Message, unknown.Remedy = "nobody said how many GPUs some nodes have, so the segments are not counted", fit.AskStates
+		unknown.Message, unknown.Remedy = "the GPUs of some nodes are not known, so the segments are not counted", fit.AskStates
 		a.found = append(a.found, unknown)
 	}
 	a.found = append(a.found, source.Unread...)

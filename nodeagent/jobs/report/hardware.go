@@ -57,7 +57,7 @@ func (r *Run) hardware() []string {
 	more := 0
 	for i := range all {
 		if p := all[i].of.RowsPending; p != nil && *p {
-			all[i].parts = append(all[i].parts, "memory rows wait to be remapped, which a reset of the GPU does")
+			all[i].parts = append(all[i].parts, "memory rows wait until a reset of the GPU remaps them")
 		}
 		switch {
 		case len(all[i].parts) == 0:
@@ -115,13 +115,12 @@ func (c *counted) xids(code int) uint64 {
 // mostGPUs is how many GPUs have a sentence of their own.
 const mostGPUs = 8
 
-// leastShare is the least share of the time for which a GPU's clocks must have been held
-// down to be worth a word.
+// leastShare is a share of the time. If a GPU's clocks were held down for less, that is not
+// worth a word.
 const leastShare = 0.05
 
-// standOut adds a part to each GPU that counted at least twice as much as half of the
-// others. If no GPU stands out but most have counted, standOut returns a sentence about
-// all of them.
+// standOut adds a part to each GPU that counted at least twice the median of the others. If
+// no GPU stands out but most have counted, standOut returns a sentence about all of them.
 func standOut(all []counted, k *topology.Counter) string {
 	least := func(c *counted) float64 {
 		if k.Time {

@@ -89,7 +89,7 @@ func TestHardwareSentences(t *testing.T) {
 		{"unless it differs", append(alike(7, "power_cap 500"), gpuWith(7, "power_cap 3500")),
 			[]string{"GPU 7 of n07: clocks held down by the power limit for 00:58:20; the others at most 00:08:20."}},
 		{"rows wait", append(alike(3), pending),
-			[]string{"GPU 3 of n07: memory rows wait to be remapped, which a reset of the GPU does."}},
+			[]string{"GPU 3 of n07: memory rows wait until a reset of the GPU remaps them."}},
 		{"an Xid of one GPU", append(alike(7), withXids(gpuWith(7, "pcie_replays 0"), 119, 119, 63)),
 			[]string{"GPU 7 of n07: 2 times Xid 119 (GSP does not answer): drain the node and reset the GPU."}},
 		{"an Xid of several, and cleanup after it", []rundir.DeviceUse{withXids(gpuWith(0), 31, 45), withXids(gpuWith(1), 31), gpuWith(2)},

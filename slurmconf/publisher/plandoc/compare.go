@@ -21,7 +21,7 @@ type Changes struct {
 	// Units are the blocks, switches and topologies that come or go, and the sizes and the
 	// parts of the policy that change, one sentence each.
 	Units []string
-	// Devices are the nodes with other GPUs in the plan, sorted. Fewer are those of them that stay,
+	// Devices are the nodes with other GPUs in the plan, sorted. Fewer are the nodes of Devices that stay,
 	// with fewer devices of a Type: Gres= of slurm.conf must follow, or slurmctld drains them.
 	Devices, Fewer []string
 	// detect is AutoDetect of all nodes in the next gres.conf, which then has no lines of nodes.

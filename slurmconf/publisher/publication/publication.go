@@ -89,7 +89,7 @@ type Publication struct {
 	// MinBlockNodes is the number of nodes from which an NVLink domain becomes a block.
 	// The default is 1 if blocksBy is "leaf".
 	MinBlockNodes int `yaml:"minBlockNodes" unit:"nodes"`
-	// MaxDomainGPUs says how many GPUs one NVLink domain may have, by the word of the product that names the chip,
+	// MaxDomainGPUs says how many GPUs one NVLink domain may have, by the chip in the product's name,
 	// such as {GB200: 144}. Nodes that make a domain larger join no block, and need no IMEX. A product that is not
 	// named here has Quoin's own limit: 72 GPUs for GB200 and GB300, 256 for GH200, and none between machines for
 	// H100 and the like. A product that Quoin does not know has no limit.
@@ -194,16 +194,16 @@ type Gres struct {
 	// Types are the Types of products that naming is not to name.
 	Types Types `yaml:"types"`
 	// LeaveOut are GPUs that gres.conf leaves out, by node or host list of nodes: UUIDs and
-	// device files, such as {"n[01-04]": [/dev/nvidia4]} for a display's GPU, one that is
-	// broken, or one that is kept for Kubernetes. Such a node lists its GPUs, and needs a
-	// report. slurm.conf's Gres= must count the others alone.
+	// device files, such as {"n[01-04]": [/dev/nvidia4]} for a display's GPU, a broken GPU,
+	// or one that is kept for Kubernetes. gres.conf lists the other GPUs of such a node, so the
+	// node needs a report. Gres= in slurm.conf must count only these others.
 	LeaveOut LeaveOut `yaml:"leaveOut"`
 	// Cores writes the cores of each GPU's socket. slurm.conf must have the
 	// sockets and cores that the nodes have.
 	Cores bool `yaml:"cores"`
 	// AutoDetect is how all nodes detect their GPUs: "nvidia", "nvml" or "full". "off"
 	// only lists GPUs. Empty: GPUs are listed, and detected on nodes without a report.
-	// Where annotations place the nodes, they are detected if slurmd finds them as listed.
+	// If annotations place the nodes, GPUs are detected when slurmd finds those that reports show.
 	AutoDetect string `yaml:"autoDetect"`
 }
 

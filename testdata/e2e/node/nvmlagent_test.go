@@ -242,7 +242,7 @@ func TestNVMLAgentLostMIG(t *testing.T) {
 	}
 	programs.PutTest(t, p.dir, programs.Hook)
 	for _, job := range []struct{ visible, label, says string }{
-		{"", "", "AutoDetect=nvml: whether slurmd counts a GPU that is lost"},
+		{"", "", "AutoDetect=nvml: it is not known whether slurmd counts a GPU that is lost"},
 		{inventory.Entries[1].UUID, inventory.Entries[1].ExporterID, ""},
 	} {
 		maps := t.TempDir()
