@@ -263,10 +263,10 @@ func (c checks) publication(f *findings, p *publication.Cluster, s *Site) {
 	}
 }
 
-// conditions are what the publisher says of single nodes, and what is looked at there.
+// conditions are the publisher's conditions of Nodes, and what each is about.
 var conditions = []struct{ of, what string }{{nodestatus.ConditionFabric, "fabric"}, {nodestatus.ConditionIMEX, "imex"}, {nodestatus.ConditionDrift, "places"}}
 
-// nodes names the nodes with something wrong by the publisher's conditions, which alerts and map go by.
+// nodes names the nodes on which a condition of the publisher reports a fault.
 func (c checks) nodes(f *findings, s *Site) {
 	if c.Missing["nodes"] != nil {
 		return
