@@ -77,7 +77,8 @@ type Counts struct {
 	// which is in nanoseconds since 1970.
 	Xids    map[int]uint64 `json:"xids,omitempty"`
 	Watched int64          `json:"watched,omitempty"`
-	// Absent says why a counter, RowsPending or the Xids were not read. See Why.
+	// Absent says why a counter, RowsPending or the Xids were not read, or a link's counter
+	// among others. See Why.
 	Absent map[string]string `json:"absent,omitempty"`
 }
 
@@ -165,7 +166,8 @@ func (c *Counts) Check() error {
 	return nil
 }
 
-// Why says why a counter, RowsPending or the Xids were not read. It is empty if they were.
+// Why says why a counter, RowsPending or the Xids were not read, or not on all links. It is empty
+// if they were.
 func (c *Counts) Why(name string) string {
 	if why := c.Absent[name]; why != "" {
 		return why

@@ -1,7 +1,6 @@
 package rundir
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -176,16 +175,18 @@ func (c *Counting) count(k *topology.Counter) (sum float64, links map[int]float6
 	if why := c.why(k.Name); why != "" {
 		return 0, nil, why
 	}
-	switch {
+	switch first := c.First.Why(k.Name); {
 	case c.Broken != "":
 		return 0, nil, c.Broken
 	case c.Seconds == 0:
 		return 0, nil, "only one sample was taken"
+	case first != "":
+		return 0, nil, "when the job began: " + first
 	}
 	sum, links, known := k.Growth(c.First, c.Last)
 	switch {
 	case !known:
-		return 0, nil, "when the job began: " + cmp.Or(c.First.Why(k.Name), "other links were active")
+		return 0, nil, "when the job began, other links were active"
 	case k.Time && sum > c.Seconds*tooLong+1:
 		return 0, nil, fmt.Sprintf("it counted %.0f s within %.0f s", sum, c.Seconds)
 	}

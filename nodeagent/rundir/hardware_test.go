@@ -43,6 +43,12 @@ func without(c *topology.Counts, name, why string) *topology.Counts {
 	return c
 }
 
+// lacking is a moment at which a link's recoveries could not be read.
+func lacking(c *topology.Counts, why string) *topology.Counts {
+	c.Absent["nvlink_recoveries"] = why
+	return c
+}
+
 // TestHardware takes samples of a GPU's counters every ten seconds, the last of them nil for
 // a sample that lacks the GPU.
 func TestHardware(t *testing.T) {
@@ -79,6 +85,10 @@ func TestHardware(t *testing.T) {
 			&Hardware{Counts: map[string]float64{"thermal": 0, "nvlink_recoveries": 0}, RowsPending: new(false), Unknown: map[string]string{"pcie_replays": "UNKNOWN"}}},
 		{"or at first", []*topology.Counts{without(at(5, s, 1), "nvlink_recoveries", "UNKNOWN"), at(6, s, 1)},
 			&Hardware{Counts: map[string]float64{"thermal": 0, "pcie_replays": 1}, RowsPending: new(false), Unknown: map[string]string{"nvlink_recoveries": "when the job began: UNKNOWN"}}},
+		{"one link could not be read in the end", []*topology.Counts{at(5, s, 1, 2), lacking(at(5, s, 1, topology.NotRead), "NVLink 1: UNKNOWN")},
+			&Hardware{Counts: map[string]float64{"thermal": 0, "pcie_replays": 0}, RowsPending: new(false), Unknown: map[string]string{"nvlink_recoveries": "NVLink 1: UNKNOWN"}}},
+		{"or at first", []*topology.Counts{lacking(at(5, s, 1, topology.NotRead), "NVLink 1: UNKNOWN"), at(5, s, 1, 2)},
+			&Hardware{Counts: map[string]float64{"thermal": 0, "pcie_replays": 0}, RowsPending: new(false), Unknown: map[string]string{"nvlink_recoveries": "when the job began: NVLink 1: UNKNOWN"}}},
 		{"the GPU fell silent", []*topology.Counts{at(5, s, 1), at(6, s, 1), nil},
 			&Hardware{Unknown: map[string]string{topology.AllCounters: silent}}},
 		{"a MIG instance", []*topology.Counts{mig, mig},

@@ -3,6 +3,9 @@
 package nvml
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -109,36 +112,51 @@ func (c *counting) candidates(name string) []uint32 {
 	}
 }
 
-// take takes a counter from the answers.
+// take takes a counter from the answers. If one of several links cannot be read, the others are
+// taken, and Absent says that they are not all.
 func (c *counting) take(k *topology.Counter, out *topology.Counts) {
 	why := topology.NoCounter
 	for _, field := range c.candidates(k.Name) {
+		read, missing := false, ""
 		for i := range c.values {
 			v := &c.values[i]
 			if v.FieldId != field {
 				continue
 			}
 			value, err := valueOf(v)
+			if k.ByLink && err == nil && value > math.MaxInt64 {
+				err = errAbsurd
+			}
 			switch {
-			case err == nil && k.ByLink && value <= math.MaxInt64:
-				setLink(out, k.Name, int(v.ScopeId), int64(value))
-			case err == nil && !k.ByLink:
+			case err != nil:
+				missing = cmp.Or(missing, fmt.Sprintf("NVLink %d: %v", v.ScopeId, err))
+				if err != errUnsupported { //nolint:errorlint // never wrapped
+					why = err.Error()
+				}
+				continue
+			case k.ByLink:
+				setLink(out, k.Name, int(v.ScopeId), int64(value)) //nolint:gosec // checked above
+			default:
 				if out.Whole == nil {
 					out.Whole = map[string]uint64{}
 				}
 				out.Whole[k.Name] = value
-			case err != nil && err != errUnsupported: //nolint:errorlint // never wrapped
-				why = err.Error()
 			}
+			read = true
 		}
-		_, whole := out.Whole[k.Name]
-		if whole || out.Links[k.Name] != nil {
+		if read {
 			c.fields[k.Name] = field
+			if missing != "" {
+				out.Absent[k.Name] = missing
+			}
 			return
 		}
 	}
 	c.lacks(k.Name, why, out)
 }
+
+// errAbsurd: no counter of a link gets so far.
+var errAbsurd = errors.New("the value is absurd")
 
 // setLink sets the counter of a link. Links in between have not been read so far.
 func setLink(out *topology.Counts, name string, link int, value int64) {

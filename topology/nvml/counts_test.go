@@ -67,7 +67,7 @@ func TestLoadedCounters(t *testing.T) {
 				Links:  map[string]topology.LinkCounts{"nvlink_replays": perLink(18, nil), "nvlink_crc_errors": perLink(18, nil)},
 				Absent: map[string]string{"nvlink_receive_errors": topology.NoCounter, "nvlink_recoveries": "GPU_IS_LOST", "pcie_replays": "UNKNOWN", topology.RowsPending: topology.NoCounter}}},
 		{"a link is down, and another cannot be read", "h100", h100a, []string{"gpu 0", "links 2 off", "field 162:17 error 999"},
-			topology.Counts{Whole: whole, RowsPending: new(false), Absent: no("nvlink_receive_errors"), Links: map[string]topology.LinkCounts{
+			topology.Counts{Whole: whole, RowsPending: new(false), Absent: map[string]string{"nvlink_receive_errors": topology.NoCounter, "nvlink_recoveries": "NVLink 17: UNKNOWN"}, Links: map[string]topology.LinkCounts{
 				"nvlink_recoveries": perLink(17, map[int]int64{2: topology.NotRead}), "nvlink_replays": perLink(18, map[int]int64{2: topology.NotRead}), "nvlink_crc_errors": perLink(18, map[int]int64{2: topology.NotRead})}}},
 		{"without NVLinks", "h100", h100a, []string{"gpu 0", "links 0-17 off"},
 			topology.Counts{Whole: whole, RowsPending: new(false), Absent: map[string]string{"nvlink_recoveries": topology.NoLink, "nvlink_replays": topology.NoLink, "nvlink_crc_errors": topology.NoLink, "nvlink_receive_errors": topology.NoLink}}},
