@@ -135,7 +135,7 @@ func (m *machine) confirm() {
 		m.domainChanged = m.domainChanged || !first && d != m.domain
 		m.domain = d
 	}
-	if m.domain.None && !m.earlier.IsZero() && n.SpansMachines(nil) { // its agent does not believe it
+	if m.domain.None && !m.earlier.IsZero() { // its agent does not believe it
 		m.domain = topology.NVLinkDomain{}
 	}
 }
