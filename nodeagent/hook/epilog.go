@@ -34,7 +34,7 @@ func (h *job) locked(ctx context.Context, do func()) error {
 }
 
 // epilog releases the job's GPUs. Only the node's next job waits for an Epilog, so
-// epilog tidies up too.
+// epilog also does what is left of other jobs.
 func (h *job) epilog(ctx context.Context) {
 	err := h.locked(ctx, func() {
 		if _, err := os.Stat(h.mapping); !errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +49,6 @@ func (h *job) epilog(ctx context.Context) {
 	if err != nil {
 		h.leaveMark(rundir.CallLock, err)
 	}
-	h.runDir.Tidy()
-	h.labels().Tidy()
 	h.spool()
 }
 

@@ -86,6 +86,36 @@ func TestFolderThatIsALink(t *testing.T) {
 	}
 }
 
+// TestLeftByKilledWriters removes what hooks and agents that were killed were writing. A young file
+// may be of a hook that writes now.
+func TestLeftByKilledWriters(t *testing.T) {
+	r := newJobsRig(t)
+	old := time.Now().Add(-time.Hour)
+	var left, young []string
+	for _, folder := range []string{r.run, filepath.Join(r.maps, ".quoin"), filepath.Join(r.run, "jobs"), filepath.Join(r.run, "use"),
+		filepath.Join(r.run, "release"), filepath.Join(r.run, "summaries"), filepath.Join(r.run, "tasks"), filepath.Join(r.run, "slurmd")} {
+		r.must(os.MkdirAll(folder, 0o750))
+		left, young = append(left, filepath.Join(folder, ".new-1")), append(young, filepath.Join(folder, ".new-2"))
+	}
+	for _, path := range append(left, young...) {
+		r.must(os.WriteFile(path, nil, 0o600))
+	}
+	for _, path := range left {
+		r.must(os.Chtimes(path, old, old))
+	}
+	r.after(10 * time.Second)
+	for _, path := range left {
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%s is still there", path)
+		}
+	}
+	for _, path := range young {
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestStateIsForRoot closes the agent's state, which says what runs on the node.
 func TestStateIsForRoot(t *testing.T) {
 	r := newJobsRig(t)

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
+	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/sweep"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -187,6 +188,8 @@ func (r *Registry) round(ctx context.Context) {
 		r.scan(now)
 	}
 	r.log.note("use of jobs that are gone", r.uses.tidy(&r.records))
+	r.config.RunDir.Tidy()
+	dcgm.Mapping{Dir: r.config.MappingDir}.Tidy()
 	calls, err := r.config.RunDir.TakeCalls()
 	r.log.note("hook calls", err)
 	r.series.hook.count(calls)

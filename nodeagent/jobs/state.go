@@ -98,7 +98,6 @@ func (r *Registry) saveState() {
 func (r *Registry) recall() {
 	now := r.clock()
 	r.usage.at, r.schedule.scanned, r.usage.lastSample = now.up, now, now.up
-	atomicfile.Tidy(string(r.config.RunDir))
 	s, err := r.state.read()
 	if err != nil {
 		r.log.Warn("state of the earlier agent cannot be read: counters begin at zero", "err", err)

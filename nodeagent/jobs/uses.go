@@ -67,6 +67,5 @@ func (u uses) tidy(r *records) error {
 			failed = errors.Join(failed, u.Remove(key))
 		}
 	}
-	u.Tidy()
 	return failed
 }

@@ -143,13 +143,6 @@ func (f folder) write(key, job string, v any) error {
 	return writeJSON(path, v, privateFile, privateDir)
 }
 
-// tidy removes files that killed writers left.
-func (f folder) tidy() {
-	if f.check() == nil {
-		atomicfile.Tidy(string(f))
-	}
-}
-
 // remove removes a key's document, which may be missing.
 func (f folder) remove(key string) error {
 	path, err := f.path(key)

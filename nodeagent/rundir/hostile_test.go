@@ -131,7 +131,6 @@ func TestFoldersThatAreLinks(t *testing.T) {
 		t.Errorf("slurmd's list %v, %v", l, err)
 	}
 	d.Tidy()
-	d.Uses().Tidy()
 	if diff := cmp.Diff(before, listing(t, victim)); diff != "" {
 		t.Errorf("the other folder (-before +after):\n%s", diff)
 	}

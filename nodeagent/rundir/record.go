@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -175,8 +176,11 @@ func (d Dir) ReadRecords() (map[string]Record, map[string]error) {
 
 // Tidy removes files that killed writers left in a run directory.
 func (d Dir) Tidy() {
-	for _, folder := range []string{jobsFolder, releaseFolder, summaryFolder, tasksFolder, slurmdFolder} {
-		d.folder(folder).tidy()
+	atomicfile.Tidy(string(d))
+	for _, name := range []string{jobsFolder, useFolder, releaseFolder, summaryFolder, tasksFolder, slurmdFolder} {
+		if f := d.folder(name); f.check() == nil {
+			atomicfile.Tidy(string(f))
+		}
 	}
 }
 

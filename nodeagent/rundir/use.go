@@ -304,6 +304,3 @@ func (f Uses) Remove(key string) error { return f.remove(key) }
 
 // Keys lists the keys of all uses.
 func (f Uses) Keys() ([]string, error) { return f.keys() }
-
-// Tidy removes files that killed writers left.
-func (f Uses) Tidy() { f.tidy() }
