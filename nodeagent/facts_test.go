@@ -235,7 +235,7 @@ func TestInventoryWithoutAll(t *testing.T) {
 		{map[string]int{"GPU-b": 2}, []string{"0", "", "2.7"}},
 	} {
 		f.ids = tt.ids
-		inv, err := InventoryOf(f.report(), nil)
+		inv, err := InventoryOf(f.report())
 		if err != nil {
 			t.Fatal(err)
 		}

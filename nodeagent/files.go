@@ -24,9 +24,6 @@ type HookFiles struct {
 	BootID string
 	// Hook is how the site wants the hook.
 	Hook rundir.HookConfig
-	// Devices returns a node's devices in the order of Slurm's GRES indices. nil means
-	// topology.Node.GRESDevices.
-	Devices func(n *topology.Node) []topology.GRESDevice
 	// Fabric judges the node's NVLink fabric. nil judges nothing.
 	Fabric func(n *topology.Node) topology.FabricVerdict
 }
@@ -39,7 +36,7 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	if len(n.GPUs) == 0 {
 		return err
 	}
-	inv, e := InventoryOf(n, f.Devices)
+	inv, e := InventoryOf(n)
 	if e != nil {
 		return errors.Join(err, e)
 	}
@@ -81,9 +78,8 @@ func (f *HookFiles) faults(n *topology.Node) (faults []rundir.Fault) {
 
 // keepMissing adds the old entries whose device has no new entry, at their old places,
 // and numbers all entries again. A GPU that was replaced by one of its kind takes the
-// place of its device file. If a new device has no old place, or if none is missing
-// (the agent may have been told another order), the new entries stay as they are: they
-// are what gres.conf lists.
+// place of its device file. If a new device has no old place, or if none is missing, the
+// new entries stay as they are: they are what gres.conf lists.
 func keepMissing(now, before []rundir.Entry) []rundir.Entry {
 	places, ok := placesOf(now, before)
 	if !ok || len(places) == len(before) {
@@ -179,12 +175,11 @@ func sameFile(a, b *rundir.Entry) bool {
 	return a.GPUInstanceID == nil || *a.GPUInstanceID == *b.GPUInstanceID
 }
 
-// InventoryOf lists the node's devices in the order of Slurm's GRES indices, which order
-// returns; nil is topology.Node.GRESDevices.
+// InventoryOf lists the node's devices in the order of topology.Node.GRESDevices.
 //
 // The exporter's id is DCGM's if it is known, else NVML's index: DCGM counts as NVML
 // does unless it sees other GPUs. An index that is another GPU's id is not taken.
-func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESDevice) (rundir.Inventory, error) {
+func InventoryOf(n *topology.Node) (rundir.Inventory, error) {
 	inv := rundir.Inventory{Node: n.Name, BootID: n.BootID, Clique: cliqueName(n), EmptyMIG: slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return g.MIGEmpty })}
 	taken := make(map[int]bool)
 	for _, g := range n.GPUs {
@@ -192,10 +187,7 @@ func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESD
 			taken[*g.DCGMID] = true
 		}
 	}
-	if order == nil {
-		order = (*topology.Node).GRESDevices
-	}
-	for _, d := range order(n) {
+	for _, d := range n.GRESDevices() {
 		g := d.GPU
 		if g.Minor == nil {
 			return inv, fmt.Errorf("GPU %s has no minor number: its device file is not known", g.UUID)

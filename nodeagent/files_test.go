@@ -28,7 +28,7 @@ func TestInventoryOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inv, err := InventoryOf(m.Report, nil)
+	inv, err := InventoryOf(m.Report)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestInventoryOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if inv, err = InventoryOf(m.Report, nil); err != nil || len(inv.Entries) != 56 || inv.Entries[8].ExporterID != "1.8" {
+	if inv, err = InventoryOf(m.Report); err != nil || len(inv.Entries) != 56 || inv.Entries[8].ExporterID != "1.8" {
 		t.Errorf("%d entries, the ninth %+v, %v", len(inv.Entries), inv.Entries[8], err)
 	}
 }
@@ -195,51 +195,6 @@ func TestInstallHook(t *testing.T) {
 	}
 	if data, err := os.ReadFile(filepath.Join(to, "quoin-hook")); err != nil || string(data) != "two" {
 		t.Errorf("installed %q, %v", data, err)
-	}
-}
-
-// TestHookFilesFollowTheOrder writes the inventory anew when the agent is told of
-// another order of the same GPUs, and keeps that one when a GPU is lost.
-func TestHookFilesFollowTheOrder(t *testing.T) {
-	run := t.TempDir()
-	node := func(minors ...int) *topology.Node {
-		n := &topology.Node{Name: "n1"}
-		for i, m := range minors {
-			n.GPUs = append(n.GPUs, topology.GPU{Index: i, UUID: "GPU-" + string(rune('a'+m)), Minor: &m, Product: "p" + string(rune('0'+m%2))})
-		}
-		return n
-	}
-	detected := func(n *topology.Node) []topology.GRESDevice {
-		return n.GRESDevicesDetected(topology.DetectedByNVML, func(product string) string { return product })
-	}
-	for _, tt := range []struct {
-		name  string
-		order func(n *topology.Node) []topology.GRESDevice
-		node  *topology.Node
-		want  []int
-	}{
-		{"listed", nil, node(3, 0, 1, 2), []int{0, 2, 1, 3}},
-		{"detected", detected, node(3, 0, 1, 2), []int{3, 0, 1, 2}},
-		{"one lost", detected, node(3, 1, 2), []int{3, 0, 1, 2}},
-		{"listed again", nil, node(3, 0, 1, 2), []int{0, 2, 1, 3}},
-	} {
-		f := &HookFiles{RunDir: rundir.Dir(run), Hook: rundir.HookConfig{MappingDir: "/maps"}, Devices: tt.order}
-		if err := f.Write(tt.node); err != nil {
-			t.Fatal(err)
-		}
-		inv, err := rundir.Dir(run).ReadInventory()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []int
-		for i, e := range inv.Entries {
-			if got = append(got, e.Minor); e.GRESIndex != i {
-				t.Errorf("%s: entry %d has index %d", tt.name, i, e.GRESIndex)
-			}
-		}
-		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("%s: minors by GRES index (-want +got):\n%s", tt.name, diff)
-		}
 	}
 }
 

@@ -21,7 +21,7 @@ func TestMissingKeepsPlace(t *testing.T) {
 		}
 		n.GPUs = append(n.GPUs, g)
 	}
-	all, err := InventoryOf(&n, nil)
+	all, err := InventoryOf(&n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestMissingKeepsPlace(t *testing.T) {
 				now.GPUs[i].MIG = slices.Clone(now.GPUs[i].MIG)
 			}
 			tt.now(&now)
-			inv, err := InventoryOf(&now, nil)
+			inv, err := InventoryOf(&now)
 			if err != nil {
 				t.Fatal(err)
 			}

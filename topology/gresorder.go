@@ -50,41 +50,6 @@ func (n *Node) GRESDevicesBy(typeOf func(product string) string) []GRESDevice {
 	return devices
 }
 
-// The ways in which slurmd may find GPUs by itself: its plugins gpu/nvidia and
-// gpu/nvml.
-const (
-	DetectedByNvidia = "nvidia"
-	DetectedByNVML   = "nvml"
-)
-
-// GRESDevicesDetected returns the node's devices in the order of Slurm's GRES
-// indices if slurmd detects them in this way. slurmd then keeps no types together.
-//
-// With nvidia, devices are in the order of their device files. MIG instances are
-// not detected, so gres.conf has to list them: a node with instances has the order
-// of GRESDevicesBy. With nvml, devices are in NVML's order. The first MIG instance
-// of every GPU comes before the second of any, because Slurm sorts by the place of
-// -1 in a device's Links, and the plugin counts instances within their GPU.
-// Instances at one place are ordered by device file. NVML's numbers of instances
-// are not in a report; they are taken to follow the instances' ids.
-func (n *Node) GRESDevicesDetected(way string, typeOf func(product string) string) []GRESDevice {
-	if way == DetectedByNvidia && n.HasMIG() {
-		return n.GRESDevicesBy(typeOf)
-	}
-	devices := n.devicesByFile()
-	if way != DetectedByNVML {
-		return devices
-	}
-	place := func(d GRESDevice) int {
-		if d.MIG == nil {
-			return d.GPU.Index
-		}
-		return slices.IndexFunc(d.GPU.MIG, func(m MIGInstance) bool { return m.UUID == d.MIG.UUID })
-	}
-	slices.SortStableFunc(devices, func(a, b GRESDevice) int { return cmp.Compare(place(a), place(b)) })
-	return devices
-}
-
 // HasMIG reports whether MIG is on in one of the node's GPUs.
 func (n *Node) HasMIG() bool {
 	return slices.ContainsFunc(n.GPUs, func(g GPU) bool { return len(g.MIG) > 0 || g.MIGEmpty })

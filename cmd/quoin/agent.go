@@ -96,7 +96,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, read func(p
 	} else {
 		hook.Gate = nil // nobody opens the gate
 	}
-	files := &nodeagent.HookFiles{RunDir: runDir, BootID: boot, Hook: hook, Devices: gresDevices(&c.Gres), Fabric: fabricOf(conf)}
+	files := &nodeagent.HookFiles{RunDir: runDir, BootID: boot, Hook: hook, Fabric: fabricOf(conf)}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
 	return service.Together(ctx, append(runs, agent.Run, func(ctx context.Context) error {
 		return service.Serve(ctx, &service.Options{Listen: c.Listen, Registry: reg, Cluster: cluster, Log: log,

@@ -9,8 +9,6 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/slurmconf/gres"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // hookConfig returns the hook's configuration.
@@ -54,15 +52,4 @@ func idSources(c *config.DCGM, log *slog.Logger) ([]nodeagent.IDSource, error) {
 		out = append(out, nodeagent.NewExporter(c.DCGMExporter))
 	}
 	return out, nil
-}
-
-// gresDevices returns the function that puts a node's devices into slurmd's order.
-func gresDevices(g *config.Gres) func(n *topology.Node) []topology.GRESDevice {
-	o := gres.Options{Naming: gres.Naming(g.GresNaming), Types: g.GresTypes}
-	return func(n *topology.Node) []topology.GRESDevice {
-		if g.GresAutodetect == gres.AutoDetectNvidia || g.GresAutodetect == gres.AutoDetectNVML {
-			return n.GRESDevicesDetected(g.GresAutodetect, o.TypeOf)
-		}
-		return n.GRESDevicesBy(o.TypeOf)
-	}
 }

@@ -99,7 +99,7 @@ func printNode(w io.Writer, n *topology.Node, fabric func(*topology.Node) topolo
 // known, or the place of a GPU that cannot be read.
 func gresIndices(n *topology.Node) map[string]string {
 	indices := map[string]string{}
-	if inv, err := nodeagent.InventoryOf(n, nil); err == nil {
+	if inv, err := nodeagent.InventoryOf(n); err == nil {
 		entries, known := nodeagent.AddUnreadable(inv.Entries, n)
 		for _, e := range entries {
 			if known {

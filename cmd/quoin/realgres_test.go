@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
@@ -262,11 +263,54 @@ func (r *gresRig) wantDevices(n *topology.Node) []device {
 	return out
 }
 
+// inventory has the node's devices in slurmd's order: as the job hook counts them if slurmd finds
+// the GPUs, otherwise as gres.conf lists them.
 func (r *gresRig) inventory(n *topology.Node) rundir.Inventory {
 	r.t.Helper()
-	inv, err := nodeagent.InventoryOf(n, gresDevices(&config.Gres{GresNaming: r.naming, GresAutodetect: r.detects}))
+	inv, err := nodeagent.InventoryOf(n)
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	var places []gres.Device
+	if r.detects == "" || n.HasMIG() {
+		for _, d := range n.GRESDevicesBy(func(product string) string { return gresType(product, r.naming) }) {
+			e := rundir.Entry{Minor: *d.GPU.Minor}
+			if d.MIG != nil {
+				e.Capabilities = d.MIG.Capabilities
+			}
+			places = append(places, gres.Device(e.Files()))
+		}
+	} else {
+		m := gres.Machine{
+			Counted: func() (counted []gres.GPUCount, err error) {
+				for _, g := range n.GPUs {
+					typ := gresType(g.Product, r.naming)
+					if !slices.ContainsFunc(counted, func(c gres.GPUCount) bool { return c.Type == typ }) {
+						counted = append(counted, gres.GPUCount{Type: typ})
+					}
+					counted[slices.IndexFunc(counted, func(c gres.GPUCount) bool { return c.Type == typ })].Count++
+				}
+				return counted, nil
+			},
+			Detected: func(string) (found []gres.Detected, err error) {
+				for _, g := range n.GPUs {
+					found = append(found, gres.Detected{File: gres.Device(rundir.DeviceFile(*g.Minor)), Index: g.Index, Product: g.Product})
+				}
+				return found, nil
+			},
+		}
+		if places, err = m.Places([]gres.Line{{AutoDetect: r.detects}}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	slices.SortFunc(inv.Entries, func(a, b rundir.Entry) int {
+		return slices.Index(places, gres.Device(a.Files())) - slices.Index(places, gres.Device(b.Files()))
+	})
+	for i := range inv.Entries {
+		inv.Entries[i].GRESIndex = i
+	}
+	if len(places) != len(inv.Entries) {
+		r.t.Errorf("%d places, and %d devices", len(places), len(inv.Entries))
 	}
 	return inv
 }

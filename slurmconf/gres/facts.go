@@ -237,7 +237,7 @@ func (o *Options) ForAll(lines []Line, nodes int) ([]Line, bool) {
 // Detected returns the line without NodeName by which each slurmd finds what the lines list: whole
 // GPUs without Cores, of one Type on a node, whose Types are a part of their products' names. Slurmd
 // of a node without GPUs takes the line too. It does not start with listed devices that it lacks.
-// Devices of several Types stand in another order if slurmd finds them: see GRESDevicesDetected.
+// Devices of several Types stand in another order if slurmd finds them.
 func (o *Options) Detected(lines []Line) (line Line, ok bool) {
 	line.AutoDetect = AutoDetectNvidia
 	if len(lines) == 0 || o.AutoDetect != "" && o.AutoDetect != AutoDetectNvidia || len(o.Types) > 0 || len(o.LeaveOut) > 0 {

@@ -13,8 +13,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/slurmconf/gres"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
 // Agent is the section agent.
@@ -31,7 +29,6 @@ type Agent struct {
 	Listen     `yaml:",inline"`
 	Jobs       `yaml:",inline"`
 	DCGM       `yaml:",inline"`
-	Gres       `yaml:",inline"`
 	Log        `yaml:",inline"`
 }
 
@@ -94,19 +91,6 @@ type DCGM struct {
 	DCGMInterval time.Duration `yaml:"dcgmInterval"`
 }
 
-// Gres says how this node's slurmd names and orders its GPUs. It must be as in the
-// node's publication. The job hook goes by gres.conf itself: the order of the inventory
-// counts while gres.conf is younger than slurmd and the hook knows no other list.
-type Gres struct {
-	// GresNaming says how a product becomes a Type: model, full or short.
-	GresNaming string `yaml:"gresNaming"`
-	// GresTypes are the Types of products that gresNaming is not to name.
-	GresTypes publication.Types `yaml:"gresTypes"`
-	// GresAutodetect is how this node's slurmd detects its GPUs: nvidia or nvml. Empty:
-	// gres.conf lists them.
-	GresAutodetect string `yaml:"gresAutodetect"`
-}
-
 // Listen says where a program serves, and to whom.
 type Listen struct {
 	// Address is the address of /metrics. Empty: no metrics.
@@ -146,7 +130,7 @@ func defaultAgent() Agent {
 	return Agent{
 		Machine: Machine{HostRoot: "/", Interval: 5 * time.Second}, RunDir: rundir.DefaultRunDir, MappingDir: dcgm.DefaultMappingDir, Listen: Listen{Address: ":9835"},
 		Jobs: Jobs{SampleInterval: 10 * time.Second, SweepInterval: 10 * time.Second, HookWait: rundir.DefaultWait, HookGate: rundir.GateWarn, HookGateWait: rundir.DefaultGateWait},
-		DCGM: DCGM{DCGMInterval: 10 * time.Minute}, Gres: Gres{GresNaming: publication.Default().Gres.Naming}, Log: defaultLog,
+		DCGM: DCGM{DCGMInterval: 10 * time.Minute}, Log: defaultLog,
 	}
 }
 
@@ -160,7 +144,6 @@ func (a *Agent) check(wrong *checks) {
 	wrong.want(a.Interval > 0, "interval", a.Interval, "more than 0, such as 5s")
 	a.Jobs.check(wrong)
 	a.DCGM.check(wrong)
-	a.Gres.check(wrong)
 	a.Listen.check(wrong, a.Store)
 	a.Log.check(wrong)
 }
@@ -200,21 +183,6 @@ func (d *DCGM) check(wrong *checks) {
 	u, err := url.Parse(d.DCGMExporter)
 	wrong.want(d.DCGMExporter == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "dcgmExporter", d.DCGMExporter, "a URL such as http://localhost:9400/metrics")
 	wrong.want(d.DCGMInterval > 0, "dcgmInterval", d.DCGMInterval, "more than 0, such as 10m")
-}
-
-// check goes by the rules of a publication.
-func (g *Gres) check(wrong *checks) {
-	if g.GresAutodetect == gres.AutoDetectFull {
-		wrong.want(false, "gresAutodetect", g.GresAutodetect, "what full comes to on this node: nvml if its slurmd has that plugin, else nvidia")
-		return
-	}
-	keys := map[string]string{"gres.naming": "gresNaming", "gres.types": "gresTypes", "gres.autoDetect": "gresAutodetect"}
-	_, err := publication.Compile([]publication.Publication{{Gres: publication.Gres{Naming: g.GresNaming, Types: g.GresTypes, AutoDetect: g.GresAutodetect}}}, nil)
-	for _, e := range unjoin(err) {
-		if field, ok := errors.AsType[*publication.FieldError](e); ok {
-			wrong.add(keys[field.Key], field.Message)
-		}
-	}
 }
 
 func (l *Log) check(wrong *checks) {

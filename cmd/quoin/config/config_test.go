@@ -13,17 +13,17 @@ import (
 
 // TestSettings has settings of every kind of value, beside a file.
 func TestSettings(t *testing.T) {
-	const file = "agent: {gresTypes: {A: a}, slurmdSpool: &dirs [x]}\npublicationDefaults: {tierLabels: *dirs}\npublications:\n  a:\n  b: {configMap: b}\n"
+	const file = "agent: {slurmdSpool: &dirs [x]}\npublicationDefaults: {tierLabels: *dirs, gres: {types: {A: a}}}\npublications:\n  a:\n  b: {configMap: b}\n"
 	tests := []struct {
 		set  string
 		want string // in the configuration as it is printed
 	}{
 		{"agent.listen=", `listen: ""`},
-		{"agent.gresTypes=NVIDIA L4=l4,B=b", "gresTypes:\n    B: b\n    NVIDIA L4: l4\n"},
+		{"publicationDefaults.gres.types=NVIDIA L4=l4,B=b", "types:\n        B: b\n        NVIDIA L4: l4\n"},
 		{"publicationDefaults.maxDomainGPUs=GB200=144,H100=256", "maxDomainGPUs:\n      GB200: 144\n      H100: 256\n"},
-		{"agent.gresTypes={B: b}", "gresTypes:\n    B: b\n  gresAutodetect"},
+		{"publicationDefaults.gres.types={B: b}", "types:\n        B: b\n      leaveOut"},
 		{"publicationDefaults.gres.leaveOut={n1: [/dev/nvidia3]}", "leaveOut:\n        n1:\n          - /dev/nvidia3\n"},
-		{"agent.gresTypes=", "gresTypes: {}\n"},
+		{"publicationDefaults.gres.types=", "types: {}\n"},
 		{"agent.slurmdSpool=/y,/z", "slurmdSpool:\n    - /y\n    - /z\n"},
 		{"agent.slurmdSpool=", "slurmdSpool: []\n"},
 		{"agent.logLevel=debug", "logLevel: debug\n"},
@@ -144,11 +144,10 @@ func TestErrors(t *testing.T) {
 		{"an unknown key of a section", "publicationDefaults:\n  gres: {naming: full, type: {a: b}}\n", "", `q.yaml:2: unknown key "type": want autoDetect, cores, leaveOut, naming, types`},
 		{"a text for the keys of a section", "publicationDefaults:\n  gres: all\n", "", `q.yaml:2: publicationDefaults.gres: "all": want keys and values: autoDetect, cores, leaveOut, naming, types`},
 		{"a bad value on a line of several", "publications:\n  a: {format: auto, tierLabels: auto, settleTime: 5s}\n", "", `q.yaml:2: "auto": want a list of texts`},
-		{"types that are no pairs of the agent", "agent: {gresTypes: NVIDIA GB200}\n", "", `q.yaml:1: agent.gresTypes: "NVIDIA ...": want keys and values`},
-		{"a naming that the agent refuses", "agent:\n  interval: 5s\n  gresNaming: shrt\n", "", `q.yaml:3: agent.gresNaming: "shrt": want model, full or short`},
+		{"types that are no pairs", "publicationDefaults: {gres: {types: NVIDIA GB200}}\n", "", `q.yaml:1: publicationDefaults.gres.types: "NVIDIA ...": want keys and values`},
 		{"a URL that the agent refuses", "agent: {dcgmExporter: localhost}\n", "", `q.yaml:1: agent.dcgmExporter: "localhost": want a URL`},
 		{"a log level that the publisher refuses", "publisher: {logLevel: loud}\n", "", `q.yaml:1: publisher.logLevel: "loud": want debug, info`},
-		{"an unknown key of the agent", "agent:\n  runDirectory: /x\n", "", `q.yaml:2: unknown key "runDirectory": want cgroupRoot, dcgmExporter, dcgmHostEngine, dcgmInterval, gresAutodetect, gresNaming, gresTypes, healthListen, hookGate, hookGateWait, hookJobInfo, hookSummaryDir, hookWait, hostRoot, interval, jobsGroup`},
+		{"an unknown key of the agent", "agent:\n  runDirectory: /x\n", "", `q.yaml:2: unknown key "runDirectory": want cgroupRoot, dcgmExporter, dcgmHostEngine, dcgmInterval, healthListen, hookGate, hookGateWait, hookJobInfo, hookSummaryDir, hookWait, hostRoot, interval, jobsGroup`},
 		{"a bad value of the agent", "agent:\n  interval: soon\n", "", `q.yaml:2: agent.interval: "soon": want a number and a unit, such as 30s`},
 		{"keys for a value", "publisher:\n  listen:\n    port: 1\n", "", `q.yaml:3: publisher.listen: want text`},
 		{"an alias for a value", "publisher: {listen: &a soon}\nagent: {interval: *a}\n", "", `q.yaml:1: "soon": want a number and a unit`},
@@ -156,10 +155,6 @@ func TestErrors(t *testing.T) {
 		{"a time that the agent refuses", "agent:\n  runDir: /x\n  sweepInterval: 30s\n", "", `q.yaml:3: agent.sweepInterval: "30s": want more than 0 and at most 20s`},
 		{"a relative directory of summaries", "agent: {hookSummaryDir: x}\n", "", `q.yaml:1: agent.hookSummaryDir: "x": want an absolute path`},
 		{"a text for a section", "agent: 3\n", "", `q.yaml:1: agent: "3": want keys and values`},
-		{"a bad type", "", "agent.gresTypes=NVIDIA L4=4", `--set: agent.gresTypes: "NVIDIA L4": type "4": want a letter`},
-		{"a bad naming", "", "agent.gresNaming=long", `--set: agent.gresNaming: "long": want model, full or short`},
-		{"a bad detection", "", "agent.gresAutodetect=amd", `--set: agent.gresAutodetect: "amd": want off, nvidia, nvml`},
-		{"a detection that does not say the order", "", "agent.gresAutodetect=full", `--set: agent.gresAutodetect: "full": want what full comes to on this node: nvml if its slurmd has that plugin, else nvidia`},
 		{"an agent that samples too often", "", "agent.sampleInterval=1ms", `--set: agent.sampleInterval: "1ms": want 100ms or more`},
 		{"an agent that looks too seldom", "", "agent.sweepInterval=30s", `--set: agent.sweepInterval: "30s": want more than 0 and at most 20s`},
 		{"a hook that waits for ever", "", "agent.hookWait=2m", `--set: agent.hookWait: "2m0s": want more than 0 and at most 1m`},
@@ -200,7 +195,7 @@ func TestErrors(t *testing.T) {
 // TestKeys has every key in the list for shells, and each can be set.
 func TestKeys(t *testing.T) {
 	keys := Keys()
-	for _, key := range []string{"agent.runDir", "agent.gresTypes", "publisher.listen", "imex.join", "publicationDefaults.gres.naming", "publicationDefaults.annotate"} {
+	for _, key := range []string{"agent.runDir", "publicationDefaults.gres.types", "publisher.listen", "imex.join", "publicationDefaults.gres.naming", "publicationDefaults.annotate"} {
 		if !slices.Contains(keys, key) {
 			t.Errorf("%s is missing in %v", key, keys)
 		}
