@@ -140,3 +140,26 @@ func TestLateEpilog(t *testing.T) {
 		})
 	}
 }
+
+// TestWithoutInventory says what stands in for the inventory only if something does.
+func TestWithoutInventory(t *testing.T) {
+	for _, tt := range []struct {
+		name, conf, visible string
+		gpus                map[string]string
+		want, not           string
+	}{
+		{"numbers", configlessConf, "", map[string]string{"1": "7\n"}, ": numbers of device files are taken as the exporter's ids\n", "no label"},
+		{"numbers beside UUIDs", configlessConf, "GPU-1", map[string]string{"1": "7\n"}, ": numbers of device files are taken as the exporter's ids\n", "no label"},
+		{"no list of slurmd", "/nowhere/slurm.conf", "", map[string]string{}, "these GPUs get no label", "numbers"},
+		{"UUIDs of MIG instances", configlessConf, "MIG-1", map[string]string{}, "MIG-1 cannot be resolved", "numbers"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPlace(t)
+			said := p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "CUDA_VISIBLE_DEVICES="+tt.visible, "SLURM_CONF="+tt.conf)
+			if !strings.HasPrefix(said, "quoin-hook: job 7: no inventory in "+p.run) || !strings.Contains(said, tt.want) || strings.Contains(said, tt.not) {
+				t.Errorf("said %q", said)
+			}
+			p.check("without an inventory", tt.gpus)
+		})
+	}
+}

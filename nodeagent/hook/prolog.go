@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"slices"
@@ -84,32 +85,29 @@ func (h *job) newRecord() *rundir.Record {
 
 // resolve finds out which GPUs the job holds.
 func (h *job) resolve(r *rundir.Record) {
-	inv, current, err := h.runDir.FindInventory(h.labels(), h.boot)
-	if err != nil {
-		instead := "numbers of device files are taken as the exporter's ids"
-		if inv != nil {
-			instead = "the last known inventory is used"
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			h.fail(rundir.CallInventory, "no inventory in %s: %s", h.runDir, instead)
-		} else {
-			h.fail(rundir.CallInventory, "%v; %s", err, instead)
-		}
-	}
+	inv, current, missing := h.runDir.FindInventory(h.labels(), h.boot)
 	visible := h.env("CUDA_VISIBLE_DEVICES")
-	var unknown error
+	var unlisted error
+	word := rundir.CallGresConf
 	if inv == nil || !rundir.HasUUIDs(visible) { // UUIDs are exact
 		var places []int
-		if places, unknown = rundir.ParseIndices(r.Indices); unknown != nil {
-			h.fail(rundir.CallEnvironment, "%v", unknown)
-		} else if r.Devices, unknown = h.devicesInTime(inv, places); unknown != nil {
-			h.fail(rundir.CallGresConf, "SLURM_JOB_GPUS=%s: %v; these GPUs get no label", hostlist.Shorten(r.Indices), unknown)
+		if places, unlisted = rundir.ParseIndices(r.Indices); unlisted != nil {
+			word = rundir.CallEnvironment
+		} else if r.Devices, unlisted = h.devicesInTime(inv, places); unlisted != nil {
+			unlisted = fmt.Errorf("SLURM_JOB_GPUS=%s: %w; these GPUs get no label", hostlist.Shorten(r.Indices), unlisted)
 		}
 	}
-	r.GPUs, r.UUIDs, err = rundir.Resolve(inv, r.Devices, visible)
-	r.Unresolved = !current || unknown != nil || err != nil
-	if err != nil {
-		h.fail(rundir.CallEnvironment, "%v", err)
+	var unresolved error
+	r.GPUs, r.UUIDs, unresolved = rundir.Resolve(inv, r.Devices, visible)
+	r.Unresolved = !current || unlisted != nil || unresolved != nil
+	if missing != nil {
+		h.fail(rundir.CallInventory, "%s", h.withoutInventory(missing, inv, r.GPUs))
+	}
+	if unlisted != nil {
+		h.fail(word, "%v", unlisted)
+	}
+	if unresolved != nil {
+		h.fail(rundir.CallEnvironment, "%v", unresolved)
 	}
 	if r.GPUs == nil {
 		r.GPUs = []string{}
@@ -117,6 +115,21 @@ func (h *job) resolve(r *rundir.Record) {
 	if current {
 		h.warn(r, inv)
 	}
+}
+
+// withoutInventory says why there is no inventory of this boot, and what is used in its place.
+func (h *job) withoutInventory(why error, inv *rundir.Inventory, gpus []string) string {
+	said := why.Error()
+	if errors.Is(why, fs.ErrNotExist) {
+		said = "no inventory in " + string(h.runDir)
+	}
+	switch {
+	case inv != nil:
+		return said + ": the last known inventory is used"
+	case len(gpus) > 0:
+		return said + ": numbers of device files are taken as the exporter's ids"
+	}
+	return said
 }
 
 // maxWarning bounds what is said of one GPU of a job, in bytes.
