@@ -227,7 +227,7 @@ func (m Mapping) keepSpare() {
 // the writer is killed, the exporter sees the old file or the new one, whole.
 func (m Mapping) writeSpare(path string, text []byte) error {
 	spare := filepath.Join(m.Staging(), spareFile)
-	f, err := os.OpenFile(spare, os.O_WRONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	f, err := atomicfile.Open(spare, unix.O_WRONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@
 package atomicfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -42,7 +43,7 @@ func ReadTime(path string) ([]byte, time.Time, error) {
 // ReadInfo reads a file and returns what the file system says of it. For a file that is too large
 // it returns that too, beside the error.
 func ReadInfo(path string) ([]byte, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := Open(path, unix.O_RDONLY, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,11 +55,34 @@ func ReadInfo(path string) ([]byte, fs.FileInfo, error) {
 	if !info.Mode().IsRegular() {
 		return nil, nil, fmt.Errorf("%s is of mode %s: want a regular file", path, info.Mode())
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	text := bytes.NewBuffer(make([]byte, 0, min(info.Size(), maxFile)+bytes.MinRead)) // to be read at once
+	_, err = text.ReadFrom(io.LimitReader(f, maxFile+1))
+	data := text.Bytes()
 	if err == nil && len(data) > maxFile {
 		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
 	}
 	return data, info, err
+}
+
+// Open opens a file. It does not wait for the other end of a named pipe. os.OpenFile would also try
+// to have the kernel say when the file can be read, by five calls: the kernel never says that of a
+// regular file, and each job's start waits for it.
+func Open(path string, flags int, mode fs.FileMode) (*os.File, error) {
+	for {
+		fd, err := unix.Open(path, flags|unix.O_NONBLOCK|unix.O_CLOEXEC, uint32(mode.Perm()))
+		switch {
+		case errors.Is(err, unix.EINTR): // a slow file system was interrupted
+			continue
+		case err != nil:
+			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		}
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&unix.O_APPEND)
+		f := os.NewFile(uintptr(fd), path)
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		return f, nil
+	}
 }
 
 // staged begins the names of files that are being written.
@@ -126,7 +150,7 @@ func Stage(folder, path string, data []byte) (string, error) {
 // stage calls finish for the file once the data are in it.
 func stage(folder, path string, data []byte, mode fs.FileMode, finish func(*os.File) error) (string, error) {
 	name := filepath.Join(folder, staged+strconv.FormatUint(rand.Uint64(), 36)) //nolint:gosec // no secret
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := Open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, mode)
 	if err != nil {
 		return "", fmt.Errorf("write %s: %w", path, err)
 	}

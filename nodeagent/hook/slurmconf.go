@@ -3,10 +3,11 @@ package hook
 import (
 	"bytes"
 	"io"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 )
 
 // maxSlurmConf bounds what is read of a slurm.conf, in bytes.
@@ -24,7 +25,7 @@ func readSlurmConf(path string) slurmConf {
 	if path == "" {
 		return slurmConf{}
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := atomicfile.Open(path, unix.O_RDONLY, 0)
 	if err != nil {
 		return slurmConf{}
 	}

@@ -240,7 +240,7 @@ func isSlurmd(name string) bool { return name == "slurmd" || name == "slurmd-wlm
 
 // processOf returns a process's name, parent and start; no name if it has ended.
 func processOf(pid string) (name, parent string, start uint64) {
-	stat, _ := os.ReadFile("/proc/" + pid + "/stat")
+	stat, _ := atomicfile.Read("/proc/" + pid + "/stat")
 	_, after, _ := strings.Cut(string(stat), "(")
 	end := strings.LastIndexByte(after, ')') // a name may have brackets
 	if end < 0 {

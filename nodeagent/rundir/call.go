@@ -80,7 +80,7 @@ func (d Dir) AppendCall(c Call) error {
 		return fmt.Errorf("log the call: %w", err)
 	}
 	path := filepath.Join(string(d), callsFile)
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NONBLOCK|unix.O_NOFOLLOW, ownFile)
+	f, err := atomicfile.Open(path, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW, ownFile)
 	if err != nil {
 		return fmt.Errorf("log the call: %w", err)
 	}

@@ -2,14 +2,16 @@ package rundir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
+
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 )
 
 // Lock takes the run directory's lock. Every writer of the mapping and of the
@@ -21,25 +23,26 @@ func (d Dir) Lock(ctx context.Context, wait time.Duration) (unlock func(), err e
 	}
 	path := filepath.Join(string(d), lockFile)
 	closeLock(path)
-	// Without O_NONBLOCK, opening a named pipe of that name would hang.
-	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW), flock.SetPermissions(ownFile))
-	if ok, err := l.TryLock(); err == nil && ok {
-		return func() { _ = l.Unlock() }, nil
+	f, err := atomicfile.Open(path, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW, ownFile)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	// A hundred waiting hooks must not take the processor from the one that works.
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return func() { _ = f.Close() }, nil // which unlocks it
+		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		}
 		select {
 		case <-ctx.Done():
-			_ = l.Close() // nothing was locked
-			return nil, fmt.Errorf("lock %s for %s: %w", l.Path(), wait, ctx.Err())
+			_ = f.Close() // nothing was locked
+			return nil, fmt.Errorf("lock %s for %s: %w", path, wait, ctx.Err())
 		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // no secret
-		}
-		if ok, err := l.TryLock(); err != nil {
-			return nil, fmt.Errorf("lock %s: %w", l.Path(), err)
-		} else if ok {
-			return func() { _ = l.Unlock() }, nil
 		}
 	}
 }

@@ -9,7 +9,6 @@ package rundir
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -78,7 +77,7 @@ func ProcessStart(stat []byte) uint64 {
 // InitStart reads when process 1 began: the start of the machine, or of the pod that this
 // process is in. It is 0 if that cannot be read.
 func InitStart() uint64 {
-	stat, _ := os.ReadFile("/proc/1/stat")
+	stat, _ := atomicfile.Read("/proc/1/stat")
 	return ProcessStart(stat)
 }
 
