@@ -81,7 +81,7 @@ func TestOutputJSON(t *testing.T) {
 		}
 	}
 	parse(0, &drawn, twoByTwo, "map", "--nodes", "-")
-	if drawn.Kind != "Map" || len(drawn.Plan.Blocks()) != 1 || drawn.Places["a1"].Block != drawn.Plan.Blocks()[0].Name || drawn.States["a1"] != "healthy" || len(drawn.LeftOut) != 1 {
+	if drawn.Kind != "Map" || len(drawn.Plan.Blocks()) != 1 || drawn.Places["a1"].Block != drawn.Plan.Blocks()[0].Name || drawn.States["a1"] != "without report" || len(drawn.LeftOut) != 1 {
 		t.Errorf("map: %+v", drawn)
 	}
 	dir := t.TempDir()
@@ -110,7 +110,7 @@ func TestOutputJSON(t *testing.T) {
 func TestMapReports(t *testing.T) {
 	dir := t.TempDir()
 	for node, imex := range map[string]string{"n1": `"hostService":true,"daemonState":"READY"`, "n2": `"hostService":true,"daemonState":"WAITING_FOR_PEERS"`} {
-		report := `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"` + node + `","domain":"8a61c302-0000-4000-8000-000000000001.7","gpus":[{"index":0,"uuid":"GPU-` + node + `"}],"imex":{"channelMajor":235,` + imex + `}}`
+		report := `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"` + node + `","domain":"8a61c302-0000-4000-8000-000000000001.7","gpus":[{"index":0,"uuid":"GPU-` + node + `","fabric":{"state":"completed","clusterUUID":"8a61c302-0000-4000-8000-000000000001","cliqueID":7}}],"imex":{"channelMajor":235,` + imex + `}}`
 		if err := os.WriteFile(filepath.Join(dir, node+".json"), []byte(report), 0o600); err != nil {
 			t.Fatal(err)
 		}

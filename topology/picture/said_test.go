@@ -10,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -125,5 +126,25 @@ func TestDocument(t *testing.T) {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the document lacks %s", want)
 		}
+	}
+}
+
+// TestUnreadFabricIsNotHealthy has trays whose GPUs say nothing of their fabric. A label places them, and an old
+// condition says that all is well.
+func TestUnreadFabricIsNotHealthy(t *testing.T) {
+	label := topology.Labels{Clique: topology.Clique{ClusterUUID: topology.UUID{1}, ID: 7}}
+	for product, want := range map[string]state{"NVIDIA GB200": kept, "NVIDIA H100 80GB HBM3": healthy} {
+		facts := topology.Facts{Name: "n1", SlurmName: "n1", Labels: label, Report: &topology.Node{Name: "n1", GPUs: []topology.GPU{{Product: product}}}}
+		s := &Site{Plan: &topology.Plan{}, Facts: []topology.Facts{facts}}
+		for _, said := range []Verdict{{}, {Reason: topology.ReasonFabricHealthy}} {
+			s.Said = map[string]Said{"n1": {Fabric: said}}
+			if got := statesOf(s)["n1"]; got != want {
+				t.Errorf("%s, condition %q: %s, want %s", product, said.Reason, looks[got].short, looks[want].short)
+			}
+		}
+	}
+	s := &Site{Plan: &topology.Plan{}, Facts: []topology.Facts{{Name: "n1", SlurmName: "n1", Labels: label}}}
+	if got := statesOf(s)["n1"]; got != unreported {
+		t.Errorf("a label alone: %s", looks[got].short)
 	}
 }

@@ -37,7 +37,7 @@ func statesOf(s *Site) map[string]state {
 		switch {
 		case f.Gone:
 			out[f.SlurmName] = kept
-		case f.Report == nil && f.GPUCount() > 0:
+		case f.Report == nil && (f.GPUCount() > 0 || f.Labels.NamesDomain()):
 			out[f.SlurmName] = unreported
 		default:
 			out[f.SlurmName] = healthy
@@ -55,25 +55,25 @@ func statesOf(s *Site) map[string]state {
 		}
 	}
 	for i := range facts {
-		if f := &facts[i]; f.Report != nil && faulty(f.Report, s.Said[f.SlurmName].Fabric) {
-			out[f.SlurmName] = degraded
+		if f := &facts[i]; f.Report != nil {
+			out[f.SlurmName] = max(out[f.SlurmName], hardware(f.Report, s.Said[f.SlurmName].Fabric))
 		}
 	}
 	return out
 }
 
-// faulty reports whether something is wrong with the node's GPUs, or with their fabric. If nobody said how the
-// fabric is, the report alone says it.
-func faulty(n *topology.Node, fabric Verdict) bool {
+// hardware returns the state of the node's GPUs and their fabric. If nobody said how the fabric is, the report
+// alone says it.
+func hardware(n *topology.Node, fabric Verdict) state {
 	lost := func(p topology.Finding) bool { return strings.HasPrefix(p.Reason, "GPU") || topology.NeedsRepair(p) }
-	if slices.ContainsFunc(n.Problems, lost) {
-		return true
-	}
-	if fabric.Reason != "" {
-		return fabric.Wrong
-	}
 	v := topology.JudgeFabric(&topology.FabricNode{Report: n}, nil)
-	return v.Faulty()
+	switch said := fabric.Reason != ""; {
+	case slices.ContainsFunc(n.Problems, lost), said && fabric.Wrong, !said && v.Faulty():
+		return degraded
+	case len(n.GPUs) > 0 && v.Reason == topology.ReasonFabricUnread && v.IMEX != topology.IMEXNone: // which may join it with others
+		return kept
+	}
+	return healthy
 }
 
 // stateOf returns the state of a node. A name without facts is an empty place.
