@@ -28,8 +28,8 @@ type running struct {
 	now  time.Time
 }
 
-// fresh reports whether the answer is new enough to let nodes move.
-func (r *running) fresh() bool { return !r.Asked.IsZero() && r.now.Before(r.Asked.Add(jobsAge)) }
+// letsMove reports whether the answer is new enough to let nodes move.
+func (r *running) letsMove() bool { return !r.Asked.IsZero() && r.now.Before(r.Asked.Add(jobsAge)) }
 
 // repartitioned finds the changes of NVLink partitions that people look at first.
 func repartitioned(p *publication.Cluster, in *gathered, made *Rendered) (out []decision) {
@@ -122,7 +122,7 @@ func (r *running) across(change *placement.Repartition) string {
 			}
 		}
 	}
-	if !r.fresh() {
+	if !r.letsMove() {
 		return unknown
 	}
 	return ""
