@@ -86,7 +86,15 @@ type FabricNode struct {
 	Peers bool
 }
 
-// FabricLabels are what labels say of a node without a report.
+// FabricNode returns what the facts of a node say of its fabric.
+func (f *Facts) FabricNode() FabricNode {
+	if f.Report != nil {
+		return FabricNode{Report: f.Report}
+	}
+	return FabricNode{Labels: &FabricLabels{Product: f.Product(), GPUs: f.GPUCount(), Clique: f.Labels.Clique}}
+}
+
+// FabricLabels are what labels, ResourceSlices and the kubelet say of a node without a report.
 type FabricLabels struct {
 	Product string
 	GPUs    int

@@ -132,8 +132,7 @@ func (s *site) judgeFabrics(since map[string]string) {
 	nodes := make([]topology.FabricNode, len(s.facts)+len(s.unnamed))
 	for i := range nodes {
 		f, n := s.factsAt(i), &nodes[i]
-		if n.Report = f.Report; f.Report == nil {
-			n.Labels = &topology.FabricLabels{Product: f.Product(), GPUs: f.GPUCount(), Clique: f.Labels.Clique}
+		if *n = f.FabricNode(); f.Report == nil {
 			continue
 		}
 		if len(since) > 0 {

@@ -241,10 +241,10 @@ func (r *Rules) Wants(n *Node) bool {
 
 // Read returns the facts of a node without its Slurm name.
 func (r *Rules) Read(n *Node, snap *Snapshot, unreadable map[string]bool) topology.Facts {
-	f := topology.Facts{Name: n.Name, Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, r.config.Labels), Capacity: n.GPUs}
+	f := snap.Facts(n, r.config.Labels)
 	f.ReportUnreadable = f.Report == nil && unreadable[n.Name]
-	if r.config.ResourceSlices && f.Report == nil {
-		f.Slices = snap.Slices[n.Name]
+	if !r.config.ResourceSlices {
+		f.Slices = nil
 	}
 	return f
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // ReasonReportUnreadable names a report that cannot be parsed.
@@ -58,6 +59,16 @@ type Snapshot struct {
 	NodeSets []NodeSet
 	// Problems are reports that could not be read.
 	Problems []topology.Finding
+}
+
+// Facts returns the facts of a node by its report, or else by its labels, as keys name them, its ResourceSlices
+// and its kubelet.
+func (s *Snapshot) Facts(n *Node, keys nodelabels.Keys) topology.Facts {
+	f := topology.Facts{Name: n.Name, Report: s.Reports[n.Name], Labels: nodelabels.Read(n.Labels, keys), Capacity: n.GPUs}
+	if f.Report == nil {
+		f.Slices = s.Slices[n.Name]
+	}
+	return f
 }
 
 // GPUs is how many GPUs each node has: as its report says, else its ResourceSlices, else its

@@ -1,6 +1,8 @@
 package nodestatus
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,5 +61,26 @@ func TestDriftCondition(t *testing.T) {
 	want := inputs.Condition{Type: ConditionDrift, True: true, Reason: placement.ReasonCliqueDiffers, Message: "b; a"}
 	if diff := cmp.Diff(want, driftCondition(many)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestFabricsCountSlices has a rack with one tray too many. Of that tray only ResourceSlices know the GPUs.
+func TestFabricsCountSlices(t *testing.T) {
+	clique := topology.Clique{ClusterUUID: topology.UUID{1}, ID: 7}
+	fabric := topology.Fabric{State: topology.FabricCompleted, ClusterUUID: clique.ClusterUUID, CliqueID: clique.ID}
+	gpus := slices.Repeat([]topology.GPU{{Product: "NVIDIA GB200", Fabric: fabric}}, 4)
+	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}, Slices: map[string]*topology.Node{}}
+	for i := range 19 {
+		name := fmt.Sprintf("n%02d", i)
+		snap.Nodes = append(snap.Nodes, inputs.Node{Name: name, Labels: map[string]string{topology.CliqueLabel: clique.String()}})
+		snap.Reports[name] = &topology.Node{Name: name, GPUs: gpus}
+	}
+	delete(snap.Reports, "n18")
+	if v := Fabrics(snap)[0]; v.Reason != topology.ReasonFabricHealthy {
+		t.Errorf("18 trays: %+v", v.Finding)
+	}
+	snap.Slices["n18"] = &topology.Node{Name: "n18", GPUs: slices.Repeat([]topology.GPU{{Product: "NVIDIA GB200"}}, 4)}
+	if v := Fabrics(snap)[0]; v.Reason != topology.ReasonDomainImplausible {
+		t.Errorf("19 trays: %+v", v.Finding)
 	}
 }

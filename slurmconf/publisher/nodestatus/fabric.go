@@ -53,8 +53,8 @@ func Fabrics(snap *inputs.Snapshot, plans ...FabricPlan) []topology.FabricVerdic
 	for i := range snap.Nodes {
 		from, n := &snap.Nodes[i], &nodes[i]
 		if n.Report = snap.Reports[from.Name]; n.Report == nil {
-			labels := nodelabels.Read(from.Labels, nodelabels.Keys{})
-			n.Labels = &topology.FabricLabels{Product: labels.Product, GPUs: labels.GPUs, Clique: labels.Clique}
+			facts := snap.Facts(from, nodelabels.Keys{})
+			*n = facts.FabricNode()
 			continue
 		}
 		for k := range plans {
