@@ -142,11 +142,12 @@ func (s *site) mostNodes(block int, sizes func() []int) (most int, why string, c
 			continue
 		}
 		f := s.facts[i]
-		k := kind{ofNode: f.GPUCount()}
-		if chip, bound, known := s.policy.MaxDomainGPUs.Of(f.Product()); known {
-			k.chip, k.bound = chip, bound
+		chip, bound, known := s.policy.MaxDomainGPUs.Of(f.Product())
+		k := kind{chip, bound, f.GPUCount()}
+		if !known || k.ofNode == 0 || k.bound < k.ofNode { // such as a node that is gone
+			continue
 		}
-		if kinds[k]++; k.bound >= k.ofNode && k.ofNode > 0 && kinds[k] > kinds[usual] {
+		if kinds[k]++; kinds[k] > kinds[usual] {
 			usual = k
 		}
 	}

@@ -86,6 +86,10 @@ func TestMoversOverfillABlock(t *testing.T) {
 		{"a rack has lost a tray, and two come", "", []int{17, 18, 18, 18}, claims(2), "17 18 18 18", 2},
 		{"half a rack, by the product", gb200, []int{9, 18, 18}, claims(9), "09 18 18", 0},
 		{"half a rack, by the others of its size", "", []int{9, 9, 18, 18}, claims(1), "09 09 18 18", 1},
+		{"a node that is gone names no product", gb200, []int{2, 2}, func(facts []topology.Facts) []topology.Facts {
+			facts[0] = topology.Facts{Name: facts[0].Name, SlurmName: facts[0].SlurmName, Gone: true}
+			return claims(1)(facts)
+		}, "01 03", 0},
 		{"new nodes beyond the product", gb200, []int{17, 18}, joins(gb200, 2), "17 18", 2},
 		{"new nodes of a full rack", gb200, []int{18, 18}, joins(gb200, 1), "18 18", 1},
 		{"the last new node", gb200, []int{17, 18}, joins(gb200, 1), "18 18", 0},
