@@ -93,7 +93,14 @@ func divideRacks(racks []rack, published []topology.Topology, policy *Policy) (g
 				g.racks = append(g.racks, r)
 			}
 		}
-		if len(g.racks) > 0 {
+		if len(g.racks) == 0 {
+			continue
+		}
+		if at := slices.IndexFunc(groups, func(o rackGroup) bool { return o.name == g.name }); at >= 0 { // other racks come to it
+			g.fabric, g.racks = groups[at].fabric, slices.Concat(g.racks, groups[at].racks)
+			slices.Sort(g.racks)
+			groups[at] = g
+		} else {
 			groups = append(groups, g)
 		}
 	}

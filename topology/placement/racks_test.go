@@ -69,6 +69,7 @@ func TestDivideRacks(t *testing.T) {
 		{"the published order", []rack{inA, inB}, []topology.Topology{fabrics[1], fabrics[0]}, nvl, "nvl-b[4]b [1]; nvl-a[4]a [0]"},
 		{"a root has another name", []rack{publishedRack("nvl-a", 4, 4, "c"), inB}, fabrics, nvl, "nvl-a[4]c [0]; nvl-b[4]b [1]"},
 		{"a rack moves to another fabric", []rack{inA, inA, publishedRack("nvl-a", 4, 4, "b"), inB}, fabrics, nvl, "nvl-a[4]a [0 1]; nvl-b[4]b [2 3]"},
+		{"a rack moves to a topology that is kept", []rack{publishedRack("nvl-b", 4, 4, "a"), inA, inB}, fabrics, Policy{Keep: []Decision{{Kind: TopologiesChange, Subject: "nvl-a"}}}, "nvl-a[4]a [0 1]; nvl-b[4]b [2]"},
 		{"no root is known now", []rack{noRootA, noRootB}, fabrics, nvl, "nvl-a[4]a [0]; nvl-b[4]b [1]"},
 		{"no root is known in one fabric", []rack{noRootA, inB}, fabrics, nvl, "nvl-a[4]a [0]; nvl-b[4]b [1]"},
 		{"a new fabric", slices.Concat([]rack{inA, inB}, freshRacks("c", 4)), fabrics, nvl, "nvl-a[4]a [0]; nvl-b[4]b [1]; nvl-c[4]c [2]"},
