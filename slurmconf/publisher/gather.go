@@ -87,7 +87,7 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: missing.next}
 	var late time.Time
 	g.fabricSince, late = a.fabrics.since(a.pub, &g.Inputs, mem.doc.FabricSince, now)
-	g.next = again.First(g.missing.Until, unused, late)
+	g.next = again.First(g.missing.Until, unused, late, mem.doc.Until(now, a.pub.HoldWindow.Duration))
 	return &g
 }
 

@@ -59,6 +59,9 @@ func whyLook(p *publication.Cluster, in *gathered, made *Rendered, r *placement.
 	if len(moves) == 0 { // no node gets another place
 		return "", false
 	}
+	if twice := slices.DeleteFunc(slices.Clone(moves), func(n string) bool { return !in.recent[n] }); len(twice) > 0 { // the partition may flap
+		return fmt.Sprintf("%s moved in the last %s already", hostlist.Compress(twice), inWords(p.HoldWindow.Duration)), false
+	}
 	if n, of := in.movedWith(made, moves); n > len(moves) && !allowed(p, n, of) {
 		return fmt.Sprintf("with other nodes that move or have moved in the last %s, %d of %d nodes would change their block", inWords(p.HoldWindow.Duration), n, of), false
 	}

@@ -279,11 +279,11 @@ func TestDividedRackIsHeld(t *testing.T) {
 	}
 }
 
-// TestDividedRackMerges has a rack divided, and then joined again.
+// TestDividedRackMerges has a rack divided, and then joined again. Nodes that moved follow again after holdWindow.
 func TestDividedRackMerges(t *testing.T) {
 	s := newPartitionedSite(t, 4)
 	s.run(t, Publication{}, func() {
-		for _, step := range []struct {
+		for i, step := range []struct {
 			change func()
 			want   string
 		}{
@@ -292,27 +292,38 @@ func TestDividedRackMerges(t *testing.T) {
 			{func() { s.now(1, 12, 51); s.now(13, 18, 52) }, "2:18 3:18 4:18 51:12 52:6"},
 			{func() { s.now(1, 18, 7) }, "2:18 3:18 4:18 7:18"},
 		} {
+			before := s.blocks(t)
 			step.change()
 			s.store.pass(10 * time.Minute)
+			if held := s.held(t); i > 0 {
+				if s.blocks(t) != before || len(held) != 1 || !strings.Contains(held[0].Message, "moved in the last hour already") {
+					t.Errorf("blocks %s, were %s, held %+v", s.blocks(t), before, held)
+				}
+				s.store.pass(time.Hour)
+			}
 			if got := s.blocks(t); got != step.want || len(s.held(t)) > 0 {
-				t.Fatalf("blocks %s, want %s, held %+v", got, step.want, s.held(t))
+				t.Errorf("blocks %s, want %s, held %+v", got, step.want, s.held(t))
 			}
 			wantKnown(t, s.store)
 		}
 	})
 }
 
-// TestFlappingTrayIsNotFollowed has trays that are in another clique by turns, and one that names it in
-// every other reading.
+// TestFlappingTrayIsNotFollowed has trays that are in another clique by turns. Nobody follows them, or once within
+// holdWindow.
 func TestFlappingTrayIsNotFollowed(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		first int // of the trays up to gb200-018 that flap together
 		every time.Duration
+		moves int
 	}{
-		{"one tray, faster than confirmTime", 18, 5 * time.Second},
-		{"one tray, slower", 18, 3 * time.Minute},
-		{"two trays, faster", 17, 5 * time.Second},
+		{"one tray, faster than confirmTime", 18, 5 * time.Second, 0},
+		{"one tray, slower", 18, 3 * time.Minute, 0},
+		{"two trays, faster", 17, 5 * time.Second, 0},
+		{"two trays, slower", 17, 80 * time.Second, 1},
+		{"two trays, all day", 17, 25 * time.Minute, 17},
+		{"nine trays, slower", 10, 80 * time.Second, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newPartitionedSite(t, 4)
@@ -324,12 +335,12 @@ func TestFlappingTrayIsNotFollowed(t *testing.T) {
 					s.now(tt.first, 18, 1)
 					s.store.pass(tt.every)
 				}
-				if d := s.store.plan(t); d.Current.Number != revision {
+				if d := s.store.plan(t); d.Current.Number > revision+tt.moves {
 					t.Errorf("revision %d, was %d: %s", d.Current.Number, revision, d.Current.Why)
 				}
-				s.store.pass(10 * time.Minute)
-				if held := s.held(t); len(held) > 0 {
-					t.Errorf("held %+v after it is over", held)
+				s.store.pass(70 * time.Minute)
+				if got, held := s.blocks(t), s.held(t); got != "1:18 2:18 3:18 4:18" || len(held) > 0 {
+					t.Errorf("blocks %s, held %+v after it is over", got, held)
 				}
 			})
 		})

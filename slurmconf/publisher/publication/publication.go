@@ -130,7 +130,8 @@ type Publication struct {
 	// PublishInterval is the least time between two publications if the second one only adds
 	// or removes nodes of known blocks and switches. Other changes do not wait.
 	PublishInterval Duration `yaml:"publishInterval"`
-	// HoldWindow is the time within which nodes that move or leave count for maxChange.
+	// HoldWindow is the time within which nodes that move or leave count for maxChange, and within which a
+	// node that moved does not follow a change of its NVLink partition.
 	HoldWindow Duration `yaml:"holdWindow"`
 	// LoadTimeout is the time in which slurmctld loads published files. A Node annotation
 	// that names a new block or leaf switch waits as long. An annotation that names older
