@@ -18,8 +18,9 @@ type kept struct {
 	// people approve that by the digest of unapproved, which an approval of a decision does not change.
 	// Both are the same if no decision is approved, or if the published answer gives no files.
 	unapproved *Rendered
-	// held are the decisions that wait.
-	held []plandoc.Held
+	// asked are all decisions that people are asked about, and held those of them that wait.
+	asked decided
+	held  []plandoc.Held
 	// approved is the decision that people have approved, or nil.
 	approved *plandoc.Held
 }
@@ -37,7 +38,7 @@ func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string
 		asked = append(asked, fresh...)
 		allKept = again(asked.answers())
 	}
-	k := kept{made: allKept, unapproved: allKept, held: asked.held(approve)}
+	k := kept{made: allKept, unapproved: allKept, asked: asked, held: asked.held(approve)}
 	for _, d := range decisions(p, in, allKept) { // nothing keeps its answer
 		for i := range asked {
 			k.held[i].Alone = k.held[i].Alone && !asked[i].same(d)

@@ -92,20 +92,26 @@ func FileNames(files map[string]string) []string {
 var errNoNode = errors.New("no node is in a block or switch: there is nothing to write")
 
 // Make plans, renders, parses back and lints, as if all nodes might move and files could have
-// any size. A published base block size stays. It returns an error only if no plan can be made.
+// any size. Nobody is there to approve decisions, so their published answers stay, and a problem
+// says so of each. It returns an error only if no plan can be made.
 func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
 	return makeFrom(p, &gathered{Inputs: g, prev: prev})
 }
 
 func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
-	made := renderWith(p, g, nil, anySize, nil)
-	if changes := append(baseSizeChange(p, g, made), repartitioned(p, g, made)...); len(changes) > 0 { // nobody is here to approve them
-		made = renderWith(p, g, nil, anySize, decided(changes).answers())
+	again := func(answers []placement.Decision) *Rendered { return renderWith(p, g, nil, anySize, answers) }
+	kept := keep(p, g, again(nil), "", again)
+	if kept.made.Plan == nil {
+		return nil, errors.New(kept.made.Message)
 	}
-	if made.Plan == nil {
-		return nil, errors.New(made.Message)
+	made := *kept.made
+	for i := range kept.asked {
+		d := &kept.asked[i]
+		if !slices.ContainsFunc(made.Plan.Problems, func(f topology.Finding) bool { return f.Reason == d.Kind }) { // else the plan says it
+			made.Problems = append(slices.Clone(made.Problems), topology.Finding{Reason: d.Kind, Message: d.message})
+		}
 	}
-	return made, nil
+	return &made, nil
 }
 
 // place makes the plan that the inputs give. settling is nil if all nodes may move. The plan keeps

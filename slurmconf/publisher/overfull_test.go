@@ -12,28 +12,56 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// TestMoversThatOverfillABlockAreHeld has 14 of 72 nodes name the NVLink domain of a full rack after a
-// reboot: fewer than maxChange. They stay, the rack keeps its own nodes, and all else is published.
-func TestMoversThatOverfillABlockAreHeld(t *testing.T) {
+// unknownRacks are racks of a product of which nothing is known.
+func unknownRacks(t *testing.T) *inputs.Snapshot {
 	snap := racks(t)
-	for _, r := range snap.Reports { // of a product of which nothing is known
+	for _, r := range snap.Reports {
 		for g := range r.GPUs {
 			r.GPUs[g].Product = "NVIDIA X1"
 		}
 	}
+	return snap
+}
+
+// claimFirstRack returns the snapshot after 14 nodes of the last rack booted and named the domain of the first.
+func claimFirstRack(snap *inputs.Snapshot) *inputs.Snapshot {
+	to := snap.Reports[nodeName(1)].GPUs[0].Fabric
+	next := &inputs.Snapshot{Nodes: snap.Nodes, Reports: maps.Clone(snap.Reports)}
+	for i := 59; i <= 72; i++ {
+		r := *snap.Reports[nodeName(i)]
+		r.GPUs = slices.Clone(r.GPUs)
+		for g := range r.GPUs {
+			r.GPUs[g].Fabric = to
+		}
+		r.Domain, r.BootID = r.Joined(), r.BootID+"-2"
+		next.Reports[r.Name] = &r
+	}
+	return next
+}
+
+// TestMakeHoldsDecisions has nobody there who approves that a block is overfilled.
+func TestMakeHoldsDecisions(t *testing.T) {
+	pub, snap := complete(t, Publication{})[0], unknownRacks(t)
+	made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Make(pub, pub.Rules.Gather(claimFirstRack(snap)), previousOf(t, pub, made.Files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if nodes, _ := placement.Moved(made.Plan, again.Plan); len(nodes) > 0 || !slices.ContainsFunc(again.Problems, func(f topology.Finding) bool { return f.Reason == placement.BlockOverfull }) {
+		t.Errorf("%v move, problems %v", nodes, again.Problems)
+	}
+}
+
+// TestMoversThatOverfillABlockAreHeld has 14 of 72 nodes name the NVLink domain of a full rack after a
+// reboot: fewer than maxChange. They stay, the rack keeps its own nodes, and all else is published.
+func TestMoversThatOverfillABlockAreHeld(t *testing.T) {
+	snap := unknownRacks(t)
 	s := &partitionedSite{store: newMemory(snap), snap: snap, slurm: &jobsSlurm{}, first: 10 * time.Minute}
 	s.run(t, Publication{}, func() {
-		to := s.snap.Reports[nodeName(1)].GPUs[0].Fabric
-		next := &inputs.Snapshot{Nodes: s.snap.Nodes, Reports: maps.Clone(s.snap.Reports)}
-		for i := 59; i <= 72; i++ {
-			r := *s.snap.Reports[nodeName(i)]
-			r.GPUs = slices.Clone(r.GPUs)
-			for g := range r.GPUs {
-				r.GPUs[g].Fabric = to
-			}
-			r.Domain, r.BootID = r.Joined(), r.BootID+"-2"
-			next.Reports[r.Name] = &r
-		}
+		next := claimFirstRack(s.snap)
 		s.snap = next
 		s.store.change(next)
 		s.store.pass(10 * time.Minute)
