@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/ibrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
@@ -79,7 +80,7 @@ func clock(d time.Duration) string {
 
 // setup builds and fetches what the tests run, if it is not in the cache.
 func setup(ctx context.Context) error {
-	step("what the tests run: a real Slurm, Kubernetes and Prometheus (the first time ten minutes on two cores)")
+	step("what the tests run: a real Slurm, Kubernetes, Prometheus and ibnetdiscover (the first time ten minutes on two cores)")
 	for _, r := range slurmrig.Releases() {
 		if err := slurmrig.Build(ctx, r); err != nil {
 			return err
@@ -96,6 +97,11 @@ func setup(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("Prometheus is in %s\n", prometheus)
+	infiniband, err := ibrig.Build(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("ibsim and ibnetdiscover are in %s\n", infiniband)
 	return nil
 }
 
