@@ -19,6 +19,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/ibrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/lldprig"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
@@ -80,7 +81,7 @@ func clock(d time.Duration) string {
 
 // setup builds and fetches what the tests run, if it is not in the cache.
 func setup(ctx context.Context) error {
-	step("what the tests run: a real Slurm, Kubernetes, Prometheus and ibnetdiscover (the first time ten minutes on two cores)")
+	step("what the tests run: a real Slurm, Kubernetes, Prometheus, ibnetdiscover and lldpd (the first time ten minutes on two cores)")
 	for _, r := range slurmrig.Releases() {
 		if err := slurmrig.Build(ctx, r); err != nil {
 			return err
@@ -102,6 +103,11 @@ func setup(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("ibsim and ibnetdiscover are in %s\n", infiniband)
+	lldp, err := lldprig.Build(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("lldpd is in %s\n", lldp)
 	return nil
 }
 

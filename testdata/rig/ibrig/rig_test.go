@@ -1,8 +1,15 @@
 package ibrig
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -59,6 +66,72 @@ func TestRealIBNetDiscover(t *testing.T) {
 			}
 		})
 	}
+}
+
+var update = flag.Bool("update", false, "record what ibnetdiscover says")
+
+// recorded are fabrics of which a real ibnetdiscover has said what is in folder recorded, for tests
+// without one: NAME.gz, and NAME-p.gz for its option -p.
+func recorded() map[string]*Fabric {
+	small := New(Shape{Seed: 7, Groups: 2, Nodes: 3, Rails: 2, RailLeaves: true, Spines: 2, Aggregation: true})
+	small.TakeNames(3)
+	small.PullCable(small.Nodes[4].Adapters[1])
+	return map[string]*Fabric{
+		"small":       small,
+		"three-tiers": New(Shape{Seed: 7, Pods: 2, Groups: 2, Nodes: 4, Rails: 1, Spines: 2, Cores: 1}),
+		"hgx64":       New(Shape{Seed: 7, Groups: 2, Nodes: 32, Rails: 8, RailLeaves: true, Spines: 4, Aggregation: true}),
+	}
+}
+
+// date is the line that differs each time.
+var date = regexp.MustCompile(`(?m)generated on .*$`)
+
+// TestRealRecorded compares what was recorded with what is said now.
+func TestRealRecorded(t *testing.T) {
+	t.Parallel()
+	for name, f := range recorded() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			texts := DiscoverTest(t, f)
+			if len(texts) != 1 {
+				t.Fatalf("%d texts, want 1", len(texts))
+			}
+			want, got := read{}, read{}
+			want.plain(t, record(t, name, texts[0].Plain))
+			got.plain(t, texts[0].Plain)
+			want.ports(t, record(t, name+"-p", texts[0].Ports))
+			got.ports(t, texts[0].Ports)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("recorded and said (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// record returns what was recorded under a name. With -update, that is the text.
+func record(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join("recorded", name+".gz")
+	if *update {
+		var out bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // there is such a level
+		_, err := w.Write(date.ReplaceAll([]byte(text), []byte("generated on Thu Nov 26 20:00:00 2026")))
+		if err := errors.Join(err, w.Close(), os.WriteFile(path, out.Bytes(), 0o644)); err != nil { //nolint:gosec // no secret
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err == nil {
+		data, err = io.ReadAll(r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 // read is what a text says: the switch of each adapter with its own words, and each switch. The
