@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -176,6 +177,7 @@ func (o *freshOptions) snapshot(ctx context.Context, stdin io.Reader, s *session
 			return nil, err
 		}
 	}
+	snap.Fabrics = cables.NewReader(publication.FabricFiles(s.Config.Clusters()), nil).Read()
 	return snap, session.AddReports(snap, paths)
 }
 
@@ -198,7 +200,9 @@ func (o *freshOptions) previousPlan(ctx context.Context, s *session.Session, pub
 	if err != nil || doc == nil {
 		return previous, err
 	}
-	return publisher.ReadPlan(pub, &doc.Current.Plan)
+	previous, err = publisher.ReadPlan(pub, &doc.Current.Plan)
+	previous.Groups = doc.Groups
+	return previous, err
 }
 
 // errUnread says that a command did its work without some reports, and returns the exit code.

@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	slurmlint "github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -94,6 +95,7 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 // Make plans, renders, parses back and lints, as if all nodes might move and files could have
 // any size. A published base block size stays. It returns an error only if no plan can be made.
 func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
+	g.Facts, _ = new(cables.Placer).Place(g.Fabrics, p.ComputeAdapters, g.Facts, prev.Plan, prev.Groups)
 	return makeFrom(p, &gathered{Inputs: g, prev: prev})
 }
 

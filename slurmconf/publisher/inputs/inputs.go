@@ -37,6 +37,8 @@ type Inputs struct {
 	// Claimed says why no node has a Slurm name that several nodes claim. A published node
 	// keeps such a name.
 	Claimed map[string]string
+	// Fabrics are the texts of the publication's fabrics, in the order of its fabricFiles.
+	Fabrics []FabricText
 	// Pending are the Slurm names of worker pods that are not scheduled yet.
 	Pending map[string]bool
 }
@@ -75,6 +77,7 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 	}
 	in.checkTaken(r)
 	nodelabels.CheckDomains(r.config.Labels, r.config.MaxDomainGPUs, in.Facts, in.UnnamedFacts)
+	in.addFabrics(r, snap)
 	if r.ByPods() {
 		for i := range snap.Unplaced {
 			if w := &snap.Unplaced[i]; r.names.has(w) && !w.Ending && w.Hostname != "" {
