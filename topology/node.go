@@ -44,6 +44,9 @@ type Node struct {
 	Sockets  []Socket  `json:"sockets,omitempty" max:"64"`
 	Platform *Platform `json:"platform,omitempty"`
 	IMEX     *IMEX     `json:"imex,omitempty"`
+	// Adapters are the RDMA network adapters, sorted by name. Functions of SR-IOV are not among
+	// them: they have no cable of their own, and come and go with pods.
+	Adapters []Adapter `json:"adapters,omitempty" max:"32"`
 	// Tiers are the names of the network switches above the node, nearest first
 	// (leaf, spine, core). Only simulated machines name them, and a publisher in
 	// Kubernetes does not follow them.
@@ -224,6 +227,9 @@ func (n *Node) validate() error {
 		return errors.New("node: empty: want the node's name")
 	}
 	if err := n.checkBounds(); err != nil {
+		return err
+	}
+	if err := n.validateAdapters(); err != nil {
 		return err
 	}
 	uuids := make(map[string]int, len(n.GPUs))
