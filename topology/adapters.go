@@ -155,28 +155,30 @@ func (a *Adapter) isBlueField() bool {
 	return false
 }
 
-var errGUID = errors.New("want 16 hexadecimal digits in lower case")
-
-// validateAdapters checks what every consumer relies on.
-func (n *Node) validateAdapters() error {
-	names := make(map[string]bool, len(n.Adapters))
-	for i := range n.Adapters {
-		a := &n.Adapters[i]
-		if a.Name == "" || names[a.Name] {
-			return fmt.Errorf("adapters[%d].name: %q: want a name that no other adapter has", i, a.Name)
-		}
-		names[a.Name] = true
-		if !isGUID(a.NodeGUID) {
-			return fmt.Errorf("adapters[%d].nodeGUID: %q: %w", i, a.NodeGUID, errGUID)
-		}
-		for k := range a.Ports {
-			if guid := a.Ports[k].GUID; !isGUID(guid) {
-				return fmt.Errorf("adapters[%d].ports[%d].guid: %q: %w", i, k, guid, errGUID)
-			}
+// validate checks what every consumer relies on.
+func (a *Adapter) validate() error {
+	if a.Name == "" {
+		return errors.New("name: empty: want the adapter's name")
+	}
+	if !isGUID(a.NodeGUID) {
+		return fmt.Errorf("nodeGUID: %q: %w", a.NodeGUID, errGUID)
+	}
+	for i, p := range a.Ports {
+		switch {
+		case p.Port < 1:
+			return fmt.Errorf("ports[%d].port: %d: want 1 or more", i, p.Port)
+		case !isGUID(p.GUID):
+			return fmt.Errorf("ports[%d].guid: %q: %w", i, p.GUID, errGUID)
+		case p.LinkLayer != "" && p.LinkLayer != LinkInfiniBand && p.LinkLayer != LinkEthernet:
+			return fmt.Errorf("ports[%d].linkLayer: %q: want %s or %s", i, p.LinkLayer, LinkInfiniBand, LinkEthernet)
+		case p.RateGbps < 0:
+			return fmt.Errorf("ports[%d].rateGbps: %d: want 0 or more", i, p.RateGbps)
 		}
 	}
 	return nil
 }
+
+var errGUID = errors.New("want 16 hexadecimal digits in lower case")
 
 // isGUID reports whether text is a GUID, or empty because none is known.
 func isGUID(text string) bool {

@@ -229,8 +229,10 @@ func (n *Node) validate() error {
 	if err := n.checkBounds(); err != nil {
 		return err
 	}
-	if err := n.validateAdapters(); err != nil {
-		return err
+	for i := range n.Adapters {
+		if err := n.Adapters[i].validate(); err != nil {
+			return fmt.Errorf("adapters[%d].%w", i, err)
+		}
 	}
 	uuids := make(map[string]int, len(n.GPUs))
 	minors := make(map[int]int, len(n.GPUs))
