@@ -89,6 +89,45 @@ func (u *Unread) String() string {
 	return fmt.Sprintf("%s of %s: %v", u.Fact, of, u.Err)
 }
 
+// Of reports whether both are about one fact.
+func (u *Unread) Of(v *Unread) bool {
+	return u.Fact == v.Fact && u.PCIBusID == v.PCIBusID && u.Port == v.Port
+}
+
+// Known reports whether the fact is known all the same, or its adapter is not among these.
+func (u *Unread) Known(list []topology.Adapter) bool {
+	i := slices.IndexFunc(list, func(a topology.Adapter) bool { return a.PCIBusID == u.PCIBusID })
+	if i < 0 {
+		return true
+	}
+	a := &list[i]
+	var p topology.AdapterPort
+	if k := slices.IndexFunc(a.Ports, func(p topology.AdapterPort) bool { return p.Port == u.Port }); k >= 0 {
+		p = a.Ports[k]
+	}
+	switch u.Fact {
+	case NodeGUID:
+		return a.NodeGUID != ""
+	case Ports:
+		return len(a.Ports) > 0
+	case PortGUID:
+		return p.GUID != ""
+	}
+	return p.LinkLayer != ""
+}
+
+// Problems returns the problems of a report: facts that could not be read, and adapters for which
+// it has no room.
+func Problems(unread []Unread, more int) (found []topology.Finding) {
+	for i := range unread {
+		found = append(found, topology.Finding{Reason: topology.ReasonFactUnreadable, Message: unread[i].String()})
+	}
+	if more > 0 {
+		found = append(found, topology.Finding{Reason: topology.ReasonFactUnreadable, Message: fmt.Sprintf("the machine has %d more network adapters than a report holds", more)})
+	}
+	return found
+}
+
 // Fact is one of the facts that every adapter, or every port, has.
 type Fact string
 
