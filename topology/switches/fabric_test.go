@@ -124,11 +124,12 @@ func (l *lab) text(rng *rand.Rand) string {
 			continue // nothing reaches it
 		}
 		fmt.Fprintf(&s, "\nvendid=0x2c9\ndevid=0xd2f2\nsysimgguid=0x%x\n", b.image)
-		if b.kind == switchKind {
+		switch b.kind {
+		case switchKind:
 			fmt.Fprintf(&s, "switchguid=0x%x(%x)\nSwitch\t65 \"S-%016x\"\t\t# \"%s\" enhanced port 0 lid 73 lmc 0\n", b.guid, b.guid, b.guid, b.text)
-		} else if b.kind == routerKind {
+		case routerKind:
 			fmt.Fprintf(&s, "rtguid=0x%x\nRt\t2 \"R-%016x\"\t\t# \"%s\"\n", b.guid, b.guid, b.text)
-		} else {
+		default:
 			fmt.Fprintf(&s, "caguid=0x%x\nCa\t1 \"H-%016x\"\t\t# \"%s\"\n", b.guid, b.guid, b.text)
 		}
 		s.WriteString(strings.Join(ends[name], ""))

@@ -391,9 +391,7 @@ func (t *tree) makeTops(g *graph, m *memory) {
 			gr := &t.tiers[i].groups[j]
 			tier[gr.fabric] = append(tier[gr.fabric], gr)
 		}
-		for fabric, groups := range tier {
-			highest[fabric] = groups
-		}
+		maps.Copy(highest, tier)
 	}
 	var made []group
 	for fabric, groups := range highest {
