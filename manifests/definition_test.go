@@ -111,8 +111,12 @@ func definition(t *testing.T) []byte {
 	root.Properties["summary"] = structuralOf(reflect.TypeFor[nodereport.Summary](), "", &written{Description: "What kubectl get shows. Quoin never reads it."})
 	root.Rules = []map[string]string{{"rule": "self.node == self.metadata.name", "message": "a NodeReport is named as its node"}}
 	group, version, _ := strings.Cut(topology.APIVersion, "/")
-	column := func(name, kind, path, description string) map[string]string {
-		return map[string]string{"name": name, "type": kind, "jsonPath": path, "description": description}
+	column := func(name, kind, path, description string) map[string]any {
+		return map[string]any{"name": name, "type": kind, "jsonPath": path, "description": description}
+	}
+	wide := func(column map[string]any) map[string]any {
+		column["priority"] = 1
+		return column
 	}
 	var out bytes.Buffer
 	out.WriteString("# One report per node, written by its agent. Made from the Go type topology.Node by go generate ./manifests.\n")
@@ -138,6 +142,7 @@ func definition(t *testing.T) []byte {
 					column("Clique", "string", ".domain", "confirmed NVLink domain"),
 					column("Fabric", "string", ".summary.fabric", "fabric of the GPU with the worst one"),
 					column("IMEX", "string", ".imex.daemonState", "state of the node's IMEX daemon"),
+					wide(column("Adapters", "integer", ".summary.adapters", "RDMA network adapters of the node")),
 					column("Problems", "integer", ".summary.problems", "what is wrong or could not be read"),
 					column("Age", "date", ".metadata.creationTimestamp", "since the first report"),
 				},

@@ -28,7 +28,7 @@ func many(n int) func(any) any {
 		items := make([]any, n)
 		for i := range items {
 			items[i] = v.([]any)[0]
-			if gpu, ok := items[i].(map[string]any); ok && gpu["pciBusID"] != nil {
+			if gpu, ok := items[i].(map[string]any); ok && gpu["minor"] != nil {
 				gpu = maps.Clone(gpu)
 				gpu["uuid"], gpu["minor"] = fmt.Sprint("GPU-", i), json.Number(fmt.Sprint(i))
 				items[i] = gpu

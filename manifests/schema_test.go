@@ -186,6 +186,8 @@ const everything = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node
 "healthFields":{"degradedBandwidth":true,"routeRecovery":false,"routeUnhealthy":false,"accessTimeoutRecovery":false,"partitionAssigned":true,"incorrectConfiguration":"none"}}}],
 "sockets":[{"cpus":"0-3","cores":4}],
 "platform":{"chassisSerial":"18","rackGUID":"0001fe00000000000000000000000000","slot":1,"tray":0,"hostID":1},"imex":{"channelMajor":234,"channels":2048,"daemonState":"READY","domainState":"UP","daemonAddress":"10.0.0.1","daemonFault":"it gives no answer","peers":[{"address":"10.0.0.4","name":"n4","state":"dead"}],"hostService":true},"tiers":["leaf-01"],
+"adapters":[{"name":"mlx5_0","model":"MT4129","nodeGUID":"946dae0300001234","pciBusID":"00000000:18:00.0","numaNode":0,"gpus":["00000000:1B:00.0"],"netDevs":["ibp24s0"],
+"ports":[{"port":1,"guid":"946dae0300001234","linkLayer":"InfiniBand","rateGbps":400,"neighbor":{"chassisID":"1c:34:da:00:00:01","portID":"swp7","systemName":"leaf-01"}}]}],
 "problems":[{"node":"n1","reason":"GPULost","message":"gone"}]}`
 
 // edit returns v with what is at path changed.
@@ -235,6 +237,14 @@ func breakages(t *testing.T) []breakage {
 		{"no state", fabric, without("state")},
 		{"unknown state", fabric + ".state", to("almost")},
 		{"unknown health", fabric + ".health", to("fine")},
+		{"an adapter without a name", "adapters.[]", without("name")},
+		{"an empty name of an adapter", "adapters.[].name", to("")},
+		{"a GUID of 15 digits", "adapters.[].nodeGUID", to("946dae030000123")},
+		{"a GUID in upper case", "adapters.[].ports.[].guid", to("946DAE0300001234")},
+		{"a GUID with colons", "adapters.[].ports.[].guid", to("946d:ae03:0000:1")},
+		{"port 0", "adapters.[].ports.[].port", to(json.Number("0"))},
+		{"unknown link layer", "adapters.[].ports.[].linkLayer", to("Infiniband")},
+		{"rate below zero", "adapters.[].ports.[].rateGbps", to(json.Number("-1"))},
 	}
 	for _, uuid := range []string{"", "zz", "8a61c30200004000800000000000000001", "8a61c302-0000-4000-8000-00000000000g",
 		"8a61c302-0000-4000-8000-0000000000011", "8a61c302-000-04000-8000-000000000001", "x8a61c302-0000-4000-8000-000000000001"} {

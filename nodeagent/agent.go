@@ -50,6 +50,12 @@ type Config struct {
 	// IDsEvery is the time between two questions while no GPU changes; default 10
 	// minutes.
 	IDsEvery time.Duration
+	// Adapters reads the machine's network adapters. nil: the probe's report has what is known of
+	// them.
+	Adapters AdapterReader
+	// AdaptersEvery is the pause between two readings of the adapters; default 5 seconds.
+	// AdaptersPatience is the time after which a reading counts as stuck; default 30 seconds.
+	AdaptersEvery, AdaptersPatience time.Duration
 	// Subscribers get each new report; if they are slow, the newest. Each channel
 	// has room for one.
 	Subscribers []chan *topology.Node
@@ -72,6 +78,8 @@ func New(c Config, store Store, files Files, metrics *Metrics, log *slog.Logger)
 	c.Verify = cmp.Or(c.Verify, 10*time.Minute)
 	c.Stale = cmp.Or(c.Stale, 3*time.Minute)
 	c.IDsEvery = cmp.Or(c.IDsEvery, 10*time.Minute)
+	c.AdaptersEvery = cmp.Or(c.AdaptersEvery, 5*time.Second)
+	c.AdaptersPatience = cmp.Or(c.AdaptersPatience, 30*time.Second)
 	return &Agent{config: c, store: store, files: files, reporter: &reporter{
 		node: c.Node, asks: len(c.IDs) > 0, subscribers: c.Subscribers, metrics: metrics, log: log, wake: newWakes()}}
 }
@@ -86,6 +94,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	wg.Go(func() { a.keepFiles(ctx) })
 	wg.Go(func() { a.keepStore(ctx) })
 	wg.Go(func() { a.keepIDs(ctx) })
+	wg.Go(func() { a.keepAdapters(ctx) })
 	wg.Go(func() { a.keepFresh(ctx) })
 	wg.Wait()
 	return nil

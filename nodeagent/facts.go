@@ -34,6 +34,8 @@ type facts struct {
 	xids   topology.Xids
 	xidsOf *topology.Node
 
+	adapters adapterFacts
+
 	// ids are DCGM's ids by GPU. idsAsked says that somebody was asked, idsProblem why
 	// some ids are not known.
 	ids        map[string]int
@@ -69,7 +71,9 @@ func (f *facts) recall(stored *topology.Node) {
 		return
 	}
 	f.domain.recall(stored)
-	if stored.BootID == "" || stored.BootID != f.boot {
+	sameBoot := stored.BootID != "" && stored.BootID == f.boot
+	f.adapters.recall(stored, sameBoot)
+	if !sameBoot {
 		return
 	}
 	if f.xidsOf != stored {
@@ -147,6 +151,7 @@ func (f *facts) report() *topology.Node {
 	}
 	if f.probe != nil {
 		f.xids.Show(&n)
+		f.adapters.report(&n)
 	}
 	var unknown []string
 	for i := range n.GPUs {

@@ -26,6 +26,7 @@ type Metrics struct {
 	stale       prometheus.Gauge
 	fabric      *prometheus.GaugeVec
 	dcgmReads   *prometheus.CounterVec
+	links       *linkSeries
 }
 
 // NewMetrics registers the agent's series with reg.
@@ -53,7 +54,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		fabric: f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_fabric_info", Help: "1 for each NVLink fabric that a GPU of the last good report is in, with its place and state as labels."},
 			[]string{"cluster_uuid", "clique", "state", "status"}),
 		dcgmReads: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_dcgm_reads_total", Help: "Readings of DCGM's ids by source, hostengine or exporter, and result, ok or error."}, []string{"source", "result"}),
+		links:     newLinkSeries(),
 	}
+	reg.MustRegister(m.links)
 	for _, reason := range []string{probe.EndExit, probe.EndHang, probe.EndGarbage, probe.EndStart} {
 		m.restarts.WithLabelValues(reason)
 	}

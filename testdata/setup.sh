@@ -33,6 +33,8 @@ packages=$(testdata/need.sh -packages "${tools[@]}") debian=()
 [ -z "$packages" ] || debian+=("the packages $packages")
 [ -d "$cache/slurm-forky-rest" ] && [ -d "$cache/slurm-trixie" ] || debian+=("two releases of Slurm")
 compgen -G "$cache/prometheus-*/usr/bin/promtool" >/dev/null || debian+=(Prometheus)
+[ -d "$cache/debian-infiniband" ] || debian+=(ibnetdiscover)
+[ -d "$cache/debian-lldp" ] || debian+=(lldpd)
 missing=$(printf '%s, ' "${debian[@]}") missing=${missing%, }
 if [ -n "$missing" ] && ! command -v apt-get >/dev/null; then
   say "apt-get is missing, and it has to bring $missing: run this on a Debian machine"

@@ -28,6 +28,13 @@ func TestReportOutOfBounds(t *testing.T) {
 			}
 		}
 	}
+	adapters := func(count int) func(*topology.Node) {
+		return func(n *topology.Node) {
+			for i := range count {
+				n.Adapters = append(n.Adapters, topology.Adapter{Name: fmt.Sprint("mlx5_", i)})
+			}
+		}
+	}
 	for _, tt := range []struct {
 		name   string
 		change func(*topology.Node)
@@ -49,6 +56,16 @@ func TestReportOutOfBounds(t *testing.T) {
 		{"a tier of 300 bytes", func(n *topology.Node) { n.Tiers = []string{"a", strings.Repeat("t", 300)} }, "tiers[1]: 300 bytes: want at most 256"},
 		{"a product of 900 KB", func(n *topology.Node) { n.GPUs[3].Product = strings.Repeat("x", 900_000) }, "r: report: larger than 65536 bytes"},
 		{"a product of 257 bytes", func(n *topology.Node) { n.GPUs[3].Product = strings.Repeat("x", 257) }, "gpus[3].product: 257 bytes: want at most 256"},
+		{"32 adapters", adapters(32), ""},
+		{"33 adapters", adapters(33), "adapters: 33 items: want at most 32"},
+		{"17 GPUs of an adapter", func(n *topology.Node) { n.Adapters = []topology.Adapter{{Name: "a", GPUs: make([]string, 17)}} }, "adapters[0].gpus: 17 items: want at most 16"},
+		{"5 ports", func(n *topology.Node) {
+			n.Adapters = []topology.Adapter{{Name: "a", Ports: make([]topology.AdapterPort, 5)}}
+		}, "adapters[0].ports"},
+		{"a long neighbor", func(n *topology.Node) {
+			n.Adapters = []topology.Adapter{{Name: "a", Ports: []topology.AdapterPort{{Port: 1, Neighbor: topology.Neighbor{SystemName: strings.Repeat("s", 257)}}}}}
+		}, "adapters[0].ports[0].neighbor.systemName: 257 bytes: want at most 256"},
+		{"a GUID that is none", func(n *topology.Node) { n.Adapters = []topology.Adapter{{Name: "a", NodeGUID: "946D:AE03:0000:1"}} }, `adapters[0].nodeGUID: "946D:AE03:0000:1": want 16 hexadecimal digits in lower case`},
 		{"CPUs in turns on two sockets", func(n *topology.Node) { n.GPUs[0].CPUAffinity = strings.Repeat("100,", 256) + "1" }, ""},
 		{"a chassis of 257 bytes", func(n *topology.Node) { n.Platform = &topology.Platform{ChassisSerial: strings.Repeat("x", 257)} }, "platform.chassisSerial: 257 bytes"},
 		{"65 problems", func(n *topology.Node) { n.Problems = make([]topology.Finding, 65) }, "problems: 65 items: want at most 64"},

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"cmp"
+	"iter"
 	"strings"
 )
 
@@ -37,14 +38,15 @@ func (d Domain) Compare(e Domain) int {
 	return cmp.Or(strings.Compare(d.Key, e.Key), strings.Compare(d.Value, e.Value))
 }
 
-// TierSource is a writer of labels that name switches. The lower rank has
+// TierSource says who names switches: a writer of labels, or the cables. The lower rank has
 // precedence.
 type TierSource struct {
 	Rank int
 	Name string
 	// Unique: a value above the leaves is one switch, at whatever tier a node names it.
 	Unique bool
-	// Fabrics: the last key names a fabric. No link joins two of its values.
+	// Fabrics: the last switch that a node names stands for its whole fabric. No link joins two of
+	// them.
 	Fabrics bool
 }
 
@@ -52,6 +54,21 @@ type TierSource struct {
 type SourceTiers struct {
 	TierSource
 	Tiers []string
+}
+
+// The sources that are no labels. The fabric's own cables go before all labels. What switches
+// say by LLDP shows the leaves alone, so that labels go before it.
+var (
+	SourceCables = TierSource{Rank: -1, Name: "cables", Unique: true, Fabrics: true}
+	SourceLLDP   = TierSource{Rank: 1 << 10, Name: "LLDP", Unique: true}
+)
+
+// Cables are the switches above a node as the cables of its adapters show.
+type Cables struct {
+	SourceTiers
+	// Missing is why no switch is known from the node's cables, although cables of other nodes
+	// are. It is empty if nobody looked.
+	Missing string
 }
 
 // NamesDomain reports whether a label names an NVLink domain.
@@ -74,6 +91,8 @@ type Facts struct {
 	// Report is nil when the node has not sent one.
 	Report *Node
 	Labels Labels
+	// Cables has the switches above the node as its cables show.
+	Cables Cables
 	// Slices has the node's GPUs by Kubernetes' ResourceSlices, nil without any. It
 	// counts if neither report nor labels have GPUs.
 	Slices *Node
@@ -121,16 +140,43 @@ func (f *Facts) Listed() *Facts {
 	return &listed
 }
 
-// Tiers returns the switches above the node, nearest first: by report, else by
-// labels. It returns none for a node that stays.
+// Tiers returns the switches above the node, nearest first: by report, else by the source of
+// the lowest rank among cables and labels. It returns none for a node that stays.
 func (f *Facts) Tiers() []string {
-	if f.Stays != "" {
+	switch {
+	case f.Stays != "":
 		return nil
-	}
-	if f.ReportsTiers() {
+	case f.ReportsTiers():
 		return f.Report.Tiers
+	case len(f.Cables.Tiers) > 0 && (len(f.Labels.Tiers) == 0 || f.Cables.Rank < f.Labels.TierSource.Rank):
+		return f.Cables.Tiers
 	}
 	return f.Labels.Tiers
+}
+
+// TierSources yields the switches above the node by every source but its report.
+func (f *Facts) TierSources() iter.Seq[SourceTiers] {
+	return func(yield func(SourceTiers) bool) {
+		if len(f.Cables.Tiers) > 0 && !yield(f.Cables.SourceTiers) ||
+			len(f.Labels.Tiers) > 0 && !yield(SourceTiers{f.Labels.TierSource, f.Labels.Tiers}) {
+			return
+		}
+		for i := range f.Labels.MoreTiers {
+			if !yield(f.Labels.MoreTiers[i]) {
+				return
+			}
+		}
+	}
+}
+
+// TiersBy returns the switches above the node by one source, nil if the source names none.
+func (f *Facts) TiersBy(source TierSource) []string {
+	for of := range f.TierSources() {
+		if of.TierSource == source {
+			return of.Tiers
+		}
+	}
+	return nil
 }
 
 // LeafSwitch returns the leaf switch that the node names, or "".

@@ -44,6 +44,9 @@ type Node struct {
 	Sockets  []Socket  `json:"sockets,omitempty" max:"64"`
 	Platform *Platform `json:"platform,omitempty"`
 	IMEX     *IMEX     `json:"imex,omitempty"`
+	// Adapters are the RDMA network adapters, sorted by name. Functions of SR-IOV are not among
+	// them: they have no cable of their own, and come and go with pods.
+	Adapters []Adapter `json:"adapters,omitempty" max:"32"`
 	// Tiers are the names of the network switches above the node, nearest first
 	// (leaf, spine, core). Only simulated machines name them, and a publisher in
 	// Kubernetes does not follow them.
@@ -225,6 +228,11 @@ func (n *Node) validate() error {
 	}
 	if err := n.checkBounds(); err != nil {
 		return err
+	}
+	for i := range n.Adapters {
+		if err := n.Adapters[i].validate(); err != nil {
+			return fmt.Errorf("adapters[%d].%w", i, err)
+		}
 	}
 	uuids := make(map[string]int, len(n.GPUs))
 	minors := make(map[int]int, len(n.GPUs))

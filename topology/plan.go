@@ -79,6 +79,9 @@ type Topology struct {
 	Default bool `json:"default,omitempty"`
 	// Kind is block, tree or flat.
 	Kind string `json:"kind"`
+	// Source is what the switches of a tree are known from if neither labels nor reports name them: cables
+	// or LLDP. A file does not tell.
+	Source string `json:"source,omitempty"`
 	// Fabric is the root switch above the racks, empty if it was never known.
 	Fabric string `json:"fabric,omitempty"`
 	// Sizes are Slurm's BlockSizes, the base first. Without any, the first block with
@@ -212,6 +215,16 @@ func (p *Plan) Switches() []Switch {
 		}
 	}
 	return nil
+}
+
+// SwitchSource returns the Source of the plan's own tree.
+func (p *Plan) SwitchSource() string {
+	for _, t := range p.Own() {
+		if t.Kind == KindTree {
+			return t.Source
+		}
+	}
+	return ""
 }
 
 // InnerSwitches returns the names of the switches that have switches below them. p may be nil.

@@ -75,11 +75,16 @@ func TestParseReportRefuses(t *testing.T) {
 }
 
 func FuzzParseReport(f *testing.F) {
-	data, err := topology.EncodeReport(machine())
-	if err != nil {
-		f.Fatal(err)
+	with := machine()
+	with.Adapters = []topology.Adapter{{Name: "mlx5_0", NodeGUID: "946dae0300001234", GPUs: []string{"00000000:07:00.0"},
+		Ports: []topology.AdapterPort{{Port: 1, LinkLayer: topology.LinkEthernet, RateGbps: 400, Neighbor: topology.Neighbor{ChassisID: "1c:34:da:00:00:01", PortID: "swp7"}}}}}
+	for _, n := range []*topology.Node{machine(), with} {
+		data, err := topology.EncodeReport(n)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
 	}
-	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		n, err := topology.ParseReport("f", data)
 		if err != nil {

@@ -86,7 +86,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, read func(p
 	child := probe.Supervisor{Node: node, Child: probe.Child{Command: command, Silence: 3*c.Interval + 15*time.Second, Log: log},
 		Samples: samples, Wanted: wanted, SampleEvery: c.SampleInterval}.WithDefaults()
 	config := nodeagent.Config{Node: node, IDs: ids, IDsEvery: c.DCGMInterval, Subscribers: []chan *topology.Node{reports},
-		Probe: read(child), Stale: child.Start + child.Silence + 30*time.Second}
+		Probe: read(child), Stale: child.Start + child.Silence + 30*time.Second, Adapters: adapterReader(&c.Machine), AdaptersEvery: c.Interval}
 	runs := []func(context.Context) error{jobs.Run}
 	hook := hookConfig(c)
 	if members != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology/adapters"
 )
 
 // hookConfig returns the hook's configuration.
@@ -35,6 +36,15 @@ func jobsConfig(a *config.Agent, boot string) jobs.Config {
 		c.Spools = []string{filepath.Join(a.HostRoot, "var/spool/slurmd")}
 	}
 	return c
+}
+
+// adapterReader returns the reader of this machine's network adapters, nil for a simulated machine,
+// whose report has them.
+func adapterReader(m *config.Machine) nodeagent.AdapterReader {
+	if m.Simulate != "" {
+		return nil
+	}
+	return adapters.New(cmp.Or(m.SysRoot, filepath.Join(m.HostRoot, "sys")), m.LLDPFile)
 }
 
 // idSources returns the sources of DCGM's ids of the GPUs. The first one is asked

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/adapters"
 )
 
 func newDiscoverCommand() *cobra.Command {
@@ -31,6 +33,9 @@ GRES is the index that Slurm gives a GPU or MIG instance: "scontrol show job -d"
 prints it as IDX. NVML is the driver's index. A dash is a fact that the machine does
 not have, or that could not be read. A line "problem:" then says why. Such a line also
 says what is wrong with the NVLink fabric, as far as this machine shows it.
+
+An adapter for compute is one over which GPUs talk to other machines. The others are for
+storage and management. RATE is that of the active link.
 
 Exit status: 0 also with problems, 2 if nothing could be read.`,
 		Args: cobra.NoArgs,
@@ -50,6 +55,7 @@ Exit status: 0 also with problems, 2 if nothing could be read.`,
 			if err != nil {
 				return err
 			}
+			readAdapters(cmd.Context(), n, adapterReader(&conf.Agent.Machine), timeout)
 			return printNode(cmd.OutOrStdout(), n, fabricOf(conf), output)
 		}),
 	}
@@ -57,8 +63,38 @@ Exit status: 0 also with problems, 2 if nothing could be read.`,
 	machineFlags(cmd, &s, &node)
 	libraryFlag(cmd, &s)
 	show.AddOutput(cmd, &output, "table", outputJSON, "yaml")
-	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "longest `time` that NVML may take to answer")
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "longest `time` that NVML, and then the network adapters, may take to answer")
 	return cmd
+}
+
+// readAdapters adds the network adapters of this machine, and what is wrong with them.
+func readAdapters(ctx context.Context, n *topology.Node, reader nodeagent.AdapterReader, timeout time.Duration) {
+	if reader == nil {
+		return
+	}
+	problem := func(text string) {
+		n.Problems = append(n.Problems, topology.Finding{Reason: topology.ReasonFactUnreadable, Message: text})
+	}
+	done := make(chan struct{})
+	var reading *adapters.Reading
+	var err error
+	go func() { reading, err = reader.Read(); close(done) }() // a dead adapter may hold it for ever
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(timeout):
+		problem(fmt.Sprintf("network adapters: no answer within %s: one may be dead; see dmesg", timeout))
+		return
+	case <-done:
+	}
+	if err != nil {
+		problem(err.Error())
+		return
+	}
+	n.Adapters, n.Problems = reading.Adapters, append(n.Problems, adapters.Problems(reading.Unread, reading.More)...)
+	if reading.LLDP != nil {
+		problem(reading.LLDP.Error())
+	}
 }
 
 func printNode(w io.Writer, n *topology.Node, fabric func(*topology.Node) topology.FabricVerdict, output string) error {

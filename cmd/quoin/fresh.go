@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -27,6 +28,8 @@ type freshOptions struct {
 	previous string
 	fresh    bool // set by commands that otherwise take what is published
 	skeleton bool
+	// cables are the texts of --ibnetdiscover, nil without them.
+	cables *cableTexts
 }
 
 // outputJSON is the value of --output for programs.
@@ -150,6 +153,9 @@ func (o *freshOptions) makeFresh(ctx context.Context, stdin io.Reader, s *sessio
 	if len(in.Facts) == 0 && len(in.Unnamed) == 0 {
 		return nil, fmt.Errorf("no node: publication %q takes none of the input; see its keys nodes and slurmNames", pub.Name)
 	}
+	if o.cables != nil {
+		o.cables.addTo(&in)
+	}
 	made, err := publisher.Make(pub, in, previous)
 	if err != nil {
 		return nil, err
@@ -176,6 +182,7 @@ func (o *freshOptions) snapshot(ctx context.Context, stdin io.Reader, s *session
 			return nil, err
 		}
 	}
+	snap.Fabrics = cables.NewReader(publication.FabricFiles(s.Config.Clusters()), nil).Read()
 	return snap, session.AddReports(snap, paths)
 }
 
@@ -198,7 +205,9 @@ func (o *freshOptions) previousPlan(ctx context.Context, s *session.Session, pub
 	if err != nil || doc == nil {
 		return previous, err
 	}
-	return publisher.ReadPlan(pub, &doc.Current.Plan)
+	previous, err = publisher.ReadPlan(pub, &doc.Current.Plan)
+	previous.Groups = doc.Groups
+	return previous, err
 }
 
 // errUnread says that a command did its work without some reports, and returns the exit code.

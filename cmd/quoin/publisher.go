@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
@@ -48,7 +49,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 	c := &conf.Publisher
 	reg := service.Registry("publisher")
 	serve := &service.Options{Listen: c.Listen, Registry: reg, Log: log}
-	var store leadingStore = dir.New(c.Store)
+	var store leadingStore = dir.New(c.Store, publication.FabricFiles(conf.Clusters())...)
 	var shown page.Store = dir.New(c.Store) // which reads beside the publisher
 	var options publisher.Options
 	hosts := imex.NewHosts(conf.IMEX)

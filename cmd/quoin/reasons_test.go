@@ -29,6 +29,7 @@ var reasonPages = []string{
 // of objects, and words of Slurm and Kubernetes.
 var notReasons = strings.Fields(`
 	AgentState DCGMIdentities FitResult HookConfig JobPlaces JobRecord JobReports JobState JobSummary JobUse NodeReport SlurmdList
+	InfiniBand
 	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap DaemonSet DeviceClass NodeSet ResourceClaim ResourceClaims ResourceSlice
 	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize LinkSpeed NodeName
 	PrologEpilogTimeout PrologFlags PrologTimeout RingName SlurmNodeState SlurmNodeStateInvalidReg`)

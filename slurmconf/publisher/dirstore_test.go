@@ -42,6 +42,14 @@ func newDirRig(t *testing.T, fill func(*dirRig)) *dirRig {
 	return r
 }
 
+// fabricFiles makes the publisher read texts of fabrics. It is called before the publisher runs.
+func (r *dirRig) fabricFiles(entries ...string) {
+	r.pub.FabricFiles = entries
+	*r.pub = *complete(r.t, r.pub.Publication)[0]
+	r.store = dir.New(r.dir, entries...)
+	r.store.Rescan = 20 * time.Millisecond
+}
+
 // lives runs another publisher on the directory, for an hour.
 func (r *dirRig) lives() {
 	r.t.Helper()

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -50,8 +51,9 @@ func (h *fabricHistory) since(pub *publication.Cluster, in *inputs.Inputs, store
 	return since, next
 }
 
-// remembersFabrics reports whether the stored plan says since when fabrics are not ready. Nothing is stored
-// before the first publication.
-func (s *stored) remembersFabrics(since map[string]time.Time) bool {
-	return s.doc == nil || s.doc.Current.Number == 0 || maps.Equal(s.doc.FabricSince, since)
+// remembers reports whether the stored plan says since when fabrics are not ready, and has the groups of
+// switches. Nothing is stored before the first publication.
+func (s *stored) remembers(in *gathered) bool {
+	return s.doc == nil || s.doc.Current.Number == 0 || maps.Equal(s.doc.FabricSince, in.fabricSince) &&
+		cables.SameGroups(s.doc.Groups, in.groups)
 }

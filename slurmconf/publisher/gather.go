@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/switches"
 )
 
 // gathered are the inputs of a publication in one pass.
@@ -37,6 +39,8 @@ type gathered struct {
 	missing plandoc.Wait
 	// fabricSince says by Node since when its NVLink fabric is not ready.
 	fabricSince map[string]time.Time
+	// groups are the groups of switches to remember.
+	groups []switches.Group
 	// next is when a node or a unit has been missing for long enough, or a fabric
 	// counts as not ready, or zero.
 	next time.Time
@@ -56,6 +60,7 @@ type gatherer struct {
 	fabrics     fabricHistory
 	annotations *annotator
 	jobs        *occupancy.Keeper
+	cables      cables.Placer
 }
 
 // gather returns the inputs of the publication, with published nodes that are missing now
@@ -78,6 +83,7 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	g.UnnamedFacts = slices.DeleteFunc(g.UnnamedFacts, func(f topology.Facts) bool { // a node of another Slurm is no part of a rack of this one
 		return slices.ContainsFunc(a.nodes.others, func(other *publication.Cluster) bool { return other.Rules.Wants(g.Nameless[f.Name]) })
 	})
+	g.Facts, g.groups = a.cables.Place(g.Fabrics, a.pub.ComputeAdapters, g.Facts, g.prev.Plan, mem.doc.Groups)
 	var unused time.Time
 	if a.pub.Release.DynamicTopology() {
 		g.inUse, unused = a.units.inUse(g.prev.Plan, namedBy(g.All, g.Nodes), a.pub.LoadTimeout.Duration, now)

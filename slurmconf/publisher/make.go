@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	slurmlint "github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -95,6 +96,7 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 // any size. Nobody is there to approve decisions, so their published answers stay, and a problem
 // says so of each. It returns an error only if no plan can be made.
 func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
+	g.Facts, _ = (&cables.Placer{Described: g.Described}).Place(g.Fabrics, p.ComputeAdapters, g.Facts, prev.Plan, prev.Groups)
 	return makeFrom(p, &gathered{Inputs: g, prev: prev})
 }
 

@@ -55,7 +55,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return nodestatus.Pass{}, now, err
 	}
 	if err == nil {
-		wrote.stored, err = l.archive.rememberFabrics(ctx, wrote.stored, in.fabricSince)
+		wrote.stored, err = l.archive.remember(ctx, wrote.stored, in)
 	}
 	l.judgeJobs(wrote.doc)
 	next = again.First(in.next, placed.moving.Until, placed.unsited.Until, wrote.next, l.lookAtJobs(ctx, in, placed, wanted))

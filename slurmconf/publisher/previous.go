@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/switches"
 )
 
 // Previous is what is published. The next plan continues from it. Its zero value is that
@@ -24,6 +25,8 @@ type Previous struct {
 	Plan *topology.Plan
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]gres.Line
+	// Groups are the groups of switches that are remembered.
+	Groups []switches.Group
 	// renamed are the Nodes whose name differs from the files, by their new name.
 	renamed []renamed
 	// seeded says that a seed is published, which slurmctld may have started with.

@@ -210,7 +210,7 @@ func (p *Publisher) reread(ctx context.Context, loops []*loop, now time.Time) {
 				snap = &inputs.Snapshot{} // nobody knows what they say now
 			}
 		}
-		l.settle.reread(&l.pub.Rules, snap, now)
+		l.settle.reread(&l.pub.Rules, &l.facts.cables, snap, now)
 	}
 }
 

@@ -117,7 +117,7 @@ func treeOnly(p *publication.Cluster, facts []topology.Facts) bool {
 		if f := &facts[i]; f.Report != nil && !f.Report.Domain.IsZero() && !f.Report.Domain.None || f.Labels.NamesDomain() {
 			return false
 		}
-		tiers = tiers || len(facts[i].Tiers()) > 0
+		tiers = tiers || len(facts[i].Tiers()) > 0 || len(p.FabricFiles) > 0 && facts[i].Report != nil && len(facts[i].Report.Adapters) > 0
 	}
 	return tiers
 }

@@ -3,6 +3,7 @@ package publisher
 import (
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -125,13 +126,14 @@ func (m *settle) unsitedSince(found *placement.Waiting, now time.Time) map[strin
 }
 
 // reread reads the facts of nodes that wait to be moved.
-func (m *settle) reread(rules *inputs.Rules, snap *inputs.Snapshot, now time.Time) {
-	texts := make(map[string]string, len(m.readings))
+func (m *settle) reread(rules *inputs.Rules, placer *cables.Placer, snap *inputs.Snapshot, now time.Time) {
+	texts, fabrics := make(map[string]string, len(m.readings)), rules.FabricsOf(snap)
 	unreadable := snap.Unreadable()
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if _, ok := m.readings[n.Name]; ok {
 			f := rules.Read(n, snap, unreadable)
+			f.Cables = placer.Last(fabrics, n.Name)
 			texts[n.Name] = inputs.Reading(&f)
 		}
 	}

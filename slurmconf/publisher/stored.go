@@ -217,7 +217,12 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 			return nil, nil, err
 		}
 	}
-	if changes != nil || otherKeys || otherCliques || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
+	// The same switches may be known from something else now.
+	otherSource := made.IsRevision(&doc.Current) && made.Plan.SwitchSource() != doc.Current.Plan.SwitchSource()
+	if otherSource {
+		doc.Current.Plan.Topologies = made.all
+	}
+	if changes != nil || otherKeys || otherCliques || otherSource || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
 		doc.Place, doc.Leaving = place, leaving
 		if noneHeld {
 			doc.Held, doc.Wanted = nil, nil
@@ -299,14 +304,15 @@ func (a *archive) restore(ctx context.Context, doc *plandoc.Document, set *pland
 	return a.saveFiles(ctx, next)
 }
 
-// rememberFabrics stores since when fabrics are not ready, if that has changed. It returns what is stored then.
-func (a *archive) rememberFabrics(ctx context.Context, s *stored, since map[string]time.Time) (*stored, error) {
-	if s == nil || s.remembersFabrics(since) {
+// remember stores since when NVLink fabrics are not ready, and the groups of switches, if they have changed. It
+// returns what is stored then.
+func (a *archive) remember(ctx context.Context, s *stored, in *gathered) (*stored, error) {
+	if s == nil || s.remembers(in) {
 		return s, nil
 	}
 	next := *s
 	next.doc = s.doc.Clone()
-	next.doc.FabricSince = since
+	next.doc.FabricSince, next.doc.Groups = in.fabricSince, in.groups
 	return &next, a.savePlan(ctx, next.doc)
 }
 

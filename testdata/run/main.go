@@ -17,7 +17,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/ibrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/lldprig"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
@@ -79,7 +81,7 @@ func clock(d time.Duration) string {
 
 // setup builds and fetches what the tests run, if it is not in the cache.
 func setup(ctx context.Context) error {
-	step("what the tests run: a real Slurm, Kubernetes and Prometheus (the first time ten minutes on two cores)")
+	step("what the tests run: a real Slurm, Kubernetes, Prometheus, ibnetdiscover and lldpd (the first time ten minutes on two cores)")
 	for _, r := range slurmrig.Releases() {
 		if err := slurmrig.Build(ctx, r); err != nil {
 			return err
@@ -96,6 +98,16 @@ func setup(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("Prometheus is in %s\n", prometheus)
+	infiniband, err := ibrig.Build(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("ibsim and ibnetdiscover are in %s\n", infiniband)
+	lldp, err := lldprig.Build(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("lldpd is in %s\n", lldp)
 	return nil
 }
 

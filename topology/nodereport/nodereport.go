@@ -122,6 +122,7 @@ func (l *List) DeepCopyObject() runtime.Object {
 type Summary struct {
 	GPUs     int    `json:"gpus"`
 	Fabric   string `json:"fabric,omitempty" max:"64"`
+	Adapters int    `json:"adapters"`
 	Problems int    `json:"problems"`
 }
 
@@ -131,7 +132,7 @@ var worstFirst = []string{string(topology.HealthUnhealthy), string(topology.Heal
 
 // summarize returns the summary of a node. Its fabric is that of the GPU with the worst one.
 func summarize(n *topology.Node) Summary {
-	s := Summary{GPUs: len(n.GPUs), Problems: len(n.Problems)}
+	s := Summary{GPUs: len(n.GPUs), Adapters: len(n.Adapters), Problems: len(n.Problems)}
 	worst := len(worstFirst)
 	for i := range n.GPUs {
 		f := &n.GPUs[i].Fabric

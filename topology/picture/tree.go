@@ -41,7 +41,11 @@ func (d *drawer) tree(plan *topology.Plan) {
 			below[c] = true
 		}
 	}
-	d.printf("%s\n", d.paint(bold, "Switches"))
+	title := "Switches"
+	if source := plan.SwitchSource(); source != "" {
+		title += ", by " + source
+	}
+	d.printf("%s\n", d.paint(bold, title))
 	for i := range switches {
 		if s := &switches[i]; !below[s.Name] {
 			f.branch(s, "  ", "", 0)

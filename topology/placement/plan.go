@@ -67,7 +67,7 @@ func (s *site) plan() (*topology.Plan, error) {
 	read, inFacts := readNodes(s)
 	t, inTree := tree.Make(&tree.Site{
 		Facts: s.facts, HasGPUs: func(i int) bool { return read[i].hasGPUs }, Published: s.prev.switches, Tiers: s.policy.Tiers, InUse: s.inUse,
-		EmptyLeaves: s.policy.ShortBlocks, Forget: s.policy.ForgetSwitches,
+		Source: s.prev.source, Cables: s.policy.Cables, EmptyLeaves: s.policy.ShortBlocks, Forget: s.policy.ForgetSwitches,
 		RootSwitch: s.policy.RootSwitch, Separate: s.policy.SeparateFabrics, KeepsApart: s.keepsApart,
 	})
 	assigned, inLabels := assignUnits(s, read, t)
@@ -80,7 +80,7 @@ func (s *site) plan() (*topology.Plan, error) {
 	maps.Copy(made.leftOut, small)
 	plan := &topology.Plan{ByLeaf: s.policy.ByLeaf, Topologies: made.topologies, Nodes: writeNodes(s, matching, made, t)}
 	if len(t.Switches) > 0 {
-		plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: t.Switches})
+		plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Source: t.Source, Switches: t.Switches})
 	}
 	plan.Problems = sortProblems(s.ofSite, s.inPartitions, inFacts, inTree, inLabels, inMatching, inParts, nodeProblems(s, plan.Nodes), nameSwitchless(s, plan))
 	return plan, nil
@@ -117,15 +117,17 @@ const (
 	ReasonDomainConflict = "DomainLabelConflict"
 	// ReasonUnconfirmed: the GPUs of a published node name another clique or none,
 	// and no second reading of this boot confirms it.
-	ReasonUnconfirmed  = "DomainUnconfirmed"
-	ReasonTierConflict = tree.ReasonTierConflict
-	ReasonTiersMissing = tree.ReasonTiersMissing
-	ReasonRootAssumed  = tree.ReasonRootAssumed
-	ReasonLeavesApart  = tree.ReasonLeavesApart
-	ReasonParentsMixed = "ParentDomainsMixed"
-	ReasonAboveParent  = "AboveParentBlocks"
-	ReasonNoParent     = "NoParentDomain"
-	ReasonParentsUnset = "ParentBlocksUnset"
+	ReasonUnconfirmed   = "DomainUnconfirmed"
+	ReasonTierConflict  = tree.ReasonTierConflict
+	ReasonTiersMissing  = tree.ReasonTiersMissing
+	ReasonCablesMissing = tree.ReasonCablesMissing
+	ReasonCablesDiffer  = tree.ReasonCablesDiffer
+	ReasonRootAssumed   = tree.ReasonRootAssumed
+	ReasonLeavesApart   = tree.ReasonLeavesApart
+	ReasonParentsMixed  = "ParentDomainsMixed"
+	ReasonAboveParent   = "AboveParentBlocks"
+	ReasonNoParent      = "NoParentDomain"
+	ReasonParentsUnset  = "ParentBlocksUnset"
 	// ReasonTopologiesApart: racks are in several block topologies, and no job runs across them.
 	ReasonTopologiesApart = "TopologiesApart"
 	// ReasonSwitchesUnknown: nodes have no NVLink between them, and no switch is known.

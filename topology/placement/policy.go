@@ -33,6 +33,8 @@ type Policy struct {
 	// Tiers is how many tiers of switches the site has; 0 does not say. A
 	// published switch of a further tier stays only while nodes name it.
 	Tiers int
+	// Cables: the site has the cables of its fabrics read.
+	Cables bool
 	// ByLeaf makes a block of the nodes below each leaf switch, for sites without
 	// NVLink between nodes.
 	ByLeaf bool

@@ -54,6 +54,7 @@ type published struct {
 	defaultName string
 	blocks      []publishedBlock
 	switches    []topology.Switch
+	source      string // of the switches
 	reported    map[string]bool
 }
 
@@ -70,7 +71,8 @@ func readPublished(previous *Previous, policy *Policy) published {
 	if previous.Plan == nil {
 		return prev
 	}
-	prev.otherKind, prev.base, prev.switches = isOtherKind(previous.Plan, policy.ByLeaf), previous.Plan.BaseBlockSize(), previous.Plan.Switches()
+	prev.otherKind, prev.base = isOtherKind(previous.Plan, policy.ByLeaf), previous.Plan.BaseBlockSize()
+	prev.switches, prev.source = previous.Plan.Switches(), previous.Plan.SwitchSource()
 	for i, t := range previous.Plan.BlockTopologies() {
 		if i == 0 {
 			name := policy.kind()

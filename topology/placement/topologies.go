@@ -92,7 +92,7 @@ func nameSwitchless(s *site, plan *topology.Plan) problems {
 		count = "1 node"
 	}
 	var found problems
-	found.add("", ReasonSwitchesUnknown, fmt.Sprintf(what+", and no switch is known: label the nodes with their switches (topology/README.md lists the keys, tierLabels adds others), or %s", count, flat))
+	found.add("", ReasonSwitchesUnknown, fmt.Sprintf(what+", and no switch is known: have the switches read (key fabricFiles, or quoin map --ibnetdiscover), label the nodes with them (topology/README.md lists the keys, tierLabels adds others), or %s", count, flat))
 	return found
 }
 

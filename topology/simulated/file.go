@@ -38,6 +38,9 @@ type group struct {
 	Tiers []string `yaml:"tiers"`
 	GPUs  gpus     `yaml:"gpus"`
 	MIG   mig      `yaml:"mig"`
+	// Rails is how many InfiniBand adapters for the GPUs a machine has. Unless NVLink ends at the
+	// rack, each shares a PCI switch with its part of the GPUs.
+	Rails int `yaml:"rails"`
 	// IMEX is the state of IMEX on its machines, nil without IMEX.
 	IMEX *imexFacts `yaml:"imex"`
 	// Use is how its devices are used at first.

@@ -51,6 +51,7 @@ func TestParseErrors(t *testing.T) {
 		{"minor twice", "groups:\n- node: a\n  gpus: {count: 2, product: x, minors: [1, 1]}\n", "s.yaml:3: gpus.minors: 1 stands twice: want each number once"},
 		{"minor out of range", "groups:\n- node: a\n  gpus: {count: 1, product: x, minors: [256]}\n", "s.yaml:3: gpus.minors: 256: want 0 to 255"},
 		{"MIG without profile", "groups:\n- node: a\n  mig:\n    instances: 2\n", `s.yaml:4: mig.profile: "": want such as 1g.10gb`},
+		{"too many rails", "groups:\n- node: a\n  rails: 9\n", "s.yaml:3: rails: 9: want 0 to 8"},
 		{"too many MIG instances", "groups:\n- node: a\n  mig:\n    instances: 8\n", "s.yaml:4: mig.instances: 8: want 0 to 7"},
 		{"fault of nobody", tiny + "faults:\n- node: c\n  absent: true\n", `s.yaml:17: node: no machine "c": want one of the groups' machines, such as a1-01`},
 		{"fault of nothing", tiny + "faults:\n- node: b-1\n", "s.yaml:17: want exactly one of absent, noReport, label, moveTo, imex, clear, fabric, health, clique, lost, xid, use, or reboot alone"},

@@ -92,6 +92,7 @@ func (g *group) complete() error {
 		{"gpus.numaNodes", &g.GPUs.NUMANodes, 1, 1, 16},
 		{"gpus.cpus", &g.GPUs.CPUs, 0, 0, 4096},
 		{"gpus.nvlinks", &g.GPUs.NVLinks, 0, 0, 18},
+		{"rails", &g.Rails, 0, 0, 8},
 		{"mig.instances", &g.MIG.Instances, 0, 0, 7},
 		{"mig.firstID", &g.MIG.FirstID, 0, 0, 7},
 	} {

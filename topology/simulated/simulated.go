@@ -220,6 +220,9 @@ func (m *machine) report() *topology.Node {
 		n.EarlierClique = m.earlier
 	}
 	g := &m.group.GPUs
+	for rail := range m.group.Rails {
+		n.Adapters = append(n.Adapters, m.adapter(rail))
+	}
 	if g.Count == 0 {
 		return n
 	}
@@ -253,14 +256,11 @@ func slotOf(tray int) int {
 
 func (m *machine) gpu(i int) topology.GPU {
 	spec := &m.group.GPUs
-	minor, numa := i, 0
+	minor, numa := i, numaOf(i, spec.Count, spec)
 	if len(spec.Minors) > 0 {
 		minor = spec.Minors[i]
 	}
-	if spec.NUMANodes > 1 {
-		numa = i * spec.NUMANodes / spec.Count
-	}
-	g := topology.GPU{Index: i, UUID: "GPU-" + uuidOf("gpu", m.name, i).String(), Minor: &minor, PCIBusID: fmt.Sprintf("%08X:%02X:00.0", numa, 1+16*(i%15)),
+	g := topology.GPU{Index: i, UUID: "GPU-" + uuidOf("gpu", m.name, i).String(), Minor: &minor, PCIBusID: busID(numa, i, 1),
 		Product: spec.Product, MemoryMiB: spec.MemoryMiB, NUMANode: &numa, DCGMID: &i}
 	if spec.CPUs > 0 && spec.NUMANodes > 0 {
 		g.CPUAffinity = cpus(numa, spec.CPUs/spec.NUMANodes)
@@ -275,6 +275,31 @@ func (m *machine) gpu(i int) topology.GPU {
 		setHealth(&g.Fabric, topology.HealthHealthy)
 	}
 	return g
+}
+
+// numaOf returns the NUMA node of the GPU or adapter i of count.
+func numaOf(i, count int, spec *gpus) int { return i * max(spec.NUMANodes, 1) / count }
+
+// busID returns the PCI bus id of a device below the PCI switch i.
+func busID(numa, i, device int) string { return fmt.Sprintf("%08X:%02X:00.0", numa, device+16*(i%15)) }
+
+// GUID returns the node GUID of an adapter of a machine, which is that of its port too. Rails
+// count from 0.
+func GUID(machine string, rail int) string { return uuidOf("adapter", machine, rail).Hex()[:16] }
+
+// adapter returns the adapter of a rail.
+func (m *machine) adapter(rail int) topology.Adapter {
+	spec, rails := &m.group.GPUs, m.group.Rails
+	numa := numaOf(rail, rails, spec)
+	a := topology.Adapter{Name: fmt.Sprintf("mlx5_%d", rail), Model: "MT4129", NodeGUID: GUID(m.name, rail), PCIBusID: busID(numa, rail, 2), NUMANode: &numa,
+		Ports: []topology.AdapterPort{{Port: 1, GUID: GUID(m.name, rail), LinkLayer: topology.LinkInfiniBand, RateGbps: 400}}}
+	if m.group.NVLink == nvlinkRack {
+		return a
+	}
+	for i := rail * spec.Count / rails; i < (rail+1)*spec.Count/rails; i++ {
+		a.GPUs = append(a.GPUs, busID(numaOf(i, spec.Count, spec), i, 1))
+	}
+	return a
 }
 
 // setHealth sets the health of a fabric, and fields that fit.

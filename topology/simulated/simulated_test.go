@@ -306,3 +306,44 @@ func TestShipped(t *testing.T) {
 		t.Errorf("Open of an unknown cluster: %v", err)
 	}
 }
+
+// TestRails compares machines whose GPUs have a rail each, share one, and are apart from the adapters.
+func TestRails(t *testing.T) {
+	const gpus = "    gpus: {count: 4, product: NVIDIA H100 80GB HBM3, numaNodes: 2}\n"
+	for _, tt := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"none", "", nil},
+		{"a rail for each GPU", "    rails: 4\n", []string{"mlx5_0 numa 0 [00000000:01:00.0]", "mlx5_1 numa 0 [00000000:11:00.0]", "mlx5_2 numa 1 [00000001:21:00.0]", "mlx5_3 numa 1 [00000001:31:00.0]"}},
+		{"a rail for two GPUs", "    rails: 2\n", []string{"mlx5_0 numa 0 [00000000:01:00.0 00000000:11:00.0]", "mlx5_1 numa 1 [00000001:21:00.0 00000001:31:00.0]"}},
+		{"a rack", "    nvlink: rack\n    rails: 2\n", []string{"mlx5_0 numa 0 []", "mlx5_1 numa 1 []"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := machineOf(t, parseOf(t, "groups:\n  - node: n{node}\n    nodes: 2\n"+tt.text+gpus), "n2").Report
+			var got []string
+			buses := map[string]bool{}
+			for i, a := range n.Adapters {
+				if guid := GUID("n2", i); a.NodeGUID != guid || a.Ports[0].GUID != guid || guid == GUID("n1", i) {
+					t.Errorf("%s has the GUIDs %s and %s, want %s", a.Name, a.NodeGUID, a.Ports[0].GUID, guid)
+				}
+				got = append(got, fmt.Sprintf("%s numa %d %v", a.Name, *a.NUMANode, a.GPUs))
+				buses[a.PCIBusID] = true
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" || len(buses) != len(got) {
+				t.Errorf("%d places on PCI; adapters (-want +got):\n%s", len(buses), diff)
+			}
+			for i := range n.GPUs {
+				if buses[n.GPUs[i].PCIBusID] {
+					t.Errorf("GPU %d is at the place of an adapter", i)
+				}
+			}
+			if compute := n.ComputeAdapters(nil); len(compute) != len(tt.want) {
+				t.Errorf("%d adapters are for compute, want %d", len(compute), len(tt.want))
+			}
+			if _, err := topology.EncodeReport(n); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

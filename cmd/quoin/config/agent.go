@@ -44,6 +44,13 @@ type Machine struct {
 	// CgroupRoot is where the machine's control groups are mounted. Empty:
 	// sys/fs/cgroup of hostRoot.
 	CgroupRoot string `yaml:"cgroupRoot"`
+	// SysRoot is where the machine's sysfs is mounted. Network adapters are read there,
+	// because a container's own sysfs lacks the machine's network interfaces. Empty: sys of
+	// hostRoot.
+	SysRoot string `yaml:"sysRoot"`
+	// LLDPFile is a file that "lldpcli -f json show neighbors" has written on this node. Empty:
+	// nothing is known of the switches by LLDP.
+	LLDPFile string `yaml:"lldpFile"`
 	// Interval is the time between two readings of the machine.
 	Interval time.Duration `yaml:"interval"`
 }
@@ -141,6 +148,7 @@ const GateOff = "off"
 func (a *Agent) check(wrong *checks) {
 	wrong.want(a.Simulate == "" || a.NVMLLibrary == "", "nvmlLibrary", a.NVMLLibrary, "none beside simulate")
 	wrong.want(a.Store == "" || a.Kubeconfig == "", "kubeconfig", a.Kubeconfig, "none beside store")
+	wrong.want(a.LLDPFile == "" || filepath.IsAbs(a.LLDPFile), "lldpFile", a.LLDPFile, "an absolute path")
 	wrong.want(a.Interval > 0, "interval", a.Interval, "more than 0, such as 5s")
 	a.Jobs.check(wrong)
 	a.DCGM.check(wrong)

@@ -13,8 +13,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/quoin-hpc/quoin/cmd/version"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
 // reach returns how kubectl reaches the API server, or a Pod. cluster names it for people.
@@ -70,7 +72,13 @@ type objects struct {
 
 // Snapshot lists what files are made of.
 func (o *objects) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
-	return o.session.readLists(ctx, "the cluster", slices.Concat(nodeLists, podLists(o.session.namingPods())))
+	snap, err := o.session.readLists(ctx, "the cluster", slices.Concat(nodeLists, podLists(o.session.namingPods())))
+	if err != nil {
+		return nil, err
+	}
+	files := publication.FabricFiles(o.session.Config.Clusters())
+	snap.Fabrics = cables.NewReader(files, kube.ListFabrics(ctx, o.Client, o.Namespace)).Read()
+	return snap, nil
 }
 
 func (s *Session) readLists(ctx context.Context, name string, lists []string) (*inputs.Snapshot, error) {

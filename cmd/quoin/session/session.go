@@ -139,7 +139,7 @@ func (s *Session) open(ctx context.Context, w io.Writer) (*Session, error) {
 		if _, err := os.Stat(c.Store + "/"); err != nil {
 			return nil, fmt.Errorf("open store: %w; want the directory that quoin publisher --store works in", err)
 		}
-		s.Store, s.place = dir.New(c.Store), "directory "+c.Store
+		s.Store, s.place = dir.New(c.Store, publication.FabricFiles(s.Config.Clusters())...), "directory "+c.Store
 		s.say(w, s.place)
 		return s, nil
 	}

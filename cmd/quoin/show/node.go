@@ -42,6 +42,7 @@ func Node(w io.Writer, n *topology.Node, indices map[string]string) {
 		printLinks(w, n)
 		printHealth(w, n)
 	}
+	printAdapters(w, n)
 	for _, p := range n.Problems {
 		fmt.Fprintf(w, "problem: %s\n", p)
 	}
@@ -142,6 +143,46 @@ func printLinks(w io.Writer, n *topology.Node) {
 		rows = append(rows, []string{deviceOf(&g), strings.Join(parts, ", ")})
 	}
 	printList(w, rows, "DEVICE", "NVLINKS TO")
+}
+
+// printAdapters prints the network adapters, a line for each port.
+func printAdapters(w io.Writer, n *topology.Node) {
+	devices := map[string]string{} // by PCI bus id
+	for _, g := range n.GPUs {
+		devices[strings.ToUpper(g.PCIBusID)] = deviceOf(&g)
+	}
+	compute := n.ComputeAdapters(nil)
+	var rows [][]string
+	for _, a := range n.Adapters {
+		role, numa := "other", ""
+		if slices.ContainsFunc(compute, func(c topology.Adapter) bool { return c.Name == a.Name }) {
+			role = "compute"
+		}
+		if a.NUMANode != nil {
+			numa = fmt.Sprint(*a.NUMANode)
+		}
+		var gpus []string
+		for _, id := range a.GPUs {
+			gpus = append(gpus, cmp.Or(devices[strings.ToUpper(id)], id))
+		}
+		row := []string{a.Name, role, a.Model, a.PCIBusID, numa, strings.Join(gpus, " "), strings.Join(a.NetDevs, " ")}
+		for _, p := range a.Ports {
+			rate := ""
+			if p.RateGbps > 0 {
+				rate = fmt.Sprintf("%d Gb/s", p.RateGbps)
+			}
+			rows = append(rows, append(slices.Clone(row), fmt.Sprint(p.Port), p.LinkLayer, rate, cmp.Or(p.GUID, a.NodeGUID), neighborOf(&p.Neighbor)))
+		}
+		if len(a.Ports) == 0 {
+			rows = append(rows, append(row, "", "", "", a.NodeGUID, ""))
+		}
+	}
+	printList(w, rows, "ADAPTER", "ROLE", "MODEL", "PCI", "NUMA", "GPUS", "INTERFACES", "PORT", "LINK", "RATE", "GUID", "NEIGHBOR")
+}
+
+// neighborOf returns a text such as "leaf-01 swp7".
+func neighborOf(n *topology.Neighbor) string {
+	return strings.TrimSpace(cmp.Or(n.SystemName, n.ChassisID) + " " + n.PortID)
 }
 
 // printHealth prints what is wrong with a GPU's fabric, and its Xids.

@@ -168,7 +168,11 @@ func sums(p *topology.Plan) string {
 		case topology.KindBlock:
 			parts = append(parts, fmt.Sprintf("%s: %d blocks, sizes %v", t.Name, len(t.Blocks), t.Sizes))
 		case topology.KindTree:
-			parts = append(parts, fmt.Sprintf("%s: %d switches", t.Name, len(t.Switches)))
+			part := fmt.Sprintf("%s: %d switches", t.Name, len(t.Switches))
+			if t.Source != "" {
+				part += " by " + t.Source
+			}
+			parts = append(parts, part)
 		default:
 			parts = append(parts, t.Name)
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/slurmconf/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
@@ -43,11 +44,12 @@ type Store struct {
 	dir     string
 	changes chan struct{}
 	reports *reportdir.Reader
+	fabrics *cables.Reader
 }
 
-// New returns a store in dir. Nothing is read or written before Run.
-func New(dir string) *Store {
-	return &Store{dir: dir, Rescan: 5 * time.Second, changes: make(chan struct{}, 1), reports: reportdir.NewReader(dir)}
+// New returns a store in dir, which reads the texts of fabrics too. Nothing is read or written before Run.
+func New(dir string, fabricFiles ...string) *Store {
+	return &Store{dir: dir, Rescan: 5 * time.Second, changes: make(chan struct{}, 1), reports: reportdir.NewReader(dir), fabrics: cables.NewReader(fabricFiles, nil)}
 }
 
 // Run watches the reports, the stored plans and the publications until ctx ends, by fsnotify, and by
@@ -116,6 +118,7 @@ func (s *Store) fingerprint() uint64 {
 			return nil
 		})
 	}
+	fmt.Fprint(sum, s.fabrics.Stamp())
 	return sum.Sum64()
 }
 
@@ -157,7 +160,7 @@ func (s *Store) Snapshot(context.Context) (*inputs.Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read annotations: %w", err)
 	}
-	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
+	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}, Fabrics: s.fabrics.Read()}
 	err = s.reports.Read(func(name string, report *topology.Node, err error) {
 		if err != nil {
 			snap.Problems = append(snap.Problems, topology.Finding{Subject: topology.Subject{Node: name}, Severity: topology.Unknown, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})

@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/switches"
 )
 
 // Inputs are the nodes that a publication takes, as a plan needs them.
@@ -37,6 +38,10 @@ type Inputs struct {
 	// Claimed says why no node has a Slurm name that several nodes claim. A published node
 	// keeps such a name.
 	Claimed map[string]string
+	// Fabrics are the texts of the publication's fabrics, in the order of its fabricFiles.
+	Fabrics []FabricText
+	// Described are adapters of nodes by Node that quoin map --ibnetdiscover knows by their descriptions.
+	Described map[string][]switches.Adapter
 	// Pending are the Slurm names of worker pods that are not scheduled yet.
 	Pending map[string]bool
 }
@@ -75,6 +80,7 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 	}
 	in.checkTaken(r)
 	nodelabels.CheckDomains(r.config.Labels, r.config.MaxDomainGPUs, in.Facts, in.UnnamedFacts)
+	in.addFabrics(r, snap)
 	if r.ByPods() {
 		for i := range snap.Unplaced {
 			if w := &snap.Unplaced[i]; r.names.has(w) && !w.Ending && w.Hostname != "" {

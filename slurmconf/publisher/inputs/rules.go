@@ -48,6 +48,8 @@ type Config struct {
 	Labels nodelabels.Keys
 	// MaxDomainGPUs says how many GPUs an NVLink domain may have, where the site knows that better.
 	MaxDomainGPUs topology.Bounds
+	// FabricFiles are the texts by which cables are known: paths, and FabricMaps with a label selector.
+	FabricFiles []string
 	// ResourceSlices says that the GPUs of nodes without a report come from their
 	// ResourceSlices.
 	ResourceSlices bool

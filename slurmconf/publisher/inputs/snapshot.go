@@ -52,6 +52,9 @@ type Snapshot struct {
 	Reports map[string]*topology.Node
 	// Slices are the GPUs in the nodes' ResourceSlices, by node.
 	Slices map[string]*topology.Node
+	// Fabrics are the texts of fabrics by entry of fabricFiles, of all publications. It is nil if
+	// whoever made the snapshot reads none.
+	Fabrics map[string][]FabricText
 	// Unplaced are worker pods that run on none of the nodes, for example because they
 	// are not scheduled yet.
 	Unplaced []Worker

@@ -23,6 +23,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 	"github.com/quoin-hpc/quoin/slurmconf/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -58,6 +59,7 @@ type Store struct {
 	workers   []cache.Store // of worker pods, by namespace
 	nodeSets  []*nodeSetWatch
 	slices    *sliceWatch // nil if no publication looks at them
+	fabrics   *cables.Reader
 	keys      nodeKeys
 	written   writtenNodes
 	plans     planWatch
@@ -95,7 +97,8 @@ func New(client kubernetes.Interface, sets dynamic.Interface, reported *noderepo
 		watch := newNodeSetWatch(sets, s.health, namespace)
 		s.nodeSets, s.informers = append(s.nodeSets, watch), append(s.informers, watch.informer)
 	}
-	for _, c := range clusters { // Load does not wait for them
+	s.watchFabrics(publication.FabricFiles(clusters)) // a Snapshot does not wait for them
+	for _, c := range clusters {                      // Load does not wait for them
 		s.informers = append(s.informers, apihealth.NewInformer(s.health, "publication "+c.Place().String(), &corev1.ConfigMap{}, core.ConfigMaps(c.Namespace),
 			func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + c.ConfigMap }))
 	}
@@ -139,6 +142,10 @@ func relevant(was, is any) bool {
 		next, ok := is.(*kubeReport)
 		return !ok || r.digest != next.digest
 	}
+	if f, ok := was.(*fabricMap); ok {
+		next, ok := is.(*fabricMap)
+		return !ok || f.ResourceVersion != next.ResourceVersion
+	}
 	if n, ok := was.(*kubeNode); ok {
 		next, ok := is.(*kubeNode)
 		return !ok || !n.same(next)
@@ -156,6 +163,7 @@ func (s *Store) Run(ctx context.Context) error {
 	if s.slices != nil {
 		running.Go(func() { s.slices.run(ctx) })
 	}
+	running.Go(func() { s.fabrics.Watch(ctx, fabricsAgain, func() { again.Notify(s.changes) }) })
 	running.Wait()
 	return nil
 }
@@ -180,6 +188,7 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	for _, sets := range s.nodeSets {
 		snap.NodeSets = append(snap.NodeSets, sets.sets()...)
 	}
+	snap.Fabrics = s.fabrics.Read()
 	if s.slices != nil {
 		snap.Slices = inputs.ReadSlices(s.slices.slices())
 	}

@@ -204,7 +204,7 @@ func unitsOf(p *topology.Plan) map[string]string {
 	}
 	for i := range p.Topologies {
 		t := &p.Topologies[i]
-		out["topology "+t.Name] = strings.TrimSpace(fmt.Sprintf("%s %s", t.Kind, sizesText(t.Sizes)))
+		out["topology "+t.Name] = strings.TrimSpace(fmt.Sprintf("%s %s", t.Kind, sizesText(t.Sizes))) + bySource(t.Source)
 		for _, b := range t.Blocks {
 			out["block "+b.Name] = ""
 		}
@@ -213,6 +213,14 @@ func unitsOf(p *topology.Plan) map[string]string {
 		}
 	}
 	return out
+}
+
+// bySource says what switches are known from, if that is not labels.
+func bySource(source string) string {
+	if source == "" {
+		return ""
+	}
+	return " by " + source
 }
 
 func sizesText(sizes []int) string {

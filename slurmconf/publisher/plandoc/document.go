@@ -22,6 +22,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/switches"
 )
 
 // The version and the kind of every document.
@@ -40,6 +41,9 @@ const (
 // maxNames is how many names the host lists of all plans of a document may have together. It
 // is enough for 100,000 nodes in three topologies, in as many plans as are kept.
 const maxNames = 4 * hostlist.MaxHosts
+
+// maxSwitches is how many switches all groups may have together.
+const maxSwitches = 1 << 17
 
 // ErrUnreadable is wrapped by the error of a document that cannot be read.
 var ErrUnreadable = errors.New("the stored plan cannot be read")
@@ -68,6 +72,9 @@ type Document struct {
 	// FabricSince says by Node since when its NVLink fabric is not ready. A registration in progress
 	// is here once it takes too long.
 	FabricSince map[string]time.Time `json:"fabricSince,omitempty"`
+	// Groups are the switches that cables show, by the names that they have in the tree: a group keeps
+	// its name when switches come, go or are replaced.
+	Groups []switches.Group `json:"groups,omitempty"`
 	// Moves are the changes that the guard still counts, the oldest first.
 	Moves []Step `json:"moves,omitempty"`
 	// History has the revisions before the current one, the newest first.
@@ -285,6 +292,12 @@ func (d *Document) check() error {
 	}
 	if len(d.History) > MaxHistory {
 		return fmt.Errorf("%d revisions before the current one: want at most %d", len(d.History), MaxHistory)
+	}
+	switches := 0
+	for i := range d.Groups {
+		if switches += len(d.Groups[i].Switches); switches > maxSwitches {
+			return fmt.Errorf("groups: more than %d switches: no site is so large", maxSwitches)
+		}
 	}
 	moved := 0
 	for _, step := range d.Moves {

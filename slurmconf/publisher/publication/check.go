@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -67,7 +68,8 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 		}
 	}
 	c.Rules = inputs.NewRules(inputs.Config{Selector: nodes, Slinky: c.Nodes.Slinky, SlurmNames: c.SlurmNames, ParseSelector: selector, Namespace: c.Namespace,
-		Labels: c.LabelKeys(), MaxDomainGPUs: c.MaxDomainGPUs, ResourceSlices: c.ResourceSlices}, fail)
+		Labels: c.LabelKeys(), MaxDomainGPUs: c.MaxDomainGPUs, ResourceSlices: c.ResourceSlices, FabricFiles: c.FabricFiles}, fail)
+	c.checkCables(selector, bad)
 	c.checkGres(fail, bad)
 	c.Slurm.check(bad)
 	c.checkNumbers(fail, bad)
@@ -142,6 +144,30 @@ func (c *Cluster) checkPlaces(fail func(key, message string), bad func(key strin
 		bad("fabrics", c.Fabrics, "nothing beside rootSwitch, which joins them")
 	}
 	c.checkDefaultTopology(bad)
+}
+
+// checkCables checks what says which cables are read, and of which adapters.
+func (c *Cluster) checkCables(selector func(text string) (inputs.Selector, error), bad func(key string, value any, want string)) {
+	for i, entry := range c.FabricFiles {
+		of, isMaps := strings.CutPrefix(entry, inputs.FabricMaps)
+		switch {
+		case slices.Contains(c.FabricFiles[:i], entry):
+			bad("fabricFiles", entry, "each entry once")
+		case !isMaps && (!path.IsAbs(entry) || path.Clean(entry) != entry):
+			bad("fabricFiles", entry, "the absolute path of a file or of a directory, or configmaps:SELECTOR")
+		case isMaps && strings.TrimSpace(of) == "":
+			bad("fabricFiles", entry, "a label selector after configmaps:, such as configmaps:quoin.dev/fabric=a")
+		case isMaps:
+			if _, err := selector(of); err != nil {
+				bad("fabricFiles", entry, "a label selector after configmaps:, such as configmaps:quoin.dev/fabric=a: "+err.Error())
+			}
+		}
+	}
+	for _, pattern := range c.ComputeAdapters {
+		if err := topology.CheckAdapterPatterns([]string{pattern}); err != nil {
+			bad("computeAdapters", pattern, "a name of an adapter such as mlx5_0, or a pattern such as mlx5_*")
+		}
+	}
 }
 
 // fabricsSeparate is the value of fabrics by which switches without a common one are separate.

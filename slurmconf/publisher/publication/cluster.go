@@ -69,7 +69,7 @@ func (c *Cluster) GresOptions() gres.Options {
 // Policy is what the plan is made by.
 func (c *Cluster) Policy() placement.Policy {
 	return placement.Policy{ShortBlocks: c.Release.ShortBlocks(), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
-		MinBlockNodes: c.MinBlockNodes, MaxDomainGPUs: c.MaxDomainGPUs, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), ByLeaf: c.BlocksBy == "leaf",
+		MinBlockNodes: c.MinBlockNodes, MaxDomainGPUs: c.MaxDomainGPUs, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), Cables: len(c.FabricFiles) > 0, ByLeaf: c.BlocksBy == "leaf",
 		ParentBlocks: c.ParentBlocks, Flat: c.FlatTopology || c.DefaultTopology == topology.FlatTopology, TreeOnly: c.Topology == string(slurmconf.KindTree),
 		Divide: true, SizeClasses: c.SizeClasses, OneTopology: c.Format == "conf",
 		RootSwitch: c.RootSwitch, SeparateFabrics: c.Fabrics == fabricsSeparate}
@@ -85,7 +85,7 @@ func (c *Cluster) Keys() map[string]string {
 	for key, value := range map[string]any{
 		"slurmNames": c.SlurmNames, "namespace": namespace, "nodes.selector": c.Nodes.Selector, "nodes.slinky": c.Nodes.Slinky, "membership": c.Membership, "slurmVersion": c.SlurmVersion, "resourceSlices": c.ResourceSlices, "format": c.Format, "topology": c.Topology,
 		"defaultTopology": c.DefaultTopology, "flatTopology": c.FlatTopology, "blocksBy": c.BlocksBy, "parentBlocks": c.ParentBlocks,
-		"domainLabels": c.DomainLabels, "tierLabels": c.TierLabels, "rootSwitch": c.RootSwitch, "fabrics": c.Fabrics, "baseBlockSize": c.BaseBlockSize, "blockSizes": c.BlockSizes, "sizeClasses": c.SizeClasses,
+		"domainLabels": c.DomainLabels, "tierLabels": c.TierLabels, "fabricFiles": c.FabricFiles, "computeAdapters": c.ComputeAdapters, "rootSwitch": c.RootSwitch, "fabrics": c.Fabrics, "baseBlockSize": c.BaseBlockSize, "blockSizes": c.BlockSizes, "sizeClasses": c.SizeClasses,
 		"minBlockNodes": c.MinBlockNodes, "maxDomainGPUs": c.MaxDomainGPUs, "forgetBlocks": c.ForgetBlocks, "forgetSwitches": c.ForgetSwitches,
 		"gres.naming": c.Gres.Naming, "gres.types": c.Gres.Types, "gres.leaveOut": c.Gres.LeaveOut, "gres.cores": c.Gres.Cores, "gres.autoDetect": c.Gres.AutoDetect,
 	} {
@@ -103,9 +103,19 @@ func (c *Cluster) Choice() slurmconf.Choice {
 	return slurmconf.Choice{Kind: slurmconf.Kind(c.Topology), YAML: c.Format == "yaml", Default: c.DefaultTopology, Flat: c.FlatTopology}
 }
 
-// tiers is how many tiers of switches the site has, 0 if its labels are not configured.
+// FabricFiles are the fabricFiles of all publications, each once.
+func FabricFiles(clusters []*Cluster) (all []string) {
+	for _, c := range clusters {
+		all = append(all, c.FabricFiles...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// tiers is how many tiers of switches the site has, 0 if its labels are not configured or its cables
+// are read.
 func (c *Cluster) tiers() int {
-	if slices.Contains(c.TierLabels, nodelabels.Auto) {
+	if slices.Contains(c.TierLabels, nodelabels.Auto) || len(c.FabricFiles) > 0 {
 		return 0
 	}
 	return len(c.TierLabels)

@@ -70,6 +70,15 @@ type Publication struct {
 	// TierLabels are node labels that name the switches above a node, nearest first.
 	// "auto", alone, takes the labels of the known source that most nodes carry.
 	TierLabels []string `yaml:"tierLabels"`
+	// FabricFiles are the texts of ibnetdiscover, by which cables say the switches above a node. An
+	// absolute path is a text, or a directory in which each file is one. "configmaps:SELECTOR" are
+	// ConfigMaps in Quoin's namespace by label, in the order of their names: together they are one
+	// text. Texts may be packed by gzip. Cables go before labels.
+	FabricFiles []string `yaml:"fabricFiles"`
+	// ComputeAdapters are names of the network adapters that jobs compute with, or patterns such
+	// as "mlx5_[0-7]". Empty: the adapters that are next to a GPU, else those of InfiniBand, else
+	// the fastest.
+	ComputeAdapters []string `yaml:"computeAdapters"`
 	// RootSwitch is the name of the one switch above all others, if no label names it. Empty:
 	// switches that no label joins get the root switch "fabric", with the finding RootAssumed,
 	// unless they are known to be separate fabrics.

@@ -26,6 +26,8 @@ type top struct {
 	// root is the published root that Quoin put the top below. own is the top itself if it was a
 	// published root. Both are empty for a new switch.
 	root, own string
+	// named: a node below names its switches now.
+	named bool
 }
 
 // joinRoots puts tops below one root, unless they are known to be separate fabrics: the site or
@@ -109,7 +111,7 @@ func (s *Site) keepsApart(root string) string {
 	return s.KeepsApart(root)
 }
 
-// apart reports whether the site or the writer of the labels says that all tops are separate.
+// apart reports whether the site, the cables or the writer of the labels say that tops are separate.
 func (s *Site) apart(source topology.TierSource) bool {
 	return s.RootSwitch == "" && (s.Separate || source.Fabrics)
 }
@@ -150,6 +152,7 @@ func readTops(s *Site, t *Tree, published publishedTree) []top {
 			}
 		}
 		tops[index].nodes++
+		tops[index].named = tops[index].named || t.NamedLeaf(i) != ""
 	}
 	tops = slices.DeleteFunc(tops, func(t top) bool { return t.nodes == 0 && t.root == "" })
 	slices.SortFunc(tops, func(a, b top) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), strings.Compare(a.name, b.name)) })
@@ -172,9 +175,38 @@ func groupTops(s *Site, tops []top, source topology.TierSource) (groups [][]top,
 		return [][]top{tops}, ""
 	case s.Separate:
 		return slices.Collect(slices.Chunk(tops, 1)), "the key fabrics is separate"
+	case source == topology.SourceCables:
+		return groupCabled(tops)
 	case source.Fabrics:
 		return slices.Collect(slices.Chunk(tops, 1)), "labels of " + source.Name + " name the fabric of each"
 	}
+	return groupByProduct(tops)
+}
+
+// groupCabled keeps the fabrics that cables show apart. Of a top that no cable is known of now, nobody knows
+// which fabric it belongs to: one fabric may have it.
+func groupCabled(tops []top) (groups [][]top, why string) {
+	var named, unknown []top
+	for _, is := range tops {
+		if is.named {
+			named = append(named, is)
+		} else {
+			unknown = append(unknown, is)
+		}
+	}
+	if len(named) < 2 {
+		return groupByProduct(tops)
+	}
+	groups = slices.Collect(slices.Chunk(named, 1))
+	if len(unknown) > 0 {
+		others, _ := groupByProduct(unknown)
+		groups = append(groups, others...)
+	}
+	return groups, "no cable joins them"
+}
+
+// groupByProduct puts tops together that have a GPU product or the published root in common.
+func groupByProduct(tops []top) (groups [][]top, why string) {
 	why = "their nodes have no GPU product in common"
 	var unknown []top
 	for _, is := range tops {

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -16,11 +15,11 @@ type sourceTally struct {
 }
 
 // chooseTiers reads the switches above every node, beside Site.Facts, the nearest
-// first; nil if no node names any. It settles on one source of labels for the whole
-// tree, because two sources would make two trees: the source that names the published
-// leaves. If that decides nothing, it takes the first by rank that more than half of the
-// labelled nodes carry, else the one that most carry. Tiers in reports go before labels. The
-// source is zero if none of the known writers names the switches.
+// first; nil if no node names any. It settles on one source for the whole tree, because two
+// sources would make two trees: the cables if they were read, else the source that names the
+// published leaves. If that decides nothing, it takes the first by rank that more than half of
+// the nodes with a source have, else the one that most have. Tiers in reports go before all
+// others. The source is zero if none of the known ones names the switches.
 func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen topology.TierSource, found []topology.Finding) {
 	reported := false
 	for i, f := range s.Facts {
@@ -34,39 +33,32 @@ func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen top
 		named[i] = tiers
 		reported = reported || f.ReportsTiers()
 	}
-	tallies, labelled := tallySources(s)
+	tallies, sourced := tallySources(s)
 	if len(tallies) == 0 {
 		return named, chosen, nil
 	}
 	if len(tallies) > 1 && len(s.Published) > 0 {
 		countPublished(s, tallies, published)
 	}
-	chosen = chooseSource(tallies, labelled)
-	label := "no label"
-	if chosen.Name != "" {
-		label += " of " + chosen.Name
-	}
+	chosen = s.chooseSource(tallies, sourced)
+	only := len(tallies) == 1 && tallies[0].TierSource == chosen
 	for i, f := range s.Facts {
 		if !s.HasGPUs(i) || f.Stays != "" || f.Gone || f.ReportsTiers() {
 			continue
 		}
-		if len(tallies) > 1 {
-			named[i] = tiersOf(&f.Labels, chosen)
+		if !only {
+			named[i] = f.TiersBy(chosen)
 		}
 		if len(named[i]) > 0 && named[i][0] != "" {
 			continue
 		}
-		message := label + " names the switches above it"
-		if len(named[i]) > 0 {
-			message = label + " names its leaf switch: it gets one below the nearest switch that labels name"
-			if _, isPublished := published.leafOf[f.SlurmName]; isPublished {
-				message = label + " names its leaf switch: it stays below the published one"
-			}
+		_, isPublished := published.leafOf[f.SlurmName]
+		if why := whyMissing(f, chosen, named[i], isPublished); why.Reason != "" {
+			found = append(found, why)
 		}
-		if len(named[i]) == 0 && len(f.Labels.Tiers) > 0 {
-			message += fmt.Sprintf("; labels of %s are not used, because the tree is made from one source", f.Labels.TierSource.Name)
-		}
-		found = append(found, topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonTiersMissing, Message: message})
+	}
+	if chosen == topology.SourceCables {
+		found = append(found, nameDiffering(s, named)...)
 	}
 	if reported {
 		chosen = topology.TierSource{}
@@ -74,46 +66,70 @@ func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen top
 	return named, chosen, found
 }
 
-func tiersOf(l *topology.Labels, s topology.TierSource) []string {
-	if l.TierSource == s {
-		return l.Tiers
-	}
-	for i := range l.MoreTiers {
-		if l.MoreTiers[i].TierSource == s {
-			return l.MoreTiers[i].Tiers
+// whyMissing says of a node why the source of the tree does not name its leaf switch, and what that
+// means. named is what the source names. The finding is empty if a finding of the site says why.
+func whyMissing(f *topology.Facts, source topology.TierSource, named []string, published bool) topology.Finding {
+	pr := topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonTiersMissing}
+	switch label := "no label"; {
+	case source == topology.SourceCables && f.Cables.Missing == "":
+		return topology.Finding{}
+	case source == topology.SourceCables || source == topology.SourceLLDP:
+		pr.Reason, pr.Message = ReasonCablesMissing, cmp.Or(f.Cables.Missing, "no switch that is next to it is known by LLDP")
+		if published {
+			pr.Message += "; it stays below its published switch"
+		} else {
+			pr.Message += "; it is below no switch"
+		}
+	default:
+		if source.Name != "" {
+			label += " of " + source.Name
+		}
+		pr.Message = label + " names the switches above it"
+		if len(named) > 0 {
+			pr.Message = label + " names its leaf switch: it gets one below the nearest switch that labels name"
+			if published {
+				pr.Message = label + " names its leaf switch: it stays below the published one"
+			}
 		}
 	}
-	return nil
+	if len(named) == 0 && len(f.Labels.Tiers) > 0 {
+		pr.Message += "; " + labelsOf(f.Labels.TierSource) + " are not used, because the tree is made from one source"
+	}
+	return pr
 }
 
-// labelled reports whether the tree follows the labels of a node.
-func (s *Site) labelled(node int) bool {
+// labelsOf names the labels of a writer.
+func labelsOf(source topology.TierSource) string {
+	if source.Name == "" {
+		return "labels of tierLabels"
+	}
+	return "labels of " + source.Name
+}
+
+// sourced reports whether the tree follows cables or labels of a node.
+func (s *Site) sourced(node int) bool {
 	f := s.Facts[node]
-	return len(f.Labels.Tiers) > 0 && s.HasGPUs(node) && f.Stays == "" && !f.ReportsTiers()
+	return (len(f.Labels.Tiers) > 0 || len(f.Cables.Tiers) > 0) && s.HasGPUs(node) && f.Stays == "" && !f.ReportsTiers()
 }
 
 // tallySources counts the sources of the tiers of nodes that have GPUs, and the
-// nodes that have any such labels.
-func tallySources(s *Site) (tallies []sourceTally, labelled int) {
-	count := func(source topology.TierSource) {
-		i := slices.IndexFunc(tallies, func(t sourceTally) bool { return t.TierSource == source })
-		if i < 0 {
-			i = len(tallies)
-			tallies = append(tallies, sourceTally{TierSource: source})
-		}
-		tallies[i].nodes++
-	}
+// nodes that have any source.
+func tallySources(s *Site) (tallies []sourceTally, sourced int) {
 	for i, f := range s.Facts {
-		if !s.labelled(i) {
+		if !s.sourced(i) {
 			continue
 		}
-		labelled++
-		count(f.Labels.TierSource)
-		for m := range f.Labels.MoreTiers {
-			count(f.Labels.MoreTiers[m].TierSource)
+		sourced++
+		for of := range f.TierSources() {
+			i := slices.IndexFunc(tallies, func(t sourceTally) bool { return t.TierSource == of.TierSource })
+			if i < 0 {
+				i = len(tallies)
+				tallies = append(tallies, sourceTally{TierSource: of.TierSource})
+			}
+			tallies[i].nodes++
 		}
 	}
-	return tallies, labelled
+	return tallies, sourced
 }
 
 // countPublished counts for each source the nodes that are published below the leaf
@@ -121,11 +137,11 @@ func tallySources(s *Site) (tallies []sourceTally, labelled int) {
 func countPublished(s *Site, tallies []sourceTally, published publishedTree) {
 	for i, f := range s.Facts {
 		leaf, ok := published.leafOf[f.SlurmName]
-		if !ok || !s.labelled(i) {
+		if !ok || !s.sourced(i) {
 			continue
 		}
 		for t := range tallies {
-			tiers := tiersOf(&f.Labels, tallies[t].TierSource)
+			tiers := f.TiersBy(tallies[t].TierSource)
 			if len(tiers) == 0 || tiers[0] == "" {
 				continue
 			}
@@ -137,13 +153,17 @@ func countPublished(s *Site, tallies []sourceTally, published publishedTree) {
 	}
 }
 
-// chooseSource returns the source of the tree.
-func chooseSource(tallies []sourceTally, labelled int) topology.TierSource {
+// chooseSource returns the source of the tree. Cables that nobody can read now stay the source: nodes
+// then stay where they are published.
+func (s *Site) chooseSource(tallies []sourceTally, sourced int) topology.TierSource {
+	if s.Cables && s.Source == topology.SourceCables.Name || slices.ContainsFunc(tallies, func(t sourceTally) bool { return t.TierSource == topology.SourceCables }) {
+		return topology.SourceCables
+	}
 	return slices.MinFunc(tallies, func(a, b sourceTally) int {
 		if n := cmp.Compare(b.published, a.published); n != 0 {
 			return n
 		}
-		mostA, mostB := 2*a.nodes > labelled, 2*b.nodes > labelled
+		mostA, mostB := 2*a.nodes > sourced, 2*b.nodes > sourced
 		if n := cmp.Compare(b.nodes, a.nodes); n != 0 && (!mostA || !mostB) {
 			return n
 		}

@@ -1,4 +1,4 @@
-// Package tree makes the switch tree from the network tiers that nodes name.
+// Package tree makes the switch tree from the network tiers above nodes, by cables or labels.
 //
 // [Make] settles on one source of tiers, builds the tree and keeps what was published.
 // The package is pure.
@@ -37,6 +37,10 @@ type Site struct {
 	// RootSwitch names the switch above all others. Empty: the site does not say that there
 	// is one.
 	RootSwitch string
+	// Source is that of the published tree (topology.Topology.Source). Cables: the site has its cables
+	// read. If both say cables and none can be read now, the tree stays as it is.
+	Source string
+	Cables bool
 	// Separate: the site says that switches without a common one above them are separate fabrics.
 	Separate bool
 	// KeepsApart returns the digest of the decision that keeps published roots from being
@@ -47,9 +51,11 @@ type Site struct {
 // Tree is the switches of a plan.
 type Tree struct {
 	Switches []topology.Switch // every switch after its children
-	named    [][]string        // beside Site.Facts: what the node names, the nearest first; nil without any
-	leaves   []int             // beside Site.Facts: index into names, or none; nil without a tree
-	names    []string
+	// Source is what topology.Topology.Source says.
+	Source string
+	named  [][]string // beside Site.Facts: what the node names, the nearest first; nil without any
+	leaves []int      // beside Site.Facts: index into names, or none; nil without a tree
+	names  []string
 }
 
 // none stands for no switch.
@@ -99,6 +105,12 @@ func Make(s *Site) (Tree, []topology.Finding) {
 	parents, loops := settleParents(known, votes, published)
 	t := listSwitches(s, known, leaves, parents, published)
 	t.named = named
+	switch {
+	case named == nil:
+		t.Source = s.Source
+	case source == topology.SourceCables || source == topology.SourceLLDP:
+		t.Source = source.Name
+	}
 	joined := joinRoots(s, &t, published, source)
 	return t, slices.Concat(inTiers, nameConflicts(known, votes, parents, t.names), nameLoops(s, known, loops, t.names), joined, nameForgotten(s, t.Switches))
 }

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/ibrig"
+)
+
+// TestRealMapCables draws a site of 139 nodes by the texts of the real ibnetdiscover, one of the rails
+// and one of the storage, and by descriptions alone: those of 69 adapters name no node.
+func TestRealMapCables(t *testing.T) {
+	t.Parallel()
+	f := ibrig.New(ibrig.Shape{Seed: 5, Groups: 4, Nodes: 32, Rails: 8, RailLeaves: true, Spines: 8, Storage: true, Aggregation: true})
+	f.AddGroup(11)
+	f.TakeNames(69)
+	texts := ibrig.DiscoverTest(t, f)
+	if len(texts) != 2 {
+		t.Fatalf("%d texts, want 2", len(texts))
+	}
+	for _, form := range []struct{ name, rails, storage string }{
+		{"plain", texts[0].Plain, texts[1].Plain}, {"-p", texts[0].Ports, texts[1].Ports}, {"both", texts[0].Ports, texts[1].Plain},
+	} {
+		code, out, errs := quoin(t, "", "map", "--ibnetdiscover", write(t, "rails.txt", form.rails), "--ibnetdiscover", write(t, "storage.txt", form.storage))
+		if code != 0 || errs != "" {
+			t.Errorf("%s: exit status %d, stderr %q", form.name, code, errs)
+		}
+		for _, want := range []string{"139 nodes", "node[0001-0032]", "node[0033-0064]", "node[0065-0096]", "node[0097-0128]", "node[0129-0139]", "AdapterNameless: the nodes of 69 adapters are not known"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: no %q in\n%s", form.name, want, out)
+			}
+		}
+		if n := strings.Count(out, " leaf-"); n != 5 {
+			t.Errorf("%s: %d leaves, want 5:\n%s", form.name, n, out)
+		}
+	}
+}

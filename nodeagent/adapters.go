@@ -1,0 +1,186 @@
+package nodeagent
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/adapters"
+)
+
+// AdapterReader reads the machine's network adapters. An [adapters.Reader] does.
+type AdapterReader interface {
+	Read() (*adapters.Reading, error)
+}
+
+// adapterAnswer is a reading, or why there is none.
+type adapterAnswer struct {
+	reading *adapters.Reading
+	err     error
+}
+
+// keepAdapters reads the network adapters in turns. A file of sysfs may wait for an adapter's
+// firmware for a minute, or for ever. Nothing waits for a reading, and there is no second one
+// beside it.
+func (a *Agent) keepAdapters(ctx context.Context) {
+	if a.config.Adapters == nil {
+		return
+	}
+	said := ""
+	say := func(text string) {
+		if text != said && text != "" {
+			a.log.Warn("network adapters are not all known", "err", text)
+		}
+		said = text
+	}
+	for {
+		answer := make(chan adapterAnswer, 1)
+		go func() {
+			reading, err := a.config.Adapters.Read()
+			answer <- adapterAnswer{reading, err}
+		}()
+		slow := time.NewTimer(a.config.AdaptersPatience)
+		for answered := false; !answered; {
+			select {
+			case <-ctx.Done():
+				slow.Stop()
+				return
+			case <-slow.C:
+				a.metrics.links.set(nil)
+				say("the adapters have not answered within " + a.config.AdaptersPatience.String() + ": one may be dead; see dmesg")
+			case got := <-answer:
+				answered = true
+				slow.Stop()
+				say(a.takeAdapters(got))
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(a.config.AdaptersEvery):
+		}
+	}
+}
+
+// takeAdapters takes a reading into the report and the series. It returns what is wrong with
+// the reading, or "".
+func (a *Agent) takeAdapters(got adapterAnswer) string {
+	if got.err != nil {
+		a.metrics.links.set(nil)
+		return got.err.Error()
+	}
+	a.metrics.links.set(linksOf(a.learnAdapters(got.reading), got.reading))
+	if got.reading.LLDP != nil {
+		return got.reading.LLDP.Error()
+	}
+	return ""
+}
+
+// learnAdapters takes a reading of the adapters, and returns those of this boot.
+func (r *reporter) learnAdapters(reading *adapters.Reading) []topology.Adapter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.facts.adapters.take(reading)
+	r.compose()
+	return r.facts.adapters.known
+}
+
+// adapterFacts are what is known of the network adapters in this boot.
+type adapterFacts struct {
+	read  bool // they were read since the agent started
+	known []topology.Adapter
+	// unread are facts that could not be read and are not known. They stay, because a broken
+	// adapter may come and go.
+	unread []adapters.Unread
+	more   int // adapters for which the report has no room
+	// earlier are those of an earlier boot.
+	earlier []topology.Adapter
+}
+
+func (f *adapterFacts) take(reading *adapters.Reading) {
+	f.read, f.more = true, max(f.more, reading.More)
+	f.known = adapters.Keep(f.known, reading.Adapters)
+	for i := range reading.Unread {
+		if u := &reading.Unread[i]; !slices.ContainsFunc(f.unread, func(old adapters.Unread) bool { return old.Of(u) }) {
+			f.unread = append(f.unread, *u)
+		}
+	}
+	f.unread = slices.DeleteFunc(f.unread, func(u adapters.Unread) bool { return u.Known(f.known) })
+}
+
+// recall takes the adapters that an earlier agent reported.
+func (f *adapterFacts) recall(stored *topology.Node, sameBoot bool) {
+	if sameBoot {
+		f.known = adapters.Keep(stored.Adapters, f.known)
+	} else {
+		f.earlier = stored.Adapters
+	}
+}
+
+// report shows the adapters in a report.
+func (f *adapterFacts) report(n *topology.Node) {
+	if f.read || len(f.known) > 0 { // else the probe says what is known
+		n.Adapters = adapters.KeepNeighbors(f.earlier, f.known)
+		n.Problems = append(n.Problems, adapters.Problems(f.unread, f.more)...)
+	}
+}
+
+// linksOf returns the states of the ports. A port of an adapter that is gone has no link. A port
+// whose state could not be read is not among them.
+func linksOf(known []topology.Adapter, reading *adapters.Reading) []adapters.Link {
+	links := slices.Clone(reading.Links)
+	for i := range known {
+		if slices.ContainsFunc(reading.Adapters, func(a topology.Adapter) bool { return a.PCIBusID == known[i].PCIBusID }) {
+			continue
+		}
+		for _, p := range known[i].Ports {
+			links = append(links, adapters.Link{Adapter: known[i].Name, Port: p.Port})
+		}
+	}
+	return links
+}
+
+// linkSeries are the series of the ports' states. Without states there are none.
+type linkSeries struct {
+	up, rate *prometheus.Desc
+	mu       sync.Mutex
+	links    []adapters.Link
+}
+
+func newLinkSeries() *linkSeries {
+	labels := []string{"adapter", "port"}
+	return &linkSeries{
+		up:   prometheus.NewDesc("quoin_agent_adapter_port_up", "1 while the link of a port of a network adapter is active, 0 while it is not, or the adapter is gone. There is none while that is not known.", labels, nil),
+		rate: prometheus.NewDesc("quoin_agent_adapter_port_rate_bytes_per_second", "Rate of the active link of a port of a network adapter.", labels, nil),
+	}
+}
+
+func (s *linkSeries) set(links []adapters.Link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.links = links
+}
+
+// Describe implements prometheus.Collector.
+func (s *linkSeries) Describe(c chan<- *prometheus.Desc) { c <- s.up; c <- s.rate }
+
+// Collect implements prometheus.Collector.
+func (s *linkSeries) Collect(c chan<- prometheus.Metric) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.links {
+		port, up := strconv.Itoa(l.Port), 0.0
+		if l.Active {
+			up = 1
+		}
+		c <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up, l.Adapter, port)
+		if l.RateGbps > 0 {
+			c <- prometheus.MustNewConstMetric(s.rate, prometheus.GaugeValue, float64(l.RateGbps)*1e9/8, l.Adapter, port)
+		}
+	}
+}

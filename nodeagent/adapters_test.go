@@ -1,0 +1,343 @@
+package nodeagent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/series"
+	"github.com/quoin-hpc/quoin/testdata/rig/sysfs"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/adapters"
+)
+
+// machineOf is a machine whose adapters an agent reads by hand.
+type machineOf struct {
+	t     *testing.T
+	tree  sysfs.Tree
+	agent *Agent
+	store *memory
+	reg   *prometheus.Registry
+	said  string
+}
+
+// adapterMachine returns a machine. Its agent starts with what store has.
+func adapterMachine(t *testing.T, tree sysfs.Tree, lldp string, store *memory) *machineOf {
+	t.Helper()
+	m := &machineOf{t: t, tree: tree, store: store, reg: prometheus.NewRegistry()}
+	m.agent = New(Config{Node: "n1", Adapters: adapters.New(string(tree), lldp)}, store, nil, NewMetrics(m.reg), discard())
+	return m
+}
+
+// report has the probe report in a boot.
+func (m *machineOf) report(boot string) {
+	m.t.Helper()
+	m.agent.hear(event(m.t, strings.Replace(goodLine, `"node":"n1"`, `"node":"n1","bootID":"`+boot+`"`, 1)))
+}
+
+// read reads the adapters, and stores the report if it has changed.
+func (m *machineOf) read() {
+	m.t.Helper()
+	reading, err := m.agent.config.Adapters.Read()
+	m.said = m.agent.takeAdapters(adapterAnswer{reading, err})
+	if err := m.agent.syncStore(m.t.Context()); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// stored returns the stored report.
+func (m *machineOf) stored() *topology.Node {
+	m.t.Helper()
+	n, err := topology.ParseReport("stored", m.store.report)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return n
+}
+
+// links returns the series of the ports.
+func (m *machineOf) links() (out []string) {
+	m.t.Helper()
+	for name, value := range series.Values(m.t, m.reg) {
+		if rest, ok := strings.CutPrefix(name, "quoin_agent_adapter_port_"); ok {
+			out = append(out, fmt.Sprintf("%s %g", rest, value))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestFlappingPort lets ports flap, train badly and fail, an adapter go and come back, and LLDP fall
+// silent, again and again: the report is written once.
+func TestFlappingPort(t *testing.T) {
+	s := sysfs.DGXH100()
+	tree := sysfs.Make(t, s)
+	lldp := filepath.Join(t.TempDir(), "lldp.json")
+	texts := []string{`{"lldp":{"interface":{"enp38s0f1np1":{"via":"LLDP","chassis":{"leaf-1":{"id":{"value":"1c:34:da:00:00:01"}}},"port":{"id":{"value":"swp1"}}}}}}`, `{"lldp":{}}`, `{"ll`}
+	write := func(text string) {
+		if err := os.WriteFile(lldp, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(texts[0])
+	m := adapterMachine(t, tree, lldp, &memory{})
+	m.report("b")
+	m.read()
+	want := m.stored()
+	if len(want.Adapters) != 12 || want.Adapters[2].Ports[0].Neighbor.SystemName != "leaf-1" || want.Adapters[0].Ports[0].RateGbps != 400 {
+		t.Fatalf("%+v", want.Adapters)
+	}
+	changes := []func(){
+		func() { tree.Set(t, &s.Adapters[0], 1, "400 DOWN") },
+		func() { tree.Set(t, &s.Adapters[0], 1, "400 INIT") },
+		func() { tree.Set(t, &s.Adapters[0], 1, "100 ACTIVE") },
+		func() { tree.Set(t, &s.Adapters[0], 1, "400 ACTIVE") },
+		func() { tree.Set(t, &s.Adapters[2], 1, "200 DOWN"); write(texts[1]) },
+		func() { write(texts[2]) },
+		func() { tree.Set(t, &s.Adapters[2], 1, "200 ACTIVE"); write(texts[0]) },
+		func() {
+			tree.Remove(t, "class/infiniband/mlx5_3")
+			tree.Remove(t, tree.Home(&s.Adapters[3])+"/node_guid")
+		},
+		func() {
+			if err := os.Symlink("../../"+tree.Home(&s.Adapters[3]), filepath.Join(string(tree), "class/infiniband/mlx5_3")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		func() { tree.Remove(t, "bus/pci/drivers/nvidia") },
+		func() { tree.Remove(t, "devices/pci0000:25/0000:25:01.0/0000:26:00.1/net/enp38s0f1np1") },
+	}
+	for i := range 220 {
+		changes[i%len(changes)]()
+		if i%len(changes) == 7 {
+			m.report("b") // NVML says the same again
+		}
+		m.read()
+		if i == 0 && !slices.Contains(m.links(), `up{adapter="mlx5_0",port="1"} 0`) {
+			t.Errorf("the link is down, and the series are %q", m.links())
+		}
+		if m.store.puts != 1 {
+			t.Fatalf("%d writes after change %d (-want +got)\n%s", m.store.puts, i%len(changes), cmp.Diff(want, m.stored()))
+		}
+	}
+}
+
+// TestAdapterSeries shows the states of ports, which no report has.
+func TestAdapterSeries(t *testing.T) {
+	s := sysfs.GB200()
+	s.Adapters = s.Adapters[3:5]
+	a := &s.Adapters[0]
+	tree := sysfs.Make(t, s)
+	m := adapterMachine(t, tree, "", &memory{})
+	m.report("b")
+	const port3, port4 = `{adapter="mlx5_3",port="1"}`, `{adapter="mlx5_4",port="1"}`
+	const rate4, up4 = "rate_bytes_per_second" + port4 + " 2.5e+10", "up" + port4 + " 1"
+	for _, step := range []struct {
+		name   string
+		change func()
+		want   []string
+	}{
+		{"up", func() {}, []string{"rate_bytes_per_second" + port3 + " 5e+10", rate4, "up" + port3 + " 1", up4}},
+		{"slow", func() { tree.Set(t, a, 1, "100 ACTIVE") }, []string{"rate_bytes_per_second" + port3 + " 1.25e+10", rate4, "up" + port3 + " 1", up4}},
+		{"down", func() { tree.Set(t, a, 1, "400 DOWN") }, []string{rate4, "up" + port3 + " 0", up4}},
+		{"not known", func() { tree.Remove(t, tree.Home(a)+"/ports/1/state") }, []string{rate4, up4}},
+		{"gone", func() { tree.Remove(t, "class/infiniband/mlx5_3") }, []string{rate4, "up" + port3 + " 0", up4}},
+		{"unreadable", func() { tree.Remove(t, "class/infiniband"); tree.Write(t, "class/infiniband", "") }, nil},
+	} {
+		step.change()
+		m.read()
+		if diff := cmp.Diff(step.want, m.links()); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", step.name, diff)
+		}
+		if (m.said != "") != (step.name == "unreadable") {
+			t.Errorf("%s: said %q", step.name, m.said)
+		}
+	}
+	if n := m.stored(); len(n.Adapters) != 2 || m.store.puts != 1 {
+		t.Errorf("%d adapters, %d writes", len(n.Adapters), m.store.puts)
+	}
+}
+
+// TestAdaptersOverRestarts starts an agent again in the same boot and in another.
+func TestAdaptersOverRestarts(t *testing.T) {
+	s := sysfs.BondedEthernet()
+	tree := sysfs.Make(t, s)
+	lldp := filepath.Join(t.TempDir(), "lldp.json")
+	if err := os.WriteFile(lldp, []byte(`{"lldp":{"interface":{"enp38s0np0":{"via":"LLDP","chassis":{"id":{"value":"1c:34:da:00:00:01"}},"port":{"id":{"value":"swp1"}}}}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := &memory{}
+	m := adapterMachine(t, tree, lldp, store)
+	m.report("b")
+	m.read()
+	first := m.stored()
+
+	// The same boot: all links are down now, an adapter is dead, and lldpd is off.
+	for i := range s.Adapters {
+		tree.Set(t, &s.Adapters[i], 1, "400 DOWN")
+	}
+	tree.Remove(t, "class/infiniband/mlx5_bond_0")
+	_ = os.Remove(lldp)
+	m = adapterMachine(t, tree, lldp, store)
+	m.report("b")
+	m.read()
+	if diff := cmp.Diff(first, m.stored()); diff != "" || store.puts != 1 {
+		t.Errorf("%d writes after a restart (-want +got)\n%s", store.puts, diff)
+	}
+	if !strings.Contains(m.said, "no such file") {
+		t.Errorf("a file that is not there: said %q", m.said)
+	}
+
+	// The same boot, and the first report comes before the adapters are read.
+	m = adapterMachine(t, tree, lldp, store)
+	m.report("b")
+	if err := m.agent.syncStore(t.Context()); err != nil || store.puts != 1 {
+		t.Errorf("%d writes before the adapters are read (%v)", store.puts, err)
+	}
+
+	// Another boot: what was seen before it does not count, but for the neighbor.
+	m = adapterMachine(t, tree, lldp, store)
+	m.report("c")
+	m.read()
+	want := slices.Clone(first.Adapters[1:])
+	for i := range want {
+		want[i].Ports = slices.Clone(want[i].Ports)
+		want[i].Ports[0].RateGbps = 0
+	}
+	if got := m.stored().Adapters; cmp.Diff(want, got) != "" || got[0].Ports[0].Neighbor.PortID != "swp1" {
+		t.Errorf("after a boot (-want +got)\n%s", cmp.Diff(want, got))
+	}
+}
+
+// TestUnreadableAdapter has an adapter that does not say its GUID, and comes and goes.
+func TestUnreadableAdapter(t *testing.T) {
+	s := sysfs.GB200()
+	tree := sysfs.Make(t, s)
+	a := &s.Adapters[2]
+	guid := tree.Home(a) + "/node_guid"
+	link := filepath.Join(string(tree), "class/infiniband/mlx5_2")
+	broken := func() { tree.Remove(t, guid); tree.Write(t, guid+"/x", "") }
+	broken()
+	m := adapterMachine(t, tree, "", &memory{})
+	m.report("b")
+	m.read()
+	want := topology.Finding{Reason: topology.ReasonFactUnreadable, Message: "node GUID of mlx5_2: is a directory"}
+	if got := m.stored().Problems; !slices.Contains(got, want) {
+		t.Fatalf("problems %v", got)
+	}
+	for range 5 {
+		tree.Remove(t, "class/infiniband/mlx5_2")
+		m.read()
+		if err := os.Symlink("../../"+tree.Home(a), link); err != nil {
+			t.Fatal(err)
+		}
+		tree.Remove(t, guid)
+		m.read()
+		broken()
+		m.read()
+	}
+	if m.store.puts != 1 {
+		t.Errorf("%d writes while it comes and goes", m.store.puts)
+	}
+	tree.Remove(t, guid)
+	tree.Write(t, guid, "946d:ae03:0000:3002")
+	for range 3 {
+		m.read()
+		broken() // it was read once in this boot
+	}
+	if got := m.stored(); slices.Contains(got.Problems, want) || m.store.puts != 2 || got.Adapters[2].NodeGUID != "946dae0300003002" {
+		t.Errorf("%d writes, problems %v, adapter %+v", m.store.puts, got.Problems, got.Adapters[2])
+	}
+}
+
+// stuckReader is a reader whose second reading waits for an adapter.
+type stuckReader struct {
+	readings atomic.Int32
+	stuck    chan struct{}
+	link     adapters.Link
+}
+
+func (r *stuckReader) Read() (*adapters.Reading, error) {
+	if r.readings.Add(1) == 2 {
+		<-r.stuck
+	}
+	return &adapters.Reading{Adapters: []topology.Adapter{{Name: "mlx5_0", PCIBusID: "00000000:05:00.0"}}, Links: []adapters.Link{r.link}}, nil
+}
+
+// TestStuckAdapter has a reading that does not end: its series go, the report stays, no other
+// reading begins, and nobody waits for it.
+func TestStuckAdapter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &stuckReader{stuck: make(chan struct{}), link: adapters.Link{Adapter: "mlx5_0", Port: 1, Active: true, RateGbps: 400}}
+		reg := prometheus.NewRegistry()
+		var log strings.Builder
+		a := New(Config{Node: "n1", Adapters: r}, &memory{}, nil, NewMetrics(reg), slog.New(slog.NewTextHandler(&log, nil)))
+		a.hear(event(t, goodLine))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { a.keepAdapters(ctx); close(done) }()
+		shown := func() bool {
+			return slices.Contains(slices.Collect(maps.Keys(series.Values(t, reg))), `quoin_agent_adapter_port_up{adapter="mlx5_0",port="1"}`)
+		}
+		adaptersOf := func() int {
+			_, n := a.report()
+			return len(n.Adapters)
+		}
+		synctest.Wait()
+		if !shown() || adaptersOf() != 1 {
+			t.Fatal("no series after the first reading")
+		}
+		time.Sleep(time.Hour)
+		if got := r.readings.Load(); shown() || adaptersOf() != 1 || got != 2 {
+			t.Errorf("stuck for an hour: series %t, %d adapters, %d readings", shown(), adaptersOf(), got)
+		}
+		close(r.stuck)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := r.readings.Load(); !shown() || got < 10 {
+			t.Errorf("after it answered: series %t, %d readings", shown(), got)
+		}
+		if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "one may be dead") {
+			t.Errorf("%d warnings in\n%s", n, log.String())
+		}
+		cancel()
+		<-done
+	})
+}
+
+// TestStuckAdapterAtTheEnd ends an agent while a reading does not.
+func TestStuckAdapterAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &stuckReader{stuck: make(chan struct{})}
+		r.readings.Add(1)
+		a := New(Config{Node: "n1", Adapters: r}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), discard())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { a.keepAdapters(ctx); close(done) }()
+		time.Sleep(time.Hour)
+		cancel()
+		<-done
+		close(r.stuck)
+	})
+}
+
+// TestNoAdapterReader leaves what the probe says of adapters, as of a simulated machine.
+func TestNoAdapterReader(t *testing.T) {
+	a := New(Config{Node: "n1"}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), discard())
+	a.hear(event(t, strings.Replace(goodLine, `"node":"n1"`, `"node":"n1","adapters":[{"name":"mlx5_0"}]`, 1)))
+	if _, n := a.report(); len(n.Adapters) != 1 {
+		t.Errorf("%+v", n.Adapters)
+	}
+}

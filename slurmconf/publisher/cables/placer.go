@@ -1,0 +1,186 @@
+package cables
+
+import (
+	"slices"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/switches"
+)
+
+// Placer gives the nodes of one publication the switches that their cables show. It can be lost:
+// the next one makes the same answer. Its zero value is ready.
+type Placer struct {
+	// Described are adapters of nodes by Node, as their descriptions in the texts say. They count for
+	// nodes whose report has none. The publisher sets none, because a description may be wrong.
+	Described map[string][]switches.Adapter
+
+	adapters map[*topology.Node][]switches.Adapter
+	last     placed
+}
+
+// placed is an answer, and what it was made from.
+type placed struct {
+	fabrics []*switches.Fabric
+	nodes   []switches.Node
+	before  []switches.Group
+	result  *switches.Result
+}
+
+// Place returns the facts with the switches above each node, and the groups of switches to remember.
+// texts are what was read, compute the patterns of adapters that jobs compute with. prev is the published
+// plan, or nil, and before are the remembered groups.
+func (p *Placer) Place(texts []inputs.FabricText, compute []string, facts []topology.Facts, prev *topology.Plan, before []switches.Group) ([]topology.Facts, []switches.Group) {
+	fabrics := fabricsOf(texts)
+	nodes, neighbours := p.nodes(facts, compute, prev)
+	switch {
+	case len(fabrics) == 0 && len(texts) > 0: // none can be read now
+		return facts, before
+	case len(fabrics) == 0 && !neighbours:
+		return facts, nil
+	}
+	if !p.last.same(fabrics, nodes, before) {
+		p.last = placed{fabrics, nodes, before, switches.Place(fabrics, nodes, before)}
+	}
+	source := topology.SourceCables
+	if len(fabrics) == 0 {
+		source = topology.SourceLLDP
+	}
+	missing := make(map[string]string, len(p.last.result.Unplaced))
+	for _, u := range p.last.result.Unplaced {
+		missing[u.Node] = u.Reason
+	}
+	out := slices.Clone(facts)
+	for i := range out {
+		f := &out[i]
+		f.Cables = topology.Cables{Missing: missing[f.Name]}
+		switch tiers := p.last.result.Tiers[f.Name]; {
+		case len(tiers) > 0:
+			f.Cables.SourceTiers = topology.SourceTiers{TierSource: source, Tiers: tiers}
+		case f.Report == nil && p.Described == nil:
+			f.Cables.Missing = "no report says its adapters"
+		case f.Report == nil && len(p.Described[f.Name]) == 0:
+			f.Cables.Missing = "no report says its adapters, and no adapter is described with its name"
+		}
+	}
+	return out, p.last.result.Groups
+}
+
+// Last returns the switches that the last answer has above a node. If the texts have changed since, it
+// returns none.
+func (p *Placer) Last(texts []inputs.FabricText, node string) topology.Cables {
+	var out topology.Cables
+	fabrics := fabricsOf(texts)
+	if p.last.result == nil || !slices.Equal(p.last.fabrics, fabrics) {
+		return out
+	}
+	if out.Tiers = p.last.result.Tiers[node]; len(out.Tiers) == 0 {
+		return out
+	}
+	out.TierSource = topology.SourceCables
+	if len(fabrics) == 0 {
+		out.TierSource = topology.SourceLLDP
+	}
+	return out
+}
+
+func fabricsOf(texts []inputs.FabricText) (fabrics []*switches.Fabric) {
+	for i := range texts {
+		if f := texts[i].Fabric; f != nil && !slices.Contains(fabrics, f) {
+			fabrics = append(fabrics, f)
+		}
+	}
+	return fabrics
+}
+
+// nodes returns the nodes as Place takes them, and whether LLDP names a neighbour of any.
+func (p *Placer) nodes(facts []topology.Facts, compute []string, prev *topology.Plan) (nodes []switches.Node, neighbours bool) {
+	published := publishedPaths(prev)
+	adapters := make(map[*topology.Node][]switches.Adapter, len(facts))
+	nodes = make([]switches.Node, len(facts))
+	for i := range facts {
+		f := &facts[i]
+		n := switches.Node{Name: f.Name, Published: published[f.SlurmName]}
+		if f.Report != nil {
+			of, known := p.adapters[f.Report]
+			if !known {
+				of = adaptersOf(f.Report, compute)
+			}
+			adapters[f.Report], n.Adapters = of, of
+			neighbours = neighbours || slices.ContainsFunc(of, func(a switches.Adapter) bool { return a.Switch != "" })
+		}
+		if len(n.Adapters) == 0 {
+			n.Adapters = p.Described[f.Name]
+		}
+		nodes[i] = n
+	}
+	p.adapters = adapters
+	return nodes, neighbours
+}
+
+// adaptersOf returns the adapters of a node that jobs compute with.
+func adaptersOf(n *topology.Node, compute []string) []switches.Adapter {
+	var out []switches.Adapter
+	for _, a := range n.ComputeAdapters(compute) {
+		of := switches.Adapter{}
+		if a.NodeGUID != "" {
+			of.GUIDs = append(of.GUIDs, a.NodeGUID)
+		}
+		for i := range a.Ports {
+			if port := &a.Ports[i]; port.GUID != "" {
+				of.GUIDs = append(of.GUIDs, port.GUID)
+			}
+			if of.Switch == "" {
+				of.Switch = a.Ports[i].Neighbor.ChassisID
+			}
+		}
+		out = append(out, of)
+	}
+	return out
+}
+
+// publishedPaths returns by Slurm name the switches above each node in the published plan, nearest first,
+// without a root that Quoin put there.
+func publishedPaths(prev *topology.Plan) map[string][]string {
+	if prev == nil {
+		return nil
+	}
+	named := topology.NamedSwitches(prev.Switches())
+	above := topology.ParentsOf(named)
+	paths := map[string][]string{}
+	for i := range named {
+		if len(named[i].Nodes) == 0 {
+			continue
+		}
+		var path []string
+		for at := named[i].Name; at != "" && len(path) < topology.MaxTiers; at = above[at] {
+			path = append(path, at)
+		}
+		for _, n := range named[i].Nodes {
+			paths[n] = path
+		}
+	}
+	return paths
+}
+
+// same reports whether the answer was made from the same. An answer that is given its own groups is the
+// same too.
+func (l *placed) same(fabrics []*switches.Fabric, nodes []switches.Node, before []switches.Group) bool {
+	return l.result != nil && slices.Equal(l.fabrics, fabrics) && slices.EqualFunc(l.nodes, nodes, sameNode) &&
+		(SameGroups(l.before, before) || SameGroups(l.result.Groups, before))
+}
+
+func sameNode(a, b switches.Node) bool {
+	return a.Name == b.Name && slices.Equal(a.Published, b.Published) && slices.EqualFunc(a.Adapters, b.Adapters, sameAdapter)
+}
+
+func sameAdapter(a, b switches.Adapter) bool {
+	return a.Switch == b.Switch && slices.Equal(a.GUIDs, b.GUIDs)
+}
+
+// SameGroups reports whether groups of switches are the same.
+func SameGroups(a, b []switches.Group) bool {
+	return slices.EqualFunc(a, b, func(a, b switches.Group) bool {
+		return a.Name == b.Name && a.Tier == b.Tier && slices.Equal(a.Switches, b.Switches)
+	})
+}

@@ -1,0 +1,324 @@
+package publisher
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+	"github.com/quoin-hpc/quoin/topology/switches"
+)
+
+// cabling is a fabric that tests build, break and write as ibnetdiscover does.
+type cabling struct {
+	wires []wire
+	// swapped counts how often a switch was replaced.
+	swapped map[string]int
+}
+
+// wire joins two boxes. The first is a switch, and so is the second unless it has a rail.
+type wire struct {
+	a, b string
+	rail int // of the machine b, or -1
+}
+
+func newCabling() *cabling { return &cabling{swapped: map[string]int{}} }
+
+// rack puts machines on one leaf for each rail, and the leaves on spines.
+func (c *cabling) rack(name string, machines []string, rails, spines int) {
+	for rail := range rails {
+		leaf := fmt.Sprintf("%s-rail%d", name, rail)
+		for _, m := range machines {
+			c.wires = append(c.wires, wire{leaf, m, rail})
+		}
+		for s := range spines {
+			c.wires = append(c.wires, wire{leaf, fmt.Sprintf("spine%d", s), -1})
+		}
+	}
+}
+
+// pull takes a machine's cable out.
+func (c *cabling) pull(machine string, rail int) {
+	c.wires = slices.DeleteFunc(slices.Clone(c.wires), func(w wire) bool { return w.b == machine && w.rail == rail })
+}
+
+func (c *cabling) guid(of string, rail int) string {
+	if rail >= 0 {
+		return simulated.GUID(of, rail)
+	}
+	sum := sha256.Sum256(fmt.Append(nil, of, c.swapped[of]))
+	return fmt.Sprintf("%x", sum[:8])
+}
+
+// text writes the fabric.
+func (c *cabling) text() string {
+	type box struct {
+		name, guid string
+		rail       int
+		lines      []string
+	}
+	boxes, order := map[string]*box{}, []*box(nil)
+	get := func(name string, rail int) *box {
+		key := fmt.Sprint(name, " ", rail)
+		if boxes[key] == nil {
+			boxes[key] = &box{name: name, guid: c.guid(name, rail), rail: rail}
+			order = append(order, boxes[key])
+		}
+		return boxes[key]
+	}
+	for _, w := range c.wires {
+		a, b := get(w.a, -1), get(w.b, w.rail)
+		portA, portB := len(a.lines)+1, len(b.lines)+1
+		if w.rail < 0 {
+			a.lines = append(a.lines, fmt.Sprintf("[%d]\t\"S-%s\"[%d]\t\t# %q lid 7 4xNDR\n", portA, b.guid, portB, b.name))
+			b.lines = append(b.lines, fmt.Sprintf("[%d]\t\"S-%s\"[%d]\t\t# %q lid 7 4xNDR\n", portB, a.guid, portA, a.name))
+			continue
+		}
+		a.lines = append(a.lines, fmt.Sprintf("[%d]\t\"H-%s\"[%d](%s) \t\t# \"%s mlx5_%d\" lid 7 4xNDR\n", portA, b.guid, portB, b.guid, b.name, b.rail))
+		b.lines = append(b.lines, fmt.Sprintf("[%d](%s) \t\"S-%s\"[%d]\t\t# lid 9 lmc 0 %q lid 7 4xNDR\n", portB, b.guid, a.guid, portA, a.name))
+	}
+	var s strings.Builder
+	s.WriteString("#\n# Topology file: generated on Wed Aug  6 16:11:23 2025\n#\n")
+	for _, b := range order {
+		fmt.Fprintf(&s, "\nvendid=0x2c9\ndevid=0xd2f2\nsysimgguid=0x%s\n", b.guid)
+		if b.rail < 0 {
+			fmt.Fprintf(&s, "switchguid=0x%[1]s(%[1]s)\nSwitch\t65 \"S-%[1]s\"\t\t# %[2]q enhanced port 0 lid 73 lmc 0\n", b.guid, b.name)
+		} else {
+			fmt.Fprintf(&s, "caguid=0x%[1]s\nCa\t1 \"H-%[1]s\"\t\t# \"%[2]s mlx5_%[3]d\"\n", b.guid, b.name, b.rail)
+		}
+		s.WriteString(strings.Join(b.lines, ""))
+	}
+	return s.String()
+}
+
+// fabric reads the text.
+func (c *cabling) fabric(t testing.TB) *switches.Fabric {
+	t.Helper()
+	f, err := switches.Read(strings.NewReader(c.text()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// railed are HGX machines with 8 rails and without a label. Each rack has 16.
+const railed = `name: HGX
+groups:
+- {name: a, racks: %d, nodes: 16, node: "h{node:02}", rails: 8, gpus: {count: 8, product: NVIDIA H100 80GB HBM3, memoryMiB: 81559, numaNodes: 2, cpus: 112, nvlinks: 18}}
+`
+
+// railedSite is a site of racks with its cables.
+func railedSite(t testing.TB, racks int) (*inputs.Snapshot, *cabling) {
+	t.Helper()
+	c := newCabling()
+	for r := range racks {
+		var machines []string
+		for i := range 16 {
+			machines = append(machines, fmt.Sprintf("h%02d", 16*r+i+1))
+		}
+		c.rack(fmt.Sprintf("rack%d", r+1), machines, 8, 4)
+	}
+	snap := snapshotOf(sites.Parse(t, fmt.Sprintf(railed, racks)))
+	snap.Fabrics = map[string][]inputs.FabricText{fabricPath: {{Name: fabricPath, Fabric: c.fabric(t)}}}
+	return snap, c
+}
+
+const fabricPath = "/fabric.txt"
+
+// with returns the snapshot with another text.
+func with(t testing.TB, snap *inputs.Snapshot, c *cabling) *inputs.Snapshot {
+	t.Helper()
+	next := *snap
+	next.Fabrics = map[string][]inputs.FabricText{fabricPath: {{Name: fabricPath, Fabric: c.fabric(t)}}}
+	return &next
+}
+
+// changed returns the lines of topology.yaml that differ.
+func changed(old, next string) []string {
+	var out []string
+	before, after := strings.Split(old, "\n"), strings.Split(next, "\n")
+	for _, line := range before {
+		if !slices.Contains(after, line) {
+			out = append(out, "-"+line)
+		}
+	}
+	for _, line := range after {
+		if !slices.Contains(before, line) {
+			out = append(out, "+"+line)
+		}
+	}
+	return out
+}
+
+// TestCables publishes a site of 64 machines with 8 rails and no label, and changes its cables.
+func TestCables(t *testing.T) {
+	snap, c := railedSite(t, 4)
+	store := newMemory(snap)
+	inBubble(t, store, complete(t, Publication{SettleTime: Duration{Duration: 10 * time.Second}, FabricFiles: []string{fabricPath}}), func() {
+		store.pass(10 * time.Minute)
+		first := topologyOf(store)
+		for r := range 4 {
+			if list := fmt.Sprintf("nodes: h[%02d-%02d]\n", 16*r+1, 16*r+16); !strings.Contains(first, list) {
+				t.Fatalf("no leaf with %s:\n%s", list, first)
+			}
+		}
+		if n := strings.Count(first, "- switch:"); n != 5 {
+			t.Errorf("%d switches, want a leaf for each rack and one switch above them:\n%s", n, first)
+		}
+		plan := store.plan(t)
+		if plan.Current.Plan.SwitchSource() != "cables" || len(plan.Groups) == 0 {
+			t.Errorf("source %q, %d groups are remembered", plan.Current.Plan.SwitchSource(), len(plan.Groups))
+		}
+		writes := store.saves + store.planSaves
+		store.pass(time.Hour)
+		if n := store.saves + store.planSaves - writes; n != 0 {
+			t.Errorf("%d writes at rest", n)
+		}
+		same := func(what string) {
+			t.Helper()
+			store.pass(time.Hour)
+			if diff := cmp.Diff(first, topologyOf(store)); diff != "" {
+				t.Errorf("%s (-old +new):\n%s", what, diff)
+			}
+		}
+		c.pull("h19", 5)
+		store.change(with(t, snap, c))
+		same("a cable is out")
+		c.swapped["rack3-rail2"]++
+		store.change(with(t, snap, c))
+		same("a switch is replaced")
+		if plan := store.plan(t); !slices.ContainsFunc(plan.Groups, func(g switches.Group) bool { return slices.Contains(g.Switches, c.guid("rack3-rail2", -1)) }) {
+			t.Error("the new switch is not remembered")
+		}
+		for rail := range 8 { // one after the other, each switch of a leaf group is replaced
+			c.swapped[fmt.Sprint("rack1-rail", rail)]++
+			store.change(with(t, snap, c))
+			same("a further switch is replaced")
+		}
+		unread := *snap
+		unread.Fabrics = map[string][]inputs.FabricText{fabricPath: {{Name: fabricPath, Problem: "line 3: cut"}}}
+		store.change(&unread)
+		same("the text can't be read")
+	})
+	t.Run("a rack is added", func(t *testing.T) {
+		small, _ := railedSite(t, 4)
+		store := newMemory(small)
+		inBubble(t, store, complete(t, Publication{SettleTime: Duration{Duration: 10 * time.Second}, FabricFiles: []string{fabricPath}}), func() {
+			store.pass(10 * time.Minute)
+			first := topologyOf(store)
+			large, _ := railedSite(t, 5)
+			store.change(large)
+			store.pass(time.Hour)
+			lines := changed(first, topologyOf(store))
+			if len(lines) != 4 || !strings.Contains(strings.Join(lines, " "), "h[65-80]") {
+				t.Errorf("want the leaf's line and the line of the switch above:\n%s", strings.Join(lines, "\n"))
+			}
+		})
+	})
+}
+
+// TestCablesAndLabels adds cables to a site that was placed by labels. Names stay, and one node moves.
+func TestCablesAndLabels(t *testing.T) {
+	snap, c := railedSite(t, 4)
+	for i := range snap.Nodes {
+		rack := i / 16
+		if i == 20 { // its label is wrong
+			rack = 0
+		}
+		snap.Nodes[i].Labels = map[string]string{"network.topology.nvidia.com/leaf": fmt.Sprintf("label-leaf-%d", rack+1), "network.topology.nvidia.com/spine": "label-spine"}
+	}
+	store := newMemory(snap)
+	labels := complete(t, Publication{SettleTime: Duration{Duration: 10 * time.Second}})
+	inBubble(t, store, labels, func() { store.pass(10 * time.Minute) })
+	before := topologyOf(store)
+	pubs := complete(t, Publication{SettleTime: Duration{Duration: 10 * time.Second}, FabricFiles: []string{fabricPath}})
+	inBubble(t, store, pubs, func() {
+		store.pass(time.Hour)
+		lines := changed(before, topologyOf(store))
+		text := strings.Join(lines, "\n")
+		if !strings.Contains(text, "h[17-32]") || strings.Contains(text, "h[33") || strings.Contains(topologyOf(store), "leaf-0") {
+			t.Errorf("lines that changed:\n%s", text)
+		}
+		plan := store.plan(t)
+		var said []string
+		for _, f := range plan.Current.Plan.Problems {
+			if f.Reason == placement.ReasonCablesDiffer {
+				said = append(said, f.Message)
+			}
+		}
+		want := []string{"labels of Topograph before 1.0 and the cables differ: label label-leaf-1 is on nodes of leaf switches label-leaf-1 (node h01 and 15 more) and label-leaf-2 (node h21); " +
+			"leaf switch label-leaf-2 has nodes with labels label-leaf-2 (node h17 and 14 more) and label-leaf-1 (node h21); the cables are followed"}
+		if diff := cmp.Diff(want, said); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if !strings.Contains(plan.Current.Why, "topology fabric: tree becomes tree by cables") {
+			t.Errorf("why: %s", plan.Current.Why)
+		}
+		settled := topologyOf(store)
+		// The text can no longer be read: labels do not take over.
+		unread := *snap
+		unread.Fabrics = map[string][]inputs.FabricText{fabricPath: {{Name: fabricPath, Problem: "cut"}}}
+		store.change(&unread)
+		store.pass(time.Hour)
+		if diff := cmp.Diff(settled, topologyOf(store)); diff != "" {
+			t.Errorf("(-old +new):\n%s", diff)
+		}
+		store.change(with(t, snap, c))
+		store.pass(time.Hour)
+		if diff := cmp.Diff(settled, topologyOf(store)); diff != "" {
+			t.Errorf("(-old +new):\n%s", diff)
+		}
+	})
+	// Another publisher, which remembers nothing itself.
+	settled := topologyOf(store)
+	inBubble(t, store, pubs, func() { store.pass(time.Hour) })
+	if diff := cmp.Diff(settled, topologyOf(store)); diff != "" {
+		t.Errorf("after a restart (-old +new):\n%s", diff)
+	}
+}
+
+// TestCablesInDirectory publishes from reports and a text in the directory store, in real time.
+func TestCablesInDirectory(t *testing.T) {
+	texts := t.TempDir()
+	_, c := railedSite(t, 2)
+	put.File(t, filepath.Join(texts, "a.txt"), c.text(), 0o600)
+	r := newDirRig(t, func(r *dirRig) {
+		r.fabricFiles(texts)
+		for _, m := range sites.Parse(t, fmt.Sprintf(railed, 2)).Machines() {
+			report, err := topology.EncodeReport(m.Report)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.write(string(report), "reports", m.Name+".json")
+		}
+	})
+	first := r.until("published", func(p *plandoc.Published) bool {
+		return strings.Contains(p.Files["topology.yaml"], "nodes: h[01-16]\n") && strings.Contains(p.Files["topology.yaml"], "nodes: h[17-32]\n")
+	})
+	// h01 is moved to the other rack.
+	for i := range c.wires {
+		if w := &c.wires[i]; w.b == "h01" {
+			w.a = fmt.Sprint("rack2-rail", w.rail)
+		}
+	}
+	put.File(t, filepath.Join(texts, ".a.txt"), c.text(), 0o600)
+	if err := os.Rename(filepath.Join(texts, ".a.txt"), filepath.Join(texts, "a.txt")); err != nil {
+		t.Fatal(err)
+	}
+	r.until("moved", func(p *plandoc.Published) bool {
+		return strings.Contains(p.Files["topology.yaml"], "nodes: h[01,17-32]\n") && p.Files["topology.yaml"] != first.Files["topology.yaml"]
+	})
+}

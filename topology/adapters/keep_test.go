@@ -1,0 +1,150 @@
+package adapters_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/sysfs"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/adapters"
+)
+
+// TestKeep changes what a machine shows: what is not seen now stays as it was.
+func TestKeep(t *testing.T) {
+	all := read(t, sysfs.Make(t, sysfs.DGXH100())).Adapters
+	machine := func() []topology.Adapter {
+		list := slices.Clone(all)
+		for i := range list {
+			list[i].Ports = slices.Clone(list[i].Ports)
+		}
+		list[0].Ports[0].Neighbor = topology.Neighbor{ChassisID: "1c:34:da:00:00:01", PortID: "swp1"}
+		return list
+	}
+	before := machine()
+	for _, tt := range []struct {
+		name   string
+		change func(list []topology.Adapter) []topology.Adapter
+		want   func(list []topology.Adapter) []topology.Adapter // nil: as before
+	}{
+		{"nothing", func(list []topology.Adapter) []topology.Adapter { return list }, nil},
+		{"no adapter", func([]topology.Adapter) []topology.Adapter { return nil }, nil},
+		{"an adapter is dead", func(list []topology.Adapter) []topology.Adapter { return slices.Delete(list, 3, 4) }, nil},
+		{"all of an adapter cannot be read", func(list []topology.Adapter) []topology.Adapter {
+			list[0] = topology.Adapter{Name: "mlx5_0", PCIBusID: list[0].PCIBusID}
+			return list
+		}, nil},
+		{"a port cannot be read, its link is down and its neighbor silent", func(list []topology.Adapter) []topology.Adapter {
+			list[0].Ports[0] = topology.AdapterPort{Port: 1}
+			return list
+		}, nil},
+		{"a link trained badly", func(list []topology.Adapter) []topology.Adapter { list[0].Ports[0].RateGbps = 100; return list }, nil},
+		{"the driver of the GPUs is unloaded, and a container has the interfaces", func(list []topology.Adapter) []topology.Adapter {
+			for i := range list {
+				list[i].GPUs, list[i].NetDevs = nil, nil
+			}
+			return list
+		}, nil},
+		{"a link is faster", func(list []topology.Adapter) []topology.Adapter { list[0].Ports[0].RateGbps = 800; return list }, func(list []topology.Adapter) []topology.Adapter {
+			list[0].Ports[0].RateGbps = 800
+			return list
+		}},
+		{"another neighbor, another interface", func(list []topology.Adapter) []topology.Adapter {
+			list[0].Ports[0].Neighbor, list[0].NetDevs = topology.Neighbor{ChassisID: "2", PortID: "swp2"}, []string{"ib7"}
+			return list
+		}, func(list []topology.Adapter) []topology.Adapter {
+			list[0].Ports[0].Neighbor, list[0].NetDevs = topology.Neighbor{ChassisID: "2", PortID: "swp2"}, []string{"ib7"}
+			return list
+		}},
+		{"a new name", func(list []topology.Adapter) []topology.Adapter { list[0].Name = "ibp24s0"; return list }, func(list []topology.Adapter) []topology.Adapter {
+			list[0].Name = "ibp24s0"
+			return list
+		}},
+		{"two adapters change names", func(list []topology.Adapter) []topology.Adapter {
+			list[0].Name, list[1].Name = "mlx5_1", "mlx5_0"
+			return []topology.Adapter{list[1], list[0]}
+		}, func(list []topology.Adapter) []topology.Adapter {
+			list[0].Name, list[1].Name = "mlx5_1", "mlx5_0"
+			list[0], list[1] = list[1], list[0]
+			return list
+		}},
+		{"a dead adapter's name went to another", func(list []topology.Adapter) []topology.Adapter { list[1].Name = "mlx5_0"; return list[1:] }, func(list []topology.Adapter) []topology.Adapter {
+			list[1].Name = "mlx5_0"
+			return list[1:]
+		}},
+		{"another adapter in the slot", func(list []topology.Adapter) []topology.Adapter {
+			list[0] = topology.Adapter{Name: "mlx5_0", PCIBusID: list[0].PCIBusID, NodeGUID: "946dae03000fffff"}
+			return list
+		}, func(list []topology.Adapter) []topology.Adapter {
+			list[0] = topology.Adapter{Name: "mlx5_0", PCIBusID: list[0].PCIBusID, NodeGUID: "946dae03000fffff"}
+			return list
+		}},
+		{"a port that speaks Ethernet now", func(list []topology.Adapter) []topology.Adapter {
+			list[0].Ports[0] = topology.AdapterPort{Port: 1, LinkLayer: topology.LinkEthernet, RateGbps: 200}
+			return list
+		}, func(list []topology.Adapter) []topology.Adapter {
+			list[0].Ports[0] = topology.AdapterPort{Port: 1, LinkLayer: topology.LinkEthernet, RateGbps: 200, Neighbor: list[0].Ports[0].Neighbor}
+			return list
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			sorted := func(list []topology.Adapter) []topology.Adapter {
+				slices.SortFunc(list, func(a, b topology.Adapter) int { return strings.Compare(a.Name, b.Name) })
+				return list
+			}
+			want := machine()
+			if tt.want != nil {
+				want = tt.want(want)
+			}
+			now := tt.change(machine())
+			got := adapters.Keep(before, now)
+			if diff := cmp.Diff(sorted(slices.Clone(want)), sorted(slices.Clone(got))); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff(machine(), before); diff != "" {
+				t.Errorf("what was before has changed:\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.change(machine()), now); diff != "" {
+				t.Errorf("what is now has changed:\n%s", diff)
+			}
+			if diff := cmp.Diff(got, adapters.Keep(got, now)); diff != "" {
+				t.Errorf("kept again (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestKeepIsBounded: many names over a boot do not fill a report.
+func TestKeepIsBounded(t *testing.T) {
+	many := read(t, sysfs.Make(t, sysfs.Many(32))).Adapters
+	now := []topology.Adapter{{Name: "new", PCIBusID: "00000000:FF:00.0"}}
+	if got := adapters.Keep(many, now); len(got) != 32 || !slices.ContainsFunc(got, func(a topology.Adapter) bool { return a.Name == "new" }) {
+		t.Errorf("%d adapters", len(got))
+	}
+}
+
+// TestKeepNeighbors takes the neighbors of an earlier boot and nothing else.
+func TestKeepNeighbors(t *testing.T) {
+	swp := topology.Neighbor{ChassisID: "1", PortID: "swp1"}
+	other := topology.Neighbor{ChassisID: "2", PortID: "swp2"}
+	adapter := func(guid string, port int, n topology.Neighbor) topology.Adapter {
+		return topology.Adapter{Name: "mlx5_0", PCIBusID: "00000000:05:00.0", NodeGUID: guid, Ports: []topology.AdapterPort{{Port: port, Neighbor: n}}}
+	}
+	before := adapter("946dae0300000001", 1, swp)
+	before.Ports[0].RateGbps = 400
+	for _, tt := range []struct {
+		name      string
+		now, want topology.Adapter
+	}{
+		{"silent", adapter("946dae0300000001", 1, topology.Neighbor{}), adapter("946dae0300000001", 1, swp)},
+		{"another is seen", adapter("946dae0300000001", 1, other), adapter("946dae0300000001", 1, other)},
+		{"another adapter", adapter("946dae0300000002", 1, topology.Neighbor{}), adapter("946dae0300000002", 1, topology.Neighbor{})},
+		{"another port", adapter("946dae0300000001", 2, topology.Neighbor{}), adapter("946dae0300000001", 2, topology.Neighbor{})},
+	} {
+		if diff := cmp.Diff([]topology.Adapter{tt.want}, adapters.KeepNeighbors([]topology.Adapter{before}, []topology.Adapter{tt.now})); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", tt.name, diff)
+		}
+	}
+}

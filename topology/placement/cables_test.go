@@ -1,0 +1,167 @@
+package placement_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// cabled is a policy of a site that has its cables read.
+var cabled = placement.Policy{ShortBlocks: true, Cables: true}
+
+// byCables moves the switches of all labels to the cables.
+func byCables(source topology.TierSource, facts []topology.Facts) []topology.Facts {
+	for i := range facts {
+		facts[i].Cables.SourceTiers = topology.SourceTiers{TierSource: source, Tiers: facts[i].Labels.Tiers}
+		facts[i].Labels.Tiers = nil
+	}
+	return facts
+}
+
+// labelled gives eight nodes the labels of a writer, four for each leaf.
+func labelled(facts []topology.Facts) []topology.Facts {
+	for i := range facts {
+		facts[i].Labels.Tiers, facts[i].Labels.TierSource = []string{fmt.Sprint("rack-", i/4), "core"}, topology.TierSource{Rank: 1, Name: "Topograph", Unique: true}
+	}
+	return facts
+}
+
+// eight are eight nodes below two leaves by their cables.
+func eight() []topology.Facts {
+	return byCables(topology.SourceCables, leaves([]string{"ib-top"}, []string{"ib-top"}))
+}
+
+func saidOf(p *topology.Plan, reason string) (out []string) {
+	for _, pr := range p.Problems {
+		if pr.Reason == reason {
+			out = append(out, strings.TrimPrefix(pr.Node+": ", ": ")+pr.Message)
+		}
+	}
+	return out
+}
+
+func leafLines(p *topology.Plan) (out []string) {
+	for _, s := range p.Switches() {
+		out = append(out, fmt.Sprint(s.Name, s.Nodes, s.Children))
+	}
+	return out
+}
+
+func TestCablesGoBeforeLabels(t *testing.T) {
+	facts := labelled(eight())
+	facts[1].Labels.Tiers = []string{"rack-1", "core"}             // by its cables it is below the first leaf
+	facts[7].Cables = topology.Cables{Missing: "no text names it"} // and has a label
+	plan := mustPlan(t, facts, nil, cabled)
+	var names []string
+	for _, s := range plan.Switches() {
+		names = append(names, s.Name)
+	}
+	if diff := cmp.Diff([]string{"leaf-1", "leaf-2", "ib-top"}, names); diff != "" {
+		t.Errorf("switches (-want +got):\n%s", diff)
+	}
+	if got := plan.SwitchSource(); got != "cables" {
+		t.Errorf("source %q", got)
+	}
+	if diff := cmp.Diff([]string{"labels of Topograph and the cables differ: label rack-1 is on nodes of leaf switches leaf-2 (node n21 and 2 more) and leaf-1 (node n12); " +
+		"leaf switch leaf-1 has nodes with labels rack-0 (node n11 and 2 more) and rack-1 (node n12); the cables are followed"}, saidOf(plan, placement.ReasonCablesDiffer)); diff != "" {
+		t.Errorf("differences (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"n24: no text names it; it is below no switch; labels of Topograph are not used, because the tree is made from one source"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
+		t.Errorf("missing (-want +got):\n%s", diff)
+	}
+	t.Run("labels under other names agree", func(t *testing.T) {
+		if got := saidOf(mustPlan(t, labelled(eight()), nil, cabled), placement.ReasonCablesDiffer); got != nil {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestCablesUnread takes the cables from a published site that has labels too.
+func TestCablesUnread(t *testing.T) {
+	old := mustPlan(t, labelled(eight()), nil, cabled)
+	unread := labelled(eight())
+	for i := range unread {
+		unread[i].Cables = topology.Cables{}
+	}
+	current := mustPlan(t, unread, previous(old), cabled)
+	if diff := cmp.Diff(old.Topologies, current.Topologies); diff != "" {
+		t.Errorf("the tree follows labels while the cables can't be read (-old +new):\n%s", diff)
+	}
+	if got := saidOf(current, placement.ReasonCablesMissing); got != nil {
+		t.Errorf("what the site's finding says is said of each node: %q", got)
+	}
+	t.Run("one node", func(t *testing.T) {
+		facts := labelled(eight())
+		facts[7].Cables = topology.Cables{Missing: "no text names it"}
+		current := mustPlan(t, facts, previous(old), cabled)
+		if diff := cmp.Diff(leafLines(old), leafLines(current)); diff != "" {
+			t.Errorf("(-old +new):\n%s", diff)
+		}
+		if got := saidOf(current, placement.ReasonCablesMissing); len(got) != 1 || !strings.Contains(got[0], "no text names it; it stays below its published switch") {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("the site has no cables read any more", func(t *testing.T) {
+		if got := leafLines(mustPlan(t, unread, previous(old), short)); !strings.HasPrefix(got[0], "leaf-1[]") || !strings.Contains(fmt.Sprint(got), "rack-0[") {
+			t.Errorf("labels are not followed: %q", got)
+		}
+	})
+	t.Run("none was ever read", func(t *testing.T) {
+		if got := leafLines(mustPlan(t, unread, nil, cabled)); !strings.HasPrefix(got[0], "rack-0[") {
+			t.Errorf("labels are not followed: %q", got)
+		}
+	})
+}
+
+func TestCablesOfSeparateFabrics(t *testing.T) {
+	facts := byCables(topology.SourceCables, leaves([]string{"ib-a"}, []string{"ib-a"}, []string{"ib-b"}, []string{"ib-b"}))
+	plan := mustPlan(t, facts, nil, cabled)
+	if diff := cmp.Diff([]string{"no job of more than 8 nodes can run in the switch tree: no switch joins ib-a, ib-b, because no cable joins them"}, saidOf(plan, placement.ReasonLeavesApart)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	t.Run("the text of one fabric is not there", func(t *testing.T) {
+		for i := range facts[8:] {
+			facts[8+i].Cables = topology.Cables{Missing: "no text names it"}
+		}
+		current := mustPlan(t, facts, previous(plan), cabled)
+		if diff := cmp.Diff(leafLines(plan)[:4], leafLines(current)[:4]); diff != "" {
+			t.Errorf("leaves (-old +new):\n%s", diff)
+		}
+	})
+}
+
+// TestCablesOrderBlocks has racks whose parents are known by cables, in place of labels.
+func TestCablesOrderBlocks(t *testing.T) {
+	racks := func() []topology.Facts { return slices.Concat(unit("s2", 4, 5), unit("s1", 1, 2, 3), unit("s3", 6)) }
+	policy := inFours
+	policy.Cables = true
+	want := mustPlan(t, racks(), nil, policy)
+	got := mustPlan(t, byCables(topology.SourceCables, racks()), nil, policy)
+	if got := spines(got, racks()); got != "s1 s1 s1 - s2 s2 - - s3 - - -" {
+		t.Errorf("%s", got)
+	}
+	if diff := cmp.Diff(want.BlockTopologies(), got.BlockTopologies()); diff != "" {
+		t.Errorf("(-by labels +by cables):\n%s", diff)
+	}
+}
+
+// TestLLDP has leaves by LLDP, which go after labels.
+func TestLLDP(t *testing.T) {
+	alone := mustPlan(t, byCables(topology.SourceLLDP, leaves(nil, nil)), nil, short)
+	if got := leafLines(alone); len(got) != 3 || alone.SwitchSource() != "LLDP" {
+		t.Errorf("%q by %q", got, alone.SwitchSource())
+	}
+	if got := saidOf(alone, placement.ReasonRootAssumed); len(got) != 1 {
+		t.Errorf("LLDP does not show whether leaves are joined: %q", got)
+	}
+	beside := mustPlan(t, labelled(byCables(topology.SourceLLDP, leaves(nil, nil))), nil, short)
+	if got := leafLines(beside); !strings.HasPrefix(got[0], "rack-0[") || beside.SwitchSource() != "" {
+		t.Errorf("%q by %q", got, beside.SwitchSource())
+	}
+}

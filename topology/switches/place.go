@@ -1,0 +1,127 @@
+package switches
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Node is a node as Place takes it.
+type Node struct {
+	Name string
+	// Adapters are the adapters that jobs compute with. Others, such as those of storage, would
+	// say that the node belongs to the switches of the storage.
+	Adapters []Adapter
+	// Published are the switches above the node in the published plan, nearest first.
+	Published []string
+}
+
+// Adapter is an adapter of a node.
+type Adapter struct {
+	// GUIDs are the adapter's own and those of its ports, in up to 16 hexadecimal digits.
+	GUIDs []string
+	// Switch is the chassis id of the switch by LLDP, empty if it is not known. A text that has
+	// one of the GUIDs goes before it.
+	Switch string
+}
+
+// Group is a number of switches that Slurm sees as one: the leaves that the same nodes use, the
+// switches that join the same leaves, or the top of a fabric.
+type Group struct {
+	Name string `json:"name"`
+	// Tier is 0 for leaves.
+	Tier int `json:"tier"`
+	// Switches are GUIDs in 16 hexadecimal digits, or chassis ids, sorted.
+	Switches []string `json:"switches"`
+}
+
+// Unplaced is a node whose cables say no place, and why.
+type Unplaced struct{ Node, Reason string }
+
+// Result is what Place says.
+type Result struct {
+	// Tiers are the names of the groups above each node, nearest first, beside the node's name. A
+	// tier that the node's fabric does not have is empty. The last stands for the whole fabric: two
+	// nodes with the same last tier reach each other. Nodes in Unplaced have none.
+	Tiers map[string][]string
+	// ByLLDP are the nodes that are known by LLDP alone. They have their leaf as their only tier,
+	// because nothing says what is above it.
+	ByLLDP map[string]bool
+	// Groups are to be remembered until the next call, sorted by tier and name. Those that are not seen
+	// now stay as long as a node is published there.
+	Groups []Group
+	// Unplaced are sorted by name.
+	Unplaced []Unplaced
+}
+
+// Place says where nodes are by their cables. before are the groups that the last call returned,
+// nil for none.
+func Place(fabrics []*Fabric, nodes []Node, before []Group) *Result {
+	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	g := newGraph(fabrics, nodes)
+	m := newMemory(before, nodes)
+	tree := g.tiers(m)
+	r := &Result{Tiers: map[string][]string{}, ByLLDP: map[string]bool{}}
+	for i := range nodes {
+		if path := tree.path(m, i); path != nil {
+			r.Tiers[nodes[i].Name] = path
+			if tree.byLLDP(g, m, i) {
+				r.ByLLDP[nodes[i].Name] = true
+			}
+			continue
+		}
+		r.Unplaced = append(r.Unplaced, Unplaced{nodes[i].Name, why(g, fabrics, &nodes[i], i)})
+	}
+	r.Groups = tree.groups(g, m)
+	return r
+}
+
+// why says why a node has no place.
+func why(g *graph, fabrics []*Fabric, n *Node, i int) string {
+	switch {
+	case len(n.Adapters) == 0:
+		return "no adapter of the node is known"
+	case len(fabrics) == 0:
+		return fmt.Sprintf("no text of ibnetdiscover, and no LLDP neighbour of its %d adapters", len(n.Adapters))
+	}
+	return fmt.Sprintf("none of its %d adapters has a cable in the texts of ibnetdiscover or an LLDP neighbour", len(n.Adapters))
+}
+
+// Switches returns the groups that nodes are below as a tree of Slurm, leaves first.
+func (r *Result) Switches() []topology.Switch {
+	type step struct {
+		tier           int
+		nodes, members map[string]bool
+	}
+	steps := map[string]*step{}
+	at := func(name string, tier int) *step {
+		if steps[name] == nil {
+			steps[name] = &step{tier, map[string]bool{}, map[string]bool{}}
+		}
+		return steps[name]
+	}
+	for node, tiers := range r.Tiers {
+		at(tiers[0], 0).nodes[node] = true
+		below := tiers[0]
+		for tier, name := range tiers[1:] {
+			if name == "" {
+				continue
+			}
+			at(name, tier+1).members[below] = true
+			below = name
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(steps), func(a, b string) int {
+		return cmp.Or(cmp.Compare(steps[a].tier, steps[b].tier), strings.Compare(a, b))
+	})
+	var tree []topology.Switch
+	for _, name := range names {
+		s := steps[name]
+		tree = append(tree, topology.Switch{Name: name, Nodes: slices.Sorted(maps.Keys(s.nodes)), Children: slices.Sorted(maps.Keys(s.members))})
+	}
+	return tree
+}

@@ -1,0 +1,378 @@
+package switches
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// newRand returns numbers that are the same in each run.
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+// read reads a network in one of the two forms.
+func (l *lab) read(t testing.TB, rng *rand.Rand) *Fabric {
+	t.Helper()
+	text := l.text(rng)
+	if rng.IntN(2) == 0 {
+		text = l.report(rng)
+	}
+	f, err := Read(strings.NewReader(text))
+	if err != nil {
+		t.Fatalf("Read: %v\n%s", err, text)
+	}
+	return f
+}
+
+func TestPlaceRacks(t *testing.T) {
+	l := racks(2, 3, 8, 4)
+	r := Place([]*Fabric{l.read(t, newRand(1))}, l.nodes(), nil)
+	want := map[string][]string{}
+	for _, n := range []string{"r1n1", "r1n2", "r1n3"} {
+		want[n] = []string{"leaf-2c5eab0300000500", "spine-2c5eab0300000100"}
+	}
+	for _, n := range []string{"r2n1", "r2n2", "r2n3"} {
+		want[n] = []string{"leaf-2c5eab0300002500", "spine-2c5eab0300000100"}
+	}
+	if diff := cmp.Diff(want, r.Tiers); diff != "" {
+		t.Errorf("tiers (-want +got):\n%s", diff)
+	}
+	if len(r.Unplaced) > 0 {
+		t.Errorf("unplaced: %v", r.Unplaced)
+	}
+}
+
+// again places nodes a second time: they are published where they were placed.
+func again(r *Result, nodes []Node) []Node {
+	for i := range nodes {
+		nodes[i].Published = r.Tiers[nodes[i].Name]
+	}
+	return nodes
+}
+
+// split returns how many racks have nodes on two leaves, and how many leaves have nodes of two racks.
+func split(r *Result) (racks, mixed int) {
+	leaves, holds := map[string]map[string]bool{}, map[string]map[string]bool{}
+	put := func(m map[string]map[string]bool, a, b string) {
+		if m[a] == nil {
+			m[a] = map[string]bool{}
+		}
+		m[a][b] = true
+	}
+	for node, tiers := range r.Tiers {
+		put(leaves, rackOf(node), tiers[0])
+		put(holds, tiers[0], rackOf(node))
+	}
+	for _, l := range leaves {
+		if len(l) > 1 {
+			racks++
+		}
+	}
+	for _, h := range holds {
+		if len(h) > 1 {
+			mixed++
+		}
+	}
+	return racks, mixed
+}
+
+// TestNoRackIsSplit takes down cables at random, of nodes and between switches, and places the nodes
+// without any memory.
+func TestNoRackIsSplit(t *testing.T) {
+	const trials = 200
+	for _, site := range []struct {
+		name                        string
+		racks, nodes, rails, spines int
+	}{
+		{"HGX, 8 rails of 32 nodes", 4, 32, 8, 8},
+		{"GB200, 4 rails of 18 nodes", 8, 18, 4, 9},
+		{"small, 8 rails of 8 nodes", 4, 8, 8, 2},
+	} {
+		l := racks(site.racks, site.nodes, site.rails, site.spines)
+		nodes := l.nodes()
+		for _, percent := range []int{5, 20} {
+			var torn, mixed, tops int
+			for trial := range trials {
+				rng := newRand(uint64(trial))
+				for i := range l.wires {
+					l.wires[i].down = rng.IntN(100) < percent
+				}
+				r := Place([]*Fabric{l.fabric()}, nodes, nil)
+				s, m := split(r)
+				torn, mixed = torn+s, mixed+m
+				top := map[string]bool{}
+				for _, tiers := range r.Tiers {
+					top[tiers[len(tiers)-1]] = true
+					if len(tiers) != 2 {
+						t.Fatalf("%s, %d %% down, trial %d: tiers %q, want two", site.name, percent, trial, tiers)
+					}
+				}
+				if len(top) != 1 {
+					tops++
+				}
+			}
+			t.Logf("%s, %d %% of cables down, %d trials: %d racks split, %d leaves with two racks, %d fabrics apart", site.name, percent, trials, torn, mixed, tops)
+			if torn+mixed+tops > 0 {
+				t.Errorf("%s, %d %% of cables down: %d racks split, %d leaves with two racks, %d fabrics apart; want 0 of each", site.name, percent, torn, mixed, tops)
+			}
+		}
+	}
+}
+
+// TestOrderAndForm: neither the order of a text nor its form nor a second text of the same fabric
+// changes a place or a name.
+func TestOrderAndForm(t *testing.T) {
+	l := racks(3, 4, 4, 3)
+	for i := range l.wires {
+		l.wires[i].down = i%17 == 3
+	}
+	want := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
+	for trial := range 20 {
+		rng := newRand(uint64(trial))
+		fabrics := []*Fabric{l.read(t, rng)}
+		if rng.IntN(2) == 0 {
+			fabrics = append(fabrics, l.read(t, rng))
+		}
+		nodes := l.nodes()
+		rng.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+		got := Place(fabrics, nodes, nil)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("trial %d (-want +got):\n%s", trial, diff)
+		}
+	}
+}
+
+// TestChangesThatMoveNobody breaks and mends cables and swaps switches. Nobody moves, and no group
+// gets another name.
+func TestChangesThatMoveNobody(t *testing.T) {
+	swap := func(l *lab, name string) { l.boxes[name].guid += 0xabcd0000000 }
+	pull := func(l *lab, end string, leave int) {
+		for i := range l.wires {
+			if l.wires[i].a == end || l.wires[i].b == end || strings.HasPrefix(l.wires[i].a, end+" ") {
+				if leave--; leave < 0 {
+					l.wires[i].down = true
+				}
+			}
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		change func(l *lab)
+	}{
+		{"nothing", func(*lab) {}},
+		{"one cable of a node", func(l *lab) { pull(l, "r1n1", 7) }},
+		{"all cables of a node but one", func(l *lab) { pull(l, "r1n1", 1) }},
+		{"a leaf is off", func(l *lab) { pull(l, "leaf1-1", 0) }},
+		{"five of a rack's leaves are off", func(l *lab) {
+			for _, leaf := range []string{"leaf1-1", "leaf1-2", "leaf1-3", "leaf1-4", "leaf1-5"} {
+				pull(l, leaf, 0)
+			}
+		}},
+		{"a spine is off", func(l *lab) { pull(l, "spine1", 0) }},
+		{"a leaf is swapped", func(l *lab) { swap(l, "leaf1-1") }},
+		{"all leaves of a rack are swapped", func(l *lab) {
+			for _, leaf := range []string{"leaf1-1", "leaf1-2", "leaf1-3", "leaf1-4", "leaf1-5", "leaf1-6", "leaf1-7", "leaf1-8"} {
+				swap(l, leaf)
+			}
+		}},
+		{"a spine is swapped", func(l *lab) { swap(l, "spine1") }},
+		{"all spines are swapped", func(l *lab) {
+			for _, s := range []string{"spine1", "spine2", "spine3", "spine4"} {
+				swap(l, s)
+			}
+		}},
+		{"a rack has no cable to a spine", func(l *lab) {
+			for i := range l.wires {
+				l.wires[i].down = l.wires[i].down || strings.HasPrefix(l.wires[i].a, "leaf2-")
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := racks(3, 4, 8, 4)
+			first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
+			test.change(l)
+			second := Place([]*Fabric{l.fabric()}, again(first, l.nodes()), first.Groups)
+			if diff := cmp.Diff(first.Tiers, second.Tiers); diff != "" {
+				t.Errorf("tiers (-before +after):\n%s", diff)
+			}
+			third := Place([]*Fabric{racks(3, 4, 8, 4).fabric()}, again(second, l.nodes()), second.Groups)
+			if diff := cmp.Diff(first.Tiers, third.Tiers); diff != "" {
+				t.Errorf("tiers after it was as before (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAddRack: a rack that comes adds its leaf, and changes nothing else.
+func TestAddRack(t *testing.T) {
+	l := racks(2, 4, 8, 4)
+	first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
+	l.addRack(3, 4, 8, 4)
+	second := Place([]*Fabric{l.fabric()}, again(first, l.nodes()), first.Groups)
+	for node, tiers := range first.Tiers {
+		if diff := cmp.Diff(tiers, second.Tiers[node]); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", node, diff)
+		}
+	}
+	if got := len(second.Groups); got != len(first.Groups)+1 || len(second.Tiers) != 12 {
+		t.Errorf("%d groups and %d nodes, want one more group than %d, and 12 nodes", got, len(second.Tiers), len(first.Groups))
+	}
+	leaf := second.Tiers["r3n1"]
+	if leaf[0] == first.Tiers["r1n1"][0] || leaf[1] != first.Tiers["r1n1"][1] {
+		t.Errorf("the new rack is at %q", leaf)
+	}
+}
+
+// TestLLDP places nodes by the switches that they see. Nothing says what is above these. A text goes
+// before LLDP.
+func TestLLDP(t *testing.T) {
+	node := func(name string, chassis ...string) Node {
+		n := Node{Name: name}
+		for _, c := range chassis {
+			n.Adapters = append(n.Adapters, Adapter{GUIDs: []string{"00000000000000aa"}, Switch: c})
+		}
+		return n
+	}
+	l := racks(2, 2, 2, 2)
+	both := l.node("r1n1")
+	for i := range both.Adapters {
+		both.Adapters[i].Switch = "0c:42:a1:00:00:01"
+	}
+	nodes := []Node{
+		node("e1", "0C:42:A1:00:00:01", "0c:42:a1:00:00:02"), node("e2", "0c:42:a1:00:00:01", "0c:42:a1:00:00:02"),
+		node("e3", "0c:42:a1:00:00:03", "0c:42:a1:00:00:04"), node("e4", "0c:42:a1:00:00:03", ""),
+		node("e5", "", ""), node("e6"),
+		both, l.node("r1n2"), l.node("r2n1"), l.node("r2n2"),
+	}
+	r := Place([]*Fabric{l.fabric()}, nodes, nil)
+	want := map[string]string{"e1": "leaf1", "e2": "leaf1", "e3": "leaf2", "e4": "leaf2",
+		"r1n1": "leaf3 spine1", "r1n2": "leaf3 spine1", "r2n1": "leaf4 spine1", "r2n2": "leaf4 spine1"}
+	if diff := cmp.Diff(want, shape(r)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]bool{"e1": true, "e2": true, "e3": true, "e4": true}, r.ByLLDP); diff != "" {
+		t.Errorf("by LLDP (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]Unplaced{
+		{"e5", "none of its 2 adapters has a cable in the texts of ibnetdiscover or an LLDP neighbour"},
+		{"e6", "no adapter of the node is known"},
+	}, r.Unplaced); diff != "" {
+		t.Errorf("unplaced (-want +got):\n%s", diff)
+	}
+	if got := r.Tiers["e1"][0]; got != "leaf-0c42a1000001" {
+		t.Errorf("leaf %q", got)
+	}
+	nodes = again(r, nodes)
+	for i := range nodes[0].Adapters {
+		nodes[0].Adapters[i].Switch = ""
+	}
+	for i := range nodes[1].Adapters {
+		nodes[1].Adapters[i].Switch = ""
+	}
+	second := Place([]*Fabric{l.fabric()}, nodes, r.Groups)
+	if diff := cmp.Diff(r.Groups, second.Groups); diff != "" {
+		t.Errorf("groups while their nodes see no switch (-before +after):\n%s", diff)
+	}
+}
+
+// TestTie: a node that is half on one leaf and half on another stays where it is published. It moves
+// only if more than half of its adapters say so.
+func TestTie(t *testing.T) {
+	l := newLab()
+	l.leaf("spine")
+	for _, leaf := range []string{"a", "b"} {
+		l.leaf(leaf)
+		l.join(leaf, "spine", 1)
+		for n := range 3 {
+			l.host(fmt.Sprintf("%s%d", leaf, n), leaf, leaf)
+		}
+	}
+	l.host("x", "a", "b")
+	first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
+	a, b := first.Tiers["a0"], first.Tiers["b0"]
+	for _, at := range [][]string{a, b} {
+		x := l.node("x", at...)
+		nodes := append(again(first, l.nodes()[:6]), x)
+		if r := Place([]*Fabric{l.fabric()}, nodes, first.Groups); r.Tiers["x"][0] != at[0] {
+			t.Errorf("x is published at %q, and moves to %q", at, r.Tiers["x"])
+		}
+		x.Adapters = x.Adapters[1:] // the other cable is all that the node has
+		if r := Place([]*Fabric{l.fabric()}, append(nodes[:6:6], x), first.Groups); r.Tiers["x"][0] != b[0] {
+			t.Errorf("x has one adapter on %q, and is at %q", b, r.Tiers["x"])
+		}
+	}
+}
+
+// TestNoPodIsSplit is TestNoRackIsSplit for three tiers.
+func TestNoPodIsSplit(t *testing.T) {
+	const trials = 200
+	l := pods(3, 4, 16, 4)
+	nodes := l.nodes()
+	for _, percent := range []int{5, 20} {
+		wrong := 0
+		for trial := range trials {
+			rng := newRand(uint64(trial))
+			for i := range l.wires {
+				l.wires[i].down = rng.IntN(100) < percent
+			}
+			r := Place([]*Fabric{l.fabric()}, nodes, nil)
+			pod, groups := map[string]string{}, map[string]bool{}
+			for node, tiers := range r.Tiers {
+				groups[strings.Join(tiers, " ")] = true
+				if len(tiers) != 3 || pod[node[:2]] != "" && pod[node[:2]] != tiers[1] {
+					wrong++
+					break
+				}
+				pod[node[:2]] = tiers[1]
+			}
+			if len(groups) != 12 {
+				wrong++
+			}
+		}
+		t.Logf("three tiers, %d %% of cables down: %d of %d trials with a pod or rack that is split", percent, wrong, trials)
+		if wrong > 0 {
+			t.Errorf("three tiers, %d %% of cables down: %d of %d trials are wrong", percent, wrong, trials)
+		}
+	}
+}
+
+// TestChurn breaks and mends cables at random, round after round, as a site does, 20 % down at a time.
+// The nodes are published where each round puts them. Nobody moves, and no group gets another name.
+func TestChurn(t *testing.T) {
+	for _, l := range []*lab{racks(4, 8, 8, 4), racks(6, 18, 4, 9), pods(3, 3, 4, 4), racks(4, 4, 2, 2)} {
+		nodes := l.nodes()
+		first := Place([]*Fabric{l.fabric()}, nodes, nil)
+		nodes, last := again(first, nodes), first
+		for round := range 50 {
+			rng := newRand(uint64(round))
+			for i := range l.wires {
+				l.wires[i].down = rng.IntN(100) < 20
+			}
+			r := Place([]*Fabric{l.fabric()}, nodes, last.Groups)
+			for node, tiers := range first.Tiers {
+				if got := r.Tiers[node]; got != nil && strings.Join(got, " ") != strings.Join(tiers, " ") {
+					t.Fatalf("round %d: %s moves from %q to %q", round, node, tiers, got)
+				}
+			}
+			last = r
+		}
+	}
+}
+
+// TestFromLabels: a site that had its leaves and its spine named by labels keeps these names.
+func TestFromLabels(t *testing.T) {
+	l := racks(2, 4, 8, 4)
+	nodes := l.nodes()
+	for i := range nodes {
+		nodes[i].Published = []string{"su" + nodes[i].Name[1:2], "hall"}
+	}
+	nodes[0].Published = []string{"su2", "hall"} // a label was wrong
+	r := Place([]*Fabric{l.fabric()}, nodes, nil)
+	for _, n := range nodes {
+		if want := "su" + n.Name[1:2] + " hall"; strings.Join(r.Tiers[n.Name], " ") != want {
+			t.Errorf("%s is at %q, want %s", n.Name, r.Tiers[n.Name], want)
+		}
+	}
+}

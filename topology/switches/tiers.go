@@ -1,0 +1,463 @@
+package switches
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// group is a group of switches of one tier.
+type group struct {
+	tier     int
+	switches []int32
+	fabric   int32 // a fabric by its first plane
+	name     string
+}
+
+// byLLDP reports whether LLDP alone names the group's switches.
+func (gr *group) byLLDP(g *graph) bool {
+	return !slices.ContainsFunc(gr.switches, func(s int32) bool { return !g.lldp[s] })
+}
+
+// tier is the groups of one tier. Members are nodes in the first tier, and groups of the tier below
+// in others.
+type tier struct {
+	groups []group
+	parent []int32 // beside members: a group, or none
+}
+
+// tree is all tiers.
+type tree struct {
+	tiers []tier
+	// tops are by fabric the groups that stand for it.
+	tops map[int32]*group
+	// stays are the nodes that stay at their published place, because it is not seen now.
+	stays []bool
+}
+
+// vote is how many cables of a member are in a group.
+type vote struct{ group, cables int32 }
+
+// tiers finds the groups: the leaves by nodes, then those above by the groups below.
+func (g *graph) tiers(m *memory) *tree {
+	fabrics := g.fabrics()
+	t := &tree{tops: map[int32]*group{}, stays: make([]bool, len(g.on))}
+	groups, votes := g.gather(0, g.on, nil)
+	t.placeNodes(g, m, groups, votes)
+	leaves := &t.tiers[0]
+	setFabrics(g, leaves.groups, fabrics)
+	below := make([][]int32, len(leaves.groups)) // the nodes below each group
+	for i, p := range leaves.parent {
+		if p != none {
+			below[p] = append(below[p], int32(i))
+		}
+	}
+	levels := g.levels(leaves.groups)
+	for {
+		last := &t.tiers[len(t.tiers)-1]
+		t.findTops(last.groups)
+		upper, ok := g.above(t, m, levels, last.groups, below, fabrics)
+		if !ok {
+			break
+		}
+		next := make([][]int32, len(upper.groups))
+		for i, p := range upper.parent {
+			if p != none {
+				next[p] = append(next[p], below[i]...)
+			}
+		}
+		t.tiers, below = append(t.tiers, upper), next
+	}
+	t.makeTops(g, m)
+	return t
+}
+
+// gather finds the groups of a tier. links are the cables of each member to switches of the tier.
+// It returns the groups, and each member's votes for them, the most first. Switches of one of the
+// remembered groups are reunited.
+func (g *graph) gather(number int, links [][]link, remembered []Group) ([]group, [][]vote) {
+	sets := make([][]int32, len(g.ids))
+	for i := range links {
+		for _, l := range links[i] {
+			sets[l.to] = append(sets[l.to], int32(i))
+		}
+	}
+	var groups []group
+	of := together(sets, len(links))
+	for _, r := range remembered {
+		if r.Tier == number {
+			g.reunite(r, sets, of)
+		}
+	}
+	index := make([]int32, len(of))
+	for s := range of {
+		if len(sets[s]) == 0 {
+			continue
+		}
+		if of[s] == int32(s) {
+			index[s] = int32(len(groups))
+			groups = append(groups, group{tier: number})
+		}
+		at := &groups[index[of[s]]]
+		at.switches = append(at.switches, int32(s))
+	}
+	votes := make([][]vote, len(links))
+	for i := range links {
+		// on is on how many switches of the group the member is.
+		type tally struct{ vote, on int32 }
+		count := map[int32]tally{}
+		for _, l := range links[i] {
+			at := index[of[l.to]]
+			count[at] = tally{count[at].vote + l.cables, count[at].on + 1}
+		}
+		for at, c := range count {
+			votes[i] = append(votes[i], vote{at, c.vote})
+		}
+		share := func(v vote) float64 {
+			return float64(count[v.group].on) / float64(len(groups[v.group].switches))
+		}
+		slices.SortFunc(votes[i], func(a, b vote) int {
+			return cmp.Or(cmp.Compare(b.cables, a.cables), cmp.Compare(share(b), share(a)), cmp.Compare(a.group, b.group))
+		})
+	}
+	return groups, votes
+}
+
+// reunite joins what is left of a remembered group: its largest part, and parts that still have a
+// member with that in common. They are apart because cables are missing. A part that has got other
+// switches, or has no member in common, is a change of the fabric. of is what together returned.
+func (g *graph) reunite(r Group, sets [][]int32, of []int32) {
+	parts := map[int32][]int32{}
+	for _, id := range r.Switches {
+		if s, ok := slices.BinarySearch(g.ids, id); ok && len(sets[s]) > 0 {
+			parts[of[s]] = append(parts[of[s]], int32(s))
+		}
+	}
+	if len(parts) < 2 {
+		return
+	}
+	var first []int32 // the largest part
+	for _, at := range slices.Sorted(maps.Keys(parts)) {
+		if len(parts[at]) > len(first) {
+			first = parts[at]
+		}
+	}
+	members := map[int32]bool{}
+	for _, s := range first {
+		for _, m := range sets[s] {
+			members[m] = true
+		}
+	}
+	size := map[int32]int{}
+	for s, at := range of {
+		if len(sets[s]) > 0 {
+			size[at]++
+		}
+	}
+	joined := map[int32]bool{of[first[0]]: true}
+	lowest := of[first[0]]
+	for at, part := range parts {
+		common := slices.ContainsFunc(part, func(s int32) bool {
+			return slices.ContainsFunc(sets[s], func(m int32) bool { return members[m] })
+		})
+		if common && len(part) == size[at] {
+			joined[at], lowest = true, min(lowest, at)
+		}
+	}
+	for s, at := range of {
+		if joined[at] {
+			of[s] = lowest
+		}
+	}
+}
+
+// placeNodes makes the first tier. A node is in the group that more than half of its adapters are
+// on. Else it keeps its published place, because missing cables are no reason to move. Else it is in
+// the group that the most of its adapters are on, and of equals in the one of whose switches it has
+// the most.
+func (t *tree) placeNodes(g *graph, m *memory, groups []group, votes [][]vote) {
+	nodesOf := make([][]int32, len(groups))
+	for i, v := range votes {
+		if len(v) > 0 {
+			nodesOf[v[0].group] = append(nodesOf[v[0].group], int32(i))
+		}
+	}
+	m.name(g, groups, nodesOf)
+	named := map[string]int32{}
+	for i := range groups {
+		named[groups[i].name] = int32(i)
+	}
+	parent := make([]int32, len(votes))
+	for i, v := range votes {
+		switch published := m.published(i, 0); {
+		case len(v) == 0:
+			parent[i] = none
+		case 2*int(v[0].cables) > len(m.nodes[i].Adapters), published == "":
+			parent[i] = v[0].group
+		default:
+			at, seen := named[published]
+			switch {
+			case seen:
+				parent[i] = at
+			case m.remembers(0, published):
+				parent[i], t.stays[i] = none, true
+			default:
+				parent[i] = v[0].group
+			}
+		}
+	}
+	t.tiers = append(t.tiers, keep(groups, parent))
+}
+
+// keep returns a tier of the groups that have members.
+func keep(groups []group, parent []int32) tier {
+	used := make([]bool, len(groups))
+	for _, p := range parent {
+		if p != none {
+			used[p] = true
+		}
+	}
+	index := make([]int32, len(groups))
+	var kept []group
+	for i := range groups {
+		if used[i] {
+			index[i] = int32(len(kept))
+			kept = append(kept, groups[i])
+		}
+	}
+	for i, p := range parent {
+		if p != none {
+			parent[i] = index[p]
+		}
+	}
+	return tier{kept, parent}
+}
+
+// fabrics returns for each switch its fabric. Parts of the network that no cable joins are one
+// fabric if most nodes of the smaller one are on both: rails are often apart.
+func (g *graph) fabrics() []int32 {
+	nodes := make([][]int32, len(g.ids)) // by plane
+	for i := range g.on {
+		for _, l := range g.on[i] {
+			if at := &nodes[g.plane[l.to]]; len(*at) == 0 || (*at)[len(*at)-1] != int32(i) {
+				*at = append(*at, int32(i))
+			}
+		}
+	}
+	of := together(nodes, len(g.on))
+	fabrics := make([]int32, len(g.ids))
+	for s := range fabrics {
+		fabrics[s] = of[g.plane[s]]
+	}
+	return fabrics
+}
+
+// setFabrics says which fabric each group is in: the one that most of its switches are in.
+func setFabrics(g *graph, groups []group, fabrics []int32) {
+	for i := range groups {
+		count := map[int32]int{}
+		best := fabrics[groups[i].switches[0]]
+		for _, s := range groups[i].switches {
+			f := fabrics[s]
+			if count[f]++; count[f] > count[best] || count[f] == count[best] && f < best {
+				best = f
+			}
+		}
+		groups[i].fabric = best
+	}
+}
+
+// levels says how many cables each switch is away from a leaf. A switch is a leaf if nodes are placed
+// there, or if it has adapters of other hosts. A spine with a few hosts is none: all switches beside
+// it have more hosts.
+func (g *graph) levels(leaves []group) []int {
+	levels := make([]int, len(g.ids))
+	for i := range levels {
+		levels[i] = none
+	}
+	var queue []int32
+	for i := range leaves {
+		for _, s := range leaves[i].switches {
+			levels[s] = 0
+			queue = append(queue, s)
+		}
+	}
+	for s := range g.ids {
+		if levels[s] != none || g.hosts[s] == 0 {
+			continue
+		}
+		if len(g.links[s]) > 0 && !slices.ContainsFunc(g.links[s], func(l link) bool { return g.hosts[l.to] <= g.hosts[s] }) {
+			continue
+		}
+		levels[s] = 0
+		queue = append(queue, int32(s))
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, l := range g.links[queue[0]] {
+			if levels[l.to] == none {
+				levels[l.to] = levels[queue[0]] + 1
+				queue = append(queue, l.to)
+			}
+		}
+	}
+	return levels
+}
+
+// above makes the tier above the groups that have no top yet. A group is below the one that most of
+// its cables go to, and of equals below its published one. Without a cable it stays below that.
+func (g *graph) above(t *tree, m *memory, levels []int, groups []group, below [][]int32, fabrics []int32) (tier, bool) {
+	number := len(t.tiers)
+	links := make([][]link, len(groups))
+	any := false
+	for i := range groups {
+		if t.tops[groups[i].fabric] != nil {
+			continue
+		}
+		count := map[int32]int32{}
+		for _, s := range groups[i].switches {
+			for _, l := range g.links[s] {
+				if levels[l.to] == number {
+					count[l.to] += l.cables
+				}
+			}
+		}
+		for s, n := range count {
+			links[i] = append(links[i], link{s, n})
+		}
+		any = any || len(links[i]) > 0
+	}
+	if !any {
+		return tier{}, false
+	}
+	upper, votes := g.gather(number, links, m.before)
+	nodesOf := make([][]int32, len(upper))
+	for i, v := range votes {
+		if len(v) > 0 {
+			nodesOf[v[0].group] = append(nodesOf[v[0].group], below[i]...)
+		}
+	}
+	m.name(g, upper, nodesOf)
+	setFabrics(g, upper, fabrics)
+	named := map[string]int32{}
+	for i := range upper {
+		named[upper[i].name] = int32(i)
+	}
+	parent := make([]int32, len(groups))
+	for i, v := range votes {
+		published, known := named[m.mostPublished(below[i], number)]
+		switch {
+		case t.tops[groups[i].fabric] != nil:
+			parent[i] = none
+		case len(v) == 0 && known:
+			parent[i] = published
+			groups[i].fabric = upper[published].fabric
+		case len(v) == 0:
+			parent[i] = none
+		case known && slices.Contains(v, vote{published, v[0].cables}):
+			parent[i] = published
+		default:
+			parent[i] = v[0].group
+		}
+	}
+	return keep(upper, parent), true
+}
+
+// findTops finds the fabrics that one group of a tier above the leaves stands for.
+func (t *tree) findTops(groups []group) {
+	only := map[int32]*group{}
+	several := map[int32]bool{}
+	for i := range groups {
+		gr := &groups[i]
+		several[gr.fabric] = only[gr.fabric] != nil
+		only[gr.fabric] = gr
+		if gr.tier == 0 {
+			several[gr.fabric] = true
+		}
+	}
+	for fabric, gr := range only {
+		if !several[fabric] {
+			t.tops[fabric] = gr
+		}
+	}
+}
+
+// makeTops gives a top to each fabric that has none: its only leaf group, or a group of its own
+// above the highest that it has.
+func (t *tree) makeTops(g *graph, m *memory) {
+	highest := map[int32][]*group{}
+	for i := range t.tiers {
+		tier := map[int32][]*group{}
+		for j := range t.tiers[i].groups {
+			gr := &t.tiers[i].groups[j]
+			tier[gr.fabric] = append(tier[gr.fabric], gr)
+		}
+		maps.Copy(highest, tier)
+	}
+	var made []group
+	for fabric, groups := range highest {
+		switch {
+		case t.tops[fabric] != nil, groups[0].byLLDP(g):
+		case len(groups) == 1 && groups[0].tier == 0:
+			t.tops[fabric] = groups[0]
+		default:
+			top := group{tier: groups[0].tier + 1, fabric: fabric}
+			for _, gr := range groups {
+				top.switches = append(top.switches, gr.switches...)
+			}
+			slices.Sort(top.switches)
+			made = append(made, top)
+		}
+	}
+	slices.SortFunc(made, func(a, b group) int { return cmp.Compare(a.fabric, b.fabric) })
+	nodesOf := make([][]int32, len(made))
+	for i, p := range t.tiers[0].parent {
+		if p != none {
+			at, ok := slices.BinarySearchFunc(made, t.tiers[0].groups[p].fabric, func(gr group, f int32) int { return cmp.Compare(gr.fabric, f) })
+			if ok {
+				nodesOf[at] = append(nodesOf[at], int32(i))
+			}
+		}
+	}
+	m.nameTops(g, made, nodesOf)
+	for i := range made {
+		t.tops[made[i].fabric] = &made[i]
+	}
+}
+
+// path returns the names above a node, nearest first, or none.
+func (t *tree) path(m *memory, node int) []string {
+	if t.stays[node] {
+		return m.stayed(node)
+	}
+	at := t.tiers[0].parent[node]
+	if at == none {
+		return nil
+	}
+	leaf := &t.tiers[0].groups[at]
+	names := []string{leaf.name}
+	top := t.tops[leaf.fabric]
+	if top == nil {
+		return names
+	}
+	for number := 1; number < top.tier; number++ {
+		name := ""
+		if at != none && number < len(t.tiers) {
+			if at = t.tiers[number].parent[at]; at != none {
+				name = t.tiers[number].groups[at].name
+			}
+		}
+		names = append(names, name)
+	}
+	if top.tier > 0 {
+		names = append(names, top.name)
+	}
+	return names
+}
+
+// byLLDP reports whether a node's place is known by LLDP alone.
+func (t *tree) byLLDP(g *graph, m *memory, node int) bool {
+	if t.stays[node] {
+		return m.byLLDP(m.published(node, 0))
+	}
+	return t.tiers[0].groups[t.tiers[0].parent[node]].byLLDP(g)
+}
