@@ -144,7 +144,10 @@ const (
 func (r *Reader) Read() (*Reading, error) {
 	class := filepath.Join(r.sys, "class/infiniband")
 	entries, err := os.ReadDir(class)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) { // a machine without adapters has no such class, but others
+		_, err = os.Stat(filepath.Dir(class))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("list network adapters: %w", err)
 	}
 	neighbors, lldp := r.lldp.read()

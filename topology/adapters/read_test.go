@@ -269,12 +269,14 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestUnreadableClass: adapters that cannot be listed are not none.
-func TestUnreadableClass(t *testing.T) {
-	tree := sysfs.Make(t, sysfs.Site{})
-	tree.Write(t, "class/infiniband", "")
-	if r, err := adapters.New(string(tree), "").Read(); err == nil {
-		t.Errorf("%+v", r)
+// TestUnreadable: adapters that cannot be listed are not none.
+func TestUnreadable(t *testing.T) {
+	file := sysfs.Make(t, sysfs.Site{})
+	file.Write(t, "class/infiniband", "")
+	for name, sys := range map[string]string{"a file in place of the class": string(file), "no sysfs at all": t.TempDir(), "no folder": filepath.Join(t.TempDir(), "x")} {
+		if r, err := adapters.New(sys, "").Read(); err == nil || !strings.HasPrefix(err.Error(), "list network adapters: ") {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
 	}
 }
 
