@@ -203,7 +203,7 @@ func (a *adapterReader) read() {
 		a.link(&a.Ports[i])
 	}
 	a.interfaces()
-	a.Reading.Adapters = append(a.Reading.Adapters, a.Adapter)
+	a.Adapters = append(a.Adapters, a.Adapter)
 }
 
 // facts reads what stays.

@@ -36,16 +36,15 @@ func lines(list []topology.Adapter) (out []string) {
 		if slices.ContainsFunc(compute, func(c topology.Adapter) bool { return c.Name == a.Name }) {
 			role = "compute"
 		}
-		text := fmt.Sprintf("%s %s %s %s %s numa ", role, a.Name, a.Model, a.NodeGUID, a.PCIBusID)
-		if a.NUMANode == nil {
-			text += "-"
-		} else {
-			text += fmt.Sprint(*a.NUMANode)
+		numa := "-"
+		if a.NUMANode != nil {
+			numa = fmt.Sprint(*a.NUMANode)
 		}
+		parts := []string{fmt.Sprintf("%s %s %s %s %s numa %s", role, a.Name, a.Model, a.NodeGUID, a.PCIBusID, numa)}
 		for _, p := range a.Ports {
-			text += fmt.Sprintf(", %d %s %s %d", p.Port, p.LinkLayer, p.GUID, p.RateGbps)
+			parts = append(parts, fmt.Sprintf("%d %s %s %d", p.Port, p.LinkLayer, p.GUID, p.RateGbps))
 		}
-		out = append(out, fmt.Sprintf("%s, %v %v", text, a.NetDevs, a.GPUs))
+		out = append(out, strings.Join(append(parts, fmt.Sprint(a.NetDevs, " ", a.GPUs)), ", "))
 	}
 	return out
 }
