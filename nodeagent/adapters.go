@@ -51,8 +51,7 @@ func (a *Agent) keepAdapters(ctx context.Context) {
 				slow.Stop()
 				return
 			case <-slow.C:
-				a.metrics.links.set(nil)
-				say("the adapters have not answered within " + a.config.AdaptersPatience.String() + ": one may be dead; see dmesg")
+				say(a.missAdapters("no network adapter has answered within " + a.config.AdaptersPatience.String() + ": one may be dead; see dmesg"))
 			case got := <-answer:
 				answered = true
 				slow.Stop()
@@ -71,14 +70,23 @@ func (a *Agent) keepAdapters(ctx context.Context) {
 // the reading, or "".
 func (a *Agent) takeAdapters(got adapterAnswer) string {
 	if got.err != nil {
-		a.metrics.links.set(nil)
-		return got.err.Error()
+		return a.missAdapters(got.err.Error())
 	}
 	a.metrics.links.set(linksOf(a.learnAdapters(got.reading), got.reading))
 	if got.reading.LLDP != nil {
 		return got.reading.LLDP.Error()
 	}
 	return ""
+}
+
+// missAdapters notes why nothing is known of the adapters now, and returns it.
+func (a *Agent) missAdapters(why string) string {
+	a.metrics.links.set(nil)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.facts.adapters.miss(why)
+	a.compose()
+	return why
 }
 
 // learnAdapters takes a reading of the adapters, and returns those of this boot.
@@ -92,7 +100,8 @@ func (r *reporter) learnAdapters(reading *adapters.Reading) []topology.Adapter {
 
 // adapterFacts are what is known of the network adapters in this boot.
 type adapterFacts struct {
-	read  bool // they were read since the agent started
+	read  bool   // they were read since the agent started
+	why   string // they were never read: why
 	known []topology.Adapter
 	// unread are facts that could not be read and are not known. They stay, because a broken
 	// adapter may come and go.
@@ -103,7 +112,7 @@ type adapterFacts struct {
 }
 
 func (f *adapterFacts) take(reading *adapters.Reading) {
-	f.read, f.more = true, max(f.more, reading.More)
+	f.read, f.why, f.more = true, "", max(f.more, reading.More)
 	f.known = adapters.Keep(f.known, reading.Adapters)
 	for i := range reading.Unread {
 		if u := &reading.Unread[i]; !slices.ContainsFunc(f.unread, func(old adapters.Unread) bool { return old.Of(u) }) {
@@ -111,6 +120,13 @@ func (f *adapterFacts) take(reading *adapters.Reading) {
 		}
 	}
 	f.unread = slices.DeleteFunc(f.unread, func(u adapters.Unread) bool { return u.Known(f.known) })
+}
+
+// miss notes why the adapters were not read, if they never were.
+func (f *adapterFacts) miss(why string) {
+	if !f.read && f.why == "" {
+		f.why = why
+	}
 }
 
 // recall takes the adapters that an earlier agent reported.
@@ -124,6 +140,9 @@ func (f *adapterFacts) recall(stored *topology.Node, sameBoot bool) {
 
 // report shows the adapters in a report.
 func (f *adapterFacts) report(n *topology.Node) {
+	if f.why != "" {
+		n.Problems = append(n.Problems, topology.Finding{Reason: topology.ReasonFactUnreadable, Message: f.why})
+	}
 	if f.read || len(f.known) > 0 { // else the probe says what is known
 		n.Adapters = adapters.KeepNeighbors(f.earlier, f.known)
 		n.Problems = append(n.Problems, adapters.Problems(f.unread, f.more)...)

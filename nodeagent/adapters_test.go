@@ -262,6 +262,35 @@ func TestUnreadableAdapter(t *testing.T) {
 	}
 }
 
+// TestAdaptersThatCannotBeListed has a container without the machine's sysfs: nothing is known of
+// adapters, and the report says so until they are read.
+func TestAdaptersThatCannotBeListed(t *testing.T) {
+	tree := sysfs.Tree(t.TempDir())
+	m := adapterMachine(t, tree, "", &memory{})
+	m.report("b")
+	for range 3 {
+		m.read()
+	}
+	problem := func() bool {
+		return slices.ContainsFunc(m.stored().Problems, func(p topology.Finding) bool {
+			return p.Reason == topology.ReasonFactUnreadable && strings.HasPrefix(p.Message, "list network adapters: ")
+		})
+	}
+	if !problem() || m.store.puts != 1 {
+		t.Errorf("%d writes, problems %v", m.store.puts, m.stored().Problems)
+	}
+	tree.Write(t, "class/net/x", "")
+	m.read()
+	if problem() || m.store.puts != 2 {
+		t.Errorf("a machine without adapters: %d writes, problems %v", m.store.puts, m.stored().Problems)
+	}
+	tree.Remove(t, "class")
+	m.read()
+	if problem() || m.store.puts != 2 {
+		t.Errorf("the adapters were read once: %d writes, problems %v", m.store.puts, m.stored().Problems)
+	}
+}
+
 // stuckReader is a reader whose second reading waits for an adapter.
 type stuckReader struct {
 	readings atomic.Int32
@@ -321,12 +350,16 @@ func TestStuckAdapter(t *testing.T) {
 func TestStuckAdapterAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &stuckReader{stuck: make(chan struct{})}
-		r.readings.Add(1)
+		r.readings.Add(1) // the first one is stuck
 		a := New(Config{Node: "n1", Adapters: r}, &memory{}, nil, NewMetrics(prometheus.NewRegistry()), discard())
+		a.hear(event(t, goodLine))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { a.keepAdapters(ctx); close(done) }()
 		time.Sleep(time.Hour)
+		if _, n := a.report(); len(n.Problems) != 2 || n.Problems[1].Reason != topology.ReasonFactUnreadable {
+			t.Errorf("problems %v", n.Problems)
+		}
 		cancel()
 		<-done
 		close(r.stuck)

@@ -218,6 +218,7 @@ func addCPUs(files map[string]string, sockets [][]string) {
 		}
 	}
 	files[dir+"online"] = ranges(online) + "\n"
+	files["sys/class/net/lo/type"] = "772\n" // there is a sysfs, and no network adapter in it
 }
 
 // ranges writes numbers as the kernel does: 0-3,8.

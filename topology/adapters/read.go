@@ -144,7 +144,10 @@ const (
 func (r *Reader) Read() (*Reading, error) {
 	class := filepath.Join(r.sys, "class/infiniband")
 	entries, err := os.ReadDir(class)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) { // a machine without adapters has no such class, but others
+		_, err = os.Stat(filepath.Dir(class))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("list network adapters: %w", err)
 	}
 	neighbors, lldp := r.lldp.read()
@@ -200,7 +203,7 @@ func (a *adapterReader) read() {
 		a.link(&a.Ports[i])
 	}
 	a.interfaces()
-	a.Reading.Adapters = append(a.Reading.Adapters, a.Adapter)
+	a.Adapters = append(a.Adapters, a.Adapter)
 }
 
 // facts reads what stays.

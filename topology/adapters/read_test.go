@@ -36,16 +36,15 @@ func lines(list []topology.Adapter) (out []string) {
 		if slices.ContainsFunc(compute, func(c topology.Adapter) bool { return c.Name == a.Name }) {
 			role = "compute"
 		}
-		text := fmt.Sprintf("%s %s %s %s %s numa ", role, a.Name, a.Model, a.NodeGUID, a.PCIBusID)
-		if a.NUMANode == nil {
-			text += "-"
-		} else {
-			text += fmt.Sprint(*a.NUMANode)
+		numa := "-"
+		if a.NUMANode != nil {
+			numa = fmt.Sprint(*a.NUMANode)
 		}
+		parts := []string{fmt.Sprintf("%s %s %s %s %s numa %s", role, a.Name, a.Model, a.NodeGUID, a.PCIBusID, numa)}
 		for _, p := range a.Ports {
-			text += fmt.Sprintf(", %d %s %s %d", p.Port, p.LinkLayer, p.GUID, p.RateGbps)
+			parts = append(parts, fmt.Sprintf("%d %s %s %d", p.Port, p.LinkLayer, p.GUID, p.RateGbps))
 		}
-		out = append(out, fmt.Sprintf("%s, %v %v", text, a.NetDevs, a.GPUs))
+		out = append(out, strings.Join(append(parts, fmt.Sprint(a.NetDevs, " ", a.GPUs)), ", "))
 	}
 	return out
 }
@@ -269,12 +268,14 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestUnreadableClass: adapters that cannot be listed are not none.
-func TestUnreadableClass(t *testing.T) {
-	tree := sysfs.Make(t, sysfs.Site{})
-	tree.Write(t, "class/infiniband", "")
-	if r, err := adapters.New(string(tree), "").Read(); err == nil {
-		t.Errorf("%+v", r)
+// TestUnreadable: adapters that cannot be listed are not none.
+func TestUnreadable(t *testing.T) {
+	file := sysfs.Make(t, sysfs.Site{})
+	file.Write(t, "class/infiniband", "")
+	for name, sys := range map[string]string{"a file in place of the class": string(file), "no sysfs at all": t.TempDir(), "no folder": filepath.Join(t.TempDir(), "x")} {
+		if r, err := adapters.New(sys, "").Read(); err == nil || !strings.HasPrefix(err.Error(), "list network adapters: ") {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
 	}
 }
 

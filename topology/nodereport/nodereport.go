@@ -122,7 +122,7 @@ func (l *List) DeepCopyObject() runtime.Object {
 type Summary struct {
 	GPUs     int    `json:"gpus"`
 	Fabric   string `json:"fabric,omitempty" max:"64"`
-	Adapters int    `json:"adapters"`
+	Adapters int    `json:"adapters,omitempty"`
 	Problems int    `json:"problems"`
 }
 

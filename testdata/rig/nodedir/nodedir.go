@@ -24,7 +24,7 @@ func New(t testing.TB, path string) Dir {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{d.Mapping(), d.Spool(), filepath.Join(d.Root(), "sys/fs/cgroup"), filepath.Dir(filepath.Join(d.Root(), bootFile))} {
+	for _, dir := range []string{d.Mapping(), d.Spool(), filepath.Join(d.Root(), "sys/fs/cgroup"), filepath.Join(d.Root(), "sys/class"), filepath.Dir(filepath.Join(d.Root(), bootFile))} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
