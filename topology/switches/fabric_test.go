@@ -126,6 +126,8 @@ func (l *lab) text(rng *rand.Rand) string {
 		fmt.Fprintf(&s, "\nvendid=0x2c9\ndevid=0xd2f2\nsysimgguid=0x%x\n", b.image)
 		if b.kind == switchKind {
 			fmt.Fprintf(&s, "switchguid=0x%x(%x)\nSwitch\t65 \"S-%016x\"\t\t# \"%s\" enhanced port 0 lid 73 lmc 0\n", b.guid, b.guid, b.guid, b.text)
+		} else if b.kind == routerKind {
+			fmt.Fprintf(&s, "rtguid=0x%x\nRt\t2 \"R-%016x\"\t\t# \"%s\"\n", b.guid, b.guid, b.text)
 		} else {
 			fmt.Fprintf(&s, "caguid=0x%x\nCa\t1 \"H-%016x\"\t\t# \"%s\"\n", b.guid, b.guid, b.text)
 		}
@@ -186,4 +188,20 @@ func (l *lab) addRack(r, nodes, rails, spines int) {
 func rackOf(node string) string {
 	rack, _, _ := strings.Cut(node, "n")
 	return rack
+}
+
+// fabric returns what Read makes of the network's text, without the text.
+func (l *lab) fabric() *Fabric {
+	f := &Fabric{}
+	index := map[string]int32{}
+	for i, name := range l.order {
+		b := l.boxes[name]
+		index[name] = int32(i)
+		f.devices = append(f.devices, device{kind: b.kind, guid: b.guid, image: b.image, text: b.text, line: 1})
+	}
+	for _, w := range l.up() {
+		f.cables = append(f.cables, cable{[2]int32{index[w.a], index[w.b]}, [2]int16{int16(w.aPort), int16(w.bPort)}, [2]uint64{l.boxes[w.a].guid, l.boxes[w.b].guid}})
+	}
+	f.markBoxes()
+	return f
 }

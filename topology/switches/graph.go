@@ -27,14 +27,15 @@ type link struct{ to, cables int32 }
 func newGraph(fabrics []*Fabric, nodes []Node) *graph {
 	g := &graph{}
 	index := map[string]int32{}
+	call := callers(fabrics)
 	for _, f := range fabrics {
 		for i := range f.devices {
 			if f.devices[i].kind == switchKind {
-				index[switchID(f.devices[i].guid)] = 0
+				index[call(&f.devices[i])] = 0
 			}
 		}
 	}
-	fromTexts := len(index)
+	fromTexts := maps.Clone(index)
 	for i := range nodes {
 		for a := range nodes[i].Adapters {
 			if id := chassis(nodes[i].Adapters[a].Switch); id != "" {
@@ -42,7 +43,6 @@ func newGraph(fabrics []*Fabric, nodes []Node) *graph {
 			}
 		}
 	}
-	lldp := len(index) > fromTexts
 	g.ids = slices.Sorted(maps.Keys(index))
 	for i, id := range g.ids {
 		index[id] = int32(i)
@@ -50,25 +50,18 @@ func newGraph(fabrics []*Fabric, nodes []Node) *graph {
 	g.links = make([][]link, len(g.ids))
 	g.hosts = make([]int32, len(g.ids))
 	planes := newSets(len(g.ids))
-	found := g.readCables(fabrics, index, planes)
+	found := g.readCables(fabrics, func(d *device) int32 { return index[call(d)] }, planes)
 	g.attach(nodes, index, found)
 	g.plane = make([]int32, len(g.ids))
 	ethernet := int32(none)
-	isText := make([]bool, len(g.ids))
-	for _, f := range fabrics {
-		for i := range f.devices {
-			if f.devices[i].kind == switchKind {
-				isText[index[switchID(f.devices[i].guid)]] = true
-			}
+	for i, id := range g.ids {
+		if _, text := fromTexts[id]; text {
+			continue
 		}
-	}
-	for i := range g.ids {
-		if lldp && !isText[i] {
-			if ethernet == none {
-				ethernet = int32(i)
-			}
-			planes.join(ethernet, int32(i))
+		if ethernet == none {
+			ethernet = int32(i)
 		}
+		planes.join(ethernet, int32(i))
 	}
 	for i := range g.ids {
 		g.plane[i] = planes.root(int32(i))
@@ -76,11 +69,30 @@ func newGraph(fabrics []*Fabric, nodes []Node) *graph {
 	return g
 }
 
+// callers returns how a switch is called. The ports report has the GUID of its port 0, which other
+// texts say beside the switch's own.
+func callers(fabrics []*Fabric) func(*device) string {
+	own := map[uint64]uint64{}
+	for _, f := range fabrics {
+		for i := range f.devices {
+			if d := &f.devices[i]; d.kind == switchKind && d.portGUID != 0 {
+				own[d.portGUID] = d.guid
+			}
+		}
+	}
+	return func(d *device) string {
+		if guid, ok := own[d.guid]; ok && d.portGUID == 0 {
+			return switchID(guid)
+		}
+		return switchID(d.guid)
+	}
+}
+
 // chassis returns the id of a switch as LLDP says it, in one form.
 func chassis(id string) string { return strings.ToLower(strings.TrimSpace(id)) }
 
 // readCables fills in links and hosts, and returns which switches the ports with a GUID are on.
-func (g *graph) readCables(fabrics []*Fabric, index map[string]int32, planes sets) map[uint64][]int32 {
+func (g *graph) readCables(fabrics []*Fabric, index func(*device) int32, planes sets) map[uint64][]int32 {
 	type end struct {
 		at   int32
 		port int16
@@ -90,7 +102,6 @@ func (g *graph) readCables(fabrics []*Fabric, index map[string]int32, planes set
 	found := map[uint64][]int32{}
 	routers := map[uint64]int32{}
 	hosts := map[[2]uint64]bool{}
-	at := func(f *Fabric, d int32) int32 { return index[switchID(f.devices[d].guid)] }
 	for _, f := range fabrics {
 		for _, c := range f.cables {
 			for side := range 2 {
@@ -98,10 +109,10 @@ func (g *graph) readCables(fabrics []*Fabric, index map[string]int32, planes set
 				if far.kind != switchKind {
 					continue
 				}
-				to := at(f, c.ends[1-side])
+				to := index(far)
 				switch d.kind {
 				case switchKind:
-					if from := at(f, c.ends[side]); from < to || from == to && side == 0 {
+					if from := index(d); from < to || from == to && side == 0 {
 						wires = append(wires, wire{end{from, c.ports[side]}, end{to, c.ports[1-side]}})
 					}
 				case routerKind:

@@ -42,3 +42,184 @@ func TestPlaceRacks(t *testing.T) {
 		t.Errorf("unplaced: %v", r.Unplaced)
 	}
 }
+
+// again places nodes a second time: they are published where they were placed.
+func again(r *Result, nodes []Node) []Node {
+	for i := range nodes {
+		nodes[i].Published = r.Tiers[nodes[i].Name]
+	}
+	return nodes
+}
+
+// split returns how many racks have nodes on two leaves, and how many leaves have nodes of two racks.
+func split(r *Result) (racks, mixed int) {
+	leaves, holds := map[string]map[string]bool{}, map[string]map[string]bool{}
+	put := func(m map[string]map[string]bool, a, b string) {
+		if m[a] == nil {
+			m[a] = map[string]bool{}
+		}
+		m[a][b] = true
+	}
+	for node, tiers := range r.Tiers {
+		put(leaves, rackOf(node), tiers[0])
+		put(holds, tiers[0], rackOf(node))
+	}
+	for _, l := range leaves {
+		if len(l) > 1 {
+			racks++
+		}
+	}
+	for _, h := range holds {
+		if len(h) > 1 {
+			mixed++
+		}
+	}
+	return racks, mixed
+}
+
+// TestNoRackIsSplit takes down cables at random, of nodes and between switches, and places the nodes
+// without any memory.
+func TestNoRackIsSplit(t *testing.T) {
+	const trials = 200
+	for _, site := range []struct {
+		name                        string
+		racks, nodes, rails, spines int
+	}{
+		{"HGX, 8 rails of 32 nodes", 4, 32, 8, 8},
+		{"GB200, 4 rails of 18 nodes", 8, 18, 4, 9},
+		{"small, 8 rails of 8 nodes", 4, 8, 8, 2},
+	} {
+		l := racks(site.racks, site.nodes, site.rails, site.spines)
+		nodes := l.nodes()
+		for _, percent := range []int{5, 20} {
+			var torn, mixed, tops int
+			for trial := range trials {
+				rng := newRand(uint64(trial))
+				for i := range l.wires {
+					l.wires[i].down = rng.IntN(100) < percent
+				}
+				r := Place([]*Fabric{l.fabric()}, nodes, nil)
+				s, m := split(r)
+				torn, mixed = torn+s, mixed+m
+				top := map[string]bool{}
+				for _, tiers := range r.Tiers {
+					top[tiers[len(tiers)-1]] = true
+					if len(tiers) != 2 {
+						t.Fatalf("%s, %d %% down, trial %d: tiers %q, want two", site.name, percent, trial, tiers)
+					}
+				}
+				if len(top) != 1 {
+					tops++
+				}
+			}
+			t.Logf("%s, %d %% of cables down, %d trials: %d racks split, %d leaves with two racks, %d fabrics apart", site.name, percent, trials, torn, mixed, tops)
+			if torn+mixed+tops > 0 {
+				t.Errorf("%s, %d %% of cables down: %d racks split, %d leaves with two racks, %d fabrics apart; want 0 of each", site.name, percent, torn, mixed, tops)
+			}
+		}
+	}
+}
+
+// TestOrderAndForm: neither the order of a text nor its form nor a second text of the same fabric
+// changes a place or a name.
+func TestOrderAndForm(t *testing.T) {
+	l := racks(3, 4, 4, 3)
+	for i := range l.wires {
+		l.wires[i].down = i%17 == 3
+	}
+	want := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
+	for trial := range 20 {
+		rng := newRand(uint64(trial))
+		fabrics := []*Fabric{l.read(t, rng)}
+		if rng.IntN(2) == 0 {
+			fabrics = append(fabrics, l.read(t, rng))
+		}
+		nodes := l.nodes()
+		rng.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+		got := Place(fabrics, nodes, nil)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("trial %d (-want +got):\n%s", trial, diff)
+		}
+	}
+}
+
+// TestChangesThatMoveNobody breaks and mends cables and swaps switches. Nobody moves, and no group
+// gets another name.
+func TestChangesThatMoveNobody(t *testing.T) {
+	swap := func(l *lab, name string) { l.boxes[name].guid += 0xabcd0000000 }
+	pull := func(l *lab, end string, leave int) {
+		for i := range l.wires {
+			if l.wires[i].a == end || l.wires[i].b == end || strings.HasPrefix(l.wires[i].a, end+" ") {
+				if leave--; leave < 0 {
+					l.wires[i].down = true
+				}
+			}
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		change func(l *lab)
+	}{
+		{"nothing", func(*lab) {}},
+		{"one cable of a node", func(l *lab) { pull(l, "r1n1", 7) }},
+		{"all cables of a node but one", func(l *lab) { pull(l, "r1n1", 1) }},
+		{"a leaf is off", func(l *lab) { pull(l, "leaf1-1", 0) }},
+		{"five of a rack's leaves are off", func(l *lab) {
+			for _, leaf := range []string{"leaf1-1", "leaf1-2", "leaf1-3", "leaf1-4", "leaf1-5"} {
+				pull(l, leaf, 0)
+			}
+		}},
+		{"a spine is off", func(l *lab) { pull(l, "spine1", 0) }},
+		{"a leaf is swapped", func(l *lab) { swap(l, "leaf1-1") }},
+		{"all leaves of a rack are swapped", func(l *lab) {
+			for _, leaf := range []string{"leaf1-1", "leaf1-2", "leaf1-3", "leaf1-4", "leaf1-5", "leaf1-6", "leaf1-7", "leaf1-8"} {
+				swap(l, leaf)
+			}
+		}},
+		{"a spine is swapped", func(l *lab) { swap(l, "spine1") }},
+		{"all spines are swapped", func(l *lab) {
+			for _, s := range []string{"spine1", "spine2", "spine3", "spine4"} {
+				swap(l, s)
+			}
+		}},
+		{"a rack has no cable to a spine", func(l *lab) {
+			for i := range l.wires {
+				l.wires[i].down = l.wires[i].down || strings.HasPrefix(l.wires[i].a, "leaf2-")
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := racks(3, 4, 8, 4)
+			first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
+			test.change(l)
+			second := Place([]*Fabric{l.fabric()}, again(first, l.nodes()), first.Groups)
+			if diff := cmp.Diff(first.Tiers, second.Tiers); diff != "" {
+				t.Errorf("tiers (-before +after):\n%s", diff)
+			}
+			third := Place([]*Fabric{racks(3, 4, 8, 4).fabric()}, again(second, l.nodes()), second.Groups)
+			if diff := cmp.Diff(first.Tiers, third.Tiers); diff != "" {
+				t.Errorf("tiers after it was as before (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAddRack: a rack that comes adds its leaf, and changes nothing else.
+func TestAddRack(t *testing.T) {
+	l := racks(2, 4, 8, 4)
+	first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
+	l.addRack(3, 4, 8, 4)
+	second := Place([]*Fabric{l.fabric()}, again(first, l.nodes()), first.Groups)
+	for node, tiers := range first.Tiers {
+		if diff := cmp.Diff(tiers, second.Tiers[node]); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", node, diff)
+		}
+	}
+	if got := len(second.Groups); got != len(first.Groups)+1 || len(second.Tiers) != 12 {
+		t.Errorf("%d groups and %d nodes, want one more group than %d, and 12 nodes", got, len(second.Tiers), len(first.Groups))
+	}
+	leaf := second.Tiers["r3n1"]
+	if leaf[0] == first.Tiers["r1n1"][0] || leaf[1] != first.Tiers["r1n1"][1] {
+		t.Errorf("the new rack is at %q", leaf)
+	}
+}

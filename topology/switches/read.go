@@ -133,7 +133,8 @@ func (p *parser) take(line []byte) error {
 	case "devid", "caguid", "rtguid", "Hostname:", "Chassis", "Non-Chassis":
 		return nil
 	case "sysimgguid":
-		p.image, _ = parseGUID(firstField(string(s[len("sysimgguid="):])))
+		_, value, _ := strings.Cut(string(s), "=")
+		p.image, _ = parseGUID(firstField(value))
 		return nil
 	case "switchguid":
 		if _, in, ok := strings.Cut(string(s), "("); ok {
@@ -340,6 +341,9 @@ func (p *parser) reportEnd(fields []string) (at int32, port int16, err error) {
 func (p *parser) fabric() (*Fabric, error) {
 	if len(p.devices) == 0 {
 		return nil, errors.New("no switch and no adapter: want the output of ibnetdiscover")
+	}
+	if len(p.halves) == 0 {
+		return nil, p.errorf("the text ends without a cable: it is cut; want the whole output of ibnetdiscover")
 	}
 	p.names = nil
 	slices.SortFunc(p.halves, func(a, b half) int {
