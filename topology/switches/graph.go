@@ -13,8 +13,10 @@ type graph struct {
 	ids   []string
 	links [][]link // beside ids, to other switches
 	hosts []int32  // beside ids: adapters of hosts on the switch, of whatever host
-	// plane is the part of the network that a switch reaches. All switches that only LLDP names are one.
+	// plane is the part of the network that a switch reaches. Nobody knows what a switch reaches that
+	// LLDP alone names.
 	plane []int32
+	lldp  []bool   // beside ids: LLDP alone names the switch
 	on    [][]link // beside nodes: the switches that its adapters are on; cables counts adapters
 	seen  []int    // beside nodes: adapters that are on a switch
 }
@@ -53,15 +55,10 @@ func newGraph(fabrics []*Fabric, nodes []Node) *graph {
 	found := g.readCables(fabrics, func(d *device) int32 { return index[call(d)] }, planes)
 	g.attach(nodes, index, found)
 	g.plane = make([]int32, len(g.ids))
-	ethernet := int32(none)
+	g.lldp = make([]bool, len(g.ids))
 	for i, id := range g.ids {
-		if _, text := fromTexts[id]; text {
-			continue
-		}
-		if ethernet == none {
-			ethernet = int32(i)
-		}
-		planes.join(ethernet, int32(i))
+		_, text := fromTexts[id]
+		g.lldp[i] = !text
 	}
 	for i := range g.ids {
 		g.plane[i] = planes.root(int32(i))

@@ -64,6 +64,24 @@ func (m *memory) remembers(tier int, name string) bool {
 	return ok && at == tier
 }
 
+// byLLDP reports whether LLDP alone named the switches of a remembered group. Their ids are no GUIDs.
+func (m *memory) byLLDP(name string) bool {
+	at := slices.IndexFunc(m.before, func(b Group) bool { return b.Tier == 0 && b.Name == name })
+	return at >= 0 && !slices.ContainsFunc(m.before[at].Switches, func(id string) bool {
+		_, err := parseGUID(id)
+		return len(id) == 16 && err == nil
+	})
+}
+
+// stayed returns the path of a node that stays where it is published.
+func (m *memory) stayed(node int) []string {
+	path := m.nodes[node].Published
+	if m.byLLDP(path[0]) {
+		path = path[:1]
+	}
+	return slices.Clone(path)
+}
+
 // claim is a name that a group may keep, and how strongly.
 type claim struct {
 	name   string

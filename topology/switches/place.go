@@ -44,6 +44,9 @@ type Result struct {
 	// tier that the node's fabric does not have is empty. The last stands for the whole fabric: two
 	// nodes with the same last tier reach each other. Nodes in Unplaced have none.
 	Tiers map[string][]string
+	// ByLLDP are the nodes that are known by LLDP alone. They have their leaf as their only tier,
+	// because nothing says what is above it.
+	ByLLDP map[string]bool
 	// Groups are to be remembered until the next call, sorted by tier and name. Those that are not seen
 	// now stay as long as a node is published there.
 	Groups []Group
@@ -58,10 +61,13 @@ func Place(fabrics []*Fabric, nodes []Node, before []Group) *Result {
 	g := newGraph(fabrics, nodes)
 	m := newMemory(before, nodes)
 	tree := g.tiers(m)
-	r := &Result{Tiers: map[string][]string{}}
+	r := &Result{Tiers: map[string][]string{}, ByLLDP: map[string]bool{}}
 	for i := range nodes {
 		if path := tree.path(m, i); path != nil {
 			r.Tiers[nodes[i].Name] = path
+			if tree.byLLDP(g, m, i) {
+				r.ByLLDP[nodes[i].Name] = true
+			}
 			continue
 		}
 		r.Unplaced = append(r.Unplaced, Unplaced{nodes[i].Name, why(g, fabrics, &nodes[i], i)})

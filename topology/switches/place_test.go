@@ -1,6 +1,7 @@
 package switches
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -221,5 +222,85 @@ func TestAddRack(t *testing.T) {
 	leaf := second.Tiers["r3n1"]
 	if leaf[0] == first.Tiers["r1n1"][0] || leaf[1] != first.Tiers["r1n1"][1] {
 		t.Errorf("the new rack is at %q", leaf)
+	}
+}
+
+// TestLLDP places nodes by the switches that they see. Nothing says what is above these. A text goes
+// before LLDP.
+func TestLLDP(t *testing.T) {
+	node := func(name string, chassis ...string) Node {
+		n := Node{Name: name}
+		for _, c := range chassis {
+			n.Adapters = append(n.Adapters, Adapter{GUIDs: []string{"00000000000000aa"}, Switch: c})
+		}
+		return n
+	}
+	l := racks(2, 2, 2, 2)
+	both := l.node("r1n1")
+	for i := range both.Adapters {
+		both.Adapters[i].Switch = "0c:42:a1:00:00:01"
+	}
+	nodes := []Node{
+		node("e1", "0C:42:A1:00:00:01", "0c:42:a1:00:00:02"), node("e2", "0c:42:a1:00:00:01", "0c:42:a1:00:00:02"),
+		node("e3", "0c:42:a1:00:00:03", "0c:42:a1:00:00:04"), node("e4", "0c:42:a1:00:00:03", ""),
+		node("e5", "", ""), node("e6"),
+		both, l.node("r1n2"), l.node("r2n1"), l.node("r2n2"),
+	}
+	r := Place([]*Fabric{l.fabric()}, nodes, nil)
+	want := map[string]string{"e1": "leaf1", "e2": "leaf1", "e3": "leaf2", "e4": "leaf2",
+		"r1n1": "leaf3 spine1", "r1n2": "leaf3 spine1", "r2n1": "leaf4 spine1", "r2n2": "leaf4 spine1"}
+	if diff := cmp.Diff(want, shape(r)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]bool{"e1": true, "e2": true, "e3": true, "e4": true}, r.ByLLDP); diff != "" {
+		t.Errorf("by LLDP (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]Unplaced{
+		{"e5", "none of its 2 adapters has a cable in the texts of ibnetdiscover or an LLDP neighbour"},
+		{"e6", "no adapter of the node is known"},
+	}, r.Unplaced); diff != "" {
+		t.Errorf("unplaced (-want +got):\n%s", diff)
+	}
+	if got := r.Tiers["e1"][0]; got != "leaf-0c42a1000001" {
+		t.Errorf("leaf %q", got)
+	}
+	nodes = again(r, nodes)
+	for i := range nodes[0].Adapters {
+		nodes[0].Adapters[i].Switch = ""
+	}
+	for i := range nodes[1].Adapters {
+		nodes[1].Adapters[i].Switch = ""
+	}
+	second := Place([]*Fabric{l.fabric()}, nodes, r.Groups)
+	if diff := cmp.Diff(r.Groups, second.Groups); diff != "" {
+		t.Errorf("groups while their nodes see no switch (-before +after):\n%s", diff)
+	}
+}
+
+// TestTie: a node that is half on one leaf and half on another stays where it is published. It moves
+// only if more than half of its adapters say so.
+func TestTie(t *testing.T) {
+	l := newLab()
+	l.leaf("spine")
+	for _, leaf := range []string{"a", "b"} {
+		l.leaf(leaf)
+		l.join(leaf, "spine", 1)
+		for n := range 3 {
+			l.host(fmt.Sprintf("%s%d", leaf, n), leaf, leaf)
+		}
+	}
+	l.host("x", "a", "b")
+	first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
+	a, b := first.Tiers["a0"], first.Tiers["b0"]
+	for _, at := range [][]string{a, b} {
+		x := l.node("x", at...)
+		nodes := append(again(first, l.nodes()[:6]), x)
+		if r := Place([]*Fabric{l.fabric()}, nodes, first.Groups); r.Tiers["x"][0] != at[0] {
+			t.Errorf("x is published at %q, and moves to %q", at, r.Tiers["x"])
+		}
+		x.Adapters = x.Adapters[1:] // the other cable is all that the node has
+		if r := Place([]*Fabric{l.fabric()}, append(nodes[:6:6], x), first.Groups); r.Tiers["x"][0] != b[0] {
+			t.Errorf("x has one adapter on %q, and is at %q", b, r.Tiers["x"])
+		}
 	}
 }

@@ -13,6 +13,11 @@ type group struct {
 	name     string
 }
 
+// byLLDP reports whether LLDP alone names the group's switches.
+func (gr *group) byLLDP(g *graph) bool {
+	return !slices.ContainsFunc(gr.switches, func(s int32) bool { return !g.lldp[s] })
+}
+
 // tier is the groups of one tier. Members are nodes in the first tier, and groups of the tier below
 // in others.
 type tier struct {
@@ -338,7 +343,7 @@ func (t *tree) makeTops(g *graph, m *memory) {
 	var made []group
 	for fabric, groups := range highest {
 		switch {
-		case t.tops[fabric] != nil:
+		case t.tops[fabric] != nil, groups[0].byLLDP(g):
 		case len(groups) == 1 && groups[0].tier == 0:
 			t.tops[fabric] = groups[0]
 		default:
@@ -369,7 +374,7 @@ func (t *tree) makeTops(g *graph, m *memory) {
 // path returns the names above a node, nearest first, or none.
 func (t *tree) path(m *memory, node int) []string {
 	if t.stays[node] {
-		return slices.Clone(m.nodes[node].Published)
+		return m.stayed(node)
 	}
 	at := t.tiers[0].parent[node]
 	if at == none {
@@ -378,6 +383,9 @@ func (t *tree) path(m *memory, node int) []string {
 	leaf := &t.tiers[0].groups[at]
 	names := []string{leaf.name}
 	top := t.tops[leaf.fabric]
+	if top == nil {
+		return names
+	}
 	for number := 1; number < top.tier; number++ {
 		name := ""
 		if at != none && number < len(t.tiers) {
@@ -391,4 +399,12 @@ func (t *tree) path(m *memory, node int) []string {
 		names = append(names, top.name)
 	}
 	return names
+}
+
+// byLLDP reports whether a node's place is known by LLDP alone.
+func (t *tree) byLLDP(g *graph, m *memory, node int) bool {
+	if t.stays[node] {
+		return m.byLLDP(m.published(node, 0))
+	}
+	return t.tiers[0].groups[t.tiers[0].parent[node]].byLLDP(g)
 }
