@@ -52,7 +52,16 @@ func newGraph(fabrics []*Fabric, nodes []Node) *graph {
 	g.links = make([][]link, len(g.ids))
 	g.hosts = make([]int32, len(g.ids))
 	planes := newSets(len(g.ids))
-	found := g.readCables(fabrics, func(d *device) int32 { return index[call(d)] }, planes)
+	at := make([][]int32, len(fabrics)) // beside the devices of each text: the switch
+	for t, f := range fabrics {
+		at[t] = make([]int32, len(f.devices))
+		for i := range f.devices {
+			if f.devices[i].kind == switchKind {
+				at[t][i] = index[call(&f.devices[i])]
+			}
+		}
+	}
+	found := g.readCables(fabrics, at, planes)
 	g.attach(nodes, index, found)
 	g.plane = make([]int32, len(g.ids))
 	g.lldp = make([]bool, len(g.ids))
@@ -89,7 +98,7 @@ func callers(fabrics []*Fabric) func(*device) string {
 func chassis(id string) string { return strings.ToLower(strings.TrimSpace(id)) }
 
 // readCables fills in links and hosts, and returns which switches the ports with a GUID are on.
-func (g *graph) readCables(fabrics []*Fabric, index func(*device) int32, planes sets) map[uint64][]int32 {
+func (g *graph) readCables(fabrics []*Fabric, at [][]int32, planes sets) map[uint64][]int32 {
 	type end struct {
 		at   int32
 		port int16
@@ -99,17 +108,17 @@ func (g *graph) readCables(fabrics []*Fabric, index func(*device) int32, planes 
 	found := map[uint64][]int32{}
 	routers := map[uint64]int32{}
 	hosts := map[[2]uint64]bool{}
-	for _, f := range fabrics {
+	for t, f := range fabrics {
 		for _, c := range f.cables {
 			for side := range 2 {
 				d, far := &f.devices[c.ends[side]], &f.devices[c.ends[1-side]]
 				if far.kind != switchKind {
 					continue
 				}
-				to := index(far)
+				to := at[t][c.ends[1-side]]
 				switch d.kind {
 				case switchKind:
-					if from := index(d); from < to || from == to && side == 0 {
+					if from := at[t][c.ends[side]]; from < to || from == to && side == 0 {
 						wires = append(wires, wire{end{from, c.ports[side]}, end{to, c.ports[1-side]}})
 					}
 				case routerKind:

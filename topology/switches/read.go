@@ -20,6 +20,13 @@ const MaxText = 64 << 20
 // maxLine is the longest line. The longest that ibnetdiscover writes has about 300 bytes.
 const maxLine = 4096
 
+// maxEnds and maxDevices bound what a text of short lines costs. A text of ibnetdiscover reaches
+// MaxText first.
+const (
+	maxEnds    = 1 << 20
+	maxDevices = 1 << 18
+)
+
 // Read reads the output of ibnetdiscover, with or without -p, -f and -g, plain or by gzip. An
 // error names the line. The whole text is refused if a cable is listed at one of its ends only,
 // because ibnetdiscover lists both: the text was cut.
@@ -43,6 +50,9 @@ func Read(r io.Reader) (*Fabric, error) {
 			}
 			if err := p.take(line); err != nil {
 				return nil, err
+			}
+			if len(p.halves) > maxEnds || len(p.devices) > maxDevices {
+				return nil, p.errorf("more than %d ends of cables or %d devices, the most that are read", maxEnds, maxDevices)
 			}
 		}
 		switch {

@@ -1,9 +1,12 @@
 package switches
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"testing"
 )
@@ -163,6 +166,35 @@ func (f *forever) Read(p []byte) (int, error) {
 	n := copy(p, f.text[f.at:])
 	f.at = (f.at + n) % len(f.text)
 	return n, nil
+}
+
+// TestReadBounds: a text of short lines costs no more memory than one of ibnetdiscover.
+func TestReadBounds(t *testing.T) {
+	switches := func(yield func(string) bool) {
+		for i := 1; yield(fmt.Sprintf("Switch 1 \"S-%x\" \"\"\n", i)); i++ {
+		}
+	}
+	ends := func(yield func(string) bool) {
+		for yield("Switch 1 \"S-1\" \"\"\n") && yield("[1]\"S-1\"[1]\n") {
+		}
+	}
+	for name, lines := range map[string]iter.Seq[string]{"devices": switches, "cables": ends} {
+		t.Run(name, func(t *testing.T) {
+			r, w := io.Pipe()
+			t.Cleanup(func() { _ = r.Close() })
+			go func() {
+				out := bufio.NewWriter(w)
+				for line := range lines {
+					if _, err := out.WriteString(line); err != nil {
+						return
+					}
+				}
+			}()
+			if _, err := Read(r); err == nil || !strings.Contains(err.Error(), "more than 1048576 ends of cables or 262144 devices") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
 }
 
 // TestReadCut cuts a text at each byte. No part is taken for a smaller fabric.

@@ -8,7 +8,8 @@
 package switches
 
 import (
-	"fmt"
+	"encoding/binary"
+	"encoding/hex"
 	"strings"
 )
 
@@ -50,7 +51,9 @@ type cable struct {
 }
 
 // switchID is the form of a GUID that groups and users see.
-func switchID(guid uint64) string { return fmt.Sprintf("%016x", guid) }
+func switchID(guid uint64) string {
+	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, guid))
+}
 
 // Adapters returns how many adapters of hosts the text has.
 func (f *Fabric) Adapters() int { return f.count(adapterKind) }
