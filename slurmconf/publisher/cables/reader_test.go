@@ -147,7 +147,7 @@ func TestReadMaps(t *testing.T) {
 	expect("two parts", 2, "")
 	other := packed(t, pair(1)+pair(2)+pair(3))
 	parts = []Part{{"p0/2", other[:120]}, parts[1]}
-	expect("one part is of another text", 2, "flate")
+	expect("one part is of another text", 2, "line")
 	parts = []Part{{"p0/2", other[:120]}, {"p1/2", other[120:]}}
 	expect("both are", 3, "")
 	parts = nil
