@@ -28,6 +28,8 @@ type freshOptions struct {
 	previous string
 	fresh    bool // set by commands that otherwise take what is published
 	skeleton bool
+	// cables are the texts of --ibnetdiscover, nil without them.
+	cables *cableTexts
 }
 
 // outputJSON is the value of --output for programs.
@@ -150,6 +152,9 @@ func (o *freshOptions) makeFresh(ctx context.Context, stdin io.Reader, s *sessio
 	in := pub.Rules.Gather(snap)
 	if len(in.Facts) == 0 && len(in.Unnamed) == 0 {
 		return nil, fmt.Errorf("no node: publication %q takes none of the input; see its keys nodes and slurmNames", pub.Name)
+	}
+	if o.cables != nil {
+		o.cables.addTo(&in)
 	}
 	made, err := publisher.Make(pub, in, previous)
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 type mapOptions struct {
 	freshOptions
 	files, topology string
+	ibnetdiscover   []string
 }
 
 func newMapCommand() *cobra.Command {
@@ -39,6 +40,11 @@ With --fresh, --nodes or reports it draws what render would write, and always bl
 switches, even if the publication lets render write only one of them. With --files it draws
 the topology files of any Slurm, which say nothing of the nodes' health: the first block
 topology and the first tree, or the one that --topology names.
+
+With --ibnetdiscover it draws the switches that the cables of an InfiniBand fabric show. The
+text is the output of ibnetdiscover, as it is or by gzip, with or without -p. Reports say
+which node has an adapter. Without reports the adapters' descriptions do, such as "n07 mlx5_0".
+Without --nodes and reports it draws all hosts that descriptions name.
 
 It draws a row for each block with a cell for each node, and the switch tree. It lists
 the nodes that have no place with the reason, and what is wrong. -o svg draws racks. -o
@@ -56,6 +62,7 @@ if a report cannot be read (ReportUnreadable). The rest is drawn in each case.`,
   quoin map --context blue -o html > map.html
   quoin map --store /shared/quoin
   quoin map --files /etc/slurm
+  sudo ibnetdiscover | quoin map --ibnetdiscover -
   kubectl get nodes -o json | quoin map --nodes -
   quoin map /shared/quoin/reports`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,7 +80,9 @@ if a report cannot be read (ReportUnreadable). The rest is drawn in each case.`,
 	o.addFileFlags(cmd)
 	o.addFresh(cmd)
 	cmd.Flags().StringVar(&o.files, "files", "", filesUsage)
-	exclude(cmd, "files", append(sourceFlags, "nodes", "fresh", "previous")...)
+	cmd.Flags().StringArrayVar(&o.ibnetdiscover, "ibnetdiscover", nil, "`file` with the output of ibnetdiscover, - for standard input; repeatable, one for each fabric")
+	exclude(cmd, "files", append(sourceFlags, "nodes", "fresh", "previous", "ibnetdiscover")...)
+	exclude(cmd, "ibnetdiscover", append(sourceFlags, "fresh")...)
 	cmd.Flags().StringVar(&o.topology, "topology", "", "`name` of the topology of --files that is drawn")
 	return cmd
 }
@@ -97,6 +106,15 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 	case o.topology != "":
 		return nil, errors.New("--topology: want --files beside it, because a plan is drawn whole")
 	}
+	if len(o.ibnetdiscover) > 0 {
+		var err error
+		if o.cables, err = o.readCables(cmd.InOrStdin()); err != nil {
+			return nil, err
+		}
+		if !o.given(paths) {
+			return o.ofCables(cmd)
+		}
+	}
 	s, pub, err := o.open(cmd, o.given(paths), nodesOrReports)
 	if err != nil {
 		return nil, err
@@ -119,6 +137,9 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 	site := &picture.Site{Publication: pub.Name, Plan: made.Plan, Facts: made.in.Facts}
 	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Topologies(), Hosts: hosts, MaxDomainGPUs: pub.MaxDomainGPUs}
 	known.AddTo(ctx, site)
+	if o.cables != nil {
+		o.cables.say(cmd.ErrOrStderr(), site)
+	}
 	return &drawing{Site: site, left: made.Left, unnamed: made.Unnamed, problems: made.Problems}, nil
 }
 

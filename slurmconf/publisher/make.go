@@ -95,7 +95,7 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 // Make plans, renders, parses back and lints, as if all nodes might move and files could have
 // any size. A published base block size stays. It returns an error only if no plan can be made.
 func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
-	g.Facts, _ = new(cables.Placer).Place(g.Fabrics, p.ComputeAdapters, g.Facts, prev.Plan, prev.Groups)
+	g.Facts, _ = (&cables.Placer{Described: g.Described}).Place(g.Fabrics, p.ComputeAdapters, g.Facts, prev.Plan, prev.Groups)
 	return makeFrom(p, &gathered{Inputs: g, prev: prev})
 }
 

@@ -1,10 +1,17 @@
 package switches
 
 import (
+	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
+
+// ReasonAdapterNameless names adapters of which nobody knows the node.
+const ReasonAdapterNameless = "AdapterNameless"
 
 // Nameless is an adapter whose description names no host.
 type Nameless struct {
@@ -50,13 +57,46 @@ func Hosts(fabrics []*Fabric) ([]Node, []Nameless) {
 	return hosts, nameless
 }
 
+// hostName is what a host may be called. A description may hold anything.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+
 // hostOf returns the host that an adapter's description names, or "".
 func hostOf(text string) string {
-	switch words := strings.Fields(text); {
-	case len(words) == 1 && !deviceName.MatchString(words[0]):
-		return words[0]
-	case len(words) == 2 && deviceName.MatchString(words[1]):
+	words := strings.Fields(text)
+	alone := len(words) == 1 && !deviceName.MatchString(words[0])
+	if (alone || len(words) == 2 && deviceName.MatchString(words[1])) && hostName.MatchString(words[0]) {
 		return words[0]
 	}
 	return ""
+}
+
+// maxShown is how many GUIDs a problem names. It counts the others.
+const maxShown = 3
+
+// FindNameless says which adapters have no known node, for each description.
+func FindNameless(all []Nameless) (problems []topology.Finding) {
+	guids := map[string][]string{}
+	var texts []string
+	for _, n := range all {
+		if guids[n.Description] == nil {
+			texts = append(texts, n.Description)
+		}
+		guids[n.Description] = append(guids[n.Description], n.GUID)
+	}
+	slices.SortFunc(texts, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(guids[b]), len(guids[a])), strings.Compare(a, b))
+	})
+	for _, text := range texts {
+		of := guids[text]
+		shown := strings.Join(of[:min(len(of), maxShown)], ", ")
+		if len(of) > maxShown {
+			shown = fmt.Sprintf("%s and %d more", shown, len(of)-maxShown)
+		}
+		message := fmt.Sprintf("the node of adapter %s is not known: its description %q names no host, and no report has its GUID", shown, text)
+		if len(of) > 1 {
+			message = fmt.Sprintf("the nodes of %d adapters are not known: their description %q names no host, and no report has their GUIDs: %s", len(of), text, shown)
+		}
+		problems = append(problems, topology.Finding{Severity: topology.Warning, Reason: ReasonAdapterNameless, Message: message})
+	}
+	return problems
 }

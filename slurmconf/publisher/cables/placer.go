@@ -11,6 +11,10 @@ import (
 // Placer gives the nodes of one publication the switches that their cables show. It can be lost:
 // the next one makes the same answer. Its zero value is ready.
 type Placer struct {
+	// Described are adapters of nodes by Node, as their descriptions in the texts say. They count for
+	// nodes whose report has none. The publisher sets none, because a description may be wrong.
+	Described map[string][]switches.Adapter
+
 	adapters map[*topology.Node][]switches.Adapter
 	last     placed
 }
@@ -53,8 +57,10 @@ func (p *Placer) Place(texts []inputs.FabricText, compute []string, facts []topo
 		switch tiers := p.last.result.Tiers[f.Name]; {
 		case len(tiers) > 0:
 			f.Cables.SourceTiers = topology.SourceTiers{TierSource: source, Tiers: tiers}
-		case f.Report == nil:
+		case f.Report == nil && p.Described == nil:
 			f.Cables.Missing = "no report says its adapters"
+		case f.Report == nil && len(p.Described[f.Name]) == 0:
+			f.Cables.Missing = "no report says its adapters, and no adapter is described with its name"
 		}
 	}
 	return out, p.last.result.Groups
@@ -102,6 +108,9 @@ func (p *Placer) nodes(facts []topology.Facts, compute []string, prev *topology.
 			}
 			adapters[f.Report], n.Adapters = of, of
 			neighbours = neighbours || slices.ContainsFunc(of, func(a switches.Adapter) bool { return a.Switch != "" })
+		}
+		if len(n.Adapters) == 0 {
+			n.Adapters = p.Described[f.Name]
 		}
 		nodes[i] = n
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/switches"
 )
 
 // Inputs are the nodes that a publication takes, as a plan needs them.
@@ -39,6 +40,8 @@ type Inputs struct {
 	Claimed map[string]string
 	// Fabrics are the texts of the publication's fabrics, in the order of its fabricFiles.
 	Fabrics []FabricText
+	// Described are adapters of nodes by Node that quoin map --ibnetdiscover knows by their descriptions.
+	Described map[string][]switches.Adapter
 	// Pending are the Slurm names of worker pods that are not scheduled yet.
 	Pending map[string]bool
 }
