@@ -14,7 +14,7 @@ import (
 type memory struct {
 	before []Group
 	nodes  []Node         // sorted by name
-	names  map[string]int // tier by name, of before
+	names  map[string]int // tier by name, of before; none for other published names
 	taken  map[string]bool
 }
 
@@ -22,6 +22,11 @@ type memory struct {
 func newMemory(before []Group, nodes []Node) *memory {
 	m := &memory{before: slices.Clone(before), nodes: nodes, names: map[string]int{}, taken: map[string]bool{}}
 	slices.SortFunc(m.before, compareGroups)
+	for i := range nodes {
+		for _, name := range nodes[i].Published {
+			m.names[name] = none // labels may have named it
+		}
+	}
 	for _, b := range m.before {
 		m.names[b.Name] = b.Tier
 	}

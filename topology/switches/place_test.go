@@ -304,3 +304,75 @@ func TestTie(t *testing.T) {
 		}
 	}
 }
+
+// TestNoPodIsSplit is TestNoRackIsSplit for three tiers.
+func TestNoPodIsSplit(t *testing.T) {
+	const trials = 200
+	l := pods(3, 4, 16, 4)
+	nodes := l.nodes()
+	for _, percent := range []int{5, 20} {
+		wrong := 0
+		for trial := range trials {
+			rng := newRand(uint64(trial))
+			for i := range l.wires {
+				l.wires[i].down = rng.IntN(100) < percent
+			}
+			r := Place([]*Fabric{l.fabric()}, nodes, nil)
+			pod, groups := map[string]string{}, map[string]bool{}
+			for node, tiers := range r.Tiers {
+				groups[strings.Join(tiers, " ")] = true
+				if len(tiers) != 3 || pod[node[:2]] != "" && pod[node[:2]] != tiers[1] {
+					wrong++
+					break
+				}
+				pod[node[:2]] = tiers[1]
+			}
+			if len(groups) != 12 {
+				wrong++
+			}
+		}
+		t.Logf("three tiers, %d %% of cables down: %d of %d trials with a pod or rack that is split", percent, wrong, trials)
+		if wrong > 0 {
+			t.Errorf("three tiers, %d %% of cables down: %d of %d trials are wrong", percent, wrong, trials)
+		}
+	}
+}
+
+// TestChurn breaks and mends cables at random, round after round, as a site does, 20 % down at a time.
+// The nodes are published where each round puts them. Nobody moves, and no group gets another name.
+func TestChurn(t *testing.T) {
+	for _, l := range []*lab{racks(4, 8, 8, 4), racks(6, 18, 4, 9), pods(3, 3, 4, 4), racks(4, 4, 2, 2)} {
+		nodes := l.nodes()
+		first := Place([]*Fabric{l.fabric()}, nodes, nil)
+		nodes, last := again(first, nodes), first
+		for round := range 50 {
+			rng := newRand(uint64(round))
+			for i := range l.wires {
+				l.wires[i].down = rng.IntN(100) < 20
+			}
+			r := Place([]*Fabric{l.fabric()}, nodes, last.Groups)
+			for node, tiers := range first.Tiers {
+				if got := r.Tiers[node]; got != nil && strings.Join(got, " ") != strings.Join(tiers, " ") {
+					t.Fatalf("round %d: %s moves from %q to %q", round, node, tiers, got)
+				}
+			}
+			last = r
+		}
+	}
+}
+
+// TestFromLabels: a site that had its leaves and its spine named by labels keeps these names.
+func TestFromLabels(t *testing.T) {
+	l := racks(2, 4, 8, 4)
+	nodes := l.nodes()
+	for i := range nodes {
+		nodes[i].Published = []string{"su" + nodes[i].Name[1:2], "hall"}
+	}
+	nodes[0].Published = []string{"su2", "hall"} // a label was wrong
+	r := Place([]*Fabric{l.fabric()}, nodes, nil)
+	for _, n := range nodes {
+		if want := "su" + n.Name[1:2] + " hall"; strings.Join(r.Tiers[n.Name], " ") != want {
+			t.Errorf("%s is at %q, want %s", n.Name, r.Tiers[n.Name], want)
+		}
+	}
+}

@@ -103,13 +103,18 @@ func (j *joiner) count(members int) {
 	heap.Init((*strongest)(j))
 }
 
+// manySets is from how many sets on half is enough: many cables must be missing by chance until a
+// mean of so many pairs is that low, and sets of different racks share next to nothing.
+const manySets = 4
+
 // pair returns a pair of clusters, and whether most members of the smaller sets are in both.
 func (j *joiner) pair(a, b int32) (pair, bool) {
 	if b < a {
 		a, b = b, a
 	}
 	p := pair{a: a, b: b, shared: j.clusters[a].shared[b], least: least(j.clusters[a].sizes, j.clusters[b].sizes)}
-	return p, 2*p.shared > p.least
+	sets := len(j.clusters[a].sizes) + len(j.clusters[b].sizes)
+	return p, 2*p.shared > p.least || 2*p.shared == p.least && sets >= manySets
 }
 
 // least returns the sum over all pairs of the smaller of two sizes. Both are sorted.
