@@ -2,6 +2,7 @@ package switches
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -41,7 +42,7 @@ type vote struct{ group, cables int32 }
 func (g *graph) tiers(m *memory) *tree {
 	fabrics := g.fabrics()
 	t := &tree{tops: map[int32]*group{}, stays: make([]bool, len(g.on))}
-	groups, votes := g.gather(0, g.on)
+	groups, votes := g.gather(0, g.on, nil)
 	t.placeNodes(g, m, groups, votes)
 	leaves := &t.tiers[0]
 	setFabrics(g, leaves.groups, fabrics)
@@ -72,8 +73,9 @@ func (g *graph) tiers(m *memory) *tree {
 }
 
 // gather finds the groups of a tier. links are the cables of each member to switches of the tier.
-// It returns the groups, and each member's votes for them, the most first.
-func (g *graph) gather(number int, links [][]link) ([]group, [][]vote) {
+// It returns the groups, and each member's votes for them, the most first. Switches of one of the
+// remembered groups are reunited.
+func (g *graph) gather(number int, links [][]link, remembered []Group) ([]group, [][]vote) {
 	sets := make([][]int32, len(g.ids))
 	for i := range links {
 		for _, l := range links[i] {
@@ -82,6 +84,11 @@ func (g *graph) gather(number int, links [][]link) ([]group, [][]vote) {
 	}
 	var groups []group
 	of := together(sets, len(links))
+	for _, r := range remembered {
+		if r.Tier == number {
+			g.reunite(r, sets, of)
+		}
+	}
 	index := make([]int32, len(of))
 	for s := range of {
 		if len(sets[s]) == 0 {
@@ -114,6 +121,54 @@ func (g *graph) gather(number int, links [][]link) ([]group, [][]vote) {
 		})
 	}
 	return groups, votes
+}
+
+// reunite joins what is left of a remembered group: its largest part, and parts that still have a
+// member with that in common. They are apart because cables are missing. A part that has got other
+// switches, or has no member in common, is a change of the fabric. of is what together returned.
+func (g *graph) reunite(r Group, sets [][]int32, of []int32) {
+	parts := map[int32][]int32{}
+	for _, id := range r.Switches {
+		if s, ok := slices.BinarySearch(g.ids, id); ok && len(sets[s]) > 0 {
+			parts[of[s]] = append(parts[of[s]], int32(s))
+		}
+	}
+	if len(parts) < 2 {
+		return
+	}
+	var first []int32 // the largest part
+	for _, at := range slices.Sorted(maps.Keys(parts)) {
+		if len(parts[at]) > len(first) {
+			first = parts[at]
+		}
+	}
+	members := map[int32]bool{}
+	for _, s := range first {
+		for _, m := range sets[s] {
+			members[m] = true
+		}
+	}
+	size := map[int32]int{}
+	for s, at := range of {
+		if len(sets[s]) > 0 {
+			size[at]++
+		}
+	}
+	joined := map[int32]bool{of[first[0]]: true}
+	lowest := of[first[0]]
+	for at, part := range parts {
+		common := slices.ContainsFunc(part, func(s int32) bool {
+			return slices.ContainsFunc(sets[s], func(m int32) bool { return members[m] })
+		})
+		if common && len(part) == size[at] {
+			joined[at], lowest = true, min(lowest, at)
+		}
+	}
+	for s, at := range of {
+		if joined[at] {
+			of[s] = lowest
+		}
+	}
 }
 
 // placeNodes makes the first tier. A node is in the group that more than half of its adapters are
@@ -274,7 +329,7 @@ func (g *graph) above(t *tree, m *memory, levels []int, groups []group, below []
 	if !any {
 		return tier{}, false
 	}
-	upper, votes := g.gather(number, links)
+	upper, votes := g.gather(number, links, m.before)
 	nodesOf := make([][]int32, len(upper))
 	for i, v := range votes {
 		if len(v) > 0 {
