@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -106,13 +107,10 @@ func (p *published) follow(nodes []Node, r *Result) {
 
 // TestInvariants breaks, mends and rebuilds any networks at random, round after round.
 func TestInvariants(t *testing.T) {
-	trials := 2000
-	if testing.Short() {
-		trials = 300
-	}
+	trials, seed := oracle.Rounds(500, 5000), oracle.SeedOf(t)
 	most := 0
 	for trial := range trials {
-		rng := newRand(uint64(trial))
+		rng := newRand(seed + uint64(trial))
 		l := anyLab(rng)
 		nodes := l.nodes()
 		last, plan := &Result{}, published{map[string]string{}, map[string]string{}}
