@@ -59,7 +59,7 @@ func (g *graph) tiers(m *memory) *tree {
 			below[p] = append(below[p], int32(i))
 		}
 	}
-	levels := g.levels(leaves.groups)
+	levels := g.levels()
 	for {
 		last := &t.tiers[len(t.tiers)-1]
 		t.findTops(g, m, levels, last.groups, below)
@@ -286,30 +286,33 @@ func setFabrics(g *graph, groups []group, fabrics []int32) {
 	}
 }
 
-// levels says how many cables each switch is away from a leaf. A switch is a leaf if nodes are placed
-// there, or if it has adapters of other hosts. A spine with a few hosts is none: all switches beside
-// it have more hosts.
-func (g *graph) levels(leaves []group) []int {
+// levels says how many cables each switch is away from a leaf. A switch is a leaf if it has adapters
+// of nodes or of other hosts. A spine with a few nodes or hosts is none: all switches
+// beside it have more.
+func (g *graph) levels() []int {
 	levels := make([]int, len(g.ids))
 	for i := range levels {
 		levels[i] = none
 	}
+	nodes := make([]int32, len(g.ids))
+	for i := range g.on {
+		for _, l := range g.on[i] {
+			nodes[l.to]++
+		}
+	}
 	var queue []int32
-	for i := range leaves {
-		for _, s := range leaves[i].switches {
+	add := func(s int32, count []int32) {
+		if count[s] > 0 && !g.allHaveMore(s, count) {
 			levels[s] = 0
 			queue = append(queue, s)
 		}
 	}
 	for s := range g.ids {
-		if levels[s] != none || g.hosts[s] == 0 {
-			continue
+		if nodes[s] > 0 {
+			add(int32(s), nodes)
+		} else {
+			add(int32(s), g.hosts)
 		}
-		if len(g.links[s]) > 0 && !slices.ContainsFunc(g.links[s], func(l link) bool { return g.hosts[l.to] <= g.hosts[s] }) {
-			continue
-		}
-		levels[s] = 0
-		queue = append(queue, int32(s))
 	}
 	for ; len(queue) > 0; queue = queue[1:] {
 		for _, l := range g.links[queue[0]] {
@@ -320,6 +323,11 @@ func (g *graph) levels(leaves []group) []int {
 		}
 	}
 	return levels
+}
+
+// allHaveMore reports whether a switch is beside others, and each of these has more.
+func (g *graph) allHaveMore(s int32, count []int32) bool {
+	return len(g.links[s]) > 0 && !slices.ContainsFunc(g.links[s], func(l link) bool { return count[l.to] <= count[s] })
 }
 
 // reaches reports whether a cable leads from a group to another switch of a level or above.
