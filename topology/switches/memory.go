@@ -63,6 +63,20 @@ func (m *memory) mostPublished(nodes []int32, tier int) string {
 	return best
 }
 
+// above returns what most of some nodes have above a tier in the published tree, or nil.
+func (m *memory) above(nodes []int32, tier int) []string {
+	count := map[string]int{}
+	for _, n := range nodes {
+		if path := m.nodes[n].Published; len(path) > tier+1 {
+			names := strings.Join(path[tier+1:], "\x00")
+			if count[names]++; 2*count[names] > len(nodes) {
+				return path[tier+1:]
+			}
+		}
+	}
+	return nil
+}
+
 // remembers reports whether there was a group of a tier and a name.
 func (m *memory) remembers(tier int, name string) bool {
 	at, ok := m.names[name]

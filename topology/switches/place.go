@@ -54,6 +54,9 @@ type Result struct {
 	// Groups are to be remembered until the next call, sorted by tier and name. Those that are not seen
 	// now stay as long as a node is published there.
 	Groups []Group
+	// Cut are the names of groups that no cable leads up from now. Their nodes keep what is published
+	// above them.
+	Cut []string
 	// Unplaced are sorted by name.
 	Unplaced []Unplaced
 }
@@ -76,7 +79,7 @@ func Place(fabrics []*Fabric, nodes []Node, before []Group) *Result {
 		}
 		r.Unplaced = append(r.Unplaced, Unplaced{nodes[i].Name, why(g, fabrics, &nodes[i], i)})
 	}
-	r.Groups = tree.groups(g, m)
+	r.Groups, r.Cut = tree.groups(g, m), tree.cut()
 	return r
 }
 

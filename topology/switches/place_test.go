@@ -376,3 +376,62 @@ func TestFromLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestCut: what loses all its cables upwards stays below what is published above it, whoever else is
+// still there. That is so if all switches of the tier above are off, too.
+func TestCut(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		l    *lab
+		down func(w wire) bool
+		cut  int // groups
+	}{
+		{"a pod", pods(2, 2, 2, 2), func(w wire) bool { return strings.HasPrefix(w.a, "spine1-") && strings.HasPrefix(w.b, "core") }, 1},
+		{"all cores", pods(2, 2, 2, 2), func(w wire) bool { return strings.HasPrefix(w.b, "core") }, 2},
+		{"a rack of a pod", pods(2, 2, 2, 2), func(w wire) bool { return strings.HasPrefix(w.a, "leaf1-1-") }, 1},
+		{"all spines of a pod", pods(2, 2, 2, 2), func(w wire) bool { return strings.HasPrefix(w.b, "spine1-") || strings.HasPrefix(w.a, "spine1-") }, 2},
+		{"a rack", racks(3, 2, 4, 2), func(w wire) bool { return strings.HasPrefix(w.a, "leaf1-") }, 1},
+		{"all spines", racks(3, 2, 4, 2), func(w wire) bool { return strings.HasPrefix(w.b, "spine") }, 3},
+		{"two of three racks", racks(3, 2, 4, 2), func(w wire) bool { return strings.HasPrefix(w.a, "leaf1-") || strings.HasPrefix(w.a, "leaf2-") }, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := test.l
+			first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
+			for i := range l.wires {
+				l.wires[i].down = test.down(l.wires[i])
+			}
+			second := Place([]*Fabric{l.fabric()}, again(first, l.nodes()), first.Groups)
+			if diff := cmp.Diff(first.Tiers, second.Tiers); diff != "" {
+				t.Errorf("tiers (-before +after):\n%s", diff)
+			}
+			if len(first.Cut) != 0 || len(second.Cut) != test.cut {
+				t.Errorf("cut off: %q and then %q, want none and %d", first.Cut, second.Cut, test.cut)
+			}
+			for i := range l.wires {
+				l.wires[i].down = false
+			}
+			third := Place([]*Fabric{l.fabric()}, again(second, l.nodes()), second.Groups)
+			if diff := cmp.Diff(first, third); diff != "" {
+				t.Errorf("after it was mended (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestOneOfTwoPods: a pod that is left alone stays below its cores.
+func TestOneOfTwoPods(t *testing.T) {
+	l := pods(2, 2, 2, 2)
+	first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
+	var left []Node
+	for _, n := range again(first, l.nodes()) {
+		if strings.HasPrefix(n.Name, "p1") {
+			left = append(left, n)
+		}
+	}
+	second := Place([]*Fabric{l.fabric()}, left, first.Groups)
+	for _, n := range left {
+		if diff := cmp.Diff(first.Tiers[n.Name], second.Tiers[n.Name]); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", n.Name, diff)
+		}
+	}
+}

@@ -12,6 +12,8 @@ type group struct {
 	switches []int32
 	fabric   int32 // a fabric by its first plane
 	name     string
+	// above are the published names above a group that has no cable upwards.
+	above []string
 }
 
 // byLLDP reports whether LLDP alone names the group's switches.
@@ -55,7 +57,7 @@ func (g *graph) tiers(m *memory) *tree {
 	levels := g.levels(leaves.groups)
 	for {
 		last := &t.tiers[len(t.tiers)-1]
-		t.findTops(last.groups)
+		t.findTops(g, m, levels, last.groups, below)
 		upper, ok := g.above(t, m, levels, last.groups, below, fabrics)
 		if !ok {
 			break
@@ -303,8 +305,15 @@ func (g *graph) levels(leaves []group) []int {
 	return levels
 }
 
+// reaches reports whether a cable leads from a group to another switch of a level or above.
+func (g *graph) reaches(gr *group, levels []int, level int) bool {
+	return slices.ContainsFunc(gr.switches, func(s int32) bool {
+		return slices.ContainsFunc(g.links[s], func(l link) bool { return levels[l.to] >= level && !slices.Contains(gr.switches, l.to) })
+	})
+}
+
 // above makes the tier above the groups that have no top yet. A group is below the one that most of
-// its cables go to, and of equals below its published one. Without a cable it stays below that.
+// its cables go to, and of equals below its published one.
 func (g *graph) above(t *tree, m *memory, levels []int, groups []group, below [][]int32, fabrics []int32) (tier, bool) {
 	number := len(t.tiers)
 	links := make([][]link, len(groups))
@@ -346,11 +355,6 @@ func (g *graph) above(t *tree, m *memory, levels []int, groups []group, below []
 	for i, v := range votes {
 		published, known := named[m.mostPublished(below[i], number)]
 		switch {
-		case t.tops[groups[i].fabric] != nil:
-			parent[i] = none
-		case len(v) == 0 && known:
-			parent[i] = published
-			groups[i].fabric = upper[published].fabric
 		case len(v) == 0:
 			parent[i] = none
 		case known && slices.Contains(v, vote{published, v[0].cables}):
@@ -362,27 +366,32 @@ func (g *graph) above(t *tree, m *memory, levels []int, groups []group, below []
 	return keep(upper, parent), true
 }
 
-// findTops finds the fabrics that one group of a tier above the leaves stands for.
-func (t *tree) findTops(groups []group) {
-	only := map[int32]*group{}
+// findTops finds the fabrics that one group of a tier above the leaves stands for. A group that has no
+// cable upwards stays below what is published above it, because cables may be missing. So does one that
+// is alone and has cables upwards.
+func (t *tree) findTops(g *graph, m *memory, levels []int, groups []group, below [][]int32) {
+	only := map[int32]int{}
 	several := map[int32]bool{}
 	for i := range groups {
 		gr := &groups[i]
-		several[gr.fabric] = only[gr.fabric] != nil
-		only[gr.fabric] = gr
-		if gr.tier == 0 {
+		if _, another := only[gr.fabric]; another || gr.tier == 0 {
 			several[gr.fabric] = true
 		}
+		only[gr.fabric] = i
+		if !gr.byLLDP(g) && !g.reaches(gr, levels, gr.tier) {
+			gr.above = m.above(below[i], gr.tier)
+		}
 	}
-	for fabric, gr := range only {
-		if !several[fabric] {
+	for fabric, i := range only {
+		gr := &groups[i]
+		if !several[fabric] && (m.above(below[i], gr.tier) == nil || !g.reaches(gr, levels, gr.tier+1)) {
 			t.tops[fabric] = gr
 		}
 	}
 }
 
-// makeTops gives a top to each fabric that has none: its only leaf group, or a group of its own
-// above the highest that it has.
+// makeTops gives a top to each fabric that has none: its only group, or a group of its own above the
+// highest that it has.
 func (t *tree) makeTops(g *graph, m *memory) {
 	highest := map[int32][]*group{}
 	for i := range t.tiers {
@@ -397,7 +406,8 @@ func (t *tree) makeTops(g *graph, m *memory) {
 	for fabric, groups := range highest {
 		switch {
 		case t.tops[fabric] != nil, groups[0].byLLDP(g):
-		case len(groups) == 1 && groups[0].tier == 0:
+		case !slices.ContainsFunc(groups, func(gr *group) bool { return gr.above == nil }):
+		case len(groups) == 1:
 			t.tops[fabric] = groups[0]
 		default:
 			top := group{tier: groups[0].tier + 1, fabric: fabric}
@@ -433,25 +443,29 @@ func (t *tree) path(m *memory, node int) []string {
 	if at == none {
 		return nil
 	}
-	leaf := &t.tiers[0].groups[at]
-	names := []string{leaf.name}
-	top := t.tops[leaf.fabric]
-	if top == nil {
-		return names
-	}
-	for number := 1; number < top.tier; number++ {
+	gr := &t.tiers[0].groups[at]
+	top := t.tops[gr.fabric]
+	names := []string{gr.name}
+	for number := 1; ; number++ {
+		switch {
+		case gr != nil && gr.above != nil:
+			return append(names, gr.above...)
+		case top == nil || number > top.tier:
+			return names
+		case number == top.tier:
+			return slices.Concat(names, []string{top.name}, top.above)
+		}
 		name := ""
-		if at != none && number < len(t.tiers) {
-			if at = t.tiers[number].parent[at]; at != none {
-				name = t.tiers[number].groups[at].name
+		if gr != nil && number < len(t.tiers) {
+			if at = t.tiers[number].parent[at]; at == none {
+				gr = nil
+			} else {
+				gr = &t.tiers[number].groups[at]
+				name = gr.name
 			}
 		}
 		names = append(names, name)
 	}
-	if top.tier > 0 {
-		names = append(names, top.name)
-	}
-	return names
 }
 
 // byLLDP reports whether a node's place is known by LLDP alone.
@@ -460,4 +474,17 @@ func (t *tree) byLLDP(g *graph, m *memory, node int) bool {
 		return m.byLLDP(m.published(node, 0))
 	}
 	return t.tiers[0].groups[t.tiers[0].parent[node]].byLLDP(g)
+}
+
+// cut returns the names of the groups without a cable upwards that stay below what is published.
+func (t *tree) cut() (names []string) {
+	for i := range t.tiers {
+		for j := range t.tiers[i].groups {
+			if gr := &t.tiers[i].groups[j]; gr.above != nil {
+				names = append(names, gr.name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -118,25 +118,36 @@ func (p *Placer) nodes(facts []topology.Facts, compute []string, prev *topology.
 	return nodes, neighbours
 }
 
-// adaptersOf returns the adapters of a node that jobs compute with.
+// adaptersOf returns the adapters of a node that jobs compute with. An adapter that had no link since
+// the boot has no cable, and is left out if another had a link: the second ports of many machines have
+// none, and would count as cables that are missing.
 func adaptersOf(n *topology.Node, compute []string) []switches.Adapter {
-	var out []switches.Adapter
+	var linked, idle []switches.Adapter
 	for _, a := range n.ComputeAdapters(compute) {
-		of := switches.Adapter{}
+		of, hasLink := switches.Adapter{}, false
 		if a.NodeGUID != "" {
 			of.GUIDs = append(of.GUIDs, a.NodeGUID)
 		}
 		for i := range a.Ports {
-			if port := &a.Ports[i]; port.GUID != "" {
+			port := &a.Ports[i]
+			if port.GUID != "" {
 				of.GUIDs = append(of.GUIDs, port.GUID)
 			}
 			if of.Switch == "" {
-				of.Switch = a.Ports[i].Neighbor.ChassisID
+				of.Switch = port.Neighbor.ChassisID
 			}
+			hasLink = hasLink || port.RateGbps > 0
 		}
-		out = append(out, of)
+		if hasLink {
+			linked = append(linked, of)
+		} else {
+			idle = append(idle, of)
+		}
 	}
-	return out
+	if len(linked) == 0 {
+		return idle
+	}
+	return linked
 }
 
 // publishedPaths returns by Slurm name the switches above each node in the published plan, nearest first,
