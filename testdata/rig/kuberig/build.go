@@ -54,7 +54,7 @@ const chart = "deployments/helm/dra-driver-nvidia-gpu"
 // rig runs when it is not there: about ten minutes on two cores. Each module has a
 // folder of its own and is built anew only when its own go.mod changes.
 func Build(ctx context.Context) (string, error) {
-	for _, m := range []modules.Module{monitoringModule, etcdModule, helmModule} {
+	for _, m := range []modules.Module{monitoringModule, kueueModule, etcdModule, helmModule} {
 		if _, err := m.Folder(ctx); err != nil {
 			return "", err
 		}

@@ -12,13 +12,13 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 )
 
-// controllers are those of kube-controller-manager that a test of claims needs:
-// ResourceClaims of pods, pods of DaemonSets, and the end of what has no owner or no
-// namespace any more. None of them minds that no kubelet says anything.
-var controllers = []string{"resourceclaim-controller", "daemonset-controller", "garbage-collector-controller", "namespace-controller"}
+// controllers are those of kube-controller-manager that tests need: ResourceClaims of pods,
+// pods of DaemonSets and Jobs, and the end of what has no owner or no namespace any more.
+// None of them minds that no kubelet says anything.
+var controllers = []string{"resourceclaim-controller", "daemonset-controller", "job-controller", "garbage-collector-controller", "namespace-controller"}
 
 // StartControllerManager starts kube-controller-manager with the controllers that
-// make ResourceClaims from templates, the pods of DaemonSets, and collect garbage.
+// make ResourceClaims from templates, the pods of DaemonSets and Jobs, and collect garbage.
 func (c *Cluster) StartControllerManager(ctx context.Context) error {
 	return c.startControl(ctx, "kube-controller-manager", "--controllers="+strings.Join(controllers, ","))
 }
@@ -34,6 +34,7 @@ func (c *Cluster) startControl(ctx context.Context, name string, args ...string)
 	host := loopback.Host()
 	args = append(args, "--kubeconfig="+c.Kubeconfig(), "--leader-elect=false", "--bind-address="+host, "--secure-port=10257",
 		"--cert-dir="+filepath.Join(c.Dir, name+".certs"), "--kube-api-qps=500", "--kube-api-burst=1000")
+	args = append(args, c.gates...)
 	cmd, err := c.start(exec.Command(filepath.Join(c.bin, name), args...)) //nolint:noctx // ended by Stop
 	if err != nil {
 		return err

@@ -42,6 +42,7 @@ type Cluster struct {
 	ended  chan struct{} // closed when the API server has ended
 	others []*exec.Cmd
 	args   []string
+	gates  []string      // feature gates of all programs
 	loan   *net.UnixConn // until it is closed the API server is lent to this process, or nil
 
 	kinds *kinds
@@ -51,7 +52,13 @@ type Cluster struct {
 const adminToken = "admin-token"
 
 // Start starts etcd and kube-apiserver in dir and waits until they are ready.
-func Start(ctx context.Context, dir string) (*Cluster, error) {
+func Start(ctx context.Context, dir string) (*Cluster, error) { return start(ctx, dir, false) }
+
+// podGroups turns on PodGroups, which are a beta of Kubernetes 1.37, and their topology constraints,
+// which are an alpha. Both are off by default.
+var podGroups = []string{"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"}
+
+func start(ctx context.Context, dir string, withPodGroups bool) (*Cluster, error) {
 	bin, err := Build(ctx)
 	if err != nil {
 		return nil, err
@@ -73,6 +80,11 @@ func Start(ctx context.Context, dir string) (*Cluster, error) {
 		"--allow-privileged", "--audit-policy-file", filepath.Join(dir, "audit.yaml"), "--audit-log-path", filepath.Join(dir, "audit.log"),
 		"--audit-log-maxsize", "100000", "--disable-admission-plugins", "ServiceAccount", "--v", "0",
 	}
+	if withPodGroups {
+		c.gates = podGroups
+		c.args = append(c.args, "--runtime-config=scheduling.k8s.io/v1beta1=true")
+	}
+	c.args = append(c.args, c.gates...)
 	if err := c.StartServer(ctx); err != nil {
 		c.Stop()
 		return nil, err

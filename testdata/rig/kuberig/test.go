@@ -27,6 +27,15 @@ func StartOwnTest(t testing.TB) *Cluster {
 	return startTest(t, Start)
 }
 
+// StartPodGroupsTest is StartOwnTest with an API server and a scheduler that know PodGroups and
+// their topology constraints.
+func StartPodGroupsTest(t testing.TB) *Cluster {
+	t.Helper()
+	return startTest(t, func(ctx context.Context, dir string) (*Cluster, error) {
+		return start(ctx, dir, true)
+	})
+}
+
 func startTest(t testing.TB, start func(ctx context.Context, dir string) (*Cluster, error)) *Cluster {
 	t.Helper()
 	NeedTest(t)

@@ -21,7 +21,7 @@ import (
 )
 
 // Kubernetes is the release that programs of Kubernetes say they are.
-const Kubernetes = "v1.36.3"
+const Kubernetes = "v1.37.0"
 
 // Module says what is built from a go.mod.
 type Module struct {
