@@ -116,7 +116,7 @@ func (r *seriesRecorder) MustRegister(all ...prometheus.Collector) {
 func (*seriesRecorder) Unregister(prometheus.Collector) bool { return false }
 
 var (
-	descForm  = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
+	descForm  = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), unit: "[^"]*", constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 	labelForm = regexp.MustCompile(`(\w+)="`)
 )
 
