@@ -246,7 +246,7 @@ func (t *tree) groups(g *graph, m *memory) []Group {
 		}
 	}
 	for _, fabric := range slices.Sorted(maps.Keys(t.tops)) {
-		if top := t.tops[fabric]; !names[top.name] {
+		if top := t.tops[fabric]; !top.unseen && !names[top.name] {
 			add(top)
 			names[top.name] = true
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 )
 
 // newRand returns numbers that are the same in each run.
@@ -81,7 +83,7 @@ func split(r *Result) (racks, mixed int) {
 // TestNoRackIsSplit takes down cables at random, of nodes and between switches, and places the nodes
 // without any memory.
 func TestNoRackIsSplit(t *testing.T) {
-	const trials = 200
+	trials, seed := oracle.Rounds(200, 1000), oracle.SeedOf(t)
 	for _, site := range []struct {
 		name                        string
 		racks, nodes, rails, spines int
@@ -95,7 +97,7 @@ func TestNoRackIsSplit(t *testing.T) {
 		for _, percent := range []int{5, 20} {
 			var torn, mixed, tops int
 			for trial := range trials {
-				rng := newRand(uint64(trial))
+				rng := newRand(seed + uint64(trial))
 				for i := range l.wires {
 					l.wires[i].down = rng.IntN(100) < percent
 				}
@@ -307,13 +309,13 @@ func TestTie(t *testing.T) {
 
 // TestNoPodIsSplit is TestNoRackIsSplit for three tiers.
 func TestNoPodIsSplit(t *testing.T) {
-	const trials = 200
+	trials, seed := oracle.Rounds(200, 1000), oracle.SeedOf(t)
 	l := pods(3, 4, 16, 4)
 	nodes := l.nodes()
 	for _, percent := range []int{5, 20} {
 		wrong := 0
 		for trial := range trials {
-			rng := newRand(uint64(trial))
+			rng := newRand(seed + uint64(trial))
 			for i := range l.wires {
 				l.wires[i].down = rng.IntN(100) < percent
 			}
@@ -433,5 +435,54 @@ func TestOneOfTwoPods(t *testing.T) {
 		if diff := cmp.Diff(first.Tiers[n.Name], second.Tiers[n.Name]); diff != "" {
 			t.Errorf("%s (-before +after):\n%s", n.Name, diff)
 		}
+	}
+}
+
+// TestOneBadReport: a node that claims adapters of many others, or sees switches that it is not on, costs
+// nobody but itself.
+func TestOneBadReport(t *testing.T) {
+	l := racks(8, 8, 8, 4)
+	want := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
+	bad := Node{Name: "bad"}
+	for rack := range 8 {
+		for rail := range 4 {
+			host := l.node(fmt.Sprintf("r%dn%d", rack+1, rail+1))
+			bad.Adapters = append(bad.Adapters, Adapter{GUIDs: host.Adapters[rail].GUIDs})
+		}
+	}
+	saw := Node{Name: "saw"}
+	for _, leaf := range []string{"leaf1-1", "leaf2-1", "leaf3-1", "spine1", "spine2"} {
+		saw.Adapters = append(saw.Adapters, Adapter{Switch: switchID(l.boxes[leaf].guid)})
+	}
+	saw.Adapters = append(saw.Adapters, Adapter{Switch: "\x00 [1-4],\n"}, Adapter{Switch: strings.Repeat("9", 200)}, Adapter{GUIDs: []string{"", "zz", "0", strings.Repeat("f", 40)}})
+	got := Place([]*Fabric{l.fabric()}, append(l.nodes(), bad, saw), nil)
+	checkResult(t, append(l.nodes(), bad, saw), got)
+	for node, path := range want.Tiers {
+		if diff := cmp.Diff(path, got.Tiers[node]); diff != "" {
+			t.Errorf("%s (-without +with the bad reports):\n%s", node, diff)
+		}
+	}
+}
+
+// TestTwoRuns: one text is older than the other, and a cable was moved between them. Its node stays
+// where it is published as long as both texts are there.
+func TestTwoRuns(t *testing.T) {
+	l := racks(2, 4, 4, 2)
+	first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
+	before := l.fabric()
+	for i := range l.wires {
+		if w := &l.wires[i]; strings.HasPrefix(w.a, "r1n1 ") {
+			w.b = strings.Replace(w.b, "leaf1", "leaf2", 1)
+			w.bPort = 50
+		}
+	}
+	nodes := again(first, l.nodes())
+	for name, fabrics := range map[string][]*Fabric{"old first": {before, l.fabric()}, "new first": {l.fabric(), before}} {
+		if got := Place(fabrics, nodes, first.Groups).Tiers["r1n1"]; got[0] != first.Tiers["r1n1"][0] {
+			t.Errorf("%s: r1n1 moves to %q", name, got)
+		}
+	}
+	if got := Place([]*Fabric{l.fabric()}, nodes, first.Groups).Tiers["r1n1"]; got[0] != first.Tiers["r2n1"][0] {
+		t.Errorf("the new text alone: r1n1 is at %q, want it at r2n1's leaf", got)
 	}
 }

@@ -10,10 +10,13 @@ import (
 type group struct {
 	tier     int
 	switches []int32
+	at       int32 // where it is in its tier
 	fabric   int32 // a fabric by its first plane
 	name     string
 	// above are the published names above a group that has no cable upwards.
 	above []string
+	// unseen: the group is known by its published name alone.
+	unseen bool
 }
 
 // byLLDP reports whether LLDP alone names the group's switches.
@@ -33,6 +36,8 @@ type tree struct {
 	tiers []tier
 	// tops are by fabric the groups that stand for it.
 	tops map[int32]*group
+	// named are all groups that are seen, by name.
+	named map[string]*group
 	// stays are the nodes that stay at their published place, because it is not seen now.
 	stays []bool
 }
@@ -54,7 +59,7 @@ func (g *graph) tiers(m *memory) *tree {
 			below[p] = append(below[p], int32(i))
 		}
 	}
-	levels := g.levels(leaves.groups)
+	levels := g.levels()
 	for {
 		last := &t.tiers[len(t.tiers)-1]
 		t.findTops(g, m, levels, last.groups, below)
@@ -71,6 +76,17 @@ func (g *graph) tiers(m *memory) *tree {
 		t.tiers, below = append(t.tiers, upper), next
 	}
 	t.makeTops(g, m)
+	t.named = map[string]*group{}
+	for _, top := range t.tops {
+		if !top.unseen {
+			t.named[top.name] = top
+		}
+	}
+	for i := range t.tiers {
+		for j := range t.tiers[i].groups {
+			t.named[t.tiers[i].groups[j].name] = &t.tiers[i].groups[j]
+		}
+	}
 	return t
 }
 
@@ -224,6 +240,7 @@ func keep(groups []group, parent []int32) tier {
 	for i := range groups {
 		if used[i] {
 			index[i] = int32(len(kept))
+			groups[i].at = index[i]
 			kept = append(kept, groups[i])
 		}
 	}
@@ -269,30 +286,33 @@ func setFabrics(g *graph, groups []group, fabrics []int32) {
 	}
 }
 
-// levels says how many cables each switch is away from a leaf. A switch is a leaf if nodes are placed
-// there, or if it has adapters of other hosts. A spine with a few hosts is none: all switches beside
-// it have more hosts.
-func (g *graph) levels(leaves []group) []int {
+// levels says how many cables each switch is away from a leaf. A switch is a leaf if it has adapters
+// of nodes or of other hosts. A spine with a few nodes or hosts is none: all switches
+// beside it have more.
+func (g *graph) levels() []int {
 	levels := make([]int, len(g.ids))
 	for i := range levels {
 		levels[i] = none
 	}
+	nodes := make([]int32, len(g.ids))
+	for i := range g.on {
+		for _, l := range g.on[i] {
+			nodes[l.to]++
+		}
+	}
 	var queue []int32
-	for i := range leaves {
-		for _, s := range leaves[i].switches {
+	add := func(s int32, count []int32) {
+		if count[s] > 0 && !g.allHaveMore(s, count) {
 			levels[s] = 0
 			queue = append(queue, s)
 		}
 	}
 	for s := range g.ids {
-		if levels[s] != none || g.hosts[s] == 0 {
-			continue
+		if nodes[s] > 0 {
+			add(int32(s), nodes)
+		} else {
+			add(int32(s), g.hosts)
 		}
-		if len(g.links[s]) > 0 && !slices.ContainsFunc(g.links[s], func(l link) bool { return g.hosts[l.to] <= g.hosts[s] }) {
-			continue
-		}
-		levels[s] = 0
-		queue = append(queue, int32(s))
 	}
 	for ; len(queue) > 0; queue = queue[1:] {
 		for _, l := range g.links[queue[0]] {
@@ -303,6 +323,11 @@ func (g *graph) levels(leaves []group) []int {
 		}
 	}
 	return levels
+}
+
+// allHaveMore reports whether a switch is beside others, and each of these has more.
+func (g *graph) allHaveMore(s int32, count []int32) bool {
+	return len(g.links[s]) > 0 && !slices.ContainsFunc(g.links[s], func(l link) bool { return count[l.to] <= count[s] })
 }
 
 // reaches reports whether a cable leads from a group to another switch of a level or above.
@@ -407,6 +432,8 @@ func (t *tree) makeTops(g *graph, m *memory) {
 		switch {
 		case t.tops[fabric] != nil, groups[0].byLLDP(g):
 		case !slices.ContainsFunc(groups, func(gr *group) bool { return gr.above == nil }):
+			above := groups[0].above // all are cut off from it
+			t.tops[fabric] = &group{tier: groups[0].tier + len(above), fabric: fabric, name: above[len(above)-1], unseen: true}
 		case len(groups) == 1:
 			t.tops[fabric] = groups[0]
 		default:
@@ -435,37 +462,54 @@ func (t *tree) makeTops(g *graph, m *memory) {
 }
 
 // path returns the names above a node, nearest first, or none.
-func (t *tree) path(m *memory, node int) []string {
-	if t.stays[node] {
-		return m.stayed(node)
-	}
-	at := t.tiers[0].parent[node]
-	if at == none {
+func (t *tree) path(m *memory, node int) (names []string) {
+	var gr *group
+	var published []string // what is above names, if no cable says it
+	switch at := t.tiers[0].parent[node]; {
+	case t.stays[node]:
+		published = m.stayed(node)
+	case at == none:
 		return nil
+	default:
+		gr = &t.tiers[0].groups[at]
 	}
-	gr := &t.tiers[0].groups[at]
-	top := t.tops[gr.fabric]
-	names := []string{gr.name}
-	for number := 1; ; number++ {
-		switch {
-		case gr != nil && gr.above != nil:
-			return append(names, gr.above...)
-		case top == nil || number > top.tier:
-			return names
-		case number == top.tier:
-			return slices.Concat(names, []string{top.name}, top.above)
-		}
-		name := ""
-		if gr != nil && number < len(t.tiers) {
-			if at = t.tiers[number].parent[at]; at == none {
-				gr = nil
-			} else {
-				gr = &t.tiers[number].groups[at]
-				name = gr.name
+	for gr != nil || len(published) > 0 {
+		if gr == nil {
+			name := published[0]
+			published = published[1:]
+			if gr = t.named[name]; gr == nil && !slices.Contains(names, name) {
+				names = append(names, name)
 			}
+			continue
 		}
-		names = append(names, name)
+		if slices.Contains(names, gr.name) {
+			break
+		}
+		names = append(names, gr.name)
+		if published = gr.above; published != nil {
+			gr = nil
+			continue
+		}
+		var skipped int
+		if gr, skipped = t.next(gr); gr != nil {
+			names = append(names, make([]string, skipped)...)
+		}
 	}
+	return names
+}
+
+// next returns the group above a group, or nil, and how many tiers between both say nothing.
+func (t *tree) next(gr *group) (*group, int) {
+	top := t.tops[gr.fabric]
+	if top == nil || gr.tier >= top.tier {
+		return nil, 0
+	}
+	if number := gr.tier + 1; number < top.tier && number < len(t.tiers) {
+		if p := t.tiers[number].parent[gr.at]; p != none {
+			return &t.tiers[number].groups[p], 0
+		}
+	}
+	return top, top.tier - gr.tier - 1
 }
 
 // byLLDP reports whether a node's place is known by LLDP alone.
