@@ -32,6 +32,9 @@ type Text struct {
 	Plain, Ports string
 }
 
+// maxPorts is the most ports that InfiniBand knows.
+const maxPorts = 254
+
 // discoverTime bounds a simulation.
 const discoverTime = 3 * time.Minute
 
@@ -48,6 +51,9 @@ func Discover(ctx context.Context, dir string, f *Fabric) ([]Text, error) {
 	}
 	ports := 0
 	for _, e := range f.ends {
+		if e.ports > maxPorts {
+			return fail(fmt.Errorf("%s has %d ports, want %d at most", e.description, e.ports, maxPorts))
+		}
 		ports += e.ports + 1
 	}
 	hosts := f.hosts()
