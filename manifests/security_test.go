@@ -95,6 +95,7 @@ func TestSecurityTable(t *testing.T) {
 	}
 	all := rights(t, rendered(t, "-f", "chart/presets/slinky.yaml", "--set", "metrics.tlsSecret=certs,metrics.authorize=true"))
 	all = append(all, rights(t, rendered(t, "--set", "config.publicationDefaults.slurmNames=pod:a=b"))...)
+	all = append(all, rights(t, rendered(t, "--set", "config.publicationDefaults.fabricFiles={configmaps:a=b}"))...)
 	slices.Sort(all)
 	all = slices.Compact(all)
 	slices.Sort(chosen)

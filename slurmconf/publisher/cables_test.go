@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
@@ -320,5 +321,174 @@ func TestCablesInDirectory(t *testing.T) {
 	}
 	r.until("moved", func(p *plandoc.Published) bool {
 		return strings.Contains(p.Files["topology.yaml"], "nodes: h[01,17-32]\n") && p.Files["topology.yaml"] != first.Files["topology.yaml"]
+	})
+}
+
+// leavesOf has for each leaf with nodes its name, its nodes and the switches above it.
+func leavesOf(plan *topology.Plan) map[string]string {
+	out := map[string]string{}
+	paths := topology.PathsAbove(plan.Switches())
+	for _, s := range plan.Switches() {
+		if len(s.Nodes) > 0 {
+			out[hostlist.Compress(s.Nodes)] = strings.Trim(paths[s.Name], "/")
+		}
+	}
+	return out
+}
+
+// TestCablesOfTexts makes plans of texts that are apart, cut or lack nodes, and of neighbours by LLDP.
+func TestCablesOfTexts(t *testing.T) {
+	pub := complete(t, Publication{FabricFiles: []string{fabricPath}})[0]
+	planOf := func(t *testing.T, snap *inputs.Snapshot, prev Previous) *Rendered {
+		t.Helper()
+		made, err := Make(pub, pub.Rules.Gather(snap), prev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	found := func(made *Rendered, reason string) (out []string) {
+		for _, f := range made.Problems {
+			if f.Reason == reason {
+				out = append(out, strings.TrimPrefix(f.Node+": "+f.Message, ": "))
+			}
+		}
+		return out
+	}
+	t.Run("two fabrics", func(t *testing.T) {
+		snap, c := railedSite(t, 4)
+		apart := newCabling()
+		apart.wires = slices.DeleteFunc(slices.Clone(c.wires), func(w wire) bool { return w.a < "rack3" })
+		c.wires = slices.DeleteFunc(slices.Clone(c.wires), func(w wire) bool { return w.a >= "rack3" })
+		for i := range apart.wires { // they have spines of their own
+			if w := &apart.wires[i]; w.rail < 0 {
+				w.b = "other-" + w.b
+			}
+		}
+		snap.Fabrics[fabricPath] = []inputs.FabricText{{Name: "a", Fabric: c.fabric(t)}, {Name: "b", Fabric: apart.fabric(t)}}
+		made := planOf(t, snap, Previous{})
+		leaves := leavesOf(made.Plan)
+		a, b := leaves["h[01-16]"], leaves["h[33-48]"]
+		if diff := cmp.Diff(map[string]string{"h[01-16]": a, "h[17-32]": a, "h[33-48]": b, "h[49-64]": b}, leaves); diff != "" || a == b {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if said := found(made, placement.ReasonLeavesApart); len(said) != 1 || !strings.HasPrefix(said[0], "no job of more than 32 nodes") {
+			t.Errorf("%q", said)
+		}
+	})
+	t.Run("a text can't be read", func(t *testing.T) {
+		snap, c := railedSite(t, 2)
+		snap.Fabrics[fabricPath] = []inputs.FabricText{{Name: "/f/a", Fabric: c.fabric(t), Problem: "line 7: cut"}, {Name: "/f/b", Problem: "permission denied"}}
+		made := planOf(t, snap, Previous{})
+		if n := len(leavesOf(made.Plan)); n != 2 {
+			t.Errorf("%d leaves", n)
+		}
+		want := []string{"/f/a: line 7: cut; the last text that could be read counts", "/f/b: permission denied; nodes that only it names stay below their published switches"}
+		if diff := cmp.Diff(want, found(made, inputs.ReasonFabricUnread)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+	t.Run("nodes that cables say nothing of", func(t *testing.T) {
+		snap, c := railedSite(t, 2)
+		for rail := range 8 {
+			c.pull("h03", rail)
+		}
+		snap = with(t, snap, c)
+		delete(snap.Reports, "h04")
+		snap.Nodes[3].Labels = map[string]string{"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.count": "8"}
+		want := []string{"h03: none of its 8 adapters has a cable in the texts of ibnetdiscover or an LLDP neighbour; it is below no switch", "h04: no report says its adapters; it is below no switch"}
+		if diff := cmp.Diff(want, found(planOf(t, snap, Previous{}), placement.ReasonCablesMissing)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		whole, _ := railedSite(t, 2)
+		first := planOf(t, whole, Previous{})
+		doc, err := first.Document()
+		if err != nil {
+			t.Fatal(err)
+		}
+		prev, err := ReadPlan(pub, &doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(first.Files["topology.yaml"], planOf(t, snap, prev).Files["topology.yaml"]); diff != "" {
+			t.Errorf("published nodes move (-old +new):\n%s", diff)
+		}
+	})
+	t.Run("LLDP", func(t *testing.T) {
+		snap, _ := railedSite(t, 2)
+		snap.Fabrics = nil
+		for i := range snap.Nodes {
+			report := *snap.Reports[snap.Nodes[i].Name]
+			report.Adapters = slices.Clone(report.Adapters)
+			for k := range report.Adapters {
+				report.Adapters[k].Ports = []topology.AdapterPort{{Port: 1, LinkLayer: topology.LinkEthernet, RateGbps: 400, Neighbor: topology.Neighbor{ChassisID: fmt.Sprintf("fc:6a:1c:00:%02d:%02d", i/16, k)}}}
+			}
+			snap.Reports[snap.Nodes[i].Name] = &report
+		}
+		made := planOf(t, snap, Previous{})
+		if diff := cmp.Diff(map[string]string{"h[01-16]": "fabric", "h[17-32]": "fabric"}, leavesOf(made.Plan)); diff != "" || made.Plan.SwitchSource() != "LLDP" {
+			t.Errorf("by %s (-want +got):\n%s", made.Plan.SwitchSource(), diff)
+		}
+		if said := found(made, placement.ReasonRootAssumed); len(said) != 1 {
+			t.Errorf("nobody knows whether the leaves are joined: %q", said)
+		}
+	})
+	t.Run("racks of GB200", func(t *testing.T) {
+		site := sites.Parse(t, "groups:\n- {racks: 4, nodes: 18, node: \"g{node:02}\", nvlink: rack, rails: 4, gpus: {count: 4, product: NVIDIA GB200, memoryMiB: 189471, numaNodes: 2, cpus: 144}}\n")
+		snap, c := snapshotOf(site), newCabling()
+		for rack := range 4 {
+			var machines []string
+			for i := range 18 {
+				machines = append(machines, fmt.Sprintf("g%02d", 18*rack+i+1))
+			}
+			c.rack(fmt.Sprint("rack", rack), machines, 4, 0)
+			for rail := range 4 { // the first and the third rack share spines
+				c.wires = append(c.wires, wire{fmt.Sprintf("rack%d-rail%d", rack, rail), fmt.Sprint("unit", rack%2), -1})
+			}
+		}
+		c.wires = append(c.wires, wire{"unit0", "core", -1}, wire{"unit1", "core", -1})
+		snap = with(t, snap, c)
+		parents := complete(t, Publication{FabricFiles: []string{fabricPath}, ParentBlocks: 2})[0]
+		made, err := Make(parents, parents.Rules.Gather(snap), Previous{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		for _, b := range made.Plan.Blocks() {
+			order = append(order, hostlist.Compress(b.Nodes))
+		}
+		slices.Sort(order[:2])
+		if first := strings.Join(order[:2], " "); len(order) != 4 || first != "g[01-18] g[37-54]" && first != "g[19-36] g[55-72]" {
+			t.Errorf("blocks %q: the first two are not below one spine", order)
+		}
+		if said := found(made, placement.ReasonNoParent); said != nil {
+			t.Errorf("%q", said)
+		}
+	})
+}
+
+// TestCablesRolledBack goes back to the revision before a rack came, and forward again.
+func TestCablesRolledBack(t *testing.T) {
+	snap, _ := railedSite(t, 4)
+	store := newMemory(snap)
+	pubs := complete(t, Publication{SettleTime: Duration{Duration: 10 * time.Second}, FabricFiles: []string{fabricPath}})
+	inBubble(t, store, pubs, func() {
+		store.pass(10 * time.Minute)
+		first := topologyOf(store)
+		large, _ := railedSite(t, 5)
+		store.change(large)
+		store.pass(time.Hour)
+		second := topologyOf(store)
+		set := store.get("slurm/quoin-slurm")
+		store.edit(func() { set.Annotations[plandoc.AnnotationRollback] = "1" })
+		store.pass(time.Hour)
+		if diff := cmp.Diff(first, topologyOf(store)); diff != "" {
+			t.Fatalf("rolled back (-want +got):\n%s", diff)
+		}
+		store.approve()
+		store.pass(time.Hour)
+		if diff := cmp.Diff(second, topologyOf(store)); diff != "" {
+			t.Errorf("approved again (-want +got):\n%s", diff)
+		}
 	})
 }

@@ -31,6 +31,20 @@ func (s *shared) share(n *topology.Node) {
 	for i := range n.Sockets {
 		n.Sockets[i].CPUs = s.text(n.Sockets[i].CPUs)
 	}
+	n.Adapters = slices.Clip(n.Adapters)
+	for i := range n.Adapters {
+		a := &n.Adapters[i]
+		a.Name, a.Model, a.PCIBusID = s.text(a.Name), s.text(a.Model), s.text(a.PCIBusID)
+		for _, texts := range [][]string{a.GPUs, a.NetDevs} {
+			for k := range texts {
+				texts[k] = s.text(texts[k])
+			}
+		}
+		for k := range a.Ports {
+			p := &a.Ports[k]
+			p.LinkLayer, p.Neighbor.SystemName, p.Neighbor.ChassisID = s.text(p.LinkLayer), s.text(p.Neighbor.SystemName), s.text(p.Neighbor.ChassisID)
+		}
+	}
 	n.GPUs = slices.Clip(n.GPUs)
 	for i := range n.GPUs {
 		g := &n.GPUs[i]

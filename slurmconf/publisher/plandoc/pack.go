@@ -15,7 +15,7 @@ const (
 )
 
 // Pack returns the document as compressed JSON. If it is too large it leaves out the oldest
-// revisions, then the wanted plan, then what is said of nodes. It does not change d.
+// revisions, then the wanted plan, then the groups of switches, then what is said of nodes. It does not change d.
 func Pack(d *Document) ([]byte, error) {
 	small := d.Clone()
 	for {
@@ -28,6 +28,8 @@ func Pack(d *Document) ([]byte, error) {
 			small.History = small.History[:n/2]
 		case small.Wanted != nil:
 			small.Wanted = nil
+		case small.Groups != nil: // most groups keep their names by the nodes below them
+			small.Groups = nil
 		case small.Current.Plan.Nodes != nil:
 			small.Current.Plan.Nodes, small.Current.Plan.Problems = nil, nil
 		default:

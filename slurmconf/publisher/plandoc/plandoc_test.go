@@ -13,6 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/switches"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -37,6 +38,7 @@ func document() *Document {
 	d.Add(Revision{Time: noon.Add(time.Hour), Author: "ann", Why: "n2 moves", Digest: "b", Plan: plan("n1", "n[2-3]")})
 	wanted := plan("n[1-3]", "")
 	d.Held, d.Wanted = []Held{{Since: noon, Reason: "BigChange", Message: "too much", Digest: "c", Waits: true}, {Since: noon, Reason: "X", Digest: "d", Alone: true}}, &wanted
+	d.Groups = []switches.Group{{Name: "l1", Switches: []string{"2c5eab0300000100", "2c5eab0300000200"}}, {Name: "s", Tier: 1, Switches: []string{"2c5eab0300000300"}}}
 	d.RolledBack, d.Leaving = 1, []string{"host-7"}
 	d.Remember(noon, time.Hour, []string{"n2"}, nil)
 	return d
@@ -125,6 +127,11 @@ func TestUnmarshalBoundsNames(t *testing.T) {
 		}
 		return d
 	}
+	grouped := func(n int) *Document {
+		d := document()
+		d.Groups = []switches.Group{{Name: "a", Switches: make([]string, 2)}, {Name: "b", Switches: make([]string, n-2)}}
+		return d
+	}
 	moves := func(lists int) *Document {
 		d := document()
 		d.Moves = nil
@@ -138,6 +145,8 @@ func TestUnmarshalBoundsNames(t *testing.T) {
 		d    *Document
 		want string
 	}{
+		{"switches", grouped(1 << 17), ""},
+		{"too many switches", grouped(1<<17 + 1), "groups: more than 131072 switches"},
 		{"too large plans", plans(11, 7), "more than 4194304 names in one document"},
 		{"moves", moves(16), ""},
 		{"too many moves", moves(17), "moves: more than 1048576 names"},
