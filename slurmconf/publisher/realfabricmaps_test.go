@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"gopkg.in/yaml.v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -89,7 +88,7 @@ func TestRealFabricMaps(t *testing.T) {
 	if err := c.Client().CoreV1().ConfigMaps("quoin-system").Delete(t.Context(), "quoin-fabric-a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	example, err := os.ReadFile("../../manifests/examples/fabric.yaml")
+	example, err := os.ReadFile("../../manifests/cables/fabric.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,11 +96,20 @@ func TestRealFabricMaps(t *testing.T) {
 	if err := c.Objects().ApplyText(t.Context(), text); err != nil {
 		t.Fatal(err)
 	}
-	read, apply := exampleOf(t, text)
+	job, err := c.Client().BatchV1().CronJobs("quoin-node").Get(t.Context(), "quoin-fabric-a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "read"}, Spec: job.Spec.JobTemplate.Spec.Template.Spec}
+	if _, err := c.Client().CoreV1().Pods(job.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		t.Errorf("the Pod of the example is refused: %v", err)
+	}
+	read, apply := pod.Spec.InitContainers[0].Args[0], pod.Spec.Containers[0].Args
+	apply = apply[:len(apply)-1]
 	run := func() {
 		t.Helper()
 		shell("rm -f part-* text*\n" + read)
-		args := append([]string{"--as=system:serviceaccount:quoin-system:quoin-fabric"}, apply...)
+		args := append([]string{"--as=system:serviceaccount:quoin-node:quoin-fabric"}, apply...)
 		if out, err := c.Kubectl(t.Context(), append(args, "--filename="+work)...); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -146,40 +154,4 @@ func TestRealFabricMaps(t *testing.T) {
 		texts := snap.Fabrics["configmaps:quoin.dev/fabric=a"]
 		return err == nil && len(texts) == 1 && texts[0].Problem != "" && texts[0].Fabric != nil
 	}, func() string { return "" })
-}
-
-// exampleOf returns the script of the example that reads, and the arguments of kubectl.
-func exampleOf(t *testing.T, text string) (script string, kubectl []string) {
-	t.Helper()
-	for doc := range strings.SplitSeq(text, "\n---\n") {
-		var job struct {
-			Kind string
-			Spec struct {
-				JobTemplate struct {
-					Spec struct {
-						Template struct {
-							Spec struct {
-								InitContainers []struct{ Args []string } `yaml:"initContainers"`
-								Containers     []struct{ Args []string }
-							}
-						}
-					}
-				} `yaml:"jobTemplate"`
-			}
-		}
-		if err := yaml.Unmarshal([]byte(doc), &job); err != nil {
-			t.Fatal(err)
-		}
-		if job.Kind != "CronJob" {
-			continue
-		}
-		pod := &job.Spec.JobTemplate.Spec.Template.Spec
-		if len(pod.InitContainers) != 1 || len(pod.Containers) != 1 {
-			t.Fatalf("%+v", pod)
-		}
-		args := pod.Containers[0].Args
-		return pod.InitContainers[0].Args[0], args[:len(args)-1]
-	}
-	t.Fatal("no CronJob")
-	return "", nil
 }

@@ -287,8 +287,8 @@ func setFabrics(g *graph, groups []group, fabrics []int32) {
 }
 
 // levels says how many cables each switch is away from a leaf. A switch is a leaf if it has adapters
-// of nodes or of other hosts. A spine with a few nodes or hosts is none: all switches
-// beside it have more.
+// of nodes or of other hosts. A spine with a few nodes or hosts is none: it is beside several switches,
+// and all have far more.
 func (g *graph) levels() []int {
 	levels := make([]int, len(g.ids))
 	for i := range levels {
@@ -302,7 +302,7 @@ func (g *graph) levels() []int {
 	}
 	var queue []int32
 	add := func(s int32, count []int32) {
-		if count[s] > 0 && !g.allHaveMore(s, count) {
+		if count[s] > 0 && !g.isSpine(s, count) {
 			levels[s] = 0
 			queue = append(queue, s)
 		}
@@ -325,9 +325,10 @@ func (g *graph) levels() []int {
 	return levels
 }
 
-// allHaveMore reports whether a switch is beside others, and each of these has more.
-func (g *graph) allHaveMore(s int32, count []int32) bool {
-	return len(g.links[s]) > 0 && !slices.ContainsFunc(g.links[s], func(l link) bool { return count[l.to] <= count[s] })
+// isSpine reports whether a switch is beside several others, and each of these has more than twice as
+// many nodes or hosts.
+func (g *graph) isSpine(s int32, count []int32) bool {
+	return len(g.links[s]) > 1 && !slices.ContainsFunc(g.links[s], func(l link) bool { return count[l.to] <= 2*count[s] })
 }
 
 // reaches reports whether a cable leads from a group to another switch of a level or above.

@@ -39,11 +39,11 @@ func (s *Store) watchFabrics(entries []string) {
 	}
 	s.fabrics = cables.NewReader(entries, func(selector string) ([]cables.Part, error) {
 		informer := watched[selector]
-		if !informer.HasSynced() {
-			return nil, errors.New("the API server has not answered yet" + because(s.health))
-		}
 		if err := s.health.Of(fabricMaps(selector)); err != nil {
 			return nil, err
+		}
+		if !informer.HasSynced() {
+			return nil, errors.New("the API server has not answered yet")
 		}
 		var found []*fabricMap
 		for _, obj := range informer.GetStore().List() {
