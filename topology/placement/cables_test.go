@@ -112,6 +112,19 @@ func TestCablesUnread(t *testing.T) {
 			t.Errorf("labels are not followed: %q", got)
 		}
 	})
+	t.Run("read, and of none of the nodes", func(t *testing.T) {
+		facts := labelled(eight())
+		for i := range facts {
+			facts[i].Cables = topology.Cables{Missing: "no adapter of the node is known"}
+		}
+		plan := mustPlan(t, facts, nil, cabled)
+		if got := leafLines(plan); !strings.HasPrefix(got[0], "rack-0[") {
+			t.Errorf("labels are not followed: %q", got)
+		}
+		if diff := cmp.Diff([]string{"cables were read, and the switches of none of 8 nodes are known by them: node n11: no adapter of the node is known"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
 	t.Run("none was ever read", func(t *testing.T) {
 		if got := leafLines(mustPlan(t, unread, nil, cabled)); !strings.HasPrefix(got[0], "rack-0[") {
 			t.Errorf("labels are not followed: %q", got)

@@ -15,6 +15,28 @@ const (
 	ReasonCablesDiffer  = "CablesDiffer"
 )
 
+// nameUncabled says that cables were read, and that they show the switches of no node.
+func nameUncabled(s *Site, tallies []sourceTally) []topology.Finding {
+	if slices.ContainsFunc(tallies, func(t sourceTally) bool {
+		return t.TierSource == topology.SourceCables || t.TierSource == topology.SourceLLDP
+	}) {
+		return nil
+	}
+	nodes, first := 0, none
+	for i, f := range s.Facts {
+		if s.HasGPUs(i) && f.Stays == "" && !f.Gone && f.Cables.Missing != "" {
+			if nodes++; first == none {
+				first = i
+			}
+		}
+	}
+	if nodes == 0 {
+		return nil
+	}
+	f := s.Facts[first]
+	return []topology.Finding{{Reason: ReasonCablesMissing, Message: fmt.Sprintf("cables were read, and the switches of none of %d nodes are known by them: node %s: %s", nodes, f.Name, f.Cables.Missing)}}
+}
+
 // maxDiffering is how many differences a finding names. It counts the others.
 const maxDiffering = 3
 
