@@ -34,6 +34,7 @@ type drawing struct {
 	Summary     []string
 	Legend      []legend
 	Switches    []branch
+	SwitchesBy  string // what they are known from (topology.Topology.Source)
 	// Titles has a title for the cell of each node, by the node's number. Below are the lines
 	// below the drawing, and Whole is the size of all. A page does without them.
 	Titles []string
@@ -67,7 +68,7 @@ func ViewOf(s *Site) (*View, error) {
 	d := newDrawer(&strings.Builder{}, s, Options{Width: 1 << 20})
 	plan := s.Plan
 	v := &View{parts: map[string]json.RawMessage{}, jobs: map[string]json.RawMessage{}}
-	v.draw = &drawing{layout: layoutOf(plan, d), Publication: s.Publication, Summary: summaryOf(d, s), Legend: legendOf(plan, d), Switches: branchesOf(plan)}
+	v.draw = &drawing{layout: layoutOf(plan, d), Publication: s.Publication, Summary: summaryOf(d, s), Legend: legendOf(plan, d), Switches: branchesOf(plan), SwitchesBy: plan.SwitchSource()}
 	numbers := make(map[string]int, len(plan.Nodes))
 	for i := range plan.Nodes {
 		numbers[plan.Nodes[i].SlurmName] = i
@@ -103,7 +104,7 @@ func (v *View) add(to func(json.RawMessage), part any) error {
 // sign gives the view its names.
 func (v *View) sign() {
 	sum := sha256.New()
-	fmt.Fprintln(sum, v.draw.Width, v.draw.Height, v.draw.Switches)
+	fmt.Fprintln(sum, v.draw.Width, v.draw.Height, v.draw.Switches, v.draw.SwitchesBy)
 	for _, g := range v.draw.Groups {
 		fmt.Fprintln(sum, g.Title, g.X, g.Y)
 		for i := range g.Racks {

@@ -54,6 +54,7 @@ func TestChanges(t *testing.T) {
 		{name: "Slurm is asked again", change: func(s *Site) { s.Asked = "2026-11-26T12:00:00Z" }, parts: []string{"asked"}},
 		{name: "a change is held", change: func(s *Site) { s.Held = &Held{Holds: []Hold{{Reason: "BigChange"}}} }, parts: []string{"held", "remedies"}},
 		{name: "a node moves", change: func(s *Site) { s.Plan.Topologies[0].Blocks[0].Nodes = []string{"n1"} }, whole: true},
+		{name: "the switches are known from cables", change: func(s *Site) { s.Plan.Topologies[1].Source = "cables" }, whole: true},
 		{name: "a node more", change: func(s *Site) {
 			s.Plan.Nodes = append(s.Plan.Nodes, topology.Placement{SlurmName: "n3", Reason: "NoGPUs"})
 		}, whole: true},

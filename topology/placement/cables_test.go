@@ -75,6 +75,23 @@ func TestCablesGoBeforeLabels(t *testing.T) {
 	if diff := cmp.Diff([]string{"n24: no text names it; it is below no switch; labels of Topograph are not used, because the tree is made from one source"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
 		t.Errorf("missing (-want +got):\n%s", diff)
 	}
+	t.Run("a label further up", func(t *testing.T) {
+		facts := byCables(topology.SourceCables, leaves([]string{"ib-a", "ib-top"}, []string{"ib-a", "ib-top"}, []string{"ib-b", "ib-top"}, []string{"ib-b", "ib-top"}))
+		for i := range facts {
+			facts[i].Labels.TierSource = topology.TierSource{Rank: 1, Name: "Topograph", Unique: true}
+			facts[i].Labels.Tiers = []string{fmt.Sprint("rack-", i/4), fmt.Sprint("spine-", i/12), "core"} // three racks and one
+		}
+		if diff := cmp.Diff([]string{"labels of Topograph and the cables differ: label spine-0 is on 4 of 8 nodes below switch ib-b and on 8 others; the cables are followed"},
+			saidOf(mustPlan(t, facts, nil, cabled), placement.ReasonCablesDiffer)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		for i := range facts {
+			facts[i].Labels.Tiers = []string{fmt.Sprint("rack-", i/4), fmt.Sprint("spine-", i/8), fmt.Sprint("pod-", i/16), "core"} // one tier more
+		}
+		if got := saidOf(mustPlan(t, facts, nil, cabled), placement.ReasonCablesDiffer); got != nil {
+			t.Errorf("%q", got)
+		}
+	})
 	t.Run("labels under other names agree", func(t *testing.T) {
 		if got := saidOf(mustPlan(t, labelled(eight()), nil, cabled), placement.ReasonCablesDiffer); got != nil {
 			t.Errorf("%q", got)
@@ -110,6 +127,19 @@ func TestCablesUnread(t *testing.T) {
 	t.Run("the site has no cables read any more", func(t *testing.T) {
 		if got := leafLines(mustPlan(t, unread, previous(old), short)); !strings.HasPrefix(got[0], "leaf-1[]") || !strings.Contains(fmt.Sprint(got), "rack-0[") {
 			t.Errorf("labels are not followed: %q", got)
+		}
+	})
+	t.Run("read, and of none of the nodes", func(t *testing.T) {
+		facts := labelled(eight())
+		for i := range facts {
+			facts[i].Cables = topology.Cables{Missing: "no adapter of the node is known"}
+		}
+		plan := mustPlan(t, facts, nil, cabled)
+		if got := leafLines(plan); !strings.HasPrefix(got[0], "rack-0[") {
+			t.Errorf("labels are not followed: %q", got)
+		}
+		if diff := cmp.Diff([]string{"cables were read, and the switches of none of 8 nodes are known by them: node n11: no adapter of the node is known"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
 	t.Run("none was ever read", func(t *testing.T) {

@@ -111,6 +111,17 @@ func TestReadDirectory(t *testing.T) {
 	expect("one is back", "/texts/b.gz 2", "/texts/a.txt 2 the file is gone")
 }
 
+func TestReadBounds(t *testing.T) {
+	dir := t.TempDir()
+	for i := range maxTexts + 1 {
+		put.File(t, filepath.Join(dir, fmt.Sprintf("%03d", i)), pair(i+1), 0o600)
+	}
+	got := said(NewReader([]string{dir}, nil).Read(), dir, dir)
+	if len(got) != maxTexts+1 || got[maxTexts-1] != "/063 1" || got[maxTexts] != "/064 0 there are more than 64 texts: no site has so many fabrics" {
+		t.Errorf("%q", got[maxTexts-1:])
+	}
+}
+
 func TestReadFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fabric.txt")
 	r := NewReader([]string{path, "configmaps:a=b"}, nil)

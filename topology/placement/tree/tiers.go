@@ -34,8 +34,9 @@ func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen top
 		reported = reported || f.ReportsTiers()
 	}
 	tallies, sourced := tallySources(s)
+	found = nameUncabled(s, tallies)
 	if len(tallies) == 0 {
-		return named, chosen, nil
+		return named, chosen, found
 	}
 	if len(tallies) > 1 && len(s.Published) > 0 {
 		countPublished(s, tallies, published)
