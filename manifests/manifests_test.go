@@ -160,7 +160,12 @@ func publisherToken(t *testing.T, c *kuberig.Cluster) {
 	const event = "apiVersion: v1\nkind: Event\nmetadata: {name: x, namespace: quoin-node}\ninvolvedObject: {kind: ComputeDomain, namespace: quoin-node, name: quoin}\n"
 	node := func(patch string) request { return patches("nodes", "", "node-a", patch) }
 	place := func(value any) request { return node(withAnnotation("topology.slinky.slurm.net/spec", value)) }
-	const policy = "may change the annotation topology.slinky.slurm.net/spec of a Node only"
+	const policy = "may change the annotations topology.slinky.slurm.net/spec, features.slinky.slurm.net/spec, quoin.dev/features and the labels quoin.dev/block, quoin.dev/leaf, quoin.dev/spine, quoin.dev/clique of a Node only"
+	features := func(value any) request { return node(withAnnotation("features.slinky.slurm.net/spec", value)) }
+	const tokens, ownTokens = "quoin-product-NVIDIA-GB200,quoin-leaf-sw7,quoin-mig-1g.10gb", "may change its own tokens only"
+	if _, err := c.Client().CoreV1().Nodes().Patch(t.Context(), "node-a", types.MergePatchType, []byte(withAnnotation("features.slinky.slurm.net/spec", "nn-75bf,GPU")), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	// The garbage collector would delete a Node whose owner does not exist.
 	const owner = `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"1"}]}}`
 	for _, y := range []try{
@@ -169,6 +174,19 @@ func publisherToken(t *testing.T, c *kuberig.Cluster) {
 		{"words that are no place", place("nvl:b1 Gres=gpu:9"), "want TOPOLOGY:UNIT"},
 		{"no place", place(""), "want TOPOLOGY:UNIT"},
 		{"give the annotation up", place(nil), ""},
+		{"a node's place as labels", node(`{"metadata":{"labels":{"quoin.dev/block":"b1","quoin.dev/leaf":"l1","quoin.dev/spine":"s1","quoin.dev/clique":"c.1"}}}`), ""},
+		{"take a label back", node(withLabel("quoin.dev/block", nil)), ""},
+		{"say where agents run", node(withLabel("quoin.dev/agent", "false")), policy},
+		{"its tokens", features("nn-75bf, GPU," + tokens), ""},
+		{"other tokens of its own", features("nn-75bf,GPU,quoin-leaf-sw8"), ""},
+		{"a token of another less", features("GPU,quoin-leaf-sw8"), ownTokens},
+		{"a token of another more", features("nn-75bf,GPU,quoin-leaf-sw8,x"), ownTokens},
+		{"a token that is none", features("nn-75bf,GPU,quoin-leaf-sw8&x"), ownTokens},
+		{"all tokens of its own less", features("nn-75bf,GPU"), ""},
+		{"all tokens less", features(nil), ownTokens},
+		{"note its tokens", node(withAnnotation("quoin.dev/features", tokens)), ""},
+		{"note others", node(withAnnotation("quoin.dev/features", "GPU")), "want tokens that begin with"},
+		{"note nothing", node(withAnnotation("quoin.dev/features", nil)), ""},
 		{"another Lease", lease("x"), "may create the Lease that a Role lets it update"},
 		{"its Lease", lease("quoin-publisher"), ""},
 		{"another domain", domain("name: other"), "may create the ComputeDomain that a Role lets it get"},

@@ -144,12 +144,12 @@ func (s *turns) Load(ctx context.Context, p plandoc.Location) (*plandoc.Publishe
 	return s.memory.Load(ctx, p)
 }
 
-func (s *turns) Annotate(ctx context.Context, node, spec string) error {
+func (s *turns) Mark(ctx context.Context, n *inputs.Node, change inputs.Marks) error {
 	s.mu.Lock()
 	s.now++
 	s.most = max(s.most, s.now)
 	s.mu.Unlock()
-	return s.memory.Annotate(ctx, node, spec)
+	return s.memory.Mark(ctx, n, change)
 }
 
 // TestAnnotatedInTurns holds that a file does not wait until all annotations are written.

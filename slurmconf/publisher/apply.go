@@ -16,8 +16,8 @@ type outcome struct {
 	*stored
 	// startOver says that the pass begins again, because a plan continues from something else now.
 	startOver bool
-	// specs are the Topology= strings that Nodes are to have. It is nil if their annotations stay
-	// as they are.
+	// specs are the Topology= strings that Nodes are to have. It is nil if their annotations and
+	// labels stay as they are.
 	specs map[string]string
 	// differences are the nodes whose published place is not the planned one.
 	differences []nodestatus.Difference
@@ -55,7 +55,7 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 // publish writes plan and files if they differ. If a part of what was made is held, publish then
 // says why.
 func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publish, now time.Time) (outcome, error) {
-	next, changes, err := l.archive.publish(ctx, mem, in, act, l.annotations.toTakeBack(in.leaving, act.made.Specs), now)
+	next, changes, err := l.archive.publish(ctx, mem, in, act, l.marks.toTakeBack(in.leaving, act.made.Specs), now)
 	if err != nil {
 		return outcome{stored: mem, differences: differences(l.pub, &in.prev, act.made.Specs, in.Nodes, unwritten(l.pub, err))}, err
 	}

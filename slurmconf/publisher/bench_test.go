@@ -11,18 +11,20 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// largeFacts are 10,008 nodes in 556 racks.
-func largeFacts(b *testing.B, pub *publication.Cluster) inputs.Inputs {
-	b.Helper()
-	c := sites.Parse(b, `
+// largeSite are 10,008 nodes in 556 racks.
+const largeSite = `
 groups:
   - racks: 556
     nodes: 18
     node: gb200-{node:05}
     nvlink: rack
     gpus: {count: 4, product: NVIDIA GB200, memoryMiB: 189471, numaNodes: 2, cpus: 144}
-`)
-	return pub.Rules.Gather(snapshotOf(c))
+`
+
+// largeFacts are the facts of largeSite.
+func largeFacts(b *testing.B, pub *publication.Cluster) inputs.Inputs {
+	b.Helper()
+	return pub.Rules.Gather(snapshotOf(sites.Parse(b, largeSite)))
 }
 
 func BenchmarkLarge(b *testing.B) {

@@ -75,7 +75,7 @@ func TestForeignAnnotationDrifts(t *testing.T) {
 	snap := racks(t)
 	snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu-1"})
 	store := newMemory(snap)
-	store.keeps = map[string]bool{"cpu-1": true}
+	store.foreign["cpu-1"] = true
 	store.notes["cpu-1"] = "other:leaf9"
 	inBubble(t, store, complete(t, Publication{}), func() {
 		store.pass(time.Hour)
@@ -101,9 +101,9 @@ func TestLeftAnnotationIsNoDrift(t *testing.T) {
 		return snap
 	}
 	store := newMemory(site("red"))
-	store.keeps = map[string]bool{"gb200-001": true}
 	inBubble(t, store, complete(t, Publication{Nodes: Selection{Selector: "team=red"}}), func() {
 		store.pass(time.Hour)
+		store.edit(func() { store.foreign["gb200-001"] = true })
 		store.change(site("blue"))
 		store.pass(time.Hour)
 		store.edit(func() {})

@@ -214,13 +214,12 @@ func TestHoldingIsSaidOnceAMinute(t *testing.T) {
 	})
 }
 
-// TestForeignAnnotationOfUnplacedNode has the publisher try once to give up an
-// annotation that it never had.
+// TestForeignAnnotationOfUnplacedNode leaves an annotation alone that the publisher never had.
 func TestForeignAnnotationOfUnplacedNode(t *testing.T) {
 	snap := racks(t)
 	snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu-1"})
 	store := newMemory(snap)
-	store.keeps = map[string]bool{"cpu-1": true}
+	store.foreign["cpu-1"] = true
 	store.notes["cpu-1"] = "other:leaf9"
 	inBubble(t, store, complete(t, Publication{}), func() {
 		store.pass(time.Hour)

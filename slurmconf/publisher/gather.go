@@ -50,12 +50,12 @@ func (g *gathered) has(node, name string) bool {
 
 // gatherer gathers the inputs of a publication.
 type gatherer struct {
-	pub         *publication.Cluster
-	nodes       *nodeHistory
-	units       unitHistory
-	fabrics     fabricHistory
-	annotations *annotator
-	jobs        *occupancy.Keeper
+	pub     *publication.Cluster
+	nodes   *nodeHistory
+	units   unitHistory
+	fabrics fabricHistory
+	marks   *marker
+	jobs    *occupancy.Keeper
 }
 
 // gather returns the inputs of the publication, with published nodes that are missing now
@@ -68,9 +68,9 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	contested := a.nodes.contested(&g, published)
 	missing := a.nodes.missing(&g, published, snap, now)
 	for name, n := range missing.leaving {
-		a.annotations.leave(g.leaving, name, n) // its annotation goes after it
+		a.marks.leave(g.leaving, name, n) // its annotations and labels go after it
 	}
-	a.annotations.leaveAsBefore(g.leaving, snap, missing.outside, mem.doc.Leaving)
+	a.marks.leaveAsBefore(g.leaving, snap, missing.outside, mem.doc.Leaving)
 	maps.Copy(g.Nodes, g.leaving)
 	g.gone, g.lost, g.Facts, g.Problems = missing.gone, missing.lost, append(g.Facts, missing.stay...), append(g.Problems, missing.problems...)
 	g.keepNames(missing.nameless)

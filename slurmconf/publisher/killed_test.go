@@ -59,8 +59,8 @@ func (m *mortal) SavePlan(ctx context.Context, d *plandoc.Document) error {
 	return m.write(func() error { return m.memory.SavePlan(ctx, d) })
 }
 
-func (m *mortal) Annotate(ctx context.Context, node, spec string) error {
-	return m.write(func() error { return m.memory.Annotate(ctx, node, spec) })
+func (m *mortal) Mark(ctx context.Context, n *inputs.Node, change inputs.Marks) error {
+	return m.write(func() error { return m.memory.Mark(ctx, n, change) })
 }
 
 // lives runs a publisher for two hours of fake time, or until it is killed, and returns how

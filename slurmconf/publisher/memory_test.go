@@ -45,6 +45,7 @@ type memory struct {
 	// refusesPlace is a publication whose files the store does not take.
 	refusesPlace string
 	notes        map[string]string
+	marks        nodeMarks // beside notes
 	saves        int
 	waitSaves    int // of plandoc.AnnotationWaits alone
 	loads        int // passes
@@ -59,7 +60,6 @@ type memory struct {
 	refusesList     error           // of the list of plans
 	events          []string        // the reasons that were recorded
 	foreign         map[string]bool // nodes whose annotation somebody else owns
-	keeps           map[string]bool // nodes whose annotation stays when it is given up, for it was another's
 }
 
 func newMemory(snap *inputs.Snapshot) *memory {
@@ -77,6 +77,11 @@ func (m *memory) Snapshot(context.Context) (*inputs.Snapshot, error) {
 		if spec := m.notes[n.Name]; spec != "" {
 			n.Annotations[plandoc.SpecAnnotation] = spec
 		}
+		n.Foreign = nil
+		if n.Annotations[plandoc.SpecAnnotation] != "" && m.foreign[n.Name] {
+			n.Foreign = map[string]string{plandoc.SpecAnnotation: "topograph"}
+		}
+		m.marks.show(n)
 		n.Conditions = maps.Clone(m.conditions[n.Name])
 	}
 	return m.snap, m.broken
@@ -193,23 +198,20 @@ func (m *memory) plan(t testing.TB) *plandoc.Document {
 	return d
 }
 
-func (m *memory) Annotate(_ context.Context, node, spec string) error {
-	if m.foreign[node] {
-		return fmt.Errorf("node %s: %w", node, plandoc.ErrConflict)
-	}
+func (m *memory) Mark(_ context.Context, n *inputs.Node, change inputs.Marks) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := cmp.Or(m.refuses, m.refusesNotes); err != nil {
 		return err
 	}
 	m.annotated++
-	switch {
+	switch spec, changes := change.Annotations[plandoc.SpecAnnotation]; {
 	case spec != "":
-		m.notes[node] = spec
-	case !m.keeps[node]:
-		delete(m.notes, node)
+		m.notes[n.Name] = spec
+	case changes:
+		delete(m.notes, n.Name)
 	}
-	return nil
+	return m.marks.write(n, change)
 }
 
 // SetConditions implements a Setter of conditions.

@@ -40,7 +40,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return renderWith(l.pub, in, placed.settling, l.room(mem), answers)
 	})
 	made := kept.made
-	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.annotations.unjudged(in.Nodes),
+	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.marks.unjudged(in.Nodes),
 		FabricSince: in.fabricSince, MaxDomainGPUs: l.pub.MaxDomainGPUs}
 	said := l.watch.Problems()
 	l.observe(ctx, made, snap, said)
@@ -63,9 +63,9 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	if err != nil {
 		return found, next, err
 	}
-	// Annotate the Nodes as the files say, as far as Slurm has loaded the files.
+	// Annotate and label the Nodes as the files say, as far as Slurm has loaded the files.
 	known := loaded.Known{Waits: true, Problems: said}
-	var notes annotated
+	var notes marked
 	if wrote.specs != nil {
 		known = l.lastKnown(wrote, in, made, now)
 	}
@@ -73,7 +73,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		l.observe(ctx, made, snap, known.Problems)
 	}
 	if !known.Waits {
-		notes, err = l.annotations.annotate(ctx, wrote, in.Nodes, known.View, now)
+		notes, err = l.marks.write(ctx, wrote, in, known.View, now)
 		found.Differences = slices.Concat(wrote.differences, notes.differences)
 	}
 	// Say what waits, and which nodes are pending in Slurm.

@@ -53,9 +53,9 @@ type Store interface {
 	PlanChanged(publication, version string) bool
 	// SavePlan stores the plan onto the version that it has, and gives it the new version.
 	SavePlan(ctx context.Context, d *plandoc.Document) error
-	// Annotate sets the Node's SpecAnnotation, or gives it up if spec is empty. It returns
-	// ErrConflict if another writer owns the annotation.
-	Annotate(ctx context.Context, node, spec string) error
+	// Mark writes annotations and labels of a Node, onto the version that the snapshot shows. It
+	// returns ErrNodeChanged if the Node has another version now.
+	Mark(ctx context.Context, n *inputs.Node, change inputs.Marks) error
 }
 
 // Recorder records an event of a publication for people, for example as a Kubernetes
@@ -219,15 +219,15 @@ func (p *Publisher) reread(ctx context.Context, loops []*loop, now time.Time) {
 type loop struct {
 	outlets
 	again.Schedule
-	pub         *publication.Cluster
-	archive     *archive
-	facts       *gatherer
-	settle      *settle
-	first       *firstWait
-	holder      *holder
-	annotations *annotator
-	watch       *loaded.Watch
-	said        saidWaits
+	pub     *publication.Cluster
+	archive *archive
+	facts   *gatherer
+	settle  *settle
+	first   *firstWait
+	holder  *holder
+	marks   *marker
+	watch   *loaded.Watch
+	said    saidWaits
 	// noSeed is why there is no seed, as it was logged last.
 	noSeed again.Once
 	// problems is what was logged. jobsBy is the revision whose places jobs are judged by.
@@ -258,17 +258,17 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 	pub := all[at]
 	others := slices.Concat(all[:at], all[at+1:])
 	a := &archive{store: o.store, pub: pub, others: others, writes: o.metrics.writes, log: o.log}
-	annotations := &annotator{outlets: o, pub: pub, others: others, refused: map[string]refusal{}, writes: o.metrics.writes.WithLabelValues("node")}
+	marks := &marker{outlets: o, pub: pub, others: others, said: map[string]string{}, writes: o.metrics.writes.WithLabelValues("node")}
 	return &loop{
-		outlets:     o,
-		pub:         pub,
-		archive:     a,
-		facts:       &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, annotations: annotations, jobs: o.jobs},
-		settle:      &settle{pub: pub},
-		first:       &firstWait{pub: pub, started: now},
-		holder:      &holder{outlets: o, pub: pub, archive: a},
-		annotations: annotations,
-		watch:       loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log}),
+		outlets: o,
+		pub:     pub,
+		archive: a,
+		facts:   &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: marks, jobs: o.jobs},
+		settle:  &settle{pub: pub},
+		first:   &firstWait{pub: pub, started: now},
+		holder:  &holder{outlets: o, pub: pub, archive: a},
+		marks:   marks,
+		watch:   loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log}),
 	}
 }
 

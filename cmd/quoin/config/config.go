@@ -121,7 +121,7 @@ func (c *Config) complete(r *reader, pubs []publication.Publication) error {
 		c.Publications[cluster.Name] = cluster.Publication
 	}
 	var wrong []error
-	for _, e := range slices.Concat(unjoin(pubsErr), unjoin(imexErr)) {
+	for _, e := range slices.Concat(unjoin(pubsErr), c.needNodes(), unjoin(imexErr)) {
 		if field, ok := errors.AsType[*publication.FieldError](e); ok {
 			e = fmt.Errorf("%s%w", r.before("publications.*."+field.Key, below(below(publicationsKey, field.Name), field.Key), below(defaultsKey, field.Key)), e)
 		} else if field, ok := errors.AsType[*imex.FieldError](e); ok {
@@ -134,6 +134,23 @@ func (c *Config) complete(r *reader, pubs []publication.Publication) error {
 	own.section = "publisher"
 	c.Publisher.check(&own)
 	return errors.Join(append(wrong, own.found...)...)
+}
+
+// needNodes says of a publication that it writes on Nodes what a directory cannot hold.
+func (c *Config) needNodes() (wrong []error) {
+	if c.Publisher.Store == "" {
+		return nil
+	}
+	refuse := func(name, key string, on bool) {
+		if on {
+			wrong = append(wrong, &publication.FieldError{Name: name, Key: key, Message: `"true": want false beside publisher.store: a directory has no Nodes`})
+		}
+	}
+	for _, cluster := range c.clusters {
+		refuse(cluster.Name, "labels", cluster.Labels)
+		refuse(cluster.Name, "features", cluster.Features)
+	}
+	return wrong
 }
 
 func unjoin(err error) []error {

@@ -297,20 +297,25 @@ func (s *Store) Save(_ context.Context, p plandoc.Location, out *plandoc.Publish
 	return err
 }
 
-// Annotate writes the annotation of a node, or removes it if spec is empty.
-func (s *Store) Annotate(_ context.Context, node, spec string) error {
-	path := filepath.Join(s.dir, annotationsFolder, node)
-	if spec == "" {
+// Mark writes the spec annotation of a node, or removes it if it is empty. A directory has no other
+// annotations and no labels: features and labels need Kubernetes.
+func (s *Store) Mark(_ context.Context, n *inputs.Node, change inputs.Marks) error {
+	path := filepath.Join(s.dir, annotationsFolder, n.Name)
+	spec, changes := change.Annotations[plandoc.SpecAnnotation]
+	switch {
+	case !changes:
+		return nil
+	case spec == "":
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("annotate node %s: %w", node, err)
+			return fmt.Errorf("annotate node %s: %w", n.Name, err)
 		}
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("annotate node %s: %w", node, err)
+		return fmt.Errorf("annotate node %s: %w", n.Name, err)
 	}
 	if err := atomicfile.WriteDurably(path, []byte(spec+"\n"), 0o644); err != nil {
-		return fmt.Errorf("annotate node %s: %w", node, err)
+		return fmt.Errorf("annotate node %s: %w", n.Name, err)
 	}
 	return nil
 }

@@ -25,9 +25,9 @@ func IsDNSLabel(name string) bool { return len(name) <= maxDNSLabel && dnsLabel.
 // IsDNSName reports whether a ConfigMap may have the name.
 func IsDNSName(name string) bool { return len(name) <= maxDNSName && dnsName.MatchString(name) }
 
-// isLabelName reports whether text is a label's key without a DNS name before it, or the value of a
+// IsLabelValue reports whether text is a label's key without a DNS name before it, or the value of a
 // label that is not empty.
-func isLabelName(text string) bool { return len(text) <= maxDNSLabel && labelName.MatchString(text) }
+func IsLabelValue(text string) bool { return len(text) <= maxDNSLabel && labelName.MatchString(text) }
 
 // wantedKey says what isLabelKey takes.
 const wantedKey = "letters, digits, '-', '_' and '.', a letter or digit at both ends, 63 at most, after a DNS name and a '/' if one belongs to it"
@@ -36,7 +36,7 @@ const wantedKey = "letters, digits, '-', '_' and '.', a letter or digit at both 
 func isLabelKey(key string) bool {
 	domain, name, both := strings.Cut(key, "/")
 	if !both {
-		return isLabelName(key)
+		return IsLabelValue(key)
 	}
-	return IsDNSName(domain) && isLabelName(name)
+	return IsDNSName(domain) && IsLabelValue(name)
 }

@@ -22,7 +22,7 @@ func FuzzNames(f *testing.F) {
 			"namespace": {IsDNSLabel(name), validation.IsDNS1123Label(name)},
 			"ConfigMap": {IsDNSName(name), validation.IsDNS1123Subdomain(name)},
 			"label key": {isLabelKey(name), validation.IsQualifiedName(name)},
-			"label":     {isLabelName(name) || name == "", validation.IsValidLabelValue(name)},
+			"label":     {IsLabelValue(name) || name == "", validation.IsValidLabelValue(name)},
 		} {
 			if forms.own != (len(forms.want) == 0) {
 				t.Errorf("%q as a %s: taken %t, Kubernetes says %q", name, what, forms.own, forms.want)

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -229,6 +232,30 @@ func TestTierLabels(t *testing.T) {
 			t.Errorf("tierLabels %v: %d are wrong, want %d", tt.tiers, wrong, tt.wrong)
 		}
 	}
+}
+
+// TestOwnLabelsAreNoWitness refuses the labels that the publisher writes itself, wherever a label may be
+// named, and reads nothing from them.
+func TestOwnLabelsAreNoWitness(t *testing.T) {
+	for _, label := range plandoc.NodeLabels {
+		var got []string
+		NewRules(Config{SlurmNames: "label:" + label, Selector: hasLabel(label), Labels: nodelabels.Keys{Domains: []string{"auto", label}, Tiers: []string{"rack", label}}},
+			func(key, message string) { got = append(got, key+": "+message) })
+		const says = ": Quoin itself writes this label from the plan (labels: true): want another label"
+		var want []string
+		for _, key := range []string{"domainLabels", "tierLabels", "nodes.selector", "slurmNames"} {
+			want = append(want, fmt.Sprintf("%s: %q%s", key, label, says))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", label, got, want)
+		}
+	}
+	own := map[string]string{plandoc.LabelBlock: "nvl-1", plandoc.LabelLeaf: "sw7", plandoc.LabelSpine: "s1", plandoc.LabelClique: "8a61c302-0000-4000-8000-000000000001.1"}
+	auto := nodelabels.Keys{Domains: []string{nodelabels.Auto}, Tiers: []string{nodelabels.Auto}}
+	if diff := cmp.Diff(nodelabels.Read(map[string]string{}, auto), nodelabels.Read(own, auto)); diff != "" {
+		t.Errorf("facts from the publisher's own labels (-none +own):\n%s", diff)
+	}
+	NewRules(Config{SlurmNames: "full", Selector: hasLabel("quoin.dev/agent")}, func(key, message string) { t.Errorf("%s: %s", key, message) })
 }
 
 // TestSlicesOfInstances reads the minor number of a GPU from its instances.

@@ -86,6 +86,13 @@ func NewRules(c Config, wrong func(key, message string)) Rules {
 				bad(keys.key, label, wantedKey)
 			}
 		}
+		r.checkOwn(keys.key, keys.labels, wrong)
+	}
+	if c.Selector != nil {
+		r.checkOwn("nodes.selector", c.Selector.Keys(), wrong)
+	}
+	if kind, key, _ := strings.Cut(c.SlurmNames, ":"); kind == "label" {
+		r.checkOwn("slurmNames", []string{key}, wrong)
 	}
 	if len(c.Labels.Tiers) > 1 && slices.Contains(c.Labels.Tiers, nodelabels.Auto) {
 		bad("tierLabels", nodelabels.Auto, "it alone, or the keys of one source, nearest first")
@@ -93,11 +100,21 @@ func NewRules(c Config, wrong func(key, message string)) Rules {
 	return r
 }
 
+// checkOwn refuses the labels that the publisher itself writes: what it has decided is no fact to decide
+// by.
+func (r *Rules) checkOwn(key string, labels []string, wrong func(key, message string)) {
+	for _, label := range labels {
+		if slices.Contains(plandoc.NodeLabels, label) {
+			wrong(key, fmt.Sprintf("%q: Quoin itself writes this label from the plan (labels: true): want another label", label))
+		}
+	}
+}
+
 // setSlinky reads whose pods choose and name the nodes.
 func (r *Rules) setSlinky(bad func(key, value, want string)) {
 	read := func(key, text string, empty bool) *podSource {
 		c := parseSlinkyCluster(text, r.config.Namespace)
-		if empty && text == "" || IsDNSLabel(c.namespace) && isLabelName(c.controller) {
+		if empty && text == "" || IsDNSLabel(c.namespace) && IsLabelValue(c.controller) {
 			return &c
 		}
 		bad(key, text, "the name of a Slinky Controller, or NAMESPACE/CONTROLLER")
@@ -178,14 +195,16 @@ func (r *Rules) PodNamespaces() []string {
 type NodeKeys struct{ Labels, Annotations map[string]bool }
 
 // KeysOf returns what the rules of any publication look at, who judges the membership in the
-// IMEX domain, and who writes Slinky's annotation.
+// IMEX domain, and who writes annotations and labels of Nodes.
 func KeysOf(rules ...*Rules) NodeKeys {
-	k := NodeKeys{map[string]bool{}, map[string]bool{plandoc.SpecAnnotation: true}}
+	k := NodeKeys{map[string]bool{}, map[string]bool{}}
 	add := func(to map[string]bool, keys ...string) {
 		for _, key := range keys {
 			to[key] = true
 		}
 	}
+	add(k.Annotations, plandoc.NodeAnnotations...)
+	add(k.Labels, plandoc.NodeLabels...)
 	add(k.Labels, topology.CliqueLabel, nodelabels.Count, imex.DomainLabel)
 	for _, r := range rules {
 		add(k.Labels, r.config.Labels.Labels()...)

@@ -18,6 +18,10 @@ type Node struct {
 	Name        string
 	Labels      map[string]string
 	Annotations map[string]string
+	// Version is that of the Node as it was read. Foreign are the keys that the publisher writes and
+	// another writer owns on this Node, with that writer's name.
+	Version string
+	Foreign map[string]string
 	// Conditions are the publisher's own conditions that the Node has, by type.
 	Conditions map[string]Condition
 	// Workers are the pods on the node in which slurmd runs.
@@ -28,6 +32,9 @@ type Node struct {
 	// Lost says that the Node's Ready is Unknown: Kubernetes hears nothing from it.
 	Lost bool
 }
+
+// Marks are annotations and labels of a Node to be written. A key with an empty value is removed.
+type Marks struct{ Annotations, Labels map[string]string }
 
 // OwnConditions begins the types of the conditions that the publisher keeps.
 const OwnConditions = "Quoin"

@@ -173,7 +173,7 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	for _, obj := range nodes {
 		if n, ok := obj.(*kubeNode); ok {
 			n = s.written.newest(n)
-			snap.Nodes = append(snap.Nodes, inputs.Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, Conditions: n.conditions, GPUs: int(n.GPUs), Lost: n.lost})
+			snap.Nodes = append(snap.Nodes, inputs.Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, Version: n.ResourceVersion, Foreign: n.foreign, Conditions: n.conditions, GPUs: int(n.GPUs), Lost: n.lost})
 		}
 	}
 	snap.AddWorkers(s.workerPods())

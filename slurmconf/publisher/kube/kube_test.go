@@ -43,12 +43,52 @@ func TestRelevantChangesOfNodes(t *testing.T) {
 		{"slurm-name", "", true},
 		{"", "slurm-node", true},
 		{"", plandoc.SpecAnnotation, true},
+		{"", plandoc.FeaturesAnnotation, true},
+		{"", plandoc.FeaturesWritten, true},
+		{plandoc.LabelSpine, "", true},
+		{"quoin.dev/agent", "", false},
 		{"kubernetes.io/hostname", "", false},
 		{"slurm-node", "slurm-name", false},
 		{"", "node.alpha.kubernetes.io/ttl", false},
 	} {
 		if got := relevant(node(nil, nil), node(map[string]string{tt.label: "x"}, map[string]string{tt.annotation: "x"})); got != tt.want {
 			t.Errorf("new label %q, annotation %q: noticed %v, want %v", tt.label, tt.annotation, got, tt.want)
+		}
+	}
+}
+
+// TestForeignKeys has other writers own what the publisher writes too.
+func TestForeignKeys(t *testing.T) {
+	keys := watchedKeys(compile(t, publication.Publication{}))
+	owned := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	}
+	annotation := func(key string) string { return `{"f:metadata":{"f:annotations":{"f:` + key + `":{}}}}` }
+	label := func(key string) string { return `{"f:metadata":{"f:labels":{".":{},"f:` + key + `":{}}}}` }
+	own, theirs := owned(fieldManager, annotation(plandoc.SpecAnnotation)), owned("topograph", annotation(plandoc.SpecAnnotation))
+	for name, tt := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		want    map[string]string
+	}{
+		"own":                 {[]metav1.ManagedFieldsEntry{own, owned("kubelet", annotation("other")), owned(fieldManager, label(plandoc.LabelLeaf))}, nil},
+		"another's":           {[]metav1.ManagedFieldsEntry{theirs, owned("kubectl-label", label(plandoc.LabelLeaf))}, map[string]string{plandoc.SpecAnnotation: "topograph", plandoc.LabelLeaf: "kubectl-label"}},
+		"both":                {[]metav1.ManagedFieldsEntry{own, theirs, owned(fieldManager, label(plandoc.LabelLeaf))}, map[string]string{plandoc.SpecAnnotation: "topograph"}},
+		"nobody's":            {nil, map[string]string{plandoc.SpecAnnotation: "nobody", plandoc.LabelLeaf: "nobody"}},
+		"a label and no note": {[]metav1.ManagedFieldsEntry{owned(fieldManager, label(plandoc.SpecAnnotation)), owned(fieldManager, label(plandoc.LabelLeaf))}, map[string]string{plandoc.SpecAnnotation: "nobody"}},
+		"unreadable":          {[]metav1.ManagedFieldsEntry{own, owned(fieldManager, label(plandoc.LabelLeaf)), owned("x", "{"+plandoc.SpecAnnotation)}, nil},
+	} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ManagedFields: tt.entries, Labels: map[string]string{plandoc.LabelLeaf: "sw7", "team": "red"},
+			Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1", plandoc.FeaturesAnnotation: "GPU"}}}
+		obj, err := keys.slim(node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := obj.(*kubeNode)
+		if diff := cmp.Diff(tt.want, got.foreign); !ok || diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if was := (&kubeNode{ObjectMeta: got.ObjectMeta}); relevant(was, got) != (tt.want != nil) {
+			t.Errorf("%s: a new owner is noticed: %t", name, tt.want == nil)
 		}
 	}
 }

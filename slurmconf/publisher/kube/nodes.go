@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,6 +36,8 @@ func rulesOf(clusters []*publication.Cluster) []*inputs.Rules {
 // kubeNode is what is kept of a Node, so that 10,000 fit in little memory.
 type kubeNode struct {
 	metav1.ObjectMeta
+	// foreign are inputs.Node.Foreign.
+	foreign map[string]string
 	// GPUs is what the Node's capacity says.
 	GPUs int32
 	// lost says that its Ready is Unknown.
@@ -54,7 +57,7 @@ func (k nodeKeys) slim(obj any) (any, error) {
 		c.Add(string(name), quantity.Value())
 	}
 	slim := &kubeNode{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
-		Labels: only(n.Labels, k.Labels), Annotations: only(n.Annotations, k.Annotations)}, GPUs: int32(c.GPUs())} //nolint:gosec // bounded by inputs.Capacity
+		Labels: only(n.Labels, k.Labels), Annotations: only(n.Annotations, k.Annotations)}, foreign: foreignKeys(n), GPUs: int32(c.GPUs())} //nolint:gosec // bounded by inputs.Capacity
 	for i := range n.Status.Conditions {
 		c := &n.Status.Conditions[i]
 		if c.Type == corev1.NodeReady {
@@ -74,7 +77,7 @@ func (k nodeKeys) slim(obj any) (any, error) {
 // same reports whether a Snapshot would be the same with both. The publisher's own
 // conditions do not count, because nobody else writes them.
 func (n *kubeNode) same(next *kubeNode) bool {
-	return next != nil && n.GPUs == next.GPUs && n.lost == next.lost && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations)
+	return next != nil && n.GPUs == next.GPUs && n.lost == next.lost && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations) && maps.Equal(n.foreign, next.foreign)
 }
 
 // only returns the entries with these keys. The keys are the strings of the argument, so
@@ -95,26 +98,85 @@ func only(all map[string]string, keys map[string]bool) map[string]string {
 	return out
 }
 
-// Annotate writes the annotation of a Node, or gives it up if spec is empty. It writes by
-// server-side apply, so that another writer's annotation is never overwritten.
-func (s *Store) Annotate(ctx context.Context, node, spec string) error {
-	meta := map[string]any{"name": node}
-	if spec != "" {
-		meta["annotations"] = map[string]string{plandoc.SpecAnnotation: spec}
-	}
-	patch, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta})
+// Mark writes annotations and labels of a Node by one patch, onto the version that was read. So
+// nothing is overwritten that another writer has changed since.
+func (s *Store) Mark(ctx context.Context, n *inputs.Node, change inputs.Marks) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": n.Version,
+		"annotations": emptyAsNull(change.Annotations), "labels": emptyAsNull(change.Labels)}})
 	if err != nil {
-		return fmt.Errorf("annotate node %s: %w", node, err)
+		return fmt.Errorf("annotate node %s: %w", n.Name, err)
 	}
-	next, err := s.client.CoreV1().Nodes().Patch(ctx, node, types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	next, err := s.client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	switch {
-	case apierrors.IsConflict(err):
-		return fmt.Errorf("annotate node %s: %w: %w", node, plandoc.ErrConflict, err)
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		return fmt.Errorf("annotate node %s: %w: %w", n.Name, plandoc.ErrNodeChanged, err)
 	case err != nil:
-		return fmt.Errorf("annotate node %s: %w", node, err)
+		return fmt.Errorf("annotate node %s: %w", n.Name, err)
 	}
 	s.wrote(next)
 	return nil
+}
+
+// emptyAsNull returns values for a merge patch, in which a null removes the key.
+func emptyAsNull(values map[string]string) map[string]any {
+	out := make(map[string]any, len(values))
+	for key, value := range values {
+		out[key] = nil
+		if value != "" {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// foreignKeys returns the publisher's keys that another writer owns on the Node, with the writer's
+// name. A key that nobody owns is another's too: the publisher has not written it.
+func foreignKeys(n *corev1.Node) map[string]string {
+	var foreign map[string]string
+	judge := func(there map[string]string, keys []string, part func(*ownedFields) map[string]json.RawMessage) {
+		for _, key := range keys {
+			if _, is := there[key]; !is || key == plandoc.FeaturesAnnotation { // which has several writers
+				continue
+			}
+			if by, ours := ownerOf(n, key, part); !ours {
+				if foreign == nil {
+					foreign = map[string]string{}
+				}
+				foreign[key] = by
+			}
+		}
+	}
+	judge(n.Annotations, plandoc.NodeAnnotations, func(f *ownedFields) map[string]json.RawMessage { return f.Metadata.Annotations })
+	judge(n.Labels, plandoc.NodeLabels, func(f *ownedFields) map[string]json.RawMessage { return f.Metadata.Labels })
+	return foreign
+}
+
+// ownedFields is the part of a FieldsV1 that names annotations and labels.
+type ownedFields struct {
+	Metadata struct {
+		Annotations map[string]json.RawMessage `json:"f:annotations"`
+		Labels      map[string]json.RawMessage `json:"f:labels"`
+	} `json:"f:metadata"`
+}
+
+// ownerOf returns another writer that owns the key, or says that the publisher alone does.
+func ownerOf(n *corev1.Node, key string, part func(*ownedFields) map[string]json.RawMessage) (by string, ours bool) {
+	for i := range n.ManagedFields {
+		entry := &n.ManagedFields[i]
+		var fields ownedFields
+		if entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.Raw, []byte(key)) || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+			continue
+		}
+		if _, owns := part(&fields)["f:"+key]; owns && entry.Manager != fieldManager {
+			return entry.Manager, false
+		} else if owns {
+			ours = true
+		}
+	}
+	if !ours {
+		by = "nobody"
+	}
+	return by, ours
 }
 
 // SetConditions writes these conditions of a Node and leaves its others alone. A Node that

@@ -12,12 +12,14 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// The reasons of drift: the published files or the Node's annotation tell Slurm another
+// The reasons of drift: the published files, or the Node's annotations or labels, tell another
 // place than the node's facts. A node that stability rules keep in place is not drift,
 // because the plan has it there too.
 const (
 	ReasonPublishedDiffers  = "PublishedDiffers"
 	ReasonAnnotationDiffers = "AnnotationDiffers"
+	ReasonFeaturesDiffer    = "FeaturesDiffer"
+	ReasonLabelsDiffer      = "LabelsDiffer"
 )
 
 // planReasons are the problems of a plan by which hardware, labels and published files say
@@ -48,8 +50,9 @@ type Pass struct {
 // it becomes a topology.Finding.
 type Difference struct {
 	Node   *inputs.Node
-	Reason string // ReasonPublishedDiffers or ReasonAnnotationDiffers
-	// Is and Want are Topology= strings, empty for no place.
+	Reason string // ReasonPublishedDiffers, ReasonAnnotationDiffers, ReasonFeaturesDiffer or ReasonLabelsDiffer
+	// Is and Want are Topology= strings, empty for no place. Of features and labels they are KEY=VALUE,
+	// several with spaces between them.
 	Is, Want string
 	// Cause says why they differ, in words that do not change meanwhile. Detail is the
 	// text of an error.
@@ -155,6 +158,8 @@ func (d *Difference) lasting(old lasting, lasts bool, now time.Time) lasting {
 // words stand before the two places that differ, by reason.
 var words = map[string][2]string{
 	ReasonAnnotationDiffers: {"its annotation " + plandoc.SpecAnnotation + " says ", ", the published files say "},
+	ReasonFeaturesDiffer:    {"its annotations have ", ", and are to have "},
+	ReasonLabelsDiffer:      {"its labels say ", ", the published files say "},
 	ReasonPublishedDiffers:  {"the published files say ", ", its facts say "},
 }
 

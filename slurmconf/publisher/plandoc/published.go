@@ -48,9 +48,32 @@ const (
 // Topology= string.
 const SpecAnnotation = "topology.slinky.slurm.net/spec"
 
-// ErrConflict is returned by a store when another field manager owns the
-// annotation.
-var ErrConflict = errors.New("another writer owns the annotation " + SpecAnnotation)
+// FeaturesAnnotation is the Node annotation that slurm-operator 1.3 turns into features of the Slurm
+// node, such as k8s/quoin-leaf-sw7. It is one list with commas that several programs write.
+// FeaturesWritten is the annotation in which the publisher notes the tokens that it has written there.
+const (
+	FeaturesAnnotation = "features.slinky.slurm.net/spec"
+	FeaturesWritten    = "quoin.dev/features"
+)
+
+// The Node labels that say where the published plan has the node: its block, its leaf switch, the
+// switch above that, and the NVLink domain of its block.
+const (
+	LabelBlock  = "quoin.dev/block"
+	LabelLeaf   = "quoin.dev/leaf"
+	LabelSpine  = "quoin.dev/spine"
+	LabelClique = "quoin.dev/clique"
+)
+
+// NodeLabels and NodeAnnotations are what the publisher writes on Nodes, beside conditions.
+var (
+	NodeLabels      = []string{LabelBlock, LabelLeaf, LabelSpine, LabelClique}
+	NodeAnnotations = []string{SpecAnnotation, FeaturesAnnotation, FeaturesWritten}
+)
+
+// ErrNodeChanged is returned by a store when a Node has changed since it was read. The next pass
+// sees the change.
+var ErrNodeChanged = errors.New("the Node has changed since it was read")
 
 // Location names where a publication is stored: a ConfigMap, or a folder of a directory.
 type Location struct{ Namespace, Name string }

@@ -102,6 +102,16 @@ type Publication struct {
 	Gres Gres `yaml:"gres"`
 	// Annotate writes topology.slinky.slurm.net/spec on Nodes, if the release takes it.
 	Annotate *bool `yaml:"annotate"`
+	// Labels writes the place of each node in the published plan as labels of its Node, for other
+	// schedulers: quoin.dev/block, quoin.dev/leaf, quoin.dev/spine and quoin.dev/clique. They are
+	// written when Slurm has loaded the place, and removed when the key is false again. It needs
+	// Kubernetes.
+	Labels bool `yaml:"labels"`
+	// Features writes tokens into the Node annotation features.slinky.slurm.net/spec, which
+	// slurm-operator 1.3 turns into features of the Slurm node: quoin-product-PRODUCT,
+	// quoin-leaf-SWITCH and quoin-mig-PROFILE. Jobs choose nodes by
+	// --constraint=k8s/quoin-leaf-SWITCH. Tokens of others stay. It needs Kubernetes.
+	Features bool `yaml:"features"`
 	// Membership says what places nodes: "file", the topology file, or "annotation", the
 	// Node annotation alone. The file then has blocks and switches without nodes, so a node
 	// that comes, goes or moves changes no file, and slurmctld is not reconfigured. Empty:
