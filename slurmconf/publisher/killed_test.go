@@ -82,6 +82,7 @@ func (m *mortal) lives(t *testing.T) int {
 // ends is what must be the same in the end.
 type ends struct {
 	Files, Notes map[string]string
+	Marks        map[string]map[string]string // labels and features, by node
 	Plan         topology.Plan
 	Held         string
 	Revision     int
@@ -94,7 +95,7 @@ func (m *mortal) ends(t *testing.T) ends {
 	if digest := d.Current.OfFiles(); plandoc.Digest(set.Own()) != digest || set.Annotations[plandoc.AnnotationDigest] != digest || !revision {
 		t.Errorf("the files are not those of the plan, revision %d: %v", d.Current.Number, set.Annotations)
 	}
-	return ends{set.Own(), maps.Clone(m.notes), d.Current.Plan, set.Annotations[plandoc.AnnotationHeldReason], d.Current.Number}
+	return ends{set.Own(), maps.Clone(m.notes), maps.Clone(m.marks.values), d.Current.Plan, set.Annotations[plandoc.AnnotationHeldReason], d.Current.Number}
 }
 
 // killedRacks returns two racks of 18 places with three nodes each. They are few, because each
@@ -116,7 +117,9 @@ func killedRacks(t *testing.T, faults ...simulated.Fault) *inputs.Snapshot {
 // where one ends that was not killed.
 func TestKilledAtEachWrite(t *testing.T) {
 	for _, membership := range []string{"file", "annotation"} {
-		t.Run(membership, func(t *testing.T) { killedAtEachWrite(t, Publication{Membership: membership}) })
+		t.Run(membership, func(t *testing.T) {
+			killedAtEachWrite(t, Publication{Membership: membership, Labels: true, Features: true})
+		})
 	}
 }
 

@@ -58,8 +58,8 @@ func BenchmarkSlinky(b *testing.B) {
 	})
 }
 
-// BenchmarkNodes keeps of 10,008 Nodes what the publisher looks at, and compares
-// each with its next heartbeat.
+// BenchmarkNodes keeps of 10,008 Nodes what the publisher looks at, with who owns it, and compares each
+// with its next heartbeat.
 func BenchmarkNodes(b *testing.B) {
 	const count = 10008
 	keys := watchedKeys(compile(b, publication.Publication{}))
@@ -80,6 +80,18 @@ func BenchmarkNodes(b *testing.B) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
+	if len(kept[0].foreign) != 0 {
+		b.Fatalf("foreign are %v", kept[0].foreign)
+	}
+	n := kubeletNode(0)
+	b.Run("read", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := keys.slim(n); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	next := slim(0)
 	b.Run("heartbeat", func(b *testing.B) {
 		for b.Loop() {
@@ -95,11 +107,21 @@ func BenchmarkNodes(b *testing.B) {
 func kubeletNode(i int) *corev1.Node {
 	labels := map[string]string{topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-%012d.%d", i/18, i/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200",
 		nodelabels.Present: "true", nodelabels.DefaultTiers[0]: fmt.Sprintf("leaf-%03d", i/18), nodelabels.DefaultTiers[1]: fmt.Sprintf("spine-%02d", i/300)}
+	own := fmt.Appendf(nil, `{"f:metadata":{"f:annotations":{"f:%s":{},"f:%s":{}},"f:labels":{`, plandoc.SpecAnnotation, plandoc.FeaturesWritten)
+	for k, key := range plandoc.NodeLabels {
+		labels[key] = fmt.Sprintf("unit-%d", i/18)
+		own = fmt.Appendf(own, `%s"f:%s":{}`, strings.Repeat(",", min(k, 1)), key)
+	}
+	own = append(own, "}}}"...)
 	for k := range 60 {
 		labels[fmt.Sprintf("feature.node.kubernetes.io/cpu-cpuid.%d", k)] = "true"
 	}
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("gb200-%05d", i), UID: types.UID(fmt.Sprintf("%036d", i)), ResourceVersion: fmt.Sprint(i), Labels: labels,
-		Annotations: map[string]string{plandoc.SpecAnnotation: fmt.Sprintf("nvl:nvl-8a61c302-%d", i/18)}},
+		Annotations: map[string]string{plandoc.SpecAnnotation: fmt.Sprintf("nvl:nvl-8a61c302-%d", i/18), plandoc.FeaturesAnnotation: "quoin-product-NVIDIA-GB200", plandoc.FeaturesWritten: "quoin-product-NVIDIA-GB200"},
+		ManagedFields: []metav1.ManagedFieldsEntry{
+			{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:images":{}}, "x":"` + strings.Repeat("k:{}", 2000) + `"}`)}},
+			{Manager: fieldManager, FieldsV1: &metav1.FieldsV1{Raw: own}},
+		}},
 		Status: corev1.NodeStatus{Capacity: corev1.ResourceList{"cpu": resource.MustParse("144"), "nvidia.com/gpu": resource.MustParse("4")}}}
 }
 

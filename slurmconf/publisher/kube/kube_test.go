@@ -72,7 +72,7 @@ func TestForeignKeys(t *testing.T) {
 	}{
 		"own":                 {[]metav1.ManagedFieldsEntry{own, owned("kubelet", annotation("other")), owned(fieldManager, label(plandoc.LabelLeaf))}, nil},
 		"another's":           {[]metav1.ManagedFieldsEntry{theirs, owned("kubectl-label", label(plandoc.LabelLeaf))}, map[string]string{plandoc.SpecAnnotation: "topograph", plandoc.LabelLeaf: "kubectl-label"}},
-		"both":                {[]metav1.ManagedFieldsEntry{own, theirs, owned(fieldManager, label(plandoc.LabelLeaf))}, map[string]string{plandoc.SpecAnnotation: "topograph"}},
+		"both":                {[]metav1.ManagedFieldsEntry{theirs, own, theirs, own, owned(fieldManager, label(plandoc.LabelLeaf))}, map[string]string{plandoc.SpecAnnotation: "topograph"}},
 		"nobody's":            {nil, map[string]string{plandoc.SpecAnnotation: "nobody", plandoc.LabelLeaf: "nobody"}},
 		"a label and no note": {[]metav1.ManagedFieldsEntry{owned(fieldManager, label(plandoc.SpecAnnotation)), owned(fieldManager, label(plandoc.LabelLeaf))}, map[string]string{plandoc.SpecAnnotation: "nobody"}},
 		"unreadable":          {[]metav1.ManagedFieldsEntry{own, owned(fieldManager, label(plandoc.LabelLeaf)), owned("x", "{"+plandoc.SpecAnnotation)}, nil},

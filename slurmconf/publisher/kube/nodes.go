@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -132,51 +133,60 @@ func emptyAsNull(values map[string]string) map[string]any {
 // foreignKeys returns the publisher's keys that another writer owns on the Node, with the writer's
 // name. A key that nobody owns is another's too: the publisher has not written it.
 func foreignKeys(n *corev1.Node) map[string]string {
-	var foreign map[string]string
-	judge := func(there map[string]string, keys []string, part func(*ownedFields) map[string]json.RawMessage) {
-		for _, key := range keys {
-			if _, is := there[key]; !is || key == plandoc.FeaturesAnnotation { // which has several writers
-				continue
-			}
-			if by, ours := ownerOf(n, key, part); !ours {
-				if foreign == nil {
-					foreign = map[string]string{}
-				}
-				foreign[key] = by
-			}
+	owners := map[string]string{} // of the keys that the Node has
+	for _, key := range plandoc.NodeAnnotations {
+		if _, is := n.Annotations[key]; is && key != plandoc.FeaturesAnnotation { // which has several writers
+			owners[key] = "nobody"
 		}
 	}
-	judge(n.Annotations, plandoc.NodeAnnotations, func(f *ownedFields) map[string]json.RawMessage { return f.Metadata.Annotations })
-	judge(n.Labels, plandoc.NodeLabels, func(f *ownedFields) map[string]json.RawMessage { return f.Metadata.Labels })
-	return foreign
-}
-
-// ownedFields is the part of a FieldsV1 that names annotations and labels.
-type ownedFields struct {
-	Metadata struct {
-		Annotations map[string]json.RawMessage `json:"f:annotations"`
-		Labels      map[string]json.RawMessage `json:"f:labels"`
-	} `json:"f:metadata"`
-}
-
-// ownerOf returns another writer that owns the key, or says that the publisher alone does.
-func ownerOf(n *corev1.Node, key string, part func(*ownedFields) map[string]json.RawMessage) (by string, ours bool) {
+	for _, key := range plandoc.NodeLabels {
+		if _, is := n.Labels[key]; is {
+			owners[key] = "nobody"
+		}
+	}
+	if len(owners) == 0 {
+		return nil
+	}
 	for i := range n.ManagedFields {
 		entry := &n.ManagedFields[i]
-		var fields ownedFields
-		if entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.Raw, []byte(key)) || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+		for _, key := range ownedKeys(entry, owners) {
+			if entry.Manager != fieldManager || owners[key] == "nobody" {
+				owners[key] = entry.Manager
+			}
+		}
+	}
+	maps.DeleteFunc(owners, func(_, by string) bool { return by == fieldManager })
+	if len(owners) == 0 {
+		return nil // which takes no memory
+	}
+	return owners
+}
+
+// ownedKeys returns which of the annotations and labels the entry owns. Most entries own none, and are
+// not parsed.
+func ownedKeys(entry *metav1.ManagedFieldsEntry, keys map[string]string) (owned []string) {
+	var fields *struct {
+		Metadata struct {
+			Annotations map[string]json.RawMessage `json:"f:annotations"`
+			Labels      map[string]json.RawMessage `json:"f:labels"`
+		} `json:"f:metadata"`
+	}
+	for key := range keys {
+		if entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.Raw, []byte(key)) {
 			continue
 		}
-		if _, owns := part(&fields)["f:"+key]; owns && entry.Manager != fieldManager {
-			return entry.Manager, false
-		} else if owns {
-			ours = true
+		if fields == nil && json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+			return nil
+		}
+		in := fields.Metadata.Annotations
+		if slices.Contains(plandoc.NodeLabels, key) {
+			in = fields.Metadata.Labels
+		}
+		if _, owns := in["f:"+key]; owns {
+			owned = append(owned, key)
 		}
 	}
-	if !ours {
-		by = "nobody"
-	}
-	return by, ours
+	return owned
 }
 
 // SetConditions writes these conditions of a Node and leaves its others alone. A Node that
