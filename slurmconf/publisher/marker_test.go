@@ -236,6 +236,31 @@ func TestFeatures(t *testing.T) {
 	})
 }
 
+// TestMarksWithoutPlaces has machines whose switches nobody has labelled: their product is known. Then
+// the labels of the switches come.
+func TestMarksWithoutPlaces(t *testing.T) {
+	const product = "quoin-product-NVIDIA-H100-80GB-HBM3"
+	store := newMemory(hgxSite(t, 0))
+	inBubble(t, store, complete(t, Publication{Labels: true, Features: true}), func() {
+		store.pass(time.Hour)
+		wantMarks(t, store, "no switch is known", "h01", withFeatures(nil, product))
+		if store.annotated != 8 || len(store.notes) != 0 {
+			t.Errorf("%d writes, annotations %v", store.annotated, store.notes)
+		}
+		store.edit(func() {})
+		store.pass(time.Hour)
+		if store.annotated != 8 {
+			t.Errorf("%d writes at rest", store.annotated-8)
+		}
+		store.change(hgxSite(t, 8))
+		store.pass(time.Hour)
+		wantMarks(t, store, "the switches are labelled", "h01", withFeatures(map[string]string{plandoc.LabelLeaf: "leaf-0", plandoc.LabelSpine: "spine"}, product+",quoin-leaf-leaf-0"))
+		if store.notes["h01"] != "fabric:leaf-0" || store.annotated != 16 {
+			t.Errorf("annotation %q, %d writes", store.notes["h01"], store.annotated)
+		}
+	})
+}
+
 // TestMarksOfTwoPublications has nodes change from a publication that labels to one that does not, and
 // to one that does.
 func TestMarksOfTwoPublications(t *testing.T) {

@@ -130,9 +130,9 @@ func (w *wanted) differing(p *publication.Cluster, n *inputs.Node) (marks []mark
 
 // The tokens of Slurm's features begin with these. Whatever begins so in the list is Quoin's.
 const (
-	tokenProduct = "quoin-product-"
-	tokenLeaf    = "quoin-leaf-"
-	tokenMIG     = "quoin-mig-"
+	prefixProduct = "quoin-product-"
+	prefixLeaf    = "quoin-leaf-"
+	prefixMIG     = "quoin-mig-"
 )
 
 // maxTokens is how many products and how many MIG profiles of a node become tokens. No machine has as
@@ -142,7 +142,7 @@ const maxTokens = 16
 // ownToken reports whether a token of the list is Quoin's.
 func ownToken(token string) bool {
 	token = strings.TrimSpace(token)
-	return strings.HasPrefix(token, tokenProduct) || strings.HasPrefix(token, tokenLeaf) || strings.HasPrefix(token, tokenMIG)
+	return strings.HasPrefix(token, prefixProduct) || strings.HasPrefix(token, prefixLeaf) || strings.HasPrefix(token, prefixMIG)
 }
 
 // withTokens returns the list with these tokens of Quoin. What others wrote stays as it is.
@@ -177,11 +177,11 @@ func (w *wanted) tokens(old string) string {
 		}
 	}
 	products, profiles, known := gpuNames(w.facts)
-	add(tokenProduct, products, len(products) > 0)
+	add(prefixProduct, products, len(products) > 0)
 	if w.leaf != "" {
-		tokens = append(tokens, tokenLeaf+w.leaf)
+		tokens = append(tokens, prefixLeaf+w.leaf)
 	}
-	add(tokenMIG, profiles, known)
+	add(prefixMIG, profiles, known)
 	return strings.Join(tokens, ",")
 }
 

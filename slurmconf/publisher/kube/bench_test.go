@@ -119,8 +119,8 @@ func kubeletNode(i int) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("gb200-%05d", i), UID: types.UID(fmt.Sprintf("%036d", i)), ResourceVersion: fmt.Sprint(i), Labels: labels,
 		Annotations: map[string]string{plandoc.SpecAnnotation: fmt.Sprintf("nvl:nvl-8a61c302-%d", i/18), plandoc.FeaturesAnnotation: "quoin-product-NVIDIA-GB200", plandoc.FeaturesWritten: "quoin-product-NVIDIA-GB200"},
 		ManagedFields: []metav1.ManagedFieldsEntry{
-			{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:images":{}}, "x":"` + strings.Repeat("k:{}", 2000) + `"}`)}},
-			{Manager: fieldManager, FieldsV1: &metav1.FieldsV1{Raw: own}},
+			{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:images":{}}, "x":"` + strings.Repeat("k:{}", 2000) + `"}`)},
+			{Manager: fieldManager, FieldsV1: metav1.NewFieldsV1(string(own))},
 		}},
 		Status: corev1.NodeStatus{Capacity: corev1.ResourceList{"cpu": resource.MustParse("144"), "nvidia.com/gpu": resource.MustParse("4")}}}
 }

@@ -61,7 +61,7 @@ func TestRelevantChangesOfNodes(t *testing.T) {
 func TestForeignKeys(t *testing.T) {
 	keys := watchedKeys(compile(t, publication.Publication{}))
 	owned := func(manager, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	annotation := func(key string) string { return `{"f:metadata":{"f:annotations":{"f:` + key + `":{}}}}` }
 	label := func(key string) string { return `{"f:metadata":{"f:labels":{".":{},"f:` + key + `":{}}}}` }

@@ -171,11 +171,12 @@ func ownedKeys(entry *metav1.ManagedFieldsEntry, keys map[string]string) (owned 
 			Labels      map[string]json.RawMessage `json:"f:labels"`
 		} `json:"f:metadata"`
 	}
+	raw := entry.FieldsV1.GetRawBytes()
 	for key := range keys {
-		if entry.FieldsV1 == nil || !bytes.Contains(entry.FieldsV1.Raw, []byte(key)) {
+		if !bytes.Contains(raw, []byte(key)) {
 			continue
 		}
-		if fields == nil && json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+		if fields == nil && json.Unmarshal(raw, &fields) != nil {
 			return nil
 		}
 		in := fields.Metadata.Annotations
