@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -86,6 +87,34 @@ func TestRealSchedulers(t *testing.T) {
 	})
 	if on := podsOf(t, c, "second"); !slices.Equal(on, []string{"", "", "", ""}) {
 		t.Errorf("six free nodes in two blocks: the pods of the second group are on %q, want none", on)
+	}
+}
+
+// TestSchedulerLabels holds that the examples and their page name the labels that the publisher
+// writes, and no other.
+func TestSchedulerLabels(t *testing.T) {
+	t.Parallel()
+	written := []string{"quoin.dev/block", "quoin.dev/leaf", "quoin.dev/spine", "quoin.dev/clique"}
+	files, err := filepath.Glob("schedulers/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range regexp.MustCompile(`quoin\.dev/\w+`).FindAllString(string(text), -1) {
+			if named[key] = true; key != "quoin.dev/imex" && !slices.Contains(written, key) { // people write that one
+				t.Errorf("%s names %s, which nobody writes", file, key)
+			}
+		}
+	}
+	for _, key := range written {
+		if !named[key] {
+			t.Errorf("no example names %s", key)
+		}
 	}
 }
 
