@@ -161,7 +161,7 @@ func ofFile(path string, info fs.FileInfo, err error) source {
 	case !info.Mode().IsRegular():
 		return source{name: path, err: errors.New("it is no regular file")}
 	}
-	return source{name: path, stamp: fmt.Sprint(info.Size(), " ", info.ModTime().UnixNano()), open: func() (io.ReadCloser, error) { return os.Open(path) }}
+	return source{name: path, stamp: fmt.Sprint(info.Size(), " ", info.Mode(), " ", info.ModTime().UnixNano()), open: func() (io.ReadCloser, error) { return os.Open(path) }}
 }
 
 // ofMaps returns the text of ConfigMaps.
@@ -210,6 +210,9 @@ func (r *Reader) update(s *source) *text {
 		t.stamp, t.problem = s.stamp, ""
 		if err := r.read(t, s); err != nil {
 			t.problem = reason(err)
+			if _, file := errors.AsType[*fs.PathError](err); file { // such as rights, which may change without the file
+				t.stamp = ""
+			}
 		}
 	}
 	return t

@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,6 +124,22 @@ func TestReadBounds(t *testing.T) {
 	}
 }
 
+// TestReadAgain opens a file that did not change after it could not be opened, because its rights may have.
+func TestReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fabric.txt")
+	put.File(t, path, pair(1), 0o600)
+	denied := &fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}
+	s := source{name: path, stamp: "1", open: func() (io.ReadCloser, error) { return nil, denied }}
+	r := NewReader(nil, nil)
+	if text := r.update(&s); text.problem != fs.ErrPermission.Error() {
+		t.Errorf("%+v", text)
+	}
+	s.open = func() (io.ReadCloser, error) { return os.Open(path) }
+	if text := r.update(&s); text.problem != "" || text.fabric == nil {
+		t.Errorf("%+v", text)
+	}
+}
+
 func TestReadFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fabric.txt")
 	r := NewReader([]string{path, "configmaps:a=b"}, nil)
@@ -135,7 +153,10 @@ func TestReadFile(t *testing.T) {
 	if diff := cmp.Diff([]string{"1"}, said(r.Read(), path, path)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	put.File(t, path, "no fabric", 0o600)
+	put.File(t, path+".new", "no fabric", 0o600)
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
 	if f := r.Read()[path][0]; f.Fabric == nil || !strings.Contains(f.Problem, "line 1") {
 		t.Errorf("%+v", f)
 	}
