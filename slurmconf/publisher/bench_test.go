@@ -79,7 +79,7 @@ func BenchmarkCables(b *testing.B) {
 		b.Fatal(err)
 	}
 	var placer cables.Placer
-	_, groups := placer.Place(in.Fabrics, nil, in.Facts, &plan, nil)
+	_, groups, _ := placer.Place(in.Fabrics, nil, in.Facts, &plan, nil)
 	b.Run("unchanged", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -98,7 +98,7 @@ func BenchmarkCables(b *testing.B) {
 		}
 	})
 	b.Run("plan", func(b *testing.B) {
-		facts, _ := placer.Place(in.Fabrics, nil, in.Facts, &plan, groups)
+		facts, _, _ := placer.Place(in.Fabrics, nil, in.Facts, &plan, groups)
 		for b.Loop() {
 			if _, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: &plan}, pub.Policy()); err != nil {
 				b.Fatal(err)

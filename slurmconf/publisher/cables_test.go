@@ -209,6 +209,23 @@ func TestCables(t *testing.T) {
 			store.change(with(t, snap, c))
 			same("a further switch is replaced")
 		}
+		wires := c.wires
+		c.wires = slices.DeleteFunc(slices.Clone(wires), func(w wire) bool { return strings.HasPrefix(w.a, "rack2-") && w.rail < 0 })
+		store.change(with(t, snap, c))
+		same("no cable leads up from a rack")
+		doc := store.plan(t)
+		pub := complete(t, Publication{FabricFiles: []string{fabricPath}})[0]
+		made, err := Make(pub, pub.Rules.Gather(with(t, snap, c)), Previous{Plan: &doc.Current.Plan, Groups: doc.Groups})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := topology.Finding{Reason: placement.ReasonCablesMissing, Message: "no cable leads up from " + doc.Current.Plan.Places()["h17"].Leaf + ": what is published above stays"}
+		if !slices.Contains(made.Problems, want) {
+			t.Errorf("problems %v, want %v", made.Problems, want)
+		}
+		c.wires = wires
+		store.change(with(t, snap, c))
+		same("the cables are back")
 		unread := *snap
 		unread.Fabrics = map[string][]inputs.FabricText{fabricPath: {{Name: fabricPath, Problem: "line 3: cut"}}}
 		store.change(&unread)

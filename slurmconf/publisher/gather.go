@@ -83,7 +83,9 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	g.UnnamedFacts = slices.DeleteFunc(g.UnnamedFacts, func(f topology.Facts) bool { // a node of another Slurm is no part of a rack of this one
 		return slices.ContainsFunc(a.nodes.others, func(other *publication.Cluster) bool { return other.Rules.Wants(g.Nameless[f.Name]) })
 	})
-	g.Facts, g.groups = a.cables.Place(g.Fabrics, a.pub.ComputeAdapters, g.Facts, g.prev.Plan, mem.doc.Groups)
+	var cut []topology.Finding
+	g.Facts, g.groups, cut = a.cables.Place(g.Fabrics, a.pub.ComputeAdapters, g.Facts, g.prev.Plan, mem.doc.Groups)
+	g.Problems = append(g.Problems, cut...)
 	var unused time.Time
 	if a.pub.Release.DynamicTopology() {
 		g.inUse, unused = a.units.inUse(g.prev.Plan, namedBy(g.All, g.Nodes), a.pub.LoadTimeout.Duration, now)

@@ -96,7 +96,9 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 // any size. Nobody is there to approve decisions, so their published answers stay, and a problem
 // says so of each. It returns an error only if no plan can be made.
 func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
-	g.Facts, _ = (&cables.Placer{Described: g.Described}).Place(g.Fabrics, p.ComputeAdapters, g.Facts, prev.Plan, prev.Groups)
+	var cut []topology.Finding
+	g.Facts, _, cut = (&cables.Placer{Described: g.Described}).Place(g.Fabrics, p.ComputeAdapters, g.Facts, prev.Plan, prev.Groups)
+	g.Problems = slices.Concat(g.Problems, cut)
 	return makeFrom(p, &gathered{Inputs: g, prev: prev})
 }
 

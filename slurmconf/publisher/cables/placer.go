@@ -1,10 +1,13 @@
 package cables
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/switches"
 )
 
@@ -27,17 +30,17 @@ type placed struct {
 	result  *switches.Result
 }
 
-// Place returns the facts with the switches above each node, and the groups of switches to remember.
-// texts are what was read, compute the patterns of adapters that jobs compute with. prev is the published
+// Place returns the facts with the switches above each node, the groups of switches to remember, and what
+// is wrong with groups. texts are what was read, compute the patterns of adapters that jobs compute with. prev is the published
 // plan, or nil, and before are the remembered groups.
-func (p *Placer) Place(texts []inputs.FabricText, compute []string, facts []topology.Facts, prev *topology.Plan, before []switches.Group) ([]topology.Facts, []switches.Group) {
+func (p *Placer) Place(texts []inputs.FabricText, compute []string, facts []topology.Facts, prev *topology.Plan, before []switches.Group) ([]topology.Facts, []switches.Group, []topology.Finding) {
 	fabrics := fabricsOf(texts)
 	nodes, neighbours := p.nodes(facts, compute, prev)
 	switch {
 	case len(fabrics) == 0 && len(texts) > 0: // none can be read now
-		return facts, before
+		return facts, before, nil
 	case len(fabrics) == 0 && !neighbours:
-		return facts, nil
+		return facts, nil, nil
 	}
 	if !p.last.same(fabrics, nodes, before) {
 		p.last = placed{fabrics, nodes, before, switches.Place(fabrics, nodes, before)}
@@ -63,7 +66,22 @@ func (p *Placer) Place(texts []inputs.FabricText, compute []string, facts []topo
 			f.Cables.Missing = "no report says its adapters, and no adapter is described with its name"
 		}
 	}
-	return out, p.last.result.Groups
+	return out, p.last.result.Groups, cutOff(p.last.result.Cut)
+}
+
+// maxCut is how many switches the finding about missing cables upwards names.
+const maxCut = 3
+
+// cutOff says that no cable leads up from groups of switches.
+func cutOff(names []string) []topology.Finding {
+	if len(names) == 0 {
+		return nil
+	}
+	list := strings.Join(names[:min(len(names), maxCut)], ", ")
+	if more := len(names) - maxCut; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return []topology.Finding{{Reason: placement.ReasonCablesMissing, Message: "no cable leads up from " + list + ": what is published above stays"}}
 }
 
 // Last returns the switches that the last answer has above a node. If the texts have changed since, it

@@ -58,7 +58,7 @@ func TestAdaptersWithoutCable(t *testing.T) {
 			facts = append(facts, topology.Facts{Name: node, SlurmName: node})
 			placer.Described[node] = []switches.Adapter{{GUIDs: []string{guid}}}
 		}
-		placed, _ := placer.Place(texts, nil, facts, prev, nil)
+		placed, _, _ := placer.Place(texts, nil, facts, prev, nil)
 		if got := placed[0].Cables.Tiers[0]; got != want {
 			t.Errorf("the second adapter had %d Gbit/s: n1 is below %q, want %q", rate, got, want)
 		}
@@ -73,7 +73,7 @@ func TestDescribed(t *testing.T) {
 		{Name: "n2", SlurmName: "n2", Report: report("n2", nil)}, {Name: "n3", SlurmName: "n3"}, {Name: "n4", SlurmName: "n4"},
 	}
 	there := []switches.Adapter{{GUIDs: []string{"c"}}}
-	placed, _ := (&Placer{Described: map[string][]switches.Adapter{"n1": there, "n2": there, "n3": there}}).Place(texts, nil, facts, nil, nil)
+	placed, _, _ := (&Placer{Described: map[string][]switches.Adapter{"n1": there, "n2": there, "n3": there}}).Place(texts, nil, facts, nil, nil)
 	var got []string
 	for _, f := range placed {
 		got = append(got, f.Name+" "+strings.Join(f.Cables.Tiers, " ")+f.Cables.Missing)
@@ -84,8 +84,25 @@ func TestDescribed(t *testing.T) {
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	placed, _ = new(Placer).Place(texts, nil, facts, nil, nil)
+	placed, _, _ = new(Placer).Place(texts, nil, facts, nil, nil)
 	if got := placed[2].Cables.Missing; got != "no report says its adapters" {
 		t.Errorf("without descriptions: %q", got)
+	}
+}
+
+// TestCutOff bounds the finding: all leaves may be cut off when the spines are off.
+func TestCutOff(t *testing.T) {
+	for want, names := range map[string][]string{
+		"": nil,
+		"no cable leads up from a, b: what is published above stays":               {"a", "b"},
+		"no cable leads up from a, b, c and 2 more: what is published above stays": {"a", "b", "c", "d", "e"},
+	} {
+		got := ""
+		for _, f := range cutOff(names) {
+			got += f.Message
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", names, got, want)
+		}
 	}
 }
