@@ -193,9 +193,12 @@ func (a *marker) write(ctx context.Context, files outcome, in *gathered, seen *l
 	return out, a.writeEach(ctx, &out, due, now)
 }
 
-// judge returns the marks of the Node that differ, without those that another publication writes.
+// judge returns the marks of the Node that differ, without those that another publication writes. What
+// another writer has under a key that the publication does not write is as it should be.
 func (a *marker) judge(n *inputs.Node, want *wanted) []mark {
-	return slices.DeleteFunc(want.differing(a.pub, n), func(m mark) bool { return a.elsewhere(n, m.kind) })
+	return slices.DeleteFunc(want.differing(a.pub, n), func(m mark) bool {
+		return a.elsewhere(n, m.kind) || !m.kind.on(a.pub) && m.owner(n) != ""
+	})
 }
 
 // split divides marks into those that are to be written and those that belong to other writers.

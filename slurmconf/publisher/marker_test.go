@@ -83,6 +83,7 @@ func TestLabels(t *testing.T) {
 		wantMarks(t, store, "turned off", "gb200-002", map[string]string{})
 		wantMarks(t, store, "turned off", "gb200-001", map[string]string{plandoc.LabelLeaf: "theirs"})
 		wantMarks(t, store, "turned off", "gb200-007", map[string]string{"quoin.dev/agent": "false"})
+		wantDrift(t, store, "turned off", map[string]string{})
 		if diff := cmp.Diff(notes, store.notes); diff != "" || store.annotated != before+72 {
 			t.Errorf("%d writes to take the labels of 72 nodes away, annotations (-before +after):\n%s", store.annotated-before, diff)
 		}
