@@ -130,8 +130,7 @@ func (a *marker) wants(files outcome, facts []topology.Facts) func(name string) 
 	}
 	return func(name string) wanted {
 		spec := files.specs[name]
-		labels := places.of(spec)
-		return wanted{spec: spec, labels: labels, facts: of[name], leaf: labels[1]}
+		return wanted{spec: spec, labels: places.of(spec), facts: of[name]}
 	}
 }
 
@@ -139,7 +138,7 @@ func (a *marker) wants(files outcome, facts []topology.Facts) func(name string) 
 // cannot tell, it is once slurmctld had the time to load files with the units.
 func (a *marker) write(ctx context.Context, files outcome, in *gathered, seen *loaded.View, now time.Time) (out marked, err error) {
 	ages := files.doc.Ages(files.written(now))
-	out.waits = plandoc.Wait{Key: loadTimeout, For: "nodes get annotations with new blocks or switches"}
+	out.waits = plandoc.Wait{Key: loadTimeout, For: "nodes get annotations and labels with new blocks or switches"}
 	var due []dueNode
 	waiting, foreign := make(map[string]specSince), make(map[string][]mark)
 	wants := a.wants(files, in.Facts)
@@ -237,7 +236,7 @@ func (a *marker) writeEach(ctx context.Context, out *marked, due []dueNode, now 
 		}
 	}
 	if done > 0 {
-		a.log.Info("annotated nodes", "publication", a.pub.Name, "nodes", done)
+		a.log.Info("wrote annotations and labels of nodes", "publication", a.pub.Name, "nodes", done)
 	}
 	return retry
 }

@@ -95,7 +95,6 @@ type wanted struct {
 	labels [4]string
 	// facts are what the tokens come from beside the leaf switch. Without any there are no tokens.
 	facts *topology.Facts
-	leaf  string
 }
 
 // differing returns the marks of the Node that differ. A kind that the publication does not write is
@@ -178,8 +177,8 @@ func (w *wanted) tokens(old string) string {
 	}
 	products, profiles, known := gpuNames(w.facts)
 	add(prefixProduct, products, len(products) > 0)
-	if w.leaf != "" {
-		tokens = append(tokens, prefixLeaf+w.leaf)
+	if leaf := w.labels[1]; leaf != "" {
+		tokens = append(tokens, prefixLeaf+leaf)
 	}
 	add(prefixMIG, profiles, known)
 	return strings.Join(tokens, ",")

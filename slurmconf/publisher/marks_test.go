@@ -143,7 +143,7 @@ func TestTokens(t *testing.T) {
 		"products":            {&topology.Facts{Report: gpus(h100, topology.GPU{Product: "NVIDIA L4"})}, "", "", product + ",quoin-product-NVIDIA-L4"},
 		"a product of no use": {&topology.Facts{Report: gpus(topology.GPU{Product: "a,b|c"})}, "", "", "quoin-product-" + markValue("a,b|c")},
 	} {
-		w := wanted{facts: tt.facts, leaf: tt.leaf}
+		w := wanted{facts: tt.facts, labels: [4]string{1: tt.leaf}}
 		if got := w.tokens(tt.old); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}

@@ -32,7 +32,7 @@ func TestRealFeatures(t *testing.T) {
 	for _, profile := range []string{"1g.10gb", "1g.10gb+me", "1c.3g.40gb", "7g.80gb"} {
 		mig.MIG = append(mig.MIG, topology.MIGInstance{Profile: profile})
 	}
-	w := wanted{leaf: markValue("sw7/p3_a.b"), facts: &topology.Facts{Report: &topology.Node{GPUs: []topology.GPU{mig, {Product: "NVIDIA GB200"}, {Product: "NVIDIA A100-SXM4-80GB"}, {Product: "a,b|c&d*[e](f)=g"}, {Product: strings.Repeat("x", 200)}}}}}
+	w := wanted{labels: [4]string{1: markValue("sw7/p3_a.b")}, facts: &topology.Facts{Report: &topology.Node{GPUs: []topology.GPU{mig, {Product: "NVIDIA GB200"}, {Product: "NVIDIA A100-SXM4-80GB"}, {Product: "a,b|c&d*[e](f)=g"}, {Product: strings.Repeat("x", 200)}}}}}
 	tokens := strings.Split(w.tokens(""), ",")
 	if len(tokens) != 5+1+4 {
 		t.Fatalf("tokens %q", tokens)

@@ -148,7 +148,7 @@ func TestWaitsAreLogged(t *testing.T) {
 			}
 			log.Reset()
 		}
-		said("new blocks", "loadTimeout, until 2000-01-01T00:02:00Z: nodes get annotations with new blocks or switches")
+		said("new blocks", "loadTimeout, until 2000-01-01T00:02:00Z: nodes get annotations and labels with new blocks or switches")
 		store.change(inOtherRack(t))
 		said("a node moves", "confirmTime, until 2000-01-01T00:13:00Z: nodes move")
 		store.change(inOtherRack(t, simulated.Fault{Node: "gb200-072", Absent: true}))

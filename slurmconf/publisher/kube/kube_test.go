@@ -73,8 +73,8 @@ func TestForeignKeys(t *testing.T) {
 		"own":                 {[]metav1.ManagedFieldsEntry{own, owned("kubelet", annotation("other")), owned(fieldManager, label(plandoc.LabelLeaf))}, nil},
 		"another's":           {[]metav1.ManagedFieldsEntry{theirs, owned("kubectl-label", label(plandoc.LabelLeaf))}, map[string]string{plandoc.SpecAnnotation: "topograph", plandoc.LabelLeaf: "kubectl-label"}},
 		"both":                {[]metav1.ManagedFieldsEntry{theirs, own, theirs, own, owned(fieldManager, label(plandoc.LabelLeaf))}, map[string]string{plandoc.SpecAnnotation: "topograph"}},
-		"nobody's":            {nil, map[string]string{plandoc.SpecAnnotation: "nobody", plandoc.LabelLeaf: "nobody"}},
-		"a label and no note": {[]metav1.ManagedFieldsEntry{owned(fieldManager, label(plandoc.SpecAnnotation)), owned(fieldManager, label(plandoc.LabelLeaf))}, map[string]string{plandoc.SpecAnnotation: "nobody"}},
+		"no owner":            {nil, map[string]string{plandoc.SpecAnnotation: unknownOwner, plandoc.LabelLeaf: unknownOwner}},
+		"a label and no note": {[]metav1.ManagedFieldsEntry{owned(fieldManager, label(plandoc.SpecAnnotation)), owned(fieldManager, label(plandoc.LabelLeaf))}, map[string]string{plandoc.SpecAnnotation: unknownOwner}},
 		"unreadable":          {[]metav1.ManagedFieldsEntry{own, owned(fieldManager, label(plandoc.LabelLeaf)), owned("x", "{"+plandoc.SpecAnnotation)}, nil},
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ManagedFields: tt.entries, Labels: map[string]string{plandoc.LabelLeaf: "sw7", "team": "red"},

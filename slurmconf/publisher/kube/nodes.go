@@ -105,14 +105,14 @@ func (s *Store) Mark(ctx context.Context, n *inputs.Node, change inputs.Marks) e
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": n.Version,
 		"annotations": emptyAsNull(change.Annotations), "labels": emptyAsNull(change.Labels)}})
 	if err != nil {
-		return fmt.Errorf("annotate node %s: %w", n.Name, err)
+		return fmt.Errorf("write annotations and labels of node %s: %w", n.Name, err)
 	}
 	next, err := s.client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
-		return fmt.Errorf("annotate node %s: %w: %w", n.Name, plandoc.ErrNodeChanged, err)
+		return fmt.Errorf("write annotations and labels of node %s: %w: %w", n.Name, plandoc.ErrNodeChanged, err)
 	case err != nil:
-		return fmt.Errorf("annotate node %s: %w", n.Name, err)
+		return fmt.Errorf("write annotations and labels of node %s: %w", n.Name, err)
 	}
 	s.wrote(next)
 	return nil
@@ -130,18 +130,21 @@ func emptyAsNull(values map[string]string) map[string]any {
 	return out
 }
 
+// unknownOwner is the owner of a key of which a Node does not say who wrote it. It was not the publisher.
+const unknownOwner = "unknown"
+
 // foreignKeys returns the publisher's keys that another writer owns on the Node, with the writer's
-// name. A key that nobody owns is another's too: the publisher has not written it.
+// name.
 func foreignKeys(n *corev1.Node) map[string]string {
 	owners := map[string]string{} // of the keys that the Node has
 	for _, key := range plandoc.NodeAnnotations {
 		if _, is := n.Annotations[key]; is && key != plandoc.FeaturesAnnotation { // which has several writers
-			owners[key] = "nobody"
+			owners[key] = unknownOwner
 		}
 	}
 	for _, key := range plandoc.NodeLabels {
 		if _, is := n.Labels[key]; is {
-			owners[key] = "nobody"
+			owners[key] = unknownOwner
 		}
 	}
 	if len(owners) == 0 {
@@ -150,7 +153,7 @@ func foreignKeys(n *corev1.Node) map[string]string {
 	for i := range n.ManagedFields {
 		entry := &n.ManagedFields[i]
 		for _, key := range ownedKeys(entry, owners) {
-			if entry.Manager != fieldManager || owners[key] == "nobody" {
+			if entry.Manager != fieldManager || owners[key] == unknownOwner {
 				owners[key] = entry.Manager
 			}
 		}
