@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
@@ -94,7 +95,6 @@ func TestRealSchedulers(t *testing.T) {
 // writes, and no other.
 func TestSchedulerLabels(t *testing.T) {
 	t.Parallel()
-	written := []string{"quoin.dev/block", "quoin.dev/leaf", "quoin.dev/spine", "quoin.dev/clique"}
 	files, err := filepath.Glob("schedulers/*")
 	if err != nil {
 		t.Fatal(err)
@@ -106,14 +106,41 @@ func TestSchedulerLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, key := range regexp.MustCompile(`quoin\.dev/\w+`).FindAllString(string(text), -1) {
-			if named[key] = true; key != "quoin.dev/imex" && !slices.Contains(written, key) { // people write that one
+			if named[key] = true; key != "quoin.dev/imex" && !slices.Contains(plandoc.NodeLabels, key) { // people write that one
 				t.Errorf("%s names %s, which nobody writes", file, key)
 			}
 		}
 	}
-	for _, key := range written {
+	for _, key := range plandoc.NodeLabels {
 		if !named[key] {
 			t.Errorf("no example names %s", key)
+		}
+	}
+}
+
+// TestSchedulersPage renders the chart with the values of the page.
+func TestSchedulersPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("schedulers/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, values, found := strings.Cut(string(page), "\n       config:\n")
+	if !found {
+		t.Fatal("the page has no values of the chart")
+	}
+	values, _, _ = strings.Cut("       config:\n"+values, "\n\n")
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := kuberig.Helm(t.Context(), "template", "quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image, "-f", file)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for text, times := range map[string]int{"  labels: true\n": 2, "  annotate: false\n": 1, "resources: [nodes]\n  verbs: [get, list, watch, patch]\n": 1} {
+		if got := strings.Count(out, text); got != times {
+			t.Errorf("%q is %d times in what the chart renders, want %d", text, got, times)
 		}
 	}
 }
