@@ -34,8 +34,9 @@ prints it as IDX. NVML is the driver's index. A dash is a fact that the machine 
 not have, or that could not be read. A line "problem:" then says why. Such a line also
 says what is wrong with the NVLink fabric, as far as this machine shows it.
 
-An adapter for compute is one over which GPUs talk to other machines. The others are for
-storage and management. RATE is that of the active link.
+An adapter for compute is one over which GPUs talk to other machines, as the machine shows.
+The key computeAdapters of a publication may choose others; it does not count here. The
+others are for storage and management. RATE is that of the active link.
 
 Exit status: 0 also with problems, 2 if nothing could be read.`,
 		Args: cobra.NoArgs,
