@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -117,21 +118,14 @@ func CheckAdapterPatterns(names []string) error {
 }
 
 func matchesAny(patterns []string, name string) bool {
-	for _, pattern := range patterns {
-		if ok, err := path.Match(pattern, name); err == nil && ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, err := path.Match(pattern, name)
+		return err == nil && ok
+	})
 }
 
 func (a *Adapter) speaks(layer string) bool {
-	for i := range a.Ports {
-		if a.Ports[i].LinkLayer == layer {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Ports, func(p AdapterPort) bool { return p.LinkLayer == layer })
 }
 
 // rate returns the rate of the adapter's fastest port, 0 if none is known.
@@ -147,12 +141,7 @@ func (a *Adapter) rate() (most int) {
 var blueFields = []string{"MT41682", "MT41686", "MT41692"}
 
 func (a *Adapter) isBlueField() bool {
-	for _, model := range blueFields {
-		if strings.EqualFold(a.Model, model) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(blueFields, strings.ToUpper(a.Model))
 }
 
 // validate checks what every consumer relies on.

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -30,38 +30,25 @@ func (f *lldpFile) read() (map[string]topology.Neighbor, error) {
 		return nil, nil
 	}
 	info, err := os.Stat(f.path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: want a file of text", f.path)
-	}
-	if err != nil {
-		*f = lldpFile{path: f.path}
-		return nil, err
-	}
-	if f.changed.Equal(info.ModTime()) && f.size == info.Size() {
+	if err == nil && f.changed.Equal(info.ModTime()) && f.size == info.Size() {
 		return f.neighbors, f.err
 	}
-	f.changed, f.size = info.ModTime(), info.Size()
-	data, err := readFile(f.path)
-	if err == nil {
-		f.neighbors, err = ParseLLDP(data)
-	}
-	if f.err = err; err != nil {
-		f.neighbors, f.err = nil, fmt.Errorf("%s: %w", f.path, err)
-	}
-	return f.neighbors, f.err
-}
-
-func readFile(path string) ([]byte, error) {
-	file, err := os.Open(path)
+	*f = lldpFile{path: f.path}
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxLLDP+1))
-	if err == nil && len(data) > maxLLDP {
-		err = fmt.Errorf("larger than %d bytes", maxLLDP)
+	if info.Size() > maxLLDP {
+		return nil, fmt.Errorf("%s: larger than %d bytes", f.path, maxLLDP)
 	}
-	return data, err
+	data, err := atomicfile.Read(f.path)
+	if err != nil { // rights may be mended while the file stays as it is
+		return nil, err
+	}
+	f.changed, f.size = info.ModTime(), info.Size()
+	if f.neighbors, err = ParseLLDP(data); err != nil {
+		f.err = fmt.Errorf("%s: %w", f.path, err)
+	}
+	return f.neighbors, f.err
 }
 
 // lldpInterface is what lldpcli says of a network interface and one neighbor of it.

@@ -128,7 +128,7 @@ func TestNeighbors(t *testing.T) {
 		{"fewer neighbors", write(lldp(neighbor("enp38s0np0", leaf("leaf-2", 2), "swp1"))), []string{"rocep38s0 1 leaf-2 swp1"}, ""},
 		{"a large file", write(all + strings.Repeat(" ", 1<<20)), nil, "larger than 1048576 bytes"},
 		{"no file again", func() { _ = os.Remove(file) }, nil, "no such file or directory"},
-		{"a folder", func() { _ = os.Mkdir(file, 0o700) }, nil, "want a file of text"},
+		{"a folder", func() { _ = os.Mkdir(file, 0o700) }, nil, "want a regular file"},
 	} {
 		step.change()
 		out, err := r.Read()

@@ -2,6 +2,7 @@ package adapters
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -28,9 +29,7 @@ func pathOf(target string) pciPath {
 		case pciFunction.MatchString(parts[i]):
 			path = append(path, parts[i])
 		case pciRoot.MatchString(parts[i]):
-			for a, b := 0, len(path)-1; a < b; a, b = a+1, b-1 {
-				path[a], path[b] = path[b], path[a]
-			}
+			slices.Reverse(path)
 			return path
 		default:
 			return nil

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -165,7 +166,8 @@ func (r *Reader) Read() (*Reading, error) {
 		}
 		path := pathOf(target)
 		a := &adapterReader{Reading: out, known: before[target], dir: filepath.Join(class, target), device: filepath.Join(class, target, "../.."), neighbors: neighbors}
-		if a.none = a.none || len(path) == 0 || !a.complete && exists(filepath.Join(a.device, "physfn")); !a.none {
+		a.none = a.none || len(path) == 0 || !a.complete && exists(filepath.Join(a.device, "physfn"))
+		if !a.none {
 			a.Name, a.PCIBusID, a.GPUs = e.Name(), path.busID(), path.nearest(gpus)
 			a.read()
 		}
@@ -174,7 +176,7 @@ func (r *Reader) Read() (*Reading, error) {
 		}
 	}
 	slices.SortFunc(out.Adapters, func(a, b topology.Adapter) int {
-		return cmp.Or(cmp.Compare(min(len(b.GPUs), 1), min(len(a.GPUs), 1)), compareNames(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(min(len(b.GPUs), 1), min(len(a.GPUs), 1)), hostlist.Compare(a.Name, b.Name))
 	})
 	out.More = max(len(out.Adapters)-maxAdapters, 0)
 	out.Adapters = out.Adapters[:len(out.Adapters)-out.More] // those for the GPUs are first
@@ -372,27 +374,7 @@ func gbpsOf(rate string) int {
 	return 0
 }
 
+// sortByName puts mlx5_2 before mlx5_10.
 func sortByName(list []topology.Adapter) {
-	slices.SortFunc(list, func(a, b topology.Adapter) int { return compareNames(a.Name, b.Name) })
-}
-
-// compareNames puts mlx5_2 before mlx5_10.
-func compareNames(a, b string) int {
-	digits := func(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
-	for x, y := a, b; x != "" && y != ""; {
-		m, n := digits(x), digits(y)
-		if m == 0 || n == 0 {
-			if x[0] != y[0] {
-				return cmp.Compare(x[0], y[0])
-			}
-			x, y = x[1:], y[1:]
-			continue
-		}
-		p, q := strings.TrimLeft(x[:m], "0"), strings.TrimLeft(y[:n], "0")
-		if order := cmp.Or(cmp.Compare(len(p), len(q)), strings.Compare(p, q)); order != 0 {
-			return order
-		}
-		x, y = x[m:], y[n:]
-	}
-	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	slices.SortFunc(list, func(a, b topology.Adapter) int { return hostlist.Compare(a.Name, b.Name) })
 }
