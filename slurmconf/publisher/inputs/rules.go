@@ -88,13 +88,13 @@ func NewRules(c Config, wrong func(key, message string)) Rules {
 				bad(keys.key, label, wantedKey)
 			}
 		}
-		r.checkOwn(keys.key, keys.labels, wrong)
+		checkOwn(keys.key, keys.labels, wrong)
 	}
 	if c.Selector != nil {
-		r.checkOwn("nodes.selector", c.Selector.Keys(), wrong)
+		checkOwn("nodes.selector", c.Selector.Keys(), wrong)
 	}
 	if kind, key, _ := strings.Cut(c.SlurmNames, ":"); kind == "label" {
-		r.checkOwn("slurmNames", []string{key}, wrong)
+		checkOwn("slurmNames", []string{key}, wrong)
 	}
 	if len(c.Labels.Tiers) > 1 && slices.Contains(c.Labels.Tiers, nodelabels.Auto) {
 		bad("tierLabels", nodelabels.Auto, "it alone, or the keys of one source, nearest first")
@@ -104,7 +104,7 @@ func NewRules(c Config, wrong func(key, message string)) Rules {
 
 // checkOwn refuses the labels that the publisher itself writes: what it has decided is no fact to decide
 // by.
-func (r *Rules) checkOwn(key string, labels []string, wrong func(key, message string)) {
+func checkOwn(key string, labels []string, wrong func(key, message string)) {
 	for _, label := range labels {
 		if slices.Contains(plandoc.NodeLabels, label) {
 			wrong(key, fmt.Sprintf("%q: Quoin itself writes this label from the plan (labels: true): want another label", label))
