@@ -47,7 +47,9 @@ func TestNVMLAgentAdapters(t *testing.T) {
 	cmd.Args = append(cmd.Args, "--set", "agent.sysRoot="+string(tree), "--set", "agent.lldpFile="+lldp)
 	p.start(cmd)
 	const up = `quoin_agent_adapter_port_up{adapter="mlx5_1",port="1"}`
-	p.until("the report is stored, and a link is up", func() bool { return p.settled() && p.metric(up) == 1 })
+	p.until("the report is stored with adapters, and a link is up", func() bool {
+		return p.settled() && strings.Contains(p.report(), `"adapters":`) && p.metric(up) == 1
+	})
 	report := p.report()
 	n, err := topology.ParseReport("report", []byte(report))
 	if err != nil {
