@@ -24,6 +24,9 @@ type adapterAnswer struct {
 	err     error
 }
 
+// adaptersPatience is the time after which a reading counts as stuck.
+const adaptersPatience = 30 * time.Second
+
 // keepAdapters reads the network adapters in turns. A file of sysfs may wait for an adapter's
 // firmware for a minute, or for ever. Nothing waits for a reading, and there is no second one
 // beside it.
@@ -44,14 +47,14 @@ func (a *Agent) keepAdapters(ctx context.Context) {
 			reading, err := a.config.Adapters.Read()
 			answer <- adapterAnswer{reading, err}
 		}()
-		slow := time.NewTimer(a.config.AdaptersPatience)
+		slow := time.NewTimer(adaptersPatience)
 		for answered := false; !answered; {
 			select {
 			case <-ctx.Done():
 				slow.Stop()
 				return
 			case <-slow.C:
-				say(a.missAdapters("no network adapter has answered within " + a.config.AdaptersPatience.String() + ": one may be dead; see dmesg"))
+				say(a.missAdapters("no network adapter has answered within " + adaptersPatience.String() + ": one may be dead; see dmesg"))
 			case got := <-answer:
 				answered = true
 				slow.Stop()

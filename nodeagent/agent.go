@@ -54,8 +54,7 @@ type Config struct {
 	// them.
 	Adapters AdapterReader
 	// AdaptersEvery is the pause between two readings of the adapters; default 5 seconds.
-	// AdaptersPatience is the time after which a reading counts as stuck; default 30 seconds.
-	AdaptersEvery, AdaptersPatience time.Duration
+	AdaptersEvery time.Duration
 	// Subscribers get each new report; if they are slow, the newest. Each channel
 	// has room for one.
 	Subscribers []chan *topology.Node
@@ -79,7 +78,6 @@ func New(c Config, store Store, files Files, metrics *Metrics, log *slog.Logger)
 	c.Stale = cmp.Or(c.Stale, 3*time.Minute)
 	c.IDsEvery = cmp.Or(c.IDsEvery, 10*time.Minute)
 	c.AdaptersEvery = cmp.Or(c.AdaptersEvery, 5*time.Second)
-	c.AdaptersPatience = cmp.Or(c.AdaptersPatience, 30*time.Second)
 	return &Agent{config: c, store: store, files: files, reporter: &reporter{
 		node: c.Node, asks: len(c.IDs) > 0, subscribers: c.Subscribers, metrics: metrics, log: log, wake: newWakes()}}
 }
