@@ -222,6 +222,18 @@ func publisherToken(t *testing.T, c *kuberig.Cluster) {
 	} {
 		y.run(t, publisher)
 	}
+	// What others have written in a form of their own is no reason to refuse a label.
+	for key, value := range map[string]string{"topology.slinky.slurm.net/spec": "leaf 1", "quoin.dev/features": "GPU", "features.slinky.slurm.net/spec": strings.Repeat("x,", 100_000) + "quoin-leaf-a&b"} {
+		if _, err := c.Client().CoreV1().Nodes().Patch(t.Context(), "node-a", types.MergePatchType, []byte(withAnnotation(key, value)), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, y := range []try{
+		{"a label beside annotations of others", node(withLabel("quoin.dev/leaf", "l2")), ""},
+		{"another place beside annotations of others", place("leaf 2"), "want TOPOLOGY:UNIT"},
+	} {
+		y.run(t, publisher)
+	}
 }
 
 // publisherClient is a client with the publisher's token, once the policies hold.
