@@ -72,7 +72,7 @@ func TestCablesGoBeforeLabels(t *testing.T) {
 		"leaf switch leaf-1 has nodes with labels rack-0 (node n11 and 2 more) and rack-1 (node n12); the cables are followed"}, saidOf(plan, placement.ReasonCablesDiffer)); diff != "" {
 		t.Errorf("differences (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"n24: no text names it; it is below no switch; labels of Topograph are not used, because the tree is made from one source"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
+	if diff := cmp.Diff([]string{"n24: no text names it; the node is below no switch; labels of Topograph are not used, because the tree is made from one source"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
 		t.Errorf("missing (-want +got):\n%s", diff)
 	}
 	t.Run("a label further up", func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestCablesUnread(t *testing.T) {
 		if diff := cmp.Diff(leafLines(old), leafLines(current)); diff != "" {
 			t.Errorf("(-old +new):\n%s", diff)
 		}
-		if got := saidOf(current, placement.ReasonCablesMissing); len(got) != 1 || !strings.Contains(got[0], "no text names it; it stays below its published switch") {
+		if got := saidOf(current, placement.ReasonCablesMissing); len(got) != 1 || !strings.Contains(got[0], "no text names it; the node stays below its published switch") {
 			t.Errorf("%q", got)
 		}
 	})
@@ -138,7 +138,7 @@ func TestCablesUnread(t *testing.T) {
 		if got := leafLines(plan); !strings.HasPrefix(got[0], "rack-0[") {
 			t.Errorf("labels are not followed: %q", got)
 		}
-		if diff := cmp.Diff([]string{"cables were read, and the switches of none of 8 nodes are known by them: node n11: no adapter of the node is known"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
+		if diff := cmp.Diff([]string{"cables were read, and none of 8 nodes has a switch by them; the first is node n11: no adapter of the node is known"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -193,5 +193,25 @@ func TestLLDP(t *testing.T) {
 	beside := mustPlan(t, labelled(byCables(topology.SourceLLDP, leaves(nil, nil))), nil, short)
 	if got := leafLines(beside); !strings.HasPrefix(got[0], "rack-0[") || beside.SwitchSource() != "" {
 		t.Errorf("%q by %q", got, beside.SwitchSource())
+	}
+}
+
+// TestLLDPBesideCables has a leaf by LLDP beside fabrics by cables. Nobody knows whether the leaf is in one of
+// these.
+func TestLLDPBesideCables(t *testing.T) {
+	said := func(above ...[]string) []string {
+		facts := byCables(topology.SourceCables, leaves(append(above, nil)...))
+		for i := range facts[4*len(above):] {
+			facts[4*len(above)+i].Cables.ByLLDP = true
+		}
+		plan := mustPlan(t, facts, nil, cabled)
+		return slices.Concat(saidOf(plan, placement.ReasonRootAssumed), saidOf(plan, placement.ReasonLeavesApart))
+	}
+	if got := said([]string{"ib-a"}, []string{"ib-a"}); len(got) != 1 || !strings.Contains(got[0], "joins ib-a, leaf-3: switch fabric is put above them") {
+		t.Errorf("one fabric: %q", got)
+	}
+	want := []string{"no job of more than 4 nodes can run in the switch tree: no switch joins ib-a, ib-b, leaf-3, because no cable joins them, as far as is known"}
+	if diff := cmp.Diff(want, said([]string{"ib-a"}, []string{"ib-b"})); diff != "" {
+		t.Errorf("two fabrics (-want +got):\n%s", diff)
 	}
 }
