@@ -32,7 +32,7 @@ fi
 packages=$(testdata/need.sh -packages "${tools[@]}") debian=()
 [ -z "$packages" ] || debian+=("the packages $packages")
 [ -d "$cache/slurm-forky-rest" ] && [ -d "$cache/slurm-trixie" ] || debian+=("two releases of Slurm")
-compgen -G "$cache/prometheus-*/usr/bin/promtool" >/dev/null || debian+=(Prometheus)
+[ -d "$cache/debian-prometheus" ] || debian+=(Prometheus)
 [ -d "$cache/debian-infiniband" ] || debian+=(ibnetdiscover)
 [ -d "$cache/debian-lldp" ] || debian+=(lldpd)
 missing=$(printf '%s, ' "${debian[@]}") missing=${missing%, }
