@@ -16,8 +16,8 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/cache"
 )
 
-// Unpack returns the folder that has the files of some packages of the machine's Debian release,
-// and of all that they depend on and the machine lacks. What was fetched once under a name stays:
+// Unpack returns the folder that has the files, but for usr/share, of some packages of the machine's Debian
+// release, and of all that they depend on and the machine lacks. What was fetched once under a name stays:
 // who wants it again removes the folder. Processes that ask at the same time wait for one.
 func Unpack(ctx context.Context, name string, packages ...string) (string, error) {
 	tree := cache.Path("debian-" + name)
@@ -78,7 +78,7 @@ func fetch(ctx context.Context, work string, packages []string) error {
 			return err
 		}
 	}
-	return nil
+	return os.RemoveAll(filepath.Join(work, "tree/usr/share")) // no rig reads it, and it may be large
 }
 
 func run(ctx context.Context, name string, args ...string) error {
