@@ -18,7 +18,6 @@ type graph struct {
 	plane []int32
 	lldp  []bool   // beside ids: LLDP alone names the switch
 	on    [][]link // beside nodes: the switches that its adapters are on; cables counts adapters
-	seen  []int    // beside nodes: adapters that are on a switch
 }
 
 // link is a number of cables to a switch.
@@ -170,7 +169,6 @@ func addLink(links []link, to int32) []link {
 // attach fills in where the nodes' adapters are.
 func (g *graph) attach(nodes []Node, index map[string]int32, found map[uint64][]int32) {
 	g.on = make([][]link, len(nodes))
-	g.seen = make([]int, len(nodes))
 	for i := range nodes {
 		count := map[int32]int32{}
 		for _, a := range nodes[i].Adapters {
@@ -185,9 +183,6 @@ func (g *graph) attach(nodes []Node, index map[string]int32, found map[uint64][]
 			if id := chassis(a.Switch); id != "" && len(on) == 0 {
 				on[index[id]] = true
 			}
-			if len(on) > 0 {
-				g.seen[i]++
-			}
 			for to := range on {
 				count[to]++
 			}
@@ -198,7 +193,7 @@ func (g *graph) attach(nodes []Node, index map[string]int32, found map[uint64][]
 	}
 }
 
-// sets are disjoint sets of switches.
+// sets are disjoint sets: each member leads to the first of its set.
 type sets []int32
 
 func newSets(n int) sets {

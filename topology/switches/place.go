@@ -77,21 +77,21 @@ func Place(fabrics []*Fabric, nodes []Node, before []Group) *Result {
 			}
 			continue
 		}
-		r.Unplaced = append(r.Unplaced, Unplaced{nodes[i].Name, why(g, fabrics, &nodes[i], i)})
+		r.Unplaced = append(r.Unplaced, Unplaced{nodes[i].Name, why(fabrics, &nodes[i])})
 	}
 	r.Groups, r.Cut = tree.groups(g, m), tree.cut()
 	return r
 }
 
 // why says why a node has no place.
-func why(g *graph, fabrics []*Fabric, n *Node, i int) string {
+func why(fabrics []*Fabric, n *Node) string {
 	switch {
 	case len(n.Adapters) == 0:
 		return "no adapter of the node is known"
 	case len(fabrics) == 0:
-		return fmt.Sprintf("no text of ibnetdiscover, and no LLDP neighbour of its %d adapters", len(n.Adapters))
+		return fmt.Sprintf("there is no text of ibnetdiscover, and LLDP names no neighbour of its adapters (%d)", len(n.Adapters))
 	}
-	return fmt.Sprintf("none of its %d adapters has a cable in the texts of ibnetdiscover or an LLDP neighbour", len(n.Adapters))
+	return fmt.Sprintf("no cable of its adapters (%d) is in a text of ibnetdiscover, and LLDP names no neighbour of them", len(n.Adapters))
 }
 
 // Switches returns the groups that nodes are below as a tree of Slurm, leaves first.

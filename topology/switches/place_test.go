@@ -258,7 +258,7 @@ func TestLLDP(t *testing.T) {
 		t.Errorf("by LLDP (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]Unplaced{
-		{"e5", "none of its 2 adapters has a cable in the texts of ibnetdiscover or an LLDP neighbour"},
+		{"e5", "no cable of its adapters (2) is in a text of ibnetdiscover, and LLDP names no neighbour of them"},
 		{"e6", "no adapter of the node is known"},
 	}, r.Unplaced); diff != "" {
 		t.Errorf("unplaced (-want +got):\n%s", diff)

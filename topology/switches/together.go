@@ -15,10 +15,9 @@ import (
 //
 // The members of each set are sorted, from 0 to members-1.
 func together(sets [][]int32, members int) []int32 {
-	j := joiner{sets: sets, of: make([]int32, len(sets)), clusters: make([]cluster, len(sets))}
+	j := joiner{sets: sets, of: newSets(len(sets)), clusters: make([]cluster, len(sets))}
 	alike := map[string]int32{}
 	for i, set := range sets {
-		j.of[i] = int32(i)
 		if len(set) == 0 {
 			continue
 		}
@@ -37,7 +36,7 @@ func together(sets [][]int32, members int) []int32 {
 	j.count(members)
 	j.join()
 	for i := range j.of {
-		j.of[i] = j.root(int32(i))
+		j.of[i] = j.of.root(int32(i))
 	}
 	return j.of
 }
@@ -57,7 +56,7 @@ type pair struct {
 
 type joiner struct {
 	sets     [][]int32
-	of       []int32 // set -> cluster it went into
+	of       sets // by set: the cluster that it went into
 	clusters []cluster
 	pairs    []pair // a heap
 }
@@ -162,15 +161,6 @@ func (j *joiner) join() {
 			}
 		}
 	}
-}
-
-// root returns the cluster that a set is in.
-func (j *joiner) root(i int32) int32 {
-	for j.of[i] != i {
-		j.of[i] = j.of[j.of[i]]
-		i = j.of[i]
-	}
-	return i
 }
 
 // strongest orders pairs: the strongest first, of equal ones the larger, then the first.
