@@ -413,7 +413,7 @@ func TestCablesOfTexts(t *testing.T) {
 		snap = with(t, snap, c)
 		delete(snap.Reports, "h04")
 		snap.Nodes[3].Labels = map[string]string{"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.count": "8"}
-		want := []string{"h03: no cable of its adapters (8) is in a text of ibnetdiscover, and LLDP names no neighbour of them; it is below no switch", "h04: no report says its adapters; it is below no switch"}
+		want := []string{"h03: no cable of its adapters (8) is in a text of ibnetdiscover, and LLDP names no neighbour of them; the node is below no switch", "h04: no report says its adapters; the node is below no switch"}
 		if diff := cmp.Diff(want, found(planOf(t, snap, Previous{}), placement.ReasonCablesMissing)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

@@ -72,7 +72,7 @@ func TestCablesGoBeforeLabels(t *testing.T) {
 		"leaf switch leaf-1 has nodes with labels rack-0 (node n11 and 2 more) and rack-1 (node n12); the cables are followed"}, saidOf(plan, placement.ReasonCablesDiffer)); diff != "" {
 		t.Errorf("differences (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"n24: no text names it; it is below no switch; labels of Topograph are not used, because the tree is made from one source"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
+	if diff := cmp.Diff([]string{"n24: no text names it; the node is below no switch; labels of Topograph are not used, because the tree is made from one source"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
 		t.Errorf("missing (-want +got):\n%s", diff)
 	}
 	t.Run("a label further up", func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestCablesUnread(t *testing.T) {
 		if diff := cmp.Diff(leafLines(old), leafLines(current)); diff != "" {
 			t.Errorf("(-old +new):\n%s", diff)
 		}
-		if got := saidOf(current, placement.ReasonCablesMissing); len(got) != 1 || !strings.Contains(got[0], "no text names it; it stays below its published switch") {
+		if got := saidOf(current, placement.ReasonCablesMissing); len(got) != 1 || !strings.Contains(got[0], "no text names it; the node stays below its published switch") {
 			t.Errorf("%q", got)
 		}
 	})

@@ -77,9 +77,9 @@ func whyMissing(f *topology.Facts, source topology.TierSource, named []string, p
 	case source == topology.SourceCables || source == topology.SourceLLDP:
 		pr.Reason, pr.Message = ReasonCablesMissing, cmp.Or(f.Cables.Missing, "no switch that is next to it is known by LLDP")
 		if published {
-			pr.Message += "; it stays below its published switch"
+			pr.Message += "; the node stays below its published switch"
 		} else {
-			pr.Message += "; it is below no switch"
+			pr.Message += "; the node is below no switch"
 		}
 	default:
 		if source.Name != "" {
