@@ -66,6 +66,8 @@ var (
 // Cables are the switches above a node as the cables of its adapters show.
 type Cables struct {
 	SourceTiers
+	// ByLLDP: LLDP alone names the leaf, and nobody knows what is above it.
+	ByLLDP bool
 	// Missing is why no switch is known from the node's cables, although cables of other nodes
 	// are. It is empty if nobody looked.
 	Missing string

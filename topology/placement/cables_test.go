@@ -195,3 +195,23 @@ func TestLLDP(t *testing.T) {
 		t.Errorf("%q by %q", got, beside.SwitchSource())
 	}
 }
+
+// TestLLDPBesideCables has a leaf by LLDP beside fabrics by cables. Nobody knows whether the leaf is in one of
+// these.
+func TestLLDPBesideCables(t *testing.T) {
+	said := func(above ...[]string) []string {
+		facts := byCables(topology.SourceCables, leaves(append(above, nil)...))
+		for i := range facts[4*len(above):] {
+			facts[4*len(above)+i].Cables.ByLLDP = true
+		}
+		plan := mustPlan(t, facts, nil, cabled)
+		return slices.Concat(saidOf(plan, placement.ReasonRootAssumed), saidOf(plan, placement.ReasonLeavesApart))
+	}
+	if got := said([]string{"ib-a"}, []string{"ib-a"}); len(got) != 1 || !strings.Contains(got[0], "joins ib-a, leaf-3: switch fabric is put above them") {
+		t.Errorf("one fabric: %q", got)
+	}
+	want := []string{"no job of more than 4 nodes can run in the switch tree: no switch joins ib-a, ib-b, leaf-3, because no cable joins them, as far as is known"}
+	if diff := cmp.Diff(want, said([]string{"ib-a"}, []string{"ib-b"})); diff != "" {
+		t.Errorf("two fabrics (-want +got):\n%s", diff)
+	}
+}

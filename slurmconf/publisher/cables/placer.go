@@ -45,10 +45,6 @@ func (p *Placer) Place(texts []inputs.FabricText, compute []string, facts []topo
 	if !p.last.same(fabrics, nodes, before) {
 		p.last = placed{fabrics, nodes, before, switches.Place(fabrics, nodes, before)}
 	}
-	source := topology.SourceCables
-	if len(fabrics) == 0 {
-		source = topology.SourceLLDP
-	}
 	missing := make(map[string]string, len(p.last.result.Unplaced))
 	for _, u := range p.last.result.Unplaced {
 		missing[u.Node] = u.Reason
@@ -56,14 +52,15 @@ func (p *Placer) Place(texts []inputs.FabricText, compute []string, facts []topo
 	out := slices.Clone(facts)
 	for i := range out {
 		f := &out[i]
-		f.Cables = topology.Cables{Missing: missing[f.Name]}
-		switch tiers := p.last.result.Tiers[f.Name]; {
-		case len(tiers) > 0:
-			f.Cables.SourceTiers = topology.SourceTiers{TierSource: source, Tiers: tiers}
+		f.Cables = p.last.cables(f.Name)
+		switch {
+		case len(f.Cables.Tiers) > 0:
 		case f.Report == nil && p.Described == nil:
 			f.Cables.Missing = "no report says its adapters"
 		case f.Report == nil && len(p.Described[f.Name]) == 0:
 			f.Cables.Missing = "no report says its adapters, and no adapter is described with its name"
+		default:
+			f.Cables.Missing = missing[f.Name]
 		}
 	}
 	return out, p.last.result.Groups, cutOff(p.last.result.Cut)
@@ -87,19 +84,24 @@ func cutOff(names []string) []topology.Finding {
 // Last returns the switches that the last answer has above a node. If the texts have changed since, it
 // returns none.
 func (p *Placer) Last(texts []inputs.FabricText, node string) topology.Cables {
-	var out topology.Cables
-	fabrics := fabricsOf(texts)
-	if p.last.result == nil || !slices.Equal(p.last.fabrics, fabrics) {
-		return out
+	if p.last.result == nil || !slices.Equal(p.last.fabrics, fabricsOf(texts)) {
+		return topology.Cables{}
 	}
-	if out.Tiers = p.last.result.Tiers[node]; len(out.Tiers) == 0 {
-		return out
+	return p.last.cables(node)
+}
+
+// cables returns the switches that the answer has above a node. Beside texts, LLDP counts for nodes that no
+// text has.
+func (l *placed) cables(node string) topology.Cables {
+	tiers := l.result.Tiers[node]
+	if len(tiers) == 0 {
+		return topology.Cables{}
 	}
-	out.TierSource = topology.SourceCables
-	if len(fabrics) == 0 {
-		out.TierSource = topology.SourceLLDP
+	source := topology.SourceCables
+	if len(l.fabrics) == 0 {
+		source = topology.SourceLLDP
 	}
-	return out
+	return topology.Cables{SourceTiers: topology.SourceTiers{TierSource: source, Tiers: tiers}, ByLLDP: l.result.ByLLDP[node]}
 }
 
 func fabricsOf(texts []inputs.FabricText) (fabrics []*switches.Fabric) {

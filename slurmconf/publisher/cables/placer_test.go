@@ -90,6 +90,31 @@ func TestDescribed(t *testing.T) {
 	}
 }
 
+// TestLLDPBesideText: LLDP counts for nodes that no text has, and a later look at a node says the same.
+func TestLLDPBesideText(t *testing.T) {
+	far := report("n2", nil)
+	far.Adapters = []topology.Adapter{{Name: "eth1", Ports: []topology.AdapterPort{{Port: 1, RateGbps: 400, Neighbor: topology.Neighbor{ChassisID: "0c:42:a1:00:00:01"}}}}}
+	facts := []topology.Facts{{Name: "n1", SlurmName: "n1", Report: report("n1", map[string]int{"000000000000000b": 400})}, {Name: "n2", SlurmName: "n2", Report: far}, {Name: "n3", SlurmName: "n3"}}
+	texts := hosts(t, map[uint64]int{0xb: 0})
+	all := topology.SourceTiers{TierSource: topology.SourceCables, Tiers: []string{"leaf-0000000000000001", "spine-0000000000000002"}}
+	leaf := topology.SourceTiers{TierSource: topology.SourceCables, Tiers: []string{"leaf-0c42a1000001"}}
+	var placer Placer
+	placed, _, _ := placer.Place(texts, nil, facts, nil, nil)
+	want := []topology.Cables{{SourceTiers: all}, {SourceTiers: leaf, ByLLDP: true}, {Missing: "no report says its adapters"}}
+	for i, f := range placed {
+		if diff := cmp.Diff(want[i], f.Cables); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", f.Name, diff)
+		}
+		want[i].Missing = ""
+		if diff := cmp.Diff(want[i], placer.Last(texts, f.Name)); diff != "" {
+			t.Errorf("%s, later (-want +got):\n%s", f.Name, diff)
+		}
+		if diff := cmp.Diff(topology.Cables{}, placer.Last(hosts(t, nil), f.Name)); diff != "" {
+			t.Errorf("%s, by another text (-want +got):\n%s", f.Name, diff)
+		}
+	}
+}
+
 // TestCutOff bounds the finding: all leaves may be cut off when the spines are off.
 func TestCutOff(t *testing.T) {
 	for want, names := range map[string][]string{

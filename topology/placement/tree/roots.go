@@ -26,8 +26,8 @@ type top struct {
 	// root is the published root that Quoin put the top below. own is the top itself if it was a
 	// published root. Both are empty for a new switch.
 	root, own string
-	// named: a node below names its switches now.
-	named bool
+	// cabled: a node below shows by its cables now which fabric the top is in. LLDP does not show that.
+	cabled bool
 }
 
 // joinRoots puts tops below one root, unless they are known to be separate fabrics: the site or
@@ -152,7 +152,7 @@ func readTops(s *Site, t *Tree, published publishedTree) []top {
 			}
 		}
 		tops[index].nodes++
-		tops[index].named = tops[index].named || t.NamedLeaf(i) != ""
+		tops[index].cabled = tops[index].cabled || t.NamedLeaf(i) != "" && !f.Cables.ByLLDP
 	}
 	tops = slices.DeleteFunc(tops, func(t top) bool { return t.nodes == 0 && t.root == "" })
 	slices.SortFunc(tops, func(a, b top) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), strings.Compare(a.name, b.name)) })
@@ -183,26 +183,26 @@ func groupTops(s *Site, tops []top, source topology.TierSource) (groups [][]top,
 	return groupByProduct(tops)
 }
 
-// groupCabled keeps the fabrics that cables show apart. Of a top that no cable is known of now, nobody knows
-// which fabric it belongs to: one fabric may have it.
+// groupCabled keeps the fabrics that cables show apart. Nobody knows the fabric of a top that no cable shows
+// now. If there is only one fabric, the top may be in it.
 func groupCabled(tops []top) (groups [][]top, why string) {
-	var named, unknown []top
+	var cabled, unknown []top
 	for _, is := range tops {
-		if is.named {
-			named = append(named, is)
+		if is.cabled {
+			cabled = append(cabled, is)
 		} else {
 			unknown = append(unknown, is)
 		}
 	}
-	if len(named) < 2 {
+	if len(cabled) < 2 {
 		return groupByProduct(tops)
 	}
-	groups = slices.Collect(slices.Chunk(named, 1))
-	if len(unknown) > 0 {
-		others, _ := groupByProduct(unknown)
-		groups = append(groups, others...)
+	groups = slices.Collect(slices.Chunk(cabled, 1))
+	if len(unknown) == 0 {
+		return groups, "no cable joins them"
 	}
-	return groups, "no cable joins them"
+	others, _ := groupByProduct(unknown)
+	return append(groups, others...), "no cable joins them, as far as is known"
 }
 
 // groupByProduct puts tops together that have a GPU product or the published root in common.
