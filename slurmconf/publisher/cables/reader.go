@@ -9,6 +9,7 @@ package cables
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -96,21 +97,20 @@ func (r *Reader) Read() map[string][]inputs.FabricText {
 	return out
 }
 
-// sources returns the texts of an entry, sorted by name.
+var errGone = errors.New("the file is gone")
+
+// sources returns the texts of an entry: those that are there, then those that are gone.
 func (r *Reader) sources(entry string) []source {
 	if selector, isMaps := strings.CutPrefix(entry, inputs.FabricMaps); isMaps {
 		return []source{r.ofMaps(entry, selector)}
 	}
 	info, err := os.Stat(entry)
-	if err != nil {
-		return r.keepDirectory(entry, err)
-	}
-	if !info.IsDir() {
+	if err == nil && !info.IsDir() {
 		return []source{ofFile(entry, info, nil)}
 	}
-	files, err := os.ReadDir(entry)
-	if err != nil {
-		return r.keepDirectory(entry, err)
+	var files []fs.DirEntry
+	if err == nil {
+		files, err = os.ReadDir(entry)
 	}
 	var out []source
 	for _, f := range files {
@@ -122,29 +122,13 @@ func (r *Reader) sources(entry string) []source {
 			out = append(out, ofFile(path, info, err))
 		}
 	}
-	if len(out) == 0 {
-		return r.keepDirectory(entry, errors.New("the directory has no file"))
+	if err == nil && len(out) == 0 {
+		err = errors.New("the directory has no file")
 	}
-	return r.keepGone(entry, out)
-}
-
-// keepGone adds the texts that were read in a directory and are gone: the fabric is still there.
-func (r *Reader) keepGone(entry string, there []source) []source {
+	// A text that was read in the directory and is gone still counts, because its fabric is still there.
 	for _, name := range slices.Sorted(maps.Keys(r.texts)) {
-		if filepath.Dir(name) == entry && r.texts[name].fabric != nil && !slices.ContainsFunc(there, func(s source) bool { return s.name == name }) {
-			there = append(there, source{name: name, err: errors.New("the file is gone")})
-		}
-	}
-	return there
-}
-
-// keepDirectory returns the texts that were read in a directory that has none now, or one that says why. The
-// entry may be a file too.
-func (r *Reader) keepDirectory(entry string, err error) []source {
-	var out []source
-	for _, name := range slices.Sorted(maps.Keys(r.texts)) {
-		if filepath.Dir(name) == entry {
-			out = append(out, source{name: name, err: err})
+		if filepath.Dir(name) == filepath.Clean(entry) && r.texts[name].fabric != nil && !slices.ContainsFunc(out, func(s source) bool { return s.name == name }) {
+			out = append(out, source{name: name, err: cmp.Or(err, errGone)})
 		}
 	}
 	if len(out) == 0 {
@@ -275,13 +259,13 @@ func (r *Reader) Watch(ctx context.Context, every time.Duration, notify func()) 
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for was := r.Stamp(); ; {
+	for last := r.Stamp(); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if is := r.Stamp(); is != was {
-				was = is
+			if stamp := r.Stamp(); stamp != last {
+				last = stamp
 				notify()
 			}
 		}

@@ -71,23 +71,24 @@ func TestReadDirectory(t *testing.T) {
 	put.File(t, filepath.Join(dir, "b.gz"), string(packed(t, pair(2)+pair(3))), 0o600)
 	put.File(t, filepath.Join(dir, ".c.txt"), "being written", 0o600)
 	put.File(t, filepath.Join(dir, "..data", "d.txt"), "of a volume", 0o600)
-	r := NewReader([]string{dir}, nil)
+	entry := dir + "/"
+	r := NewReader([]string{entry}, nil)
 	first := r.Read()
 	expect := func(when string, want ...string) map[string][]inputs.FabricText {
 		t.Helper()
 		got := r.Read()
-		if diff := cmp.Diff(want, said(got, dir, root)); diff != "" {
+		if diff := cmp.Diff(want, said(got, entry, root)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 		return got
 	}
 	same := expect("two texts", "/texts/a.txt 1", "/texts/b.gz 2")
-	if first[dir][0].Fabric != same[dir][0].Fabric {
+	if first[entry][0].Fabric != same[entry][0].Fabric {
 		t.Error("a text that did not change was read again")
 	}
 	// The same text under another time is no other fabric.
 	put.File(t, filepath.Join(dir, "a.txt"), pair(1), 0o600)
-	if got := r.Read(); got[dir][0].Fabric != first[dir][0].Fabric {
+	if got := r.Read(); got[entry][0].Fabric != first[entry][0].Fabric {
 		t.Error("a text that was written again as it was is another fabric")
 	}
 	stamp := r.Stamp()
@@ -96,7 +97,7 @@ func TestReadDirectory(t *testing.T) {
 		t.Error("nothing says that the file has changed")
 	}
 	got := r.Read()
-	if f := got[dir][0]; f.Fabric != first[dir][0].Fabric || f.Problem == "" || strings.Contains(f.Problem, "a.txt") {
+	if f := got[entry][0]; f.Fabric != first[entry][0].Fabric || f.Problem == "" || strings.Contains(f.Problem, "a.txt") {
 		t.Errorf("a text that was cut: %d switches, %q", f.Fabric.Switches(), f.Problem)
 	}
 	put.File(t, filepath.Join(dir, "a.txt"), pair(1)+pair(4), 0o600)
