@@ -49,31 +49,16 @@ type vote struct{ group, cables int32 }
 func (g *graph) tiers(m *memory) *tree {
 	fabrics := g.fabrics()
 	t := &tree{tops: map[int32]*group{}, stays: make([]bool, len(g.on))}
-	groups, votes := g.gather(0, g.on, nil)
-	t.placeNodes(g, m, groups, votes)
-	leaves := &t.tiers[0]
-	setFabrics(g, leaves.groups, fabrics)
-	below := make([][]int32, len(leaves.groups)) // the nodes below each group
-	for i, p := range leaves.parent {
-		if p != none {
-			below[p] = append(below[p], int32(i))
-		}
+	below := make([][]int32, len(g.on)) // beside the members of a tier: the nodes below
+	for i := range below {
+		below[i] = []int32{int32(i)}
 	}
 	levels := g.levels()
-	for {
-		last := &t.tiers[len(t.tiers)-1]
-		t.findTops(g, m, levels, last.groups, below)
-		upper, ok := g.above(t, m, levels, last.groups, below, fabrics)
-		if !ok {
-			break
-		}
-		next := make([][]int32, len(upper.groups))
-		for i, p := range upper.parent {
-			if p != none {
-				next[p] = append(next[p], below[i]...)
-			}
-		}
-		t.tiers, below = append(t.tiers, upper), next
+	for next, ok := t.placeNodes(g, m, below), true; ok; {
+		setFabrics(g, next.groups, fabrics)
+		t.tiers, below = append(t.tiers, next), nodesBelow(len(next.groups), next.parent, below)
+		t.findTops(g, m, levels, next.groups, below)
+		next, ok = g.above(t, m, levels, next.groups, below)
 	}
 	t.makeTops(g, m)
 	t.named = map[string]*group{}
@@ -189,42 +174,54 @@ func (g *graph) reunite(r Group, sets [][]int32, of []int32) {
 	}
 }
 
-// placeNodes makes the first tier. A node is in the group that more than half of its adapters are
-// on. Else it keeps its published place, because missing cables are no reason to move. Else it is in
-// the group that the most of its adapters are on, and of equals in the one of whose switches it has
-// the most.
-func (t *tree) placeNodes(g *graph, m *memory, groups []group, votes [][]vote) {
-	nodesOf := make([][]int32, len(groups))
-	for i, v := range votes {
-		if len(v) > 0 {
-			nodesOf[v[0].group] = append(nodesOf[v[0].group], int32(i))
+// nodesBelow returns the nodes below each group. parent has the group of each member, and below its nodes.
+func nodesBelow(groups int, parent []int32, below [][]int32) [][]int32 {
+	nodes := make([][]int32, groups)
+	for i, p := range parent {
+		if p != none {
+			nodes[p] = append(nodes[p], below[i]...)
 		}
 	}
-	m.name(g, groups, nodesOf)
-	named := map[string]int32{}
+	return nodes
+}
+
+// follow gives each member the group that it has most votes for, and names the groups by the nodes below
+// them. It returns the groups by name too.
+func (m *memory) follow(g *graph, groups []group, votes [][]vote, below [][]int32) (parent []int32, named map[string]int32) {
+	parent = make([]int32, len(votes))
+	for i, v := range votes {
+		parent[i] = none
+		if len(v) > 0 {
+			parent[i] = v[0].group
+		}
+	}
+	m.name(g, groups, nodesBelow(len(groups), parent, below))
+	named = map[string]int32{}
 	for i := range groups {
 		named[groups[i].name] = int32(i)
 	}
-	parent := make([]int32, len(votes))
+	return parent, named
+}
+
+// placeNodes makes the first tier. A node is in the group that more than half of its adapters are
+// on. Else it keeps its published place, because missing cables are no reason to move. Else it is in
+// the group that most of its adapters are on. If these are several, it is in the one of whose switches
+// it is on the larger part.
+func (t *tree) placeNodes(g *graph, m *memory, each [][]int32) tier {
+	groups, votes := g.gather(0, g.on, nil)
+	parent, named := m.follow(g, groups, votes, each)
 	for i, v := range votes {
-		switch published := m.published(i, 0); {
-		case len(v) == 0:
-			parent[i] = none
-		case 2*int(v[0].cables) > len(m.nodes[i].Adapters), published == "":
-			parent[i] = v[0].group
-		default:
-			at, seen := named[published]
-			switch {
-			case seen:
-				parent[i] = at
-			case m.remembers(0, published):
-				parent[i], t.stays[i] = none, true
-			default:
-				parent[i] = v[0].group
-			}
+		if len(v) == 0 || 2*int(v[0].cables) > len(m.nodes[i].Adapters) {
+			continue
+		}
+		published := m.published(i, 0)
+		if at, seen := named[published]; seen {
+			parent[i] = at
+		} else if m.remembers(0, published) {
+			parent[i], t.stays[i] = none, true
 		}
 	}
-	t.tiers = append(t.tiers, keep(groups, parent))
+	return keep(groups, parent)
 }
 
 // keep returns a tier of the groups that have members.
@@ -339,11 +336,11 @@ func (g *graph) reaches(gr *group, levels []int, level int) bool {
 }
 
 // above makes the tier above the groups that have no top yet. A group is below the one that most of
-// its cables go to, and of equals below its published one.
-func (g *graph) above(t *tree, m *memory, levels []int, groups []group, below [][]int32, fabrics []int32) (tier, bool) {
+// its cables go to. If these are several, it is below its published one. It returns
+// false if no cable leads up.
+func (g *graph) above(t *tree, m *memory, levels []int, groups []group, below [][]int32) (next tier, ok bool) {
 	number := len(t.tiers)
 	links := make([][]link, len(groups))
-	any := false
 	for i := range groups {
 		if t.tops[groups[i].fabric] != nil {
 			continue
@@ -359,34 +356,16 @@ func (g *graph) above(t *tree, m *memory, levels []int, groups []group, below []
 		for s, n := range count {
 			links[i] = append(links[i], link{s, n})
 		}
-		any = any || len(links[i]) > 0
-	}
-	if !any {
-		return tier{}, false
 	}
 	upper, votes := g.gather(number, links, m.before)
-	nodesOf := make([][]int32, len(upper))
-	for i, v := range votes {
-		if len(v) > 0 {
-			nodesOf[v[0].group] = append(nodesOf[v[0].group], below[i]...)
-		}
+	if len(upper) == 0 {
+		return tier{}, false
 	}
-	m.name(g, upper, nodesOf)
-	setFabrics(g, upper, fabrics)
-	named := map[string]int32{}
-	for i := range upper {
-		named[upper[i].name] = int32(i)
-	}
-	parent := make([]int32, len(groups))
+	parent, named := m.follow(g, upper, votes, below)
 	for i, v := range votes {
 		published, known := named[m.mostPublished(below[i], number)]
-		switch {
-		case len(v) == 0:
-			parent[i] = none
-		case known && slices.Contains(v, vote{published, v[0].cables}):
+		if known && len(v) > 0 && slices.Contains(v, vote{published, v[0].cables}) {
 			parent[i] = published
-		default:
-			parent[i] = v[0].group
 		}
 	}
 	return keep(upper, parent), true
