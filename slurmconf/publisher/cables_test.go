@@ -219,7 +219,7 @@ func TestCables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := topology.Finding{Reason: placement.ReasonCablesMissing, Message: "no cable leads up from " + doc.Current.Plan.Places()["h17"].Leaf + ": what is published above stays"}
+		want := topology.Finding{Reason: placement.ReasonCablesMissing, Message: "no cable leads up from " + doc.Current.Plan.Places()["h17"].Leaf + "; the switches published above stay"}
 		if !slices.Contains(made.Problems, want) {
 			t.Errorf("problems %v, want %v", made.Problems, want)
 		}
@@ -400,7 +400,7 @@ func TestCablesOfTexts(t *testing.T) {
 		if n := len(leavesOf(made.Plan)); n != 2 {
 			t.Errorf("%d leaves", n)
 		}
-		want := []string{"/f/a: line 7: cut; the last text that could be read counts", "/f/b: permission denied; nodes that only it names stay below their published switches"}
+		want := []string{"/f/a: line 7: cut; the last text that could be read counts", "/f/b: permission denied; nodes that only this text has stay below their published switches"}
 		if diff := cmp.Diff(want, found(made, inputs.ReasonFabricUnread)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

@@ -138,7 +138,7 @@ func TestCablesUnread(t *testing.T) {
 		if got := leafLines(plan); !strings.HasPrefix(got[0], "rack-0[") {
 			t.Errorf("labels are not followed: %q", got)
 		}
-		if diff := cmp.Diff([]string{"cables were read, and the switches of none of 8 nodes are known by them: node n11: no adapter of the node is known"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
+		if diff := cmp.Diff([]string{"cables were read, and none of 8 nodes has a switch by them; the first is node n11: no adapter of the node is known"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})

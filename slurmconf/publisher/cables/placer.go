@@ -78,7 +78,7 @@ func cutOff(names []string) []topology.Finding {
 	if more := len(names) - maxCut; more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
-	return []topology.Finding{{Reason: placement.ReasonCablesMissing, Message: "no cable leads up from " + list + ": what is published above stays"}}
+	return []topology.Finding{{Reason: placement.ReasonCablesMissing, Message: "no cable leads up from " + list + "; the switches published above stay"}}
 }
 
 // Last returns the switches that the last answer has above a node. If the texts have changed since, it

@@ -119,8 +119,8 @@ func TestLLDPBesideText(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	for want, names := range map[string][]string{
 		"": nil,
-		"no cable leads up from a, b: what is published above stays":               {"a", "b"},
-		"no cable leads up from a, b, c and 2 more: what is published above stays": {"a", "b", "c", "d", "e"},
+		"no cable leads up from a, b; the switches published above stay":               {"a", "b"},
+		"no cable leads up from a, b, c and 2 more; the switches published above stay": {"a", "b", "c", "d", "e"},
 	} {
 		got := ""
 		for _, f := range cutOff(names) {

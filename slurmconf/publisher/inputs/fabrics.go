@@ -36,7 +36,7 @@ func (in *Inputs) addFabrics(r *Rules, snap *Snapshot) {
 		if text.Problem == "" {
 			continue
 		}
-		stays := "nodes that only it names stay below their published switches"
+		stays := "nodes that only this text has stay below their published switches"
 		if text.Fabric != nil {
 			stays = "the last text that could be read counts"
 		}

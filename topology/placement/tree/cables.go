@@ -34,7 +34,7 @@ func nameUncabled(s *Site, tallies []sourceTally) []topology.Finding {
 		return nil
 	}
 	f := s.Facts[first]
-	return []topology.Finding{{Reason: ReasonCablesMissing, Message: fmt.Sprintf("cables were read, and the switches of none of %d nodes are known by them: node %s: %s", nodes, f.Name, f.Cables.Missing)}}
+	return []topology.Finding{{Reason: ReasonCablesMissing, Message: fmt.Sprintf("cables were read, and none of %d nodes has a switch by them; the first is node %s: %s", nodes, f.Name, f.Cables.Missing)}}
 }
 
 // maxDiffering is how many differences a finding names. It counts the others.
