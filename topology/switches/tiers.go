@@ -205,8 +205,8 @@ func (m *memory) follow(g *graph, groups []group, votes [][]vote, below [][]int3
 
 // placeNodes makes the first tier. A node is in the group that more than half of its adapters are
 // on. Else it keeps its published place, because missing cables are no reason to move. Else it is in
-// the group that most of its adapters are on. If these are several, it is in the one of whose switches
-// it is on the larger part.
+// the group that most of its adapters are on. If several groups have as many, the node is in the one
+// whose switches it uses most fully.
 func (t *tree) placeNodes(g *graph, m *memory, each [][]int32) tier {
 	groups, votes := g.gather(0, g.on, nil)
 	parent, named := m.follow(g, groups, votes, each)
@@ -336,8 +336,8 @@ func (g *graph) reaches(gr *group, levels []int, level int) bool {
 }
 
 // above makes the tier above the groups that have no top yet. A group is below the one that most of
-// its cables go to. If these are several, it is below its published one. It returns
-// false if no cable leads up.
+// its cables go to. If these are several, it is below its published one. It returns false if no cable
+// leads up.
 func (g *graph) above(t *tree, m *memory, levels []int, groups []group, below [][]int32) (next tier, ok bool) {
 	number := len(t.tiers)
 	links := make([][]link, len(groups))
