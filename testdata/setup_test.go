@@ -97,7 +97,7 @@ func (m *machine) remove(names ...string) {
 // built fills the cache folder with what make setup builds.
 func (m *machine) built() {
 	m.t.Helper()
-	for _, name := range []string{"slurm-forky-rest", "slurm-trixie", "prometheus-2.42.0/usr/bin/promtool", "debian-infiniband", "debian-lldp", "rig-etcd-0123456789ab", "rig-helm-0123456789ab",
+	for _, name := range []string{"slurm-forky-rest", "slurm-trixie", "debian-prometheus", "debian-infiniband", "debian-lldp", "rig-etcd-0123456789ab", "rig-helm-0123456789ab",
 		"rig-computedomain-0123456789ab", "rig-computedomain05-0123456789ab", "rig-kubernetes-0123456789ab"} {
 		if err := os.MkdirAll(m.path("cache/quoin/"+name), 0o755); err != nil {
 			m.t.Fatal(err)
