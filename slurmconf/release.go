@@ -29,14 +29,42 @@ func Releases() []Release {
 // "slurm 25.05.3".
 func ParseRelease(s string) (Release, error) {
 	text := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(s), "slurm-wlm "), "slurm ")
-	var known []string
 	for _, r := range Releases() {
 		if strings.HasPrefix(text+".", r.String()+".") {
 			return r, nil
 		}
+	}
+	return 0, fmt.Errorf("slurm release %q: want one of %s%s", s, KnownReleases(), nearest(text))
+}
+
+// KnownReleases names every known release in one text.
+func KnownReleases() string {
+	var known []string
+	for _, r := range Releases() {
 		known = append(known, r.String())
 	}
-	return 0, fmt.Errorf("slurm release %q: want one of %s; take the nearest older one for a release between", s, strings.Join(known, ", "))
+	return strings.Join(known, ", ")
+}
+
+// nearest says what to take for a release that is not known. It is empty for a text that is no release.
+func nearest(text string) string {
+	var year, month int
+	if n, _ := fmt.Sscanf(text, "%2d.%2d", &year, &month); n < 2 || !strings.HasPrefix(text+".", fmt.Sprintf("%02d.%02d.", year, month)) {
+		return ""
+	}
+	older := Release(0)
+	for _, r := range Releases() {
+		if r < Release(100*year+month) {
+			older = r
+		}
+	}
+	switch older {
+	case 0:
+		return "; it is older than all of these, and Quoin has no rules for it"
+	case Latest:
+		return "; it is newer than all of these: take " + Latest.String()
+	}
+	return "; take " + older.String() + ", the nearest older one"
 }
 
 // String returns the release as "25.05".

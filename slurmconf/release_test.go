@@ -1,6 +1,9 @@
 package slurmconf
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestParseRelease(t *testing.T) {
 	for text, want := range map[string]Release{"24.11": Release2411, "25.05.3": Release2505, "slurm 25.11.2": Release2511, "slurm-wlm 26.05.5": Release2605, " 26.05 ": Release2605} {
@@ -8,9 +11,16 @@ func TestParseRelease(t *testing.T) {
 			t.Errorf("ParseRelease(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "25", "23.11", "25.5", "2505", "a.b", "27.05"} {
-		if got, err := ParseRelease(text); err == nil {
-			t.Errorf("ParseRelease(%q) = %v, want an error", text, got)
+	const known = "want one of 24.11, 25.05, 25.11, 26.05"
+	for text, want := range map[string]string{
+		"": known, "25": known, "25.5": known, "2505": known, "a.b": known,
+		"23.11":   known + "; it is older than all of these, and Quoin has no rules for it",
+		"24.05.3": known + "; it is older than all of these, and Quoin has no rules for it",
+		"25.08":   known + "; take 25.05, the nearest older one",
+		"26.11.0": known + "; it is newer than all of these: take 26.05",
+	} {
+		if got, err := ParseRelease(text); err == nil || err.Error() != fmt.Sprintf("slurm release %q: %s", text, want) {
+			t.Errorf("ParseRelease(%q) = %v, %v, want the error %q", text, got, err, want)
 		}
 	}
 }

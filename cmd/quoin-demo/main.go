@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/demo"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
@@ -35,7 +36,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	show.ExplainUsage(cmd)
 	cmd.Flags().StringVar(&p.Format, "format", "", "`form` of the topology file: conf or yaml; default: yaml if the release takes it")
-	cmd.Flags().StringVar(&p.SlurmVersion, "slurm-version", "", "Slurm `release` that loads the files; default: the newest one that is known")
+	cmd.Flags().StringVar(&p.SlurmVersion, "slurm-version", "", "Slurm `release` that loads the files: "+slurmconf.KnownReleases()+"; default "+slurmconf.Latest.String())
 	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)

@@ -2,7 +2,6 @@ package session
 
 import (
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -91,7 +90,7 @@ func (f *Flags) AddRelease(cmd *cobra.Command) {
 	for _, r := range slurmconf.Releases() {
 		releases = append(releases, r.String())
 	}
-	f.AddKey(cmd, "slurm-version", "publications.*.slurmVersion", "Slurm `release` that loads the files: "+strings.Join(releases, ", ")+"; default "+releases[len(releases)-1], releases...)
+	f.AddKey(cmd, "slurm-version", "publications.*.slurmVersion", "Slurm `release` that loads the files: "+slurmconf.KnownReleases()+"; default "+slurmconf.Latest.String(), releases...)
 }
 
 // Load reads the configuration that --config names, without a look at any cluster: for commands

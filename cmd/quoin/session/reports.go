@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,7 +32,8 @@ func AddReports(snap *inputs.Snapshot, paths []string) error {
 	before := &topology.Node{}
 	for _, f := range files {
 		name, report, err := f.read()
-		if _, absent := errors.AsType[*os.PathError](err); (absent || errors.Is(err, errList)) && !f.stored {
+		_, absent := errors.AsType[*os.PathError](err)
+		if _, other := errors.AsType[errOther](err); (absent || other) && !f.stored {
 			return fmt.Errorf("read report: %w", err)
 		}
 		if err != nil {
@@ -79,15 +81,38 @@ func reportFiles(paths []string) ([]reportFile, error) {
 	return out, nil
 }
 
-// errList is about a file that belongs to another flag.
-var errList = errors.New("this is a list of kubectl and no report: give it by --nodes, or to quoin imex check by --objects")
+// errOther is about a file that is no report at all, so that no node is named after it.
+type errOther string
 
-// isList tells the output of kubectl from a report.
-func isList(data []byte) bool {
+// Error returns the text.
+func (e errOther) Error() string { return string(e) }
+
+// otherThan says what a file is if it is no report, whole or torn.
+func otherThan(data []byte) error {
+	const byFlag = "give it by --nodes, or to quoin imex check by --objects"
+	text := bytes.TrimSpace(data)
+	if len(text) == 0 {
+		return nil
+	}
+	if text[0] == '[' {
+		return errOther("this is a JSON array and no report: want one report in each file, or by --nodes what kubectl get nodes -o json prints")
+	}
 	var object struct {
 		Kind string `json:"kind"`
 	}
-	return json.Unmarshal(data, &object) == nil && object.Kind == "List"
+	err := json.NewDecoder(bytes.NewReader(text)).Decode(&object)
+	switch kind := object.Kind; {
+	case text[0] != '{':
+		return errOther("this is no JSON and no report: want a report as agents write it, or by --nodes what kubectl get nodes -o json prints")
+	case err != nil || kind == "" || kind == topology.ReportKind:
+		return nil
+	case kind == "List":
+		return errOther("this is a list of kubectl and no report: " + byFlag)
+	case strings.HasSuffix(kind, "List"), kind == "Node":
+		return errOther("this is a " + kind + " of kubectl and no report: " + byFlag)
+	default:
+		return errOther("this is a " + kind + " and no report: want kind " + topology.ReportKind)
+	}
 }
 
 // read reads the report. Without one, name is that of the file.
@@ -98,9 +123,10 @@ func (f reportFile) read() (name string, report *topology.Node, err error) {
 		return name, nil, err
 	}
 	switch report, err = topology.ParseObject(f.path, data); {
-	case err != nil && isList(data):
-		return name, nil, fmt.Errorf("%s: %w", f.path, errList)
 	case err != nil:
+		if other := otherThan(data); other != nil {
+			err = fmt.Errorf("%s: %w", f.path, other)
+		}
 		return name, nil, err
 	case f.stored && report.Name != name:
 		return name, nil, fmt.Errorf("%s: report of node %q: want the file named after its node", f.path, report.Name)

@@ -153,6 +153,9 @@ func (l *list) documents() error {
 
 // document reads a list, or one object.
 func (l *list) document() error {
+	if l.dec.PeekKind() == '[' {
+		return fmt.Errorf(`this is a JSON array: want kubectl's List, an object with "items", as %s prints`, l.command)
+	}
 	var one object
 	isList := false
 	guessed := "" // the kind of items that came before that of their list

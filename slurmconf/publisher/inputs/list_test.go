@@ -264,7 +264,8 @@ func TestListReaderEach(t *testing.T) {
 	for text, want := range map[string]string{
 		claim:     `kind "ResourceClaim" without items: want the output of kubectl get all`,
 		text[:60]: "want the whole output of kubectl get all",
-		"[]":      "want a list of objects",
+		"[]":      "byte 0: this is a JSON array: want kubectl's List, an object with \"items\", as kubectl get all prints",
+		"7":       "want a list of objects",
 		`{"items":[{"kind":"Service","metadata":{"name":"s"}}]}`: "items[0] is a Service",
 	} {
 		if _, err := r.Read("test", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
