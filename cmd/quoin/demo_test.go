@@ -124,6 +124,29 @@ func interrupt(s os.Signal) func(*exec.Cmd, io.Closer) error {
 	return func(cmd *exec.Cmd, _ io.Closer) error { return cmd.Process.Signal(s) }
 }
 
+// TestDemoNamesFaults says why a node is drawn as degraded, in the words of quoin map.
+func TestDemoNamesFaults(t *testing.T) {
+	site := write(t, "site.yaml", "groups:\n- {node: \"n{node}\", nodes: 4, nvlink: rack, gpus: {count: 4, product: NVIDIA GB200, nvlinks: 18}}\nfaults:\n- {node: n2, gpu: 1, health: unhealthy}\n- {node: n3, gpu: 0, lost: true}\n")
+	store := t.TempDir()
+	code, out, errs := quoin(t, "", "demo", site, "--store", store)
+	if code != 0 || errs != "" {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	_, mapped, _ := quoin(t, "", "map", "--store", store)
+	section := func(text string) string {
+		_, after, _ := strings.Cut(text, "\nNVLink fabric\n")
+		found, _, _ := strings.Cut(after, "\n\n")
+		return found
+	}
+	got := section(out)
+	if !strings.Contains(out, "■▲▲■") || !strings.Contains(out, "n3: GPULost: GPU 0") || !strings.Contains(got, "FabricUnhealthy  n2\n") || !strings.Contains(got, "its health is unhealthy. What to do: look") {
+		t.Errorf("demo says:\n%s", out)
+	}
+	if diff := cmp.Diff(section(mapped), got); diff != "" {
+		t.Errorf("fabrics (-map +demo):\n%s", diff)
+	}
+}
+
 func TestDemoTrouble(t *testing.T) {
 	used := t.TempDir()
 	if code, _, errs := quoin(t, "", "demo", "hgx-h100", "--store", used); code != 0 {

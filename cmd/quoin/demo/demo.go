@@ -169,21 +169,24 @@ func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Rende
 	if err := d.report(ctx); err != nil {
 		return nil, err
 	}
-	made, facts, err := d.pass(ctx)
+	made, site, err := d.pass(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for i := range facts {
+	for i := range site.Facts {
 		// The store cannot tell who is silent: it has their last reports, and a report has no time.
-		if slices.Contains(d.silent, facts[i].Name) {
-			facts[i].Gone = true
+		if f := &site.Facts[i]; slices.Contains(d.silent, f.Name) {
+			f.Gone = true
 		}
 	}
 	if d.source != nil {
-		d.source.set(made, facts)
+		d.source.set(made, site.Facts)
+	}
+	if brief { // what happens at the moment is said above
+		site.Said = nil
 	}
 	d.Printf("\n")
-	return made, picture.Terminal(d.Writer, &picture.Site{Plan: made.Plan, Facts: facts}, picture.Options{Color: d.Color, Width: min(d.Width, 100), BlocksOnly: brief})
+	return made, picture.Terminal(d.Writer, site, picture.Options{Color: d.Color, Width: min(d.Width, 100), BlocksOnly: brief})
 }
 
 // report writes what agents and kubelets of the machines would have written. The last

@@ -5,14 +5,18 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/picture"
 )
 
 // pass makes the plan and the files that a publisher makes of the store, and writes them. It does so
 // at once: nothing settles, is held or annotated, and nodes that are gone leave now. A refused result
-// is returned and not written.
-func (d *demonstration) pass(ctx context.Context) (*publisher.Rendered, []topology.Facts, error) {
+// is returned and not written. The site is what a map shows of it.
+func (d *demonstration) pass(ctx context.Context) (*publisher.Rendered, *picture.Site, error) {
 	pub := d.Publication
 	snap, err := d.store.Snapshot(ctx)
 	if err != nil {
@@ -31,10 +35,31 @@ func (d *demonstration) pass(ctx context.Context) (*publisher.Rendered, []topolo
 	}
 	in := pub.Rules.Gather(snap)
 	made, err := publisher.Make(pub, in, prev)
-	if err != nil || made.Refused != "" {
-		return made, in.Facts, err
+	if err != nil {
+		return nil, nil, err
 	}
-	return made, in.Facts, d.publish(ctx, doc, made)
+	site := &picture.Site{Plan: made.Plan, Facts: in.Facts, Said: fabricsSaid(pub, snap, made.Plan)}
+	if made.Refused != "" {
+		return made, site, nil
+	}
+	return made, site, d.publish(ctx, doc, made)
+}
+
+// fabricsSaid is what the publisher's conditions say of the nodes' NVLink fabrics. It is nil if no fabric is faulty.
+func fabricsSaid(pub *publication.Cluster, snap *inputs.Snapshot, plan *topology.Plan) map[string]picture.Said {
+	judged := nodestatus.Judge(snap, nil, nodestatus.FabricPlan{Plan: plan, MaxDomainGPUs: pub.MaxDomainGPUs}, nil)
+	said, faulty := map[string]picture.Said{}, false
+	for i := range plan.Nodes {
+		n := &plan.Nodes[i]
+		if c, known := judged[n.Node][nodestatus.ConditionFabric]; known {
+			said[n.SlurmName] = picture.Said{Fabric: picture.Verdict{Wrong: c.True, Reason: c.Reason, Message: c.Message}}
+			faulty = faulty || c.True
+		}
+	}
+	if !faulty {
+		return nil
+	}
+	return said
 }
 
 // publish writes what was made: the plan as a new revision, if it differs, and then the files.
