@@ -67,7 +67,7 @@ func (h hold) labels() map[string]string {
 
 // jobLabels are those of quoin:job:info.
 func jobLabels(j *hour.Job) map[string]string {
-	return map[string]string{"job_id": j.ID, "array_job_id": j.Array, "job_name": j.Name, "user": j.User, "partition": j.Partition, "account": j.Account, "cluster": hour.Cluster}
+	return map[string]string{"job_id": j.ID, "array_job_id": j.Array, "job_name": j.Name, "user": j.User, "partition": j.Partition, "account": j.Account, "qos": j.QOS, "cluster": hour.Cluster}
 }
 
 // perHold expects one row per job and device.

@@ -105,14 +105,14 @@ func TestRecordSaysAll(t *testing.T) {
 	if err := os.WriteFile(conf, []byte("ClusterName=c\nprologflags = Alloc,contain\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"SLURM_JOB_GPUS=0-1", "CUDA_VISIBLE_DEVICES=GPU-1, GPU-0", "SLURM_JOB_USER=u", "SLURM_JOB_UID=1000", "SLURM_JOB_PARTITION=p", "SLURM_JOB_ACCOUNT=a",
+	env := []string{"SLURM_JOB_GPUS=0-1", "CUDA_VISIBLE_DEVICES=GPU-1, GPU-0", "SLURM_JOB_USER=u", "SLURM_JOB_UID=1000", "SLURM_JOB_PARTITION=p", "SLURM_JOB_ACCOUNT=a", "SLURM_JOB_QOS=q",
 		"SLURM_CLUSTER_NAME=c", "SLURMD_NODENAME=n1", "SLURM_JOB_NODELIST=n[1-2]", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_START_TIME=100", "SLURM_JOB_END_TIME=200",
 		"SLURM_JOB_SLUID=s1", "SLURM_CONF=" + conf}
 	if said := p.hook("prolog", "7", env...); said != "" {
 		t.Errorf("said %q", said)
 	}
 	want := rundir.Record{APIVersion: topology.APIVersion, Kind: "JobRecord", JobID: "7", Run: rundir.Run{SLUID: "s1", StartTime: "100"}, BootID: testBoot, User: "u", UID: "1000",
-		Partition: "p", Account: "a", Cluster: "c", Node: "n1", NodeList: "n[1-2]", NumNodes: "2", EndTime: "200", Contain: true,
+		Partition: "p", Account: "a", QOS: "q", Cluster: "c", Node: "n1", NodeList: "n[1-2]", NumNodes: "2", EndTime: "200", Contain: true,
 		GPUs: []string{"2", "3"}, UUIDs: []string{"GPU-1", "GPU-0"}, Indices: "0-1", Visible: "GPU-1,GPU-0"}
 	got, err := rundir.Dir(p.run).ReadRecord("7")
 	if diff := cmp.Diff(&want, got, cmpopts.IgnoreFields(rundir.Record{}, "Written")); err != nil || diff != "" {

@@ -21,16 +21,16 @@ func TestJobInfo(t *testing.T) {
 	p := newPlace(t)
 	p.inventory("0", "1")
 	p.scontrol(`[ "$(cat ` + p.mapping + `/0)" = 7 ] || exit 1
-echo "JobId=7 ArrayJobId=5 ArrayTaskId=2 JobName=my job UserId=u(1) Account=acct JobState=RUNNING"`)
+echo "JobId=7 ArrayJobId=5 ArrayTaskId=2 JobName=my job UserId=u(1) Account=acct QOS=high JobState=RUNNING"`)
 	if said := p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=3"); said != "" {
 		t.Errorf("said %q", said)
 	}
 	r, err := rundir.Dir(p.run).ReadRecord("7")
-	if err != nil || r == nil || r.ArrayJobID != "5" || r.ArrayTaskID != "2" || r.JobName != "my job" || r.Account != "acct" || len(r.GPUs) != 1 {
+	if err != nil || r == nil || r.ArrayJobID != "5" || r.ArrayTaskID != "2" || r.JobName != "my job" || r.Account != "acct" || r.QOS != "high" || len(r.GPUs) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_ACCOUNT=own")
-	if r, err := rundir.Dir(p.run).ReadRecord("7"); err != nil || r == nil || r.Account != "own" || r.JobName != "my job" {
+	p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_ACCOUNT=own", "SLURM_JOB_QOS=low")
+	if r, err := rundir.Dir(p.run).ReadRecord("7"); err != nil || r == nil || r.Account != "own" || r.QOS != "low" || r.JobName != "my job" {
 		t.Errorf("an account that the environment says: %+v, %v", r, err)
 	}
 	// The job ends while slurmctld is asked: its record must not come back.

@@ -71,7 +71,7 @@ func (h *job) newRecord() *rundir.Record {
 	path := h.env("SLURM_CONF")
 	go func() { conf <- readSlurmConf(path) }()
 	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: h.boot, InitStart: h.initStart,
-		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"),
+		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"), QOS: h.env("SLURM_JOB_QOS"),
 		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), NodeList: h.env("SLURM_JOB_NODELIST"), NumNodes: h.env("SLURM_JOB_NUM_NODES"),
 		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES"))}
 	h.resolve(r)
@@ -223,7 +223,7 @@ func (h *job) ask(ctx context.Context, record *rundir.Record) error {
 			return
 		}
 		now.ArrayJobID, now.ArrayTaskID, now.JobName = facts.ArrayJobID, facts.ArrayTaskID, facts.Name
-		now.Account = cmp.Or(now.Account, facts.Account)
+		now.Account, now.QOS = cmp.Or(now.Account, facts.Account), cmp.Or(now.QOS, facts.QOS)
 		failed = h.runDir.WriteRecord(key, *now)
 	})
 	return errors.Join(err, failed)

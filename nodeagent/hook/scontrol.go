@@ -20,7 +20,7 @@ import (
 // jobFacts are what slurmctld knows of a job and the Prolog's environment lacks.
 // Unknown facts are empty.
 type jobFacts struct {
-	ArrayJobID, ArrayTaskID, Name, Account, State string
+	ArrayJobID, ArrayTaskID, Name, Account, QOS, State string
 	// HeldBack says that the job is being put back into the queue, held.
 	HeldBack bool
 }
@@ -143,8 +143,8 @@ func parseJob(text []byte, job string) (jobFacts, error) {
 	}
 	facts := jobFacts{ArrayJobID: field(head, "ArrayJobId"), ArrayTaskID: field(head, "ArrayTaskId"), Name: strings.ToValidUTF8(name[:min(len(name), maxName)], ""),
 		HeldBack: strings.Contains(strings.ReplaceAll(rest, "_", " "), "job requeued in held state")}
-	if !strings.Contains(rest, " UserId=") && strings.Count(rest, " Account=") == 1 {
-		facts.Account = field(rest, "Account")
+	if !strings.Contains(rest, " UserId=") {
+		facts.Account, facts.QOS = onlyField(rest, "Account"), onlyField(rest, "QOS")
 	}
 	if strings.Count(line, " JobState=") == 1 {
 		facts.State = field(rest, "JobState")
@@ -160,6 +160,14 @@ func jobLine(text []byte, job string) string {
 		}
 	}
 	return ""
+}
+
+// onlyField returns the value of a key that is there once.
+func onlyField(text, key string) string {
+	if strings.Count(text, " "+key+"=") != 1 {
+		return ""
+	}
+	return field(text, key)
 }
 
 func field(text, key string) string {

@@ -21,7 +21,9 @@ func TestParseJob(t *testing.T) {
 		want            jobFacts
 		err             string
 	}{
-		{"plain", "7", "JobId=7 JobName=train UserId=u(1000) GroupId=g(1000) Account=phys QOS=normal JobState=RUNNING\n", jobFacts{Name: "train", Account: "phys", State: "RUNNING"}, ""},
+		{"plain", "7", "JobId=7 JobName=train UserId=u(1000) GroupId=g(1000) Account=phys QOS=normal JobState=RUNNING\n", jobFacts{Name: "train", Account: "phys", QOS: "normal", State: "RUNNING"}, ""},
+		{"a QOS in a comment", "7", "JobId=7 JobName=x UserId=u(1) Account=a QOS=low JobState=RUNNING Comment=a QOS=high\n", jobFacts{Name: "x", Account: "a", State: "RUNNING"}, ""},
+		{"no QOS", "7", "JobId=7 JobName=x UserId=u(1) Account=a QOS=(null)\n", jobFacts{Name: "x", Account: "a"}, ""},
 		{"array task", "8", "JobId=8 ArrayJobId=5 ArrayTaskId=3 ArrayTaskThrottle=2 JobName=sweep UserId=u(1) Account=(null) JobState=RUNNING\n", jobFacts{ArrayJobID: "5", ArrayTaskID: "3", Name: "sweep", State: "RUNNING"}, ""},
 		{"all tasks of an array", "5", "JobId=6 ArrayJobId=5 ArrayTaskId=1 JobName=a UserId=u(1) Account=x\nJobId=5 ArrayJobId=5 ArrayTaskId=9 JobName=b UserId=u(1) Account=y\n", jobFacts{ArrayJobID: "5", ArrayTaskID: "9", Name: "b", Account: "y"}, ""},
 		{"spaces and signs in the name", "7", "JobId=7 JobName=my = job UserId=u(1) Account=a\n", jobFacts{Name: "my = job", Account: "a"}, ""},
@@ -131,7 +133,7 @@ func FuzzParseJob(f *testing.F) {
 	f.Add("JobId=7 ArrayJobId=5 ArrayTaskId=1 JobName=a b UserId=u(1) Account=x\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		facts, err := parseJob([]byte(text), "7")
-		for _, s := range []string{facts.ArrayJobID, facts.ArrayTaskID, facts.Name, facts.Account, facts.State} {
+		for _, s := range []string{facts.ArrayJobID, facts.ArrayTaskID, facts.Name, facts.Account, facts.QOS, facts.State} {
 			if len(s) > maxName || err != nil && s != "" || strings.ContainsAny(facts.State, " \n") {
 				t.Fatalf("%+v, %v", facts, err)
 			}

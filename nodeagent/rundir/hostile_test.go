@@ -67,7 +67,7 @@ func TestRecordLeavesOut(t *testing.T) {
 	d := Dir(t.TempDir())
 	long := strings.Repeat("x", 130<<10)
 	uuids := []string{"GPU-a", "GPU-" + long, "GPU-b"}
-	if err := d.WriteRecord("7", Record{JobID: "7", Run: Run{StartTime: "100", SLUID: long}, User: "u", Account: long, NodeList: long, Indices: long, Devices: []string{"/dev/nvidia0", long}, GPUs: []string{"0", "1"}, UUIDs: uuids}); err != nil {
+	if err := d.WriteRecord("7", Record{JobID: "7", Run: Run{StartTime: "100", SLUID: long}, User: "u", Account: long, QOS: long, NodeList: long, Indices: long, Devices: []string{"/dev/nvidia0", long}, GPUs: []string{"0", "1"}, UUIDs: uuids}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := d.ReadRecord("7")

@@ -31,6 +31,7 @@ type Record struct {
 	UID       string `json:"uid,omitempty"`
 	Partition string `json:"partition,omitempty"`
 	Account   string `json:"account,omitempty"`
+	QOS       string `json:"qos,omitempty"`
 	Cluster   string `json:"cluster,omitempty"`
 	// Node is slurmd's name. NodeList and NumNodes are of the job.
 	Node     string `json:"node,omitempty"`
@@ -195,7 +196,7 @@ func (f folder) writeRecord(key string, r Record) error {
 
 // texts and lists are what Slurm said of the job, which is bounded.
 func (r *Record) texts() []*string {
-	return []*string{&r.SLUID, &r.StartTime, &r.BootID, &r.User, &r.UID, &r.Partition, &r.Account, &r.Cluster, &r.Node, &r.NumNodes, &r.EndTime,
+	return []*string{&r.SLUID, &r.StartTime, &r.BootID, &r.User, &r.UID, &r.Partition, &r.Account, &r.QOS, &r.Cluster, &r.Node, &r.NumNodes, &r.EndTime,
 		&r.ArrayJobID, &r.ArrayTaskID, &r.JobName}
 }
 

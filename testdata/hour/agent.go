@@ -38,8 +38,8 @@ func AgentText(n, minute int) string {
 func (n *Node) sayJobs(add say, index, minute int) {
 	for i := range n.Devices {
 		for _, j := range Holders(Place{index, i}, minute) {
-			add("quoin_gpu_job_info", "gauge", n.deviceLabels(i)+fmt.Sprintf(`,job_id="%s",array_job_id="%s",job_name="%s",user="%s",partition="%s",account="%s",cluster="%s",clique="%s"`,
-				j.ID, j.Array, j.Name, j.User, j.Partition, j.Account, Cluster, n.Clique), 1)
+			add("quoin_gpu_job_info", "gauge", n.deviceLabels(i)+fmt.Sprintf(`,job_id="%s",array_job_id="%s",job_name="%s",user="%s",partition="%s",account="%s",qos="%s",cluster="%s",clique="%s"`,
+				j.ID, j.Array, j.Name, j.User, j.Partition, j.Account, j.QOS, Cluster, n.Clique), 1)
 		}
 	}
 }

@@ -44,9 +44,9 @@ type Device struct {
 
 // Job is a job, from its first minute up to its last.
 type Job struct {
-	ID, User, Account, Partition, Array, Name string
-	From, To                                  int
-	Holds                                     []Place
+	ID, User, Account, QOS, Partition, Array, Name string
+	From, To                                       int
+	Holds                                          []Place
 }
 
 // Place is a device: the node and its place among the node's.
@@ -71,10 +71,10 @@ var (
 	Jobs = []Job{
 		{ID: "101", User: "alice", Account: "physics", Partition: "gpu", To: 61, Holds: []Place{{0, 0}}}, // shares its GPU
 		{ID: "102", User: "bob", Account: "biology", Partition: "gpu", To: 61, Holds: []Place{{0, 0}}},
-		{ID: "103", User: "carol", Account: "physics", Partition: "gpu", Name: "sleeps", To: 61, Holds: []Place{{0, 1}}},
+		{ID: "103", User: "carol", Account: "physics", QOS: "low", Partition: "gpu", Name: "sleeps", To: 61, Holds: []Place{{0, 1}}},
 		{ID: "104", User: "dave", Account: "chemistry", Partition: "gpu", To: 61, Holds: []Place{{0, 2}}},
-		{ID: "106", Array: "105", User: "erin", Account: "chemistry", Partition: "large", To: 61, Holds: []Place{{0, 3}, {1, 0}}}, // straddles
-		{ID: "107", User: "bob", Account: "biology", Partition: "gpu", To: 33, Holds: []Place{{1, 1}, {1, 2}, {1, 3}}},            // ends halfway
+		{ID: "106", Array: "105", User: "erin", Account: "chemistry", QOS: "high", Partition: "large", To: 61, Holds: []Place{{0, 3}, {1, 0}}}, // straddles
+		{ID: "107", User: "bob", Account: "biology", Partition: "gpu", To: 33, Holds: []Place{{1, 1}, {1, 2}, {1, 3}}},                         // ends halfway
 		{ID: "108", User: "alice", Account: "physics", Partition: "mig", To: 61, Holds: []Place{{2, 0}}},
 		{ID: "109", User: "bob", Account: "biology", Partition: "mig", To: 61, Holds: []Place{{2, 1}}},
 	}

@@ -17,6 +17,7 @@ type Report struct {
 	JobName     string         `json:"jobName,omitempty"`
 	User        string         `json:"user,omitempty"`
 	Account     string         `json:"account,omitempty"`
+	QOS         string         `json:"qos,omitempty"`
 	Partition   string         `json:"partition,omitempty"`
 	Cluster     string         `json:"cluster,omitempty"`
 	Running     bool           `json:"running"`
@@ -55,7 +56,7 @@ func WriteJSON(w io.Writer, runs []Run, now time.Time) error {
 
 func (r *Run) report(now time.Time) Report {
 	j := &r.job
-	out := Report{JobID: j.JobID, ArrayJobID: j.ArrayJobID, ArrayTaskID: j.ArrayTaskID, JobName: j.JobName, User: j.User, Account: j.Account,
+	out := Report{JobID: j.JobID, ArrayJobID: j.ArrayJobID, ArrayTaskID: j.ArrayTaskID, JobName: j.JobName, User: j.User, Account: j.Account, QOS: j.QOS,
 		Partition: j.Partition, Cluster: j.Cluster, Running: !r.Ended(), Start: known(j.Started()), End: known(r.ended()),
 		Elapsed: r.elapsed(now).Seconds(), NumNodes: r.numNodes(), Cliques: r.cliques(), Layouts: r.layouts, Nodes: []reportedNode{}, Totals: r.totals()}
 	for i := range r.nodes {

@@ -62,7 +62,8 @@ func whole(nodes []nodeRun) rundir.Record {
 		r := &nodes[i].record
 		job.ArrayJobID, job.ArrayTaskID = cmp.Or(job.ArrayJobID, r.ArrayJobID), cmp.Or(job.ArrayTaskID, r.ArrayTaskID)
 		job.JobName, job.NumNodes = cmp.Or(job.JobName, r.JobName), cmp.Or(job.NumNodes, r.NumNodes)
-		job.User, job.Account, job.Partition = cmp.Or(job.User, r.User), cmp.Or(job.Account, r.Account), cmp.Or(job.Partition, r.Partition)
+		job.User, job.Account = cmp.Or(job.User, r.User), cmp.Or(job.Account, r.Account)
+		job.QOS, job.Partition = cmp.Or(job.QOS, r.QOS), cmp.Or(job.Partition, r.Partition)
 	}
 	return job
 }

@@ -71,7 +71,7 @@ func printHead(w io.Writer, v View, r *Run) {
 	fmt.Fprintln(w, strings.TrimRight("Job       "+jobTitle(r)+"  "+Printable(r.job.JobName), " "))
 	var user strings.Builder
 	user.WriteString(cmp.Or(Printable(r.job.User), "-"))
-	for _, f := range [][2]string{{"account", r.job.Account}, {"partition", r.job.Partition}, {"cluster", r.job.Cluster}} {
+	for _, f := range [][2]string{{"account", r.job.Account}, {"qos", r.job.QOS}, {"partition", r.job.Partition}, {"cluster", r.job.Cluster}} {
 		if f[1] != "" {
 			fmt.Fprintf(&user, ", %s %s", f[0], Printable(f[1]))
 		}
