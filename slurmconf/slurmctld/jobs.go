@@ -30,7 +30,7 @@ type Job struct {
 	Spread, Consolidate bool
 	// Whole says that no other job may be on its nodes, and Shares that others may. If both are
 	// false it is not known. Topo says that no other job may be in its blocks, as --exclusive=topo
-	// asks, which v0.0.45 says only if it is in the command line.
+	// asks, which v0.0.45 and v0.0.46 say only if it is in the command line.
 	Whole, Shares, Topo bool
 	// Choosy says that not all nodes of its partition are good for the job: it names nodes,
 	// features or a reservation.
@@ -43,7 +43,7 @@ const maxList = 1 << 20
 var errLongList = errors.New("the host list is too long")
 
 // jsonJob is the part of Slurm's job that is read. It is the same in the data parsers v0.0.43
-// to v0.0.45, but for the words of flags and shared.
+// to v0.0.46, but for the words of flags and shared: v0.0.46 has no shared at all.
 type jsonJob struct {
 	ID        int64          `json:"job_id"`
 	ArrayID   number         `json:"array_job_id"`

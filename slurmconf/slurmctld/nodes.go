@@ -24,7 +24,7 @@ func (n number) time() time.Time {
 }
 
 // jsonNode is the part of Slurm's node that is read. It is the same in the data parsers
-// v0.0.42 to v0.0.45. v0.0.42 has no topology.
+// v0.0.42 to v0.0.46. v0.0.42 has no topology.
 type jsonNode struct {
 	Name       string   `json:"name"`
 	State      []string `json:"state"`
@@ -36,7 +36,7 @@ type jsonNode struct {
 	Partitions []string `json:"partitions"`
 	CPUs       int      `json:"cpus"`
 	Memory     int      `json:"real_memory"`
-	// Reservation is in v0.0.43 to v0.0.45.
+	// Reservation is in v0.0.43 to v0.0.46.
 	Reservation string `json:"reservation"`
 }
 

@@ -68,7 +68,7 @@ func TestRealJobs(t *testing.T) {
 		}
 	}
 	askers := map[string]Asker{"scontrol": &Scontrol{Program: program}}
-	for _, parser := range parsers {
+	for _, parser := range parsers[1:] { // 26.05 has all but v0.0.46
 		old := NewREST(socket, rest.tokenFile)
 		old.parser = parser
 		askers[parser] = old

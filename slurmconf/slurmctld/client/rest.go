@@ -16,8 +16,11 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 )
 
-// parsers are slurmrestd's data parsers, the newest first. Slurm 26.05, 25.11 and 25.05 each brought one.
-var parsers = []string{"v0.0.45", "v0.0.44", "v0.0.43"}
+// parsers are slurmrestd's data parsers, the newest first. Slurm 26.11, 26.05, 25.11 and 25.05 each brought
+// one. 26.11 was read in its source alone. sayConf is the first that has the answer conf.
+var parsers = []string{"v0.0.46", sayConf, "v0.0.44", "v0.0.43"}
+
+const sayConf = "v0.0.45"
 
 // maxToken and maxError bound what is read of a token file and of an answer that is an error.
 const (
@@ -108,7 +111,7 @@ func (r *REST) times(ctx context.Context) (*slurmctld.Times, error) {
 func (r *REST) timesBy(ctx context.Context) (*slurmctld.Times, error) {
 	t := &slurmctld.Times{}
 	err := r.get(ctx, "diag/", t.ReadDiag)
-	if err == nil && r.parser == parsers[0] {
+	if err == nil && r.parser >= sayConf {
 		err = r.get(ctx, "conf", t.ReadConf)
 	}
 	return t, err
