@@ -40,6 +40,38 @@ func TestSameAsQuoinDemo(t *testing.T) {
 	}
 }
 
+// TestTryNext runs the commands of its own with which the demo ends, as they are printed.
+func TestTryNext(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), nil, &out, &errs); code != 0 {
+		t.Fatalf("exit %d: %s", code, errs.String())
+	}
+	_, next, _ := strings.Cut(out.String(), "\nTry next\n")
+	ran := 0
+	for line := range strings.Lines(next) {
+		args, own := strings.CutPrefix(strings.TrimSpace(line), demo.Program()+" ")
+		if !own {
+			continue
+		}
+		ran++
+		given := strings.Fields(args)
+		if strings.Contains(args, "--watch") {
+			given = append(given, "--pause", "0")
+		}
+		out.Reset()
+		if code := run(t.Context(), given, &out, &errs); code != 0 || errs.Len() > 0 || out.Len() == 0 {
+			t.Errorf("%s: exit %d, %d bytes, said:\n%s", line, code, out.Len(), errs.String())
+		}
+	}
+	if ran != 3 || !strings.Contains(next, "\n  make build && kubectl get nodes -o json | bin/quoin render --nodes -\n") {
+		t.Errorf("%d commands of the demo's own, want 3, and one for the user's cluster:\n%s", ran, next)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	if err != nil || !bytes.Contains(text, []byte("\nbuild: ")) || !bytes.Contains(text, []byte(" -o bin/quoin ./cmd/quoin\n")) {
+		t.Errorf("make build does not make bin/quoin: %v", err)
+	}
+}
+
 func TestTrouble(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"--format xml", `quoin-demo: publication "default": format: "xml": want conf or yaml`},
