@@ -90,6 +90,42 @@ if nothing was held:
 	}
 }
 
+// TestHistory lists reasons of any length in lines of 100 columns, and loses no word of them.
+func TestHistory(t *testing.T) {
+	d := plandoc.New("default", "slurm/quoin-slurm")
+	words := strings.Repeat("gb200-[001-018] leave nvl-760218b5-1 at leaf-01: no node has this name now; ", 10)
+	list := "a" + strings.Repeat(",node-of-a-name-that-folds-with-none-"+strings.Repeat("x", 20), 8)
+	long := strings.Repeat("y", 250)
+	for i, why := range []string{"first publication", words, list, long} {
+		d.Add(plandoc.Revision{Author: []string{"quoin-publisher", "ann"}[i%2], Why: why})
+	}
+	var out strings.Builder
+	History(&out, d)
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	column := strings.Index(lines[0], "WHY")
+	var whys []string
+	for _, line := range lines[1:] {
+		if len(line) > 100 {
+			t.Errorf("%d columns: %q", len(line), line)
+		}
+		if line[0] != ' ' {
+			whys = append(whys, "")
+		}
+		whys[len(whys)-1] += line[column:]
+	}
+	bare := func(text string) string { return strings.ReplaceAll(text, " ", "") }
+	for i, want := range []string{long, list, words, "first publication"} {
+		if i >= len(whys) || bare(whys[i]) != bare(want) {
+			t.Errorf("row %d of %d lacks words of %q:\n%s", i, len(whys), want, &out)
+		}
+	}
+	for _, line := range folded(list, 60) {
+		if len(line) > 60 || !strings.HasSuffix(line, ",") && !strings.HasSuffix(list, line) {
+			t.Errorf("a host list is broken within a name: %q", line)
+		}
+	}
+}
+
 // TestPlanStatusOfFewerGPUs has a revision with fewer GPUs than the one before.
 func TestPlanStatusOfFewerGPUs(t *testing.T) {
 	d := plandoc.New("default", "slurm/quoin-slurm")
