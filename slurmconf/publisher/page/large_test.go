@@ -77,7 +77,7 @@ func TestRealMixed(t *testing.T) {
 	}
 	var titles []string
 	b.do(b.Eval("[...document.querySelectorAll('#drawing .group')].map(g => g.textContent)", &titles))
-	if want := []string{"NVLink blocks of topology nvl, block sizes 18", "In no block, by leaf switch", "In no block and below no switch, by reason"}; !slices.Equal(titles, want) {
+	if want := []string{"NVLink blocks of topology nvl, block sizes 18", "In no block, by leaf switch below spine-1", "In no block and below no switch, by reason"}; !slices.Equal(titles, want) {
 		t.Errorf("groups %q, want %q", titles, want)
 	}
 	b.do(b.Click("#switches summary"), b.Click(`#switches [data-switch="leaf-h1"]`), b.Wait("document.querySelectorAll('#drawing .marked').length === 4"))

@@ -1,0 +1,65 @@
+package page_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
+	"github.com/quoin-hpc/quoin/testdata/rig/sites"
+	"github.com/quoin-hpc/quoin/topology/picture"
+)
+
+// beyond are the elements that need a sideways scroll, of the page or of a part of it.
+const beyond = `(() => {
+	const words = e => e.tagName + " " + (e.id || e.textContent.slice(0, 30));
+	const out = [...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1 || getComputedStyle(e).overflowX === "auto" && e.scrollWidth > e.clientWidth).map(words);
+	return document.documentElement.scrollWidth > innerWidth ? ["the page: " + document.documentElement.scrollWidth + " px"].concat(out) : out;
+})()`
+
+// together is true if the chosen cell and the first words of its facts are both in view, and nothing covers them.
+const together = `(() => {
+	const seen = e => { const r = e.getBoundingClientRect(), at = document.elementFromPoint(r.x + 8, r.y + r.height / 2); return at !== null && (e === at || e.contains(at)); };
+	return ["#drawing .chosen", "#facts h2", "#facts dt"].every(s => seen(document.querySelector(s)));
+})()`
+
+// TestRealWidths opens sites on a phone, a notebook and a wall of screens. Nothing needs a sideways scroll, and
+// a node that somebody taps shows its facts beside it, wherever it stands.
+func TestRealWidths(t *testing.T) {
+	t.Parallel()
+	all := map[string]*picture.Site{"troubled": troubled(t).now["slurm"], "many": plan(t, racks(t, 12), "many")}
+	for _, name := range []string{"mixed", "hgx-h100", "a100-mig"} {
+		all[name] = plan(t, sites.Open(t, name), name)
+	}
+	all["mixed"].Held = &picture.Held{Differences: []string{"gb200-[001-018] leave nvl-0123456789abcdef at leaf-0123456789abcdef: no node has this name now"}, Holds: []picture.Hold{
+		{Reason: "BigChange", Message: "18 of 72 nodes would move or leave", Digest: "0123456789abcdef", Waits: true}}}
+	url, b := serve(t, &mapSource{names: []string{"troubled", "many", "mixed", "hgx-h100", "a100-mig"}, now: all}), start(t, chromerig.Options{})
+	for _, o := range []chromerig.Options{{Width: 390, Height: 844}, {Width: 1400, Height: 900}, {Width: 3840, Height: 2160}} {
+		for name := range all {
+			b.do(b.Look(o), b.Open(url+"?publication="+name), b.Wait("document.getElementById('status').textContent === 'live'"), b.Eval("document.querySelectorAll('details').forEach(d => { d.open = true })", nil), b.Wait("document.querySelector('#tablebox table')"))
+			cells := b.count("#drawing .n")
+			for _, i := range []int{0, cells / 2, cells - 1} {
+				b.do(b.Eval(fmt.Sprintf(`document.querySelectorAll("#drawing .n")[%d].scrollIntoView({block: "center"})`, i), nil), b.Click(fmt.Sprintf(`#drawing .n[data-n="%s"]`, b.number(i))),
+					b.Wait(fmt.Sprintf(`document.querySelectorAll("#drawing .n")[%d].classList.contains("chosen")`, i)), b.Wait(together))
+			}
+			var out []string
+			if b.do(b.Eval(beyond, &out)); len(out) > 0 {
+				t.Errorf("%s at %d px needs a sideways scroll: %q", name, o.Width, out)
+			}
+			b.do(b.Click("#facts .close"), b.Wait("document.querySelectorAll('#drawing .chosen').length === 0"))
+		}
+	}
+	// A wide screen is used: the last site of the loop is any, so the racks are looked at by name.
+	var rows int
+	b.do(b.Open(url+"?publication=many"), b.Wait("document.getElementById('status').textContent === 'live'"), b.Eval(`new Set([...document.querySelectorAll(".racks > svg")].map(s => Math.round(s.getBoundingClientRect().y))).size`, &rows))
+	if rows != 1 {
+		t.Errorf("12 racks stand in %d rows at 3840 px, want 1", rows)
+	}
+	b.clean(url)
+}
+
+// number is the number of a node by its place in the drawing.
+func (b browser) number(i int) (n string) {
+	b.t.Helper()
+	b.do(b.Eval(fmt.Sprintf(`document.querySelectorAll("#drawing .n")[%d].dataset.n`, i), &n))
+	return n
+}
