@@ -143,7 +143,9 @@ func (s *shot) show(b *chromerig.Browser, url string) error {
 			return b.Eval(fmt.Sprintf("choose({%s})", s.choose), nil)
 		},
 		func() error { return b.Eval("document.activeElement.blur()", nil) },
-		func() error { return b.Eval("document.querySelector('.n.chosen, .n.marked')?.scrollIntoView({block: 'nearest'})", nil) },
+		func() error {
+			return b.Eval("document.querySelector('.n.chosen, .n.marked')?.scrollIntoView({block: 'nearest'})", nil)
+		},
 	} {
 		if err := do(); err != nil {
 			return err
