@@ -317,9 +317,10 @@ function focus(i) {
   if (cells[at]) cells[at].setAttribute("tabindex", "-1");
   at = i;
   cells[at].setAttribute("tabindex", "0");
-  cells[at].focus();
+  cells[at].focus({preventScroll: true}); // not every browser leaves room for the facts
+  cells[at].scrollIntoView({block: "nearest"});
 }
-el("place").addEventListener("click", e => { const c = e.target.closest(".n"); if (c) { focus(Number(c.dataset.n)); choose({node: data.nodes[at].name}); c.scrollIntoView({block: "nearest"}); } });
+el("place").addEventListener("click", e => { const c = e.target.closest(".n"); if (c) { focus(Number(c.dataset.n)); choose({node: data.nodes[at].name}); } });
 el("place").addEventListener("keydown", e => {
   if (!e.target.closest(".n")) return;
   if (e.key.startsWith("Arrow")) { e.preventDefault(); go(e.key); }

@@ -43,8 +43,12 @@ func TestRealWidths(t *testing.T) {
 			b.do(b.Look(o), b.Open(url+"?publication="+name), b.Wait("document.getElementById('status').textContent === 'live'"), b.Eval("document.querySelectorAll('details').forEach(d => { d.open = true })", nil), b.Wait("document.querySelector('#tablebox table')"))
 			cells := b.count("#drawing .n")
 			for _, i := range []int{0, cells - 1} {
-				b.do(b.Eval(fmt.Sprintf(`document.querySelectorAll("#drawing .n")[%d].scrollIntoView({block: "center"})`, i), nil), b.Click(fmt.Sprintf(`#drawing .n[data-n="%s"]`, b.number(i))),
-					b.Wait(fmt.Sprintf(`document.querySelectorAll("#drawing .n")[%d].classList.contains("chosen")`, i)), b.Wait(together))
+				// The cell stands low on the screen, and the browser does not move it before the tap, as it does for a click by the rig.
+				b.do(b.Eval(fmt.Sprintf(`(c => {
+					c.scrollIntoView({block: "center"});
+					scrollBy(0, -innerHeight / 4);
+					c.dispatchEvent(new MouseEvent("click", {bubbles: true}));
+				})(document.querySelectorAll("#drawing .n")[%d])`, i), nil), b.Wait(fmt.Sprintf(`document.querySelectorAll("#drawing .n")[%d].classList.contains("chosen")`, i)), b.Wait(together))
 			}
 			var out []string
 			if b.do(b.Eval(beyond, &out)); len(out) > 0 {
@@ -60,11 +64,4 @@ func TestRealWidths(t *testing.T) {
 		t.Errorf("12 racks stand in %d rows at 3840 px, want 1", rows)
 	}
 	b.clean(url)
-}
-
-// number is the number of a node by its place in the drawing.
-func (b browser) number(i int) (n string) {
-	b.t.Helper()
-	b.do(b.Eval(fmt.Sprintf(`document.querySelectorAll("#drawing .n")[%d].dataset.n`, i), &n))
-	return n
 }
