@@ -45,8 +45,7 @@ func TestRealWidths(t *testing.T) {
 			for _, i := range []int{0, cells - 1} {
 				// The cell stands low on the screen, and the browser does not move it before the tap, as it does for a click by the rig.
 				b.do(b.Eval(fmt.Sprintf(`(c => {
-					c.scrollIntoView({block: "center"});
-					scrollBy(0, -innerHeight / 4);
+					scrollBy(0, c.getBoundingClientRect().y - innerHeight * 0.8);
 					c.dispatchEvent(new MouseEvent("click", {bubbles: true}));
 				})(document.querySelectorAll("#drawing .n")[%d])`, i), nil), b.Wait(fmt.Sprintf(`document.querySelectorAll("#drawing .n")[%d].classList.contains("chosen")`, i)), b.Wait(together))
 			}
