@@ -49,6 +49,7 @@ var shots = []shot{
 	{"hgx", hgx, "", "health", "", chromerig.Options{Width: 1400, Height: 900}},
 	{"phone", day, "15:15", "health", "node: 'gb200-020'", chromerig.Options{Width: 390, Height: 844}},
 	{"phone-job", day, "15:15", "job", "job: '4210'", chromerig.Options{Width: 390, Height: 844, Dark: true}},
+	{"phone-whole", day, "15:15", "slurm", "", chromerig.Options{Width: 390, Height: 3200}},
 	{"wall", day, "15:15", "job", "job: '4210'", chromerig.Options{Width: 3840, Height: 2160}},
 	{"large", "", "", "job", "", chromerig.Options{Height: 2700}},
 	{"large-dark", "", "", "health", "", chromerig.Options{Height: 900, Dark: true}},

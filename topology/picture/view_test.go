@@ -143,6 +143,9 @@ func TestRackText(t *testing.T) {
 			t.Errorf("%d: %q, want %q", nodes, got, want)
 		}
 	}
+	if got := share(18, 2) + share(1, 2); got != " 18, base 2  1/2" {
+		t.Errorf("in a terminal: %q", got)
+	}
 	for site, want := range map[string][]string{
 		"hgx-h100":      {"Leaf switches below spine-1, below fabric", "Leaf switches below spine-2, below fabric"},
 		"gb200-nvl72x4": {"leaf-02 · spine-1", "leaf-04 · spine-1", "leaf-03 · spine-1", "leaf-01 · spine-1"},

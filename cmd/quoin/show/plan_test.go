@@ -1,6 +1,7 @@
 package show
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,28 @@ func TestHistory(t *testing.T) {
 		if len(line) > 60 || !strings.HasSuffix(line, ",") && !strings.HasSuffix(list, line) {
 			t.Errorf("a host list is broken within a name: %q", line)
 		}
+	}
+}
+
+// TestPlanDiffOfRename has the nodes of four racks under other names.
+func TestPlanDiffOfRename(t *testing.T) {
+	named := func(form string, first int) *topology.Plan {
+		p := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: topology.KindBlock, Sizes: []int{18}}}}
+		for rack := range 4 {
+			b := topology.Block{Name: fmt.Sprint("nvl-", rack)}
+			for i := range 18 {
+				n := topology.Placement{Node: fmt.Sprint("host-", 18*rack+i), SlurmName: fmt.Sprintf(form, 18*rack+i+first), Reason: "Placed", Source: "nvml"}
+				b.Nodes, p.Nodes = append(b.Nodes, n.SlurmName), append(p.Nodes, n)
+			}
+			p.Topologies[0].Blocks = append(p.Topologies[0].Blocks, b)
+		}
+		return p
+	}
+	var out strings.Builder
+	differs := PlanDiff(&out, named("gb-%d", 0), named("gb200-%03d", 1))
+	const want = "gb200-[001-072] are the new names of gb-[0-71], each in its place\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" || !differs {
+		t.Errorf("differs %t (-want +got):\n%s", differs, diff)
 	}
 }
 
