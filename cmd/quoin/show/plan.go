@@ -250,7 +250,7 @@ func count(nodes []string) string {
 // PlanDiff says what differs between two plans. It reports whether anything does.
 func PlanDiff(w io.Writer, from, to *topology.Plan) (differs bool) {
 	c := plandoc.Compare(from, to)
-	for _, moves := range c.Sentences() {
+	for _, moves := range c.Sentences(hostlist.Compress) {
 		fmt.Fprintln(w, moves)
 	}
 	for _, unit := range c.Units {

@@ -40,14 +40,18 @@ type Move struct {
 // String says the move in people's words.
 func (m *Move) String() string { return sentence([]*Move{m}, hostlist.Compress) }
 
-// Sentences says the moves in people's words. Nodes of which the same is said share a sentence.
-func (c *Changes) Sentences() []string {
+// Sentences says the moves in people's words. Nodes of which the same is said share a sentence. list writes their
+// names: hostlist.Compress, or ShortList if a sentence must not be long.
+func (c *Changes) Sentences(list func(names []string) string) []string {
 	var out []string
 	for _, moves := range c.alike() {
-		out = append(out, sentence(moves, hostlist.Compress))
+		out = append(out, sentence(moves, list))
 	}
 	return out
 }
+
+// ShortList writes names as a host list, and only its beginning if it is long.
+func ShortList(names []string) string { return hostlist.Shorten(hostlist.Compress(names)) }
 
 // alike puts moves together that differ in the names of their nodes only. Nodes that have a new name and
 // stay where they were are all alike, whatever their places are.
@@ -332,7 +336,7 @@ func (c *Changes) Summary(first int) string {
 	more := 0
 	for i, moves := range c.alike() {
 		if i < first {
-			parts = append(parts, sentence(moves, func(names []string) string { return hostlist.Shorten(hostlist.Compress(names)) }))
+			parts = append(parts, sentence(moves, ShortList))
 		} else {
 			more += len(moves)
 		}
@@ -366,7 +370,7 @@ func (c *Changes) OfDevices() string {
 
 // MustFollow says that nodes have fewer GPUs than before, in gres.conf or as slurmd detects them.
 func MustFollow(nodes []string) string {
-	return "fewer GPUs than before on " + hostlist.Shorten(hostlist.Compress(nodes)) + ": slurm.conf must follow (Gres=), or slurmctld drains " + themOrIt(nodes)
+	return "fewer GPUs than before on " + ShortList(nodes) + ": slurm.conf must follow (Gres=), or slurmctld drains " + themOrIt(nodes)
 }
 
 func themOrIt(nodes []string) string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/switches"
@@ -377,7 +378,7 @@ func TestCompareNames(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := Compare(old, tt.next)
 			c.Devices = nil
-			if diff := cmp.Diff(tt.want, c.Sentences()); diff != "" {
+			if diff := cmp.Diff(tt.want, c.Sentences(hostlist.Compress)); diff != "" {
 				t.Errorf("moves (-want +got):\n%s", diff)
 			}
 			if only := c.OnlyMembers(); only != tt.only {
