@@ -20,7 +20,8 @@ const (
 	groupRoom = 24 // above a group of racks
 	maxColumn = 36 // cells above each other
 	letter    = 6  // of a title
-	maxShort  = 19 // letters of a name in one column
+	maxShort  = 19 // letters of a text in one column
+	maxBold   = 16 // letters of a rack's name, which is bold
 )
 
 // layout is where everything stands.
@@ -89,7 +90,7 @@ func layoutOf(plan *topology.Plan, d *drawer) *layout {
 		at[plan.Nodes[i].SlurmName] = i
 	}
 	draw := func(name, share, under string, columns [][]string) rack {
-		r := rack{Name: name, Short: shortName(name), Share: share, Under: under, ShortUnder: shortName(under), Cell: l.Cell, Named: l.Names}
+		r := rack{Name: name, Short: shortName(name, maxBold), Share: share, Under: under, ShortUnder: shortName(under, maxShort), Cell: l.Cell, Named: l.Names}
 		for c, places := range columns {
 			for tray, name := range places {
 				s := d.stateOf(name)
@@ -98,7 +99,7 @@ func layoutOf(plan *topology.Plan, d *drawer) *layout {
 				if !known {
 					number = -1
 				}
-				r.Cells = append(r.Cells, cell{X: c, Y: len(places) - 1 - tray, Class: classOf(s), Name: shortName(name), At: number, Label: name + ": " + looks[s].short})
+				r.Cells = append(r.Cells, cell{X: c, Y: len(places) - 1 - tray, Class: classOf(s), Name: shortName(name, maxShort), At: number, Label: name + ": " + looks[s].short})
 			}
 		}
 		r.columns = columns
@@ -159,10 +160,10 @@ func (p *pen) group(title string, racks []rack) {
 	p.Width = max(p.Width, p.right+gap)
 }
 
-// shortName leaves out the middle of a long name.
-func shortName(name string) string {
-	if r := []rune(name); len(r) > maxShort {
-		return string(r[:4]) + "…" + string(r[len(r)-maxShort+5:])
+// shortName leaves out the middle of a name of more than most letters.
+func shortName(name string, most int) string {
+	if r := []rune(name); len(r) > most {
+		return string(r[:4]) + "…" + string(r[len(r)-most+5:])
 	}
 	return name
 }

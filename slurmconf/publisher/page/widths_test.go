@@ -12,9 +12,11 @@ import (
 )
 
 // beyond are the elements that need a sideways scroll, of the page or of a part of it.
+// So are texts that their rack cuts off.
 const beyond = `(() => {
+	const cut = [...document.querySelectorAll(".racks text")].filter(e => e.getBoundingClientRect().right > e.ownerSVGElement.getBoundingClientRect().right + 1).map(e => "cut off: " + e.textContent);
 	const words = e => e.tagName + " " + (e.id || e.textContent.slice(0, 30));
-	const out = [...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1 || getComputedStyle(e).overflowX === "auto" && e.scrollWidth > e.clientWidth).map(words);
+	const out = [...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1 || getComputedStyle(e).overflowX === "auto" && e.scrollWidth > e.clientWidth).map(words).concat(cut);
 	return document.documentElement.scrollWidth > innerWidth ? ["the page: " + document.documentElement.scrollWidth + " px"].concat(out) : out;
 })()`
 
