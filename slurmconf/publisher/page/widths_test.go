@@ -53,7 +53,7 @@ func TestRealWidths(t *testing.T) {
 			}
 			var out []string
 			if b.do(b.Eval(beyond, &out)); len(out) > 0 {
-				t.Errorf("%s at %d px needs a sideways scroll: %q", name, o.Width, out)
+				t.Errorf("%s at %d px does not fit: %q", name, o.Width, out)
 			}
 			b.do(b.Click("#facts .close"), b.Wait("document.querySelectorAll('#drawing .chosen').length === 0"))
 		}
