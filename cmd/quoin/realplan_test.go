@@ -187,7 +187,7 @@ func (s *planSite) held(t *testing.T) {
 	} else {
 		t.Fatalf("no command that approves it:\n%s", said)
 	}
-	s.plan(t, 1, `^n00 moves from nvl-8a61c302-0 to nvl-8a61c302-2: `, "diff")
+	s.plan(t, 1, `^n\[00-08\] move from nvl-8a61c302-0 to nvl-8a61c302-2: its labels$`, "diff")
 	s.plan(t, 1, `^digest "0123456789abcdef" is not held now\. Look at what is held: quoin plan diff --publication default .*\n  `+s.digest+`: BigChange: `, "approve", "0123456789abcdef")
 }
 
@@ -195,7 +195,7 @@ func (s *planSite) approved(t *testing.T) {
 	s.plan(t, 0, `^asked the publisher: quoin plan status --publication default --.* says what it did$`, "approve", s.digest, "--by", "ann")
 	s.untilStatus("the approval is published", `^publication default: revision 2 of .*, by ann, `)
 	s.plan(t, 0, `digest `+s.digest+`$`, "status")
-	s.plan(t, 0, `^2 .* ann +n00 moves from nvl-8a61c302-0 to nvl-8a61c302-2: `, "history")
+	s.plan(t, 0, `^2 .* ann +n\[00-08\] move from nvl-8a61c302-0 to\n +nvl-8a61c302-2: its labels; `, "history")
 	if !strings.Contains(s.published(), "n[00-08]") {
 		t.Errorf("published:\n%s", s.published())
 	}

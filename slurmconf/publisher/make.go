@@ -276,7 +276,7 @@ func (m *Rendered) Document() (topology.Plan, error) {
 // publisherAuthor is the author of revisions that nobody asked for.
 const publisherAuthor = "quoin-publisher"
 
-// firstMoves is how many moves a revision names.
+// firstMoves is how many sentences about nodes that move a revision has.
 const firstMoves = 10
 
 // IsRevision reports whether the revision is of the same plan and files.

@@ -32,6 +32,7 @@ type shot struct {
 
 const (
 	day   = "topology/simulated/clusters/day-of-trouble.yaml"
+	hgx   = "topology/simulated/clusters/hgx-h100.yaml"
 	mixed = "topology/simulated/clusters/mixed.yaml"
 )
 
@@ -45,6 +46,11 @@ var shots = []shot{
 	{"segments", day, "15:15", "segments", "", chromerig.Options{}},
 	{"print", day, "15:15", "health", "", chromerig.Options{Print: true}},
 	{"mixed", mixed, "", "health", "", chromerig.Options{Height: 1200}},
+	{"hgx", hgx, "", "health", "", chromerig.Options{Width: 1400, Height: 900}},
+	{"phone", day, "15:15", "health", "node: 'gb200-020'", chromerig.Options{Width: 390, Height: 844}},
+	{"phone-job", day, "15:15", "job", "job: '4210'", chromerig.Options{Width: 390, Height: 844, Dark: true}},
+	{"phone-whole", day, "15:15", "slurm", "", chromerig.Options{Width: 390, Height: 3200}},
+	{"wall", day, "15:15", "job", "job: '4210'", chromerig.Options{Width: 3840, Height: 2160}},
 	{"large", "", "", "job", "", chromerig.Options{Height: 2700}},
 	{"large-dark", "", "", "health", "", chromerig.Options{Height: 900, Dark: true}},
 }
@@ -138,6 +144,9 @@ func (s *shot) show(b *chromerig.Browser, url string) error {
 			return b.Eval(fmt.Sprintf("choose({%s})", s.choose), nil)
 		},
 		func() error { return b.Eval("document.activeElement.blur()", nil) },
+		func() error {
+			return b.Eval("document.querySelector('.n.chosen, .n.marked')?.scrollIntoView({block: 'nearest'})", nil)
+		},
 	} {
 		if err := do(); err != nil {
 			return err

@@ -7,7 +7,7 @@ type Document struct {
 	Plan *topology.Plan `json:"plan"`
 	// Places are the block and the leaf switch of each node by Slurm name.
 	Places map[string]topology.Place `json:"places"`
-	// States are the states of nodes by Slurm name: healthy, without report, with warning,
+	// States are the states of nodes by Slurm name: healthy, without GPU, without report, with warning,
 	// waiting or degraded.
 	States map[string]string `json:"states"`
 	// Nodes has what Slurm and the publisher say of nodes, by Slurm name.
@@ -22,9 +22,9 @@ type Document struct {
 
 // DocumentOf returns what Terminal draws.
 func DocumentOf(s *Site) Document {
-	states := map[string]string{}
-	for node, state := range statesOf(s) {
+	states, places := map[string]string{}, s.Plan.Places()
+	for node, state := range statesOf(s, places) {
 		states[node] = looks[state].short
 	}
-	return Document{s.Plan, s.Plan.Places(), states, s.Said, s.Asked, s.Jobs, s.Held, s.Segments}
+	return Document{s.Plan, places, states, s.Said, s.Asked, s.Jobs, s.Held, s.Segments}
 }

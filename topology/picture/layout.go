@@ -13,12 +13,15 @@ import (
 const (
 	maxNamed  = 2000
 	pageWidth = 880
-	gap       = 14
-	headRoom  = 20 // above a rack, for its name
+	gap       = 12
+	edge      = 2  // around a cell
+	lineRoom  = 13 // a line above the cells of a rack: its name, how many nodes it has, what is above it
+	headRoom  = 4  // below these lines
 	groupRoom = 24 // above a group of racks
 	maxColumn = 36 // cells above each other
 	letter    = 6  // of a title
-	maxShort  = 15 // letters of a name above one column
+	maxShort  = 19 // letters of a text in one column
+	maxBold   = 16 // letters of a rack's name, which is bold
 )
 
 // layout is where everything stands.
@@ -40,25 +43,31 @@ type rackGroup struct {
 
 // rack is a block as it stands, or the nodes of a switch that are in no block.
 type rack struct {
+	// Name is the block, the switch or the reason. Share says how many nodes it has, and of how many.
 	Name, Share string
-	// Short is the name as it fits above one column.
-	Short string
-	// Under says what is above it.
+	// Under are the switches above it.
 	Under string
-	X, Y  int
-	Width int
+	// Short and ShortUnder fit above one column.
+	Short, ShortUnder string
+	// X and Y are where the rack stands in an SVG. The page lets racks flow.
+	X, Y, Width, Height int
+	// Cell is the size of its cells, and Named says that they have names.
+	Cell  size
+	Named bool
 	Cells []cell
 	// columns are the names as they stand, from below.
 	columns [][]string
 }
 
-// cell is a place of a rack; At is the node's number, -1 for an empty place.
+// cell is a place of a rack, from the rack's corner; At is the node's number, -1 for an empty place.
 type cell struct {
 	X, Y        int
 	Class, Name string
 	At          int
 	// Label is what is said of the cell aloud.
 	Label string
+	// Title is all that is said of the cell, in an SVG. A page writes it for the cell that somebody looks at.
+	Title string
 }
 
 // pen places groups side by side, and in each of them racks, in as many rows as they need.
@@ -81,7 +90,7 @@ func layoutOf(plan *topology.Plan, d *drawer) *layout {
 		at[plan.Nodes[i].SlurmName] = i
 	}
 	draw := func(name, share, under string, columns [][]string) rack {
-		r := rack{Name: name, Short: shortName(name), Share: share, Under: under}
+		r := rack{Name: name, Short: shortName(name, maxBold), Share: share, Under: under, ShortUnder: shortName(under, maxShort), Cell: l.Cell, Named: l.Names}
 		for c, places := range columns {
 			for tray, name := range places {
 				s := d.stateOf(name)
@@ -90,26 +99,27 @@ func layoutOf(plan *topology.Plan, d *drawer) *layout {
 				if !known {
 					number = -1
 				}
-				r.Cells = append(r.Cells, cell{X: c, Y: len(places) - 1 - tray, Class: classOf(s), Name: name, At: number, Label: name + ": " + looks[s].short})
+				r.Cells = append(r.Cells, cell{X: c, Y: len(places) - 1 - tray, Class: classOf(s), Name: shortName(name, maxShort), At: number, Label: name + ": " + looks[s].short})
 			}
 		}
 		r.columns = columns
 		return r
 	}
+	above := parents(topology.ParentsOf(plan.Switches()))
 	own := plan.BlockTopologies()
 	blocks := d.racks
 	for i := range own {
 		var racks []rack
 		for _, b := range blocks[:len(own[i].Blocks)] {
-			racks = append(racks, draw(b.Name, fmt.Sprintf("%d/%d", len(b.Nodes), b.base), d.leafOf(b.Nodes), d.columns(b.Nodes, b.base)))
+			racks = append(racks, draw(b.Name, shareOf(len(b.Nodes), b.base), strings.Join(above.path(d.leafOf(b.Nodes)), " · "), d.columns(b.Nodes, b.base)))
 		}
 		blocks = blocks[len(own[i].Blocks):]
 		p.group(titleOf(plan, own, &own[i]), racks)
 	}
-	for _, g := range d.apart(plan) {
+	for _, g := range d.apart(plan, above) {
 		var racks []rack
 		for _, r := range g.racks {
-			racks = append(racks, draw(r.name, fmt.Sprint(len(r.nodes)), "", inColumns(inOrder(r.nodes))))
+			racks = append(racks, draw(r.name, countOf(len(r.nodes), "node"), "", inColumns(inOrder(r.nodes))))
 		}
 		p.group(g.title, racks)
 	}
@@ -119,9 +129,15 @@ func layoutOf(plan *topology.Plan, d *drawer) *layout {
 
 // group places a group beside the last one if it fits there, else below.
 func (p *pen) group(title string, racks []rack) {
-	width := 0
+	width, lines := 0, 1
+	if p.Names {
+		lines = 2
+	}
+	if p.Names && slices.ContainsFunc(racks, func(r rack) bool { return r.Under != "" }) {
+		lines = 3
+	}
 	for i := range racks {
-		racks[i].Width = len(racks[i].columns)*(p.Cell.W+2) - 2
+		racks[i].stand(lines*lineRoom + headRoom)
 		width += racks[i].Width + gap
 	}
 	width = max(width, len([]rune(title))*letter)
@@ -144,29 +160,43 @@ func (p *pen) group(title string, racks []rack) {
 	p.Width = max(p.Width, p.right+gap)
 }
 
-// shortName leaves out the middle of a long name.
-func shortName(name string) string {
-	if r := []rune(name); len(r) > maxShort {
-		return string(r[:4]) + "…" + string(r[len(r)-maxShort+5:])
+// shortName leaves out the middle of a name of more than most letters.
+func shortName(name string, most int) string {
+	if r := []rune(name); len(r) > most {
+		return string(r[:4]) + "…" + string(r[len(r)-most+5:])
 	}
 	return name
 }
 
-// place places a rack whose cells have the numbers of their column and row.
-func (p *pen) place(r *rack) {
-	height := 0
-	for _, c := range r.columns {
-		height = max(height, len(c))
+// shareOf says how many nodes a block has, and how many it should have. A block of several base blocks has
+// more than the base.
+func shareOf(nodes, base int) string {
+	if nodes > base {
+		return fmt.Sprintf("%s, base %d", countOf(nodes, "node"), base)
 	}
+	return fmt.Sprintf("%d of %s", nodes, countOf(base, "node"))
+}
+
+// stand gives the cells, which have the numbers of their column and row, their places below head.
+func (r *rack) stand(head int) {
+	rows := 0
+	for _, c := range r.columns {
+		rows = max(rows, len(c))
+	}
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		c.X, c.Y = edge+c.X*(r.Cell.W+edge), head+(rows-len(r.columns[c.X])+c.Y)*(r.Cell.H+edge)
+	}
+	r.Width, r.Height = edge+len(r.columns)*(r.Cell.W+edge), head+rows*(r.Cell.H+edge)
+}
+
+// place places a rack beside the last one, or below it.
+func (p *pen) place(r *rack) {
 	if p.x+r.Width > pageWidth && p.x > p.left {
 		p.x, p.y, p.tallest = p.left, p.y+p.tallest+gap, 0
 	}
-	r.X, r.Y = p.x, p.y+headRoom-6
-	for i := range r.Cells {
-		c := &r.Cells[i]
-		c.X, c.Y = p.x+c.X*(p.Cell.W+2), p.y+headRoom+(height-len(r.columns[c.X])+c.Y)*(p.Cell.H+2)
-	}
-	p.tallest = max(p.tallest, headRoom+height*(p.Cell.H+2))
+	r.X, r.Y = p.x, p.y
+	p.tallest = max(p.tallest, r.Height)
 	p.x += r.Width + gap
 	p.right = max(p.right, p.x)
 }
@@ -238,25 +268,35 @@ type apartRack struct {
 	nodes []string
 }
 
-// apart are the nodes in no block: those below a switch by their switch, the others by
-// reason.
-func (d *drawer) apart(plan *topology.Plan) []apartGroup {
-	bySwitch, byReason := apartGroup{title: "In no block, by leaf switch"}, apartGroup{title: "In no block and below no switch, by reason"}
+// apart are the nodes in no block: those below a switch by their leaf, a group for the leaves below the same
+// switches, and the others by reason.
+func (d *drawer) apart(plan *topology.Plan, above parents) []apartGroup {
+	leaves, byReason := "In no block, by leaf switch", apartGroup{title: "In no block and below no switch, by reason"}
 	if len(d.racks) == 0 {
-		bySwitch.title, byReason.title = "Leaf switches", "Below no switch, by reason"
+		leaves, byReason.title = "Leaf switches", "Below no switch, by reason"
 	}
+	var bySwitch []apartGroup
 	for i := range plan.Nodes {
 		pl := &plan.Nodes[i]
 		switch at := d.places[pl.SlurmName]; {
 		case at.Block != "":
 		case at.Leaf != "":
-			bySwitch.add(at.Leaf, pl.SlurmName)
+			title := leaves
+			if path := above.path(above[at.Leaf]); len(path) > 0 {
+				title += " below " + strings.Join(path, ", below ")
+			}
+			i := slices.IndexFunc(bySwitch, func(g apartGroup) bool { return g.title == title })
+			if i < 0 {
+				i, bySwitch = len(bySwitch), append(bySwitch, apartGroup{title: title})
+			}
+			bySwitch[i].add(at.Leaf, pl.SlurmName)
 		default:
 			byReason.add(pl.Reason, pl.SlurmName)
 		}
 	}
+	slices.SortStableFunc(bySwitch, func(a, b apartGroup) int { return cmp.Compare(a.title, b.title) })
 	var out []apartGroup
-	for _, g := range []apartGroup{bySwitch, byReason} {
+	for _, g := range append(bySwitch, byReason) {
 		if len(g.racks) > 0 {
 			slices.SortStableFunc(g.racks, func(a, b apartRack) int { return cmp.Compare(a.name, b.name) })
 			out = append(out, g)

@@ -9,6 +9,7 @@ let told = {};           // the GPUs of jobs by node, which the server told when
 let chosen = {};         // {node: name}, {job: id} or {switch: name}
 let marks = null;        // the numbers of the nodes that are marked, or null
 let at = 0;              // the cell that Tab goes to
+const hint = el("facts").firstElementChild;
 const slots = {job: new Map(), user: new Map()};
 
 function make(tag, attributes, ...children) {
@@ -88,7 +89,8 @@ function paint() {
     if (found) hits++;
     const cell = cells[i];
     if (!cell) return;
-    set(cell, "class", "n " + kind + (found ? " found" : "") + (marks && marks.has(i) ? " marked" : "") + (n.name === chosen.node ? " chosen" : ""));
+    const pale = n.class === "without-GPU" && kind !== n.class && !ill.includes(kind); // the nodes with GPUs are what the page is about
+    set(cell, "class", "n " + kind + (pale ? " pale" : "") + (found ? " found" : "") + (marks && marks.has(i) ? " marked" : "") + (n.name === chosen.node ? " chosen" : ""));
     set(cell, "aria-label", n.name + ": " + words);
   });
   const drawing = el("drawing");
@@ -102,8 +104,9 @@ function paint() {
     return make("li", {}, key, l.word + ": " + l.count);
   }));
 }
-const kinds = ["healthy", "without-report", "ready", "agrees", "segment", "free", "rest", "with-warning", "waiting", "busy", "used", "unavailable",
+const kinds = ["healthy", "without-report", "without-GPU", "ready", "agrees", "segment", "free", "rest", "with-warning", "waiting", "busy", "used", "unavailable",
   "degraded", "bad", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "other", "none", "missing"];
+const ill = ["unavailable", "degraded", "bad", "none"]; // hatched, or pale already
 const order = kind => kinds.indexOf(kind);
 function set(e, name, value) { if (e.getAttribute(name) !== value) e.setAttribute(name, value); }
 function textOf(i) {
@@ -138,7 +141,7 @@ function facts() {
   if (chosen.job) return [make("p", {}, "Job " + chosen.job + " has ended.")];
   if (chosen.node) return [make("p", {}, "Node " + chosen.node + " is not in the plan any more.")];
   if (chosen.switch) {
-    return [make("h2", {}, "switch " + chosen.switch), make("p", {}, plural(marks.size, "node") + " below it are marked."), showAll()];
+    return [make("h2", {}, "switch " + chosen.switch), make("p", {}, plural(marks.size, "node") + " below it are marked.")];
   }
   return null;
 }
@@ -187,8 +190,8 @@ function gpusOf(j, i) {
   const all = gpusList(j), gpus = all.length === 1 ? all[0] : all[j.nodes.indexOf(i)];
   return gpus ? ", GPUs " + gpus : "";
 }
-function used(j) { return j.blocks ? plural(j.blocks, "block") + (j.fewest ? ", " + j.fewest + " would do" : "") : ""; }
-const showAll = () => link("Show all nodes", () => choose({}));
+// placed says how many blocks a job uses. The note says more than the numbers, if there is one.
+const placed = j => j.note || (j.blocks ? plural(j.blocks, "block") + (j.fewest && j.fewest < j.blocks ? ", " + j.fewest + " would have done" : "") : "");
 function jobFacts(j) {
   const blocks = new Map(), gpus = gpusList(j);
   for (const i of j.nodes) { const b = data.nodes[i].block || "in no block"; blocks.set(b, [...(blocks.get(b) || []), i]); }
@@ -200,11 +203,10 @@ function jobFacts(j) {
     ["partition", j.partition],
     ["nodes", String(j.nodes.length)],
     ["segment", j.segment ? String(j.segment) : ""],
-    ["blocks used", used(j), j.fewest && j.blocks > j.fewest],
-    ["in words", j.note],
+    ["placement", placed(j), j.fewest && j.blocks > j.fewest],
     ["GPUs on each node", gpus.length === 1 ? gpus[0] : ""],
     ["also on nodes outside this map", (j.elsewhere || []).join(", ")]]),
-    ...[...blocks].map(inBlock), showAll()];
+    ...[...blocks].map(inBlock)];
 }
 
 // fill writes what is below and above the drawing.
@@ -212,7 +214,7 @@ function table(id, title, head, rows, most) {
   const place = el(id), found = rows.slice(0, most);
   if (rows.length === 0) { put(place); return; }
   const headCell = ([name, kind]) => make("th", kind ? {class: kind, scope: "col"} : {scope: "col"}, name);
-  const bodyRow = r => make("tr", r.attributes || {}, ...r.cells.map((c, k) => make("td", head[k][1] ? {class: head[k][1]} : {}, c)));
+  const bodyRow = r => make("tr", r.attributes || {}, ...r.cells.map((c, k) => make("td", {"data-head": head[k][0], class: head[k][1] || ""}, c)));
   const all = make("table", {}, make("thead", {}, make("tr", {}, ...head.map(headCell))), make("tbody", {}, ...found.map(bodyRow)));
   const more = rows.length > most ? make("p", {}, "and " + (rows.length - most) + " more: search to see these") : "";
   put(place, title ? make("h2", {}, title) : "", all, more);
@@ -233,8 +235,8 @@ function fill() {
   const jobs = jobList().filter(j => has(j.id, j.name, j.user, j.account, j.partition, j.note) || chosen.job === j.id);
   const number = n => n ? String(n) : "";
   const jobRow = j => ({attributes: j.id === chosen.job ? {class: "chosen"} : {},
-    cells: [link(j.id, () => choose({job: j.id})), j.name, j.user, String(j.nodes.length), number(j.segment), number(j.blocks), number(j.fewest), j.note]});
-  table("jobs", "Running jobs", [["job"], ["name"], ["user"], ["nodes", "num"], ["segment", "num"], ["blocks", "num"], ["fewest", "num"], ["in words", "wide"]],
+    cells: [link(j.id, () => choose({job: j.id})), j.name, j.user, String(j.nodes.length), number(j.segment), placed(j)]});
+  table("jobs", "Running jobs", [["job"], ["name"], ["user"], ["nodes", "num"], ["segment", "num"], ["placement", "wide"]],
     jobs.map(jobRow), 100);
   const colourBy = size => { el("colour").value = "segments"; el("size").value = size; paint(); };
   table("segments", "Free segments", [["topology"], ["segment size", "num"], ["fit now", "num"], ["if all nodes were free and available", "num"]],
@@ -283,12 +285,8 @@ function refresh() {
   fill();
   paint();
   wanted().forEach(ask);
-  const now = facts();
-  if (now) {
-    put(el("facts"), make("div", {}, ...now));
-  } else if (el("facts").firstElementChild.tagName === "DIV") {
-    el("facts").replaceChildren(make("p", {}, "Choose a node or a job to see its facts."));
-  }
+  const now = facts(), close = make("button", {class: "close", type: "button", onclick: () => choose({})}, "Show all nodes");
+  put(el("facts"), now ? make("div", {}, close, ...now) : hint);
 }
 function index() {
   texts = [];
@@ -304,7 +302,7 @@ function collect() {
 
 // go moves the focus to the nearest cell in a direction.
 function go(key) {
-  const box = c => [Number(c.getAttribute("x")), Number(c.getAttribute("y"))], [x, y] = box(cells[at]);
+  const box = c => { const r = c.getBoundingClientRect(); return [r.x, r.y]; }, [x, y] = box(cells[at]);
   let best = null, least = Infinity;
   for (const c of cells) {
     if (!c || c === cells[at]) continue;
@@ -319,7 +317,8 @@ function focus(i) {
   if (cells[at]) cells[at].setAttribute("tabindex", "-1");
   at = i;
   cells[at].setAttribute("tabindex", "0");
-  cells[at].focus();
+  cells[at].focus({preventScroll: true}); // not every browser leaves room for the facts
+  cells[at].scrollIntoView({block: "nearest"});
 }
 el("place").addEventListener("click", e => { const c = e.target.closest(".n"); if (c) { focus(Number(c.dataset.n)); choose({node: data.nodes[at].name}); } });
 el("place").addEventListener("keydown", e => {

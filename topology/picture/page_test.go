@@ -49,10 +49,10 @@ func TestSVG(t *testing.T) {
 		placed += len(b.Nodes)
 	}
 	if got["missing"] != places-placed+1 || // one is below the drawing, with the other colours
-		got["n healthy"]+got["n degraded"]+got["n waiting"]+got["n without-report"] != len(plan.Nodes) || got["n degraded"] == 0 || got["n waiting"] == 0 {
+		got["n healthy"]+got["n degraded"]+got["n waiting"]+got["n without-report"]+got["n without-GPU"] != len(plan.Nodes) || got["n without-GPU"] != 2 || got["n degraded"] == 0 || got["n waiting"] == 0 {
 		t.Errorf("%d places, %d of %d nodes in blocks, cells %v", places, placed, len(plan.Nodes), got)
 	}
-	for _, want := range []string{fmt.Sprintf("<li>%d nodes</li>", len(plan.Nodes)), `"name":"gb200-021"`, `"apart":[{"reason":"NoGPUs"`, ">In no block and below no switch, by reason</text>", `http-equiv="Content-Security-Policy"`} {
+	for _, want := range []string{fmt.Sprintf("<li>%d nodes</li>", len(plan.Nodes)), `"name":"gb200-021"`, `"apart":[{"reason":"NoGPUs"`, ">In no block and below no switch, by reason</h2>", `http-equiv="Content-Security-Policy"`} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -107,7 +107,7 @@ func TestXids(t *testing.T) {
 	zero := 0
 	plan, facts := planned(t, sites.Open(t, "gb200-nvl72x4"), simulated.Fault{Node: "gb200-001", GPU: &zero, Xid: 79}, simulated.Fault{Node: "gb200-002", GPU: &zero, Xid: 145},
 		simulated.Fault{Node: "gb200-003", GPU: &zero, Xid: 31})
-	states := statesOf(&Site{Plan: plan, Facts: facts})
+	states := statesOf(&Site{Plan: plan, Facts: facts}, plan.Places())
 	for node, want := range map[string]state{"gb200-001": degraded, "gb200-002": healthy, "gb200-003": healthy} {
 		if states[node] != want {
 			t.Errorf("%s: %s, want %s", node, looks[states[node]].short, looks[want].short)
@@ -138,13 +138,13 @@ func TestUnreadFabricIsNotHealthy(t *testing.T) {
 		s := &Site{Plan: &topology.Plan{}, Facts: []topology.Facts{facts}}
 		for _, said := range []Verdict{{}, {Reason: topology.ReasonFabricHealthy}} {
 			s.Said = map[string]Said{"n1": {Fabric: said}}
-			if got := statesOf(s)["n1"]; got != want {
+			if got := statesOf(s, s.Plan.Places())["n1"]; got != want {
 				t.Errorf("%s, condition %q: %s, want %s", product, said.Reason, looks[got].short, looks[want].short)
 			}
 		}
 	}
 	s := &Site{Plan: &topology.Plan{}, Facts: []topology.Facts{{Name: "n1", SlurmName: "n1", Labels: label}}}
-	if got := statesOf(s)["n1"]; got != unreported {
+	if got := statesOf(s, s.Plan.Places())["n1"]; got != unreported {
 		t.Errorf("a label alone: %s", looks[got].short)
 	}
 }

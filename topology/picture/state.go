@@ -12,6 +12,7 @@ type state int
 
 const (
 	healthy    state = iota
+	gpuless          // nobody knows of a GPU there, and nothing is wrong
 	unreported       // known from its labels or a file alone
 	warned           // healthy, but somebody says that something is wrong
 	kept             // its facts are missing or in the making; it stays where it was
@@ -21,6 +22,7 @@ const (
 
 var looks = [...]struct{ cell, color, name, short string }{
 	healthy:    {"■", "\x1b[32m", "healthy", "healthy"},
+	gpuless:    {"▫", "\x1b[90m", "no GPU known", "without GPU"},
 	unreported: {"□", "\x1b[32m", "no report, known from labels or a file", "without report"},
 	warned:     {"△", "\x1b[33m", "healthy, but Slurm, IMEX or its place has a problem", "with warning"},
 	kept:       {"◌", "\x1b[36m", "stays, its facts are missing or in progress", "waiting"},
@@ -28,8 +30,8 @@ var looks = [...]struct{ cell, color, name, short string }{
 	missing:    {"·", "\x1b[90m", "no node", "missing"},
 }
 
-// statesOf returns the state of each node.
-func statesOf(s *Site) map[string]state {
+// statesOf returns the state of each node. A node in a block has GPUs, whatever is known of them now.
+func statesOf(s *Site, places map[string]topology.Place) map[string]state {
 	plan, facts := s.Plan, s.Facts
 	out := make(map[string]state, len(facts))
 	for i := range facts {
@@ -39,6 +41,8 @@ func statesOf(s *Site) map[string]state {
 			out[f.SlurmName] = kept
 		case f.Report == nil && (f.GPUCount() > 0 || f.Labels.NamesDomain()):
 			out[f.SlurmName] = unreported
+		case f.GPUCount() == 0 && places[f.SlurmName].Block == "":
+			out[f.SlurmName] = gpuless
 		default:
 			out[f.SlurmName] = healthy
 		}
@@ -50,7 +54,7 @@ func statesOf(s *Site) map[string]state {
 		switch pl := &plan.Nodes[i]; {
 		case pl.Source == "previous":
 			out[pl.SlurmName] = kept
-		case pl.Source == topology.SourceFile && out[pl.SlurmName] == healthy:
+		case pl.Source == topology.SourceFile && out[pl.SlurmName] <= gpuless:
 			out[pl.SlurmName] = unreported
 		}
 	}

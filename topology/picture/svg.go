@@ -15,9 +15,22 @@ func SVG(w io.Writer, s *Site) error {
 	if err != nil {
 		return err
 	}
-	v.draw.Titles = titlesOf(s)
+	v.draw.say(titlesOf(s))
 	v.draw.below(s)
 	return execute(w, "svg", v, PageOptions{})
+}
+
+// say gives each cell its title, by the numbers of nodes.
+func (l *layout) say(titles []string) {
+	for _, g := range l.Groups {
+		for _, r := range g.Racks {
+			for i := range r.Cells {
+				if c := &r.Cells[i]; c.At >= 0 {
+					c.Title = titles[c.At]
+				}
+			}
+		}
+	}
 }
 
 // line is a line of text below an SVG. One with a class has a cell before it.

@@ -69,7 +69,8 @@ func blocksOf(plan *topology.Plan) []block {
 }
 
 func newDrawer(w io.Writer, s *Site, o Options) *drawer {
-	return &drawer{w: w, o: o, states: statesOf(s), places: s.Plan.Places(), racks: blocksOf(s.Plan), trays: traysOf(s.Facts), chassis: chassisOf(s.Facts), seen: map[state]bool{}}
+	places := s.Plan.Places()
+	return &drawer{w: w, o: o, states: statesOf(s, places), places: places, racks: blocksOf(s.Plan), trays: traysOf(s.Facts), chassis: chassisOf(s.Facts), seen: map[state]bool{}}
 }
 
 // Terminal draws the site: a row for each block with a cell for each node, the
@@ -171,19 +172,26 @@ func (d *drawer) blocks(blocks []block) {
 	if len(blocks) == 0 {
 		return
 	}
-	width, widest := 0, 0
+	width, widest, counts := 0, 0, len(share(18, 18))
 	for _, b := range blocks {
-		width, widest = max(width, len(b.Name)), max(widest, b.base)
+		width, widest, counts = max(width, len(b.Name)), max(widest, b.base), max(counts, len(share(len(b.Nodes), b.base)))
 	}
 	const most = 36 // nodes of a block that get a cell each
-	room := d.o.Width - width - len("    18/18  ") - 2 - min(widest, most)
+	room := d.o.Width - width - counts - len("       ") - min(widest, most)
 	for _, b := range blocks {
 		d.printf("  %-*s  %s %s  %s\n", width, b.Name, d.cells(d.inTrays(b.Nodes, b.base), most), share(len(b.Nodes), b.base), d.names(b.Nodes, room))
 	}
 	d.printf("\n")
 }
 
-func share(n, of int) string { return fmt.Sprintf("%3d/%d", n, of) }
+// share is how many nodes a block has, and how many it should have. A block of several base blocks has more
+// than the base.
+func share(n, of int) string {
+	if n > of {
+		return fmt.Sprintf("%3d, base %d", n, of)
+	}
+	return fmt.Sprintf("%3d/%d", n, of)
+}
 
 func (d *drawer) names(nodes []string, room int) string {
 	if len(nodes) == 0 {

@@ -35,11 +35,9 @@ type drawing struct {
 	Legend      []legend
 	Switches    []branch
 	SwitchesBy  string // what they are known from (topology.Topology.Source)
-	// Titles has a title for the cell of each node, by the node's number. Below are the lines
-	// below the drawing, and Whole is the size of all. A page does without them.
-	Titles []string
-	Below  []line
-	Whole  size
+	// Below are the lines below the drawing, and Whole is the size of all. A page does without them.
+	Below []line
+	Whole size
 }
 
 type legend struct {

@@ -136,6 +136,37 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// TestRackText says how many nodes a rack has, of how many, and which switches are above it.
+func TestRackText(t *testing.T) {
+	for nodes, want := range map[int]string{0: "0 of 2 nodes", 1: "1 of 2 nodes", 2: "2 of 2 nodes", 18: "18 nodes, base 2"} {
+		if got := shareOf(nodes, 2); got != want {
+			t.Errorf("%d: %q, want %q", nodes, got, want)
+		}
+	}
+	if got := share(18, 2) + share(1, 2); got != " 18, base 2  1/2" {
+		t.Errorf("in a terminal: %q", got)
+	}
+	for site, want := range map[string][]string{
+		"hgx-h100":      {"Leaf switches below spine-1, below fabric", "Leaf switches below spine-2, below fabric"},
+		"gb200-nvl72x4": {"leaf-02 · spine-1", "leaf-04 · spine-1", "leaf-03 · spine-1", "leaf-01 · spine-1"},
+	} {
+		plan, facts := planned(t, sites.Open(t, site))
+		var got []string
+		for _, g := range viewOf(t, &Site{Plan: plan, Facts: facts}).draw.Groups {
+			if len(plan.Blocks()) == 0 {
+				got = append(got, g.Title)
+				continue
+			}
+			for _, r := range g.Racks {
+				got = append(got, r.Under)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", site, diff)
+		}
+	}
+}
+
 // TestLayout lets no two cells overlap, and none stand outside.
 func TestLayout(t *testing.T) {
 	for _, site := range []string{"mixed", "gb200-nvl72x4", "hgx-h100", "a100-mig"} {
@@ -148,6 +179,7 @@ func TestLayout(t *testing.T) {
 					if c.At >= 0 {
 						cells++
 					}
+					c.X, c.Y = r.X+c.X, r.Y+c.Y
 					if other := taken[[2]int{c.X, c.Y}]; other != "" || c.X+v.draw.Cell.W > v.draw.Width || c.Y+v.draw.Cell.H > v.draw.Height {
 						t.Errorf("%s: %s stands at %d,%d of %d,%d, and so does %q", site, c.Name, c.X, c.Y, v.draw.Width, v.draw.Height, other)
 					}

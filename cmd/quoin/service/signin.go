@@ -20,12 +20,12 @@ const (
 
 var signIn = template.Must(template.New("sign-in").Parse(`<!doctype html>
 <html lang="en">
-<meta charset="utf-8"><meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
+<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">
 <title>Quoin: sign in</title>
 <h1>Map of the cluster: sign in</h1>
 <p role="alert">{{.Why}}</p>
 <form method="post" action="{{.In}}">
-<p><label>Token of Kubernetes <input name="token" type="password" autocomplete="off" required autofocus size="60"></label> <button>Sign in</button></p>
+<p><label>Token of Kubernetes <input name="token" type="password" autocomplete="off" required autofocus size="30"></label> <button>Sign in</button></p>
 </form>
 <p>The token needs the ClusterRole quoin-map-reader. <code>kubectl create token NAME</code> makes one of a service account, for an hour.</p>
 <form method="post" action="{{.Out}}"><button>Sign out</button></form>

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -249,8 +250,8 @@ func count(nodes []string) string {
 // PlanDiff says what differs between two plans. It reports whether anything does.
 func PlanDiff(w io.Writer, from, to *topology.Plan) (differs bool) {
 	c := plandoc.Compare(from, to)
-	for i := range c.Moves {
-		fmt.Fprintln(w, c.Moves[i].String())
+	for _, moves := range c.Sentences(hostlist.Compress) {
+		fmt.Fprintln(w, moves)
 	}
 	for _, unit := range c.Units {
 		fmt.Fprintln(w, unit)
@@ -261,13 +262,54 @@ func PlanDiff(w io.Writer, from, to *topology.Plan) (differs bool) {
 	return !c.None()
 }
 
+// historyWidth is how many columns a line of the history has. leastWhy is how many of them the reason has: an
+// author with a very long name makes longer lines.
+const historyWidth, leastWhy = 100, 30
+
 // History lists the revisions, the newest first.
 func History(w io.Writer, d *plandoc.Document) {
+	all := slices.Concat([]plandoc.Revision{d.Current}, d.History)
+	author := 0
+	for i := range all {
+		author = max(author, utf8.RuneCountInString(all[i].Author))
+	}
 	var rows [][]string
-	for _, r := range slices.Concat([]plandoc.Revision{d.Current}, d.History) {
+	for _, r := range all {
 		if r.Number > 0 {
-			rows = append(rows, []string{strconv.Itoa(r.Number), when(r.Time), r.Author, r.Why})
+			why := folded(r.Why, historyWidth-len("REVISION  ")-len(timeForm)-2-max(author, len("AUTHOR"))-2)
+			rows = append(rows, []string{strconv.Itoa(r.Number), when(r.Time), r.Author, why[0]})
+			for _, line := range why[1:] {
+				rows = append(rows, []string{" ", " ", " ", line})
+			}
 		}
 	}
 	Table(w, []string{"REVISION", "TIME", "AUTHOR", "WHY"}, rows)
+}
+
+// folded breaks text into lines of at most width columns, at spaces. A word that is longer, such as a host list,
+// is broken after a comma, or where it has to be. There is one line at least.
+func folded(text string, width int) (lines []string) {
+	width = max(width, leastWhy)
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		for {
+			room := width - utf8.RuneCountInString(line)
+			if line != "" {
+				room-- // for the space
+			}
+			if utf8.RuneCountInString(word) <= room {
+				line = strings.TrimPrefix(line+" "+word, " ")
+				break
+			}
+			if line == "" {
+				at := len(string([]rune(word)[:width]))
+				if comma := strings.LastIndexByte(word[:at], ','); comma > 0 {
+					at = comma + 1
+				}
+				line, word = word[:at], word[at:]
+			}
+			lines, line = append(lines, line), ""
+		}
+	}
+	return append(lines, line)
 }

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,64 @@ if nothing was held:
 	out.Reset()
 	if PlanStatus(&out, d, "", since) || out.String() != "publication default: nothing is published yet; the publisher's log says what the first publication waits for\n" {
 		t.Errorf("nothing is held:\n%s", &out)
+	}
+}
+
+// TestHistory lists reasons of any length in lines of 100 columns, and loses no word of them.
+func TestHistory(t *testing.T) {
+	d := plandoc.New("default", "slurm/quoin-slurm")
+	words := strings.Repeat("gb200-[001-018] leave nvl-760218b5-1 at leaf-01: no node has this name now; ", 10)
+	list := "a" + strings.Repeat(",node-of-a-name-that-folds-with-none-"+strings.Repeat("x", 20), 8)
+	long := strings.Repeat("y", 250)
+	for i, why := range []string{"first publication", words, list, long} {
+		d.Add(plandoc.Revision{Author: []string{"quoin-publisher", "ann"}[i%2], Why: why})
+	}
+	var out strings.Builder
+	History(&out, d)
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	column := strings.Index(lines[0], "WHY")
+	var whys []string
+	for _, line := range lines[1:] {
+		if len(line) > 100 {
+			t.Errorf("%d columns: %q", len(line), line)
+		}
+		if line[0] != ' ' {
+			whys = append(whys, "")
+		}
+		whys[len(whys)-1] += line[column:]
+	}
+	bare := func(text string) string { return strings.ReplaceAll(text, " ", "") }
+	for i, want := range []string{long, list, words, "first publication"} {
+		if i >= len(whys) || bare(whys[i]) != bare(want) {
+			t.Errorf("row %d of %d lacks words of %q:\n%s", i, len(whys), want, &out)
+		}
+	}
+	for _, line := range folded(list, 60) {
+		if len(line) > 60 || !strings.HasSuffix(line, ",") && !strings.HasSuffix(list, line) {
+			t.Errorf("a host list is broken within a name: %q", line)
+		}
+	}
+}
+
+// TestPlanDiffOfRename has the nodes of four racks under other names.
+func TestPlanDiffOfRename(t *testing.T) {
+	named := func(form string, first int) *topology.Plan {
+		p := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: topology.KindBlock, Sizes: []int{18}}}}
+		for rack := range 4 {
+			b := topology.Block{Name: fmt.Sprint("nvl-", rack)}
+			for i := range 18 {
+				n := topology.Placement{Node: fmt.Sprint("host-", 18*rack+i), SlurmName: fmt.Sprintf(form, 18*rack+i+first), Reason: "Placed", Source: "nvml"}
+				b.Nodes, p.Nodes = append(b.Nodes, n.SlurmName), append(p.Nodes, n)
+			}
+			p.Topologies[0].Blocks = append(p.Topologies[0].Blocks, b)
+		}
+		return p
+	}
+	var out strings.Builder
+	differs := PlanDiff(&out, named("gb-%d", 0), named("gb200-%03d", 1))
+	const want = "gb200-[001-072] are the new names of gb-[0-71], each in its place\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" || !differs {
+		t.Errorf("differs %t (-want +got):\n%s", differs, diff)
 	}
 }
 

@@ -70,6 +70,7 @@ func TestRealLarge(t *testing.T) {
 func TestRealMixed(t *testing.T) {
 	t.Parallel()
 	site, other := plan(t, sites.Open(t, "mixed"), "slurm"), plan(t, racks(t, 1), "other")
+	idle(site)
 	url, b := serve(t, &mapSource{names: []string{"slurm", "other"}, now: map[string]*picture.Site{"slurm": site, "other": other}}), start(t, chromerig.Options{})
 	b.do(b.Open(url), b.Wait("document.getElementById('status').textContent === 'live'"))
 	if n := b.count("#drawing .n"); n != len(site.Plan.Nodes) {
@@ -77,8 +78,16 @@ func TestRealMixed(t *testing.T) {
 	}
 	var titles []string
 	b.do(b.Eval("[...document.querySelectorAll('#drawing .group')].map(g => g.textContent)", &titles))
-	if want := []string{"NVLink blocks of topology nvl, block sizes 18", "In no block, by leaf switch", "In no block and below no switch, by reason"}; !slices.Equal(titles, want) {
+	if want := []string{"NVLink blocks of topology nvl, block sizes 18", "In no block, by leaf switch below spine-1", "In no block and below no switch, by reason"}; !slices.Equal(titles, want) {
 		t.Errorf("groups %q, want %q", titles, want)
+	}
+	// Nodes without GPUs are pale, whatever the colours say.
+	if n, legend := b.count("#drawing .n.without-GPU"), b.text("#legend"); n != 4 || !strings.Contains(legend, "healthy: 44") || !strings.Contains(legend, "no GPU known: 4") {
+		t.Errorf("%d nodes are without GPUs, want 4: %q", n, legend)
+	}
+	b.do(b.Choose("#colour", "slurm"))
+	if free, pale := b.count("#drawing .n.free"), b.count("#drawing .n.free.pale"); free != 48 || pale != 4 {
+		t.Errorf("%d of %d free nodes are pale, want 4 of 48", pale, free)
 	}
 	b.do(b.Click("#switches summary"), b.Click(`#switches [data-switch="leaf-h1"]`), b.Wait("document.querySelectorAll('#drawing .marked').length === 4"))
 	b.do(b.Click("#table summary"), b.Wait("document.querySelectorAll('#tablebox tbody tr').length === 4"))

@@ -254,10 +254,7 @@ func heldOf(held []plandoc.Held, changes *plandoc.Changes) *picture.Held {
 	for _, h := range held {
 		out.Holds = append(out.Holds, picture.Hold{Reason: h.Reason, Message: h.Message, Since: plandoc.SinceText(h.Since), Digest: h.Digest, Waits: h.Waits, Alone: h.Alone, Ends: h.Ends()})
 	}
-	for i := range changes.Moves {
-		out.Differences = append(out.Differences, changes.Moves[i].String())
-	}
-	out.Differences = append(out.Differences, changes.Units...)
+	out.Differences = append(changes.Sentences(plandoc.ShortList), changes.Units...)
 	if len(changes.Devices) > 0 {
 		out.Differences = append(out.Differences, changes.OfDevices())
 	}

@@ -183,7 +183,7 @@ func TestSource(t *testing.T) {
 		t.Errorf("a node without a pod is %+v", got)
 	}
 	if h := site.Held; h == nil || len(h.Holds) != 1 || h.Holds[0].Since != "2026-01-02 03:04 UTC" || !h.Holds[0].Waits || !slices.ContainsFunc(h.Differences, func(d string) bool {
-		return strings.HasPrefix(d, "gb200-000") && strings.Contains(d, " moves from nvl-")
+		return strings.HasPrefix(d, "gb200-[00001-00018] move from nvl-")
 	}) {
 		t.Errorf("held: %+v", h)
 	}

@@ -38,19 +38,89 @@ type Move struct {
 }
 
 // String says the move in people's words.
-func (m *Move) String() string {
-	from, to := placeText(m.From, m.To), placeText(m.To, m.From)
-	switch {
-	case m.Old != "" && m.From == m.To:
-		return fmt.Sprintf("%s is the new name of %s in %s", m.Node, m.Old, to)
-	case m.Old != "":
-		return fmt.Sprintf("%s, which was %s, moves from %s to %s: %s", m.Node, m.Old, from, to, m.Why)
-	case from == "":
-		return fmt.Sprintf("%s joins %s: %s", m.Node, to, m.Why)
-	case to == "":
-		return fmt.Sprintf("%s leaves %s: %s", m.Node, from, m.Why)
+func (m *Move) String() string { return sentence([]*Move{m}, hostlist.Compress) }
+
+// Sentences says the moves in people's words. Nodes of which the same is said share a sentence. list writes their
+// names: hostlist.Compress, or ShortList if a sentence must not be long.
+func (c *Changes) Sentences(list func(names []string) string) []string {
+	var out []string
+	for _, moves := range c.alike() {
+		out = append(out, sentence(moves, list))
 	}
-	return fmt.Sprintf("%s moves from %s to %s: %s", m.Node, from, to, m.Why)
+	return out
+}
+
+// ShortList writes names as a host list, and only its beginning if it is long.
+func ShortList(names []string) string { return hostlist.Shorten(hostlist.Compress(names)) }
+
+// alike puts moves together that differ in the names of their nodes only. Nodes that have a new name and
+// stay where they were are all alike, whatever their places are.
+func (c *Changes) alike() [][]*Move {
+	type key struct {
+		renamed  bool
+		from, to topology.Place
+		why      string
+	}
+	var out [][]*Move
+	at := map[key]int{}
+	for i := range c.Moves {
+		m := &c.Moves[i]
+		k := key{m.Old != "", m.From, m.To, m.Why}
+		if m.onlyName() {
+			k = key{renamed: true}
+		}
+		n, known := at[k]
+		if !known {
+			n = len(out)
+			at[k], out = n, append(out, nil)
+		}
+		out[n] = append(out[n], m)
+	}
+	return out
+}
+
+// onlyName reports whether the node has another name in the same place.
+func (m *Move) onlyName() bool { return m.Old != "" && m.From == m.To }
+
+// sentence says moves that are alike. list writes names as a host list.
+func sentence(moves []*Move, list func([]string) string) string {
+	m := moves[0]
+	var names, olds []string
+	for _, one := range moves {
+		names, olds = append(names, one.Node), append(olds, one.Old)
+	}
+	verb := func(one, many string) string {
+		if len(moves) == 1 {
+			return one
+		}
+		return many
+	}
+	nodes, from, to := list(names), placeText(m.From, m.To), placeText(m.To, m.From)
+	switch {
+	case m.onlyName():
+		where := " in " + to
+		if slices.ContainsFunc(moves, func(other *Move) bool { return other.To != m.To }) {
+			where = ", each in its place"
+		}
+		if !inOneOrder(moves) {
+			where += ", not in the order of the names"
+		}
+		return fmt.Sprintf("%s %s of %s%s", nodes, verb("is the new name", "are the new names"), list(olds), where)
+	case m.Old != "":
+		return fmt.Sprintf("%s, which %s %s, %s from %s to %s: %s", nodes, verb("was", "were"), list(olds), verb("moves", "move"), from, to, m.Why)
+	case from == "":
+		return fmt.Sprintf("%s %s %s: %s", nodes, verb("joins", "join"), to, m.Why)
+	case to == "":
+		return fmt.Sprintf("%s %s %s: %s", nodes, verb("leaves", "leave"), from, m.Why)
+	}
+	return fmt.Sprintf("%s %s from %s to %s: %s", nodes, verb("moves", "move"), from, to, m.Why)
+}
+
+// inOneOrder reports whether the old names of renamed nodes are in the order of the new ones, as host lists have
+// them. Then the first name of one list belongs to the first of the other.
+func inOneOrder(moves []*Move) bool {
+	byName := slices.SortedFunc(slices.Values(moves), func(a, b *Move) int { return hostlist.Compare(a.Node, b.Node) })
+	return slices.IsSortedFunc(byName, func(a, b *Move) int { return hostlist.Compare(a.Old, b.Old) })
 }
 
 // placeText names the block and the leaf of a place, as far as they differ from the other
@@ -260,13 +330,18 @@ func linesByNode(p *topology.Plan, places map[string]topology.Place) map[string]
 	return all
 }
 
-// Summary says the changes in one line, with the first nodes that move.
+// Summary says the changes in one line, with the first sentences about nodes that move.
 func (c *Changes) Summary(first int) string {
 	var parts []string
-	for i := range c.Moves[:min(first, len(c.Moves))] {
-		parts = append(parts, c.Moves[i].String())
+	more := 0
+	for i, moves := range c.alike() {
+		if i < first {
+			parts = append(parts, sentence(moves, ShortList))
+		} else {
+			more += len(moves)
+		}
 	}
-	if more := len(c.Moves) - first; more > 0 {
+	if more > 0 {
 		parts = append(parts, fmt.Sprintf("more nodes: %d", more))
 	}
 	for i, unit := range c.Units {
@@ -295,7 +370,7 @@ func (c *Changes) OfDevices() string {
 
 // MustFollow says that nodes have fewer GPUs than before, in gres.conf or as slurmd detects them.
 func MustFollow(nodes []string) string {
-	return "fewer GPUs than before on " + hostlist.Shorten(hostlist.Compress(nodes)) + ": slurm.conf must follow (Gres=), or slurmctld drains " + themOrIt(nodes)
+	return "fewer GPUs than before on " + ShortList(nodes) + ": slurm.conf must follow (Gres=), or slurmctld drains " + themOrIt(nodes)
 }
 
 func themOrIt(nodes []string) string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/switches"
@@ -365,6 +366,10 @@ func TestCompareNames(t *testing.T) {
 		only bool
 	}{
 		{"a new name", named("m1", "n2", placed("m1", "k1"), placed("n2", "k2")), []string{"m1 is the new name of n1 in nvl-1"}, true},
+		{"new names in one block", named("m[1-2]", "", placed("m1", "k1"), placed("m2", "k2")), []string{"m1 is the new name of n1 in nvl-1", "m2, which was n2, moves from nvl-2 at l2 to nvl-1 at l1: its labels"}, false},
+		{"new names everywhere", named("m1", "m2", placed("m1", "k1"), placed("m2", "k2")), []string{"m[1-2] are the new names of n[1-2], each in its place"}, true},
+		{"new names in another order", named("m2", "m1", placed("m2", "k1"), placed("m1", "k2")), []string{"m[1-2] are the new names of n[1-2], each in its place, not in the order of the names"}, true},
+		{"nobody stays", named("", ""), []string{"n1 leaves nvl-1 at l1: no node has this name now", "n2 leaves nvl-2 at l2: no node has this name now"}, true},
 		{"a new name in another place", named("", "m1,n2", placed("m1", "k1"), placed("n2", "k2")), []string{"m1, which was n1, moves from nvl-1 at l1 to nvl-2 at l2: its labels"}, false},
 		{"a new name, and the old one belongs to another Node", named("n1", "m2", placed("n1", "k2"), placed("m2", "k1")),
 			[]string{"m2 joins nvl-2 at l2: its labels", "n2 leaves nvl-2 at l2: no node has this name now"}, true},
@@ -373,11 +378,7 @@ func TestCompareNames(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := Compare(old, tt.next)
 			c.Devices = nil
-			var moves []string
-			for i := range c.Moves {
-				moves = append(moves, c.Moves[i].String())
-			}
-			if diff := cmp.Diff(tt.want, moves); diff != "" {
+			if diff := cmp.Diff(tt.want, c.Sentences(hostlist.Compress)); diff != "" {
 				t.Errorf("moves (-want +got):\n%s", diff)
 			}
 			if only := c.OnlyMembers(); only != tt.only {
