@@ -38,9 +38,9 @@ build: ## build bin/quoin and bin/quoin-hook
 image: ## write bin/quoin-VERSION-ARCH.tar, an OCI archive with its contents (SPDX), for amd64 and arm64; ARCH=arm64 for that one alone
 	@manifests/image/make.sh image $(ARCH)
 
-.PHONY: deb
-deb: ## write bin/quoin_VERSION_ARCH.deb, for machines without Kubernetes, for amd64 and arm64; ARCH=arm64 for that one alone
-	@manifests/image/make.sh deb $(ARCH)
+.PHONY: packages
+packages: ## write Debian packages and RPMs into bin, for machines without Kubernetes, for amd64 and arm64; ARCH=arm64 for that one alone
+	@manifests/image/make.sh packages $(ARCH)
 
 .PHONY: setup
 setup: ## install and build what the tests need: a real Slurm, Kubernetes, Prometheus and Chromium; needs Debian and root

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,54 +21,64 @@ import (
 )
 
 // write writes the archive of an architecture, and what is in it.
-func (s *source) write(ctx context.Context, dir, arch string) (path string, size int64, err error) {
+func (s *source) write(ctx context.Context, dir, arch string) (paths []string, err error) {
 	work, err := os.MkdirTemp("", "quoin-image-")
 	if err != nil {
-		return "", 0, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	packages, err := s.base(ctx, work, arch)
 	if err != nil {
-		return "", 0, err
+		return nil, err
 	}
 	if err := s.programs(ctx, work, arch); err != nil {
-		return "", 0, err
+		return nil, err
 	}
 	own := filepath.Join(work, "own.tar")
 	if err := s.layer(own, work); err != nil {
-		return "", 0, err
+		return nil, err
 	}
 	img, err := s.image(arch, filepath.Join(work, "base.tar"), own)
 	if err != nil {
-		return "", 0, err
+		return nil, err
 	}
 	name := fmt.Sprintf("quoin-%s-%s", s.version, arch)
-	path = filepath.Join(dir, name+".tar")
+	path := filepath.Join(dir, name+".tar")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", 0, err
+		return nil, err
 	}
 	if err := s.archive(path, filepath.Join(work, "layout"), img); err != nil {
-		return "", 0, err
+		return nil, err
 	}
 	if err := s.contents(filepath.Join(dir, name+".spdx.json"), name, packages, filepath.Join(work, "quoin")); err != nil {
-		return "", 0, err
+		return nil, err
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", 0, err
-	}
-	return path, info.Size(), nil
+	return []string{path}, nil
 }
 
 // base writes base.tar: the C library and the folders of a Debian, and no shell. Nothing is
 // left in it of the machine that builds it. It returns the packages, as NAME_VERSION_ARCH.
 func (s *source) base(ctx context.Context, work, arch string) ([]string, error) {
+	// Programs that are built here need this machine's C library, or a newer one.
+	osRelease, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return nil, err
+	}
+	name := regexp.MustCompile(`(?m)^VERSION_CODENAME=(\w+)$`).FindSubmatch(osRelease)
+	if name == nil {
+		return nil, fmt.Errorf("/etc/os-release has no VERSION_CODENAME: build on Debian, or use the Dockerfile")
+	}
+	mirrors, err := output(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
+	if err != nil {
+		return nil, err
+	}
+	mirror, _, _ := strings.Cut(mirrors, "\n")
 	list := filepath.Join(work, "packages")
 	// mmdebstrap runs no --customize-hook with this variant.
 	cmd := exec.CommandContext(ctx, "mmdebstrap", "--quiet", "--variant=extract", "--architectures="+arch, "--include=libc6,base-files",
 		"--extract-hook=cd \"$1\"/var/cache/apt/archives && ls *.deb >"+list,
 		"--extract-hook=rm -rf \"$1\"/etc/apt/sources.list \"$1\"/etc/hostname \"$1\"/etc/resolv.conf \"$1\"/var/log \"$1\"/usr/share/locale \"$1\"/usr/lib/*/gconv",
-		s.release, filepath.Join(work, "base.tar"), s.mirror)
+		string(name[1]), filepath.Join(work, "base.tar"), mirror)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", s.time.Unix()))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("mmdebstrap: %w\n%s", err, out)
@@ -86,6 +97,9 @@ var compilers = map[string]string{"amd64": "x86_64-linux-gnu-gcc", "arm64": "aar
 
 // programs builds quoin, which calls NVML by cgo, and quoin-hook.
 func (s *source) programs(ctx context.Context, work, arch string) error {
+	if s.built != "" {
+		return os.CopyFS(work, os.DirFS(filepath.Join(s.built, arch)))
+	}
 	if compilers[arch] == "" {
 		return fmt.Errorf("no compiler is known: want amd64 or arm64")
 	}
