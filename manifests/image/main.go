@@ -1,8 +1,9 @@
-// Command image writes Quoin's container image without Docker: one OCI archive for each
-// architecture, and beside it what is in it (SPDX). With -packages it writes Debian packages and
-// RPMs. The same commit gives the same bytes.
+// Command image writes Quoin's container image without Docker: one OCI archive for all
+// architectures, and beside it what is in it (SPDX). With -packages it writes Debian packages and
+// RPMs. The same commit gives the same bytes. With -push it pushes the image that it has written.
 //
 //	image [-out DIR] [-arch amd64,arm64] [-packages] [-programs DIR]
+//	image [-out DIR] -push REGISTRY/NAME
 //
 // The image needs mmdebstrap. For arm64 on amd64, both need the cross compiler gcc-aarch64-linux-gnu.
 package main
@@ -45,6 +46,7 @@ func run(ctx context.Context, args []string) error {
 	archs := flags.String("arch", "amd64,arm64", "architectures, with commas")
 	packages := flags.Bool("packages", false, "write Debian packages and RPMs, for machines without Kubernetes")
 	built := flags.String("programs", "", "folder with ARCH/quoin and ARCH/quoin-hook, if they are built already")
+	registry := flags.String("push", "", "push the image, which is written already, to `REGISTRY/NAME`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -57,22 +59,23 @@ func run(ctx context.Context, args []string) error {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(s.root, dir)
 	}
-	write := s.write
+	if *registry != "" {
+		return s.push(ctx, dir, *registry)
+	}
+	write := s.writeImage
 	if *packages {
 		write = s.writePackages
 	}
-	for arch := range strings.SplitSeq(*archs, ",") {
-		paths, err := write(ctx, dir, arch)
+	paths, err := write(ctx, dir, strings.Split(*archs, ","))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		info, err := os.Stat(path)
 		if err != nil {
-			return fmt.Errorf("%s: %w", arch, err)
+			return err
 		}
-		for _, path := range paths {
-			info, err := os.Stat(path)
-			if err != nil {
-				return err
-			}
-			fmt.Printf("%s: %.1f MB\n", path, float64(info.Size())/1e6)
-		}
+		fmt.Printf("%s: %.1f MB\n", path, float64(info.Size())/1e6)
 	}
 	return nil
 }

@@ -17,14 +17,25 @@ import (
 	"github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// writePackages writes the Debian package and the RPM of an architecture. Both have the same
-// programs, units and scripts.
-func (s *source) writePackages(ctx context.Context, dir, arch string) (paths []string, err error) {
+// writePackages writes the Debian package and the RPM of each architecture, and beside them what is
+// in them. Both packages have the same programs, units and scripts.
+func (s *source) writePackages(ctx context.Context, dir string, archs []string) (paths []string, err error) {
 	work, err := os.MkdirTemp("", "quoin-packages-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	for _, arch := range archs {
+		made, err := s.packagesOf(ctx, dir, filepath.Join(work, arch), arch)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", arch, err)
+		}
+		paths = append(paths, made...)
+	}
+	return paths, nil
+}
+
+func (s *source) packagesOf(ctx context.Context, dir, work, arch string) (paths []string, err error) {
 	if err := s.programs(ctx, work, arch); err != nil {
 		return nil, err
 	}
@@ -45,7 +56,8 @@ func (s *source) writePackages(ctx context.Context, dir, arch string) (paths []s
 		}
 		paths = append(paths, path)
 	}
-	return paths, nil
+	path, err := s.contents(dir, fmt.Sprintf("quoin-%s-%s-packages", s.version, arch), work, nil)
+	return append(paths, path), err
 }
 
 // pack writes one package of what is in the folder work.

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -26,6 +27,11 @@ func packageNames(arch string) (deb, rpm string) {
 	return fmt.Sprintf("quoin_%s_%s.deb", version.Number, arch), fmt.Sprintf("quoin-%s-1.%s.rpm", version.Number, machine)
 }
 
+// contentsName is the file that says what the packages have.
+func contentsName(arch string) string {
+	return fmt.Sprintf("quoin-%s-%s-packages.spdx.json", version.Number, arch)
+}
+
 // makePackages makes the packages of architectures twice, and returns a folder with them. Both times
 // they have the same bytes.
 func makePackages(t *testing.T, archs []string, args ...string) string {
@@ -45,7 +51,7 @@ func makePackages(t *testing.T, archs []string, args ...string) string {
 	}
 	for _, arch := range archs {
 		deb, rpm := packageNames(arch)
-		for _, name := range []string{deb, rpm} {
+		for _, name := range []string{deb, rpm, contentsName(arch)} {
 			var made [2][]byte
 			for i, dir := range dirs {
 				data, err := os.ReadFile(filepath.Join(dir, name))
@@ -107,6 +113,7 @@ func TestRealPackages(t *testing.T) {
 	}
 	dir := makePackages(t, []string{runtime.GOARCH}, "-programs", built)
 	deb, rpm := packageNames(runtime.GOARCH)
+	listed(t, filepath.Join(dir, contentsName(runtime.GOARCH)), filepath.Join(built, runtime.GOARCH))
 	const restart = "systemctl daemon-reload\nsystemctl try-restart quoin-agent.service quoin-publisher.service\n"
 	const afterInstall = "systemd-sysusers quoin.conf\n" + restart
 	const stop = "systemctl stop quoin-agent.service quoin-publisher.service\n"
@@ -195,5 +202,63 @@ func TestRealPackages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// listed shows that a list of contents has each module of the programs once, and nothing else.
+func listed(t *testing.T, path, built string) {
+	t.Helper()
+	var document struct {
+		Packages []struct {
+			ID   string `json:"SPDXID"`
+			Refs []struct {
+				Locator string `json:"referenceLocator"`
+			} `json:"externalRefs"`
+		}
+		Relationships []struct {
+			From string `json:"spdxElementId"`
+			To   string `json:"relatedSpdxElement"`
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &document)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{"quoin@v" + version.Number: 1, "stdlib@" + strings.TrimPrefix(runtime.Version(), "go"): 1}
+	for _, name := range []string{programs.Quoin, programs.Hook} {
+		out, err := exec.CommandContext(t.Context(), "go", "version", "-m", filepath.Join(built, name)).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(out)) {
+			if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "dep" {
+				want[fields[1]+"@"+fields[2]] = 1
+			}
+		}
+	}
+	got, ids, named := map[string]int{}, map[string]int{"SPDXRef-DOCUMENT": 1}, map[string]bool{}
+	for _, p := range document.Packages {
+		ids[p.ID]++
+		for _, ref := range p.Refs {
+			name := strings.TrimPrefix(strings.TrimPrefix(ref.Locator, "pkg:golang/"), "github.com/quoin-hpc/")
+			got[strings.ReplaceAll(name, "%2B", "+")]++
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-go version -m +listed):\n%s", path, diff)
+	}
+	for _, r := range document.Relationships {
+		named[r.From], named[r.To] = true, true
+	}
+	for id, n := range ids {
+		if n != 1 || !named[id] {
+			t.Errorf("%s: %d components have the id %s, which relations name: %v", path, n, id, named[id])
+		}
+	}
+	if len(named) != len(ids) {
+		t.Errorf("%s: relations name %d components of %d", path, len(named), len(ids))
 	}
 }
