@@ -1,7 +1,7 @@
 #!/bin/sh
 # dpkg runs this with "configure", and rpm with the number of releases that are now installed.
 set -e
-case $1 in configure | 1 | 2)
+case $1 in configure | [1-9]*)
 	if command -v systemd-sysusers >/dev/null; then
 		systemd-sysusers quoin.conf
 	fi

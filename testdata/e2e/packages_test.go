@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -114,6 +116,7 @@ func TestRealPackages(t *testing.T) {
 	dir := makePackages(t, []string{runtime.GOARCH}, "-programs", built)
 	deb, rpm := packageNames(runtime.GOARCH)
 	listed(t, filepath.Join(dir, contentsName(runtime.GOARCH)), filepath.Join(built, runtime.GOARCH))
+	runsOn(t, filepath.Join(built, runtime.GOARCH, programs.Quoin))
 	const restart = "systemctl daemon-reload\nsystemctl try-restart quoin-agent.service quoin-publisher.service\n"
 	const afterInstall = "systemd-sysusers quoin.conf\n" + restart
 	const stop = "systemctl stop quoin-agent.service quoin-publisher.service\n"
@@ -260,5 +263,26 @@ func listed(t *testing.T, path, built string) {
 	}
 	if len(named) != len(ids) {
 		t.Errorf("%s: relations name %d components of %d", path, len(named), len(ids))
+	}
+}
+
+// runsOn shows that a program runs with the C library that the packages ask for, which is 2.34.
+func runsOn(t *testing.T, path string) {
+	t.Helper()
+	program, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = program.Close() }()
+	symbols, err := program.ImportedSymbols()
+	if err != nil || len(symbols) == 0 {
+		t.Fatalf("%s: %d symbols, %v", path, len(symbols), err)
+	}
+	for _, s := range symbols {
+		minor, isLibc := strings.CutPrefix(s.Version, "GLIBC_2.")
+		minor, _, _ = strings.Cut(minor, ".")
+		if n, err := strconv.Atoi(minor); isLibc && (err != nil || n > 34) {
+			t.Errorf("%s needs %s of %s, which the packages do not ask for", s.Name, s.Version, s.Library)
+		}
 	}
 }
