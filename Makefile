@@ -35,12 +35,18 @@ build: ## build bin/quoin and bin/quoin-hook
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/quoin-hook ./cmd/quoin-hook
 
 .PHONY: image
-image: ## write bin/quoin-VERSION-ARCH.tar, an OCI archive with its contents (SPDX), for amd64 and arm64; ARCH=arm64 for that one alone
+image: ## write bin/quoin-VERSION.tar, an OCI archive for amd64 and arm64, and its contents (SPDX); ARCH=arm64 for that one alone
 	@manifests/image/make.sh image $(ARCH)
 
-.PHONY: deb
-deb: ## write bin/quoin_VERSION_ARCH.deb, for machines without Kubernetes, for amd64 and arm64; ARCH=arm64 for that one alone
-	@manifests/image/make.sh deb $(ARCH)
+.PHONY: push
+push: ## push the image that make image has written to a registry: TO=REGISTRY/quoin
+	$(NEED) go tar
+	@[ -n "$(TO)" ] || { echo "make push: say where to: make push TO=REGISTRY/quoin" >&2; exit 1; }
+	@cd manifests/image && $(GO) run . -push "$(TO)"
+
+.PHONY: packages
+packages: ## write Debian packages and RPMs into bin, for machines without Kubernetes, for amd64 and arm64; ARCH=arm64 for that one alone
+	@manifests/image/make.sh packages $(ARCH)
 
 .PHONY: setup
 setup: ## install and build what the tests need: a real Slurm, Kubernetes, Prometheus and Chromium; needs Debian and root

@@ -19,7 +19,6 @@ package() {
     qemu-aarch64-static) echo qemu-user-static ;;
     systemd-nspawn) echo systemd-container ;;
     cni) echo containernetworking-plugins ;;
-    dpkg-deb) echo dpkg ;;
     apt-get) echo apt ;;
     *) echo "$1" ;; # make, git, mmdebstrap, runc, iptables, conntrack, buildah
   esac

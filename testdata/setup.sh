@@ -35,6 +35,7 @@ packages=$(testdata/need.sh -packages "${tools[@]}") debian=()
 [ -d "$cache/debian-prometheus" ] || debian+=(Prometheus)
 [ -d "$cache/debian-infiniband" ] || debian+=(ibnetdiscover)
 [ -d "$cache/debian-lldp" ] || debian+=(lldpd)
+[ -d "$cache/debian-packages" ] || debian+=(rpm)
 missing=$(printf '%s, ' "${debian[@]}") missing=${missing%, }
 if [ -n "$missing" ] && ! command -v apt-get >/dev/null; then
   say "apt-get is missing, and it has to bring $missing: run this on a Debian machine"

@@ -97,7 +97,7 @@ func (m *machine) remove(names ...string) {
 // built fills the cache folder with what make setup builds.
 func (m *machine) built() {
 	m.t.Helper()
-	for _, name := range []string{"slurm-forky-rest", "slurm-trixie", "debian-prometheus", "debian-infiniband", "debian-lldp", "rig-etcd-0123456789ab", "rig-helm-0123456789ab",
+	for _, name := range []string{"slurm-forky-rest", "slurm-trixie", "debian-prometheus", "debian-infiniband", "debian-lldp", "debian-packages", "rig-etcd-0123456789ab", "rig-helm-0123456789ab",
 		"rig-computedomain-0123456789ab", "rig-computedomain05-0123456789ab", "rig-kubernetes-0123456789ab"} {
 		if err := os.MkdirAll(m.path("cache/quoin/"+name), 0o755); err != nil {
 			m.t.Fatal(err)
@@ -169,7 +169,7 @@ func TestSetup(t *testing.T) {
 	}{
 		{"not root", func(m *machine) { m.built(); m.program("id", "echo 1000") }, []string{"setup: this user is not root, *: run this as root. make short needs no root"}},
 		{"no apt", func(m *machine) { m.built(); m.remove("apt-get", "mmdebstrap") }, []string{"setup: apt-get is missing, and it has to bring the packages *mmdebstrap: run this on a Debian machine"}},
-		{"no apt, nothing built", func(m *machine) { m.remove("apt-get") }, []string{"setup: apt-get is missing, and it has to bring *two releases of Slurm, Prometheus, ibnetdiscover, lldpd: run this on a Debian machine"}},
+		{"no apt, nothing built", func(m *machine) { m.remove("apt-get") }, []string{"setup: apt-get is missing, and it has to bring *two releases of Slurm, Prometheus, ibnetdiscover, lldpd, rpm: run this on a Debian machine"}},
 		{"cache folder cannot be written", func(m *machine) { m.built(); m.env = append(m.env, "XDG_CACHE_HOME="+m.path("bin/go")) },
 			[]string{"setup: cannot write in DIR/bin/go/quoin: set XDG_CACHE_HOME to a folder that this user can write in"}},
 		{"full disk", func(m *machine) { m.built(); m.program("df", "echo; echo '7 /disk'") },
@@ -181,7 +181,7 @@ func TestSetup(t *testing.T) {
 		{"no modules of a rig and no proxy", func(m *machine) { m.without("go", `"list -deps go.etcd.io"*|"list -m "*@*`, "no route") },
 			[]string{"setup: cannot reach the Go module proxy (GOPROXY=proxy.example), *: no route"}},
 		{"no mirror", func(m *machine) { m.without("apt-get", `download*`, "E: cannot resolve") },
-			[]string{"setup: cannot fetch from Debian's mirrors (mirror.example), which have to bring *two releases of Slurm, Prometheus, ibnetdiscover, lldpd: E: cannot resolve"}},
+			[]string{"setup: cannot fetch from Debian's mirrors (mirror.example), which have to bring *two releases of Slurm, Prometheus, ibnetdiscover, lldpd, rpm: E: cannot resolve"}},
 		{"two things", func(m *machine) { m.program("id", "echo 1000"); m.remove("apt-get") },
 			[]string{"setup: this user is not root, *", "setup: apt-get is missing, *"}},
 		{"no Go", func(m *machine) { m.remove("go") }, []string{"setup: go is missing. *"}},
@@ -227,7 +227,7 @@ func TestSetupInstalls(t *testing.T) {
 	}
 }
 
-// TestImage runs make image and make deb where compilers are missing: they build for the
+// TestImage runs make image and make packages where compilers are missing: they build for the
 // architectures that they can, and name the others.
 func TestImage(t *testing.T) {
 	const left = "arm64 is left out: missing: aarch64-linux-gnu-gcc. To install, as root: apt-get update && apt-get install -y --no-install-recommends gcc-aarch64-linux-gnu libc6-dev-arm64-cross\n"
@@ -239,17 +239,17 @@ func TestImage(t *testing.T) {
 		want            string
 	}{
 		{"both", both, []string{"image"}, true, "go run . -arch amd64,arm64\n"},
-		{"packages", both, []string{"deb"}, true, "go run . -deb -arch amd64,arm64\n"},
+		{"packages", both, []string{"packages"}, true, "go run . -packages -arch amd64,arm64\n"},
 		{"one is left out", "x86_64-linux-gnu-gcc", []string{"image"}, true, left + "go run . -arch amd64\n" + left},
 		{"the machine's own cannot be left out", "aarch64-linux-gnu-gcc", []string{"image"}, false, "make image: missing: x86_64-linux-gnu-gcc. *\n"},
 		{"one that was asked for", both, []string{"image", "arm64"}, true, "go run . -arch arm64\n"},
-		{"both were asked for", "x86_64-linux-gnu-gcc", []string{"deb", "amd64,arm64"}, false, "make deb: missing: aarch64-linux-gnu-gcc. *\n"},
+		{"both were asked for", "x86_64-linux-gnu-gcc", []string{"packages", "amd64,arm64"}, false, "make packages: missing: aarch64-linux-gnu-gcc. *\n"},
 		{"no such architecture", both, []string{"image", "riscv64"}, false, "ARCH=riscv64: want amd64, arm64, or both with a comma\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			for _, name := range append(strings.Fields(tt.compilers), "git", "dpkg-deb") {
+			for _, name := range append(strings.Fields(tt.compilers), "git") {
 				m.program(name, "")
 			}
 			out, ok := m.run("manifests/image/make.sh", tt.args...)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,57 +18,78 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// write writes the archive of an architecture, and what is in it.
-func (s *source) write(ctx context.Context, dir, arch string) (path string, size int64, err error) {
+// writeImage writes the archive of the image, and beside it what each architecture has.
+func (s *source) writeImage(ctx context.Context, dir string, archs []string) (paths []string, err error) {
 	work, err := os.MkdirTemp("", "quoin-image-")
 	if err != nil {
-		return "", 0, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	index := v1.ImageIndex(empty.Index)
+	for _, arch := range archs {
+		img, contents, err := s.imageOf(ctx, dir, filepath.Join(work, arch), arch)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", arch, err)
+		}
+		platform := &v1.Platform{OS: "linux", Architecture: arch}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: platform}})
+		paths = append(paths, contents)
+	}
+	path := s.archive(dir)
+	return append(paths, path), s.writeArchive(path, filepath.Join(work, "layout"), index)
+}
+
+// archive is the path of the image's archive.
+func (s *source) archive(dir string) string {
+	return filepath.Join(dir, fmt.Sprintf("quoin-%s.tar", s.version))
+}
+
+// imageOf builds the image of an architecture, and writes what is in it.
+func (s *source) imageOf(ctx context.Context, dir, work, arch string) (img v1.Image, contents string, err error) {
+	if err := s.programs(ctx, work, arch); err != nil {
+		return nil, "", err
+	}
 	packages, err := s.base(ctx, work, arch)
 	if err != nil {
-		return "", 0, err
-	}
-	if err := s.programs(ctx, work, arch); err != nil {
-		return "", 0, err
+		return nil, "", err
 	}
 	own := filepath.Join(work, "own.tar")
 	if err := s.layer(own, work); err != nil {
-		return "", 0, err
+		return nil, "", err
 	}
-	img, err := s.image(arch, filepath.Join(work, "base.tar"), own)
-	if err != nil {
-		return "", 0, err
+	if img, err = s.image(arch, filepath.Join(work, "base.tar"), own); err != nil {
+		return nil, "", err
 	}
-	name := fmt.Sprintf("quoin-%s-%s", s.version, arch)
-	path = filepath.Join(dir, name+".tar")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", 0, err
-	}
-	if err := s.archive(path, filepath.Join(work, "layout"), img); err != nil {
-		return "", 0, err
-	}
-	if err := s.contents(filepath.Join(dir, name+".spdx.json"), name, packages, filepath.Join(work, "quoin")); err != nil {
-		return "", 0, err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", 0, err
-	}
-	return path, info.Size(), nil
+	contents, err = s.contents(dir, fmt.Sprintf("quoin-%s-%s", s.version, arch), work, packages)
+	return img, contents, err
 }
 
 // base writes base.tar: the C library and the folders of a Debian, and no shell. Nothing is
 // left in it of the machine that builds it. It returns the packages, as NAME_VERSION_ARCH.
 func (s *source) base(ctx context.Context, work, arch string) ([]string, error) {
+	// Programs that are built here need this machine's C library, or a newer one.
+	osRelease, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return nil, err
+	}
+	name := regexp.MustCompile(`(?m)^VERSION_CODENAME=(\w+)$`).FindSubmatch(osRelease)
+	if name == nil {
+		return nil, fmt.Errorf("/etc/os-release has no VERSION_CODENAME: build on Debian, or use the Dockerfile")
+	}
+	mirrors, err := output(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
+	if err != nil {
+		return nil, err
+	}
+	mirror, _, _ := strings.Cut(mirrors, "\n")
 	list := filepath.Join(work, "packages")
 	// mmdebstrap runs no --customize-hook with this variant.
 	cmd := exec.CommandContext(ctx, "mmdebstrap", "--quiet", "--variant=extract", "--architectures="+arch, "--include=libc6,base-files",
 		"--extract-hook=cd \"$1\"/var/cache/apt/archives && ls *.deb >"+list,
 		"--extract-hook=rm -rf \"$1\"/etc/apt/sources.list \"$1\"/etc/hostname \"$1\"/etc/resolv.conf \"$1\"/var/log \"$1\"/usr/share/locale \"$1\"/usr/lib/*/gconv",
-		s.release, filepath.Join(work, "base.tar"), s.mirror)
+		string(name[1]), filepath.Join(work, "base.tar"), mirror)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", s.time.Unix()))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("mmdebstrap: %w\n%s", err, out)
@@ -86,6 +108,12 @@ var compilers = map[string]string{"amd64": "x86_64-linux-gnu-gcc", "arm64": "aar
 
 // programs builds quoin, which calls NVML by cgo, and quoin-hook.
 func (s *source) programs(ctx context.Context, work, arch string) error {
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return err
+	}
+	if s.built != "" {
+		return os.CopyFS(work, os.DirFS(filepath.Join(s.built, arch)))
+	}
 	if compilers[arch] == "" {
 		return fmt.Errorf("no compiler is known: want amd64 or arm64")
 	}
@@ -125,9 +153,9 @@ func (s *source) layer(path, work string) (err error) {
 
 // image returns the image of two layers.
 func (s *source) image(arch string, layers ...string) (v1.Image, error) {
-	img := v1.Image(empty.Image)
+	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	for _, path := range layers {
-		layer, err := tarball.LayerFromFile(path)
+		layer, err := tarball.LayerFromFile(path, tarball.WithMediaType(types.OCILayer))
 		if err != nil {
 			return nil, err
 		}
@@ -149,14 +177,14 @@ func (s *source) image(arch string, layers ...string) (v1.Image, error) {
 	return mutate.ConfigFile(img, file)
 }
 
-// archive writes the image as an OCI layout in a tar file.
-func (s *source) archive(path, dir string, img v1.Image) (err error) {
+// writeArchive writes the image as an OCI layout in a tar file.
+func (s *source) writeArchive(path, dir string, image v1.ImageIndex) (err error) {
 	index, err := layout.Write(dir, empty.Index)
 	if err != nil {
 		return err
 	}
 	name := map[string]string{"io.containerd.image.name": "docker.io/library/quoin:" + s.version, "org.opencontainers.image.ref.name": s.version}
-	if err := index.AppendImage(img, layout.WithAnnotations(name)); err != nil {
+	if err := index.AppendIndex(image, layout.WithAnnotations(name)); err != nil {
 		return err
 	}
 	file, err := os.Create(path)

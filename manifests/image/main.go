@@ -1,14 +1,16 @@
-// Command image writes Quoin's container image without Docker: one OCI archive for each
-// architecture, and beside it what is in it (SPDX). With -deb it writes Debian packages. The
-// same source gives the same bytes.
+// Command image writes Quoin's container image without Docker: one OCI archive for all
+// architectures, and beside it what is in it (SPDX). With -packages it writes Debian packages and
+// RPMs. The same commit gives the same bytes. With -push it pushes the image that it has written.
 //
-//	image [-out DIR] [-arch amd64,arm64] [-deb]
+//	image [-out DIR] [-arch amd64,arm64] [-packages] [-programs DIR]
+//	image [-out DIR] -push REGISTRY/NAME
 //
-// It needs mmdebstrap or dpkg-deb, and the cross compiler gcc-aarch64-linux-gnu for arm64 on amd64.
+// The image needs mmdebstrap. For arm64 on amd64, both need the cross compiler gcc-aarch64-linux-gnu.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -31,18 +33,20 @@ func main() {
 	}
 }
 
-// source is what the image is made of.
+// source is what images and packages are made of.
 type source struct {
 	root, version, commit string
-	time                  time.Time // of the commit
-	release, mirror       string    // of Debian
+	time                  time.Time // of all files
+	built                 string    // folder of the programs, if they are built already
 }
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	out := flags.String("out", "bin", "folder of the archives, below the repository's")
 	archs := flags.String("arch", "amd64,arm64", "architectures, with commas")
-	deb := flags.Bool("deb", false, "write Debian packages, for machines without Kubernetes")
+	packages := flags.Bool("packages", false, "write Debian packages and RPMs, for machines without Kubernetes")
+	built := flags.String("programs", "", "folder with ARCH/quoin and ARCH/quoin-hook, if they are built already")
+	registry := flags.String("push", "", "push the image, which is written already, to `REGISTRY/NAME`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -50,52 +54,57 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	s.built = *built
 	dir := *out
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(s.root, dir)
 	}
-	write := s.write
-	if *deb {
-		write = s.deb
+	if *registry != "" {
+		return s.push(ctx, dir, *registry)
 	}
-	for arch := range strings.SplitSeq(*archs, ",") {
-		path, size, err := write(ctx, dir, arch)
+	write := s.writeImage
+	if *packages {
+		write = s.writePackages
+	}
+	paths, err := write(ctx, dir, strings.Split(*archs, ","))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		info, err := os.Stat(path)
 		if err != nil {
-			return fmt.Errorf("%s: %w", arch, err)
+			return err
 		}
-		fmt.Printf("%s: %.1f MB\n", path, float64(size)/1e6)
+		fmt.Printf("%s: %.1f MB\n", path, float64(info.Size())/1e6)
 	}
 	return nil
 }
 
-// find finds the repository, its release and its commit.
+// find finds the source, its release and its commit. SOURCE_DATE_EPOCH counts instead of the
+// commit's time, and is necessary for a source without git.
 func find(ctx context.Context) (*source, error) {
-	s := &source{}
-	text := func(name string, args ...string) (string, error) {
-		cmd := exec.CommandContext(ctx, name, args...)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		if err != nil {
-			return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	module, err := output(ctx, "go", "env", "GOMOD")
+	if err != nil {
+		return nil, err
+	}
+	s := &source{root: filepath.Join(filepath.Dir(module), "../..")}
+	commit, err := output(ctx, "git", "-C", s.root, "log", "-1", "--format=%H %ct")
+	seconds := os.Getenv("SOURCE_DATE_EPOCH")
+	switch at := ""; {
+	case err == nil:
+		if s.commit, at, _ = strings.Cut(commit, " "); seconds == "" {
+			seconds = at
 		}
-		return strings.TrimSpace(string(out)), nil
+	case seconds != "":
+		s.commit = "unknown"
+	default:
+		return nil, fmt.Errorf("the time of the source is not known, set SOURCE_DATE_EPOCH: %w", err)
 	}
-	var err error
-	if s.root, err = text("git", "rev-parse", "--show-toplevel"); err != nil {
-		return nil, err
-	}
-	if s.commit, err = text("git", "rev-parse", "HEAD"); err != nil {
-		return nil, err
-	}
-	at, err := text("git", "log", "-1", "--format=%ct")
+	at, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
 	}
-	seconds, err := strconv.ParseInt(at, 10, 64)
-	if err != nil {
-		return nil, err
-	}
-	s.time = time.Unix(seconds, 0).UTC()
+	s.time = time.Unix(at, 0).UTC()
 	code, err := os.ReadFile(filepath.Join(s.root, "cmd/version/version.go"))
 	if err != nil {
 		return nil, err
@@ -105,17 +114,17 @@ func find(ctx context.Context) (*source, error) {
 		return nil, fmt.Errorf("cmd/version/version.go has no Number")
 	}
 	s.version = string(number[1])
-	// Programs that are built here need this machine's C library, or a newer one.
-	osRelease, err := os.ReadFile("/etc/os-release")
+	return s, nil
+}
+
+// output returns what a program prints.
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, name, args...).Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		err = fmt.Errorf("%w: %s", err, exit.Stderr)
+	}
 	if err != nil {
-		return nil, err
+		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
 	}
-	name := regexp.MustCompile(`(?m)^VERSION_CODENAME=(\w+)$`).FindSubmatch(osRelease)
-	if name == nil {
-		return nil, fmt.Errorf("/etc/os-release has no VERSION_CODENAME: build on Debian, or use the Dockerfile")
-	}
-	s.release = string(name[1])
-	mirrors, err := text("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
-	s.mirror, _, _ = strings.Cut(mirrors, "\n")
-	return s, err
+	return strings.TrimSpace(string(out)), nil
 }

@@ -1,12 +1,12 @@
 #!/bin/bash
-# make.sh image|deb [ARCH,...] builds for the architectures that are named. If none is named, it builds for those that this
+# make.sh image|packages [ARCH,...] builds for the architectures that are named. If none is named, it builds for those that this
 # machine has compilers for, and says which is left out. It does not begin if a tool or a compiler is missing.
 set -euo pipefail
 cd "$(dirname "$0")"
 need=../../testdata/need.sh
 tools=(go git apt-get mmdebstrap) flags=()
-if [ "$1" = deb ]; then
-  tools=(go git dpkg-deb) flags=(-deb)
+if [ "$1" = packages ]; then
+  tools=(go git) flags=(-packages)
 fi
 compiler() {
   case $1 in

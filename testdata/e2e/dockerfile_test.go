@@ -134,7 +134,7 @@ func TestBoxDockerfile(t *testing.T) {
 	b.golang()
 	for _, arch := range []string{"amd64", "arm64"} {
 		root := t.TempDir()
-		unpack(t, filepath.Join(archives, "quoin-"+version.Number+"-"+arch+".tar"), root, arch)
+		unpack(t, filepath.Join(archives, "quoin-"+version.Number+".tar"), root, arch)
 		want := files(t, root)
 		if diff := cmp.Diff(want, files(t, b.build(context, arch))); diff != "" || want["usr/bin/quoin"] == "" {
 			t.Errorf("%s: the Dockerfile's image differs (-make image +Dockerfile):\n%s", arch, diff)

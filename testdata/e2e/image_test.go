@@ -20,11 +20,11 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 )
 
-// maxImage is the most bytes of the image of one architecture.
+// maxImage is the most bytes of the image of both architectures.
 const maxImage = 60_000_000
 
-// TestBoxImage makes the images of both architectures, twice, and runs the one for arm64
-// under qemu.
+// TestBoxImage makes the image of both architectures, twice, pushes it to a registry, and runs the one
+// for arm64 under qemu.
 func TestBoxImage(t *testing.T) {
 	needBox(t)
 	var digests [2]map[string][32]byte
@@ -37,8 +37,8 @@ func TestBoxImage(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		digests[i] = map[string][32]byte{}
-		for _, file := range []string{"amd64.tar", "arm64.tar", "amd64.spdx.json", "arm64.spdx.json"} {
-			data, err := os.ReadFile(filepath.Join(dir, "quoin-"+version.Number+"-"+file))
+		for _, file := range []string{".tar", "-amd64.spdx.json", "-arm64.spdx.json"} {
+			data, err := os.ReadFile(filepath.Join(dir, "quoin-"+version.Number+file))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,9 +54,33 @@ func TestBoxImage(t *testing.T) {
 			t.Errorf("%s: made twice, other bytes", file)
 		}
 	}
+	pushes(t, dir, "amd64", "arm64")
 	root := t.TempDir()
-	unpack(t, filepath.Join(dir, "quoin-"+version.Number+"-arm64.tar"), root, "arm64")
+	unpack(t, filepath.Join(dir, "quoin-"+version.Number+".tar"), root, "arm64")
 	onARM(t, root)
+}
+
+// descriptor names a blob of an image.
+type descriptor struct {
+	Digest   string
+	Platform struct{ Architecture string }
+}
+
+type ociIndex struct{ Manifests []descriptor }
+
+// of returns the digest of the image of an architecture, or "".
+func (i ociIndex) of(arch string) string {
+	for _, d := range i.Manifests {
+		if d.Platform.Architecture == arch {
+			return d.Digest
+		}
+	}
+	return ""
+}
+
+type ociManifest struct {
+	Config descriptor
+	Layers []descriptor
 }
 
 // unpack unpacks the layers of an image of an architecture, and looks at its configuration.
@@ -79,12 +103,8 @@ func unpack(t *testing.T, archive, root, arch string) {
 			t.Fatal(err)
 		}
 	}
-	type descriptor struct{ Digest string }
-	var index struct{ Manifests []descriptor }
-	var manifest struct {
-		Config descriptor
-		Layers []descriptor
-	}
+	var index, image ociIndex
+	var manifest ociManifest
 	var config struct {
 		Architecture string
 		Config       struct {
@@ -95,7 +115,10 @@ func unpack(t *testing.T, archive, root, arch string) {
 	if err := json.Unmarshal(blobs["sha256:index.json"], &index); err != nil || len(index.Manifests) != 1 {
 		t.Fatalf("index.json: %v\n%s", err, blobs["sha256:index.json"])
 	}
-	if err := errors.Join(json.Unmarshal(blobs[index.Manifests[0].Digest], &manifest), json.Unmarshal(blobs[manifest.Config.Digest], &config)); err != nil {
+	if err := json.Unmarshal(blobs[index.Manifests[0].Digest], &image); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(json.Unmarshal(blobs[image.of(arch)], &manifest), json.Unmarshal(blobs[manifest.Config.Digest], &config)); err != nil {
 		t.Fatal(err)
 	}
 	if config.Architecture != arch || !slices.Equal(config.Config.Entrypoint, []string{"/usr/bin/quoin"}) || config.Config.Labels["org.opencontainers.image.version"] != version.Number {

@@ -20,6 +20,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/ibrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/lldprig"
+	"github.com/quoin-hpc/quoin/testdata/rig/packagerig"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
@@ -81,7 +82,7 @@ func clock(d time.Duration) string {
 
 // setup builds and fetches what the tests run, if it is not in the cache.
 func setup(ctx context.Context) error {
-	step("what the tests run: a real Slurm, Kubernetes, Prometheus, ibnetdiscover and lldpd (the first time ten minutes on two cores)")
+	step("what the tests run: a real Slurm, Kubernetes, Prometheus, ibnetdiscover, lldpd and rpm (the first time ten minutes on two cores)")
 	for _, r := range slurmrig.Releases() {
 		if err := slurmrig.Build(ctx, r); err != nil {
 			return err
@@ -108,6 +109,11 @@ func setup(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("lldpd is in %s\n", lldp)
+	packages, err := packagerig.Build(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("rpm is in %s\n", packages)
 	return nil
 }
 

@@ -31,10 +31,11 @@ const (
 	IMEX  = "imex"  // of their IMEX daemons
 	// Toolkit is the runtime of their containers with GPUs.
 	Toolkit = "toolkit"
+	Image   = "image" // which writes images and packages
 )
 
 // ofTests are the programs that tests outside the box run.
-var ofTests = []string{Quoin, Hook}
+var ofTests = []string{Quoin, Hook, Image}
 
 // BuildAll builds the programs that tests outside the box run.
 func BuildAll(ctx context.Context) error {
@@ -51,6 +52,7 @@ func BuildAll(ctx context.Context) error {
 type program struct {
 	pkg    string
 	static bool
+	module string // its folder, if it is a module of its own
 }
 
 func programOf(name string) (program, error) {
@@ -67,6 +69,8 @@ func programOf(name string) (program, error) {
 		return program{pkg: "./testdata/rig/boxrig/images/nvidiaimex", static: true}, nil
 	case Toolkit:
 		return program{pkg: "./testdata/rig/boxrig/images/toolkit", static: true}, nil
+	case Image:
+		return program{pkg: ".", static: true, module: "manifests/image"}, nil
 	default:
 		return program{}, fmt.Errorf("build %s: no such program", name)
 	}
@@ -133,7 +137,7 @@ func build(ctx context.Context, name string) (string, error) {
 	// go build links nothing if the file at -o is current. Its flags are those of go test,
 	// so that no package is compiled a second time.
 	cmd := exec.CommandContext(ctx, "go", append(flags, "-o", path, p.pkg)...)
-	cmd.Dir = root
+	cmd.Dir = filepath.Join(root, p.module)
 	if p.static {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	}

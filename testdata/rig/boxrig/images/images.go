@@ -184,5 +184,5 @@ func writeQuoin(ctx context.Context, dir string) (string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("make image: %w\n%s", err, out)
 	}
-	return filepath.Join(dir, fmt.Sprintf("quoin-%s-%s.tar", version.Number, runtime.GOARCH)), nil
+	return filepath.Join(dir, fmt.Sprintf("quoin-%s.tar", version.Number)), nil
 }
