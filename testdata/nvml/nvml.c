@@ -633,6 +633,8 @@ static void hold(bool more) {
 		char path[512];
 		snprintf(path, sizeof path, "%s.held", file);
 		held = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+		if (held < 0 && errno == EROFS) /* as in a pod: no test resets a GPU there */
+			return;
 		if (held < 0 || flock(held, LOCK_SH))
 			die("%s: %s", path, strerror(errno));
 	} else if (!initialized && held >= 0) {
