@@ -55,7 +55,7 @@ func TestRealREST(t *testing.T) {
 	if slurmctld.Refused(began.Nodes["d2"].Reason) != "nvl:b9" {
 		t.Errorf("%q refuses nothing", began.Nodes["d2"].Reason)
 	}
-	for _, parser := range parsers {
+	for _, parser := range parsers[1:] { // 26.05 has all but v0.0.46
 		old := NewREST(socket, rest.tokenFile)
 		old.parser = parser
 		if got := until(t, old, want); old.parser != parser || got.Read.Sub(began.Read).Abs() > 5*time.Second {
