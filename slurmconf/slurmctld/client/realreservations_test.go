@@ -34,7 +34,7 @@ func TestRealReservations(t *testing.T) {
 	user := program + ".user" // to whom Slurm hides a partition
 	put.File(t, user, strings.Replace(string(text), " scontrol ", " setpriv --reuid=65534 --regid=65534 --clear-groups scontrol ", 1), 0o755)
 	askers := map[string]Asker{"scontrol": &Scontrol{Program: program}, "scontrol of a user": &Scontrol{Program: user}}
-	for _, parser := range parsers {
+	for _, parser := range parsers[1:] { // 26.05 has all but v0.0.46
 		old := NewREST(socket, rest.tokenFile)
 		old.parser = parser
 		askers[parser] = old
