@@ -190,8 +190,8 @@ func TestProbeSamplesSimulated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	begun := time.Now() // before the probe is told: this process may stand still after that
 	p.tell("sample 100ms " + n.GPUs[0].UUID)
-	begun := time.Now()
 	first := p.sampleOf(n.GPUs[0].UUID).Devices[0]
 	most := 600 * time.Since(begun).Seconds() // since the probe was told
 	var last topology.DeviceUse
