@@ -277,7 +277,8 @@ func (w *world) summary(id string) {
 			}
 		}
 		out := w.kubectl("-n", "quoin-node", "exec", agent, "--", "quoin", "job", id, "-o", "json")
-		if err := json.Unmarshal([]byte(out), &got); err != nil {
+		text := out[max(0, strings.IndexByte(out, '{')):] // before it, standard error says where the configuration is
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
 			w.t.Fatalf("the summary of job %s on %s: %v\n%s", id, node, err, out)
 		}
 		if len(got.Runs) != 1 || got.Runs[0].Running || len(got.Runs[0].Nodes) != 1 {
