@@ -63,8 +63,8 @@ func readCableText(stdin io.Reader, name string) (*switches.Fabric, string, erro
 	return fabric, shown, nil
 }
 
-// addTo adds the texts to the inputs, and to nodes whose report has no adapters those that are
-// described with the node's name.
+// addTo adds the texts to the inputs. A node whose report has no adapters gets the adapters that have
+// its name in their description.
 func (c *cableTexts) addTo(in *inputs.Inputs) {
 	in.Fabrics = c.texts
 	byName := map[string]*switches.Node{}
@@ -124,7 +124,7 @@ func (c *cableTexts) say(stderr io.Writer, site *picture.Site) {
 	site.Plan.Problems = append(site.Plan.Problems, switches.FindNameless(nameless)...)
 }
 
-// ofCables returns the switches above all hosts of the texts. Nobody says how the hosts are.
+// ofCables returns the switches above all hosts of the texts. The hosts' health is not known.
 func (o *mapOptions) ofCables(cmd *cobra.Command) (*drawing, error) {
 	if o.previous != "" {
 		return nil, errors.New("--previous beside --ibnetdiscover: want --nodes or reports too, because only nodes of Slurm have been published")

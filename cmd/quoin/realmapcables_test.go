@@ -8,7 +8,7 @@ import (
 )
 
 // TestRealMapCables draws a site of 139 nodes by the texts of the real ibnetdiscover, one of the rails
-// and one of the storage, and by descriptions alone: those of 69 adapters name no node.
+// and one of the storage, and by descriptions alone. The descriptions of 69 adapters name no node.
 func TestRealMapCables(t *testing.T) {
 	t.Parallel()
 	f := ibrig.New(ibrig.Shape{Seed: 5, Groups: 4, Nodes: 32, Rails: 8, RailLeaves: true, Spines: 8, Storage: true, Aggregation: true})

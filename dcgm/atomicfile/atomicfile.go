@@ -64,9 +64,9 @@ func ReadInfo(path string) ([]byte, fs.FileInfo, error) {
 	return data, info, err
 }
 
-// Open opens a file. It does not wait for the other end of a named pipe. os.OpenFile would also try
-// to have the kernel say when the file can be read, by five calls: the kernel never says that of a
-// regular file, and each job's start waits for it.
+// Open opens a file. It does not wait for the other end of a named pipe. os.OpenFile makes five more
+// calls to wait for the file with epoll. A regular file needs no such wait, and each call delays the
+// start of a job.
 func Open(path string, flags int, mode fs.FileMode) (*os.File, error) {
 	for {
 		fd, err := unix.Open(path, flags|unix.O_NONBLOCK|unix.O_CLOEXEC, uint32(mode.Perm()))

@@ -141,7 +141,7 @@ func (s *source) files(work string) files.Contents {
 	add("deb", "/usr/share/lintian/overrides/quoin", 0o644, work, "overrides")
 	add("rpm", "/usr/share/licenses/quoin/LICENSE", 0o644, s.root, "LICENSE")
 	for _, folder := range []string{"/usr/lib/quoin", "/usr/share/doc/quoin", "/usr/share/doc/quoin/examples", "/usr/share/licenses/quoin"} {
-		// dpkg knows all folders of a package, and rpm those that it is told.
+		// dpkg owns all folders of a package by itself; rpm owns only the folders that are listed
 		all = append(all, &files.Content{Packager: "rpm", Destination: folder, Type: files.TypeDir})
 	}
 	return all
