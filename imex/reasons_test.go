@@ -40,15 +40,15 @@ func allWords(t *testing.T) []string {
 	return words
 }
 
-// TestReasonsDocumented holds that the README explains every reason word.
+// TestReasonsDocumented holds that REASONS.md explains every reason word.
 func TestReasonsDocumented(t *testing.T) {
-	text, err := os.ReadFile("README.md")
+	text, err := os.ReadFile("../REASONS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, word := range allWords(t) {
 		if !strings.Contains(string(text), "\n| `"+word+"`") {
-			t.Errorf("README.md has no row for %s", word)
+			t.Errorf("REASONS.md has no row for %s", word)
 		}
 	}
 }

@@ -126,14 +126,14 @@ func TestErrorsAreShort(t *testing.T) {
 	}
 }
 
-// TestReportedReasons has a row in the README for each reason that agents report.
+// TestReportedReasons has a row in REASONS.md for each reason that agents report.
 func TestReportedReasons(t *testing.T) {
-	page, err := os.ReadFile("../nodeagent/README.md")
+	page, err := os.ReadFile("../REASONS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(page), "## Problems of a report")
-	table, _, _ = strings.Cut(table, "## Files")
+	_, table, _ := strings.Cut(string(page), "## What agents report")
+	table, _, _ = strings.Cut(table, "\n## ")
 	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` ").FindAllStringSubmatch(table, -1)
 	if len(rows) < 10 {
 		t.Errorf("%d rows", len(rows))

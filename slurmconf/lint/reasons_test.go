@@ -9,13 +9,14 @@ import (
 	"testing"
 )
 
-// TestReadmeNamesEveryRule holds the index of reason words to the code.
-func TestReadmeNamesEveryRule(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
+// TestReasonsNameEveryRule holds the index of reason words to the code.
+func TestReasonsNameEveryRule(t *testing.T) {
+	page, err := os.ReadFile("../../REASONS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, index, _ := strings.Cut(string(readme), "### Reason words")
+	_, index, _ := strings.Cut(string(page), "## Slurm's files")
+	index, _, _ = strings.Cut(index, "\n## ")
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -42,13 +43,13 @@ func TestReadmeNamesEveryRule(t *testing.T) {
 	}
 	for _, w := range words {
 		if !strings.Contains(index, "`"+w+"`") {
-			t.Errorf("README.md has no row for %s", w)
+			t.Errorf("REASONS.md has no row for %s", w)
 		}
 	}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)`(?:, `(\\w+)`)? \\|").FindAllStringSubmatch(index, -1) {
 		for _, w := range m[1:] {
 			if w != "" && !slices.Contains(words, w) {
-				t.Errorf("README.md has a row for %s, which lint does not say", w)
+				t.Errorf("REASONS.md has a row for %s, which lint does not say", w)
 			}
 		}
 	}
