@@ -47,7 +47,7 @@ func TestReferenceOfReasons(t *testing.T) {
 		}
 	}
 	for _, word := range slices.Sorted(maps.Keys(found)) {
-		if _, used := words[word]; !used {
+		if _, used := words[word]; !used && reasonWord.MatchString(word) { // others are found by the tests of their rooms
 			t.Errorf("REASONS.md explains %q, which the code does not say", word)
 		}
 	}
