@@ -26,6 +26,9 @@ import (
 //go:generate go test -run ^TestDefinition$ . -update
 //go:generate go test -run ^TestPlain$ . -update
 
+// keep is the label of what stays when Quoin is uninstalled, for whoever uninstalls without Helm.
+const keep = "quoin.dev/keep"
+
 // monitored are the values that bring scraping, rules and dashboards.
 var monitored = []string{"--set", "podMonitor.enabled=true,prometheusRule.enabled=true,dashboards.enabled=true"}
 
@@ -103,6 +106,19 @@ func plain(t *testing.T) map[string]string {
 // TestPlain holds that the plain YAML is what the chart renders. -update writes it.
 func TestPlain(t *testing.T) {
 	files := plain(t)
+	kept := 0
+	for id, o := range objects(t, rendered(t, nil, "--api-versions", driverAPI, "--set", kuberig.Image)) {
+		byHelm, byLabel := o.has("annotations", "helm.sh/resource-policy", "keep"), o.has("labels", keep, "true")
+		if byHelm != byLabel {
+			t.Errorf("%s: Helm keeps it: %t, and a user of kubectl does: %t", id, byHelm, byLabel)
+		}
+		if byHelm {
+			kept++
+		}
+	}
+	if kept < 8 {
+		t.Errorf("%d objects stay", kept)
+	}
 	err := filepath.WalkDir("plain", func(name string, d fs.DirEntry, err error) error {
 		if _, ok := files[name]; !ok && err == nil && !d.IsDir() {
 			t.Errorf("%s: the chart renders no such file: remove it", name)
@@ -216,6 +232,13 @@ func (o object) at(key string) string {
 	metadata, _ := o.content["metadata"].(map[string]any)
 	text, _ := metadata[key].(string)
 	return text
+}
+
+// has says whether the object has a label or an annotation.
+func (o object) has(where, key, value string) bool {
+	metadata, _ := o.content["metadata"].(map[string]any)
+	all, _ := metadata[where].(map[string]any)
+	return all[key] == value
 }
 
 // objects are the objects of YAML, by apiVersion, kind, namespace and name.
