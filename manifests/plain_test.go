@@ -203,16 +203,15 @@ func overlay(t *testing.T, resources ...string) string {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	text := "resources:\n"
+	k := kustomization{Images: []map[string]any{{"name": "registry.example/quoin", "newName": siteImage}}}
 	for _, name := range resources {
 		path, err := filepath.Rel(dir, filepath.Join(here, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		text += "- " + path + "\n"
+		k.Resources = append(k.Resources, path)
 	}
-	text += "images:\n- {name: registry.example/quoin, newName: \"" + siteImage + "\"}\n"
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(encode(t, k)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -266,8 +265,8 @@ func objects(t *testing.T, text string) map[string]object {
 
 // kustomization is what a file kustomization.yaml says.
 type kustomization struct {
-	APIVersion string           `yaml:"apiVersion"`
-	Kind       string           `yaml:"kind"`
+	APIVersion string           `yaml:"apiVersion,omitempty"`
+	Kind       string           `yaml:"kind,omitempty"`
 	Resources  []string         `yaml:"resources"`
 	Images     []map[string]any `yaml:"images"`
 	Patches    []patch          `yaml:"patches,omitempty"`
