@@ -1,87 +1,17 @@
 package manifests_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
-// The plain YAML has the definition in it.
-//
-//go:generate go test -run ^TestDefinition$ . -update
-//go:generate go test -run ^TestPlain$ . -update
-
 // driverAPI is there when NVIDIA's DRA driver is.
 const driverAPI = "resource.nvidia.com/v1beta1"
-
-// monitored are the values that bring scraping, rules and dashboards.
-var monitored = []string{"--set", "podMonitor.enabled=true,prometheusRule.enabled=true,dashboards.enabled=true"}
-
-// plain returns what the chart renders with its own values, by the name of the template. What is
-// for the Prometheus Operator is in the folder rules, and dashboards are not plain files.
-func plain(t *testing.T) map[string]string {
-	t.Helper()
-	out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", driverAPI, "--set", kuberig.Image}, monitored...)...)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	files := map[string]string{}
-	for document := range strings.SplitSeq("\n"+out, "\n---\n") {
-		source, text, ok := strings.Cut(strings.TrimSpace(document), "\n")
-		template, found := strings.CutPrefix(source, "# Source: quoin/templates/")
-		if !ok || !found || template == "62-dashboards.yaml" {
-			continue
-		}
-		name := template
-		if number, rest, _ := strings.Cut(template, "-"); number >= "60" {
-			name = "rules/" + rest
-		}
-		if files[name] == "" {
-			files[name] = "# Rendered from chart/templates/" + template + " by make generate. Do not edit.\n"
-		} else {
-			files[name] += "---\n"
-		}
-		files[name] += strings.TrimSpace(text) + "\n"
-	}
-	return files
-}
-
-// TestPlain holds that the plain YAML is what the chart renders. -update writes it.
-func TestPlain(t *testing.T) {
-	files := plain(t)
-	old, err := filepath.Glob("[0-9][0-9]-*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range old {
-		if _, ok := files[name]; !ok {
-			t.Errorf("%s: the chart renders no such file: remove it", name)
-		}
-	}
-	for name, want := range files {
-		if *update {
-			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		got, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(got), want); diff != "" {
-			t.Errorf("%s differs from the chart (-file +chart); run go generate ./manifests\n%s", name, diff)
-		}
-	}
-	if diff := cmp.Diff(files, plain(t)); diff != "" {
-		t.Errorf("the chart renders something else the second time:\n%s", diff)
-	}
-}
 
 // presets returns the values files that come with the chart.
 func presets(t *testing.T) []string {

@@ -129,6 +129,7 @@ func definition(t *testing.T) []byte {
 			"name": nodereport.Definition,
 			// Without the definition all reports would be deleted.
 			"annotations": map[string]string{"helm.sh/resource-policy": "keep"},
+			"labels":      map[string]string{keep: "true"},
 		},
 		"spec": map[string]any{
 			"group": group,

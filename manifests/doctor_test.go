@@ -111,7 +111,7 @@ func TestRealDoctor(t *testing.T) {
 		t.Errorf("an empty cluster: exit %d, want 1", code)
 	}
 
-	must(objects.Apply(t.Context(), "."))
+	must(objects.Apply(t.Context(), "plain/base", "plain/imex"))
 	must(objects.ApplyText(t.Context(), slinkyKinds))
 	agent, err := c.Token(t.Context(), "quoin-node", "quoin-agent", "node-a")
 	must(err)
@@ -173,7 +173,7 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 // BenchmarkDoctor looks at a cluster of 10,000 nodes that report.
 func BenchmarkDoctor(b *testing.B) {
 	c := kuberig.StartTest(b)
-	if err := c.Objects().Apply(b.Context(), "."); err != nil {
+	if err := c.Objects().Apply(b.Context(), "plain/base", "plain/imex"); err != nil {
 		b.Fatal(err)
 	}
 	reports, err := dynamic.NewForConfig(c.Config())

@@ -21,7 +21,7 @@ func TestRealAgentLetsGo(t *testing.T) {
 	if err := c.StartControllerManager(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Objects().Apply(t.Context(), "."); err != nil {
+	if err := c.Objects().Apply(t.Context(), "plain/base", "plain/imex"); err != nil {
 		t.Fatal(err)
 	}
 	for name, label := range map[string]string{"a": "nvidia.com/gpu.present", "b": "feature.node.kubernetes.io/pci-10de.present", "c": "quoin.dev/agent", "d": "other"} {

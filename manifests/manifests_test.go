@@ -26,8 +26,9 @@ import (
 func start(t *testing.T) *kuberig.Cluster {
 	t.Helper()
 	c := kuberig.StartTest(t)
+	site := overlay(t, "base", "imex")
 	for range 2 { // applying twice changes nothing
-		if _, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-f", "."); err != nil {
+		if _, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-k", site); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +122,7 @@ func tryOther(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
 	if err != nil || slices.ContainsFunc(reports.Items, func(r unstructured.Unstructured) bool { return strings.Contains(r.GetName(), "dry-run") }) {
 		t.Errorf("the dry run has written: %v, %v", reports, err)
 	}
-	if err := c.Objects().Apply(t.Context(), "30-admission.yaml"); err != nil {
+	if err := c.Objects().Apply(t.Context(), "plain/base/30-admission.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	await.Until(t, "it is refused again", func() bool { return errors.Is(client.TryOther(t.Context()), nodereport.ErrOwnOnly) })
@@ -287,7 +288,7 @@ func publisherStatus(t *testing.T, c *kuberig.Cluster) {
 // publications says which ConfigMaps the publisher's token may write.
 func publications(t *testing.T, c *kuberig.Cluster) {
 	// A second publication, as a site would make it.
-	rbac, err := os.ReadFile("12-rbac-publication.yaml")
+	rbac, err := os.ReadFile("plain/base/12-rbac-publication.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -404,7 +405,7 @@ func TestRealRenamed(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
 	dir := t.TempDir()
-	files, err := filepath.Glob("[0-9][0-9]-*.yaml")
+	files, err := filepath.Glob("plain/*/[0-9][0-9]-*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,6 +416,7 @@ func TestRealRenamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		name = filepath.Base(name)
 		if name == "00-namespace.yaml" { // kustomize wants one namespace once
 			data = []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: quoin-node}\n")
 		}
@@ -459,7 +461,7 @@ func TestRealRenamed(t *testing.T) {
 
 // TestHookScripts runs the scripts as slurmd would.
 func TestHookScripts(t *testing.T) {
-	data, err := os.ReadFile("50-hook.yaml")
+	data, err := os.ReadFile("plain/base/50-hook.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

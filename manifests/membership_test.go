@@ -55,7 +55,7 @@ func newMembershipOf(t *testing.T, o imexrig.Options) *membership {
 	t.Helper()
 	o.DriverNamespace, o.ReadyAfter = driverNamespace, 100*time.Millisecond
 	c, f := imexrig.StartTest(t, o)
-	if err := c.Objects().Apply(t.Context(), "."); err != nil {
+	if err := c.Objects().Apply(t.Context(), "plain/base", "plain/imex"); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

@@ -61,7 +61,7 @@ func (m *membership) reinstalled(nodes []imexrig.Spec, first *exec.Cmd) {
 			t.Fatalf("there is no %q among\n%s", want, strings.Join(before, "\n"))
 		}
 	}
-	if err := m.cluster.Objects().DeleteFiles(t.Context(), "41-publisher.yaml", "13-rbac-imex.yaml", "12-rbac-publication.yaml", "11-rbac-publisher.yaml"); err != nil {
+	if err := m.cluster.Objects().DeleteFiles(t.Context(), "plain/base/41-publisher.yaml", "plain/base/13-rbac-imex.yaml", "plain/base/12-rbac-publication.yaml", "plain/base/11-rbac-publisher.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.cluster.Objects().Delete(t.Context(), "namespaces", "", "quoin-system"); err != nil {
@@ -71,7 +71,7 @@ func (m *membership) reinstalled(nodes []imexrig.Spec, first *exec.Cmd) {
 	if diff := cmp.Diff(before, m.nodeSide()); diff != "" {
 		t.Errorf("without the publisher (-want +got):\n%s", diff)
 	}
-	if err := m.cluster.Objects().Apply(t.Context(), "."); err != nil {
+	if err := m.cluster.Objects().Apply(t.Context(), "plain/base", "plain/imex"); err != nil {
 		t.Fatal(err)
 	}
 	m.metrics = loopback.Address(9836)
@@ -114,7 +114,7 @@ func TestRealOldDomain(t *testing.T) {
 	t.Parallel()
 	nodes := imexrig.Racks(1, 4)
 	m := newMembership(t, nodes)
-	for _, name := range []string{"13-rbac-imex.yaml", "42-imex.yaml"} {
+	for _, name := range []string{"plain/base/13-rbac-imex.yaml", "plain/imex/42-imex.yaml"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +136,7 @@ func TestRealOldDomain(t *testing.T) {
 	}
 	_ = upgraded.Process.Signal(syscall.SIGTERM) // it gives its Lease back
 	_ = upgraded.Wait()
-	if err := m.cluster.Objects().DeleteFiles(t.Context(), "42-imex.yaml"); err != nil {
+	if err := m.cluster.Objects().DeleteFiles(t.Context(), "plain/imex/42-imex.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	m.metrics = loopback.Address(9836)

@@ -102,7 +102,7 @@ func TestSecurityTable(t *testing.T) {
 	if diff := gocmp.Diff(slices.DeleteFunc(all, func(right string) bool { return slices.Contains(plain, right) }), chosen); diff != "" {
 		t.Errorf("rights that a site chooses, and those of SECURITY.md (-manifests +SECURITY.md):\n%s", diff)
 	}
-	admission, err := os.ReadFile("30-admission.yaml")
+	admission, err := os.ReadFile("plain/base/30-admission.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

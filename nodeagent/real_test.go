@@ -61,7 +61,7 @@ func (r *storeRig) connect() {
 // define has the API server know NodeReports.
 func (r *storeRig) define() {
 	r.t.Helper()
-	if err := r.Objects().Apply(r.t.Context(), "../manifests/05-nodereports.yaml"); err != nil {
+	if err := r.Objects().Apply(r.t.Context(), "../manifests/plain/base/05-nodereports.yaml"); err != nil {
 		r.t.Fatal(err)
 	}
 	if err := r.Objects().Delete(r.t.Context(), "nodes", "", "n1"); err != nil { // of the test without a definition

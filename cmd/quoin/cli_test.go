@@ -191,7 +191,7 @@ func TestBadInput(t *testing.T) {
 		{"probe of an unknown machine", "", []string{"probe", "--once", "--simulate", "gb200-nvl72x4", "--node", "x"}, `no machine "x"`},
 		{"publisher without a cluster", "", []string{"publisher"}, "outside a Pod give --kubeconfig"},
 		{"setting without a value", "", []string{"publisher", "--set", "publisher.listen"}, `--set "publisher.listen": want key=value, such as publisher.listen=:9836; see quoin publisher --help`},
-		{"config of a ConfigMap", "", []string{"config", "--config", "../../manifests/20-config.yaml"}, `20-config.yaml:5: this is a ConfigMap: want the text below its key quoin.yaml`},
+		{"config of a ConfigMap", "", []string{"config", "--config", "../../manifests/plain/base/20-config.yaml"}, `20-config.yaml:5: this is a ConfigMap: want the text below its key quoin.yaml`},
 		{"render with several publications", twoByTwo, []string{"render", "--nodes", "-", "--config", write(t, "q.yaml", "publications: {b: {}, a: {}}\n")}, `the configuration has 2 publications: choose one by --publication: a, b`},
 		{"demo of an unknown publication", "", []string{"demo", "--config", write(t, "q.yaml", "publications: {b: {}, a: {}}\n"), "--publication", "c"}, `--publication "c": want one of a, b`},
 		{"bad log level", "", []string{"publisher", "--log-level", "loud"}, `--log-level: publisher.logLevel: "loud": want debug, info, warn or error`},

@@ -25,7 +25,7 @@ func TestManifestArgs(t *testing.T) {
 			}
 		}
 	}
-	files, err := filepath.Glob("../../manifests/*.yaml")
+	files, err := filepath.Glob("../../manifests/plain/*/[0-9]*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

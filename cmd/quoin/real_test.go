@@ -62,7 +62,7 @@ func newSite(t *testing.T, config string) *site {
 	t.Helper()
 	c := kuberig.StartOwnTest(t)
 	s := &site{Cluster: c, t: t, quoin: programs.QuoinTest(t), publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}
-	err := c.Objects().Apply(t.Context(), "../../manifests")
+	err := c.Objects().Apply(t.Context(), "../../manifests/plain/base")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(config), 0o600)
 	}

@@ -53,7 +53,7 @@ func TestRealPublication(t *testing.T) {
 // defineReports has the API server know NodeReports.
 func defineReports(t *testing.T, c *kuberig.Cluster) {
 	t.Helper()
-	if err := c.Objects().Apply(t.Context(), "../../manifests/05-nodereports.yaml"); err != nil {
+	if err := c.Objects().Apply(t.Context(), "../../manifests/plain/base/05-nodereports.yaml"); err != nil {
 		t.Fatal(err)
 	}
 }

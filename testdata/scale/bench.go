@@ -95,7 +95,7 @@ func (b *bencher) start(ctx context.Context) (err error) {
 		return err
 	}
 	_, file, _, _ := runtime.Caller(0)
-	manifests := filepath.Join(filepath.Dir(file), "../../manifests")
+	manifests := filepath.Join(filepath.Dir(file), "../../manifests/plain/base")
 	if err := b.cluster.Objects().Apply(ctx, manifests); err != nil {
 		return err
 	}

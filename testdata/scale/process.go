@@ -49,7 +49,7 @@ func startPublisher(program, config, kubeconfig, log string, env ...string) (*pr
 	return p, nil
 }
 
-// memoryLimit is GOMEMLIMIT of manifests/41-publisher.yaml.
+// memoryLimit is GOMEMLIMIT of manifests/plain/base/41-publisher.yaml.
 const memoryLimit = "175MiB"
 
 // kill ends the publisher at once.

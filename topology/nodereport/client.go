@@ -21,7 +21,7 @@ import (
 const Definition = Resource + ".quoin.dev"
 
 // ErrNoDefinition says that the API server does not know NodeReports.
-var ErrNoDefinition = errors.New("the API server has no NodeReports: apply the CustomResourceDefinition " + Definition + " (manifests/05-nodereports.yaml)")
+var ErrNoDefinition = errors.New("the API server has no NodeReports: apply the CustomResourceDefinition " + Definition + " (manifests/plain/base/05-nodereports.yaml)")
 
 // Client reads and writes NodeReports.
 type Client struct {

@@ -1,7 +1,7 @@
 // Package nodereport is the report of a node as an object of Kubernetes: its form and its
 // client. A NodeReport belongs to no namespace, is named as its Node and is owned by it. It
 // has the report's own keys beside metadata. The API server enforces the schema of
-// manifests/05-nodereports.yaml.
+// manifests/plain/base/05-nodereports.yaml.
 //
 // A report that cannot be parsed costs its own node only: it is read as an error.
 package nodereport

@@ -39,7 +39,7 @@ func startElectionRig(t *testing.T) *electionRig {
 
 func newElectionRig(t *testing.T, c *kuberig.Cluster) *electionRig {
 	t.Helper()
-	if err := c.Objects().Apply(t.Context(), filepath.Join("..", "..", "..", "manifests")); err != nil {
+	if err := c.Objects().Apply(t.Context(), filepath.FromSlash("../../../manifests/plain/base")); err != nil {
 		t.Fatal(err)
 	}
 	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")

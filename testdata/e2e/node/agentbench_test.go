@@ -27,7 +27,7 @@ func BenchmarkAgentRest(b *testing.B) {
 	})
 	b.Run("kubernetes", func(b *testing.B) {
 		c := kuberig.StartTest(b)
-		if err := c.Objects().Apply(b.Context(), "../../../manifests/05-nodereports.yaml"); err != nil {
+		if err := c.Objects().Apply(b.Context(), "../../../manifests/plain/base/05-nodereports.yaml"); err != nil {
 			b.Fatal(err)
 		}
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}

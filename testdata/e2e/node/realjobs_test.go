@@ -126,7 +126,7 @@ func shippedScripts(t *testing.T, files map[string]string) {
 		t.Fatal(err)
 	}
 	files[comment] = string(text)
-	data, err := os.ReadFile("../../../manifests/50-hook.yaml")
+	data, err := os.ReadFile("../../../manifests/plain/base/50-hook.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

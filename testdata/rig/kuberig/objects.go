@@ -292,6 +292,9 @@ func eachFile(paths []string, do func(text string) error) error {
 			}
 		}
 		for _, file := range files {
+			if filepath.Base(file) == "kustomization.yaml" { // it is no object
+				continue
+			}
 			text, err := os.ReadFile(file)
 			if err != nil {
 				return err

@@ -1,0 +1,136 @@
+package manifests_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+)
+
+// blocks are a page's fenced blocks of a language, without those that the page says are not run.
+func blocks(page, language string) []string {
+	var all []string
+	parts := strings.Split(page, "\n```")
+	for i := 1; i < len(parts); i += 2 {
+		if text, ok := strings.CutPrefix(parts[i], language+"\n"); ok && !strings.HasSuffix(parts[i-1], "-->") {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// TestRealInstallPage runs the commands of docs/install.md on a real API server: first the way with Helm to
+// its end, then the way without. The registry's name is filled in, and nothing else.
+func TestRealInstallPage(t *testing.T) {
+	t.Parallel()
+	c := kuberig.StartTest(t)
+	helm, err := kuberig.HelmProgram(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile("docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.ReplaceAll(string(data), "REGISTRY/quoin", siteImage)
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(here, filepath.Join(dir, "manifests")); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = os.WriteFile(path, []byte(text), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, text := range blocks(page, "yaml") {
+		first, _, _ := strings.Cut(text, "\n")
+		write(strings.TrimPrefix(first, "# "), text)
+	}
+	write("site/quoin.yaml", "publicationDefaults: {slurmNames: slinky, baseBlockSize: 18}\n")
+	shell := func(command string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "bash", "-ec", command)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "HOME="+dir, "KUBECONFIG="+c.Kubeconfig(), "PATH="+filepath.Dir(helm)+":"+c.Programs()+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+		return string(out)
+	}
+	var ran []string
+	run := func(program string) {
+		for _, block := range blocks(page, "sh") {
+			fields := strings.Fields(block)
+			if fields[0] != program {
+				continue
+			}
+			out := shell(block)
+			ran = append(ran, program+" "+fields[1])
+			switch fields[1] {
+			case "install":
+				if !strings.Contains(out, "configFileRefs: [{name: quoin-slurm}]") || !strings.Contains(out, "hpcJobMapping") {
+					t.Errorf("the notes do not say what Slinky and GPU Operator need:\n%s", out)
+				}
+				publisherHas(t, c, `slurmVersion: "25.11"`)
+			case "apply":
+				publisherHas(t, c, "baseBlockSize: 18")
+			case "uninstall", "delete":
+				stays(t, c, shell("kubectl kustomize site"), program == "kubectl")
+			}
+		}
+	}
+	run("helm")
+	run("kubectl")
+	if diff := cmp.Diff([]string{"helm install", "helm upgrade", "helm uninstall", "kubectl apply", "kubectl delete"}, ran); diff != "" {
+		t.Errorf("commands of the page (-want +got):\n%s", diff)
+	}
+}
+
+// publisherHas holds that the publisher has the site's image and this line in its configuration.
+func publisherHas(t *testing.T, c *kuberig.Cluster, line string) {
+	t.Helper()
+	publisher, err := c.Client().AppsV1().Deployments("quoin-system").Get(t.Context(), "quoin-publisher", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if image := publisher.Spec.Template.Spec.Containers[0].Image; !strings.HasPrefix(image, siteImage+":") {
+		t.Errorf("the publisher's image is %s", image)
+	}
+	config, err := c.Client().CoreV1().ConfigMaps("quoin-system").Get(t.Context(), "quoin-config", metav1.GetOptions{})
+	if err != nil || !strings.Contains(config.Data["quoin.yaml"], line) {
+		t.Errorf("no %q in the publisher's configuration: %v\n%v", line, err, config.Data)
+	}
+}
+
+// stays holds that of these objects just those are there that keep says, and with the holder's pods if the
+// cluster had them.
+func stays(t *testing.T, c *kuberig.Cluster, all string, holder bool) {
+	t.Helper()
+	for id, o := range objects(t, all) {
+		_, err := c.Objects().Now(t.Context(), o.text)
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatalf("%s: %v", id, err)
+		}
+		if want := o.has("labels", keep, "true") && (holder || o.at("name") != "quoin-imex"); want != (err == nil) {
+			t.Errorf("%s: it is there: %t, want %t", id, err == nil, want)
+		}
+	}
+}
