@@ -55,7 +55,7 @@ func Pending(w io.Writer, set *plandoc.Published, asked bool, now time.Time) Exi
 		}
 		return Fine
 	}
-	fmt.Fprintf(w, "pending in Slurm, by the first stage of planned, published, loaded and registered that differs%s:\n", ago)
+	fmt.Fprintf(w, "pending in Slurm, by the first stage that differs (planned, published, loaded, registered)%s:\n", ago)
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(line, "\n"))
 	}
@@ -217,7 +217,7 @@ func Revision(w io.Writer, r *plandoc.Revision) {
 			rows = append(rows, []string{t.Name, "", "", ""})
 		}
 	}
-	Table(w, []string{"TOPOLOGY", "UNIT", "NODES", "NAMES"}, rows)
+	Table(w, []string{"TOPOLOGY", "BLOCK OR SWITCH", "NODES", "NAMES"}, rows)
 	places := r.Plan.Places()
 	nowhere := map[string][]string{}
 	var reasons []string

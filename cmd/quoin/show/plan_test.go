@@ -24,7 +24,7 @@ func TestPending(t *testing.T) {
 	const (
 		lines  = "loaded: n[3-4]: The file was never loaded\nregistered: n1: x"
 		listed = "  loaded: n[3-4]: The file was never loaded\n  registered: n1: x\n"
-		first  = "pending in Slurm, by the first stage of planned, published, loaded and registered that differs"
+		first  = "pending in Slurm, by the first stage that differs (planned, published, loaded, registered)"
 		noted  = " (asked 40 s ago; later answers are noted only if they differ)"
 	)
 	for name, tt := range map[string]struct {
