@@ -122,7 +122,7 @@ func NotHeld(w io.Writer, d *plandoc.Document, digest, flags string) {
 	}
 	fmt.Fprintf(w, "digest %q is not held", digest)
 	if len(d.Held) == 0 {
-		fmt.Fprintln(w, "; nothing is")
+		fmt.Fprintln(w, ": nothing is held")
 		return
 	}
 	fmt.Fprintln(w, " now. Look at what is held: quoin plan diff"+flags)
@@ -233,7 +233,7 @@ func Revision(w io.Writer, r *plandoc.Revision) {
 	}
 	slices.Sort(reasons)
 	for _, why := range reasons {
-		fmt.Fprintf(w, "in none: %s: %s\n", hostlist.Compress(nowhere[why]), why)
+		fmt.Fprintf(w, "without a place: %s: %s\n", hostlist.Compress(nowhere[why]), why)
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Plan.Policy)) {
 		fmt.Fprintf(w, "key %s: %s\n", key, r.Plan.Policy[key])
