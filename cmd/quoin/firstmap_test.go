@@ -85,7 +85,7 @@ func TestFirstMap(t *testing.T) {
 
 // writePrograms writes what a page's commands need into a directory, so that they find it in PATH.
 func writePrograms(t *testing.T, dir string) {
-	real, err := exec.LookPath("quoin")
+	program, err := exec.LookPath("quoin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func writePrograms(t *testing.T, dir string) {
 discover) set -- "$@" --simulate gb200-nvl72x4 --node gb200-001 ;;
 plan) set -- "$@" --store site ;;
 esac
-exec ` + real + ` "$@"`,
+exec ` + program + ` "$@"`,
 	} {
 		put.File(t, filepath.Join(dir, "bin", name), "#!/bin/sh\n"+text+"\n", 0o700)
 	}
