@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What a node's NVLink fabric is. README.md has the table.
+// What a node's NVLink fabric is, by fabricTable.
 const (
 	ReasonFabricHealthy = "FabricHealthy"
 	ReasonNoFabric      = "NoFabric"

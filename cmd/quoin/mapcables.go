@@ -118,7 +118,7 @@ func (c *cableTexts) say(stderr io.Writer, site *picture.Site) {
 		}
 	}
 	if len(others) > 0 {
-		fmt.Fprintf(stderr, "quoin: hosts of the fabric that are none of the nodes: %s\n", hostlist.Shorten(hostlist.Compress(others)))
+		fmt.Fprintf(stderr, "quoin: hosts in the fabric that are not among the nodes: %s\n", hostlist.Shorten(hostlist.Compress(others)))
 	}
 	nameless := slices.DeleteFunc(slices.Clone(c.nameless), func(n switches.Nameless) bool { return c.known[n.GUID] })
 	site.Plan.Problems = append(site.Plan.Problems, switches.FindNameless(nameless)...)

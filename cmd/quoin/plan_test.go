@@ -79,7 +79,7 @@ func TestApprove(t *testing.T) {
 		digest string
 		want   string // what is said, if nobody is asked
 	}{
-		"nothing":               {nil, "1", "digest \"1\" is not held; nothing is\n"},
+		"nothing":               {nil, "1", "digest \"1\" is not held: nothing is held\n"},
 		"what is published":     {[]plandoc.Held{big}, "7", "digest \"7\" is published already: revision 4, by ann\n"},
 		"the only one":          {[]plandoc.Held{big}, "1", ""},
 		"the second":            {[]plandoc.Held{big, split}, "2", ""},

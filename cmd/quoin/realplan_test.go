@@ -165,7 +165,7 @@ func (s *planSite) shown(t *testing.T) {
 	s.plan(t, 0, `^{"number":1,.*"author":"quoin-publisher"`, "show", "1", "-o", "json")
 	s.plan(t, 0, `^1 .*quoin-publisher  first publication$`, "history")
 	s.plan(t, 2, `^quoin: nothing is held, and no revision is named: `, "diff")
-	s.plan(t, 1, `^digest "0123456789abcdef" is not held; nothing is$`, "approve", "0123456789abcdef")
+	s.plan(t, 1, `^digest "0123456789abcdef" is not held: nothing is held$`, "approve", "0123456789abcdef")
 	s.plan(t, 2, `^quoin: revision "9": want one that is kept, see quoin plan history$`, "rollback", "9")
 }
 

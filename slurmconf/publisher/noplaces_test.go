@@ -88,7 +88,7 @@ func TestGresAlone(t *testing.T) {
 			t.Errorf("left out:\n%s\nwant:\n%s", left, want)
 		}
 		problems := store.plan(t).Current.Plan.Problems
-		if i := slices.IndexFunc(problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonSwitchesUnknown }); i < 0 || !strings.HasPrefix(problems[i].Message, "NVLink ends in the machine (8 nodes), so Slurm schedules by switches, and no switch is known: ") {
+		if i := slices.IndexFunc(problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonSwitchesUnknown }); i < 0 || !strings.HasPrefix(problems[i].Message, "NVLink ends in the machine (8 nodes), so Slurm places jobs by switches, and no switch is known: ") {
 			t.Errorf("problems %v", problems)
 		}
 

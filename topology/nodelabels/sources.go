@@ -15,7 +15,7 @@ const Auto = "auto"
 const maxTiers = 10
 
 // domainKeys are the labels that name an NVLink domain by a value of their own, in
-// their order of precedence.
+// their order of precedence. accelerator.topograph.run/sub-domain is none: it is a part of a domain.
 var domainKeys = []string{
 	"accelerator.topograph.run/domain",              // Topograph 1.0
 	"network.topology.nvidia.com/accelerator",       // Topograph before

@@ -35,7 +35,7 @@ func (d *drawer) leftOut(plan *topology.Plan) {
 	switch {
 	case len(d.racks) > 0:
 	case len(plan.Switches()) > 0:
-		what = "In no switch"
+		what = "Below no switch"
 	default:
 		what = "In no block and below no switch"
 	}

@@ -87,7 +87,7 @@ func TestPlanKeepsTopologies(t *testing.T) {
 					if waits != (n.Reason == placement.ReasonHeld) || waits == (placed[n.SlurmName].Block != "") {
 						t.Errorf("node %+v is in %+v", n, placed[n.SlurmName])
 					}
-					if waits && !strings.HasSuffix(n.Message, "is held: "+decisions[0].Digest()) {
+					if waits && !strings.HasSuffix(n.Message, "(digest "+decisions[0].Digest()+")") {
 						t.Errorf("node %s: %s", n.SlurmName, n.Message)
 					}
 				}

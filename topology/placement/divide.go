@@ -111,7 +111,7 @@ func divide(s *site, blocks []block, unnamed []int, t tree.Tree) (parts []part, 
 	known := slices.DeleteFunc(slices.Clone(s.prev.topologies), func(t topology.Topology) bool { return len(t.Sizes) == 0 })
 	groups, waiting := divideRacks(racks, known, &s.policy)
 	for r, d := range waiting {
-		left.add(blocks[r].nodes, ReasonHeld, fmt.Sprintf("its %s fits no published topology, and the change of topology %s to %s is held: %s", blocks[r].title(), d.From, d.To, d.Digest()))
+		left.add(blocks[r].nodes, ReasonHeld, fmt.Sprintf("its %s fits no published topology: the node waits until somebody approves the change of topology %s to %s (digest %s)", blocks[r].title(), d.From, d.To, d.Digest()))
 	}
 	for _, d := range groups {
 		next := part{name: d.name, set: s.policy.BaseBlockSize, published: s.publishedBase(d.name), fabric: d.fabric, unnamed: unnamed}
@@ -161,7 +161,7 @@ func racksOf(s *site, blocks []block, t tree.Tree) (kept []block, racks []rack, 
 		case r.fabric == "" && len(known) == 1:
 			r.fabric = known[0]
 		case r.fabric == "" && len(known) > 1 && r.published == "":
-			left.add(b.nodes, ReasonNoFabric, fmt.Sprintf("nothing names the switches above its %s, and there are %d fabrics, which no job may join", b.title(), len(known)))
+			left.add(b.nodes, ReasonNoFabric, fmt.Sprintf("nothing names the switches above its %s, and there are %d fabrics: no job runs in two of them", b.title(), len(known)))
 			continue
 		}
 		kept, racks = append(kept, *b), append(racks, r)

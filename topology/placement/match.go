@@ -323,7 +323,7 @@ func nameForgotten(s *site, blocks []block) problems {
 		if nodes := blocks[i].nodes; len(nodes) > 0 {
 			why = fmt.Sprintf("has %d nodes, such as %s", len(nodes), s.facts[nodes[0]].SlurmName)
 		}
-		found.add("", ReasonForgottenInUse, fmt.Sprintf("block %s is to be forgotten, but it %s: it stays", s.prev.blocks[b].Name, why))
+		found.add("", ReasonForgottenInUse, fmt.Sprintf("forgetBlocks names block %s, but the block %s: it stays", s.prev.blocks[b].Name, why))
 	}
 	return found
 }

@@ -51,7 +51,7 @@ func (s *site) findOverfull(g grouping, c claims, st stays) (found problems) {
 			}
 			more = true
 			for _, i := range o.joins {
-				st[i] = verdict{BlockOverfull, fmt.Sprintf("it names %s, but %s; that change is held: %s", g.groups[at].title(), &o.Overfull, d.Digest())}
+				st[i] = verdict{BlockOverfull, fmt.Sprintf("it names %s, but %s; it stays until somebody approves the change %s", g.groups[at].title(), &o.Overfull, d.Digest())}
 				found.add(s.facts[i].Name, BlockOverfull, st[i].message)
 			}
 		}

@@ -102,7 +102,7 @@ func nameOutgrown(blocks []block, parents []string, size int) problems {
 		case parent == "":
 			found.add("", ReasonNoParent, fmt.Sprintf("%d blocks, such as %s, have no known switch above the leaf: Slurm aggregates them in the order in which they came", n, example))
 		case n > size:
-			found.add("", ReasonAboveParent, fmt.Sprintf("%s has %d blocks, more than %d: Slurm aggregates them to several; set the number of blocks in a parent domain higher", parent, n, size))
+			found.add("", ReasonAboveParent, fmt.Sprintf("%s has %d blocks, more than %d: Slurm makes several groups of them; set parentBlocks higher", parent, n, size))
 		}
 	}
 	return found
@@ -140,7 +140,7 @@ func adviseParents(s *site, z sizing, known, fresh []int, parents []string) prob
 		advice += fmt.Sprintf("; jobs of %s nodes cannot run then", impossible)
 	}
 	var found problems
-	found.add("", ReasonParentsUnset, fmt.Sprintf("%d blocks are below switch %s, and Slurm is not told: a job of two blocks gets any two of all; %s", most, example, advice))
+	found.add("", ReasonParentsUnset, fmt.Sprintf("%d blocks are below switch %s, and Slurm does not know that: a job of two blocks may get any two blocks; %s", most, example, advice))
 	return found
 }
 

@@ -280,7 +280,7 @@ func (s *site) followPartitions(w *Waiting, settling *Settling) {
 		d := s.policy.keeps(Repartitioned, r.Decision().Subject)
 		switch {
 		case d != nil:
-			why := fmt.Sprintf("%s; that change is held: %s", &r.Repartition, d.Digest())
+			why := fmt.Sprintf("%s; the node stays until somebody approves the change %s", &r.Repartition, d.Digest())
 			s.heldBack.add(r.changed, Repartitioned, why)
 			s.inPartitions.add("", Repartitioned, fmt.Sprintf("%s; block %s stays as it is published until somebody approves the change %s", &r.Repartition, strings.Join(r.Blocks, ", "), d.Digest()))
 		case waits:

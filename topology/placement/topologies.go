@@ -76,7 +76,7 @@ func nameSwitchless(s *site, plan *topology.Plan) problems {
 	if nodes == 0 {
 		return nil
 	}
-	what := "NVLink ends in the machine (%s), so Slurm schedules by switches"
+	what := "NVLink ends in the machine (%s), so Slurm places jobs by switches"
 	switch {
 	case s.policy.TreeOnly:
 		what = "topology: tree publishes switches alone (%s)"
@@ -92,7 +92,7 @@ func nameSwitchless(s *site, plan *topology.Plan) problems {
 		count = "1 node"
 	}
 	var found problems
-	found.add("", ReasonSwitchesUnknown, fmt.Sprintf(what+", and no switch is known: have the switches read (key fabricFiles, or quoin map --ibnetdiscover), label the nodes with them (topology/README.md lists the keys, tierLabels adds others), or %s", count, flat))
+	found.add("", ReasonSwitchesUnknown, fmt.Sprintf(what+", and no switch is known: have the cables read (key fabricFiles; try it by quoin map --ibnetdiscover), or label the nodes with their switches (manifests/docs/first-map.md says how), or %s", count, flat))
 	return found
 }
 

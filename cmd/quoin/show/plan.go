@@ -55,7 +55,7 @@ func Pending(w io.Writer, set *plandoc.Published, asked bool, now time.Time) Exi
 		}
 		return Fine
 	}
-	fmt.Fprintf(w, "pending in Slurm, by the first stage of planned, published, loaded and registered that differs%s:\n", ago)
+	fmt.Fprintf(w, "pending in Slurm, by the first stage that differs (planned, published, loaded, registered)%s:\n", ago)
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(line, "\n"))
 	}
@@ -122,7 +122,7 @@ func NotHeld(w io.Writer, d *plandoc.Document, digest, flags string) {
 	}
 	fmt.Fprintf(w, "digest %q is not held", digest)
 	if len(d.Held) == 0 {
-		fmt.Fprintln(w, "; nothing is")
+		fmt.Fprintln(w, ": nothing is held")
 		return
 	}
 	fmt.Fprintln(w, " now. Look at what is held: quoin plan diff"+flags)
@@ -217,7 +217,7 @@ func Revision(w io.Writer, r *plandoc.Revision) {
 			rows = append(rows, []string{t.Name, "", "", ""})
 		}
 	}
-	Table(w, []string{"TOPOLOGY", "UNIT", "NODES", "NAMES"}, rows)
+	Table(w, []string{"TOPOLOGY", "BLOCK OR SWITCH", "NODES", "NAMES"}, rows)
 	places := r.Plan.Places()
 	nowhere := map[string][]string{}
 	var reasons []string
@@ -233,7 +233,7 @@ func Revision(w io.Writer, r *plandoc.Revision) {
 	}
 	slices.Sort(reasons)
 	for _, why := range reasons {
-		fmt.Fprintf(w, "in none: %s: %s\n", hostlist.Compress(nowhere[why]), why)
+		fmt.Fprintf(w, "without a place: %s: %s\n", hostlist.Compress(nowhere[why]), why)
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Plan.Policy)) {
 		fmt.Fprintf(w, "key %s: %s\n", key, r.Plan.Policy[key])

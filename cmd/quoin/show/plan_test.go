@@ -24,7 +24,7 @@ func TestPending(t *testing.T) {
 	const (
 		lines  = "loaded: n[3-4]: The file was never loaded\nregistered: n1: x"
 		listed = "  loaded: n[3-4]: The file was never loaded\n  registered: n1: x\n"
-		first  = "pending in Slurm, by the first stage of planned, published, loaded and registered that differs"
+		first  = "pending in Slurm, by the first stage that differs (planned, published, loaded, registered)"
 		noted  = " (asked 40 s ago; later answers are noted only if they differ)"
 	)
 	for name, tt := range map[string]struct {
@@ -69,10 +69,10 @@ held since 2026-01-02 03:04:05Z (5 min ago): TooLarge: 5 bytes
   it ends:           by itself when the nodes and the configuration give files that can be published
 held since 2026-01-02 03:04:05Z (5 min ago): BigChange: 9 nodes
   to publish it:     quoin plan approve 1 --store s
-  it ends:           by itself if fewer nodes change, of which those within holdWindow count
+  it ends:           by itself if fewer nodes change; those within holdWindow count
 held since 2026-01-02 03:04:05Z (5 min ago): TopologiesChange: nvl goes
   to publish it:     quoin plan approve 2 --store s
-  it ends:           by itself if the nodes and the configuration turn back to what is published
+  it ends:           by itself if the nodes and the configuration are again as published
 if nothing was held:
   what would change: quoin plan diff --store s
 `

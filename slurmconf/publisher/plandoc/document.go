@@ -150,9 +150,9 @@ func (h *Held) Same(other *Held) bool {
 func (h *Held) Ends() string {
 	switch {
 	case h.Alone || h.Reason == "RolledBack":
-		return "by itself if the nodes and the configuration turn back to what is published"
+		return "by itself if the nodes and the configuration are again as published"
 	case h.Reason == "BigChange":
-		return "by itself if fewer nodes change, of which those within holdWindow count"
+		return "by itself if fewer nodes change; those within holdWindow count"
 	case h.Reason == "NothingToPublish":
 		return "by itself with the first node that has a place, or if nothing was published, with the first that has known GPUs"
 	case h.Reason == "PlanUnreadable":

@@ -102,7 +102,7 @@ func nameForgotten(s *Site, switches []topology.Switch) []topology.Finding {
 		case len(sw.Children) > 0:
 			why = "has switches below it, such as " + sw.Children[0]
 		}
-		found = append(found, topology.Finding{Reason: ReasonForgottenInUse, Message: fmt.Sprintf("switch %s is to be forgotten, but it %s: it stays", sw.Name, why)})
+		found = append(found, topology.Finding{Reason: ReasonForgottenInUse, Message: fmt.Sprintf("forgetSwitches names switch %s, but the switch %s: it stays", sw.Name, why)})
 	}
 	return found
 }
@@ -273,7 +273,7 @@ func nameConflicts(set switches, votes [][]vote, parents []int, called []string)
 			}
 		}
 		if named > 1 && called[i] != "" && parents[i] != none {
-			found = append(found, topology.Finding{Reason: ReasonTierConflict, Message: fmt.Sprintf("nodes name other parents for switch %s, %d in all: %s is followed, which most of them name or were published below",
+			found = append(found, topology.Finding{Reason: ReasonTierConflict, Message: fmt.Sprintf("nodes name different switches above switch %s, %d in all: %s counts, because most nodes name it or were published below it",
 				called[i], named, set.keys[parents[i]].value)})
 		}
 	}
@@ -285,7 +285,7 @@ func nameLoops(s *Site, set switches, loops []edge, called []string) []topology.
 	var found []topology.Finding
 	for _, e := range loops {
 		if e.nodes > 0 && called[e.child] != "" {
-			found = append(found, topology.Finding{Reason: ReasonTierConflict, Message: fmt.Sprintf("%d nodes, such as %s, name switch %s above %s, and more nodes name %[3]s below %[4]s: these are followed",
+			found = append(found, topology.Finding{Reason: ReasonTierConflict, Message: fmt.Sprintf("%d nodes, such as %s, name switch %s above %s, but more nodes name %[3]s below %[4]s, and these count",
 				e.nodes, s.Facts[e.first].Name, set.keys[e.parent].value, set.keys[e.child].value)})
 		}
 	}

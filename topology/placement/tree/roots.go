@@ -359,7 +359,7 @@ func (t *Tree) join(s *Site, tops []top, root string) []topology.Finding {
 	if s.RootSwitch != "" || len(named) < 2 {
 		return nil
 	}
-	return []topology.Finding{{Reason: ReasonRootAssumed, Message: fmt.Sprintf("no label joins %s: switch %s is put above them, so a job may use all; "+
+	return []topology.Finding{{Reason: ReasonRootAssumed, Message: fmt.Sprintf("no label joins %s: switch %s is put above them, so a job may use all of them; "+
 		"set rootSwitch: %[2]s if that is so, or fabrics: separate if no link joins them", few(named), root)}}
 }
 
