@@ -135,12 +135,13 @@ func (s *source) files(work string) files.Contents {
 		add("", "/usr/lib/systemd/system/"+name, 0o644, systemd, name)
 	}
 	add("", "/usr/lib/sysusers.d/quoin.conf", 0o644, systemd, "quoin.sysusers")
-	add("", "/usr/share/doc/quoin/examples/quoin.yaml", 0o644, systemd, "quoin.yaml")
+	// Not in /usr/share/doc: minimal images of Ubuntu and Red Hat's systems install nothing there.
+	add("", "/usr/share/quoin/quoin.yaml", 0o644, systemd, "quoin.yaml")
 	add("deb", "/usr/share/doc/quoin/copyright", 0o644, work, "copyright")
 	add("deb", "/usr/share/doc/quoin/changelog.gz", 0o644, work, "changelog.gz")
 	add("deb", "/usr/share/lintian/overrides/quoin", 0o644, work, "overrides")
 	add("rpm", "/usr/share/licenses/quoin/LICENSE", 0o644, s.root, "LICENSE")
-	for _, folder := range []string{"/usr/lib/quoin", "/usr/share/doc/quoin", "/usr/share/doc/quoin/examples", "/usr/share/licenses/quoin"} {
+	for _, folder := range []string{"/usr/lib/quoin", "/usr/share/quoin", "/usr/share/licenses/quoin"} {
 		// dpkg owns all folders of a package by itself; rpm owns only the folders that are listed
 		all = append(all, &files.Content{Packager: "rpm", Destination: folder, Type: files.TypeDir})
 	}

@@ -60,7 +60,7 @@ func (d *debian) install() {
 		t.Errorf("version: %s", out)
 	}
 	d.run("hostname", node)
-	d.run("sh", "-ec", "mkdir -p /etc/quoin && cp /usr/share/doc/quoin/examples/quoin.yaml /etc/quoin/ && sed -i 's/^  slurmVersion/  settleTime: 1s\\n&/' /etc/quoin/quoin.yaml")
+	d.run("sh", "-ec", "mkdir -p /etc/quoin && cp /usr/share/quoin/quoin.yaml /etc/quoin/ && sed -i 's/^  slurmVersion/  settleTime: 1s\\n&/' /etc/quoin/quoin.yaml")
 	d.run("sh", "-ec", "mkdir -p /etc/systemd/system/quoin-agent.service.d && printf '[Service]\\nEnvironment="+nvml.Variable+"="+machineFile+"\\n' >/etc/systemd/system/quoin-agent.service.d/fake.conf && systemctl daemon-reload")
 	d.run("sh", "-ec", "mkdir -p /shared/quoin/reports && chown quoin: /shared/quoin")
 	d.run("systemctl", "enable", "--now", "quoin-publisher")

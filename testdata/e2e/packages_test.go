@@ -88,9 +88,8 @@ var installed = map[string]fs.FileMode{
 	"/usr/lib/sysusers.d/quoin.conf":                  0o644,
 	"/usr/lib/systemd/system/quoin-agent.service":     0o644,
 	"/usr/lib/systemd/system/quoin-publisher.service": 0o644,
-	"/usr/share/doc/quoin":                            fs.ModeDir | 0o755,
-	"/usr/share/doc/quoin/examples":                   fs.ModeDir | 0o755,
-	"/usr/share/doc/quoin/examples/quoin.yaml":        0o644,
+	"/usr/share/quoin":                                fs.ModeDir | 0o755,
+	"/usr/share/quoin/quoin.yaml":                     0o644,
 }
 
 // systemFolders are those that every system has.
@@ -129,7 +128,7 @@ func TestRealPackages(t *testing.T) {
 	}{
 		{
 			name: "deb", path: filepath.Join(dir, deb),
-			more: map[string]fs.FileMode{"/usr/share/doc/quoin/copyright": 0o644, "/usr/share/doc/quoin/changelog.gz": 0o644, "/usr/share/lintian/overrides/quoin": 0o644},
+			more: map[string]fs.FileMode{"/usr/share/doc/quoin": fs.ModeDir | 0o755, "/usr/share/doc/quoin/copyright": 0o644, "/usr/share/doc/quoin/changelog.gz": 0o644, "/usr/share/lintian/overrides/quoin": 0o644},
 			install: func(r *packagerig.Root, path string) string {
 				return r.Dpkg("--install", path) + r.Dpkg("--verify", "quoin")
 			},
