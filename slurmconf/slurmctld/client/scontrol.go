@@ -107,7 +107,7 @@ func (s *Scontrol) run(ctx context.Context, read func(out io.Reader) error, args
 	}
 	err = fmt.Errorf("%s %s: %w", s.Program, strings.Join(args, " "), err)
 	if text := strings.TrimSpace(string(said)); text != "" {
-		err = fmt.Errorf("%w: %s", err, topology.Cut(text, topology.MaxText))
+		err = fmt.Errorf("%w: %s", err, topology.Cut(strings.ReplaceAll(text, "\n", "; "), topology.MaxText))
 	}
 	return err
 }
