@@ -139,6 +139,8 @@ type Known struct {
 	// Slurm may be nil: then no job is known. Published are the topologies that jobs are judged by.
 	Slurm     Live
 	Published []topology.Topology
+	// Fresh says that the plan was made just now: nothing is published that a place could agree with.
+	Fresh bool
 	// Hosts judges IMEX on a site without Kubernetes. It is nil otherwise.
 	Hosts *imex.Hosts
 	// FabricSince says by Node since when its NVLink fabric is not ready. MaxDomainGPUs is the publication's.
@@ -185,6 +187,9 @@ func (k *Known) AddTo(ctx context.Context, site *picture.Site) {
 				conditions = judged[n.Name]
 			}
 			says.IMEX, says.Drift, says.Fabric = verdict(conditions, nodestatus.ConditionIMEX), verdict(conditions, nodestatus.ConditionDrift), verdict(conditions, nodestatus.ConditionFabric)
+			if k.Fresh && len(n.Conditions) == 0 && !says.Drift.Wrong {
+				says.Drift = picture.Verdict{}
+			}
 		}
 		if says != (picture.Said{}) {
 			site.Said[name] = says
