@@ -86,6 +86,11 @@ fuzz: ## fuzz every parser for 30 seconds each; FUZZTIME=5m for longer
 bench: setup ## set up and measure the figures of FIGURES.md, except those of bench-scale and the box
 	$(GO) test -run '^$$' -bench . -benchmem ./... ./testdata/e2e/node
 
+.PHONY: compare
+compare: ## measure the figures of Quoin and of bash scripts in the README's table, in three minutes; needs root
+	$(NEED) go gcc
+	$(GO) run ./testdata/compare
+
 SCALE ?=
 
 .PHONY: bench-scale

@@ -2,21 +2,13 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/testdata/rig/process"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -37,26 +29,10 @@ groups:
 `)
 }
 
-// kubectlJSON is what kubectl prints of the site's nodes, with the fields that a
-// kubelet fills.
+// kubectlJSON is what kubectl prints of the site's nodes.
 func kubectlJSON(b testing.TB, c *simulated.Cluster) []byte {
 	b.Helper()
-	list := corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}
-	for i, m := range c.Machines() {
-		n := corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
-		n.Name, n.UID, n.ResourceVersion, n.Labels = m.Name, types.UID(m.Report.BootID), fmt.Sprint(100000+i), m.Labels
-		n.Annotations = map[string]string{"node.alpha.kubernetes.io/ttl": "0", "volumes.kubernetes.io/controller-managed-attach-detach": "true"}
-		n.Spec.PodCIDR = fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)
-		n.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("144"), "memory": resource.MustParse("960Gi"), "nvidia.com/gpu": resource.MustParse("4"), "pods": resource.MustParse("110")}
-		n.Status.Allocatable = n.Status.Capacity
-		for _, t := range []corev1.NodeConditionType{"MemoryPressure", "DiskPressure", "PIDPressure", "Ready"} {
-			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: t, Status: "False", Reason: "KubeletHasSufficient", Message: "kubelet has enough of it available"})
-		}
-		n.Status.Addresses = []corev1.NodeAddress{{Type: "InternalIP", Address: fmt.Sprintf("10.8.%d.%d", i/256, i%256)}, {Type: "Hostname", Address: m.Name}}
-		n.Status.NodeInfo = corev1.NodeSystemInfo{BootID: m.Report.BootID, KernelVersion: "6.8.0-1025-nvidia-64k", OSImage: "Ubuntu 24.04.2 LTS", ContainerRuntimeVersion: "containerd://1.7.27", KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "arm64"}
-		list.Items = append(list.Items, n)
-	}
-	data, err := json.MarshalIndent(list, "", "    ")
+	data, err := sites.KubectlJSON(c)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -78,16 +54,13 @@ func BenchmarkRenderOnce(b *testing.B) {
 			b.Fatalf("%v\n%s", err, out)
 		}
 	}
-	// By way of a shell: a child of this large process would begin with its size.
-	out, err := exec.CommandContext(b.Context(), "bash", "-c", `"$1" render --nodes "$2" --dir "$3" & p=$!; m=0
-while r=$(awk '/VmHWM/{print $2}' /proc/$p/status 2>/dev/null) && [ -n "$r" ]; do m=$r; done; wait; echo $m`, "bash", quoin, path, b.TempDir()).Output()
-	if err != nil {
+	cmd := exec.CommandContext(b.Context(), quoin, "render", "--nodes", path, "--dir", b.TempDir())
+	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	lines := strings.Fields(string(out))
-	kib, err := strconv.Atoi(lines[len(lines)-1])
-	if err != nil {
-		b.Fatalf("%v: %q", err, out)
+	kib := process.Peak(cmd.Process.Pid)
+	if err := cmd.Wait(); err != nil {
+		b.Fatal(err)
 	}
 	b.ReportMetric(float64(len(data))/1e6, "MB-in")
 	b.ReportMetric(float64(kib)*1024/1e6, "MB-resident")
