@@ -2,8 +2,10 @@ package e2e_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -15,10 +17,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/cmd/version"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/packagerig"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
@@ -34,48 +38,104 @@ func contentsName(arch string) string {
 	return fmt.Sprintf("quoin-%s-%s-packages.spdx.json", version.Number, arch)
 }
 
-// makePackages makes the packages of architectures twice, and returns a folder with them. Both times
-// they have the same bytes.
-func makePackages(t *testing.T, archs []string, args ...string) string {
+// makePackages makes the packages of architectures, and returns a folder with them.
+func makePackages(t *testing.T, archs []string) string {
+	t.Helper()
+	dir := t.TempDir()
+	makeParts(t, "../..", dir, "-arch", strings.Join(archs, ","), "packages")
+	return dir
+}
+
+// makeParts makes parts of a release of a source without git.
+func makeParts(t *testing.T, root, dir string, args ...string) {
 	t.Helper()
 	image, err := programs.Build(t.Context(), programs.Image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var dirs [2]string
-	for i := range dirs {
-		dirs[i] = t.TempDir()
-		cmd := exec.CommandContext(t.Context(), image, append([]string{"-packages", "-arch", strings.Join(archs, ","), "-out", dirs[i]}, args...)...)
-		cmd.Dir, cmd.Env = "../../manifests/image", append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000") // there may be no git
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	cmd := exec.CommandContext(t.Context(), image, append([]string{"-out", dir}, args...)...)
+	cmd.Dir, cmd.Env = filepath.Join(root, "manifests/image"), append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000", "GIT_DIR="+t.TempDir(), "GOFLAGS=-buildvcs=false")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, arch := range archs {
-		deb, rpm := packageNames(arch)
-		for _, name := range []string{deb, rpm, contentsName(arch)} {
-			var made [2][]byte
-			for i, dir := range dirs {
-				data, err := os.ReadFile(filepath.Join(dir, name))
-				if err != nil {
-					t.Fatal(err)
-				}
-				made[i] = data
-			}
-			t.Logf("%s: %d bytes", name, len(made[0]))
-			if len(made[0]) > maxPackage {
-				t.Errorf("%s has %d bytes, want at most %d", name, len(made[0]), maxPackage)
-			}
-			if !bytes.Equal(made[0], made[1]) {
-				t.Errorf("%s: made twice, other bytes", name)
-			}
-		}
-	}
-	return dirs[0]
 }
 
-// maxPackage is the most bytes of a package.
-const maxPackage = 18_000_000
+// elsewhere copies what the parts of a release are made of, without the programs. The files of the copy
+// have other times and rights.
+func elsewhere(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.CopyFS(filepath.Join(root, "manifests"), os.DirFS("../../manifests")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"LICENSE", "cmd/version/version.go"} {
+		copyFile(t, filepath.Join("../..", path), filepath.Join(root, path))
+	}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return errors.Join(os.Chmod(path, info.Mode()&0o700), os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// maxBytes are the most bytes of a release's files, by the end of their names.
+var maxBytes = map[string]int64{".deb": 18_000_000, ".rpm": 18_000_000, "amd64.tar.gz": 30_000_000, "arm64.tar.gz": 30_000_000, ".tar": 60_000_000}
+
+// same shows that two folders have the same files, byte for byte.
+func same(t *testing.T, dirs [2]string) {
+	t.Helper()
+	var sums [2]map[string]string
+	for i, dir := range dirs {
+		sums[i] = map[string]string{}
+		names, err := os.ReadDir(dir)
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s has %d files: %v", dir, len(names), err)
+		}
+		for _, f := range names {
+			data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sums[i][f.Name()] = fmt.Sprintf("%x", sha256.Sum256(data))
+			if i == 1 {
+				continue
+			}
+			t.Logf("%s: %d bytes", f.Name(), len(data))
+			for end, most := range maxBytes {
+				if strings.HasSuffix(f.Name(), end) && int64(len(data)) > most {
+					t.Errorf("%s has %d bytes, want at most %d", f.Name(), len(data), most)
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(sums[0], sums[1]); diff != "" {
+		t.Errorf("made twice, other bytes:\n%s", diff)
+	}
+}
+
+// summed shows that SHA256SUMS has the sums of all other files of a release.
+func summed(t *testing.T, dir string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", "SHA256SUMS")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("sha256sum: %v\n%s", err, out)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || bytes.Count(out, []byte(": OK\n")) != len(files)-1 {
+		t.Errorf("of %d files sha256sum has looked at: %v\n%s", len(files), err, out)
+	}
+}
 
 // installed are the files of both packages. Those of dpkg have the folders of the system beside them.
 var installed = map[string]fs.FileMode{
@@ -100,11 +160,12 @@ var systemFolders = []string{"/usr", "/usr/bin", "/usr/lib", "/usr/lib/sysusers.
 // wanted is the link of a unit that was enabled.
 const wanted = "etc/systemd/system/multi-user.target.wants/quoin-agent.service"
 
-// TestRealPackages makes the packages of this machine's architecture, and installs, upgrades and
-// removes each in an empty folder.
-func TestRealPackages(t *testing.T) {
+// TestRealRelease makes a release of this machine's architecture twice, on two paths, without the image,
+// which TestBoxRelease makes. It installs from the files of the release alone: the chart and the plain
+// YAML on an API server, and each package in an empty folder, where it upgrades and removes it too.
+func TestRealRelease(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs packages of Debian")
+		t.Skip("needs packages of Debian and an API server")
 	}
 	t.Parallel()
 	built := t.TempDir()
@@ -113,10 +174,126 @@ func TestRealPackages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dir := makePackages(t, []string{runtime.GOARCH}, "-programs", built)
-	deb, rpm := packageNames(runtime.GOARCH)
+	dirs := [2]string{t.TempDir(), t.TempDir()}
+	for i, root := range []string{"../..", elsewhere(t)} {
+		makeParts(t, root, dirs[i], "-programs", built, "-arch", runtime.GOARCH, "packages", "programs", "chart", "manifests", "sums")
+	}
+	same(t, dirs)
+	dir := dirs[0]
+	summed(t, dir)
 	listed(t, filepath.Join(dir, contentsName(runtime.GOARCH)), filepath.Join(built, runtime.GOARCH))
 	runsOn(t, filepath.Join(built, runtime.GOARCH, programs.Quoin))
+	t.Run("programs", func(t *testing.T) {
+		name := "quoin-" + version.Number + "-linux-" + runtime.GOARCH
+		root := unpacked(t, filepath.Join(dir, name+".tar.gz"))
+		for _, args := range [][]string{{"quoin", "version"}, {"quoin-hook", "--version"}} {
+			out, err := exec.CommandContext(t.Context(), filepath.Join(root, name, args[0]), args[1:]...).CombinedOutput()
+			if err != nil || !strings.Contains(string(out), version.Number) {
+				t.Errorf("%s: %v\n%s", strings.Join(args, " "), err, out)
+			}
+		}
+	})
+	t.Run("chart", func(t *testing.T) {
+		t.Parallel()
+		chartInstalls(t, filepath.Join(dir, "quoin-"+version.Number+"-chart.tgz"))
+	})
+	t.Run("plain YAML", func(t *testing.T) {
+		t.Parallel()
+		plainInstalls(t, filepath.Join(dir, "quoin-"+version.Number+"-manifests.tar.gz"))
+	})
+	packagesInstall(t, dir)
+}
+
+// unpacked unpacks an archive into a folder of its own.
+func unpacked(t *testing.T, archive string) string {
+	t.Helper()
+	root := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", archive, "-C", root).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return root
+}
+
+// chartInstalls shows that the chart of a release has the files that helm package would give it, and
+// installs it.
+func chartInstalls(t *testing.T, chart string) {
+	t.Helper()
+	helms := t.TempDir()
+	if _, err := kuberig.Helm(t.Context(), "package", "../../manifests/chart", "--destination", helms); err != nil {
+		t.Fatal(err)
+	}
+	want, got := textsOf(t, unpacked(t, filepath.Join(helms, "quoin-"+version.Number+".tgz"))), textsOf(t, unpacked(t, chart))
+	// helm writes this file again, and not as it was
+	const meta = "quoin/Chart.yaml"
+	delete(want, meta)
+	if text := got[meta]; !strings.Contains(text, "\nversion: "+version.Number+"\n") || !strings.Contains(text, "\nappVersion: \""+version.Number+"\"\n") {
+		t.Errorf("%s:\n%s", meta, text)
+	}
+	delete(got, meta)
+	if diff := cmp.Diff(want, got); diff != "" || len(got) < 10 {
+		t.Errorf("%d files (-helm package +release):\n%s", len(got), diff)
+	}
+	c := kuberig.StartTest(t)
+	if _, err := kuberig.Helm(t.Context(), "install", "quoin", chart, "--namespace", "quoin-system", "--create-namespace", "--set", kuberig.Image, "--kubeconfig", c.Kubeconfig()); err != nil {
+		t.Fatal(err)
+	}
+	imageOf(t, c)
+}
+
+// plainInstalls applies the plain YAML of a release, and builds each kustomization.
+func plainInstalls(t *testing.T, archive string) {
+	t.Helper()
+	root := unpacked(t, archive)
+	manifests := filepath.Join(root, "quoin-"+version.Number, "manifests")
+	c := kuberig.StartTest(t)
+	if out, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-f", manifests); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	imageOf(t, c)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "kustomization.yaml" {
+			if out, err := c.Kubectl(t.Context(), "kustomize", filepath.Dir(path)); err != nil || out == "" {
+				t.Errorf("%s: %v\n%s", path, err, out)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// imageOf shows that the agents of a cluster are of this release.
+func imageOf(t *testing.T, c *kuberig.Cluster) {
+	t.Helper()
+	out, err := c.Kubectl(t.Context(), "-n", "quoin-node", "get", "daemonset", "quoin-agent", "-o=jsonpath={.spec.template.spec.containers[*].image}")
+	if want := "registry.example/quoin:" + version.Number; err != nil || out != want {
+		t.Errorf("the agents have the image %s, want %s: %v", out, want, err)
+	}
+}
+
+// textsOf returns the files below a folder.
+func textsOf(t *testing.T, root string) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		texts[strings.TrimPrefix(path, root+"/")] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
+// packagesInstall installs, upgrades and removes each package in an empty folder.
+func packagesInstall(t *testing.T, dir string) {
+	t.Helper()
+	deb, rpm := packageNames(runtime.GOARCH)
 	const restart = "systemctl daemon-reload\nsystemctl try-restart quoin-agent.service quoin-publisher.service\n"
 	const afterInstall = "systemd-sysusers quoin.conf\n" + restart
 	const stop = "systemctl stop quoin-agent.service quoin-publisher.service\n"
