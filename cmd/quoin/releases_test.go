@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
@@ -113,6 +114,35 @@ func TestReleases(t *testing.T) {
 						t.Errorf("with a key of a later release it is read: %v, want %v: %v", err == nil, f.later, err)
 					}
 				})
+			}
+		}
+	}
+}
+
+// TestReleaseDefinition holds each release's reports against the schema of the present definition, by which the API server
+// takes them.
+func TestReleaseDefinition(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile("../../manifests/schema/report.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, release := range recorded(t) {
+		paths, err := filepath.Glob(filepath.Join(releases, release, "reports/*.json"))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s has %d reports: %v", release, len(paths), err)
+		}
+		for _, path := range paths {
+			file, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := jsonschema.UnmarshalJSON(file)
+			_ = file.Close()
+			if err == nil {
+				err = schema.Validate(report)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
 			}
 		}
 	}
