@@ -20,8 +20,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/quoin-hpc/quoin/cmd/version"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/packagerig"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
@@ -250,6 +252,7 @@ func plainInstalls(t *testing.T, archive string) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	imageOf(t, c)
+	olderDefinition(t, c, filepath.Join(manifests, "05-nodereports.yaml"))
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Name() == "kustomization.yaml" {
 			if out, err := c.Kubectl(t.Context(), "kustomize", filepath.Dir(path)); err != nil || out == "" {
@@ -261,6 +264,38 @@ func plainInstalls(t *testing.T, archive string) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// olderDefinition writes a report with a field of a later release's definition, and puts this release's definition back:
+// the API server then leaves the field out, so this release can read the report.
+func olderDefinition(t *testing.T, c *kuberig.Cluster, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const at = "\n          properties:\n"
+	later := strings.Replace(string(text), at, at+"            ofLater: {type: string}\n", 1)
+	report := "apiVersion: quoin.dev/v1alpha1\nkind: NodeReport\nmetadata: {name: n1}\nnode: n1\nofLater: x\n"
+	field := func() (value string, is bool) {
+		u, err := c.Objects().Now(t.Context(), report)
+		if err != nil || u.Object["node"] != "n1" {
+			t.Fatalf("%v: %v", u, err)
+		}
+		value, is, _ = unstructured.NestedString(u.Object, "ofLater")
+		return value, is
+	}
+	if err := c.Objects().ApplyText(t.Context(), later); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the API server takes the later field", func() bool { return c.Objects().ApplyText(t.Context(), report) == nil })
+	if value, _ := field(); value != "x" {
+		t.Errorf("the later field is %q", value)
+	}
+	if err := c.Objects().ApplyText(t.Context(), string(text)); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the API server leaves the later field out", func() bool { _, is := field(); return !is })
 }
 
 // imageOf shows that the agents of a cluster are of this release.
