@@ -23,11 +23,13 @@ import (
 // registry, and runs the image for arm64 under qemu.
 func TestBoxRelease(t *testing.T) {
 	needBox(t)
-	var dirs [2]string
-	for i := range dirs {
-		source := t.TempDir()
+	// Both copies are made before the first release, which takes minutes: people may go on working.
+	sources, dirs := [2]string{t.TempDir(), t.TempDir()}, [2]string{}
+	for _, source := range sources {
 		copySource(t, source)
 		commit(t, source)
+	}
+	for i, source := range sources {
 		if out, err := release(t, source); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
