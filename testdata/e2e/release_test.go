@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -246,23 +247,43 @@ func chartInstalls(t *testing.T, chart string) {
 func plainInstalls(t *testing.T, archive string) {
 	t.Helper()
 	root := unpacked(t, archive)
-	manifests := filepath.Join(root, "quoin-"+version.Number, "manifests")
+	var plain string
+	var kustomizations []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch dir := filepath.Dir(path); {
+		case err != nil:
+			return err
+		case d.Name() == "40-agent.yaml" && plain == "" && filepath.Base(dir) != "templates":
+			plain = dir
+		case d.Name() == "kustomization.yaml":
+			kustomizations = append(kustomizations, dir)
+		}
+		return nil
+	})
+	if err != nil || plain == "" || len(kustomizations) == 0 {
+		t.Fatalf("plain YAML is in %q, kustomizations in %q: %v", plain, kustomizations, err)
+	}
 	c := kuberig.StartTest(t)
-	if out, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-f", manifests); err != nil {
+	how := "-f"
+	if slices.Contains(kustomizations, plain) {
+		how = "-k"
+	}
+	if out, err := c.Kubectl(t.Context(), "apply", "--validate=strict", how, plain); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	imageOf(t, c)
-	olderDefinition(t, c, filepath.Join(manifests, "05-nodereports.yaml"))
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Name() == "kustomization.yaml" {
-			if out, err := c.Kubectl(t.Context(), "kustomize", filepath.Dir(path)); err != nil || out == "" {
-				t.Errorf("%s: %v\n%s", path, err, out)
+	olderDefinition(t, c, filepath.Join(plain, "05-nodereports.yaml"))
+	image := regexp.MustCompile(`(?m)^ *-? *image: (.*)$`)
+	for _, dir := range kustomizations {
+		out, err := c.Kubectl(t.Context(), "kustomize", dir)
+		if err != nil || out == "" {
+			t.Errorf("%s: %v\n%s", dir, err, out)
+		}
+		for _, m := range image.FindAllStringSubmatch(out, -1) {
+			if m[1] != "registry.example/quoin:"+version.Number {
+				t.Errorf("%s has the image %s of another release than %s", dir, m[1], version.Number)
 			}
 		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }
 
