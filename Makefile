@@ -48,6 +48,10 @@ push: ## push the image that make image has written to a registry: TO=REGISTRY/q
 packages: ## write Debian packages and RPMs into bin, for machines without Kubernetes, for amd64 and arm64; ARCH=arm64 for that one alone
 	@manifests/image/make.sh packages $(ARCH)
 
+.PHONY: release
+release: ## write all files of a release into bin/release, for amd64 and arm64, from a tree without changes; the same commit gives the same bytes
+	@manifests/image/make.sh release
+
 .PHONY: setup
 setup: ## install and build what the tests need: a real Slurm, Kubernetes, Prometheus and Chromium; needs Debian and root
 	testdata/setup.sh $(WITH)

@@ -10,11 +10,10 @@ import (
 
 // Config is how the site's nodes join one IMEX domain.
 type Config struct {
-	// Join says who claims the nodes' channels: "holder" (the pods of the DaemonSet
-	// quoin-imex) or "slurmd" (Slurm's worker pods); or "host" (nobody: the machines' own
-	// nvidia-imex.service serves) or "none" (nodes join no domain). With "auto" it is holder
-	// or slurmd if NVIDIA's DRA driver starts daemons, and otherwise host on each node whose
-	// service runs, and none on others.
+	// Join says who claims the nodes' IMEX channels: "holder" (the pods of the DaemonSet quoin-imex),
+	// "slurmd" (Slurm's worker pods), "host" (nobody: the machines' own nvidia-imex.service serves) or
+	// "none" (nodes join no domain). "auto" finds out: holder or slurmd if NVIDIA's DRA driver starts
+	// daemons, else host on nodes whose service runs.
 	Join string `yaml:"join"`
 	// Namespace is the namespace of the ComputeDomain. Only its pods can claim a channel.
 	Namespace string `yaml:"namespace"`
@@ -22,13 +21,12 @@ type Config struct {
 	Name string `yaml:"name"`
 	// ClaimTemplate is channel.resourceClaimTemplate.name of the ComputeDomain.
 	ClaimTemplate string `yaml:"claimTemplate"`
-	// AllocationMode is channel.allocationMode of a ComputeDomain that is created: "Single"
-	// gives each claiming pod the device file of channel 0, "All" those of all 2,048
-	// channels. A domain with All also serves a configuration with Single.
+	// AllocationMode is channel.allocationMode of a ComputeDomain that is created: "Single" gives a
+	// claiming pod the device file of channel 0, "All" those of all 2,048 channels.
 	AllocationMode string `yaml:"allocationMode"`
-	// HostChannels says that jobs use the machine's own device files of channels, in
-	// /dev/nvidia-caps-imex-channels. A node without them is then not ready. Leave it
-	// false with switch/nvidia_imex, and for jobs that run in the pod that claims.
+	// HostChannels says that jobs use the machine's own device files in
+	// /dev/nvidia-caps-imex-channels: a node without them is not ready. Leave it false with
+	// switch/nvidia_imex, and for jobs in the pod that claims.
 	HostChannels bool `yaml:"hostChannels"`
 }
 

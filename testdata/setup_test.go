@@ -228,7 +228,7 @@ func TestSetupInstalls(t *testing.T) {
 }
 
 // TestImage runs make image and make packages where compilers are missing: they build for the
-// architectures that they can, and name the others.
+// architectures that they can, and name the others. make release takes both, and a tree without changes.
 func TestImage(t *testing.T) {
 	const left = "arm64 is left out: missing: aarch64-linux-gnu-gcc. To install, as root: apt-get update && apt-get install -y --no-install-recommends gcc-aarch64-linux-gnu libc6-dev-arm64-cross\n"
 	const both = "x86_64-linux-gnu-gcc aarch64-linux-gnu-gcc"
@@ -237,21 +237,27 @@ func TestImage(t *testing.T) {
 		args            []string
 		ok              bool
 		want            string
+		changed         string // as git status says it
 	}{
-		{"both", both, []string{"image"}, true, "go run . -arch amd64,arm64\n"},
-		{"packages", both, []string{"packages"}, true, "go run . -packages -arch amd64,arm64\n"},
-		{"one is left out", "x86_64-linux-gnu-gcc", []string{"image"}, true, left + "go run . -arch amd64\n" + left},
-		{"the machine's own cannot be left out", "aarch64-linux-gnu-gcc", []string{"image"}, false, "make image: missing: x86_64-linux-gnu-gcc. *\n"},
-		{"one that was asked for", both, []string{"image", "arm64"}, true, "go run . -arch arm64\n"},
-		{"both were asked for", "x86_64-linux-gnu-gcc", []string{"packages", "amd64,arm64"}, false, "make packages: missing: aarch64-linux-gnu-gcc. *\n"},
-		{"no such architecture", both, []string{"image", "riscv64"}, false, "ARCH=riscv64: want amd64, arm64, or both with a comma\n"},
+		{"both", both, []string{"image"}, true, "go run . -arch amd64,arm64 image\n", ""},
+		{"packages", both, []string{"packages"}, true, "go run . -arch amd64,arm64 packages\n", ""},
+		{"one is left out", "x86_64-linux-gnu-gcc", []string{"image"}, true, left + "go run . -arch amd64 image\n" + left, ""},
+		{"the machine's own cannot be left out", "aarch64-linux-gnu-gcc", []string{"image"}, false, "make image: missing: x86_64-linux-gnu-gcc. *\n", ""},
+		{"one that was asked for", both, []string{"image", "arm64"}, true, "go run . -arch arm64 image\n", ""},
+		{"both were asked for", "x86_64-linux-gnu-gcc", []string{"packages", "amd64,arm64"}, false, "make packages: missing: aarch64-linux-gnu-gcc. *\n", ""},
+		{"no such architecture", both, []string{"image", "riscv64"}, false, "ARCH=riscv64: want amd64, arm64, or both with a comma\n", ""},
+		{"a release", both, []string{"release"}, true, "go run . -fresh -out bin/release -arch amd64,arm64 image packages programs chart manifests sums\n", ""},
+		{"a release needs both", "x86_64-linux-gnu-gcc", []string{"release"}, false, "make release: missing: aarch64-linux-gnu-gcc. *\n", ""},
+		{"a release of what is not committed", both, []string{"release"}, false,
+			"make release: these files differ from the commit. Commit them, or put them aside:\n M README.md\n?? new.go\n", " M README.md\n?? new.go"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			for _, name := range append(strings.Fields(tt.compilers), "git") {
+			for _, name := range strings.Fields(tt.compilers) {
 				m.program(name, "")
 			}
+			m.program("git", "printf '%s' '"+tt.changed+"'")
 			out, ok := m.run("manifests/image/make.sh", tt.args...)
 			pattern := strings.ReplaceAll(regexp.QuoteMeta(tt.want), `\*`, ".*")
 			if ok != tt.ok || !regexp.MustCompile("^"+pattern+"$").MatchString(out) {

@@ -26,18 +26,16 @@ func newCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [--fresh | --files PATH | --nodes FILE | REPORT...]",
 		Short: "Say where the topology that Slurm has loaded differs from what is published",
-		Long: `check asks the running Slurm as the publication says (slurm.url or slurm.scontrol),
-and names each node that Slurm does not know, or has in another place than published.
+		Long: `check asks the running Slurm (slurm.url or slurm.scontrol of the publication), and names
+each node that Slurm does not know, or has in another place than published.
 
-With --topology it reads the output of scontrol show topology instead. It lists the
-nodes, blocks, switches and block sizes that differ. Slurm shows the block sizes up to
-the first one that spans all blocks. Slurm does not show the name of the topology: without
---topology-name check takes the one that has most of the shown blocks or switches. The
-result names the topology that was compared.
+With --topology it reads the output of scontrol show topology instead, and lists the nodes,
+blocks, switches and block sizes that differ. That output has no name of a topology: without
+--topology-name check takes the topology with most of the shown blocks or switches, and
+names it. Slurm shows block sizes only up to the first one that spans all blocks.
 
 With --fresh, --nodes or reports check compares Slurm with the files that render would
-make, and with --files with these files. Nodes with the same reason and message share a
-line.
+make, and with --files with these files.
 
 Exit status: 1 if it differs, 3 if something could not be compared.`,
 		Example: `  quoin check

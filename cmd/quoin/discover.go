@@ -29,14 +29,14 @@ func newDiscoverCommand() *cobra.Command {
 		Short: "Show this machine: its GPUs, NVLink fabric and place",
 		Long: `discover reads the machine once by NVML, and shows what an agent would report.
 
-GRES is the index that Slurm gives a GPU or MIG instance: "scontrol show job -d"
-prints it as IDX. NVML is the driver's index. A dash is a fact that the machine does
-not have, or that could not be read. A line "problem:" then says why. Such a line also
-says what is wrong with the NVLink fabric, as far as this machine shows it.
+GRES is the index that Slurm gives a GPU or MIG instance, which scontrol show job -d prints
+as IDX. NVML is the driver's index. A dash is a fact that the machine does not have, or
+that could not be read; then a line "problem:" says why. Such lines also say what is wrong
+with the NVLink fabric.
 
-An adapter for compute is one over which GPUs talk to other machines, as the machine shows.
-The key computeAdapters of a publication may choose others; it does not count here. The
-others are for storage and management. RATE is that of the active link.
+Adapters for compute are those over which GPUs talk to other machines, as the machine shows;
+the key computeAdapters of a publication does not count here. RATE is that of the active
+link.
 
 Exit status: 0 also with problems, 2 if nothing could be read.`,
 		Args: cobra.NoArgs,

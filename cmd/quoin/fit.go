@@ -28,24 +28,20 @@ func newFitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit [-N NODES]",
 		Short: "Say whether a job fits into the topology now, later or never, and how many segments are free",
-		Long: `fit follows the rules by which Slurm's topology plugins place jobs: blocks with their base
-block size, aggregates and segments; below which switch of a tree all nodes of a job are.
-It reads the stored plan of a publication, or makes one with --fresh or from --nodes.
-Which nodes are free it takes from --sinfo, or else from Slurm itself as slurm.url or
-slurm.scontrol of the configuration say, or else from the conditions of Slinky's worker
-pods.
+		Long: `fit says whether a job fits: now, not now, never or unknown. It follows the rules of
+Slurm's topology plugins: blocks with their base block size and segments, and trees, where
+all nodes of a job are below one switch. unknown says what is missing: which nodes are
+free, how many GPUs they have, or a rule of Slurm. It also counts the free segments.
 
-With --files fit reads the topology files of any Slurm, and needs no publication. It reads
-the file that Slurm would read, and answers only if lint finds that Slurm would start with
-it. A slurm.conf of the directory counts.
+It reads the stored plan of a publication, or makes one with --fresh or from --nodes. With
+--files it reads the topology files of any Slurm, if lint finds that Slurm would start with
+them. Which nodes are free it takes from --sinfo, else from Slurm (slurm.url or
+slurm.scontrol of the configuration), else from the conditions of Slinky's worker pods.
 
 A job here has whole nodes: a node with another job is not free. fit knows no partition,
-priority, limit or time. So a job that fits may still wait for these.
+priority, limit or time. A job that fits may still wait for these.
 
-The answer is now, not now, never or unknown. An answer that is unknown says what is
-missing: which nodes are free, how many GPUs they have, or a rule of Slurm.
-
-Exit status: 1 if the job does not fit now or can never fit, 3 if the answer is unknown, a
+Exit status: 1 if the job does not fit now or can never fit; 3 if the answer is unknown, a
 report cannot be read, or it is not known whether Slurm takes the files.`,
 		Example: `  quoin fit
   quoin fit -N 64 --segment 16

@@ -35,29 +35,25 @@ func newMapCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "map [--fresh | --files PATH | --nodes FILE | REPORT...]",
 		Short: "Draw a cluster: blocks, switches and node health",
-		Long: `map draws the publisher's stored plan of a cluster or a directory, and says what is held.
-With --fresh, --nodes or reports it draws what render would write, and always blocks and
-switches, even if the publication lets render write only one of them. With --files it draws
-the topology files of any Slurm, which say nothing of the nodes' health: the first block
-topology and the first tree, or the one that --topology names.
+		Long: `map draws the stored plan of a cluster or a directory: a row for each block with a cell
+for each node, then the switch tree, the nodes without a place and why, and what is wrong
+or held. -o svg draws racks. -o html writes a page of racks with a search, as one file that
+needs no network. The publisher serves the same page live.
 
-With --ibnetdiscover it draws the switches that the cables of an InfiniBand fabric show. The
-text is the output of ibnetdiscover, as it is or by gzip, with or without -p. Reports say
-which node has an adapter. Without reports the adapters' descriptions do, such as "n07 mlx5_0".
-Without --nodes and reports it draws all hosts that descriptions name.
+  --fresh, --nodes, reports   draw what render would write, blocks and switches in any case
+  --files                     draws topology files of any Slurm: the first block topology and
+                              the first tree, or the one that --topology names
+  --ibnetdiscover             draws the switches of an InfiniBand fabric by the output of
+                              ibnetdiscover, plain or by gzip. Reports say which node has an
+                              adapter. Without reports the descriptions of adapters do, such
+                              as "n07 mlx5_0"; without --nodes, too, all hosts are drawn
 
-It draws a row for each block with a cell for each node, and the switch tree. It lists
-the nodes that have no place with the reason, and what is wrong. -o svg draws racks. -o
-html writes one file: a page of racks with a search and the facts of each node, which
-needs no network. The publisher serves the same page live, with jobs.
+The state of a node (healthy, ready for IMEX, at its published place) comes from the
+conditions of its Node. The states and jobs of Slurm come from Slurm, if slurm.url or
+slurm.scontrol of the publication is set, else the states from Slinky's worker pods.
 
-It shows of each node whether it is healthy, ready for IMEX and at its published place, as
-the publisher's conditions of the Nodes say. It shows Slurm's states of nodes, and the
-running jobs, if slurm.url or slurm.scontrol of the publication say how to ask Slurm.
-Without them the conditions of Slinky's worker pods have the states.
-
-Exit status: 1 if Slurm would not take the files of --files, 3 if that is not known. Also 3
-if a report cannot be read (ReportUnreadable). The rest is drawn in each case.`,
+Exit status: 1 if Slurm would not take the files of --files; 3 if that is not known, or a
+report cannot be read (ReportUnreadable). The rest is drawn in each case.`,
 		Example: `  quoin map
   quoin map --context blue -o html > map.html
   quoin map --store /shared/quoin

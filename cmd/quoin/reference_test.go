@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -40,41 +41,87 @@ func TestReferenceOfCommands(t *testing.T) {
 		}
 	}
 	fmt.Fprintf(&b, "\n    %s\n", strings.ReplaceAll(show.ExitCodes, "\n", "\n    "))
+	shared := sharedFlags(newRootCommand())
+	b.WriteString("\n## Flags of several commands\n\nEach command lists the flags of this table that it has, and explains its own.\n")
+	flagTable(&b, shared)
 	for _, cmd := range newRootCommand().Commands() {
 		if cmd.GroupID != "" {
-			describeCommand(&b, "##", cmd)
+			describeCommand(&b, "##", cmd, shared)
 			for _, below := range cmd.Commands() {
-				describeCommand(&b, "###", below)
+				describeCommand(&b, "###", below, shared)
 			}
 		}
 	}
 	golden.Check(t, "COMMANDS.md", b.String())
 }
 
-func describeCommand(b *strings.Builder, heading string, cmd *cobra.Command) {
+// sharedFlags returns the rows of the flags that several commands have with the same meaning and default: of
+// each name the row that most commands have.
+func sharedFlags(root *cobra.Command) []string {
+	count, most := map[string]int{}, map[string]string{}
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			row := flagRow(f)
+			if count[row]++; count[row] > max(1, count[most[f.Name]]) {
+				most[f.Name] = row
+			}
+		})
+		for _, below := range cmd.Commands() {
+			look(below)
+		}
+	}
+	for _, cmd := range root.Commands() {
+		if cmd.GroupID != "" {
+			look(cmd)
+		}
+	}
+	return slices.Sorted(maps.Values(most))
+}
+
+func flagTable(b *strings.Builder, rows []string) {
+	b.WriteString("\n| flag | default | meaning |\n|---|---|---|\n")
+	for _, row := range rows {
+		b.WriteString(row)
+	}
+}
+
+// flagRow is the row of a flag in a table.
+func flagRow(f *pflag.Flag) string {
+	value, usage := pflag.UnquoteUsage(f)
+	name := "--" + f.Name
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	if value != "" {
+		name += " " + value
+	}
+	shown := ""
+	if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
+		shown = "`" + f.DefValue + "`"
+	}
+	return fmt.Sprintf("| `%s` | %s | %s |\n", name, shown, strings.ReplaceAll(usage, "|", `\|`))
+}
+
+func describeCommand(b *strings.Builder, heading string, cmd *cobra.Command, shared []string) {
 	fmt.Fprintf(b, "\n%s %s\n\n%s\n\n    %s\n", heading, cmd.CommandPath(), cmp.Or(cmd.Long, cmd.Short+"."), cmd.UseLine())
 	if cmd.Example != "" {
 		fmt.Fprintf(b, "\nExamples:\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(cmd.Example), "\n  ", "\n    "))
 	}
-	if !cmd.HasAvailableFlags() {
-		return
-	}
-	b.WriteString("\n| flag | default | meaning |\n|---|---|---|\n")
+	var own, others []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		value, usage := pflag.UnquoteUsage(f)
-		name := "--" + f.Name
-		if f.Shorthand != "" {
-			name = "-" + f.Shorthand + ", " + name
+		if row := flagRow(f); slices.Contains(shared, row) {
+			others = append(others, "`--"+f.Name+"`")
+		} else {
+			own = append(own, row)
 		}
-		if value != "" {
-			name += " " + value
-		}
-		shown := ""
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
-			shown = "`" + f.DefValue + "`"
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, shown, strings.ReplaceAll(usage, "|", `\|`))
 	})
+	if len(own) > 0 {
+		flagTable(b, own)
+	}
+	if len(others) > 0 {
+		fmt.Fprintf(b, "\nAlso %s.\n", strings.Join(others, ", "))
+	}
 }
 
 // TestReferenceOfMetrics holds that the reference of all series is as the code says.

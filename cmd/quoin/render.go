@@ -29,23 +29,22 @@ func newRenderCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render [--nodes FILE | REPORT...]",
 		Short: "Show the Slurm files of a cluster, from its node labels or reports, with nothing installed",
-		Long: `render makes topology.conf or topology.yaml, and gres.conf. It makes them from the nodes
-and reports of a cluster or a directory, of --nodes, or of reports alone. If there is a
-stored plan, its names, order and base block size stay. On stderr it lists nodes that
-are in no block or switch, with the reason. Without blocks and switches there is no
-topology file, because it would take the place of the site's own. If racks of different
-sizes or fabrics have topologies of their own, it lists the partitions that slurm.conf
-needs.
+		Long: `render makes topology.conf or topology.yaml, and gres.conf: from the nodes and reports of a
+cluster or a directory, from --nodes, or from reports alone. Names, order and base block
+size of a stored plan stay. Without blocks and switches there is no topology file, because
+it would take the place of the site's own. On stderr it lists the nodes that are in no
+block or switch, with the reason, and the partitions that slurm.conf needs if racks have
+topologies of their own.
 
 With --skeleton the topology file has every block and every switch, but no node. Such a
-file is for nodes that register dynamically: the node names its block and its leaf
-switch when it registers, or Slinky does.
+file is for nodes that register dynamically: the node, or Slinky, names its block and its
+leaf switch then.
 
 A report that cannot be read (ReportUnreadable) costs its own node only: without labels
 that place it, the node is left out.
 
-Exit status: 3 if the files were made without a report that cannot be read. It is also 3 if
-no node has a place, and nothing says whether NVLink joins the nodes.`,
+Exit status: 3 if a report could not be read, or if no node has a place and nothing says
+whether NVLink joins the nodes.`,
 		Example: `  quoin render
   kubectl get nodes -o json | quoin render --nodes -
   quoin render --format conf --slurm-version 24.11 --dir DIR REPORT.json...

@@ -43,6 +43,17 @@ func TestString(t *testing.T) {
 	}
 }
 
+// TestChangelog holds that the newest part of the changelog is that of this release.
+func TestChangelog(t *testing.T) {
+	text, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := regexp.MustCompile(`(?m)^## (.*)$`).FindSubmatch(text); m == nil || string(m[1]) != Number {
+		t.Errorf("CHANGELOG.md begins with %s, want %s", m, Number)
+	}
+}
+
 // TestChart holds that the Helm chart has the number of this release.
 func TestChart(t *testing.T) {
 	chart, err := os.ReadFile("../../manifests/chart/Chart.yaml")

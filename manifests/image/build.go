@@ -22,15 +22,10 @@ import (
 )
 
 // writeImage writes the archive of the image, and beside it what each architecture has.
-func (s *source) writeImage(ctx context.Context, dir string, archs []string) (paths []string, err error) {
-	work, err := os.MkdirTemp("", "quoin-image-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+func (s *source) writeImage(ctx context.Context, dir, work string, archs []string) (paths []string, err error) {
 	index := v1.ImageIndex(empty.Index)
 	for _, arch := range archs {
-		img, contents, err := s.imageOf(ctx, dir, filepath.Join(work, arch), arch)
+		img, contents, err := s.imageOf(ctx, dir, filepath.Join(work, "image", arch), arch)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", arch, err)
 		}
@@ -39,7 +34,7 @@ func (s *source) writeImage(ctx context.Context, dir string, archs []string) (pa
 		paths = append(paths, contents)
 	}
 	path := s.archive(dir)
-	return append(paths, path), s.writeArchive(path, filepath.Join(work, "layout"), index)
+	return append(paths, path), s.writeArchive(path, filepath.Join(work, "image", "layout"), index)
 }
 
 // archive is the path of the image's archive.
@@ -49,7 +44,7 @@ func (s *source) archive(dir string) string {
 
 // imageOf builds the image of an architecture, and writes what is in it.
 func (s *source) imageOf(ctx context.Context, dir, work, arch string) (img v1.Image, contents string, err error) {
-	if err := s.programs(ctx, work, arch); err != nil {
+	if err := os.MkdirAll(work, 0o755); err != nil {
 		return nil, "", err
 	}
 	packages, err := s.base(ctx, work, arch)
@@ -57,13 +52,13 @@ func (s *source) imageOf(ctx context.Context, dir, work, arch string) (img v1.Im
 		return nil, "", err
 	}
 	own := filepath.Join(work, "own.tar")
-	if err := s.layer(own, work); err != nil {
+	if err := s.layer(own, arch); err != nil {
 		return nil, "", err
 	}
 	if img, err = s.image(arch, filepath.Join(work, "base.tar"), own); err != nil {
 		return nil, "", err
 	}
-	contents, err = s.contents(dir, fmt.Sprintf("quoin-%s-%s", s.version, arch), work, packages)
+	contents, err = s.contents(dir, fmt.Sprintf("quoin-%s-%s", s.version, arch), arch, packages)
 	return img, contents, err
 }
 
@@ -106,30 +101,29 @@ func (s *source) base(ctx context.Context, work, arch string) ([]string, error) 
 // compilers are C's by the architecture.
 var compilers = map[string]string{"amd64": "x86_64-linux-gnu-gcc", "arm64": "aarch64-linux-gnu-gcc"}
 
-// programs builds quoin, which calls NVML by cgo, and quoin-hook.
-func (s *source) programs(ctx context.Context, work, arch string) error {
-	if err := os.MkdirAll(work, 0o755); err != nil {
-		return err
-	}
-	if s.built != "" {
-		return os.CopyFS(work, os.DirFS(filepath.Join(s.built, arch)))
-	}
-	if compilers[arch] == "" {
-		return fmt.Errorf("no compiler is known: want amd64 or arm64")
-	}
-	for name, cgo := range map[string]string{"quoin": "1", "quoin-hook": "0"} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -buildid=", "-o", filepath.Join(work, name), "./cmd/"+name)
-		cmd.Dir = s.root
-		cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED="+cgo, "CC="+compilers[arch], "CGO_CFLAGS=-O2 -Wno-deprecated-declarations")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", name, err, out)
+// build builds quoin, which calls NVML by cgo, and quoin-hook for each architecture.
+func (s *source) build(ctx context.Context, archs []string) error {
+	for _, arch := range archs {
+		if compilers[arch] == "" {
+			return fmt.Errorf("%s: no compiler is known: want amd64 or arm64", arch)
+		}
+		for name, cgo := range map[string]string{"quoin": "1", "quoin-hook": "0"} {
+			cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -buildid=", "-o", s.program(arch, name), "./cmd/"+name)
+			cmd.Dir = s.root
+			cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED="+cgo, "CC="+compilers[arch], "CGO_CFLAGS=-O2 -Wno-deprecated-declarations")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("build %s for %s: %w\n%s", name, arch, err, out)
+			}
 		}
 	}
 	return nil
 }
 
+// program is the path of a program that is built.
+func (s *source) program(arch, name string) string { return filepath.Join(s.built, arch, name) }
+
 // layer writes a tar file of the programs.
-func (s *source) layer(path, work string) (err error) {
+func (s *source) layer(path, arch string) (err error) {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
@@ -137,14 +131,7 @@ func (s *source) layer(path, work string) (err error) {
 	defer func() { err = errors.Join(err, file.Close()) }()
 	w := tar.NewWriter(file)
 	for _, name := range []string{"quoin", "quoin-hook"} {
-		data, err := os.ReadFile(filepath.Join(work, name))
-		if err != nil {
-			return err
-		}
-		if err := w.WriteHeader(&tar.Header{Name: "usr/bin/" + name, Mode: 0o755, Size: int64(len(data)), ModTime: s.time}); err != nil {
-			return err
-		}
-		if _, err := w.Write(data); err != nil {
+		if err := s.add(w, "usr/bin/"+name, s.program(arch, name), 0o755); err != nil {
 			return err
 		}
 	}
@@ -205,14 +192,19 @@ func (s *source) writeArchive(path, dir string, image v1.ImageIndex) (err error)
 	}
 	slices.Sort(names)
 	for _, path := range names {
-		if err := s.add(w, dir, path); err != nil {
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		if err := s.add(w, name, path, 0o644); err != nil {
 			return err
 		}
 	}
 	return w.Close()
 }
 
-func (s *source) add(w *tar.Writer, dir, path string) error {
+// add adds a file to a tar file. Nothing of it depends on the machine.
+func (s *source) add(w *tar.Writer, name, path string, mode int64) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -222,11 +214,7 @@ func (s *source) add(w *tar.Writer, dir, path string) error {
 	if err != nil {
 		return err
 	}
-	name, err := filepath.Rel(dir, path)
-	if err != nil {
-		return err
-	}
-	if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: info.Size(), ModTime: s.time}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: info.Size(), ModTime: s.time}); err != nil {
 		return err
 	}
 	_, err = io.Copy(w, file)

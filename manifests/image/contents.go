@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"debug/buildinfo"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,8 +17,8 @@ type component struct{ name, version, url string }
 
 // contents writes which Go modules the programs have, and which Debian packages are beside them, as
 // SPDX 2.3. A Debian package is given as NAME_VERSION_ARCH.
-func (s *source) contents(dir, name, programs string, debian []string) (path string, err error) {
-	all, err := modules(programs)
+func (s *source) contents(dir, name, arch string, debian []string) (path string, err error) {
+	all, err := s.modules(arch)
 	if err != nil {
 		return "", err
 	}
@@ -47,14 +46,14 @@ func (s *source) contents(dir, name, programs string, debian []string) (path str
 		return "", err
 	}
 	path = filepath.Join(dir, name+".spdx.json")
-	return path, errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(path, append(text, '\n'), 0o644))
+	return path, os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
 // modules returns the Go modules that the programs say they were built of, and Go's library.
-func modules(programs string) ([]component, error) {
+func (s *source) modules(arch string) ([]component, error) {
 	var all []component
 	for _, name := range []string{"quoin", "quoin-hook"} {
-		info, err := buildinfo.ReadFile(filepath.Join(programs, name))
+		info, err := buildinfo.ReadFile(s.program(arch, name))
 		if err != nil {
 			return nil, err
 		}

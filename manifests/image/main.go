@@ -1,11 +1,12 @@
-// Command image writes Quoin's container image without Docker: one OCI archive for all
-// architectures, and beside it what is in it (SPDX). With -packages it writes Debian packages and
-// RPMs. The same commit gives the same bytes. With -push it pushes the image that it has written.
+// Command image writes the parts of a release: the container image without Docker, as one OCI archive for
+// all architectures; Debian packages and RPMs; archives of the programs, the chart and the plain YAML; what
+// is in image and packages (SPDX); and SHA256SUMS of everything in the folder. The same commit and the same
+// Go give the same bytes. With -push it pushes the image that it has written.
 //
-//	image [-out DIR] [-arch amd64,arm64] [-packages] [-programs DIR]
+//	image [-out DIR] [-arch amd64,arm64] [-programs DIR] [-fresh] image|packages|programs|chart|manifests|sums...
 //	image [-out DIR] -push REGISTRY/NAME
 //
-// The image needs mmdebstrap. For arm64 on amd64, both need the cross compiler gcc-aarch64-linux-gnu.
+// The image needs mmdebstrap. For arm64 on amd64, the programs need the cross compiler gcc-aarch64-linux-gnu.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,14 +39,14 @@ func main() {
 type source struct {
 	root, version, commit string
 	time                  time.Time // of all files
-	built                 string    // folder of the programs, if they are built already
+	built                 string    // folder of ARCH/quoin and ARCH/quoin-hook
 }
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	out := flags.String("out", "bin", "folder of the archives, below the repository's")
 	archs := flags.String("arch", "amd64,arm64", "architectures, with commas")
-	packages := flags.Bool("packages", false, "write Debian packages and RPMs, for machines without Kubernetes")
+	fresh := flags.Bool("fresh", false, "remove what is in the folder first")
 	built := flags.String("programs", "", "folder with ARCH/quoin and ARCH/quoin-hook, if they are built already")
 	registry := flags.String("push", "", "push the image, which is written already, to `REGISTRY/NAME`")
 	if err := flags.Parse(args); err != nil {
@@ -54,7 +56,6 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	s.built = *built
 	dir := *out
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(s.root, dir)
@@ -62,22 +63,68 @@ func run(ctx context.Context, args []string) error {
 	if *registry != "" {
 		return s.push(ctx, dir, *registry)
 	}
-	write := s.writeImage
-	if *packages {
-		write = s.writePackages
+	if flags.NArg() == 0 {
+		return errors.New("say which parts: image, packages, programs, chart, manifests, sums")
 	}
-	paths, err := write(ctx, dir, strings.Split(*archs, ","))
+	if *fresh {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return s.write(ctx, dir, *built, strings.Split(*archs, ","), flags.Args())
+}
+
+// write writes parts of a release into a folder. It builds the programs once, if they are not built yet.
+func (s *source) write(ctx context.Context, dir, built string, archs, parts []string) (err error) {
+	work, err := os.MkdirTemp("", "quoin-release-")
 	if err != nil {
 		return err
 	}
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil {
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	needed := slices.ContainsFunc(parts, func(part string) bool { return slices.Contains([]string{"image", "packages", "programs"}, part) })
+	if s.built = built; built == "" && needed {
+		s.built = filepath.Join(work, "programs")
+		if err := s.build(ctx, archs); err != nil {
 			return err
 		}
-		fmt.Printf("%s: %.1f MB\n", path, float64(info.Size())/1e6)
+	}
+	for _, part := range parts {
+		paths, err := s.part(ctx, part, dir, work, archs)
+		if err != nil {
+			return fmt.Errorf("%s: %w", part, err)
+		}
+		for _, path := range paths {
+			info, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			fmt.Printf("%s: %.1f MB\n", path, float64(info.Size())/1e6)
+		}
 	}
 	return nil
+}
+
+// part writes one part, and returns the paths of its files.
+func (s *source) part(ctx context.Context, part, dir, work string, archs []string) (paths []string, err error) {
+	switch part {
+	case "image":
+		return s.writeImage(ctx, dir, work, archs)
+	case "packages":
+		return s.writePackages(dir, work, archs)
+	case "programs":
+		return s.writePrograms(dir, archs)
+	case "chart":
+		return s.writeChart(dir)
+	case "manifests":
+		return s.writeManifests(dir)
+	case "sums":
+		return writeSums(dir)
+	default:
+		return nil, errors.New("no such part of a release")
+	}
 }
 
 // find finds the source, its release and its commit. SOURCE_DATE_EPOCH counts instead of the

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,14 +18,9 @@ import (
 
 // writePackages writes the Debian package and the RPM of each architecture, and beside them what is
 // in them. Both packages have the same programs, units and scripts.
-func (s *source) writePackages(ctx context.Context, dir string, archs []string) (paths []string, err error) {
-	work, err := os.MkdirTemp("", "quoin-packages-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+func (s *source) writePackages(dir, work string, archs []string) (paths []string, err error) {
 	for _, arch := range archs {
-		made, err := s.packagesOf(ctx, dir, filepath.Join(work, arch), arch)
+		made, err := s.packagesOf(dir, filepath.Join(work, "packages", arch), arch)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", arch, err)
 		}
@@ -35,11 +29,9 @@ func (s *source) writePackages(ctx context.Context, dir string, archs []string) 
 	return paths, nil
 }
 
-func (s *source) packagesOf(ctx context.Context, dir, work, arch string) (paths []string, err error) {
-	if err := s.programs(ctx, work, arch); err != nil {
-		return nil, err
-	}
-	if err := s.texts(work); err != nil {
+// packagesOf writes the packages of an architecture. The folder work takes their texts.
+func (s *source) packagesOf(dir, work, arch string) (paths []string, err error) {
+	if err := errors.Join(os.MkdirAll(work, 0o755), s.texts(work)); err != nil {
 		return nil, err
 	}
 	for _, f := range []struct {
@@ -56,11 +48,11 @@ func (s *source) packagesOf(ctx context.Context, dir, work, arch string) (paths 
 		}
 		paths = append(paths, path)
 	}
-	path, err := s.contents(dir, fmt.Sprintf("quoin-%s-%s-packages", s.version, arch), work, nil)
+	path, err := s.contents(dir, fmt.Sprintf("quoin-%s-%s-packages", s.version, arch), arch, nil)
 	return append(paths, path), err
 }
 
-// pack writes one package of what is in the folder work.
+// pack writes one package of the programs and of the texts in the folder work.
 func (s *source) pack(writer nfpm.Packager, needs []string, dir, work, arch string) (path string, err error) {
 	script := func(name string) string { return filepath.Join(s.root, "manifests/systemd", name) }
 	info := nfpm.WithDefaults(&nfpm.Info{
@@ -68,15 +60,12 @@ func (s *source) pack(writer nfpm.Packager, needs []string, dir, work, arch stri
 		Section: "admin", Maintainer: "Quoin <quoin@quoin.dev>", Homepage: "https://github.com/quoin-hpc/quoin", License: "Apache-2.0",
 		Description: description,
 		Overridables: nfpm.Overridables{
-			Depends: needs, Contents: s.files(work),
+			Depends: needs, Contents: s.files(work, arch),
 			Scripts: nfpm.Scripts{PostInstall: script("after-install.sh"), PreRemove: script("before-remove.sh"), PostRemove: script("after-remove.sh")},
 			Deb:     nfpm.Deb{Compression: "zstd:19"},
 			RPM:     nfpm.RPM{Compression: "zstd:19", BuildHost: "localhost"}, // not the name of this machine
 		},
 	})
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
 	path = filepath.Join(dir, writer.ConventionalFileName(info))
 	file, err := os.Create(path)
 	if err != nil {
@@ -120,13 +109,13 @@ func (s *source) texts(work string) error {
 }
 
 // files are the files of the packages, and the folders that nobody else has.
-func (s *source) files(work string) files.Contents {
+func (s *source) files(work, arch string) files.Contents {
 	var all files.Contents
 	add := func(packager, to string, mode os.FileMode, from ...string) {
 		all = append(all, &files.Content{Packager: packager, Destination: to, Source: filepath.Join(from...), FileInfo: &files.ContentFileInfo{Mode: mode}})
 	}
-	add("", "/usr/bin/quoin", 0o755, work, "quoin")
-	add("", hookPath, 0o755, work, "quoin-hook")
+	add("", "/usr/bin/quoin", 0o755, s.program(arch, "quoin"))
+	add("", hookPath, 0o755, s.program(arch, "quoin-hook"))
 	for _, name := range []string{"prolog", "epilog", "taskprolog"} {
 		add("", "/usr/lib/quoin/"+name, 0o755, work, name)
 	}

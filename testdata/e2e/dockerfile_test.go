@@ -118,14 +118,9 @@ func files(t *testing.T, root string) map[string]string {
 func TestBoxDockerfile(t *testing.T) {
 	needBox(t)
 	context := t.TempDir()
-	const copySource = `git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -T - -cf - | tar -x -C "$1"`
-	cmd := exec.CommandContext(t.Context(), "sh", "-ec", copySource, "sh", context)
-	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	copySource(t, context)
 	archives := t.TempDir()
-	cmd = exec.CommandContext(t.Context(), "go", "run", ".", "-out", archives)
+	cmd := exec.CommandContext(t.Context(), "go", "run", ".", "-out", archives, "image")
 	cmd.Dir, cmd.Env = "../../manifests/image", append(os.Environ(), "GOFLAGS=-buildvcs=false")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io"
@@ -20,44 +19,85 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
 )
 
-// maxImage is the most bytes of the image of both architectures.
-const maxImage = 60_000_000
-
-// TestBoxImage makes the image of both architectures, twice, pushes it to a registry, and runs the one
-// for arm64 under qemu.
-func TestBoxImage(t *testing.T) {
+// TestBoxRelease runs make release on two copies of this source, pushes the image of the release to a
+// registry, and runs the image for arm64 under qemu.
+func TestBoxRelease(t *testing.T) {
 	needBox(t)
-	var digests [2]map[string][32]byte
-	var dir string
-	for i := range digests {
-		dir = t.TempDir()
-		cmd := exec.CommandContext(t.Context(), "go", "run", ".", "-out", dir)
-		cmd.Dir = "../../manifests/image"
-		if out, err := cmd.CombinedOutput(); err != nil {
+	// Both copies are made before the first release, which takes minutes: people may go on working.
+	sources, dirs := [2]string{t.TempDir(), t.TempDir()}, [2]string{}
+	for _, source := range sources {
+		copySource(t, source)
+		commit(t, source)
+	}
+	for i, source := range sources {
+		if out, err := release(t, source); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		digests[i] = map[string][32]byte{}
-		for _, file := range []string{".tar", "-amd64.spdx.json", "-arm64.spdx.json"} {
-			data, err := os.ReadFile(filepath.Join(dir, "quoin-"+version.Number+file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("%s: %d bytes", file, len(data))
-			if len(data) > maxImage {
-				t.Errorf("%s has %d bytes, want at most %d", file, len(data), maxImage)
-			}
-			digests[i][file] = sha256.Sum256(data)
+		dirs[i] = filepath.Join(source, "bin/release")
+		if i == 0 {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(source, "new.yaml"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := release(t, source); err == nil || !strings.Contains(out, "?? new.yaml") {
+			t.Errorf("a release with a file that is not committed: %v\n%s", err, out)
 		}
 	}
-	for file, digest := range digests[0] {
-		if digests[1][file] != digest {
-			t.Errorf("%s: made twice, other bytes", file)
+	same(t, dirs)
+	dir := dirs[0]
+	summed(t, dir)
+	var names []string
+	for _, arch := range []string{"amd64", "arm64"} {
+		deb, rpm := packageNames(arch)
+		names = append(names, deb, rpm, contentsName(arch), "quoin-"+version.Number+"-"+arch+".spdx.json", "quoin-"+version.Number+"-linux-"+arch+".tar.gz")
+	}
+	for _, end := range []string{".tar", "-chart.tgz", "-manifests.tar.gz"} {
+		names = append(names, "quoin-"+version.Number+end)
+	}
+	for _, name := range append(names, "SHA256SUMS") {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
 		}
 	}
 	pushes(t, dir, "amd64", "arm64")
 	root := t.TempDir()
 	unpack(t, filepath.Join(dir, "quoin-"+version.Number+".tar"), root, "arm64")
 	onARM(t, root)
+}
+
+// copySource copies the source as it is, committed or not.
+func copySource(t *testing.T, to string) {
+	t.Helper()
+	const script = `git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -T - -cf - | tar -x -C "$1"`
+	cmd := exec.CommandContext(t.Context(), "sh", "-ec", script, "sh", to)
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// commit makes a copy of the source a repository with one commit, which is the same wherever the copy is.
+func commit(t *testing.T, source string) {
+	t.Helper()
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "--all"}, {"commit", "--quiet", "--no-gpg-sign", "--message", "release"}} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir, cmd.Env = source, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+			"GIT_AUTHOR_NAME=quoin", "GIT_AUTHOR_EMAIL=quoin@quoin.dev", "GIT_AUTHOR_DATE=1700000000 +0000",
+			"GIT_COMMITTER_NAME=quoin", "GIT_COMMITTER_EMAIL=quoin@quoin.dev", "GIT_COMMITTER_DATE=1700000000 +0000")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %s: %v\n%s", args[0], err, out)
+		}
+	}
+}
+
+// release runs make release.
+func release(t *testing.T, source string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "make", "release")
+	cmd.Dir, cmd.Env = source, append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // descriptor names a blob of an image.

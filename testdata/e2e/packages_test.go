@@ -34,48 +34,13 @@ func contentsName(arch string) string {
 	return fmt.Sprintf("quoin-%s-%s-packages.spdx.json", version.Number, arch)
 }
 
-// makePackages makes the packages of architectures twice, and returns a folder with them. Both times
-// they have the same bytes.
-func makePackages(t *testing.T, archs []string, args ...string) string {
+// makePackages makes the packages of architectures, and returns a folder with them.
+func makePackages(t *testing.T, archs []string) string {
 	t.Helper()
-	image, err := programs.Build(t.Context(), programs.Image)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var dirs [2]string
-	for i := range dirs {
-		dirs[i] = t.TempDir()
-		cmd := exec.CommandContext(t.Context(), image, append([]string{"-packages", "-arch", strings.Join(archs, ","), "-out", dirs[i]}, args...)...)
-		cmd.Dir, cmd.Env = "../../manifests/image", append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000") // there may be no git
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
-	for _, arch := range archs {
-		deb, rpm := packageNames(arch)
-		for _, name := range []string{deb, rpm, contentsName(arch)} {
-			var made [2][]byte
-			for i, dir := range dirs {
-				data, err := os.ReadFile(filepath.Join(dir, name))
-				if err != nil {
-					t.Fatal(err)
-				}
-				made[i] = data
-			}
-			t.Logf("%s: %d bytes", name, len(made[0]))
-			if len(made[0]) > maxPackage {
-				t.Errorf("%s has %d bytes, want at most %d", name, len(made[0]), maxPackage)
-			}
-			if !bytes.Equal(made[0], made[1]) {
-				t.Errorf("%s: made twice, other bytes", name)
-			}
-		}
-	}
-	return dirs[0]
+	dir := t.TempDir()
+	makeParts(t, "../..", dir, "-arch", strings.Join(archs, ","), "packages")
+	return dir
 }
-
-// maxPackage is the most bytes of a package.
-const maxPackage = 18_000_000
 
 // installed are the files of both packages. Those of dpkg have the folders of the system beside them.
 var installed = map[string]fs.FileMode{
@@ -99,23 +64,10 @@ var systemFolders = []string{"/usr", "/usr/bin", "/usr/lib", "/usr/lib/sysusers.
 // wanted is the link of a unit that was enabled.
 const wanted = "etc/systemd/system/multi-user.target.wants/quoin-agent.service"
 
-// TestRealPackages makes the packages of this machine's architecture, and installs, upgrades and
-// removes each in an empty folder.
-func TestRealPackages(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs packages of Debian")
-	}
-	t.Parallel()
-	built := t.TempDir()
-	for _, name := range []string{programs.Quoin, programs.Hook} {
-		if err := programs.Put(t.Context(), name, filepath.Join(built, runtime.GOARCH, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	dir := makePackages(t, []string{runtime.GOARCH}, "-programs", built)
+// packagesInstall installs, upgrades and removes each package in an empty folder.
+func packagesInstall(t *testing.T, dir string) {
+	t.Helper()
 	deb, rpm := packageNames(runtime.GOARCH)
-	listed(t, filepath.Join(dir, contentsName(runtime.GOARCH)), filepath.Join(built, runtime.GOARCH))
-	runsOn(t, filepath.Join(built, runtime.GOARCH, programs.Quoin))
 	const restart = "systemctl daemon-reload\nsystemctl try-restart quoin-agent.service quoin-publisher.service\n"
 	const afterInstall = "systemd-sysusers quoin.conf\n" + restart
 	const stop = "systemctl stop quoin-agent.service quoin-publisher.service\n"

@@ -34,22 +34,20 @@ type Agent struct {
 
 // Machine says which machine is read, and how.
 type Machine struct {
-	// Simulate is a site's file, or the name of a site that comes with quoin: the
-	// machine is simulated. Empty: NVML reads this machine.
+	// Simulate is a simulated machine: the file of a site, or the name of a site that comes with
+	// quoin. Empty: NVML reads this machine.
 	Simulate string `yaml:"simulate"`
 	// NVMLLibrary is the path of libnvidia-ml. Empty: the loader finds it.
 	NVMLLibrary string `yaml:"nvmlLibrary"`
 	// HostRoot is the directory in which the machine's proc and sys are.
 	HostRoot string `yaml:"hostRoot"`
-	// CgroupRoot is where the machine's control groups are mounted. Empty:
-	// sys/fs/cgroup of hostRoot.
+	// CgroupRoot is where the machine's control groups are mounted. Empty: sys/fs/cgroup of hostRoot.
 	CgroupRoot string `yaml:"cgroupRoot"`
-	// SysRoot is where the machine's sysfs is mounted. Network adapters are read there,
-	// because a container's own sysfs lacks the machine's network interfaces. Empty: sys of
-	// hostRoot.
+	// SysRoot is where the machine's sysfs is mounted, for the network adapters: a container's own
+	// sysfs lacks them. Empty: sys of hostRoot.
 	SysRoot string `yaml:"sysRoot"`
-	// LLDPFile is a file that "lldpcli -f json show neighbors" has written on this node. Empty:
-	// nothing is known of the switches by LLDP.
+	// LLDPFile is a file that "lldpcli -f json show neighbors" has written on this node. Empty: LLDP
+	// is not read.
 	LLDPFile string `yaml:"lldpFile"`
 	// Interval is the time between two readings of the machine.
 	Interval time.Duration `yaml:"interval"`
@@ -65,36 +63,34 @@ type Jobs struct {
 	// JobsGroup is the group, by number or name, that may read records, uses and summaries
 	// of jobs in the run directory. Empty: root only.
 	JobsGroup string `yaml:"jobsGroup"`
-	// SlurmdSpool are slurmd's SlurmdSpoolDirs as this process sees them, without %
-	// patterns. Empty: var/spool/slurmd of hostRoot.
+	// SlurmdSpool are slurmd's SlurmdSpoolDirs as this process sees them, without % patterns. Empty:
+	// var/spool/slurmd of hostRoot.
 	SlurmdSpool []string `yaml:"slurmdSpool"`
 	// HookWait is the longest that a call of the hook may delay a job or a node.
 	HookWait time.Duration `yaml:"hookWait"`
-	// HookJobInfo is the absolute path of scontrol. The hook asks it once for each job
-	// and node for the job's name, account and array, and once for the job's blocks if
-	// slurm.conf has a TaskProlog and no file has them. Empty: nobody is asked.
+	// HookJobInfo is the absolute path of scontrol, which the hook asks once for a job's name, account
+	// and array, and for its blocks if a TaskProlog needs them. Empty: none.
 	HookJobInfo string `yaml:"hookJobInfo"`
-	// HookGate is what the Prolog of a job across nodes does if IMEX is not ready in
-	// time: warn (the job starts), fail, or hold (the job goes back into the queue).
-	// off waits for nothing.
+	// HookGate is what the Prolog of a job on several nodes does if IMEX is not ready in time: warn
+	// (the job starts), fail, or hold (the job is queued again). off does not wait.
 	HookGate string `yaml:"hookGate"`
-	// HookGateWait is the longest that such a Prolog waits for IMEX.
+	// HookGateWait is the longest that this Prolog waits for IMEX.
 	HookGateWait time.Duration `yaml:"hookGateWait"`
-	// HookSummaryDir is a directory, which nodes may share, that gets a summary of each
-	// job that has ended. The run directory gets one in any case.
+	// HookSummaryDir is a directory for a summary of each job that has ended, beside the one in
+	// runDir. Nodes may share it.
 	HookSummaryDir string `yaml:"hookSummaryDir"`
 }
 
 // DCGM says who knows DCGM's ids of the GPUs. If nobody is asked, NVML's indices are
 // taken.
 type DCGM struct {
-	// DCGMHostEngine is the address of this node's DCGM host engine, such as
-	// localhost:5555 or the path of its socket. It needs libdcgm.so.4.
+	// DCGMHostEngine is the address of this node's DCGM host engine, such as localhost:5555 or the
+	// path of its socket. It needs libdcgm.so.4.
 	DCGMHostEngine string `yaml:"dcgmHostEngine"`
 	// DCGMExporter is the URL of this node's DCGM Exporter, such as
 	// http://localhost:9400/metrics. It is asked if the host engine does not answer.
 	DCGMExporter string `yaml:"dcgmExporter"`
-	// DCGMInterval is the time between two readings of the ids while no GPU changes.
+	// DCGMInterval is the time between two readings of DCGM's ids while no GPU changes.
 	DCGMInterval time.Duration `yaml:"dcgmInterval"`
 }
 
@@ -102,16 +98,15 @@ type DCGM struct {
 type Listen struct {
 	// Address is the address of /metrics. Empty: no metrics.
 	Address string `yaml:"listen"`
-	// Health is the address of /healthz and /readyz, the probes of Kubernetes. Empty: no
-	// probes.
+	// Health is the address of /healthz and /readyz for Kubernetes. Empty: no probes.
 	Health string `yaml:"healthListen"`
-	// TLSCert is the file of a certificate, for /metrics by TLS. It is read again when it
-	// changes. Empty: no TLS.
+	// TLSCert is the file of a certificate for /metrics. It is read again when it changes. Empty: no
+	// TLS.
 	TLSCert string `yaml:"tlsCert"`
 	// TLSKey is the file of the key of tlsCert.
 	TLSKey string `yaml:"tlsKey"`
-	// Authorize lets only those read /metrics whose token of Kubernetes has the right to get
-	// /metrics. It needs tlsCert, because a token must not be sent as plain text.
+	// Authorize lets only those read /metrics whose Kubernetes token has the right to. It needs
+	// tlsCert.
 	Authorize bool `yaml:"metricsAuthorize"`
 }
 

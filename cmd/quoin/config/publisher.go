@@ -9,21 +9,20 @@ import (
 type Publisher struct {
 	// Store is the directory to work in. Empty: Kubernetes.
 	Store string `yaml:"store"`
-	// Kubeconfig is the file that says how to reach the API server. Empty: the publisher does it as
-	// a Pod, and other commands as kubectl does.
+	// Kubeconfig is the file that says how to reach the API server. Empty: as a Pod. Other commands:
+	// as kubectl does.
 	Kubeconfig string `yaml:"kubeconfig"`
-	// Namespace is that of the stored plans and of the leader's Lease. In a Pod the default
-	// is $NAMESPACE.
+	// Namespace is that of the stored plans and the leader's Lease. In a Pod the default is
+	// $NAMESPACE.
 	Namespace string `yaml:"namespace"`
-	// LeaderElect makes the publisher wait until it is elected. false publishes at
-	// once, for a publisher that runs alone.
+	// LeaderElect makes the publisher wait until it is elected. false is for a publisher that runs
+	// alone.
 	LeaderElect bool `yaml:"leaderElect"`
 	// NodeConditions keeps the conditions QuoinFabricDegraded, QuoinImexNotReady and
 	// QuoinTopologyDrift on Nodes.
 	NodeConditions bool `yaml:"nodeConditions"`
-	// MapListen is a loopback address at which everybody on this machine, or who forwards a
-	// port of the Pod, sees the map as a page: /map. It names users and jobs. Empty: no such
-	// address. With metricsAuthorize the page is at /map of listen, too.
+	// MapListen is a loopback address of the page /map, which names users and jobs. Who forwards a
+	// port of the Pod sees it, too. Empty: none. With metricsAuthorize it is also at listen.
 	MapListen string `yaml:"mapListen"`
 	Listen    `yaml:",inline"`
 	Log       `yaml:",inline"`

@@ -30,6 +30,7 @@ const referenceHead = `<!-- Made by go generate from the code. Do not edit. -->
 One YAML file configures all commands: ` + "`--config FILE`" + `. ` + "`--set key=value`" + ` sets any key of any command, for example
 ` + "`--set publicationDefaults.slurmVersion=25.11`" + `.
 ` + "`quoin config`" + ` shows the whole configuration with its defaults filled in, and ` + "`publicationDefaults`" + ` in each publication. Unknown keys are refused.
+A key without a default has its type in the column of defaults, or is a text.
 `
 
 // TestReference holds that the reference of all keys is as the code says.
@@ -41,6 +42,7 @@ func TestReference(t *testing.T) {
 	docs := docsOf(t, ".", "../../../imex", "../../../slurmconf/publisher/publication")
 	var b strings.Builder
 	b.WriteString(referenceHead)
+	seen := map[string]string{} // keys by row
 	for name, section := range fieldsOf(configType) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", name, meaning(docs["Config."+section.Name], section.Name))
 		v := reflect.ValueOf(defaults).Elem().FieldByIndex(section.Index)
@@ -50,8 +52,20 @@ func TestReference(t *testing.T) {
 		case defaultsKey:
 			v = reflect.ValueOf(publication.Default())
 		}
-		b.WriteString("\n| key | type | default | unit | meaning |\n|---|---|---|---|---|\n")
-		writeKeys(t, &b, docs, "", v, section.Type)
+		b.WriteString("\n| key | default | meaning |\n|---|---|---|\n")
+		var known []string
+		for _, row := range rowsOf(t, docs, "", v, section.Type) {
+			if before, is := seen[row]; is {
+				known = append(known, before)
+				continue
+			}
+			key, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " ")
+			seen[row] = key
+			b.WriteString(row)
+		}
+		if known != nil {
+			fmt.Fprintf(&b, "\nThese keys are as above: %s.\n", strings.Join(known, ", "))
+		}
 	}
 	const path = "../CONFIGURATION.md"
 	if *update {
@@ -68,15 +82,16 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// writeKeys writes a row for each key of a section.
-func writeKeys(t *testing.T, b *strings.Builder, docs map[string]string, above string, v reflect.Value, section reflect.Type) {
+// rowsOf returns a row for each key of a section.
+func rowsOf(t *testing.T, docs map[string]string, above string, v reflect.Value, section reflect.Type) (rows []string) {
+	t.Helper()
 	if namesIn(section.String()) == "" {
 		t.Errorf("sections lacks %s", section)
 	}
 	for name, f := range fieldsOf(section) {
 		key, value := below(above, name), v.FieldByIndex(f.Index)
 		if hasKeys(f.Type) {
-			writeKeys(t, b, docs, key, value, f.Type)
+			rows = append(rows, rowsOf(t, docs, key, value, f.Type)...)
 			continue
 		}
 		owner := section
@@ -87,12 +102,16 @@ func writeKeys(t *testing.T, b *strings.Builder, docs map[string]string, above s
 		if !strings.HasPrefix(doc, f.Name+" ") {
 			t.Errorf("%s.%s: want a comment of its own that begins with its name", owner, f.Name)
 		}
-		shown := ""
+		shown := strings.TrimPrefix(kindOf(f.Type), "text") // of a value that has no default
 		if text := textOf(value); text != "" {
 			shown = "`" + text + "`"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", key, kindOf(f.Type), shown, f.Tag.Get("unit"), meaning(doc, f.Name))
+		if unit := f.Tag.Get("unit"); unit != "" {
+			shown += " (" + unit + ")"
+		}
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", key, shown, meaning(doc, f.Name)))
 	}
+	return rows
 }
 
 // meaning is the comment of a field without the field's name.

@@ -27,23 +27,22 @@ type Publication struct {
 	Name string `yaml:"-"`
 	// Namespace is the namespace of the ConfigMap.
 	Namespace string `yaml:"namespace"`
-	// ConfigMap is the name of the ConfigMap that gets the files. A store that is a
-	// directory has them in published/<namespace>/<configMap>. Empty: quoin-slurm for the
-	// publication default, quoin-slurm-NAME for another one.
+	// ConfigMap is the name of the ConfigMap that gets the files. A directory store has them in
+	// published/<namespace>/<configMap>. Empty: quoin-slurm for the publication default,
+	// quoin-slurm-NAME for another one.
 	ConfigMap string `yaml:"configMap"`
 	// Nodes chooses among the cluster's nodes.
 	Nodes Selection `yaml:"nodes"`
-	// SlurmNames says how Slurm calls a node: "short" (up to the first dot), "full",
-	// "label:KEY", "annotation:KEY", or "s/REGEXP/REPLACEMENT/", which must match the
-	// whole name. An address such as 10.0.0.7 is never cut. "pod:SELECTOR" takes the name of
-	// the pod on the node that the label selector selects in the publication's namespace.
-	// "slinky", "slinky:CONTROLLER" and "slinky:NAMESPACE/CONTROLLER" take the name from
-	// Slinky's pods. If nodes.slinky is set, that is the default.
+	// SlurmNames says how Slurm calls a node: "short" (up to the first dot), "full", "label:KEY",
+	// "annotation:KEY", or "s/REGEXP/REPLACEMENT/", which must match the whole name. "pod:SELECTOR"
+	// takes the name of the pod on the node that has these labels, in the publication's namespace.
+	// "slinky", "slinky:CONTROLLER" and "slinky:NAMESPACE/CONTROLLER" take the name from Slinky's
+	// pods, and are the default with nodes.slinky.
 	SlurmNames string `yaml:"slurmNames"`
 	// SlurmVersion is the release that loads the files, such as "26.05".
 	SlurmVersion string `yaml:"slurmVersion"`
-	// ResourceSlices takes the GPUs of nodes without a report from the ResourceSlices of
-	// NVIDIA's DRA driver.
+	// ResourceSlices takes the GPUs of nodes without a report from the ResourceSlices of NVIDIA's DRA
+	// driver.
 	ResourceSlices bool `yaml:"resourceSlices"`
 	// Format is "conf" (topology.conf) or "yaml" (topology.yaml, 25.05 and newer). The
 	// default is "yaml" if the release takes it.
@@ -51,115 +50,105 @@ type Publication struct {
 	// Topology is "block", "tree", or "auto": blocks if there are NVLink domains, else
 	// the tree of network tiers.
 	Topology string `yaml:"topology"`
-	// DefaultTopology is the topology of partitions that name none: "nvl", "leaf"
-	// or one of their parts, "fabric" or "flat". Empty: the blocks with most GPUs, else
-	// the tree. It needs format "yaml".
+	// DefaultTopology is the topology of partitions that name none: "nvl", "leaf" or one of their
+	// parts, "fabric" or "flat". Empty: the blocks with most GPUs, else the tree. It needs format
+	// "yaml".
 	DefaultTopology string `yaml:"defaultTopology"`
-	// FlatTopology adds the topology "flat" to the others, or writes it alone if no block and no
-	// switch is known. It needs format "yaml".
+	// FlatTopology adds the topology "flat", or writes it alone if no block and no switch is known. It
+	// needs format "yaml".
 	FlatTopology bool `yaml:"flatTopology"`
 	// BlocksBy is what makes a block: "nvlink", the NVLink domain, or "leaf", the
 	// nearest switch.
 	BlocksBy string `yaml:"blocksBy"`
-	// ParentBlocks is the number of blocks in a domain above them, such as a scalable
-	// unit of racks: a power of two. Blocks of one such domain stay together. 0: none.
+	// ParentBlocks is the number of blocks in a domain above them, such as a group of racks: a power
+	// of two. Such blocks stay together. 0: none.
 	ParentBlocks int `yaml:"parentBlocks" unit:"blocks"`
-	// DomainLabels are node labels that name the NVLink domain if nvidia.com/gpu.clique
-	// does not. The first one goes before the others. "auto" stands for all known ones.
+	// DomainLabels are node labels that name the NVLink domain if nvidia.com/gpu.clique does not, the
+	// most important first. "auto" stands for all known ones.
 	DomainLabels []string `yaml:"domainLabels"`
-	// TierLabels are node labels that name the switches above a node, nearest first.
-	// "auto", alone, takes the labels of the known source that most nodes carry.
+	// TierLabels are node labels that name the switches above a node, nearest first. "auto", alone,
+	// takes the labels of the known source that most nodes have.
 	TierLabels []string `yaml:"tierLabels"`
-	// FabricFiles are the texts of ibnetdiscover, by which cables say the switches above a node. An
-	// absolute path is a text, or a directory in which each file is one. "configmaps:SELECTOR" are
-	// ConfigMaps in Quoin's namespace by label, in the order of their names: together they are one
-	// text. Texts may be packed by gzip. Cables go before labels.
+	// FabricFiles are outputs of ibnetdiscover, which go before labels: absolute paths of files or of
+	// directories with one file for each fabric, or "configmaps:SELECTOR" for ConfigMaps in Quoin's
+	// namespace, which together are one output. gzip is understood.
 	FabricFiles []string `yaml:"fabricFiles"`
-	// ComputeAdapters are names of the network adapters that jobs compute with, or patterns such
-	// as "mlx5_[0-7]". Empty: the adapters that are next to a GPU, else those of InfiniBand, else
-	// the fastest.
+	// ComputeAdapters are the network adapters that jobs compute with: names, or patterns such as
+	// "mlx5_[0-7]". Empty: those next to a GPU, else InfiniBand's, else the fastest.
 	ComputeAdapters []string `yaml:"computeAdapters"`
-	// RootSwitch is the name of the one switch above all others, if no label names it. Empty:
-	// switches that no label joins get the root switch "fabric", with the finding RootAssumed,
-	// unless they are known to be separate fabrics.
+	// RootSwitch is the name of the one switch above all others, if no label names it. Empty: switches
+	// that no label joins get the root switch "fabric" (finding RootAssumed), unless they are known to
+	// be separate fabrics.
 	RootSwitch string `yaml:"rootSwitch"`
-	// Fabrics is "separate" if no link joins switches that no label joins. Then no job spans
-	// them. Empty: see rootSwitch.
+	// Fabrics is "separate" if switches that no label joins have no link: no job spans them. Empty:
+	// see rootSwitch.
 	Fabrics string `yaml:"fabrics"`
-	// BaseBlockSize is the first of Slurm's BlockSizes. 0: chosen from the domains at the first
-	// publication. It is one size for all racks, and sizeClasses are several.
+	// BaseBlockSize is the first of Slurm's BlockSizes, one for all racks. 0: chosen from the domains
+	// at the first publication.
 	BaseBlockSize int `yaml:"baseBlockSize" unit:"nodes"`
 	// BlockSizes are the further BlockSizes, each the base times a power of two.
 	BlockSizes []int `yaml:"blockSizes" unit:"nodes"`
-	// SizeClasses are the base block sizes of racks of different sizes, the largest first.
-	// Each class has a topology of its own. Empty: as the racks show, at the first
-	// publication.
+	// SizeClasses are the base block sizes of racks of different sizes, the largest first. Each has a
+	// topology of its own. Empty: chosen at the first publication.
 	SizeClasses []int `yaml:"sizeClasses" unit:"nodes"`
-	// MinBlockNodes is the number of nodes from which an NVLink domain becomes a block.
-	// The default is 1 if blocksBy is "leaf".
+	// MinBlockNodes is the number of nodes from which an NVLink domain becomes a block. The default is
+	// 1 if blocksBy is "leaf".
 	MinBlockNodes int `yaml:"minBlockNodes" unit:"nodes"`
 	// MaxDomainGPUs says how many GPUs one NVLink domain may have, by the chip in the product's name,
-	// such as {GB200: 144}. Nodes that make a domain larger join no block, and need no IMEX. A product that is not
-	// named here has Quoin's own limit: 72 GPUs for GB200 and GB300, 256 for GH200, and none between machines for
-	// H100 and the like. A product that Quoin does not know has no limit.
+	// such as {GB200: 144}. Nodes of a larger domain join no block, and need no IMEX. Quoin's own
+	// limits are 72 for GB200 and GB300, 256 for GH200, and one machine for H100 and the like. Unknown
+	// products have none.
 	MaxDomainGPUs topology.Bounds `yaml:"maxDomainGPUs"`
-	// ForgetBlocks are the names of blocks without nodes whose places are given up.
+	// ForgetBlocks are blocks without nodes whose places are given up.
 	ForgetBlocks []string `yaml:"forgetBlocks"`
-	// ForgetSwitches are the names of leaf switches without nodes that are given up.
+	// ForgetSwitches are leaf switches without nodes that are given up.
 	ForgetSwitches []string `yaml:"forgetSwitches"`
 	// Gres says how gres.conf lists GPUs.
 	Gres Gres `yaml:"gres"`
 	// Annotate writes topology.slinky.slurm.net/spec on Nodes, if the release takes it.
 	Annotate *bool `yaml:"annotate"`
-	// Labels writes the place of each node in the published plan as labels of its Node, for other
-	// schedulers: quoin.dev/block, quoin.dev/leaf, quoin.dev/spine and quoin.dev/clique. They are
-	// written when Slurm has loaded the place, and removed when the key is false again. It needs
-	// Kubernetes.
+	// Labels writes the place of each node as labels of its Node, for other schedulers:
+	// quoin.dev/block, quoin.dev/leaf, quoin.dev/spine and quoin.dev/clique, once Slurm has loaded the
+	// place. It needs Kubernetes.
 	Labels bool `yaml:"labels"`
 	// Features writes tokens into the Node annotation features.slinky.slurm.net/spec, which
 	// slurm-operator 1.3 turns into features of the Slurm node: quoin-product-PRODUCT,
-	// quoin-leaf-SWITCH and quoin-mig-PROFILE. Jobs choose nodes by
-	// --constraint=k8s/quoin-leaf-SWITCH. Tokens of others stay. It needs Kubernetes.
+	// quoin-leaf-SWITCH and quoin-mig-PROFILE, for --constraint=k8s/quoin-leaf-SWITCH. It needs
+	// Kubernetes.
 	Features bool `yaml:"features"`
-	// Membership says what places nodes: "file", the topology file, or "annotation", the
-	// Node annotation alone. The file then has blocks and switches without nodes, so a node
-	// that comes, goes or moves changes no file, and slurmctld is not reconfigured. Empty:
-	// "annotation" if Slinky's worker pods name the nodes, otherwise "file".
+	// Membership says what places nodes: "file", the topology file, or "annotation", the Node
+	// annotation. Then the file has blocks and switches alone, and a node that comes, goes or moves
+	// changes no file. Empty: "annotation" if Slinky's worker pods name the nodes, else "file".
 	Membership string `yaml:"membership"`
 	// Slurm says how the running Slurm is asked what it has loaded.
 	Slurm Slurm `yaml:"slurm"`
-	// SettleTime says how long facts must stay the same before they are published.
-	// Facts that keep changing delay a publication by 6 times as long at most. The first
-	// publication waits up to 30 times as long for nodes with GPUs whose NVLink domain is not
-	// known yet. Unless baseBlockSize is set, it also waits until no node has been added for
-	// 6 times as long. A new block waits up to 30 times as long for the switches above it, if
-	// parentBlocks is set.
+	// SettleTime is how long facts must stay the same before they are published. Facts that keep
+	// changing delay it 6 times as long at most. The first publication also waits until no node is
+	// added for 6 times as long (unless baseBlockSize is set), and up to 30 times as long for unknown
+	// NVLink domains. With parentBlocks a new block waits as long for its switches.
 	SettleTime Duration `yaml:"settleTime"`
-	// ConfirmTime says how long facts must name a published node's new place, without
-	// a break, before the node moves. It is twice as long for each time that the node moved
-	// within holdWindow.
+	// ConfirmTime is how long facts must name a new place of a published node before the node moves.
+	// It doubles with each move within holdWindow.
 	ConfirmTime Duration `yaml:"confirmTime"`
-	// FabricWait is how long the registration of a node's GPUs with their NVLink fabric may be in
-	// progress. After that the node's fabric counts as not ready.
+	// FabricWait is how long GPUs may take to register with their NVLink fabric. After that the node's
+	// fabric counts as not ready.
 	FabricWait Duration `yaml:"fabricWait"`
-	// RemoveAfter says how long a node stays in the files after its Node object or its worker
-	// pod has gone, or after the publication no longer takes it, unless nodes was changed. Without
-	// Kubernetes it is the report that has gone.
+	// RemoveAfter is how long a node stays in the files after its Node object, its worker pod or,
+	// without Kubernetes, its report has gone, or after the publication no longer takes it. It leaves
+	// at once if the key nodes was changed.
 	RemoveAfter Duration `yaml:"removeAfter"`
-	// PublishInterval is the least time between two publications if the second one only adds
-	// or removes nodes of known blocks and switches. Other changes do not wait.
+	// PublishInterval is the least time between two publications if the second one only adds or
+	// removes nodes of known blocks and switches.
 	PublishInterval Duration `yaml:"publishInterval"`
-	// HoldWindow is the time within which nodes that move or leave count for maxChange, and within which a
-	// node that moved does not follow a change of its NVLink partition.
+	// HoldWindow is the time within which nodes that move or leave count for maxChange. A node that
+	// moved within it ignores a change of its NVLink partition.
 	HoldWindow Duration `yaml:"holdWindow"`
-	// LoadTimeout is the time in which slurmctld loads published files. A Node annotation
-	// that names a new block or leaf switch waits as long. An annotation that names older
-	// units does not wait. If Slurm has not loaded the files by then, they count as never
-	// loaded.
+	// LoadTimeout is the time in which slurmctld loads published files. A Node annotation with a new
+	// block or leaf switch waits as long. Later the files count as never loaded.
 	LoadTimeout Duration `yaml:"loadTimeout"`
 	// MaxChange is the share of published nodes that may move, leave or get another name within
-	// holdWindow. More waits for approval. In Kubernetes a node whose Node object or worker pod is gone does
-	// not count. 1 turns the limit off. With 0 a single node may still change.
+	// holdWindow. More waits for approval. In Kubernetes a node whose Node object or worker pod is
+	// gone does not count. 1 turns the limit off. With 0 one node may still change.
 	MaxChange *float64 `yaml:"maxChange" unit:"share, 0 to 1"`
 }
 
@@ -175,8 +164,8 @@ func (p *Publication) FirstMost() time.Duration { return 30 * p.SettleTime.Durat
 type Selection struct {
 	// Selector is a Kubernetes label selector, such as "slurm.example.com/cluster=a".
 	Selector string `yaml:"selector"`
-	// Slinky is CONTROLLER or NAMESPACE/CONTROLLER of Slinky. A node is taken if one of
-	// the controller's worker pods runs on it.
+	// Slinky is CONTROLLER or NAMESPACE/CONTROLLER of Slinky: its nodes are those on which its worker
+	// pods run.
 	Slinky string `yaml:"slinky"`
 }
 
@@ -194,16 +183,15 @@ func (s *Selection) WhyNone() string {
 // Slurm says how the running Slurm is asked. Without URL and Scontrol nobody asks, and
 // LoadTimeout is the time in which slurmctld loads files.
 type Slurm struct {
-	// URL is the address of slurmrestd: http://HOST:PORT, https://HOST:PORT or unix:/PATH. It needs
-	// Slurm 25.05 or newer.
+	// URL is the address of slurmrestd (Slurm 25.05 or newer): http://HOST:PORT, https://HOST:PORT or
+	// unix:/PATH.
 	URL string `yaml:"url"`
-	// TokenFile holds a token for slurmrestd, of any Slurm user. It is read for each
-	// question.
+	// TokenFile holds a token of any Slurm user for slurmrestd. It is read for each question.
 	TokenFile string `yaml:"tokenFile"`
 	// Scontrol is the program that is asked instead, such as "scontrol".
 	Scontrol string `yaml:"scontrol"`
-	// Reconfigure tells slurmctld to read its files again if it has not done so loadTimeout
-	// after they were published, once for each revision. The user must be an operator.
+	// Reconfigure tells slurmctld to read its files again, once for each revision, if it has not done
+	// so loadTimeout after they were published. The user must be an operator.
 	Reconfigure bool `yaml:"reconfigure"`
 }
 
@@ -213,17 +201,16 @@ type Gres struct {
 	Naming string `yaml:"naming"`
 	// Types are the Types of products that naming is not to name.
 	Types Types `yaml:"types"`
-	// LeaveOut are GPUs that gres.conf leaves out, by node or host list of nodes: UUIDs and
-	// device files, such as {"n[01-04]": [/dev/nvidia4]} for a display's GPU, a broken GPU,
-	// or one that is kept for Kubernetes. gres.conf lists the other GPUs of such a node, so the
-	// node needs a report. Gres= in slurm.conf must count only these others.
+	// LeaveOut are GPUs that gres.conf leaves out, by node or host list of nodes: UUIDs and device
+	// files, such as {"n[01-04]": [/dev/nvidia4]} for the GPU of a display. The node needs a report,
+	// and Gres= in slurm.conf must count only its other GPUs.
 	LeaveOut LeaveOut `yaml:"leaveOut"`
-	// Cores writes the cores of each GPU's socket. slurm.conf must have the
-	// sockets and cores that the nodes have.
+	// Cores writes the cores of each GPU's socket. slurm.conf must have the nodes' real sockets and
+	// cores.
 	Cores bool `yaml:"cores"`
-	// AutoDetect is how all nodes detect their GPUs: "nvidia", "nvml" or "full". "off"
-	// only lists GPUs. Empty: GPUs are listed, and detected on nodes without a report.
-	// If annotations place the nodes, GPUs are detected when slurmd finds those that reports show.
+	// AutoDetect is how all nodes detect their GPUs: "nvidia", "nvml" or "full". "off" only lists
+	// GPUs. Empty: GPUs are listed, and detected on nodes without a report, or if annotations place
+	// the nodes and slurmd finds the GPUs that reports show.
 	AutoDetect string `yaml:"autoDetect"`
 }
 

@@ -179,7 +179,7 @@ func writeQuoin(ctx context.Context, dir string) (string, error) {
 	if !ok {
 		return "", errors.New("the source is not there")
 	}
-	cmd := exec.CommandContext(ctx, "go", "run", ".", "-arch", runtime.GOARCH, "-out", dir)
+	cmd := exec.CommandContext(ctx, "go", "run", ".", "-arch", runtime.GOARCH, "-out", dir, "image")
 	cmd.Dir = filepath.Join(filepath.Dir(file), "../../../../manifests/image")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("make image: %w\n%s", err, out)
