@@ -69,7 +69,7 @@ held since 2026-01-02 03:04:05Z (5 min ago): TooLarge: 5 bytes
   it ends:           by itself when the nodes and the configuration give files that can be published
 held since 2026-01-02 03:04:05Z (5 min ago): BigChange: 9 nodes
   to publish it:     quoin plan approve 1 --store s
-  it ends:           by itself if fewer nodes change, of which those within holdWindow count
+  it ends:           by itself when fewer nodes change; changes within holdWindow count together
 held since 2026-01-02 03:04:05Z (5 min ago): TopologiesChange: nvl goes
   to publish it:     quoin plan approve 2 --store s
   it ends:           by itself if the nodes and the configuration turn back to what is published

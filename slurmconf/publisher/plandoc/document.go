@@ -152,7 +152,7 @@ func (h *Held) Ends() string {
 	case h.Alone || h.Reason == "RolledBack":
 		return "by itself if the nodes and the configuration turn back to what is published"
 	case h.Reason == "BigChange":
-		return "by itself if fewer nodes change, of which those within holdWindow count"
+		return "by itself when fewer nodes change; changes within holdWindow count together"
 	case h.Reason == "NothingToPublish":
 		return "by itself with the first node that has a place, or if nothing was published, with the first that has known GPUs"
 	case h.Reason == "PlanUnreadable":
