@@ -217,7 +217,7 @@ func Revision(w io.Writer, r *plandoc.Revision) {
 			rows = append(rows, []string{t.Name, "", "", ""})
 		}
 	}
-	Table(w, []string{"TOPOLOGY", "UNIT", "NODES", "NAMES"}, rows)
+	Table(w, []string{"TOPOLOGY", "BLOCK OR SWITCH", "NODES", "NAMES"}, rows)
 	places := r.Plan.Places()
 	nowhere := map[string][]string{}
 	var reasons []string

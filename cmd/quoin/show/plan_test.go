@@ -72,7 +72,7 @@ held since 2026-01-02 03:04:05Z (5 min ago): BigChange: 9 nodes
   it ends:           by itself when fewer nodes change; changes within holdWindow count together
 held since 2026-01-02 03:04:05Z (5 min ago): TopologiesChange: nvl goes
   to publish it:     quoin plan approve 2 --store s
-  it ends:           by itself if the nodes and the configuration turn back to what is published
+  it ends:           by itself when nodes and configuration are again as published
 if nothing was held:
   what would change: quoin plan diff --store s
 `

@@ -150,11 +150,11 @@ func (h *Held) Same(other *Held) bool {
 func (h *Held) Ends() string {
 	switch {
 	case h.Alone || h.Reason == "RolledBack":
-		return "by itself if the nodes and the configuration turn back to what is published"
+		return "by itself when nodes and configuration are again as published"
 	case h.Reason == "BigChange":
 		return "by itself when fewer nodes change; changes within holdWindow count together"
 	case h.Reason == "NothingToPublish":
-		return "by itself with the first node that has a place, or if nothing was published, with the first that has known GPUs"
+		return "by itself when a node has a place, or known GPUs if nothing was published"
 	case h.Reason == "PlanUnreadable":
 		return "when the stored plan is restored or deleted"
 	case h.Reason == "PublishedUnreadable":
