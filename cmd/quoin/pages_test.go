@@ -114,10 +114,10 @@ func TestPageWhenSomethingIsWrong(t *testing.T) {
 	if err := os.CopyFS(later, os.DirFS(site)); err != nil {
 		t.Fatal(err)
 	}
-	publish(t, later, "the change is approved", func() bool { // asked again, because a new publisher forgets what was asked before it sees the change
-		quoin(t, "", "plan", "approve", digest, "--store", later)
-		return holds(filepath.Join(later, "plans/default.json"), `"number":2`)
-	})
+	if code, out, errs := quoin(t, "", "plan", "approve", digest, "--store", later); code != 0 {
+		t.Fatal(out, errs)
+	}
+	publish(t, later, "the change is published", func() bool { return holds(filepath.Join(later, "plans/default.json"), `"number":2`) })
 	etc := filepath.Join(t.TempDir(), "etc")
 	for _, name := range []string{"topology.yaml", "gres.conf"} {
 		text, err := os.ReadFile(filepath.Join(site, "published/slurm/quoin-slurm", name))
