@@ -69,10 +69,10 @@ held since 2026-01-02 03:04:05Z (5 min ago): TooLarge: 5 bytes
   it ends:           by itself when the nodes and the configuration give files that can be published
 held since 2026-01-02 03:04:05Z (5 min ago): BigChange: 9 nodes
   to publish it:     quoin plan approve 1 --store s
-  it ends:           by itself when fewer nodes change; changes within holdWindow count together
+  it ends:           by itself if fewer nodes change; those within holdWindow count
 held since 2026-01-02 03:04:05Z (5 min ago): TopologiesChange: nvl goes
   to publish it:     quoin plan approve 2 --store s
-  it ends:           by itself when nodes and configuration are again as published
+  it ends:           by itself if the nodes and the configuration are again as published
 if nothing was held:
   what would change: quoin plan diff --store s
 `

@@ -150,9 +150,9 @@ func (h *Held) Same(other *Held) bool {
 func (h *Held) Ends() string {
 	switch {
 	case h.Alone || h.Reason == "RolledBack":
-		return "by itself when nodes and configuration are again as published"
+		return "by itself if the nodes and the configuration are again as published"
 	case h.Reason == "BigChange":
-		return "by itself when fewer nodes change; changes within holdWindow count together"
+		return "by itself if fewer nodes change; those within holdWindow count"
 	case h.Reason == "NothingToPublish":
 		return "by itself when a node has a place, or known GPUs if nothing was published"
 	case h.Reason == "PlanUnreadable":
