@@ -56,8 +56,8 @@ func TestPagesNameCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if count < 50 {
-		t.Errorf("the pages have %d command lines, want 50 or more", count)
+	if count < 20 {
+		t.Errorf("the pages have %d command lines, want 20 or more", count)
 	}
 }
 
