@@ -119,8 +119,8 @@ func TestRunbooks(t *testing.T) {
 		if got, want := r.Annotations["runbook"], "manifests/RUNBOOKS.md#"+strings.ToLower(r.Alert); got != want {
 			t.Errorf("%s: runbook %q, want %q", r.Alert, got, want)
 		}
-		if body := sections[r.Alert]; !strings.Contains(body, "Meaning:") || !strings.Contains(body, "Do:") {
-			t.Errorf("RUNBOOKS.md has no section %s with its meaning and what to do", r.Alert)
+		if body := sections[r.Alert]; !strings.Contains(body, "Meaning:") || !strings.Contains(body, "\nLook:") || !strings.Contains(body, "\nDo:") {
+			t.Errorf("RUNBOOKS.md has no section %s with its meaning, where to look and what to do", r.Alert)
 		}
 		delete(sections, r.Alert)
 		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {

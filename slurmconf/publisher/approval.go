@@ -95,7 +95,7 @@ func (all decided) held(approve string) []plandoc.Held {
 func howToApprove(digest, approve string) string {
 	text := fmt.Sprintf("; to publish it anyway, set the annotation %s=%s", plandoc.AnnotationApprove, digest)
 	if approve != "" && approve != digest {
-		text += fmt.Sprintf("; it is %q now, which is another digest", approve)
+		text += fmt.Sprintf("; its value %q is another digest", approve)
 	}
 	return text
 }

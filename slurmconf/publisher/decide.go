@@ -75,8 +75,8 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 	switch {
 	case len(kept.held) > 0:
 		held = hold{why: kept.held, wanted: wanted}
-	case !placed.moving.Until.IsZero() && now.Before(l.first.started.Add(l.pub.ConfirmTime.Duration)):
-		held.why = mem.doc.Held // another publisher had confirmed the moves: nobody knows yet whether it is over
+	case in.missingAgain, !placed.moving.Until.IsZero() && now.Before(l.first.started.Add(l.pub.ConfirmTime.Duration)):
+		held.why = mem.doc.Held // another publisher had waited to the end: nobody knows yet whether it is over
 	}
 	if why, until := l.first.waits(in.Facts, in.prev.Plan, wanted.Plan, now); why != "" {
 		return waitFirst{why, until, held}, nil

@@ -115,8 +115,8 @@ func kindChange(p *publication.Cluster, in *gathered, made *Rendered) []decision
 	prev := &in.prev
 	if from, to := prev.changesKind(in.inUse, made); from != nil && p.Annotates {
 		return []decision{{placement.Decision{Kind: reasonTopologyInUse, Subject: from.Name, From: from.Kind, To: to.Kind},
-			fmt.Sprintf("topology %s would change between switches and blocks while Node annotations still name its units, and topology.conf holds one topology; "+
-				"configure format: yaml, which holds both, and format: conf again when no annotation names the old units; if approved now, slurmctld does not start while nodes are registered with the old units", from.Name)}}
+			fmt.Sprintf("topology %s would change between switches and blocks while Node annotations still name its blocks or switches, and topology.conf holds one topology; "+
+				"configure format: yaml, which holds both, and format: conf again when no annotation names the old ones; if approved now, slurmctld does not start while nodes are registered with the old ones", from.Name)}}
 	}
 	followsBlocks := p.DefaultTopology != topology.FabricTopology && p.DefaultTopology != topology.FlatTopology
 	blocks := slices.ContainsFunc(made.topologies, func(t topology.Topology) bool { return t.Kind == topology.KindBlock })

@@ -137,7 +137,7 @@ func TestHeldSplitLetsRacksIn(t *testing.T) {
 		want(28)
 		store.approveDigest("0123456789abcdef")
 		store.pass(5 * time.Minute)
-		if text := store.plan(t).Held[0].Message; !strings.HasSuffix(text, `it is "0123456789abcdef" now, which is another digest`) {
+		if text := store.plan(t).Held[0].Message; !strings.HasSuffix(text, `its value "0123456789abcdef" is another digest`) {
 			t.Errorf("held %s", text)
 		}
 		store.edit(func() { delete(store.notes, "r5-5") }) // its Node has gone

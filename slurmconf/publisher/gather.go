@@ -35,8 +35,10 @@ type gathered struct {
 	// recent are the nodes that moved within HoldWindow, and running is what Slurm has said of jobs.
 	recent  map[string]bool
 	running running
-	// missing are nodes that are gone and stay for a while.
-	missing plandoc.Wait
+	// missing are nodes that are gone and stay for a while. missingAgain says that some of them were gone
+	// already when this publisher began.
+	missing      plandoc.Wait
+	missingAgain bool
 	// fabricSince says by Node since when its NVLink fabric is not ready.
 	fabricSince map[string]time.Time
 	// groups are the groups of switches to remember.
@@ -92,6 +94,7 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	}
 	g.recent, _ = mem.doc.Recent(now, a.pub.HoldWindow.Duration)
 	g.running = running{View: a.jobs.View(a.pub.Name), asks: a.jobs.Asks(a.pub.Name), now: now}
+	g.missingAgain = missing.again
 	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: missing.next}
 	var late time.Time
 	g.fabricSince, late = a.fabrics.since(a.pub, &g.Inputs, mem.doc.FabricSince, now)

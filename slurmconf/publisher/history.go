@@ -18,8 +18,9 @@ type nodeHistory struct {
 	// owners has the Node of each name in the published files, if it is known. It is nil
 	// before the first pass.
 	owners map[string]string
-	// since says since when names are missing that leave later.
+	// since says since when names are missing that leave later. began is the time of the first pass.
 	since map[string]time.Time
+	began time.Time
 	// sets has the NodeSet of the worker pod of each name, or of the last pod that had the name.
 	sets map[string]inputs.Owner
 }

@@ -35,7 +35,7 @@ func (p *Publisher) sayLeftovers(ctx context.Context, l *leftovers, now time.Tim
 	if err != nil {
 		l.At(now.Add(leftoversPause))
 		if ctx.Err() == nil && l.failed.IsNew(err.Error()) {
-			p.log.Warn("not known whether stored publications are configured no longer", "err", topology.Cut(err.Error(), topology.MaxMessage))
+			p.log.Warn("it is not known whether a stored publication is no longer configured", "err", topology.Cut(err.Error(), topology.MaxMessage))
 		}
 		return
 	}
@@ -54,7 +54,7 @@ func (p *Publisher) sayLeftovers(ctx context.Context, l *leftovers, now time.Tim
 		}
 		set(p.metrics.problems, name, map[string]int{ReasonPublicationNotConfigured: 1})
 		p.log.Warn("problem", "publication", name, "reason", ReasonPublicationNotConfigured,
-			"message", "it is stored and configured no longer: "+p.leftFiles(ctx, name, stored[name]))
+			"message", "it is stored and no longer configured: "+p.leftFiles(ctx, name, stored[name]))
 	}
 	l.known = stored
 }

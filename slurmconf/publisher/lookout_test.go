@@ -87,7 +87,7 @@ func TestAnnotationsWaitForSlurm(t *testing.T) {
 				store.change(racks(t))
 				store.pass(2 * time.Minute)
 				pending := func() string { return store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationPending] }
-				if text := pending(); !strings.HasPrefix(text, "loaded: gb200-[055-072]: Slurm has not loaded the published file yet: it has loadTimeout, until 2000-01-01T01:02:") || asked() > 3*time.Minute {
+				if text := pending(); !strings.HasPrefix(text, "loaded: gb200-[055-072]: Slurm has not loaded the published file yet: it has time (loadTimeout) until 2000-01-01T01:02:") || asked() > 3*time.Minute {
 					t.Errorf("two minutes after the change: %q, asked %s ago", text, asked())
 				}
 				store.pass(15 * time.Second)

@@ -202,8 +202,10 @@ type missing struct {
 	// have or had. leaving are those of them whose name leaves now or later.
 	outside, leaving map[string]*inputs.Node
 	problems         []topology.Finding
-	// next is when the next name leaves, or zero.
-	next time.Time
+	// next is when the next name leaves, or zero. again says that some of the names were missing when this
+	// publisher began: the one before may have waited for them to the end.
+	next  time.Time
+	again bool
 }
 
 // missing decides what becomes of those of the published names that no Node has, and remembers
@@ -213,6 +215,9 @@ func (h *nodeHistory) missing(g *gathered, published []string, snap *inputs.Snap
 	out := missing{nameless: map[string]string{}, gone: leavers{}, lost: leavers{}, outside: l.outside, leaving: map[string]*inputs.Node{}}
 	var timer again.Timer
 	since := make(map[string]time.Time)
+	if h.began.IsZero() {
+		h.began = now
+	}
 	for _, name := range l.names {
 		why := l.whyAbsent(name)
 		becomes := why.fateBy(&g.settings)
@@ -224,6 +229,7 @@ func (h *nodeHistory) missing(g *gathered, published []string, snap *inputs.Snap
 			until := since[name].Add(h.pub.RemoveAfter.Duration)
 			if now.Before(until) {
 				timer.At(until)
+				out.again = out.again || since[name].Equal(h.began)
 			} else {
 				becomes = leavesNow
 			}

@@ -186,7 +186,7 @@ func TestMissing(t *testing.T) {
 	m := missed{pub: Publication{SlurmNames: "label:sn", Nodes: Selection{Selector: "sc=a"}}, other: Publication{Nodes: Selection{Selector: "sc=none"}}, nodes: []inputs.Node{node("n", "sn", "x")}}
 	h, g, snap := m.look(t)
 	want := missing{stay: []topology.Facts{{Name: "n", SlurmName: "x", Gone: true, Stays: "it is not selected any more (nodes.selector)"}}, nameless: map[string]string{}, gone: leavers{}, lost: leavers{},
-		outside: map[string]*inputs.Node{"x": &m.nodes[0]}, leaving: map[string]*inputs.Node{"x": &m.nodes[0]}, next: began.Add(h.pub.RemoveAfter.Duration)}
+		outside: map[string]*inputs.Node{"x": &m.nodes[0]}, leaving: map[string]*inputs.Node{"x": &m.nodes[0]}, next: began.Add(h.pub.RemoveAfter.Duration), again: true}
 	diff := func(at time.Duration) {
 		t.Helper()
 		if diff := cmp.Diff(want, h.missing(g, g.prev.nodes(), snap, began.Add(at)), cmp.AllowUnexported(missing{})); diff != "" {
@@ -195,7 +195,7 @@ func TestMissing(t *testing.T) {
 	}
 	diff(0)
 	diff(h.pub.RemoveAfter.Duration - 1)
-	want.stay, want.gone, want.next = nil, leavers{"x": notSelected}, time.Time{}
+	want.stay, want.gone, want.next, want.again = nil, leavers{"x": notSelected}, time.Time{}, false
 	diff(h.pub.RemoveAfter.Duration)
 	diff(2 * h.pub.RemoveAfter.Duration) // for example because the change is held
 
@@ -204,6 +204,11 @@ func TestMissing(t *testing.T) {
 	g.Inputs = h.pub.Rules.Gather(snap)
 	if got := h.missing(g, g.prev.nodes(), snap, began); len(got.stay)+len(got.gone) > 0 || len(h.since) > 0 {
 		t.Errorf("x is back: %+v, %v", got, h.since)
+	}
+	m.nodes[0].Labels["sc"] = "b"
+	g.Inputs = h.pub.Rules.Gather(snap)
+	if got := h.missing(g, g.prev.nodes(), snap, began.Add(time.Minute)); len(got.stay) != 1 || got.again {
+		t.Errorf("x is away since the publisher began: %+v", got)
 	}
 }
 

@@ -45,7 +45,7 @@ func rollBackTo(p *publication.Cluster, doc *plandoc.Document, text string) (act
 	number, _ := strconv.Atoi(text) // 0 is no revision
 	to := doc.Find(number)
 	if to == nil {
-		return hold{why: []plandoc.Held{{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept, which are %s; name one of them, or remove the annotation",
+		return hold{why: []plandoc.Held{{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept: name one of %s, or remove the annotation",
 			plandoc.AnnotationRollback, text, doc.Numbers())}}}, nil
 	}
 	if to == &doc.Current || doc.RolledBack == number { // the plan is written already

@@ -42,7 +42,7 @@ func TestRollback(t *testing.T) {
 			store.pass(10 * time.Minute)
 		}
 		ask(plandoc.AnnotationRollback, "9", "ann")
-		held("RevisionUnknown: the annotation quoin.dev/rollback=9 names no revision that is kept, which are 2, 1;")
+		held("RevisionUnknown: the annotation quoin.dev/rollback=9 names no revision that is kept: name one of 2, 1, or remove the annotation")
 		if topologyOf(store) != second {
 			t.Error("an unknown revision changed the files")
 		}
@@ -57,7 +57,7 @@ func TestRollback(t *testing.T) {
 			t.Errorf("revision %d by %s: %s\n%s", d.Current.Number, d.Current.Author, d.Current.Why, topologyOf(store))
 		}
 		ask(plandoc.AnnotationApprove, "123", "")
-		if got := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasSuffix(got, `; it is "123" now, which is another digest`) || topologyOf(store) != first {
+		if got := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasSuffix(got, `; its value "123" is another digest`) || topologyOf(store) != first {
 			t.Errorf("a wrong digest: held %q", got)
 		}
 		ask(plandoc.AnnotationApprove, store.plan(t).Held[0].Digest, "bob")

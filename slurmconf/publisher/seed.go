@@ -28,14 +28,14 @@ func (l *loop) seedOf(snap *inputs.Snapshot, mem *stored) (*plandoc.Published, e
 	case why == "":
 		l.noSeed.Forget()
 	case l.noSeed.IsNew(why):
-		l.log.Info("no seed is published: Slurm gets its files with the first plan", "publication", l.pub.Name, "why", why)
+		l.log.Info("files without nodes are not written first: Slurm gets its files with the first plan", "publication", l.pub.Name, "why", why)
 	}
 	return set, err
 }
 
 // seed publishes a seed, so that slurmctld can start.
 func (l *loop) seed(ctx context.Context, act seed) error {
-	l.log.Info("published a seed, so that slurmctld can start before there is a plan", "publication", l.pub.Name)
+	l.log.Info("wrote files without nodes, so that slurmctld can start before there is a plan", "publication", l.pub.Name)
 	return l.archive.saveFiles(ctx, act.set)
 }
 
@@ -76,7 +76,7 @@ func seedSet(p *publication.Cluster, snap *inputs.Snapshot, published *plandoc.P
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if spec := n.Annotations[plandoc.SpecAnnotation]; spec != "" && rules.Takes(n) && !elsewhere[n.Name] {
-			return nil, fmt.Sprintf("Node %s has the annotation %s=%s, and is in no stored plan of another publication: Slurm may have it in %s, which a seed lacks; "+
+			return nil, fmt.Sprintf("Node %s has the annotation %s=%s, and is in no stored plan of another publication: Slurm may have it in %s, and files without nodes lack that; "+
 				"if that Slurm and its stored plan are gone for good, remove the annotation", n.Name, plandoc.SpecAnnotation, spec, spec), nil
 		}
 	}

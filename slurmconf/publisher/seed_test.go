@@ -106,7 +106,7 @@ func TestSeedOfSecondPublication(t *testing.T) {
 			t.Errorf("a seed beside a Node with a place: %v", set.Files)
 		}
 	})
-	if text := log.String(); strings.Count(text, "no seed is published") != 1 || !strings.Contains(text, "publication=b why=\"Node gb200-050 has the annotation ") {
+	if text := log.String(); strings.Count(text, "files without nodes are not written first") != 1 || !strings.Contains(text, "publication=b why=\"Node gb200-050 has the annotation ") {
 		t.Errorf("want one line that says why there is no seed:\n%s", text)
 	}
 }

@@ -193,7 +193,7 @@ func TestPublicationIsRenamed(t *testing.T) {
 			t.Errorf("plan (-before +after):\n%s", diff)
 		}
 	})
-	const want = "it is stored and configured no longer: publication \\\"hgx\\\" has its files in slurm/quoin-slurm now; delete its stored plan, and not the files"
+	const want = "it is stored and no longer configured: publication \\\"hgx\\\" has its files in slurm/quoin-slurm now; delete its stored plan, and not the files"
 	if text := log.String(); strings.Count(text, want) != 1 || strings.Count(text, "the publication was renamed") != 1 {
 		t.Errorf("want %s in\n%s", want, text)
 	}

@@ -75,7 +75,8 @@ func someNodes(names []string) string {
 }
 
 // Doubt says why people have to look at the change before plan follows it, as far as the plans show it.
-// It returns "" if nobody has to.
+// It returns "" if nobody has to: each part makes a block of leastPart nodes or more, no part of a divided
+// block joins another published block, and each size of job that had a block keeps one.
 func (r *Repartition) Doubt(old, plan *topology.Plan, policy *Policy) string {
 	if len(r.Unknown) > 0 {
 		return "nobody knows the present NVLink domain of " + someNodes(r.Unknown) + " in these blocks"

@@ -153,7 +153,7 @@ func TestBehind(t *testing.T) {
 		{"nobody can be asked, and a move is held", site{planned: map[string]string{"n1": "nvl:b2"}}, "published: n1: the published files have it in nvl:b1, the plan has it in nvl:b2"},
 		{"as published by file", site{slurm: says(time.Minute, nil), after: time.Hour}, ""},
 		{"as published by annotation", site{byAnnotation: true, slurm: says(time.Minute, annotated), after: time.Hour}, ""},
-		{"not loaded yet", site{slurm: says(-time.Minute, nil), after: time.Minute}, "loaded: n[3-4]: Slurm has not loaded the published file yet: it has loadTimeout, until 2026-11-23T12:02:00Z"},
+		{"not loaded yet", site{slurm: says(-time.Minute, nil), after: time.Minute}, "loaded: n[3-4]: Slurm has not loaded the published file yet: it has time (loadTimeout) until 2026-11-23T12:02:00Z"},
 		{"never loaded", site{slurm: says(-time.Minute, nil), after: 2 * time.Minute}, never},
 		{"never loaded, by annotation", site{byAnnotation: true, slurm: says(-time.Minute, map[string]slurmctld.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1")}), after: 2 * time.Minute}, never},
 		{"never loaded, as scontrol shows", site{slurm: shows("b1=n[1-4]"), after: 2 * time.Minute}, never},
@@ -352,7 +352,7 @@ func TestWatchNeverLoaded(t *testing.T) {
 		watched(t, says(-time.Minute, nil), reconfigure, func(t *bubble) {
 			s := &site{}
 			said := t.until(s, 4*time.Minute)
-			if diff := cmp.Diff([]string{"0s loaded: n[3-4]: Slurm has not loaded the published file yet: it has loadTimeout, until 2026-11-23T12:02:00Z", "2m0s loaded: n[3-4]: The file was never loaded"}, said); diff != "" {
+			if diff := cmp.Diff([]string{"0s loaded: n[3-4]: Slurm has not loaded the published file yet: it has time (loadTimeout) until 2026-11-23T12:02:00Z", "2m0s loaded: n[3-4]: The file was never loaded"}, said); diff != "" {
 				t.Errorf("said (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(events{"FileNeverLoaded: The file was never loaded"}, t.e); diff != "" {
@@ -398,7 +398,7 @@ func TestWatchLoads(t *testing.T) {
 		s := &site{}
 		t.until(s, 65*time.Second)
 		t.says(says(65*time.Second, map[string]slurmctld.Node{"n4": {}}), nil)
-		if diff := cmp.Diff([]string{"1m6s loaded: n[3-4]: Slurm has not loaded the published file yet: it has loadTimeout, until 2026-11-23T12:02:00Z", "1m10s ", "2m10s registered: n4: slurmd has not registered: look at slurmd there"}, t.until(s, 3*time.Minute)); diff != "" {
+		if diff := cmp.Diff([]string{"1m6s loaded: n[3-4]: Slurm has not loaded the published file yet: it has time (loadTimeout) until 2026-11-23T12:02:00Z", "1m10s ", "2m10s registered: n4: slurmd has not registered: look at slurmd there"}, t.until(s, 3*time.Minute)); diff != "" {
 			t.Errorf("said (-want +got):\n%s", diff)
 		}
 		asked, _, _ := t.f.count()
@@ -488,7 +488,7 @@ func TestWatchConfirmsByNodes(t *testing.T) {
 	}
 	watched(t, without(-time.Minute), false, func(t *bubble) {
 		s := &site{}
-		if diff := cmp.Diff([]string{"0s loaded: n[3-4]: Slurm has not loaded the published file yet: it has loadTimeout, until 2026-11-23T12:02:00Z"}, t.until(s, time.Minute)); diff != "" {
+		if diff := cmp.Diff([]string{"0s loaded: n[3-4]: Slurm has not loaded the published file yet: it has time (loadTimeout) until 2026-11-23T12:02:00Z"}, t.until(s, time.Minute)); diff != "" {
 			t.Errorf("said (-want +got):\n%s", diff)
 		}
 		t.says(says(time.Minute, nil), nil)

@@ -113,7 +113,7 @@ func TestRealStages(t *testing.T) {
 			}
 			r.nodes["d2"] = "nvl:b2"
 			r.slurmd("d2", 20112, "nvl:b2") // before slurmctld knows the block
-			r.until("loaded: d2: Slurm (has not loaded the published file yet: it has loadTimeout, until .*|refused nvl:b2 when a node registered with it: .*)")
+			r.until("loaded: d2: Slurm (has not loaded the published file yet: it has time .loadTimeout. until .*|refused nvl:b2 when a node registered with it: .*)")
 			r.ahead = 3 * time.Minute
 			if v := r.until("(?s).*The file was never loaded, which was published at .*"); v.Knows("nvl:b2") != No || v.Knows("nvl:b1") != Yes {
 				t.Errorf("b1 %d, b2 %d", v.Knows("nvl:b1"), v.Knows("nvl:b2"))

@@ -177,7 +177,7 @@ func (v *View) whyLoaded() string {
 	if !v.Never() {
 		why := "Slurm has not loaded the published file yet"
 		if !v.written.IsZero() { // as of files that are only compared
-			why += ": it has loadTimeout, until " + v.written.Add(v.in.LoadTimeout).UTC().Format(time.RFC3339)
+			why += ": it has time (loadTimeout) until " + v.written.Add(v.in.LoadTimeout).UTC().Format(time.RFC3339)
 		}
 		return why
 	}

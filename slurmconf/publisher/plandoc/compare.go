@@ -346,7 +346,7 @@ func (c *Changes) Summary(first int) string {
 	}
 	for i, unit := range c.Units {
 		if i == first {
-			parts = append(parts, fmt.Sprintf("more units: %d", len(c.Units)-first))
+			parts = append(parts, fmt.Sprintf("more blocks and switches: %d", len(c.Units)-first))
 			break
 		}
 		parts = append(parts, unit)

@@ -154,7 +154,7 @@ func (h *Held) Ends() string {
 	case h.Reason == "BigChange":
 		return "by itself if fewer nodes change; those within holdWindow count"
 	case h.Reason == "NothingToPublish":
-		return "by itself with the first node that has a place, or if nothing was published, with the first that has known GPUs"
+		return "by itself when a node has a place, or known GPUs if nothing was published"
 	case h.Reason == "PlanUnreadable":
 		return "when the stored plan is restored or deleted"
 	case h.Reason == "PublishedUnreadable":

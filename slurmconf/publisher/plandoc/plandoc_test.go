@@ -294,7 +294,7 @@ func TestCompare(t *testing.T) {
 	if diff := cmp.Diff([]string{"n1", "n4"}, c.Devices); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
-	const want = "n2 moves from nvl-1 at l1 to nvl-2 at l2: NVML twice since boot; more nodes: 1; block nvl-4 is new; more units: 2; gres.conf: the lines of 2 nodes; " +
+	const want = "n2 moves from nvl-1 at l1 to nvl-2 at l2: NVML twice since boot; more nodes: 1; block nvl-4 is new; more blocks and switches: 2; gres.conf: the lines of 2 nodes; " +
 		"fewer GPUs than before on n1: slurm.conf must follow (Gres=), or slurmctld drains it"
 	if got := c.Summary(1); got != want {
 		t.Errorf("%s\n%s", got, want)
