@@ -43,6 +43,28 @@ func readPages(t *testing.T) []userPage {
 	return all
 }
 
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// writePages writes the blocks of the pages below dir, for the scripts.
+func writePages(dir string, all []userPage) error {
+	for _, p := range all {
+		folder := filepath.Join(dir, "pages", p.name)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return err
+		}
+		below := map[string]int{}
+		for _, b := range p.blocks {
+			heading := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(b.Heading), "-"), "-")
+			below[heading]++
+			file := filepath.Join(folder, fmt.Sprintf("%s-%d.%s", heading, below[heading], b.Language))
+			if err := os.WriteFile(file, []byte(b.Text), 0o600); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // TestPagesCallQuoin holds that the command line of each call of quoin in a page is right: its
 // command, its flags and the number of its arguments.
 func TestPagesCallQuoin(t *testing.T) {
