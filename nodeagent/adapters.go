@@ -37,7 +37,7 @@ func (a *Agent) keepAdapters(ctx context.Context) {
 	said := ""
 	say := func(text string) {
 		if text != said && text != "" {
-			a.log.Warn("network adapters are not all known", "err", text)
+			a.log.Warn("some network adapters are not known", "err", text)
 		}
 		said = text
 	}

@@ -125,7 +125,7 @@ func (g *Gate) update() {
 	}
 	g.logged = line
 	if err != nil {
-		g.log.Warn("IMEX gate is not kept, so that jobs across nodes pass it", "err", err)
+		g.log.Warn("IMEX gate cannot be written: jobs across nodes do not wait for IMEX", "err", err)
 	} else {
 		g.log.Info("IMEX gate of jobs across nodes", "clique", state.Clique, "ready", state.Ready, "reason", state.Reason, "message", state.Message)
 	}
