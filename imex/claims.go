@@ -58,7 +58,7 @@ func (s *Observation) rivalsRemedy(claims []*Claim) string {
 	case s.Join == JoinHolder && slurmd:
 		return "remove the claim from the worker pods (resourceClaims of the NodeSet) while no job across nodes runs, or set imex.join to slurmd"
 	case s.Join == JoinSlurmd && holder:
-		return "delete the DaemonSet that holds the claims while no job across nodes runs, or set imex.join to holder"
+		return "delete the DaemonSet quoin-imex while no job across nodes runs, or set imex.join to holder"
 	}
 	return "let only one pod of a node claim a channel; end a pod that waits first, because the end of the pod that holds the channel ends the node's IMEX daemon"
 }
@@ -111,7 +111,7 @@ func checkClaim(v *view, n *node) finding {
 	case v.Join == JoinSlurmd:
 		return finding{reason: ReasonNotClaimed, message: message, remedy: "give the worker pods a claim of the domain's template; nothing is wrong if no worker pod is to run here"}
 	}
-	return finding{reason: ReasonNotClaimed, message: message, remedy: "find out why the DaemonSet that holds the claims has no pod on the node: its node selector and tolerations must allow one"}
+	return finding{reason: ReasonNotClaimed, message: message, remedy: "find out why the DaemonSet quoin-imex has no pod on the node: its node affinity and tolerations must allow one"}
 }
 
 // waits says what a claim waits for, if an idle claim, which sorts last, shows it.
@@ -128,7 +128,7 @@ func (c *Claim) text() string {
 	text := "claim " + c.Namespace + "/" + c.Name + " of "
 	switch c.Owner {
 	case OwnerHolder:
-		text += "the holder's "
+		text += "the quoin-imex "
 	case OwnerSlurmd:
 		text += "the worker "
 	}

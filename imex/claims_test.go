@@ -22,12 +22,12 @@ func TestJudgeClaims(t *testing.T) {
 	n1 := func(reason string) map[string]words { return map[string]words{"n1": verdict(reason)} }
 	runJudgeCases(t, []judgeCase{
 		{name: "holder and slurmd, which waits", spoil: func(s *Observation) { add(s, worker, "quoin-system/w1") }, want: but(),
-			says: []string{"quoin-system/imex-n1 of the holder's pod quoin-system/quoin-imex-n1 holds", "quoin-system/worker-1 of the worker pod quoin-system/w1 waits", "resourceClaims of the NodeSet", "imex.join to slurmd"}},
+			says: []string{"quoin-system/imex-n1 of the quoin-imex pod quoin-system/quoin-imex-n1 holds", "quoin-system/worker-1 of the worker pod quoin-system/w1 waits", "resourceClaims of the NodeSet", "imex.join to slurmd"}},
 		{name: "slurmd and holder, which waits", spoil: func(s *Observation) {
 			add(s, worker, "", "quoin-system/w1")
 			c := s.claim("n1")
 			c.Pods, c.Waiting = nil, "quoin-system/quoin-imex-n1"
-		}, want: but(), says: []string{"worker-1 of the worker pod quoin-system/w1 holds", "the holder's pod quoin-system/quoin-imex-n1 waits"}},
+		}, want: but(), says: []string{"worker-1 of the worker pod quoin-system/w1 holds", "the quoin-imex pod quoin-system/quoin-imex-n1 waits"}},
 		{name: "both wait", spoil: func(s *Observation) {
 			add(s, worker, "quoin-system/w1")
 			c := s.claim("n1")
@@ -100,7 +100,7 @@ func TestJudgeClaims(t *testing.T) {
 		{name: "a claim that says no domain", spoil: func(s *Observation) { s.claim("n1").Domain = "" }},
 		{name: "the label is missing", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })
-		}, want: n1(ReasonNotRegistered), says: []string{"resource.nvidia.com/computeDomain", "imex-n1 of the holder's pod quoin-system/quoin-imex-n1 holds", "delete pod quoin-system/quoin-imex-n1"}},
+		}, want: n1(ReasonNotRegistered), says: []string{"resource.nvidia.com/computeDomain", "imex-n1 of the quoin-imex pod quoin-system/quoin-imex-n1 holds", "delete pod quoin-system/quoin-imex-n1"}},
 		{name: "the label is missing, and claims are not to be read", spoil: func(s *Observation) {
 			s.Claims, s.ClaimsUnread = nil, true
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })

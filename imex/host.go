@@ -4,7 +4,7 @@ package imex
 func checkHost(_ *view, n *node) finding {
 	switch {
 	case n.Local == nil:
-		return finding{reason: ReasonUnknown, message: "the node has no report, so nothing says how its nvidia-imex.service is", remedy: "find out why Quoin's agent does not run there; for quoin imex check, list nodereports too"}
+		return finding{reason: ReasonUnknown, message: "the node has no report, so the state of its nvidia-imex.service is not known", remedy: "find out why Quoin's agent does not run there; for quoin imex check, list nodereports too"}
 	case !n.Local.HostService:
 		return finding{reason: ReasonNotReady, message: "nvidia-imex.service does not run on the host",
 			remedy: "run systemctl enable --now nvidia-imex.service on the node; journalctl -u nvidia-imex says why it ended"}

@@ -42,7 +42,8 @@ func isProblem(reason string) bool {
 }
 
 // Judge returns the verdicts on all nodes that have GPUs, a label, an entry or a claim.
-// Each verdict names what must be repaired first, and leaves out what follows from it.
+// Each verdict names what must be repaired first, and leaves out what follows from it. A node
+// whose own entry is ready is Ready, whatever others do: the message may name trouble beside it.
 func Judge(o *Observation) map[string]Verdict {
 	verdicts := make(map[string]Verdict, len(o.Nodes))
 	v := newView(o)

@@ -103,8 +103,8 @@ func (f *failures) first() {
 	f.machines["early"].Change(inClique(7))
 	f.statusIs(stateNotReady)
 	f.expect("first",
-		said{failure: "second claim", node: "second", condition: "False Ready", noted: true, words: []string{"of the worker pod quoin-node/worker waits", "of the holder's pod quoin-node/quoin-imex-", "remove the claim from the worker pods"}},
-		said{failure: "no holder", node: "unclaimed", condition: "True NotClaimed", words: []string{"find out why the DaemonSet that holds the claims has no pod"}},
+		said{failure: "second claim", node: "second", condition: "False Ready", noted: true, words: []string{"of the worker pod quoin-node/worker waits", "of the quoin-imex pod quoin-node/quoin-imex-", "remove the claim from the worker pods"}},
+		said{failure: "no holder", node: "unclaimed", condition: "True NotClaimed", words: []string{"find out why the DaemonSet quoin-imex has no pod"}},
 		said{failure: "label taken", node: "taken", condition: "True NotRegistered", words: []string{"though claim quoin-node/quoin-imex-", "delete pod quoin-node/quoin-imex-"}},
 		said{failure: "channel taken", node: "guest", condition: "False Ready", noted: true, words: []string{"pod quoin-node/guests-pod holds the node's channel"}},
 		said{failure: "claim in another namespace", node: "foreign", condition: "True WrongClaim", words: []string{"claim default/foreign of pod default/foreign"}},

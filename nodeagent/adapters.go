@@ -37,7 +37,7 @@ func (a *Agent) keepAdapters(ctx context.Context) {
 	said := ""
 	say := func(text string) {
 		if text != said && text != "" {
-			a.log.Warn("network adapters are not all known", "err", text)
+			a.log.Warn("some network adapters are not known", "err", text)
 		}
 		said = text
 	}
@@ -177,8 +177,8 @@ type linkSeries struct {
 func newLinkSeries() *linkSeries {
 	labels := []string{"adapter", "port"}
 	return &linkSeries{
-		up:   prometheus.NewDesc("quoin_agent_adapter_port_up", "1 while the link of a port of a network adapter is active, 0 while it is not, or the adapter is gone. There is none while that is not known.", labels, nil),
-		rate: prometheus.NewDesc("quoin_agent_adapter_port_rate_bytes_per_second", "Rate of the active link of a port of a network adapter.", labels, nil),
+		up:   prometheus.NewDesc("quoin_agent_adapter_port_up", "1 while the link of an adapter's port is active, 0 while it is not or the adapter is gone. Absent while not known.", labels, nil),
+		rate: prometheus.NewDesc("quoin_agent_adapter_port_rate_bytes_per_second", "Rate of the active link of an adapter's port.", labels, nil),
 	}
 }
 

@@ -206,7 +206,7 @@ func TestMetricsLint(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
-	const want = `# HELP quoin_agent_fabric_info 1 for each NVLink fabric that a GPU of the last good report is in, with its place and state as labels.
+	const want = `# HELP quoin_agent_fabric_info 1 for each NVLink fabric that a GPU is in.
 # TYPE quoin_agent_fabric_info gauge
 quoin_agent_fabric_info{clique="0",cluster_uuid="00000000-0000-0000-0000-000000000000",state="inProgress",status=""} 1
 `

@@ -54,9 +54,9 @@ type Gate struct {
 // good reports, and judges the fabric by them. Nothing is read or written before Run.
 func NewGate(node, boot string, runDir rundir.Dir, members NodeMembership, fabric func(*topology.Node) topology.FabricVerdict, reports <-chan *topology.Node, reg prometheus.Registerer, log *slog.Logger) *Gate {
 	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_ready",
-		Help: "1 if jobs across nodes may use IMEX on this node, 0 if not, with the reason; absent without multi-node NVLink or if it is not known."}, []string{"clique", "reason"})
+		Help: "1 if jobs across nodes may use IMEX on this node, 0 if not. Absent without multi-node NVLink, or if not known."}, []string{"clique", "reason"})
 	peers := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_peers",
-		Help: "Peers of this node in the domain of the host's own IMEX service that are not connected to it (dead) or may not be (unknown). Absent if the service does not tell its peers."}, []string{"state"})
+		Help: "Nodes in the host's own IMEX domain that are not connected to this one (dead) or may not be (unknown). Absent if the service does not tell."}, []string{"state"})
 	reg.MustRegister(open, peers)
 	return &Gate{node: node, boot: boot, runDir: runDir, members: members, fabric: fabric, log: log, reports: reports, open: open, peers: peers}
 }
@@ -125,7 +125,7 @@ func (g *Gate) update() {
 	}
 	g.logged = line
 	if err != nil {
-		g.log.Warn("IMEX gate is not kept, so that jobs across nodes pass it", "err", err)
+		g.log.Warn("IMEX gate cannot be written: jobs across nodes do not wait for IMEX", "err", err)
 	} else {
 		g.log.Info("IMEX gate of jobs across nodes", "clique", state.Clique, "ready", state.Ready, "reason", state.Reason, "message", state.Message)
 	}

@@ -56,13 +56,13 @@ func (m *membersOfOne) edit(change func()) {
 
 // readySeries is what the scripted hour of the dashboards' tests has too.
 const readySeries = `
-# HELP quoin_agent_imex_ready 1 if jobs across nodes may use IMEX on this node, 0 if not, with the reason; absent without multi-node NVLink or if it is not known.
+# HELP quoin_agent_imex_ready 1 if jobs across nodes may use IMEX on this node, 0 if not. Absent without multi-node NVLink, or if not known.
 # TYPE quoin_agent_imex_ready gauge
 quoin_agent_imex_ready{clique="` + gateClique + `",reason="Ready"} 1
 `
 
 const peersSeries = `
-# HELP quoin_agent_imex_peers Peers of this node in the domain of the host's own IMEX service that are not connected to it (dead) or may not be (unknown). Absent if the service does not tell its peers.
+# HELP quoin_agent_imex_peers Nodes in the host's own IMEX domain that are not connected to this one (dead) or may not be (unknown). Absent if the service does not tell.
 # TYPE quoin_agent_imex_peers gauge
 quoin_agent_imex_peers{state="dead"} 1
 quoin_agent_imex_peers{state="unknown"} 1

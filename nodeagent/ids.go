@@ -58,7 +58,7 @@ func (a *Agent) keepIDs(ctx context.Context) {
 			pause = min(pause, pauseAfter(failures))
 			if text := problem.Error(); text != said {
 				said = text
-				a.log.Warn("DCGM ids are not all known, asking again", "after", pause, "err", problem)
+				a.log.Warn("DCGM's id of some GPUs is not known, asking again", "after", pause, "err", problem)
 			}
 		}
 		select {

@@ -39,21 +39,21 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return f.NewGauge(prometheus.GaugeOpts{Name: "quoin_agent_" + name, Help: help})
 	}
 	m := &Metrics{
-		up:          gauge("probe_up", "1 while the running probe has given a good report; at 0 the last good report may be stale."),
+		up:          gauge("probe_up", "1 while the running probe has given a good report."),
 		heard:       gauge("probe_last_heard_timestamp_seconds", "When the probe last said something, in Unix seconds."),
 		restarts:    f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_probe_restarts_total", Help: "Ends of the probe by reason: exit, hang, garbage, or start."}, []string{"reason"}),
 		garbage:     counter("probe_lines_refused_total", "Lines of the probe that were no report of this node."),
-		stored:      gauge("report_stored", "1 while the store holds the last good report, as far as is known."),
+		stored:      gauge("report_stored", "1 while the store holds the last good report."),
 		writes:      counter("report_writes_total", "Reports written to the store."),
 		storeErrors: counter("store_errors_total", "Reports that could not be written to the store at once."),
 		fileErrors:  counter("file_errors_total", "Node files that could not be written."),
-		gpus:        f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_gpus", Help: "GPUs by fabric state and health, of the last good report."}, []string{"fabric", "health"}),
-		problems:    f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_problems", Help: "Problems of the last good report by reason."}, []string{"reason"}),
+		gpus:        f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_gpus", Help: "GPUs by fabric state and health."}, []string{"fabric", "health"}),
+		problems:    f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_problems", Help: "Problems of the last good report."}, []string{"reason"}),
 		confirmed:   gauge("report_confirmed_timestamp_seconds", "When a probe last confirmed the report, in Unix seconds; 0 before the first time."),
-		stale:       gauge("report_stale", "1 while the report says that its facts are stale, for no probe has confirmed them for long."),
-		fabric: f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_fabric_info", Help: "1 for each NVLink fabric that a GPU of the last good report is in, with its place and state as labels."},
+		stale:       gauge("report_stale", "1 while no probe has confirmed the report for minutes."),
+		fabric: f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_fabric_info", Help: "1 for each NVLink fabric that a GPU is in."},
 			[]string{"cluster_uuid", "clique", "state", "status"}),
-		dcgmReads: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_dcgm_reads_total", Help: "Readings of DCGM's ids by source, hostengine or exporter, and result, ok or error."}, []string{"source", "result"}),
+		dcgmReads: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_dcgm_reads_total", Help: "Readings of DCGM's ids by source (hostengine, exporter) and result (ok, error)."}, []string{"source", "result"}),
 		links:     newLinkSeries(),
 	}
 	reg.MustRegister(m.links)

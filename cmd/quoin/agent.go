@@ -73,7 +73,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, read func(p
 	runDir := rundir.Dir(c.RunDir)
 	boot, err := rundir.BootID(c.HostRoot)
 	if err != nil {
-		log.Warn("boot is not known: what is of an earlier boot counts as of this one", "err", err)
+		log.Warn("boot id cannot be read: files of an earlier boot count as files of this boot", "err", err)
 	}
 	reports, samples, wanted := make(chan *topology.Node, 1), make(chan topology.Sample, 4), make(chan []string)
 	registry := jobsConfig(c, boot)

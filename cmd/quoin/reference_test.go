@@ -136,7 +136,7 @@ func TestReferenceOfMetrics(t *testing.T) {
 	golden.Check(t, "METRICS.md", generated+`# Metrics reference
 
 Both processes also serve `+"`quoin_build_info{component,version,revision,goversion}`"+`, which is 1, and the series of Go and of
-the process itself (`+"`go_*`, `process_*`"+`).
+the process itself (`+"`go_*`, `process_*`"+`). A name that ends in `+"`_total`"+` is a counter's, one in `+"`_duration_seconds`"+` a histogram's. All others are gauges.
 
 ## quoin agent, one on each GPU node
 
@@ -194,7 +194,10 @@ func (r *seriesRecorder) Register(c prometheus.Collector) error {
 		if known := kindOfCollector(c); known != "" && known != kind {
 			r.t.Errorf("%s is a %s, and its name is that of a %s", name, known, kind)
 		}
-		r.rows = append(r.rows, fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, kind, strings.Join(labels, ", "), strings.ReplaceAll(help, "|", `\|`)))
+		if len(labels) > 0 {
+			name += "{" + strings.Join(labels, ",") + "}"
+		}
+		r.rows = append(r.rows, fmt.Sprintf("| `%s` | %s |\n", name, strings.ReplaceAll(help, "|", `\|`)))
 	}
 	return nil
 }
@@ -202,7 +205,7 @@ func (r *seriesRecorder) Register(c prometheus.Collector) error {
 // table returns the rows in the order of the names.
 func (r *seriesRecorder) table() string {
 	slices.Sort(r.rows)
-	return "| series | type | labels | meaning |\n|---|---|---|---|\n" + strings.Join(r.rows, "")
+	return "| series | meaning |\n|---|---|\n" + strings.Join(r.rows, "")
 }
 
 func kindByName(name string) string {

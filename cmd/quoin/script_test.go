@@ -20,13 +20,18 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs what users do, and what goes wrong when they do it. A script gives
-// --config $NODE to each command that reads or writes the machine.
+// --config $NODE to each command that reads or writes the machine. The blocks of the pages for
+// users are in pages/PAGE, each called HEADING-NUMBER.LANGUAGE: the number counts below its heading.
 func TestScripts(t *testing.T) {
+	userPages := readPages(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "../../testdata/scripts",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("NODE_NAME", "")
 			e.Setenv("NODE", filepath.Join(e.WorkDir, "node.yaml"))
+			if err := writePages(e.WorkDir, userPages); err != nil {
+				return err
+			}
 			return os.WriteFile(e.Getenv("NODE"), []byte(nodedir.New(t, filepath.Join(e.WorkDir, ".node")).Config()), 0o600)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": awaitFile},

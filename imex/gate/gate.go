@@ -1,9 +1,9 @@
 // Package gate is the file gate.json in the run directory. The agent writes there
 // whether jobs across nodes may use IMEX on the node, and the job hook reads it.
 //
-// A gate proves that the daemons of the clique say that they are ready. It does not
-// prove that each pair of them is connected. The package knows no Kubernetes, because
-// the hook is built on it.
+// A gate proves that this node's daemon is up, in this boot. It does not prove that each
+// pair of daemons is connected, unless the host's own service tells its peers. The package
+// knows no Kubernetes, because the hook is built on it.
 package gate
 
 import (

@@ -23,7 +23,7 @@ func TestHold(t *testing.T) {
 		{"an array's last task", line("6", "ArrayJobId=7 ArrayTaskId=0 ") + "\n" + line("7", "ArrayJobId=7 ArrayTaskId=1 "), "exit 0", "requeuehold 7_1", ""},
 		{"tasks that have no raw id yet", line("7", "ArrayJobId=7 ArrayTaskId=0-1 "), "exit 0", "", `task "0-1" of array 7`},
 		{"an answer of another job", line("8", ""), "exit 0", "", "no line of the job's"},
-		{"a job of two states", line("7", "") + " Comment=x JobState=FAILED", "exit 0", "", "in no state that is sure"},
+		{"a job of two states", line("7", "") + " Comment=x JobState=FAILED", "exit 0", "", "in a state that is not known"},
 		{"a job that was cancelled", strings.Replace(line("7", ""), "RUNNING", "COMPLETING", 1), "exit 0", "", "it is COMPLETING"},
 		{"one that another node is putting back", strings.Replace(line("7", ""), "RUNNING", "COMPLETING Reason=job_requeued_in_held_state", 1), "exit 0", "", ""},
 		{"one that another node has put back", strings.Replace(line("7", ""), "RUNNING", "PENDING", 1), "exit 0", "", ""},

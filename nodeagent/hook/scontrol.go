@@ -66,7 +66,7 @@ func (j scontrol) requeueHold(ctx context.Context, job, slurmConf string) error 
 		if facts.HeldBack { // by another node; the job completes first
 			return nil
 		}
-		return fmt.Errorf("hold job %s: it is %s", job, cmp.Or(facts.State, "in no state that is sure"))
+		return fmt.Errorf("hold job %s: it is %s", job, cmp.Or(facts.State, "in a state that is not known"))
 	}
 	if facts.ArrayJobID != "" { // the raw id of an array's last task names the whole array
 		if _, err := strconv.ParseUint(facts.ArrayTaskID, 10, 32); err != nil {

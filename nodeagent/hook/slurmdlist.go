@@ -32,7 +32,7 @@ const configless = "conf-cache"
 func (h *job) placedDevices(inv *rundir.Inventory, places []int) (devices []string, err error) {
 	conf := h.env("SLURM_CONF")
 	if conf == "" {
-		return nil, errors.New("slurmd has not set SLURM_CONF, so that its gres.conf is not known")
+		return nil, errors.New("SLURM_CONF is not set, so slurmd's gres.conf is not known")
 	}
 	files := confFiles{folder: filepath.Dir(conf)}
 	list, err := files.slurmdList(inv, h.env("SLURMD_NODENAME"), filepath.Base(conf))

@@ -56,7 +56,7 @@ func TestSlurmdList(t *testing.T) {
 		"types":                 {steps: []step{{gres: typed, conf: "NodeName=n1 Gres=gpu:b:1,gpu:a:2\n", start: later, want: "3"}}},
 		"types, slurm.conf new": {steps: []step{{gres: typed, conf: "NodeName=n1 Gres=gpu:b:1,gpu:a:2\n", start: earlier, said: "is younger"}}},
 		"detected":              {steps: []step{{gres: "AutoDetect=nvidia\n", start: later, want: "0"}}},
-		"no SLURM_CONF":         {env: []string{"SLURM_CONF="}, steps: []step{{gres: full, start: later, said: "slurmd has not set SLURM_CONF"}}},
+		"no SLURM_CONF":         {env: []string{"SLURM_CONF="}, steps: []step{{gres: full, start: later, said: "SLURM_CONF is not set"}}},
 		"UUIDs":                 {env: []string{"CUDA_VISIBLE_DEVICES=GPU-2"}, steps: []step{{gres: "-", want: "2"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,11 +30,11 @@ type hookSeries struct {
 
 func newHookSeries(f promauto.Factory) hookSeries {
 	s := hookSeries{
-		runs:   f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_runs_total", Help: "Calls of the job hook by result: ok, or error if anything went wrong."}, []string{"hook", "result"}),
-		errors: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_errors_total", Help: "Failed calls of the job hook, by what went wrong first."}, []string{"hook", "reason"}),
-		took: f.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_hook_duration_seconds", Help: "How long a call of the job hook delayed the job or the node.",
+		runs:   f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_runs_total", Help: "Calls of the hook: ok, or error if anything went wrong."}, []string{"hook", "result"}),
+		errors: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_errors_total", Help: "Failed calls of the hook, by what went wrong first."}, []string{"hook", "reason"}),
+		took: f.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_hook_duration_seconds", Help: "How long a call of the hook delayed the job or the node.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}}, []string{"hook"}),
-		gatePassed: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_gate_total", Help: "Jobs across nodes at the IMEX gate of their Prolog, by result."}, []string{"result"}),
+		gatePassed: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_gate_total", Help: "Jobs across nodes at the IMEX gate, by result."}, []string{"result"}),
 		gateTook: f.NewHistogram(prometheus.HistogramOpts{Name: "quoin_hook_gate_duration_seconds", Help: "How long the IMEX gate delayed a job across nodes.",
 			Buckets: []float64{.001, .01, .1, 1, 5, 10, 30, 60, 300}}),
 	}

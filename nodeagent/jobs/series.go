@@ -23,12 +23,12 @@ type agentSeries struct {
 func newAgentSeries(f promauto.Factory) agentSeries {
 	s := agentSeries{
 		sweeps:      f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_sweeps_total", Help: "Comparisons of the job mapping with the jobs that live."}),
-		sweepErrors: f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_sweep_errors_total", Help: "Comparisons after which something could not be released or repaired. The agent tries again."}),
-		repairs:     f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_mapping_repairs_total", Help: "Lines of living jobs that the agent added to the job mapping or moved."}),
-		released:    f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_sweep_released_total", Help: "Lines that the agent removed from the job mapping, by why the job has ended."}, []string{"reason"}),
-		samples:     f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_samples_total", Help: "Samples of devices that jobs hold, by result: ok or missing."}, []string{"result"}),
-		files:       f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_mapping_files", Help: "Files of the job mapping: held have lines of jobs, empty have none, foreign have lines of unknown jobs or that are no job id."}, []string{"state"}),
-		records:     f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_job_records", Help: "Records of jobs: alive if a step is seen to live, unproven if none is seen, unreadable if the record cannot be read."}, []string{"state"}),
+		sweepErrors: f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_sweep_errors_total", Help: "Comparisons that could not release or repair something."}),
+		repairs:     f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_mapping_repairs_total", Help: "Lines that the agent added to the job mapping or moved."}),
+		released:    f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_sweep_released_total", Help: "Lines that the agent removed from the job mapping, by why."}, []string{"reason"}),
+		samples:     f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_samples_total", Help: "Samples of held devices: ok or missing."}, []string{"result"}),
+		files:       f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_mapping_files", Help: "Files of the job mapping: held have lines of jobs, empty none, foreign those of unknown jobs or without a job id."}, []string{"state"}),
+		records:     f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_job_records", Help: "Records of jobs: alive if a step is seen, unproven if none is, or unreadable."}, []string{"state"}),
 		summaries:   f.NewGauge(prometheus.GaugeOpts{Name: "quoin_agent_job_summaries", Help: "Summaries of ended jobs."}),
 	}
 	for _, reason := range []string{liveness.Boot, liveness.Ended, liveness.Overdue, liveness.Orphan} {
@@ -172,15 +172,15 @@ const (
 )
 
 var (
-	seriesJobInfo = describe(gauge, "quoin_gpu_job_info", "1 for each device that a job holds on this node. The series ends with the job.", jobLabels...)
-	seriesInfo    = describe(gauge, "quoin_gpu_info", "1 for each GPU or MIG instance, with its product, NVLink clique and node as labels.", "UUID", "gpu", "GPU_I_ID", "modelName", "clique", "node")
-	seriesGPUs    = describe(gauge, "quoin_gpus", "GPUs, or MIG instances, by state: allocated if a job holds them, lost if NVML no longer shows them, else idle.", "state")
+	seriesJobInfo = describe(gauge, "quoin_gpu_job_info", "1 for each job and device that it holds, until the job ends.", jobLabels...)
+	seriesInfo    = describe(gauge, "quoin_gpu_info", "1 for each GPU or MIG instance.", "UUID", "gpu", "GPU_I_ID", "modelName", "clique", "node")
+	seriesGPUs    = describe(gauge, "quoin_gpus", "Devices: allocated if a job holds them, lost if NVML no longer shows them, else idle.", "state")
 	seriesHeld    = describe(counter, "quoin_gpu_held_seconds_total", "Seconds for which at least one job held the device.", "UUID", "gpu", "GPU_I_ID")
-	seriesIdle    = describe(counter, "quoin_gpu_idle_held_seconds_total", "Seconds for which a job held the device while the device had no process and no utilisation.", "UUID", "gpu", "GPU_I_ID")
-	seriesStretch = describe(gauge, "quoin_gpu_idle_held_stretch_seconds", "For how long the held device has had no process and no utilisation. 0 if it is not held or not idle.", "UUID", "gpu", "GPU_I_ID")
-	seriesErrors  = describe(counter, "quoin_gpu_held_errors_total", "Errors that the GPU's hardware counted while a job held it, by counter: NVLink of all links together, ECC, PCIe. There is no series of a counter that the GPU lacks, nor of a MIG instance.", "UUID", "gpu", "GPU_I_ID", "counter")
-	seriesSlowed  = describe(counter, "quoin_gpu_held_slowed_seconds_total", "Seconds with the GPU's clocks held down while a job held it, by reason.", "UUID", "gpu", "GPU_I_ID", "reason")
-	seriesXids    = describe(counter, "quoin_gpu_held_xids_total", "Xids of the GPU that came while a job held it, by class: ignore, application, look, reset, critical.", "UUID", "gpu", "GPU_I_ID", "class")
-	seriesPending = describe(gauge, "quoin_gpu_rows_pending", "1 if memory rows of the held GPU wait until a reset remaps them; 0 if none waits.", "UUID", "gpu", "GPU_I_ID")
+	seriesIdle    = describe(counter, "quoin_gpu_idle_held_seconds_total", "Seconds for which a job held the device while it was idle.", "UUID", "gpu", "GPU_I_ID")
+	seriesStretch = describe(gauge, "quoin_gpu_idle_held_stretch_seconds", "For how long the held device has had no process and no utilisation.", "UUID", "gpu", "GPU_I_ID")
+	seriesErrors  = describe(counter, "quoin_gpu_held_errors_total", "Errors that the GPU counted while a job held it: NVLink (all links), ECC, PCIe. Absent for a counter that the GPU lacks, and for MIG instances.", "UUID", "gpu", "GPU_I_ID", "counter")
+	seriesSlowed  = describe(counter, "quoin_gpu_held_slowed_seconds_total", "Seconds with clocks held down while a job held the GPU.", "UUID", "gpu", "GPU_I_ID", "reason")
+	seriesXids    = describe(counter, "quoin_gpu_held_xids_total", "Xids that came while a job held the GPU, by class: ignore, application, look, reset, critical.", "UUID", "gpu", "GPU_I_ID", "class")
+	seriesPending = describe(gauge, "quoin_gpu_rows_pending", "1 if memory rows of the held GPU wait for a reset to remap them.", "UUID", "gpu", "GPU_I_ID")
 	seriesIMEX    = describe(gauge, "quoin_agent_imex_info", "1 if the node has IMEX, with the major number of its channels and the state of its daemon.", "channel_major", "state")
 )

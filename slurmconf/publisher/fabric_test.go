@@ -99,7 +99,7 @@ func TestFabricFaultsWithoutConditions(t *testing.T) {
 	}
 	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
 		store.pass(time.Hour)
-		err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_publisher_fabric_faults 1 for each node whose NVLink fabric has a fault, by the reason of its condition QuoinFabricDegraded.
+		err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_publisher_fabric_faults 1 for each node with the condition QuoinFabricDegraded.
 # TYPE quoin_publisher_fabric_faults gauge
 quoin_publisher_fabric_faults{node="gb200-005",reason="FabricNotReady"} 1
 `), "quoin_publisher_fabric_faults")

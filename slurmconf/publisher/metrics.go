@@ -41,12 +41,12 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{
 		leader:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_leader", Help: "1 while this process leads."}),
-		passes:    counter("passes_total", "Passes over a publication, by result: published, unchanged, held or error.", "publication", "result"),
-		writes:    counter("writes_total", "Writes to the store, by object: plan, publication, node (its annotations and labels) or condition (a node's).", "object"),
-		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Name: "quoin_publisher_annotation_conflicts_total", Help: "Annotations and labels of Nodes left alone because another writer owns them."}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_publisher_pass_duration_seconds", Help: "Time of one pass, without the wait for facts to settle.",
+		passes:    counter("passes_total", "Passes: published, unchanged, held or error.", "publication", "result"),
+		writes:    counter("writes_total", "Writes to the store: plan, publication, node (annotations and labels) or condition.", "object"),
+		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Name: "quoin_publisher_annotation_conflicts_total", Help: "Annotations and labels of Nodes that another writer owns."}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_publisher_pass_duration_seconds", Help: "Time of one pass.",
 			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 30}}, []string{"publication"}),
-		held:      gauge("held", "1 while a change of a publication is held for the reason.", "publication", "reason"),
+		held:      gauge("held", "1 while a change is held for the reason.", "publication", "reason"),
 		nodes:     gauge("nodes", "Nodes of a publication by the reason of their placement.", "publication", "reason"),
 		blocks:    gauge("blocks", "Blocks of a publication: with nodes, or placeholders.", "publication", "kind"),
 		problems:  gauge("problems", "Problems by reason.", "publication", "reason"),

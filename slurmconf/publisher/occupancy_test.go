@@ -49,7 +49,7 @@ func TestOccupancy(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- pub.Run(ctx) }()
 		store.pass(10 * time.Minute)
-		err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_job_split_segments Segments of a running job that are not together as it asked. If there are any, got has its nodes in each block.
+		err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_job_split_segments Segments of a running job that are not together. got has the nodes in each block.
 # TYPE quoin_job_split_segments gauge
 quoin_job_split_segments{got="9+9",job_id="7",publication="default",segment="18",topology="nvl"} 1
 `), "quoin_job_split_segments")

@@ -71,7 +71,7 @@ func (n *Node) hook(ctx context.Context, f *findings) {
 	records, _ := dir.ReadRecords()
 	summaries, _ := filepath.Glob(filepath.Join(dir.SummaryDir(), "*"))
 	if len(records)+len(summaries) == 0 {
-		f.warn("calls", "run a job with GPUs here; then see that Slurm's Prolog and Epilog run "+path+" (dcgm/README.md)", "no job has called the hook since the boot")
+		f.warn("calls", "run a job with GPUs here; then see that Slurm's Prolog and Epilog run "+path+" (manifests/docs/jobs-and-metrics.md)", "no job has called the hook since the boot")
 		return
 	}
 	f.ok("calls", "the hook was called: %d jobs hold GPUs, %d summaries", len(records), len(summaries))

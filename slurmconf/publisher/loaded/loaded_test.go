@@ -366,10 +366,10 @@ func TestWatchNeverLoaded(t *testing.T) {
 			if asked, others, reconfigured := t.f.count(); reconfigured != want || others != brief || !slices.Equal(asked, []string{"0s nvl"}) {
 				t.Errorf("reconfigured %d times, asked %d times and about nodes %v", reconfigured, others, asked)
 			}
-			if err := testutil.GatherAndCompare(t.reg, strings.NewReader(`# HELP quoin_publisher_file_never_loaded 1 if Slurm has not loaded the published files loadTimeout after they were written, even if no node needs what is new in them. Absent while Slurm cannot be asked.
+			if err := testutil.GatherAndCompare(t.reg, strings.NewReader(`# HELP quoin_publisher_file_never_loaded 1 if Slurm has not loaded the published files loadTimeout after they were written. Absent while Slurm cannot be asked.
 # TYPE quoin_publisher_file_never_loaded gauge
 quoin_publisher_file_never_loaded{publication="default"} 1
-# HELP quoin_publisher_nodes_pending Nodes that Slurm does not have in their planned place yet, by the first stage that differs: published, loaded or registered. Absent while Slurm cannot be asked.
+# HELP quoin_publisher_nodes_pending Nodes that Slurm has not in their planned place yet, by the first stage that differs: published, loaded, registered. Absent while Slurm cannot be asked.
 # TYPE quoin_publisher_nodes_pending gauge
 quoin_publisher_nodes_pending{publication="default",stage="loaded"} 2
 quoin_publisher_nodes_pending{publication="default",stage="published"} 0

@@ -27,10 +27,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{
 		Places:  newPlaces(),
-		members: gauge("imex_nodes", "Nodes by the reason of the verdict on their membership in the IMEX domain.", "reason"),
-		unready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX and something is to be done or waited for."}),
-		fabrics: gauge("fabric_faults", "1 for each node whose NVLink fabric has a fault, by the reason of its condition QuoinFabricDegraded.", "node", "reason"),
-		domain:  gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it or to be done about it.", "namespace", "name", "uid", "problem"),
+		members: gauge("imex_nodes", "Nodes by the verdict on their membership in the IMEX domain.", "reason"),
+		unready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX although they should."}),
+		fabrics: gauge("fabric_faults", "1 for each node with the condition QuoinFabricDegraded.", "node", "reason"),
+		domain:  gauge("imex_domain_info", "1 for the ComputeDomain that nodes join, with what is wrong with it.", "namespace", "name", "uid", "problem"),
 	}
 	reg.MustRegister(m.Places, m.members, m.unready, m.fabrics, m.domain)
 	return m

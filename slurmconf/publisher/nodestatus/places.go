@@ -23,7 +23,7 @@ type Places struct {
 
 func newPlaces() *Places {
 	return &Places{of: map[string][]Place{}, desc: prometheus.NewDesc("quoin_node_info",
-		"1 for each node with a published place: its block, the leaf switch above it and its NVLink clique. Empty where it has none. node is the Kubernetes Node's name.",
+		"1 for each node with a published place. switch is the leaf switch; node is the Kubernetes Node's name.",
 		[]string{"publication", "node", "block", "switch", "clique"}, nil)}
 }
 

@@ -272,11 +272,11 @@ func TestSeries(t *testing.T) {
 # TYPE quoin_job_blocks gauge
 quoin_job_blocks{job_id="1",publication="default",topology="nvl"} 3
 quoin_job_blocks{job_id="3",publication="default",topology="nvl"} 2
-# HELP quoin_job_fewest_blocks The fewest blocks that would have done when the job started, as far as is known.
+# HELP quoin_job_fewest_blocks The fewest blocks that would have done when the job started.
 # TYPE quoin_job_fewest_blocks gauge
 quoin_job_fewest_blocks{job_id="1",publication="default",topology="nvl"} 3
 quoin_job_fewest_blocks{job_id="3",publication="default",topology="nvl"} 2
-# HELP quoin_job_fewest_leaf_switches The fewest leaf switches that would have done when the job started, as far as is known.
+# HELP quoin_job_fewest_leaf_switches The fewest leaf switches that would have done.
 # TYPE quoin_job_fewest_leaf_switches gauge
 quoin_job_fewest_leaf_switches{job_id="1",publication="default",topology="fabric"} 2
 quoin_job_fewest_leaf_switches{job_id="3",publication="default",topology="fabric"} 1
@@ -284,7 +284,7 @@ quoin_job_fewest_leaf_switches{job_id="3",publication="default",topology="fabric
 # TYPE quoin_job_leaf_switches gauge
 quoin_job_leaf_switches{job_id="1",publication="default",topology="fabric"} 2
 quoin_job_leaf_switches{job_id="3",publication="default",topology="fabric"} 2
-# HELP quoin_job_split_segments Segments of a running job that are not together as it asked. If there are any, got has its nodes in each block.
+# HELP quoin_job_split_segments Segments of a running job that are not together. got has the nodes in each block.
 # TYPE quoin_job_split_segments gauge
 quoin_job_split_segments{got="",job_id="3",publication="default",segment="1",topology="nvl"} 0
 quoin_job_split_segments{got="3+3+2",job_id="1",publication="default",segment="4",topology="nvl"} 2

@@ -53,11 +53,11 @@ type fittable struct {
 
 var (
 	sizeLabels  = []string{"publication", "topology", "size"}
-	free        = prometheus.NewDesc("quoin_free_segments", "Segments of this size that fit together into the nodes that are free now.", sizeLabels, nil)
+	free        = prometheus.NewDesc("quoin_free_segments", "Segments of this size that fit together into the free nodes.", sizeLabels, nil)
 	maximum     = prometheus.NewDesc("quoin_max_segments", "Segments of this size if every node were available.", sizeLabels, nil)
-	stranded    = prometheus.NewDesc("quoin_stranded_gpus", "GPUs of free nodes that are left over when segments of this size take the others.", sizeLabels, nil)
+	stranded    = prometheus.NewDesc("quoin_stranded_gpus", "GPUs of free nodes that segments of this size leave over.", sizeLabels, nil)
 	nodes       = prometheus.NewDesc("quoin_block_nodes", "Nodes of a block by what a job can do with them: free, busy or unavailable.", []string{"publication", "topology", "block", "state"}, nil)
-	unavailable = prometheus.NewDesc("quoin_node_unavailable", "1 for a node that takes no job: it is drained, down, or not in Slurm.", []string{"publication", "node"}, nil)
+	unavailable = prometheus.NewDesc("quoin_node_unavailable", "1 for a node that is drained, down or not in Slurm.", []string{"publication", "node"}, nil)
 )
 
 // NewSegments registers the series with reg.

@@ -68,7 +68,7 @@ quoin_block_nodes{block="rack1",publication="default",state="unavailable",topolo
 quoin_block_nodes{block="rack2",publication="default",state="busy",topology="nvl"} 10
 quoin_block_nodes{block="rack2",publication="default",state="free",topology="nvl"} 6
 quoin_block_nodes{block="rack2",publication="default",state="unavailable",topology="nvl"} 2
-# HELP quoin_free_segments Segments of this size that fit together into the nodes that are free now.
+# HELP quoin_free_segments Segments of this size that fit together into the free nodes.
 # TYPE quoin_free_segments gauge
 quoin_free_segments{publication="default",size="1",topology="nvl"} 24
 quoin_free_segments{publication="default",size="16",topology="nvl"} 1
@@ -84,11 +84,11 @@ quoin_max_segments{publication="default",size="18",topology="nvl"} 2
 quoin_max_segments{publication="default",size="2",topology="nvl"} 18
 quoin_max_segments{publication="default",size="4",topology="nvl"} 8
 quoin_max_segments{publication="default",size="8",topology="nvl"} 4
-# HELP quoin_node_unavailable 1 for a node that takes no job: it is drained, down, or not in Slurm.
+# HELP quoin_node_unavailable 1 for a node that is drained, down or not in Slurm.
 # TYPE quoin_node_unavailable gauge
 quoin_node_unavailable{node="host-111",publication="default"} 1
 quoin_node_unavailable{node="host-112",publication="default"} 1
-# HELP quoin_stranded_gpus GPUs of free nodes that are left over when segments of this size take the others.
+# HELP quoin_stranded_gpus GPUs of free nodes that segments of this size leave over.
 # TYPE quoin_stranded_gpus gauge
 quoin_stranded_gpus{publication="default",size="1",topology="nvl"} 0
 quoin_stranded_gpus{publication="default",size="16",topology="nvl"} 32
