@@ -278,9 +278,11 @@ func (w *world) summary(id string) {
 				}
 			}
 		}
-		out := w.kubectl("-n", "quoin-node", "exec", agent, "--", "quoin", "job", id, "-o", "json")
-		text := out[max(0, strings.IndexByte(out, '{')):] // before it, standard error says where the configuration is
-		if err := json.Unmarshal([]byte(text), &got); err != nil {
+		out, err := w.box.Command(w.t.Context(), "-n", "quoin-node", "exec", agent, "--", "quoin", "job", id, "-o", "json").Output()
+		if err == nil {
+			err = json.Unmarshal(out, &got)
+		}
+		if err != nil {
 			w.t.Fatalf("the summary of job %s on %s: %v\n%s", id, node, err, out)
 		}
 		if len(got.Runs) != 1 || got.Runs[0].Running || len(got.Runs[0].Nodes) != 1 {
