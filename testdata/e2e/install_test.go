@@ -168,6 +168,27 @@ func look(w *world) {
 	w.follow("Look")
 	w.t.Logf("%s from the first command of the page to a true map", time.Since(*w.began).Round(time.Second))
 	w.follow("Run a job")
+	w.upgradesSlinky()
+}
+
+// upgradesSlinky holds what the page says of later upgrades of Slinky's chart: the Controller stays as it was patched,
+// because Helm goes on as in the page's upgrade. With --server-side=true Helm stops.
+func (w *world) upgradesSlinky() {
+	w.t.Helper()
+	patched := func() string {
+		return w.kubectl("-n", "slurm", "get", "controllers.slinky.slurm.net", "slurm", "-o=jsonpath={.spec.configFileRefs} {.spec.prologScriptRefs} {.spec.epilogScriptRefs}")
+	}
+	before := patched()
+	for _, c := range []struct{ flag, want string }{{"", "STATUS: deployed"}, {"--server-side=true", "conflict occurred"}, {"--server-side=false", "STATUS: deployed"}} {
+		cmd := w.box.Shell(w.t.Context(), "helm upgrade slurm "+w.slurm.Chart()+" --namespace slurm "+c.flag+" -f values.yaml -f slinky.yaml -f site.yaml")
+		cmd.Dir = w.page.dir
+		if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), c.want) {
+			w.t.Errorf("helm upgrade %s: %v, want %q\n%s", c.flag, err, c.want, out)
+		}
+		if diff := cmp.Diff(before, patched()); diff != "" {
+			w.t.Errorf("the Controller after helm upgrade %s (-before +after):\n%s", c.flag, diff)
+		}
+	}
 }
 
 // register waits until worker pods have what the hook needs and are in the blocks that the annotations
