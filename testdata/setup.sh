@@ -10,6 +10,7 @@ rigs=(etcd helm computedomain computedomain05 kubernetes) # folders beside this 
 # The megabytes of a full cache folder, and of Go's caches after everything is built.
 cacheMB=3000 buildMB=8000 moduleMB=2000
 runMB=500 # what a run needs when all is built
+nodesMB=5000 # the disks of the box's nodes
 if [ "${1:-}" = box ]; then
   tools+=(runc iptables conntrack aarch64-linux-gnu-gcc qemu-aarch64-static buildah systemd-nspawn cni)
   rigs+=(kubelet containerd kwok coredns slinky nvidiadra)
@@ -72,6 +73,7 @@ else
   room XDG_CACHE_HOME "$cache" "$(growth "$cache" $cacheMB)"
   room GOCACHE "$build" "$(growth "$build" $buildMB)"
 fi
+[ "${1:-}" != box ] || room TMPDIR "${TMPDIR:-/tmp}" $nodesMB
 
 # cached says whether Go's cache has all modules of some packages of a folder.
 cached() { (cd "$1" && GOPROXY=off GOFLAGS=-mod=readonly "$go" list -deps "${@:2}" >/dev/null 2>&1); }

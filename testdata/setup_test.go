@@ -254,7 +254,7 @@ func TestImage(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			for _, name := range strings.Fields(tt.compilers) {
+			for name := range strings.FieldsSeq(tt.compilers) {
 				m.program(name, "")
 			}
 			m.program("git", "printf '%s' '"+tt.changed+"'")

@@ -37,7 +37,7 @@ func TestFirstMap(t *testing.T) {
 	dir := t.TempDir()
 	writePrograms(t, dir)
 	published := publishFirstSite(t, dir)
-	ran := ""
+	var ran strings.Builder
 	for i, block := range blocks {
 		if block.Language != "sh" {
 			continue
@@ -64,10 +64,10 @@ func TestFirstMap(t *testing.T) {
 				t.Errorf("line %d: %s prints something else than the page shows (-page +printed):\n%s", block.Line, block.Text, diff)
 			}
 		}
-		ran += block.Text
+		ran.WriteString(block.Text)
 	}
 	for _, command := range []string{"quoin map --nodes", "quoin map --ibnetdiscover", "quoin discover", "-o html", "quoin plan status", "quoin plan diff", "quoin plan approve"} {
-		if !strings.Contains(ran, command) {
+		if !strings.Contains(ran.String(), command) {
 			t.Errorf("the page does not run %s", command)
 		}
 	}

@@ -2,10 +2,12 @@ package e2e_test
 
 import "testing"
 
-// TestBox goes through a cluster's life with Quoin.
+// TestBox goes through the life of a cluster of Slinky's with Quoin, from the first command of its page to
+// the last.
 func TestBox(t *testing.T) {
 	w := newWorld(t)
 	w.step("install", install)
+	w.step("look", look)
 	w.step("register", register)
 	w.step("job", job)
 	w.step("asked", asked)

@@ -11,6 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/images"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/machine"
+	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/slinky"
 )
 
 // change drains a node for a fault of its GPUs, so that its worker pod moves to another,
@@ -69,7 +70,7 @@ func (w *world) drainFaulty(pod, node string) {
 // scale sets how many worker pods the NodeSet has.
 func (w *world) scale(replicas int) {
 	w.t.Helper()
-	w.kubectl("-n", "slurm", "scale", "nodesets.slinky.slurm.net", "gpu", fmt.Sprintf("--replicas=%d", replicas))
+	w.kubectl("-n", "slurm", "scale", "nodesets.slinky.slurm.net", slinky.NodeSet, fmt.Sprintf("--replicas=%d", replicas))
 	// The operator waits longer and longer after it could not reach slurmrestd.
 	if err := w.slurm.Nudge(w.t.Context(), fmt.Sprint(replicas)); err != nil {
 		w.t.Fatal(err)
@@ -177,11 +178,11 @@ func (w *world) seen(id string) map[string]string {
 	return out
 }
 
-// uninstall removes Quoin as its page says. Slurm goes on, also when slurmctld starts
-// again.
+// uninstall removes Quoin as the page for Slinky says. Slurm goes on without it, also when slurmctld
+// starts again, and at last without the files.
 func uninstall(w *world) {
 	members := w.members()
-	w.helm("uninstall", "quoin", "--timeout", "3m", "--wait")
+	w.follow("Leave again")
 	if diff := cmp.Diff(members, w.members()); diff != "" {
 		w.t.Errorf("pods that hold channels, and IMEX daemons (-before the uninstall +after):\n%s", diff)
 	}
@@ -193,11 +194,8 @@ func uninstall(w *world) {
 	if labelled := w.kubectl("get", "nodes", "-l", "resource.nvidia.com/computeDomain", "-o=name"); labelled != "" {
 		w.t.Errorf("nodes with the label of the domain: %s", labelled)
 	}
-	left := w.kubectl("get", "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,customresourcedefinitions", "-o=name")
-	for line := range strings.Lines(left) {
-		if strings.Contains(line, "quoin") && !strings.Contains(line, "/nodereports.quoin.dev") { // it stays with its reports
-			w.t.Errorf("left over: %s", line)
-		}
+	if left := w.left(); len(left) != 1 || !strings.Contains(left[0], "/nodereports.quoin.dev") { // it stays with its reports
+		w.t.Errorf("left over: %q", left)
 	}
 	for _, m := range w.machines(w.workers()) {
 		w.untilMapping(m, "")
@@ -207,4 +205,38 @@ func uninstall(w *world) {
 	w.topologyIsPlan()
 	id := w.submit()
 	w.finish(id)
+
+	w.follow("Take everything back")
+	w.allRan()
+	w.untilSlurm("its nodes, in no block", func(out string) bool {
+		return strings.Count(out, "State=IDLE+DYNAMIC_NORM ") == nodeWorkers && !strings.Contains(out, "Topology=")
+	}, "show", "nodes", "-o")
+	w.untilSlurm("no topology", func(out string) bool { return strings.Contains(out, "topology/flat") }, "show", "config")
+	if left := w.left(); left != nil {
+		w.t.Errorf("left over: %q", left)
+	}
+	id = w.submit()
+	w.finish(id)
+}
+
+// left are objects of Quoin that are in no namespace.
+func (w *world) left() (left []string) {
+	w.t.Helper()
+	for line := range strings.Lines(w.kubectl("get", "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,customresourcedefinitions", "-o=name")) {
+		if strings.Contains(line, "quoin") {
+			left = append(left, strings.TrimSpace(line))
+		}
+	}
+	return left
+}
+
+// untilSlurm waits until scontrol prints something that is as wanted.
+func (w *world) untilSlurm(what string, is func(out string) bool, args ...string) {
+	w.t.Helper()
+	var out string
+	await.Until(w.t, "Slurm has "+what, func() bool {
+		var err error
+		out, err = w.slurm.Scontrol(w.t.Context(), args...)
+		return err == nil && is(out)
+	}, func() string { return out })
 }

@@ -17,7 +17,8 @@ func imex(w *world) {
 	if err := nvidiadra.Install(w.t.Context(), w.box); err != nil {
 		w.t.Fatal(err)
 	}
-	w.helm(append([]string{"upgrade"}, w.chart(version.Number)...)...) // now with the pods that hold channels
+	w.helm(append([]string{"upgrade"}, w.chart(version.Number)...)...)                   // now with the pods that hold channels
+	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m") // --wait=legacy lets one be missing
 	w.imexReady()
 	w.until("each node's channel is held", func(out string) bool { return out == strconv.Itoa(nodes) }, "-n", "quoin-node", "get", "ds/quoin-imex", "-o=jsonpath={.status.numberReady}")
 	domain := w.kubectl("-n", "quoin-node", "get", "computedomain", "quoin", "-o=jsonpath={.metadata.uid}")

@@ -12,18 +12,46 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/nvidiadra"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/slinky"
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
-// install installs everything on an empty cluster: agents and publisher run, and
-// slurmctld starts.
+// install follows the page for Slinky on a cluster that Slurm runs on already, until slurmctld loads
+// the published files and calls the hook.
 func install(w *world) {
+	w.prepare()
+	w.startSlinky("")
+	w.openPage("")
+	*w.began = time.Now()
+	w.follow("Install Quoin")
+	w.installed()
+	w.follow("Tell Slinky")
+}
+
+// installFirst installs Quoin by the README on a cluster without Slurm. Slurm comes afterwards: slurmctld starts
+// with files for no node. Slurm calls its nodes as their Nodes.
+func installFirst(w *world) {
+	w.prepare()
+	w.readme()
+	w.installed()
+	w.until("files that slurmctld can start with", func(out string) bool {
+		return strings.Contains(out, "block: seed") && strings.Contains(out, "File=/dev/nvidia")
+	}, "-n", "slurm", "get", "configmap", "quoin-slurm", "-o=yaml")
+	w.startSlinky(daemonSet)
+	w.openPage(daemonSet)
+	w.follow("Tell Slinky")
+}
+
+// prepare gives the cluster what GPU Operator does.
+func (w *world) prepare() {
+	w.t.Helper()
 	w.kubectl("label", "node", "--all", "nvidia.com/gpu.present=true")
 	if err := w.box.Apply(w.t.Context(), "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia\n"); err != nil {
 		w.t.Fatal(err)
 	}
-	*w.began = time.Now()
-	w.page()
+}
+
+// installed waits until agents and publishers run, and each node has reported and has the hook.
+func (w *world) installed() {
+	w.t.Helper()
 	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
 	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
 	w.until("a report of each node", func(out string) bool { return strings.Count(out, "node") == nodes }, "get", "nodereports", "-o=jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}")
@@ -32,26 +60,38 @@ func install(w *world) {
 			w.t.Errorf("the hook of %s: %v", m.Name, err)
 		}
 	}
-	// Without it the operator's webhook refuses the Controller.
-	w.until("files that slurmctld can start with", func(out string) bool {
-		return strings.Contains(out, "block: seed") && strings.Contains(out, "File=/dev/nvidia")
-	}, "-n", "slurm", "get", "configmap", "quoin-slurm", "-o=yaml")
+}
+
+// daemonSet are values of a NodeSet with a worker pod on each node but the last.
+const daemonSet = `
+nodesets:
+  gpu:
+    scalingMode: DaemonSet
+    podSpec:
+      affinity:
+        nodeAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: NotIn, values: [node6]}]}]
+`
+
+// startSlinky starts Slinky's operator and Slurm, and waits until Slurm has its nodes.
+func (w *world) startSlinky(values string) {
+	w.t.Helper()
+	begin := time.Now()
 	if err := slinky.InstallOperator(w.t.Context(), w.box); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.slurm.StartController(w.t.Context()); err != nil {
+	if err := w.slurm.Install(w.t.Context(), values); err != nil {
 		w.t.Fatal(err)
 	}
-	await.Until(w.t, "slurmctld answers", func() bool {
-		out, err := w.slurm.Scontrol(w.t.Context(), "ping")
-		return err == nil && strings.Contains(out, "UP")
-	})
+	w.untilSlurm("its nodes", func(out string) bool { return strings.Count(out, "State=IDLE+DYNAMIC_NORM ") == nodeWorkers }, "show", "nodes", "-o")
+	w.t.Logf("%s until Slurm has its nodes, without Quoin", time.Since(begin).Round(time.Second))
 }
 
-// page runs the commands of the README's section Install as they are written there. make image
+// readme runs the commands of the README's section Install as they are written there. make image
 // has run already, and quoin doctor runs when Slurm has its nodes. Only what a reader must fill
 // in is filled in: the image's name, and that the driver of this site is simulated.
-func (w *world) page() {
+func (w *world) readme() {
 	w.t.Helper()
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -59,10 +99,6 @@ func (w *world) page() {
 	}
 	_, section, _ := strings.Cut(string(text), "\n## Install\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	helm, err := kuberig.HelmProgram(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	var ran []string
 	for command := range strings.SplitSeq(strings.ReplaceAll(section, "\\\n", ""), "\n") {
 		command, isCommand := strings.CutPrefix(command, "    ")
@@ -74,13 +110,13 @@ func (w *world) page() {
 		ran = append(ran, first)
 		switch rest = strings.ReplaceAll(rest, "REGISTRY/quoin", "quoin"); {
 		case first == "helm" && strings.HasPrefix(rest, "install "):
-			rest += " " + strings.Join(w.site(), " ")
+			rest += " " + strings.Join(w.site(), " ") + " --timeout 3m --wait=legacy"
 		case first == "kubectl": // the publisher has led by then
 			w.until("what the page shows", func(out string) bool { return strings.Contains(out, "quoin-slurm") }, strings.Fields(rest)...)
 			continue
 		}
-		cmd := w.box.Machines[0].Network(w.t.Context(), "sh", "-ec", "exec "+helm+" "+rest)
-		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "HOME="+w.dir, "KUBECONFIG="+w.box.Kubeconfig())
+		cmd := w.box.Shell(w.t.Context(), "exec "+first+" "+rest)
+		cmd.Dir = "../.."
 		if out, err := cmd.CombinedOutput(); err != nil {
 			w.t.Fatalf("%s %s: %v\n%s", first, rest, err, out)
 		}
@@ -95,24 +131,15 @@ func (w *world) page() {
 // AutoDetect does not see GPUs that are simulated, and Slurm would drain its node: gres.conf lists them.
 func (w *world) site() []string {
 	return []string{"--set", "image.pullPolicy=Never", "--set", "agent.runtimeClassName=nvidia", "--set", "config.agent.hostRoot=" + nvidiadra.HostRoot, "--set", "config.agent.hookJobInfo=/usr/bin/scontrol",
-		"--set", "config.publicationDefaults.gres.autoDetect=off",
-		"--timeout", "3m", "--wait=legacy"}
+		"--set", "config.publicationDefaults.gres.autoDetect=off"}
 }
 
 // helm runs Helm on the cluster, which must succeed.
-func (w *world) helm(args ...string) string {
+func (w *world) helm(args ...string) {
 	w.t.Helper()
-	program, err := kuberig.HelmProgram(w.t.Context())
-	if err != nil {
+	if _, err := w.box.Helm(w.t.Context(), append([]string{"--namespace", "quoin-system"}, args...)...); err != nil {
 		w.t.Fatal(err)
 	}
-	cmd := w.box.Machines[0].Network(w.t.Context(), append([]string{program, "--kubeconfig", w.box.Kubeconfig(), "--namespace", "quoin-system"}, args...)...)
-	cmd.Env = append(os.Environ(), "HOME="+w.dir)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		w.t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
 }
 
 // chart are the arguments of a site with Slinky for an image.
@@ -122,7 +149,7 @@ func (w *world) chart(tag string) []string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return append([]string{"quoin", dir, "-f", filepath.Join(dir, "presets/slinky.yaml"), "--set", "image.tag=" + tag}, w.site()...)
+	return append([]string{"quoin", dir, "--timeout", "3m", "--wait=legacy", "-f", filepath.Join(dir, "presets/slinky.yaml"), "--set", "image.tag=" + tag}, w.site()...)
 }
 
 // healthy holds that quoin doctor finds no problem.
@@ -136,14 +163,41 @@ func (w *world) healthy() {
 	w.t.Logf("quoin doctor:\n%s", out)
 }
 
-// register starts worker pods: they register into the blocks that the annotation names,
-// and Slurm has the topology that was published.
-func register(w *world) {
-	if err := w.slurm.StartNodes(w.t.Context()); err != nil {
-		w.t.Fatal(err)
+// look looks at Quoin as the page for Slinky does.
+func look(w *world) {
+	w.follow("Look")
+	w.t.Logf("%s from the first command of the page to a true map", time.Since(*w.began).Round(time.Second))
+	w.follow("Run a job")
+	w.upgradesSlinky()
+}
+
+// upgradesSlinky holds what the page says of later upgrades of Slinky's chart: the Controller stays as it was patched,
+// because Helm goes on as in the page's upgrade. With --server-side=true Helm stops.
+func (w *world) upgradesSlinky() {
+	w.t.Helper()
+	patched := func() string {
+		return w.kubectl("-n", "slurm", "get", "controllers.slinky.slurm.net", "slurm", "-o=jsonpath={.spec.configFileRefs} {.spec.prologScriptRefs} {.spec.epilogScriptRefs}")
 	}
-	w.until("worker pods", func(out string) bool { return strings.Count(out, "true") == nodeWorkers },
-		"-n", "slurm", "get", "pods", "-l", "app.kubernetes.io/name=slurmd,app.kubernetes.io/instance=gpu", "-o=jsonpath={.items[*].status.containerStatuses[?(@.name==\"slurmd\")].ready}")
+	before := patched()
+	for _, c := range []struct{ flag, want string }{{"", "STATUS: deployed"}, {"--server-side=true", "conflict occurred"}, {"--server-side=false", "STATUS: deployed"}} {
+		cmd := w.box.Shell(w.t.Context(), "helm upgrade slurm "+w.slurm.Chart()+" --namespace slurm "+c.flag+" -f values.yaml -f slinky.yaml -f site.yaml")
+		cmd.Dir = w.page.dir
+		if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), c.want) {
+			w.t.Errorf("helm upgrade %s: %v, want %q\n%s", c.flag, err, c.want, out)
+		}
+		if diff := cmp.Diff(before, patched()); diff != "" {
+			w.t.Errorf("the Controller after helm upgrade %s (-before +after):\n%s", c.flag, diff)
+		}
+	}
+}
+
+// register waits until worker pods have what the hook needs and are in the blocks that the annotations
+// name, and until Slurm has the topology that was published.
+func register(w *world) {
+	w.until("worker pods that have the hook", func(out string) bool {
+		return strings.Count(out, "\n") == nodeWorkers-1 && strings.Count(out, "quoin-bin true") == nodeWorkers
+	}, "-n", "slurm", "get", "pods", "-l", workerPods,
+		`-o=jsonpath={range .items[*]}{.spec.volumes[?(@.name=="quoin-bin")].name} {.status.containerStatuses[?(@.name=="slurmd")].ready}{"\n"}{end}`)
 	for pod, node := range w.workers() {
 		block := w.until("annotation of "+node, func(out string) bool { return out != "" },
 			"get", "node", node, `-o=jsonpath={.metadata.annotations.topology\.slinky\.slurm\.net/spec}`)
@@ -154,13 +208,15 @@ func register(w *world) {
 	}
 	w.topologyIsPlan()
 	w.healthy()
-	w.t.Logf("%s from the first command of the page to a true map", time.Since(*w.began).Round(time.Second))
 }
+
+// workerPods selects the worker pods.
+const workerPods = "app.kubernetes.io/name=slurmd,app.kubernetes.io/instance=" + slinky.NodeSet
 
 // workers returns the node of each worker pod.
 func (w *world) workers() map[string]string {
 	w.t.Helper()
-	out := w.kubectl("-n", "slurm", "get", "pods", "-l", "app.kubernetes.io/name=slurmd,app.kubernetes.io/instance=gpu",
+	out := w.kubectl("-n", "slurm", "get", "pods", "-l", workerPods,
 		`-o=jsonpath={range .items[*]}{.metadata.labels.nodeset\.slinky\.slurm\.net/pod-hostname} {.spec.nodeName}{"\n"}{end}`)
 	workers := map[string]string{}
 	for line := range strings.Lines(out) {

@@ -52,7 +52,7 @@ func job(w *world) {
 	w.placed(id)
 	w.mapped(jobNodes)
 	server := w.scraped(id)
-	w.counted(server, `sum(quoin_hook_runs_total{hook="prolog", result="ok"})`, jobNodes)
+	w.counted(server, `sum(quoin_hook_runs_total{hook="prolog", result="ok"})`, 2*jobNodes) // the page has a job, too
 	w.counted(server, `sum(quoin_block_nodes{state="busy"})`, jobNodes)
 	w.counted(server, `sum(quoin_free_segments{size="1"})`, nodeWorkers-jobNodes)
 	w.counted(server, `sum(quoin_stranded_gpus{size="2"})`, nodeGPUs)
@@ -102,14 +102,16 @@ func (w *world) untilFree(count int) {
 // Its id may have been another job's: a slurmctld that starts again counts from 1.
 func (w *world) submit(more ...string) string {
 	w.t.Helper()
-	for pod := range w.workers() {
+	workers := w.workers()
+	first := slices.Min(slices.Collect(maps.Keys(workers)))
+	for pod := range workers {
 		if _, err := w.slurm.AsUser(w.t.Context(), pod, "sh", "-c", "rm -f /tmp/started.* /tmp/finish.*"); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 	const script = `srun --mpi=none sh -c 'env | grep ^QUOIN_ | sort >/tmp/env; mv /tmp/env /tmp/started.$SLURM_JOB_ID; while [ ! -e /tmp/finish.$SLURM_JOB_ID ]; do sleep 0.2; done'`
 	args := append([]string{"sbatch", "--parsable", "-N2", fmt.Sprintf("--gres=gpu:%d", jobGPUs), "--output=/tmp/job.%j", "--wrap", script}, more...)
-	out, err := w.slurm.AsUser(w.t.Context(), "gpu-0", args...)
+	out, err := w.slurm.AsUser(w.t.Context(), first, args...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -276,9 +278,11 @@ func (w *world) summary(id string) {
 				}
 			}
 		}
-		out := w.kubectl("-n", "quoin-node", "exec", agent, "--", "quoin", "job", id, "-o", "json")
-		text := out[max(0, strings.IndexByte(out, '{')):] // before it, standard error says where the configuration is
-		if err := json.Unmarshal([]byte(text), &got); err != nil {
+		out, err := w.box.Command(w.t.Context(), "-n", "quoin-node", "exec", agent, "--", "quoin", "job", id, "-o", "json").Output()
+		if err == nil {
+			err = json.Unmarshal(out, &got)
+		}
+		if err != nil {
 			w.t.Fatalf("the summary of job %s on %s: %v\n%s", id, node, err, out)
 		}
 		if len(got.Runs) != 1 || got.Runs[0].Running || len(got.Runs[0].Nodes) != 1 {

@@ -18,7 +18,7 @@ const (
 // TestBoxRacks lets racks join whose kubelets are simulated.
 func TestBoxRacks(t *testing.T) {
 	w := newWorld(t)
-	w.step("install", install)
+	w.step("install", installFirst)
 	w.step("register", register)
 	w.step("racks", racks)
 }

@@ -39,6 +39,7 @@ type world struct {
 	dir   string
 	// began is when the installation did.
 	began *time.Time
+	page  *page // that the test follows
 }
 
 // needBox skips a short run of a test that needs what make box builds.
@@ -69,7 +70,7 @@ func newWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
-	return &world{t: t, box: box, slurm: slinky.Slurm{Box: box}, quoin: program, dir: t.TempDir(), began: new(time.Time)}
+	return &world{t: t, box: box, slurm: slinky.Slurm{Box: box}, quoin: program, dir: t.TempDir(), began: new(time.Time), page: new(page)}
 }
 
 // writeHardware writes which GPUs the node's driver has.

@@ -24,7 +24,7 @@ func TestReadme(t *testing.T) {
 		case last == "" && parts == "":
 			listed = append(listed, prefix+first)
 		case last == "":
-			for _, part := range strings.Split(parts, ",") {
+			for part := range strings.SplitSeq(parts, ",") {
 				listed = append(listed, prefix+first+part)
 			}
 		case first == "0" && last == "9":

@@ -193,6 +193,22 @@ func (b *Box) kubectl(ctx context.Context, input string, args []string) (string,
 	return out.String(), nil
 }
 
+// Helm runs Helm as the administrator and returns its output.
+func (b *Box) Helm(ctx context.Context, args ...string) (string, error) {
+	out, err := b.Shell(ctx, `exec helm "$@"`, args...).CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("helm %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+// Shell is a script of the administrator's, not started. It has kubectl and helm in its path.
+func (b *Box) Shell(ctx context.Context, script string, args ...string) *exec.Cmd {
+	cmd := b.Machines[0].Network(ctx, append([]string{"bash", "-euo", "pipefail", "-c", script, "bash"}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+b.Kubeconfig(), "HOME="+b.Dir, "PATH="+b.built.kubernetes+":"+b.built.helm+":"+os.Getenv("PATH"))
+	return cmd
+}
+
 // Kubeconfig is the administrator's, for programs on the network of the first machine.
 func (b *Box) Kubeconfig() string { return filepath.Join(b.Dir, "admin.kubeconfig") }
 

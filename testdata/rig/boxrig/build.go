@@ -19,7 +19,7 @@ var kwokStages = [...]string{"kustomize/stage/node/fast", "kustomize/stage/node/
 var corednsMain string
 
 // built says where the programs are.
-type built struct{ kubernetes, etcd, kubelet, coredns, containerd, driver, toolkit, kwok string }
+type built struct{ kubernetes, etcd, kubelet, coredns, containerd, driver, toolkit, kwok, helm string }
 
 // folders returns the folders of all programs.
 func (b built) folders() []string {
@@ -49,6 +49,10 @@ func buildPrograms(ctx context.Context) (b built, err error) {
 			"containerd": containerd + "containerd", "containerd-shim-runc-v2": containerd + "containerd-shim-runc-v2", "ctr": containerd + "ctr"},
 			Env: []string{"CGO_ENABLED=0"}}.Folder},
 		{&b.driver, images.Driver},
+		{&b.helm, func(ctx context.Context) (string, error) {
+			program, err := kuberig.HelmProgram(ctx)
+			return filepath.Dir(program), err
+		}},
 		{&b.toolkit, func(ctx context.Context) (string, error) {
 			program, err := programs.Build(ctx, programs.Toolkit)
 			return filepath.Dir(program), err

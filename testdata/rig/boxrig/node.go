@@ -60,7 +60,7 @@ cgroupDriver: cgroupfs
 cgroupsPerQOS: false
 enforceNodeAllocatable: []
 failSwapOn: false
-evictionHard: {memory.available: 100Mi, nodefs.available: 1%%, imagefs.available: 1%%, nodefs.inodesFree: 1%%}
+evictionHard: {memory.available: 100Mi}
 imageGCHighThresholdPercent: 99
 imageGCLowThresholdPercent: 98
 maxPods: 60

@@ -55,6 +55,13 @@ func Slinky(ctx context.Context) (string, error) {
 	}}.Folder(ctx)
 }
 
+// Chart returns the folder of Slinky's chart of Slurm, which is in the operator's module.
+func Chart(ctx context.Context) (string, error) {
+	const chart = "helm/slurm"
+	dir, err := modules.Module{Name: "slinky", Source: "github.com/SlinkyProject/slurm-operator", Keep: []string{chart}}.Folder(ctx)
+	return filepath.Join(dir, chart), err
+}
+
 // DriverRelease is the release of NVIDIA's DRA driver.
 const DriverRelease = "0.4.1"
 
@@ -70,7 +77,7 @@ func Driver(ctx context.Context) (string, error) {
 
 // Build makes all that does not come from this checkout, or finds it made.
 func Build(ctx context.Context) error {
-	for _, build := range []func(context.Context) (string, error){slurmRoot, baseRoot, Slinky, Driver} {
+	for _, build := range []func(context.Context) (string, error){slurmRoot, baseRoot, Slinky, Chart, Driver} {
 		if _, err := build(ctx); err != nil {
 			return fmt.Errorf("make images: %w", err)
 		}

@@ -1,6 +1,6 @@
 // Package slinky runs Slinky's slurm-operator, and Slurm by it, in a box: the operator and
 // its webhook from their Go module with the module's own CRDs, roles and webhooks; slurmctld,
-// slurmrestd and slurmds as the operator's pods.
+// slurmrestd and slurmds as the operator's pods, by the module's chart.
 package slinky
 
 import (
@@ -30,14 +30,8 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/images"
 )
 
-var (
-	//go:embed operator.yaml
-	operator string
-	//go:embed controller.yaml
-	controller string
-	//go:embed nodeset.yaml
-	nodeSet string
-)
+//go:embed operator.yaml
+var operator string
 
 // The namespaces of the operator and of Slurm.
 const (
