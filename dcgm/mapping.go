@@ -232,7 +232,9 @@ func (m Mapping) writeSpare(path string, text []byte) error {
 		return err
 	}
 	// The file is cut after it was written: to cut it first would give its room away.
-	err = waitForReaders(f)
+	if err = ownFile(f); err == nil {
+		err = waitForReaders(f)
+	}
 	if err == nil {
 		_, err = f.WriteAt(text, 0)
 	}
@@ -244,6 +246,18 @@ func (m Mapping) writeSpare(path string, text []byte) error {
 	}
 	if unix.Renameat2(unix.AT_FDCWD, spare, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE) != nil {
 		return os.Rename(spare, path) // as in atomicfile; the old file's room is free now
+	}
+	return nil
+}
+
+// ownFile refuses a file that has a second name, because its text may be somebody else's.
+func ownFile(f *os.File) error {
+	var is unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &is); err != nil {
+		return fmt.Errorf("look at %s: %w", f.Name(), err)
+	}
+	if is.Nlink != 1 {
+		return fmt.Errorf("%s has %d names: remove it", f.Name(), is.Nlink)
 	}
 	return nil
 }

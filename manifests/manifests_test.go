@@ -214,6 +214,8 @@ func publisherToken(t *testing.T, c *kuberig.Cluster) {
 		{"delete a holder", deletes("pods", "quoin-node", "x"), noRight},
 		{"delete the holders", deletes("daemonsets", "quoin-node", "quoin-imex"), noRight},
 		{"see all definitions", lists("customresourcedefinitions", ""), noRight},
+		{"secrets", lists("secrets", ""), noRight},
+		{"secrets of Slurm", lists("secrets", "slurm"), noRight},
 		{"delete a Pod", deletes("pods", "quoin-system", "x"), noRight},
 		{"see another Lease", gets("leases", "quoin-system", "x"), noRight},
 		{"read reports", lists("nodereports", ""), ""},

@@ -37,7 +37,7 @@ func rights(t *testing.T, documents string) []string {
 		for _, rule := range r.Rules {
 			for _, resource := range slices.Concat(rule.Resources, rule.NonResourceURLs) {
 				what := strings.Join(append([]string{resource}, rule.ResourceNames...), " ")
-				where := cmp.Or(r.Metadata.Namespace, "all namespaces")
+				where := cmp.Or(r.Metadata.Namespace, "all")
 				out[strings.Join([]string{r.Metadata.Name, what, strings.Join(rule.Verbs, ", "), where}, " | ")] = true
 			}
 		}
@@ -71,13 +71,13 @@ func TestSecurityTable(t *testing.T) {
 	}
 	var stated, chosen, policies []string
 	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(strings.Trim(strings.ReplaceAll(line, "`", ""), "| \n"), " | ")
+		cells := strings.Split(strings.Trim(strings.ReplaceAll(line, "`", ""), "|\n"), "|")
 		switch {
-		case strings.HasPrefix(line, "| `quoin-") && len(cells) == 5:
-			stated = append(stated, strings.Join(cells[:4], " | "))
-		case strings.HasPrefix(line, "| `quoin-") && len(cells) == 6:
-			chosen = append(chosen, strings.Join(cells[:4], " | "))
-		case strings.HasPrefix(line, "| `quoin-") && len(cells) == 3:
+		case strings.HasPrefix(line, "|`quoin-") && len(cells) == 5:
+			stated = append(stated, rightsOf(cells[:4])...)
+		case strings.HasPrefix(line, "|`quoin-") && len(cells) == 6:
+			chosen = append(chosen, rightsOf(cells[:4])...)
+		case strings.HasPrefix(line, "|`quoin-") && len(cells) == 3:
 			policies = append(policies, cells[0])
 		default:
 			continue
@@ -113,6 +113,40 @@ func TestSecurityTable(t *testing.T) {
 	slices.Sort(policies)
 	if diff := gocmp.Diff(slices.Sorted(maps.Keys(named)), policies); diff != "" {
 		t.Errorf("policies of the manifests and of SECURITY.md (-manifests +SECURITY.md):\n%s", diff)
+	}
+}
+
+// rightsOf returns a line for each object that a row names.
+func rightsOf(row []string) (lines []string) {
+	for object := range strings.SplitSeq(row[1], ", ") {
+		lines = append(lines, strings.Join([]string{row[0], object, row[2], row[3]}, " | "))
+	}
+	return lines
+}
+
+// TestThreats holds that each row of the threat model in SECURITY.md names tests that are there, and that
+// each attacker has one.
+func TestThreats(t *testing.T) {
+	text, err := os.ReadFile("../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, is := strings.Cut(string(text), "\n| attacker | what Quoin holds | test |\n|---|---|---|\n")
+	table, _, ends := strings.Cut(table, "\n\n")
+	if !is || !ends {
+		t.Fatal("SECURITY.md has no table of threats")
+	}
+	for row := range strings.Lines(table + "\n") {
+		cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|\n"), "|")
+		if len(cells) != 3 || !strings.HasSuffix(strings.TrimSpace(cells[1]), ".") {
+			t.Errorf("want an attacker, a sentence and its tests: %s", row)
+			continue
+		}
+		for name := range strings.SplitSeq(strings.TrimSpace(cells[2]), ", ") {
+			if !hasTest(t, name) {
+				t.Errorf("SECURITY.md names %q, which is no test: %s", name, row)
+			}
+		}
 	}
 }
 
