@@ -23,7 +23,7 @@ var clusterCommands = []struct {
 	{"map --fresh", 0, 2, "36 nodes · 2 NVLink blocks"},
 	{"render", 0, 2, "- block: nvl-8a61c302-0"},
 	{"plan status", 0, 2, "revision 1"},
-	{"plan show", 0, 2, "nvl-8a61c302-1  18"},
+	{"plan show", 0, 2, "nvl-8a61c302-1   18"},
 	{"fit -N 2 --segment 2", 0, 2, "36 of 36 nodes are free according to the conditions of Slinky's pods"},
 	{"fit --fresh -N 2", 0, 2, "36 of 36 nodes are free according to the conditions of Slinky's pods"},
 	{"lint", 0, 2, "can read the files"},

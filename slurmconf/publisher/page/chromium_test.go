@@ -66,7 +66,7 @@ func TestRealPage(t *testing.T) {
 			t.Errorf("the facts lack %q:\n%s", want, text)
 		}
 	}
-	b.do(b.Click(`#drawing [aria-label^="gb200-00020"]`), b.Wait("document.getElementById('facts').innerText.includes('AnnotationDiffers: the annotation names another block. What to do: the message names the writer')"),
+	b.do(b.Click(`#drawing [aria-label^="gb200-00020"]`), b.Wait("document.getElementById('facts').innerText.includes('AnnotationDiffers: the annotation names another block. What to do: stop the writer that the message names')"),
 		b.Click(`#drawing [aria-label^="gb200-00021"]`))
 	// The arrow keys go to the neighbour, and Enter shows it.
 	var right string
