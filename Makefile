@@ -39,10 +39,10 @@ image: ## write bin/quoin-VERSION.tar, an OCI archive for amd64 and arm64, and i
 	@manifests/image/make.sh image $(ARCH)
 
 .PHONY: push
-push: ## push the image that make image has written to a registry: TO=REGISTRY/quoin
+push: ## push the image that make image has written to a registry: TO=REGISTRY/quoin; FROM=bin/release for that of make release
 	$(NEED) go tar
 	@[ -n "$(TO)" ] || { echo "make push: say where to: make push TO=REGISTRY/quoin" >&2; exit 1; }
-	@cd manifests/image && $(GO) run . -push "$(TO)"
+	@cd manifests/image && $(GO) run . -out "$(or $(FROM),bin)" -push "$(TO)"
 
 .PHONY: packages
 packages: ## write Debian packages and RPMs into bin, for machines without Kubernetes, for amd64 and arm64; ARCH=arm64 for that one alone

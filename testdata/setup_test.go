@@ -249,7 +249,9 @@ func TestImage(t *testing.T) {
 		{"a release", both, []string{"release"}, true, "go run . -fresh -out bin/release -arch amd64,arm64 image packages programs chart manifests sums\n", ""},
 		{"a release needs both", "x86_64-linux-gnu-gcc", []string{"release"}, false, "make release: missing: aarch64-linux-gnu-gcc. *\n", ""},
 		{"a release of what is not committed", both, []string{"release"}, false,
-			"make release: these files differ from the commit. Commit them, or put them aside:\n M README.md\n?? new.go\n", " M README.md\n?? new.go"},
+			"make release: these files differ from the commit. Commit them, or put them aside:\n M README.md\n?? new.go\n", " M README.md\n?? new.go\n!! bin/"},
+		{"a release with a file that git ignores", both, []string{"release"}, false,
+			"make release: these files differ from the commit. Commit them, or put them aside:\n!! manifests/x.out\n", "!! bin/\n!! manifests/x.out"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -83,7 +83,7 @@ func (s *source) writeChart(dir string) ([]string, error) {
 }
 
 // writeManifests writes an archive of the folder manifests, without the Go code of this program and of tests.
-// In its folder the commands of the pages work as they are printed.
+// In its folder the commands of the pages for helm and kubectl work as they are printed.
 func (s *source) writeManifests(dir string) ([]string, error) {
 	members, err := s.tree("manifests", "quoin-"+s.version+"/manifests", func(name string) bool { return name == "image" || path.Ext(name) == ".go" })
 	if err != nil {

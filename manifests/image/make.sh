@@ -29,8 +29,11 @@ for arch in $(tr , ' ' <<<"${given:-amd64 arm64}"); do
 done
 $need "make $1" "${tools[@]}"
 if [ "$1" = release ]; then
-  changed=$(git status --porcelain)
-  [ -z "$changed" ] || { printf 'make release: these files differ from the commit. Commit them, or put them aside:\n%s\n' "$changed" >&2 && exit 1; }
+  status=$(git status --porcelain --ignored) changed=
+  while IFS= read -r line; do # what git ignores would get into the archive of manifests
+    [[ -z $line || ( $line == '!!'* && $line != '!! manifests/'* ) ]] || changed+=$line$'\n'
+  done <<<"$status"
+  [ -z "$changed" ] || { printf 'make release: these files differ from the commit. Commit them, or put them aside:\n%s' "$changed" >&2 && exit 1; }
 fi
 [ -z "$left" ] || echo "$left"
 "${GO:-go}" run . "${flags[@]}" -arch "$(IFS=, && echo "${archs[*]}")" "${parts[@]}"
