@@ -12,19 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/pages"
 )
-
-// blocks are a page's fenced blocks of a language, without those that the page says are not run.
-func blocks(page, language string) []string {
-	var all []string
-	parts := strings.Split(page, "\n```")
-	for i := 1; i < len(parts); i += 2 {
-		if text, ok := strings.CutPrefix(parts[i], language+"\n"); ok && !strings.HasSuffix(parts[i-1], "-->") {
-			all = append(all, text)
-		}
-	}
-	return all
-}
 
 // TestRealInstallPage runs the commands of docs/install.md on a real API server: first the way with Helm to
 // its end, then the way without. The registry's name is filled in, and nothing else.
@@ -35,11 +24,10 @@ func TestRealInstallPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile("docs/install.md")
+	blocks, err := pages.Read("docs/install.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := strings.ReplaceAll(string(data), "REGISTRY/quoin", siteImage)
 	here, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
@@ -59,9 +47,17 @@ func TestRealInstallPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, text := range blocks(page, "yaml") {
+	var commands []string
+	for _, b := range blocks {
+		text := strings.ReplaceAll(b.Text, "REGISTRY/quoin", siteImage)
 		first, _, _ := strings.Cut(text, "\n")
-		write(strings.TrimPrefix(first, "# "), text)
+		switch {
+		case b.NotRun != "":
+		case b.Language == "yaml":
+			write(strings.TrimPrefix(first, "# "), text)
+		case b.Language == "sh":
+			commands = append(commands, text)
+		}
 	}
 	write("site/quoin.yaml", "publicationDefaults: {slurmNames: slinky, baseBlockSize: 18}\n")
 	shell := func(command string) string {
@@ -77,12 +73,12 @@ func TestRealInstallPage(t *testing.T) {
 	}
 	var ran []string
 	run := func(program string) {
-		for _, block := range blocks(page, "sh") {
-			fields := strings.Fields(block)
+		for _, command := range commands {
+			fields := strings.Fields(command)
 			if fields[0] != program {
 				continue
 			}
-			out := shell(block)
+			out := shell(command)
 			ran = append(ran, program+" "+fields[1])
 			switch fields[1] {
 			case "install":
@@ -99,6 +95,9 @@ func TestRealInstallPage(t *testing.T) {
 	}
 	run("helm")
 	run("kubectl")
+	if len(ran) != len(commands) {
+		t.Errorf("%d of the page's %d blocks ran", len(ran), len(commands))
+	}
 	if diff := cmp.Diff([]string{"helm install", "helm upgrade", "helm uninstall", "kubectl apply", "kubectl delete"}, ran); diff != "" {
 		t.Errorf("commands of the page (-want +got):\n%s", diff)
 	}

@@ -68,6 +68,7 @@ func writePages(dir string, all []userPage) error {
 // TestPagesCallQuoin holds that the command line of each call of quoin in a page is right: its
 // command, its flags and the number of its arguments.
 func TestPagesCallQuoin(t *testing.T) {
+	count := 0
 	for _, p := range readPages(t) {
 		for _, b := range p.blocks {
 			if b.Language != "sh" {
@@ -77,12 +78,16 @@ func TestPagesCallQuoin(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v", p.name, err)
 			}
+			count += len(calls)
 			for _, call := range calls {
 				if err := checkCall(call); err != nil {
 					t.Errorf("%s.md:%d: quoin %s: %v", p.name, b.Line, strings.Join(call, " "), err)
 				}
 			}
 		}
+	}
+	if count < 30 {
+		t.Errorf("the pages have %d calls of quoin, want 30 or more", count)
 	}
 }
 
@@ -117,12 +122,14 @@ func TestCheckCall(t *testing.T) {
 
 // TestPagesOfJobsAndIMEX holds the files that these two pages show against who reads them.
 func TestPagesOfJobsAndIMEX(t *testing.T) {
+	checked := map[string]int{}
 	for _, p := range readPages(t) {
 		if p.name != "imex" && p.name != "jobs-and-metrics" {
 			continue
 		}
 		for _, b := range p.blocks {
 			where := fmt.Sprintf("%s.md:%d", p.name, b.Line)
+			checked[p.name+" "+b.Language]++
 			switch b.Language {
 			case "yaml":
 				checkValues(t, where, b.Text)
@@ -142,6 +149,11 @@ func TestPagesOfJobsAndIMEX(t *testing.T) {
 					helmTemplate(t, where, "--set", call[at+1])
 				}
 			}
+		}
+	}
+	for _, want := range []string{"imex yaml", "imex conf", "jobs-and-metrics yaml", "jobs-and-metrics conf"} {
+		if checked[want] == 0 {
+			t.Errorf("no block was checked: %s", want)
 		}
 	}
 }

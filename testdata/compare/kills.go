@@ -26,8 +26,8 @@ const (
 	jobsAtOnce = 4 // with two GPUs each
 	// nodesAtOnce are many because most of a round is waiting for the agent.
 	nodesAtOnce = 20
-	// jobTime is how long jobs run beside an agent: it looks each second, and has seen them.
-	jobTime  = 3 * time.Second
+	// jobTime is how long jobs run beside an agent: it looks every ten seconds, and has seen them.
+	jobTime  = 12 * time.Second
 	bootFile = "proc/sys/kernel/random/boot_id"
 	// repairTime is how long after a killed Epilog a label may still be there and be counted as
 	// right: an agent repairs within a minute. Nothing repairs what a script leaves.
@@ -209,8 +209,7 @@ func (n *node) startAgent(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	agent := exec.CommandContext(ctx, quoin, "agent", "--simulate", n.path("site.yaml"), "--node", "n1", "--listen", loopback.Address(9835), "--store", n.path("store"),
-		"--set", "agent.healthListen="+loopback.Address(9837), "--set", "agent.runDir="+n.path("run"), "--set", "agent.mappingDir="+n.path("map"), "--set", "agent.hostRoot="+n.path("root"),
-		"--set", "agent.sweepInterval=1s")
+		"--set", "agent.healthListen="+loopback.Address(9837), "--set", "agent.runDir="+n.path("run"), "--set", "agent.mappingDir="+n.path("map"), "--set", "agent.hostRoot="+n.path("root"))
 	agent.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := agent.Start(); err != nil {
 		return nil, err
@@ -242,17 +241,19 @@ func (n *node) call(ctx context.Context, verb, job string, of []string, kill tim
 	}
 	n.killing.Lock() // one at a time, and without a sleep, which would last too long
 	defer n.killing.Unlock()
-	began := time.Now()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // with what it has started
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	for time.Since(began) < kill {
+	for began := time.Now(); time.Since(began) < kill; {
 	}
-	_ = cmd.Process.Kill()
-	if cmd.Wait() != nil {
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+	err := cmd.Wait()
+	if status, is := cmd.ProcessState.Sys().(syscall.WaitStatus); is && status.Signaled() && status.Signal() == syscall.SIGKILL {
 		n.killed.Add(1)
+		return nil
 	}
-	return nil
+	return err
 }
 
 // timed returns how long Prologs and Epilogs take of a job with some GPUs.
