@@ -104,7 +104,7 @@ func (w *world) readme() {
 		command, isCommand := strings.CutPrefix(command, "    ")
 		command, _, _ = strings.Cut(command, "  # ")
 		first, rest, _ := strings.Cut(strings.TrimSpace(command), " ")
-		if !isCommand || first == "make" || first == "quoin" {
+		if !isCommand || first == "make" || first == "bin/quoin" {
 			continue
 		}
 		ran = append(ran, first)
