@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -40,10 +42,12 @@ func TestHostileRunDirectory(t *testing.T) {
 	}
 	n.until("the lines of job 9 in the configured directory", func() bool { return strings.Join(n.lines()["1"], " ") == "9" })
 	for _, folder := range []string{"use", "summaries", "release"} {
-		if err := os.RemoveAll(n.run(folder)); err != nil {
+		link := filepath.Join(t.TempDir(), folder)
+		if err := os.Symlink(victim, link); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(victim, n.run(folder)); err != nil {
+		// At once, because the agent writes into the folder all the time.
+		if err := unix.Renameat2(unix.AT_FDCWD, link, unix.AT_FDCWD, n.run(folder), unix.RENAME_EXCHANGE); err != nil {
 			t.Fatal(err)
 		}
 	}
