@@ -82,14 +82,19 @@ func (s *source) writeChart(dir string) ([]string, error) {
 	return []string{path}, s.writeMembers(path, members)
 }
 
-// writeManifests writes an archive of the folder manifests, without the Go code of this program and of tests.
-// In its folder the commands of the pages for helm and kubectl work as they are printed.
+// linked are the pages elsewhere that those in manifests link to.
+var linked = []string{"CHANGELOG.md", "FIGURES.md", "REASONS.md", "SECURITY.md", "cmd/quoin/METRICS.md", "topology/README.md"}
+
+// writeManifests writes an archive of the folder manifests, without the Go code of this program and of tests, and
+// of the pages that it links to. In its folder the commands of the pages for helm and kubectl work as they are printed.
 func (s *source) writeManifests(dir string) ([]string, error) {
 	members, err := s.tree("manifests", "quoin-"+s.version+"/manifests", func(name string) bool { return name == "image" || path.Ext(name) == ".go" })
 	if err != nil {
 		return nil, err
 	}
-	members = append(members, member{"quoin-" + s.version + "/LICENSE", filepath.Join(s.root, "LICENSE"), 0o644})
+	for _, name := range append(slices.Clone(linked), "LICENSE") {
+		members = append(members, member{"quoin-" + s.version + "/" + name, filepath.Join(s.root, name), 0o644})
+	}
 	path := s.pathOf(dir, "-manifests.tar.gz")
 	return []string{path}, s.writeMembers(path, members)
 }

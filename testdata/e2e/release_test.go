@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +46,7 @@ func elsewhere(t *testing.T) string {
 	if err := os.CopyFS(filepath.Join(root, "manifests"), os.DirFS("../../manifests")); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"LICENSE", "cmd/version/version.go"} {
+	for _, path := range []string{"LICENSE", "cmd/version/version.go", "CHANGELOG.md", "FIGURES.md", "REASONS.md", "SECURITY.md", "cmd/quoin/METRICS.md", "topology/README.md"} {
 		copyFile(t, filepath.Join("../..", path), filepath.Join(root, path))
 	}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -200,34 +199,21 @@ func chartInstalls(t *testing.T, chart string) {
 func plainInstalls(t *testing.T, archive string) {
 	t.Helper()
 	root := unpacked(t, archive)
-	var plain string
-	var kustomizations []string
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch dir := filepath.Dir(path); {
-		case err != nil:
-			return err
-		case d.Name() == "40-agent.yaml" && plain == "" && filepath.Base(dir) != "templates":
-			plain = dir
-		case d.Name() == "kustomization.yaml":
-			kustomizations = append(kustomizations, dir)
-		}
-		return nil
-	})
-	if err != nil || plain == "" || len(kustomizations) == 0 {
-		t.Fatalf("plain YAML is in %q, kustomizations in %q: %v", plain, kustomizations, err)
+	plain := filepath.Join(root, "quoin-"+version.Number, "manifests/plain")
+	kustomizations, err := filepath.Glob(filepath.Join(plain, "*/kustomization.yaml"))
+	if err != nil || len(kustomizations) < 8 {
+		t.Fatalf("kustomizations %q: %v", kustomizations, err)
 	}
+	linksOf(t, root)
 	c := kuberig.StartTest(t)
-	how := "-f"
-	if slices.Contains(kustomizations, plain) {
-		how = "-k"
-	}
-	if out, err := c.Kubectl(t.Context(), "apply", "--validate=strict", how, plain); err != nil {
+	if out, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-k", filepath.Join(plain, "base")); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	imageOf(t, c)
-	olderDefinition(t, c, filepath.Join(plain, "05-nodereports.yaml"))
+	olderDefinition(t, c, filepath.Join(plain, "base/05-nodereports.yaml"))
 	image := regexp.MustCompile(`(?m)^ *-? *image: (.*)$`)
-	for _, dir := range kustomizations {
+	for _, file := range kustomizations {
+		dir := filepath.Dir(file)
 		out, err := c.Kubectl(t.Context(), "kustomize", dir)
 		if err != nil || out == "" {
 			t.Errorf("%s: %v\n%s", dir, err, out)
@@ -237,6 +223,26 @@ func plainInstalls(t *testing.T, archive string) {
 				t.Errorf("%s has the image %s of another release than %s", dir, m[1], version.Number)
 			}
 		}
+	}
+}
+
+// linksOf holds that the links of the pages in manifests lead to files of the archive.
+func linksOf(t *testing.T, root string) {
+	t.Helper()
+	link, count := regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`), 0
+	for path, text := range textsOf(t, root) {
+		if !strings.Contains(path, "/manifests/") || filepath.Ext(path) != ".md" {
+			continue
+		}
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			count++
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(path), m[1])); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	if count < 20 {
+		t.Errorf("%d links in the pages of the archive, want 20 or more", count)
 	}
 }
 
