@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
@@ -80,7 +82,7 @@ func TestPagesCallQuoin(t *testing.T) {
 			}
 			count += len(calls)
 			for _, call := range calls {
-				if err := checkCall(call); err != nil {
+				if err := checkCall(call, false); err != nil {
 					t.Errorf("%s.md:%d: quoin %s: %v", p.name, b.Line, strings.Join(call, " "), err)
 				}
 			}
@@ -91,16 +93,26 @@ func TestPagesCallQuoin(t *testing.T) {
 	}
 }
 
-// checkCall reads a command line as quoin does, and runs nothing.
-func checkCall(args []string) error {
+// checkCall reads a command line as quoin does, and runs nothing. Where a sentence names a command, it may leave
+// values and arguments open, and name a command with others below it.
+func checkCall(args []string, open bool) error {
 	cmd, rest, err := newRootCommand().Find(args)
 	if err != nil {
 		return err
 	}
-	if !cmd.Runnable() || cmd.HasAvailableSubCommands() {
+	if cmd.HasAvailableSubCommands() && (!open || len(rest) > 0 && !strings.HasPrefix(rest[0], "-")) {
 		return fmt.Errorf("%s is no command that does something", cmd.CommandPath())
 	}
-	if err := cmd.ParseFlags(rest); err != nil {
+	err = cmd.ParseFlags(rest)
+	if open {
+		var noValue *pflag.ValueRequiredError
+		var otherValue *pflag.InvalidValueError
+		if errors.As(err, &noValue) || errors.As(err, &otherValue) || errors.Is(err, pflag.ErrHelp) {
+			return nil
+		}
+		return err
+	}
+	if err != nil {
 		return err
 	}
 	if err := cmd.ValidateFlagGroups(); err != nil {
@@ -110,12 +122,21 @@ func checkCall(args []string) error {
 }
 
 func TestCheckCall(t *testing.T) {
-	for line, right := range map[string]bool{
-		"job 7 --summary-dir d": true, "imex check --objects -": true,
-		"jobs": false, "imex": false, "imex chek": false, "job 7 --summary-folder d": false, "job 7 8": false, "imex check --objects - --store d": false,
+	for _, tt := range []struct {
+		line        string
+		right, open bool // open: right where a sentence names it
+	}{
+		{"job 7 --summary-dir d", true, true}, {"imex check --objects -", true, true}, {"plan status --store DIR", true, true}, {"doctor --only node", true, true},
+		{"imex", false, true}, {"plan", false, true}, {"fit -N NODES", false, true}, {"job 7 8", false, true}, {"imex check --objects - --store d", false, true},
+		{"jobs", false, false}, {"doctr", false, false}, {"imex chek", false, false}, {"plan sttus", false, false}, {"map --al", false, false},
+		{"job 7 --summary-folder d", false, false}, {"plan diff --approve X", false, false},
 	} {
-		if err := checkCall(strings.Fields(line)); (err == nil) != right {
-			t.Errorf("%s: %v", line, err)
+		words := strings.Fields(tt.line)
+		if err := checkCall(words, false); (err == nil) != tt.right {
+			t.Errorf("%s: %v", tt.line, err)
+		}
+		if err := checkCall(words, true); (err == nil) != tt.open {
+			t.Errorf("%s, in a sentence: %v", tt.line, err)
 		}
 	}
 }
@@ -168,7 +189,7 @@ func helmTemplate(t *testing.T, where string, values ...string) string {
 }
 
 // checkValues gives values to the chart, and the configuration that it makes of them to quoin. Values of
-// GPU Operator's chart must be those that quoin doctor asks for.
+// GPU Operator's chart must be as quoin doctor asks for them.
 func checkValues(t *testing.T, where, text string) {
 	var values map[string]any
 	if err := yaml.Unmarshal([]byte(text), &values); err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
-	"github.com/spf13/pflag"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
@@ -47,7 +45,7 @@ func TestPagesNameCommands(t *testing.T) {
 		}
 		for _, m := range inlineCommand.FindAllStringSubmatch(string(text), -1) {
 			count++
-			if err := isCommand(strings.Fields(m[1])); err != nil {
+			if err := checkCall(strings.Fields(m[1]), true); err != nil {
 				t.Errorf("%s: quoin %s: %v", path, m[1], err)
 			}
 		}
@@ -58,37 +56,6 @@ func TestPagesNameCommands(t *testing.T) {
 	}
 	if count < 20 {
 		t.Errorf("the pages have %d command lines, want 20 or more", count)
-	}
-}
-
-// isCommand says why there is no such command, or no such flag. A value that a page leaves open or out is
-// no error.
-func isCommand(words []string) error {
-	cmd, args, err := newRootCommand().Find(words)
-	if err != nil {
-		return err
-	}
-	if cmd.HasSubCommands() && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		return fmt.Errorf("%s has no command %s", cmd.CommandPath(), args[0])
-	}
-	err = cmd.ParseFlags(args)
-	var noValue *pflag.ValueRequiredError
-	var otherValue *pflag.InvalidValueError
-	if errors.As(err, &noValue) || errors.As(err, &otherValue) || errors.Is(err, pflag.ErrHelp) {
-		return nil
-	}
-	return err
-}
-
-// TestNamesOfCommands holds that TestPagesNameCommands can fail.
-func TestNamesOfCommands(t *testing.T) {
-	for line, want := range map[string]bool{
-		"plan status --store DIR": true, "fit -N NODES": true, "plan": true, "doctor --only node": true,
-		"plan sttus": false, "doctr": false, "map --al": false, "plan diff --approve X": false,
-	} {
-		if err := isCommand(strings.Fields(line)); (err == nil) != want {
-			t.Errorf("quoin %s: %v", line, err)
-		}
 	}
 }
 
