@@ -220,6 +220,9 @@ func TestReleaseFields(t *testing.T) {
 				t.Errorf("%s wrote a field that is gone, renamed or of another kind now: %s", release, line)
 			}
 		}
+		if release == version.Number && len(now) > len(old) {
+			t.Errorf("%s has %d fields, %d of them are recorded: before the release delete %s and run record.sh again; after it raise the Number of cmd/version", release, len(now), len(old), filepath.Join(releases, release))
+		}
 	}
 }
 
