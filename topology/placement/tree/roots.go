@@ -51,7 +51,7 @@ func joinRoots(s *Site, t *Tree, published publishedTree, source topology.TierSo
 		together := [][]top{g}
 		if digest := s.keepsApart(names[i]); digest != "" {
 			together = byPublishedRoot(g)
-			reasons = append(reasons, "to join them is a decision that is held: "+digest)
+			reasons = append(reasons, "they stay apart until somebody approves the change (digest "+digest+")")
 		}
 		for _, g := range together {
 			root := top{name: g[0].name, nodes: nodesOf(g)}

@@ -183,7 +183,7 @@ func TestRoots(t *testing.T) {
 			"l1=a l2=b l3=c,d fabric(l1,l2,l3)", assumed, ""},
 		{"the product of one is not known", tree.Site{Facts: facts{with("H100", node("a", "l1")), node("b", "l2")}}, "l1=a l2=b fabric(l1,l2)", assumed, ""},
 		{"with which of two one is, is not known", tree.Site{Facts: facts{with("H100", node("a", "l1")), with("L40S", node("b", "l2")), node("c", "l3")}}, "l1=a l2=b l3=c", leavesApart, "as far as is known"},
-		{"held", tree.Site{Published: apart, Facts: two, KeepsApart: held}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "is held: 0123456789abcdef"},
+		{"held", tree.Site{Published: apart, Facts: two, KeepsApart: held}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "approves the change (digest 0123456789abcdef)"},
 		{"held, and a new top", tree.Site{Published: joined, Facts: append(two[:2:2], node("c", "l3 s3")), KeepsApart: held}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2)",
 			[]string{"RootAssumed", "LeavesApart"}, ""},
 		{"published, and all labels lost", tree.Site{Published: joined, Facts: facts{node("a", ""), node("b", "")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", assumed, ""},
