@@ -21,8 +21,8 @@ type Config struct {
 	Name string `yaml:"name"`
 	// ClaimTemplate is channel.resourceClaimTemplate.name of the ComputeDomain.
 	ClaimTemplate string `yaml:"claimTemplate"`
-	// AllocationMode is channel.allocationMode of a ComputeDomain that is created: "Single" gives a
-	// claiming pod the device file of channel 0, "All" those of all 2,048 channels.
+	// AllocationMode is channel.allocationMode of a ComputeDomain that is created. With "Single" a claiming
+	// pod gets the device file of channel 0, with "All" the device files of all 2,048 channels.
 	AllocationMode string `yaml:"allocationMode"`
 	// HostChannels says that jobs use the machine's own device files in
 	// /dev/nvidia-caps-imex-channels: a node without them is not ready. Leave it false with

@@ -119,8 +119,8 @@ func publisherHas(t *testing.T, c *kuberig.Cluster, line string) {
 	}
 }
 
-// stays holds that of these objects just those are there that keep says, and with the holder's pods if the
-// cluster had them.
+// stays holds that an object is still there if its label says so, and that every other object is gone. The DaemonSet
+// quoin-imex counts only if the cluster had it.
 func stays(t *testing.T, c *kuberig.Cluster, all string, holder bool) {
 	t.Helper()
 	for id, o := range objects(t, all) {

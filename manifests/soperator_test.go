@@ -15,7 +15,7 @@ import (
 )
 
 // TestRealSoperatorPage runs the commands of docs/soperator.md that need no operator on a real API server:
-// the chart comes with the presets, and goes. The objects of the page are those of the chart's notes.
+// the chart comes with the presets, and goes. The page and the chart's notes name the same objects.
 func TestRealSoperatorPage(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)

@@ -67,7 +67,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// linksOf returns the targets of a page's links, without those of other sites.
+// linksOf returns the targets of a page's links. It leaves out links to other sites.
 func linksOf(page string) []string {
 	var targets []string
 	for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(fence.ReplaceAllString(page, ""), ""), -1) {

@@ -45,7 +45,7 @@ func (o *freshOptions) addFlags(cmd *cobra.Command, outputs ...string) {
 
 // addFileFlags adds the flags that say what files are made.
 func (o *freshOptions) addFileFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.previous, "previous", "", "topology `file` in use: keep its names, order and base block size; default: keep those of the stored plan")
+	cmd.Flags().StringVar(&o.previous, "previous", "", "topology `file` in use: keep its names, order and base block size; default: the stored plan")
 	o.AddFiles(cmd)
 }
 

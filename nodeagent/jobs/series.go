@@ -27,7 +27,7 @@ func newAgentSeries(f promauto.Factory) agentSeries {
 		repairs:     f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_mapping_repairs_total", Help: "Lines that the agent added to the job mapping or moved."}),
 		released:    f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_sweep_released_total", Help: "Lines that the agent removed from the job mapping, by why."}, []string{"reason"}),
 		samples:     f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_samples_total", Help: "Samples of held devices: ok or missing."}, []string{"result"}),
-		files:       f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_mapping_files", Help: "Files of the job mapping: held have lines of jobs, empty none, foreign those of unknown jobs or without a job id."}, []string{"state"}),
+		files:       f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_mapping_files", Help: "Files of the job mapping. held: with lines of known jobs. empty: without a line. foreign: with a line of an unknown job or without a job id."}, []string{"state"}),
 		records:     f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_job_records", Help: "Records of jobs: alive if a step is seen, unproven if none is, or unreadable."}, []string{"state"}),
 		summaries:   f.NewGauge(prometheus.GaugeOpts{Name: "quoin_agent_job_summaries", Help: "Summaries of ended jobs."}),
 	}
@@ -175,8 +175,8 @@ var (
 	seriesJobInfo = describe(gauge, "quoin_gpu_job_info", "1 for each job and device that it holds, until the job ends.", jobLabels...)
 	seriesInfo    = describe(gauge, "quoin_gpu_info", "1 for each GPU or MIG instance.", "UUID", "gpu", "GPU_I_ID", "modelName", "clique", "node")
 	seriesGPUs    = describe(gauge, "quoin_gpus", "Devices: allocated if a job holds them, lost if NVML no longer shows them, else idle.", "state")
-	seriesHeld    = describe(counter, "quoin_gpu_held_seconds_total", "Seconds for which at least one job held the device.", "UUID", "gpu", "GPU_I_ID")
-	seriesIdle    = describe(counter, "quoin_gpu_idle_held_seconds_total", "Seconds for which a job held the device while it was idle.", "UUID", "gpu", "GPU_I_ID")
+	seriesHeld    = describe(counter, "quoin_gpu_held_seconds_total", "Seconds in which at least one job held the device.", "UUID", "gpu", "GPU_I_ID")
+	seriesIdle    = describe(counter, "quoin_gpu_idle_held_seconds_total", "Seconds in which a job held the device and the device was idle.", "UUID", "gpu", "GPU_I_ID")
 	seriesStretch = describe(gauge, "quoin_gpu_idle_held_stretch_seconds", "For how long the held device has had no process and no utilisation.", "UUID", "gpu", "GPU_I_ID")
 	seriesErrors  = describe(counter, "quoin_gpu_held_errors_total", "Errors that the GPU counted while a job held it: NVLink (all links), ECC, PCIe. Absent for a counter that the GPU lacks, and for MIG instances.", "UUID", "gpu", "GPU_I_ID", "counter")
 	seriesSlowed  = describe(counter, "quoin_gpu_held_slowed_seconds_total", "Seconds with clocks held down while a job held the GPU.", "UUID", "gpu", "GPU_I_ID", "reason")

@@ -282,7 +282,7 @@ func moment(took time.Duration) time.Duration { return 1 + rand.N(took) } //noli
 
 // round runs four jobs. The Prolog of each is killed: Slurm then runs the job's Epilog, and starts
 // the job again. Then the Epilog of each is killed, which nobody runs again. round counts the jobs
-// with a wrong label while they run, and of those that have ended a minute later.
+// with a wrong label while they run. It counts jobs that have ended and still have a label a minute later.
 func (n *node) round(ctx context.Context) (wrong int, repaired time.Duration, err error) {
 	jobs := map[string][]string{}
 	for i := range jobsAtOnce {
@@ -328,7 +328,7 @@ func (n *node) starts(job string) (err error) {
 	return err
 }
 
-// wrong counts the jobs of which a GPU has a wrong label: another than that of the job that holds it.
+// wrong counts the jobs with a wrong label on a GPU: the label names another job than the one that holds the GPU.
 func (n *node) wrong(jobs, holding map[string][]string) (wrong int, err error) {
 	labels := map[string][]string{}
 	for i := range gpus {

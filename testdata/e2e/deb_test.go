@@ -89,7 +89,7 @@ type h100 struct {
 	job    string // one that runs while Quoin goes
 }
 
-// make writes the files of the machine: Slurm's, and those of fake hardware.
+// make writes the files of the machine: the files of Slurm and of fake hardware.
 func (m *h100) make(root string) {
 	t := m.t
 	t.Helper()

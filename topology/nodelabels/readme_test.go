@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestReadme compares the labels of the README's table with those that are read. `key-{a,b}` stands there for two
+// TestReadme compares the labels of the README's table with the labels that the code reads. `key-{a,b}` stands there for two
 // keys, and "`key-0` to `-9`" for ten.
 func TestReadme(t *testing.T) {
 	text, err := os.ReadFile("../README.md")

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Commands returns the simple commands of a block of shell, each as its words without quotes: those of
-// pipes, lists and $(...) too. It knows what pages have, and refuses what has no end.
+// Commands returns the simple commands of a block of shell, each as its words without quotes. The
+// commands of pipes, lists and $(...) count too. It knows what pages have, and refuses what has no end.
 func (b Block) Commands() ([][]string, error) {
 	var commands [][]string
 	var words []string
