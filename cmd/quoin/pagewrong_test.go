@@ -20,10 +20,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
 
-var (
-	inlineCommand = regexp.MustCompile("`quoin ([^`\n]+)`")
-	shellCommand  = regexp.MustCompile(`(?m)(?:^|[|] |-- )quoin ([^|\n]+)`)
-)
+var inlineCommand = regexp.MustCompile("`quoin ([^`\n]+)`")
 
 // TestPagesNameCommands holds that each command line of quoin within a sentence or a table of a page has a
 // command and flags that there are.
@@ -109,8 +106,12 @@ func TestPageWhenSomethingIsWrong(t *testing.T) {
 		case b.NotRun != "": // TestPagesCallQuoin reads its commands
 		case b.Language == "sh":
 			said = ""
-			for _, m := range shellCommand.FindAllStringSubmatch(b.Text, -1) {
-				words := strings.Fields(strings.NewReplacer("/etc/slurm", etc, exampleDigest, digest).Replace(m[1]))
+			b.Text = strings.NewReplacer("/etc/slurm", etc, exampleDigest, digest).Replace(b.Text)
+			calls, err := b.CallsOf("quoin")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, words := range calls {
 				two := strings.Join(words[:min(2, len(words))], " ")
 				more, named := add[two]
 				if !named {
@@ -119,7 +120,7 @@ func TestPageWhenSomethingIsWrong(t *testing.T) {
 				code, out, errs := quoin(t, stdin[words[0]], append(words, more...)...)
 				ran++
 				if want := max(status[words[0]], status[two]); code != want {
-					t.Errorf("line %d: quoin %s: exit %d, want %d\n%s%s", b.Line, m[1], code, want, out, errs)
+					t.Errorf("line %d: quoin %q: exit %d, want %d\n%s%s", b.Line, words, code, want, out, errs)
 				}
 				said += out
 			}
