@@ -369,7 +369,7 @@ func TestWatchNeverLoaded(t *testing.T) {
 			if err := testutil.GatherAndCompare(t.reg, strings.NewReader(`# HELP quoin_publisher_file_never_loaded 1 if Slurm has not loaded the published files loadTimeout after they were written. Absent while Slurm cannot be asked.
 # TYPE quoin_publisher_file_never_loaded gauge
 quoin_publisher_file_never_loaded{publication="default"} 1
-# HELP quoin_publisher_nodes_pending Nodes that Slurm has not in their planned place yet, by the first stage that differs: published, loaded, registered. Absent while Slurm cannot be asked.
+# HELP quoin_publisher_nodes_pending Nodes that Slurm does not have in their planned place yet, by the first stage that differs: published, loaded, registered. Absent while Slurm cannot be asked.
 # TYPE quoin_publisher_nodes_pending gauge
 quoin_publisher_nodes_pending{publication="default",stage="loaded"} 2
 quoin_publisher_nodes_pending{publication="default",stage="published"} 0

@@ -9,7 +9,7 @@ type Metrics struct{ pending, never *prometheus.GaugeVec }
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		pending: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_publisher_nodes_pending",
-			Help: "Nodes that Slurm has not in their planned place yet, by the first stage that differs: published, loaded, registered. Absent while Slurm cannot be asked."}, []string{"publication", "stage"}),
+			Help: "Nodes that Slurm does not have in their planned place yet, by the first stage that differs: published, loaded, registered. Absent while Slurm cannot be asked."}, []string{"publication", "stage"}),
 		never: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_publisher_file_never_loaded",
 			Help: "1 if Slurm has not loaded the published files loadTimeout after they were written. Absent while Slurm cannot be asked."}, []string{"publication"}),
 	}
