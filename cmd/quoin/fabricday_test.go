@@ -139,7 +139,7 @@ func TestFabricDay(t *testing.T) {
 				"h[01-04]": "healthy, " + alone + ", FabricHealthy, NoMultiNodeNVLink, not needed",
 			}, ""},
 			{"a tray reboots", tray(simulated.Fault{Fabric: "inProgress", Reboot: true}), 9 * time.Minute, map[string]string{
-				"n05": "with warning, " + block + ", FabricInProgress, FabricNotReady, shut", "n04": "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
+				"n05": "waiting, " + block + ", FabricInProgress, FabricNotReady, shut", "n04": "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
 			{"and goes on registering", nil, 2 * time.Minute, map[string]string{
 				"n05": "degraded, " + block + ", FabricNotReady, FabricNotReady, shut", "n04": "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
 			{"and is there again", tray(simulated.Fault{Clear: true, Reboot: true}), time.Hour, map[string]string{
