@@ -346,7 +346,7 @@ func (m *h100) looks(out string) {
 	t := m.t
 	t.Helper()
 	t.Log(out)
-	for _, want := range []string{" Level=0 LinkSpeed=0 Nodes=node-[1-2]\n", " Level=0 LinkSpeed=0 Nodes=node-[3-4]\n", " Level=1 "} {
+	for _, want := range []string{" Level=0 LinkSpeed=0 Nodes=node-[1-2]\n", " Level=0 LinkSpeed=0 Nodes=node-[3-4]\n", " Level=1 ", "\nok       hook         /usr/lib/quoin/quoin-hook runs\n", "\nok       cluster      there is none to look at"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -109,31 +109,13 @@ func (c checks) server(f *findings) {
 // config says why a configuration is not known. Programs do not start with one that they refuse.
 func (c *Cluster) config(f *findings, s *Site) {
 	if refused := (*session.ConfigError)(nil); errors.As(s.ConfigErr, &refused) && refused.Refused {
-		f.fatal("config", c.correct(), "the publisher does not start: %v", s.ConfigErr)
+		f.fatal("config", c.correct("deployments", "publisher"), "the publisher does not start: %v", s.ConfigErr)
 	} else if s.ConfigErr != nil {
 		f.unknown("config", moreRights+", or give the configuration by --config", "%v", s.ConfigErr)
 	}
 	if s.AgentsErr != nil {
-		f.fatal("config", c.correct(), "the agents do not start: %v", s.AgentsErr)
+		f.fatal("config", c.correct("daemonsets", "agent"), "the agents do not start: %v", s.AgentsErr)
 	}
-}
-
-// apply is the remedy that installs Quoin, or brings back what is missing of it.
-func (c *Cluster) apply() string { return "in a checkout of this release: " + c.upgrade() }
-
-// correct is the remedy for a bad value.
-func (c *Cluster) correct() string {
-	return "correct the value in the file of values, in a checkout of this release: " + c.upgrade() + " -f site.yaml"
-}
-
-// upgrade is the command that installs Quoin, with the values that the site gave before. A site that
-// has given none says which image it has pushed.
-func (c *Cluster) upgrade() string {
-	command := c.Helm + " upgrade --install quoin manifests/chart -n quoin-system --create-namespace --reset-then-reuse-values"
-	if c.own("daemonsets", "agent") == nil && c.own("deployments", "publisher") == nil && c.Missing["daemonsets"] == nil && c.Missing["deployments"] == nil {
-		command += " --set image.repository=REGISTRY/quoin"
-	}
-	return command
 }
 
 func (c checks) definition(f *findings) {
