@@ -66,7 +66,7 @@ type StoreSource struct {
 	clusters []*publication.Cluster
 	live     Live // or nil
 	hosts    *imex.Hosts
-	judges   []*publisher.Judge // beside clusters
+	passes   []*publisher.DryPass // beside clusters
 }
 
 // NewSource returns a source of the clusters. live may be nil: then no job is known. hosts judges
@@ -74,7 +74,7 @@ type StoreSource struct {
 func NewSource(store Store, clusters []*publication.Cluster, live Live, hosts *imex.Hosts) *StoreSource {
 	s := &StoreSource{store: store, clusters: clusters, live: live, hosts: hosts}
 	for i := range clusters {
-		s.judges = append(s.judges, publisher.NewJudge(clusters, i))
+		s.passes = append(s.passes, publisher.NewDryPass(clusters, i))
 	}
 	return s
 }
@@ -123,8 +123,8 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 	}
 	in := c.Rules.Gather(snap)
 	site.Plan = planOf(&doc.Current.Plan, &in)
-	if now, err := s.judges[i].Plan(snap, doc, time.Now()); err == nil {
-		judgeBy(&now, site.Plan)
+	if now, err := s.passes[i].Plan(snap, doc, time.Now()); err == nil {
+		update(site.Plan, &now)
 	} else {
 		site.Trouble = append(site.Trouble, fmt.Sprintf("what is wrong now is not known: %s; problems and reasons of nodes are those of revision %d of %s",
 			topology.Cut(err.Error(), topology.MaxMessage), doc.Current.Number, plandoc.SinceText(doc.Current.Time)))
@@ -233,9 +233,9 @@ func planOf(stored *topology.Plan, in *inputs.Inputs) *topology.Plan {
 	return &plan
 }
 
-// judgeBy gives a published plan the problems of now, and the reasons of the nodes whose published place is
+// update gives a published plan the problems of now, and the reasons of the nodes whose published place is
 // the right one now. Any other node keeps the reason of its published place.
-func judgeBy(now, plan *topology.Plan) {
+func update(plan, now *topology.Plan) {
 	plan.Problems = now.Problems
 	placements := make(map[string]topology.Placement, len(now.Nodes))
 	for _, n := range now.Nodes {

@@ -300,6 +300,18 @@ func TestSourceNotKnown(t *testing.T) {
 	}
 }
 
+// TestSourceTwoPublications names the nodes that two publications take, which one of them alone cannot know.
+func TestSourceTwoPublications(t *testing.T) {
+	s, _ := filled(t, racks(t, 1))
+	clusters, err := publication.Compile([]publication.Publication{{Name: "a"}, {Name: "b", ConfigMap: "other"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := problemsOf(siteOf(t, s, clusters, nil).Plan); len(got) != 18 || got[0] != publisher.ReasonNodeInTwoPublications+" gb200-00001" {
+		t.Errorf("problems %q, want one of each node", got)
+	}
+}
+
 // problemsOf are the reasons of a plan's problems, with the nodes.
 func problemsOf(p *topology.Plan) (all []string) {
 	for _, f := range p.Problems {

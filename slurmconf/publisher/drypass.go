@@ -13,11 +13,10 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Judge says what is wrong with a publication now, for people who look. The stored plan has the problems
-// of the time when it was published, and a fault that goes changes no file. Judge finds what the first
-// pass of a new publisher would find: every replica and every command give the same answer. It writes
-// nothing.
-type Judge struct {
+// DryPass is a pass that writes nothing, for people who look. The stored plan has the problems of its
+// publication, and a fault that goes changes no file. A DryPass finds what the first pass of a new publisher
+// would find, so all replicas and commands give the same answer.
+type DryPass struct {
 	pub    *publication.Cluster
 	others []*publication.Cluster
 
@@ -25,24 +24,24 @@ type Judge struct {
 	cables cables.Placer // which remembers its last answer
 }
 
-// NewJudge returns the Judge of the publication all[at].
-func NewJudge(all []*publication.Cluster, at int) *Judge {
-	return &Judge{pub: all[at], others: slices.Concat(all[:at], all[at+1:])}
+// NewDryPass returns the DryPass of the publication all[at].
+func NewDryPass(all []*publication.Cluster, at int) *DryPass {
+	return &DryPass{pub: all[at], others: slices.Concat(all[:at], all[at+1:])}
 }
 
 // Plan returns the plan that the facts of now give after the stored plan, with its problems.
-func (j *Judge) Plan(snap *inputs.Snapshot, doc *plandoc.Document, now time.Time) (topology.Plan, error) {
-	prev, err := ReadPlan(j.pub, &doc.Current.Plan)
+func (d *DryPass) Plan(snap *inputs.Snapshot, doc *plandoc.Document, now time.Time) (topology.Plan, error) {
+	prev, err := ReadPlan(d.pub, &doc.Current.Plan)
 	if err != nil {
 		return topology.Plan{}, err
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	facts := gatherer{pub: j.pub, nodes: &nodeHistory{pub: j.pub, others: j.others}, marks: &marker{pub: j.pub, others: j.others}, jobs: occupancy.New(nil, nil), cables: j.cables}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	facts := gatherer{pub: d.pub, nodes: &nodeHistory{pub: d.pub, others: d.others}, marks: &marker{pub: d.pub, others: d.others}, jobs: occupancy.New(nil, nil), cables: d.cables}
 	in := facts.gather(snap, &stored{doc: doc, prev: prev}, now)
-	j.cables = facts.cables
+	d.cables = facts.cables
 	in.fabricSince = doc.FabricSince // a time that is not stored would be another one at each look
-	made, err := makeKept(j.pub, in)
+	made, err := makeKept(d.pub, in)
 	if err != nil {
 		return topology.Plan{}, err
 	}
