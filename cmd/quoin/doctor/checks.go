@@ -185,13 +185,20 @@ func (c checks) publisher(f *findings, s *Site) {
 	}
 	if lease := c.named("leases", where, "quoin-publisher"); lease == nil && c.Missing["leases"] == nil {
 		f.fatal("leader", logs, "no publisher has ever led: there is no Lease %s/quoin-publisher", where)
-	} else if lease != nil {
-		renewed, err := time.Parse(time.RFC3339, text(lease, "spec", "renewTime"))
-		if age := c.Now.Add(-c.Ahead).Sub(renewed); err != nil || age > maxLease || text(lease, "spec", "holderIdentity") == "" {
-			f.fatal("leader", logs, "no publisher leads: the Lease was last renewed %s ago", age.Round(time.Second))
-		}
+	} else if age, leads := c.renewed(lease); lease != nil && !leads {
+		f.fatal("leader", logs, "no publisher leads: the Lease was last renewed %s ago", age)
 	}
 	c.versions(f, s, d)
+}
+
+// renewed returns how old the last sign of the leader is, and whether a publisher still leads. lease may be nil.
+func (c *Cluster) renewed(lease *unstructured.Unstructured) (age time.Duration, leads bool) {
+	if lease == nil {
+		return 0, false
+	}
+	at, err := time.Parse(time.RFC3339, text(lease, "spec", "renewTime"))
+	age = c.Now.Add(-c.Ahead).Sub(at)
+	return age.Round(time.Second), err == nil && age <= maxLease && text(lease, "spec", "holderIdentity") != ""
 }
 
 // versions compares the images of agents and publisher, and this program.
@@ -257,6 +264,10 @@ func (c checks) nodes(f *findings, s *Site) {
 		f.unknown("nodes", "look at the map: quoin map"+s.Again, "publisher.nodeConditions is false, so Nodes do not say how fabric and IMEX are")
 		return
 	}
+	perhaps := "" // conditions stay when nobody judges
+	if _, leads := c.renewed(c.named("leases", c.publisherNamespace(), "quoin-publisher")); !leads && c.Missing["leases"] == nil && c.Missing["deployments"] == nil {
+		perhaps = " (no publisher leads: this may be over)"
+	}
 	for _, look := range conditions {
 		nodes, said := map[string][]string{}, map[string]string{}
 		for i := range c.Objects["nodes"] {
@@ -273,8 +284,8 @@ func (c checks) nodes(f *findings, s *Site) {
 		}
 		for _, reason := range slices.Sorted(maps.Keys(nodes)) {
 			names := nodes[reason]
-			f.warn(look.what, "read what the node says and what to do: "+c.Kubectl+" describe node "+names[0], "%s: %d nodes: %s; %s: %s",
-				reason, len(names), hostlist.Shorten(hostlist.Compress(names)), names[0], said[reason])
+			f.warn(look.what, "read what the node says and what to do: "+c.Kubectl+" describe node "+names[0], "%s: %d nodes: %s; %s: %s%s",
+				reason, len(names), hostlist.Shorten(hostlist.Compress(names)), names[0], said[reason], perhaps)
 		}
 	}
 }

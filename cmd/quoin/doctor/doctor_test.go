@@ -504,6 +504,12 @@ func TestNodes(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	f = nil
+	c.Now = now.Add(time.Hour)
+	checks{c}.nodes(&f, &Site{})
+	if want := "LinksDown: 1 nodes: n07; n07: what is seen (no publisher leads: this may be over)"; len(f) != len(got) || f[1].Message != want {
+		t.Errorf("nobody leads: %v, want %s", f, want)
+	}
+	f = nil
 	checks{c}.nodes(&f, &Site{NoConditions: true})
 	if len(f) != 1 || f[0].Severity != topology.Unknown {
 		t.Errorf("without conditions: %v", f)
