@@ -388,5 +388,5 @@ var flaws = []string{ReasonMisconfigured, ReasonUnhealthy, ReasonLinksDown, Reas
 // flawRemedies are what to do, by flaw.
 var flawRemedies = map[string]string{
 	ReasonMisconfigured: "look at Fabric Manager and the GPU; drain the node", ReasonUnhealthy: "look at Fabric Manager and the GPU; drain the node",
-	ReasonLinksDown: "look at nvidia-smi nvlink -s and the kernel log of the node, and plan a repair", ReasonLimitedCapacity: "plan a repair",
+	ReasonLinksDown: "look at nvidia-smi nvlink -s and the kernel log of the node, and plan a repair", ReasonLimitedCapacity: "plan a repair if it lasts",
 }

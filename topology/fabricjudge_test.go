@@ -66,6 +66,13 @@ func TestFabricTable(t *testing.T) {
 	set := func(f topology.Fabric) func([]topology.FabricNode) {
 		return func(nodes []topology.FabricNode) { say(&nodes[0], f) }
 	}
+	yes := new(true)
+	health := func(summary topology.Health, bits topology.FabricHealth) func([]topology.FabricNode) {
+		return func(nodes []topology.FabricNode) {
+			f := &nodes[0].Report.GPUs[1].Fabric
+			f.Health, f.HealthFields = summary, bits
+		}
+	}
 	for _, tt := range []struct {
 		name   string
 		site   func() []topology.FabricNode
@@ -144,6 +151,11 @@ func TestFabricTable(t *testing.T) {
 		}, reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "failed, and a link is down", site: rack, spoil: func(n []topology.FabricNode) { say(&n[0], failed); links(2, 17)(n) }, reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "; GPU 2, GPU-01-2: 17 of 18 NVLinks are active"},
 		{name: "unhealthy", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report.GPUs[1].Fabric.Health = topology.HealthUnhealthy }, reason: "FabricUnhealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: its health is unhealthy"},
+		{name: "unhealthy, and a route is", site: rack, spoil: health(topology.HealthUnhealthy, topology.FabricHealth{RouteUnhealthy: yes, DegradedBandwidth: yes}), reason: "FabricUnhealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: unhealthy route, degraded bandwidth"},
+		{name: "unhealthy while a route recovers", site: rack, spoil: health(topology.HealthUnhealthy, topology.FabricHealth{RouteRecovery: yes, RouteUnhealthy: new(bool)}), reason: "FabricLimitedCapacity", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: route recovery in progress"},
+		{name: "unhealthy after an access timeout", site: rack, spoil: health(topology.HealthUnhealthy, topology.FabricHealth{AccessTimeoutRecovery: yes}), reason: "FabricLimitedCapacity", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: access timeout recovery in progress"},
+		{name: "limited capacity, and the bandwidth is degraded", site: rack, spoil: health(topology.HealthLimitedCapacity, topology.FabricHealth{DegradedBandwidth: yes}), reason: "FabricLimitedCapacity", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: degraded bandwidth"},
+		{name: "limited capacity", site: rack, spoil: health(topology.HealthLimitedCapacity, topology.FabricHealth{}), reason: "FabricLimitedCapacity", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "its capacity is limited"},
 	} {
 		nodes := tt.site()
 		if tt.spoil != nil {

@@ -1,5 +1,10 @@
 package topology
 
+import (
+	"cmp"
+	"strings"
+)
+
 // gpuStanding is what one GPU's fabric state means. Only this file reads the words of the state.
 type gpuStanding uint8
 
@@ -82,20 +87,41 @@ func (n *Node) Joined() NVLinkDomain {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// flaw returns the worst that a GPU's health says, or "".
+// healthBits are the details of a GPU's health that name a fault, the worst first. A recovery
+// passes: the GPU works with less meanwhile.
+var healthBits = [...]struct {
+	of           func(*FabricHealth) *bool
+	reason, what string
+}{
+	{func(h *FabricHealth) *bool { return h.RouteUnhealthy }, ReasonUnhealthy, "unhealthy route"},
+	{func(h *FabricHealth) *bool { return h.RouteRecovery }, ReasonLimitedCapacity, "route recovery in progress"},
+	{func(h *FabricHealth) *bool { return h.AccessTimeoutRecovery }, ReasonLimitedCapacity, "access timeout recovery in progress"},
+	{func(h *FabricHealth) *bool { return h.DegradedBandwidth }, ReasonLimitedCapacity, "degraded bandwidth"},
+}
+
+// Faults returns what the details say is wrong, and the reason of the worst, or "".
+func (h *FabricHealth) Faults() (reason string, all []string) {
+	if wrong := h.IncorrectConfiguration; wrong != "" && wrong != "none" {
+		reason, all = ReasonMisconfigured, append(all, "incorrect configuration: "+wrong)
+	}
+	for i := range healthBits {
+		if bit := &healthBits[i]; isTrue(bit.of(h)) {
+			reason, all = cmp.Or(reason, bit.reason), append(all, bit.what)
+		}
+	}
+	return reason, all
+}
+
+// flaw returns the worst that a GPU's health says, or "". The summary counts only if the details say
+// nothing.
 func (f *Fabric) flaw() (reason, what string) {
-	incorrect := f.HealthFields.IncorrectConfiguration
-	switch {
-	case incorrect != "" && incorrect != "none":
-		return ReasonMisconfigured, "incorrect configuration: " + incorrect
+	switch reason, all := f.HealthFields.Faults(); {
+	case reason != "":
+		return reason, strings.Join(all, ", ")
 	case f.Health == HealthUnhealthy:
 		return ReasonUnhealthy, "its health is " + string(f.Health)
-	case isTrue(f.HealthFields.RouteUnhealthy):
-		return ReasonUnhealthy, "unhealthy route"
 	case f.Health == HealthLimitedCapacity:
 		return ReasonLimitedCapacity, "its capacity is limited"
-	case isTrue(f.HealthFields.DegradedBandwidth):
-		return ReasonLimitedCapacity, "degraded bandwidth"
 	}
 	return "", ""
 }
