@@ -70,6 +70,9 @@ func Open(o Options) (*Library, error) {
 // WatchXids makes Read report the Xid events that come from now on. It returns when
 // NVML has no events, or a second after the end of ctx.
 func (l *Library) WatchXids(ctx context.Context) {
+	if !l.has.all(events) {
+		return
+	}
 	l.watching.Store(true)
 	l.xids.watch(ctx)
 }
