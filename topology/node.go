@@ -179,6 +179,12 @@ const (
 // ReasonGPUUnreadable is the problem of a GPU that NVML counts and cannot read.
 const ReasonGPUUnreadable = "GPUUnreadable"
 
+// ReasonGPULost is the problem of a GPU that the driver has on PCI and that NVML does not show.
+const ReasonGPULost = "GPULost"
+
+// ReasonGPUMissing is the problem of a GPU that the node had in an earlier report.
+const ReasonGPUMissing = "GPUMissing"
+
 // ReasonFactUnreadable is the problem of a fact that could not be read.
 const ReasonFactUnreadable = "FactUnreadable"
 
@@ -197,7 +203,7 @@ const ReasonMoreProblems = "MoreProblems"
 const ReasonOther = "other"
 
 // reported are the reasons that agents report.
-var reported = []string{ReasonGPUUnreadable, "GPULost", ReasonFactUnreadable, ReasonUnsettled, ReasonFactsStale, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidCritical, ReasonXidLook, ReasonRecoveryNeeded, ReasonRecoveryAdvised, ReasonRowsPending, ReasonMoreProblems}
+var reported = []string{ReasonGPUUnreadable, ReasonGPULost, ReasonGPUMissing, ReasonUncorrectedECC, ReasonFactUnreadable, ReasonUnsettled, ReasonFactsStale, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidCritical, ReasonXidLook, ReasonRecoveryNeeded, ReasonRecoveryAdvised, ReasonRowsPending, ReasonMoreProblems}
 
 // Reported returns a problem of a report as the publisher names it.
 func (p Finding) Reported() Finding {

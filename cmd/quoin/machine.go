@@ -19,7 +19,7 @@ func openMachine(ctx context.Context, c *config.Machine, node string, watch bool
 	if c.Simulate != "" {
 		return &simulation{site: c.Simulate, node: node, energy: map[string]float64{}}, func() {}, nil
 	}
-	lib, err := nvml.Open(nvml.Options{Path: c.NVMLLibrary, Root: c.HostRoot})
+	lib, err := nvml.Open(nvml.Options{Path: c.NVMLLibrary, Root: c.HostRoot, Sys: c.Sys()})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -29,10 +29,13 @@ var required = []string{
 // optional are the functions that only newer drivers have, and those that only Xids and the
 // use of GPUs are read by. A caller looks each of them up in symbols first. Without one its
 // fact is absent, which is no problem.
-var optional = slices.Concat([]string{remoteDeviceType, fabricInfo, fabricInfoV, platformInfo, memoryInfoV2, fieldValues, utilization, power, energy}, computePrograms, graphicsPrograms, events, gpm)
+var optional = slices.Concat([]string{remoteDeviceType, fabricInfo, fabricInfoV, platformInfo, memoryInfoV2, fieldValues, utilization, power, energy}, computePrograms, graphicsPrograms, events, exclusions, gpm)
 
-// events are the functions of event sets, and gpm those of GPM, which came in one release.
+// events are the functions of event sets, exclusions those of GPUs that the driver leaves out, and gpm
+// those of GPM.
 var events = []string{"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait_v2", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents"}
+
+var exclusions = []string{"nvmlGetExcludedDeviceCount", "nvmlGetExcludedDeviceInfoByIndex"}
 
 // computePrograms and graphicsPrograms are the versions of one function each. go-nvml calls the
 // newest that the library has.
