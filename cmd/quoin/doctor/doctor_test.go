@@ -318,6 +318,12 @@ func nodeCases() []nodeCase {
 				t.Fatal(err)
 			}
 		}, []string{"warning inventory: the order of the GPUs is not known"}},
+		{"faults", func(t *testing.T, n *Node) {
+			inv := rundir.Inventory{Node: "n1", Faults: []rundir.Fault{{Text: "FabricInProgress: 8 of 8 GPUs have not registered"}, {UUID: "GPU-1", Text: "GPU GPU-1 had Xid 119"}}}
+			if err := rundir.Dir(n.Agent.RunDir).WriteInventory(inv); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"warning hardware: FabricInProgress: 8 of 8 GPUs have not registered", "warning hardware: GPU GPU-1 had Xid 119"}},
 		{"an earlier boot", func(t *testing.T, n *Node) {
 			if err := os.WriteFile(filepath.Join(n.Root, "proc/sys/kernel/random/boot_id"), []byte("22222222-0000-4000-8000-000000000000\n"), 0o600); err != nil {
 				t.Fatal(err)
