@@ -43,7 +43,10 @@ type Node struct {
 	// Sockets are the processor packages in Slurm's order.
 	Sockets  []Socket  `json:"sockets,omitempty" max:"64"`
 	Platform *Platform `json:"platform,omitempty"`
-	IMEX     *IMEX     `json:"imex,omitempty"`
+	// FabricMode is FABRIC_MODE in the configuration of the machine's Fabric Manager: 0, or another number if
+	// it gives out partitions of the machine's NVLink. It is absent if the file could not be read.
+	FabricMode *int  `json:"fabricMode,omitempty"`
+	IMEX       *IMEX `json:"imex,omitempty"`
 	// Adapters are the RDMA network adapters, sorted by name. Functions of SR-IOV are not among
 	// them: they have no cable of their own, and come and go with pods.
 	Adapters []Adapter `json:"adapters,omitempty" max:"32"`

@@ -26,7 +26,8 @@ func (h *fabricHistory) since(pub *publication.Cluster, in *inputs.Inputs, store
 			if f.Report == nil {
 				continue
 			}
-			waits, stuck := f.Report.Registers(pub.MaxDomainGPUs)
+			node := topology.FabricNode{Report: f.Report, Partitions: pub.FabricPartitions}
+			waits, stuck := node.Registers(pub.MaxDomainGPUs)
 			if !waits && !stuck {
 				continue
 			}

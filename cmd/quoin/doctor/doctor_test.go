@@ -399,7 +399,8 @@ func TestNodes(t *testing.T) {
 			map[string]any{"type": "Ready", "status": "True", "reason": "KubeletReady"}, map[string]any{"type": of, "status": status, "reason": reason, "message": "what is seen"}}}}}
 	}
 	c.Objects["nodes"] = []unstructured.Unstructured{node("n04", "QuoinFabricDegraded", "False", "FabricHealthy"), node("n05", "QuoinFabricDegraded", "True", "FabricMissing"),
-		node("n06", "QuoinFabricDegraded", "True", "FabricMissing"), node("n07", "QuoinFabricDegraded", "True", "LinksDown"), node("n08", "QuoinImexNotReady", "True", "NotReady"), node("n09", "QuoinTopologyDrift", "True", "CliqueDiffers")}
+		node("n06", "QuoinFabricDegraded", "True", "FabricMissing"), node("n07", "QuoinFabricDegraded", "True", "LinksDown"), node("n08", "QuoinImexNotReady", "True", "NotReady"), node("n09", "QuoinTopologyDrift", "True", "CliqueDiffers"),
+		node("n04", "QuoinFabricDegraded", "False", "FabricInProgress"), node("n03", "QuoinFabricDegraded", "False", "FabricNotReady")}
 	var f findings
 	checks{c}.nodes(&f, &Site{})
 	var got []string
@@ -409,7 +410,7 @@ func TestNodes(t *testing.T) {
 			t.Errorf("%+v", found)
 		}
 	}
-	want := []string{"fabric: FabricMissing: 2 nodes: n[05-06]; n05: what is seen", "fabric: LinksDown: 1 nodes: n07; n07: what is seen",
+	want := []string{"fabric: FabricMissing: 2 nodes: n[05-06]; n05: what is seen", "fabric: FabricNotReady: 1 nodes: n03; n03: what is seen", "fabric: LinksDown: 1 nodes: n07; n07: what is seen",
 		"imex: NotReady: 1 nodes: n08; n08: what is seen", "places: CliqueDiffers: 1 nodes: n09; n09: what is seen"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
