@@ -9,8 +9,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// seenGPUs are the GPUs that the node has had: their PCI addresses by UUID. Without an agent a report
-// remembers them by its GPUs and its problems.
+// seenGPUs are the GPUs that the node has had: their PCI addresses by UUID. The stored report keeps them for the
+// next agent, as its GPUs and as problems of those that are missing.
 type seenGPUs map[string]string
 
 // missingMessage begins the problem of a GPU that was there before.

@@ -112,7 +112,7 @@ func (n *Node) files(f *findings) *rundir.HookConfig {
 		f.ok("inventory", "%d GPUs and instances of node %s", len(inv.Entries), inv.Node)
 	}
 	for i := 0; err == nil && !earlier && i < len(inv.Faults); i++ {
-		f.warn("hardware", "do what it says; quoin discover shows all of the machine", "%s", inv.Faults[i].Text)
+		f.warn("hardware", "do what quoin discover says of it", "%s", inv.Faults[i].Text)
 	}
 	return conf
 }

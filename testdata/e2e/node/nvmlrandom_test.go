@@ -97,7 +97,9 @@ func withoutXids(t *testing.T, report string) *topology.Node {
 	for i := range n.GPUs {
 		n.GPUs[i].Xids = nil
 	}
-	n.Problems = slices.DeleteFunc(n.Problems, func(p topology.Finding) bool { return strings.HasPrefix(p.Reason, "Xid") || p.Reason == topology.ReasonGPUMissing })
+	n.Problems = slices.DeleteFunc(n.Problems, func(p topology.Finding) bool {
+		return strings.HasPrefix(p.Reason, "Xid") || p.Reason == topology.ReasonGPUMissing
+	})
 	if len(n.Problems) == 0 {
 		n.Problems = nil
 	}
