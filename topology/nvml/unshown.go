@@ -35,7 +35,7 @@ func (l *Library) unshown(n *topology.Node, count int) {
 	}
 	for _, id := range hidden {
 		n.Problems = append(n.Problems, topology.Finding{Reason: topology.ReasonGPULost,
-			Message: "the driver has a GPU at PCI address " + id + ", and NVML does not show it: read dmesg, then reset the GPU or restart the machine"})
+			Message: "the driver has a GPU at PCI address " + id + " that NVML does not show: read dmesg, then reset the GPU or restart the machine"})
 	}
 }
 

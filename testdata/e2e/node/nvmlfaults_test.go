@@ -27,7 +27,7 @@ func TestNVMLFaults(t *testing.T) {
 		inFab = "FabricInProgress: 8 of 8 GPUs have not registered with the NVLink switches of the machine, and no CUDA program can use them"
 	)
 	lost := func(bus string) string {
-		return "GPULost: the driver has a GPU at PCI address 00000000:" + bus + ":00.0, and NVML does not show it"
+		return "GPULost: the driver has a GPU at PCI address 00000000:" + bus + ":00.0 that NVML does not show"
 	}
 	buses := []string{"1A", "1B", "4A", "4B", "8A", "8B", "CA", "CB"}
 	var all []string // a problem for each GPU
