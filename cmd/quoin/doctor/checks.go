@@ -255,7 +255,8 @@ func (c checks) publication(f *findings, p *publication.Cluster, s *Site) {
 // conditions are the publisher's conditions of Nodes, and what each is about.
 var conditions = []struct{ of, what string }{{nodestatus.ConditionFabric, "fabric"}, {nodestatus.ConditionIMEX, "imex"}, {nodestatus.ConditionDrift, "places"}}
 
-// nodes names the nodes on which a condition of the publisher reports a fault.
+// nodes names the nodes on which a condition of the publisher reports a fault. A fabric that is not ready is
+// one too if the condition is not true because two causes look alike.
 func (c checks) nodes(f *findings, s *Site) {
 	if c.Missing["nodes"] != nil {
 		return
@@ -273,7 +274,7 @@ func (c checks) nodes(f *findings, s *Site) {
 		for i := range c.Objects["nodes"] {
 			n := &c.Objects["nodes"][i]
 			for _, o := range objectsAt(n.Object, "status", "conditions") {
-				if o["type"] != look.of || o["status"] != "True" {
+				if o["type"] != look.of || o["status"] != "True" && o["reason"] != topology.ReasonFabricNotReady {
 					continue
 				}
 				reason, _ := o["reason"].(string)

@@ -413,6 +413,12 @@ func nodeCases() []nodeCase {
 				t.Fatal(err)
 			}
 		}, []string{"warning inventory: the order of the GPUs is not known"}},
+		{"faults", func(t *testing.T, n *Node) {
+			inv := rundir.Inventory{Node: "n1", Faults: []rundir.Fault{{Text: "FabricInProgress: 8 of 8 GPUs have not registered"}, {UUID: "GPU-1", Text: "GPU GPU-1 had Xid 119"}}}
+			if err := rundir.Dir(n.Agent.RunDir).WriteInventory(inv); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"warning hardware: FabricInProgress: 8 of 8 GPUs have not registered", "warning hardware: GPU GPU-1 had Xid 119"}},
 		{"an earlier boot", func(t *testing.T, n *Node) {
 			if err := os.WriteFile(filepath.Join(n.Root, "proc/sys/kernel/random/boot_id"), []byte("22222222-0000-4000-8000-000000000000\n"), 0o600); err != nil {
 				t.Fatal(err)
@@ -488,7 +494,8 @@ func TestNodes(t *testing.T) {
 			map[string]any{"type": "Ready", "status": "True", "reason": "KubeletReady"}, map[string]any{"type": of, "status": status, "reason": reason, "message": "what is seen"}}}}}
 	}
 	c.Objects["nodes"] = []unstructured.Unstructured{node("n04", "QuoinFabricDegraded", "False", "FabricHealthy"), node("n05", "QuoinFabricDegraded", "True", "FabricMissing"),
-		node("n06", "QuoinFabricDegraded", "True", "FabricMissing"), node("n07", "QuoinFabricDegraded", "True", "LinksDown"), node("n08", "QuoinImexNotReady", "True", "NotReady"), node("n09", "QuoinTopologyDrift", "True", "CliqueDiffers")}
+		node("n06", "QuoinFabricDegraded", "True", "FabricMissing"), node("n07", "QuoinFabricDegraded", "True", "LinksDown"), node("n08", "QuoinImexNotReady", "True", "NotReady"), node("n09", "QuoinTopologyDrift", "True", "CliqueDiffers"),
+		node("n04", "QuoinFabricDegraded", "False", "FabricInProgress"), node("n03", "QuoinFabricDegraded", "False", "FabricNotReady")}
 	var f findings
 	checks{c}.nodes(&f, &Site{})
 	var got []string
@@ -498,7 +505,7 @@ func TestNodes(t *testing.T) {
 			t.Errorf("%+v", found)
 		}
 	}
-	want := []string{"fabric: FabricMissing: 2 nodes: n[05-06]; n05: what is seen", "fabric: LinksDown: 1 nodes: n07; n07: what is seen",
+	want := []string{"fabric: FabricMissing: 2 nodes: n[05-06]; n05: what is seen", "fabric: FabricNotReady: 1 nodes: n03; n03: what is seen", "fabric: LinksDown: 1 nodes: n07; n07: what is seen",
 		"imex: NotReady: 1 nodes: n08; n08: what is seen", "places: CliqueDiffers: 1 nodes: n09; n09: what is seen"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -121,17 +121,21 @@ func (n *Node) files(f *findings) *rundir.HookConfig {
 	}
 	inv, err := dir.ReadInventory()
 	boot, bootErr := rundir.BootID(n.Root)
+	earlier := err == nil && bootErr == nil && inv.BootID != "" && inv.BootID != boot
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f.fatal("inventory", "read the agent's log: it says why NVML shows no GPU", "there is no inventory of GPUs, so no job is labelled")
+		f.fatal("inventory", "see why NVML shows no GPU: quoin discover, and the agent's log", "there is no inventory of GPUs, so no job is labelled")
 	case err != nil:
 		f.fatal("inventory", n.restart(), "%v", err)
-	case bootErr == nil && inv.BootID != "" && inv.BootID != boot:
+	case earlier:
 		f.fatal("inventory", n.restart(), "the inventory was written before this boot")
 	case inv.Unordered:
 		f.warn("inventory", "see which GPU cannot be read: quoin discover", "the order of the GPUs is not known: with AutoDetect in gres.conf, jobs are labelled by UUID only")
 	default:
 		f.ok("inventory", "%d GPUs and instances of node %s", len(inv.Entries), inv.Node)
+	}
+	for i := 0; err == nil && !earlier && i < len(inv.Faults); i++ {
+		f.warn("hardware", "do what quoin discover says of it", "%s", inv.Faults[i].Text)
 	}
 	return conf
 }
