@@ -63,9 +63,8 @@ type Options struct {
 	// given, Lint compares gres.conf with them, and what has slurmctld drain one of
 	// them is fatal.
 	Nodes map[string]*Node
-	// Counted are the GPUs of nodes by their labels or reports. They are compared with Nodes of
-	// nodes that detect their GPUs.
-	Counted map[string]int
+	// Found is what nodes register that detect their GPUs, by labels or reports. It is compared with Nodes.
+	Found map[string]gres.Registration
 }
 
 // Node is what slurm.conf says of a node's processors and GPUs.
@@ -84,9 +83,10 @@ func (n *Node) Cores() int { return n.Sockets * n.CoresPerSocket }
 
 // Reasons that several files of this package use.
 const (
-	reasonHostlist = "BrokenHostlist"
-	reasonUnknown  = "UnknownNode"
-	reasonNotRead  = "NotRead"
+	reasonHostlist  = "BrokenHostlist"
+	reasonUnknown   = "UnknownNode"
+	reasonNotRead   = "NotRead"
+	reasonNotSocket = "CoresNotSocket"
 )
 
 // Lint says what slurmctld, and for gres.conf slurmd, does with the files.

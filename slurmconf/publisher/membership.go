@@ -1,11 +1,15 @@
 package publisher
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -47,27 +51,144 @@ func unfiled(p *publication.Cluster, in *gathered, made *Rendered) (nodes []stri
 	return nodes
 }
 
-// linesByAnnotation returns the lines of gres.conf without nodes, if there are such lines for all
-// nodes. A node without GPUs may read gres.conf, such as one of a NodeSet that the publication does
-// not select. So slurmd detects the GPUs if it finds them as the reports show them. A published file
-// that lists devices goes on listing them, because nobody knows yet whether each slurmd finds them.
-func (m *Rendered) linesByAnnotation(p *publication.Cluster, prev *Previous) []gres.Line {
-	o := p.GresOptions()
-	if line, ok := o.Detected(m.gres); ok && !prev.lists() {
-		m.detect = line.AutoDetect
-		return []gres.Line{line}
+// linesByAnnotation returns the lines of gres.conf for nodes that annotations place: nodes that join
+// should change no file. slurmd detects the GPUs of nodes of which that is known to be the same, or of
+// which nothing but labels is known. It lists the others by name, if it is not known that all nodes of
+// this Slurm have these GPUs.
+func (m *Rendered) linesByAnnotation(p *publication.Cluster, g *gathered) ([]gres.Line, error) {
+	byNode, err := gres.ByNode(m.gres, nil)
+	if err != nil || len(byNode) == 0 {
+		return nil, err
 	}
-	lines, alike := o.ForAll(m.gres, len(m.Plan.Nodes))
-	switch {
-	case len(m.gres) == 0:
-		return nil
-	case !alike:
-		m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
-			Message: "nodes differ in GPUs, so gres.conf names them, and each node that joins changes it; with gres.autoDetect no node does"})
-		return m.gres
-	case slices.ContainsFunc(lines, func(l gres.Line) bool { return l.AutoDetect == "" }):
-		m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresForAll,
+	l := annotatedLines{Rendered: m, gathered: g, options: p.GresOptions(), byNode: byNode, facts: make(map[string]*topology.Facts, len(g.Facts))}
+	for i := range g.Facts {
+		l.facts[g.Facts[i].SlurmName] = &g.Facts[i]
+	}
+	l.choose()
+	if l.way != "" && len(l.listed) == 0 {
+		m.detect = l.way
+		return []gres.Line{{AutoDetect: l.way}}, nil
+	}
+	if lines := l.forAll(); lines != nil {
+		m.Problems = append(m.Problems, topology.Finding{Reason: gres.ReasonForAll,
 			Message: "gres.conf lists devices and names no nodes, because all nodes are alike: slurmd does not start on a node of this Slurm that lacks one of them"})
+		return lines, nil
 	}
-	return lines
+	l.listAhead()
+	m.named = gres.ByName(l.listed)
+	if m.detect = l.way; l.way != "" {
+		for i := range m.named {
+			m.named[i].AutoDetect = cmp.Or(m.named[i].AutoDetect, gres.AutoDetectOff)
+		}
+		m.named = append([]gres.Line{{AutoDetect: l.way}}, m.named...)
+	}
+	m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
+		Message: fmt.Sprintf("gres.conf names %s: %s; a node that joins by another name has no line until the publisher has seen it",
+			hostlist.Shorten(hostlist.Compress(slices.Sorted(maps.Keys(l.listed)))), cmp.Or(l.why, "it is not known that all nodes of this Slurm have the same GPUs"))})
+	return m.named, nil
+}
+
+// annotatedLines are the lines of nodes that annotations place.
+type annotatedLines struct {
+	*Rendered
+	*gathered
+	options gres.Options
+	facts   map[string]*topology.Facts
+	// byNode are the lines of all nodes. listed are those of nodes that way does not stand for, and why is
+	// the reason of one of them.
+	byNode, listed map[string][]gres.Line
+	way, why       string
+}
+
+// choose chooses how nodes detect their GPUs, and which nodes list them.
+func (l *annotatedLines) choose() {
+	o := &l.options
+	l.listed = map[string][]gres.Line{}
+	var undetected map[string]string
+	switch o.AutoDetect {
+	case gres.AutoDetectOff:
+	case "":
+		if !l.prev.lists() {
+			l.way, undetected = gres.AutoDetectNvidia, o.Undetected(l.Facts)
+		}
+	case gres.AutoDetectNVML: // not every slurmd of a node without GPUs has it
+		if len(l.byNode) == len(l.Plan.Nodes) {
+			l.way = o.AutoDetect
+		}
+	default:
+		l.way = o.AutoDetect
+	}
+	var before map[string][]gres.Line
+	if l.prev.Plan != nil {
+		before = plandoc.Named(l.prev.Plan)
+	}
+	for _, node := range slices.Sorted(maps.Keys(l.byNode)) {
+		lines := l.byNode[node]
+		switch detects := lines[0].AutoDetect != ""; {
+		case detects && lines[0].AutoDetect == l.way:
+		case l.way == "" || o.AutoDetect != "":
+			l.listed[node] = lines
+		case undetected[node] != "":
+			if l.listed[node] = lines; l.why == "" {
+				l.why = "of " + node + " " + undetected[node]
+			}
+		case !l.reports(node) && len(before[node]) > 0: // nothing new is known
+			l.listed[node] = lines
+		}
+	}
+}
+
+// reports reports whether a node's GPUs are known by more than labels.
+func (l *annotatedLines) reports(node string) bool {
+	f := l.facts[node]
+	return f != nil && f.Listed().Report != nil
+}
+
+// forAll returns the listed lines without NodeName, if all nodes of this Slurm are known to have these
+// GPUs. What was published so stays until a node is seen that has others.
+func (l *annotatedLines) forAll() []gres.Line {
+	known := l.AllPools || l.prev.Plan != nil && l.prev.Plan.AllNodes
+	if !known || len(l.options.LeaveOut) > 0 || len(l.listed) < len(l.byNode) || len(l.byNode) < len(l.Plan.Nodes) {
+		return nil
+	}
+	for _, pool := range l.Pools {
+		if slices.ContainsFunc(pool.Names, func(name string) bool { return l.listed[name] == nil }) {
+			return nil // a node without GPUs, or one that the publication does not take
+		}
+	}
+	return gres.ForAll(l.listed)
+}
+
+// listAhead lists names that NodeSets can still give, so that the file stays as it is when their pods come.
+// The nodes of a NodeSet should be alike.
+func (l *annotatedLines) listAhead() {
+	for _, pool := range l.Pools {
+		var kinds [][]gres.Line
+		for _, name := range pool.Names {
+			lines := l.listed[name]
+			if l.reports(name) && !slices.ContainsFunc(kinds, func(kind []gres.Line) bool { return reflect.DeepEqual(kind, lines) }) {
+				kinds = append(kinds, lines)
+			}
+		}
+		switch detected := slices.ContainsFunc(kinds, func(kind []gres.Line) bool { return kind == nil }); {
+		case detected: // as the next node will, as far as is known
+		case len(kinds) > 1:
+			l.Problems = append(l.Problems, topology.Finding{Reason: gres.ReasonNoGresLine,
+				Message: fmt.Sprintf("nodes of NodeSet %s/%s have different GPUs, so gres.conf has no line for its next node, and slurmctld drains that node; give each kind of machine a NodeSet of its own", pool.Namespace, pool.NodeSet)})
+		case len(kinds) == 1:
+			for _, name := range slices.Concat(pool.Names, pool.Coming) {
+				if f := l.facts[name]; !l.reports(name) && (f == nil && !slices.Contains(pool.Names, name) || f != nil && f.GPUCount() > 0) {
+					l.listed[name] = kinds[0]
+				}
+			}
+		}
+	}
+	lines, _ := gres.FromFacts(l.Expected, nil, l.options)
+	expected, _ := gres.ByNode(lines, nil) // lines that were made have names that can be read
+	undetected := l.options.Undetected(l.Expected)
+	for name, own := range expected {
+		if l.byNode[name] == nil && (l.way == "" || undetected[name] != "") {
+			l.listed[name] = own
+		}
+	}
 }

@@ -117,7 +117,7 @@ func TestSeed(t *testing.T) {
 	onlyTiers := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: map[string]string{"topology.kubernetes.io/zone": "z", "network.topology.nvidia.com/leaf": "s1", "network.topology.nvidia.com/spine": "s2"}}}}
 	annotated := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1"}}}}
 	others := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n2", Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1"}}}}
-	ownType := Publication{Gres: Gres{Types: publication.Types{"NVIDIA GB200": "gb200"}}}
+	ownType := Publication{Gres: Gres{Types: publication.Types{"NVIDIA GB200": "big"}}}
 	theirs := &plandoc.Published{Files: map[string]string{"topology.yaml": "---\n- topology: nvl\n"}, Annotations: map[string]string{}}
 	for _, tt := range []struct {
 		name string
@@ -136,7 +136,7 @@ func TestSeed(t *testing.T) {
 		{"a Node that is not selected has a place", Publication{Nodes: Selection{Selector: "pool=hgx"}}, annotated, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"no pod has chosen a Node with a place", Publication{Nodes: Selection{Slinky: "a"}}, annotated, nil, nil, "Node n1 has the annotation "},
 		{"all have the same GPUs", Publication{}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
-		{"all have the same GPUs, of a Type that slurmd does not find", ownType, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}, ""},
+		{"all have the same GPUs, of a Type that slurmd does not find", ownType, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": strings.Replace(seedGPUs, "gb200", "big", 1)}, ""},
 		{"slurmd is not to detect them", Publication{Gres: Gres{AutoDetect: "off"}}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}, ""},
 		{"GPUs differ", Publication{}, snapshotOf(mixed), nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"switches and no domain", Publication{}, onlyTiers, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},

@@ -209,8 +209,8 @@ type Gres struct {
 	// cores.
 	Cores bool `yaml:"cores"`
 	// AutoDetect is how all nodes detect their GPUs: "nvidia", "nvml" or "full". "off" only lists
-	// GPUs. Empty: GPUs are listed, and detected on nodes without a report, or if annotations place
-	// the nodes and slurmd finds the GPUs that reports show.
+	// GPUs. Empty: GPUs are listed, and nodes without a report detect them, but for MIG. If annotations
+	// place the nodes, "nvidia" stands for all nodes that register the same by it as their reports show.
 	AutoDetect string `yaml:"autoDetect"`
 }
 
