@@ -21,8 +21,6 @@ const (
 	ReasonGPUMissing = "GPUMissing"
 	// ReasonNoGresLine names a node with GPUs for which no line can be written.
 	ReasonNoGresLine = "NoGresLine"
-	// ReasonForAll says that listed devices are for all nodes: slurmd does not start on a node that lacks one.
-	ReasonForAll = "GresForAll"
 )
 
 // FromFacts returns the gres.conf lines of every node that has GPUs. published

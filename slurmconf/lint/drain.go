@@ -169,7 +169,7 @@ func (j *gresJudge) lintFound(a *nodeGroup, line int) {
 	}
 	byCount := map[int][]string{}
 	var drained, unknown []string
-	for _, n := range a.names {
+	for _, n := range slices.Sorted(slices.Values(a.names)) {
 		switch found, known := j.Found[n]; {
 		case found.Count > 0 && uint64(found.Count) != wanted:
 			byCount[found.Count] = append(byCount[found.Count], n)

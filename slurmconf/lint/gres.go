@@ -94,7 +94,7 @@ func (g *gresFile) lintForAll() {
 		if r.odd || !r.has("name") || err != nil || gres.Listed([]gres.Line{{Name: r.values["name"], Files: files}}).SuitsNode(gres.Registration{}) {
 			continue
 		}
-		g.Warn(r.Number, gres.ReasonForAll, "write NodeName="+hostlist.Compress(with), "the line has no NodeName, so it counts on nodes without Gres= in slurm.conf too: slurmd of %s waits 20 seconds for %s and does not start",
+		g.Warn(r.Number, ReasonForAll, "write NodeName="+hostlist.Compress(with), "the line has no NodeName, so it counts on nodes without Gres= in slurm.conf too: slurmd of %s waits 20 seconds for %s and does not start",
 			hostlist.Shorten(hostlist.Compress(without)), files[0])
 		return
 	}

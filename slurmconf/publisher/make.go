@@ -176,7 +176,7 @@ func unchecked(lines []gres.Line, o gres.Options) (found []topology.Finding) {
 	for i := range lines {
 		if l := &lines[i]; l.AutoDetect != "" && o.AutoDetect == "" {
 			found = append(found, topology.Finding{Severity: topology.Warning, Reason: slurmconf.ReasonNotJudged,
-				Message: fmt.Sprintf("%s: without a report slurmd detects the GPUs (AutoDetect=%s), and it is not checked whether these are next to whole sockets; if one is next to a part of a socket, slurmctld drains the node", hostlist.Shorten(l.Nodes), l.AutoDetect),
+				Message: fmt.Sprintf("%s: no report, so slurmd detects the GPUs (AutoDetect=%s); it is not checked whether they are next to whole sockets, else slurmctld drains the node", hostlist.Shorten(l.Nodes), l.AutoDetect),
 				Remedy:  "run Quoin's agent there"})
 		}
 	}

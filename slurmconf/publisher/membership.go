@@ -9,6 +9,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	slurmlint "github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -70,7 +71,7 @@ func (m *Rendered) linesByAnnotation(p *publication.Cluster, g *gathered) ([]gre
 		return []gres.Line{{AutoDetect: l.way}}, nil
 	}
 	if lines := l.forAll(); lines != nil {
-		m.Problems = append(m.Problems, topology.Finding{Reason: gres.ReasonForAll,
+		m.Problems = append(m.Problems, topology.Finding{Reason: slurmlint.ReasonForAll,
 			Message: "gres.conf lists devices and names no nodes, because all nodes are alike: slurmd does not start on a node of this Slurm that lacks one of them"})
 		return lines, nil
 	}
