@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	slurmlint "github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -84,7 +85,7 @@ func (m *Rendered) linesByAnnotation(p *publication.Cluster, g *gathered) ([]gre
 		m.named = append([]gres.Line{{AutoDetect: l.way}}, m.named...)
 	}
 	m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
-		Message: fmt.Sprintf("gres.conf names %s: %s; a node that joins by another name has no line until the publisher has seen it",
+		Message: fmt.Sprintf("gres.conf lists the GPUs of %s by name (%s); a node that joins by another name is not listed until the publisher has seen it",
 			hostlist.Shorten(hostlist.Compress(slices.Sorted(maps.Keys(l.listed)))), cmp.Or(l.why, "it is not known that all nodes of this Slurm have the same GPUs"))})
 	return m.named, nil
 }
@@ -131,7 +132,7 @@ func (l *annotatedLines) choose() {
 			l.listed[node] = lines
 		case undetected[node] != "":
 			if l.listed[node] = lines; l.why == "" {
-				l.why = "of " + node + " " + undetected[node]
+				l.why = node + ": " + undetected[node]
 			}
 		case !l.reports(node) && len(before[node]) > 0: // nothing new is known
 			l.listed[node] = lines
@@ -161,26 +162,28 @@ func (l *annotatedLines) forAll() []gres.Line {
 }
 
 // listAhead lists names that NodeSets can still give, so that the file stays as it is when their pods come.
-// The nodes of a NodeSet should be alike.
+// Further nodes of a NodeSet should be like most of its nodes.
 func (l *annotatedLines) listAhead() {
 	for _, pool := range l.Pools {
-		var kinds [][]gres.Line
+		lines, alike := l.linesOf(pool)
+		if !alike {
+			l.Problems = append(l.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
+				Message: fmt.Sprintf("nodes of NodeSet %s/%s have different GPUs: its next node counts as most of them, and slurmctld drains a node that has others; give each kind of machine a NodeSet of its own", pool.Namespace, pool.NodeSet)})
+		}
+		if lines == nil {
+			continue
+		}
+		foreign := map[string]bool{} // on Nodes that the publication does not take
 		for _, name := range pool.Names {
-			lines := l.listed[name]
-			if l.reports(name) && !slices.ContainsFunc(kinds, func(kind []gres.Line) bool { return reflect.DeepEqual(kind, lines) }) {
-				kinds = append(kinds, lines)
+			f := l.facts[name]
+			foreign[name] = f == nil
+			if !l.reports(name) && f != nil && f.GPUCount() > 0 {
+				l.listed[name] = lines
 			}
 		}
-		switch detected := slices.ContainsFunc(kinds, func(kind []gres.Line) bool { return kind == nil }); {
-		case detected: // as the next node will, as far as is known
-		case len(kinds) > 1:
-			l.Problems = append(l.Problems, topology.Finding{Reason: gres.ReasonNoGresLine,
-				Message: fmt.Sprintf("nodes of NodeSet %s/%s have different GPUs, so gres.conf has no line for its next node, and slurmctld drains that node; give each kind of machine a NodeSet of its own", pool.Namespace, pool.NodeSet)})
-		case len(kinds) == 1:
-			for _, name := range slices.Concat(pool.Names, pool.Coming) {
-				if f := l.facts[name]; !l.reports(name) && (f == nil && !slices.Contains(pool.Names, name) || f != nil && f.GPUCount() > 0) {
-					l.listed[name] = kinds[0]
-				}
+		for _, name := range pool.Coming {
+			if !l.reports(name) && !foreign[name] {
+				l.listed[name] = lines
 			}
 		}
 	}
@@ -192,4 +195,29 @@ func (l *annotatedLines) listAhead() {
 			l.listed[name] = own
 		}
 	}
+}
+
+// linesOf returns the listed lines of most nodes of a NodeSet, or nil if slurmd detects their GPUs. alike is
+// false if nodes differ.
+func (l *annotatedLines) linesOf(pool inputs.Pool) (most []gres.Line, alike bool) {
+	type kind struct {
+		lines []gres.Line
+		nodes int
+	}
+	var kinds []kind
+	best := 0
+	for _, name := range pool.Names {
+		lines := l.listed[name]
+		if lines == nil && !l.reports(name) {
+			continue
+		}
+		at := slices.IndexFunc(kinds, func(k kind) bool { return reflect.DeepEqual(k.lines, lines) })
+		if at < 0 {
+			at, kinds = len(kinds), append(kinds, kind{lines: lines})
+		}
+		if kinds[at].nodes++; kinds[at].nodes > best {
+			most, best = lines, kinds[at].nodes
+		}
+	}
+	return most, len(kinds) < 2
 }
