@@ -17,8 +17,10 @@ type Registration struct {
 	Count int
 	// Unknown says why the GPUs are not known. It is empty if they are.
 	Unknown string
-	// Drains says why slurmctld drains a node that registers so. It is empty if it does not.
-	Drains string
+	// Drains says why slurmctld drains a node that registers so. It is empty if it does not. It is true
+	// if Slurm counts so many sockets.
+	Drains  string
+	Sockets int
 }
 
 // RegisteredGPU is a device in slurmd's list.
@@ -62,6 +64,7 @@ func (o *Options) Found(f *topology.Facts) Registration {
 	gpus := f.Report.GRESOrder()
 	shape := shapeOf(f.Report.Sockets)
 	cores := coresOf(shape, gpus)
+	r.Sockets = shape.sockets
 	for i := range gpus {
 		g := &gpus[i]
 		near := shape.near(g.CPUAffinity)

@@ -167,15 +167,23 @@ func (j *gresJudge) lintFound(a *nodeGroup, line int) {
 			return
 		}
 	}
-	byCount := map[int][]string{}
+	byCount, why := map[int][]string{}, map[string]string{}
 	var drained, unknown []string
 	for _, n := range slices.Sorted(slices.Values(a.names)) {
-		switch found, known := j.Found[n]; {
+		found, known := j.Found[n]
+		why[n] = cmp.Or(found.Unknown, found.Drains)
+		if !known {
+			why[n] = "it has no report"
+		} else if found.Unknown == "" && found.Sockets != a.conf.Sockets {
+			why[n] = fmt.Sprintf("its report has %d sockets, and slurm.conf %d", found.Sockets, a.conf.Sockets)
+		}
+		switch {
 		case found.Count > 0 && uint64(found.Count) != wanted:
 			byCount[found.Count] = append(byCount[found.Count], n)
-		case found.Drains != "":
+		case wanted == 0 || why[n] == "":
+		case why[n] == found.Drains:
 			drained = append(drained, n)
-		case wanted > 0 && (!known || found.Unknown != ""):
+		default:
 			unknown = append(unknown, n)
 		}
 	}
@@ -189,11 +197,10 @@ func (j *gresJudge) lintFound(a *nodeGroup, line int) {
 		}
 	}
 	if len(drained) > 0 {
-		j.drains(of(drained), line, reasonNotSocket, "write lines with File for these nodes", fmt.Sprintf("AutoDetect=nvidia finds the cores of each GPU, and %s of %s", j.Found[drained[0]].Drains, drained[0]))
+		j.drains(of(drained), line, reasonNotSocket, "write lines with File for these nodes", fmt.Sprintf("AutoDetect=nvidia finds the cores of each GPU, and of %s %s", drained[0], why[drained[0]]))
 	}
 	if len(unknown) > 0 {
-		why := cmp.Or(j.Found[unknown[0]].Unknown, "it has no report")
-		j.NotJudged(line, "%s: what AutoDetect=nvidia finds is not known (%s: %s); slurmctld drains a node with a GPU next to a part of a socket", of(unknown), unknown[0], why)
+		j.NotJudged(line, "%s: what AutoDetect=nvidia finds is not known (%s: %s); slurmctld drains a node with a GPU next to a part of a socket", of(unknown), unknown[0], why[unknown[0]])
 	}
 }
 

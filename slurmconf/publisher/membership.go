@@ -147,9 +147,9 @@ func (l *annotatedLines) reports(node string) bool {
 }
 
 // forAll returns the listed lines without NodeName, if all nodes of this Slurm are known to have these
-// GPUs. What was published so stays until a node is seen that has others.
+// GPUs. While NodeSets cannot be read, lines that were published so stay.
 func (l *annotatedLines) forAll() []gres.Line {
-	known := l.AllPools || l.prev.Plan != nil && l.prev.Plan.AllNodes
+	known := l.AllPools || !l.NodeSets && l.prev.Plan != nil && l.prev.Plan.AllNodes
 	if !known || len(l.options.LeaveOut) > 0 || len(l.listed) < len(l.byNode) || len(l.byNode) < len(l.Plan.Nodes) {
 		return nil
 	}

@@ -374,6 +374,7 @@ func TestGresByNodeSets(t *testing.T) {
 		{"one kind, and a NodeSet without a pod", map[string]int{"a": 4, "cpu": 0}, true, nil, Gres{}, nil, detect + a100 + devices + " AutoDetect=off\n"},
 		{"one kind, and a node that is not selected", map[string]int{"a": 4, "cpu": 1}, true, func(snap *inputs.Snapshot) { snap.Nodes[4].Labels["pool"] = "other" }, Gres{AutoDetect: "off"}, nil, a100 + devices + "\n"},
 		{"one kind, and NodeSets are not known", map[string]int{"a": 4}, true, func(snap *inputs.Snapshot) { snap.NodeSets = nil }, Gres{}, nil, detect + a100 + devices + " AutoDetect=off\n"},
+		{"one kind as before, and a NodeSet without a pod", map[string]int{"a": 4, "cpu": 0}, true, nil, Gres{}, map[string]int{"a": 4}, a100 + devices + "\n"},
 		{"one kind as before, and NodeSets cannot be read", map[string]int{"a": 4}, true, func(snap *inputs.Snapshot) { snap.NodeSets = nil }, Gres{}, map[string]int{"a": 4}, devices + "\n"},
 		{"one of a NodeSet has other GPUs", three, true, func(snap *inputs.Snapshot) { snap.Reports["node-a1"].GPUs = snap.Reports["node-a1"].GPUs[:1] }, Gres{}, nil,
 			detect + "NodeName=a[0,2-7] " + devices + " AutoDetect=off\nNodeName=a1 Name=gpu Type=a100 File=/dev/nvidia0 Flags=nvidia_gpu_env AutoDetect=off\n"},

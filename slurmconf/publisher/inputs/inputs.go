@@ -45,9 +45,9 @@ type Inputs struct {
 	// Pending are the Slurm names of worker pods that are not scheduled yet.
 	Pending map[string]bool
 	// Pools are Slinky's NodeSets that have worker pods of the cluster. AllPools says that these are all
-	// of the cluster.
-	Pools    []Pool
-	AllPools bool
+	// of the cluster. NodeSets says that NodeSets can be read.
+	Pools              []Pool
+	AllPools, NodeSets bool
 	// Expected are the facts of Nodes without a worker pod, with the Slurm name that a NodeSet with a pod on
 	// each Node gives them.
 	Expected []topology.Facts
@@ -83,6 +83,7 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 	case r.BySlinky():
 		in.checkClusters(r, snap)
 		in.Pools, in.AllPools = r.pools(snap)
+		in.NodeSets = len(snap.NodeSets) > 0
 		in.expect(snap)
 	case r.ByPods():
 		in.checkPods(r, snap)

@@ -116,8 +116,7 @@ func LineTexts(lines []gres.Line) ([]string, error) {
 	return texts, nil
 }
 
-// Named are the nodes that lines of the file name although slurmd is to detect GPUs, or that are not known
-// yet.
+// Named returns the lines of the file by node, if the file names nodes in another way than Devices.
 func Named(p *topology.Plan) map[string][]gres.Line {
 	lines, _ := parseLines(p.Gres) // lines that were made can be read
 	byNode, _ := gres.ByNode(lines, nil)
