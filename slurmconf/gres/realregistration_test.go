@@ -64,7 +64,7 @@ func TestRealRegistration(t *testing.T) {
 }
 
 func compareRegistrations(t *testing.T, release slurmrig.Release) {
-	conf, byNode := "SlurmdParameters=config_overrides\nSelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nGresTypes=gpu\n", map[string][]gres.Line{}
+	conf := "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nGresTypes=gpu\n" // the rig has SlurmdParameters=config_overrides
 	o := gres.Options{SeveralSockets: release == slurmrig.Slurm2411}
 	var facts []topology.Facts
 	for i := range registrationKinds {

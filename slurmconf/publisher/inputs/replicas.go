@@ -84,10 +84,17 @@ func (r *Rules) PodFates(snap *Snapshot, owners map[string]Owner, names []string
 // Pool is the worker pods of one NodeSet, whose machines should be alike.
 type Pool struct {
 	Owner
-	// Names are the Slurm names of its pods that run on a Node. Coming are names that it gives to further
-	// pods.
+	// Names are the Slurm names of its pods that run on a Node. Coming are those of all its pods, and the
+	// names that it gives to further ones.
 	Names, Coming []string
 }
+
+// Numbers reports whether the NodeSet gives such a name: those of its pods differ from it in the number alone.
+func (p *Pool) Numbers(name string) bool {
+	return len(p.Coming) > 0 && withoutNumber(name) == withoutNumber(p.Coming[0])
+}
+
+func withoutNumber(name string) string { return strings.TrimRight(name, "0123456789") }
 
 // pools returns the NodeSets that have worker pods of the cluster. all says that these are all NodeSets
 // of the cluster. Pods of a DaemonSet are called as their Nodes, which no number counts.
@@ -119,7 +126,9 @@ func (r *Rules) pools(snap *Snapshot) (pools []Pool, all bool) {
 	}
 	for owner, p := range byOwner {
 		all = all && known[owner]
-		p.Coming = nextNames(p.Coming)
+		if next := nextNames(p.Coming); next != nil {
+			p.Coming = next
+		}
 		pools = append(pools, *p)
 	}
 	slices.SortFunc(pools, func(a, b Pool) int {
@@ -137,7 +146,7 @@ const maxComing = 1 << 14
 func nextNames(used []string) []string {
 	prefix, width, next := "", 1, 0
 	for i, name := range used {
-		head := strings.TrimRight(name, "0123456789")
+		head := withoutNumber(name)
 		number := name[len(head):]
 		n, err := strconv.Atoi(number)
 		if err != nil || n >= maxComing || i > 0 && head != prefix {

@@ -210,7 +210,7 @@ type Gres struct {
 	Cores bool `yaml:"cores"`
 	// AutoDetect is how all nodes detect their GPUs: "nvidia", "nvml" or "full". "off" only lists
 	// GPUs. Empty: GPUs are listed, and nodes without a report detect them, but for MIG. If annotations
-	// place the nodes, "nvidia" stands for all nodes that register the same by it as their reports show.
+	// place the nodes, all detect them but those that Slurm would drain, or give other GPUs, for it.
 	AutoDetect string `yaml:"autoDetect"`
 }
 
