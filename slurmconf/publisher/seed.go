@@ -139,7 +139,8 @@ func seedLines(p *publication.Cluster, facts []topology.Facts) []gres.Line {
 			return same
 		}
 	}
-	if o.AutoDetect == gres.AutoDetectOff {
+	allMIG := len(withGPUs) > 0 && !slices.ContainsFunc(withGPUs, func(f topology.Facts) bool { return !f.HasMIG() })
+	if o.AutoDetect == gres.AutoDetectOff || allMIG && o.AutoDetect == "" { // AutoDetect=nvidia finds no MIG instances
 		return nil
 	}
 	return []gres.Line{{AutoDetect: cmp.Or(o.AutoDetect, gres.AutoDetectNvidia)}}
