@@ -64,7 +64,8 @@ func TestRealRegistration(t *testing.T) {
 }
 
 func compareRegistrations(t *testing.T, release slurmrig.Release) {
-	conf := "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nGresTypes=gpu\n" // the rig has SlurmdParameters=config_overrides
+	var conf strings.Builder
+	conf.WriteString("SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nGresTypes=gpu\n") // the rig has SlurmdParameters=config_overrides
 	o := gres.Options{SeveralSockets: release == slurmrig.Slurm2411}
 	var facts []topology.Facts
 	for i := range registrationKinds {
@@ -75,7 +76,7 @@ func compareRegistrations(t *testing.T, release slurmrig.Release) {
 			typ = "h100_1g.10gb"
 		}
 		for n, text := range []string{"listed", "found"} {
-			conf += fmt.Sprintf("NodeName=%s-%s NodeAddr=127.0.0.1 Port=%d Sockets=%d CoresPerSocket=%d ThreadsPerCore=1 RealMemory=100 Gres=gpu:%s:2\n", k.name, text, 17100+2*i+n, len(k.sockets), k.sockets[0].Cores, typ)
+			fmt.Fprintf(&conf, "NodeName=%s-%s NodeAddr=127.0.0.1 Port=%d Sockets=%d CoresPerSocket=%d ThreadsPerCore=1 RealMemory=100 Gres=gpu:%s:2\n", k.name, text, 17100+2*i+n, len(k.sockets), k.sockets[0].Cores, typ)
 		}
 	}
 	lines, problems := gres.FromFacts(facts, nil, o)
@@ -95,7 +96,7 @@ func compareRegistrations(t *testing.T, release slurmrig.Release) {
 		t.Fatal(err)
 	}
 	c := slurmrig.StartTest(t, release, slurmrig.Config{GPUs: 2, Model: "NVIDIA H100", Files: map[string]string{"gres.conf": string(text)},
-		SlurmConf: conf + "PartitionName=main Nodes=ALL Default=YES State=UP\n"})
+		SlurmConf: conf.String() + "PartitionName=main Nodes=ALL Default=YES State=UP\n"})
 	c.RunTest(t, "bash", "-c", "mkdir -p /dev/nvidia-caps; for i in 1 2 3 4; do mknod -m 666 /dev/nvidia-caps/nvidia-cap$i c 236 $i; done")
 	nodes := map[string]*slurmrig.Node{}
 	for i := range registrationKinds {
