@@ -323,38 +323,41 @@ func TestEditedSkeleton(t *testing.T) {
 	})
 }
 
+// nodeSets is a Slurm of Slinky's with so many nodes of the NodeSets a (two A100 next to a part of a socket), h (four
+// H100) and cpu. The last node of each has a report if all are ready.
+func nodeSets(counts map[string]int, ready bool) *inputs.Snapshot {
+	snap := &inputs.Snapshot{Whole: true, Reports: map[string]*topology.Node{}}
+	var workers []inputs.Worker
+	for _, set := range slices.Sorted(maps.Keys(counts)) {
+		snap.NodeSets = append(snap.NodeSets, inputs.NodeSet{Namespace: "slurm", Name: set, Cluster: "slurm", Replicas: counts[set]})
+		for i := range counts[set] {
+			node := fmt.Sprintf("node-%s%d", set, i)
+			labels := map[string]string{"network.topology.nvidia.com/leaf": "leaf-" + set}
+			workers = append(workers, inputs.Worker{Namespace: "slurm", Cluster: "slurm", NodeSet: set, Pod: node, Node: node, Hostname: fmt.Sprintf("%s%d", set, i)})
+			report := &topology.Node{Name: node, Sockets: []topology.Socket{{CPUs: "0-3", Cores: 4}, {CPUs: "4-7", Cores: 4}}}
+			for gpu := range map[string]int{"a": 2, "h": 4}[set] {
+				g := topology.GPU{Index: gpu, UUID: fmt.Sprintf("GPU-%s-%d-%d", set, i, gpu), Minor: &gpu, Product: "NVIDIA H100", CPUAffinity: "0-3"}
+				if set == "a" {
+					g.Product, g.CPUAffinity = "NVIDIA A100", "0-1"
+				}
+				report.GPUs = append(report.GPUs, g)
+				labels["nvidia.com/gpu.count"] = fmt.Sprint(gpu + 1)
+			}
+			if last := i == counts[set]-1; ready || !last {
+				snap.Reports[node] = report
+			}
+			snap.Nodes = append(snap.Nodes, inputs.Node{Name: node, Labels: labels})
+		}
+	}
+	snap.AddWorkers(workers)
+	return snap
+}
+
 // TestGresByNodeSets has two kinds of machines with GPUs and one without, each of a NodeSet. slurmd finds
 // the GPUs of one kind by itself. Each NodeSet grows by one, and the file stays as it is. When nothing but
 // one kind of machine is left, and that is known, no node is named.
 func TestGresByNodeSets(t *testing.T) {
 	const a100, devices = "NodeName=a[0-7] ", "Name=gpu Type=a100 File=/dev/nvidia[0-1] Flags=nvidia_gpu_env"
-	site := func(counts map[string]int, ready bool) *inputs.Snapshot {
-		snap := &inputs.Snapshot{Whole: true, Reports: map[string]*topology.Node{}}
-		var workers []inputs.Worker
-		for _, set := range slices.Sorted(maps.Keys(counts)) {
-			snap.NodeSets = append(snap.NodeSets, inputs.NodeSet{Namespace: "slurm", Name: set, Cluster: "slurm", Replicas: counts[set]})
-			for i := range counts[set] {
-				node := fmt.Sprintf("node-%s%d", set, i)
-				labels := map[string]string{"network.topology.nvidia.com/leaf": "leaf-" + set}
-				workers = append(workers, inputs.Worker{Namespace: "slurm", Cluster: "slurm", NodeSet: set, Pod: node, Node: node, Hostname: fmt.Sprintf("%s%d", set, i)})
-				report := &topology.Node{Name: node, Sockets: []topology.Socket{{CPUs: "0-3", Cores: 4}, {CPUs: "4-7", Cores: 4}}}
-				for gpu := range map[string]int{"a": 2, "h": 4}[set] {
-					g := topology.GPU{Index: gpu, UUID: fmt.Sprintf("GPU-%s-%d-%d", set, i, gpu), Minor: &gpu, Product: "NVIDIA H100", CPUAffinity: "0-3"}
-					if set == "a" {
-						g.Product, g.CPUAffinity = "NVIDIA A100", "0-1"
-					}
-					report.GPUs = append(report.GPUs, g)
-					labels["nvidia.com/gpu.count"] = fmt.Sprint(gpu + 1)
-				}
-				if last := i == counts[set]-1; ready || !last {
-					snap.Reports[node] = report
-				}
-				snap.Nodes = append(snap.Nodes, inputs.Node{Name: node, Labels: labels})
-			}
-		}
-		snap.AddWorkers(workers)
-		return snap
-	}
 	three := map[string]int{"a": 4, "cpu": 1, "h": 2}
 	for _, tt := range []struct {
 		name   string
@@ -396,9 +399,9 @@ func TestGresByNodeSets(t *testing.T) {
 			pub := complete(t, Publication{SlurmNames: "slinky", Nodes: Selection{Selector: "pool!=other"}, Namespace: "slurm", Gres: tt.gres})[0]
 			var prev Previous
 			if tt.before != nil {
-				prev = publishedOf(t, pub, site(tt.before, true))
+				prev = publishedOf(t, pub, nodeSets(tt.before, true))
 			}
-			snap := site(tt.counts, tt.ready)
+			snap := nodeSets(tt.counts, tt.ready)
 			if tt.change != nil {
 				tt.change(snap)
 			}
