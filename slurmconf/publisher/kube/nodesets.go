@@ -72,6 +72,7 @@ func slimNodeSet(obj any) (any, error) {
 	if n, found, err := unstructured.NestedInt64(o.Object, "spec", "replicas"); found && err == nil {
 		set.Replicas = int(max(n, 0))
 	}
+	set.Cluster, _, _ = unstructured.NestedString(o.Object, "spec", "controllerRef", "name")
 	mode, _, _ := unstructured.NestedString(o.Object, "spec", "scalingMode")
 	set.PerNode = strings.EqualFold(mode, inputs.ScalingModeDaemonSet)
 	return &kubeNodeSet{metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()},
