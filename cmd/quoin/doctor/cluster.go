@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
@@ -221,19 +222,28 @@ func listNodes(ctx context.Context, client kubernetes.Interface) ([]unstructured
 	return all, nil
 }
 
-// gatherPublications adds the ConfigMaps of the publications.
+// gatherPublications adds the ConfigMaps of the publications, and those of Slinky's Controllers.
 func (c *Cluster) gatherPublications(ctx context.Context, rc *rest.Config, s *Site) error {
 	client, err := dynamic.NewForConfig(rc)
 	if err != nil {
 		return err
 	}
+	wanted := map[plandoc.Location]bool{}
 	for _, p := range s.Publications {
-		cm, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(p.Namespace).Get(ctx, p.ConfigMap, metav1.GetOptions{})
+		wanted[p.Place()] = true
+	}
+	for i := range c.Objects["controllers"] {
+		for _, place := range controllerMaps(&c.Objects["controllers"][i]) {
+			wanted[place] = true
+		}
+	}
+	for place := range wanted {
+		cm, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(place.Namespace).Get(ctx, place.Name, metav1.GetOptions{})
 		switch {
 		case err == nil:
 			c.Objects["configmaps"] = append(c.Objects["configmaps"], *cm)
 		case !apierrors.IsNotFound(err):
-			c.Missing["configmaps"] = fmt.Errorf("read ConfigMap %s: %w", p.Place(), err)
+			c.Missing["configmaps"] = fmt.Errorf("read ConfigMap %s: %w", place, err)
 		}
 	}
 	return nil
