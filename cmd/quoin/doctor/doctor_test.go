@@ -196,6 +196,9 @@ func (tt *clusterCase) findings(t *testing.T) []topology.Finding {
 	return c.Findings(c.Site(options(t, tt.set...)))
 }
 
+// asChartMakesIt is the case whose fix the page for Slinky shows.
+const asChartMakesIt = "a Controller as Slinky's chart makes it, before Quoin"
+
 func clusterCases() []clusterCase {
 	return []clusterCase{
 		{name: "all is well"},
@@ -229,7 +232,7 @@ func clusterCases() []clusterCase {
 		{name: "Slinky, pods on the hosts' network, and the Nodes' names", old: "template: {spec: {volumes", with: "template: {spec: {hostNetwork: true, volumes", set: []string{"publicationDefaults.slurmNames=short"},
 			want: []string{"warning slinky: default: Controller slurm/slurm loads the files, and slurmNames is short: the files have each Node"}},
 		{name: "Slinky, and names by a label", set: []string{"publicationDefaults.slurmNames=label:slinky.slurm.net/slurm-nodename"}},
-		{name: "a Controller as Slinky's chart makes it, before Quoin", old: "{configFileRefs: [{name: quoin-slurm}], prologScriptRefs: [{name: quoin-hook-prolog}], epilogScriptRefs: [{name: quoin-hook-epilog}],", with: "{configFileRefs: [{name: slurm-config-extra}],",
+		{name: asChartMakesIt, old: "{configFileRefs: [{name: quoin-slurm}], prologScriptRefs: [{name: quoin-hook-prolog}], epilogScriptRefs: [{name: quoin-hook-epilog}],", with: "{configFileRefs: [{name: slurm-config-extra}],",
 			change: func(c *Cluster) { addMap(c, "slurm-config-extra", nil, "cgroup.conf"); inplace(c) },
 			want: []string{"fatal slinky: Controller slurm/slurm: configFileRefs does not name quoin-slurm: slurmctld does not get the published files; prologScriptRefs does not name quoin-hook-prolog: no job is in the exporter's mapping; " +
 				"epilogScriptRefs does not name quoin-hook-epilog: jobs keep their labels until the agent sees their end; inplaceReconfigure is off"}},
