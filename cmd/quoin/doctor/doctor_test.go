@@ -226,7 +226,7 @@ func clusterCases() []clusterCase {
 		{name: "Slinky, and the Nodes' names", set: []string{"publicationDefaults.slurmNames=short"},
 			want: []string{"fatal slinky: default: Controller slurm/slurm loads the files, and slurmNames is short: Slurm calls the pods of slurm/gpu otherwise than their Nodes"}},
 		{name: "Slinky, and parts of the Nodes' names, of one of two", set: []string{"publications.a.slurmNames=s/n(.*)/\\1/", "publications.b.namespace=other", "publications.b.configMap=x"},
-			want: []string{"fatal files: a: nothing is published", "fatal slinky: Controller slurm/slurm: configFileRefs names quoin-slurm, which has files of another publication; configFileRefs does not name quoin-slurm-a", "fatal slinky: a: Controller slurm/slurm loads the files, and slurmNames is s/n(.*)/\\1/: ", "fatal files: b: nothing is published", "warning slinky: b: slurmNames is slinky, and namespace other has no Controller"}},
+			want: []string{"fatal files: a: nothing is published", "fatal slinky: a: Controller slurm/slurm loads the files, and slurmNames is s/n(.*)/\\1/: ", "fatal slinky: Controller slurm/slurm: configFileRefs names quoin-slurm, which has files of another publication; configFileRefs does not name quoin-slurm-a: slurmctld does not get the published files; not yet, because slurmNames of a is wrong", "fatal files: b: nothing is published", "warning slinky: b: slurmNames is slinky, and namespace other has no Controller"}},
 		{name: "Slinky, a pod for each Node, and the Nodes' names", old: "controllerRef: {name: slurm}", with: "scalingMode: DaemonSet\n    controllerRef: {name: slurm}", set: []string{"publicationDefaults.slurmNames=full"},
 			want: []string{"warning slinky: default: Controller slurm/slurm loads the files, and slurmNames is full: the files have each Node"}},
 		{name: "Slinky, pods on the hosts' network, and the Nodes' names", old: "template: {spec: {volumes", with: "template: {spec: {hostNetwork: true, volumes", set: []string{"publicationDefaults.slurmNames=short"},
@@ -242,8 +242,14 @@ func clusterCases() []clusterCase {
 			want: []string{"fatal slinky: Controller slurm/slurm: topology.yaml is in ConfigMap quoin-slurm, and topology.conf in ConfigMap slurm-config-extra: slurmctld loads one of the two"}},
 		{name: "one file twice if the refs were as they should be", old: "[{name: quoin-slurm}]", with: "[{name: mine}]", change: func(c *Cluster) { addMap(c, "mine", nil, "topology.yaml") },
 			want: []string{"topology.yaml is in ConfigMap quoin-slurm, and topology.yaml in ConfigMap mine", "fatal slinky: Controller slurm/slurm: configFileRefs does not name quoin-slurm"}},
-		{name: "a renamed publication", old: "[{name: quoin-slurm}]", with: "[{name: mine}, {name: quoin-slurm}]", set: []string{"publications.gb.minBlockNodes=1"}, change: func(c *Cluster) { addMap(c, "quoin-slurm-gb", revised, "topology.yaml") },
+		{name: "a renamed publication", old: "[{name: quoin-slurm}]", with: "[{name: mine}, {name: quoin-slurm}]", set: []string{"publications.gb.minBlockNodes=1"}, change: func(c *Cluster) {
+			addMap(c, "mine", nil, "cgroup.conf")
+			addMap(c, "quoin-slurm-gb", revised, "topology.yaml")
+		},
 			want: []string{"fatal slinky: Controller slurm/slurm: configFileRefs names quoin-slurm, which has files of another publication; configFileRefs does not name quoin-slurm-gb: slurmctld does not get the published files"}},
+		{name: "a ConfigMap that does not exist", old: "[{name: quoin-slurm}]", with: "[{name: gone}, {name: quoin-slurm}]", want: []string{"fatal slinky: Controller slurm/slurm: configFileRefs names gone, which does not exist"}},
+		{name: "the site's own files are not named, and changes are held", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/held-reason: "x"`, change: func(c *Cluster) { addMap(c, "slurm-config-extra", nil, "cgroup.conf") },
+			want: []string{"fatal files: default: changes are held", "fatal slinky: Controller slurm/slurm: configFileRefs does not name slurm-config-extra: slurmctld does not get configFiles of Slinky's chart"}},
 		{name: "a renamed publication without a plan", set: []string{"publications.gb.minBlockNodes=1"}, change: func(c *Cluster) {
 			addMap(c, "quoin-slurm-gb", map[string]string{plandoc.AnnotationSeed: "x"}, "topology.yaml")
 		},

@@ -83,29 +83,30 @@ func (c checks) loadedBy(at plandoc.Location, s *Site) (names []string) {
 
 // known looks at the Controller of one publication, and at its NodeSets.
 func (c checks) known(f *findings, p *publication.Cluster, at plandoc.Location, s *Site) {
-	var named []string // NodeSets whose pods have names of their own
-	var mounts findings
+	var sets []*unstructured.Unstructured
 	for i := range c.Objects["nodesets"] {
-		o := &c.Objects["nodesets"][i]
-		if o.GetNamespace() != at.Namespace || text(o, "spec", "controllerRef", "name") != at.Name {
-			continue
+		if o := &c.Objects["nodesets"][i]; o.GetNamespace() == at.Namespace && text(o, "spec", "controllerRef", "name") == at.Name {
+			sets = append(sets, o)
 		}
-		c.nodeSet(&mounts, o, s)
+	}
+	misnamed := c.nodeNames(f, p, at, sets)
+	c.controller(f, p, c.named("controllers", at.Namespace, at.Name), misnamed, s)
+	for _, o := range sets {
+		c.nodeSet(f, o, s)
+	}
+}
+
+// nodeNames looks whether a publication calls nodes as their Nodes although Slinky runs their slurmd. It
+// reports whether pods of the NodeSets have other names.
+func (c checks) nodeNames(f *findings, p *publication.Cluster, at plandoc.Location, sets []*unstructured.Unstructured) (misnamed bool) {
+	if kind, _, _ := strings.Cut(p.SlurmNames, "/"); kind != "short" && kind != "full" && kind != "s" {
+		return false
+	}
+	var named []string // NodeSets whose pods have names of their own
+	for _, o := range sets {
 		if onHost, _, _ := unstructured.NestedBool(o.Object, "spec", "template", "spec", "hostNetwork"); !onHost && !strings.EqualFold(text(o, "spec", "scalingMode"), inputs.ScalingModeDaemonSet) {
 			named = append(named, o.GetNamespace()+"/"+o.GetName())
 		}
-	}
-	var names findings
-	wrong := c.nodeNames(&names, p, at, named)
-	c.controller(f, p, c.named("controllers", at.Namespace, at.Name), wrong, s)
-	*f = append(append(*f, mounts...), names...)
-}
-
-// nodeNames looks whether a publication calls nodes as their Nodes although Slinky runs their slurmd. named
-// are the NodeSets whose pods have other names. It reports whether the files name nodes that Slurm has not.
-func (c checks) nodeNames(f *findings, p *publication.Cluster, at plandoc.Location, named []string) (wrong bool) {
-	if kind, _, _ := strings.Cut(p.SlurmNames, "/"); kind != "short" && kind != "full" && kind != "s" {
-		return false
 	}
 	remedy := "take the names from the pods, and approve the new names when the publisher holds them; in a checkout of this release: " + c.upgrade() + config.Flag("--set", "config.publications."+p.Name+".slurmNames=slinky")
 	if len(named) > 0 {
@@ -209,8 +210,8 @@ func isPublication(cm *unstructured.Unstructured) bool {
 }
 
 // configFiles looks at the ConfigMaps whose files a Controller loads. It returns what a patch can
-// correct now, and the patch's key. Otherwise it says what to wait for: slurmctld drains nodes when it
-// loses a file for a moment.
+// correct now, and the patch's key, which keeps the site's ConfigMaps. Otherwise it says what to wait
+// for: slurmctld drains nodes when it loses a file for a moment.
 func (c checks) configFiles(f *findings, p *publication.Cluster, o *unstructured.Unstructured, misnamed bool, s *Site) (wrong, patch []string) {
 	namespace, name, have := o.GetNamespace(), o.GetNamespace()+"/"+o.GetName(), refs(o, "configFileRefs")
 	if p.Namespace != namespace {
@@ -223,16 +224,20 @@ func (c checks) configFiles(f *findings, p *publication.Cluster, o *unstructured
 		want = append(want, extra)
 		wrong = append(wrong, "configFileRefs does not name "+extra+": slurmctld does not get configFiles of Slinky's chart")
 	}
-	replaces := false
+	adds, replaces := !slices.Contains(have, p.ConfigMap), false
 	for _, ref := range have {
-		if ref != p.ConfigMap && isPublication(c.named("configmaps", namespace, ref)) {
-			replaces = true
-			wrong = append(wrong, "configFileRefs names "+ref+", which has files of another publication")
+		switch cm := c.named("configmaps", namespace, ref); {
+		case ref == p.ConfigMap || c.Missing["configmaps"] != nil || cm != nil && !isPublication(cm):
+			want = append(want, ref)
 			continue
+		case cm == nil:
+			wrong = append(wrong, "configFileRefs names "+ref+", which does not exist")
+		default:
+			wrong = append(wrong, "configFileRefs names "+ref+", which has files of another publication")
 		}
-		want = append(want, ref)
+		replaces = true
 	}
-	if !slices.Contains(have, p.ConfigMap) {
+	if adds {
 		want = append(want, p.ConfigMap)
 		wrong = append(wrong, "configFileRefs does not name "+p.ConfigMap+": slurmctld does not get the published files")
 	}
@@ -240,16 +245,21 @@ func (c checks) configFiles(f *findings, p *publication.Cluster, o *unstructured
 	if len(wrong) == 0 {
 		return nil, nil
 	}
-	said := strings.Join(wrong, "; ")
-	switch why := c.notYet(p, replaces); {
+	why := c.notYet(p, replaces)
+	switch {
+	case !adds && !replaces && c.named("configmaps", namespace, p.ConfigMap) != nil:
+		why = "" // slurmctld has the files already
+	case misnamed:
+		why = "slurmNames of " + p.Name + " is wrong"
+	}
+	remedy := "when that is right, the patch is printed by: quoin doctor" + s.Again
+	switch said := strings.Join(wrong, "; "); {
 	case c.Missing["configmaps"] != nil:
 		f.fatal("slinky", moreRights, "Controller %s: %s; it is not known which files its ConfigMaps have", name, said)
 	case twice:
-		f.fatal("slinky", "first take away the file that is there twice, and then run again: quoin doctor"+s.Again, "Controller %s: %s", name, said)
-	case misnamed:
-		f.fatal("slinky", "first correct slurmNames, and then run again: quoin doctor"+s.Again, "Controller %s: %s; not yet, because slurmNames of %s is wrong", name, said, p.Name)
+		f.fatal("slinky", remedy, "Controller %s: %s; not yet, because a file would be there twice", name, said)
 	case why != "":
-		f.fatal("slinky", "when nothing is wrong with the files of "+p.Name+", the patch is printed by: quoin doctor"+s.Again, "Controller %s: %s; not yet, because %s", name, said, why)
+		f.fatal("slinky", remedy, "Controller %s: %s; not yet, because %s", name, said, why)
 	default:
 		return wrong, []string{refsKey("configFileRefs", want)}
 	}
@@ -295,25 +305,25 @@ func (c checks) filesOf(namespace, name string) map[string]string {
 // notYet says why a Controller must not get a publication's files yet, or "". replaces says that it
 // loads those of another publication: then the new ones must have the places of nodes.
 func (c checks) notYet(p *publication.Cluster, replaces bool) string {
-	cm := c.named("configmaps", p.Namespace, p.ConfigMap)
+	cm, name := c.named("configmaps", p.Namespace, p.ConfigMap), "ConfigMap "+p.Place().String()
 	if cm == nil {
-		return "ConfigMap " + p.Place().String() + " does not exist"
+		return name + " does not exist"
 	}
 	set := plandoc.Published{Files: c.filesOf(p.Namespace, p.ConfigMap), Annotations: cm.GetAnnotations()}
 	files := set.Own()
 	switch {
 	case !isPublication(cm):
-		return "ConfigMap " + p.Place().String() + " is somebody else's"
+		return name + " is somebody else's"
 	case len(files) == 0:
-		return "ConfigMap " + p.Place().String() + " has no files"
+		return name + " has no files"
 	case set.Annotation(plandoc.AnnotationHeldReason) != "":
-		return "changes of ConfigMap " + p.Place().String() + " are held"
+		return "changes of " + name + " are held"
 	case replaces && set.Annotation(plandoc.AnnotationRevision) == "":
-		return "ConfigMap " + p.Place().String() + " has no plan yet, and slurmctld drains nodes whose blocks it loses"
+		return name + " has no plan yet, and slurmctld drains nodes whose blocks it loses"
 	}
 	for _, found := range p.Lint(files, nil) {
 		if found.Severity == topology.Fatal {
-			return "slurmctld would not load ConfigMap " + p.Place().String() + ": " + found.String()
+			return "slurmctld would not load " + name + ": " + found.String()
 		}
 	}
 	return ""
