@@ -253,7 +253,7 @@ func clusterCases() []clusterCase {
 		{name: "a renamed publication without a plan", set: []string{"publications.gb.minBlockNodes=1"}, change: func(c *Cluster) {
 			addMap(c, "quoin-slurm-gb", map[string]string{plandoc.AnnotationSeed: "x"}, "topology.yaml")
 		},
-			want: []string{"warning files: gb: no plan is published yet", "not yet, because ConfigMap slurm/quoin-slurm-gb has no plan yet, and slurmctld drains nodes whose blocks it loses"}},
+			want: []string{"warning files: gb: no plan is published yet", "not yet, because ConfigMap slurm/quoin-slurm-gb has no plan yet, and slurmctld does not start without the blocks of its nodes"}},
 		{name: "files that slurmctld would not load", old: "[{name: quoin-slurm}]", with: "[]", change: func(c *Cluster) {
 			_ = unstructured.SetNestedField(c.named("configmaps", "slurm", "quoin-slurm").Object, "- {topology: x}\n", "data", "topology.yaml")
 		},
@@ -271,7 +271,7 @@ func clusterCases() []clusterCase {
 		{name: "a Controller of another namespace than the files", set: []string{"publicationDefaults.namespace=other", "publicationDefaults.nodes.slinky=slurm/slurm"},
 			want: []string{"fatal files: default: nothing is published", "fatal slinky: Controller slurm/slurm: default publishes in namespace other, and a Controller loads ConfigMaps of its own namespace"}},
 		{name: "two publications for one Controller", set: []string{"publications.a.configMap=quoin-slurm", "publications.b.configMap=quoin-hook-prolog"},
-			want: []string{"fatal slinky: a: Controller slurm/slurm loads the files of one publication, and publications a, b are all for it", "fatal files: b: ", "fatal slinky: b: Controller"}},
+			want: []string{"fatal slinky: a: publications a, b are all for Controller slurm/slurm, which loads the files of one", "fatal files: b: ", "fatal slinky: b: publications"}},
 		{name: "a publication that no Slurm loads", set: append(unloaded("kubernetes"), "publications.default.labels=true"), change: func(c *Cluster) { addMap(c, "quoin-slurm-kubernetes", revised, "topology.yaml") }},
 		{name: "a Controller that no publication is for", set: unloaded("default"), want: []string{"unknown slinky: default: it is not known whether Controller slurm/slurm loads the files: annotate is false, no Slurm is asked, and slurmNames is short"}},
 		{name: "no Controller, and the Nodes' names", change: func(c *Cluster) { delete(c.Objects, "controllers"); delete(c.Objects, "nodesets") }, set: []string{"publicationDefaults.slurmNames=short"}},

@@ -34,7 +34,7 @@ func (c checks) slinky(f *findings, p *publication.Cluster, s *Site) {
 		c.withoutSlurm(f, p, s)
 	case publication.LoaderKnown:
 		if names := c.loadedBy(at, s); len(names) > 1 {
-			f.fatal("slinky", nameOne, "%s: Controller %s loads the files of one publication, and publications %s are all for it", p.Name, at, strings.Join(names, ", "))
+			f.fatal("slinky", nameOne, "%s: publications %s are all for Controller %s, which loads the files of one", p.Name, strings.Join(names, ", "), at)
 			return
 		}
 		c.known(f, p, at, s)
@@ -44,8 +44,8 @@ func (c checks) slinky(f *findings, p *publication.Cluster, s *Site) {
 // nameOne is the remedy for publications whose Controller is not clear.
 const nameOne = "say by nodes.slinky of each publication which Controller it is for"
 
-// withoutSlurm believes that no Slurm loads a publication's files if each Controller of the namespace
-// has those of another publication.
+// withoutSlurm looks whether a publication is one that no Slurm loads: each Controller of the namespace
+// must have another publication.
 func (c checks) withoutSlurm(f *findings, p *publication.Cluster, s *Site) {
 	seen := false
 	for _, at := range c.controllers() {
@@ -211,7 +211,7 @@ func isPublication(cm *unstructured.Unstructured) bool {
 
 // configFiles looks at the ConfigMaps whose files a Controller loads. It returns what a patch can
 // correct now, and the patch's key, which keeps the site's ConfigMaps. Otherwise it says what to wait
-// for: slurmctld drains nodes when it loses a file for a moment.
+// for: slurmctld does not start without the blocks of its nodes.
 func (c checks) configFiles(f *findings, p *publication.Cluster, o *unstructured.Unstructured, misnamed bool, s *Site) (wrong, patch []string) {
 	namespace, name, have := o.GetNamespace(), o.GetNamespace()+"/"+o.GetName(), refs(o, "configFileRefs")
 	if p.Namespace != namespace {
@@ -319,7 +319,7 @@ func (c checks) notYet(p *publication.Cluster, replaces bool) string {
 	case set.Annotation(plandoc.AnnotationHeldReason) != "":
 		return "changes of " + name + " are held"
 	case replaces && set.Annotation(plandoc.AnnotationRevision) == "":
-		return name + " has no plan yet, and slurmctld drains nodes whose blocks it loses"
+		return name + " has no plan yet, and slurmctld does not start without the blocks of its nodes"
 	}
 	for _, found := range p.Lint(files, nil) {
 		if found.Severity == topology.Fatal {
