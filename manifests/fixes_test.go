@@ -325,7 +325,9 @@ func shownValues(t *testing.T) map[string]string {
 // right, and no node was drained on the way.
 func TestRealFixes(t *testing.T) {
 	const scripts = " quoin-hook-prolog quoin-hook-epilog"
-	for name, file := range shownValues(t) {
+	shown := shownValues(t)
+	for _, name := range slices.Sorted(maps.Keys(shown)) {
+		file := shown[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			values, want := []string{"chart/presets/slinky.yaml", file}, map[string]string{"slurm": "slurm-config-extra quoin-slurm" + scripts}
@@ -347,6 +349,18 @@ func TestRealFixes(t *testing.T) {
 			s.right(want)
 		})
 	}
+	t.Run("two Controllers, and none is named", func(t *testing.T) {
+		t.Parallel()
+		s := newFixSite(t, []string{"slurm", "slurm-b"})
+		s.install("chart/presets/slinky.yaml")
+		s.fix()
+		if wrong := s.slinky(); len(wrong) != 1 || wrong[0].Severity != topology.Unknown {
+			t.Errorf("doctor says %+v, want that the Controller is not known", wrong)
+		}
+		if a, b := s.refsOf("slurm", "configFileRefs"), s.refsOf("slurm-b", "configFileRefs"); len(a) != 1 || len(b) != 1 {
+			t.Errorf("configFileRefs %q and %q, want them as they were", a, b)
+		}
+	})
 	t.Run("a renamed publication", func(t *testing.T) {
 		t.Parallel()
 		s := newFixSite(t, []string{"slurm"})

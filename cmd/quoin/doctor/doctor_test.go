@@ -267,6 +267,11 @@ func clusterCases() []clusterCase {
 		{name: "two Controllers, and none is named", change: twoControllers, want: []string{"unknown slinky: default: it is not known which Controller loads the files, because namespace slurm has several"}},
 		{name: "two Controllers, each named by nodes.slinky, with the preset's names", change: func(c *Cluster) { twoControllers(c); addMap(c, "quoin-slurm-b", revised, "topology.yaml") },
 			set: []string{"publications.default.nodes.slinky=slurm", "publications.b.nodes.slinky=slurm-b"}},
+		{name: "a Controller that loads the files of another one's publication too", change: func(c *Cluster) {
+			twoControllers(c)
+			addMap(c, "quoin-slurm-b", revised, "topology.yaml")
+			_ = unstructured.SetNestedSlice(c.Objects["controllers"][1].Object, []any{map[string]any{"name": "quoin-slurm-b"}, map[string]any{"name": "quoin-slurm"}}, "spec", "configFileRefs")
+		}, set: []string{"publications.default.nodes.slinky=slurm", "publications.b.nodes.slinky=slurm-b"}, want: []string{"fatal slinky: Controller slurm/slurm-b: configFileRefs names quoin-slurm, which has files of another publication"}},
 		{name: "a Controller that does not exist", set: []string{"publications.default.nodes.slinky=x"}, want: []string{"warning slinky: default: nodes.slinky or slurmNames names Controller slurm/x, which does not exist"}},
 		{name: "a Controller of another namespace than the files", set: []string{"publicationDefaults.namespace=other", "publicationDefaults.nodes.slinky=slurm/slurm"},
 			want: []string{"fatal files: default: nothing is published", "fatal slinky: Controller slurm/slurm: default publishes in namespace other, and a Controller loads ConfigMaps of its own namespace"}},
