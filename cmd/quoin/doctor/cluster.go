@@ -21,6 +21,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
@@ -222,19 +223,19 @@ func listNodes(ctx context.Context, client kubernetes.Interface) ([]unstructured
 	return all, nil
 }
 
-// gatherPublications adds the ConfigMaps of the publications, and those of Slinky's Controllers.
+// gatherPublications adds the ConfigMaps of the publications, and those of the Controllers that load them.
 func (c *Cluster) gatherPublications(ctx context.Context, rc *rest.Config, s *Site) error {
 	client, err := dynamic.NewForConfig(rc)
 	if err != nil {
 		return err
 	}
-	wanted := map[plandoc.Location]bool{}
+	wanted, controllers := map[plandoc.Location]bool{}, checks{c}.controllers()
 	for _, p := range s.Publications {
 		wanted[p.Place()] = true
-	}
-	for i := range c.Objects["controllers"] {
-		for _, place := range controllerMaps(&c.Objects["controllers"][i]) {
-			wanted[place] = true
+		if loader, at := p.Loader(controllers); loader == publication.LoaderKnown {
+			for _, place := range controllerMaps(c.named("controllers", at.Namespace, at.Name)) {
+				wanted[place] = true
+			}
 		}
 	}
 	for place := range wanted {

@@ -250,6 +250,8 @@ func clusterCases() []clusterCase {
 		{name: "a ConfigMap that does not exist", old: "[{name: quoin-slurm}]", with: "[{name: gone}, {name: quoin-slurm}]", want: []string{"fatal slinky: Controller slurm/slurm: configFileRefs names gone, which does not exist"}},
 		{name: "the site's own files are not named, and changes are held", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/held-reason: "x"`, change: func(c *Cluster) { addMap(c, "slurm-config-extra", nil, "cgroup.conf") },
 			want: []string{"fatal files: default: changes are held", "fatal slinky: Controller slurm/slurm: configFileRefs does not name slurm-config-extra: slurmctld does not get configFiles of Slinky's chart"}},
+		{name: "a renamed publication, and a file of the site's own in the old ConfigMap", old: "data: {topology.yaml:", with: "data: {cgroup.conf: x, topology.yaml:", set: []string{"publications.gb.minBlockNodes=1"}, change: func(c *Cluster) { addMap(c, "quoin-slurm-gb", revised, "topology.yaml") },
+			want: []string{"not yet, because cgroup.conf of the site is in ConfigMap quoin-slurm: put it into another one"}},
 		{name: "a renamed publication without a plan", set: []string{"publications.gb.minBlockNodes=1"}, change: func(c *Cluster) {
 			addMap(c, "quoin-slurm-gb", map[string]string{plandoc.AnnotationSeed: "x"}, "topology.yaml")
 		},

@@ -224,7 +224,7 @@ func (c checks) configFiles(f *findings, p *publication.Cluster, o *unstructured
 		want = append(want, extra)
 		wrong = append(wrong, "configFileRefs does not name "+extra+": slurmctld does not get configFiles of Slinky's chart")
 	}
-	adds, replaces := !slices.Contains(have, p.ConfigMap), false
+	adds, replaces, lost := !slices.Contains(have, p.ConfigMap), false, ""
 	for _, ref := range have {
 		switch cm := c.named("configmaps", namespace, ref); {
 		case ref == p.ConfigMap || c.Missing["configmaps"] != nil || cm != nil && !isPublication(cm):
@@ -234,6 +234,11 @@ func (c checks) configFiles(f *findings, p *publication.Cluster, o *unstructured
 			wrong = append(wrong, "configFileRefs names "+ref+", which does not exist")
 		default:
 			wrong = append(wrong, "configFileRefs names "+ref+", which has files of another publication")
+			for _, file := range slices.Sorted(maps.Keys(c.filesOf(namespace, ref))) {
+				if !slices.Contains(plandoc.OwnFiles, file) { // the publisher leaves the site's own files there
+					lost = file + " of the site is in ConfigMap " + ref + ": put it into another one"
+				}
+			}
 		}
 		replaces = true
 	}
@@ -249,6 +254,8 @@ func (c checks) configFiles(f *findings, p *publication.Cluster, o *unstructured
 	switch {
 	case !adds && !replaces && c.named("configmaps", namespace, p.ConfigMap) != nil:
 		why = "" // slurmctld has the files already
+	case lost != "":
+		why = lost
 	case misnamed:
 		why = "slurmNames of " + p.Name + " is wrong"
 	}
