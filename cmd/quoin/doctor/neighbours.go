@@ -141,22 +141,13 @@ func refsKey(key string, names []string) string {
 func (c checks) controller(f *findings, p *publication.Cluster, o *unstructured.Unstructured, misnamed bool, s *Site) {
 	before := len(*f)
 	name := o.GetNamespace() + "/" + o.GetName()
-	wrong, patch := c.configFiles(f, p, o, misnamed, s)
-	for _, script := range []struct{ key, ref, effect string }{
-		{"prologScriptRefs", hookProlog, "no job is in the exporter's mapping"}, {"epilogScriptRefs", hookEpilog, "jobs keep their labels until the agent sees their end"}} {
-		have := refs(o, script.key)
-		if slices.Contains(have, script.ref) {
-			continue
-		}
-		said := fmt.Sprintf("%s does not name %s: %s", script.key, script.ref, script.effect)
-		switch {
-		case c.named("configmaps", o.GetNamespace(), script.ref) != nil:
-			wrong, patch = append(wrong, said), append(patch, refsKey(script.key, append(have, script.ref)))
-		case c.Missing["configmaps"] != nil:
-			f.fatal("slinky", moreRights, "Controller %s: %s; it is not known whether this ConfigMap exists", name, said)
-		default:
-			f.fatal("slinky", "let the chart write it, and run doctor again; in a checkout of this release: "+c.upgrade()+" --set hook.configMaps=true", "Controller %s: %s; there is no such ConfigMap", name, said)
-		}
+	var wrong, patch []string
+	if c.Missing["configmaps"] != nil {
+		f.unknown("slinky", moreRights, "Controller %s: it is not known whether it names the right ConfigMaps", name)
+	} else {
+		wrong, patch = c.configFiles(f, p, o, misnamed, s)
+		calls, scripts := c.hookScripts(f, o)
+		wrong, patch = append(wrong, calls...), append(patch, scripts...)
 	}
 	if reloads, set, _ := unstructured.NestedBool(o.Object, "spec", "inplaceReconfigure"); !reloads && (set || c.hasKey(controllersDefinition, "inplaceReconfigure")) {
 		wrong, patch = append(wrong, "inplaceReconfigure is off: changed files are not loaded until somebody runs scontrol reconfigure"), append(patch, `"inplaceReconfigure": true`)
@@ -175,14 +166,9 @@ func (c checks) controller(f *findings, p *publication.Cluster, o *unstructured.
 	if !strings.Contains(flags, "contain") {
 		f.fatal("slinky", "take PrologFlags out of spec.extraConf of the Controller, or add Contain to it", "Controller %s: PrologFlags has no Contain: nobody sees the end of a job whose worker pod is killed, and its GPUs keep its label for up to 25 minutes", name)
 	}
-	if len(*f) > before {
-		return
+	if len(*f) == before {
+		f.ok("slinky", "Controller %s loads the files and calls the hook", name)
 	}
-	if c.Missing["configmaps"] != nil {
-		f.unknown("slinky", moreRights, "Controller %s names the ConfigMaps of files and hook; it is not known which files its other ConfigMaps have", name)
-		return
-	}
-	f.ok("slinky", "Controller %s loads the files and calls the hook", name)
 }
 
 // The ConfigMaps in which the chart writes the scripts that call the hook.
@@ -190,6 +176,25 @@ const (
 	hookProlog = "quoin-hook-prolog"
 	hookEpilog = "quoin-hook-epilog"
 )
+
+// hookScripts looks whether a Controller names the scripts that call the hook. It returns what a patch
+// can correct now, and the patch's keys.
+func (c checks) hookScripts(f *findings, o *unstructured.Unstructured) (wrong, patch []string) {
+	for _, script := range []struct{ key, ref, effect string }{
+		{"prologScriptRefs", hookProlog, "no job is in the exporter's mapping"}, {"epilogScriptRefs", hookEpilog, "jobs keep their labels until the agent sees their end"}} {
+		have := refs(o, script.key)
+		if slices.Contains(have, script.ref) {
+			continue
+		}
+		said := fmt.Sprintf("%s does not name %s: %s", script.key, script.ref, script.effect)
+		if c.named("configmaps", o.GetNamespace(), script.ref) == nil {
+			f.fatal("slinky", "let the chart write it, and run doctor again; in a checkout of this release: "+c.upgrade()+" --set hook.configMaps=true", "Controller %s/%s: %s; there is no such ConfigMap", o.GetNamespace(), o.GetName(), said)
+			continue
+		}
+		wrong, patch = append(wrong, said), append(patch, refsKey(script.key, append(have, script.ref)))
+	}
+	return wrong, patch
+}
 
 // siteFiles is the ConfigMap in which Slinky's chart writes configFiles of its values.
 func siteFiles(controller *unstructured.Unstructured) string {
@@ -227,7 +232,7 @@ func (c checks) configFiles(f *findings, p *publication.Cluster, o *unstructured
 	adds, replaces, lost := !slices.Contains(have, p.ConfigMap), false, ""
 	for _, ref := range have {
 		switch cm := c.named("configmaps", namespace, ref); {
-		case ref == p.ConfigMap || c.Missing["configmaps"] != nil || cm != nil && !isPublication(cm):
+		case ref == p.ConfigMap || cm != nil && !isPublication(cm):
 			want = append(want, ref)
 			continue
 		case cm == nil:
@@ -252,6 +257,8 @@ func (c checks) configFiles(f *findings, p *publication.Cluster, o *unstructured
 	}
 	why := c.notYet(p, replaces)
 	switch {
+	case twice:
+		why = "a file would be there twice"
 	case !adds && !replaces && c.named("configmaps", namespace, p.ConfigMap) != nil:
 		why = "" // slurmctld has the files already
 	case lost != "":
@@ -259,18 +266,11 @@ func (c checks) configFiles(f *findings, p *publication.Cluster, o *unstructured
 	case misnamed:
 		why = "slurmNames of " + p.Name + " is wrong"
 	}
-	remedy := "when that is right, the patch is printed by: quoin doctor" + s.Again
-	switch said := strings.Join(wrong, "; "); {
-	case c.Missing["configmaps"] != nil:
-		f.fatal("slinky", moreRights, "Controller %s: %s; it is not known which files its ConfigMaps have", name, said)
-	case twice:
-		f.fatal("slinky", remedy, "Controller %s: %s; not yet, because a file would be there twice", name, said)
-	case why != "":
-		f.fatal("slinky", remedy, "Controller %s: %s; not yet, because %s", name, said, why)
-	default:
-		return wrong, []string{refsKey("configFileRefs", want)}
+	if why != "" {
+		f.fatal("slinky", "when that is right, the patch is printed by: quoin doctor"+s.Again, "Controller %s: %s; not yet, because %s", name, strings.Join(wrong, "; "), why)
+		return nil, nil
 	}
-	return nil, nil
+	return wrong, []string{refsKey("configFileRefs", want)}
 }
 
 // twice names the files that two of a Controller's ConfigMaps have, and reports whether there are any.
