@@ -160,7 +160,7 @@ func TestNames(t *testing.T) {
 // TestNotes holds that the objects and values that the notes print are YAML, with every preset.
 func TestNotes(t *testing.T) {
 	for preset, want := range map[string][]string{
-		"slinky.yaml":       {"configFileRefs: [{name: quoin-slurm}]", "mountPath: /run/quoin"},
+		"slinky.yaml":       {"quoin doctor --only cluster", "mountPath: /run/quoin"},
 		"soperator.yaml":    {"configMap: {name: quoin-slurm}", "customVolumeMounts:", "namespace: soperator"},
 		"gpu-operator.yaml": {"hpcJobMapping: {enabled: true, directory: /var/lib/dcgm-exporter/job-mapping}"},
 		"gpucluster.yaml":   {"podMonitor.enabled"},
@@ -178,7 +178,7 @@ func TestNotes(t *testing.T) {
 			}
 		}
 		for block := range strings.SplitSeq(notes, "\n\n") {
-			if !strings.HasPrefix(block, "    ") || strings.HasPrefix(strings.TrimSpace(block), "kubectl") {
+			if first, _, _ := strings.Cut(strings.TrimSpace(block), " "); !strings.HasPrefix(block, "    ") || first == "kubectl" || first == "quoin" {
 				continue
 			}
 			for document := range strings.SplitSeq(block, "\n    ---\n") {

@@ -121,7 +121,8 @@ kind: Controller
 metadata: {name: slurm, namespace: slurm}
 spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 `))
-	must(objects.Create(t.Context(), configMap("slurm", "quoin-slurm")))
+	must(objects.Create(t.Context(), configMap("slurm", "slurm-extra")+"---\n"+configMap("slurm", "quoin-slurm")))
+	must(objects.Patch(t.Context(), "configmaps", "slurm", "quoin-slurm", `{"data":{"topology.yaml":"- {topology: flat, cluster_default: true, flat: true}\n"}}`))
 	_, found = diagnose(t, c)
 	wantFinding(t, topology.OK, found, "a stolen agent token is refused")
 	wantFinding(t, topology.Fatal, found, "no node gets an agent")
@@ -129,7 +130,9 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 	wantFinding(t, topology.Fatal, found, "leader: no publisher has ever led")
 	wantFinding(t, topology.Fatal, found, "is somebody else's")
 	wantFinding(t, topology.Fatal, found, "PrologFlags has no Contain")
-	for _, part := range []string{"configFileRefs does not name quoin-slurm", "prologScriptRefs does not name", "epilogScriptRefs does not name", "inplaceReconfigure is off", "is somebody else's"} {
+	wantFinding(t, topology.Fatal, found, "configFileRefs does not name quoin-slurm: slurmctld does not get the published files; not yet, because ConfigMap slurm/quoin-slurm is somebody else's")
+	for _, part := range []string{"files: default: ConfigMap slurm/quoin-slurm is somebody else's", "configFileRefs does not name quoin-slurm: slurmctld does not get the published files; prologScriptRefs does not name"} {
+		_, found = diagnose(t, c)
 		remedy := wantFinding(t, topology.Fatal, found, part).Remedy
 		for _, shell := range [][]string{{"bash", "--norc"}, {"zsh", "-f"}} {
 			command := exec.CommandContext(t.Context(), shell[0], shell[1], "-c", remedy)
@@ -153,7 +156,7 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 	}
 	wantFinding(t, topology.OK, found, "Controller slurm/slurm loads the files and calls the hook")
 	wantFinding(t, topology.Fatal, found, "admission policies or their bindings are missing: quoin-agent-own-report")
-	wantFinding(t, topology.Warning, found, "slinky: default: namespace slurm has a Controller, and slurmNames is short")
+	wantFinding(t, topology.Warning, found, "slinky: default: Controller slurm/slurm loads the files, and slurmNames is short")
 
 	// The programs say what they refuse, and doctor says it and goes on.
 	must(objects.Patch(t.Context(), "configmaps", "quoin-system", "quoin-config", `{"data":{"quoin.yaml":"publicationDefaults: {slurmVersion: \"24.11\", format: yaml}\n"}}`))

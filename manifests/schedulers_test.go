@@ -118,9 +118,9 @@ func TestSchedulerLabels(t *testing.T) {
 	}
 }
 
-// TestSchedulersPage renders the chart with the values of the page.
-func TestSchedulersPage(t *testing.T) {
-	t.Parallel()
+// schedulersValues are the chart's values of the page for other schedulers.
+func schedulersValues(t *testing.T) string {
+	t.Helper()
 	page, err := os.ReadFile("schedulers/README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -130,8 +130,14 @@ func TestSchedulersPage(t *testing.T) {
 		t.Fatal("the page has no values of the chart")
 	}
 	values, _, _ = strings.Cut("       config:\n"+values, "\n\n")
+	return values
+}
+
+// TestSchedulersPage renders the chart with the values of the page.
+func TestSchedulersPage(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(schedulersValues(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, err := kuberig.Helm(t.Context(), "template", "quoin", "chart", "--namespace", "quoin-system", "--set", kuberig.Image, "-f", file)

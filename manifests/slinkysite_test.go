@@ -36,44 +36,73 @@ type slinkySite struct {
 
 func newSlinkySite(t *testing.T) *slinkySite {
 	t.Helper()
-	dir := t.TempDir()
-	programs.PutTest(t, dir, programs.Quoin)
-	s := &slinkySite{&membership{t: t, cluster: kuberig.StartTest(t), quoin: filepath.Join(dir, "quoin")}}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(s.cluster.Objects().Apply(t.Context(), "../testdata/rig/kuberig/nodesets.yaml"))
-	must(s.cluster.AddNamespaces(t.Context(), "slurm"))
-	must(s.cluster.Objects().Create(t.Context(), fmt.Sprintf("apiVersion: slinky.slurm.net/v1beta1\nkind: NodeSet\nmetadata: {name: gb, namespace: slurm}\nspec: {controllerRef: {name: slurm}, replicas: %d}\n", slinkyNodes)))
+	s := newSlinkyCluster(t)
+	s.must(s.cluster.Objects().Create(t.Context(), fmt.Sprintf("apiVersion: slinky.slurm.net/v1beta1\nkind: NodeSet\nmetadata: {name: gb, namespace: slurm}\nspec: {controllerRef: {name: slurm}, replicas: %d}\n", slinkyNodes)))
 	for n := range slinkyNodes {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("gb200-%03d", n+1), Labels: map[string]string{"nvidia.com/gpu.present": "true",
-			topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", n/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200"}}}
-		_, err := s.cluster.Client().CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-		must(err)
-		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("gb-%d", n), Namespace: "slurm", Labels: map[string]string{"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker",
-				"app.kubernetes.io/instance": "gb", "slinky.slurm.net/cluster": "slurm", "nodeset.slinky.slurm.net/pod-hostname": fmt.Sprintf("gb-%d", n)},
-				OwnerReferences: []metav1.OwnerReference{{APIVersion: "slinky.slurm.net/v1beta1", Kind: "NodeSet", Name: "gb", UID: "1", Controller: new(true)}}},
-			Spec: corev1.PodSpec{NodeName: node.Name, Containers: []corev1.Container{{Name: "slurmd", Image: "slurmd"}}},
-		}
-		_, err = s.cluster.Client().CoreV1().Pods("slurm").Create(t.Context(), pod, metav1.CreateOptions{})
-		must(err)
+		node := s.addNode(fmt.Sprintf("gb200-%03d", n+1), n/18, nil)
+		s.addWorker("slurm", "gb", fmt.Sprintf("gb-%d", n), node)
 	}
 	return s
 }
 
-// install installs or upgrades the chart as the page says, with the presets and further values. It
-// returns the publisher's configuration, as a file.
+// newSlinkyCluster starts a cluster with Slinky's NodeSets and no node.
+func newSlinkyCluster(t *testing.T) *slinkySite {
+	t.Helper()
+	dir := t.TempDir()
+	programs.PutTest(t, dir, programs.Quoin)
+	s := &slinkySite{&membership{t: t, cluster: kuberig.StartTest(t), quoin: filepath.Join(dir, "quoin")}}
+	s.must(s.cluster.Objects().Apply(t.Context(), "../testdata/rig/kuberig/nodesets.yaml"))
+	s.must(s.cluster.AddNamespaces(t.Context(), "slurm"))
+	return s
+}
+
+func (s *slinkySite) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// addNode makes a node of a rack as GPU Operator labels it, with further labels.
+func (s *slinkySite) addNode(name string, rack int, labels map[string]string) string {
+	s.t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"nvidia.com/gpu.present": "true",
+		topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", rack), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200"}}}
+	maps.Copy(node.Labels, labels)
+	_, err := s.cluster.Client().CoreV1().Nodes().Create(s.t.Context(), node, metav1.CreateOptions{})
+	s.must(err)
+	return name
+}
+
+// addWorker makes a worker pod as a NodeSet of a Controller does.
+func (s *slinkySite) addWorker(controller, set, pod, node string) {
+	s.t.Helper()
+	_, err := s.cluster.Client().CoreV1().Pods("slurm").Create(s.t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: "slurm", Labels: map[string]string{"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker",
+			"app.kubernetes.io/instance": set, "slinky.slurm.net/cluster": controller, "nodeset.slinky.slurm.net/pod-hostname": pod},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "slinky.slurm.net/v1beta1", Kind: "NodeSet", Name: set, UID: "1", Controller: new(true)}}},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "slurmd", Image: "slurmd"}}},
+	}, metav1.CreateOptions{})
+	s.must(err)
+}
+
+// install installs or upgrades the chart as the page says, with files of values. It returns the
+// publisher's configuration, as a file.
 func (s *slinkySite) install(values ...string) string {
 	s.t.Helper()
-	args := []string{"upgrade", "--install", "quoin", "chart", "--namespace", "quoin-system", "--create-namespace", "--kubeconfig", s.cluster.Kubeconfig(),
-		"--set", kuberig.Image, "-f", "chart/presets/slinky.yaml", "-f", "chart/presets/gpu-operator.yaml"}
-	if out, err := kuberig.Helm(s.t.Context(), append(args, values...)...); err != nil {
+	args := []string{"upgrade", "--install", "quoin", "chart", "--namespace", "quoin-system", "--create-namespace", "--kubeconfig", s.cluster.Kubeconfig(), "--set", kuberig.Image}
+	for _, file := range values {
+		args = append(args, "-f", file)
+	}
+	if out, err := kuberig.Helm(s.t.Context(), args...); err != nil {
 		s.t.Fatalf("%v\n%s", err, out)
 	}
+	return s.config()
+}
+
+// config returns the publisher's configuration, as a file.
+func (s *slinkySite) config() string {
+	s.t.Helper()
 	cm, err := s.cluster.Client().CoreV1().ConfigMaps("quoin-system").Get(s.t.Context(), "quoin-config", metav1.GetOptions{})
 	if err != nil {
 		s.t.Fatal(err)
@@ -145,7 +174,8 @@ func (s *slinkySite) until(what, release string, want int) map[string]string {
 func TestRealSlinkySite(t *testing.T) {
 	t.Parallel()
 	s := newSlinkySite(t)
-	first := s.publish(s.install())
+	const slinky, gpuOperator = "chart/presets/slinky.yaml", "chart/presets/gpu-operator.yaml"
+	first := s.publish(s.install(slinky, gpuOperator))
 	before := s.until("all nodes are placed", "26.05", slinkyNodes)
 	for n := range slinkyNodes {
 		if before[fmt.Sprintf("gb-%d", n)] == "" {
@@ -156,7 +186,7 @@ func TestRealSlinkySite(t *testing.T) {
 	if err := os.WriteFile(site, []byte("config: {publicationDefaults: {slurmVersion: \"25.05\"}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config := s.install("-f", site)
+	config := s.install(slinky, gpuOperator, site)
 	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

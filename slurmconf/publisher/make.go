@@ -12,7 +12,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	slurmlint "github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -343,7 +342,7 @@ func lint(p *publication.Cluster, made *Rendered) *Rendered {
 		return made
 	}
 	m := *made
-	m.Findings = lintFiles(p, m.Files, m.all)
+	m.Findings = p.Lint(m.Files, m.all)
 	if m.ByAnnotation { // it is meant to be so
 		m.Findings = slices.DeleteFunc(m.Findings, func(f topology.Finding) bool { return f.Reason == "NoNodes" })
 	}
@@ -355,21 +354,6 @@ func lint(p *publication.Cluster, made *Rendered) *Rendered {
 
 // reasonLintFatal is why files are held that slurmctld would not load.
 const reasonLintFatal = "LintFatal"
-
-// lintFiles returns what slurmctld would say of the files with the topologies.
-func lintFiles(p *publication.Cluster, files map[string]string, topologies []topology.Topology) []topology.Finding {
-	var all []slurmlint.File
-	for _, name := range plandoc.OwnFiles {
-		if text, ok := files[name]; ok {
-			all = append(all, slurmlint.File{Name: name, Data: []byte(text)})
-		}
-	}
-	o := slurmlint.Options{Release: p.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(p.SlurmVersion)}
-	if len(topologies) > 0 {
-		o.Plugin = slurmlint.Plugin("topology/" + topologies[0].Kind)
-	}
-	return slurmlint.Lint(all, o)
-}
 
 // fatal returns the first finding that keeps slurmctld from loading files, or nil.
 func fatal(findings []topology.Finding) *topology.Finding {

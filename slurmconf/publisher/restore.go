@@ -55,7 +55,7 @@ func rollBackTo(p *publication.Cluster, doc *plandoc.Document, text string) (act
 	if err != nil {
 		return nil, err
 	}
-	if f := fatal(lintFiles(p, files, to.Plan.Topologies)); f != nil {
+	if f := fatal(p.Lint(files, to.Plan.Topologies)); f != nil {
 		return hold{why: []plandoc.Held{{Reason: reasonLintFatal, Message: fmt.Sprintf("revision %d: %s", number, f)}}}, nil
 	}
 	return rollBack{to}, nil

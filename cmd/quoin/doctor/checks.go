@@ -235,7 +235,7 @@ func (c checks) publication(f *findings, p *publication.Cluster, s *Site) {
 	switch {
 	case cm == nil:
 		f.fatal(check, "look into the publisher's log: it says what it waits for", "%s: nothing is published in ConfigMap %s", p.Name, p.Place())
-	case cm.GetLabels()["quoin.dev/kind"] != "publication":
+	case !isPublication(cm):
 		f.fatal(check, fmt.Sprintf("%s -n %s label configmap %s quoin.dev/kind=publication", c.Kubectl, p.Namespace, p.ConfigMap), "%s: ConfigMap %s is somebody else's, so the publisher does not write it", p.Name, p.Place())
 	case cm.GetAnnotations()[plandoc.AnnotationHeldReason] != "":
 		f.fatal(check, status, "%s: changes are held: %s%s", p.Name, strings.ReplaceAll(cm.GetAnnotations()[plandoc.AnnotationHeldReason], "\n", "; "), waits)

@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
@@ -221,19 +223,28 @@ func listNodes(ctx context.Context, client kubernetes.Interface) ([]unstructured
 	return all, nil
 }
 
-// gatherPublications adds the ConfigMaps of the publications.
+// gatherPublications adds the ConfigMaps of the publications, and those of the Controllers that load them.
 func (c *Cluster) gatherPublications(ctx context.Context, rc *rest.Config, s *Site) error {
 	client, err := dynamic.NewForConfig(rc)
 	if err != nil {
 		return err
 	}
+	wanted, controllers := map[plandoc.Location]bool{}, checks{c}.controllers()
 	for _, p := range s.Publications {
-		cm, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(p.Namespace).Get(ctx, p.ConfigMap, metav1.GetOptions{})
+		wanted[p.Place()] = true
+		if loader, at := p.Loader(controllers); loader == publication.LoaderKnown {
+			for _, place := range controllerMaps(c.named("controllers", at.Namespace, at.Name)) {
+				wanted[place] = true
+			}
+		}
+	}
+	for place := range wanted {
+		cm, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(place.Namespace).Get(ctx, place.Name, metav1.GetOptions{})
 		switch {
 		case err == nil:
 			c.Objects["configmaps"] = append(c.Objects["configmaps"], *cm)
 		case !apierrors.IsNotFound(err):
-			c.Missing["configmaps"] = fmt.Errorf("read ConfigMap %s: %w", p.Place(), err)
+			c.Missing["configmaps"] = fmt.Errorf("read ConfigMap %s: %w", place, err)
 		}
 	}
 	return nil

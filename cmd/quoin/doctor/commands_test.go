@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
+	"github.com/quoin-hpc/quoin/testdata/rig/pages"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -107,3 +109,30 @@ func TestRealCommands(t *testing.T) {
 
 // temporary are the folders of the test.
 var temporary = regexp.MustCompile(`[^\s'"]*/TestRealCommands\d+/\d+`)
+
+//go:generate go test -run ^TestSlinkyPage$ . -update
+
+// TestSlinkyPage holds that the page for Slinky has the patch that doctor prints for a Controller as
+// Slinky's chart makes it. -update writes it there.
+func TestSlinkyPage(t *testing.T) {
+	const page = "../../../manifests/docs/slinky.md"
+	cases := clusterCases()
+	chart := cases[slices.IndexFunc(cases, func(c clusterCase) bool { return c.name == asChartMakesIt })]
+	var patch string
+	for _, f := range chart.findings(t) {
+		if f.Thing == "slinky" && f.Severity == topology.Fatal {
+			patch = strings.Replace(f.Remedy, config.Flag("--context", hard), "", 1) + "\n"
+		}
+	}
+	lines := strings.NewReplacer(`{"spec": {`, "{\"spec\": {\n  ", `], "`, "],\n  \"") // each key on its own
+	blocks, err := pages.Read(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(blocks, func(b pages.Block) bool { return b.Heading == "Tell Slinky" && strings.Contains(b.Text, " patch ") })
+	text, err := os.ReadFile(page)
+	if err != nil || at < 0 {
+		t.Fatalf("block %d, %v: want one with a patch", at, err)
+	}
+	golden.Check(t, page, strings.Replace(string(text), blocks[at].Text, lines.Replace(patch), 1))
+}

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,13 +50,17 @@ deployments:
 leases:
 - {metadata: {name: quoin-publisher, namespace: quoin-system}, spec: {holderIdentity: a, renewTime: "2026-11-23T11:59:58.000000Z"}}
 configmaps:
-- {metadata: {name: quoin-slurm, namespace: slurm, labels: {quoin.dev/kind: publication}, annotations: {quoin.dev/revision: "3"}}}
+- metadata: {name: quoin-slurm, namespace: slurm, labels: {quoin.dev/kind: publication}, annotations: {quoin.dev/revision: "3"}}
+  data: {topology.yaml: "- {topology: flat, cluster_default: true, flat: true}\n"}
+- {metadata: {name: quoin-hook-prolog, namespace: slurm}}
+- {metadata: {name: quoin-hook-epilog, namespace: slurm}}
 controllers:
 - metadata: {name: slurm, namespace: slurm}
   spec: {configFileRefs: [{name: quoin-slurm}], prologScriptRefs: [{name: quoin-hook-prolog}], epilogScriptRefs: [{name: quoin-hook-epilog}], extraConf: "GresTypes=gpu\nPrologFlags=Contain\n"}
 nodesets:
 - metadata: {name: gpu, namespace: slurm}
   spec:
+    controllerRef: {name: slurm}
     slurmd: {volumeMounts: [{name: a, mountPath: /opt/quoin/bin}, {name: b, mountPath: /run/quoin}, {name: c, mountPath: /var/lib/dcgm-exporter/job-mapping}]}
     template: {spec: {volumes: [{name: a, hostPath: {path: /opt/quoin/bin}}, {name: b, hostPath: {path: /run/quoin}}, {name: c, hostPath: {path: /var/lib/dcgm-exporter/job-mapping}}]}}
 clusterpolicies:
@@ -130,6 +135,50 @@ func options(t *testing.T, values ...string) *Options {
 	return &Options{Config: conf, Publications: conf.Clusters(), Again: config.Flag("--config", "=x") + config.Flag("--set", "publications.*.format=conf") + config.Flag("--context", hard), Version: "0.1.0"}
 }
 
+// revised are the annotations of a publication that has a plan.
+var revised = map[string]string{plandoc.AnnotationRevision: "1"}
+
+// addMap adds a ConfigMap with a file. One with annotations is a publication.
+func addMap(c *Cluster, name string, annotations map[string]string, file string) {
+	cm := unstructured.Unstructured{Object: map[string]any{"data": map[string]any{file: "- {topology: flat, cluster_default: true, flat: true}\n"}}}
+	cm.SetNamespace("slurm")
+	cm.SetName(name)
+	if annotations != nil {
+		cm.SetAnnotations(annotations)
+		cm.SetLabels(map[string]string{"quoin.dev/kind": "publication"})
+	}
+	c.Objects["configmaps"] = append(c.Objects["configmaps"], cm)
+}
+
+// without takes an object away.
+func without(resource, name string) func(c *Cluster) {
+	return func(c *Cluster) {
+		c.Objects[resource] = slices.DeleteFunc(c.Objects[resource], func(o unstructured.Unstructured) bool { return o.GetName() == name })
+	}
+}
+
+// twoControllers adds a Controller that loads the files of publication b.
+func twoControllers(c *Cluster) {
+	second := c.Objects["controllers"][0].DeepCopy()
+	second.SetName("slurm-b")
+	_ = unstructured.SetNestedSlice(second.Object, []any{map[string]any{"name": "quoin-slurm-b"}}, "spec", "configFileRefs")
+	c.Objects["controllers"] = append(c.Objects["controllers"], *second)
+}
+
+// inplace gives the kind Controller the key inplaceReconfigure.
+func inplace(c *Cluster) {
+	crd := unstructured.Unstructured{Object: map[string]any{}}
+	crd.SetName(controllersDefinition)
+	_ = unstructured.SetNestedSlice(crd.Object, []any{map[string]any{"schema": map[string]any{"openAPIV3Schema": map[string]any{"properties": map[string]any{"spec": map[string]any{
+		"properties": map[string]any{"inplaceReconfigure": map[string]any{}}}}}}}}, "spec", "versions")
+	c.Objects["customresourcedefinitions"] = append(c.Objects["customresourcedefinitions"], crd)
+}
+
+// unloaded are the keys of a publication that no Slurm loads.
+func unloaded(name string) []string {
+	return []string{"publications." + name + ".slurmNames=short", "publications." + name + ".annotate=false"}
+}
+
 // clusterCase is a cluster that differs from the installed one, and what is found.
 type clusterCase struct {
 	name, old, with string
@@ -146,6 +195,9 @@ func (tt *clusterCase) findings(t *testing.T) []topology.Finding {
 	}
 	return c.Findings(c.Site(options(t, tt.set...)))
 }
+
+// asChartMakesIt is the case whose fix the page for Slinky shows.
+const asChartMakesIt = "a Controller as Slinky's chart makes it, before Quoin"
 
 func clusterCases() []clusterCase {
 	return []clusterCase{
@@ -169,16 +221,64 @@ func clusterCases() []clusterCase {
 		{name: "the operator's own flags", old: "GresTypes=gpu\\nPrologFlags=Contain\\n", with: "TaskPlugin=task/none\\n"},
 		{name: "reconfigure is off", old: "spec: {configFileRefs", with: "spec: {inplaceReconfigure: false, configFileRefs", want: []string{"fatal slinky: Controller slurm/slurm: inplaceReconfigure is off"}},
 		{name: "no prolog", old: "[{name: quoin-hook-prolog}]", with: "[]", want: []string{"prologScriptRefs does not name quoin-hook-prolog"}},
+		{name: "no prolog to name", old: "[{name: quoin-hook-prolog}]", with: "[]", change: without("configmaps", "quoin-hook-prolog"), want: []string{"prologScriptRefs does not name quoin-hook-prolog: no job is in the exporter's mapping; there is no such ConfigMap"}},
 		{name: "a folder of the pod and not of the host", old: "{name: b, hostPath: {path: /run/quoin}}", with: "{name: b, emptyDir: {}}", want: []string{"fatal slinky: NodeSet slurm/gpu does not mount the host's /run/quoin"}},
 		{name: "Slinky, and the Nodes' names", set: []string{"publicationDefaults.slurmNames=short"},
-			want: []string{"fatal slinky: default: namespace slurm has a Controller, and slurmNames is short: Slurm calls the pods of slurm/gpu otherwise than their Nodes"}},
+			want: []string{"fatal slinky: default: Controller slurm/slurm loads the files, and slurmNames is short: Slurm calls the pods of slurm/gpu otherwise than their Nodes"}},
 		{name: "Slinky, and parts of the Nodes' names, of one of two", set: []string{"publications.a.slurmNames=s/n(.*)/\\1/", "publications.b.namespace=other", "publications.b.configMap=x"},
-			want: []string{"fatal files: a: nothing is published", "fatal slinky: Controller slurm/slurm: configFileRefs does not name quoin-slurm-a", "fatal slinky: a: namespace slurm has a Controller, and slurmNames is s/n(.*)/\\1/: ", "fatal files: b: nothing is published", "warning slinky: b: slurmNames is slinky, and namespace other has no Controller"}},
-		{name: "Slinky, a pod for each Node, and the Nodes' names", old: "  spec:\n    slurmd:", with: "  spec:\n    scalingMode: DaemonSet\n    slurmd:", set: []string{"publicationDefaults.slurmNames=full"},
-			want: []string{"warning slinky: default: namespace slurm has a Controller, and slurmNames is full: the files have each Node"}},
+			want: []string{"fatal files: a: nothing is published", "fatal slinky: a: Controller slurm/slurm loads the files, and slurmNames is s/n(.*)/\\1/: ", "fatal slinky: Controller slurm/slurm: configFileRefs names quoin-slurm, which has files of another publication; configFileRefs does not name quoin-slurm-a: slurmctld does not get the published files; not yet, because slurmNames of a is wrong", "fatal files: b: nothing is published", "warning slinky: b: slurmNames is slinky, and namespace other has no Controller"}},
+		{name: "Slinky, a pod for each Node, and the Nodes' names", old: "controllerRef: {name: slurm}", with: "scalingMode: DaemonSet\n    controllerRef: {name: slurm}", set: []string{"publicationDefaults.slurmNames=full"},
+			want: []string{"warning slinky: default: Controller slurm/slurm loads the files, and slurmNames is full: the files have each Node"}},
 		{name: "Slinky, pods on the hosts' network, and the Nodes' names", old: "template: {spec: {volumes", with: "template: {spec: {hostNetwork: true, volumes", set: []string{"publicationDefaults.slurmNames=short"},
-			want: []string{"warning slinky: default: namespace slurm has a Controller, and slurmNames is short: the files have each Node"}},
+			want: []string{"warning slinky: default: Controller slurm/slurm loads the files, and slurmNames is short: the files have each Node"}},
 		{name: "Slinky, and names by a label", set: []string{"publicationDefaults.slurmNames=label:slinky.slurm.net/slurm-nodename"}},
+		{name: asChartMakesIt, old: "{configFileRefs: [{name: quoin-slurm}], prologScriptRefs: [{name: quoin-hook-prolog}], epilogScriptRefs: [{name: quoin-hook-epilog}],", with: "{configFileRefs: [{name: slurm-config-extra}],",
+			change: func(c *Cluster) { addMap(c, "slurm-config-extra", nil, "cgroup.conf"); inplace(c) },
+			want: []string{"fatal slinky: Controller slurm/slurm: configFileRefs does not name quoin-slurm: slurmctld does not get the published files; prologScriptRefs does not name quoin-hook-prolog: no job is in the exporter's mapping; " +
+				"epilogScriptRefs does not name quoin-hook-epilog: jobs keep their labels until the agent sees their end; inplaceReconfigure is off"}},
+		{name: "the site's own files are not named", change: func(c *Cluster) { addMap(c, "slurm-config-extra", nil, "cgroup.conf") },
+			want: []string{"fatal slinky: Controller slurm/slurm: configFileRefs does not name slurm-config-extra"}},
+		{name: "one file twice", old: "[{name: quoin-slurm}]", with: "[{name: slurm-config-extra}, {name: quoin-slurm}]", change: func(c *Cluster) { addMap(c, "slurm-config-extra", nil, "topology.conf") },
+			want: []string{"fatal slinky: Controller slurm/slurm: topology.yaml is in ConfigMap quoin-slurm, and topology.conf in ConfigMap slurm-config-extra: slurmctld loads one of the two"}},
+		{name: "one file twice if the refs were as they should be", old: "[{name: quoin-slurm}]", with: "[{name: mine}]", change: func(c *Cluster) { addMap(c, "mine", nil, "topology.yaml") },
+			want: []string{"topology.yaml is in ConfigMap quoin-slurm, and topology.yaml in ConfigMap mine", "fatal slinky: Controller slurm/slurm: configFileRefs does not name quoin-slurm"}},
+		{name: "a renamed publication", old: "[{name: quoin-slurm}]", with: "[{name: mine}, {name: quoin-slurm}]", set: []string{"publications.gb.minBlockNodes=1"}, change: func(c *Cluster) {
+			addMap(c, "mine", nil, "cgroup.conf")
+			addMap(c, "quoin-slurm-gb", revised, "topology.yaml")
+		},
+			want: []string{"fatal slinky: Controller slurm/slurm: configFileRefs names quoin-slurm, which has files of another publication; configFileRefs does not name quoin-slurm-gb: slurmctld does not get the published files"}},
+		{name: "a ConfigMap that does not exist", old: "[{name: quoin-slurm}]", with: "[{name: gone}, {name: quoin-slurm}]", want: []string{"fatal slinky: Controller slurm/slurm: configFileRefs names gone, which does not exist"}},
+		{name: "the site's own files are not named, and changes are held", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/held-reason: "x"`, change: func(c *Cluster) { addMap(c, "slurm-config-extra", nil, "cgroup.conf") },
+			want: []string{"fatal files: default: changes are held", "fatal slinky: Controller slurm/slurm: configFileRefs does not name slurm-config-extra: slurmctld does not get configFiles of Slinky's chart"}},
+		{name: "a renamed publication, and a file of the site's own in the old ConfigMap", old: "data: {topology.yaml:", with: "data: {cgroup.conf: x, topology.yaml:", set: []string{"publications.gb.minBlockNodes=1"}, change: func(c *Cluster) { addMap(c, "quoin-slurm-gb", revised, "topology.yaml") },
+			want: []string{"not yet, because cgroup.conf of the site is in ConfigMap quoin-slurm: put it into another one"}},
+		{name: "a renamed publication without a plan", set: []string{"publications.gb.minBlockNodes=1"}, change: func(c *Cluster) {
+			addMap(c, "quoin-slurm-gb", map[string]string{plandoc.AnnotationSeed: "x"}, "topology.yaml")
+		},
+			want: []string{"warning files: gb: no plan is published yet", "not yet, because ConfigMap slurm/quoin-slurm-gb has no plan yet, and slurmctld does not start without the blocks of its nodes"}},
+		{name: "files that slurmctld would not load", old: "[{name: quoin-slurm}]", with: "[]", change: func(c *Cluster) {
+			_ = unstructured.SetNestedField(c.named("configmaps", "slurm", "quoin-slurm").Object, "- {topology: x}\n", "data", "topology.yaml")
+		},
+			want: []string{"not yet, because slurmctld would not load ConfigMap slurm/quoin-slurm: topology.yaml:"}},
+		{name: "a ConfigMap without files", old: "[{name: quoin-slurm}]", with: "[]", change: func(c *Cluster) { delete(c.named("configmaps", "slurm", "quoin-slurm").Object, "data") },
+			want: []string{"not yet, because ConfigMap slurm/quoin-slurm has no files"}},
+		{name: "ConfigMaps that nobody may read", old: "[{name: quoin-slurm}]", with: "[]", change: func(c *Cluster) { c.Missing["configmaps"] = errors.New("read ConfigMap x: forbidden") },
+			want: []string{"unknown configmaps: read ConfigMap x: forbidden", "unknown slinky: Controller slurm/slurm: it is not known whether it names the right ConfigMaps", "unknown exporter"}},
+		{name: "two Controllers, and none is named", change: twoControllers, want: []string{"unknown slinky: default: it is not known which Controller loads the files, because namespace slurm has several"}},
+		{name: "two Controllers, each named by nodes.slinky, with the preset's names", change: func(c *Cluster) { twoControllers(c); addMap(c, "quoin-slurm-b", revised, "topology.yaml") },
+			set: []string{"publications.default.nodes.slinky=slurm", "publications.b.nodes.slinky=slurm-b"}},
+		{name: "a Controller that loads the files of another one's publication too", change: func(c *Cluster) {
+			twoControllers(c)
+			addMap(c, "quoin-slurm-b", revised, "topology.yaml")
+			_ = unstructured.SetNestedSlice(c.Objects["controllers"][1].Object, []any{map[string]any{"name": "quoin-slurm-b"}, map[string]any{"name": "quoin-slurm"}}, "spec", "configFileRefs")
+		}, set: []string{"publications.default.nodes.slinky=slurm", "publications.b.nodes.slinky=slurm-b"}, want: []string{"fatal slinky: Controller slurm/slurm-b: configFileRefs names quoin-slurm, which has files of another publication"}},
+		{name: "a Controller that does not exist", set: []string{"publications.default.nodes.slinky=x"}, want: []string{"warning slinky: default: nodes.slinky or slurmNames names Controller slurm/x, which does not exist"}},
+		{name: "a Controller of another namespace than the files", set: []string{"publicationDefaults.namespace=other", "publicationDefaults.nodes.slinky=slurm/slurm"},
+			want: []string{"fatal files: default: nothing is published", "fatal slinky: Controller slurm/slurm: default publishes in namespace other, and a Controller loads ConfigMaps of its own namespace"}},
+		{name: "two publications for one Controller", set: []string{"publications.a.configMap=quoin-slurm", "publications.b.configMap=quoin-hook-prolog"},
+			want: []string{"fatal slinky: a: publications a, b are all for Controller slurm/slurm, which loads the files of one", "fatal files: b: ", "fatal slinky: b: publications"}},
+		{name: "a publication that no Slurm loads", set: append(unloaded("kubernetes"), "publications.default.labels=true"), change: func(c *Cluster) { addMap(c, "quoin-slurm-kubernetes", revised, "topology.yaml") }},
+		{name: "a Controller that no publication is for", set: unloaded("default"), want: []string{"unknown slinky: default: it is not known whether Controller slurm/slurm loads the files: annotate is false, no Slurm is asked, and slurmNames is short"}},
 		{name: "no Controller, and the Nodes' names", change: func(c *Cluster) { delete(c.Objects, "controllers"); delete(c.Objects, "nodesets") }, set: []string{"publicationDefaults.slurmNames=short"}},
 		{name: "a configuration that agents refuse", old: "configmaps:\n", with: "configmaps:\n- {metadata: {name: quoin-config, namespace: quoin-node}, data: {quoin.yaml: \"agent: {x: y}\"}}\n",
 			want: []string{`fatal config: the agents do not start: ConfigMap quoin-node/quoin-config:1: unknown key "x"`, "unknown exporter: it is not known which directory the hook writes"}},

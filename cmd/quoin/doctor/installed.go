@@ -79,6 +79,17 @@ func (c *Cluster) change(key, value string) string {
 	return "set " + key + " to " + value
 }
 
+// hookMaps is the remedy for a ConfigMap that Slurm runs the hook by, and that is not there.
+func (c *Cluster) hookMaps() string {
+	switch is := c.installed(); {
+	case is.release != "":
+		return checkout + c.upgrade(is) + " --set hook.configMaps=true"
+	case is.applied:
+		return "take a folder of manifests/plain that has it, such as slinky" + asApplied + ": " + c.Kubectl + " apply -k site"
+	}
+	return c.apply()
+}
+
 // volumes is the remedy for a NodeSet that lacks volumes.
 func (c *Cluster) volumes() string {
 	if is := c.installed(); is.release != "" {

@@ -124,7 +124,7 @@ func (n *Node) files(f *findings) *rundir.HookConfig {
 	earlier := err == nil && bootErr == nil && inv.BootID != "" && inv.BootID != boot
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f.fatal("inventory", "see why NVML shows no GPU: quoin discover, and the agent's log", "there is no inventory of GPUs, so no job is labelled")
+		f.fatal("inventory", "see in the agent's log why NVML shows no GPU, or ask NVML: quoin discover", "there is no inventory of GPUs, so no job is labelled")
 	case err != nil:
 		f.fatal("inventory", n.restart(), "%v", err)
 	case earlier:

@@ -195,6 +195,17 @@ func parseSlinkyCluster(text, namespace string) podSource {
 	return podSource{namespace: namespace, controller: text}
 }
 
+// Controller returns the Slinky Controller that nodes.slinky names, or else slurmNames. The name is
+// empty if neither names one.
+func (r *Rules) Controller() (namespace, name string) {
+	for _, c := range []*podSource{r.workers, r.names} {
+		if c != nil && c.controller != "" {
+			return c.namespace, c.controller
+		}
+	}
+	return "", ""
+}
+
 // has reports whether a pod counts. With nil every pod does.
 func (c *podSource) has(w *Worker) bool {
 	return c == nil || c.text == w.Selector && (c.namespace == "" || w.Namespace == "" || w.Namespace == c.namespace) && (c.controller == "" || w.Cluster == c.controller)

@@ -37,7 +37,7 @@ type Publication struct {
 	// "annotation:KEY", or "s/REGEXP/REPLACEMENT/", which must match the whole name. "pod:SELECTOR"
 	// takes the name of the pod on the node that has these labels, in the publication's namespace.
 	// "slinky", "slinky:CONTROLLER" and "slinky:NAMESPACE/CONTROLLER" take the name from Slinky's
-	// pods, and are the default with nodes.slinky.
+	// pods. With nodes.slinky the default is its Controller, which "slinky" means too.
 	SlurmNames string `yaml:"slurmNames"`
 	// SlurmVersion is the release that loads the files, such as "26.05".
 	SlurmVersion string `yaml:"slurmVersion"`
@@ -295,6 +295,9 @@ func (p *Publication) complete() {
 	d := Default()
 	if p.Nodes.Slinky != "" {
 		d.SlurmNames = "slinky:" + p.Nodes.Slinky
+		if p.SlurmNames == "slinky" { // of which Controller, nodes.slinky says
+			p.SlurmNames = ""
+		}
 	}
 	if p.BlocksBy == "leaf" {
 		d.MinBlockNodes = 1
