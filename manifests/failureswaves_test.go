@@ -175,7 +175,7 @@ func (f *failures) second() {
 		said{failure: "label differs", node: "unlabelled", condition: "False Ready", noted: true, words: []string{"says " + imexrig.RackClique(6)}},
 		said{failure: "daemon behind", node: "behind", condition: "True NotReady", words: []string{"is Ready (the local daemon says WAITING_FOR_PEERS)"}},
 		said{failure: "no channels", node: "service", condition: "True FabricNotReady"},
-		said{failure: "hanging", node: "degraded", condition: "True NotReady", words: []string{"which may be old: the node's daemon: it gives no answer"}},
+		said{failure: "hanging", node: "degraded", condition: "False Ready"},
 		f.still("another clique"), f.still("nineteenth node"), f.still("no multi-node NVLink"),
 	)
 }
