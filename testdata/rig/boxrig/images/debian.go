@@ -35,9 +35,9 @@ func slurmRoot(ctx context.Context) (string, error) {
 		"--customize-hook="+slurmHooks)
 }
 
-// baseRoot returns a tar file of what Quoin's own image has beside Quoin's programs. It has the C library of this machine's
+// Base returns a tar file of what Quoin's own image has beside Quoin's programs. It has the C library of this machine's
 // Debian release, which is the one that programs built here need.
-func baseRoot(ctx context.Context) (string, error) {
+func Base(ctx context.Context) (string, error) {
 	source, err := programs.Root()
 	if err != nil {
 		return "", err
