@@ -226,7 +226,7 @@ func (f *failures) deleted() {
 	await.Until(f.t, "the end of what the driver does", func() bool { return slices.Equal(f.domain().Finalizers, []string{other}) })
 	uid := string(f.domain().UID)
 	f.must(f.cluster.Objects().Patch(f.t.Context(), "computedomains", "quoin-node", "quoin", `{"metadata":{"finalizers":null}}`))
-	f.domainIs("gone", "NoDomain", "is not created, because pod quoin-node/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if it was deleted, end all pods that hold its channels")
+	f.domainIs("gone", "NoDomain", "is not created, because pod quoin-node/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if that domain was deleted, end all pods that hold its channels")
 
 	_, err = f.fleet.AddDomain(f.t.Context(), "quoin-node", "quoin", "quoin-imex-channel")
 	f.must(err)

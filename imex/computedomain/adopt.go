@@ -93,12 +93,27 @@ func (w *way) domain(own imex.Config, domains []*record[domainFacts]) (imex.Doma
 	return d, r.facts.members, true
 }
 
-// aside says which other domain is there while the configured one is not, empty for none: perhaps
-// worker pods of Slurm claim from it as soon as there are any.
-func aside(config imex.Config, domains []*record[domainFacts]) string {
+// elsewhere says why the configured domain is not created while it is not there: nodes may be in another domain or join one.
+// Its channels would be taken away, or CUDA would fail in a clique of two domains. It is empty if nothing shows that.
+func elsewhere(config imex.Config, claims []imex.Claim, domains []*record[domainFacts]) topology.Finding {
+	because := func(remedy, why string, args ...any) topology.Finding {
+		message := fmt.Sprintf("ComputeDomain %s is not created, because ", keyOf(config)) + fmt.Sprintf(why, args...)
+		return topology.Finding{Reason: imex.NoDomain, Message: message, Remedy: remedy}
+	}
+	var holder *imex.Claim
+	for i := range claims {
+		if c := &claims[i]; c.Domain != "" && len(c.Pods) > 0 && (holder == nil || c.Pods[0] < holder.Pods[0]) {
+			holder = c
+		}
+	}
+	if holder != nil {
+		return because("nothing for a job's own domain, which goes with the job; if that domain was deleted, end all pods that hold its channels; if nodes are to join it, set imex.namespace: "+holder.Namespace+" and imex.name to its name",
+			"pod %s holds a channel of another domain (uid %s) on node %s", holder.Pods[0], holder.Domain, holder.Node)
+	}
 	others := selected(domains, func(d *record[domainFacts]) bool { return d.NamespacedName != keyOf(config) && !d.facts.deleting })
 	if !config.Adopts() || len(others) == 0 {
-		return ""
+		return topology.Finding{}
 	}
-	return fmt.Sprintf("ComputeDomain %s is not created, because ComputeDomain %s is there and CUDA fails in a clique of two domains: it is adopted when a worker pod of Slurm claims from it, and a job's own domain goes with the job; to have both, set imex.join to holder", keyOf(config), others[0])
+	return because("nothing for a job's own domain, which goes with the job, or if worker pods of Slurm are still to come, whose domain is adopted; to have a domain beside it, set imex.join to holder",
+		"ComputeDomain %s is there, and CUDA fails in a clique of two domains", others[0])
 }

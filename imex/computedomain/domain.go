@@ -125,19 +125,3 @@ func withoutDaemons(config *imex.Config, serves imex.Service) imex.Domain {
 	}
 	return noDriver(*config, serves)
 }
-
-// heldElsewhere says which pod holds a channel of a domain, while the configured one
-// is not there: a second domain for the same nodes would take their channels away.
-func heldElsewhere(config imex.Config, claims []imex.Claim) string {
-	var holder *imex.Claim
-	for i := range claims {
-		if c := &claims[i]; c.Domain != "" && len(c.Pods) > 0 && (holder == nil || c.Pods[0] < holder.Pods[0]) {
-			holder = c
-		}
-	}
-	if holder == nil {
-		return ""
-	}
-	return fmt.Sprintf("ComputeDomain %s is not created, because pod %s holds a channel of another domain (uid %s) on node %s: it is created when no pod holds such a channel; a job's own domain goes with the job; if that domain was deleted, end all pods that hold its channels; if nodes are to join it, set imex.namespace: %s and imex.name to its name",
-		keyOf(config), holder.Pods[0], holder.Domain, holder.Node, holder.Namespace)
-}

@@ -45,15 +45,14 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 	case !isClaimed(w.join), domain.UID != "", domain.Problem.Reason == imex.ReasonNoDriver, w.without().Reason != "", time.Since(c.refusal.at) < createPause:
 		return domain, nil
 	}
-	if domains, err := c.domains.all(); err == nil {
-		if other := aside(c.config, domains); other != "" {
-			return noDomain(c.config, imex.NoDomain, other), nil
-		}
+	seen, err := c.joinedClaims()
+	if err != nil && !refused(err) {
+		return imex.Domain{}, err
 	}
-	if seen, err := c.joinedClaims(); err == nil { // otherwise they are not ours to see
-		if holder := heldElsewhere(c.config, seen.claims); holder != "" {
-			return noDomain(c.config, imex.NoDomain, holder), nil
-		}
+	domains, _ := c.domains.all() // which lookup has seen
+	if why := elsewhere(c.config, seen.claims, domains); why.Reason != "" {
+		domain.Problem = why
+		return domain, nil
 	}
 	created, err := c.create(ctx)
 	if apierrors.IsAlreadyExists(err) { // and has not been seen yet

@@ -113,7 +113,8 @@ func (o *Objects) Seen(claims ...imex.Claim) *imex.Observation {
 	if seen.Domain, seen.Members, there = w.domain(o.config, domains); there {
 		describe(&seen.Domain, factsOf(o.daemons.all()), factsOf(o.controllers.all()))
 	} else {
-		seen.Domain = noDomain(o.config, imex.NoDomain, cmp.Or(aside(o.config, domains), heldElsewhere(o.config, seen.Claims), fmt.Sprintf("the list has no ComputeDomain %s", keyOf(o.config))))
+		seen.Domain = noDomain(o.config, imex.NoDomain, fmt.Sprintf("the list has no ComputeDomain %s", keyOf(o.config)))
+		seen.Domain.Problem = cmp.Or(elsewhere(o.config, seen.Claims, domains), seen.Domain.Problem)
 	}
 	return seen
 }

@@ -56,7 +56,7 @@ func TestRealAdopt(t *testing.T) {
 	d := domainIs(t, c, "none is created while another is there", func(d imex.Domain) bool {
 		return strings.Contains(d.Problem.Message, "is not created, because ComputeDomain slurm/slurm is there")
 	})
-	if d.Problem.Reason != imex.NoDomain {
+	if d.Problem.Reason != imex.NoDomain || !strings.Contains(d.Remedy(), "set imex.join to holder") {
 		t.Errorf("%+v", d)
 	}
 	r.addClaiming(t, "slurm", "worker-0", "slurm", slurmdLabels)
