@@ -8,10 +8,8 @@
 // of a daemon.
 package main
 
-/*
-#cgo LDFLAGS: -Wl,--no-as-needed -l:libz.so.1
-extern const char *zlibVersion(void);
-*/
+// #cgo LDFLAGS: -Wl,--no-as-needed -l:libz.so.1
+// extern const char *zlibVersion(void); // of libz.
 import "C"
 
 import (
@@ -52,7 +50,7 @@ func parse(args []string) (map[string]string, error) {
 		args = args[1:]
 		switch {
 		case !known:
-			return nil, fmt.Errorf("Unknown command line flag '%s'", name)
+			return nil, fmt.Errorf("Unknown command line flag '%s'", name) //nolint:staticcheck // the real program's words
 		case takes && !has && len(args) == 0:
 			return nil, fmt.Errorf("flag '%s' is missing its argument", name)
 		case takes && !has:
@@ -96,7 +94,7 @@ func control(args []string) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	_, err = io.Copy(os.Stdout, conn)
 	return err
 }
