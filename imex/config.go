@@ -59,6 +59,12 @@ func (c Config) Complete() (Config, error) {
 	return c, c.check()
 }
 
+// Adopts reports whether nodes may join a domain that is not the configured one: no key says how
+// nodes join, and none names a domain. A key with its default is not set.
+func (c *Config) Adopts() bool {
+	return c.Join == JoinAuto && c.Namespace == DefaultNamespace && c.Name == DefaultName && c.ClaimTemplate == DefaultClaimTemplate
+}
+
 const (
 	wantLabel     = "up to 63 lower-case letters, digits and dashes, no dash at an end"
 	wantSubdomain = "up to 253 lower-case letters, digits, dashes and dots, a letter or digit at the ends and beside dots"

@@ -70,7 +70,9 @@ func TestJudgeEntry(t *testing.T) {
 			})
 		}, want: n1(ReasonNotReady), says: []string{"it has not started since the machine booted", "computedomain-daemon-" + testUID}},
 		{name: "ready since before the boot, where another pod waits for the channel", spoil: func(s *Observation) {
-			s.local("n1", func(l *topology.IMEX) { l.DaemonState, l.DaemonFault = "", "it gives no answer" })
+			s.local("n1", func(l *topology.IMEX) {
+				l.DaemonState, l.DaemonFault = "", "it has not started since the machine booted"
+			})
 			s.Claims = append(s.Claims, Claim{Namespace: "quoin-system", Name: "w", Domain: testUID, Node: "n1", Owner: OwnerSlurmd, Waiting: "quoin-system/w1"})
 		}, want: n1(ReasonWrongClaim)},
 		{name: "the daemon reaches not all", spoil: func(s *Observation) {

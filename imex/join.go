@@ -3,6 +3,7 @@ package imex
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -27,8 +28,9 @@ const (
 )
 
 // Choose returns how nodes join, and why if the configuration leaves that open. Who holds
-// channels stays, so that one pod that claims by mistake changes nothing.
-func (c *Config) Choose(serves Service, claims []Claim) (join, why string) {
+// channels stays, so that one pod that claims by mistake changes nothing. workers names the
+// domains whose channels worker pods of Slurm claim, with or without claims yet.
+func (c *Config) Choose(serves Service, claims []Claim, workers ...string) (join, why string) {
 	by := func(owner string, held bool) bool {
 		return slices.ContainsFunc(claims, func(claim Claim) bool { return claim.Owner == owner && (!held || len(claim.Pods) > 0) })
 	}
@@ -41,6 +43,8 @@ func (c *Config) Choose(serves Service, claims []Claim) (join, why string) {
 		return JoinHost, "NVIDIA's DRA driver starts no IMEX daemons, because the machines' own nvidia-imex.service serves"
 	case by(OwnerHolder, true):
 		return JoinHolder, "the pods of the DaemonSet quoin-imex hold channels"
+	case len(workers) > 0:
+		return JoinSlurmd, "worker pods of Slurm claim channels of ComputeDomain " + strings.Join(workers, " and of ComputeDomain ")
 	case by(OwnerSlurmd, false):
 		return JoinSlurmd, "worker pods of Slurm claim channels"
 	case c.Namespace != DefaultNamespace:

@@ -18,26 +18,31 @@ func TestChoose(t *testing.T) {
 		serves Service
 		claims []Claim
 		want   string
+		// workers are domains of worker pods.
+		workers []string
 	}{
-		{"no driver", Config{}, NoService, nil, JoinHost},
-		{"the driver leaves it to the hosts", Config{}, HostServices, []Claim{worker}, JoinHost},
-		{"nothing claims", Config{}, OwnDaemons, nil, JoinHolder},
-		{"somebody else claims", Config{}, OwnDaemons, []Claim{other}, JoinHolder},
-		{"worker pods claim", Config{}, OwnDaemons, []Claim{worker, other}, JoinSlurmd},
-		{"worker pods wait for a channel", Config{}, OwnDaemons, []Claim{workerWaits}, JoinSlurmd},
-		{"worker pods hold, and a holder waits by mistake", Config{}, OwnDaemons, []Claim{waiting, worker}, JoinSlurmd},
-		{"a holder holds, and a worker pod waits by mistake", Config{}, OwnDaemons, []Claim{workerWaits, holder}, JoinHolder},
-		{"the worker pods' namespace, scaled to none", Config{Namespace: "slurm"}, OwnDaemons, nil, JoinSlurmd},
-		{"a holder in another namespace", Config{Namespace: "quoin-system"}, OwnDaemons, []Claim{holder}, JoinHolder},
-		{"set", Config{Join: JoinHolder}, NoService, []Claim{worker}, JoinHolder},
-		{"set to none", Config{Join: JoinNone}, OwnDaemons, []Claim{worker}, JoinNone},
+		{"no driver", Config{}, NoService, nil, JoinHost, nil},
+		{"the driver leaves it to the hosts", Config{}, HostServices, []Claim{worker}, JoinHost, nil},
+		{"nothing claims", Config{}, OwnDaemons, nil, JoinHolder, nil},
+		{"somebody else claims", Config{}, OwnDaemons, []Claim{other}, JoinHolder, nil},
+		{"worker pods claim", Config{}, OwnDaemons, []Claim{worker, other}, JoinSlurmd, nil},
+		{"worker pods wait for a channel", Config{}, OwnDaemons, []Claim{workerWaits}, JoinSlurmd, nil},
+		{"worker pods hold, and a holder waits by mistake", Config{}, OwnDaemons, []Claim{waiting, worker}, JoinSlurmd, nil},
+		{"a holder holds, and a worker pod waits by mistake", Config{}, OwnDaemons, []Claim{workerWaits, holder}, JoinHolder, nil},
+		{"the worker pods' namespace, scaled to none", Config{Namespace: "slurm"}, OwnDaemons, nil, JoinSlurmd, nil},
+		{"a holder in another namespace", Config{Namespace: "quoin-system"}, OwnDaemons, []Claim{holder}, JoinHolder, nil},
+		{"worker pods of a domain, and a holder waits", Config{}, OwnDaemons, []Claim{waiting}, JoinSlurmd, []string{"slurm/a"}},
+		{"worker pods of a domain, and a holder holds", Config{}, OwnDaemons, []Claim{holder}, JoinHolder, []string{"slurm/a"}},
+		{"worker pods of a domain that no daemon serves", Config{}, HostServices, nil, JoinHost, []string{"slurm/a"}},
+		{"set", Config{Join: JoinHolder}, NoService, []Claim{worker}, JoinHolder, nil},
+		{"set to none", Config{Join: JoinNone}, OwnDaemons, []Claim{worker}, JoinNone, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			config, err := tt.config.Complete()
 			if err != nil {
 				t.Fatal(err)
 			}
-			join, why := config.Choose(tt.serves, tt.claims)
+			join, why := config.Choose(tt.serves, tt.claims, tt.workers...)
 			if join != tt.want || (why == "") != (config.Join != JoinAuto) {
 				t.Errorf("%s (%s), want %s", join, why, tt.want)
 			}

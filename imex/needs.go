@@ -1,6 +1,7 @@
 package imex
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 
@@ -51,7 +52,7 @@ func checkDomain(v *view, _ *node) finding {
 }
 
 // Remedy says what to do about the domain's problem.
-func (d *Domain) Remedy() string { return domainRemedies[d.Problem.Reason] }
+func (d *Domain) Remedy() string { return cmp.Or(d.Problem.Remedy, domainRemedies[d.Problem.Reason]) }
 
 // domainRemedies are by reason.
 var domainRemedies = map[string]string{

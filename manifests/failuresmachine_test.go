@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/testdata/rig/nodedir"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
 
@@ -83,7 +84,7 @@ func (g *gpuMachine) channels(has bool) {
 	g.put("proc/devices", text+"\nBlock devices:\n  7 loop\n", 0o600)
 }
 
-// says makes the nvidia-imex-ctl that prints these states of daemon and domain. A domain that is not UP
+// says has the daemon say these states of itself and of its domain. A domain that is not UP
 // lacks the connection to its second node.
 func (g *gpuMachine) says(daemon, domain string) {
 	g.t.Helper()
@@ -92,13 +93,19 @@ func (g *gpuMachine) says(daemon, domain string) {
 		nodes = `{"0": {"status": "READY", "host": "10.0.0.1", "hostName": "n1", "connections": {"0": {"host": "10.0.0.1", "status": "CONNECTED"}, "1": {"host": "10.0.0.2", "status": "INVALID"}}}, ` +
 			`"1": {"status": "UNAVAILABLE", "host": "10.0.0.2", "hostName": "N/A", "connections": {}}}`
 	}
-	g.put("usr/bin/nvidia-imex-ctl", fmt.Sprintf("#!/bin/sh\ncase \"$*\" in\n*-N*) echo '{\"nodes\": %s, \"status\": \"%s\"}' ;;\n*) echo %s ;;\nesac\n", nodes, domain, daemon), 0o700)
+	g.answers(fmt.Sprintf("case \"$*\" in\n*-N*) echo '{\"nodes\": %s, \"status\": \"%s\"}' ;;\n*) echo %s ;;\nesac\n", nodes, domain, daemon))
 }
 
-// hangs makes one that never answers.
+// answers puts nvidia-imex-ctl onto the machine, with a script that answers.
+func (g *gpuMachine) answers(script string) {
+	g.t.Helper()
+	programs.PutIMEXCtl(g.t, filepath.Join(g.Root(), "usr/bin"), script)
+}
+
+// hangs has the daemon never answer.
 func (g *gpuMachine) hangs() {
 	g.t.Helper()
-	g.put("usr/bin/nvidia-imex-ctl", "#!/bin/sh\nexec sleep 1000\n", 0o700)
+	g.answers("exec sleep 1000\n")
 }
 
 // gateIs waits for a reason of the node's gate.

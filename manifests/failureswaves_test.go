@@ -175,7 +175,7 @@ func (f *failures) second() {
 		said{failure: "label differs", node: "unlabelled", condition: "False Ready", noted: true, words: []string{"says " + imexrig.RackClique(6)}},
 		said{failure: "daemon behind", node: "behind", condition: "True NotReady", words: []string{"is Ready (the local daemon says WAITING_FOR_PEERS)"}},
 		said{failure: "no channels", node: "service", condition: "True FabricNotReady"},
-		said{failure: "hanging", node: "degraded", condition: "True NotReady", words: []string{"which may be old: the node's daemon: it gives no answer"}},
+		said{failure: "hanging", node: "degraded", condition: "False Ready"},
 		f.still("another clique"), f.still("nineteenth node"), f.still("no multi-node NVLink"),
 	)
 }
@@ -226,7 +226,7 @@ func (f *failures) deleted() {
 	await.Until(f.t, "the end of what the driver does", func() bool { return slices.Equal(f.domain().Finalizers, []string{other}) })
 	uid := string(f.domain().UID)
 	f.must(f.cluster.Objects().Patch(f.t.Context(), "computedomains", "quoin-node", "quoin", `{"metadata":{"finalizers":null}}`))
-	f.domainIs("gone", "NoDomain", "is not created, because pod quoin-node/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if it was deleted, end all pods that hold its channels")
+	f.domainIs("gone", "NoDomain", "is not created, because pod quoin-node/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if that domain was deleted, end all pods that hold its channels")
 
 	_, err = f.fleet.AddDomain(f.t.Context(), "quoin-node", "quoin", "quoin-imex-channel")
 	f.must(err)

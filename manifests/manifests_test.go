@@ -195,6 +195,7 @@ func publisherToken(t *testing.T, c *kuberig.Cluster) {
 		{"a domain with a finalizer", domain("name: quoin, finalizers: [quoin.dev/x]"), "has no owners and no finalizers"},
 		{"its domain", domain("name: quoin"), ""},
 		{"see its domain", gets("computedomains", "quoin-node", "quoin"), ""},
+		{"see the domains that worker pods may claim from", lists("computedomains", ""), ""},
 		{"say what happened", creates(event), ""},
 		{"another annotation", node(withAnnotation("other", "1")), policy},
 		{"label a node", node(withLabel("x", "y")), policy},

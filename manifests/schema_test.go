@@ -185,7 +185,7 @@ const everything = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node
 "fabric":{"clusterUUID":"8a61c302-0000-4000-8000-000000000001","cliqueID":1,"state":"completed","status":"ERROR_UNKNOWN","health":"healthy",
 "healthFields":{"degradedBandwidth":true,"routeRecovery":false,"routeUnhealthy":false,"accessTimeoutRecovery":false,"partitionAssigned":true,"incorrectConfiguration":"none"}}}],
 "sockets":[{"cpus":"0-3","cores":4}],
-"platform":{"chassisSerial":"18","rackGUID":"0001fe00000000000000000000000000","slot":1,"tray":0,"hostID":1},"imex":{"channelMajor":234,"channels":2048,"daemonState":"READY","domainState":"UP","daemonAddress":"10.0.0.1","daemonFault":"it gives no answer","peers":[{"address":"10.0.0.4","name":"n4","state":"dead"}],"hostService":true},"tiers":["leaf-01"],
+"platform":{"chassisSerial":"18","rackGUID":"0001fe00000000000000000000000000","slot":1,"tray":0,"hostID":1},"imex":{"channelMajor":234,"channels":2048,"daemonState":"READY","domainState":"UP","daemonAddress":"10.0.0.1","daemonFault":"it has not started since the machine booted","peers":[{"address":"10.0.0.4","name":"n4","state":"dead"}],"hostService":true},"tiers":["leaf-01"],
 "adapters":[{"name":"mlx5_0","model":"MT4129","nodeGUID":"946dae0300001234","pciBusID":"00000000:18:00.0","numaNode":0,"gpus":["00000000:1B:00.0"],"netDevs":["ibp24s0"],
 "ports":[{"port":1,"guid":"946dae0300001234","linkLayer":"InfiniBand","rateGbps":400,"neighbor":{"chassisID":"1c:34:da:00:00:01","portID":"swp7","systemName":"leaf-01"}}]}],
 "problems":[{"node":"n1","reason":"GPULost","message":"gone"}]}`

@@ -19,6 +19,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -51,13 +52,14 @@ type Cluster struct {
 
 	driver *driver
 
-	domains *watch[domainFacts] // the configured one
+	domains *watch[domainFacts] // the configured one, or all if one may be adopted
 	cliques *watch[imex.Clique]
 	claims  *watch[claimFacts]
 	pods    *watch[podFacts] // of the holder and of Slurm
 	runs    driverWatch      // what the driver runs
 
-	joined joined // as of the last Snapshot
+	joined  joined               // as of the last Snapshot
+	adopted types.NamespacedName // the domain that was adopted last
 
 	refusal refusal
 }
@@ -80,7 +82,11 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 	c := &Cluster{config: config, kube: kube, nvidia: nvidia, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1)}
 	changed := func() { again.Notify(c.changes) }
 	c.driver = newDriver(meta, c.health, changed)
-	c.domains = newWatch("the ComputeDomain", c.health, &nvapi.ComputeDomain{}, nvidia.ComputeDomains(config.Namespace), named(config.Name), readDomain, changed)
+	namespace, which := config.Namespace, named(config.Name)
+	if config.Adopts() {
+		namespace, which = metav1.NamespaceAll, all
+	}
+	c.domains = newWatch("the ComputeDomain", c.health, &nvapi.ComputeDomain{}, nvidia.ComputeDomains(namespace), which, readDomain, changed)
 	c.cliques = newWatch("ComputeDomainCliques", c.health, &nvapi.ComputeDomainClique{}, nvidia.ComputeDomainCliques(metav1.NamespaceAll), all, readClique, changed)
 	c.claims = newWatch("ResourceClaims", c.health, &resourcev1.ResourceClaim{}, kube.ResourceV1().ResourceClaims(metav1.NamespaceAll), all, readClaim, changed)
 	c.pods = newWatch("pods that join domains", c.health, &corev1.Pod{}, kube.CoreV1().Pods(metav1.NamespaceAll), func(o *metav1.ListOptions) { o.LabelSelector = joiningPods }, podReader(config.Join), changed)
@@ -106,21 +112,21 @@ func (c *Cluster) Run(ctx context.Context) error {
 // something has not been read yet, and Changes wakes when it has. Claims and Workers belong to
 // the Cluster, which returns them again: a caller does not change them.
 func (c *Cluster) Snapshot() (*imex.Observation, error) {
-	seen := &imex.Observation{HostChannels: c.config.HostChannels}
-	var err error
-	if seen.Join, seen.Why, err = c.join(); err != nil {
+	w, err := c.way()
+	if err != nil {
 		return nil, err
 	}
-	if seen.Domain, seen.Members, err = c.lookup(seen.Join); err != nil || !claims(seen.Join) || seen.Domain.Problem.Reason == imex.ReasonNoDriver {
+	seen := &imex.Observation{HostChannels: c.config.HostChannels, Join: w.join, Why: w.why}
+	if seen.Domain, seen.Members, err = c.lookup(&w); err != nil || !isClaimed(seen.Join) || seen.Domain.Problem.Reason == imex.ReasonNoDriver {
 		return seen, err
 	}
 	if seen.Cliques, err = c.allCliques(); err != nil {
 		return nil, err
 	}
-	var workers map[string]bool
-	seen.Claims, workers, err = c.joinedClaims()
+	known, err := c.joinedClaims()
+	seen.Claims = known.claims
 	if seen.Join == imex.JoinSlurmd {
-		seen.Workers = workers
+		seen.Workers = known.workers
 	}
 	seen.ClaimsUnread = refused(err)
 	if err != nil && !seen.ClaimsUnread {
@@ -129,32 +135,39 @@ func (c *Cluster) Snapshot() (*imex.Observation, error) {
 	return seen, nil
 }
 
-// claims reports whether pods claim the nodes' channels.
-func claims(join string) bool { return join == imex.JoinHolder || join == imex.JoinSlurmd }
+// isClaimed reports whether pods claim the nodes' channels.
+func isClaimed(join string) bool { return join == imex.JoinHolder || join == imex.JoinSlurmd }
 
-// join says how nodes join, and why if the configuration leaves that open.
-func (c *Cluster) join() (join, why string, err error) {
+// way says how nodes join, and which domain.
+func (c *Cluster) way() (way, error) {
 	if c.config.Join != imex.JoinAuto {
-		return c.config.Join, "", nil
+		return way{join: c.config.Join, config: c.config}, nil
 	}
 	serves, err := c.driver.known()
-	if err != nil {
-		return "", "", err
+	if err != nil || serves != imex.OwnDaemons {
+		return choose(c.config, serves, nil, nil, nil, c.adopted), err
 	}
-	var seen []imex.Claim
-	if serves == imex.OwnDaemons {
-		if seen, _, err = c.joinedClaims(); err != nil && !refused(err) {
-			return "", "", err
+	seen, err := c.joinedClaims()
+	if err != nil && !refused(err) {
+		return way{}, err
+	}
+	var domains []*record[domainFacts]
+	if c.config.Adopts() {
+		if domains, err = c.domains.all(); err != nil && !refused(err) {
+			return way{}, err
 		}
 	}
-	join, why = c.config.Choose(serves, seen)
-	return join, why, nil
+	w := choose(c.config, serves, seen.claims, domains, seen.templates, c.adopted)
+	if w.adopted != nil {
+		c.adopted = w.adopted.NamespacedName
+	}
+	return w, nil
 }
 
 // lookup returns the domain as it was last seen, and its members.
-func (c *Cluster) lookup(join string) (imex.Domain, map[string]imex.Member, error) {
+func (c *Cluster) lookup(w *way) (imex.Domain, map[string]imex.Member, error) {
 	members := map[string]imex.Member{}
-	if !claims(c.config.Join) && c.config.Join != imex.JoinAuto {
+	if !isClaimed(c.config.Join) && c.config.Join != imex.JoinAuto {
 		return imex.Domain{Namespace: c.config.Namespace, Name: c.config.Name}, members, nil
 	}
 	switch serves, err := c.driver.known(); {
@@ -162,21 +175,20 @@ func (c *Cluster) lookup(join string) (imex.Domain, map[string]imex.Member, erro
 		return imex.Domain{}, nil, err
 	case serves != imex.OwnDaemons:
 		return withoutDaemons(&c.config, serves), members, nil
-	case join == imex.JoinSlurmd && c.config.Namespace == imex.DefaultNamespace:
-		return noDomain(c.config, imex.NoDomain, "worker pods of Slurm claim channels, and their domain must be in their own namespace: set imex.namespace to it and imex.name to the domain's name"), members, nil
 	}
-	domains, err := c.domains.all() // the configured one
+	domains, err := c.domains.all()
 	switch {
 	case apierrors.IsNotFound(err):
 		return noDomain(c.config, imex.ReasonNoDriver, fmt.Sprintf("there are DeviceClasses of NVIDIA's DRA driver, but the API server does not know ComputeDomains of %s", nvapi.SchemeGroupVersion)), members, nil
 	case err != nil:
 		return imex.Domain{}, nil, err
-	case len(domains) == 0:
+	}
+	domain, listed, there := w.domain(c.config, domains)
+	if !there {
 		return c.absent(), members, nil
 	}
-	domain := domainOf(c.config, &domains[0].facts)
 	c.runs.describe(&domain)
-	return domain, domains[0].facts.members, nil
+	return domain, listed, nil
 }
 
 // allCliques returns the cliques of all domains. A driver without cliques has none.
@@ -188,32 +200,34 @@ func (c *Cluster) allCliques() ([]imex.Clique, error) {
 	return factsOf(cliques), err
 }
 
-// joined are the claims of all domains with their pods, and the nodes with workers.
+// joined are the claims of all domains with their pods, the nodes with workers, and the templates
+// that these name.
 type joined struct {
-	claims  []imex.Claim // nil before the first
-	workers map[string]bool
-	of      [2]int64 // versions of what is watched
+	claims    []imex.Claim // nil before the first
+	workers   map[string]bool
+	templates map[types.NamespacedName]bool
+	of        [2]int64 // versions of what is watched
 }
 
-// joinedClaims returns the channel claims of all domains, whose they are, and the nodes
-// with workers. The workers may be known even if there is an error. Claims and pods are
-// joined again only if one of them has changed.
-func (c *Cluster) joinedClaims() ([]imex.Claim, map[string]bool, error) {
+// joinedClaims returns the channel claims of all domains, whose they are, and what is known of
+// workers, which may be something even if there is an error. Claims and pods are joined again
+// only if one of them has changed.
+func (c *Cluster) joinedClaims() (joined, error) {
 	next := joined{of: [2]int64{c.claims.version.Load(), c.pods.version.Load()}}
 	if c.joined.claims != nil && next.of == c.joined.of {
-		return c.joined.claims, c.joined.workers, nil
+		return c.joined, nil
 	}
 	claims, noClaims := c.claims.all()
 	pods, noPods := c.pods.all()
 	if noPods == nil {
-		next.workers = workersOn(pods)
+		next.workers, next.templates = workersOn(pods), workerTemplates(pods)
 	}
 	if err := cmp.Or(noClaims, noPods); err != nil {
-		return nil, next.workers, err
+		return next, err
 	}
 	next.claims = joinClaims(claims, pods)
 	c.joined = next
-	return next.claims, next.workers, nil
+	return next, nil
 }
 
 // refused reports whether the API server has refused to read something, so that

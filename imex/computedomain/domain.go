@@ -84,11 +84,15 @@ func keyOf(config imex.Config) types.NamespacedName {
 	return types.NamespacedName{Namespace: config.Namespace, Name: config.Name}
 }
 
-// domainOf says whether a domain that is there is the configured one.
-func domainOf(config imex.Config, facts *domainFacts) imex.Domain {
+// domainOf says whether a domain that is there is the configured one. One that is adopted is taken as it is.
+func domainOf(config imex.Config, facts *domainFacts, adopted bool) imex.Domain {
 	d := imex.Domain{Namespace: config.Namespace, Name: config.Name, UID: facts.uid}
 	differences := facts.spec.differences(config)
 	switch {
+	case facts.deleting && adopted:
+		d.Problem = topology.Finding{Reason: imex.DomainDeleting, Message: fmt.Sprintf("ComputeDomain %s is being deleted, which ends the IMEX daemons of all its nodes", keyOf(config)),
+			Remedy: "start no job across nodes; end the pods that claim its channels, and create the domain again as it was"}
+	case adopted:
 	case facts.deleting:
 		d.Problem = topology.Finding{Reason: imex.DomainDeleting, Message: fmt.Sprintf("ComputeDomain %s is being deleted, which ends the IMEX daemons of all its nodes; the publisher creates it again when it is gone", keyOf(config))}
 	case len(differences) > 0:
@@ -120,20 +124,4 @@ func withoutDaemons(config *imex.Config, serves imex.Service) imex.Domain {
 		return imex.Domain{Namespace: config.Namespace, Name: config.Name}
 	}
 	return noDriver(*config, serves)
-}
-
-// heldElsewhere says which pod holds a channel of a domain, while the configured one
-// is not there: a second domain for the same nodes would take their channels away.
-func heldElsewhere(config imex.Config, claims []imex.Claim) string {
-	var holder *imex.Claim
-	for i := range claims {
-		if c := &claims[i]; c.Domain != "" && len(c.Pods) > 0 && (holder == nil || c.Pods[0] < holder.Pods[0]) {
-			holder = c
-		}
-	}
-	if holder == nil {
-		return ""
-	}
-	return fmt.Sprintf("ComputeDomain %s is not created, because pod %s holds a channel of another domain (uid %s) on node %s: if that domain is there, set imex.namespace: %s and imex.name to its name, with imex.join: slurmd if worker pods claim, or end its pods; if it was deleted, end all pods that hold its channels",
-		keyOf(config), holder.Pods[0], holder.Domain, holder.Node, holder.Namespace)
 }

@@ -28,29 +28,31 @@ const (
 	managedBy      = "quoin"
 )
 
-// Ensure returns the ComputeDomain, and creates it if it is not there. It adopts an
-// existing domain, or refuses it: Problem says why a domain cannot be used. It asks
+// Ensure returns the ComputeDomain, and creates it if neither it nor another one that may be meant
+// is there. It adopts an existing domain, or refuses it: Problem says why a domain cannot be used. It asks
 // nothing of the API server while the domain is there. If creating the domain fails,
 // Changes wakes when it is time to try again. If nodes join no domain, Ensure creates
 // none.
 func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
-	join, _, err := c.join()
+	w, err := c.way()
 	if err != nil {
 		return imex.Domain{}, err
 	}
-	domain, _, err := c.lookup(join)
+	domain, _, err := c.lookup(&w)
 	switch {
 	case err != nil:
 		return imex.Domain{}, err
-	case !claims(join), join == imex.JoinSlurmd && c.config.Namespace == imex.DefaultNamespace:
-		return domain, nil
-	case domain.UID != "" || domain.Problem.Reason == imex.ReasonNoDriver || time.Since(c.refusal.at) < createPause:
+	case !isClaimed(w.join), domain.UID != "", domain.Problem.Reason == imex.ReasonNoDriver, w.without().Reason != "", time.Since(c.refusal.at) < createPause:
 		return domain, nil
 	}
-	if claims, _, err := c.joinedClaims(); err == nil { // otherwise they are not ours to see
-		if holder := heldElsewhere(c.config, claims); holder != "" {
-			return noDomain(c.config, imex.NoDomain, holder), nil
-		}
+	seen, err := c.joinedClaims()
+	if err != nil && !refused(err) {
+		return imex.Domain{}, err
+	}
+	domains, _ := c.domains.all() // which lookup has seen
+	if why := elsewhere(c.config, seen.claims, domains); why.Reason != "" {
+		domain.Problem = why
+		return domain, nil
 	}
 	created, err := c.create(ctx)
 	if apierrors.IsAlreadyExists(err) { // and has not been seen yet
@@ -67,7 +69,7 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 		return c.absent(), nil
 	}
 	facts, _ := readDomain(created)
-	return domainOf(c.config, &facts), nil
+	return domainOf(c.config, &facts, false), nil
 }
 
 // createPause is the time before creating the domain is tried again.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 
@@ -44,7 +45,7 @@ func NewObjects(config imex.Config) *Objects {
 }
 
 // Add keeps the facts of a ComputeDomain, ComputeDomainClique, ResourceClaim, DeviceClass,
-// Pod, DaemonSet or Deployment. It ignores other kinds.
+// Pod, DaemonSet, Deployment or NodeSet of Slinky. It ignores other kinds.
 func (o *Objects) Add(kind string, text []byte) error {
 	switch kind {
 	case nvapi.ComputeDomainKind:
@@ -62,6 +63,8 @@ func (o *Objects) Add(kind string, text []byte) error {
 		return o.daemons.add(readDaemons, text, &appsv1.DaemonSet{})
 	case "Deployment":
 		return o.controllers.add(readController, text, &appsv1.Deployment{})
+	case "NodeSet":
+		return o.pods.add(readNodeSet, text, &unstructured.Unstructured{})
 	case "Pod":
 		if !bytes.Contains(text, []byte("resourceClaims")) && !bytes.Contains(text, []byte(slurmdName)) {
 			return nil // most pods are long, have no claims and are not Slurm's
@@ -85,27 +88,33 @@ func (o objects[T]) add(read func(any) (T, bool), text []byte, object metav1.Obj
 func (o objects[T]) all() []*record[T] { return slices.Collect(maps.Values(o)) }
 
 // Seen returns what is seen, all but the nodes. Without a ComputeDomain the cluster has
-// none. A list without any DeviceClass does not say whether there is a driver.
-func (o *Objects) Seen() *imex.Observation {
-	pods := o.pods.all()
+// none. A list without any DeviceClass does not say whether there is a driver. claims are
+// known beside the list.
+func (o *Objects) Seen(claims ...imex.Claim) *imex.Observation {
+	pods, domains := o.pods.all(), o.domains.all()
 	seen := &imex.Observation{HostChannels: o.config.HostChannels, Cliques: factsOf(o.cliques.all()), Claims: joinClaims(o.claims.all(), pods)}
 	serves := imex.OwnDaemons
 	if o.listed {
 		serves = ServiceOf(o.classes)
 	}
-	seen.Join, seen.Why = o.config.Choose(serves, seen.Claims)
+	w := choose(o.config, serves, append(claims, seen.Claims...), domains, workerTemplates(pods), types.NamespacedName{})
+	seen.Join, seen.Why = w.join, w.why
 	if seen.Join == imex.JoinSlurmd {
 		seen.Workers = workersOn(pods)
 	}
-	switch r, there := o.domains[keyOf(o.config)]; {
-	case !claims(o.config.Join) && o.config.Join != imex.JoinAuto:
+	switch {
+	case !isClaimed(o.config.Join) && o.config.Join != imex.JoinAuto:
+		return seen
 	case serves != imex.OwnDaemons:
 		seen.Domain = withoutDaemons(&o.config, serves)
-	case there:
-		seen.Domain, seen.Members = domainOf(o.config, &r.facts), r.facts.members
+		return seen
+	}
+	var there bool
+	if seen.Domain, seen.Members, there = w.domain(o.config, domains); there {
 		describe(&seen.Domain, factsOf(o.daemons.all()), factsOf(o.controllers.all()))
-	default:
-		seen.Domain = noDomain(o.config, imex.NoDomain, cmp.Or(heldElsewhere(o.config, seen.Claims), fmt.Sprintf("the list has no ComputeDomain %s", keyOf(o.config))))
+	} else {
+		seen.Domain = noDomain(o.config, imex.NoDomain, fmt.Sprintf("the list has no ComputeDomain %s", keyOf(o.config)))
+		seen.Domain.Problem = cmp.Or(elsewhere(o.config, seen.Claims, domains), seen.Domain.Problem)
 	}
 	return seen
 }

@@ -85,8 +85,45 @@ func TestObjects(t *testing.T) {
 	}
 }
 
+// TestObjectsAdopt has lists with domains of worker pods, of a NodeSet without pods, and of others.
+func TestObjectsAdopt(t *testing.T) {
+	const (
+		classes = `{"kind":"DeviceClass","metadata":{"name":"compute-domain-default-channel.nvidia.com"}},{"kind":"DeviceClass","metadata":{"name":"compute-domain-daemon.nvidia.com"}}`
+		slurm   = `{"kind":"ComputeDomain","metadata":{"namespace":"slurm","name":"a","uid":"u1"},"spec":{"numNodes":18,"channel":{"allocationMode":"All","resourceClaimTemplate":{"name":"t"}}}}`
+		team    = `{"kind":"ComputeDomain","metadata":{"namespace":"team","name":"b","uid":"u2"},"spec":{"numNodes":0,"channel":{"resourceClaimTemplate":{"name":"t"}}}}`
+		going   = `{"kind":"ComputeDomain","metadata":{"namespace":"slurm","name":"a","uid":"u1","deletionTimestamp":"2026-11-28T00:00:00Z"},"spec":{"numNodes":0,"channel":{"resourceClaimTemplate":{"name":"t"}}}}`
+		set     = `{"apiVersion":"slinky.slurm.net/v1beta1","kind":"NodeSet","metadata":{"namespace":"slurm","name":"gb200"},"spec":{"template":{"spec":{"resourceClaims":[{"name":"c","resourceClaimTemplateName":"t"}]}}}}`
+	)
+	pod := func(namespace, labels string) string {
+		return `{"kind":"Pod","metadata":{"namespace":"` + namespace + `","name":"w","labels":{` + labels + `}},"spec":{"nodeName":"n1","resourceClaims":[{"name":"c","resourceClaimTemplateName":"t"}]}}`
+	}
+	const worker, job = `"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker"`, `"app":"slurmd"`
+	for _, tt := range []struct {
+		name       string
+		items      []string
+		join, says string
+		uid        string
+	}{
+		{"worker pods", []string{slurm, team, pod("slurm", worker)}, imex.JoinSlurmd, "", "u1"},
+		{"a NodeSet without pods", []string{slurm, set}, imex.JoinSlurmd, "", "u1"},
+		{"worker pods of two domains", []string{slurm, team, pod("slurm", worker), pod("team", worker)}, imex.JoinSlurmd, "Conflict: worker pods of Slurm claim channels of 2 ComputeDomains, slurm/a and team/b", ""},
+		{"a job's own domain", []string{team, pod("team", job)}, imex.JoinHolder, "NoDomain: ComputeDomain quoin-node/quoin is not created, because ComputeDomain team/b is there", ""},
+		{"a template of another namespace", []string{team, pod("slurm", worker)}, imex.JoinHolder, "NoDomain: ComputeDomain quoin-node/quoin is not created, because ComputeDomain team/b is there", ""},
+		{"worker pods of a domain that is deleted", []string{going, pod("slurm", worker)}, imex.JoinSlurmd, "DomainDeleting: ComputeDomain slurm/a is being deleted, which ends the IMEX daemons of all its nodes", "u1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			seen := listOf(t, complete(t), `{"items":[`+strings.Join(append(tt.items, classes), ",")+`]}`)
+			said := seen.Domain.Problem.Reason + ": " + seen.Domain.Problem.Message
+			if seen.Join != tt.join || seen.Domain.UID != tt.uid || tt.says == "" && said != ": " || !strings.HasPrefix(said, tt.says) {
+				t.Errorf("%s, %+v", seen.Join, seen.Domain)
+			}
+		})
+	}
+}
+
 func FuzzObjects(f *testing.F) {
 	f.Add("Pod", `{"spec":{"resourceClaims":[{}]}}`)
+	f.Add("NodeSet", `{"kind":"NodeSet","spec":{"template":{"spec":{"resourceClaims":[7,{"resourceClaimTemplateName":7}]}}}}`)
 	f.Add("ComputeDomain", `{"status":{"nodes":[null]}}`)
 	f.Fuzz(func(t *testing.T, kind, text string) {
 		l := NewObjects(complete(t))

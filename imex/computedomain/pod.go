@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
@@ -26,6 +27,8 @@ type podFacts struct {
 	owner  string
 	node   string   // where it runs, or the only node where it can run
 	claims []string // names of its ResourceClaims that exist
+	// templates are the templates of the ResourceClaims of a worker pod, with or without claims yet.
+	templates []string
 }
 
 // podReader returns the reader of pods. It keeps the pods of the holder and of Slurm that have
@@ -44,6 +47,9 @@ func podReader(join string) func(obj any) (podFacts, bool) {
 			return out, join != imex.JoinHolder && out.owner == imex.OwnerSlurmd && pod.Spec.NodeName != ""
 		}
 		for i := range pod.Spec.ResourceClaims {
+			if template := pod.Spec.ResourceClaims[i].ResourceClaimTemplateName; template != nil && out.owner == imex.OwnerSlurmd {
+				out.templates = append(out.templates, *template)
+			}
 			name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 			if err == nil && name != nil { // otherwise the claim is not there yet, or never will be
 				out.claims = append(out.claims, *name)
@@ -51,6 +57,24 @@ func podReader(join string) func(obj any) (podFacts, bool) {
 		}
 		return out, true
 	}
+}
+
+// readNodeSet reads the templates that the worker pods of a NodeSet of Slinky name.
+func readNodeSet(obj any) (podFacts, bool) {
+	set, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return podFacts{}, false
+	}
+	out := podFacts{owner: imex.OwnerSlurmd}
+	claims, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", "resourceClaims") // a NodeSet of another form names none
+	for _, claim := range claims {
+		if fields, is := claim.(map[string]any); is {
+			if template, is := fields["resourceClaimTemplateName"].(string); is {
+				out.templates = append(out.templates, template)
+			}
+		}
+	}
+	return out, len(out.templates) > 0
 }
 
 // workersOn returns the nodes that have worker pods of Slurm, or are to get them.
@@ -62,6 +86,17 @@ func workersOn(pods []*record[podFacts]) map[string]bool {
 		}
 	}
 	return nodes
+}
+
+// workerTemplates returns the templates of the ResourceClaims of Slurm's worker pods.
+func workerTemplates(pods []*record[podFacts]) map[types.NamespacedName]bool {
+	names := make(map[types.NamespacedName]bool)
+	for _, pod := range pods {
+		for _, template := range pod.facts.templates {
+			names[types.NamespacedName{Namespace: pod.Namespace, Name: template}] = true
+		}
+	}
+	return names
 }
 
 func ownerOf(labels map[string]string) string {

@@ -72,7 +72,7 @@ func TestReadPod(t *testing.T) {
 		{"of the holder", pod(func(*corev1.Pod) {}), podFacts{uid: "u", owner: imex.OwnerHolder, node: "n1", claims: []string{"shared", "p-made-x7"}}, true},
 		{"of Slurm, waiting", pod(func(p *corev1.Pod) {
 			p.Labels, p.Spec.NodeName, p.Spec.NodeSelector = slurmdLabels, "", map[string]string{corev1.LabelHostname: "n2"}
-		}), podFacts{uid: "u", owner: imex.OwnerSlurmd, node: "n2", claims: []string{"shared", "p-made-x7"}}, true},
+		}), podFacts{uid: "u", owner: imex.OwnerSlurmd, node: "n2", claims: []string{"shared", "p-made-x7"}, templates: []string{template, template, template}}, true},
 		{"of the publisher", pod(func(p *corev1.Pod) { p.Labels = map[string]string{labelName: holderName, labelComponent: "publisher"} }), podFacts{}, false},
 		{"ended", pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), podFacts{}, false},
 		{"without claims", pod(func(p *corev1.Pod) { p.Spec.ResourceClaims = nil }), podFacts{}, false},

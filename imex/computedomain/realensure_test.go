@@ -94,6 +94,7 @@ func (r *clusterRig) checkDiffers(t *testing.T, c *Cluster) {
 	if d.UID == "" {
 		t.Error("a domain that is there has no UID")
 	}
+	must(t, r.Objects().Delete(t.Context(), "computedomains", "quoin-node", "theirs"))
 }
 
 // checkAll adopts a domain with all channels, though one is configured.
@@ -108,6 +109,7 @@ func (r *clusterRig) checkAll(t *testing.T) {
 	c := observer(t, r.Config(), imex.Config{Namespace: "quoin-system", Name: "old"})
 	start(t, c.Run)
 	domainIs(t, c, "adopted with all channels", func(d imex.Domain) bool { return usable(d) && d.UID == string(made.UID) })
+	must(t, r.Objects().Delete(t.Context(), "computedomains", "quoin-system", "old"))
 }
 
 // checkDeleting deletes the domain while the driver's finalizer holds it.

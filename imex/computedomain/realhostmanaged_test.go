@@ -84,6 +84,11 @@ func TestRealHostManaged(t *testing.T) {
 	if err := r.ApplyDeviceClasses(t.Context()); err != nil { // the site goes on to imex.mode=driverManaged
 		t.Fatal(err)
 	}
+	d := domainIs(t, o.c, "none beside the tenant's", reasonIs(imex.NoDomain))
+	if !strings.Contains(d.Problem.Message, "because ComputeDomain default/tenant is there") {
+		t.Errorf("%+v", d)
+	}
+	must(t, r.nvidia.ComputeDomains("default").Delete(t.Context(), "tenant", metav1.DeleteOptions{}))
 	domainIs(t, o.c, "made", usable)
 	seenIs(t, o.c, "a holder is to claim", func(s *imex.Observation) bool { return s.Join == imex.JoinHolder })
 }

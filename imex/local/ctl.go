@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -34,7 +39,6 @@ type ctl struct {
 	// of is the question that the states answer.
 	of             question
 	daemon, domain said
-	answered       bool // the daemon has said a state
 }
 
 // answer is what the program said to a question.
@@ -62,7 +66,6 @@ func (c *ctl) ask(q question) {
 		if a.to == q {
 			c.daemon.take(a.daemon)
 			c.domain.take(a.domain)
-			c.answered = c.answered || a.daemon.err == nil
 		}
 	case <-patience.C:
 		if time.Since(c.since) >= c.timeout+dieWithin {
@@ -76,11 +79,7 @@ func (c *ctl) ask(q question) {
 }
 
 // forget forgets what was said.
-func (c *ctl) forget() { c.of, c.daemon, c.domain, c.answered = question{}, said{}, said{}, false }
-
-// silent reports whether a daemon that answers, or is young enough to begin to, has left two
-// questions without an answer.
-func (c *ctl) silent(young bool) bool { return c.daemon.missed >= 2 && (c.answered || young) }
+func (c *ctl) forget() { c.of, c.daemon, c.domain = question{}, said{}, said{} }
 
 // said is a state that the program said, or why it said none. Both are empty before the
 // first answer, and for a state that was not asked for.
@@ -91,8 +90,9 @@ type said struct {
 	missed int
 }
 
-// take takes an answer. A state outlives one missing answer, and the reason of the first
-// of several missing answers stays. So neither changes a report by itself.
+// take takes an answer. A state outlives one missing answer. The reason of the first of several
+// missing answers stays, because the program's complaint may differ each time. So neither
+// changes a report by itself.
 func (s *said) take(now said) {
 	if now.err == nil {
 		*s = now
@@ -112,48 +112,77 @@ func (s *said) take(now said) {
 func (q question) ask(timeout time.Duration) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	a := answer{to: q}
-	a.daemon = q.run(ctx, parseDaemonState, append(q.service.words(), "-q")...)
+	a := answer{to: q, daemon: q.askDaemon(ctx)}
 	if q.domain {
-		words := []string{"-c", q.config, "-N", "-j"}
-		a.domain = q.run(ctx, q.parseDomain, append(words, "-H")...) // with the nodes' names
-		if a.domain.err != nil && ctx.Err() == nil {
-			a.domain = q.run(ctx, q.parseDomain, words...) // an older program knows no -H
+		ask := func(words ...string) said { return q.run(ctx, nil, q.parseDomain, strings.Join(words, " "), words...) }
+		if a.domain = ask("-c", q.config, "-N", "-j", "-H"); a.domain.err != nil && ctx.Err() == nil {
+			a.domain = ask("-c", q.config, "-N", "-j") // an older program knows no -H, which is for the nodes' names
 		}
 	}
 	return a
 }
 
-// run runs the program and reads the state that it prints. Its complaints are left
-// out, because they may differ each time.
-func (q question) run(ctx context.Context, parse func([]byte) (said, error), args ...string) said {
-	text, err := output(ctx, q.program, args...)
+// askDaemon asks for the state of the daemon.
+func (q question) askDaemon(ctx context.Context) said {
+	config, err := withoutPath(q.service.config)
+	if err != nil {
+		return said{err: fmt.Errorf("write a configuration for %s: %w", ctlProgram, err)}
+	}
+	defer func() { _ = config.Close() }() // nothing of it is left then
+	return q.run(ctx, config, parseDaemonState, "-q of the daemon at "+q.service.at, "-c", inheritedFile, "-q")
+}
+
+// inheritedFile is the path by which a program finds the one file that it inherits.
+const inheritedFile = "/proc/self/fd/3"
+
+// withoutPath returns a file in memory. A container with read-only files can have it too, and
+// nothing is left of it when this process is killed.
+func withoutPath(text string) (*os.File, error) {
+	fd, err := unix.MemfdCreate("imex.cfg", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), "imex.cfg")
+	if _, err := file.WriteString(text); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// run runs the program and reads the state that it prints. inherits is a file that it inherits, or
+// nil, and asked is what it is asked, for people.
+func (q question) run(ctx context.Context, inherits *os.File, parse func([]byte) (said, error), asked string, args ...string) said {
+	text, err := output(ctx, inherits, q.program, args...)
 	var answer said
 	if err == nil {
 		answer, err = parse(text)
 	}
 	if err != nil {
-		return said{err: fmt.Errorf("%s %s: %w", ctlProgram, strings.Join(args, " "), err)}
+		return said{err: fmt.Errorf("%s %s: %w", ctlProgram, asked, err)}
 	}
 	return answer
 }
 
-// output runs a program and returns what it prints. When ctx ends, it kills the program
-// with all that the program started.
-func output(ctx context.Context, program string, args ...string) ([]byte, error) {
+// output runs a program and returns what it prints. When ctx ends, output kills the program with
+// all that the program started. If the program fails, the error has the first line of its
+// complaint.
+func output(ctx context.Context, inherits *os.File, program string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // NVIDIA's own program
 	// A process group of its own, which is killed as a whole, and when this process ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel = kill
 	cmd.WaitDelay = dieWithin / 2 // a child of the program may keep the pipe
-	var text bounded
-	cmd.Stdout = &text
+	if inherits != nil {
+		cmd.ExtraFiles = []*os.File{inherits}
+	}
+	var text, complaint bounded
+	cmd.Stdout, cmd.Stderr = &text, &complaint
 	runtime.LockOSThread() // Pdeathsig is tied to the thread that starts the program
 	defer runtime.UnlockOSThread()
 	err := cmd.Run()
 	switch {
-	case text.over:
+	case text.over || complaint.over:
 		return nil, fmt.Errorf("an answer of more than %d KiB", maxSaid>>10)
 	case ctx.Err() != nil:
 		return nil, errors.New("no answer in time")
@@ -161,9 +190,28 @@ func output(ctx context.Context, program string, args ...string) ([]byte, error)
 		_ = kill() // the child that keeps the pipe is in the group
 		return nil, errors.New("it has ended, and a process that it started has not")
 	case err != nil:
-		return nil, err
+		return nil, complained(err, append(complaint.data, text.data...))
 	}
 	return text.data, nil
+}
+
+// complained adds to an error the first line of what a program has printed.
+func complained(err error, text []byte) error {
+	const most = 200
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	line = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return -1
+		}
+		return r
+	}, line))
+	if runes := []rune(line); len(runes) > most {
+		line = string(runes[:most]) + "..."
+	}
+	if line == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, line)
 }
 
 // bounded keeps what is written to it, up to maxSaid.
@@ -187,7 +235,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 func parseDaemonState(text []byte) (said, error) {
 	state := strings.TrimSpace(string(text))
 	if !isState(state) {
-		return said{}, errors.New("the answer is not one word such as READY")
+		return said{}, complained(errors.New("the answer is not one word such as READY"), text)
 	}
 	return said{state: state}, nil
 }

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // upAnswer is what nvidia-imex-ctl -N -j prints of two nodes.
@@ -34,8 +36,8 @@ IMEX_CMD_PORT=50005
 IMEX_CMD_UNIX_DOMAIN_PATH=
 `
 
-// daemonMachine is a machine in a clique with a daemon and a nvidia-imex-ctl that is
-// a shell script.
+// daemonMachine is a machine in a clique with a daemon and the stand-in of nvidia-imex-ctl, in
+// which a shell script answers.
 type daemonMachine struct {
 	t     testing.TB
 	root  string
@@ -52,6 +54,9 @@ const answerWithin = 3 * time.Minute
 // pod (podConfig), or of the machine's own service (hostConfig).
 func newDaemonMachine(t testing.TB, config string) *daemonMachine {
 	t.Helper()
+	if _, err := programs.Build(t.Context(), programs.IMEX); err != nil { // which needs what is in PATH
+		t.Fatal(err)
+	}
 	t.Setenv("PATH", "/usr/bin:/bin")
 	m := &daemonMachine{t: t, root: localTree(t, map[string]string{"proc/devices": gb200Devices, "sys/fs/cgroup/system.slice/cgroup.events": "populated 1\n"})}
 	nodes := "/imexd/nodes.cfg" // which is in the daemon's pod
@@ -66,10 +71,11 @@ func newDaemonMachine(t testing.TB, config string) *daemonMachine {
 	return m
 }
 
-// script makes the program that is asked. It notes its calls, one a line.
+// script makes the program that is asked. It notes its calls, one a line, and the configuration by which it
+// finds the daemon.
 func (m *daemonMachine) script(lines string) {
 	m.t.Helper()
-	put.File(m.t, filepath.Join(m.root, "usr/bin", ctlProgram), "#!/bin/sh\necho \"$*\" >>"+filepath.Join(m.root, "calls")+"\n"+lines+"\n", 0o700)
+	programs.PutIMEXCtl(m.t, filepath.Join(m.root, "usr/bin"), "echo \"$*\" >>"+filepath.Join(m.root, "calls")+"\n[ \"$3\" != -q ] || cat \"$2\" >"+filepath.Join(m.root, "private")+"\n"+lines+"\n")
 }
 
 // says has the program answer -q and -N.
@@ -87,9 +93,19 @@ func (m *daemonMachine) calls() string {
 	return string(data)
 }
 
+// private is the configuration that the program got with its last question.
+func (m *daemonMachine) private() string {
+	data, err := os.ReadFile(filepath.Join(m.root, "private"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(data)
+}
+
 // read is what a reading shows, without its first words about files.
-func (m *daemonMachine) read() string {
-	facts, problems := m.local.Read(true)
+func (m *daemonMachine) read() string { return m.shown(m.local.Read(true)) }
+
+func (m *daemonMachine) shown(facts *topology.IMEX, problems []topology.Finding) string {
 	return strings.ReplaceAll(shownLocal(facts, problems), m.root, "ROOT")
 }
 
@@ -101,8 +117,11 @@ func TestLocalDaemonInPod(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if got, want := m.calls(), strings.Repeat("-i 10.0.0.1 50005 -q\n", 3); got != want {
+	if got, want := m.calls(), strings.Repeat("-c /proc/self/fd/3 -q\n", 3); got != want {
 		t.Errorf("calls\n%swant\n%s", got, want)
+	}
+	if got, want := m.private(), "IMEX_CMD_ENABLED=1\nIMEX_CMD_BIND_INTERFACE_IP=10.0.0.1\nIMEX_CMD_PORT=50005\n"; got != want {
+		t.Errorf("configuration\n%swant\n%s", got, want)
 	}
 	// Outside a clique nobody is asked.
 	if facts, problems := m.local.Read(false); facts.DaemonState != "" || problems != nil {
@@ -127,7 +146,7 @@ func TestLocalForgets(t *testing.T) {
 	}
 	m.local.Read(false)
 	m.script("exit 1")
-	if got := m.read(); !strings.HasSuffix(got, "-q: exit status 1") {
+	if got := m.read(); !strings.HasSuffix(got, "-q of the daemon at 10.0.0.1:50005: exit status 1") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -140,13 +159,13 @@ func TestLocalHostDaemon(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if got, want := m.calls(), strings.Repeat("-i 10.0.0.1 50005 -q\n-c "+filepath.Join(m.root, hostConfig)+" -N -j -H\n", 3); got != want {
+	if got, want := m.calls(), strings.Repeat("-c /proc/self/fd/3 -q\n-c "+filepath.Join(m.root, hostConfig)+" -N -j -H\n", 3); got != want {
 		t.Errorf("calls\n%swant\n%s", got, want)
 	}
 	// A file that a daemon in a pod has left changes nothing: it cannot run beside the service.
 	put.File(t, filepath.Join(m.root, podConfig), fmt.Sprintf(strings.ReplaceAll(daemonConfigText, "10.0.0.1", "10.9.9.9"), "/imexd/nodes.cfg"), 0o600)
-	if got, want := m.read(), "235 0 READY/DOWN true"; got != want || strings.Contains(m.calls(), "10.9.9.9") {
-		t.Errorf("got %q, want %q, calls\n%s", got, want, m.calls())
+	if got, want := m.read(), "235 0 READY/DOWN true"; got != want || strings.Contains(m.private(), "10.9.9.9") {
+		t.Errorf("got %q, want %q, configuration\n%s", got, want, m.private())
 	}
 	// A container may lack the list. Then nobody knows the peers, and a problem says so.
 	if err := os.Remove(filepath.Join(m.root, "etc/nvidia-imex", NodesFile)); err != nil {
@@ -178,11 +197,10 @@ func TestLocalFault(t *testing.T) {
 			t.Errorf("%s: %+v, want %q and %q", what, facts, state, fault)
 		}
 	}
-	const old, silent = "it has not started since the machine booted", "it gives no answer"
+	const old = "it has not started since the machine booted"
 	m.script("exit 1")
 	written(time.Hour)
 	is("nobody knows when the machine booted", "", "")
-	is("it never answered, and is old", "", "")
 	booted(30 * time.Minute)
 	is("a configuration of before the boot", "", old)
 	m.says("READY", "")
@@ -190,18 +208,16 @@ func TestLocalFault(t *testing.T) {
 	m.script("exit 1")
 	booted(2 * time.Hour)
 	is("one question without an answer", "READY", "")
-	is("two", "", silent)
+	is("two", "", "")
 	m.says("READY", "")
 	is("it answers again", "READY", "")
 
 	put.File(t, config, fmt.Sprintf(daemonConfigText, "/imexd/other.cfg"), 0o600)
 	m.script("exit 1")
 	m.local.ctl.forget() // an agent that starts
+	written(0)
 	is("a young daemon, once", "", "")
-	is("a young daemon, twice", "", silent)
-	written(time.Hour)
-	is("no longer young, and it never answered", "", "")
-	written(-time.Hour)
+	is("a young daemon, twice", "", "")
 	booted(time.Hour)
 	if err := os.Remove(filepath.Join(m.root, "usr/bin", ctlProgram)); err != nil {
 		t.Fatal(err)
@@ -240,9 +256,13 @@ func TestLocalNewestDomain(t *testing.T) {
 		if got, want := m.read(), "235 0 READY/ false"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-	}
-	if got, want := m.calls(), "-i 10.0.0.1 50005 -q\n-i 10.0.0.9 50005 -q\n"; got != want {
-		t.Errorf("calls\n%swant\n%s", got, want)
+		want := "10.0.0.1"
+		if age > 0 {
+			want = "10.0.0.9"
+		}
+		if got := m.private(); !strings.Contains(got, "IMEX_CMD_BIND_INTERFACE_IP="+want+"\n") {
+			t.Errorf("want the daemon at %s, configuration\n%s", want, got)
+		}
 	}
 }
 
@@ -251,7 +271,7 @@ func TestLocalOtherDaemon(t *testing.T) {
 	m := newDaemonMachine(t, podConfig)
 	m.says("READY", "")
 	m.local.ctl.underWay = make(chan answer, 1)
-	m.local.ctl.underWay <- answer{to: question{service: service{"-i", "10.0.0.3", "50005"}}, daemon: said{state: "SHUTTING_DOWN"}}
+	m.local.ctl.underWay <- answer{to: question{service: service{at: "10.0.0.3:50005"}}, daemon: said{state: "SHUTTING_DOWN"}}
 	for _, want := range []string{"235 0 / false", "235 0 READY/ false"} {
 		if got := m.read(); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -259,22 +279,22 @@ func TestLocalOtherDaemon(t *testing.T) {
 	}
 	put.File(t, filepath.Join(m.root, podConfig), fmt.Sprintf(strings.ReplaceAll(daemonConfigText, "10.0.0.1", "10.0.0.2"), "/imexd/nodes.cfg"), 0o600)
 	m.script("exit 1")
-	if got := m.read(); !strings.HasSuffix(got, "-i 10.0.0.2 50005 -q: exit status 1") {
+	if got := m.read(); !strings.HasSuffix(got, "-q of the daemon at 10.0.0.2:50005: exit status 1") {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestServiceOf(t *testing.T) {
 	tests := []struct{ name, text, want, err string }{
-		{"address", "IMEX_CMD_ENABLED=1\nIMEX_CMD_BIND_INTERFACE_IP=10.0.0.1\nIMEX_CMD_PORT=50005\n", "-i 10.0.0.1 50005", ""},
-		{"all interfaces", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005 # the default\n", "-i 127.0.0.1 50005", ""},
-		{"IPv6", "IMEX_CMD_ENABLED=1\nIMEX_CMD_BIND_INTERFACE_IP=fd00::1\nIMEX_CMD_PORT=1\n", "-i fd00::1 1", ""},
-		{"socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/imex.sock\n", "-u ROOT/run/imex.sock", ""},
-		{"address and socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/imex.sock\n", "-u ROOT/run/imex.sock", ""},
-		{"a port, and no such socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/gone.sock\n", "-i 127.0.0.1 50005", ""},
+		{"address", "IMEX_CMD_ENABLED=1\nIMEX_CMD_BIND_INTERFACE_IP=10.0.0.1\nIMEX_CMD_PORT=50005\n", "10.0.0.1:50005", ""},
+		{"all interfaces", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005 # the default\n", "127.0.0.1:50005", ""},
+		{"IPv6", "IMEX_CMD_ENABLED=1\nIMEX_CMD_BIND_INTERFACE_IP=fd00::1\nIMEX_CMD_PORT=1\n", "[fd00::1]:1", ""},
+		{"socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/imex.sock\n", "ROOT/run/imex.sock", ""},
+		{"address and socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/imex.sock\n", "ROOT/run/imex.sock", ""},
+		{"a port, and no such socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/gone.sock\n", "127.0.0.1:50005", ""},
 		{"no such socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/gone.sock\n", "", "mount its folder"},
 		{"a file that is no socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_UNIX_DOMAIN_PATH=/run\n", "", "mount its folder"},
-		{"the last counts", "IMEX_CMD_ENABLED=0\nIMEX_CMD_PORT=1\nIMEX_CMD_PORT=2\nIMEX_CMD_ENABLED=1\n", "-i 127.0.0.1 2", ""},
+		{"the last counts", "IMEX_CMD_ENABLED=0\nIMEX_CMD_PORT=1\nIMEX_CMD_PORT=2\nIMEX_CMD_ENABLED=1\n", "127.0.0.1:2", ""},
 		{"off", "IMEX_CMD_ENABLED=0\nIMEX_CMD_PORT=50005\n", "", "takes no questions"},
 		{"empty", "", "", "takes no questions"},
 		{"comment", "# IMEX_CMD_ENABLED=1\n", "", "takes no questions"},
@@ -297,8 +317,8 @@ func TestServiceOf(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := parseConfig([]byte(tt.text))
 			service, err := c.service(root)
-			got := strings.ReplaceAll(strings.Join(service.words(), " "), root, "ROOT")
-			if strings.TrimSpace(got) != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			got := strings.ReplaceAll(service.at, root, "ROOT")
+			if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})
@@ -311,18 +331,18 @@ func FuzzParseConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c := parseConfig([]byte(text))
 		service, err := c.service(t.TempDir())
-		words := service.words()
+		again := parseConfig([]byte(service.config))
 		switch {
 		case c.nodes == "":
 			t.Error("no file of nodes")
 		case err != nil:
-			if strings.Join(words, "") != "" {
+			if service.at+service.config != "" {
 				t.Errorf("%q and %v", service, err)
 			}
-		case len(words) == 3 != (words[0] == "-i") || len(words) == 2 != (words[0] == "-u"):
+		case !again.commands || strings.Count(service.config, "\n") > 3:
 			t.Errorf("%q", service)
-		case words[1] == "" || strings.HasPrefix(words[1], "-"):
-			t.Errorf("%q: an option", service)
+		case again.socket != service.at && net.JoinHostPort(again.address, again.port) != service.at:
+			t.Errorf("%q: the configuration says another place", service)
 		}
 	})
 }

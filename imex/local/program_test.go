@@ -3,6 +3,7 @@ package local
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
 
@@ -22,7 +24,7 @@ func TestLocalProgram(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, folder := range []string{"run/nvidia/driver/usr/bin", "usr/bin", "path"} {
-		put.File(t, filepath.Join(m.root, folder, ctlProgram), "#!/bin/sh\necho "+strings.ToUpper(folder[:2])+"\n", 0o700)
+		programs.PutIMEXCtl(t, filepath.Join(m.root, folder), "echo "+strings.ToUpper(folder[:2]))
 		if folder == "path" {
 			t.Setenv("PATH", filepath.Join(m.root, folder)+":/usr/bin:/bin")
 		}
@@ -32,15 +34,16 @@ func TestLocalProgram(t *testing.T) {
 	}
 }
 
-// TestLocalBadAnswers has answers that are none: the reason is the same at each
-// reading, whatever the program says.
+// TestLocalBadAnswers has answers that are none. Each is a problem and no fault of the daemon. The reason
+// is the same at each reading, whatever the program says.
 func TestLocalBadAnswers(t *testing.T) {
 	tests := []struct{ name, script, daemon, domain string }{
-		{"fails", "echo \"Mon $$: cannot connect\" >&2; exit 255", "exit status 255", "exit status 255"},
-		{"garbage", "head -c 100 /dev/urandom", "the answer is not one word such as READY", "the answer is not JSON with a status such as UP"},
+		{"fails", "echo 'cannot connect\u0007' >&2; echo $$; exit 255", "exit status 255: cannot connect", "exit status 255: cannot connect"},
+		{"complains to stdout, and at length", "printf '\\n%0300d\\n' 0; exit 1", "exit status 1: " + strings.Repeat("0", 200) + "...", "exit status 1: " + strings.Repeat("0", 200) + "..."},
+		{"garbage", "printf '\\377\\001 x'", "the answer is not one word such as READY: x", "the answer is not JSON with a status such as UP"},
 		{"nothing", "", "the answer is not one word such as READY", "the answer is not JSON with a status such as UP"},
-		{"two words", "echo READY $$", "the answer is not one word such as READY", "the answer is not JSON with a status such as UP"},
-		{"JSON without a status", `echo '{"nodes": {}}'`, "the answer is not one word such as READY", "the answer is not JSON with a status such as UP"},
+		{"two words", "echo READY 7", "the answer is not one word such as READY: READY 7", "the answer is not JSON with a status such as UP"},
+		{"JSON without a status", `echo '{"nodes": {}}'`, `the answer is not one word such as READY: {"nodes": {}}`, "the answer is not JSON with a status such as UP"},
 		{"huge", "yes READY", "an answer of more than 1024 KiB", "an answer of more than 1024 KiB"},
 		{"hangs", "sleep 1000", "no answer in time", "no answer in time"},
 		{"killed", "kill -9 $$", "signal: killed", "signal: killed"},
@@ -53,14 +56,40 @@ func TestLocalBadAnswers(t *testing.T) {
 			}
 			m.script(tt.script)
 			want := "235 0 / true\n" +
-				"ImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl -i 10.0.0.1 50005 -q: " + tt.daemon + "\n" +
+				"ImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl -q of the daemon at 10.0.0.1:50005: " + tt.daemon + "\n" +
 				"ImexUnreadable: IMEX: domain's state: nvidia-imex-ctl -c ROOT/etc/nvidia-imex/config.cfg -N -j" + map[bool]string{true: " -H"}[tt.name == "hangs"] + ": " + tt.domain
 			for range 2 {
-				if diff := cmp.Diff(want, m.read()); diff != "" {
-					t.Errorf("(-want +got)\n%s", diff)
+				facts, problems := m.local.Read(true)
+				if diff := cmp.Diff(want, m.shown(facts, problems)); diff != "" || facts.DaemonFault != "" {
+					t.Errorf("fault %q (-want +got)\n%s", facts.DaemonFault, diff)
 				}
 			}
 		})
+	}
+}
+
+// TestLocalRefused has what nvidia-imex-ctl refuses. A log in a folder that is not there, as in a
+// container, keeps it from the peers and not from the daemon.
+func TestLocalRefused(t *testing.T) {
+	m := newDaemonMachine(t, hostConfig)
+	m.says("READY", upAnswer)
+	config := filepath.Join(m.root, hostConfig)
+	text := strings.Replace(fmt.Sprintf(daemonConfigText, filepath.Join(m.root, "etc/nvidia-imex/nodes_config.cfg")), "LOG_FILE_NAME=", "LOG_FILE_NAME="+m.root+"/var/log/nvidia-imex.log", 1)
+	put.File(t, config, text, 0o600)
+	want := "235 0 READY/ true\nImexUnreadable: IMEX: domain's state: nvidia-imex-ctl -c ROOT/etc/nvidia-imex/config.cfg -N -j: exit status 1: LOG_FILE_NAME has an invalid value"
+	if got := m.read(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if err := os.MkdirAll(filepath.Join(m.root, "var/log"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := m.read(), "235 0 READY/UP true"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	const unknown = "Unknown command line flag 'i'\n"
+	out, err := exec.CommandContext(t.Context(), filepath.Join(m.root, "usr/bin", ctlProgram), "-i", "10.0.0.1", "50005", "-q").CombinedOutput()
+	if err == nil || err.Error() != "exit status 1" || string(out) != unknown {
+		t.Errorf("%v, %q, want %q", err, out, unknown)
 	}
 }
 
@@ -69,7 +98,7 @@ func TestLocalBadAnswers(t *testing.T) {
 func TestLocalMissedAnswer(t *testing.T) {
 	m := newDaemonMachine(t, podConfig)
 	const ready = "235 0 READY/ false"
-	failed := "235 0 / false\nImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl -i 10.0.0.1 50005 -q: exit status "
+	failed := "235 0 / false\nImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl -q of the daemon at 10.0.0.1:50005: exit status "
 	for i, step := range []struct{ script, want string }{
 		{"exit 3", failed + "3"},
 		{"exit 4", failed + "3"}, // the first reason stays
@@ -149,7 +178,7 @@ func TestLocalPatience(t *testing.T) {
 	if got, want := m.read(), "235 0 READY/ false"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := m.calls(); got != "-i 10.0.0.1 50005 -q\n" {
+	if got := m.calls(); got != "-c /proc/self/fd/3 -q\n" {
 		t.Errorf("calls\n%s", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -30,6 +31,7 @@ var ctlFolders = []string{"usr/bin", "run/nvidia/driver/usr/bin"}
 
 // question says which daemon to ask, and how.
 type question struct {
+	// config is the path of the daemon's own configuration.
 	program, config string
 	service         service
 	// domain says that the program can find the peers too. nodes is the file that lists them,
@@ -38,16 +40,9 @@ type question struct {
 	nodes, root string
 }
 
-// service are the arguments by which the program finds a daemon: -i, an address and a
-// port, or -u and a socket.
-type service [3]string
-
-func (s service) words() []string {
-	if s[2] == "" {
-		return s[:2]
-	}
-	return s[:]
-}
+// service is where a daemon takes questions, and a configuration that says this to the program
+// and nothing else.
+type service struct{ at, config string }
 
 // daemon is the daemon of the machine, by its configuration.
 type daemon struct {
@@ -92,18 +87,12 @@ func (r *Reader) question(d *daemon) (*question, error) {
 	return &question{program: program, config: d.path, service: service, domain: err == nil && info.Mode().IsRegular(), nodes: d.config.nodes, root: r.root}, nil
 }
 
-// youngFor is how long a daemon that was started may take until it answers for the first
-// time. Later its silence means nothing, because perhaps it can never be asked.
-const youngFor = 10 * time.Minute
-
-// fault says why a driver's daemon that does not say its state is not ready, empty if
-// nothing shows that. The configuration of a daemon stays when the machine boots.
+// fault says why a driver's daemon that does not say its state is not ready, empty if nothing
+// shows that. The configuration of a daemon stays when the machine boots. That the program
+// gives no answer is no fault of the daemon: perhaps the program cannot run here.
 func (r *Reader) fault(d *daemon) string {
-	switch booted := bootTime(filepath.Join(r.root, statFile)); {
-	case !booted.IsZero() && d.written.Before(booted):
+	if booted := bootTime(filepath.Join(r.root, statFile)); !booted.IsZero() && d.written.Before(booted) {
 		return "it has not started since the machine booted"
-	case r.ctl.silent(time.Since(d.written) < youngFor):
-		return "it gives no answer"
 	}
 	return ""
 }
@@ -197,16 +186,18 @@ func parseConfig(text []byte) daemonConfig {
 
 // service says where the daemon takes questions: at its socket if that is below root or
 // where it says, because a container has no port of the host, and otherwise at its port. The
-// program could read the configuration itself, but it refuses one whose log it may not
-// write, as in a container with read-only files.
+// daemon's own configuration would serve only if the program finds all that it names: it refuses
+// a log whose folder is not there, as in a container, and a list of nodes that is in the
+// daemon's pod.
 func (c *daemonConfig) service(root string) (service, error) {
 	if !c.commands {
 		return service{}, errors.New("the daemon takes no questions: want IMEX_CMD_ENABLED=1, and IMEX_CMD_UNIX_DOMAIN_PATH or IMEX_CMD_PORT")
 	}
+	const enabled = "IMEX_CMD_ENABLED=1\n"
 	if strings.HasPrefix(c.socket, "/") {
 		for _, path := range []string{filepath.Join(root, c.socket), c.socket} {
 			if info, err := os.Stat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
-				return service{"-u", path}, nil
+				return service{path, enabled + "IMEX_CMD_UNIX_DOMAIN_PATH=" + path + "\n"}, nil
 			}
 		}
 		if c.port == "" {
@@ -220,5 +211,5 @@ func (c *daemonConfig) service(root string) (service, error) {
 	if port, err := strconv.ParseUint(c.port, 10, 16); err != nil || port == 0 {
 		return service{}, fmt.Errorf("IMEX_CMD_PORT %q: want a port's number", c.port)
 	}
-	return service{"-i", address, c.port}, nil
+	return service{net.JoinHostPort(address, c.port), enabled + "IMEX_CMD_BIND_INTERFACE_IP=" + address + "\nIMEX_CMD_PORT=" + c.port + "\n"}, nil
 }

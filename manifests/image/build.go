@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -62,34 +61,15 @@ func (s *source) imageOf(ctx context.Context, dir, work, arch string) (img v1.Im
 	return img, contents, err
 }
 
-// base writes base.tar: the C library and the folders of a Debian, and no shell. Nothing is
-// left in it of the machine that builds it. It returns the packages, as NAME_VERSION_ARCH.
+// base writes base.tar, and returns its packages as NAME_VERSION_ARCH.
 func (s *source) base(ctx context.Context, work, arch string) ([]string, error) {
-	// Programs that are built here need this machine's C library, or a newer one.
-	osRelease, err := os.ReadFile("/etc/os-release")
-	if err != nil {
-		return nil, err
-	}
-	name := regexp.MustCompile(`(?m)^VERSION_CODENAME=(\w+)$`).FindSubmatch(osRelease)
-	if name == nil {
-		return nil, fmt.Errorf("/etc/os-release has no VERSION_CODENAME: build on Debian, or use the Dockerfile")
-	}
-	mirrors, err := output(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")
-	if err != nil {
-		return nil, err
-	}
-	mirror, _, _ := strings.Cut(mirrors, "\n")
-	list := filepath.Join(work, "packages")
-	// mmdebstrap runs no --customize-hook with this variant.
-	cmd := exec.CommandContext(ctx, "mmdebstrap", "--quiet", "--variant=extract", "--architectures="+arch, "--include=libc6,base-files",
-		"--extract-hook=cd \"$1\"/var/cache/apt/archives && ls *.deb >"+list,
-		"--extract-hook=rm -rf \"$1\"/etc/apt/sources.list \"$1\"/etc/hostname \"$1\"/etc/resolv.conf \"$1\"/var/log \"$1\"/usr/share/locale \"$1\"/usr/lib/*/gconv",
-		string(name[1]), filepath.Join(work, "base.tar"), mirror)
+	path := filepath.Join(work, "base.tar")
+	cmd := exec.CommandContext(ctx, filepath.Join(s.root, "manifests/image/base.sh"), arch, path)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", s.time.Unix()))
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("mmdebstrap: %w\n%s", err, out)
+		return nil, fmt.Errorf("base.sh: %w\n%s", err, out)
 	}
-	text, err := os.ReadFile(list)
+	text, err := os.ReadFile(path + ".packages")
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func TestRealFabricMaps(t *testing.T) {
 	shell := func(script string) {
 		t.Helper()
 		put.File(t, filepath.Join(bin, "text"), fabric.text(), 0o600)
-		put.File(t, filepath.Join(bin, "ibnetdiscover"), "#!/bin/sh\ncat "+filepath.Join(bin, "text")+"\n", 0o755)
+		put.File(t, filepath.Join(bin, "ibnetdiscover"), "#!/bin/sh\n[ $# = 0 ] && exec cat "+filepath.Join(bin, "text")+"\n", 0o755)
 		cmd := exec.CommandContext(t.Context(), "sh", "-ec", script)
 		cmd.Dir, cmd.Env = work, append(os.Environ(), "PATH="+bin+":"+c.Programs()+":"+os.Getenv("PATH"), "KUBECONFIG="+c.Kubeconfig(), "HOME="+work)
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -620,6 +621,38 @@ func TestNodes(t *testing.T) {
 	checks{c}.nodes(&f, &Site{NoConditions: true})
 	if len(f) != 1 || f[0].Severity != topology.Unknown {
 		t.Errorf("without conditions: %v", f)
+	}
+}
+
+// TestAdoptedDomain has the domain that a NodeSet's pods are to claim from, with or without pods.
+func TestAdoptedDomain(t *testing.T) {
+	object := func(text string) unstructured.Unstructured {
+		t.Helper()
+		var u unstructured.Unstructured
+		if err := u.UnmarshalJSON([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	conf, err := imex.Config{}.Complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{Objects: map[string][]unstructured.Unstructured{
+		"deviceclasses": {object(`{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass","metadata":{"name":"compute-domain-default-channel.nvidia.com"}}`),
+			object(`{"apiVersion":"resource.k8s.io/v1","kind":"DeviceClass","metadata":{"name":"compute-domain-daemon.nvidia.com"}}`)},
+		"computedomains": {object(`{"apiVersion":"resource.nvidia.com/v1beta1","kind":"ComputeDomain","metadata":{"name":"workers","namespace":"slurm","uid":"u1"},"spec":{"numNodes":0,"channel":{"resourceClaimTemplate":{"name":"workers-channel"}}}}`)},
+		"nodesets":       {object(`{"apiVersion":"slinky.slurm.net/v1beta1","kind":"NodeSet","metadata":{"name":"gpu","namespace":"slurm"},"spec":{"template":{"spec":{"resourceClaims":[{"name":"channel","resourceClaimTemplateName":"workers-channel"}]}}}}`)},
+	}}
+	s := &Site{}
+	c.join(s, conf)
+	if s.Join != imex.JoinSlurmd || s.Domain.Reason != "" || !strings.Contains(s.Why, "ComputeDomain slurm/workers") {
+		t.Errorf("%s (%s), %+v", s.Join, s.Why, s.Domain)
+	}
+	c.Objects["nodesets"] = nil
+	c.join(s, conf)
+	if s.Join != imex.JoinHolder || s.Domain.Reason != imex.NoDomain || !strings.Contains(s.Domain.Message, "because ComputeDomain slurm/workers is there") {
+		t.Errorf("without the NodeSet: %s (%s), %+v", s.Join, s.Why, s.Domain)
 	}
 }
 

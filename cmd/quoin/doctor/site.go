@@ -44,23 +44,25 @@ func (c *Cluster) agentsConfig(ours *config.Config) (*config.Config, error) {
 // join says how nodes join the IMEX domain.
 func (c *Cluster) join(s *Site, conf imex.Config) {
 	objects := computedomain.NewObjects(conf)
-	var classes []string
-	for resource, kind := range map[string]string{"deviceclasses": "DeviceClass", "computedomains": "ComputeDomain", "daemonsets": "DaemonSet", "deployments": "Deployment"} {
+	classes := 0
+	for resource, kind := range map[string]string{"deviceclasses": "DeviceClass", "computedomains": "ComputeDomain", "daemonsets": "DaemonSet", "deployments": "Deployment", "nodesets": "NodeSet"} {
 		for i := range c.Objects[resource] {
 			o := &c.Objects[resource][i]
 			if kind == "DeviceClass" {
-				classes = append(classes, o.GetName())
+				classes++
 			}
 			if data, err := o.MarshalJSON(); err == nil {
 				_ = objects.Add(kind, data) // an object that cannot be read counts as absent
 			}
 		}
 	}
-	s.Join, s.Why = conf.Choose(computedomain.ServiceOf(classes), c.claims(conf))
+	seen := objects.Seen(c.claims(conf)...)
+	if s.Join, s.Why = seen.Join, seen.Why; classes == 0 {
+		s.Join, s.Why = conf.Choose(imex.NoService, nil)
+	}
 	if s.Join != imex.JoinHolder && s.Join != imex.JoinSlurmd {
 		return
 	}
-	seen := objects.Seen()
 	s.Domain = seen.Domain.Problem
 	s.Domain.Remedy = seen.Domain.Remedy()
 }

@@ -1,6 +1,7 @@
 package nodestatus
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -101,8 +102,9 @@ func (m *membership) sayDomain(d *imex.Domain) {
 		case now.Reason == imex.ReasonNoDriver:
 			m.log.Info("no ComputeDomain is kept", "reason", now.Reason, "message", now.Message)
 		default:
-			m.log.Warn("ComputeDomain has a problem", "namespace", d.Namespace, "name", d.Name, "reason", now.Reason, "message", now.Message, "remedy", d.Remedy())
-			m.source.Record(d, true, now.Reason, strings.TrimSuffix(now.Message+". "+d.Remedy(), ". "))
+			remedy := cmp.Or(now.Remedy, d.Remedy())
+			m.log.Warn("ComputeDomain has a problem", "namespace", d.Namespace, "name", d.Name, "reason", now.Reason, "message", now.Message, "remedy", remedy)
+			m.source.Record(d, true, now.Reason, strings.TrimSuffix(now.Message+". "+remedy, ". "))
 		}
 	}
 }

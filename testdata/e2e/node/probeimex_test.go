@@ -51,17 +51,21 @@ func (m *imexMachine) put(name, text string, mode os.FileMode) {
 	put.File(m.t, m.path(name), text, mode)
 }
 
-// says makes the nvidia-imex-ctl that prints a state, and a domain that is up with
-// another time at each call.
+// says has the daemon say a state, and a domain that is up with another time at each call.
 func (m *imexMachine) says(state string) {
 	m.t.Helper()
-	m.put("usr/bin/nvidia-imex-ctl", `#!/bin/sh
-echo "$*" >>`+m.path("calls")+`
+	m.answers(`echo "$*" >>` + m.path("calls") + `
 case "$*" in
 *-N*) echo '{"nodes": {}, "timestamp": "'$(date +%s.%N)'", "status": "UP"}' ;;
-*) echo `+state+` ;;
+*) echo ` + state + ` ;;
 esac
-`, 0o700)
+`)
+}
+
+// answers puts nvidia-imex-ctl onto the machine, with a script that answers.
+func (m *imexMachine) answers(script string) {
+	m.t.Helper()
+	programs.PutIMEXCtl(m.t, m.path("usr/bin"), script)
 }
 
 // TestProbeIMEX streams what the machine says of IMEX: a line for a change, and none
@@ -106,7 +110,7 @@ func TestProbeIMEX(t *testing.T) {
 		t.Errorf("%d reports, want one", got)
 	}
 
-	m.put("usr/bin/nvidia-imex-ctl", "#!/bin/sh\necho $$ >"+m.path("hangs")+".new; mv "+m.path("hangs")+".new "+m.path("hangs")+"\nexec sleep 1000\n", 0o700)
+	m.answers("echo $$ >" + m.path("hangs") + ".new; mv " + m.path("hangs") + ".new " + m.path("hangs") + "\nexec sleep 1000\n")
 	hangs := 0
 	await.Until(t, "a question to the program that hangs", func() bool {
 		if data, err := os.ReadFile(m.path("hangs")); err == nil {
@@ -136,7 +140,7 @@ func TestDiscoverIMEX(t *testing.T) {
 	}{
 		{"ready", "235 nvidia-caps-imex-channels\n", "READY", []string{"\nIMEX      major 235, 2 channels, daemon READY, domain UP, nvidia-imex.service runs\n"}},
 		{"unreadable", "235 nvidia-caps-imex-channels\n", "who knows", []string{"\nIMEX      major 235, 2 channels, daemon -, domain UP, nvidia-imex.service runs\n",
-			"\nproblem: ImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl -i 127.0.0.1 50005 -q: the answer is not one word such as READY\n"}},
+			"\nproblem: ImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl -q of the daemon at 127.0.0.1:50005: the answer is not one word such as READY: who knows\n"}},
 		{"a driver without IMEX", "", "READY", []string{"\nIMEX      none: the driver has no IMEX channels\n"}},
 	}
 	for _, tt := range tests {

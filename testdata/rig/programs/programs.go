@@ -20,6 +20,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/cache"
+	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
 
 // The programs.
@@ -28,14 +29,14 @@ const (
 	Hook  = "quoin-hook"
 	Keep  = "keep"  // a machine of the box
 	Pause = "pause" // of its pods
-	IMEX  = "imex"  // of their IMEX daemons
+	IMEX  = "imex"  // of IMEX daemons, and nvidia-imex-ctl
 	// Toolkit is the runtime of their containers with GPUs.
 	Toolkit = "toolkit"
 	Image   = "image" // which writes images and packages
 )
 
 // ofTests are the programs that tests outside the box run.
-var ofTests = []string{Quoin, Hook, Image}
+var ofTests = []string{Quoin, Hook, IMEX, Image}
 
 // BuildAll builds the programs that tests outside the box run.
 func BuildAll(ctx context.Context) error {
@@ -66,7 +67,7 @@ func programOf(name string) (program, error) {
 	case Pause:
 		return program{pkg: "./testdata/rig/boxrig/images/pause", static: true}, nil
 	case IMEX:
-		return program{pkg: "./testdata/rig/boxrig/images/nvidiaimex", static: true}, nil
+		return program{pkg: "./testdata/nvidiaimex"}, nil
 	case Toolkit:
 		return program{pkg: "./testdata/rig/boxrig/images/toolkit", static: true}, nil
 	case Image:
@@ -215,4 +216,18 @@ func QuoinTest(t testing.TB) string {
 	dir := t.TempDir()
 	PutTest(t, dir, Quoin)
 	return filepath.Join(dir, Quoin)
+}
+
+// PutIMEXCtl puts the stand-in of nvidia-imex-ctl into a folder. It refuses what the real program refuses. A shell script answers
+// what it takes, by the same words, in the place of a daemon.
+func PutIMEXCtl(t testing.TB, dir, script string) {
+	t.Helper()
+	path := filepath.Join(dir, "nvidia-imex-ctl")
+	put.File(t, path+".says", script, 0o600)
+	if _, err := os.Stat(path); err == nil {
+		return
+	}
+	if err := Put(t.Context(), IMEX, path); err != nil {
+		t.Fatal(err)
+	}
 }

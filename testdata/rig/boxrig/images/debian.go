@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/modules"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
 // slurmHooks make of Debian's packages what the operator's pods expect: Slurm's user is
@@ -33,20 +35,31 @@ func slurmRoot(ctx context.Context) (string, error) {
 		"--customize-hook="+slurmHooks)
 }
 
-// baseRoot returns a tar file of the C library of this machine's Debian release, which
-// is the one that programs built here need.
-func baseRoot(ctx context.Context) (string, error) {
-	release, err := os.ReadFile("/etc/os-release")
+// Base returns a tar file of what Quoin's own image has beside Quoin's programs. It has the C library of this machine's
+// Debian release, which is the one that programs built here need.
+func Base(ctx context.Context) (string, error) {
+	source, err := programs.Root()
 	if err != nil {
-		return "", fmt.Errorf("find this machine's release: %w", err)
+		return "", err
 	}
-	for line := range strings.Lines(string(release)) {
-		if name, ok := strings.CutPrefix(line, "VERSION_CODENAME="); ok {
-			return debian(ctx, "base", strings.TrimSpace(name), "--variant=extract", "--include=libc6,base-files")
+	script := filepath.Join(source, "manifests/image/base.sh")
+	text, err := os.ReadFile(script)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	dir, err := modules.Once("box-base-"+hex.EncodeToString(sum[:6]), func(staging string) error {
+		fmt.Fprintln(os.Stderr, "fetching the packages of Quoin's image (once)")
+		if out, err := exec.CommandContext(ctx, script, runtime.GOARCH, filepath.Join(staging, rootFile)).CombinedOutput(); err != nil {
+			return fmt.Errorf("base.sh: %w\n%s", err, out)
 		}
-	}
-	return "", fmt.Errorf("find this machine's release: /etc/os-release has no VERSION_CODENAME")
+		return nil
+	})
+	return filepath.Join(dir, rootFile), err
 }
+
+// rootFile has the files of an image, in a folder that is made once.
+const rootFile = "root.tar"
 
 // debian returns a tar file of packages, and makes it when it is not there.
 func debian(ctx context.Context, name, release string, args ...string) (string, error) {
@@ -57,13 +70,13 @@ func debian(ctx context.Context, name, release string, args ...string) (string, 
 		if err != nil {
 			return err
 		}
-		cmd := exec.CommandContext(ctx, "mmdebstrap", append(args, release, filepath.Join(staging, "root.tar"), mirror)...)
+		cmd := exec.CommandContext(ctx, "mmdebstrap", append(args, release, filepath.Join(staging, rootFile), mirror)...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("mmdebstrap %s: %w\n%s", release, err, out)
 		}
 		return nil
 	})
-	return filepath.Join(dir, "root.tar"), err
+	return filepath.Join(dir, rootFile), err
 }
 
 // mirror returns the first of this machine's package mirrors.

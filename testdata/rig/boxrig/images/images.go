@@ -39,6 +39,12 @@ const (
 	DriverFolder = "/opt/nvidia-driver"
 )
 
+// What a container with GPUs gets of DriverFolder, by the same path.
+const (
+	Library = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
+	IMEXCtl = "/usr/bin/nvidia-imex-ctl"
+)
+
 // The folders of the operator's module that are kept: what its chart would apply.
 const (
 	CRDs     = "config/crd/bases"
@@ -77,7 +83,7 @@ func Driver(ctx context.Context) (string, error) {
 
 // Build makes all that does not come from this checkout, or finds it made.
 func Build(ctx context.Context) error {
-	for _, build := range []func(context.Context) (string, error){slurmRoot, baseRoot, Slinky, Chart, Driver} {
+	for _, build := range []func(context.Context) (string, error){slurmRoot, Base, Slinky, Chart, Driver} {
 		if _, err := build(ctx); err != nil {
 			return fmt.Errorf("make images: %w", err)
 		}
@@ -159,7 +165,7 @@ func writePause(ctx context.Context, dir string) (string, error) {
 }
 
 func writeDaemon(ctx context.Context, dir string) (string, error) {
-	base, err := baseRoot(ctx)
+	base, err := Base(ctx)
 	if err != nil {
 		return "", err
 	}

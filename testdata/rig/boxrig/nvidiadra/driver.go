@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/images"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/machine"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
 //go:embed driver.yaml
@@ -27,8 +28,9 @@ const (
 	driver = images.DriverFolder
 )
 
-// HostRoot is a folder of each node in which /proc and /sys are as with a loaded driver.
-// Pods that mount the kubelet's plugins see it too.
+// HostRoot is a folder of each node in which /proc and /sys are as with a loaded driver, and the
+// configurations of the driver's IMEX daemons are where they are. Pods that mount the kubelet's
+// plugins see it too.
 const HostRoot = "/var/lib/kubelet/plugins/root"
 
 // loaded are the driver's files on a node with the device files' major numbers.
@@ -41,7 +43,8 @@ var loaded = map[string]string{
 // mounts makes HostRoot. A container has a /proc of its own, and nothing can be mounted
 // on its files.
 const mounts = `set -e
-mkdir -p ` + HostRoot + `/proc ` + HostRoot + `/sys
+mkdir -p ` + HostRoot + `/proc ` + HostRoot + `/sys ` + HostRoot + `/var/lib/kubelet/plugins
+ln -s /var/lib/kubelet/plugins/compute-domain.nvidia.com ` + HostRoot + `/var/lib/kubelet/plugins
 mount -t proc proc ` + HostRoot + `/proc
 mount --bind /etc/proc-devices ` + HostRoot + `/proc/devices
 mount --rbind /sys ` + HostRoot + `/sys`
@@ -53,8 +56,10 @@ func LoadDriver(ctx context.Context, m *machine.Machine, library, release string
 	if err != nil {
 		return fmt.Errorf("load driver: %w", err)
 	}
-	const libraries = driver + "/usr/lib/x86_64-linux-gnu/"
-	files := map[string]string{libraries + "libnvidia-ml.so.1": string(text), libraries + "libcuda.so." + release: ""}
+	if err := programs.Put(ctx, programs.IMEX, m.Path(driver+images.IMEXCtl)); err != nil {
+		return fmt.Errorf("load driver: %w", err)
+	}
+	files := map[string]string{driver + images.Library: string(text), filepath.Join(filepath.Dir(driver+images.Library), "libcuda.so."+release): ""}
 	for _, some := range []map[string]string{files, loaded} {
 		for name, text := range some {
 			if err := m.WriteFile(name, text); err != nil {
@@ -68,7 +73,7 @@ func LoadDriver(ctx context.Context, m *machine.Machine, library, release string
 
 // Install installs the DRA driver on nodes whose GPUs' driver is loaded.
 func Install(ctx context.Context, b *boxrig.Box) error {
-	programs, err := images.Driver(ctx)
+	built, err := images.Driver(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,18 +88,18 @@ func Install(ctx context.Context, b *boxrig.Box) error {
 		return fmt.Errorf("install NVIDIA's DRA driver: %w", err)
 	}
 	for _, m := range b.Machines {
-		if err := startPlugin(ctx, m, programs); err != nil {
+		if err := startPlugin(ctx, m, built); err != nil {
 			return fmt.Errorf("start the kubelet plugin of %s: %w", m.Name, err)
 		}
 	}
-	return b.Machines[0].Daemon(ctx, "compute-domain-controller", filepath.Join(programs, "compute-domain-controller"), "--kubeconfig="+boxrig.AdminKubeconfig,
+	return b.Machines[0].Daemon(ctx, "compute-domain-controller", filepath.Join(built, "compute-domain-controller"), "--kubeconfig="+boxrig.AdminKubeconfig,
 		"--namespace="+namespace, "--pod-name=box", "--image-name="+images.DaemonImage, "--log-verbosity-cd-daemon=0", "--http-endpoint=127.0.0.1:8080")
 }
 
 // startPlugin starts the kubelet plugin on the node itself, where it has the rights that
 // its pod would have. Controller and plugin read their templates from /templates.
-func startPlugin(ctx context.Context, m *machine.Machine, programs string) error {
-	templates, err := filepath.Glob(filepath.Join(programs, "templates", "*"))
+func startPlugin(ctx context.Context, m *machine.Machine, built string) error {
+	templates, err := filepath.Glob(filepath.Join(built, "templates", "*"))
 	if err != nil {
 		return err
 	}
@@ -108,6 +113,6 @@ func startPlugin(ctx context.Context, m *machine.Machine, programs string) error
 		}
 	}
 	return m.Daemon(ctx, "compute-domain-kubelet-plugin", "env", nvml.Variable+"="+images.MachineFile, "ALT_PROC_DEVICES_PATH="+HostRoot+"/proc/devices",
-		filepath.Join(programs, "compute-domain-kubelet-plugin"), "--kubeconfig="+boxrig.AdminKubeconfig, "--node-name="+m.Name, "--namespace="+namespace,
+		filepath.Join(built, "compute-domain-kubelet-plugin"), "--kubeconfig="+boxrig.AdminKubeconfig, "--node-name="+m.Name, "--namespace="+namespace,
 		"--nvidia-driver-root="+driver, "--container-driver-root="+driver, "--nvidia-cdi-hook-path=/usr/bin/true", "--cdi-root=/run/cdi")
 }

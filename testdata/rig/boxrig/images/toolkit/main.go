@@ -1,7 +1,7 @@
 // Command toolkit is the nvidia runtime of the box's nodes. As NVIDIA's container toolkit does,
-// it gives a container that asks for GPUs (NVIDIA_VISIBLE_DEVICES) the driver's library of the
-// node, and then runs runc. The library is the fake NVML, so the container also sees the folder
-// of the file that the fake reads.
+// it gives a container that asks for GPUs (NVIDIA_VISIBLE_DEVICES) the driver's library and
+// nvidia-imex-ctl of the node, without what these are linked with, and then runs runc. The library
+// is the fake NVML, so the container also sees the folder of the file that the fake reads.
 package main
 
 import (
@@ -59,8 +59,9 @@ func inject(path string) error {
 	mount := func(from, to string, options ...string) {
 		mounts = append(mounts, map[string]any{"type": "bind", "source": from, "destination": to, "options": append(options, "ro", "nosuid", "nodev")})
 	}
-	const library = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
-	mount(images.DriverFolder+library, library, "bind")
+	for _, path := range []string{images.Library, images.IMEXCtl} {
+		mount(images.DriverFolder+path, path, "bind")
+	}
 	folder := filepath.Dir(images.MachineFile)
 	mount(folder, folder, "rbind", "rslave")
 	process["env"], config["mounts"] = append(env, "FAKE_NVML="+images.MachineFile), mounts

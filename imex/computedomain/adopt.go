@@ -1,0 +1,119 @@
+package computedomain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// way is how nodes join, and which domain.
+type way struct {
+	join, why string
+	// config is as given, or it has the keys of the adopted domain.
+	config  imex.Config
+	adopted *record[domainFacts]
+	// rivals says why none of several domains is adopted.
+	rivals topology.Finding
+}
+
+// choose says how nodes join. Where the configuration leaves the domain open, the domain of
+// Slurm's worker pods is adopted: the one whose channels they claim, by the template that they name. A
+// job's own domain ends with the job, so the domains of other pods do not count. last is the domain that was
+// adopted before: it stays while no worker pod is there.
+func choose(config imex.Config, serves imex.Service, claims []imex.Claim, domains []*record[domainFacts], templates map[types.NamespacedName]bool, last types.NamespacedName) way {
+	w := way{config: config}
+	var found []*record[domainFacts]
+	if config.Adopts() {
+		found = selected(domains, func(d *record[domainFacts]) bool {
+			return templates[types.NamespacedName{Namespace: d.Namespace, Name: d.facts.spec.template}]
+		})
+		if len(found) == 0 {
+			found = selected(domains, func(d *record[domainFacts]) bool { return d.NamespacedName == last })
+		}
+	}
+	var names []string
+	for _, d := range found {
+		names = append(names, d.String())
+	}
+	w.join, w.why = config.Choose(serves, claims, names...)
+	switch {
+	case w.join != imex.JoinSlurmd || len(found) == 0:
+	case len(found) == 1:
+		w.adopted = found[0]
+		w.config.Namespace, w.config.Name, w.config.ClaimTemplate = w.adopted.Namespace, w.adopted.Name, w.adopted.facts.spec.template
+	default:
+		w.rivals = topology.Finding{Reason: imex.ReasonConflict, Message: fmt.Sprintf("worker pods of Slurm claim channels of %d ComputeDomains, %s and %s, and none of them is adopted: CUDA fails in a clique of two domains", len(found), names[0], names[1]),
+			Remedy: "have all NodeSets claim from one of them; or set imex.namespace, imex.name and imex.claimTemplate to those of the domain that nodes are to join"}
+	}
+	return w
+}
+
+// without says why nodes can join no domain, whatever domains are there; empty if they may.
+func (w *way) without() topology.Finding {
+	if w.rivals.Reason == "" && w.join == imex.JoinSlurmd && w.adopted == nil && w.config.Namespace == imex.DefaultNamespace {
+		return topology.Finding{Reason: imex.NoDomain, Message: "worker pods of Slurm claim channels, and no ComputeDomain in their namespace has the template that they name",
+			Remedy: "create a ComputeDomain with that template in that namespace; or name the domain that nodes are to join by imex.namespace, imex.name and imex.claimTemplate"}
+	}
+	return w.rivals
+}
+
+// selected returns those of the domains for which is holds, in order of their names.
+func selected(domains []*record[domainFacts], is func(*record[domainFacts]) bool) []*record[domainFacts] {
+	out := slices.DeleteFunc(slices.Clone(domains), func(d *record[domainFacts]) bool { return !is(d) })
+	slices.SortFunc(out, func(a, b *record[domainFacts]) int { return cmp.Compare(a.String(), b.String()) })
+	return out
+}
+
+// domain returns the domain that nodes are to join, and its members. It is false if that is none of
+// domains. own is the configured one.
+func (w *way) domain(own imex.Config, domains []*record[domainFacts]) (imex.Domain, map[string]imex.Member, bool) {
+	find := func(key types.NamespacedName) *record[domainFacts] {
+		if i := slices.IndexFunc(domains, func(d *record[domainFacts]) bool { return d.NamespacedName == key }); i >= 0 {
+			return domains[i]
+		}
+		return nil
+	}
+	if why := w.without(); why.Reason != "" {
+		return imex.Domain{Namespace: own.Namespace, Name: own.Name, Problem: why}, map[string]imex.Member{}, true
+	}
+	r := find(keyOf(w.config))
+	if r == nil {
+		return imex.Domain{}, nil, false
+	}
+	d := domainOf(w.config, &r.facts, w.adopted != nil)
+	if beside := find(keyOf(own)); w.adopted != nil && beside != nil && beside != r && len(beside.facts.members) == 0 {
+		d.Note = topology.Finding{Reason: imex.ReasonConflict, Message: fmt.Sprintf("ComputeDomain %s has no members, and nodes join %s, from which Slurm's worker pods claim", beside, r),
+			Remedy: fmt.Sprintf("set holder.enabled to false in the chart's values, then run kubectl -n %s delete computedomain %s", beside.Namespace, beside.Name)}
+	}
+	return d, r.facts.members, true
+}
+
+// elsewhere says why the configured domain is not created while it is not there: nodes may be in another domain or join one.
+// Its channels would be taken away, or CUDA would fail in a clique of two domains. It is empty if nothing shows that.
+func elsewhere(config imex.Config, claims []imex.Claim, domains []*record[domainFacts]) topology.Finding {
+	because := func(remedy, why string, args ...any) topology.Finding {
+		message := fmt.Sprintf("ComputeDomain %s is not created, because ", keyOf(config)) + fmt.Sprintf(why, args...)
+		return topology.Finding{Reason: imex.NoDomain, Message: message, Remedy: remedy}
+	}
+	var holder *imex.Claim
+	for i := range claims {
+		if c := &claims[i]; c.Domain != "" && len(c.Pods) > 0 && (holder == nil || c.Pods[0] < holder.Pods[0]) {
+			holder = c
+		}
+	}
+	if holder != nil {
+		return because("nothing for a job's own domain, which goes with the job; if that domain was deleted, end all pods that hold its channels; if nodes are to join it, set imex.namespace: "+holder.Namespace+" and imex.name to its name",
+			"pod %s holds a channel of another domain (uid %s) on node %s", holder.Pods[0], holder.Domain, holder.Node)
+	}
+	others := selected(domains, func(d *record[domainFacts]) bool { return d.NamespacedName != keyOf(config) && !d.facts.deleting })
+	if !config.Adopts() || len(others) == 0 {
+		return topology.Finding{}
+	}
+	return because("nothing for a job's own domain, which goes with the job, or if worker pods of Slurm are still to come, whose domain is adopted; to have a domain beside it, set imex.join to holder",
+		"ComputeDomain %s is there, and CUDA fails in a clique of two domains", others[0])
+}
