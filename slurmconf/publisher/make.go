@@ -196,7 +196,7 @@ func (m *Rendered) refuseEmpty(p *publication.Cluster, g *gathered, why error) {
 	}
 	units := len(topology.UnitsOf(m.topologies)) > 0 // blocks may still hold the places of domains that have gone
 	published := g.prev.Plan != nil && len(g.prev.Plan.Own()) > 0
-	lost := published && !units || g.prev.seeded && p.Format == "yaml" && len(m.topologies) == 0
+	lost := published && !units || g.prev.seeded && p.YAML && len(m.topologies) == 0
 	empty := len(m.gres) == 0 && (units || len(m.topologies) == 0)
 	if lost || empty {
 		m.Refused, m.Message = "NothingToPublish", cmp.Or(why, errNoNode).Error()+cmp.Or(plandoc.Reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())
@@ -250,8 +250,8 @@ func (m *Rendered) Whole() (map[string]string, error) { return plandoc.Render(m.
 
 // write writes the files. The digest names what is published of all nodes.
 func (m *Rendered) write(p *publication.Cluster, prev *Previous) (err error) {
-	m.format = "conf"
-	if p.Format == "yaml" || len(m.all) > 1 {
+	m.format = p.FileFormat()
+	if len(m.all) > 1 {
 		m.format = "yaml"
 	}
 	if m.Files, err = m.Whole(); err != nil {
@@ -315,6 +315,10 @@ func lint(p *publication.Cluster, made *Rendered) *Rendered {
 	}
 	if f := fatal(m.Findings); f != nil {
 		m.Refused, m.Message = reasonLintFatal, f.String()
+	} else if f := JudgeRelease(p, m.Files); f != nil && f.Severity == topology.Fatal {
+		m.Refused, m.Message = f.Reason, f.Message+"; "+f.Remedy
+	} else if f != nil {
+		m.Problems = append(slices.Clone(m.Problems), *f)
 	}
 	return &m
 }
@@ -324,17 +328,21 @@ const reasonLintFatal = "LintFatal"
 
 // lintFiles returns what slurmctld would say of the files with the topologies.
 func lintFiles(p *publication.Cluster, files map[string]string, topologies []topology.Topology) []topology.Finding {
-	var all []slurmlint.File
+	o := slurmlint.Options{Release: p.Release, DropsBlockSizes: p.DropsBlockSizes()}
+	if len(topologies) > 0 {
+		o.Plugin = slurmlint.Plugin("topology/" + topologies[0].Kind)
+	}
+	return slurmlint.Lint(lintable(files), o)
+}
+
+// lintable returns the files for lint.
+func lintable(files map[string]string) (all []slurmlint.File) {
 	for _, name := range plandoc.OwnFiles {
 		if text, ok := files[name]; ok {
 			all = append(all, slurmlint.File{Name: name, Data: []byte(text)})
 		}
 	}
-	o := slurmlint.Options{Release: p.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(p.SlurmVersion)}
-	if len(topologies) > 0 {
-		o.Plugin = slurmlint.Plugin("topology/" + topologies[0].Kind)
-	}
-	return slurmlint.Lint(all, o)
+	return all
 }
 
 // fatal returns the first finding that keeps slurmctld from loading files, or nil.

@@ -1,5 +1,5 @@
 // Package kube is the store of a cluster with Kubernetes. It watches Nodes, reports, worker
-// pods, NodeSets and ResourceSlices, writes publications as ConfigMaps, annotations and conditions
+// pods, NodeSets, Controllers and ResourceSlices, writes publications as ConfigMaps, annotations and conditions
 // on Nodes and events, and elects the leader.
 package kube
 
@@ -57,13 +57,15 @@ type Store struct {
 	nodes     cache.Store
 	reports   cache.Store
 	workers   []cache.Store // of worker pods, by namespace
-	nodeSets  []*nodeSetWatch
-	slices    *sliceWatch // nil if no publication looks at them
-	fabrics   *cables.Reader
-	keys      nodeKeys
-	written   writtenNodes
-	plans     planWatch
-	synced    []cache.InformerSynced // of nodes, reports, worker pods and slices
+	nodeSets  []*slinkyWatch
+	// controllers are those of the namespaces whose worker pods are watched.
+	controllers []*slinkyWatch
+	slices      *sliceWatch // nil if no publication looks at them
+	fabrics     *cables.Reader
+	keys        nodeKeys
+	written     writtenNodes
+	plans       planWatch
+	synced      []cache.InformerSynced // of nodes, reports, worker pods and slices
 }
 
 // New returns a store over client, sets and reports; the leader's Lease is in namespace. The
@@ -94,8 +96,9 @@ func New(client kubernetes.Interface, sets dynamic.Interface, reported *noderepo
 		s.synced = append(s.synced, s.slices.synced)
 	}
 	for _, namespace := range podNamespaces(clusters) { // a Snapshot does not wait for them
-		watch := newNodeSetWatch(sets, s.health, namespace)
-		s.nodeSets, s.informers = append(s.nodeSets, watch), append(s.informers, watch.informer)
+		nodeSets, controllers := newNodeSetWatch(sets, s.health, namespace), newControllerWatch(sets, s.health, namespace)
+		s.nodeSets, s.controllers = append(s.nodeSets, nodeSets), append(s.controllers, controllers)
+		s.informers = append(s.informers, nodeSets.informer, controllers.informer)
 	}
 	s.watchFabrics(publication.FabricFiles(clusters)) // a Snapshot does not wait for them
 	for _, c := range clusters {                      // Load does not wait for them
@@ -130,8 +133,8 @@ func relevant(was, is any) bool {
 		next, ok := is.(*workerPod)
 		return !ok || pod.Worker != next.Worker
 	}
-	if s, ok := was.(*kubeNodeSet); ok {
-		next, ok := is.(*kubeNodeSet)
+	if s, ok := was.(*slinkyObject); ok {
+		next, ok := is.(*slinkyObject)
 		return !ok || !s.same(next)
 	}
 	if s, ok := was.(*kubeSlice); ok {
@@ -186,7 +189,10 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	}
 	snap.AddWorkers(s.workerPods())
 	for _, sets := range s.nodeSets {
-		snap.NodeSets = append(snap.NodeSets, sets.sets()...)
+		snap.NodeSets = append(snap.NodeSets, slinkyObjects[inputs.NodeSet](sets)...)
+	}
+	for _, controllers := range s.controllers {
+		snap.Controllers = append(snap.Controllers, slinkyObjects[inputs.Controller](controllers)...)
 	}
 	snap.Fabrics = s.fabrics.Read()
 	if s.slices != nil {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -44,7 +45,21 @@ type Options struct {
 
 // NewWatch returns the Watch of a publication.
 func NewWatch(pub *publication.Cluster, o Options) *Watch {
-	return &Watch{Options: o, pub: pub, orders: make(chan order, 1)}
+	w := &Watch{Options: o, pub: pub, orders: make(chan order, 1)}
+	if o.Slurm != nil {
+		w.orders <- order{question: client.Question{Loaded: true}} // its answer says the release that files are made for
+	}
+	return w
+}
+
+// Release is the release that Slurm said last, or 0. asking says that Slurm is asked for the first time,
+// and has neither answered nor failed.
+func (w *Watch) Release() (said slurmconf.Release, asking bool) {
+	if w.Slurm == nil {
+		return 0, false
+	}
+	a := w.Slurm.Last()
+	return a.State.Release, a.Failures == 0 && a.Asked.Loaded.IsZero()
 }
 
 // Watch follows how far the places of nodes have come. Reconcile judges Slurm's last answer and

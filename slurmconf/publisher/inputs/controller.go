@@ -1,0 +1,56 @@
+package inputs
+
+import (
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+)
+
+// Controller is what is read of one of Slinky's Controllers.
+type Controller struct {
+	Namespace, Name string
+	// Image is that of slurmctld.
+	Image string
+}
+
+// ReadController reads an object of a Controller. What is not a text counts as absent.
+func ReadController(namespace, name string, object map[string]any) Controller {
+	spec, _ := object["spec"].(map[string]any)
+	slurmctld, _ := spec["slurmctld"].(map[string]any)
+	image, _ := slurmctld["image"].(string)
+	return Controller{namespace, name, image}
+}
+
+// Release returns the release that the tag of the image begins with, or 0.
+func (c *Controller) Release() slurmconf.Release { return slurmconf.SeenRelease(TagOf(c.Image)) }
+
+// TagOf returns the tag of an image, or "".
+func TagOf(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	if at := strings.LastIndex(image, ":"); at > strings.LastIndex(image, "/") {
+		return image[at+1:]
+	}
+	return ""
+}
+
+// ControllerOf returns the Controller whose Slurm loads the files: the one that nodes.slinky or
+// slurmNames names, else the only one of their namespace. It is nil if there is none or several.
+func (r *Rules) ControllerOf(all []Controller) (found *Controller) {
+	of := podSource{namespace: r.config.Namespace}
+	for _, named := range []*podSource{r.names, r.workers} {
+		if named != nil && named.text == "" {
+			of = *named
+		}
+	}
+	for i := range all {
+		c := &all[i]
+		if of.namespace != "" && c.Namespace != of.namespace || of.controller != "" && c.Name != of.controller {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = c
+	}
+	return found
+}
