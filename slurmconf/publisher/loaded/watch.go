@@ -52,14 +52,14 @@ func NewWatch(pub *publication.Cluster, o Options) *Watch {
 	return w
 }
 
-// Release is the release that Slurm said last, or 0. asking says that Slurm is asked for the first time,
-// and has neither answered nor failed.
+// Release is the release that Slurm said last, or 0. asking says that the first question has neither been
+// answered nor failed.
 func (w *Watch) Release() (said slurmconf.Release, asking bool) {
 	if w.Slurm == nil {
 		return 0, false
 	}
-	a := w.Slurm.Last()
-	return a.State.Release, a.Failures == 0 && a.Asked.Loaded.IsZero()
+	asking = !w.asked.Load()
+	return w.Slurm.Last().State.Release, asking
 }
 
 // Watch follows how far the places of nodes have come. Reconcile judges Slurm's last answer and
@@ -69,6 +69,7 @@ type Watch struct {
 	pub    *publication.Cluster
 	orders chan order // from Reconcile to Run
 	news   atomic.Bool
+	asked  atomic.Bool // Run has asked once, whatever came of it
 
 	judged client.Asked // the times of the answer that was judged last
 	waits  bool         // Slurm had not loaded the files then
@@ -216,6 +217,7 @@ func (w *Watch) Run(ctx context.Context, answered chan struct{}) {
 		case <-timer.C:
 		}
 		a := w.Slurm.Ask(ctx, o.question, o.age)
+		w.asked.Store(true)
 		if a.Err != nil {
 			timer.Reset(time.Until(a.Next))
 		}
