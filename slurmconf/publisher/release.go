@@ -20,12 +20,15 @@ func JudgeRelease(p *publication.Cluster, files map[string]string) *topology.Fin
 		return nil
 	}
 	f := &topology.Finding{Severity: topology.Warning, Reason: ReasonReleaseDiffers,
-		Message: fmt.Sprintf("slurmVersion is %s, and Slurm %s runs, which loads the files too", p.SlurmVersion, p.Seen),
+		Message: fmt.Sprintf("slurmVersion is %s, and Slurm %s runs", p.SlurmVersion, p.Seen),
 		Remedy:  "take slurmVersion out of the configuration, so that the files follow the release that runs"}
-	found := slurmlint.Lint(lintable(files), slurmlint.Options{Release: p.Seen, DropsBlockSizes: slurmconf.DropsBlockSizes(p.Seen.String())})
+	own := lintable(files)
+	found := slurmlint.Lint(own, slurmlint.Options{Release: p.Seen, DropsBlockSizes: slurmconf.DropsBlockSizes(p.Seen.String())})
 	if why := fatal(found); why != nil {
 		f.Severity = topology.Fatal
-		f.Message = fmt.Sprintf("slurmVersion is %s, and Slurm %s runs, which would not load the files: %s", p.SlurmVersion, p.Seen, why.Message)
+		f.Message += ", which would not load the files: " + why.Message
+	} else if len(own) > 0 {
+		f.Message += ", which loads the files too"
 	}
 	return f
 }

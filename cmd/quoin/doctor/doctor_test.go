@@ -191,6 +191,7 @@ func clusterCases() []clusterCase {
 		{name: "an image that names no release", old: "slurmctld:25.11-ubuntu24.04", with: "slurmctld:latest", want: []string{"warning release: default: no release of Slurm is seen: the files are for 25.05 and newer"}},
 		{name: "an image that names no release, and one that is typed", old: "slurmctld:25.11-ubuntu24.04", with: "slurmctld:latest", set: []string{"publicationDefaults.slurmVersion=25.11"}},
 		{name: "the same release typed", set: []string{"publicationDefaults.slurmVersion=25.11.2"}},
+		{name: "another release typed, and no files yet", set: []string{"publicationDefaults.slurmVersion=26.05"}, want: []string{"warning release: default: slurmVersion is 26.05, and Slurm 25.11 runs"}},
 		{name: "another release typed, whose files load", change: published, set: []string{"publicationDefaults.slurmVersion=26.05"},
 			want: []string{"warning release: default: slurmVersion is 26.05, and Slurm 25.11 runs, which loads the files too"}},
 		{name: "another release typed, whose files do not load", old: "slurmctld:25.11-ubuntu24.04", with: "slurmctld:24.11.5", change: published, set: []string{"publicationDefaults.slurmVersion=26.05"},
