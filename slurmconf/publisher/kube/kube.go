@@ -57,15 +57,13 @@ type Store struct {
 	nodes     cache.Store
 	reports   cache.Store
 	workers   []cache.Store // of worker pods, by namespace
-	nodeSets  []*slinkyWatch
-	// controllers are those of the namespaces whose worker pods are watched.
-	controllers []*slinkyWatch
-	slices      *sliceWatch // nil if no publication looks at them
-	fabrics     *cables.Reader
-	keys        nodeKeys
-	written     writtenNodes
-	plans       planWatch
-	synced      []cache.InformerSynced // of nodes, reports, worker pods and slices
+	slinky    []*slinkyWatch
+	slices    *sliceWatch // nil if no publication looks at them
+	fabrics   *cables.Reader
+	keys      nodeKeys
+	written   writtenNodes
+	plans     planWatch
+	synced    []cache.InformerSynced // of nodes, reports, worker pods and slices
 }
 
 // New returns a store over client, sets and reports; the leader's Lease is in namespace. The
@@ -96,9 +94,9 @@ func New(client kubernetes.Interface, sets dynamic.Interface, reported *noderepo
 		s.synced = append(s.synced, s.slices.synced)
 	}
 	for _, namespace := range podNamespaces(clusters) { // a Snapshot does not wait for them
-		nodeSets, controllers := newNodeSetWatch(sets, s.health, namespace), newControllerWatch(sets, s.health, namespace)
-		s.nodeSets, s.controllers = append(s.nodeSets, nodeSets), append(s.controllers, controllers)
-		s.informers = append(s.informers, nodeSets.informer, controllers.informer)
+		for _, watch := range watchSlinky(sets, s.health, namespace) {
+			s.slinky, s.informers = append(s.slinky, watch), append(s.informers, watch.informer)
+		}
 	}
 	s.watchFabrics(publication.FabricFiles(clusters)) // a Snapshot does not wait for them
 	for _, c := range clusters {                      // Load does not wait for them
@@ -188,11 +186,8 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 		}
 	}
 	snap.AddWorkers(s.workerPods())
-	for _, sets := range s.nodeSets {
-		snap.NodeSets = append(snap.NodeSets, slinkyObjects[inputs.NodeSet](sets)...)
-	}
-	for _, controllers := range s.controllers {
-		snap.Controllers = append(snap.Controllers, slinkyObjects[inputs.Controller](controllers)...)
+	for _, watch := range s.slinky {
+		watch.addTo(snap)
 	}
 	snap.Fabrics = s.fabrics.Read()
 	if s.slices != nil {

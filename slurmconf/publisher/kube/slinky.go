@@ -20,51 +20,56 @@ import (
 // slinkyVersion is that of Slinky's kinds, from slurm-operator 1.0 on.
 var slinkyVersion = schema.GroupVersion{Group: "slinky.slurm.net", Version: "v1beta1"}
 
-// slinkyWatch watches one of Slinky's kinds in a namespace. The publisher works without it: then
-// nobody can tell what the objects say.
+// slinkyKinds are the kinds that are watched, and what is not known without them. keep returns what a
+// Snapshot holds of an object.
+var slinkyKinds = []struct {
+	kind, unknown string
+	keep          func(o *unstructured.Unstructured) any
+}{
+	{"NodeSets", "it is not known which pods a NodeSet makes again, and nodes without one count as scaled in", keepNodeSet},
+	{"Controllers", "the image of a Controller does not say which release of Slurm runs", keepController},
+}
+
+// slinkyWatch watches one kind in a namespace. The publisher works without the objects.
 type slinkyWatch struct {
 	what     string
 	health   *apihealth.Health
 	informer cache.SharedIndexInformer
 }
 
-// newNodeSetWatch watches the NodeSets, which say whether a worker pod that is gone is made again.
-func newNodeSetWatch(client dynamic.Interface, health *apihealth.Health, namespace string) *slinkyWatch {
-	return newSlinkyWatch(slinkyLister{client.Resource(slinkyVersion.WithResource("nodesets")).Namespace(namespace),
-		"it is not known which pods a NodeSet makes again, and nodes without one count as scaled in"}, health, "NodeSets in namespace "+namespace, slimNodeSet)
-}
-
-// newControllerWatch watches the Controllers, whose images say which release of Slurm runs.
-func newControllerWatch(client dynamic.Interface, health *apihealth.Health, namespace string) *slinkyWatch {
-	return newSlinkyWatch(slinkyLister{client.Resource(slinkyVersion.WithResource("controllers")).Namespace(namespace),
-		"the image of a Controller does not say which release of Slurm runs"}, health, "Controllers in namespace "+namespace, slimController)
-}
-
-func newSlinkyWatch(api slinkyLister, health *apihealth.Health, what string, slim cache.TransformFunc) *slinkyWatch {
-	w := &slinkyWatch{what: what, health: health}
-	w.informer = apihealth.NewInformer(health, w.what, &unstructured.Unstructured{}, api, func(*metav1.ListOptions) {})
-	_ = w.informer.SetTransform(slim) // fails only on a started informer
-	return w
-}
-
-// slinkyObjects returns what is kept of the objects. It returns none while they cannot be read, for
-// example because the API server does not know them any more.
-func slinkyObjects[T any](w *slinkyWatch) []T {
-	if !w.informer.HasSynced() || w.health.Of(w.what) != nil {
-		return nil
+// watchSlinky returns a watch of each kind.
+func watchSlinky(client dynamic.Interface, health *apihealth.Health, namespace string) (all []*slinkyWatch) {
+	for _, k := range slinkyKinds {
+		w := &slinkyWatch{what: k.kind + " in namespace " + namespace, health: health}
+		api := slinkyLister{client.Resource(slinkyVersion.WithResource(strings.ToLower(k.kind))).Namespace(namespace), k.unknown}
+		w.informer = apihealth.NewInformer(health, w.what, &unstructured.Unstructured{}, api, func(*metav1.ListOptions) {})
+		_ = w.informer.SetTransform(slimSlinky(k.keep)) // fails only on a started informer
+		all = append(all, w)
 	}
-	var out []T
+	return all
+}
+
+// addTo adds the objects to a Snapshot. It adds none while they cannot be read, for example because
+// the API server does not know them any more.
+func (w *slinkyWatch) addTo(snap *inputs.Snapshot) {
+	if !w.informer.HasSynced() || w.health.Of(w.what) != nil {
+		return
+	}
 	for _, obj := range w.informer.GetStore().List() {
-		if o, ok := obj.(*slinkyObject); ok && !o.ending {
-			if kept, ok := o.kept.(T); ok {
-				out = append(out, kept)
-			}
+		o, ok := obj.(*slinkyObject)
+		if !ok || o.ending {
+			continue
+		}
+		switch kept := o.kept.(type) {
+		case inputs.NodeSet:
+			snap.NodeSets = append(snap.NodeSets, kept)
+		case inputs.Controller:
+			snap.Controllers = append(snap.Controllers, kept)
 		}
 	}
-	return out
 }
 
-// slinkyObject is what is kept of one of Slinky's objects.
+// slinkyObject is what is kept of an object.
 type slinkyObject struct {
 	metav1.ObjectMeta
 	kept   any // an inputs.NodeSet or an inputs.Controller
@@ -75,33 +80,30 @@ func (o *slinkyObject) same(other *slinkyObject) bool {
 	return o.kept == other.kept && o.ending == other.ending
 }
 
-func keepOf(o *unstructured.Unstructured, kept any) *slinkyObject {
-	return &slinkyObject{metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()},
-		kept, o.GetDeletionTimestamp() != nil}
+// slimSlinky keeps of an object what a Snapshot holds.
+func slimSlinky(keep func(o *unstructured.Unstructured) any) cache.TransformFunc {
+	return func(obj any) (any, error) {
+		o, ok := obj.(*unstructured.Unstructured)
+		if !ok {
+			return obj, nil
+		}
+		return &slinkyObject{metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()},
+			keep(o), o.GetDeletionTimestamp() != nil}, nil
+	}
 }
 
-// slimController keeps of a Controller what a Snapshot holds.
-func slimController(obj any) (any, error) {
-	o, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return obj, nil
-	}
-	return keepOf(o, inputs.ReadController(o.GetNamespace(), o.GetName(), o.Object)), nil
+func keepController(o *unstructured.Unstructured) any {
+	return inputs.ReadController(o.GetNamespace(), o.GetName(), o.Object)
 }
 
-// slimNodeSet keeps of a NodeSet what a Snapshot holds.
-func slimNodeSet(obj any) (any, error) {
-	o, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return obj, nil
-	}
+func keepNodeSet(o *unstructured.Unstructured) any {
 	set := inputs.NodeSet{Namespace: o.GetNamespace(), Name: o.GetName(), Replicas: 1} // Slinky's default
 	if n, found, err := unstructured.NestedInt64(o.Object, "spec", "replicas"); found && err == nil {
 		set.Replicas = int(max(n, 0))
 	}
 	mode, _, _ := unstructured.NestedString(o.Object, "spec", "scalingMode")
 	set.PerNode = strings.EqualFold(mode, inputs.ScalingModeDaemonSet)
-	return keepOf(o, set), nil
+	return set
 }
 
 // slinkyLister says in its errors what to do if the objects may not be read, and what is unknown

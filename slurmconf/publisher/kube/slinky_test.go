@@ -19,7 +19,7 @@ func slimSet(t *testing.T, text string) (*slinkyObject, error) {
 	if err := o.UnmarshalJSON([]byte(text)); err != nil {
 		return nil, err
 	}
-	obj, err := slimNodeSet(&o)
+	obj, err := slimSlinky(keepNodeSet)(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestSlimController(t *testing.T) {
 		if err := o.UnmarshalJSON([]byte(meta + text + "}")); err != nil {
 			t.Fatal(err)
 		}
-		obj, err := slimController(&o)
+		obj, err := slimSlinky(keepController)(&o)
 		if err != nil {
 			t.Fatal(err)
 		}
