@@ -114,7 +114,10 @@ func agentAlerts() []alertCase {
 		{"QuoinProbeDown", plain("probe_up", "0x200"), 10, fromAgent(), 0, [][]series{plain("probe_up", always), plain("probe_up", "0x5 1x200")}},
 		{"QuoinReportStale", plain("report_stale", always), 5, fromAgent(), 1, [][]series{plain("report_stale", "0x200")}},
 		{"QuoinReportNotStored", plain("report_stored", "0x200"), 15, fromAgent(), 0, [][]series{plain("report_stored", always)}},
-		{"QuoinNodeProblem", problems("GPUUnreadable", "2x200"), 30, fromAgent("reason", "GPUUnreadable"), 2, [][]series{problems("XidCritical", "2x200"), problems("XidLook", "2x200"), problems("RecoveryNeeded", "2x200"), problems("GPUUnreadable", "1x20 stale")}},
+		{"QuoinNodeProblem", problems("GPUUnreadable", "2x200"), 30, fromAgent("reason", "GPUUnreadable"), 2, [][]series{problems("XidCritical", "2x200"), problems("XidLook", "2x200"), problems("RecoveryNeeded", "2x200"), problems("GPULost", "2x200"), problems("GPUUnreadable", "1x20 stale")}},
+		{"QuoinGPULost", []series{agent("quoin_gpus", `state="lost"`, "2x200")}, 15, fromAgent(), 2, [][]series{
+			{agent("quoin_gpus", `state="lost"`, "0x200"), agent("quoin_gpus", `state="idle"`, "8x200")}, {agent("quoin_gpus", `state="lost"`, "1x10 0x200")}, problems("GPUUnreadable", always)}},
+		{"QuoinGPULost", append(problems("GPUMissing", "3x200"), agent("quoin_gpus", `state="lost"`, "0x200")), 15, fromAgent(), 3, [][]series{problems("GPUMissing", "0x200")}},
 		{"QuoinAdapterPortDown", append(port("mlx5_0", "1x5 0x200"), append(port("mlx5_1", "1x5 0x200"), append(port("mlx5_2", "0x200"), port("mlx5_3", always)...)...)...), 16, fromAgent(), 2, [][]series{
 			port("mlx5_0", always), port("mlx5_0", "0x200"), port("mlx5_0", "1x5 0x5 1x200"), port("mlx5_0", "1x5 stale")}},
 		{"QuoinXid", append(problems("XidCritical", "2x200"), problems("RecoveryNeeded", "1x200")...), 0, fromAgent(), 3, [][]series{
@@ -150,7 +153,7 @@ func fabricAlerts() []alertCase {
 		{"QuoinRowRemapFailed", remap("0x5 1x200"), 6, map[string]string{"UUID": "GPU-1"}, 1, [][]series{remap("0x200")}},
 		{"QuoinFabricUnhealthy", gpus("completed", "unhealthy", "4x200"), 5, fromAgent("health", "unhealthy"), 4, [][]series{gpus("completed", "healthy", "4x200"), gpus("notSupported", "", "4x200")}},
 		{"QuoinFabricDegraded", faults("FabricNotReady", always), 5, map[string]string{"node": "n", "reason": "FabricNotReady"}, 1, [][]series{faults("FabricNotReady", "1x3 stale"), faults("FabricUnhealthy", always),
-			gpus("inProgress", "", "4x200")}}, // an HGX machine with FABRIC_MODE=1
+			gpus("inProgress", "", "4x200")}}, // an HGX machine that starts, or has FABRIC_MODE=1
 		{"QuoinDomainChanged", []series{in("k.1", "1x69 stale"), in("k.2", "_x70 1x130")}, 70, map[string]string{"clique": "k.1"}, 1, [][]series{
 			{in("k.1", always)}, {in("k.1", "1x69 stale")}, {in("", "1x69 stale"), in("k.2", "_x70 1x130")}}},
 		{"QuoinIMEXNoMember", member("0"), 10, fromAgent("clique", "k.1"), 0, [][]series{member("1"),

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,10 +14,12 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/pages"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // TestRealInstallPage runs the commands of docs/install.md on a real API server: first the way with Helm to
-// its end, then the way without. The registry's name is filled in, and nothing else.
+// its end, then the way without. The registry's name is filled in, and nothing else. In between it breaks
+// something, and mends it by the command that doctor prints.
 func TestRealInstallPage(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
@@ -71,6 +74,17 @@ func TestRealInstallPage(t *testing.T) {
 		}
 		return string(out)
 	}
+	mend := func(fault string) { // by the command that doctor prints
+		t.Helper()
+		_, found := diagnose(t, c)
+		fix := wantFinding(t, topology.Fatal, found, fault).Remedy
+		_, command, _ := strings.Cut(fix, ": ")
+		shell(command)
+		_, found = diagnose(t, c)
+		if left := findingsAt(topology.Fatal, found); slices.ContainsFunc(left, func(s string) bool { return strings.Contains(s, fault) }) {
+			t.Errorf("after %s: %q", fix, left)
+		}
+	}
 	var ran []string
 	run := func(program string) {
 		for _, command := range commands {
@@ -86,8 +100,18 @@ func TestRealInstallPage(t *testing.T) {
 					t.Errorf("the notes do not say what Slinky and GPU Operator need:\n%s", out)
 				}
 				publisherHas(t, c, `slurmVersion: "25.11"`)
+				if err := c.Objects().Delete(t.Context(), "validatingadmissionpolicybindings", "", "quoin-agent-own-report"); err != nil {
+					t.Fatal(err)
+				}
+				mend("admission policies or their bindings are missing: quoin-agent-own-report")
+				publisherHas(t, c, `slurmVersion: "25.11"`)
 			case "apply":
 				publisherHas(t, c, "baseBlockSize: 18")
+				write("site/quoin.yaml", "publicationDefaults: {slurmVersion: \"24.11\", format: yaml}\n")
+				shell(command)
+				write("site/quoin.yaml", "publicationDefaults: {slurmNames: slinky, baseBlockSize: 36}\n")
+				mend("config: the publisher does not start: ")
+				publisherHas(t, c, "baseBlockSize: 36")
 			case "uninstall", "delete":
 				stays(t, c, shell("kubectl kustomize site"), program == "kubectl")
 			}

@@ -36,6 +36,10 @@ type facts struct {
 
 	adapters adapterFacts
 
+	// gpus are those that the node has had. gpusOf is the stored report from which they were recalled.
+	gpus   seenGPUs
+	gpusOf *topology.Node
+
 	// ids are DCGM's ids by GPU. idsAsked says that somebody was asked, idsProblem why
 	// some ids are not known.
 	ids        map[string]int
@@ -47,6 +51,10 @@ type facts struct {
 func (f *facts) takeProbe(n *topology.Node) {
 	f.probe, f.stale = n, ""
 	f.takeXids(n)
+	if f.gpus == nil {
+		f.gpus = seenGPUs{}
+	}
+	f.gpus.take(n)
 	f.domain.read(n)
 	if f.stored != nil {
 		f.recall(f.stored)
@@ -63,14 +71,18 @@ func (f *facts) takeXids(n *topology.Node) {
 	f.xids.Take(n)
 }
 
-// recall takes from a stored report what an earlier agent knew: the confirmed NVLink domain, and of the
-// same boot Xids, and DCGM's ids until they are read again.
+// recall takes from a stored report what an earlier agent knew: the confirmed NVLink domain, the GPUs, and of
+// the same boot Xids, and DCGM's ids until they are read again.
 func (f *facts) recall(stored *topology.Node) {
 	f.stored = stored
 	if f.probe == nil {
 		return
 	}
 	f.domain.recall(stored)
+	if f.gpusOf != stored {
+		f.gpus.recall(stored, f.probe)
+		f.gpusOf = stored
+	}
 	sameBoot := stored.BootID != "" && stored.BootID == f.boot
 	f.adapters.recall(stored, sameBoot)
 	if !sameBoot {
@@ -151,6 +163,7 @@ func (f *facts) report() *topology.Node {
 	}
 	if f.probe != nil {
 		f.xids.Show(&n)
+		n.Problems = append(n.Problems, f.gpus.missing(&n)...)
 		f.adapters.report(&n)
 	}
 	var unknown []string

@@ -33,9 +33,6 @@ type HookFiles struct {
 // the copy in the mapping directory tells the places.
 func (f *HookFiles) Write(n *topology.Node) error {
 	err := f.RunDir.WriteHookConfig(f.Hook)
-	if len(n.GPUs) == 0 {
-		return err
-	}
 	inv, e := InventoryOf(n)
 	if e != nil {
 		return errors.Join(err, e)
@@ -53,24 +50,28 @@ func (f *HookFiles) Write(n *topology.Node) error {
 		inv.Entries, known = AddUnreadable(inv.Entries, n)
 		inv.Unordered = !known
 	}
-	if len(inv.Entries) == 0 { // all GPUs have MIG, and there is no instance yet
+	if len(inv.Entries) == 0 { // there is no GPU, or all have MIG and there is no instance yet
 		return err
 	}
 	return errors.Join(err, f.RunDir.WriteInventory(inv))
 }
 
-// faults returns what a Prolog warns of: GPUs that somebody has to reset or repair, and the
-// node's fabric.
+// warned are the problems of single GPUs that a Prolog warns of.
+var warned = []string{topology.ReasonXidCritical, topology.ReasonRecoveryNeeded, topology.ReasonRowsPending, topology.ReasonUncorrectedECC, topology.ReasonGPULost, topology.ReasonGPUMissing}
+
+// faults returns what a Prolog warns of: GPUs that are gone, or that somebody has to reset or repair, and
+// the node's fabric. A GPU that NVML does not show has no UUID, so each job hears of it.
 func (f *HookFiles) faults(n *topology.Node) (faults []rundir.Fault) {
 	for _, p := range n.Problems {
-		if uuid, ok := topology.GPUOf(p); ok && (topology.NeedsRepair(p) || p.Reason == topology.ReasonRowsPending) {
+		if slices.Contains(warned, p.Reason) {
+			uuid, _ := topology.GPUOf(p)
 			faults = append(faults, rundir.Fault{UUID: uuid, Text: p.Message})
 		}
 	}
 	if f.Fabric == nil {
 		return faults
 	}
-	if v := f.Fabric(n); v.Faulty() {
+	if v := f.Fabric(n); v.Remedy != "" {
 		faults = append(faults, rundir.Fault{Text: v.Reason + ": " + v.Message})
 	}
 	return faults

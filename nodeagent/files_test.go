@@ -227,6 +227,7 @@ func TestLostAfterBoot(t *testing.T) {
 		{"NVML counts two", nil, node(2, gpu(2, 2, false), gpu(3, 3, false)), "-: -: 2:GPU-2 3:GPU-3"},
 		{"the last one", nil, node(1, gpu(0, 0, false), gpu(1, 1, false)), "0:GPU-0 1:GPU-1"},
 		{"NVML no longer counts it", all, node(0, gpu(0, 0, false), gpu(1, 1, false), gpu(3, 2, false)), "0:GPU-0 1:GPU-1 -:GPU-2 2:GPU-3"},
+		{"NVML shows none", all, node(0), "-0:GPU-0 -1:GPU-1 -2:GPU-2 -3:GPU-3"},
 		{"NVML counts it, and its place is known", all, node(1, gpu(0, 0, false), gpu(1, 1, false), gpu(3, 3, false)), "0:GPU-0 1:GPU-1 -2:GPU-2 3:GPU-3"},
 		{"MIG, and its place is known", node(0, gpu(0, 0, true), gpu(1, 1, true), gpu(2, 2, true)), node(1, gpu(0, 0, true), gpu(2, 2, true)), "0.1:MIG-0 -1.1:MIG-1 2.1:MIG-2"},
 		{"MIG: what it had is not known", nil, node(1, gpu(0, 0, true), gpu(2, 2, true)), ""},
@@ -291,9 +292,11 @@ func TestHookFilesFaults(t *testing.T) {
 	var xids topology.Xids
 	xids.Add("GPU-a", 13, 74, 119)
 	xids.Show(n)
-	n.Problems = append(n.Problems, topology.RowsPendingProblem("GPU-a"))
+	n.Problems = append(n.Problems, topology.RowsPendingProblem("GPU-a"), topology.UncorrectedECCProblem("GPU-b"),
+		topology.Finding{Reason: topology.ReasonGPULost, Message: "the driver has a GPU"}, topology.Finding{Reason: topology.ReasonFactUnreadable, Message: "memory"})
 	want := []rundir.Fault{{UUID: "GPU-a", Text: "GPU GPU-a had Xid 119, GSP does not answer: drain the node and reset the GPU"},
-		{UUID: "GPU-a", Text: "GPU GPU-a has memory rows that wait to be remapped: reset the GPU when no job uses it"}}
+		{UUID: "GPU-a", Text: "GPU GPU-a has memory rows that wait to be remapped: reset the GPU when no job uses it"},
+		{UUID: "GPU-b", Text: topology.UncorrectedECCProblem("GPU-b").Message}, {Text: "the driver has a GPU"}}
 	for _, links := range []int{18, 17} {
 		for i := range n.GPUs {
 			n.GPUs[i].NVLinks = slices.Repeat([]topology.NVLink{{Remote: "switch"}}, 18)

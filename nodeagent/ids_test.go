@@ -219,7 +219,7 @@ func TestKeepIDs(t *testing.T) {
 		}
 		check("the exporter has gone", after(24*time.Hour), "[GPU-a:1 GPU-b:0] 0")
 		take("GPU-b")
-		check("a GPU is lost", after(time.Minute), "[GPU-b:0] 1")
+		check("a GPU is lost", after(time.Minute), "[GPU-b:0 GPUMissing] 1")
 		take("GPU-a", "GPU-b")
 		check("it is back", after(time.Minute), "[GPU-a:1 GPU-b:0] 1")
 		source.answer(map[string]int{"GPU-b": 0}, nil)

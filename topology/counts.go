@@ -56,6 +56,16 @@ func RowsPendingProblem(uuid string) Finding {
 	return Finding{Reason: ReasonRowsPending, Message: "GPU " + uuid + " has memory rows that wait to be remapped: reset the GPU when no job uses it"}
 }
 
+// ReasonUncorrectedECC is the problem of a GPU that has had uncorrected ECC errors since the driver was
+// loaded.
+const ReasonUncorrectedECC = "UncorrectedECC"
+
+// UncorrectedECCProblem returns the problem. It has no number, which would have the report written at
+// each error.
+func UncorrectedECCProblem(uuid string) Finding {
+	return Finding{Reason: ReasonUncorrectedECC, Message: "GPU " + uuid + " has had uncorrected ECC errors since the driver was loaded: reset the GPU when no job uses it; if errors come again, replace the GPU"}
+}
+
 // AllCounters stands in Absent for every counter that is not named there.
 const AllCounters = "*"
 

@@ -14,7 +14,8 @@ const (
 	ReasonFabricUnread  = "FabricUnread"
 	// ReasonFabricInProgress: the GPUs register, and have not done so for long yet.
 	ReasonFabricInProgress = "FabricInProgress"
-	// ReasonFabricNotReady: the GPUs have not registered for long, or their registration failed.
+	// ReasonFabricNotReady: the GPUs have not registered for long, or their registration failed. If NVLink
+	// ends in the machine, two causes look alike, and the verdict is unknown.
 	ReasonFabricNotReady = "FabricNotReady"
 	// ReasonFabricMissing: the GPUs say that they have no fabric, and the node should have one.
 	ReasonFabricMissing     = "FabricMissing"
@@ -71,6 +72,10 @@ type FabricVerdict struct {
 // Faulty reports whether something is wrong with the fabric.
 func (v *FabricVerdict) Faulty() bool { return v.Severity == Warning || v.Severity == Fatal }
 
+// Asks reports whether somebody has to look at the fabric: it is faulty, or it could not be judged and there is
+// something to do.
+func (v *FabricVerdict) Asks() bool { return v.Severity != OK && v.Remedy != "" }
+
 // FabricNode is what a fabric is judged by.
 type FabricNode struct {
 	// Report is nil if the node has none. Then Labels count for its neighbours, if they are not nil.
@@ -84,6 +89,8 @@ type FabricNode struct {
 	Since string
 	// Peers says that the machine's own files name it as a node of an IMEX domain.
 	Peers bool
+	// Partitions is the key fabricPartitions of the site.
+	Partitions bool
 }
 
 // FabricNode returns what the facts of a node say of its fabric.
@@ -120,7 +127,7 @@ func JudgeFabrics(nodes []FabricNode, bounds Bounds) ([]FabricVerdict, []Finding
 	for i := range nodes {
 		verdicts[i] = t.judge(i)
 	}
-	return verdicts, t.withoutFabric()
+	return verdicts, append(t.withoutFabric(), t.notRegistered(verdicts)...)
 }
 
 // fabricCase is one node with all that it is judged by.
@@ -146,6 +153,7 @@ const (
 	remedyWait     = "wait while the GPUs register with the NVLink fabric; if that takes long, read the log of Fabric Manager or NMX, and run quoin discover on the node"
 	remedyNotReady = "read the log of Fabric Manager or NMX, and look whether it runs, waits for a switch, or has another version than the driver; run quoin discover on the node"
 	remedyFailed   = "the registration failed, so waiting does not help: read the log of Fabric Manager or NMX, repair what it names, then reset the GPUs or restart the machine"
+	remedyManager  = "start nvidia-fabricmanager of the driver's version (journalctl -u nvidia-fabricmanager says why it ended); if it gives out partitions, activate one, or set fabricPartitions: true"
 	remedyMissing  = "look at Fabric Manager or NMX, at the NVLink switches and at nvidia-smi -q, section Fabric, then restart the machine; if the machine is no longer part of an NVLink rack, delete its NodeReport and restart its agent, after the node has left Slurm for removeAfter"
 	remedyDomain   = "look at Fabric Manager's partitions and at who reports the clique; if NVLink really joins so many GPUs, set maxDomainGPUs"
 )
@@ -168,10 +176,15 @@ var fabricTable = []fabricRow{
 		func(c *fabricCase) bool { return c.kind.inMachine() && c.failed > 0 },
 		func(c *fabricCase) string { return c.each(gpuFailed) }, remedyFailed},
 	{ReasonFabricInProgress, OK, PlaceKept, IMEXNone,
-		func(c *fabricCase) bool { return c.kind.inMachine() && c.inProgress+c.notStarted > 0 },
+		func(c *fabricCase) bool { return c.registersInside() && c.partitioned() },
 		func(c *fabricCase) string {
-			return fmt.Sprintf("%d of %d GPUs have not registered with the NVLink switches of the machine: Fabric Manager is not done, or it gives out partitions (FABRIC_MODE=1) and none is active", c.inProgress+c.notStarted, len(c.Report.GPUs))
+			return fmt.Sprintf("%d of %d GPUs are in no active partition: Fabric Manager gives out partitions", c.inProgress+c.notStarted, len(c.Report.GPUs))
 		}, ""},
+	{ReasonFabricNotReady, Unknown, PlaceKept, IMEXNone,
+		func(c *fabricCase) bool { return c.registersInside() && c.Since != "" },
+		(*fabricCase).notInside, remedyManager},
+	{ReasonFabricInProgress, OK, PlaceKept, IMEXNone,
+		(*fabricCase).registersInside, (*fabricCase).notInside, "wait while Fabric Manager registers the GPUs; if that takes long, " + remedyManager},
 	{ReasonFabricHealthy, OK, PlaceNone, IMEXNone,
 		func(c *fabricCase) bool { return c.kind.inMachine() && c.joined > 0 },
 		func(*fabricCase) string { return saidHealthy }, ""},
@@ -226,6 +239,8 @@ var fabricTable = []fabricRow{
 
 // What is said of many nodes.
 const (
+	// saidManager are the two causes that look alike.
+	saidManager = "Fabric Manager does not run or is not done, or it gives out partitions (FABRIC_MODE=1) and none is active"
 	saidHealthy = "the NVLink fabric of all GPUs that have one is healthy"
 	saidNone    = "no GPU has an NVLink fabric"
 	saidUnread  = "the report says nothing of its GPUs' NVLink fabric"
@@ -274,6 +289,16 @@ func (c *fabricCase) second() Clique {
 		}
 	}
 	return Clique{}
+}
+
+// registersInside reports whether GPUs whose NVLink ends in the machine have not registered with its switches.
+func (c *fabricCase) registersInside() bool {
+	return c.kind.inMachine() && c.inProgress+c.notStarted > 0
+}
+
+// notInside says that they have not.
+func (c *fabricCase) notInside() string {
+	return fmt.Sprintf("%d of %d GPUs have not registered with the NVLink switches of the machine, and no CUDA program can use them: %s", c.inProgress+c.notStarted, len(c.Report.GPUs), saidManager) + c.since()
 }
 
 // since says since when the fabric is not ready.
@@ -348,7 +373,7 @@ func (c *fabricCase) lost() string {
 // addFlaws adds to a finding what is wrong with single GPUs. It takes the reason of the worst if the finding says
 // nothing worse. links is how many links a GPU should have, or 0.
 func (c *fabricCase) addFlaws(f *Finding, links int) {
-	if f.Reason == ReasonFabricInProgress {
+	if f.Reason == ReasonFabricInProgress || f.Reason == ReasonFabricNotReady && f.Severity == Unknown {
 		return // health and links mean nothing yet
 	}
 	var said []string
@@ -388,5 +413,5 @@ var flaws = []string{ReasonMisconfigured, ReasonUnhealthy, ReasonLinksDown, Reas
 // flawRemedies are what to do, by flaw.
 var flawRemedies = map[string]string{
 	ReasonMisconfigured: "look at Fabric Manager and the GPU; drain the node", ReasonUnhealthy: "look at Fabric Manager and the GPU; drain the node",
-	ReasonLinksDown: "look at nvidia-smi nvlink -s and the kernel log of the node, and plan a repair", ReasonLimitedCapacity: "plan a repair",
+	ReasonLinksDown: "look at nvidia-smi nvlink -s and the kernel log of the node, and plan a repair", ReasonLimitedCapacity: "plan a repair if it lasts",
 }

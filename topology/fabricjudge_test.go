@@ -66,6 +66,21 @@ func TestFabricTable(t *testing.T) {
 	set := func(f topology.Fabric) func([]topology.FabricNode) {
 		return func(nodes []topology.FabricNode) { say(&nodes[0], f) }
 	}
+	yes := new(true)
+	health := func(summary topology.Health, bits topology.FabricHealth) func([]topology.FabricNode) {
+		return func(nodes []topology.FabricNode) {
+			f := &nodes[0].Report.GPUs[1].Fabric
+			f.Health, f.HealthFields = summary, bits
+		}
+	}
+	// late has the first node wait for long.
+	late := func(more func(*topology.FabricNode)) func([]topology.FabricNode) {
+		return func(nodes []topology.FabricNode) {
+			if nodes[0].Since = since; more != nil {
+				more(&nodes[0])
+			}
+		}
+	}
 	for _, tt := range []struct {
 		name   string
 		site   func() []topology.FabricNode
@@ -113,7 +128,20 @@ func TestFabricTable(t *testing.T) {
 		{name: "H100 with a clique of its own", site: alone(h100, joinedFabric), reason: "FabricHealthy", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "H100", site: alone(h100, notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "H100 with a healthy fabric of its own without a clique", site: alone(h100, topology.Fabric{State: topology.FabricCompleted}), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
-		{name: "H100 with FABRIC_MODE=1 and no partition", site: alone(h100, inProgress), spoil: func(n []topology.FabricNode) { n[0].Since = since }, reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "FABRIC_MODE=1"},
+		{name: "H100 that registers", site: alone(h100, inProgress), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "4 of 4 GPUs have not registered with the NVLink switches of the machine, and no CUDA program can use them: Fabric Manager does not run"},
+		{name: "H100 that has registered for long", site: alone(h100, inProgress), spoil: late(nil), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone, says: "none is active; since 2026-11-26 16:10 UTC"},
+		{name: "H100 that has not started for long", site: alone(h100, notStarted), spoil: late(nil), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone, says: "Fabric Manager does not run"},
+		{name: "H100 that has registered for long, and its links are down", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.GPUs[2].NVLinks = nil }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
+		{name: "H100 with FABRIC_MODE=0 and no Fabric Manager", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.FabricMode, n.Report.Domain.Clique.ID = new(0), 1 }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
+		{name: "H100 with FABRIC_MODE=1 and no partition", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.FabricMode = new(1) }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "4 of 4 GPUs are in no active partition"},
+		{name: "H100 with FABRIC_MODE=2", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.FabricMode = new(2) }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "in no active partition"},
+		{name: "H100 with partitions as the site says", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Partitions, n.Report.FabricMode = true, new(0) }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "in no active partition"},
+		{name: "H100 with a clique before in this boot", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.Domain.Clique.ID = 1 }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "in no active partition"},
+		{name: "H100 with a clique before this boot", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.EarlierClique.ID = 1 }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
+		{name: "H100 with a partition of one GPU", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) {
+			n.Report.GPUs[0].Fabric = topology.Fabric{State: topology.FabricCompleted, HealthFields: topology.FabricHealth{PartitionAssigned: yes}}
+		}), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "3 of 4 GPUs are in no active partition"},
+		{name: "H100 with a GPU that does not register", site: alone(h100, topology.Fabric{State: topology.FabricCompleted}), spoil: late(func(n *topology.FabricNode) { n.Report.GPUs[2].Fabric = inProgress }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone, says: "1 of 4 GPUs have not registered"},
 		{name: "H100 whose registration failed", site: alone(h100, failed), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
 		{name: "H100 beside others with a clique", site: func() []topology.FabricNode { return trays(3, 8, h100, joinedFabric) }, spoil: set(notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "H100 that says nothing", site: alone(h100, topology.Fabric{}), reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXNone},
@@ -144,6 +172,11 @@ func TestFabricTable(t *testing.T) {
 		}, reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "failed, and a link is down", site: rack, spoil: func(n []topology.FabricNode) { say(&n[0], failed); links(2, 17)(n) }, reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "; GPU 2, GPU-01-2: 17 of 18 NVLinks are active"},
 		{name: "unhealthy", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report.GPUs[1].Fabric.Health = topology.HealthUnhealthy }, reason: "FabricUnhealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: its health is unhealthy"},
+		{name: "unhealthy, and a route is", site: rack, spoil: health(topology.HealthUnhealthy, topology.FabricHealth{RouteUnhealthy: yes, DegradedBandwidth: yes}), reason: "FabricUnhealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: unhealthy route, degraded bandwidth"},
+		{name: "unhealthy while a route recovers", site: rack, spoil: health(topology.HealthUnhealthy, topology.FabricHealth{RouteRecovery: yes, RouteUnhealthy: new(bool)}), reason: "FabricLimitedCapacity", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: route recovery in progress"},
+		{name: "unhealthy after an access timeout", site: rack, spoil: health(topology.HealthUnhealthy, topology.FabricHealth{AccessTimeoutRecovery: yes}), reason: "FabricLimitedCapacity", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: access timeout recovery in progress"},
+		{name: "limited capacity, and the bandwidth is degraded", site: rack, spoil: health(topology.HealthLimitedCapacity, topology.FabricHealth{DegradedBandwidth: yes}), reason: "FabricLimitedCapacity", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: degraded bandwidth"},
+		{name: "limited capacity", site: rack, spoil: health(topology.HealthLimitedCapacity, topology.FabricHealth{}), reason: "FabricLimitedCapacity", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "its capacity is limited"},
 	} {
 		nodes := tt.site()
 		if tt.spoil != nil {
@@ -154,7 +187,7 @@ func TestFabricTable(t *testing.T) {
 		if v.Reason != tt.reason || v.Place != tt.place || v.IMEX != tt.imex || !strings.Contains(v.Message, tt.says) {
 			t.Errorf("%s: %s, place %d, IMEX %d: %s\nwant %s, place %d, IMEX %d: %s", tt.name, v.Reason, v.Place, v.IMEX, v.Message, tt.reason, tt.place, tt.imex, tt.says)
 		}
-		if v.Faulty() && v.Remedy == "" {
+		if v.Faulty() && !v.Asks() {
 			t.Errorf("%s: nothing says what to do", tt.name)
 		}
 		if v.Place == topology.PlaceInClique && v.Clique.IsZero() {
@@ -269,6 +302,52 @@ func TestSiteWithoutFabric(t *testing.T) {
 		_, found := topology.JudgeFabrics(tt.nodes, nil)
 		if got := fmt.Sprint(found); len(found) > 1 || !strings.HasPrefix(strings.Replace(got, "FabricMissing: ", "", 1), tt.want) {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestSiteNotRegistered has one finding for each product whose GPUs have not registered inside the machine for
+// long, and none of a node.
+func TestSiteNotRegistered(t *testing.T) {
+	late := func(nodes []topology.FabricNode) []topology.FabricNode {
+		for i := range nodes {
+			nodes[i].Since = "2026-11-26 16:10 UTC"
+		}
+		return nodes
+	}
+	partitions := late(trays(2, 8, h100, inProgress))
+	for i := range partitions {
+		partitions[i].Report.FabricMode = new(1)
+	}
+	for _, tt := range []struct {
+		name  string
+		nodes []topology.FabricNode
+		want  []string // what each finding begins with
+	}{
+		{"not for long", trays(4, 8, h100, inProgress), nil},
+		{"one", append(late(trays(1, 8, h100, inProgress)), trays(3, 8, h100, notSupported)[1:]...), []string{"1 nodes with 8 GPUs of NVIDIA H100 80GB HBM3 have GPUs that no CUDA program can use (n01): Fabric Manager does not run or is not done, or"}},
+		{"many", late(trays(5, 8, h100, inProgress)), []string{"5 nodes with 8 GPUs of NVIDIA H100 80GB HBM3 have GPUs that no CUDA program can use (n01, n02, n03 and 2 more): "}},
+		{"two products", append(late(trays(2, 8, h100, inProgress)), late(trays(1, 8, "NVIDIA B200", notStarted))...), []string{"1 nodes with 8 GPUs of NVIDIA B200 ", "2 nodes with 8 GPUs of NVIDIA H100 "}},
+		{"partitions", partitions, nil},
+		{"a rack", late(trays(4, 4, gb200, inProgress)), nil},
+	} {
+		verdicts, found := topology.JudgeFabrics(tt.nodes, nil)
+		if len(found) != len(tt.want) {
+			t.Errorf("%s: %v, want %d findings", tt.name, found, len(tt.want))
+			continue
+		}
+		for i, f := range found {
+			if f.Reason != "FabricNotReady" || f.Node != "" || !strings.HasPrefix(f.Message, tt.want[i]) || !strings.Contains(f.Message, "start nvidia-fabricmanager of the driver's version") || len(f.Message) > topology.MaxMessage {
+				t.Errorf("%s: %s, want %s", tt.name, f, tt.want[i])
+			}
+		}
+		for i := range verdicts {
+			if strings.Contains(tt.nodes[i].Report.GPUs[0].Product, "GB200") {
+				continue
+			}
+			if v := &verdicts[i]; v.Faulty() || v.IMEX != topology.IMEXNone || v.Asks() != (v.Reason == "FabricNotReady") {
+				t.Errorf("%s: node %d is %s, severity %s, IMEX %d", tt.name, i+1, v.Reason, v.Severity, v.IMEX)
+			}
 		}
 	}
 }

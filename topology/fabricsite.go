@@ -295,6 +295,30 @@ func (t *fabricSite) withoutFabric() []Finding {
 	return []Finding{{Reason: ReasonFabricMissing, Message: strings.Join(kinds, ", ") + " report no NVLink fabric. This is right for NVL4 boards, workstations and GPUs that are passed to virtual machines; it is wrong for trays of an NVL72 rack"}}
 }
 
+// maxNamed bounds the nodes that a finding of the site names.
+const maxNamed = 3
+
+// notRegistered returns one finding for each product and number of GPUs whose NVLink ends in the machine, if GPUs of
+// nodes have not registered for long. It is not known whether that is a fault of each node.
+func (t *fabricSite) notRegistered(verdicts []FabricVerdict) (found []Finding) {
+	names := map[*fabricKind][]string{}
+	for i := range verdicts {
+		if v := &verdicts[i]; v.Reason == ReasonFabricNotReady && v.Severity == Unknown {
+			names[t.seen[i].kind] = append(names[t.seen[i].kind], t.nodes[i].Report.Name)
+		}
+	}
+	for k, nodes := range names {
+		slices.Sort(nodes)
+		text := strings.Join(nodes[:min(len(nodes), maxNamed)], ", ")
+		if more := len(nodes) - maxNamed; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		found = append(found, Finding{Reason: ReasonFabricNotReady, Message: fmt.Sprintf("%d nodes with %d GPUs of %s have GPUs that no CUDA program can use (%s): %s. What to do: %s", len(nodes), k.gpus, k.product, text, saidManager, remedyManager), Remedy: remedyManager})
+	}
+	slices.SortFunc(found, func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
+	return found
+}
+
 // allWithout reports whether no node of a kind has a fabric, now or before.
 func (t *fabricSite) allWithout(k *fabricKind) bool {
 	for i := range t.nodes {

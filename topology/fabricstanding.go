@@ -1,5 +1,11 @@
 package topology
 
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
 // gpuStanding is what one GPU's fabric state means. Only this file reads the words of the state.
 type gpuStanding uint8
 
@@ -44,23 +50,42 @@ func (f *Fabric) Clique() (Clique, bool) {
 	return Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}, true
 }
 
-// Registers says how the registration of the node's GPUs stands: waits if one is in progress, stuck if one
-// failed or has not begun. Nobody awaits GPUs whose NVLink ends in the machine. bounds may be nil.
-func (n *Node) Registers(bounds Bounds) (waits, stuck bool) {
-	for i := range n.GPUs {
-		switch n.GPUs[i].Fabric.standing() {
+// Registers says how the registration of the GPUs in the node's report stands: waits if it may still end well,
+// stuck if one failed or has not begun. Where NVLink ends in the machine, GPUs wait for Fabric Manager, and nobody
+// awaits those that it gives out in partitions. bounds may be nil.
+func (n *FabricNode) Registers(bounds Bounds) (waits, stuck bool) {
+	var idle, failed bool
+	for i := range n.Report.GPUs {
+		switch n.Report.GPUs[i].Fabric.standing() {
 		case gpuInProgress:
 			waits = true
-		case gpuNotStarted, gpuFailed:
-			stuck = true
+		case gpuNotStarted:
+			idle = true
+		case gpuFailed:
+			failed = true
 		}
 	}
-	if !waits && !stuck {
-		return false, false
+	if !waits && !idle && !failed || n.Report.SpansMachines(bounds) {
+		return waits, idle || failed
 	}
-	spans := n.SpansMachines(bounds)
-	return waits && spans, stuck && spans
+	return (waits || idle) && !n.partitioned(), false
 }
+
+// partitioned reports whether the site says that Fabric Manager gives out partitions, or something that was read on
+// the machine does. Then GPUs in no active partition register for ever, and nothing is wrong.
+func (n *FabricNode) partitioned() bool {
+	switch mode := n.Report.FabricMode; {
+	case n.Partitions:
+		return true
+	case mode != nil:
+		return *mode != fabricModeWhole
+	}
+	assigned := func(g GPU) bool { return isTrue(g.Fabric.HealthFields.PartitionAssigned) }
+	return !n.Report.Domain.Clique.IsZero() || slices.ContainsFunc(n.Report.GPUs, assigned)
+}
+
+// fabricModeWhole is the FABRIC_MODE in which Fabric Manager gives out no partitions.
+const fabricModeWhole = 0
 
 // Joined returns the NVLink domain that all of the node's GPUs have joined, or None
 // if all have none to join. It is zero if a GPU's registration is in progress,
@@ -82,20 +107,41 @@ func (n *Node) Joined() NVLinkDomain {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// flaw returns the worst that a GPU's health says, or "".
+// healthBits are the details of a GPU's health that name a fault, the worst first. A recovery
+// passes: the GPU works with less meanwhile.
+var healthBits = [...]struct {
+	of           func(*FabricHealth) *bool
+	reason, what string
+}{
+	{func(h *FabricHealth) *bool { return h.RouteUnhealthy }, ReasonUnhealthy, "unhealthy route"},
+	{func(h *FabricHealth) *bool { return h.RouteRecovery }, ReasonLimitedCapacity, "route recovery in progress"},
+	{func(h *FabricHealth) *bool { return h.AccessTimeoutRecovery }, ReasonLimitedCapacity, "access timeout recovery in progress"},
+	{func(h *FabricHealth) *bool { return h.DegradedBandwidth }, ReasonLimitedCapacity, "degraded bandwidth"},
+}
+
+// Faults returns what the details say is wrong, and the reason of the worst, or "".
+func (h *FabricHealth) Faults() (reason string, all []string) {
+	if wrong := h.IncorrectConfiguration; wrong != "" && wrong != "none" {
+		reason, all = ReasonMisconfigured, append(all, "incorrect configuration: "+wrong)
+	}
+	for i := range healthBits {
+		if bit := &healthBits[i]; isTrue(bit.of(h)) {
+			reason, all = cmp.Or(reason, bit.reason), append(all, bit.what)
+		}
+	}
+	return reason, all
+}
+
+// flaw returns the worst that a GPU's health says, or "". The summary counts only if the details say
+// nothing.
 func (f *Fabric) flaw() (reason, what string) {
-	incorrect := f.HealthFields.IncorrectConfiguration
-	switch {
-	case incorrect != "" && incorrect != "none":
-		return ReasonMisconfigured, "incorrect configuration: " + incorrect
+	switch reason, all := f.HealthFields.Faults(); {
+	case reason != "":
+		return reason, strings.Join(all, ", ")
 	case f.Health == HealthUnhealthy:
 		return ReasonUnhealthy, "its health is " + string(f.Health)
-	case isTrue(f.HealthFields.RouteUnhealthy):
-		return ReasonUnhealthy, "unhealthy route"
 	case f.Health == HealthLimitedCapacity:
 		return ReasonLimitedCapacity, "its capacity is limited"
-	case isTrue(f.HealthFields.DegradedBandwidth):
-		return ReasonLimitedCapacity, "degraded bandwidth"
 	}
 	return "", ""
 }

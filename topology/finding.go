@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Finding is one thing that is wrong, or that could not be judged: with whom, why, what to
@@ -71,6 +72,11 @@ func (s *Severity) UnmarshalText(word []byte) error {
 // Has reports whether any finding has the severity.
 func Has(findings []Finding, s Severity) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity == s })
+}
+
+// CompareFindings orders what is said of nodes: by node, then by reason, then by message.
+func CompareFindings(a, b Finding) int {
+	return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
 }
 
 // String returns "file:line: severity: message (Reason); remedy" for a line of a file, and

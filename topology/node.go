@@ -43,7 +43,10 @@ type Node struct {
 	// Sockets are the processor packages in Slurm's order.
 	Sockets  []Socket  `json:"sockets,omitempty" max:"64"`
 	Platform *Platform `json:"platform,omitempty"`
-	IMEX     *IMEX     `json:"imex,omitempty"`
+	// FabricMode is FABRIC_MODE in the configuration of the machine's Fabric Manager: 0, or another number if
+	// it gives out partitions of the machine's NVLink. It is absent if the file could not be read.
+	FabricMode *int  `json:"fabricMode,omitempty"`
+	IMEX       *IMEX `json:"imex,omitempty"`
 	// Adapters are the RDMA network adapters, sorted by name. Functions of SR-IOV are not among
 	// them: they have no cable of their own, and come and go with pods.
 	Adapters []Adapter `json:"adapters,omitempty" max:"32"`
@@ -179,6 +182,12 @@ const (
 // ReasonGPUUnreadable is the problem of a GPU that NVML counts and cannot read.
 const ReasonGPUUnreadable = "GPUUnreadable"
 
+// ReasonGPULost is the problem of a GPU that the driver has on PCI and that NVML does not show.
+const ReasonGPULost = "GPULost"
+
+// ReasonGPUMissing is the problem of a GPU that the node had in an earlier report.
+const ReasonGPUMissing = "GPUMissing"
+
 // ReasonFactUnreadable is the problem of a fact that could not be read.
 const ReasonFactUnreadable = "FactUnreadable"
 
@@ -197,7 +206,7 @@ const ReasonMoreProblems = "MoreProblems"
 const ReasonOther = "other"
 
 // reported are the reasons that agents report.
-var reported = []string{ReasonGPUUnreadable, "GPULost", ReasonFactUnreadable, ReasonUnsettled, ReasonFactsStale, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidCritical, ReasonXidLook, ReasonRecoveryNeeded, ReasonRecoveryAdvised, ReasonRowsPending, ReasonMoreProblems}
+var reported = []string{ReasonGPUUnreadable, ReasonGPULost, ReasonGPUMissing, ReasonUncorrectedECC, ReasonFactUnreadable, ReasonUnsettled, ReasonFactsStale, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidCritical, ReasonXidLook, ReasonRecoveryNeeded, ReasonRecoveryAdvised, ReasonRowsPending, ReasonMoreProblems}
 
 // Reported returns a problem of a report as the publisher names it.
 func (p Finding) Reported() Finding {

@@ -250,7 +250,7 @@ func (x *Xids) Take(n *Node) {
 		x.Add(g.UUID, g.Xids...)
 	}
 	for _, p := range n.Problems {
-		if uuid, code, ok := xidOf(p); ok && code > 0 && !n.has(uuid) {
+		if uuid, code, ok := xidOf(p); ok && code > 0 && !n.Has(uuid) {
 			x.Add(uuid, code)
 		}
 	}
@@ -350,7 +350,7 @@ func GPUOf(p Finding) (uuid string, ok bool) {
 	return uuid, err == nil
 }
 
-// has reports whether the node has a GPU.
-func (n *Node) has(uuid string) bool {
+// Has reports whether the node has a GPU.
+func (n *Node) Has(uuid string) bool {
 	return slices.ContainsFunc(n.GPUs, func(g GPU) bool { return g.UUID == uuid })
 }

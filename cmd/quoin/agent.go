@@ -106,13 +106,14 @@ func runAgent(ctx context.Context, conf *config.Config, node string, read func(p
 
 // fabricOf judges the NVLink fabric of this machine by what is known here.
 func fabricOf(conf *config.Config) func(*topology.Node) topology.FabricVerdict {
-	bounds := topology.Bounds{}
+	bounds, partitions := topology.Bounds{}, false
 	for _, c := range conf.Clusters() {
 		maps.Copy(bounds, c.MaxDomainGPUs)
+		partitions = partitions || c.FabricPartitions
 	}
 	return func(n *topology.Node) topology.FabricVerdict {
 		peers := n.Joined().None && local.NamesPeers(conf.Agent.HostRoot)
-		return topology.JudgeFabric(&topology.FabricNode{Report: n, Peers: peers}, bounds)
+		return topology.JudgeFabric(&topology.FabricNode{Report: n, Peers: peers, Partitions: partitions}, bounds)
 	}
 }
 

@@ -44,7 +44,7 @@ func adapterReader(m *config.Machine) nodeagent.AdapterReader {
 	if m.Simulate != "" {
 		return nil
 	}
-	return adapters.New(cmp.Or(m.SysRoot, filepath.Join(m.HostRoot, "sys")), m.LLDPFile)
+	return adapters.New(m.Sys(), m.LLDPFile)
 }
 
 // idSources returns the sources of DCGM's ids of the GPUs. The first one is asked

@@ -139,7 +139,7 @@ func TestDemoNamesFaults(t *testing.T) {
 		return found
 	}
 	got := section(out)
-	if !strings.Contains(out, "■▲▲■") || !strings.Contains(out, "n3: GPULost: GPU 0") || !strings.Contains(got, "FabricUnhealthy  n2\n") || !strings.Contains(got, "its health is unhealthy. What to do: look") {
+	if !strings.Contains(out, "■▲▲■") || !strings.Contains(out, "n3: GPULost: GPU 0") || !strings.Contains(got, "FabricUnhealthy  n2\n") || !strings.Contains(got, "unhealthy route. What to do: look") {
 		t.Errorf("demo says:\n%s", out)
 	}
 	if diff := cmp.Diff(section(mapped), got); diff != "" {

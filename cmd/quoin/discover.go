@@ -124,7 +124,7 @@ func printNode(w io.Writer, n *topology.Node, fabric func(*topology.Node) topolo
 		return enc.Close()
 	default:
 		show.Node(w, n, gresIndices(n))
-		if v := fabric(n); v.Faulty() || v.IMEX == topology.IMEXNotReady {
+		if v := fabric(n); v.Remedy != "" {
 			show.Print(w, "problem: ", []topology.Finding{*v.Finding})
 		}
 	}

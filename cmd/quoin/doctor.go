@@ -58,7 +58,7 @@ Exit status: 1 if something does not work, 3 if something could not be seen.`,
 	flags.AddSources(cmd)
 	cmd.Flags().StringVar(&o.Only, "only", "", "look at the `part` cluster or node only")
 	show.Complete(cmd, "only", cobra.ShellCompDirectiveNoFileComp, doctor.PartCluster, doctor.PartNode)
-	cmd.Flags().StringVar(&o.HookDir, "hook-dir", "/opt/quoin/bin", "`directory` from which slurmd runs the hook")
+	cmd.Flags().StringVar(&o.HookDir, "hook-dir", "", "`directory` from which slurmd runs the hook; default: /usr/lib/quoin if agent.store is set, else /opt/quoin/bin")
 	show.AddOutput(cmd, &output, "text", outputJSON)
 	return cmd
 }

@@ -139,7 +139,7 @@ func TestFabricDay(t *testing.T) {
 				"h[01-04]": "healthy, " + alone + ", FabricHealthy, NoMultiNodeNVLink, not needed",
 			}, ""},
 			{"a tray reboots", tray(simulated.Fault{Fabric: "inProgress", Reboot: true}), 9 * time.Minute, map[string]string{
-				"n05": "with warning, " + block + ", FabricInProgress, FabricNotReady, shut", "n04": "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
+				"n05": "waiting, " + block + ", FabricInProgress, FabricNotReady, shut", "n04": "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
 			{"and goes on registering", nil, 2 * time.Minute, map[string]string{
 				"n05": "degraded, " + block + ", FabricNotReady, FabricNotReady, shut", "n04": "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
 			{"and is there again", tray(simulated.Fault{Clear: true, Reboot: true}), time.Hour, map[string]string{
@@ -175,14 +175,11 @@ func TestFabricDay(t *testing.T) {
 				}
 			}, time.Hour, map[string]string{
 				all(1, 18): "healthy, " + block + ", FabricHealthy, Ready, open"}, ""},
-			{"machines of H100 wait for a partition", func(d *fabricDay) {
-				d.report(func(n *topology.Node) {
-					for i := range n.GPUs {
-						n.GPUs[i].Fabric = topology.Fabric{State: topology.FabricInProgress}
-					}
-					n.Domain = topology.NVLinkDomain{}
-				}, "h01", "h02")
-			}, time.Hour, map[string]string{
+			{"Fabric Manager does not run on machines of H100", registersInside(nil), 9 * time.Minute, map[string]string{
+				"h[01-02]": "healthy, " + alone + ", FabricInProgress, NoMultiNodeNVLink, not needed"}, ""},
+			{"and is not started", nil, 2 * time.Minute, map[string]string{
+				"h[01-02]": "healthy, " + alone + ", FabricNotReady, NoMultiNodeNVLink, not needed"}, ""},
+			{"machines of H100 wait for a partition", registersInside(new(1)), time.Hour, map[string]string{
 				"h[01-02]": "healthy, " + alone + ", FabricInProgress, NoMultiNodeNVLink, not needed"}, ""},
 			{"machines of H100 report one clique", func(d *fabricDay) {
 				d.report(func(n *topology.Node) { inClique(n, topology.Clique{ClusterUUID: topology.UUID{1}, ID: 1}) }, "h01", "h02", "h03", "h04")
@@ -432,6 +429,19 @@ func (d *fabricDay) gate(name string) string {
 	return "open"
 }
 
+// registersInside has the GPUs of two machines of H100 register, with a FABRIC_MODE.
+func registersInside(mode *int) func(*fabricDay) {
+	return func(d *fabricDay) {
+		d.report(nil, "h01", "h02")
+		d.report(func(n *topology.Node) {
+			for i := range n.GPUs {
+				n.GPUs[i].Fabric = topology.Fabric{State: topology.FabricInProgress}
+			}
+			n.Domain, n.FabricMode = topology.NVLinkDomain{}, mode
+		}, "h01", "h02")
+	}
+}
+
 // wrong has the reason of each node on which the condition reports a fault.
 func (d *fabricDay) wrong(condition string) map[string]string {
 	out := map[string]string{}
@@ -487,6 +497,11 @@ func (d *fabricDay) agree() {
 			if g.value == 1 {
 				held = append(held, g.labels["reason"])
 			}
+		}
+	}
+	for node, of := range d.store.conditions {
+		if c := of[nodestatus.ConditionFabric]; !c.True && strings.Contains(c.Message, "What to do: ") { // the cause is not known
+			fabric[node] = c.Reason
 		}
 	}
 	same("quoin_publisher_fabric_faults", fabric, faults)

@@ -19,7 +19,7 @@ func openMachine(ctx context.Context, c *config.Machine, node string, watch bool
 	if c.Simulate != "" {
 		return &simulation{site: c.Simulate, node: node, energy: map[string]float64{}}, func() {}, nil
 	}
-	lib, err := nvml.Open(nvml.Options{Path: c.NVMLLibrary, Root: c.HostRoot})
+	lib, err := nvml.Open(nvml.Options{Path: c.NVMLLibrary, Root: c.HostRoot, Sys: c.Sys()})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,6 +46,7 @@ func (m *nvmlMachine) Read() (*topology.Node, error) {
 	if n.BootID, err = rundir.BootID(m.root); err != nil {
 		n.Problems = append(n.Problems, topology.Finding{Reason: "FactUnreadable", Message: err.Error()})
 	}
+	n.FabricMode = local.FabricMode(m.root)
 	fabric := topology.JudgeFabric(&topology.FabricNode{Report: n, Peers: n.Joined().None && local.NamesPeers(m.root)}, nil)
 	facts, problems := m.imex.Read(!fabric.Clique.IsZero() || fabric.IMEX == topology.IMEXNotReady) // the site may know better than the product
 	n.IMEX, n.Problems = facts, append(n.Problems, problems...)

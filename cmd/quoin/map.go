@@ -37,7 +37,7 @@ func newMapCommand() *cobra.Command {
 		Short: "Draw a cluster: blocks, switches and node health",
 		Long: `map draws the stored plan of a cluster or a directory: a row for each block with a cell
 for each node, then the switch tree, the nodes without a place and why, and what is wrong
-or held. -o svg draws racks. -o html writes a page of racks with a search, as one file that
+now or held. -o svg draws racks. -o html writes a page of racks with a search, as one file that
 needs no network. The publisher serves the same page live.
 
   --fresh, --nodes, reports   draw what render would write, blocks and switches in any case

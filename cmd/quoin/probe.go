@@ -33,7 +33,7 @@ func libraryFlag(cmd *cobra.Command, s *session.Flags) {
 // probeArgs are the flags that hand the configuration to a child.
 func probeArgs(m *config.Machine, node string) []string {
 	args := []string{"--node", node}
-	for _, kv := range [][2]string{{"simulate", m.Simulate}, {"nvmlLibrary", m.NVMLLibrary}, {"hostRoot", m.HostRoot}, {"cgroupRoot", m.CgroupRoot}, {"interval", m.Interval.String()}} {
+	for _, kv := range [][2]string{{"simulate", m.Simulate}, {"nvmlLibrary", m.NVMLLibrary}, {"hostRoot", m.HostRoot}, {"sysRoot", m.SysRoot}, {"cgroupRoot", m.CgroupRoot}, {"interval", m.Interval.String()}} {
 		if kv[1] != "" {
 			args = append(args, config.SetFlag, "agent."+kv[0]+"="+kv[1])
 		}

@@ -170,9 +170,9 @@ type daemonConfig struct {
 	nodes string
 }
 
-// parseConfig reads a configuration of nvidia-imex. Its lines are KEY=VALUE, the last
+// valuesOf reads a configuration of one of NVIDIA's daemons. Its lines are KEY=VALUE, the last
 // line of a key counts, and # begins a comment.
-func parseConfig(text []byte) daemonConfig {
+func valuesOf(text []byte) map[string]string {
 	values := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")
@@ -180,6 +180,12 @@ func parseConfig(text []byte) daemonConfig {
 			values[strings.TrimSpace(key)] = strings.TrimSpace(value)
 		}
 	}
+	return values
+}
+
+// parseConfig reads a configuration of nvidia-imex.
+func parseConfig(text []byte) daemonConfig {
+	values := valuesOf(text)
 	return daemonConfig{
 		commands: values["IMEX_CMD_ENABLED"] == "1",
 		address:  values["IMEX_CMD_BIND_INTERFACE_IP"],

@@ -18,7 +18,7 @@ const nvidiaGPUFlag = "nvidia_gpu_env"
 const (
 	// ReasonGPUMissing names a node that has lost GPUs. What is published of it stays, because
 	// Slurm would drain the node for shorter lines.
-	ReasonGPUMissing = "GPUMissing"
+	ReasonGPUMissing = topology.ReasonGPUMissing
 	// ReasonNoGresLine names a node with GPUs for which no line can be written.
 	ReasonNoGresLine = "NoGresLine"
 )

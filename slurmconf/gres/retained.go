@@ -76,9 +76,11 @@ func (o *Options) keepsLines(n *topology.Node, old []Line, unknown bool) bool {
 	return !missing || slices.ContainsFunc(n.Problems, losesGPU)
 }
 
-// losesGPU reports whether the problem is that a whole GPU cannot be read: such
-// as GPUUnreadable or GPULost.
-func losesGPU(p topology.Finding) bool { return strings.HasPrefix(p.Reason, "GPU") }
+// losesGPU reports whether the problem is that the driver has a GPU that cannot be read. A
+// GPU that is missing since an earlier boot has no file.
+func losesGPU(p topology.Finding) bool {
+	return p.Reason == topology.ReasonGPUUnreadable || p.Reason == topology.ReasonGPULost
+}
 
 // byDeviceFile returns the published devices of each GPU, by the GPU's own file: the
 // GPU, or its MIG instances.

@@ -76,6 +76,7 @@ func TestLostGPUKeepsItsLine(t *testing.T) {
 		{"fallen off the bus in this boot", eight(), gap(), true, ReasonGPUMissing},
 		{"lost one of the last two before", machine(0, 1, 2, 3, 4, 5, 7), machine(0, 1, 2, 3, 4, 5), false, ""},
 		{"a GPU less since the boot", eight(), seven(), false, ""},
+		{"a GPU less since the boot, and the agent says so", eight(), with(seven(), problem("GPUMissing")), false, ""},
 		{"a machine with 4 GPUs", eight(), machine(0, 1, 2, 3), false, ""},
 		{"another problem beside", eight(), with(seven(), problem("FactUnreadable")), false, ""},
 		{"no GPU at all", eight(), machine(), true, ReasonGPUMissing},

@@ -16,7 +16,7 @@ type fabricHistory struct{ waiting map[string]time.Time }
 
 // since returns since when the fabrics of nodes are not ready, by Node, and when that will be so of the
 // next one, or zero. stored is what the stored plan knows. A registration that failed or has not begun counts
-// at once. One in progress counts after FabricWait.
+// at once. One in progress, and one inside the machine that has not begun, counts after FabricWait.
 func (h *fabricHistory) since(pub *publication.Cluster, in *inputs.Inputs, stored map[string]time.Time, now time.Time) (since map[string]time.Time, next time.Time) {
 	waiting := map[string]time.Time{}
 	since = map[string]time.Time{}
@@ -26,7 +26,8 @@ func (h *fabricHistory) since(pub *publication.Cluster, in *inputs.Inputs, store
 			if f.Report == nil {
 				continue
 			}
-			waits, stuck := f.Report.Registers(pub.MaxDomainGPUs)
+			node := topology.FabricNode{Report: f.Report, Partitions: pub.FabricPartitions}
+			waits, stuck := node.Registers(pub.MaxDomainGPUs)
 			if !waits && !stuck {
 				continue
 			}

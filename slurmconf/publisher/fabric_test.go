@@ -1,15 +1,18 @@
 package publisher
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/testdata/rig/series"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -99,7 +102,7 @@ func TestFabricFaultsWithoutConditions(t *testing.T) {
 	}
 	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
 		store.pass(time.Hour)
-		err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_publisher_fabric_faults 1 for each node with the condition QuoinFabricDegraded.
+		err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_publisher_fabric_faults 1 for each node whose NVLink fabric is not as it should be.
 # TYPE quoin_publisher_fabric_faults gauge
 quoin_publisher_fabric_faults{node="gb200-005",reason="FabricNotReady"} 1
 `), "quoin_publisher_fabric_faults")
@@ -142,21 +145,24 @@ func TestDomainImplausible(t *testing.T) {
 	}
 }
 
-// TestSitesWithoutFabric has sites that need no NVLink between machines: nothing is wrong with their nodes, and
-// at most one finding is of the site.
+// TestSitesWithoutFabric has sites that need no NVLink between machines: no condition is true, so that nobody
+// drains their nodes, and at most one finding is of the site.
 func TestSitesWithoutFabric(t *testing.T) {
 	none, waits := topology.Fabric{State: topology.FabricNotSupported}, topology.Fabric{State: topology.FabricInProgress}
 	for _, tt := range []struct {
 		name, product string
 		fabric        topology.Fabric
+		mode          *int   // of Fabric Manager
+		said          bool   // fabricPartitions
 		reason        string // of the conditions
 		findings      int
 	}{
-		{"NVL4 boards", "NVIDIA GB200", none, topology.ReasonNoFabric, 1},
-		{"Grace Hoppers alone", "NVIDIA GH200 480GB", none, topology.ReasonNoFabric, 0},
-		{"workstations", "NVIDIA GB300", none, topology.ReasonNoFabric, 1},
-		{"HGX", "NVIDIA H200", none, topology.ReasonNoFabric, 0},
-		{"HGX with FABRIC_MODE=1", "NVIDIA H200", waits, topology.ReasonFabricInProgress, 0},
+		{"NVL4 boards", "NVIDIA GB200", none, nil, false, topology.ReasonNoFabric, 1},
+		{"Grace Hoppers alone", "NVIDIA GH200 480GB", none, nil, false, topology.ReasonNoFabric, 0},
+		{"workstations", "NVIDIA GB300", none, nil, false, topology.ReasonNoFabric, 1},
+		{"HGX", "NVIDIA H200", none, nil, false, topology.ReasonNoFabric, 0},
+		{"HGX with FABRIC_MODE=1", "NVIDIA H200", waits, new(1), false, topology.ReasonFabricInProgress, 0},
+		{"HGX with partitions as the site says", "NVIDIA H200", waits, nil, true, topology.ReasonFabricInProgress, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			snap := hgxSite(t, 0)
@@ -164,10 +170,10 @@ func TestSitesWithoutFabric(t *testing.T) {
 				for i := range r.GPUs {
 					r.GPUs[i].Product, r.GPUs[i].Fabric = tt.product, tt.fabric
 				}
-				r.Domain = r.Joined()
+				r.Domain, r.FabricMode = r.Joined(), tt.mode
 			}
 			store := newMemory(snap)
-			inBubble(t, store, complete(t, Publication{}), func() {
+			inBubble(t, store, complete(t, Publication{FabricPartitions: tt.said}), func() {
 				store.pass(24 * time.Hour)
 				plan := store.plan(t)
 				findings := 0
@@ -187,4 +193,45 @@ func TestSitesWithoutFabric(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNoFabricManager has two of eight HGX machines on which Fabric Manager does not run. After fabricWait the site has
+// one problem, and the series of the alert name the machines. No condition is true, so nobody drains them.
+func TestNoFabricManager(t *testing.T) {
+	snap := hgxSite(t, 0)
+	for name, r := range snap.Reports {
+		for i := range r.GPUs {
+			r.GPUs[i].Product, r.GPUs[i].Fabric = "NVIDIA H200", topology.Fabric{State: topology.FabricNotSupported}
+			if name == "h01" || name == "h02" {
+				r.GPUs[i].Fabric.State = topology.FabricInProgress
+			}
+		}
+		r.Domain = r.Joined()
+	}
+	reg := prometheus.NewRegistry()
+	store := newMemory(snap)
+	prepare := func(p *Publisher) {
+		p.metrics = NewMetrics(reg)
+		p.metrics.segments.Watch(store, p.jobs)
+		p.metrics.occupancy.Watch(p.jobs)
+	}
+	is := func(when, condition string, late bool, want map[string]float64) {
+		t.Helper()
+		c := store.conditions["h01"][nodestatus.ConditionFabric]
+		if c.True || c.Reason != condition || strings.Contains(c.Message, "What to do: start nvidia-fabricmanager of the driver's version") != late {
+			t.Errorf("%s: h01 has %+v", when, c)
+		}
+		got := series.Values(t, reg)
+		maps.DeleteFunc(got, func(name string, _ float64) bool { return !strings.Contains(name, `reason="Fabric`) })
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: series (-want +got):\n%s", when, diff)
+		}
+	}
+	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
+		store.pass(time.Minute)
+		is("after a minute", topology.ReasonFabricInProgress, false, map[string]float64{})
+		store.pass(time.Hour)
+		is("after an hour", topology.ReasonFabricNotReady, true, map[string]float64{`quoin_publisher_problems{publication="default",reason="FabricNotReady"}`: 1,
+			`quoin_publisher_fabric_faults{node="h01",reason="FabricNotReady"}`: 1, `quoin_publisher_fabric_faults{node="h02",reason="FabricNotReady"}`: 1})
+	})
 }

@@ -119,6 +119,6 @@ func registering(n *topology.Node, bounds topology.Bounds) bool {
 			return false
 		}
 	}
-	waits, stuck := n.Registers(bounds)
-	return waits || stuck || len(n.GPUs) == 0 && len(n.Problems) > 0
+	waits, stuck := (&topology.FabricNode{Report: n}).Registers(bounds)
+	return n.SpansMachines(bounds) && (waits || stuck) || len(n.GPUs) == 0 && len(n.Problems) > 0
 }

@@ -103,10 +103,9 @@ func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, er
 }
 
 func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
-	again := func(answers []placement.Decision) *Rendered { return renderWith(p, g, nil, anySize, answers) }
-	kept := keep(p, g, again(nil), "", again)
-	if kept.made.Plan == nil {
-		return nil, errors.New(kept.made.Message)
+	kept, err := makeKept(p, g)
+	if err != nil {
+		return nil, err
 	}
 	made := *kept.made
 	for i := range kept.asked {
@@ -116,6 +115,17 @@ func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 		}
 	}
 	return &made, nil
+}
+
+// makeKept makes what keeps the published answers of decisions, because nobody approves them. An error says
+// why there is no plan.
+func makeKept(p *publication.Cluster, g *gathered) (kept, error) {
+	again := func(answers []placement.Decision) *Rendered { return renderWith(p, g, nil, anySize, answers) }
+	kept := keep(p, g, again(nil), "", again)
+	if kept.made.Plan == nil {
+		return kept, errors.New(kept.made.Message)
+	}
+	return kept, nil
 }
 
 // place makes the plan that the inputs give. settling is nil if all nodes may move. The plan keeps

@@ -94,8 +94,12 @@ func (m *h100) make(root string) {
 	t := m.t
 	t.Helper()
 	copyFile(t, nvml.Library(t, 580), filepath.Join(root, "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"))
-	copyFile(t, nvml.New(t, "h100").File, filepath.Join(root, machineFile))
 	site, rail := sysfs.DGXH100(), 0
+	var places []string // of the GPUs on PCI
+	for i, path := range site.GPUs {
+		places = append(places, fmt.Sprintf("gpu %d", i), "pci 0000"+strings.ToUpper(path[strings.LastIndex(path, " ")+1:]))
+	}
+	copyFile(t, nvml.New(t, "h100", places...).File, filepath.Join(root, machineFile))
 	for i := range site.Adapters {
 		// Two adapters of two functions are for storage, and their paths are shorter.
 		if a := &site.Adapters[i]; len(strings.Fields(a.Path)) > 3 {
@@ -346,7 +350,7 @@ func (m *h100) looks(out string) {
 	t := m.t
 	t.Helper()
 	t.Log(out)
-	for _, want := range []string{" Level=0 LinkSpeed=0 Nodes=node-[1-2]\n", " Level=0 LinkSpeed=0 Nodes=node-[3-4]\n", " Level=1 "} {
+	for _, want := range []string{" Level=0 LinkSpeed=0 Nodes=node-[1-2]\n", " Level=0 LinkSpeed=0 Nodes=node-[3-4]\n", " Level=1 ", "\nok       hook         /usr/lib/quoin/quoin-hook runs\n", "\nok       cluster      there is none to look at"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -99,6 +99,7 @@ func (w *world) readme() {
 	}
 	_, section, _ := strings.Cut(string(text), "\n## Install\n")
 	section, _, _ = strings.Cut(section, "\n## ")
+	dir := w.checkout("readme")
 	var ran []string
 	for command := range strings.SplitSeq(strings.ReplaceAll(section, "\\\n", ""), "\n") {
 		command, isCommand := strings.CutPrefix(command, "    ")
@@ -116,12 +117,12 @@ func (w *world) readme() {
 			continue
 		}
 		cmd := w.box.Shell(w.t.Context(), "exec "+first+" "+rest)
-		cmd.Dir = "../.."
+		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			w.t.Fatalf("%s %s: %v\n%s", first, rest, err, out)
 		}
 	}
-	if diff := cmp.Diff([]string{"helm", "helm", "kubectl"}, ran); diff != "" {
+	if diff := cmp.Diff([]string{"echo", "helm", "helm", "kubectl"}, ran); diff != "" {
 		w.t.Errorf("commands of the README (-want +got):\n%s", diff)
 	}
 }
@@ -180,7 +181,7 @@ func (w *world) upgradesSlinky() {
 	}
 	before := patched()
 	for _, c := range []struct{ flag, want string }{{"", "STATUS: deployed"}, {"--server-side=true", "conflict occurred"}, {"--server-side=false", "STATUS: deployed"}} {
-		cmd := w.box.Shell(w.t.Context(), "helm upgrade slurm "+w.slurm.Chart()+" --namespace slurm "+c.flag+" -f values.yaml -f slinky.yaml -f site.yaml")
+		cmd := w.box.Shell(w.t.Context(), "helm upgrade slurm "+w.slurm.Chart()+" --namespace slurm "+c.flag+" -f values.yaml -f slinky.yaml -f box.yaml")
 		cmd.Dir = w.page.dir
 		if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), c.want) {
 			w.t.Errorf("helm upgrade %s: %v, want %q\n%s", c.flag, err, c.want, out)

@@ -33,29 +33,36 @@ func (w *world) openPage(more string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	manifests, err := filepath.Abs("../../manifests")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	dir := filepath.Join(w.dir, "checkout") // the steps share it
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.Symlink(manifests, filepath.Join(dir, "manifests")); err != nil {
-		w.t.Fatal(err)
-	}
-	for name, text := range map[string]string{"values.yaml": slinky.Values, "gres.yaml": slinky.GRES, "more.yaml": more, "site.yaml": siteValues} {
+	dir := w.checkout("checkout") // the steps share it
+	for name, text := range map[string]string{"values.yaml": slinky.Values, "gres.yaml": slinky.GRES, "more.yaml": more, "box.yaml": boxValues} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 	*w.page = page{blocks: blocks, dir: dir, ran: map[int]bool{}, fill: strings.NewReplacer(
 		"REGISTRY/quoin", "quoin", "SLINKY_CHART", w.slurm.Chart(),
-		"-f quoin.yaml", "-f quoin.yaml "+strings.Join(w.site(), " "), "-f slinky.yaml", "-f more.yaml -f slinky.yaml -f site.yaml", "-f values.yaml\n", "-f values.yaml -f gres.yaml\n")}
+		"-f site.yaml", "-f site.yaml "+strings.Join(w.site(), " "), "-f slinky.yaml", "-f more.yaml -f slinky.yaml -f box.yaml", "-f values.yaml\n", "-f values.yaml -f gres.yaml\n")}
 }
 
-// siteValues are what this site adds to Slinky's values of the page: its jobs learn their block.
-const siteValues = `
+// checkout makes a folder that stands for a checkout, and returns its path.
+func (w *world) checkout(name string) string {
+	w.t.Helper()
+	manifests, err := filepath.Abs("../../manifests")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	dir := filepath.Join(w.dir, name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.Symlink(manifests, filepath.Join(dir, "manifests")); err != nil {
+		w.t.Fatal(err)
+	}
+	return dir
+}
+
+// boxValues are what this site adds to Slinky's values of the page: its jobs learn their block.
+const boxValues = `
 controller:
   extraConf: |
     TaskPlugin=task/none

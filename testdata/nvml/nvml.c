@@ -40,7 +40,7 @@
 #define HAS_PLATFORM (DRIVER >= 570)
 #define HAS_FABRIC_V3 (DRIVER >= 580)
 
-enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_MIG = 8, MAX_RULES = 32, MAX_XIDS = 8, MAX_SETS = 4, MAX_PIDS = 64, MAX_SAMPLES = 256, MAX_FIELDS = 96, MASK_WORDS = 128, ANY = -1 };
+enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_MIG = 8, MAX_RULES = 32, MAX_XIDS = 8, MAX_SETS = 4, MAX_PIDS = 64, MAX_SAMPLES = 256, MAX_FIELDS = 96, MAX_EXCLUDED = 4, MASK_WORDS = 128, ANY = -1 };
 
 /* What is absent is not supported. */
 struct pids {
@@ -112,6 +112,8 @@ static struct machine {
 	struct gpu every, gpus[MAX_GPUS];
 	struct rule rules[MAX_RULES];
 	int rule_count;
+	char excluded[MAX_EXCLUDED][32]; /* PCI addresses */
+	unsigned excluded_count;
 	int become_in; /* calls until the machine is that of another file; 0: never */
 	char become[256];
 } machine;
@@ -392,6 +394,12 @@ static void read_become(const char *value) {
 	copy(machine.become, sizeof machine.become, path);
 }
 
+static void read_excluded(const char *value) {
+	if (machine.excluded_count == MAX_EXCLUDED)
+		die("excluded: %d times at most", MAX_EXCLUDED);
+	copy(machine.excluded[machine.excluded_count++], sizeof machine.excluded[0], value);
+}
+
 static void read_call(int gpu, const char *value) {
 	static const char *const actions[] = {"ok", "error", "hang", "exit", "crash", "abort", NULL};
 	struct rule r = {.gpu = gpu};
@@ -473,6 +481,8 @@ static void read_statement(char *line, int *gpu) {
 		*gpu = read_section(value);
 	else if (!strcmp(key, "call"))
 		read_call(*gpu, value);
+	else if (!strcmp(key, "excluded"))
+		read_excluded(value);
 	else if (!strcmp(key, "become"))
 		read_become(value);
 	else {
@@ -1051,6 +1061,24 @@ nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *
 	return NVML_SUCCESS;
 }
 #endif
+
+nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned int *count) {
+	ENTER(ANY);
+	if (failed)
+		return failed;
+	*count = machine.excluded_count;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlGetExcludedDeviceInfoByIndex(unsigned int index, nvmlExcludedDeviceInfo_t *info) {
+	ENTER(ANY);
+	if (failed)
+		return failed;
+	if (index >= machine.excluded_count)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	info->uuid[0] = 0;
+	return answer_pci(&info->pciInfo, machine.excluded[index]);
+}
 
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set) {
 	ENTER(ANY);

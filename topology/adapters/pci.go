@@ -1,6 +1,8 @@
 package adapters
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -66,6 +68,41 @@ func (p pciPath) nearest(devices []pciPath) (busIDs []string) {
 		}
 		if len(busIDs) < maxGPUs {
 			busIDs = append(busIDs, d.busID())
+		}
+	}
+	return busIDs
+}
+
+// displayClass begins the PCI class of a GPU: it is a display controller also without a display.
+const displayClass = "0x03"
+
+// gpuPaths returns where the GPUs of NVIDIA's driver are on PCI. The driver lists them, also one that
+// NVML does not show. Functions of SR-IOV are not among them: they are parts of a GPU, for virtual
+// machines.
+func gpuPaths(sys string) (paths []pciPath) {
+	dir := filepath.Join(sys, "bus/pci/drivers/nvidia")
+	entries, _ := os.ReadDir(dir) // without the driver there is no GPU
+	for _, e := range entries {
+		device := filepath.Join(dir, e.Name())
+		if !pciFunction.MatchString(e.Name()) || exists(filepath.Join(device, "physfn")) {
+			continue
+		}
+		if class, err := textOf(device, "class"); err == nil && !strings.HasPrefix(class, displayClass) {
+			continue
+		}
+		if target, err := os.Readlink(device); err == nil {
+			paths = append(paths, pathOf(target))
+		}
+	}
+	return paths
+}
+
+// GPUs returns the PCI addresses of these GPUs in the form of NVML. sys is where the machine's sysfs is
+// mounted.
+func GPUs(sys string) (busIDs []string) {
+	for _, p := range gpuPaths(sys) {
+		if len(p) > 0 {
+			busIDs = append(busIDs, p.busID())
 		}
 	}
 	return busIDs

@@ -155,7 +155,7 @@ func (r *Reader) Read() (*Reading, error) {
 	out := &Reading{LLDP: lldp}
 	var gpus []pciPath
 	if len(entries) > 0 {
-		gpus = r.gpus()
+		gpus = gpuPaths(r.sys)
 	}
 	before := r.known
 	r.known = make(map[string]known, len(entries))
@@ -328,21 +328,6 @@ func (a *adapterReader) portOf(netDev string) *topology.AdapterPort {
 		return nil
 	}
 	return &a.Ports[at]
-}
-
-// gpus returns where the GPUs are on PCI. The driver lists them, also one that NVML has lost.
-func (r *Reader) gpus() (paths []pciPath) {
-	dir := filepath.Join(r.sys, "bus/pci/drivers/nvidia")
-	entries, _ := os.ReadDir(dir) // without the driver there is no GPU
-	for _, e := range entries {
-		if !pciFunction.MatchString(e.Name()) {
-			continue
-		}
-		if target, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
-			paths = append(paths, pathOf(target))
-		}
-	}
-	return paths
 }
 
 func exists(path string) bool {

@@ -11,10 +11,10 @@ import (
 )
 
 // fields reads what the driver says has to be done before the GPU works again, which only
-// newer drivers say, and whether memory rows wait to be remapped, which a GPU with MIG does
-// not say.
+// newer drivers say, whether memory rows wait to be remapped, which a GPU with MIG does
+// not say, and whether the memory has had uncorrected errors.
 func (r *reader) fields() {
-	values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}, {FieldId: nvml.FI_DEV_REMAPPED_PENDING}}
+	values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}, {FieldId: nvml.FI_DEV_REMAPPED_PENDING}, {FieldId: nvml.FI_DEV_ECC_DBE_VOL_TOTAL}}
 	if !r.fact("recovery action", failure(r.d.GetFieldValues(values))) {
 		return
 	}
@@ -23,6 +23,9 @@ func (r *reader) fields() {
 	}
 	if number, err := valueOf(&values[1]); r.fact("pending remapping of memory rows", err) && number != 0 {
 		r.node.Problems = append(r.node.Problems, topology.RowsPendingProblem(r.gpu.UUID))
+	}
+	if number, err := valueOf(&values[2]); r.fact("uncorrected ECC errors", err) && number != 0 {
+		r.node.Problems = append(r.node.Problems, topology.UncorrectedECCProblem(r.gpu.UUID))
 	}
 }
 

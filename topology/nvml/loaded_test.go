@@ -30,8 +30,11 @@ import (
 // and a call may end it.
 const libraryVariable = "QUOIN_TEST_NVML_LIBRARY"
 
-// rootVariable names the folder of the machine's proc and sys.
-const rootVariable = "QUOIN_TEST_ROOT"
+// rootVariable names the folder of the machine's proc and sys, and sysVariable another one of sys.
+const (
+	rootVariable = "QUOIN_TEST_ROOT"
+	sysVariable  = "QUOIN_TEST_SYS"
+)
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(libraryVariable); path != "" {
@@ -47,7 +50,7 @@ func TestMain(m *testing.M) {
 // serve prints a report for each line of its input; "want" sets the devices that
 // are sampled, and "sample" prints a sample.
 func serve(path string) error {
-	lib, err := Open(Options{Path: path, Root: os.Getenv(rootVariable)})
+	lib, err := Open(Options{Path: path, Root: os.Getenv(rootVariable), Sys: os.Getenv(sysVariable)})
 	if err != nil {
 		return err
 	}
@@ -98,10 +101,11 @@ func start(t testing.TB, driver int, m *fake.Machine) *process {
 	return startWith(t, fake.Library(t, driver), m)
 }
 
-func startWith(t testing.TB, library string, m *fake.Machine) *process {
+func startWith(t testing.TB, library string, m *fake.Machine, environment ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(os.Args[0])}
 	p.cmd.Env = append(os.Environ(), libraryVariable+"="+library, rootVariable+"="+m.Root(), m.Environment())
+	p.cmd.Env = append(p.cmd.Env, environment...)
 	p.cmd.Stderr = &p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var err error

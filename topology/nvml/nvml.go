@@ -11,9 +11,11 @@
 package nvml
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"sync/atomic"
@@ -28,6 +30,7 @@ type Library struct {
 	api      nvml.Interface
 	has      symbols
 	root     string
+	sys      string
 	sockets  socketReader
 	xids     *xids
 	sampler  *sampler
@@ -43,6 +46,8 @@ type Options struct {
 	Path string
 	// Root is the directory with the machine's proc and sys. Empty: /.
 	Root string
+	// Sys is where the machine's sysfs is mounted, for the GPUs on PCI. Empty: sys of Root.
+	Sys string
 }
 
 // Open loads and initialises NVML.
@@ -63,13 +68,16 @@ func Open(o Options) (*Library, error) {
 		return nil, notInitialised(ret)
 	}
 	x := newXids(api)
-	return &Library{api: api, has: has, root: o.Root, sockets: socketReader{root: o.Root}, xids: x,
+	return &Library{api: api, has: has, root: o.Root, sys: cmp.Or(o.Sys, filepath.Join(o.Root, "sys")), sockets: socketReader{root: o.Root}, xids: x,
 		sampler: newSampler(api, has, x, seesPIDs(o.Root))}, nil
 }
 
 // WatchXids makes Read report the Xid events that come from now on. It returns when
 // NVML has no events, or a second after the end of ctx.
 func (l *Library) WatchXids(ctx context.Context) {
+	if !l.has.all(events) {
+		return
+	}
 	l.watching.Store(true)
 	l.xids.watch(ctx)
 }

@@ -65,6 +65,7 @@ func (l *Library) read() (*reading, error) {
 		}
 		out.gpus[uuid], out.places[uuid] = d, here
 	}
+	l.unshown(n, count)
 	return out, nil
 }
 

@@ -121,22 +121,28 @@ func (s *sampler) sample(counters bool) topology.Sample {
 
 // read reads one device. Values that the device does not tell stay nil.
 func (s *sampler) read(d *topology.DeviceUse, p place) {
-	if v, ret := p.device.GetUtilizationRates(); ret == nvml.SUCCESS && v.Gpu <= 100 {
-		share := float64(v.Gpu) / 100
-		d.Utilization = &share
+	if s.has[utilization] {
+		if v, ret := p.device.GetUtilizationRates(); ret == nvml.SUCCESS && v.Gpu <= 100 {
+			share := float64(v.Gpu) / 100
+			d.Utilization = &share
+		}
 	}
 	if total, used, ret := s.memory(p.device); ret == nvml.SUCCESS {
 		d.MemoryTotal, d.MemoryUsed = &total, &used
 	}
-	if mw, ret := p.device.GetPowerUsage(); ret == nvml.SUCCESS && mw < maxMilliwatts {
-		watts := float64(mw) / 1000
-		d.Power = &watts
+	if s.has[power] {
+		if mw, ret := p.device.GetPowerUsage(); ret == nvml.SUCCESS && mw < maxMilliwatts {
+			watts := float64(mw) / 1000
+			d.Power = &watts
+		}
 	}
-	if mj, ret := p.device.GetTotalEnergyConsumption(); ret == nvml.SUCCESS {
-		joules := float64(mj) / 1000
-		d.Energy = &joules
+	if s.has[energy] {
+		if mj, ret := p.device.GetTotalEnergyConsumption(); ret == nvml.SUCCESS {
+			joules := float64(mj) / 1000
+			d.Energy = &joules
+		}
 	}
-	if n, ret := programs(p.device); ret == nvml.SUCCESS {
+	if n, ret := s.programs(p.device); ret == nvml.SUCCESS {
 		none := s.allPIDs || d.MemoryUsed != nil && *d.MemoryUsed < leastContext
 		if n > 0 || none {
 			d.Processes = &n
@@ -165,13 +171,18 @@ func (s *sampler) memory(d nvml.Device) (total, used uint64, ret nvml.Return) {
 
 // programs counts the programs with a context for compute, for graphics, or for
 // both.
-func programs(d nvml.Device) (int, nvml.Return) {
+func (s *sampler) programs(d nvml.Device) (int, nvml.Return) {
+	if !s.has.any(computePrograms) {
+		return 0, nvml.ERROR_FUNCTION_NOT_FOUND
+	}
 	all, ret := d.GetComputeRunningProcesses()
 	if ret != nvml.SUCCESS {
 		return 0, ret
 	}
-	if graphics, ret := d.GetGraphicsRunningProcesses(); ret == nvml.SUCCESS {
-		all = append(all, graphics...)
+	if s.has.any(graphicsPrograms) {
+		if graphics, ret := d.GetGraphicsRunningProcesses(); ret == nvml.SUCCESS {
+			all = append(all, graphics...)
+		}
 	}
 	pids := make(map[uint32]bool, len(all))
 	for i := range all {
@@ -201,7 +212,7 @@ func (s *sampler) newActivity(p place) *activity {
 	if p.parent != nil {
 		gpu = p.parent
 	}
-	if !s.has.gpm() {
+	if !s.has.all(gpm) {
 		return nil
 	}
 	if support, ret := gpu.GpmQueryDeviceSupport(); ret != nvml.SUCCESS || support.IsSupportedDevice == 0 {

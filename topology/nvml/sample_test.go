@@ -214,10 +214,10 @@ func withoutGPM(uses map[string]topology.DeviceUse) map[string]topology.DeviceUs
 	return uses
 }
 
-// TestLoadedSampleWithoutFunction takes each newer call of a sample out of the library.
+// TestLoadedSampleWithoutFunction takes each optional call of a sample out of the library.
 func TestLoadedSampleWithoutFunction(t *testing.T) {
 	full := fake.Library(t, 580)
-	for _, call := range append([]string{memoryInfoV2, "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3"}, gpm...) {
+	for _, call := range slices.Concat([]string{memoryInfoV2, utilization, power, energy}, computePrograms, graphicsPrograms, gpm) {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
 			m := fake.New(t, "h100", busyGPU...)
@@ -226,16 +226,57 @@ func TestLoadedSampleWithoutFunction(t *testing.T) {
 			p.read()
 			p.sampleOf(h100a)
 			want := topology.DeviceUse{UUID: h100a, Utilization: new(0.97), SMActivity: new(0.4), MemoryUsed: new(uint64(8 << 30)), MemoryTotal: new(uint64(80 << 30)),
-				Power: new(650.5), Energy: new(7200.0), Processes: new(3)} // the second version counts the processes
+				Power: new(650.5), Energy: new(7200.0), Processes: new(3)} // another version counts the processes
 			switch {
 			case call == memoryInfoV2:
 				want.MemoryUsed = new(uint64(8<<30 + 600<<20))
+			case call == utilization:
+				want.Utilization = new(0.955) // GPM says that a kernel ran
+			case call == power:
+				want.Power = nil
+			case call == energy:
+				want.Energy = nil
 			case slices.Contains(gpm, call):
 				want.SMActivity = nil
 			}
 			p.check("sample", map[string]topology.DeviceUse{h100a: want}, p.later())
 			p.sampleOf()
 			p.sample()
+		})
+	}
+}
+
+// TestLoadedSampleWithoutPrograms has libraries that list no programs, or only by versions: the
+// machine is read all the same, and a newer version counts the programs.
+func TestLoadedSampleWithoutPrograms(t *testing.T) {
+	full := fake.Library(t, 580)
+	for _, tt := range []struct {
+		name    string
+		without []string
+		want    *int
+	}{
+		{"no list of compute", computePrograms, nil},
+		{"no list of graphics", graphicsPrograms, new(2)},
+		{"no list at all", slices.Concat(computePrograms, graphicsPrograms), nil},
+		{"versions alone", []string{computePrograms[0], graphicsPrograms[0]}, new(3)},
+		{"the second version alone", []string{computePrograms[0], computePrograms[2], graphicsPrograms[0], graphicsPrograms[2]}, new(3)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			library := full
+			for _, function := range tt.without {
+				library = fake.Without(t, library, function)
+			}
+			m := fake.New(t, "h100", busyGPU...)
+			m.Namespace(fake.FirstNamespace)
+			p := startWith(t, library, m)
+			if n := p.read(); len(n.GPUs) != 8 || len(n.Problems) > 0 {
+				t.Fatalf("%d GPUs, problems %v", len(n.GPUs), n.Problems)
+			}
+			p.sampleOf(h100a)
+			if diff := cmp.Diff(tt.want, p.later()[h100a].Processes); diff != "" {
+				t.Errorf("programs (-want +got):\n%s", diff)
+			}
 		})
 	}
 }

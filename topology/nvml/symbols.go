@@ -12,8 +12,8 @@ import (
 // oldest is the first driver release that is supported.
 const oldest = 470
 
-// required are the functions of NVML that are called at once, by their symbols. Every
-// supported driver has them. A call to a missing symbol ends the process, so
+// required are the functions of NVML that a node's place and devices are read by, by their
+// symbols. Every supported driver has them. A call to a missing symbol ends the process, so
 // Open refuses a library that lacks one of them.
 var required = []string{
 	"nvmlInit_v2", "nvmlShutdown",
@@ -24,16 +24,26 @@ var required = []string{
 	"nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkRemotePciInfo_v2",
 	"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",
 	"nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId",
-	"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait_v2", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents",
-	"nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption",
-	"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses",
 }
 
-// newer are the functions that only newer drivers have. A caller looks each of them
-// up in symbols first. Without one its fact is absent, which is no problem.
-var newer = append([]string{remoteDeviceType, fabricInfo, fabricInfoV, platformInfo, memoryInfoV2, fieldValues}, gpm...)
+// optional are the functions that only newer drivers have, and those that only Xids and the
+// use of GPUs are read by. A caller looks each of them up in symbols first. Without one its
+// fact is absent, which is no problem.
+var optional = slices.Concat([]string{remoteDeviceType, fabricInfo, fabricInfoV, platformInfo, memoryInfoV2, fieldValues, utilization, power, energy}, computePrograms, graphicsPrograms, events, exclusions, gpm)
 
-// gpm are the functions of GPM, which came in one release.
+// events are the functions of event sets, exclusions those of GPUs that the driver leaves out, and gpm
+// those of GPM.
+var events = []string{"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait_v2", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents"}
+
+var exclusions = []string{"nvmlGetExcludedDeviceCount", "nvmlGetExcludedDeviceInfoByIndex"}
+
+// computePrograms and graphicsPrograms are the versions of one function each. go-nvml calls the
+// newest that the library has.
+var (
+	computePrograms  = []string{"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"}
+	graphicsPrograms = []string{"nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses_v2", "nvmlDeviceGetGraphicsRunningProcesses_v3"}
+)
+
 var gpm = []string{
 	"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree",
 	"nvmlGpmSampleGet", "nvmlGpmMigSampleGet", "nvmlGpmMetricsGet",
@@ -46,9 +56,12 @@ const (
 	platformInfo     = "nvmlDeviceGetPlatformInfo"
 	memoryInfoV2     = "nvmlDeviceGetMemoryInfo_v2"
 	fieldValues      = "nvmlDeviceGetFieldValues"
+	utilization      = "nvmlDeviceGetUtilizationRates"
+	power            = "nvmlDeviceGetPowerUsage"
+	energy           = "nvmlDeviceGetTotalEnergyConsumption"
 )
 
-// symbols tells which of the newer functions the library has.
+// symbols tells which of the optional functions the library has.
 type symbols map[string]bool
 
 // defaultLibrary is what the loader looks for.
@@ -71,13 +84,17 @@ func loadSymbols(path string) (symbols, error) {
 		}
 	}
 	has := symbols{}
-	for _, f := range newer {
+	for _, f := range optional {
 		has[f] = library.Lookup(f) == nil
 	}
 	return has, nil
 }
 
-// gpm reports whether the library has GPM.
-func (s symbols) gpm() bool {
-	return !slices.ContainsFunc(gpm, func(f string) bool { return !s[f] })
+// all reports whether the library has all of these functions, and any whether it has one.
+func (s symbols) all(functions []string) bool {
+	return !slices.ContainsFunc(functions, func(f string) bool { return !s[f] })
+}
+
+func (s symbols) any(functions []string) bool {
+	return slices.ContainsFunc(functions, func(f string) bool { return s[f] })
 }

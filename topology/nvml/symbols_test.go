@@ -19,9 +19,7 @@ import (
 // library of the tests has: a call to another one ends the process there. One more is for
 // NVIDIA's DRA driver, which loads the same library.
 func TestLoadedFunctions(t *testing.T) {
-	// go-nvml takes the newest of several versions that the library has.
-	want := slices.Concat(required, newer, []string{"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3",
-		"nvmlDeviceGetGraphicsRunningProcesses_v2", "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlInitWithFlags"})
+	want := slices.Concat(required, optional, []string{"nvmlInitWithFlags"})
 	slices.Sort(want)
 	if diff := cmp.Diff(want, fake.Functions(t, fake.Library(t, 580))); diff != "" {
 		t.Errorf("functions (-listed +in the library):\n%s", diff)
@@ -29,7 +27,7 @@ func TestLoadedFunctions(t *testing.T) {
 }
 
 // TestLoadedWithoutFunction takes each function in turn out of the library. Without a
-// required function nothing is read, and the error names it. Without a newer function the
+// required function nothing is read, and the error names it. Without an optional function the
 // report is the same as if the function answered FUNCTION_NOT_FOUND.
 func TestLoadedWithoutFunction(t *testing.T) {
 	full := fake.Library(t, 580)
@@ -39,7 +37,7 @@ func TestLoadedWithoutFunction(t *testing.T) {
 			t.Errorf("without %s: said %q", name, said)
 		}
 	}
-	for _, name := range newer {
+	for _, name := range optional {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := fake.New(t, "gb200", withMIG...)

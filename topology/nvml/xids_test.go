@@ -110,7 +110,8 @@ func TestLoadedXidsOfLostGPU(t *testing.T) {
 	}
 }
 
-// TestLoadedRecovery reads the recovery action, as a driver says it, does not know it, or fails.
+// TestLoadedRecovery reads the recovery action, and errors of the memory, as a driver says them, does not know
+// them, or fails.
 func TestLoadedRecovery(t *testing.T) {
 	t.Parallel()
 	const first = "GPU-b200b200-0000-0000-0000-000000000000"
@@ -124,6 +125,9 @@ func TestLoadedRecovery(t *testing.T) {
 		{"field 144 1", "", "RowsPending: GPU " + first + " has memory rows that wait to be remapped: reset the GPU when no job uses it"},
 		{"field 144 error 999", "", "FactUnreadable: pending remapping of memory rows of GPU " + first + ": UNKNOWN"},
 		{"field 144 error 3", "", ""}, // with MIG
+		{"field 4 7", "", "UncorrectedECC: GPU " + first + " has had uncorrected ECC errors since the driver was loaded: reset the GPU when no job uses it; if errors come again, replace the GPU"},
+		{"field 4 error 999", "", "FactUnreadable: uncorrected ECC errors of GPU " + first + ": UNKNOWN"},
+		{"field 4 error 3", "", ""}, // ECC is off
 		{"call nvmlDeviceGetFieldValues error 3", "", ""},
 		{"call nvmlDeviceGetFieldValues error 15", "", "FactUnreadable: recovery action of GPU " + first + ": GPU_IS_LOST"},
 	} {

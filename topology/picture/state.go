@@ -52,7 +52,7 @@ func statesOf(s *Site, places map[string]topology.Place) map[string]state {
 	}
 	for i := range plan.Nodes {
 		switch pl := &plan.Nodes[i]; {
-		case pl.Source == "previous":
+		case pl.Source == "previous" && !s.Said[pl.SlurmName].Drift.Wrong: // a wrong place waits for people, not for facts
 			out[pl.SlurmName] = kept
 		case pl.Source == topology.SourceFile && out[pl.SlurmName] <= gpuless:
 			out[pl.SlurmName] = unreported

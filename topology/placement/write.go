@@ -1,9 +1,7 @@
 package placement
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
@@ -92,8 +90,6 @@ func nodeProblems(s *site, nodes []topology.Placement) problems {
 // sortProblems returns the problems of all stages in the order of nodes.
 func sortProblems(stages ...problems) []topology.Finding {
 	all := slices.Concat(stages...)
-	slices.SortFunc(all, func(a, b topology.Finding) int {
-		return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
-	})
+	slices.SortFunc(all, topology.CompareFindings)
 	return all
 }

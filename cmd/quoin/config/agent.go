@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -43,8 +44,8 @@ type Machine struct {
 	HostRoot string `yaml:"hostRoot"`
 	// CgroupRoot is where the machine's control groups are mounted. Empty: sys/fs/cgroup of hostRoot.
 	CgroupRoot string `yaml:"cgroupRoot"`
-	// SysRoot is where the machine's sysfs is mounted, for the network adapters: a container's own
-	// sysfs lacks them. Empty: sys of hostRoot.
+	// SysRoot is where the machine's sysfs is mounted, for the network adapters and the GPUs on PCI: a
+	// container's own sysfs lacks the adapters. Empty: sys of hostRoot.
 	SysRoot string `yaml:"sysRoot"`
 	// LLDPFile is a file that "lldpcli -f json show neighbors" has written on this node. Empty: LLDP
 	// is not read.
@@ -52,6 +53,9 @@ type Machine struct {
 	// Interval is the time between two readings of the machine.
 	Interval time.Duration `yaml:"interval"`
 }
+
+// Sys is where the machine's sysfs is.
+func (m *Machine) Sys() string { return cmp.Or(m.SysRoot, filepath.Join(m.HostRoot, "sys")) }
 
 // Jobs says how the node's jobs are followed and what the hook does.
 type Jobs struct {

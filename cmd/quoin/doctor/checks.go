@@ -112,31 +112,13 @@ func (c checks) server(f *findings) {
 // config says why a configuration is not known. Programs do not start with one that they refuse.
 func (c *Cluster) config(f *findings, s *Site) {
 	if refused := (*session.ConfigError)(nil); errors.As(s.ConfigErr, &refused) && refused.Refused {
-		f.fatal("config", c.correct(), "the publisher does not start: %v", s.ConfigErr)
+		f.fatal("config", c.correct("deployments", "publisher"), "the publisher does not start: %v", s.ConfigErr)
 	} else if s.ConfigErr != nil {
 		f.unknown("config", moreRights+", or give the configuration by --config", "%v", s.ConfigErr)
 	}
 	if s.AgentsErr != nil {
-		f.fatal("config", c.correct(), "the agents do not start: %v", s.AgentsErr)
+		f.fatal("config", c.correct("daemonsets", "agent"), "the agents do not start: %v", s.AgentsErr)
 	}
-}
-
-// apply is the remedy that installs Quoin, or brings back what is missing of it.
-func (c *Cluster) apply() string { return "in a checkout of this release: " + c.upgrade() }
-
-// correct is the remedy for a bad value.
-func (c *Cluster) correct() string {
-	return "correct the value in the file of values, in a checkout of this release: " + c.upgrade() + " -f site.yaml"
-}
-
-// upgrade is the command that installs Quoin, with the values that the site gave before. A site that
-// has given none says which image it has pushed.
-func (c *Cluster) upgrade() string {
-	command := c.Helm + " upgrade --install quoin manifests/chart -n quoin-system --create-namespace --reset-then-reuse-values"
-	if c.own("daemonsets", "agent") == nil && c.own("deployments", "publisher") == nil && c.Missing["daemonsets"] == nil && c.Missing["deployments"] == nil {
-		command += " --set image.repository=REGISTRY/quoin"
-	}
-	return command
 }
 
 func (c checks) definition(f *findings) {
@@ -206,13 +188,20 @@ func (c checks) publisher(f *findings, s *Site) {
 	}
 	if lease := c.named("leases", where, "quoin-publisher"); lease == nil && c.Missing["leases"] == nil {
 		f.fatal("leader", logs, "no publisher has ever led: there is no Lease %s/quoin-publisher", where)
-	} else if lease != nil {
-		renewed, err := time.Parse(time.RFC3339, text(lease, "spec", "renewTime"))
-		if age := c.Now.Add(-c.Ahead).Sub(renewed); err != nil || age > maxLease || text(lease, "spec", "holderIdentity") == "" {
-			f.fatal("leader", logs, "no publisher leads: the Lease was last renewed %s ago", age.Round(time.Second))
-		}
+	} else if age, leads := c.renewed(lease); lease != nil && !leads {
+		f.fatal("leader", logs, "no publisher leads: the Lease was last renewed %s ago", age)
 	}
 	c.versions(f, s, d)
+}
+
+// renewed returns how old the last sign of the leader is, and whether a publisher still leads. lease may be nil.
+func (c *Cluster) renewed(lease *unstructured.Unstructured) (age time.Duration, leads bool) {
+	if lease == nil {
+		return 0, false
+	}
+	at, err := time.Parse(time.RFC3339, text(lease, "spec", "renewTime"))
+	age = c.Now.Add(-c.Ahead).Sub(at)
+	return age.Round(time.Second), err == nil && age <= maxLease && text(lease, "spec", "holderIdentity") != ""
 }
 
 // versions compares the images of agents and publisher, and this program.
@@ -299,7 +288,8 @@ func (c checks) release(f *findings, p *publication.Cluster) {
 // conditions are the publisher's conditions of Nodes, and what each is about.
 var conditions = []struct{ of, what string }{{nodestatus.ConditionFabric, "fabric"}, {nodestatus.ConditionIMEX, "imex"}, {nodestatus.ConditionDrift, "places"}}
 
-// nodes names the nodes on which a condition of the publisher reports a fault.
+// nodes names the nodes on which a condition of the publisher reports a fault. A fabric that is not ready is
+// one too if the condition is not true because two causes look alike.
 func (c checks) nodes(f *findings, s *Site) {
 	if c.Missing["nodes"] != nil {
 		return
@@ -308,12 +298,16 @@ func (c checks) nodes(f *findings, s *Site) {
 		f.unknown("nodes", "look at the map: quoin map"+s.Again, "publisher.nodeConditions is false, so Nodes do not say how fabric and IMEX are")
 		return
 	}
+	perhaps := "" // conditions stay when nobody judges
+	if _, leads := c.renewed(c.named("leases", c.publisherNamespace(), "quoin-publisher")); !leads && c.Missing["leases"] == nil && c.Missing["deployments"] == nil {
+		perhaps = " (no publisher leads: this may be over)"
+	}
 	for _, look := range conditions {
 		nodes, said := map[string][]string{}, map[string]string{}
 		for i := range c.Objects["nodes"] {
 			n := &c.Objects["nodes"][i]
 			for _, o := range objectsAt(n.Object, "status", "conditions") {
-				if o["type"] != look.of || o["status"] != "True" {
+				if o["type"] != look.of || o["status"] != "True" && o["reason"] != topology.ReasonFabricNotReady {
 					continue
 				}
 				reason, _ := o["reason"].(string)
@@ -324,8 +318,8 @@ func (c checks) nodes(f *findings, s *Site) {
 		}
 		for _, reason := range slices.Sorted(maps.Keys(nodes)) {
 			names := nodes[reason]
-			f.warn(look.what, "read what the node says and what to do: "+c.Kubectl+" describe node "+names[0], "%s: %d nodes: %s; %s: %s",
-				reason, len(names), hostlist.Shorten(hostlist.Compress(names)), names[0], said[reason])
+			f.warn(look.what, "read what the node says and what to do: "+c.Kubectl+" describe node "+names[0], "%s: %d nodes: %s; %s: %s%s",
+				reason, len(names), hostlist.Shorten(hostlist.Compress(names)), names[0], said[reason], perhaps)
 		}
 	}
 }

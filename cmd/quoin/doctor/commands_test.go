@@ -38,6 +38,14 @@ func commandsOf(t *testing.T) []string {
 	}
 	for _, tt := range clusterCases() {
 		add(tt.findings(t))
+		change := tt.change
+		tt.change = func(c *Cluster) {
+			if change != nil {
+				change(c)
+			}
+			byYAML(c)
+		}
+		add(tt.findings(t))
 	}
 	add((&Cluster{Version: "v1.36.3", Now: now, Kubectl: "kubectl", Helm: "helm"}).Findings(&Site{}))
 	for _, tt := range nodeCases() {

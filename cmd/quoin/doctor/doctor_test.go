@@ -39,11 +39,11 @@ nodereports:
 customresourcedefinitions:
 - {metadata: {name: nodereports.quoin.dev}}
 daemonsets:
-- metadata: {name: quoin-agent, namespace: quoin-node, labels: {app.kubernetes.io/name: quoin, app.kubernetes.io/component: agent}}
+- metadata: {name: quoin-agent, namespace: quoin-node, labels: {app.kubernetes.io/name: quoin, app.kubernetes.io/component: agent, app.kubernetes.io/managed-by: Helm}}
   spec: {template: {spec: {containers: [{image: "r/quoin:0.1.0"}]}}}
   status: {desiredNumberScheduled: 1, numberReady: 1}
 deployments:
-- metadata: {name: quoin-publisher, namespace: quoin-system, labels: {app.kubernetes.io/name: quoin, app.kubernetes.io/component: publisher}}
+- metadata: {name: quoin-publisher, namespace: quoin-system, labels: {app.kubernetes.io/name: quoin, app.kubernetes.io/component: publisher, app.kubernetes.io/managed-by: Helm}, annotations: {meta.helm.sh/release-name: blue, meta.helm.sh/release-namespace: gpus}}
   spec: {replicas: 2, template: {spec: {containers: [{image: "r/quoin:0.1.0"}]}}}
   status: {readyReplicas: 2}
 leases:
@@ -237,6 +237,94 @@ func clusterCases() []clusterCase {
 	}
 }
 
+// byYAML makes a cluster on which kubectl has applied the YAML. Nothing marks that.
+func byYAML(c *Cluster) {
+	for _, o := range []*unstructured.Unstructured{c.own("daemonsets", "agent"), c.own("deployments", "publisher")} {
+		labels := o.GetLabels()
+		delete(labels, "app.kubernetes.io/managed-by")
+		o.SetLabels(labels)
+		o.SetAnnotations(nil)
+	}
+}
+
+// TestInstallation holds that no remedy is for another installation than the one that is there, whatever is
+// wrong, and what the remedies for Quoin's own objects are.
+func TestInstallation(t *testing.T) {
+	for _, tt := range clusterCases() {
+		for _, how := range []struct {
+			name, never string
+			change      func(*Cluster)
+		}{{"Helm", "apply -k", func(*Cluster) {}}, {"YAML", "helm", byYAML}} {
+			c := clusterOf(t, tt.old, tt.with)
+			if tt.change != nil {
+				tt.change(c)
+			}
+			how.change(c)
+			for _, f := range c.Findings(c.Site(options(t, tt.set...))) {
+				if strings.Contains(f.Remedy, how.never) {
+					t.Errorf("%s, installed by %s: remedy %q", tt.name, how.name, f.Remedy)
+				}
+			}
+		}
+	}
+	without := func(c *Cluster) { delete(c.Objects, "daemonsets"); delete(c.Objects, "deployments") }
+	for _, tt := range []struct {
+		name   string
+		change func(*Cluster)
+		want   []string // apply, correct, change, volumes
+	}{
+		{"by Helm", func(*Cluster) {}, []string{
+			"in a checkout of this release: helm upgrade blue manifests/chart -n gpus --reset-then-reuse-values",
+			"correct the value in the file of values, in a checkout of this release: helm upgrade blue manifests/chart -n gpus --reset-then-reuse-values -f site.yaml",
+			"in a checkout of this release: helm upgrade blue manifests/chart -n gpus --reset-then-reuse-values --set config.publications.a.slurmNames=slinky",
+			"see the volumes: helm get notes blue -n gpus"}},
+		{"by Helm, and no publisher", func(c *Cluster) { delete(c.Objects, "deployments") }, []string{
+			"in a checkout of this release: helm upgrade quoin manifests/chart -n quoin-system --reset-then-reuse-values",
+			"correct the value in the file of values, in a checkout of this release: helm upgrade quoin manifests/chart -n quoin-system --reset-then-reuse-values -f site.yaml",
+			"in a checkout of this release: helm upgrade quoin manifests/chart -n quoin-system --reset-then-reuse-values --set config.publications.a.slurmNames=slinky",
+			"see the volumes: helm get notes quoin -n quoin-system"}},
+		{"by YAML", byYAML, []string{
+			"apply Quoin's YAML again (3b in manifests/docs/install.md; with Argo CD or Flux, change its repository instead): kubectl apply -k site",
+			"correct the value in the quoin.yaml that your kustomization gives to ConfigMap quoin-node/quoin-config (3b in manifests/docs/install.md; with Argo CD or Flux, change its repository instead): " +
+				"kubectl apply -k site && kubectl -n quoin-node rollout restart daemonsets/quoin-agent",
+			"write publications.a.slurmNames: slinky in the quoin.yaml that your kustomization gives to ConfigMap quoin-system/quoin-config (3b in manifests/docs/install.md; with Argo CD or Flux, change its repository instead): " +
+				"kubectl apply -k site && kubectl -n quoin-system rollout restart deployments/quoin-publisher",
+			"give the NodeSet the volumes that manifests/docs/slinky.md has (Tell Slinky)"}},
+		{"not at all", without, []string{
+			"choose presets and write site.yaml (manifests/docs/install.md); in a checkout of this release: helm install quoin manifests/chart -n quoin-system --create-namespace" +
+				" -f manifests/chart/presets/slinky.yaml -f manifests/chart/presets/gpu-operator.yaml -f site.yaml",
+			"correct the value", "set publications.a.slurmNames to slinky", "give the NodeSet the volumes that manifests/docs/slinky.md has (Tell Slinky)"}},
+		{"nobody knows", func(c *Cluster) { without(c); c.Missing["deployments"] = errors.New("forbidden") }, []string{
+			moreRights, "correct the value", "set publications.a.slurmNames to slinky", "give the NodeSet the volumes that manifests/docs/slinky.md has (Tell Slinky)"}},
+	} {
+		c := clusterOf(t, "", "")
+		c.Kubectl, c.Helm = "kubectl", "helm"
+		tt.change(c)
+		if diff := cmp.Diff(tt.want, []string{c.apply(), c.correct("daemonsets", "agent"), c.change("publications.a.slurmNames", "slinky"), c.volumes()}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+// TestHookDir looks for the hook where Quoin was installed.
+func TestHookDir(t *testing.T) {
+	for _, tt := range []struct {
+		name, given, store, want string
+		packaged                 bool
+	}{
+		{"in a pod", "", "", "/opt/quoin/bin", false},
+		{"on a machine of the package", "", "/shared/quoin", "/usr/lib/quoin", true},
+		{"as somebody says", "/x", "/shared/quoin", "/x", false},
+		{"as the package has it, and somebody says it", "/usr/lib/quoin", "", "/usr/lib/quoin", true},
+	} {
+		conf := config.Default()
+		conf.Agent.Store = tt.store
+		if n := (&Options{Config: conf, HookDir: tt.given}).node(); n.HookDir != tt.want || n.Packaged != tt.packaged {
+			t.Errorf("%s: %s, of a package: %t; want %s, %t", tt.name, n.HookDir, n.Packaged, tt.want, tt.packaged)
+		}
+	}
+}
+
 func TestCluster(t *testing.T) {
 	for _, tt := range clusterCases() {
 		t.Run(tt.name, func(t *testing.T) {
@@ -324,16 +412,29 @@ func nodeCases() []nodeCase {
 		{"an old hook", func(_ *testing.T, n *Node) { n.Version = "0.2.0" }, []string{"warning hook: the hook has release 0.1.0"}},
 		{"never called", remove("run/summaries"), []string{"warning calls: no job has called the hook"}},
 		{"no agent", remove("run/hook.json"), []string{"fatal agent: the agent has not written"}},
-		{"no agent without Kubernetes", func(t *testing.T, n *Node) {
-			n.Agent.Store = "/shared"
+		{"a machine of the package on which nothing runs", func(t *testing.T, n *Node) {
+			n.Agent.Store, n.Packaged = "/shared", true
+			remove("opt")(t, n)
 			remove("run/hook.json")(t, n)
-		}, []string{"fatal agent: the agent has not written"}},
+			remove("run/summaries")(t, n)
+			n.Agent.DCGMExporter = "http://127.0.0.1:1/metrics"
+		}, []string{"fatal hook: the hook does not run", "warning calls: no job has called the hook", "fatal agent: the agent has not written", "fatal exporter: DCGM Exporter does not answer"}},
+		{"a machine of the package without a mapping", func(t *testing.T, n *Node) {
+			n.Agent.Store = "/shared"
+			remove("mapping")(t, n)
+		}, []string{"fatal mapping: the exporter's directory is not there"}},
 		{"no inventory", remove("run/inventory.json"), []string{"fatal inventory: there is no inventory of GPUs"}},
 		{"GPUs in no order", func(t *testing.T, n *Node) {
 			if err := rundir.Dir(n.Agent.RunDir).WriteInventory(rundir.Inventory{Node: "n1", Unordered: true}); err != nil {
 				t.Fatal(err)
 			}
 		}, []string{"warning inventory: the order of the GPUs is not known"}},
+		{"faults", func(t *testing.T, n *Node) {
+			inv := rundir.Inventory{Node: "n1", Faults: []rundir.Fault{{Text: "FabricInProgress: 8 of 8 GPUs have not registered"}, {UUID: "GPU-1", Text: "GPU GPU-1 had Xid 119"}}}
+			if err := rundir.Dir(n.Agent.RunDir).WriteInventory(inv); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"warning hardware: FabricInProgress: 8 of 8 GPUs have not registered", "warning hardware: GPU GPU-1 had Xid 119"}},
 		{"an earlier boot", func(t *testing.T, n *Node) {
 			if err := os.WriteFile(filepath.Join(n.Root, "proc/sys/kernel/random/boot_id"), []byte("22222222-0000-4000-8000-000000000000\n"), 0o600); err != nil {
 				t.Fatal(err)
@@ -409,7 +510,8 @@ func TestNodes(t *testing.T) {
 			map[string]any{"type": "Ready", "status": "True", "reason": "KubeletReady"}, map[string]any{"type": of, "status": status, "reason": reason, "message": "what is seen"}}}}}
 	}
 	c.Objects["nodes"] = []unstructured.Unstructured{node("n04", "QuoinFabricDegraded", "False", "FabricHealthy"), node("n05", "QuoinFabricDegraded", "True", "FabricMissing"),
-		node("n06", "QuoinFabricDegraded", "True", "FabricMissing"), node("n07", "QuoinFabricDegraded", "True", "LinksDown"), node("n08", "QuoinImexNotReady", "True", "NotReady"), node("n09", "QuoinTopologyDrift", "True", "CliqueDiffers")}
+		node("n06", "QuoinFabricDegraded", "True", "FabricMissing"), node("n07", "QuoinFabricDegraded", "True", "LinksDown"), node("n08", "QuoinImexNotReady", "True", "NotReady"), node("n09", "QuoinTopologyDrift", "True", "CliqueDiffers"),
+		node("n04", "QuoinFabricDegraded", "False", "FabricInProgress"), node("n03", "QuoinFabricDegraded", "False", "FabricNotReady")}
 	var f findings
 	checks{c}.nodes(&f, &Site{})
 	var got []string
@@ -419,10 +521,16 @@ func TestNodes(t *testing.T) {
 			t.Errorf("%+v", found)
 		}
 	}
-	want := []string{"fabric: FabricMissing: 2 nodes: n[05-06]; n05: what is seen", "fabric: LinksDown: 1 nodes: n07; n07: what is seen",
+	want := []string{"fabric: FabricMissing: 2 nodes: n[05-06]; n05: what is seen", "fabric: FabricNotReady: 1 nodes: n03; n03: what is seen", "fabric: LinksDown: 1 nodes: n07; n07: what is seen",
 		"imex: NotReady: 1 nodes: n08; n08: what is seen", "places: CliqueDiffers: 1 nodes: n09; n09: what is seen"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	f = nil
+	c.Now = now.Add(time.Hour)
+	checks{c}.nodes(&f, &Site{})
+	if want := "LinksDown: 1 nodes: n07; n07: what is seen (no publisher leads: this may be over)"; len(f) != len(got) || f[1].Message != want {
+		t.Errorf("nobody leads: %v, want %s", f, want)
 	}
 	f = nil
 	checks{c}.nodes(&f, &Site{NoConditions: true})

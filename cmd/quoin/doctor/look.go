@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -27,7 +28,7 @@ type Options struct {
 	Kubectl, Helm, Again string
 	// Only is cluster or node. Empty: both, as far as there are both.
 	Only string
-	// HookDir is where slurmd runs the hook from.
+	// HookDir is where slurmd runs the hook from. Empty: where Quoin was installed.
 	HookDir string
 	// Node is this machine's name in Kubernetes.
 	Node string
@@ -42,7 +43,8 @@ const (
 )
 
 func (o *Options) node() *Node {
-	return &Node{Name: o.Node, Kubectl: o.Kubectl, Again: o.Again, Root: o.Config.Agent.HostRoot, Agent: &o.Config.Agent, HookDir: o.HookDir, Version: o.Version, Client: http.DefaultClient}
+	dir := cmp.Or(o.HookDir, hookDir(&o.Config.Agent))
+	return &Node{Name: o.Node, Kubectl: o.Kubectl, Again: o.Again, Root: o.Config.Agent.HostRoot, Agent: &o.Config.Agent, HookDir: dir, Packaged: dir == packageHooks, Version: o.Version, Client: http.DefaultClient}
 }
 
 // IsNode reports whether this is a GPU node.

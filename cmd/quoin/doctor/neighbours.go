@@ -48,7 +48,7 @@ func (c checks) nodeNames(f *findings, p *publication.Cluster, named []string) {
 	if kind, _, _ := strings.Cut(p.SlurmNames, "/"); kind != "short" && kind != "full" && kind != "s" {
 		return
 	}
-	remedy := "take the names from the pods, and approve the new names when the publisher holds them; in a checkout of this release: " + c.upgrade() + config.Flag("--set", "config.publications."+p.Name+".slurmNames=slinky")
+	remedy := "take the names from the pods, and approve the new names when the publisher holds them; " + c.change("publications."+p.Name+".slurmNames", "slinky")
 	if len(named) > 0 {
 		f.fatal("slinky", remedy, "%s: namespace %s has a Controller, and slurmNames is %s: Slurm calls the pods of %s otherwise than their Nodes, so the files name nodes that Slurm has not", p.Name, p.Namespace, p.SlurmNames, strings.Join(named, ", "))
 		return
@@ -154,7 +154,7 @@ func (c checks) nodeSet(f *findings, o *unstructured.Unstructured, s *Site) {
 	}
 	name := o.GetNamespace() + "/" + o.GetName()
 	if len(missing) > 0 {
-		f.fatal("slinky", "see the volumes: "+c.Helm+" get notes quoin -n quoin-system", "NodeSet %s does not mount the host's %s: the hook is not found, or writes where nobody reads", name, strings.Join(missing, ", "))
+		f.fatal("slinky", c.volumes(), "NodeSet %s does not mount the host's %s: the hook is not found, or writes where nobody reads", name, strings.Join(missing, ", "))
 		return
 	}
 	f.ok("slinky", "NodeSet %s mounts what the hook needs", name)

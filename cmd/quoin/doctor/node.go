@@ -30,8 +30,9 @@ type Node struct {
 	Root string
 	// Agent is the agent's configuration.
 	Agent *config.Agent
-	// HookDir is where slurmd runs the hook from.
-	HookDir string
+	// HookDir is where slurmd runs the hook from. Packaged says that a package installs the hook there.
+	HookDir  string
+	Packaged bool
 	// Version is the release of this program.
 	Version string
 	// Client asks DCGM Exporter.
@@ -56,14 +57,18 @@ func (n *Node) path(name string) string { return filepath.Join(n.Root, name) }
 
 func (n *Node) hook(ctx context.Context, f *findings) {
 	path := filepath.Join(n.HookDir, "quoin-hook")
+	install, called := "quoin install-hook "+config.Word(n.HookDir), "Slurm's Prolog and Epilog run "+path+" (manifests/docs/jobs-and-metrics.md)"
+	if n.Packaged {
+		install, called = "install the package quoin of this release again (manifests/docs/slurmd.md)", "slurm.conf has Prolog="+n.HookDir+"/prolog and Epilog="+n.HookDir+"/epilog (manifests/docs/slurmd.md)"
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
 	switch version := strings.TrimPrefix(strings.TrimSpace(string(out)), "quoin-hook "); {
 	case err != nil:
-		f.fatal("hook", "quoin install-hook "+config.Word(n.HookDir), "the hook does not run: %v", err)
+		f.fatal("hook", install, "the hook does not run: %v", err)
 	case !strings.HasPrefix(version, n.Version+" "):
-		f.warn("hook", "quoin install-hook "+config.Word(n.HookDir), "the hook has release %s, and this is %s", version, n.Version)
+		f.warn("hook", install, "the hook has release %s, and this is %s", version, n.Version)
 	default:
 		f.ok("hook", "%s runs", path)
 	}
@@ -71,15 +76,33 @@ func (n *Node) hook(ctx context.Context, f *findings) {
 	records, _ := dir.ReadRecords()
 	summaries, _ := filepath.Glob(filepath.Join(dir.SummaryDir(), "*"))
 	if len(records)+len(summaries) == 0 {
-		f.warn("calls", "run a job with GPUs here; then see that Slurm's Prolog and Epilog run "+path+" (manifests/docs/jobs-and-metrics.md)", "no job has called the hook since the boot")
+		f.warn("calls", "run a job with GPUs here; then see that "+called, "no job has called the hook since the boot")
 		return
 	}
 	f.ok("calls", "the hook was called: %d jobs hold GPUs, %d summaries", len(records), len(summaries))
 }
 
+// The folders from which slurmd runs the hook: that of a machine without Kubernetes, where a package
+// installs the hook, and that to which the agents' pods copy the hook.
+const (
+	packageHooks = "/usr/lib/quoin"
+	podHooks     = "/opt/quoin/bin"
+)
+
+// hookDir is where slurmd runs the hook from if nobody says it.
+func hookDir(agent *config.Agent) string {
+	if withoutKubernetes(agent) {
+		return packageHooks
+	}
+	return podHooks
+}
+
+// withoutKubernetes reports whether agent, Slurm and exporter are services of the machine.
+func withoutKubernetes(agent *config.Agent) bool { return agent.Store != "" }
+
 // restart is the command that starts the agent again.
 func (n *Node) restart() string {
-	if n.Agent.Store != "" { // without Kubernetes
+	if withoutKubernetes(n.Agent) {
 		return "systemctl restart quoin-agent"
 	}
 	return n.Kubectl + " -n quoin-node delete pods -l app.kubernetes.io/component=agent --field-selector spec.nodeName=" + config.Word(n.Name)
@@ -98,17 +121,21 @@ func (n *Node) files(f *findings) *rundir.HookConfig {
 	}
 	inv, err := dir.ReadInventory()
 	boot, bootErr := rundir.BootID(n.Root)
+	earlier := err == nil && bootErr == nil && inv.BootID != "" && inv.BootID != boot
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f.fatal("inventory", "read the agent's log: it says why NVML shows no GPU", "there is no inventory of GPUs, so no job is labelled")
+		f.fatal("inventory", "see why NVML shows no GPU: quoin discover, and the agent's log", "there is no inventory of GPUs, so no job is labelled")
 	case err != nil:
 		f.fatal("inventory", n.restart(), "%v", err)
-	case bootErr == nil && inv.BootID != "" && inv.BootID != boot:
+	case earlier:
 		f.fatal("inventory", n.restart(), "the inventory was written before this boot")
 	case inv.Unordered:
 		f.warn("inventory", "see which GPU cannot be read: quoin discover", "the order of the GPUs is not known: with AutoDetect in gres.conf, jobs are labelled by UUID only")
 	default:
 		f.ok("inventory", "%d GPUs and instances of node %s", len(inv.Entries), inv.Node)
+	}
+	for i := 0; err == nil && !earlier && i < len(inv.Faults); i++ {
+		f.warn("hardware", "do what quoin discover says of it", "%s", inv.Faults[i].Text)
 	}
 	return conf
 }
@@ -121,9 +148,13 @@ func (n *Node) mapping(f *findings, conf *rundir.HookConfig) {
 		f.warn("mapping", n.restart(), "the hook writes %s, and the configuration names %s", conf.MappingDir, n.Agent.MappingDir)
 	}
 	info, err := os.Stat(conf.MappingDir)
+	remedy := "make it, and mount it into slurmd's and the exporter's pods: mkdir -p "
+	if withoutKubernetes(n.Agent) {
+		remedy = "make it: mkdir -p "
+	}
 	switch {
 	case err != nil:
-		f.fatal("mapping", "make it, and mount it into slurmd's and the exporter's pods: mkdir -p "+config.Word(conf.MappingDir), "the exporter's directory is not there: %v", err)
+		f.fatal("mapping", remedy+config.Word(conf.MappingDir), "the exporter's directory is not there: %v", err)
 	case !info.IsDir():
 		f.fatal("mapping", "remove the file", "%s is not a directory", conf.MappingDir)
 	default:
@@ -170,7 +201,11 @@ func (n *Node) exporter(ctx context.Context, f *findings) {
 	}
 	answer, err := n.Client.Do(req)
 	if err != nil {
-		f.fatal("exporter", "see that the exporter runs on this node, and that its Service has internalTrafficPolicy: Local", "DCGM Exporter does not answer: %v", err)
+		remedy := "see that the exporter runs on this node, and that its Service has internalTrafficPolicy: Local"
+		if withoutKubernetes(n.Agent) {
+			remedy = "see why it does not run: systemctl status dcgm-exporter"
+		}
+		f.fatal("exporter", remedy, "DCGM Exporter does not answer: %v", err)
 		return
 	}
 	defer func() { _ = answer.Body.Close() }()

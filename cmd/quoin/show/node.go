@@ -188,19 +188,13 @@ func neighborOf(n *topology.Neighbor) string {
 // printHealth prints what is wrong with a GPU's fabric, and its Xids.
 func printHealth(w io.Writer, n *topology.Node) {
 	for _, g := range n.GRESOrder() {
-		var bad []string
-		is := func(v *bool) bool { return v != nil && *v }
-		f := &g.Fabric.HealthFields
+		_, bad := g.Fabric.HealthFields.Faults()
+		assigned := g.Fabric.HealthFields.PartitionAssigned
 		for _, field := range []struct {
 			is   bool
 			name string
 		}{
-			{is(f.DegradedBandwidth), "degraded bandwidth"},
-			{is(f.RouteRecovery), "route recovery in progress"},
-			{is(f.RouteUnhealthy), "unhealthy route"},
-			{is(f.AccessTimeoutRecovery), "access timeout recovery in progress"},
-			{f.PartitionAssigned != nil && !*f.PartitionAssigned, "no partition assigned"},
-			{f.IncorrectConfiguration != "" && f.IncorrectConfiguration != "none", "incorrect configuration: " + f.IncorrectConfiguration},
+			{assigned != nil && !*assigned, "no partition assigned"},
 			{len(g.Xids) > 0, "Xids " + strings.Trim(fmt.Sprint(g.Xids), "[]")},
 			{g.Recovery != "" && g.Recovery != topology.RecoveryNone, "NVML's recovery action " + g.Recovery},
 		} {

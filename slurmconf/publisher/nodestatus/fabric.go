@@ -76,7 +76,7 @@ func fabricCondition(report *topology.Node, v *topology.FabricVerdict) (c inputs
 		return c, false
 	}
 	c = inputs.Condition{Type: ConditionFabric, True: v.Faulty(), Reason: v.Reason, Message: v.Message}
-	if c.True && v.Remedy != "" {
+	if v.Asks() {
 		c.Message += ". What to do: " + v.Remedy
 	}
 	return c, true

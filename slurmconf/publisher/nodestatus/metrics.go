@@ -29,7 +29,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Places:  newPlaces(),
 		members: gauge("imex_nodes", "Nodes by the verdict on their membership in the IMEX domain.", "reason"),
 		unready: prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX although they should."}),
-		fabrics: gauge("fabric_faults", "1 for each node with the condition QuoinFabricDegraded.", "node", "reason"),
+		fabrics: gauge("fabric_faults", "1 for each node whose NVLink fabric is not as it should be.", "node", "reason"),
 		domain:  gauge("imex_domain_info", "1 for the ComputeDomain that nodes join, with what is wrong with it.", "namespace", "name", "uid", "problem"),
 	}
 	reg.MustRegister(m.Places, m.members, m.unready, m.fabrics, m.domain)
@@ -42,11 +42,11 @@ func (m *Metrics) Clear() {
 	m.fabrics.Reset()
 }
 
-// setFabrics shows the nodes whose fabric has a fault. fabrics are beside the nodes.
+// setFabrics shows the nodes whose fabric somebody has to look at. fabrics are beside the nodes.
 func (m *Metrics) setFabrics(nodes []inputs.Node, fabrics []topology.FabricVerdict) {
 	m.fabrics.Reset()
 	for i := range fabrics {
-		if v := &fabrics[i]; v.Faulty() {
+		if v := &fabrics[i]; v.Asks() {
 			m.fabrics.WithLabelValues(labelValue(nodes[i].Name), v.Reason).Set(1)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -65,12 +66,17 @@ type StoreSource struct {
 	clusters []*publication.Cluster
 	live     Live // or nil
 	hosts    *imex.Hosts
+	passes   []*publisher.DryPass // beside clusters
 }
 
 // NewSource returns a source of the clusters. live may be nil: then no job is known. hosts judges
 // IMEX on a site without Kubernetes, and is nil otherwise.
 func NewSource(store Store, clusters []*publication.Cluster, live Live, hosts *imex.Hosts) *StoreSource {
-	return &StoreSource{store, clusters, live, hosts}
+	s := &StoreSource{store: store, clusters: clusters, live: live, hosts: hosts}
+	for i := range clusters {
+		s.passes = append(s.passes, publisher.NewDryPass(clusters, i))
+	}
+	return s
 }
 
 // Publications are the names of the clusters.
@@ -117,6 +123,12 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 	}
 	in := c.Rules.Gather(snap)
 	site.Plan = planOf(&doc.Current.Plan, &in)
+	if now, err := s.passes[i].Plan(snap, doc, time.Now()); err == nil {
+		update(site.Plan, &now)
+	} else {
+		site.Trouble = append(site.Trouble, fmt.Sprintf("what is wrong now is not known: %s; problems and reasons of nodes are those of revision %d of %s",
+			topology.Cut(err.Error(), topology.MaxMessage), doc.Current.Number, plandoc.SinceText(doc.Current.Time)))
+	}
 	changes := changesOf(doc)
 	site.Facts, site.Held = factsOf(site.Plan, &in), heldOf(doc.Held, &changes)
 	if states, ok := s.store.(States); ok {
@@ -219,6 +231,23 @@ func planOf(stored *topology.Plan, in *inputs.Inputs) *topology.Plan {
 		plan.Nodes = append(plan.Nodes, placed[name])
 	}
 	return &plan
+}
+
+// update gives a published plan the problems of now, and the reasons of the nodes whose published place is
+// the right one now. Any other node keeps the reason of its published place.
+func update(plan, now *topology.Plan) {
+	plan.Problems = now.Problems
+	placements := make(map[string]topology.Placement, len(now.Nodes))
+	for _, n := range now.Nodes {
+		placements[n.SlurmName] = n
+	}
+	want, published := now.Places(), plan.Places()
+	for i := range plan.Nodes {
+		name := plan.Nodes[i].SlurmName
+		if n, known := placements[name]; known && want[name] == published[name] {
+			plan.Nodes[i] = n
+		}
+	}
 }
 
 // notPublished is why a node has no place that no plan knows yet.

@@ -27,6 +27,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
+	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/reportdir"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -34,10 +35,12 @@ import (
 // stored is a directory that says what Kubernetes would say too.
 type stored struct {
 	*dir.Store
+	path       string
 	conditions map[string]map[string]inputs.Condition
 	states     map[string]string
 	held       []plandoc.Held
 	wanted     *topology.Plan
+	spoil      func(*plandoc.Document) // or nil
 	err        error
 }
 
@@ -61,6 +64,9 @@ func (s *stored) LoadPlan(ctx context.Context, name string) (*plandoc.Document, 
 	}
 	if d != nil {
 		d.Held, d.Wanted = s.held, s.wanted
+		if s.spoil != nil {
+			s.spoil(d)
+		}
 	}
 	return d, err
 }
@@ -107,7 +113,7 @@ func filled(t testing.TB, c *simulated.Cluster) (*stored, []*publication.Cluster
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &stored{Store: dir.New(path)}, clusters
+	return &stored{Store: dir.New(path), path: path}, clusters
 }
 
 // publish runs a publisher until it has published.
@@ -194,6 +200,124 @@ func TestSource(t *testing.T) {
 	if row := site.Segments[i]; row.Now != 8 || row.All != 8 || len(row.Taken) != 2 || row.Taken[site.Plan.Blocks()[0].Name] != 16 {
 		t.Errorf("segments of 4: %+v", row)
 	}
+}
+
+// TestSourceNow changes facts after the publication, so that no file changes: a fault that comes is shown, and
+// one that has gone is not.
+func TestSourceNow(t *testing.T) {
+	const clique, labelled, silent = "nvidia.com/gpu.clique", "gb200-00002", "gb200-00003"
+	for _, published := range []struct {
+		name   string
+		faulty bool
+	}{{"published without the fault", false}, {"published with the fault", true}} {
+		t.Run(published.name, func(t *testing.T) {
+			s, clusters := filled(t, racks(t, 2))
+			node, report := filepath.Join(s.path, "nodes", labelled+".json"), filepath.Join(s.path, "reports", silent+".json")
+			read := func(path string) []byte {
+				t.Helper()
+				text, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return text
+			}
+			write := func(path string, text []byte) {
+				t.Helper()
+				if err := os.WriteFile(path, text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var n struct {
+				Labels map[string]string `json:"labels"`
+			}
+			right := read(node)
+			if err := json.Unmarshal(right, &n); err != nil {
+				t.Fatal(err)
+			}
+			n.Labels[clique] = "11111111-2222-3333-4444-555555555555.7"
+			wrong, err := json.Marshal(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fault := []string{placement.ReasonCliqueDiffers + " " + labelled}
+			var stored []string
+			if published.faulty {
+				write(node, wrong)
+				stored = fault
+			}
+			publish(t, s, clusters)
+			for _, tt := range []struct {
+				name   string
+				labels []byte
+				want   []string
+				drift  string
+			}{{"a wrong label", wrong, fault, placement.ReasonCliqueDiffers}, {"the right label", right, nil, "Agrees"}} {
+				write(node, tt.labels)
+				site := siteOf(t, s, clusters, nil)
+				if diff := cmp.Diff(tt.want, problemsOf(site.Plan)); diff != "" || len(site.Trouble) > 0 {
+					t.Errorf("%s: problems (-want +got):\n%s%q", tt.name, diff, site.Trouble)
+				}
+				if drift := site.Said[labelled].Drift; drift.Reason != tt.drift {
+					t.Errorf("%s: the place of the node: %+v, want %s", tt.name, drift, tt.drift)
+				}
+			}
+			source := func() string { // which says why the node is where it is
+				plan := siteOf(t, s, clusters, nil).Plan
+				return plan.Nodes[slices.IndexFunc(plan.Nodes, func(n topology.Placement) bool { return n.SlurmName == silent })].Source
+			}
+			text := read(report)
+			if err := os.Remove(report); err != nil {
+				t.Fatal(err)
+			}
+			if got := source(); got != "previous" {
+				t.Errorf("the place of a node that is gone is by %q", got)
+			}
+			if write(report, text); source() != "nvml" {
+				t.Errorf("the place of a node that is back is by %q", source())
+			}
+			doc, err := s.LoadPlan(t.Context(), clusters[0].Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(stored, problemsOf(&doc.Current.Plan)); diff != "" || doc.Current.Number != 1 {
+				t.Errorf("revision %d, want the first with its problems (-want +got):\n%s", doc.Current.Number, diff)
+			}
+		})
+	}
+}
+
+// TestSourceNotKnown draws a stored plan after which no plan can be made: what is wrong is as old as that plan.
+func TestSourceNotKnown(t *testing.T) {
+	s, clusters := filled(t, racks(t, 1))
+	publish(t, s, clusters)
+	s.spoil = func(d *plandoc.Document) {
+		d.Current.Plan.Devices, d.Current.Plan.Problems = []string{"NodeName=["}, []topology.Finding{{Reason: "Old"}}
+	}
+	site := siteOf(t, s, clusters, nil)
+	if len(site.Trouble) != 1 || !strings.HasPrefix(site.Trouble[0], "what is wrong now is not known: ") || !strings.Contains(site.Trouble[0], "; problems and reasons of nodes are those of revision 1 of 20") ||
+		!slices.Equal(problemsOf(site.Plan), []string{"Old "}) {
+		t.Errorf("trouble %q, problems %q", site.Trouble, problemsOf(site.Plan))
+	}
+}
+
+// TestSourceTwoPublications names the nodes that two publications take, which one of them alone cannot know.
+func TestSourceTwoPublications(t *testing.T) {
+	s, _ := filled(t, racks(t, 1))
+	clusters, err := publication.Compile([]publication.Publication{{Name: "a"}, {Name: "b", ConfigMap: "other"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := problemsOf(siteOf(t, s, clusters, nil).Plan); len(got) != 18 || got[0] != publisher.ReasonNodeInTwoPublications+" gb200-00001" {
+		t.Errorf("problems %q, want one of each node", got)
+	}
+}
+
+// problemsOf are the reasons of a plan's problems, with the nodes.
+func problemsOf(p *topology.Plan) (all []string) {
+	for _, f := range p.Problems {
+		all = append(all, f.Reason+" "+f.Node)
+	}
+	return all
 }
 
 // TestSourceLive draws what Slurm says, and goes on without it.

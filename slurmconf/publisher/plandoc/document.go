@@ -256,9 +256,7 @@ func sorted(p *topology.Plan) topology.Plan {
 	if !slices.IsSortedFunc(s.Nodes, byName) {
 		slices.SortFunc(s.Nodes, byName)
 	}
-	s.Problems = slices.SortedFunc(slices.Values(p.Problems), func(a, b topology.Finding) int {
-		return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
-	})
+	s.Problems = slices.SortedFunc(slices.Values(p.Problems), topology.CompareFindings)
 	return s
 }
 

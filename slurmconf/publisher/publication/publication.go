@@ -135,6 +135,10 @@ type Publication struct {
 	// FabricWait is how long GPUs may take to register with their NVLink fabric. After that the node's
 	// fabric counts as not ready.
 	FabricWait Duration `yaml:"fabricWait"`
+	// FabricPartitions says that Fabric Manager gives out partitions of a machine's NVLink (FABRIC_MODE=1),
+	// as for virtual machines. Then nobody waits for GPUs that are in no active partition. False: it is so
+	// on the machines where Fabric Manager's configuration says it.
+	FabricPartitions bool `yaml:"fabricPartitions"`
 	// RemoveAfter is how long a node stays in the files after its Node object, its worker pod or,
 	// without Kubernetes, its report has gone, or after the publication no longer takes it. It leaves
 	// at once if the key nodes was changed.

@@ -1,0 +1,104 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/session"
+)
+
+const (
+	// installArgs install Quoin, as the pages do: a test holds that the words are the same.
+	installArgs = " install quoin manifests/chart -n quoin-system --create-namespace -f manifests/chart/presets/slinky.yaml -f manifests/chart/presets/gpu-operator.yaml -f site.yaml"
+	// checkout begins the remedies whose command reads the chart.
+	checkout = "in a checkout of this release: "
+	// asApplied names the way that needs no Helm. Its folder is called site.
+	asApplied = " (3b in manifests/docs/install.md; with Argo CD or Flux, change its repository instead)"
+)
+
+// installation is what installed Quoin: a release of Helm, or YAML that was applied. Helm refuses to change
+// what it has not made, and what kubectl applies over a release is lost with the next upgrade.
+type installation struct {
+	// release and namespace are Helm's.
+	release, namespace string
+	// applied says that YAML was applied. unread says that nobody knows, because nothing could be listed. If
+	// nothing is set, Quoin is not installed.
+	applied, unread bool
+}
+
+// installed looks at Quoin's own workloads. Helm marks all objects that it makes.
+func (c *Cluster) installed() installation {
+	for _, part := range []struct{ resource, component string }{{"deployments", "publisher"}, {"daemonsets", "agent"}} {
+		o := c.own(part.resource, part.component)
+		if o == nil {
+			continue
+		}
+		if o.GetLabels()["app.kubernetes.io/managed-by"] != "Helm" {
+			return installation{applied: true}
+		}
+		marks := o.GetAnnotations()
+		return installation{release: cmp.Or(marks["meta.helm.sh/release-name"], "quoin"), namespace: cmp.Or(marks["meta.helm.sh/release-namespace"], "quoin-system")}
+	}
+	return installation{unread: c.Missing["deployments"] != nil || c.Missing["daemonsets"] != nil}
+}
+
+// apply is the remedy that installs Quoin, or brings back what is missing of it.
+func (c *Cluster) apply() string {
+	switch is := c.installed(); {
+	case is.release != "":
+		return checkout + c.upgrade(is)
+	case is.applied:
+		return "apply Quoin's YAML again" + asApplied + ": " + c.Kubectl + " apply -k site"
+	case is.unread:
+		return moreRights
+	}
+	return "choose presets and write site.yaml (manifests/docs/install.md); " + checkout + c.Helm + installArgs
+}
+
+// correct is the remedy for a bad value in the configuration of a workload, such as deployments and
+// publisher.
+func (c *Cluster) correct(resource, component string) string {
+	switch is := c.installed(); {
+	case is.release != "":
+		return "correct the value in the file of values, " + checkout + c.upgrade(is) + " -f site.yaml"
+	case is.applied:
+		return "correct the value" + c.inYAML(resource, component)
+	}
+	return "correct the value"
+}
+
+// change is the remedy that gives a key of the publisher's configuration another value.
+func (c *Cluster) change(key, value string) string {
+	switch is := c.installed(); {
+	case is.release != "":
+		return checkout + c.upgrade(is) + config.Flag("--set", "config."+key+"="+value)
+	case is.applied:
+		return "write " + key + ": " + value + c.inYAML("deployments", "publisher")
+	}
+	return "set " + key + " to " + value
+}
+
+// volumes is the remedy for a NodeSet that lacks volumes.
+func (c *Cluster) volumes() string {
+	if is := c.installed(); is.release != "" {
+		return "see the volumes: " + c.Helm + " get notes " + config.Word(is.release) + " -n " + config.Word(is.namespace)
+	}
+	return "give the NodeSet the volumes that manifests/docs/slinky.md has (Tell Slinky)"
+}
+
+// upgrade is the command that makes all objects again with the values that the site gave before.
+func (c *Cluster) upgrade(is installation) string {
+	return c.Helm + " upgrade " + config.Word(is.release) + " manifests/chart -n " + config.Word(is.namespace) + " --reset-then-reuse-values"
+}
+
+// inYAML ends a remedy that changes the configuration of a workload. Applied YAML does not restart what
+// reads a changed ConfigMap.
+func (c *Cluster) inYAML(resource, component string) string {
+	o := c.own(resource, component)
+	if o == nil {
+		return asApplied
+	}
+	return fmt.Sprintf(" in the %s that your kustomization gives to ConfigMap %s/%s%s: %s apply -k site && %s -n %s rollout restart %s/%s",
+		session.ConfigKey, o.GetNamespace(), session.ConfigName, asApplied, c.Kubectl, c.Kubectl, o.GetNamespace(), resource, o.GetName())
+}

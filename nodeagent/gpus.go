@@ -1,0 +1,61 @@
+package nodeagent
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// seenGPUs are the GPUs that the node has had: their PCI addresses by UUID. The stored report keeps them for the
+// next agent, as its GPUs and as problems of those that are missing.
+type seenGPUs map[string]string
+
+// missingMessage begins the problem of a GPU that was there before.
+const missingMessage = "GPU %s at PCI address %s "
+
+// noAddress stands for an address that was never read.
+const noAddress = "unknown"
+
+// take remembers the GPUs of a report, and those that the report misses.
+func (s seenGPUs) take(n *topology.Node) {
+	for i := range n.GPUs {
+		s[n.GPUs[i].UUID] = cmp.Or(n.GPUs[i].PCIBusID, noAddress)
+	}
+	for _, p := range n.Problems {
+		var uuid, address string
+		if p.Reason != topology.ReasonGPUMissing {
+			continue
+		}
+		if _, err := fmt.Sscanf(p.Message, missingMessage, &uuid, &address); err == nil && s[uuid] == "" {
+			s[uuid] = address
+		}
+	}
+}
+
+// recall remembers the GPUs of an earlier agent's report. A report that has none of the GPUs of now is
+// of another machine with the node's name.
+func (s seenGPUs) recall(stored, now *topology.Node) {
+	if same := func(g topology.GPU) bool { return stored.Has(g.UUID) }; len(now.GPUs) == 0 || slices.ContainsFunc(now.GPUs, same) {
+		s.take(stored)
+	}
+}
+
+// missing returns a problem of each GPU that the report of now lacks. It forgets one whose place another
+// GPU has taken.
+func (s seenGPUs) missing(now *topology.Node) (found []topology.Finding) {
+	for _, uuid := range slices.Sorted(maps.Keys(s)) {
+		address := s[uuid]
+		switch {
+		case now.Has(uuid):
+		case slices.ContainsFunc(now.GPUs, func(g topology.GPU) bool { return g.PCIBusID == address }):
+			delete(s, uuid)
+		default:
+			found = append(found, topology.Finding{Reason: topology.ReasonGPUMissing, Message: fmt.Sprintf(missingMessage+
+				"was there in an earlier report, and is not there now: read dmesg; if the GPU was taken out for good, delete the NodeReport and restart the agent", uuid, address)})
+		}
+	}
+	return found
+}

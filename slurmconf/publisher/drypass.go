@@ -1,0 +1,51 @@
+package publisher
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// DryPass is a pass that writes nothing, for people who look. The stored plan has the problems of its
+// publication, and a fault that goes changes no file. A DryPass finds what the first pass of a new publisher
+// would find, so all replicas and commands give the same answer.
+type DryPass struct {
+	pub    *publication.Cluster
+	others []*publication.Cluster
+
+	mu     sync.Mutex
+	cables cables.Placer // which remembers its last answer
+}
+
+// NewDryPass returns the DryPass of the publication all[at].
+func NewDryPass(all []*publication.Cluster, at int) *DryPass {
+	return &DryPass{pub: all[at], others: slices.Concat(all[:at], all[at+1:])}
+}
+
+// Plan returns the plan that the facts of now give after the stored plan, with its problems.
+func (d *DryPass) Plan(snap *inputs.Snapshot, doc *plandoc.Document, now time.Time) (topology.Plan, error) {
+	prev, err := ReadPlan(d.pub, &doc.Current.Plan)
+	if err != nil {
+		return topology.Plan{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	facts := gatherer{pub: d.pub, nodes: &nodeHistory{pub: d.pub, others: d.others}, marks: &marker{pub: d.pub, others: d.others}, jobs: occupancy.New(nil, nil), cables: d.cables}
+	in := facts.gather(snap, &stored{doc: doc, prev: prev}, now)
+	d.cables = facts.cables
+	in.fabricSince = doc.FabricSince // a time that is not stored would be another one at each look
+	made, err := makeKept(d.pub, in)
+	if err != nil {
+		return topology.Plan{}, err
+	}
+	plan, err := made.made.Document()
+	slices.SortFunc(plan.Problems, topology.CompareFindings)
+	return plan, err
+}
