@@ -3,6 +3,7 @@ package topology
 import (
 	"cmp"
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -21,8 +22,10 @@ type Labels struct {
 	TierSource TierSource
 	MoreTiers  []SourceTiers
 	// Product and GPUs describe the GPUs if labels count them.
-	Product  string
-	GPUs     int
+	Product string
+	GPUs    int
+	// MIG says that MIG is on. GPUs may then count its instances.
+	MIG      bool
 	Problems []Finding
 }
 
@@ -124,6 +127,15 @@ func (f *Facts) GPUCount() int {
 		return len(f.Slices.GPUs)
 	}
 	return f.Capacity
+}
+
+// HasMIG reports whether MIG is on in one of the node's GPUs, by report, else by labels or slices.
+func (f *Facts) HasMIG() bool {
+	on := func(g GPU) bool { return len(g.MIG) > 0 || g.MIGEmpty }
+	if f.Report != nil {
+		return slices.ContainsFunc(f.Report.GPUs, on)
+	}
+	return f.Labels.MIG || f.Slices != nil && slices.ContainsFunc(f.Slices.GPUs, on)
 }
 
 // Listed returns f with the GPUs of Slices as its report, if f has no report and

@@ -50,11 +50,6 @@ func (n *Node) GRESDevicesBy(typeOf func(product string) string) []GRESDevice {
 	return devices
 }
 
-// HasMIG reports whether MIG is on in one of the node's GPUs.
-func (n *Node) HasMIG() bool {
-	return slices.ContainsFunc(n.GPUs, func(g GPU) bool { return len(g.MIG) > 0 || g.MIGEmpty })
-}
-
 // devicesByFile returns the node's devices by the device files of their GPUs.
 func (n *Node) devicesByFile() []GRESDevice {
 	gpus := n.GRESOrder()

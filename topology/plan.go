@@ -25,6 +25,9 @@ type Plan struct {
 	Devices  []string `json:"devices,omitempty"`
 	AllNodes bool     `json:"allNodes,omitempty"`
 	Detect   string   `json:"detect,omitempty"`
+	// Gres are the lines of the file if they are others than all these: nodes that differ are listed beside
+	// Detect, and names that are still to come are listed ahead.
+	Gres []string `json:"gres,omitempty"`
 	// Nodes say of every node why it is where it is, in the order of their Slurm names.
 	Nodes    []Placement `json:"nodes,omitempty"`
 	Problems []Finding   `json:"problems,omitempty"`

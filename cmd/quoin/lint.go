@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
@@ -106,9 +107,10 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	options := conf.Options(release)
 	options.DropsBlockSizes = drops
 	options.Whole = session.IsDirectory(o.files) // a site may have a topology.conf beside what is published
-	options.Counted = map[string]int{}
+	options.Found = map[string]gres.Registration{}
+	as := w.pub.GresOptions()
 	for i := range w.facts {
-		options.Counted[w.facts[i].SlurmName] = w.facts[i].GPUCount()
+		options.Found[w.facts[i].SlurmName] = as.Found(w.facts[i].Listed())
 	}
 	var hook lint.Hook
 	if w.Configured { // else nothing is known of the hook

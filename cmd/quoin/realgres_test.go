@@ -272,7 +272,7 @@ func (r *gresRig) inventory(n *topology.Node) rundir.Inventory {
 		r.t.Fatal(err)
 	}
 	var places []gres.Device
-	if r.detects == "" || n.HasMIG() {
+	if r.detects == "" || (&topology.Facts{Report: n}).HasMIG() {
 		for _, d := range n.GRESDevicesBy(func(product string) string { return gresType(product, r.naming) }) {
 			e := rundir.Entry{Minor: *d.GPU.Minor}
 			if d.MIG != nil {

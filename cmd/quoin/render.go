@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -98,21 +97,12 @@ func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
 	return cmp.Or(err, errUnread(stderr, made.Problems), errNoPlace(stderr, made.Rendered))
 }
 
-// noteGresAlone says what there is no file for, and what its lines are made of.
+// noteGresAlone says that there is no topology file.
 func noteGresAlone(stderr io.Writer, made *fresh) {
 	if made.Refused != "" || len(made.Topologies()) > 0 {
 		return
 	}
 	fmt.Fprintln(stderr, "no node has a place, so there is no topology file: Slurm goes by the site's own, or takes all nodes as equally near")
-	detects := 0
-	for i := range made.in.Facts {
-		if f := &made.in.Facts[i]; f.Listed().Report == nil && f.GPUCount() > 0 {
-			detects++
-		}
-	}
-	if detects > 0 && strings.Contains(made.Files[gresFile], "AutoDetect=") {
-		fmt.Fprintf(stderr, "%d nodes have no report, and labels name no device files: slurmd detects their GPUs (AutoDetect)\n", detects)
-	}
 }
 
 // errNoPlace says that no node has a place, and that nothing says whether NVLink joins the nodes.

@@ -2,6 +2,7 @@ package gres
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,56 +20,84 @@ import (
 // sockets: a GPU without Cores is near to all sockets. Slurm 26.05 drains a node if
 // Cores are more than one socket but not all. All Cores are left out if sockets
 // differ in size.
-func coresOf(sockets []topology.Socket, gpus []topology.GPU) []string {
+func coresOf(shape nodeShape, gpus []topology.GPU) []string {
 	out := make([]string, len(gpus))
-	shape, of := shapeOf(sockets)
 	if shape.sockets < 2 {
 		return out
 	}
 	for i := range gpus {
-		cpus, ok := ParseCPUs(gpus[i].CPUAffinity)
-		if !ok {
-			continue
-		}
-		at, one := -1, true
-		for _, cpu := range cpus {
-			s, ok := of[cpu]
-			one = one && ok && (at < 0 || s == at)
-			at = s
-		}
-		if one && at >= 0 {
+		near := shape.near(gpus[i].CPUAffinity)
+		at := slices.IndexFunc(near, func(cpus int) bool { return cpus > 0 })
+		if at >= 0 && !slices.ContainsFunc(near[at+1:], func(cpus int) bool { return cpus > 0 }) {
 			out[i] = coreRange(at*shape.cores, shape.cores)
 		}
 	}
 	return out
 }
 
-// nodeShape is what slurm.conf says of a node's processors: cores of a socket,
-// threads of a core. It is zero if it is unknown.
-type nodeShape struct{ sockets, cores, threads int }
+// nodeShape is a node's processors as slurmd counts them: cores of a socket, threads of a core, and the
+// socket of every CPU. It is zero if it is unknown.
+type nodeShape struct {
+	sockets, cores, threads int
+	of                      map[int]int
+}
 
-// shapeOf returns the node's shape and the socket of every CPU. The shape is zero if
-// something is unknown or sockets differ.
-func shapeOf(sockets []topology.Socket) (shape nodeShape, of map[int]int) {
-	of = map[int]int{}
+// shapeOf returns the node's shape. It is zero if something is unknown or sockets differ.
+func shapeOf(sockets []topology.Socket) nodeShape {
+	shape := nodeShape{of: map[int]int{}}
 	for i, s := range sockets {
 		cpus, ok := ParseCPUs(s.CPUs)
 		if !ok || s.Cores < 1 || len(cpus)%s.Cores != 0 {
-			return nodeShape{}, nil
+			return nodeShape{}
 		}
-		own := nodeShape{len(sockets), s.Cores, len(cpus) / s.Cores}
-		if i > 0 && own != shape {
-			return nodeShape{}, nil
+		threads := len(cpus) / s.Cores
+		if i > 0 && (s.Cores != shape.cores || threads != shape.threads) {
+			return nodeShape{}
 		}
-		shape = own
+		shape.sockets, shape.cores, shape.threads = len(sockets), s.Cores, threads
 		for _, cpu := range cpus {
-			if _, twice := of[cpu]; twice {
-				return nodeShape{}, nil
+			if _, twice := shape.of[cpu]; twice {
+				return nodeShape{}
 			}
-			of[cpu] = i
+			shape.of[cpu] = i
 		}
 	}
-	return shape, of
+	return shape
+}
+
+// cpus is how many CPUs a socket has.
+func (s *nodeShape) cpus() int { return s.cores * s.threads }
+
+// near counts the CPUs of each socket that a GPU is next to. It returns nil if that is not known.
+func (s *nodeShape) near(affinity string) []int {
+	cpus, ok := ParseCPUs(affinity)
+	if !ok || s.sockets == 0 {
+		return nil
+	}
+	slices.Sort(cpus)
+	near := make([]int, s.sockets)
+	for _, cpu := range slices.Compact(cpus) {
+		at, ok := s.of[cpu]
+		if !ok {
+			return nil
+		}
+		near[at]++
+	}
+	return near
+}
+
+// FitSockets reports whether slurmctld takes the cores of a GPU: one whole socket, or all. taken counts
+// them by socket, and each is how many a socket has. Before Slurm 25.05 several sockets fit too.
+func FitSockets(taken []int, each int, several bool) bool {
+	whole := 0
+	for _, n := range taken {
+		if n == each {
+			whole++
+		} else if n > 0 {
+			return false
+		}
+	}
+	return several || whole <= 1 || whole == len(taken)
 }
 
 func coreRange(from, cores int) string {

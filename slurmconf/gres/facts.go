@@ -80,6 +80,7 @@ type nodeGroups struct {
 	bySignature, byText map[string]*nodeGroup
 	groups              []*nodeGroup
 	buf                 []byte
+	near                bool // signatures have what Found goes by
 }
 
 type nodeGroup struct {
@@ -154,7 +155,7 @@ func (g *nodeGroups) lines() []Line {
 func (g *nodeGroups) sign(f *topology.Facts) bool {
 	g.buf = append(g.buf[:0], "labels"...)
 	if f.Report == nil {
-		return f.GPUCount() > 0 && g.AutoDetect == ""
+		return f.GPUCount() > 0 && g.AutoDetect == "" && !f.HasMIG()
 	}
 	if len(g.LeaveOut[f.Name]) > 0 {
 		return false
@@ -167,12 +168,12 @@ func (g *nodeGroups) sign(f *topology.Facts) bool {
 			return false
 		}
 		g.buf = strconv.AppendInt(append(append(g.buf, gpu.Product...), '/'), int64(*gpu.Minor), 10)
-		if g.Cores {
+		if g.Cores || g.near {
 			g.buf = append(append(g.buf, '@'), gpu.CPUAffinity...)
 		}
 		g.buf = append(g.buf, '\n')
 	}
-	if g.Cores {
+	if g.Cores || g.near {
 		for _, s := range f.Report.Sockets {
 			g.buf = strconv.AppendInt(append(append(g.buf, s.CPUs...), '/'), int64(s.Cores), 10)
 			g.buf = append(g.buf, '\n')
@@ -201,61 +202,30 @@ func ByNode(lines []Line, all []string) (map[string][]Line, error) {
 	return out, nil
 }
 
-// ForAll returns lines without NodeName if they are right for all nodes of Slurm; nodes is
-// their number. A node without a report may have the GPUs that the others have, unless some are
-// left out.
-// AutoDetect alone is right for nodes without GPUs too, except for nvml, which not every
-// slurmd has.
-func (o *Options) ForAll(lines []Line, nodes int) ([]Line, bool) {
-	alike := make(map[string]int) // host list -> nodes
-	listed, detect := "", ""
-	for i := range lines {
-		l := &lines[i]
-		alike[l.Nodes] = 0
-		switch {
-		case l.AutoDetect != "":
-			detect = l.AutoDetect
-		case listed != "" && listed != l.Nodes:
-			return nil, false
-		default:
-			listed = l.Nodes
-		}
+// ByName returns lines with the names of their nodes: those of nodes whose lines are alike once.
+func ByName(lines map[string][]Line) []Line {
+	groups := newGroups(Options{})
+	for _, node := range slices.Sorted(maps.Keys(lines)) {
+		group := groups.with(lines[node])
+		group.nodes = append(group.nodes, node)
 	}
-	named := 0
-	for list := range alike {
-		if err := hostlist.Walk(list, func([]byte) { named++ }); err != nil {
-			return nil, false
-		}
-	}
-	if len(lines) == 0 || len(alike) > 1 && (listed == "" || o.AutoDetect != "" || len(o.LeaveOut) > 0) {
-		return nil, false
-	}
-	forAny := listed == "" && detect != AutoDetectNVML
-	return Nameless(lines), forAny || named == nodes
+	return groups.lines()
 }
 
-// Detected returns the line without NodeName by which each slurmd finds what the lines list: whole
-// GPUs without Cores, of one Type on a node, whose Types are a part of their products' names. Slurmd
-// of a node without GPUs takes the line too. It does not start with listed devices that it lacks.
-// Devices of several Types stand in another order if slurmd finds them.
-func (o *Options) Detected(lines []Line) (line Line, ok bool) {
-	line.AutoDetect = AutoDetectNvidia
-	if len(lines) == 0 || o.AutoDetect != "" && o.AutoDetect != AutoDetectNvidia || len(o.Types) > 0 || len(o.LeaveOut) > 0 {
-		return line, false
-	}
-	types := make(map[string]string) // host list -> Type
-	for i := range lines {
-		l := &lines[i]
-		if typ, met := types[l.Nodes]; met && typ != l.Type {
-			return line, false
-		}
-		types[l.Nodes] = l.Type
-		detects, listed := l.AutoDetect == AutoDetectNvidia, l.AutoDetect == "" && len(l.Files) > 0 && !strings.HasPrefix(l.Type, unlikeProduct)
-		if !detects && !listed || l.Cores != "" || len(l.Links) > 0 || len(l.MultipleFiles) > 0 {
-			return line, false
+// ForAll returns the nodes' lines without NodeName, or nil if these do not suit each of them. A node without
+// a report, which detects its GPUs, may have those that the others list.
+func ForAll(byNode map[string][]Line) []Line {
+	lines := Nameless(ByName(byNode))
+	all := Listed(lines)
+	for _, own := range byNode {
+		if own[0].AutoDetect == "" && !all.SuitsNode(Listed(own)) {
+			return nil
 		}
 	}
-	return line, true
+	if all.Unknown != "" {
+		return nil
+	}
+	return lines
 }
 
 // Nameless returns lines of nodes that are alike without NodeName. Lines of nodes that only
@@ -310,7 +280,7 @@ func (o *Options) linesOf(f *topology.Facts) (lines []Line, unknown string) {
 	}
 	var cores []string
 	if o.Cores {
-		cores = coresOf(f.Report.Sockets, gpus)
+		cores = coresOf(shapeOf(f.Report.Sockets), gpus)
 	}
 	links := linksOf(gpus)
 	for i, d := range found {
@@ -353,9 +323,11 @@ func (o *Options) device(line *Line, d topology.GRESDevice) (unknown string) {
 // detects returns how a node with GPUs detects them. way is empty if its devices are
 // listed. unknown says why the node can do neither.
 func (o *Options) detects(f *topology.Facts) (way, unknown string) {
-	switch mig := f.Report != nil && f.Report.HasMIG(); {
+	switch mig := f.HasMIG(); {
 	case o.AutoDetect == AutoDetectOff && f.Report == nil:
 		return "", "it has no report, and AutoDetect is off"
+	case f.Report == nil && mig && (o.AutoDetect == "" || o.AutoDetect == AutoDetectNvidia):
+		return "", "its labels say that " + unseenMIG + ": set gres.autoDetect: nvml, or let its agent report"
 	case o.AutoDetect == AutoDetectOff || o.AutoDetect == AutoDetectNvidia && mig || len(o.LeaveOut[f.Name]) > 0:
 		return "", ""
 	case o.AutoDetect == "" && f.Report == nil:

@@ -78,7 +78,7 @@ func TestCores(t *testing.T) {
 		{"the order is Slurm's, not that of the CPUs", []topology.Socket{{CPUs: "4-7", Cores: 4}, {CPUs: "0-3", Cores: 4}}, "0-3", "4-7"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := coresOf(tt.sockets, []topology.GPU{{CPUAffinity: tt.affinity}})
+			got := coresOf(shapeOf(tt.sockets), []topology.GPU{{CPUAffinity: tt.affinity}})
 			if got[0] != tt.want {
 				t.Errorf("Cores=%s, want %s", got[0], tt.want)
 			}
@@ -93,7 +93,7 @@ func FuzzCores(f *testing.F) {
 	f.Add("0-", "-1", 0, ",")
 	f.Fuzz(func(t *testing.T, first, second string, cores int, affinity string) {
 		sockets := []topology.Socket{{CPUs: first, Cores: cores}, {CPUs: second, Cores: cores}}
-		got := coresOf(sockets, []topology.GPU{{CPUAffinity: affinity}})[0]
+		got := coresOf(shapeOf(sockets), []topology.GPU{{CPUAffinity: affinity}})[0]
 		if got != "" && got != coreRange(0, cores) && got != coreRange(cores, cores) {
 			t.Errorf("Cores=%s of sockets with %d cores", got, cores)
 		}

@@ -48,10 +48,10 @@ func TestLeaveOut(t *testing.T) {
 			if diff := cmp.Diff(tt.problems, said); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
-			if counted := o.Without([]topology.Facts{f})[0].GPUCount(); tt.node != nil && len(tt.problems) == 0 && !tt.node.HasMIG() && counted != devices(lines) {
+			if counted := o.Without([]topology.Facts{f})[0].GPUCount(); tt.node != nil && len(tt.problems) == 0 && !f.HasMIG() && counted != devices(lines) {
 				t.Errorf("%d GPUs are counted, and the lines have %d", counted, devices(lines))
 			}
-			if _, ok := o.Detected(lines); ok {
+			if tt.node != nil && len(o.Undetected([]topology.Facts{f})) != 1 {
 				t.Error("slurmd would find the GPUs that are left out")
 			}
 		})
@@ -73,19 +73,4 @@ func filesOfLines(lines []Line) (files []string) {
 		files = append(files, fileList(append(l.Files, l.MultipleFiles...)))
 	}
 	return files
-}
-
-// TestLeaveOutForAll has nodes without a report not take the list of a node that leaves GPUs out.
-func TestLeaveOutForAll(t *testing.T) {
-	facts := []topology.Facts{{Name: "n1", SlurmName: "n1", Report: machine(0, 1)}, {Name: "n2", SlurmName: "n2", Labels: topology.Labels{GPUs: 2}}}
-	for left, want := range map[string]bool{"": true, "/dev/nvidia0": false} {
-		o := Options{}
-		if left != "" {
-			o.LeaveOut = map[string][]string{"n1": {left}}
-		}
-		lines, _ := FromFacts(facts, nil, o)
-		if got, ok := o.ForAll(lines, 2); ok != want {
-			t.Errorf("without %q: %v, %t, want %t", left, got, ok, want)
-		}
-	}
 }

@@ -33,6 +33,9 @@ type Options struct {
 	Naming Naming
 	// Types are the types of products that Naming does not name.
 	Types map[string]string
+	// SeveralSockets says that slurmctld takes cores of several whole sockets that are not all, as before
+	// Slurm 25.05.
+	SeveralSockets bool
 	// Cores writes the cores of the socket that a GPU is at. slurm.conf must have the
 	// sockets and cores of the machine: Slurm 26.05 drains a node whose Cores are no
 	// socket of slurm.conf.

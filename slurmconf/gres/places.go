@@ -54,15 +54,8 @@ func (m *Machine) Places(lines []Line) ([]Device, error) {
 	return nil, fmt.Errorf("AutoDetect=%s: the order in which it finds GPUs is not known", way)
 }
 
-// typedDevice is a device of a line.
-type typedDevice struct {
-	Device
-	typ  string
-	many bool // it is of MultipleFiles
-}
-
 // readLines returns how the node detects its GPUs, and the devices of its lines.
-func readLines(lines []Line) (way string, listed []typedDevice, err error) {
+func readLines(lines []Line) (way string, listed []RegisteredGPU, err error) {
 	all, own := "", ""
 	for i := range lines {
 		l := &lines[i]
@@ -87,22 +80,22 @@ func readLines(lines []Line) (way string, listed []typedDevice, err error) {
 			continue
 		}
 		for _, f := range l.Files {
-			listed = append(listed, typedDevice{Device(f), l.Type, false})
+			listed = append(listed, RegisteredGPU{Device(f), l.Type, l.Cores, l.Links})
 		}
 		if len(l.MultipleFiles) > 0 {
-			listed = append(listed, typedDevice{Device(strings.Join(l.MultipleFiles, ",")), l.Type, true})
+			listed = append(listed, RegisteredGPU{Device(strings.Join(l.MultipleFiles, ",")), l.Type, l.Cores, l.Links})
 		}
 	}
 	return cmp.Or(own, all), listed, nil
 }
 
 // listed is the list of a node that detects nothing.
-func (m *Machine) listed(devices []typedDevice) ([]Device, error) {
+func (m *Machine) listed(devices []RegisteredGPU) ([]Device, error) {
 	if len(devices) == 0 {
 		return nil, errors.New("no line gives the node a device file")
 	}
 	var counted []GPUCount
-	if slices.ContainsFunc(devices, func(d typedDevice) bool { return !strings.EqualFold(d.typ, devices[0].typ) }) {
+	if slices.ContainsFunc(devices, func(d RegisteredGPU) bool { return !strings.EqualFold(d.Type, devices[0].Type) }) {
 		var err error
 		if counted, err = m.Counted(); err != nil {
 			return nil, fmt.Errorf("the lines have several Types, whose order is that of Gres= in slurm.conf: %w", err)
@@ -113,7 +106,7 @@ func (m *Machine) listed(devices []typedDevice) ([]Device, error) {
 	}
 	var places []Device
 	for _, c := range counted {
-		of := slices.DeleteFunc(slices.Clone(devices), func(d typedDevice) bool { return !strings.EqualFold(d.typ, c.Type) })
+		of := slices.DeleteFunc(slices.Clone(devices), func(d RegisteredGPU) bool { return !strings.EqualFold(d.Type, c.Type) })
 		places = append(places, filesOf(of[:min(c.Count, uint64(len(of)))])...)
 	}
 	return places, nil
@@ -123,7 +116,7 @@ func hasTypes(counted []GPUCount) bool {
 	return slices.ContainsFunc(counted, func(c GPUCount) bool { return c.Type != "" })
 }
 
-func filesOf(devices []typedDevice) []Device {
+func filesOf(devices []RegisteredGPU) []Device {
 	var files []Device
 	for _, d := range devices {
 		files = append(files, d.Device)
@@ -133,7 +126,7 @@ func filesOf(devices []typedDevice) []Device {
 
 // detected is the list of a node that detects its GPUs. Lines beside AutoDetect say which of them
 // it has.
-func (m *Machine) detected(way string, listed []typedDevice) ([]Device, error) {
+func (m *Machine) detected(way string, listed []RegisteredGPU) ([]Device, error) {
 	found, err := m.Detected(way)
 	if err != nil {
 		return nil, fmt.Errorf("AutoDetect=%s: %w", way, err)
@@ -152,12 +145,12 @@ func (m *Machine) detected(way string, listed []typedDevice) ([]Device, error) {
 }
 
 // detectedListed is the list of a node that has AutoDetect and lines.
-func (m *Machine) detectedListed(way string, listed []typedDevice, found []Detected) ([]Device, error) {
+func (m *Machine) detectedListed(way string, listed []RegisteredGPU, found []Detected) ([]Device, error) {
 	counted, err := m.Counted()
 	if err != nil {
 		return nil, fmt.Errorf("AutoDetect=%s beside lines: %w", way, err)
 	}
-	if n := sum(counted); n != uint64(len(listed)) || slices.ContainsFunc(listed, func(d typedDevice) bool { return d.many }) {
+	if n := sum(counted); n != uint64(len(listed)) || slices.ContainsFunc(listed, func(d RegisteredGPU) bool { return strings.Contains(string(d.Device), ",") }) {
 		return nil, fmt.Errorf("AutoDetect=%s beside lines: it is not known which GPUs slurmd takes, unless Gres= in slurm.conf counts as many as the lines and no line has MultipleFiles", way)
 	}
 	files := filesOf(listed)
@@ -190,7 +183,7 @@ func (m *Machine) ofTypes(found []Detected) ([]Detected, error) {
 	for _, d := range found {
 		typ := ""
 		for _, c := range counted {
-			if !strings.Contains(strings.ReplaceAll(strings.ToLower(d.Product), " ", "_"), strings.ToLower(c.Type)) {
+			if !isOfType(d.Product, c.Type) {
 				continue
 			}
 			if typ != "" {

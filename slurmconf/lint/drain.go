@@ -1,8 +1,10 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -84,11 +86,11 @@ func (j *gresJudge) lintGPUs(a *nodeGroup, want gres.GPUCount, lines []*gresReco
 	}
 	const threads = "Cores are cores, not hardware threads: "
 	if len(outside) > 0 {
-		j.drains(a, outside[0], "CoresOutside", threads+"want cores of 0 to "+fmt.Sprint(a.conf.Cores()-1)+", or the node's sockets in slurm.conf",
+		j.drains(a, outside[0].Number, "CoresOutside", threads+"want cores of 0 to "+fmt.Sprint(a.conf.Cores()-1)+", or the node's sockets in slurm.conf",
 			fmt.Sprintf("%s are more than slurm.conf's %s has", coresText(outside), socketsText(a.conf)))
 	}
 	if len(apart) > 0 {
-		j.drains(a, apart[0], "CoresNotSocket", threads+"write the cores of one socket, or leave Cores out; slurm.conf must have the sockets that the node has",
+		j.drains(a, apart[0].Number, reasonNotSocket, threads+"write the cores of one socket, or leave Cores out; slurm.conf must have the sockets that the node has",
 			fmt.Sprintf("%s are not %s of slurm.conf's %s", coresText(apart), socketsWanted(j.Release), socketsText(a.conf)))
 	}
 	if have+lost < want.Count {
@@ -140,41 +142,70 @@ func (j *gresJudge) lintFewer(a *nodeGroup, want gres.GPUCount, lines []*gresRec
 		message += fmt.Sprintf("; the %d have no Type", untyped)
 		remedy = "write Type=" + want.Type
 	}
-	j.drains(a, last, "FewerGPUs", remedy, message)
+	line := 1
+	if last != nil {
+		line = last.Number
+	}
+	j.drains(a, line, "FewerGPUs", remedy, message)
 }
 
-// lintCounted compares what is known of nodes that detect their GPUs with slurm.conf.
-func (j *gresJudge) lintCounted(a *nodeGroup) {
+// migProfile is in the Type of MIG instances.
+var migProfile = regexp.MustCompile(`\dg\.\d+gb`)
+
+// lintFound compares what nodes register that detect their GPUs by AutoDetect=nvidia with slurm.conf. line
+// is that of AutoDetect.
+func (j *gresJudge) lintFound(a *nodeGroup, line int) {
 	if a.conf == nil {
 		return
 	}
 	var wanted uint64
 	for _, g := range a.conf.GPUs {
 		wanted += g.Count
-	}
-	byCount := map[int][]string{}
-	for _, n := range a.names {
-		if count := j.Counted[n]; count > 0 && uint64(count) != wanted {
-			byCount[count] = append(byCount[count], n)
+		if migProfile.MatchString(g.Type) {
+			j.drains(a, line, "FewerGPUs", "write AutoDetect=nvml, or a line with MultipleFiles for each instance",
+				fmt.Sprintf("AutoDetect=nvidia finds no MIG instances, and Gres= in slurm.conf counts %d of type %s", g.Count, g.Type))
+			return
 		}
 	}
+	byCount, why := map[int][]string{}, map[string]string{}
+	var drained, unknown []string
+	for _, n := range slices.Sorted(slices.Values(a.names)) {
+		found, known := j.Found[n]
+		why[n] = cmp.Or(found.Unknown, found.Drains)
+		if !known {
+			why[n] = "it has no report"
+		} else if found.Unknown == "" && found.Sockets != a.conf.Sockets {
+			why[n] = fmt.Sprintf("its report has %d sockets, and slurm.conf %d", found.Sockets, a.conf.Sockets)
+		}
+		switch {
+		case found.Count > 0 && uint64(found.Count) != wanted:
+			byCount[found.Count] = append(byCount[found.Count], n)
+		case wanted == 0 || why[n] == "":
+		case why[n] == found.Drains:
+			drained = append(drained, n)
+		default:
+			unknown = append(unknown, n)
+		}
+	}
+	of := func(names []string) *nodeGroup { return &nodeGroup{names: names} }
 	for _, count := range slices.Sorted(maps.Keys(byCount)) {
-		same := *a
-		same.names = byCount[count]
+		same := of(byCount[count])
 		if uint64(count) < wanted {
-			j.drains(&same, nil, "FewerGPUs", "look for the others, or lower Gres= in slurm.conf", fmt.Sprintf("%d gpus by labels or reports, %d in slurm.conf", count, wanted))
+			j.drains(same, 1, "FewerGPUs", "look for the others, or lower Gres= in slurm.conf", fmt.Sprintf("%d gpus by labels or reports, %d in slurm.conf", count, wanted))
 		} else {
-			j.Warn(1, "MoreGPUs", "count them in Gres= of slurm.conf", "%s: %d gpus by labels or reports, %d in slurm.conf: Slurm uses no more than these", &same, count, wanted)
+			j.Warn(1, "MoreGPUs", "count them in Gres= of slurm.conf", "%s: %d gpus by labels or reports, %d in slurm.conf: Slurm uses no more than these", same, count, wanted)
 		}
+	}
+	if len(drained) > 0 {
+		j.drains(of(drained), line, reasonNotSocket, "write lines with File for these nodes", fmt.Sprintf("AutoDetect=nvidia finds the cores of each GPU, and of %s %s", drained[0], why[drained[0]]))
+	}
+	if len(unknown) > 0 {
+		j.NotJudged(line, "%s: what AutoDetect=nvidia finds is not known (%s: %s); slurmctld drains a node with a GPU next to a part of a socket", of(unknown), unknown[0], why[unknown[0]])
 	}
 }
 
-// drains adds a finding about all of the nodes, at a line or at the first.
-func (j *gresJudge) drains(a *nodeGroup, r *gresRecord, reason, remedy, message string) {
-	line := 1
-	if r != nil {
-		line = r.Number
-	}
+// drains adds a finding about all of the nodes.
+func (j *gresJudge) drains(a *nodeGroup, line int, reason, remedy, message string) {
 	what := "them"
 	if len(a.names) == 1 {
 		what = "it"
@@ -198,19 +229,14 @@ func fitCores(release slurmconf.Release, r *gresRecord, conf *Node) coresFitting
 		return coresFit
 	}
 	slices.Sort(cores)
-	cores = slices.Compact(cores)
-	if cores[len(cores)-1] >= conf.Cores() {
-		return coresOutside
-	}
-	sockets := 0
-	for len(cores) > 0 {
-		last := (cores[0]/conf.CoresPerSocket+1)*conf.CoresPerSocket - 1
-		if n := conf.CoresPerSocket; len(cores) < n || cores[0] != last-n+1 || cores[n-1] != last {
-			return coresApart
+	taken := make([]int, conf.Sockets)
+	for _, core := range slices.Compact(cores) {
+		if core >= conf.Cores() {
+			return coresOutside
 		}
-		sockets, cores = sockets+1, cores[conf.CoresPerSocket:]
+		taken[core/conf.CoresPerSocket]++
 	}
-	if release.CoresOfOneSocket() && sockets > 1 && sockets < conf.Sockets {
+	if !gres.FitSockets(taken, conf.CoresPerSocket, !release.CoresOfOneSocket()) {
 		return coresApart
 	}
 	return coresFit

@@ -1,6 +1,8 @@
 package lint
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,26 +65,39 @@ func TestLintGresWords(t *testing.T) {
 	for name, tt := range map[string]struct {
 		gres, want string
 		nodes      map[string]*Node
-		counted    map[string]int
+		found      map[string]gres.Registration
 	}{
 		"no Type":          {"Name=gpu File=/dev/nvidia[0-7]\n", "gres.conf:1: fatal: n1: 0 gpus of type h100 here, 8 in slurm.conf; the 8 have no Type: slurmctld drains it (FewerGPUs); write Type=h100", map[string]*Node{"n1": {Sockets: 1, CoresPerSocket: 1, GPUs: h100}}, nil},
 		"no File":          {"Name=gpu Type=h100 Count=8\n", "gres.conf:1: fatal: n1: 0 gpus of type h100 here, 8 in slurm.conf; the 8 have no File, and slurmd ignores them: slurmctld drains it (FewerGPUs); write File=", map[string]*Node{"n1": {Sockets: 1, CoresPerSocket: 1, GPUs: h100}}, nil},
 		"hardware threads": {threads, "gres.conf:1: fatal: n1: Cores=0-7,16-23 (and 1 more line) are more than slurm.conf's Sockets=2 CoresPerSocket=8 has: slurmctld drains it (CoresOutside); Cores are cores, not hardware threads: want cores of 0 to 15, or the node's sockets in slurm.conf", map[string]*Node{"n1": {Sockets: 2, CoresPerSocket: 8, ThreadsPerCore: 2, GPUs: h100}}, nil},
-		"labels":           {"AutoDetect=nvidia\n", "gres.conf:1: fatal: n1: 4 gpus by labels or reports, 8 in slurm.conf: slurmctld drains it (FewerGPUs); look for the others, or lower Gres= in slurm.conf", map[string]*Node{"n1": {GPUs: h100}}, map[string]int{"n1": 4}},
-		"more by labels":   {"AutoDetect=nvidia\n", "gres.conf:1: warning: n1: 16 gpus by labels or reports, 8 in slurm.conf: Slurm uses no more than these (MoreGPUs); count them in Gres= of slurm.conf", map[string]*Node{"n1": {GPUs: h100}}, map[string]int{"n1": 16}},
-		"cloud":            {"AutoDetect=nvidia\n", "gres.conf:1: warning: n1: AutoDetect=nvidia of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node (AutoDetectCloud); write lines with File for these nodes", map[string]*Node{"n1": {GPUs: h100, Cloud: true}}, nil},
-		"nodes not known":  {"Name=gpu Count=8\n", "gres.conf:1: fatal: the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them (NoFile); write File=, or AutoDetect", nil, nil},
+		"labels":           {"AutoDetect=nvidia\n", "gres.conf:1: fatal: n1: 4 gpus by labels or reports, 8 in slurm.conf: slurmctld drains it (FewerGPUs); look for the others, or lower Gres= in slurm.conf", map[string]*Node{"n1": {GPUs: h100}}, map[string]gres.Registration{"n1": {Count: 4}}},
+		"more by labels":   {"AutoDetect=nvidia\n", "gres.conf:1: warning: n1: 16 gpus by labels or reports, 8 in slurm.conf: Slurm uses no more than these (MoreGPUs); count them in Gres= of slurm.conf", map[string]*Node{"n1": {GPUs: h100}}, map[string]gres.Registration{"n1": {Count: 16}}},
+		"reports":          {"AutoDetect=nvidia\n", "", map[string]*Node{"n1": {GPUs: h100, Sockets: 2}}, map[string]gres.Registration{"n1": {Count: 8, Sockets: 2}}},
+		"other sockets": {"AutoDetect=nvidia\n", "gres.conf:1: unknown: n1: what AutoDetect=nvidia finds is not known (n1: its report has 2 sockets, and slurm.conf 8); slurmctld drains a node with a GPU next to a part of a socket (NotJudged); check it with Slurm itself",
+			map[string]*Node{"n1": {GPUs: h100, Sockets: 8}}, map[string]gres.Registration{"n1": {Count: 8, Sockets: 2, Drains: "GPU X is next to CPUs 0-7"}}},
+		"no GPUs":       {"AutoDetect=nvidia\n", "", map[string]*Node{"n1": {}}, nil},
+		"nothing known": {"NodeName=n1 AutoDetect=nvidia\n", "gres.conf:1: unknown: n1: what AutoDetect=nvidia finds is not known (n1: it has no report); slurmctld drains a node with a GPU next to a part of a socket (NotJudged); check it with Slurm itself", map[string]*Node{"n1": {GPUs: h100}}, nil},
+		"a part of a socket": {"\nAutoDetect=nvidia\n", "gres.conf:2: fatal: n1: AutoDetect=nvidia finds the cores of each GPU, and of n1 GPU X is next to CPUs 0-7: slurmctld drains it (CoresNotSocket); write lines with File for these nodes",
+			map[string]*Node{"n1": {GPUs: h100}}, map[string]gres.Registration{"n1": {Count: 8, Drains: "GPU X is next to CPUs 0-7"}}},
+		"MIG": {"AutoDetect=nvidia\n", "gres.conf:1: fatal: n1: AutoDetect=nvidia finds no MIG instances, and Gres= in slurm.conf counts 56 of type h100_1g.10gb: slurmctld drains it (FewerGPUs); write AutoDetect=nvml, or a line with MultipleFiles for each instance",
+			map[string]*Node{"n1": {GPUs: []gres.GPUCount{{Type: "h100_1g.10gb", Count: 56}}}}, map[string]gres.Registration{"n1": {Count: 56}}},
+		"a node without GPUs": {"Name=gpu Type=h100 File=/dev/nvidia[0-7]\n", "gres.conf:1: warning: the line has no NodeName, so it counts on nodes without Gres= in slurm.conf too: slurmd of n2 waits 20 seconds for /dev/nvidia0 and does not start (GresForAll); write NodeName=n1",
+			map[string]*Node{"n1": {GPUs: h100}, "n2": {}}, nil},
+		"a node without GPUs, and the line has names": {"NodeName=n1 Name=gpu Type=h100 File=/dev/nvidia[0-7]\n", "", map[string]*Node{"n1": {GPUs: h100}, "n2": {}}, nil},
+		"no node has GPUs":                            {"Name=gpu Type=h100 File=/dev/nvidia[0-7]\n", "", map[string]*Node{"n1": {}, "n2": {}}, nil},
+		"cloud":                                       {"AutoDetect=nvidia\n", "gres.conf:1: warning: n1: AutoDetect=nvidia of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node (AutoDetectCloud); write lines with File for these nodes", map[string]*Node{"n1": {GPUs: h100, Cloud: true}}, map[string]gres.Registration{"n1": {Count: 8}}},
+		"nodes not known":                             {"Name=gpu Count=8\n", "gres.conf:1: fatal: the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them (NoFile); write File=, or AutoDetect", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{SlurmConf: "slurm.conf", GresTypes: []string{"gpu"}, Nodes: tt.nodes, Counted: tt.counted}
+			o := Options{SlurmConf: "slurm.conf", GresTypes: []string{"gpu"}, Nodes: tt.nodes, Found: tt.found}
 			if tt.nodes != nil {
-				o.KnownNodes = []string{"n1"}
+				o.KnownNodes = slices.Sorted(maps.Keys(tt.nodes))
 			}
 			var got []string
 			for _, f := range Lint([]File{{Name: "gres.conf", Data: []byte(tt.gres)}}, o) {
 				got = append(got, f.String())
 			}
-			if len(got) != 1 || got[0] != tt.want {
+			if strings.Join(got, "\n") != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 )
@@ -69,6 +70,33 @@ func (l *linter) lintGres(f File) {
 	j := gresJudge{gresFile: g, said: map[saying]bool{}}
 	for _, a := range g.groups() {
 		j.lintNodes(a)
+	}
+	g.lintForAll()
+}
+
+// lintForAll names nodes of slurm.conf without GPUs that read devices for all nodes. If no node has Gres=,
+// slurm.conf does not say which nodes have GPUs.
+func (g *gresFile) lintForAll() {
+	var with, without []string
+	for name, n := range g.Nodes {
+		if len(n.GPUs) > 0 {
+			with = append(with, name)
+		} else {
+			without = append(without, name)
+		}
+	}
+	if len(with) == 0 || len(without) == 0 || !g.gpuKnown() {
+		return
+	}
+	for _, index := range g.all {
+		r := g.records[index]
+		files, err := hostlist.Expand(cmp.Or(r.values["file"], r.values["multiplefiles"]))
+		if r.odd || !r.has("name") || err != nil || gres.Listed([]gres.Line{{Name: r.values["name"], Files: files}}).SuitsNode(gres.Registration{}) {
+			continue
+		}
+		g.Warn(r.Number, ReasonForAll, "write NodeName="+hostlist.Compress(with), "the line has no NodeName, so it counts on nodes without Gres= in slurm.conf too: slurmd of %s waits 20 seconds for %s and does not start",
+			hostlist.Shorten(hostlist.Compress(without)), files[0])
+		return
 	}
 }
 

@@ -111,12 +111,12 @@ func (j *gresJudge) lintNodes(a *nodeGroup) {
 	if way != "nvidia" {
 		return
 	}
-	j.lintCounted(a) // it finds no MIG instances, which labels do not count
+	line := j.autoLine
+	if i := slices.IndexFunc(a.lines, func(r *gresRecord) bool { return r.has("autodetect") }); i >= 0 {
+		line = a.lines[i].Number
+	}
+	j.lintFound(a, line)
 	if a.conf != nil && a.conf.Cloud {
-		line := j.autoLine
-		if i := slices.IndexFunc(a.lines, func(r *gresRecord) bool { return r.has("autodetect") }); i >= 0 {
-			line = a.lines[i].Number
-		}
 		j.Warn(line, "AutoDetectCloud", "write lines with File for these nodes", "%s: AutoDetect=%s of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node", a, way)
 	}
 }

@@ -63,9 +63,8 @@ type Options struct {
 	// given, Lint compares gres.conf with them, and what has slurmctld drain one of
 	// them is fatal.
 	Nodes map[string]*Node
-	// Counted are the GPUs of nodes by their labels or reports. They are compared with Nodes of
-	// nodes that detect their GPUs.
-	Counted map[string]int
+	// Found is what nodes register that detect their GPUs, by labels or reports. It is compared with Nodes.
+	Found map[string]gres.Registration
 }
 
 // Node is what slurm.conf says of a node's processors and GPUs.
@@ -82,11 +81,15 @@ type Node struct {
 // Cores is how many cores the node has. Hyperthreads do not count.
 func (n *Node) Cores() int { return n.Sockets * n.CoresPerSocket }
 
+// ReasonForAll says that listed devices are for all nodes: slurmd does not start on a node that lacks one.
+const ReasonForAll = "GresForAll"
+
 // Reasons that several files of this package use.
 const (
-	reasonHostlist = "BrokenHostlist"
-	reasonUnknown  = "UnknownNode"
-	reasonNotRead  = "NotRead"
+	reasonHostlist  = "BrokenHostlist"
+	reasonUnknown   = "UnknownNode"
+	reasonNotRead   = "NotRead"
+	reasonNotSocket = "CoresNotSocket"
 )
 
 // Lint says what slurmctld, and for gres.conf slurmd, does with the files.

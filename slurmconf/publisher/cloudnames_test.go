@@ -41,9 +41,9 @@ func a4x(nodes int) *inputs.Snapshot {
 			"cloud.google.com/gce-topology-subblock": subblock,
 			"cloud.google.com/gce-topology-block":    fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, "block", rack/28)))[:32],
 		}})
-		report := &topology.Node{Name: name}
+		report := &topology.Node{Name: name, Sockets: []topology.Socket{{CPUs: "0-71", Cores: 72}, {CPUs: "72-143", Cores: 72}}}
 		for gpu := range 4 {
-			report.GPUs = append(report.GPUs, topology.GPU{Index: gpu, UUID: fmt.Sprintf("GPU-%08x-0000-4000-8000-%012x", i, gpu), Minor: &gpu, Product: "NVIDIA GB200",
+			report.GPUs = append(report.GPUs, topology.GPU{Index: gpu, UUID: fmt.Sprintf("GPU-%08x-0000-4000-8000-%012x", i, gpu), Minor: &gpu, Product: "NVIDIA GB200", CPUAffinity: report.Sockets[gpu/2].CPUs,
 				Fabric: topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{1, 2, byte(rack >> 8), byte(rack), 15: 1}, CliqueID: 1}})
 		}
 		snap.Reports[name] = report
@@ -55,7 +55,8 @@ func a4x(nodes int) *inputs.Snapshot {
 }
 
 // TestCloudNames makes what is published of 12,010 nodes whose names Slurm's host lists can't fold:
-// 10,008 and a fifth more. Each object fits an API server.
+// 10,008 and a fifth more. Files with all names are held. If annotations place the nodes, each object fits
+// an API server.
 func TestCloudNames(t *testing.T) {
 	pub := complete(t, Publication{})[0]
 	made, err := Make(pub, pub.Rules.Gather(a4x(12010)), Previous{})
@@ -63,6 +64,13 @@ func TestCloudNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := sizeOf(made.Files)
+	if made.fit(pub, kube.MaxBytes); made.Refused != "TooLarge" || !strings.Contains(made.Message, "set membership: annotation") {
+		t.Errorf("refused: %q %s", made.Refused, made.Message)
+	}
+	pub = complete(t, Publication{Membership: "annotation"})[0]
+	if made, err = Make(pub, pub.Rules.Gather(a4x(12010)), Previous{}); err != nil {
+		t.Fatal(err)
+	}
 	made.fit(pub, kube.MaxBytes)
 	plan, err := made.Document()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	slurmlint "github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -40,8 +41,10 @@ type Rendered struct {
 	// Findings are what lint says of the files, and Problems are of the nodes.
 	Findings, Problems []topology.Finding
 	gres               []gres.Line
-	// detect is AutoDetect of all nodes, which gres.conf has in place of the lines.
+	// detect is AutoDetect of all nodes, which gres.conf has in place of the lines. named are the lines of
+	// the file if it has further lines, or names that are still to come.
 	detect string
+	named  []gres.Line
 	// format is that of the topology file, conf or yaml, and policy has the keys of the
 	// configuration that it was made by.
 	format string
@@ -165,17 +168,29 @@ func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) err
 		return err
 	}
 	lines, problems := gres.FromFacts(g.Facts, g.prev.Gres, p.GresOptions())
-	m.gres, m.Problems = lines, append(m.Problems, problems...)
+	m.gres, m.Problems = lines, slices.Concat(m.Problems, problems, unchecked(lines, p.GresOptions()))
 	if m.refuseEmpty(p, g, why); m.Refused != "" {
 		return nil
 	}
 	m.all = m.keepTopologies(p, &g.prev, g.inUse, m.topologies)
 	m.ByAnnotation = m.placedByAnnotation(p, g)
-	if err := m.write(p, &g.prev); err != nil {
+	if err := m.write(p, g); err != nil {
 		return err
 	}
 	m.fit(p, room)
 	return nil
+}
+
+// unchecked says that nothing but labels is known of nodes whose slurmd detects their GPUs.
+func unchecked(lines []gres.Line, o gres.Options) (found []topology.Finding) {
+	for i := range lines {
+		if l := &lines[i]; l.AutoDetect != "" && o.AutoDetect == "" {
+			found = append(found, topology.Finding{Severity: topology.Warning, Reason: slurmconf.ReasonNotJudged,
+				Message: fmt.Sprintf("%s: no report, so slurmd detects the GPUs (AutoDetect=%s); it is not checked whether they are next to whole sockets, else slurmctld drains the node", hostlist.Shorten(l.Nodes), l.AutoDetect),
+				Remedy:  "run Quoin's agent there"})
+		}
+	}
+	return found
 }
 
 // choose chooses what is published of the plan, and where each node is in it. why says why there is
@@ -259,17 +274,22 @@ func (m *Rendered) Topologies() []topology.Topology { return m.all }
 func (m *Rendered) Whole() (map[string]string, error) { return plandoc.Render(m.format, m.all, m.gres) }
 
 // write writes the files. The digest names what is published of all nodes.
-func (m *Rendered) write(p *publication.Cluster, prev *Previous) (err error) {
+func (m *Rendered) write(p *publication.Cluster, g *gathered) error {
 	m.format = p.FileFormat()
 	if len(m.all) > 1 {
 		m.format = "yaml"
 	}
+	var err error
 	if m.Files, err = m.Whole(); err != nil {
 		return err
 	}
 	m.Digest = plandoc.Digest(m.Files)
-	if m.ByAnnotation {
-		m.Files, err = plandoc.Render(m.format, plandoc.Skeletons(m.all), m.linesByAnnotation(p, prev))
+	if !m.ByAnnotation {
+		return nil
+	}
+	lines, err := m.linesByAnnotation(p, g)
+	if err == nil {
+		m.Files, err = plandoc.Render(m.format, plandoc.Skeletons(m.all), lines)
 	}
 	return err
 }
@@ -279,7 +299,11 @@ func (m *Rendered) Document() (topology.Plan, error) {
 	plan := *m.Plan
 	plan.Format, plan.ByAnnotation, plan.Policy, plan.Topologies, plan.Problems = m.format, m.ByAnnotation, m.policy, m.all, m.Problems
 	plan.Detect = m.detect
-	plan.AllNodes = m.detect == "" && len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see fit and linesByAnnotation
+	plan.AllNodes = m.detect == "" && len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see linesByAnnotation
+	var err error
+	if plan.Gres, err = plandoc.LineTexts(m.named); err != nil {
+		return plan, err
+	}
 	return plan, plandoc.SetLines(&plan, m.gres)
 }
 

@@ -2,9 +2,7 @@ package publisher
 
 import (
 	"fmt"
-	"slices"
 
-	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -45,29 +43,4 @@ func unfiled(p *publication.Cluster, in *gathered, made *Rendered) (nodes []stri
 		}
 	}
 	return nodes
-}
-
-// linesByAnnotation returns the lines of gres.conf without nodes, if there are such lines for all
-// nodes. A node without GPUs may read gres.conf, such as one of a NodeSet that the publication does
-// not select. So slurmd detects the GPUs if it finds them as the reports show them. A published file
-// that lists devices goes on listing them, because nobody knows yet whether each slurmd finds them.
-func (m *Rendered) linesByAnnotation(p *publication.Cluster, prev *Previous) []gres.Line {
-	o := p.GresOptions()
-	if line, ok := o.Detected(m.gres); ok && !prev.lists() {
-		m.detect = line.AutoDetect
-		return []gres.Line{line}
-	}
-	lines, alike := o.ForAll(m.gres, len(m.Plan.Nodes))
-	switch {
-	case len(m.gres) == 0:
-		return nil
-	case !alike:
-		m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
-			Message: "nodes differ in GPUs, so gres.conf names them, and each node that joins changes it; with gres.autoDetect no node does"})
-		return m.gres
-	case slices.ContainsFunc(lines, func(l gres.Line) bool { return l.AutoDetect == "" }):
-		m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresForAll,
-			Message: "gres.conf lists devices and names no nodes, because all nodes are alike: slurmd does not start on a node of this Slurm that lacks one of them"})
-	}
-	return lines
 }

@@ -303,6 +303,9 @@ func (r *slinkyRig) slices(t *testing.T) {
 		t.Errorf("before there are slices gres.conf has files:\n%s", cm.Data["gres.conf"])
 	}
 	for n := range 18 {
+		if n == 9 { // it is of b now, whose file would name it
+			continue
+		}
 		slice := draSlice(fmt.Sprintf("n%02d", n), 1, 1, draGPU(1, "NVIDIA GB200"), draGPU(0, "NVIDIA GB200"), draGPU(3, "NVIDIA GB200"), draGPU(2, "NVIDIA GB200"))
 		if _, err := r.Client().ResourceV1().ResourceSlices().Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)

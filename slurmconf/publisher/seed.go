@@ -123,9 +123,10 @@ func treeOnly(p *publication.Cluster, facts []topology.Facts) bool {
 	return tiers
 }
 
-// seedLines returns lines of gres.conf without NodeName, which slurmd reads on nodes without GPUs too: what
+// seedLines returns lines of gres.conf without NodeName, because pods have not said the names yet: what
 // lets each slurmd detect its GPUs. If slurmd can't find them as the reports show them, the lines list
-// them, if all nodes with GPUs have the same.
+// them, if all nodes with GPUs have the same. Then slurmd of a node without GPUs does not start until the
+// first plan is published. Otherwise slurmctld would drain the nodes with GPUs, until somebody resumes them.
 func seedLines(p *publication.Cluster, facts []topology.Facts) []gres.Line {
 	o := p.GresOptions()
 	if len(o.LeaveOut) > 0 { // lines for all nodes would give slurmd what one node leaves out
@@ -133,11 +134,14 @@ func seedLines(p *publication.Cluster, facts []topology.Facts) []gres.Line {
 	}
 	withGPUs := slices.DeleteFunc(slices.Clone(facts), func(f topology.Facts) bool { return f.GPUCount() == 0 })
 	lines, _ := gres.FromFacts(withGPUs, nil, o)
-	_, detected := o.Detected(lines)
-	if same, alike := o.ForAll(lines, len(withGPUs)); alike && !detected {
-		return same
+	if o.AutoDetect == gres.AutoDetectOff || o.AutoDetect == "" && len(o.Undetected(withGPUs)) > 0 {
+		byNode, _ := gres.ByNode(lines, nil) // lines that were made have names that can be read
+		if same := gres.ForAll(byNode); same != nil {
+			return same
+		}
 	}
-	if o.AutoDetect == gres.AutoDetectOff {
+	allMIG := len(withGPUs) > 0 && !slices.ContainsFunc(withGPUs, func(f topology.Facts) bool { return !f.HasMIG() })
+	if o.AutoDetect == gres.AutoDetectOff || allMIG && o.AutoDetect == "" { // AutoDetect=nvidia finds no MIG instances
 		return nil
 	}
 	return []gres.Line{{AutoDetect: cmp.Or(o.AutoDetect, gres.AutoDetectNvidia)}}

@@ -117,7 +117,14 @@ func TestSeed(t *testing.T) {
 	onlyTiers := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: map[string]string{"topology.kubernetes.io/zone": "z", "network.topology.nvidia.com/leaf": "s1", "network.topology.nvidia.com/spine": "s2"}}}}
 	annotated := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1"}}}}
 	others := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n2", Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1"}}}}
-	ownType := Publication{Gres: Gres{Types: publication.Types{"NVIDIA GB200": "gb200"}}}
+	mig := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: map[string]string{"nvidia.com/gpu.count": "56", "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"}}}}
+	part := racks(t)
+	for _, report := range part.Reports {
+		for i := range report.GPUs {
+			report.GPUs[i].CPUAffinity = "0-1"
+		}
+	}
+	ownType := Publication{Gres: Gres{Types: publication.Types{"NVIDIA GB200": "big"}}}
 	theirs := &plandoc.Published{Files: map[string]string{"topology.yaml": "---\n- topology: nvl\n"}, Annotations: map[string]string{}}
 	for _, tt := range []struct {
 		name string
@@ -136,7 +143,9 @@ func TestSeed(t *testing.T) {
 		{"a Node that is not selected has a place", Publication{Nodes: Selection{Selector: "pool=hgx"}}, annotated, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"no pod has chosen a Node with a place", Publication{Nodes: Selection{Slinky: "a"}}, annotated, nil, nil, "Node n1 has the annotation "},
 		{"all have the same GPUs", Publication{}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
-		{"all have the same GPUs, of a Type that slurmd does not find", ownType, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}, ""},
+		{"all have the same GPUs, of a Type that slurmd does not find", ownType, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": strings.Replace(seedGPUs, "gb200", "big", 1)}, ""},
+		{"all have the same GPUs next to a part of a socket", Publication{}, part, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}, ""},
+		{"all have MIG by their labels", Publication{}, mig, nil, map[string]string{"topology.yaml": seedBlock}, ""},
 		{"slurmd is not to detect them", Publication{Gres: Gres{AutoDetect: "off"}}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}, ""},
 		{"GPUs differ", Publication{}, snapshotOf(mixed), nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"switches and no domain", Publication{}, onlyTiers, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},

@@ -50,7 +50,7 @@ type Keys struct {
 // Read returns the facts in the labels. A malformed value becomes a problem, never
 // a domain.
 func Read(labels map[string]string, keys Keys) topology.Labels {
-	out := topology.Labels{Product: product(cmp.Or(labels[Product], labels[onGKE], labels[onCoreWeaveModel]))}
+	out := topology.Labels{Product: product(cmp.Or(labels[Product], labels[onGKE], labels[onCoreWeaveModel])), MIG: hasMIG(labels)}
 	if chip, _, _ := topology.LargestDomain(labels[instanceType]); out.Product == "" && len(chip) >= minChip {
 		out.Product = chip
 	}
@@ -178,15 +178,35 @@ func count(labels map[string]string, out *topology.Labels) int {
 	return 1
 }
 
+// hasMIG reports whether MIG is on: the product says so, or instances of a profile are counted. The label
+// nvidia.com/mig.strategy says nothing: the GPU Operator sets it on nodes without MIG too.
+func hasMIG(labels map[string]string) bool {
+	for key, value := range labels {
+		if key == Product && strings.Contains(value, migProduct) || IsMIGCount(key) && value != "0" {
+			return true
+		}
+	}
+	return false
+}
+
+// IsMIGCount reports whether a label counts MIG instances of a profile, such as nvidia.com/mig-1g.10gb.count.
+// Labels does not have these keys, because profiles are many.
+func IsMIGCount(key string) bool {
+	return strings.HasPrefix(key, "nvidia.com/mig-") && strings.HasSuffix(key, ".count")
+}
+
+// migProduct is in the label of the product of GPUs that are cut into instances of one profile.
+const migProduct = "-MIG-"
+
 // product turns a label's product name back into NVML's: GPU Feature Discovery
 // writes dashes for spaces and appends words after -MIG- and -SHARED.
 func product(v string) string {
-	v, _, _ = strings.Cut(v, "-MIG-")
+	v, _, _ = strings.Cut(v, migProduct)
 	v = strings.TrimSuffix(v, "-SHARED")
 	return strings.ReplaceAll(v, "-", " ")
 }
 
-// Labels returns all keys that Read uses, so that a watcher can drop the others.
+// Labels returns the keys that Read uses, but for those of IsMIGCount, so that a watcher can drop the others.
 func (k Keys) Labels() []string {
 	keys := []string{topology.CliqueLabel, Product, Count, Present, onOKE, onCoreWeave, onCoreWeaveModel, onGKE, onGKECount, instanceType}
 	for _, key := range k.Domains {

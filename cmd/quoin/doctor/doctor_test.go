@@ -529,7 +529,7 @@ func TestNodes(t *testing.T) {
 	f = nil
 	c.Now = now.Add(time.Hour)
 	checks{c}.nodes(&f, &Site{})
-	if want := "LinksDown: 1 nodes: n07; n07: what is seen (no publisher leads: this may be over)"; len(f) != len(got) || f[1].Message != want {
+	if want := "LinksDown: 1 nodes: n07; n07: what is seen (no publisher leads: this may be over)"; len(f) != len(got) || f[2].Message != want {
 		t.Errorf("nobody leads: %v, want %s", f, want)
 	}
 	f = nil

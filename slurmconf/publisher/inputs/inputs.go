@@ -44,6 +44,13 @@ type Inputs struct {
 	Described map[string][]switches.Adapter
 	// Pending are the Slurm names of worker pods that are not scheduled yet.
 	Pending map[string]bool
+	// Pools are Slinky's NodeSets that have worker pods of the cluster. AllPools says that these are all
+	// of the cluster. NodeSets says that NodeSets can be read.
+	Pools              []Pool
+	AllPools, NodeSets bool
+	// Expected are the facts of Nodes without a worker pod, with the Slurm name that a NodeSet with a pod on
+	// each Node gives them.
+	Expected []topology.Facts
 }
 
 // Gather returns what the snapshot says of the nodes that the rules take.
@@ -75,6 +82,9 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 	switch {
 	case r.BySlinky():
 		in.checkClusters(r, snap)
+		in.Pools, in.AllPools = r.pools(snap)
+		in.NodeSets = len(snap.NodeSets) > 0
+		in.expect(snap)
 	case r.ByPods():
 		in.checkPods(r, snap)
 	}
@@ -123,6 +133,20 @@ func (in *Inputs) checkClusters(r *Rules, snap *Snapshot) {
 		in.unname(&in.Facts[i], ReasonTwoSlurmClusters, message)
 	}
 	in.Facts = in.Facts[:0]
+}
+
+// expect says which Nodes without a worker pod may still get one of a NodeSet with a pod on each Node.
+func (in *Inputs) expect(snap *Snapshot) {
+	if !slices.ContainsFunc(snap.NodeSets, func(set NodeSet) bool { return set.PerNode }) {
+		return
+	}
+	for i := range in.Unnamed {
+		if n := in.Nameless[in.Unnamed[i].Node]; in.Unnamed[i].Reason == ReasonNoWorkerPod {
+			f := in.UnnamedFacts[i]
+			f.SlurmName = (&Worker{}).nameOn(n)
+			in.Expected = append(in.Expected, f)
+		}
+	}
 }
 
 // checkPods says of nodes without a pod that the selector of slurmNames selects none at all.

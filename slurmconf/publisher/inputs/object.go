@@ -245,14 +245,14 @@ func (r *objectReader) skip() error {
 	return err
 }
 
-// texts reads labels or annotations: those of keep alone, or all if keep is nil.
+// texts reads labels or annotations: those of keep and those that count MIG instances, or all if keep is nil.
 func (r *objectReader) texts(what string, keep map[string]bool) (map[string]string, error) {
 	if r.dec.PeekKind() == 'n' {
 		return nil, r.skip()
 	}
 	out := map[string]string{}
 	err := r.members(what, func(key string) (err error) {
-		if keep != nil && !keep[key] {
+		if keep != nil && !keep[key] && !nodelabels.IsMIGCount(key) {
 			return r.skip()
 		}
 		if out[key], err = r.text(key); err != nil {

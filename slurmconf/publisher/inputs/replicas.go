@@ -1,8 +1,19 @@
 package inputs
 
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+)
+
 // NodeSet is what is read of one of Slinky's NodeSets.
 type NodeSet struct {
 	Namespace, Name string
+	// Cluster is the name of Slinky's Controller.
+	Cluster string
 	// Replicas is how many worker pods it wants, if PerNode is false.
 	Replicas int
 	// PerNode says that the NodeSet wants one pod on each Node that it selects. Then Replicas
@@ -68,6 +79,92 @@ func (r *Rules) PodFates(snap *Snapshot, owners map[string]Owner, names []string
 		}
 	}
 	return fates
+}
+
+// Pool is the worker pods of one NodeSet, whose machines should be alike.
+type Pool struct {
+	Owner
+	// Names are the Slurm names of its pods that run on a Node. Coming are those of all its pods, and the
+	// names that it gives to further ones.
+	Names, Coming []string
+}
+
+// Numbers reports whether the NodeSet gives such a name: those of its pods differ from it in the number alone.
+func (p *Pool) Numbers(name string) bool {
+	return len(p.Coming) > 0 && withoutNumber(name) == withoutNumber(p.Coming[0])
+}
+
+func withoutNumber(name string) string { return strings.TrimRight(name, "0123456789") }
+
+// pools returns the NodeSets that have worker pods of the cluster. all says that these are all NodeSets
+// of the cluster. Pods of a DaemonSet are called as their Nodes, which no number counts.
+func (r *Rules) pools(snap *Snapshot) (pools []Pool, all bool) {
+	byOwner := map[Owner]*Pool{}
+	for w, n := range snap.allWorkers() {
+		if !r.names.has(w) || n == nil && w.Hostname == "" {
+			continue
+		}
+		p := byOwner[w.owner()]
+		if p == nil {
+			p = &Pool{Owner: w.owner()}
+			byOwner[p.Owner] = p
+		}
+		if n != nil {
+			p.Names = append(p.Names, w.nameOn(n))
+		}
+		if w.Hostname != "" {
+			p.Coming = append(p.Coming, w.Hostname)
+		}
+	}
+	known := map[Owner]bool{}
+	all = snap.Whole && len(byOwner) > 0
+	for _, set := range snap.NodeSets {
+		if r.names.hasSet(&set) {
+			owner := Owner{set.Namespace, set.Name}
+			known[owner], all = true, all && byOwner[owner] != nil
+		}
+	}
+	for owner, p := range byOwner {
+		all = all && known[owner]
+		if next := nextNames(p.Coming); next != nil {
+			p.Coming = next
+		}
+		pools = append(pools, *p)
+	}
+	slices.SortFunc(pools, func(a, b Pool) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.NodeSet, b.NodeSet))
+	})
+	return pools, all
+}
+
+// maxComing bounds the numbers of names.
+const maxComing = 1 << 14
+
+// nextNames returns the names of a NodeSet that numbers its pods: from 0 up to the next power of two above
+// all numbers in use. So there is always a further name, and the list seldom changes. It returns none if
+// the names differ in more than their numbers.
+func nextNames(used []string) []string {
+	prefix, width, next := "", 1, 0
+	for i, name := range used {
+		head := withoutNumber(name)
+		number := name[len(head):]
+		n, err := strconv.Atoi(number)
+		if err != nil || n >= maxComing || i > 0 && head != prefix {
+			return nil
+		}
+		if number[0] == '0' {
+			width = max(width, len(number)) // padded with zeros
+		}
+		prefix, next = head, max(next, n+1)
+	}
+	if next == 0 {
+		return nil
+	}
+	names := make([]string, 1<<bits.Len(uint(next)))
+	for n := range names {
+		names[n] = fmt.Sprintf("%s%0*d", prefix, width, n)
+	}
+	return names
 }
 
 // short is how many pods each NodeSet has still to make, if it wants a number of them. It is

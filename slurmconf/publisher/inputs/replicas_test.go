@@ -108,3 +108,28 @@ func TestPodFatesOfBridge(t *testing.T) {
 		t.Errorf("pods give no names, and the fates are %v", fates)
 	}
 }
+
+func TestNextNames(t *testing.T) {
+	for name, tt := range map[string]struct {
+		used        []string
+		first, last string
+		count       int
+	}{
+		"one":                       {[]string{"gpu-0"}, "gpu-0", "gpu-1", 2},
+		"a power of two":            {[]string{"gpu-0", "gpu-1", "gpu-2", "gpu-3"}, "gpu-0", "gpu-7", 8},
+		"another is below":          {[]string{"gpu-4", "gpu-0"}, "gpu-0", "gpu-7", 8},
+		"padded":                    {[]string{"gpu-009", "gpu-010"}, "gpu-000", "gpu-015", 16},
+		"no dash":                   {[]string{"n7"}, "n0", "n15", 16},
+		"names differ":              {[]string{"gpu-0", "cpu-1"}, "", "", 0},
+		"no numbers":                {[]string{"gpu-a"}, "", "", 0},
+		"a number that is no pod's": {[]string{"gpu-20261128"}, "", "", 0},
+		"none":                      {nil, "", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := nextNames(tt.used)
+			if len(got) != tt.count || tt.count > 0 && (got[0] != tt.first || got[tt.count-1] != tt.last) {
+				t.Errorf("%d names %v, want %d from %s to %s", len(got), got, tt.count, tt.first, tt.last)
+			}
+		})
+	}
+}

@@ -200,6 +200,11 @@ func (c *podSource) has(w *Worker) bool {
 	return c == nil || c.text == w.Selector && (c.namespace == "" || w.Namespace == "" || w.Namespace == c.namespace) && (c.controller == "" || w.Cluster == c.controller)
 }
 
+// hasSet reports whether the pods of a NodeSet count.
+func (c *podSource) hasSet(set *NodeSet) bool {
+	return c.has(&Worker{Namespace: set.Namespace, Cluster: set.Cluster})
+}
+
 // whereNone says where no pod is that a selector selects. whole says that all pods were seen.
 func (c *podSource) whereNone(whole bool) string {
 	switch {

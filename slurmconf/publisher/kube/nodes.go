@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // nodeKeys are the labels and annotations of Nodes that some publication looks at.
@@ -57,8 +58,14 @@ func (k nodeKeys) slim(obj any) (any, error) {
 	for name, quantity := range n.Status.Capacity {
 		c.Add(string(name), quantity.Value())
 	}
+	labels := only(n.Labels, k.Labels)
+	for key, value := range n.Labels {
+		if nodelabels.IsMIGCount(key) {
+			labels[key] = value
+		}
+	}
 	slim := &kubeNode{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
-		Labels: only(n.Labels, k.Labels), Annotations: only(n.Annotations, k.Annotations)}, foreign: foreignKeys(n), GPUs: int32(c.GPUs())} //nolint:gosec // bounded by inputs.Capacity
+		Labels: labels, Annotations: only(n.Annotations, k.Annotations)}, foreign: foreignKeys(n), GPUs: int32(c.GPUs())} //nolint:gosec // bounded by inputs.Capacity
 	for i := range n.Status.Conditions {
 		c := &n.Status.Conditions[i]
 		if c.Type == corev1.NodeReady {

@@ -101,6 +101,7 @@ func keepNodeSet(o *unstructured.Unstructured) any {
 	if n, found, err := unstructured.NestedInt64(o.Object, "spec", "replicas"); found && err == nil {
 		set.Replicas = int(max(n, 0))
 	}
+	set.Cluster, _, _ = unstructured.NestedString(o.Object, "spec", "controllerRef", "name")
 	mode, _, _ := unstructured.NestedString(o.Object, "spec", "scalingMode")
 	set.PerNode = strings.EqualFold(mode, inputs.ScalingModeDaemonSet)
 	return set

@@ -34,8 +34,8 @@ func TestSlimNodeSet(t *testing.T) {
 	set := func(replicas int) inputs.NodeSet {
 		return inputs.NodeSet{Namespace: "slurm", Name: "gpu", Replicas: replicas}
 	}
-	perNode := set(1)
-	perNode.PerNode = true
+	perNode, owned := set(1), set(1)
+	perNode.PerNode, owned.Cluster = true, "slurm"
 	for _, tt := range []struct {
 		name, text string
 		want       inputs.NodeSet
@@ -44,6 +44,7 @@ func TestSlimNodeSet(t *testing.T) {
 		{"replicas", `},"spec":{"replicas":72,"scalingMode":"StatefulSet"},"status":{"replicas":70}`, set(72), false},
 		{"none", `},"spec":{"replicas":0}`, set(0), false},
 		{"Slinky's default", `},"spec":{}`, set(1), false},
+		{"of a Controller", `},"spec":{"controllerRef":{"name":"slurm"}}`, owned, false},
 		{"below none", `},"spec":{"replicas":-3}`, set(0), false},
 		{"no number", `},"spec":{"replicas":"72"}`, set(1), false},
 		{"no spec", `}`, set(1), false},

@@ -261,7 +261,11 @@ func unitsOf(p *topology.Plan) map[string]string {
 	if p.ByAnnotation {
 		out["membership"] = "annotation"
 	}
-	switch {
+	switch named := slices.Sorted(maps.Keys(Named(p))); {
+	case len(named) > 0 && p.Detect != "":
+		out["gres.conf"] = fmt.Sprintf("AutoDetect=%s, and lines of %s", p.Detect, hostlist.Shorten(hostlist.Compress(named)))
+	case len(named) > 0:
+		out["gres.conf"] = "lines of " + hostlist.Shorten(hostlist.Compress(named))
 	case p.Detect != "":
 		out["gres.conf"] = "AutoDetect=" + p.Detect + " for all nodes"
 	case p.AllNodes: // slurmd without these GPUs does not start with such a file

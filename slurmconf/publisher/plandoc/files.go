@@ -49,6 +49,10 @@ func Files(p *topology.Plan) (map[string]string, error) {
 		return nil, err
 	}
 	switch {
+	case len(p.Gres) > 0:
+		if lines, err = parseLines(p.Gres); err != nil {
+			return nil, err
+		}
 	case p.AllNodes:
 		lines = gres.Nameless(lines)
 	case p.Detect != "":
@@ -83,8 +87,10 @@ func Skeletons(topologies []topology.Topology) []topology.Topology {
 }
 
 // Lines returns the lines of gres.conf of a plan, with the names of their nodes.
-func Lines(p *topology.Plan) ([]gres.Line, error) {
-	lines, err := gres.Parse("plan", []byte(strings.Join(p.Devices, "\n")))
+func Lines(p *topology.Plan) ([]gres.Line, error) { return parseLines(p.Devices) }
+
+func parseLines(text []string) ([]gres.Line, error) {
+	lines, err := gres.Parse("plan", []byte(strings.Join(text, "\n")))
 	if err == nil {
 		_, err = gres.ByNode(lines, nil)
 	}
@@ -92,16 +98,29 @@ func Lines(p *topology.Plan) ([]gres.Line, error) {
 }
 
 // SetLines puts lines of gres.conf into the plan.
-func SetLines(p *topology.Plan, lines []gres.Line) error {
-	p.Devices = nil
+func SetLines(p *topology.Plan, lines []gres.Line) (err error) {
+	p.Devices, err = LineTexts(lines)
+	return err
+}
+
+// LineTexts are lines of gres.conf as a plan has them.
+func LineTexts(lines []gres.Line) ([]string, error) {
+	var texts []string
 	for i := range lines {
 		line, err := gres.Render(lines[i:i+1], "")
 		if err != nil {
-			return err
+			return nil, err
 		}
-		p.Devices = append(p.Devices, strings.TrimSpace(string(line)))
+		texts = append(texts, strings.TrimSpace(string(line)))
 	}
-	return nil
+	return texts, nil
+}
+
+// Named returns the lines of the file by node, if the file names nodes in another way than Devices.
+func Named(p *topology.Plan) map[string][]gres.Line {
+	lines, _ := parseLines(p.Gres) // lines that were made can be read
+	byNode, _ := gres.ByNode(lines, nil)
+	return byNode
 }
 
 // errNoFile is returned for a plan of no file.

@@ -304,6 +304,12 @@ func TestCompare(t *testing.T) {
 	if got := detected.Summary(9); !strings.Contains(got, "; gres.conf: lines by node becomes AutoDetect=nvidia for all nodes; ") || !strings.Contains(got, "; the GPUs of 2 nodes, which slurmd detects; fewer GPUs than before on n1: ") {
 		t.Error(got)
 	}
+	next.Gres = []string{"AutoDetect=nvidia", "NodeName=n[2-3] Name=gpu File=/dev/nvidia0 AutoDetect=off"}
+	named := Compare(&old, &next)
+	if got := named.Summary(9); !strings.Contains(got, "; gres.conf: lines by node becomes AutoDetect=nvidia, and lines of n[2-3]; ") {
+		t.Errorf("with names: %q", got)
+	}
+	next.Gres = nil
 	gone := Compare(&next, &old)
 	if got := gone.Moves[1].String(); got != "n4 leaves nvl-2 at l2: no node has this name now" {
 		t.Error(got)

@@ -110,7 +110,7 @@ func (p *Publication) Place() plandoc.Location {
 
 // GresOptions is how gres.conf is made.
 func (c *Cluster) GresOptions() gres.Options {
-	return gres.Options{Naming: gres.Naming(c.Gres.Naming), Types: c.Gres.Types, LeaveOut: c.leftOut, Cores: c.Gres.Cores, AutoDetect: c.Gres.AutoDetect}
+	return gres.Options{Naming: gres.Naming(c.Gres.Naming), Types: c.Gres.Types, LeaveOut: c.leftOut, Cores: c.Gres.Cores, AutoDetect: c.Gres.AutoDetect, SeveralSockets: !c.Release.CoresOfOneSocket()}
 }
 
 // Policy is what the plan is made by.

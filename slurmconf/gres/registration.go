@@ -1,0 +1,158 @@
+package gres
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Registration is what slurmd registers of a node's GPUs with slurmctld, by lines or by detection.
+// One text of gres.conf may stand for another only if both give the same: see Same.
+type Registration struct {
+	// GPUs are in slurmd's order.
+	GPUs []RegisteredGPU
+	// Count is how many there are. It may be known although the GPUs are not. 0: it is not known.
+	Count int
+	// Unknown says why the GPUs are not known. It is empty if they are.
+	Unknown string
+	// Drains says why slurmctld drains a node that registers so. It is empty if it does not. It is true
+	// if Slurm counts so many sockets.
+	Drains  string
+	Sockets int
+}
+
+// RegisteredGPU is a device in slurmd's list.
+type RegisteredGPU struct {
+	// Device has a comma if it is of MultipleFiles.
+	Device
+	// Type is that of a line. A GPU that slurmd finds has its product's name in its place.
+	Type string
+	// Cores are of whole sockets. They are empty if the device is near to all.
+	Cores string
+	// Links are those of a line.
+	Links []int
+}
+
+// Listed returns what a node registers by its lines.
+func Listed(lines []Line) Registration {
+	way, gpus, err := readLines(lines)
+	switch {
+	case err != nil:
+		return Registration{Unknown: err.Error()}
+	case way != "" && way != AutoDetectOff:
+		return Registration{Unknown: "slurmd detects its GPUs"}
+	}
+	return Registration{GPUs: gpus, Count: len(gpus)}
+}
+
+// unseenMIG says why AutoDetect=nvidia is not for a node.
+const unseenMIG = "MIG is on, and AutoDetect=nvidia finds no MIG instances"
+
+// Found returns what a node registers by AutoDetect=nvidia: whole GPUs, each with the cores that it is
+// next to. Only a report says which these are.
+func (o *Options) Found(f *topology.Facts) Registration {
+	r := Registration{Count: f.GPUCount()}
+	switch {
+	case f.HasMIG():
+		return Registration{Unknown: unseenMIG}
+	case f.Report == nil:
+		r.Unknown = "it has no report"
+		return r
+	}
+	gpus := f.Report.GRESOrder()
+	shape := shapeOf(f.Report.Sockets)
+	cores := coresOf(shape, gpus)
+	r.Sockets = shape.sockets
+	for i := range gpus {
+		g := &gpus[i]
+		near := shape.near(g.CPUAffinity)
+		switch {
+		case g.Minor == nil || g.Product == "":
+			r.Unknown = fmt.Sprintf("its report does not have product and minor number of GPU %s", g.UUID)
+			return r
+		case near == nil:
+			r.Unknown = fmt.Sprintf("its report does not say which sockets GPU %s is next to", g.UUID)
+			return r
+		case !FitSockets(near, shape.cpus(), o.SeveralSockets) && r.Drains == "":
+			r.Drains = fmt.Sprintf("GPU %s is next to CPUs %s, which are not one whole socket or all", g.UUID, g.CPUAffinity)
+		}
+		r.GPUs = append(r.GPUs, RegisteredGPU{Device: Device(deviceFile(*g.Minor)), Type: g.Product, Cores: cores[i]})
+	}
+	return r
+}
+
+// Same reports whether a node registers the same by lines and by detection, and slurmctld drains it for
+// neither. What is unknown is not the same.
+//
+// Cores that the lines leave out are not compared: the node then has the same GPUs, and jobs may have
+// cores of any socket. A node with GPUs of several Types is not the same, because slurmd puts listed GPUs
+// into the order of Gres= in slurm.conf.
+func Same(listed, found Registration) bool {
+	if listed.Unknown+found.Unknown+listed.Drains+found.Drains != "" {
+		return false
+	}
+	return slices.EqualFunc(listed.GPUs, found.GPUs, func(a, b RegisteredGPU) bool {
+		return a.Device == b.Device && a.Type == listed.GPUs[0].Type && isOfType(b.Type, a.Type) && (a.Cores == "" || a.Cores == b.Cores) && slices.Equal(a.Links, b.Links)
+	})
+}
+
+// isOfType reports whether slurmd takes a GPU that it finds for one of a Type.
+func isOfType(product, typ string) bool {
+	return strings.Contains(strings.ReplaceAll(strings.ToLower(product), " ", "_"), strings.ToLower(typ))
+}
+
+// SuitsNode reports whether lines without NodeName, which give r, are right for a node that has own GPUs.
+// slurmd does not start on a node that lacks a listed device.
+func (r Registration) SuitsNode(own Registration) bool {
+	return r.Unknown+own.Unknown == "" && slices.EqualFunc(r.GPUs, own.GPUs, func(a, b RegisteredGPU) bool {
+		return a.Device == b.Device && a.Type == b.Type && a.Cores == b.Cores && slices.Equal(a.Links, b.Links)
+	})
+}
+
+// Undetected returns the nodes whose GPUs slurmd does not find by AutoDetect=nvidia as their reports show
+// them, by Slurm name, each with the reason. Of a node without a report nobody knows.
+func (o *Options) Undetected(facts []topology.Facts) map[string]string {
+	lister := *o
+	lister.AutoDetect = AutoDetectOff
+	signs := newGroups(lister)
+	signs.near = true
+	bySign, out := map[string]string{}, map[string]string{}
+	for i := range facts {
+		f := facts[i].Listed()
+		if f.Report == nil || f.GPUCount() == 0 {
+			continue
+		}
+		whole := signs.sign(f)
+		why, met := bySign[string(signs.buf)]
+		if !whole || !met {
+			why = lister.undetected(f)
+		}
+		if whole {
+			bySign[string(signs.buf)] = why
+		}
+		if why != "" {
+			out[f.SlurmName] = why
+		}
+	}
+	return out
+}
+
+// undetected says why detection does not stand for the lines of a node with a report, or "".
+func (o *Options) undetected(f *topology.Facts) string {
+	if len(o.LeaveOut[f.Name]) > 0 {
+		return "gres.leaveOut names GPUs of it"
+	}
+	lines, _ := o.linesOf(f)
+	found := o.Found(f)
+	switch {
+	case Same(Listed(lines), found):
+		return ""
+	case found.Drains != "":
+		return found.Drains + ", and slurmctld drains a node that detects such a GPU"
+	case found.Unknown != "":
+		return found.Unknown
+	}
+	return "slurmd finds its GPUs otherwise than they are listed: their Types, Cores or Links differ"
+}

@@ -1,0 +1,209 @@
+package publisher
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	slurmlint "github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// linesByAnnotation returns the lines of gres.conf for nodes that annotations place: nodes that join
+// should change no file. slurmd detects the GPUs of nodes of which that is known to be the same, or of
+// which nothing but labels is known. It lists the others by name, if it is not known that all nodes of
+// this Slurm have these GPUs.
+func (m *Rendered) linesByAnnotation(p *publication.Cluster, g *gathered) ([]gres.Line, error) {
+	byNode, err := gres.ByNode(m.gres, nil)
+	if err != nil || len(byNode) == 0 {
+		return nil, err
+	}
+	l := annotatedLines{Rendered: m, gathered: g, options: p.GresOptions(), byNode: byNode, facts: make(map[string]*topology.Facts, len(g.Facts))}
+	for i := range g.Facts {
+		l.facts[g.Facts[i].SlurmName] = &g.Facts[i]
+	}
+	l.choose()
+	if lines := l.forAll(); lines != nil {
+		m.Problems = append(m.Problems, topology.Finding{Reason: slurmlint.ReasonForAll,
+			Message: "gres.conf lists devices and names no nodes, because all nodes are alike: slurmd does not start on a node of this Slurm that lacks one of them"})
+		return lines, nil
+	}
+	l.listAhead()
+	m.detect = l.way
+	if len(l.listed) == 0 {
+		return []gres.Line{{AutoDetect: l.way}}, nil
+	}
+	m.named = gres.ByName(l.listed)
+	if l.way != "" {
+		for i := range m.named {
+			m.named[i].AutoDetect = cmp.Or(m.named[i].AutoDetect, gres.AutoDetectOff)
+		}
+		m.named = append([]gres.Line{{AutoDetect: l.way}}, m.named...)
+	}
+	m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
+		Message: fmt.Sprintf("gres.conf lists the GPUs of %s by name (%s); a node that joins by another name is not listed until the publisher has seen it",
+			hostlist.Shorten(hostlist.Compress(slices.Sorted(maps.Keys(l.listed)))), cmp.Or(l.why, "it is not known that all nodes of this Slurm have the same GPUs"))})
+	return m.named, nil
+}
+
+// annotatedLines are the lines of nodes that annotations place.
+type annotatedLines struct {
+	*Rendered
+	*gathered
+	options gres.Options
+	facts   map[string]*topology.Facts
+	// byNode are the lines of all nodes. listed are those of nodes that way does not stand for, and why is
+	// the reason of one of them.
+	byNode, listed map[string][]gres.Line
+	way, why       string
+	// before are the lines that the published file has by name.
+	before map[string][]gres.Line
+}
+
+// choose chooses how nodes detect their GPUs, and which nodes list them.
+func (l *annotatedLines) choose() {
+	o := &l.options
+	l.listed = map[string][]gres.Line{}
+	var undetected map[string]string
+	switch o.AutoDetect {
+	case gres.AutoDetectOff:
+	case "":
+		if !l.prev.lists() {
+			l.way, undetected = gres.AutoDetectNvidia, o.Undetected(l.Facts)
+		}
+	case gres.AutoDetectNVML: // not every slurmd of a node without GPUs has it
+		if len(l.byNode) == len(l.Plan.Nodes) {
+			l.way = o.AutoDetect
+		}
+	default:
+		l.way = o.AutoDetect
+	}
+	if l.prev.Plan != nil {
+		l.before = plandoc.Named(l.prev.Plan)
+	}
+	for _, node := range slices.Sorted(maps.Keys(l.byNode)) {
+		lines := l.byNode[node]
+		switch detects := lines[0].AutoDetect != ""; {
+		case detects && lines[0].AutoDetect == l.way:
+		case l.way == "" || o.AutoDetect != "":
+			l.listed[node] = lines
+		case undetected[node] != "":
+			if l.listed[node] = lines; l.why == "" {
+				l.why = node + ": " + undetected[node]
+			}
+		case !l.reports(node) && len(l.before[node]) > 0: // nothing new is known
+			l.listed[node] = lines
+		}
+	}
+}
+
+// reports reports whether a node's GPUs are known by more than labels.
+func (l *annotatedLines) reports(node string) bool {
+	f := l.facts[node]
+	return f != nil && f.Listed().Report != nil
+}
+
+// forAll returns the listed lines without NodeName, if all nodes of this Slurm are known to have these
+// GPUs. While NodeSets cannot be read, lines that were published so stay.
+func (l *annotatedLines) forAll() []gres.Line {
+	known := l.AllPools || !l.NodeSets && l.prev.Plan != nil && l.prev.Plan.AllNodes
+	if !known || len(l.options.LeaveOut) > 0 || len(l.listed) < len(l.byNode) || len(l.byNode) < len(l.Plan.Nodes) {
+		return nil
+	}
+	for _, pool := range l.Pools {
+		if slices.ContainsFunc(pool.Names, func(name string) bool { return l.listed[name] == nil }) {
+			return nil // a node without GPUs, or one that the publication does not take
+		}
+	}
+	return gres.ForAll(l.listed)
+}
+
+// listAhead lists names that NodeSets can still give, so that the file stays as it is when their pods come.
+// Further nodes of a NodeSet should be like most of its nodes. Names stay listed when the NodeSet shrinks: it may
+// grow again at once.
+func (l *annotatedLines) listAhead() {
+	for _, pool := range l.Pools {
+		lines, alike := l.linesOf(pool)
+		if !alike {
+			l.Problems = append(l.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
+				Message: fmt.Sprintf("nodes of NodeSet %s/%s have different GPUs: its next node counts as most of them, and slurmctld drains a node that has others; give each kind of machine a NodeSet of its own", pool.Namespace, pool.NodeSet)})
+		}
+		if lines == nil {
+			continue
+		}
+		foreign := map[string]bool{} // on Nodes that the publication does not take
+		for _, name := range pool.Names {
+			f := l.facts[name]
+			foreign[name] = f == nil
+			if !l.reports(name) && f != nil && f.GPUCount() > 0 {
+				l.listed[name] = lines
+			}
+		}
+		again := slices.DeleteFunc(slices.Collect(maps.Keys(l.before)), func(name string) bool { return !pool.Numbers(name) })
+		for _, name := range slices.Concat(pool.Coming, again) {
+			if !l.reports(name) && !foreign[name] {
+				l.listed[name] = lines
+			}
+		}
+	}
+	l.keepNames()
+	lines, _ := gres.FromFacts(l.Expected, nil, l.options)
+	expected, _ := gres.ByNode(lines, nil) // lines that were made have names that can be read
+	undetected := l.options.Undetected(l.Expected)
+	for name, own := range expected {
+		if l.byNode[name] == nil && (l.way == "" || undetected[name] != "") {
+			l.listed[name] = own
+		}
+	}
+}
+
+// keepNames keeps the lines of names that may be of a NodeSet without a pod, which can grow again.
+func (l *annotatedLines) keepNames() {
+	if !l.NodeSets || l.AllPools {
+		return
+	}
+	for name, lines := range l.before {
+		if l.listed[name] != nil || l.facts[name] != nil || slices.ContainsFunc(l.Pools, func(pool inputs.Pool) bool { return pool.Numbers(name) }) {
+			continue
+		}
+		lines = slices.Clone(lines)
+		for i := range lines {
+			if lines[i].AutoDetect == gres.AutoDetectOff {
+				lines[i].AutoDetect = ""
+			}
+		}
+		l.listed[name] = lines
+	}
+}
+
+// linesOf returns the listed lines of most nodes of a NodeSet, or nil if slurmd detects their GPUs. alike is
+// false if nodes differ.
+func (l *annotatedLines) linesOf(pool inputs.Pool) (most []gres.Line, alike bool) {
+	type kind struct {
+		lines []gres.Line
+		nodes int
+	}
+	var kinds []kind
+	best := 0
+	for _, name := range pool.Names {
+		lines := l.listed[name]
+		if lines == nil && !l.reports(name) {
+			continue
+		}
+		at := slices.IndexFunc(kinds, func(k kind) bool { return reflect.DeepEqual(k.lines, lines) })
+		if at < 0 {
+			at, kinds = len(kinds), append(kinds, kind{lines: lines})
+		}
+		if kinds[at].nodes++; kinds[at].nodes > best {
+			most, best = lines, kinds[at].nodes
+		}
+	}
+	return most, len(kinds) < 2
+}
