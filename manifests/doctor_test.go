@@ -119,7 +119,7 @@ func TestRealDoctor(t *testing.T) {
 	must(objects.ApplyText(t.Context(), `apiVersion: slinky.slurm.net/v1beta1
 kind: Controller
 metadata: {name: slurm, namespace: slurm}
-spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
+spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n", slurmctld: {image: "ghcr.io/slinkyproject/slurmctld:25.11-ubuntu24.04"}}
 `))
 	must(objects.Create(t.Context(), configMap("slurm", "slurm-extra")+"---\n"+configMap("slurm", "quoin-slurm")))
 	must(objects.Patch(t.Context(), "configmaps", "slurm", "quoin-slurm", `{"data":{"topology.yaml":"- {topology: flat, cluster_default: true, flat: true}\n"}}`))
@@ -155,6 +155,7 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 		t.Errorf("after the remedies: %q", left)
 	}
 	wantFinding(t, topology.OK, found, "Controller slurm/slurm loads the files and calls the hook")
+	wantFinding(t, topology.OK, found, "release: default: Slurm 25.11 runs, as the image of Controller slurm/slurm says")
 	wantFinding(t, topology.Fatal, found, "admission policies or their bindings are missing: quoin-agent-own-report")
 	wantFinding(t, topology.Warning, found, "slinky: default: Controller slurm/slurm loads the files, and slurmNames is short")
 

@@ -52,7 +52,6 @@ func newFixSite(t *testing.T, controllers []string) *fixSite {
 	t.Helper()
 	s := &fixSite{slinkySite: newSlinkyCluster(t), slurms: map[string]*loadedSlurm{}}
 	objects := s.cluster.Objects()
-	s.must(objects.ApplyText(t.Context(), slinkyKinds))
 	s.must(s.cluster.AddNamespaces(t.Context(), "soperator"))
 	rack := 0
 	for _, name := range controllers {

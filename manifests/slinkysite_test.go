@@ -37,6 +37,7 @@ type slinkySite struct {
 func newSlinkySite(t *testing.T) *slinkySite {
 	t.Helper()
 	s := newSlinkyCluster(t)
+	s.must(s.cluster.Objects().Create(t.Context(), "apiVersion: slinky.slurm.net/v1beta1\nkind: Controller\nmetadata: {name: slurm, namespace: slurm}\nspec: {slurmctld: {image: \"ghcr.io/slinkyproject/slurmctld:25.11-ubuntu24.04\"}}\n"))
 	s.must(s.cluster.Objects().Create(t.Context(), fmt.Sprintf("apiVersion: slinky.slurm.net/v1beta1\nkind: NodeSet\nmetadata: {name: gb, namespace: slurm}\nspec: {controllerRef: {name: slurm}, replicas: %d}\n", slinkyNodes)))
 	for n := range slinkyNodes {
 		node := s.addNode(fmt.Sprintf("gb200-%03d", n+1), n/18, nil)
@@ -52,6 +53,7 @@ func newSlinkyCluster(t *testing.T) *slinkySite {
 	programs.PutTest(t, dir, programs.Quoin)
 	s := &slinkySite{&membership{t: t, cluster: kuberig.StartTest(t), quoin: filepath.Join(dir, "quoin")}}
 	s.must(s.cluster.Objects().Apply(t.Context(), "../testdata/rig/kuberig/nodesets.yaml"))
+	s.must(s.cluster.Objects().ApplyText(t.Context(), slinkyKinds))
 	s.must(s.cluster.AddNamespaces(t.Context(), "slurm"))
 	return s
 }
@@ -169,14 +171,14 @@ func (s *slinkySite) until(what, release string, want int) map[string]string {
 }
 
 // TestRealSlinkySite installs a Slinky site by the page: presets for Slinky and GPU Operator, and then
-// a site's file that has the Slurm release alone. Every node stays where it is under the name of its
+// a site's file that has another Slurm release alone. The image of the Controller names the first one. Every node stays where it is under the name of its
 // worker pod. Only the pod that its NodeSet gives up leaves, when the others would have left too.
 func TestRealSlinkySite(t *testing.T) {
 	t.Parallel()
 	s := newSlinkySite(t)
 	const slinky, gpuOperator = "chart/presets/slinky.yaml", "chart/presets/gpu-operator.yaml"
 	first := s.publish(s.install(slinky, gpuOperator))
-	before := s.until("all nodes are placed", "26.05", slinkyNodes)
+	before := s.until("all nodes are placed", "25.11", slinkyNodes)
 	for n := range slinkyNodes {
 		if before[fmt.Sprintf("gb-%d", n)] == "" {
 			t.Fatalf("gb-%d has no place: %v", n, before)

@@ -2,6 +2,7 @@ package slurmconf
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -19,6 +20,10 @@ const (
 
 // Latest is the newest release known.
 const Latest = Release2605
+
+// Unseen is the release whose rules hold while nobody knows which one runs. Newer ones take all
+// that it takes.
+const Unseen = Release2505
 
 // Releases lists every known release, oldest first.
 func Releases() []Release {
@@ -46,18 +51,37 @@ func KnownReleases() string {
 	return strings.Join(known, ", ")
 }
 
+// SeenRelease returns the rules that a running Slurm goes by: the newest known release that is not
+// newer than the version, such as "26.05.5" or "25.11-ubuntu24.04". It is 0 if the text begins with
+// no version, or with one that is older than all known releases.
+func SeenRelease(version string) Release {
+	number := yearAndMonth.FindStringSubmatch(version)
+	if number == nil {
+		return 0
+	}
+	release, _ := strconv.Atoi(number[1] + number[2])
+	return newestUpTo(Release(release))
+}
+
+var yearAndMonth = regexp.MustCompile(`^(\d\d)\.(\d\d)(?:\D|$)`)
+
+// newestUpTo returns the newest known release that is not newer than r, or 0.
+func newestUpTo(r Release) (newest Release) {
+	for _, known := range Releases() {
+		if known <= r {
+			newest = known
+		}
+	}
+	return newest
+}
+
 // nearest says what to take for a release that is not known. It is empty for a text that is no release.
 func nearest(text string) string {
 	var year, month int
 	if n, _ := fmt.Sscanf(text, "%2d.%2d", &year, &month); n < 2 || !strings.HasPrefix(text+".", fmt.Sprintf("%02d.%02d.", year, month)) {
 		return ""
 	}
-	older := Release(0)
-	for _, r := range Releases() {
-		if r < Release(100*year+month) {
-			older = r
-		}
-	}
+	older := newestUpTo(Release(100*year + month))
 	switch older {
 	case 0:
 		return "; it is older than all of these, and Quoin has no rules for it"

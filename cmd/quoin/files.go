@@ -112,6 +112,7 @@ func (w *wanted) readPublished(cmd *cobra.Command) error {
 		return err
 	}
 	plan := &doc.Current.Plan
+	w.pub.Follow(0, plan)
 	if set == nil || doc.Current.Number == 0 {
 		return fmt.Errorf("nothing is published in %s: --fresh makes files of a new plan", w.pub.Place())
 	}
@@ -201,7 +202,7 @@ func readTopologies(path string, pub *publication.Cluster) (plan *topology.Plan,
 		}
 		options = conf.Options(pub.Release)
 	}
-	options.DropsBlockSizes = slurmconf.DropsBlockSizes(pub.SlurmVersion)
+	options.DropsBlockSizes = pub.DropsBlockSizes()
 	for _, f := range lint.Lint(files[i:i+1], options) {
 		switch {
 		case f.Severity == topology.Fatal:

@@ -89,6 +89,7 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 	if err := o.states(cmd, p, pub, pods); err != nil {
 		return err
 	}
+	sayGuess(cmd.ErrOrStderr(), pub, "the answer is by the rules of Slurm %s")
 	answer, err := p.ask(&o.Request, o.topology)
 	if err != nil {
 		return err
@@ -130,6 +131,7 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 			return nil, nil, nil, err
 		}
 		stored := &doc.Current.Plan
+		pub.Follow(0, stored)
 		p = newFitPlan(pub.Release, stored.Topologies, stored.Nodes)
 		return p, pub, func() (*inputs.Snapshot, error) { return s.Workers(cmd.Context()) }, p.devices(stored)
 	}
@@ -171,11 +173,15 @@ func (o *fitOptions) states(cmd *cobra.Command, p *fitPlan, pub *publication.Clu
 		return p.sinfo(name, in)
 	}
 	if slurm := slurmOnce(pub); slurm != nil {
-		a := slurm.Ask(cmd.Context(), client.Question{Nodes: true, Reservations: true}, 0)
+		a := slurm.Ask(cmd.Context(), client.Question{Loaded: true, Nodes: true, Reservations: true}, 0)
 		if a.Err != nil {
 			return fmt.Errorf("ask Slurm which nodes are free: %w; --sinfo takes the output of sinfo -N instead", a.Err)
 		}
 		p.live(&a.State, "Slurm", a.Asked.Nodes)
+		if a.State.Release != 0 {
+			pub.Follow(a.State.Release, nil)
+			p.release = pub.Release
+		}
 		return nil
 	}
 	snap, err := pods()

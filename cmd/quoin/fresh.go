@@ -132,12 +132,6 @@ type fresh struct {
 
 // makeFresh makes a plan and its files of nodes and reports: those that are given, or those of the store.
 func (o *freshOptions) makeFresh(ctx context.Context, stdin io.Reader, s *session.Session, pub *publication.Cluster, paths []string) (*fresh, error) {
-	if o.skeleton {
-		if !pub.Release.DynamicTopology() {
-			return nil, fmt.Errorf("skeleton: nodes of Slurm %s cannot join a topology when they register: want 25.05 or newer", pub.SlurmVersion)
-		}
-		pub.Membership, pub.Annotates = publication.MembershipAnnotation, true
-	}
 	snap, err := o.snapshot(ctx, stdin, s, paths)
 	if err != nil {
 		return nil, err
@@ -145,6 +139,12 @@ func (o *freshOptions) makeFresh(ctx context.Context, stdin io.Reader, s *sessio
 	previous, err := o.previousPlan(ctx, s, pub)
 	if err != nil {
 		return nil, err
+	}
+	if o.skeleton {
+		if !pub.Release.DynamicTopology() {
+			return nil, fmt.Errorf("skeleton: nodes of Slurm %s cannot join a topology when they register: want 25.05 or newer", pub.Release)
+		}
+		pub.Membership, pub.Annotates = publication.MembershipAnnotation, true
 	}
 	if len(snap.Nodes)+len(snap.Reports) == 0 {
 		return nil, errors.New("no node in the input: want the output of kubectl get nodes -o json from a cluster with nodes, or reports")
@@ -205,9 +205,17 @@ func (o *freshOptions) previousPlan(ctx context.Context, s *session.Session, pub
 	if err != nil || doc == nil {
 		return previous, err
 	}
+	pub.Follow(0, &doc.Current.Plan)
 	previous, err = publisher.ReadPlan(pub, &doc.Current.Plan)
 	previous.Groups = doc.Groups
 	return previous, err
+}
+
+// sayGuess says for which release a result is, if nobody has said which one runs.
+func sayGuess(stderr io.Writer, pub *publication.Cluster, result string) {
+	if pub.Guesses() {
+		fmt.Fprintf(stderr, result+", because no release is given: --slurm-version names another\n", pub.Release)
+	}
 }
 
 // errUnread says that a command did its work without some reports, and returns the exit code.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
@@ -49,6 +51,9 @@ all files. It names:
 A directory is judged as a whole: what is not in it is absent. With a configuration, lint
 also names settings of slurm.conf that do not go with IMEX. An example is a time limit
 that is shorter than the Prolog's wait for IMEX.
+
+The last line says for which release lint judged, and what it judged. Without a release
+that is given or stored, it is 25.05.
 
 Exit status: 1 if Slurm would not start or would drain nodes, 3 if something was not
 judged.`,
@@ -82,16 +87,16 @@ judged.`,
 
 // lint judges the files, with slurm.conf if there is one.
 func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
-	release, drops := w.pub.Release, slurmconf.DropsBlockSizes(w.pub.SlurmVersion)
+	release, drops := w.pub.Release, w.pub.DropsBlockSizes()
 	if confFile == "" {
 		if len(w.files) == 0 {
 			return nil, fmt.Errorf("%s: no topology.yaml, no topology.conf, no gres.conf and no slurm.conf in it", o.files)
 		}
-		return show.FilesResult(release, lint.Lint(w.files, lint.Options{Release: release, DropsBlockSizes: drops})), nil
+		return show.FilesResult(o.judged(w), releaseText(w.pub), lint.Lint(w.files, lint.Options{Release: release, DropsBlockSizes: drops})), nil
 	}
 	conf, err := readSlurmConf(confFile)
 	if parse := (*syntax.ParseError)(nil); errors.As(err, &parse) {
-		one := show.ConfResult(confFile, 0, []topology.Finding{refused(parse)})
+		one := show.ConfResult(confFile, releaseText(w.pub), nil, 0, []topology.Finding{refused(parse)})
 		if parse.NotJudged {
 			one.Summary = []string{confFile + " could not be read whole, so nothing was judged"}
 		}
@@ -112,7 +117,23 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 		hook = hookOf(w.Config, w.pub.BlocksBy == "nvlink" && hasBlocks(w.files))
 	}
 	found := append(lint.Lint(withGres(o.files, w.files), options), lint.LintSettings(confFile, conf.Settings, hook)...)
-	return show.ConfResult(confFile, len(conf.Nodes), found), nil
+	return show.ConfResult(confFile, releaseText(w.pub), o.judged(w), len(conf.Nodes), found), nil
+}
+
+// judged are the names of the files that were read, without the directory that all of them are in.
+func (o *filesOptions) judged(w *wanted) (names []string) {
+	for _, f := range w.files {
+		names = append(names, filepath.Base(f.Name))
+	}
+	return names
+}
+
+// releaseText is the release by which files are judged.
+func releaseText(pub *publication.Cluster) string {
+	if pub.Guesses() {
+		return pub.Release.String() + ", because no release is given: --slurm-version names another"
+	}
+	return cmp.Or(pub.SlurmVersion, pub.Release.String())
 }
 
 // refused says that Slurm does not take slurm.conf, or that it is not judged.

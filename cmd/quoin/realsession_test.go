@@ -26,7 +26,7 @@ var clusterCommands = []struct {
 	{"plan show", 0, 2, "nvl-8a61c302-1   18"},
 	{"fit -N 2 --segment 2", 0, 2, "36 of 36 nodes are free according to the conditions of Slinky's pods"},
 	{"fit --fresh -N 2", 0, 2, "36 of 36 nodes are free according to the conditions of Slinky's pods"},
-	{"lint", 0, 2, "can read the files"},
+	{"lint", 0, 2, "can read topology.yaml and gres.conf"},
 	{"check --topology shown", 0, 2, "same: Slurm has all 36 nodes"},
 	{"check --fresh --topology shown", 0, 2, "same: Slurm has all 36 nodes"},
 	{"imex check", 0, 2, "same: no node needs the IMEX domain"},

@@ -24,7 +24,7 @@ import (
 var notReasons = strings.Fields(`
 	AgentState DCGMIdentities FitResult HookConfig JobPlaces JobRecord JobReports JobState JobSummary JobUse NodeReport SlurmdList
 	InfiniBand
-	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap DaemonSet DeviceClass NodeSet ResourceClaim ResourceClaims ResourceSlice
+	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap DaemonSet DeviceClass NodeSet NodeSets ResourceClaim ResourceClaims ResourceSlice
 	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize LinkSpeed NodeName
 	PrologEpilogTimeout PrologFlags PrologTimeout RingName SlurmNodeState SlurmNodeStateInvalidReg`)
 
@@ -61,8 +61,9 @@ func remedies(words map[string]string, found map[string][]explanation) string {
 	for _, word := range slices.Sorted(maps.Keys(found)) {
 		var todo []string
 		for _, e := range found[word] {
-			if !strings.HasPrefix(e.todo, "nothing") && !strings.HasPrefix(e.todo, "see ") && !slices.Contains(todo, e.todo) {
-				todo = append(todo, strings.ReplaceAll(markdownLink.ReplaceAllString(e.todo, "$1"), "`", ""))
+			plain := strings.ReplaceAll(markdownLink.ReplaceAllString(e.todo, "$1"), "`", "")
+			if !strings.HasPrefix(plain, "nothing") && !strings.HasPrefix(plain, "see ") && !slices.Contains(todo, plain) {
+				todo = append(todo, plain)
 			}
 		}
 		if _, used := words[word]; used && len(todo) > 0 {

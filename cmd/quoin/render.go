@@ -71,6 +71,7 @@ func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
 		return err
 	}
 	if o.output != outputJSON {
+		sayGuess(stderr, pub, "the files are for Slurm %s and newer")
 		show.Print(stderr, "left out: ", made.Left)
 		show.Print(stderr, "problem: ", made.Problems)
 		show.Print(stderr, "", made.Findings)

@@ -64,6 +64,7 @@ func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publi
 		l.log.Debug("unchanged", "publication", l.pub.Name)
 	} else {
 		l.metrics.passes.WithLabelValues(l.pub.Name, "published").Inc()
+		l.sayGuess()
 		l.logPublished(&next.doc.Current, act.made, len(changes.Moves))
 	}
 	l.facts.nodes.wrote(in)

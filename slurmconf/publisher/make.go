@@ -220,7 +220,7 @@ func (m *Rendered) refuseEmpty(p *publication.Cluster, g *gathered, why error) {
 	}
 	units := len(topology.UnitsOf(m.topologies)) > 0 // blocks may still hold the places of domains that have gone
 	published := g.prev.Plan != nil && len(g.prev.Plan.Own()) > 0
-	lost := published && !units || g.prev.seeded && p.Format == "yaml" && len(m.topologies) == 0
+	lost := published && !units || g.prev.seeded && p.YAML && len(m.topologies) == 0
 	empty := len(m.gres) == 0 && (units || len(m.topologies) == 0)
 	if lost || empty {
 		m.Refused, m.Message = "NothingToPublish", cmp.Or(why, errNoNode).Error()+cmp.Or(plandoc.Reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())
@@ -274,8 +274,8 @@ func (m *Rendered) Whole() (map[string]string, error) { return plandoc.Render(m.
 
 // write writes the files. The digest names what is published of all nodes.
 func (m *Rendered) write(p *publication.Cluster, g *gathered) error {
-	m.format = "conf"
-	if p.Format == "yaml" || len(m.all) > 1 {
+	m.format = p.FileFormat()
+	if len(m.all) > 1 {
 		m.format = "yaml"
 	}
 	var err error
@@ -348,6 +348,10 @@ func lint(p *publication.Cluster, made *Rendered) *Rendered {
 	}
 	if f := fatal(m.Findings); f != nil {
 		m.Refused, m.Message = reasonLintFatal, f.String()
+	} else if f := JudgeRelease(p, m.Files); f != nil && f.Severity == topology.Fatal {
+		m.Refused, m.Message = f.Reason, f.Message+"; "+f.Remedy
+	} else if f != nil {
+		m.Problems = append(slices.Clone(m.Problems), *f)
 	}
 	return &m
 }

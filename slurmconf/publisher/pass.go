@@ -22,8 +22,13 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	if err != nil {
 		return found, next, err
 	}
+	// See which release of Slurm runs. After a start its first answer makes the next pass.
+	seen, asking := l.seenRelease(snap)
+	if asking {
+		return found, next, nil
+	}
 	// Recall the stored plan, and what is published.
-	mem, unreadable, err := l.archive.recall(ctx, snap)
+	mem, unreadable, err := l.archive.recall(ctx, snap, seen)
 	if err != nil {
 		return found, next, err
 	}

@@ -46,7 +46,7 @@ func ReadPlan(p *publication.Cluster, stored *topology.Plan) (prev Previous, err
 	}
 	plan := *stored
 	plan.Topologies = slices.Clone(stored.Topologies)
-	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.Format == "yaml")
+	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.YAML)
 	names.SortFirst(plan.Topologies)
 	if own := plan.BlockTopologies(); len(own) > 0 && own[0].Name != topology.ConfTopology { // which may be others than before
 		plan.ByLeaf = plan.NamesLeaves()
@@ -82,7 +82,7 @@ func (prev *Previous) specs(p *publication.Cluster) map[string]string {
 		return nil
 	}
 	configured := topology.Plan{Topologies: slices.DeleteFunc(slices.Clone(prev.Plan.Topologies), func(t topology.Topology) bool {
-		return (t.Name == topology.ConfTopology) != (p.Format == "conf") || p.Topology != string(slurmconf.KindAuto) && p.Topology != t.Kind
+		return (t.Name == topology.ConfTopology) == p.YAML || p.Topology != string(slurmconf.KindAuto) && p.Topology != t.Kind
 	})}
 	own := configured.Own()
 	if len(own) == 0 {

@@ -230,6 +230,8 @@ type loop struct {
 	said    saidWaits
 	// noSeed is why there is no seed, as it was logged last.
 	noSeed again.Once
+	// guessed is whether people were told that no release is seen.
+	guessed again.Once
 	// problems is what was logged. jobsBy is the revision whose places jobs are judged by.
 	problems nodestatus.ProblemLog
 	jobsBy   int

@@ -191,14 +191,14 @@ func (r *scaleRig) refused(t *testing.T) {
 	var log warnings
 	second := r.second(log.logger())
 	inBackground(t, second.Run)
-	for end := time.Now().Add(await.Limit); !strings.Contains(log.String(), "NodeSets"); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(await.Limit); !strings.Contains(log.String(), "NodeSets in") || !strings.Contains(log.String(), "Controllers in"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the log says nothing of NodeSets")
+			t.Fatalf("the log does not say that NodeSets and Controllers are not readable:\n%s", log.String())
 		}
 	}
 	untilSets(t, second, 0)
 	const remedy = "the chart's Role quoin-workers-PUBLICATION gives it the right"
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `what="NodeSets in namespace slurm"`) || !strings.Contains(text, remedy) {
-		t.Errorf("want one warning with the remedy:\n%s", text)
+	if text := log.String(); strings.Count(text, "\n") != 2 || strings.Count(text, remedy) != 2 {
+		t.Errorf("want one warning of each kind, with the remedy:\n%s", text)
 	}
 }

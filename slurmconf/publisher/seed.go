@@ -46,7 +46,8 @@ func (l *loop) seedAtOnce(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	mem, unreadable, err := l.archive.recall(ctx, snap)
+	seen, _ := l.seenRelease(snap)
+	mem, unreadable, err := l.archive.recall(ctx, snap, seen)
 	if err != nil || unreadable != nil {
 		return
 	}
@@ -67,7 +68,7 @@ func (l *loop) seedAtOnce(ctx context.Context) {
 func seedSet(p *publication.Cluster, snap *inputs.Snapshot, published *plandoc.Published, elsewhere map[string]bool) (set *plandoc.Published, why string, err error) {
 	old := published.Own()
 	if !p.Release.DynamicTopology() {
-		return nil, "Slurm " + p.SlurmVersion + " takes no block without nodes", nil
+		return nil, "Slurm " + p.Release.String() + " takes no block without nodes", nil
 	}
 	if len(old) > 0 && published.Annotations[plandoc.AnnotationSeed] != plandoc.Digest(old) {
 		return nil, fmt.Sprintf("%s has files that Quoin did not write; they stay until there is a plan", p.Place()), nil
@@ -98,13 +99,13 @@ func seedFiles(p *publication.Cluster, snap *inputs.Snapshot) (map[string]string
 	// All Nodes that the selector takes, those too that Slinky's pods do not name yet.
 	rules := p.Rules.ByOwnNames()
 	facts := rules.Gather(snap).Facts
-	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.Format == "yaml")
+	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.YAML)
 	t := topology.Topology{Name: names.Blocks, Default: true, Kind: topology.KindBlock,
 		Sizes: []int{cmp.Or(p.BaseBlockSize, 2)}, Blocks: []topology.Block{{Name: seedUnit}}}
 	if treeOnly(p, facts) {
 		t = topology.Topology{Name: names.Tree, Default: true, Kind: topology.KindTree, Switches: []topology.Switch{{Name: seedUnit}}}
 	}
-	return plandoc.Render(p.Format, []topology.Topology{t}, seedLines(p, facts))
+	return plandoc.Render(p.FileFormat(), []topology.Topology{t}, seedLines(p, facts))
 }
 
 // treeOnly reports whether the site will have a tree and no blocks, as far as is known.

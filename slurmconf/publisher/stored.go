@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -65,8 +66,9 @@ type archive struct {
 func (a *archive) forget() { a.known = nil }
 
 // recall reads plan and files. If they cannot be continued from, it returns why nothing new can
-// be published. snap says where nodes are of which files without a plan name none.
-func (a *archive) recall(ctx context.Context, snap *inputs.Snapshot) (s *stored, unreadable []plandoc.Held, err error) {
+// be published. snap says where nodes are of which files without a plan name none. seen is the release
+// of the Slurm that runs, or 0: the publication follows it.
+func (a *archive) recall(ctx context.Context, snap *inputs.Snapshot, seen slurmconf.Release) (s *stored, unreadable []plandoc.Held, err error) {
 	s = &stored{}
 	if s.set, err = a.store.Load(ctx, a.pub.Place()); err != nil {
 		return nil, nil, err
@@ -99,6 +101,7 @@ func (a *archive) recall(ctx context.Context, snap *inputs.Snapshot) (s *stored,
 			return nil, nil, err
 		}
 	}
+	a.pub.Follow(seen, &s.doc.Current.Plan)
 	if s.prev, err = ReadPlan(a.pub, &s.doc.Current.Plan); err != nil {
 		return nil, nil, err
 	}

@@ -3,6 +3,7 @@ package slurmctld
 import (
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -11,6 +12,8 @@ type State struct {
 	// Read is when slurmctld last read its files, by this machine's clock: at its start or at
 	// the last reconfigure that it did not refuse. It is zero if that is not known.
 	Read time.Time
+	// Release is slurmctld's, or that of slurmrestd before 26.05, which is not newer. 0: not known.
+	Release slurmconf.Release
 	// Nodes are Slurm's nodes by name.
 	Nodes map[string]Node
 	// Topologies are what scontrol shows, each with the name that was asked for. slurmrestd

@@ -62,7 +62,7 @@ func TestPublications(t *testing.T) {
 	const all = "publicationDefaults:\n  annotate: false\n  settleTime: 5s\n  maxChange: 0.5\n  domainLabels: [rack]\n  slurmNames: label:k\n  gres: {naming: short, types: {A: a}}\n  nodes: {selector: x}\n"
 	type told map[string]string
 	like := func(more told) told { // what all say, and what differs
-		out := told{"annotate": "false", "settleTime": "5s", "maxChange": "0.5", "domainLabels": "[rack]", "slurmNames": "label:k", "naming": "short", "types": "map[A:a]", "selector": "x", "configMap": "quoin-slurm-hgx", "format": "yaml"}
+		out := told{"annotate": "false", "settleTime": "5s", "maxChange": "0.5", "domainLabels": "[rack]", "slurmNames": "label:k", "naming": "short", "types": "map[A:a]", "selector": "x", "configMap": "quoin-slurm-hgx", "format": ""}
 		maps.Copy(out, more)
 		return out
 	}

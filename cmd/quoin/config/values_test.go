@@ -135,7 +135,7 @@ func wordsOf(key string) []string {
 	case "imex.join":
 		return []string{imex.JoinAuto, imex.JoinHolder, imex.JoinSlurmd, imex.JoinHost, imex.JoinNone}
 	case ".slurmVersion":
-		var releases []string
+		releases := []string{""}
 		for _, r := range slurmconf.Releases() {
 			releases = append(releases, r.String())
 		}

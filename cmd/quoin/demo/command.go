@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -46,6 +47,7 @@ of --list, FILE.yaml a site of your own.`,
 			if o.Publication, err = pub(); err != nil {
 				return err
 			}
+			o.Publication.Follow(slurmconf.Latest, nil) // the simulated Slurm is the newest
 			if len(args) > 0 {
 				o.Site = args[0]
 			}

@@ -14,6 +14,8 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -79,6 +81,7 @@ func (c *Cluster) Findings(s *Site) []topology.Finding {
 	look.publisher(&f, s)
 	for _, p := range s.Publications {
 		look.publication(&f, p, s)
+		look.release(&f, p)
 		look.slinky(&f, p, s)
 	}
 	look.imex(&f, s)
@@ -206,7 +209,7 @@ func (c checks) versions(f *findings, s *Site, d *unstructured.Unstructured) {
 	of := imageOf(d)
 	if set := c.own("daemonsets", "agent"); set != nil && imageOf(set) != of {
 		f.warn("version", c.apply(), "the agents run %s and the publisher %s", imageOf(set), of)
-	} else if tag := tagOf(of); isRelease(tag) && tag != s.Version {
+	} else if tag := inputs.TagOf(of); isRelease(tag) && tag != s.Version {
 		f.warn("version", "use the quoin of that release", "this is quoin %s, and the cluster runs %s", s.Version, tag)
 	} else {
 		f.ok("version", "agents and publisher run %s", of)
@@ -249,6 +252,36 @@ func (c checks) publication(f *findings, p *publication.Cluster, s *Site) {
 		f.warn(check, "wait, or look into the publisher's log: it says what it waits for", "%s: no plan is published yet, so no node has a place%s", p.Name, waits)
 	default:
 		f.ok(check, "%s: revision %s is published in %s%s", p.Name, cm.GetAnnotations()[plandoc.AnnotationRevision], p.Place(), waits)
+	}
+}
+
+// release says which release of Slurm runs, and whether slurmVersion is another one, by the
+// image of the Controller. A Slurm that is asked is judged by the publisher.
+func (c checks) release(f *findings, p *publication.Cluster) {
+	if c.Missing["configmaps"] != nil || c.Missing["controllers"] != nil {
+		return
+	}
+	var all []inputs.Controller
+	for i := range c.Objects["controllers"] {
+		o := &c.Objects["controllers"][i]
+		all = append(all, inputs.ReadController(o.GetNamespace(), o.GetName(), o.Object))
+	}
+	controller := p.LoadingController(all)
+	if controller != nil {
+		p.Follow(controller.Release(), nil)
+	}
+	var files map[string]string
+	if cm := c.named("configmaps", p.Namespace, p.ConfigMap); cm != nil {
+		files, _, _ = unstructured.NestedStringMap(cm.Object, "data")
+	}
+	const check = "release"
+	switch differs := publisher.JudgeRelease(p, files); {
+	case differs != nil:
+		f.add(differs.Severity, check, differs.Remedy, "%s: %s", p.Name, differs.Message)
+	case p.Seen != 0:
+		f.ok(check, "%s: Slurm %s runs, as the image of Controller %s/%s says", p.Name, p.Seen, controller.Namespace, controller.Name)
+	case p.Guesses() && p.Slurm.URL+p.Slurm.Scontrol == "":
+		f.warn(check, "set slurmVersion of the publication, or slurm.url", "%s: no release of Slurm is seen: the files are for %s and newer", p.Name, p.Release)
 	}
 }
 

@@ -57,7 +57,7 @@ configmaps:
 - {metadata: {name: quoin-hook-epilog, namespace: slurm}}
 controllers:
 - metadata: {name: slurm, namespace: slurm}
-  spec: {configFileRefs: [{name: quoin-slurm}], prologScriptRefs: [{name: quoin-hook-prolog}], epilogScriptRefs: [{name: quoin-hook-epilog}], extraConf: "GresTypes=gpu\nPrologFlags=Contain\n"}
+  spec: {configFileRefs: [{name: quoin-slurm}], prologScriptRefs: [{name: quoin-hook-prolog}], epilogScriptRefs: [{name: quoin-hook-epilog}], extraConf: "GresTypes=gpu\nPrologFlags=Contain\n", slurmctld: {image: "r/slurmctld:25.11-ubuntu24.04"}}
 nodesets:
 - metadata: {name: gpu, namespace: slurm}
   spec:
@@ -116,6 +116,12 @@ func images(image string) func(c *Cluster) {
 			_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{"image": image}}, "spec", "template", "spec", "containers")
 		}
 	}
+}
+
+// published puts a topology.yaml into the publication's ConfigMap.
+func published(c *Cluster) {
+	const file = "- topology: nvl\n  cluster_default: true\n  block: {block_sizes: [1], blocks: [{block: b, nodes: n1}]}\n"
+	_ = unstructured.SetNestedStringMap(c.named("configmaps", "slurm", "quoin-slurm").Object, map[string]string{"topology.yaml": file}, "data")
 }
 
 // options are those of a cluster with Slinky, whose configuration has further values.
@@ -227,7 +233,7 @@ func clusterCases() []clusterCase {
 		{name: "Slinky, and the Nodes' names", set: []string{"publicationDefaults.slurmNames=short"},
 			want: []string{"fatal slinky: default: Controller slurm/slurm loads the files, and slurmNames is short: Slurm calls the pods of slurm/gpu otherwise than their Nodes"}},
 		{name: "Slinky, and parts of the Nodes' names, of one of two", set: []string{"publications.a.slurmNames=s/n(.*)/\\1/", "publications.b.namespace=other", "publications.b.configMap=x"},
-			want: []string{"fatal files: a: nothing is published", "fatal slinky: a: Controller slurm/slurm loads the files, and slurmNames is s/n(.*)/\\1/: ", "fatal slinky: Controller slurm/slurm: configFileRefs names quoin-slurm, which has files of another publication; configFileRefs does not name quoin-slurm-a: slurmctld does not get the published files; not yet, because slurmNames of a is wrong", "fatal files: b: nothing is published", "warning slinky: b: slurmNames is slinky, and namespace other has no Controller"}},
+			want: []string{"fatal files: a: nothing is published", "fatal slinky: a: Controller slurm/slurm loads the files, and slurmNames is s/n(.*)/\\1/: ", "fatal slinky: Controller slurm/slurm: configFileRefs names quoin-slurm, which has files of another publication; configFileRefs does not name quoin-slurm-a: slurmctld does not get the published files; not yet, because slurmNames of a is wrong", "fatal files: b: nothing is published", "warning release: b: no release of Slurm is seen", "warning slinky: b: slurmNames is slinky, and namespace other has no Controller"}},
 		{name: "Slinky, a pod for each Node, and the Nodes' names", old: "controllerRef: {name: slurm}", with: "scalingMode: DaemonSet\n    controllerRef: {name: slurm}", set: []string{"publicationDefaults.slurmNames=full"},
 			want: []string{"warning slinky: default: Controller slurm/slurm loads the files, and slurmNames is full: the files have each Node"}},
 		{name: "Slinky, pods on the hosts' network, and the Nodes' names", old: "template: {spec: {volumes", with: "template: {spec: {hostNetwork: true, volumes", set: []string{"publicationDefaults.slurmNames=short"},
@@ -280,7 +286,17 @@ func clusterCases() []clusterCase {
 			want: []string{"fatal slinky: a: publications a, b are all for Controller slurm/slurm, which loads the files of one", "fatal files: b: ", "fatal slinky: b: publications"}},
 		{name: "a publication that no Slurm loads", set: append(unloaded("kubernetes"), "publications.default.labels=true"), change: func(c *Cluster) { addMap(c, "quoin-slurm-kubernetes", revised, "topology.yaml") }},
 		{name: "a Controller that no publication is for", set: unloaded("default"), want: []string{"unknown slinky: default: it is not known whether Controller slurm/slurm loads the files: annotate is false, no Slurm is asked, and slurmNames is short"}},
-		{name: "no Controller, and the Nodes' names", change: func(c *Cluster) { delete(c.Objects, "controllers"); delete(c.Objects, "nodesets") }, set: []string{"publicationDefaults.slurmNames=short"}},
+		{name: "no Controller, and the Nodes' names", change: func(c *Cluster) { delete(c.Objects, "controllers"); delete(c.Objects, "nodesets") }, set: []string{"publicationDefaults.slurmNames=short"},
+			want: []string{"warning release: default: no release of Slurm is seen: the files are for 25.05 and newer"}},
+		{name: "no Controller, and a Slurm that is asked", change: func(c *Cluster) { delete(c.Objects, "controllers"); delete(c.Objects, "nodesets") }, set: []string{"publicationDefaults.slurmNames=short", "publicationDefaults.slurm.url=http://slurmrestd:6820"}},
+		{name: "an image that names no release", old: "slurmctld:25.11-ubuntu24.04", with: "slurmctld:latest", want: []string{"warning release: default: no release of Slurm is seen: the files are for 25.05 and newer"}},
+		{name: "an image that names no release, and one that is typed", old: "slurmctld:25.11-ubuntu24.04", with: "slurmctld:latest", set: []string{"publicationDefaults.slurmVersion=25.11"}},
+		{name: "the same release typed", set: []string{"publicationDefaults.slurmVersion=25.11.2"}},
+		{name: "another release typed, and no files yet", set: []string{"publicationDefaults.slurmVersion=26.05"}, want: []string{"warning release: default: slurmVersion is 26.05, and Slurm 25.11 runs"}},
+		{name: "another release typed, whose files load", change: published, set: []string{"publicationDefaults.slurmVersion=26.05"},
+			want: []string{"warning release: default: slurmVersion is 26.05, and Slurm 25.11 runs, which loads the files too"}},
+		{name: "another release typed, whose files do not load", old: "slurmctld:25.11-ubuntu24.04", with: "slurmctld:24.11.5", change: published, set: []string{"publicationDefaults.slurmVersion=26.05"},
+			want: []string{"fatal release: default: slurmVersion is 26.05, and Slurm 24.11 runs, which would not load the files: Slurm 24.11 does not read topology.yaml"}},
 		{name: "a configuration that agents refuse", old: "configmaps:\n", with: "configmaps:\n- {metadata: {name: quoin-config, namespace: quoin-node}, data: {quoin.yaml: \"agent: {x: y}\"}}\n",
 			want: []string{`fatal config: the agents do not start: ConfigMap quoin-node/quoin-config:1: unknown key "x"`, "unknown exporter: it is not known which directory the hook writes"}},
 		{name: "the exporter's mapping is off", old: "enabled: true", with: "enabled: false", want: []string{"fatal exporter: ClusterPolicy cluster-policy: hpcJobMapping is off"}},
@@ -437,7 +453,7 @@ publishers   2 of 2 ready, r/quoin:0.1.0
 leader       a, renewed 2026-11-23T11:59:58.000000Z
 files        default: revision 3 is published in slurm/quoin-slurm
 imex         host: NVIDIA's DRA driver serves no ComputeDomains; a node whose own nvidia-imex.service runs is judged by it, and others need nothing
-doctor       fatal: 0, warnings: 0, unknown: 0, ok: 12; quoin doctor names them
+doctor       fatal: 0, warnings: 0, unknown: 0, ok: 13; quoin doctor names them
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -84,15 +83,6 @@ func imageOf(workload *unstructured.Unstructured) string {
 	for _, container := range objectsAt(workload.Object, "spec", "template", "spec", "containers") {
 		image, _ := container["image"].(string)
 		return image
-	}
-	return ""
-}
-
-// tagOf returns the tag of an image, or "".
-func tagOf(image string) string {
-	image, _, _ = strings.Cut(image, "@")
-	if at := strings.LastIndex(image, ":"); at > strings.LastIndex(image, "/") {
-		return image[at+1:]
 	}
 	return ""
 }

@@ -90,7 +90,7 @@ func (f *Flags) AddRelease(cmd *cobra.Command) {
 	for _, r := range slurmconf.Releases() {
 		releases = append(releases, r.String())
 	}
-	f.AddKey(cmd, "slurm-version", "publications.*.slurmVersion", "Slurm `release` that loads the files: "+slurmconf.KnownReleases()+"; default "+slurmconf.Latest.String(), releases...)
+	f.AddKey(cmd, "slurm-version", "publications.*.slurmVersion", "Slurm `release` that loads the files: "+slurmconf.KnownReleases()+"; default: the one that is seen, else "+slurmconf.Unseen.String(), releases...)
 }
 
 // Load reads the configuration that --config names, without a look at any cluster: for commands

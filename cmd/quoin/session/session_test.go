@@ -117,8 +117,8 @@ func TestClusterConfig(t *testing.T) {
 			if want := "quoin: " + strings.Replace(tt.want, "FILE", file, 1) + "\n"; said.String() != want {
 				t.Errorf("said %q, want %q", &said, want)
 			}
-			if pub, err := s.Publication(); err != nil || pub.Format != tt.format {
-				t.Errorf("format %q, %v, want %s", pub.Format, err, tt.format)
+			if pub, err := s.Publication(); err != nil || pub.FileFormat() != tt.format {
+				t.Errorf("format %q, %v, want %s", pub.FileFormat(), err, tt.format)
 			}
 		})
 	}

@@ -2,40 +2,60 @@ package show
 
 import (
 	"fmt"
+	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// FilesResult says what lint found of files without a slurm.conf.
-func FilesResult(release slurmconf.Release, found []topology.Finding) *Result {
+// FilesResult says what lint found of files without a slurm.conf. names are the files that were read,
+// and release is the one by whose rules.
+func FilesResult(names []string, release string, found []topology.Finding) *Result {
 	r := &Result{Findings: found}
+	files := and(names)
 	switch Code(found) {
 	case Differs:
-		r.Summary = []string{fmt.Sprintf("Slurm %s does not take the files", release)}
+		r.Summary = []string{fmt.Sprintf("Slurm does not take %s (%s)", files, release)}
 	case NotKnown:
-		r.Summary = []string{fmt.Sprintf("nothing that was judged keeps Slurm %s from the files", release)}
+		r.Summary = []string{fmt.Sprintf("nothing that was judged keeps Slurm from %s (%s)", files, release)}
 	default:
-		r.Summary = []string{fmt.Sprintf("Slurm %s can read the files; give --slurm-conf to say whether it does, and to compare their nodes", release)}
+		r.Summary = []string{fmt.Sprintf("Slurm can read %s (%s); give --slurm-conf to say whether it does, and to compare nodes", files, release)}
 	}
 	return r
 }
 
-// ConfResult says what lint found of a slurm.conf with the files. nodes is the number of nodes in
-// slurm.conf. Warnings do not count as a difference.
-func ConfResult(name string, nodes int, found []topology.Finding) *Result {
+// ConfResult says what lint found of a slurm.conf with the files that were read, which may be none.
+// nodes is the number of nodes in slurm.conf. Warnings do not count as a difference.
+func ConfResult(conf, release string, names []string, nodes int, found []topology.Finding) *Result {
 	r := &Result{Findings: found}
-	with := fmt.Sprintf("with %d nodes", nodes)
-	if nodes == 0 {
-		with = "with 0 nodes compared, because it lists none"
+	files, against := and(names), fmt.Sprintf("%s (%s)", conf, release)
+	if len(names) > 0 {
+		against = files + " with " + against
 	}
-	switch Code(found) {
-	case Differs:
-		r.Summary = []string{name + " does not take the files"}
-	case NotKnown:
-		r.Summary = []string{fmt.Sprintf("nothing that was judged keeps %s from the files, %s", name, with)}
+	goes, why := "go", ""
+	if len(names) == 1 {
+		goes = "goes"
+	}
+	if nodes == 0 {
+		why = ", because it lists none"
+	}
+	switch code := Code(found); {
+	case code == Differs:
+		r.Summary = []string{"Slurm does not take " + against}
+	case code == NotKnown:
+		r.Summary = []string{"nothing that was judged speaks against " + against}
+	case len(names) == 0:
+		r.Summary = []string{fmt.Sprintf("%s (%s) needs no topology file and no gres.conf; its other settings are not judged", conf, release)}
 	default:
-		r.Summary = []string{fmt.Sprintf("%s takes the files, %s", name, with)}
+		r.Summary = []string{fmt.Sprintf("%s %s with %s (%s), %d nodes compared%s; its other settings are not judged", files, goes, conf, release, nodes, why)}
 	}
 	return r
+}
+
+// and lists names in a sentence.
+func and(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

@@ -67,6 +67,8 @@ type Snapshot struct {
 	Unplaced []Worker
 	// NodeSets are Slinky's. One that is being deleted is not among them.
 	NodeSets []NodeSet
+	// Controllers are Slinky's too.
+	Controllers []Controller
 	// Problems are reports that could not be read.
 	Problems []topology.Finding
 }

@@ -1,5 +1,5 @@
 // Package kube is the store of a cluster with Kubernetes. It watches Nodes, reports, worker
-// pods, NodeSets and ResourceSlices, writes publications as ConfigMaps, annotations and conditions
+// pods, NodeSets, Controllers and ResourceSlices, writes publications as ConfigMaps, annotations and conditions
 // on Nodes and events, and elects the leader.
 package kube
 
@@ -57,7 +57,7 @@ type Store struct {
 	nodes     cache.Store
 	reports   cache.Store
 	workers   []cache.Store // of worker pods, by namespace
-	nodeSets  []*nodeSetWatch
+	slinky    []*slinkyWatch
 	slices    *sliceWatch // nil if no publication looks at them
 	fabrics   *cables.Reader
 	keys      nodeKeys
@@ -94,8 +94,9 @@ func New(client kubernetes.Interface, sets dynamic.Interface, reported *noderepo
 		s.synced = append(s.synced, s.slices.synced)
 	}
 	for _, namespace := range podNamespaces(clusters) { // a Snapshot does not wait for them
-		watch := newNodeSetWatch(sets, s.health, namespace)
-		s.nodeSets, s.informers = append(s.nodeSets, watch), append(s.informers, watch.informer)
+		for _, watch := range watchSlinky(sets, s.health, namespace) {
+			s.slinky, s.informers = append(s.slinky, watch), append(s.informers, watch.informer)
+		}
 	}
 	s.watchFabrics(publication.FabricFiles(clusters)) // a Snapshot does not wait for them
 	for _, c := range clusters {                      // Load does not wait for them
@@ -130,8 +131,8 @@ func relevant(was, is any) bool {
 		next, ok := is.(*workerPod)
 		return !ok || pod.Worker != next.Worker
 	}
-	if s, ok := was.(*kubeNodeSet); ok {
-		next, ok := is.(*kubeNodeSet)
+	if s, ok := was.(*slinkyObject); ok {
+		next, ok := is.(*slinkyObject)
 		return !ok || !s.same(next)
 	}
 	if s, ok := was.(*kubeSlice); ok {
@@ -185,8 +186,8 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 		}
 	}
 	snap.AddWorkers(s.workerPods())
-	for _, sets := range s.nodeSets {
-		snap.NodeSets = append(snap.NodeSets, sets.sets()...)
+	for _, watch := range s.slinky {
+		watch.addTo(snap)
 	}
 	snap.Fabrics = s.fabrics.Read()
 	if s.slices != nil {

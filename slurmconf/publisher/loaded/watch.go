@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -44,7 +45,21 @@ type Options struct {
 
 // NewWatch returns the Watch of a publication.
 func NewWatch(pub *publication.Cluster, o Options) *Watch {
-	return &Watch{Options: o, pub: pub, orders: make(chan order, 1)}
+	w := &Watch{Options: o, pub: pub, orders: make(chan order, 1)}
+	if o.Slurm != nil {
+		w.orders <- order{question: client.Question{Loaded: true}} // its answer says the release that files are made for
+	}
+	return w
+}
+
+// Release is the release that Slurm said last, or 0. asking says that the first question has neither been
+// answered nor failed.
+func (w *Watch) Release() (said slurmconf.Release, asking bool) {
+	if w.Slurm == nil {
+		return 0, false
+	}
+	asking = !w.asked.Load()
+	return w.Slurm.Last().State.Release, asking
 }
 
 // Watch follows how far the places of nodes have come. Reconcile judges Slurm's last answer and
@@ -54,6 +69,7 @@ type Watch struct {
 	pub    *publication.Cluster
 	orders chan order // from Reconcile to Run
 	news   atomic.Bool
+	asked  atomic.Bool // Run has asked once, whatever came of it
 
 	judged client.Asked // the times of the answer that was judged last
 	waits  bool         // Slurm had not loaded the files then
@@ -201,6 +217,7 @@ func (w *Watch) Run(ctx context.Context, answered chan struct{}) {
 		case <-timer.C:
 		}
 		a := w.Slurm.Ask(ctx, o.question, o.age)
+		w.asked.Store(true)
 		if a.Err != nil {
 			timer.Reset(time.Until(a.Next))
 		}

@@ -39,13 +39,17 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 		fail(key, fmt.Sprintf("%q: want %s", fmt.Sprint(value), want))
 	}
 	var err error
-	if c.Release, err = slurmconf.ParseRelease(c.SlurmVersion); err != nil {
-		fail("slurmVersion", err.Error())
-	} else if c.Format == "yaml" && !c.Release.YAML() {
-		bad("format", c.Format, "conf with Slurm "+c.SlurmVersion+": topology.yaml needs 25.05 or newer")
+	if c.SlurmVersion != "" {
+		if c.Release, err = slurmconf.ParseRelease(c.SlurmVersion); err != nil {
+			fail(keySlurmVersion, err.Error())
+		}
 	}
-	if c.Format != "conf" && c.Format != "yaml" {
+	c.Follow(0, nil)
+	switch {
+	case c.Format != "" && c.Format != formatConf && c.Format != formatYAML:
 		bad("format", c.Format, "conf or yaml")
+	case c.YAML && c.named() && !c.Release.YAML():
+		bad("format", c.Format, "conf with Slurm "+c.SlurmVersion+": topology.yaml needs 25.05 or newer")
 	}
 	if !inputs.IsDNSLabel(c.Name) { // it names the stored plan
 		bad("name", c.Name, "up to 63 lower-case letters, digits and dashes, no dash at an end")
@@ -75,6 +79,10 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 	c.checkNumbers(fail, bad)
 	return wrong
 }
+
+// named reports whether slurmVersion is a release. The checks of other keys ask no other release: the
+// one that is seen is not known yet.
+func (c *Cluster) named() bool { return c.SlurmVersion != "" && c.Release != 0 }
 
 // The bounds of waits. Longer ones hide that the files are old.
 const (
@@ -131,7 +139,7 @@ func (c *Cluster) checkPlaces(fail func(key, message string), bad func(key strin
 	}
 	if err := placement.CheckParentBlocks(c.ParentBlocks); err != nil {
 		fail("parentBlocks", err.Error())
-	} else if c.ParentBlocks > 0 && c.Release != 0 && !c.Release.ShortBlocks() {
+	} else if c.ParentBlocks > 0 && c.named() && !c.Release.ShortBlocks() {
 		bad("parentBlocks", c.ParentBlocks, "0 with Slurm "+c.SlurmVersion+": places that are kept free need 25.05 or newer")
 	}
 	if c.RootSwitch != "" && topology.SlurmName(c.RootSwitch) != c.RootSwitch {
@@ -183,11 +191,11 @@ func (c *Cluster) checkDefaultTopology(bad func(key string, value any, want stri
 		may = slices.Delete(may, 1, 2)
 	}
 	switch {
-	case c.DefaultTopology != "" && c.Format != "yaml":
+	case c.DefaultTopology != "" && !c.YAML:
 		bad("defaultTopology", c.DefaultTopology, "none with format conf: topology.conf has one topology")
 	case !slices.Contains(may, c.DefaultTopology) && !slices.Contains(may, topology.BlockFamily(c.DefaultTopology)):
 		bad("defaultTopology", c.DefaultTopology, strings.Join(may[1:], ", ")+", or none for the first there is")
-	case c.FlatTopology && c.Format != "yaml":
+	case c.FlatTopology && !c.YAML:
 		bad("flatTopology", c.FlatTopology, "false with format conf: a flat Slurm needs no topology.conf, only a slurm.conf without TopologyPlugin")
 	}
 }
@@ -217,7 +225,7 @@ func (c *Cluster) checkGres(fail func(key, message string), bad func(key string,
 	switch c.Gres.AutoDetect {
 	case "", gres.AutoDetectOff, gres.AutoDetectNvidia, gres.AutoDetectNVML:
 	case gres.AutoDetectFull:
-		if c.Release != 0 && !c.Release.AutoDetectFull() {
+		if c.named() && !c.Release.AutoDetectFull() {
 			bad("gres.autoDetect", c.Gres.AutoDetect, "off, nvidia or nvml with Slurm "+c.SlurmVersion+": full needs 26.05 or newer")
 		}
 	default:

@@ -1,6 +1,7 @@
 package publication
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,8 +18,11 @@ import (
 // Cluster is a complete Publication and what follows from it.
 type Cluster struct {
 	Publication
-	// Release is the Slurm release that loads the files.
-	Release slurmconf.Release
+	// Release is the Slurm release that the files are made for: slurmVersion, else Seen, else
+	// slurmconf.Unseen. Seen is the release that is known to run, or 0.
+	Release, Seen slurmconf.Release
+	// YAML says that the topology file is topology.yaml: it is configured, or the release takes it.
+	YAML bool
 	// Rules say which nodes the publication takes and how Slurm calls them.
 	Rules inputs.Rules
 	// Annotates says that Nodes get an annotation: it is configured, and the release takes
@@ -34,7 +38,7 @@ type Cluster struct {
 // publication has one.
 func Compile(pubs []Publication, selector func(text string) (inputs.Selector, error)) ([]*Cluster, error) {
 	if len(pubs) == 0 {
-		pubs = []Publication{Default()}
+		pubs = []Publication{{}}
 	}
 	var all []*Cluster
 	var wrong []error
@@ -43,7 +47,6 @@ func Compile(pubs []Publication, selector func(text string) (inputs.Selector, er
 		c := &Cluster{Publication: pubs[i]}
 		c.complete()
 		found := c.check(selector)
-		c.Annotates = *c.Annotate && c.Release.DynamicTopology()
 		if other, taken := places[c.Place()]; taken {
 			found = append(found, &FieldError{Name: c.Name, Key: "configMap", Message: fmt.Sprintf("%s also belongs to publication %q: give each its own, or leave configMap out", c.Place(), other)})
 		}
@@ -55,6 +58,50 @@ func Compile(pubs []Publication, selector func(text string) (inputs.Selector, er
 	}
 	return all, errors.Join(wrong...)
 }
+
+// Follow takes the release of the Slurm that runs, or 0 if none is seen. The files are made for it
+// unless slurmVersion names one. stored is the stored plan, or nil. Its release holds if none is seen: a
+// moment without an answer changes no file. Its topology.conf stays while the release takes that: a site
+// may link the file by its name, and nobody has changed a key.
+func (c *Cluster) Follow(seen slurmconf.Release, stored *topology.Plan) {
+	c.Seen = seen
+	keep := false
+	if c.SlurmVersion == "" {
+		keep = stored != nil && stored.Format == formatConf
+		if seen == 0 && stored != nil {
+			c.Seen = slurmconf.SeenRelease(stored.Policy[keySlurmVersion])
+		}
+		c.Release = cmp.Or(c.Seen, slurmconf.Unseen)
+	}
+	c.YAML = c.Format == formatYAML || c.Format == "" && c.Release.YAML() && !keep
+	c.Annotates = *c.Annotate && c.Release.DynamicTopology()
+}
+
+// Guesses reports whether nobody knows which release runs, so that the files are for
+// slurmconf.Unseen and newer.
+func (c *Cluster) Guesses() bool { return c.SlurmVersion == "" && c.Seen == 0 }
+
+// DropsBlockSizes is slurmconf.DropsBlockSizes of the release that the files are made for.
+func (c *Cluster) DropsBlockSizes() bool {
+	return slurmconf.DropsBlockSizes(cmp.Or(c.SlurmVersion, c.Release.String()))
+}
+
+// FileFormat is the form of the topology file: conf or yaml.
+func (c *Cluster) FileFormat() string {
+	if c.YAML {
+		return formatYAML
+	}
+	return formatConf
+}
+
+// keySlurmVersion is the key of the release among those that the plan was made by.
+const keySlurmVersion = "slurmVersion"
+
+// The forms of the topology file.
+const (
+	formatConf = "conf"
+	formatYAML = "yaml"
+)
 
 // Place is where the files are stored.
 func (p *Publication) Place() plandoc.Location {
@@ -71,19 +118,22 @@ func (c *Cluster) Policy() placement.Policy {
 	return placement.Policy{ShortBlocks: c.Release.ShortBlocks(), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
 		MinBlockNodes: c.MinBlockNodes, MaxDomainGPUs: c.MaxDomainGPUs, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), Cables: len(c.FabricFiles) > 0, ByLeaf: c.BlocksBy == "leaf",
 		ParentBlocks: c.ParentBlocks, Flat: c.FlatTopology || c.DefaultTopology == topology.FlatTopology, TreeOnly: c.Topology == string(slurmconf.KindTree),
-		Divide: true, SizeClasses: c.SizeClasses, OneTopology: c.Format == "conf",
+		Divide: true, SizeClasses: c.SizeClasses, OneTopology: !c.YAML,
 		RootSwitch: c.RootSwitch, SeparateFabrics: c.Fabrics == fabricsSeparate}
 }
 
 // Keys are the keys that decide what is planned and written, and their values as text. A
 // key without a value is absent, and so is the namespace if no worker pods are looked at.
 func (c *Cluster) Keys() map[string]string {
-	keys, namespace := make(map[string]string), ""
+	keys, namespace, release := make(map[string]string), "", c.SlurmVersion
+	if release == "" && c.Seen != 0 {
+		release = c.Seen.String()
+	}
 	if len(c.Rules.PodNamespaces()) > 0 {
 		namespace = c.Namespace
 	}
 	for key, value := range map[string]any{
-		"slurmNames": c.SlurmNames, "namespace": namespace, "nodes.selector": c.Nodes.Selector, "nodes.slinky": c.Nodes.Slinky, "membership": c.Membership, "slurmVersion": c.SlurmVersion, "resourceSlices": c.ResourceSlices, "format": c.Format, "topology": c.Topology,
+		"slurmNames": c.SlurmNames, "namespace": namespace, "nodes.selector": c.Nodes.Selector, "nodes.slinky": c.Nodes.Slinky, "membership": c.Membership, keySlurmVersion: release, "resourceSlices": c.ResourceSlices, "format": c.FileFormat(), "topology": c.Topology,
 		"defaultTopology": c.DefaultTopology, "flatTopology": c.FlatTopology, "blocksBy": c.BlocksBy, "parentBlocks": c.ParentBlocks,
 		"domainLabels": c.DomainLabels, "tierLabels": c.TierLabels, "fabricFiles": c.FabricFiles, "computeAdapters": c.ComputeAdapters, "rootSwitch": c.RootSwitch, "fabrics": c.Fabrics, "baseBlockSize": c.BaseBlockSize, "blockSizes": c.BlockSizes, "sizeClasses": c.SizeClasses,
 		"minBlockNodes": c.MinBlockNodes, "maxDomainGPUs": c.MaxDomainGPUs, "forgetBlocks": c.ForgetBlocks, "forgetSwitches": c.ForgetSwitches,
@@ -100,7 +150,7 @@ func (c *Cluster) Keys() map[string]string {
 
 // Choice is what is written of the plan.
 func (c *Cluster) Choice() slurmconf.Choice {
-	return slurmconf.Choice{Kind: slurmconf.Kind(c.Topology), YAML: c.Format == "yaml", Default: c.DefaultTopology, Flat: c.FlatTopology}
+	return slurmconf.Choice{Kind: slurmconf.Kind(c.Topology), YAML: c.YAML, Default: c.DefaultTopology, Flat: c.FlatTopology}
 }
 
 // FabricFiles are the fabricFiles of all publications, each once.

@@ -3,6 +3,7 @@ package publication
 import (
 	"slices"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
@@ -41,6 +42,19 @@ func (c *Cluster) Loader(all []plandoc.Location) (Loader, plandoc.Location) {
 		return LoaderKnown, in[0]
 	}
 	return LoaderUnknown, plandoc.Location{}
+}
+
+// LoadingController returns the Controller of all that loads the files. It is nil if none does, or if it is
+// not known which.
+func (c *Cluster) LoadingController(all []inputs.Controller) *inputs.Controller {
+	places := make([]plandoc.Location, len(all))
+	for i := range all {
+		places[i] = plandoc.Location{Namespace: all[i].Namespace, Name: all[i].Name}
+	}
+	if loader, at := c.Loader(places); loader == LoaderKnown {
+		return &all[slices.Index(places, at)]
+	}
+	return nil
 }
 
 // withoutSlurm reports whether nothing leads from the publication to a Slurm: no pods of Slurm name

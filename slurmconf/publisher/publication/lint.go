@@ -7,18 +7,26 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Lint returns what slurmctld would say of the publication's files. Without the topologies the first
-// line of a topology.conf says of which kind it is.
+// Lint returns what slurmctld of the release that the files are made for would say of them. Without the
+// topologies the first line of a topology.conf says of which kind it is.
 func (c *Cluster) Lint(files map[string]string, topologies []topology.Topology) []topology.Finding {
-	var all []lint.File
-	for _, name := range plandoc.OwnFiles {
-		if text, ok := files[name]; ok {
-			all = append(all, lint.File{Name: name, Data: []byte(text)})
-		}
-	}
-	o := lint.Options{Release: c.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(c.SlurmVersion)}
+	o := lint.Options{Release: c.Release, DropsBlockSizes: c.DropsBlockSizes()}
 	if len(topologies) > 0 {
 		o.Plugin = lint.Plugin("topology/" + topologies[0].Kind)
 	}
-	return lint.Lint(all, o)
+	return lint.Lint(ownFiles(files), o)
+}
+
+// LintSeen returns what the Slurm that runs would say of the files. Its release must be known.
+func (c *Cluster) LintSeen(files map[string]string) []topology.Finding {
+	return lint.Lint(ownFiles(files), lint.Options{Release: c.Seen, DropsBlockSizes: slurmconf.DropsBlockSizes(c.Seen.String())})
+}
+
+func ownFiles(files map[string]string) (own []lint.File) {
+	for _, name := range plandoc.OwnFiles {
+		if text, ok := files[name]; ok {
+			own = append(own, lint.File{Name: name, Data: []byte(text)})
+		}
+	}
+	return own
 }

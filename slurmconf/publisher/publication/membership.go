@@ -19,7 +19,7 @@ func (c *Cluster) checkMembership(bad func(key string, value any, want string)) 
 	case c.Membership == "" || c.Membership == MembershipFile:
 	case c.Membership != MembershipAnnotation:
 		bad("membership", c.Membership, "file or annotation")
-	case c.Release != 0 && !c.Release.DynamicTopology():
+	case c.named() && !c.Release.DynamicTopology():
 		bad("membership", c.Membership, "file with Slurm "+c.SlurmVersion+": nodes that name their place need 25.05 or newer")
 	case !*c.Annotate:
 		bad("membership", c.Membership, "file with annotate: false")

@@ -39,13 +39,15 @@ type Publication struct {
 	// "slinky", "slinky:CONTROLLER" and "slinky:NAMESPACE/CONTROLLER" take the name from Slinky's
 	// pods. With nodes.slinky the default is its Controller, which "slinky" means too.
 	SlurmNames string `yaml:"slurmNames"`
-	// SlurmVersion is the release that loads the files, such as "26.05".
+	// SlurmVersion is the release that loads the files, such as "26.05". Empty: the release that runs,
+	// as slurm.url or slurm.scontrol says, else the tag of the image of Slinky's Controller. While none is
+	// seen, the files are for 25.05 and newer.
 	SlurmVersion string `yaml:"slurmVersion"`
 	// ResourceSlices takes the GPUs of nodes without a report from the ResourceSlices of NVIDIA's DRA
 	// driver.
 	ResourceSlices bool `yaml:"resourceSlices"`
 	// Format is "conf" (topology.conf) or "yaml" (topology.yaml, 25.05 and newer). The
-	// default is "yaml" if the release takes it.
+	// default is "yaml" if the release takes it. Without slurmVersion a published topology.conf stays.
 	Format string `yaml:"format"`
 	// Topology is "block", "tree", or "auto": blocks if there are NVLink domains, else
 	// the tree of network tiers.
@@ -282,7 +284,7 @@ func Default() Publication {
 	annotate, maxChange := true, 0.2
 	minute := func(n int) Duration { return Duration{Duration: time.Duration(n) * time.Minute} }
 	return Publication{
-		Name: DefaultName, Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short", SlurmVersion: "26.05",
+		Name: DefaultName, Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short",
 		Format: "yaml", Topology: "auto", BlocksBy: "nvlink", MaxChange: &maxChange, Gres: Gres{Naming: string(gres.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate,
 		DomainLabels: []string{nodelabels.Auto}, TierLabels: []string{nodelabels.Auto},
 		SettleTime: Duration{Duration: 10 * time.Second}, ConfirmTime: Duration{Duration: 10 * time.Second}, FabricWait: minute(10), RemoveAfter: minute(10), PublishInterval: minute(5),
@@ -302,7 +304,9 @@ func (p *Publication) complete() {
 	if p.BlocksBy == "leaf" {
 		d.MinBlockNodes = 1
 	}
-	if r, err := slurmconf.ParseRelease(cmp.Or(p.SlurmVersion, d.SlurmVersion)); err == nil && !r.YAML() {
+	if p.SlurmVersion == "" {
+		d.Format = "" // it follows the release that is seen
+	} else if r, err := slurmconf.ParseRelease(p.SlurmVersion); err == nil && !r.YAML() {
 		d.Format = "conf"
 	}
 	if p.Name != "" && p.Name != DefaultName {
@@ -310,7 +314,7 @@ func (p *Publication) complete() {
 	}
 	for _, f := range []struct{ have, def *string }{
 		{&p.Name, &d.Name}, {&p.Namespace, &d.Namespace}, {&p.ConfigMap, &d.ConfigMap}, {&p.SlurmNames, &d.SlurmNames},
-		{&p.SlurmVersion, &d.SlurmVersion}, {&p.Format, &d.Format}, {&p.Topology, &d.Topology}, {&p.BlocksBy, &d.BlocksBy}, {&p.Gres.Naming, &d.Gres.Naming},
+		{&p.Format, &d.Format}, {&p.Topology, &d.Topology}, {&p.BlocksBy, &d.BlocksBy}, {&p.Gres.Naming, &d.Gres.Naming},
 	} {
 		if *f.have == "" {
 			*f.have = *f.def

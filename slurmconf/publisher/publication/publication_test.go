@@ -12,7 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 func TestCompileRefuses(t *testing.T) {
@@ -160,7 +162,52 @@ func TestKeys(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
-	if keys := (&Cluster{}).Keys(); len(keys) != 0 {
-		t.Errorf("an empty configuration has the keys %v", keys)
+	if diff := cmp.Diff(map[string]string{"format": "conf"}, (&Cluster{}).Keys()); diff != "" {
+		t.Errorf("keys of an empty configuration (-want +got):\n%s", diff)
+	}
+}
+
+// TestFollow makes files for the release that is seen, and else for the one of the stored plan. What
+// a site has typed goes before both.
+func TestFollow(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		typed    Publication
+		seen     slurmconf.Release
+		stored   string
+		format   string // of the stored plan
+		release  slurmconf.Release
+		annotate bool
+		keys     map[string]string
+		guesses  bool
+	}{
+		{"nothing is known", Publication{}, 0, "", "", slurmconf.Release2505, true, map[string]string{"format": "yaml"}, true},
+		{"seen", Publication{}, slurmconf.Release2605, "", "", slurmconf.Release2605, true, map[string]string{"format": "yaml", "slurmVersion": "26.05"}, false},
+		{"an old one is seen", Publication{}, slurmconf.Release2411, "25.11", "", slurmconf.Release2411, false, map[string]string{"format": "conf", "slurmVersion": "24.11"}, false},
+		{"seen before", Publication{}, 0, "24.11", "", slurmconf.Release2411, false, map[string]string{"format": "conf", "slurmVersion": "24.11"}, false},
+		{"typed before, with its patch level", Publication{}, 0, "25.11.2", "", slurmconf.Release2511, true, map[string]string{"format": "yaml", "slurmVersion": "25.11"}, false},
+		{"typed", Publication{SlurmVersion: "25.11.2"}, slurmconf.Release2605, "24.11", "", slurmconf.Release2511, true, map[string]string{"format": "yaml", "slurmVersion": "25.11.2"}, false},
+		{"typed, and nothing is seen", Publication{SlurmVersion: "25.11"}, 0, "24.11", "", slurmconf.Release2511, true, map[string]string{"format": "yaml", "slurmVersion": "25.11"}, false},
+		{"a form that is typed", Publication{Format: "yaml"}, slurmconf.Release2411, "", "", slurmconf.Release2411, false, map[string]string{"format": "yaml", "slurmVersion": "24.11"}, false},
+		{"topology.conf of an older Slurm", Publication{}, slurmconf.Release2511, "24.11", "conf", slurmconf.Release2511, true, map[string]string{"format": "conf", "slurmVersion": "25.11"}, false},
+		{"the release of the same, typed", Publication{SlurmVersion: "25.11"}, 0, "24.11", "conf", slurmconf.Release2511, true, map[string]string{"format": "yaml", "slurmVersion": "25.11"}, false},
+		{"topology.yaml, and an older Slurm", Publication{}, slurmconf.Release2411, "25.11", "yaml", slurmconf.Release2411, false, map[string]string{"format": "conf", "slurmVersion": "24.11"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			all, err := Compile([]Publication{tt.typed}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := all[0]
+			c.Follow(tt.seen, &topology.Plan{Format: tt.format, Policy: map[string]string{"slurmVersion": tt.stored}})
+			keys := c.Keys()
+			maps.DeleteFunc(keys, func(key, _ string) bool { return key != "format" && key != "slurmVersion" })
+			if diff := cmp.Diff(tt.keys, keys); diff != "" {
+				t.Errorf("keys (-want +got):\n%s", diff)
+			}
+			if c.Release != tt.release || c.Annotates != tt.annotate || c.Guesses() != tt.guesses {
+				t.Errorf("release %s, annotates %t, guesses %t", c.Release, c.Annotates, c.Guesses())
+			}
+		})
 	}
 }

@@ -33,6 +33,9 @@ func (a *Answer) add(q *Question, said *slurmctld.State, asked time.Time) {
 	if q.Loaded || !said.Read.IsZero() {
 		a.State.Read, a.Asked.Loaded = said.Read, asked
 	}
+	if said.Release != 0 {
+		a.State.Release = said.Release
+	}
 	if q.Topologies != nil {
 		a.State.Topologies, a.topologies = said.Topologies, q.Topologies
 	}

@@ -62,6 +62,11 @@ func TestRealREST(t *testing.T) {
 			t.Errorf("%s answers for %s: read at %v, want %v", old.parser, parser, got.Read, began.Read)
 		}
 	}
+	for name, asker := range map[string]Asker{"slurmrestd": rest, "slurmrestd before 26.05": &REST{base: rest.base, tokenFile: rest.tokenFile, client: rest.client, parser: parsers[2]}, "scontrol": scontrol} {
+		if said, err := asker.Ask(t.Context(), Question{Loaded: true}); err != nil || said.Release.String() != slurmrig.Slurm2605.Slurm {
+			t.Errorf("%s says that Slurm is %s, %v", name, said.Release, err)
+		}
+	}
 	shown := until(t, scontrol, want)
 	if got := names(shown.Topologies); !cmp.Equal(got, []string{"nvl: b1=n[1-2] b2=d1", "fabric: s1=d1,n[1-2]"}) {
 		t.Errorf("scontrol shows %q", got)

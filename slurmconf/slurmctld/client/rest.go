@@ -57,14 +57,14 @@ func NewREST(address, tokenFile string) *REST {
 	return &REST{base: base, tokenFile: tokenFile, client: &http.Client{Transport: transport, CheckRedirect: stay}}
 }
 
-// Ask implements Asker. It always asks when slurmctld read its files.
+// Ask implements Asker. It always asks when slurmctld read its files, and which release it is.
 func (r *REST) Ask(ctx context.Context, q Question) (*slurmctld.State, error) {
 	began := time.Now()
 	times, err := r.times(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &slurmctld.State{}
+	s := &slurmctld.State{Release: times.Release}
 	if age, known := times.Age(); known {
 		s.Read = began.Add(-age)
 	}

@@ -21,7 +21,7 @@ type Scontrol struct {
 	Program string
 }
 
-// maxShown is the most bytes of a topology that scontrol shows.
+// maxShown is the most bytes of a topology or a configuration that scontrol shows.
 const maxShown = 8 << 20
 
 // Ask implements Asker. With --all Slurm also names what it hides from the user in whose name
@@ -34,18 +34,17 @@ func (s *Scontrol) Ask(ctx context.Context, q Question) (*slurmctld.State, error
 	if err != nil {
 		return nil, err
 	}
+	if q.Loaded {
+		if config, err := s.text(ctx, "show", "config"); err == nil { // else the release is not known
+			state.Release = slurmctld.ReleaseShown(string(config))
+		}
+	}
 	for _, name := range q.Topologies {
 		args := []string{"show", "topology"}
 		if name != "" {
 			args = append(args, name)
 		}
-		var text []byte // nothing for a name that Slurm does not have
-		err := s.run(ctx, func(out io.Reader) (err error) {
-			if text, err = io.ReadAll(io.LimitReader(out, maxShown+1)); len(text) > maxShown {
-				err = slurmctld.ErrTooLong
-			}
-			return err
-		}, args...)
+		text, err := s.text(ctx, args...) // nothing for a name that Slurm does not have
 		if err != nil {
 			return nil, err
 		}
@@ -59,6 +58,17 @@ func (s *Scontrol) Ask(ctx context.Context, q Question) (*slurmctld.State, error
 		state.Topologies = append(state.Topologies, t)
 	}
 	return state, nil
+}
+
+// text runs scontrol, and returns what it prints.
+func (s *Scontrol) text(ctx context.Context, args ...string) (text []byte, err error) {
+	err = s.run(ctx, func(out io.Reader) (err error) {
+		if text, err = io.ReadAll(io.LimitReader(out, maxShown+1)); len(text) > maxShown {
+			err = slurmctld.ErrTooLong
+		}
+		return err
+	}, args...)
+	return text, err
 }
 
 // Reconfigure asks slurmctld to read its files again.

@@ -13,17 +13,17 @@ import (
 
 const metaOfSet = `"apiVersion":"slinky.slurm.net/v1beta1","kind":"NodeSet","metadata":{"name":"gpu","namespace":"slurm"`
 
-func slimSet(t *testing.T, text string) (*kubeNodeSet, error) {
+func slimSet(t *testing.T, text string) (*slinkyObject, error) {
 	t.Helper()
 	var o unstructured.Unstructured
 	if err := o.UnmarshalJSON([]byte(text)); err != nil {
 		return nil, err
 	}
-	obj, err := slimNodeSet(&o)
+	obj, err := slimSlinky(keepNodeSet)(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, ok := obj.(*kubeNodeSet)
+	s, ok := obj.(*slinkyObject)
 	if !ok {
 		t.Fatalf("kept %T", obj)
 	}
@@ -58,17 +58,48 @@ func TestSlimNodeSet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, got.set); diff != "" || got.ending != tt.ending {
+			if diff := cmp.Diff(any(tt.want), got.kept); diff != "" || got.ending != tt.ending {
 				t.Errorf("ending %t, want %t (-want +got):\n%s", got.ending, tt.ending, diff)
 			}
 			same, err := slimSet(t, "{"+metaOfSet+`,"generation":7`+tt.text+"}")
 			if err != nil || relevant(got, same) {
 				t.Errorf("another generation is noticed, %v", err)
 			}
-			if other := (&kubeNodeSet{set: set(5)}); !relevant(got, other) || relevant(other, got) != relevant(got, other) {
+			if other := (&slinkyObject{kept: set(5)}); !relevant(got, other) || relevant(other, got) != relevant(got, other) {
 				t.Error("other replicas are not noticed")
 			}
 		})
+	}
+}
+
+func TestSlimController(t *testing.T) {
+	const meta = `{"apiVersion":"slinky.slurm.net/v1beta1","kind":"Controller","metadata":{"name":"slurm","namespace":"s","resourceVersion":"7"}`
+	slim := func(text string) *slinkyObject {
+		t.Helper()
+		var o unstructured.Unstructured
+		if err := o.UnmarshalJSON([]byte(meta + text + "}")); err != nil {
+			t.Fatal(err)
+		}
+		obj, err := slimSlinky(keepController)(&o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return obj.(*slinkyObject)
+	}
+	for text, image := range map[string]string{
+		`,"spec":{"slurmctld":{"image":"r:5000/slurmctld:25.11-ubuntu24.04","args":["-v"]}}`: "r:5000/slurmctld:25.11-ubuntu24.04",
+		`,"spec":{"slurmctld":{}}`:          "",
+		`,"spec":{"slurmctld":{"image":7}}`: "",
+		`,"spec":7`:                         "",
+		``:                                  "",
+	} {
+		got := slim(text)
+		if diff := cmp.Diff(any(inputs.Controller{Namespace: "s", Name: "slurm", Image: image}), got.kept); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+		if relevant(got, slim(text+`,"status":{"a":1}`)) || !relevant(got, slim(`,"spec":{"slurmctld":{"image":"other"}}`)) {
+			t.Errorf("%s: a status is noticed, or another image is not", text)
+		}
 	}
 }
 
@@ -76,21 +107,22 @@ func FuzzSlimNodeSet(f *testing.F) {
 	f.Add("{" + metaOfSet + `},"spec":{"replicas":72}}`)
 	f.Add("{" + metaOfSet + `,"deletionTimestamp":7},"spec":{"replicas":1e99,"scalingMode":[]}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if s, err := slimSet(t, text); err == nil && s.set.Replicas < 0 {
-			t.Errorf("%d replicas of %q", s.set.Replicas, text)
+		if s, err := slimSet(t, text); err == nil && s.kept.(inputs.NodeSet).Replicas < 0 {
+			t.Errorf("%d replicas of %q", s.kept.(inputs.NodeSet).Replicas, text)
 		}
 	})
 }
 
 func TestRemedyForNodeSets(t *testing.T) {
+	nodeSets, lister := slinkyVersion.WithResource("nodesets"), slinkyLister{unknown: "nobody knows how many there are"}
 	refused := apierrors.NewForbidden(nodeSets.GroupResource(), "", errors.New("no rule"))
 	const want = `nodesets.slinky.slurm.net is forbidden: no rule; the chart's Role quoin-workers-PUBLICATION gives it the right; ` +
-		`until then it is not known which pods a NodeSet makes again, and nodes without one count as scaled in`
-	if err := withRemedy(refused); err.Error() != want || !apierrors.IsForbidden(err) {
+		`until then nobody knows how many there are`
+	if err := lister.withRemedy(refused); err.Error() != want || !apierrors.IsForbidden(err) {
 		t.Errorf("error %q, want %q", err, want)
 	}
 	for _, err := range []error{nil, errors.New("x"), apierrors.NewNotFound(nodeSets.GroupResource(), "")} {
-		if got := withRemedy(err); !errors.Is(got, err) || err != nil && got.Error() != err.Error() {
+		if got := lister.withRemedy(err); !errors.Is(got, err) || err != nil && got.Error() != err.Error() {
 			t.Errorf("error %v became %v", err, got)
 		}
 	}

@@ -1,0 +1,51 @@
+package publisher
+
+import (
+	"fmt"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// ReasonReleaseDiffers says that slurmVersion names another release than the one that runs.
+const ReasonReleaseDiffers = "ReleaseDiffers"
+
+// JudgeRelease compares slurmVersion with the release that runs. It returns nil if both are the same,
+// or if one is not known. The finding is fatal if the release that runs would not load the files.
+func JudgeRelease(p *publication.Cluster, files map[string]string) *topology.Finding {
+	if p.SlurmVersion == "" || p.Seen == 0 || p.Seen == p.Release {
+		return nil
+	}
+	f := &topology.Finding{Severity: topology.Warning, Reason: ReasonReleaseDiffers,
+		Message: fmt.Sprintf("slurmVersion is %s, and Slurm %s runs", p.SlurmVersion, p.Seen),
+		Remedy:  "take slurmVersion out of the configuration, so that the files follow the release that runs"}
+	if why := fatal(p.LintSeen(files)); why != nil {
+		f.Severity = topology.Fatal
+		f.Message += ", which would not load the files: " + why.Message
+	} else if len(files) > 0 {
+		f.Message += ", which loads the files too"
+	}
+	return f
+}
+
+// seenRelease returns the release of the Slurm that loads the files, or 0: as Slurm said last, or else
+// by the image of its Controller. asking says that Slurm has neither answered nor failed since the start:
+// files for another release may end slurmctld.
+func (l *loop) seenRelease(snap *inputs.Snapshot) (seen slurmconf.Release, asking bool) {
+	seen, asking = l.watch.Release()
+	if controller := l.pub.LoadingController(snap.Controllers); seen == 0 && controller != nil {
+		seen = controller.Release()
+	}
+	return seen, asking
+}
+
+// sayGuess says once that files are published for a release that nobody has seen.
+func (l *loop) sayGuess() {
+	if !l.pub.Guesses() {
+		l.guessed.Forget()
+	} else if l.guessed.IsNew(l.pub.Name) {
+		l.log.Warn(fmt.Sprintf("no release of Slurm is seen: the files are for %s and newer; set slurmVersion if Slurm is older", slurmconf.Unseen), "publication", l.pub.Name)
+	}
+}

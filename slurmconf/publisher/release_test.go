@@ -1,0 +1,158 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// releasedSlurm is a Slurm of a release, which takes some time to answer. The release 0 answers nothing.
+type releasedSlurm struct {
+	takes   time.Duration
+	mu      sync.Mutex // guards what follows
+	release slurmconf.Release
+}
+
+func (s *releasedSlurm) upgrade(to slurmconf.Release) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.release = to
+}
+
+func (s *releasedSlurm) Ask(ctx context.Context, _ client.Question) (*slurmctld.State, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(s.takes):
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.release == 0 {
+		return nil, errors.New("connection refused")
+	}
+	return &slurmctld.State{Release: s.release, Nodes: map[string]slurmctld.Node{}}, nil
+}
+
+func (s *releasedSlurm) Reconfigure(context.Context) error { return nil }
+
+// withSlurm runs a publisher that asks the Slurm, which may be nil. It returns the log.
+func withSlurm(t *testing.T, store *memory, pubs []*publication.Cluster, slurm client.Asker, steps func(*Publisher)) string {
+	t.Helper()
+	var log strings.Builder
+	inBubbleWith(t, store, pubs, func(p *Publisher) {
+		p.log = slog.New(slog.NewTextHandler(&log, nil))
+		if slurm != nil {
+			p.options.Slurm = map[string]*client.Client{"default": client.New("default", slurm, p.log)}
+		}
+	}, steps)
+	return log.String()
+}
+
+// racksOf are the racks beside a Controller with the image.
+func racksOf(t *testing.T, image string) *inputs.Snapshot {
+	t.Helper()
+	snap := racks(t)
+	snap.Controllers = []inputs.Controller{{Namespace: "slurm", Name: "slurm", Image: image}, {Namespace: "other", Name: "slurm", Image: "slurmctld:25.05"}}
+	return snap
+}
+
+// TestRelease publishes files for the release that is seen to run. The stored plan says which one was used.
+func TestRelease(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		image string
+		slurm client.Asker
+		file  string
+		used  string
+	}{
+		{"nothing is seen", "slurmctld:latest", nil, "topology.yaml", ""},
+		{"the image of the Controller", "slurmctld:25.11-ubuntu24.04", nil, "topology.yaml", "25.11"},
+		{"an old image", "slurmctld:24.11", nil, "topology.conf", "24.11"},
+		{"Slurm goes before the image", "slurmctld:25.11", &releasedSlurm{release: slurmconf.Release2411}, "topology.conf", "24.11"},
+		{"Slurm does not answer", "slurmctld:25.11", &releasedSlurm{}, "topology.yaml", "25.11"},
+		{"a slow Slurm is waited for", "", &releasedSlurm{release: slurmconf.Release2411, takes: 4 * time.Second}, "topology.conf", "24.11"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store := newMemory(racksOf(t, tt.image))
+			log := withSlurm(t, store, complete(t, Publication{SettleTime: Duration{Duration: time.Second}}), tt.slurm, func(*Publisher) {
+				store.pass(time.Hour)
+				set, plan := store.get("slurm/quoin-slurm"), store.plan(t).Current
+				if set.Files[tt.file] == "" || plan.Plan.Policy["slurmVersion"] != tt.used || plan.Number != 1 {
+					t.Errorf("revision %d for %q, files %q", plan.Number, plan.Plan.Policy["slurmVersion"], FileNames(set.Files))
+				}
+			})
+			const guess = "no release of Slurm is seen: the files are for 25.05 and newer"
+			if n := strings.Count(log, guess); n > 1 || n == 1 != (tt.used == "") {
+				t.Errorf("%d times %q in the log:\n%s", n, guess, log)
+			}
+		})
+	}
+}
+
+// TestReleaseRemembered restarts the publisher while Slurm does not answer, and then upgrades Slurm.
+func TestReleaseRemembered(t *testing.T) {
+	store, slurm, pub := newMemory(racksOf(t, "")), &releasedSlurm{release: slurmconf.Release2411}, Publication{SettleTime: Duration{Duration: time.Second}}
+	withSlurm(t, store, complete(t, pub), slurm, func(*Publisher) { store.pass(time.Hour) })
+	saves, planSaves := store.saves, store.planSaves
+	slurm.upgrade(0)
+	withSlurm(t, store, complete(t, pub), slurm, func(*Publisher) {
+		store.pass(time.Hour)
+		if set := store.get("slurm/quoin-slurm"); set.Files["topology.conf"] == "" || store.planSaves != planSaves {
+			t.Errorf("%d further plans, files %q", store.planSaves-planSaves, FileNames(set.Files))
+		}
+		slurm.upgrade(slurmconf.Release2511)
+		store.pass(time.Hour)
+		set, plan := store.get("slurm/quoin-slurm"), store.plan(t).Current
+		if set.Files["topology.conf"] == "" || plan.Plan.Policy["slurmVersion"] != "25.11" || plan.Number != 1 {
+			t.Errorf("after the upgrade revision %d for %q, files %q", plan.Number, plan.Plan.Policy["slurmVersion"], FileNames(set.Files))
+		}
+	})
+	if store.saves < saves {
+		t.Errorf("%d writes of files, %d before", store.saves, saves)
+	}
+}
+
+// TestReleaseDiffers holds files that the release that runs would not load, and warns of others. The last
+// good files stay.
+func TestReleaseDiffers(t *testing.T) {
+	store, slurm := newMemory(racksOf(t, "")), &releasedSlurm{release: slurmconf.Release2411}
+	withSlurm(t, store, complete(t, Publication{SlurmVersion: "24.11"}), slurm, func(*Publisher) { store.pass(time.Hour) })
+	good := store.get("slurm/quoin-slurm").Files["topology.conf"]
+	typed := complete(t, Publication{SlurmVersion: "26.05", Annotate: new(false)})
+	withSlurm(t, store, typed, slurm, func(p *Publisher) {
+		store.pass(time.Hour)
+		set, held := store.get("slurm/quoin-slurm"), store.plan(t).Held
+		if good == "" || set.Files["topology.conf"] != good || set.Files["topology.yaml"] != "" {
+			t.Errorf("files %q", FileNames(set.Files))
+		}
+		const want = "slurmVersion is 26.05, and Slurm 24.11 runs, which would not load the files: Slurm 24.11 does not read topology.yaml; take slurmVersion out"
+		if len(held) != 1 || held[0].Reason != ReasonReleaseDiffers || !strings.HasPrefix(held[0].Message, want) {
+			t.Errorf("held %+v, want %q", held, want)
+		}
+		slurm.upgrade(slurmconf.Release2511)
+		store.pass(time.Hour)
+		if set := store.get("slurm/quoin-slurm"); set.Files["topology.yaml"] == "" || len(store.plan(t).Held) > 0 {
+			t.Errorf("held %+v, files %q", store.plan(t).Held, FileNames(set.Files))
+		}
+		if n := testutil.ToFloat64(p.metrics.problems.WithLabelValues("default", ReasonReleaseDiffers)); n != 1 {
+			t.Errorf("%v findings", n)
+		}
+	})
+	problems := store.plan(t).Current.Plan.Problems
+	if len(problems) == 0 || problems[len(problems)-1].Message != "slurmVersion is 26.05, and Slurm 25.11 runs, which loads the files too" || problems[len(problems)-1].Severity != topology.Warning {
+		t.Errorf("problems %+v", problems)
+	}
+}
