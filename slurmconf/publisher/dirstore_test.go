@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/sys/unix"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -247,10 +248,18 @@ func TestDirStoreApproval(t *testing.T) {
 	if err != nil || len(gone) < 30 {
 		t.Fatal(gone, err)
 	}
+	// All leave at once: a pass that saw the first few go would publish that.
+	reports, fewer := filepath.Join(r.dir, "reports"), filepath.Join(r.dir, "fewer")
+	if err := os.CopyFS(fewer, os.DirFS(reports)); err != nil {
+		t.Fatal(err)
+	}
 	for _, path := range gone {
-		if err := os.Remove(path); err != nil {
+		if err := os.Remove(filepath.Join(fewer, filepath.Base(path))); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := unix.Renameat2(unix.AT_FDCWD, fewer, unix.AT_FDCWD, reports, unix.RENAME_EXCHANGE); err != nil {
+		t.Fatal(err)
 	}
 	held := r.until("held", func(p *plandoc.Published) bool {
 		return strings.HasPrefix(p.Annotations[plandoc.AnnotationHeldReason], "BigChange: 39 of 72")

@@ -271,7 +271,7 @@ func clusterCases() []clusterCase {
 			want: []string{"not yet, because ConfigMap slurm/quoin-slurm has no files"}},
 		{name: "ConfigMaps that nobody may read", old: "[{name: quoin-slurm}]", with: "[]", change: func(c *Cluster) { c.Missing["configmaps"] = errors.New("read ConfigMap x: forbidden") },
 			want: []string{"unknown configmaps: read ConfigMap x: forbidden", "unknown slinky: Controller slurm/slurm: it is not known whether it names the right ConfigMaps", "unknown exporter"}},
-		{name: "two Controllers, and none is named", change: twoControllers, want: []string{"unknown slinky: default: it is not known which Controller loads the files, because namespace slurm has several"}},
+		{name: "two Controllers, and none is named", change: twoControllers, want: []string{"warning release: default: no release of Slurm is seen", "unknown slinky: default: it is not known which Controller loads the files, because namespace slurm has several"}},
 		{name: "two Controllers, each named by nodes.slinky, with the preset's names", change: func(c *Cluster) { twoControllers(c); addMap(c, "quoin-slurm-b", revised, "topology.yaml") },
 			set: []string{"publications.default.nodes.slinky=slurm", "publications.b.nodes.slinky=slurm-b"}},
 		{name: "a Controller that loads the files of another one's publication too", change: func(c *Cluster) {
@@ -279,7 +279,7 @@ func clusterCases() []clusterCase {
 			addMap(c, "quoin-slurm-b", revised, "topology.yaml")
 			_ = unstructured.SetNestedSlice(c.Objects["controllers"][1].Object, []any{map[string]any{"name": "quoin-slurm-b"}, map[string]any{"name": "quoin-slurm"}}, "spec", "configFileRefs")
 		}, set: []string{"publications.default.nodes.slinky=slurm", "publications.b.nodes.slinky=slurm-b"}, want: []string{"fatal slinky: Controller slurm/slurm-b: configFileRefs names quoin-slurm, which has files of another publication"}},
-		{name: "a Controller that does not exist", set: []string{"publications.default.nodes.slinky=x"}, want: []string{"warning slinky: default: nodes.slinky or slurmNames names Controller slurm/x, which does not exist"}},
+		{name: "a Controller that does not exist", set: []string{"publications.default.nodes.slinky=x"}, want: []string{"warning release: default: no release of Slurm is seen", "warning slinky: default: nodes.slinky or slurmNames names Controller slurm/x, which does not exist"}},
 		{name: "a Controller of another namespace than the files", set: []string{"publicationDefaults.namespace=other", "publicationDefaults.nodes.slinky=slurm/slurm"},
 			want: []string{"fatal files: default: nothing is published", "fatal slinky: Controller slurm/slurm: default publishes in namespace other, and a Controller loads ConfigMaps of its own namespace"}},
 		{name: "two publications for one Controller", set: []string{"publications.a.configMap=quoin-slurm", "publications.b.configMap=quoin-hook-prolog"},

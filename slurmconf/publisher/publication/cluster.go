@@ -77,9 +77,9 @@ func (c *Cluster) Follow(seen slurmconf.Release, stored *topology.Plan) {
 	c.Annotates = *c.Annotate && c.Release.DynamicTopology()
 }
 
-// Guesses reports whether nobody knows which release runs, so that the files are for
+// Guesses reports whether nobody knows which release loads the files, so that they are for
 // slurmconf.Unseen and newer.
-func (c *Cluster) Guesses() bool { return c.SlurmVersion == "" && c.Seen == 0 }
+func (c *Cluster) Guesses() bool { return c.SlurmVersion == "" && c.Seen == 0 && !c.withoutSlurm() }
 
 // DropsBlockSizes is slurmconf.DropsBlockSizes of the release that the files are made for.
 func (c *Cluster) DropsBlockSizes() bool {
