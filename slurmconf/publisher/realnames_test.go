@@ -51,7 +51,7 @@ func TestRealNamesChange(t *testing.T) {
 		{"short, and another membership", Publication{Membership: "annotation"}, renamed + "short it is gb200-001;"},
 		{"a pattern", Publication{SlurmNames: "s/gb200-(.+)/n$1/"}, renamed + "s/gb200-(.+)/n$1/ it is n001;"},
 		{"another Controller", Publication{SlurmNames: "slinky:other"}, "72 are without a worker pod by slurmNames: slinky:other, which was slinky"},
-		{"another selection by pods", Publication{SlurmNames: "slinky", Nodes: Selection{Slinky: "other"}}, "of the published nodes 72 are not selected any more (nodes.slinky: other, which is new)"},
+		{"another selection by pods", Publication{SlurmNames: "slinky", Nodes: Selection{Slinky: "other"}}, "72 are without a worker pod by slurmNames: slinky:other, which was slinky"},
 		{"another selector", Publication{SlurmNames: "slinky", Nodes: Selection{Selector: "pool=x"}}, "of the published nodes 72 are not selected any more (nodes.selector: pool=x, which is new)"},
 		{"another namespace", Publication{SlurmNames: "slinky", Namespace: "hpc"}, "72 are without a worker pod by namespace: hpc, which was slurm"},
 		{"another name, and short", Publication{Name: "hgx", ConfigMap: "quoin-slurm"}, renamed + "short it is gb200-001;"},
