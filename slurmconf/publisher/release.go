@@ -34,8 +34,8 @@ func JudgeRelease(p *publication.Cluster, files map[string]string) *topology.Fin
 // by the image of its Controller. asking says that Slurm has neither answered nor failed since the start:
 // files for another release may end slurmctld.
 func (l *loop) seenRelease(snap *inputs.Snapshot) (seen slurmconf.Release, asking bool) {
-	seen, asking = l.watch.Release()
-	if controller := l.pub.LoadingController(snap.Controllers); seen == 0 && controller != nil {
+	if seen, asking = l.watch.Release(); seen == 0 {
+		_, controller := l.pub.Loader(snap.Controllers)
 		seen = controller.Release()
 	}
 	return seen, asking
