@@ -278,8 +278,8 @@ func (c checks) release(f *findings, p *publication.Cluster) {
 // conditions are the publisher's conditions of Nodes, and what each is about.
 var conditions = []struct{ of, what string }{{nodestatus.ConditionFabric, "fabric"}, {nodestatus.ConditionIMEX, "imex"}, {nodestatus.ConditionDrift, "places"}}
 
-// nodes names the nodes on which a condition of the publisher reports a fault. A fabric that is not ready is
-// one too if the condition is not true because two causes look alike.
+// nodes names the nodes on which a condition of the publisher reports a fault. The condition of a fabric that
+// is not ready may be false, because two causes look alike. Such nodes are named too.
 func (c checks) nodes(f *findings, s *Site) {
 	if c.Missing["nodes"] != nil {
 		return
