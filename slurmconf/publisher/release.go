@@ -2,9 +2,11 @@ package publisher
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -39,6 +41,16 @@ func (l *loop) seenRelease(snap *inputs.Snapshot) (seen slurmconf.Release, askin
 		seen = controller.Release()
 	}
 	return seen, asking
+}
+
+// stillDiffers returns what is held because of the release that ran, if no release is seen now: nobody knows
+// whether that is over, and the files may end slurmctld. Another slurmVersion ends it.
+func (l *loop) stillDiffers(doc *plandoc.Document) []plandoc.Held {
+	sameKey := doc.Wanted == nil || doc.Wanted.Policy["slurmVersion"] == l.pub.SlurmVersion
+	if l.pub.Seen == 0 && sameKey && slices.ContainsFunc(doc.Held, func(h plandoc.Held) bool { return h.Reason == ReasonReleaseDiffers }) {
+		return doc.Held
+	}
+	return nil
 }
 
 // sayGuess says once that files are published for a release that nobody has seen.

@@ -132,7 +132,7 @@ func TestReleaseDiffers(t *testing.T) {
 	withSlurm(t, store, complete(t, Publication{SlurmVersion: "24.11"}), slurm, func(*Publisher) { store.pass(time.Hour) })
 	good := store.get("slurm/quoin-slurm").Files["topology.conf"]
 	typed := complete(t, Publication{SlurmVersion: "26.05", Annotate: new(false)})
-	withSlurm(t, store, typed, slurm, func(p *Publisher) {
+	withSlurm(t, store, typed, slurm, func(*Publisher) {
 		store.pass(time.Hour)
 		set, held := store.get("slurm/quoin-slurm"), store.plan(t).Held
 		if good == "" || set.Files["topology.conf"] != good || set.Files["topology.yaml"] != "" {
@@ -141,6 +141,14 @@ func TestReleaseDiffers(t *testing.T) {
 		const want = "slurmVersion is 26.05, and Slurm 24.11 runs, which would not load the files: Slurm 24.11 does not read topology.yaml; take slurmVersion out"
 		if len(held) != 1 || held[0].Reason != ReasonReleaseDiffers || !strings.HasPrefix(held[0].Message, want) {
 			t.Errorf("held %+v, want %q", held, want)
+		}
+	})
+	saves := store.planSaves
+	slurm.upgrade(0)
+	withSlurm(t, store, typed, slurm, func(p *Publisher) { // a Slurm that does not answer ends no hold
+		store.pass(time.Hour)
+		if set, held := store.get("slurm/quoin-slurm"), store.plan(t).Held; set.Files["topology.conf"] != good || len(held) != 1 || store.planSaves != saves {
+			t.Errorf("%d further plans, held %+v, files %q", store.planSaves-saves, held, FileNames(set.Files))
 		}
 		slurm.upgrade(slurmconf.Release2511)
 		store.pass(time.Hour)
