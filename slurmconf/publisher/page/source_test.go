@@ -319,6 +319,26 @@ func TestSourceTwoPublications(t *testing.T) {
 	}
 }
 
+// TestSourceBesidePublisher looks while a publisher works. The publisher changes its publications when it sees
+// which release of Slurm runs: the race detector says whether the source reads them.
+func TestSourceBesidePublisher(t *testing.T) {
+	s, clusters := filled(t, racks(t, 1))
+	source := page.NewSource(dir.New(s.path), clusters, nil, nil)
+	looked := make(chan error)
+	go func() {
+		var all error
+		for range 20 {
+			_, err := source.Site(t.Context(), clusters[0].Name)
+			all = errors.Join(all, err)
+		}
+		looked <- all
+	}()
+	publish(t, s, clusters)
+	if err := <-looked; err != nil {
+		t.Error(err)
+	}
+}
+
 // problemsOf are the reasons of a plan's problems, with the nodes.
 func problemsOf(p *topology.Plan) (all []string) {
 	for _, f := range p.Problems {
