@@ -171,8 +171,9 @@ func (s *slinkySite) until(what, release string, want int) map[string]string {
 }
 
 // TestRealSlinkySite installs a Slinky site by the page: presets for Slinky and GPU Operator, and then
-// a site's file that has another Slurm release alone. The image of the Controller names the first one. Every node stays where it is under the name of its
-// worker pod. Only the pod that its NodeSet gives up leaves, when the others would have left too.
+// a site's file that has another Slurm release alone. The image of the Controller names the first one. Every
+// node stays where it is under the name of its worker pod. Only the pod that its NodeSet gives up leaves, when
+// the others would have left too.
 func TestRealSlinkySite(t *testing.T) {
 	t.Parallel()
 	s := newSlinkySite(t)

@@ -92,7 +92,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 		if len(w.files) == 0 {
 			return nil, fmt.Errorf("%s: no topology.yaml, no topology.conf, no gres.conf and no slurm.conf in it", o.files)
 		}
-		return show.FilesResult(o.judged(w), releaseText(w.pub), lint.Lint(w.files, lint.Options{Release: release, DropsBlockSizes: drops})), nil
+		return show.FilesResult(w.names(), releaseText(w.pub), lint.Lint(w.files, lint.Options{Release: release, DropsBlockSizes: drops})), nil
 	}
 	conf, err := readSlurmConf(confFile)
 	if parse := (*syntax.ParseError)(nil); errors.As(err, &parse) {
@@ -117,11 +117,11 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 		hook = hookOf(w.Config, w.pub.BlocksBy == "nvlink" && hasBlocks(w.files))
 	}
 	found := append(lint.Lint(withGres(o.files, w.files), options), lint.LintSettings(confFile, conf.Settings, hook)...)
-	return show.ConfResult(confFile, releaseText(w.pub), o.judged(w), len(conf.Nodes), found), nil
+	return show.ConfResult(confFile, releaseText(w.pub), w.names(), len(conf.Nodes), found), nil
 }
 
-// judged are the names of the files that were read, without the directory that all of them are in.
-func (o *filesOptions) judged(w *wanted) (names []string) {
+// names are those of the files that were read, without the directory that all of them are in.
+func (w *wanted) names() (names []string) {
 	for _, f := range w.files {
 		names = append(names, filepath.Base(f.Name))
 	}

@@ -120,7 +120,7 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 		hosts = nil
 	}
 	if s.Store != nil && !o.fresh {
-		site, err := page.NewSource(s.Store, []*publication.Cluster{pub}, o.asked(pub), hosts).Site(ctx, pub.Name)
+		site, err := page.NewSource(s.Store, s.Config.Clusters(), o.asked(pub), hosts).Site(ctx, pub.Name)
 		if err == nil && site.Plan.Format == "" {
 			fmt.Fprintln(cmd.ErrOrStderr(), "quoin: no plan is stored there: --fresh draws what render would write")
 		}

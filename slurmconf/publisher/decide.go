@@ -68,6 +68,9 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 		why := plandoc.Held{Reason: made.Refused, Message: made.Message, Digest: made.Digest}
 		return hold{why: append([]plandoc.Held{why}, kept.held...), wanted: wanted}, nil
 	}
+	if why := l.stillDiffers(mem.doc); why != nil {
+		return hold{why: why, wanted: wanted}, nil
+	}
 	if slices.ContainsFunc(kept.held, func(h plandoc.Held) bool { return !h.Alone }) {
 		return hold{why: kept.held, wanted: wanted}, nil
 	}

@@ -17,26 +17,33 @@ import (
 // publication, and a fault that goes changes no file. A DryPass finds what the first pass of a new publisher
 // would find, so all replicas and commands give the same answer.
 type DryPass struct {
-	pub    *publication.Cluster
 	others []*publication.Cluster
 
 	mu     sync.Mutex
+	pub    *publication.Cluster
 	cables cables.Placer // which remembers its last answer
 }
 
-// NewDryPass returns the DryPass of the publication all[at].
+// NewDryPass returns the DryPass of the publication all[at]. It copies the publications, because a publisher
+// that runs beside it changes them when it sees another release of Slurm.
 func NewDryPass(all []*publication.Cluster, at int) *DryPass {
-	return &DryPass{pub: all[at], others: slices.Concat(all[:at], all[at+1:])}
+	var own []*publication.Cluster
+	for _, c := range all {
+		own = append(own, new(*c))
+	}
+	return &DryPass{pub: own[at], others: slices.Delete(slices.Clone(own), at, at+1)}
 }
 
 // Plan returns the plan that the facts of now give after the stored plan, with its problems.
 func (d *DryPass) Plan(snap *inputs.Snapshot, doc *plandoc.Document, now time.Time) (topology.Plan, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, controller := d.pub.Loader(snap.Controllers)
+	d.pub.Follow(controller.Release(), &doc.Current.Plan)
 	prev, err := ReadPlan(d.pub, &doc.Current.Plan)
 	if err != nil {
 		return topology.Plan{}, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	facts := gatherer{pub: d.pub, nodes: &nodeHistory{pub: d.pub, others: d.others}, marks: &marker{pub: d.pub, others: d.others}, jobs: occupancy.New(nil, nil), cables: d.cables}
 	in := facts.gather(snap, &stored{doc: doc, prev: prev}, now)
 	d.cables = facts.cables

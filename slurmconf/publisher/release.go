@@ -2,9 +2,11 @@ package publisher
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -34,11 +36,21 @@ func JudgeRelease(p *publication.Cluster, files map[string]string) *topology.Fin
 // by the image of its Controller. asking says that Slurm has neither answered nor failed since the start:
 // files for another release may end slurmctld.
 func (l *loop) seenRelease(snap *inputs.Snapshot) (seen slurmconf.Release, asking bool) {
-	seen, asking = l.watch.Release()
-	if controller := l.pub.LoadingController(snap.Controllers); seen == 0 && controller != nil {
+	if seen, asking = l.watch.Release(); seen == 0 {
+		_, controller := l.pub.Loader(snap.Controllers)
 		seen = controller.Release()
 	}
 	return seen, asking
+}
+
+// stillDiffers returns what is held because of the release that ran, if no release is seen now: nobody knows
+// whether that is over, and the files may end slurmctld. Another slurmVersion ends it.
+func (l *loop) stillDiffers(doc *plandoc.Document) []plandoc.Held {
+	sameKey := doc.Wanted == nil || doc.Wanted.Policy["slurmVersion"] == l.pub.SlurmVersion
+	if l.pub.Seen == 0 && sameKey && slices.ContainsFunc(doc.Held, func(h plandoc.Held) bool { return h.Reason == ReasonReleaseDiffers }) {
+		return doc.Held
+	}
+	return nil
 }
 
 // sayGuess says once that files are published for a release that nobody has seen.

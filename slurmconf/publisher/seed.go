@@ -46,7 +46,7 @@ func (l *loop) seedAtOnce(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	seen, _ := l.seenRelease(snap)
+	seen, _ := l.seenRelease(snap) // nobody waits for an answer, because slurmctld may wait for these files
 	mem, unreadable, err := l.archive.recall(ctx, snap, seen)
 	if err != nil || unreadable != nil {
 		return

@@ -47,7 +47,9 @@ of --list, FILE.yaml a site of your own.`,
 			if o.Publication, err = pub(); err != nil {
 				return err
 			}
-			o.Publication.Follow(slurmconf.Latest, nil) // the simulated Slurm is the newest
+			if o.Publication.SlurmVersion == "" { // else the simulated Slurm has that release
+				o.Publication.Follow(slurmconf.Latest, nil)
+			}
 			if len(args) > 0 {
 				o.Site = args[0]
 			}

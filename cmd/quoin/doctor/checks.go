@@ -26,7 +26,8 @@ import (
 
 // Site is how the cluster is configured.
 type Site struct {
-	Publications []*publication.Cluster
+	// Publications are those that are looked at, of All.
+	Publications, All []*publication.Cluster
 	// ConfigErr says why the configuration is not known. There are no Publications then, and no Join.
 	// AgentsErr says why the agents refuse theirs.
 	ConfigErr, AgentsErr error
@@ -261,25 +262,14 @@ func (c checks) release(f *findings, p *publication.Cluster) {
 	if c.Missing["configmaps"] != nil || c.Missing["controllers"] != nil {
 		return
 	}
-	var all []inputs.Controller
-	for i := range c.Objects["controllers"] {
-		o := &c.Objects["controllers"][i]
-		all = append(all, inputs.ReadController(o.GetNamespace(), o.GetName(), o.Object))
-	}
-	controller := p.LoadingController(all)
-	if controller != nil {
-		p.Follow(controller.Release(), nil)
-	}
-	var files map[string]string
-	if cm := c.named("configmaps", p.Namespace, p.ConfigMap); cm != nil {
-		files, _, _ = unstructured.NestedStringMap(cm.Object, "data")
-	}
+	_, controller := p.Loader(c.controllers())
+	p.Follow(controller.Release(), nil)
 	const check = "release"
-	switch differs := publisher.JudgeRelease(p, files); {
+	switch differs := publisher.JudgeRelease(p, c.filesOf(p.Namespace, p.ConfigMap)); {
 	case differs != nil:
 		f.add(differs.Severity, check, differs.Remedy, "%s: %s", p.Name, differs.Message)
 	case p.Seen != 0:
-		f.ok(check, "%s: Slurm %s runs, as the image of Controller %s/%s says", p.Name, p.Seen, controller.Namespace, controller.Name)
+		f.ok(check, "%s: Slurm %s runs, as the image of Controller %s says", p.Name, p.Seen, controller)
 	case p.Guesses() && p.Slurm.URL+p.Slurm.Scontrol == "":
 		f.warn(check, "set slurmVersion of the publication, or slurm.url", "%s: no release of Slurm is seen: the files are for %s and newer", p.Name, p.Release)
 	}
@@ -288,8 +278,8 @@ func (c checks) release(f *findings, p *publication.Cluster) {
 // conditions are the publisher's conditions of Nodes, and what each is about.
 var conditions = []struct{ of, what string }{{nodestatus.ConditionFabric, "fabric"}, {nodestatus.ConditionIMEX, "imex"}, {nodestatus.ConditionDrift, "places"}}
 
-// nodes names the nodes on which a condition of the publisher reports a fault. A fabric that is not ready is
-// one too if the condition is not true because two causes look alike.
+// nodes names the nodes on which a condition of the publisher reports a fault. The condition of a fabric that
+// is not ready may be false, because two causes look alike. Such nodes are named too.
 func (c checks) nodes(f *findings, s *Site) {
 	if c.Missing["nodes"] != nil {
 		return

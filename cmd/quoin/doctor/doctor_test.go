@@ -23,6 +23,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
@@ -297,6 +298,11 @@ func clusterCases() []clusterCase {
 			want: []string{"warning release: default: slurmVersion is 26.05, and Slurm 25.11 runs, which loads the files too"}},
 		{name: "another release typed, whose files do not load", old: "slurmctld:25.11-ubuntu24.04", with: "slurmctld:24.11.5", change: published, set: []string{"publicationDefaults.slurmVersion=26.05"},
 			want: []string{"fatal release: default: slurmVersion is 26.05, and Slurm 24.11 runs, which would not load the files: Slurm 24.11 does not read topology.yaml"}},
+		{name: "another release typed, whose files do not load, and a Controller that lacks them", old: "[{name: quoin-slurm}]", with: "[]", set: []string{"publicationDefaults.slurmVersion=26.05"}, change: func(c *Cluster) {
+			published(c)
+			_ = unstructured.SetNestedField(c.Objects["controllers"][0].Object, "slurmctld:24.11.5", "spec", "slurmctld", "image")
+		},
+			want: []string{"fatal release: ", "not yet, because slurmVersion is 26.05, and Slurm 24.11 runs, which would not load the files"}},
 		{name: "a configuration that agents refuse", old: "configmaps:\n", with: "configmaps:\n- {metadata: {name: quoin-config, namespace: quoin-node}, data: {quoin.yaml: \"agent: {x: y}\"}}\n",
 			want: []string{`fatal config: the agents do not start: ConfigMap quoin-node/quoin-config:1: unknown key "x"`, "unknown exporter: it is not known which directory the hook writes"}},
 		{name: "the exporter's mapping is off", old: "enabled: true", with: "enabled: false", want: []string{"fatal exporter: ClusterPolicy cluster-policy: hpcJobMapping is off"}},
@@ -439,6 +445,17 @@ func TestCluster(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOnePublication looks at one publication of two. The other one's Controller is known all the same.
+func TestOnePublication(t *testing.T) {
+	c := clusterOf(t, "", "")
+	addMap(c, "quoin-slurm-kubernetes", revised, "topology.yaml")
+	o := options(t, append(unloaded("kubernetes"), "publications.default.labels=true")...)
+	o.Publications = slices.DeleteFunc(slices.Clone(o.Publications), func(p *publication.Cluster) bool { return p.Name != "kubernetes" })
+	if found := worst(c.Findings(c.Site(o))); len(found) > 0 {
+		t.Errorf("findings %q", found)
 	}
 }
 

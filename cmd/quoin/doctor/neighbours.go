@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -63,17 +64,17 @@ func (c checks) withoutSlurm(f *findings, p *publication.Cluster, s *Site) {
 }
 
 // controllers are all Controllers.
-func (c checks) controllers() (all []plandoc.Location) {
+func (c checks) controllers() (all []inputs.Controller) {
 	for i := range c.Objects["controllers"] {
 		o := &c.Objects["controllers"][i]
-		all = append(all, plandoc.Location{Namespace: o.GetNamespace(), Name: o.GetName()})
+		all = append(all, inputs.ReadController(o.GetNamespace(), o.GetName(), o.Object))
 	}
 	return all
 }
 
 // loadedBy are the names of the publications whose files a Controller loads.
-func (c checks) loadedBy(at plandoc.Location, s *Site) (names []string) {
-	for _, p := range s.Publications {
+func (c checks) loadedBy(at inputs.Controller, s *Site) (names []string) {
+	for _, p := range s.All {
 		if loader, of := p.Loader(c.controllers()); loader == publication.LoaderKnown && of == at {
 			names = append(names, p.Name)
 		}
@@ -82,7 +83,7 @@ func (c checks) loadedBy(at plandoc.Location, s *Site) (names []string) {
 }
 
 // known looks at the Controller of one publication, and at its NodeSets.
-func (c checks) known(f *findings, p *publication.Cluster, at plandoc.Location, s *Site) {
+func (c checks) known(f *findings, p *publication.Cluster, at inputs.Controller, s *Site) {
 	var sets []*unstructured.Unstructured
 	for i := range c.Objects["nodesets"] {
 		if o := &c.Objects["nodesets"][i]; o.GetNamespace() == at.Namespace && text(o, "spec", "controllerRef", "name") == at.Name {
@@ -98,7 +99,7 @@ func (c checks) known(f *findings, p *publication.Cluster, at plandoc.Location, 
 
 // nodeNames looks whether a publication calls nodes as their Nodes although Slinky runs their slurmd. It
 // reports whether pods of the NodeSets have other names.
-func (c checks) nodeNames(f *findings, p *publication.Cluster, at plandoc.Location, sets []*unstructured.Unstructured) (misnamed bool) {
+func (c checks) nodeNames(f *findings, p *publication.Cluster, at inputs.Controller, sets []*unstructured.Unstructured) (misnamed bool) {
 	if kind, _, _ := strings.Cut(p.SlurmNames, "/"); kind != "short" && kind != "full" && kind != "s" {
 		return false
 	}
@@ -332,6 +333,9 @@ func (c checks) notYet(p *publication.Cluster, replaces bool) string {
 		if found.Severity == topology.Fatal {
 			return "slurmctld would not load " + name + ": " + found.String()
 		}
+	}
+	if differs := publisher.JudgeRelease(p, files); differs != nil && differs.Severity == topology.Fatal {
+		return differs.Message
 	}
 	return ""
 }

@@ -134,8 +134,10 @@ func (n *Node) files(f *findings) *rundir.HookConfig {
 	default:
 		f.ok("inventory", "%d GPUs and instances of node %s", len(inv.Entries), inv.Node)
 	}
-	for i := 0; err == nil && !earlier && i < len(inv.Faults); i++ {
-		f.warn("hardware", "do what quoin discover says of it", "%s", inv.Faults[i].Text)
+	if err == nil && !earlier {
+		for _, fault := range inv.Faults {
+			f.warn("hardware", "do what quoin discover says of it", "%s", fault.Text)
+		}
 	}
 	return conf
 }

@@ -13,7 +13,7 @@ import (
 func (c *Cluster) Site(o *Options) *Site {
 	s := &Site{Version: o.Version, Again: o.Again, ConfigErr: o.ConfigErr, Namespace: o.Config.Publisher.Namespace}
 	if o.ConfigErr == nil {
-		s.Publications, s.NoConditions = o.Publications, !o.Config.Publisher.NodeConditions
+		s.Publications, s.All, s.NoConditions = o.Publications, o.Config.Clusters(), !o.Config.Publisher.NodeConditions
 		c.join(s, o.Config.IMEX)
 	}
 	agents, err := c.agentsConfig(o.Config)

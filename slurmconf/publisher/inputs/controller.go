@@ -21,8 +21,11 @@ func ReadController(namespace, name string, object map[string]any) Controller {
 	return Controller{namespace, name, image}
 }
 
+// String names the Controller as NAMESPACE/NAME.
+func (c Controller) String() string { return c.Namespace + "/" + c.Name }
+
 // Release returns the release that the tag of the image begins with, or 0.
-func (c *Controller) Release() slurmconf.Release { return slurmconf.SeenRelease(TagOf(c.Image)) }
+func (c Controller) Release() slurmconf.Release { return slurmconf.SeenRelease(TagOf(c.Image)) }
 
 // TagOf returns the tag of an image, or "".
 func TagOf(image string) string {

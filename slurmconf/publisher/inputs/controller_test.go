@@ -24,7 +24,7 @@ func TestControllerRelease(t *testing.T) {
 		"registry:5000/slurmctld@sha256:26.05": 0,
 		"":                                     0,
 	} {
-		if got := (&Controller{Image: image}).Release(); got != want {
+		if got := (Controller{Image: image}).Release(); got != want {
 			t.Errorf("%q: release %s, want %s", image, got, want)
 		}
 	}

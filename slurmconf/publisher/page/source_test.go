@@ -203,13 +203,14 @@ func TestSource(t *testing.T) {
 }
 
 // TestSourceNow changes facts after the publication, so that no file changes: a fault that comes is shown, and
-// one that has gone is not.
+// one that has gone is not. The source has not seen which Slurm the files are for: the stored plan says it.
 func TestSourceNow(t *testing.T) {
 	const clique, labelled, silent = "nvidia.com/gpu.clique", "gb200-00002", "gb200-00003"
 	for _, published := range []struct {
-		name   string
-		faulty bool
-	}{{"published without the fault", false}, {"published with the fault", true}} {
+		name    string
+		faulty  bool
+		release string
+	}{{"published without the fault", false, ""}, {"published with the fault", true, ""}, {"published for an old Slurm", false, "24.11"}} {
 		t.Run(published.name, func(t *testing.T) {
 			s, clusters := filled(t, racks(t, 2))
 			node, report := filepath.Join(s.path, "nodes", labelled+".json"), filepath.Join(s.path, "reports", silent+".json")
@@ -245,7 +246,13 @@ func TestSourceNow(t *testing.T) {
 				write(node, wrong)
 				stored = fault
 			}
-			publish(t, s, clusters)
+			old := clusters[0].Publication
+			old.SlurmVersion = published.release
+			first, err := publication.Compile([]publication.Publication{old}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			publish(t, s, first)
 			for _, tt := range []struct {
 				name   string
 				labels []byte
@@ -309,6 +316,26 @@ func TestSourceTwoPublications(t *testing.T) {
 	}
 	if got := problemsOf(siteOf(t, s, clusters, nil).Plan); len(got) != 18 || got[0] != publisher.ReasonNodeInTwoPublications+" gb200-00001" {
 		t.Errorf("problems %q, want one of each node", got)
+	}
+}
+
+// TestSourceBesidePublisher looks while a publisher works. The publisher changes its publications when it sees
+// which release of Slurm runs: the race detector says whether the source reads them.
+func TestSourceBesidePublisher(t *testing.T) {
+	s, clusters := filled(t, racks(t, 1))
+	source := page.NewSource(dir.New(s.path), clusters, nil, nil)
+	looked := make(chan error)
+	go func() {
+		var all error
+		for range 20 {
+			_, err := source.Site(t.Context(), clusters[0].Name)
+			all = errors.Join(all, err)
+		}
+		looked <- all
+	}()
+	publish(t, s, clusters)
+	if err := <-looked; err != nil {
+		t.Error(err)
 	}
 }
 

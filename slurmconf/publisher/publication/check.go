@@ -80,8 +80,8 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 	return wrong
 }
 
-// named reports whether slurmVersion is a release. The checks of other keys ask no other release: the
-// one that is seen is not known yet.
+// named reports whether slurmVersion is a release. Checks of other keys go by that release alone, because
+// the one that runs is not known yet.
 func (c *Cluster) named() bool { return c.SlurmVersion != "" && c.Release != 0 }
 
 // The bounds of waits. Longer ones hide that the files are old.

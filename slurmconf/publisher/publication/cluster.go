@@ -59,10 +59,10 @@ func Compile(pubs []Publication, selector func(text string) (inputs.Selector, er
 	return all, errors.Join(wrong...)
 }
 
-// Follow takes the release of the Slurm that runs, or 0 if none is seen. The files are made for it
-// unless slurmVersion names one. stored is the stored plan, or nil. Its release holds if none is seen: a
-// moment without an answer changes no file. Its topology.conf stays while the release takes that: a site
-// may link the file by its name, and nobody has changed a key.
+// Follow takes the release of the Slurm that runs, or 0 if none is seen. The files are made for that release,
+// unless slurmVersion names one. stored is the stored plan, or nil. Without slurmVersion, the release of the
+// stored plan holds while none is seen: a moment without an answer changes no file. A stored topology.conf
+// stays with newer releases too, because a site may link the file by its name.
 func (c *Cluster) Follow(seen slurmconf.Release, stored *topology.Plan) {
 	c.Seen = seen
 	keep := false

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
 // Loader says whether one of Slinky's Controllers loads the files of a publication.
@@ -22,39 +21,26 @@ const (
 )
 
 // Loader returns which of all Controllers loads the files: the one that nodes.slinky or slurmNames
-// names, else the only one of the namespace. With LoaderAbsent it is the one that is named, or zero.
-func (c *Cluster) Loader(all []plandoc.Location) (Loader, plandoc.Location) {
+// names, else the only one of the namespace. With LoaderAbsent it has the name that is configured, or none.
+// Only with LoaderKnown it has an image.
+func (c *Cluster) Loader(all []inputs.Controller) (Loader, inputs.Controller) {
 	if c.withoutSlurm() {
-		return LoaderNone, plandoc.Location{}
+		return LoaderNone, inputs.Controller{}
 	}
 	if namespace, name := c.Rules.Controller(); name != "" {
-		named := plandoc.Location{Namespace: namespace, Name: name}
-		if slices.Contains(all, named) {
-			return LoaderKnown, named
+		if i := slices.IndexFunc(all, func(o inputs.Controller) bool { return o.Namespace == namespace && o.Name == name }); i >= 0 {
+			return LoaderKnown, all[i]
 		}
-		return LoaderAbsent, named
+		return LoaderAbsent, inputs.Controller{Namespace: namespace, Name: name}
 	}
-	in := slices.DeleteFunc(slices.Clone(all), func(at plandoc.Location) bool { return at.Namespace != c.Namespace })
+	in := slices.DeleteFunc(slices.Clone(all), func(o inputs.Controller) bool { return o.Namespace != c.Namespace })
 	switch len(in) {
 	case 0:
-		return LoaderAbsent, plandoc.Location{}
+		return LoaderAbsent, inputs.Controller{}
 	case 1:
 		return LoaderKnown, in[0]
 	}
-	return LoaderUnknown, plandoc.Location{}
-}
-
-// LoadingController returns the Controller of all that loads the files. It is nil if none does, or if it is
-// not known which.
-func (c *Cluster) LoadingController(all []inputs.Controller) *inputs.Controller {
-	places := make([]plandoc.Location, len(all))
-	for i := range all {
-		places[i] = plandoc.Location{Namespace: all[i].Namespace, Name: all[i].Name}
-	}
-	if loader, at := c.Loader(places); loader == LoaderKnown {
-		return &all[slices.Index(places, at)]
-	}
-	return nil
+	return LoaderUnknown, inputs.Controller{}
 }
 
 // withoutSlurm reports whether nothing leads from the publication to a Slurm: no pods of Slurm name

@@ -11,8 +11,8 @@ import (
 
 // Question is what is asked. Each part of the answer has a time of its own.
 type Question struct {
-	// Loaded asks when slurmctld last read its files, for its release, and scontrol for the topologies
-	// of these names. The name "" is the only topology there is. slurmrestd shows no topologies.
+	// Loaded asks when slurmctld last read its files, and which release it is. scontrol then shows the
+	// Topologies of these names too. The name "" is the only topology there is. slurmrestd shows none.
 	Loaded     bool
 	Topologies []string
 	// Nodes asks for all nodes: for 10,000 nodes it takes seconds.
