@@ -17,8 +17,8 @@ type way struct {
 	// config is as given, or it has the keys of the adopted domain.
 	config  imex.Config
 	adopted *record[domainFacts]
-	// rivals says why none of several domains is adopted.
-	rivals topology.Finding
+	// none says why nodes can join no domain, whatever domains are there.
+	none topology.Finding
 }
 
 // choose says how nodes join. Where the configuration leaves the domain open, the domain of
@@ -42,24 +42,18 @@ func choose(config imex.Config, serves imex.Service, claims []imex.Claim, domain
 	}
 	w.join, w.why = config.Choose(serves, claims, names...)
 	switch {
-	case w.join != imex.JoinSlurmd || len(found) == 0:
+	case w.join != imex.JoinSlurmd:
 	case len(found) == 1:
 		w.adopted = found[0]
 		w.config.Namespace, w.config.Name, w.config.ClaimTemplate = w.adopted.Namespace, w.adopted.Name, w.adopted.facts.spec.template
-	default:
-		w.rivals = topology.Finding{Reason: imex.ReasonConflict, Message: fmt.Sprintf("worker pods of Slurm claim channels of %d ComputeDomains, %s and %s, and none of them is adopted: CUDA fails in a clique of two domains", len(found), names[0], names[1]),
+	case len(found) > 1:
+		w.none = topology.Finding{Reason: imex.ReasonConflict, Message: fmt.Sprintf("worker pods of Slurm claim channels of %d ComputeDomains, %s and %s, and none of them is adopted: CUDA fails in a clique of two domains", len(found), names[0], names[1]),
 			Remedy: "have all NodeSets claim from one of them; or set imex.namespace, imex.name and imex.claimTemplate to those of the domain that nodes are to join"}
-	}
-	return w
-}
-
-// without says why nodes can join no domain, whatever domains are there; empty if they may.
-func (w *way) without() topology.Finding {
-	if w.rivals.Reason == "" && w.join == imex.JoinSlurmd && w.adopted == nil && w.config.Namespace == imex.DefaultNamespace {
-		return topology.Finding{Reason: imex.NoDomain, Message: "worker pods of Slurm claim channels, and no ComputeDomain in their namespace has the template that they name",
+	case config.Namespace == imex.DefaultNamespace:
+		w.none = topology.Finding{Reason: imex.NoDomain, Message: "worker pods of Slurm claim channels, and no ComputeDomain in their namespace has the template that they name",
 			Remedy: "create a ComputeDomain with that template in that namespace; or name the domain that nodes are to join by imex.namespace, imex.name and imex.claimTemplate"}
 	}
-	return w.rivals
+	return w
 }
 
 // selected returns those of the domains for which is holds, in order of their names.
@@ -78,8 +72,8 @@ func (w *way) domain(own imex.Config, domains []*record[domainFacts]) (imex.Doma
 		}
 		return nil
 	}
-	if why := w.without(); why.Reason != "" {
-		return imex.Domain{Namespace: own.Namespace, Name: own.Name, Problem: why}, map[string]imex.Member{}, true
+	if w.none.Reason != "" {
+		return imex.Domain{Namespace: own.Namespace, Name: own.Name, Problem: w.none}, map[string]imex.Member{}, true
 	}
 	r := find(keyOf(w.config))
 	if r == nil {
