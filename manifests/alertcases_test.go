@@ -117,7 +117,7 @@ func agentAlerts() []alertCase {
 		{"QuoinNodeProblem", problems("GPUUnreadable", "2x200"), 30, fromAgent("reason", "GPUUnreadable"), 2, [][]series{problems("XidCritical", "2x200"), problems("XidLook", "2x200"), problems("RecoveryNeeded", "2x200"), problems("GPULost", "2x200"), problems("GPUUnreadable", "1x20 stale")}},
 		{"QuoinGPULost", []series{agent("quoin_gpus", `state="lost"`, "2x200")}, 15, fromAgent(), 2, [][]series{
 			{agent("quoin_gpus", `state="lost"`, "0x200"), agent("quoin_gpus", `state="idle"`, "8x200")}, {agent("quoin_gpus", `state="lost"`, "1x10 0x200")}, problems("GPUUnreadable", always)}},
-		{"QuoinGPULost", append(problems("GPUMissing", "3x200"), agent("quoin_gpus", `state="lost"`, "0x200")), 15, fromAgent(), 3, [][]series{problems("GPUMissing", "0x200")}},
+		{"QuoinGPULost", append(append(problems("GPUMissing", "3x200"), problems("GPULost", "2x200")...), agent("quoin_gpus", `state="lost"`, "0x200")), 15, fromAgent(), 3, [][]series{problems("GPUMissing", "0x200")}},
 		{"QuoinAdapterPortDown", append(port("mlx5_0", "1x5 0x200"), append(port("mlx5_1", "1x5 0x200"), append(port("mlx5_2", "0x200"), port("mlx5_3", always)...)...)...), 16, fromAgent(), 2, [][]series{
 			port("mlx5_0", always), port("mlx5_0", "0x200"), port("mlx5_0", "1x5 0x5 1x200"), port("mlx5_0", "1x5 stale")}},
 		{"QuoinXid", append(problems("XidCritical", "2x200"), problems("RecoveryNeeded", "1x200")...), 0, fromAgent(), 3, [][]series{

@@ -54,7 +54,7 @@ func (s seenGPUs) missing(now *topology.Node) (found []topology.Finding) {
 			delete(s, uuid)
 		default:
 			found = append(found, topology.Finding{Reason: topology.ReasonGPUMissing, Message: fmt.Sprintf(missingMessage+
-				"was there in an earlier report, and is not there now: read dmesg; if the GPU was taken out for good, delete the NodeReport and restart the agent", uuid, address)})
+				"was there in an earlier report, and is not there now: read dmesg; if the GPU was taken or left out for good, delete the NodeReport and restart the agent", uuid, address)})
 		}
 	}
 	return found

@@ -313,7 +313,7 @@ func (t *fabricSite) notRegistered(verdicts []FabricVerdict) (found []Finding) {
 		if more := len(nodes) - maxNamed; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
-		found = append(found, Finding{Reason: ReasonFabricNotReady, Message: fmt.Sprintf("%d nodes with %d GPUs of %s have GPUs that no CUDA program can use (%s): %s. What to do: %s", len(nodes), k.gpus, k.product, text, saidManager, remedyManager), Remedy: remedyManager})
+		found = append(found, Finding{Reason: ReasonFabricNotReady, Message: fmt.Sprintf("%d nodes with %d GPUs of %s have GPUs that no CUDA program can use (%s): %s. What to do: %s", len(nodes), k.gpus, k.product, text, saidManager, remedyManager)})
 	}
 	slices.SortFunc(found, func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
 	return found

@@ -93,7 +93,7 @@ func members(cmd *cobra.Command, flags *session.Flags, list string, paths []stri
 // fabricPlans returns what the stored plans say of the nodes' fabrics. With lists from files there is no plan.
 func fabricPlans(ctx context.Context, s *session.Session) (plans []nodestatus.FabricPlan, err error) {
 	for _, pub := range s.Config.Clusters() {
-		known := nodestatus.FabricPlan{MaxDomainGPUs: pub.MaxDomainGPUs}
+		known := nodestatus.FabricPlan{MaxDomainGPUs: pub.MaxDomainGPUs, Partitions: pub.FabricPartitions}
 		if s.Store != nil {
 			switch doc, err := s.Store.LoadPlan(ctx, pub.Name); {
 			case err != nil:

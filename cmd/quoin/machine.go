@@ -13,13 +13,13 @@ import (
 )
 
 // openMachine opens the machine that a probe reads: this one by NVML, or a simulated one of a site's
-// file. With watch, Xid events are reported until ctx ends.
+// file. With watch, as an agent's child, Xid events are reported until ctx ends.
 // The caller calls done at the end.
 func openMachine(ctx context.Context, c *config.Machine, node string, watch bool) (m probe.Machine, done func(), err error) {
 	if c.Simulate != "" {
 		return &simulation{site: c.Simulate, node: node, energy: map[string]float64{}}, func() {}, nil
 	}
-	lib, err := nvml.Open(nvml.Options{Path: c.NVMLLibrary, Root: c.HostRoot, Sys: c.Sys()})
+	lib, err := nvml.Open(nvml.Options{Path: c.NVMLLibrary, Root: c.HostRoot, Sys: c.Sys(), Whole: watch})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -131,7 +131,7 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 		return nil, err
 	}
 	site := &picture.Site{Publication: pub.Name, Plan: made.Plan, Facts: made.in.Facts}
-	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Topologies(), Fresh: true, Hosts: hosts, MaxDomainGPUs: pub.MaxDomainGPUs}
+	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Topologies(), Fresh: true, Hosts: hosts, MaxDomainGPUs: pub.MaxDomainGPUs, FabricPartitions: pub.FabricPartitions}
 	known.AddTo(ctx, site)
 	if o.cables != nil {
 		o.cables.say(cmd.ErrOrStderr(), site)

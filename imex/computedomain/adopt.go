@@ -17,8 +17,8 @@ type way struct {
 	// config is as given, or it has the keys of the adopted domain.
 	config  imex.Config
 	adopted *record[domainFacts]
-	// rivals says why none of several domains is adopted.
-	rivals topology.Finding
+	// none says why nodes can join no domain, whatever domains are there.
+	none topology.Finding
 }
 
 // choose says how nodes join. Where the configuration leaves the domain open, the domain of
@@ -42,24 +42,18 @@ func choose(config imex.Config, serves imex.Service, claims []imex.Claim, domain
 	}
 	w.join, w.why = config.Choose(serves, claims, names...)
 	switch {
-	case w.join != imex.JoinSlurmd || len(found) == 0:
+	case w.join != imex.JoinSlurmd:
 	case len(found) == 1:
 		w.adopted = found[0]
 		w.config.Namespace, w.config.Name, w.config.ClaimTemplate = w.adopted.Namespace, w.adopted.Name, w.adopted.facts.spec.template
-	default:
-		w.rivals = topology.Finding{Reason: imex.ReasonConflict, Message: fmt.Sprintf("worker pods of Slurm claim channels of %d ComputeDomains, %s and %s, and none of them is adopted: CUDA fails in a clique of two domains", len(found), names[0], names[1]),
+	case len(found) > 1:
+		w.none = topology.Finding{Reason: imex.ReasonConflict, Message: fmt.Sprintf("worker pods of Slurm claim channels of %d ComputeDomains, %s and %s, and none of them is adopted: CUDA fails in a clique of two domains", len(found), names[0], names[1]),
 			Remedy: "have all NodeSets claim from one of them; or set imex.namespace, imex.name and imex.claimTemplate to those of the domain that nodes are to join"}
-	}
-	return w
-}
-
-// without says why nodes can join no domain, whatever domains are there; empty if they may.
-func (w *way) without() topology.Finding {
-	if w.rivals.Reason == "" && w.join == imex.JoinSlurmd && w.adopted == nil && w.config.Namespace == imex.DefaultNamespace {
-		return topology.Finding{Reason: imex.NoDomain, Message: "worker pods of Slurm claim channels, and no ComputeDomain in their namespace has the template that they name",
+	case config.Namespace == imex.DefaultNamespace:
+		w.none = topology.Finding{Reason: imex.NoDomain, Message: "worker pods of Slurm claim channels, and no ComputeDomain in their namespace has the template that they name",
 			Remedy: "create a ComputeDomain with that template in that namespace; or name the domain that nodes are to join by imex.namespace, imex.name and imex.claimTemplate"}
 	}
-	return w.rivals
+	return w
 }
 
 // selected returns those of the domains for which is holds, in order of their names.
@@ -78,8 +72,8 @@ func (w *way) domain(own imex.Config, domains []*record[domainFacts]) (imex.Doma
 		}
 		return nil
 	}
-	if why := w.without(); why.Reason != "" {
-		return imex.Domain{Namespace: own.Namespace, Name: own.Name, Problem: why}, map[string]imex.Member{}, true
+	if w.none.Reason != "" {
+		return imex.Domain{Namespace: own.Namespace, Name: own.Name, Problem: w.none}, map[string]imex.Member{}, true
 	}
 	r := find(keyOf(w.config))
 	if r == nil {
@@ -94,26 +88,30 @@ func (w *way) domain(own imex.Config, domains []*record[domainFacts]) (imex.Doma
 }
 
 // elsewhere says why the configured domain is not created while it is not there: nodes may be in another domain or join one.
-// Its channels would be taken away, or CUDA would fail in a clique of two domains. It is empty if nothing shows that.
+// Its channels would be taken away, or CUDA would fail in a clique of two domains. It is empty if nothing shows that. Jobs' own
+// domains do not count with imex.join: holder. They come and go, so no message names one: all nodes have the message.
 func elsewhere(config imex.Config, claims []imex.Claim, domains []*record[domainFacts]) topology.Finding {
-	because := func(remedy, why string, args ...any) topology.Finding {
-		message := fmt.Sprintf("ComputeDomain %s is not created, because ", keyOf(config)) + fmt.Sprintf(why, args...)
-		return topology.Finding{Reason: imex.NoDomain, Message: message, Remedy: remedy}
+	because := func(why, remedy string) topology.Finding {
+		return topology.Finding{Reason: imex.NoDomain, Message: fmt.Sprintf("ComputeDomain %s is not created, because %s", keyOf(config), why), Remedy: remedy}
 	}
-	var holder *imex.Claim
+	others := config.Adopts() && slices.ContainsFunc(domains, func(d *record[domainFacts]) bool { return d.NamespacedName != keyOf(config) && !d.facts.deleting })
+	var ours *imex.Claim
 	for i := range claims {
-		if c := &claims[i]; c.Domain != "" && len(c.Pods) > 0 && (holder == nil || c.Pods[0] < holder.Pods[0]) {
-			holder = c
+		switch c := &claims[i]; {
+		case c.Domain == "" || len(c.Pods) == 0:
+		case c.Owner == imex.OwnerOther:
+			others = others || config.Join != imex.JoinHolder
+		case ours == nil || c.Pods[0] < ours.Pods[0]:
+			ours = c
 		}
 	}
-	if holder != nil {
-		return because("nothing for a job's own domain, which goes with the job; if that domain was deleted, end all pods that hold its channels; if nodes are to join it, set imex.namespace: "+holder.Namespace+" and imex.name to its name",
-			"pod %s holds a channel of another domain (uid %s) on node %s", holder.Pods[0], holder.Domain, holder.Node)
+	switch {
+	case ours != nil:
+		return because(fmt.Sprintf("pod %s holds a channel of another domain (uid %s) on node %s", ours.Pods[0], ours.Domain, ours.Node),
+			"if that domain was deleted, end all pods that hold its channels; if nodes are to join it, set imex.namespace: "+ours.Namespace+" and imex.name to its name")
+	case others:
+		return because("there is another ComputeDomain, or a pod that holds a channel of one: CUDA fails in a clique of two domains",
+			"run kubectl get computedomains -A; if jobs made them, set imex.join to holder; if one is that of Slurm, set imex.namespace, imex.name and imex.claimTemplate to what it has, or wait for Slinky's worker pods that claim from it")
 	}
-	others := selected(domains, func(d *record[domainFacts]) bool { return d.NamespacedName != keyOf(config) && !d.facts.deleting })
-	if !config.Adopts() || len(others) == 0 {
-		return topology.Finding{}
-	}
-	return because("nothing for a job's own domain, which goes with the job, or if worker pods of Slurm are still to come, whose domain is adopted; to have a domain beside it, set imex.join to holder",
-		"ComputeDomain %s is there, and CUDA fails in a clique of two domains", others[0])
+	return topology.Finding{}
 }

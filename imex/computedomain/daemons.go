@@ -116,8 +116,8 @@ func outdated(d *daemonsFacts, controllers []runsBy) string {
 	return strings.Join(out, "; ")
 }
 
-// describe adds to a domain how many nodes of one clique its daemons take, and a note if they are
-// outdated.
+// describe adds to a domain how many nodes of one clique its daemons take, and, if it has no other note, one if they
+// are outdated.
 func describe(d *imex.Domain, daemons []daemonsFacts, controllers []runsBy) {
 	i := slices.IndexFunc(daemons, func(of daemonsFacts) bool { return of.domain == d.UID })
 	if i < 0 {
@@ -125,7 +125,7 @@ func describe(d *imex.Domain, daemons []daemonsFacts, controllers []runsBy) {
 	}
 	runs := &daemons[i].runs
 	d.MaxNodes, _ = strconv.Atoi(runs.limit)
-	if what := outdated(&daemons[i], controllers); what != "" {
+	if what := outdated(&daemons[i], controllers); what != "" && d.Note.Reason == "" {
 		d.Note = topology.Finding{Reason: imex.DomainOutdated, Message: fmt.Sprintf(
 			"DaemonSet %s/%s, which runs the domain's IMEX daemons, is outdated, because the driver never changes it: %s; renew the daemons rack by rack, as manifests/RUNBOOKS.md says",
 			runs.namespace, runs.name, what)}

@@ -42,7 +42,7 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 	switch {
 	case err != nil:
 		return imex.Domain{}, err
-	case !isClaimed(w.join), domain.UID != "", domain.Problem.Reason == imex.ReasonNoDriver, w.without().Reason != "", time.Since(c.refusal.at) < createPause:
+	case !isClaimed(w.join), domain.UID != "", domain.Problem.Reason == imex.ReasonNoDriver, w.none.Reason != "", time.Since(c.refusal.at) < createPause:
 		return domain, nil
 	}
 	seen, err := c.joinedClaims()

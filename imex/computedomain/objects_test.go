@@ -97,22 +97,32 @@ func TestObjectsAdopt(t *testing.T) {
 	pod := func(namespace, labels string) string {
 		return `{"kind":"Pod","metadata":{"namespace":"` + namespace + `","name":"w","labels":{` + labels + `}},"spec":{"nodeName":"n1","resourceClaims":[{"name":"c","resourceClaimTemplateName":"t"}]}}`
 	}
-	const worker, job = `"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker"`, `"app":"slurmd"`
+	const (
+		worker, job = `"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker"`, `"app":"slurmd"`
+		running     = `{"kind":"ResourceClaim","metadata":{"namespace":"team","name":"c"},"spec":{"devices":{"config":[{"opaque":{"driver":"compute-domain.nvidia.com","parameters":{"kind":"ComputeDomainChannelConfig","domainID":"u2"}}}]}},
+ "status":{"reservedFor":[{"resource":"pods","name":"w","uid":"p"}]}}`
+		another = "NoDomain: ComputeDomain quoin-node/quoin is not created, because there is another ComputeDomain"
+	)
+	holder := complete(t)
+	holder.Join = imex.JoinHolder
 	for _, tt := range []struct {
 		name       string
 		items      []string
 		join, says string
 		uid        string
+		config     imex.Config
 	}{
-		{"worker pods", []string{slurm, team, pod("slurm", worker)}, imex.JoinSlurmd, "", "u1"},
-		{"a NodeSet without pods", []string{slurm, set}, imex.JoinSlurmd, "", "u1"},
-		{"worker pods of two domains", []string{slurm, team, pod("slurm", worker), pod("team", worker)}, imex.JoinSlurmd, "Conflict: worker pods of Slurm claim channels of 2 ComputeDomains, slurm/a and team/b", ""},
-		{"a job's own domain", []string{team, pod("team", job)}, imex.JoinHolder, "NoDomain: ComputeDomain quoin-node/quoin is not created, because ComputeDomain team/b is there", ""},
-		{"a template of another namespace", []string{team, pod("slurm", worker)}, imex.JoinHolder, "NoDomain: ComputeDomain quoin-node/quoin is not created, because ComputeDomain team/b is there", ""},
-		{"worker pods of a domain that is deleted", []string{going, pod("slurm", worker)}, imex.JoinSlurmd, "DomainDeleting: ComputeDomain slurm/a is being deleted, which ends the IMEX daemons of all its nodes", "u1"},
+		{"worker pods", []string{slurm, team, pod("slurm", worker)}, imex.JoinSlurmd, "", "u1", complete(t)},
+		{"a NodeSet without pods", []string{slurm, set}, imex.JoinSlurmd, "", "u1", complete(t)},
+		{"worker pods of two domains", []string{slurm, team, pod("slurm", worker), pod("team", worker)}, imex.JoinSlurmd, "Conflict: worker pods of Slurm claim channels of 2 ComputeDomains, slurm/a and team/b", "", complete(t)},
+		{"a job's own domain", []string{team, pod("team", job)}, imex.JoinHolder, another, "", complete(t)},
+		{"a job's own domain is gone before the job", []string{running, pod("team", job)}, imex.JoinHolder, another, "", complete(t)},
+		{"a job's own domain beside holders", []string{team, running, pod("team", job)}, imex.JoinHolder, "NoDomain: the list has no ComputeDomain quoin-node/quoin", "", holder},
+		{"a template of another namespace", []string{team, pod("slurm", worker)}, imex.JoinHolder, another, "", complete(t)},
+		{"worker pods of a domain that is deleted", []string{going, pod("slurm", worker)}, imex.JoinSlurmd, "DomainDeleting: ComputeDomain slurm/a is being deleted, which ends the IMEX daemons of all its nodes", "u1", complete(t)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			seen := listOf(t, complete(t), `{"items":[`+strings.Join(append(tt.items, classes), ",")+`]}`)
+			seen := listOf(t, tt.config, `{"items":[`+strings.Join(append(tt.items, classes), ",")+`]}`)
 			said := seen.Domain.Problem.Reason + ": " + seen.Domain.Problem.Message
 			if seen.Join != tt.join || seen.Domain.UID != tt.uid || tt.says == "" && said != ": " || !strings.HasPrefix(said, tt.says) {
 				t.Errorf("%s, %+v", seen.Join, seen.Domain)

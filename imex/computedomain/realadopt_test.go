@@ -54,7 +54,7 @@ func TestRealAdopt(t *testing.T) {
 	c := observer(t, rc, imex.Config{})
 	start(t, c.Run)
 	d := domainIs(t, c, "none is created while another is there", func(d imex.Domain) bool {
-		return strings.Contains(d.Problem.Message, "is not created, because ComputeDomain slurm/slurm is there")
+		return strings.Contains(d.Problem.Message, "is not created, because there is another ComputeDomain")
 	})
 	if d.Problem.Reason != imex.NoDomain || !strings.Contains(d.Remedy(), "set imex.join to holder") {
 		t.Errorf("%+v", d)

@@ -85,7 +85,7 @@ func TestRealHostManaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := domainIs(t, o.c, "none beside the tenant's", reasonIs(imex.NoDomain))
-	if !strings.Contains(d.Problem.Message, "because ComputeDomain default/tenant is there") {
+	if !strings.Contains(d.Problem.Message, "because there is another ComputeDomain") {
 		t.Errorf("%+v", d)
 	}
 	must(t, r.nvidia.ComputeDomains("default").Delete(t.Context(), "tenant", metav1.DeleteOptions{}))

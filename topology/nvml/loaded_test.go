@@ -30,10 +30,12 @@ import (
 // and a call may end it.
 const libraryVariable = "QUOIN_TEST_NVML_LIBRARY"
 
-// rootVariable names the folder of the machine's proc and sys, and sysVariable another one of sys.
+// rootVariable names the folder of the machine's proc and sys, and sysVariable another one of sys. wholeVariable is
+// set for an agent's process.
 const (
-	rootVariable = "QUOIN_TEST_ROOT"
-	sysVariable  = "QUOIN_TEST_SYS"
+	rootVariable  = "QUOIN_TEST_ROOT"
+	sysVariable   = "QUOIN_TEST_SYS"
+	wholeVariable = "QUOIN_TEST_WHOLE"
 )
 
 func TestMain(m *testing.M) {
@@ -50,7 +52,7 @@ func TestMain(m *testing.M) {
 // serve prints a report for each line of its input; "want" sets the devices that
 // are sampled, and "sample" prints a sample.
 func serve(path string) error {
-	lib, err := Open(Options{Path: path, Root: os.Getenv(rootVariable), Sys: os.Getenv(sysVariable)})
+	lib, err := Open(Options{Path: path, Root: os.Getenv(rootVariable), Sys: os.Getenv(sysVariable), Whole: os.Getenv(wholeVariable) != ""})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,10 @@ type Library struct{}
 var errNoCgo = errors.New("load NVML: this quoin was built without cgo; build it with a C compiler and CGO_ENABLED=1")
 
 // Options name the library to open, and the place of the machine's files.
-type Options struct{ Path, Root, Sys string }
+type Options struct {
+	Path, Root, Sys string
+	Whole           bool
+}
 
 // Open returns an error: there is no cgo.
 func Open(Options) (*Library, error) { return nil, errNoCgo }

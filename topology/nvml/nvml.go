@@ -31,6 +31,7 @@ type Library struct {
 	has      symbols
 	root     string
 	sys      string
+	whole    bool
 	sockets  socketReader
 	xids     *xids
 	sampler  *sampler
@@ -48,6 +49,8 @@ type Options struct {
 	Root string
 	// Sys is where the machine's sysfs is mounted, for the GPUs on PCI. Empty: sys of Root.
 	Sys string
+	// Whole says that the process is to be given all GPUs of the machine, as an agent is.
+	Whole bool
 }
 
 // Open loads and initialises NVML.
@@ -68,7 +71,7 @@ func Open(o Options) (*Library, error) {
 		return nil, notInitialised(ret)
 	}
 	x := newXids(api)
-	return &Library{api: api, has: has, root: o.Root, sys: cmp.Or(o.Sys, filepath.Join(o.Root, "sys")), sockets: socketReader{root: o.Root}, xids: x,
+	return &Library{api: api, has: has, root: o.Root, sys: cmp.Or(o.Sys, filepath.Join(o.Root, "sys")), whole: o.Whole, sockets: socketReader{root: o.Root}, xids: x,
 		sampler: newSampler(api, has, x, seesPIDs(o.Root))}, nil
 }
 

@@ -15,7 +15,7 @@ import (
 // unshown adds a problem of each GPU that the driver has on PCI and that is not among the count GPUs of
 // NVML. GPUs of NVML without an address may be these: they have problems of their own.
 func (l *Library) unshown(n *topology.Node, count int) {
-	if givenSome() {
+	if l.givenSome() {
 		return
 	}
 	addresses := map[string]bool{}
@@ -56,7 +56,12 @@ func (l *Library) excluded() (addresses []string) {
 
 // givenSome reports whether this process may use some of the machine's GPUs alone, as in a container
 // or a job that was given them. NVML shows no others there, and /sys shows all.
-func givenSome() bool {
-	visible := os.Getenv("NVIDIA_VISIBLE_DEVICES")
-	return visible != "" && visible != "all" || os.Getenv("SLURM_JOB_ID") != ""
+func (l *Library) givenSome() bool {
+	switch os.Getenv("NVIDIA_VISIBLE_DEVICES") {
+	case "", "all":
+		return os.Getenv("SLURM_JOB_ID") != ""
+	case "void": // which NVIDIA's container toolkit sets with CDI, whatever was given
+		return !l.whole
+	}
+	return true
 }

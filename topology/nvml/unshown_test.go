@@ -37,6 +37,7 @@ func TestLoadedUnshown(t *testing.T) {
 		vf    bool     // the last one is a part of a GPU
 		fake  []string
 		given string // a variable of the environment
+		whole string // set for an agent
 		want  []string
 	}{
 		{name: "all are shown"},
@@ -52,6 +53,9 @@ func TestLoadedUnshown(t *testing.T) {
 		{name: "a switch", gpus: []string{more + ".0"}, class: "0x068000"},
 		{name: "a container with some GPUs", gpus: []string{more + ".0"}, given: "NVIDIA_VISIBLE_DEVICES=0,1,2,3"},
 		{name: "a container with all", gpus: []string{more + ".0"}, given: "NVIDIA_VISIBLE_DEVICES=all", want: []string{lost("00000000:E1:00.0")}},
+		{name: "a container by CDI", gpus: []string{more + ".0"}, given: "NVIDIA_VISIBLE_DEVICES=void"},
+		{name: "an agent's container by CDI", gpus: []string{more + ".0"}, given: "NVIDIA_VISIBLE_DEVICES=void", whole: "1", want: []string{lost("00000000:E1:00.0")}},
+		{name: "an agent's container with some GPUs", gpus: []string{more + ".0"}, given: "NVIDIA_VISIBLE_DEVICES=0", whole: "1"},
 		{name: "a job", gpus: []string{more + ".0"}, given: "SLURM_JOB_ID=7"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -66,7 +70,7 @@ func TestLoadedUnshown(t *testing.T) {
 			if tt.vf {
 				tree.Write(t, last+"/physfn/vendor", "0x10de")
 			}
-			p := startWith(t, fake.Library(t, 580), fake.New(t, "t4", tt.fake...), sysVariable+"="+string(tree), tt.given)
+			p := startWith(t, fake.Library(t, 580), fake.New(t, "t4", tt.fake...), sysVariable+"="+string(tree), wholeVariable+"="+tt.whole, tt.given)
 			if diff := cmp.Diff(tt.want, words(p.read())); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}

@@ -47,7 +47,7 @@ func (d *demonstration) pass(ctx context.Context) (*publisher.Rendered, *picture
 
 // fabricsSaid is what the publisher's conditions say of the nodes' NVLink fabrics. It is nil if no fabric is faulty.
 func fabricsSaid(pub *publication.Cluster, snap *inputs.Snapshot, plan *topology.Plan) map[string]picture.Said {
-	judged := nodestatus.Judge(snap, nil, nodestatus.FabricPlan{Plan: plan, MaxDomainGPUs: pub.MaxDomainGPUs}, nil)
+	judged := nodestatus.Judge(snap, nil, nodestatus.FabricPlan{Plan: plan, MaxDomainGPUs: pub.MaxDomainGPUs, Partitions: pub.FabricPartitions}, nil)
 	said, faulty := map[string]picture.Said{}, false
 	for i := range plan.Nodes {
 		n := &plan.Nodes[i]

@@ -42,8 +42,9 @@ type Site struct {
 	// Join is how nodes join the IMEX domain, and Why says why if the configuration leaves it
 	// open.
 	Join, Why string
-	// Domain is what is wrong with the ComputeDomain, or without a Reason.
-	Domain topology.Finding
+	// Domain is what is wrong with the ComputeDomain, and Note what is to be done beside it. Both may be without
+	// a Reason.
+	Domain, Note topology.Finding
 	// NoConditions says that the publisher keeps no conditions of Nodes.
 	NoConditions bool
 }
@@ -330,6 +331,10 @@ func (c checks) imex(f *findings, s *Site) {
 	}
 	if s.Domain.Reason != "" {
 		f.fatal("imex", s.Domain.Remedy, "nodes join as %s; %s", how, s.Domain)
+		return
+	}
+	if s.Note.Remedy != "" { // old daemons are no fault of the installation
+		f.warn("imex", s.Note.Remedy, "nodes join as %s; %s", how, s.Note)
 		return
 	}
 	f.ok("imex", "nodes join as %s", how)

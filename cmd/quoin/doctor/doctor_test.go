@@ -682,9 +682,17 @@ func TestAdoptedDomain(t *testing.T) {
 	if s.Join != imex.JoinSlurmd || s.Domain.Reason != "" || !strings.Contains(s.Why, "ComputeDomain slurm/workers") {
 		t.Errorf("%s (%s), %+v", s.Join, s.Why, s.Domain)
 	}
-	c.Objects["nodesets"] = nil
+	domains := c.Objects["computedomains"]
+	c.Objects["computedomains"] = append(domains[:1:1], object(`{"apiVersion":"resource.nvidia.com/v1beta1","kind":"ComputeDomain","metadata":{"name":"quoin","namespace":"quoin-node","uid":"u2"}}`))
 	c.join(s, conf)
-	if s.Join != imex.JoinHolder || s.Domain.Reason != imex.NoDomain || !strings.Contains(s.Domain.Message, "because ComputeDomain slurm/workers is there") {
+	var f findings
+	checks{c}.imex(&f, s)
+	if len(f) != 1 || f[0].Severity != topology.Warning || !strings.HasSuffix(f[0].Remedy, "kubectl -n quoin-node delete computedomain quoin") {
+		t.Errorf("with Quoin's own beside it: %+v", f)
+	}
+	c.Objects["computedomains"], c.Objects["nodesets"] = domains, nil
+	c.join(s, conf)
+	if s.Join != imex.JoinHolder || s.Domain.Reason != imex.NoDomain || !strings.Contains(s.Domain.Message, "because there is another ComputeDomain") {
 		t.Errorf("without the NodeSet: %s (%s), %+v", s.Join, s.Why, s.Domain)
 	}
 }

@@ -63,7 +63,7 @@ func (c *Cluster) join(s *Site, conf imex.Config) {
 	if s.Join != imex.JoinHolder && s.Join != imex.JoinSlurmd {
 		return
 	}
-	s.Domain = seen.Domain.Problem
+	s.Domain, s.Note = seen.Domain.Problem, seen.Domain.Note
 	s.Domain.Remedy = seen.Domain.Remedy()
 }
 

@@ -39,9 +39,11 @@ type Pass struct {
 	// Plan is nil if no plan could be made. Then what passes before have found stays.
 	Plan     *topology.Plan
 	Problems []topology.Finding
-	// FabricSince says by Node since when its NVLink fabric is not ready. MaxDomainGPUs is the publication's.
-	FabricSince   map[string]time.Time
-	MaxDomainGPUs topology.Bounds
+	// FabricSince says by Node since when its NVLink fabric is not ready. MaxDomainGPUs and FabricPartitions are the
+	// publication's.
+	FabricSince      map[string]time.Time
+	MaxDomainGPUs    topology.Bounds
+	FabricPartitions bool
 	// Differences are the nodes whose published place is not the planned one.
 	Differences []Difference
 }

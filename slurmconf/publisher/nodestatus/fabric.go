@@ -16,8 +16,9 @@ type FabricPlan struct {
 	Plan *topology.Plan
 	// Since says by Node since when a fabric is not ready.
 	Since map[string]time.Time
-	// MaxDomainGPUs is the key of the publication.
+	// MaxDomainGPUs and Partitions are keys of the publication.
 	MaxDomainGPUs topology.Bounds
+	Partitions    bool
 }
 
 // blocks are the blocks of the Nodes.
@@ -45,10 +46,11 @@ func (p *FabricPlan) blocks() map[string]*topology.Block {
 // Fabrics judges the NVLink fabrics of all nodes. The verdicts are beside those of the snapshot.
 func Fabrics(snap *inputs.Snapshot, plans ...FabricPlan) []topology.FabricVerdict {
 	nodes := make([]topology.FabricNode, len(snap.Nodes))
-	bounds, blocks := topology.Bounds{}, make([]map[string]*topology.Block, len(plans))
+	bounds, blocks, partitions := topology.Bounds{}, make([]map[string]*topology.Block, len(plans)), false
 	for i := range plans {
 		blocks[i] = plans[i].blocks()
 		maps.Copy(bounds, plans[i].MaxDomainGPUs)
+		partitions = partitions || plans[i].Partitions
 	}
 	for i := range snap.Nodes {
 		from, n := &snap.Nodes[i], &nodes[i]
@@ -57,6 +59,7 @@ func Fabrics(snap *inputs.Snapshot, plans ...FabricPlan) []topology.FabricVerdic
 			*n = facts.FabricNode()
 			continue
 		}
+		n.Partitions = partitions
 		for k := range plans {
 			if n.Block == nil {
 				n.Block = blocks[k][from.Name]

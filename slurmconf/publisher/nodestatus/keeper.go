@@ -102,7 +102,7 @@ func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time 
 		d = &drift{}
 		k.drift[publication] = d
 	}
-	k.plans[publication] = FabricPlan{pass.Plan, pass.FabricSince, pass.MaxDomainGPUs}
+	k.plans[publication] = FabricPlan{pass.Plan, pass.FabricSince, pass.MaxDomainGPUs, pass.FabricPartitions}
 	k.Touch(now)
 	return d.found(pass, now)
 }

@@ -139,7 +139,7 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 			}
 		}
 	}
-	k := Known{Snapshot: snap, Inputs: &in, Slurm: s.live, Published: doc.Current.Plan.Topologies, Hosts: s.hosts, Moved: movedIn(&changes, &in), FabricSince: doc.FabricSince, MaxDomainGPUs: c.MaxDomainGPUs}
+	k := Known{Snapshot: snap, Inputs: &in, Slurm: s.live, Published: doc.Current.Plan.Topologies, Hosts: s.hosts, Moved: movedIn(&changes, &in), FabricSince: doc.FabricSince, MaxDomainGPUs: c.MaxDomainGPUs, FabricPartitions: c.FabricPartitions}
 	k.AddTo(ctx, site)
 	return site, nil
 }
@@ -155,9 +155,11 @@ type Known struct {
 	Fresh bool
 	// Hosts judges IMEX on a site without Kubernetes. It is nil otherwise.
 	Hosts *imex.Hosts
-	// FabricSince says by Node since when its NVLink fabric is not ready. MaxDomainGPUs is the publication's.
-	FabricSince   map[string]time.Time
-	MaxDomainGPUs topology.Bounds
+	// FabricSince says by Node since when its NVLink fabric is not ready. MaxDomainGPUs and FabricPartitions are the
+	// publication's.
+	FabricSince      map[string]time.Time
+	MaxDomainGPUs    topology.Bounds
+	FabricPartitions bool
 	// Moved names nodes whose published place is not the planned one.
 	Moved []topology.Finding
 }
@@ -188,7 +190,7 @@ func (k *Known) AddTo(ctx context.Context, site *picture.Site) {
 			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(slurm.Err.Error(), topology.MaxMessage)+slurm.last())
 		}
 	}
-	judged := nodestatus.Judge(k.Snapshot, k.Hosts, nodestatus.FabricPlan{Plan: site.Plan, Since: k.FabricSince, MaxDomainGPUs: k.MaxDomainGPUs}, k.Moved)
+	judged := nodestatus.Judge(k.Snapshot, k.Hosts, nodestatus.FabricPlan{Plan: site.Plan, Since: k.FabricSince, MaxDomainGPUs: k.MaxDomainGPUs, Partitions: k.FabricPartitions}, k.Moved)
 	site.Said = make(map[string]picture.Said, len(site.Plan.Nodes))
 	for i := range site.Plan.Nodes {
 		name := site.Plan.Nodes[i].SlurmName
