@@ -94,10 +94,18 @@ func (p *Pool) Numbers(name string) bool {
 	return len(p.Coming) > 0 && withoutNumber(name) == withoutNumber(p.Coming[0])
 }
 
+// IsCounted reports whether a name is among others with the number 0 in place of its own, as where a NodeSet numbers its
+// pods. Names of Nodes seldom are so.
+func IsCounted(name string, among func(string) bool) bool {
+	head := withoutNumber(name)
+	digits := len(name) - len(head)
+	return digits > 0 && (among(head+"0") || among(head+strings.Repeat("0", digits)))
+}
+
 func withoutNumber(name string) string { return strings.TrimRight(name, "0123456789") }
 
-// pools returns the NodeSets that have worker pods of the cluster. all says that these are all NodeSets
-// of the cluster. Pods of a DaemonSet are called as their Nodes, which no number counts.
+// pools returns the NodeSets that have worker pods of the cluster, with their names in order. all says that
+// each NodeSet of the cluster has a pod on a Node. Pods of a DaemonSet are called as their Nodes, which no number counts.
 func (r *Rules) pools(snap *Snapshot) (pools []Pool, all bool) {
 	byOwner := map[Owner]*Pool{}
 	for w, n := range snap.allWorkers() {
@@ -121,11 +129,14 @@ func (r *Rules) pools(snap *Snapshot) (pools []Pool, all bool) {
 	for _, set := range snap.NodeSets {
 		if r.names.hasSet(&set) {
 			owner := Owner{set.Namespace, set.Name}
-			known[owner], all = true, all && byOwner[owner] != nil
+			p := byOwner[owner]
+			known[owner], all = true, all && p != nil && len(p.Names) > 0
 		}
 	}
 	for owner, p := range byOwner {
 		all = all && known[owner]
+		slices.Sort(p.Names)
+		slices.Sort(p.Coming)
 		if next := nextNames(p.Coming); next != nil {
 			p.Coming = next
 		}

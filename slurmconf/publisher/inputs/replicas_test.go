@@ -133,3 +133,12 @@ func TestNextNames(t *testing.T) {
 		})
 	}
 }
+
+func TestIsCounted(t *testing.T) {
+	names := []string{"gpu-0", "gpu-12", "pad-000", "pad-012", "ip-10-0-1-23"}
+	for name, want := range map[string]bool{"gpu-0": true, "gpu-12": true, "pad-012": true, "ip-10-0-1-23": false, "cpu-1": false, "gpu-": false, "": false} {
+		if got := IsCounted(name, func(name string) bool { return slices.Contains(names, name) }); got != want {
+			t.Errorf("%q is counted: %t", name, got)
+		}
+	}
+}
