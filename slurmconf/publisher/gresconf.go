@@ -22,22 +22,33 @@ import (
 // this Slurm have these GPUs.
 func (m *Rendered) linesByAnnotation(p *publication.Cluster, g *gathered) ([]gres.Line, error) {
 	byNode, err := gres.ByNode(m.gres, nil)
-	if err != nil || len(byNode) == 0 {
+	prev := g.prev.Plan
+	if err != nil || len(byNode) == 0 && (prev == nil || prev.Detect == "" && len(prev.Gres) == 0) {
 		return nil, err
 	}
 	l := annotatedLines{Rendered: m, gathered: g, options: p.GresOptions(), byNode: byNode, facts: make(map[string]*topology.Facts, len(g.Facts))}
-	for i := range g.Facts {
-		l.facts[g.Facts[i].SlurmName] = &g.Facts[i]
+	for _, facts := range [][]topology.Facts{g.Expected, g.Facts} {
+		for i := range facts {
+			l.facts[facts[i].SlurmName] = &facts[i]
+		}
+	}
+	if prev != nil {
+		l.before = plandoc.Named(prev)
 	}
 	l.choose()
 	if lines := l.forAll(); lines != nil {
+		m.allNodes = true
 		m.Problems = append(m.Problems, topology.Finding{Reason: slurmlint.ReasonForAll,
 			Message: "gres.conf lists devices and names no nodes, because all nodes are alike: slurmd does not start on a node of this Slurm that lacks one of them"})
 		return lines, nil
 	}
+	l.keepListed(p.Rules.BySlinky())
 	l.listAhead()
 	m.detect = l.way
-	if len(l.listed) == 0 {
+	switch {
+	case len(l.listed) == 0 && l.way == "":
+		return nil, nil
+	case len(l.listed) == 0:
 		return []gres.Line{{AutoDetect: l.way}}, nil
 	}
 	m.named = gres.ByName(l.listed)
@@ -63,7 +74,7 @@ type annotatedLines struct {
 	// the reason of one of them.
 	byNode, listed map[string][]gres.Line
 	way, why       string
-	// before are the lines that the published file has by name.
+	// before are the lines that the published file has by name, also of names that no node has.
 	before map[string][]gres.Line
 }
 
@@ -85,9 +96,6 @@ func (l *annotatedLines) choose() {
 	default:
 		l.way = o.AutoDetect
 	}
-	if l.prev.Plan != nil {
-		l.before = plandoc.Named(l.prev.Plan)
-	}
 	for _, node := range slices.Sorted(maps.Keys(l.byNode)) {
 		lines := l.byNode[node]
 		switch detects := lines[0].AutoDetect != ""; {
@@ -98,8 +106,6 @@ func (l *annotatedLines) choose() {
 			if l.listed[node] = lines; l.why == "" {
 				l.why = node + ": " + undetected[node]
 			}
-		case !l.reports(node) && len(l.before[node]) > 0: // nothing new is known
-			l.listed[node] = lines
 		}
 	}
 }
@@ -111,10 +117,11 @@ func (l *annotatedLines) reports(node string) bool {
 }
 
 // forAll returns the listed lines without NodeName, if all nodes of this Slurm are known to have these
-// GPUs. While NodeSets cannot be read, lines that were published so stay.
+// GPUs. While NodeSets cannot be read, lines that were published so stay. A file that names nodes goes on
+// naming nodes: else it would change whenever a NodeSet loses its last pod or gets its first.
 func (l *annotatedLines) forAll() []gres.Line {
 	known := l.AllPools || !l.NodeSets && l.prev.Plan != nil && l.prev.Plan.AllNodes
-	if !known || len(l.options.LeaveOut) > 0 || len(l.listed) < len(l.byNode) || len(l.byNode) < len(l.Plan.Nodes) {
+	if !known || len(l.before) > 0 || len(l.options.LeaveOut) > 0 || len(l.listed) < len(l.byNode) || len(l.byNode) < len(l.Plan.Nodes) {
 		return nil
 	}
 	for _, pool := range l.Pools {
@@ -125,35 +132,54 @@ func (l *annotatedLines) forAll() []gres.Line {
 	return gres.ForAll(l.listed)
 }
 
+// keepListed keeps the lines that the file has of a name until a report says otherwise: the lines of a node
+// without a report, and those of a name that a NodeSet can give again. Nobody knows which names a NodeSet
+// without a pod gives, so all that are counted from 0 stay while there may be such a NodeSet.
+func (l *annotatedLines) keepListed(slinky bool) {
+	listed := func(name string) bool { return l.before[name] != nil }
+	for name, lines := range l.before {
+		if l.listed[name] != nil || l.reports(name) || l.options.AutoDetect != "" && l.byNode[name] != nil {
+			continue
+		}
+		if l.facts[name] != nil || slices.ContainsFunc(l.Pools, func(pool inputs.Pool) bool { return pool.Numbers(name) }) ||
+			slinky && !l.AllPools && inputs.IsCounted(name, listed) {
+			l.listed[name] = lines
+		}
+	}
+}
+
 // listAhead lists names that NodeSets can still give, so that the file stays as it is when their pods come.
 // Further nodes of a NodeSet should be like most of its nodes. Names stay listed when the NodeSet shrinks: it may
 // grow again at once.
 func (l *annotatedLines) listAhead() {
 	for _, pool := range l.Pools {
-		lines, alike := l.linesOf(pool)
-		if !alike {
+		lines, kinds := l.linesOf(pool)
+		if kinds > 1 {
 			l.Problems = append(l.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
 				Message: fmt.Sprintf("nodes of NodeSet %s/%s have different GPUs: its next node counts as most of them, and slurmctld drains a node that has others; give each kind of machine a NodeSet of its own", pool.Namespace, pool.NodeSet)})
 		}
-		if lines == nil {
+		if kinds == 0 { // nothing is known of its nodes yet
 			continue
 		}
 		foreign := map[string]bool{} // on Nodes that the publication does not take
 		for _, name := range pool.Names {
 			f := l.facts[name]
 			foreign[name] = f == nil
-			if !l.reports(name) && f != nil && f.GPUCount() > 0 {
+			if lines != nil && !l.reports(name) && f != nil && f.GPUCount() > 0 {
 				l.listed[name] = lines
 			}
 		}
 		again := slices.DeleteFunc(slices.Collect(maps.Keys(l.before)), func(name string) bool { return !pool.Numbers(name) })
 		for _, name := range slices.Concat(pool.Coming, again) {
-			if !l.reports(name) && !foreign[name] {
+			switch {
+			case l.reports(name) || foreign[name]:
+			case lines != nil:
 				l.listed[name] = lines
+			case l.facts[name] == nil: // its next nodes detect their GPUs
+				delete(l.listed, name)
 			}
 		}
 	}
-	l.keepNames()
 	lines, _ := gres.FromFacts(l.Expected, nil, l.options)
 	expected, _ := gres.ByNode(lines, nil) // lines that were made have names that can be read
 	undetected := l.options.Undetected(l.Expected)
@@ -164,28 +190,9 @@ func (l *annotatedLines) listAhead() {
 	}
 }
 
-// keepNames keeps the lines of names that may be of a NodeSet without a pod, which can grow again.
-func (l *annotatedLines) keepNames() {
-	if !l.NodeSets || l.AllPools {
-		return
-	}
-	for name, lines := range l.before {
-		if l.listed[name] != nil || l.facts[name] != nil || slices.ContainsFunc(l.Pools, func(pool inputs.Pool) bool { return pool.Numbers(name) }) {
-			continue
-		}
-		lines = slices.Clone(lines)
-		for i := range lines {
-			if lines[i].AutoDetect == gres.AutoDetectOff {
-				lines[i].AutoDetect = ""
-			}
-		}
-		l.listed[name] = lines
-	}
-}
-
-// linesOf returns the listed lines of most nodes of a NodeSet, or nil if slurmd detects their GPUs. alike is
-// false if nodes differ.
-func (l *annotatedLines) linesOf(pool inputs.Pool) (most []gres.Line, alike bool) {
+// linesOf returns the listed lines of most nodes of a NodeSet, or nil if slurmd detects their GPUs, and how
+// many kinds of lines its nodes have. Nodes of which nothing is known do not count.
+func (l *annotatedLines) linesOf(pool inputs.Pool) (most []gres.Line, different int) {
 	type kind struct {
 		lines []gres.Line
 		nodes int
@@ -205,5 +212,5 @@ func (l *annotatedLines) linesOf(pool inputs.Pool) (most []gres.Line, alike bool
 			most, best = lines, kinds[at].nodes
 		}
 	}
-	return most, len(kinds) < 2
+	return most, len(kinds)
 }

@@ -44,6 +44,8 @@ type Rendered struct {
 	// the file if it has further lines, or names that are still to come.
 	detect string
 	named  []gres.Line
+	// allNodes says that gres.conf lists devices without NodeName.
+	allNodes bool
 	// format is that of the topology file, conf or yaml, and policy has the keys of the
 	// configuration that it was made by.
 	format string
@@ -297,8 +299,7 @@ func (m *Rendered) write(p *publication.Cluster, g *gathered) error {
 func (m *Rendered) Document() (topology.Plan, error) {
 	plan := *m.Plan
 	plan.Format, plan.ByAnnotation, plan.Policy, plan.Topologies, plan.Problems = m.format, m.ByAnnotation, m.policy, m.all, m.Problems
-	plan.Detect = m.detect
-	plan.AllNodes = m.detect == "" && len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see linesByAnnotation
+	plan.Detect, plan.AllNodes = m.detect, m.allNodes
 	var err error
 	if plan.Gres, err = plandoc.LineTexts(m.named); err != nil {
 		return plan, err

@@ -424,6 +424,104 @@ func TestGresByNodeSets(t *testing.T) {
 	}
 }
 
+// TestGresByNodeSetsStays lets worker pods come and go after a publication. The file stays as it is, and so
+// each node finds its line when it registers.
+func TestGresByNodeSetsStays(t *testing.T) {
+	three := map[string]int{"a": 4, "cpu": 1, "h": 2}
+	unknown := func(snap *inputs.Snapshot) { snap.NodeSets = nil }
+	waits := func(snap *inputs.Snapshot) { // the pod of the first Node
+		w := snap.Nodes[0].Workers[0]
+		w.Node, snap.Nodes[0].Workers = "", nil
+		snap.AddWorkers([]inputs.Worker{w})
+	}
+	type step struct {
+		what   string
+		counts map[string]int
+		ready  bool
+		change func(*inputs.Snapshot)
+	}
+	for _, tt := range []struct {
+		name, want string
+		flat       bool // nobody names a place
+		steps      []step
+	}{
+		{"scaled to nothing and back", detect + "NodeName=a[0-7] ", false, []step{
+			{"three kinds", three, true, nil},
+			{"the last pod of a kind goes", map[string]int{"a": 0, "cpu": 1, "h": 2}, true, nil},
+			{"NodeSets cannot be read", map[string]int{"a": 0, "cpu": 1, "h": 2}, true, unknown},
+			{"NodeSets can be read again", map[string]int{"a": 0, "cpu": 1, "h": 2}, true, nil},
+			{"a pod waits for a Node", map[string]int{"a": 1, "cpu": 1, "h": 2}, false, waits},
+			{"a Node without labels", map[string]int{"a": 1, "cpu": 1, "h": 2}, false, func(snap *inputs.Snapshot) { snap.Nodes[0].Labels = nil }},
+			{"no report yet", map[string]int{"a": 1, "cpu": 1, "h": 2}, false, nil},
+			{"a MIG label and no report", map[string]int{"a": 1, "cpu": 1, "h": 2}, false, func(snap *inputs.Snapshot) { snap.Nodes[0].Labels["nvidia.com/mig-1g.5gb.count"] = "7" }},
+			{"the report", map[string]int{"a": 1, "cpu": 1, "h": 2}, true, nil},
+			{"as in the beginning", three, true, nil},
+			{"a report is gone", three, false, nil},
+			{"all are gone", three, false, func(snap *inputs.Snapshot) { clear(snap.Reports) }},
+		}},
+		{"no node with GPUs is left, and no place was known", detect + "NodeName=a[0-7] ", true, []step{
+			{"three kinds", three, true, nil},
+			{"no pod has GPUs", map[string]int{"a": 0, "cpu": 1, "h": 0}, true, nil},
+			{"nor later", map[string]int{"a": 0, "cpu": 1, "h": 0}, true, nil},
+			{"as in the beginning", three, true, nil},
+		}},
+		{"a NodeSet gets its first pod and loses its last", detect + "NodeName=a[0-7] ", false, []step{
+			{"it has none", map[string]int{"a": 4, "h": 0}, true, func(snap *inputs.Snapshot) { snap.NodeSets[1].Name = "more" }},
+			{"there is no such NodeSet", map[string]int{"a": 4}, true, nil},
+		}},
+		{"the only pod of a NodeSet waits for a Node", detect + "NodeName=a[0-7] ", false, []step{
+			{"it waits", map[string]int{"a": 4, "cpu": 1}, true, func(snap *inputs.Snapshot) { slices.Reverse(snap.Nodes); waits(snap) }},
+			{"it has one", map[string]int{"a": 4, "cpu": 1}, true, nil},
+		}},
+		{"nodes of a NodeSet differ, and Nodes come in any order", detect + "NodeName=a[0,2-3] ", false, []step{
+			{"one is first", map[string]int{"a": 2, "cpu": 1}, true, func(snap *inputs.Snapshot) { snap.Reports["node-a1"].GPUs = snap.Reports["node-a1"].GPUs[:1] }},
+			{"the other is first", map[string]int{"a": 2, "cpu": 1}, true, func(snap *inputs.Snapshot) {
+				snap.Reports["node-a1"].GPUs = snap.Reports["node-a1"].GPUs[:1]
+				slices.Reverse(snap.Nodes)
+			}},
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pub := complete(t, Publication{SlurmNames: "slinky", Namespace: "slurm", FlatTopology: tt.flat})[0]
+			var prev Previous
+			first := ""
+			for _, step := range tt.steps {
+				snap := nodeSets(step.counts, step.ready)
+				if step.change != nil {
+					step.change(snap)
+				}
+				for i := range snap.Nodes {
+					if tt.flat {
+						delete(snap.Nodes[i].Labels, "network.topology.nvidia.com/leaf")
+					}
+				}
+				made, err := Make(pub, pub.Rules.Gather(snap), prev)
+				if err != nil || made.Refused != "" {
+					t.Fatalf("%s: %v %s", step.what, err, made.Message)
+				}
+				file := made.Files["gres.conf"]
+				if first == "" {
+					first = file
+				}
+				if diff := cmp.Diff(first, file); diff != "" || !strings.Contains(file, "\n"+tt.want) {
+					t.Errorf("%s: want %q (-first +now):\n%s\n%s", step.what, tt.want, diff, file)
+				}
+				differ := func(f topology.Finding) bool { return strings.Contains(f.Message, "have different GPUs") }
+				if slices.ContainsFunc(made.Problems, differ) != strings.Contains(tt.name, "differ") {
+					t.Errorf("%s: problems %v", step.what, made.Problems)
+				}
+				plan, err := made.Document()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if prev, err = ReadPlan(pub, &plan); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // TestGresByAnnotation makes gres.conf for nodes that are alike as far as is known, and that
 // are not.
 func TestGresByAnnotation(t *testing.T) {

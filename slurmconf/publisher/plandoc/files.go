@@ -116,9 +116,15 @@ func LineTexts(lines []gres.Line) ([]string, error) {
 	return texts, nil
 }
 
-// Named returns the lines of the file by node, if the file names nodes in another way than Devices.
+// Named returns the lines of the file by node, if the file names nodes in another way than Devices. They are
+// without AutoDetect=off, which the file has beside Detect.
 func Named(p *topology.Plan) map[string][]gres.Line {
 	lines, _ := parseLines(p.Gres) // lines that were made can be read
+	for i := range lines {
+		if lines[i].AutoDetect == gres.AutoDetectOff {
+			lines[i].AutoDetect = ""
+		}
+	}
 	byNode, _ := gres.ByNode(lines, nil)
 	return byNode
 }
