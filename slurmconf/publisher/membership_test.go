@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -412,6 +413,12 @@ func TestGresByNodeSets(t *testing.T) {
 			if _, got, _ := strings.Cut(made.Files["gres.conf"], "overwritten.\n"); got != tt.want {
 				t.Errorf("gres.conf (-want +got):\n%s\nproblems %v", cmp.Diff(tt.want, got), made.Problems)
 			}
+			unchecked := func(f topology.Finding) bool {
+				return f.Reason == slurmconf.ReasonNotJudged && strings.HasPrefix(f.Message, "a")
+			}
+			if slices.ContainsFunc(made.Problems, unchecked) {
+				t.Errorf("GPUs that are listed are said to be detected: %v", made.Problems)
+			}
 			plan, err := made.Document()
 			if err != nil {
 				t.Fatal(err)
@@ -568,8 +575,8 @@ func TestGresByAnnotation(t *testing.T) {
 		{"listed before", nil, none, Gres{}, &Publication{}, "NodeName=gb200-[001-072] " + alone, ReasonGresNamesNodes},
 		{"listed before, one has no GPU", nil, cpu, Gres{}, &Publication{}, "NodeName=gb200-[001-072] " + alone, ReasonGresNamesNodes},
 		{"listed, all alike", nil, none, listed, nil, detect + "NodeName=gb200-[001-072]" + big, ReasonGresNamesNodes},
-		{"listed, one has no report", []simulated.Fault{{Node: "gb200-005", NoReport: true}}, none, listed, nil, detect + "NodeName=gb200-[001-004,006-072]" + big, "NotJudged" + ReasonGresNamesNodes},
-		{"listed, one has GPUs and nothing else yet", nil, labelled, listed, nil, detect + "NodeName=gb200-[001-072]" + big, "NotJudged" + ReasonGresNamesNodes},
+		{"listed, one has no report", []simulated.Fault{{Node: "gb200-005", NoReport: true}}, none, listed, nil, detect + "NodeName=gb200-[001-004,006-072]" + big, ReasonGresNamesNodes + "NotJudged"},
+		{"listed, one has GPUs and nothing else yet", nil, labelled, listed, nil, detect + "NodeName=gb200-[001-072]" + big, ReasonGresNamesNodes + "NotJudged"},
 		{"listed, one has lost a GPU", lost, none, listed, nil, detect + "NodeName=gb200-[001-004,006-072]" + big + "NodeName=gb200-005 ", ReasonGresNamesNodes},
 		{"listed, one has no GPU", nil, cpu, listed, nil, detect + "NodeName=gb200-[001-072]" + big, ReasonGresNamesNodes},
 		{"nothing is detected", nil, none, Gres{AutoDetect: "off"}, nil, "NodeName=gb200-[001-072] " + alone, ReasonGresNamesNodes},
@@ -602,7 +609,7 @@ func TestGresByAnnotation(t *testing.T) {
 					said += p.Reason
 				}
 			}
-			if got := made.Files["gres.conf"]; !strings.Contains(got, "\n"+tt.want) || said != tt.said || strings.Contains(got, "NodeName=") != strings.HasSuffix(tt.said, ReasonGresNamesNodes) {
+			if got := made.Files["gres.conf"]; !strings.Contains(got, "\n"+tt.want) || said != tt.said || strings.Contains(got, "NodeName=") != strings.HasPrefix(tt.said, ReasonGresNamesNodes) {
 				t.Errorf("said %q:\n%s", said, got)
 			}
 			plan, err := made.Document()
