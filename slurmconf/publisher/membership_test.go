@@ -447,6 +447,7 @@ func TestGresByNodeSetsStays(t *testing.T) {
 		ready  bool
 		change func(*inputs.Snapshot)
 	}
+	const planLost = "the stored plan is lost, and NodeSets cannot be read"
 	for _, tt := range []struct {
 		name, want string
 		flat       bool // nobody names a place
@@ -475,6 +476,7 @@ func TestGresByNodeSetsStays(t *testing.T) {
 		{"a NodeSet gets its first pod and loses its last", detect + "NodeName=a[0-7] ", false, []step{
 			{"it has none", map[string]int{"a": 4, "h": 0}, true, func(snap *inputs.Snapshot) { snap.NodeSets[1].Name = "more" }},
 			{"there is no such NodeSet", map[string]int{"a": 4}, true, nil},
+			{planLost, map[string]int{"a": 4}, true, unknown},
 		}},
 		{"the only pod of a NodeSet waits for a Node", detect + "NodeName=a[0-7] ", false, []step{
 			{"it waits", map[string]int{"a": 4, "cpu": 1}, true, func(snap *inputs.Snapshot) { slices.Reverse(snap.Nodes); waits(snap) }},
@@ -491,8 +493,12 @@ func TestGresByNodeSetsStays(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			pub := complete(t, Publication{SlurmNames: "slinky", Namespace: "slurm", FlatTopology: tt.flat})[0]
 			var prev Previous
+			var files map[string]string
 			first := ""
 			for _, step := range tt.steps {
+				if step.what == planLost {
+					prev = previousOf(t, pub, files)
+				}
 				snap := nodeSets(step.counts, step.ready)
 				if step.change != nil {
 					step.change(snap)
@@ -506,7 +512,8 @@ func TestGresByNodeSetsStays(t *testing.T) {
 				if err != nil || made.Refused != "" {
 					t.Fatalf("%s: %v %s", step.what, err, made.Message)
 				}
-				file := made.Files["gres.conf"]
+				files = made.Files
+				file := files["gres.conf"]
 				if first == "" {
 					first = file
 				}

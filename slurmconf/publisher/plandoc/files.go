@@ -148,6 +148,9 @@ func FromFiles(files map[string]string) (*topology.Plan, error) {
 			continue
 		}
 		p := &topology.Plan{Format: format}
+		if lines, err = detectedBeside(p, lines); err != nil {
+			return nil, err
+		}
 		if p.Topologies, err = slurmconf.ParseTopologies(name, []byte(files[name])); err != nil {
 			return nil, err
 		}
@@ -168,8 +171,36 @@ func FromFiles(files map[string]string) (*topology.Plan, error) {
 		return nil, errNoFile
 	}
 	p := &topology.Plan{Format: "yaml"} // it has no topology file
+	if lines, err = detectedBeside(p, lines); err != nil {
+		return nil, err
+	}
 	p.AllNodes = slices.ContainsFunc(lines, func(l gres.Line) bool { return l.Nodes == "" })
 	return p, SetLines(p, lines)
+}
+
+// detectedBeside returns the lines that name nodes, if the others only say how all other nodes detect their
+// GPUs. The plan then has the lines as the file has them. Else it returns all lines.
+func detectedBeside(p *topology.Plan, lines []gres.Line) (named []gres.Line, err error) {
+	detect := ""
+	for _, l := range lines {
+		switch {
+		case l.Nodes != "":
+			if l.AutoDetect == gres.AutoDetectOff {
+				l.AutoDetect = ""
+			}
+			named = append(named, l)
+		case l.Name != "":
+			return lines, nil
+		default:
+			detect = l.AutoDetect
+		}
+	}
+	if detect == "" || len(named) == 0 {
+		return lines, nil
+	}
+	p.Detect = detect
+	p.Gres, err = LineTexts(lines)
+	return named, err
 }
 
 // Place puts nodes into the units that their Topology= strings name.
