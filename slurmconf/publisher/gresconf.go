@@ -89,8 +89,8 @@ func (l *annotatedLines) choose() {
 		if !l.prev.lists() {
 			l.way, undetected = gres.AutoDetectNvidia, o.Undetected(l.Facts)
 		}
-	case gres.AutoDetectNVML: // not every slurmd of a node without GPUs has it
-		if len(l.byNode) == len(l.Plan.Nodes) {
+	case gres.AutoDetectNVML: // not every slurmd of a node without GPUs has it; for before, see forAll
+		if len(l.byNode) == len(l.Plan.Nodes) && len(l.before) == 0 {
 			l.way = o.AutoDetect
 		}
 	default:
