@@ -58,9 +58,13 @@ func (m *Rendered) linesByAnnotation(p *publication.Cluster, g *gathered) ([]gre
 		}
 		m.named = append([]gres.Line{{AutoDetect: l.way}}, m.named...)
 	}
+	names, why := slices.Sorted(maps.Keys(l.listed)), "it is not known that all nodes of this Slurm have the same GPUs"
+	if i := slices.IndexFunc(names, func(name string) bool { return l.undetected[name] != "" }); i >= 0 {
+		why = names[i] + ": " + l.undetected[names[i]]
+	}
 	m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
 		Message: fmt.Sprintf("gres.conf lists the GPUs of %s by name (%s); a node that joins by another name is not listed until the publisher has seen it",
-			hostlist.Shorten(hostlist.Compress(slices.Sorted(maps.Keys(l.listed)))), cmp.Or(l.why, "it is not known that all nodes of this Slurm have the same GPUs"))})
+			hostlist.Shorten(hostlist.Compress(names)), why)})
 	return m.named, nil
 }
 
@@ -70,10 +74,11 @@ type annotatedLines struct {
 	*gathered
 	options gres.Options
 	facts   map[string]*topology.Facts
-	// byNode are the lines of all nodes. listed are those of nodes that way does not stand for, and why is
-	// the reason of one of them.
+	// byNode are the lines of all nodes, and listed are those of nodes that way does not stand for. undetected
+	// says why slurmd does not find the GPUs of a node as they are listed.
 	byNode, listed map[string][]gres.Line
-	way, why       string
+	way            string
+	undetected     map[string]string
 	// before are the lines that the published file has by name, also of names that no node has.
 	before map[string][]gres.Line
 }
@@ -82,12 +87,11 @@ type annotatedLines struct {
 func (l *annotatedLines) choose() {
 	o := &l.options
 	l.listed = map[string][]gres.Line{}
-	var undetected map[string]string
 	switch o.AutoDetect {
 	case gres.AutoDetectOff:
 	case "":
 		if !l.prev.lists() {
-			l.way, undetected = gres.AutoDetectNvidia, o.Undetected(l.Facts)
+			l.way, l.undetected = gres.AutoDetectNvidia, o.Undetected(l.Facts)
 		}
 	case gres.AutoDetectNVML: // not every slurmd of a node without GPUs has it; for before, see forAll
 		if len(l.byNode) == len(l.Plan.Nodes) && len(l.before) == 0 {
@@ -96,24 +100,18 @@ func (l *annotatedLines) choose() {
 	default:
 		l.way = o.AutoDetect
 	}
-	for _, node := range slices.Sorted(maps.Keys(l.byNode)) {
-		lines := l.byNode[node]
-		switch detects := lines[0].AutoDetect != ""; {
-		case detects && lines[0].AutoDetect == l.way:
-		case l.way == "" || o.AutoDetect != "":
+	for node, lines := range l.byNode {
+		detects := lines[0].AutoDetect != "" && lines[0].AutoDetect == l.way
+		if !detects && (l.way == "" || o.AutoDetect != "" || l.undetected[node] != "") {
 			l.listed[node] = lines
-		case undetected[node] != "":
-			if l.listed[node] = lines; l.why == "" {
-				l.why = node + ": " + undetected[node]
-			}
 		}
 	}
 }
 
-// reports reports whether a node's GPUs are known by more than labels.
+// reports reports whether a node has a report. Without one it is not known whether slurmd finds its GPUs.
 func (l *annotatedLines) reports(node string) bool {
 	f := l.facts[node]
-	return f != nil && f.Listed().Report != nil
+	return f != nil && f.Report != nil
 }
 
 // forAll returns the listed lines without NodeName, if all nodes of this Slurm are known to have these
@@ -163,20 +161,16 @@ func (l *annotatedLines) listAhead() {
 		}
 		foreign := map[string]bool{} // on Nodes that the publication does not take
 		for _, name := range pool.Names {
-			f := l.facts[name]
-			foreign[name] = f == nil
-			if lines != nil && !l.reports(name) && f != nil && f.GPUCount() > 0 {
-				l.listed[name] = lines
-			}
+			foreign[name] = l.facts[name] == nil
 		}
 		again := slices.DeleteFunc(slices.Collect(maps.Keys(l.before)), func(name string) bool { return !pool.Numbers(name) })
-		for _, name := range slices.Concat(pool.Coming, again) {
+		for i, name := range slices.Concat(pool.Names, pool.Coming, again) {
 			switch {
 			case l.reports(name) || foreign[name]:
-			case lines != nil:
-				l.listed[name] = lines
-			case l.facts[name] == nil: // its next nodes detect their GPUs
+			case lines == nil && (l.facts[name] == nil || l.before[name] == nil): // it detects its GPUs as the others do
 				delete(l.listed, name)
+			case lines != nil && (i >= len(pool.Names) || l.facts[name].GPUCount() > 0):
+				l.listed[name] = lines
 			}
 		}
 	}
@@ -191,17 +185,18 @@ func (l *annotatedLines) listAhead() {
 }
 
 // linesOf returns the listed lines of most nodes of a NodeSet, or nil if slurmd detects their GPUs, and how
-// many kinds of lines its nodes have. Nodes of which nothing is known do not count.
+// many kinds of lines its nodes have. Nodes of which nothing is known do not count, nor do new nodes without a
+// report beside nodes that have one.
 func (l *annotatedLines) linesOf(pool inputs.Pool) (most []gres.Line, different int) {
 	type kind struct {
 		lines []gres.Line
 		nodes int
 	}
 	var kinds []kind
-	best := 0
+	best, reported := 0, slices.ContainsFunc(pool.Names, l.reports)
 	for _, name := range pool.Names {
 		lines := l.listed[name]
-		if lines == nil && !l.reports(name) {
+		if !l.reports(name) && (lines == nil || reported && l.before[name] == nil) {
 			continue
 		}
 		at := slices.IndexFunc(kinds, func(k kind) bool { return reflect.DeepEqual(k.lines, lines) })

@@ -464,6 +464,17 @@ func TestGresByNodeSetsStays(t *testing.T) {
 			{"a MIG label and no report", map[string]int{"a": 1, "cpu": 1, "h": 2}, false, func(snap *inputs.Snapshot) { snap.Nodes[0].Labels["nvidia.com/mig-1g.5gb.count"] = "7" }},
 			{"the report", map[string]int{"a": 1, "cpu": 1, "h": 2}, true, nil},
 			{"as in the beginning", three, true, nil},
+			{"each grows by one, and ResourceSlices come before reports", map[string]int{"a": 5, "cpu": 2, "h": 3}, true, func(snap *inputs.Snapshot) {
+				snap.Slices = map[string]*topology.Node{}
+				for _, node := range []string{"node-a4", "node-h2"} {
+					r := snap.Reports[node]
+					delete(snap.Reports, node)
+					for i := range r.GPUs {
+						r.GPUs[i].CPUAffinity = ""
+					}
+					r.Sockets, snap.Slices[node] = nil, r
+				}
+			}},
 			{"a report is gone", three, false, nil},
 			{"all are gone", three, false, func(snap *inputs.Snapshot) { clear(snap.Reports) }},
 		}},
@@ -491,7 +502,7 @@ func TestGresByNodeSetsStays(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			pub := complete(t, Publication{SlurmNames: "slinky", Namespace: "slurm", FlatTopology: tt.flat})[0]
+			pub := complete(t, Publication{SlurmNames: "slinky", Namespace: "slurm", FlatTopology: tt.flat, ResourceSlices: true})[0]
 			var prev Previous
 			var files map[string]string
 			first := ""
