@@ -358,7 +358,7 @@ func nodeSets(counts map[string]int, ready bool) *inputs.Snapshot {
 // the GPUs of one kind by itself. Each NodeSet grows by one, and the file stays as it is. When nothing but
 // one kind of machine is left, and that is known, no node is named.
 func TestGresByNodeSets(t *testing.T) {
-	const a100, devices = "NodeName=a[0-7] ", "Name=gpu Type=a100 File=/dev/nvidia[0-1] Flags=nvidia_gpu_env"
+	const a100, devices = "NodeName=a[0-63] ", "Name=gpu Type=a100 File=/dev/nvidia[0-1] Flags=nvidia_gpu_env"
 	three := map[string]int{"a": 4, "cpu": 1, "h": 2}
 	for _, tt := range []struct {
 		name   string
@@ -372,11 +372,11 @@ func TestGresByNodeSets(t *testing.T) {
 		{"three kinds", three, true, nil, Gres{}, nil, detect + a100 + devices + " AutoDetect=off\n"},
 		{"each grows by one", map[string]int{"a": 5, "cpu": 2, "h": 3}, true, nil, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
 		{"each grows by one, without a report yet", map[string]int{"a": 5, "cpu": 2, "h": 3}, false, nil, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
-		{"it grows above a power of two", map[string]int{"a": 8, "cpu": 1}, true, nil, Gres{AutoDetect: "off"}, three, "NodeName=a[0-15] " + devices + "\n"},
+		{"it grows above 64", map[string]int{"a": 64, "cpu": 1}, true, nil, Gres{AutoDetect: "off"}, three, "NodeName=a[0-127] " + devices + "\n"},
 		{"it shrinks", map[string]int{"a": 1, "cpu": 1, "h": 1}, true, nil, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
 		{"a kind is scaled to nothing", map[string]int{"a": 0, "cpu": 1, "h": 1}, true, nil, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
 		{"the NodeSet of a kind is gone", map[string]int{"cpu": 1, "h": 1}, true, nil, Gres{}, three, detect},
-		{"three kinds are listed", three, true, nil, Gres{AutoDetect: "off"}, nil, a100 + devices + "\nNodeName=h[0-3] Name=gpu Type=h100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n"},
+		{"three kinds are listed", three, true, nil, Gres{AutoDetect: "off"}, nil, a100 + devices + "\nNodeName=h[0-63] Name=gpu Type=h100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n"},
 		{"one kind is all that there is", map[string]int{"a": 4}, true, nil, Gres{}, nil, devices + "\n"},
 		{"one kind, and a NodeSet without a pod", map[string]int{"a": 4, "cpu": 0}, true, nil, Gres{}, nil, detect + a100 + devices + " AutoDetect=off\n"},
 		{"one kind, and a node that is not selected", map[string]int{"a": 4, "cpu": 1}, true, func(snap *inputs.Snapshot) { snap.Nodes[4].Labels["pool"] = "other" }, Gres{AutoDetect: "off"}, nil, a100 + devices + "\n"},
@@ -384,7 +384,7 @@ func TestGresByNodeSets(t *testing.T) {
 		{"one kind as before, and a NodeSet without a pod", map[string]int{"a": 4, "cpu": 0}, true, nil, Gres{}, map[string]int{"a": 4}, a100 + devices + "\n"},
 		{"one kind as before, and NodeSets cannot be read", map[string]int{"a": 4}, true, func(snap *inputs.Snapshot) { snap.NodeSets = nil }, Gres{}, map[string]int{"a": 4}, devices + "\n"},
 		{"one of a NodeSet has other GPUs", three, true, func(snap *inputs.Snapshot) { snap.Reports["node-a1"].GPUs = snap.Reports["node-a1"].GPUs[:1] }, Gres{}, nil,
-			detect + "NodeName=a[0,2-7] " + devices + " AutoDetect=off\nNodeName=a1 Name=gpu Type=a100 File=/dev/nvidia0 Flags=nvidia_gpu_env AutoDetect=off\n"},
+			detect + "NodeName=a[0,2-63] " + devices + " AutoDetect=off\nNodeName=a1 Name=gpu Type=a100 File=/dev/nvidia0 Flags=nvidia_gpu_env AutoDetect=off\n"},
 		{"all reports are gone", three, true, func(snap *inputs.Snapshot) { clear(snap.Reports) }, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
 		{"a Node has neither labels nor a report yet", map[string]int{"a": 5, "cpu": 1, "h": 2}, false, func(snap *inputs.Snapshot) { snap.Nodes[4].Labels = nil }, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
 		{"a report is gone", three, false, nil, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
@@ -453,7 +453,7 @@ func TestGresByNodeSetsStays(t *testing.T) {
 		flat       bool // nobody names a place
 		steps      []step
 	}{
-		{"scaled to nothing and back", detect + "NodeName=a[0-7] ", false, []step{
+		{"scaled to nothing and back", detect + "NodeName=a[0-63] ", false, []step{
 			{"three kinds", three, true, nil},
 			{"the last pod of a kind goes", map[string]int{"a": 0, "cpu": 1, "h": 2}, true, nil},
 			{"NodeSets cannot be read", map[string]int{"a": 0, "cpu": 1, "h": 2}, true, unknown},
@@ -478,22 +478,22 @@ func TestGresByNodeSetsStays(t *testing.T) {
 			{"a report is gone", three, false, nil},
 			{"all are gone", three, false, func(snap *inputs.Snapshot) { clear(snap.Reports) }},
 		}},
-		{"no node with GPUs is left, and no place was known", detect + "NodeName=a[0-7] ", true, []step{
+		{"no node with GPUs is left, and no place was known", detect + "NodeName=a[0-63] ", true, []step{
 			{"three kinds", three, true, nil},
 			{"no pod has GPUs", map[string]int{"a": 0, "cpu": 1, "h": 0}, true, nil},
 			{"nor later", map[string]int{"a": 0, "cpu": 1, "h": 0}, true, nil},
 			{"as in the beginning", three, true, nil},
 		}},
-		{"a NodeSet gets its first pod and loses its last", detect + "NodeName=a[0-7] ", false, []step{
+		{"a NodeSet gets its first pod and loses its last", detect + "NodeName=a[0-63] ", false, []step{
 			{"it has none", map[string]int{"a": 4, "h": 0}, true, func(snap *inputs.Snapshot) { snap.NodeSets[1].Name = "more" }},
 			{"there is no such NodeSet", map[string]int{"a": 4}, true, nil},
 			{planLost, map[string]int{"a": 4}, true, unknown},
 		}},
-		{"the only pod of a NodeSet waits for a Node", detect + "NodeName=a[0-7] ", false, []step{
+		{"the only pod of a NodeSet waits for a Node", detect + "NodeName=a[0-63] ", false, []step{
 			{"it waits", map[string]int{"a": 4, "cpu": 1}, true, func(snap *inputs.Snapshot) { slices.Reverse(snap.Nodes); waits(snap) }},
 			{"it has one", map[string]int{"a": 4, "cpu": 1}, true, nil},
 		}},
-		{"nodes of a NodeSet differ, and Nodes come in any order", detect + "NodeName=a[0,2-3] ", false, []step{
+		{"nodes of a NodeSet differ, and Nodes come in any order", detect + "NodeName=a[0,2-63] ", false, []step{
 			{"one is first", map[string]int{"a": 2, "cpu": 1}, true, func(snap *inputs.Snapshot) { snap.Reports["node-a1"].GPUs = snap.Reports["node-a1"].GPUs[:1] }},
 			{"the other is first", map[string]int{"a": 2, "cpu": 1}, true, func(snap *inputs.Snapshot) {
 				snap.Reports["node-a1"].GPUs = snap.Reports["node-a1"].GPUs[:1]

@@ -148,11 +148,12 @@ func (r *Rules) pools(snap *Snapshot) (pools []Pool, all bool) {
 	return pools, all
 }
 
-// maxComing bounds the numbers of names.
-const maxComing = 1 << 14
+// maxComing bounds the numbers of names. minComing is how many names there are at least: a small NodeSet
+// often grows by many pods at once, and their nodes register before a new file is published.
+const maxComing, minComing = 1 << 14, 1 << 6
 
 // nextNames returns the names of a NodeSet that numbers its pods: from 0 up to the next power of two above
-// all numbers in use. So there is always a further name, and the list seldom changes. It returns none if
+// all numbers in use. So there are always further names, and the list seldom changes. It returns none if
 // the names differ in more than their numbers.
 func nextNames(used []string) []string {
 	prefix, width, next := "", 1, 0
@@ -171,7 +172,7 @@ func nextNames(used []string) []string {
 	if next == 0 {
 		return nil
 	}
-	names := make([]string, 1<<bits.Len(uint(next)))
+	names := make([]string, max(minComing, 1<<bits.Len(uint(next))))
 	for n := range names {
 		names[n] = fmt.Sprintf("%s%0*d", prefix, width, n)
 	}
