@@ -154,7 +154,7 @@ func (l *annotatedLines) listAhead() {
 		lines, kinds := l.linesOf(pool)
 		if kinds > 1 {
 			l.Problems = append(l.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
-				Message: fmt.Sprintf("nodes of NodeSet %s/%s have different GPUs: its next node counts as most of them, and slurmctld drains a node that has others; give each kind of machine a NodeSet of its own", pool.Namespace, pool.NodeSet)})
+				Message: fmt.Sprintf("gres.conf has different lines for nodes of NodeSet %s/%s: its next node gets those of most, and slurmctld drains a node that has other GPUs; give each kind of machine a NodeSet of its own", pool.Namespace, pool.NodeSet)})
 		}
 		if kinds == 0 { // nothing is known of its nodes yet
 			continue
