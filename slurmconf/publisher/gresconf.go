@@ -116,10 +116,11 @@ func (l *annotatedLines) reports(node string) bool {
 
 // forAll returns the listed lines without NodeName, if all nodes of this Slurm are known to have these
 // GPUs. While NodeSets cannot be read, lines that were published so stay. A file that names nodes goes on
-// naming nodes: else it would change whenever a NodeSet loses its last pod or gets its first.
+// naming nodes: else it would change whenever a NodeSet loses its last pod or gets its first. Of a Node that
+// may still get a pod of a DaemonSet it is not known.
 func (l *annotatedLines) forAll() []gres.Line {
 	known := l.AllPools || !l.NodeSets && l.prev.Plan != nil && l.prev.Plan.AllNodes
-	if !known || len(l.before) > 0 || len(l.options.LeaveOut) > 0 || len(l.listed) < len(l.byNode) || len(l.byNode) < len(l.Plan.Nodes) {
+	if !known || len(l.before)+len(l.Expected) > 0 || len(l.options.LeaveOut) > 0 || len(l.listed) < len(l.byNode) || len(l.byNode) < len(l.Plan.Nodes) {
 		return nil
 	}
 	for _, pool := range l.Pools {

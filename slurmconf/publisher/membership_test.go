@@ -360,6 +360,13 @@ func nodeSets(counts map[string]int, ready bool) *inputs.Snapshot {
 func TestGresByNodeSets(t *testing.T) {
 	const a100, devices = "NodeName=a[0-63] ", "Name=gpu Type=a100 File=/dev/nvidia[0-1] Flags=nvidia_gpu_env"
 	three := map[string]int{"a": 4, "cpu": 1, "h": 2}
+	daemonSet := func(snap *inputs.Snapshot) { // its last pod is still to come
+		snap.NodeSets[0].PerNode = true
+		for i := range 4 {
+			snap.Nodes[i].Workers[0].Hostname = ""
+		}
+		snap.Nodes[3].Workers = nil
+	}
 	for _, tt := range []struct {
 		name   string
 		counts map[string]int
@@ -385,13 +392,8 @@ func TestGresByNodeSets(t *testing.T) {
 		{"one of a NodeSet has other GPUs", three, true, func(snap *inputs.Snapshot) { snap.Reports["node-a1"].GPUs = snap.Reports["node-a1"].GPUs[:1] }, Gres{}, nil,
 			detect + "NodeName=a[0,2-63] " + devices + " AutoDetect=off\nNodeName=a1 Name=gpu Type=a100 File=/dev/nvidia0 Flags=nvidia_gpu_env AutoDetect=off\n"},
 		{"a Node has neither labels nor a report yet", map[string]int{"a": 5, "cpu": 1, "h": 2}, false, func(snap *inputs.Snapshot) { snap.Nodes[4].Labels = nil }, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
-		{"a DaemonSet's next node", map[string]int{"a": 4, "cpu": 1}, true, func(snap *inputs.Snapshot) {
-			snap.NodeSets[0].PerNode = true
-			for i := range 4 {
-				snap.Nodes[i].Workers[0].Hostname = ""
-			}
-			snap.Nodes[3].Workers = nil
-		}, Gres{AutoDetect: "off"}, nil, "NodeName=node-a[0-3] " + devices + "\n"},
+		{"a DaemonSet's next node", map[string]int{"a": 4, "cpu": 1}, true, daemonSet, Gres{AutoDetect: "off"}, nil, "NodeName=node-a[0-3] " + devices + "\n"},
+		{"one kind, and a DaemonSet's next node", map[string]int{"a": 4}, true, daemonSet, Gres{}, nil, detect + "NodeName=node-a[0-3] " + devices + " AutoDetect=off\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pub := complete(t, Publication{SlurmNames: "slinky", Nodes: Selection{Selector: "pool!=other"}, Namespace: "slurm", Gres: tt.gres})[0]
