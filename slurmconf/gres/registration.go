@@ -67,18 +67,19 @@ func (o *Options) Found(f *topology.Facts) Registration {
 	r.Sockets = shape.sockets
 	for i := range gpus {
 		g := &gpus[i]
-		near := shape.near(g.CPUAffinity)
-		switch {
-		case g.Minor == nil || g.Product == "":
+		if g.Minor == nil || g.Product == "" {
 			r.Unknown = fmt.Sprintf("its report does not have product and minor number of GPU %s", g.UUID)
 			return r
+		}
+		file, near := deviceFile(*g.Minor), shape.near(g.CPUAffinity) // nodes that are alike share what is said of a file
+		switch {
 		case near == nil:
-			r.Unknown = fmt.Sprintf("its report does not say which sockets GPU %s is next to", g.UUID)
+			r.Unknown = fmt.Sprintf("its report does not say which sockets %s is next to", file)
 			return r
 		case !FitSockets(near, shape.cpus(), o.SeveralSockets) && r.Drains == "":
-			r.Drains = fmt.Sprintf("GPU %s is next to CPUs %s, which are not one whole socket or all", g.UUID, g.CPUAffinity)
+			r.Drains = fmt.Sprintf("%s is next to CPUs %s, which are not one whole socket or all", file, g.CPUAffinity)
 		}
-		r.GPUs = append(r.GPUs, RegisteredGPU{Device: Device(deviceFile(*g.Minor)), Type: g.Product, Cores: cores[i]})
+		r.GPUs = append(r.GPUs, RegisteredGPU{Device: Device(file), Type: g.Product, Cores: cores[i]})
 	}
 	return r
 }

@@ -29,7 +29,7 @@ func TestUndetected(t *testing.T) {
 			n.GPUs[i].CPUAffinity = "4-11"
 		}
 	})
-	const part = "GPU GPU-0 is next to CPUs 0-1,8-9, which are not one whole socket or all, and slurmctld drains a node that detects such a GPU"
+	const part = "/dev/nvidia0 is next to CPUs 0-1,8-9, which are not one whole socket or all, and slurmctld drains a node that detects such a GPU"
 	const differs = "slurmd finds its GPUs otherwise than they are listed: their Types, Cores or Links differ"
 	for _, tt := range []struct {
 		name string
@@ -43,13 +43,13 @@ func TestUndetected(t *testing.T) {
 		{"a socket more than once", Options{}, near(machine(0, 1), "0-3,8-11,0-3"), ""},
 		{"a part of a socket", Options{}, near(machine(0, 1), "0-1,8-9"), part},
 		{"a part of a socket, and the socket's Cores are listed", Options{Cores: true}, near(machine(0, 1), "0-1,8-9"), part},
-		{"one thread of each core", Options{}, near(machine(0), "0-3"), "GPU GPU-0 is next to CPUs 0-3, which are not one whole socket or all, and slurmctld drains a node that detects such a GPU"},
-		{"a socket and a part of the other", Options{}, near(machine(0), "0-4,8-11"), "GPU GPU-0 is next to CPUs 0-4,8-11, which are not one whole socket or all, and slurmctld drains a node that detects such a GPU"},
-		{"two sockets of four", Options{}, fourSockets, "GPU GPU-0 is next to CPUs 4-11, which are not one whole socket or all, and slurmctld drains a node that detects such a GPU"},
+		{"one thread of each core", Options{}, near(machine(0), "0-3"), "/dev/nvidia0 is next to CPUs 0-3, which are not one whole socket or all, and slurmctld drains a node that detects such a GPU"},
+		{"a socket and a part of the other", Options{}, near(machine(0), "0-4,8-11"), "/dev/nvidia0 is next to CPUs 0-4,8-11, which are not one whole socket or all, and slurmctld drains a node that detects such a GPU"},
+		{"two sockets of four", Options{}, fourSockets, "/dev/nvidia0 is next to CPUs 4-11, which are not one whole socket or all, and slurmctld drains a node that detects such a GPU"},
 		{"two sockets of four, before 25.05", Options{SeveralSockets: true}, fourSockets, ""},
-		{"no affinity", Options{}, near(machine(0), ""), "its report does not say which sockets GPU GPU-0 is next to"},
-		{"CPUs that no socket has", Options{}, near(machine(0), "0-99"), "its report does not say which sockets GPU GPU-0 is next to"},
-		{"no sockets", Options{}, machine(0, 1), "its report does not say which sockets GPU GPU-0 is next to"},
+		{"no affinity", Options{}, near(machine(0), ""), "its report does not say which sockets /dev/nvidia0 is next to"},
+		{"CPUs that no socket has", Options{}, near(machine(0), "0-99"), "its report does not say which sockets /dev/nvidia0 is next to"},
+		{"no sockets", Options{}, machine(0, 1), "its report does not say which sockets /dev/nvidia0 is next to"},
 		{"MIG", Options{}, cut(four(), "1g.5gb", 2, 10), unseenMIG},
 		{"labels alone", Options{}, nil, ""},
 		{"no GPUs", Options{}, machine(), ""},

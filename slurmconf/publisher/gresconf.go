@@ -22,22 +22,33 @@ import (
 // this Slurm have these GPUs.
 func (m *Rendered) linesByAnnotation(p *publication.Cluster, g *gathered) ([]gres.Line, error) {
 	byNode, err := gres.ByNode(m.gres, nil)
-	if err != nil || len(byNode) == 0 {
+	prev := g.prev.Plan
+	if err != nil || len(byNode) == 0 && (prev == nil || prev.Detect == "" && len(prev.Gres) == 0) {
 		return nil, err
 	}
 	l := annotatedLines{Rendered: m, gathered: g, options: p.GresOptions(), byNode: byNode, facts: make(map[string]*topology.Facts, len(g.Facts))}
-	for i := range g.Facts {
-		l.facts[g.Facts[i].SlurmName] = &g.Facts[i]
+	for _, facts := range [][]topology.Facts{g.Expected, g.Facts} {
+		for i := range facts {
+			l.facts[facts[i].SlurmName] = &facts[i]
+		}
+	}
+	if prev != nil {
+		l.before = plandoc.Named(prev)
 	}
 	l.choose()
 	if lines := l.forAll(); lines != nil {
+		m.allNodes = true
 		m.Problems = append(m.Problems, topology.Finding{Reason: slurmlint.ReasonForAll,
 			Message: "gres.conf lists devices and names no nodes, because all nodes are alike: slurmd does not start on a node of this Slurm that lacks one of them"})
 		return lines, nil
 	}
+	l.keepListed(p.Rules.BySlinky())
 	l.listAhead()
 	m.detect = l.way
-	if len(l.listed) == 0 {
+	switch {
+	case len(l.listed) == 0 && l.way == "":
+		return nil, nil
+	case len(l.listed) == 0:
 		return []gres.Line{{AutoDetect: l.way}}, nil
 	}
 	m.named = gres.ByName(l.listed)
@@ -47,9 +58,13 @@ func (m *Rendered) linesByAnnotation(p *publication.Cluster, g *gathered) ([]gre
 		}
 		m.named = append([]gres.Line{{AutoDetect: l.way}}, m.named...)
 	}
+	names, why := slices.Sorted(maps.Keys(l.listed)), "it is not known that all nodes of this Slurm have the same GPUs"
+	if i := slices.IndexFunc(names, func(name string) bool { return l.undetected[name] != "" }); i >= 0 {
+		why = names[i] + ": " + l.undetected[names[i]]
+	}
 	m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
 		Message: fmt.Sprintf("gres.conf lists the GPUs of %s by name (%s); a node that joins by another name is not listed until the publisher has seen it",
-			hostlist.Shorten(hostlist.Compress(slices.Sorted(maps.Keys(l.listed)))), cmp.Or(l.why, "it is not known that all nodes of this Slurm have the same GPUs"))})
+			hostlist.Shorten(hostlist.Compress(names)), why)})
 	return m.named, nil
 }
 
@@ -59,11 +74,12 @@ type annotatedLines struct {
 	*gathered
 	options gres.Options
 	facts   map[string]*topology.Facts
-	// byNode are the lines of all nodes. listed are those of nodes that way does not stand for, and why is
-	// the reason of one of them.
+	// byNode are the lines of all nodes, and listed are those of nodes that way does not stand for. undetected
+	// says why slurmd does not find the GPUs of a node as they are listed.
 	byNode, listed map[string][]gres.Line
-	way, why       string
-	// before are the lines that the published file has by name.
+	way            string
+	undetected     map[string]string
+	// before are the lines that the published file has by name, also of names that no node has.
 	before map[string][]gres.Line
 }
 
@@ -71,50 +87,40 @@ type annotatedLines struct {
 func (l *annotatedLines) choose() {
 	o := &l.options
 	l.listed = map[string][]gres.Line{}
-	var undetected map[string]string
 	switch o.AutoDetect {
 	case gres.AutoDetectOff:
 	case "":
 		if !l.prev.lists() {
-			l.way, undetected = gres.AutoDetectNvidia, o.Undetected(l.Facts)
+			l.way, l.undetected = gres.AutoDetectNvidia, o.Undetected(l.Facts)
 		}
-	case gres.AutoDetectNVML: // not every slurmd of a node without GPUs has it
-		if len(l.byNode) == len(l.Plan.Nodes) {
+	case gres.AutoDetectNVML: // not every slurmd of a node without GPUs has it; for before, see forAll
+		if len(l.byNode) == len(l.Plan.Nodes) && len(l.before) == 0 {
 			l.way = o.AutoDetect
 		}
 	default:
 		l.way = o.AutoDetect
 	}
-	if l.prev.Plan != nil {
-		l.before = plandoc.Named(l.prev.Plan)
-	}
-	for _, node := range slices.Sorted(maps.Keys(l.byNode)) {
-		lines := l.byNode[node]
-		switch detects := lines[0].AutoDetect != ""; {
-		case detects && lines[0].AutoDetect == l.way:
-		case l.way == "" || o.AutoDetect != "":
-			l.listed[node] = lines
-		case undetected[node] != "":
-			if l.listed[node] = lines; l.why == "" {
-				l.why = node + ": " + undetected[node]
-			}
-		case !l.reports(node) && len(l.before[node]) > 0: // nothing new is known
+	for node, lines := range l.byNode {
+		detects := lines[0].AutoDetect != "" && lines[0].AutoDetect == l.way
+		if !detects && (l.way == "" || o.AutoDetect != "" || l.undetected[node] != "") {
 			l.listed[node] = lines
 		}
 	}
 }
 
-// reports reports whether a node's GPUs are known by more than labels.
+// reports reports whether a node has a report. Without one it is not known whether slurmd finds its GPUs.
 func (l *annotatedLines) reports(node string) bool {
 	f := l.facts[node]
-	return f != nil && f.Listed().Report != nil
+	return f != nil && f.Report != nil
 }
 
 // forAll returns the listed lines without NodeName, if all nodes of this Slurm are known to have these
-// GPUs. While NodeSets cannot be read, lines that were published so stay.
+// GPUs. While NodeSets cannot be read, lines that were published so stay. A file that names nodes goes on
+// naming nodes: else it would change whenever a NodeSet loses its last pod or gets its first. Of a Node that
+// may still get a pod of a DaemonSet it is not known.
 func (l *annotatedLines) forAll() []gres.Line {
 	known := l.AllPools || !l.NodeSets && l.prev.Plan != nil && l.prev.Plan.AllNodes
-	if !known || len(l.options.LeaveOut) > 0 || len(l.listed) < len(l.byNode) || len(l.byNode) < len(l.Plan.Nodes) {
+	if !known || len(l.before)+len(l.Expected) > 0 || len(l.options.LeaveOut) > 0 || len(l.listed) < len(l.byNode) || len(l.byNode) < len(l.Plan.Nodes) {
 		return nil
 	}
 	for _, pool := range l.Pools {
@@ -125,35 +131,50 @@ func (l *annotatedLines) forAll() []gres.Line {
 	return gres.ForAll(l.listed)
 }
 
+// keepListed keeps the lines that the file has of a name until a report says otherwise: the lines of a node
+// without a report, and those of a name that a NodeSet can give again. Nobody knows which names a NodeSet
+// without a pod gives, so all that are counted from 0 stay while there may be such a NodeSet.
+func (l *annotatedLines) keepListed(slinky bool) {
+	listed := func(name string) bool { return l.before[name] != nil }
+	for name, lines := range l.before {
+		if l.listed[name] != nil || l.reports(name) || l.options.AutoDetect != "" && l.byNode[name] != nil {
+			continue
+		}
+		if l.facts[name] != nil || slices.ContainsFunc(l.Pools, func(pool inputs.Pool) bool { return pool.Numbers(name) }) ||
+			slinky && !l.AllPools && inputs.IsCounted(name, listed) {
+			l.listed[name] = lines
+		}
+	}
+}
+
 // listAhead lists names that NodeSets can still give, so that the file stays as it is when their pods come.
 // Further nodes of a NodeSet should be like most of its nodes. Names stay listed when the NodeSet shrinks: it may
 // grow again at once.
 func (l *annotatedLines) listAhead() {
 	for _, pool := range l.Pools {
-		lines, alike := l.linesOf(pool)
-		if !alike {
+		lines, kinds := l.linesOf(pool)
+		if kinds > 1 {
 			l.Problems = append(l.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
-				Message: fmt.Sprintf("nodes of NodeSet %s/%s have different GPUs: its next node counts as most of them, and slurmctld drains a node that has others; give each kind of machine a NodeSet of its own", pool.Namespace, pool.NodeSet)})
+				Message: fmt.Sprintf("gres.conf has different lines for nodes of NodeSet %s/%s: its next node gets those of most, and slurmctld drains a node that has other GPUs; give each kind of machine a NodeSet of its own", pool.Namespace, pool.NodeSet)})
 		}
-		if lines == nil {
+		if kinds == 0 { // nothing is known of its nodes yet
 			continue
 		}
 		foreign := map[string]bool{} // on Nodes that the publication does not take
 		for _, name := range pool.Names {
-			f := l.facts[name]
-			foreign[name] = f == nil
-			if !l.reports(name) && f != nil && f.GPUCount() > 0 {
-				l.listed[name] = lines
-			}
+			foreign[name] = l.facts[name] == nil
 		}
 		again := slices.DeleteFunc(slices.Collect(maps.Keys(l.before)), func(name string) bool { return !pool.Numbers(name) })
-		for _, name := range slices.Concat(pool.Coming, again) {
-			if !l.reports(name) && !foreign[name] {
+		for i, name := range slices.Concat(pool.Names, pool.Coming, again) {
+			switch {
+			case l.reports(name) || foreign[name]:
+			case lines == nil && (l.facts[name] == nil || l.before[name] == nil): // it detects its GPUs as the others do
+				delete(l.listed, name)
+			case lines != nil && (i >= len(pool.Names) || l.facts[name].GPUCount() > 0):
 				l.listed[name] = lines
 			}
 		}
 	}
-	l.keepNames()
 	lines, _ := gres.FromFacts(l.Expected, nil, l.options)
 	expected, _ := gres.ByNode(lines, nil) // lines that were made have names that can be read
 	undetected := l.options.Undetected(l.Expected)
@@ -164,37 +185,19 @@ func (l *annotatedLines) listAhead() {
 	}
 }
 
-// keepNames keeps the lines of names that may be of a NodeSet without a pod, which can grow again.
-func (l *annotatedLines) keepNames() {
-	if !l.NodeSets || l.AllPools {
-		return
-	}
-	for name, lines := range l.before {
-		if l.listed[name] != nil || l.facts[name] != nil || slices.ContainsFunc(l.Pools, func(pool inputs.Pool) bool { return pool.Numbers(name) }) {
-			continue
-		}
-		lines = slices.Clone(lines)
-		for i := range lines {
-			if lines[i].AutoDetect == gres.AutoDetectOff {
-				lines[i].AutoDetect = ""
-			}
-		}
-		l.listed[name] = lines
-	}
-}
-
-// linesOf returns the listed lines of most nodes of a NodeSet, or nil if slurmd detects their GPUs. alike is
-// false if nodes differ.
-func (l *annotatedLines) linesOf(pool inputs.Pool) (most []gres.Line, alike bool) {
+// linesOf returns the listed lines of most nodes of a NodeSet, or nil if slurmd detects their GPUs, and how
+// many kinds of lines its nodes have. Nodes of which nothing is known do not count, nor do new nodes without a
+// report beside nodes that have one.
+func (l *annotatedLines) linesOf(pool inputs.Pool) (most []gres.Line, different int) {
 	type kind struct {
 		lines []gres.Line
 		nodes int
 	}
 	var kinds []kind
-	best := 0
+	best, reported := 0, slices.ContainsFunc(pool.Names, l.reports)
 	for _, name := range pool.Names {
 		lines := l.listed[name]
-		if lines == nil && !l.reports(name) {
+		if !l.reports(name) && (lines == nil || reported && l.before[name] == nil) {
 			continue
 		}
 		at := slices.IndexFunc(kinds, func(k kind) bool { return reflect.DeepEqual(k.lines, lines) })
@@ -205,5 +208,5 @@ func (l *annotatedLines) linesOf(pool inputs.Pool) (most []gres.Line, alike bool
 			most, best = lines, kinds[at].nodes
 		}
 	}
-	return most, len(kinds) < 2
+	return most, len(kinds)
 }

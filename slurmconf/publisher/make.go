@@ -44,6 +44,8 @@ type Rendered struct {
 	// the file if it has further lines, or names that are still to come.
 	detect string
 	named  []gres.Line
+	// allNodes says that gres.conf lists devices without NodeName.
+	allNodes bool
 	// format is that of the topology file, conf or yaml, and policy has the keys of the
 	// configuration that it was made by.
 	format string
@@ -167,7 +169,7 @@ func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) err
 		return err
 	}
 	lines, problems := gres.FromFacts(g.Facts, g.prev.Gres, p.GresOptions())
-	m.gres, m.Problems = lines, slices.Concat(m.Problems, problems, unchecked(lines, p.GresOptions()))
+	m.gres, m.Problems = lines, slices.Concat(m.Problems, problems)
 	if m.refuseEmpty(p, g, why); m.Refused != "" {
 		return nil
 	}
@@ -176,20 +178,29 @@ func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) err
 	if err := m.write(p, g); err != nil {
 		return err
 	}
+	m.sayUnchecked(p.GresOptions())
 	m.fit(p, room)
 	return nil
 }
 
-// unchecked says that nothing but labels is known of nodes whose slurmd detects their GPUs.
-func unchecked(lines []gres.Line, o gres.Options) (found []topology.Finding) {
-	for i := range lines {
-		if l := &lines[i]; l.AutoDetect != "" && o.AutoDetect == "" {
-			found = append(found, topology.Finding{Severity: topology.Warning, Reason: slurmconf.ReasonNotJudged,
-				Message: fmt.Sprintf("%s: no report, so slurmd detects the GPUs (AutoDetect=%s); it is not checked whether they are next to whole sockets, else slurmctld drains the node", hostlist.Shorten(l.Nodes), l.AutoDetect),
-				Remedy:  "run Quoin's agent there"})
+// sayUnchecked says that nothing but labels is known of nodes whose slurmd detects their GPUs.
+func (m *Rendered) sayUnchecked(o gres.Options) {
+	if o.AutoDetect != "" || m.allNodes {
+		return
+	}
+	detects := slices.DeleteFunc(slices.Clone(m.gres), func(l gres.Line) bool { return l.AutoDetect == "" })
+	byNode, _ := gres.ByNode(detects, nil) // lines that were made have names that can be read
+	for i := range m.named {
+		if l := &m.named[i]; l.Name != "" && len(byNode) > 0 {
+			_ = hostlist.Walk(l.Nodes, func(name []byte) { delete(byNode, string(name)) })
 		}
 	}
-	return found
+	if len(byNode) > 0 {
+		m.Problems = append(m.Problems, topology.Finding{Severity: topology.Warning, Reason: slurmconf.ReasonNotJudged,
+			Message: fmt.Sprintf("%s: no report, so slurmd detects the GPUs (AutoDetect=%s); it is not checked whether they are next to whole sockets, else slurmctld drains the node",
+				hostlist.Shorten(hostlist.Compress(slices.Collect(maps.Keys(byNode)))), gres.AutoDetectNvidia),
+			Remedy: "run Quoin's agent there"})
+	}
 }
 
 // choose chooses what is published of the plan, and where each node is in it. why says why there is
@@ -297,8 +308,7 @@ func (m *Rendered) write(p *publication.Cluster, g *gathered) error {
 func (m *Rendered) Document() (topology.Plan, error) {
 	plan := *m.Plan
 	plan.Format, plan.ByAnnotation, plan.Policy, plan.Topologies, plan.Problems = m.format, m.ByAnnotation, m.policy, m.all, m.Problems
-	plan.Detect = m.detect
-	plan.AllNodes = m.detect == "" && len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see linesByAnnotation
+	plan.Detect, plan.AllNodes = m.detect, m.allNodes
 	var err error
 	if plan.Gres, err = plandoc.LineTexts(m.named); err != nil {
 		return plan, err

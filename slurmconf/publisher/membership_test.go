@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -357,8 +358,15 @@ func nodeSets(counts map[string]int, ready bool) *inputs.Snapshot {
 // the GPUs of one kind by itself. Each NodeSet grows by one, and the file stays as it is. When nothing but
 // one kind of machine is left, and that is known, no node is named.
 func TestGresByNodeSets(t *testing.T) {
-	const a100, devices = "NodeName=a[0-7] ", "Name=gpu Type=a100 File=/dev/nvidia[0-1] Flags=nvidia_gpu_env"
+	const a100, devices = "NodeName=a[0-63] ", "Name=gpu Type=a100 File=/dev/nvidia[0-1] Flags=nvidia_gpu_env"
 	three := map[string]int{"a": 4, "cpu": 1, "h": 2}
+	daemonSet := func(snap *inputs.Snapshot) { // its last pod is still to come
+		snap.NodeSets[0].PerNode = true
+		for i := range 4 {
+			snap.Nodes[i].Workers[0].Hostname = ""
+		}
+		snap.Nodes[3].Workers = nil
+	}
 	for _, tt := range []struct {
 		name   string
 		counts map[string]int
@@ -371,11 +379,10 @@ func TestGresByNodeSets(t *testing.T) {
 		{"three kinds", three, true, nil, Gres{}, nil, detect + a100 + devices + " AutoDetect=off\n"},
 		{"each grows by one", map[string]int{"a": 5, "cpu": 2, "h": 3}, true, nil, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
 		{"each grows by one, without a report yet", map[string]int{"a": 5, "cpu": 2, "h": 3}, false, nil, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
-		{"it grows above a power of two", map[string]int{"a": 8, "cpu": 1}, true, nil, Gres{AutoDetect: "off"}, three, "NodeName=a[0-15] " + devices + "\n"},
+		{"it grows above 64", map[string]int{"a": 64, "cpu": 1}, true, nil, Gres{AutoDetect: "off"}, three, "NodeName=a[0-127] " + devices + "\n"},
 		{"it shrinks", map[string]int{"a": 1, "cpu": 1, "h": 1}, true, nil, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
-		{"a kind is scaled to nothing", map[string]int{"a": 0, "cpu": 1, "h": 1}, true, nil, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
 		{"the NodeSet of a kind is gone", map[string]int{"cpu": 1, "h": 1}, true, nil, Gres{}, three, detect},
-		{"three kinds are listed", three, true, nil, Gres{AutoDetect: "off"}, nil, a100 + devices + "\nNodeName=h[0-3] Name=gpu Type=h100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n"},
+		{"three kinds are listed", three, true, nil, Gres{AutoDetect: "off"}, nil, a100 + devices + "\nNodeName=h[0-63] Name=gpu Type=h100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n"},
 		{"one kind is all that there is", map[string]int{"a": 4}, true, nil, Gres{}, nil, devices + "\n"},
 		{"one kind, and a NodeSet without a pod", map[string]int{"a": 4, "cpu": 0}, true, nil, Gres{}, nil, detect + a100 + devices + " AutoDetect=off\n"},
 		{"one kind, and a node that is not selected", map[string]int{"a": 4, "cpu": 1}, true, func(snap *inputs.Snapshot) { snap.Nodes[4].Labels["pool"] = "other" }, Gres{AutoDetect: "off"}, nil, a100 + devices + "\n"},
@@ -383,17 +390,10 @@ func TestGresByNodeSets(t *testing.T) {
 		{"one kind as before, and a NodeSet without a pod", map[string]int{"a": 4, "cpu": 0}, true, nil, Gres{}, map[string]int{"a": 4}, a100 + devices + "\n"},
 		{"one kind as before, and NodeSets cannot be read", map[string]int{"a": 4}, true, func(snap *inputs.Snapshot) { snap.NodeSets = nil }, Gres{}, map[string]int{"a": 4}, devices + "\n"},
 		{"one of a NodeSet has other GPUs", three, true, func(snap *inputs.Snapshot) { snap.Reports["node-a1"].GPUs = snap.Reports["node-a1"].GPUs[:1] }, Gres{}, nil,
-			detect + "NodeName=a[0,2-7] " + devices + " AutoDetect=off\nNodeName=a1 Name=gpu Type=a100 File=/dev/nvidia0 Flags=nvidia_gpu_env AutoDetect=off\n"},
-		{"all reports are gone", three, true, func(snap *inputs.Snapshot) { clear(snap.Reports) }, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
+			detect + "NodeName=a[0,2-63] " + devices + " AutoDetect=off\nNodeName=a1 Name=gpu Type=a100 File=/dev/nvidia0 Flags=nvidia_gpu_env AutoDetect=off\n"},
 		{"a Node has neither labels nor a report yet", map[string]int{"a": 5, "cpu": 1, "h": 2}, false, func(snap *inputs.Snapshot) { snap.Nodes[4].Labels = nil }, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
-		{"a report is gone", three, false, nil, Gres{}, three, detect + a100 + devices + " AutoDetect=off\n"},
-		{"a DaemonSet's next node", map[string]int{"a": 4, "cpu": 1}, true, func(snap *inputs.Snapshot) {
-			snap.NodeSets[0].PerNode = true
-			for i := range 4 {
-				snap.Nodes[i].Workers[0].Hostname = ""
-			}
-			snap.Nodes[3].Workers = nil
-		}, Gres{AutoDetect: "off"}, nil, "NodeName=node-a[0-3] " + devices + "\n"},
+		{"a DaemonSet's next node", map[string]int{"a": 4, "cpu": 1}, true, daemonSet, Gres{AutoDetect: "off"}, nil, "NodeName=node-a[0-3] " + devices + "\n"},
+		{"one kind, and a DaemonSet's next node", map[string]int{"a": 4}, true, daemonSet, Gres{}, nil, detect + "NodeName=node-a[0-3] " + devices + " AutoDetect=off\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pub := complete(t, Publication{SlurmNames: "slinky", Nodes: Selection{Selector: "pool!=other"}, Namespace: "slurm", Gres: tt.gres})[0]
@@ -412,6 +412,12 @@ func TestGresByNodeSets(t *testing.T) {
 			if _, got, _ := strings.Cut(made.Files["gres.conf"], "overwritten.\n"); got != tt.want {
 				t.Errorf("gres.conf (-want +got):\n%s\nproblems %v", cmp.Diff(tt.want, got), made.Problems)
 			}
+			unchecked := func(f topology.Finding) bool {
+				return f.Reason == slurmconf.ReasonNotJudged && strings.HasPrefix(f.Message, "a")
+			}
+			if slices.ContainsFunc(made.Problems, unchecked) {
+				t.Errorf("GPUs that are listed are said to be detected: %v", made.Problems)
+			}
 			plan, err := made.Document()
 			if err != nil {
 				t.Fatal(err)
@@ -419,6 +425,122 @@ func TestGresByNodeSets(t *testing.T) {
 			files, err := plandoc.Files(&plan)
 			if diff := cmp.Diff(made.Files, files); diff != "" || err != nil {
 				t.Errorf("files of the stored plan: %v (-made +stored):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+// TestGresByNodeSetsStays lets worker pods come and go after a publication. The file stays as it is, and so
+// each node finds its line when it registers.
+func TestGresByNodeSetsStays(t *testing.T) {
+	three := map[string]int{"a": 4, "cpu": 1, "h": 2}
+	unknown := func(snap *inputs.Snapshot) { snap.NodeSets = nil }
+	waits := func(snap *inputs.Snapshot) { // the pod of the first Node
+		w := snap.Nodes[0].Workers[0]
+		w.Node, snap.Nodes[0].Workers = "", nil
+		snap.AddWorkers([]inputs.Worker{w})
+	}
+	type step struct {
+		what   string
+		counts map[string]int
+		ready  bool
+		change func(*inputs.Snapshot)
+	}
+	const planLost = "the stored plan is lost, and NodeSets cannot be read"
+	for _, tt := range []struct {
+		name, want string
+		flat       bool // nobody names a place
+		steps      []step
+	}{
+		{"scaled to nothing and back", detect + "NodeName=a[0-63] ", false, []step{
+			{"three kinds", three, true, nil},
+			{"the last pod of a kind goes", map[string]int{"a": 0, "cpu": 1, "h": 2}, true, nil},
+			{"NodeSets cannot be read", map[string]int{"a": 0, "cpu": 1, "h": 2}, true, unknown},
+			{"NodeSets can be read again", map[string]int{"a": 0, "cpu": 1, "h": 2}, true, nil},
+			{"a pod waits for a Node", map[string]int{"a": 1, "cpu": 1, "h": 2}, false, waits},
+			{"a Node without labels", map[string]int{"a": 1, "cpu": 1, "h": 2}, false, func(snap *inputs.Snapshot) { snap.Nodes[0].Labels = nil }},
+			{"no report yet", map[string]int{"a": 1, "cpu": 1, "h": 2}, false, nil},
+			{"a MIG label and no report", map[string]int{"a": 1, "cpu": 1, "h": 2}, false, func(snap *inputs.Snapshot) { snap.Nodes[0].Labels["nvidia.com/mig-1g.5gb.count"] = "7" }},
+			{"the report", map[string]int{"a": 1, "cpu": 1, "h": 2}, true, nil},
+			{"as in the beginning", three, true, nil},
+			{"each grows by one, and ResourceSlices come before reports", map[string]int{"a": 5, "cpu": 2, "h": 3}, true, func(snap *inputs.Snapshot) {
+				snap.Slices = map[string]*topology.Node{}
+				for _, node := range []string{"node-a4", "node-h2"} {
+					r := snap.Reports[node]
+					delete(snap.Reports, node)
+					for i := range r.GPUs {
+						r.GPUs[i].CPUAffinity = ""
+					}
+					r.Sockets, snap.Slices[node] = nil, r
+				}
+			}},
+			{"a report is gone", three, false, nil},
+			{"all are gone", three, false, func(snap *inputs.Snapshot) { clear(snap.Reports) }},
+		}},
+		{"no node with GPUs is left, and no place was known", detect + "NodeName=a[0-63] ", true, []step{
+			{"three kinds", three, true, nil},
+			{"no pod has GPUs", map[string]int{"a": 0, "cpu": 1, "h": 0}, true, nil},
+			{"nor later", map[string]int{"a": 0, "cpu": 1, "h": 0}, true, nil},
+			{"as in the beginning", three, true, nil},
+		}},
+		{"a NodeSet gets its first pod and loses its last", detect + "NodeName=a[0-63] ", false, []step{
+			{"it has none", map[string]int{"a": 4, "h": 0}, true, func(snap *inputs.Snapshot) { snap.NodeSets[1].Name = "more" }},
+			{"there is no such NodeSet", map[string]int{"a": 4}, true, nil},
+			{planLost, map[string]int{"a": 4}, true, unknown},
+		}},
+		{"the only pod of a NodeSet waits for a Node", detect + "NodeName=a[0-63] ", false, []step{
+			{"it waits", map[string]int{"a": 4, "cpu": 1}, true, func(snap *inputs.Snapshot) { slices.Reverse(snap.Nodes); waits(snap) }},
+			{"it has one", map[string]int{"a": 4, "cpu": 1}, true, nil},
+		}},
+		{"nodes of a NodeSet differ, and Nodes come in any order", detect + "NodeName=a[0,2-63] ", false, []step{
+			{"one is first", map[string]int{"a": 2, "cpu": 1}, true, func(snap *inputs.Snapshot) { snap.Reports["node-a1"].GPUs = snap.Reports["node-a1"].GPUs[:1] }},
+			{"the other is first", map[string]int{"a": 2, "cpu": 1}, true, func(snap *inputs.Snapshot) {
+				snap.Reports["node-a1"].GPUs = snap.Reports["node-a1"].GPUs[:1]
+				slices.Reverse(snap.Nodes)
+			}},
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pub := complete(t, Publication{SlurmNames: "slinky", Namespace: "slurm", FlatTopology: tt.flat, ResourceSlices: true})[0]
+			var prev Previous
+			var files map[string]string
+			first := ""
+			for _, step := range tt.steps {
+				if step.what == planLost {
+					prev = previousOf(t, pub, files)
+				}
+				snap := nodeSets(step.counts, step.ready)
+				if step.change != nil {
+					step.change(snap)
+				}
+				for i := range snap.Nodes {
+					if tt.flat {
+						delete(snap.Nodes[i].Labels, "network.topology.nvidia.com/leaf")
+					}
+				}
+				made, err := Make(pub, pub.Rules.Gather(snap), prev)
+				if err != nil || made.Refused != "" {
+					t.Fatalf("%s: %v %s", step.what, err, made.Message)
+				}
+				files = made.Files
+				file := files["gres.conf"]
+				if first == "" {
+					first = file
+				}
+				if diff := cmp.Diff(first, file); diff != "" || !strings.Contains(file, "\n"+tt.want) {
+					t.Errorf("%s: want %q (-first +now):\n%s\n%s", step.what, tt.want, diff, file)
+				}
+				differ := func(f topology.Finding) bool { return strings.Contains(f.Message, "different lines") }
+				if slices.ContainsFunc(made.Problems, differ) != strings.Contains(tt.name, "differ") {
+					t.Errorf("%s: problems %v", step.what, made.Problems)
+				}
+				plan, err := made.Document()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if prev, err = ReadPlan(pub, &plan); err != nil {
+					t.Fatal(err)
+				}
 			}
 		})
 	}
@@ -470,8 +592,8 @@ func TestGresByAnnotation(t *testing.T) {
 		{"listed before", nil, none, Gres{}, &Publication{}, "NodeName=gb200-[001-072] " + alone, ReasonGresNamesNodes},
 		{"listed before, one has no GPU", nil, cpu, Gres{}, &Publication{}, "NodeName=gb200-[001-072] " + alone, ReasonGresNamesNodes},
 		{"listed, all alike", nil, none, listed, nil, detect + "NodeName=gb200-[001-072]" + big, ReasonGresNamesNodes},
-		{"listed, one has no report", []simulated.Fault{{Node: "gb200-005", NoReport: true}}, none, listed, nil, detect + "NodeName=gb200-[001-004,006-072]" + big, "NotJudged" + ReasonGresNamesNodes},
-		{"listed, one has GPUs and nothing else yet", nil, labelled, listed, nil, detect + "NodeName=gb200-[001-072]" + big, "NotJudged" + ReasonGresNamesNodes},
+		{"listed, one has no report", []simulated.Fault{{Node: "gb200-005", NoReport: true}}, none, listed, nil, detect + "NodeName=gb200-[001-004,006-072]" + big, ReasonGresNamesNodes + "NotJudged"},
+		{"listed, one has GPUs and nothing else yet", nil, labelled, listed, nil, detect + "NodeName=gb200-[001-072]" + big, ReasonGresNamesNodes + "NotJudged"},
 		{"listed, one has lost a GPU", lost, none, listed, nil, detect + "NodeName=gb200-[001-004,006-072]" + big + "NodeName=gb200-005 ", ReasonGresNamesNodes},
 		{"listed, one has no GPU", nil, cpu, listed, nil, detect + "NodeName=gb200-[001-072]" + big, ReasonGresNamesNodes},
 		{"nothing is detected", nil, none, Gres{AutoDetect: "off"}, nil, "NodeName=gb200-[001-072] " + alone, ReasonGresNamesNodes},
@@ -504,7 +626,7 @@ func TestGresByAnnotation(t *testing.T) {
 					said += p.Reason
 				}
 			}
-			if got := made.Files["gres.conf"]; !strings.Contains(got, "\n"+tt.want) || said != tt.said || strings.Contains(got, "NodeName=") != strings.HasSuffix(tt.said, ReasonGresNamesNodes) {
+			if got := made.Files["gres.conf"]; !strings.Contains(got, "\n"+tt.want) || said != tt.said || strings.Contains(got, "NodeName=") != strings.HasPrefix(tt.said, ReasonGresNamesNodes) {
 				t.Errorf("said %q:\n%s", said, got)
 			}
 			plan, err := made.Document()

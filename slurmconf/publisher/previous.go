@@ -72,7 +72,7 @@ func (prev Previous) nodes() []string {
 
 // lists reports whether the published gres.conf lists devices.
 func (prev *Previous) lists() bool {
-	return prev.Plan != nil && prev.Plan.Detect == "" && slices.ContainsFunc(prev.Plan.Devices, func(line string) bool { return !strings.Contains(line, "AutoDetect=") })
+	return prev.Plan != nil && prev.Plan.Detect == "" && slices.ContainsFunc(slices.Concat(prev.Plan.Devices, prev.Plan.Gres), func(line string) bool { return !strings.Contains(line, "AutoDetect=") })
 }
 
 // specs are the Topology= strings that go with the files of p: those of the configured

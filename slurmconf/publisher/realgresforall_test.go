@@ -68,7 +68,7 @@ func TestRealGresByName(t *testing.T) {
 	slurmrig.NeedTest(t)
 	pub := complete(t, Publication{SlurmNames: "slinky", Namespace: "slurm"})[0]
 	made, err := Make(pub, pub.Rules.Gather(nodeSets(map[string]int{"a": 1, "cpu": 1, "h": 1}, true)), Previous{})
-	if err != nil || !strings.Contains(made.Files["gres.conf"], "\n"+detect+"NodeName=a[0-1] ") {
+	if err != nil || !strings.Contains(made.Files["gres.conf"], "\n"+detect+"NodeName=a[0-63] ") {
 		t.Fatalf("%v, gres.conf of three NodeSets:\n%s", err, made.Files["gres.conf"])
 	}
 	for _, release := range slurmrig.Releases() {

@@ -60,8 +60,8 @@ func kinds(w *world) {
 	gres := func() string {
 		return w.kubectl("-n", "slurm", "get", "configmap", "quoin-slurm", `-o=jsonpath={.data.gres\.conf}`)
 	}
-	const gpu = "NodeName=gpu-[0-3] Name=gpu Type=gb200 File=/dev/nvidia[0-7] Flags=nvidia_gpu_env\n"
-	const small = "NodeName=small-[0-1] Name=gpu Type=t4 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env"
+	const gpu = "NodeName=gpu-[0-63] Name=gpu Type=gb200 File=/dev/nvidia[0-7] Flags=nvidia_gpu_env\n"
+	const small = "NodeName=small-[0-63] Name=gpu Type=t4 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env"
 	w.until("gres.conf with the next names", func(out string) bool { return strings.HasSuffix(strings.TrimSpace(out), gpu+small) },
 		"-n", "slurm", "get", "configmap", "quoin-slurm", `-o=jsonpath={.data.gres\.conf}`)
 	w.untilKinds(2, 1, 0)

@@ -44,8 +44,8 @@ type Inputs struct {
 	Described map[string][]switches.Adapter
 	// Pending are the Slurm names of worker pods that are not scheduled yet.
 	Pending map[string]bool
-	// Pools are Slinky's NodeSets that have worker pods of the cluster. AllPools says that these are all
-	// of the cluster. NodeSets says that NodeSets can be read.
+	// Pools are Slinky's NodeSets that have worker pods of the cluster. AllPools says that each NodeSet of
+	// the cluster has a pod on a Node. NodeSets says that the NodeSets of the cluster can be read.
 	Pools              []Pool
 	AllPools, NodeSets bool
 	// Expected are the facts of Nodes without a worker pod, with the Slurm name that a NodeSet with a pod on
@@ -83,8 +83,8 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 	case r.BySlinky():
 		in.checkClusters(r, snap)
 		in.Pools, in.AllPools = r.pools(snap)
-		in.NodeSets = len(snap.NodeSets) > 0
-		in.expect(snap)
+		in.NodeSets = slices.ContainsFunc(snap.NodeSets, func(set NodeSet) bool { return r.names.hasSet(&set) })
+		in.expect(r, snap)
 	case r.ByPods():
 		in.checkPods(r, snap)
 	}
@@ -136,8 +136,8 @@ func (in *Inputs) checkClusters(r *Rules, snap *Snapshot) {
 }
 
 // expect says which Nodes without a worker pod may still get one of a NodeSet with a pod on each Node.
-func (in *Inputs) expect(snap *Snapshot) {
-	if !slices.ContainsFunc(snap.NodeSets, func(set NodeSet) bool { return set.PerNode }) {
+func (in *Inputs) expect(r *Rules, snap *Snapshot) {
+	if !slices.ContainsFunc(snap.NodeSets, func(set NodeSet) bool { return set.PerNode && r.names.hasSet(&set) }) {
 		return
 	}
 	for i := range in.Unnamed {

@@ -94,10 +94,18 @@ func (p *Pool) Numbers(name string) bool {
 	return len(p.Coming) > 0 && withoutNumber(name) == withoutNumber(p.Coming[0])
 }
 
+// IsCounted reports whether a name is among others with the number 0 in place of its own, as where a NodeSet numbers its
+// pods. Names of Nodes seldom are so.
+func IsCounted(name string, among func(string) bool) bool {
+	head := withoutNumber(name)
+	digits := len(name) - len(head)
+	return digits > 0 && (among(head+"0") || among(head+strings.Repeat("0", digits)))
+}
+
 func withoutNumber(name string) string { return strings.TrimRight(name, "0123456789") }
 
-// pools returns the NodeSets that have worker pods of the cluster. all says that these are all NodeSets
-// of the cluster. Pods of a DaemonSet are called as their Nodes, which no number counts.
+// pools returns the NodeSets that have worker pods of the cluster, with their names in order. all says that
+// each NodeSet of the cluster has a pod on a Node. Pods of a DaemonSet are called as their Nodes, which no number counts.
 func (r *Rules) pools(snap *Snapshot) (pools []Pool, all bool) {
 	byOwner := map[Owner]*Pool{}
 	for w, n := range snap.allWorkers() {
@@ -121,11 +129,14 @@ func (r *Rules) pools(snap *Snapshot) (pools []Pool, all bool) {
 	for _, set := range snap.NodeSets {
 		if r.names.hasSet(&set) {
 			owner := Owner{set.Namespace, set.Name}
-			known[owner], all = true, all && byOwner[owner] != nil
+			p := byOwner[owner]
+			known[owner], all = true, all && p != nil && len(p.Names) > 0
 		}
 	}
 	for owner, p := range byOwner {
 		all = all && known[owner]
+		slices.Sort(p.Names)
+		slices.Sort(p.Coming)
 		if next := nextNames(p.Coming); next != nil {
 			p.Coming = next
 		}
@@ -137,11 +148,12 @@ func (r *Rules) pools(snap *Snapshot) (pools []Pool, all bool) {
 	return pools, all
 }
 
-// maxComing bounds the numbers of names.
-const maxComing = 1 << 14
+// maxComing bounds the numbers of names. minComing is how many names there are at least: a small NodeSet
+// often grows by many pods at once, and their nodes register before a new file is published.
+const maxComing, minComing = 1 << 14, 1 << 6
 
 // nextNames returns the names of a NodeSet that numbers its pods: from 0 up to the next power of two above
-// all numbers in use. So there is always a further name, and the list seldom changes. It returns none if
+// all numbers in use. So there are always further names, and the list seldom changes. It returns none if
 // the names differ in more than their numbers.
 func nextNames(used []string) []string {
 	prefix, width, next := "", 1, 0
@@ -160,7 +172,7 @@ func nextNames(used []string) []string {
 	if next == 0 {
 		return nil
 	}
-	names := make([]string, 1<<bits.Len(uint(next)))
+	names := make([]string, max(minComing, 1<<bits.Len(uint(next))))
 	for n := range names {
 		names[n] = fmt.Sprintf("%s%0*d", prefix, width, n)
 	}

@@ -115,11 +115,12 @@ func TestNextNames(t *testing.T) {
 		first, last string
 		count       int
 	}{
-		"one":                       {[]string{"gpu-0"}, "gpu-0", "gpu-1", 2},
-		"a power of two":            {[]string{"gpu-0", "gpu-1", "gpu-2", "gpu-3"}, "gpu-0", "gpu-7", 8},
-		"another is below":          {[]string{"gpu-4", "gpu-0"}, "gpu-0", "gpu-7", 8},
-		"padded":                    {[]string{"gpu-009", "gpu-010"}, "gpu-000", "gpu-015", 16},
-		"no dash":                   {[]string{"n7"}, "n0", "n15", 16},
+		"one":                       {[]string{"gpu-0"}, "gpu-0", "gpu-63", 64},
+		"below a power of two":      {[]string{"gpu-62"}, "gpu-0", "gpu-63", 64},
+		"a power of two":            {[]string{"gpu-63"}, "gpu-0", "gpu-127", 128},
+		"another is below":          {[]string{"gpu-100", "gpu-0"}, "gpu-0", "gpu-127", 128},
+		"padded":                    {[]string{"gpu-009", "gpu-010"}, "gpu-000", "gpu-063", 64},
+		"no dash":                   {[]string{"n7"}, "n0", "n63", 64},
 		"names differ":              {[]string{"gpu-0", "cpu-1"}, "", "", 0},
 		"no numbers":                {[]string{"gpu-a"}, "", "", 0},
 		"a number that is no pod's": {[]string{"gpu-20261128"}, "", "", 0},
@@ -131,5 +132,14 @@ func TestNextNames(t *testing.T) {
 				t.Errorf("%d names %v, want %d from %s to %s", len(got), got, tt.count, tt.first, tt.last)
 			}
 		})
+	}
+}
+
+func TestIsCounted(t *testing.T) {
+	names := []string{"gpu-0", "gpu-12", "pad-000", "pad-012", "ip-10-0-1-23"}
+	for name, want := range map[string]bool{"gpu-0": true, "gpu-12": true, "pad-012": true, "ip-10-0-1-23": false, "cpu-1": false, "gpu-": false, "": false} {
+		if got := IsCounted(name, func(name string) bool { return slices.Contains(names, name) }); got != want {
+			t.Errorf("%q is counted: %t", name, got)
+		}
 	}
 }

@@ -116,9 +116,15 @@ func LineTexts(lines []gres.Line) ([]string, error) {
 	return texts, nil
 }
 
-// Named returns the lines of the file by node, if the file names nodes in another way than Devices.
+// Named returns the lines of the file by node, if the file names nodes in another way than Devices. They are
+// without AutoDetect=off, which the file has beside Detect.
 func Named(p *topology.Plan) map[string][]gres.Line {
 	lines, _ := parseLines(p.Gres) // lines that were made can be read
+	for i := range lines {
+		if lines[i].AutoDetect == gres.AutoDetectOff {
+			lines[i].AutoDetect = ""
+		}
+	}
 	byNode, _ := gres.ByNode(lines, nil)
 	return byNode
 }
@@ -142,6 +148,9 @@ func FromFiles(files map[string]string) (*topology.Plan, error) {
 			continue
 		}
 		p := &topology.Plan{Format: format}
+		if lines, err = detectedBeside(p, lines); err != nil {
+			return nil, err
+		}
 		if p.Topologies, err = slurmconf.ParseTopologies(name, []byte(files[name])); err != nil {
 			return nil, err
 		}
@@ -162,8 +171,36 @@ func FromFiles(files map[string]string) (*topology.Plan, error) {
 		return nil, errNoFile
 	}
 	p := &topology.Plan{Format: "yaml"} // it has no topology file
+	if lines, err = detectedBeside(p, lines); err != nil {
+		return nil, err
+	}
 	p.AllNodes = slices.ContainsFunc(lines, func(l gres.Line) bool { return l.Nodes == "" })
 	return p, SetLines(p, lines)
+}
+
+// detectedBeside returns the lines that name nodes, if the others only say how all other nodes detect their
+// GPUs. The plan then has the lines as the file has them. Else it returns all lines.
+func detectedBeside(p *topology.Plan, lines []gres.Line) (named []gres.Line, err error) {
+	detect := ""
+	for _, l := range lines {
+		switch {
+		case l.Nodes != "":
+			if l.AutoDetect == gres.AutoDetectOff {
+				l.AutoDetect = ""
+			}
+			named = append(named, l)
+		case l.Name != "":
+			return lines, nil
+		default:
+			detect = l.AutoDetect
+		}
+	}
+	if detect == "" || len(named) == 0 {
+		return lines, nil
+	}
+	p.Detect = detect
+	p.Gres, err = LineTexts(lines)
+	return named, err
 }
 
 // Place puts nodes into the units that their Topology= strings name.

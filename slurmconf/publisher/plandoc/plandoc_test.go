@@ -468,7 +468,8 @@ func TestFromFiles(t *testing.T) {
 
 // TestFromGresAlone makes a plan of a gres.conf without a topology file, and the same files of it.
 func TestFromGresAlone(t *testing.T) {
-	for _, lines := range []string{"NodeName=n[1-2] Name=gpu File=/dev/nvidia0\n", "Name=gpu File=/dev/nvidia0\n"} {
+	for _, lines := range []string{"NodeName=n[1-2] Name=gpu File=/dev/nvidia0\n", "Name=gpu File=/dev/nvidia0\n",
+		"AutoDetect=nvidia\nNodeName=n[1-2] Name=gpu File=/dev/nvidia0 AutoDetect=off\n"} {
 		p, err := FromFiles(map[string]string{"gres.conf": lines})
 		if err != nil || len(p.Topologies) > 0 || len(p.Devices) != 1 {
 			t.Fatalf("%+v, %v", p, err)
