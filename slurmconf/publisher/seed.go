@@ -105,7 +105,14 @@ func seedFiles(p *publication.Cluster, snap *inputs.Snapshot) (map[string]string
 	if treeOnly(p, facts) {
 		t = topology.Topology{Name: names.Tree, Default: true, Kind: topology.KindTree, Switches: []topology.Switch{{Name: seedUnit}}}
 	}
-	return plandoc.Render(p.FileFormat(), []topology.Topology{t}, seedLines(p, facts))
+	lines, err := namedLines(p, snap)
+	if err != nil {
+		return nil, err
+	}
+	if lines == nil {
+		lines = seedLines(p, facts)
+	}
+	return plandoc.Render(p.FileFormat(), []topology.Topology{t}, lines)
 }
 
 // treeOnly reports whether the site will have a tree and no blocks, as far as is known.
@@ -121,6 +128,19 @@ func treeOnly(p *publication.Cluster, facts []topology.Facts) bool {
 		tiers = tiers || len(facts[i].Tiers()) > 0 || len(p.FabricFiles) > 0 && facts[i].Report != nil && len(facts[i].Report.Adapters) > 0
 	}
 	return tiers
+}
+
+// namedLines returns the lines of gres.conf that the first plan will have for nodes that worker pods name
+// already, or nil if no such node has GPUs. Slinky restarts worker pods when a Controller gets the files, and
+// slurmctld drains a node that registers without its GPUs.
+func namedLines(p *publication.Cluster, snap *inputs.Snapshot) ([]gres.Line, error) {
+	if !p.Rules.BySlinky() {
+		return nil, nil
+	}
+	in := p.Rules.Gather(snap)
+	m := &Rendered{Plan: &topology.Plan{Nodes: make([]topology.Placement, len(in.Facts))}}
+	m.gres, _ = gres.FromFacts(in.Facts, nil, p.GresOptions())
+	return m.linesByAnnotation(p, &gathered{Inputs: in})
 }
 
 // seedLines returns lines of gres.conf without NodeName, because pods have not said the names yet: what

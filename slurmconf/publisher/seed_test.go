@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +125,9 @@ func TestSeed(t *testing.T) {
 			report.GPUs[i].CPUAffinity = "0-1"
 		}
 	}
+	named := &inputs.Snapshot{Whole: true, Reports: part.Reports, Nodes: slices.Clone(part.Nodes)}
+	named.Nodes[0].Workers = []inputs.Worker{{Namespace: "slurm", Cluster: "a", NodeSet: "gb", Pod: "gb-0", Node: named.Nodes[0].Name, Hostname: "gb-0"}}
+	named.Nodes = append(named.Nodes, inputs.Node{Name: "cpu", Workers: []inputs.Worker{{Namespace: "slurm", Cluster: "a", NodeSet: "cpu", Pod: "cpu-0", Node: "cpu", Hostname: "cpu-0"}}})
 	ownType := Publication{Gres: Gres{Types: publication.Types{"NVIDIA GB200": "big"}}}
 	theirs := &plandoc.Published{Files: map[string]string{"topology.yaml": "---\n- topology: nvl\n"}, Annotations: map[string]string{}}
 	for _, tt := range []struct {
@@ -145,6 +149,8 @@ func TestSeed(t *testing.T) {
 		{"all have the same GPUs", Publication{}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"all have the same GPUs, of a Type that slurmd does not find", ownType, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": strings.Replace(seedGPUs, "gb200", "big", 1)}, ""},
 		{"all have the same GPUs next to a part of a socket", Publication{}, part, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}, ""},
+		{"worker pods name nodes with GPUs next to a part of a socket, and one without GPUs", Publication{SlurmNames: "slinky"}, named, nil, map[string]string{"topology.yaml": seedBlock,
+			"gres.conf": detect + "NodeName=gb-[0-63] " + strings.TrimSpace(seedGPUs) + " AutoDetect=off\n"}, ""},
 		{"all have MIG by their labels", Publication{}, mig, nil, map[string]string{"topology.yaml": seedBlock}, ""},
 		{"slurmd is not to detect them", Publication{Gres: Gres{AutoDetect: "off"}}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}, ""},
 		{"GPUs differ", Publication{}, snapshotOf(mixed), nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},

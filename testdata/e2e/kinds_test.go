@@ -56,7 +56,6 @@ func kinds(w *world) {
 	w.openPage(kindsValues)
 	*w.began = time.Now()
 	w.follow("Install Quoin")
-	w.follow("Tell Slinky")
 	gres := func() string {
 		return w.kubectl("-n", "slurm", "get", "configmap", "quoin-slurm", `-o=jsonpath={.data.gres\.conf}`)
 	}
@@ -64,6 +63,7 @@ func kinds(w *world) {
 	const small = "NodeName=small-[0-63] Name=gpu Type=t4 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env"
 	w.until("gres.conf with the next names", func(out string) bool { return strings.HasSuffix(strings.TrimSpace(out), gpu+small) },
 		"-n", "slurm", "get", "configmap", "quoin-slurm", `-o=jsonpath={.data.gres\.conf}`)
+	w.follow("Tell Slinky")
 	w.untilKinds(2, 1, 0)
 	before := gres()
 
