@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -197,7 +198,7 @@ func (f *fake) Ask(_ context.Context, q client.Question) (*slurmctld.State, erro
 		if f.state == nil {
 			return nil, f.err
 		}
-		return &slurmctld.State{Read: f.state.Read, Topologies: f.state.Topologies}, f.err
+		return &slurmctld.State{Release: f.state.Release, Read: f.state.Read, Topologies: f.state.Topologies}, f.err
 	}
 	f.asked = append(f.asked, time.Since(noon).String()+" "+strings.Join(q.Topologies, ","))
 	return f.state, f.err
@@ -254,9 +255,38 @@ func watched(t *testing.T, state *slurmctld.State, reconfigure bool, test func(b
 		b.w, b.reg = newWatch(t, b.f, &b.e, reconfigure)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		<-b.w.orders // the first question, which TestFirstQuestion is about
 		go b.w.Run(ctx, b.answered)
 		test(b)
 	})
+}
+
+// TestFirstQuestion asks for the release before anybody orders a question.
+func TestFirstQuestion(t *testing.T) {
+	for name, tt := range map[string]struct {
+		*fake
+		want slurmconf.Release
+	}{
+		"Slurm answers":  {&fake{state: &slurmctld.State{Release: slurmconf.Release2511, Read: noon}}, slurmconf.Release2511},
+		"Slurm does not": {&fake{err: errors.New("connection refused")}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, _ := newWatch(t, tt.fake, &events{}, false)
+				if release, asking := w.Release(); release != 0 || !asking {
+					t.Errorf("before Slurm is asked: %s, asking %t", release, asking)
+				}
+				answered := make(chan struct{}, 1)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go w.Run(ctx, answered)
+				<-answered
+				if release, asking := w.Release(); release != tt.want || asking || tt.brief != 1 {
+					t.Errorf("then: %s, asking %t, after %d questions; want %s after one", release, asking, tt.brief, tt.want)
+				}
+			})
+		})
+	}
 }
 
 // until lets a Watch work until so long after noon, and returns what it said when.
