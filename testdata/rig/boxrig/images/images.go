@@ -23,7 +23,7 @@ import (
 const (
 	Pause      = "docker.io/box/pause:1"
 	Operator   = "docker.io/box/slurm-operator:1"
-	Slurmctld  = "docker.io/box/slurmctld:1"
+	Slurmctld  = "docker.io/box/slurmctld:26.05-box"
 	Slurmd     = "docker.io/box/slurmd:1"
 	Slurmrestd = "docker.io/box/slurmrestd:1"
 	// DaemonImage has the daemons of ComputeDomains.
