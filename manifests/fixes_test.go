@@ -227,7 +227,7 @@ func (s *fixSite) slinky() (wrong []show.Group) {
 	return slices.DeleteFunc(found, func(f show.Group) bool { return f.Thing != "slinky" || f.Severity == topology.OK })
 }
 
-// notYet holds that doctor prints no patch of a Controller while there are no files for it.
+// notYet checks that doctor prints no patch of a Controller before its files are there.
 func (s *fixSite) notYet() {
 	s.t.Helper()
 	for _, f := range s.slinky() {

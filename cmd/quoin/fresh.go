@@ -211,7 +211,7 @@ func (o *freshOptions) previousPlan(ctx context.Context, s *session.Session, pub
 	return previous, err
 }
 
-// sayGuess says for which release a result is, if nobody has said which one runs.
+// sayGuess names the release that a result is for, if the release that runs is not known.
 func sayGuess(stderr io.Writer, pub *publication.Cluster, result string) {
 	if pub.Guesses() {
 		fmt.Fprintf(stderr, result+", because no release is given: --slurm-version names another\n", pub.Release)

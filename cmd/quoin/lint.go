@@ -120,7 +120,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	return show.ConfResult(confFile, releaseText(w.pub), w.names(), len(conf.Nodes), found), nil
 }
 
-// names are those of the files that were read, without the directory that all of them are in.
+// names are the names of the files that were read. A directory that all files share is left out.
 func (w *wanted) names() (names []string) {
 	for _, f := range w.files {
 		names = append(names, filepath.Base(f.Name))

@@ -56,7 +56,7 @@ func choose(config imex.Config, serves imex.Service, claims []imex.Claim, domain
 	return w
 }
 
-// selected returns those of the domains for which is holds, in order of their names.
+// selected returns the domains for which is reports true, in the order of their names.
 func selected(domains []*record[domainFacts], is func(*record[domainFacts]) bool) []*record[domainFacts] {
 	out := slices.DeleteFunc(slices.Clone(domains), func(d *record[domainFacts]) bool { return !is(d) })
 	slices.SortFunc(out, func(a, b *record[domainFacts]) int { return cmp.Compare(a.String(), b.String()) })

@@ -26,7 +26,7 @@ import (
 
 // Site is how the cluster is configured.
 type Site struct {
-	// Publications are those that are looked at, of All.
+	// All are the configured publications. Publications are the ones to look at.
 	Publications, All []*publication.Cluster
 	// ConfigErr says why the configuration is not known. There are no Publications then, and no Join.
 	// AgentsErr says why the agents refuse theirs.

@@ -223,7 +223,7 @@ func listNodes(ctx context.Context, client kubernetes.Interface) ([]unstructured
 	return all, nil
 }
 
-// gatherPublications adds the ConfigMaps of the publications, and those of the Controllers that load them.
+// gatherPublications adds the ConfigMaps of publications, and all ConfigMaps that Controllers name.
 func (c *Cluster) gatherPublications(ctx context.Context, rc *rest.Config, s *Site) error {
 	client, err := dynamic.NewForConfig(rc)
 	if err != nil {

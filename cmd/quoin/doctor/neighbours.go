@@ -310,8 +310,8 @@ func (c checks) filesOf(namespace, name string) map[string]string {
 	return files
 }
 
-// notYet says why a Controller must not get a publication's files yet, or "". replaces says that it
-// loads those of another publication: then the new ones must have the places of nodes.
+// notYet says why a Controller must not get a publication's files yet, or "". replaces says that the
+// Controller loads files of another publication: then the new files must have the places of nodes.
 func (c checks) notYet(p *publication.Cluster, replaces bool) string {
 	cm, name := c.named("configmaps", p.Namespace, p.ConfigMap), "ConfigMap "+p.Place().String()
 	if cm == nil {

@@ -89,7 +89,7 @@ const (
 	podHooks     = "/opt/quoin/bin"
 )
 
-// hookDir is where slurmd runs the hook from if nobody says it.
+// hookDir is the folder from which slurmd runs the hook, unless --hook-dir names one.
 func hookDir(agent *config.Agent) string {
 	if withoutKubernetes(agent) {
 		return packageHooks

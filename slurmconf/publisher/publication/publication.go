@@ -215,8 +215,8 @@ type Gres struct {
 	// cores.
 	Cores bool `yaml:"cores"`
 	// AutoDetect is how all nodes detect their GPUs: "nvidia", "nvml" or "full". "off" only lists
-	// GPUs. Empty: GPUs are listed, and nodes without a report detect them, but for MIG. If annotations
-	// place the nodes, all detect them but those that Slurm would drain, or give other GPUs, for it.
+	// GPUs. Empty: GPUs are listed, and nodes without a report detect them, unless labels say MIG. If
+	// annotations place the nodes, a node detects its GPUs if slurmd registers the same GPUs by that.
 	AutoDetect string `yaml:"autoDetect"`
 }
 
