@@ -36,7 +36,7 @@ type facts struct {
 
 	adapters adapterFacts
 
-	// gpus are those that the node has had. gpusOf is the stored report from which they were recalled.
+	// gpus are the GPUs that the node has had. gpusOf is the stored report that they were recalled from.
 	gpus   seenGPUs
 	gpusOf *topology.Node
 

@@ -10,7 +10,7 @@ import (
 )
 
 // seenGPUs are the GPUs that the node has had: their PCI addresses by UUID. The stored report keeps them for the
-// next agent, as its GPUs and as problems of those that are missing.
+// next agent: the GPUs that are there, and a problem for each missing GPU.
 type seenGPUs map[string]string
 
 // missingMessage begins the problem of a GPU that was there before.
@@ -19,7 +19,7 @@ const missingMessage = "GPU %s at PCI address %s "
 // noAddress stands for an address that was never read.
 const noAddress = "unknown"
 
-// take remembers the GPUs of a report, and those that the report misses.
+// take remembers the GPUs of a report, and the GPUs that the report says are missing.
 func (s seenGPUs) take(n *topology.Node) {
 	for i := range n.GPUs {
 		s[n.GPUs[i].UUID] = cmp.Or(n.GPUs[i].PCIBusID, noAddress)
@@ -35,8 +35,8 @@ func (s seenGPUs) take(n *topology.Node) {
 	}
 }
 
-// recall remembers the GPUs of an earlier agent's report. A report that has none of the GPUs of now is
-// of another machine with the node's name.
+// recall remembers the GPUs of an earlier agent's report. A report without any of the present GPUs
+// is of another machine with the node's name.
 func (s seenGPUs) recall(stored, now *topology.Node) {
 	if same := func(g topology.GPU) bool { return stored.Has(g.UUID) }; len(now.GPUs) == 0 || slices.ContainsFunc(now.GPUs, same) {
 		s.take(stored)

@@ -202,7 +202,7 @@ func ByNode(lines []Line, all []string) (map[string][]Line, error) {
 	return out, nil
 }
 
-// ByName returns lines with the names of their nodes: those of nodes whose lines are alike once.
+// ByName returns lines with the names of their nodes. Nodes whose lines are alike share one set of lines.
 func ByName(lines map[string][]Line) []Line {
 	groups := newGroups(Options{})
 	for _, node := range slices.Sorted(maps.Keys(lines)) {
@@ -213,7 +213,7 @@ func ByName(lines map[string][]Line) []Line {
 }
 
 // ForAll returns the nodes' lines without NodeName, or nil if these do not suit each of them. A node without
-// a report, which detects its GPUs, may have those that the others list.
+// a report detects its GPUs, and may have the GPUs that the others list.
 func ForAll(byNode map[string][]Line) []Line {
 	lines := Nameless(ByName(byNode))
 	all := Listed(lines)

@@ -25,7 +25,7 @@ type Registration struct {
 
 // RegisteredGPU is a device in slurmd's list.
 type RegisteredGPU struct {
-	// Device has a comma if it is of MultipleFiles.
+	// Device is one file, or the files of MultipleFiles with commas between them.
 	Device
 	// Type is that of a line. A GPU that slurmd finds has its product's name in its place.
 	Type string
