@@ -13,6 +13,7 @@ func TestBox(t *testing.T) {
 	w.step("asked", asked)
 	w.step("change", change)
 	w.step("imex", imex)
+	w.step("adopt", adopt)
 	w.step("upgrade", upgrade)
 	w.step("uninstall", uninstall)
 }
