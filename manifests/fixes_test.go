@@ -285,8 +285,8 @@ func (s *fixSite) right(want map[string]string) {
 	}
 }
 
-// shownValues writes the values of Quoin's chart that pages show, as files by page and line, and returns
-// their paths with those of the presets.
+// shownValues writes each block of chart values that a page shows to a file, named by page and line. It
+// returns the paths of these files and of the presets.
 func shownValues(t *testing.T) map[string]string {
 	t.Helper()
 	shown := map[string]string{"schedulers/README.md": schedulersValues(t)}

@@ -35,8 +35,8 @@ func (s seenGPUs) take(n *topology.Node) {
 	}
 }
 
-// recall remembers the GPUs of an earlier agent's report. A report without any of the present GPUs
-// is of another machine with the node's name.
+// recall remembers the GPUs of an earlier agent's report. A report that has none of the present
+// GPUs belongs to another machine of the same name.
 func (s seenGPUs) recall(stored, now *topology.Node) {
 	if same := func(g topology.GPU) bool { return stored.Has(g.UUID) }; len(now.GPUs) == 0 || slices.ContainsFunc(now.GPUs, same) {
 		s.take(stored)

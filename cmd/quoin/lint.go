@@ -52,8 +52,8 @@ A directory is judged as a whole: what is not in it is absent. With a configurat
 also names settings of slurm.conf that do not go with IMEX. An example is a time limit
 that is shorter than the Prolog's wait for IMEX.
 
-The last line says for which release lint judged, and what it judged. Without a release
-that is given or stored, it is 25.05.
+The last line names the release that lint judged for, and what lint judged. If no release
+is given or stored, lint judges for 25.05.
 
 Exit status: 1 if Slurm would not start or would drain nodes, 3 if something was not
 judged.`,

@@ -56,9 +56,9 @@ func choose(config imex.Config, serves imex.Service, claims []imex.Claim, domain
 	return w
 }
 
-// selected returns the domains for which is reports true, in the order of their names.
-func selected(domains []*record[domainFacts], is func(*record[domainFacts]) bool) []*record[domainFacts] {
-	out := slices.DeleteFunc(slices.Clone(domains), func(d *record[domainFacts]) bool { return !is(d) })
+// selected returns the domains for which keep is true, sorted by name.
+func selected(domains []*record[domainFacts], keep func(*record[domainFacts]) bool) []*record[domainFacts] {
+	out := slices.DeleteFunc(slices.Clone(domains), func(d *record[domainFacts]) bool { return !keep(d) })
 	slices.SortFunc(out, func(a, b *record[domainFacts]) int { return cmp.Compare(a.String(), b.String()) })
 	return out
 }

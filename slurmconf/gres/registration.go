@@ -27,11 +27,11 @@ type Registration struct {
 type RegisteredGPU struct {
 	// Device is one file, or the files of MultipleFiles with commas between them.
 	Device
-	// Type is that of a line. A GPU that slurmd finds has its product's name in its place.
+	// Type is the Type= of a line, or the product's name of a GPU that slurmd finds.
 	Type string
 	// Cores are of whole sockets. They are empty if the device is near to all.
 	Cores string
-	// Links are those of a line.
+	// Links are the Links= of a line.
 	Links []int
 }
 

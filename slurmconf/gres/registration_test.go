@@ -19,7 +19,7 @@ func near(n *topology.Node, cpus string) *topology.Node {
 	return n
 }
 
-// TestUndetected says of which nodes slurmd finds by itself what is listed. A real slurmd and slurmctld
+// TestUndetected lists the nodes whose GPUs slurmd does not find by itself. A real slurmd and slurmctld
 // say the same in TestRealRegistration.
 func TestUndetected(t *testing.T) {
 	four := func() *topology.Node { return socketed(machine(0, 1, 2, 3)) }

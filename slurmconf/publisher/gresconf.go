@@ -17,9 +17,9 @@ import (
 )
 
 // linesByAnnotation returns the lines of gres.conf for nodes that annotations place: nodes that join
-// should change no file. slurmd detects the GPUs of nodes of which that is known to be the same, or of
-// which nothing but labels is known. It lists the others by name, if it is not known that all nodes of
-// this Slurm have these GPUs.
+// should change no file. slurmd detects the GPUs of a node if detection is known to give what the lines
+// would give, or if only labels are known. The GPUs of all other nodes are listed, by name unless all
+// nodes of this Slurm are known to have these GPUs.
 func (m *Rendered) linesByAnnotation(p *publication.Cluster, g *gathered) ([]gres.Line, error) {
 	byNode, err := gres.ByNode(m.gres, nil)
 	prev := g.prev.Plan
@@ -74,12 +74,12 @@ type annotatedLines struct {
 	*gathered
 	options gres.Options
 	facts   map[string]*topology.Facts
-	// byNode are the lines of all nodes, and listed are those of nodes that way does not stand for. undetected
-	// says why slurmd does not find the GPUs of a node as they are listed.
+	// byNode has the lines of all nodes, and listed has the lines of nodes that do not detect their GPUs by way.
+	// undetected says why slurmd does not find the GPUs of a node as the lines list them.
 	byNode, listed map[string][]gres.Line
 	way            string
 	undetected     map[string]string
-	// before are the lines that the published file has by name, also of names that no node has.
+	// before has the lines of the published file by name. Some of the names may have no node.
 	before map[string][]gres.Line
 }
 
@@ -115,9 +115,9 @@ func (l *annotatedLines) reports(node string) bool {
 }
 
 // forAll returns the listed lines without NodeName, if all nodes of this Slurm are known to have these
-// GPUs. While NodeSets cannot be read, lines that were published so stay. A file that names nodes goes on
-// naming nodes: else it would change whenever a NodeSet loses its last pod or gets its first. Of a Node that
-// may still get a pod of a DaemonSet it is not known.
+// GPUs. Nothing is known of a Node that may still get a pod of a DaemonSet. While NodeSets cannot be read,
+// published lines without NodeName stay. A file that names nodes goes on naming nodes: else it would change
+// whenever a NodeSet loses its last pod or gets its first.
 func (l *annotatedLines) forAll() []gres.Line {
 	known := l.AllPools || !l.NodeSets && l.prev.Plan != nil && l.prev.Plan.AllNodes
 	if !known || len(l.before)+len(l.Expected) > 0 || len(l.options.LeaveOut) > 0 || len(l.listed) < len(l.byNode) || len(l.byNode) < len(l.Plan.Nodes) {
@@ -131,9 +131,9 @@ func (l *annotatedLines) forAll() []gres.Line {
 	return gres.ForAll(l.listed)
 }
 
-// keepListed keeps the lines that the file has of a name until a report says otherwise: the lines of a node
-// without a report, and those of a name that a NodeSet can give again. Nobody knows which names a NodeSet
-// without a pod gives, so all that are counted from 0 stay while there may be such a NodeSet.
+// keepListed keeps the published lines of a name until a report says otherwise: the lines of a node without
+// a report, and the lines of a name that a NodeSet can give again. Nobody knows which names a NodeSet without
+// a pod gives. While there may be such a NodeSet, all names that are counted from 0 stay.
 func (l *annotatedLines) keepListed(slinky bool) {
 	listed := func(name string) bool { return l.before[name] != nil }
 	for name, lines := range l.before {
@@ -186,8 +186,8 @@ func (l *annotatedLines) listAhead() {
 }
 
 // linesOf returns the listed lines of most nodes of a NodeSet, or nil if slurmd detects their GPUs, and how
-// many kinds of lines its nodes have. Nodes of which nothing is known do not count, nor do new nodes without a
-// report beside nodes that have one.
+// many kinds of lines its nodes have. A node without a report counts only if its lines are known, and beside
+// nodes with a report only if its lines are published.
 func (l *annotatedLines) linesOf(pool inputs.Pool) (most []gres.Line, different int) {
 	type kind struct {
 		lines []gres.Line
