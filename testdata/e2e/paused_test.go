@@ -1,6 +1,10 @@
 package e2e_test
 
-import "github.com/google/go-cmp/cmp"
+import (
+	"strconv"
+
+	"github.com/google/go-cmp/cmp"
+)
 
 // exporterLabel is the label by which GPU Operator runs DCGM Exporter on a node. The agent follows it too.
 const exporterLabel = "nvidia.com/gpu.deploy.dcgm-exporter"
@@ -48,12 +52,13 @@ func (w *world) pauseAgent(node string) {
 	w.until("no agent on "+node, func(out string) bool { return out == "" }, agentOf(node, "-o=name")...)
 }
 
-// resumeAgent takes that back, and waits until the node's agent is ready.
+// resumeAgent takes that back, and waits until the node's agent is ready, and the DaemonSet says so.
 func (w *world) resumeAgent(node string) {
 	w.t.Helper()
 	w.kubectl("label", "node", node, "--overwrite", exporterLabel+"=true")
 	w.until("a ready agent on "+node, func(out string) bool { return out == "True" },
 		agentOf(node, `-o=jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)...)
+	w.until("all agents are ready", func(out string) bool { return out == strconv.Itoa(nodes) }, "-n", "quoin-node", "get", "ds/quoin-agent", "-o=jsonpath={.status.numberReady}")
 }
 
 // agentOf are the arguments of kubectl that show the agent's pod of a node.
