@@ -1,13 +1,17 @@
 package manifests_test
 
 import (
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // driverAPI is there when NVIDIA's DRA driver is.
@@ -71,6 +75,15 @@ func TestValues(t *testing.T) {
 		{"a bad namespace of pods", []string{"--set", "config.publicationDefaults.slurmNames=slinky:Slurm/main"}, "/config/publicationDefaults/slurmNames"},
 		{"a bad name of a publication", []string{"--set", "config.publications.HGX.annotate=false"}, "HGX"},
 		{"a bad name of a Secret", []string{"--set", "metrics.tlsSecret=Certs"}, "/metrics/tlsSecret"},
+		{"an unknown word for the gate", []string{"--set", "config.agent.hookGate=held"}, "/config/agent/hookGate"},
+		{"a gate without scontrol", []string{"--set", "config.agent.hookGate=hold"}, "want hookJobInfo too"},
+		{"a gate with scontrol", []string{"--set", "config.agent.hookGate=hold,config.agent.hookJobInfo=/usr/bin/scontrol"}, ""},
+		{"a share above 1", []string{"--set", "config.publicationDefaults.maxChange=20"}, "/config/publicationDefaults/maxChange"},
+		{"a share above 1 of one", []string{"--set", "config.publications.a.maxChange=20"}, "/config/publications/a/maxChange"},
+		{"a share", []string{"--set-json", "config.publicationDefaults.maxChange=0.5"}, ""},
+		{"a bad name of objects", []string{"--set", "fullnameOverride=GPU_map"}, "/fullnameOverride"},
+		{"no account", []string{"--set", "agent.serviceAccount.create=false"}, "agent.serviceAccount.create is false: want its name"},
+		{"an account of the site", []string{"--set", "publisher.serviceAccount.create=false,publisher.serviceAccount.name=map"}, ""},
 	}
 	for _, preset := range presets(t) {
 		tests = append(tests, struct {
@@ -130,6 +143,14 @@ func TestNames(t *testing.T) {
 		{"no metrics", "config.agent.listen=", []string{"{name: metrics, containerPort: 9836}", `listen: ""`}, []string{"9835"}},
 		{"metrics by TLS", "metrics.tlsSecret=certs,metrics.authorize=true", []string{"secret: {secretName: certs}", "tlsCert: /etc/quoin-tls/tls.crt\n", "metricsAuthorize: true\n", "resources: [tokenreviews]"}, nil},
 		{"metrics for all", "image.tag=v1", []string{"{port: health}"}, []string{"tokenreviews", "quoin-tls"}},
+		{"accounts", "agent.serviceAccount.create=false,agent.serviceAccount.name=gpu,publisher.serviceAccount.annotations.a=b",
+			[]string{"serviceAccountName: gpu\n", "- kind: ServiceAccount\n  name: gpu\n", "  annotations: {\"a\":\"b\"}\n"}, []string{"serviceAccountName: quoin-agent"}},
+		{"pods", "agent.podLabels.a=b,agent.podLabels.app\\.kubernetes\\.io/component=x,agent.podAnnotations.c=d,publisher.podLabels.e=f,publisher.podAnnotations.g=h",
+			[]string{`      labels: {"a":"b","app.kubernetes.io/component":"agent","app.kubernetes.io/name":"quoin"}` + "\n", "        c: d\n", `,"e":"f"}` + "\n", "        g: h\n"}, nil},
+		{"variables", "agent.extraEnv[0].name=A,agent.extraEnv[0].value=b,publisher.extraEnv[0].name=C,publisher.extraEnv[0].value=d", []string{"        - name: A\n          value: b\n", "        - name: C\n          value: d\n"}, nil},
+		{"rollouts", "agent.updateStrategy.rollingUpdate.maxUnavailable=1,publisher.updateStrategy.type=Recreate", []string{"  updateStrategy:\n    rollingUpdate:\n      maxUnavailable: 1\n", "  strategy:\n    type: Recreate\n"}, nil},
+		{"security", "agent.securityContext.seLinuxOptions.type=my_t,publisher.securityContext.runAsGroup=7", []string{"          seLinuxOptions:\n            type: my_t\n", "          runAsGroup: 7\n"}, []string{"spc_t"}},
+		{"security of a privileged agent", "agent.privileged=true", []string{"          privileged: true\n          readOnlyRootFilesystem: true\n          runAsUser: 0\n          seLinuxOptions:\n            type: spc_t\n"}, nil},
 		{"secrets for the registry", "imagePullSecrets[0]=pull", []string{"imagePullSecrets:\n      - name: pull\n"}, nil},
 	}
 	for _, tt := range tests {
@@ -188,5 +209,132 @@ func TestNotes(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestOtherNames gives the objects other names: what one object says of another one still holds. The names that programs,
+// Slurm or Prometheus look for stay.
+func TestOtherNames(t *testing.T) {
+	stay := []string{"quoin-config", "quoin-hook-epilog", "quoin-hook-prolog", "quoin-hook-task", "quoin-imex", "quoin-map-reader", "quoin-metrics", "quoin-metrics-reader"}
+	for set, prefix := range map[string]string{"fullnameOverride=gpu-map": "gpu-map", "nameOverride=map": "quoin-map", "nameOverride=map,fullnameOverride=gpu": "gpu"} {
+		t.Run(set, func(t *testing.T) {
+			all := objects(t, rendered(t, []string{"chart/presets/slinky.yaml"}, "--api-versions", driverAPI, "--set", kuberig.Image+",metrics.tlsSecret=certs,metrics.authorize=true,prometheusRule.enabled=true,dashboards.enabled=true,"+set))
+			has, old := map[string]bool{}, map[string]bool{}
+			for _, o := range all {
+				name := o.at("name")
+				has[o.at("kind")+" "+o.at("namespace")+" "+name] = true
+				if kind := o.at("kind"); kind != "Namespace" && kind != "CustomResourceDefinition" && name != prefix && !strings.HasPrefix(name, prefix+"-") || slices.Contains(stay, name) {
+					old[name] = true
+				}
+			}
+			if diff := cmp.Diff(stay, slices.Sorted(maps.Keys(old))); diff != "" {
+				t.Errorf("names that stay (-want +got):\n%s", diff)
+			}
+			count := 0
+			for id, o := range all {
+				for _, other := range namedIn(t, o) {
+					count++
+					if !has[other] {
+						t.Errorf("%s names %s, which is not there", id, other)
+					}
+				}
+			}
+			if count < 25 {
+				t.Errorf("objects name %d others", count)
+			}
+		})
+	}
+}
+
+// namedIn are the objects that an object names: roles and accounts of a binding, the policy of a binding, the account and the
+// configuration of a pod.
+func namedIn(t *testing.T, o object) (others []string) {
+	t.Helper()
+	var of struct {
+		RoleRef  struct{ Kind, Name string } `yaml:"roleRef"`
+		Subjects []struct{ Kind, Namespace, Name string }
+		Spec     struct {
+			PolicyName string `yaml:"policyName"`
+			Template   struct {
+				Spec struct {
+					Account string `yaml:"serviceAccountName"`
+					Volumes []struct {
+						ConfigMap struct{ Name string } `yaml:"configMap"`
+					}
+				}
+			}
+		}
+	}
+	if kind := o.at("kind"); !strings.HasSuffix(kind, "Binding") && kind != "DaemonSet" && kind != "Deployment" {
+		return nil
+	}
+	if err := yaml.Unmarshal([]byte(o.text), &of); err != nil {
+		t.Fatal(err)
+	}
+	add := func(kind, namespace, name string) {
+		if name != "" {
+			others = append(others, kind+" "+namespace+" "+name)
+		}
+	}
+	where := o.at("namespace")
+	if of.RoleRef.Kind == "ClusterRole" {
+		where = ""
+	}
+	add(of.RoleRef.Kind, where, of.RoleRef.Name)
+	for _, s := range of.Subjects {
+		add(s.Kind, s.Namespace, s.Name)
+	}
+	add("ValidatingAdmissionPolicy", "", of.Spec.PolicyName)
+	add("ServiceAccount", o.at("namespace"), of.Spec.Template.Spec.Account)
+	for _, v := range of.Spec.Template.Spec.Volumes {
+		add("ConfigMap", o.at("namespace"), v.ConfigMap.Name)
+	}
+	return others
+}
+
+// TestLabels holds that each object but namespaces and the definition says its chart and release, and that no pod and no
+// selector does: a new release of the chart alone starts no pod again.
+func TestLabels(t *testing.T) {
+	marks := []string{"helm.sh/chart", "app.kubernetes.io/version"}
+	for id, o := range objects(t, rendered(t, nil, append([]string{"--api-versions", driverAPI, "--set", kuberig.Image}, monitored...)...)) {
+		if kind := o.at("kind"); kind == "Namespace" || kind == "CustomResourceDefinition" {
+			continue
+		}
+		metadata, rest, _ := strings.Cut(o.text, "\nspec:\n")
+		for _, mark := range marks {
+			if !strings.Contains(metadata, `"`+mark+`":"`) {
+				t.Errorf("%s has no label %s", id, mark)
+			}
+			if strings.Contains(rest, mark) {
+				t.Errorf("%s has %s in its spec", id, mark)
+			}
+		}
+	}
+}
+
+// TestRealOtherNames installs with other names: doctor finds all, by labels.
+func TestRealOtherNames(t *testing.T) {
+	t.Parallel()
+	c := kuberig.StartTest(t)
+	_, err := kuberig.Helm(t.Context(), "install", "quoin", "chart", "--namespace", "quoin-system", "--create-namespace", "--kubeconfig", c.Kubeconfig(),
+		"--set", kuberig.Image+",fullnameOverride=gpu-map,agent.serviceAccount.name=reporter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := c.Token(t.Context(), "quoin-node", "reporter", "node-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitForReportPolicy(t, objectsOf(t, c, agent))
+	_, found := diagnose(t, c)
+	wantFinding(t, topology.OK, found, "a stolen agent token is refused: 6 policies deny")
+	wantFinding(t, topology.OK, found, "agents and publisher have the rights that they need")
+	wantFinding(t, topology.Fatal, found, "no node gets an agent")
+	if f := wantFinding(t, topology.Fatal, found, "no publisher is ready"); !strings.HasSuffix(f.Remedy, "logs deploy/gpu-map-publisher") {
+		t.Errorf("doctor says %s", f.Remedy)
+	}
+	set, err := c.Objects().Get(t.Context(), "daemonsets", "quoin-node", "gpu-map-agent")
+	if err != nil || set.GetLabels()["app.kubernetes.io/managed-by"] != "Helm" {
+		t.Errorf("the agents: %v, labels %v", err, set)
 	}
 }

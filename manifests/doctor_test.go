@@ -156,7 +156,7 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n", 
 	}
 	wantFinding(t, topology.OK, found, "Controller slurm/slurm loads the files and calls the hook")
 	wantFinding(t, topology.OK, found, "release: default: Slurm 25.11 runs, as the image of Controller slurm/slurm says")
-	wantFinding(t, topology.Fatal, found, "admission policies or their bindings are missing: quoin-agent-own-report")
+	wantFinding(t, topology.Fatal, found, "admission policies or their bindings are missing: agent-own-report")
 	wantFinding(t, topology.Warning, found, "slinky: default: Controller slurm/slurm loads the files, and slurmNames is short")
 
 	// The programs say what they refuse, and doctor says it and goes on.

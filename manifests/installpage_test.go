@@ -103,7 +103,7 @@ func TestRealInstallPage(t *testing.T) {
 				if err := c.Objects().Delete(t.Context(), "validatingadmissionpolicybindings", "", "quoin-agent-own-report"); err != nil {
 					t.Fatal(err)
 				}
-				mend("admission policies or their bindings are missing: quoin-agent-own-report")
+				mend("admission policies or their bindings are missing: agent-own-report")
 				publisherHas(t, c, `slurmVersion: "25.11"`)
 			case "apply":
 				publisherHas(t, c, "baseBlockSize: 18")

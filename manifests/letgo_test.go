@@ -1,13 +1,16 @@
 package manifests_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
@@ -17,50 +20,92 @@ import (
 // takes the agent's pod away, makes no other one, and makes one when the label is gone.
 func TestRealAgentLetsGo(t *testing.T) {
 	t.Parallel()
+	c := startSets(t, "base", "imex")
+	for name, label := range map[string]string{"a": "nvidia.com/gpu.present", "b": "feature.node.kubernetes.io/pci-10de.present", "c": "quoin.dev/agent", "d": "other"} {
+		createNode(t, c, `{name: `+name+`, labels: {`+label+`: "true"}}`, "[]")
+	}
+	label := func(node, value string) { labelNode(t, c, node, "quoin.dev/agent", value) }
+	untilOn(t, c, "agent", "a b c")
+	label("a", `"false"`)
+	untilOn(t, c, "agent", "b c")
+	label("b", `"false"`)
+	label("c", `"false"`)
+	untilOn(t, c, "agent", "")
+	label("a", "null")
+	label("c", `"true"`)
+	untilOn(t, c, "agent", "a c")
+}
+
+// TestRealAgentMakesWay changes the label of GPU Operator as the operator does while it upgrades the driver or changes MIG:
+// Kubernetes takes the agent's pod away, and later makes one again. The pods that hold IMEX channels stay. A node that is
+// tainted for Slurm has both pods.
+func TestRealAgentMakesWay(t *testing.T) {
+	t.Parallel()
+	c := startSets(t, "gpu-operator", "imex")
+	if err := c.Objects().Create(t.Context(), "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: nvidia}, handler: nvidia}"); err != nil {
+		t.Fatal(err)
+	}
+	for name, taints := range map[string]string{"a": "[]", "b": "[{key: slinky.slurm.net/slurm, effect: NoExecute}]"} {
+		createNode(t, c, `{name: `+name+`, labels: {nvidia.com/gpu.present: "true", nvidia.com/gpu.deploy.dcgm-exporter: "true"}}`, taints)
+	}
+	untilOn(t, c, "agent", "a b")
+	holders := untilOn(t, c, "imex", "a b")
+	for _, paused := range []string{`"paused-for-driver-upgrade"`, `"paused-for-mig-change"`} {
+		labelNode(t, c, "a", "nvidia.com/gpu.deploy.dcgm-exporter", paused)
+		untilOn(t, c, "agent", "b")
+		labelNode(t, c, "a", "nvidia.com/gpu.deploy.dcgm-exporter", `"true"`)
+		untilOn(t, c, "agent", "a b")
+	}
+	if diff := cmp.Diff(holders, untilOn(t, c, "imex", "a b")); diff != "" {
+		t.Errorf("pods that hold channels (-before +after):\n%s", diff)
+	}
+}
+
+// startSets starts a cluster with folders of plain/, where a real controller makes the pods of DaemonSets.
+func startSets(t *testing.T, folders ...string) *kuberig.Cluster {
+	t.Helper()
 	c := kuberig.StartTest(t)
 	if err := c.StartControllerManager(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Objects().Apply(t.Context(), "plain/base", "plain/imex"); err != nil {
+	if _, err := c.Kubectl(t.Context(), "apply", "-k", overlay(t, folders...)); err != nil {
 		t.Fatal(err)
 	}
-	for name, label := range map[string]string{"a": "nvidia.com/gpu.present", "b": "feature.node.kubernetes.io/pci-10de.present", "c": "quoin.dev/agent", "d": "other"} {
-		if err := c.Objects().Create(t.Context(), `{apiVersion: v1, kind: Node, metadata: {name: `+name+`, labels: {`+label+`: "true"}}}`); err != nil {
+	return c
+}
+
+func createNode(t *testing.T, c *kuberig.Cluster, metadata, taints string) {
+	t.Helper()
+	if err := c.Objects().Create(t.Context(), "{apiVersion: v1, kind: Node, metadata: "+metadata+", spec: {taints: "+taints+"}}"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func labelNode(t *testing.T, c *kuberig.Cluster, node, label, value string) {
+	t.Helper()
+	if err := c.Objects().Patch(t.Context(), "nodes", "", node, `{"metadata":{"labels":{"`+label+`":`+value+`}}}`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// untilOn waits until the pods of a component are on the nodes, and returns the UID of each by node.
+func untilOn(t *testing.T, c *kuberig.Cluster, component, want string) map[string]types.UID {
+	t.Helper()
+	var on map[string]types.UID
+	await.Until(t, component+" on "+want, func() bool {
+		list, err := c.Client().CoreV1().Pods("quoin-node").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=" + component})
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	pods := func(want string) {
-		t.Helper()
-		await.Until(t, "agents on "+want, func() bool {
-			list, err := c.Client().CoreV1().Pods("quoin-node").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=agent"})
-			if err != nil {
-				t.Fatal(err)
+		on = map[string]types.UID{}
+		for i := range list.Items {
+			if node := runs(t, c, &list.Items[i]); node != "" {
+				on[node] = list.Items[i].UID
 			}
-			var on []string
-			for i := range list.Items {
-				if node := runs(t, c, &list.Items[i]); node != "" {
-					on = append(on, node)
-				}
-			}
-			slices.Sort(on)
-			return strings.Join(on, " ") == want
-		})
-	}
-	label := func(node, value string) {
-		t.Helper()
-		if err := c.Objects().Patch(t.Context(), "nodes", "", node, `{"metadata":{"labels":{"quoin.dev/agent":`+value+`}}}`); err != nil {
-			t.Fatal(err)
 		}
-	}
-	pods("a b c")
-	label("a", `"false"`)
-	pods("b c")
-	label("b", `"false"`)
-	label("c", `"false"`)
-	pods("")
-	label("a", "null")
-	label("c", `"true"`)
-	pods("a c")
+		return strings.Join(slices.Sorted(maps.Keys(on)), " ") == want
+	})
+	return on
 }
 
 // runs does the work of scheduler and kubelet on a pod of a DaemonSet: it puts the pod on its

@@ -14,6 +14,7 @@ func TestBox(t *testing.T) {
 	w.step("change", change)
 	w.step("imex", imex)
 	w.step("adopt", adopt)
+	w.step("paused", paused)
 	w.step("upgrade", upgrade)
 	w.step("uninstall", uninstall)
 }

@@ -95,7 +95,7 @@ func (w *world) misplaced(on map[string]bool, count int) string {
 		return fmt.Sprintf("worker pods are %v", workers)
 	}
 	blocks := map[string]string{}
-	for node := range strings.SplitSeq(w.kubectl("get", "nodes", `-o=jsonpath={range .items[*]}{.metadata.name} {.metadata.annotations.topology\.slinky\.slurm\.net/spec}{"\n"}{end}`), "\n") {
+	for node := range strings.SplitSeq(w.places(), "\n") {
 		name, block, _ := strings.Cut(node, " ")
 		blocks[name] = block
 	}

@@ -43,7 +43,7 @@ func installFirst(w *world) {
 // prepare gives the cluster what GPU Operator does.
 func (w *world) prepare() {
 	w.t.Helper()
-	w.kubectl("label", "node", "--all", "nvidia.com/gpu.present=true")
+	w.kubectl("label", "node", "--all", "nvidia.com/gpu.present=true", exporterLabel+"=true")
 	if err := w.box.Apply(w.t.Context(), "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia\n"); err != nil {
 		w.t.Fatal(err)
 	}
@@ -127,11 +127,12 @@ func (w *world) readme() {
 	}
 }
 
-// site is what this site sets beside the page: its nodes have the image, its GPUs are given by a RuntimeClass, their
-// driver is simulated, so that /proc is elsewhere, and the hook asks slurmctld for a job's blocks. A slurmd with
-// AutoDetect does not see GPUs that are simulated, and Slurm would drain its node: gres.conf lists them.
+// site is what this site sets beside the page: its nodes have the image, the driver of their GPUs is
+// simulated, so that /proc is elsewhere, and the hook asks slurmctld for a job's blocks. A slurmd with
+// AutoDetect does not see GPUs that are simulated, and Slurm would drain its node: gres.conf lists them. Each node
+// may have a worker pod, and so its taint: there is no other node for the publisher.
 func (w *world) site() []string {
-	return []string{"--set", "image.pullPolicy=Never", "--set", "agent.runtimeClassName=nvidia", "--set", "config.agent.hostRoot=" + nvidiadra.HostRoot, "--set", "config.agent.hookJobInfo=/usr/bin/scontrol",
+	return []string{"--set", "image.pullPolicy=Never", "--set", "publisher.tolerations[0].operator=Exists,publisher.tolerations[0].key=nodeset.slinky.slurm.net/worker", "--set", "config.agent.hostRoot=" + nvidiadra.HostRoot, "--set", "config.agent.hookJobInfo=/usr/bin/scontrol",
 		"--set", "config.publicationDefaults.gres.autoDetect=off"}
 }
 
@@ -143,14 +144,14 @@ func (w *world) helm(args ...string) {
 	}
 }
 
-// chart are the arguments of a site with Slinky for an image.
+// chart are the arguments of a site with Slinky and GPU Operator for an image.
 func (w *world) chart(tag string) []string {
 	w.t.Helper()
 	dir, err := filepath.Abs("../../manifests/chart")
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return append([]string{"quoin", dir, "--timeout", "3m", "--wait=legacy", "-f", filepath.Join(dir, "presets/slinky.yaml"), "--set", "image.tag=" + tag}, w.site()...)
+	return append([]string{"quoin", dir, "--timeout", "3m", "--wait=legacy", "-f", filepath.Join(dir, "presets/slinky.yaml"), "-f", filepath.Join(dir, "presets/gpu-operator.yaml"), "--set", "image.tag=" + tag}, w.site()...)
 }
 
 // healthy holds that quoin doctor finds no problem.
@@ -193,13 +194,15 @@ func (w *world) upgradesSlinky() {
 }
 
 // register waits until worker pods have what the hook needs and are in the blocks that the annotations
-// name, and until Slurm has the topology that was published.
+// name, and until Slurm has the topology that was published. Slinky's operator has tainted their nodes.
 func register(w *world) {
 	w.until("worker pods that have the hook", func(out string) bool {
 		return strings.Count(out, "\n") == nodeWorkers-1 && strings.Count(out, "quoin-bin true") == nodeWorkers
 	}, "-n", "slurm", "get", "pods", "-l", workerPods,
 		`-o=jsonpath={range .items[*]}{.spec.volumes[?(@.name=="quoin-bin")].name} {.status.containerStatuses[?(@.name=="slurmd")].ready}{"\n"}{end}`)
 	for pod, node := range w.workers() {
+		w.until("taint of "+node, func(out string) bool { return out == "nodeset.slinky.slurm.net/worker:NoExecute" },
+			"get", "node", node, "-o=jsonpath={range .spec.taints[*]}{.key}:{.effect}{end}")
 		block := w.until("annotation of "+node, func(out string) bool { return out != "" },
 			"get", "node", node, `-o=jsonpath={.metadata.annotations.topology\.slinky\.slurm\.net/spec}`)
 		await.Until(w.t, pod+" is in "+block, func() bool {

@@ -267,7 +267,7 @@ func (w *world) counted(server *promrig.Server, query string, want float64) {
 func (w *world) summary(id string) {
 	w.t.Helper()
 	for pod, node := range w.jobPods(id) {
-		agent := w.kubectl("-n", "quoin-node", "get", "pods", "-l", "app.kubernetes.io/component=agent", "--field-selector=spec.nodeName="+node, "-o=name")
+		agent := w.kubectl(agentOf(node, "-o=name")...)
 		var got struct {
 			Runs []struct {
 				JobID, User string

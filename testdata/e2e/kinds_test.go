@@ -42,7 +42,7 @@ func kinds(w *world) {
 		if kindOf[i] == "small" {
 			w.smallMachine(m, i)
 		} else {
-			w.kubectl("label", "node", m.Name, "nvidia.com/gpu.present-")
+			w.kubectl("label", "node", m.Name, "nvidia.com/gpu.present-", exporterLabel+"-")
 		}
 	}
 	if err := slinky.InstallOperator(w.t.Context(), w.box); err != nil {

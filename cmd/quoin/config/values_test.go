@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
@@ -57,6 +59,9 @@ func TestValuesSchema(t *testing.T) {
 // schemaOf returns the JSON Schema of a section, or of a value.
 func schemaOf(key string, t reflect.Type, description string, docs map[string]string) map[string]any {
 	s := map[string]any{"description": description}
+	if name, is := strings.CutPrefix(key, publicationsKey+"."); is { // the keys are those of all publications
+		key = below(defaultsKey, name)
+	}
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -76,9 +81,11 @@ func schemaOf(key string, t reflect.Type, description string, docs map[string]st
 	case t.Kind() == reflect.Bool:
 		s["type"] = "boolean"
 	case t.Kind() == reflect.Int:
-		s["type"], s["minimum"] = "integer", 0 // all are numbers of things
+		s["type"] = "integer"
+		maps.Copy(s, boundsOf(key))
 	case t.Kind() == reflect.Float64:
 		s["type"] = "number"
+		maps.Copy(s, boundsOf(key))
 	case t.Kind() == reflect.Map:
 		s["type"], s["additionalProperties"] = "object", map[string]any{"type": "string"}
 		if t.Elem().Kind() == reflect.Slice {
@@ -94,11 +101,10 @@ func schemaOf(key string, t reflect.Type, description string, docs map[string]st
 		s["type"], s["items"] = "array", schemaOf(key, t.Elem(), "One of them", docs)
 	default:
 		s["type"] = "string"
-		key = strings.TrimPrefix(strings.TrimPrefix(key, defaultsKey), publicationsKey)
 		if words := wordsOf(key); words != nil {
 			s["enum"] = words
 		}
-		maps.Copy(s, namesOf(key))
+		maps.Copy(s, namesOf(strings.TrimPrefix(key, defaultsKey)))
 	}
 	return s
 }
@@ -129,25 +135,72 @@ func namesOf(key string) map[string]any {
 	return nil
 }
 
-// wordsOf returns the only words that a key takes, or nil.
+// refusal is what the programs say of a value of a key, "" if they take it.
+func refusal(key, value string) string {
+	if _, err := Load(Default(), "", []Setting{{Key: key, Value: value, Flag: SetFlag}}); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// A list of words as programs say it, such as "a, b, or nothing for c".
+var (
+	betweenWords = regexp.MustCompile(`,? or |, `)
+	oneWord      = regexp.MustCompile(`^[A-Za-z]+$`)
+)
+
+// wordsOf returns the only words that a key takes, or nil. The programs list them if they are given another one.
 func wordsOf(key string) []string {
-	switch key {
-	case "imex.join":
-		return []string{imex.JoinAuto, imex.JoinHolder, imex.JoinSlurmd, imex.JoinHost, imex.JoinNone}
-	case ".slurmVersion":
+	if key == defaultsKey+".slurmVersion" { // the programs take a release with more digits too
 		releases := []string{""}
 		for _, r := range slurmconf.Releases() {
 			releases = append(releases, r.String())
 		}
 		return releases
-	case ".format":
-		return []string{"conf", "yaml"}
 	}
-	return nil
+	_, list, _ := strings.Cut(refusal(key, "no-such-word"), ": want ")
+	words := betweenWords.Split(list, -1)
+	for i, word := range words {
+		if strings.HasPrefix(word, "nothing") {
+			words[i] = ""
+		} else if !oneWord.MatchString(word) {
+			return nil
+		}
+	}
+	if !slices.Contains(words, "") && refusal(key, "") == "" {
+		words = append(words, "")
+	}
+	return words
 }
 
-// TestValuesNames holds that the schema and the programs refuse the same names and numbers.
-func TestValuesNames(t *testing.T) {
+// boundsOf returns the least and the greatest number that a key takes. The programs are asked about the whole numbers at
+// powers of two. A key that takes none of these alone is a number of things.
+func boundsOf(key string) map[string]any {
+	numbers := []int{-1, 0, 1}
+	for power := 4; power < 1<<30; power *= 2 {
+		numbers = append(numbers, power-1, power)
+	}
+	var taken []int
+	for _, n := range numbers {
+		if refusal(key, strconv.Itoa(n)) == "" {
+			taken = append(taken, n)
+		}
+	}
+	if len(taken) == 0 {
+		return map[string]any{"minimum": 0}
+	}
+	bounds := map[string]any{}
+	if least := taken[0]; least != numbers[0] {
+		bounds["minimum"] = least
+	}
+	if greatest := taken[len(taken)-1]; greatest != numbers[len(numbers)-1] {
+		bounds["maximum"] = greatest
+	}
+	return bounds
+}
+
+// TestValuesRefused holds that the schema and the programs refuse the same names, words and numbers.
+func TestValuesRefused(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile("../../../manifests/chart/values.schema.json")
 	if err != nil {
 		t.Fatal(err)
@@ -155,16 +208,30 @@ func TestValuesNames(t *testing.T) {
 	long := strings.Repeat("a", 63)
 	names := []string{"", "a", "a-1", long, long + "a", "-a", "a-", "Slurm", "quoin_node", "a b", "a.b", "a..b", "a.-b", long + "." + long, long + "a.b", strings.Repeat("a.", 126) + "a", strings.Repeat("a.", 126) + "aa",
 		"s/c", "s/C_1", "S/c", "s/c/d", "/c", "s/", "slinky", "slinky:c", "slinky:", "slinky:s/C_1", "slinky:S/c", "slinkyc", "short", "label:a/b", "s/a/b/"}
-	for key, values := range map[string][]string{
+	tried := map[string][]string{
 		"publicationDefaults.namespace": names, "publicationDefaults.configMap": names, "publications.x.namespace": names, "publications.x.configMap": names,
 		"publicationDefaults.nodes.slinky": names, "publications.x.nodes.slinky": names, "imex.namespace": names, "imex.name": names, "imex.claimTemplate": names,
 		"publicationDefaults.slurmNames":    {"", "short", "full", "slinky", "slinky:c", "slinky:", "slinky:s/C_1", "slinky:S/c", "slinky:s/c/d", "label:a/b", "s/a/b/"},
-		"publicationDefaults.baseBlockSize": {"-1", "0", "18"}, "publications.x.minBlockNodes": {"-1", "2"}, "publications.x.parentBlocks": {"-2", "4"}, "publications.x.blockSizes": {"[-18]", "[18]"},
-	} {
+		"publicationDefaults.baseBlockSize": {"-1", "0", "18", "65535", "65536"}, "publications.x.minBlockNodes": {"-1", "2"}, "publications.x.parentBlocks": {"-2", "4", "65536"},
+		"publications.x.blockSizes": {"[-18]", "[18]"}, "publicationDefaults.maxChange": {"-0.1", "0", "0.2", "1", "1.01", "20"}, "publications.x.maxChange": {"0.2", "20"},
+		"publications.x.topology": {"", "tree", "ring"}, "publications.x.gres.naming": {"full", "long"}, "publications.x.gres.autoDetect": {"", "off", "on"},
+	}
+	needsMore := func(word string) bool { return word == rundir.GateHold || word == imex.JoinSlurmd } // another key too
+	lists := 0
+	for _, key := range Keys() {
+		if words := wordsOf(key); words != nil && words[0] != "true" { // a truth value is no text
+			lists++
+			tried[key] = append(slices.DeleteFunc(words, needsMore), "no-such-word")
+		}
+	}
+	if lists < 13 {
+		t.Errorf("%d keys take only words of a list", lists)
+	}
+	for key, values := range tried {
 		for _, value := range values {
 			text := key + ": " + value
 			set := Setting{Key: key, Value: value, Flag: "--set"}
-			if _, err := strconv.Atoi(strings.Trim(value, "[]")); err != nil {
+			if !json.Valid([]byte(value)) || strings.HasSuffix(key, ".slurmVersion") {
 				value = strconv.Quote(value)
 			}
 			document := value

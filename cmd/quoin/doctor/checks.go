@@ -340,8 +340,8 @@ func (c checks) imex(f *findings, s *Site) {
 	f.ok("imex", "nodes join as %s", how)
 }
 
-// policies are the admission policies that hold a stolen token.
-var policies = []string{"quoin-agent-own-report", "quoin-publisher-annotations", "quoin-publisher-conditions", "quoin-publisher-domain", "quoin-publisher-lease", "quoin-publisher-publications"}
+// policies are the admission policies that hold a stolen token, by component: a site may give objects other names.
+var policies = []string{"agent-own-report", "publisher-annotations", "publisher-conditions", "publisher-domain", "publisher-lease", "publisher-publications"}
 
 func (c checks) admission(f *findings) {
 	if c.Missing["validatingadmissionpolicies"] != nil || c.Missing["validatingadmissionpolicybindings"] != nil {
@@ -349,7 +349,7 @@ func (c checks) admission(f *findings) {
 	}
 	var missing, weak []string
 	for _, name := range policies {
-		policy, bound := c.like("validatingadmissionpolicies", name), c.like("validatingadmissionpolicybindings", name)
+		policy, bound := c.own("validatingadmissionpolicies", name), c.own("validatingadmissionpolicybindings", name)
 		actions := []string(nil)
 		if bound != nil {
 			actions, _, _ = unstructured.NestedStringSlice(bound.Object, "spec", "validationActions")
@@ -358,7 +358,7 @@ func (c checks) admission(f *findings) {
 		case policy == nil || bound == nil:
 			missing = append(missing, name)
 		case text(policy, "spec", "failurePolicy") != "Fail" || !slices.Contains(actions, "Deny"):
-			weak = append(weak, name)
+			weak = append(weak, policy.GetName())
 		}
 	}
 	switch {
@@ -373,16 +373,6 @@ func (c checks) admission(f *findings) {
 	default:
 		f.unknown("admission", moreRights, "%d policies deny; whether they refuse a stolen agent token was not tried (%s)", len(policies), reason(c.Forgery))
 	}
-}
-
-// like returns the object with the name, also after kustomize gave it a prefix or suffix.
-func (c *Cluster) like(resource, name string) *unstructured.Unstructured {
-	for i := range c.Objects[resource] {
-		if o := &c.Objects[resource][i]; strings.Contains(o.GetName(), name) {
-			return o
-		}
-	}
-	return nil
 }
 
 // reason is an error in few words.

@@ -90,8 +90,14 @@ func clusterOf(t *testing.T, old, with string) *Cluster {
 		}
 	}
 	for _, name := range policies {
-		c.Objects["validatingadmissionpolicies"] = append(c.Objects["validatingadmissionpolicies"], unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}, "spec": map[string]any{"failurePolicy": "Fail"}}})
-		c.Objects["validatingadmissionpolicybindings"] = append(c.Objects["validatingadmissionpolicybindings"], unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}, "spec": map[string]any{"validationActions": []any{"Deny"}}}})
+		add := func(resource string, spec map[string]any) {
+			o := unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+			o.SetName("quoin-" + name)
+			o.SetLabels(map[string]string{"app.kubernetes.io/name": "quoin", "app.kubernetes.io/component": name})
+			c.Objects[resource] = append(c.Objects[resource], o)
+		}
+		add("validatingadmissionpolicies", map[string]any{"failurePolicy": "Fail"})
+		add("validatingadmissionpolicybindings", map[string]any{"validationActions": []any{"Deny"}})
 	}
 	return c
 }
@@ -337,7 +343,7 @@ func clusterCases() []clusterCase {
 		{name: "renamed policies", change: func(c *Cluster) {
 			for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
 				for i := range c.Objects[resource] {
-					c.Objects[resource][i].SetName("site-" + c.Objects[resource][i].GetName())
+					c.Objects[resource][i].SetName(strings.Replace(c.Objects[resource][i].GetName(), "quoin", "site", 1))
 				}
 			}
 		}},

@@ -6,9 +6,46 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Labels of an object of a component. */}}
+{{/* What names of objects begin with. values.yaml says which names stay as they are. */}}
+{{- define "quoin.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride }}
+{{- else if .Values.nameOverride -}}
+{{ .Release.Name }}-{{ .Values.nameOverride }}
+{{- else -}}
+quoin
+{{- end -}}
+{{- end -}}
+
+{{/*
+Labels by which the pods of a component are selected, here and in the programs. A selector cannot
+be changed.
+*/}}
 {{- define "quoin.labels" -}}
 {app.kubernetes.io/name: quoin, app.kubernetes.io/component: {{ . }}}
+{{- end -}}
+
+{{/*
+Labels of an object of a component, and more of them. Pods do not get these, because a new release of
+the chart would start each pod again. Helm itself adds app.kubernetes.io/managed-by: so applied YAML
+does not say that it is Helm's.
+*/}}
+{{- define "quoin.objectLabels" -}}
+{{- $root := index . 0 -}}
+{{- $labels := include "quoin.labels" (index . 1) | fromYaml -}}
+{{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion -}}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") -}}
+{{- toJson (merge $labels (first (slice . 2) | default dict)) -}}
+{{- end -}}
+
+{{- define "quoin.podLabels" -}}
+{{- $component := index . 1 -}}
+{{- toJson (merge (include "quoin.labels" $component | fromYaml) (index (index . 0).Values $component).podLabels) -}}
+{{- end -}}
+
+{{/* The service account of a component. */}}
+{{- define "quoin.account" -}}
+{{- (index (index . 0).Values (index . 1)).serviceAccount.name | default (printf "%s-%s" (include "quoin.fullname" (index . 0)) (index . 1)) -}}
 {{- end -}}
 
 {{/* imex of the configuration, with the namespace filled in. */}}
@@ -135,11 +172,6 @@ question for kubelets, which write Nodes most.
   expression: >-
     authorizer.group("quoin.dev").resource("nodereports").check("publish").allowed() &&
     !authorizer.group("quoin.dev").resource("nodereports").check("override").allowed()
-{{- end -}}
-
-{{/* Labels of an object for the Prometheus Operator: ours, and those that a site gives. */}}
-{{- define "quoin.monitoringLabels" -}}
-{{- toJson (merge (dict "app.kubernetes.io/name" "quoin") (. | default dict)) -}}
 {{- end -}}
 
 {{/* How the Prometheus Operator scrapes /metrics of agent and publisher. */}}
