@@ -90,7 +90,7 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 	}
 	in.checkTaken(r)
 	nodelabels.CheckDomains(r.config.Labels, r.config.MaxDomainGPUs, in.Facts, in.UnnamedFacts)
-	in.addFabrics(r, snap)
+	in.TakeFabrics(r.FabricsOf(snap))
 	if r.ByPods() {
 		for i := range snap.Unplaced {
 			if w := &snap.Unplaced[i]; r.names.has(w) && !w.Ending && w.Hostname != "" {
