@@ -46,7 +46,7 @@ func (o *mapOptions) readCables(stdin io.Reader) (*cableTexts, error) {
 		fabrics = append(fabrics, fabric)
 		c.texts = append(c.texts, inputs.FabricText{Name: shown, Fabric: fabric})
 	}
-	c.hosts, c.nameless = switches.Hosts(fabrics)
+	c.hosts, c.nameless = switches.Hosts(fabrics, nil)
 	return c, nil
 }
 

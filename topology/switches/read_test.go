@@ -256,7 +256,14 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		hosts, nameless := Hosts([]*Fabric{fabric})
+		hosts, nameless := Hosts([]*Fabric{fabric}, nil)
+		named := 0
+		for i := range hosts {
+			named += len(hosts[i].Adapters)
+		}
+		if named+len(nameless) != fabric.Adapters() {
+			t.Errorf("%d adapters have a host and %d have none, of %d", named, len(nameless), fabric.Adapters())
+		}
 		r := Place([]*Fabric{fabric, fabric}, hosts, nil)
 		if len(r.Tiers)+len(r.Unplaced) != len(hosts) {
 			t.Errorf("%d placed and %d not, of %d hosts; %d adapters without a name", len(r.Tiers), len(r.Unplaced), len(hosts), len(nameless))

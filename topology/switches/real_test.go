@@ -144,7 +144,7 @@ func TestRealNameless(t *testing.T) {
 	if len(whole.Tiers) != 139 {
 		t.Errorf("%d nodes have a place, want 139", len(whole.Tiers))
 	}
-	if hosts, nameless := switches.Hosts(read); len(nameless) != 69 || len(hosts) != 139 {
+	if hosts, nameless := switches.Hosts(read, nil); len(nameless) != 69 || len(hosts) != 139 {
 		t.Errorf("%d hosts by name and %d adapters without, want 139, 69", len(hosts), len(nameless))
 	}
 	f.PullCables(0.05)
