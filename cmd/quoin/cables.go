@@ -24,7 +24,7 @@ func (o *freshOptions) addCables(cmd *cobra.Command) {
 type cableTexts struct {
 	texts    []inputs.FabricText
 	hosts    []switches.Node
-	nameless []switches.Nameless
+	problems []topology.Finding
 	// alone: neither nodes nor reports are given, so the hosts are the nodes.
 	alone bool
 }
@@ -68,7 +68,7 @@ func describe(texts []inputs.FabricText, snap *inputs.Snapshot, alone bool) (*ca
 	for _, t := range texts {
 		fabrics = append(fabrics, t.Fabric)
 	}
-	c.hosts, c.nameless = switches.Hosts(fabrics, adapterNames(snap.Reports))
+	c.hosts, c.problems = switches.Hosts(fabrics, adapterNames(snap.Reports))
 	if !c.alone {
 		return c, nil
 	}
@@ -99,7 +99,7 @@ func adapterNames(reports map[string]*topology.Node) map[string]string {
 // name in their description. It returns the hosts that are no nodes.
 func (c *cableTexts) addTo(in *inputs.Inputs) (others []string) {
 	in.TakeFabrics(c.texts)
-	in.Problems = append(in.Problems, switches.FindNameless(c.nameless)...)
+	in.Problems = append(in.Problems, c.problems...)
 	byName := map[string]*switches.Node{}
 	for i := range c.hosts {
 		h := &c.hosts[i]

@@ -14,18 +14,25 @@ import (
 // ReasonAdapterNameless names adapters of which nobody knows the node.
 const ReasonAdapterNameless = "AdapterNameless"
 
-// Nameless is an adapter whose description does not name one host.
-type Nameless struct {
-	// GUID is the adapter's, or in the ports report the port's, in 16 hexadecimal digits.
-	GUID        string
-	Description string
+// Hosts returns the hosts that adapters' descriptions name, such as "n07 mlx5_0", sorted by name, and says
+// which adapters name none. reported has "HOST DEVICE" by GUID, as reports say of adapters. Descriptions
+// are a weak witness: a host that did not write its own has its adapter's product there.
+func Hosts(fabrics []*Fabric, reported map[string]string) (hosts []Node, problems []topology.Finding) {
+	byHost, nameless := readHosts(fabrics, reported)
+	for _, name := range slices.Sorted(maps.Keys(byHost)) {
+		host := Node{Name: name}
+		for _, guid := range byHost[name] {
+			host.Adapters = append(host.Adapters, Adapter{GUIDs: []string{guid}})
+		}
+		hosts = append(hosts, host)
+	}
+	return hosts, sayNameless(nameless)
 }
 
-// Hosts returns the hosts that adapters' descriptions name, such as "n07 mlx5_0", sorted by name, and
-// the adapters that name none, sorted by GUID. reported has "HOST DEVICE" by GUID, as reports say of
-// adapters. All descriptions together decide what names a host, because devices have any name.
-// Descriptions are a weak witness: a host that did not write its own has its adapter's product there.
-func Hosts(fabrics []*Fabric, reported map[string]string) ([]Node, []Nameless) {
+// readHosts returns the sorted GUIDs of adapters by host, and those of others by their description. All
+// descriptions together decide what names a host, because devices have any name. In the ports report
+// the GUIDs are those of ports.
+func readHosts(fabrics []*Fabric, reported map[string]string) (byHost, nameless map[string][]string) {
 	texts := map[uint64]string{}
 	for _, f := range fabrics {
 		for i := range f.devices {
@@ -50,20 +57,15 @@ func Hosts(fabrics []*Fabric, reported map[string]string) ([]Node, []Nameless) {
 	for i, d := range read {
 		seen.form = seen.form || !sure[i] && d.twoWords() && seen.names(d)
 	}
-	of := map[string][]Adapter{}
-	var nameless []Nameless
+	byHost, nameless = map[string][]string{}, map[string][]string{}
 	for i, guid := range guids {
+		of, word := byHost, read[i].host
 		if !sure[i] && !seen.names(read[i]) {
-			nameless = append(nameless, Nameless{switchID(guid), texts[guid]})
-			continue
+			of, word = nameless, texts[guid]
 		}
-		of[read[i].host] = append(of[read[i].host], Adapter{GUIDs: []string{switchID(guid)}})
+		of[word] = append(of[word], switchID(guid))
 	}
-	var hosts []Node
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		hosts = append(hosts, Node{Name: name, Adapters: of[name]})
-	}
-	return hosts, nameless
+	return byHost, nameless
 }
 
 // description is the description of an adapter: its first word, which may be the host, and all others,
@@ -129,28 +131,18 @@ func (e *evidence) names(d description) bool {
 	switch {
 	case !hostName.MatchString(d.host), nobody, e.several[d.host], e.adapters[d.host] > mostAdapters:
 		return false
-	case e.hosts[d.host] > 0: // it is a device elsewhere
-		return false
-	case d.device == "", e.hosts[d.device] > 1:
-		return true
+	case d.device == "":
+		return e.hosts[d.host] == 0 // else it is a device without its host
 	}
-	return d.twoWords() && (e.form || e.devices[d.host] > 1)
+	return e.hosts[d.device] > 1 || d.twoWords() && (e.form || e.devices[d.host] > 1)
 }
 
 // maxShown is how many GUIDs a problem names. It counts the others.
 const maxShown = 3
 
-// FindNameless says which adapters have no known node, for each description.
-func FindNameless(all []Nameless) (problems []topology.Finding) {
-	guids := map[string][]string{}
-	var texts []string
-	for _, n := range all {
-		if guids[n.Description] == nil {
-			texts = append(texts, n.Description)
-		}
-		guids[n.Description] = append(guids[n.Description], n.GUID)
-	}
-	slices.SortFunc(texts, func(a, b string) int {
+// sayNameless says which adapters have no known node, for each description. guids are by description.
+func sayNameless(guids map[string][]string) (problems []topology.Finding) {
+	texts := slices.SortedFunc(maps.Keys(guids), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(guids[b]), len(guids[a])), strings.Compare(a, b))
 	})
 	for _, text := range texts {

@@ -169,13 +169,10 @@ func (p *parser) take(line []byte) error {
 
 // leftOut says which lines are not of ibnetdiscover. It is empty if there are none.
 func (p *parser) leftOut() string {
-	switch p.others {
-	case 0:
+	if p.others == 0 {
 		return ""
-	case 1:
-		return "one line is not of ibnetdiscover, " + p.firstOther
 	}
-	return fmt.Sprintf("%d lines are not of ibnetdiscover, the first is %s", p.others, p.firstOther)
+	return fmt.Sprintf("lines that are not of ibnetdiscover: %d, the first is %s", p.others, p.firstOther)
 }
 
 // shorten returns the beginning of a text, for a message.
@@ -361,11 +358,7 @@ func (p *parser) reportEnd(fields []string) (at int32, port int16, err error) {
 // fabric returns what was read, if each cable is listed at both ends.
 func (p *parser) fabric() (*Fabric, error) {
 	if len(p.devices) == 0 {
-		message := "no switch and no adapter: want the output of ibnetdiscover"
-		if left := p.leftOut(); left != "" {
-			message += "; " + left
-		}
-		return nil, errors.New(message)
+		return nil, errors.New("no switch and no adapter: want the output of ibnetdiscover; " + cmp.Or(p.leftOut(), "the text has no line but comments"))
 	}
 	if len(p.halves) == 0 {
 		return nil, p.errorf("the text ends without a cable: it is cut; want the whole output of ibnetdiscover")
