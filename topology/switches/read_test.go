@@ -91,6 +91,7 @@ func TestRead(t *testing.T) {
 		{"stanzas", l.text(newRand(1)), 6, 8, 24},
 		{"ports report", l.report(newRand(1)), 6, 8, 24},
 		{"without tabs, as copied from a terminal", strings.ReplaceAll(small, "\t", ""), 2, 1, 4},
+		{"without tabs, and an adapter that only its box shows to be a switch's", strings.NewReplacer("\t", "", "Aggregation Node", "x").Replace(small), 2, 1, 4},
 		{"spaces in place of tabs", strings.ReplaceAll(small, "\t", "  "), 2, 1, 4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
