@@ -110,6 +110,9 @@ type Facts struct {
 	// ReportUnreadable: the node has sent a report that cannot be read, such as one
 	// of another version.
 	ReportUnreadable bool
+	// CablesOnly: nothing but the text of a fabric names the node. It has a place by its cables, although
+	// nothing says that it has GPUs.
+	CablesOnly bool
 	// Stays is why the node stays where it is published, whatever its other facts
 	// say. Empty: its facts are followed.
 	Stays string
@@ -128,6 +131,9 @@ func (f *Facts) GPUCount() int {
 	}
 	return f.Capacity
 }
+
+// Computes reports whether jobs compute on the node: it has GPUs, or nothing but its cables is known.
+func (f *Facts) Computes() bool { return f.GPUCount() > 0 || f.CablesOnly }
 
 // HasMIG reports whether MIG is on in one of the node's GPUs, by report, else by labels or slices.
 func (f *Facts) HasMIG() bool {

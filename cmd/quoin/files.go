@@ -92,7 +92,7 @@ func (o *filesOptions) read(cmd *cobra.Command, r *show.Result, paths []string) 
 		err = w.readPublished(cmd)
 	default:
 		var made *fresh
-		if made, err = o.makeFresh(cmd.Context(), cmd.InOrStdin(), s, pub, paths); err == nil {
+		if made, err = o.makeFresh(cmd, s, pub, paths); err == nil {
 			r.Found(session.Unread(made.Problems)...)
 			w.facts = made.in.Facts
 			err = w.take(made)

@@ -135,7 +135,7 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 		p = newFitPlan(pub.Release, stored.Topologies, stored.Nodes)
 		return p, pub, func() (*inputs.Snapshot, error) { return s.Workers(cmd.Context()) }, p.devices(stored)
 	}
-	made, err := o.makeFresh(cmd.Context(), cmd.InOrStdin(), s, pub, nil)
+	made, err := o.makeFresh(cmd, s, pub, nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}

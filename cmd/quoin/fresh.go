@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -28,8 +29,8 @@ type freshOptions struct {
 	previous string
 	fresh    bool // set by commands that otherwise take what is published
 	skeleton bool
-	// cables are the texts of --ibnetdiscover, nil without them.
-	cables *cableTexts
+	// ibnetdiscover are files with the cables of fabrics.
+	ibnetdiscover []string
 }
 
 // outputJSON is the value of --output for programs.
@@ -84,8 +85,10 @@ func exclude(cmd *cobra.Command, name string, others ...string) {
 	}
 }
 
-// given reports whether nodes or reports are given, so that no cluster is asked.
-func (o *freshOptions) given(paths []string) bool { return o.nodes != "" || len(paths) > 0 }
+// given reports whether nodes, reports or cables are given, so that no cluster is asked.
+func (o *freshOptions) given(paths []string) bool {
+	return o.nodes != "" || len(paths) > 0 || len(o.ibnetdiscover) > 0
+}
 
 // open opens the session, and the publication that the command is about.
 func (o *freshOptions) open(cmd *cobra.Command, local bool, other string) (*session.Session, *publication.Cluster, error) {
@@ -130,13 +133,17 @@ type fresh struct {
 	in   inputs.Inputs
 }
 
-// makeFresh makes a plan and its files of nodes and reports: those that are given, or those of the store.
-func (o *freshOptions) makeFresh(ctx context.Context, stdin io.Reader, s *session.Session, pub *publication.Cluster, paths []string) (*fresh, error) {
-	snap, err := o.snapshot(ctx, stdin, s, paths)
+// makeFresh makes a plan and its files of nodes, reports and cables: those that are given, or those of the store.
+func (o *freshOptions) makeFresh(cmd *cobra.Command, s *session.Session, pub *publication.Cluster, paths []string) (*fresh, error) {
+	texts, err := o.readCables(cmd.InOrStdin())
 	if err != nil {
 		return nil, err
 	}
-	previous, err := o.previousPlan(ctx, s, pub)
+	snap, err := o.snapshot(cmd.Context(), cmd.InOrStdin(), s, paths)
+	if err != nil {
+		return nil, err
+	}
+	previous, err := o.previousPlan(cmd.Context(), s, pub)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +153,12 @@ func (o *freshOptions) makeFresh(ctx context.Context, stdin io.Reader, s *sessio
 		}
 		pub.Membership, pub.Annotates = publication.MembershipAnnotation, true
 	}
+	var described *cableTexts
+	if len(texts) > 0 {
+		if described, err = describe(texts, snap, o.nodes == "" && len(paths) == 0); err != nil {
+			return nil, err
+		}
+	}
 	if len(snap.Nodes)+len(snap.Reports) == 0 {
 		return nil, errors.New("no node in the input: want the output of kubectl get nodes -o json from a cluster with nodes, or reports")
 	}
@@ -153,8 +166,10 @@ func (o *freshOptions) makeFresh(ctx context.Context, stdin io.Reader, s *sessio
 	if len(in.Facts) == 0 && len(in.Unnamed) == 0 {
 		return nil, fmt.Errorf("no node: publication %q takes none of the input; see its keys nodes and slurmNames", pub.Name)
 	}
-	if o.cables != nil {
-		o.cables.addTo(&in)
+	if described != nil {
+		if others := described.addTo(&in); len(others) > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "quoin: hosts in the fabric that are not among the nodes: %s\n", hostlist.Shorten(hostlist.Compress(others)))
+		}
 	}
 	made, err := publisher.Make(pub, in, previous)
 	if err != nil {

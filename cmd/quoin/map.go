@@ -27,7 +27,6 @@ import (
 type mapOptions struct {
 	freshOptions
 	files, topology string
-	ibnetdiscover   []string
 }
 
 func newMapCommand() *cobra.Command {
@@ -76,9 +75,9 @@ report cannot be read (ReportUnreadable). The rest is drawn in each case.`,
 	o.addFileFlags(cmd)
 	o.addFresh(cmd)
 	cmd.Flags().StringVar(&o.files, "files", "", filesUsage)
-	cmd.Flags().StringArrayVar(&o.ibnetdiscover, "ibnetdiscover", nil, "`file` with the output of ibnetdiscover, - for standard input; repeatable, one for each fabric")
+	o.addCables(cmd)
 	exclude(cmd, "files", append(sourceFlags, "nodes", "fresh", "previous", "ibnetdiscover")...)
-	exclude(cmd, "ibnetdiscover", append(sourceFlags, "fresh")...)
+	exclude(cmd, "fresh", "ibnetdiscover")
 	cmd.Flags().StringVar(&o.topology, "topology", "", "`name` of the topology of --files that is drawn")
 	return cmd
 }
@@ -102,15 +101,6 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 	case o.topology != "":
 		return nil, errors.New("--topology: want --files beside it, because a plan is drawn whole")
 	}
-	if len(o.ibnetdiscover) > 0 {
-		var err error
-		if o.cables, err = o.readCables(cmd.InOrStdin()); err != nil {
-			return nil, err
-		}
-		if !o.given(paths) {
-			return o.ofCables(cmd)
-		}
-	}
 	s, pub, err := o.open(cmd, o.given(paths), nodesOrReports)
 	if err != nil {
 		return nil, err
@@ -126,16 +116,15 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 		}
 		return &drawing{Site: site}, err
 	}
-	made, err := o.makeFresh(ctx, cmd.InOrStdin(), s, pub, paths)
+	made, err := o.makeFresh(cmd, s, pub, paths)
 	if err != nil {
 		return nil, err
 	}
+	// The inputs say what is wrong with texts of fabrics and with names.
+	made.Plan.Problems = slices.Concat(made.Plan.Problems, made.in.Problems)
 	site := &picture.Site{Publication: pub.Name, Plan: made.Plan, Facts: made.in.Facts}
 	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Topologies(), Fresh: true, Hosts: hosts, MaxDomainGPUs: pub.MaxDomainGPUs, FabricPartitions: pub.FabricPartitions}
 	known.AddTo(ctx, site)
-	if o.cables != nil {
-		o.cables.say(cmd.ErrOrStderr(), site)
-	}
 	return &drawing{Site: site, left: made.Left, unnamed: made.Unnamed, problems: made.Problems}, nil
 }
 

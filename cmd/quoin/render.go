@@ -26,7 +26,7 @@ type renderOptions struct {
 func newRenderCommand() *cobra.Command {
 	var o renderOptions
 	cmd := &cobra.Command{
-		Use:   "render [--nodes FILE | REPORT...]",
+		Use:   "render [--nodes FILE | --ibnetdiscover FILE | REPORT...]",
 		Short: "Show the Slurm files of a cluster, from its node labels or reports, with nothing installed",
 		Long: `render makes topology.conf or topology.yaml, and gres.conf: from the nodes and reports of a
 cluster or a directory, from --nodes, or from reports alone. Names, order and base block
@@ -34,6 +34,9 @@ size of a stored plan stay. Without blocks and switches there is no topology fil
 it would take the place of the site's own. On stderr it lists the nodes that are in no
 block or switch, with the reason, and the partitions that slurm.conf needs if racks have
 topologies of their own.
+
+--ibnetdiscover adds the switches of an InfiniBand fabric, as quoin map --help says. Without
+nodes and reports it makes a topology file of all hosts that the fabric names.
 
 With --skeleton the topology file has every block and every switch, but no node. Such a
 file is for nodes that register dynamically: the node, or Slinky, names its block and its
@@ -46,6 +49,7 @@ Exit status: 3 if a report could not be read, or if no node has a place and noth
 whether NVLink joins the nodes.`,
 		Example: `  quoin render
   kubectl get nodes -o json | quoin render --nodes -
+  sudo ibnetdiscover | quoin render --ibnetdiscover -
   quoin render --format conf --slurm-version 24.11 --dir DIR REPORT.json...
   quoin render --config quoin.yaml --set publicationDefaults.baseBlockSize=18 --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,6 +58,7 @@ whether NVLink joins the nodes.`,
 	}
 	o.addFlags(cmd, "text", outputJSON)
 	o.addFileFlags(cmd)
+	o.addCables(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.dir, "dir", "", "write the files into this `directory` instead of printing them")
 	f.BoolVar(&o.skeleton, "skeleton", false, "leave nodes and gres.conf out, for nodes that register dynamically (Slurm 25.05 and newer)")
@@ -66,7 +71,7 @@ func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
 		return err
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	made, err := o.makeFresh(cmd.Context(), cmd.InOrStdin(), s, pub, reports)
+	made, err := o.makeFresh(cmd, s, pub, reports)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func statesOf(s *Site, places map[string]topology.Place) map[string]state {
 		switch {
 		case f.Gone:
 			out[f.SlurmName] = kept
-		case f.Report == nil && (f.GPUCount() > 0 || f.Labels.NamesDomain()):
+		case f.Report == nil && (f.Computes() || f.Labels.NamesDomain()):
 			out[f.SlurmName] = unreported
 		case f.GPUCount() == 0 && places[f.SlurmName].Block == "":
 			out[f.SlurmName] = gpuless

@@ -215,3 +215,26 @@ func TestLLDPBesideCables(t *testing.T) {
 		t.Errorf("two fabrics (-want +got):\n%s", diff)
 	}
 }
+
+// TestCablesOnly: a node that only the text of a fabric names has its place in the tree, and whether it has
+// GPUs is not known. A node of the site without a GPU is not in the tree, whatever its cables say.
+func TestCablesOnly(t *testing.T) {
+	on := func(name string, only bool, cables topology.Cables) topology.Facts {
+		return topology.Facts{Name: name, SlurmName: name, CablesOnly: only, Cables: cables}
+	}
+	leaf := topology.Cables{SourceTiers: topology.SourceTiers{TierSource: topology.SourceCables, Tiers: []string{"leaf-1", "ib-top"}}}
+	plan := mustPlan(t, []topology.Facts{on("h1", true, leaf), on("h2", true, leaf), on("h3", true, topology.Cables{Missing: "no cable"}), on("login", false, leaf)}, nil, cabled)
+	if diff := cmp.Diff([]string{"leaf-1[h1 h2] []", "ib-top[] [leaf-1]"}, leafLines(plan)); diff != "" {
+		t.Errorf("switches (-want +got):\n%s", diff)
+	}
+	reasons := map[string]string{}
+	for _, n := range plan.Nodes {
+		reasons[n.Node] = n.Reason
+	}
+	if diff := cmp.Diff(map[string]string{"h1": placement.ReasonPlaced, "h2": placement.ReasonPlaced, "h3": placement.ReasonNoFacts, "login": placement.ReasonNoGPUs}, reasons); diff != "" {
+		t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"h3: no cable; the node is below no switch"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
+		t.Errorf("missing (-want +got):\n%s", diff)
+	}
+}

@@ -132,7 +132,7 @@ func (s *site) unitsNamed(i int) []unitName {
 // leavesNamed returns the names of the leaf switch of a node with GPUs, the surest first. Several writers
 // may name one leaf differently, and another node may have labels of one writer alone.
 func leavesNamed(f *topology.Facts) (leaves []unitName) {
-	if f.Stays != "" || f.GPUCount() == 0 {
+	if f.Stays != "" || !f.Computes() {
 		return nil
 	}
 	add := func(tiers []string) {

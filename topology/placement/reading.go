@@ -52,7 +52,7 @@ func readNodes(s *site) (readings, problems) {
 		if f.Report != nil && v.Faulty() && !conditionsAlone[v.Reason] {
 			found.add(f.Name, v.Reason, v.Message)
 		}
-		r.hasGPUs = f.GPUCount() > 0
+		r.hasGPUs = f.Computes()
 		read[i] = r
 		for _, pr := range f.Problems() {
 			found.add(f.Name, pr.Reason, pr.Message)
@@ -86,7 +86,7 @@ func readDomain(f *topology.Facts, v *topology.FabricVerdict) reading {
 		return keptReading(ReasonNoGPUs, "its report has no GPU")
 	case f.Labels.NamesDomain():
 		return reading{source: fromLabel, clique: f.Labels.Clique}
-	case f.Report == nil && !f.ReportUnreadable && f.GPUCount() == 0 && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
+	case f.Report == nil && !f.ReportUnreadable && !f.Computes() && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
 		return keptReading(ReasonNoGPUs, "no report, and no label, ResourceSlice or capacity says that the node has a GPU")
 	case f.Report == nil && f.Labels.NamesNone():
 		return keptReading(ReasonNoDomain, f.Labels.Problems[0].Message)

@@ -142,7 +142,7 @@ func BenchmarkFleet(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	nodes, _ := Hosts([]*Fabric{readFile(b, path)})
+	nodes, _ := Hosts([]*Fabric{readFile(b, path)}, nil)
 	if len(nodes) != count {
 		b.Fatalf("%d hosts", len(nodes))
 	}
@@ -163,7 +163,7 @@ func BenchmarkFleet(b *testing.B) {
 func BenchmarkPlaceCablesDown(b *testing.B) {
 	const count = 10_000
 	f := readFile(b, fleetFile(b, count))
-	nodes, _ := Hosts([]*Fabric{f})
+	nodes, _ := Hosts([]*Fabric{f}, nil)
 	rng := newRand(1)
 	f.cables = slices.DeleteFunc(f.cables, func(cable) bool { return rng.IntN(100) < 5 })
 	most := peak()

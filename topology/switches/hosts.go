@@ -3,6 +3,7 @@ package switches
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,77 +14,135 @@ import (
 // ReasonAdapterNameless names adapters of which nobody knows the node.
 const ReasonAdapterNameless = "AdapterNameless"
 
-// Nameless is an adapter whose description names no host.
-type Nameless struct {
-	// GUID is the adapter's, or in the ports report the port's, in 16 hexadecimal digits.
-	GUID        string
-	Description string
+// Hosts returns the hosts that adapters' descriptions name, such as "n07 mlx5_0", sorted by name, and says
+// which adapters name none. reported has "HOST DEVICE" by GUID, as reports say of adapters. Descriptions
+// are a weak witness: a host that did not write its own has its adapter's product there.
+func Hosts(fabrics []*Fabric, reported map[string]string) (hosts []Node, problems []topology.Finding) {
+	byHost, nameless := readHosts(fabrics, reported)
+	for _, name := range slices.Sorted(maps.Keys(byHost)) {
+		host := Node{Name: name}
+		for _, guid := range byHost[name] {
+			host.Adapters = append(host.Adapters, Adapter{GUIDs: []string{guid}})
+		}
+		hosts = append(hosts, host)
+	}
+	return hosts, sayNameless(nameless)
 }
 
-// deviceName is the second word of an adapter's description, such as mlx5_0 or HCA-1.
-var deviceName = regexp.MustCompile(`^(HCA-[0-9]+|(mlx[0-9]*|hfi[0-9]*|qib|ib|ibp|roce|rocep|irdma|bnxt_re|rdma)_?[0-9]+[a-z0-9_]*)$`)
-
-// Hosts returns the hosts that adapters' descriptions name, such as "n07 mlx5_0", sorted by name, and
-// the adapters that name none, sorted by GUID. Descriptions are a weak witness: a host that did not
-// write its own has its adapter's product there. So Hosts is for those that have no reports.
-func Hosts(fabrics []*Fabric) ([]Node, []Nameless) {
-	type found struct{ host, text string }
-	adapters := map[string]found{}
+// readHosts returns the sorted GUIDs of adapters by host, and those of others by their description. All
+// descriptions together decide what names a host, because devices have any name. In the ports report
+// the GUIDs are those of ports.
+func readHosts(fabrics []*Fabric, reported map[string]string) (byHost, nameless map[string][]string) {
+	texts := map[uint64]string{}
 	for _, f := range fabrics {
 		for i := range f.devices {
-			d := &f.devices[i]
-			if d.kind != adapterKind || d.inBox {
-				continue
+			if d := &f.devices[i]; d.kind == adapterKind && !d.inBox {
+				texts[d.guid] = d.text
 			}
-			adapters[switchID(d.guid)] = found{hostOf(d.text), d.text}
 		}
 	}
-	of := map[string][]Adapter{}
-	var nameless []Nameless
-	for guid, f := range adapters {
-		if f.host == "" {
-			nameless = append(nameless, Nameless{guid, f.text})
-			continue
+	guids := slices.Sorted(maps.Keys(texts))
+	read := make([]description, len(guids))
+	sure := make([]bool, len(guids)) // a report says it
+	seen := newEvidence()
+	for i, guid := range guids {
+		read[i] = wordsOf(texts[guid])
+		if by, ok := reported[switchID(guid)]; ok {
+			told := wordsOf(by)
+			seen.form = seen.form || told.device == read[i].device
+			read[i], sure[i] = told, true
 		}
-		of[f.host] = append(of[f.host], Adapter{GUIDs: []string{guid}})
+		seen.add(guid, read[i])
 	}
-	var hosts []Node
-	for name, adapters := range of {
-		slices.SortFunc(adapters, func(a, b Adapter) int { return strings.Compare(a.GUIDs[0], b.GUIDs[0]) })
-		hosts = append(hosts, Node{Name: name, Adapters: adapters})
+	for i, d := range read {
+		seen.form = seen.form || !sure[i] && d.twoWords() && seen.names(d)
 	}
-	slices.SortFunc(hosts, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(nameless, func(a, b Nameless) int { return strings.Compare(a.GUID, b.GUID) })
-	return hosts, nameless
+	byHost, nameless = map[string][]string{}, map[string][]string{}
+	for i, guid := range guids {
+		of, word := byHost, read[i].host
+		if !sure[i] && !seen.names(read[i]) {
+			of, word = nameless, texts[guid]
+		}
+		of[word] = append(of[word], switchID(guid))
+	}
+	return byHost, nameless
 }
+
+// description is the description of an adapter: its first word, which may be the host, and all others,
+// which then are the device.
+type description struct{ host, device string }
+
+func wordsOf(text string) description {
+	host, device, _ := strings.Cut(strings.Join(strings.Fields(text), " "), " ")
+	return description{host, device}
+}
+
+// twoWords reports whether a description has the form that hosts write by themselves.
+func (d description) twoWords() bool { return d.device != "" && !strings.Contains(d.device, " ") }
+
+// evidence is what all descriptions together say of their words.
+type evidence struct {
+	last  map[description]uint64 // the last GUID with the description
+	hosts map[string]int         // by device: how many first words stand before it
+	// devices and adapters are by first word: how many devices stand behind it, and how many adapters
+	// have it. several are those that stand on several adapters with one device.
+	devices, adapters map[string]int
+	several           map[string]bool
+	// form: hosts of this fabric write two words, so two words that occur once are a host and its device.
+	form bool
+}
+
+func newEvidence() *evidence {
+	return &evidence{
+		last: map[description]uint64{}, hosts: map[string]int{},
+		devices: map[string]int{}, adapters: map[string]int{}, several: map[string]bool{},
+	}
+}
+
+// portsApart: the GUIDs of an adapter's ports are less than this apart. The ports report lists each port.
+const portsApart = 4
+
+// add adds the description of an adapter. GUIDs come in their order.
+func (e *evidence) add(guid uint64, d description) {
+	last, known := e.last[d]
+	e.last[d] = guid
+	switch {
+	case !known:
+		e.hosts[d.device]++
+		e.devices[d.host]++
+	case guid-last < portsApart:
+		return
+	case d.device != "":
+		e.several[d.host] = true
+	}
+	e.adapters[d.host]++
+}
+
+// mostAdapters is how many adapters a host has at most, as in a report. A word that more have is no host.
+const mostAdapters = 32
 
 // hostName is what a host may be called. A description may hold anything.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
-// hostOf returns the host that an adapter's description names, or "".
-func hostOf(text string) string {
-	words := strings.Fields(text)
-	alone := len(words) == 1 && !deviceName.MatchString(words[0])
-	if (alone || len(words) == 2 && deviceName.MatchString(words[1])) && hostName.MatchString(words[0]) {
-		return words[0]
+// names reports whether the first word of a description names one host. A host has each device once. A
+// product, or a name that several machines have, stands on several adapters with one device.
+func (e *evidence) names(d description) bool {
+	nobody := strings.HasPrefix(d.host+".", "localhost.") // a machine without a name is called so
+	switch {
+	case !hostName.MatchString(d.host), nobody, e.several[d.host], e.adapters[d.host] > mostAdapters:
+		return false
+	case d.device == "":
+		return e.hosts[d.host] == 0 // else it is a device without its host
 	}
-	return ""
+	return e.hosts[d.device] > 1 || d.twoWords() && (e.form || e.devices[d.host] > 1)
 }
 
 // maxShown is how many GUIDs a problem names. It counts the others.
 const maxShown = 3
 
-// FindNameless says which adapters have no known node, for each description.
-func FindNameless(all []Nameless) (problems []topology.Finding) {
-	guids := map[string][]string{}
-	var texts []string
-	for _, n := range all {
-		if guids[n.Description] == nil {
-			texts = append(texts, n.Description)
-		}
-		guids[n.Description] = append(guids[n.Description], n.GUID)
-	}
-	slices.SortFunc(texts, func(a, b string) int {
+// sayNameless says which adapters have no known node, for each description. guids are by description.
+func sayNameless(guids map[string][]string) (problems []topology.Finding) {
+	texts := slices.SortedFunc(maps.Keys(guids), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(guids[b]), len(guids[a])), strings.Compare(a, b))
 	})
 	for _, text := range texts {
@@ -92,10 +151,11 @@ func FindNameless(all []Nameless) (problems []topology.Finding) {
 		if len(of) > maxShown {
 			shown = fmt.Sprintf("%s and %d more", shown, len(of)-maxShown)
 		}
-		message := fmt.Sprintf("the node of adapter %s is not known: its description %q names no host, and no report has its GUID", shown, text)
+		message := fmt.Sprintf("the node of adapter %s is not known: its description %q does not name one host, and no report has its GUID", shown, text)
 		if len(of) > 1 {
-			message = fmt.Sprintf("the nodes of %d adapters are not known: their description %q names no host, and no report has their GUIDs: %s", len(of), text, shown)
+			message = fmt.Sprintf("the nodes of %d adapters are not known: their description %q does not name one host, and no report has their GUIDs: %s", len(of), text, shown)
 		}
+		message += "; give reports, or have each machine write a host name of its own there (rdma-ndd)"
 		problems = append(problems, topology.Finding{Severity: topology.Warning, Reason: ReasonAdapterNameless, Message: message})
 	}
 	return problems

@@ -29,7 +29,8 @@ const (
 
 // Read reads the output of ibnetdiscover, with or without -p, -f and -g, plain or by gzip. An
 // error names the line. The whole text is refused if a cable is listed at one of its ends only,
-// because ibnetdiscover lists both: the text was cut.
+// because ibnetdiscover lists both: the text was cut. Lines of other programs, such as warnings of
+// ibnetdiscover's library, are left out: see [Fabric.LeftOut].
 func Read(r io.Reader) (*Fabric, error) {
 	in := bufio.NewReaderSize(&bounded{r: r, left: MaxText}, 64<<10)
 	text := in
@@ -117,6 +118,8 @@ type parser struct {
 	at      int32 // the device whose stanza is read
 	// image and portGUID are from the lines that stand before a device's own.
 	image, portGUID uint64
+	others          int    // lines that are not of ibnetdiscover
+	firstOther      string // the first of them, with its place
 }
 
 func (p *parser) errorf(format string, args ...any) error {
@@ -127,16 +130,16 @@ func (p *parser) errorf(format string, args ...any) error {
 func (p *parser) take(line []byte) error {
 	s := bytes.TrimSpace(line)
 	switch {
-	case len(s) == 0, s[0] == '#', bytes.HasPrefix(s, []byte("ibwarn: ")):
+	case len(s) == 0, s[0] == '#':
 		return nil
-	case s[0] == '[':
+	case len(s) > 1 && s[0] == '[' && s[1] >= '0' && s[1] <= '9':
 		return p.takePort(string(s))
 	}
 	word := s
 	if end := bytes.IndexAny(s, " \t="); end >= 0 {
 		word = s[:end]
 	}
-	switch string(word) {
+	switch string(bytes.TrimRight(word, "0123456789")) { // a text copied from a terminal may have lost the tab before the number
 	case "vendid":
 		p.at, p.image, p.portGUID = none, 0, 0
 		return nil
@@ -144,7 +147,8 @@ func (p *parser) take(line []byte) error {
 		return nil
 	case "sysimgguid":
 		_, value, _ := strings.Cut(string(s), "=")
-		p.image, _ = parseGUID(firstField(value))
+		value, _, _ = strings.Cut(value, "#")
+		p.image, _ = parseGUID(strings.TrimSpace(value))
 		return nil
 	case "switchguid":
 		if _, in, ok := strings.Cut(string(s), "("); ok {
@@ -157,7 +161,18 @@ func (p *parser) take(line []byte) error {
 	case "SW", "CA", "RT":
 		return p.takeReportLine(string(s))
 	}
-	return p.errorf("%q is not of ibnetdiscover: want its output alone", shorten(string(s)))
+	if p.others++; p.others == 1 {
+		p.firstOther = fmt.Sprintf("line %d: %q", p.line, shorten(string(s)))
+	}
+	return nil
+}
+
+// leftOut says which lines are not of ibnetdiscover. It is empty if there are none.
+func (p *parser) leftOut() string {
+	if p.others == 0 {
+		return ""
+	}
+	return fmt.Sprintf("lines that are not of ibnetdiscover: %d, the first is %s", p.others, p.firstOther)
 }
 
 // shorten returns the beginning of a text, for a message.
@@ -166,13 +181,6 @@ func shorten(s string) string {
 		return s[:60] + "…"
 	}
 	return s
-}
-
-func firstField(s string) string {
-	if fields := strings.Fields(s); len(fields) > 0 {
-		return fields[0]
-	}
-	return ""
 }
 
 // be refuses a text that mixes both forms.
@@ -350,7 +358,7 @@ func (p *parser) reportEnd(fields []string) (at int32, port int16, err error) {
 // fabric returns what was read, if each cable is listed at both ends.
 func (p *parser) fabric() (*Fabric, error) {
 	if len(p.devices) == 0 {
-		return nil, errors.New("no switch and no adapter: want the output of ibnetdiscover")
+		return nil, errors.New("no switch and no adapter: want the output of ibnetdiscover; " + cmp.Or(p.leftOut(), "the text has no line but comments"))
 	}
 	if len(p.halves) == 0 {
 		return nil, p.errorf("the text ends without a cable: it is cut; want the whole output of ibnetdiscover")
@@ -359,7 +367,7 @@ func (p *parser) fabric() (*Fabric, error) {
 	slices.SortFunc(p.halves, func(a, b half) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.port, b.port), cmp.Compare(a.line, b.line))
 	})
-	f := &Fabric{devices: p.devices}
+	f := &Fabric{devices: p.devices, leftOut: p.leftOut()}
 	for i, h := range p.halves {
 		if i > 0 && p.halves[i-1].from == h.from && p.halves[i-1].port == h.port {
 			if last := p.halves[i-1]; last.to != h.to || last.toPort != h.toPort {

@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // small is a text of each kind of line that ibnetdiscover writes, with -f and -g too.
@@ -86,7 +90,9 @@ func TestRead(t *testing.T) {
 		{"twice", small + small, 2, 1, 4},
 		{"stanzas", l.text(newRand(1)), 6, 8, 24},
 		{"ports report", l.report(newRand(1)), 6, 8, 24},
-		{"a warning of the library", "ibwarn: [4711] mad_rpc_rmpp: recv failed\n" + small, 2, 1, 4},
+		{"without tabs, as copied from a terminal", strings.ReplaceAll(small, "\t", ""), 2, 1, 4},
+		{"without tabs, and an adapter that only its box shows to be a switch's", strings.NewReplacer("\t", "", "Aggregation Node", "x").Replace(small), 2, 1, 4},
+		{"spaces in place of tabs", strings.ReplaceAll(small, "\t", "  "), 2, 1, 4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f, err := Read(strings.NewReader(test.text))
@@ -104,8 +110,9 @@ func TestReadRefuses(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"nothing", "", "no switch and no adapter"},
 		{"comments alone", "#\n# Topology file\n", "no switch and no adapter"},
-		{"another text", "hello\n", `line 1: "hello" is not of ibnetdiscover`},
-		{"an error after the text", small + "src/query_smp.c:198; umad (DR path slid 0) failed\n", `line 44: "src/query_smp.c`},
+		{"another text", "hello\n", `no switch and no adapter: want the output of ibnetdiscover; lines that are not of ibnetdiscover: 1, the first is line 1: "hello"`},
+		{"warnings alone", "ibwarn: [1] a\nibwarn: [1] b\n", `no switch and no adapter: want the output of ibnetdiscover; lines that are not of ibnetdiscover: 2, the first is line 1: "ibwarn: [1] a"`},
+		{"a warning within a line", strings.Replace(small, "\"H-e09", "\"ibwarn: [4711] x\nH-e09", 1), "line 16: \"[1][ext 4]"},
 		{"a list", "Switch\t : 0x2c5eab0300b87b40 ports 65 devid 0xd2f2 vendid 0x2c9 \"leaf\"\n", "line 1: \"Switch\\t : 0x2c5eab0300b87b40 ports 65 devid 0xd2f2 vendid 0x…\" is of a list of devices"},
 		{"a switch alone", small[:strings.Index(small, "[1][ext")], "line 15: the text ends without a cable"},
 		{"both forms", small + "SW 7 64 0x2c5eab0300b87b40 4x SDR 'leaf'\n", "line 44: the text has lines of ibnetdiscover with and without -p"},
@@ -125,6 +132,32 @@ func TestReadRefuses(t *testing.T) {
 			}
 			if !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+// TestReadOthers: lines of other programs are counted, and the fabric is read all the same.
+func TestReadOthers(t *testing.T) {
+	const (
+		warning = "ibwarn: [4711] mad_rpc_rmpp: recv failed\n"
+		failed  = "src/query_smp.c:198; umad (DR path slid 65535; dlid 65535; 0,1,19) bad status 110; Connection timed out\n"
+		prompt  = "[root@ufm ~]# exit\n"
+	)
+	middle := strings.Index(small, "Non-Chassis")
+	for _, test := range []struct{ name, text, want string }{
+		{"none", small, ""},
+		{"before", warning + small, `lines that are not of ibnetdiscover: 1, the first is line 1: "ibwarn: [4711] mad_rpc_rmpp: recv failed"`},
+		{"after", small + failed, `lines that are not of ibnetdiscover: 1, the first is line 44: "src/query_smp.c:198; umad (DR path slid 65535; dlid 65535; 0…"`},
+		{"within, and a prompt", small[:middle] + failed + warning + small[middle:] + prompt, `lines that are not of ibnetdiscover: 3, the first is line 21: "src/query_smp.c:198; umad (DR path slid 65535; dlid 65535; 0…"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f, err := Read(strings.NewReader(test.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, f.LeftOut()); diff != "" || len(f.cables) != 4 {
+				t.Errorf("%d cables, want 4; lines left out (-want +got):\n%s", len(f.cables), diff)
 			}
 		})
 	}
@@ -219,16 +252,25 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(l.text(newRand(1))))
 	f.Add([]byte(l.report(newRand(1))))
 	f.Add([]byte(packed(f, small)))
+	f.Add([]byte("ibwarn: [1] x\n" + strings.ReplaceAll(small, "\t", "")))
 	f.Add([]byte("Rt\t2 \"R-0000000000000001\"\t\t# \"\"\n[1](1) \"R-0000000000000001\"[1](1)\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		fabric, err := Read(bytes.NewReader(text))
 		if err != nil {
 			return
 		}
-		hosts, nameless := Hosts([]*Fabric{fabric})
+		byHost, nameless := readHosts([]*Fabric{fabric}, nil)
+		told := 0
+		for _, guids := range slices.Concat(slices.Collect(maps.Values(byHost)), slices.Collect(maps.Values(nameless))) {
+			told += len(guids)
+		}
+		if told != fabric.Adapters() {
+			t.Errorf("%d adapters have a host or none, want %d", told, fabric.Adapters())
+		}
+		hosts, _ := Hosts([]*Fabric{fabric}, nil)
 		r := Place([]*Fabric{fabric, fabric}, hosts, nil)
 		if len(r.Tiers)+len(r.Unplaced) != len(hosts) {
-			t.Errorf("%d placed and %d not, of %d hosts; %d adapters without a name", len(r.Tiers), len(r.Unplaced), len(hosts), len(nameless))
+			t.Errorf("%d placed and %d not, of %d hosts", len(r.Tiers), len(r.Unplaced), len(hosts))
 		}
 		for i := range hosts {
 			hosts[i].Published = r.Tiers[hosts[i].Name]

@@ -144,8 +144,9 @@ func TestRealNameless(t *testing.T) {
 	if len(whole.Tiers) != 139 {
 		t.Errorf("%d nodes have a place, want 139", len(whole.Tiers))
 	}
-	if hosts, nameless := switches.Hosts(read); len(nameless) != 69 || len(hosts) != 139 {
-		t.Errorf("%d hosts by name and %d adapters without, want 139, 69", len(hosts), len(nameless))
+	hosts, problems := switches.Hosts(read, nil)
+	if len(hosts) != 139 || len(problems) != 1 || !strings.HasPrefix(problems[0].Message, "the nodes of 69 adapters are not known") {
+		t.Errorf("%d hosts by name, want 139; want a problem of 69 adapters: %v", len(hosts), problems)
 	}
 	f.PullCables(0.05)
 	read = fabrics(t, f)

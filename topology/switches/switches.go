@@ -17,6 +17,7 @@ import (
 type Fabric struct {
 	devices []device
 	cables  []cable
+	leftOut string
 }
 
 // kind is the kind of a device.
@@ -54,6 +55,10 @@ type cable struct {
 func switchID(guid uint64) string {
 	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, guid))
 }
+
+// LeftOut says which lines of the text are not of ibnetdiscover. It is empty if there are none. A switch
+// or an adapter that did not answer ibnetdiscover may be missing then.
+func (f *Fabric) LeftOut() string { return f.leftOut }
 
 // Adapters returns how many adapters of hosts the text has.
 func (f *Fabric) Adapters() int { return f.count(adapterKind) }

@@ -8,7 +8,7 @@ import (
 // FabricMaps begins an entry of fabricFiles that selects ConfigMaps by their labels.
 const FabricMaps = "configmaps:"
 
-// ReasonFabricUnread names a text of a fabric that cannot be read.
+// ReasonFabricUnread names a text of a fabric that cannot be read, or that has lines that cannot.
 const ReasonFabricUnread = "FabricTextUnread"
 
 // FabricText is one text of a fabric.
@@ -29,17 +29,23 @@ func (r *Rules) FabricsOf(snap *Snapshot) (out []FabricText) {
 	return out
 }
 
-// addFabrics adds the texts of the publication, and says which cannot be read.
-func (in *Inputs) addFabrics(r *Rules, snap *Snapshot) {
-	in.Fabrics = r.FabricsOf(snap)
-	for _, text := range in.Fabrics {
-		if text.Problem == "" {
+// TakeFabrics takes the texts of the publication's fabrics. It says which cannot be read, and which have
+// lines that cannot.
+func (in *Inputs) TakeFabrics(texts []FabricText) {
+	in.Fabrics = texts
+	for _, text := range texts {
+		found := topology.Finding{Severity: topology.Unknown, Reason: ReasonFabricUnread, Message: text.Name + ": " + text.Problem}
+		switch {
+		case text.Problem != "" && text.Fabric != nil:
+			found.Message += "; the last text that could be read counts"
+		case text.Problem != "":
+			found.Message += "; nodes that only this text has stay below their published switches"
+		case text.Fabric.LeftOut() != "":
+			found.Severity = topology.Warning
+			found.Message += text.Fabric.LeftOut() + "; the cables in the other lines count"
+		default:
 			continue
 		}
-		stays := "nodes that only this text has stay below their published switches"
-		if text.Fabric != nil {
-			stays = "the last text that could be read counts"
-		}
-		in.Problems = append(in.Problems, topology.Finding{Severity: topology.Unknown, Reason: ReasonFabricUnread, Message: text.Name + ": " + text.Problem + "; " + stays})
+		in.Problems = append(in.Problems, found)
 	}
 }

@@ -40,7 +40,7 @@ type Inputs struct {
 	Claimed map[string]string
 	// Fabrics are the texts of the publication's fabrics, in the order of its fabricFiles.
 	Fabrics []FabricText
-	// Described are adapters of nodes by Node that quoin map --ibnetdiscover knows by their descriptions.
+	// Described are adapters of nodes by Node that --ibnetdiscover of a command knows by their descriptions.
 	Described map[string][]switches.Adapter
 	// Pending are the Slurm names of worker pods that are not scheduled yet.
 	Pending map[string]bool
@@ -90,7 +90,7 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 	}
 	in.checkTaken(r)
 	nodelabels.CheckDomains(r.config.Labels, r.config.MaxDomainGPUs, in.Facts, in.UnnamedFacts)
-	in.addFabrics(r, snap)
+	in.TakeFabrics(r.FabricsOf(snap))
 	if r.ByPods() {
 		for i := range snap.Unplaced {
 			if w := &snap.Unplaced[i]; r.names.has(w) && !w.Ending && w.Hostname != "" {
