@@ -130,6 +130,7 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 	if err != nil {
 		return nil, err
 	}
+	made.sayNames(cmd.ErrOrStderr())
 	site := &picture.Site{Publication: pub.Name, Plan: made.Plan, Facts: made.in.Facts}
 	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Topologies(), Fresh: true, Hosts: hosts, MaxDomainGPUs: pub.MaxDomainGPUs, FabricPartitions: pub.FabricPartitions}
 	known.AddTo(ctx, site)
