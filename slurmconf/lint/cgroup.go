@@ -18,7 +18,7 @@ func (l *linter) lintCgroup(f File) {
 	at, constrains := 1, false
 	for i := range lines {
 		for _, a := range append([]syntax.Pair{lines[i].Pair}, lines[i].Attrs...) {
-			if strings.EqualFold(a.Key, "ConstrainDevices") {
+			if strings.ToLower(a.Key) == "constraindevices" {
 				at, constrains = lines[i].Number, slices.Contains(yes, strings.ToLower(a.Value))
 			}
 		}
