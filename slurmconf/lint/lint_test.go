@@ -161,13 +161,15 @@ func TestLintFilesTogether(t *testing.T) {
 		{name: "conf wins", files: []File{yaml, conf}, options: Options{Plugin: PluginTree, Release: slurmconf.Release2411}, want: []string{"dir/topology.yaml:1 warning NotRead", "dir/topology.conf:1 fatal Syntax"}},
 		{name: "devices of all", files: []File{gpus, cgroup("ConstrainCores=yes")}, want: []string{"dir/cgroup.conf:1 warning DevicesNotConstrained"}},
 		{name: "devices of all, in words", files: []File{gpus, cgroup("ConstrainCores=yes\nconstraindevices=no")}, want: []string{"dir/cgroup.conf:2 warning DevicesNotConstrained"}},
-		{name: "devices of all, the last word counts", files: []File{gpus, cgroup("ConstrainDevices=yes\nConstrainDevices=maybe")}, want: []string{"dir/cgroup.conf:2 warning DevicesNotConstrained"}},
+		{name: "devices of all, the last word counts", files: []File{gpus, cgroup("ConstrainDevices=yes\nConstrainDevices=0")}, want: []string{"dir/cgroup.conf:2 warning DevicesNotConstrained"}},
 		{name: "devices of all, by detection", files: []File{{Name: "gres.conf", Data: []byte("AutoDetect=nvidia\n")}, cgroup("")}, want: []string{"dir/cgroup.conf:1 warning DevicesNotConstrained"}},
 		{name: "devices of all, by slurm.conf", files: []File{yaml, cgroup("")}, options: Options{Nodes: map[string]*Node{"n": {GPUs: []gres.GPUCount{{Count: 8}}}}}, want: []string{"dir/cgroup.conf:1 warning DevicesNotConstrained"}},
-		{name: "own devices", files: []File{gpus, cgroup("ConstrainCores=yes constrainDevices=TRUE")}},
+		{name: "own devices", files: []File{gpus, cgroup("ConstrainCores=yes\nconstrainDevices=TRUE")}},
 		{name: "no GPUs", files: []File{yaml, {Name: "gres.conf", Data: []byte("AutoDetect=off\n")}, cgroup("")}},
 		{name: "no cgroup.conf", files: []File{gpus}},
-		{name: "cgroup.conf that cannot be read", files: []File{gpus, cgroup("ConstrainDevices")}, want: []string{"dir/cgroup.conf:1 unknown NotJudged"}},
+		{name: "cgroup.conf that is none", files: []File{gpus, cgroup("ConstrainDevices")}, want: []string{"dir/cgroup.conf:1 fatal Syntax"}},
+		{name: "two keys on a line of cgroup.conf", files: []File{gpus, cgroup("\nConstrainCores=yes ConstrainDevices=yes")}, want: []string{"dir/cgroup.conf:2 fatal Syntax"}},
+		{name: "neither yes nor no", files: []File{gpus, cgroup("ConstrainDevices=maybe")}, want: []string{"dir/cgroup.conf:1 fatal WrongType"}},
 		{name: "gres too", files: []File{yaml, {Name: "gres.conf", Data: []byte("Foo=1\n")}}, want: []string{"gres.conf:1 fatal UnknownKey"}},
 	} {
 		var got []string
