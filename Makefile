@@ -29,8 +29,9 @@ demo: ## show four simulated GB200 NVL72 racks; needs nothing but Go, and compil
 	@bin/quoin-demo
 
 .PHONY: build
-build: ## build bin/quoin and bin/quoin-hook
+build: ## build bin/quoin and bin/quoin-hook; needs gcc, and compiles for minutes the first time
 	$(NEED) go gcc
+	@[ -e bin/quoin ] || echo "compiling with gcc for NVML: the first time this takes about four minutes on two slow cores, later some seconds" >&2
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/quoin ./cmd/quoin
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/quoin-hook ./cmd/quoin-hook
 

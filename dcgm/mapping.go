@@ -28,8 +28,7 @@ import (
 
 const (
 	stagingFolder = ".quoin"
-	// bootFile, in there, names the boot that the mapping files are of.
-	bootFile = "boot"
+	bootFile      = "boot"
 	// spareFile, in there, keeps room for one file of a GPU on a disk that is full.
 	spareFile = "spare"
 	// blankLine is the whole file of a GPU that no job holds. The exporter gives the
@@ -55,6 +54,9 @@ type Mapping struct {
 // Staging is the folder of the files that are not yet in place. It is on the
 // exporter's mount, and the exporter ignores its name.
 func (m Mapping) Staging() string { return filepath.Join(m.Dir, stagingFolder) }
+
+// BootMarker is the file that names the boot that the mapping files are of.
+func (m Mapping) BootMarker() string { return filepath.Join(m.Staging(), bootFile) }
 
 // MakeStaging makes that folder if it is missing. A link in its place is refused, because
 // files would be written where it leads.
@@ -125,7 +127,7 @@ func (m Mapping) Sweep(boot string) (released []string, err error) {
 		return nil, nil
 	}
 	staging := m.Staging()
-	marker := filepath.Join(staging, bootFile)
+	marker := m.BootMarker()
 	if marked, err := atomicfile.Read(marker); err == nil && string(bytes.TrimSpace(marked)) == boot {
 		return nil, nil
 	}

@@ -186,6 +186,7 @@ func TestNotes(t *testing.T) {
 		"gpu-operator.yaml": {"hpcJobMapping: {enabled: true, directory: /var/lib/dcgm-exporter/job-mapping}"},
 		"gpucluster.yaml":   {"podMonitor.enabled"},
 		"gke.yaml":          nil,
+		"sunk.yaml":         nil,
 		"vcluster.yaml":     {"ignoreDifferences:"},
 	} {
 		out, err := kuberig.Helm(t.Context(), "install", "quoin", "chart", "--namespace", "quoin-system", "--dry-run=client", "--set", kuberig.Image, "-f", "chart/presets/"+preset)

@@ -52,7 +52,7 @@ func newFixSite(t *testing.T, controllers []string) *fixSite {
 	t.Helper()
 	s := &fixSite{slinkySite: newSlinkyCluster(t), slurms: map[string]*loadedSlurm{}}
 	objects := s.cluster.Objects()
-	s.must(s.cluster.AddNamespaces(t.Context(), "soperator"))
+	s.must(s.cluster.AddNamespaces(t.Context(), "soperator", "tenant-slurm"))
 	rack := 0
 	for _, name := range controllers {
 		s.must(objects.ApplyText(t.Context(), fmt.Sprintf(`apiVersion: v1
@@ -330,18 +330,19 @@ func TestRealFixes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			values, want := []string{"chart/presets/slinky.yaml", file}, map[string]string{"slurm": "slurm-config-extra quoin-slurm" + scripts}
+			otherSlurm := name == "soperator.yaml" || name == "sunk.yaml"
 			switch text, err := os.ReadFile(file); {
 			case err != nil:
 				t.Fatal(err)
 			case strings.Contains(string(text), "slurm-b"):
 				want = map[string]string{"slurm": "slurm-config-extra quoin-slurm-a" + scripts, "slurm-b": "slurm-b-config-extra quoin-slurm-b" + scripts}
-			case name == "soperator.yaml": // Slinky's Controller is none of its business
+			case otherSlurm: // Slinky's Controller is none of its business
 				values, want = []string{file}, map[string]string{"slurm": "slurm-config-extra"}
 			}
 			s := newFixSite(t, slices.Sorted(maps.Keys(want)))
 			s.install(values...)
 			s.notYet()
-			if name != "soperator.yaml" { // none of its pods is there, so nothing is published
+			if !otherSlurm { // none of its pods is there, so nothing is published
 				s.startPublisher()
 			}
 			s.fix()

@@ -2,6 +2,7 @@ package manifests_test
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,6 +96,60 @@ func TestRules(t *testing.T) {
 	for _, r := range rules {
 		if r.Record != "" && !slices.Contains(used, r.Record) {
 			t.Errorf("%s is recorded and nobody reads it", r.Record)
+		}
+	}
+}
+
+// unwatched are the series that are in no rule and in no panel, with the reason.
+var unwatched = map[string]string{
+	"quoin_agent_adapter_port_rate_bytes_per_second": "no rate is right for all adapters; a slow one is a problem of its node, which QuoinNodeProblem watches",
+	"quoin_agent_dcgm_reads_total":                   "QuoinNodeProblem watches DCGMIDUnknown, which is what a failed reading leads to",
+	"quoin_agent_file_errors_total":                  "what a file lacks is watched where it is read: quoin_hook_errors_total, and stale in quoin_hook_gate_total",
+	"quoin_agent_imex_peers":                         "a peer may be down on purpose; the gate counts it for the jobs that need it",
+	"quoin_agent_probe_last_heard_timestamp_seconds": "QuoinProbeDown watches quoin_agent_probe_up; this says since when",
+	"quoin_agent_probe_lines_refused_total":          "one line harms nothing; a probe without good reports is QuoinReportStale",
+	"quoin_agent_probe_restarts_total":               "one restart harms nothing; QuoinProbeDown watches quoin_agent_probe_up, and its runbook looks here",
+	"quoin_agent_report_confirmed_timestamp_seconds": "QuoinReportStale watches quoin_agent_report_stale; this says since when",
+	"quoin_agent_report_writes_total":                "it counts work, and no number of writes is wrong",
+	"quoin_agent_store_errors_total":                 "QuoinReportNotStored watches quoin_agent_report_stored; this says how often a write had to be repeated",
+	"quoin_gpu_held_slowed_seconds_total":            "clocks also go down by a power limit that the site has set; quoin job shows it beside the job",
+	"quoin_gpu_rows_pending":                         "QuoinNodeProblem watches RowsPending, which the node reports with it",
+	"quoin_publisher_annotation_conflicts_total":     "the event AnnotationConflict names the nodes and the key",
+	"quoin_publisher_blocks":                         "QuoinPublisherHeld watches big changes of the plan; no number of blocks is wrong",
+	"quoin_publisher_pass_duration_seconds":          "QuoinPublisherFails watches passes; how long one may take depends on the site's size",
+	"quoin_publisher_slurm_answer_timestamp_seconds": "not every site lets Slurm be asked; where answers end, quoin_publisher_nodes_pending ends too",
+	"quoin_publisher_writes_total":                   "it counts work, and no number of writes is wrong",
+}
+
+// servedName finds the series in the tables of METRICS.md.
+var servedName = regexp.MustCompile("(?m)^\\| `(quoin_\\w+)")
+
+// TestUnwatched holds that each series is in a rule, in a panel, or unwatched with a reason.
+func TestUnwatched(t *testing.T) {
+	page, err := os.ReadFile("../cmd/quoin/METRICS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var exprs []string
+	for _, r := range readRules(t) {
+		exprs = append(exprs, r.Expr)
+	}
+	for _, d := range readDashboards(t) {
+		exprs = slices.AppendSeq(exprs, maps.Values(d.queries(t)))
+	}
+	all := strings.Join(exprs, "\n")
+	served := map[string]bool{}
+	for _, m := range servedName.FindAllStringSubmatch(string(page), -1) {
+		name := m[1]
+		served[name] = true
+		watched := regexp.MustCompile(`\b` + name + `(_bucket|_sum|_count)?\b`).MatchString(all)
+		if _, listed := unwatched[name]; watched == listed {
+			t.Errorf("%s: in a rule or panel: %t, in the list of others: %t; want one of them", name, watched, listed)
+		}
+	}
+	for name, why := range unwatched {
+		if !served[name] || why == "" {
+			t.Errorf("%s is in the list, but nobody serves it or the reason is missing", name)
 		}
 	}
 }

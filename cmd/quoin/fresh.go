@@ -226,6 +226,13 @@ func (o *freshOptions) previousPlan(ctx context.Context, s *session.Session, pub
 	return previous, err
 }
 
+// sayNames says that nodes may have other names in Slurm.
+func (f *fresh) sayNames(stderr io.Writer) {
+	if hint := f.pub.Rules.OverrideHint(&f.in); hint != "" {
+		fmt.Fprintln(stderr, hint)
+	}
+}
+
 // sayGuess names the release that a result is for, if the release that runs is not known.
 func sayGuess(stderr io.Writer, pub *publication.Cluster, result string) {
 	if pub.Guesses() {

@@ -47,10 +47,12 @@ all files. It names:
   - nodes whose Cores are not the sockets of slurm.conf: Slurm drains them
   - nodes and partitions whose Topology= names something that the topology file lacks:
     slurmctld does not start
+  - a cgroup.conf that lets a job see all GPUs of its node
 
-A directory is judged as a whole: what is not in it is absent. With a configuration, lint
-also names settings of slurm.conf that do not go with IMEX. An example is a time limit
-that is shorter than the Prolog's wait for IMEX.
+A directory is judged as a whole: what is not in it is absent. A cgroup.conf that is not in
+it is not judged, because it may be on the nodes alone. With a configuration, lint also names
+settings of slurm.conf that do not go with IMEX. An example is a time limit that is shorter
+than the Prolog's wait for IMEX.
 
 The last line names the release that lint judged for, and what lint judged. If no release
 is given or stored, lint judges for 25.05.
@@ -88,11 +90,16 @@ judged.`,
 // lint judges the files, with slurm.conf if there is one.
 func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	release, drops := w.pub.Release, w.pub.DropsBlockSizes()
+	cgroup, err := o.cgroup(w)
+	if err != nil {
+		return nil, err
+	}
 	if confFile == "" {
 		if len(w.files) == 0 {
 			return nil, fmt.Errorf("%s: no topology.yaml, no topology.conf, no gres.conf and no slurm.conf in it", o.files)
 		}
-		return show.FilesResult(w.names(), releaseText(w.pub), lint.Lint(w.files, lint.Options{Release: release, DropsBlockSizes: drops})), nil
+		files := slices.Concat(w.files, cgroup)
+		return show.FilesResult(names(files), releaseText(w.pub), lint.Lint(files, lint.Options{Release: release, DropsBlockSizes: drops})), nil
 	}
 	conf, err := readSlurmConf(confFile)
 	if parse := (*syntax.ParseError)(nil); errors.As(err, &parse) {
@@ -116,13 +123,28 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	if w.Configured { // else nothing is known of the hook
 		hook = hookOf(w.Config, w.pub.BlocksBy == "nvlink" && hasBlocks(w.files))
 	}
-	found := append(lint.Lint(withGres(o.files, w.files), options), lint.LintSettings(confFile, conf.Settings, hook)...)
-	return show.ConfResult(confFile, releaseText(w.pub), w.names(), len(conf.Nodes), found), nil
+	found := lint.Lint(slices.Concat(withGres(o.files, w.files), cgroup), options)
+	found = append(found, lint.LintSettings(confFile, conf.Settings, hook)...)
+	return show.ConfResult(confFile, releaseText(w.pub), names(slices.Concat(w.files, cgroup)), len(conf.Nodes), found), nil
 }
 
-// names are the names of the files that were read. A directory that all files share is left out.
-func (w *wanted) names() (names []string) {
-	for _, f := range w.files {
+// cgroup returns the cgroup.conf beside slurm.conf, or else in the directory of --files, if it goes with other
+// files. If there is none, nothing is said: it may be on the nodes alone.
+func (o *filesOptions) cgroup(w *wanted) ([]lint.File, error) {
+	if len(w.files) == 0 {
+		return nil, nil
+	}
+	for _, dir := range []string{o.confDir, o.files} {
+		if path := filepath.Join(dir, "cgroup.conf"); dir != "" && exists(path) {
+			return readFiles(path, o.confDir)
+		}
+	}
+	return nil, nil
+}
+
+// names are the names of files. A directory that all files share is left out.
+func names(files []lint.File) (names []string) {
+	for _, f := range files {
 		names = append(names, filepath.Base(f.Name))
 	}
 	return names

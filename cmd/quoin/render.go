@@ -77,6 +77,7 @@ func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
 	}
 	if o.output != outputJSON {
 		sayGuess(stderr, pub, "the files are for Slurm %s and newer")
+		made.sayNames(stderr)
 		show.Print(stderr, "left out: ", made.Left)
 		show.Print(stderr, "problem: ", made.Problems)
 		show.Print(stderr, "", made.Findings)

@@ -51,7 +51,7 @@ type Reader struct {
 	ctl           ctl
 }
 
-// NewLocal returns a reader of the machine. It touches nothing yet.
+// New returns a reader of the machine. It touches nothing yet.
 func New(o Options) *Reader {
 	r := &Reader{root: o.Root, cgroups: o.Cgroups, ctl: ctl{patience: o.Patience, timeout: askTimeout}}
 	if r.cgroups == "" {

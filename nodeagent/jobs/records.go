@@ -69,8 +69,7 @@ type records struct {
 	inventory stampedInventory
 }
 
-func (r *records) folder() string         { return filepath.Join(string(r.runDir), "jobs") }
-func (r *records) path(key string) string { return filepath.Join(r.folder(), key+".json") }
+func (r *records) path(key string) string { return filepath.Join(r.runDir.Records(), key+".json") }
 
 // read reads the records that have changed, and resolves their devices. fresh says
 // that a run is new.
@@ -97,7 +96,7 @@ func (r *records) read() (fresh bool, err error) {
 
 // list returns the files of the records by key.
 func (r *records) list() (map[string]fs.FileInfo, error) {
-	entries, err := os.ReadDir(r.folder())
+	entries, err := os.ReadDir(r.runDir.Records())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {

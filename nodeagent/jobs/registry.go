@@ -171,7 +171,7 @@ func (r *Registry) Run(ctx context.Context) error {
 
 // due says whether records have changed, or whether it is time to look.
 func (r *Registry) due() bool {
-	folder, _ := os.Stat(r.records.folder()) // nil if it is missing
+	folder, _ := os.Stat(r.records.runDir.Records()) // nil if it is missing
 	up := r.clock().up
 	return up >= r.schedule.next || up < r.schedule.eager || !isSame(folder, r.schedule.folder)
 }
@@ -180,7 +180,7 @@ func (r *Registry) due() bool {
 func (r *Registry) round(ctx context.Context) {
 	now := r.clock()
 	r.schedule.next = now.up + r.config.SweepEvery
-	r.schedule.folder, _ = os.Stat(r.records.folder()) // nil if it is missing
+	r.schedule.folder, _ = os.Stat(r.records.runDir.Records()) // nil if it is missing
 	r.log.note("rights on files of jobs", rundir.Restrict(r.config.RunDir, r.config.Group))
 	r.scan(now)
 	r.show() // a sweep may have to wait for a hook

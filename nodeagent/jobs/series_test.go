@@ -3,6 +3,9 @@ package jobs
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,6 +86,24 @@ func TestSeriesCount(t *testing.T) {
 		if none[name] != n {
 			t.Errorf("%s: %d series, want %d", name, none[name], n)
 		}
+	}
+}
+
+// TestRunbookOfHookErrors holds that the runbook says what to do for each reason of the hook, and for no other.
+func TestRunbookOfHookErrors(t *testing.T) {
+	page, err := os.ReadFile("../../manifests/RUNBOOKS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## QuoinHookErrors\n")
+	_, todo, _ := strings.Cut(section, "\nDo: ")
+	todo, _, _ = strings.Cut(todo, "\n")
+	var got []string
+	for _, m := range regexp.MustCompile("((?:`[a-z]+`, )*`[a-z]+`): ").FindAllStringSubmatch(todo, -1) {
+		got = append(got, strings.Split(strings.ReplaceAll(m[1], "`", ""), ", ")...)
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(callReasons)), slices.Sorted(slices.Values(got))); diff != "" {
+		t.Errorf("reasons in RUNBOOKS.md (-want +got):\n%s", diff)
 	}
 }
 

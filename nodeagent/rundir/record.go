@@ -134,6 +134,9 @@ func (d Dir) FindRecord(id JobIdentity) (key string, r *Record, err error) {
 	return long, nil, nil
 }
 
+// Records is the folder of the records.
+func (d Dir) Records() string { return filepath.Join(string(d), jobsFolder) }
+
 // WriteRecord writes a record under a key of FindRecord.
 func (d Dir) WriteRecord(key string, r Record) error { return d.folder(jobsFolder).writeRecord(key, r) }
 
@@ -143,7 +146,7 @@ func (d Dir) RewriteRecord(key string, r Record) error {
 	if err := d.WriteRecord(key, r); err != nil {
 		return err
 	}
-	if err := os.Chtimes(filepath.Join(string(d), jobsFolder, key+".json"), time.Time{}, r.Written); err != nil {
+	if err := os.Chtimes(filepath.Join(d.Records(), key+".json"), time.Time{}, r.Written); err != nil {
 		return fmt.Errorf("rewrite job record: %w", err)
 	}
 	return nil

@@ -19,7 +19,6 @@ func (l *linter) lintBlocks(s *slurmconf.Section) {
 	base := l.lintSizes(s)
 	l.lintDuplicates(s, "block")
 	m := l.newMembership()
-	withNodes := 0
 	counts := make([]int, len(s.Units))
 	for i := range s.Units {
 		u := &s.Units[i]
@@ -29,7 +28,6 @@ func (l *linter) lintBlocks(s *slurmconf.Section) {
 			}
 			continue
 		}
-		withNodes++
 		var judged bool
 		if counts[i], judged = l.lintUnit(m, s, i, "block"); !judged {
 			continue
@@ -42,19 +40,16 @@ func (l *linter) lintBlocks(s *slurmconf.Section) {
 		}
 	}
 	if base > 0 || !m.partly {
-		l.lintBase(s, base, withNodes, counts)
+		l.lintBase(s, base, counts)
 	}
 	l.lintAbsent(m, s.Units[0].Line, "in no block", "give them a partition of their own: beside nodes of blocks they run jobs of one node only")
 }
 
 // lintBase judges the base block size against the blocks.
-func (l *linter) lintBase(s *slurmconf.Section, base, withNodes int, counts []int) {
-	switch {
-	case base == 0:
+func (l *linter) lintBase(s *slurmconf.Section, base int, counts []int) {
+	if base == 0 {
 		l.Fatal(s.Units[0].Line, "NoBaseBlockSize", "set BlockSizes, or give a block nodes that slurm.conf knows", "no block has nodes and BlockSizes is not set")
 		return
-	case withNodes == 0:
-		l.Warn(s.Units[0].Line, "NoNodes", "put nodes into the blocks with Topology=", "no block has nodes")
 	}
 	if len(s.Sizes) == 1 {
 		return // with the base alone Slurm prefers one block for a job that fits in it

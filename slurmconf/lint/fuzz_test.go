@@ -55,6 +55,10 @@ func FuzzLintGres(f *testing.F) {
 	fuzzLint(f, "gres.conf", "NodeName=n[001-018] Name=gpu Type=gb200 File=/dev/nvidia[0-3] Cores=0-71 Flags=nvidia_gpu_env\n", "Name=gpu MultipleFiles=/dev/a,/dev/b Links=-1,4 Count=1\n", "AutoDetect=nvidia\n", "NodeName=a AutoDetect=off\n", "Name=gpu Count=2K\nname=gpu count=1 files=/dev/x", "NodeName=x[1 Name=gpu Flags=,,a", "Name=gpu Count=18446744073709551615P", "Name=gpu Flags=explicit Count=-3\nNodeName=n[1-2],n1 Name=gpu Name=x Count=1\nNodeName=n[2 Name=gpu", "NodeName=n[1-3] AutoDetect=off\nNodeName=n2 AutoDetect=nvml,x Name=gpu File=/dev/a,/dev/a Links=-1")
 }
 
+func FuzzLintCgroup(f *testing.F) {
+	fuzzLint(f, "cgroup.conf", "CgroupPlugin=autodetect\nConstrainDevices=yes ConstrainCores=no\n", "constraindevices", "ConstrainDevices=\\\n1", "Include x\n", "")
+}
+
 // FuzzNodeTopology judges Topology= of two nodes. A word that names no topology is fatal,
 // and so is one that names no block.
 func FuzzNodeTopology(f *testing.F) {

@@ -64,6 +64,7 @@ func (l *linter) lintGres(f File) {
 	for i := range lines {
 		g.line(&lines[i])
 	}
+	l.gpus = l.gpus || len(g.records) > 0 || g.auto != "" && g.auto != "off"
 	if !g.gpuKnown() && len(g.records) == 0 {
 		g.lintUncounted()
 	}

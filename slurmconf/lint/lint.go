@@ -93,8 +93,8 @@ const (
 )
 
 // Lint says what slurmctld, and for gres.conf slurmd, does with the files.
-// Together they are the files of one cluster: topology.conf, topology.yaml and
-// gres.conf, told apart by the end of their names. Fatal means that slurmctld, or for
+// Together they are the files of one cluster: topology.conf, topology.yaml, gres.conf and, after
+// it, cgroup.conf, told apart by the end of their names. Fatal means that slurmctld, or for
 // gres.conf slurmd, does not start with the file, or that no topology file is read. It also
 // means that slurmctld would drain nodes, if Options.Nodes say what slurm.conf has. Findings
 // stand in the order of files and lines.
@@ -152,6 +152,8 @@ func (l *linter) lintFile(f File, files []File) []topology.Finding {
 	switch {
 	case isGres(f):
 		l.lintGres(f)
+	case isCgroup(f):
+		l.lintCgroup(f)
 	case isYAML(f) && l.yaml:
 		l.lintYAML(f)
 	case isYAML(f) && slices.ContainsFunc(files, isConf):
@@ -174,8 +176,9 @@ func isGres(f File) bool { return strings.HasSuffix(f.Name, "gres.conf") }
 func isYAML(f File) bool {
 	return strings.HasSuffix(f.Name, ".yaml") || strings.HasSuffix(f.Name, ".yml")
 }
-func isConf(f File) bool     { return !isGres(f) && !isYAML(f) }
-func isTopology(f File) bool { return !isGres(f) }
+func isCgroup(f File) bool   { return strings.HasSuffix(f.Name, "cgroup.conf") }
+func isConf(f File) bool     { return isTopology(f) && !isYAML(f) }
+func isTopology(f File) bool { return !isGres(f) && !isCgroup(f) }
 
 // linter judges the files of one cluster, one after another.
 type linter struct {
@@ -191,6 +194,8 @@ type linter struct {
 	kind string
 	// topologies are what Slurm reads from the topology file.
 	topologies []slurmconf.Section
+	// gpus says that nodes have GPUs, by slurm.conf or gres.conf.
+	gpus bool
 }
 
 func newLinter(o Options) *linter {
@@ -201,6 +206,9 @@ func newLinter(o Options) *linter {
 	l.known, l.open = make(map[string]int32, max(64, len(o.KnownNodes))), o.KnownNodes == nil
 	for i, n := range o.KnownNodes {
 		l.known[n] = int32(i)
+	}
+	for _, n := range o.Nodes {
+		l.gpus = l.gpus || len(n.GPUs) > 0
 	}
 	l.placed = map[string]bool{}
 	for _, t := range o.NodeTopologies {

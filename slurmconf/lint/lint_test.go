@@ -85,6 +85,7 @@ func TestLintFindings(t *testing.T) {
 		{name: "short, old", text: strings.Replace(good, "n[009", "n[010", 1), options: Options{Release: slurmconf.Release2411}, want: []string{"1 warning NodesNowhere", "2 fatal ShortBlock"}},
 		{name: "placeholder, old", text: "BlockName=b0\n" + good, options: Options{Release: slurmconf.Release2411}, want: []string{"1 fatal Placeholder"}},
 		{name: "placeholder", text: "BlockName=b0\n" + good},
+		{name: "no block has nodes, which slurm.conf has", text: "BlockName=b1\nBlockName=b2\nBlockSizes=8\n", want: []string{"1 warning NodesNowhere"}},
 		{name: "odd ranges", text: strings.Replace(strings.Replace(good, "n[001", "n[+01", 1), "n[009-016]", "n[009-016,9-],n{1}", 1), want: []string{"1 unknown NotJudged", "2 unknown NotJudged"}},
 		{name: "function", text: strings.Replace(good, "n[009-016]", "n[009-016],block{b1}", 1), want: []string{"2 unknown NotJudged"}},
 		{name: "function alone, no sizes", text: "BlockName=b1 Nodes=block{x}\n", options: Options{Release: slurmconf.Release2411}, want: []string{"1 unknown NotJudged"}},
@@ -146,6 +147,8 @@ func TestLintFindings(t *testing.T) {
 func TestLintFilesTogether(t *testing.T) {
 	yaml := File{Name: "dir/topology.yaml", Data: []byte("- topology: f\n  cluster_default: true\n  flat: true\n")}
 	conf := File{Name: "dir/topology.conf", Data: []byte("nonsense\n")}
+	gpus := File{Name: "dir/gres.conf", Data: []byte("Name=gpu File=/dev/nvidia[0-7]\n")}
+	cgroup := func(text string) File { return File{Name: "dir/cgroup.conf", Data: []byte(text)} }
 	for _, c := range []struct {
 		name    string
 		files   []File
@@ -156,6 +159,17 @@ func TestLintFilesTogether(t *testing.T) {
 		{name: "missing", options: Options{Plugin: PluginTree, Whole: true}, want: []string{"topology.conf:1 fatal MissingFile"}},
 		{name: "yaml wins", files: []File{conf, yaml}, options: Options{Plugin: PluginBlock}, want: []string{"dir/topology.conf:1 warning NotRead"}},
 		{name: "conf wins", files: []File{yaml, conf}, options: Options{Plugin: PluginTree, Release: slurmconf.Release2411}, want: []string{"dir/topology.yaml:1 warning NotRead", "dir/topology.conf:1 fatal Syntax"}},
+		{name: "devices of all", files: []File{gpus, cgroup("ConstrainCores=yes")}, want: []string{"dir/cgroup.conf:1 warning DevicesNotConstrained"}},
+		{name: "devices of all, in words", files: []File{gpus, cgroup("ConstrainCores=yes\nconstraindevices=no")}, want: []string{"dir/cgroup.conf:2 warning DevicesNotConstrained"}},
+		{name: "devices of all, the last word counts", files: []File{gpus, cgroup("ConstrainDevices=yes\nConstrainDevices=0")}, want: []string{"dir/cgroup.conf:2 warning DevicesNotConstrained"}},
+		{name: "devices of all, by detection", files: []File{{Name: "gres.conf", Data: []byte("AutoDetect=nvidia\n")}, cgroup("")}, want: []string{"dir/cgroup.conf:1 warning DevicesNotConstrained"}},
+		{name: "devices of all, by slurm.conf", files: []File{yaml, cgroup("")}, options: Options{Nodes: map[string]*Node{"n": {GPUs: []gres.GPUCount{{Count: 8}}}}}, want: []string{"dir/cgroup.conf:1 warning DevicesNotConstrained"}},
+		{name: "own devices", files: []File{gpus, cgroup("ConstrainCores=yes\nconstrainDevices=TRUE")}},
+		{name: "no GPUs", files: []File{yaml, {Name: "gres.conf", Data: []byte("AutoDetect=off\n")}, cgroup("")}},
+		{name: "no cgroup.conf", files: []File{gpus}},
+		{name: "cgroup.conf that is none", files: []File{gpus, cgroup("ConstrainDevices")}, want: []string{"dir/cgroup.conf:1 fatal Syntax"}},
+		{name: "two keys on a line of cgroup.conf", files: []File{gpus, cgroup("\nConstrainCores=yes ConstrainDevices=yes")}, want: []string{"dir/cgroup.conf:2 fatal Syntax"}},
+		{name: "neither yes nor no", files: []File{gpus, cgroup("ConstrainDevices=maybe")}, want: []string{"dir/cgroup.conf:1 fatal WrongType"}},
 		{name: "gres too", files: []File{yaml, {Name: "gres.conf", Data: []byte("Foo=1\n")}}, want: []string{"gres.conf:1 fatal UnknownKey"}},
 	} {
 		var got []string

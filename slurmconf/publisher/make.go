@@ -353,9 +353,6 @@ func lint(p *publication.Cluster, made *Rendered) *Rendered {
 	}
 	m := *made
 	m.Findings = p.Lint(m.Files, m.all)
-	if m.ByAnnotation { // it is meant to be so
-		m.Findings = slices.DeleteFunc(m.Findings, func(f topology.Finding) bool { return f.Reason == "NoNodes" })
-	}
 	if f := fatal(m.Findings); f != nil {
 		m.Refused, m.Message = reasonLintFatal, f.String()
 	} else if f := JudgeRelease(p, m.Files); f != nil && f.Severity == topology.Fatal {

@@ -23,6 +23,7 @@ var domainKeys = []string{
 	"ds.coreweave.com/nvlink.domain",                // CoreWeave, SUNK
 	"topology.k8s.aws/ultraserver-id",               // SageMaker HyperPod
 	"oci.oraclecloud.com/host.gpu_memory_fabric_id", // OKE
+	"topology.nks.nscale.com/accelerator-domain",    // Nscale, which runs no GPU Feature Discovery
 }
 
 // onGKESubblock is Google's label of the nearest switches. On machines whose NVLink spans

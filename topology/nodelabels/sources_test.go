@@ -42,6 +42,7 @@ func TestReadNeighbours(t *testing.T) {
 		{"AWS, four layers", "topology.k8s.aws/network-node-layer-1=a topology.k8s.aws/network-node-layer-2=b topology.k8s.aws/network-node-layer-3=c topology.k8s.aws/network-node-layer-4=d", "", "AWS", "d c b a"},
 		{"Oracle", "oci.oraclecloud.com/rdma.hpc_island_id=i oci.oraclecloud.com/rdma.network_block_id=n oci.oraclecloud.com/rdma.local_block_id=l oci.oraclecloud.com/host.gpu_memory_fabric_id=m",
 			"oci.oraclecloud.com/host.gpu_memory_fabric_id=m", "Oracle Cloud", "l n i"},
+		{"Nscale", "topology.nks.nscale.com/accelerator-domain=d", "topology.nks.nscale.com/accelerator-domain=d", "", ""},
 		{"Crusoe counts in each partition", "crusoe.ai/ib.partition.id=i crusoe.ai/pod.id=p", "", "Crusoe", "i/p i"},
 		{"Crusoe without a partition", "crusoe.ai/pod.id=p", "", "", ""},
 		{"Soperator, and a tier is missing", "topology.nebius.com/tier-1=leaf topology.nebius.com/tier-3=core topology.nebius.com/tier-4=none", "", "Soperator", "leaf  core"},

@@ -89,7 +89,7 @@ type Jobs struct {
 // taken.
 type DCGM struct {
 	// DCGMHostEngine is the address of this node's DCGM host engine, such as localhost:5555 or the
-	// path of its socket. It needs libdcgm.so.4.
+	// path of its socket. It needs libdcgm.so.4, which the image does not have.
 	DCGMHostEngine string `yaml:"dcgmHostEngine"`
 	// DCGMExporter is the URL of this node's DCGM Exporter, such as
 	// http://localhost:9400/metrics. It is asked if the host engine does not answer.

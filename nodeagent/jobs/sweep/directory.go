@@ -12,10 +12,6 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 )
 
-// bootMarker, in the mapping directory, names the boot of its lines. The hook writes
-// it.
-const bootMarker = ".quoin/boot"
-
 // Mapping is what the mapping directory holds.
 type Mapping struct {
 	// Boot is the boot of its lines, empty if it is not known.
@@ -44,7 +40,7 @@ func Read(dir string) (Mapping, error) {
 	} else if err != nil {
 		return Mapping{}, fmt.Errorf("read mapping directory: %w", err)
 	}
-	boot, _ := atomicfile.Read(filepath.Join(dir, bootMarker)) // empty if it cannot be read
+	boot, _ := atomicfile.Read(dcgm.Mapping{Dir: dir}.BootMarker()) // empty if it cannot be read
 	d := Mapping{Boot: strings.TrimSpace(string(boot)), Files: make(map[string]File)}
 	var failed error
 	for _, e := range entries {

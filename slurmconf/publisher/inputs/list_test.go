@@ -287,7 +287,7 @@ func TestListReaderKeep(t *testing.T) {
 		{"kind":"Pod","metadata":{"name":"p","namespace":"slurm","labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker","app.kubernetes.io/instance":"gpu","slinky.slurm.net/cluster":"c","nodeset.slinky.slurm.net/scaling-mode":"DaemonSet","rack":"r2"},
 		"ownerReferences":[{"apiVersion":"slinky.slurm.net/v1beta1","kind":"NodeSet","name":"gpu","controller":true}]},"spec":{"nodeName":"a"}}]}`
 	for _, tt := range []struct{ names, tier, labels, annotations string }{
-		{"short", "", "map[nvidia.com/gpu.count:4]", "map[topology.slinky.slurm.net/spec:t:u]"},
+		{"short", "", "map[nvidia.com/gpu.count:4]", "map[nodeset.slinky.slurm.net/hostname-override:b1 topology.slinky.slurm.net/spec:t:u]"},
 		{"slinky", "", "map[nvidia.com/gpu.count:4]", "map[nodeset.slinky.slurm.net/hostname-override:b1 topology.slinky.slurm.net/spec:t:u]"},
 		{"label:name", "rack", "map[name:a1 nvidia.com/gpu.count:4 rack:r1]", "map[topology.slinky.slurm.net/spec:t:u]"},
 	} {

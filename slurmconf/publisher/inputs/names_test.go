@@ -359,3 +359,34 @@ func TestOtherNames(t *testing.T) {
 		}
 	}
 }
+
+// TestOverrideHint holds when an annotation of Slinky with other names is spoken of.
+func TestOverrideHint(t *testing.T) {
+	node := func(name, override string) Node {
+		return Node{Name: name, Annotations: map[string]string{annotationHostname: override}, Labels: map[string]string{"sn": name}}
+	}
+	const hint = " nodes are called by their own names, and their annotation nodeset.slinky.slurm.net/hostname-override has other names: " +
+		"if Slurm has these, give --set publicationDefaults.slurmNames=annotation:nodeset.slinky.slurm.net/hostname-override"
+	for _, tt := range []struct {
+		name, slurmNames string
+		nodes            []Node
+		want             string
+	}{
+		{"addresses as names", "short", []Node{node("10.1.0.13", "gb300-0"), node("10.1.0.15", "gb300-1"), node("10.1.0.20", "")}, "2" + hint},
+		{"whole names", "full", []Node{node("a.b", "a")}, "1" + hint},
+		{"the same name", "short", []Node{node("a.b", "a")}, ""},
+		{"no annotation", "short", []Node{node("a", "")}, ""},
+		{"the annotation is taken", "annotation:" + annotationHostname, []Node{node("10.1.0.13", "gb300-0")}, ""},
+		{"a label that the site has chosen", "label:sn", []Node{node("a", "b")}, ""},
+		{"a pattern that the site has chosen", "s/(.*)/n-$1/", []Node{node("a", "b")}, ""},
+		{"worker pods", "slinky", []Node{node("a", "b")}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := rules(t, Config{SlurmNames: tt.slurmNames})
+			in := r.Gather(&Snapshot{Nodes: tt.nodes})
+			if diff := cmp.Diff(tt.want, r.OverrideHint(&in)); diff != "" {
+				t.Errorf("hint (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

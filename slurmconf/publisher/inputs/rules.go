@@ -217,6 +217,8 @@ func KeysOf(rules ...*Rules) NodeKeys {
 		case "slinky":
 			add(k.Labels, labelSlurmNodeName, labelExternalNode)
 			add(k.Annotations, annotationHostname)
+		case "short", "full":
+			add(k.Annotations, annotationHostname) // for OverrideHint
 		case "label":
 			add(k.Labels, key)
 		case "annotation":
@@ -319,6 +321,25 @@ func (r *Rules) otherName() string {
 		return "set slurmNames: " + others
 	}
 	return "set slurmNames: full, " + others
+}
+
+// OverrideHint says what to set if nodes are called by their own names, and an annotation gives some of them
+// other names. It is empty otherwise. The annotation is not simply taken, because Slinky follows it only for
+// NodeSets with a pod on each Node.
+func (r *Rules) OverrideHint(in *Inputs) string {
+	if r.ByPods() || r.namer.from != "" {
+		return ""
+	}
+	n := 0
+	for _, node := range in.All {
+		if name := node.Annotations[annotationHostname]; name != "" && name != r.namer.of(node) {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d nodes are called by their own names, and their annotation %s has other names: if Slurm has these, give --set publicationDefaults.slurmNames=annotation:%[2]s", n, annotationHostname)
 }
 
 // Unselected returns, by Slurm name, the nodes that the publication does not take.
