@@ -148,7 +148,7 @@ func (f *adapterFacts) report(n *topology.Node) {
 	}
 	if f.read || len(f.known) > 0 { // else the probe says what is known
 		n.Adapters = adapters.KeepNeighbors(f.earlier, f.known)
-		n.Problems = append(n.Problems, adapters.Problems(f.unread, f.more)...)
+		n.Problems = append(n.Problems, adapters.Problems(n, f.unread, f.more)...)
 	}
 }
 

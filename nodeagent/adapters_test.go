@@ -170,6 +170,27 @@ func TestAdapterSeries(t *testing.T) {
 	}
 }
 
+// TestSlowLink has a link that trained low: the report says so until the link has had its rate.
+func TestSlowLink(t *testing.T) {
+	s := sysfs.HGXB200()
+	tree := sysfs.Make(t, s)
+	tree.Set(t, &s.Adapters[5], 1, "200 ACTIVE")
+	m := adapterMachine(t, tree, "", &memory{})
+	m.report("b")
+	m.read()
+	slow := topology.Finding{Reason: topology.ReasonAdapterSlow, Message: "mlx5_5 port 1 has had 200 Gb/s at most since the boot; other ports of its model have 400 Gb/s"}
+	if got := m.stored().Problems; !slices.Contains(got, slow) {
+		t.Errorf("problems %v, want %v among them", got, slow)
+	}
+	for _, state := range []string{"400 ACTIVE", "200 ACTIVE"} {
+		tree.Set(t, &s.Adapters[5], 1, state)
+		m.read()
+		if got := m.stored().Problems; slices.Contains(got, slow) || m.store.puts != 2 {
+			t.Errorf("%s: %d writes, problems %v", state, m.store.puts, got)
+		}
+	}
+}
+
 // TestAdaptersOverRestarts starts an agent again in the same boot and in another.
 func TestAdaptersOverRestarts(t *testing.T) {
 	s := sysfs.BondedEthernet()

@@ -117,9 +117,10 @@ func (u *Unread) Known(list []topology.Adapter) bool {
 	return p.LinkLayer != ""
 }
 
-// Problems returns the problems of a report: facts that could not be read, and adapters for which
-// it has no room.
-func Problems(unread []Unread, more int) (found []topology.Finding) {
+// Problems returns the problems of the adapters in a report: links that are slow, facts that could not be
+// read, and adapters for which it has no room.
+func Problems(n *topology.Node, unread []Unread, more int) []topology.Finding {
+	found := n.SlowAdapters()
 	for i := range unread {
 		found = append(found, topology.Finding{Reason: topology.ReasonFactUnreadable, Message: unread[i].String()})
 	}
