@@ -251,21 +251,26 @@ func (a *adapterReader) read() {
 	}
 	a.cables()
 	out := a.Adapter
-	out.Ports = slices.SortedStableFunc(slices.Values(a.Ports), func(p, q topology.AdapterPort) int {
+	out.Ports = a.best(worth)
+	out.NetDevs = slices.Clone(a.NetDevs[:min(len(a.NetDevs), maxNetDevs)])
+	a.Adapters = append(a.Adapters, out)
+}
+
+// best returns the ports of most worth, as many as a report holds. A link that it leaves out is noted.
+func (a *adapterReader) best(worth map[int]int) []topology.AdapterPort {
+	ports := slices.SortedStableFunc(slices.Values(a.Ports), func(p, q topology.AdapterPort) int {
 		return cmp.Compare(worth[q.Port], worth[p.Port])
 	})
-	for len(out.Ports) > maxPorts {
-		p := out.Ports[len(out.Ports)-1]
-		out.Ports = out.Ports[:len(out.Ports)-1]
+	keep := ports[:min(len(ports), maxPorts)]
+	for _, p := range ports[len(keep):] {
 		a.Unread = slices.DeleteFunc(a.Unread, func(u Unread) bool { return u.PCIBusID == a.PCIBusID && u.Port == p.Port })
-		// An Ethernet link without an interface is that of a function.
+		// An Ethernet link without an interface is that of a function of SR-IOV.
 		if worth[p.Port] == 3 || worth[p.Port] == 2 && p.LinkLayer == topology.LinkInfiniBand {
 			a.lack(ActiveLink, p.Port, errNoRoom)
 		}
 	}
-	slices.SortFunc(out.Ports, byNumber)
-	out.NetDevs = slices.Clone(a.NetDevs[:min(len(a.NetDevs), maxNetDevs)])
-	a.Adapters = append(a.Adapters, out)
+	slices.SortFunc(keep, byNumber)
+	return keep
 }
 
 // errNoRoom: an adapter has more links than a report holds.

@@ -133,11 +133,11 @@ func TestMachines(t *testing.T) {
 // portsOf returns a line for each adapter, with its ports and their rates.
 func portsOf(list []topology.Adapter) (out []string) {
 	for _, a := range list {
-		text := a.Name
+		parts := []string{a.Name}
 		for _, p := range a.Ports {
-			text += fmt.Sprintf(" %d:%d", p.Port, p.RateGbps)
+			parts = append(parts, fmt.Sprintf("%d:%d", p.Port, p.RateGbps))
 		}
-		out = append(out, text)
+		out = append(out, strings.Join(parts, " "))
 	}
 	return out
 }
