@@ -148,20 +148,22 @@ func (f *adapterFacts) report(n *topology.Node) {
 	}
 	if f.read || len(f.known) > 0 { // else the probe says what is known
 		n.Adapters = adapters.KeepNeighbors(f.earlier, f.known)
-		n.Problems = append(n.Problems, adapters.Problems(f.unread, f.more)...)
+		n.Problems = append(n.Problems, adapters.Problems(n, f.unread, f.more)...)
 	}
 }
 
-// linksOf returns the states of the ports. A port of an adapter that is gone has no link. A port
+// linksOf returns the states of the known ports. A port of an adapter that is gone has no link. A port
 // whose state could not be read is not among them.
-func linksOf(known []topology.Adapter, reading *adapters.Reading) []adapters.Link {
-	links := slices.Clone(reading.Links)
+func linksOf(known []topology.Adapter, reading *adapters.Reading) (links []adapters.Link) {
 	for i := range known {
-		if slices.ContainsFunc(reading.Adapters, func(a topology.Adapter) bool { return a.PCIBusID == known[i].PCIBusID }) {
-			continue
-		}
+		gone := !slices.ContainsFunc(reading.Adapters, func(a topology.Adapter) bool { return a.PCIBusID == known[i].PCIBusID })
 		for _, p := range known[i].Ports {
-			links = append(links, adapters.Link{Adapter: known[i].Name, Port: p.Port})
+			at := slices.IndexFunc(reading.Links, func(l adapters.Link) bool { return l.Adapter == known[i].Name && l.Port == p.Port })
+			if gone {
+				links = append(links, adapters.Link{Adapter: known[i].Name, Port: p.Port})
+			} else if at >= 0 {
+				links = append(links, reading.Links[at])
+			}
 		}
 	}
 	return links

@@ -170,6 +170,68 @@ func TestAdapterSeries(t *testing.T) {
 	}
 }
 
+// TestFlappingPlane lets one of the four links of an adapter of twelve ports flap, also over a restart of
+// the agent: the report and the series keep its port.
+func TestFlappingPlane(t *testing.T) {
+	s := sysfs.HGXB300()
+	s.Adapters = s.Adapters[:1]
+	a := &s.Adapters[0]
+	a.NetDevs = nil // so that nothing but the link tells the ports apart
+	a.Ports = slices.Repeat([]string{"IB 200 DOWN"}, 12)
+	tree := sysfs.Make(t, s)
+	store := &memory{}
+	m := adapterMachine(t, tree, "", store)
+	m.report("b")
+	m.read()
+	for _, port := range []int{3, 6, 9, 12} {
+		tree.Set(t, a, port, "200 ACTIVE")
+	}
+	m.read()
+	want, writes := m.stored(), store.puts
+	if ports := want.Adapters[0].Ports; len(ports) != 4 || ports[0].Port != 3 || ports[3].Port != 12 {
+		t.Fatalf("ports %+v", ports)
+	}
+	for range 3 {
+		tree.Set(t, a, 9, "200 DOWN")
+		m.read()
+		if !slices.Contains(m.links(), `up{adapter="mlx5_0",port="9"} 0`) {
+			t.Errorf("the link is down, and the series are %q", m.links())
+		}
+		m = adapterMachine(t, tree, "", store)
+		m.report("b")
+		m.read()
+		if len(m.links()) != 7 {
+			t.Errorf("after a restart the series are %q", m.links())
+		}
+		tree.Set(t, a, 9, "200 ACTIVE")
+		m.read()
+	}
+	if diff := cmp.Diff(want, m.stored()); diff != "" || store.puts != writes {
+		t.Errorf("%d writes, want %d (-want +got)\n%s", store.puts, writes, diff)
+	}
+}
+
+// TestSlowLink has a link that trained low: the report says so until the link has had its rate.
+func TestSlowLink(t *testing.T) {
+	s := sysfs.HGXB200()
+	tree := sysfs.Make(t, s)
+	tree.Set(t, &s.Adapters[5], 1, "200 ACTIVE")
+	m := adapterMachine(t, tree, "", &memory{})
+	m.report("b")
+	m.read()
+	slow := topology.Finding{Reason: topology.ReasonAdapterSlow, Message: "mlx5_5 port 1 has had 200 Gb/s at most since the boot; other ports of its model have 400 Gb/s"}
+	if got := m.stored().Problems; !slices.Contains(got, slow) {
+		t.Errorf("problems %v, want %v among them", got, slow)
+	}
+	for _, state := range []string{"400 ACTIVE", "200 ACTIVE"} {
+		tree.Set(t, &s.Adapters[5], 1, state)
+		m.read()
+		if got := m.stored().Problems; slices.Contains(got, slow) || m.store.puts != 2 {
+			t.Errorf("%s: %d writes, problems %v", state, m.store.puts, got)
+		}
+	}
+}
+
 // TestAdaptersOverRestarts starts an agent again in the same boot and in another.
 func TestAdaptersOverRestarts(t *testing.T) {
 	s := sysfs.BondedEthernet()
@@ -302,7 +364,7 @@ func (r *stuckReader) Read() (*adapters.Reading, error) {
 	if r.readings.Add(1) == 2 {
 		<-r.stuck
 	}
-	return &adapters.Reading{Adapters: []topology.Adapter{{Name: "mlx5_0", PCIBusID: "00000000:05:00.0"}}, Links: []adapters.Link{r.link}}, nil
+	return &adapters.Reading{Adapters: []topology.Adapter{{Name: "mlx5_0", PCIBusID: "00000000:05:00.0", Ports: []topology.AdapterPort{{Port: 1}}}}, Links: []adapters.Link{r.link}}, nil
 }
 
 // TestStuckAdapter has a reading that does not end: its series go, the report stays, no other

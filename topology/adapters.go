@@ -26,8 +26,9 @@ type Adapter struct {
 	// lost is among them.
 	GPUs []string `json:"gpus,omitempty" max:"16"`
 	// NetDevs are the names of its network interfaces.
-	NetDevs []string      `json:"netDevs,omitempty" max:"8"`
-	Ports   []AdapterPort `json:"ports,omitempty" max:"4"`
+	NetDevs []string `json:"netDevs,omitempty" max:"8"`
+	// Ports are those with a link and an interface, if the adapter has more ports.
+	Ports []AdapterPort `json:"ports,omitempty" max:"4"`
 }
 
 // AdapterPort is one port of an adapter.
@@ -58,44 +59,132 @@ type Neighbor struct {
 	SystemName string `json:"systemName,omitempty"`
 }
 
-// ComputeAdapters returns the adapters over which GPUs talk to other machines. names are
-// patterns of adapter names; if a site gives some, they alone count. Else these are the
-// adapters on the rail of a GPU. If no adapter shares a PCI switch or root port with a GPU,
-// as on GB200 and in virtual machines, these are the InfiniBand adapters, else the fastest
-// ones, without BlueFields if there are others. The other adapters are for storage and management.
-func (n *Node) ComputeAdapters(names []string) []Adapter {
-	if len(names) > 0 {
-		return n.adapters(func(a *Adapter) bool { return matchesAny(names, a.Name) })
-	}
-	if rails := n.adapters(func(a *Adapter) bool { return len(a.GPUs) > 0 }); len(rails) > 0 {
-		return rails
-	}
-	if ib := n.adapters(func(a *Adapter) bool { return a.speaks(LinkInfiniBand) }); len(ib) > 0 {
-		return ib
-	}
-	candidates := n.adapters(func(a *Adapter) bool { return !a.isBlueField() })
-	if len(candidates) == 0 {
-		candidates = n.Adapters
-	}
-	return fastest(candidates)
+// Compute is the answer to the question over which adapters GPUs talk to other machines. The other
+// adapters are for storage and management.
+type Compute struct {
+	Adapters []Adapter
+	// Witness is what shows the role of these adapters.
+	Witness string
+	// Doubt says that others may be the right ones, or nothing.
+	Doubt []Finding
 }
 
-// fastest returns the adapters of the highest rate. The rate of an adapter that had no link is
-// that of its model.
-func fastest(adapters []Adapter) (found []Adapter) {
-	rates := make(map[string]int) // by model
-	most := 0
-	for i := range adapters {
-		a := &adapters[i]
-		rates[a.Model] = max(rates[a.Model], a.rate())
-		most = max(most, a.rate())
+// Problems of a node's adapters.
+const (
+	// ReasonAdaptersUnsure: it is not certain which adapters are for compute.
+	ReasonAdaptersUnsure = "AdaptersUnsure"
+	// ReasonAdapterSlow: an adapter for compute is slower than others of its kind.
+	ReasonAdapterSlow = "AdapterSlow"
+)
+
+// roles are the witnesses that an adapter is for compute, the best first. The first one that some
+// adapter has decides. On GB200 and in virtual machines no adapter shares a bridge with a GPU.
+var roles = []struct {
+	witness string
+	sure    bool
+	of      func(a *Adapter, s *speeds) bool
+}{
+	{"below the PCI switch or root port of a GPU", true, func(a *Adapter, _ *speeds) bool { return len(a.GPUs) > 0 }},
+	{"InfiniBand, and no adapter is faster", true, func(a *Adapter, s *speeds) bool { return a.speaks(LinkInfiniBand) && !s.slower(a) }},
+	{"a switch as neighbor, and no adapter is faster", false, func(a *Adapter, s *speeds) bool { return a.hasNeighbor() && !s.slower(a) }},
+	{"InfiniBand", false, func(a *Adapter, _ *speeds) bool { return a.speaks(LinkInfiniBand) }},
+	{"the fastest", false, func(a *Adapter, s *speeds) bool { return s.of(a) == s.most }},
+}
+
+// ComputeAdapters returns the adapters over which GPUs talk to other machines. names are
+// patterns of adapter names; if a site gives some, they alone count.
+func (n *Node) ComputeAdapters(names []string) (c Compute) {
+	if len(names) > 0 {
+		c.Adapters = n.adapters(func(a *Adapter) bool { return matchesAny(names, a.Name) })
+		c.Witness = "named by computeAdapters"
+		return c
 	}
-	for i := range adapters {
-		if a := &adapters[i]; cmp.Or(a.rate(), rates[a.Model]) == most {
-			found = append(found, *a)
+	s := n.speeds()
+	for _, role := range roles {
+		c.Adapters, c.Witness = n.adapters(func(a *Adapter) bool { return role.of(a, s) }), role.witness
+		if len(c.Adapters) == 0 {
+			continue
+		}
+		first := &c.Adapters[0]
+		others := n.adapters(func(a *Adapter) bool {
+			return a.kind() != first.kind() && (role.of(a, s) || a.speaks(LinkInfiniBand) || s.slower(first) && !s.slower(a))
+		})
+		if !role.sure && len(others) > 0 && s.most > 0 {
+			message := fmt.Sprintf("jobs may compute with %s, with %s, or with both; set computeAdapters", first.Name, others[0].Name)
+			c.Doubt = []Finding{{Severity: Warning, Reason: ReasonAdaptersUnsure, Message: message}}
+		}
+		return c
+	}
+	return Compute{}
+}
+
+// speeds are the rates of a node's adapters in Gb/s.
+type speeds struct {
+	most   int
+	byKind map[kind]int
+}
+
+// kind is what adapters of one rate have in common.
+type kind struct {
+	model      string
+	infiniBand bool
+}
+
+func (a *Adapter) kind() kind { return kind{a.Model, a.speaks(LinkInfiniBand)} }
+
+func (n *Node) speeds() *speeds {
+	s := &speeds{byKind: make(map[kind]int)}
+	for i := range n.Adapters {
+		a := &n.Adapters[i]
+		s.byKind[a.kind()] = max(s.byKind[a.kind()], a.rate())
+		s.most = max(s.most, a.rate())
+	}
+	return s
+}
+
+// of returns the speed of an adapter, 0 if it is not known. Without a link it is that of the kind. For
+// InfiniBand it always is, because a link that trained badly does not change a role. Ethernet of one
+// kind may have one speed for compute and another one for storage.
+func (s *speeds) of(a *Adapter) int {
+	if a.speaks(LinkInfiniBand) {
+		return s.byKind[a.kind()]
+	}
+	return cmp.Or(a.rate(), s.byKind[a.kind()])
+}
+
+// slower reports whether an adapter is known to be slower than another one.
+func (s *speeds) slower(a *Adapter) bool { return s.of(a) > 0 && s.of(a) < s.most }
+
+// SlowAdapters returns a problem of each port for compute that is slower than half of the ports of its
+// model and link layer. Other ports are not compared: some are for storage, others for management.
+func (n *Node) SlowAdapters() (found []Finding) {
+	compute := n.ComputeAdapters(nil).Adapters
+	for _, a := range compute {
+		for _, p := range a.Ports {
+			if usual := usualRate(compute, a.Model, p.LinkLayer); p.RateGbps > 0 && p.RateGbps < usual {
+				found = append(found, Finding{Reason: ReasonAdapterSlow, Message: fmt.Sprintf(
+					"%s port %d has had %d Gb/s at most since the boot; other ports of its model have %d Gb/s", a.Name, p.Port, p.RateGbps, usual)})
+			}
 		}
 	}
 	return found
+}
+
+// usualRate returns the rate in Gb/s that half of the ports of a model and link layer have, or more than it.
+func usualRate(adapters []Adapter, model, layer string) int {
+	var rates []int
+	for _, a := range adapters {
+		for _, p := range a.Ports {
+			if a.Model == model && p.LinkLayer == layer && p.RateGbps > 0 {
+				rates = append(rates, p.RateGbps)
+			}
+		}
+	}
+	if len(rates) == 0 {
+		return 0
+	}
+	slices.Sort(rates)
+	return rates[len(rates)/2]
 }
 
 func (n *Node) adapters(want func(a *Adapter) bool) (found []Adapter) {
@@ -136,12 +225,9 @@ func (a *Adapter) rate() (most int) {
 	return most
 }
 
-// blueFields are the models of NVIDIA's BlueField, whose ports are for management and storage
-// unless they are on the rail of a GPU.
-var blueFields = []string{"MT41682", "MT41686", "MT41692"}
-
-func (a *Adapter) isBlueField() bool {
-	return slices.Contains(blueFields, strings.ToUpper(a.Model))
+// hasNeighbor reports whether LLDP shows a switch at a port.
+func (a *Adapter) hasNeighbor() bool {
+	return slices.ContainsFunc(a.Ports, func(p AdapterPort) bool { return p.Neighbor.ChassisID != "" })
 }
 
 // validate checks what every consumer relies on.

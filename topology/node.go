@@ -206,7 +206,7 @@ const ReasonMoreProblems = "MoreProblems"
 const ReasonOther = "other"
 
 // reported are the reasons that agents report.
-var reported = []string{ReasonGPUUnreadable, ReasonGPULost, ReasonGPUMissing, ReasonUncorrectedECC, ReasonFactUnreadable, ReasonUnsettled, ReasonFactsStale, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidCritical, ReasonXidLook, ReasonRecoveryNeeded, ReasonRecoveryAdvised, ReasonRowsPending, ReasonMoreProblems}
+var reported = []string{ReasonGPUUnreadable, ReasonGPULost, ReasonGPUMissing, ReasonUncorrectedECC, ReasonFactUnreadable, ReasonUnsettled, ReasonFactsStale, ReasonAdapterSlow, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidCritical, ReasonXidLook, ReasonRecoveryNeeded, ReasonRecoveryAdvised, ReasonRowsPending, ReasonMoreProblems}
 
 // Reported returns a problem of a report as the publisher names it.
 func (p Finding) Reported() Finding {

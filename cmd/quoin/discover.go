@@ -35,8 +35,8 @@ that could not be read; then a line "problem:" says why. Such lines also say wha
 with the NVLink fabric.
 
 Adapters for compute are those over which GPUs talk to other machines, as the machine shows;
-the key computeAdapters of a publication does not count here. RATE is that of the active
-link.
+the line below the table says by what. The key computeAdapters of a publication does not
+count here. RATE is that of the active link.
 
 Exit status: 0 also with problems, 2 if nothing could be read.`,
 		Args: cobra.NoArgs,
@@ -92,7 +92,8 @@ func readAdapters(ctx context.Context, n *topology.Node, reader nodeagent.Adapte
 		problem(err.Error())
 		return
 	}
-	n.Adapters, n.Problems = reading.Adapters, append(n.Problems, adapters.Problems(reading.Unread, reading.More)...)
+	n.Adapters = reading.Adapters
+	n.Problems = append(n.Problems, adapters.Problems(n, reading.Unread, reading.More)...)
 	if reading.LLDP != nil {
 		problem(reading.LLDP.Error())
 	}

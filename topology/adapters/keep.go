@@ -1,6 +1,7 @@
 package adapters
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -68,9 +69,15 @@ func fill(a, old *topology.Adapter) {
 		}
 		fillZero(&p.Neighbor, old.Neighbor)
 	})
-	if len(a.Ports) == 0 {
-		a.Ports = old.Ports
+	for _, p := range old.Ports {
+		if !slices.ContainsFunc(a.Ports, func(q topology.AdapterPort) bool { return q.Port == p.Port }) {
+			a.Ports = append(a.Ports, p)
+		}
 	}
+	// A port that had a link in this boot stays, and one that never had a link gives room.
+	slices.SortStableFunc(a.Ports, func(p, q topology.AdapterPort) int { return cmp.Compare(min(q.RateGbps, 1), min(p.RateGbps, 1)) })
+	a.Ports = a.Ports[:min(len(a.Ports), maxPorts)]
+	slices.SortFunc(a.Ports, byNumber)
 }
 
 // fillPorts returns the ports, filled from the ports of these numbers before.

@@ -1,6 +1,7 @@
 package adapters_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -146,5 +147,36 @@ func TestKeepNeighbors(t *testing.T) {
 		if diff := cmp.Diff([]topology.Adapter{tt.want}, adapters.KeepNeighbors([]topology.Adapter{before}, []topology.Adapter{tt.now})); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", tt.name, diff)
 		}
+	}
+}
+
+// TestKeepPorts reads an adapter of more ports than a report holds: ports that had a link in this boot
+// stay, also while another port is shown in their place.
+func TestKeepPorts(t *testing.T) {
+	adapter := func(rates map[int]int) []topology.Adapter {
+		a := topology.Adapter{Name: "mlx5_0", PCIBusID: "00000000:05:00.0"}
+		for _, port := range slices.Sorted(maps.Keys(rates)) {
+			a.Ports = append(a.Ports, topology.AdapterPort{Port: port, RateGbps: rates[port]})
+		}
+		return []topology.Adapter{a}
+	}
+	for _, tt := range []struct {
+		name              string
+		before, now, want map[int]int
+	}{
+		{"a link is down", map[int]int{3: 200, 6: 200, 9: 200, 12: 200}, map[int]int{1: 0, 6: 200, 9: 200, 12: 200}, map[int]int{3: 200, 6: 200, 9: 200, 12: 200}},
+		{"the first links after a boot", map[int]int{1: 0, 2: 0, 3: 0, 4: 0}, map[int]int{3: 200, 6: 200, 9: 200, 12: 200}, map[int]int{3: 200, 6: 200, 9: 200, 12: 200}},
+		{"no links before and now", map[int]int{1: 0, 2: 0, 3: 0, 4: 0}, map[int]int{3: 0, 6: 0, 9: 0, 12: 0}, map[int]int{3: 0, 6: 0, 9: 0, 12: 0}},
+		{"a port cannot be listed", map[int]int{1: 40, 2: 100}, map[int]int{2: 100}, map[int]int{1: 40, 2: 100}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := adapters.Keep(adapter(tt.before), adapter(tt.now))
+			if diff := cmp.Diff(adapter(tt.want), got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff(got, adapters.Keep(got, adapter(tt.now))); diff != "" {
+				t.Errorf("kept again (-want +got)\n%s", diff)
+			}
+		})
 	}
 }

@@ -2,10 +2,13 @@ package adapters
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
@@ -20,12 +23,12 @@ type lldpFile struct {
 	path      string
 	changed   time.Time
 	size      int64
-	neighbors map[string]topology.Neighbor
+	neighbors map[string][]topology.Neighbor
 	err       error
 }
 
 // read returns the neighbors by network interface. There are none if the file cannot be read.
-func (f *lldpFile) read() (map[string]topology.Neighbor, error) {
+func (f *lldpFile) read() (map[string][]topology.Neighbor, error) {
 	if f.path == "" {
 		return nil, nil
 	}
@@ -53,36 +56,45 @@ func (f *lldpFile) read() (map[string]topology.Neighbor, error) {
 
 // lldpInterface is what lldpcli says of a network interface and one neighbor of it.
 type lldpInterface struct {
-	Via     string                     `json:"via"`
-	Chassis map[string]json.RawMessage `json:"chassis"`
+	Via     string      `json:"via"`
+	Chassis lldpChassis `json:"chassis"`
 	Port    struct {
 		ID lldpID `json:"id"`
 	} `json:"port"`
 }
+
+// lldpChassis is a neighbor, by key or below its name.
+type lldpChassis map[string]json.RawMessage
 
 // lldpID is what a chassis or a port calls itself.
 type lldpID struct {
 	Value string `json:"value"`
 }
 
-// lldpMaps reads one map, or a list of maps: lldpcli writes a list if there are several.
-type lldpMaps []map[string]lldpInterface
-
-func (m *lldpMaps) UnmarshalJSON(data []byte) error {
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
-		return json.Unmarshal(data, (*[]map[string]lldpInterface)(m))
-	}
-	*m = make(lldpMaps, 1)
-	return json.Unmarshal(data, &(*m)[0])
+// lldpCapability is what a chassis can do, such as Bridge.
+type lldpCapability struct {
+	Type    string `json:"type"`
+	Enabled bool   `json:"enabled"`
 }
 
-// ParseLLDP reads what lldpcli -f json show neighbors prints. It returns the neighbors by
-// network interface. An interface at which several are seen has none, because nobody knows
-// which of them is at the other end of the cable.
-func ParseLLDP(text []byte) (map[string]topology.Neighbor, error) {
+// lldpList reads one value, or a list of values: lldpcli writes a list if there are several.
+type lldpList[T any] []T
+
+func (l *lldpList[T]) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
+		return json.Unmarshal(data, (*[]T)(l))
+	}
+	*l = make(lldpList[T], 1)
+	return json.Unmarshal(data, &(*l)[0])
+}
+
+// ParseLLDP reads what lldpcli -f json show neighbors prints. It returns the neighbors by network
+// interface: the only one, the only one that says it is a switch, or all. The lldpd of a BlueField
+// answers beside the switch. Of several, nobody knows which is at the other end of the cable.
+func ParseLLDP(text []byte) (map[string][]topology.Neighbor, error) {
 	var doc struct {
 		LLDP *struct {
-			Interface lldpMaps `json:"interface"`
+			Interface lldpList[map[string]lldpInterface] `json:"interface"`
 		} `json:"lldp"`
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
@@ -91,41 +103,54 @@ func ParseLLDP(text []byte) (map[string]topology.Neighbor, error) {
 	if doc.LLDP == nil {
 		return nil, errors.New("read neighbors by LLDP: no key lldp; want what lldpcli -f json show neighbors prints")
 	}
-	found := make(map[string]topology.Neighbor)
-	several := make(map[string]bool)
+	seen := make(map[string]map[topology.Neighbor]bool) // by interface: who, and whether it is a switch
 	for _, interfaces := range doc.LLDP.Interface {
 		for name, i := range interfaces {
-			n := i.neighbor()
+			n, isSwitch := i.neighbor()
 			if i.Via != "LLDP" || n.ChassisID == "" { // other protocols, and what lldpd says of itself
 				continue
 			}
-			if other, seen := found[name]; seen && other != n {
-				several[name] = true
+			if seen[name] == nil {
+				seen[name] = make(map[topology.Neighbor]bool)
 			}
-			found[name] = n
+			seen[name][n] = seen[name][n] || isSwitch
 		}
 	}
-	for name := range several {
-		delete(found, name)
+	found := make(map[string][]topology.Neighbor, len(seen))
+	for name, of := range seen {
+		all := slices.SortedFunc(maps.Keys(of), func(a, b topology.Neighbor) int {
+			return cmp.Or(cmp.Compare(a.SystemName, b.SystemName), cmp.Compare(a.ChassisID, b.ChassisID), cmp.Compare(a.PortID, b.PortID))
+		})
+		found[name] = all
+		if switches := slices.DeleteFunc(slices.Clone(all), func(n topology.Neighbor) bool { return !of[n] }); len(switches) == 1 {
+			found[name] = switches
+		}
 	}
 	return found, nil
 }
 
-// neighbor returns the neighbor. A chassis with a name is below its name.
-func (i *lldpInterface) neighbor() topology.Neighbor {
-	n := topology.Neighbor{PortID: topology.Cut(i.Port.ID.Value, topology.MaxText)}
+// neighbor returns the neighbor, and whether it says that it is a switch. A chassis with a name is
+// below its name.
+func (i *lldpInterface) neighbor() (n topology.Neighbor, isSwitch bool) {
+	n.PortID = topology.Cut(i.Port.ID.Value, topology.MaxText)
+	chassis := i.Chassis
+	if chassis.id() == "" && len(chassis) == 1 {
+		for name, named := range i.Chassis {
+			chassis, n.SystemName = nil, topology.Cut(name, topology.MaxText)
+			_ = json.Unmarshal(named, &chassis) // one without an id is none
+		}
+	}
+	n.ChassisID = topology.Cut(chassis.id(), topology.MaxText)
+	var can lldpList[lldpCapability]
+	_ = json.Unmarshal(chassis["capability"], &can) // many say none
+	return n, slices.ContainsFunc(can, func(c lldpCapability) bool { return c.Enabled && (c.Type == "Bridge" || c.Type == "Router") })
+}
+
+// id returns what the chassis calls itself, "" if it does not say.
+func (c lldpChassis) id() string {
 	var id lldpID
-	if json.Unmarshal(i.Chassis["id"], &id) == nil && id.Value != "" {
-		n.ChassisID = topology.Cut(id.Value, topology.MaxText)
-		return n
+	if json.Unmarshal(c["id"], &id) != nil {
+		return ""
 	}
-	for name, chassis := range i.Chassis {
-		var named struct {
-			ID lldpID `json:"id"`
-		}
-		if len(i.Chassis) == 1 && json.Unmarshal(chassis, &named) == nil {
-			n.ChassisID, n.SystemName = topology.Cut(named.ID.Value, topology.MaxText), topology.Cut(name, topology.MaxText)
-		}
-	}
-	return n
+	return id.Value
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,9 +28,19 @@ func lldp(neighbors ...string) string {
 	return `{"lldp": {"interface": [` + strings.Join(neighbors, ",\n") + `]}}`
 }
 
-// leaf is a chassis with a name.
+// chassis is a neighbor with a name. capabilities are what it says that it can do.
+func chassis(name string, last int, capabilities string) string {
+	return fmt.Sprintf(`{%q: {"id": {"type": "mac", "value": "1c:34:da:00:00:%02x"}, "descr": "Linux", "mgmt-ip": ["10.0.0.1", "fe80::1"]%s}}`, name, last, capabilities)
+}
+
+// leaf is a switch.
 func leaf(name string, last int) string {
-	return fmt.Sprintf(`{%q: {"id": {"type": "mac", "value": "1c:34:da:00:00:%02x"}, "descr": "Cumulus Linux", "mgmt-ip": ["10.0.0.1", "fe80::1"], "capability": [{"type": "Bridge", "enabled": true}]}}`, name, last)
+	return chassis(name, last, `, "capability": [{"type": "Bridge", "enabled": true}, {"type": "Router", "enabled": false}]`)
+}
+
+// station is the lldpd of a BlueField.
+func station(name string, last int) string {
+	return chassis(name, last, `, "capability": [{"type": "Bridge", "enabled": false}, {"type": "Station", "enabled": true}]`)
 }
 
 func TestParseLLDP(t *testing.T) {
@@ -38,22 +49,28 @@ func TestParseLLDP(t *testing.T) {
 	const nameless = `{"id": {"type": "mac", "value": "1c:34:da:00:00:01"}}`
 	for _, tt := range []struct {
 		name, text string
-		want       map[string]topology.Neighbor
+		want       map[string][]topology.Neighbor
 		err        string
 	}{
-		{"several", lldp(neighbor("eth0", leaf("leaf-1", 1), "swp1"), neighbor("eth1", leaf("leaf-2", 2), "swp2")), map[string]topology.Neighbor{"eth0": one, "eth1": two}, ""},
-		{"one, and so no list", `{"lldp": {"interface": ` + neighbor("eth0", leaf("leaf-1", 1), "swp1") + `}}`, map[string]topology.Neighbor{"eth0": one}, ""},
-		{"none", `{"lldp": {}}`, map[string]topology.Neighbor{}, ""},
-		{"an empty list", lldp(), map[string]topology.Neighbor{}, ""},
-		{"a switch without a name", lldp(neighbor("eth0", nameless, "swp1")), map[string]topology.Neighbor{"eth0": {ChassisID: one.ChassisID, PortID: "swp1"}}, ""},
-		{"a switch with the name id", lldp(neighbor("eth0", leaf("id", 1), "swp1")), map[string]topology.Neighbor{"eth0": {ChassisID: one.ChassisID, PortID: "swp1", SystemName: "id"}}, ""},
-		{"two at one interface", lldp(neighbor("eth0", leaf("leaf-1", 1), "swp1"), neighbor("eth0", leaf("leaf-2", 2), "swp2"), neighbor("eth1", leaf("leaf-2", 2), "swp2")), map[string]topology.Neighbor{"eth1": two}, ""},
-		{"three at one interface, of which two are one", lldp(neighbor("eth0", leaf("leaf-1", 1), "swp1"), neighbor("eth0", leaf("leaf-2", 2), "swp2"), neighbor("eth0", leaf("leaf-2", 2), "swp2")), map[string]topology.Neighbor{}, ""},
-		{"the same twice", lldp(neighbor("eth0", leaf("leaf-1", 1), "swp1"), neighbor("eth0", leaf("leaf-1", 1), "swp1")), map[string]topology.Neighbor{"eth0": one}, ""},
-		{"another protocol too", lldp(strings.Replace(neighbor("eth0", leaf("leaf-1", 1), "Ethernet1/1"), "LLDP", "CDPv2", 1), neighbor("eth0", leaf("leaf-1", 1), "swp1")), map[string]topology.Neighbor{"eth0": one}, ""},
-		{"interfaces of the machine itself", lldp(strings.Replace(neighbor("eth0", leaf("n1", 9), "eth0"), `"via": "LLDP"`, `"status": "RX and TX"`, 1)), map[string]topology.Neighbor{}, ""},
-		{"a chassis without an id", lldp(neighbor("eth0", `{"leaf-1": {"descr": "?"}}`, "swp1"), neighbor("eth1", `{}`, "swp1")), map[string]topology.Neighbor{}, ""},
-		{"long names", lldp(neighbor("eth0", leaf(strings.Repeat("s", 300), 1), strings.Repeat("p", 300))), map[string]topology.Neighbor{"eth0": {ChassisID: one.ChassisID, PortID: strings.Repeat("p", 253) + "...", SystemName: strings.Repeat("s", 253) + "..."}}, ""},
+		{"several", lldp(neighbor("eth0", leaf("leaf-1", 1), "swp1"), neighbor("eth1", leaf("leaf-2", 2), "swp2")), map[string][]topology.Neighbor{"eth0": {one}, "eth1": {two}}, ""},
+		{"one, and so no list", `{"lldp": {"interface": ` + neighbor("eth0", leaf("leaf-1", 1), "swp1") + `}}`, map[string][]topology.Neighbor{"eth0": {one}}, ""},
+		{"none", `{"lldp": {}}`, map[string][]topology.Neighbor{}, ""},
+		{"an empty list", lldp(), map[string][]topology.Neighbor{}, ""},
+		{"a switch without a name", lldp(neighbor("eth0", nameless, "swp1")), map[string][]topology.Neighbor{"eth0": {{ChassisID: one.ChassisID, PortID: "swp1"}}}, ""},
+		{"a switch with the name id", lldp(neighbor("eth0", leaf("id", 1), "swp1")), map[string][]topology.Neighbor{"eth0": {{ChassisID: one.ChassisID, PortID: "swp1", SystemName: "id"}}}, ""},
+		{"two switches at one interface", lldp(neighbor("eth0", leaf("leaf-1", 1), "swp1"), neighbor("eth0", leaf("leaf-2", 2), "swp2"), neighbor("eth1", leaf("leaf-2", 2), "swp2")), map[string][]topology.Neighbor{"eth0": {one, two}, "eth1": {two}}, ""},
+		{"a switch beside a BlueField", lldp(neighbor("eth0", station("dpu-1", 9), "p0"), neighbor("eth0", leaf("leaf-1", 1), "swp1")), map[string][]topology.Neighbor{"eth0": {one}}, ""},
+		{"a switch that says one thing, beside a BlueField that says none", lldp(neighbor("eth0", chassis("leaf-1", 1, `, "capability": {"type": "Router", "enabled": true}`), "swp1"), neighbor("eth0", chassis("dpu-1", 9, ""), "p0")), map[string][]topology.Neighbor{"eth0": {one}}, ""},
+		{"a switch without a name beside a BlueField", lldp(neighbor("eth0", `{"id": {"type": "mac", "value": "1c:34:da:00:00:01"}, "capability": [{"type": "Bridge", "enabled": true}]}`, "swp1"), neighbor("eth0", station("dpu-1", 9), "p0")), map[string][]topology.Neighbor{"eth0": {{ChassisID: one.ChassisID, PortID: "swp1"}}}, ""},
+		{"several that say nothing", lldp(neighbor("eth0", chassis("leaf-1", 1, ""), "swp1"), neighbor("eth0", nameless, "swp2")), map[string][]topology.Neighbor{"eth0": {{ChassisID: one.ChassisID, PortID: "swp2"}, one}}, ""},
+		{"two stations", lldp(neighbor("eth0", station("leaf-2", 2), "swp2"), neighbor("eth0", station("leaf-1", 1), "swp1")), map[string][]topology.Neighbor{"eth0": {one, two}}, ""},
+		{"capabilities of another form", lldp(neighbor("eth0", chassis("leaf-1", 1, `, "capability": "Bridge"`), "swp1")), map[string][]topology.Neighbor{"eth0": {one}}, ""},
+		{"three at one interface, of which two are one", lldp(neighbor("eth0", leaf("leaf-1", 1), "swp1"), neighbor("eth0", leaf("leaf-2", 2), "swp2"), neighbor("eth0", leaf("leaf-2", 2), "swp2")), map[string][]topology.Neighbor{"eth0": {one, two}}, ""},
+		{"the same twice", lldp(neighbor("eth0", leaf("leaf-1", 1), "swp1"), neighbor("eth0", leaf("leaf-1", 1), "swp1")), map[string][]topology.Neighbor{"eth0": {one}}, ""},
+		{"another protocol too", lldp(strings.Replace(neighbor("eth0", leaf("leaf-1", 1), "Ethernet1/1"), "LLDP", "CDPv2", 1), neighbor("eth0", leaf("leaf-1", 1), "swp1")), map[string][]topology.Neighbor{"eth0": {one}}, ""},
+		{"interfaces of the machine itself", lldp(strings.Replace(neighbor("eth0", leaf("n1", 9), "eth0"), `"via": "LLDP"`, `"status": "RX and TX"`, 1)), map[string][]topology.Neighbor{}, ""},
+		{"a chassis without an id", lldp(neighbor("eth0", `{"leaf-1": {"descr": "?"}}`, "swp1"), neighbor("eth1", `{}`, "swp1")), map[string][]topology.Neighbor{}, ""},
+		{"long names", lldp(neighbor("eth0", leaf(strings.Repeat("s", 300), 1), strings.Repeat("p", 300))), map[string][]topology.Neighbor{"eth0": {{ChassisID: one.ChassisID, PortID: strings.Repeat("p", 253) + "...", SystemName: strings.Repeat("s", 253) + "..."}}}, ""},
 		{"half a file", lldp(neighbor("eth0", leaf("leaf-1", 1), "swp1"))[:80], nil, "read neighbors by LLDP: unexpected end of JSON input; want what lldpcli -f json show neighbors prints"},
 		{"an empty file", "", nil, "unexpected end of JSON input"},
 		{"another form of lldpcli", `{"lldp": [{"interface": [{"name": "eth0"}]}]}`, nil, "cannot unmarshal array"},
@@ -74,19 +91,25 @@ func TestParseLLDP(t *testing.T) {
 func FuzzParseLLDP(f *testing.F) {
 	f.Add([]byte(lldp(neighbor("eth0", leaf("leaf-1", 1), "swp1"), neighbor("eth1", `{"id": {"value": "x"}}`, "swp2"))))
 	f.Add([]byte(`{"lldp": {"interface": ` + neighbor("eth0", leaf("id", 1), "swp1") + `}}`))
+	f.Add([]byte(lldp(neighbor("eth0", leaf("leaf-1", 1), "swp1"), neighbor("eth0", station("dpu-1", 9), "p0"), neighbor("eth1", station("dpu-1", 9), "p0"), neighbor("eth1", station("dpu-2", 8), "p1"))))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, err := adapters.ParseLLDP(text)
 		if err != nil && got != nil {
 			t.Fatal("neighbors and an error")
 		}
-		for name, n := range got {
-			for _, s := range []string{n.ChassisID, n.PortID, n.SystemName} {
-				if len(s) > topology.MaxText {
-					t.Fatalf("%s: a text of %d bytes", name, len(s))
+		for name, all := range got {
+			for i, n := range all {
+				for _, s := range []string{n.ChassisID, n.PortID, n.SystemName} {
+					if len(s) > topology.MaxText {
+						t.Fatalf("%s: a text of %d bytes", name, len(s))
+					}
+				}
+				if n.ChassisID == "" || slices.Contains(all[:i], n) {
+					t.Fatalf("%s: a neighbor without an id, or twice: %q", name, all)
 				}
 			}
-			if n.ChassisID == "" {
-				t.Fatalf("%s: a neighbor without an id", name)
+			if len(all) == 0 {
+				t.Fatalf("%s: no neighbor", name)
 			}
 		}
 	})
@@ -149,5 +172,33 @@ func TestNeighbors(t *testing.T) {
 		if (out.LLDP == nil) != (step.err == "") || out.LLDP != nil && !strings.Contains(out.LLDP.Error(), step.err) {
 			t.Errorf("%s: error %v, want %q", step.name, out.LLDP, step.err)
 		}
+	}
+}
+
+// TestSeveralNeighbors: where several neighbors are seen and nobody knows which is the switch, a fact is
+// missing, until the switch is seen.
+func TestSeveralNeighbors(t *testing.T) {
+	tree := sysfs.Make(t, sysfs.BondedEthernet())
+	file := filepath.Join(t.TempDir(), "lldp.json")
+	read := func(text string) *adapters.Reading {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := adapters.New(string(tree), file).Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := read(lldp(neighbor("enp38s0np0", station("dpu-1", 1), "p0"), neighbor("enp38s0np0", station("dpu-2", 2), "p0")))
+	want := []string{"switch port of rocep38s0 port 1: LLDP shows 2 neighbors at enp38s0np0, and not exactly one says that it is a switch; one is dpu-1"}
+	if diff := cmp.Diff(want, unreadOf(r)); diff != "" {
+		t.Fatalf("(-want +got)\n%s", diff)
+	}
+	if missing := &r.Unread[0]; missing.Known(r.Adapters) {
+		t.Error("the switch counts as known")
+	} else if now := read(lldp(neighbor("enp38s0np0", leaf("leaf-1", 1), "swp1"))); !missing.Known(now.Adapters) || len(now.Unread) > 0 {
+		t.Errorf("a switch is seen, and unread is %v", unreadOf(now))
 	}
 }

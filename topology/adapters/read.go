@@ -5,9 +5,11 @@
 package adapters
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -40,10 +42,11 @@ type Reader struct {
 
 // known is what the last reading found.
 type known struct {
-	topology.Adapter
-	none     bool     // it is no adapter of its own
-	netDevs  []string // all interfaces, also those that stand for functions
-	complete bool
+	topology.Adapter                // with all ports and interfaces
+	none             bool           // it is no adapter of its own
+	netDevs          []string       // all interfaces, also those that stand for functions
+	portOf           map[string]int // the ports of interfaces
+	complete         bool
 }
 
 // New returns a reader. sys is where the machine's sysfs is mounted. lldp is the path of
@@ -56,9 +59,9 @@ type Reading struct {
 	Adapters []topology.Adapter
 	// More is how many adapters there are beside these: a report has 32.
 	More int
-	// Links are the states that could be read.
+	// Links are the states that could be read, also of ports that are not among the adapters'.
 	Links []Link
-	// Unread are the facts that could not be read.
+	// Unread are the facts that could not be read, or have no room in a report.
 	Unread []Unread
 	// LLDP is why the file of lldpcli could not be read.
 	LLDP error
@@ -102,24 +105,28 @@ func (u *Unread) Known(list []topology.Adapter) bool {
 		return true
 	}
 	a := &list[i]
-	var p topology.AdapterPort
-	if k := slices.IndexFunc(a.Ports, func(p topology.AdapterPort) bool { return p.Port == u.Port }); k >= 0 {
-		p = a.Ports[k]
-	}
-	switch u.Fact {
-	case NodeGUID:
+	k := slices.IndexFunc(a.Ports, func(p topology.AdapterPort) bool { return p.Port == u.Port })
+	switch {
+	case u.Fact == NodeGUID:
 		return a.NodeGUID != ""
-	case Ports:
+	case u.Fact == Ports:
 		return len(a.Ports) > 0
-	case PortGUID:
-		return p.GUID != ""
+	case u.Fact == ActiveLink:
+		return k >= 0
+	case k < 0: // the port has no room, and nothing is missing from the report
+		return true
+	case u.Fact == PortGUID:
+		return a.Ports[k].GUID != ""
+	case u.Fact == SwitchPort:
+		return a.Ports[k].Neighbor != (topology.Neighbor{})
 	}
-	return p.LinkLayer != ""
+	return a.Ports[k].LinkLayer != ""
 }
 
-// Problems returns the problems of a report: facts that could not be read, and adapters for which
-// it has no room.
-func Problems(unread []Unread, more int) (found []topology.Finding) {
+// Problems returns the problems of the adapters in a report: links that are slow, facts that could not be
+// read, and adapters for which it has no room.
+func Problems(n *topology.Node, unread []Unread, more int) []topology.Finding {
+	found := n.SlowAdapters()
 	for i := range unread {
 		found = append(found, topology.Finding{Reason: topology.ReasonFactUnreadable, Message: unread[i].String()})
 	}
@@ -129,19 +136,21 @@ func Problems(unread []Unread, more int) (found []topology.Finding) {
 	return found
 }
 
-// Fact is one of the facts that every adapter, or every port, has.
+// Fact is a fact of an adapter or a port.
 type Fact string
 
-// The facts that every adapter or port has.
+// The facts that every adapter or port has, and the two that a port may have.
 const (
-	NodeGUID  Fact = "node GUID"
-	PortGUID  Fact = "port GUID"
-	LinkLayer Fact = "link layer"
-	Ports     Fact = "ports"
+	NodeGUID   Fact = "node GUID"
+	PortGUID   Fact = "port GUID"
+	LinkLayer  Fact = "link layer"
+	Ports      Fact = "ports"
+	ActiveLink Fact = "active link"
+	SwitchPort Fact = "switch port"
 )
 
-// Read reads the adapters. Software devices, functions of SR-IOV and subfunctions are not
-// among them.
+// Read reads the adapters. Software devices, functions of SR-IOV, subfunctions, SMI sub-devices and
+// the functions by which NVSwitches are managed are not among them.
 func (r *Reader) Read() (*Reading, error) {
 	class := filepath.Join(r.sys, "class/infiniband")
 	entries, err := os.ReadDir(class)
@@ -159,16 +168,12 @@ func (r *Reader) Read() (*Reading, error) {
 	}
 	before := r.known
 	r.known = make(map[string]known, len(entries))
-	for _, e := range entries {
-		target, err := os.Readlink(filepath.Join(class, e.Name()))
-		if err != nil {
-			continue // it has gone
-		}
+	for _, target := range devices(class, entries) {
 		path := pathOf(target)
 		a := &adapterReader{Reading: out, known: before[target], dir: filepath.Join(class, target), device: filepath.Join(class, target, "../.."), neighbors: neighbors}
-		a.none = a.none || len(path) == 0 || !a.complete && exists(filepath.Join(a.device, "physfn"))
+		a.none = a.none || len(path) == 0 || !a.complete && (exists(filepath.Join(a.device, "physfn")) || managesSwitch(a.device))
 		if !a.none {
-			a.Name, a.PCIBusID, a.GPUs = e.Name(), path.busID(), path.nearest(gpus)
+			a.Name, a.PCIBusID, a.GPUs = filepath.Base(target), path.busID(), path.nearest(gpus)
 			a.read()
 		}
 		if a.none || a.complete {
@@ -181,10 +186,43 @@ func (r *Reader) Read() (*Reading, error) {
 	out.More = max(len(out.Adapters)-maxAdapters, 0)
 	out.Adapters = out.Adapters[:len(out.Adapters)-out.More] // those for the GPUs are first
 	sortByName(out.Adapters)
-	out.Links = slices.DeleteFunc(out.Links, func(l Link) bool {
-		return !slices.ContainsFunc(out.Adapters, func(a topology.Adapter) bool { return a.Name == l.Adapter })
-	})
 	return out, nil
+}
+
+// devices returns where the links of a class lead, one for each PCI function. An adapter with several
+// planes has SMI sub-devices beside it, which have no GID.
+func devices(class string, entries []os.DirEntry) (targets []string) {
+	hasGID := func(target string) bool { return exists(filepath.Join(class, target, "ports/1/gids/0")) }
+	places := make(map[string]int)
+	for _, e := range entries {
+		target, err := os.Readlink(filepath.Join(class, e.Name()))
+		if err != nil {
+			continue // it has gone
+		}
+		at, found := places[filepath.Dir(target)]
+		if !found {
+			places[filepath.Dir(target)] = len(targets)
+			targets = append(targets, target)
+		} else if !hasGID(targets[at]) && hasGID(target) {
+			targets[at] = target
+		}
+	}
+	return targets
+}
+
+// maxVPD is the most bytes that the vital product data of a PCI function has.
+const maxVPD = 1 << 15
+
+// managesSwitch reports whether a function is for the management of an NVSwitch. It has no port to a
+// fabric, and its vital product data say SMDL=SW_MNG.
+func managesSwitch(device string) bool {
+	f, err := os.Open(filepath.Join(device, "vpd"))
+	if err != nil {
+		return false // many adapters have none
+	}
+	defer f.Close()
+	data, _ := io.ReadAll(io.LimitReader(f, maxVPD)) // after an error what was read counts
+	return bytes.Contains(data, []byte("SW_MNG"))
 }
 
 // adapterReader reads one adapter, whose folder and whose device's folder are known.
@@ -192,7 +230,7 @@ type adapterReader struct {
 	*Reading
 	known
 	dir, device string
-	neighbors   map[string]topology.Neighbor
+	neighbors   map[string][]topology.Neighbor
 }
 
 func (a *adapterReader) read() {
@@ -200,13 +238,45 @@ func (a *adapterReader) read() {
 		a.complete = true
 		a.facts()
 	}
-	a.NetDevs, a.Ports = slices.Clone(a.NetDevs), slices.Clone(a.Ports)
-	for i := range a.Ports {
-		a.link(&a.Ports[i])
-	}
 	a.interfaces()
-	a.Adapters = append(a.Adapters, a.Adapter)
+	a.Ports = slices.Clone(a.Ports)
+	worth := make(map[int]int, len(a.Ports)) // 1 for an interface, and 2 for an active link
+	for _, number := range a.portOf {
+		worth[number] = 1
+	}
+	for i := range a.Ports {
+		if p := &a.Ports[i]; a.link(p) {
+			worth[p.Port] += 2
+		}
+	}
+	a.cables()
+	out := a.Adapter
+	out.Ports = a.best(worth)
+	out.NetDevs = slices.Clone(a.NetDevs[:min(len(a.NetDevs), maxNetDevs)])
+	a.Adapters = append(a.Adapters, out)
 }
+
+// best returns the ports of most worth, as many as a report holds. A link that it leaves out is noted.
+func (a *adapterReader) best(worth map[int]int) []topology.AdapterPort {
+	ports := slices.SortedStableFunc(slices.Values(a.Ports), func(p, q topology.AdapterPort) int {
+		return cmp.Compare(worth[q.Port], worth[p.Port])
+	})
+	keep := ports[:min(len(ports), maxPorts)]
+	for _, p := range ports[len(keep):] {
+		a.Unread = slices.DeleteFunc(a.Unread, func(u Unread) bool { return u.PCIBusID == a.PCIBusID && u.Port == p.Port })
+		// An Ethernet link without an interface is that of a function of SR-IOV.
+		if worth[p.Port] == 3 || worth[p.Port] == 2 && p.LinkLayer == topology.LinkInfiniBand {
+			a.lack(ActiveLink, p.Port, errNoRoom)
+		}
+	}
+	slices.SortFunc(keep, byNumber)
+	return keep
+}
+
+// errNoRoom: an adapter has more links than a report holds.
+var errNoRoom = fmt.Errorf("a report holds %d ports of an adapter", maxPorts)
+
+func byNumber(p, q topology.AdapterPort) int { return cmp.Compare(p.Port, q.Port) }
 
 // facts reads what stays.
 func (a *adapterReader) facts() {
@@ -225,11 +295,11 @@ func (a *adapterReader) facts() {
 	entries, err := os.ReadDir(filepath.Join(a.dir, "ports"))
 	a.note(Ports, 0, err)
 	for _, e := range entries {
-		if number, err := strconv.Atoi(e.Name()); err == nil && number >= 1 && len(a.Ports) < maxPorts {
+		if number, err := strconv.Atoi(e.Name()); err == nil && number >= 1 {
 			a.Ports = append(a.Ports, a.port(number))
 		}
 	}
-	slices.SortFunc(a.Ports, func(p, q topology.AdapterPort) int { return cmp.Compare(p.Port, q.Port) })
+	slices.SortFunc(a.Ports, byNumber)
 }
 
 // textOf returns what a file says.
@@ -245,8 +315,13 @@ func (a *adapterReader) note(fact Fact, port int, err error) {
 			err = path.Err // the fact says which file it is
 		}
 		a.complete = false
-		a.Unread = append(a.Unread, Unread{Fact: fact, Adapter: a.Name, PCIBusID: a.PCIBusID, Port: port, Err: err})
+		a.lack(fact, port, err)
 	}
+}
+
+// lack notes that a report lacks a fact.
+func (a *adapterReader) lack(fact Fact, port int, err error) {
+	a.Unread = append(a.Unread, Unread{Fact: fact, Adapter: a.Name, PCIBusID: a.PCIBusID, Port: port, Err: err})
 }
 
 // port reads what stays of a port.
@@ -269,13 +344,13 @@ func (a *adapterReader) port(number int) topology.AdapterPort {
 	return p
 }
 
-// link reads the state of a port's link.
-func (a *adapterReader) link(p *topology.AdapterPort) {
+// link reads the state of a port's link, and reports whether it is active.
+func (a *adapterReader) link(p *topology.AdapterPort) bool {
 	p.RateGbps, p.Neighbor = 0, topology.Neighbor{}
 	dir := a.dir + "/ports/" + strconv.Itoa(p.Port)
 	state, err := textOf(dir, "state") // such as "4: ACTIVE"
 	if err != nil || state == "" {
-		return
+		return false
 	}
 	_, word, _ := strings.Cut(state, ": ")
 	l := Link{Adapter: a.Name, Port: p.Port, Active: word == "ACTIVE" || word == "ACTIVE_DEFER"}
@@ -285,49 +360,56 @@ func (a *adapterReader) link(p *topology.AdapterPort) {
 		p.RateGbps = l.RateGbps
 	}
 	a.Links = append(a.Links, l)
+	return l.Active
 }
 
 // representor matches the port names of network interfaces that stand for functions of an
 // adapter.
 var representor = regexp.MustCompile(`^(c[0-9]+)?pf[0-9]+(vf|sf)[0-9]+$`)
 
-// interfaces reads the adapter's network interfaces, and who is at their other ends.
+// interfaces reads the adapter's network interfaces, and whose they are.
 func (a *adapterReader) interfaces() {
 	entries, _ := os.ReadDir(filepath.Join(a.device, "net")) // InfiniBand needs none
 	var all []string
 	for _, e := range entries {
 		all = append(all, e.Name())
 	}
-	if !slices.Equal(all, a.netDevs) {
-		a.netDevs, a.NetDevs = all, nil
-		for _, name := range all {
-			if port, _ := textOf(a.device, "net/"+name+"/phys_port_name"); !representor.MatchString(port) && len(a.NetDevs) < maxNetDevs {
-				a.NetDevs = append(a.NetDevs, name)
-			}
-		}
+	if slices.Equal(all, a.netDevs) {
+		return
 	}
-	for _, name := range a.NetDevs {
-		if neighbor, seen := a.neighbors[name]; seen {
-			if p := a.portOf(name); p != nil && p.Neighbor == (topology.Neighbor{}) {
-				p.Neighbor = neighbor
+	a.netDevs, a.NetDevs, a.portOf = all, nil, make(map[string]int)
+	for _, name := range all {
+		if port, _ := textOf(a.device, "net/"+name+"/phys_port_name"); representor.MatchString(port) {
+			continue
+		}
+		a.NetDevs = append(a.NetDevs, name)
+		if len(a.Ports) == 1 {
+			a.portOf[name] = a.Ports[0].Port
+		} else if text, err := textOf(a.device, "net/"+name+"/dev_port"); err == nil { // one function has several ports
+			if port, err := strconv.Atoi(text); err == nil {
+				a.portOf[name] = port + 1
 			}
 		}
 	}
 }
 
-// portOf returns the port of a network interface. Where one function has two ports, the
-// interface says whose it is.
-func (a *adapterReader) portOf(netDev string) *topology.AdapterPort {
-	if len(a.Ports) == 1 {
-		return &a.Ports[0]
+// cables reads who is at the other ends of the interfaces.
+func (a *adapterReader) cables() {
+	for _, name := range a.NetDevs {
+		at := slices.IndexFunc(a.Ports, func(p topology.AdapterPort) bool { return p.Port == a.portOf[name] })
+		if at < 0 {
+			continue
+		}
+		p, seen := &a.Ports[at], a.neighbors[name]
+		switch {
+		case len(seen) == 0 || p.Neighbor != (topology.Neighbor{}):
+		case len(seen) == 1:
+			p.Neighbor = seen[0]
+		default:
+			a.lack(SwitchPort, p.Port, fmt.Errorf("LLDP shows %d neighbors at %s, and not exactly one says that it is a switch; one is %s",
+				len(seen), name, topology.Cut(cmp.Or(seen[0].SystemName, seen[0].ChassisID), 64)))
+		}
 	}
-	text, _ := textOf(a.device, "net/"+netDev+"/dev_port")
-	port, err := strconv.Atoi(text)
-	at := slices.IndexFunc(a.Ports, func(p topology.AdapterPort) bool { return p.Port == port+1 })
-	if err != nil || at < 0 {
-		return nil
-	}
-	return &a.Ports[at]
 }
 
 func exists(path string) bool {

@@ -30,7 +30,7 @@ func read(t testing.TB, tree sysfs.Tree) *adapters.Reading {
 
 // lines returns a line for each adapter, with its role in front.
 func lines(list []topology.Adapter) (out []string) {
-	compute := (&topology.Node{Adapters: list}).ComputeAdapters(nil)
+	compute := (&topology.Node{Adapters: list}).ComputeAdapters(nil).Adapters
 	for _, a := range list {
 		role := "other"
 		if slices.ContainsFunc(compute, func(c topology.Adapter) bool { return c.Name == a.Name }) {
@@ -99,6 +99,18 @@ func TestMachines(t *testing.T) {
 			"compute mlx5_1 MT4126 946dae0300005001 00000000:06:00.0 numa -, 1 InfiniBand 946dae0300005001 400, [] []",
 			"other mlx5_2 MT4120 946dae0300005100 00000001:00:02.0 numa -, 1 Ethernet  100, [enP1s2] []",
 		}},
+		{"GB300 with SMI sub-devices", sysfs.GB300(), []string{
+			"compute mlx5_0 MT4131 946dae0300003000 00000000:03:00.0 numa 0, 1 InfiniBand 946dae0300003000 800, [] []",
+			"compute mlx5_1 MT4131 946dae0300003001 00000001:03:00.0 numa 0, 1 InfiniBand 946dae0300003001 800, [] []",
+			"compute mlx5_2 MT4131 946dae0300003002 00000002:03:00.0 numa 1, 1 InfiniBand 946dae0300003002 800, [] []",
+			"compute mlx5_3 MT4131 946dae0300003003 00000003:03:00.0 numa 1, 1 InfiniBand 946dae0300003003 800, [] []",
+			"other mlx5_4 MT41692 946dae0300003100 00000006:03:00.0 numa 0, 1 Ethernet  200, [enP6p3s0f0np0] []",
+			"other mlx5_5 MT41692 946dae0300003101 00000006:03:00.1 numa 0, 1 Ethernet  200, [enP6p3s0f1np1] []",
+		}},
+		{"B200 in a virtual machine", sysfs.VirtualB200(), []string{
+			"compute mlx5_0 MT4129 946dae0300009000 00000000:05:00.0 numa -, 1 Ethernet  400, [gpu0] []",
+			"compute mlx5_1 MT4129 946dae0300009001 00000000:06:00.0 numa -, 1 Ethernet  400, [gpu1] []",
+		}},
 		{name: "no adapter"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -115,6 +127,104 @@ func TestMachines(t *testing.T) {
 				t.Errorf("unread %v, %d links, %d more", r.Unread, len(r.Links), r.More)
 			}
 		})
+	}
+}
+
+// portsOf returns a line for each adapter, with its ports and their rates.
+func portsOf(list []topology.Adapter) (out []string) {
+	for _, a := range list {
+		parts := []string{a.Name}
+		for _, p := range a.Ports {
+			parts = append(parts, fmt.Sprintf("%d:%d", p.Port, p.RateGbps))
+		}
+		out = append(out, strings.Join(parts, " "))
+	}
+	return out
+}
+
+// unreadOf returns what a reading lacks.
+func unreadOf(r *adapters.Reading) (out []string) {
+	for i := range r.Unread {
+		out = append(out, r.Unread[i].String())
+	}
+	return out
+}
+
+// TestManyPorts reads an adapter of twelve ports: those with a link and an interface stay, and a link
+// without room is said.
+func TestManyPorts(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		ports  map[int]string // beside 3, 6, 9 and 12, which are active and have an interface
+		devs   map[int]string
+		want   string
+		unread []string
+	}{
+		{"four planes", nil, nil, "mlx5_0 3:200 6:200 9:200 12:200", nil},
+		{"a plane is down", map[int]string{9: "Ethernet 200 DOWN"}, nil, "mlx5_0 3:200 6:200 9:0 12:200", nil},
+		{"a plane without an interface", map[int]string{1: "Ethernet 200 ACTIVE", 9: "Ethernet 200 DOWN"}, map[int]string{9: ""}, "mlx5_0 1:200 3:200 6:200 12:200", nil},
+		{"a link of a function, which has no interface", map[int]string{1: "Ethernet 200 ACTIVE"}, nil, "mlx5_0 3:200 6:200 9:200 12:200", nil},
+		{"five links with interfaces", map[int]string{10: "Ethernet 200 ACTIVE"}, map[int]string{10: "eth10"}, "mlx5_0 3:200 6:200 9:200 10:200", []string{"active link of mlx5_0 port 12: a report holds 4 ports of an adapter"}},
+		{"a link of InfiniBand beside", map[int]string{7: "IB 400 ACTIVE"}, nil, "mlx5_0 3:200 6:200 9:200 12:200", []string{"active link of mlx5_0 port 7: a report holds 4 ports of an adapter"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := sysfs.HGXB300()
+			s.Adapters = s.Adapters[:1]
+			a := &s.Adapters[0]
+			for port, text := range tt.ports {
+				a.Ports[port-1] = text
+			}
+			for port, name := range tt.devs {
+				a.NetDevs[port-1] = name
+			}
+			r := read(t, sysfs.Make(t, s))
+			if diff := cmp.Diff([]string{tt.want}, portsOf(r.Adapters)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.unread, unreadOf(r)); diff != "" {
+				t.Errorf("unread (-want +got)\n%s", diff)
+			}
+			if len(r.Links) != 12 {
+				t.Errorf("%d links", len(r.Links))
+			}
+		})
+	}
+}
+
+// TestUnreadPortWithoutRoom: what cannot be read of a port counts only if the report has the port.
+func TestUnreadPortWithoutRoom(t *testing.T) {
+	s := sysfs.HGXB300()
+	s.Adapters = s.Adapters[:1]
+	tree := sysfs.Make(t, s)
+	home := tree.Home(&s.Adapters[0])
+	for _, port := range []string{"3", "5"} {
+		tree.Remove(t, home+"/ports/"+port+"/link_layer")
+	}
+	want := []string{"link layer of mlx5_0 port 3: no such file or directory"}
+	if diff := cmp.Diff(want, unreadOf(read(t, tree))); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestSwitchFunctionUnknown: where the vital product data cannot be read, the NVSwitch functions are
+// adapters, and their role is in doubt.
+func TestSwitchFunctionUnknown(t *testing.T) {
+	s := sysfs.VirtualB200()
+	for i := range s.Adapters {
+		s.Adapters[i].VPD = ""
+	}
+	lldpFile := filepath.Join(t.TempDir(), "lldp.json")
+	text := lldp(neighbor("gpu0", chassis("leaf-1", 1, ""), "swp1"), neighbor("gpu1", chassis("leaf-2", 2, ""), "swp1"))
+	if err := os.WriteFile(lldpFile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := adapters.New(string(sysfs.Make(t, s)), lldpFile).Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compute := (&topology.Node{Adapters: r.Adapters}).ComputeAdapters(nil)
+	if diff := cmp.Diff([]string{"mlx5_0 1:400", "mlx5_1 1:400"}, portsOf(compute.Adapters)); diff != "" || len(r.Adapters) != 4 || len(compute.Doubt) != 1 {
+		t.Errorf("%d adapters, doubt %v (-want +got)\n%s", len(r.Adapters), compute.Doubt, diff)
 	}
 }
 
@@ -150,17 +260,17 @@ func TestOddAdapters(t *testing.T) {
 		links  string
 		unread []string
 	}{
-		{"two ports", func(*testing.T, sysfs.Tree, string) {}, "compute mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 40, 2 100", nil},
+		{"two ports", func(*testing.T, sysfs.Tree, string) {}, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 40, 2 100", nil},
 		{"a port that is down", func(t *testing.T, tree sysfs.Tree, home string) {
 			a := dual()
 			tree.Set(t, &a, 2, "100 DOWN")
-		}, "compute mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 0, [ens5 ens5d1] []", "1 40, 2 down", nil},
-		{"no state", func(t *testing.T, tree sysfs.Tree, home string) { tree.Remove(t, home+"/ports/1/state") }, "compute mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  0, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "2 100", nil},
-		{"an odd rate", func(t *testing.T, tree sysfs.Tree, home string) { tree.Write(t, home+"/ports/1/rate", "NaN Gb/sec") }, "compute mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  0, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 0, 2 100", nil},
+		}, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 0, [ens5 ens5d1] []", "1 40, 2 down", nil},
+		{"no state", func(t *testing.T, tree sysfs.Tree, home string) { tree.Remove(t, home+"/ports/1/state") }, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  0, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "2 100", nil},
+		{"an odd rate", func(t *testing.T, tree sysfs.Tree, home string) { tree.Write(t, home+"/ports/1/rate", "NaN Gb/sec") }, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1 Ethernet  0, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 0, 2 100", nil},
 		{"a GUID that nobody set", func(t *testing.T, tree sysfs.Tree, home string) {
 			tree.Write(t, home+"/node_guid", "0000:0000:0000:0000")
-		}, "compute mlx4_0 MT4099  00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 40, 2 100", nil},
-		{"a GUID that is none", func(t *testing.T, tree sysfs.Tree, home string) { tree.Write(t, home+"/node_guid", "none") }, "compute mlx4_0 MT4099  00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 40, 2 100",
+		}, "other mlx4_0 MT4099  00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 40, 2 100", nil},
+		{"a GUID that is none", func(t *testing.T, tree sysfs.Tree, home string) { tree.Write(t, home+"/node_guid", "none") }, "other mlx4_0 MT4099  00000000:05:00.0 numa 0, 1 Ethernet  40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 40, 2 100",
 			[]string{`node GUID of mlx4_0: "none": want 16 hexadecimal digits in four groups`}},
 		{"an adapter that does not answer", func(t *testing.T, tree sysfs.Tree, home string) {
 			// A file that is a folder gives an error when it is read, as a file of a dead adapter does.
@@ -168,14 +278,14 @@ func TestOddAdapters(t *testing.T) {
 				tree.Remove(t, home+"/"+file)
 				tree.Write(t, home+"/"+file+"/x", "")
 			}
-		}, "compute mlx4_0 MT4099  00000000:05:00.0 numa 0, 1   0, 2 InfiniBand  100, [ens5 ens5d1] []", "2 100",
+		}, "other mlx4_0 MT4099  00000000:05:00.0 numa 0, 1   0, 2 InfiniBand  100, [ens5 ens5d1] []", "2 100",
 			[]string{"node GUID of mlx4_0: is a directory", "link layer of mlx4_0 port 1: is a directory", "port GUID of mlx4_0 port 2: is a directory"}},
 		{"an adapter that goes while it is read", func(t *testing.T, tree sysfs.Tree, home string) { tree.Remove(t, home) }, "other mlx4_0   00000000:05:00.0 numa 0, [ens5 ens5d1] []", "",
 			[]string{"node GUID of mlx4_0: no such file or directory", "ports of mlx4_0: no such file or directory"}},
 		{"a link layer of its own", func(t *testing.T, tree sysfs.Tree, home string) {
 			tree.Write(t, home+"/ports/1/link_layer", "Unknown")
 			tree.Write(t, home+"/ports/x/link_layer", "Ethernet")
-		}, "compute mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1   40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 40, 2 100", nil},
+		}, "other mlx4_0 MT4099 946dae0300007000 00000000:05:00.0 numa 0, 1   40, 2 InfiniBand 946dae0300007000 100, [ens5 ens5d1] []", "1 40, 2 100", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := dual()
@@ -260,7 +370,7 @@ func TestBounds(t *testing.T) {
 		s.Adapters[0].NetDevs = append(s.Adapters[0].NetDevs, fmt.Sprint("eth", i))
 	}
 	r := read(t, sysfs.Make(t, s))
-	if len(r.Adapters) != 32 || r.More != 16 || r.Adapters[0].Name != "mlx5_0" || r.Adapters[31].Name != "mlx5_31" || len(r.Links) != 31+4 {
+	if len(r.Adapters) != 32 || r.More != 16 || r.Adapters[0].Name != "mlx5_0" || r.Adapters[31].Name != "mlx5_31" || len(r.Links) != 47+6 {
 		t.Errorf("%d adapters, %d more, %d links", len(r.Adapters), r.More, len(r.Links))
 	}
 	if a := r.Adapters[0]; len(a.Ports) != 4 || len(a.NetDevs) != 8 || len(a.GPUs) != 16 {

@@ -21,15 +21,16 @@ func TestRealLLDP(t *testing.T) {
 	leaf1 := topology.Neighbor{ChassisID: "02:00:00:00:01:01", PortID: "swp1", SystemName: "leaf-1"}
 	leaf2 := topology.Neighbor{ChassisID: "02:00:00:00:02:01", PortID: "swp9", SystemName: "leaf-2"}
 	leaf2Again := topology.Neighbor{ChassisID: "02:00:00:00:02:01", PortID: "swp10", SystemName: "leaf-2"}
+	leaf3 := topology.Neighbor{ChassisID: "02:00:00:00:03:01", PortID: "swp1", SystemName: "leaf-3"}
 	for _, tt := range []struct {
 		name   string
 		cables []lldprig.Cable
-		want   map[string]topology.Neighbor
+		want   map[string][]topology.Neighbor
 	}{
-		{"none", nil, map[string]topology.Neighbor{}},
-		{"one", []lldprig.Cable{first}, map[string]topology.Neighbor{"eth0": leaf1}},
-		{"several", []lldprig.Cable{first, second, third}, map[string]topology.Neighbor{"eth0": leaf1, "eth1": leaf2, "eth2": leaf2Again}},
-		{"a hub", []lldprig.Cable{first, hub, second}, map[string]topology.Neighbor{"eth1": leaf2}},
+		{"none", nil, map[string][]topology.Neighbor{}},
+		{"one", []lldprig.Cable{first}, map[string][]topology.Neighbor{"eth0": {leaf1}}},
+		{"several", []lldprig.Cable{first, second, third}, map[string][]topology.Neighbor{"eth0": {leaf1}, "eth1": {leaf2}, "eth2": {leaf2Again}}},
+		{"a hub", []lldprig.Cable{first, hub, second}, map[string][]topology.Neighbor{"eth0": {leaf1, leaf3}, "eth1": {leaf2}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -338,7 +338,7 @@ func TestRails(t *testing.T) {
 					t.Errorf("GPU %d is at the place of an adapter", i)
 				}
 			}
-			if compute := n.ComputeAdapters(nil); len(compute) != len(tt.want) {
+			if compute := n.ComputeAdapters(nil).Adapters; len(compute) != len(tt.want) {
 				t.Errorf("%d adapters are for compute, want %d", len(compute), len(tt.want))
 			}
 			if _, err := topology.EncodeReport(n); err != nil {

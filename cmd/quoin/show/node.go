@@ -155,7 +155,7 @@ func printAdapters(w io.Writer, n *topology.Node) {
 	var rows [][]string
 	for _, a := range n.Adapters {
 		role, numa := "other", ""
-		if slices.ContainsFunc(compute, func(c topology.Adapter) bool { return c.Name == a.Name }) {
+		if slices.ContainsFunc(compute.Adapters, func(c topology.Adapter) bool { return c.Name == a.Name }) {
 			role = "compute"
 		}
 		if a.NUMANode != nil {
@@ -178,6 +178,10 @@ func printAdapters(w io.Writer, n *topology.Node) {
 		}
 	}
 	printList(w, rows, "ADAPTER", "ROLE", "MODEL", "PCI", "NUMA", "GPUS", "INTERFACES", "PORT", "LINK", "RATE", "GUID", "NEIGHBOR")
+	if len(rows) > 0 {
+		fmt.Fprintf(w, "compute: %s\n", compute.Witness)
+	}
+	Print(w, "problem: ", compute.Doubt)
 }
 
 // neighborOf returns a text such as "leaf-01 swp7".

@@ -38,10 +38,35 @@ mlx5_0   compute  MT4129  00000000:18:00.0  1     /dev/nvidia3 00000000:1C:00.0 
 mlx5_1   other    -       -                 -     -                              -           1     Ethernet    -         -                 leaf-01 swp7
 mlx5_1   other    -       -                 -     -                              -           2     -           -         -                 1c:34:da:00:00:02
 mlx5_2   other    -       -                 -     -                              -           -     -           -         946dae0300001002  -
+compute: below the PCI switch or root port of a GPU
 `
 	var b strings.Builder
 	Node(&b, n, nil)
 	if got := b.String(); !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s, want at its end\n%s", got, want)
+	}
+}
+
+// TestDoubt prints a doubt about roles, and no witness for a machine without adapters.
+func TestDoubt(t *testing.T) {
+	adapter := func(name, layer string, rate int) topology.Adapter {
+		return topology.Adapter{Name: name, Model: name, Ports: []topology.AdapterPort{{Port: 1, LinkLayer: layer, RateGbps: rate}}}
+	}
+	for _, tt := range []struct {
+		name     string
+		adapters []topology.Adapter
+		want     string
+	}{
+		{"none", nil, "GPUs      none\n"},
+		{"doubt", []topology.Adapter{adapter("mlx5_0", topology.LinkInfiniBand, 100), adapter("mlx5_1", topology.LinkEthernet, 400)},
+			"compute: InfiniBand\nproblem: AdaptersUnsure: jobs may compute with mlx5_0, with mlx5_1, or with both; set computeAdapters\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var b strings.Builder
+			Node(&b, &topology.Node{Name: "n", Adapters: tt.adapters}, nil)
+			if got := b.String(); !strings.HasSuffix(got, tt.want) {
+				t.Errorf("got\n%s, want at its end\n%s", got, tt.want)
+			}
+		})
 	}
 }

@@ -18,8 +18,14 @@ type Placer struct {
 	// nodes whose report has none. The publisher sets none, because a description may be wrong.
 	Described map[string][]switches.Adapter
 
-	adapters map[*topology.Node][]switches.Adapter
+	adapters map[*topology.Node]computing
 	last     placed
+}
+
+// computing are the adapters of a node that jobs compute with, and the doubt about them.
+type computing struct {
+	adapters []switches.Adapter
+	doubt    []topology.Finding
 }
 
 // placed is an answer, and what it was made from.
@@ -35,7 +41,7 @@ type placed struct {
 // plan, or nil, and before are the remembered groups.
 func (p *Placer) Place(texts []inputs.FabricText, compute []string, facts []topology.Facts, prev *topology.Plan, before []switches.Group) ([]topology.Facts, []switches.Group, []topology.Finding) {
 	fabrics := fabricsOf(texts)
-	nodes, neighbours := p.nodes(facts, compute, prev)
+	nodes, neighbours, doubts := p.nodes(facts, compute, prev)
 	switch {
 	case len(fabrics) == 0 && len(texts) > 0: // none can be read now
 		return facts, before, nil
@@ -63,7 +69,7 @@ func (p *Placer) Place(texts []inputs.FabricText, compute []string, facts []topo
 			f.Cables.Missing = missing[f.Name]
 		}
 	}
-	return out, p.last.result.Groups, cutOff(p.last.result.Cut)
+	return out, p.last.result.Groups, append(cutOff(p.last.result.Cut), doubts...)
 }
 
 // maxCut is how many switches the finding about missing cables upwards names.
@@ -113,37 +119,43 @@ func fabricsOf(texts []inputs.FabricText) (fabrics []*switches.Fabric) {
 	return fabrics
 }
 
-// nodes returns the nodes as Place takes them, and whether LLDP names a neighbour of any.
-func (p *Placer) nodes(facts []topology.Facts, compute []string, prev *topology.Plan) (nodes []switches.Node, neighbours bool) {
+// nodes returns the nodes as Place takes them, whether LLDP names a neighbour of any, and of which nodes
+// the adapters are doubtful.
+func (p *Placer) nodes(facts []topology.Facts, compute []string, prev *topology.Plan) (nodes []switches.Node, neighbours bool, doubts []topology.Finding) {
 	published := publishedPaths(prev)
-	adapters := make(map[*topology.Node][]switches.Adapter, len(facts))
+	known := make(map[*topology.Node]computing, len(facts))
 	nodes = make([]switches.Node, len(facts))
 	for i := range facts {
 		f := &facts[i]
 		n := switches.Node{Name: f.Name, Published: published[f.SlurmName]}
 		if f.Report != nil {
-			of, known := p.adapters[f.Report]
-			if !known {
+			of, found := p.adapters[f.Report]
+			if !found {
 				of = adaptersOf(f.Report, compute)
 			}
-			adapters[f.Report], n.Adapters = of, of
-			neighbours = neighbours || slices.ContainsFunc(of, func(a switches.Adapter) bool { return a.Switch != "" })
+			known[f.Report], n.Adapters = of, of.adapters
+			neighbours = neighbours || slices.ContainsFunc(n.Adapters, func(a switches.Adapter) bool { return a.Switch != "" })
+			for _, d := range of.doubt {
+				d.Node = f.Name
+				doubts = append(doubts, d)
+			}
 		}
 		if len(n.Adapters) == 0 {
 			n.Adapters = p.Described[f.Name]
 		}
 		nodes[i] = n
 	}
-	p.adapters = adapters
-	return nodes, neighbours
+	p.adapters = known
+	return nodes, neighbours, doubts
 }
 
 // adaptersOf returns the adapters of a node that jobs compute with. An adapter that had no link since
 // the boot has no cable, and is left out if another had a link: the second ports of many machines have
 // none, and would count as cables that are missing.
-func adaptersOf(n *topology.Node, compute []string) []switches.Adapter {
+func adaptersOf(n *topology.Node, names []string) computing {
 	var linked, idle []switches.Adapter
-	for _, a := range n.ComputeAdapters(compute) {
+	compute := n.ComputeAdapters(names)
+	for _, a := range compute.Adapters {
 		of, hasLink := switches.Adapter{}, false
 		if a.NodeGUID != "" {
 			of.GUIDs = append(of.GUIDs, a.NodeGUID)
@@ -165,9 +177,9 @@ func adaptersOf(n *topology.Node, compute []string) []switches.Adapter {
 		}
 	}
 	if len(linked) == 0 {
-		return idle
+		return computing{idle, compute.Doubt}
 	}
-	return linked
+	return computing{linked, compute.Doubt}
 }
 
 // publishedPaths returns by Slurm name the switches above each node in the published plan, nearest first,

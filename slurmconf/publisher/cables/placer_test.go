@@ -131,3 +131,39 @@ func TestCutOff(t *testing.T) {
 		}
 	}
 }
+
+// TestDoubtfulAdapters: a node whose adapters for compute are not certain has a problem, while cables
+// place nodes and the site does not name the adapters.
+func TestDoubtfulAdapters(t *testing.T) {
+	of := func(name, layer string, rate int) topology.Adapter {
+		guid := "000000000000000" + name[len(name)-1:]
+		return topology.Adapter{Name: name, NodeGUID: guid, Ports: []topology.AdapterPort{{Port: 1, GUID: guid, LinkLayer: layer, RateGbps: rate}}}
+	}
+	facts := []topology.Facts{
+		{Name: "sure", SlurmName: "sure", Report: report("sure", map[string]int{"000000000000000b": 400})},
+		{Name: "unsure", SlurmName: "unsure", Report: &topology.Node{Name: "unsure", Adapters: []topology.Adapter{of("mlx5_c", topology.LinkInfiniBand, 100), of("eth_d", topology.LinkEthernet, 400)}}},
+	}
+	texts := hosts(t, map[uint64]int{0xb: 0, 0xc: 1})
+	doubt := []topology.Finding{{Subject: topology.Subject{Node: "unsure"}, Severity: topology.Warning, Reason: topology.ReasonAdaptersUnsure,
+		Message: "jobs may compute with mlx5_c, with eth_d, or with both; set computeAdapters"}}
+	for _, tt := range []struct {
+		name  string
+		texts []inputs.FabricText
+		names []string
+		want  []topology.Finding
+	}{
+		{"cables place the nodes", texts, nil, doubt},
+		{"nothing shows cables", nil, nil, nil},
+		{"the site names the adapters", texts, []string{"mlx5_*"}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			placer := &Placer{}
+			for range 2 { // the second time from memory
+				_, _, got := placer.Place(tt.texts, tt.names, facts, nil, nil)
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("(-want +got)\n%s", diff)
+				}
+			}
+		})
+	}
+}

@@ -55,7 +55,7 @@ func TestNVMLAgentAdapters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(n.Adapters) != 3 || len(n.ComputeAdapters(nil)) != 2 || n.Adapters[2].Ports[0].Neighbor.SystemName != "leaf-01" {
+	if len(n.Adapters) != 3 || len(n.ComputeAdapters(nil).Adapters) != 2 || n.Adapters[2].Ports[0].Neighbor.SystemName != "leaf-01" {
 		t.Errorf("adapters %+v", n.Adapters)
 	}
 	writes := p.metric("quoin_agent_report_writes_total")

@@ -4,6 +4,7 @@ import "fmt"
 
 const (
 	connectX7  = "MT4129"
+	connectX8  = "MT4131"
 	blueField3 = "MT41692"
 )
 
@@ -55,6 +56,49 @@ func HGXB200() Site {
 	}
 	for i := range 2 {
 		s.Adapters = append(s.Adapters, Adapter{Name: fmt.Sprintf("mlx5_%d", 8+i), Path: rooted(0xa0+0x10*i, 0), Model: blueField3, GUID: uint32(0x2100 + i), Ports: []string{"Ethernet 400 ACTIVE"}, NetDevs: []string{fmt.Sprintf("ens%dnp0", i)}, NUMA: i})
+	}
+	return s
+}
+
+// HGXB300 is a machine with 8 GPUs. Each has a ConnectX-8 of Ethernet with twelve ports on its PCI switch.
+// Data are on four of them, one for each plane of the fabric.
+func HGXB300() Site {
+	var s Site
+	for i, bus := range buses {
+		s.GPUs = append(s.GPUs, switched(bus, 0, bus+6))
+		a := Adapter{Name: fmt.Sprintf("mlx5_%d", i), Path: switched(bus, 2, bus+3), Model: connectX8, GUID: uint32(0x8000 + i), NUMA: i / 4}
+		for plane := range 4 {
+			a.Ports = append(a.Ports, "Ethernet 200 DOWN", "Ethernet 200 DOWN", "Ethernet 200 ACTIVE")
+			a.NetDevs = append(a.NetDevs, "", "", fmt.Sprintf("eth_r%d_p%d", i, plane))
+		}
+		s.Adapters = append(s.Adapters, a)
+	}
+	return s
+}
+
+// GB300 is a tray whose ConnectX-8 have SMI sub-devices, one port for each plane of the fabric.
+func GB300() Site {
+	s := GB200()
+	for i := range 4 {
+		a := &s.Adapters[i]
+		a.Model, a.Ports = connectX8, []string{"IB 800 ACTIVE"}
+		sub := *a
+		sub.Name, sub.SMI, sub.Ports = fmt.Sprintf("a-smi%d", i), true, []string{"IB 200 ACTIVE", "IB 200 ACTIVE", "IB 200 ACTIVE", "IB 200 ACTIVE"}
+		s.Adapters = append(s.Adapters, sub)
+	}
+	return s
+}
+
+// VirtualB200 is a virtual machine with adapters of Ethernet, and with the functions of InfiniBand by
+// which the NVSwitches of the HGX board are managed.
+func VirtualB200() Site {
+	var s Site
+	for i := range 2 {
+		s.GPUs = append(s.GPUs, fmt.Sprintf("pci0000:00 0000:00:02.%d 0000:%02x:00.0", i, i+1))
+		s.Adapters = append(s.Adapters, Adapter{Name: fmt.Sprintf("mlx5_%d", i), Path: fmt.Sprintf("pci0000:00 0000:00:03.%d 0000:%02x:00.0", i, i+5), Model: connectX7, GUID: uint32(0x9000 + i), Ports: []string{"Ethernet 400 ACTIVE"}, NetDevs: []string{fmt.Sprintf("gpu%d", i)}, NUMA: -1})
+	}
+	for i := range 2 {
+		s.Adapters = append(s.Adapters, Adapter{Name: fmt.Sprintf("mlx5_%d", i+2), Path: fmt.Sprintf("pci0000:00 0000:00:04.%d 0000:%02x:00.0", i, i+9), Model: connectX7, GUID: uint32(0x9100 + i), Ports: []string{"IB 100 ACTIVE"}, NUMA: -1, VPD: "NVIDIA ConnectX-7\x00V3\x0bSMDL=SW_MNG\x00"})
 	}
 	return s
 }

@@ -25,11 +25,14 @@ type Adapter struct {
 	GUID  uint32
 	// Ports are "IB 400 ACTIVE", "Ethernet 100 DOWN" and the like. A word more is the text of
 	// the port's rate file without its unit.
-	Ports   []string
+	Ports []string
+	// NetDevs are the interfaces of the ports in their order, empty for a port without one.
 	NetDevs []string
 	NUMA    int
-	// VF: it is a function of SR-IOV.
-	VF bool
+	// VF: it is a function of SR-IOV. SMI: it is a sub-device of another one, without GIDs.
+	VF, SMI bool
+	// VPD are its vital product data.
+	VPD string
 }
 
 // Site is a machine: its adapters, and the paths of its GPUs on PCI.
@@ -71,6 +74,9 @@ func (tree Tree) add(t testing.TB, a *Adapter) {
 	if a.VF {
 		tree.link(t, "../0000:00:00.0", device+"/physfn")
 	}
+	if a.VPD != "" {
+		tree.Write(t, device+"/vpd", a.VPD)
+	}
 	guid := fmt.Sprintf("946d:ae03:%04x:%04x", a.GUID>>16, a.GUID&0xffff)
 	tree.Write(t, home+"/node_guid", guid)
 	tree.Write(t, home+"/hca_type", a.Model)
@@ -82,10 +88,15 @@ func (tree Tree) add(t testing.TB, a *Adapter) {
 			layer, id = "InfiniBand", guid
 		}
 		tree.Write(t, dir+"link_layer", layer)
-		tree.Write(t, dir+"gids/0", "fe80:0000:0000:0000:"+id)
+		if !a.SMI {
+			tree.Write(t, dir+"gids/0", "fe80:0000:0000:0000:"+id)
+		}
 		tree.Set(t, a, i+1, rest)
 	}
 	for i, name := range a.NetDevs {
+		if name == "" {
+			continue
+		}
 		tree.Write(t, device+"/net/"+name+"/dev_port", fmt.Sprint(i))
 		tree.Write(t, device+"/net/"+name+"/phys_port_name", "p0")
 	}
