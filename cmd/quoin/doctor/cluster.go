@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +39,7 @@ type Cluster struct {
 	// Ahead is how much the clock here is ahead of the API server's.
 	Ahead time.Duration
 	// Objects are by resource, such as controllers. NodeReports have names and labels only, and
-	// Nodes have their conditions too.
+	// Nodes have their taints and conditions too.
 	Objects map[string][]unstructured.Unstructured
 	// Missing has the error of each resource that could not be listed. A kind that the API
 	// server does not know is in neither.
@@ -57,8 +58,8 @@ type Cluster struct {
 // resource is what is listed of a kind.
 type resource struct {
 	schema.GroupVersionResource
-	// names says that names and labels are enough, and the conditions of Nodes. There is one object
-	// for each node.
+	// names says that names and labels are enough, and the taints and conditions of Nodes. There is one
+	// object for each node.
 	names bool
 	// only are names of objects. Empty: all.
 	only []string
@@ -203,7 +204,7 @@ func nodeClient(rc *rest.Config) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(rc)
 }
 
-// listNodes returns names, labels and conditions of the Nodes.
+// listNodes returns names, labels, taints and conditions of the Nodes.
 func listNodes(ctx context.Context, client kubernetes.Interface) ([]unstructured.Unstructured, error) {
 	out, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
@@ -212,13 +213,10 @@ func listNodes(ctx context.Context, client kubernetes.Interface) ([]unstructured
 	all := make([]unstructured.Unstructured, len(out.Items))
 	for i := range out.Items {
 		n := &out.Items[i]
-		var conditions []any
-		for _, c := range n.Status.Conditions {
-			conditions = append(conditions, map[string]any{"type": string(c.Type), "status": string(c.Status), "reason": c.Reason, "message": c.Message})
+		kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}, Spec: corev1.NodeSpec{Taints: n.Spec.Taints}, Status: corev1.NodeStatus{Conditions: n.Status.Conditions}}
+		if all[i].Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(kept); err != nil {
+			return nil, err
 		}
-		all[i].Object = map[string]any{"status": map[string]any{"conditions": conditions}}
-		all[i].SetName(n.Name)
-		all[i].SetLabels(n.Labels)
 	}
 	return all, nil
 }
