@@ -220,7 +220,7 @@ func (o *freshOptions) draw(stdout, stderr io.Writer, d *drawing) error {
 		fmt.Fprintln(stdout)
 	}
 	s := show.NewScreen(stdout)
-	return picture.Terminal(s, d.Site, picture.Options{Color: s.Color, Width: min(s.Width, 160)})
+	return picture.Terminal(s, d.Site, picture.Options{Color: s.Color, Width: min(s.Width, 160), Problems: show.Lines(d.Plan.Problems)})
 }
 
 // mapped is the document of quoin map.
