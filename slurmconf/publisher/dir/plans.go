@@ -13,6 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
 
 // plansFolder has the stored plans: <publication>.json.
@@ -90,7 +91,7 @@ func (s *Store) SavePlan(_ context.Context, d *plandoc.Document) error {
 		return err
 	}
 	path := s.PlanFile(d.Publication)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := reportdir.MakeFolder(s.dir, plansFolder); err != nil {
 		return fmt.Errorf("write plan: %w", err)
 	}
 	if err := atomicfile.WriteDurably(path, text, 0o644); err != nil {
