@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -213,10 +212,16 @@ func listNodes(ctx context.Context, client kubernetes.Interface) ([]unstructured
 	all := make([]unstructured.Unstructured, len(out.Items))
 	for i := range out.Items {
 		n := &out.Items[i]
-		kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}, Spec: corev1.NodeSpec{Taints: n.Spec.Taints}, Status: corev1.NodeStatus{Conditions: n.Status.Conditions}}
-		if all[i].Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(kept); err != nil {
-			return nil, err
+		var conditions, taints []any
+		for _, c := range n.Status.Conditions {
+			conditions = append(conditions, map[string]any{"type": string(c.Type), "status": string(c.Status), "reason": c.Reason, "message": c.Message})
 		}
+		for _, t := range n.Spec.Taints {
+			taints = append(taints, map[string]any{"key": t.Key, "value": t.Value, "effect": string(t.Effect)})
+		}
+		all[i].Object = map[string]any{"spec": map[string]any{"taints": taints}, "status": map[string]any{"conditions": conditions}}
+		all[i].SetName(n.Name)
+		all[i].SetLabels(n.Labels)
 	}
 	return all, nil
 }
