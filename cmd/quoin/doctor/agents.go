@@ -135,35 +135,31 @@ func nodeOf(o *unstructured.Unstructured) *corev1.Node {
 // keptByLabel says which label of a node keeps the agent away. That is fatal if no node has an agent.
 // Otherwise the site may have chosen its nodes so.
 func (c checks) keptByLabel(n *corev1.Node, set *unstructured.Unstructured, pod *corev1.PodSpec) keptAway {
-	of, severity := "DaemonSet "+set.GetNamespace()+"/"+set.GetName(), topology.Warning
+	of := "DaemonSet " + set.GetNamespace() + "/" + set.GetName()
+	cause := keptAway{severity: topology.Warning, why: "their labels match no term in the affinity of " + of,
+		remedy: "if Slurm uses the nodes, correct these labels, or agent.nodeSelector and agent.affinity: " + c.Kubectl + " get node " + n.Name + " --show-labels"}
 	if number(set, "status", "desiredNumberScheduled") == 0 {
-		severity = topology.Fatal
+		cause.severity = topology.Fatal
 	}
 	for _, key := range slices.Sorted(maps.Keys(pod.NodeSelector)) {
-		want, ofOperator := pod.NodeSelector[key], strings.HasPrefix(key, operands)
+		want := pod.NodeSelector[key]
 		value, there := n.Labels[key]
-		if there && value == want {
-			continue
-		}
-		label := fmt.Sprintf("their label %s is %q", key, value)
-		if !there {
-			label = "they have no label " + key
-		}
-		why := fmt.Sprintf("%s, and %s asks for %q", label, of, want)
 		switch {
-		case ofOperator && strings.HasPrefix(value, paused):
-			return keptAway{severity: topology.Warning, why: "GPU Operator works on them: " + label,
-				remedy: "wait until GPU Operator has set the label to " + want + "; see how far the work is: " + c.Kubectl + " get node " + n.Name + " -L nvidia.com/gpu-driver-upgrade-state,nvidia.com/mig.config.state"}
-		case ofOperator:
-			return keptAway{severity: severity, why: why,
-				remedy: "GPU Operator sets this label on the nodes that it manages: if somebody has changed it, set it to " + want + "; if GPU Operator does not manage the nodes, take the label out of agent.nodeSelector: " + c.Kubectl + " get node " + n.Name + " --show-labels"}
+		case there && value == want:
+			continue
+		case !there:
+			cause.why = fmt.Sprintf("they have no label %s, and %s asks for %q", key, of, want)
+		case strings.HasPrefix(key, operands) && strings.HasPrefix(value, paused):
+			cause.severity, cause.why = topology.Warning, fmt.Sprintf("GPU Operator works on them: their label %s is %q", key, value)
+			cause.remedy = "wait until GPU Operator has set the label to " + want + "; see how far the work is: " + c.Kubectl + " get node " + n.Name + " -L nvidia.com/gpu-driver-upgrade-state,nvidia.com/mig.config.state"
 		default:
-			return keptAway{severity: severity, why: why, remedy: "if Slurm uses the nodes, give them the label: " + c.Kubectl + " label node " + n.Name + " --overwrite " + key + "=" + want}
+			cause.why = fmt.Sprintf("their label %s is %q, and %s asks for %q", key, value, of, want)
 		}
+		return cause
 	}
 	if n.Labels[labelAgent] == "false" {
-		return keptAway{severity: severity, why: "their label " + labelAgent + " is \"false\"",
-			remedy: "when the work on their GPUs has ended, take the label away: " + c.Kubectl + " label node " + n.Name + " " + labelAgent + "-"}
+		cause.why = "their label " + labelAgent + " is \"false\""
+		cause.remedy = "when the work on their GPUs has ended, take the label away: " + c.Kubectl + " label node " + n.Name + " " + labelAgent + "-"
 	}
-	return keptAway{severity: severity, why: "their labels match no term in the affinity of " + of, remedy: "if Slurm uses the nodes, correct agent.affinity, or the labels: " + c.Kubectl + " get node " + n.Name + " --show-labels"}
+	return cause
 }
