@@ -159,6 +159,20 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n", 
 	wantFinding(t, topology.Fatal, found, "admission policies or their bindings are missing: agent-own-report")
 	wantFinding(t, topology.Warning, found, "slinky: default: Controller slurm/slurm loads the files, and slurmNames is short")
 
+	// Taints keep an agent away before labels do. GPU Operator changes the label while it works on a node.
+	const pods = `{"spec":{"template":{"spec":{"tolerations":%s,"nodeSelector":{"nvidia.com/gpu.deploy.dcgm-exporter":"true"}}}}}`
+	must(objects.Patch(t.Context(), "daemonsets", "quoin-node", "quoin-agent", fmt.Sprintf(pods, `[{"operator":"Exists","effect":"NoSchedule"}]`)))
+	must(objects.Patch(t.Context(), "nodes", "", "n5", `{"metadata":{"labels":{"nvidia.com/gpu.present":"true","nvidia.com/gpu.deploy.dcgm-exporter":"paused-for-driver-upgrade"}},
+		"spec":{"taints":[{"key":"slinky.slurm.net/slurm","effect":"NoExecute"}]}}`))
+	_, found = diagnose(t, c)
+	wantFinding(t, topology.Fatal, found, "agents: 1 nodes with GPUs get no agent, because DaemonSet quoin-node/quoin-agent does not tolerate the taint slinky.slurm.net/slurm:NoExecute: n5")
+	must(objects.Patch(t.Context(), "daemonsets", "quoin-node", "quoin-agent", fmt.Sprintf(pods, `[{"operator":"Exists"}]`)))
+	_, found = diagnose(t, c)
+	paused := wantFinding(t, topology.Warning, found, `agents: 1 nodes with GPUs get no agent, because GPU Operator works on them: their label nvidia.com/gpu.deploy.dcgm-exporter is "paused-for-driver-upgrade": n5`)
+	if left := findingsAt(topology.Fatal, found); strings.Contains(paused.Remedy, "quoin.dev/agent") || slices.ContainsFunc(left, func(s string) bool { return strings.HasPrefix(s, "agents") || strings.HasPrefix(s, "reports") }) {
+		t.Errorf("while GPU Operator works: %q, remedy %q", left, paused.Remedy)
+	}
+
 	// The programs say what they refuse, and doctor says it and goes on.
 	must(objects.Patch(t.Context(), "configmaps", "quoin-system", "quoin-config", `{"data":{"quoin.yaml":"publicationDefaults: {slurmVersion: \"24.11\", format: yaml}\n"}}`))
 	code, found = diagnose(t, c)

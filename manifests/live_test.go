@@ -122,7 +122,7 @@ func (l *live) startNode(name string, since49 bool) *liveNode {
 func (n *liveNode) startAgent() {
 	n.t.Helper()
 	n.agent = loopback.Address(9835)
-	cmd := exec.Command(filepath.Join(n.dir, "quoin"), append([]string{"agent", "--simulate", filepath.Join(n.dir, "site.yaml"), "--node", n.name, "--store", filepath.Join(n.dir, "store"),
+	cmd := exec.Command(filepath.Join(n.dir, "quoin"), append([]string{"agent", "--simulate", filepath.Join(n.dir, "site.yaml"), "--node", n.name, "--store", n.dir,
 		"--listen", n.agent, "--set", "agent.interval=1s", "--set", "agent.sampleInterval=1s", "--set", "agent.sweepInterval=1s"}, n.Settings()...)...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log

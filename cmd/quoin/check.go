@@ -24,7 +24,7 @@ func newCheckCommand() *cobra.Command {
 	var o filesOptions
 	var shown, name string
 	cmd := &cobra.Command{
-		Use:   "check [--fresh | --files PATH | --nodes FILE | REPORT...]",
+		Use:   "check [PATH | --fresh | --nodes FILE | REPORT...]",
 		Short: "Say where the topology that Slurm has loaded differs from what is published",
 		Long: `check asks the running Slurm (slurm.url or slurm.scontrol of the publication), and names
 each node that Slurm does not know, or has in another place than published.
@@ -35,16 +35,20 @@ blocks, switches and block sizes that differ. That output has no name of a topol
 names it. Slurm shows block sizes only up to the first one that spans all blocks.
 
 With --fresh, --nodes or reports check compares Slurm with the files that render would
-make, and with --files with these files.
+make. With PATH, a directory of Slurm's files or one file, it compares Slurm with these.
 
 Exit status: 1 if it differs, 3 if something could not be compared.`,
 		Example: `  quoin check
   quoin check --fresh
-  quoin check --files /etc/slurm --set publicationDefaults.slurm.scontrol=scontrol
-  scontrol show topology | quoin check --topology - --files topology.conf
+  quoin check /etc/slurm --set publicationDefaults.slurm.scontrol=scontrol
+  scontrol show topology | quoin check --topology - topology.conf
   scontrol show topology fabric | quoin check --topology - --topology-name fabric
   kubectl get nodes -o json >nodes.json; scontrol show topology | quoin check --topology - --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			args, err := takeSlurms(cmd, args)
+			if err != nil {
+				return err
+			}
 			if name != "" && shown == "" {
 				return errors.New("--topology-name: want --topology beside it; without it all topologies are compared")
 			}

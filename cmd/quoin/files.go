@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -34,7 +35,7 @@ type filesOptions struct {
 }
 
 // filesUsage is the usage of --files of a command that reads topologies.
-const filesUsage = "topology.conf or topology.yaml, or a `path` of a directory that holds one"
+const filesUsage = "topology.conf or topology.yaml, or a `path` of a directory that holds one; also as an argument"
 
 func (o *filesOptions) addFlags(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&o.files, "files", "", usage)
@@ -52,10 +53,48 @@ func printResult(w io.Writer, output string, r *show.Result) error {
 	return r.Print(w).AsError()
 }
 
-const gresFile = "gres.conf"
+const (
+	gresFile  = "gres.conf"
+	slurmConf = "slurm.conf"
+)
 
 // slurmFiles are the files for Slurm. If both topology files exist, Slurm reads the first one.
 var slurmFiles = []string{"topology.yaml", "topology.conf", gresFile}
+
+// slurmLine is how the first line of Slurm's files begins that is no comment. Reports are JSON.
+var slurmLine = regexp.MustCompile(`^(?:-\s|\w+\s*=|Include\s)`)
+
+// isSlurms reports whether a path is Slurm's: a folder with one of Slurm's files, or such a file.
+func isSlurms(path string) bool {
+	if session.IsDirectory(path) {
+		return slices.ContainsFunc(append([]string{slurmConf}, slurmFiles...), func(name string) bool { return exists(filepath.Join(path, name)) })
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && line != "---" && line[0] != '#' {
+			return slurmLine.MatchString(line)
+		}
+	}
+	return false
+}
+
+// takeSlurms gives an argument that is Slurm's to --files. It returns the other arguments, which are reports.
+func takeSlurms(cmd *cobra.Command, args []string) (reports []string, err error) {
+	i := slices.IndexFunc(args, isSlurms)
+	switch {
+	case i < 0 || cmd.Flags().Changed("files"):
+		return args, nil
+	case len(args) > 1:
+		return nil, fmt.Errorf("%s beside other arguments: want one folder or one file of Slurm, or reports", args[i])
+	}
+	if err := cmd.Flags().Set("files", args[0]); err != nil {
+		return nil, err
+	}
+	return nil, cmd.Root().PersistentPreRunE(cmd, nil) // --files goes with none of some others
+}
 
 // isTopology says that a file is no gres.conf.
 func isTopology(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) }
@@ -147,7 +186,7 @@ func inOrder(files map[string]string) (out []lint.File) {
 
 // readFiles reads a file, or the files for Slurm in a directory, with the files that they include.
 func readFiles(path, confDir string) ([]lint.File, error) {
-	if filepath.Base(path) == "slurm.conf" {
+	if filepath.Base(path) == slurmConf {
 		return nil, fmt.Errorf("%s: want a topology file, gres.conf or the directory that has them", path)
 	}
 	paths := []string{path}
@@ -195,7 +234,7 @@ func readTopologies(path string, pub *publication.Cluster) (plan *topology.Plan,
 		return nil, nil, located(files[i], err)
 	}
 	options := lint.Options{Release: pub.Release}
-	if beside := filepath.Join(path, "slurm.conf"); exists(beside) {
+	if beside := filepath.Join(path, slurmConf); exists(beside) {
 		conf, err := readSlurmConf(beside)
 		if err != nil {
 			return nil, nil, err

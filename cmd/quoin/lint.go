@@ -29,15 +29,16 @@ func newLintCommand() *cobra.Command {
 	var o filesOptions
 	var conf string
 	cmd := &cobra.Command{
-		Use:   "lint [--slurm-conf FILE] [--files PATH | --fresh | REPORT...]",
+		Use:   "lint [--slurm-conf FILE] [PATH | --fresh | REPORT...]",
 		Short: "Say what Slurm would not take of topology files, gres.conf and slurm.conf",
 		Long: `lint says what slurmctld or slurmd of the release (--slurm-version) would refuse or warn
-of. It reads the published files of a cluster or a directory, or those of --files. With
---fresh, --nodes or reports it first makes the files as render does.
+of. It reads the published files of a cluster or a directory, or those of PATH: a directory
+of Slurm's files, or one file. With --fresh, --nodes or reports it first makes the files as
+render does.
 
-With --slurm-conf, or if --files is a directory with a slurm.conf, lint also reads
-slurm.conf, and says where it does not agree with the files. It follows lines Include of
-all files. It names:
+With --slurm-conf, or if PATH is a directory with a slurm.conf, lint also reads slurm.conf,
+and says where it does not agree with the files. It follows lines Include of all files. It
+names:
 
   - a topology file that Slurm does not read, or that is absent, by TopologyPlugin and the
     release; a gres.conf that Slurm does not read, because GresTypes is absent
@@ -59,12 +60,16 @@ is given or stored, lint judges for 25.05.
 
 Exit status: 1 if Slurm would not start or would drain nodes, 3 if something was not
 judged.`,
-		Example: `  quoin lint --files /etc/slurm
-  quoin lint --slurm-conf /etc/slurm/slurm.conf --files /etc/slurm
+		Example: `  quoin lint /etc/slurm
+  quoin lint --slurm-conf /etc/slurm/slurm.conf topology.yaml
   quoin lint --slurm-conf slurm.conf --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			args, err := takeSlurms(cmd, args)
+			if err != nil {
+				return err
+			}
 			r := &show.Result{Kind: "LintResult"}
-			if beside := filepath.Join(o.files, "slurm.conf"); conf == "" && o.files != "" && exists(beside) {
+			if beside := filepath.Join(o.files, slurmConf); conf == "" && o.files != "" && exists(beside) {
 				conf = beside
 			}
 			if conf != "" {
@@ -83,7 +88,7 @@ judged.`,
 		},
 	}
 	cmd.Flags().StringVar(&conf, "slurm-conf", "", "slurm.conf `file` that the files must go with")
-	o.addFlags(cmd, "topology.conf, topology.yaml or gres.conf, or a `path` of a directory that holds them")
+	o.addFlags(cmd, "topology.conf, topology.yaml or gres.conf, or a `path` of a directory that holds them; also as an argument")
 	return cmd
 }
 

@@ -32,7 +32,7 @@ type mapOptions struct {
 func newMapCommand() *cobra.Command {
 	var o mapOptions
 	cmd := &cobra.Command{
-		Use:   "map [--fresh | --files PATH | --nodes FILE | REPORT...]",
+		Use:   "map [PATH | --fresh | --nodes FILE | REPORT...]",
 		Short: "Draw a cluster: blocks, switches and node health",
 		Long: `map draws the stored plan of a cluster or a directory: a row for each block with a cell
 for each node, then the switch tree, the nodes without a place and why, and what is wrong
@@ -40,8 +40,9 @@ now or held. -o svg draws racks. -o html writes a page of racks with a search, a
 needs no network. The publisher serves the same page live.
 
   --fresh, --nodes, reports   draw what render would write, blocks and switches in any case
-  --files                     draws topology files of any Slurm: the first block topology and
-                              the first tree, or the one that --topology names
+  PATH                        draws topology files of any Slurm, of a directory or one file:
+                              the first block topology and the first tree, or the one that
+                              --topology names
   --ibnetdiscover             draws the switches of an InfiniBand fabric by the output of
                               ibnetdiscover, plain or by gzip. Reports say which node has an
                               adapter. Without reports the descriptions of adapters do, such
@@ -51,16 +52,20 @@ The state of a node (healthy, ready for IMEX, at its published place) comes from
 conditions of its Node. The states and jobs of Slurm come from Slurm, if slurm.url or
 slurm.scontrol of the publication is set, else the states from Slinky's worker pods.
 
-Exit status: 1 if Slurm would not take the files of --files; 3 if that is not known, or a
+Exit status: 1 if Slurm would not take the files of PATH; 3 if that is not known, or a
 report cannot be read (ReportUnreadable). The rest is drawn in each case.`,
 		Example: `  quoin map
   quoin map --context blue -o html > map.html
   quoin map --store /shared/quoin
-  quoin map --files /etc/slurm
+  quoin map /etc/slurm
   sudo ibnetdiscover | quoin map --ibnetdiscover -
   kubectl get nodes -o json | quoin map --nodes -
   quoin map /shared/quoin/reports`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			args, err := takeSlurms(cmd, args)
+			if err != nil {
+				return err
+			}
 			if err := o.check(args); err != nil {
 				return err
 			}
@@ -99,7 +104,7 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 	case o.files != "":
 		return o.ofFiles(cmd)
 	case o.topology != "":
-		return nil, errors.New("--topology: want --files beside it, because a plan is drawn whole")
+		return nil, errors.New("--topology: want Slurm's files beside it, because a plan is drawn whole")
 	}
 	s, pub, err := o.open(cmd, o.given(paths), nodesOrReports)
 	if err != nil {
@@ -210,7 +215,7 @@ func (o *freshOptions) draw(stdout, stderr io.Writer, d *drawing) error {
 		fmt.Fprintln(stdout)
 	}
 	s := show.NewScreen(stdout)
-	return picture.Terminal(s, d.Site, picture.Options{Color: s.Color, Width: min(s.Width, 160)})
+	return picture.Terminal(s, d.Site, picture.Options{Color: s.Color, Width: min(s.Width, 160), Problems: show.Lines(d.Plan.Problems)})
 }
 
 // mapped is the document of quoin map.

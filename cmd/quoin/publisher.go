@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
+	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
 
 func newPublisherCommand() *cobra.Command {
@@ -47,6 +48,11 @@ type leadingStore interface {
 
 func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) error {
 	c := &conf.Publisher
+	if c.Store != "" {
+		if err := reportdir.Exists(c.Store); err != nil {
+			return err
+		}
+	}
 	reg := service.Registry("publisher")
 	serve := &service.Options{Listen: c.Listen, Registry: reg, Log: log}
 	var store leadingStore = dir.New(c.Store, publication.FabricFiles(conf.Clusters())...)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -35,7 +36,8 @@ var clusterCommands = []struct {
 }
 
 // TestRealSession looks at a cluster by KUBECONFIG alone: with its configuration and stored plan,
-// without a configuration, and as somebody who may read nothing. All commands say the same.
+// without a configuration, as somebody who only looks, and as somebody who may read nothing. All commands say
+// the same.
 func TestRealSession(t *testing.T) {
 	t.Parallel()
 	const config = "imex: {join: none}\npublicationDefaults:\n  topology: block\n  settleTime: 500ms\n  confirmTime: 500ms\n  loadTimeout: 1ms\n"
@@ -103,6 +105,24 @@ func TestRealSession(t *testing.T) {
 	nobody, err := c.Token(t.Context(), "default", "nobody", "")
 	must(err)
 	all(nobody, `read configuration: ConfigMap quoin-system/quoin-config: configmaps "quoin-config" is forbidden: User "system:serviceaccount:default:nobody" cannot get`, false)
+	unknown := func(kubeconfig string) []string {
+		_, out, _ := run(kubeconfig, "doctor --only cluster")
+		return regexp.MustCompile(`(?m)^unknown .*`).FindAllString(out, -1)
+	}
+	if of := unknown(nobody); len(of) != 2 || !strings.HasPrefix(of[0], "unknown  unseen       14 things cannot be seen: ") || !strings.HasPrefix(of[1], "unknown  config ") {
+		t.Errorf("nobody: unknown are %q, want one line for all that rights hide, and one for the configuration", of)
+	}
+	must(c.AddAccount(t.Context(), "default", "viewer"))
+	must(c.Allow(t.Context(), "default", "viewer", "quoin-viewer"))
+	viewer, err := c.Token(t.Context(), "default", "viewer", "")
+	must(err)
+	all(viewer, "quoin: opened cluster rig of "+viewer+"; configuration: ConfigMap quoin-system/quoin-config\n", true)
+	if of := unknown(viewer); len(of) != 1 || !strings.HasPrefix(of[0], "unknown  unseen       2 things cannot be seen: admission, permissions; the first: ") {
+		t.Errorf("quoin-viewer: unknown are %q", of)
+	}
+	if out, err := c.Kubectl(t.Context(), "auth", "can-i", "get", "secrets", "-A", "--as", "system:serviceaccount:default:viewer"); err == nil || strings.TrimSpace(out) != "no" {
+		t.Errorf("quoin-viewer reads Secrets: %q, %v", out, err)
+	}
 	must(maps.Delete(t.Context(), "quoin-config", metav1.DeleteOptions{}))
 	code, out, stderr := run(c.Kubeconfig(), "plan status")
 	if code != 0 || !strings.Contains(out, "revision 1 ") || !strings.HasSuffix(stderr, "configuration: defaults, because there is no ConfigMap quoin-system/quoin-config\n") {

@@ -22,8 +22,9 @@ func TestMain(m *testing.M) {
 // TestScripts runs what users do, and what goes wrong when they do it. A script gives
 // --config $NODE to each command that reads or writes the machine. The blocks of the pages for
 // users are in pages/PAGE, each called HEADING-NUMBER.LANGUAGE: the number counts below its heading.
+// try.sh has the commands by which the README begins.
 func TestScripts(t *testing.T) {
-	userPages := readPages(t)
+	userPages, try := readPages(t), firstCommands(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "../../testdata/scripts",
 		Setup: func(e *testscript.Env) error {
@@ -32,10 +33,33 @@ func TestScripts(t *testing.T) {
 			if err := writePages(e.WorkDir, userPages); err != nil {
 				return err
 			}
+			if err := os.WriteFile(filepath.Join(e.WorkDir, "try.sh"), []byte(try), 0o600); err != nil {
+				return err
+			}
 			return os.WriteFile(e.Getenv("NODE"), []byte(nodedir.New(t, filepath.Join(e.WorkDir, ".node")).Config()), 0o600)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": awaitFile},
 	})
+}
+
+// firstCommands are the commands of the README's part Try it on your cluster.
+func firstCommands(t *testing.T) (commands string) {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(text), "\n## Try it on your cluster\n")
+	part, _, _ = strings.Cut(part, "\n## ")
+	for line := range strings.Lines(part) {
+		if command, ok := strings.CutPrefix(line, "    "); ok {
+			commands += command
+		}
+	}
+	if strings.Count(commands, "bin/quoin ") < 4 {
+		t.Fatalf("commands of the README: %q, want four of quoin or more", commands)
+	}
+	return commands
 }
 
 // awaitFile is the command await FILE [REGEXP]: it waits until the file is there, and matches.

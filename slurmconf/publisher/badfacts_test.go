@@ -1,8 +1,10 @@
 package publisher
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -158,6 +160,41 @@ func TestHeldReasonIsShort(t *testing.T) {
 	reason := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]
 	if !strings.HasPrefix(reason, "NoPlan: xxx") || !strings.HasSuffix(reason, "xxx...") || len(reason) > 2<<10 {
 		t.Errorf("%d bytes: %.200s", len(reason), reason)
+	}
+}
+
+// TestHeldFirst holds decisions beside files: what holds all files is said first, and nothing is said to be
+// published then.
+func TestHeldFirst(t *testing.T) {
+	decision := plandoc.Held{Reason: "TopologiesChange", Message: "nvl goes", Digest: "1", Waits: true, Alone: true}
+	files := plandoc.Held{Reason: "LintFatal", Message: "no default"}
+	for _, tt := range []struct {
+		name string
+		held []plandoc.Held
+		want string
+	}{
+		{"a decision", []plandoc.Held{decision}, "a decision is held, all else is published: TopologiesChange\n"},
+		{"a decision, and all files", []plandoc.Held{decision, files}, "new files are held back, the published files stay: LintFatal\na decision is held too: TopologiesChange\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store := newMemory(racks(t))
+			p := newPublisher(store, complete(t, Publication{}))
+			var log bytes.Buffer
+			only := func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.MessageKey || a.Key == "reason" {
+					return a
+				}
+				return slog.Attr{}
+			}
+			h := &holder{outlets: outlets{store: store, log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: only})), metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0], writes: p.metrics.writes}}
+			if _, _, err := h.say(t.Context(), &stored{set: &plandoc.Published{}}, hold{why: tt.held}, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			got := strings.NewReplacer(`msg="`, "", `" reason=`, ": ").Replace(log.String())
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -47,6 +47,7 @@ func (h *holder) say(ctx context.Context, s *stored, act hold, now time.Time) (o
 		h.metrics.passes.WithLabelValues(h.pub.Name, "held").Inc()
 	}
 	held := slices.Clone(act.why)
+	slices.SortStableFunc(held, plandoc.Held.Compare)
 	counts := make(map[string]int)
 	for i := range held {
 		held[i].Message = topology.Cut(held[i].Message, topology.MaxMessage)
@@ -70,8 +71,11 @@ func (h *holder) say(ctx context.Context, s *stored, act hold, now time.Time) (o
 			continue
 		}
 		what := "new files are held back, the published files stay"
-		if one.Alone {
+		switch {
+		case one.Alone && held[0].Alone:
 			what = "a decision is held, all else is published"
+		case one.Alone:
+			what = "a decision is held too"
 		}
 		h.log.Warn(what, "publication", h.pub.Name, "reason", one.Reason, "message", one.Message, "digest", one.Digest)
 		h.record(h.pub, true, one.Reason, one.Message)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -22,7 +23,7 @@ const leftoversPause = 10 * time.Minute
 // The configuration is read at a start, so one look is enough if there are none.
 type leftovers struct {
 	again.Timer
-	known  map[string]string // by publication, where its files are
+	known  map[string]plandoc.Stored // by publication
 	failed again.Once
 }
 
@@ -60,15 +61,19 @@ func (p *Publisher) sayLeftovers(ctx context.Context, l *leftovers, now time.Tim
 }
 
 // leftFiles says what becomes of the files of a leftover, and what to do.
-func (p *Publisher) leftFiles(ctx context.Context, name, place string) string {
+func (p *Publisher) leftFiles(ctx context.Context, name string, left plandoc.Stored) string {
 	if doc, err := p.store.LoadPlan(ctx, name); err == nil && doc != nil {
 		for _, c := range p.clusters {
 			if c.Place().String() == doc.Place {
-				return fmt.Sprintf("publication %q has its files in %s now; delete its stored plan, and not the files", c.Name, place)
+				return fmt.Sprintf("publication %q has its files in %s now; delete its stored plan, and not the files: %s", c.Name, left.Files, left.RemovePlan)
 			}
 		}
 	}
-	return fmt.Sprintf("its files stay in %s as they are; configure it again, or delete its stored plan and its files when no Slurm reads them", place)
+	remove := left.RemovePlan
+	if left.RemoveFiles != "" {
+		remove += " && " + left.RemoveFiles
+	}
+	return fmt.Sprintf("its files stay in %s as they are; configure it again, or delete its stored plan and its files when no Slurm reads them: %s", left.Files, remove)
 }
 
 // forget takes back what was said of leftovers, because another publisher leads.

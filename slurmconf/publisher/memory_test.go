@@ -174,16 +174,16 @@ func (m *memory) SavePlan(_ context.Context, d *plandoc.Document) error {
 	return nil
 }
 
-func (m *memory) Stored(context.Context) (map[string]string, error) {
+func (m *memory) Stored(context.Context) (map[string]plandoc.Stored, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := map[string]string{}
+	out := map[string]plandoc.Stored{}
 	for name, packed := range m.plans {
 		d, err := plandoc.Unpack(packed)
 		if err != nil {
 			return nil, err
 		}
-		out[name] = d.Place
+		out[name] = plandoc.Stored{Files: d.Place, RemovePlan: "remove plan " + name, RemoveFiles: "remove files " + d.Place}
 	}
 	return out, cmp.Or(m.broken, m.refusesList)
 }

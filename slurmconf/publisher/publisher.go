@@ -46,8 +46,8 @@ type Store interface {
 	// LoadPlan returns the stored plan of the publication, or nil if there is none. The
 	// error of a plan that cannot be read wraps plandoc.ErrUnreadable.
 	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
-	// Stored returns, for each publication that has a stored plan, where its files are.
-	Stored(ctx context.Context) (map[string]string, error)
+	// Stored returns what is stored of each publication that has a plan.
+	Stored(ctx context.Context) (map[string]plandoc.Stored, error)
 	// PlanChanged reports whether the stored plan is another one than that of the version, as
 	// far as the store has noticed. It reads no plan.
 	PlanChanged(publication, version string) bool

@@ -182,7 +182,7 @@ func (n *node) prepare() error {
 		return err
 	}
 	slurmd := n.path("root/proc/8")
-	for _, dir := range []string{n.path("map"), n.path("conf-cache"), n.path("root/var/spool/slurmd"), n.path("root/sys/fs/cgroup"), n.path("root/sys/class"), filepath.Dir(n.path("root", bootFile)), slurmd} {
+	for _, dir := range []string{n.path("map"), n.path("store"), n.path("conf-cache"), n.path("root/var/spool/slurmd"), n.path("root/sys/fs/cgroup"), n.path("root/sys/class"), filepath.Dir(n.path("root", bootFile)), slurmd} {
 		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // read by others
 			return err
 		}

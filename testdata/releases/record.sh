@@ -21,7 +21,7 @@ cp "$work/day/plans/default.json" "$to/plan-blocks.json"
 cp "$work/mixed/plans/default.json" "$to/plan-mixed.json"
 cp "$work"/mixed/reports/{gb-01,hgx-1}.json "$work/mig/reports/a100-mig.json" "$to/reports/"
 
-mkdir -p "$work"/{map,conf-cache,root/proc/sys/kernel/random,root/sys/fs/cgroup,root/sys/class,root/var/spool/slurmd}
+mkdir -p "$work"/{store,map,conf-cache,root/proc/sys/kernel/random,root/sys/fs/cgroup,root/sys/class,root/var/spool/slurmd}
 cp /proc/sys/kernel/random/boot_id "$work/root/proc/sys/kernel/random/"
 echo "GresTypes=gpu" >"$work/conf-cache/slurm.conf"
 echo "Name=gpu File=/dev/nvidia[0-3]" >"$work/conf-cache/gres.conf"

@@ -78,18 +78,11 @@ func (d *drawer) problems(plan *topology.Plan) {
 		return
 	}
 	d.printf("%s\n", d.paint(bold, countOf(len(plan.Problems), "problem")))
-	const most = 8
-	for i, p := range plan.Problems {
-		if i == most {
-			d.printf("  %s\n", d.paint(dim, fmt.Sprintf("and %d more", len(plan.Problems)-most)))
-			break
-		}
-		lines := []string{cut(p.String(), d.o.Width-2)}
-		if p.Node == "" { // of the whole site: there are few, and the end of the text says what to do
-			lines = wrap(printable(p.String()), d.o.Width-2)
-		}
-		for _, line := range lines {
-			d.printf("  %s\n", d.paint(looks[degraded].color, line))
+	for _, line := range d.o.Problems {
+		text := strings.TrimLeft(line, " ")
+		indent := 2 + len(line) - len(text)
+		for _, part := range wrap(printable(text), d.o.Width-indent) {
+			d.printf("%*s%s\n", indent, "", d.paint(looks[degraded].color, part))
 		}
 	}
 	d.printf("\n")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
@@ -67,6 +68,15 @@ func silent(racks int, absent ...int) (out []simulated.Fault) {
 	return out
 }
 
+// gpusLost are the first nodes of a rack without their first GPU.
+func gpusLost(n int) (out []simulated.Fault) {
+	first := 0
+	for i := range n {
+		out = append(out, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", i+1), GPU: &first, Lost: true})
+	}
+	return out
+}
+
 func TestTerminal(t *testing.T) {
 	gone := func(n int) (out []simulated.Fault) {
 		for i := range n {
@@ -98,12 +108,14 @@ func TestTerminal(t *testing.T) {
 		{"many-labels", sites.Parse(t, fmt.Sprintf(racks, 50)), silent(50, 7, 400), Options{}},
 		{"many-narrow", sites.Parse(t, fmt.Sprintf(racks, 50)), silent(50, 7, 400), Options{Width: 60}},
 		{"odd", sites.Parse(t, fmt.Sprintf(racks, 50)), everyFirst(50), Options{}},
+		{"alike", sites.Open(t, "gb200-nvl72x4"), gpusLost(12), Options{Width: 60}},
 		{"irregular", sites.Parse(t, "groups:\n- {node: alpha, gpus: {count: 1, product: x}}\n- {node: beta-1, gpus: {count: 1, product: x}}\n- {node: beta-2-x}\n- {node: beta-09}\n- {node: beta-10}\n"), nil, Options{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			plan, facts := planned(t, tt.site, tt.faults...)
 			var got bytes.Buffer
+			tt.o.Problems = show.Lines(plan.Problems)
 			if err := Terminal(&got, &Site{Plan: plan, Facts: facts}, tt.o); err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +209,7 @@ func BenchmarkTerminal10008(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		out.Reset()
-		if err := Terminal(&out, &Site{Plan: plan, Facts: facts}, Options{Color: true}); err != nil {
+		if err := Terminal(&out, &Site{Plan: plan, Facts: facts}, Options{Color: true, Problems: show.Lines(plan.Problems)}); err != nil {
 			b.Fatal(err)
 		}
 	}

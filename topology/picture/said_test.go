@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
@@ -53,7 +54,8 @@ func talked(t testing.TB) *Site {
 func TestSaid(t *testing.T) {
 	for name, width := range map[string]int{"said": 0, "said-narrow": 60} {
 		var got bytes.Buffer
-		if err := Terminal(&got, talked(t), Options{Width: width}); err != nil {
+		s := talked(t)
+		if err := Terminal(&got, s, Options{Width: width, Problems: show.Lines(s.Plan.Problems)}); err != nil {
 			t.Fatal(err)
 		}
 		golden.Check(t, filepath.Join("testdata", name+".txt"), got.String())

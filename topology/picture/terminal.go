@@ -20,6 +20,8 @@ type Options struct {
 	Width int
 	// BlocksOnly leaves out the switch tree.
 	BlocksOnly bool
+	// Problems are the lines that say what is wrong with the plan. They are broken at the width.
+	Problems []string
 }
 
 // maxRows bounds the blocks and switches that are drawn one by one. Above it each block

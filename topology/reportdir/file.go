@@ -18,11 +18,31 @@ const Folder = "reports"
 
 const suffix = ".json"
 
+// Exists returns an error if a store is not there. Quoin makes no store: a share that is not mounted, or
+// another name, would look like a store without nodes.
+func Exists(store string) error {
+	if _, err := os.Stat(store + "/"); err != nil {
+		return fmt.Errorf("open store: %w: give the directory of agents and publisher; mount its share, or make it once: install -d %s", err, store)
+	}
+	return nil
+}
+
+// MakeFolder makes a folder in a store that is there.
+func MakeFolder(store string, path ...string) error {
+	if err := Exists(store); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(append([]string{store}, path...)...), 0o755); err != nil {
+		return fmt.Errorf("make folder in store: %w", err)
+	}
+	return nil
+}
+
 // File is the report of one node.
-type File struct{ path string }
+type File struct{ store, path string }
 
 // New returns the file of a node in the store dir. It reads and writes nothing.
-func New(dir, node string) *File { return &File{filepath.Join(dir, Folder, node+suffix)} }
+func New(dir, node string) *File { return &File{dir, filepath.Join(dir, Folder, node+suffix)} }
 
 // Get returns the stored report, or nil if there is none.
 func (f *File) Get(context.Context) ([]byte, error) {
@@ -39,7 +59,7 @@ func (f *File) Get(context.Context) ([]byte, error) {
 // takes is missed by its agent, which writes it again, and until then the publisher
 // leaves the node where it is.
 func (f *File) Put(_ context.Context, report []byte) error {
-	if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
+	if err := MakeFolder(f.store, Folder); err != nil {
 		return fmt.Errorf("store report: %w", err)
 	}
 	if err := atomicfile.Write(f.path, report); err != nil {

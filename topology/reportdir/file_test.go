@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -32,6 +33,13 @@ func TestFile(t *testing.T) {
 	}
 	if err := New(dir, "n2").Put(t.Context(), []byte("{}")); err == nil {
 		t.Error("a directory was replaced")
+	}
+	away := filepath.Join(dir, "away")
+	if err := New(away, "n1").Put(t.Context(), []byte("{}")); err == nil || !strings.HasSuffix(err.Error(), "install -d "+away) {
+		t.Errorf("a store that is not there: %v", err)
+	}
+	if _, err := os.Stat(away); err == nil {
+		t.Error("a store was made")
 	}
 	if entries, err := os.ReadDir(filepath.Join(dir, "reports")); err != nil || len(entries) != 2 {
 		t.Errorf("%v, %v; want n1.json and n2.json", entries, err)

@@ -71,9 +71,8 @@ func sections() []any {
 	return []any{*whole(), Agent{}, Publisher{}, imex.Config{}, publication.Publication{}, publication.Selection{}, publication.Gres{}, publication.Slurm{}}
 }
 
-// namesIn lists the keys of the section of a type in Go.
-func namesIn(goType string) string {
-	var names []string
+// namesIn are the keys of the section of a type in Go.
+func namesIn(goType string) (names []string) {
 	for _, section := range sections() {
 		if n := encoded(section); fmt.Sprintf("%T", section) == goType {
 			for i := 0; i < len(n.Content); i += 2 {
@@ -82,7 +81,31 @@ func namesIn(goType string) string {
 		}
 	}
 	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return names
+}
+
+// meant says what is wanted in place of a key that the section of a type in Go does not have: the same word in
+// other letters, or the sections that have the word.
+func meant(name, goType string) string {
+	names := namesIn(goType)
+	var homes []string
+	near := slices.Clone(names)
+	for _, key := range Keys() {
+		if at := strings.LastIndexByte(key, '.'); key[at+1:] == name {
+			homes = append(homes, key[:at])
+		} else {
+			near = append(near, key)
+		}
+	}
+	if len(homes) > 0 {
+		return "it is a key of " + strings.Join(homes, " and of ")
+	}
+	for _, key := range near {
+		if strings.EqualFold(key[strings.LastIndexByte(key, '.')+1:], name) {
+			return "perhaps " + key
+		}
+	}
+	return "want " + strings.Join(names, ", ")
 }
 
 // words say what a value of a type in Go is.
@@ -105,7 +128,7 @@ func wanted(goType string) string {
 	if text := words[goType]; text != "" {
 		return text
 	}
-	text := "keys and values: " + namesIn(goType)
+	text := "keys and values: " + strings.Join(namesIn(goType), ", ")
 	if goType == "publication.Publication" {
 		text = "the " + text + "; " + defaultsKey + " has those of all publications"
 	}

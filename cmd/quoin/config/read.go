@@ -226,7 +226,7 @@ func (r *reader) wrongKey(document *yaml.Node, line int, message string) string 
 // reworded says an error of the YAML library in words of the configuration.
 func reworded(message string) string {
 	if found := unknownKey.FindStringSubmatch(message); found != nil {
-		return fmt.Sprintf("unknown key %q: want %s", found[1], namesIn(found[2]))
+		return fmt.Sprintf("unknown key %q: %s", found[1], meant(found[1], found[2]))
 	}
 	if found := repeatedKey.FindStringSubmatch(message); found != nil {
 		return fmt.Sprintf("key %s is also in line %s: want it once", found[1], found[2])

@@ -186,7 +186,7 @@ func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Rende
 		site.Said = nil
 	}
 	d.Printf("\n")
-	return made, picture.Terminal(d.Writer, site, picture.Options{Color: d.Color, Width: min(d.Width, 100), BlocksOnly: brief})
+	return made, picture.Terminal(d.Writer, site, picture.Options{Color: d.Color, Width: min(d.Width, 100), BlocksOnly: brief, Problems: show.Lines(site.Plan.Problems)})
 }
 
 // report writes what agents and kubelets of the machines would have written. The last

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -69,7 +70,11 @@ type checks struct{ *Cluster }
 func (c *Cluster) Findings(s *Site) []topology.Finding {
 	var f findings
 	for resource, err := range c.Missing {
-		f.unknown(resource, moreRights, "%v", err)
+		remedy := moreRights
+		if !apierrors.IsForbidden(err) {
+			remedy = lookAgain
+		}
+		f.unknown(resource, remedy, "%v", err)
 	}
 	slices.SortFunc(f, func(a, b topology.Finding) int { return strings.Compare(a.Thing, b.Thing) })
 	if d := c.own("deployments", "publisher"); d != nil && d.GetNamespace() != s.Namespace {
@@ -92,7 +97,7 @@ func (c *Cluster) Findings(s *Site) []topology.Finding {
 	look.admission(&f)
 	look.rights(&f)
 	look.exporter(&f, s)
-	return f
+	return f.joined()
 }
 
 func (c checks) server(f *findings) {
@@ -132,41 +137,6 @@ func (c checks) definition(f *findings) {
 		return
 	}
 	f.ok("definition", "NodeReports are defined")
-}
-
-// agents looks at the DaemonSet, and which nodes report.
-func (c checks) agents(f *findings) {
-	if c.Missing["daemonsets"] != nil {
-		return
-	}
-	set := c.own("daemonsets", "agent")
-	if set == nil {
-		f.fatal("agents", c.apply(), "there is no DaemonSet of agents")
-		return
-	}
-	where, wanted, ready := set.GetNamespace(), number(set, "status", "desiredNumberScheduled"), number(set, "status", "numberReady")
-	switch {
-	case wanted == 0:
-		f.fatal("agents", "let GPU Feature Discovery label the nodes, or give each GPU node the label quoin.dev/agent=true", "no node gets an agent: none has a label that the DaemonSet %s/%s asks for", where, set.GetName())
-	case ready < wanted:
-		f.fatal("agents", fmt.Sprintf("see why some are not ready: %s -n %s describe pods -l app.kubernetes.io/component=agent", c.Kubectl, where), "%d of %d agents are ready", ready, wanted)
-	default:
-		f.ok("agents", "%d agents are ready", ready)
-	}
-	reports, silent := map[string]bool{}, []string{}
-	for i := range c.Objects["nodereports"] {
-		reports[c.Objects["nodereports"][i].GetName()] = true
-	}
-	for i := range c.Objects["nodes"] {
-		if n := &c.Objects["nodes"][i]; n.GetLabels()["nvidia.com/gpu.present"] == "true" && !reports[n.GetName()] {
-			silent = append(silent, n.GetName())
-		}
-	}
-	if len(silent) > 0 && c.Missing["nodereports"] == nil {
-		f.fatal("reports", fmt.Sprintf("see whether an agent runs there: %s -n %s get pods -l app.kubernetes.io/component=agent --field-selector spec.nodeName=%s", c.Kubectl, where, silent[0]), "%d nodes with GPUs have no report: %s", len(silent), hostlist.Shorten(hostlist.Compress(silent)))
-	} else if c.Missing["nodereports"] == nil {
-		f.ok("reports", "%d nodes report", len(reports))
-	}
 }
 
 func (c checks) publisher(f *findings, s *Site) {

@@ -38,7 +38,7 @@ type Cluster struct {
 	// Ahead is how much the clock here is ahead of the API server's.
 	Ahead time.Duration
 	// Objects are by resource, such as controllers. NodeReports have names and labels only, and
-	// Nodes have their conditions too.
+	// Nodes have their taints and conditions too.
 	Objects map[string][]unstructured.Unstructured
 	// Missing has the error of each resource that could not be listed. A kind that the API
 	// server does not know is in neither.
@@ -57,8 +57,8 @@ type Cluster struct {
 // resource is what is listed of a kind.
 type resource struct {
 	schema.GroupVersionResource
-	// names says that names and labels are enough, and the conditions of Nodes. There is one object
-	// for each node.
+	// names says that names and labels are enough, and the taints and conditions of Nodes. There is one
+	// object for each node.
 	names bool
 	// only are names of objects. Empty: all.
 	only []string
@@ -203,7 +203,7 @@ func nodeClient(rc *rest.Config) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(rc)
 }
 
-// listNodes returns names, labels and conditions of the Nodes.
+// listNodes returns names, labels, taints and conditions of the Nodes.
 func listNodes(ctx context.Context, client kubernetes.Interface) ([]unstructured.Unstructured, error) {
 	out, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
@@ -212,11 +212,14 @@ func listNodes(ctx context.Context, client kubernetes.Interface) ([]unstructured
 	all := make([]unstructured.Unstructured, len(out.Items))
 	for i := range out.Items {
 		n := &out.Items[i]
-		var conditions []any
+		var conditions, taints []any
 		for _, c := range n.Status.Conditions {
 			conditions = append(conditions, map[string]any{"type": string(c.Type), "status": string(c.Status), "reason": c.Reason, "message": c.Message})
 		}
-		all[i].Object = map[string]any{"status": map[string]any{"conditions": conditions}}
+		for _, t := range n.Spec.Taints {
+			taints = append(taints, map[string]any{"key": t.Key, "value": t.Value, "effect": string(t.Effect)})
+		}
+		all[i].Object = map[string]any{"spec": map[string]any{"taints": taints}, "status": map[string]any{"conditions": conditions}}
 		all[i].SetName(n.Name)
 		all[i].SetLabels(n.Labels)
 	}

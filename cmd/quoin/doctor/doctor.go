@@ -8,6 +8,8 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -35,5 +37,31 @@ func (f *findings) add(s topology.Severity, what, remedy, format string, args ..
 	*f = append(*f, topology.Finding{Subject: topology.Subject{Thing: what}, Severity: s, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-// moreRights is the remedy for what could not be read.
-const moreRights = "run quoin doctor with the rights to see it, such as the cluster administrator's"
+// The remedies for what could not be read. moreRights is for missing rights.
+const (
+	moreRights = "run quoin doctor as the cluster's administrator; the ClusterRole quoin-viewer shows all but admission and permissions"
+	lookAgain  = "look at the API server, and run quoin doctor again"
+)
+
+// joined returns the findings with one in place of all that are unknown for the same of these remedies.
+func (f findings) joined() (out findings) {
+	things := map[string][]string{}
+	for _, found := range f {
+		if found.Severity == topology.Unknown && (found.Remedy == moreRights || found.Remedy == lookAgain) {
+			things[found.Remedy] = append(things[found.Remedy], found.Thing)
+		}
+	}
+	said := map[string]bool{}
+	for _, found := range f {
+		same := things[found.Remedy]
+		switch {
+		case found.Severity != topology.Unknown || len(same) < 2:
+			out = append(out, found)
+		case !said[found.Remedy]:
+			said[found.Remedy] = true
+			slices.Sort(same)
+			out.unknown("unseen", found.Remedy, "%d things cannot be seen: %s; the first: %s", len(same), strings.Join(slices.Compact(same), ", "), found.Message)
+		}
+	}
+	return out
+}

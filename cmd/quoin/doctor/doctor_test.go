@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,7 +15,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
@@ -171,6 +174,45 @@ func without(resource, name string) func(c *Cluster) {
 	}
 }
 
+// forbidden is the error of somebody who may not list a resource.
+func forbidden(resource string) error {
+	return fmt.Errorf("list %s: %w", resource, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("no")))
+}
+
+// What the chart gives the agents: by its preset for GPU Operator, and always.
+const (
+	gpuOperatorSelector = `nodeSelector: {nvidia.com/gpu.deploy.dcgm-exporter: "true"}`
+	chartAffinity       = `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [` +
+		`{matchExpressions: [{key: nvidia.com/gpu.present, operator: In, values: ["true"]}, {key: quoin.dev/agent, operator: NotIn, values: ["false"]}]}, ` +
+		`{matchExpressions: [{key: quoin.dev/agent, operator: In, values: ["true"]}]}]}}}`
+)
+
+// keeping gives the node a label and a spec, and the agents' pods a spec.
+func keeping(label, pod, node string) func(c *Cluster) {
+	return func(c *Cluster) {
+		n, set := &c.Objects["nodes"][0], c.own("daemonsets", "agent")
+		labels := n.GetLabels()
+		maps.Copy(labels, read[string](label))
+		n.SetLabels(labels)
+		n.Object["spec"] = read[any](node)
+		for key, value := range read[any](pod) {
+			_ = unstructured.SetNestedField(set.Object, value, "spec", "template", "spec", key)
+		}
+	}
+}
+
+// read reads YAML of one object.
+func read[V any](text string) (object map[string]V) {
+	data, err := yaml.ToJSON([]byte(text))
+	if err == nil {
+		err = json.Unmarshal(data, &object)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return object
+}
+
 // twoControllers adds a Controller that loads the files of publication b.
 func twoControllers(c *Cluster) {
 	second := c.Objects["controllers"][0].DeepCopy()
@@ -218,6 +260,32 @@ func clusterCases() []clusterCase {
 		{name: "all is well"},
 		{name: "an agent is not ready", old: "numberReady: 1", with: "numberReady: 0", want: []string{"fatal agents: 0 of 1 agents are ready"}},
 		{name: "no node gets an agent", old: "{desiredNumberScheduled: 1, numberReady: 1}", with: "{}", want: []string{"fatal agents: no node gets an agent"}},
+		{name: "a taint that agents do not tolerate", change: keeping("", "tolerations: [{operator: Exists, effect: NoSchedule}]", "taints: [{key: slinky.slurm.net/slurm, effect: NoExecute}]"),
+			want: []string{"fatal agents: 1 nodes with GPUs get no agent, because DaemonSet quoin-node/quoin-agent does not tolerate the taint slinky.slurm.net/slurm:NoExecute: n1"}},
+		{name: "a taint before a label", change: keeping("nvidia.com/gpu.deploy.dcgm-exporter: paused-for-driver-upgrade", gpuOperatorSelector, "taints: [{key: sunk.coreweave.com/lock, value: a, effect: NoExecute}]"),
+			want: []string{"fatal agents: 1 nodes with GPUs get no agent, because DaemonSet quoin-node/quoin-agent does not tolerate the taint sunk.coreweave.com/lock=a:NoExecute: n1"}},
+		{name: "a taint that agents tolerate", change: keeping("", "tolerations: [{operator: Exists}]", "taints: [{key: slinky.slurm.net/slurm, effect: NoExecute}]")},
+		{name: "taints that keep nobody away, or are a state of the node", change: keeping("", "", "taints: [{key: a, effect: PreferNoSchedule}, {key: node.kubernetes.io/not-ready, effect: NoSchedule}]")},
+		{name: "a taint, and no agent anywhere", old: "{desiredNumberScheduled: 1, numberReady: 1}", with: "{}", change: keeping("", "", "taints: [{key: slinky.slurm.net/slurm, effect: NoExecute}]"),
+			want: []string{"fatal agents: 1 nodes with GPUs get no agent, because DaemonSet quoin-node/quoin-agent does not tolerate the taint slinky.slurm.net/slurm:NoExecute: n1"}},
+		{name: "GPU Operator works on the node", change: keeping("nvidia.com/gpu.deploy.dcgm-exporter: paused-for-driver-upgrade", gpuOperatorSelector, ""),
+			want: []string{`warning agents: 1 nodes with GPUs get no agent, because GPU Operator works on them: their label nvidia.com/gpu.deploy.dcgm-exporter is "paused-for-driver-upgrade": n1`}},
+		{name: "GPU Operator does not manage the node", change: keeping("", gpuOperatorSelector, ""),
+			want: []string{`warning agents: 1 nodes with GPUs get no agent, because they have no label nvidia.com/gpu.deploy.dcgm-exporter, and DaemonSet quoin-node/quoin-agent asks for "true": n1`}},
+		{name: "another nodeSelector, and no agent anywhere", old: "{desiredNumberScheduled: 1, numberReady: 1}", with: "{}", change: keeping("pool: b", "nodeSelector: {pool: a}", ""),
+			want: []string{`fatal agents: 1 nodes with GPUs get no agent, because their label pool is "b", and DaemonSet quoin-node/quoin-agent asks for "a": n1`}},
+		{name: "a node whose GPUs are taken out of use", change: keeping(`quoin.dev/agent: "false"`, chartAffinity, ""),
+			want: []string{`warning agents: 1 nodes with GPUs get no agent, because their label quoin.dev/agent is "false": n1`}},
+		{name: "an affinity of the site's own", change: keeping("", "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: pool, operator: Exists}]}]}}}", ""),
+			want: []string{"warning agents: 1 nodes with GPUs get no agent, because their labels match no term in the affinity of DaemonSet quoin-node/quoin-agent: n1"}},
+		{name: "a node that the affinity takes, and a taint", change: func(c *Cluster) {
+			keeping("", chartAffinity, "taints: [{key: a, effect: NoSchedule}]")(c)
+			c.Objects["nodes"][0].SetLabels(map[string]string{"quoin.dev/agent": "true"})
+		}, want: []string{"fatal agents: 1 nodes with GPUs get no agent, because DaemonSet quoin-node/quoin-agent does not tolerate the taint a:NoSchedule: n1"}},
+		{name: "a node without GPUs, and a taint", change: func(c *Cluster) {
+			keeping("", chartAffinity, "taints: [{key: a, effect: NoSchedule}]")(c)
+			c.Objects["nodes"][0].SetLabels(nil)
+		}},
 		{name: "a node without a report", old: "- {metadata: {name: n1}}", with: "- {metadata: {name: n2}}", want: []string{"fatal reports: 1 nodes with GPUs have no report: n1"}},
 		{name: "one publisher", old: "readyReplicas: 2", with: "readyReplicas: 1", want: []string{"warning publisher: 1 of 2"}},
 		{name: "a publisher in another namespace", old: "{name: quoin-publisher, namespace: quoin-system", with: "{name: quoin-publisher, namespace: mine", want: []string{"unknown config: the publisher runs in namespace mine, and its configuration was looked for in quoin-system", "fatal leader: no publisher has ever led: there is no Lease mine/quoin-publisher"}},
@@ -276,8 +344,8 @@ func clusterCases() []clusterCase {
 			want: []string{"not yet, because slurmctld would not load ConfigMap slurm/quoin-slurm: topology.yaml:"}},
 		{name: "a ConfigMap without files", old: "[{name: quoin-slurm}]", with: "[]", change: func(c *Cluster) { delete(c.named("configmaps", "slurm", "quoin-slurm").Object, "data") },
 			want: []string{"not yet, because ConfigMap slurm/quoin-slurm has no files"}},
-		{name: "ConfigMaps that nobody may read", old: "[{name: quoin-slurm}]", with: "[]", change: func(c *Cluster) { c.Missing["configmaps"] = errors.New("read ConfigMap x: forbidden") },
-			want: []string{"unknown configmaps: read ConfigMap x: forbidden", "unknown slinky: Controller slurm/slurm: it is not known whether it names the right ConfigMaps", "unknown exporter"}},
+		{name: "ConfigMaps that nobody may read", old: "[{name: quoin-slurm}]", with: "[]", change: func(c *Cluster) { c.Missing["configmaps"] = forbidden("configmaps") },
+			want: []string{"unknown unseen: 3 things cannot be seen: configmaps, exporter, slinky; the first: list configmaps: configmaps is forbidden: no"}},
 		{name: "two Controllers, and none is named", change: twoControllers, want: []string{"warning release: default: no release of Slurm is seen", "unknown slinky: default: it is not known which Controller loads the files, because namespace slurm has several"}},
 		{name: "two Controllers, each named by nodes.slinky, with the preset's names", change: func(c *Cluster) { twoControllers(c); addMap(c, "quoin-slurm-b", revised, "topology.yaml") },
 			set: []string{"publications.default.nodes.slinky=slurm", "publications.b.nodes.slinky=slurm-b"}},
@@ -336,10 +404,13 @@ func clusterCases() []clusterCase {
 			want: []string{"unknown permissions: ask what the agent may do: forbidden"}},
 		{name: "no right", change: func(c *Cluster) {
 			delete(c.Objects, "leases")
-			c.Missing["leases"] = errors.New("list leases: forbidden")
-		}, want: []string{"unknown leases: list leases: forbidden"}},
-		{name: "device classes that nobody may list", change: func(c *Cluster) { c.Missing["deviceclasses"] = errors.New("list deviceclasses: forbidden") },
-			want: []string{"unknown deviceclasses: list deviceclasses: forbidden", "unknown imex: it is not known how nodes join: list deviceclasses: forbidden"}},
+			c.Missing["leases"] = forbidden("leases")
+		}, want: []string{"unknown leases: list leases: leases is forbidden: no"}},
+		{name: "device classes that nobody may list", change: func(c *Cluster) { c.Missing["deviceclasses"] = forbidden("deviceclasses") },
+			want: []string{"unknown unseen: 2 things cannot be seen: deviceclasses, imex; the first: list deviceclasses: deviceclasses is forbidden: no"}},
+		{name: "an API server that does not answer, and rights that are missing", change: func(c *Cluster) {
+			c.Missing["leases"], c.Missing["clusterpolicies"], c.Missing["computedomains"] = errors.New("list leases: timeout"), errors.New("list clusterpolicies: timeout"), forbidden("computedomains")
+		}, want: []string{"unknown unseen: 2 things cannot be seen: clusterpolicies, leases; the first: list clusterpolicies: timeout", "unknown unseen: 2 things cannot be seen: computedomains, imex; the first: list computedomains: computedomains is forbidden: no"}},
 		{name: "renamed policies", change: func(c *Cluster) {
 			for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
 				for i := range c.Objects[resource] {

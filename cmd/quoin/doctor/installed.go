@@ -79,6 +79,17 @@ func (c *Cluster) change(key, value string) string {
 	return "set " + key + " to " + value
 }
 
+// tolerate is the remedy that lets agents run on nodes with any taint.
+func (c *Cluster) tolerate() string {
+	switch is := c.installed(); {
+	case is.release != "":
+		return checkout + c.upgrade(is) + config.Flag("--set-json", `agent.tolerations=[{"operator":"Exists"}]`)
+	case is.applied:
+		return "give the DaemonSet tolerations: [{operator: Exists}] in your kustomization" + asApplied + ": " + c.Kubectl + " apply -k site"
+	}
+	return c.apply()
+}
+
 // hookMaps is the remedy for a ConfigMap that Slurm runs the hook by, and that is not there.
 func (c *Cluster) hookMaps() string {
 	switch is := c.installed(); {

@@ -12,7 +12,7 @@ import (
 func (c *Cluster) PrintStatus(w io.Writer, s *Site) []topology.Finding {
 	nodes, gpus := len(c.Objects["nodes"]), 0
 	for i := range c.Objects["nodes"] {
-		if c.Objects["nodes"][i].GetLabels()["nvidia.com/gpu.present"] == "true" {
+		if c.Objects["nodes"][i].GetLabels()[labelGPU] == "true" {
 			gpus++
 		}
 	}

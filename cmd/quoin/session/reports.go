@@ -72,7 +72,7 @@ func reportFiles(paths []string) ([]reportFile, error) {
 			return nil, fmt.Errorf("list reports: %w", err)
 		}
 		if len(files) == 0 {
-			return nil, fmt.Errorf("%s has no reports: want files NAME.json, as in the folder reports of a directory store", path)
+			return nil, fmt.Errorf("%s has no reports: want files NAME.json, as in the folder reports of a directory store; nor has it topology.yaml, topology.conf, gres.conf or slurm.conf, which map, lint and check take", path)
 		}
 		for _, f := range files {
 			out = append(out, reportFile{f, true})

@@ -38,6 +38,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
 
 // MachineFile is the configuration of a machine.
@@ -136,8 +137,8 @@ func (s *Session) open(ctx context.Context, w io.Writer) (*Session, error) {
 		if f.kubeconfig+f.context != "" {
 			return nil, fmt.Errorf("--kubeconfig or --context beside publisher.store of %s: want one of them", s.from)
 		}
-		if _, err := os.Stat(c.Store + "/"); err != nil {
-			return nil, fmt.Errorf("open store: %w; want the directory that quoin publisher --store works in", err)
+		if err := reportdir.Exists(c.Store); err != nil {
+			return nil, err
 		}
 		s.Store, s.place = dir.New(c.Store, publication.FabricFiles(s.Config.Clusters())...), "directory "+c.Store
 		s.say(w, s.place)

@@ -99,8 +99,11 @@ func PlanStatus(w io.Writer, d *plandoc.Document, flags string, now time.Time) (
 	for i := range d.Held {
 		h := &d.Held[i]
 		fmt.Fprintf(w, "held since %s: %s: %s\n", aged(h.Since, now), h.Reason, h.Message)
-		if !files {
+		switch {
+		case !files:
 			fmt.Fprintln(w, "  all else is published")
+		case h.Alone:
+			fmt.Fprintln(w, "  it cannot be published before the files above")
 		}
 		if h.Waits {
 			fmt.Fprintf(w, "  to publish it:     quoin plan approve %s%s\n", h.Digest, flags)

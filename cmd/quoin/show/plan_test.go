@@ -71,6 +71,7 @@ held since 2026-01-02 03:04:05Z (5 min ago): BigChange: 9 nodes
   to publish it:     quoin plan approve 1 --store s
   it ends:           by itself if fewer nodes change; those within holdWindow count
 held since 2026-01-02 03:04:05Z (5 min ago): TopologiesChange: nvl goes
+  it cannot be published before the files above
   to publish it:     quoin plan approve 2 --store s
   it ends:           by itself if the nodes and the configuration are again as published
 if nothing was held:

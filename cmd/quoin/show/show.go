@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
@@ -91,6 +92,13 @@ func Print(w io.Writer, prefix string, findings []topology.Finding) {
 			fmt.Fprintf(w, "%sand %d more %s\n", prefix, len(same)-maxLines, g.Reason)
 		}
 	}
+}
+
+// Lines are the lines that Print prints.
+func Lines(findings []topology.Finding) []string {
+	var out strings.Builder
+	Print(&out, "", findings)
+	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
 // kind tells findings apart that may share a line.

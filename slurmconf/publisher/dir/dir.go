@@ -57,8 +57,8 @@ func New(dir string, fabricFiles ...string) *Store {
 func (s *Store) Run(ctx context.Context) error {
 	folders := []string{reportdir.Folder, nodesFolder, plansFolder, publishedFolder}
 	for _, d := range folders {
-		if err := os.MkdirAll(filepath.Join(s.dir, d), 0o755); err != nil {
-			return fmt.Errorf("make store folder: %w", err)
+		if err := reportdir.MakeFolder(s.dir, d); err != nil {
+			return err
 		}
 	}
 	watcher, err := fsnotify.NewWatcher()
@@ -128,9 +128,6 @@ func (s *Store) Changes() <-chan struct{} { return s.changes }
 // Lead waits until this process alone may publish into the directory, and then runs lead.
 // The lock of a process that dies is free at once.
 func (s *Store) Lead(ctx context.Context, lead func(context.Context) error) error {
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
-		return fmt.Errorf("make store: %w", err)
-	}
 	lock := flock.New(filepath.Join(s.dir, "publisher.lock"))
 	if _, err := lock.TryLockContext(ctx, 200*time.Millisecond); err != nil {
 		if ctx.Err() != nil {
@@ -266,7 +263,7 @@ func (s *Store) Save(_ context.Context, p plandoc.Location, out *plandoc.Publish
 	if version(s.notes(p)) != out.Version {
 		return fmt.Errorf("write publication: somebody has changed %s since it was read", s.notes(p))
 	}
-	if err := os.MkdirAll(place, 0o755); err != nil {
+	if err := reportdir.MakeFolder(s.dir, publishedFolder, p.Namespace, p.Name); err != nil {
 		return fmt.Errorf("write publication: %w", err)
 	}
 	write := func(name string, data []byte) error {
@@ -314,7 +311,7 @@ func (s *Store) Mark(_ context.Context, n *inputs.Node, change inputs.Marks) err
 		}
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := reportdir.MakeFolder(s.dir, annotationsFolder); err != nil {
 		return fmt.Errorf("annotate node %s: %w", n.Name, err)
 	}
 	if err := atomicfile.WriteDurably(path, []byte(spec+"\n"), 0o644); err != nil {

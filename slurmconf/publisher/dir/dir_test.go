@@ -3,6 +3,7 @@ package dir
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,8 +76,14 @@ func TestPlans(t *testing.T) {
 	r.write(string(text), plansFolder, "b.json") // another's
 	r.write(string(text[:20]), plansFolder, "c.json")
 	stored, err := r.Stored(t.Context())
-	unknown := "a folder that its plan does not name"
-	if diff := cmp.Diff(map[string]string{"a": filepath.Join(r.dir, "published", "slurm", "quoin-slurm"), "b": unknown, "c": unknown}, stored); diff != "" || err != nil {
+	const unknown = "a folder that its plan does not name"
+	files := filepath.Join(r.dir, "published", "slurm", "quoin-slurm")
+	remove := func(name string) string { return fmt.Sprintf("rm %q", r.PlanFile(name)) }
+	want := map[string]plandoc.Stored{
+		"a": {Files: files, RemovePlan: remove("a"), RemoveFiles: fmt.Sprintf("rm -r %q", files)},
+		"b": {Files: unknown, RemovePlan: remove("b")}, "c": {Files: unknown, RemovePlan: remove("c")},
+	}
+	if diff := cmp.Diff(want, stored); diff != "" || err != nil {
 		t.Errorf("stored: %v (-want +got):\n%s", err, diff)
 	}
 	if r.write(string(text[:20]), plansFolder, "a.json"); !r.PlanChanged("a", got.Version) {

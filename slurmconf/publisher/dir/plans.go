@@ -13,6 +13,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
 
 // plansFolder has the stored plans: <publication>.json.
@@ -43,22 +44,26 @@ func (s *Store) LoadPlan(_ context.Context, publication string) (*plandoc.Docume
 	return d, nil
 }
 
-// Stored returns, for each publication that has a stored plan, where its files are.
-func (s *Store) Stored(ctx context.Context) (map[string]string, error) {
+// Stored returns what is stored of each publication that has a plan.
+func (s *Store) Stored(ctx context.Context) (map[string]plandoc.Stored, error) {
 	entries, err := os.ReadDir(filepath.Join(s.dir, plansFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list plans: %w", err)
 	}
-	out := make(map[string]string, len(entries))
+	out := make(map[string]plandoc.Stored, len(entries))
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), ".json")
 		if !ok || strings.HasPrefix(name, ".") {
 			continue
 		}
-		out[name] = "a folder that its plan does not name"
+		is := plandoc.Stored{Files: "a folder that its plan does not name", RemovePlan: fmt.Sprintf("rm %q", s.PlanFile(name))}
 		if d, err := s.LoadPlan(ctx, name); err == nil && d != nil {
-			out[name] = filepath.Join(s.dir, publishedFolder, filepath.FromSlash(d.Place))
+			if at, ok := plandoc.ReadLocation(d.Place); ok {
+				is.Files = s.Folder(at)
+				is.RemoveFiles = fmt.Sprintf("rm -r %q", is.Files)
+			}
 		}
+		out[name] = is
 	}
 	return out, nil
 }
@@ -86,7 +91,7 @@ func (s *Store) SavePlan(_ context.Context, d *plandoc.Document) error {
 		return err
 	}
 	path := s.PlanFile(d.Publication)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := reportdir.MakeFolder(s.dir, plansFolder); err != nil {
 		return fmt.Errorf("write plan: %w", err)
 	}
 	if err := atomicfile.WriteDurably(path, text, 0o644); err != nil {

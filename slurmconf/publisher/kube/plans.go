@@ -33,8 +33,8 @@ func (s *Store) LoadPlan(ctx context.Context, publication string) (*plandoc.Docu
 	return Plans{s.client, s.namespace}.LoadPlan(ctx, publication)
 }
 
-// Stored returns, for each publication that has a stored plan, where its files are.
-func (s *Store) Stored(ctx context.Context) (map[string]string, error) {
+// Stored returns what is stored of each publication that has a plan.
+func (s *Store) Stored(ctx context.Context) (map[string]plandoc.Stored, error) {
 	return Plans{s.client, s.namespace}.Stored(ctx)
 }
 
@@ -79,25 +79,33 @@ func (p Plans) LoadPlan(ctx context.Context, publication string) (*plandoc.Docum
 	return d, nil
 }
 
-// Stored returns, for each publication that has a stored plan, where its files are.
-func (p Plans) Stored(ctx context.Context) (map[string]string, error) {
+// Stored returns what is stored of each publication that has a plan.
+func (p Plans) Stored(ctx context.Context) (map[string]plandoc.Stored, error) {
 	all, err := p.Client.CoreV1().ConfigMaps(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: kindLabel + "=" + kindPlan})
 	if err != nil {
 		return nil, fmt.Errorf("list plans in namespace %s: %w", p.Namespace, err)
 	}
-	out := make(map[string]string, len(all.Items))
+	out := make(map[string]plandoc.Stored, len(all.Items))
 	for i := range all.Items {
 		cm := &all.Items[i]
 		name, ok := strings.CutPrefix(cm.Name, planPrefix)
 		if !ok {
 			continue
 		}
-		out[name] = "a ConfigMap that its plan does not name"
+		is := plandoc.Stored{Files: "a ConfigMap that its plan does not name", RemovePlan: remove(p.Namespace, cm.Name)}
 		if d, err := plandoc.Unpack(cm.BinaryData[planKey]); err == nil {
-			out[name] = "ConfigMap " + d.Place
+			if at, ok := plandoc.ReadLocation(d.Place); ok {
+				is.Files, is.RemoveFiles = "ConfigMap "+d.Place, remove(at.Namespace, at.Name)
+			}
 		}
+		out[name] = is
 	}
 	return out, nil
+}
+
+// remove is the command that deletes a ConfigMap.
+func remove(namespace, name string) string {
+	return "kubectl -n " + namespace + " delete configmap " + name
 }
 
 // planWatch is what the watches have shown of the stored plans.

@@ -48,6 +48,14 @@ const maxSwitches = 1 << 17
 // ErrUnreadable is wrapped by the error of a document that cannot be read.
 var ErrUnreadable = errors.New("the stored plan cannot be read")
 
+// Stored is where the files of a stored publication are, and how people delete its plan and its files.
+type Stored struct {
+	// Files is in words, such as "ConfigMap slurm/quoin-slurm".
+	Files string
+	// RemovePlan and RemoveFiles are commands. RemoveFiles is empty if the plan cannot be read.
+	RemovePlan, RemoveFiles string
+}
+
 // Document is the plan of one publication, with the revisions before it.
 type Document struct {
 	APIVersion  string `json:"apiVersion"`
@@ -139,6 +147,17 @@ type Held struct {
 	Waits bool `json:"waits,omitempty"`
 	// Alone says that one decision is held, and that all else is published.
 	Alone bool `json:"alone,omitempty"`
+}
+
+// Compare puts what holds all files before decisions: no approval of a decision helps before that ends.
+func (h Held) Compare(other Held) int {
+	switch {
+	case h.Alone == other.Alone:
+		return 0
+	case other.Alone:
+		return -1
+	}
+	return 1
 }
 
 // Same reports whether both are the same hold: of one decision, or of files for one reason.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
@@ -80,6 +81,13 @@ type Location struct{ Namespace, Name string }
 
 // String is NAMESPACE/NAME.
 func (p Location) String() string { return p.Namespace + "/" + p.Name }
+
+// ReadLocation reads what String returns. It refuses what is no plain path of two parts, because people delete
+// what a stored plan names.
+func ReadLocation(text string) (Location, bool) {
+	namespace, name, _ := strings.Cut(text, "/")
+	return Location{namespace, name}, fs.ValidPath(text) && strings.Count(text, "/") == 1
+}
 
 // Published is one publication as it stands in a store: its files, and what the publisher has
 // to say of them in annotations.

@@ -59,6 +59,27 @@ func TestBound(t *testing.T) {
 }
 
 // TestSayHeld says in annotations what is held, and sees whether they say it.
+func TestReadLocation(t *testing.T) {
+	for text, want := range map[string]Location{
+		"slurm/quoin-slurm":   {"slurm", "quoin-slurm"},
+		"":                    {},
+		"slurm":               {},
+		"slurm/":              {},
+		"/quoin-slurm":        {},
+		"slurm/..":            {},
+		"../x":                {},
+		"slurm/quoin-slurm/x": {},
+	} {
+		got, ok := ReadLocation(text)
+		if !ok {
+			got = Location{}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || ok == (want == Location{}) {
+			t.Errorf("%q: taken %t (-want +got):\n%s", text, ok, diff)
+		}
+	}
+}
+
 func TestSayHeld(t *testing.T) {
 	one, two, refused := Held{Reason: "A", Message: "x", Digest: "1"}, Held{Reason: "B", Message: "y", Digest: "2"}, Held{Reason: "C", Message: "z"}
 	for _, tt := range []struct {

@@ -1,0 +1,165 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	schedule "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Labels of nodes that decide where agents run.
+const (
+	labelGPU   = "nvidia.com/gpu.present"
+	labelAgent = "quoin.dev/agent"
+	// operands begins the labels by which GPU Operator takes its operands away while it works on a
+	// node. The values are then such as paused-for-driver-upgrade.
+	operands = "nvidia.com/gpu.deploy."
+	paused   = "paused-for-"
+)
+
+// agents looks at the DaemonSet, at the nodes that get no agent, and at the nodes that report.
+func (c checks) agents(f *findings) {
+	if c.Missing["daemonsets"] != nil {
+		return
+	}
+	set := c.own("daemonsets", "agent")
+	if set == nil {
+		f.fatal("agents", c.apply(), "there is no DaemonSet of agents")
+		return
+	}
+	where, wanted, ready := set.GetNamespace(), number(set, "status", "desiredNumberScheduled"), number(set, "status", "numberReady")
+	kept := c.keptNodes(f, set)
+	switch {
+	case wanted == 0 && len(kept) > 0: // keptNodes has said why
+	case wanted == 0:
+		f.fatal("agents", "let GPU Feature Discovery label the nodes, or give each GPU node the label "+labelAgent+"=true", "no node gets an agent: none has a label that the DaemonSet %s/%s asks for", where, set.GetName())
+	case ready < wanted:
+		f.fatal("agents", fmt.Sprintf("see why some are not ready: %s -n %s describe pods -l app.kubernetes.io/component=agent", c.Kubectl, where), "%d of %d agents are ready", ready, wanted)
+	default:
+		f.ok("agents", "%d agents are ready", ready)
+	}
+	reports, silent := map[string]bool{}, []string{}
+	for i := range c.Objects["nodereports"] {
+		reports[c.Objects["nodereports"][i].GetName()] = true
+	}
+	for i := range c.Objects["nodes"] {
+		if n := &c.Objects["nodes"][i]; n.GetLabels()[labelGPU] == "true" && !reports[n.GetName()] && !kept[n.GetName()] {
+			silent = append(silent, n.GetName())
+		}
+	}
+	if len(silent) > 0 && c.Missing["nodereports"] == nil {
+		f.fatal("reports", fmt.Sprintf("see whether an agent runs there: %s -n %s get pods -l app.kubernetes.io/component=agent --field-selector spec.nodeName=%s", c.Kubectl, where, silent[0]), "%d nodes with GPUs have no report: %s", len(silent), hostlist.Shorten(hostlist.Compress(silent)))
+	} else if c.Missing["nodereports"] == nil {
+		f.ok("reports", "%d nodes report", len(reports))
+	}
+}
+
+// keptAway is a cause that keeps agents away, and the nodes with GPUs that have this cause.
+type keptAway struct {
+	severity    topology.Severity
+	why, remedy string
+	nodes       []string
+}
+
+// keptNodes says why nodes with GPUs get no agent, by the rules of the DaemonSet's pods: first the taints,
+// then the labels. It returns the names of these nodes.
+func (c checks) keptNodes(f *findings, set *unstructured.Unstructured) map[string]bool {
+	var pod corev1.PodSpec
+	template, _, _ := unstructured.NestedMap(set.Object, "spec", "template", "spec")
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, &pod); err != nil {
+		f.unknown("agents", c.apply(), "the pods of DaemonSet %s/%s cannot be read: %v", set.GetNamespace(), set.GetName(), err)
+		return nil
+	}
+	byLabels := nodeaffinity.NewRequiredNodeAffinity(pod.NodeSelector, pod.Affinity)
+	// Match fails only on terms that the API server refuses.
+	takesAll, _ := byLabels.Match(&corev1.Node{})
+	kept, causes := map[string]bool{}, map[string]*keptAway{}
+	for i := range c.Objects["nodes"] {
+		n := nodeOf(&c.Objects["nodes"][i])
+		matches, _ := byLabels.Match(n)
+		if n.Labels[labelGPU] != "true" && (takesAll || !matches) {
+			continue // nothing says that the node has GPUs
+		}
+		taint, tainted := schedule.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, pod.Tolerations, keeps, true)
+		var cause keptAway
+		switch {
+		case tainted:
+			cause = keptAway{severity: topology.Fatal, why: fmt.Sprintf("DaemonSet %s/%s does not tolerate the taint %s", set.GetNamespace(), set.GetName(), taint.ToString()), remedy: c.tolerate()}
+		case !matches:
+			cause = c.keptByLabel(n, set, &pod)
+		default:
+			continue
+		}
+		kept[n.Name] = true
+		if causes[cause.why] == nil {
+			causes[cause.why] = &cause
+		}
+		causes[cause.why].nodes = append(causes[cause.why].nodes, n.Name)
+	}
+	for _, why := range slices.Sorted(maps.Keys(causes)) {
+		cause := causes[why]
+		f.add(cause.severity, "agents", cause.remedy, "%d nodes with GPUs get no agent, because %s: %s", len(cause.nodes), why, hostlist.Shorten(hostlist.Compress(cause.nodes)))
+	}
+	return kept
+}
+
+// keeps reports whether a taint keeps pods away that do not tolerate it. Kubernetes' own taints are
+// states of a node, such as not-ready. To tolerate such a state is no remedy.
+func keeps(taint *corev1.Taint) bool {
+	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(taint.Key, "node.kubernetes.io/")
+}
+
+// nodeOf returns name, labels and taints of a Node.
+func nodeOf(o *unstructured.Unstructured) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: o.GetName(), Labels: o.GetLabels()}}
+	for _, t := range objectsAt(o.Object, "spec", "taints") {
+		var taint corev1.Taint
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(t, &taint); err == nil { // as the API server gave it
+			n.Spec.Taints = append(n.Spec.Taints, taint)
+		}
+	}
+	return n
+}
+
+// keptByLabel says which label of a node keeps the agent away. That is fatal if no node has an agent.
+// Otherwise the site may have chosen its nodes so.
+func (c checks) keptByLabel(n *corev1.Node, set *unstructured.Unstructured, pod *corev1.PodSpec) keptAway {
+	of := "DaemonSet " + set.GetNamespace() + "/" + set.GetName()
+	cause := keptAway{severity: topology.Warning, why: "their labels match no term in the affinity of " + of,
+		remedy: "if Slurm uses the nodes, correct these labels, or agent.nodeSelector and agent.affinity: " + c.Kubectl + " get node " + n.Name + " --show-labels"}
+	if number(set, "status", "desiredNumberScheduled") == 0 {
+		cause.severity = topology.Fatal
+	}
+	for _, key := range slices.Sorted(maps.Keys(pod.NodeSelector)) {
+		want := pod.NodeSelector[key]
+		value, there := n.Labels[key]
+		switch {
+		case there && value == want:
+			continue
+		case !there:
+			cause.why = fmt.Sprintf("they have no label %s, and %s asks for %q", key, of, want)
+		case strings.HasPrefix(key, operands) && strings.HasPrefix(value, paused):
+			cause.severity, cause.why = topology.Warning, fmt.Sprintf("GPU Operator works on them: their label %s is %q", key, value)
+			cause.remedy = "wait until GPU Operator has set the label to " + want + "; see how far the work is: " + c.Kubectl + " get node " + n.Name + " -L nvidia.com/gpu-driver-upgrade-state,nvidia.com/mig.config.state"
+		default:
+			cause.why = fmt.Sprintf("their label %s is %q, and %s asks for %q", key, value, of, want)
+		}
+		return cause
+	}
+	if n.Labels[labelAgent] == "false" {
+		cause.why = "their label " + labelAgent + " is \"false\""
+		cause.remedy = "when the work on their GPUs has ended, take the label away: " + c.Kubectl + " label node " + n.Name + " " + labelAgent + "-"
+	}
+	return cause
+}
