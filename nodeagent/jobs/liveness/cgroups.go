@@ -65,14 +65,14 @@ func searchGroups(root string) []stepGroups {
 }
 
 // scan adds what is seen of the jobs, and reports whether it could be read.
-func (g *stepGroups) scan(wanted map[string]bool, e *evidence) bool {
+func (g *stepGroups) scan(wanted wantedJobs, e *evidence) bool {
 	entries, err := os.ReadDir(g.path)
 	if err != nil {
 		return false
 	}
 	for _, entry := range entries {
-		job, is := strings.CutPrefix(entry.Name(), "job_")
-		if !is || !wanted[job] || !entry.IsDir() {
+		job, is := wanted[entry.Name()]
+		if !is || !entry.IsDir() {
 			continue
 		}
 		dir := filepath.Join(g.path, entry.Name())

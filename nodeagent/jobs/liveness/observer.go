@@ -50,7 +50,10 @@ func NewObserver(spools []string, cgroupRoot, proc string) *Observer {
 // sets their verdicts. others are the ids of further jobs to look for. marks are of Epilogs
 // that have begun. up is the time since boot.
 func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wall time.Time, up time.Duration) {
-	ids, unseen, late := slices.Clone(others), len(others) > 0, false
+	wanted, unseen, late := wantedJobs{}, len(others) > 0, false
+	for _, id := range others {
+		wanted.add(id, "")
+	}
 	o.sameID = make(map[string]int, len(jobs))
 	starts := make(map[uint64]bool)
 	for _, j := range jobs {
@@ -60,7 +63,7 @@ func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wal
 		if !j.OtherBoot {
 			o.sameID[j.Record.JobID]++
 		}
-		ids = append(ids, j.Record.JobID)
+		wanted.add(j.Record.JobID, j.Record.SLUID)
 		unseen = unseen || !j.Run.seen
 		late = late || isLate(j, up)
 	}
@@ -69,8 +72,7 @@ func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wal
 	if late {
 		o.prologs = findPrologs(o.proc)
 	}
-	slices.Sort(ids)
-	o.evidence = o.scanner.scan(slices.Compact(ids), unseen, up)
+	o.evidence = o.scanner.scan(wanted, unseen, up)
 	for _, j := range jobs {
 		o.note(j, up)
 		o.pods.note(j, up)

@@ -33,6 +33,21 @@ type sighting struct {
 	lasting, extern bool
 }
 
+// wantedJobs are the ids of jobs to look for, by the names of their control groups.
+type wantedJobs map[string]string
+
+// add adds a job. Slurm 26.05 names a job's group by the SLUID of the run, and 24.11 by the job's
+// id. The SLUID is empty if it is not known.
+func (w wantedJobs) add(id, sluid string) {
+	w["job_"+id] = id
+	if sluid != "" {
+		w[sluid] = id
+	}
+}
+
+// has says whether a job of this id is wanted.
+func (w wantedJobs) has(id string) bool { return w["job_"+id] != "" }
+
 // evidence is what one scan has shown of the node's jobs.
 type evidence struct {
 	readable map[string]bool
@@ -52,14 +67,10 @@ type stepScanner struct {
 
 // scan returns the traces of jobs. unseen says that one of the jobs
 // is new: then control groups are searched again. at is the time of the scan.
-func (s *stepScanner) scan(jobs []string, unseen bool, at time.Duration) evidence {
+func (s *stepScanner) scan(wanted wantedJobs, unseen bool, at time.Duration) evidence {
 	e := evidence{readable: make(map[string]bool), jobs: make(map[string][]sighting)}
-	if len(jobs) == 0 {
+	if len(wanted) == 0 {
 		return e
-	}
-	wanted := make(map[string]bool, len(jobs))
-	for _, j := range jobs {
-		wanted[j] = true
 	}
 	for _, dir := range s.spools {
 		s.scanSpool(dir, wanted, &e)
@@ -92,7 +103,7 @@ func (s *stepScanner) canTell(e *evidence, source string) bool {
 // scanSpool tries the sockets on which slurmstepd listens, one per step and
 // named <node>_<job>.<step>. The file of a killed slurmstepd stays, but nobody
 // answers there.
-func (s *stepScanner) scanSpool(dir string, wanted map[string]bool, e *evidence) {
+func (s *stepScanner) scanSpool(dir string, wanted wantedJobs, e *evidence) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return
@@ -105,7 +116,7 @@ func (s *stepScanner) scanSpool(dir string, wanted map[string]bool, e *evidence)
 	e.readable[dir] = true
 	for _, entry := range entries {
 		node, job, step, ok := parseSocket(entry.Name())
-		if !ok || !wanted[job] || entry.Type()&fs.ModeSocket == 0 {
+		if !ok || !wanted.has(job) || entry.Type()&fs.ModeSocket == 0 {
 			continue
 		}
 		if info, err := entry.Info(); err != nil || !trusted(info) {

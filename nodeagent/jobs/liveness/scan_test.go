@@ -51,6 +51,15 @@ func FuzzParseSocket(f *testing.F) {
 	})
 }
 
+// wantedOf are jobs without a SLUID.
+func wantedOf(ids ...string) wantedJobs {
+	w := wantedJobs{}
+	for _, id := range ids {
+		w.add(id, "")
+	}
+	return w
+}
+
 // TestSpool tells a step that lives from one that was killed and from what is no
 // socket, below a path that is too long for a socket's address.
 func TestSpool(t *testing.T) {
@@ -66,7 +75,7 @@ func TestSpool(t *testing.T) {
 	r.must(os.Symlink(r.Spool, deep[:len(deep)-1]+"x"))
 	for _, dir := range []string{r.Spool, deep[:len(deep)-1] + "x"} {
 		w := stepScanner{spools: []string{dir, filepath.Join(r.dir, "missing")}}
-		e := w.scan([]string{"17"}, true, 0)
+		e := w.scan(wantedOf("17"), true, 0)
 		got := e.jobs["17"]
 		slices.SortFunc(got, func(a, b sighting) int {
 			return strings.Compare(fmt.Sprint(a.node, a.lasting, a.alive), fmt.Sprint(b.node, b.lasting, b.alive))
@@ -92,26 +101,32 @@ func TestGroups(t *testing.T) {
 	r.Group(pod+"/job_19", "cgroup.events", "populated 1\n")
 	r.Group(pod + "/job_19/step_batch")
 	r.Group(pod + "/job_20/step_0") // it does not say whether it has a process
+	r.Group(pod+"/s54SM8HESCK800", "cgroup.events", "populated 1\n")
+	r.Group(pod + "/s54SM8HESCK800/step_extern")
+	r.Group(pod + "/sEVDM8HEN6D100/step_extern") // of another run of job 22
 	w := stepScanner{cgroupRoot: r.Cgroup}
-	e := w.scan([]string{"17", "18", "19", "20", "21"}, true, 0)
+	wanted := wantedOf("17", "18", "19", "20", "21")
+	wanted.add("22", "s54SM8HESCK800")
+	e := w.scan(wanted, true, 0)
 	v2, inPod := filepath.Join(r.Cgroup, "system.slice/n1_slurmstepd.scope"), filepath.Join(r.Cgroup, pod)
 	want := map[string][]sighting{
 		"17": {{v2, "n1", true, true, true}},
 		"18": {{v2, "n1", false, false, false}},
 		"19": {{inPod, "", true, true, false}},
 		"20": {{inPod, "", true, false, false}},
+		"22": {{inPod, "", true, true, true}},
 	}
 	if diff := cmp.Diff(want, e.jobs, cmp.AllowUnexported(sighting{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	r.must(os.RemoveAll(filepath.Dir(v2)))
-	e = w.scan([]string{"17"}, false, time.Second)
+	e = w.scan(wantedOf("17"), false, time.Second)
 	if !w.canTell(&e, v2) || e.readable[v2] {
 		t.Error("control groups that are gone with their steps: want to know that nothing is left")
 	}
 	r.must(os.Rename(r.Cgroup, r.Cgroup+".away"))
 	r.must(os.Mkdir(r.Cgroup, 0o755))
-	if e = w.scan([]string{"17"}, false, 2*time.Second); w.canTell(&e, v2) {
+	if e = w.scan(wantedOf("17"), false, 2*time.Second); w.canTell(&e, v2) {
 		t.Error("nothing is mounted there: want to know nothing")
 	}
 }
@@ -132,7 +147,7 @@ func TestForged(t *testing.T) {
 		r.must(os.Chown(filepath.Join(r.Spool, name), owner, owner))
 	}
 	w := stepScanner{spools: []string{r.Spool}, cgroupRoot: r.Cgroup}
-	e := w.scan([]string{"17", "18", "19"}, true, 0)
+	e := w.scan(wantedOf("17", "18", "19"), true, 0)
 	want := map[string][]sighting{
 		"17": {{filepath.Join(r.Cgroup, "system.slice/slurmstepd.scope"), "", true, true, true}},
 		"19": {{r.Spool, "n1", true, false, false}},
@@ -147,14 +162,14 @@ func TestForged(t *testing.T) {
 func TestGroupsAreSearchedSeldom(t *testing.T) {
 	r := newNode(t)
 	w := stepScanner{cgroupRoot: r.Cgroup}
-	w.scan([]string{"17"}, true, 0)
+	w.scan(wantedOf("17"), true, 0)
 	r.Group("slurmstepd.scope/job_17/step_extern")
 	for _, look := range []struct {
 		at     time.Duration
 		unseen bool
 		want   int
 	}{{walkPause - 1, true, 0}, {walkPause, false, 0}, {walkPause, true, 1}} {
-		if e := w.scan([]string{"17"}, look.unseen, look.at); len(e.jobs["17"]) != look.want {
+		if e := w.scan(wantedOf("17"), look.unseen, look.at); len(e.jobs["17"]) != look.want {
 			t.Errorf("%+v: %v", look, e.jobs)
 		}
 	}
@@ -188,7 +203,7 @@ func BenchmarkLook(b *testing.B) {
 	w := stepScanner{cgroupRoot: root}
 	b.Run("jobs", func(b *testing.B) {
 		for b.Loop() {
-			if e := w.scan(jobs, len(w.groups) == 0, 0); len(e.jobs) != 64 {
+			if e := w.scan(wantedOf(jobs...), len(w.groups) == 0, 0); len(e.jobs) != 64 {
 				b.Fatal("not seen")
 			}
 		}

@@ -81,8 +81,11 @@ type jobsRig struct {
 	*slurmrig.Cluster
 	t       *testing.T
 	release slurmrig.Release
-	quoin   string
-	nodes   []*jobNode
+	// controlGroups says that slurmds keep jobs in control groups. The agents see these groups, and
+	// not the sockets of the jobs' steps.
+	controlGroups bool
+	quoin         string
+	nodes         []*jobNode
 }
 
 // jobNode is a node of the rig.
@@ -92,7 +95,7 @@ type jobNode struct {
 	agent *agentProcess
 }
 
-func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
+func startJobsRig(t *testing.T, release slurmrig.Release, controlGroups bool) *jobsRig {
 	t.Helper()
 	slurmrig.NeedTest(t)
 	files := map[string]string{
@@ -102,8 +105,8 @@ func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
 		"job.sh":             "#!/bin/bash\nexec sleep ${1:-600}\n",
 	}
 	shippedScripts(t, files)
-	c := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: jobsConf, Files: files, GPUs: nodeGPUs})
-	r := &jobsRig{Cluster: c, t: t, release: release, quoin: programs.QuoinTest(t)}
+	c := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: jobsConf, Files: files, GPUs: nodeGPUs, ControlGroups: controlGroups})
+	r := &jobsRig{Cluster: c, t: t, release: release, controlGroups: controlGroups, quoin: programs.QuoinTest(t)}
 	r.buildPrograms()
 	simulate := filepath.Join(c.Dir, ".rig/machines.yaml")
 	put.File(t, simulate, usedMachines, 0o755)
@@ -208,9 +211,14 @@ func (n *jobNode) startAgent() {
 	const host = "/run/host"
 	mounts := append([]string{"tmpfs:/run"}, n.mounts(n.rig.path(""))...)
 	mounts = append(mounts, "proc:"+host+"/proc", n.rig.path("boot-"+n.Name)+":"+host+"/proc/sys/kernel/random/boot_id")
+	if n.rig.controlGroups {
+		mounts = append(mounts, "cgroup:"+host+"/sys/fs/cgroup")
+	} else {
+		mounts = append(mounts, n.rig.path("spool/"+n.Name)+":"+host+"/var/spool/slurmd")
+	}
 	cmd := exec.Command("/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
 		"--store", "/run/quoin", "--listen", n.agent.address, "--set", "agent.sampleInterval="+sampleInterval, "--set", "agent.sweepInterval=2s", "--set", "agent.hookSummaryDir=/var/spool/quoin",
-		"--set", "agent.hostRoot="+host, "--set", "agent.slurmdSpool=/var/spool/slurmd", "--set", "agent.cgroupRoot=/sys/fs/cgroup")
+		"--set", "agent.hostRoot="+host)
 	n.agent.startBy(cmd, func() error { return n.rig.StartOutside(cmd, mounts...) })
 }
 

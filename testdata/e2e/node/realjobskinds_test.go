@@ -76,10 +76,17 @@ func requeueJob(r *jobsRig, jobs []string) {
 // real agents, a storm of them, and a storm in which everything is killed.
 func TestRealJobRegistry(t *testing.T) {
 	t.Parallel()
-	for _, release := range slurmrig.Releases() {
-		t.Run(release.Slurm, func(t *testing.T) {
+	for name, rig := range map[string]struct {
+		release       slurmrig.Release
+		controlGroups bool
+	}{
+		"24.11":                     {slurmrig.Slurm2411, false},
+		"26.05":                     {slurmrig.Slurm2605, false},
+		"26.05 with control groups": {slurmrig.Slurm2605, true},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := startJobsRig(t, release)
+			r := startJobsRig(t, rig.release, rig.controlGroups)
 			w, stop := watchJobs(t, r)
 			limited := r.submit("-t", "60", "-w", "n02", "--gres=gpu:1", "/etc/slurm/job.sh")
 			r.until("the job with a time limit holds a GPU", func() bool { return r.held(limited) == 1 })

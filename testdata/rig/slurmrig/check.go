@@ -35,7 +35,7 @@ const clientConf = "NodeName=n1 NodeAddr=127.0.0.1\nPartitionName=main Nodes=ALL
 
 // NewChecker returns a checker that works in dir.
 func NewChecker(ctx context.Context, r Release, dir string) (*Checker, error) {
-	cluster, err := startEmpty(ctx, r, dir, map[string]string{"slurm.conf": "Include /rig/base.conf\n" + clientConf}, checkerGPUs, "")
+	cluster, err := startEmpty(ctx, r, dir, Config{Files: map[string]string{"slurm.conf": "Include /rig/base.conf\n" + clientConf}, GPUs: checkerGPUs})
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (c *Checker) write(name string, files map[string]string) error {
 	}
 	key := make([]byte, 64)
 	_, _ = rand.Read(key)
-	all := map[string]string{"slurm.key": string(key), "cgroup.conf": noCgroups}
+	all := map[string]string{"slurm.key": string(key), "cgroup.conf": noGroups}
 	maps.Copy(all, files)
 	own := strings.NewReplacer("=/rig/state", "=/rig/"+name+"/state", "SlurmctldLogFile=/rig/log/slurmctld.log\n", "", "SlurmdLogFile=/rig/log/%n.log\n", "")
 	all["slurm.conf"] = own.Replace(baseConf) + fewThreads + files["slurm.conf"]

@@ -2,6 +2,7 @@ package slurmrig
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -91,11 +92,13 @@ func (t *thread) goHome() (err error) {
 }
 
 // initScript is the first process of the namespaces: it takes over processes whose parents have
-// ended, and ends with its input. Only a process of a PID namespace can mount the proc of that.
-const initScript = `mount -t proc proc "$0/proc" && echo up && read -r _`
+// ended, and ends with its input. Only a process of a PID namespace can mount the proc of that. A
+// rig's control groups can be removed only after all its other processes have ended.
+const initScript = `mount -t proc proc "$0/proc" && echo up && read -r _
+[ -z "$1" ] || { kill -9 -1; echo 0 >"${1%/*}/cgroup.procs"; ` + removeGroups + `; }`
 
 // open makes the rig's namespaces.
-func (c *Cluster) open(gpus int, model string) error {
+func (c *Cluster) open(ctx context.Context, conf Config) error {
 	c.init = exec.Command("bash", "-c", initScript, c.release.Root()) //nolint:noctx // Stop ends it
 	c.init.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Setsid: true}
 	input, err := c.init.StdinPipe()
@@ -120,8 +123,13 @@ func (c *Cluster) open(gpus int, model string) error {
 		if err := c.mountAll(); err != nil {
 			return err
 		}
-		if err := errors.Join(c.makeDevices(gpus), unix.Sethostname([]byte("ctl")), loopbackUp()); err != nil {
+		if err := errors.Join(c.makeDevices(conf.GPUs), unix.Sethostname([]byte("ctl")), loopbackUp()); err != nil {
 			return err
+		}
+		if conf.ControlGroups {
+			if err := c.openGroups(ctx); err != nil {
+				return err
+			}
 		}
 		if err := c.init.Start(); err != nil {
 			return err
@@ -129,7 +137,7 @@ func (c *Cluster) open(gpus int, model string) error {
 		if line, err := bufio.NewReader(said).ReadString('\n'); err != nil {
 			return fmt.Errorf("first process: %w: %s%s", err, line, c.Log("init"))
 		}
-		return c.makeModel(gpus, model)
+		return c.makeModel(conf.GPUs, conf.Model)
 	})
 }
 

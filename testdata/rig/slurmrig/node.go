@@ -28,34 +28,37 @@ type Node struct {
 // Start starts the node's slurmd with further arguments, which goes into the background, with a
 // /run/slurm of its own. Unlike Cluster.Slurmd it does not wait until the slurmd has started.
 func (n *Node) Start(ctx context.Context, args ...string) error {
-	_, err := n.run(ctx, []string{ownRun}, slices.Concat([]string{"slurmd", "-N", n.Name}, args)...)
+	_, err := n.run(n.Cluster.slurmd(ctx, n.Name, args...), ownRun)
 	return err
 }
 
 // Run runs a program of the rig on the node.
 func (n *Node) Run(ctx context.Context, args ...string) (string, error) {
-	return n.run(ctx, nil, args...)
+	return n.run(n.Cluster.command(ctx, args...))
 }
 
-func (n *Node) run(ctx context.Context, mounts []string, args ...string) (string, error) {
+func (n *Node) run(cmd *exec.Cmd, mounts ...string) (string, error) {
 	mark := n.Cluster.path("node." + n.Name)
 	if err := os.WriteFile(mark, []byte(n.Name), 0o644); err != nil { //nolint:gosec // no secret
 		return "", err
 	}
 	mounts = slices.Concat([]string{"/rig/node." + n.Name + ":/rig/node"}, mounts, n.Mounts)
-	return n.Cluster.run(n.Cluster.command(ctx, args...), mounts)
+	return n.Cluster.run(cmd, mounts)
 }
 
 // StartOutside starts a program of this machine beside the nodes. It has this machine's files and
 // network, and further mounts as a Node has, FROM:TO with this machine's paths. Its processes are
-// the rig's, and end with them. A FROM of "proc" is the rig's proc file system.
+// the rig's, and end with them. A FROM of "proc" is the rig's proc file system, and one of "cgroup"
+// has its control groups.
 func (c *Cluster) StartOutside(cmd *exec.Cmd, mounts ...string) error {
-	proc := filepath.Join(c.release.Root(), "proc")
 	return c.inside(unix.CLONE_NEWNS|unix.CLONE_NEWPID, func() error {
 		own := slices.Clone(mounts)
 		for i, m := range own {
-			if to, is := strings.CutPrefix(m, "proc:"); is {
-				own[i] = proc + ":" + to
+			switch from, to, _ := strings.Cut(m, ":"); from {
+			case "proc":
+				own[i] = filepath.Join(c.release.Root(), "proc") + ":" + to
+			case "cgroup":
+				own[i] = c.groups.dir + ":" + to
 			}
 		}
 		if err := mountOwn(own); err != nil {
@@ -72,8 +75,14 @@ func (n *Node) KillSlurmd() error {
 }
 
 // PowerOff kills every process of the node, as a power loss does. What they have
-// written stays.
-func (n *Node) PowerOff() error { return n.kill(func(string) bool { return true }) }
+// written stays, and their control groups go.
+func (n *Node) PowerOff() error {
+	if err := n.kill(func(string) bool { return true }); err != nil || n.Cluster.groups == nil {
+		return err
+	}
+	_, err := n.Cluster.Run(context.Background(), "bash", "-c", removeGroups, "bash", n.Cluster.groups.scope(n.Name))
+	return err
+}
 
 // Kill kills the node's processes of a name, and returns how many it found.
 func (n *Node) Kill(name string) (int, error) {

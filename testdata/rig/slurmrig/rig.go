@@ -1,7 +1,8 @@
 // Package slurmrig runs a real Slurm for tests: Debian's packages in a chroot,
-// in namespaces of its own with nothing but loopback. It needs root and Debian's
-// package mirrors the first time; the chroots are kept in the user's cache.
-// Everything it starts ends with the test process.
+// in namespaces of its own with nothing but loopback. It needs root, Debian's
+// package mirrors the first time, and gcc for slurmds with control groups. The
+// chroots are kept in the user's cache. Everything it starts ends with the test
+// process.
 package slurmrig
 
 import (
@@ -76,6 +77,7 @@ type Cluster struct {
 	release Release
 	init    *exec.Cmd // the first process of the namespaces
 	keep    io.Closer // they end when it is closed, or when this process ends
+	groups  *groups   // nil for slurmds without control groups
 }
 
 // path is a file of the rig's own folder.
@@ -95,6 +97,8 @@ type Config struct {
 	GPUs int
 	// Model is what the driver's files say of each GPU, "" for no such files.
 	Model string
+	// ControlGroups gives the slurmds control groups of version 2.
+	ControlGroups bool
 }
 
 // Start builds the release if it must and starts slurmctld and the slurmds in
@@ -102,7 +106,8 @@ type Config struct {
 func Start(ctx context.Context, r Release, dir string, conf Config) (*Cluster, error) {
 	files := map[string]string{"slurm.conf": "Include /rig/base.conf\n" + conf.SlurmConf}
 	maps.Copy(files, conf.Files)
-	c, err := startEmpty(ctx, r, dir, files, conf.GPUs, conf.Model)
+	conf.Files = files
+	c, err := startEmpty(ctx, r, dir, conf)
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +121,8 @@ func Start(ctx context.Context, r Release, dir string, conf Config) (*Cluster, e
 	return c, nil
 }
 
-// startEmpty makes a rig without a daemon.
-func startEmpty(ctx context.Context, r Release, dir string, files map[string]string, gpus int, model string) (*Cluster, error) {
+// startEmpty makes a rig without a daemon. The files have a slurm.conf.
+func startEmpty(ctx context.Context, r Release, dir string, conf Config) (*Cluster, error) {
 	if err := Build(ctx, r); err != nil {
 		return nil, err
 	}
@@ -126,10 +131,10 @@ func startEmpty(ctx context.Context, r Release, dir string, files map[string]str
 		return nil, fmt.Errorf("start Slurm: %w", err)
 	}
 	c := &Cluster{Dir: dir, release: r}
-	if err := c.write(files); err != nil {
+	if err := c.write(conf); err != nil {
 		return nil, fmt.Errorf("start Slurm: %w", err)
 	}
-	if err := c.open(gpus, model); err != nil {
+	if err := c.open(ctx, conf); err != nil {
 		c.Stop()
 		return nil, fmt.Errorf("start Slurm %s: %w", r.Slurm, err)
 	}
@@ -137,7 +142,7 @@ func startEmpty(ctx context.Context, r Release, dir string, files map[string]str
 }
 
 // write writes the files of the configuration, and the rig's own folder.
-func (c *Cluster) write(files map[string]string) error {
+func (c *Cluster) write(conf Config) error {
 	if err := os.RemoveAll(c.path("")); err != nil { // of a rig before
 		return err
 	}
@@ -148,12 +153,13 @@ func (c *Cluster) write(files map[string]string) error {
 	}
 	key := make([]byte, 1024)
 	_, _ = rand.Read(key)
-	all := map[string]string{"slurm.key": string(key), "cgroup.conf": noCgroups, ".rig/base.conf": baseConf, ".rig/hosts": "127.0.0.1 localhost ctl\n"}
-	maps.Copy(all, files)
+	all := map[string]string{"slurm.key": string(key), "cgroup.conf": noGroups, ".rig/base.conf": baseConf, ".rig/hosts": "127.0.0.1 localhost ctl\n"}
+	if conf.ControlGroups {
+		all["cgroup.conf"], all[".rig/base.conf"] = withGroups, strings.ReplaceAll(baseConf, trackByProc, trackByGroups)
+	}
+	maps.Copy(all, conf.Files)
 	return errors.Join(writeFiles(c.Dir, all), os.Chmod(c.path("tmp"), 0o777|os.ModeSticky))
 }
-
-const noCgroups = "CgroupPlugin=disabled\n"
 
 // writeFiles writes files of a configuration: some are programs, some are secret.
 func writeFiles(dir string, files map[string]string) error {
@@ -171,7 +177,7 @@ func writeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// baseConf are the lines of slurm.conf that a rig needs. It has no control groups and no
+// baseConf are the lines of slurm.conf that a rig without control groups needs. It has no
 // accounting.
 const baseConf = `ClusterName=rig
 SlurmctldHost=ctl(127.0.0.1)
@@ -187,7 +193,7 @@ SlurmctldLogFile=/rig/log/slurmctld.log
 SlurmdLogFile=/rig/log/%n.log
 SlurmctldDebug=verbose
 SlurmdDebug=verbose
-ProctrackType=proctrack/linuxproc
+` + trackByProc + `
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 MpiDefault=none
@@ -274,6 +280,9 @@ func (c *Cluster) Stop() {
 	}
 	if c.init.Process != nil {
 		_ = c.init.Wait() // it ends after all others
+	}
+	if c.groups != nil {
+		_ = c.groups.first.Close()
 	}
 }
 
@@ -382,12 +391,22 @@ func (c *Cluster) run(cmd *exec.Cmd, mounts []string) (string, error) {
 // once take each other's sack.socket, and one dies of it.
 const ownRun = "tmpfs:/run/slurm"
 
+// slurmd is the command of a node's slurmd.
+func (c *Cluster) slurmd(ctx context.Context, node string, args ...string) *exec.Cmd {
+	cmd := c.command(ctx, append([]string{"slurmd", "-N", node}, args...)...)
+	if c.groups != nil {
+		c.groups.enter(cmd)
+		cmd.Env = append(cmd.Env, "LD_PRELOAD=/rig/unified.so")
+	}
+	return cmd
+}
+
 // Slurmd starts the node's slurmd, with further arguments. It goes into the background and has a
 // /run/slurm of its own. Slurmd returns when it has started or has said that it can't, so that of
 // many only one starts at a time.
 func (c *Cluster) Slurmd(ctx context.Context, node string, args ...string) error {
 	before, _ := os.ReadFile(c.logPath(node)) // of a slurmd before
-	out, err := c.run(c.command(ctx, append([]string{"slurmd", "-N", node}, args...)...), []string{ownRun})
+	out, err := c.run(c.slurmd(ctx, node, args...), []string{ownRun})
 	for end := time.Now().Add(upTime); err == nil; time.Sleep(10 * time.Millisecond) {
 		log, _ := os.ReadFile(c.logPath(node)) // there may be none yet
 		if said := string(log[min(len(before), len(log)):]); strings.Contains(said, "slurmd started on") || strings.Contains(said, "fatal:") {
