@@ -54,8 +54,9 @@ func printResult(w io.Writer, output string, r *show.Result) error {
 }
 
 const (
-	gresFile  = "gres.conf"
-	slurmConf = "slurm.conf"
+	gresFile   = "gres.conf"
+	slurmConf  = "slurm.conf"
+	cgroupConf = "cgroup.conf"
 )
 
 // slurmFiles are the files for Slurm. If both topology files exist, Slurm reads the first one.
@@ -186,7 +187,7 @@ func inOrder(files map[string]string) (out []lint.File) {
 
 // readFiles reads a file, or the files for Slurm in a directory, with the files that they include.
 func readFiles(path, confDir string) ([]lint.File, error) {
-	if filepath.Base(path) == slurmConf {
+	if name := filepath.Base(path); name == slurmConf || name == cgroupConf { // judged beside the others
 		return nil, fmt.Errorf("%s: want a topology file, gres.conf or the directory that has them", path)
 	}
 	paths := []string{path}
@@ -200,16 +201,24 @@ func readFiles(path, confDir string) ([]lint.File, error) {
 	}
 	out := make([]lint.File, len(paths))
 	for i, p := range paths {
-		data, err := os.ReadFile(p)
-		if err != nil {
-			return nil, fmt.Errorf("read files: %w", err)
-		}
-		out[i] = lint.File{Name: p, Data: data}
-		if !strings.HasSuffix(p, ".yaml") && !strings.HasSuffix(p, ".yml") {
-			out[i].Data, out[i].Included = syntax.Join(p, data, openIncluded(cmp.Or(confDir, filepath.Dir(p))))
+		var err error
+		if out[i], err = readFile(p, confDir); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// readFile reads one of Slurm's files, with the files that it includes.
+func readFile(path, confDir string) (f lint.File, err error) {
+	if f.Data, err = os.ReadFile(path); err != nil {
+		return f, fmt.Errorf("read files: %w", err)
+	}
+	f.Name = path
+	if !strings.HasSuffix(path, ".yaml") && !strings.HasSuffix(path, ".yml") {
+		f.Data, f.Included = syntax.Join(path, f.Data, openIncluded(cmp.Or(confDir, filepath.Dir(path))))
+	}
+	return f, nil
 }
 
 // readTopologies reads the topology file at a path: the file, or the one that the release would read

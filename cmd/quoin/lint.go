@@ -140,17 +140,22 @@ func (o *filesOptions) cgroup(w *wanted) ([]lint.File, error) {
 		return nil, nil
 	}
 	for _, dir := range []string{o.confDir, o.files} {
-		if path := filepath.Join(dir, "cgroup.conf"); dir != "" && exists(path) {
-			return readFiles(path, o.confDir)
+		if path := filepath.Join(dir, cgroupConf); dir != "" && exists(path) {
+			f, err := readFile(path, o.confDir)
+			return []lint.File{f}, err
 		}
 	}
 	return nil, nil
 }
 
-// names are the names of files. A directory that all files share is left out.
+// names say what was judged: the files, and of cgroup.conf one key. A directory that all files share is left out.
 func names(files []lint.File) (names []string) {
 	for _, f := range files {
-		names = append(names, filepath.Base(f.Name))
+		name := filepath.Base(f.Name)
+		if name == cgroupConf {
+			name = "ConstrainDevices of " + name
+		}
+		names = append(names, name)
 	}
 	return names
 }
