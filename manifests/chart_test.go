@@ -150,6 +150,7 @@ func TestNames(t *testing.T) {
 		{"variables", "agent.extraEnv[0].name=A,agent.extraEnv[0].value=b,publisher.extraEnv[0].name=C,publisher.extraEnv[0].value=d", []string{"        - name: A\n          value: b\n", "        - name: C\n          value: d\n"}, nil},
 		{"rollouts", "agent.updateStrategy.rollingUpdate.maxUnavailable=1,publisher.updateStrategy.type=Recreate", []string{"  updateStrategy:\n    rollingUpdate:\n      maxUnavailable: 1\n", "  strategy:\n    type: Recreate\n"}, nil},
 		{"security", "agent.securityContext.seLinuxOptions.type=my_t,publisher.securityContext.runAsGroup=7", []string{"          seLinuxOptions:\n            type: my_t\n", "          runAsGroup: 7\n"}, []string{"spc_t"}},
+		{"nothing of the site", "agent.securityContext=null,publisher.securityContext=null,agent.podLabels=null,publisher.podLabels=null", []string{"          runAsUser: 0\n"}, []string{"spc_t"}},
 		{"security of a privileged agent", "agent.privileged=true", []string{"          privileged: true\n          readOnlyRootFilesystem: true\n          runAsUser: 0\n          seLinuxOptions:\n            type: spc_t\n"}, nil},
 		{"secrets for the registry", "imagePullSecrets[0]=pull", []string{"imagePullSecrets:\n      - name: pull\n"}, nil},
 	}

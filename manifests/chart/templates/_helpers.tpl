@@ -40,7 +40,7 @@ does not say that it is Helm's.
 
 {{- define "quoin.podLabels" -}}
 {{- $component := index . 1 -}}
-{{- toJson (merge (include "quoin.labels" $component | fromYaml) (index (index . 0).Values $component).podLabels) -}}
+{{- toJson (merge (include "quoin.labels" $component | fromYaml) ((index (index . 0).Values $component).podLabels | default dict)) -}}
 {{- end -}}
 
 {{/* The service account of a component. */}}
