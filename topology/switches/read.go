@@ -132,7 +132,7 @@ func (p *parser) take(line []byte) error {
 	switch {
 	case len(s) == 0, s[0] == '#':
 		return nil
-	case len(s) > 1 && s[0] == '[' && s[1] >= '0' && s[1] <= '9':
+	case s[0] == '[' && isNumber(s[1:max(bytes.IndexByte(s, ']'), 1)]):
 		return p.takePort(string(s))
 	}
 	word := s
@@ -166,6 +166,9 @@ func (p *parser) take(line []byte) error {
 	}
 	return nil
 }
+
+// isNumber reports whether a text is a number, such as that of a port. A time is none.
+func isNumber(s []byte) bool { return len(s) > 0 && len(bytes.Trim(s, "0123456789")) == 0 }
 
 // leftOut says which lines are not of ibnetdiscover. It is empty if there are none.
 func (p *parser) leftOut() string {

@@ -217,6 +217,10 @@ func (r *Reader) read(t *text, s *source) error {
 	if err != nil {
 		return err
 	}
+	// A switch that did not answer ibnetdiscover is no switch that has gone.
+	if t.fabric != nil && fabric.LeftOut() != "" && fabric.Switches() < t.fabric.Switches() {
+		return fmt.Errorf("%s; the text has %d switches, the last one had %d", fabric.LeftOut(), fabric.Switches(), t.fabric.Switches())
+	}
 	devices := fabric.Switches() + fabric.Adapters()
 	for _, other := range r.texts {
 		if other != t && other.fabric != nil {
