@@ -81,14 +81,13 @@ const (
 // adapter has decides. On GB200 and in virtual machines no adapter shares a bridge with a GPU.
 var roles = []struct {
 	witness string
-	sure    bool
 	of      func(a *Adapter, s *speeds) bool
 }{
-	{"below the PCI switch or root port of a GPU", true, func(a *Adapter, _ *speeds) bool { return len(a.GPUs) > 0 }},
-	{"InfiniBand, and no adapter is faster", true, func(a *Adapter, s *speeds) bool { return a.speaks(LinkInfiniBand) && !s.slower(a) }},
-	{"a switch as neighbor, and no adapter is faster", false, func(a *Adapter, s *speeds) bool { return a.hasNeighbor() && !s.slower(a) }},
-	{"InfiniBand", false, func(a *Adapter, _ *speeds) bool { return a.speaks(LinkInfiniBand) }},
-	{"the fastest", false, func(a *Adapter, s *speeds) bool { return s.of(a) == s.most }},
+	{"below the PCI switch or root port of a GPU", func(a *Adapter, _ *speeds) bool { return len(a.GPUs) > 0 }},
+	{"InfiniBand, and no adapter is faster", func(a *Adapter, s *speeds) bool { return a.speaks(LinkInfiniBand) && !s.slower(a) }},
+	{"a switch as neighbor, and no adapter is faster", func(a *Adapter, s *speeds) bool { return a.hasNeighbor() && !s.slower(a) }},
+	{"InfiniBand", func(a *Adapter, _ *speeds) bool { return a.speaks(LinkInfiniBand) }},
+	{"the fastest", func(a *Adapter, s *speeds) bool { return s.of(a) == s.most }},
 }
 
 // ComputeAdapters returns the adapters over which GPUs talk to other machines. names are
@@ -106,10 +105,11 @@ func (n *Node) ComputeAdapters(names []string) (c Compute) {
 			continue
 		}
 		first := &c.Adapters[0]
-		others := n.adapters(func(a *Adapter) bool {
-			return a.kind() != first.kind() && (role.of(a, s) || a.speaks(LinkInfiniBand) || s.slower(first) && !s.slower(a))
+		others := n.adapters(func(a *Adapter) bool { // those that may be for compute instead, or too
+			may := role.of(a, s) || s.slower(first) && !s.slower(a) || a.speaks(LinkInfiniBand) && !first.speaks(LinkInfiniBand)
+			return may && a.kind() != first.kind() && s.of(a) > 0
 		})
-		if !role.sure && len(others) > 0 && s.most > 0 {
+		if len(first.GPUs) == 0 && s.of(first) > 0 && len(others) > 0 {
 			message := fmt.Sprintf("jobs may compute with %s, with %s, or with both; set computeAdapters", first.Name, others[0].Name)
 			c.Doubt = []Finding{{Severity: Warning, Reason: ReasonAdaptersUnsure, Message: message}}
 		}
