@@ -42,6 +42,9 @@ type AdapterPort struct {
 	// never active. A link that is down or trained badly has another rate, which is no fact
 	// of the machine.
 	RateGbps int `json:"rateGbps,omitempty"`
+	// LastGbps is the rate of the link that is active, or was last. It is in no report, because it is
+	// no fact that stays. 0: not known.
+	LastGbps int `json:"-"`
 	// Neighbor is the switch port at the other end, by LLDP. The last that was seen stays.
 	Neighbor Neighbor `json:"neighbor,omitzero"`
 }
@@ -155,28 +158,31 @@ func (s *speeds) of(a *Adapter) int {
 // slower reports whether an adapter is known to be slower than another one.
 func (s *speeds) slower(a *Adapter) bool { return s.of(a) > 0 && s.of(a) < s.most }
 
-// SlowAdapters returns a problem of each port for compute that is slower than half of the ports of its
+// SlowAdapters returns a problem of each port for compute whose link is slower than half of those of its
 // model and link layer. Other ports are not compared: some are for storage, others for management.
 func (n *Node) SlowAdapters() (found []Finding) {
 	compute := n.ComputeAdapters(nil).Adapters
 	for _, a := range compute {
 		for _, p := range a.Ports {
-			if usual := usualRate(compute, a.Model, p.LinkLayer); p.RateGbps > 0 && p.RateGbps < usual {
+			if rate, usual := p.lastRate(), usualRate(compute, a.Model, p.LinkLayer); rate > 0 && rate < usual {
 				found = append(found, Finding{Reason: ReasonAdapterSlow, Message: fmt.Sprintf(
-					"%s port %d has had %d Gb/s at most since the boot; other ports of its model have %d Gb/s", a.Name, p.Port, p.RateGbps, usual)})
+					"the link of %s port %d has %d Gb/s; other ports of its model have %d Gb/s", a.Name, p.Port, rate, usual)})
 			}
 		}
 	}
 	return found
 }
 
+// lastRate returns the rate of a port's last link, 0 if it never had one.
+func (p *AdapterPort) lastRate() int { return cmp.Or(p.LastGbps, p.RateGbps) }
+
 // usualRate returns the rate in Gb/s that half of the ports of a model and link layer have, or more than it.
 func usualRate(adapters []Adapter, model, layer string) int {
 	var rates []int
 	for _, a := range adapters {
 		for _, p := range a.Ports {
-			if a.Model == model && p.LinkLayer == layer && p.RateGbps > 0 {
-				rates = append(rates, p.RateGbps)
+			if rate := p.lastRate(); a.Model == model && p.LinkLayer == layer && rate > 0 {
+				rates = append(rates, rate)
 			}
 		}
 	}

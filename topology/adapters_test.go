@@ -122,7 +122,7 @@ func TestSlowAdapters(t *testing.T) {
 		return list
 	}
 	slow := func(name string, rate int) topology.Finding {
-		return topology.Finding{Reason: topology.ReasonAdapterSlow, Message: fmt.Sprintf("%s port 1 has had %d Gb/s at most since the boot; other ports of its model have 400 Gb/s", name, rate)}
+		return topology.Finding{Reason: topology.ReasonAdapterSlow, Message: fmt.Sprintf("the link of %s port 1 has %d Gb/s; other ports of its model have 400 Gb/s", name, rate)}
 	}
 	for _, tt := range []struct {
 		name     string
@@ -139,6 +139,7 @@ func TestSlowAdapters(t *testing.T) {
 		{"another model", append(ports(400, 400), adapterOf("mlx5_9", topology.LinkInfiniBand, 200, gpu, func(a *topology.Adapter) { a.Model = "MT4123" })), nil},
 		{"another link layer", append(ports(400, 400), adapterOf("mlx5_9", topology.LinkEthernet, 200, gpu)), nil},
 		{"an adapter for storage", append(ports(400, 400), adapterOf("mlx5_9", topology.LinkInfiniBand, 200)), nil},
+		{"a link that came back slower", append(ports(400, 400), adapterOf("mlx5_2", topology.LinkInfiniBand, 400, gpu, func(a *topology.Adapter) { a.Ports[0].LastGbps = 100 })), []topology.Finding{slow("mlx5_2", 100)}},
 		{"no rail: InfiniBand of one model", []topology.Adapter{adapterOf("mlx5_0", topology.LinkInfiniBand, 400), adapterOf("mlx5_1", topology.LinkInfiniBand, 100)}, []topology.Finding{slow("mlx5_1", 100)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
