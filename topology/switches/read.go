@@ -132,7 +132,7 @@ func (p *parser) take(line []byte) error {
 	switch {
 	case len(s) == 0, s[0] == '#':
 		return nil
-	case s[0] == '[' && isNumber(s[1:max(bytes.IndexByte(s, ']'), 1)]):
+	case beginsWithPort(s):
 		return p.takePort(string(s))
 	}
 	word := s
@@ -167,8 +167,14 @@ func (p *parser) take(line []byte) error {
 	return nil
 }
 
-// isNumber reports whether a text is a number, such as that of a port. A time is none.
-func isNumber(s []byte) bool { return len(s) > 0 && len(bytes.Trim(s, "0123456789")) == 0 }
+// beginsWithPort reports whether a line begins with the number of a port, such as [2]. A time is none.
+func beginsWithPort(s []byte) bool {
+	digits := 0
+	for s[0] == '[' && 1+digits < len(s) && s[1+digits] >= '0' && s[1+digits] <= '9' {
+		digits++
+	}
+	return digits > 0 && 1+digits < len(s) && s[1+digits] == ']'
+}
 
 // leftOut says which lines are not of ibnetdiscover. It is empty if there are none.
 func (p *parser) leftOut() string {
