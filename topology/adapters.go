@@ -42,6 +42,9 @@ type AdapterPort struct {
 	// never active. A link that is down or trained badly has another rate, which is no fact
 	// of the machine.
 	RateGbps int `json:"rateGbps,omitempty"`
+	// LastGbps is the rate of the link that is active, or was last. It is in no report, because it is
+	// no fact that stays. 0: not known.
+	LastGbps int `json:"-"`
 	// Neighbor is the switch port at the other end, by LLDP. The last that was seen stays.
 	Neighbor Neighbor `json:"neighbor,omitzero"`
 }
@@ -81,14 +84,13 @@ const (
 // adapter has decides. On GB200 and in virtual machines no adapter shares a bridge with a GPU.
 var roles = []struct {
 	witness string
-	sure    bool
 	of      func(a *Adapter, s *speeds) bool
 }{
-	{"below the PCI switch or root port of a GPU", true, func(a *Adapter, _ *speeds) bool { return len(a.GPUs) > 0 }},
-	{"InfiniBand, and no adapter is faster", true, func(a *Adapter, s *speeds) bool { return a.speaks(LinkInfiniBand) && !s.slower(a) }},
-	{"a switch as neighbor, and no adapter is faster", false, func(a *Adapter, s *speeds) bool { return a.hasNeighbor() && !s.slower(a) }},
-	{"InfiniBand", false, func(a *Adapter, _ *speeds) bool { return a.speaks(LinkInfiniBand) }},
-	{"the fastest", false, func(a *Adapter, s *speeds) bool { return s.of(a) == s.most }},
+	{"below the PCI switch or root port of a GPU", func(a *Adapter, _ *speeds) bool { return len(a.GPUs) > 0 }},
+	{"InfiniBand, and no adapter is faster", func(a *Adapter, s *speeds) bool { return a.speaks(LinkInfiniBand) && !s.slower(a) }},
+	{"a switch as neighbor, and no adapter is faster", func(a *Adapter, s *speeds) bool { return a.hasNeighbor() && !s.slower(a) }},
+	{"InfiniBand", func(a *Adapter, _ *speeds) bool { return a.speaks(LinkInfiniBand) }},
+	{"the fastest", func(a *Adapter, s *speeds) bool { return s.of(a) == s.most }},
 }
 
 // ComputeAdapters returns the adapters over which GPUs talk to other machines. names are
@@ -106,10 +108,11 @@ func (n *Node) ComputeAdapters(names []string) (c Compute) {
 			continue
 		}
 		first := &c.Adapters[0]
-		others := n.adapters(func(a *Adapter) bool {
-			return a.kind() != first.kind() && (role.of(a, s) || a.speaks(LinkInfiniBand) || s.slower(first) && !s.slower(a))
+		others := n.adapters(func(a *Adapter) bool { // those that may be for compute instead, or too
+			may := role.of(a, s) || s.slower(first) && !s.slower(a) || a.speaks(LinkInfiniBand) && !first.speaks(LinkInfiniBand)
+			return may && a.kind() != first.kind() && s.of(a) > 0
 		})
-		if !role.sure && len(others) > 0 && s.most > 0 {
+		if len(first.GPUs) == 0 && s.of(first) > 0 && len(others) > 0 {
 			message := fmt.Sprintf("jobs may compute with %s, with %s, or with both; set computeAdapters", first.Name, others[0].Name)
 			c.Doubt = []Finding{{Severity: Warning, Reason: ReasonAdaptersUnsure, Message: message}}
 		}
@@ -155,28 +158,31 @@ func (s *speeds) of(a *Adapter) int {
 // slower reports whether an adapter is known to be slower than another one.
 func (s *speeds) slower(a *Adapter) bool { return s.of(a) > 0 && s.of(a) < s.most }
 
-// SlowAdapters returns a problem of each port for compute that is slower than half of the ports of its
+// SlowAdapters returns a problem of each port for compute whose link is slower than half of those of its
 // model and link layer. Other ports are not compared: some are for storage, others for management.
 func (n *Node) SlowAdapters() (found []Finding) {
 	compute := n.ComputeAdapters(nil).Adapters
 	for _, a := range compute {
 		for _, p := range a.Ports {
-			if usual := usualRate(compute, a.Model, p.LinkLayer); p.RateGbps > 0 && p.RateGbps < usual {
+			if rate, usual := p.lastRate(), usualRate(compute, a.Model, p.LinkLayer); rate > 0 && rate < usual {
 				found = append(found, Finding{Reason: ReasonAdapterSlow, Message: fmt.Sprintf(
-					"%s port %d has had %d Gb/s at most since the boot; other ports of its model have %d Gb/s", a.Name, p.Port, p.RateGbps, usual)})
+					"the link of %s port %d has %d Gb/s; other ports of its model have %d Gb/s", a.Name, p.Port, rate, usual)})
 			}
 		}
 	}
 	return found
 }
 
+// lastRate returns the rate of a port's last link, 0 if it never had one.
+func (p *AdapterPort) lastRate() int { return cmp.Or(p.LastGbps, p.RateGbps) }
+
 // usualRate returns the rate in Gb/s that half of the ports of a model and link layer have, or more than it.
 func usualRate(adapters []Adapter, model, layer string) int {
 	var rates []int
 	for _, a := range adapters {
 		for _, p := range a.Ports {
-			if a.Model == model && p.LinkLayer == layer && p.RateGbps > 0 {
-				rates = append(rates, p.RateGbps)
+			if rate := p.lastRate(); a.Model == model && p.LinkLayer == layer && rate > 0 {
+				rates = append(rates, rate)
 			}
 		}
 	}

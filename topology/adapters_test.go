@@ -53,6 +53,9 @@ func TestComputeAdapters(t *testing.T) {
 		{"InfiniBand, and slower BlueFields with a switch", []topology.Adapter{ib("mlx5_0"), ib("mlx5_1"), eth("mlx5_2", 200, model("MT41692"), leaf)}, nil, []string{"mlx5_0", "mlx5_1"}, fastIB, ""},
 		{"InfiniBand, and BlueFields as fast with a switch", []topology.Adapter{ib("mlx5_0"), eth("mlx5_1", 400, model("MT41692"), leaf)}, nil, []string{"mlx5_0"}, fastIB, ""},
 		{"InfiniBand, and a slower model for storage", []topology.Adapter{ib("mlx5_0"), adapterOf("mlx5_1", topology.LinkInfiniBand, 200, model("MT4123"))}, nil, []string{"mlx5_0"}, fastIB, ""},
+		{"InfiniBand of two models, as fast", []topology.Adapter{ib("mlx5_0"), ib("mlx5_1", model("MT41692"))}, nil, []string{"mlx5_0", "mlx5_1"}, fastIB, "mlx5_1"},
+		{"InfiniBand of another model, without a link", []topology.Adapter{ib("mlx5_0"), adapterOf("mlx5_1", topology.LinkInfiniBand, 0, model("MT4123"))}, nil, []string{"mlx5_0", "mlx5_1"}, fastIB, ""},
+		{"rails of two models", []topology.Adapter{ib("mlx5_0", gpu), ib("mlx5_1", gpu, model("MT41692"))}, nil, []string{"mlx5_0", "mlx5_1"}, rail, ""},
 		{"a link of InfiniBand trained badly", []topology.Adapter{ib("mlx5_0"), ib("mlx5_1", func(a *topology.Adapter) { a.Ports[0].RateGbps = 100 }), eth("mlx5_2", 200)}, nil, []string{"mlx5_0", "mlx5_1"}, fastIB, ""},
 		{"InfiniBand without a link yet, after a boot", []topology.Adapter{adapterOf("mlx5_0", topology.LinkInfiniBand, 0), eth("mlx5_1", 200, leaf)}, nil, []string{"mlx5_0"}, fastIB, ""},
 		{"Ethernet that is faster than InfiniBand", []topology.Adapter{ib("mlx5_0"), eth("mlx5_1", 800), ib("mlx5_2")}, nil, []string{"mlx5_0", "mlx5_2"}, slowIB, "mlx5_1"},
@@ -119,7 +122,7 @@ func TestSlowAdapters(t *testing.T) {
 		return list
 	}
 	slow := func(name string, rate int) topology.Finding {
-		return topology.Finding{Reason: topology.ReasonAdapterSlow, Message: fmt.Sprintf("%s port 1 has had %d Gb/s at most since the boot; other ports of its model have 400 Gb/s", name, rate)}
+		return topology.Finding{Reason: topology.ReasonAdapterSlow, Message: fmt.Sprintf("the link of %s port 1 has %d Gb/s; other ports of its model have 400 Gb/s", name, rate)}
 	}
 	for _, tt := range []struct {
 		name     string
@@ -136,6 +139,7 @@ func TestSlowAdapters(t *testing.T) {
 		{"another model", append(ports(400, 400), adapterOf("mlx5_9", topology.LinkInfiniBand, 200, gpu, func(a *topology.Adapter) { a.Model = "MT4123" })), nil},
 		{"another link layer", append(ports(400, 400), adapterOf("mlx5_9", topology.LinkEthernet, 200, gpu)), nil},
 		{"an adapter for storage", append(ports(400, 400), adapterOf("mlx5_9", topology.LinkInfiniBand, 200)), nil},
+		{"a link that came back slower", append(ports(400, 400), adapterOf("mlx5_2", topology.LinkInfiniBand, 400, gpu, func(a *topology.Adapter) { a.Ports[0].LastGbps = 100 })), []topology.Finding{slow("mlx5_2", 100)}},
 		{"no rail: InfiniBand of one model", []topology.Adapter{adapterOf("mlx5_0", topology.LinkInfiniBand, 400), adapterOf("mlx5_1", topology.LinkInfiniBand, 100)}, []topology.Finding{slow("mlx5_1", 100)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

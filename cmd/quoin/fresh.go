@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -181,6 +182,8 @@ func (o *freshOptions) makeFresh(cmd *cobra.Command, s *session.Session, pub *pu
 			made.Refused, made.Message = "NothingToPublish", "no node is in a block or switch: there is no skeleton"
 		}
 	}
+	// As in a stored plan. Whether slurmd finds the GPUs is a question about gres.conf, which a map does not show.
+	made.Plan.Problems = slices.DeleteFunc(slices.Clone(made.Problems), func(f topology.Finding) bool { return f.Reason == slurmconf.ReasonNotJudged })
 	made.Problems = append(made.Problems, snap.Problems...)
 	return &fresh{made, s, pub, snap, in}, nil
 }

@@ -125,8 +125,6 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 	if err != nil {
 		return nil, err
 	}
-	// The inputs say what is wrong with texts of fabrics and with names.
-	made.Plan.Problems = slices.Concat(made.Plan.Problems, made.in.Problems)
 	made.sayNames(cmd.ErrOrStderr())
 	site := &picture.Site{Publication: pub.Name, Plan: made.Plan, Facts: made.in.Facts}
 	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Topologies(), Fresh: true, Hosts: hosts, MaxDomainGPUs: pub.MaxDomainGPUs, FabricPartitions: pub.FabricPartitions}

@@ -66,6 +66,7 @@ func fill(a, old *topology.Adapter) {
 			fillZero(&p.LinkLayer, old.LinkLayer)
 			fillZero(&p.GUID, old.GUID)
 			p.RateGbps = max(p.RateGbps, old.RateGbps)
+			fillZero(&p.LastGbps, old.LastGbps)
 		}
 		fillZero(&p.Neighbor, old.Neighbor)
 	})

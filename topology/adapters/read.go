@@ -346,7 +346,7 @@ func (a *adapterReader) port(number int) topology.AdapterPort {
 
 // link reads the state of a port's link, and reports whether it is active.
 func (a *adapterReader) link(p *topology.AdapterPort) bool {
-	p.RateGbps, p.Neighbor = 0, topology.Neighbor{}
+	p.RateGbps, p.LastGbps, p.Neighbor = 0, 0, topology.Neighbor{}
 	dir := a.dir + "/ports/" + strconv.Itoa(p.Port)
 	state, err := textOf(dir, "state") // such as "4: ACTIVE"
 	if err != nil || state == "" {
@@ -357,7 +357,7 @@ func (a *adapterReader) link(p *topology.AdapterPort) bool {
 	if l.Active {
 		rate, _ := textOf(dir, "rate") // a link that is down has another rate, which means nothing
 		l.RateGbps = gbpsOf(rate)
-		p.RateGbps = l.RateGbps
+		p.RateGbps, p.LastGbps = l.RateGbps, l.RateGbps
 	}
 	a.Links = append(a.Links, l)
 	return l.Active

@@ -44,7 +44,7 @@ func readHosts(fabrics []*Fabric, reported map[string]string) (byHost, nameless 
 	guids := slices.Sorted(maps.Keys(texts))
 	read := make([]description, len(guids))
 	sure := make([]bool, len(guids)) // a report says it
-	seen := newEvidence()
+	seen := &evidence{last: map[description]uint64{}, hosts: map[string]int{}, adapters: map[string]int{}, several: map[string]bool{}}
 	for i, guid := range guids {
 		read[i] = wordsOf(texts[guid])
 		if by, ok := reported[switchID(guid)]; ok {
@@ -82,21 +82,12 @@ func (d description) twoWords() bool { return d.device != "" && !strings.Contain
 
 // evidence is what all descriptions together say of their words.
 type evidence struct {
-	last  map[description]uint64 // the last GUID with the description
-	hosts map[string]int         // by device: how many first words stand before it
-	// devices and adapters are by first word: how many devices stand behind it, and how many adapters
-	// have it. several are those that stand on several adapters with one device.
-	devices, adapters map[string]int
-	several           map[string]bool
+	last     map[description]uint64 // the last GUID with the description
+	hosts    map[string]int         // by device: how many first words stand before it
+	adapters map[string]int         // by first word: how many adapters have it
+	several  map[string]bool        // first words that stand on several adapters with one device
 	// form: hosts of this fabric write two words, so two words that occur once are a host and its device.
 	form bool
-}
-
-func newEvidence() *evidence {
-	return &evidence{
-		last: map[description]uint64{}, hosts: map[string]int{},
-		devices: map[string]int{}, adapters: map[string]int{}, several: map[string]bool{},
-	}
 }
 
 // portsApart: the GUIDs of an adapter's ports are less than this apart. The ports report lists each port.
@@ -109,7 +100,6 @@ func (e *evidence) add(guid uint64, d description) {
 	switch {
 	case !known:
 		e.hosts[d.device]++
-		e.devices[d.host]++
 	case guid-last < portsApart:
 		return
 	case d.device != "":
@@ -134,7 +124,7 @@ func (e *evidence) names(d description) bool {
 	case d.device == "":
 		return e.hosts[d.host] == 0 // else it is a device without its host
 	}
-	return e.hosts[d.device] > 1 || d.twoWords() && (e.form || e.devices[d.host] > 1)
+	return e.hosts[d.device] > 1 || d.twoWords() && (e.form || e.adapters[d.host] > 1)
 }
 
 // maxShown is how many GUIDs a problem names. It counts the others.

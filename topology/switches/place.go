@@ -3,11 +3,7 @@ package switches
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
-
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Node is a node as Place takes it.
@@ -92,39 +88,4 @@ func why(fabrics []*Fabric, n *Node) string {
 		return fmt.Sprintf("there is no text of ibnetdiscover, and LLDP names no neighbour of its adapters (%d)", len(n.Adapters))
 	}
 	return fmt.Sprintf("no cable of its adapters (%d) is in a text of ibnetdiscover, and LLDP names no neighbour of them", len(n.Adapters))
-}
-
-// Switches returns the groups that nodes are below as a tree of Slurm, leaves first.
-func (r *Result) Switches() []topology.Switch {
-	type step struct {
-		tier           int
-		nodes, members map[string]bool
-	}
-	steps := map[string]*step{}
-	at := func(name string, tier int) *step {
-		if steps[name] == nil {
-			steps[name] = &step{tier, map[string]bool{}, map[string]bool{}}
-		}
-		return steps[name]
-	}
-	for node, tiers := range r.Tiers {
-		at(tiers[0], 0).nodes[node] = true
-		below := tiers[0]
-		for tier, name := range tiers[1:] {
-			if name == "" {
-				continue
-			}
-			at(name, tier+1).members[below] = true
-			below = name
-		}
-	}
-	names := slices.SortedFunc(maps.Keys(steps), func(a, b string) int {
-		return cmp.Or(cmp.Compare(steps[a].tier, steps[b].tier), strings.Compare(a, b))
-	})
-	var tree []topology.Switch
-	for _, name := range names {
-		s := steps[name]
-		tree = append(tree, topology.Switch{Name: name, Nodes: slices.Sorted(maps.Keys(s.nodes)), Children: slices.Sorted(maps.Keys(s.members))})
-	}
-	return tree
 }

@@ -132,7 +132,7 @@ func (p *parser) take(line []byte) error {
 	switch {
 	case len(s) == 0, s[0] == '#':
 		return nil
-	case len(s) > 1 && s[0] == '[' && s[1] >= '0' && s[1] <= '9':
+	case beginsWithPort(s):
 		return p.takePort(string(s))
 	}
 	word := s
@@ -165,6 +165,15 @@ func (p *parser) take(line []byte) error {
 		p.firstOther = fmt.Sprintf("line %d: %q", p.line, shorten(string(s)))
 	}
 	return nil
+}
+
+// beginsWithPort reports whether a line begins with the number of a port, such as [2]. A time is none.
+func beginsWithPort(s []byte) bool {
+	digits := 0
+	for s[0] == '[' && 1+digits < len(s) && s[1+digits] >= '0' && s[1+digits] <= '9' {
+		digits++
+	}
+	return digits > 0 && 1+digits < len(s) && s[1+digits] == ']'
 }
 
 // leftOut says which lines are not of ibnetdiscover. It is empty if there are none.

@@ -149,6 +149,7 @@ func TestReadOthers(t *testing.T) {
 		{"none", small, ""},
 		{"before", warning + small, `lines that are not of ibnetdiscover: 1, the first is line 1: "ibwarn: [4711] mad_rpc_rmpp: recv failed"`},
 		{"after", small + failed, `lines that are not of ibnetdiscover: 1, the first is line 44: "src/query_smp.c:198; umad (DR path slid 65535; dlid 65535; 0…"`},
+		{"lines of a kernel", "[12345.678901] mlx5_core 0000:18:00.0: Port module event\n[2025-08-06T16:11:23] x\n[\n" + small, `lines that are not of ibnetdiscover: 3, the first is line 1: "[12345.678901] mlx5_core 0000:18:00.0: Port module event"`},
 		{"within, and a prompt", small[:middle] + failed + warning + small[middle:] + prompt, `lines that are not of ibnetdiscover: 3, the first is line 21: "src/query_smp.c:198; umad (DR path slid 65535; dlid 65535; 0…"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

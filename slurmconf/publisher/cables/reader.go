@@ -1,8 +1,8 @@
 // Package cables reads the texts of fabrics that fabricFiles names, and places nodes by them.
 //
-// A [Reader] keeps what was read of each text: a text that has not changed is not read again, and a
-// text that can no longer be read leaves the last one in force. A [Placer] gives nodes the switches
-// above them, and keeps the answer as long as what it was made from stays the same.
+// A [Reader] keeps what was read of each text. A text that has not changed is not read again. The last
+// text stays in force if the new one cannot be read, or has lines that cannot and fewer switches. A [Placer]
+// gives nodes the switches above them, and keeps the answer as long as what it was made from stays the same.
 //
 // The package asks no fabric: the site writes the texts.
 package cables
@@ -216,6 +216,10 @@ func (r *Reader) read(t *text, s *source) error {
 	fabric, err := switches.Read(in)
 	if err != nil {
 		return err
+	}
+	// A switch that did not answer ibnetdiscover is no switch that has gone.
+	if t.fabric != nil && fabric.LeftOut() != "" && fabric.Switches() < t.fabric.Switches() {
+		return fmt.Errorf("%s; the text has %d switches, the last one had %d", fabric.LeftOut(), fabric.Switches(), t.fabric.Switches())
 	}
 	devices := fabric.Switches() + fabric.Adapters()
 	for _, other := range r.texts {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -160,6 +161,31 @@ func TestReadFile(t *testing.T) {
 	}
 	if f := r.Read()[path][0]; f.Fabric == nil || !strings.Contains(f.Problem, "line 1") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestReadUnanswered: where lines are left out, a text with fewer switches leaves the last one in force.
+func TestReadUnanswered(t *testing.T) {
+	const timeout = "src/query_smp.c:198; Connection timed out\n"
+	path := filepath.Join(t.TempDir(), "fabric.txt")
+	r := NewReader([]string{path}, nil)
+	for i, step := range []struct {
+		name, text, want string
+	}{
+		{"at first", timeout + pair(1), "1"},
+		{"more switches", timeout + pair(1) + pair(2), "2"},
+		{"a switch did not answer", timeout + pair(1), `2 lines that are not of ibnetdiscover: 1, the first is line 1: "src/query_smp.c:198; Connection timed out"; the text has 1 switches, the last one had 2`},
+		{"other switches, as many", timeout + pair(3) + pair(4), "2"},
+		{"a switch has gone", pair(1), "1"},
+	} {
+		put.File(t, path, step.text, 0o600)
+		changed := time.Unix(int64(i), 0)
+		if err := os.Chtimes(path, changed, changed); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{step.want}, said(r.Read(), path, path)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ func (in *Inputs) TakeFabrics(texts []FabricText) {
 			found.Message += "; nodes that only this text has stay below their published switches"
 		case text.Fabric.LeftOut() != "":
 			found.Severity = topology.Warning
-			found.Message += text.Fabric.LeftOut() + "; the cables in the other lines count"
+			found.Message += text.Fabric.LeftOut() + "; the cables in the other lines count, and what did not answer ibnetdiscover is missing"
 		default:
 			continue
 		}
