@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	schedule "k8s.io/component-helpers/scheduling/corev1"
@@ -43,7 +42,7 @@ func (c checks) agents(f *findings) {
 	switch {
 	case wanted == 0 && len(kept) > 0: // keptNodes has said why
 	case wanted == 0:
-		f.fatal("agents", "let GPU Feature Discovery label the nodes, or give each GPU node the label "+labelAgent+"=true", "no node gets an agent: none has a label that the DaemonSet %s/%s asks for", where, set.GetName())
+		f.fatal("agents", "let GPU Feature Discovery label the nodes, or give each GPU node the label "+labelAgent+"=true", "no node gets an agent: none is seen with the labels that DaemonSet %s/%s asks for", where, set.GetName())
 	case ready < wanted:
 		f.fatal("agents", fmt.Sprintf("see why some are not ready: %s -n %s describe pods -l app.kubernetes.io/component=agent", c.Kubectl, where), "%d of %d agents are ready", ready, wanted)
 	default:
@@ -81,14 +80,17 @@ func (c checks) keptNodes(f *findings, set *unstructured.Unstructured) map[strin
 		f.unknown("agents", c.apply(), "the pods of DaemonSet %s/%s cannot be read: %v", set.GetNamespace(), set.GetName(), err)
 		return nil
 	}
-	byLabels := nodeaffinity.NewRequiredNodeAffinity(pod.NodeSelector, pod.Affinity)
+	byLabels, byGPUs := nodeaffinity.NewRequiredNodeAffinity(pod.NodeSelector, pod.Affinity), nodeaffinity.NewRequiredNodeAffinity(pod.NodeSelector, nil)
+	if pod.Affinity != nil { // the affinity says which nodes have GPUs, and the nodeSelector what they need besides
+		byGPUs = nodeaffinity.NewRequiredNodeAffinity(nil, pod.Affinity)
+	}
 	// Match fails only on terms that the API server refuses.
-	takesAll, _ := byLabels.Match(&corev1.Node{})
+	takesAll, _ := byGPUs.Match(&corev1.Node{})
 	kept, causes := map[string]bool{}, map[string]*keptAway{}
 	for i := range c.Objects["nodes"] {
 		n := nodeOf(&c.Objects["nodes"][i])
 		matches, _ := byLabels.Match(n)
-		if n.Labels[labelGPU] != "true" && (takesAll || !matches) {
+		if hasGPUs, _ := byGPUs.Match(n); n.Labels[labelGPU] != "true" && (takesAll || !hasGPUs) {
 			continue // nothing says that the node has GPUs
 		}
 		taint, tainted := schedule.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, pod.Tolerations, keeps, true)
@@ -120,16 +122,11 @@ func keeps(taint *corev1.Taint) bool {
 	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(taint.Key, "node.kubernetes.io/")
 }
 
-// nodeOf returns name, labels and taints of a Node.
+// nodeOf returns what is known of a Node.
 func nodeOf(o *unstructured.Unstructured) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: o.GetName(), Labels: o.GetLabels()}}
-	for _, t := range objectsAt(o.Object, "spec", "taints") {
-		var taint corev1.Taint
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(t, &taint); err == nil { // as the API server gave it
-			n.Spec.Taints = append(n.Spec.Taints, taint)
-		}
-	}
-	return n
+	var n corev1.Node
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &n) // as the API server gave it
+	return &n
 }
 
 // keptByLabel says which label of a node keeps the agent away. That is fatal if no node has an agent.
@@ -149,6 +146,9 @@ func (c checks) keptByLabel(n *corev1.Node, set *unstructured.Unstructured, pod 
 			continue
 		case !there:
 			cause.why = fmt.Sprintf("they have no label %s, and %s asks for %q", key, of, want)
+			if strings.HasPrefix(key, operands) {
+				cause.remedy = "let GPU Operator manage the nodes, or without GPU Operator take the label out of agent.nodeSelector: " + c.Kubectl + " get node " + n.Name + " --show-labels"
+			}
 		case strings.HasPrefix(key, operands) && strings.HasPrefix(value, paused):
 			cause.severity, cause.why = topology.Warning, fmt.Sprintf("GPU Operator works on them: their label %s is %q", key, value)
 			cause.remedy = "wait until GPU Operator has set the label to " + want + "; see how far the work is: " + c.Kubectl + " get node " + n.Name + " -L nvidia.com/gpu-driver-upgrade-state,nvidia.com/mig.config.state"

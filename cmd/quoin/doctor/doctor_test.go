@@ -282,6 +282,16 @@ func clusterCases() []clusterCase {
 			keeping("", chartAffinity, "taints: [{key: a, effect: NoSchedule}]")(c)
 			c.Objects["nodes"][0].SetLabels(map[string]string{"quoin.dev/agent": "true"})
 		}, want: []string{"fatal agents: 1 nodes with GPUs get no agent, because DaemonSet quoin-node/quoin-agent does not tolerate the taint a:NoSchedule: n1"}},
+		{name: "GPU Operator's label is asked for, and there is no GPU Operator", old: "{desiredNumberScheduled: 1, numberReady: 1}", with: "{}", change: func(c *Cluster) {
+			keeping("", gpuOperatorSelector, "")(c)
+			keeping("", chartAffinity, "")(c)
+			c.Objects["nodes"][0].SetLabels(map[string]string{"quoin.dev/agent": "true"})
+		}, want: []string{`fatal agents: 1 nodes with GPUs get no agent, because they have no label nvidia.com/gpu.deploy.dcgm-exporter, and DaemonSet quoin-node/quoin-agent asks for "true": n1`}},
+		{name: "a nodeSelector alone, and a taint", change: func(c *Cluster) {
+			keeping("", "nodeSelector: {pool: a}", "taints: [{key: a, effect: NoSchedule}]")(c)
+			c.Objects["nodes"][0].SetLabels(map[string]string{"pool": "a"})
+		}, want: []string{"fatal agents: 1 nodes with GPUs get no agent, because DaemonSet quoin-node/quoin-agent does not tolerate the taint a:NoSchedule: n1"}},
+		{name: "a cordoned node that is not ready", change: keeping("", "tolerations: []", "taints: [{key: node.kubernetes.io/unschedulable, effect: NoSchedule}, {key: node.kubernetes.io/unreachable, effect: NoExecute}]")},
 		{name: "a node without GPUs, and a taint", change: func(c *Cluster) {
 			keeping("", chartAffinity, "taints: [{key: a, effect: NoSchedule}]")(c)
 			c.Objects["nodes"][0].SetLabels(nil)
