@@ -55,18 +55,16 @@ func (p *Publisher) sayLeftovers(ctx context.Context, l *leftovers, now time.Tim
 		}
 		set(p.metrics.problems, name, map[string]int{ReasonPublicationNotConfigured: 1})
 		p.log.Warn("problem", "publication", name, "reason", ReasonPublicationNotConfigured,
-			"message", "it is stored and no longer configured: "+p.leftFiles(ctx, name, stored[name]))
+			"message", "it is stored and no longer configured: "+p.leftFiles(stored[name]))
 	}
 	l.known = stored
 }
 
 // leftFiles says what becomes of the files of a leftover, and what to do.
-func (p *Publisher) leftFiles(ctx context.Context, name string, left plandoc.Stored) string {
-	if doc, err := p.store.LoadPlan(ctx, name); err == nil && doc != nil {
-		for _, c := range p.clusters {
-			if c.Place().String() == doc.Place {
-				return fmt.Sprintf("publication %q has its files in %s now; delete its stored plan, and not the files: %s", c.Name, left.Files, left.RemovePlan)
-			}
+func (p *Publisher) leftFiles(left plandoc.Stored) string {
+	for _, c := range p.clusters {
+		if c.Place() == left.Place {
+			return fmt.Sprintf("publication %q has its files in %s now; delete its stored plan, and not the files: %s", c.Name, left.Files, left.RemovePlan)
 		}
 	}
 	remove := left.RemovePlan
