@@ -147,7 +147,7 @@ func (c checks) keptByLabel(n *corev1.Node, set *unstructured.Unstructured, pod 
 		case !there:
 			cause.why = fmt.Sprintf("they have no label %s, and %s asks for %q", key, of, want)
 			if strings.HasPrefix(key, operands) {
-				cause.remedy = "let GPU Operator manage the nodes, or without GPU Operator take the label out of agent.nodeSelector: " + c.Kubectl + " get node " + n.Name + " --show-labels"
+				cause.remedy = "let GPU Operator manage the nodes, or without GPU Operator give each node the label: " + c.Kubectl + " label node " + n.Name + " " + key + "=" + want
 			}
 		case strings.HasPrefix(key, operands) && strings.HasPrefix(value, paused):
 			cause.severity, cause.why = topology.Warning, fmt.Sprintf("GPU Operator works on them: their label %s is %q", key, value)
