@@ -65,8 +65,8 @@ var slurmFiles = []string{"topology.yaml", "topology.conf", gresFile}
 // slurmLine is how the first line of Slurm's files begins that is no comment. Reports are JSON.
 var slurmLine = regexp.MustCompile(`^(?:-\s|\w+\s*=|Include\s)`)
 
-// isSlurms reports whether a path is Slurm's: a folder with one of Slurm's files, or such a file. A pipe is not
-// looked at, because what is read of a pipe is gone.
+// isSlurms reports whether a path is Slurm's: a folder with one of Slurm's files, or a file by its name or its first
+// line. A pipe is not looked at, because what is read of a pipe is gone.
 func isSlurms(path string) bool {
 	all := append([]string{slurmConf}, slurmFiles...)
 	if session.IsDirectory(path) {
@@ -74,6 +74,9 @@ func isSlurms(path string) bool {
 	}
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return false
+	}
+	if slices.Contains(all, filepath.Base(path)) {
+		return true // also if nothing in it can be read
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -86,7 +89,7 @@ func isSlurms(path string) bool {
 			return slurmLine.MatchString(line)
 		}
 	}
-	return slices.Contains(all, filepath.Base(path)) // there is no line
+	return false
 }
 
 // takeSlurms gives an argument that is Slurm's to --files. It returns the other arguments, which are reports.
