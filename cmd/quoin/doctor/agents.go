@@ -141,19 +141,18 @@ func (c checks) keptByLabel(n *corev1.Node, set *unstructured.Unstructured, pod 
 	for _, key := range slices.Sorted(maps.Keys(pod.NodeSelector)) {
 		want := pod.NodeSelector[key]
 		value, there := n.Labels[key]
-		switch {
-		case there && value == want:
+		if there && value == want {
 			continue
-		case !there:
+		}
+		if cause.why = fmt.Sprintf("their label %s is %q, and %s asks for %q", key, value, of, want); !there {
 			cause.why = fmt.Sprintf("they have no label %s, and %s asks for %q", key, of, want)
-			if strings.HasPrefix(key, operands) {
-				cause.remedy = "let GPU Operator manage the nodes, or without GPU Operator give each node the label: " + c.Kubectl + " label node " + n.Name + " " + key + "=" + want
-			}
+		}
+		switch {
 		case strings.HasPrefix(key, operands) && strings.HasPrefix(value, paused):
 			cause.severity, cause.why = topology.Warning, fmt.Sprintf("GPU Operator works on them: their label %s is %q", key, value)
 			cause.remedy = "wait until GPU Operator has set the label to " + want + "; see how far the work is: " + c.Kubectl + " get node " + n.Name + " -L nvidia.com/gpu-driver-upgrade-state,nvidia.com/mig.config.state"
-		default:
-			cause.why = fmt.Sprintf("their label %s is %q, and %s asks for %q", key, value, of, want)
+		case strings.HasPrefix(key, operands): // others take the label away too, such as for a reset
+			cause.remedy = "if nobody works on their GPUs, and GPU Operator does not give the label, give it to each of these nodes: " + c.Kubectl + " label node " + n.Name + " --overwrite " + key + "=" + want
 		}
 		return cause
 	}

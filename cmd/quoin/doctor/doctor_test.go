@@ -272,6 +272,8 @@ func clusterCases() []clusterCase {
 			want: []string{`warning agents: 1 nodes with GPUs get no agent, because GPU Operator works on them: their label nvidia.com/gpu.deploy.dcgm-exporter is "paused-for-driver-upgrade": n1`}},
 		{name: "GPU Operator does not manage the node", change: keeping("", gpuOperatorSelector, ""),
 			want: []string{`warning agents: 1 nodes with GPUs get no agent, because they have no label nvidia.com/gpu.deploy.dcgm-exporter, and DaemonSet quoin-node/quoin-agent asks for "true": n1`}},
+		{name: "somebody resets a GPU", change: keeping(`nvidia.com/gpu.deploy.dcgm-exporter: "false"`, gpuOperatorSelector, ""),
+			want: []string{`warning agents: 1 nodes with GPUs get no agent, because their label nvidia.com/gpu.deploy.dcgm-exporter is "false", and DaemonSet quoin-node/quoin-agent asks for "true": n1`}},
 		{name: "another nodeSelector, and no agent anywhere", old: "{desiredNumberScheduled: 1, numberReady: 1}", with: "{}", change: keeping("pool: b", "nodeSelector: {pool: a}", ""),
 			want: []string{`fatal agents: 1 nodes with GPUs get no agent, because their label pool is "b", and DaemonSet quoin-node/quoin-agent asks for "a": n1`}},
 		{name: "a node whose GPUs are taken out of use", change: keeping(`quoin.dev/agent: "false"`, chartAffinity, ""),
