@@ -71,7 +71,7 @@ func (p *Publisher) leftFiles(left plandoc.Stored) string {
 	if left.RemoveFiles != "" {
 		remove += " && " + left.RemoveFiles
 	}
-	return fmt.Sprintf("its files stay in %s as they are; configure it again, or delete its stored plan and its files when no Slurm reads them: %s", left.Files, remove)
+	return fmt.Sprintf("its files stay in %s as they are, and so do the annotations of its Nodes; configure it again, or delete its stored plan and its files when no Slurm reads them: %s", left.Files, remove)
 }
 
 // forget takes back what was said of leftovers, because another publisher leads.

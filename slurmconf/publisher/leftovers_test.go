@@ -36,7 +36,7 @@ func TestPublicationIsConfiguredNoLonger(t *testing.T) {
 			t.Errorf("%v findings, want one", n)
 		}
 		stored, err := store.Stored(t.Context())
-		const commands = `its files stay in slurm/quoin-slurm-b as they are; configure it again, or delete its stored plan and its files when no Slurm reads them: remove plan b && remove files slurm/quoin-slurm-b`
+		const commands = `its files stay in slurm/quoin-slurm-b as they are, and so do the annotations of its Nodes; configure it again, or delete its stored plan and its files when no Slurm reads them: remove plan b && remove files slurm/quoin-slurm-b`
 		if diff := cmp.Diff(commands, p.leftFiles(stored["b"])); diff != "" || err != nil {
 			t.Errorf("what is said of the leftover, %v (-want +got):\n%s", err, diff)
 		}
