@@ -80,10 +80,12 @@ func (c checks) keptNodes(f *findings, set *unstructured.Unstructured) map[strin
 		f.unknown("agents", c.apply(), "the pods of DaemonSet %s/%s cannot be read: %v", set.GetNamespace(), set.GetName(), err)
 		return nil
 	}
-	byLabels, byGPUs := nodeaffinity.NewRequiredNodeAffinity(pod.NodeSelector, pod.Affinity), nodeaffinity.NewRequiredNodeAffinity(pod.NodeSelector, nil)
-	if pod.Affinity != nil { // the affinity says which nodes have GPUs, and the nodeSelector what they need besides
-		byGPUs = nodeaffinity.NewRequiredNodeAffinity(nil, pod.Affinity)
+	byLabels := nodeaffinity.NewRequiredNodeAffinity(pod.NodeSelector, pod.Affinity)
+	ofGPUs := pod.NodeSelector
+	if pod.Affinity != nil { // it says which nodes have GPUs, and the nodeSelector says what they need besides
+		ofGPUs = nil
 	}
+	byGPUs := nodeaffinity.NewRequiredNodeAffinity(ofGPUs, pod.Affinity)
 	// Match fails only on terms that the API server refuses.
 	takesAll, _ := byGPUs.Match(&corev1.Node{})
 	kept, causes := map[string]bool{}, map[string]*keptAway{}
@@ -144,7 +146,8 @@ func (c checks) keptByLabel(n *corev1.Node, set *unstructured.Unstructured, pod 
 		if there && value == want {
 			continue
 		}
-		if cause.why = fmt.Sprintf("their label %s is %q, and %s asks for %q", key, value, of, want); !there {
+		cause.why = fmt.Sprintf("their label %s is %q, and %s asks for %q", key, value, of, want)
+		if !there {
 			cause.why = fmt.Sprintf("they have no label %s, and %s asks for %q", key, of, want)
 		}
 		switch {
