@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -65,17 +66,27 @@ var slurmFiles = []string{"topology.yaml", "topology.conf", gresFile}
 // slurmLine is how the first line of Slurm's files begins that is no comment. Reports are JSON.
 var slurmLine = regexp.MustCompile(`^(?:-\s|\w+\s*=|Include\s)`)
 
-// isSlurms reports whether a path is Slurm's: a folder with one of Slurm's files, or such a file.
+// isSlurms reports whether a path is Slurm's: a folder with one of Slurm's files, or a file by its name or its first
+// line. A pipe is not looked at, because what is read of a pipe is gone.
 func isSlurms(path string) bool {
+	all := append([]string{slurmConf}, slurmFiles...)
 	if session.IsDirectory(path) {
-		return slices.ContainsFunc(append([]string{slurmConf}, slurmFiles...), func(name string) bool { return exists(filepath.Join(path, name)) })
+		return slices.ContainsFunc(all, func(name string) bool { return exists(filepath.Join(path, name)) })
 	}
-	text, err := os.ReadFile(path)
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	if slices.Contains(all, filepath.Base(path)) {
+		return true // also if nothing in it can be read
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return false
 	}
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" && line != "---" && line[0] != '#' {
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if line := strings.TrimSpace(lines.Text()); line != "" && line != "---" && line[0] != '#' {
 			return slurmLine.MatchString(line)
 		}
 	}

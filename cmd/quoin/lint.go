@@ -36,9 +36,9 @@ of. It reads the published files of a cluster or a directory, or those of PATH: 
 of Slurm's files, or one file. With --fresh, --nodes or reports it first makes the files as
 render does.
 
-With --slurm-conf, or if PATH is a directory with a slurm.conf, lint also reads slurm.conf,
-and says where it does not agree with the files. It follows lines Include of all files. It
-names:
+With --slurm-conf, or if PATH is slurm.conf or a directory that has one, lint also reads
+slurm.conf, and says where it does not agree with the files. It follows lines Include of
+all files. It names:
 
   - a topology file that Slurm does not read, or that is absent, by TopologyPlugin and the
     release; a gres.conf that Slurm does not read, because GresTypes is absent
@@ -69,6 +69,9 @@ judged.`,
 				return err
 			}
 			r := &show.Result{Kind: "LintResult"}
+			if conf == "" && filepath.Base(o.files) == slurmConf { // with the files beside it
+				o.files = filepath.Dir(o.files)
+			}
 			if beside := filepath.Join(o.files, slurmConf); conf == "" && o.files != "" && exists(beside) {
 				conf = beside
 			}

@@ -138,6 +138,23 @@ func TestSweepOrphan(t *testing.T) {
 	r.want("after it, another agent", "0:18,19 2:20")
 }
 
+// TestSweepOrphanByGroups keeps a line of no record while the control group of an unknown SLUID has a process, because
+// no socket says whose group this is.
+func TestSweepOrphanByGroups(t *testing.T) {
+	const scope = "system.slice/slurmstepd.scope/"
+	r := newJobsRig(t)
+	r.must(os.Remove(r.Spool))
+	r.Group(scope + "system") // of slurmd
+	r.Group(scope + "s54SM8HESCK800/step_extern")
+	r.must(os.WriteFile(filepath.Join(r.maps, "0"), []byte("17\n"), 0o600))
+	r.after(time.Minute)
+	r.want("a job lives whose id nobody knows", "0:17")
+	r.must(os.RemoveAll(filepath.Join(r.Cgroup, scope+"s54SM8HESCK800")))
+	r.after(time.Minute)
+	r.want("no job lives", "")
+	r.wantReleased(0, 0, 0, 1)
+}
+
 // TestSweepReplacedRunDirectory releases the lines whose records went away with the
 // run directory, and keeps those of jobs that are seen.
 func TestSweepReplacedRunDirectory(t *testing.T) {

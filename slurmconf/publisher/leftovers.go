@@ -55,25 +55,23 @@ func (p *Publisher) sayLeftovers(ctx context.Context, l *leftovers, now time.Tim
 		}
 		set(p.metrics.problems, name, map[string]int{ReasonPublicationNotConfigured: 1})
 		p.log.Warn("problem", "publication", name, "reason", ReasonPublicationNotConfigured,
-			"message", "it is stored and no longer configured: "+p.leftFiles(ctx, name, stored[name]))
+			"message", "it is stored and no longer configured: "+p.leftFiles(stored[name]))
 	}
 	l.known = stored
 }
 
 // leftFiles says what becomes of the files of a leftover, and what to do.
-func (p *Publisher) leftFiles(ctx context.Context, name string, left plandoc.Stored) string {
-	if doc, err := p.store.LoadPlan(ctx, name); err == nil && doc != nil {
-		for _, c := range p.clusters {
-			if c.Place().String() == doc.Place {
-				return fmt.Sprintf("publication %q has its files in %s now; delete its stored plan, and not the files: %s", c.Name, left.Files, left.RemovePlan)
-			}
+func (p *Publisher) leftFiles(left plandoc.Stored) string {
+	for _, c := range p.clusters {
+		if c.Place() == left.Place {
+			return fmt.Sprintf("publication %q has its files in %s now; delete its stored plan, and not the files: %s", c.Name, left.Files, left.RemovePlan)
 		}
 	}
 	remove := left.RemovePlan
 	if left.RemoveFiles != "" {
 		remove += " && " + left.RemoveFiles
 	}
-	return fmt.Sprintf("its files stay in %s as they are; configure it again, or delete its stored plan and its files when no Slurm reads them: %s", left.Files, remove)
+	return fmt.Sprintf("its files stay in %s as they are, and so do the annotations of its Nodes; configure it again, or delete its stored plan and its files when no Slurm reads them: %s", left.Files, remove)
 }
 
 // forget takes back what was said of leftovers, because another publisher leads.

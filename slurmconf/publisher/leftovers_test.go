@@ -36,16 +36,14 @@ func TestPublicationIsConfiguredNoLonger(t *testing.T) {
 			t.Errorf("%v findings, want one", n)
 		}
 		stored, err := store.Stored(t.Context())
-		const commands = `its files stay in slurm/quoin-slurm-b as they are; configure it again, or delete its stored plan and its files when no Slurm reads them: remove plan b && remove files slurm/quoin-slurm-b`
-		if diff := cmp.Diff(commands, p.leftFiles(t.Context(), "b", stored["b"])); diff != "" || err != nil {
+		const commands = `its files stay in slurm/quoin-slurm-b as they are, and so do the annotations of its Nodes; configure it again, or delete its stored plan and its files when no Slurm reads them: remove plan b && remove files slurm/quoin-slurm-b`
+		if diff := cmp.Diff(commands, p.leftFiles(stored["b"])); diff != "" || err != nil {
 			t.Errorf("what is said of the leftover, %v (-want +got):\n%s", err, diff)
 		}
-		store.edit(func() { store.plans["old"] = store.plans["a"] })
 		const renamed = `publication "a" has its files in slurm/quoin-slurm-a now; delete its stored plan, and not the files: remove plan old`
-		if diff := cmp.Diff(renamed, p.leftFiles(t.Context(), "old", plandoc.Stored{Files: "slurm/quoin-slurm-a", RemovePlan: "remove plan old"})); diff != "" {
+		if diff := cmp.Diff(renamed, p.leftFiles(plandoc.Stored{Place: p.clusters[0].Place(), Files: "slurm/quoin-slurm-a", RemovePlan: "remove plan old"})); diff != "" {
 			t.Errorf("what is said after a change of the name (-want +got):\n%s", diff)
 		}
-		store.edit(func() { delete(store.plans, "old") })
 		store.pass(24 * time.Hour)
 		if diff := cmp.Diff(files, store.get("slurm/quoin-slurm-b")); diff != "" || string(store.plans["b"]) != plan || len(store.notes) != 71 {
 			t.Errorf("changed, and %d nodes are annotated (-before +after):\n%s", len(store.notes), diff)

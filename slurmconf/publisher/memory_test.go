@@ -183,7 +183,8 @@ func (m *memory) Stored(context.Context) (map[string]plandoc.Stored, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[name] = plandoc.Stored{Files: d.Place, RemovePlan: "remove plan " + name, RemoveFiles: "remove files " + d.Place}
+		at, _ := plandoc.ReadLocation(d.Place)
+		out[name] = plandoc.Stored{Place: at, Files: d.Place, RemovePlan: "remove plan " + name, RemoveFiles: "remove files " + d.Place}
 	}
 	return out, cmp.Or(m.broken, m.refusesList)
 }

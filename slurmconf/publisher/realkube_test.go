@@ -173,7 +173,7 @@ func (r *publicationRig) approved(t *testing.T) {
 	if d, err := plans.LoadPlan(t.Context(), "default"); err != nil || d == nil || len(d.Held) != 1 || d.Held[0].Digest != digest || !d.Held[0].Waits || d.Wanted == nil {
 		t.Fatalf("plan %+v, %v: want one that holds %s", d, err, digest)
 	}
-	if stored, err := plans.Stored(t.Context()); err != nil || len(stored) != 1 || stored["default"] != (plandoc.Stored{Files: "ConfigMap default/quoin-slurm", RemovePlan: "kubectl -n default delete configmap quoin-plan-default", RemoveFiles: "kubectl -n default delete configmap quoin-slurm"}) {
+	if stored, err := plans.Stored(t.Context()); err != nil || len(stored) != 1 || stored["default"] != (plandoc.Stored{Place: plandoc.Location{Namespace: "default", Name: "quoin-slurm"}, Files: "ConfigMap default/quoin-slurm", RemovePlan: "kubectl -n default delete configmap quoin-plan-default", RemoveFiles: "kubectl -n default delete configmap quoin-slurm"}) {
 		t.Errorf("stored are %v, %v: want default alone", stored, err)
 	}
 	if err := plans.Ask(t.Context(), plandoc.Location{Namespace: "default", Name: "quoin-slurm"}, map[string]string{plandoc.AnnotationApprove: digest, plandoc.AnnotationBy: "ann"}); err != nil {

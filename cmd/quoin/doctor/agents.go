@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	schedule "k8s.io/component-helpers/scheduling/corev1"
@@ -43,7 +42,7 @@ func (c checks) agents(f *findings) {
 	switch {
 	case wanted == 0 && len(kept) > 0: // keptNodes has said why
 	case wanted == 0:
-		f.fatal("agents", "let GPU Feature Discovery label the nodes, or give each GPU node the label "+labelAgent+"=true", "no node gets an agent: none has a label that the DaemonSet %s/%s asks for", where, set.GetName())
+		f.fatal("agents", "let GPU Feature Discovery label the nodes, or give each GPU node the label "+labelAgent+"=true", "no node gets an agent: none is seen with the labels that DaemonSet %s/%s asks for", where, set.GetName())
 	case ready < wanted:
 		f.fatal("agents", fmt.Sprintf("see why some are not ready: %s -n %s describe pods -l app.kubernetes.io/component=agent", c.Kubectl, where), "%d of %d agents are ready", ready, wanted)
 	default:
@@ -82,13 +81,18 @@ func (c checks) keptNodes(f *findings, set *unstructured.Unstructured) map[strin
 		return nil
 	}
 	byLabels := nodeaffinity.NewRequiredNodeAffinity(pod.NodeSelector, pod.Affinity)
+	ofGPUs := pod.NodeSelector
+	if pod.Affinity != nil { // it says which nodes have GPUs, and the nodeSelector says what they need besides
+		ofGPUs = nil
+	}
+	byGPUs := nodeaffinity.NewRequiredNodeAffinity(ofGPUs, pod.Affinity)
 	// Match fails only on terms that the API server refuses.
-	takesAll, _ := byLabels.Match(&corev1.Node{})
+	takesAll, _ := byGPUs.Match(&corev1.Node{})
 	kept, causes := map[string]bool{}, map[string]*keptAway{}
 	for i := range c.Objects["nodes"] {
 		n := nodeOf(&c.Objects["nodes"][i])
 		matches, _ := byLabels.Match(n)
-		if n.Labels[labelGPU] != "true" && (takesAll || !matches) {
+		if hasGPUs, _ := byGPUs.Match(n); n.Labels[labelGPU] != "true" && (takesAll || !hasGPUs) {
 			continue // nothing says that the node has GPUs
 		}
 		taint, tainted := schedule.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, pod.Tolerations, keeps, true)
@@ -120,16 +124,11 @@ func keeps(taint *corev1.Taint) bool {
 	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(taint.Key, "node.kubernetes.io/")
 }
 
-// nodeOf returns name, labels and taints of a Node.
+// nodeOf returns what is known of a Node.
 func nodeOf(o *unstructured.Unstructured) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: o.GetName(), Labels: o.GetLabels()}}
-	for _, t := range objectsAt(o.Object, "spec", "taints") {
-		var taint corev1.Taint
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(t, &taint); err == nil { // as the API server gave it
-			n.Spec.Taints = append(n.Spec.Taints, taint)
-		}
-	}
-	return n
+	var n corev1.Node
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &n) // as the API server gave it
+	return &n
 }
 
 // keptByLabel says which label of a node keeps the agent away. That is fatal if no node has an agent.
@@ -144,16 +143,19 @@ func (c checks) keptByLabel(n *corev1.Node, set *unstructured.Unstructured, pod 
 	for _, key := range slices.Sorted(maps.Keys(pod.NodeSelector)) {
 		want := pod.NodeSelector[key]
 		value, there := n.Labels[key]
-		switch {
-		case there && value == want:
+		if there && value == want {
 			continue
-		case !there:
+		}
+		cause.why = fmt.Sprintf("their label %s is %q, and %s asks for %q", key, value, of, want)
+		if !there {
 			cause.why = fmt.Sprintf("they have no label %s, and %s asks for %q", key, of, want)
+		}
+		switch {
 		case strings.HasPrefix(key, operands) && strings.HasPrefix(value, paused):
 			cause.severity, cause.why = topology.Warning, fmt.Sprintf("GPU Operator works on them: their label %s is %q", key, value)
 			cause.remedy = "wait until GPU Operator has set the label to " + want + "; see how far the work is: " + c.Kubectl + " get node " + n.Name + " -L nvidia.com/gpu-driver-upgrade-state,nvidia.com/mig.config.state"
-		default:
-			cause.why = fmt.Sprintf("their label %s is %q, and %s asks for %q", key, value, of, want)
+		case strings.HasPrefix(key, operands): // others take the label away too, such as for a reset
+			cause.remedy = "if nobody works on their GPUs, and GPU Operator does not give the label, give it to each of these nodes: " + c.Kubectl + " label node " + n.Name + " --overwrite " + key + "=" + want
 		}
 		return cause
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -70,11 +69,7 @@ type checks struct{ *Cluster }
 func (c *Cluster) Findings(s *Site) []topology.Finding {
 	var f findings
 	for resource, err := range c.Missing {
-		remedy := moreRights
-		if !apierrors.IsForbidden(err) {
-			remedy = lookAgain
-		}
-		f.unknown(resource, remedy, "%v", err)
+		f.unknown(resource, toSee(err), "%v", err)
 	}
 	slices.SortFunc(f, func(a, b topology.Finding) int { return strings.Compare(a.Thing, b.Thing) })
 	if d := c.own("deployments", "publisher"); d != nil && d.GetNamespace() != s.Namespace {
@@ -295,7 +290,7 @@ func (c checks) imex(f *findings, s *Site) {
 	}
 	for _, resource := range []string{"deviceclasses", "computedomains"} {
 		if err := c.Missing[resource]; err != nil && s.Why != "" {
-			f.unknown("imex", moreRights, "it is not known how nodes join: %v", err)
+			f.unknown("imex", toSee(err), "it is not known how nodes join: %v", err)
 			return
 		}
 	}

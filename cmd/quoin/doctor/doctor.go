@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -42,6 +44,14 @@ const (
 	moreRights = "run quoin doctor as the cluster's administrator; the ClusterRole quoin-viewer shows all but admission and permissions"
 	lookAgain  = "look at the API server, and run quoin doctor again"
 )
+
+// toSee is the remedy for what an error of the API server hides.
+func toSee(err error) string {
+	if apierrors.IsForbidden(err) {
+		return moreRights
+	}
+	return lookAgain
+}
 
 // joined returns the findings with one in place of all that are unknown for the same of these remedies.
 func (f findings) joined() (out findings) {

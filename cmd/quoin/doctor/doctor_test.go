@@ -272,6 +272,8 @@ func clusterCases() []clusterCase {
 			want: []string{`warning agents: 1 nodes with GPUs get no agent, because GPU Operator works on them: their label nvidia.com/gpu.deploy.dcgm-exporter is "paused-for-driver-upgrade": n1`}},
 		{name: "GPU Operator does not manage the node", change: keeping("", gpuOperatorSelector, ""),
 			want: []string{`warning agents: 1 nodes with GPUs get no agent, because they have no label nvidia.com/gpu.deploy.dcgm-exporter, and DaemonSet quoin-node/quoin-agent asks for "true": n1`}},
+		{name: "somebody resets a GPU", change: keeping(`nvidia.com/gpu.deploy.dcgm-exporter: "false"`, gpuOperatorSelector, ""),
+			want: []string{`warning agents: 1 nodes with GPUs get no agent, because their label nvidia.com/gpu.deploy.dcgm-exporter is "false", and DaemonSet quoin-node/quoin-agent asks for "true": n1`}},
 		{name: "another nodeSelector, and no agent anywhere", old: "{desiredNumberScheduled: 1, numberReady: 1}", with: "{}", change: keeping("pool: b", "nodeSelector: {pool: a}", ""),
 			want: []string{`fatal agents: 1 nodes with GPUs get no agent, because their label pool is "b", and DaemonSet quoin-node/quoin-agent asks for "a": n1`}},
 		{name: "a node whose GPUs are taken out of use", change: keeping(`quoin.dev/agent: "false"`, chartAffinity, ""),
@@ -282,6 +284,16 @@ func clusterCases() []clusterCase {
 			keeping("", chartAffinity, "taints: [{key: a, effect: NoSchedule}]")(c)
 			c.Objects["nodes"][0].SetLabels(map[string]string{"quoin.dev/agent": "true"})
 		}, want: []string{"fatal agents: 1 nodes with GPUs get no agent, because DaemonSet quoin-node/quoin-agent does not tolerate the taint a:NoSchedule: n1"}},
+		{name: "GPU Operator's label is asked for, and there is no GPU Operator", old: "{desiredNumberScheduled: 1, numberReady: 1}", with: "{}", change: func(c *Cluster) {
+			keeping("", gpuOperatorSelector, "")(c)
+			keeping("", chartAffinity, "")(c)
+			c.Objects["nodes"][0].SetLabels(map[string]string{"quoin.dev/agent": "true"})
+		}, want: []string{`fatal agents: 1 nodes with GPUs get no agent, because they have no label nvidia.com/gpu.deploy.dcgm-exporter, and DaemonSet quoin-node/quoin-agent asks for "true": n1`}},
+		{name: "a nodeSelector alone, and a taint", change: func(c *Cluster) {
+			keeping("", "nodeSelector: {pool: a}", "taints: [{key: a, effect: NoSchedule}]")(c)
+			c.Objects["nodes"][0].SetLabels(map[string]string{"pool": "a"})
+		}, want: []string{"fatal agents: 1 nodes with GPUs get no agent, because DaemonSet quoin-node/quoin-agent does not tolerate the taint a:NoSchedule: n1"}},
+		{name: "a cordoned node that is not ready", change: keeping("", "tolerations: []", "taints: [{key: node.kubernetes.io/unschedulable, effect: NoSchedule}, {key: node.kubernetes.io/unreachable, effect: NoExecute}]")},
 		{name: "a node without GPUs, and a taint", change: func(c *Cluster) {
 			keeping("", chartAffinity, "taints: [{key: a, effect: NoSchedule}]")(c)
 			c.Objects["nodes"][0].SetLabels(nil)

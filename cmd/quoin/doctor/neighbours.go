@@ -144,7 +144,7 @@ func (c checks) controller(f *findings, p *publication.Cluster, o *unstructured.
 	name := o.GetNamespace() + "/" + o.GetName()
 	var wrong, patch []string
 	if c.Missing["configmaps"] != nil {
-		f.unknown("slinky", moreRights, "Controller %s: it is not known whether it names the right ConfigMaps", name)
+		f.unknown("slinky", toSee(c.Missing["configmaps"]), "Controller %s: it is not known whether it names the right ConfigMaps", name)
 	} else {
 		wrong, patch = c.configFiles(f, p, o, misnamed, s)
 		calls, scripts := c.hookScripts(f, o)

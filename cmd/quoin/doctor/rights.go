@@ -65,7 +65,7 @@ func (c checks) rights(f *findings) {
 		what := fmt.Sprintf("%s: %s %s", r.component, r.verb, r.resource)
 		switch {
 		case r.err != nil:
-			f.unknown("permissions", moreRights, "ask what the %s may do: %v", r.component, r.err)
+			f.unknown("permissions", toSee(r.err), "ask what the %s may do: %v", r.component, r.err)
 			return
 		case r.must && !r.is:
 			lack = append(lack, what)

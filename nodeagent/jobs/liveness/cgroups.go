@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -71,16 +72,26 @@ func (g *stepGroups) scan(wanted wantedJobs, e *evidence) bool {
 		return false
 	}
 	for _, entry := range entries {
-		job, is := wanted[entry.Name()]
-		if !is || !entry.IsDir() {
+		if !entry.IsDir() {
 			continue
 		}
 		dir := filepath.Join(g.path, entry.Name())
+		job, is := wanted[entry.Name()]
+		if !is {
+			e.nameless = e.nameless || !strings.HasPrefix(entry.Name(), "job_") && hasSteps(dir) && populated(dir)
+			continue
+		}
 		extern := isDir(filepath.Join(dir, "step_extern"))
 		e.jobs[job] = append(e.jobs[job], sighting{source: g.path, node: g.node, alive: populated(dir),
 			lasting: extern || isDir(filepath.Join(dir, "step_batch")), extern: extern})
 	}
 	return true
+}
+
+// hasSteps says whether a control group is a job's. slurmd has groups of its own beside these.
+func hasSteps(dir string) bool {
+	entries, _ := os.ReadDir(dir) // what cannot be read has none
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), "step_") })
 }
 
 func isDir(path string) bool {

@@ -87,9 +87,11 @@ func (o *Observer) Decide(jobs []Job, marks []rundir.Release, wall time.Time, up
 	}
 }
 
-// Alive says whether the last look has shown a living step of a job.
-func (o *Observer) Alive(job string) bool {
-	return slices.ContainsFunc(o.evidence.jobs[job], func(s sighting) bool { return s.alive })
+// MayLive says whether a job without a record may live. Sockets name the job's id. A control group of Slurm 26.05 does
+// not: without sockets, a living job whose id nobody knows may be any job.
+func (o *Observer) MayLive(job string) bool {
+	bySocket := slices.ContainsFunc(o.scanner.spools, func(dir string) bool { return o.evidence.readable[dir] })
+	return o.evidence.nameless && !bySocket || slices.ContainsFunc(o.evidence.jobs[job], func(s sighting) bool { return s.alive })
 }
 
 // sightings returns what the last look has shown of a job. shared says that another

@@ -2,7 +2,9 @@ package liveness
 
 import (
 	"cmp"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,8 +14,9 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
-// TestRealGroups finds the steps of jobs in the control groups of version 2 that a real slurmd makes.
-func TestRealGroups(t *testing.T) {
+// TestRealSteps finds the steps of jobs that a real slurmd runs: in its control groups of version 2, and by the sockets of
+// the steps.
+func TestRealSteps(t *testing.T) {
 	t.Parallel()
 	conf := slurmrig.Config{
 		SlurmConf: "PrologFlags=Alloc,Contain\nProlog=/etc/slurm/prolog.sh\n" +
@@ -26,14 +29,21 @@ func TestRealGroups(t *testing.T) {
 		t.Run(release.Slurm, func(t *testing.T) {
 			t.Parallel()
 			c := slurmrig.StartTest(t, release, conf)
-			scope := filepath.Join(c.ControlGroups(), "system.slice/n1_slurmstepd.scope")
+			scope, spool := filepath.Join(c.ControlGroups(), "system.slice/n1_slurmstepd.scope"), filepath.Join(c.Dir, ".rig/spool/n1")
+			sorted := func(all []sighting) []sighting {
+				slices.SortFunc(all, func(a, b sighting) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+				return all
+			}
+			sightings := func(alive bool) []sighting {
+				return sorted([]sighting{{scope, "n1", alive, true, true}, {spool, "n1", alive, false, false}, {spool, "n1", alive, true, false}, {spool, "n1", alive, true, true}})
+			}
 			for _, end := range []struct {
 				job, how string
 				command  []string
 				left     []sighting
 			}{
 				{"1", "cancelled", []string{"scancel", "1"}, nil},
-				{"2", "killed", []string{"pkill", "-9", "-x", "slurmstepd|sleep|srun"}, []sighting{{scope, "n1", false, true, true}}},
+				{"2", "killed", []string{"pkill", "-9", "-x", "slurmstepd|sleep|srun"}, sightings(false)},
 			} {
 				c.RunTest(t, "sbatch", "-o", "/dev/null", "--wrap", "srun sleep 600 & exec sleep 600")
 				var sluid string
@@ -51,12 +61,12 @@ func TestRealGroups(t *testing.T) {
 					t.Helper()
 					var diff string
 					await.Until(t, what, func() bool {
-						s := stepScanner{cgroupRoot: c.ControlGroups()}
-						diff = gocmp.Diff(want, s.scan(wanted, true, 0).jobs[end.job], gocmp.AllowUnexported(sighting{}))
+						s := stepScanner{spools: []string{spool}, cgroupRoot: c.ControlGroups()}
+						diff = gocmp.Diff(want, sorted(s.scan(wanted, true, 0).jobs[end.job]), gocmp.AllowUnexported(sighting{}))
 						return diff == ""
 					}, func() string { return "(-want +got):\n" + diff + c.Log("n1") })
 				}
-				seen("the job lives", []sighting{{scope, "n1", true, true, true}})
+				seen("the job lives", sightings(true))
 				c.RunTest(t, end.command...)
 				seen("the job was "+end.how, end.left)
 			}

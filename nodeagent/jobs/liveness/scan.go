@@ -52,6 +52,9 @@ func (w wantedJobs) has(id string) bool { return w["job_"+id] != "" }
 type evidence struct {
 	readable map[string]bool
 	jobs     map[string][]sighting
+	// nameless says that a job lives whose id nobody knows: its control group has a SLUID that no
+	// record has.
+	nameless bool
 }
 
 // stepScanner finds the steps of jobs.

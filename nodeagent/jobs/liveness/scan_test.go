@@ -108,6 +108,9 @@ func TestGroups(t *testing.T) {
 	wanted := wantedOf("17", "18", "19", "20", "21")
 	wanted.add("22", "s54SM8HESCK800")
 	e := w.scan(wanted, true, 0)
+	if !e.nameless {
+		t.Error("a group of a SLUID that is not wanted: want a job without a name")
+	}
 	v2, inPod := filepath.Join(r.Cgroup, "system.slice/n1_slurmstepd.scope"), filepath.Join(r.Cgroup, pod)
 	want := map[string][]sighting{
 		"17": {{v2, "n1", true, true, true}},

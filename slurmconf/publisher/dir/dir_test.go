@@ -80,7 +80,7 @@ func TestPlans(t *testing.T) {
 	files := filepath.Join(r.dir, "published", "slurm", "quoin-slurm")
 	remove := func(name string) string { return fmt.Sprintf("rm %q", r.PlanFile(name)) }
 	want := map[string]plandoc.Stored{
-		"a": {Files: files, RemovePlan: remove("a"), RemoveFiles: fmt.Sprintf("rm -r %q", files)},
+		"a": {Place: plandoc.Location{Namespace: "slurm", Name: "quoin-slurm"}, Files: files, RemovePlan: remove("a"), RemoveFiles: fmt.Sprintf("rm -r %q", files)},
 		"b": {Files: unknown, RemovePlan: remove("b")}, "c": {Files: unknown, RemovePlan: remove("c")},
 	}
 	if diff := cmp.Diff(want, stored); diff != "" || err != nil {

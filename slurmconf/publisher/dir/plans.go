@@ -59,7 +59,7 @@ func (s *Store) Stored(ctx context.Context) (map[string]plandoc.Stored, error) {
 		is := plandoc.Stored{Files: "a folder that its plan does not name", RemovePlan: fmt.Sprintf("rm %q", s.PlanFile(name))}
 		if d, err := s.LoadPlan(ctx, name); err == nil && d != nil {
 			if at, ok := plandoc.ReadLocation(d.Place); ok {
-				is.Files = s.Folder(at)
+				is.Place, is.Files = at, s.Folder(at)
 				is.RemoveFiles = fmt.Sprintf("rm -r %q", is.Files)
 			}
 		}

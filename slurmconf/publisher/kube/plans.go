@@ -95,7 +95,7 @@ func (p Plans) Stored(ctx context.Context) (map[string]plandoc.Stored, error) {
 		is := plandoc.Stored{Files: "a ConfigMap that its plan does not name", RemovePlan: remove(p.Namespace, cm.Name)}
 		if d, err := plandoc.Unpack(cm.BinaryData[planKey]); err == nil {
 			if at, ok := plandoc.ReadLocation(d.Place); ok {
-				is.Files, is.RemoveFiles = "ConfigMap "+d.Place, remove(at.Namespace, at.Name)
+				is.Place, is.Files, is.RemoveFiles = at, "ConfigMap "+d.Place, remove(at.Namespace, at.Name)
 			}
 		}
 		out[name] = is

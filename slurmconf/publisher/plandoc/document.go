@@ -50,6 +50,8 @@ var ErrUnreadable = errors.New("the stored plan cannot be read")
 
 // Stored is where the files of a stored publication are, and how people delete its plan and its files.
 type Stored struct {
+	// Place is empty if the plan cannot be read.
+	Place Location
 	// Files is in words, such as "ConfigMap slurm/quoin-slurm".
 	Files string
 	// RemovePlan and RemoveFiles are commands. RemoveFiles is empty if the plan cannot be read.

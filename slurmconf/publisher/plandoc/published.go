@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,11 +82,16 @@ type Location struct{ Namespace, Name string }
 // String is NAMESPACE/NAME.
 func (p Location) String() string { return p.Namespace + "/" + p.Name }
 
-// ReadLocation reads what String returns. It refuses what is no plain path of two parts, because people delete
-// what a stored plan names.
+// location is what String returns. The names are Kubernetes', without characters of a shell.
+var location = regexp.MustCompile(`^([a-z0-9-]+)/([a-z0-9][a-z0-9.-]*)$`)
+
+// ReadLocation reads what String returns. It refuses all else, because people delete what a stored plan names.
 func ReadLocation(text string) (Location, bool) {
-	namespace, name, _ := strings.Cut(text, "/")
-	return Location{namespace, name}, fs.ValidPath(text) && strings.Count(text, "/") == 1
+	found := location.FindStringSubmatch(text)
+	if found == nil {
+		return Location{}, false
+	}
+	return Location{found[1], found[2]}, true
 }
 
 // Published is one publication as it stands in a store: its files, and what the publisher has

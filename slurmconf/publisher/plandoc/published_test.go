@@ -58,7 +58,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestSayHeld says in annotations what is held, and sees whether they say it.
+// TestReadLocation reads places of stored plans, and refuses what is none.
 func TestReadLocation(t *testing.T) {
 	for text, want := range map[string]Location{
 		"slurm/quoin-slurm":   {"slurm", "quoin-slurm"},
@@ -69,17 +69,17 @@ func TestReadLocation(t *testing.T) {
 		"slurm/..":            {},
 		"../x":                {},
 		"slurm/quoin-slurm/x": {},
+		"slurm/x;reboot":      {},
+		"slurm/$(reboot)":     {},
 	} {
 		got, ok := ReadLocation(text)
-		if !ok {
-			got = Location{}
-		}
 		if diff := cmp.Diff(want, got); diff != "" || ok == (want == Location{}) {
 			t.Errorf("%q: taken %t (-want +got):\n%s", text, ok, diff)
 		}
 	}
 }
 
+// TestSayHeld says in annotations what is held, and sees whether they say it.
 func TestSayHeld(t *testing.T) {
 	one, two, refused := Held{Reason: "A", Message: "x", Digest: "1"}, Held{Reason: "B", Message: "y", Digest: "2"}, Held{Reason: "C", Message: "z"}
 	for _, tt := range []struct {
