@@ -27,7 +27,7 @@ type Adapter struct {
 	GPUs []string `json:"gpus,omitempty" max:"16"`
 	// NetDevs are the names of its network interfaces.
 	NetDevs []string `json:"netDevs,omitempty" max:"8"`
-	// Ports are those with a link and an interface, if the adapter has more ports.
+	// Ports are the ports of the adapter. If there are many, only the ports with a link and an interface.
 	Ports []AdapterPort `json:"ports,omitempty" max:"4"`
 }
 
@@ -66,7 +66,7 @@ type Neighbor struct {
 // adapters are for storage and management.
 type Compute struct {
 	Adapters []Adapter
-	// Witness is what shows the role of these adapters.
+	// Witness says by what these adapters are known to be for compute.
 	Witness string
 	// Doubt says that others may be the right ones, or nothing.
 	Doubt []Finding
@@ -158,8 +158,8 @@ func (s *speeds) of(a *Adapter) int {
 // slower reports whether an adapter is known to be slower than another one.
 func (s *speeds) slower(a *Adapter) bool { return s.of(a) > 0 && s.of(a) < s.most }
 
-// SlowAdapters returns a problem of each port for compute whose link is slower than half of those of its
-// model and link layer. Other ports are not compared: some are for storage, others for management.
+// SlowAdapters returns a problem of each port for compute whose link is slower than half of the links of the
+// same model and link layer. Other ports are not compared: some are for storage, others for management.
 func (n *Node) SlowAdapters() (found []Finding) {
 	compute := n.ComputeAdapters(nil).Adapters
 	for _, a := range compute {

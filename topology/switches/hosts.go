@@ -29,9 +29,9 @@ func Hosts(fabrics []*Fabric, reported map[string]string) (hosts []Node, problem
 	return hosts, sayNameless(nameless)
 }
 
-// readHosts returns the sorted GUIDs of adapters by host, and those of others by their description. All
-// descriptions together decide what names a host, because devices have any name. In the ports report
-// the GUIDs are those of ports.
+// readHosts returns the sorted GUIDs of adapters by host, and the GUIDs of adapters without a host by their
+// description. All descriptions together decide which word names a host, because a device may have any name. A
+// ports report (-p) gives GUIDs of ports.
 func readHosts(fabrics []*Fabric, reported map[string]string) (byHost, nameless map[string][]string) {
 	texts := map[uint64]string{}
 	for _, f := range fabrics {

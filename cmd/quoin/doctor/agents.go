@@ -72,7 +72,7 @@ type keptAway struct {
 }
 
 // keptNodes says why nodes with GPUs get no agent, by the rules of the DaemonSet's pods: first the taints,
-// then the labels. It returns the names of these nodes.
+// then the labels. keptNodes returns the names of these nodes.
 func (c checks) keptNodes(f *findings, set *unstructured.Unstructured) map[string]bool {
 	var pod corev1.PodSpec
 	template, _, _ := unstructured.NestedMap(set.Object, "spec", "template", "spec")

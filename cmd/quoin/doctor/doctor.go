@@ -53,7 +53,7 @@ func toSee(err error) string {
 	return lookAgain
 }
 
-// joined returns the findings with one in place of all that are unknown for the same of these remedies.
+// joined returns the findings. All unknown findings with the same remedy of a list are one finding.
 func (f findings) joined() (out findings) {
 	things := map[string][]string{}
 	for _, found := range f {

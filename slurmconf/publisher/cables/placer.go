@@ -119,8 +119,8 @@ func fabricsOf(texts []inputs.FabricText) (fabrics []*switches.Fabric) {
 	return fabrics
 }
 
-// nodes returns the nodes as Place takes them, whether LLDP names a neighbour of any, and of which nodes
-// the adapters are doubtful.
+// nodes returns the nodes as Place takes them, whether LLDP names any neighbour, and a finding for each node
+// whose adapters for compute are doubtful.
 func (p *Placer) nodes(facts []topology.Facts, compute []string, prev *topology.Plan) (nodes []switches.Node, neighbours bool, doubts []topology.Finding) {
 	published := publishedPaths(prev)
 	known := make(map[*topology.Node]computing, len(facts))

@@ -76,7 +76,7 @@ type Publication struct {
 	// namespace, which together are one output. gzip is understood.
 	FabricFiles []string `yaml:"fabricFiles"`
 	// ComputeAdapters are the network adapters that jobs compute with: names, or patterns such as
-	// "mlx5_[0-7]". Empty: those that quoin discover shows as compute.
+	// "mlx5_[0-7]". Empty: the adapters that quoin discover shows as compute.
 	ComputeAdapters []string `yaml:"computeAdapters"`
 	// RootSwitch is the name of the one switch above all others, if no label names it. Empty: switches
 	// that no label joins get the root switch "fabric" (finding RootAssumed), unless they are known to
