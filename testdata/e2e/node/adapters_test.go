@@ -32,7 +32,7 @@ func cabled() sysfs.Site {
 const lldpText = `{"lldp":{"interface":{"ens3":{"via":"LLDP","rid":"1","age":"0 day, 00:00:17","chassis":{"leaf-01":{"id":{"type":"mac","value":"1c:34:da:00:00:01"}}},"port":{"id":{"type":"ifname","value":"swp7"}}}}}}`
 
 // TestNVMLAgentAdapters runs an agent on a machine with adapters. Ports go up and down, and the
-// report stays as it is.
+// report stays as it is. A link that comes back slower is a problem until it is as fast as before.
 func TestNVMLAgentAdapters(t *testing.T) {
 	t.Parallel()
 	site := cabled()
@@ -62,12 +62,16 @@ func TestNVMLAgentAdapters(t *testing.T) {
 	for range 3 {
 		tree.Set(t, &site.Adapters[1], 1, "400 DOWN")
 		p.until("the link is down", func() bool { return p.metric(up) == 0 })
-		tree.Set(t, &site.Adapters[1], 1, "200 ACTIVE")
+		tree.Set(t, &site.Adapters[1], 1, "400 ACTIVE")
 		p.until("the link is up", func() bool { return p.metric(up) == 1 })
 	}
 	if p.report() != report || p.metric("quoin_agent_report_writes_total") != writes {
 		t.Errorf("the report was written when a port flapped:\n%s", p.report())
 	}
+	tree.Set(t, &site.Adapters[1], 1, "200 ACTIVE")
+	p.until("the slow link is a problem", func() bool { return strings.Contains(p.report(), `"reason":"AdapterSlow"`) })
+	tree.Set(t, &site.Adapters[1], 1, "400 ACTIVE")
+	p.until("the report is as before", func() bool { return p.report() == report })
 }
 
 // TestDiscoverAdapters shows the adapters of a machine, with their roles.
