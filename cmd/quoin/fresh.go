@@ -25,6 +25,8 @@ import (
 // reports that are given, or else of a cluster or a directory.
 type freshOptions struct {
 	session.Flags
+	// files is a path of Slurm's files, which a command took as an argument. Then no plan is made.
+	files    string
 	nodes    string
 	output   string // text or json
 	previous string
@@ -86,13 +88,14 @@ func exclude(cmd *cobra.Command, name string, others ...string) {
 	}
 }
 
-// given reports whether nodes, reports or cables are given, so that no cluster is asked.
+// given reports whether files, nodes, reports or cables are given, so that no cluster is asked.
 func (o *freshOptions) given(paths []string) bool {
-	return o.nodes != "" || len(paths) > 0 || len(o.ibnetdiscover) > 0
+	return o.files != "" || o.nodes != "" || len(paths) > 0 || len(o.ibnetdiscover) > 0
 }
 
 // open opens the session, and the publication that the command is about.
-func (o *freshOptions) open(cmd *cobra.Command, local bool, other string) (*session.Session, *publication.Cluster, error) {
+func (o *freshOptions) open(cmd *cobra.Command, paths []string, other string) (*session.Session, *publication.Cluster, error) {
+	local := o.given(paths)
 	for _, name := range sourceFlags {
 		if local && cmd.Flags().Changed(name) {
 			return nil, nil, fmt.Errorf("--%s beside reports: want one of them", name)
@@ -122,8 +125,11 @@ func openSession(cmd *cobra.Command, flags *session.Flags, local bool, other str
 	return s, nil
 }
 
-// nodesOrReports are what render and map take in place of a cluster.
-const nodesOrReports = "--nodes FILE (- for standard input), or reports as arguments"
+// nodesOrReports are what render takes in place of a cluster. map, lint and check take files too.
+const (
+	nodesOrReports = "--nodes FILE (- for standard input), or reports as arguments"
+	filesOrThese   = "a path of Slurm's files, " + nodesOrReports
+)
 
 // fresh is a plan that was made, its files, and what it was made of.
 type fresh struct {
