@@ -45,7 +45,7 @@ Exit status: 1 if it differs, 3 if something could not be compared.`,
   scontrol show topology fabric | quoin check --topology - --topology-name fabric
   kubectl get nodes -o json >nodes.json; scontrol show topology | quoin check --topology - --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, err := o.takeArgs(cmd, args)
+			args, err := o.takeArgs(args)
 			if err != nil {
 				return err
 			}

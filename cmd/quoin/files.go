@@ -88,26 +88,18 @@ func isSlurms(path string) bool {
 }
 
 // takeArgs takes the arguments of map, lint and check: a path of Slurm's files, or reports. It returns the reports.
-func (o *freshOptions) takeArgs(cmd *cobra.Command, args []string) (reports []string, err error) {
+func (o *freshOptions) takeArgs(args []string) (reports []string, err error) {
 	i := slices.IndexFunc(args, isSlurms)
 	switch {
-	case i < 0:
-		return args, o.check(args)
-	case len(args) > 1:
+	case i >= 0 && len(args) > 1:
 		return nil, fmt.Errorf("%s beside other arguments: want one folder or one file of Slurm, or reports", args[i])
+	case i >= 0:
+		o.files = args[0]
+		return nil, nil
+	case o.previous != "" && !o.fresh && !o.given(args):
+		return nil, errors.New("--previous: want --fresh, --nodes or reports beside it, because what is published is taken as it is")
 	}
-	return nil, o.takeFiles(cmd, args[0])
-}
-
-// takeFiles takes a path of Slurm's files. It refuses flags that name something else to read.
-func (o *freshOptions) takeFiles(cmd *cobra.Command, path string) error {
-	for _, name := range append([]string{"nodes", "fresh", "previous", "ibnetdiscover"}, sourceFlags...) {
-		if cmd.Flags().Changed(name) {
-			return fmt.Errorf("--%s beside %s, which is read as Slurm's: want one of them", name, path)
-		}
-	}
-	o.files = path
-	return nil
+	return args, nil
 }
 
 // isTopology says that a file is no gres.conf.

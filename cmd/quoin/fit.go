@@ -51,9 +51,7 @@ report cannot be read, or it is not known whether Slurm takes the files.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				if err := o.takeFiles(cmd, args[0]); err != nil {
-					return err
-				}
+				o.files = args[0]
 			}
 			return o.run(cmd)
 		},

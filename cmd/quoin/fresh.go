@@ -59,17 +59,6 @@ func (o *freshOptions) addFresh(cmd *cobra.Command) {
 	exclude(cmd, "fresh", "nodes")
 }
 
-// check refuses flags that say two things of such a command.
-func (o *freshOptions) check(paths []string) error {
-	switch {
-	case o.fresh && len(paths) > 0:
-		return errors.New("--fresh beside reports: want one of them")
-	case o.previous != "" && !o.fresh && !o.given(paths):
-		return errors.New("--previous: want --fresh, --nodes or reports beside it, because what is published is taken as it is")
-	}
-	return nil
-}
-
 // checkInput refuses a file that a flag names if both that and --nodes are standard input.
 func (o *freshOptions) checkInput(flag, file string) error {
 	if file == "-" && o.nodes == "-" {
@@ -93,12 +82,17 @@ func (o *freshOptions) given(paths []string) bool {
 	return o.files != "" || o.nodes != "" || len(paths) > 0 || len(o.ibnetdiscover) > 0
 }
 
-// open opens the session, and the publication that the command is about.
+// open opens the session, and the publication that the command is about. It refuses flags that name something
+// else to read than the arguments do.
 func (o *freshOptions) open(cmd *cobra.Command, paths []string, other string) (*session.Session, *publication.Cluster, error) {
 	local := o.given(paths)
-	for _, name := range sourceFlags {
+	arguments, others := "reports", append([]string{"fresh"}, sourceFlags...)
+	if o.files != "" {
+		arguments, others = o.files+", which is read as Slurm's", append(others, "nodes", "previous", "ibnetdiscover")
+	}
+	for _, name := range others {
 		if local && cmd.Flags().Changed(name) {
-			return nil, nil, fmt.Errorf("--%s beside reports: want one of them", name)
+			return nil, nil, fmt.Errorf("--%s beside %s: want one of them", name, arguments)
 		}
 	}
 	s, err := openSession(cmd, &o.Flags, local, other)

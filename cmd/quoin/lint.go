@@ -64,7 +64,7 @@ judged.`,
   quoin lint --slurm-conf /etc/slurm/slurm.conf topology.yaml
   quoin lint --slurm-conf slurm.conf --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, err := o.takeArgs(cmd, args)
+			args, err := o.takeArgs(args)
 			if err != nil {
 				return err
 			}

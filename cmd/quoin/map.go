@@ -62,7 +62,7 @@ report cannot be read (ReportUnreadable). The rest is drawn in each case.`,
   kubectl get nodes -o json | quoin map --nodes -
   quoin map /shared/quoin/reports`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, err := o.takeArgs(cmd, args)
+			args, err := o.takeArgs(args)
 			if err != nil {
 				return err
 			}
