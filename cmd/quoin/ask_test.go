@@ -28,7 +28,7 @@ func TestCheckAsks(t *testing.T) {
 	}
 	check := func(wantCode int, want string) {
 		t.Helper()
-		code, out, errs := quoin(t, "", "check", "--files", filepath.Join(dir, "topology.conf"), "--set", "publicationDefaults.slurm.scontrol="+program)
+		code, out, errs := quoin(t, "", "check", filepath.Join(dir, "topology.conf"), "--set", "publicationDefaults.slurm.scontrol="+program)
 		if code != wantCode || out+errs != want {
 			t.Errorf("exit %d, said %q, want %d and %q", code, out+errs, wantCode, want)
 		}
@@ -41,7 +41,7 @@ func TestCheckAsks(t *testing.T) {
 	check(1, "n[3-4]: NotLoaded: Slurm has not loaded the file that has it in default:b2\ncompared: topology default\ndiffers: 2 of 4 nodes are not in Slurm as in the plan\n")
 	write("scontrol", "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
 	check(2, "quoin: ask Slurm: "+program+" --all --json show nodes: exit status 1: Unable to contact slurm controller; --topology takes the output of scontrol show topology instead\n")
-	if code, _, errs := quoin(t, "", "check", "--files", filepath.Join(dir, "topology.conf")); code != 2 || !strings.HasPrefix(errs, "quoin: the publication does not say how Slurm is asked: set publicationDefaults.slurm.url") {
+	if code, _, errs := quoin(t, "", "check", filepath.Join(dir, "topology.conf")); code != 2 || !strings.HasPrefix(errs, "quoin: the publication does not say how Slurm is asked: set publicationDefaults.slurm.url") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

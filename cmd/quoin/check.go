@@ -45,7 +45,7 @@ Exit status: 1 if it differs, 3 if something could not be compared.`,
   scontrol show topology fabric | quoin check --topology - --topology-name fabric
   kubectl get nodes -o json >nodes.json; scontrol show topology | quoin check --topology - --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, err := takeSlurms(cmd, args)
+			args, err := o.takeArgs(args)
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ Exit status: 1 if it differs, 3 if something could not be compared.`,
 	}
 	cmd.Flags().StringVar(&shown, "topology", "", "`file` with the output of scontrol show topology, - for standard input; default: ask the running Slurm")
 	cmd.Flags().StringVar(&name, "topology-name", "", "`name` of the topology that --topology shows")
-	o.addFlags(cmd, filesUsage)
+	o.addFlags(cmd)
 	return cmd
 }
 

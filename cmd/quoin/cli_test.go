@@ -81,15 +81,15 @@ func TestRenderReportsAndCheck(t *testing.T) {
 	for i, b := range published.Blocks() {
 		shown += fmt.Sprintf("BlockName=%s BlockIndex=%d Nodes=%s BlockSize=18\n", b.Name, i, hostlist.Compress(b.Nodes))
 	}
-	if code, out, errs := quoin(t, shown, "check", "--topology", "-", "--files", plan); code != 0 || !strings.Contains(out, "same: Slurm has all 35 nodes") {
+	if code, out, errs := quoin(t, shown, "check", "--topology", "-", plan); code != 0 || !strings.Contains(out, "same: Slurm has all 35 nodes") {
 		t.Errorf("exit %d\n%s\n%s", code, out, errs)
 	}
 	sized := shown + "AggregatedBlock=nvl-[1-2] BlockIndex=2 Nodes=gb300-r[1-2]t[01-18] BlockSize=36\n"
-	if code, out, _ := quoin(t, sized, "check", "--topology", "-", "--files", plan); code != 1 || !strings.HasPrefix(out, "further block sizes: none in the file, 36 in Slurm\n") {
+	if code, out, _ := quoin(t, sized, "check", "--topology", "-", plan); code != 1 || !strings.HasPrefix(out, "further block sizes: none in the file, 36 in Slurm\n") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	moved := strings.Replace(shown, "[01-18]", "[01-16,18]", 1)
-	code, out, _ := quoin(t, moved, "check", "--topology", "-", "--files", plan)
+	code, out, _ := quoin(t, moved, "check", "--topology", "-", plan)
 	if code != 1 || !strings.HasPrefix(out, "gb300-r1t17: NotInSlurm: block nvl-") || !strings.Contains(out, " in the file, absent in Slurm") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
@@ -179,14 +179,14 @@ func TestBadInput(t *testing.T) {
 		{"report with an unknown key", "", []string{"render", write(t, "r.json", strings.Replace(report, `"node"`, `"nod"`, 1))}, `r.json: report: json: unknown field "nod"`},
 		{"two reports of one node", "", []string{"render", write(t, "a.json", report), write(t, "b.json", report)}, `both reports of node "n1"`},
 		{"previous file broken", twoByTwo, []string{"render", "--nodes", "-", "--previous", write(t, "topology.conf", "BlockName=a Nods=n1\n")}, `topology.conf:1: key Nods is not known`},
-		{"directory for a topology", "", []string{"check", "--topology", "/proc/self", "--files", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "/proc/self is a directory: want a file with the output of scontrol show topology"},
+		{"directory for a topology", "", []string{"check", "--topology", "/proc/self", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "/proc/self is a directory: want a file with the output of scontrol show topology"},
 		{"directory for the cluster's objects", "", []string{"imex", "check", "--objects", "/proc/self"}, "/proc/self is a directory: want a file with the output of kubectl get nodes,"},
 		{"argument that is not wanted", "", []string{"config", "quoin.yaml"}, `unknown command "quoin.yaml" for "quoin config": want quoin config; see quoin config --help`},
-		{"check of nonsense", "hello\n", []string{"check", "--topology", "-", "--files", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "standard input:1: hello"},
+		{"check of nonsense", "hello\n", []string{"check", "--topology", "-", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "standard input:1: hello"},
 		{"demo of an unknown site", "", []string{"demo", "nowhere"}, `no cluster "nowhere": want one of a100-mig`},
 		{"demo of a bad file", "", []string{"demo", write(t, "s.yaml", "groups:\n- racks: 1\n  nodez: 3\n")}, `s.yaml:3: field nodez not found`},
 		{"agent with a bad configuration", "", []string{"agent", "--config", write(t, "q.yaml", "agent: {interval: 5}\n")}, `q.yaml:1: agent.interval: "5": want a number and a unit`},
-		{"check of nothing", "\n", []string{"check", "--topology", "-", "--files", write(t, "topology.conf", "BlockName=a Nodes=n[1-2]\n")}, "standard input: empty: want the output of scontrol show topology"},
+		{"check of nothing", "\n", []string{"check", "--topology", "-", write(t, "topology.conf", "BlockName=a Nodes=n[1-2]\n")}, "standard input: empty: want the output of scontrol show topology"},
 		{"agent with both stores", "", []string{"agent", "--store", "x", "--kubeconfig", "y"}, `--kubeconfig: agent.kubeconfig: "y": want none beside store`},
 		{"probe of an unknown machine", "", []string{"probe", "--once", "--simulate", "gb200-nvl72x4", "--node", "x"}, `no machine "x"`},
 		{"publisher without a cluster", "", []string{"publisher"}, "outside a Pod give --kubeconfig"},

@@ -29,21 +29,15 @@ import (
 // published, or those that the command makes first.
 type filesOptions struct {
 	freshOptions
-	files string
 	// confDir is the directory of slurm.conf, from which Slurm opens included files. Default:
 	// that of the files.
 	confDir string
 }
 
-// filesUsage is the usage of --files of a command that reads topologies.
-const filesUsage = "topology.conf or topology.yaml, or a `path` of a directory that holds one; also as an argument"
-
-func (o *filesOptions) addFlags(cmd *cobra.Command, usage string) {
-	cmd.Flags().StringVar(&o.files, "files", "", usage)
+func (o *filesOptions) addFlags(cmd *cobra.Command) {
 	o.freshOptions.addFlags(cmd, "text", outputJSON)
 	o.addFileFlags(cmd)
 	o.addFresh(cmd)
-	exclude(cmd, "files", append(sourceFlags, "nodes", "fresh", "previous")...)
 }
 
 // printResult prints a result in the form that is asked for, and returns the exit code.
@@ -69,15 +63,15 @@ var slurmLine = regexp.MustCompile(`^(?:-\s|\w+\s*=|Include\s)`)
 // isSlurms reports whether a path is Slurm's: a folder with one of Slurm's files, or a file by its name or its first
 // line. A pipe is not looked at, because what is read of a pipe is gone.
 func isSlurms(path string) bool {
-	all := append([]string{slurmConf}, slurmFiles...)
 	if session.IsDirectory(path) {
+		all := append([]string{slurmConf}, slurmFiles...)
 		return slices.ContainsFunc(all, func(name string) bool { return exists(filepath.Join(path, name)) })
+	}
+	if filepath.Ext(path) == ".conf" || filepath.Base(path) == "topology.yaml" {
+		return true // also if nothing in it can be read
 	}
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return false
-	}
-	if slices.Contains(all, filepath.Base(path)) {
-		return true // also if nothing in it can be read
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -93,19 +87,19 @@ func isSlurms(path string) bool {
 	return false
 }
 
-// takeSlurms gives an argument that is Slurm's to --files. It returns the other arguments, which are reports.
-func takeSlurms(cmd *cobra.Command, args []string) (reports []string, err error) {
+// takeArgs takes the arguments of map, lint and check: a path of Slurm's files, or reports. It returns the reports.
+func (o *freshOptions) takeArgs(args []string) (reports []string, err error) {
 	i := slices.IndexFunc(args, isSlurms)
 	switch {
-	case i < 0 || cmd.Flags().Changed("files"):
-		return args, nil
-	case len(args) > 1:
+	case i >= 0 && len(args) > 1:
 		return nil, fmt.Errorf("%s beside other arguments: want one folder or one file of Slurm, or reports", args[i])
+	case i >= 0:
+		o.files = args[0]
+		return nil, nil
+	case o.previous != "" && !o.fresh && !o.given(args):
+		return nil, errors.New("--previous: want --fresh, --nodes or reports beside it, because what is published is taken as it is")
 	}
-	if err := cmd.Flags().Set("files", args[0]); err != nil {
-		return nil, err
-	}
-	return nil, cmd.Root().PersistentPreRunE(cmd, nil) // --files goes with none of some others
+	return args, nil
 }
 
 // isTopology says that a file is no gres.conf.
@@ -124,13 +118,7 @@ type wanted struct {
 
 // read returns the files that Slurm should have. r gets the reports that cannot be read.
 func (o *filesOptions) read(cmd *cobra.Command, r *show.Result, paths []string) (*wanted, error) {
-	if o.files != "" && len(paths) > 0 {
-		return nil, errors.New("--files beside reports: want one of them")
-	}
-	if err := o.check(paths); err != nil {
-		return nil, err
-	}
-	s, pub, err := o.open(cmd, o.files != "" || o.given(paths), "--files PATH, "+nodesOrReports)
+	s, pub, err := o.open(cmd, paths, filesOrThese)
 	if err != nil {
 		return nil, err
 	}

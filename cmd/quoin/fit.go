@@ -20,13 +20,13 @@ import (
 type fitOptions struct {
 	freshOptions
 	fit.Request
-	files, topology, sinfo, exclusive string
+	topology, sinfo, exclusive string
 }
 
 func newFitCommand() *cobra.Command {
 	var o fitOptions
 	cmd := &cobra.Command{
-		Use:   "fit [-N NODES]",
+		Use:   "fit [-N NODES] [PATH | --fresh | --nodes FILE]",
 		Short: "Say whether a job fits into the topology now, later or never, and how many segments are free",
 		Long: `fit says whether a job fits: now, not now, never or unknown. It follows the rules of
 Slurm's topology plugins: blocks with their base block size and segments, and trees, where
@@ -34,9 +34,10 @@ all nodes of a job are below one switch. unknown says what is missing: which nod
 free, how many GPUs they have, or a rule of Slurm. It also counts the free segments.
 
 It reads the stored plan of a publication, or makes one with --fresh or from --nodes. With
---files it reads the topology files of any Slurm, if lint finds that Slurm would start with
-them. Which nodes are free it takes from --sinfo, else from Slurm (slurm.url or
-slurm.scontrol of the configuration), else from the conditions of Slinky's worker pods.
+PATH it reads topology files of any Slurm, of a directory or one file, if lint finds that
+Slurm would start with them. Which nodes are free it takes from --sinfo, else from Slurm
+(slurm.url or slurm.scontrol of the configuration), else from the conditions of Slinky's
+worker pods.
 
 A job here has whole nodes: a node with another job is not free. fit knows no partition,
 priority, limit or time. A job that fits may still wait for these.
@@ -45,17 +46,20 @@ Exit status: 1 if the job does not fit now or can never fit; 3 if the answer is 
 report cannot be read, or it is not known whether Slurm takes the files.`,
 		Example: `  quoin fit
   quoin fit -N 64 --segment 16
-  sinfo -h -N -o '%N %T %G' | quoin fit --files /etc/slurm --sinfo - -N 64 --segment 16
+  sinfo -h -N -o '%N %T %G' | quoin fit /etc/slurm --sinfo - -N 64 --segment 16
   sinfo -h -N -o '%N %T %G' | quoin fit --nodes nodes.json --sinfo - -N 36 --exclusive=topo`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.files = args[0]
+			}
+			return o.run(cmd)
+		},
 	}
 	o.addFlags(cmd, "text", outputJSON)
 	o.AddRelease(cmd)
 	o.addFresh(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.files, "files", "", filesUsage)
-	exclude(cmd, "files", append(sourceFlags, "nodes", "fresh")...)
 	f.IntVarP(&o.Nodes, "job-nodes", "N", 0, "`number` of nodes of the job")
 	f.IntVar(&o.Segment, "segment", 0, "segment size in `nodes`")
 	f.StringVar(&o.exclusive, "exclusive", "", "with the `word` topo, no other job may be in the job's blocks")
@@ -107,7 +111,7 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 
 // plan returns the plan: the stored one, or one that is made. pods returns what may have worker pods.
 func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Cluster, pods func() (*inputs.Snapshot, error), err error) {
-	s, pub, err := o.open(cmd, o.files != "" || o.given(nil), "--files PATH, --nodes FILE (- for standard input)")
+	s, pub, err := o.open(cmd, nil, "a path of Slurm's files, or --nodes FILE (- for standard input)")
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -25,6 +25,8 @@ import (
 // reports that are given, or else of a cluster or a directory.
 type freshOptions struct {
 	session.Flags
+	// files is a path of Slurm's files, which a command took as an argument. Then no plan is made.
+	files    string
 	nodes    string
 	output   string // text or json
 	previous string
@@ -57,17 +59,6 @@ func (o *freshOptions) addFresh(cmd *cobra.Command) {
 	exclude(cmd, "fresh", "nodes")
 }
 
-// check refuses flags that say two things of such a command.
-func (o *freshOptions) check(paths []string) error {
-	switch {
-	case o.fresh && len(paths) > 0:
-		return errors.New("--fresh beside reports: want one of them")
-	case o.previous != "" && !o.fresh && !o.given(paths):
-		return errors.New("--previous: want --fresh, --nodes or reports beside it, because what is published is taken as it is")
-	}
-	return nil
-}
-
 // checkInput refuses a file that a flag names if both that and --nodes are standard input.
 func (o *freshOptions) checkInput(flag, file string) error {
 	if file == "-" && o.nodes == "-" {
@@ -86,16 +77,22 @@ func exclude(cmd *cobra.Command, name string, others ...string) {
 	}
 }
 
-// given reports whether nodes, reports or cables are given, so that no cluster is asked.
+// given reports whether files, nodes, reports or cables are given, so that no cluster is asked.
 func (o *freshOptions) given(paths []string) bool {
-	return o.nodes != "" || len(paths) > 0 || len(o.ibnetdiscover) > 0
+	return o.files != "" || o.nodes != "" || len(paths) > 0 || len(o.ibnetdiscover) > 0
 }
 
-// open opens the session, and the publication that the command is about.
-func (o *freshOptions) open(cmd *cobra.Command, local bool, other string) (*session.Session, *publication.Cluster, error) {
-	for _, name := range sourceFlags {
+// open opens the session, and the publication that the command is about. It refuses flags that name something
+// else to read than the arguments do.
+func (o *freshOptions) open(cmd *cobra.Command, paths []string, other string) (*session.Session, *publication.Cluster, error) {
+	local := o.given(paths)
+	arguments, others := "reports", append([]string{"fresh"}, sourceFlags...)
+	if o.files != "" {
+		arguments, others = o.files+", which is read as Slurm's", append(others, "nodes", "previous", "ibnetdiscover")
+	}
+	for _, name := range others {
 		if local && cmd.Flags().Changed(name) {
-			return nil, nil, fmt.Errorf("--%s beside reports: want one of them", name)
+			return nil, nil, fmt.Errorf("--%s beside %s: want one of them", name, arguments)
 		}
 	}
 	s, err := openSession(cmd, &o.Flags, local, other)
@@ -122,8 +119,11 @@ func openSession(cmd *cobra.Command, flags *session.Flags, local bool, other str
 	return s, nil
 }
 
-// nodesOrReports are what render and map take in place of a cluster.
-const nodesOrReports = "--nodes FILE (- for standard input), or reports as arguments"
+// nodesOrReports are what render takes in place of a cluster. map, lint and check take files too.
+const (
+	nodesOrReports = "--nodes FILE (- for standard input), or reports as arguments"
+	filesOrThese   = "a path of Slurm's files, " + nodesOrReports
+)
 
 // fresh is a plan that was made, its files, and what it was made of.
 type fresh struct {

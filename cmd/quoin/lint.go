@@ -64,7 +64,7 @@ judged.`,
   quoin lint --slurm-conf /etc/slurm/slurm.conf topology.yaml
   quoin lint --slurm-conf slurm.conf --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, err := takeSlurms(cmd, args)
+			args, err := o.takeArgs(args)
 			if err != nil {
 				return err
 			}
@@ -91,7 +91,7 @@ judged.`,
 		},
 	}
 	cmd.Flags().StringVar(&conf, "slurm-conf", "", "slurm.conf `file` that the files must go with")
-	o.addFlags(cmd, "topology.conf, topology.yaml or gres.conf, or a `path` of a directory that holds them; also as an argument")
+	o.addFlags(cmd)
 	return cmd
 }
 
@@ -104,7 +104,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	}
 	if confFile == "" {
 		if len(w.files) == 0 {
-			return nil, fmt.Errorf("%s: no topology.yaml, no topology.conf, no gres.conf and no slurm.conf in it", o.files)
+			return nil, fmt.Errorf("no topology.yaml, no topology.conf and no gres.conf is published in %s", w.pub.Place())
 		}
 		files := slices.Concat(w.files, cgroup)
 		return show.FilesResult(names(files), releaseText(w.pub), lint.Lint(files, lint.Options{Release: release, DropsBlockSizes: drops})), nil
@@ -136,7 +136,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	return show.ConfResult(confFile, releaseText(w.pub), names(slices.Concat(w.files, cgroup)), len(conf.Nodes), found), nil
 }
 
-// cgroup returns the cgroup.conf beside slurm.conf, or else in the directory of --files, if it goes with other
+// cgroup returns the cgroup.conf beside slurm.conf, or else in the directory of PATH, if it goes with other
 // files. If there is none, nothing is said: it may be on the nodes alone.
 func (o *filesOptions) cgroup(w *wanted) ([]lint.File, error) {
 	if len(w.files) == 0 {

@@ -26,7 +26,7 @@ import (
 // mapOptions are the flags of quoin map.
 type mapOptions struct {
 	freshOptions
-	files, topology string
+	topology string
 }
 
 func newMapCommand() *cobra.Command {
@@ -62,11 +62,8 @@ report cannot be read (ReportUnreadable). The rest is drawn in each case.`,
   kubectl get nodes -o json | quoin map --nodes -
   quoin map /shared/quoin/reports`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			args, err := takeSlurms(cmd, args)
+			args, err := o.takeArgs(args)
 			if err != nil {
-				return err
-			}
-			if err := o.check(args); err != nil {
 				return err
 			}
 			drawn, err := o.site(cmd, args)
@@ -79,11 +76,9 @@ report cannot be read (ReportUnreadable). The rest is drawn in each case.`,
 	o.addFlags(cmd, "text", "svg", "html", outputJSON)
 	o.addFileFlags(cmd)
 	o.addFresh(cmd)
-	cmd.Flags().StringVar(&o.files, "files", "", filesUsage)
 	o.addCables(cmd)
-	exclude(cmd, "files", append(sourceFlags, "nodes", "fresh", "previous", "ibnetdiscover")...)
 	exclude(cmd, "fresh", "ibnetdiscover")
-	cmd.Flags().StringVar(&o.topology, "topology", "", "`name` of the topology of --files that is drawn")
+	cmd.Flags().StringVar(&o.topology, "topology", "", "`name` of the topology of PATH that is drawn")
 	return cmd
 }
 
@@ -91,7 +86,7 @@ report cannot be read (ReportUnreadable). The rest is drawn in each case.`,
 type drawing struct {
 	*picture.Site
 	left, unnamed, problems []topology.Finding
-	// files says why Slurm does not take the files of --files, or that this is not known.
+	// files says why Slurm does not take the files of PATH, or that this is not known.
 	files []topology.Finding
 }
 
@@ -99,14 +94,12 @@ type drawing struct {
 func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) {
 	ctx := cmd.Context()
 	switch {
-	case o.files != "" && len(paths) > 0:
-		return nil, errors.New("--files beside reports: want one of them")
 	case o.files != "":
 		return o.ofFiles(cmd)
 	case o.topology != "":
 		return nil, errors.New("--topology: want Slurm's files beside it, because a plan is drawn whole")
 	}
-	s, pub, err := o.open(cmd, o.given(paths), nodesOrReports)
+	s, pub, err := o.open(cmd, paths, filesOrThese)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +127,7 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 
 // ofFiles returns what topology files say. Nobody says how the nodes are, unless Slurm is asked.
 func (o *mapOptions) ofFiles(cmd *cobra.Command) (*drawing, error) {
-	_, pub, err := o.open(cmd, true, "")
+	_, pub, err := o.open(cmd, nil, "")
 	if err != nil {
 		return nil, err
 	}

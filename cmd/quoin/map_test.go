@@ -94,7 +94,7 @@ func TestOutputJSON(t *testing.T) {
 		t.Errorf("left out (-want +got):\n%s", diff)
 	}
 	const shown = "BlockName=nvl-8a61c302-7 BlockIndex=0 Nodes=a[1,3] BlockSize=2\n"
-	parse(1, &compared, shown, "check", "--topology", "-", "--files", dir)
+	parse(1, &compared, shown, "check", "--topology", "-", dir)
 	block := "block nvl-8a61c302-7"
 	want := []show.Group{
 		{Nodes: []string{"a2"}, Severity: topology.Fatal, Reason: "NotInSlurm", Message: block + " in the file, absent in Slurm"},

@@ -257,6 +257,6 @@ func lintPairOf(t *testing.T, p lintPair, release string) (code int, out string)
 	if err := os.WriteFile(filepath.Join(dir, "slurm.conf"), []byte(p.conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs := quoin(t, "", "lint", "--files", dir, "--slurm-version", release)
+	code, out, errs := quoin(t, "", "lint", dir, "--slurm-version", release)
 	return code, fmt.Sprint(out, errs)
 }

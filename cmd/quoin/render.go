@@ -66,7 +66,7 @@ whether NVLink joins the nodes.`,
 }
 
 func (o *renderOptions) render(cmd *cobra.Command, reports []string) error {
-	s, pub, err := o.open(cmd, o.given(reports), nodesOrReports)
+	s, pub, err := o.open(cmd, reports, nodesOrReports)
 	if err != nil {
 		return err
 	}

@@ -244,7 +244,7 @@ func (w *world) topologyIsPlan() {
 	if err := os.WriteFile(plan, []byte(published), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	check := exec.CommandContext(w.t.Context(), w.quoin, "check", "--topology", "-", "--files", plan)
+	check := exec.CommandContext(w.t.Context(), w.quoin, "check", "--topology", "-", plan)
 	loaded := w.scontrol("show", "topology")
 	check.Stdin = strings.NewReader(loaded)
 	// Annotations place the nodes, so the file names none, and check says that it compared none.

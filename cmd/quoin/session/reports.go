@@ -72,7 +72,7 @@ func reportFiles(paths []string) ([]reportFile, error) {
 			return nil, fmt.Errorf("list reports: %w", err)
 		}
 		if len(files) == 0 {
-			return nil, fmt.Errorf("%s has no reports: want files NAME.json, as in the folder reports of a directory store; nor has it topology.yaml, topology.conf, gres.conf or slurm.conf, which map, lint and check take", path)
+			return nil, fmt.Errorf("%s has no reports: want files NAME.json, as in the folder reports of a directory store; nor has it topology.yaml, topology.conf, gres.conf or slurm.conf, which map, lint, check and fit take", path)
 		}
 		for _, f := range files {
 			out = append(out, reportFile{f, true})
@@ -103,7 +103,7 @@ func otherThan(data []byte) error {
 	err := json.NewDecoder(bytes.NewReader(text)).Decode(&object)
 	switch kind := object.Kind; {
 	case text[0] != '{':
-		return errOther("this is no JSON and no report: want a report as agents write it, or by --nodes what kubectl get nodes -o json prints")
+		return errOther("this is no JSON and no report: want a report as agents write it, or by --nodes what kubectl get nodes -o json prints; map, lint and check also take a file of Slurm, such as topology.conf, but not by a pipe")
 	case err != nil || kind == "" || kind == topology.ReportKind:
 		return nil
 	case kind == "List":

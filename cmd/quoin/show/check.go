@@ -17,7 +17,7 @@ const (
 
 // notCompared is the finding if the files name no nodes.
 var notCompared = topology.Finding{Severity: topology.Unknown, Reason: reasonNodesNotCompared,
-	Message: "the files name no nodes, so it is not known whether Slurm has each node in its place", Remedy: "give --nodes in place of --files"}
+	Message: "the files name no nodes, so it is not known whether Slurm has each node in its place", Remedy: "give --nodes in place of the files"}
 
 // LoadedResult names the nodes that Slurm has in another place than the files. The state answers the
 // files' question.
