@@ -85,10 +85,11 @@ func startPlaced(t *testing.T, release slurmrig.Release, slurmConf string, flags
 	return &placedRig{c, t}
 }
 
-// runs has a job run and returns its nodes, or what srun says where it may not.
+// runs has a job run and returns its nodes, or what srun says where it may not. srun does not say that the job waits
+// for nodes of the job before.
 func (r *placedRig) runs(args ...string) string {
 	r.t.Helper()
-	out, err := r.Run(r.t.Context(), slices.Concat([]string{"srun", "--immediate=20"}, args, []string{"sh", "-c", "echo $SLURM_JOB_NODELIST"})...)
+	out, err := r.Run(r.t.Context(), slices.Concat([]string{"srun", "--quiet", "--immediate=20"}, args, []string{"sh", "-c", "echo $SLURM_JOB_NODELIST"})...)
 	if err != nil {
 		return err.Error()
 	}

@@ -348,19 +348,28 @@ func (a *adapterReader) port(number int) topology.AdapterPort {
 func (a *adapterReader) link(p *topology.AdapterPort) bool {
 	p.RateGbps, p.LastGbps, p.Neighbor = 0, 0, topology.Neighbor{}
 	dir := a.dir + "/ports/" + strconv.Itoa(p.Port)
-	state, err := textOf(dir, "state") // such as "4: ACTIVE"
+	state, err := textOf(dir, "state")
 	if err != nil || state == "" {
 		return false
 	}
-	_, word, _ := strings.Cut(state, ": ")
-	l := Link{Adapter: a.Name, Port: p.Port, Active: word == "ACTIVE" || word == "ACTIVE_DEFER"}
+	l := Link{Adapter: a.Name, Port: p.Port, Active: isActive(state)}
 	if l.Active {
-		rate, _ := textOf(dir, "rate") // a link that is down has another rate, which means nothing
-		l.RateGbps = gbpsOf(rate)
-		p.RateGbps, p.LastGbps = l.RateGbps, l.RateGbps
+		rate, _ := textOf(dir, "rate")
+		state, _ = textOf(dir, "state") // a link that has gone down meanwhile has another rate, which means nothing
+		l.Active = isActive(state)
+		if l.Active {
+			l.RateGbps = gbpsOf(rate)
+			p.RateGbps, p.LastGbps = l.RateGbps, l.RateGbps
+		}
 	}
 	a.Links = append(a.Links, l)
 	return l.Active
+}
+
+// isActive reads the state of a port, such as "4: ACTIVE".
+func isActive(state string) bool {
+	_, word, _ := strings.Cut(state, ": ")
+	return word == "ACTIVE" || word == "ACTIVE_DEFER"
 }
 
 // representor matches the port names of network interfaces that stand for functions of an

@@ -121,6 +121,9 @@ func (tree Tree) Set(t testing.TB, a *Adapter, port int, to string) {
 		}
 	}
 	dir := fmt.Sprintf("%s/ports/%d/", tree.Home(a), port)
+	if state != "ACTIVE" { // no active link has the rate of one that is down
+		tree.Write(t, dir+"state", states[state])
+	}
 	tree.Write(t, dir+"rate", lane[rate])
 	tree.Write(t, dir+"state", states[state])
 }
