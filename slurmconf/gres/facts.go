@@ -127,24 +127,19 @@ func (g *nodeGroups) with(lines []Line) *nodeGroup {
 // Slurm's order.
 func (g *nodeGroups) lines() []Line {
 	byFirst := make(map[string][]Line, len(g.groups))
-	var firsts []string
 	for _, group := range g.groups {
-		if len(group.nodes) == 0 {
+		list := hostlist.Compress(group.nodes)
+		if list == "" { // a line without names is for all nodes
 			continue
 		}
-		list, first := hostlist.CompressFirst(group.nodes)
+		first := slices.MinFunc(group.nodes, hostlist.Compare)
 		for _, l := range group.lines {
 			l.Nodes = list
 			byFirst[first] = append(byFirst[first], l)
 		}
-		firsts = append(firsts, first)
-	}
-	ordered, err := hostlist.Expand(hostlist.Compress(firsts))
-	if err != nil { // a name that is none in a host list
-		ordered = slices.Sorted(maps.Keys(byFirst))
 	}
 	var out []Line
-	for _, first := range ordered {
+	for _, first := range slices.SortedFunc(maps.Keys(byFirst), hostlist.Compare) {
 		out = append(out, byFirst[first]...)
 	}
 	return out

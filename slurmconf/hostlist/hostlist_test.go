@@ -117,7 +117,12 @@ func BenchmarkBothWays(b *testing.B) {
 }
 
 func TestCompare(t *testing.T) {
-	want := []string{"", "9", "10", "a", "n1", "n9", "n10", "n010", "rack2-n1", "rack10-n1"}
+	long := strings.Repeat("9", 299)
+	want := []string{
+		"", "9", "10", "a", "n1", "n9", "n10", "n010",
+		"rack", "rack-n1", "rack0-n1", "rack00-n1", "rack01-n1", "rack2-n1", "rack2-n01", "rack2-n1a", "rack10-n1",
+		"rack" + long + "-n1", "rack1" + long + "-n1", "racka",
+	}
 	got := slices.Clone(want)
 	slices.Reverse(got)
 	slices.SortFunc(got, Compare)
