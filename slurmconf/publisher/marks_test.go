@@ -48,9 +48,7 @@ func (m *nodeMarks) show(n *inputs.Node) {
 	if n.Labels == nil && len(m.values[n.Name]) > 0 {
 		n.Labels = map[string]string{}
 	}
-	for key, value := range m.values[n.Name] {
-		n.Labels[key] = value
-	}
+	maps.Copy(n.Labels, m.values[n.Name])
 	for key, owner := range m.owners[n.Name] {
 		if n.Foreign == nil {
 			n.Foreign = map[string]string{}
