@@ -131,7 +131,6 @@ func TestNames(t *testing.T) {
 			[]string{"verbs: [get, list, watch]\n", "name: quoin-publication-hgx\n  namespace: slurm\n"}, []string{"verbs: [get, list, watch, patch]\n- apiGroups: [\"\"]\n  resources: [nodes", "quoin-workers"}},
 		{"no Node is annotated", "config.publicationDefaults.annotate=false,config.publisher.nodeConditions=false", []string{"verbs: [get, list, watch]\n"}, []string{"nodes/status]\n  verbs", "verbs: [get, list, watch, patch]\n- apiGroups: [\"\"]\n  resources: [nodes"}},
 		{"no Node is annotated, and labels are taken back", "config.publicationDefaults.annotate=false,config.publicationDefaults.labels=false,config.publisher.nodeConditions=false", []string{"resources: [nodes]\n  verbs: [get, list, watch, patch]\n"}, nil},
-		{"features alone", "config.publicationDefaults.annotate=false,config.publicationDefaults.features=true", []string{"resources: [nodes]\n  verbs: [get, list, watch, patch]\n"}, nil},
 		{"nobody joins", "config.imex.join=none", nil, []string{"quoin-imex", "quoin-publisher-imex", "/etc/nvidia-imex", "compute-domain.nvidia.com"}},
 		{"worker pods join", "config.imex.join=slurmd,config.imex.namespace=slurm", []string{"name: quoin-publisher-imex\n  namespace: slurm\n"}, []string{"name: quoin-imex\n"}},
 		{"no mapping", "config.agent.mappingDir=none", nil, []string{"name: job-mapping"}},

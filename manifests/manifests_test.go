@@ -161,12 +161,7 @@ func publisherToken(t *testing.T, c *kuberig.Cluster) {
 	const event = "apiVersion: v1\nkind: Event\nmetadata: {name: x, namespace: quoin-node}\ninvolvedObject: {kind: ComputeDomain, namespace: quoin-node, name: quoin}\n"
 	node := func(patch string) request { return patches("nodes", "", "node-a", patch) }
 	place := func(value any) request { return node(withAnnotation("topology.slinky.slurm.net/spec", value)) }
-	const policy = "may change the annotations topology.slinky.slurm.net/spec, features.slinky.slurm.net/spec, quoin.dev/features and the labels quoin.dev/block, quoin.dev/leaf, quoin.dev/spine, quoin.dev/clique of a Node only"
-	features := func(value any) request { return node(withAnnotation("features.slinky.slurm.net/spec", value)) }
-	const tokens, ownTokens = "quoin-product-NVIDIA-GB200,quoin-leaf-sw7,quoin-mig-1g.10gb", "may change its own tokens only"
-	if _, err := c.Client().CoreV1().Nodes().Patch(t.Context(), "node-a", types.MergePatchType, []byte(withAnnotation("features.slinky.slurm.net/spec", "nn-75bf,GPU")), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	const policy = "may change the annotation topology.slinky.slurm.net/spec and the labels quoin.dev/block, quoin.dev/leaf, quoin.dev/spine, quoin.dev/clique of a Node only"
 	// The garbage collector would delete a Node whose owner does not exist.
 	const owner = `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"1"}]}}`
 	for _, y := range []try{
@@ -178,16 +173,6 @@ func publisherToken(t *testing.T, c *kuberig.Cluster) {
 		{"a node's place as labels", node(`{"metadata":{"labels":{"quoin.dev/block":"b1","quoin.dev/leaf":"l1","quoin.dev/spine":"s1","quoin.dev/clique":"c.1"}}}`), ""},
 		{"take a label back", node(withLabel("quoin.dev/block", nil)), ""},
 		{"say where agents run", node(withLabel("quoin.dev/agent", "false")), policy},
-		{"its tokens", features("nn-75bf, GPU," + tokens), ""},
-		{"other tokens of its own", features("nn-75bf,GPU,quoin-leaf-sw8"), ""},
-		{"a token of another less", features("GPU,quoin-leaf-sw8"), ownTokens},
-		{"a token of another more", features("nn-75bf,GPU,quoin-leaf-sw8,x"), ownTokens},
-		{"a token that is none", features("nn-75bf,GPU,quoin-leaf-sw8&x"), ownTokens},
-		{"all tokens of its own less", features("nn-75bf,GPU"), ""},
-		{"all tokens less", features(nil), ownTokens},
-		{"note its tokens", node(withAnnotation("quoin.dev/features", tokens)), ""},
-		{"note others", node(withAnnotation("quoin.dev/features", "GPU")), "want tokens that begin with"},
-		{"note nothing", node(withAnnotation("quoin.dev/features", nil)), ""},
 		{"another Lease", lease("x"), "may create the Lease that a Role lets it update"},
 		{"its Lease", lease("quoin-publisher"), ""},
 		{"another domain", domain("name: other"), "may create the ComputeDomain that a Role lets it get"},
@@ -227,14 +212,13 @@ func publisherToken(t *testing.T, c *kuberig.Cluster) {
 		y.run(t, publisher)
 	}
 	// What others have written in a form of their own is no reason to refuse a label.
-	for key, value := range map[string]string{"topology.slinky.slurm.net/spec": "leaf 1", "quoin.dev/features": "GPU", "features.slinky.slurm.net/spec": strings.Repeat("x,", 100_000) + "quoin-leaf-a&b"} {
-		if _, err := c.Client().CoreV1().Nodes().Patch(t.Context(), "node-a", types.MergePatchType, []byte(withAnnotation(key, value)), metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+	theirs := withAnnotation("topology.slinky.slurm.net/spec", "leaf 1")
+	if _, err := c.Client().CoreV1().Nodes().Patch(t.Context(), "node-a", types.MergePatchType, []byte(theirs), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	for _, y := range []try{
-		{"a label beside annotations of others", node(withLabel("quoin.dev/leaf", "l2")), ""},
-		{"another place beside annotations of others", place("leaf 2"), "want TOPOLOGY:UNIT"},
+		{"a label beside an annotation of others", node(withLabel("quoin.dev/leaf", "l2")), ""},
+		{"another place beside an annotation of others", place("leaf 2"), "want TOPOLOGY:UNIT"},
 	} {
 		y.run(t, publisher)
 	}

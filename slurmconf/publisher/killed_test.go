@@ -82,7 +82,7 @@ func (m *mortal) lives(t *testing.T) int {
 // ends is what must be the same in the end.
 type ends struct {
 	Files, Notes map[string]string
-	Marks        map[string]map[string]string // labels and features, by node
+	Marks        map[string]map[string]string // labels, by node
 	Plan         topology.Plan
 	Held         string
 	Revision     int
@@ -118,7 +118,7 @@ func killedRacks(t *testing.T, faults ...simulated.Fault) *inputs.Snapshot {
 func TestKilledAtEachWrite(t *testing.T) {
 	for _, membership := range []string{"file", "annotation"} {
 		t.Run(membership, func(t *testing.T) {
-			killedAtEachWrite(t, Publication{Membership: membership, Labels: true, Features: true})
+			killedAtEachWrite(t, Publication{Membership: membership, Labels: true})
 		})
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // marker keeps the annotations and labels on the Nodes of one publication as its files say. It
@@ -120,17 +119,14 @@ func (l *loop) lastKnown(out outcome, in *gathered, made *Rendered, now time.Tim
 }
 
 // wants returns what the Nodes are to have, by Slurm name.
-func (a *marker) wants(files outcome, facts []topology.Facts) func(name string) wanted {
-	if !a.pub.Labels && !a.pub.Features {
+func (a *marker) wants(files outcome) func(name string) wanted {
+	if !a.pub.Labels {
 		return func(name string) wanted { return wanted{spec: files.specs[name]} }
 	}
-	places, of := placesOfPlan(&files.doc.Current.Plan), make(map[string]*topology.Facts, len(facts))
-	for i := range facts {
-		of[facts[i].SlurmName] = &facts[i]
-	}
+	places := placesOfPlan(&files.doc.Current.Plan)
 	return func(name string) wanted {
 		spec := files.specs[name]
-		return wanted{spec: spec, labels: places.of(spec), facts: of[name]}
+		return wanted{spec: spec, labels: places.of(spec)}
 	}
 }
 
@@ -141,7 +137,7 @@ func (a *marker) write(ctx context.Context, files outcome, in *gathered, seen *l
 	out.waits = plandoc.Wait{Key: loadTimeout, For: "nodes get annotations and labels with new blocks or switches"}
 	var due []dueNode
 	waiting, foreign := make(map[string]specSince), make(map[string][]mark)
-	wants := a.wants(files, in.Facts)
+	wants := a.wants(files)
 	for slurm, n := range in.Nodes {
 		want := wants(slurm)
 		marks := a.judge(n, &want)
@@ -196,14 +192,14 @@ func (a *marker) write(ctx context.Context, files outcome, in *gathered, seen *l
 // another writer has under a key that the publication does not write is as it should be.
 func (a *marker) judge(n *inputs.Node, want *wanted) []mark {
 	return slices.DeleteFunc(want.differing(a.pub, n), func(m mark) bool {
-		return a.elsewhere(n, m.kind) || !m.kind.on(a.pub) && m.owner(n) != ""
+		return a.elsewhere(n, m.kind) || !m.kind.on(a.pub) && n.Foreign[m.key] != ""
 	})
 }
 
 // split divides marks into those that are to be written and those that belong to other writers.
 func split(n *inputs.Node, marks []mark) (own, others []mark) {
 	for _, m := range marks {
-		if m.owner(n) == "" {
+		if n.Foreign[m.key] == "" {
 			own = append(own, m)
 		} else {
 			others = append(others, m)
@@ -247,7 +243,7 @@ func ownedBy(n *inputs.Node, m *mark) error {
 	if m.kind == markLabels {
 		what = "label"
 	}
-	return fmt.Errorf("another writer owns the %s %s: conflict with %q", what, m.key, m.owner(n))
+	return fmt.Errorf("another writer owns the %s %s: conflict with %q", what, m.key, n.Foreign[m.key])
 }
 
 // say logs the marks that belong to other writers, by Node, each once.

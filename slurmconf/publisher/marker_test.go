@@ -15,10 +15,9 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
-// wantMarks checks the features and labels of a node.
+// wantMarks checks the labels of a node.
 func wantMarks(t *testing.T, store *memory, when, node string, want map[string]string) {
 	t.Helper()
 	if diff := cmp.Diff(want, store.marks.values[node]); diff != "" {
@@ -122,16 +121,15 @@ func TestLabelsFollowThePlan(t *testing.T) {
 		return snap
 	}
 	store := newMemory(site(racks(t), "red"))
-	inBubble(t, store, complete(t, Publication{Labels: true, Features: true, Nodes: Selection{Selector: "team=red"}}), func() {
+	inBubble(t, store, complete(t, Publication{Labels: true, Nodes: Selection{Selector: "team=red"}}), func() {
 		store.pass(time.Hour)
-		wantMarks(t, store, "before", "gb200-072", withFeatures(labelsOf(store, "gb200-072", 4), "quoin-product-NVIDIA-GB200,quoin-leaf-leaf-04"))
+		wantMarks(t, store, "before", "gb200-072", labelsOf(store, "gb200-072", 4))
 		store.change(site(racksMoved(t, 1), "red"))
 		store.pass(time.Hour)
-		moved := labelsOf(store, "gb200-019", 2)
-		wantMarks(t, store, "moved", "gb200-001", withFeatures(moved, "quoin-product-NVIDIA-GB200,quoin-leaf-leaf-02"))
+		wantMarks(t, store, "moved", "gb200-001", labelsOf(store, "gb200-019", 2))
 		store.change(site(racksMoved(t, 1), ""))
 		store.pass(5 * time.Minute)
-		if len(store.marks.values["gb200-005"]) != 6 {
+		if len(store.marks.values["gb200-005"]) != 4 {
 			t.Errorf("%v of a node that leaves in a while", store.marks.values["gb200-005"])
 		}
 		store.pass(time.Hour)
@@ -160,103 +158,20 @@ func TestHeldMovesAreNoLabels(t *testing.T) {
 	})
 }
 
-// withFeatures adds to labels the list of features, with the tokens of others before Quoin's.
-func withFeatures(labels map[string]string, tokens string, others ...string) map[string]string {
-	out := map[string]string{}
-	maps.Copy(out, labels)
-	out[plandoc.FeaturesWritten], out[plandoc.FeaturesAnnotation] = tokens, strings.Join(append(others, tokens), ",")
-	return out
-}
-
-// TestFeatures writes tokens beside those of others. A token that somebody removed stays away, after
-// a restart too, until the node's tokens change.
-func TestFeatures(t *testing.T) {
-	const first, second = "quoin-product-NVIDIA-GB200,quoin-leaf-leaf-01", "quoin-product-NVIDIA-GB200,quoin-leaf-leaf-01,quoin-mig-1g.24gb"
-	divided := func() *inputs.Snapshot {
-		snap := racks(t)
-		r := *snap.Reports["gb200-001"]
-		r.GPUs = slices.Clone(r.GPUs)
-		r.GPUs[0].MIG = []topology.MIGInstance{{UUID: "MIG-1", Profile: "1g.24gb", GPUInstanceID: 1, Capabilities: []string{"/dev/nvidia-caps/nvidia-cap3", "/dev/nvidia-caps/nvidia-cap4"}}}
-		snap.Reports["gb200-001"] = &r
-		return snap
-	}
-	store := newMemory(racks(t))
-	for _, node := range []string{"gb200-001", "gb200-002"} {
-		store.marks.set(node, plandoc.FeaturesAnnotation, "nn-75bf,GPU", "")
-	}
-	on := complete(t, Publication{Features: true})
-	inBubble(t, store, on, func() {
-		store.pass(time.Hour)
-		wantMarks(t, store, "first", "gb200-001", withFeatures(nil, first, "nn-75bf", "GPU"))
-		wantMarks(t, store, "first", "gb200-003", withFeatures(nil, first))
-		if store.annotated != 72 {
-			t.Errorf("%d writes for 72 nodes", store.annotated)
-		}
-		store.edit(func() {
-			store.marks.set("gb200-001", plandoc.FeaturesAnnotation, "nn-75bf,quoin-product-NVIDIA-GB200", "")
-			store.marks.set("gb200-002", plandoc.FeaturesAnnotation, "nn-75bf", "") // of a writer that writes over all
-			store.marks.set("gb200-003", plandoc.FeaturesAnnotation, "", "")
-		})
-		store.pass(time.Hour)
-	})
-	inBubble(t, store, on, func() {
-		store.pass(time.Hour)
-		store.edit(func() {})
-		store.pass(time.Hour)
-		for node, list := range map[string]string{"gb200-001": "nn-75bf,quoin-product-NVIDIA-GB200", "gb200-002": "nn-75bf", "gb200-003": ""} {
-			if got := store.marks.values[node]; got[plandoc.FeaturesAnnotation] != list || got[plandoc.FeaturesWritten] != first {
-				t.Errorf("a token that was removed: %s has %v, want the list %q", node, got, list)
-			}
-		}
-		if store.annotated != 72 {
-			t.Errorf("%d writes after tokens were removed, and after a restart", store.annotated-72)
-		}
-		wantDrift(t, store, "removed", map[string]string{})
-		store.change(divided())
-		store.pass(time.Hour)
-		wantMarks(t, store, "MIG", "gb200-001", withFeatures(nil, second, "nn-75bf"))
-		// Somebody takes the note away: all tokens come back.
-		store.edit(func() { store.marks.set("gb200-002", plandoc.FeaturesWritten, "", "") })
-		store.pass(time.Hour)
-		wantMarks(t, store, "asked for again", "gb200-002", withFeatures(nil, first, "nn-75bf"))
-		// Another writer keeps the note: nobody fights.
-		before := store.annotated
-		store.edit(func() { store.marks.set("gb200-004", plandoc.FeaturesWritten, "x", "kubectl-annotate") })
-		store.pass(time.Hour)
-		if store.annotated != before || store.marks.values["gb200-004"][plandoc.FeaturesWritten] != "x" {
-			t.Errorf("%d writes to a node whose note another writer keeps: %v", store.annotated-before, store.marks.values["gb200-004"])
-		}
-		wantDrift(t, store, "the note is another's", map[string]string{"gb200-004": nodestatus.ReasonFeaturesDiffer})
-		store.edit(func() { store.marks.set("gb200-004", plandoc.FeaturesWritten, "x", "") })
-		store.pass(time.Hour)
-	})
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		wantMarks(t, store, "turned off", "gb200-001", map[string]string{plandoc.FeaturesAnnotation: "nn-75bf"})
-		wantMarks(t, store, "turned off", "gb200-005", map[string]string{})
-	})
-}
-
-// TestMarksWithoutPlaces has machines whose switches nobody has labelled: their product is known. Then
-// the labels of the switches come.
+// TestMarksWithoutPlaces has machines whose switches nobody has labelled. Then the labels of the
+// switches come.
 func TestMarksWithoutPlaces(t *testing.T) {
-	const product = "quoin-product-NVIDIA-H100-80GB-HBM3"
 	store := newMemory(hgxSite(t, 0))
-	inBubble(t, store, complete(t, Publication{Labels: true, Features: true}), func() {
+	inBubble(t, store, complete(t, Publication{Labels: true}), func() {
 		store.pass(time.Hour)
-		wantMarks(t, store, "no switch is known", "h01", withFeatures(nil, product))
-		if store.annotated != 8 || len(store.notes) != 0 {
+		wantMarks(t, store, "no switch is known", "h01", nil)
+		if store.annotated != 0 || len(store.notes) != 0 {
 			t.Errorf("%d writes, annotations %v", store.annotated, store.notes)
-		}
-		store.edit(func() {})
-		store.pass(time.Hour)
-		if store.annotated != 8 {
-			t.Errorf("%d writes at rest", store.annotated-8)
 		}
 		store.change(hgxSite(t, 8))
 		store.pass(time.Hour)
-		wantMarks(t, store, "the switches are labelled", "h01", withFeatures(map[string]string{plandoc.LabelLeaf: "leaf-0", plandoc.LabelSpine: "spine"}, product+",quoin-leaf-leaf-0"))
-		if store.notes["h01"] != "fabric:leaf-0" || store.annotated != 16 {
+		wantMarks(t, store, "the switches are labelled", "h01", map[string]string{plandoc.LabelLeaf: "leaf-0", plandoc.LabelSpine: "spine"})
+		if store.notes["h01"] != "fabric:leaf-0" || store.annotated != 8 {
 			t.Errorf("annotation %q, %d writes", store.notes["h01"], store.annotated)
 		}
 	})
@@ -276,7 +191,7 @@ func TestMarksOfTwoPublications(t *testing.T) {
 	for name, labels := range map[string]bool{"labels too": true, "labels none": false} {
 		t.Run(name, func(t *testing.T) {
 			store := newMemory(site("red"))
-			pubs := complete(t, Publication{Name: "red", Labels: true, Features: true, Nodes: Selection{Selector: "team=red"}, BaseBlockSize: 18},
+			pubs := complete(t, Publication{Name: "red", Labels: true, Nodes: Selection{Selector: "team=red"}, BaseBlockSize: 18},
 				Publication{Name: "blue", Labels: labels, Nodes: Selection{Selector: "team=blue"}, BaseBlockSize: 18})
 			inBubble(t, store, pubs, func() {
 				store.pass(time.Hour)
@@ -313,7 +228,7 @@ func TestMarksOfTwoPublications(t *testing.T) {
 // of them. It returns how many Nodes were written.
 func largeMarks(t testing.TB) (look func() int) {
 	t.Helper()
-	pub := complete(t, Publication{Labels: true, Features: true})[0]
+	pub := complete(t, Publication{Labels: true})[0]
 	store := newMemory(snapshotOf(sites.Parse(t, largeSite)))
 	in := &gathered{Inputs: pub.Rules.Gather(store.snap)}
 	made, err := makeFrom(pub, in)
@@ -331,7 +246,7 @@ func largeMarks(t testing.TB) (look func() int) {
 	p := newPublisher(store, []*publication.Cluster{pub})
 	m := newLoop(outlets{store: store, log: p.log, metrics: p.metrics}, nil, p.clusters, 0, now).marks
 	files := outcome{stored: &stored{doc: doc, set: set}, specs: made.Specs}
-	wants := m.wants(files, in.Facts)
+	wants := m.wants(files)
 	for name, n := range in.Nodes {
 		want := wants(name)
 		if err := store.Mark(t.Context(), n, toWrite(m.judge(n, &want))); err != nil {

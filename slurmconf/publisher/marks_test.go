@@ -3,7 +3,6 @@ package publisher
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// nodeMarks are the features and labels of Nodes in a memory, by node and key, and who owns a key beside
+// nodeMarks are the labels of Nodes in a memory, by node and key, and who owns a key beside
 // the publisher.
 type nodeMarks struct {
 	values, owners map[string]map[string]string
@@ -37,7 +36,7 @@ func (m *nodeMarks) set(node, key, value, owner string) {
 	if value != "" {
 		m.values[node][key] = value
 	}
-	if value != "" && owner != "" && key != plandoc.FeaturesAnnotation {
+	if value != "" && owner != "" {
 		m.owners[node][key] = owner
 	}
 }
@@ -49,13 +48,7 @@ func (m *nodeMarks) show(n *inputs.Node) {
 	if n.Labels == nil && len(m.values[n.Name]) > 0 {
 		n.Labels = map[string]string{}
 	}
-	for key, value := range m.values[n.Name] {
-		if key == plandoc.FeaturesAnnotation || key == plandoc.FeaturesWritten {
-			n.Annotations[key] = value
-		} else {
-			n.Labels[key] = value
-		}
-	}
+	maps.Copy(n.Labels, m.values[n.Name])
 	for key, owner := range m.owners[n.Name] {
 		if n.Foreign == nil {
 			n.Foreign = map[string]string{}
@@ -70,12 +63,8 @@ func (m *nodeMarks) write(n *inputs.Node, change inputs.Marks) error {
 		m.changed[n.Name]--
 		return plandoc.ErrNodeChanged
 	}
-	for _, all := range []map[string]string{change.Annotations, change.Labels} {
-		for key, value := range all {
-			if key != plandoc.SpecAnnotation {
-				m.set(n.Name, key, value, "")
-			}
-		}
+	for key, value := range change.Labels {
+		m.set(n.Name, key, value, "")
 	}
 	return nil
 }
@@ -90,67 +79,6 @@ func TestMarkValue(t *testing.T) {
 		if got := markValue(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
-	}
-}
-
-func TestWithTokens(t *testing.T) {
-	const own = "quoin-leaf-sw7,quoin-mig-1g.10gb"
-	for _, tt := range []struct{ list, tokens, want string }{
-		{"", own, own},
-		{"", "", ""},
-		{"nn-75bf,GPU", own, "nn-75bf,GPU," + own},
-		{"quoin-leaf-sw6,nn-75bf,quoin-product-NVIDIA-GB200,GPU", own, "nn-75bf,GPU," + own},
-		{"nn-75bf, quoin-leaf-sw6 ,, GPU", own, "nn-75bf, GPU," + own},
-		{own, "", ""},
-		{"nn-75bf," + own, "", "nn-75bf"},
-		{"quoin-theirs,quoin", "", "quoin-theirs,quoin"},
-	} {
-		if got := withTokens(tt.list, tt.tokens); got != tt.want {
-			t.Errorf("%q with %q: %q, want %q", tt.list, tt.tokens, got, tt.want)
-		}
-	}
-}
-
-func TestTokens(t *testing.T) {
-	gpus := func(all ...topology.GPU) *topology.Node { return &topology.Node{Name: "n1", GPUs: all} }
-	h100 := topology.GPU{Product: "NVIDIA H100 80GB HBM3"}
-	mig := func(profiles ...string) topology.GPU {
-		g := h100
-		for _, p := range profiles {
-			g.MIG = append(g.MIG, topology.MIGInstance{Profile: p})
-		}
-		return g
-	}
-	const product = "quoin-product-NVIDIA-H100-80GB-HBM3"
-	var many []topology.GPU
-	for i := range 20 {
-		many = append(many, topology.GPU{Product: fmt.Sprintf("P%02d", i)})
-	}
-	for name, tt := range map[string]struct {
-		facts     *topology.Facts
-		leaf, old string
-		want      string
-	}{
-		"nobody's node":       {nil, "", product + ",quoin-leaf-sw7", ""},
-		"a report":            {&topology.Facts{Report: gpus(h100, h100)}, "sw7", "", product + ",quoin-leaf-sw7"},
-		"no leaf":             {&topology.Facts{Report: gpus(h100)}, "", product + ",quoin-leaf-sw7", product},
-		"MIG":                 {&topology.Facts{Report: gpus(mig("3g.40gb", "1g.10gb+me"), h100, mig("3g.40gb"))}, "", "", product + ",quoin-mig-1g.10gb.me,quoin-mig-3g.40gb"},
-		"MIG is off now":      {&topology.Facts{Report: gpus(h100)}, "", product + ",quoin-mig-3g.40gb", product},
-		"a profile unread":    {&topology.Facts{Report: gpus(mig("3g.40gb", ""))}, "", product + ",quoin-mig-1g.10gb", product + ",quoin-mig-1g.10gb"},
-		"no report now":       {&topology.Facts{}, "sw8", product + ",quoin-leaf-sw7,quoin-mig-3g.40gb", product + ",quoin-leaf-sw8,quoin-mig-3g.40gb"},
-		"labels alone":        {&topology.Facts{Labels: topology.Labels{Product: "NVIDIA H100 80GB HBM3"}}, "", "", product},
-		"a report of no GPU":  {&topology.Facts{Report: gpus()}, "", product + ",quoin-mig-3g.40gb", product + ",quoin-mig-3g.40gb"},
-		"products":            {&topology.Facts{Report: gpus(h100, topology.GPU{Product: "NVIDIA L4"})}, "", "", product + ",quoin-product-NVIDIA-L4"},
-		"a product of no use": {&topology.Facts{Report: gpus(topology.GPU{Product: "a,b|c"})}, "", "", "quoin-product-" + markValue("a,b|c")},
-	} {
-		w := wanted{facts: tt.facts, labels: [4]string{1: tt.leaf}}
-		if got := w.tokens(tt.old); got != tt.want {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
-	}
-	w := wanted{facts: &topology.Facts{Report: gpus(many...)}}
-	if got := strings.Count(w.tokens(""), ","); got != maxTokens-1 {
-		t.Errorf("%d commas of a machine that names 20 products", got)
 	}
 }
 

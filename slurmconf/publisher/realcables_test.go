@@ -34,7 +34,7 @@ func TestRealCables(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "fabric.txt")
 	discover := func() {
 		t.Helper()
-		put.File(t, text+".new", ibrig.DiscoverTest(t, fabric)[0].Plain, 0o600)
+		put.File(t, text+".new", ibrig.DiscoverTest(t, fabric)[0], 0o600)
 		if err := os.Rename(text+".new", text); err != nil {
 			t.Fatal(err)
 		}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,65 +18,10 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
-	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
-// TestRealFeatures gives real Slurm the tokens that the publisher writes, under the prefix of
-// slurm-operator beside a feature of the site, as that operator does. Jobs then ask for each of them.
-func TestRealFeatures(t *testing.T) {
-	t.Parallel()
-	mig := topology.GPU{Product: "NVIDIA H100 80GB HBM3"}
-	for _, profile := range []string{"1g.10gb", "1g.10gb+me", "1c.3g.40gb", "7g.80gb"} {
-		mig.MIG = append(mig.MIG, topology.MIGInstance{Profile: profile})
-	}
-	w := wanted{labels: [4]string{1: markValue("sw7/p3_a.b")}, facts: &topology.Facts{Report: &topology.Node{GPUs: []topology.GPU{mig, {Product: "NVIDIA GB200"}, {Product: "NVIDIA A100-SXM4-80GB"}, {Product: "a,b|c&d*[e](f)=g"}, {Product: strings.Repeat("x", 200)}}}}}
-	tokens := strings.Split(w.tokens(""), ",")
-	if len(tokens) != 5+1+4 {
-		t.Fatalf("tokens %q", tokens)
-	}
-	var features []string
-	for _, token := range tokens {
-		features = append(features, "k8s/"+token)
-	}
-	features = append(features, "site")
-	slices.Sort(features)
-	for _, release := range slurmrig.Releases() {
-		t.Run(release.Slurm, func(t *testing.T) {
-			t.Parallel()
-			rig := slurmrig.StartTest(t, release, slurmrig.Config{SlurmConf: "NodeName=n[0-1] NodeAddr=127.0.0.1 Port=17801-17802 CPUs=2 Features=site State=UNKNOWN\nPartitionName=p Nodes=ALL Default=YES State=UP\n"})
-			list := strings.Join(features, ",")
-			rig.RunTest(t, "scontrol", "update", "NodeName=n0", "AvailableFeatures="+list, "ActiveFeatures="+list)
-			got := map[string]string{}
-			for field := range strings.FieldsSeq(rig.RunTest(t, "scontrol", "show", "node", "n0")) {
-				if key, value, ok := strings.Cut(field, "="); ok {
-					got[key] = value
-				}
-			}
-			for _, key := range []string{"AvailableFeatures", "ActiveFeatures"} {
-				is := strings.Split(got[key], ",")
-				if slices.Sort(is); !slices.Equal(is, features) {
-					t.Errorf("%s %q, want %q", key, is, features)
-				}
-			}
-			for _, feature := range features[:len(features)-1] {
-				id := strings.TrimSpace(rig.RunTest(t, "sbatch", "--parsable", "--hold", "--constraint="+feature, "--wrap", "true"))
-				if shown := rig.RunTest(t, "scontrol", "show", "job", id); !strings.Contains(shown, "Features="+feature+" ") {
-					t.Errorf("a job that asks for %s:\n%s", feature, shown)
-				}
-			}
-			if out, err := rig.Run(t.Context(), "sbatch", "--parsable", "--constraint=k8s/quoin-leaf-nowhere", "--wrap", "true"); err == nil {
-				t.Errorf("Slurm takes a job that asks for a feature of no node: %s", out)
-			}
-			if out, err := rig.Run(t.Context(), "sbatch", "--parsable", "-N2", "--constraint="+features[0], "--wrap", "true"); err == nil {
-				t.Errorf("Slurm takes a job that asks for two nodes with the feature of one: %s", out)
-			}
-		})
-	}
-}
-
-// TestRealMarks labels Nodes of a real API server and writes tokens beside those of others, while others
-// write the same keys. Then a publisher that does neither takes both away.
+// TestRealMarks labels Nodes of a real API server, while others write the same keys. Then a publisher
+// that labels none takes the labels away.
 func TestRealMarks(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
@@ -122,23 +65,22 @@ func TestRealMarks(t *testing.T) {
 		running.Go(func() { _ = pub.Run(ctx) })
 		return func() { cancel(); running.Wait() }
 	}
-	const token, block = "quoin-product-NVIDIA-GB200", "nvl-8a61c302-0"
-	patch("topograph", "n00", `"labels":{"quoin.dev/agent":"true"},"annotations":{"features.slinky.slurm.net/spec":"nn-75bf,GPU"}`)
+	const block = "nvl-8a61c302-0"
+	patch("topograph", "n00", `"labels":{"quoin.dev/agent":"true"}`)
 	patch("kubectl-label", "n03", `"labels":{"quoin.dev/block":"theirs"}`)
-	on := Publication{Labels: true, Features: true}
+	on := Publication{Labels: true}
 	marked := func(n *corev1.Node) bool {
-		return n.Labels[plandoc.LabelBlock] == block && n.Labels[plandoc.LabelClique] == "8a61c302-0000-4000-8000-000000000001.0" && n.Annotations[plandoc.FeaturesWritten] == token
+		return n.Labels[plandoc.LabelBlock] == block && n.Labels[plandoc.LabelClique] == "8a61c302-0000-4000-8000-000000000001.0"
 	}
 
 	stop := run(on)
 	until("n00", "marked beside others", func(n *corev1.Node) bool {
-		return marked(n) && n.Annotations[plandoc.FeaturesAnnotation] == "nn-75bf,GPU,"+token && n.Labels["quoin.dev/agent"] == "true" && n.Annotations[plandoc.SpecAnnotation] == "nvl:"+block
+		return marked(n) && n.Labels["quoin.dev/agent"] == "true" && n.Annotations[plandoc.SpecAnnotation] == "nvl:"+block
 	})
 	until("n03", "marked but for what is another's", func(n *corev1.Node) bool {
-		return n.Labels[plandoc.LabelBlock] == "theirs" && n.Labels[plandoc.LabelClique] != "" && n.Annotations[plandoc.FeaturesAnnotation] == token
+		return n.Labels[plandoc.LabelBlock] == "theirs" && n.Labels[plandoc.LabelClique] != ""
 	})
 	until("n01", "marked", marked)
-	patch("kubectl-edit", "n00", `"annotations":{"features.slinky.slurm.net/spec":"nn-75bf"}`)
 	patch("kubectl-label", "n01", `"labels":{"quoin.dev/block":null}`)
 	until("n01", "marked again", marked)
 	if err := store.Mark(t.Context(), &inputs.Node{Name: "n02", Version: "1"}, inputs.Marks{Labels: map[string]string{plandoc.LabelBlock: "x"}}); !errors.Is(err, plandoc.ErrNodeChanged) {
@@ -150,25 +92,20 @@ func TestRealMarks(t *testing.T) {
 	patch("kubectl-label", "n01", `"labels":{"quoin.dev/clique":null}`)
 	until("n01", "marked again after a restart", marked)
 	stop()
-	if n := get("n00"); n.Annotations[plandoc.FeaturesAnnotation] != "nn-75bf" || !marked(n) {
-		t.Errorf("a token that somebody removed: annotations %v", n.Annotations)
-	}
 
 	stop = run(Publication{})
 	for _, name := range []string{"n00", "n01", "n02"} {
-		until(name, "labels and tokens are taken away", func(n *corev1.Node) bool {
+		until(name, "labels are taken away", func(n *corev1.Node) bool {
 			for _, key := range plandoc.NodeLabels {
 				if _, is := n.Labels[key]; is {
 					return false
 				}
 			}
-			list, is := n.Annotations[plandoc.FeaturesAnnotation]
-			_, noted := n.Annotations[plandoc.FeaturesWritten]
-			return !noted && is == (name == "n00") && (list == "nn-75bf") == is && n.Annotations[plandoc.SpecAnnotation] == "nvl:"+block
+			return n.Annotations[plandoc.SpecAnnotation] == "nvl:"+block
 		})
 	}
 	until("n03", "what is another's stays", func(n *corev1.Node) bool {
-		return n.Labels[plandoc.LabelBlock] == "theirs" && n.Labels[plandoc.LabelClique] == "" && n.Annotations[plandoc.FeaturesWritten] == ""
+		return n.Labels[plandoc.LabelBlock] == "theirs" && n.Labels[plandoc.LabelClique] == ""
 	})
 	stop()
 	if n := get("n00"); n.Labels["quoin.dev/agent"] != "true" {

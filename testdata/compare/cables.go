@@ -37,7 +37,7 @@ func placed(ctx context.Context, dir string, f *ibrig.Fabric) (n int, err error)
 	}
 	var read []*switches.Fabric
 	for _, text := range texts {
-		fabric, err := switches.Read(strings.NewReader(text.Plain))
+		fabric, err := switches.Read(strings.NewReader(text))
 		if err != nil {
 			return 0, err
 		}

@@ -113,7 +113,7 @@ func (m *h100) make(root string) {
 	command(t, "cp", "-a", string(sysfs.Make(t, site)), filepath.Join(root, sysFolder))
 	m.slurm(root)
 	for name, text := range map[string]string{
-		fabricText:                ibrig.DiscoverTest(t, m.fabric)[0].Plain,
+		fabricText:                ibrig.DiscoverTest(t, m.fabric)[0],
 		"/etc/slurm/slurm.conf":   slurmConf,
 		"/etc/slurm/cgroup.conf":  "CgroupPlugin=disabled\n",
 		"/etc/slurm/slurm.key":    strings.Repeat("0123456789abcdef", 64),

@@ -137,26 +137,6 @@ func (l *lab) text(rng *rand.Rand) string {
 	return s.String()
 }
 
-// report writes the network as ibnetdiscover -p does.
-func (l *lab) report(rng *rand.Rand) string {
-	var lines []string
-	kinds := map[kind]string{switchKind: "SW", adapterKind: "CA", routerKind: "RT"}
-	for _, w := range l.up() {
-		a, b := l.boxes[w.a], l.boxes[w.b]
-		lines = append(lines,
-			fmt.Sprintf("%2s %5d %2d 0x%016x 4x NDR - %2s %5d %2d 0x%016x ( '%s' - '%s' )\n", kinds[a.kind], 7, w.aPort, a.guid, kinds[b.kind], 9, w.bPort, b.guid, a.text, b.text),
-			fmt.Sprintf("%2s %5d %2d 0x%016x 4x NDR - %2s %5d %2d 0x%016x ( '%s' - '%s' )\n", kinds[b.kind], 9, w.bPort, b.guid, kinds[a.kind], 7, w.aPort, a.guid, b.text, a.text))
-	}
-	for _, b := range l.boxes {
-		if b.kind == switchKind {
-			lines = append(lines, fmt.Sprintf("SW %5d %2d 0x%016x 4x SDR%36s'%s'\n", 7, 64, b.guid, "", b.text))
-		}
-	}
-	slices.Sort(lines)
-	rng.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
-	return strings.Join(lines, "")
-}
-
 // racks builds a fabric of racks with one leaf for each rail, and spines that join all leaves.
 func racks(racks, nodes, rails, spines int) *lab {
 	l := newLab()
@@ -198,7 +178,7 @@ func (l *lab) fabric() *Fabric {
 	for i, name := range l.order {
 		b := l.boxes[name]
 		index[name] = int32(i)
-		f.devices = append(f.devices, device{kind: b.kind, guid: b.guid, image: b.image, text: b.text, line: 1})
+		f.devices = append(f.devices, device{kind: b.kind, guid: b.guid, image: b.image, text: b.text})
 	}
 	for _, w := range l.up() {
 		f.cables = append(f.cables, cable{[2]int32{index[w.a], index[w.b]}, [2]int16{int16(w.aPort), int16(w.bPort)}, [2]uint64{l.boxes[w.a].guid, l.boxes[w.b].guid}})

@@ -28,11 +28,10 @@ type link struct{ to, cables int32 }
 func newGraph(fabrics []*Fabric, nodes []Node) *graph {
 	g := &graph{}
 	index := map[string]int32{}
-	call := callers(fabrics)
 	for _, f := range fabrics {
 		for i := range f.devices {
 			if f.devices[i].kind == switchKind {
-				index[call(&f.devices[i])] = 0
+				index[switchID(f.devices[i].guid)] = 0
 			}
 		}
 	}
@@ -56,7 +55,7 @@ func newGraph(fabrics []*Fabric, nodes []Node) *graph {
 		at[t] = make([]int32, len(f.devices))
 		for i := range f.devices {
 			if f.devices[i].kind == switchKind {
-				at[t][i] = index[call(&f.devices[i])]
+				at[t][i] = index[switchID(f.devices[i].guid)]
 			}
 		}
 	}
@@ -72,25 +71,6 @@ func newGraph(fabrics []*Fabric, nodes []Node) *graph {
 		g.plane[i] = planes.root(int32(i))
 	}
 	return g
-}
-
-// callers returns how a switch is called. The ports report has the GUID of its port 0, which other
-// texts say beside the switch's own.
-func callers(fabrics []*Fabric) func(*device) string {
-	own := map[uint64]uint64{}
-	for _, f := range fabrics {
-		for i := range f.devices {
-			if d := &f.devices[i]; d.kind == switchKind && d.portGUID != 0 {
-				own[d.portGUID] = d.guid
-			}
-		}
-	}
-	return func(d *device) string {
-		if guid, ok := own[d.guid]; ok && d.portGUID == 0 {
-			return switchID(guid)
-		}
-		return switchID(d.guid)
-	}
 }
 
 // chassis returns the id of a switch as LLDP says it, in one form.

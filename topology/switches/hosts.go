@@ -30,8 +30,7 @@ func Hosts(fabrics []*Fabric, reported map[string]string) (hosts []Node, problem
 }
 
 // readHosts returns the sorted GUIDs of adapters by host, and the GUIDs of adapters without a host by their
-// description. All descriptions together decide which word names a host, because a device may have any name. A
-// ports report (-p) gives GUIDs of ports.
+// description. All descriptions together decide which word names a host, because a device may have any name.
 func readHosts(fabrics []*Fabric, reported map[string]string) (byHost, nameless map[string][]string) {
 	texts := map[uint64]string{}
 	for _, f := range fabrics {
@@ -44,7 +43,7 @@ func readHosts(fabrics []*Fabric, reported map[string]string) (byHost, nameless 
 	guids := slices.Sorted(maps.Keys(texts))
 	read := make([]description, len(guids))
 	sure := make([]bool, len(guids)) // a report says it
-	seen := &evidence{last: map[description]uint64{}, hosts: map[string]int{}, adapters: map[string]int{}, several: map[string]bool{}}
+	seen := &evidence{known: map[description]bool{}, hosts: map[string]int{}, adapters: map[string]int{}, several: map[string]bool{}}
 	for i, guid := range guids {
 		read[i] = wordsOf(texts[guid])
 		if by, ok := reported[switchID(guid)]; ok {
@@ -52,7 +51,7 @@ func readHosts(fabrics []*Fabric, reported map[string]string) (byHost, nameless 
 			seen.form = seen.form || told.device == read[i].device
 			read[i], sure[i] = told, true
 		}
-		seen.add(guid, read[i])
+		seen.add(read[i])
 	}
 	for i, d := range read {
 		seen.form = seen.form || !sure[i] && d.twoWords() && seen.names(d)
@@ -82,26 +81,20 @@ func (d description) twoWords() bool { return d.device != "" && !strings.Contain
 
 // evidence is what all descriptions together say of their words.
 type evidence struct {
-	last     map[description]uint64 // the last GUID with the description
-	hosts    map[string]int         // by device: how many first words stand before it
-	adapters map[string]int         // by first word: how many adapters have it
-	several  map[string]bool        // first words that stand on several adapters with one device
+	known    map[description]bool // that an adapter has
+	hosts    map[string]int       // by device: how many first words stand before it
+	adapters map[string]int       // by first word: how many adapters have it
+	several  map[string]bool      // first words that stand on several adapters with one device
 	// form: hosts of this fabric write two words, so two words that occur once are a host and its device.
 	form bool
 }
 
-// portsApart: the GUIDs of an adapter's ports are less than this apart. The ports report lists each port.
-const portsApart = 4
-
-// add adds the description of an adapter. GUIDs come in their order.
-func (e *evidence) add(guid uint64, d description) {
-	last, known := e.last[d]
-	e.last[d] = guid
+// add adds the description of an adapter.
+func (e *evidence) add(d description) {
 	switch {
-	case !known:
+	case !e.known[d]:
+		e.known[d] = true
 		e.hosts[d.device]++
-	case guid-last < portsApart:
-		return
 	case d.device != "":
 		e.several[d.host] = true
 	}

@@ -88,18 +88,6 @@ func TestHostsByTheData(t *testing.T) {
 	}
 }
 
-// TestHostsWithPorts: the ports report lists both ports of an adapter, with one description.
-func TestHostsWithPorts(t *testing.T) {
-	f := described([]string{"n07 mlx4_0", "n07 mlx4_0", "n08 mlx4_0", "n08 mlx4_0"})
-	for i, guid := range []uint64{0x101, 0x102, 0x201, 0x202} {
-		f.devices[i].guid = guid
-	}
-	hosts, nameless := readHosts([]*Fabric{f}, nil)
-	if diff := cmp.Diff("n07:2 n08:2", counts(hosts)); diff != "" || len(nameless) > 0 {
-		t.Errorf("%d descriptions without a host; hosts (-want +got):\n%s", len(nameless), diff)
-	}
-}
-
 // TestHosts: descriptions name hosts, for those that have no reports.
 func TestHosts(t *testing.T) {
 	f, err := Read(strings.NewReader(small))

@@ -14,13 +14,10 @@ import (
 // newRand returns numbers that are the same in each run.
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 
-// read reads a network in one of the two forms.
+// read reads a network.
 func (l *lab) read(t testing.TB, rng *rand.Rand) *Fabric {
 	t.Helper()
 	text := l.text(rng)
-	if rng.IntN(2) == 0 {
-		text = l.report(rng)
-	}
 	f, err := Read(strings.NewReader(text))
 	if err != nil {
 		t.Fatalf("Read: %v\n%s", err, text)

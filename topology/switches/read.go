@@ -27,10 +27,10 @@ const (
 	maxDevices = 1 << 18
 )
 
-// Read reads the output of ibnetdiscover, with or without -p, -f and -g, plain or by gzip. An
-// error names the line. The whole text is refused if a cable is listed at one of its ends only,
-// because ibnetdiscover lists both: the text was cut. Lines of other programs, such as warnings of
-// ibnetdiscover's library, are left out: see [Fabric.LeftOut].
+// Read reads the output of ibnetdiscover, with or without -f and -g, plain or by gzip. An error names
+// the line. The whole text is refused if a cable is listed at one of its ends only, because
+// ibnetdiscover lists both: the text was cut. A list of ports (-p) is refused too. Lines of other
+// programs, such as warnings of ibnetdiscover's library, are left out: see [Fabric.LeftOut].
 func Read(r io.Reader) (*Fabric, error) {
 	in := bufio.NewReaderSize(&bounded{r: r, left: MaxText}, 64<<10)
 	text := in
@@ -99,27 +99,17 @@ type half struct {
 	line             int32
 }
 
-// form is which of the two outputs a text is.
-type form byte
-
-const (
-	unknownForm form = iota
-	stanzas
-	portsReport
-)
-
 // parser holds what was read of a text.
 type parser struct {
 	line    int32
-	form    form
 	devices []device
 	names   map[deviceKey]int32
 	halves  []half
 	at      int32 // the device whose stanza is read
-	// image and portGUID are from the lines that stand before a device's own.
-	image, portGUID uint64
-	others          int    // lines that are not of ibnetdiscover
-	firstOther      string // the first of them, with its place
+	// image is from the lines that stand before a device's own.
+	image      uint64
+	others     int    // lines that are not of ibnetdiscover
+	firstOther string // the first of them, with its place
 }
 
 func (p *parser) errorf(format string, args ...any) error {
@@ -141,25 +131,19 @@ func (p *parser) take(line []byte) error {
 	}
 	switch string(bytes.TrimRight(word, "0123456789")) { // a text copied from a terminal may have lost the tab before the number
 	case "vendid":
-		p.at, p.image, p.portGUID = none, 0, 0
+		p.at, p.image = none, 0
 		return nil
-	case "devid", "caguid", "rtguid", "Hostname:", "Chassis", "Non-Chassis":
+	case "devid", "switchguid", "caguid", "rtguid", "Hostname:", "Chassis", "Non-Chassis":
 		return nil
 	case "sysimgguid":
 		_, value, _ := strings.Cut(string(s), "=")
 		value, _, _ = strings.Cut(value, "#")
 		p.image, _ = parseGUID(strings.TrimSpace(value))
 		return nil
-	case "switchguid":
-		if _, in, ok := strings.Cut(string(s), "("); ok {
-			in, _, _ = strings.Cut(in, ")")
-			p.portGUID, _ = parseGUID(in)
-		}
-		return nil
 	case "Switch", "Ca", "Rt":
 		return p.takeDevice(string(s))
 	case "SW", "CA", "RT":
-		return p.takeReportLine(string(s))
+		return p.errorf("%q is of a list of ports: run ibnetdiscover without -p", shorten(string(s)))
 	}
 	if p.others++; p.others == 1 {
 		p.firstOther = fmt.Sprintf("line %d: %q", p.line, shorten(string(s)))
@@ -192,23 +176,11 @@ func shorten(s string) string {
 	return s
 }
 
-// be refuses a text that mixes both forms.
-func (p *parser) be(f form) error {
-	if p.form != unknownForm && p.form != f {
-		return p.errorf("the text has lines of ibnetdiscover with and without -p: want one of them in a file")
-	}
-	p.form = f
-	return nil
-}
-
 // takeDevice reads the line that begins a device's cables, such as
 //
 //	Switch	65 "S-2c5eab0300b87b40"		# "leaf-1" enhanced port 0 lid 73 lmc 0
 //	Ca	1 "H-e09d730300859298"		# "n07 mlx5_0"
 func (p *parser) takeDevice(s string) error {
-	if err := p.be(stanzas); err != nil {
-		return err
-	}
 	fields := strings.Fields(s)
 	if len(fields) > 1 && fields[1] == ":" {
 		return p.errorf("%q is of a list of devices (ibnetdiscover -l, -S, -H or -R): want the output without these, because it has the cables", shorten(s))
@@ -222,8 +194,7 @@ func (p *parser) takeDevice(s string) error {
 	}
 	p.at = p.device(key)
 	d := &p.devices[p.at]
-	d.line = p.line
-	d.image, d.portGUID = p.image, p.portGUID
+	d.image = p.image
 	if first, last := strings.IndexByte(rest, '"'), strings.LastIndexByte(rest, '"'); first >= 0 && last > first {
 		d.text = strings.Clone(rest[first+1 : last])
 	} else {
@@ -311,57 +282,6 @@ func parseName(s string) (deviceKey, string, error) {
 // parseGUID reads up to 16 hexadecimal digits, with or without 0x.
 func parseGUID(s string) (uint64, error) {
 	return strconv.ParseUint(strings.TrimPrefix(s, "0x"), 16, 64)
-}
-
-// takeReportLine reads a line of the ports report (-p), such as
-//
-//	SW    73  2 0x2c5eab0300b87b40 4x NDR - CA   641  1 0xe09d730300859298 ( 'leaf-1' - 'n07 mlx5_0' )
-//	SW    73  3 0x2c5eab0300b87b40 4x SDR                                    'leaf-1'
-func (p *parser) takeReportLine(s string) error {
-	if err := p.be(portsReport); err != nil {
-		return err
-	}
-	ends, texts, ok := strings.Cut(s, "'")
-	if !ok || !strings.HasSuffix(texts, "'") && !strings.HasSuffix(texts, "' )") {
-		return p.errorf("%q: the line is cut", shorten(s))
-	}
-	fields := strings.Fields(ends)
-	from, port, err := p.reportEnd(fields)
-	if err != nil {
-		return p.errorf("%q: %w", shorten(s), err)
-	}
-	p.devices[from].line = p.line
-	dash := slices.Index(fields, "-")
-	if dash < 0 {
-		p.devices[from].text = strings.Clone(strings.TrimSuffix(texts, "'"))
-		return nil
-	}
-	// Descriptions may hold "' - '". Then the other end's own lines have the right one.
-	text, _, _ := strings.Cut(texts, "' - '")
-	p.devices[from].text = strings.Clone(text)
-	to, toPort, err := p.reportEnd(fields[dash+1:])
-	if err != nil {
-		return p.errorf("%q: %w", shorten(s), err)
-	}
-	p.halves = append(p.halves, half{from: from, to: to, port: port, toPort: toPort,
-		portGUID: p.devices[from].guid, toGUID: p.devices[to].guid, line: p.line})
-	return nil
-}
-
-// reportEnd reads type, LID, port and GUID of one end in the ports report.
-func (p *parser) reportEnd(fields []string) (at int32, port int16, err error) {
-	bad := errors.New("want type, LID, port and GUID of both ends of a cable")
-	if len(fields) < 4 {
-		return 0, 0, bad
-	}
-	kinds := map[string]kind{"SW": switchKind, "CA": adapterKind, "RT": routerKind}
-	k, ok := kinds[fields[0]]
-	n, err := strconv.ParseUint(fields[2], 10, 15)
-	guid, guidErr := parseGUID(fields[3])
-	if !ok || err != nil || guidErr != nil || guid == 0 {
-		return 0, 0, bad
-	}
-	return p.device(deviceKey{k, guid}), int16(n), nil
 }
 
 // fabric returns what was read, if each cable is listed at both ends.

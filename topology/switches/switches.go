@@ -30,18 +30,14 @@ const (
 	routerKind  kind = 'R'
 )
 
-// device is a switch, an adapter or a router. In the ports report an adapter is known by the
-// GUID of its port, so each port is a device.
+// device is a switch, an adapter or a router.
 type device struct {
 	kind kind
 	guid uint64
-	// portGUID is the GUID by which the ports report calls a switch, 0 if it is not known.
-	portGUID uint64
 	// image is the GUID of the box, 0 if it is not known.
 	image uint64
 	text  string // the description
 	inBox bool   // an adapter that is part of a switch
-	line  int32  // where the device itself is listed, 0: nowhere
 }
 
 // cable joins ports of two devices. guids are those of the ports of adapters.

@@ -1,7 +1,6 @@
 package switches
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,32 +28,5 @@ func TestTogether(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// TestPortGUIDs: the ports report calls a switch by the GUID of its port 0, which may differ from the
-// switch's own. A text of the other form says both.
-func TestPortGUIDs(t *testing.T) {
-	l := racks(2, 2, 2, 2)
-	text := l.text(newRand(1))
-	stanzas, err := Read(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	own := "2c5eab0300000300" // leaf1-1
-	report, err := Read(strings.NewReader(strings.ReplaceAll(l.report(newRand(1)), own, "2c5eab03000003ff")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(text, "("+own+")") {
-		t.Fatal("the text does not say the GUID of port 0")
-	}
-	both, err := Read(strings.NewReader(strings.ReplaceAll(text, "("+own+")", "(2c5eab03000003ff)")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := Place([]*Fabric{stanzas}, l.nodes(), nil)
-	if diff := cmp.Diff(want, Place([]*Fabric{report, both}, l.nodes(), nil)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -141,14 +141,10 @@ func (c *Config) needNodes() (wrong []error) {
 	if c.Publisher.Store == "" {
 		return nil
 	}
-	refuse := func(name, key string, on bool) {
-		if on {
-			wrong = append(wrong, &publication.FieldError{Name: name, Key: key, Message: `"true": want false beside publisher.store: a directory has no Nodes`})
-		}
-	}
 	for _, cluster := range c.clusters {
-		refuse(cluster.Name, "labels", cluster.Labels)
-		refuse(cluster.Name, "features", cluster.Features)
+		if cluster.Labels {
+			wrong = append(wrong, &publication.FieldError{Name: cluster.Name, Key: "labels", Message: `"true": want false beside publisher.store: a directory has no Nodes`})
+		}
 	}
 	return wrong
 }

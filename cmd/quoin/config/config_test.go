@@ -128,7 +128,6 @@ func TestErrors(t *testing.T) {
 		{"a value out of range", "publications:\n  a:\n  b:\n    configMap: b\n    nodes:\n      selector: 'a in ('\n", "", `q.yaml:6: publication "b": nodes.selector: "a in (": want a label selector`},
 		{"a wait out of bounds", "publicationDefaults:\n  settleTime: 2m\n  holdWindow: 10s\n", "", `q.yaml:3: publication "default": holdWindow: "10s": want 1m0s to 24h0m0s`},
 		{"labels in a directory", "publications:\n  a:\n    labels: true\npublisher: {store: /x}\n", "", `q.yaml:3: publication "a": labels: "true": want false beside publisher.store: a directory has no Nodes`},
-		{"features in a directory", "publicationDefaults: {features: true}\n", "publisher.store=/x", `q.yaml:1: publication "default": features: "true": want false beside publisher.store: a directory has no Nodes`},
 		{"a label of Quoin's own", "publicationDefaults:\n  tierLabels: [quoin.dev/leaf]\n", "", `q.yaml:2: publication "default": tierLabels: "quoin.dev/leaf": Quoin itself writes this label from the plan`},
 		{"no number", "publications:\n  a:\n    maxChange: .nan\n", "", `q.yaml:3: publication "a": maxChange: "NaN": want a share of 0 to 1`},
 		{"no label's key", "publications:\n  a:\n    tierLabels: [\"not a label!!\"]\n", "", `q.yaml:3: publication "a": tierLabels: "not a label!!": want letters`},

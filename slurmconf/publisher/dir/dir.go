@@ -297,8 +297,8 @@ func (s *Store) Save(_ context.Context, p plandoc.Location, out *plandoc.Publish
 	return err
 }
 
-// Mark writes the spec annotation of a node, or removes it if it is empty. A directory has no other
-// annotations and no labels: features and labels need Kubernetes.
+// Mark writes the spec annotation of a node, or removes it if it is empty. A directory has no
+// other annotations and no labels: labels need Kubernetes.
 func (s *Store) Mark(_ context.Context, n *inputs.Node, change inputs.Marks) error {
 	path := filepath.Join(s.dir, annotationsFolder, n.Name)
 	spec, changes := change.Annotations[plandoc.SpecAnnotation]

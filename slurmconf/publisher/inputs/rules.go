@@ -205,7 +205,7 @@ func KeysOf(rules ...*Rules) NodeKeys {
 			to[key] = true
 		}
 	}
-	add(k.Annotations, plandoc.NodeAnnotations...)
+	add(k.Annotations, plandoc.SpecAnnotation)
 	add(k.Labels, plandoc.NodeLabels...)
 	add(k.Labels, topology.CliqueLabel, nodelabels.Count, imex.DomainLabel)
 	for _, r := range rules {

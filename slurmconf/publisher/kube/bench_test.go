@@ -107,7 +107,7 @@ func BenchmarkNodes(b *testing.B) {
 func kubeletNode(i int) *corev1.Node {
 	labels := map[string]string{topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-%012d.%d", i/18, i/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200",
 		nodelabels.Present: "true", nodelabels.DefaultTiers[0]: fmt.Sprintf("leaf-%03d", i/18), nodelabels.DefaultTiers[1]: fmt.Sprintf("spine-%02d", i/300)}
-	own := fmt.Appendf(nil, `{"f:metadata":{"f:annotations":{"f:%s":{},"f:%s":{}},"f:labels":{`, plandoc.SpecAnnotation, plandoc.FeaturesWritten)
+	own := fmt.Appendf(nil, `{"f:metadata":{"f:annotations":{"f:%s":{}},"f:labels":{`, plandoc.SpecAnnotation)
 	for k, key := range plandoc.NodeLabels {
 		labels[key] = fmt.Sprintf("unit-%d", i/18)
 		own = fmt.Appendf(own, `%s"f:%s":{}`, strings.Repeat(",", min(k, 1)), key)
@@ -117,7 +117,7 @@ func kubeletNode(i int) *corev1.Node {
 		labels[fmt.Sprintf("feature.node.kubernetes.io/cpu-cpuid.%d", k)] = "true"
 	}
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("gb200-%05d", i), UID: types.UID(fmt.Sprintf("%036d", i)), ResourceVersion: fmt.Sprint(i), Labels: labels,
-		Annotations: map[string]string{plandoc.SpecAnnotation: fmt.Sprintf("nvl:nvl-8a61c302-%d", i/18), plandoc.FeaturesAnnotation: "quoin-product-NVIDIA-GB200", plandoc.FeaturesWritten: "quoin-product-NVIDIA-GB200"},
+		Annotations: map[string]string{plandoc.SpecAnnotation: fmt.Sprintf("nvl:nvl-8a61c302-%d", i/18)},
 		ManagedFields: []metav1.ManagedFieldsEntry{
 			{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:images":{}}, "x":"` + strings.Repeat("k:{}", 2000) + `"}`)},
 			{Manager: fieldManager, FieldsV1: metav1.NewFieldsV1(string(own))},

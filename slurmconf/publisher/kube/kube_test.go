@@ -43,8 +43,6 @@ func TestRelevantChangesOfNodes(t *testing.T) {
 		{"slurm-name", "", true},
 		{"", "slurm-node", true},
 		{"", plandoc.SpecAnnotation, true},
-		{"", plandoc.FeaturesAnnotation, true},
-		{"", plandoc.FeaturesWritten, true},
 		{plandoc.LabelSpine, "", true},
 		{"quoin.dev/agent", "", false},
 		{"kubernetes.io/hostname", "", false},
@@ -78,7 +76,7 @@ func TestForeignKeys(t *testing.T) {
 		"unreadable":          {[]metav1.ManagedFieldsEntry{own, owned(fieldManager, label(plandoc.LabelLeaf)), owned("x", "{"+plandoc.SpecAnnotation)}, nil},
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ManagedFields: tt.entries, Labels: map[string]string{plandoc.LabelLeaf: "sw7", "team": "red"},
-			Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1", plandoc.FeaturesAnnotation: "GPU"}}}
+			Annotations: map[string]string{plandoc.SpecAnnotation: "nvl:b1"}}}
 		obj, err := keys.slim(node)
 		if err != nil {
 			t.Fatal(err)

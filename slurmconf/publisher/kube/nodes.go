@@ -144,10 +144,8 @@ const unknownOwner = "unknown"
 // name.
 func foreignKeys(n *corev1.Node) map[string]string {
 	owners := map[string]string{} // of the keys that the Node has
-	for _, key := range plandoc.NodeAnnotations {
-		if _, is := n.Annotations[key]; is && key != plandoc.FeaturesAnnotation { // which has several writers
-			owners[key] = unknownOwner
-		}
+	if _, is := n.Annotations[plandoc.SpecAnnotation]; is {
+		owners[plandoc.SpecAnnotation] = unknownOwner
 	}
 	for _, key := range plandoc.NodeLabels {
 		if _, is := n.Labels[key]; is {

@@ -18,7 +18,6 @@ import (
 const (
 	ReasonPublishedDiffers  = "PublishedDiffers"
 	ReasonAnnotationDiffers = "AnnotationDiffers"
-	ReasonFeaturesDiffer    = "FeaturesDiffer"
 	ReasonLabelsDiffer      = "LabelsDiffer"
 )
 
@@ -52,9 +51,9 @@ type Pass struct {
 // it becomes a topology.Finding.
 type Difference struct {
 	Node   *inputs.Node
-	Reason string // ReasonPublishedDiffers, ReasonAnnotationDiffers, ReasonFeaturesDiffer or ReasonLabelsDiffer
-	// Is and Want are Topology= strings, empty for no place. Of features and labels they are KEY=VALUE,
-	// several with spaces between them.
+	Reason string // ReasonPublishedDiffers, ReasonAnnotationDiffers or ReasonLabelsDiffer
+	// Is and Want are Topology= strings, empty for no place. Of labels they are KEY=VALUE, several with
+	// spaces between them.
 	Is, Want string
 	// Cause says why they differ, in words that do not change meanwhile. Detail is the
 	// text of an error.
@@ -160,7 +159,6 @@ func (d *Difference) lasting(old lasting, lasts bool, now time.Time) lasting {
 // words stand before the two places that differ, by reason.
 var words = map[string][2]string{
 	ReasonAnnotationDiffers: {"its annotation " + plandoc.SpecAnnotation + " says ", ", the published files say "},
-	ReasonFeaturesDiffer:    {"its annotations have ", ", and are to have "},
 	ReasonLabelsDiffer:      {"its labels say ", ", the published files say "},
 	ReasonPublishedDiffers:  {"the published files say ", ", its facts say "},
 }

@@ -49,14 +49,6 @@ const (
 // Topology= string.
 const SpecAnnotation = "topology.slinky.slurm.net/spec"
 
-// FeaturesAnnotation is the Node annotation that slurm-operator 1.3 turns into features of the Slurm
-// node, such as k8s/quoin-leaf-sw7. It is one list with commas that several programs write.
-// FeaturesWritten is the annotation in which the publisher notes the tokens that it has written there.
-const (
-	FeaturesAnnotation = "features.slinky.slurm.net/spec"
-	FeaturesWritten    = "quoin.dev/features"
-)
-
 // The Node labels that say where the published plan has the node: its block, its leaf switch, the
 // switch above that, and the NVLink domain of its block.
 const (
@@ -66,11 +58,8 @@ const (
 	LabelClique = "quoin.dev/clique"
 )
 
-// NodeLabels and NodeAnnotations are what the publisher writes on Nodes, beside conditions.
-var (
-	NodeLabels      = []string{LabelBlock, LabelLeaf, LabelSpine, LabelClique}
-	NodeAnnotations = []string{SpecAnnotation, FeaturesAnnotation, FeaturesWritten}
-)
+// NodeLabels are the labels that the publisher writes on Nodes, beside SpecAnnotation and conditions.
+var NodeLabels = []string{LabelBlock, LabelLeaf, LabelSpine, LabelClique}
 
 // ErrNodeChanged is returned by a store when a Node has changed since it was read. The next pass
 // sees the change.

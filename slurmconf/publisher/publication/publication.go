@@ -113,11 +113,6 @@ type Publication struct {
 	// quoin.dev/block, quoin.dev/leaf, quoin.dev/spine and quoin.dev/clique, once Slurm has loaded the
 	// place. It needs Kubernetes.
 	Labels bool `yaml:"labels"`
-	// Features writes tokens into the Node annotation features.slinky.slurm.net/spec, which
-	// slurm-operator 1.3 turns into features of the Slurm node: quoin-product-PRODUCT,
-	// quoin-leaf-SWITCH and quoin-mig-PROFILE, for --constraint=k8s/quoin-leaf-SWITCH. It needs
-	// Kubernetes.
-	Features bool `yaml:"features"`
 	// Membership says what places nodes: "file", the topology file, or "annotation", the Node
 	// annotation. Then the file has blocks and switches alone, and a node that comes, goes or moves
 	// changes no file. Empty: "annotation" if Slinky's worker pods name the nodes, else "file".

@@ -122,7 +122,7 @@ func TestSettleTimes(t *testing.T) {
 // is known not to.
 func TestKeys(t *testing.T) {
 	c := &Cluster{}
-	other := map[string]bool{"-": true, "namespace": true, "configMap": true, "nodes": true, "annotate": true, "labels": true, "features": true, "membership": true, "slurm": true, "settleTime": true, "confirmTime": true, "fabricWait": true, "fabricPartitions": true,
+	other := map[string]bool{"-": true, "namespace": true, "configMap": true, "nodes": true, "annotate": true, "labels": true, "membership": true, "slurm": true, "settleTime": true, "confirmTime": true, "fabricWait": true, "fabricPartitions": true,
 		"removeAfter": true, "publishInterval": true, "holdWindow": true, "loadTimeout": true, "maxChange": true}
 	var want []string
 	var fill func(v reflect.Value, prefix string)

@@ -12,8 +12,6 @@ done
 i=0
 for SIM_HOST in "$@"; do
   export SIM_HOST
-  for mode in '' -p; do
-    LD_PRELOAD=$(echo "$tree"/usr/lib/*/umad2sim/libumad2sim.so) "$tree/usr/sbin/ibnetdiscover" $mode >"$dir/$i$mode" || { tail -n 20 "$dir/ibsim.log" >&2; exit 1; }
-  done
+  LD_PRELOAD=$(echo "$tree"/usr/lib/*/umad2sim/libumad2sim.so) "$tree/usr/sbin/ibnetdiscover" >"$dir/$i" || { tail -n 20 "$dir/ibsim.log" >&2; exit 1; }
   i=$((i + 1))
 done

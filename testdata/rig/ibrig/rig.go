@@ -26,26 +26,20 @@ func Build(ctx context.Context) (string, error) {
 	return debian.Unpack(ctx, "infiniband", "ibsim-utils", "infiniband-diags")
 }
 
-// Text is what the real ibnetdiscover says at one node.
-type Text struct {
-	// Plain is what it says without an option, Ports what it says with -p.
-	Plain, Ports string
-}
-
 // maxPorts is the most ports that InfiniBand knows.
 const maxPorts = 254
 
 // discoverTime bounds a simulation.
 const discoverTime = 3 * time.Minute
 
-// Discover lets the real ibsim simulate a fabric, and runs the real ibnetdiscover in it: at one node
-// of each part that cables join, in the order of the nodes. It works in dir.
-func Discover(ctx context.Context, dir string, f *Fabric) ([]Text, error) {
+// Discover lets the real ibsim simulate a fabric, and returns what the real ibnetdiscover says in it: at
+// one node of each part that cables join, in the order of the nodes. It works in dir.
+func Discover(ctx context.Context, dir string, f *Fabric) ([]string, error) {
 	tree, err := Build(ctx)
 	if err != nil {
 		return nil, err
 	}
-	fail := func(err error) ([]Text, error) { return nil, fmt.Errorf("simulate a fabric: %w", err) }
+	fail := func(err error) ([]string, error) { return nil, fmt.Errorf("simulate a fabric: %w", err) }
 	if err := os.WriteFile(filepath.Join(dir, "net"), f.net(), 0o600); err != nil {
 		return fail(err)
 	}
@@ -70,23 +64,19 @@ func Discover(ctx context.Context, dir string, f *Fabric) ([]Text, error) {
 	if err := cmd.Run(); err != nil {
 		return fail(fmt.Errorf("%w\n%s", err, said.Bytes()))
 	}
-	texts := make([]Text, len(hosts))
+	texts := make([]string, len(hosts))
 	for i := range texts {
-		plain, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(i)))
+		text, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(i)))
 		if err != nil {
 			return fail(err)
 		}
-		ports, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(i)+"-p"))
-		if err != nil {
-			return fail(err)
-		}
-		texts[i] = Text{Plain: string(plain), Ports: string(ports)}
+		texts[i] = string(text)
 	}
 	return texts, nil
 }
 
 // DiscoverTest is Discover for a test. A short run skips the test; a simulation that fails fails it.
-func DiscoverTest(t testing.TB, f *Fabric) []Text {
+func DiscoverTest(t testing.TB, f *Fabric) []string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs the real ibsim and ibnetdiscover")

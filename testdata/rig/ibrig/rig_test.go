@@ -52,17 +52,12 @@ func TestRealIBNetDiscover(t *testing.T) {
 			if len(texts) != c.parts {
 				t.Errorf("%d texts, want %d", len(texts), c.parts)
 			}
-			plain, ports := read{}, read{}
+			got := read{}
 			for _, text := range texts {
-				plain.plain(t, text.Plain)
-				ports.ports(t, text.Ports)
+				got.add(text)
 			}
-			want, wantPorts := f.truth()
-			if diff := cmp.Diff(want, plain); diff != "" {
+			if diff := cmp.Diff(f.truth(), got); diff != "" {
 				t.Errorf("ibnetdiscover (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(wantPorts, ports); diff != "" {
-				t.Errorf("ibnetdiscover -p (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -71,7 +66,7 @@ func TestRealIBNetDiscover(t *testing.T) {
 var update = flag.Bool("update", false, "record what ibnetdiscover says")
 
 // recorded are fabrics of which a real ibnetdiscover has said what is in folder recorded, for tests
-// without one: NAME.gz, and NAME-p.gz for its option -p.
+// without one.
 func recorded() map[string]*Fabric {
 	small := New(Shape{Seed: 7, Groups: 2, Nodes: 3, Rails: 2, RailLeaves: true, Spines: 2, Aggregation: true})
 	small.TakeNames(3)
@@ -97,10 +92,8 @@ func TestRealRecorded(t *testing.T) {
 				t.Fatalf("%d texts, want 1", len(texts))
 			}
 			want, got := read{}, read{}
-			want.plain(t, record(t, name, texts[0].Plain))
-			got.plain(t, texts[0].Plain)
-			want.ports(t, record(t, name+"-p", texts[0].Ports))
-			got.ports(t, texts[0].Ports)
+			want.add(record(t, name, texts[0]))
+			got.add(texts[0])
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("recorded and said (-want +got):\n%s", diff)
 			}
@@ -134,18 +127,15 @@ func record(t *testing.T, name, text string) string {
 	return string(data)
 }
 
-// read is what a text says: the switch of each adapter with its own words, and each switch. The
-// text of -p has the GUID of the port in place of that of the adapter, and no switch without a cable.
+// read is what a text says: the switch of each adapter with its own words, and each switch.
 type read map[string]string
 
 var (
 	head   = regexp.MustCompile(`^(Switch|Ca)\t\d+ "[SH]-([0-9a-f]{16})"\t\t# "(.*)"`)
 	toPort = regexp.MustCompile(`^\[\d+\]\(([0-9a-f]+)\) \t"S-([0-9a-f]{16})"\[\d+\]`)
-	both   = regexp.MustCompile(`^(CA|SW) +0 +\d+ 0x([0-9a-f]{16}) .*? - (CA|SW) +0 +\d+ 0x([0-9a-f]{16}) \( '(.*)' - '(.*)' \)$`)
 )
 
-func (r read) plain(t *testing.T, text string) {
-	t.Helper()
+func (r read) add(text string) {
 	var last []string
 	for line := range strings.Lines(text) {
 		if m := head.FindStringSubmatch(line); m != nil {
@@ -159,30 +149,14 @@ func (r read) plain(t *testing.T, text string) {
 	}
 }
 
-func (r read) ports(t *testing.T, text string) {
-	t.Helper()
-	for line := range strings.Lines(text) {
-		m := both.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
-		switch {
-		case m == nil: // a port without a cable
-		case m[1] == "CA":
-			r["port "+m[2]] = m[4] + " " + m[5]
-		default:
-			r["switch "+m[2]] = m[5]
-		}
-	}
-}
-
 // truth is what the texts are to say.
-func (f *Fabric) truth() (plain, ports read) {
-	plain, ports = read{}, read{}
+func (f *Fabric) truth() read {
+	all := read{}
 	for _, s := range f.Switches {
-		plain[fmt.Sprintf("switch %016x", s.GUID)] = s.Description
-		ports[fmt.Sprintf("switch %016x", s.GUID)] = s.Description
+		all[fmt.Sprintf("switch %016x", s.GUID)] = s.Description
 	}
 	add := func(guid, port, leaf uint64, description string) {
-		plain[fmt.Sprintf("adapter %016x port %016x", guid, port)] = fmt.Sprintf("%016x %s", leaf, description)
-		ports[fmt.Sprintf("port %016x", port)] = fmt.Sprintf("%016x %s", leaf, description)
+		all[fmt.Sprintf("adapter %016x port %016x", guid, port)] = fmt.Sprintf("%016x %s", leaf, description)
 	}
 	for _, n := range f.Nodes {
 		for _, a := range n.Adapters {
@@ -196,7 +170,7 @@ func (f *Fabric) truth() (plain, ports read) {
 			add(e.guid, e.guid+1, e.cables[1].to.guid, e.description)
 		}
 	}
-	return plain, ports
+	return all
 }
 
 // TestFabric is about what a fabric says of itself: the same seed makes the same fabric, a group
