@@ -106,9 +106,9 @@ func fromEnv(t *testing.T, key string, otherwise int) int {
 	return n
 }
 
-// mayDie is a store whose publisher is killed at one write of files or of a plan. Nothing that it does
-// after that reaches the store, but the marks of every other Node: it was marking Nodes. Which of them it
-// would have marked at one write of many is no answer, because it marks several at once.
+// mayDie is a store whose publisher is killed at one write of files or of a plan. After that write nothing
+// reaches the store but the marks of every other Node. So some Nodes are marked and others are not, and always
+// the same: a kill at the write of a mark would not be repeatable, because several Nodes are marked at once.
 type mayDie struct {
 	*mortal
 	dead atomic.Bool

@@ -27,15 +27,15 @@ import (
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// moment is what a site shows from one time to the next, and what people and fate do meanwhile.
+// moment is what a site shows from one time to the next, and what happens to the publisher meanwhile.
 type moment struct {
 	keys  string // of the publication, as YAML
 	snap  *inputs.Snapshot
 	lasts time.Duration
-	// approve: people approve what is held. restart: the publisher ends after the moment.
+	// approve: people approve what is held. restart: another publisher goes on after the moment.
 	approve, restart bool
-	// killedAt is the number of the write of files or of a plan at which the publisher is killed: before
-	// that write reaches the store, or after. 0: at none.
+	// killedAt is the number of the write, of files or of a plan, at which the publisher is killed. The write
+	// reaches the store unless before is set. 0: no kill.
 	killedAt int
 	before   bool
 	// shared: the cables of two nodes share some of their leaves, and not all.
@@ -64,7 +64,7 @@ func playedSites(t testing.TB, random, days int) []playedSite {
 	for _, name := range simulated.Shipped() {
 		all = append(all, playedSite{"shipped " + name, func(t testing.TB) []moment { return shipped(t, name) }})
 	}
-	for seed := range uint64(random) { //nolint:gosec // it has no sign
+	for seed := range uint64(random) {
 		all = append(all, playedSite{fmt.Sprint("site ", seed), func(t testing.TB) []moment {
 			if seed%2 == 0 {
 				return nodesAtRandom(t, seed)
@@ -72,7 +72,7 @@ func playedSites(t testing.TB, random, days int) []playedSite {
 			return newPlay(t, seed, 5).moments(4, 0)
 		}})
 	}
-	for seed := range uint64(days) { //nolint:gosec // it has no sign
+	for seed := range uint64(days) {
 		all = append(all, playedSite{fmt.Sprint("day ", seed), func(t testing.TB) []moment { return newPlay(t, seed, 6).moments(24, 6) }})
 	}
 	return all
@@ -220,8 +220,8 @@ func (p *play) do(f simulated.Fault) {
 	p.cluster.Apply(simulated.Step{Do: []simulated.Fault{f}})
 }
 
-// moments plays the site. In one of killed moments the publisher is killed, in one it is restarted, and in one its keys
-// are changed. 0: never.
+// moments plays the site for n moments. In one of so many moments as killed says the publisher is killed, in one it is
+// restarted, and in one its keys change. 0: in none.
 func (p *play) moments(n, killed int) (all []moment) {
 	for range n {
 		for range p.rng.IntN(4) {
@@ -274,7 +274,7 @@ func (p *play) happens() {
 		for i, name := range rack {
 			p.do(simulated.Fault{Node: name, MoveTo: spare[i%len(spare)], Reboot: true})
 		}
-	case 8: // the rack is empty, or there again
+	case 8: // all machines of the rack go, or come back
 		for _, name := range rack {
 			p.do(simulated.Fault{Node: name, Absent: clique == 1, Clear: clique > 1, Reboot: true})
 		}
