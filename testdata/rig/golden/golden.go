@@ -11,6 +11,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
+// Updating reports whether -update is set.
+func Updating() bool { return *update }
+
 // Check compares got with the file at path. With -update it writes the file first.
 func Check(t testing.TB, path, got string) {
 	t.Helper()
