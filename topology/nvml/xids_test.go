@@ -102,7 +102,7 @@ func TestLoadedXidsOfLostGPU(t *testing.T) {
 
 	before = m.Registrations()
 	m.Change("gpu 0", first, "gpu 2", "xid 31")
-	p.until("the GPU is back and registered", func(n *topology.Node) bool { return len(n.GPUs) == 8 && m.Registrations() > before })
+	p.until("the GPU is back, and all are registered anew", func(n *topology.Node) bool { return len(n.GPUs) == 8 && m.Registrations() >= before+8 })
 	m.Change("gpu 0", first, "gpu 1", "xid 48", "gpu 2", "xid 31")
 	n = p.until("its next event", func(n *topology.Node) bool { return slices.Equal(n.GPUs[1].Xids, []int{48, 79, 119}) })
 	if len(n.Problems) != 3 || !slices.Equal(n.GPUs[0].Xids, []int{13}) || !slices.Equal(n.GPUs[2].Xids, []int{31}) {
