@@ -56,7 +56,7 @@ func choose(config imex.Config, serves imex.Service, claims []imex.Claim, domain
 	return w
 }
 
-// selected returns the domains for which keep is true, sorted by name.
+// selected returns the domains that keep takes, sorted by name.
 func selected(domains []*record[domainFacts], keep func(*record[domainFacts]) bool) []*record[domainFacts] {
 	out := slices.DeleteFunc(slices.Clone(domains), func(d *record[domainFacts]) bool { return !keep(d) })
 	slices.SortFunc(out, func(a, b *record[domainFacts]) int { return cmp.Compare(a.String(), b.String()) })

@@ -54,7 +54,7 @@ type answer struct {
 	Conditions map[string]string `json:"conditions,omitempty"`
 	// Nodes have by block, leaf and reason of the stored plan the host list of their Nodes.
 	Nodes map[string]string `json:"nodes,omitempty"`
-	// Writes are those of the moment, by what was written.
+	// Writes counts the writes of this moment by kind.
 	Writes map[string]int `json:"writes,omitempty"`
 	Killed bool           `json:"killed,omitempty"`
 	// Whole are the texts of the files, of the keys, and of the stored plan.
@@ -417,7 +417,7 @@ func severalSizes(racks sets, single, strict bool) bool {
 	return 3*sizes[0] < 2*largest && (strict || 3*second < 2*largest || 2*sizes[0] >= median)
 }
 
-// comparer holds answers against those of another commit.
+// comparer compares answers with the answers of another commit.
 type comparer struct {
 	t       *testing.T
 	old     *bufio.Reader // or nil

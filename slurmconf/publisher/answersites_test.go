@@ -344,8 +344,8 @@ func (c *cabling) shared() bool {
 	return false
 }
 
-// snapshot is what Kubernetes shows now. Every so many nodes have labels of a second writer of NVLink domains,
-// and some of these lack the first one's.
+// snapshot is what Kubernetes shows now. Some nodes have NVLink domain labels of a second
+// writer, and a part of these nodes has no label of the first writer.
 func (p *play) snapshot() *inputs.Snapshot {
 	snap := snapshotOf(p.cluster)
 	snap.Whole = true

@@ -174,7 +174,7 @@ func wordsOf(key string) []string {
 }
 
 // boundsOf returns the least and the greatest number that a key takes. The programs are asked about the whole numbers at
-// powers of two. A key that takes none of these alone is a number of things.
+// powers of two. If the programs refuse all of them alone, the key counts things: it is at least 0.
 func boundsOf(key string) map[string]any {
 	numbers := []int{-1, 0, 1}
 	for power := 4; power < 1<<30; power *= 2 {

@@ -78,7 +78,7 @@ func (g *groups) scope(node string) string {
 	return filepath.Join(groupRoot, filepath.Base(g.dir), "system.slice", node+"_slurmstepd.scope")
 }
 
-// ControlGroups is the path outside the rig of the rig's control groups. They are those of a machine:
+// ControlGroups is the path outside the rig of the rig's control groups, laid out as on a machine:
 // system.slice is in this folder.
 func (c *Cluster) ControlGroups() string {
 	return filepath.Join("/proc", c.PID(), "root", c.groups.dir)
