@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -33,6 +34,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return found, next, err
 	}
 	if unreadable != nil { // no plan can continue from it
+		found.Fabrics = fabric.Verdicts() // none: those of earlier passes may be old
 		_, next, err = l.holder.say(ctx, mem, hold{why: unreadable}, now)
 		return found, next, err
 	}
@@ -46,7 +48,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	})
 	made := kept.made
 	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.marks.unjudged(in.Nodes),
-		FabricSince: in.fabricSince, MaxDomainGPUs: l.pub.MaxDomainGPUs, FabricPartitions: l.pub.FabricPartitions}
+		Fabrics: fabric.Verdicts(in.Facts, in.UnnamedFacts)}
 	said := l.watch.Problems()
 	l.observe(ctx, made, snap, said)
 

@@ -6,21 +6,10 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 const reasonImpossible = "DomainLabelImpossible"
-
-// spansMachines reports whether the product's NVLink joins GPUs of several machines.
-func spansMachines(product string) bool {
-	_, most, known := topology.LargestDomain(product)
-	return known && most > 0
-}
-
-// endsInMachine reports whether the product's NVLink is known to end in the machine.
-func endsInMachine(product string) bool {
-	_, most, known := topology.LargestDomain(product)
-	return known && most == 0
-}
 
 // named is an NVLink domain as labels name it.
 type named struct {
@@ -40,7 +29,7 @@ type members struct {
 	nodes, gpus int
 	chip        string
 	most        int // 0 if NVLink ends in the machine
-	bounds      topology.Bounds
+	bounds      fabric.Bounds
 	// ofSite: the site has configured the key of the label, so it knows how large the domain is.
 	ofSite bool
 	// unjudged: a node's product is not known, or NVML confirms that the node has a domain.
@@ -63,7 +52,7 @@ func (m *members) impossible() string {
 // value than the product's NVLink can join, or than the site's bounds say. Each such node gets a problem. The
 // nodes of all lists count together. If the site has configured the key
 // of a label, only a product whose NVLink ends in the machine speaks against it.
-func CheckDomains(keys Keys, bounds topology.Bounds, lists ...[]topology.Facts) {
+func CheckDomains(keys Keys, bounds fabric.Bounds, lists ...[]topology.Facts) {
 	found := map[named]*members{}
 	for _, facts := range lists {
 		for i := range facts {

@@ -117,7 +117,7 @@ func (s *site) unitsNamed(i int) []unitName {
 		return leavesNamed(f)
 	}
 	var units []unitName
-	r := readDomain(f, &s.fabrics[i])
+	r := readDomain(f)
 	if !r.clique.IsZero() {
 		units = append(units, unitName{clique: r.clique})
 	}

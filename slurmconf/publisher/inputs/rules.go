@@ -11,6 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -47,7 +48,7 @@ type Config struct {
 	// Labels are the node labels that say where a node is.
 	Labels nodelabels.Keys
 	// MaxDomainGPUs says how many GPUs an NVLink domain may have, where the site knows that better.
-	MaxDomainGPUs topology.Bounds
+	MaxDomainGPUs fabric.Bounds
 	// FabricFiles are the texts by which cables are known: paths, and FabricMaps with a label selector.
 	FabricFiles []string
 	// ResourceSlices says that the GPUs of nodes without a report come from their

@@ -35,14 +35,12 @@ const driftAfter = 2 * time.Minute
 
 // Pass is what a pass over one publication has found.
 type Pass struct {
+	// Fabrics are the verdicts on the NVLink fabrics of nodes with a report, by Node. It is nil if the pass has judged none:
+	// then those of the pass before stay.
+	Fabrics map[string]topology.FabricVerdict
 	// Plan is nil if no plan could be made. Then what passes before have found stays.
 	Plan     *topology.Plan
 	Problems []topology.Finding
-	// FabricSince says by Node since when its NVLink fabric is not ready. MaxDomainGPUs and FabricPartitions are the
-	// publication's.
-	FabricSince      map[string]time.Time
-	MaxDomainGPUs    topology.Bounds
-	FabricPartitions bool
 	// Differences are the nodes whose published place is not the planned one.
 	Differences []Difference
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // The findings about roots.
@@ -162,7 +163,7 @@ func readTops(s *Site, t *Tree, published publishedTree) []top {
 // product returns a GPU product in one spelling, because reports and labels have several: the chip if
 // it is known.
 func product(name string) string {
-	if chip, _, known := topology.LargestDomain(name); known {
+	if chip, _, known := fabric.Bounds(nil).Of(name); known {
 		return chip
 	}
 	return strings.ReplaceAll(name, "-", " ")
