@@ -14,7 +14,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // newIMEXCommand returns the commands about the IMEX domain.
@@ -107,9 +106,7 @@ func judgeFabrics(ctx context.Context, s *session.Session, snap *inputs.Snapshot
 				fabrics = pub.FabricSite(&doc.Current.Plan, doc.FabricSince)
 			}
 		}
-		in := pub.Rules.Gather(snap)
-		fabrics.Judge(in.Facts, in.UnnamedFacts)
-		judged = append(judged, fabric.Verdicts(in.Facts, in.UnnamedFacts))
+		judged = append(judged, pub.Rules.Judge(snap, fabrics))
 	}
 	return judged, nil
 }

@@ -33,8 +33,8 @@ type Rendered struct {
 	Specs map[string]string
 	// Digest names what the files hold, with all nodes in them.
 	Digest string
-	// Facts are what Make made the plan of, with the verdicts on the nodes' NVLink fabrics.
-	Facts []topology.Facts
+	// Judged are the facts that Make made the plan of, with the verdicts on the nodes' NVLink fabrics.
+	Judged []topology.Facts
 	// Left are the nodes without a place, with the reason.
 	Left []topology.Finding
 	// Unnamed are the nodes without a Slurm name. They are in Left too.
@@ -115,7 +115,7 @@ func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 		return nil, err
 	}
 	made := *kept.made
-	made.Facts = g.Facts
+	made.Judged = g.Facts
 	for i := range kept.asked {
 		d := &kept.asked[i]
 		if !slices.ContainsFunc(made.Plan.Problems, func(f topology.Finding) bool { return f.Reason == d.Kind }) { // else the plan says it

@@ -10,7 +10,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -34,7 +33,6 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return found, next, err
 	}
 	if unreadable != nil { // no plan can continue from it
-		found.Fabrics = fabric.Verdicts() // none: those of earlier passes may be old
 		_, next, err = l.holder.say(ctx, mem, hold{why: unreadable}, now)
 		return found, next, err
 	}
@@ -48,7 +46,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	})
 	made := kept.made
 	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.marks.unjudged(in.Nodes),
-		Fabrics: fabric.Verdicts(in.Facts, in.UnnamedFacts)}
+		Rules: &l.pub.Rules, Fabrics: l.pub.FabricSite(in.prev.Plan, in.fabricSince)}
 	said := l.watch.Problems()
 	l.observe(ctx, made, snap, said)
 

@@ -265,7 +265,7 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 		outlets: o,
 		pub:     pub,
 		archive: a,
-		facts:   &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: marks, jobs: o.jobs},
+		facts:   &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: marks, jobs: o.jobs, fabrics: &fabricHistory{}},
 		settle:  &settle{pub: pub},
 		first:   &firstWait{pub: pub, started: now},
 		holder:  &holder{outlets: o, pub: pub, archive: a},

@@ -36,7 +36,7 @@ func (d *demonstration) pass(ctx context.Context) (*publisher.Rendered, *picture
 	if err != nil {
 		return nil, nil, err
 	}
-	site := &picture.Site{Plan: made.Plan, Facts: made.Facts, Said: fabricsSaid(made.Facts)}
+	site := &picture.Site{Plan: made.Plan, Facts: made.Judged, Said: fabricsSaid(made.Judged)}
 	if made.Refused != "" {
 		return made, site, nil
 	}

@@ -273,6 +273,13 @@ func (r *Rules) Read(n *Node, snap *Snapshot, unreadable map[string]bool) topolo
 	return f
 }
 
+// Judge returns the verdicts by Node on the NVLink fabrics of the nodes that the rules take.
+func (r *Rules) Judge(snap *Snapshot, fabrics *fabric.Site) map[string]topology.FabricVerdict {
+	in := r.Gather(snap)
+	fabrics.Judge(in.Facts, in.UnnamedFacts)
+	return fabric.Verdicts(in.Facts, in.UnnamedFacts)
+}
+
 // NameOf returns the node's name in Slurm, or the problem why it has none. Annotations of
 // a Node hold whatever its kubelet writes, so the name is checked.
 func (r *Rules) NameOf(n *Node) (string, topology.Finding) {

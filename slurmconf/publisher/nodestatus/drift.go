@@ -9,6 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -35,12 +36,12 @@ const driftAfter = 2 * time.Minute
 
 // Pass is what a pass over one publication has found.
 type Pass struct {
-	// Fabrics are the verdicts on the NVLink fabrics of nodes with a report, by Node. It is nil if the pass has judged none:
-	// then those of the pass before stay.
-	Fabrics map[string]topology.FabricVerdict
 	// Plan is nil if no plan could be made. Then what passes before have found stays.
 	Plan     *topology.Plan
 	Problems []topology.Finding
+	// Rules say which nodes the publication takes, and Fabrics is what their NVLink fabrics are judged by.
+	Rules   *inputs.Rules
+	Fabrics *fabric.Site
 	// Differences are the nodes whose published place is not the planned one.
 	Differences []Difference
 }

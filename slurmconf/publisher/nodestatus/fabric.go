@@ -9,7 +9,7 @@ import (
 )
 
 // Fabrics returns the verdicts on the NVLink fabrics of all nodes, beside those of the snapshot. judged has the
-// verdicts by Node that passes over publications have made. alone judges any other node by its report.
+// verdicts by Node on the nodes that publications take. alone judges any other node by its report.
 func Fabrics(snap *inputs.Snapshot, alone *fabric.Site, judged ...map[string]topology.FabricVerdict) []topology.FabricVerdict {
 	out := make([]topology.FabricVerdict, len(snap.Nodes))
 	for i := range snap.Nodes {

@@ -65,8 +65,8 @@ type Keeper struct {
 	log     *slog.Logger
 	started time.Time
 	members membership
-	drift   map[string]*drift                            // by publication, of those that had a pass
-	fabrics map[string]map[string]topology.FabricVerdict // by publication
+	drift   map[string]*drift // by publication, of those that had a pass
+	passes  map[string]*Pass  // the last ones, by publication
 	// refused says when Nodes that could not be written may be tried again.
 	refused map[string]time.Time
 	stuck   bool      // no Node could be written in the last turn
@@ -76,7 +76,7 @@ type Keeper struct {
 
 // New returns a Keeper for a lead that begins now.
 func New(o Options, metrics *Metrics, now time.Time, log *slog.Logger) *Keeper {
-	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, fabrics: map[string]map[string]topology.FabricVerdict{}, refused: map[string]time.Time{}}
+	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, passes: map[string]*Pass{}, refused: map[string]time.Time{}}
 	k.members = membership{source: o.Membership, metrics: metrics, log: log}
 	return k
 }
@@ -97,10 +97,6 @@ func (k *Keeper) Touch(now time.Time) {
 // Found takes what a pass over a publication has found. It returns the time of another
 // pass, after which differences that still are there count, or zero.
 func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time {
-	if pass.Fabrics != nil {
-		k.fabrics[publication] = pass.Fabrics
-		k.Touch(now)
-	}
 	if pass.Plan == nil {
 		return time.Time{}
 	}
@@ -109,6 +105,7 @@ func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time 
 		d = &drift{}
 		k.drift[publication] = d
 	}
+	k.passes[publication] = &Pass{Rules: pass.Rules, Fabrics: pass.Fabrics}
 	k.Touch(now)
 	return d.found(pass, now)
 }
@@ -116,8 +113,9 @@ func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time 
 // Reconcile judges fabrics and membership, shows them as series, and writes the conditions that differ.
 func (k *Keeper) Reconcile(ctx context.Context, snap *inputs.Snapshot, now time.Time) {
 	var judged []map[string]topology.FabricVerdict
-	for _, publication := range slices.Sorted(maps.Keys(k.fabrics)) {
-		judged = append(judged, k.fabrics[publication])
+	for _, publication := range slices.Sorted(maps.Keys(k.passes)) {
+		pass := k.passes[publication]
+		judged = append(judged, pass.Rules.Judge(snap, pass.Fabrics)) // the snapshot may be newer than that of the pass
 	}
 	fabrics := Fabrics(snap, k.options.Fabrics, judged...)
 	k.members.metrics.setFabrics(snap.Nodes, fabrics)
