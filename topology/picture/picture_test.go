@@ -151,6 +151,7 @@ func TestKeptName(t *testing.T) {
 	plan := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Sizes: []int{2}, Blocks: []topology.Block{{Name: "nvl-a", Nodes: []string{"n1", "n2"}}}}},
 		Nodes: []topology.Placement{{Node: "n1", SlurmName: "n1", Source: "nvml", Reason: placement.ReasonPlaced}}}
 	facts := []topology.Facts{{Name: "n1", SlurmName: "n1", Report: &topology.Node{Name: "n1"}}}
+	new(fabric.Site).Judge(facts)
 	var got bytes.Buffer
 	if err := Terminal(&got, &Site{Plan: plan, Facts: facts}, Options{}); err != nil {
 		t.Fatal(err)

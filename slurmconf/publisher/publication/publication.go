@@ -97,9 +97,9 @@ type Publication struct {
 	// 1 if blocksBy is "leaf".
 	MinBlockNodes int `yaml:"minBlockNodes" unit:"nodes"`
 	// MaxDomainGPUs says how many GPUs one NVLink domain may have, by the chip in the product's name,
-	// such as {GB200: 144}. Nodes of a larger domain join no block, and need no IMEX. Quoin's own
-	// limits are 72 for GB200 and GB300, 256 for GH200, and one machine for H100 and the like. Unknown
-	// products have none.
+	// such as {GB200: 144}; 0 says that NVLink ends in the machine. Nodes of a larger domain join no
+	// block, and need no IMEX. Quoin's own limits are 72 for GB200 and GB300, 256 for GH200, and one
+	// machine for H100 and the like. Other products have none: name the chip here.
 	MaxDomainGPUs fabric.Bounds `yaml:"maxDomainGPUs"`
 	// ForgetBlocks are blocks without nodes whose places are given up.
 	ForgetBlocks []string `yaml:"forgetBlocks"`
