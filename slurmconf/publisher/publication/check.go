@@ -114,8 +114,8 @@ func (c *Cluster) checkNumbers(fail func(key, message string), bad func(key stri
 		bad("minBlockNodes", c.MinBlockNodes, "1 or more")
 	}
 	for _, chip := range slices.Sorted(maps.Keys(c.MaxDomainGPUs)) {
-		if word, _, _ := c.MaxDomainGPUs.Of(chip); word != chip {
-			bad("maxDomainGPUs", chip, "the word of the product that names the chip, in capital letters, such as GB200 or H100")
+		if word, _, known := c.MaxDomainGPUs.Of(chip); !known || word != chip {
+			bad("maxDomainGPUs", chip, "one word of the product in capital letters, such as GB200")
 		} else if c.MaxDomainGPUs[chip] < 0 {
 			bad("maxDomainGPUs", c.MaxDomainGPUs[chip], "a number of GPUs, or 0 if NVLink ends in the machine")
 		}
