@@ -58,8 +58,10 @@ func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen top
 			found = append(found, why)
 		}
 	}
-	if chosen == topology.SourceCables {
-		found = append(found, nameDiffering(s, named)...)
+	for _, t := range tallies {
+		if chosen == topology.SourceCables && t.TierSource != chosen {
+			found = append(found, nameDiffering(s, named, t.TierSource)...)
+		}
 	}
 	if reported {
 		chosen = topology.TierSource{}
