@@ -51,6 +51,8 @@ type TierSource struct {
 	// Fabrics: the last switch that a node names stands for its whole fabric. No link joins two of
 	// them.
 	Fabrics bool
+	// Network: the network itself shows the switches, and no label.
+	Network bool
 }
 
 // SourceTiers are the switches above a node by one writer, nearest first.
@@ -62,8 +64,8 @@ type SourceTiers struct {
 // The sources that are no labels. The fabric's own cables go before all labels. What switches
 // say by LLDP shows the leaves alone, so that labels go before it.
 var (
-	SourceCables = TierSource{Rank: -1, Name: "cables", Unique: true, Fabrics: true}
-	SourceLLDP   = TierSource{Rank: 1 << 10, Name: "LLDP", Unique: true}
+	SourceCables = TierSource{Rank: -1, Name: "cables", Unique: true, Fabrics: true, Network: true}
+	SourceLLDP   = TierSource{Rank: 1 << 10, Name: "LLDP", Unique: true, Network: true}
 )
 
 // Cables are the switches above a node as the cables of its adapters show.

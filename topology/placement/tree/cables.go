@@ -17,15 +17,13 @@ const (
 
 // nameUncabled says that cables were read, and that they show the switches of no node.
 func nameUncabled(s *Site, tallies []sourceTally) []topology.Finding {
-	if slices.ContainsFunc(tallies, func(t sourceTally) bool {
-		return t.TierSource == topology.SourceCables || t.TierSource == topology.SourceLLDP
-	}) {
+	if slices.ContainsFunc(tallies, func(t sourceTally) bool { return t.Network }) {
 		return nil
 	}
-	nodes, first := 0, none
+	nodes, first := 0, 0
 	for i, f := range s.Facts {
 		if s.HasGPUs(i) && f.Stays == "" && !f.Gone && f.Cables.Missing != "" {
-			if nodes++; first == none {
+			if nodes++; nodes == 1 {
 				first = i
 			}
 		}

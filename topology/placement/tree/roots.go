@@ -56,25 +56,7 @@ func joinRoots(s *Site, t *Tree, published publishedTree, source topology.TierSo
 			roots = append(roots, root)
 		}
 	}
-	t.sort()
 	return append(found, nameApart(roots, why)...)
-}
-
-// sort orders the switches, each after its children, by how far a switch is above the leaves, then by name. So the
-// order does not depend on which roots were joined.
-func (t *Tree) sort() {
-	height := make(map[string]int, len(t.Switches))
-	for i := range t.Switches {
-		sw := &t.Switches[i]
-		above := 0
-		for _, c := range sw.Children {
-			above = max(above, height[c]+1)
-		}
-		height[sw.Name] = above
-	}
-	slices.SortFunc(t.Switches, func(a, b topology.Switch) int {
-		return cmp.Or(cmp.Compare(height[a.Name], height[b.Name]), strings.Compare(a.Name, b.Name))
-	})
 }
 
 // markJoined returns the published switches. A topology file does not tell which of them were
@@ -119,8 +101,8 @@ func readTops(s *Site, t *Tree, published publishedTree) []top {
 			index = len(tops)
 			at[sw.Name] = index
 			root := published.rootOf[sw.Name]
-			if old, ok := published.byName[sw.Name]; ok && root == "" && published.above[old] == none {
-				root = sw.Name
+			if old := published.byName[sw.Name]; old != nil && old.above == nil {
+				root = cmp.Or(root, sw.Name)
 			}
 			tops = append(tops, top{name: sw.Name, root: root})
 		}
@@ -155,10 +137,10 @@ func groupTops(s *Site, t *Tree, tops []top, source topology.TierSource) (groups
 		return together(s, t, tops)
 	case s.Separate:
 		return slices.Collect(slices.Chunk(tops, 1)), "the key fabrics is separate"
-	case source == topology.SourceCables:
+	case source.Fabrics && source.Network:
 		return groupCabled(s, t, tops)
 	case source.Fabrics:
-		return slices.Collect(slices.Chunk(tops, 1)), "labels of " + source.Name + " name the fabric of each"
+		return slices.Collect(slices.Chunk(tops, 1)), labelsOf(source) + " name the fabric of each"
 	}
 	return together(s, t, tops)
 }
