@@ -24,6 +24,8 @@ type site struct {
 	published []int32
 	// named are the blocks and leaves that a node may still register with (Observed.InUse).
 	named map[string]bool
+	// domainLabel is the key of the one label whose values name NVLink domains.
+	domainLabel string
 	// agents reports whether any node has a report, readable or not.
 	agents bool
 	// follows are the changes of NVLink partitions that the plan follows. heldBack are the nodes that stay
@@ -121,6 +123,7 @@ func readSite(o *Observed, previous *Previous, policy Policy) (*site, error) {
 			return nil, fmt.Errorf("nodes %q and %q both have the Slurm name %q: give one of them another", s.facts[i-1].Name, f.Name, f.SlurmName)
 		}
 	}
+	s.domainLabel = s.chooseDomainLabel()
 	s.prev = readPublished(previous, &policy)
 	s.leaveOutOtherKind()
 	s.published = s.findPublished()
