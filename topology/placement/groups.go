@@ -31,10 +31,7 @@ type grouping struct {
 // groupNodes gathers the nodes of each unit.
 func groupNodes(s *site, a assignment) grouping {
 	g := grouping{assignment: a, of: slices.Repeat([]int32{none}, len(a.read))}
-	const rack = 18 // a rack is one clique or leaf of most sites
-	g.groups = make([]group, 0, len(a.read)/rack+1)
-	known := make(map[unit]int, len(a.read)/rack) // index into groups
-	room := make([]int, len(a.read))
+	known := make(map[unit]int) // index into groups
 	for i := range a.read {
 		u := a.units[i]
 		if u == (unit{}) {
@@ -45,9 +42,6 @@ func groupNodes(s *site, a assignment) grouping {
 			at = len(g.groups)
 			known[u] = at
 			g.groups = append(g.groups, newGroup(&a, u))
-			if len(room) >= rack { // one array for the nodes of many groups
-				g.groups[at].nodes, room = room[:0:rack], room[rack:]
-			}
 		}
 		g.groups[at].nodes = append(g.groups[at].nodes, i)
 	}

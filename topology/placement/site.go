@@ -158,22 +158,14 @@ func (s *site) factsAt(i int) *topology.Facts {
 	return &s.unnamed[i-len(s.facts)]
 }
 
-// findPublished returns the published block of every node. Blocks list their nodes
-// sorted, so the next node of a block is mostly the next of facts.
+// findPublished returns the published block of every node.
 func (s *site) findPublished() []int32 {
 	published := slices.Repeat([]int32{none}, len(s.facts))
-	next := 0
 	for b := range s.prev.blocks {
 		for _, n := range s.prev.blocks[b].Nodes {
-			if next >= len(s.facts) || s.facts[next].SlurmName != n {
-				at, ok := s.find(n)
-				if !ok {
-					continue
-				}
-				next = at
+			if at, ok := s.find(n); ok {
+				published[at] = int32(b)
 			}
-			published[next] = int32(b)
-			next++
 		}
 	}
 	return published
