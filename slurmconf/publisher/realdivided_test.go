@@ -72,7 +72,7 @@ func TestRealDividedRack(t *testing.T) {
 	s.editNames([]string{"r1-2", "r1-3"}, func(_ *topology.Node, f *topology.Fabric) { f.CliqueID = 2 })
 	await.Until(t, "the job holds the change", func() bool {
 		held := stored().Held
-		return len(held) == 1 && held[0].Reason == placement.Repartitioned && strings.Contains(held[0].Message, "jobs run on r1-[1-2]")
+		return len(held) == 1 && held[0].Reason == placement.Repartitioned && strings.Contains(held[0].Message, "jobs run on these blocks")
 	}, say)
 	run("scancel", across)
 	store.edit(func() {}) // else the next pass is in a minute

@@ -74,14 +74,12 @@ func (r *running) on(change *placement.Repartition) string {
 	if !r.Fresh(r.now) {
 		return unknown
 	}
-	var busy []string
 	for i := range change.Parts {
-		busy = append(busy, slices.DeleteFunc(slices.Clone(change.Parts[i].Nodes), func(n string) bool { return !hasJob(r.Nodes[n].State) })...)
+		if slices.ContainsFunc(change.Parts[i].Nodes, func(n string) bool { return hasJob(r.Nodes[n].State) }) {
+			return "jobs run on these blocks"
+		}
 	}
-	switch {
-	case len(busy) > 0:
-		return "jobs run on " + hostlist.Compress(busy)
-	case !r.letsMove():
+	if !r.letsMove() {
 		return unknown
 	}
 	return ""

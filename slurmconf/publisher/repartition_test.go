@@ -221,10 +221,10 @@ func TestDividedRackIsHeld(t *testing.T) {
 		why    string
 		want   string // after the approval
 	}{
-		{"a job across the change", 4, func(s *jobsSlurm) { s.jobs = []string{"gb200-[009-010]"} }, Publication{}, half, "jobs run on gb200-[009-010]", "1:9 2:18 3:18 4:18 52:9"},
-		{"a job in one part", 4, func(s *jobsSlurm) { s.jobs = []string{"gb200-[001-002]"} }, Publication{}, half, "jobs run on gb200-[001-002]", "1:9 2:18 3:18 4:18 52:9"},
+		{"a job across the change", 4, func(s *jobsSlurm) { s.jobs = []string{"gb200-[009-010]"} }, Publication{}, half, "jobs run on these blocks", "1:9 2:18 3:18 4:18 52:9"},
+		{"a job in one part", 4, func(s *jobsSlurm) { s.jobs = []string{"gb200-[001-002]"} }, Publication{}, half, "jobs run on these blocks", "1:9 2:18 3:18 4:18 52:9"},
 		{"Slurm does not answer", 4, func(s *jobsSlurm) { s.silent = true }, Publication{}, half, "Slurm has not said lately", "1:9 2:18 3:18 4:18 52:9"},
-		{"Slurm hides jobs", 4, func(s *jobsSlurm) { s.jobs, s.hides = []string{"gb200-[009-010]"}, true }, Publication{}, half, "jobs run on gb200-[009-010]", "1:9 2:18 3:18 4:18 52:9"},
+		{"Slurm hides jobs", 4, func(s *jobsSlurm) { s.jobs, s.hides = []string{"gb200-[009-010]"}, true }, Publication{}, half, "jobs run on these blocks", "1:9 2:18 3:18 4:18 52:9"},
 		{"a tray says nothing", 4, nil, Publication{}, func(s *partitionedSite) {
 			half(s)
 			s.edit(1, 1, func(_ *topology.Node, f *topology.Fabric) { *f = topology.Fabric{State: topology.FabricInProgress} })

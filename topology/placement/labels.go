@@ -167,7 +167,7 @@ func refuseShared(values []*labelValue) {
 // nodes that have the value, and for itself if no such node has a clique. A value that contradicts others is
 // not used.
 func resolveLabels(s *site, read readings) (assignment, problems) {
-	a := assignment{read: slices.Clone(read), units: make([]unit, len(read)), labels: make(map[topology.Clique]topology.Domain)}
+	a := assignment{read: read, units: make([]unit, len(read)), labels: make(map[topology.Clique]topology.Domain)}
 	values, valueOf := s.readValues(read)
 	for _, v := range values {
 		v.settle()
@@ -183,6 +183,9 @@ func resolveLabels(s *site, read readings) (assignment, problems) {
 		case v.conflict == "" && !v.clique.IsZero():
 			a.labels[v.clique] = v.Domain
 		}
+	}
+	if len(found) > 0 { // nodes with these values alone get another reading
+		a.read = slices.Clone(read)
 	}
 	for i, f := range s.facts {
 		v, r := valueOf[i], &read[i]
