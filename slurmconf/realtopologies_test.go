@@ -44,7 +44,7 @@ func TestRealTopologies(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			plan, _, err := placement.MakePlan(placement.Observed{Facts: tt.facts}, placement.Previous{}, placement.Policy{ShortBlocks: true, Divide: true, SeparateFabrics: true})
+			plan, _, err := placement.MakePlan(placement.Observed{Facts: tt.facts}, placement.Previous{}, placement.Policy{EmptyLeaves: true, Divide: true, SeparateFabrics: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +84,7 @@ func TestRealJoinedRoots(t *testing.T) {
 	t.Parallel()
 	slurmrig.NeedTest(t)
 	facts := append(racksOf("a", 4, 4), racksOf("b", 4, 4)...)
-	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, placement.Policy{Divide: true, OneTopology: true})
+	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, placement.Policy{EmptyLeaves: true, Divide: true, OneTopology: true})
 	if err != nil {
 		t.Fatal(err)
 	}

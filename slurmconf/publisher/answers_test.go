@@ -282,6 +282,7 @@ func byText(of map[string]string) map[string]string {
 // what was published stays.
 const (
 	tagOldBlocks     = "slurm 24.11 with blocks"
+	tagOldTree       = "slurm 24.11 with a tree over racks"
 	tagSizes         = "racks of several sizes at a first publication"
 	tagLaterSizes    = "racks of several sizes later"
 	tagProducts      = "two GPU products at a first tree"
@@ -338,11 +339,13 @@ func addTags(tags map[string]bool, m *moment, before []answer) {
 	}
 	has := func(key string) bool { return strings.Contains(m.keys, key) }
 	one := has("format: conf") || has("24.11") // topology: then new racks are compared with the published ones
+	oldRacks := has("24.11") && (len(sizes) > 0 || has("blocksBy: leaf"))
 	dividable := !has("sizeClasses") && !has("baseBlockSize") && !has("blocksBy: leaf") &&
 		severalSizes(sizes, has("minBlockNodes: 1"), one)
 	products := !has("fabrics: separate") && tops.groups() > 1
 	for tag, holds := range map[string]bool{
-		tagOldBlocks:     has("24.11") && !has("topology: tree") && (len(sizes) > 0 || has("blocksBy: leaf")),
+		tagOldBlocks:     oldRacks && !has("topology: tree"),
+		tagOldTree:       oldRacks && has("topology: tree"),
 		tagSizes:         dividable && !blocks,
 		tagLaterSizes:    dividable && blocks && (one || len(tops) > 1),
 		tagProducts:      products && !tree,

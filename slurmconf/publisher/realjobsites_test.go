@@ -52,7 +52,7 @@ func jobSites() []jobSite {
 		{"three switches that no label joins", threeFabrics, slurmrig.Slurm2605, map[string]int{"nvl-18": 18, "nvl-9": 9}, nil, ""},
 		{"a straggler", `groups:
 - {name: a, racks: 4, nodes: 18, node: "gb-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-{rack}", spine], ` + gb200 + straggler + late.String(),
-			slurmrig.Slurm2411, map[string]int{"nvl": 18}, nil, ""},
+			slurmrig.Slurm2605, map[string]int{"nvl": 18}, nil, ""},
 		{"HGX beside NVL72", `groups:
 - {name: a, racks: 4, nodes: 18, node: "gb-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-a{rack}", spine], ` + gb200 +
 			`- {name: h, racks: 4, nodes: 8, node: "hgx-{rack}-{tray:02}", nvlink: node, tiers: ["leaf-h{rack}", spine], ` + hgx,

@@ -35,13 +35,7 @@ func (r *running) letsMove() bool { return !r.Asked.IsZero() && r.now.Before(r.A
 func repartitioned(p *publication.Cluster, in *gathered, made *Rendered) (out []decision) {
 	for i := range made.follows {
 		r := &made.follows[i]
-		why, _ := whyLook(p, in, made, r)
-		if policy := p.Policy(); !policy.ShortBlocks && p.BaseBlockSize == 0 { // see baseSizeChange
-			for _, d := range placement.BaseChanges(in.prev.Plan, made.Plan) {
-				why = strings.TrimPrefix(why+"; "+placement.BaseChangeText(&d, made.Plan, policy), "; ")
-			}
-		}
-		if why != "" {
+		if why, _ := whyLook(p, in, made, r); why != "" {
 			out = append(out, decision{r.Decision(), fmt.Sprintf("%s; %s; until it is approved the nodes stay in the blocks that they are published in", r, why)})
 		}
 	}
@@ -51,8 +45,7 @@ func repartitioned(p *publication.Cluster, in *gathered, made *Rendered) (out []
 // whyLook says why people look first at a change of NVLink partitions. It returns "" if the nodes
 // follow the change by themselves. bySlurm says that Slurm alone keeps them from that.
 func whyLook(p *publication.Cluster, in *gathered, made *Rendered, r *placement.Repartition) (why string, bySlurm bool) {
-	policy := p.Policy()
-	if why := r.Doubt(in.prev.Plan, made.Plan, &policy); why != "" {
+	if why := r.Doubt(in.prev.Plan, made.Plan); why != "" {
 		return why, false
 	}
 	moves := r.Moves(made.Plan)

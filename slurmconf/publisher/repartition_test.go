@@ -398,30 +398,3 @@ func TestDividedRackFollowsLater(t *testing.T) {
 		}
 	})
 }
-
-// TestDividedRackOldRelease has a rack divided for Slurm 24.11, which does not start with a block below
-// the base. That is held, and the approval is one of the smaller base too.
-func TestDividedRackOldRelease(t *testing.T) {
-	s := newPartitionedSite(t, 4)
-	s.run(t, Publication{SlurmVersion: "24.11", Annotate: new(false)}, func() {
-		files := maps.Clone(s.store.get("slurm/quoin-slurm").Files)
-		s.now(10, 18, 52)
-		s.store.pass(10 * time.Minute)
-		held := s.held(t)
-		if len(held) != 1 || held[0].Reason != placement.Repartitioned || !strings.Contains(held[0].Message, "does not start with a smaller block") ||
-			!strings.Contains(held[0].Message, "With 9, jobs of 10-18 nodes may use two racks") {
-			t.Errorf("held %+v", held)
-		}
-		if now := s.store.get("slurm/quoin-slurm").Files; !maps.Equal(files, now) {
-			t.Errorf("published\n%v", now)
-		}
-		s.store.approveDigest(held[0].Digest)
-		s.store.pass(10 * time.Minute)
-		if got := s.blocks(t); got != "1:9 2:18 3:18 4:18 52:9" || len(s.held(t)) > 0 {
-			t.Errorf("approved: blocks %s, held %+v", got, s.held(t))
-		}
-		if text := s.store.get("slurm/quoin-slurm").Files["topology.conf"]; !strings.Contains(text, "BlockSizes=9\n") {
-			t.Errorf("approved:\n%s", text)
-		}
-	})
-}

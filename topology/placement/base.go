@@ -40,7 +40,7 @@ func (s *site) settleBase(p *part) (base int, found problems) {
 func countNow(blocks []block) []int {
 	counts := make([]int, len(blocks))
 	for i := range blocks {
-		counts[i] = blocks[i].size()
+		counts[i] = len(blocks[i].nodes)
 	}
 	return counts
 }
@@ -48,9 +48,6 @@ func countNow(blocks []block) []int {
 // chooseBase returns the base block size that the domains of a topology give, or the published one
 // if they give none.
 func (s *site) chooseBase(p *part) int {
-	if !s.policy.ShortBlocks {
-		return s.chooseOldBase(p)
-	}
 	classes := s.classesIn(p)
 	if len(classes) == 0 {
 		return p.published
@@ -155,42 +152,6 @@ func (p *Policy) largestBase(domains []int) int {
 		}
 	}
 	return reached
-}
-
-// chooseOldBase returns the size of the smallest domain, for releases that do not start with a
-// block below the base. A domain that straggles does not count: one rack that is not up yet would
-// set the base for good. No published block may be below the base.
-func (s *site) chooseOldBase(p *part) int {
-	var sizes []int
-	for i := range p.blocks {
-		if n := len(p.blocks[i].nodes); n > 0 {
-			sizes = append(sizes, n)
-		}
-	}
-	if len(sizes) == 0 {
-		return p.published
-	}
-	slices.Sort(sizes)
-	median, base, loads := sizes[len(sizes)/2], 0, 0
-	for i := range p.blocks {
-		b := &p.blocks[i]
-		n := len(b.nodes)
-		if b.published != none {
-			if loads == 0 || b.size() > 0 && b.size() < loads {
-				loads = b.size()
-			}
-			n = s.whole(b)
-		} else if 2*n < median {
-			continue
-		}
-		if n > 0 && (base == 0 || n < base) {
-			base = n
-		}
-	}
-	if p.published > 0 && base > p.published && loads < base {
-		return p.published
-	}
-	return base
 }
 
 // BaseChanges returns a decision for each published block topology that has another base block

@@ -119,7 +119,6 @@ func divide(s *site, blocks []block, unnamed []int, t tree.Tree) (parts []part, 
 			next.published = whole.published
 		}
 		switch {
-		case !s.policy.ShortBlocks: // the smallest rack counts, whatever its class
 		case d.published > 0:
 			next.set = d.published
 		case len(s.policy.SizeClasses) > 0:
@@ -135,7 +134,7 @@ func divide(s *site, blocks []block, unnamed []int, t tree.Tree) (parts []part, 
 		parts = append(parts, next)
 	}
 	if parts == nil {
-		if len(s.policy.SizeClasses) > 0 && len(racks) > 0 && s.policy.ShortBlocks {
+		if len(s.policy.SizeClasses) > 0 && len(racks) > 0 {
 			whole.set = classOf(s.policy.SizeClasses, racks[0].size)
 		}
 		whole.blocks = inPlaces(blocks)
@@ -181,7 +180,7 @@ func inPlaces(blocks []block) []block {
 
 // most returns the most nodes that a block's domain has had, those without a name in Slurm too.
 func (s *site) most(b *block) int {
-	n := max(b.size(), b.domain)
+	n := max(len(b.nodes), b.domain)
 	if b.published != none && !s.isDivided(b.published) {
 		n = max(n, s.prev.blocks[b.published].Size)
 	}

@@ -58,7 +58,7 @@ func topologies(p *topology.Plan) string {
 }
 
 // divided is the policy of a site whose fabrics are separate.
-var divided = placement.Policy{ShortBlocks: true, Divide: true, SeparateFabrics: true}
+var divided = placement.Policy{EmptyLeaves: true, Divide: true, SeparateFabrics: true}
 
 func TestPlanDivides(t *testing.T) {
 	with := func(change func(p *placement.Policy)) placement.Policy {
@@ -93,7 +93,6 @@ func TestPlanDivides(t *testing.T) {
 		{"parent domains", slices.Concat(inFabric("a", 1, 4, 4, 4), inFabric("b", 4, 4)), with(func(p *placement.Policy) { p.ParentBlocks = 2 }), "nvl-a[4 8]* 01 02 03 -; nvl-b[4 8] 04 -"},
 		{"by leaf", inFabric("a", 1, 8, 8, 3), with(func(p *placement.Policy) { p.ByLeaf = true }), "leaf[8]* 01 02 03"},
 		{"one topology", mixed, with(func(p *placement.Policy) { p.OneTopology = true }), "nvl[18]* 01 02 03"},
-		{"one topology of an old release", inFabric("", 1, 18, 17, 9, 9), placement.Policy{Divide: true, OneTopology: true}, "nvl[17]* 01 02"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := mustPlan(t, tt.facts, nil, tt.policy)

@@ -13,7 +13,7 @@ import (
 // TestDivisionRests changes racks that are published, and publishes again: a third plan of the same facts is the
 // second one.
 func TestDivisionRests(t *testing.T) {
-	one := placement.Policy{ShortBlocks: true, Divide: true, OneTopology: true}
+	one := placement.Policy{Divide: true, OneTopology: true}
 	for _, tt := range []struct {
 		name       string
 		old, facts []topology.Facts

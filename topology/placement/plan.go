@@ -24,8 +24,7 @@ type Observed struct {
 	Unnamed []topology.Facts
 	// InUse are the blocks and leaf switches that a node may still register with,
 	// such as the ones in Slinky's annotations. slurmctld drains a node that names
-	// an unknown one. They stay, even empty, if the release takes empty ones
-	// (Policy.ShortBlocks).
+	// an unknown one. They stay, even empty.
 	InUse map[string]bool
 	// Settling says which nodes may not move yet. It is nil if all may.
 	Settling *Settling
@@ -67,7 +66,7 @@ func (s *site) plan() (*topology.Plan, error) {
 	read, inFacts := readNodes(s)
 	t, inTree := tree.Make(&tree.Site{
 		Facts: s.facts, HasGPUs: func(i int) bool { return read[i].hasGPUs }, Published: s.prev.switches, Tiers: s.policy.Tiers, InUse: s.inUse,
-		Source: s.prev.source, Cables: s.policy.Cables, EmptyLeaves: s.policy.ShortBlocks, Forget: s.policy.ForgetSwitches,
+		Source: s.prev.source, Cables: s.policy.Cables, EmptyLeaves: s.policy.EmptyLeaves, Forget: s.policy.ForgetSwitches,
 		RootSwitch: s.policy.RootSwitch, Separate: s.policy.SeparateFabrics, KeepsApart: s.keepsApart,
 	})
 	assigned, inLabels := assignUnits(s, read, t)
@@ -102,7 +101,6 @@ const (
 	ReasonNoFacts        = "NoFacts"
 	ReasonNoDomain       = "NoNVLinkDomain"
 	ReasonSmallDomain    = "SmallDomain"
-	ReasonBelowBase      = "BelowBaseBlockSize"
 	ReasonAboveBase      = "AboveBaseBlockSize"
 	ReasonJobSizes       = "JobSizesImpossible"
 	ReasonClassesUnset   = "SizeClassesUnset"
@@ -110,7 +108,6 @@ const (
 	ReasonNoFabric       = "FabricUnknown"
 	ReasonGone           = "NodeGone"
 	ReasonStays          = "Stays"
-	ReasonKeptGone       = "KeptForBlockSize"
 	ReasonForgottenInUse = "ForgottenBlockInUse"
 	ReasonCliqueDiffers  = "CliqueLabelDiffers"
 	ReasonDomainDiffers  = "DomainLabelDiffers"

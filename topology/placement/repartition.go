@@ -77,7 +77,7 @@ func someNodes(names []string) string {
 // Doubt says why people have to look at the change before plan follows it, as far as the plans show it.
 // It returns "" if nobody has to: each part makes a block of leastPart nodes or more, no part of a divided
 // block joins another published block, and each size of job that had a block keeps one.
-func (r *Repartition) Doubt(old, plan *topology.Plan, policy *Policy) string {
+func (r *Repartition) Doubt(old, plan *topology.Plan) string {
 	if len(r.Unknown) > 0 {
 		return "nobody knows the present NVLink domain of " + someNodes(r.Unknown) + " in these blocks"
 	}
@@ -85,9 +85,6 @@ func (r *Repartition) Doubt(old, plan *topology.Plan, policy *Policy) string {
 	for i := range r.Parts {
 		nodes[r.Parts[i].Clique] += len(r.Parts[i].Nodes)
 		from[r.Parts[i].Block]++
-	}
-	if short := r.shortOf(old, nodes); short != "" && !policy.ShortBlocks {
-		return short
 	}
 	places := plan.Places()
 	for i := range r.Parts {
@@ -113,20 +110,6 @@ func (r *Repartition) Doubt(old, plan *topology.Plan, policy *Policy) string {
 		}
 		if before = min(before, base); after < before {
 			return fmt.Sprintf("no block would be left for a job of %s nodes", between(after+1, before))
-		}
-	}
-	return ""
-}
-
-// shortOf says that a part is below the published base block size, or "".
-func (r *Repartition) shortOf(old *topology.Plan, nodes map[topology.Clique]int) string {
-	for _, t := range old.BlockTopologies() {
-		for i := range r.Parts {
-			p := &r.Parts[i]
-			has := slices.ContainsFunc(t.Blocks, func(b topology.Block) bool { return b.Name == p.Block })
-			if n := nodes[p.Clique]; has && len(t.Sizes) > 0 && n < t.Sizes[0] {
-				return fmt.Sprintf("%d nodes are in clique %s, the base block size is %d, and this Slurm release does not start with a smaller block", n, p.Clique, t.Sizes[0])
-			}
 		}
 	}
 	return ""
