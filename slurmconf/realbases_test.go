@@ -27,7 +27,7 @@ type plannedSite struct {
 func planRacks(t *testing.T, rng *rand.Rand, number int) (sites []*plannedSite) {
 	t.Helper()
 	var facts []topology.Facts
-	policy := placement.Policy{Divide: true}
+	policy := placement.Policy{}
 	top, at := 3+rng.IntN(16), 0
 	if number%3 == 2 {
 		policy.BaseBlockSize = top

@@ -56,7 +56,7 @@ func (s *site) chooseBase(p *part) int {
 	if p.published == 0 || len(classes) == 1 {
 		return first
 	}
-	// Racks of several size classes stay in one topology until people set sizeClasses. Any base
+	// Racks of several size classes are in one topology until people set sizeClasses. Any base
 	// between those of the classes is as good as another.
 	last := s.policy.largestBase(classes[len(classes)-1])
 	return min(max(p.published, min(first, last)), max(first, last))
@@ -84,7 +84,7 @@ func (s *site) classesIn(p *part) [][]int {
 // nameClasses says that racks of several size classes are in one topology, and that a base below that
 // of the large ones lets Slurm split jobs that would fit in one of them.
 func (s *site) nameClasses(p *part, base int) problems {
-	if p.set > 0 || !s.policy.Divide || s.policy.OneTopology || s.policy.TreeOnly {
+	if p.set > 0 || s.policy.OneTopology || s.policy.TreeOnly {
 		return nil
 	}
 	classes := s.classesIn(p)

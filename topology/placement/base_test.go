@@ -74,10 +74,10 @@ func TestPlanChoosesBase(t *testing.T) {
 		})
 	}
 	mixed := mustPlan(t, racksOf(1, 16, 16, 16, 18, 8, 9, 8), nil, divided)
-	if got := sortRacks(topologies(mixed)); got != "nvl-18[16]* 01 02 03 04; nvl-9[8] 05 06 07" {
+	if got := sortRacks(topologies(mixed)); got != "nvl[16]* 01 02 03 04 05 06 07" {
 		t.Errorf("two classes: %s", got)
 	}
-	further := placement.Policy{Divide: true, BlockSizes: []int{36}}
+	further := placement.Policy{BlockSizes: []int{36}}
 	for racks, want := range map[[4]int]int{{18, 17, 17, 17}: 18, {18, 18, 18, 17}: 18, {10, 9, 9, 9}: 9, {20, 20, 20, 20}: 18} {
 		if got := mustPlan(t, racksOf(1, racks[:]...), nil, further).BaseBlockSize(); got != want {
 			t.Errorf("racks of %v and a further size of 36: base %d, want %d", racks, got, want)

@@ -72,10 +72,12 @@ func (s *site) plan() (*topology.Plan, error) {
 	assigned, inLabels := assignUnits(s, read, t)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
 	blocks, small := leaveOutSmall(s, nameBlocks(s, matching.blocks))
-	made, inParts, err := divideUntilRest(s, blocks, matching.unnamed, t)
+	parts, unsited := divide(s, blocks, matching.unnamed, t)
+	made, inParts, err := makeParts(s, parts, t)
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(made.leftOut, unsited)
 	maps.Copy(made.leftOut, small)
 	plan := &topology.Plan{ByLeaf: s.policy.ByLeaf, Topologies: made.topologies, Nodes: writeNodes(s, matching, made, t)}
 	if len(t.Switches) > 0 {

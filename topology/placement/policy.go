@@ -46,11 +46,8 @@ type Policy struct {
 	Flat bool
 	// TreeOnly: the blocks are not published, so their sizes are nobody's problem.
 	TreeOnly bool
-	// Divide gives racks of another size and racks of another fabric a block topology of
-	// their own. Without it there is one.
-	Divide bool
-	// SizeClasses are the base block sizes of the classes, the largest first. Without
-	// any, the racks show them. It needs Divide.
+	// SizeClasses are the base block sizes of the classes of racks, the largest first. Each has a
+	// block topology of its own. Without any, racks of all sizes are in one.
 	SizeClasses []int
 	// OneTopology: the file holds one topology. That of most GPUs stays, and nodes of the
 	// others are left out.

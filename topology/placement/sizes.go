@@ -112,8 +112,8 @@ func nameImpossible(policy *Policy, name string, sizes []int, blocks []topology.
 	if smaller := policy.smallerBase(base, counts); smaller > 0 {
 		smallerText = fmt.Sprintf("; with baseBlockSize: %d all can, and jobs of %s nodes may use %s", smaller, between(smaller+1, base), racksFor(base, smaller))
 	}
-	one := !policy.Divide || policy.OneTopology || policy.ByLeaf || len(policy.SizeClasses) > 0
-	if classes := sizeClasses(racks, false); !one && len(classes) > 1 {
+	one := policy.OneTopology || policy.ByLeaf || len(policy.SizeClasses) > 0
+	if classes := sizeClasses(racks); !one && len(classes) > 1 {
 		text += fmt.Sprintf("; sizeClasses: [%s] gives each size of rack a topology of its own", listed(classes))
 	}
 	text += smallerText + "; or the job asks for segments"

@@ -20,10 +20,10 @@ func TestSizesAreBounded(t *testing.T) {
 		{placement.Policy{BaseBlockSize: placement.MaxBlockSize}, true},
 		{placement.Policy{BaseBlockSize: placement.MaxBlockSize + 1}, false},
 		{placement.Policy{BaseBlockSize: -1}, false},
-		{placement.Policy{Divide: true, SizeClasses: []int{placement.MaxBlockSize, 1}}, true},
-		{placement.Policy{Divide: true, SizeClasses: []int{placement.MaxBlockSize + 1, 1}}, false},
-		{placement.Policy{Divide: true, SizeClasses: []int{2, 0}}, false},
-		{placement.Policy{Divide: true, SizeClasses: []int{2, 2}}, false},
+		{placement.Policy{SizeClasses: []int{placement.MaxBlockSize, 1}}, true},
+		{placement.Policy{SizeClasses: []int{placement.MaxBlockSize + 1, 1}}, false},
+		{placement.Policy{SizeClasses: []int{2, 0}}, false},
+		{placement.Policy{SizeClasses: []int{2, 2}}, false},
 	} {
 		if _, _, err := makePlan(site(2, 2), nil, tt.policy); (err == nil) != tt.fits {
 			t.Errorf("%+v: %v, want it taken: %t", tt.policy, err, tt.fits)

@@ -91,7 +91,7 @@ type Publication struct {
 	// BlockSizes are the further BlockSizes, each the base times a power of two.
 	BlockSizes []int `yaml:"blockSizes" unit:"nodes"`
 	// SizeClasses are the base block sizes of racks of different sizes, the largest first. Each has a
-	// topology of its own. Empty: chosen at the first publication.
+	// topology of its own. Empty: racks of all sizes are in one topology.
 	SizeClasses []int `yaml:"sizeClasses" unit:"nodes"`
 	// MinBlockNodes is the number of nodes from which an NVLink domain becomes a block. The default is
 	// 1 if blocksBy is "leaf".
