@@ -41,7 +41,7 @@ type Publication struct {
 	SlurmNames string `yaml:"slurmNames"`
 	// SlurmVersion is the release that loads the files, such as "26.05". Empty: the release that runs,
 	// as slurm.url or slurm.scontrol says, else the tag of the image of Slinky's Controller. While none is
-	// seen, the files are for 25.05 and newer.
+	// seen, the files are for 25.05 and newer. 24.11 gets no blocks: set topology to "tree".
 	SlurmVersion string `yaml:"slurmVersion"`
 	// ResourceSlices takes the GPUs of nodes without a report from the ResourceSlices of NVIDIA's DRA
 	// driver.
