@@ -150,6 +150,34 @@ func TestBlocksNeedNewerSlurm(t *testing.T) {
 	}
 }
 
+// TestOldSlurmKeepsItsTree has a tree for Slurm 24.11, and then blocks too: the tree goes on being published, also
+// when people approve the blocks.
+func TestOldSlurmKeepsItsTree(t *testing.T) {
+	keys := Publication{SlurmVersion: "24.11", Topology: "tree", SettleTime: Duration{Duration: time.Second}, RemoveAfter: Duration{Duration: time.Minute}}
+	store := newMemory(racksOf(t, ""))
+	inBubble(t, store, complete(t, keys), func() { store.pass(time.Hour) })
+	keys.Topology = ""
+	inBubble(t, store, complete(t, keys), func() {
+		store.pass(time.Hour)
+		held := store.plan(t).Held
+		if len(held) != 1 || held[0].Reason != reasonKindChange || !held[0].Alone {
+			t.Fatalf("held %+v, want the decision alone", held)
+		}
+		store.approveDigest(held[0].Digest)
+		fewer := racksOf(t, "")
+		fewer.Nodes = fewer.Nodes[1:]
+		store.change(fewer)
+		store.pass(time.Hour)
+		const why = "it is approved, and cannot be published: LintFatal: block topologies need Slurm 25.05 or newer"
+		if held = store.plan(t).Held; len(held) != 1 || !strings.Contains(held[0].Message, why) {
+			t.Errorf("held %+v, want %q", held, why)
+		}
+		if text := store.get("slurm/quoin-slurm").Files["topology.conf"]; !strings.Contains(text, "gb200-[002-018]") || strings.Contains(text, "BlockName") {
+			t.Errorf("the tree does not follow its nodes:\n%s", text)
+		}
+	})
+}
+
 // TestReleaseRemembered restarts the publisher while Slurm does not answer, and then upgrades Slurm.
 func TestReleaseRemembered(t *testing.T) {
 	store, slurm, pub := newMemory(racksOf(t, "")), &releasedSlurm{release: slurmconf.Release2411}, Publication{Topology: "tree", SettleTime: Duration{Duration: time.Second}}
