@@ -282,8 +282,10 @@ func byText(of map[string]string) map[string]string {
 // what was published stays.
 const (
 	tagOldBlocks     = "slurm 24.11 with blocks"
+	tagOldTree       = "slurm 24.11 with a tree over racks"
 	tagSizes         = "racks of several sizes at a first publication"
 	tagLaterSizes    = "racks of several sizes later"
+	tagClasses       = "racks with sizeClasses later"
 	tagProducts      = "two GPU products at a first tree"
 	tagLaterProducts = "two GPU products at a later tree"
 	tagWriters       = "domain labels of two writers"
@@ -338,13 +340,16 @@ func addTags(tags map[string]bool, m *moment, before []answer) {
 	}
 	has := func(key string) bool { return strings.Contains(m.keys, key) }
 	one := has("format: conf") || has("24.11") // topology: then new racks are compared with the published ones
-	dividable := !has("sizeClasses") && !has("baseBlockSize") && !has("blocksBy: leaf") &&
-		severalSizes(sizes, has("minBlockNodes: 1"), one)
+	racks := len(sizes) > 0 || has("blocksBy: leaf")
+	unset := !has("sizeClasses") && !has("baseBlockSize") && !has("blocksBy: leaf")
+	several := severalSizes(sizes, has("minBlockNodes: 1"), one)
 	products := !has("fabrics: separate") && tops.groups() > 1
 	for tag, holds := range map[string]bool{
-		tagOldBlocks:     has("24.11") && !has("topology: tree") && (len(sizes) > 0 || has("blocksBy: leaf")),
-		tagSizes:         dividable && !blocks,
-		tagLaterSizes:    dividable && blocks && (one || len(tops) > 1),
+		tagOldBlocks:     has("24.11") && racks && !has("topology: tree"),
+		tagOldTree:       has("24.11") && racks && has("topology: tree"),
+		tagSizes:         unset && several && !blocks,
+		tagLaterSizes:    unset && blocks && (one && len(sizes) > 1 || several && len(tops) > 1),
+		tagClasses:       has("sizeClasses") && racks && blocks,
 		tagProducts:      products && !tree,
 		tagLaterProducts: products && tree,
 		tagWriters:       len(writers) > 1,
