@@ -13,6 +13,7 @@ import (
 type publishedTree struct {
 	switches []topology.Switch
 	byName   map[string]int
+	byValue  map[string]int // what nodes call a leaf -> leaf
 	leafOf   map[string]int // Slurm name -> leaf
 	above    []int          // switch -> parent, or none
 	tierOf   []int
@@ -37,10 +38,13 @@ func readPublished(switches []topology.Switch, tiers int) publishedTree {
 		}
 	}
 	switches = topology.NamedSwitches(switches)
-	t := publishedTree{rootOf: rootOf, switches: switches, byName: make(map[string]int, len(switches)), leafOf: map[string]int{}, tiers: tiers,
+	t := publishedTree{rootOf: rootOf, switches: switches, byName: make(map[string]int, len(switches)), byValue: map[string]int{}, leafOf: map[string]int{}, tiers: tiers,
 		above: slices.Repeat([]int{none}, len(switches)), tierOf: make([]int, len(switches))}
 	for i := range switches {
 		t.byName[switches[i].Name] = i
+		if switches[i].Value != "" {
+			t.byValue[switches[i].Value] = i
+		}
 		for _, n := range switches[i].Nodes {
 			t.leafOf[n] = i
 		}
@@ -105,6 +109,32 @@ func nameForgotten(s *Site, switches []topology.Switch) []topology.Finding {
 		found = append(found, topology.Finding{Reason: ReasonForgottenInUse, Message: fmt.Sprintf("forgetSwitches names switch %s, but the switch %s: it stays", sw.Name, why)})
 	}
 	return found
+}
+
+// nameEmptyRoots names the leaves that stay below a root of their own without any node, beside a root with nodes.
+func nameEmptyRoots(switches []topology.Switch) []topology.Finding {
+	above, used := topology.ParentsOf(switches), map[string]bool{}
+	rootOf := func(name string) string {
+		for tier := 0; above[name] != "" && tier < topology.MaxTiers; tier++ {
+			name = above[name]
+		}
+		return name
+	}
+	for i := range switches {
+		if len(switches[i].Nodes) > 0 {
+			used[rootOf(switches[i].Name)] = true
+		}
+	}
+	var empty []string
+	for i := range switches {
+		if sw := &switches[i]; len(sw.Children) == 0 && !used[rootOf(sw.Name)] {
+			empty = append(empty, sw.Name)
+		}
+	}
+	if len(empty) == 0 || len(used) == 0 {
+		return nil
+	}
+	return []topology.Finding{{Reason: ReasonLeavesApart, Message: fmt.Sprintf("the switch tree has roots without nodes, above %s: these leaves stay, because Slurm may have stored their names for a node; name them in forgetSwitches if no node of Slurm has them", few(empty))}}
 }
 
 // vote is how many nodes put a switch below the parent.

@@ -100,7 +100,7 @@ func Make(s *Site) (Tree, []topology.Finding) {
 	if len(s.Published) == 0 && named == nil {
 		return Tree{}, inTiers
 	}
-	known := readSwitches(named, source.Unique, len(s.Facts), published)
+	known := readSwitches(s, named, source.Unique, published)
 	leaves, votes := countVotes(s, known, published)
 	parents, loops := settleParents(known, votes, published)
 	t := listSwitches(s, known, leaves, parents, published)
@@ -112,7 +112,7 @@ func Make(s *Site) (Tree, []topology.Finding) {
 		t.Source = source.Name
 	}
 	joined := joinRoots(s, &t, published, source)
-	return t, slices.Concat(inTiers, nameConflicts(known, votes, parents, t.names), nameLoops(s, known, loops, t.names), joined, nameForgotten(s, t.Switches))
+	return t, slices.Concat(inTiers, nameConflicts(known, votes, parents, t.names), nameLoops(s, known, loops, t.names), joined, nameEmptyRoots(t.Switches), nameForgotten(s, t.Switches))
 }
 
 // switchKey is what nodes call a switch: one value may name a leaf and a spine. The tier is
@@ -147,6 +147,7 @@ func (k switchKey) compare(l switchKey) int {
 type switches struct {
 	unique      bool // values above the leaves are
 	keys        []switchKey
+	named       int   // how many of keys nodes name
 	published   []int // beside keys: index of the published switch, or none
 	ofPublished []int // published switch -> index into keys, or none
 	// paths are, beside Site.Facts, the switches above the node, the nearest first.
@@ -168,7 +169,8 @@ type step struct {
 const ownLeaf = "-leaf"
 
 // readSwitches finds the switches that nodes name, and the published one of each.
-func readSwitches(named [][]string, unique bool, nodes int, published publishedTree) switches {
+func readSwitches(s *Site, named [][]string, unique bool, published publishedTree) switches {
+	nodes := len(s.Facts)
 	set := switches{unique: unique, paths: make([][]step, nodes), noLeaf: make([]bool, nodes), ofPublished: slices.Repeat([]int{none}, len(published.switches))}
 	known := map[switchKey]int32{}
 	find := func(key switchKey) int32 {
@@ -199,9 +201,10 @@ func readSwitches(named [][]string, unique bool, nodes int, published publishedT
 		}
 		set.paths[i], set.noLeaf[i] = path, len(path) > 0 && tiers[0] == ""
 	}
+	set.named = len(set.keys)
 	set.published = slices.Repeat([]int{none}, len(set.keys))
 	if len(published.switches) > 0 {
-		set.matchPublished(published)
+		set.matchPublished(s, published)
 	}
 	return set
 }
@@ -219,10 +222,16 @@ func (set *switches) isTier(key switchKey, published int, exactly bool) bool {
 	return key.tier > published
 }
 
-// matchPublished finds the published switch of the same tier and name for every switch
-// that nodes name. It adds the published switches that no node names.
-func (set *switches) matchPublished(published publishedTree) {
+// matchPublished finds the published switch of every switch that nodes name: the leaf that nodes
+// called so, or the switch of the same tier and name, or the leaf of a file that has the same nodes. It
+// adds the published switches that no node names.
+func (set *switches) matchPublished(s *Site, published publishedTree) {
 	order := set.order()
+	for _, i := range order {
+		if at, ok := published.byValue[set.keys[i].value]; ok && set.keys[i].tier == 0 {
+			set.published[i], set.ofPublished[at] = at, i
+		}
+	}
 	for _, exactly := range []bool{true, false} {
 		for _, i := range order {
 			if set.published[i] != none {
@@ -237,11 +246,37 @@ func (set *switches) matchPublished(published publishedTree) {
 			}
 		}
 	}
+	set.matchByNodes(s, published)
 	for at := range published.switches {
 		if set.ofPublished[at] == none && published.keeps(at) {
 			set.ofPublished[at] = len(set.keys)
 			set.keys = append(set.keys, switchKey{published.tierOf[at], published.switches[at].Name})
 			set.published = append(set.published, at)
+		}
+	}
+}
+
+// matchByNodes finds the published leaf of each leaf that has none yet: a leaf of a file, of which nobody
+// knows what nodes call it, if most nodes of either are in both, and no node gives its name to another
+// switch.
+func (set *switches) matchByNodes(s *Site, published publishedTree) {
+	type both struct{ key, published int }
+	named, common := make([]int, len(set.keys)), map[both]int{}
+	renamed := set.renamed(published)
+	for i, path := range set.paths {
+		if len(path) == 0 || set.noLeaf[i] {
+			continue
+		}
+		leaf := int(path[0].sw)
+		named[leaf]++
+		at, ok := published.leafOf[s.Facts[i].SlurmName]
+		if ok && set.published[leaf] == none && set.ofPublished[at] == none && !renamed[at] && published.switches[at].Value == "" {
+			common[both{leaf, at}]++
+		}
+	}
+	for b, nodes := range common {
+		if 2*nodes > max(named[b.key], len(published.switches[b.published].Nodes)) {
+			set.published[b.key], set.ofPublished[b.published] = b.published, b.key
 		}
 	}
 }
@@ -286,9 +321,21 @@ func listSwitches(s *Site, set switches, leaves, parents []int, published publis
 		if up := parents[i]; up != none {
 			children[up] = append(children[up], t.names[i])
 		}
-		t.Switches = append(t.Switches, topology.Switch{Name: t.names[i], Nodes: nodes[i], Children: children[i]})
+		t.Switches = append(t.Switches, topology.Switch{Name: t.names[i], Nodes: nodes[i], Children: children[i], Value: set.valueOf(i, published)})
 	}
 	return t
+}
+
+// valueOf returns what nodes call a leaf, now or before, or "".
+func (set *switches) valueOf(i int, published publishedTree) string {
+	key, at := set.keys[i], set.published[i]
+	switch {
+	case key.tier > 0:
+		return ""
+	case i < set.named:
+		return key.value
+	}
+	return published.switches[at].Value
 }
 
 // renamed returns the published switches whose name nodes now give to a switch of
