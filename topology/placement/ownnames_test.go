@@ -68,9 +68,9 @@ func TestBlocksOfAFile(t *testing.T) {
 	}
 }
 
-// TestLeavesOfAFile: people named the leaves, and labels call these otherwise. A leaf keeps its name if most nodes of
-// either are in both, also when all of its nodes were away.
-func TestLeavesOfAFile(t *testing.T) {
+// TestSwitchesOfAFile: people named the switches, and labels call these otherwise. A switch keeps its name if most
+// nodes below either are below both, also when all nodes of a leaf were away.
+func TestSwitchesOfAFile(t *testing.T) {
 	facts := leaves([]string{"spine-1"}, []string{"spine-1"})
 	first, second := slurmNamesOf(facts[:4]), slurmNamesOf(facts[4:])
 	list := func(leaf string, nodes topology.Names) string { return leaf + " " + strings.Join(nodes, ",") + " " }
@@ -80,7 +80,9 @@ func TestLeavesOfAFile(t *testing.T) {
 		want     []string
 	}{
 		{"the same nodes", []topology.Switch{{Name: "ib1", Nodes: second}, {Name: "ib2", Nodes: first}, {Name: "core", Children: []string{"ib1", "ib2"}}},
-			[]string{list("ib1", second), list("ib2", first), "spine-1  ib1,ib2"}},
+			[]string{list("ib1", second), list("ib2", first), "core  ib1,ib2"}},
+		{"another switch above each leaf", []topology.Switch{{Name: "ib1", Nodes: first}, {Name: "ib2", Nodes: second}, {Name: "c1", Children: []string{"ib1"}}, {Name: "c2", Children: []string{"ib2"}}},
+			[]string{list("ib1", first), list("ib2", second), "spine-1  ib1,ib2"}},
 		{"a node is new", []topology.Switch{{Name: "ib1", Nodes: first[:3]}}, []string{list("ib1", first), list("leaf-2", second), "spine-1  ib1,leaf-2"}},
 		{"half of the nodes", []topology.Switch{{Name: "ib1", Nodes: first[:2]}}, []string{list("ib1", nil), list("leaf-1", first), list("leaf-2", second), "spine-1  leaf-1,leaf-2"}},
 		{"labels call it so", []topology.Switch{{Name: "leaf-1", Nodes: first}, {Name: "ib2", Nodes: second}}, []string{list("ib2", second), list("leaf-1", first), "spine-1  ib2,leaf-1"}},

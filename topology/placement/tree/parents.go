@@ -13,9 +13,9 @@ import (
 type publishedTree struct {
 	switches []topology.Switch
 	byName   map[string]int
-	byValue  map[string]int // what nodes call a leaf -> leaf
-	leafOf   map[string]int // Slurm name -> leaf
-	above    []int          // switch -> parent, or none
+	byValue  map[string][]int // what nodes call a switch -> switches
+	leafOf   map[string]int   // Slurm name -> leaf
+	above    []int            // switch -> parent, or none
 	tierOf   []int
 	tiers    int // Site.Tiers
 	// rootOf is the root that each switch was put below, by name (topology.Switch.Joined).
@@ -38,13 +38,11 @@ func readPublished(switches []topology.Switch, tiers int) publishedTree {
 		}
 	}
 	switches = topology.NamedSwitches(switches)
-	t := publishedTree{rootOf: rootOf, switches: switches, byName: make(map[string]int, len(switches)), byValue: map[string]int{}, leafOf: map[string]int{}, tiers: tiers,
+	t := publishedTree{rootOf: rootOf, switches: switches, byName: make(map[string]int, len(switches)), byValue: map[string][]int{}, leafOf: map[string]int{}, tiers: tiers,
 		above: slices.Repeat([]int{none}, len(switches)), tierOf: make([]int, len(switches))}
 	for i := range switches {
 		t.byName[switches[i].Name] = i
-		if switches[i].Value != "" {
-			t.byValue[switches[i].Value] = i
-		}
+		t.byValue[switches[i].Value] = append(t.byValue[switches[i].Value], i)
 		for _, n := range switches[i].Nodes {
 			t.leafOf[n] = i
 		}
@@ -64,6 +62,19 @@ func readPublished(switches []topology.Switch, tiers int) publishedTree {
 		}
 	}
 	return t
+}
+
+// byValueOf returns the switches that nodes called as they call a switch now.
+func (t *publishedTree) byValueOf(key switchKey) []int { return t.byValue[key.value] }
+
+// byNameOf returns the switches that have one of the names of a switch, the best name first.
+func (t *publishedTree) byNameOf(key switchKey) (found []int) {
+	for _, name := range topology.SwitchNames(key.tier, key.value) {
+		if at, ok := t.byName[name]; ok {
+			found = append(found, at)
+		}
+	}
+	return found
 }
 
 // path returns the switches from a leaf to its root.

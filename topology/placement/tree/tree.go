@@ -222,26 +222,23 @@ func (set *switches) isTier(key switchKey, published int, exactly bool) bool {
 	return key.tier > published
 }
 
-// matchPublished finds the published switch of every switch that nodes name: the leaf that nodes
-// called so, or the switch of the same tier and name, or the leaf of a file that has the same nodes. It
+// matchPublished finds the published switch of every switch that nodes name: the switch of the same tier
+// that nodes called so, or that has the name, or else one of a file that has the same nodes below it. It
 // adds the published switches that no node names.
 func (set *switches) matchPublished(s *Site, published publishedTree) {
 	order := set.order()
-	for _, i := range order {
-		if at, ok := published.byValue[set.keys[i].value]; ok && set.keys[i].tier == 0 {
-			set.published[i], set.ofPublished[at] = at, i
-		}
-	}
-	for _, exactly := range []bool{true, false} {
-		for _, i := range order {
-			if set.published[i] != none {
-				continue
-			}
-			key := set.keys[i]
-			for _, name := range topology.SwitchNames(key.tier, key.value) {
-				if at, ok := published.byName[name]; ok && set.isTier(key, published.tierOf[at], exactly) && set.ofPublished[at] == none {
-					set.published[i], set.ofPublished[at] = at, i
-					break
+	for _, find := range []func(switchKey) []int{published.byValueOf, published.byNameOf} {
+		for _, exactly := range []bool{true, false} {
+			for _, i := range order {
+				if set.published[i] != none {
+					continue
+				}
+				key := set.keys[i]
+				for _, at := range find(key) {
+					if set.isTier(key, published.tierOf[at], exactly) && set.ofPublished[at] == none {
+						set.published[i], set.ofPublished[at] = at, i
+						break
+					}
 				}
 			}
 		}
@@ -256,26 +253,37 @@ func (set *switches) matchPublished(s *Site, published publishedTree) {
 	}
 }
 
-// matchByNodes finds the published leaf of each leaf that has none yet: a leaf of a file, of which nobody
-// knows what nodes call it, if most nodes of either are in both, and no node gives its name to another
-// switch.
+// matchByNodes finds the published switch of each switch that has none yet: a switch of a file, of which
+// nobody knows what nodes call it, if most nodes below either are below both, at the same height. No node
+// gives its name to another switch.
 func (set *switches) matchByNodes(s *Site, published publishedTree) {
 	type both struct{ key, published int }
-	named, common := make([]int, len(set.keys)), map[both]int{}
+	now, before, common := make([]int, len(set.keys)), make([]int, len(published.switches)), map[both]int{}
 	renamed := set.renamed(published)
 	for i, path := range set.paths {
-		if len(path) == 0 || set.noLeaf[i] {
+		for _, p := range path {
+			now[p.sw]++
+		}
+		leaf, ok := published.leafOf[s.Facts[i].SlurmName]
+		if !ok || set.noLeaf[i] {
 			continue
 		}
-		leaf := int(path[0].sw)
-		named[leaf]++
-		at, ok := published.leafOf[s.Facts[i].SlurmName]
-		if ok && set.published[leaf] == none && set.ofPublished[at] == none && !renamed[at] && published.switches[at].Value == "" {
-			common[both{leaf, at}]++
+		for height, at := range published.path(leaf) {
+			if height == len(path) || path[height].gap {
+				break
+			}
+			if sw := int(path[height].sw); set.published[sw] == none && set.ofPublished[at] == none && !renamed[at] && published.switches[at].Value == "" {
+				common[both{sw, at}]++
+			}
+		}
+	}
+	for leaf, sw := range published.switches {
+		for _, at := range published.path(leaf) {
+			before[at] += len(sw.Nodes)
 		}
 	}
 	for b, nodes := range common {
-		if 2*nodes > max(named[b.key], len(published.switches[b.published].Nodes)) {
+		if 2*nodes > max(now[b.key], before[b.published]) {
 			set.published[b.key], set.ofPublished[b.published] = b.published, b.key
 		}
 	}
@@ -326,16 +334,12 @@ func listSwitches(s *Site, set switches, leaves, parents []int, published publis
 	return t
 }
 
-// valueOf returns what nodes call a leaf, now or before, or "".
+// valueOf returns what nodes call a switch, now or before, or "".
 func (set *switches) valueOf(i int, published publishedTree) string {
-	key, at := set.keys[i], set.published[i]
-	switch {
-	case key.tier > 0:
-		return ""
-	case i < set.named:
-		return key.value
+	if i < set.named {
+		return set.keys[i].value
 	}
-	return published.switches[at].Value
+	return published.switches[set.published[i]].Value
 }
 
 // renamed returns the published switches whose name nodes now give to a switch of

@@ -36,7 +36,7 @@ func with(product string, f *topology.Facts) *topology.Facts {
 }
 
 // pair is a published spine with two leaves of one node each.
-var pair = []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "s1", Children: []string{"l1", "l2"}}}
+var pair = []topology.Switch{{Name: "l1", Nodes: []string{"a"}, Value: "l1"}, {Name: "l2", Nodes: []string{"b"}, Value: "l2"}, {Name: "s1", Children: []string{"l1", "l2"}, Value: "s1"}}
 
 func TestMake(t *testing.T) {
 	tests := []struct {
@@ -149,7 +149,7 @@ func TestMakeFromOneSource(t *testing.T) {
 func TestRoots(t *testing.T) {
 	coreweave := topology.TierSource{Rank: 4, Name: "CoreWeave", Fabrics: true}
 	joined := []topology.Switch{{Name: "l1", Nodes: []string{"a"}, Value: "l1"}, {Name: "l2", Nodes: []string{"b"}, Value: "l2"},
-		{Name: "s1", Children: []string{"l1"}, Joined: true}, {Name: "s2", Children: []string{"l2"}, Joined: true}, {Name: "fabric", Children: []string{"s1", "s2"}}}
+		{Name: "s1", Children: []string{"l1"}, Joined: true, Value: "s1"}, {Name: "s2", Children: []string{"l2"}, Joined: true, Value: "s2"}, {Name: "fabric", Children: []string{"s1", "s2"}}}
 	apart := []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "s1", Children: []string{"l1"}}, {Name: "s2", Children: []string{"l2"}}}
 	inFile := []topology.Switch{apart[0], apart[1], apart[2], apart[3], joined[4]}
 	held := func(root string) string { return map[string]string{"fabric": "0123456789abcdef"}[root] }
