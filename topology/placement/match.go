@@ -60,7 +60,7 @@ func matchPublished(s *site, g grouping) (matching, problems) {
 		leaves := s.forgets(&s.prev.blocks[b]) && !counts[b].silent() || twin && s.mayGo(&s.prev.blocks[b])
 		if at == none && !s.isSpare(b) && (!leaves || len(kept[b]) > 0) {
 			at = len(m.blocks)
-			m.blocks = append(m.blocks, block{group: group{identity: noUnit}, published: b, twin: twin && len(kept[b]) == 0})
+			m.blocks = append(m.blocks, block{published: b, twin: twin && len(kept[b]) == 0})
 		}
 		if at != none && len(kept[b]) > 0 {
 			m.blocks[at].nodes = slices.Sorted(slices.Values(slices.Concat(m.blocks[at].nodes, kept[b])))
@@ -308,7 +308,7 @@ func (s *site) mayTake(g *group, sh share, fresh int, v *votes) bool {
 	switch {
 	case topology.IsLabelBlock(block.Name):
 	case topology.IsCliqueBlock(block.Name):
-		if g.unit == none {
+		if g.label == (topology.Domain{}) {
 			return false
 		}
 	case s.policy.ByLeaf || !block.Clique.IsZero() || 2*sh.nodes <= max(len(block.Nodes), len(g.nodes)):
