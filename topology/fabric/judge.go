@@ -309,8 +309,8 @@ func (c *node) addFlaws(f *topology.Finding) {
 			}
 		}
 		add(flaw(&g.Fabric))
-		if n := len(g.NVLinks); n < links && !usesMIG(g) && !c.linksUnread(g) {
-			add(topology.ReasonLinksDown, fmt.Sprintf("%d of %d NVLinks are active", n, links))
+		if g.Links != nil && g.Links.Active() < links && !usesMIG(g) {
+			add(topology.ReasonLinksDown, fmt.Sprintf("%d of %d NVLinks are active", g.Links.Active(), links))
 		}
 	}
 	switch text := strings.Join(said, "; "); {
@@ -320,13 +320,6 @@ func (c *node) addFlaws(f *topology.Finding) {
 	default:
 		*f = topology.Finding{Severity: topology.Warning, Reason: flaws[worst], Message: text, Remedy: flawRemedies[flaws[worst]]}
 	}
-}
-
-// linksUnread reports whether NVML did not answer for all links of a GPU.
-func (c *node) linksUnread(g *topology.GPU) bool {
-	return slices.ContainsFunc(c.Report.Problems, func(p topology.Finding) bool {
-		return p.Reason == topology.ReasonFactUnreadable && strings.HasPrefix(p.Message, "NVLink ") && strings.Contains(p.Message, g.UUID)
-	})
 }
 
 // flaws are what may be wrong with a GPU that has joined its fabric, the worst first.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -33,8 +34,8 @@ type node struct {
 	// nothing.
 	joined, inProgress, notStarted, failed, none, unread int
 	two                                                  bool // the GPUs have joined two cliques
-	// least and links are the fewest and the most links of a GPU without MIG, toSwitch that one of them ends
-	// in a switch.
+	// least and links are the fewest and the most links of a GPU without MIG whose links are known, toSwitch
+	// that one of them ends in a switch. Without such a GPU least is more than links.
 	least, links int
 	toSwitch     bool
 }
@@ -229,7 +230,7 @@ func (t *site) findBlocks() {
 
 // count counts the GPUs of the report. It returns the clique of the first GPU that has joined one.
 func (c *node) count() (clique topology.Clique) {
-	c.least = maxLinks
+	c.least = math.MaxInt
 	for i := range c.Report.GPUs {
 		g := &c.Report.GPUs[i]
 		switch g.Fabric.Standing() {
@@ -250,22 +251,15 @@ func (c *node) count() (clique topology.Clique) {
 		default:
 			c.unread++
 		}
-		if usesMIG(g) {
+		if usesMIG(g) || g.Links == nil {
 			continue
 		}
-		links := len(g.NVLinks)
+		links := g.Links.Active()
 		c.least, c.links = min(c.least, links), max(c.links, links)
-		c.toSwitch = c.toSwitch || links > 0 && g.NVLinks[0].Remote == remoteSwitch
+		c.toSwitch = c.toSwitch || g.Links.Switch > 0
 	}
-	c.least = min(c.least, c.links)
 	return clique
 }
-
-// maxLinks is how many NVLinks of a GPU a report holds.
-const maxLinks = 64
-
-// remoteSwitch is what NVLink.Remote says of a link to a switch.
-const remoteSwitch = "switch"
 
 // usesMIG reports whether MIG is on, which turns NVLinks off.
 func usesMIG(g *topology.GPU) bool { return g.MIGEmpty || len(g.MIG) > 0 }

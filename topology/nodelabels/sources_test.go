@@ -164,7 +164,7 @@ func FuzzRead(f *testing.F) {
 		}
 		facts := []topology.Facts{{Name: "a", SlurmName: "a", Labels: got}, {Name: "b", SlurmName: "b", Labels: got}}
 		new(fabric.Site).Judge(facts)
-		plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, placement.Policy{ShortBlocks: true})
+		plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, placement.Policy{})
 		if err != nil {
 			t.Fatal(err)
 		}

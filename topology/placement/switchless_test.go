@@ -43,7 +43,6 @@ func TestSwitchesUnknown(t *testing.T) {
 				tt.facts[i].Name = string(rune('a' + i))
 				tt.facts[i].SlurmName = tt.facts[i].Name
 			}
-			tt.policy.ShortBlocks, tt.policy.Divide = true, true
 			(&fabric.Site{Bounds: tt.policy.MaxDomainGPUs}).Judge(tt.facts)
 			plan, _, err := MakePlan(Observed{Facts: tt.facts}, Previous{}, tt.policy)
 			if err != nil {

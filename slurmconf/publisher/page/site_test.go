@@ -66,7 +66,7 @@ func (s *mapSource) change(name string, how func(*picture.Site)) {
 // plan plans a simulated site, lets faults happen, and plans again.
 func plan(t testing.TB, c *simulated.Cluster, name string, faults ...simulated.Fault) *picture.Site {
 	t.Helper()
-	policy := placement.Policy{ShortBlocks: true, Divide: true}
+	policy := placement.Policy{EmptyLeaves: true}
 	facts := sites.Facts(c)
 	new(fabric.Site).Judge(facts)
 	first, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, policy)
