@@ -18,9 +18,10 @@ import (
 
 // Site is what is known of NVLink fabrics beside the facts of the nodes.
 type Site struct {
-	// Bounds and Partitions are the keys maxDomainGPUs and fabricPartitions.
-	Bounds     Bounds
-	Partitions bool
+	// Bounds, Partitions and DomainLabels are the keys maxDomainGPUs, fabricPartitions and domainLabels.
+	Bounds       Bounds
+	Partitions   bool
+	DomainLabels []string
 	// Plan is what is published. It is nil if nothing is, or if nobody has a plan.
 	Plan *topology.Plan
 	// Since says by Node since when a fabric is not ready, in words. It lacks a registration in progress that is
@@ -29,7 +30,8 @@ type Site struct {
 }
 
 // Judge puts the verdict on each node into its facts: what the machine says against its product, its place before,
-// its neighbours and its sibling GPUs. The nodes of all lists count together. The findings are of the whole site.
+// its neighbours and its sibling GPUs. It takes labels off the facts that can't name an NVLink domain. The nodes of
+// all lists count together. The findings are of the whole site.
 func (s *Site) Judge(lists ...[]topology.Facts) []topology.Finding {
 	t := s.read(lists)
 	for i := range t.nodes {

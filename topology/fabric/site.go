@@ -98,22 +98,35 @@ func (n *neighbours) add(c *node) {
 	}
 }
 
-// domain is one clique.
-type domain struct {
-	clique      topology.Clique
+// size is how large a domain is that nodes name, and how large their products let it be.
+type size struct {
 	nodes, gpus int
 	chip        string
-	bound       int
+	bound       int  // GPUs
 	unbound     bool // a node's product is not known
+}
+
+// add adds a node.
+func (s *size) add(k *kind) {
+	s.nodes++
+	s.gpus += k.gpus
+	s.unbound = s.unbound || !k.known
+	if s.chip == "" || k.bound > s.bound {
+		s.chip, s.bound = k.chip, k.bound
+	}
+}
+
+// tooLarge reports whether the domain has more GPUs than NVLink of the product joins.
+func (s *size) tooLarge() bool { return !s.unbound && s.bound > inMachine && s.gpus > s.bound }
+
+// domain is one clique.
+type domain struct {
+	size
+	clique topology.Clique
 	// block is the domain's own block, and inBlock counts the GPUs of its nodes by their block. They are set if
 	// the domain is too large.
 	block   *topology.Block
 	inBlock map[*topology.Block]int
-}
-
-// tooLarge reports whether the domain has more GPUs than its product allows.
-func (d *domain) tooLarge() bool {
-	return !d.unbound && d.bound > inMachine && d.gpus > d.bound
 }
 
 // refuses reports whether a node is one too many of the domain. Nodes of the domain's own block are none, so
@@ -125,17 +138,15 @@ func (d *domain) refuses(c *node) bool {
 // read reads what all nodes say.
 func (s *Site) read(lists [][]topology.Facts) *site {
 	t := &site{Site: s, kinds: map[kindKey]*kind{}, domains: map[topology.Clique]*domain{}, chassis: map[string]*neighbours{}}
+	t.checkLabels(lists)
 	blocks, names := s.published()
-	for _, facts := range lists {
-		for i := range facts {
-			f := &facts[i]
-			c := node{Facts: f, site: t, since: s.Since[f.Name]}
-			if f.Report != nil {
-				c.block = blocks[cmp.Or(f.SlurmName, names[f.Name])]
-			}
-			t.see(&c)
-			t.nodes = append(t.nodes, c)
+	for f := range allOf(lists) {
+		c := node{Facts: f, site: t, since: s.Since[f.Name]}
+		if f.Report != nil {
+			c.block = blocks[cmp.Or(f.SlurmName, names[f.Name])]
 		}
+		t.see(&c)
+		t.nodes = append(t.nodes, c)
 	}
 	t.findBlocks()
 	return t
@@ -170,11 +181,7 @@ func (t *site) see(c *node) {
 		}
 		clique = c.count()
 	}
-	if c.kind = t.kinds[key]; c.kind == nil {
-		c.kind = &kind{kindKey: key, alike: map[int]int{}}
-		c.kind.chip, c.kind.bound, c.kind.known = t.Bounds.Of(key.product)
-		t.kinds[key] = c.kind
-	}
+	c.kind = t.kindOf(key)
 	if c.Report != nil {
 		c.kind.add(c)
 		if c.links == c.least && c.links > 0 {
@@ -196,12 +203,17 @@ func (t *site) see(c *node) {
 		t.domains[clique] = d
 	}
 	c.domain = d
-	d.nodes++
-	d.gpus += key.gpus
-	d.unbound = d.unbound || !c.kind.known
-	if d.chip == "" || c.kind.bound > d.bound {
-		d.chip, d.bound = c.kind.chip, c.kind.bound
+	d.add(c.kind)
+}
+
+func (t *site) kindOf(key kindKey) *kind {
+	k := t.kinds[key]
+	if k == nil {
+		k = &kind{kindKey: key, alike: map[int]int{}}
+		k.chip, k.bound, k.known = t.Bounds.Of(key.product)
+		t.kinds[key] = k
 	}
+	return k
 }
 
 // findBlocks finds the own blocks of domains that are too large: the one that was published as the domain, or

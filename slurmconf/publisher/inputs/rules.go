@@ -47,8 +47,6 @@ type Config struct {
 	Namespace string
 	// Labels are the node labels that say where a node is.
 	Labels nodelabels.Keys
-	// MaxDomainGPUs says how many GPUs an NVLink domain may have, where the site knows that better.
-	MaxDomainGPUs fabric.Bounds
 	// FabricFiles are the texts by which cables are known: paths, and FabricMaps with a label selector.
 	FabricFiles []string
 	// ResourceSlices says that the GPUs of nodes without a report come from their

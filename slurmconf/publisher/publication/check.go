@@ -72,7 +72,7 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 		}
 	}
 	c.Rules = inputs.NewRules(inputs.Config{Selector: nodes, Slinky: c.Nodes.Slinky, SlurmNames: c.SlurmNames, ParseSelector: selector, Namespace: c.Namespace,
-		Labels: c.LabelKeys(), MaxDomainGPUs: c.MaxDomainGPUs, ResourceSlices: c.ResourceSlices, FabricFiles: c.FabricFiles}, fail)
+		Labels: c.LabelKeys(), ResourceSlices: c.ResourceSlices, FabricFiles: c.FabricFiles}, fail)
 	c.checkCables(selector, bad)
 	c.checkGres(fail, bad)
 	c.Slurm.check(bad)

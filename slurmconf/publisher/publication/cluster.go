@@ -119,7 +119,7 @@ func (c *Cluster) GresOptions() gres.Options {
 // FabricSite is what is known of NVLink fabrics beside the facts of the nodes. plan is what is published, nil for nothing.
 // since says by Node since when a fabric is not ready.
 func (c *Cluster) FabricSite(plan *topology.Plan, since map[string]time.Time) *fabric.Site {
-	s := &fabric.Site{Bounds: c.MaxDomainGPUs, Partitions: c.FabricPartitions, Since: make(map[string]string, len(since))}
+	s := &fabric.Site{Bounds: c.MaxDomainGPUs, Partitions: c.FabricPartitions, DomainLabels: c.LabelKeys().Domains, Since: make(map[string]string, len(since))}
 	if c.BlocksBy != "leaf" {
 		s.Plan = plan
 	}
