@@ -263,7 +263,7 @@ func (c *node) count() (clique topology.Clique) {
 		default:
 			c.unread++
 		}
-		if usesMIG(g) || g.Links == nil {
+		if g.UsesMIG() || g.Links == nil {
 			continue
 		}
 		links := g.Links.Active()
@@ -272,9 +272,6 @@ func (c *node) count() (clique topology.Clique) {
 	}
 	return clique
 }
-
-// usesMIG reports whether MIG is on, which turns NVLinks off.
-func usesMIG(g *topology.GPU) bool { return g.MIGEmpty || len(g.MIG) > 0 }
 
 func chassisOf(n *topology.Node) string {
 	if n.Platform == nil {
