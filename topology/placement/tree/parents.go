@@ -21,8 +21,8 @@ type publishedTree struct {
 // oldSwitch is a published switch.
 type oldSwitch struct {
 	*topology.Switch
-	tier  int
-	above *oldSwitch // or nil
+	tier int
+	path []*oldSwitch // from this one to its root
 	// now is the switch that has its name today. It is nil if the site no longer has this tier.
 	now *knownSwitch
 	// renamed: nodes now give its name to a switch of another tier.
@@ -45,30 +45,16 @@ func readPublished(switches []topology.Switch, tiers int) publishedTree {
 			t.leafOf[n] = sw
 		}
 	}
+	above = topology.ParentsOf(named)
 	for _, sw := range t.switches {
-		for _, c := range sw.Children {
-			if child := t.byName[c]; child != nil {
-				child.above = sw
+		for at := sw; at != nil && len(sw.path) < topology.MaxTiers; at = t.byName[above[at.Name]] { // an edited file may have a loop
+			if len(sw.Children) == 0 {
+				at.tier = max(at.tier, len(sw.path))
 			}
-		}
-	}
-	for _, leaf := range t.switches {
-		if len(leaf.Children) == 0 {
-			for tier, sw := range leaf.path() {
-				sw.tier = max(sw.tier, tier)
-			}
+			sw.path = append(sw.path, at)
 		}
 	}
 	return t
-}
-
-// path returns the switches from a leaf to its root. leaf may be nil.
-func (leaf *oldSwitch) path() []*oldSwitch {
-	var path []*oldSwitch
-	for sw := leaf; sw != nil && len(path) < topology.MaxTiers; sw = sw.above {
-		path = append(path, sw)
-	}
-	return path
 }
 
 // keeps reports whether the site still has the tier of a switch, as far as its
@@ -83,7 +69,7 @@ func (t *publishedTree) staysEmpty(s *Site, sw *oldSwitch) bool {
 	case s.InUse(sw.Name):
 		return true
 	}
-	return s.EmptyLeaves && !slices.Contains(s.Forget, sw.Name) && !slices.ContainsFunc(sw.path(), func(sw *oldSwitch) bool { return sw.renamed })
+	return s.EmptyLeaves && !slices.Contains(s.Forget, sw.Name) && !slices.ContainsFunc(sw.path, func(sw *oldSwitch) bool { return sw.renamed })
 }
 
 // nameForgotten names the switches that are to be forgotten and that stay.
@@ -106,21 +92,15 @@ func nameForgotten(s *Site, switches []topology.Switch) []topology.Finding {
 	return found
 }
 
-// vote is how many nodes put a switch below the parent.
-type vote struct {
-	parent *knownSwitch
-	// nodes name both, and nothing is missing between them. across name a further switch
-	// above the parent's place: a tier between them is not known.
-	nodes, across int
-	first         int // the first of the nodes
-}
-
 // countVotes finds the leaf of every node, or nil, and counts for every switch the parents that its nodes name.
 // A path that ends below the published switches of the node goes on with these.
-func countVotes(s *Site, named [][]string, paths [][]step, old publishedTree) (leaves []*knownSwitch) {
+func countVotes(s *Site, named [][]string, paths [][]step, published publishedTree) (leaves []*knownSwitch) {
 	leaves = make([]*knownSwitch, len(s.Facts))
 	for i, f := range s.Facts {
-		path, published := paths[i], old.leafOf[f.SlurmName].path()
+		path, published := paths[i], []*oldSwitch(nil)
+		if leaf := old.leafOf[f.SlurmName]; leaf != nil {
+			published = leaf.path
+		}
 		if len(path) > 0 && len(published) > 0 && named[i][0] == "" { // it stays in its leaf, and its labels count above it
 			above := path[1:]
 			countPath(i, above)
@@ -145,17 +125,16 @@ func countVotes(s *Site, named [][]string, paths [][]step, old publishedTree) (l
 // countPath counts the votes of a node for the parents on a path.
 func countPath(node int, path []step) {
 	for k := 1; k < len(path); k++ {
-		below, up := path[k-1].knownSwitch, path[k]
-		at := slices.IndexFunc(below.votes, func(v vote) bool { return v.parent == up.knownSwitch })
+		below, v := path[k-1].knownSwitch, vote{parent: path[k].knownSwitch, first: node}
+		if path[k].gap {
+			v.by = acrossGap
+		}
+		at := slices.IndexFunc(below.votes, func(o vote) bool { return o.parent == v.parent && o.by == v.by })
 		if at < 0 {
 			at = len(below.votes)
-			below.votes = append(below.votes, vote{parent: up.knownSwitch, first: node})
+			below.votes = append(below.votes, v)
 		}
-		if up.gap {
-			below.votes[at].across++
-		} else {
-			below.votes[at].nodes++
-		}
+		below.votes[at].nodes++
 	}
 }
 
@@ -166,6 +145,7 @@ func (t *publishedTree) complete(path []step, published []*oldSwitch) []step {
 	if n >= len(published) || n > 0 && path[n-1].old != published[n-1] {
 		return path
 	}
+	path = slices.Grow(path, len(published)-n)
 	for _, sw := range published[n:] {
 		if !t.keeps(sw) {
 			break
@@ -175,14 +155,12 @@ func (t *publishedTree) complete(path []step, published []*oldSwitch) []step {
 	return path
 }
 
-// edge puts a switch below a parent.
-type edge struct {
-	child, parent *knownSwitch
-	// by is how far what says so counts.
-	by    evidence
-	nodes int // that name both
-	old   bool
-	first int // the first of the nodes
+// vote says that a switch is below a parent.
+type vote struct {
+	parent *knownSwitch
+	by     evidence
+	nodes  int // that name both
+	first  int // the first of the nodes
 }
 
 // evidence says why a switch is below a parent, the best reason first.
@@ -194,26 +172,40 @@ const (
 	acrossGap                   // nodes name both, and not the tier between them
 )
 
+// edge is a vote for the parent of a switch.
+type edge struct {
+	child *knownSwitch
+	vote
+	other bool // than the published parent
+}
+
 // settleParents gives every switch the parent that most of its nodes name, the
 // published one among equals, else the first. A switch whose nodes name none keeps
 // the published one. Else it gets what its nodes name above a tier that they do not name.
 // What would close a loop is not followed: what most nodes say goes first.
-func settleParents(all []*knownSwitch, old publishedTree) (loops []edge) {
+func settleParents(all []*knownSwitch, published publishedTree) (loops []edge) {
 	edges := make([]edge, 0, len(all))
 	for _, sw := range all {
-		edges = append(edges, edgesOf(sw, old)...)
+		votes, published := sw.votes, (*knownSwitch)(nil)
+		if sw.old != nil && len(sw.old.path) > 1 && old.keeps(sw.old.path[1]) {
+			published = sw.old.path[1].now
+			votes = append(votes, vote{parent: published, by: byPublished})
+		}
+		for _, v := range votes {
+			if !slices.ContainsFunc(votes, func(o vote) bool { return o.by < v.by }) {
+				edges = append(edges, edge{sw, v, v.parent != published})
+			}
+		}
 	}
 	slices.SortFunc(edges, func(a, b edge) int {
-		if order := cmp.Or(cmp.Compare(a.by, b.by), cmp.Compare(b.nodes, a.nodes)); order != 0 {
-			return order
-		}
-		if a.old != b.old {
-			if a.old {
+		order := cmp.Or(cmp.Compare(a.by, b.by), cmp.Compare(b.nodes, a.nodes))
+		if order == 0 && a.other != b.other {
+			if b.other {
 				return -1
 			}
 			return 1
 		}
-		return cmp.Or(a.child.compare(b.child.switchKey), a.parent.compare(b.parent.switchKey))
+		return cmp.Or(order, a.child.compare(b.child.switchKey), a.parent.compare(b.parent.switchKey))
 	})
 	for _, e := range edges {
 		if e.child.above != nil {
@@ -232,35 +224,13 @@ func settleParents(all []*knownSwitch, old publishedTree) (loops []edge) {
 	return loops
 }
 
-// edgesOf returns the parents that a switch may have, by the best evidence that there is.
-func edgesOf(sw *knownSwitch, old publishedTree) (edges []edge) {
-	var published *knownSwitch
-	if sw.old != nil && sw.old.above != nil && old.keeps(sw.old.above) {
-		published = sw.old.above.now
-	}
-	named := slices.ContainsFunc(sw.votes, func(v vote) bool { return v.nodes > 0 })
-	if !named && published != nil {
-		return []edge{{child: sw, parent: published, by: byPublished, old: true}}
-	}
-	for _, v := range sw.votes {
-		e := edge{sw, v.parent, byNodes, v.nodes, v.parent == published, v.first}
-		if !named {
-			e.by, e.nodes = acrossGap, v.across
-		}
-		if e.nodes > 0 {
-			edges = append(edges, e)
-		}
-	}
-	return edges
-}
-
 // nameConflicts names the switches of the tree whose nodes do not agree on the parent.
 func nameConflicts(all []*knownSwitch) []topology.Finding {
 	var found []topology.Finding
 	for _, sw := range all {
 		parents := 0
 		for _, v := range sw.votes {
-			if v.nodes > 0 {
+			if v.by == byNodes {
 				parents++
 			}
 		}

@@ -101,7 +101,7 @@ func readTops(s *Site, t *Tree, published publishedTree) []top {
 			index = len(tops)
 			at[sw.Name] = index
 			root := published.rootOf[sw.Name]
-			if old := published.byName[sw.Name]; old != nil && old.above == nil {
+			if old := published.byName[sw.Name]; old != nil && len(old.path) == 1 {
 				root = cmp.Or(root, sw.Name)
 			}
 			tops = append(tops, top{name: sw.Name, root: root})

@@ -20,7 +20,7 @@ type sourceTally struct {
 // published leaves. If that decides nothing, it takes the first by rank that more than half of
 // the nodes with a source have, else the one that most have. Tiers in reports go before all
 // others. The source is zero if none of the known ones names the switches.
-func chooseTiers(s *Site, old publishedTree) (named [][]string, chosen topology.TierSource, found []topology.Finding) {
+func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen topology.TierSource, found []topology.Finding) {
 	tallies, sourced := tallySources(s, old)
 	found = nameUncabled(s, tallies)
 	if len(tallies) > 0 {
@@ -58,33 +58,31 @@ func chooseTiers(s *Site, old publishedTree) (named [][]string, chosen topology.
 // whyMissing says of a node why the source of the tree does not name its leaf switch, and what that
 // means. named is what the source names. The finding is empty if a finding of the site says why.
 func whyMissing(f *topology.Facts, source topology.TierSource, named []string, published bool) topology.Finding {
-	pr := topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonTiersMissing}
-	switch label := "no label"; {
+	reason, message := ReasonTiersMissing, "no label"
+	if source.Name != "" {
+		message += " of " + source.Name
+	}
+	switch {
 	case source.Network && source.Fabrics && f.Cables.Missing == "":
 		return topology.Finding{}
 	case source.Network:
-		pr.Reason, pr.Message = ReasonCablesMissing, cmp.Or(f.Cables.Missing, "no switch that is next to it is known by LLDP")
+		reason, message = ReasonCablesMissing, cmp.Or(f.Cables.Missing, "no switch that is next to it is known by LLDP")
 		if published {
-			pr.Message += "; the node stays below its published switch"
+			message += "; the node stays below its published switch"
 		} else {
-			pr.Message += "; the node is below no switch"
+			message += "; the node is below no switch"
 		}
+	case len(named) == 0:
+		message += " names the switches above it"
+	case published:
+		message += " names its leaf switch: it stays below the published one"
 	default:
-		if source.Name != "" {
-			label += " of " + source.Name
-		}
-		pr.Message = label + " names the switches above it"
-		if len(named) > 0 {
-			pr.Message = label + " names its leaf switch: it gets one below the nearest switch that labels name"
-			if published {
-				pr.Message = label + " names its leaf switch: it stays below the published one"
-			}
-		}
+		message += " names its leaf switch: it gets one below the nearest switch that labels name"
 	}
 	if len(named) == 0 && len(f.Labels.Tiers) > 0 {
-		pr.Message += "; " + labelsOf(f.Labels.TierSource) + " are not used, because the tree is made from one source"
+		message += "; " + labelsOf(f.Labels.TierSource) + " are not used, because the tree is made from one source"
 	}
-	return pr
+	return topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: reason, Message: message}
 }
 
 // labelsOf names the labels of a writer.
@@ -97,7 +95,7 @@ func labelsOf(source topology.TierSource) string {
 
 // tallySources counts the sources of the tiers of nodes that have GPUs, and the
 // nodes that have any source.
-func tallySources(s *Site, old publishedTree) (tallies []sourceTally, sourced int) {
+func tallySources(s *Site, published publishedTree) (tallies []sourceTally, sourced int) {
 	for i, f := range s.Facts {
 		if !s.HasGPUs(i) || f.Stays != "" || f.ReportsTiers() {
 			continue
@@ -122,8 +120,14 @@ func tallySources(s *Site, old publishedTree) (tallies []sourceTally, sourced in
 
 // isNamed reports whether a leaf has one of the names that nodes give to it.
 func (leaf *oldSwitch) isNamed(value string) bool {
+	switch value {
+	case "":
+		return false
+	case leaf.Name:
+		return true
+	}
 	names := topology.SwitchNames(0, value)
-	return value != "" && (leaf.Name == value || slices.Contains(names[:], leaf.Name))
+	return slices.Contains(names[:], leaf.Name)
 }
 
 // chooseSource returns the source of the tree. Cables that nobody can read now stay the source: nodes

@@ -163,7 +163,7 @@ const ownLeaf = "-leaf"
 
 // readSwitches finds the switches that nodes name, and the published one of each. It adds the published switches
 // that no node names. paths are, beside Site.Facts, the switches that the node names, the nearest first.
-func readSwitches(named [][]string, unique bool, old publishedTree) (all []*knownSwitch, paths [][]step) {
+func readSwitches(named [][]string, unique bool, published publishedTree) (all []*knownSwitch, paths [][]step) {
 	known := map[switchKey]*knownSwitch{}
 	find := func(key switchKey) *knownSwitch {
 		if known[key] == nil {
@@ -209,7 +209,7 @@ func readSwitches(named [][]string, unique bool, old publishedTree) (all []*know
 
 // match finds the published switch of the same tier and name. The published tier is counted in switches, so it
 // is lower if the nodes do not name a tier between them; exactly asks for one that is not.
-func (sw *knownSwitch) match(old publishedTree, unique, exactly bool) {
+func (sw *knownSwitch) match(published publishedTree, unique, exactly bool) {
 	if sw.old != nil {
 		return
 	}
@@ -227,7 +227,7 @@ func (sw *knownSwitch) match(old publishedTree, unique, exactly bool) {
 
 // list fills in the tree, each switch after its children. A switch with nothing below it is left out unless it is
 // a leaf that stays.
-func (t *Tree) list(s *Site, all []*knownSwitch, leaves []*knownSwitch, old publishedTree) {
+func (t *Tree) list(s *Site, all []*knownSwitch, leaves []*knownSwitch, published publishedTree) {
 	for i, leaf := range leaves {
 		if leaf != nil {
 			leaf.nodes = append(leaf.nodes, s.Facts[i].SlurmName)
@@ -262,7 +262,7 @@ func (t *Tree) list(s *Site, all []*knownSwitch, leaves []*knownSwitch, old publ
 
 // nameSwitches names the switches: published names stay, and a new switch gets the best of its names that no
 // other has.
-func nameSwitches(kept []*knownSwitch, old publishedTree) {
+func nameSwitches(kept []*knownSwitch, published publishedTree) {
 	taken := make(map[string]bool, len(kept))
 	for _, root := range old.rootOf {
 		taken[root] = true
