@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // group is the nodes of one unit.
@@ -190,7 +189,7 @@ func (a *assignment) compare(x, y identity) int {
 
 // assignLeaves makes the nodes below each leaf switch a unit. It is done instead of
 // resolveLabels if Policy.ByLeaf is set.
-func assignLeaves(s *site, read readings, t tree.Tree) assignment {
+func assignLeaves(s *site, read readings, t tree) assignment {
 	a := assignment{read: make(readings, len(read)), ids: slices.Repeat([]identity{noUnit}, len(read))}
 	known := make(map[string]int32)
 	for i, f := range s.facts {
@@ -199,10 +198,10 @@ func assignLeaves(s *site, read readings, t tree.Tree) assignment {
 			a.read[i] = read[i]
 		case !read[i].hasGPUs:
 			a.read[i] = keptReading(ReasonNoGPUs, "no report and no label says that the node has a GPU")
-		case t.NamedLeaf(i) == "":
+		case t.namedLeaf(i) == "":
 			a.read[i] = keptReading(ReasonTiersMissing, "no report and no label names the leaf switch above it")
 		default:
-			leaf := t.NamedLeaf(i)
+			leaf := t.namedLeaf(i)
 			unit, is := known[leaf]
 			if !is {
 				unit = int32(len(a.units))

@@ -1,4 +1,4 @@
-package tree
+package placement
 
 import (
 	"cmp"
@@ -14,23 +14,23 @@ type sourceTally struct {
 	nodes, published int
 }
 
-// chooseTiers reads the switches above every node, beside Site.Facts, the nearest
+// chooseTiers reads the switches above every node, beside the facts, the nearest
 // first. It settles on one source for the whole tree, because two
 // sources would make two trees: the cables if they were read, else the source that names the
 // published leaves. If that decides nothing, it takes the first by rank that more than half of
 // the nodes with a source have, else the one that most have. Tiers in reports go before all
 // others. The source is zero if none of the known ones names the switches.
-func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen topology.TierSource, found []topology.Finding) {
-	tallies, sourced := tallySources(s, old)
-	found = nameUncabled(s, tallies)
+func chooseTiers(facts []*topology.Facts, published string, old *oldTree) (named [][]string, chosen topology.TierSource, found problems) {
+	tallies, sourced := tallySources(facts, old)
+	found = nameUncabled(facts, tallies)
 	if len(tallies) > 0 {
-		chosen = s.chooseSource(tallies, sourced)
+		chosen = chooseSource(tallies, sourced, old.policy.Cables && published == topology.SourceCables.Name)
 	}
-	named = make([][]string, len(s.Facts))
+	named = make([][]string, len(facts))
 	reported := false
-	for i, f := range s.Facts {
+	for i, f := range facts {
 		switch {
-		case !s.HasGPUs(i) || f.Stays != "":
+		case !f.Computes() || f.Stays != "":
 			continue
 		case f.ReportsTiers():
 			named[i], reported = f.Report.Tiers, true
@@ -46,7 +46,7 @@ func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen top
 	}
 	for _, t := range tallies {
 		if chosen.Network && chosen.Fabrics && t.TierSource != chosen {
-			found = append(found, nameDiffering(s, named, t.TierSource)...)
+			found = append(found, nameDiffering(facts, named, t.TierSource)...)
 		}
 	}
 	if reported {
@@ -95,9 +95,9 @@ func labelsOf(source topology.TierSource) string {
 
 // tallySources counts the sources of the tiers of nodes that have GPUs, and the
 // nodes that have any source.
-func tallySources(s *Site, published publishedTree) (tallies []sourceTally, sourced int) {
-	for i, f := range s.Facts {
-		if !s.HasGPUs(i) || f.Stays != "" || f.ReportsTiers() {
+func tallySources(facts []*topology.Facts, old *oldTree) (tallies []sourceTally, sourced int) {
+	for _, f := range facts {
+		if !f.Computes() || f.Stays != "" || f.ReportsTiers() {
 			continue
 		}
 		leaf, any := old.leafOf[f.SlurmName], 0
@@ -130,10 +130,10 @@ func (leaf *oldSwitch) isNamed(value string) bool {
 	return slices.Contains(names[:], leaf.Name)
 }
 
-// chooseSource returns the source of the tree. Cables that nobody can read now stay the source: nodes
-// then stay where they are published.
-func (s *Site) chooseSource(tallies []sourceTally, sourced int) topology.TierSource {
-	if s.Cables && s.Source == topology.SourceCables.Name || slices.ContainsFunc(tallies, func(t sourceTally) bool { return t.Network && t.Fabrics }) {
+// chooseSource returns the source of the tree. cabled: the published tree is by cables, and the site has them read.
+// Then they stay the source if nobody can read them now, and nodes stay where they are published.
+func chooseSource(tallies []sourceTally, sourced int, cabled bool) topology.TierSource {
+	if cabled || slices.ContainsFunc(tallies, func(t sourceTally) bool { return t.Network && t.Fabrics }) {
 		return topology.SourceCables
 	}
 	return slices.MinFunc(tallies, func(a, b sourceTally) int {
