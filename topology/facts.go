@@ -12,8 +12,8 @@ import (
 type Labels struct {
 	// Clique is the NVLink domain. It is zero if no label names one in NVML's form.
 	Clique Clique
-	// Domains are the NVLink domain as other labels name it, in their order of
-	// precedence.
+	// Domains are the NVLink domain as other labels name it, in the order of their keys in the
+	// configuration.
 	Domains []Domain
 	// Tiers are the network switches above the node, nearest first. One that no label
 	// names is empty if labels name a further one. TierSource is the writer of these
