@@ -23,8 +23,7 @@ type Observed struct {
 	Unnamed []topology.Facts
 	// InUse are the blocks and leaf switches that a node may still register with,
 	// such as the ones in Slinky's annotations. slurmctld drains a node that names
-	// an unknown one. They stay, even empty, if the release takes empty ones
-	// (Policy.ShortBlocks).
+	// an unknown one. They stay, even empty.
 	InUse map[string]bool
 	// Settling says which nodes may not move yet. It is nil if all may.
 	Settling *Settling
@@ -68,10 +67,12 @@ func (s *site) plan() (*topology.Plan, error) {
 	assigned, inLabels := assignUnits(s, read, t)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
 	blocks, small := leaveOutSmall(s, nameBlocks(s, matching.blocks))
-	made, inParts, err := divideUntilRest(s, blocks, matching.unnamed, t)
+	parts, unsited := divide(s, blocks, matching.unnamed, t)
+	made, inParts, err := makeParts(s, parts, t)
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(made.leftOut, unsited)
 	maps.Copy(made.leftOut, small)
 	plan := &topology.Plan{ByLeaf: s.policy.ByLeaf, Topologies: made.topologies, Nodes: writeNodes(s, matching, made, t)}
 	if len(t.switches) > 0 {
@@ -97,7 +98,6 @@ const (
 	ReasonNoFacts         = "NoFacts"
 	ReasonNoDomain        = "NoNVLinkDomain"
 	ReasonSmallDomain     = "SmallDomain"
-	ReasonBelowBase       = "BelowBaseBlockSize"
 	ReasonAboveBase       = "AboveBaseBlockSize"
 	ReasonJobSizes        = "JobSizesImpossible"
 	ReasonClassesUnset    = "SizeClassesUnset"
@@ -105,7 +105,6 @@ const (
 	ReasonNoFabric        = "FabricUnknown"
 	ReasonGone            = "NodeGone"
 	ReasonStays           = "Stays"
-	ReasonKeptGone        = "KeptForBlockSize"
 	ReasonForgottenInUse  = "ForgottenBlockInUse"
 	ReasonForgottenSwitch = "ForgottenSwitchInUse"
 	ReasonCliqueDiffers   = "CliqueLabelDiffers"

@@ -54,13 +54,13 @@ func makeTree(facts []*topology.Facts, prev *published, inUse map[string]bool, p
 	} else if len(prev.switches) == 0 {
 		return t, inTiers
 	}
-	all, paths := readSwitches(named, source.Unique, old)
+	all, paths := readSwitches(facts, named, source.Unique, old)
 	leaves := settleLeaves(facts, named, paths, old)
 	loops := settleParents(all, old)
 	t.list(facts, all, leaves, old)
 	inRoots := joinRoots(facts, &t, source, old)
 	t.sort()
-	return t, slices.Concat(inTiers, nameConflicts(facts, all, loops), inRoots, nameForgottenSwitches(policy, t.switches))
+	return t, slices.Concat(inTiers, nameConflicts(facts, all, loops), inRoots, nameEmptyRoots(t.switches), nameForgottenSwitches(policy, t.switches))
 }
 
 // switchKey is what nodes call a switch: one value may name a leaf and a spine. The tier is
@@ -93,10 +93,11 @@ func (k switchKey) compare(l switchKey) int {
 // knownSwitch is a switch that nodes name, or another published switch of the site's tiers.
 type knownSwitch struct {
 	switchKey
-	old   *oldSwitch // the published one, or nil
-	votes []vote     // for its parent
-	above *knownSwitch
-	nodes []string // if it is a leaf
+	called string     // what nodes call it, now or before, or ""
+	old    *oldSwitch // the published one, or nil
+	votes  []vote     // for its parent
+	above  *knownSwitch
+	nodes  []string // if it is a leaf
 	// levels counts the switches below each other that end in this one. 0: it is left out of the tree.
 	levels int
 	name   string // in the tree
@@ -113,11 +114,11 @@ const ownLeaf = "-leaf"
 
 // readSwitches finds the switches that nodes name, and the published one of each. It adds the published switches
 // that no node names. paths are, beside the facts, the switches that the node names, the nearest first.
-func readSwitches(named [][]string, unique bool, old *oldTree) (all []*knownSwitch, paths [][]step) {
+func readSwitches(facts []*topology.Facts, named [][]string, unique bool, old *oldTree) (all []*knownSwitch, paths [][]step) {
 	known := map[switchKey]*knownSwitch{}
 	find := func(key switchKey) *knownSwitch {
 		if known[key] == nil {
-			known[key] = &knownSwitch{switchKey: key}
+			known[key] = &knownSwitch{switchKey: key, called: key.value}
 			all = append(all, known[key])
 		}
 		return known[key]
@@ -138,15 +139,11 @@ func readSwitches(named [][]string, unique bool, old *oldTree) (all []*knownSwit
 		paths[i] = path
 	}
 	slices.SortFunc(all, func(a, b *knownSwitch) int { return a.compare(b.switchKey) })
-	for _, exactly := range []bool{true, false} {
-		for _, sw := range all {
-			sw.match(old, unique, exactly)
-		}
-	}
-	for _, o := range old.switches {
-		if o.now == nil && old.keeps(o) {
-			o.now = &knownSwitch{switchKey: switchKey{o.tier, o.Name}, old: o}
-			all = append(all, o.now)
+	for _, find := range []func(switchKey) []*oldSwitch{old.calledAs, old.namedAs} {
+		for _, exactly := range []bool{true, false} {
+			for _, sw := range all {
+				sw.match(find(sw.switchKey), unique, exactly)
+			}
 		}
 	}
 	for _, sw := range all {
@@ -154,23 +151,25 @@ func readSwitches(named [][]string, unique bool, old *oldTree) (all []*knownSwit
 			o.renamed = true
 		}
 	}
+	old.matchByNodes(facts, named, paths)
+	for _, o := range old.switches {
+		if o.now == nil && old.keeps(o) {
+			o.now = &knownSwitch{switchKey: switchKey{o.tier, o.Name}, called: o.Value, old: o}
+			all = append(all, o.now)
+		}
+	}
 	return all, paths
 }
 
-// match finds the published switch of the same tier and name. The published tier is counted in switches, so it
+// match takes the first published switch that is of the same tier. The published tier is counted in switches, so it
 // is lower if the nodes do not name a tier between them; exactly asks for one that is not.
-func (sw *knownSwitch) match(old *oldTree, unique, exactly bool) {
-	if sw.old != nil {
-		return
-	}
-	for _, name := range topology.SwitchNames(sw.tier, sw.value) {
-		o := old.byName[name]
-		if o == nil || o.now != nil || (sw.tier == 0) != (o.tier == 0) {
+func (sw *knownSwitch) match(published []*oldSwitch, unique, exactly bool) {
+	for _, o := range published {
+		if sw.old != nil || o.now != nil || (sw.tier == 0) != (o.tier == 0) {
 			continue
 		}
 		if unique || sw.tier == o.tier || !exactly && sw.tier > o.tier {
 			sw.old, o.now = o, sw
-			return
 		}
 	}
 }
@@ -197,7 +196,7 @@ func (t *tree) list(facts []*topology.Facts, all, leaves []*knownSwitch, old *ol
 	slices.SortStableFunc(kept, func(a, b *knownSwitch) int { return cmp.Compare(a.levels, b.levels) })
 	for _, sw := range kept {
 		slices.Sort(children[sw])
-		t.switches = append(t.switches, topology.Switch{Name: sw.name, Nodes: sw.nodes, Children: children[sw]})
+		t.switches = append(t.switches, topology.Switch{Name: sw.name, Nodes: sw.nodes, Children: children[sw], Value: sw.called})
 		if sw.above != nil {
 			children[sw.above] = append(children[sw.above], sw.name)
 		}

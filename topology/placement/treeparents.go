@@ -13,10 +13,7 @@ import (
 func settleLeaves(facts []*topology.Facts, named [][]string, paths [][]step, old *oldTree) (leaves []*knownSwitch) {
 	leaves = make([]*knownSwitch, len(facts))
 	for i, f := range facts {
-		path, published := paths[i], []*oldSwitch(nil)
-		if leaf := old.leafOf[f.SlurmName]; leaf != nil {
-			published = leaf.path
-		}
+		path, published := paths[i], old.pathOf(f)
 		if len(path) > 0 && len(published) > 0 && named[i][0] == "" { // it stays in its leaf, and its labels count above it
 			above := path[1:]
 			countPath(i, above)

@@ -40,7 +40,7 @@ func chooseTiers(facts []*topology.Facts, published string, old *oldTree) (named
 		if len(tallies) == 0 || f.Gone || len(named[i]) > 0 && named[i][0] != "" {
 			continue
 		}
-		if why := whyMissing(f, chosen, named[i], old.leafOf[f.SlurmName] != nil); why.Reason != "" {
+		if why := whyMissing(f, chosen, named[i], old.pathOf(f) != nil); why.Reason != "" {
 			found = append(found, why)
 		}
 	}
