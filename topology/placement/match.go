@@ -12,14 +12,11 @@ import (
 // name now.
 type block struct {
 	group
-	published int      // index into prev.blocks, none for a new block
-	place     int      // its published place in its topology, none if it is new there
-	name      string   // given by nameBlocks
-	twin      bool     // another block is the same domain: the block stays, empty, while it is in use
-	gone      []string // nodes that no longer exist and keep the block at its size
+	published int    // index into prev.blocks, none for a new block
+	place     int    // its published place in its topology, none if it is new there
+	name      string // given by nameBlocks
+	twin      bool   // another block is the same domain: the block stays, empty, while it is in use
 }
-
-func (b *block) size() int { return len(b.nodes) + len(b.gone) }
 
 // matching has every group with its published block, and behind them the published
 // blocks that no group takes.

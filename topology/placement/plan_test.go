@@ -135,7 +135,7 @@ func changed(old, current []string) (gone, added int) {
 	return gone, added
 }
 
-var short = placement.Policy{ShortBlocks: true}
+var short = placement.Policy{EmptyLeaves: true}
 
 func TestPlanIsDeterministic(t *testing.T) {
 	facts := site(12, 18)
