@@ -343,7 +343,7 @@ func addTags(tags map[string]bool, m *moment, before []answer) {
 		}
 	}
 	has := func(key string) bool { return strings.Contains(m.keys, key) }
-	one := has("format: conf") || has("24.11") // topology: then new racks are compared with the published ones
+	one := has("format: conf") || has("24.11") // topology: then racks are compared with the sizes that they have had
 	racks := len(sizes) > 0 || has("blocksBy: leaf")
 	unset := !has("sizeClasses") && !has("baseBlockSize") && !has("blocksBy: leaf")
 	several := severalSizes(sizes, has("minBlockNodes: 1"), one)
@@ -351,8 +351,8 @@ func addTags(tags map[string]bool, m *moment, before []answer) {
 	for tag, holds := range map[string]bool{
 		tagOldBlocks:     has("24.11") && racks && !has("topology: tree"),
 		tagOldTree:       has("24.11") && racks && has("topology: tree"),
-		tagSizes:         unset && several && !blocks,
-		tagLaterSizes:    unset && blocks && (one && len(sizes) > 1 || several && len(tops) > 1),
+		tagSizes:         unset && !blocks && (several || one && len(sizes) > 1),
+		tagLaterSizes:    unset && blocks && (one || several && len(tops) > 1),
 		tagClasses:       has("sizeClasses") && racks && blocks,
 		tagProducts:      products && !tree,
 		tagLaterProducts: products && tree,
