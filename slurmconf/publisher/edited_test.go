@@ -158,7 +158,7 @@ func TestSeedIsNotAdopted(t *testing.T) {
 	const mine = "- {topology: nvl, cluster_default: true, block: {block_sizes: [9], blocks: [{block: mine, nodes: 'gb200-[037-054]'}]}}\n"
 	for _, tt := range []struct{ found, want, held string }{
 		{chartSeed, "block_sizes: [18]", ""},
-		{mine, "- block: mine\n", "BaseSizeChange: "},
+		{mine, "block_sizes: [9]\n    blocks:\n      - block: mine\n        nodes: gb200-[037-054]\n", "BaseSizeChange: "}, // named by hand
 	} {
 		store := newMemory(racks(t))
 		store.published["slurm/quoin-slurm"] = &plandoc.Published{Files: map[string]string{"topology.yaml": tt.found}, Annotations: map[string]string{}}
