@@ -139,6 +139,11 @@ func (d *domain) refuses(c *node) bool {
 func (s *Site) read(lists [][]topology.Facts) *site {
 	t := &site{Site: s, kinds: map[kindKey]*kind{}, domains: map[topology.Clique]*domain{}, chassis: map[string]*neighbours{}}
 	t.checkLabels(lists)
+	nodes := 0
+	for _, facts := range lists {
+		nodes += len(facts)
+	}
+	t.nodes = make([]node, 0, nodes)
 	blocks, names := s.published()
 	for f := range allOf(lists) {
 		c := node{Facts: f, site: t, since: s.Since[f.Name]}
