@@ -70,10 +70,10 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 		gone := leavers{}
 		maps.Copy(gone, c.gone)
 		maps.Copy(gone, c.lost)
-		return fmt.Sprintf("%d of %d nodes would %s", len(all), len(published), what), because(c.named(), gone.why(p, &c.settings, rest))
+		return fmt.Sprintf("%d of %d nodes would %s", len(all), len(published), what), because(c.named(), gone.why(rest))
 	}
 	if n, and := together(nodes, places, p.HoldWindow.Duration); !allowed(p, n, of) {
-		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), because(c.gone.why(p, &c.settings, nodes))
+		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), because(c.gone.why(nodes))
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
 	if of := len(published); !p.Rules.ByPods() && !allowed(p, len(c.renamed), of) {
@@ -88,7 +88,7 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 	}
 	nodes, of = c.devices()
 	if n, and := together(nodes, devices, p.HoldWindow.Duration); !allowed(p, n, of) {
-		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, of, and), because(c.gone.why(p, &c.settings, nodes))
+		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, of, and), because(c.gone.why(nodes))
 	}
 	return "", ""
 }

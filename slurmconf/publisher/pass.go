@@ -45,7 +45,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return renderWith(l.pub, in, placed.settling, l.room(mem), answers)
 	})
 	made := kept.made
-	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.marks.unjudged(in.Nodes),
+	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.marks.unjudged(in),
 		FabricSince: in.fabricSince, MaxDomainGPUs: l.pub.MaxDomainGPUs, FabricPartitions: l.pub.FabricPartitions}
 	said := l.watch.Problems()
 	l.observe(ctx, made, snap, said)
@@ -60,7 +60,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return nodestatus.Pass{}, now, err
 	}
 	if err == nil {
-		wrote.stored, err = l.archive.remember(ctx, wrote.stored, in)
+		wrote.stored, err = l.archive.remember(ctx, wrote.stored, in, made)
 	}
 	l.judgeJobs(wrote.doc)
 	next = again.First(in.next, placed.moving.Until, placed.unsited.Until, wrote.next, l.lookAtJobs(ctx, in, placed, wanted))

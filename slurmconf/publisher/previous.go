@@ -111,23 +111,27 @@ func (prev *Previous) staysFlat(plan *topology.Plan, facts []topology.Facts, bou
 type names map[string]bool
 
 // namedBy returns the topologies and units that Node annotations name.
-func namedBy(all ...map[string]*inputs.Node) names {
+func namedBy(g *gathered) names {
 	named, read := names{}, map[string]bool{}
-	for _, nodes := range all {
-		for _, n := range nodes {
-			spec := n.Annotations[plandoc.SpecAnnotation]
-			if read[spec] {
-				continue
-			}
-			read[spec] = true
-			units, topologies := slurmconf.Units(spec)
-			for _, unit := range units {
-				named[unit] = true
-			}
-			for _, name := range topologies {
-				named[name+":"] = true
-			}
+	add := func(n *inputs.Node) {
+		spec := n.Annotations[plandoc.SpecAnnotation]
+		if read[spec] {
+			return
 		}
+		read[spec] = true
+		units, topologies := slurmconf.Units(spec)
+		for _, unit := range units {
+			named[unit] = true
+		}
+		for _, name := range topologies {
+			named[name+":"] = true
+		}
+	}
+	for _, n := range g.All {
+		add(n)
+	}
+	for _, n := range g.toMark() {
+		add(n)
 	}
 	return named
 }

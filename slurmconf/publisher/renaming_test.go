@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 func TestNewNames(t *testing.T) {
-	ab := map[string]string{"A": "a", "B": "b"}
+	pods, labels := complete(t, Publication{SlurmNames: "slinky:a"})[0], complete(t, Publication{SlurmNames: "label:sn"})[0]
 	for _, tt := range []struct {
 		name    string
 		byPods  bool
@@ -24,8 +25,6 @@ func TestNewNames(t *testing.T) {
 		{"two swap", false, map[string]string{"A": "b", "B": "a"}, "", "b a"},
 		{"a chain", false, map[string]string{"A": "b", "B": "c"}, "", "b c"},
 		{"a chain whose end stays", false, map[string]string{"A": "b"}, "", "a b"},
-		{"a pod of the name waits", false, map[string]string{"A": "x", "B": "b"}, "a", "a b"},
-		{"a chain that ends at a name that a pod waits for", false, map[string]string{"A": "b", "B": "x"}, "b", "a b"},
 		{"pods: one is replaced", true, map[string]string{"A": "x", "B": "b"}, "", "x b"},
 		{"pods: two swap", true, map[string]string{"A": "b", "B": "a"}, "", "b a"},
 		{"pods: one waits, and another is on its Node", true, map[string]string{"A": "b"}, "a", "b a"},
@@ -35,8 +34,15 @@ func TestNewNames(t *testing.T) {
 		{"pods: none runs", true, nil, "", "a b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := naming{published: ab, now: tt.now, files: []string{"a", "b"}, byPods: tt.byPods, pending: map[string]bool{tt.pending: true}}
-			names := s.compare()
+			h := &nodeHistory{pub: labels, owners: map[string]string{"a": "A", "b": "B"}}
+			if tt.byPods {
+				h.pub = pods
+			}
+			in := inputs.Inputs{Pending: map[string]bool{tt.pending: true}}
+			for node, name := range tt.now {
+				in.Facts = append(in.Facts, topology.Facts{Name: node, SlurmName: name})
+			}
+			names, all := h.assign(&in, []string{"a", "b"})
 			old := topology.Plan{Topologies: []topology.Topology{{Kind: "block", Blocks: []topology.Block{{Name: "b", Nodes: []string{"a", "b"}}}}, {Kind: "tree", Switches: []topology.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}}
 			next := names.plan(&old)
 			if !slices.Equal(old.Topologies[0].Blocks[0].Nodes, []string{"a", "b"}) {
@@ -51,8 +57,8 @@ func TestNewNames(t *testing.T) {
 			if want := slices.Sorted(strings.FieldsSeq(tt.want)); !slices.Equal(lines, want) {
 				t.Errorf("gres.conf has %v, want %v", lines, want)
 			}
-			if same := tt.want == "a b"; names.none() != same {
-				t.Errorf("none is renamed: %t, want %t", names.none(), same)
+			if same := tt.want == "a b"; same != (len(names) == 0) || same && len(all) > 0 {
+				t.Errorf("renamed are %v, %v, want none: %t", names, all, same)
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -226,7 +227,7 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 		doc.Current.Plan.Topologies = made.all
 	}
 	if changes != nil || otherKeys || otherCliques || otherSource || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
-		doc.Place, doc.Leaving = place, leaving
+		doc.Place, doc.Leaving, doc.MissingSince = place, leaving, in.stillMissing(made, doc)
 		if noneHeld {
 			doc.Held, doc.Wanted = nil, nil
 		}
@@ -307,15 +308,19 @@ func (a *archive) restore(ctx context.Context, doc *plandoc.Document, set *pland
 	return a.saveFiles(ctx, next)
 }
 
-// remember stores since when NVLink fabrics are not ready, and the groups of switches, if they have changed. It
-// returns what is stored then.
-func (a *archive) remember(ctx context.Context, s *stored, in *gathered) (*stored, error) {
-	if s == nil || s.remembers(in) {
+// remember stores since when NVLink fabrics are not ready and names are missing, and the groups of switches, if they
+// have changed. It returns what is stored then.
+func (a *archive) remember(ctx context.Context, s *stored, in *gathered, made *Rendered) (*stored, error) {
+	if s == nil || s.doc == nil || s.doc.Current.Number == 0 { // nothing is stored before the first publication
+		return s, nil
+	}
+	missing := in.stillMissing(made, s.doc)
+	if maps.Equal(s.doc.FabricSince, in.fabricSince) && maps.Equal(s.doc.MissingSince, missing) && cables.SameGroups(s.doc.Groups, in.groups) {
 		return s, nil
 	}
 	next := *s
 	next.doc = s.doc.Clone()
-	next.doc.FabricSince, next.doc.Groups = in.fabricSince, in.groups
+	next.doc.FabricSince, next.doc.MissingSince, next.doc.Groups = in.fabricSince, missing, in.groups
 	return &next, a.savePlan(ctx, next.doc)
 }
 
