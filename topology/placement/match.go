@@ -60,7 +60,7 @@ func matchPublished(s *site, g grouping) (matching, problems) {
 		leaves := s.forgets(&s.prev.blocks[b]) && !counts[b].silent() || twin && s.mayGo(&s.prev.blocks[b])
 		if at == none && !s.isSpare(b) && (!leaves || len(kept[b]) > 0) {
 			at = len(m.blocks)
-			m.blocks = append(m.blocks, block{group: group{identity: noUnit}, published: b, twin: twin && len(kept[b]) == 0})
+			m.blocks = append(m.blocks, block{published: b, twin: twin && len(kept[b]) == 0})
 		}
 		if at != none && len(kept[b]) > 0 {
 			m.blocks[at].nodes = slices.Sorted(slices.Values(slices.Concat(m.blocks[at].nodes, kept[b])))
@@ -305,7 +305,7 @@ func indexOf(shared []share, block int) int {
 // is not the group's: one of the group's nodes was moved there.
 func (s *site) mayTake(g *group, sh share, fresh int, v *votes) bool {
 	name := s.prev.blocks[sh.block].Name
-	if !topology.IsLabelBlock(name) && (g.unit == none || !topology.IsCliqueBlock(name)) {
+	if !topology.IsLabelBlock(name) && (g.label == (topology.Domain{}) || !topology.IsCliqueBlock(name)) {
 		return false
 	}
 	return (s.isOf(g, sh.block) || !v.silent()) && (fresh <= sh.nodes || v.kept+len(g.nodes) <= s.room(sh.block))

@@ -38,12 +38,12 @@ func findStays(s *site, g grouping, c claims) (stays, problems) {
 		block := s.prev.blocks[b].Name
 		switch {
 		case s.doubtsLabel(g, i):
-			st[i] = verdict{reason: ReasonNoFacts, message: fmt.Sprintf("only its label says %s, and no report confirms it", f.Labels.DomainText())}
+			st[i] = verdict{reason: ReasonNoFacts, message: fmt.Sprintf("only its label says %s, and no report confirms it", s.labelText(f))}
 			reason := ReasonCliqueDiffers
 			if f.Labels.Clique.IsZero() {
 				reason = ReasonDomainDiffers
 			}
-			found.add(f.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", f.Labels.DomainText(), block))
+			found.add(f.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", s.labelText(f), block))
 		case s.unconfirmed(g, i):
 			st[i] = verdict{reason: ReasonUnconfirmed, message: fmt.Sprintf("its GPUs report clique %s, and %s", g.read[i].clique, notConfirmed)}
 			found.add(f.Name, ReasonUnconfirmed, fmt.Sprintf("%s: it stays in block %s until %s", st[i].message, block, untilRead))

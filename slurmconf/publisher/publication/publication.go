@@ -65,8 +65,8 @@ type Publication struct {
 	// ParentBlocks is the number of blocks in a domain above them, such as a group of racks: a power
 	// of two. Such blocks stay together. 0: none.
 	ParentBlocks int `yaml:"parentBlocks" unit:"blocks"`
-	// DomainLabels are node labels that name the NVLink domain if nvidia.com/gpu.clique does not, the
-	// most important first. "auto" stands for all known ones.
+	// DomainLabels are node labels that name the NVLink domain if nvidia.com/gpu.clique does not. The label
+	// that most nodes have counts, of equals the first. "auto" stands for all known ones.
 	DomainLabels []string `yaml:"domainLabels"`
 	// TierLabels are node labels that name the switches above a node, nearest first. "auto", alone,
 	// takes the labels of the known source that most nodes have.
