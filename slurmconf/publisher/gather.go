@@ -78,9 +78,9 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	}
 	g.recent, _ = mem.doc.Recent(now, a.pub.HoldWindow.Duration)
 	g.running = running{View: a.jobs.View(a.pub.Name), asks: a.jobs.Asks(a.pub.Name), now: now}
-	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: present.next}
+	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: present.leaves}
 	g.fabricSince, late = a.fabrics.since(a.pub, &g.Inputs, mem.doc.FabricSince, now)
-	g.next = again.First(present.next, unused, late, mem.doc.Until(now, a.pub.HoldWindow.Duration))
+	g.next = again.First(present.leaves, present.next, unused, late, mem.doc.Until(now, a.pub.HoldWindow.Duration))
 	return &g
 }
 

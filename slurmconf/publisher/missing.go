@@ -93,10 +93,10 @@ type presentNodes struct {
 	gone, lost leavers
 	// outside are the Nodes of missing names that the publication does not take.
 	outside []outsideNode
-	// since says since when names are missing that leave later, as far as the stored plan is to know it. next is
-	// when the next name leaves, or zero.
-	since map[string]time.Time
-	next  time.Time
+	// since says since when names are missing that leave later, as far as the stored plan is to know it. leaves is
+	// when the next name leaves, and next is when since has more names. Both may be zero.
+	since        map[string]time.Time
+	leaves, next time.Time
 }
 
 // outsideNode is a Node that the publication does not take. The name is its published Slurm name, or
@@ -112,7 +112,7 @@ type outsideNode struct {
 func (h *nodeHistory) present(n *namedNodes, snap *inputs.Snapshot, now time.Time) presentNodes {
 	l := h.look(n, snap, now)
 	out := presentNodes{Inputs: n.Inputs, gone: leavers{}, lost: leavers{}, since: map[string]time.Time{}}
-	var leaves again.Timer
+	var leaves, stored again.Timer
 	since, nameless := map[string]time.Time{}, map[string]string{}
 	for _, name := range l.names {
 		absent := l.absence(name)
@@ -126,7 +126,9 @@ func (h *nodeHistory) present(n *namedNodes, snap *inputs.Snapshot, now time.Tim
 			if leavesNow = !now.Before(until); !leavesNow {
 				leaves.At(until)
 			}
-			if !now.Before(since[name].Add(saidPause)) {
+			if at := since[name].Add(saidPause); now.Before(at) {
+				stored.At(at)
+			} else {
 				out.since[name] = since[name]
 			}
 		}
@@ -149,7 +151,7 @@ func (h *nodeHistory) present(n *namedNodes, snap *inputs.Snapshot, now time.Tim
 			Remedy:  "see that the publisher reads the right store, and that the agents write to it"})
 	}
 	out.keepNames(nameless)
-	h.missed, out.next = since, leaves.Next()
+	h.missed, out.leaves, out.next = since, leaves.Next(), stored.Next()
 	return out
 }
 

@@ -205,26 +205,26 @@ func TestMissing(t *testing.T) {
 	outside := []outsideNode{{&m.nodes[0], "x", true}}
 	stay := []topology.Facts{{Name: "n", SlurmName: "x", Gone: true, Stays: "it is not selected any more (nodes.selector)"}}
 	gone, none := leavers{"x": notSelected}, map[string]time.Time{}
-	want := func(h *nodeHistory, at time.Duration, gone leavers, stay []topology.Facts, since map[string]time.Time, next time.Time) {
+	want := func(h *nodeHistory, at time.Duration, gone leavers, stay []topology.Facts, since map[string]time.Time, leaves, next time.Time) {
 		t.Helper()
 		got := h.pass(snap, mem, began.Add(at))
 		diff := cmp.Diff(gone, got.gone, cmp.AllowUnexported(absence{})) + cmp.Diff(stay, got.Facts, cmpopts.EquateEmpty()) + cmp.Diff(since, got.since) + cmp.Diff(outside, got.outside, cmp.AllowUnexported(outsideNode{}))
-		if diff != "" || len(got.lost) > 0 || !got.next.Equal(next) {
-			t.Errorf("after %s: %v, next %s (-want +got):\n%s", at, got.lost, got.next, diff)
+		if diff != "" || len(got.lost) > 0 || !got.leaves.Equal(leaves) || !got.next.Equal(next) {
+			t.Errorf("after %s: %v, leaves %s, next %s (-want +got):\n%s", at, got.lost, got.leaves, got.next, diff)
 		}
 	}
 	leaves, long := began.Add(removeAfter), map[string]time.Time{"x": began}
-	want(h, 0, leavers{}, stay, none, leaves)
-	want(h, saidPause, leavers{}, stay, long, leaves)
-	want(h, removeAfter-1, leavers{}, stay, long, leaves)
-	want(h, removeAfter, gone, nil, long, time.Time{})
-	want(h, 2*removeAfter, gone, nil, long, time.Time{}) // for example because the change is held
+	want(h, 0, leavers{}, stay, none, leaves, began.Add(saidPause))
+	want(h, saidPause, leavers{}, stay, long, leaves, time.Time{})
+	want(h, removeAfter-1, leavers{}, stay, long, leaves, time.Time{})
+	want(h, removeAfter, gone, nil, long, time.Time{}, time.Time{})
+	want(h, 2*removeAfter, gone, nil, long, time.Time{}, time.Time{}) // for example because the change is held
 
 	// Another publisher knows since when a name is missing only if that is stored.
-	want(&nodeHistory{pub: h.pub, others: h.others}, removeAfter, leavers{}, stay, none, leaves.Add(removeAfter))
+	want(&nodeHistory{pub: h.pub, others: h.others}, removeAfter, leavers{}, stay, none, leaves.Add(removeAfter), leaves.Add(saidPause))
 	mem.doc.MissingSince = long
-	want(&nodeHistory{pub: h.pub, others: h.others}, removeAfter-1, leavers{}, stay, long, leaves)
-	want(&nodeHistory{pub: h.pub, others: h.others}, removeAfter, gone, nil, long, time.Time{})
+	want(&nodeHistory{pub: h.pub, others: h.others}, removeAfter-1, leavers{}, stay, long, leaves, time.Time{})
+	want(&nodeHistory{pub: h.pub, others: h.others}, removeAfter, gone, nil, long, time.Time{}, time.Time{})
 
 	// A name that is not missing for a while is missed from the start when it goes again.
 	m.nodes[0].Labels["sc"] = "a"
@@ -232,7 +232,7 @@ func TestMissing(t *testing.T) {
 		t.Errorf("x is back: %+v, %v", got, h.missed)
 	}
 	m.nodes[0].Labels["sc"] = "b"
-	want(h, removeAfter, leavers{}, stay, none, leaves.Add(removeAfter))
+	want(h, removeAfter, leavers{}, stay, none, leaves.Add(removeAfter), leaves.Add(saidPause))
 }
 
 // TestStoreEmpty takes all nodes away at once: the files stay, and a finding says why.
@@ -241,7 +241,7 @@ func TestStoreEmpty(t *testing.T) {
 	h, mem, snap := m.history(t)
 	got := h.pass(snap, mem, time.Now())
 	want := []topology.Facts{{Name: "n", SlurmName: "x", Stays: "it is not shown: there is no node and no report at all"}}
-	if diff := cmp.Diff(want, got.Facts); diff != "" || len(got.gone) > 0 || !got.next.IsZero() {
+	if diff := cmp.Diff(want, got.Facts); diff != "" || len(got.gone) > 0 || !got.leaves.IsZero() {
 		t.Errorf("%+v (-want +got):\n%s", got, diff)
 	}
 	if len(got.Problems) != 1 || got.Problems[0].Reason != ReasonStoreEmpty || got.Problems[0].Severity != topology.Unknown ||
