@@ -116,6 +116,9 @@ type Switch struct {
 	// Joined: no label names the switch above this one. Quoin put it below one root with
 	// others, because nothing says that they are separate fabrics.
 	Joined bool `json:"joined,omitempty"`
+	// Value is what nodes call the switch: its name may be from a file. It is empty as long as no node
+	// has named the switch. A file does not tell.
+	Value string `json:"value,omitempty"`
 }
 
 // Names are names of nodes or switches. Their text is a host list.

@@ -13,7 +13,7 @@ import (
 )
 
 // cabled is a policy of a site that has its cables read.
-var cabled = placement.Policy{ShortBlocks: true, Cables: true}
+var cabled = placement.Policy{EmptyLeaves: true, Cables: true}
 
 // byCables moves the switches of all labels to the cables.
 func byCables(source topology.TierSource, facts []topology.Facts) []topology.Facts {

@@ -49,7 +49,7 @@ func TestPartitionsAtRandom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			held := placement.Policy{ShortBlocks: true}
+			held := placement.Policy{}
 			for i := range found.Follows {
 				held.Keep = append(held.Keep, found.Follows[i].Decision())
 			}

@@ -195,7 +195,7 @@ func (s *site) find(slurmName string) (int, bool) {
 func (s *site) block(node int) int { return int(s.published[node]) }
 
 // inUse reports whether a block or leaf has to stay even if it is empty.
-func (s *site) inUse(name string) bool { return s.policy.ShortBlocks && s.named[name] }
+func (s *site) inUse(name string) bool { return s.named[name] }
 
 // forgets reports whether a published block may leave the plan for good. A block
 // with nodes stays all the same, and so does a block of a topology that is kept.

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 )
@@ -61,7 +60,7 @@ func findStays(s *site, g grouping, c claims) (stays, problems) {
 // waitFor leaves the confirmed nodes of a new clique in their blocks if the clique
 // makes no block without its nodes that are not confirmed: they would be nowhere.
 func (st stays) waitFor(s *site, g *group, unconfirmed int) problems {
-	confirmed, need := st.without(g.nodes), s.leastNodes()
+	confirmed, need := st.without(g.nodes), s.policy.MinBlockNodes
 	if len(confirmed) >= need || len(confirmed)+unconfirmed < need {
 		return nil
 	}
@@ -73,14 +72,6 @@ func (st stays) waitFor(s *site, g *group, unconfirmed int) problems {
 		}
 	}
 	return found
-}
-
-// leastNodes is how many nodes a new clique needs to make a block.
-func (s *site) leastNodes() int {
-	if s.policy.ShortBlocks {
-		return s.policy.MinBlockNodes
-	}
-	return max(s.policy.MinBlockNodes, cmp.Or(s.policy.BaseBlockSize, s.prev.base))
 }
 
 // unconfirmed reports whether the node is published in a block and its GPUs name a

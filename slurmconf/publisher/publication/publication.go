@@ -41,7 +41,7 @@ type Publication struct {
 	SlurmNames string `yaml:"slurmNames"`
 	// SlurmVersion is the release that loads the files, such as "26.05". Empty: the release that runs,
 	// as slurm.url or slurm.scontrol says, else the tag of the image of Slinky's Controller. While none is
-	// seen, the files are for 25.05 and newer.
+	// seen, the files are for 25.05 and newer. 24.11 gets no blocks: set topology to "tree".
 	SlurmVersion string `yaml:"slurmVersion"`
 	// ResourceSlices takes the GPUs of nodes without a report from the ResourceSlices of NVIDIA's DRA
 	// driver.
@@ -91,7 +91,7 @@ type Publication struct {
 	// BlockSizes are the further BlockSizes, each the base times a power of two.
 	BlockSizes []int `yaml:"blockSizes" unit:"nodes"`
 	// SizeClasses are the base block sizes of racks of different sizes, the largest first. Each has a
-	// topology of its own. Empty: chosen at the first publication.
+	// topology of its own. Empty: racks of all sizes are in one topology.
 	SizeClasses []int `yaml:"sizeClasses" unit:"nodes"`
 	// MinBlockNodes is the number of nodes from which an NVLink domain becomes a block. The default is
 	// 1 if blocksBy is "leaf".

@@ -12,8 +12,9 @@ import (
 type publishedTree struct {
 	switches []*oldSwitch
 	byName   map[string]*oldSwitch
-	leafOf   map[string]*oldSwitch // Slurm name -> leaf
-	tiers    int                   // Site.Tiers
+	byValue  map[string][]*oldSwitch // by what nodes called them
+	leafOf   map[string]*oldSwitch   // Slurm name -> leaf
+	tiers    int                     // Site.Tiers
 	// rootOf is the root that each switch was put below, by name (topology.Switch.Joined).
 	rootOf map[string]string
 }
@@ -30,7 +31,7 @@ type oldSwitch struct {
 }
 
 func readPublished(switches []topology.Switch, tiers int) publishedTree {
-	t := publishedTree{byName: map[string]*oldSwitch{}, leafOf: map[string]*oldSwitch{}, rootOf: map[string]string{}, tiers: tiers}
+	t := publishedTree{byName: map[string]*oldSwitch{}, byValue: map[string][]*oldSwitch{}, leafOf: map[string]*oldSwitch{}, rootOf: map[string]string{}, tiers: tiers}
 	above := topology.ParentsOf(switches)
 	for i := range switches {
 		if sw := &switches[i]; sw.Joined {
@@ -40,7 +41,7 @@ func readPublished(switches []topology.Switch, tiers int) publishedTree {
 	named := topology.NamedSwitches(switches)
 	for i := range named {
 		sw := &oldSwitch{Switch: &named[i]}
-		t.switches, t.byName[sw.Name] = append(t.switches, sw), sw
+		t.switches, t.byName[sw.Name], t.byValue[sw.Value] = append(t.switches, sw), sw, append(t.byValue[sw.Value], sw)
 		for _, n := range sw.Nodes {
 			t.leafOf[n] = sw
 		}
@@ -60,6 +61,53 @@ func readPublished(switches []topology.Switch, tiers int) publishedTree {
 		}
 	}
 	return t
+}
+
+// calledAs returns the switches that nodes called as they call a switch now.
+func (t *publishedTree) calledAs(key switchKey) []*oldSwitch { return t.byValue[key.value] }
+
+// namedAs returns the switches that have a name of a switch, the best name first.
+func (t *publishedTree) namedAs(key switchKey) (found []*oldSwitch) {
+	for _, name := range topology.SwitchNames(key.tier, key.value) {
+		if sw := t.byName[name]; sw != nil {
+			found = append(found, sw)
+		}
+	}
+	return found
+}
+
+// matchByNodes finds the published switch of each switch that has none yet: a switch of a file, of which nobody
+// knows what nodes call it, if most nodes below either are below both, at the same height. paths are those of the
+// nodes, and no node gives the name to another switch.
+func (t *publishedTree) matchByNodes(s *Site, named [][]string, paths [][]step) {
+	type both struct {
+		now *knownSwitch
+		was *oldSwitch
+	}
+	now, before, common := map[*knownSwitch]int{}, map[*oldSwitch]int{}, map[both]int{}
+	for i, path := range paths {
+		for _, p := range path {
+			now[p.knownSwitch]++
+		}
+		for height, was := range t.leafOf[s.Facts[i].SlurmName].path() {
+			if height == len(path) || path[height].gap || named[i][0] == "" {
+				break
+			}
+			if sw := path[height].knownSwitch; sw.old == nil && was.now == nil && !was.renamed && was.Value == "" {
+				common[both{sw, was}]++
+			}
+		}
+	}
+	for _, leaf := range t.switches {
+		for _, was := range leaf.path() {
+			before[was] += len(leaf.Nodes)
+		}
+	}
+	for b, nodes := range common {
+		if 2*nodes > max(now[b.now], before[b.was]) {
+			b.now.old, b.was.now = b.was, b.now
+		}
+	}
 }
 
 // path returns the switches from a leaf to its root. leaf may be nil.
@@ -104,6 +152,32 @@ func nameForgotten(s *Site, switches []topology.Switch) []topology.Finding {
 		found = append(found, topology.Finding{Reason: ReasonForgottenInUse, Message: fmt.Sprintf("forgetSwitches names switch %s, but the switch %s: it stays", sw.Name, why)})
 	}
 	return found
+}
+
+// nameEmptyRoots names the leaves that stay below a root of their own without any node, beside a root with nodes.
+func nameEmptyRoots(switches []topology.Switch) []topology.Finding {
+	above, used := topology.ParentsOf(switches), map[string]bool{}
+	rootOf := func(name string) string {
+		for tier := 0; above[name] != "" && tier < topology.MaxTiers; tier++ {
+			name = above[name]
+		}
+		return name
+	}
+	for i := range switches {
+		if len(switches[i].Nodes) > 0 {
+			used[rootOf(switches[i].Name)] = true
+		}
+	}
+	var empty []string
+	for i := range switches {
+		if sw := &switches[i]; len(sw.Children) == 0 && !used[rootOf(sw.Name)] {
+			empty = append(empty, sw.Name)
+		}
+	}
+	if len(empty) == 0 || len(used) == 0 {
+		return nil
+	}
+	return []topology.Finding{{Reason: ReasonLeavesApart, Message: fmt.Sprintf("the switch tree has roots without nodes, above %s: these leaves stay, because Slurm may have stored their names for a node; name them in forgetSwitches if no node of Slurm has them", few(empty))}}
 }
 
 // vote is how many nodes put a switch below the parent.

@@ -98,7 +98,7 @@ func Make(s *Site) (Tree, []topology.Finding) {
 	if len(s.Published) == 0 && !anyNamed {
 		return Tree{named: named}, found
 	}
-	all, paths := readSwitches(named, source.Unique, old)
+	all, paths := readSwitches(s, named, source.Unique, old)
 	leaves := countVotes(s, named, paths, old)
 	loops := settleParents(all, old)
 	t.list(s, all, leaves, old)
@@ -110,7 +110,7 @@ func Make(s *Site) (Tree, []topology.Finding) {
 	}
 	joined := joinRoots(s, &t, old, source)
 	t.sort()
-	return t, slices.Concat(found, nameConflicts(all), nameLoops(s, loops), joined, nameForgotten(s, t.Switches))
+	return t, slices.Concat(found, nameConflicts(all), nameLoops(s, loops), joined, nameEmptyRoots(t.Switches), nameForgotten(s, t.Switches))
 }
 
 // switchKey is what nodes call a switch: one value may name a leaf and a spine. The tier is
@@ -143,10 +143,11 @@ func (k switchKey) compare(l switchKey) int {
 // knownSwitch is a switch that nodes name, or another published switch of the site's tiers.
 type knownSwitch struct {
 	switchKey
-	old   *oldSwitch // the published one, or nil
-	votes []vote     // for its parent
-	above *knownSwitch
-	nodes []string // if it is a leaf
+	called string     // what nodes call it, now or before, or ""
+	old    *oldSwitch // the published one, or nil
+	votes  []vote     // for its parent
+	above  *knownSwitch
+	nodes  []string // if it is a leaf
 	// levels counts the switches below each other that end in this one. 0: it is left out of the tree.
 	levels int
 	name   string // in the tree
@@ -163,11 +164,11 @@ const ownLeaf = "-leaf"
 
 // readSwitches finds the switches that nodes name, and the published one of each. It adds the published switches
 // that no node names. paths are, beside Site.Facts, the switches that the node names, the nearest first.
-func readSwitches(named [][]string, unique bool, old publishedTree) (all []*knownSwitch, paths [][]step) {
+func readSwitches(s *Site, named [][]string, unique bool, old publishedTree) (all []*knownSwitch, paths [][]step) {
 	known := map[switchKey]*knownSwitch{}
 	find := func(key switchKey) *knownSwitch {
 		if known[key] == nil {
-			known[key] = &knownSwitch{switchKey: key}
+			known[key] = &knownSwitch{switchKey: key, called: key.value}
 			all = append(all, known[key])
 		}
 		return known[key]
@@ -188,15 +189,11 @@ func readSwitches(named [][]string, unique bool, old publishedTree) (all []*know
 		paths[i] = path
 	}
 	slices.SortFunc(all, func(a, b *knownSwitch) int { return a.compare(b.switchKey) })
-	for _, exactly := range []bool{true, false} {
-		for _, sw := range all {
-			sw.match(old, unique, exactly)
-		}
-	}
-	for _, was := range old.switches {
-		if was.now == nil && old.keeps(was) {
-			was.now = &knownSwitch{switchKey: switchKey{was.tier, was.Name}, old: was}
-			all = append(all, was.now)
+	for _, find := range []func(switchKey) []*oldSwitch{old.calledAs, old.namedAs} {
+		for _, exactly := range []bool{true, false} {
+			for _, sw := range all {
+				sw.match(find(sw.switchKey), unique, exactly)
+			}
 		}
 	}
 	for _, sw := range all {
@@ -204,23 +201,25 @@ func readSwitches(named [][]string, unique bool, old publishedTree) (all []*know
 			was.renamed = true
 		}
 	}
+	old.matchByNodes(s, named, paths)
+	for _, was := range old.switches {
+		if was.now == nil && old.keeps(was) {
+			was.now = &knownSwitch{switchKey: switchKey{was.tier, was.Name}, called: was.Value, old: was}
+			all = append(all, was.now)
+		}
+	}
 	return all, paths
 }
 
-// match finds the published switch of the same tier and name. The published tier is counted in switches, so it
+// match takes the first published switch that is of the same tier. The published tier is counted in switches, so it
 // is lower if the nodes do not name a tier between them; exactly asks for one that is not.
-func (sw *knownSwitch) match(old publishedTree, unique, exactly bool) {
-	if sw.old != nil {
-		return
-	}
-	for _, name := range topology.SwitchNames(sw.tier, sw.value) {
-		was := old.byName[name]
-		if was == nil || was.now != nil || (sw.tier == 0) != (was.tier == 0) {
+func (sw *knownSwitch) match(published []*oldSwitch, unique, exactly bool) {
+	for _, was := range published {
+		if sw.old != nil || was.now != nil || (sw.tier == 0) != (was.tier == 0) {
 			continue
 		}
 		if unique || sw.tier == was.tier || !exactly && sw.tier > was.tier {
 			sw.old, was.now = was, sw
-			return
 		}
 	}
 }
@@ -247,7 +246,7 @@ func (t *Tree) list(s *Site, all []*knownSwitch, leaves []*knownSwitch, old publ
 	slices.SortStableFunc(kept, func(a, b *knownSwitch) int { return cmp.Compare(a.levels, b.levels) })
 	for _, sw := range kept {
 		slices.Sort(children[sw])
-		t.Switches = append(t.Switches, topology.Switch{Name: sw.name, Nodes: sw.nodes, Children: children[sw]})
+		t.Switches = append(t.Switches, topology.Switch{Name: sw.name, Nodes: sw.nodes, Children: children[sw], Value: sw.called})
 		if sw.above != nil {
 			children[sw.above] = append(children[sw.above], sw.name)
 		}
