@@ -26,7 +26,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -253,7 +252,7 @@ func (a *answer) see(t *testing.T, store *memory, whole bool) {
 
 // answerOf returns by Node the block, the leaf and the reason in the plan. A name that has no Node
 // stands for one.
-func answerOf(p *topology.Plan) map[string]string {
+func answerOf(p *plandoc.Plan) map[string]string {
 	all, places := map[string]string{}, p.Places()
 	for i := range p.Nodes {
 		n := &p.Nodes[i]

@@ -107,7 +107,7 @@ func changeOf(p *publication.Cluster, mem *stored, in *gathered, made *Rendered)
 	for i := range made.follows {
 		follows = append(follows, made.follows[i].Moves(made.Plan)...)
 	}
-	return &change{follows: follows, old: prev.Plan, new: made.Plan, oldGres: prev.Gres, newGres: made.gres, sameGres: mem.set.Own()["gres.conf"] == made.Files["gres.conf"],
+	return &change{follows: follows, old: prev.Plan, new: made.Plan, oldGres: prev.Gres, newGres: made.Stored.Devices, sameGres: mem.set.Own()["gres.conf"] == made.Files["gres.conf"],
 		renamed: prev.renamed, gone: in.gone, lost: in.lost, settings: in.settings, unfiled: unfiled(p, in, made)}
 }
 

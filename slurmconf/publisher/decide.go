@@ -93,11 +93,7 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 	}
 	approved := kept.approved != nil || mem.request(plandoc.AnnotationApprove) == made.Digest
 	if !approved {
-		until, err := spaced(l.pub, mem, made, now)
-		if err != nil {
-			return nil, err
-		}
-		if !until.IsZero() {
+		if until := spaced(l.pub, mem, made, now); !until.IsZero() {
 			return waitNext{until, specsMeanwhile(l.pub, in, made), held}, nil
 		}
 	}

@@ -69,7 +69,7 @@ type gatherer struct {
 // and stay for a while.
 func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *gathered {
 	g := gathered{Inputs: a.pub.Rules.Gather(snap), leaving: leavingNodes{}}
-	g.settings = settingsOf(a.pub, mem.prev.Plan)
+	g.settings = settingsOf(a.pub, &mem.prev)
 	g.prev = a.nodes.rename(&g, mem.prev)
 	published := g.prev.nodes()
 	contested := a.nodes.contested(&g, published)

@@ -115,11 +115,7 @@ func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, wanted *Re
 	doc = doc.Clone()
 	doc.Held, doc.Wanted = held, nil
 	if wanted != nil && len(wanted.Files) > 0 {
-		plan, err := wanted.Document()
-		if err != nil {
-			return nil, err
-		}
-		doc.Wanted = &plan
+		doc.Wanted = &wanted.Stored
 	}
 	return doc, h.archive.savePlan(ctx, doc)
 }

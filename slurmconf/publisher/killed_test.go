@@ -16,7 +16,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -83,7 +82,7 @@ func (m *mortal) lives(t *testing.T) int {
 type ends struct {
 	Files, Notes map[string]string
 	Marks        map[string]map[string]string // labels, by node
-	Plan         topology.Plan
+	Plan         plandoc.Plan
 	Held         string
 	Revision     int
 }

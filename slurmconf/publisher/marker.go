@@ -123,7 +123,7 @@ func (a *marker) wants(files outcome) func(name string) wanted {
 	if !a.pub.Labels {
 		return func(name string) wanted { return wanted{spec: files.specs[name]} }
 	}
-	places := placesOfPlan(&files.doc.Current.Plan)
+	places := placesOfPlan(&files.doc.Current.Plan.Plan)
 	return func(name string) wanted {
 		spec := files.specs[name]
 		return wanted{spec: spec, labels: places.of(spec)}

@@ -45,7 +45,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return renderWith(l.pub, in, placed.settling, l.room(mem), answers)
 	})
 	made := kept.made
-	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.marks.unjudged(in.Nodes),
+	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Stored.Problems, Differences: l.marks.unjudged(in.Nodes),
 		FabricSince: in.fabricSince, MaxDomainGPUs: l.pub.MaxDomainGPUs, FabricPartitions: l.pub.FabricPartitions}
 	said := l.watch.Problems()
 	l.observe(ctx, made, snap, said)

@@ -74,7 +74,7 @@ func TestPassChangesNothing(t *testing.T) {
 		if d.Current.Number != step.revision || held != step.held {
 			t.Errorf("%s: revision %d, held %q, want %d and %q", step.name, d.Current.Number, held, step.revision, step.held)
 		}
-		files, err := plandoc.Files(&d.Current.Plan)
+		files, err := d.Current.Plan.Files()
 		if err != nil || !maps.Equal(files, published().Own()) {
 			t.Errorf("%s: %v, the files are not those of the stored plan", step.name, err)
 		}

@@ -52,7 +52,7 @@ func rollBackTo(p *publication.Cluster, doc *plandoc.Document, text string) (act
 	if to == &doc.Current || doc.RolledBack == number { // the plan is written already
 		return rollBack{to}, nil
 	}
-	files, err := plandoc.Files(&to.Plan)
+	files, err := to.Plan.Files()
 	if err != nil {
 		return nil, err
 	}

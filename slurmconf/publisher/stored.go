@@ -194,7 +194,7 @@ func placeAsAnnotated(p *publication.Cluster, snap *inputs.Snapshot, r *plandoc.
 	for name, n := range p.Rules.Gather(snap).Nodes {
 		specs[name] = n.Annotations[plandoc.SpecAnnotation]
 	}
-	plandoc.Place(&r.Plan, specs)
+	r.Plan.Place(specs)
 	return r.SetDigests()
 }
 
@@ -205,25 +205,22 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 	made, doc, place, noneHeld := act.made, old.doc.Clone(), a.pub.Place().String(), len(act.held.why) == 0
 	var changes *plandoc.Changes
 	// The same files may be what other keys of the configuration give.
-	otherKeys := made.IsRevision(&doc.Current) && !maps.Equal(doc.Current.Plan.Policy, made.policy)
+	otherKeys := made.IsRevision(&doc.Current) && !maps.Equal(doc.Current.Plan.Policy, made.Stored.Policy)
 	if otherKeys {
-		doc.Current.Plan.Policy = made.policy
+		doc.Current.Plan.Policy = made.Stored.Policy
 	}
 	// Blocks whose nodes are all in another clique now stay as they are in the files.
 	otherCliques := made.IsRevision(&doc.Current) && len(made.follows) > 0
 	if otherCliques {
-		doc.Current.Plan.Topologies = made.all
+		doc.Current.Plan.Topologies = made.Stored.Topologies
 	}
 	if !made.IsRevision(&doc.Current) {
-		var err error
-		if changes, err = old.addRevision(a.pub, doc, in, act, now); err != nil {
-			return nil, nil, err
-		}
+		changes = old.addRevision(a.pub, doc, in, act, now)
 	}
 	// The same switches may be known from something else now.
 	otherSource := made.IsRevision(&doc.Current) && made.Plan.SwitchSource() != doc.Current.Plan.SwitchSource()
 	if otherSource {
-		doc.Current.Plan.Topologies = made.all
+		doc.Current.Plan.Topologies = made.Stored.Topologies
 	}
 	if changes != nil || otherKeys || otherCliques || otherSource || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
 		doc.Place, doc.Leaving = place, leaving
@@ -258,17 +255,14 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 
 // addRevision makes what was made the current revision of doc, which is a copy of the stored one.
 // What changes counts within HoldWindow.
-func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, in *gathered, act publish, now time.Time) (*plandoc.Changes, error) {
+func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, in *gathered, act publish, now time.Time) *plandoc.Changes {
 	made := act.made
-	r, changes, err := made.Revision(&doc.Current, now)
-	if err != nil {
-		return nil, err
-	}
+	r, changes := made.Revision(&doc.Current, now)
 	if act.approved {
 		r.Author, r.OnlyMembers = s.by(), false
 	}
 	written, err := s.set.Written()
-	if err == nil && made.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
+	if err == nil && made.Stored.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}
 	changeOf(p, s, in, made).remember(doc, p.HoldWindow.Duration, s.request(plandoc.AnnotationApprove) == made.Digest, now)
@@ -277,7 +271,7 @@ func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, in *
 	}
 	doc.Add(r)
 	doc.RolledBack = 0
-	return &changes, nil
+	return &changes
 }
 
 // by is who asks for what the annotations ask for.
@@ -286,7 +280,7 @@ func (s *stored) by() string { return cmp.Or(s.request(plandoc.AnnotationBy), "s
 // restore writes the files of the stored plan doc over the published set, which loses the given
 // annotations.
 func (a *archive) restore(ctx context.Context, doc *plandoc.Document, set *plandoc.Published, now time.Time, done ...string) error {
-	files, err := plandoc.Files(&doc.Current.Plan)
+	files, err := doc.Current.Plan.Files()
 	if err != nil {
 		return err
 	}

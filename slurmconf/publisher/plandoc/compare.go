@@ -140,7 +140,7 @@ func placeText(p, other topology.Place) string {
 }
 
 // Compare returns what is different in next.
-func Compare(old, next *topology.Plan) Changes {
+func Compare(old, next *Plan) Changes {
 	c := Changes{detect: next.Detect}
 	before, after := old.Places(), next.Places()
 	reasons := make(map[string]*topology.Placement, len(next.Nodes))
@@ -185,7 +185,7 @@ func fewer(old, next []gres.Line) bool {
 
 // renames returns, by new name, the old names of Nodes that are placed in both plans under
 // different names. A name that both plans have is not renamed.
-func renames(old, next *topology.Plan, before, after map[string]topology.Place) map[string]string {
+func renames(old, next *Plan, before, after map[string]topology.Place) map[string]string {
 	had := make(map[string]string) // Node -> its name in the old plan
 	for i := range old.Nodes {
 		n := &old.Nodes[i]
@@ -230,7 +230,7 @@ func because(n *topology.Placement) string {
 }
 
 // units compares topologies, blocks, switches and sizes.
-func units(old, next *topology.Plan) []string {
+func units(old, next *Plan) []string {
 	var out []string
 	before, after := unitsOf(old), unitsOf(next)
 	for _, name := range slices.Sorted(maps.Keys(after)) {
@@ -256,12 +256,12 @@ func units(old, next *topology.Plan) []string {
 const policyKey = "key "
 
 // unitsOf names what a plan has, with the sizes of topologies and the policy.
-func unitsOf(p *topology.Plan) map[string]string {
+func unitsOf(p *Plan) map[string]string {
 	out := map[string]string{"membership": "file"}
 	if p.ByAnnotation {
 		out["membership"] = "annotation"
 	}
-	switch named := slices.Sorted(maps.Keys(Named(p))); {
+	switch named := slices.Sorted(maps.Keys(p.Named())); {
 	case len(named) > 0 && p.Detect != "":
 		out["gres.conf"] = fmt.Sprintf("AutoDetect=%s, and lines of %s", p.Detect, hostlist.Shorten(hostlist.Compress(named)))
 	case len(named) > 0:
@@ -322,15 +322,8 @@ func devices(before, after map[string][]gres.Line) []string {
 }
 
 // linesByNode returns the lines of each node, without its name.
-func linesByNode(p *topology.Plan, places map[string]topology.Place) map[string][]gres.Line {
-	lines, err := Lines(p)
-	if err != nil {
-		return nil // lines that were read or made can be read
-	}
-	all, err := gres.ByNode(lines, slices.Collect(maps.Keys(places)))
-	if err != nil {
-		return nil
-	}
+func linesByNode(p *Plan, places map[string]topology.Place) map[string][]gres.Line {
+	all, _ := gres.ByNode(p.Devices, slices.Collect(maps.Keys(places))) // lines of a plan have names that can be read
 	return all
 }
 
