@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -310,6 +311,21 @@ func SpecsOf(topologies []Topology) map[string]string {
 		}
 	}
 	return specs
+}
+
+// SpecUnits returns the units that a Topology= string names, as TOPOLOGY:UNIT. In a tree the string may have a path
+// of switches from a root, which stands for its leaf.
+func SpecUnits(spec string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for unit := range strings.SplitSeq(spec, ",") {
+			if first, last := strings.IndexByte(unit, ':'), strings.LastIndexByte(unit, ':'); first < last {
+				unit = unit[:first] + unit[last:]
+			}
+			if unit != "" && !yield(unit) {
+				return
+			}
+		}
+	}
 }
 
 // countNodes returns how many nodes the largest topology of the units has.

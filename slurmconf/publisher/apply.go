@@ -55,17 +55,17 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 // publish writes plan and files if they differ. If a part of what was made is held, publish then
 // says why.
 func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publish, now time.Time) (outcome, error) {
-	next, changes, err := l.archive.publish(ctx, mem, in, act, l.marks.toTakeBack(in.leaving, act.made.Specs), now)
+	next, err := l.archive.publish(ctx, mem, act, l.marks.toTakeBack(in.leaving, act.made.Specs), now)
 	if err != nil {
 		return outcome{stored: mem, differences: differences(l.pub, &in.prev, act.made.Specs, in.Nodes, unwritten(l.pub, err))}, err
 	}
-	if changes == nil {
+	if act.changes == nil {
 		l.metrics.passes.WithLabelValues(l.pub.Name, "unchanged").Inc()
 		l.log.Debug("unchanged", "publication", l.pub.Name)
 	} else {
 		l.metrics.passes.WithLabelValues(l.pub.Name, "published").Inc()
 		l.sayGuess()
-		l.logPublished(&next.doc.Current, act.made, len(changes.Moves))
+		l.logPublished(&next.doc.Current, act.made, len(act.changes.Moves))
 	}
 	l.facts.nodes.wrote(in)
 	l.showPlaces(act.made.places(), in)

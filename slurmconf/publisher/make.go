@@ -293,18 +293,28 @@ func (m *Rendered) IsRevision(r *plandoc.Revision) bool {
 	return r.Number > 0 && r.Digest == m.Digest && r.OfFiles() == plandoc.Digest(m.Files)
 }
 
-// Revision returns what was made as the revision that follows old, and what changes. Nothing
-// changes with the first revision.
-func (m *Rendered) Revision(old *plandoc.Revision, now time.Time) (next plandoc.Revision, changes plandoc.Changes) {
-	next = plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: publisherAuthor, Why: "first publication", Digest: m.Digest, Plan: m.Stored}
+// Changes returns what is different from the revision, or nil if nothing is. Nothing changes with the first revision.
+func (m *Rendered) Changes(old *plandoc.Revision) *plandoc.Changes {
+	switch {
+	case m.IsRevision(old):
+		return nil
+	case old.Number == 0:
+		return &plandoc.Changes{}
+	}
+	c := plandoc.Diff(&old.Plan, &m.Stored)
+	return &c
+}
+
+// Revision returns what was made as the revision that follows old. changes is what is different.
+func (m *Rendered) Revision(old *plandoc.Revision, changes *plandoc.Changes, now time.Time) plandoc.Revision {
+	next := plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: publisherAuthor, Why: "first publication", Digest: m.Digest, Plan: m.Stored}
 	if m.Stored.ByAnnotation {
 		next.FilesDigest = plandoc.Digest(m.Files)
 	}
 	if old.Number > 0 {
-		changes = plandoc.Compare(&old.Plan, &m.Stored)
 		next.Why, next.OnlyMembers = changes.Summary(firstMoves), changes.OnlyMembers()
 	}
-	return next, changes
+	return next
 }
 
 // lint parses the files back and lints them for the release that loads them. It returns what was

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -22,7 +23,7 @@ type Previous struct {
 	// Plan is nil if nothing is published. Its configured topologies come first. It has none if
 	// gres.conf alone is published.
 	Plan *topology.Plan
-	// stored is the plan as the files have it, under the names that the files have.
+	// stored is the plan as the files have it. Its Devices have the names that the nodes have now.
 	stored plandoc.Plan
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]gres.Line
@@ -51,6 +52,16 @@ func ReadPlan(p *publication.Cluster, stored *plandoc.Plan) (prev Previous, err 
 	}
 	prev.Plan = &plan
 	return prev, nil
+}
+
+// asNow returns the published plan with the names that nodes have now, or nil if nothing is published.
+func (prev *Previous) asNow() *plandoc.Plan {
+	if prev.Plan == nil {
+		return nil
+	}
+	old := prev.stored
+	old.Plan = *prev.Plan
+	return &old
 }
 
 // nodes are the nodes of all files.
@@ -118,12 +129,16 @@ func namedBy(all ...map[string]*inputs.Node) names {
 				continue
 			}
 			read[spec] = true
-			units, topologies := slurmconf.Units(spec)
-			for _, unit := range units {
-				named[unit] = true
-			}
-			for _, name := range topologies {
-				named[name+":"] = true
+			for name := range topology.SpecUnits(spec) {
+				of, unit, ok := strings.Cut(name, ":")
+				if !ok {
+					continue
+				}
+				named[of+":"] = true
+				switch topology.BlockFamily(of) {
+				case topology.NVLinkTopology, topology.LeafTopology, topology.FabricTopology, topology.ConfTopology:
+					named[unit] = true
+				}
 			}
 		}
 	}

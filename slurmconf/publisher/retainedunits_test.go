@@ -113,7 +113,12 @@ func TestTopologiesLeaveAfterAnnotations(t *testing.T) {
 			for _, topo := range topologies {
 				names = append(names, topo.Name)
 			}
-			if _, got := slurmconf.Units(store.notes["gb200-001"]); !slices.Equal(got, names) {
+			var got []string
+			for unit := range topology.SpecUnits(store.notes["gb200-001"]) {
+				of, _, _ := strings.Cut(unit, ":")
+				got = append(got, of)
+			}
+			if !slices.Equal(got, names) {
 				t.Errorf("annotated %q, want units of %v", store.notes["gb200-001"], names)
 			}
 			if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; held != "" {

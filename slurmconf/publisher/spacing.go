@@ -19,18 +19,15 @@ func specsMeanwhile(p *publication.Cluster, in *gathered, made *Rendered) map[st
 // spaced returns until when the change waits, so that there is time between two publications,
 // because each makes slurmctld reconfigure. It returns the zero time if no file changes, or if
 // the change does more than add and remove nodes of known units.
-func spaced(p *publication.Cluster, old *stored, made *Rendered, now time.Time) (until time.Time) {
+func spaced(p *publication.Cluster, old *stored, made *Rendered, changes *plandoc.Changes, now time.Time) (until time.Time) {
 	current := &old.doc.Current
-	if current.Number == 0 || current.OfFiles() == plandoc.Digest(made.Files) {
+	if current.Number == 0 || current.OfFiles() == plandoc.Digest(made.Files) || !changes.OnlyMembers() {
 		return time.Time{}
 	}
 	written, err := old.set.Written()
 	until = written.Add(p.PublishInterval.Duration)
 	if err != nil || written.After(now) || !now.Before(until) { // in the future: the clock was ahead then
 		return time.Time{} // files without a date are published again with one
-	}
-	if changes := plandoc.Compare(&current.Plan, &made.Stored); !changes.OnlyMembers() {
-		return time.Time{}
 	}
 	return until
 }

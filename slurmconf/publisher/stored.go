@@ -199,11 +199,9 @@ func placeAsAnnotated(p *publication.Cluster, snap *inputs.Snapshot, r *plandoc.
 }
 
 // publish writes the plan, and then the files, as far as they differ. leaving are the Nodes
-// that left and still have an annotation. It returns what is stored then, and what changed, or
-// nil if nothing did.
-func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act publish, leaving []string, now time.Time) (*stored, *plandoc.Changes, error) {
+// that left and still have an annotation. It returns what is stored then.
+func (a *archive) publish(ctx context.Context, old *stored, act publish, leaving []string, now time.Time) (*stored, error) {
 	made, doc, place, noneHeld := act.made, old.doc.Clone(), a.pub.Place().String(), len(act.held.why) == 0
-	var changes *plandoc.Changes
 	// The same files may be what other keys of the configuration give.
 	otherKeys := made.IsRevision(&doc.Current) && !maps.Equal(doc.Current.Plan.Policy, made.Stored.Policy)
 	if otherKeys {
@@ -214,21 +212,21 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 	if otherCliques {
 		doc.Current.Plan.Topologies = made.Stored.Topologies
 	}
-	if !made.IsRevision(&doc.Current) {
-		changes = old.addRevision(a.pub, doc, in, act, now)
+	if act.changes != nil {
+		old.addRevision(a.pub, doc, act, now)
 	}
 	// The same switches may be known from something else now.
 	otherSource := made.IsRevision(&doc.Current) && made.Plan.SwitchSource() != doc.Current.Plan.SwitchSource()
 	if otherSource {
 		doc.Current.Plan.Topologies = made.Stored.Topologies
 	}
-	if changes != nil || otherKeys || otherCliques || otherSource || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
+	if act.changes != nil || otherKeys || otherCliques || otherSource || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
 		doc.Place, doc.Leaving = place, leaving
 		if noneHeld {
 			doc.Held, doc.Wanted = nil, nil
 		}
 		if err := a.savePlan(ctx, doc); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	next := old.set.Clone()
@@ -247,17 +245,17 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 	next.Put(&doc.Current, made.Files, now)
 	if old.set == nil || !maps.Equal(old.set.Files, next.Files) || !maps.Equal(old.set.Annotations, next.Annotations) {
 		if err := a.saveFiles(ctx, next); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return &stored{doc: doc, set: next, prev: old.prev}, changes, nil
+	return &stored{doc: doc, set: next, prev: old.prev}, nil
 }
 
 // addRevision makes what was made the current revision of doc, which is a copy of the stored one.
 // What changes counts within HoldWindow.
-func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, in *gathered, act publish, now time.Time) *plandoc.Changes {
+func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, act publish, now time.Time) {
 	made := act.made
-	r, changes := made.Revision(&doc.Current, now)
+	r := made.Revision(&doc.Current, act.changes, now)
 	if act.approved {
 		r.Author, r.OnlyMembers = s.by(), false
 	}
@@ -265,13 +263,12 @@ func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, in *
 	if err == nil && made.Stored.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}
-	changeOf(p, s, in, made).remember(doc, p.HoldWindow.Duration, s.request(plandoc.AnnotationApprove) == made.Digest, now)
+	act.change.remember(doc, p.HoldWindow.Duration, s.request(plandoc.AnnotationApprove) == made.Digest, now)
 	if err == nil && written.After(doc.Current.Time) {
 		doc.Current.Time = written // a publisher that was killed wrote the files later
 	}
 	doc.Add(r)
 	doc.RolledBack = 0
-	return &changes
 }
 
 // by is who asks for what the annotations ask for.

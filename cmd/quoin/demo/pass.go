@@ -66,8 +66,7 @@ func fabricsSaid(pub *publication.Cluster, snap *inputs.Snapshot, plan *topology
 func (d *demonstration) publish(ctx context.Context, doc *plandoc.Document, made *publisher.Rendered) error {
 	now := time.Now()
 	if !made.IsRevision(&doc.Current) {
-		next, _ := made.Revision(&doc.Current, now)
-		doc.Add(next)
+		doc.Add(made.Revision(&doc.Current, made.Changes(&doc.Current), now))
 		if err := d.store.SavePlan(ctx, doc); err != nil {
 			return err
 		}

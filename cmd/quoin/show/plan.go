@@ -87,7 +87,7 @@ func PlanStatus(w io.Writer, d *plandoc.Document, flags string, now time.Time) (
 		fmt.Fprintf(w, "  %s; digest %s\n", sums(&r.Plan), r.Digest)
 		partitions(w, &r.Plan)
 		if len(d.History) > 0 {
-			if c := plandoc.Compare(&d.History[0].Plan, &r.Plan); len(c.Fewer) > 0 {
+			if c := plandoc.Diff(&d.History[0].Plan, &r.Plan); len(c.Fewer) > 0 {
 				fmt.Fprintf(w, "  %s\n", plandoc.MustFollow(c.Fewer))
 			}
 		}
@@ -249,7 +249,7 @@ func count(nodes []string) string {
 
 // PlanDiff says what differs between two plans. It reports whether anything does.
 func PlanDiff(w io.Writer, from, to *plandoc.Plan) (differs bool) {
-	c := plandoc.Compare(from, to)
+	c := plandoc.Diff(from, to)
 	for _, moves := range c.Sentences(hostlist.Compress) {
 		fmt.Fprintln(w, moves)
 	}

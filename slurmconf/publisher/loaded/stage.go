@@ -153,13 +153,13 @@ func update(spec string) string { return "scontrol update nodename=NAME topology
 
 // shownIn reports whether scontrol shows the node in all units of the string.
 func (v *View) shownIn(name, spec string) bool {
-	shown := unitsOf(v.places[name])
-	return !slices.ContainsFunc(unitsOf(spec), func(unit string) bool { return !slices.Contains(shown, unit) })
+	shown := slices.Collect(topology.SpecUnits(v.places[name]))
+	return !slices.ContainsFunc(slices.Collect(topology.SpecUnits(spec)), func(unit string) bool { return !slices.Contains(shown, unit) })
 }
 
 // WhyNot says why Slurm does not know the units of a Topology= string.
 func (v *View) WhyNot(spec string) string {
-	for _, unit := range unitsOf(spec) {
+	for unit := range topology.SpecUnits(spec) {
 		if v.refused[unit] && !v.named[unit] {
 			return "Slurm refused " + unit + " when a node registered with it: " + loadIt
 		}

@@ -281,7 +281,7 @@ func changesOf(doc *plandoc.Document) plandoc.Changes {
 	if doc.Wanted == nil {
 		return plandoc.Changes{}
 	}
-	return plandoc.Compare(&doc.Current.Plan, doc.Wanted)
+	return plandoc.Diff(&doc.Current.Plan, doc.Wanted)
 }
 
 // heldOf says what is held, and what would change.

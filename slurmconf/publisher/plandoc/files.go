@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -170,7 +169,7 @@ func detectedBeside(p *Plan, lines []gres.Line) (named []gres.Line) {
 func (p *Plan) Place(specs map[string]string) {
 	nodes := make(map[string][]string) // by TOPOLOGY:UNIT
 	for node, spec := range specs {
-		for unit := range strings.SplitSeq(spec, ",") {
+		for unit := range topology.SpecUnits(spec) {
 			nodes[unit] = append(nodes[unit], node)
 		}
 	}

@@ -289,7 +289,7 @@ func TestCompare(t *testing.T) {
 	next.Nodes = append(next.Nodes[:2:2], topology.Placement{SlurmName: "n4", Node: "n4", Reason: "Placed", Source: "label"})
 	next.Topologies[0].Sizes, next.Topologies[0].Blocks[2].Name = []int{4}, "nvl-4"
 	next.Devices = gresLines("NodeName=n[2-4] Name=gpu Type=gb200 File=/dev/nvidia[0-3]")
-	c := Compare(&old, &next)
+	c := Diff(&old, &next)
 	var moves []string
 	for i := range c.Moves {
 		moves = append(moves, c.Moves[i].String())
@@ -309,21 +309,21 @@ func TestCompare(t *testing.T) {
 		t.Errorf("%s\n%s", got, want)
 	}
 	next.Detect = "nvidia"
-	detected := Compare(&old, &next)
+	detected := Diff(&old, &next)
 	if got := detected.Summary(9); !strings.Contains(got, "; gres.conf: lines by node becomes AutoDetect=nvidia for all nodes; ") || !strings.Contains(got, "; the GPUs of 2 nodes, which slurmd detects; fewer GPUs than before on n1: ") {
 		t.Error(got)
 	}
 	next.Gres = gresLines("AutoDetect=nvidia", "NodeName=n[2-3] Name=gpu File=/dev/nvidia0 AutoDetect=off")
-	named := Compare(&old, &next)
+	named := Diff(&old, &next)
 	if got := named.Summary(9); !strings.Contains(got, "; gres.conf: lines by node becomes AutoDetect=nvidia, and lines of n[2-3]; ") {
 		t.Errorf("with names: %q", got)
 	}
 	next.Gres = nil
-	gone := Compare(&next, &old)
+	gone := Diff(&next, &old)
 	if got := gone.Moves[1].String(); got != "n4 leaves nvl-2 at l2: no node has this name now" {
 		t.Error(got)
 	}
-	if same := Compare(&old, &old); !same.None() || same.Summary(9) != "" {
+	if same := Diff(&old, &old); !same.None() || same.Summary(9) != "" {
 		t.Errorf("%+v", same)
 	}
 }
@@ -353,7 +353,7 @@ func TestFewer(t *testing.T) {
 	} {
 		old, next := plan("n[1-2]", "n3"), plan("n[1-2]", "n3")
 		old.Devices, next.Devices = gresLines(tt.old...), gresLines(tt.next...)
-		c := Compare(&old, &next)
+		c := Diff(&old, &next)
 		if diff := cmp.Diff(tt.want, c.Fewer); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -391,7 +391,7 @@ func TestCompareNames(t *testing.T) {
 		{"another Node", named("m1", "n2", placed("m1", "k3"), placed("n2", "k2")), []string{"m1 joins nvl-1 at l1: its labels", "n1 leaves nvl-1 at l1: no node has this name now"}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := Compare(old, tt.next)
+			c := Diff(old, tt.next)
 			c.Devices = nil
 			if diff := cmp.Diff(tt.want, c.Sentences(hostlist.Compress)); diff != "" {
 				t.Errorf("moves (-want +got):\n%s", diff)
@@ -406,12 +406,12 @@ func TestCompareNames(t *testing.T) {
 func TestComparePolicy(t *testing.T) {
 	old, next := plan("n1", "n2"), plan("n1", "n2")
 	next.Policy = map[string]string{"baseBlockSize": "18", "sizeClasses": "[18, 9]"}
-	if c := Compare(&old, &next); !c.None() {
+	if c := Diff(&old, &next); !c.None() {
 		t.Errorf("a plan of a release that stored no policy differs: %+v", c)
 	}
 	old.Policy = map[string]string{"baseBlockSize": "9", "minBlockNodes": "2"}
 	want := []string{"key baseBlockSize: 9 becomes 18", "key sizeClasses is [18, 9] now", "key minBlockNodes goes"}
-	if diff := cmp.Diff(want, Compare(&old, &next).Units); diff != "" {
+	if diff := cmp.Diff(want, Diff(&old, &next).Units); diff != "" {
 		t.Errorf("units (-want +got):\n%s", diff)
 	}
 }
@@ -518,6 +518,6 @@ func FuzzUnmarshal(f *testing.F) {
 		if err != nil || !bytes.Equal(first, second) {
 			t.Errorf("%v\n%s\n%s", err, first, second)
 		}
-		_ = Compare(&d.Current.Plan, &Plan{})
+		_ = Diff(&d.Current.Plan, &Plan{})
 	})
 }
