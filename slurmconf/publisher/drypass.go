@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
@@ -44,7 +45,7 @@ func (d *DryPass) Plan(snap *inputs.Snapshot, doc *plandoc.Document, now time.Ti
 	if err != nil {
 		return nil, err
 	}
-	facts := gatherer{pub: d.pub, nodes: &nodeHistory{pub: d.pub, others: d.others}, marks: &marker{pub: d.pub, others: d.others}, jobs: occupancy.New(nil, nil), cables: d.cables}
+	facts := gatherer{pub: d.pub, nodes: &nodeHistory{pub: d.pub, others: d.others}, marks: &marker{pub: d.pub, others: d.others}, jobs: occupancy.New(nil, nil), cables: d.cables, timer: new(again.Timer)}
 	in := facts.gather(snap, &stored{doc: doc, prev: prev}, now)
 	d.cables = facts.cables
 	in.fabricSince = doc.FabricSince // a time that is not stored would be another one at each look

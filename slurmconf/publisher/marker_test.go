@@ -257,8 +257,8 @@ func largeMarks(t testing.TB) (look func() int) {
 	return func() int {
 		before := store.annotated
 		out, err := m.write(t.Context(), files, in, nil, now)
-		if err != nil || len(out.differences) > 0 || !out.next.IsZero() {
-			t.Fatal(err, len(out.differences), out.next)
+		if err != nil || len(out.differences) > 0 || !m.timer.Next().IsZero() {
+			t.Fatal(err, len(out.differences), m.timer.Next())
 		}
 		return store.annotated - before
 	}

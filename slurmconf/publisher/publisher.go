@@ -260,18 +260,14 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 	pub := all[at]
 	others := slices.Concat(all[:at], all[at+1:])
 	a := &archive{store: o.store, pub: pub, others: others, writes: o.metrics.writes, log: o.log}
-	marks := &marker{outlets: o, pub: pub, others: others, said: map[string]string{}, writes: o.metrics.writes.WithLabelValues("node")}
-	return &loop{
-		outlets: o,
-		pub:     pub,
-		archive: a,
-		facts:   &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: marks, jobs: o.jobs},
-		settle:  &settle{pub: pub},
-		first:   &firstWait{pub: pub, started: now},
-		holder:  &holder{outlets: o, pub: pub, archive: a},
-		marks:   marks,
-		watch:   loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log}),
-	}
+	l := &loop{outlets: o, pub: pub, archive: a, first: &firstWait{pub: pub, started: now},
+		watch: loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})}
+	timer := &l.Timer
+	l.marks = &marker{outlets: o, pub: pub, timer: timer, others: others, said: map[string]string{}, writes: o.metrics.writes.WithLabelValues("node")}
+	l.facts = &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: l.marks, jobs: o.jobs, timer: timer}
+	l.settle = &settle{pub: pub, timer: timer}
+	l.holder = &holder{outlets: o, pub: pub, archive: a, timer: timer}
+	return l
 }
 
 // turn makes one pass, and returns what the pass found of the nodes. An error is logged once, and
@@ -279,12 +275,11 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 func (l *loop) turn(ctx context.Context) nodestatus.Pass {
 	l.Dirty = time.Time{}
 	began := time.Now()
-	found, next, err := l.pass(ctx, began)
+	found, err := l.pass(ctx, began)
 	l.metrics.duration.WithLabelValues(l.pub.Name).Observe(time.Since(began).Seconds())
 	if err == nil || ctx.Err() != nil {
 		l.Failures = 0
 		l.Failed.Forget()
-		l.At(next)
 		return found
 	}
 	l.Fail(time.Now())
