@@ -90,9 +90,10 @@ func (h *holder) say(ctx context.Context, s *stored, act hold, now time.Time) (o
 	if inFiles {
 		return out, nil
 	}
-	out.set = s.set.Clone()
-	out.set.SayHeld(held)
-	return out, h.archive.saveFiles(ctx, out.set)
+	set := s.set.Clone()
+	set.SayHeld(held)
+	out.set, err = h.archive.saveFiles(ctx, set)
+	return out, err
 }
 
 // sameText reports whether both holds say the same.
@@ -117,5 +118,5 @@ func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, wanted *Re
 	if wanted != nil && len(wanted.Files) > 0 {
 		doc.Wanted = &wanted.Stored
 	}
-	return doc, h.archive.savePlan(ctx, doc)
+	return h.archive.savePlan(ctx, doc)
 }

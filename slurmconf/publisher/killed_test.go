@@ -50,12 +50,20 @@ func (m *mortal) write(do func() error) error {
 	return err
 }
 
-func (m *mortal) Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) error {
-	return m.write(func() error { return m.memory.Save(ctx, p, out) })
+func (m *mortal) Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) (version string, err error) {
+	err = m.write(func() (err error) {
+		version, err = m.memory.Save(ctx, p, out)
+		return err
+	})
+	return version, err
 }
 
-func (m *mortal) SavePlan(ctx context.Context, d *plandoc.Document) error {
-	return m.write(func() error { return m.memory.SavePlan(ctx, d) })
+func (m *mortal) SavePlan(ctx context.Context, d *plandoc.Document) (version string, err error) {
+	err = m.write(func() (err error) {
+		version, err = m.memory.SavePlan(ctx, d)
+		return err
+	})
+	return version, err
 }
 
 func (m *mortal) Mark(ctx context.Context, n *inputs.Node, change inputs.Marks) error {

@@ -40,9 +40,8 @@ type Store interface {
 	Changes() <-chan struct{}
 	// Load returns nil when nothing has been published.
 	Load(ctx context.Context, p plandoc.Location) (*plandoc.Published, error)
-	// Save stores the files and annotations onto the version that they have, and gives them the new
-	// version.
-	Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) error
+	// Save stores the files and annotations onto the version that they have. It returns the new version.
+	Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) (version string, err error)
 	// LoadPlan returns the stored plan of the publication, or nil if there is none. The
 	// error of a plan that cannot be read wraps plandoc.ErrUnreadable.
 	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
@@ -51,8 +50,8 @@ type Store interface {
 	// PlanChanged reports whether the stored plan is another one than that of the version, as
 	// far as the store has noticed. It reads no plan.
 	PlanChanged(publication, version string) bool
-	// SavePlan stores the plan onto the version that it has, and gives it the new version.
-	SavePlan(ctx context.Context, d *plandoc.Document) error
+	// SavePlan stores the plan onto the version that it has. It returns the new version.
+	SavePlan(ctx context.Context, d *plandoc.Document) (version string, err error)
 	// Mark writes annotations and labels of a Node, onto the version that the snapshot shows. It
 	// returns ErrNodeChanged if the Node has another version now.
 	Mark(ctx context.Context, n *inputs.Node, change inputs.Marks) error

@@ -85,7 +85,8 @@ func (l *loop) saveRevision(ctx context.Context, mem *stored, to *plandoc.Revisi
 	doc := mem.doc.Clone()
 	doc.Add(plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: mem.by(), Why: fmt.Sprintf("rolled back to revision %d", to.Number), Digest: to.Digest, FilesDigest: to.FilesDigest, Plan: to.Plan})
 	doc.RolledBack, doc.Held, doc.Wanted = to.Number, nil, nil
-	if err := l.archive.savePlan(ctx, doc); err != nil {
+	doc, err := l.archive.savePlan(ctx, doc)
+	if err != nil {
 		return nil, err
 	}
 	l.log.Warn("rolled back", "publication", l.pub.Name, "by", mem.by(), "to", to.Number, "revision", doc.Current.Number)

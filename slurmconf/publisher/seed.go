@@ -36,7 +36,8 @@ func (l *loop) seedOf(snap *inputs.Snapshot, mem *stored) (*plandoc.Published, e
 // seed publishes a seed, so that slurmctld can start.
 func (l *loop) seed(ctx context.Context, act seed) error {
 	l.log.Info("wrote files without nodes, so that slurmctld can start before there is a plan", "publication", l.pub.Name)
-	return l.archive.saveFiles(ctx, act.set)
+	_, err := l.archive.saveFiles(ctx, act.set)
+	return err
 }
 
 // seedAtOnce publishes a seed before the first pass, if nothing is published. The first pass tries

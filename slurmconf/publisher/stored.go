@@ -225,7 +225,8 @@ func (a *archive) publish(ctx context.Context, old *stored, act publish, leaving
 		if noneHeld {
 			doc.Held, doc.Wanted = nil, nil
 		}
-		if err := a.savePlan(ctx, doc); err != nil {
+		var err error
+		if doc, err = a.savePlan(ctx, doc); err != nil {
 			return nil, err
 		}
 	}
@@ -244,7 +245,8 @@ func (a *archive) publish(ctx context.Context, old *stored, act publish, leaving
 	}
 	next.Put(&doc.Current, made.Files, now)
 	if old.set == nil || !maps.Equal(old.set.Files, next.Files) || !maps.Equal(old.set.Annotations, next.Annotations) {
-		if err := a.saveFiles(ctx, next); err != nil {
+		var err error
+		if next, err = a.saveFiles(ctx, next); err != nil {
 			return nil, err
 		}
 	}
@@ -286,7 +288,7 @@ func (a *archive) restore(ctx context.Context, doc *plandoc.Document, set *pland
 		if err := doc.Current.SetDigests(); err != nil {
 			return err
 		}
-		if err := a.savePlan(ctx, doc); err != nil {
+		if doc, err = a.savePlan(ctx, doc); err != nil {
 			return err
 		}
 	}
@@ -295,7 +297,8 @@ func (a *archive) restore(ctx context.Context, doc *plandoc.Document, set *pland
 		delete(next.Annotations, key)
 	}
 	next.Put(&doc.Current, files, now)
-	return a.saveFiles(ctx, next)
+	_, err = a.saveFiles(ctx, next)
+	return err
 }
 
 // remember stores since when NVLink fabrics are not ready, and the groups of switches, if they have changed. It
@@ -304,23 +307,34 @@ func (a *archive) remember(ctx context.Context, s *stored, in *gathered) (*store
 	if s == nil || s.remembers(in) {
 		return s, nil
 	}
-	next := *s
-	next.doc = s.doc.Clone()
-	next.doc.FabricSince, next.doc.Groups = in.fabricSince, in.groups
-	return &next, a.savePlan(ctx, next.doc)
-}
-
-func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) error {
-	a.writes.WithLabelValues("plan").Inc()
-	if err := a.store.SavePlan(ctx, doc); err != nil {
-		a.forget()
-		return err
+	doc := s.doc.Clone()
+	doc.FabricSince, doc.Groups = in.fabricSince, in.groups
+	doc, err := a.savePlan(ctx, doc)
+	if err != nil {
+		return s, err
 	}
-	a.known = doc
-	return nil
+	return &stored{doc: doc, set: s.set, prev: s.prev}, nil
 }
 
-func (a *archive) saveFiles(ctx context.Context, set *plandoc.Published) error {
+// savePlan returns the plan as it is stored then.
+func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) (*plandoc.Document, error) {
+	a.writes.WithLabelValues("plan").Inc()
+	version, err := a.store.SavePlan(ctx, doc)
+	if err != nil {
+		a.forget()
+		return nil, err
+	}
+	saved := *doc
+	saved.Version = version
+	a.known = &saved
+	return a.known, nil
+}
+
+// saveFiles returns the files and annotations as they are stored then.
+func (a *archive) saveFiles(ctx context.Context, set *plandoc.Published) (*plandoc.Published, error) {
 	a.writes.WithLabelValues("publication").Inc()
-	return a.store.Save(ctx, a.pub.Place(), set)
+	version, err := a.store.Save(ctx, a.pub.Place(), set)
+	saved := *set
+	saved.Version = version
+	return &saved, err
 }

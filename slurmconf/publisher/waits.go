@@ -57,7 +57,8 @@ func (l *loop) say(ctx context.Context, out outcome, known loaded.Known, files, 
 	if !write {
 		return nil
 	}
-	return l.archive.saveFiles(ctx, set)
+	_, err := l.archive.saveFiles(ctx, set)
+	return err
 }
 
 // notePending notes in the annotations which nodes are pending as Slurm said last. It reports whether

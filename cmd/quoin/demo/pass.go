@@ -67,7 +67,7 @@ func (d *demonstration) publish(ctx context.Context, doc *plandoc.Document, made
 	now := time.Now()
 	if !made.IsRevision(&doc.Current) {
 		doc.Add(made.Revision(&doc.Current, made.Changes(&doc.Current), now))
-		if err := d.store.SavePlan(ctx, doc); err != nil {
+		if _, err := d.store.SavePlan(ctx, doc); err != nil {
 			return err
 		}
 	}
@@ -79,5 +79,6 @@ func (d *demonstration) publish(ctx context.Context, doc *plandoc.Document, made
 	set = set.Clone()
 	set.Put(&doc.Current, made.Files, now)
 	set.Say(plandoc.AnnotationLeftOut, plandoc.LeftOut(made.Left))
-	return d.store.Save(ctx, place, set)
+	_, err = d.store.Save(ctx, place, set)
+	return err
 }
