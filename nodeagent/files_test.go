@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -299,9 +298,9 @@ func TestHookFilesFaults(t *testing.T) {
 		{UUID: "GPU-b", Text: topology.UncorrectedECCProblem("GPU-b").Message}, {Text: "the driver has a GPU"}}
 	for _, links := range []int{18, 17} {
 		for i := range n.GPUs {
-			n.GPUs[i].NVLinks = slices.Repeat([]topology.NVLink{{Remote: "switch"}}, 18)
+			n.GPUs[i].Links = &topology.Links{Switch: 18}
 		}
-		n.GPUs[0].NVLinks = n.GPUs[0].NVLinks[:links]
+		n.GPUs[0].Links = &topology.Links{Switch: links}
 		f.Fabric = func(n *topology.Node) topology.FabricVerdict {
 			return topology.JudgeFabric(&topology.FabricNode{Report: n}, nil)
 		}

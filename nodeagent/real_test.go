@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
@@ -37,8 +39,11 @@ func TestRealStore(t *testing.T) {
 	t.Run("update", rig.update)
 	t.Run("conflict", rig.conflict)
 	t.Run("created by another", rig.createdByAnother)
+	t.Run("another definition", rig.anotherDefinition)
 	t.Run("server down", rig.down)
 }
+
+const definitionFile = "../manifests/plain/base/05-nodereports.yaml"
 
 type storeRig struct {
 	*kuberig.Cluster
@@ -61,7 +66,7 @@ func (r *storeRig) connect() {
 // define has the API server know NodeReports.
 func (r *storeRig) define() {
 	r.t.Helper()
-	if err := r.Objects().Apply(r.t.Context(), "../manifests/plain/base/05-nodereports.yaml"); err != nil {
+	if err := r.Objects().Apply(r.t.Context(), definitionFile); err != nil {
 		r.t.Fatal(err)
 	}
 	if err := r.Objects().Delete(r.t.Context(), "nodes", "", "n1"); err != nil { // of the test without a definition
@@ -187,6 +192,68 @@ func (r *storeRig) createdByAnother(t *testing.T) {
 	}
 	if err := s.Put(t.Context(), []byte(goodLine)); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("%v: want that it exists", err)
+	}
+}
+
+// anotherDefinition: agent and definition are of two releases, which call the links of a GPU otherwise. The
+// API server leaves out what its definition does not know, and each report stays readable.
+func (r *storeRig) anotherDefinition(t *testing.T) {
+	text, err := os.ReadFile(definitionFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name, anotherName = "                  links:\n", "                  nvlinks:\n"
+	another := strings.Replace(string(text), name, anotherName, 1)
+	if another == string(text) {
+		t.Fatal("the definition has no links")
+	}
+	apply := func(definition string) {
+		t.Helper()
+		if err := r.Objects().ApplyText(t.Context(), definition); err != nil {
+			t.Fatal(err)
+		}
+	}
+	linked := strings.Replace(goodLine, `"minor":0,`, `"minor":0,"links":{"switch":18},`, 1)
+	sync := func() (report, version string) {
+		t.Helper()
+		if err := r.agent(t, linked).syncStore(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o, report := r.stored(t)
+		return report, o.ResourceVersion
+	}
+
+	apply(another)
+	await.Until(t, "the API server leaves the links out", func() bool { report, _ := sync(); return !strings.Contains(report, "links") })
+	report, before := sync()
+	if _, after := sync(); after != before {
+		t.Errorf("version %s, was %s: a report without links was written again", after, before)
+	}
+	if diff := cmp.Diff(goodLine, report); diff != "" {
+		t.Errorf("facts (-want +got):\n%s", diff)
+	}
+	older := strings.Replace(linked, `"links"`, `"nvlinks"`, 1) // as an agent of the other release writes
+	if err := r.Objects().Patch(t.Context(), "nodereports", "", "n1", older); err != nil {
+		t.Fatal(err)
+	}
+
+	apply(string(text))
+	readable := func() bool {
+		o, err := r.reports.Get(t.Context(), "n1")
+		return err == nil && o != nil && o.Err == nil
+	}
+	await.Until(t, "the API server leaves the other release's links out", readable)
+	if _, report := r.stored(t); report != goodLine {
+		t.Errorf("of the other release's report is read: %s", report)
+	}
+	if err := r.Objects().Patch(t.Context(), "nodereports", "", "n1", strings.Replace(older, "18", "17", 1)); err != nil {
+		t.Errorf("an agent of the other release is refused: %v", err)
+	}
+	if _, report := r.stored(t); report != goodLine {
+		t.Errorf("of the other release's report is read: %s", report)
+	}
+	if report, _ := sync(); report != linked {
+		t.Errorf("stored %s", report)
 	}
 }
 

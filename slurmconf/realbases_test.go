@@ -22,14 +22,14 @@ type plannedSite struct {
 	total    int
 }
 
-// planRacks makes the plan of random racks on the first nodes, and returns its block topologies. For
-// releases that take short blocks, the base of each third plan is set to that of the largest rack, which
-// makes more sizes of jobs impossible.
-func planRacks(t *testing.T, rng *rand.Rand, number int, policy placement.Policy) (sites []*plannedSite) {
+// planRacks makes the plan of random racks on the first nodes, and returns its block topologies. The base of
+// each third plan is set to that of the largest rack, which makes more sizes of jobs impossible.
+func planRacks(t *testing.T, rng *rand.Rand, number int) (sites []*plannedSite) {
 	t.Helper()
 	var facts []topology.Facts
+	policy := placement.Policy{}
 	top, at := 3+rng.IntN(16), 0
-	if number%3 == 2 && policy.ShortBlocks {
+	if number%3 == 2 {
 		policy.BaseBlockSize = top
 	}
 	for r := range 2 + rng.IntN(7) {
@@ -114,82 +114,56 @@ func (s *plannedSite) compare(t *testing.T, n int, said string) (refused bool) {
 }
 
 // TestRealBases makes plans of random racks, all healthy, and asks slurmctld for a job of each size.
-// 26.05 has all topologies at once, and 24.11 one after the other.
 func TestRealBases(t *testing.T) {
 	t.Parallel()
 	slurmrig.NeedTest(t)
-	for _, tt := range []struct {
-		release       slurmrig.Release
-		policy        placement.Policy
-		sample, whole int
-	}{
-		{slurmrig.Slurm2605, placement.Policy{ShortBlocks: true, Divide: true}, 6, 30},
-		{slurmrig.Slurm2411, placement.Policy{Divide: true, OneTopology: true}, 3, 30},
-	} {
-		t.Run(tt.release.Slurm, func(t *testing.T) {
-			t.Parallel()
-			rng, sites := oracle.Rand(t), map[string]*plannedSite{}
-			conf, jobs, names := &strings.Builder{}, &strings.Builder{}, []string{}
-			fmt.Fprintf(conf, "NodeName=n[001-%03d] NodeAddr=127.0.0.1 Port=[20001-%d] CPUs=2 RealMemory=1000 State=CLOUD\n"+
-				"ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nTopologyPlugin=topology/block\n", sizedNodes, 20000+sizedNodes)
-			files, topologies := map[string]string{}, []topology.Topology{}
-			for i := range oracle.Rounds(tt.sample, tt.whole) {
-				for _, s := range planRacks(t, rng, i, tt.policy) {
-					name, in := s.topology.Name, ""
-					if s.topology.Default = len(topologies) == 0; tt.policy.ShortBlocks {
-						in = " Topology=" + name
-					}
-					sites[name], topologies, names = s, append(topologies, s.topology), append(names, name)
-					fmt.Fprintf(conf, "PartitionName=%s Nodes=%s State=UP%s\n", name, hostlist.Compress(s.nodes()), in)
-					for n := range s.total {
-						fmt.Fprintln(jobs, name, n+1)
-					}
-					for _, p := range s.problems { // what it advises works
-						fmt.Fprintln(jobs, name, p.Message[strings.Index(p.Message, "sbatch -N ")+len("sbatch -N "):])
-					}
-					text, err := slurmconf.RenderConf(s.topology, "racks")
-					if err != nil {
-						t.Fatal(err)
-					}
-					files["topology."+name] = string(text)
-				}
+	rng, sites := oracle.Rand(t), map[string]*plannedSite{}
+	conf, jobs := &strings.Builder{}, &strings.Builder{}
+	fmt.Fprintf(conf, "NodeName=n[001-%03d] NodeAddr=127.0.0.1 Port=[20001-%d] CPUs=2 RealMemory=1000 State=CLOUD\n"+
+		"ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nTopologyPlugin=topology/block\n", sizedNodes, 20000+sizedNodes)
+	var topologies []topology.Topology
+	for i := range oracle.Rounds(6, 30) {
+		for _, s := range planRacks(t, rng, i) {
+			name := s.topology.Name
+			s.topology.Default = len(topologies) == 0
+			sites[name], topologies = s, append(topologies, s.topology)
+			fmt.Fprintf(conf, "PartitionName=%s Nodes=%s State=UP Topology=%[1]s\n", name, hostlist.Compress(s.nodes()))
+			for n := range s.total {
+				fmt.Fprintln(jobs, name, n+1)
 			}
-			files["jobs"], files["topology.conf"] = jobs.String(), files["topology."+names[0]]
-			files["ask.sh"] = "while read -r site n segment; do said=$(sbatch --test-only -p $site -N $n $segment --wrap true 2>&1); echo \"$site $n $segment: ${said//$'\\n'/ }\"; done\n"
-			script := "bash /etc/slurm/ask.sh </etc/slurm/jobs"
-			if tt.policy.ShortBlocks {
-				yaml, err := slurmconf.RenderYAML(topologies, "racks")
-				if err != nil {
-					t.Fatal(err)
-				}
-				files = map[string]string{"topology.yaml": string(yaml), "jobs": files["jobs"], "ask.sh": files["ask.sh"]}
-			} else {
-				script = "for site in " + strings.Join(names, " ") + "; do cp /etc/slurm/topology.$site /etc/slurm/topology.conf; scontrol reconfigure >&2; grep \"^$site \" /etc/slurm/jobs | bash /etc/slurm/ask.sh; done"
+			for _, p := range s.problems { // what it advises works
+				fmt.Fprintln(jobs, name, p.Message[strings.Index(p.Message, "sbatch -N ")+len("sbatch -N "):])
 			}
-			cluster := slurmrig.StartTest(t, tt.release, slurmrig.Config{SlurmConf: conf.String(), Files: files})
-			refused, taken := 0, 0
-			for line := range strings.Lines(cluster.RunTest(t, "bash", "-c", script)) {
-				asked, said, _ := strings.Cut(line, ":")
-				var name, segment string
-				n := 0
-				if _, err := fmt.Sscan(asked, &name, &n, &segment); err != nil && n == 0 {
-					t.Fatalf("line %q: %v", line, err)
-				}
-				switch {
-				case segment != "":
-					if taken++; !strings.Contains(said, " on nodes ") {
-						t.Errorf("%s: -N %d %s: %s", name, n, segment, said)
-					}
-				case sites[name].compare(t, n, said):
-					refused++
-				default:
-					taken++
-				}
+		}
+	}
+	yaml, err := slurmconf.RenderYAML(topologies, "racks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"topology.yaml": string(yaml), "jobs": jobs.String(),
+		"ask.sh": "while read -r site n segment; do said=$(sbatch --test-only -p $site -N $n $segment --wrap true 2>&1); echo \"$site $n $segment: ${said//$'\\n'/ }\"; done\n"}
+	cluster := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{SlurmConf: conf.String(), Files: files})
+	refused, taken := 0, 0
+	for line := range strings.Lines(cluster.RunTest(t, "bash", "-c", "bash /etc/slurm/ask.sh </etc/slurm/jobs")) {
+		asked, said, _ := strings.Cut(line, ":")
+		var name, segment string
+		n := 0
+		if _, err := fmt.Sscan(asked, &name, &n, &segment); err != nil && n == 0 {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		switch {
+		case segment != "":
+			if taken++; !strings.Contains(said, " on nodes ") {
+				t.Errorf("%s: -N %d %s: %s", name, n, segment, said)
 			}
-			t.Logf("%d topologies: %d sizes of jobs refused, %d taken, as the plans say", len(sites), refused, taken)
-			if want := strings.Count(jobs.String(), "\n"); refused+taken != want || tt.policy.ShortBlocks && refused == 0 {
-				t.Errorf("%d answers with %d refused, want %d with some", refused+taken, refused, want)
-			}
-		})
+		case sites[name].compare(t, n, said):
+			refused++
+		default:
+			taken++
+		}
+	}
+	t.Logf("%d topologies: %d sizes of jobs refused, %d taken, as the plans say", len(sites), refused, taken)
+	if want := strings.Count(jobs.String(), "\n"); refused+taken != want || refused == 0 {
+		t.Errorf("%d answers with %d refused, want %d with some", refused+taken, refused, want)
 	}
 }

@@ -32,19 +32,20 @@ func TestRealTopologies(t *testing.T) {
 	t.Parallel()
 	slurmrig.NeedTest(t)
 	for _, tt := range []struct {
-		name  string
-		facts []topology.Facts
+		name    string
+		facts   []topology.Facts
+		classes []int
 		// jobs are partition, number of nodes, and whether slurmctld takes the job.
 		jobs []string
 	}{
-		{"racks of 18 and 9", racksOf("a", 18, 18, 18, 9, 9, 9, 9), []string{
+		{"racks of 18 and 9", racksOf("a", 18, 18, 18, 9, 9, 9, 9), []int{18, 9}, []string{
 			"nvl-9 10 true", "nvl-9 12 true", "nvl-9 18 true", "nvl-9 36 true", "nvl-18 18 true", "nvl-18 36 true", "nvl-18 54 true"}},
-		{"two fabrics", append(racksOf("a", 4, 4), racksOf("b", 4, 4)...), []string{
+		{"two fabrics", append(racksOf("a", 4, 4), racksOf("b", 4, 4)...), nil, []string{
 			"nvl-a 8 true", "nvl-b 8 true", "nvl-a,nvl-b 8 true", "all 9 false", "all 16 false"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			plan, _, err := placement.MakePlan(placement.Observed{Facts: tt.facts}, placement.Previous{}, placement.Policy{ShortBlocks: true, Divide: true, SeparateFabrics: true})
+			plan, _, err := placement.MakePlan(placement.Observed{Facts: tt.facts}, placement.Previous{}, placement.Policy{EmptyLeaves: true, SeparateFabrics: true, SizeClasses: tt.classes})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,13 +79,13 @@ func TestRealTopologies(t *testing.T) {
 	}
 }
 
-// TestRealJoinedRoots asks both releases for jobs across two switches that no label joins, in the tree and
-// in the block topology.
+// TestRealJoinedRoots asks both releases for jobs across two switches that no label joins, in the tree, and
+// 26.05 in the block topology too.
 func TestRealJoinedRoots(t *testing.T) {
 	t.Parallel()
 	slurmrig.NeedTest(t)
 	facts := append(racksOf("a", 4, 4), racksOf("b", 4, 4)...)
-	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, placement.Policy{Divide: true, OneTopology: true})
+	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, placement.Policy{EmptyLeaves: true, OneTopology: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func TestRealJoinedRoots(t *testing.T) {
 		release slurmrig.Release
 		kind    slurmconf.Kind
 	}{
-		{slurmrig.Slurm2411, slurmconf.KindTree}, {slurmrig.Slurm2411, slurmconf.KindBlock}, {slurmrig.Slurm2605, slurmconf.KindAuto},
+		{slurmrig.Slurm2411, slurmconf.KindTree}, {slurmrig.Slurm2605, slurmconf.KindAuto},
 	} {
 		t.Run(fmt.Sprintf("%s %s", tt.release.Slurm, tt.kind), func(t *testing.T) {
 			t.Parallel()

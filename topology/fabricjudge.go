@@ -387,8 +387,8 @@ func (c *fabricCase) addFlaws(f *Finding, links int) {
 			}
 		}
 		add(g.Fabric.flaw())
-		if n := len(g.NVLinks); n < links && !g.usesMIG() && !c.linksUnread(g) {
-			add(ReasonLinksDown, fmt.Sprintf("%d of %d NVLinks are active", n, links))
+		if g.Links != nil && g.Links.Active() < links && !g.usesMIG() {
+			add(ReasonLinksDown, fmt.Sprintf("%d of %d NVLinks are active", g.Links.Active(), links))
 		}
 	}
 	switch text := strings.Join(said, "; "); {
@@ -398,13 +398,6 @@ func (c *fabricCase) addFlaws(f *Finding, links int) {
 	default:
 		*f = Finding{Severity: Warning, Reason: flaws[worst], Message: text, Remedy: flawRemedies[flaws[worst]]}
 	}
-}
-
-// linksUnread reports whether NVML did not answer for all links of a GPU.
-func (c *fabricCase) linksUnread(g *GPU) bool {
-	return slices.ContainsFunc(c.Report.Problems, func(p Finding) bool {
-		return p.Reason == ReasonFactUnreadable && strings.HasPrefix(p.Message, "NVLink ") && strings.Contains(p.Message, g.UUID)
-	})
 }
 
 // flaws are what may be wrong with a GPU that has joined its fabric, the worst first.

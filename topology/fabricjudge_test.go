@@ -28,15 +28,11 @@ func inClique(id uint32) topology.Fabric {
 
 // trays are nodes that are alike: each GPU has 18 links to switches, and the nodes share a chassis.
 func trays(n, gpus int, product string, f topology.Fabric) []topology.FabricNode {
-	links := make([]topology.NVLink, 18)
-	for i := range links {
-		links[i] = topology.NVLink{Link: i, Remote: "switch"}
-	}
 	out := make([]topology.FabricNode, n)
 	for i := range out {
 		r := &topology.Node{Name: fmt.Sprintf("n%02d", i+1), Platform: &topology.Platform{ChassisSerial: "1820"}}
 		for g := range gpus {
-			r.GPUs = append(r.GPUs, topology.GPU{Index: g, UUID: fmt.Sprintf("GPU-%02d-%d", i+1, g), Product: product, NVLinks: links, Fabric: f})
+			r.GPUs = append(r.GPUs, topology.GPU{Index: g, UUID: fmt.Sprintf("GPU-%02d-%d", i+1, g), Product: product, Links: &topology.Links{Switch: 18}, Fabric: f})
 		}
 		out[i].Report = r
 	}
@@ -58,10 +54,7 @@ func TestFabricTable(t *testing.T) {
 		return func() []topology.FabricNode { return trays(1, 4, product, f) }
 	}
 	links := func(gpu, n int) func([]topology.FabricNode) {
-		return func(nodes []topology.FabricNode) {
-			g := &nodes[0].Report.GPUs[gpu]
-			g.NVLinks = g.NVLinks[:n]
-		}
+		return func(nodes []topology.FabricNode) { nodes[0].Report.GPUs[gpu].Links.Switch = n }
 	}
 	set := func(f topology.Fabric) func([]topology.FabricNode) {
 		return func(nodes []topology.FabricNode) { say(&nodes[0], f) }
@@ -131,7 +124,7 @@ func TestFabricTable(t *testing.T) {
 		{name: "H100 that registers", site: alone(h100, inProgress), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "4 of 4 GPUs have not registered with the NVLink switches of the machine, and no CUDA program can use them: Fabric Manager does not run"},
 		{name: "H100 that has registered for long", site: alone(h100, inProgress), spoil: late(nil), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone, says: "none is active; since 2026-11-26 16:10 UTC"},
 		{name: "H100 that has not started for long", site: alone(h100, notStarted), spoil: late(nil), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone, says: "Fabric Manager does not run"},
-		{name: "H100 that has registered for long, and its links are down", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.GPUs[2].NVLinks = nil }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
+		{name: "H100 that has registered for long, and its links are down", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.GPUs[2].Links = &topology.Links{} }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
 		{name: "H100 with FABRIC_MODE=0 and no Fabric Manager", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.FabricMode, n.Report.Domain.Clique.ID = new(0), 1 }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
 		{name: "H100 with FABRIC_MODE=1 and no partition", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.FabricMode = new(1) }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "4 of 4 GPUs are in no active partition"},
 		{name: "H100 with FABRIC_MODE=2", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.FabricMode = new(2) }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "in no active partition"},
@@ -158,17 +151,19 @@ func TestFabricTable(t *testing.T) {
 		}, reason: "LinksDown", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "9 of 18"},
 		{name: "H100 with 17 of 18 links", site: alone(h100, notSupported), spoil: links(2, 17), reason: "LinksDown", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "MIG turns links off", site: rack, spoil: func(n []topology.FabricNode) { links(2, 0)(n); n[0].Report.GPUs[2].MIGEmpty = true }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
-		{name: "links that nobody could read", site: rack, spoil: func(n []topology.FabricNode) {
-			links(2, 5)(n)
-			n[0].Report.Problems = []topology.Finding{{Reason: topology.ReasonFactUnreadable, Message: "NVLink 5 of GPU GPU-01-2: ERROR_UNKNOWN"}}
+		{name: "links that nobody could read", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report.GPUs[2].Links = nil }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "no GPU's links known", site: rack, spoil: func(n []topology.FabricNode) {
+			for g := range n[0].Report.GPUs {
+				n[0].Report.GPUs[g].Links = nil
+			}
 		}, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
 		{name: "links of a machine that starts", site: rack, spoil: func(n []topology.FabricNode) { say(&n[0], inProgress); links(2, 0)(n) }, reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNotReady},
 		{name: "bridges between two of four cards", site: alone("NVIDIA A100 80GB PCIe", notSupported), spoil: func(n []topology.FabricNode) {
 			for g := range n[0].Report.GPUs {
 				links(g, 0)(n)
 			}
-			n[0].Report.GPUs[0].NVLinks = []topology.NVLink{{Remote: "gpu"}}
-			n[0].Report.GPUs[1].NVLinks = []topology.NVLink{{Remote: "gpu"}}
+			n[0].Report.GPUs[0].Links.AddGPU("")
+			n[0].Report.GPUs[1].Links.AddGPU("")
 		}, reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "failed, and a link is down", site: rack, spoil: func(n []topology.FabricNode) { say(&n[0], failed); links(2, 17)(n) }, reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "; GPU 2, GPU-01-2: 17 of 18 NVLinks are active"},
 		{name: "unhealthy", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report.GPUs[1].Fabric.Health = topology.HealthUnhealthy }, reason: "FabricUnhealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: its health is unhealthy"},

@@ -26,8 +26,8 @@ type fabricSeen struct {
 	joined, inProgress, notStarted, failed, none, unread uint8
 	// two says that the GPUs have joined two cliques, and flawed that a GPU's health is not as it should be.
 	two, flawed bool
-	// least and links are the fewest and the most links of a GPU without MIG, toSwitch that one of them ends
-	// in a switch.
+	// least and links are the fewest and the most links of a GPU without MIG whose links are known, toSwitch
+	// that one of them ends in a switch. Without such a GPU least is maxLinks.
 	least, links uint8
 	toSwitch     bool
 }
@@ -57,9 +57,6 @@ type fabricKind struct {
 	alike [maxLinks + 1]int32
 	usual int // what usualLinks returns, 0 before it is known, and -1 for none
 }
-
-// maxLinks is how many NVLinks of a GPU a report holds.
-const maxLinks = 64
 
 // inMachine reports whether NVLink joins none of these nodes with another one.
 func (k *fabricKind) inMachine() bool { return k.known && k.bound == inMachine }
@@ -222,19 +219,15 @@ func (s *fabricSeen) read(n *Node) (clique Clique) {
 		}
 		reason, _ := f.flaw()
 		s.flawed = s.flawed || reason != ""
-		if g.usesMIG() {
+		if g.usesMIG() || g.Links == nil {
 			continue
 		}
-		links := uint8(min(len(g.NVLinks), maxLinks)) //nolint:gosec // a report holds 64
+		links := uint8(min(g.Links.Active(), maxLinks)) //nolint:gosec // maxLinks is small
 		s.least, s.links = min(s.least, links), max(s.links, links)
-		s.toSwitch = s.toSwitch || len(g.NVLinks) > 0 && g.NVLinks[0].Remote == remoteSwitch
+		s.toSwitch = s.toSwitch || g.Links.Switch > 0
 	}
-	s.least = min(s.least, s.links)
 	return clique
 }
-
-// remoteSwitch is what NVLink.Remote says of a link to a switch.
-const remoteSwitch = "switch"
 
 // usesMIG reports whether MIG is on, which turns NVLinks off.
 func (g *GPU) usesMIG() bool { return g.MIGEmpty || len(g.MIG) > 0 }

@@ -12,8 +12,8 @@ import (
 type Labels struct {
 	// Clique is the NVLink domain. It is zero if no label names one in NVML's form.
 	Clique Clique
-	// Domains are the NVLink domain as other labels name it, in their order of
-	// precedence.
+	// Domains are the NVLink domain as other labels name it, in the order of their keys in the
+	// configuration.
 	Domains []Domain
 	// Tiers are the network switches above the node, nearest first. One that no label
 	// names is empty if labels name a further one. TierSource is the writer of these
@@ -51,6 +51,8 @@ type TierSource struct {
 	// Fabrics: the last switch that a node names stands for its whole fabric. No link joins two of
 	// them.
 	Fabrics bool
+	// Network: the network itself shows the switches, and no label.
+	Network bool
 }
 
 // SourceTiers are the switches above a node by one writer, nearest first.
@@ -62,8 +64,8 @@ type SourceTiers struct {
 // The sources that are no labels. The fabric's own cables go before all labels. What switches
 // say by LLDP shows the leaves alone, so that labels go before it.
 var (
-	SourceCables = TierSource{Rank: -1, Name: "cables", Unique: true, Fabrics: true}
-	SourceLLDP   = TierSource{Rank: 1 << 10, Name: "LLDP", Unique: true}
+	SourceCables = TierSource{Rank: -1, Name: "cables", Unique: true, Fabrics: true, Network: true}
+	SourceLLDP   = TierSource{Rank: 1 << 10, Name: "LLDP", Unique: true, Network: true}
 )
 
 // Cables are the switches above a node as the cables of its adapters show.

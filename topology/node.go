@@ -72,9 +72,9 @@ type GPU struct {
 	NUMANode  *int   `json:"numaNode,omitempty"`
 	// CPUAffinity is a list of Linux CPU numbers such as "0-35,72-107".
 	CPUAffinity string `json:"cpuAffinity,omitempty" max:"4096"`
-	// NVLinks has one entry per active link.
-	NVLinks []NVLink      `json:"nvlinks,omitempty" max:"64"`
-	MIG     []MIGInstance `json:"mig,omitempty" max:"16"`
+	// Links are the active NVLinks. They are nil if they could not be read, and zero if none is active.
+	Links *Links        `json:"links,omitempty"`
+	MIG   []MIGInstance `json:"mig,omitempty" max:"16"`
 	// MIGEmpty is true if MIG is on and there is no instance, as after a boot. Then
 	// no program can use the GPU.
 	MIGEmpty bool `json:"migEmpty,omitempty"`
@@ -91,13 +91,57 @@ type GPU struct {
 	Fabric Fabric `json:"fabric,omitzero"`
 }
 
-// NVLink is one active NVLink of a GPU and what is at its other end.
-type NVLink struct {
-	Link int `json:"link"`
-	// Remote is "gpu", "switch", "ibmnpu" or "unknown".
-	Remote string `json:"remote"`
-	// RemotePCIBusID names the GPU at the other end, if it is a GPU.
-	RemotePCIBusID string `json:"remotePCIBusID,omitempty"`
+// Links counts the active NVLinks of a GPU by what is at their other end.
+type Links struct {
+	Switch  int `json:"switch,omitempty"`
+	IBMNPU  int `json:"ibmnpu,omitempty"`
+	Unknown int `json:"unknown,omitempty"`
+	// GPUs are the GPUs at the other end.
+	GPUs []LinksToGPU `json:"gpus,omitempty" max:"64"`
+}
+
+// LinksToGPU counts the NVLinks to one other GPU.
+type LinksToGPU struct {
+	// PCIBusID is empty if the other GPU's could not be read.
+	PCIBusID string `json:"pciBusID,omitempty"`
+	Count    int    `json:"count"`
+}
+
+// Active returns how many links are active.
+func (l *Links) Active() int {
+	n := l.Switch + l.IBMNPU + l.Unknown
+	for _, g := range l.GPUs {
+		n += g.Count
+	}
+	return n
+}
+
+// AddGPU counts one more link to a GPU.
+func (l *Links) AddGPU(pciBusID string) {
+	i := slices.IndexFunc(l.GPUs, func(g LinksToGPU) bool { return g.PCIBusID == pciBusID })
+	if i < 0 {
+		i, l.GPUs = len(l.GPUs), append(l.GPUs, LinksToGPU{PCIBusID: pciBusID})
+	}
+	l.GPUs[i].Count++
+}
+
+// maxLinks is the largest count of links in a report.
+const maxLinks = 64
+
+func (l *Links) validate() error {
+	if l == nil {
+		return nil
+	}
+	counts := []int{l.Switch, l.IBMNPU, l.Unknown}
+	for _, g := range l.GPUs {
+		counts = append(counts, g.Count)
+	}
+	for _, n := range counts {
+		if n < 0 || n > maxLinks {
+			return fmt.Errorf("links: a count of %d: want 0 to %d", n, maxLinks)
+		}
+	}
+	return nil
 }
 
 // Socket is one processor package.
@@ -248,6 +292,9 @@ func (n *Node) validate() error {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		if err := g.Fabric.validate(); err != nil {
+			return fmt.Errorf("gpus[%d].%w", i, err)
+		}
+		if err := g.Links.validate(); err != nil {
 			return fmt.Errorf("gpus[%d].%w", i, err)
 		}
 		if j, dup := uuids[g.UUID]; dup && g.UUID != "" {

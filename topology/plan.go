@@ -103,6 +103,9 @@ type Switch struct {
 	// Joined: no label names the switch above this one. Quoin put it below one root with
 	// others, because nothing says that they are separate fabrics.
 	Joined bool `json:"joined,omitempty"`
+	// Value is what nodes call the switch: its name may be from a file. It is empty as long as no node
+	// has named the switch. A file does not tell.
+	Value string `json:"value,omitempty"`
 }
 
 // Names are names of nodes or switches. Their text is a host list.
@@ -302,12 +305,8 @@ func SpecsOf(topologies []Topology) map[string]string {
 	specs := make(map[string]string, countNodes(units))
 	for i := range units {
 		unit := units[i].String()
-		before, after := "", unit // the nodes of a unit mostly share what they had before
 		for _, n := range units[i].Nodes {
-			if had := specs[n]; had != before {
-				before, after = had, strings.TrimPrefix(had+","+unit, ",")
-			}
-			specs[n] = after
+			specs[n] = strings.TrimPrefix(specs[n]+","+unit, ",")
 		}
 	}
 	return specs

@@ -19,6 +19,9 @@ type report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Node
+	// Metadata and Summary are beside the facts in an object of Kubernetes.
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+	Summary  json.RawMessage `json:"summary,omitempty"`
 }
 
 // EncodeReport returns the node's report as one line of JSON without a newline.
@@ -28,7 +31,7 @@ func EncodeReport(n *Node) ([]byte, error) {
 	if err := n.validate(); err != nil {
 		return nil, fmt.Errorf("encode report of node %q: %w", n.Name, err)
 	}
-	data, err := json.Marshal(report{APIVersion, ReportKind, *n})
+	data, err := json.Marshal(report{APIVersion: APIVersion, Kind: ReportKind, Node: *n})
 	if err == nil && len(data) > MaxReport {
 		err = errTooLarge
 	}
@@ -44,12 +47,28 @@ func ParseReport(source string, data []byte) (*Node, error) {
 	if len(data) > MaxReport {
 		return nil, fmt.Errorf("%s: report: %w", source, errTooLarge)
 	}
+	return ParseObject(source, data)
+}
+
+// maxObject is the most bytes of a report with metadata and line breaks.
+const maxObject = 8 * MaxReport
+
+// ParseObject reads a report that may be an object of Kubernetes: metadata and summary are
+// left out. The limit of a report's bytes is that of its facts without line breaks.
+func ParseObject(source string, data []byte) (*Node, error) {
+	if len(data) > maxObject {
+		return nil, fmt.Errorf("%s: report: %w", source, errTooLarge)
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	var r report
 	err := dec.Decode(&r)
 	if _, end := dec.Token(); err == nil && errors.Is(end, io.EOF) && r.isOfThisVersion() {
+		if len(data) > MaxReport && compactSize(data)-compactSize(r.Metadata)-compactSize(r.Summary) > MaxReport {
+			return nil, fmt.Errorf("%s: report: %w", source, errTooLarge)
+		}
 		if err = r.validate(); err == nil {
+			r.Metadata, r.Summary = nil, nil // would live as long as the node
 			return &r.Node, nil
 		}
 	}
@@ -57,6 +76,13 @@ func ParseReport(source string, data []byte) (*Node, error) {
 		err = errors.New(Cut(err.Error(), MaxMessage)) // it quotes the report
 	}
 	return nil, err
+}
+
+// compactSize is the size of a JSON text without spaces and line breaks.
+func compactSize(text []byte) int {
+	var out bytes.Buffer
+	_ = json.Compact(&out, text) // the text was read before, or it is empty
+	return out.Len()
 }
 
 var errTooLarge = fmt.Errorf("larger than %d bytes", MaxReport)

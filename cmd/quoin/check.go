@@ -32,7 +32,8 @@ each node that Slurm does not know, or has in another place than published.
 With --topology it reads the output of scontrol show topology instead, and lists the nodes,
 blocks, switches and block sizes that differ. That output has no name of a topology: without
 --topology-name check takes the topology with most of the shown blocks or switches, and
-names it. Slurm shows block sizes only up to the first one that spans all blocks.
+names it. Slurm shows block sizes only up to the first one that spans all blocks. Groups that
+have the same nodes under another name are named in one line.
 
 With --fresh, --nodes or reports check compares Slurm with the files that render would
 make. With PATH, a directory of Slurm's files or one file, it compares Slurm with these.

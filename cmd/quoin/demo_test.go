@@ -29,7 +29,6 @@ func TestDemoOutput(t *testing.T) {
 		{"mixed", []string{"mixed"}},
 		{"a100-mig", []string{"a100-mig"}},
 		{"watch", []string{"--watch", "--pause", "0"}},
-		{"watch-24.11", []string{"--watch", "--pause", "0", "--slurm-version", "24.11"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

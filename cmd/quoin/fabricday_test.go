@@ -152,7 +152,7 @@ func TestFabricDay(t *testing.T) {
 				"n05": "degraded, " + block + ", FabricNotReady, FabricNotReady, shut"}, ""},
 			{"a GPU has 17 of 18 links", func(d *fabricDay) {
 				d.apply(simulated.Fault{Node: "n05", Clear: true, Reboot: true})
-				d.report(func(n *topology.Node) { n.GPUs[3].NVLinks = n.GPUs[3].NVLinks[:17] }, "n05")
+				d.report(func(n *topology.Node) { n.GPUs[3].Links = &topology.Links{Switch: 17} }, "n05")
 			}, time.Hour, map[string]string{
 				"n05": "degraded, " + block + ", LinksDown, Ready, open"}, ""},
 			{"a GPU has no fabric", func(d *fabricDay) {

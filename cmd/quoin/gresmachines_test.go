@@ -87,11 +87,9 @@ func bridged(n *topology.Node) *topology.Node {
 	n.Sockets = []topology.Socket{{CPUs: "0-15,32-47", Cores: 16}, {CPUs: "16-31,48-63", Cores: 16}}
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		*g.Minor, g.Product, g.NVLinks = i^1, "NVIDIA H100 NVL", nil
+		*g.Minor, g.Product = i^1, "NVIDIA H100 NVL"
 		g.CPUAffinity = n.Sockets[i/4].CPUs
-		for lane := range 12 {
-			g.NVLinks = append(g.NVLinks, topology.NVLink{Link: lane, Remote: "gpu", RemotePCIBusID: n.GPUs[i^1].PCIBusID})
-		}
+		g.Links = &topology.Links{GPUs: []topology.LinksToGPU{{PCIBusID: n.GPUs[i^1].PCIBusID, Count: 12}}}
 	}
 	return n
 }

@@ -150,10 +150,6 @@ func TestRealPlaces(t *testing.T) {
 			r.want("h[1-2]", "-N2", "--segment=2", "-w", "h1")
 			r.want("a[3-6]", "-N4", "--segment=4")
 		}},
-		"leaf blocks of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/block\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publicationDefaults.blocksBy=leaf"}, func(r *placedRig) {
-			r.want("h[1-2]", "-N2", "-w", "h1,h2")
-			r.refused("-N2", "-w", "c1,c2")
-		}},
 		"tree of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/tree\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publicationDefaults.topology=tree"}, func(r *placedRig) {
 			r.want("a1,h1", "-N2", "-w", "a1,h1") // one root switch is above all
 			r.refused("-N2", "-w", "a1,c1")

@@ -50,7 +50,7 @@ whether NVLink joins the nodes.`,
 		Example: `  quoin render
   kubectl get nodes -o json | quoin render --nodes -
   sudo ibnetdiscover | quoin render --ibnetdiscover -
-  quoin render --format conf --slurm-version 24.11 --dir DIR REPORT.json...
+  quoin render --format conf --dir DIR REPORT.json...
   quoin render --config quoin.yaml --set publicationDefaults.baseBlockSize=18 --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.render(cmd, args)

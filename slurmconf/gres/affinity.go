@@ -135,7 +135,8 @@ func ParseCPUs(list string) (cpus []int, ok bool) {
 //
 // Links are nil behind NVSwitches, because every GPU is equally near there, and with
 // MIG, because a device is no GPU there. They are also nil if no two GPUs are joined,
-// or if a link leads to a GPU that the node does not report.
+// if a link leads to a GPU that the node does not report, or if a GPU's links are not
+// known.
 func linksOf(gpus []topology.GPU) [][]int {
 	at := make(map[string]int, len(gpus))
 	for i := range gpus {
@@ -146,21 +147,17 @@ func linksOf(gpus []topology.GPU) [][]int {
 	for i := range gpus {
 		links[i] = make([]int, len(gpus))
 		links[i][i] = -1
-		if len(gpus[i].MIG) > 0 {
+		own := gpus[i].Links
+		if len(gpus[i].MIG) > 0 || own == nil || own.Switch > 0 {
 			return nil
 		}
-		for _, l := range gpus[i].NVLinks {
-			switch l.Remote {
-			case "switch":
+		for _, to := range own.GPUs {
+			k, ok := at[strings.ToLower(to.PCIBusID)]
+			if !ok || k == i || to.PCIBusID == "" {
 				return nil
-			case "gpu":
-				k, ok := at[strings.ToLower(l.RemotePCIBusID)]
-				if !ok || k == i || l.RemotePCIBusID == "" {
-					return nil
-				}
-				links[i][k]++
-				joined = true
 			}
+			links[i][k] += to.Count
+			joined = true
 		}
 	}
 	if !joined {

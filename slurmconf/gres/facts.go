@@ -158,8 +158,8 @@ func (g *nodeGroups) sign(f *topology.Facts) bool {
 	g.buf = g.buf[:0]
 	for i := range f.Report.GPUs {
 		gpu := &f.Report.GPUs[i]
-		direct := func(l topology.NVLink) bool { return l.Remote == "gpu" }
-		if gpu.Minor == nil || len(gpu.MIG) > 0 || gpu.MIGEmpty || slices.ContainsFunc(gpu.NVLinks, direct) {
+		direct := gpu.Links != nil && len(gpu.Links.GPUs) > 0
+		if gpu.Minor == nil || len(gpu.MIG) > 0 || gpu.MIGEmpty || direct {
 			return false
 		}
 		g.buf = strconv.AppendInt(append(append(g.buf, gpu.Product...), '/'), int64(*gpu.Minor), 10)

@@ -106,11 +106,9 @@ func joined(n *topology.Node, lanes int, pairs ...[2]int) *topology.Node {
 		n.GPUs[i].PCIBusID = fmt.Sprintf("00000000:%02X:00.0", 0x0a+i)
 	}
 	for _, p := range pairs {
-		for range lanes {
-			for i := range 2 {
-				g := &n.GPUs[p[i]]
-				g.NVLinks = append(g.NVLinks, topology.NVLink{Link: len(g.NVLinks), Remote: "gpu", RemotePCIBusID: strings.ToLower(n.GPUs[p[1-i]].PCIBusID)})
-			}
+		for i := range 2 {
+			to := topology.LinksToGPU{PCIBusID: strings.ToLower(n.GPUs[p[1-i]].PCIBusID), Count: lanes}
+			n.GPUs[p[i]].Links.GPUs = append(n.GPUs[p[i]].Links.GPUs, to)
 		}
 	}
 	return n
@@ -126,15 +124,12 @@ func TestLinks(t *testing.T) {
 		{"bridges between pairs", pairs(), [][]int{{-1, 4, 0, 0}, {4, -1, 0, 0}, {0, 0, -1, 4}, {0, 0, 4, -1}}},
 		{"minors against NVML's order", joined(machine(3, 1, 2, 0), 4, [2]int{0, 1}), [][]int{{-1, 0, 0, 0}, {0, -1, 0, 4}, {0, 0, -1, 0}, {0, 4, 0, -1}}},
 		{"no links", machine(0, 1), nil},
-		{"NVSwitches", with(pairs(), func(n *topology.Node) {
-			n.GPUs[3].NVLinks = append(n.GPUs[3].NVLinks, topology.NVLink{Link: 9, Remote: "switch"})
-		}), nil},
+		{"links that are not known", with(pairs(), func(n *topology.Node) { n.GPUs[3].Links = nil }), nil},
+		{"NVSwitches", with(pairs(), func(n *topology.Node) { n.GPUs[3].Links.Switch = 1 }), nil},
 		{"MIG", with(pairs(), func(n *topology.Node) { n.GPUs[3].MIG = []topology.MIGInstance{{}} }), nil},
 		{"a GPU that is not reported", with(pairs(), func(n *topology.Node) { n.GPUs = n.GPUs[:3] }), nil},
-		{"an unknown end", with(machine(0, 1), func(n *topology.Node) {
-			n.GPUs[0].NVLinks = []topology.NVLink{{Remote: "unknown"}, {Remote: "ibmnpu"}}
-		}), nil},
-		{"an end without an address", with(machine(0, 1), func(n *topology.Node) { n.GPUs[0].NVLinks = []topology.NVLink{{Remote: "gpu"}} }), nil},
+		{"an unknown end", with(machine(0, 1), func(n *topology.Node) { n.GPUs[0].Links = &topology.Links{Unknown: 1, IBMNPU: 1} }), nil},
+		{"an end without an address", with(machine(0, 1), func(n *topology.Node) { n.GPUs[0].Links.GPUs = []topology.LinksToGPU{{Count: 1}} }), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, linksOf(tt.node.GRESOrder())); diff != "" {
@@ -272,9 +267,16 @@ func TestLinesInOrder(t *testing.T) {
 	}
 }
 
-// TestCoresStay has Cores stay where they cannot be read for a while.
-func TestCoresStay(t *testing.T) {
-	four := func() *topology.Node { return socketed(machine(0, 1, 2, 3)) }
+// TestCoresAndLinksStay has Cores and Links stay where they cannot be read for a while.
+func TestCoresAndLinksStay(t *testing.T) {
+	four := func() *topology.Node {
+		return joined(socketed(machine(0, 1, 2, 3)), 4, [2]int{0, 1}, [2]int{2, 3})
+	}
+	noLinks := func(n *topology.Node) {
+		for i := range n.GPUs {
+			n.GPUs[i].Links = nil
+		}
+	}
 	o := Options{Cores: true}
 	lines, _ := FromFacts(factsOf([]*topology.Node{four()}), nil, o)
 	was, err := ByNode(lines, nil)
@@ -290,6 +292,12 @@ func TestCoresStay(t *testing.T) {
 	}{
 		{"sockets unread", o, with(four(), func(n *topology.Node) { n.Sockets = nil; problem("FactUnreadable")(n) }), true},
 		{"one affinity unread", o, with(four(), func(n *topology.Node) { n.GPUs[1].CPUAffinity = ""; problem("FactUnreadable")(n) }), true},
+		{"no links known", o, with(four(), noLinks), true},
+		{"links of one GPU not known", o, with(four(), func(n *topology.Node) { n.GPUs[1].Links = nil }), true},
+		{"neither links nor sockets known", o, with(four(), func(n *topology.Node) { noLinks(n); n.Sockets = nil; problem("FactUnreadable")(n) }), true},
+		{"links that are down", o, with(four(), func(n *topology.Node) { n.GPUs[0].Links, n.GPUs[1].Links = &topology.Links{}, &topology.Links{} }), false},
+		{"a machine without links", o, socketed(machine(0, 1, 2, 3)), false},
+		{"no links known, other sockets", o, with(four(), func(n *topology.Node) { noLinks(n); n.Sockets = nil }), false},
 		{"a machine without sockets", o, with(four(), func(n *topology.Node) { n.Sockets = nil }), false},
 		{"other sockets", o, with(four(), func(n *topology.Node) {
 			n.GPUs[0].CPUAffinity, n.GPUs[2].CPUAffinity = n.GPUs[2].CPUAffinity, ""

@@ -17,7 +17,7 @@ func (o *Options) keeps(f *topology.Facts, lines, old []Line, unknown bool) bool
 	case len(lines) == 0 || devices(lines) < devices(old):
 		return f.Report == nil || devices(old) == 0 || o.keepsLines(f.Report, old, unknown)
 	}
-	return o.Cores && f.Report != nil && len(f.Report.Problems) > 0 && losesCores(lines, old)
+	return f.Report != nil && o.losesUnread(f.Report, lines, old)
 }
 
 // keepsLines decides whether a node's published lines stay although its report gives
@@ -127,17 +127,25 @@ func (o *Options) sameLayout(g *topology.GPU, published []Line, unread bool) boo
 	return true
 }
 
-// losesCores reports whether the lines give the old devices but not all of their
-// Cores. Old Cores stay if something of the node could not be read.
-func losesCores(lines, old []Line) bool {
+// losesUnread reports whether the lines give the old devices, but not all of their Cores
+// or Links, because these could not be read.
+func (o *Options) losesUnread(n *topology.Node, lines, old []Line) bool {
+	noCores := o.Cores && len(n.Problems) > 0
+	noLinks := slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return g.Links == nil })
+	if !noCores && !noLinks {
+		return false
+	}
 	current, previous := byDevice(lines), byDevice(old)
 	lost := false
 	for i := range current {
-		if len(current) != len(previous) || current[i].Type != previous[i].Type || !slices.Equal(current[i].MultipleFiles, previous[i].MultipleFiles) ||
-			current[i].Cores != previous[i].Cores && current[i].Cores != "" || !slices.Equal(current[i].Links, previous[i].Links) {
+		if len(current) != len(previous) || current[i].Type != previous[i].Type || !slices.Equal(current[i].MultipleFiles, previous[i].MultipleFiles) {
 			return false
 		}
-		lost = lost || current[i].Cores != previous[i].Cores
+		cores, links := current[i].Cores == previous[i].Cores, slices.Equal(current[i].Links, previous[i].Links)
+		if !cores && (!noCores || current[i].Cores != "") || !links && (!noLinks || current[i].Links != nil) {
+			return false
+		}
+		lost = lost || !cores || !links
 	}
 	return lost
 }

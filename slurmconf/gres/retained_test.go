@@ -14,7 +14,7 @@ import (
 func machine(minors ...int) *topology.Node {
 	n := &topology.Node{Name: "n1"}
 	for i, minor := range minors {
-		n.GPUs = append(n.GPUs, topology.GPU{Index: i, UUID: fmt.Sprintf("GPU-%d", minor), Minor: &minor, Product: "NVIDIA A100"})
+		n.GPUs = append(n.GPUs, topology.GPU{Index: i, UUID: fmt.Sprintf("GPU-%d", minor), Minor: &minor, Product: "NVIDIA A100", Links: &topology.Links{}})
 	}
 	return n
 }

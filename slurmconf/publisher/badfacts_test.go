@@ -69,7 +69,7 @@ func TestOneBadFactCostsOneNode(t *testing.T) {
 		{"6,000 GPUs", reports(t, func(n *topology.Node) {
 			n.GPUs = nil
 			for i := range 6000 {
-				n.GPUs = append(n.GPUs, topology.GPU{Index: i, UUID: fmt.Sprint("GPU-", i), NVLinks: []topology.NVLink{{Remote: "gpu"}}})
+				n.GPUs = append(n.GPUs, topology.GPU{Index: i, UUID: fmt.Sprint("GPU-", i), Links: &topology.Links{Unknown: 1}})
 			}
 		}), inputs.ReasonReportUnreadable, 1, Publication{}},
 		{"64 reasons that nobody knows", reports(t, func(n *topology.Node) {

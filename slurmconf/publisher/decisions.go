@@ -87,11 +87,9 @@ func topologiesChange(p *publication.Cluster, in *gathered, made *Rendered) (out
 }
 
 // baseSizeChange finds the topologies that would get another base block size, because domains came or
-// grew. A configured size is people's own word. If a release does not start with a block below the base,
-// a divided rack and the base block size are one decision, Repartitioned.
+// grew. A configured size is people's own word.
 func baseSizeChange(p *publication.Cluster, in *gathered, made *Rendered) (out []decision) {
-	if in.prev.Plan == nil || made.Plan == nil || p.BaseBlockSize > 0 || len(p.SizeClasses) > 0 || p.Topology == string(slurmconf.KindTree) ||
-		!p.Policy().ShortBlocks && len(made.follows) > 0 {
+	if in.prev.Plan == nil || made.Plan == nil || p.BaseBlockSize > 0 || len(p.SizeClasses) > 0 || p.Topology == string(slurmconf.KindTree) {
 		return nil
 	}
 	for _, d := range placement.BaseChanges(in.prev.Plan, made.Plan) {

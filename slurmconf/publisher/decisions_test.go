@@ -202,7 +202,7 @@ func TestRackOfHeldFabricWaits(t *testing.T) {
 func TestTwoHolds(t *testing.T) {
 	site := []rackOf{{"a", 1, 6}, {"a", 2, 6}, {"a", 3, 3}, {"a", 4, 3}, {"b", 5, 6}, {"b", 6, 6}, {"b", 7, 3}, {"b", 8, 3}}
 	store := newMemory(siteOf(site...))
-	inBubble(t, store, complete(t, Publication{Topology: "block", Fabrics: "separate", Annotate: new(false)}), func() { store.pass(5 * time.Minute) })
+	inBubble(t, store, complete(t, Publication{Topology: "block", Fabrics: "separate", Annotate: new(false), SizeClasses: []int{6, 3}}), func() { store.pass(5 * time.Minute) })
 	const before = "nvl-a-3 6, nvl-a-6 12, nvl-b-3 6, nvl-b-6 12"
 	if got := blockTopologies(t, store); got != before {
 		t.Fatalf("published %s", got)

@@ -14,7 +14,7 @@ import (
 // of the plan that it was made from.
 func TestNothingDriftsAtRest(t *testing.T) {
 	for name, p := range map[string]Publication{
-		"default": {}, "conf": {Format: "conf"}, "conf of 24.11": {Format: "conf", SlurmVersion: "24.11"}, "tree": {Topology: "tree"}, "tree in conf": {Topology: "tree", Format: "conf"},
+		"default": {}, "conf": {Format: "conf"}, "tree of 24.11": {Topology: "tree", SlurmVersion: "24.11"}, "tree": {Topology: "tree"}, "tree in conf": {Topology: "tree", Format: "conf"},
 		"blocks alone": {Topology: "block"}, "leaves": {BlocksBy: "leaf"}, "leaves in conf": {BlocksBy: "leaf", Format: "conf"}, "parents": {ParentBlocks: 4},
 		"flat default": {DefaultTopology: topology.FlatTopology, FlatTopology: true},
 	} {

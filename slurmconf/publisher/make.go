@@ -206,7 +206,7 @@ func (m *Rendered) choose(p *publication.Cluster, g *gathered) (why, err error) 
 	if !slices.ContainsFunc(m.topologies, func(t topology.Topology) bool { return t.Kind == topology.KindTree }) {
 		m.Stored.Problems = slices.DeleteFunc(m.Stored.Problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonLeavesApart })
 	}
-	m.Specs = specsOf(m.Plan, m.topologies)
+	m.Specs = topology.SpecsOf(m.topologies)
 	m.Left = plandoc.Left(m.Plan, m.Specs, g.Unnamed)
 	return why, err
 }
@@ -229,27 +229,6 @@ func (m *Rendered) refuseEmpty(p *publication.Cluster, g *gathered, why error) {
 			m.Message += "; of the published nodes " + why
 		}
 	}
-}
-
-// specsOf returns the Topology= strings of the plan's nodes. A block may have names of nodes
-// that no longer exist: it keeps its size with them.
-func specsOf(plan *topology.Plan, topologies []topology.Topology) map[string]string {
-	specs := topology.SpecsOf(topologies)
-	there := 0
-	for i := range plan.Nodes {
-		if specs[plan.Nodes[i].SlurmName] != "" {
-			there++
-		}
-	}
-	if there == len(specs) {
-		return specs
-	}
-	known := make(map[string]bool, len(plan.Nodes))
-	for i := range plan.Nodes {
-		known[plan.Nodes[i].SlurmName] = true
-	}
-	maps.DeleteFunc(specs, func(node, _ string) bool { return !known[node] })
-	return specs
 }
 
 // placement returns what a plan continues from. If no node has a report now, it says which
@@ -318,12 +297,17 @@ func (m *Rendered) Revision(old *plandoc.Revision, changes *plandoc.Changes, now
 }
 
 // lint parses the files back and lints them for the release that loads them. It returns what was
-// made with the findings, and refuses what must not be published.
+// made with the findings, and refuses what must not be published. Files with blocks for a release that
+// is too old for them are not linted, because the findings would be many, and the cause is one.
 func lint(p *publication.Cluster, made *Rendered) *Rendered {
 	if len(made.Files) == 0 {
 		return made
 	}
 	m := *made
+	if why := tooOldForBlocks(p, m.Stored.Topologies); why != "" {
+		m.Refused, m.Message = reasonLintFatal, why
+		return &m
+	}
 	m.Findings = p.Lint(m.Files, m.Stored.Topologies)
 	if f := fatal(m.Findings); f != nil {
 		m.Refused, m.Message = reasonLintFatal, f.String()

@@ -99,11 +99,11 @@ func TestLabels(t *testing.T) {
 func TestLabelsWithoutAnnotation(t *testing.T) {
 	store := newMemory(racks(t))
 	store.notes["gb200-001"] = "nvl:before"
-	inBubble(t, store, complete(t, Publication{Labels: true, SlurmVersion: "24.11"}), func() {
+	inBubble(t, store, complete(t, Publication{Labels: true, SlurmVersion: "24.11", Topology: "tree"}), func() {
 		store.pass(time.Hour)
 		want := labelsOf(store, "gb200-001", 1) // topology.conf has one topology
-		delete(want, plandoc.LabelLeaf)
-		delete(want, plandoc.LabelSpine)
+		delete(want, plandoc.LabelBlock)
+		delete(want, plandoc.LabelClique)
 		wantMarks(t, store, "24.11", "gb200-001", want)
 		if store.notes["gb200-001"] != "nvl:before" || len(store.notes) != 1 {
 			t.Errorf("annotations %v", store.notes)

@@ -330,7 +330,7 @@ func TestFileStays(t *testing.T) {
 		bare.Reports[bare.Nodes[i].Name].Tiers = nil
 	}
 	store := newMemory(bare)
-	for _, pub := range []Publication{{SlurmVersion: "24.11"}, {SlurmVersion: "24.11", Topology: "tree"}} {
+	for _, pub := range []Publication{{Format: "conf", Annotate: new(false)}, {Format: "conf", Annotate: new(false), Topology: "tree"}} {
 		inBubble(t, store, complete(t, pub), func() {
 			store.pass(time.Hour)
 			set := store.get("slurm/quoin-slurm")

@@ -185,7 +185,7 @@ func mustMake(t *testing.T, how maker, pub *publication.Cluster, g inputs.Inputs
 	case "NothingToPublish":
 		return nil
 	}
-	// On 24.11 a block that has lost a node to another one ends Slurm: held, and said so.
+	// Slurm 24.11 gets no blocks: held, and said so.
 	if made.Refused != "LintFatal" || pub.Release != slurmconf.Release2411 {
 		t.Fatalf("seed %d, step %d, %+v: %s: %s", seed, step, pub, made.Refused, made.Message)
 	}

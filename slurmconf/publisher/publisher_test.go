@@ -90,7 +90,7 @@ func TestTwoPublications(t *testing.T) {
 	}
 	pubs := complete(t,
 		Publication{Name: "red", Namespace: "slurm-red", Nodes: Selection{Selector: "team=red"}},
-		Publication{Name: "blue", Namespace: "slurm-blue", Format: "conf", SlurmVersion: "24.11", Nodes: Selection{Selector: "team=blue"}})
+		Publication{Name: "blue", Namespace: "slurm-blue", Format: "conf", SlurmVersion: "24.11", Topology: "tree", Nodes: Selection{Selector: "team=blue"}})
 	store := newMemory(snap)
 	inBubble(t, store, pubs, func() {
 		store.pass(10 * time.Minute)

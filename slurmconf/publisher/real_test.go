@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
@@ -16,30 +18,71 @@ import (
 )
 
 // TestRealSlurmLoadsEverySite loads the files of every shipped site into a real
-// slurmctld and reads back exactly the plan.
+// slurmctld and reads back exactly the plan. Slurm 24.11 gets the switches alone.
 func TestRealSlurmLoadsEverySite(t *testing.T) {
 	t.Parallel()
 	slurmrig.NeedTest(t)
 	for _, run := range []struct {
 		release slurmrig.Release
-		format  string
-	}{{slurmrig.Slurm2605, "yaml"}, {slurmrig.Slurm2605, "conf"}, {slurmrig.Slurm2411, "conf"}} {
+		keys    Publication
+	}{{slurmrig.Slurm2605, Publication{Format: "yaml"}}, {slurmrig.Slurm2605, Publication{Format: "conf"}}, {slurmrig.Slurm2411, Publication{Format: "conf", Topology: "tree"}}} {
 		for _, site := range simulated.Shipped() {
-			t.Run(run.release.Slurm+" "+run.format+" "+site, func(t *testing.T) {
-				loads(t, run.release, run.format, site)
+			if run.keys.Topology == "tree" && site == "gb300-nvl72" {
+				continue // nothing names a switch
+			}
+			t.Run(run.release.Slurm+" "+run.keys.Format+" "+site, func(t *testing.T) {
+				loads(t, run.release, run.keys, site)
 			})
 		}
 	}
 }
 
-func loads(t *testing.T, release slurmrig.Release, format, site string) {
+func loads(t *testing.T, release slurmrig.Release, keys Publication, site string) {
 	t.Helper()
-	pub := complete(t, Publication{SlurmVersion: release.Slurm, Format: format})[0]
+	keys.SlurmVersion = release.Slurm
+	pub, format := complete(t, keys)[0], keys.Format
 	facts := pub.Rules.Gather(snapshotOf(sites.Open(t, site)))
 	made, err := Make(pub, facts, Previous{})
 	if err != nil || made.Refused != "" {
 		t.Fatalf("%v %s", err, made.Message)
 	}
+	loadsMade(t, release, format, made, facts)
+}
+
+// TestRealOwnNames: people have a topology file with names of their own. The first plan that goes on from it keeps
+// all names, and a real slurmctld loads the file.
+func TestRealOwnNames(t *testing.T) {
+	t.Parallel()
+	slurmrig.NeedTest(t)
+	for _, format := range []string{"yaml", "conf"} {
+		t.Run(format, func(t *testing.T) {
+			pub := complete(t, Publication{SlurmVersion: slurmrig.Slurm2605.Slurm, Format: format})[0]
+			facts := pub.Rules.Gather(snapshotOf(sites.Open(t, "gb200-nvl72x4")))
+			first, err := Make(pub, facts, Previous{})
+			if err != nil || first.Refused != "" {
+				t.Fatalf("%v %s", err, first.Message)
+			}
+			file := "topology." + format
+			theirs := strings.NewReplacer("nvl-", "rack-", "leaf-", "ib-").Replace(first.Files[file])
+			plan, err := slurmconf.ReadPlan(file, []byte(theirs))
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, err := Make(pub, facts, Previous{Plan: plan})
+			if err != nil || made.Refused != "" {
+				t.Fatalf("%v %s", err, made.Message)
+			}
+			if diff := cmp.Diff(theirs, made.Files[file]); diff != "" || theirs == first.Files[file] {
+				t.Errorf("(-theirs +made):\n%s", diff)
+			}
+			loadsMade(t, slurmrig.Slurm2605, format, made, facts)
+		})
+	}
+}
+
+// loadsMade loads files that were made into a real slurmctld and reads back the plan.
+func loadsMade(t *testing.T, release slurmrig.Release, format string, made *Rendered, facts inputs.Inputs) {
+	t.Helper()
 	file := "topology." + format
 	rig := slurmrig.StartTest(t, release, slurmrig.Config{
 		SlurmConf: nodesAndPartitions(made, facts, format),

@@ -15,15 +15,14 @@ import (
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// jobSite is a site as people have them, and the Slurm that it runs.
+// jobSite is a site as people have them.
 type jobSite struct {
 	name, groups string
-	release      slurmrig.Release
 	// topologies are the block topologies that the plan has, with their base.
 	topologies map[string]int
 	// impossible are the sizes that JobSizesImpossible names.
 	impossible map[string]string
-	fabrics    string // the key
+	keys       Publication
 }
 
 const (
@@ -47,19 +46,19 @@ func jobSites() []jobSite {
 - {name: a, racks: 4, nodes: 18, node: "gb-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-a{rack}", spine], ` + gb200 +
 			`- {name: b, racks: 4, nodes: 9, node: "half-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-b{rack}", spine], ` + gb200 +
 			"faults:\n- {node: gb-2-17, absent: true}\n- {node: gb-3-18, absent: true}\n",
-			slurmrig.Slurm2605, map[string]int{"nvl-18": 18, "nvl-9": 9}, map[string]string{"nvl-18": "54"}, ""},
-		{"three fabrics", threeFabrics, slurmrig.Slurm2605, map[string]int{"nvl-east": 18, "nvl-west": 18, "nvl-north": 9}, nil, "separate"},
-		{"three switches that no label joins", threeFabrics, slurmrig.Slurm2605, map[string]int{"nvl-18": 18, "nvl-9": 9}, nil, ""},
+			map[string]int{"nvl-18": 18, "nvl-9": 9}, map[string]string{"nvl-18": "54"}, Publication{SizeClasses: []int{18, 9}}},
+		{"three fabrics", threeFabrics, map[string]int{"nvl-east": 18, "nvl-west": 18, "nvl-north": 9}, nil, Publication{Fabrics: "separate"}},
+		{"three switches that no label joins", threeFabrics, map[string]int{"nvl": 18}, map[string]string{"nvl": "118-126"}, Publication{}},
 		{"a straggler", `groups:
 - {name: a, racks: 4, nodes: 18, node: "gb-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-{rack}", spine], ` + gb200 + straggler + late.String(),
-			slurmrig.Slurm2411, map[string]int{"nvl": 18}, nil, ""},
+			map[string]int{"nvl": 18}, nil, Publication{}},
 		{"HGX beside NVL72", `groups:
 - {name: a, racks: 4, nodes: 18, node: "gb-{rack}-{tray:02}", nvlink: rack, tiers: ["leaf-a{rack}", spine], ` + gb200 +
 			`- {name: h, racks: 4, nodes: 8, node: "hgx-{rack}-{tray:02}", nvlink: node, tiers: ["leaf-h{rack}", spine], ` + hgx,
-			slurmrig.Slurm2605, map[string]int{"nvl": 18}, nil, ""},
+			map[string]int{"nvl": 18}, nil, Publication{}},
 		{"NVL36x2", `groups:
 - {name: a, racks: 4, nodes: 18, node: "gb-{node/9}-{node:03}", nvlink: rack, tiers: ["leaf-{node/9}", spine], ` + gb200,
-			slurmrig.Slurm2605, map[string]int{"nvl": 18}, nil, ""},
+			map[string]int{"nvl": 18}, nil, Publication{}},
 	}
 }
 
@@ -93,7 +92,7 @@ func TestRealJobSites(t *testing.T) {
 done </etc/slurm/jobs
 `}
 			maps.Copy(files, made.Files)
-			cluster := slurmrig.StartTest(t, site.release, slurmrig.Config{SlurmConf: strings.Join(lines, "\n") + "\n", Files: files})
+			cluster := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{SlurmConf: strings.Join(lines, "\n") + "\n", Files: files})
 			out := cluster.RunTest(t, "bash", "/etc/slurm/ask.sh")
 			compareJobs(t, partitions, strings.Split(strings.TrimSpace(out), "\n"))
 		})
@@ -107,20 +106,14 @@ func (s *jobSite) render(t *testing.T) (*Rendered, []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	format := "yaml"
-	if s.release == slurmrig.Slurm2411 {
-		format = "conf"
-	}
-	pub := complete(t, Publication{SlurmVersion: s.release.Slurm, Format: format, Fabrics: s.fabrics})[0]
+	s.keys.SlurmVersion, s.keys.Format = slurmrig.Slurm2605.Slurm, "yaml"
+	pub := complete(t, s.keys)[0]
 	facts := pub.Rules.Gather(snapshotOf(cluster))
 	made, err := Make(pub, facts, Previous{})
 	if err != nil || made.Refused != "" {
 		t.Fatalf("%v %s", err, made.Message)
 	}
 	lines := []string{"ResumeProgram=/bin/true", "SuspendProgram=/bin/true", "SuspendTime=86400", "GresTypes=gpu"}
-	if format == "conf" {
-		lines = append(lines, "TopologyPlugin=topology/block")
-	}
 	for i := range facts.Facts {
 		f := &facts.Facts[i]
 		lines = append(lines, fmt.Sprintf("NodeName=%s NodeAddr=127.0.0.1 Port=%d CPUs=2 RealMemory=1000 Gres=gpu:%d State=CLOUD", f.SlurmName, 20001+i, f.GPUCount()))

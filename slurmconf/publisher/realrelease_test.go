@@ -20,14 +20,14 @@ func TestRealRelease(t *testing.T) {
 	t.Parallel()
 	snap := siteOf(rackOf{"core", 1, 4}, rackOf{"core", 2, 4})
 	var conf strings.Builder
-	conf.WriteString("TopologyPlugin=topology/block\n")
+	conf.WriteString("TopologyPlugin=topology/tree\n")
 	for i, n := range snap.Nodes {
 		fmt.Fprintf(&conf, "NodeName=%s NodeAddr=127.0.0.1 Port=%d State=UNKNOWN\n", n.Name, 17701+i)
 	}
 	conf.WriteString("PartitionName=p Nodes=ALL Default=YES State=UP\n")
-	follows := Publication{Topology: "block", Annotate: new(false), SettleTime: Duration{Duration: 100 * time.Millisecond}}
+	follows := Publication{Topology: "tree", Annotate: new(false), SettleTime: Duration{Duration: 100 * time.Millisecond}}
 	old := slurmrig.Slurm2411
-	first := complete(t, Publication{SlurmVersion: old.Slurm, Topology: "block"})[0]
+	first := complete(t, Publication{SlurmVersion: old.Slurm, Topology: "tree"})[0]
 	made, err := Make(first, first.Rules.Gather(snap), Previous{})
 	if err != nil {
 		t.Fatal(err)

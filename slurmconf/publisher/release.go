@@ -32,6 +32,19 @@ func JudgeRelease(p *publication.Cluster, files map[string]string) *topology.Fin
 	return f
 }
 
+// tooOldForBlocks says why no files with blocks are published for the release, or returns "". A release that
+// starts with no block below the base block size would not start again once a block has lost a node.
+func tooOldForBlocks(p *publication.Cluster, topologies []topology.Topology) string {
+	if p.Release.ShortBlocks() || !slices.ContainsFunc(topologies, func(t topology.Topology) bool { return t.Kind == topology.KindBlock }) {
+		return ""
+	}
+	upgrade := "upgrade Slurm"
+	if p.SlurmVersion != "" {
+		upgrade += " and take slurmVersion out of the configuration"
+	}
+	return fmt.Sprintf("block topologies need Slurm 25.05 or newer, and the files are for %s: %s; or set topology: tree, which publishes gres.conf, and the switches if any are known", p.Release, upgrade)
+}
+
 // seenRelease returns the release of the Slurm that loads the files, or 0: as Slurm said last, or else
 // by the image of its Controller. asking says that Slurm has neither answered nor failed since the start:
 // files for another release may end slurmctld.

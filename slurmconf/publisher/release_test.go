@@ -87,7 +87,7 @@ func TestRelease(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			store := newMemory(racksOf(t, tt.image))
-			log := withSlurm(t, store, complete(t, Publication{SettleTime: Duration{Duration: time.Second}}), tt.slurm, func(*Publisher) {
+			log := withSlurm(t, store, complete(t, Publication{Topology: "tree", SettleTime: Duration{Duration: time.Second}}), tt.slurm, func(*Publisher) {
 				store.pass(time.Hour)
 				set, plan := store.get("slurm/quoin-slurm"), store.plan(t).Current
 				if set.Files[tt.file] == "" || plan.Plan.Policy["slurmVersion"] != tt.used || plan.Number != 1 {
@@ -102,9 +102,85 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// TestBlocksNeedNewerSlurm holds files with blocks for Slurm 24.11: the published files stay until Slurm is
+// upgraded, or the switches alone are wanted. A tree is published as for other releases.
+func TestBlocksNeedNewerSlurm(t *testing.T) {
+	const old, why = "slurmctld:24.11", "LintFatal: block topologies need Slurm 25.05 or newer, and the files are for 24.11: "
+	for _, tt := range []struct {
+		name         string
+		first, image string // releases of the Controller
+		keys         Publication
+		held         string
+		published    string // the first unit in the topology file
+	}{
+		{"nothing is published", old, old, Publication{}, why + "upgrade Slurm; or set topology: tree", ""},
+		{"slurmVersion", old, old, Publication{SlurmVersion: "24.11"}, why + "upgrade Slurm and take slurmVersion out", ""},
+		{"leaf blocks", old, old, Publication{BlocksBy: "leaf"}, why, ""},
+		{"blocks are published", "slurmctld:25.05", old, Publication{}, why, "block: nvl-"},
+		{"Slurm is upgraded", old, "slurmctld:25.05", Publication{}, "", "block: nvl-"},
+		{"a tree", old, old, Publication{Topology: "tree"}, "", "SwitchName=leaf-"},
+		{"a tree, and slurmVersion", old, old, Publication{Topology: "tree", SlurmVersion: "24.11"}, "", "SwitchName=leaf-"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.keys.SettleTime = Duration{Duration: time.Second}
+			store := newMemory(racksOf(t, tt.first))
+			withSlurm(t, store, complete(t, tt.keys), nil, func(*Publisher) {
+				store.pass(time.Hour)
+				text := func() string {
+					if set := store.get("slurm/quoin-slurm"); set != nil {
+						return set.Files["topology.yaml"] + set.Files["topology.conf"] + set.Files["gres.conf"]
+					}
+					return ""
+				}
+				before := text()
+				store.change(racksOf(t, tt.image))
+				store.pass(time.Hour)
+				var held string
+				for _, h := range store.plan(t).Held {
+					held += h.Reason + ": " + h.Message + "\n"
+				}
+				if !strings.HasPrefix(held, tt.held) || strings.Count(held, "\n") > 1 || held != "" && tt.held == "" {
+					t.Errorf("held %q, want one line that begins %q", held, tt.held)
+				}
+				if now := text(); !strings.Contains(now, tt.published) || tt.published == "" && now != "" || tt.held != "" && now != before {
+					t.Errorf("published %s\nbefore %s", now, before)
+				}
+			})
+		})
+	}
+}
+
+// TestOldSlurmKeepsItsTree has a tree for Slurm 24.11, and then blocks too: the tree goes on being published, also
+// when people approve the blocks.
+func TestOldSlurmKeepsItsTree(t *testing.T) {
+	keys := Publication{SlurmVersion: "24.11", Topology: "tree", SettleTime: Duration{Duration: time.Second}, RemoveAfter: Duration{Duration: time.Minute}}
+	store := newMemory(racksOf(t, ""))
+	inBubble(t, store, complete(t, keys), func() { store.pass(time.Hour) })
+	keys.Topology = ""
+	inBubble(t, store, complete(t, keys), func() {
+		store.pass(time.Hour)
+		held := store.plan(t).Held
+		if len(held) != 1 || held[0].Reason != reasonKindChange || !held[0].Alone {
+			t.Fatalf("held %+v, want the decision alone", held)
+		}
+		store.approveDigest(held[0].Digest)
+		fewer := racksOf(t, "")
+		fewer.Nodes = fewer.Nodes[1:]
+		store.change(fewer)
+		store.pass(time.Hour)
+		const why = "it is approved, and cannot be published: LintFatal: block topologies need Slurm 25.05 or newer"
+		if held = store.plan(t).Held; len(held) != 1 || !strings.Contains(held[0].Message, why) {
+			t.Errorf("held %+v, want %q", held, why)
+		}
+		if text := store.get("slurm/quoin-slurm").Files["topology.conf"]; !strings.Contains(text, "gb200-[002-018]") || strings.Contains(text, "BlockName") {
+			t.Errorf("the tree does not follow its nodes:\n%s", text)
+		}
+	})
+}
+
 // TestReleaseRemembered restarts the publisher while Slurm does not answer, and then upgrades Slurm.
 func TestReleaseRemembered(t *testing.T) {
-	store, slurm, pub := newMemory(racksOf(t, "")), &releasedSlurm{release: slurmconf.Release2411}, Publication{SettleTime: Duration{Duration: time.Second}}
+	store, slurm, pub := newMemory(racksOf(t, "")), &releasedSlurm{release: slurmconf.Release2411}, Publication{Topology: "tree", SettleTime: Duration{Duration: time.Second}}
 	withSlurm(t, store, complete(t, pub), slurm, func(*Publisher) { store.pass(time.Hour) })
 	planSaves := store.planSaves
 	slurm.upgrade(0)
@@ -126,9 +202,9 @@ func TestReleaseRemembered(t *testing.T) {
 // good files stay.
 func TestReleaseDiffers(t *testing.T) {
 	store, slurm := newMemory(racksOf(t, "")), &releasedSlurm{release: slurmconf.Release2411}
-	withSlurm(t, store, complete(t, Publication{SlurmVersion: "24.11"}), slurm, func(*Publisher) { store.pass(time.Hour) })
+	withSlurm(t, store, complete(t, Publication{SlurmVersion: "24.11", Topology: "tree"}), slurm, func(*Publisher) { store.pass(time.Hour) })
 	good := store.get("slurm/quoin-slurm").Files["topology.conf"]
-	typed := complete(t, Publication{SlurmVersion: "26.05", Annotate: new(false)})
+	typed := complete(t, Publication{SlurmVersion: "26.05", Topology: "tree", Annotate: new(false)})
 	withSlurm(t, store, typed, slurm, func(*Publisher) {
 		store.pass(time.Hour)
 		set, held := store.get("slurm/quoin-slurm"), store.plan(t).Held

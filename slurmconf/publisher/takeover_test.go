@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
@@ -83,6 +84,53 @@ func TestTakeOverPlans(t *testing.T) {
 			}
 			if !strings.Contains(old.set.Files["topology.yaml"], tt.contains) {
 				t.Errorf("the site is not what it is for: no %q in\n%s", tt.contains, old.set.Files["topology.yaml"])
+			}
+		})
+	}
+}
+
+// TestTakeOverOwnNames starts a publisher over a topology file that people wrote. All blocks and switches keep
+// their names and places, and nothing is held.
+func TestTakeOverOwnNames(t *testing.T) {
+	const (
+		site = `
+groups:
+- {name: gb, racks: 2, nodes: 4, node: "gb-{node:02}", nvlink: rack, tiers: ["leaf-{rack}", spine], gpus: {count: 4, product: NVIDIA GB200}}
+`
+		blocks = "BlockName=rack-b Nodes=gb-[05-08]\nBlockName=rack-a Nodes=gb-[01-04]\nBlockSizes=4\n"
+		tree   = "SwitchName=ib1 Nodes=gb-[01-04]\nSwitchName=ib2 Nodes=gb-[05-08]\nSwitchName=core Switches=ib[1-2]\n"
+		both   = `
+- {topology: nvl, cluster_default: true, block: {block_sizes: [4], blocks: [{block: rack-b, nodes: "gb-[05-08]"}, {block: rack-a, nodes: "gb-[01-04]"}]}}
+- {topology: fabric, cluster_default: false, tree: {switches: [{switch: ib1, nodes: "gb-[01-04]"}, {switch: ib2, nodes: "gb-[05-08]"}, {switch: core, children: "ib[1-2]"}]}}
+`
+	)
+	for _, tt := range []struct {
+		name, keys   string
+		file, theirs string
+	}{
+		{"blocks", "{slurmVersion: '26.05', format: conf}", "topology.conf", blocks},
+		{"a tree", "{slurmVersion: '26.05', format: conf, topology: tree}", "topology.conf", tree},
+		{"both", "slurmVersion: '26.05'", "topology.yaml", both},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store := newMemory(snapshotOf(sites.Parse(t, site)))
+			store.published["slurm/quoin-slurm"] = &plandoc.Published{Files: map[string]string{tt.file: tt.theirs}}
+			runs(t, store, tt.keys, 0)
+			set := store.get("slurm/quoin-slurm")
+			theirs, err := slurmconf.ParseTopologies(tt.file, []byte(tt.theirs))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ours, err := slurmconf.ParseTopologies(tt.file, []byte(set.Files[tt.file]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(theirs, ours); diff != "" || set.Files[tt.file] == tt.theirs || set.Annotations[plandoc.AnnotationHeld] != "" {
+				t.Errorf("held %q (-theirs +ours):\n%s", set.Annotations[plandoc.AnnotationHeld], diff)
+			}
+			runs(t, store, tt.keys, 24*time.Hour)
+			if later := store.get("slurm/quoin-slurm"); !maps.Equal(later.Files, set.Files) || !maps.Equal(later.Annotations, set.Annotations) {
+				t.Errorf("later (-before +then):\n%s", cmp.Diff(set, later))
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
@@ -20,6 +21,8 @@ type Difference struct {
 	Wanted, Shown string
 	// What names the unit or the size if Node is empty.
 	What string
+	// Same has the names of groups that are in both under other names, such as "rack1 = nvl-8a61c302-1".
+	Same string
 }
 
 // The reasons of differences.
@@ -50,14 +53,20 @@ func (d Difference) reason() string {
 
 // message says for people what is in the file and what is in Slurm.
 func (d Difference) message() string {
+	if d.Same != "" {
+		return d.Same
+	}
 	return fmt.Sprintf("%s in the file, %s in Slurm", cmp.Or(d.Wanted, "absent"), cmp.Or(d.Shown, "absent"))
 }
 
 // CompareShown compares what ParseShown read with a topology of a file. It compares sizes
 // if the file has them, as far as Slurm shows them. If the file names no node, because nodes
-// register with their places, it compares no nodes. It returns the differences, nodes first, and
-// how many nodes it compared.
+// register with their places, it compares no nodes. A group with the same nodes under another name is
+// one difference, and its nodes are none. It returns the differences, nodes first, and how many nodes it
+// compared.
 func CompareShown(shown, wanted topology.Topology) ([]Difference, int) {
+	others := OtherNames(shown, wanted)
+	shown = renamed(shown, others)
 	wantedPlaces, shownPlaces := places(wanted), places(shown)
 	if len(wantedPlaces) == 0 {
 		shownPlaces = nil
@@ -71,7 +80,74 @@ func CompareShown(shown, wanted topology.Topology) ([]Difference, int) {
 			out = append(out, Difference{Node: n, Wanted: w, Shown: s})
 		}
 	}
-	return append(out, unitDifferences(wanted, shown)...), len(nodes)
+	return slices.Concat(out, SameGroups(others), unitDifferences(wanted, shown)), len(nodes)
+}
+
+// OtherNames returns the names in a file, by the names in Slurm, of blocks and leaves whose name is in one of
+// them alone: most nodes of either are in both.
+func OtherNames(shown, wanted topology.Topology) map[string]string {
+	type unit struct{ kind, name string }
+	inFile, sizes, isShown := map[string]unit{}, map[unit]int{}, map[unit]bool{}
+	for _, u := range topology.UnitsOf([]topology.Topology{wanted}) {
+		sizes[unit{u.Kind, u.Name}] = len(u.Nodes)
+		for _, n := range u.Nodes {
+			inFile[n] = unit{u.Kind, u.Name}
+		}
+	}
+	units := topology.UnitsOf([]topology.Topology{shown})
+	for _, u := range units {
+		isShown[unit{u.Kind, u.Name}] = true
+	}
+	others := map[string]string{}
+	for _, u := range units {
+		if _, ok := sizes[unit{u.Kind, u.Name}]; ok {
+			continue
+		}
+		common := map[unit]int{}
+		for _, n := range u.Nodes {
+			at := inFile[n]
+			if common[at]++; at.kind == u.Kind && !isShown[at] && 2*common[at] > max(len(u.Nodes), sizes[at]) {
+				others[u.Name] = at.name
+			}
+		}
+	}
+	return others
+}
+
+// renamed returns a topology with other names of its blocks and leaves.
+func renamed(t topology.Topology, others map[string]string) topology.Topology {
+	nameOf := func(name string) string { return cmp.Or(others[name], name) }
+	t.Blocks, t.Switches = slices.Clone(t.Blocks), slices.Clone(t.Switches)
+	for i := range t.Blocks {
+		t.Blocks[i].Name = nameOf(t.Blocks[i].Name)
+	}
+	for i := range t.Switches {
+		sw := &t.Switches[i]
+		sw.Name, sw.Children = nameOf(sw.Name), slices.Clone(sw.Children)
+		for k := range sw.Children {
+			sw.Children[k] = nameOf(sw.Children[k])
+		}
+	}
+	return t
+}
+
+// maxSame is how many groups under other names a difference names. It counts the others.
+const maxSame = 6
+
+// SameGroups returns the difference that groups have other names, or none. others are by the name in Slurm.
+func SameGroups(others map[string]string) []Difference {
+	if len(others) == 0 {
+		return nil
+	}
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		pairs = append(pairs, name+" = "+others[name])
+	}
+	same := strings.Join(pairs[:min(len(pairs), maxSame)], ", ")
+	if len(pairs) > maxSame {
+		same = fmt.Sprintf("%s and %d more", same, len(pairs)-maxSame)
+	}
+	return []Difference{{What: "the same groups under other names", Same: same}}
 }
 
 // Like returns the topology of a file that Slurm should show. Slurm does not show its name: it

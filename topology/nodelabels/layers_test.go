@@ -68,7 +68,7 @@ func TestLevel(t *testing.T) {
 
 func planOf(t *testing.T, facts []topology.Facts, prev *topology.Plan) *topology.Plan {
 	t.Helper()
-	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: prev}, placement.Policy{ShortBlocks: true})
+	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: prev}, placement.Policy{EmptyLeaves: true})
 	if err != nil {
 		t.Fatal(err)
 	}

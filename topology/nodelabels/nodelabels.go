@@ -39,8 +39,8 @@ const (
 
 // Keys name the labels to read. The zero value reads clique and GPUs only.
 type Keys struct {
-	// Domains are the keys of the NVLink domain beside topology.CliqueLabel, in
-	// their order of precedence. Auto stands for all known keys.
+	// Domains are the keys of the NVLink domain beside topology.CliqueLabel. Auto stands for all
+	// known keys.
 	Domains []string
 	// Tiers are the keys of the switches above a node, nearest first. Auto alone
 	// stands for the keys of all known writers.

@@ -14,8 +14,8 @@ const Auto = "auto"
 // deep.
 const maxTiers = 10
 
-// domainKeys are the labels that name an NVLink domain by a value of their own, in
-// their order of precedence. accelerator.topograph.run/sub-domain is none: it is a part of a domain.
+// domainKeys are the labels that name an NVLink domain by a value of their own. Of two that as many
+// nodes have, the first counts. accelerator.topograph.run/sub-domain is none: it is a part of a domain.
 var domainKeys = []string{
 	"accelerator.topograph.run/domain",              // Topograph 1.0
 	"network.topology.nvidia.com/accelerator",       // Topograph before

@@ -162,7 +162,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		facts := []topology.Facts{{Name: "a", SlurmName: "a", Labels: got}, {Name: "b", SlurmName: "b", Labels: got}}
-		plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, placement.Policy{ShortBlocks: true})
+		plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, placement.Policy{})
 		if err != nil {
 			t.Fatal(err)
 		}

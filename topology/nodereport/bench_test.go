@@ -14,10 +14,7 @@ func hgx() *topology.Node {
 		Sockets: []topology.Socket{{CPUs: "0-27,56-83", Cores: 28}, {CPUs: "28-55,84-111", Cores: 28}}}
 	for g := range 8 {
 		gpu := topology.GPU{Index: g, UUID: fmt.Sprintf("GPU-8a61c302-0000-4000-8000-%012d", g), Minor: &g, PCIBusID: fmt.Sprintf("00000000:%02x:00.0", g),
-			Product: "NVIDIA H100 80GB HBM3", MemoryMiB: 81559, NUMANode: new(g / 4), CPUAffinity: "0-27,56-83", Fabric: topology.Fabric{State: topology.FabricNotSupported}}
-		for l := range 18 {
-			gpu.NVLinks = append(gpu.NVLinks, topology.NVLink{Link: l, Remote: "switch"})
-		}
+			Product: "NVIDIA H100 80GB HBM3", MemoryMiB: 81559, NUMANode: new(g / 4), CPUAffinity: "0-27,56-83", Links: &topology.Links{Switch: 18}, Fabric: topology.Fabric{State: topology.FabricNotSupported}}
 		n.GPUs = append(n.GPUs, gpu)
 	}
 	n.Domain = n.Joined()

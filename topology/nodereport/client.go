@@ -62,13 +62,11 @@ func (c *Client) List(ctx context.Context, o metav1.ListOptions) (*List, error) 
 // Watch watches NodeReports.
 func (c *Client) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
-	body, err := c.rest.Get().Resource(Resource).VersionedParams(&o, c.params).Stream(ctx)
+	events, err := c.rest.Get().Resource(Resource).VersionedParams(&o, c.params).Watch(ctx)
 	if apierrors.IsNotFound(err) {
-		return nil, ErrNoDefinition
-	} else if err != nil {
-		return nil, err
+		err = ErrNoDefinition
 	}
-	return newStream(body), nil
+	return events, err
 }
 
 // Get returns the NodeReport of a node. It returns nil if there is none.
@@ -84,7 +82,8 @@ func (c *Client) Get(ctx context.Context, node string) (*Object, error) {
 }
 
 // Put writes a report as the NodeReport that meta names. Without a resource version it
-// creates the NodeReport. The API server refuses facts that its schema does not know.
+// creates the NodeReport. The API server leaves out facts that its definition does not know,
+// and warns of them: agents may be newer than the definition.
 func (c *Client) Put(ctx context.Context, report []byte, meta metav1.ObjectMeta, manager string) error {
 	body, err := encode(report, meta)
 	if err != nil {
@@ -94,7 +93,7 @@ func (c *Client) Put(ctx context.Context, report []byte, meta metav1.ObjectMeta,
 	if meta.ResourceVersion != "" {
 		request = c.rest.Put().Resource(Resource).Name(meta.Name)
 	}
-	err = request.Param("fieldManager", manager).Param("fieldValidation", "Strict").
+	err = request.Param("fieldManager", manager).
 		SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
 	if apierrors.IsNotFound(err) && meta.ResourceVersion == "" {
 		err = ErrNoDefinition

@@ -8,12 +8,10 @@ package nodereport
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -30,68 +28,28 @@ type Object struct {
 	// Node is the parsed report, nil if Err says why there is none.
 	Node *topology.Node
 	Err  error
-	// Digest is that of the facts' text. The API server writes equal facts alike.
-	Digest [sha256.Size]byte
 }
 
 // UnmarshalJSON reads the object. A report that cannot be parsed goes into Err, so that a
 // list with one is read all the same.
 func (o *Object) UnmarshalJSON(data []byte) error {
-	metadata, facts, err := split(data)
-	if err != nil {
-		return fmt.Errorf("read a NodeReport: %w", err)
+	var head struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
 	}
-	*o = Object{}
-	if err := json.Unmarshal(metadata, &o.ObjectMeta); err != nil {
+	if err := json.Unmarshal(data, &head); err != nil {
 		return fmt.Errorf("read metadata of a NodeReport: %w", err)
 	}
+	*o = Object{ObjectMeta: head.Metadata}
 	o.ManagedFields = nil
 	source := "nodereport " + o.Name
-	o.Node, o.Err = topology.ParseReport(source, facts)
+	o.Node, o.Err = topology.ParseObject(source, data)
 	if o.Err == nil && o.Node.Name != o.Name {
 		o.Node, o.Err = nil, fmt.Errorf("%s: report of node %q: want it in NodeReport %s", source, o.Node.Name, o.Node.Name)
 	}
 	if o.Err == nil {
 		o.APIVersion, o.Kind = topology.APIVersion, topology.ReportKind
 	}
-	o.Digest = sha256.Sum256(facts)
 	return nil
-}
-
-// split returns the text of an object's metadata, and that of the report: all members but
-// metadata and summary. It reads the text once, because 10,000 reports are read when a
-// publisher starts.
-func split(data []byte) (metadata, facts []byte, err error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, nil, err
-	}
-	metadata, facts = []byte("{}"), make([]byte, 0, len(data))
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadValue()
-		if err != nil {
-			return nil, nil, err
-		}
-		start := len(facts)
-		facts = append(append(append(facts, ','), name...), ':')
-		value, err := dec.ReadValue()
-		if err != nil {
-			return nil, nil, err
-		}
-		switch key := string(facts[start+1 : len(facts)-1]); key {
-		case `"metadata"`:
-			metadata, facts = bytes.Clone(value), facts[:start]
-		case `"summary"`:
-			facts = facts[:start]
-		default:
-			facts = append(facts, value...)
-		}
-	}
-	if len(facts) == 0 {
-		return metadata, []byte("{}"), nil
-	}
-	facts[0] = '{'
-	return metadata, append(facts, '}'), nil
 }
 
 // DeepCopyObject implements runtime.Object. Facts are not changed after they were read, so
@@ -154,13 +112,10 @@ func encode(report []byte, meta metav1.ObjectMeta) ([]byte, error) {
 		return nil, err
 	}
 	var members map[string]any
-	raw := map[string]json.RawMessage{}
-	if err := json.Unmarshal(report, &raw); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(report))
+	dec.UseNumber() // large numbers stay as they are
+	if err := dec.Decode(&members); err != nil {
 		return nil, fmt.Errorf("read report: %w", err)
-	}
-	members = make(map[string]any, len(raw)+2)
-	for key, value := range raw {
-		members[key] = value
 	}
 	members["metadata"], members["summary"] = meta, summarize(n)
 	return json.Marshal(members)

@@ -85,27 +85,6 @@ func TestMetadataDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestDigest(t *testing.T) {
-	digest := func(n *topology.Node, change func(string) string) (o Object) {
-		t.Helper()
-		if err := json.Unmarshal([]byte(change(string(encoded(t, n)))), &o); err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
-	same := func(s string) string { return s }
-	old := digest(&topology.Node{Name: "n1"}, same)
-	labelled := digest(&topology.Node{Name: "n1"}, func(s string) string {
-		return strings.Replace(s, `"metadata":{`, `"metadata":{"labels":{"a":"b"},`, 1)
-	})
-	if labelled.Labels["a"] != "b" || labelled.Digest != old.Digest {
-		t.Errorf("a label (%v) changes the digest", labelled.Labels)
-	}
-	if booted := digest(&topology.Node{Name: "n1", BootID: "b"}, same); booted.Digest == old.Digest {
-		t.Error("another boot has the same digest")
-	}
-}
-
 func TestSummarize(t *testing.T) {
 	gpu := func(state topology.FabricState, health topology.Health) topology.GPU {
 		return topology.GPU{Fabric: topology.Fabric{State: state, Health: health}}
@@ -155,7 +134,7 @@ func TestRequests(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	const path, query = "/apis/quoin.dev/v1alpha1/nodereports", "?fieldManager=m&fieldValidation=Strict"
+	const path, query = "/apis/quoin.dev/v1alpha1/nodereports", "?fieldManager=m"
 	want := []string{
 		"GET " + path + "/n1",
 		"POST " + path + query + ` {"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","metadata":{"name":"n1"},"node":"n1","summary":{"gpus":0,"problems":0}}`,

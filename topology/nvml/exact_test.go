@@ -60,23 +60,21 @@ func TestLoadedLinks(t *testing.T) {
 	tests := []struct {
 		name       string
 		statements []string
-		want       []topology.NVLink
+		want       topology.Links
 	}{
-		{"none", nil, nil},
-		{"all off", []string{"links 0-17 off"}, nil},
-		{"two GPUs, two links each", []string{"links 0-1 gpu " + a, "links 2-3 gpu " + b}, []topology.NVLink{
-			{Link: 0, Remote: "gpu", RemotePCIBusID: a}, {Link: 1, Remote: "gpu", RemotePCIBusID: a},
-			{Link: 2, Remote: "gpu", RemotePCIBusID: b}, {Link: 3, Remote: "gpu", RemotePCIBusID: b}}},
-		{"of each kind, some off between", []string{"links 0 switch " + a, "links 1-2 off", "links 3 ibmnpu", "links 4 off", "links 5 unknown", "links 6 gpu " + b}, []topology.NVLink{
-			{Link: 0, Remote: "switch"}, {Link: 3, Remote: "ibmnpu"}, {Link: 5, Remote: "unknown"}, {Link: 6, Remote: "gpu", RemotePCIBusID: b}}},
-		{"the last alone", []string{"links 0-16 off", "links 17 switch"}, []topology.NVLink{{Link: 17, Remote: "switch"}}},
+		{"none", nil, topology.Links{}},
+		{"all off", []string{"links 0-17 off"}, topology.Links{}},
+		{"two GPUs, two links each", []string{"links 0-1 gpu " + a, "links 2-3 gpu " + b}, topology.Links{GPUs: []topology.LinksToGPU{{PCIBusID: a, Count: 2}, {PCIBusID: b, Count: 2}}}},
+		{"of each kind, some off between", []string{"links 0 switch " + a, "links 1-2 off", "links 3 ibmnpu", "links 4 off", "links 5 unknown", "links 6 gpu " + b},
+			topology.Links{Switch: 1, IBMNPU: 1, Unknown: 1, GPUs: []topology.LinksToGPU{{PCIBusID: b, Count: 1}}}},
+		{"the last alone", []string{"links 0-16 off", "links 17 switch"}, topology.Links{Switch: 1}},
 	}
 	m := fake.New(t, "t4")
 	p := start(t, 550, m)
 	for _, tt := range tests {
 		m.Change(append([]string{"gpu 0"}, tt.statements...)...)
 		n := p.read()
-		if diff := cmp.Diff(tt.want, n.GPUs[0].NVLinks); diff != "" || len(n.Problems) > 0 {
+		if diff := cmp.Diff(&tt.want, n.GPUs[0].Links); diff != "" || len(n.Problems) > 0 {
 			t.Errorf("%s: problems %v, links (-want +got):\n%s", tt.name, n.Problems, diff)
 		}
 	}

@@ -25,11 +25,7 @@ var withMIG = []string{"gpu 1", "links 0 gpu 00000000:0A:00.0", "mig on 7",
 // fact is absent and named, all others are as they were.
 func TestLoadedErrors(t *testing.T) {
 	type node = topology.Node
-	noLinks := func(n *node) {
-		for i := range n.GPUs[1].NVLinks {
-			n.GPUs[1].NVLinks[i] = topology.NVLink{Link: i, Remote: "unknown"}
-		}
-	}
+	noEnds := func(n *node) { n.GPUs[1].Links = &topology.Links{Unknown: n.GPUs[1].Links.Active()} }
 	noMIG := func(n *node) { n.GPUs[1].MIG = nil }
 	noGPU := func(n *node) { n.GPUs = slices.Delete(n.GPUs, 1, 2) }
 	noMinor := func(n *node) {
@@ -60,9 +56,9 @@ func TestLoadedErrors(t *testing.T) {
 		{call: "nvmlDeviceGetMemoryInfo", fact: "memory" + one, without: func(n *node) { n.GPUs[1].MemoryMiB = 0 }},
 		{call: "nvmlDeviceGetMemoryAffinity", fact: "NUMA node" + one, without: func(n *node) { n.GPUs[1].NUMANode = nil }},
 		{call: "nvmlDeviceGetCpuAffinity", fact: "CPU affinity" + one, without: func(n *node) { n.GPUs[1].CPUAffinity = "" }},
-		{call: "nvmlDeviceGetNvLinkState", fact: "NVLink 0" + one, without: func(n *node) { n.GPUs[1].NVLinks = nil }, none: []nvml.Return{nvml.ERROR_INVALID_ARGUMENT}},
-		{call: "nvmlDeviceGetNvLinkRemoteDeviceType", fact: "other end of an NVLink" + one, without: noLinks},
-		{call: "nvmlDeviceGetNvLinkRemotePciInfo_v2", fact: "other end of an NVLink" + one, without: func(n *node) { n.GPUs[1].NVLinks[0].RemotePCIBusID = "" }},
+		{call: "nvmlDeviceGetNvLinkState", fact: "NVLink 0" + one, without: func(n *node) { n.GPUs[1].Links = nil }, none: []nvml.Return{nvml.ERROR_INVALID_ARGUMENT}},
+		{call: "nvmlDeviceGetNvLinkRemoteDeviceType", fact: "other end of an NVLink" + one, without: noEnds},
+		{call: "nvmlDeviceGetNvLinkRemotePciInfo_v2", fact: "other end of an NVLink" + one, without: func(n *node) { n.GPUs[1].Links.GPUs[0].PCIBusID = "" }},
 		{call: "nvmlDeviceGetMigMode", fact: "MIG mode" + one, without: noMIG},
 		{call: "nvmlDeviceGetMaxMigDeviceCount", fact: "MIG devices" + one, without: noMIG},
 		{call: "nvmlDeviceGetMigDeviceHandleByIndex", fact: "MIG device 0" + one, without: noMIG, none: []nvml.Return{nvml.ERROR_INVALID_ARGUMENT, nvml.ERROR_NOT_FOUND}},
@@ -101,6 +97,8 @@ func TestLoadedErrors(t *testing.T) {
 					want.GPUs[1].Fabric = topology.Fabric{State: topology.FabricNotSupported}
 				case tt.call == "nvmlDeviceGetMigDeviceHandleByIndex" && slices.Contains(tt.none, ret):
 					want.GPUs[1].MIG, want.GPUs[1].MIGEmpty = nil, true // MIG is on, and no slot has an instance
+				case tt.call == "nvmlDeviceGetNvLinkState" && (slices.Contains(tt.none, ret) || errors.Is(failure(ret), errUnsupported)):
+					want.GPUs[1].Links = &topology.Links{} // NVML has none
 				default:
 					tt.without(want)
 				}
@@ -220,9 +218,7 @@ func TestLoadedOldDrivers(t *testing.T) {
 	}
 	noRemote := func(n *topology.Node) {
 		for i := range n.GPUs {
-			for k := range n.GPUs[i].NVLinks {
-				n.GPUs[i].NVLinks[k].Remote = "unknown"
-			}
+			n.GPUs[i].Links = &topology.Links{Unknown: n.GPUs[i].Links.Active()}
 		}
 	}
 	tests := []struct {

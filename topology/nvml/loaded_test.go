@@ -181,29 +181,30 @@ func TestLoadedMachines(t *testing.T) {
 	const domain = "00000000-0000-0000-0000-000000000001.0"
 	inOrder := []int{0, 1, 2, 3, 4, 5, 6, 7}
 	tests := []struct {
-		name, product  string
-		driver         int
-		minors         []int
-		memoryMiB      uint64
-		links, numa    int
-		uuid, pci      string // of the last GPU
-		remote, clique string
-		health         topology.Health
-		platform       *topology.Platform
-		mig            []int
+		name, product string
+		driver        int
+		minors        []int
+		memoryMiB     uint64
+		links         topology.Links
+		numa          int
+		uuid, pci     string // of the last GPU
+		clique        string
+		health        topology.Health
+		platform      *topology.Platform
+		mig           []int
 	}{
 		{name: "gb200", uuid: "GPU-b200b200-0000-0000-0000-000000000007", pci: "00000000:CB:00.0",
-			driver: 580, product: "NVIDIA GB200", minors: inOrder, memoryMiB: 192 << 10, links: 18, numa: 3, remote: "switch", clique: domain,
+			driver: 580, product: "NVIDIA GB200", minors: inOrder, memoryMiB: 192 << 10, links: topology.Links{Switch: 18}, numa: 3, clique: domain,
 			health: topology.HealthHealthy, platform: &topology.Platform{ChassisSerial: "1822725100200", Slot: 21, Tray: 11, HostID: 1}},
 		{name: "gb300", uuid: "GPU-b300b300-0000-0000-0000-000000000007", pci: "00000000:CB:00.0",
-			driver: 570, product: "NVIDIA GB300 NVL", minors: inOrder, memoryMiB: 288 << 10, links: 18, numa: 3, remote: "switch", clique: domain,
+			driver: 570, product: "NVIDIA GB300 NVL", minors: inOrder, memoryMiB: 288 << 10, links: topology.Links{Switch: 18}, numa: 3, clique: domain,
 			platform: &topology.Platform{ChassisSerial: "1822725100300", Slot: 26, Tray: 16, HostID: 1}},
 		{name: "b200", uuid: "GPU-b2000000-0000-0000-0000-000000000007", pci: "00000000:CB:00.0",
-			driver: 560, product: "NVIDIA B200", minors: inOrder, memoryMiB: 192 << 10, links: 18, numa: 1, remote: "unknown"},
+			driver: 560, product: "NVIDIA B200", minors: inOrder, memoryMiB: 192 << 10, links: topology.Links{Unknown: 18}, numa: 1},
 		{name: "h100", uuid: "GPU-01000100-0000-0000-0000-000000000007", pci: "00000000:CB:00.0",
-			driver: 550, product: "NVIDIA H100 80GB HBM3", minors: []int{3, 2, 1, 0, 7, 6, 5, 4}, memoryMiB: 80 << 10, links: 18, numa: 1, remote: "switch", clique: domain},
+			driver: 550, product: "NVIDIA H100 80GB HBM3", minors: []int{3, 2, 1, 0, 7, 6, 5, 4}, memoryMiB: 80 << 10, links: topology.Links{Switch: 18}, numa: 1, clique: domain},
 		{name: "a100-mig", uuid: "GPU-12345678-1234-1234-1234-123456780007", pci: "00000000:BD:00.0",
-			driver: 550, product: "NVIDIA A100-SXM4-40GB", minors: inOrder, memoryMiB: 40 << 10, links: 12, numa: 1, remote: "switch", mig: []int{7, 3}},
+			driver: 550, product: "NVIDIA A100-SXM4-40GB", minors: inOrder, memoryMiB: 40 << 10, links: topology.Links{Switch: 12}, numa: 1, mig: []int{7, 3}},
 		{name: "t4", uuid: "GPU-00000074-0000-0000-0000-000000000003", pci: "00000000:D8:00.0",
 			driver: 550, product: "NVIDIA T4", minors: inOrder[:4], memoryMiB: 16 << 10, numa: 0},
 	}
@@ -232,8 +233,8 @@ func TestLoadedMachines(t *testing.T) {
 				if clique != tt.clique || g.Fabric.Health != tt.health {
 					t.Errorf("GPU %d: fabric %+v", i, g.Fabric)
 				}
-				if len(g.NVLinks) != tt.links || tt.links > 0 && g.NVLinks[tt.links-1] != (topology.NVLink{Link: tt.links - 1, Remote: tt.remote}) {
-					t.Errorf("GPU %d: NVLinks %+v", i, g.NVLinks)
+				if diff := cmp.Diff(&tt.links, g.Links); diff != "" {
+					t.Errorf("GPU %d: links (-want +got):\n%s", i, diff)
 				}
 				if i < len(tt.mig) && len(g.MIG) != tt.mig[i] || i >= len(tt.mig) && g.MIG != nil {
 					t.Errorf("GPU %d: MIG %+v", i, g.MIG)

@@ -59,11 +59,7 @@ func (l *Library) read() (*reading, error) {
 		r := reader{reading: out, gpu: topology.GPU{Index: i, UUID: uuid}, d: d, has: l.has}
 		r.read(l.root)
 		n.GPUs = append(n.GPUs, r.gpu)
-		here := place{device: d}
-		for _, link := range r.gpu.NVLinks {
-			here.links = append(here.links, link.Link)
-		}
-		out.gpus[uuid], out.places[uuid] = d, here
+		out.gpus[uuid], out.places[uuid] = d, place{device: d, links: r.active}
 	}
 	l.unshown(n, count)
 	return out, nil
@@ -84,6 +80,8 @@ type reader struct {
 	gpu topology.GPU
 	d   nvml.Device
 	has symbols
+	// active are the numbers of the active NVLinks.
+	active []int
 }
 
 // fact notes why a fact of the GPU could not be read, and reports whether it was.
@@ -135,54 +133,59 @@ const (
 
 // links reads the active NVLinks. A GPU with fewer links than NVML's maximum
 // answers INVALID_ARGUMENT for the next one. After any other error the rest would
-// fail in the same way.
+// fail in the same way, so the number of links is not known.
 func (r *reader) links() {
+	var links topology.Links
 	var remoteErr error
+	known := true
 	for i := range nvml.NVLINK_MAX_LINKS {
 		state, ret := r.d.GetNvLinkState(i)
 		if ret == nvml.ERROR_INVALID_ARGUMENT {
 			break
 		}
 		if err := failure(ret); err != nil {
+			known = errors.Is(err, errUnsupported)
 			r.fact(fmt.Sprintf("NVLink %d", i), err)
 			break
 		}
 		if state != nvml.FEATURE_ENABLED {
 			continue
 		}
-		link, err := r.link(i)
-		if err != nil && remoteErr == nil {
+		r.active = append(r.active, i)
+		if err := r.link(i, &links); err != nil && remoteErr == nil {
 			remoteErr = err
 		}
-		r.gpu.NVLinks = append(r.gpu.NVLinks, link)
+	}
+	if known {
+		r.gpu.Links = &links
 	}
 	r.fact("other end of an NVLink", remoteErr) // one problem for all links
 }
 
-// link reads what is at the other end of an NVLink; an error leaves the link.
-func (r *reader) link(i int) (topology.NVLink, error) {
-	link := topology.NVLink{Link: i, Remote: "unknown"}
-	if !r.has[remoteDeviceType] {
-		return link, nil
+// link counts an NVLink by what is at its other end.
+func (r *reader) link(i int, links *topology.Links) error {
+	kind, err := nvml.NVLINK_DEVICE_TYPE_UNKNOWN, error(nil)
+	if r.has[remoteDeviceType] {
+		var ret nvml.Return
+		kind, ret = r.d.GetNvLinkRemoteDeviceType(i)
+		err = failure(ret)
 	}
-	kind, ret := r.d.GetNvLinkRemoteDeviceType(i)
-	if ret != nvml.SUCCESS {
-		return link, failure(ret)
-	}
-	switch kind {
-	case nvml.NVLINK_DEVICE_TYPE_SWITCH:
-		link.Remote = "switch"
-	case nvml.NVLINK_DEVICE_TYPE_IBMNPU:
-		link.Remote = "ibmnpu"
-	case nvml.NVLINK_DEVICE_TYPE_GPU:
-		link.Remote = "gpu"
+	switch {
+	case err == nil && kind == nvml.NVLINK_DEVICE_TYPE_SWITCH:
+		links.Switch++
+	case err == nil && kind == nvml.NVLINK_DEVICE_TYPE_IBMNPU:
+		links.IBMNPU++
+	case err == nil && kind == nvml.NVLINK_DEVICE_TYPE_GPU:
 		pci, ret := r.d.GetNvLinkRemotePciInfo(i)
-		if ret != nvml.SUCCESS {
-			return link, failure(ret)
+		id := ""
+		if err = failure(ret); err == nil {
+			id = busID(pci)
 		}
-		link.RemotePCIBusID = busID(pci)
+		links.AddGPU(id)
+	default:
+		links.Unknown++
 	}
-	return link, nil
+	return err
 }
 
 // busID returns the PCI address, a C string in a field of fixed size.

@@ -63,7 +63,6 @@ var leftOutWords = map[string]string{
 	topology.ReasonDomainImplausible: "more GPUs in one NVLink domain than there can be",
 	topology.ReasonTwoCliques:        "GPUs in two NVLink domains",
 	placement.ReasonSmallDomain:      "too few nodes for a block",
-	placement.ReasonBelowBase:        "too few for a block",
 	placement.ReasonTiersMissing:     "no report and no label names their leaf switch",
 	placement.ReasonDomainConflict:   "labels name several NVLink domains",
 	placement.ReasonGone:             "the node is gone",

@@ -21,7 +21,7 @@ import (
 // plan.
 func planned(t testing.TB, c *simulated.Cluster, faults ...simulated.Fault) (*topology.Plan, []topology.Facts) {
 	t.Helper()
-	policy := placement.Policy{ShortBlocks: true}
+	policy := placement.Policy{EmptyLeaves: true}
 	first, _, err := placement.MakePlan(placement.Observed{Facts: sites.Facts(c)}, placement.Previous{}, policy)
 	if err != nil {
 		t.Fatal(err)
@@ -141,8 +141,7 @@ func everyFirst(n int) (out []simulated.Fault) {
 	return out
 }
 
-// TestKeptName has the name of a node that no facts are of any more, as a block
-// on 24.11 keeps it: an empty place, not a healthy node.
+// TestKeptName has the name of a node without facts in a block: an empty place, not a healthy node.
 func TestKeptName(t *testing.T) {
 	plan := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Sizes: []int{2}, Blocks: []topology.Block{{Name: "nvl-a", Nodes: []string{"n1", "n2"}}}}},
 		Nodes: []topology.Placement{{Node: "n1", SlurmName: "n1", Source: "nvml", Reason: placement.ReasonPlaced}}}

@@ -40,7 +40,7 @@ func (s *site) settleBase(p *part) (base int, found problems) {
 func countNow(blocks []block) []int {
 	counts := make([]int, len(blocks))
 	for i := range blocks {
-		counts[i] = blocks[i].size()
+		counts[i] = len(blocks[i].nodes)
 	}
 	return counts
 }
@@ -48,9 +48,6 @@ func countNow(blocks []block) []int {
 // chooseBase returns the base block size that the domains of a topology give, or the published one
 // if they give none.
 func (s *site) chooseBase(p *part) int {
-	if !s.policy.ShortBlocks {
-		return s.chooseOldBase(p)
-	}
 	classes := s.classesIn(p)
 	if len(classes) == 0 {
 		return p.published
@@ -59,7 +56,7 @@ func (s *site) chooseBase(p *part) int {
 	if p.published == 0 || len(classes) == 1 {
 		return first
 	}
-	// Racks of several size classes stay in one topology until people set sizeClasses. Any base
+	// Racks of several size classes are in one topology until people set sizeClasses. Any base
 	// between those of the classes is as good as another.
 	last := s.policy.largestBase(classes[len(classes)-1])
 	return min(max(p.published, min(first, last)), max(first, last))
@@ -87,7 +84,7 @@ func (s *site) classesIn(p *part) [][]int {
 // nameClasses says that racks of several size classes are in one topology, and that a base below that
 // of the large ones lets Slurm split jobs that would fit in one of them.
 func (s *site) nameClasses(p *part, base int) problems {
-	if p.set > 0 || !s.policy.Divide || s.policy.OneTopology || s.policy.TreeOnly {
+	if p.set > 0 || s.policy.OneTopology || s.policy.TreeOnly {
 		return nil
 	}
 	classes := s.classesIn(p)
@@ -155,42 +152,6 @@ func (p *Policy) largestBase(domains []int) int {
 		}
 	}
 	return reached
-}
-
-// chooseOldBase returns the size of the smallest domain, for releases that do not start with a
-// block below the base. A domain that straggles does not count: one rack that is not up yet would
-// set the base for good. No published block may be below the base.
-func (s *site) chooseOldBase(p *part) int {
-	var sizes []int
-	for i := range p.blocks {
-		if n := len(p.blocks[i].nodes); n > 0 {
-			sizes = append(sizes, n)
-		}
-	}
-	if len(sizes) == 0 {
-		return p.published
-	}
-	slices.Sort(sizes)
-	median, base, loads := sizes[len(sizes)/2], 0, 0
-	for i := range p.blocks {
-		b := &p.blocks[i]
-		n := len(b.nodes)
-		if b.published != none {
-			if loads == 0 || b.size() > 0 && b.size() < loads {
-				loads = b.size()
-			}
-			n = s.whole(b)
-		} else if 2*n < median {
-			continue
-		}
-		if n > 0 && (base == 0 || n < base) {
-			base = n
-		}
-	}
-	if p.published > 0 && base > p.published && loads < base {
-		return p.published
-	}
-	return base
 }
 
 // BaseChanges returns a decision for each published block topology that has another base block

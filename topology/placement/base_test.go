@@ -18,10 +18,8 @@ func TestPlanBaseBlockSize(t *testing.T) {
 		want   []int
 		blocks int
 	}{
-		{"largest where short blocks are taken", short, []int{18}, 3},
-		{"smallest where they are fatal", placement.Policy{}, []int{17}, 3},
-		{"configured, and further sizes", placement.Policy{ShortBlocks: true, BaseBlockSize: 18, BlockSizes: []int{36, 144}}, []int{18, 36, 144}, 3},
-		{"configured, and a short block left out", placement.Policy{BaseBlockSize: 18}, []int{18}, 2},
+		{"the largest that most racks reach", short, []int{18}, 3},
+		{"configured, and further sizes", placement.Policy{BaseBlockSize: 18, BlockSizes: []int{36, 144}}, []int{18, 36, 144}, 3},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -32,61 +30,9 @@ func TestPlanBaseBlockSize(t *testing.T) {
 		})
 	}
 	for _, sizes := range [][]int{{35}, {72, 36}, {18 << 16}, {54}} {
-		if _, _, err := makePlan(facts, nil, placement.Policy{ShortBlocks: true, BaseBlockSize: 18, BlockSizes: sizes}); err == nil {
+		if _, _, err := makePlan(facts, nil, placement.Policy{BaseBlockSize: 18, BlockSizes: sizes}); err == nil {
 			t.Errorf("block sizes %v on base 18 were taken", sizes)
 		}
-	}
-}
-
-// TestPlanStragglers publishes racks for 24.11 while one of them is not up: it sets
-// no base, is left out by name, and joins when it is whole.
-func TestPlanStragglers(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		racks []int
-		base  int
-		out   int // nodes that are left out
-	}{
-		{"one node of the last rack is missing", []int{18, 18, 17}, 17, 0},
-		{"one rack is hardly up", []int{18, 18, 18, 2}, 18, 2},
-		{"one of two racks is hardly up", []int{18, 2}, 18, 2},
-		{"half racks", []int{18, 18, 18, 9}, 9, 0},
-		{"most racks are small", []int{4, 4, 4, 18}, 4, 0},
-		{"one rack alone", []int{2}, 2, 0},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var facts, whole []topology.Facts
-			for i, n := range tt.racks {
-				facts, whole = append(facts, rack(i+1, n)...), append(whole, rack(i+1, max(n, tt.base))...)
-			}
-			plan := mustPlan(t, facts, nil, placement.Policy{})
-			out := 0
-			for _, p := range plan.Nodes {
-				if p.Reason == placement.ReasonBelowBase {
-					out++
-				}
-			}
-			if plan.BaseBlockSize() != tt.base || out != tt.out {
-				t.Errorf("base %d and %d nodes left out, want %d and %d", plan.BaseBlockSize(), out, tt.base, tt.out)
-			}
-			if after := mustPlan(t, whole, fromFile(plan), placement.Policy{}); len(after.Blocks()) != len(tt.racks) || after.BaseBlockSize() != tt.base {
-				t.Errorf("%d blocks of base %d once all are up", len(after.Blocks()), after.BaseBlockSize())
-			}
-		})
-	}
-}
-
-// TestPlanOldRelease checks that a lost node never makes a block that Slurm
-// 24.11 would not start with.
-func TestPlanOldRelease(t *testing.T) {
-	facts := site(2, 4)
-	plan := mustPlan(t, facts, nil, placement.Policy{})
-	after := mustPlan(t, facts[1:], fromFile(plan), placement.Policy{})
-	if diff := cmp.Diff(lines(plan), lines(after)); diff != "" {
-		t.Errorf("a lost node changed the plan (-old +new):\n%s", diff)
-	}
-	if len(after.Problems) != 1 || after.Problems[0].Reason != placement.ReasonKeptGone {
-		t.Errorf("problems %v, want one %s", after.Problems, placement.ReasonKeptGone)
 	}
 }
 
@@ -128,10 +74,10 @@ func TestPlanChoosesBase(t *testing.T) {
 		})
 	}
 	mixed := mustPlan(t, racksOf(1, 16, 16, 16, 18, 8, 9, 8), nil, divided)
-	if got := sortRacks(topologies(mixed)); got != "nvl-18[16]* 01 02 03 04; nvl-9[8] 05 06 07" {
+	if got := sortRacks(topologies(mixed)); got != "nvl[16]* 01 02 03 04 05 06 07" {
 		t.Errorf("two classes: %s", got)
 	}
-	further := placement.Policy{ShortBlocks: true, Divide: true, BlockSizes: []int{36}}
+	further := placement.Policy{BlockSizes: []int{36}}
 	for racks, want := range map[[4]int]int{{18, 17, 17, 17}: 18, {18, 18, 18, 17}: 18, {10, 9, 9, 9}: 9, {20, 20, 20, 20}: 18} {
 		if got := mustPlan(t, racksOf(1, racks[:]...), nil, further).BaseBlockSize(); got != want {
 			t.Errorf("racks of %v and a further size of 36: base %d, want %d", racks, got, want)
@@ -265,10 +211,6 @@ func TestBaseIsOffered(t *testing.T) {
 		{"a rack comes up", []int{18, 18}, []int{18, 18, 3}, divided, 18, ""},
 		{"racks of another class come", []int{18, 18}, []int{18, 18, 9, 9, 9, 9, 9}, divided, 18, ""},
 		{"larger racks come", []int{16, 16}, []int{16, 16, 18, 18, 18}, divided, 16, "nvl: 16 -> 18"},
-		{"old release, a smaller rack comes", []int{18, 18}, []int{18, 18, 17}, placement.Policy{}, 18, "nvl: 18 -> 17"},
-		{"old release, a rack comes up", []int{18, 18}, []int{18, 18, 3}, placement.Policy{}, 18, ""},
-		{"old release, racks lose nodes", []int{18, 18}, []int{18, 12}, placement.Policy{}, 18, ""},
-		{"old release, the smallest grows", []int{18, 17}, []int{18, 18}, placement.Policy{}, 17, "nvl: 17 -> 18"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			old := mustPlan(t, racksOf(1, tt.published...), nil, tt.policy)

@@ -58,9 +58,9 @@ func blockSizes(base int, further []int) ([]int, error) {
 }
 
 // sizeClasses returns the size of the largest rack of every class, the largest first. A
-// class is the racks with at least two thirds of the nodes of its largest one. Unless
-// strict, one rack below half of the median makes no class: it may just not be up yet.
-func sizeClasses(sizes []int, strict bool) []int {
+// class is the racks with at least two thirds of the nodes of its largest one. One rack below
+// half of the median makes no class: it may just not be up yet.
+func sizeClasses(sizes []int) []int {
 	sorted := slices.Sorted(slices.Values(sizes))
 	slices.Reverse(sorted)
 	median := sorted[(len(sorted)-1)/2]
@@ -73,7 +73,7 @@ func sizeClasses(sizes []int, strict bool) []int {
 		}
 		bases, racks = append(bases, n), append(racks, 1)
 	}
-	for i := len(bases) - 1; i > 0 && !strict; i-- {
+	for i := len(bases) - 1; i > 0; i-- {
 		if racks[i] == 1 && 2*bases[i] < median {
 			bases = slices.Delete(bases, i, i+1)
 		}
@@ -84,7 +84,7 @@ func sizeClasses(sizes []int, strict bool) []int {
 // groupSizes returns the sizes of each class, the class of the largest racks first. A rack that
 // may not be up yet is in none.
 func groupSizes(sizes []int) [][]int {
-	tops := sizeClasses(sizes, false)
+	tops := sizeClasses(sizes)
 	classes := make([][]int, len(tops))
 	for _, n := range sizes {
 		if at := slices.IndexFunc(tops, func(top int) bool { return n <= top && 3*n >= 2*top }); at >= 0 {

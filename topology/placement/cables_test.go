@@ -13,7 +13,7 @@ import (
 )
 
 // cabled is a policy of a site that has its cables read.
-var cabled = placement.Policy{ShortBlocks: true, Cables: true}
+var cabled = placement.Policy{EmptyLeaves: true, Cables: true}
 
 // byCables moves the switches of all labels to the cables.
 func byCables(source topology.TierSource, facts []topology.Facts) []topology.Facts {
@@ -68,8 +68,7 @@ func TestCablesGoBeforeLabels(t *testing.T) {
 	if got := plan.SwitchSource(); got != "cables" {
 		t.Errorf("source %q", got)
 	}
-	if diff := cmp.Diff([]string{"labels of Topograph and the cables differ: label rack-1 is on nodes of leaf switches leaf-2 (node n21 and 2 more) and leaf-1 (node n12); " +
-		"leaf switch leaf-1 has nodes with labels rack-0 (node n11 and 2 more) and rack-1 (node n12); the cables are followed"}, saidOf(plan, placement.ReasonCablesDiffer)); diff != "" {
+	if diff := cmp.Diff([]string{"2 of 3 labels of Topograph differ from the cables: rack-1 is on 1 of 4 nodes below switch leaf-1 (n12 for example) and on 3 others; the cables are followed"}, saidOf(plan, placement.ReasonCablesDiffer)); diff != "" {
 		t.Errorf("differences (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"n24: no text names it; the node is below no switch; labels of Topograph are not used, because the tree is made from one source"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
@@ -81,7 +80,7 @@ func TestCablesGoBeforeLabels(t *testing.T) {
 			facts[i].Labels.TierSource = topology.TierSource{Rank: 1, Name: "Topograph", Unique: true}
 			facts[i].Labels.Tiers = []string{fmt.Sprint("rack-", i/4), fmt.Sprint("spine-", i/12), "core"} // three racks and one
 		}
-		if diff := cmp.Diff([]string{"labels of Topograph and the cables differ: label spine-0 is on 4 of 8 nodes below switch ib-b and on 8 others; the cables are followed"},
+		if diff := cmp.Diff([]string{"1 of 7 labels of Topograph differ from the cables: spine-0 is on 4 of 8 nodes below switch ib-b (n31 for example) and on 8 others; the cables are followed"},
 			saidOf(mustPlan(t, facts, nil, cabled), placement.ReasonCablesDiffer)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -92,6 +91,23 @@ func TestCablesGoBeforeLabels(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
+	for name, tt := range map[string]struct {
+		below int // nodes of one label
+		want  string
+	}{
+		"a label of two leaves": {8, "1 of 2 labels of Topograph differ from the cables: rack-0 is on 4 of 4 nodes below switch leaf-1 (n11 for example) and on 4 others; the cables are followed"},
+		"two labels of a leaf":  {2, "4 of 5 labels of Topograph differ from the cables: rack-0 is on 2 of 4 nodes below switch leaf-1 (n11 for example) and on 0 others; the cables are followed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := labelled(eight())
+			for i := range facts {
+				facts[i].Labels.Tiers[0] = fmt.Sprint("rack-", i/tt.below)
+			}
+			if diff := cmp.Diff([]string{tt.want}, saidOf(mustPlan(t, facts, nil, cabled), placement.ReasonCablesDiffer)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
 	t.Run("labels under other names agree", func(t *testing.T) {
 		if got := saidOf(mustPlan(t, labelled(eight()), nil, cabled), placement.ReasonCablesDiffer); got != nil {
 			t.Errorf("%q", got)

@@ -135,26 +135,6 @@ func TestPlanConfirms(t *testing.T) {
 	}
 }
 
-// TestPlanConfirmsOldRelease: where a short block is fatal, a rack whose cluster
-// UUID changes goes as a whole.
-func TestPlanConfirmsOldRelease(t *testing.T) {
-	old := mustPlan(t, site(2, 4), nil, placement.Policy{})
-	facts := site(2, 4)
-	for i := range 4 {
-		reads(&facts[i], 9)
-	}
-	for i := range 4 {
-		if diff := cmp.Diff(lines(old), lines(mustPlan(t, facts, fromFile(old), placement.Policy{}))); diff != "" {
-			t.Errorf("%d of 4 nodes are confirmed (-old +new):\n%s", i, diff)
-		}
-		confirm(&facts[i])
-	}
-	current := mustPlan(t, facts, fromFile(old), placement.Policy{})
-	if placeOf(current, 0).Block == placeOf(old, 0).Block || len(current.Blocks()) != 2 || len(current.Blocks()[1].Nodes) != 4 {
-		t.Errorf("all are confirmed: %v", lines(current))
-	}
-}
-
 // TestPlanReadsOnce places nodes that are published nowhere by one reading, in a
 // published block and in a new one, and takes the blocks of labels for those of
 // the cliques that agents come to report.
@@ -164,7 +144,7 @@ func TestPlanReadsOnce(t *testing.T) {
 	for i := range facts {
 		facts[i].Report.Domain = topology.NVLinkDomain{}
 	}
-	current := mustPlan(t, facts, fromFile(old), placement.Policy{ShortBlocks: true, BaseBlockSize: 4})
+	current := mustPlan(t, facts, fromFile(old), placement.Policy{BaseBlockSize: 4})
 	if len(current.Blocks()) != 2 || len(current.Blocks()[0].Nodes) != 4 || len(current.Blocks()[1].Nodes) != 4 || len(current.Problems) > 0 {
 		t.Errorf("%v, problems %v", lines(current), current.Problems)
 	}
@@ -285,7 +265,7 @@ func TestPlanConfirmsNone(t *testing.T) {
 	if plan := mustPlan(t, once, fromFile(published), short); !slices.Equal(lines(plan), want) {
 		t.Errorf("a node of a block says none: %v, want %v", lines(plan), want)
 	}
-	leaves := placement.Policy{ShortBlocks: true, ByLeaf: true}
+	leaves := placement.Policy{ByLeaf: true}
 	facts := []topology.Facts{below("h1", "leaf-1"), below("h2", "leaf-1")}
 	current := mustPlan(t, facts, fromFile(mustPlan(t, facts, nil, leaves)), leaves)
 	if problems := problemsOf(current, placement.ReasonUnconfirmed); len(problems) > 0 {

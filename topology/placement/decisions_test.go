@@ -54,10 +54,10 @@ func TestPlanKeepsTopologies(t *testing.T) {
 		{"a second fabric and a rack of the first come", mixed, short, slices.Concat(mixed, inFabric("b", 5, 6), inFabric("a", 6, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03 04 06", "r005"},
 		{"two fabrics in one topology", two, short, slices.Concat(two, inFabric("b", 3, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03", ""},
 		{"two fabrics are joined", two, divided, belowCore("core", slices.Concat(two, inFabric("b", 3, 6))), divided, "nvl-b -> nvl-a", nil, "nvl-a[6]* 01 03; nvl-b[6] 02", ""},
-		{"one base for two classes of two fabrics", four, divided, four, base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil, "nvl-a-6[6]* 01 02 03; nvl-a-3[3] 04 05; nvl-b-6[6] 06 07 08; nvl-b-3[3] 09 10", ""},
-		{"two of another fabric", four, divided, slices.Concat(four, inFabric("c", 11, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil,
+		{"one base for two classes of two fabrics", four, classes, four, base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil, "nvl-a-6[6]* 01 02 03; nvl-a-3[3] 04 05; nvl-b-6[6] 06 07 08; nvl-b-3[3] 09 10", ""},
+		{"two of another fabric", four, classes, slices.Concat(four, inFabric("c", 11, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil,
 			"nvl-a-6[6]* 01 02 03; nvl-a-3[3] 04 05; nvl-b-6[6] 06 07 08; nvl-b-3[3] 09 10; nvl-c[6] 11", ""},
-		{"one of the two is approved", four, divided, slices.Concat(four, inFabric("b", 11, 6), inFabric("a", 12, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", []string{"nvl-b-3"},
+		{"one of the two is approved", four, classes, slices.Concat(four, inFabric("b", 11, 6), inFabric("a", 12, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", []string{"nvl-b-3"},
 			"nvl-a-6[6]* 01 02 03 04 05 12; nvl-b-6[6] 06 07 08 11; nvl-b-3[3] 09 10", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

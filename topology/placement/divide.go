@@ -2,7 +2,6 @@ package placement
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -22,91 +21,10 @@ type part struct {
 	unnamed []int
 }
 
-// mostDivisions is how often the blocks are divided, if the division does not rest before.
-const mostDivisions = 8
-
-// divideUntilRest divides the blocks and makes the topologies. A division compares new blocks with the published
-// ones, and once it is published all its blocks are. So it is made again from its own result until it stays the
-// same. Otherwise the next plan of the same facts would be another one.
-func divideUntilRest(s *site, blocks []block, unnamed []int, t tree.Tree) (made madeParts, found problems, err error) {
-	for range mostDivisions {
-		parts, unsited := divide(s, blocks, unnamed, t)
-		if made, found, err = makeParts(s, parts, t); err != nil {
-			return made, nil, err
-		}
-		rests := s.rests(&made, unsited)
-		maps.Copy(made.leftOut, unsited)
-		if rests {
-			break
-		}
-		s, blocks = s.continued(&made, blocks)
-	}
-	return made, found, nil
-}
-
-// rests reports whether a division gives the same once it is published. It does if it is the published one, if
-// one topology takes all blocks, and if blocks are not published.
-func (s *site) rests(made *madeParts, unsited leftOut) bool {
-	if !s.policy.Divide || s.policy.TreeOnly || len(s.prev.topologies) <= 1 && len(made.topologies) <= 1 && len(made.leftOut)+len(unsited) == 0 {
-		return true
-	}
-	if len(made.topologies) != len(s.prev.topologies) {
-		return false
-	}
-	next := 0
-	for i := range made.topologies {
-		is, old := &made.topologies[i], &s.prev.topologies[i]
-		if is.Name != old.Name || is.Fabric != old.Fabric || !slices.Equal(is.Sizes, old.Sizes) || len(is.Blocks) != len(old.Blocks) {
-			return false
-		}
-		for k := range is.Blocks {
-			if b := &s.prev.blocks[next+k]; b.Name != is.Blocks[k].Name || b.Size != is.Blocks[k].Size {
-				return false
-			}
-		}
-		next += len(is.Blocks)
-	}
-	return true
-}
-
-// continued returns the site and the blocks as they are once a division is published.
-func (s *site) continued(made *madeParts, blocks []block) (*site, []block) {
-	next := *s
-	next.follows = nil
-	next.prev.topologies, next.prev.blocks = made.topologies, nil
-	next.prev.base = (&topology.Plan{Topologies: made.topologies}).BaseBlockSize()
-	at := make(map[string]int)
-	for i := range made.topologies {
-		is := &made.topologies[i]
-		if is.Default && !s.policy.OneTopology {
-			next.prev.defaultName = is.Name
-		}
-		for k := range is.Blocks {
-			at[is.Blocks[k].Name] = len(next.prev.blocks)
-			next.prev.blocks = append(next.prev.blocks, publishedBlock{&is.Blocks[k], is.Name, k})
-		}
-	}
-	kept := make([]block, 0, len(blocks))
-	for _, b := range blocks {
-		published, is := at[b.name]
-		if b.published = none; is {
-			b.published = published
-		} else if len(b.nodes) == 0 {
-			continue
-		}
-		kept = append(kept, b)
-	}
-	return &next, kept
-}
-
 // divide assigns each block to a block topology. A new block of no known fabric is left out if there
 // are several fabrics.
 func divide(s *site, blocks []block, unnamed []int, t tree.Tree) (parts []part, left leftOut) {
 	whole := part{name: s.policy.kind(), set: s.policy.BaseBlockSize, published: s.prev.base, unnamed: unnamed}
-	if !s.policy.Divide {
-		whole.blocks = inPlaces(blocks)
-		return []part{whole}, nil
-	}
 	blocks, racks, left := racksOf(s, blocks, t)
 	known := slices.DeleteFunc(slices.Clone(s.prev.topologies), func(t topology.Topology) bool { return len(t.Sizes) == 0 })
 	groups, waiting := divideRacks(racks, known, &s.policy)
@@ -119,7 +37,6 @@ func divide(s *site, blocks []block, unnamed []int, t tree.Tree) (parts []part, 
 			next.published = whole.published
 		}
 		switch {
-		case !s.policy.ShortBlocks: // the smallest rack counts, whatever its class
 		case d.published > 0:
 			next.set = d.published
 		case len(s.policy.SizeClasses) > 0:
@@ -135,7 +52,7 @@ func divide(s *site, blocks []block, unnamed []int, t tree.Tree) (parts []part, 
 		parts = append(parts, next)
 	}
 	if parts == nil {
-		if len(s.policy.SizeClasses) > 0 && len(racks) > 0 && s.policy.ShortBlocks {
+		if len(s.policy.SizeClasses) > 0 && len(racks) > 0 {
 			whole.set = classOf(s.policy.SizeClasses, racks[0].size)
 		}
 		whole.blocks = inPlaces(blocks)
@@ -152,10 +69,10 @@ func racksOf(s *site, blocks []block, t tree.Tree) (kept []block, racks []rack, 
 	kept, racks, left = make([]block, 0, len(blocks)), make([]rack, 0, len(blocks)), leftOut{}
 	for i := range blocks {
 		b := &blocks[i]
-		r := rack{fabric: fabrics[i], size: rackSize(s, b), nodes: len(b.nodes)}
+		r := rack{fabric: fabrics[i], size: s.most(b), nodes: len(b.nodes)}
 		if b.published != none {
 			published := &s.prev.blocks[b.published]
-			r.published, r.base, r.before = published.topology, s.baseOf(b.published), published.Size
+			r.published, r.before = published.topology, published.Size
 		}
 		switch {
 		case r.fabric == "" && len(known) == 1:
@@ -181,22 +98,11 @@ func inPlaces(blocks []block) []block {
 
 // most returns the most nodes that a block's domain has had, those without a name in Slurm too.
 func (s *site) most(b *block) int {
-	n := max(b.size(), b.domain)
+	n := max(len(b.nodes), b.domain)
 	if b.published != none && !s.isDivided(b.published) {
 		n = max(n, s.prev.blocks[b.published].Size)
 	}
 	return n
-}
-
-// rackSize returns the size by which a block belongs to a class. A published block counts
-// as a whole rack of its topology: racks that are in one topology stay there until
-// people configure classes. Configured classes count for what is there.
-func rackSize(s *site, b *block) int {
-	n := s.most(b)
-	if b.published == none || len(s.policy.SizeClasses) > 0 {
-		return n
-	}
-	return max(n, s.baseOf(b.published))
 }
 
 // fabricsOf names, beside the blocks, the root switch above most of a block's nodes,

@@ -58,13 +58,16 @@ func topologies(p *topology.Plan) string {
 }
 
 // divided is the policy of a site whose fabrics are separate.
-var divided = placement.Policy{ShortBlocks: true, Divide: true, SeparateFabrics: true}
+var divided = placement.Policy{EmptyLeaves: true, SeparateFabrics: true}
 
 func TestPlanDivides(t *testing.T) {
 	with := func(change func(p *placement.Policy)) placement.Policy {
 		p := divided
 		change(&p)
 		return p
+	}
+	classes := func(sizes ...int) placement.Policy {
+		return with(func(p *placement.Policy) { p.SizeClasses = sizes })
 	}
 	mixed := inFabric("", 1, 18, 18, 18, 9, 9, 9, 9)
 	for _, tt := range []struct {
@@ -75,25 +78,27 @@ func TestPlanDivides(t *testing.T) {
 	}{
 		{"no rack", nil, divided, ""},
 		{"equal racks", inFabric("", 1, 4, 4), divided, "nvl[4]* 01 02"},
-		{"large and small racks", mixed, divided, "nvl-18[18]* 01 02 03; nvl-9[9] 04 05 06 07"},
-		{"small racks with more GPUs", inFabric("", 1, 6, 3, 3, 3), divided, "nvl-6[6] 01; nvl-3[3]* 02 03 04"},
-		{"not divided", mixed, short, "nvl[18]* 01 02 03 04 05 06 07"},
+		{"large and small racks", mixed, divided, "nvl[18]* 01 02 03 04 05 06 07"},
+		{"large and small racks, and classes are set", mixed, classes(18, 9), "nvl-18[18]* 01 02 03; nvl-9[9] 04 05 06 07"},
+		{"small racks with more GPUs", inFabric("", 1, 6, 3, 3, 3), classes(6, 3), "nvl-6[6] 01; nvl-3[3]* 02 03 04"},
 		{"trays are missing", inFabric("", 1, 18, 14, 12), divided, "nvl[14]* 01 02 03"},
 		{"one rack is hardly up", inFabric("", 1, 18, 18, 18, 2), divided, "nvl[18]* 01 02 03 04"},
-		{"several racks are hardly up", inFabric("", 1, 18, 18, 18, 2, 2), divided, "nvl-18[18]* 01 02 03; nvl-2[2] 04 05"},
-		{"classes are set", inFabric("", 1, 18, 10, 9, 4, 20), with(func(p *placement.Policy) { p.SizeClasses = []int{18, 9} }), "nvl-18[18]* 01 02 05; nvl-9[9] 03 04"},
-		{"a class that no rack has", inFabric("", 1, 18), with(func(p *placement.Policy) { p.SizeClasses = []int{18, 9} }), "nvl[18]* 01"},
+		{"several racks are hardly up", inFabric("", 1, 18, 18, 18, 2, 2), divided, "nvl[18]* 01 02 03 04 05"},
+		{"sizes between the classes", inFabric("", 1, 18, 10, 9, 4, 20), classes(18, 9), "nvl-18[18]* 01 02 05; nvl-9[9] 03 04"},
+		{"a class that no rack has", inFabric("", 1, 18), classes(18, 9), "nvl[18]* 01"},
 		{"the base is set", mixed, with(func(p *placement.Policy) { p.BaseBlockSize = 9 }), "nvl[9]* 01 02 03 04 05 06 07"},
 		{"two fabrics", slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4, 4, 4)), divided, "nvl-a[4] 01 02; nvl-b[4]* 03 04 05"},
 		{"one fabric", slices.Concat(inFabric("a", 1, 4, 4), inFabric("a", 3, 4)), divided, "nvl[4]* 01 02 03"},
-		{"fabrics of other sizes", slices.Concat(inFabric("a", 1, 6, 3, 6, 3), inFabric("b", 5, 3, 3)), divided, "nvl-a-6[6]* 01 03; nvl-a-3[3] 02 04; nvl-b[3] 05 06"},
+		{"fabrics of other sizes", slices.Concat(inFabric("a", 1, 6, 3, 6, 3), inFabric("b", 5, 3, 3)), divided, "nvl-a[6]* 01 02 03 04; nvl-b[3] 05 06"},
+		{"fabrics of other sizes, and classes are set", slices.Concat(inFabric("a", 1, 6, 3, 6, 3), inFabric("b", 5, 3, 3)), classes(6, 3), "nvl-a-6[6]* 01 03; nvl-a-3[3] 02 04; nvl-b[3] 05 06"},
 		{"a fabric with a name that Slurm does not take", slices.Concat(inFabric("a.b", 1, 4), inFabric("b", 3, 4)), divided, "nvl-a-b-2e7336dcx[4]* 01; nvl-b[4] 03"},
 		{"a rack of no known fabric", slices.Concat(inFabric("a", 1, 4), inFabric("b", 2, 4), inFabric("", 3, 4)), divided, "nvl-a[4]* 01; nvl-b[4] 02"},
 		{"a rack of no known fabric beside one fabric", slices.Concat(inFabric("a", 1, 4), inFabric("", 3, 4)), divided, "nvl[4]* 01 03"},
 		{"parent domains", slices.Concat(inFabric("a", 1, 4, 4, 4), inFabric("b", 4, 4)), with(func(p *placement.Policy) { p.ParentBlocks = 2 }), "nvl-a[4 8]* 01 02 03 -; nvl-b[4 8] 04 -"},
 		{"by leaf", inFabric("a", 1, 8, 8, 3), with(func(p *placement.Policy) { p.ByLeaf = true }), "leaf[8]* 01 02 03"},
-		{"one topology", mixed, with(func(p *placement.Policy) { p.OneTopology = true }), "nvl[18]* 01 02 03"},
-		{"one topology of an old release", inFabric("", 1, 18, 17, 9, 9), placement.Policy{Divide: true, OneTopology: true}, "nvl[17]* 01 02"},
+		{"one topology", mixed, with(func(p *placement.Policy) { p.OneTopology = true }), "nvl[18]* 01 02 03 04 05 06 07"},
+		{"one topology, and classes are set", mixed, with(func(p *placement.Policy) { p.OneTopology, p.SizeClasses = true, []int{18, 9} }), "nvl[18]* 01 02 03"},
+		{"one topology, and two fabrics", slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4)), with(func(p *placement.Policy) { p.OneTopology = true }), "nvl[4]* 01 02"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := mustPlan(t, tt.facts, nil, tt.policy)
@@ -122,15 +127,17 @@ func TestPlanDivides(t *testing.T) {
 func TestTopologiesApart(t *testing.T) {
 	bySize := inFabric("", 1, 18, 18, 18, 9, 9, 9, 9)
 	byFabric := slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4))
-	base, root, tree := divided, divided, divided
-	base.BaseBlockSize, root.RootSwitch, tree.TreeOnly = 9, "core", true
+	classes, base, root := divided, divided, divided
+	classes.SizeClasses, base.BaseBlockSize, root.RootSwitch = []int{18, 9}, 9, "core"
+	tree := classes
+	tree.TreeOnly = true
 	for _, tt := range []struct {
 		name           string
 		facts          []topology.Facts
 		policy, joined placement.Policy
 		want           string
 	}{
-		{"by size", bySize, divided, base, "no job that Slurm places by blocks runs across nvl-18 (54 nodes) and nvl-9 (36 nodes): baseBlockSize: 9, without sizeClasses, puts racks of all sizes into one topology"},
+		{"by size", bySize, classes, base, "no job that Slurm places by blocks runs across nvl-18 (54 nodes) and nvl-9 (36 nodes): baseBlockSize: 9, without sizeClasses, puts racks of all sizes into one topology"},
 		{"by fabric", byFabric, divided, root, "no job that Slurm places by blocks runs across nvl-a (8 nodes) and nvl-b (4 nodes): rootSwitch joins fabrics, if one switch is above them"},
 		{"switches alone are published", bySize, tree, base, ""},
 	} {
@@ -160,8 +167,10 @@ func sortRacks(text string) string {
 	return strings.Join(parts, "; ")
 }
 
-// TestPlanKeepsClasses publishes two classes and changes the racks.
+// TestPlanKeepsClasses publishes two classes, and changes the racks when no classes are set any more.
 func TestPlanKeepsClasses(t *testing.T) {
+	classes := divided
+	classes.SizeClasses = []int{6, 3}
 	before := inFabric("", 1, 6, 6, 3, 3)
 	less := func(racks ...int) []topology.Facts {
 		return slices.DeleteFunc(slices.Clone(before), func(f topology.Facts) bool {
@@ -184,7 +193,7 @@ func TestPlanKeepsClasses(t *testing.T) {
 		{"a small rack turns out to be a large one", slices.Concat(inFabric("", 1, 6, 6, 3), rack(4, 6)), "nvl-6[6]* 01 02 04; nvl-3[3] 03"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			prev := previous(mustPlan(t, before, nil, divided))
+			prev := previous(mustPlan(t, before, nil, classes))
 			plan := mustPlan(t, tt.facts, prev, divided)
 			if diff := cmp.Diff(strings.ReplaceAll(sortRacks(tt.want), "*", ""), strings.ReplaceAll(sortRacks(topologies(plan)), "*", "")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -258,7 +267,6 @@ func TestPlanAdvisesClasses(t *testing.T) {
 		{"small racks", mixed, divided, "sizeClasses: [6, 3] gives each size of rack a topology of its own; " + smaller},
 		{"racks that lost nodes", whole, divided, smaller},
 		{"small racks, and one topology", mixed, one, smaller},
-		{"small racks, not divided", mixed, short, smaller},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := mustPlan(t, mixed, previous(mustPlan(t, tt.old, nil, short)), tt.policy)

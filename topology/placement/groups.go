@@ -9,12 +9,10 @@ import (
 
 // group is the nodes of one unit.
 type group struct {
-	identity
-	// unitName names a unit that is no clique in words.
-	unitName string
-	names    topology.CandidateNames
+	unit
+	names topology.CandidateNames
 	// aliases are names that a block made from labels of the unit may have.
-	aliases []string
+	aliases topology.CandidateNames
 	nodes   []int // indices into the site's facts, ascending
 	// domain is how many nodes name the unit now, those without a name in Slurm too.
 	domain int
@@ -33,27 +31,21 @@ type grouping struct {
 // groupNodes gathers the nodes of each unit.
 func groupNodes(s *site, a assignment) grouping {
 	g := grouping{assignment: a, of: slices.Repeat([]int32{none}, len(a.read))}
-	const rack = 18 // a rack is one clique or leaf of most sites
-	g.groups = make([]group, 0, len(a.read)/rack+1)
-	known := make(map[identity]int, len(a.read)/rack) // index into groups
-	room := make([]int, len(a.read))
+	known := make(map[unit]int) // index into groups
 	for i := range a.read {
-		id := a.identity(i)
-		if id == noUnit {
+		u := a.units[i]
+		if u == (unit{}) {
 			continue
 		}
-		at, ok := known[id]
+		at, ok := known[u]
 		if !ok {
 			at = len(g.groups)
-			known[id] = at
-			g.groups = append(g.groups, newGroup(s, a, id))
-			if len(room) >= rack { // one array for the nodes of many groups
-				g.groups[at].nodes, room = room[:0:rack], room[rack:]
-			}
+			known[u] = at
+			g.groups = append(g.groups, newGroup(&a, u))
 		}
 		g.groups[at].nodes = append(g.groups[at].nodes, i)
 	}
-	slices.SortFunc(g.groups, func(x, y group) int { return a.compare(x.identity, y.identity) })
+	slices.SortFunc(g.groups, func(x, y group) int { return x.compare(y.unit) })
 	for at := range g.groups {
 		for _, i := range g.groups[at].nodes {
 			g.of[i] = int32(at)
@@ -68,7 +60,7 @@ func countDomains(s *site, g *grouping) {
 	for at := range g.groups {
 		g.groups[at].domain = len(g.groups[at].nodes)
 	}
-	var named [][]unitName // of each node without a name that names any
+	var named [][]unit // of each node without a name that names any
 	for i := range s.unnamed {
 		if units := s.unitsNamed(len(s.facts) + i); len(units) > 0 {
 			named = append(named, units)
@@ -77,7 +69,7 @@ func countDomains(s *site, g *grouping) {
 	if len(named) == 0 {
 		return
 	}
-	known := make(map[unitName]int32)
+	known := make(map[unit]int32)
 	for i := range s.facts {
 		if g.of[i] == none {
 			continue
@@ -88,9 +80,9 @@ func countDomains(s *site, g *grouping) {
 			}
 		}
 	}
-	others := make(map[unitName]int)
+	others := make(map[unit]int)
 	for _, units := range named {
-		if at := slices.IndexFunc(units, func(u unitName) bool { _, ok := known[u]; return ok }); at >= 0 {
+		if at := slices.IndexFunc(units, func(u unit) bool { _, ok := known[u]; return ok }); at >= 0 {
 			g.groups[known[units[at]]].domain++
 		} else {
 			others[units[0]]++
@@ -104,40 +96,32 @@ func countDomains(s *site, g *grouping) {
 	slices.Sort(g.unnamed)
 }
 
-// unitName is a clique, a labelled domain, or a leaf switch, which has no key.
-type unitName struct {
-	clique topology.Clique
-	label  topology.Domain
-}
-
 // unitsNamed returns the units that facts name, the surest first. i counts as factsAt does.
-func (s *site) unitsNamed(i int) []unitName {
+func (s *site) unitsNamed(i int) []unit {
 	f := s.factsAt(i)
 	if s.policy.ByLeaf {
 		return leavesNamed(f)
 	}
-	var units []unitName
-	r := readDomain(f, &s.fabrics[i])
+	var units []unit
+	r := s.readDomain(f, &s.fabrics[i])
 	if !r.clique.IsZero() {
-		units = append(units, unitName{clique: r.clique})
+		units = append(units, unit{clique: r.clique})
 	}
-	if r.source != unknown {
-		for _, d := range f.Labels.Domains {
-			units = append(units, unitName{label: d})
-		}
+	if d := s.labelOf(f); d.Key != "" && r.source != unknown {
+		units = append(units, unit{label: d})
 	}
 	return units
 }
 
 // leavesNamed returns the names of the leaf switch of a node with GPUs, the surest first. Several writers
 // may name one leaf differently, and another node may have labels of one writer alone.
-func leavesNamed(f *topology.Facts) (leaves []unitName) {
+func leavesNamed(f *topology.Facts) (leaves []unit) {
 	if f.Stays != "" || !f.Computes() {
 		return nil
 	}
 	add := func(tiers []string) {
 		if len(tiers) > 0 && tiers[0] != "" {
-			leaves = append(leaves, unitName{label: topology.Domain{Value: tiers[0]}})
+			leaves = append(leaves, unit{label: topology.Domain{Value: tiers[0]}})
 		}
 	}
 	add(f.Tiers())
@@ -148,51 +132,18 @@ func leavesNamed(f *topology.Facts) (leaves []unitName) {
 	return leaves
 }
 
-func newGroup(s *site, a assignment, id identity) group {
-	g := group{identity: id}
-	switch {
-	case id.unit == none:
-		g.names = id.clique.BlockNames()
-	case s.policy.ByLeaf:
-		leaf := a.units[id.unit].Value
-		g.unitName, g.names = "leaf switch "+leaf, topology.LeafBlockNames(leaf)
-	default:
-		d := a.units[id.unit]
-		g.unitName, g.names = "NVLink domain "+d.String(), d.BlockNames()
-	}
-	for _, d := range a.aliases[id] {
-		names := d.BlockNames()
-		g.aliases = append(g.aliases, names[:]...)
+func newGroup(a *assignment, u unit) group {
+	g := group{unit: u, names: u.blockNames()}
+	if label, ok := a.labels[u.clique]; ok {
+		g.aliases = label.BlockNames()
 	}
 	return g
-}
-
-// title names the unit in words.
-func (g *group) title() string {
-	if g.unitName != "" {
-		return g.unitName
-	}
-	return "NVLink domain " + g.clique.String()
-}
-
-// compare orders cliques before other units.
-func (a *assignment) compare(x, y identity) int {
-	switch {
-	case x.unit == none && y.unit == none:
-		return x.clique.Compare(y.clique)
-	case x.unit == none:
-		return -1
-	case y.unit == none:
-		return 1
-	}
-	return a.units[x.unit].Compare(a.units[y.unit])
 }
 
 // assignLeaves makes the nodes below each leaf switch a unit. It is done instead of
 // resolveLabels if Policy.ByLeaf is set.
 func assignLeaves(s *site, read readings, t tree.Tree) assignment {
-	a := assignment{read: make(readings, len(read)), ids: slices.Repeat([]identity{noUnit}, len(read))}
-	known := make(map[string]int32)
+	a := assignment{read: make(readings, len(read)), units: make([]unit, len(read))}
 	for i, f := range s.facts {
 		switch {
 		case f.Stays != "" || f.Gone:
@@ -202,14 +153,7 @@ func assignLeaves(s *site, read readings, t tree.Tree) assignment {
 		case t.NamedLeaf(i) == "":
 			a.read[i] = keptReading(ReasonTiersMissing, "no report and no label names the leaf switch above it")
 		default:
-			leaf := t.NamedLeaf(i)
-			unit, is := known[leaf]
-			if !is {
-				unit = int32(len(a.units))
-				a.units = append(a.units, topology.Domain{Value: leaf})
-				known[leaf] = unit
-			}
-			a.read[i].source, a.ids[i].unit = fromSwitch, unit
+			a.read[i].source, a.units[i].label.Value = fromSwitch, t.NamedLeaf(i)
 		}
 	}
 	return a

@@ -31,7 +31,7 @@ func TestArgumentsStay(t *testing.T) {
 	}
 	for name, given := range map[string]func() arguments{
 		"nothing is published": func() arguments {
-			return arguments{observed: placement.Observed{Facts: slices.Concat(site(2, 4), rack(3, 1), leafSite())}, policy: placement.Policy{ShortBlocks: true, Divide: true}}
+			return arguments{observed: placement.Observed{Facts: slices.Concat(site(2, 4), rack(3, 1), leafSite())}, policy: placement.Policy{}}
 		},
 		"racks move, shrink and come": func() arguments {
 			before := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
@@ -42,7 +42,7 @@ func TestArgumentsStay(t *testing.T) {
 				placement.Previous{Plan: published(before, inFours), Reported: all(before)}, inFours}
 		},
 		"one topology, and nodes are gone": func() arguments {
-			old := placement.Policy{Divide: true, OneTopology: true}
+			old := placement.Policy{OneTopology: true}
 			before := slices.Concat(site(2, 4), rack(9, 9))
 			return arguments{placement.Observed{Facts: slices.Concat(site(2, 3), rack(9, 9), rack(8, 2))}, placement.Previous{Plan: published(before, old)}, old}
 		},
@@ -50,7 +50,7 @@ func TestArgumentsStay(t *testing.T) {
 			before := slices.Concat(site(2, 4), leafSite())
 			plan := published(before, short)
 			return arguments{placement.Observed{Facts: before, InUse: map[string]bool{plan.Blocks()[0].Name: true}}, placement.Previous{Plan: plan},
-				placement.Policy{ShortBlocks: true, ByLeaf: true, Forget: []string{plan.Blocks()[1].Name}, ForgetSwitches: []string{"leaf-1"}}}
+				placement.Policy{ByLeaf: true, Forget: []string{plan.Blocks()[1].Name}, ForgetSwitches: []string{"leaf-1"}}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

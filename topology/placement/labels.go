@@ -1,246 +1,262 @@
 package placement
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// identity is what a node's unit is known by: its clique, else the index into
-// assignment.units, which is none for a clique.
-type identity struct {
+// unit is what the nodes of a block have in common: a clique, an NVLink domain that a label names by a value
+// of its own, or a leaf switch, which has no key. The zero unit is none.
+type unit struct {
 	clique topology.Clique
-	unit   int32
+	label  topology.Domain
 }
 
-// ofClique is the identity of a clique. That of the zero clique is no unit.
-func ofClique(c topology.Clique) identity { return identity{clique: c, unit: none} }
+func (u unit) isLeaf() bool { return u.clique.IsZero() && u.label.Key == "" }
 
-// noUnit is the identity of a node without a unit.
-var noUnit = ofClique(topology.Clique{})
+// title names the unit in words.
+func (u unit) title() string {
+	switch {
+	case !u.clique.IsZero():
+		return "NVLink domain " + u.clique.String()
+	case u.isLeaf():
+		return "leaf switch " + u.label.Value
+	}
+	return "NVLink domain " + u.label.String()
+}
+
+// blockNames returns the names that a block of the unit may have.
+func (u unit) blockNames() topology.CandidateNames {
+	switch {
+	case !u.clique.IsZero():
+		return u.clique.BlockNames()
+	case u.isLeaf():
+		return topology.LeafBlockNames(u.label.Value)
+	}
+	return u.label.BlockNames()
+}
+
+// compare orders cliques before other units.
+func (u unit) compare(v unit) int {
+	switch {
+	case u.clique == v.clique:
+		return u.label.Compare(v.label)
+	case u.clique.IsZero():
+		return 1
+	case v.clique.IsZero():
+		return -1
+	}
+	return u.clique.Compare(v.clique)
+}
 
 // assignment says which nodes are together, by NVLink domain or by leaf switch.
 type assignment struct {
 	read readings
-	// ids, beside read, are the units of the nodes. nil: they are the cliques.
-	ids []identity
-	// units are the domains that labels name by a value of their own, or the leaf
-	// switches. A leaf has no key.
-	units []topology.Domain
-	// aliases are units that stand for another identity, by that identity. It is the
-	// one of the first node that has it.
-	aliases map[identity][]topology.Domain
+	// units are beside read.
+	units []unit
+	// labels are the values of labels that stand for a clique.
+	labels map[topology.Clique]topology.Domain
 }
 
-// labelDomain is an NVLink domain that labels name by a value of their own, with
-// what is known of the nodes that carry the label.
-type labelDomain struct {
-	topology.Domain
-	witnesses []witness
-	meaning   identity
-	state     resolution
-	// conflict is why the label's value is not used. It is empty if the value
-	// stands for meaning.
-	conflict string
-	// majority is what most nodes are that contradict each other, noUnit without a
-	// majority.
-	majority identity
+// chooseDomainLabel returns the label that names the NVLink domains of the site by values of its own: the one
+// that most nodes have. Domains by several writers would be two answers for one rack.
+func (s *site) chooseDomainLabel() string {
+	type tally struct {
+		key          string
+		nodes, after int // after: how many labels go before this one on the nodes
+	}
+	var tallies []tally
+	for i := range len(s.facts) + len(s.unnamed) {
+		for after, d := range s.factsAt(i).Labels.Domains {
+			at := slices.IndexFunc(tallies, func(t tally) bool { return t.key == d.Key })
+			if at < 0 {
+				at = len(tallies)
+				tallies = append(tallies, tally{key: d.Key})
+			}
+			tallies[at].nodes++
+			tallies[at].after += after
+		}
+	}
+	if len(tallies) == 0 {
+		return ""
+	}
+	return slices.MinFunc(tallies, func(a, b tally) int {
+		return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.after, b.after), strings.Compare(a.key, b.key))
+	}).key
 }
 
-// witness is how many nodes with a label have an identity that goes before it, and
-// the first of them.
-type witness struct {
-	identity
-	nvml  bool
-	nodes int
-	first int
+// labelOf returns the node's NVLink domain by the site's label. It is zero without one.
+func (s *site) labelOf(f *topology.Facts) topology.Domain {
+	for _, d := range f.Labels.Domains {
+		if d.Key == s.domainLabel {
+			return d
+		}
+	}
+	return topology.Domain{}
 }
 
-type resolution int8
+// labelText returns in words what the node's labels say of its NVLink domain.
+func (s *site) labelText(f *topology.Facts) string {
+	if f.Labels.Clique.IsZero() {
+		return s.labelOf(f).String()
+	}
+	return f.Labels.DomainText()
+}
 
+// How a node knows its clique, the surest first.
 const (
-	unresolved resolution = iota
-	resolving
-	resolved
+	byTwoReadings = iota
+	byOneReading
+	byLabel
+	witnesses
 )
 
-// resolver finds which NVLink domains the values of labels stand for.
-type resolver struct {
-	site    *site
-	read    readings
-	first   []int32 // beside facts: index into domains of the one that stands for the node's own, or none
-	domains []labelDomain
-	known   map[topology.Domain]int32 // index into domains
+// labelValue is a value of the site's label, with the cliques of the nodes that have it.
+type labelValue struct {
+	topology.Domain
+	// counts are how many nodes name each clique in NVML's form, by how they know the clique.
+	counts [witnesses]map[topology.Clique]int
+	// clique is what the value stands for. If it is zero, the value stands for itself.
+	clique topology.Clique
+	// conflict is why the value is not used, or "".
+	conflict string
 }
 
-// resolveLabels finds the NVLink domain of every node. The value of a label stands
-// for the clique of the nodes that carry it and have one, and for the value of a
-// label that goes before it on the same nodes. A value whose nodes contradict each
-// other is not used. A value without any such node stands for itself.
-func resolveLabels(s *site, read readings) (assignment, problems) {
-	r := resolver{site: s, read: read, first: slices.Repeat([]int32{none}, len(read)), known: map[topology.Domain]int32{}}
-	r.readWitnesses()
-	if len(r.domains) == 0 {
-		return assignment{read: read}, nil
+// settle decides what the value stands for: the clique of more than half of the nodes that know theirs the
+// surest.
+func (v *labelValue) settle() {
+	at := slices.IndexFunc(v.counts[:], func(nodes map[topology.Clique]int) bool { return len(nodes) > 0 })
+	if at < 0 {
+		return
 	}
-	r.readPublished()
-	for d := range r.domains {
-		r.resolve(int32(d))
+	nodes, total := v.counts[at], 0
+	for clique, n := range nodes {
+		if total += n; n > nodes[v.clique] {
+			v.clique = clique
+		}
 	}
-	r.refuseShared()
-	return r.assign(), r.conflicts()
+	if 2*nodes[v.clique] > total {
+		return
+	}
+	named := slices.SortedFunc(maps.Keys(nodes), topology.Clique.Compare)
+	v.clique, v.conflict = topology.Clique{}, fmt.Sprintf("label %s is on nodes of %d NVLink domains, such as cliques %s and %s", v.Domain, len(named), named[0], named[1])
 }
 
-// assign gives every node the identity of its clique, or what the first of its
-// labels stands for.
-func (r *resolver) assign() assignment {
-	a := assignment{read: slices.Clone(r.read), ids: make([]identity, len(r.read)), units: make([]topology.Domain, len(r.domains)), aliases: map[identity][]topology.Domain{}}
-	for i, d := range r.first {
-		if a.ids[i] = ofClique(r.read[i].clique); d == none {
-			continue
-		}
-		if domain := &r.domains[d]; domain.conflict == "" {
-			a.ids[i] = domain.meaning
-		} else {
-			a.read[i] = keptReading(ReasonDomainConflict, "only a label names its NVLink domain, and "+domain.conflict)
-			a.read[i].hasGPUs = r.read[i].hasGPUs
-		}
-	}
-	for i := range r.domains {
-		d := &r.domains[i]
-		a.units[i] = d.Domain
-		if d.conflict == "" && len(d.witnesses) > 0 && a.ids[d.witnesses[0].first] == d.meaning {
-			a.aliases[d.meaning] = append(a.aliases[d.meaning], d.Domain)
-		}
-	}
-	return a
-}
-
-// identity returns the unit of a node, noUnit if it has none.
-func (a *assignment) identity(node int) identity {
-	if a.ids == nil {
-		return ofClique(a.read[node].clique)
-	}
-	return a.ids[node]
-}
-
-// readWitnesses collects the values of labels and what goes before them on their
-// nodes.
-func (r *resolver) readWitnesses() {
-	var last []topology.Domain // the labels of the node before, and their indices
-	var indices []int32
-	for i, f := range r.site.facts {
-		named := f.Labels.Domains
-		if len(named) == 0 || f.Stays != "" {
-			continue
-		}
-		if !slices.Equal(named, last) {
-			last, indices = named, r.indices(named)
-		}
-		node := &r.read[i]
-		by, rest := ofClique(node.clique), indices
+// refuseShared refuses two values that stand for one clique: one of them is wrong.
+func refuseShared(values []*labelValue) {
+	first := make(map[topology.Clique]*labelValue)
+	for _, v := range values {
+		other := first[v.clique]
 		switch {
-		case !node.clique.IsZero():
-		case !node.keep && node.source != fromLabel: // NVML says that there is no domain
-			continue
+		case v.clique.IsZero():
+		case other == nil:
+			first[v.clique] = v
 		default:
-			by, rest = identity{unit: indices[0]}, indices[1:]
-			if node.source == fromLabel {
-				r.first[i] = indices[0]
-			}
-		}
-		for _, d := range rest {
-			r.domains[d].add(by, node.source == fromNVML, i)
+			v.conflict = fmt.Sprintf("label %s has the values %s and %s on nodes of clique %s", v.Key, other.Value, v.Value, v.clique)
+			other.conflict = v.conflict
 		}
 	}
 }
 
-// readPublished adds a node that has lost its label, and that is published in the
-// block of a value, as one that carries the value.
-func (r *resolver) readPublished() {
-	s := r.site
-	byName := make(map[string]int, 3*len(r.domains))
-	for d := range r.domains {
-		for _, name := range r.domains[d].BlockNames() {
-			byName[name] = d
+// resolveLabels finds the NVLink domain of every node. The value of a label stands for the clique of most of the
+// nodes that have the value, and for itself if no such node has a clique. A value that contradicts others is
+// not used.
+func resolveLabels(s *site, read readings) (assignment, problems) {
+	a := assignment{read: read, units: make([]unit, len(read)), labels: make(map[topology.Clique]topology.Domain)}
+	values, valueOf := s.readValues(read)
+	for _, v := range values {
+		v.settle()
+	}
+	refuseShared(values)
+	var found problems
+	said := make(map[string]bool)
+	for _, v := range values {
+		switch {
+		case v.conflict != "" && !said[v.conflict]:
+			said[v.conflict] = true
+			found.add("", ReasonDomainConflict, v.conflict+"; reports are followed, and nodes with the label alone stay where they are published, or are left out")
+		case v.conflict == "" && !v.clique.IsZero():
+			a.labels[v.clique] = v.Domain
+		}
+	}
+	if len(found) > 0 { // nodes with these values alone get another reading
+		a.read = slices.Clone(read)
+	}
+	for i, f := range s.facts {
+		v, r := valueOf[i], &read[i]
+		a.units[i].clique = r.clique
+		switch {
+		case v == nil:
+		case !r.clique.IsZero() && !v.clique.IsZero() && r.clique != v.clique:
+			found.add(f.Name, ReasonDomainDiffers, fmt.Sprintf("it is in clique %s, and its label %s is mostly on nodes of clique %s; the clique is followed", r.clique, v.Domain, v.clique))
+		case !r.clique.IsZero() || r.source != fromLabel:
+		case v.conflict != "":
+			a.read[i] = keptReading(ReasonDomainConflict, "only a label names its NVLink domain, and "+v.conflict)
+			a.read[i].hasGPUs = r.hasGPUs
+		case !v.clique.IsZero():
+			a.units[i].clique = v.clique
+		default:
+			a.units[i].label = v.Domain
+		}
+	}
+	return a, found
+}
+
+// readValues collects the values of the site's label. The second result has the value of each node, beside facts.
+func (s *site) readValues(read readings) (values []*labelValue, valueOf []*labelValue) {
+	valueOf = make([]*labelValue, len(read))
+	known := make(map[topology.Domain]*labelValue)
+	for i, f := range s.facts {
+		d := s.labelOf(f)
+		if d.Key == "" || f.Stays != "" {
+			continue
+		}
+		v := known[d]
+		if v == nil {
+			v = &labelValue{Domain: d}
+			known[d], values = v, append(values, v)
+		}
+		valueOf[i] = v
+		v.count(f, &read[i])
+	}
+	s.countPublished(values, read)
+	return values, valueOf
+}
+
+// countPublished counts nodes without the label that are published in the block of a value: they had it.
+func (s *site) countPublished(values []*labelValue, read readings) {
+	byName := make(map[string]*labelValue)
+	for _, v := range values {
+		for _, name := range v.BlockNames() {
+			byName[name] = v
 		}
 	}
 	for i, f := range s.facts {
-		c, b := r.read[i].clique, s.block(i)
-		if c.IsZero() || b == none || !topology.IsLabelBlock(s.prev.blocks[b].Name) {
-			continue
-		}
-		d, ok := byName[s.prev.blocks[b].Name]
-		if ok && !slices.ContainsFunc(f.Labels.Domains, func(l topology.Domain) bool { return l.Key == r.domains[d].Key }) {
-			r.domains[d].add(ofClique(c), r.read[i].source == fromNVML, i)
-		}
-	}
-}
-
-// indices returns the indices of domains, and adds the unknown ones.
-func (r *resolver) indices(named []topology.Domain) []int32 {
-	indices := make([]int32, len(named))
-	for n, d := range named {
-		index, ok := r.known[d]
-		if !ok {
-			index = int32(len(r.domains))
-			r.domains = append(r.domains, labelDomain{Domain: d, majority: noUnit})
-			r.known[d] = index
-		}
-		indices[n] = index
-	}
-	return indices
-}
-
-func (d *labelDomain) add(by identity, nvml bool, node int) {
-	for i := range d.witnesses {
-		if w := &d.witnesses[i]; w.identity == by && w.nvml == nvml {
-			w.nodes++
-			return
-		}
-	}
-	d.witnesses = append(d.witnesses, witness{by, nvml, 1, node})
-}
-
-// resolve returns what the domain stands for: itself without a witness. It returns
-// false if the domain's nodes contradict each other.
-func (r *resolver) resolve(index int32) (identity, bool) {
-	d := &r.domains[index]
-	itself := identity{unit: index}
-	switch d.state {
-	case resolving: // labels in two orders of precedence
-		return itself, true
-	case resolved:
-		return d.meaning, d.conflict == ""
-	}
-	d.state = resolving
-	reported := slices.ContainsFunc(d.witnesses, func(w witness) bool { return w.nvml })
-	var found []witness
-	for _, w := range d.witnesses {
-		if reported && !w.nvml {
-			continue
-		}
-		if w.unit != none {
-			meaning, ok := r.resolve(w.unit)
-			if !ok {
-				continue
+		if b := s.block(i); b != none && s.labelOf(f).Key == "" {
+			if v := byName[s.prev.blocks[b].Name]; v != nil {
+				v.count(f, &read[i])
 			}
-			w.identity = meaning
-		}
-		if at := slices.IndexFunc(found, func(f witness) bool { return f.identity == w.identity }); at >= 0 {
-			found[at].nodes += w.nodes
-		} else {
-			found = append(found, w)
 		}
 	}
-	d.state, d.meaning = resolved, itself
-	switch len(found) {
-	case 0:
-	case 1:
-		d.meaning = found[0].identity
-	default:
-		d.majority = majorityOf(found)
-		d.conflict = r.contradiction(d, found)
+}
+
+func (v *labelValue) count(f *topology.Facts, r *reading) {
+	by := byLabel
+	switch {
+	case r.clique.IsZero():
+		return
+	case r.source == fromNVML && f.Report.Domain.Clique == r.clique:
+		by = byTwoReadings
+	case r.source == fromNVML:
+		by = byOneReading
 	}
-	return d.meaning, d.conflict == ""
+	if v.counts[by] == nil {
+		v.counts[by] = make(map[topology.Clique]int)
+	}
+	v.counts[by][r.clique]++
 }

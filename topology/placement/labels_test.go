@@ -54,17 +54,17 @@ func problemsOf(p *topology.Plan, reason string) (nodes []string) {
 func TestDomainBlockNames(t *testing.T) {
 	values := []string{"a", "A", "a.b", "a-b", "a_b", "rack-12345678901234567890123", "8a61c302-7", strings.Repeat("9", 63), strings.Repeat("v.", 31) + "1",
 		"DH4-016-US-EAST-02A", "x3e4f1a2b3c4d5e6f"}
-	var facts []topology.Facts
+	var got []string
 	for _, key := range []string{tierZero, "ds.coreweave.com/nvlink.domain"} {
+		var facts []topology.Facts
 		for v, value := range values {
 			for n := range 2 {
-				name := fmt.Sprintf("%s%02d-%d", key[:2], v, n)
+				name := fmt.Sprintf("n%02d-%d", v, n)
 				facts = append(facts, topology.Facts{Name: name, SlurmName: name, Labels: topology.Labels{Domains: []topology.Domain{{Key: key, Value: value}}}})
 			}
 		}
+		got = append(got, blockNames(mustPlan(t, facts, nil, short).Blocks())...)
 	}
-	plan := mustPlan(t, facts, nil, short)
-	got := blockNames(plan.Blocks())
 	slices.Sort(got)
 	if len(slices.Compact(got)) != 2*len(values) {
 		t.Errorf("%d values of two labels make the blocks %v", len(values), got)
@@ -95,16 +95,27 @@ func TestDomainWitnesses(t *testing.T) {
 		"one report":              {func(f []topology.Facts) { report(&f[0], all) }, []int{4, 4}, 0, nil},
 		"one clique label":        {func(f []topology.Facts) { f[0].Labels.Clique = one(0) }, []int{4, 4}, 0, nil},
 		"reports of all":          {func(f []topology.Facts) { eachReports(f, all) }, []int{4, 4}, 0, nil},
-		"a label of another rack": {func(f []topology.Facts) { eachReports(f, all); f[0].Labels.Domains = f[7].Labels.Domains }, []int{4, 4}, 1, []string{"r001n01"}},
+		"a label of another rack": {func(f []topology.Facts) { eachReports(f, all); f[0].Labels.Domains = f[7].Labels.Domains }, []int{4, 4}, 0, []string{"r001n01"}},
 		"such a node among silent": {func(f []topology.Facts) {
 			report(&f[0], all)
 			report(&f[5], all)
 			report(&f[6], all)
 			f[0].Labels.Domains = f[7].Labels.Domains
-		}, []int{2, 3}, 1, []string{"r001n01"}},
+		}, []int{3, 4}, 0, []string{"r001n01"}},
+		"as many nodes of either rack": {func(f []topology.Facts) {
+			report(&f[0], all)
+			report(&f[7], all)
+			f[0].Labels.Domains = f[7].Labels.Domains
+		}, []int{3}, 1, nil},
+		"one node of them is confirmed": {func(f []topology.Facts) {
+			report(&f[0], all)
+			report(&f[7], all)
+			f[0].Report.Domain = topology.NVLinkDomain{}
+			f[0].Labels.Domains = f[7].Labels.Domains
+		}, []int{3, 4}, 0, []string{"r001n01"}},
 		"two values in one clique":     {func(f []topology.Facts) { report(&f[0], all); report(&f[4], all); f[4].Report.GPUs = f[0].Report.GPUs }, []int{2}, 1, nil},
-		"NVML before the clique label": {func(f []topology.Facts) { report(&f[0], all); f[1].Labels.Clique = one(4) }, []int{3, 4}, 0, nil},
-		"two labels, one on half": {func(f []topology.Facts) {
+		"NVML before the clique label": {func(f []topology.Facts) { report(&f[0], all); f[1].Labels.Clique = one(4) }, []int{3, 4}, 0, []string{"r001n02"}},
+		"another label on more nodes": {func(f []topology.Facts) {
 			for i := range f {
 				if d := other(fmt.Sprint("o", i/4)); i%4 == 0 {
 					f[i].Labels.Domains = append(slices.Clone(f[i].Labels.Domains), d)
@@ -112,12 +123,17 @@ func TestDomainWitnesses(t *testing.T) {
 					f[i].Labels.Domains = []topology.Domain{d}
 				}
 			}
+		}, []int{3, 3}, 0, nil},
+		"another label on as many nodes": {func(f []topology.Facts) {
+			for i := range f {
+				f[i].Labels.Domains = append(slices.Clone(f[i].Labels.Domains), other("o"))
+			}
 		}, []int{4, 4}, 0, nil},
-		"two labels and a report at the far end": {func(f []topology.Facts) {
+		"another label on fewer nodes, and a report": {func(f []topology.Facts) {
 			f[0].Labels.Domains = append(slices.Clone(f[0].Labels.Domains), other("o"))
 			f[1].Labels.Domains = []topology.Domain{other("o")}
 			report(&f[2], all)
-		}, []int{4, 4}, 0, nil},
+		}, []int{3, 4}, 0, nil},
 		"labels in two orders": {func(f []topology.Facts) {
 			f[0].Labels.Domains = []topology.Domain{f[0].Labels.Domains[0], other("o")}
 			f[1].Labels.Domains = []topology.Domain{other("o"), f[0].Labels.Domains[0]}
@@ -154,6 +170,20 @@ func TestDomainWitnesses(t *testing.T) {
 func eachReports(facts, all []topology.Facts) {
 	for i := range facts {
 		report(&facts[i], all)
+	}
+}
+
+// TestDomainLabelUnused says of a node that only a label names its domain, and that the site has another label.
+func TestDomainLabelUnused(t *testing.T) {
+	facts := named(2, 4)
+	facts[1].Labels.Domains = []topology.Domain{{Key: "other", Value: "o"}}
+	for name, f := range map[string]*topology.Node{"no report": nil, "a fabric that says nothing": {Name: facts[1].Name, GPUs: []topology.GPU{{Product: "NVIDIA GB200"}}}} {
+		facts[1].Report = f
+		plan := mustPlan(t, facts, nil, short)
+		at := slices.IndexFunc(plan.Nodes, func(pl topology.Placement) bool { return pl.Node == facts[1].Name })
+		if n := plan.Nodes[at]; n.Reason != placement.ReasonNoFacts || !strings.Contains(n.Message, "label other is not used, because more nodes have label "+tierZero) {
+			t.Errorf("%s: %s: %s", name, n.Reason, n.Message)
+		}
 	}
 }
 

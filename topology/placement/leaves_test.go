@@ -17,7 +17,7 @@ func leafSite() []topology.Facts {
 	return leaves([]string{"spine-1"}, []string{"spine-1"}, []string{"spine-2"})
 }
 
-var byLeaf = placement.Policy{ShortBlocks: true, ByLeaf: true, MinBlockNodes: 1}
+var byLeaf = placement.Policy{EmptyLeaves: true, ByLeaf: true, MinBlockNodes: 1}
 
 func TestPlanByLeaf(t *testing.T) {
 	facts := leafSite()

@@ -12,14 +12,11 @@ import (
 // name now.
 type block struct {
 	group
-	published int      // index into prev.blocks, none for a new block
-	place     int      // its published place in its topology, none if it is new there
-	name      string   // given by nameBlocks
-	twin      bool     // another block is the same domain: the block stays, empty, while it is in use
-	gone      []string // nodes that no longer exist and keep the block at its size
+	published int    // index into prev.blocks, none for a new block
+	place     int    // its published place in its topology, none if it is new there
+	name      string // given by nameBlocks
+	twin      bool   // another block is the same domain: the block stays, empty, while it is in use
 }
-
-func (b *block) size() int { return len(b.nodes) + len(b.gone) }
 
 // matching has every group with its published block, and behind them the published
 // blocks that no group takes.
@@ -60,7 +57,7 @@ func matchPublished(s *site, g grouping) (matching, problems) {
 		leaves := s.forgets(&s.prev.blocks[b]) && !counts[b].silent() || twin && s.mayGo(&s.prev.blocks[b])
 		if at == none && !s.isSpare(b) && (!leaves || len(kept[b]) > 0) {
 			at = len(m.blocks)
-			m.blocks = append(m.blocks, block{group: group{identity: noUnit}, published: b, twin: twin && len(kept[b]) == 0})
+			m.blocks = append(m.blocks, block{published: b, twin: twin && len(kept[b]) == 0})
 		}
 		if at != none && len(kept[b]) > 0 {
 			m.blocks[at].nodes = slices.Sorted(slices.Values(slices.Concat(m.blocks[at].nodes, kept[b])))
@@ -299,13 +296,19 @@ func indexOf(shared []share, block int) int {
 }
 
 // mayTake reports whether a group may take a block that has not its name. The
-// block of one clique is never another's, and a block that was named by hand is
-// nobody's. A block that is named by a label and was published as another clique stays with the
-// silent nodes of that clique. If silent nodes leave no room for a group that is mostly new, the block
-// is not the group's: one of the group's nodes was moved there.
+// block of one clique is never another's. A block that is named by hand is the group's
+// if most nodes of either are in both. A block that is named by a label and was published as another
+// clique stays with the silent nodes of that clique. If silent nodes leave no room for a group that is
+// mostly new, the block is not the group's: one of the group's nodes was moved there.
 func (s *site) mayTake(g *group, sh share, fresh int, v *votes) bool {
-	name := s.prev.blocks[sh.block].Name
-	if !topology.IsLabelBlock(name) && (g.unit == none || !topology.IsCliqueBlock(name)) {
+	block := &s.prev.blocks[sh.block]
+	switch {
+	case topology.IsLabelBlock(block.Name):
+	case topology.IsCliqueBlock(block.Name):
+		if g.label == (topology.Domain{}) {
+			return false
+		}
+	case s.policy.ByLeaf || !block.Clique.IsZero() || 2*sh.nodes <= max(len(block.Nodes), len(g.nodes)):
 		return false
 	}
 	return (s.isOf(g, sh.block) || !v.silent()) && (fresh <= sh.nodes || v.kept+len(g.nodes) <= s.room(sh.block))

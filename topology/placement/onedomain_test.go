@@ -240,7 +240,7 @@ func TestOneBlockForEachDomain(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 35))
 		p := &play{rng: rng, labels: seed%2 == 1}
-		policy := []placement.Policy{short, divided, {ShortBlocks: true, Divide: true, ParentBlocks: 2}, {}}[seed/2%4]
+		policy := []placement.Policy{short, divided, {ParentBlocks: 2}}[seed/2%3]
 		for range 3 {
 			p.arrive(2 + rng.IntN(5))
 		}

@@ -9,31 +9,31 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
-// ordering is the places of the plan's blocks: indices into sizing.blocks, none for
+// ordering is the places of the plan's blocks: indices of blocks, none for
 // a place that is kept free.
 type ordering []int
 
 // orderBlocks keeps published blocks in their order and puts new ones after the
 // last of their parent domain. With Policy.ParentBlocks every block has a place in
 // a window of its parent domain.
-func orderBlocks(s *site, z sizing, t tree.Tree) (ordering, problems) {
-	parents := parentDomains(z.blocks, t)
+func orderBlocks(s *site, blocks []block, sizes []int, t tree.Tree) (ordering, problems) {
+	parents := parentDomains(blocks, t)
 	var known, fresh []int
-	for i := range z.blocks {
-		if z.blocks[i].place != none {
+	for i := range blocks {
+		if blocks[i].place != none {
 			known = append(known, i)
 		} else {
 			fresh = append(fresh, i)
 		}
 	}
-	slices.SortFunc(known, func(a, b int) int { return cmp.Compare(z.blocks[a].place, z.blocks[b].place) })
+	slices.SortFunc(known, func(a, b int) int { return cmp.Compare(blocks[a].place, blocks[b].place) })
 	// Stable: blocks are in the order of their cliques.
 	slices.SortStableFunc(fresh, func(a, b int) int { return strings.Compare(parents[a], parents[b]) })
 	if s.policy.ParentBlocks > 0 {
-		places, found := placeInWindows(z.blocks, known, fresh, parents, s.policy.ParentBlocks)
-		return places, append(found, nameOutgrown(z.blocks, parents, s.policy.ParentBlocks)...)
+		places, found := placeInWindows(blocks, known, fresh, parents, s.policy.ParentBlocks)
+		return places, append(found, nameOutgrown(blocks, parents, s.policy.ParentBlocks)...)
 	}
-	return merge(known, fresh, parents), adviseParents(s, z, known, fresh, parents)
+	return merge(known, fresh, parents), adviseParents(s, blocks, sizes, known, fresh, parents)
 }
 
 // merge puts each fresh block after the last known one of its parent, or at the

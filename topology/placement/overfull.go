@@ -3,7 +3,6 @@ package placement
 import (
 	"fmt"
 	"slices"
-	"sync"
 )
 
 // BlockOverfull is the kind of a decision: nodes would join a published block that has no room for them.
@@ -37,10 +36,9 @@ func (o *Overfull) String() string {
 func (s *site) findOverfull(g grouping, c claims, st stays) (found problems) {
 	for more := !s.policy.ByLeaf; more; { // a node that stays may leave no room for another
 		s.overfull, more = nil, false
-		stay := sync.OnceValue(func() []int { return s.stayingNodes(g, st) }) // most plans need neither
-		sizes := sync.OnceValue(func() []int { return s.domainSizes(g, c, stay()) })
+		staying := s.countStaying(g, st)
 		for at := range g.groups {
-			o := s.overfullBy(&g.groups[at], c.blockOf[at], st, stay, sizes)
+			o := s.overfullBy(&g.groups[at], c.blockOf[at], st, staying)
 			if o == nil {
 				continue
 			}
@@ -65,24 +63,19 @@ type overfull struct {
 	joins []int
 }
 
-// overfullBy returns the nodes of a group that join its published block beyond what the block can have, or nil. stay
-// counts, by published block, the nodes that stay there whatever they say, and sizes are those of domainSizes.
-func (s *site) overfullBy(grp *group, block int, st stays, stay, sizes func() []int) *overfull {
+// overfullBy returns the nodes of a group that join its published block beyond what the block can have, or nil. staying
+// counts, by published block, the nodes that stay there whatever they say.
+func (s *site) overfullBy(grp *group, block int, st stays, staying []int) *overfull {
 	if block == none {
 		return nil
 	}
 	var moved, fresh []int
-	has := 0
+	has := staying[block]
 	for _, i := range grp.nodes {
-		from := s.block(i)
-		if from == block && len(st) == 0 { // as most nodes are
-			has++
-			continue
-		}
 		if _, stays := st[i]; stays {
 			continue
 		}
-		switch {
+		switch from := s.block(i); {
 		case from == none:
 			fresh = append(fresh, i)
 		case from == block || !grp.clique.IsZero() && s.prev.blocks[from].Clique == grp.clique:
@@ -94,15 +87,12 @@ func (s *site) overfullBy(grp *group, block int, st stays, stay, sizes func() []
 	if len(moved)+len(fresh) == 0 {
 		return nil
 	}
-	has += stay()[block]
-	most, why, certain := s.mostNodes(block, sizes)
+	most, why, known := s.mostNodes(grp, block)
 	switch {
-	case has+len(moved)+len(fresh) <= most:
+	case !known || has+len(moved)+len(fresh) <= most:
 		return nil
-	case certain && has+len(fresh) > most:
+	case has+len(fresh) > most:
 		moved = slices.Sorted(slices.Values(slices.Concat(moved, fresh)))
-	case len(moved) == 0:
-		return nil
 	default:
 		has += len(fresh)
 	}
@@ -113,8 +103,8 @@ func (s *site) overfullBy(grp *group, block int, st stays, stay, sizes func() []
 	return o
 }
 
-// stayingNodes counts, beside the published blocks, their nodes that stay whatever they say.
-func (s *site) stayingNodes(g grouping, st stays) []int {
+// countStaying counts, beside the published blocks, their nodes that stay whatever they say.
+func (s *site) countStaying(g grouping, st stays) []int {
 	counts := make([]int, len(s.prev.blocks))
 	for i := range g.read {
 		if b := s.block(i); b != none {
@@ -126,69 +116,39 @@ func (s *site) stayingNodes(g grouping, st stays) []int {
 	return counts
 }
 
-// mostNodes returns how many nodes a published block can have. That is certain if the product of its
-// nodes has a bound. Else it is as many as the largest block of its size class has. sizes are those of
-// domainSizes.
-func (s *site) mostNodes(block int, sizes func() []int) (most int, why string, certain bool) {
+// mostNodes returns how many nodes a published block can have by the product of most nodes that are there or join,
+// and why. It is not known if that product has no bound.
+func (s *site) mostNodes(grp *group, block int) (most int, why string, known bool) {
 	type kind struct {
 		chip          string
 		bound, ofNode int
 	}
 	kinds := make(map[kind]int)
 	var usual kind
-	for _, name := range s.prev.blocks[block].Nodes {
-		i, is := s.find(name)
-		if !is {
-			continue
-		}
+	count := func(i int) {
 		f := s.facts[i]
 		chip, bound, known := s.policy.MaxDomainGPUs.Of(f.Product())
 		k := kind{chip, bound, f.GPUCount()}
 		if !known || k.ofNode == 0 || k.bound < k.ofNode { // such as a node that is gone
-			continue
+			return
 		}
 		if kinds[k]++; kinds[k] > kinds[usual] {
 			usual = k
 		}
 	}
-	if usual.ofNode > 0 {
-		most = usual.bound / usual.ofNode
-		return most, fmt.Sprintf("NVLink joins %d GPUs of %s at most, which are %d nodes", usual.bound, usual.chip, most), true
-	}
-	known := sizes()
-	size := known[block]
-	if all := slices.DeleteFunc(slices.Clone(known), func(n int) bool { return n == 0 }); len(all) == 0 { // nobody knows how large it can be
-		most = MaxBlockSize
-	} else if most = slices.Max(all); size > 0 {
-		for _, class := range groupSizes(all) {
-			if slices.Contains(class, size) {
-				most = slices.Max(class)
-			}
+	for _, name := range s.prev.blocks[block].Nodes {
+		if i, ok := s.find(name); ok {
+			count(i)
 		}
 	}
-	return most, fmt.Sprintf("no block of its size has had more than %d nodes", most), false
-}
-
-// domainSizes returns the most nodes that each published block has had or has without nodes of other
-// blocks, and behind them those of new blocks.
-func (s *site) domainSizes(g grouping, c claims, stay []int) []int {
-	sizes := make([]int, len(s.prev.blocks), len(s.prev.blocks)+len(g.groups))
-	for b := range s.prev.blocks {
-		sizes[b] = max(s.prev.blocks[b].Size, len(s.prev.blocks[b].Nodes))
-	}
-	for at := range g.groups {
-		grp, b := &g.groups[at], c.blockOf[at]
-		if b == none {
-			sizes = append(sizes, grp.domain)
-			continue
+	for _, i := range grp.nodes {
+		if s.block(i) != block {
+			count(i)
 		}
-		n := stay[b] + grp.domain
-		for _, i := range grp.nodes {
-			if from := s.block(i); from != none && from != b {
-				n--
-			}
-		}
-		sizes[b] = max(sizes[b], n)
 	}
-	return sizes
+	if usual.ofNode == 0 {
+		return 0, "", false
+	}
+	most = usual.bound / usual.ofNode
+	return most, fmt.Sprintf("NVLink joins %d GPUs of %s at most, which are %d nodes", usual.bound, usual.chip, most), true
 }

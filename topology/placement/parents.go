@@ -111,9 +111,8 @@ func nameOutgrown(blocks []block, parents []string, size int) problems {
 // adviseParents says which ParentBlocks would keep a job of several blocks below one
 // switch, if the switches tell and the policy has no further sizes. It says too which
 // sizes of jobs that would make impossible.
-func adviseParents(s *site, z sizing, known, fresh []int, parents []string) problems {
-	blocks := z.blocks
-	if !s.policy.ShortBlocks || s.policy.TreeOnly || len(s.policy.BlockSizes) > 0 {
+func adviseParents(s *site, blocks []block, sizes []int, known, fresh []int, parents []string) problems {
+	if s.policy.TreeOnly || len(s.policy.BlockSizes) > 0 {
 		return nil
 	}
 	counts := make(map[string]int)
@@ -136,7 +135,7 @@ func adviseParents(s *site, z sizing, known, fresh []int, parents []string) prob
 	places, mixed := placeInWindows(blocks, known, fresh, parents, size)
 	if len(mixed) > 0 {
 		advice += ", if the files are made from scratch: known blocks keep their places"
-	} else if impossible := ImpossibleJobs([]int{z.base, z.base * size}, countNodes(blocks, places)); len(impossible) > 0 {
+	} else if impossible := ImpossibleJobs([]int{sizes[0], sizes[0] * size}, countNodes(blocks, places)); len(impossible) > 0 {
 		advice += fmt.Sprintf("; jobs of %s nodes cannot run then", impossible)
 	}
 	var found problems

@@ -24,7 +24,7 @@ func unit(spine string, numbers ...int) []topology.Facts {
 	return out
 }
 
-var inFours = placement.Policy{ShortBlocks: true, ParentBlocks: 4}
+var inFours = placement.Policy{EmptyLeaves: true, ParentBlocks: 4}
 
 // spines are the parents of the blocks in their order, - for a free place.
 func spines(p *topology.Plan, facts []topology.Facts) string {
@@ -109,11 +109,8 @@ func TestPlanParentsProblems(t *testing.T) {
 	if got := spines(current, slices.Concat(mixed, unit("s1", 4), unit("s2", 5))); got != "s1 s1 s2 - s1 - - - s2 - - -" || reasons(current) != "JobSizesImpossible ParentDomainsMixed" {
 		t.Errorf("turned on afterwards: %s, %q", got, reasons(current))
 	}
-	if _, _, err := makePlan(mixed, nil, placement.Policy{ParentBlocks: 4}); err == nil {
-		t.Error("a release without placeholders took parent domains")
-	}
 	for _, n := range []int{-2, 1, 3, 6, 1 << 16} {
-		if _, _, err := makePlan(mixed, nil, placement.Policy{ShortBlocks: true, ParentBlocks: n}); err == nil {
+		if _, _, err := makePlan(mixed, nil, placement.Policy{ParentBlocks: n}); err == nil {
 			t.Errorf("%d blocks in a parent domain were taken", n)
 		}
 	}
@@ -173,9 +170,8 @@ func TestPlanAdvisesParents(t *testing.T) {
 		{"one spine", unit("s1", 1, 2), nil, short, nil},
 		{"no switch", site(4, 2), nil, short, nil},
 		{"set", slices.Concat(unit("s1", 1, 2, 3, 4), unit("s2", 5, 6)), nil, inFours, nil},
-		{"further sizes are set", slices.Concat(unit("s1", 1, 2), unit("s2", 3, 4)), nil, placement.Policy{ShortBlocks: true, BlockSizes: []int{4}}, nil},
-		{"the tree alone", three, nil, placement.Policy{ShortBlocks: true, TreeOnly: true}, nil},
-		{"an old release", three, nil, placement.Policy{}, nil},
+		{"further sizes are set", slices.Concat(unit("s1", 1, 2), unit("s2", 3, 4)), nil, placement.Policy{BlockSizes: []int{4}}, nil},
+		{"the tree alone", three, nil, placement.Policy{TreeOnly: true}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var prev *given

@@ -24,8 +24,7 @@ type Observed struct {
 	Unnamed []topology.Facts
 	// InUse are the blocks and leaf switches that a node may still register with,
 	// such as the ones in Slinky's annotations. slurmctld drains a node that names
-	// an unknown one. They stay, even empty, if the release takes empty ones
-	// (Policy.ShortBlocks).
+	// an unknown one. They stay, even empty.
 	InUse map[string]bool
 	// Settling says which nodes may not move yet. It is nil if all may.
 	Settling *Settling
@@ -67,16 +66,18 @@ func (s *site) plan() (*topology.Plan, error) {
 	read, inFacts := readNodes(s)
 	t, inTree := tree.Make(&tree.Site{
 		Facts: s.facts, HasGPUs: func(i int) bool { return read[i].hasGPUs }, Published: s.prev.switches, Tiers: s.policy.Tiers, InUse: s.inUse,
-		Source: s.prev.source, Cables: s.policy.Cables, EmptyLeaves: s.policy.ShortBlocks, Forget: s.policy.ForgetSwitches,
+		Source: s.prev.source, Cables: s.policy.Cables, EmptyLeaves: s.policy.EmptyLeaves, Forget: s.policy.ForgetSwitches,
 		RootSwitch: s.policy.RootSwitch, Separate: s.policy.SeparateFabrics, KeepsApart: s.keepsApart,
 	})
 	assigned, inLabels := assignUnits(s, read, t)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
 	blocks, small := leaveOutSmall(s, nameBlocks(s, matching.blocks))
-	made, inParts, err := divideUntilRest(s, blocks, matching.unnamed, t)
+	parts, unsited := divide(s, blocks, matching.unnamed, t)
+	made, inParts, err := makeParts(s, parts, t)
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(made.leftOut, unsited)
 	maps.Copy(made.leftOut, small)
 	plan := &topology.Plan{ByLeaf: s.policy.ByLeaf, Topologies: made.topologies, Nodes: writeNodes(s, matching, made, t)}
 	if len(t.Switches) > 0 {
@@ -102,7 +103,6 @@ const (
 	ReasonNoFacts        = "NoFacts"
 	ReasonNoDomain       = "NoNVLinkDomain"
 	ReasonSmallDomain    = "SmallDomain"
-	ReasonBelowBase      = "BelowBaseBlockSize"
 	ReasonAboveBase      = "AboveBaseBlockSize"
 	ReasonJobSizes       = "JobSizesImpossible"
 	ReasonClassesUnset   = "SizeClassesUnset"
@@ -110,7 +110,6 @@ const (
 	ReasonNoFabric       = "FabricUnknown"
 	ReasonGone           = "NodeGone"
 	ReasonStays          = "Stays"
-	ReasonKeptGone       = "KeptForBlockSize"
 	ReasonForgottenInUse = "ForgottenBlockInUse"
 	ReasonCliqueDiffers  = "CliqueLabelDiffers"
 	ReasonDomainDiffers  = "DomainLabelDiffers"

@@ -135,7 +135,7 @@ func changed(old, current []string) (gone, added int) {
 	return gone, added
 }
 
-var short = placement.Policy{ShortBlocks: true}
+var short = placement.Policy{EmptyLeaves: true}
 
 func TestPlanIsDeterministic(t *testing.T) {
 	facts := site(12, 18)
@@ -294,15 +294,15 @@ func TestPlanTree(t *testing.T) {
 	}
 	plan := mustPlan(t, facts, nil, short)
 	want := []topology.Switch{
-		{Name: "leaf-1", Nodes: []string{"a1", "a2"}},
-		{Name: "leaf-2", Nodes: []string{"a3"}},
-		{Name: "leaf-3", Nodes: []string{"b1", "b2", "b3"}},
-		{Name: topology.SlurmName("leaf.with.dots/and:colons"), Nodes: []string{"d1"}},
-		{Name: "same", Nodes: []string{"c1"}},
-		{Name: topology.SlurmName("s12345678901234567890"), Children: []string{topology.SlurmName("leaf.with.dots/and:colons")}, Joined: true},
-		{Name: "tier1-same", Children: []string{"same"}, Joined: true},
-		{Name: "spine-1", Children: []string{"leaf-1", "leaf-2"}, Joined: true},
-		{Name: "spine-2", Children: []string{"leaf-3"}, Joined: true},
+		{Name: "leaf-1", Nodes: []string{"a1", "a2"}, Value: "leaf-1"},
+		{Name: "leaf-2", Nodes: []string{"a3"}, Value: "leaf-2"},
+		{Name: "leaf-3", Nodes: []string{"b1", "b2", "b3"}, Value: "leaf-3"},
+		{Name: topology.SlurmName("leaf.with.dots/and:colons"), Nodes: []string{"d1"}, Value: "leaf.with.dots/and:colons"},
+		{Name: "same", Nodes: []string{"c1"}, Value: "same"},
+		{Name: topology.SlurmName("s12345678901234567890"), Children: []string{topology.SlurmName("leaf.with.dots/and:colons")}, Joined: true, Value: "s12345678901234567890"},
+		{Name: "tier1-same", Children: []string{"same"}, Joined: true, Value: "same"},
+		{Name: "spine-1", Children: []string{"leaf-1", "leaf-2"}, Joined: true, Value: "spine-1"},
+		{Name: "spine-2", Children: []string{"leaf-3"}, Joined: true, Value: "spine-2"},
 		{Name: "fabric", Children: []string{topology.SlurmName("s12345678901234567890"), "spine-1", "spine-2", "tier1-same"}},
 	}
 	slices.SortFunc(want[5:], func(a, b topology.Switch) int { return strings.Compare(a.Name, b.Name) })

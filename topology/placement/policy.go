@@ -9,12 +9,9 @@ import (
 
 // Policy is what a site decides about its plan.
 type Policy struct {
-	// ShortBlocks: the Slurm release starts with blocks that have fewer nodes than
-	// the base block size, or none (25.05 and newer).
-	ShortBlocks bool
-	// BaseBlockSize is the first of Slurm's BlockSizes. 0 lets the domains choose it:
-	// with ShortBlocks the largest size that at least half of a size class reach and that
-	// makes at most one size of jobs in ten impossible, else the smallest domain's.
+	// BaseBlockSize is the first of Slurm's BlockSizes. 0 lets the domains choose it: the
+	// largest size that at least half of a size class reach and that makes at most one size
+	// of jobs in ten impossible.
 	BaseBlockSize int
 	// BlockSizes are further sizes, ascending, each base x 2^k with k of 1 to 15.
 	BlockSizes []int
@@ -30,6 +27,8 @@ type Policy struct {
 	// ForgetSwitches names leaf switches without nodes that leave the plan for good. A
 	// switch with nodes, and a leaf in use, stay.
 	ForgetSwitches []string
+	// EmptyLeaves: the Slurm release starts with a leaf switch that has no nodes (25.05 and newer).
+	EmptyLeaves bool
 	// Tiers is how many tiers of switches the site has; 0 does not say. A
 	// published switch of a further tier stays only while nodes name it.
 	Tiers int
@@ -41,17 +40,14 @@ type Policy struct {
 	// ParentBlocks is how many base blocks the domain above them takes, such as the
 	// racks of a scalable unit: a power of two, 0 for none. Each such domain begins
 	// at a multiple of ParentBlocks. Free places have placeholders. base x
-	// ParentBlocks is one of the sizes. It needs ShortBlocks.
+	// ParentBlocks is one of the sizes.
 	ParentBlocks int
 	// Flat: the site has asked for a topology without places, so nobody needs to name switches.
 	Flat bool
 	// TreeOnly: the blocks are not published, so their sizes are nobody's problem.
 	TreeOnly bool
-	// Divide gives racks of another size and racks of another fabric a block topology of
-	// their own. Without it there is one.
-	Divide bool
-	// SizeClasses are the base block sizes of the classes, the largest first. Without
-	// any, the racks show them. It needs Divide.
+	// SizeClasses are the base block sizes of the classes of racks, the largest first. Each has a
+	// block topology of its own. Without any, racks of all sizes are in one.
 	SizeClasses []int
 	// OneTopology: the file holds one topology. That of most GPUs stays, and nodes of the
 	// others are left out.
@@ -73,9 +69,6 @@ func (p *Policy) validate() error {
 	}
 	if p.MinBlockNodes < 0 {
 		return fmt.Errorf("minimum of nodes in a block %d: want 1 or more, or 0 for 2", p.MinBlockNodes)
-	}
-	if p.ParentBlocks != 0 && !p.ShortBlocks {
-		return fmt.Errorf("%d blocks in a parent domain: want none, for this Slurm release takes no placeholders", p.ParentBlocks)
 	}
 	if err := CheckSizeClasses(p.SizeClasses); err != nil {
 		return err

@@ -18,10 +18,8 @@ type rack struct {
 	size int
 	// nodes is how many there are now.
 	nodes int
-	// published is the topology that the rack was published in, and base the base block
-	// size there. Both are empty for a new rack.
+	// published is the topology that the rack was published in, and empty for a new rack.
 	published string
-	base      int
 	// before is the size with which the rack was published, and 0 for a new rack.
 	before int
 }
@@ -30,7 +28,7 @@ type rack struct {
 type rackGroup struct {
 	name   string
 	fabric string
-	// class is the size of the largest rack, or the size of SizeClasses.
+	// class is as in section.
 	class int
 	// published is the published base block size of a topology that is kept while a decision about
 	// it is held, and 0 for any other.
@@ -38,24 +36,25 @@ type rackGroup struct {
 	racks     []int
 }
 
-// section is what a topology is for: one size class in one fabric.
+// section is what a topology is for: one size class in one fabric. A class is a size of SizeClasses,
+// or allSizes. On a site that was divided by size, it is the size of the largest published rack.
 type section struct {
 	fabric string
 	class  int
 }
 
-// divideRacks divides the racks of a site into block topologies: one for each size class of
-// racks in each fabric. Slurm joins any blocks of one topology in a job, so no topology has
-// racks of two fabrics. And Slurm gives a job of N nodes N/base blocks, so racks of another
-// size class need a base of their own.
+// allSizes is the class of racks whatever their sizes.
+const allSizes = 0
+
+// divideRacks divides the racks of a site into block topologies: one for each fabric, and in each
+// fabric one for each of SizeClasses. Slurm joins any blocks of one topology in a job, so no
+// topology has racks of two fabrics. And Slurm gives a job of N nodes N/base blocks, so people may
+// want a base of its own for racks of another size.
 //
 // published are the block topologies with sizes that there were, if there were several: they
 // keep their racks, their names and their order. It returns no group if all racks belong into
 // one topology and there were not several. waiting are the new racks, by index, that have no
 // place while a decision of policy.Keep is held.
-//
-// With ByLeaf, the racks of a fabric make one class, whatever their sizes. With OneTopology, new
-// racks and single small ones make classes too, because they would not fit in the one topology.
 func divideRacks(racks []rack, published []topology.Topology, policy *Policy) (groups []rackGroup, waiting map[int]*Decision) {
 	known := sectionsOf(racks, published, policy)
 	of := assignRacks(racks, known, policy)
@@ -199,44 +198,23 @@ func sectionsOf(racks []rack, published []topology.Topology, policy *Policy) map
 // in that of its published topology.
 func assignRacks(racks []rack, known map[string]section, policy *Policy) []section {
 	of := make([]section, len(racks))
-	old, fresh := make(map[string][]int), make(map[string][]int) // fabric -> sizes of its racks
 	for i := range racks {
 		r := &racks[i]
-		fabric := cmp.Or(r.fabric, known[r.published].fabric)
-		of[i].fabric = fabric
-		if r.published == "" {
-			fresh[fabric] = append(fresh[fabric], r.size)
-		} else { // a rack that grew above the base makes no class
-			old[fabric] = append(old[fabric], min(r.size, cmp.Or(r.base, r.size)))
-		}
-	}
-	classes := make(map[string][]int)
-	for i := range of {
-		fabric := of[i].fabric
-		if classes[fabric] != nil {
-			continue
-		}
-		sizes := old[fabric]
-		if len(sizes) == 0 || policy.OneTopology { // else a new rack makes no class: it may not be up yet
-			sizes = slices.Concat(sizes, fresh[fabric])
-		}
-		classes[fabric] = classesOf(fabric, sizes, known, policy)
-	}
-	for i := range racks {
-		r, all := &racks[i], classes[of[i].fabric]
-		of[i].class = classOf(all, r.size)
-		// A rack that has lost nodes stays with the racks of its size.
 		old, ok := known[r.published]
-		if ok && old.fabric == of[i].fabric && slices.Contains(all, old.class) && r.size <= old.class {
-			of[i].class = old.class
+		fabric := cmp.Or(r.fabric, old.fabric)
+		classes := classesOf(fabric, known, policy)
+		of[i] = section{fabric, classOf(classes, r.size)}
+		// A rack that has lost nodes stays with the racks of its size.
+		if ok && old.fabric == fabric && slices.Contains(classes, old.class) && r.size <= old.class {
+			of[i] = old
 		}
 	}
 	return of
 }
 
-// classesOf returns the size classes of a fabric, the largest first. Configured classes come before
-// published ones, and published classes before what the sizes show.
-func classesOf(fabric string, sizes []int, known map[string]section, policy *Policy) []int {
+// classesOf returns the size classes of a fabric, the largest first: the configured ones, else the
+// published ones, else one for racks of all sizes.
+func classesOf(fabric string, known map[string]section, policy *Policy) []int {
 	switch {
 	case len(policy.SizeClasses) > 0:
 		return policy.SizeClasses
@@ -249,15 +227,12 @@ func classesOf(fabric string, sizes []int, known map[string]section, policy *Pol
 			classes = append(classes, sec.class)
 		}
 	}
-	switch {
-	case len(classes) > 0:
-		slices.Sort(classes)
-		slices.Reverse(classes)
-		return classes
-	case policy.ByLeaf:
-		return []int{slices.Max(sizes)}
+	if len(classes) == 0 {
+		return []int{allSizes}
 	}
-	return sizeClasses(sizes, policy.OneTopology)
+	slices.Sort(classes)
+	slices.Reverse(classes)
+	return classes
 }
 
 // nameSections names the topology of each section: as it was published, else by the

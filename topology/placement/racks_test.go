@@ -11,9 +11,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// publishedRack returns a rack of a topology that was published with the base.
-func publishedRack(in string, base, size int, fabric string) rack {
-	return rack{fabric: fabric, size: size, nodes: size, published: in, base: base}
+// publishedRack returns a rack of a topology that was published.
+func publishedRack(in string, size int, fabric string) rack {
+	return rack{fabric: fabric, size: size, nodes: size, published: in}
 }
 
 // freshRacks returns racks of these sizes that no file has.
@@ -38,9 +38,9 @@ func TestDivideRacks(t *testing.T) {
 	nvl := Policy{}
 	classes := []topology.Topology{{Name: "nvl-18", Sizes: []int{18}}, {Name: "nvl-9", Sizes: []int{9}}}
 	fabrics := []topology.Topology{{Name: "nvl-a", Fabric: "a", Sizes: []int{4}}, {Name: "nvl-b", Fabric: "b", Sizes: []int{4}}}
-	inA, inB := publishedRack("nvl-a", 4, 4, "a"), publishedRack("nvl-b", 4, 4, "b")
-	noRootA, noRootB := publishedRack("nvl-a", 4, 4, ""), publishedRack("nvl-b", 4, 4, "")
-	large, small := publishedRack("nvl-18", 18, 18, ""), publishedRack("nvl-9", 9, 9, "")
+	inA, inB := publishedRack("nvl-a", 4, "a"), publishedRack("nvl-b", 4, "b")
+	noRootA, noRootB := publishedRack("nvl-a", 4, ""), publishedRack("nvl-b", 4, "")
+	large, small := publishedRack("nvl-18", 18, ""), publishedRack("nvl-9", 9, "")
 	for _, tt := range []struct {
 		name      string
 		racks     []rack
@@ -49,32 +49,29 @@ func TestDivideRacks(t *testing.T) {
 		want      string
 	}{
 		{"equal racks", freshRacks("", 4, 4), nil, nvl, ""},
-		{"two classes", freshRacks("", 9, 18, 9, 18), nil, nvl, "nvl-18[18] [1 3]; nvl-9[9] [0 2]"},
-		{"two thirds of the largest", freshRacks("", 18, 12, 18), nil, nvl, ""},
-		{"one small rack", freshRacks("", 18, 18, 2), nil, nvl, ""},
-		{"one small rack, and one topology", freshRacks("", 18, 18, 2), nil, Policy{OneTopology: true}, "nvl-18[18] [0 1]; nvl-2[2] [2]"},
+		{"large and small racks", freshRacks("", 9, 18, 9, 18), nil, nvl, ""},
 		{"classes that are set", freshRacks("", 10, 4, 20), nil, Policy{SizeClasses: []int{18, 9}}, "nvl-18[18] [0 2]; nvl-9[9] [1]"},
+		{"one of the classes that are set", freshRacks("", 9, 4), nil, Policy{SizeClasses: []int{18, 9}}, ""},
 		{"the base is set", freshRacks("", 18, 9), nil, Policy{BaseBlockSize: 9}, ""},
-		{"one class", freshRacks("", 18, 9), nil, Policy{ByLeaf: true}, ""},
-		{"two fabrics", slices.Concat(freshRacks("b", 4), freshRacks("a", 4, 4)), nil, nvl, "nvl-a[4]a [1 2]; nvl-b[4]b [0]"},
-		{"two fabrics of two classes", slices.Concat(freshRacks("a", 4, 2, 2, 4), freshRacks("b", 2)), nil, nvl, "nvl-a-4[4]a [0 3]; nvl-a-2[2]a [1 2]; nvl-b[2]b [4]"},
-		{"a fabric without a known root", slices.Concat(freshRacks("a", 4), freshRacks("", 4)), nil, nvl, "nvl-rest[4] [1]; nvl-a[4]a [0]"},
-		{"a rack has lost nodes", []rack{large, publishedRack("nvl-18", 18, 6, ""), small}, classes, nvl, "nvl-18[18] [0 1]; nvl-9[9] [2]"},
-		{"all large racks have lost nodes", []rack{publishedRack("nvl-18", 18, 9, ""), small}, classes, nvl, "nvl-18[18] [0]; nvl-9[9] [1]"},
-		{"a rack has more nodes than its class", []rack{large, publishedRack("nvl-9", 9, 12, ""), small}, classes, nvl, "nvl-18[18] [0 1]; nvl-9[9] [2]"},
+		{"two fabrics", slices.Concat(freshRacks("b", 4), freshRacks("a", 4, 2)), nil, nvl, "nvl-a[0]a [1 2]; nvl-b[0]b [0]"},
+		{"two fabrics of two classes", slices.Concat(freshRacks("a", 4, 2, 2, 4), freshRacks("b", 2)), nil, Policy{SizeClasses: []int{4, 2}}, "nvl-a-4[4]a [0 3]; nvl-a-2[2]a [1 2]; nvl-b[2]b [4]"},
+		{"a fabric without a known root", slices.Concat(freshRacks("a", 4), freshRacks("", 4)), nil, nvl, "nvl-rest[0] [1]; nvl-a[0]a [0]"},
+		{"a rack has lost nodes", []rack{large, publishedRack("nvl-18", 6, ""), small}, classes, nvl, "nvl-18[18] [0 1]; nvl-9[9] [2]"},
+		{"all large racks have lost nodes", []rack{publishedRack("nvl-18", 9, ""), small}, classes, nvl, "nvl-18[18] [0]; nvl-9[9] [1]"},
+		{"a rack has more nodes than its class", []rack{large, publishedRack("nvl-9", 12, ""), small}, classes, nvl, "nvl-18[18] [0 1]; nvl-9[9] [2]"},
 		{"a new rack is larger than all", slices.Concat([]rack{large, small}, freshRacks("", 30)), classes, nvl, "nvl-18[18] [0 2]; nvl-9[9] [1]"},
 		{"a class has gone", []rack{small}, classes, nvl, "nvl-9[9] [0]"},
 		{"the only topology is a part", []rack{small}, classes[1:], nvl, "nvl-9[9] [0]"},
-		{"a class has no node now", []rack{publishedRack("nvl-18", 18, 18, "a"), {fabric: "a", size: 9, published: "nvl-9", base: 9}}, classes, nvl, "nvl-18[18]a [0]; nvl-9[9]a [1]"},
+		{"a class has no node now", []rack{publishedRack("nvl-18", 18, "a"), {fabric: "a", size: 9, published: "nvl-9"}}, classes, nvl, "nvl-18[18]a [0]; nvl-9[9]a [1]"},
 		{"the published order", []rack{inA, inB}, []topology.Topology{fabrics[1], fabrics[0]}, nvl, "nvl-b[4]b [1]; nvl-a[4]a [0]"},
-		{"a root has another name", []rack{publishedRack("nvl-a", 4, 4, "c"), inB}, fabrics, nvl, "nvl-a[4]c [0]; nvl-b[4]b [1]"},
-		{"a rack moves to another fabric", []rack{inA, inA, publishedRack("nvl-a", 4, 4, "b"), inB}, fabrics, nvl, "nvl-a[4]a [0 1]; nvl-b[4]b [2 3]"},
-		{"a rack moves to a topology that is kept", []rack{publishedRack("nvl-b", 4, 4, "a"), inA, inB}, fabrics, Policy{Keep: []Decision{{Kind: TopologiesChange, Subject: "nvl-a"}}}, "nvl-a[4]a [0 1]; nvl-b[4]b [2]"},
+		{"a root has another name", []rack{publishedRack("nvl-a", 4, "c"), inB}, fabrics, nvl, "nvl-a[4]c [0]; nvl-b[4]b [1]"},
+		{"a rack moves to another fabric", []rack{inA, inA, publishedRack("nvl-a", 4, "b"), inB}, fabrics, nvl, "nvl-a[4]a [0 1]; nvl-b[4]b [2 3]"},
+		{"a rack moves to a topology that is kept", []rack{publishedRack("nvl-b", 4, "a"), inA, inB}, fabrics, Policy{Keep: []Decision{{Kind: TopologiesChange, Subject: "nvl-a"}}}, "nvl-a[4]a [0 1]; nvl-b[4]b [2]"},
 		{"no root is known now", []rack{noRootA, noRootB}, fabrics, nvl, "nvl-a[4]a [0]; nvl-b[4]b [1]"},
 		{"no root is known in one fabric", []rack{noRootA, inB}, fabrics, nvl, "nvl-a[4]a [0]; nvl-b[4]b [1]"},
-		{"a new fabric", slices.Concat([]rack{inA, inB}, freshRacks("c", 4)), fabrics, nvl, "nvl-a[4]a [0]; nvl-b[4]b [1]; nvl-c[4]c [2]"},
-		{"a name that is taken", slices.Concat([]rack{publishedRack("nvl-c", 4, 4, "a"), inB}, freshRacks("c", 4)),
-			[]topology.Topology{{Name: "nvl-c", Fabric: "a", Sizes: []int{4}}, fabrics[1]}, nvl, "nvl-c[4]a [0]; nvl-b[4]b [1]; nvl-c-x[4]c [2]"},
+		{"a new fabric", slices.Concat([]rack{inA, inB}, freshRacks("c", 4)), fabrics, nvl, "nvl-a[4]a [0]; nvl-b[4]b [1]; nvl-c[0]c [2]"},
+		{"a name that is taken", slices.Concat([]rack{publishedRack("nvl-c", 4, "a"), inB}, freshRacks("c", 4)),
+			[]topology.Topology{{Name: "nvl-c", Fabric: "a", Sizes: []int{4}}, fabrics[1]}, nvl, "nvl-c[4]a [0]; nvl-b[4]b [1]; nvl-c-x[0]c [2]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			groups, _ := divideRacks(tt.racks, tt.published, &tt.policy)

@@ -45,7 +45,7 @@ func readNodes(s *site) (readings, problems) {
 	found := problems(topology.MixedCliques(s.facts))
 	for i, f := range s.facts {
 		v := &s.fabrics[i]
-		r := readDomain(f, v)
+		r := s.readDomain(f, v)
 		if held, ok := s.heldBack[i]; ok {
 			r = keptReading(held.reason, held.message)
 		}
@@ -74,18 +74,18 @@ var conditionsAlone = map[string]bool{topology.ReasonMisconfigured: true, topolo
 
 // readDomain decides which NVLink domain the node belongs to: NVML first, as the verdict on its fabric
 // says, then labels. A domain that labels name by a value of their own is found by resolveLabels.
-func readDomain(f *topology.Facts, v *topology.FabricVerdict) reading {
+func (s *site) readDomain(f *topology.Facts, v *topology.FabricVerdict) reading {
 	switch {
 	case f.Stays != "":
 		return keptReading(ReasonStays, f.Stays)
 	case f.Gone:
 		return keptReading(ReasonGone, "the node is gone")
 	case f.Report != nil && len(f.Report.GPUs) > 0:
-		return readReport(f, v)
+		return s.readReport(f, v)
 	case f.Report != nil && len(f.Report.Problems) == 0:
 		return keptReading(ReasonNoGPUs, "its report has no GPU")
 	case f.Labels.NamesDomain():
-		return reading{source: fromLabel, clique: f.Labels.Clique}
+		return s.readLabel(f)
 	case f.Report == nil && !f.ReportUnreadable && !f.Computes() && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
 		return keptReading(ReasonNoGPUs, "no report, and no label, ResourceSlice or capacity says that the node has a GPU")
 	case f.Report == nil && f.Labels.NamesNone():
@@ -100,6 +100,14 @@ func readDomain(f *topology.Facts, v *topology.FabricVerdict) reading {
 	return keptReading(ReasonNoFacts, "no report says the node's NVLink domain, and no label names one")
 }
 
+// readLabel decides by the labels of a node that names an NVLink domain by labels alone.
+func (s *site) readLabel(f *topology.Facts) reading {
+	if f.Labels.Clique.IsZero() && s.labelOf(f).Key == "" {
+		return keptReading(ReasonNoFacts, fmt.Sprintf("no report says the node's NVLink domain, and its label %s is not used, because more nodes have label %s", f.Labels.Domains[0].Key, s.domainLabel))
+	}
+	return reading{source: fromLabel, clique: f.Labels.Clique}
+}
+
 // endsInside says that NVLink of a node's product ends in the machine.
 func endsInside(f *topology.Facts) string {
 	return fmt.Sprintf("NVLink of %s ends in the machine", f.Product())
@@ -111,13 +119,13 @@ func keptReading(reason, message string) reading {
 }
 
 // readReport decides by the verdict on the fabric of the node's GPUs.
-func readReport(f *topology.Facts, v *topology.FabricVerdict) reading {
+func (s *site) readReport(f *topology.Facts, v *topology.FabricVerdict) reading {
 	none := v.IMEX == topology.IMEXNone && v.Reason != topology.ReasonDomainImplausible
 	switch {
 	case v.Place == topology.PlaceInClique:
 		return reading{source: fromNVML, clique: v.Clique}
 	case v.Place == topology.PlaceByLabel && f.Labels.NamesDomain():
-		return reading{source: fromLabel, clique: f.Labels.Clique}
+		return s.readLabel(f)
 	case v.Place == topology.PlaceNone && v.Reason == topology.ReasonFabricHealthy:
 		return reading{verdict: verdict{reason: ReasonNoDomain, message: endsInside(f) + ": its NVLink domain is this node alone"}}
 	case v.Place == topology.PlaceNone && none:

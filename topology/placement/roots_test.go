@@ -152,7 +152,7 @@ func TestJoins(t *testing.T) {
 		}
 		return facts
 	}
-	separate := placement.Policy{ShortBlocks: true, SeparateFabrics: true}
+	separate := placement.Policy{SeparateFabrics: true}
 	old := mustPlan(t, roots(2), nil, separate)
 	wanted := mustPlan(t, roots(2), previous(old), short)
 	decisions := placement.Joins(old, wanted)

@@ -24,6 +24,8 @@ type site struct {
 	published []int32
 	// named are the blocks and leaves that a node may still register with (Observed.InUse).
 	named map[string]bool
+	// domainLabel is the key of the one label whose values name NVLink domains.
+	domainLabel string
 	// agents reports whether any node has a report, readable or not.
 	agents bool
 	// follows are the changes of NVLink partitions that the plan follows. heldBack are the nodes that stay
@@ -121,6 +123,7 @@ func readSite(o *Observed, previous *Previous, policy Policy) (*site, error) {
 			return nil, fmt.Errorf("nodes %q and %q both have the Slurm name %q: give one of them another", s.facts[i-1].Name, f.Name, f.SlurmName)
 		}
 	}
+	s.domainLabel = s.chooseDomainLabel()
 	s.prev = readPublished(previous, &policy)
 	s.leaveOutOtherKind()
 	s.published = s.findPublished()
@@ -155,22 +158,14 @@ func (s *site) factsAt(i int) *topology.Facts {
 	return &s.unnamed[i-len(s.facts)]
 }
 
-// findPublished returns the published block of every node. Blocks list their nodes
-// sorted, so the next node of a block is mostly the next of facts.
+// findPublished returns the published block of every node.
 func (s *site) findPublished() []int32 {
 	published := slices.Repeat([]int32{none}, len(s.facts))
-	next := 0
 	for b := range s.prev.blocks {
 		for _, n := range s.prev.blocks[b].Nodes {
-			if next >= len(s.facts) || s.facts[next].SlurmName != n {
-				at, ok := s.find(n)
-				if !ok {
-					continue
-				}
-				next = at
+			if at, ok := s.find(n); ok {
+				published[at] = int32(b)
 			}
-			published[next] = int32(b)
-			next++
 		}
 	}
 	return published
@@ -200,7 +195,7 @@ func (s *site) find(slurmName string) (int, bool) {
 func (s *site) block(node int) int { return int(s.published[node]) }
 
 // inUse reports whether a block or leaf has to stay even if it is empty.
-func (s *site) inUse(name string) bool { return s.policy.ShortBlocks && s.named[name] }
+func (s *site) inUse(name string) bool { return s.named[name] }
 
 // forgets reports whether a published block may leave the plan for good. A block
 // with nodes stays all the same, and so does a block of a topology that is kept.

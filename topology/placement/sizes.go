@@ -3,7 +3,6 @@ package placement
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -37,14 +36,6 @@ func nameBlocks(s *site, matched []block) []block {
 	return blocks
 }
 
-// sizing is the blocks that the plan has, and Slurm's sizes of them.
-type sizing struct {
-	blocks  []block
-	base    int   // 0 without a block
-	sizes   []int // the base first
-	leftOut leftOut
-}
-
 // leftOut are nodes in no block and why, by index into the site's facts.
 type leftOut map[int]verdict
 
@@ -72,40 +63,31 @@ func leaveOutSmall(s *site, blocks []block) (kept []block, left leftOut) {
 	return kept, left
 }
 
-// sizeBlocks settles the base block size of a topology. It leaves out new blocks that
-// are too small for the Slurm release.
-func sizeBlocks(s *site, p *part) (sizing, problems, error) {
-	z := sizing{blocks: p.blocks, leftOut: leftOut{}}
+// sizeBlocks returns Slurm's sizes of the blocks of a topology, the base first. There are none without a
+// block.
+func sizeBlocks(s *site, p *part) (sizes []int, found problems, err error) {
 	base, found := s.settleBase(p)
 	found = append(found, s.nameClasses(p, base)...)
-	if !s.policy.ShortBlocks {
-		var gone problems
-		z.blocks, gone = keepGone(s, z.blocks)
-		found = append(found, gone...)
-		z.dropShort(base)
+	if len(p.blocks) == 0 || base == 0 {
+		return nil, found, nil
 	}
-	if len(z.blocks) == 0 || base == 0 {
-		return z, found, nil
+	if sizes, err = s.policy.sizes(base); err != nil {
+		return nil, nil, err
 	}
-	var err error
-	if z.sizes, err = s.policy.sizes(base); err != nil {
-		return z, nil, err
+	if !s.policy.TreeOnly && len(sizes) > 1 {
+		found = append(found, nameOversize(p.blocks, base)...)
 	}
-	z.base = base
-	if s.policy.TreeOnly {
-		return z, found, nil
-	}
-	return z, append(found, z.nameOversize()...), nil
+	return sizes, found, nil
 }
 
-// nameOversize names blocks that are larger than the base and that Slurm would split.
-// With the base alone, Slurm prefers one large block for a job that fits in it.
-func (z *sizing) nameOversize() problems {
+// nameOversize names blocks that are larger than the base. Slurm would split them, because there are
+// further sizes. With the base alone, Slurm prefers one large block for a job that fits in it.
+func nameOversize(blocks []block, base int) problems {
 	var found problems
-	for i := range z.blocks {
-		if n := z.blocks[i].size(); n > z.base && len(z.sizes) > 1 {
+	for i := range blocks {
+		if n := len(blocks[i].nodes); n > base {
 			found.add("", ReasonAboveBase, fmt.Sprintf("block %s has %d nodes, more than the base block size %d: with further block sizes Slurm places a job of more than %d nodes in two blocks; leave the further sizes out",
-				z.blocks[i].name, n, z.base, z.base))
+				blocks[i].name, n, base, base))
 		}
 	}
 	return found
@@ -130,8 +112,8 @@ func nameImpossible(policy *Policy, name string, sizes []int, blocks []topology.
 	if smaller := policy.smallerBase(base, counts); smaller > 0 {
 		smallerText = fmt.Sprintf("; with baseBlockSize: %d all can, and jobs of %s nodes may use %s", smaller, between(smaller+1, base), racksFor(base, smaller))
 	}
-	one := !policy.Divide || policy.OneTopology || policy.ByLeaf || len(policy.SizeClasses) > 0
-	if classes := sizeClasses(racks, false); !one && len(classes) > 1 {
+	one := policy.OneTopology || policy.ByLeaf || len(policy.SizeClasses) > 0
+	if classes := sizeClasses(racks); !one && len(classes) > 1 {
 		text += fmt.Sprintf("; sizeClasses: [%s] gives each size of rack a topology of its own", listed(classes))
 	}
 	text += smallerText + "; or the job asks for segments"
@@ -175,46 +157,4 @@ func segmentFor(impossible JobSizes, base int, counts []int) (nodes, segment int
 		}
 	}
 	return nodes, segment
-}
-
-// keepGone keeps the names of nodes that no longer exist in blocks that would
-// otherwise fall below the published base block size. It is for releases that would
-// not start with such a block.
-func keepGone(s *site, blocks []block) ([]block, problems) {
-	kept := slices.Clone(blocks)
-	var found problems
-	for i := range kept {
-		b := &kept[i]
-		if b.published == none || len(b.nodes) >= s.prev.base {
-			continue
-		}
-		for _, n := range s.prev.blocks[b.published].Nodes {
-			if _, exists := s.find(n); !exists {
-				b.gone = append(b.gone, n)
-			}
-		}
-		if len(b.gone) > 0 {
-			found.add("", ReasonKeptGone, fmt.Sprintf("block %s keeps %s, which no longer exist: with %d nodes it would be smaller than the base block size %d, and this Slurm release would not start",
-				b.name, strings.Join(b.gone, ","), len(b.nodes), s.prev.base))
-		}
-	}
-	return kept, found
-}
-
-// dropShort leaves out new blocks with fewer nodes than base, and placeholders.
-func (z *sizing) dropShort(base int) {
-	kept := make([]block, 0, len(z.blocks))
-	for _, b := range z.blocks {
-		if n := b.size(); (b.published == none || n == 0) && n < base {
-			z.leftOut.add(b.nodes, ReasonBelowBase, fmt.Sprintf("its %s has %d nodes, the base block size is %d, and this Slurm release does not start with a smaller block", b.title(), n, base))
-			continue
-		}
-		kept = append(kept, b)
-	}
-	z.blocks = kept
-}
-
-// has reports whether a block is called so.
-func (z *sizing) has(name string) bool {
-	return slices.ContainsFunc(z.blocks, func(b block) bool { return b.name == name })
 }

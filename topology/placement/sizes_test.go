@@ -20,12 +20,11 @@ func TestSizesAreBounded(t *testing.T) {
 		{placement.Policy{BaseBlockSize: placement.MaxBlockSize}, true},
 		{placement.Policy{BaseBlockSize: placement.MaxBlockSize + 1}, false},
 		{placement.Policy{BaseBlockSize: -1}, false},
-		{placement.Policy{Divide: true, SizeClasses: []int{placement.MaxBlockSize, 1}}, true},
-		{placement.Policy{Divide: true, SizeClasses: []int{placement.MaxBlockSize + 1, 1}}, false},
-		{placement.Policy{Divide: true, SizeClasses: []int{2, 0}}, false},
-		{placement.Policy{Divide: true, SizeClasses: []int{2, 2}}, false},
+		{placement.Policy{SizeClasses: []int{placement.MaxBlockSize, 1}}, true},
+		{placement.Policy{SizeClasses: []int{placement.MaxBlockSize + 1, 1}}, false},
+		{placement.Policy{SizeClasses: []int{2, 0}}, false},
+		{placement.Policy{SizeClasses: []int{2, 2}}, false},
 	} {
-		tt.policy.ShortBlocks = true
 		if _, _, err := makePlan(site(2, 2), nil, tt.policy); (err == nil) != tt.fits {
 			t.Errorf("%+v: %v, want it taken: %t", tt.policy, err, tt.fits)
 		}
@@ -43,11 +42,10 @@ func TestPlanNamesSizes(t *testing.T) {
 	}{
 		{"equal racks", site(3, 4), short, nil},
 		{"large and small racks", mixed, short, []string{placement.ReasonJobSizes + " 16-18"}},
-		{"the base of the small racks", mixed, placement.Policy{ShortBlocks: true, BaseBlockSize: 3}, nil},
-		{"and further sizes", mixed, placement.Policy{ShortBlocks: true, BaseBlockSize: 3, BlockSizes: []int{6}},
+		{"the base of the small racks", mixed, placement.Policy{BaseBlockSize: 3}, nil},
+		{"and further sizes", mixed, placement.Policy{BaseBlockSize: 3, BlockSizes: []int{6}},
 			[]string{placement.ReasonAboveBase + " 6", placement.ReasonAboveBase + " 6"}},
-		{"the tree alone", mixed, placement.Policy{ShortBlocks: true, TreeOnly: true}, []string{placement.ReasonSwitchesUnknown + " topology:"}},
-		{"an old release", mixed, placement.Policy{}, nil},
+		{"the tree alone", mixed, placement.Policy{TreeOnly: true}, []string{placement.ReasonSwitchesUnknown + " topology:"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string

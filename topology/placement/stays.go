@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 )
@@ -38,12 +37,12 @@ func findStays(s *site, g grouping, c claims) (stays, problems) {
 		block := s.prev.blocks[b].Name
 		switch {
 		case s.doubtsLabel(g, i):
-			st[i] = verdict{reason: ReasonNoFacts, message: fmt.Sprintf("only its label says %s, and no report confirms it", f.Labels.DomainText())}
+			st[i] = verdict{reason: ReasonNoFacts, message: fmt.Sprintf("only its label says %s, and no report confirms it", s.labelText(f))}
 			reason := ReasonCliqueDiffers
 			if f.Labels.Clique.IsZero() {
 				reason = ReasonDomainDiffers
 			}
-			found.add(f.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", f.Labels.DomainText(), block))
+			found.add(f.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", s.labelText(f), block))
 		case s.unconfirmed(g, i):
 			st[i] = verdict{reason: ReasonUnconfirmed, message: fmt.Sprintf("its GPUs report clique %s, and %s", g.read[i].clique, notConfirmed)}
 			found.add(f.Name, ReasonUnconfirmed, fmt.Sprintf("%s: it stays in block %s until %s", st[i].message, block, untilRead))
@@ -61,7 +60,7 @@ func findStays(s *site, g grouping, c claims) (stays, problems) {
 // waitFor leaves the confirmed nodes of a new clique in their blocks if the clique
 // makes no block without its nodes that are not confirmed: they would be nowhere.
 func (st stays) waitFor(s *site, g *group, unconfirmed int) problems {
-	confirmed, need := st.without(g.nodes), s.leastNodes()
+	confirmed, need := st.without(g.nodes), s.policy.MinBlockNodes
 	if len(confirmed) >= need || len(confirmed)+unconfirmed < need {
 		return nil
 	}
@@ -73,14 +72,6 @@ func (st stays) waitFor(s *site, g *group, unconfirmed int) problems {
 		}
 	}
 	return found
-}
-
-// leastNodes is how many nodes a new clique needs to make a block.
-func (s *site) leastNodes() int {
-	if s.policy.ShortBlocks {
-		return s.policy.MinBlockNodes
-	}
-	return max(s.policy.MinBlockNodes, cmp.Or(s.policy.BaseBlockSize, s.prev.base))
 }
 
 // unconfirmed reports whether the node is published in a block and its GPUs name a

@@ -42,7 +42,6 @@ func TestSwitchesUnknown(t *testing.T) {
 				tt.facts[i].Name = string(rune('a' + i))
 				tt.facts[i].SlurmName = tt.facts[i].Name
 			}
-			tt.policy.ShortBlocks, tt.policy.Divide = true, true
 			plan, _, err := MakePlan(Observed{Facts: tt.facts}, Previous{}, tt.policy)
 			if err != nil {
 				t.Fatal(err)

@@ -3,7 +3,6 @@ package placement
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -31,23 +30,23 @@ func makeParts(s *site, parts []part, t tree.Tree) (madeParts, problems, error) 
 	}
 	before := 0 // blocks of the topologies before
 	for i := range parts {
-		z, inSizes, err := sizeBlocks(s, &parts[i])
+		p := &parts[i]
+		sizes, inSizes, err := sizeBlocks(s, p)
 		if err != nil {
 			return made, nil, err
 		}
-		order, inOrder := orderBlocks(s, z, t)
-		blocks := writeBlocks(s, z, order, before)
+		order, inOrder := orderBlocks(s, p.blocks, sizes, t)
+		blocks := writeBlocks(s, p.blocks, order, before)
 		found = append(append(found, inSizes...), inOrder...)
-		maps.Copy(made.leftOut, z.leftOut)
-		made.blocks = joined(made.blocks, z.blocks)
+		made.blocks = joined(made.blocks, p.blocks)
 		if len(blocks) == 0 {
 			continue
 		}
 		before += len(blocks)
-		made.topologies = append(made.topologies, topology.Topology{Name: parts[i].name, Default: i == most, Kind: topology.KindBlock,
-			Fabric: cmp.Or(parts[i].fabric, s.fabricOf(parts[i].name)), Sizes: z.sizes, Blocks: blocks})
+		made.topologies = append(made.topologies, topology.Topology{Name: p.name, Default: i == most, Kind: topology.KindBlock,
+			Fabric: cmp.Or(p.fabric, s.fabricOf(p.name)), Sizes: sizes, Blocks: blocks})
 		if !s.policy.TreeOnly {
-			found = append(found, nameImpossible(&s.policy, parts[i].name, z.sizes, blocks)...)
+			found = append(found, nameImpossible(&s.policy, p.name, sizes, blocks)...)
 		}
 	}
 	if apart := topology.Apart(made.topologies); apart != "" && !s.policy.TreeOnly {

@@ -176,9 +176,9 @@ func TestTreeFollowsItsNodes(t *testing.T) {
 				f.Labels.Tiers = []string{f.Labels.Tiers[0], "core-1"}
 			}
 		}, "leaf-2", "core-1", "spine-1 spine-2"},
-		{"the site has one tier fewer", placement.Policy{ShortBlocks: true, Tiers: 2}, func(_ int, f *topology.Facts) { cut(f, 2) },
+		{"the site has one tier fewer", placement.Policy{Tiers: 2}, func(_ int, f *topology.Facts) { cut(f, 2) },
 			"spine-1", "fabric", "core-1"},
-		{"the site has two tiers fewer, and says so with silent nodes", placement.Policy{ShortBlocks: true, Tiers: 1}, func(_ int, f *topology.Facts) { cut(f, 0) },
+		{"the site has two tiers fewer, and says so with silent nodes", placement.Policy{Tiers: 1}, func(_ int, f *topology.Facts) { cut(f, 0) },
 			"leaf-1", "fabric", "spine-1 spine-2 spine-3 core-1"},
 	}
 	for _, tt := range tests {
@@ -214,7 +214,7 @@ func TestKeepsUnitsInUse(t *testing.T) {
 	}
 	old := mustPlan(t, racked(), nil, short)
 	block := placeOf(old, 0).Block
-	forget := placement.Policy{ShortBlocks: true, Forget: []string{block}, ForgetSwitches: []string{"leaf-0"}}
+	forget := placement.Policy{Forget: []string{block}, ForgetSwitches: []string{"leaf-0"}}
 	facts := racked()
 	for i := range facts[:4] {
 		facts[i].Report.GPUs = facts[4].Report.GPUs
@@ -230,12 +230,11 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		stay   []string
 		named  []string // reasons of problems
 	}{
-		"nothing":                            {nil, forget, nil, nil},
-		"all":                                {[]string{block, "leaf-0"}, forget, []string{block, "leaf-0", "spine-0"}, []string{"ForgottenBlockInUse", "ForgottenSwitchInUse"}},
-		"the leaf":                           {[]string{"leaf-0"}, forget, []string{"leaf-0", "spine-0"}, []string{"ForgottenSwitchInUse"}},
-		"a spine, which no node is in":       {[]string{"spine-0"}, forget, nil, nil},
-		"what is not published":              {[]string{"leaf-9", "nvl-x"}, forget, nil, nil},
-		"a release that takes no empty unit": {[]string{block, "leaf-0"}, placement.Policy{Forget: forget.Forget, ForgetSwitches: forget.ForgetSwitches}, nil, nil},
+		"nothing":                      {nil, forget, nil, nil},
+		"all":                          {[]string{block, "leaf-0"}, forget, []string{block, "leaf-0", "spine-0"}, []string{"ForgottenBlockInUse", "ForgottenSwitchInUse"}},
+		"the leaf":                     {[]string{"leaf-0"}, forget, []string{"leaf-0", "spine-0"}, []string{"ForgottenSwitchInUse"}},
+		"a spine, which no node is in": {[]string{"spine-0"}, forget, nil, nil},
+		"what is not published":        {[]string{"leaf-9", "nvl-x"}, forget, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			prev := fromFile(old)

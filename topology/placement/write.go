@@ -9,21 +9,20 @@ import (
 
 // writeBlocks returns the blocks of a topology in their order. before is the number of
 // blocks of the topologies before it.
-func writeBlocks(s *site, z sizing, order ordering, before int) []topology.Block {
+func writeBlocks(s *site, from []block, order ordering, before int) []topology.Block {
+	named := func(name string) bool {
+		return slices.ContainsFunc(from, func(b block) bool { return b.name == name })
+	}
 	blocks := make([]topology.Block, 0, len(order))
 	for at, i := range order {
 		if i == none {
-			blocks = append(blocks, topology.Block{Name: topology.SpareBlock(before+at, z.has)})
+			blocks = append(blocks, topology.Block{Name: topology.SpareBlock(before+at, named)})
 			continue
 		}
-		from := &z.blocks[i]
-		b := topology.Block{Name: from.name, Nodes: make([]string, 0, from.size()), Size: s.most(from), Clique: s.cliqueOf(from)}
-		for _, node := range from.nodes {
+		source := &from[i]
+		b := topology.Block{Name: source.name, Nodes: make([]string, 0, len(source.nodes)), Size: s.most(source), Clique: s.cliqueOf(source)}
+		for _, node := range source.nodes {
 			b.Nodes = append(b.Nodes, s.facts[node].SlurmName)
-		}
-		if len(from.gone) > 0 {
-			b.Nodes = append(b.Nodes, from.gone...)
-			slices.Sort(b.Nodes)
 		}
 		blocks = append(blocks, b)
 	}
@@ -69,7 +68,7 @@ func nodeProblems(s *site, nodes []topology.Placement) problems {
 		pl := &nodes[i]
 		stays := pl.Source == fromPrevious.String()
 		switch pl.Reason {
-		case ReasonBelowBase, ReasonHeld:
+		case ReasonHeld:
 		case ReasonNoDomain, ReasonNoFacts:
 			r := s.facts[i].Report
 			if !stays || r == nil || pl.Reason == ReasonNoFacts && len(r.Problems) > 0 { // a problem of labels or of the report is named already

@@ -63,22 +63,18 @@ func (r *Reader) read(folder *os.Root, each func(name string, node *topology.Nod
 		return fmt.Errorf("read reports: %w", err)
 	}
 	seen := make(map[string]bool, len(files))
-	before := &topology.Node{}
 	for _, f := range files {
 		name, ok := strings.CutSuffix(f.Name(), suffix)
 		if !ok || strings.HasPrefix(name, ".") {
 			continue
 		}
-		node, err := r.report(folder, f.Name(), before)
+		node, err := r.report(folder, f.Name())
 		if errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile
 			continue
 		}
 		seen[f.Name()] = true
-		if err == nil {
-			before = node
-			if node.Name != name {
-				node, err = nil, fmt.Errorf("%s: report of node %q: want the file named after its node", f.Name(), node.Name)
-			}
+		if err == nil && node.Name != name {
+			node, err = nil, fmt.Errorf("%s: report of node %q: want the file named after its node", f.Name(), node.Name)
 		}
 		each(name, node, err)
 	}
@@ -90,9 +86,9 @@ func (r *Reader) read(folder *os.Root, each func(name string, node *topology.Nod
 	return nil
 }
 
-// report returns the report in a file. It shares with the report before it what both say alike.
-// The version is that of before the reading: a file that is replaced meanwhile is read again.
-func (r *Reader) report(folder *os.Root, file string, before *topology.Node) (*topology.Node, error) {
+// report returns the report in a file. The version is that of before the reading: a file that is
+// replaced meanwhile is read again.
+func (r *Reader) report(folder *os.Root, file string) (*topology.Node, error) {
 	info, err := folder.Lstat(file)
 	if err != nil {
 		return nil, err
@@ -106,9 +102,6 @@ func (r *Reader) report(folder *os.Root, file string, before *topology.Node) (*t
 		return nil, err
 	}
 	node, err := topology.ParseReport(filepath.Join(r.dir, file), text)
-	if err == nil {
-		Share(node, before)
-	}
 	r.parsed[file] = parsed{v, node, err}
 	return node, err
 }

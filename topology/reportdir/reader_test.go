@@ -208,20 +208,3 @@ func TestBadReports(t *testing.T) {
 		}
 	}
 }
-
-// TestShare keeps of equal machines once what they say alike.
-func TestShare(t *testing.T) {
-	reports, dir := store(t, "gb200-nvl72x4")
-	nodes, _ := all(t, NewReader(dir))
-	lists := map[*topology.NVLink]bool{}
-	for name := range reports {
-		for i := range nodes[name].GPUs {
-			if links := nodes[name].GPUs[i].NVLinks; len(links) > 0 {
-				lists[&links[0]] = true
-			}
-		}
-	}
-	if len(lists) == 0 || len(lists) > 4 {
-		t.Errorf("%d lists of NVLinks for the GPUs of %d machines: want one for each GPU of a machine", len(lists), len(reports))
-	}
-}

@@ -261,12 +261,9 @@ func (m *machine) gpu(i int) topology.GPU {
 		minor = spec.Minors[i]
 	}
 	g := topology.GPU{Index: i, UUID: "GPU-" + uuidOf("gpu", m.name, i).String(), Minor: &minor, PCIBusID: busID(numa, i, 1),
-		Product: spec.Product, MemoryMiB: spec.MemoryMiB, NUMANode: &numa, DCGMID: &i}
+		Product: spec.Product, MemoryMiB: spec.MemoryMiB, NUMANode: &numa, Links: &topology.Links{Switch: spec.NVLinks}, DCGMID: &i}
 	if spec.CPUs > 0 && spec.NUMANodes > 0 {
 		g.CPUAffinity = cpus(numa, spec.CPUs/spec.NUMANodes)
-	}
-	for link := range spec.NVLinks {
-		g.NVLinks = append(g.NVLinks, topology.NVLink{Link: link, Remote: "switch"})
 	}
 	g.MIG = m.mig(i, minor)
 	g.Fabric = topology.Fabric{State: topology.FabricNotSupported}

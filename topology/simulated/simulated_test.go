@@ -68,8 +68,8 @@ func TestMachineInRack(t *testing.T) {
 	gpu := func(i int, numa *int, cpus string) topology.GPU {
 		return topology.GPU{Index: i, UUID: m.Report.GPUs[i].UUID, Minor: numa, PCIBusID: fmt.Sprintf("%08X:%02X:00.0", i, 1+16*i),
 			Product: "NVIDIA GB200", MemoryMiB: 189471, NUMANode: numa, CPUAffinity: cpus, DCGMID: numa,
-			NVLinks: []topology.NVLink{{Link: 0, Remote: "switch"}},
-			Fabric:  topology.Fabric{ClusterUUID: cluster, CliqueID: 2, State: topology.FabricCompleted, Health: topology.HealthHealthy, HealthFields: well}}
+			Links:  &topology.Links{Switch: 1},
+			Fabric: topology.Fabric{ClusterUUID: cluster, CliqueID: 2, State: topology.FabricCompleted, Health: topology.HealthHealthy, HealthFields: well}}
 	}
 	want := &topology.Node{Name: "a2-01", BootID: m.Report.BootID, Domain: topology.NVLinkDomain{Clique: topology.Clique{ClusterUUID: cluster, ID: 2}}, DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06", CUDAVersion: "13.0",
 		GPUs:     []topology.GPU{gpu(0, &zero, "0-71"), gpu(1, &one, "72-143")},

@@ -97,7 +97,7 @@ func (g *graph) readCables(fabrics []*Fabric, at [][]int32, planes sets) map[uin
 				to := at[t][c.ends[1-side]]
 				switch d.kind {
 				case switchKind:
-					if from := at[t][c.ends[side]]; from < to || from == to && side == 0 {
+					if from := at[t][c.ends[side]]; from < to {
 						wires = append(wires, wire{end{from, c.ports[side]}, end{to, c.ports[1-side]}})
 					}
 				case routerKind:
@@ -127,9 +127,6 @@ func (g *graph) readCables(fabrics []*Fabric, at [][]int32, planes sets) map[uin
 		return cmp.Or(cmp.Compare(x.a.at, y.a.at), cmp.Compare(x.b.at, y.b.at), cmp.Compare(x.a.port, y.a.port), cmp.Compare(x.b.port, y.b.port))
 	})
 	for _, w := range slices.Compact(wires) {
-		if w.a.at == w.b.at {
-			continue
-		}
 		planes.join(w.a.at, w.b.at)
 		g.links[w.a.at] = addLink(g.links[w.a.at], w.b.at)
 		g.links[w.b.at] = addLink(g.links[w.b.at], w.a.at)

@@ -281,6 +281,30 @@ func TestLLDP(t *testing.T) {
 	}
 }
 
+// TestStaysByLLDP: LLDP names the published leaf of a node, and most adapters of the node see no switch now.
+// The node stays at its leaf. What labels put above the leaf goes, because LLDP shows nothing above a leaf.
+func TestStaysByLLDP(t *testing.T) {
+	for _, test := range []struct {
+		name, id string
+		want     []string
+	}{
+		{"an address with colons", "0c:42:a1:00:00:01", []string{"leaf"}},
+		{"an address without colons", "0c42a1000001", []string{"leaf"}},
+		{"a name of 16 letters", "leaf-switch-0001", []string{"leaf"}},
+		{"a GUID, so a text named the leaf", "2c5eab0300000500", []string{"leaf", "root"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			published := []string{"leaf", "root"}
+			nodes := []Node{{Name: "n1", Adapters: []Adapter{{Switch: "other"}, {}, {}}, Published: published},
+				{Name: "quiet1", Published: published}, {Name: "quiet2", Published: published}}
+			r := Place(nil, nodes, []Group{{Name: "leaf", Switches: []string{test.id}}})
+			if diff := cmp.Diff(map[string][]string{"n1": test.want}, r.Tiers); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestTie: a node that is half on one leaf and half on another stays where it is published. It moves
 // only if more than half of its adapters say so.
 func TestTie(t *testing.T) {

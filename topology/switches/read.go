@@ -314,7 +314,7 @@ func (p *parser) fabric() (*Fabric, error) {
 			return nil, p.errorf("the cable from port %d of %s to port %d of %s is not listed at its other end; the text ends at line %d: it is cut, or was changed; want the whole output of ibnetdiscover",
 				h.port, p.call(h.from), h.toPort, p.call(h.to), ends)
 		}
-		if h.from < h.to || h.from == h.to && h.port <= h.toPort {
+		if h.from < h.to { // a cable from a device to itself joins nothing
 			other := p.halves[at]
 			f.cables = append(f.cables, cable{[2]int32{h.from, h.to}, [2]int16{h.port, h.toPort},
 				[2]uint64{cmp.Or(h.portGUID, other.toGUID), cmp.Or(h.toGUID, other.portGUID)}})

@@ -78,6 +78,7 @@ func packed(t testing.TB, texts ...string) string {
 
 func TestRead(t *testing.T) {
 	l := racks(2, 2, 2, 2)
+	toItself := strings.Replace(small, "[3]\t\"S-", "[8]\t\"S-2c5eab0300b87b40\"[9]\n[9]\t\"S-2c5eab0300b87b40\"[8]\n[3]\t\"S-", 1)
 	for _, test := range []struct {
 		name, text                 string
 		switches, adapters, cables int
@@ -88,6 +89,7 @@ func TestRead(t *testing.T) {
 		{"gzip", packed(t, small), 2, 1, 4},
 		{"gzip in two parts", packed(t, small[:300], small[300:]), 2, 1, 4},
 		{"twice", small + small, 2, 1, 4},
+		{"a cable from a switch to itself", toItself, 2, 1, 4},
 		{"stanzas", l.text(newRand(1)), 6, 8, 24},
 		{"without tabs, as copied from a terminal", strings.ReplaceAll(small, "\t", ""), 2, 1, 4},
 		{"without tabs, and an adapter that only its box shows to be a switch's", strings.NewReplacer("\t", "", "Aggregation Node", "x").Replace(small), 2, 1, 4},
@@ -112,6 +114,9 @@ func TestReadRefuses(t *testing.T) {
 		{"another text", "hello\n", `no switch and no adapter: want the output of ibnetdiscover; lines that are not of ibnetdiscover: 1, the first is line 1: "hello"`},
 		{"warnings alone", "ibwarn: [1] a\nibwarn: [1] b\n", `no switch and no adapter: want the output of ibnetdiscover; lines that are not of ibnetdiscover: 2, the first is line 1: "ibwarn: [1] a"`},
 		{"a warning within a line", strings.Replace(small, "\"H-e09", "\"ibwarn: [4711] x\nH-e09", 1), "line 16: \"[1][ext 4]"},
+		{"a device without a GUID", strings.ReplaceAll(small, "S-2c5eab0300b87bc0", "S-0000000000000000"), `want the name of a device, such as "S-2c5eab0300b87b40"`},
+		{"a device whose GUID is no number", strings.ReplaceAll(small, "S-2c5eab0300b87bc0", "S-leaf-2"), `want the name of a device, such as "S-2c5eab0300b87b40"`},
+		{"a device of an unknown kind", strings.ReplaceAll(small, "S-2c5eab0300b87bc0", "T-2c5eab0300b87bc0"), `want the name of a device, such as "S-2c5eab0300b87b40"`},
 		{"a list", "Switch\t : 0x2c5eab0300b87b40 ports 65 devid 0xd2f2 vendid 0x2c9 \"leaf\"\n", "line 1: \"Switch\\t : 0x2c5eab0300b87b40 ports 65 devid 0xd2f2 vendid 0x…\" is of a list of devices"},
 		{"a switch alone", small[:strings.Index(small, "[1][ext")], "line 15: the text ends without a cable"},
 		{"a list of ports", "SW    73  2 0x2c5eab0300b87b40 4x NDR - CA   641  1 0xe09d730300859298 ( 'leaf-1' - 'n07 mlx5_0' )\n", `line 1: "SW    73  2 0x2c5eab0300b87b40 4x NDR - CA   641  1 0xe09d73…" is of a list of ports: run ibnetdiscover without -p`},

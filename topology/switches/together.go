@@ -9,9 +9,12 @@ import (
 
 // together says which sets belong together, because most members of the smaller one are in both.
 // For sets that are joined already the mean of all pairs counts: one set that overlaps with two
-// others does not join these. It returns for each set the first set of those that it is joined
-// with. The strongest are joined first, and of equal ones the first: the order of the sets decides,
-// and nothing else. A set without members stays alone.
+// others does not join these. One pair must not be enough to join two groups: when a few cables are
+// swapped between two racks, one leaf of each rack can share most of its nodes with the other.
+//
+// It returns for each set the first set of those that it is joined with. The strongest are joined
+// first, and of equal ones the first: the order of the sets decides, and nothing else. A set without
+// members stays alone.
 //
 // The members of each set are sorted, from 0 to members-1.
 func together(sets [][]int32, members int) []int32 {

@@ -33,7 +33,7 @@ of --list, FILE.yaml a site of your own.`,
 		Example: strings.ReplaceAll(`  DEMO
   DEMO --watch
   DEMO --watch --page 127.0.0.1:8080
-  DEMO hgx-h100 --format conf --slurm-version 24.11`, "DEMO", called),
+  DEMO hgx-h100 --slurm-version 24.11`, "DEMO", called),
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: cobra.FixedCompletions(simulated.Shipped(), cobra.ShellCompDirectiveDefault),
 		RunE: func(cmd *cobra.Command, args []string) error {

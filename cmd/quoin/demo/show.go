@@ -32,7 +32,7 @@ func (d *demonstration) next() {
 	for _, t := range [][2]string{
 		{d.Demo + " --watch", "a day of trouble, and what it changes"},
 		{d.Demo + " mixed", "another site; --list has them all, or write your own"},
-		{d.Demo + " --format conf --slurm-version 24.11", "for an older Slurm"},
+		{d.Demo + " hgx-h100 --slurm-version 24.11", "switches alone, for an older Slurm"},
 		{d.OwnCluster, "your own cluster, nothing installed"},
 	} {
 		d.Printf("  %s\n      %s\n", t[0], d.Dim(t[1]))

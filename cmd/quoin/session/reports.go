@@ -12,7 +12,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/reportdir"
 )
 
 // AddReports adds the reports that a command gets as arguments to a snapshot: files, and directories
@@ -29,7 +28,6 @@ func AddReports(snap *inputs.Snapshot, paths []string) error {
 		return err
 	}
 	from := map[string]string{}
-	before := &topology.Node{}
 	for _, f := range files {
 		name, report, err := f.read()
 		_, absent := errors.AsType[*os.PathError](err)
@@ -41,8 +39,7 @@ func AddReports(snap *inputs.Snapshot, paths []string) error {
 		} else if other, dup := from[name]; dup {
 			return fmt.Errorf("%s and %s are both reports of node %q: give one of them", other, f.path, name)
 		} else {
-			reportdir.Share(report, before)
-			from[name], snap.Reports[name], before = f.path, report, report
+			from[name], snap.Reports[name] = f.path, report
 		}
 		if !listed[name] {
 			listed[name] = true

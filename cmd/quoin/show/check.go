@@ -26,9 +26,13 @@ func LoadedResult(wanted *loaded.Wanted, state *slurmctld.State) *Result {
 	for _, n := range wanted.Compare(state) {
 		r.Found(topology.Finding{Subject: topology.Subject{Node: n.Name}, Severity: topology.Fatal, Reason: n.Reason(), Message: n.Why})
 	}
+	nodes := len(r.Findings)
+	for _, d := range wanted.OtherNames(state) {
+		r.Found(d.Finding())
+	}
 	switch {
-	case len(r.Findings) > 0:
-		r.Summary = append(r.Summary, fmt.Sprintf("differs: %d of %d nodes are not in Slurm as in the plan", len(r.Findings), wanted.Nodes()))
+	case nodes > 0:
+		r.Summary = append(r.Summary, fmt.Sprintf("differs: %d of %d nodes are not in Slurm as in the plan", nodes, wanted.Nodes()))
 	case wanted.Nodes() == 0:
 		r.Found(notCompared)
 	case state.Topologies == nil:

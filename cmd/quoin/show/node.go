@@ -124,18 +124,22 @@ func printLinks(w io.Writer, n *topology.Node) {
 	names, any := map[string]string{}, false
 	for _, g := range n.GPUs {
 		names[g.PCIBusID] = strings.TrimPrefix(deviceOf(&g), "/dev/")
-		any = any || len(g.NVLinks) > 0
+		any = any || g.Links != nil && g.Links.Active() > 0
 	}
 	if !any {
 		return
 	}
 	var rows [][]string
 	for _, g := range n.GRESOrder() {
-		links := map[string]int{}
-		for _, l := range g.NVLinks {
-			to := cmp.Or(names[l.RemotePCIBusID], l.RemotePCIBusID, l.Remote)
-			links[to]++
+		if g.Links == nil {
+			rows = append(rows, []string{deviceOf(&g), "not known"})
+			continue
 		}
+		links := map[string]int{"switch": g.Links.Switch, "ibmnpu": g.Links.IBMNPU, "unknown": g.Links.Unknown}
+		for _, gpu := range g.Links.GPUs {
+			links[cmp.Or(names[gpu.PCIBusID], gpu.PCIBusID, "gpu")] += gpu.Count
+		}
+		maps.DeleteFunc(links, func(_ string, count int) bool { return count == 0 })
 		var parts []string
 		for _, to := range slices.Sorted(maps.Keys(links)) {
 			parts = append(parts, fmt.Sprintf("%d %s", links[to], to))

@@ -260,7 +260,6 @@ func (l *list) addReport(o *object) error {
 	name := o.node.Name
 	facts := map[string]jsontext.Value{"kind": jsontext.Value(strconv.Quote(o.kind))}
 	maps.Copy(facts, o.facts)
-	delete(facts, "summary")
 	text, err := json.Marshal(facts)
 	if err != nil {
 		return fmt.Errorf("NodeReport %s: %w", name, err)

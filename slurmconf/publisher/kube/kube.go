@@ -141,7 +141,7 @@ func relevant(was, is any) bool {
 	}
 	if r, ok := was.(*kubeReport); ok {
 		next, ok := is.(*kubeReport)
-		return !ok || r.digest != next.digest
+		return !ok || r.ResourceVersion != next.ResourceVersion
 	}
 	if f, ok := was.(*fabricMap); ok {
 		next, ok := is.(*fabricMap)

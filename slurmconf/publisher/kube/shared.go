@@ -2,28 +2,21 @@ package kube
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// maxShared is how many different texts, and how many different lists of links, are
-// remembered.
+// maxShared is how many different texts are remembered.
 const maxShared = 4096
 
-// shared gives equal parts of reports one copy. The machines of a cluster are alike but for
-// names, and the NVLinks of 10,000 machines would take most of the publisher's memory.
-// Reports that differ on purpose only make it begin again.
-type shared struct {
-	texts map[string]string
-	links map[string][]topology.NVLink
-	key   []byte
-}
+// shared gives equal texts of reports one copy. The machines of a cluster are alike but for
+// names. Reports that differ on purpose only make it begin again.
+type shared struct{ texts map[string]string }
 
 // share replaces parts of a report that nobody else has seen yet.
 func (s *shared) share(n *topology.Node) {
-	if len(s.texts) >= maxShared || len(s.links) >= maxShared || s.texts == nil {
-		s.texts, s.links = map[string]string{}, map[string][]topology.NVLink{}
+	if len(s.texts) >= maxShared || s.texts == nil {
+		s.texts = map[string]string{}
 	}
 	for _, text := range []*string{&n.DriverVersion, &n.NVMLVersion, &n.CUDAVersion} {
 		*text = s.text(*text)
@@ -51,7 +44,6 @@ func (s *shared) share(n *topology.Node) {
 		g.Product, g.CPUAffinity, g.PCIBusID = s.text(g.Product), s.text(g.CPUAffinity), s.text(g.PCIBusID)
 		f := &g.Fabric
 		f.State, f.Health = topology.FabricState(s.text(string(f.State))), topology.Health(s.text(string(f.Health)))
-		g.NVLinks = s.nvlinks(g.NVLinks)
 	}
 }
 
@@ -61,23 +53,4 @@ func (s *shared) text(text string) string {
 	}
 	s.texts[text] = text
 	return text
-}
-
-func (s *shared) nvlinks(links []topology.NVLink) []topology.NVLink {
-	s.key = s.key[:0]
-	for _, l := range links {
-		s.key = strconv.AppendInt(s.key, int64(l.Link), 10)
-		for _, text := range []string{l.Remote, l.RemotePCIBusID} {
-			s.key = strconv.AppendQuote(s.key, text)
-		}
-	}
-	one, is := s.links[string(s.key)]
-	if !is {
-		one = slices.Clone(links)
-		for i := range one {
-			one[i].Remote, one[i].RemotePCIBusID = s.text(one[i].Remote), s.text(one[i].RemotePCIBusID)
-		}
-		s.links[string(s.key)] = one
-	}
-	return one
 }

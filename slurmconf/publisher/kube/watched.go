@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"crypto/sha256"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,9 +18,8 @@ import (
 // kubeReport is what is kept of a NodeReport: its parsed form, or why there is none.
 type kubeReport struct {
 	metav1.ObjectMeta
-	node   *topology.Node
-	err    error
-	digest [sha256.Size]byte
+	node *topology.Node
+	err  error
 }
 
 // slimReport keeps of a NodeReport what a Snapshot holds.
@@ -34,7 +32,7 @@ func (s *shared) slimReport(obj any) (any, error) {
 		o.Node.Tiers = nil // no agent of a real machine names any; labels do
 		s.share(o.Node)
 	}
-	return &kubeReport{metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}, o.Node, o.Err, o.Digest}, nil
+	return &kubeReport{metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}, o.Node, o.Err}, nil
 }
 
 // newReportInformer watches the reports.

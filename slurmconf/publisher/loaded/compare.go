@@ -1,6 +1,8 @@
 package loaded
 
 import (
+	"maps"
+
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
@@ -58,3 +60,17 @@ func (w *Wanted) Question() client.Question {
 
 // Compare returns the nodes that Slurm does not have as the files do.
 func (w *Wanted) Compare(slurm *slurmctld.State) []Node { return NewView(&w.in, slurm).Pending() }
+
+// OtherNames returns the difference that blocks and leaves of Slurm have other names in the files, or none. The
+// topologies of both are compared by name.
+func (w *Wanted) OtherNames(slurm *slurmctld.State) []slurmctld.Difference {
+	others := map[string]string{}
+	for _, t := range w.in.Doc.Current.Plan.Topologies {
+		for _, shown := range slurm.Topologies {
+			if shown.Name == t.Name {
+				maps.Copy(others, slurmctld.OtherNames(shown, t))
+			}
+		}
+	}
+	return slurmctld.SameGroups(others)
+}

@@ -65,7 +65,7 @@ func (s *mapSource) change(name string, how func(*picture.Site)) {
 // plan plans a simulated site, lets faults happen, and plans again.
 func plan(t testing.TB, c *simulated.Cluster, name string, faults ...simulated.Fault) *picture.Site {
 	t.Helper()
-	policy := placement.Policy{ShortBlocks: true, Divide: true}
+	policy := placement.Policy{EmptyLeaves: true}
 	first, _, err := placement.MakePlan(placement.Observed{Facts: sites.Facts(c)}, placement.Previous{}, policy)
 	if err != nil {
 		t.Fatal(err)

@@ -204,14 +204,14 @@ func TestSource(t *testing.T) {
 }
 
 // TestSourceNow changes facts after the publication, so that no file changes: a fault that comes is shown, and
-// one that has gone is not. The source has not seen which Slurm the files are for: the stored plan says it.
+// one that has gone is not. The stored plan says in which form the files are.
 func TestSourceNow(t *testing.T) {
 	const clique, labelled, silent = "nvidia.com/gpu.clique", "gb200-00002", "gb200-00003"
 	for _, published := range []struct {
-		name    string
-		faulty  bool
-		release string
-	}{{"published without the fault", false, ""}, {"published with the fault", true, ""}, {"published for an old Slurm", false, "24.11"}} {
+		name   string
+		faulty bool
+		format string
+	}{{"published without the fault", false, ""}, {"published with the fault", true, ""}, {"published as topology.conf", false, "conf"}} {
 		t.Run(published.name, func(t *testing.T) {
 			s, clusters := filled(t, racks(t, 2))
 			node, report := filepath.Join(s.path, "nodes", labelled+".json"), filepath.Join(s.path, "reports", silent+".json")
@@ -248,7 +248,7 @@ func TestSourceNow(t *testing.T) {
 				stored = fault
 			}
 			old := clusters[0].Publication
-			old.SlurmVersion = published.release
+			old.Format = published.format
 			first, err := publication.Compile([]publication.Publication{old}, nil)
 			if err != nil {
 				t.Fatal(err)

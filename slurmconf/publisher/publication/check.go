@@ -139,8 +139,6 @@ func (c *Cluster) checkPlaces(fail func(key, message string), bad func(key strin
 	}
 	if err := placement.CheckParentBlocks(c.ParentBlocks); err != nil {
 		fail("parentBlocks", err.Error())
-	} else if c.ParentBlocks > 0 && c.named() && !c.Release.ShortBlocks() {
-		bad("parentBlocks", c.ParentBlocks, "0 with Slurm "+c.SlurmVersion+": places that are kept free need 25.05 or newer")
 	}
 	if c.RootSwitch != "" && topology.SlurmName(c.RootSwitch) != c.RootSwitch {
 		bad("rootSwitch", c.RootSwitch, "letters, digits, dashes and underscores, 63 at most")

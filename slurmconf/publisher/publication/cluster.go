@@ -115,10 +115,10 @@ func (c *Cluster) GresOptions() gres.Options {
 
 // Policy is what the plan is made by.
 func (c *Cluster) Policy() placement.Policy {
-	return placement.Policy{ShortBlocks: c.Release.ShortBlocks(), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
+	return placement.Policy{EmptyLeaves: c.Release.TreeSkeleton(), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
 		MinBlockNodes: c.MinBlockNodes, MaxDomainGPUs: c.MaxDomainGPUs, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), Cables: len(c.FabricFiles) > 0, ByLeaf: c.BlocksBy == "leaf",
 		ParentBlocks: c.ParentBlocks, Flat: c.FlatTopology || c.DefaultTopology == topology.FlatTopology, TreeOnly: c.Topology == string(slurmconf.KindTree),
-		Divide: true, SizeClasses: c.SizeClasses, OneTopology: !c.YAML,
+		SizeClasses: c.SizeClasses, OneTopology: !c.YAML,
 		RootSwitch: c.RootSwitch, SeparateFabrics: c.Fabrics == fabricsSeparate}
 }
 

@@ -41,7 +41,7 @@ type Publication struct {
 	SlurmNames string `yaml:"slurmNames"`
 	// SlurmVersion is the release that loads the files, such as "26.05". Empty: the release that runs,
 	// as slurm.url or slurm.scontrol says, else the tag of the image of Slinky's Controller. While none is
-	// seen, the files are for 25.05 and newer.
+	// seen, the files are for 25.05 and newer. 24.11 gets no blocks: set topology to "tree".
 	SlurmVersion string `yaml:"slurmVersion"`
 	// ResourceSlices takes the GPUs of nodes without a report from the ResourceSlices of NVIDIA's DRA
 	// driver.
@@ -65,8 +65,8 @@ type Publication struct {
 	// ParentBlocks is the number of blocks in a domain above them, such as a group of racks: a power
 	// of two. Such blocks stay together. 0: none.
 	ParentBlocks int `yaml:"parentBlocks" unit:"blocks"`
-	// DomainLabels are node labels that name the NVLink domain if nvidia.com/gpu.clique does not, the
-	// most important first. "auto" stands for all known ones.
+	// DomainLabels are node labels that name the NVLink domain if nvidia.com/gpu.clique does not. The label
+	// that most nodes have counts, of equals the first. "auto" stands for all known ones.
 	DomainLabels []string `yaml:"domainLabels"`
 	// TierLabels are node labels that name the switches above a node, nearest first. "auto", alone,
 	// takes the labels of the known source that most nodes have.
@@ -91,7 +91,7 @@ type Publication struct {
 	// BlockSizes are the further BlockSizes, each the base times a power of two.
 	BlockSizes []int `yaml:"blockSizes" unit:"nodes"`
 	// SizeClasses are the base block sizes of racks of different sizes, the largest first. Each has a
-	// topology of its own. Empty: chosen at the first publication.
+	// topology of its own. Empty: racks of all sizes are in one topology.
 	SizeClasses []int `yaml:"sizeClasses" unit:"nodes"`
 	// MinBlockNodes is the number of nodes from which an NVLink domain becomes a block. The default is
 	// 1 if blocksBy is "leaf".

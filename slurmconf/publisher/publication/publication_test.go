@@ -59,7 +59,6 @@ func TestCompileRefuses(t *testing.T) {
 		`gres.autoDetect: "rsmi": want off, nvidia`:                                                    {{Gres: Gres{AutoDetect: "rsmi"}}},
 		`gres.autoDetect: "full": want off, nvidia or nvml`:                                            {{SlurmVersion: "25.11", Gres: Gres{AutoDetect: "full"}}},
 		`parentBlocks: 6 blocks in a parent domain: want`:                                              {{ParentBlocks: 6}},
-		`parentBlocks: "4": want 0 with Slurm 24.11`:                                                   {{SlurmVersion: "24.11", Format: "conf", ParentBlocks: 4}},
 		`blocksBy: "rack": want nvlink or leaf`:                                                        {{BlocksBy: "rack"}},
 		`fabricFiles: "texts/a": want the absolute path`:                                               {{FabricFiles: []string{"texts/a"}}},
 		`fabricFiles: "/texts/": want the absolute path`:                                               {{FabricFiles: []string{"/texts/"}}},

@@ -8,64 +8,112 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// publishedTree is the tree that was published. Its switches are known by their
-// indices.
+// publishedTree is the tree that was published, as labels named it (topology.NamedSwitches).
 type publishedTree struct {
-	switches []topology.Switch
-	byName   map[string]int
-	leafOf   map[string]int // Slurm name -> leaf
-	above    []int          // switch -> parent, or none
-	tierOf   []int
-	tiers    int // Site.Tiers
+	switches []*oldSwitch
+	byName   map[string]*oldSwitch
+	byValue  map[string][]*oldSwitch // by what nodes called them
+	leafOf   map[string]*oldSwitch   // Slurm name -> leaf
+	tiers    int                     // Site.Tiers
 	// rootOf is the root that each switch was put below, by name (topology.Switch.Joined).
-	// Otherwise the tree is as labels named it.
 	rootOf map[string]string
 }
 
+// oldSwitch is a published switch.
+type oldSwitch struct {
+	*topology.Switch
+	tier  int
+	above *oldSwitch // or nil
+	// now is the switch that has its name today. It is nil if the site no longer has this tier.
+	now *knownSwitch
+	// renamed: nodes now give its name to a switch of another tier.
+	renamed bool
+}
+
 func readPublished(switches []topology.Switch, tiers int) publishedTree {
-	rootOf := map[string]string{}
+	t := publishedTree{byName: map[string]*oldSwitch{}, byValue: map[string][]*oldSwitch{}, leafOf: map[string]*oldSwitch{}, rootOf: map[string]string{}, tiers: tiers}
+	above := topology.ParentsOf(switches)
 	for i := range switches {
-		if switches[i].Joined {
-			rootOf[switches[i].Name] = ""
+		if sw := &switches[i]; sw.Joined {
+			t.rootOf[sw.Name] = above[sw.Name]
 		}
 	}
-	for i := range switches {
-		for _, c := range switches[i].Children {
-			if _, joined := rootOf[c]; joined {
-				rootOf[c] = switches[i].Name
+	named := topology.NamedSwitches(switches)
+	for i := range named {
+		sw := &oldSwitch{Switch: &named[i]}
+		t.switches, t.byName[sw.Name], t.byValue[sw.Value] = append(t.switches, sw), sw, append(t.byValue[sw.Value], sw)
+		for _, n := range sw.Nodes {
+			t.leafOf[n] = sw
+		}
+	}
+	for _, sw := range t.switches {
+		for _, c := range sw.Children {
+			if child := t.byName[c]; child != nil {
+				child.above = sw
 			}
 		}
 	}
-	switches = topology.NamedSwitches(switches)
-	t := publishedTree{rootOf: rootOf, switches: switches, byName: make(map[string]int, len(switches)), leafOf: map[string]int{}, tiers: tiers,
-		above: slices.Repeat([]int{none}, len(switches)), tierOf: make([]int, len(switches))}
-	for i := range switches {
-		t.byName[switches[i].Name] = i
-		for _, n := range switches[i].Nodes {
-			t.leafOf[n] = i
-		}
-	}
-	for i := range switches {
-		for _, c := range switches[i].Children {
-			if child, ok := t.byName[c]; ok {
-				t.above[child] = i
-			}
-		}
-	}
-	for i := range switches {
-		if len(switches[i].Children) == 0 {
-			for tier, sw := range t.path(i) {
-				t.tierOf[sw] = max(t.tierOf[sw], tier)
+	for _, leaf := range t.switches {
+		if len(leaf.Children) == 0 {
+			for tier, sw := range leaf.path() {
+				sw.tier = max(sw.tier, tier)
 			}
 		}
 	}
 	return t
 }
 
-// path returns the switches from a leaf to its root.
-func (t *publishedTree) path(leaf int) []int {
-	var path []int
-	for sw := leaf; sw != none && len(path) < topology.MaxTiers; sw = t.above[sw] {
+// calledAs returns the switches that nodes called as they call a switch now.
+func (t *publishedTree) calledAs(key switchKey) []*oldSwitch { return t.byValue[key.value] }
+
+// namedAs returns the switches that have a name of a switch, the best name first.
+func (t *publishedTree) namedAs(key switchKey) (found []*oldSwitch) {
+	for _, name := range topology.SwitchNames(key.tier, key.value) {
+		if sw := t.byName[name]; sw != nil {
+			found = append(found, sw)
+		}
+	}
+	return found
+}
+
+// matchByNodes finds the published switch of each switch that has none yet: a switch of a file, of which nobody
+// knows what nodes call it, if most nodes below either are below both, at the same height. paths are those of the
+// nodes, and no node gives the name to another switch.
+func (t *publishedTree) matchByNodes(s *Site, named [][]string, paths [][]step) {
+	type both struct {
+		now *knownSwitch
+		was *oldSwitch
+	}
+	now, before, common := map[*knownSwitch]int{}, map[*oldSwitch]int{}, map[both]int{}
+	for i, path := range paths {
+		for _, p := range path {
+			now[p.knownSwitch]++
+		}
+		for height, was := range t.leafOf[s.Facts[i].SlurmName].path() {
+			if height == len(path) || path[height].gap || named[i][0] == "" {
+				break
+			}
+			if sw := path[height].knownSwitch; sw.old == nil && was.now == nil && !was.renamed && was.Value == "" {
+				common[both{sw, was}]++
+			}
+		}
+	}
+	for _, leaf := range t.switches {
+		for _, was := range leaf.path() {
+			before[was] += len(leaf.Nodes)
+		}
+	}
+	for b, nodes := range common {
+		if 2*nodes > max(now[b.now], before[b.was]) {
+			b.now.old, b.was.now = b.was, b.now
+		}
+	}
+}
+
+// path returns the switches from a leaf to its root. leaf may be nil.
+func (leaf *oldSwitch) path() []*oldSwitch {
+	var path []*oldSwitch
+	for sw := leaf; sw != nil && len(path) < topology.MaxTiers; sw = sw.above {
 		path = append(path, sw)
 	}
 	return path
@@ -73,18 +121,17 @@ func (t *publishedTree) path(leaf int) []int {
 
 // keeps reports whether the site still has the tier of a switch, as far as its
 // policy says.
-func (t *publishedTree) keeps(sw int) bool { return t.tiers == 0 || t.tierOf[sw] < t.tiers }
+func (t *publishedTree) keeps(sw *oldSwitch) bool { return t.tiers == 0 || sw.tier < t.tiers }
 
 // staysEmpty reports whether a switch is a leaf that stays even if it is empty.
-func (t *publishedTree) staysEmpty(s *Site, sw int, renamed map[int]bool) bool {
+func (t *publishedTree) staysEmpty(s *Site, sw *oldSwitch) bool {
 	switch {
-	case sw == none || len(t.switches[sw].Children) > 0:
+	case len(sw.Children) > 0:
 		return false
-	case s.InUse(t.switches[sw].Name):
+	case s.InUse(sw.Name):
 		return true
 	}
-	return s.EmptyLeaves && !slices.Contains(s.Forget, t.switches[sw].Name) &&
-		!slices.ContainsFunc(t.path(sw), func(at int) bool { return renamed[at] })
+	return s.EmptyLeaves && !slices.Contains(s.Forget, sw.Name) && !slices.ContainsFunc(sw.path(), func(sw *oldSwitch) bool { return sw.renamed })
 }
 
 // nameForgotten names the switches that are to be forgotten and that stay.
@@ -107,88 +154,109 @@ func nameForgotten(s *Site, switches []topology.Switch) []topology.Finding {
 	return found
 }
 
+// nameEmptyRoots names the leaves that stay below a root of their own without any node, beside a root with nodes.
+func nameEmptyRoots(switches []topology.Switch) []topology.Finding {
+	above, used := topology.ParentsOf(switches), map[string]bool{}
+	rootOf := func(name string) string {
+		for tier := 0; above[name] != "" && tier < topology.MaxTiers; tier++ {
+			name = above[name]
+		}
+		return name
+	}
+	for i := range switches {
+		if len(switches[i].Nodes) > 0 {
+			used[rootOf(switches[i].Name)] = true
+		}
+	}
+	var empty []string
+	for i := range switches {
+		if sw := &switches[i]; len(sw.Children) == 0 && !used[rootOf(sw.Name)] {
+			empty = append(empty, sw.Name)
+		}
+	}
+	if len(empty) == 0 || len(used) == 0 {
+		return nil
+	}
+	return []topology.Finding{{Reason: ReasonLeavesApart, Message: fmt.Sprintf("the switch tree has roots without nodes, above %s: these leaves stay, because Slurm may have stored their names for a node; name them in forgetSwitches if no node of Slurm has them", few(empty))}}
+}
+
 // vote is how many nodes put a switch below the parent.
 type vote struct {
-	parent int
+	parent *knownSwitch
 	// nodes name both, and nothing is missing between them. across name a further switch
 	// above the parent's place: a tier between them is not known.
 	nodes, across int
 	first         int // the first of the nodes
 }
 
-// countVotes finds the leaf of every node, and counts for every switch the parents
-// that its nodes name.
-func countVotes(s *Site, set switches, published publishedTree) (leaves []int, votes [][]vote) {
-	leaves, votes = make([]int, len(s.Facts)), make([][]vote, len(set.keys))
-	add := func(node int, path []step) {
-		for k := 1; k < len(path); k++ {
-			below, up, gap := path[k-1].sw, int(path[k].sw), path[k].gap
-			at := slices.IndexFunc(votes[below], func(v vote) bool { return v.parent == up })
-			if at < 0 {
-				at = len(votes[below])
-				votes[below] = append(votes[below], vote{parent: up, first: node})
-			}
-			if gap {
-				votes[below][at].across++
-			} else {
-				votes[below][at].nodes++
-			}
-		}
-	}
-	last, old := none, []int(nil) // the published leaf of the node before, and the switches above it
-	lastNamed, lastPath := []step(nil), []step(nil)
+// countVotes finds the leaf of every node, or nil, and counts for every switch the parents that its nodes name.
+// A path that ends below the published switches of the node goes on with these.
+func countVotes(s *Site, named [][]string, paths [][]step, old publishedTree) (leaves []*knownSwitch) {
+	leaves = make([]*knownSwitch, len(s.Facts))
 	for i, f := range s.Facts {
-		path := set.paths[i]
-		leaf, isPublished := published.leafOf[f.SlurmName]
-		if isPublished && leaf != last {
-			last, old = leaf, published.path(leaf)
-			lastNamed, lastPath = nil, set.complete(published, nil, old)
-		}
-		if isPublished && set.noLeaf[i] { // it stays in its leaf, and its labels count above it
-			named := path[1:]
-			add(i, named)
-			path = set.complete(published, nil, old)
-			if at := slices.IndexFunc(path, func(p step) bool { return slices.ContainsFunc(named, func(n step) bool { return n.sw == p.sw }) }); at >= 0 {
+		path, published := paths[i], old.leafOf[f.SlurmName].path()
+		if len(path) > 0 && len(published) > 0 && named[i][0] == "" { // it stays in its leaf, and its labels count above it
+			above := path[1:]
+			countPath(i, above)
+			path = old.complete(nil, published)
+			meets := func(p step) bool {
+				return slices.ContainsFunc(above, func(n step) bool { return n.knownSwitch == p.knownSwitch })
+			}
+			if at := slices.IndexFunc(path, meets); at >= 0 {
 				path = path[:at+1]
 			}
-		} else if isPublished {
-			if !slices.Equal(path, lastNamed) {
-				lastNamed, lastPath = path, set.complete(published, path, old)
-			}
-			path = lastPath
+		} else {
+			path = old.complete(path, published)
 		}
-		if len(path) == 0 {
-			leaves[i] = none
-			continue
+		if len(path) > 0 {
+			leaves[i] = path[0].knownSwitch
+			countPath(i, path)
 		}
-		leaves[i] = int(path[0].sw)
-		add(i, path)
 	}
-	return leaves, votes
+	return leaves
+}
+
+// countPath counts the votes of a node for the parents on a path.
+func countPath(node int, path []step) {
+	for k := 1; k < len(path); k++ {
+		below, up := path[k-1].knownSwitch, path[k]
+		at := slices.IndexFunc(below.votes, func(v vote) bool { return v.parent == up.knownSwitch })
+		if at < 0 {
+			at = len(below.votes)
+			below.votes = append(below.votes, vote{parent: up.knownSwitch, first: node})
+		}
+		if up.gap {
+			below.votes[at].across++
+		} else {
+			below.votes[at].nodes++
+		}
+	}
 }
 
 // complete adds to a node's path the switches that were published above its last
 // switch, as far as the site still has these tiers.
-func (set *switches) complete(published publishedTree, path []step, old []int) []step {
+func (t *publishedTree) complete(path []step, published []*oldSwitch) []step {
 	n := len(path)
-	if n >= len(old) || n > 0 && set.published[path[n-1].sw] != old[n-1] {
+	if n >= len(published) || n > 0 && path[n-1].old != published[n-1] {
 		return path
 	}
-	path = append(make([]step, 0, len(old)), path...)
-	for k := n; k < len(old) && published.keeps(old[k]); k++ {
-		path = append(path, step{sw: int32(set.ofPublished[old[k]])})
+	for _, sw := range published[n:] {
+		if !t.keeps(sw) {
+			break
+		}
+		path = append(path, step{knownSwitch: sw.now})
 	}
 	return path
 }
 
 // edge puts a switch below a parent.
 type edge struct {
-	child, parent int
+	child, parent *knownSwitch
 	// by is how far what says so counts.
 	by    evidence
 	nodes int // that name both
 	old   bool
-	first int // the first of the nodes, or none
+	first int // the first of the nodes
 }
 
 // evidence says why a switch is below a parent, the best reason first.
@@ -203,34 +271,11 @@ const (
 // settleParents gives every switch the parent that most of its nodes name, the
 // published one among equals, else the first. A switch whose nodes name none keeps
 // the published one. Else it gets what its nodes name above a tier that they do not name.
-// What would close a loop is not followed: what most nodes say goes first. The result is
-// beside the switches: an index into them, or none.
-func settleParents(set switches, votes [][]vote, published publishedTree) (parents []int, loops []edge) {
-	edges := make([]edge, 0, len(set.keys))
-	for i := range set.keys {
-		old := none
-		if at := set.published[i]; at != none {
-			if up := published.above[at]; up != none && published.keeps(up) {
-				old = set.ofPublished[up]
-			}
-		}
-		by := byNodes
-		switch named := slices.ContainsFunc(votes[i], func(v vote) bool { return v.nodes > 0 }); {
-		case !named && old != none:
-			edges = append(edges, edge{i, old, byPublished, 0, true, none})
-			continue
-		case !named:
-			by = acrossGap
-		}
-		for _, v := range votes[i] {
-			n := v.nodes
-			if by == acrossGap {
-				n = v.across
-			}
-			if n > 0 {
-				edges = append(edges, edge{i, v.parent, by, n, v.parent == old, v.first})
-			}
-		}
+// What would close a loop is not followed: what most nodes say goes first.
+func settleParents(all []*knownSwitch, old publishedTree) (loops []edge) {
+	edges := make([]edge, 0, len(all))
+	for _, sw := range all {
+		edges = append(edges, edgesOf(sw, old)...)
 	}
 	slices.SortFunc(edges, func(a, b edge) int {
 		if order := cmp.Or(cmp.Compare(a.by, b.by), cmp.Compare(b.nodes, a.nodes)); order != 0 {
@@ -242,51 +287,72 @@ func settleParents(set switches, votes [][]vote, published publishedTree) (paren
 			}
 			return 1
 		}
-		return cmp.Or(set.keys[a.child].compare(set.keys[b.child]), set.keys[a.parent].compare(set.keys[b.parent]))
+		return cmp.Or(a.child.compare(b.child.switchKey), a.parent.compare(b.parent.switchKey))
 	})
-	parents = slices.Repeat([]int{none}, len(set.keys))
 	for _, e := range edges {
-		if parents[e.child] != none {
+		if e.child.above != nil {
 			continue
 		}
 		up := e.parent
-		for up != none && up != e.child {
-			up = parents[up]
+		for up != nil && up != e.child {
+			up = up.above
 		}
 		if up == e.child {
 			loops = append(loops, e)
 		} else {
-			parents[e.child] = e.parent
+			e.child.above = e.parent
 		}
 	}
-	return parents, loops
+	return loops
+}
+
+// edgesOf returns the parents that a switch may have, by the best evidence that there is.
+func edgesOf(sw *knownSwitch, old publishedTree) (edges []edge) {
+	var published *knownSwitch
+	if sw.old != nil && sw.old.above != nil && old.keeps(sw.old.above) {
+		published = sw.old.above.now
+	}
+	named := slices.ContainsFunc(sw.votes, func(v vote) bool { return v.nodes > 0 })
+	if !named && published != nil {
+		return []edge{{child: sw, parent: published, by: byPublished, old: true}}
+	}
+	for _, v := range sw.votes {
+		e := edge{sw, v.parent, byNodes, v.nodes, v.parent == published, v.first}
+		if !named {
+			e.by, e.nodes = acrossGap, v.across
+		}
+		if e.nodes > 0 {
+			edges = append(edges, e)
+		}
+	}
+	return edges
 }
 
 // nameConflicts names the switches of the tree whose nodes do not agree on the parent.
-func nameConflicts(set switches, votes [][]vote, parents []int, called []string) []topology.Finding {
+func nameConflicts(all []*knownSwitch) []topology.Finding {
 	var found []topology.Finding
-	for i := range votes {
-		named := 0
-		for _, v := range votes[i] {
+	for _, sw := range all {
+		parents := 0
+		for _, v := range sw.votes {
 			if v.nodes > 0 {
-				named++
+				parents++
 			}
 		}
-		if named > 1 && called[i] != "" && parents[i] != none {
+		if parents > 1 && sw.levels > 0 && sw.above != nil {
 			found = append(found, topology.Finding{Reason: ReasonTierConflict, Message: fmt.Sprintf("nodes name different switches above switch %s, %d in all: %s counts, because most nodes name it or were published below it",
-				called[i], named, set.keys[parents[i]].value)})
+				sw.name, parents, sw.above.value)})
 		}
 	}
 	return found
 }
 
 // nameLoops names what labels say that would close a loop of switches.
-func nameLoops(s *Site, set switches, loops []edge, called []string) []topology.Finding {
+func nameLoops(s *Site, loops []edge) []topology.Finding {
 	var found []topology.Finding
 	for _, e := range loops {
-		if e.nodes > 0 && called[e.child] != "" {
+		if e.nodes > 0 && e.child.levels > 0 {
 			found = append(found, topology.Finding{Reason: ReasonTierConflict, Message: fmt.Sprintf("%d nodes, such as %s, name switch %s above %s, but more nodes name %[3]s below %[4]s, and these count",
-				e.nodes, s.Facts[e.first].Name, set.keys[e.parent].value, set.keys[e.child].value)})
+				e.nodes, s.Facts[e.first].Name, e.parent.value, e.child.value)})
 		}
 	}
 	return found

@@ -15,51 +15,39 @@ type sourceTally struct {
 }
 
 // chooseTiers reads the switches above every node, beside Site.Facts, the nearest
-// first; nil if no node names any. It settles on one source for the whole tree, because two
+// first. It settles on one source for the whole tree, because two
 // sources would make two trees: the cables if they were read, else the source that names the
 // published leaves. If that decides nothing, it takes the first by rank that more than half of
 // the nodes with a source have, else the one that most have. Tiers in reports go before all
 // others. The source is zero if none of the known ones names the switches.
-func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen topology.TierSource, found []topology.Finding) {
+func chooseTiers(s *Site, old publishedTree) (named [][]string, chosen topology.TierSource, found []topology.Finding) {
+	tallies, sourced := tallySources(s, old)
+	found = nameUncabled(s, tallies)
+	if len(tallies) > 0 {
+		chosen = s.chooseSource(tallies, sourced)
+	}
+	named = make([][]string, len(s.Facts))
 	reported := false
 	for i, f := range s.Facts {
-		tiers := f.Tiers()
-		if len(tiers) == 0 || !s.HasGPUs(i) {
+		switch {
+		case !s.HasGPUs(i) || f.Stays != "":
+			continue
+		case f.ReportsTiers():
+			named[i], reported = f.Report.Tiers, true
 			continue
 		}
-		if named == nil {
-			named = make([][]string, len(s.Facts))
-		}
-		named[i] = tiers
-		reported = reported || f.ReportsTiers()
-	}
-	tallies, sourced := tallySources(s)
-	found = nameUncabled(s, tallies)
-	if len(tallies) == 0 {
-		return named, chosen, found
-	}
-	if len(tallies) > 1 && len(s.Published) > 0 {
-		countPublished(s, tallies, published)
-	}
-	chosen = s.chooseSource(tallies, sourced)
-	only := len(tallies) == 1 && tallies[0].TierSource == chosen
-	for i, f := range s.Facts {
-		if !s.HasGPUs(i) || f.Stays != "" || f.Gone || f.ReportsTiers() {
+		named[i] = f.TiersBy(chosen)
+		if len(tallies) == 0 || f.Gone || len(named[i]) > 0 && named[i][0] != "" {
 			continue
 		}
-		if !only {
-			named[i] = f.TiersBy(chosen)
-		}
-		if len(named[i]) > 0 && named[i][0] != "" {
-			continue
-		}
-		_, isPublished := published.leafOf[f.SlurmName]
-		if why := whyMissing(f, chosen, named[i], isPublished); why.Reason != "" {
+		if why := whyMissing(f, chosen, named[i], old.leafOf[f.SlurmName] != nil); why.Reason != "" {
 			found = append(found, why)
 		}
 	}
-	if chosen == topology.SourceCables {
-		found = append(found, nameDiffering(s, named)...)
+	for _, t := range tallies {
+		if chosen.Network && chosen.Fabrics && t.TierSource != chosen {
+			found = append(found, nameDiffering(s, named, t.TierSource)...)
+		}
 	}
 	if reported {
 		chosen = topology.TierSource{}
@@ -72,9 +60,9 @@ func chooseTiers(s *Site, published publishedTree) (named [][]string, chosen top
 func whyMissing(f *topology.Facts, source topology.TierSource, named []string, published bool) topology.Finding {
 	pr := topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonTiersMissing}
 	switch label := "no label"; {
-	case source == topology.SourceCables && f.Cables.Missing == "":
+	case source.Network && source.Fabrics && f.Cables.Missing == "":
 		return topology.Finding{}
-	case source == topology.SourceCables || source == topology.SourceLLDP:
+	case source.Network:
 		pr.Reason, pr.Message = ReasonCablesMissing, cmp.Or(f.Cables.Missing, "no switch that is next to it is known by LLDP")
 		if published {
 			pr.Message += "; the node stays below its published switch"
@@ -107,57 +95,41 @@ func labelsOf(source topology.TierSource) string {
 	return "labels of " + source.Name
 }
 
-// sourced reports whether the tree follows cables or labels of a node.
-func (s *Site) sourced(node int) bool {
-	f := s.Facts[node]
-	return (len(f.Labels.Tiers) > 0 || len(f.Cables.Tiers) > 0) && s.HasGPUs(node) && f.Stays == "" && !f.ReportsTiers()
-}
-
 // tallySources counts the sources of the tiers of nodes that have GPUs, and the
 // nodes that have any source.
-func tallySources(s *Site) (tallies []sourceTally, sourced int) {
+func tallySources(s *Site, old publishedTree) (tallies []sourceTally, sourced int) {
 	for i, f := range s.Facts {
-		if !s.sourced(i) {
+		if !s.HasGPUs(i) || f.Stays != "" || f.ReportsTiers() {
 			continue
 		}
-		sourced++
+		leaf, any := old.leafOf[f.SlurmName], 0
 		for of := range f.TierSources() {
-			i := slices.IndexFunc(tallies, func(t sourceTally) bool { return t.TierSource == of.TierSource })
-			if i < 0 {
-				i = len(tallies)
+			at := slices.IndexFunc(tallies, func(t sourceTally) bool { return t.TierSource == of.TierSource })
+			if at < 0 {
+				at = len(tallies)
 				tallies = append(tallies, sourceTally{TierSource: of.TierSource})
 			}
-			tallies[i].nodes++
+			tallies[at].nodes++
+			if leaf != nil && leaf.isNamed(of.Tiers[0]) {
+				tallies[at].published++
+			}
+			any = 1
 		}
+		sourced += any
 	}
 	return tallies, sourced
 }
 
-// countPublished counts for each source the nodes that are published below the leaf
-// that it names.
-func countPublished(s *Site, tallies []sourceTally, published publishedTree) {
-	for i, f := range s.Facts {
-		leaf, ok := published.leafOf[f.SlurmName]
-		if !ok || !s.sourced(i) {
-			continue
-		}
-		for t := range tallies {
-			tiers := f.TiersBy(tallies[t].TierSource)
-			if len(tiers) == 0 || tiers[0] == "" {
-				continue
-			}
-			candidates := topology.SwitchNames(0, tiers[0])
-			if slices.Contains(candidates[:], published.switches[leaf].Name) {
-				tallies[t].published++
-			}
-		}
-	}
+// isNamed reports whether a leaf has one of the names that nodes give to it.
+func (leaf *oldSwitch) isNamed(value string) bool {
+	names := topology.SwitchNames(0, value)
+	return value != "" && (leaf.Name == value || slices.Contains(names[:], leaf.Name))
 }
 
 // chooseSource returns the source of the tree. Cables that nobody can read now stay the source: nodes
 // then stay where they are published.
 func (s *Site) chooseSource(tallies []sourceTally, sourced int) topology.TierSource {
-	if s.Cables && s.Source == topology.SourceCables.Name || slices.ContainsFunc(tallies, func(t sourceTally) bool { return t.TierSource == topology.SourceCables }) {
+	if s.Cables && s.Source == topology.SourceCables.Name || slices.ContainsFunc(tallies, func(t sourceTally) bool { return t.Network && t.Fabrics }) {
 		return topology.SourceCables
 	}
 	return slices.MinFunc(tallies, func(a, b sourceTally) int {

@@ -53,25 +53,21 @@ type Tree struct {
 	Switches []topology.Switch // every switch after its children
 	// Source is what topology.Topology.Source says.
 	Source string
-	named  [][]string // beside Site.Facts: what the node names, the nearest first; nil without any
-	leaves []int      // beside Site.Facts: index into names, or none; nil without a tree
-	names  []string
+	named  [][]string // beside Site.Facts: what the node names, the nearest first
+	leaves []string   // beside Site.Facts: the leaf above the node, or ""; nil without a tree
 }
-
-// none stands for no switch.
-const none = -1
 
 // Leaf returns the name of the leaf switch above a node, empty if there is none.
 func (t *Tree) Leaf(node int) string {
-	if t.leaves == nil || t.leaves[node] == none {
+	if t.leaves == nil {
 		return ""
 	}
-	return t.names[t.leaves[node]]
+	return t.leaves[node]
 }
 
 // NamedLeaf returns what the node itself calls its leaf switch, empty if it names none.
 func (t *Tree) NamedLeaf(node int) string {
-	if t.named == nil || len(t.named[node]) == 0 {
+	if len(t.named[node]) == 0 {
 		return ""
 	}
 	return t.named[node][0]
@@ -95,24 +91,26 @@ func (t *Tree) NamedLeaf(node int) string {
 // parent only if nothing else says the parent. A node that does not name its leaf, and that
 // is not published, gets a leaf below the nearest switch that it names.
 func Make(s *Site) (Tree, []topology.Finding) {
-	published := readPublished(markJoined(s), s.Tiers)
-	named, source, inTiers := chooseTiers(s, published)
-	if len(s.Published) == 0 && named == nil {
-		return Tree{}, inTiers
+	old := readPublished(markJoined(s), s.Tiers)
+	named, source, found := chooseTiers(s, old)
+	t := Tree{named: named, Source: s.Source}
+	anyNamed := slices.ContainsFunc(named, func(tiers []string) bool { return len(tiers) > 0 })
+	if len(s.Published) == 0 && !anyNamed {
+		return Tree{named: named}, found
 	}
-	known := readSwitches(named, source.Unique, len(s.Facts), published)
-	leaves, votes := countVotes(s, known, published)
-	parents, loops := settleParents(known, votes, published)
-	t := listSwitches(s, known, leaves, parents, published)
-	t.named = named
-	switch {
-	case named == nil:
-		t.Source = s.Source
-	case source == topology.SourceCables || source == topology.SourceLLDP:
-		t.Source = source.Name
+	all, paths := readSwitches(s, named, source.Unique, old)
+	leaves := countVotes(s, named, paths, old)
+	loops := settleParents(all, old)
+	t.list(s, all, leaves, old)
+	if anyNamed {
+		t.Source = ""
+		if source.Network {
+			t.Source = source.Name
+		}
 	}
-	joined := joinRoots(s, &t, published, source)
-	return t, slices.Concat(inTiers, nameConflicts(known, votes, parents, t.names), nameLoops(s, known, loops, t.names), joined, nameForgotten(s, t.Switches))
+	joined := joinRoots(s, &t, old, source)
+	t.sort()
+	return t, slices.Concat(found, nameConflicts(all), nameLoops(s, loops), joined, nameEmptyRoots(t.Switches), nameForgotten(s, t.Switches))
 }
 
 // switchKey is what nodes call a switch: one value may name a leaf and a spine. The tier is
@@ -142,194 +140,164 @@ func (k switchKey) compare(l switchKey) int {
 	return cmp.Or(cmp.Compare(k.tier, l.tier), strings.Compare(k.value, l.value))
 }
 
-// switches are the switches that nodes name, followed by the other published switches of
-// the site's tiers.
-type switches struct {
-	unique      bool // values above the leaves are
-	keys        []switchKey
-	published   []int // beside keys: index of the published switch, or none
-	ofPublished []int // published switch -> index into keys, or none
-	// paths are, beside Site.Facts, the switches above the node, the nearest first.
-	// Neighbours share theirs.
-	paths [][]step
-	// noLeaf are, beside Site.Facts, the nodes that name a switch and not their leaf.
-	noLeaf []bool
+// knownSwitch is a switch that nodes name, or another published switch of the site's tiers.
+type knownSwitch struct {
+	switchKey
+	called string     // what nodes call it, now or before, or ""
+	old    *oldSwitch // the published one, or nil
+	votes  []vote     // for its parent
+	above  *knownSwitch
+	nodes  []string // if it is a leaf
+	// levels counts the switches below each other that end in this one. 0: it is left out of the tree.
+	levels int
+	name   string // in the tree
 }
 
-// step is a switch on the way up from a node. It is an index into switches.keys.
+// step is a switch on the way up from a node. gap: the node does not name the tier below it.
 type step struct {
-	sw int32
-	// gap: the node does not name the tier below it.
+	*knownSwitch
 	gap bool
 }
 
-// ownLeaf is what ends the name of the leaf of nodes that name no leaf, after the name of the
-// nearest switch that they name.
+// ownLeaf ends the name of a leaf that Quoin adds below the nearest switch that a node names.
 const ownLeaf = "-leaf"
 
-// readSwitches finds the switches that nodes name, and the published one of each.
-func readSwitches(named [][]string, unique bool, nodes int, published publishedTree) switches {
-	set := switches{unique: unique, paths: make([][]step, nodes), noLeaf: make([]bool, nodes), ofPublished: slices.Repeat([]int{none}, len(published.switches))}
-	known := map[switchKey]int32{}
-	find := func(key switchKey) int32 {
-		at, ok := known[key]
-		if !ok {
-			at = int32(len(set.keys))
-			known[key] = at
-			set.keys = append(set.keys, key)
+// readSwitches finds the switches that nodes name, and the published one of each. It adds the published switches
+// that no node names. paths are, beside Site.Facts, the switches that the node names, the nearest first.
+func readSwitches(s *Site, named [][]string, unique bool, old publishedTree) (all []*knownSwitch, paths [][]step) {
+	known := map[switchKey]*knownSwitch{}
+	find := func(key switchKey) *knownSwitch {
+		if known[key] == nil {
+			known[key] = &knownSwitch{switchKey: key, called: key.value}
+			all = append(all, known[key])
 		}
-		return at
+		return known[key]
 	}
-	var last []string
-	var path []step
+	paths = make([][]step, len(named))
 	for i, tiers := range named {
-		if !slices.Equal(tiers, last) {
-			last, path = tiers, make([]step, 0, len(tiers))
-			gap := false
-			for tier, value := range tiers {
-				switch {
-				case value == "":
-					gap = true
-					continue
-				case gap && len(path) == 0:
-					path, gap = append(path, step{find(switchKey{0, value + ownLeaf}), false}), false
-				}
-				path, gap = append(path, step{find(keyOf(tiers, tier, unique)), gap}), false
-			}
-		}
-		set.paths[i], set.noLeaf[i] = path, len(path) > 0 && tiers[0] == ""
-	}
-	set.published = slices.Repeat([]int{none}, len(set.keys))
-	if len(published.switches) > 0 {
-		set.matchPublished(published)
-	}
-	return set
-}
-
-// isTier reports whether a published switch can be of the tier of a key. The published tier is
-// counted in switches, so it is lower if the nodes do not name a tier between them; exactly asks
-// for one that is not.
-func (set *switches) isTier(key switchKey, published int, exactly bool) bool {
-	switch {
-	case set.unique || key.tier == 0 || published == 0:
-		return (key.tier == 0) == (published == 0)
-	case exactly:
-		return key.tier == published
-	}
-	return key.tier > published
-}
-
-// matchPublished finds the published switch of the same tier and name for every switch
-// that nodes name. It adds the published switches that no node names.
-func (set *switches) matchPublished(published publishedTree) {
-	order := set.order()
-	for _, exactly := range []bool{true, false} {
-		for _, i := range order {
-			if set.published[i] != none {
+		path, gap := make([]step, 0, len(tiers)), false
+		for tier, value := range tiers {
+			if value == "" {
+				gap = true
 				continue
 			}
-			key := set.keys[i]
-			for _, name := range topology.SwitchNames(key.tier, key.value) {
-				if at, ok := published.byName[name]; ok && set.isTier(key, published.tierOf[at], exactly) && set.ofPublished[at] == none {
-					set.published[i], set.ofPublished[at] = at, i
-					break
-				}
+			if gap && len(path) == 0 {
+				path, gap = append(path, step{find(switchKey{0, value + ownLeaf}), false}), false
+			}
+			path, gap = append(path, step{find(keyOf(tiers, tier, unique)), gap}), false
+		}
+		paths[i] = path
+	}
+	slices.SortFunc(all, func(a, b *knownSwitch) int { return a.compare(b.switchKey) })
+	for _, find := range []func(switchKey) []*oldSwitch{old.calledAs, old.namedAs} {
+		for _, exactly := range []bool{true, false} {
+			for _, sw := range all {
+				sw.match(find(sw.switchKey), unique, exactly)
 			}
 		}
 	}
-	for at := range published.switches {
-		if set.ofPublished[at] == none && published.keeps(at) {
-			set.ofPublished[at] = len(set.keys)
-			set.keys = append(set.keys, switchKey{published.tierOf[at], published.switches[at].Name})
-			set.published = append(set.published, at)
+	for _, sw := range all {
+		if was := old.byName[topology.SlurmName(sw.value)]; was != nil && was != sw.old {
+			was.renamed = true
 		}
 	}
-}
-
-// order returns the indices of the switches by tier, then by what nodes call them.
-func (set *switches) order() []int {
-	order := make([]int, len(set.keys))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return set.keys[a].compare(set.keys[b]) })
-	return order
-}
-
-// listSwitches returns the tree, each switch after its children: leaves first, then by how far
-// a switch is above the leaves, then by name. A switch with nothing below it is left out unless
-// it is a leaf that stays.
-func listSwitches(s *Site, set switches, leaves, parents []int, published publishedTree) Tree {
-	nodes, children := make([][]string, len(set.keys)), make([][]string, len(set.keys))
-	for i, leaf := range leaves {
-		if leaf != none {
-			nodes[leaf] = append(nodes[leaf], s.Facts[i].SlurmName)
+	old.matchByNodes(s, named, paths)
+	for _, was := range old.switches {
+		if was.now == nil && old.keeps(was) {
+			was.now = &knownSwitch{switchKey: switchKey{was.tier, was.Name}, called: was.Value, old: was}
+			all = append(all, was.now)
 		}
 	}
-	height := slices.Repeat([]int{none}, len(set.keys)) // none: it is left out
-	renamed := set.renamed(published)
-	for i := range set.keys {
-		if len(nodes[i]) == 0 && !published.staysEmpty(s, set.published[i], renamed) {
+	return all, paths
+}
+
+// match takes the first published switch that is of the same tier. The published tier is counted in switches, so it
+// is lower if the nodes do not name a tier between them; exactly asks for one that is not.
+func (sw *knownSwitch) match(published []*oldSwitch, unique, exactly bool) {
+	for _, was := range published {
+		if sw.old != nil || was.now != nil || (sw.tier == 0) != (was.tier == 0) {
 			continue
 		}
-		for h, sw := 0, i; sw != none && height[sw] < h; h, sw = h+1, parents[sw] {
-			height[sw] = h
+		if unique || sw.tier == was.tier || !exactly && sw.tier > was.tier {
+			sw.old, was.now = was, sw
 		}
 	}
-	kept := slices.DeleteFunc(set.order(), func(i int) bool { return height[i] == none })
-	t := Tree{leaves: leaves, names: nameSwitches(set, kept, published)}
-	slices.SortStableFunc(kept, func(a, b int) int {
-		return cmp.Or(cmp.Compare(height[a], height[b]), strings.Compare(t.names[a], t.names[b]))
-	})
-	for _, i := range kept {
-		slices.Sort(children[i])
-		if up := parents[i]; up != none {
-			children[up] = append(children[up], t.names[i])
-		}
-		t.Switches = append(t.Switches, topology.Switch{Name: t.names[i], Nodes: nodes[i], Children: children[i]})
-	}
-	return t
 }
 
-// renamed returns the published switches whose name nodes now give to a switch of
-// another tier.
-func (set *switches) renamed(published publishedTree) map[int]bool {
-	renamed := make(map[int]bool)
-	if len(published.switches) == 0 {
-		return renamed
-	}
-	for i, key := range set.keys {
-		if at, ok := published.byName[topology.SwitchNames(key.tier, key.value)[0]]; ok && set.published[i] != at {
-			renamed[at] = true
+// list fills in the tree, each switch after its children. A switch with nothing below it is left out unless it is
+// a leaf that stays.
+func (t *Tree) list(s *Site, all []*knownSwitch, leaves []*knownSwitch, old publishedTree) {
+	for i, leaf := range leaves {
+		if leaf != nil {
+			leaf.nodes = append(leaf.nodes, s.Facts[i].SlurmName)
 		}
 	}
-	return renamed
+	for _, leaf := range all {
+		if len(leaf.nodes) > 0 || leaf.old != nil && old.staysEmpty(s, leaf.old) {
+			for n, sw := 1, leaf; sw != nil && sw.levels < n; n, sw = n+1, sw.above {
+				sw.levels = n
+			}
+		}
+	}
+	kept := slices.DeleteFunc(slices.Clone(all), func(sw *knownSwitch) bool { return sw.levels == 0 })
+	slices.SortStableFunc(kept, func(a, b *knownSwitch) int { return a.compare(b.switchKey) })
+	nameSwitches(kept, old)
+	children := map[*knownSwitch][]string{}
+	slices.SortStableFunc(kept, func(a, b *knownSwitch) int { return cmp.Compare(a.levels, b.levels) })
+	for _, sw := range kept {
+		slices.Sort(children[sw])
+		t.Switches = append(t.Switches, topology.Switch{Name: sw.name, Nodes: sw.nodes, Children: children[sw], Value: sw.called})
+		if sw.above != nil {
+			children[sw.above] = append(children[sw.above], sw.name)
+		}
+	}
+	t.leaves = make([]string, len(leaves))
+	for i, leaf := range leaves {
+		if leaf != nil {
+			t.leaves[i] = leaf.name
+		}
+	}
 }
 
-// nameSwitches returns the names of the switches that are kept: published names stay,
-// and a new switch gets the best of its names that no other has.
-func nameSwitches(set switches, kept []int, published publishedTree) []string {
-	called := make([]string, len(set.keys))
+// nameSwitches names the switches: published names stay, and a new switch gets the best of its names that no
+// other has.
+func nameSwitches(kept []*knownSwitch, old publishedTree) {
 	taken := make(map[string]bool, len(kept))
-	for _, root := range published.rootOf {
+	for _, root := range old.rootOf {
 		taken[root] = true
 	}
-	for _, i := range kept {
-		if at := set.published[i]; at != none {
-			called[i] = published.switches[at].Name
-			taken[called[i]] = true
+	for _, sw := range kept {
+		if sw.old != nil {
+			sw.name = sw.old.Name
+			taken[sw.name] = true
 		}
 	}
-	for _, i := range kept {
-		if called[i] != "" {
+	for _, sw := range kept {
+		if sw.name != "" {
 			continue
 		}
-		for _, name := range topology.SwitchNames(set.keys[i].tier, set.keys[i].value) {
-			if called[i] = name; !taken[name] {
+		for _, name := range topology.SwitchNames(sw.tier, sw.value) {
+			if sw.name = name; !taken[name] {
 				break
 			}
 		}
-		taken[called[i]] = true
+		taken[sw.name] = true
 	}
-	return called
+}
+
+// sort orders the switches, each after its children, by how far a switch is above the leaves, then by name. So the
+// order does not depend on which roots were joined.
+func (t *Tree) sort() {
+	height := make(map[string]int, len(t.Switches))
+	for i := range t.Switches {
+		sw := &t.Switches[i]
+		above := 0
+		for _, c := range sw.Children {
+			above = max(above, height[c]+1)
+		}
+		height[sw.Name] = above
+	}
+	slices.SortFunc(t.Switches, func(a, b topology.Switch) int {
+		return cmp.Or(cmp.Compare(height[a.Name], height[b.Name]), strings.Compare(a.Name, b.Name))
+	})
 }

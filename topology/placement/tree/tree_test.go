@@ -2,6 +2,7 @@ package tree_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ func with(product string, f *topology.Facts) *topology.Facts {
 }
 
 // pair is a published spine with two leaves of one node each.
-var pair = []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "s1", Children: []string{"l1", "l2"}}}
+var pair = []topology.Switch{{Name: "l1", Nodes: []string{"a"}, Value: "l1"}, {Name: "l2", Nodes: []string{"b"}, Value: "l2"}, {Name: "s1", Children: []string{"l1", "l2"}, Value: "s1"}}
 
 func TestMake(t *testing.T) {
 	tests := []struct {
@@ -59,7 +60,7 @@ func TestMake(t *testing.T) {
 		{"a leaf that is forgotten", tree.Site{EmptyLeaves: true, Forget: []string{"l1"}, Published: pair, Facts: []*topology.Facts{node("a", "l2 s1"), node("b", "l2 s1")}}, "l2=a,b s1(l2)", nil},
 		{"switches that are forgotten and stay", tree.Site{EmptyLeaves: true, Forget: []string{"l1", "s1", "l9"}, Published: pair, Facts: []*topology.Facts{node("a", "l1 s1")}}, "l1=a l2= s1(l1,l2)",
 			[]string{"ForgottenSwitchInUse ", "ForgottenSwitchInUse "}},
-		{"the empty leaves of other switches", tree.Site{EmptyLeaves: true, Published: pair, Facts: []*topology.Facts{node("a", "m1 t1"), node("b", "m1 t1")}}, "l1= l2= m1=a,b s1(l1,l2) t1(m1)", nil},
+		{"the empty leaves of other switches", tree.Site{EmptyLeaves: true, Published: pair, Facts: []*topology.Facts{node("a", "m1 t1"), node("b", "m1 t1")}}, "l1= l2= m1=a,b s1(l1,l2) t1(m1)", []string{"LeavesApart "}},
 		{"leaves become spines", tree.Site{EmptyLeaves: true, Published: pair, Facts: []*topology.Facts{node("a", "r1 l1"), node("b", "r2 l2")}}, "r1=a r2=b l1(r1) l2(r2) fabric(l1,l2)", []string{"RootAssumed "}},
 		{"spines become leaves", tree.Site{EmptyLeaves: true, Published: pair, Facts: []*topology.Facts{node("a", "s1"), node("b", "s1")}}, "s1=a,b", nil},
 		{"a leaf moves", tree.Site{Published: pair, Facts: []*topology.Facts{node("a", "l1 s2"), node("b", "l2 s1")}}, "l1=a l2=b s1(l2) s2(l1) fabric(s1,s2)", []string{"RootAssumed "}},
@@ -148,11 +149,18 @@ func TestMakeFromOneSource(t *testing.T) {
 // TestRoots joins tops, and keeps apart those that are known to be separate.
 func TestRoots(t *testing.T) {
 	coreweave := topology.TierSource{Rank: 4, Name: "CoreWeave", Fabrics: true}
-	joined := []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}},
-		{Name: "s1", Children: []string{"l1"}, Joined: true}, {Name: "s2", Children: []string{"l2"}, Joined: true}, {Name: "fabric", Children: []string{"s1", "s2"}}}
+	joined := []topology.Switch{{Name: "l1", Nodes: []string{"a"}, Value: "l1"}, {Name: "l2", Nodes: []string{"b"}, Value: "l2"},
+		{Name: "s1", Children: []string{"l1"}, Joined: true, Value: "s1"}, {Name: "s2", Children: []string{"l2"}, Joined: true, Value: "s2"}, {Name: "fabric", Children: []string{"s1", "s2"}}}
 	apart := []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "s1", Children: []string{"l1"}}, {Name: "s2", Children: []string{"l2"}}}
-	inFile := []topology.Switch{joined[0], joined[1], apart[2], apart[3], joined[4]}
+	inFile := []topology.Switch{apart[0], apart[1], apart[2], apart[3], joined[4]}
 	held := func(root string) string { return map[string]string{"fabric": "0123456789abcdef"}[root] }
+	four := []*topology.Facts{node("a", "l1"), node("b", "l2"), node("c", "l3"), node("d", "l4")}
+	twoInFile := []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "l3", Nodes: []string{"c"}}, {Name: "l4", Nodes: []string{"d"}},
+		{Name: "fabric", Children: []string{"l1", "l3"}}, {Name: "fabric-2", Children: []string{"l2", "l4"}}}
+	twoRoots := slices.Clone(twoInFile)
+	for i := range 4 {
+		twoRoots[i].Joined = true
+	}
 	assumed, leavesApart := []string{"RootAssumed"}, []string{"LeavesApart"}
 	type facts = []*topology.Facts
 	two := facts{node("a", "l1 s1"), node("b", "l2 s2")}
@@ -172,26 +180,15 @@ func TestRoots(t *testing.T) {
 		{"a spine has the root's name", tree.Site{Facts: facts{node("a", "l1 fabric c1"), node("b", "l2 s2 c2")}}, "l1=a l2=b fabric(l1) s2(l2) c1(fabric) c2(s2) fabric-2(c1,c2)", assumed, ""},
 		{"a top has the root's name", tree.Site{Facts: facts{node("a", "l1 fabric"), node("b", "l2 s2")}}, "l1=a l2=b s2(l2) fabric(l1,s2)", assumed, ""},
 		{"labels name fabrics", tree.Site{Facts: by(coreweave, node("a", "l1 f1"), node("b", "l2 f2"))}, "l1=a l2=b f1(l1) f2(l2)", leavesApart, "no job of more than 1 nodes can run in the switch tree: no switch joins f1, f2, because labels of CoreWeave name the fabric of each"},
-		{"other products", tree.Site{Facts: facts{with("H100", node("a", "l1 s1")), with("L40S", node("b", "l2 s2")), with("L40S", node("c", "l2 s2"))}}, "l1=a l2=b,c s1(l1) s2(l2)", leavesApart, "more than 2 nodes"},
+		{"other products", tree.Site{Facts: facts{with("H100", node("a", "l1 s1")), with("L40S", node("b", "l2 s2")), node("c", "l3 s3")}}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed,
+			"so a job may use all of them, with GPUs of H100, L40S; set rootSwitch"},
 		{"one product in three spellings", tree.Site{Facts: facts{with("NVIDIA H100 80GB HBM3", node("a", "l1 s1")), with("nvidia h100 80gb", node("b", "l2 s2")), with("H100", node("c", "l2 s2"))}},
-			"l1=a l2=b,c s1(l1) s2(l2) fabric(s1,s2)", assumed, "s1, s2"},
-		{"other products, and several tops of one", tree.Site{Facts: facts{with("H100", node("a", "l1 s1")), with("L40S", node("b", "l2 s2")), with("H100", node("c", "l3 s3"))}},
-			"l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s3)", []string{"RootAssumed", "LeavesApart"}, "no switch joins fabric, s2"},
-		{"two products of several tops each", tree.Site{Facts: facts{with("H100", node("a", "l1")), with("L40S", node("b", "l2")), with("H100", node("c", "l3")), with("L40S", node("d", "l4"))}},
-			"l1=a l2=b l3=c l4=d fabric(l1,l3) fabric-2(l2,l4)", []string{"RootAssumed", "RootAssumed", "LeavesApart"}, ""},
-		{"a product joins two", tree.Site{Facts: facts{with("H100", node("a", "l1")), with("L40S", node("b", "l2")), with("H100", node("c", "l3")), with("L40S", node("d", "l3"))}},
-			"l1=a l2=b l3=c,d fabric(l1,l2,l3)", assumed, ""},
-		{"the product of one is not known", tree.Site{Facts: facts{with("H100", node("a", "l1")), node("b", "l2")}}, "l1=a l2=b fabric(l1,l2)", assumed, ""},
-		{"with which of two one is, is not known", tree.Site{Facts: facts{with("H100", node("a", "l1")), with("L40S", node("b", "l2")), node("c", "l3")}}, "l1=a l2=b l3=c", leavesApart, "as far as is known"},
+			"l1=a l2=b,c s1(l1) s2(l2) fabric(s1,s2)", assumed, "s1, s2: switch fabric is put above them, so a job may use all of them; set rootSwitch"},
 		{"held", tree.Site{Published: apart, Facts: two, KeepsApart: held}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "approves the change (digest 0123456789abcdef)"},
 		{"held, and a new top", tree.Site{Published: joined, Facts: append(two[:2:2], node("c", "l3 s3")), KeepsApart: held}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2)",
 			[]string{"RootAssumed", "LeavesApart"}, ""},
 		{"published, and all labels lost", tree.Site{Published: joined, Facts: facts{node("a", ""), node("b", "")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", assumed, ""},
 		{"published, and a new top", tree.Site{Published: joined, Facts: append(two[:2:2], node("c", "l3 s3"))}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed, ""},
-		{"published, and a new top of another product", tree.Site{Published: joined, Facts: facts{with("H100", node("a", "l1 s1")), with("H200", node("b", "l2 s2")), with("L40S", node("c", "l3 s3"))}},
-			"l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2)", []string{"RootAssumed", "LeavesApart"}, ""},
-		{"published, and a new top of another product with more nodes", tree.Site{Published: joined, Facts: facts{with("H100", node("a", "l1 s1")), with("H100", node("b", "l2 s2")), with("L40S", node("c", "l3 s3")),
-			with("L40S", node("d", "l3 s3")), with("L40S", node("e", "l3 s3"))}}, "l1=a l2=b l3=c,d,e s1(l1) s2(l2) s3(l3) fabric(s1,s2)", []string{"RootAssumed", "LeavesApart"}, ""},
 		{"published, and one top goes", tree.Site{Published: joined, Facts: two[:1]}, "l1=a s1(l1) fabric(s1)", nil, ""},
 		{"published, and other tops come", tree.Site{Published: joined, Facts: facts{node("a", "l1 s3"), node("b", "l2 s4")}}, "l1=a l2=b s3(l1) s4(l2) fabric(s3,s4)", assumed, ""},
 		{"published, and one other top comes", tree.Site{Published: joined, Facts: facts{node("a", "l7 s7"), node("b", "l7 s7")}}, "l7=a,b s7(l7) fabric(s7)", nil, ""},
@@ -199,10 +196,12 @@ func TestRoots(t *testing.T) {
 		{"published, and some labels name a core", tree.Site{Published: joined, Facts: facts{node("a", "l1 s1 c1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2) c1(s1) fabric(c1,s2)", assumed, ""},
 		{"published, and the name is another's now", tree.Site{Published: joined, Facts: facts{node("a", "fabric s1"), node("b", "l2 s2")}}, "l2=b tier0-fabric=a s1(tier0-fabric) s2(l2) fabric(s1,s2)", assumed, ""},
 		{"published in a file, and a new top", tree.Site{Published: inFile, Facts: append(two[:2:2], node("c", "l3 s3"))}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed, ""},
-		{"published in a file, with two roots", tree.Site{Published: []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "l3", Nodes: []string{"c"}}, {Name: "l4", Nodes: []string{"d"}},
-			{Name: "fabric", Children: []string{"l1", "l3"}}, {Name: "fabric-2", Children: []string{"l2", "l4"}}},
-			Facts: facts{with("H100", node("a", "l1")), with("L40S", node("b", "l2")), with("H100", node("c", "l3")), with("L40S", node("d", "l4"))}},
-			"l1=a l2=b l3=c l4=d fabric(l1,l3) fabric-2(l2,l4)", []string{"RootAssumed", "LeavesApart"}, ""},
+		{"published with two roots", tree.Site{Published: twoRoots, Facts: four}, "l1=a l2=b l3=c l4=d fabric(l1,l2,l3,l4)", assumed, ""},
+		{"published with two roots, and held", tree.Site{Published: twoRoots, Facts: append(four[:4:4], node("e", "l5")), KeepsApart: held}, "l1=a l2=b l3=c l4=d l5=e fabric(l1,l3) fabric-2(l2,l4)",
+			[]string{"RootAssumed", "RootAssumed", "LeavesApart"}, "no switch joins fabric, fabric-2, l5, because they stay apart until somebody approves"},
+		{"published in a file with two roots", tree.Site{Published: twoInFile, Facts: four}, "l1=a l2=b l3=c l4=d fabric-2(l2,l4) fabric(fabric-2,l1,l3)", assumed, ""},
+		{"published in a file with two roots, and held", tree.Site{Published: twoInFile, Facts: four, KeepsApart: held}, "l1=a l2=b l3=c l4=d fabric(l1,l3) fabric-2(l2,l4)",
+			[]string{"RootAssumed", "LeavesApart"}, ""},
 		{"published in a file, and separate now", tree.Site{Published: inFile, Separate: true, Facts: two}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, ""},
 		{"published in a file, and labels name it", tree.Site{Published: inFile, Facts: facts{node("a", "l1 s1 fabric"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", nil, ""},
 		{"published, and separate now", tree.Site{Published: joined, Separate: true, Facts: two}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "the key fabrics is separate"},
