@@ -45,9 +45,6 @@ type gathered struct {
 	fabricSince map[string]time.Time
 	// groups are the groups of switches to remember.
 	groups []switches.Group
-	// next is when a node or a unit has been missing for long enough, or a fabric
-	// counts as not ready, or zero.
-	next time.Time
 }
 
 // gatherer gathers the inputs of a publication.
@@ -59,6 +56,7 @@ type gatherer struct {
 	marks   *marker
 	jobs    *occupancy.Keeper
 	cables  cables.Placer
+	timer   *again.Timer // of the next pass
 }
 
 // gather returns the inputs of the publication. Each step takes what the step before it returned: the nodes
@@ -80,7 +78,11 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	g.running = running{View: a.jobs.View(a.pub.Name), asks: a.jobs.Asks(a.pub.Name), now: now}
 	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: present.leaves}
 	g.fabricSince, late = a.fabrics.since(a.pub, &g.Inputs, mem.doc.FabricSince, now)
-	g.next = again.First(present.leaves, present.next, unused, late, mem.doc.Until(now, a.pub.HoldWindow.Duration))
+	// Gather again when the stored plan is to know more missing names, when a node or a unit has been missing for long
+	// enough, or when a fabric counts as not ready.
+	for _, at := range []time.Time{present.leaves, present.next, unused, late, mem.doc.Until(now, a.pub.HoldWindow.Duration)} {
+		a.timer.At(at)
+	}
 	return &g
 }
 

@@ -41,7 +41,7 @@ func (h *nodeHistory) named(in inputs.Inputs, mem *stored) namedNodes {
 	if h.owners == nil {
 		h.recall(&in, mem)
 	}
-	return namedNodes{in, h.rename(&in, mem.prev), settingsOf(h.pub, mem.prev.Plan)}
+	return namedNodes{in, h.rename(&in, mem.prev), settingsOf(h.pub, &mem.prev)}
 }
 
 // recall takes from the stored plan which Node has which name, and since when names are missing. Of names
@@ -85,6 +85,7 @@ func (h *nodeHistory) rename(in *inputs.Inputs, prev Previous) Previous {
 	to, all := h.assign(in, prev.nodes())
 	if len(to) > 0 {
 		prev.Plan, prev.Gres, prev.renamed = to.plan(prev.Plan), to.lines(prev.Gres), all
+		prev.stored.Devices = gres.ByName(prev.Gres)
 	}
 	return prev
 }

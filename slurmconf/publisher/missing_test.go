@@ -39,14 +39,14 @@ func (m *missed) history(t *testing.T) (*nodeHistory, *stored, *inputs.Snapshot)
 	m.pub.Name, m.other.Name, m.other.ConfigMap = "a", "b", "b"
 	pubs := complete(t, m.pub, m.other)
 	plan := oneBlock([]string{"x"})
-	plan.Policy = pubs[0].Keys()
+	prev := Previous{Plan: plan, stored: plandoc.Plan{Policy: pubs[0].Keys()}}
 	if m.stored != "" {
-		plan.Policy[keyNames] = m.stored
+		prev.stored.Policy[keyNames] = m.stored
 	}
 	if !m.unknown {
 		plan.Nodes = []topology.Placement{{Node: "n", SlurmName: "x"}}
 	}
-	return &nodeHistory{pub: pubs[0], others: pubs[1:]}, storedPlan(plan), &inputs.Snapshot{Nodes: m.nodes, Whole: !m.part, Unplaced: m.unplaced, NodeSets: m.sets}
+	return &nodeHistory{pub: pubs[0], others: pubs[1:]}, &stored{doc: plandoc.New("a", "slurm/a"), prev: prev}, &inputs.Snapshot{Nodes: m.nodes, Whole: !m.part, Unplaced: m.unplaced, NodeSets: m.sets}
 }
 
 func storedPlan(plan *topology.Plan) *stored {
@@ -173,10 +173,12 @@ func TestNamedOtherwise(t *testing.T) {
 	pub := complete(t, Publication{SlurmNames: "label:sn"})[0]
 	snap := &inputs.Snapshot{Whole: true, Nodes: []inputs.Node{node("n", "sn", "y"), node("m")}}
 	plan := oneBlock([]string{"x", "y"})
-	plan.Nodes, plan.Policy = []topology.Placement{{Node: "n", SlurmName: "x"}, {Node: "m", SlurmName: "y"}}, pub.Keys()
+	plan.Nodes = []topology.Placement{{Node: "n", SlurmName: "x"}, {Node: "m", SlurmName: "y"}}
+	mem := storedPlan(plan)
+	mem.prev.stored.Policy = pub.Keys()
 	h := &nodeHistory{pub: pub}
 	for range 2 { // also when the files are written
-		n := h.named(pub.Rules.Gather(snap), storedPlan(plan))
+		n := h.named(pub.Rules.Gather(snap), mem)
 		want := absence{fate: leavesLater, why: "under another Slurm name now"}
 		if got := h.look(&n, snap, time.Now()).absence("x"); got != want {
 			t.Errorf("%+v, want %+v", got, want)
