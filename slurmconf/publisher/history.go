@@ -73,7 +73,7 @@ func asPublished[V any](by map[string]V, all []renamed) map[string]V {
 		delete(out, r.new)
 	}
 	for _, r := range all {
-		if v, is := by[r.new]; is {
+		if v, ok := by[r.new]; ok {
 			out[r.old] = v
 		}
 	}
