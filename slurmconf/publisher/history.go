@@ -140,12 +140,8 @@ func (n newNames) of(old string) []string {
 	return []string{old}
 }
 
-// plan returns a published plan with its nodes in the topologies under the names of now. old
-// may be nil.
+// plan returns a published plan with its nodes in the topologies under the names of now.
 func (n newNames) plan(old *topology.Plan) *topology.Plan {
-	if old == nil {
-		return nil
-	}
 	in := func(nodes topology.Names) topology.Names {
 		out := make(topology.Names, 0, len(nodes))
 		for _, name := range nodes {
