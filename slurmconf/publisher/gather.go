@@ -41,8 +41,10 @@ type gathered struct {
 	// for long enough to be stored.
 	missing      plandoc.Wait
 	missingSince map[string]time.Time
-	// fabricSince says by Node since when its NVLink fabric is not ready.
+	// fabricSince says by Node since when its NVLink fabric is not ready. The verdict on each fabric is in the facts,
+	// and ofFabrics are findings of the whole site.
 	fabricSince map[string]time.Time
+	ofFabrics   []topology.Finding
 	// groups are the groups of switches to remember.
 	groups []switches.Group
 }
@@ -52,7 +54,7 @@ type gatherer struct {
 	pub     *publication.Cluster
 	nodes   *nodeHistory
 	units   unitHistory
-	fabrics fabricHistory
+	fabrics *fabricHistory // nil for a pass that writes nothing
 	marks   *marker
 	jobs    *occupancy.Keeper
 	cables  cables.Placer
@@ -78,6 +80,7 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	g.running = running{View: a.jobs.View(a.pub.Name), asks: a.jobs.Asks(a.pub.Name), now: now}
 	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: present.leaves}
 	g.fabricSince, late = a.fabrics.since(a.pub, &g.Inputs, mem.doc.FabricSince, now)
+	g.ofFabrics = a.pub.FabricSite(g.prev.Plan, g.fabricSince).Judge(g.Facts, g.UnnamedFacts)
 	// Gather again when the stored plan is to know more missing names, when a node or a unit has been missing for long
 	// enough, or when a fabric counts as not ready.
 	for _, at := range []time.Time{present.leaves, present.next, unused, late, mem.doc.Until(now, a.pub.HoldWindow.Duration)} {
