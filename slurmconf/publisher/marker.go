@@ -304,12 +304,12 @@ func (a *marker) leaving(outside []outsideNode, snap *inputs.Snapshot, stored []
 	}
 	add := func(n outsideNode) {
 		if a.hasOwn(n.Node) || !a.elsewhere(n.Node, markSpec) {
-			delete(before, n.Node.Name)
+			delete(before, n.Name)
 			leaving = append(leaving, n)
 		}
 	}
 	for _, n := range outside {
-		if n.leaves || before[n.Node.Name] {
+		if n.leaves || before[n.Name] {
 			add(n)
 		}
 	}
@@ -335,7 +335,7 @@ func (a *marker) toTakeBack(leaving []outsideNode, specs map[string]string) []st
 	var nodes []string
 	for _, n := range leaving {
 		if specs[n.name] == "" && a.hasOwn(n.Node) {
-			nodes = append(nodes, n.Node.Name)
+			nodes = append(nodes, n.Name)
 		}
 	}
 	slices.Sort(nodes)
