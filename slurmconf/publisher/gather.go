@@ -24,7 +24,7 @@ type gathered struct {
 	// prev is what is published, with the names that the nodes have now.
 	prev Previous
 	// inUse are the units and topologies that Node annotations may still name.
-	inUse names
+	inUse unitsInUse
 	// leaving are nodes that the publication no longer takes, by Slurm name.
 	leaving leavingNodes
 	// settings are the keys of the configuration that the published plan was not made by.
