@@ -27,6 +27,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -344,7 +345,7 @@ func addTags(tags map[string]bool, m *moment, before []answer) {
 		}
 	}
 	has := func(key string) bool { return strings.Contains(m.keys, key) }
-	one := has("format: conf") || has("24.11") // topology: then new racks are compared with the published ones
+	one := has("format: conf") || has("24.11") // topology: then racks are compared with the sizes that they have had
 	racks := len(sizes) > 0 || has("blocksBy: leaf")
 	unset := !has("sizeClasses") && !has("baseBlockSize") && !has("blocksBy: leaf")
 	several := severalSizes(sizes, has("minBlockNodes: 1"), one)
@@ -352,8 +353,8 @@ func addTags(tags map[string]bool, m *moment, before []answer) {
 	for tag, holds := range map[string]bool{
 		tagOldBlocks:     has("24.11") && racks && !has("topology: tree"),
 		tagOldTree:       has("24.11") && racks && has("topology: tree"),
-		tagSizes:         unset && several && !blocks,
-		tagLaterSizes:    unset && blocks && (one && len(sizes) > 1 || several && len(tops) > 1),
+		tagSizes:         unset && !blocks && (several || one && len(sizes) > 1),
+		tagLaterSizes:    unset && blocks && (one || several && len(tops) > 1),
 		tagClasses:       has("sizeClasses") && racks && blocks,
 		tagProducts:      products && !tree,
 		tagLaterProducts: products && tree,
@@ -397,7 +398,7 @@ func (b *domainsBefore) unbounded(t *testing.T, m *moment, before []answer) bool
 		for _, w := range n.Workers {
 			names = append(names, w.Hostname)
 		}
-		_, most, known := topology.LargestDomain(product)
+		_, most, known := fabric.Bounds(nil).Of(product)
 		for _, name := range names {
 			bounded[name] = known && most > 0
 			if domain == (topology.Clique{}).String() {

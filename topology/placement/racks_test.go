@@ -59,6 +59,8 @@ func TestDivideRacks(t *testing.T) {
 		{"a rack has lost nodes", []rack{large, publishedRack("nvl-18", 6, ""), small}, classes, nvl, "nvl-18[18] [0 1]; nvl-9[9] [2]"},
 		{"all large racks have lost nodes", []rack{publishedRack("nvl-18", 9, ""), small}, classes, nvl, "nvl-18[18] [0]; nvl-9[9] [1]"},
 		{"a rack has more nodes than its class", []rack{large, publishedRack("nvl-9", 12, ""), small}, classes, nvl, "nvl-18[18] [0 1]; nvl-9[9] [2]"},
+		{"bases below the largest racks", []rack{{size: 18, nodes: 18, published: "nvl-18", before: 18}, {size: 9, nodes: 9, published: "nvl-9", before: 9}},
+			[]topology.Topology{{Name: "nvl-18", Sizes: []int{16}}, {Name: "nvl-9", Sizes: []int{8}}}, nvl, "nvl-18[18] [0]; nvl-9[9] [1]"},
 		{"a new rack is larger than all", slices.Concat([]rack{large, small}, freshRacks("", 30)), classes, nvl, "nvl-18[18] [0 2]; nvl-9[9] [1]"},
 		{"a class has gone", []rack{small}, classes, nvl, "nvl-9[9] [0]"},
 		{"the only topology is a part", []rack{small}, classes[1:], nvl, "nvl-9[9] [0]"},

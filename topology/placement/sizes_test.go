@@ -45,6 +45,7 @@ func TestPlanNamesSizes(t *testing.T) {
 		{"the base of the small racks", mixed, placement.Policy{BaseBlockSize: 3}, nil},
 		{"and further sizes", mixed, placement.Policy{BaseBlockSize: 3, BlockSizes: []int{6}},
 			[]string{placement.ReasonAboveBase + " 6", placement.ReasonAboveBase + " 6"}},
+		{"the tree alone, and further sizes", mixed, placement.Policy{BaseBlockSize: 3, BlockSizes: []int{6}, TreeOnly: true}, []string{placement.ReasonSwitchesUnknown + " topology:"}},
 		{"the tree alone", mixed, placement.Policy{TreeOnly: true}, []string{placement.ReasonSwitchesUnknown + " topology:"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

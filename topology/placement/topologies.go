@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // madeParts is the topologies, and all their blocks together.
@@ -19,7 +18,7 @@ type madeParts struct {
 
 // makeParts sizes, orders and writes the blocks of every topology. It returns what is wrong
 // too.
-func makeParts(s *site, parts []part, t tree.Tree) (madeParts, problems, error) {
+func makeParts(s *site, parts []part, t tree) (madeParts, problems, error) {
 	made := madeParts{leftOut: leftOut{}}
 	most := heaviest(s, parts)
 	var found problems
@@ -66,7 +65,7 @@ func nameSwitchless(s *site, plan *topology.Plan) problems {
 	for i := range plan.Nodes { // beside the facts
 		switch reason := plan.Nodes[i].Reason; {
 		case reason == ReasonNoDomain,
-			reason == topology.ReasonDomainImplausible && s.fabrics[i].Place == topology.PlaceNone,
+			reason == topology.ReasonDomainImplausible && s.facts[i].Fabric.Place == topology.PlaceNone,
 			reason == ReasonPlaced && s.policy.TreeOnly,
 			reason == ReasonTiersMissing && s.policy.ByLeaf:
 			nodes++
