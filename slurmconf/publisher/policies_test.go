@@ -3,6 +3,7 @@ package publisher
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,7 +83,8 @@ func TestMakeByAnyPolicy(t *testing.T) {
 
 // makeApproved is Make with all decisions approved but base sizes and divided racks.
 func makeApproved(p *publication.Cluster, in inputs.Inputs, prev Previous) (*Rendered, error) {
-	g := &gathered{Inputs: in, prev: prev}
+	in.Facts = slices.Clone(in.Facts)
+	g := &gathered{Inputs: in, prev: prev, ofFabrics: p.FabricSite(prev.Plan, nil).Judge(in.Facts, in.UnnamedFacts)}
 	made := renderWith(p, g, nil, anySize, nil)
 	if changes := append(baseSizeChange(p, g, made), repartitioned(p, g, made)...); len(changes) > 0 {
 		made = renderWith(p, g, nil, anySize, decided(changes).answers())
