@@ -304,6 +304,7 @@ const (
 	tagPartition     = "NVLink partitioned in a running machine"
 	tagUnbounded     = "a node changes its NVLink domain beside a block of no product with a bound"
 	tagCables        = "leaf shared by several groups of cables"
+	tagCablesAlone   = "switches of cables without a tree in the file"
 	tagMissing       = "a node or a pod is missing"
 	tagMissingStart  = "a publisher starts while a node or a pod is missing"
 )
@@ -370,6 +371,7 @@ func addTags(tags map[string]bool, m *moment, before []answer) {
 		tagSwitchWriters: len(switchWriters) > 1,
 		tagPartition:     len(partitioned) > 0,
 		tagCables:        m.shared,
+		tagCablesAlone:   has("fabricFiles") && (has("topology: block") || one && !has("topology: tree")),
 	} {
 		if holds {
 			tags[tag] = true

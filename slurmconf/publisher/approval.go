@@ -27,7 +27,7 @@ type kept struct {
 
 // keep returns what is made with the published answer of each decision that waits for people. wanted
 // has none of these answers. approve is what people approve.
-func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string, again func([]placement.Decision) *Rendered) kept {
+func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string, planWith func([]placement.Decision) *Rendered) kept {
 	var asked decided
 	allKept := wanted
 	for { // an answer that is kept may show a further decision
@@ -36,7 +36,7 @@ func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string
 			break
 		}
 		asked = append(asked, fresh...)
-		allKept = again(asked.answers())
+		allKept = planWith(asked.answers())
 	}
 	k := kept{made: allKept, unapproved: allKept, asked: asked, held: asked.held(approve)}
 	for _, d := range decisions(p, in, allKept) { // nothing keeps its answer
@@ -48,7 +48,7 @@ func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string
 	if at < 0 {
 		return k
 	}
-	made := again(slices.Delete(asked.answers(), at, at+1))
+	made := planWith(slices.Delete(asked.answers(), at, at+1))
 	switch further := asked.without(decisions(p, in, made)); {
 	case made.Refused != "":
 		k.held[at].Message += fmt.Sprintf("; it is approved, and cannot be published: %s: %s", made.Refused, made.Message)
@@ -100,9 +100,9 @@ func howToApprove(digest, approve string) string {
 	return text
 }
 
-// waitsForAll says why all that was made waits for an approval, or returns nil. next is when fewer nodes
+// holdAll says why all that was made waits for an approval, or returns nil. next is when fewer nodes
 // count, or zero.
-func waitsForAll(p *publication.Cluster, s *stored, c *change, made *Rendered, now time.Time) (held *plandoc.Held, next time.Time) {
+func holdAll(p *publication.Cluster, s *stored, c *change, made *Rendered, now time.Time) (held *plandoc.Held, next time.Time) {
 	approve := s.request(plandoc.AnnotationApprove)
 	if approve == made.Digest {
 		return nil, next

@@ -20,8 +20,8 @@ type firstWait struct {
 	knownSince time.Time // when their number last changed
 }
 
-// waits returns what the first publication waits for, and until when, or "" if it does not wait.
-func (f *firstWait) waits(facts []topology.Facts, published, plan *topology.Plan, now time.Time) (why string, until time.Time) {
+// waitForDomains returns what the first publication waits for, and until when, or "" if it does not wait.
+func (f *firstWait) waitForDomains(facts []topology.Facts, published, plan *topology.Plan, now time.Time) (why string, until time.Time) {
 	if what := f.firstOf(published, plan); what != f.what {
 		f.what, f.since, f.knownSince = what, now, time.Time{}
 		if what == ofAll {

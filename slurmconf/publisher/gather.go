@@ -25,7 +25,7 @@ type gathered struct {
 	// prev is what is published, with the names that the nodes have now.
 	prev Previous
 	// inUse are the units and topologies that Node annotations may still name.
-	inUse names
+	inUse unitsInUse
 	// leaving are nodes that the publication no longer takes. Those of them whose Slurm name is still in
 	// the files are in Nodes too.
 	leaving []outsideNode

@@ -118,8 +118,8 @@ func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 // makeKept makes what keeps the published answers of decisions, because nobody approves them. An error says
 // why there is no plan.
 func makeKept(p *publication.Cluster, g *gathered) (kept, error) {
-	again := func(answers []placement.Decision) *Rendered { return renderWith(p, g, nil, anySize, answers) }
-	kept := keep(p, g, again(nil), "", again)
+	planWith := func(answers []placement.Decision) *Rendered { return renderWith(p, g, nil, anySize, answers) }
+	kept := keep(p, g, planWith(nil), "", planWith)
 	if kept.made.Plan == nil {
 		return kept, errors.New(kept.made.Message)
 	}
@@ -169,7 +169,7 @@ func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) err
 		return err
 	}
 	m.sayUnchecked(p.GresOptions())
-	m.fit(p, room)
+	m.limitSize(p, room)
 	return nil
 }
 
