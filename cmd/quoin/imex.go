@@ -99,7 +99,7 @@ func fabricPlans(ctx context.Context, s *session.Session) (plans []nodestatus.Fa
 			case err != nil:
 				return nil, err
 			case doc != nil:
-				known.Plan, known.Since = &doc.Current.Plan, doc.FabricSince
+				known.Plan, known.Since = &doc.Current.Plan.Plan, doc.FabricSince
 			}
 		}
 		plans = append(plans, known)

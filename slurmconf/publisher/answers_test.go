@@ -256,7 +256,7 @@ func (a *answer) see(t *testing.T, store *memory, whole bool) {
 
 // answerOf returns by Node the block, the leaf and the reason in the plan. A name that has no Node
 // stands for one.
-func answerOf(p *topology.Plan) map[string]string {
+func answerOf(p *plandoc.Plan) map[string]string {
 	all, places := map[string]string{}, p.Places()
 	for i := range p.Nodes {
 		n := &p.Nodes[i]

@@ -43,9 +43,6 @@ type gathered struct {
 	fabricSince map[string]time.Time
 	// groups are the groups of switches to remember.
 	groups []switches.Group
-	// next is when a node or a unit has been missing for long enough, or a fabric
-	// counts as not ready, or zero.
-	next time.Time
 }
 
 // has reports whether the node has the Slurm name.
@@ -63,13 +60,14 @@ type gatherer struct {
 	marks   *marker
 	jobs    *occupancy.Keeper
 	cables  cables.Placer
+	timer   *again.Timer // of the next pass
 }
 
 // gather returns the inputs of the publication, with published nodes that are missing now
 // and stay for a while.
 func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *gathered {
 	g := gathered{Inputs: a.pub.Rules.Gather(snap), leaving: leavingNodes{}}
-	g.settings = settingsOf(a.pub, mem.prev.Plan)
+	g.settings = settingsOf(a.pub, &mem.prev)
 	g.prev = a.nodes.rename(&g, mem.prev)
 	published := g.prev.nodes()
 	contested := a.nodes.contested(&g, published)
@@ -98,7 +96,10 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: missing.next}
 	var late time.Time
 	g.fabricSince, late = a.fabrics.since(a.pub, &g.Inputs, mem.doc.FabricSince, now)
-	g.next = again.First(g.missing.Until, unused, late, mem.doc.Until(now, a.pub.HoldWindow.Duration))
+	// Gather again when a node or a unit has been missing for long enough, or a fabric counts as not ready.
+	for _, at := range []time.Time{g.missing.Until, unused, late, mem.doc.Until(now, a.pub.HoldWindow.Duration)} {
+		a.timer.At(at)
+	}
 	return &g
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
@@ -55,6 +56,7 @@ func (h *nodeHistory) rename(g *gathered, prev Previous) Previous {
 	}
 	if to := names.compare(); !to.none() {
 		prev.Plan, prev.Gres = to.plan(prev.Plan), to.lines(prev.Gres)
+		prev.stored.Devices = gres.ByName(prev.Gres)
 		for old, name := range to.to {
 			prev.renamed = append(prev.renamed, renamed{h.owners[old], old, name})
 		}

@@ -80,7 +80,7 @@ func TestSlinkyShuffles(t *testing.T) {
 		if err != nil || held != "" {
 			t.Fatalf("%v; held %q", err, held)
 		}
-		anew, err := plan.Whole()
+		anew, err := plan.Stored.Whole()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,8 @@ import (
 // Topology= string names. It never writes one that belongs to another writer.
 type marker struct {
 	outlets
-	pub *publication.Cluster
+	pub   *publication.Cluster
+	timer *again.Timer // of the next pass
 	// others are the other publications. What one of them writes on a Node that it takes too stays as
 	// it is.
 	others []*publication.Cluster
@@ -56,8 +57,6 @@ type marked struct {
 	differences []nodestatus.Difference
 	// waits are nodes whose Topology= string names a unit that Slurm may not have loaded yet.
 	waits plandoc.Wait
-	// next is when to write further Nodes, or zero.
-	next time.Time
 }
 
 // differs records a node whose marks are not as wanted. detail may be nil.
@@ -123,7 +122,7 @@ func (a *marker) wants(files outcome) func(name string) wanted {
 	if !a.pub.Labels {
 		return func(name string) wanted { return wanted{spec: files.specs[name]} }
 	}
-	places := placesOfPlan(&files.doc.Current.Plan)
+	places := placesOfPlan(&files.doc.Current.Plan.Plan)
 	return func(name string) wanted {
 		spec := files.specs[name]
 		return wanted{spec: spec, labels: places.of(spec)}
@@ -159,6 +158,7 @@ func (a *marker) write(ctx context.Context, files outcome, in *gathered, seen *l
 		}
 		if at := since.time.Add(a.pub.LoadTimeout.Duration); known == loaded.Unknown && now.Before(at) {
 			out.waits.Add(at)
+			a.timer.At(at)
 			out.notJudged(n, marks)
 			continue
 		}
@@ -182,9 +182,8 @@ func (a *marker) write(ctx context.Context, files outcome, in *gathered, seen *l
 			out.notJudged(d.node, d.marks)
 		}
 		due = due[:nodestatus.NodesATurn]
-		out.next = now
+		a.timer.At(now) // to write further Nodes
 	}
-	out.next = again.First(out.next, out.waits.Until)
 	return out, a.writeEach(ctx, &out, due, now)
 }
 
@@ -223,7 +222,7 @@ func (a *marker) writeEach(ctx context.Context, out *marked, due []dueNode, now 
 		switch d := due[i]; {
 		case errors.Is(err, plandoc.ErrNodeChanged):
 			out.notJudged(d.node, d.marks)
-			out.next = again.First(out.next, now.Add(changedAgain))
+			a.timer.At(now.Add(changedAgain))
 		case err != nil:
 			out.differs(d.node, d.marks, cannotBeWritten, err)
 			retry = err

@@ -39,16 +39,16 @@ func (m *missed) look(t *testing.T) (*nodeHistory, *gathered, *inputs.Snapshot) 
 	pubs := complete(t, m.pub, m.other)
 	snap := &inputs.Snapshot{Nodes: m.nodes, Whole: !m.part, Unplaced: m.unplaced, NodeSets: m.sets}
 	plan := oneBlock([]string{"x"})
-	plan.Policy = pubs[0].Keys()
+	prev := Previous{Plan: plan, stored: plandoc.Plan{Policy: pubs[0].Keys()}}
 	if m.stored != "" {
-		plan.Policy[keyNames] = m.stored
+		prev.stored.Policy[keyNames] = m.stored
 	}
 	if !m.unknown {
 		plan.Nodes = []topology.Placement{{Node: "n", SlurmName: "x"}}
 	}
 	h := &nodeHistory{pub: pubs[0], others: pubs[1:]}
-	g := &gathered{Inputs: h.pub.Rules.Gather(snap), settings: settingsOf(h.pub, plan)}
-	g.prev = h.rename(g, Previous{Plan: plan})
+	g := &gathered{Inputs: h.pub.Rules.Gather(snap), settings: settingsOf(h.pub, &prev)}
+	g.prev = h.rename(g, prev)
 	if m.ofSet {
 		h.sets["x"] = inputs.Owner{Namespace: "slurm", NodeSet: "gpu"}
 	}

@@ -127,11 +127,8 @@ func byAnyPolicy(t *testing.T, seed uint64, how maker, approved bool) {
 			}
 		}
 		for passes := 1; ; passes++ {
-			plan, err := made.Document()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if prev, err = ReadPlan(pub, &plan); err != nil {
+			var err error
+			if prev, err = ReadPlan(pub, &made.Stored); err != nil {
 				t.Fatal(err)
 			}
 			again := remake(prev)
