@@ -27,6 +27,9 @@ func divide(s *site, blocks []block, unnamed []int, t tree.Tree) (parts []part, 
 	whole := part{name: s.policy.kind(), set: s.policy.BaseBlockSize, published: s.prev.base, unnamed: unnamed}
 	blocks, racks, left := racksOf(s, blocks, t)
 	known := slices.DeleteFunc(slices.Clone(s.prev.topologies), func(t topology.Topology) bool { return len(t.Sizes) == 0 })
+	if s.prev.elsewhere && !s.policy.OneTopology { // no partition names the topology of a topology.conf
+		known = nil
+	}
 	groups, waiting := divideRacks(racks, known, &s.policy)
 	for r, d := range waiting {
 		left.add(blocks[r].nodes, ReasonHeld, fmt.Sprintf("its %s fits no published topology: the node waits until somebody approves the change of topology %s to %s (digest %s)", blocks[r].title(), d.From, d.To, d.Digest()))
@@ -69,7 +72,7 @@ func racksOf(s *site, blocks []block, t tree.Tree) (kept []block, racks []rack, 
 	kept, racks, left = make([]block, 0, len(blocks)), make([]rack, 0, len(blocks)), leftOut{}
 	for i := range blocks {
 		b := &blocks[i]
-		r := rack{fabric: fabrics[i], size: s.most(b), nodes: len(b.nodes)}
+		r := rack{block: b.name, fabric: fabrics[i], size: s.most(b), nodes: len(b.nodes)}
 		if b.published != none {
 			published := &s.prev.blocks[b.published]
 			r.published, r.before = published.topology, published.Size

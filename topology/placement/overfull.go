@@ -3,53 +3,32 @@ package placement
 import (
 	"fmt"
 	"slices"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // BlockOverfull is the kind of a decision: nodes would join a published block that has no room for them.
 // It is also the reason of the nodes that stay away meanwhile.
 const BlockOverfull = "BlockOverfull"
 
-// Overfull is a published block that a plan makes larger than it can be, and the nodes that do that.
-type Overfull struct {
-	Block string
-	// Has is how many nodes are there without those that join, and Most how many there can be. Why says
-	// how that is known.
-	Has, Most int
-	Why       string
-	// Joins are the nodes that come from other blocks, or from none, by Slurm name.
-	Joins []string
-}
-
-// Decision returns what would be decided. It names no nodes, but their number: more nodes are another
-// decision.
-func (o *Overfull) Decision() Decision {
-	return Decision{Kind: BlockOverfull, Subject: o.Block, From: fmt.Sprintf("%d nodes", o.Has), To: fmt.Sprintf("%d nodes", o.Has+len(o.Joins))}
-}
-
-// String says for people what is too much.
-func (o *Overfull) String() string {
-	return fmt.Sprintf("%s would join the %d nodes of block %s, and %s", someNodes(o.Joins), o.Has, o.Block, o.Why)
-}
-
 // findOverfull finds the blocks that would have too many nodes with those that join. While people have
 // not approved that, the nodes stay where they are. The block's own nodes stay in any case.
 func (s *site) findOverfull(g grouping, c claims, st stays) (found problems) {
 	for more := !s.policy.ByLeaf; more; { // a node that stays may leave no room for another
-		s.overfull, more = nil, false
+		more = false
 		staying := s.countStaying(g, st)
 		for at := range g.groups {
 			o := s.overfullBy(&g.groups[at], c.blockOf[at], st, staying)
 			if o == nil {
 				continue
 			}
-			d := s.policy.keeps(BlockOverfull, o.Block)
+			d := s.policy.follow(o.choice())
 			if d == nil {
-				s.overfull = append(s.overfull, o.Overfull)
 				continue
 			}
 			more = true
 			for _, i := range o.joins {
-				st[i] = verdict{BlockOverfull, fmt.Sprintf("it names %s, but %s; it stays until somebody approves the change %s", g.groups[at].title(), &o.Overfull, d.Digest())}
+				st[i] = verdict{BlockOverfull, fmt.Sprintf("it names %s, but %s; it stays until somebody approves the change %s", g.groups[at].title(), o, d.Digest())}
 				found.add(s.facts[i].Name, BlockOverfull, st[i].message)
 			}
 		}
@@ -57,10 +36,26 @@ func (s *site) findOverfull(g grouping, c claims, st stays) (found problems) {
 	return found
 }
 
-// overfull is an Overfull as the stages see it.
+// overfull is a published block that the plan would make larger than it can be, and the nodes that do that.
 type overfull struct {
-	Overfull
+	block string
+	// has is how many nodes are there without those that join, and why says how many there can be.
+	has int
+	why string
+	// joins are the nodes that come from other blocks, or from none, and names are theirs.
 	joins []int
+	names []string
+}
+
+// choice names no nodes in its decision, but their number: more nodes are another decision.
+func (o *overfull) choice() Choice {
+	return Choice{Decision{BlockOverfull, o.block, fmt.Sprintf("%d nodes", o.has), fmt.Sprintf("%d nodes", o.has+len(o.joins))},
+		fmt.Sprintf("%s: %s; until it is approved these nodes stay where they are; find out why they name this NVLink domain, and delete the Nodes that are gone for good", o, hostlist.Compress(o.names))}
+}
+
+// String says for people what is too much.
+func (o *overfull) String() string {
+	return fmt.Sprintf("%s would join the %d nodes of block %s, and %s", someNodes(o.names), o.has, o.block, o.why)
 }
 
 // overfullBy returns the nodes of a group that join its published block beyond what the block can have, or nil. staying
@@ -96,9 +91,9 @@ func (s *site) overfullBy(grp *group, block int, st stays, staying []int) *overf
 	default:
 		has += len(fresh)
 	}
-	o := &overfull{Overfull{Block: s.prev.blocks[block].Name, Has: has, Most: most, Why: why}, moved}
+	o := &overfull{block: s.prev.blocks[block].Name, has: has, why: why, joins: moved}
 	for _, i := range moved {
-		o.Joins = append(o.Joins, s.facts[i].SlurmName)
+		o.names = append(o.names, s.facts[i].SlurmName)
 	}
 	return o
 }

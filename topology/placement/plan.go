@@ -53,21 +53,22 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 		return nil, w, err
 	}
 	s.followPartitions(&w, o.Settling)
-	plan, err := s.plan()
+	plan, err := s.plan(policy.Keep)
 	for err == nil && (s.stayHeld(plan) || w.hold(s, o.Settling, previous.Plan, plan)) {
-		plan, err = s.plan()
+		plan, err = s.plan(policy.Keep)
 	}
-	w.Overfull = s.overfull
+	w.Choices = s.policy.met
 	return plan, w, err
 }
 
-// plan runs the stages.
-func (s *site) plan() (*topology.Plan, error) {
+// plan runs the stages. keep are the decisions that wait already.
+func (s *site) plan(keep []Decision) (*topology.Plan, error) {
+	s.policy.Keep, s.policy.met = keep, nil
 	read, inFacts := readNodes(s)
 	t, inTree := tree.Make(&tree.Site{
 		Facts: s.facts, HasGPUs: func(i int) bool { return read[i].hasGPUs }, Published: s.prev.switches, Tiers: s.policy.Tiers, InUse: s.inUse,
 		Source: s.prev.source, Cables: s.policy.Cables, EmptyLeaves: s.policy.EmptyLeaves, Forget: s.policy.ForgetSwitches,
-		RootSwitch: s.policy.RootSwitch, Separate: s.policy.SeparateFabrics, KeepsApart: s.keepsApart,
+		RootSwitch: s.policy.RootSwitch, Separate: s.policy.SeparateFabrics, Join: s.joinRoots,
 	})
 	assigned, inLabels := assignUnits(s, read, t)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))

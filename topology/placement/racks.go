@@ -12,6 +12,8 @@ import (
 
 // rack is one block, as far as the division of racks needs it.
 type rack struct {
+	// block is the name of the block.
+	block string
 	// fabric is the root switch above the rack, empty if it is not known.
 	fabric string
 	// size is the number of nodes of the whole rack.
@@ -65,6 +67,7 @@ func divideRacks(racks []rack, published []topology.Topology, policy *Policy) (g
 	if len(counts) <= 1 && len(known) == 0 {
 		return nil, nil
 	}
+	policy.replaceTopologies(racks, of, published, known)
 	kept, waiting := keepRacks(racks, of, published, policy)
 	for r, sec := range of {
 		if kept[r] != "" || waiting[r] != nil {
@@ -72,9 +75,7 @@ func divideRacks(racks []rack, published []topology.Topology, policy *Policy) (g
 		}
 	}
 	maps.DeleteFunc(counts, func(_ section, racks int) bool { return racks == 0 })
-	sections := slices.SortedFunc(maps.Keys(counts), func(a, b section) int {
-		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.class, a.class))
-	})
+	sections := sortSections(counts)
 	called := nameSections(policy.kind(), sections, known)
 	for i, sec := range sections {
 		g := rackGroup{name: called[i], fabric: sec.fabric, class: sec.class}
@@ -111,6 +112,40 @@ func divideRacks(racks []rack, published []topology.Topology, policy *Policy) (g
 	}
 	slices.SortStableFunc(groups, func(a, b rackGroup) int { return cmp.Compare(place(a), place(b)) })
 	return groups, waiting
+}
+
+// sortSections returns sections, those of a fabric together and its largest class first.
+func sortSections(racks map[section]int) []section {
+	return slices.SortedFunc(maps.Keys(racks), func(a, b section) int {
+		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.class, a.class))
+	})
+}
+
+// replaceTopologies decides about each published topology that no section of a rack is named after. A whole topology,
+// such as nvl, gives way to all others, and any other topology to those that have its blocks.
+func (p *Policy) replaceTopologies(racks []rack, of []section, published []topology.Topology, known map[string]section) {
+	if p.OneTopology || p.TreeOnly || len(racks) == 0 {
+		return
+	}
+	counts := make(map[section]int)
+	for _, sec := range of {
+		counts[sec]++
+	}
+	sections := sortSections(counts)
+	called := nameSections(p.kind(), sections, known)
+	for _, t := range published {
+		if slices.Contains(called, t.Name) {
+			continue
+		}
+		var to []string
+		for r := range racks {
+			if t.Name == topology.BlockFamily(t.Name) || slices.ContainsFunc(t.Blocks, func(b topology.Block) bool { return b.Name == racks[r].block }) {
+				to = append(to, called[slices.Index(sections, of[r])])
+			}
+		}
+		slices.Sort(to)
+		p.follow(Choice{Decision: Decision{TopologiesChange, t.Name, t.Name, strings.Join(slices.Compact(to), ", ")}})
+	}
 }
 
 // keepRacks returns, beside the racks, the published topology that keeps the rack while a decision

@@ -33,8 +33,6 @@ type site struct {
 	follows      []*repartition
 	heldBack     leftOut
 	inPartitions problems
-	// overfull are blocks that the last round has made larger than they can be.
-	overfull []Overfull
 }
 
 // none stands for no block, no group, no switch and no node.

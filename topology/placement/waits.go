@@ -28,8 +28,8 @@ type Waiting struct {
 	Stay map[string]bool
 	// Follows are the changes of NVLink partitions that the plan follows.
 	Follows []Repartition
-	// Overfull are published blocks that the plan makes larger than they can be.
-	Overfull []Overfull
+	// Choices are the decisions that the plan met, beside those about Follows.
+	Choices []Choice
 	// Divides: NVLink partitions changed while published nodes ran. The plan may not follow that yet.
 	Divides bool
 }

@@ -77,12 +77,30 @@ func markJoined(s *Site) []topology.Switch {
 	return marked
 }
 
-// keepsApart is KeepsApart, which may be nil.
-func (s *Site) keepsApart(root string) string {
-	if s.KeepsApart == nil {
+// keepsApart returns the digest of the decision that keeps published roots from being joined below a root,
+// or "". It asks for none if the tops were below one published root at most.
+func (s *Site) keepsApart(tops []top, root string) string {
+	above := topology.ParentsOf(s.Published)
+	var roots []string
+	add := func(name string) {
+		if !slices.ContainsFunc(s.Published, func(p topology.Switch) bool { return p.Name == name }) {
+			return
+		}
+		for tier := 0; above[name] != "" && tier < topology.MaxTiers; tier++ {
+			name = above[name]
+		}
+		if !slices.Contains(roots, name) {
+			roots = append(roots, name)
+		}
+	}
+	add(root)
+	for i := range tops {
+		add(tops[i].name)
+	}
+	if s.Join == nil || len(roots) < 2 {
 		return ""
 	}
-	return s.KeepsApart(root)
+	return s.Join(root)
 }
 
 // apart reports whether the site, the cables or the writer of the labels say that tops are separate.
@@ -173,7 +191,7 @@ func groupCabled(s *Site, t *Tree, tops []top) (groups [][]top, why string) {
 // together makes one group of tops. If people have to approve first that published roots are joined, the
 // published groups stay, and a new top is alone.
 func together(s *Site, t *Tree, tops []top) (groups [][]top, why string) {
-	digest := s.keepsApart(t.nameRoot(s, tops))
+	digest := s.keepsApart(tops, t.nameRoot(s, tops))
 	if digest == "" {
 		return [][]top{tops}, ""
 	}

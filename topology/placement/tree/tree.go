@@ -43,9 +43,9 @@ type Site struct {
 	Cables bool
 	// Separate: the site says that switches without a common one above them are separate fabrics.
 	Separate bool
-	// KeepsApart returns the digest of the decision that keeps published roots from being
-	// joined below a root, or "". It may be nil.
-	KeepsApart func(root string) string
+	// Join decides whether several published roots are joined below a root. It returns the digest of
+	// the decision that keeps them apart, or "". It may be nil: then they are joined.
+	Join func(root string) (waits string)
 }
 
 // Tree is the switches of a plan.
