@@ -85,7 +85,9 @@ func TestMakeByAnyPolicy(t *testing.T) {
 func makeApproved(p *publication.Cluster, in inputs.Inputs, prev Previous) (*Rendered, error) {
 	g := &gathered{Inputs: in, prev: prev}
 	made := makeWith(p, g, nil, anySize, answers{})
-	changes := slices.DeleteFunc(choices(p, g, made), func(c placement.Choice) bool { return c.Kind != placement.BaseSizeChange && c.Kind != placement.Repartitioned })
+	changes := slices.DeleteFunc(choices(p, g, made), func(c placement.Choice) bool {
+		return c.Kind != placement.BaseSizeChange && c.Kind != placement.Repartitioned
+	})
 	if len(changes) > 0 {
 		made = makeWith(p, g, nil, anySize, answers{keep: decisionsOf(changes)})
 	}
