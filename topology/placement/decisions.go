@@ -3,7 +3,6 @@ package placement
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -62,18 +61,6 @@ func (p *Policy) follow(c Choice) (waits *Decision) {
 		p.Keep = append(slices.Clone(p.Keep), *waits)
 	}
 	return waits
-}
-
-// joinRoots returns the digest of the decision that keeps published roots from being joined below a
-// root, or "" if they are joined.
-func (s *site) joinRoots(root string) (waits string) {
-	d := s.policy.follow(Choice{Decision{Kind: RootsJoin, Subject: root, From: "several root switches", To: root},
-		fmt.Sprintf("switch %s would be put above the published root switches, because nothing says that they are separate fabrics: then a job may use nodes of all; "+
-			"configure fabrics: separate if no link joins them", root)})
-	if d != nil {
-		return d.Digest()
-	}
-	return ""
 }
 
 // stayHeld lets published nodes stay in their blocks if the rack that they moved to waits for a

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // part is the blocks of one block topology.
@@ -23,7 +22,7 @@ type part struct {
 
 // divide assigns each block to a block topology. A new block of no known fabric is left out if there
 // are several fabrics.
-func divide(s *site, blocks []block, unnamed []int, t tree.Tree) (parts []part, left leftOut) {
+func divide(s *site, blocks []block, unnamed []int, t tree) (parts []part, left leftOut) {
 	whole := part{name: s.policy.kind(), set: s.policy.BaseBlockSize, published: s.prev.base, unnamed: unnamed}
 	blocks, racks, left := racksOf(s, blocks, t)
 	known := slices.DeleteFunc(slices.Clone(s.prev.topologies), func(t topology.Topology) bool { return len(t.Sizes) == 0 })
@@ -66,7 +65,7 @@ func divide(s *site, blocks []block, unnamed []int, t tree.Tree) (parts []part, 
 
 // racksOf returns the blocks that are divided, and the rack of each. Blocks of no known
 // fabric get the only known one. If there are several, new ones are left out.
-func racksOf(s *site, blocks []block, t tree.Tree) (kept []block, racks []rack, left leftOut) {
+func racksOf(s *site, blocks []block, t tree) (kept []block, racks []rack, left leftOut) {
 	fabrics := fabricsOf(blocks, t)
 	known := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(fabrics))), func(f string) bool { return f == "" })
 	kept, racks, left = make([]block, 0, len(blocks)), make([]rack, 0, len(blocks)), leftOut{}
@@ -110,8 +109,8 @@ func (s *site) most(b *block) int {
 
 // fabricsOf names, beside the blocks, the root switch above most of a block's nodes,
 // empty if none is known.
-func fabricsOf(blocks []block, t tree.Tree) []string {
-	fabrics, paths := make([]string, len(blocks)), topology.PathsAbove(t.Switches)
+func fabricsOf(blocks []block, t tree) []string {
+	fabrics, paths := make([]string, len(blocks)), topology.PathsAbove(t.switches)
 	for i := range blocks {
 		fabrics[i], _, _ = strings.Cut(strings.TrimPrefix(aboveLeaf(&blocks[i], t, paths), "/"), "/")
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // group is the nodes of one unit.
@@ -142,7 +141,7 @@ func newGroup(a *assignment, u unit) group {
 
 // assignLeaves makes the nodes below each leaf switch a unit. It is done instead of
 // resolveLabels if Policy.ByLeaf is set.
-func assignLeaves(s *site, read readings, t tree.Tree) assignment {
+func assignLeaves(s *site, read readings, t tree) assignment {
 	a := assignment{read: make(readings, len(read)), units: make([]unit, len(read))}
 	for i, f := range s.facts {
 		switch {
@@ -150,10 +149,10 @@ func assignLeaves(s *site, read readings, t tree.Tree) assignment {
 			a.read[i] = read[i]
 		case !read[i].hasGPUs:
 			a.read[i] = keptReading(ReasonNoGPUs, "no report and no label says that the node has a GPU")
-		case t.NamedLeaf(i) == "":
+		case t.namedLeaf(i) == "":
 			a.read[i] = keptReading(ReasonTiersMissing, "no report and no label names the leaf switch above it")
 		default:
-			a.read[i].source, a.units[i].label.Value = fromSwitch, t.NamedLeaf(i)
+			a.read[i].source, a.units[i].label.Value = fromSwitch, t.namedLeaf(i)
 		}
 	}
 	return a

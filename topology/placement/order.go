@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // ordering is the places of the plan's blocks: indices of blocks, none for
@@ -16,7 +14,7 @@ type ordering []int
 // orderBlocks keeps published blocks in their order and puts new ones after the
 // last of their parent domain. With Policy.ParentBlocks every block has a place in
 // a window of its parent domain.
-func orderBlocks(s *site, blocks []block, sizes []int, t tree.Tree) (ordering, problems) {
+func orderBlocks(s *site, blocks []block, sizes []int, t tree) (ordering, problems) {
 	parents := parentDomains(blocks, t)
 	var known, fresh []int
 	for i := range blocks {

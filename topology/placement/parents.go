@@ -8,19 +8,18 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // parentDomains names, beside the blocks, what the neighbours of a block share:
 // the switches above the leaves of most of its nodes, else an NVLink cluster of
 // several cliques; empty if neither is known.
-func parentDomains(blocks []block, t tree.Tree) []string {
+func parentDomains(blocks []block, t tree) []string {
 	clusters := clustersOf(blocks)
 	cliques := make(map[string]int)
 	for _, cluster := range clusters {
 		cliques[cluster]++
 	}
-	parents, paths := make([]string, len(blocks)), topology.PathsAbove(topology.NamedSwitches(t.Switches))
+	parents, paths := make([]string, len(blocks)), topology.PathsAbove(topology.NamedSwitches(t.switches))
 	for i, cluster := range clusters {
 		above := aboveLeaf(&blocks[i], t, paths)
 		switch {
@@ -67,10 +66,10 @@ func clustersOf(blocks []block) []string {
 
 // aboveLeaf names the switches above the leaves of most of a block's nodes, from
 // the top. The tree knows of silent nodes what was published.
-func aboveLeaf(b *block, t tree.Tree, paths map[string]string) string {
+func aboveLeaf(b *block, t tree, paths map[string]string) string {
 	votes := make(map[string]int)
 	for _, i := range b.nodes {
-		if path := paths[t.Leaf(i)]; path != "" {
+		if path := paths[t.leaves[i]]; path != "" {
 			votes[path]++
 		}
 	}

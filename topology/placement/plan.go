@@ -13,7 +13,6 @@ import (
 	"maps"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // Observed is what is known now.
@@ -65,11 +64,7 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 func (s *site) plan(keep []Decision) (*topology.Plan, error) {
 	s.policy.Keep, s.policy.met = keep, nil
 	read, inFacts := readNodes(s)
-	t, inTree := tree.Make(&tree.Site{
-		Facts: s.facts, HasGPUs: func(i int) bool { return read[i].hasGPUs }, Published: s.prev.switches, Tiers: s.policy.Tiers, InUse: s.inUse,
-		Source: s.prev.source, Cables: s.policy.Cables, EmptyLeaves: s.policy.EmptyLeaves, Forget: s.policy.ForgetSwitches,
-		RootSwitch: s.policy.RootSwitch, Separate: s.policy.SeparateFabrics, Join: s.joinRoots,
-	})
+	t, inTree := makeTree(s.facts, &s.prev, s.named, &s.policy)
 	assigned, inLabels := assignUnits(s, read, t)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
 	blocks, small := leaveOutSmall(s, nameBlocks(s, matching.blocks))
@@ -81,8 +76,8 @@ func (s *site) plan(keep []Decision) (*topology.Plan, error) {
 	maps.Copy(made.leftOut, unsited)
 	maps.Copy(made.leftOut, small)
 	plan := &topology.Plan{ByLeaf: s.policy.ByLeaf, Topologies: made.topologies, Nodes: writeNodes(s, matching, made, t)}
-	if len(t.Switches) > 0 {
-		plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Source: t.Source, Switches: t.Switches})
+	if len(t.switches) > 0 {
+		plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Source: t.source, Switches: t.switches})
 	}
 	plan.Problems = sortProblems(s.ofSite, s.inPartitions, inFacts, inTree, inLabels, inMatching, inParts, nodeProblems(s, plan.Nodes), nameSwitchless(s, plan))
 	return plan, nil
@@ -90,7 +85,7 @@ func (s *site) plan(keep []Decision) (*topology.Plan, error) {
 
 // assignUnits finds what each node makes a block with: its NVLink domain, or its
 // leaf switch.
-func assignUnits(s *site, read readings, t tree.Tree) (assignment, problems) {
+func assignUnits(s *site, read readings, t tree) (assignment, problems) {
 	if s.policy.ByLeaf {
 		return assignLeaves(s, read, t), nil
 	}
@@ -99,31 +94,32 @@ func assignUnits(s *site, read readings, t tree.Tree) (assignment, problems) {
 
 // The reasons of placements and problems.
 const (
-	ReasonPlaced         = "Placed"
-	ReasonNoGPUs         = "NoGPUs"
-	ReasonNoFacts        = "NoFacts"
-	ReasonNoDomain       = "NoNVLinkDomain"
-	ReasonSmallDomain    = "SmallDomain"
-	ReasonAboveBase      = "AboveBaseBlockSize"
-	ReasonJobSizes       = "JobSizesImpossible"
-	ReasonClassesUnset   = "SizeClassesUnset"
-	ReasonOtherTopology  = "OtherTopology"
-	ReasonNoFabric       = "FabricUnknown"
-	ReasonGone           = "NodeGone"
-	ReasonStays          = "Stays"
-	ReasonForgottenInUse = "ForgottenBlockInUse"
-	ReasonCliqueDiffers  = "CliqueLabelDiffers"
-	ReasonDomainDiffers  = "DomainLabelDiffers"
-	ReasonDomainConflict = "DomainLabelConflict"
+	ReasonPlaced          = "Placed"
+	ReasonNoGPUs          = "NoGPUs"
+	ReasonNoFacts         = "NoFacts"
+	ReasonNoDomain        = "NoNVLinkDomain"
+	ReasonSmallDomain     = "SmallDomain"
+	ReasonAboveBase       = "AboveBaseBlockSize"
+	ReasonJobSizes        = "JobSizesImpossible"
+	ReasonClassesUnset    = "SizeClassesUnset"
+	ReasonOtherTopology   = "OtherTopology"
+	ReasonNoFabric        = "FabricUnknown"
+	ReasonGone            = "NodeGone"
+	ReasonStays           = "Stays"
+	ReasonForgottenInUse  = "ForgottenBlockInUse"
+	ReasonForgottenSwitch = "ForgottenSwitchInUse"
+	ReasonCliqueDiffers   = "CliqueLabelDiffers"
+	ReasonDomainDiffers   = "DomainLabelDiffers"
+	ReasonDomainConflict  = "DomainLabelConflict"
 	// ReasonUnconfirmed: the GPUs of a published node name another clique or none,
 	// and no second reading of this boot confirms it.
 	ReasonUnconfirmed   = "DomainUnconfirmed"
-	ReasonTierConflict  = tree.ReasonTierConflict
-	ReasonTiersMissing  = tree.ReasonTiersMissing
-	ReasonCablesMissing = tree.ReasonCablesMissing
-	ReasonCablesDiffer  = tree.ReasonCablesDiffer
-	ReasonRootAssumed   = tree.ReasonRootAssumed
-	ReasonLeavesApart   = tree.ReasonLeavesApart
+	ReasonTierConflict  = "TierConflict"
+	ReasonTiersMissing  = "TierLabelsMissing"
+	ReasonCablesMissing = "CablesMissing"
+	ReasonCablesDiffer  = "CablesDiffer"
+	ReasonRootAssumed   = "RootAssumed"
+	ReasonLeavesApart   = "LeavesApart"
 	ReasonParentsMixed  = "ParentDomainsMixed"
 	ReasonAboveParent   = "AboveParentBlocks"
 	ReasonNoParent      = "NoParentDomain"

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // madeParts is the topologies, and all their blocks together.
@@ -19,7 +18,7 @@ type madeParts struct {
 
 // makeParts sizes, orders and writes the blocks of every topology. It returns what is wrong
 // too.
-func makeParts(s *site, parts []part, t tree.Tree) (madeParts, problems, error) {
+func makeParts(s *site, parts []part, t tree) (madeParts, problems, error) {
 	made := madeParts{leftOut: leftOut{}}
 	most := heaviest(s, parts)
 	var found problems

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // writeBlocks returns the blocks of a topology in their order. before is the number of
@@ -30,7 +29,7 @@ func writeBlocks(s *site, from []block, order ordering, before int) []topology.B
 }
 
 // writeNodes says of every node why it is where it is, or why it is nowhere.
-func writeNodes(s *site, m matching, made madeParts, t tree.Tree) []topology.Placement {
+func writeNodes(s *site, m matching, made madeParts, t tree) []topology.Placement {
 	nodes := make([]topology.Placement, len(s.facts))
 	for i, f := range s.facts {
 		v, from := m.read[i].verdict, m.read[i].source
@@ -53,7 +52,7 @@ func writeNodes(s *site, m matching, made madeParts, t tree.Tree) []topology.Pla
 	}
 	if len(made.blocks) == 0 { // then the switches are all that is published
 		for i := range nodes {
-			if t.Leaf(i) != "" {
+			if t.leaves[i] != "" {
 				nodes[i].Reason, nodes[i].Message = ReasonPlaced, ""
 			}
 		}
