@@ -27,6 +27,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -298,6 +299,7 @@ const (
 	tagUnbounded     = "a node changes its NVLink domain beside a block of no product with a bound"
 	tagSpares        = "free places of parent domains in several block topologies"
 	tagCables        = "leaf shared by several groups of cables"
+	tagCablesAlone   = "switches of cables without a tree in the file"
 )
 
 // addTags adds the tags of a moment. before are the answers of the moments before it: they say whether blocks and
@@ -363,6 +365,7 @@ func addTags(tags map[string]bool, m *moment, before []answer) {
 		tagSwitchWriters: len(switchWriters) > 1,
 		tagPartition:     len(partitioned) > 0,
 		tagCables:        m.shared,
+		tagCablesAlone:   has("fabricFiles") && (has("topology: block") || one && !has("topology: tree")),
 	} {
 		if holds {
 			tags[tag] = true
@@ -397,7 +400,7 @@ func (b *domainsBefore) unbounded(t *testing.T, m *moment, before []answer) bool
 		for _, w := range n.Workers {
 			names = append(names, w.Hostname)
 		}
-		_, most, known := topology.LargestDomain(product)
+		_, most, known := fabric.Bounds(nil).Of(product)
 		for _, name := range names {
 			bounded[name] = known && most > 0
 			if domain == (topology.Clique{}).String() {

@@ -46,12 +46,12 @@ func (a *answers) kind(p *publication.Cluster) *publication.Cluster {
 
 // keep returns what is made with the published answer of each decision that waits for people. wanted
 // has none of these answers. approve is what people approve. Nothing more is made if nothing waits.
-func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string, again func(answers) *Rendered) kept {
+func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string, planWith func(answers) *Rendered) kept {
 	asked := choices(p, in, wanted)
 	if len(asked) == 0 {
 		return kept{made: wanted, unapproved: wanted}
 	}
-	allKept := again(answers{keep: decisionsOf(asked), hold: true})
+	allKept := planWith(answers{keep: decisionsOf(asked), hold: true})
 	asked = append(asked, further(choices(p, in, allKept), asked)...)
 	k := kept{made: allKept, unapproved: allKept, asked: asked}
 	var lost []string // no plan can keep a topology without racks
@@ -70,7 +70,7 @@ func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string
 	if at < 0 {
 		return k
 	}
-	made := again(answers{keep: slices.Delete(decisionsOf(asked), at, at+1)})
+	made := planWith(answers{keep: slices.Delete(decisionsOf(asked), at, at+1)})
 	switch others := further(choices(p, in, made), asked); {
 	case made.Refused != "":
 		k.held[at].Message += fmt.Sprintf("; it is approved, and cannot be published: %s: %s", made.Refused, made.Message)
@@ -110,9 +110,9 @@ func howToApprove(digest, approve string) string {
 	return text
 }
 
-// waitsForAll says why all that was made waits for an approval, or returns nil. next is when fewer nodes
+// holdAll says why all that was made waits for an approval, or returns nil. next is when fewer nodes
 // count, or zero.
-func waitsForAll(p *publication.Cluster, s *stored, c *change, made *Rendered, now time.Time) (held *plandoc.Held, next time.Time) {
+func holdAll(p *publication.Cluster, s *stored, c *change, made *Rendered, now time.Time) (held *plandoc.Held, next time.Time) {
 	approve := s.request(plandoc.AnnotationApprove)
 	if approve == made.Digest {
 		return nil, next

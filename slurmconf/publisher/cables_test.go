@@ -164,6 +164,25 @@ func changed(old, next string) []string {
 	return out
 }
 
+// TestCablesWithoutTree takes leaf switches from cables and writes blocks alone. The plan is not written again while
+// nothing changes.
+func TestCablesWithoutTree(t *testing.T) {
+	snap, _ := railedSite(t, 2)
+	store := newMemory(snap)
+	inBubble(t, store, complete(t, Publication{FabricFiles: []string{fabricPath}, Topology: "block", BlocksBy: "leaf"}), func() {
+		store.pass(10 * time.Minute)
+		if first := topologyOf(store); strings.Count(first, "- block:") != 2 || strings.Contains(first, "switch") {
+			t.Fatalf("want two blocks and no switch:\n%s", first)
+		}
+		writes := store.planSaves
+		store.edit(func() {})
+		store.pass(time.Hour)
+		if n := store.planSaves - writes; n != 0 {
+			t.Errorf("the plan is written %d times at rest", n)
+		}
+	})
+}
+
 // TestCables publishes a site of 64 machines with 8 rails and no label, and changes its cables.
 func TestCables(t *testing.T) {
 	snap, c := railedSite(t, 4)

@@ -64,14 +64,14 @@ func TestCloudNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := sizeOf(made.Files)
-	if made.fit(pub, kube.MaxBytes); made.Refused != "TooLarge" || !strings.Contains(made.Message, "set membership: annotation") {
+	if made.limitSize(pub, kube.MaxBytes); made.Refused != "TooLarge" || !strings.Contains(made.Message, "set membership: annotation") {
 		t.Errorf("refused: %q %s", made.Refused, made.Message)
 	}
 	pub = complete(t, Publication{Membership: "annotation"})[0]
 	if made, err = Make(pub, pub.Rules.Gather(a4x(12010)), Previous{}); err != nil {
 		t.Fatal(err)
 	}
-	made.fit(pub, kube.MaxBytes)
+	made.limitSize(pub, kube.MaxBytes)
 	plan := made.Stored
 	again, err := plan.Files()
 	if diff := cmp.Diff(made.Files, again); diff != "" || err != nil {

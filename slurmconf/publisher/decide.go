@@ -84,11 +84,11 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 	case in.missingAgain, !placed.moving.Until.IsZero() && now.Before(l.first.started.Add(l.pub.ConfirmTime.Duration)):
 		held.why = mem.doc.Held // another publisher had waited to the end: nobody knows yet whether it is over
 	}
-	if why, until := l.first.waits(in.Facts, in.prev.Plan, wanted.Plan, now); why != "" {
+	if why, until := l.first.waitForDomains(in.Facts, in.prev.Plan, wanted.Plan, now); why != "" {
 		return waitFirst{why, until, held}, nil
 	}
 	moves := changeOf(l.pub, mem, in, kept.unapproved)
-	if why, next := waitsForAll(l.pub, mem, moves, kept.unapproved, now); why != nil {
+	if why, next := holdAll(l.pub, mem, moves, kept.unapproved, now); why != nil {
 		all := append([]plandoc.Held{*why}, kept.held...)
 		if kept.approved != nil { // it waits too
 			all = append(all, *kept.approved)

@@ -391,7 +391,7 @@ func TestFirstBlocks(t *testing.T) {
 		name     string
 		pub      Publication
 		old, new *topology.Plan
-		inUse    names
+		inUse    unitsInUse
 		want     string
 	}{
 		{"the first blocks", Publication{}, tree, both, nil, reasonKindChange},
@@ -402,9 +402,9 @@ func TestFirstBlocks(t *testing.T) {
 		{"no blocks yet", Publication{}, tree, tree, nil, ""},
 		{"blocks are published", Publication{}, both, both, nil, ""},
 		{"no tree is published", Publication{}, &topology.Plan{}, blocks, nil, ""},
-		{"blocks in use would become switches", annotated, conf(topology.KindBlock), conf(topology.KindTree), names{topology.ConfTopology + ":": true}, reasonTopologyInUse},
-		{"blocks that no annotation names would become switches", annotated, conf(topology.KindBlock), conf(topology.KindTree), names{}, ""},
-		{"blocks in use stay blocks", annotated, conf(topology.KindBlock), conf(topology.KindBlock), names{topology.ConfTopology + ":": true}, ""},
+		{"blocks in use would become switches", annotated, conf(topology.KindBlock), conf(topology.KindTree), unitsInUse{topology.ConfTopology + ":": true}, reasonTopologyInUse},
+		{"blocks that no annotation names would become switches", annotated, conf(topology.KindBlock), conf(topology.KindTree), unitsInUse{}, ""},
+		{"blocks in use stay blocks", annotated, conf(topology.KindBlock), conf(topology.KindBlock), unitsInUse{topology.ConfTopology + ":": true}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := &gathered{prev: Previous{Plan: tt.old}, inUse: tt.inUse}

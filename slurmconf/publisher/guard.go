@@ -84,26 +84,26 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 		gone := leavers{}
 		maps.Copy(gone, c.gone)
 		maps.Copy(gone, c.lost)
-		return fmt.Sprintf("%d of %d nodes would %s", len(all), len(published), what), because(c.named(), gone.why(p, &c.settings, rest))
+		return fmt.Sprintf("%d of %d nodes would %s", len(all), len(published), what), joinReasons(c.named(), gone.why(p, &c.settings, rest))
 	}
 	of := len(c.old.Places())
 	if n, and := together(nodes, places, p.HoldWindow.Duration); !allowed(p, n, of) {
-		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), because(c.gone.why(p, &c.settings, nodes))
+		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), joinReasons(c.gone.why(p, &c.settings, nodes))
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
 	if of := len(published); !p.Rules.ByPods() && !allowed(p, len(c.renamed), of) {
-		return fmt.Sprintf("%d of %d nodes would get another Slurm name", len(c.renamed), of), because(c.named())
+		return fmt.Sprintf("%d of %d nodes would get another Slurm name", len(c.renamed), of), joinReasons(c.named())
 	}
 	if !allowed(p, len(c.unfiled), of) {
 		return fmt.Sprintf("%d of %d nodes would leave the topology file", len(c.unfiled), of),
-			because("membership is annotation now, and only nodes that register dynamically (slurmd -Z) take their place from an annotation")
+			joinReasons("membership is annotation now, and only nodes that register dynamically (slurmd -Z) take their place from an annotation")
 	}
 	if c.sameGres {
 		return "", ""
 	}
 	listed, _ := gres.ByNode(c.old.Devices, nil) // lines of a plan have names that can be read
 	if n, and := together(c.redone, devices, p.HoldWindow.Duration); !allowed(p, n, len(listed)) {
-		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, len(listed), and), because(c.gone.why(p, &c.settings, c.redone))
+		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, len(listed), and), joinReasons(c.gone.why(p, &c.settings, c.redone))
 	}
 	return "", ""
 }
@@ -156,8 +156,8 @@ func (c *change) named() string {
 	return fmt.Sprintf("Node %s was named %s until now%s; by %s it is %s", r.node, r.old, old, now, r.new)
 }
 
-// because joins the reasons that there are.
-func because(reasons ...string) string {
+// joinReasons joins the reasons that there are.
+func joinReasons(reasons ...string) string {
 	reasons = slices.DeleteFunc(reasons, func(r string) bool { return r == "" })
 	if len(reasons) == 0 {
 		return ""

@@ -36,6 +36,8 @@ type Rendered struct {
 	Specs map[string]string
 	// Digest names what the files hold, with all nodes in them.
 	Digest string
+	// Judged are the facts that Make made the plan of, with the verdicts on the nodes' NVLink fabrics.
+	Judged []topology.Facts
 	// Left are the nodes without a place, with the reason.
 	Left []topology.Finding
 	// Unnamed are the nodes without a Slurm name. They are in Left too.
@@ -90,17 +92,19 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 // says so of each. It returns an error only if no plan can be made.
 func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
 	var cut []topology.Finding
-	g.Facts, _, cut = (&cables.Placer{Described: g.Described}).Place(g.Fabrics, p.ComputeAdapters, g.Facts, prev.Plan, prev.Groups)
-	g.Problems = slices.Concat(g.Problems, cut)
+	g.Facts, _, cut = (&cables.Placer{Described: g.Described}).Place(g.Fabrics, p.ComputeAdapters, slices.Clone(g.Facts), prev.Plan, prev.Groups)
+	g.Problems, g.UnnamedFacts = slices.Concat(g.Problems, cut), slices.Clone(g.UnnamedFacts)
 	return makeFrom(p, &gathered{Inputs: g, prev: prev})
 }
 
 func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
+	g.ofFabrics = p.FabricSite(g.prev.Plan, nil).Judge(g.Facts, g.UnnamedFacts)
 	kept, err := makeKept(p, g)
 	if err != nil {
 		return nil, err
 	}
 	made := *kept.made
+	made.Judged = g.Facts
 	for _, d := range kept.asked {
 		if !slices.ContainsFunc(made.Plan.Problems, func(f topology.Finding) bool { return f.Reason == d.Kind }) { // else the plan says it
 			made.Stored.Problems = append(slices.Clone(made.Stored.Problems), topology.Finding{Reason: d.Kind, Message: d.Message})
@@ -112,8 +116,8 @@ func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 // makeKept makes what keeps the published answers of decisions, because nobody approves them. An error says
 // why there is no plan.
 func makeKept(p *publication.Cluster, g *gathered) (kept, error) {
-	again := func(a answers) *Rendered { return makeWith(p, g, nil, anySize, a) }
-	kept := keep(p, g, again(answers{}), "", again)
+	planWith := func(a answers) *Rendered { return makeWith(p, g, nil, anySize, a) }
+	kept := keep(p, g, planWith(answers{}), "", planWith)
 	if kept.made.Plan == nil {
 		return kept, errors.New(kept.made.Message)
 	}
@@ -124,11 +128,7 @@ func makeKept(p *publication.Cluster, g *gathered) (kept, error) {
 func place(p *publication.Cluster, g *gathered, settling *placement.Settling, a answers) (*topology.Plan, placement.Waiting, error) {
 	facts, policy := nodelabels.Level(g.Facts, g.prev.Plan.InnerSwitches()), p.Policy()
 	policy.Keep, policy.Hold = a.keep, a.hold
-	since := make(map[string]string, len(g.fabricSince))
-	for node, at := range g.fabricSince {
-		since[node] = plandoc.SinceText(at)
-	}
-	return placement.MakePlan(placement.Observed{Facts: facts, Unnamed: g.UnnamedFacts, InUse: g.inUse, Settling: settling, FabricSince: since}, g.prev.placement(facts), policy)
+	return placement.MakePlan(placement.Observed{Facts: facts, Unnamed: g.UnnamedFacts, InUse: g.inUse, Settling: settling, OfFabrics: g.ofFabrics}, g.prev.placement(facts), policy)
 }
 
 // makeWith makes the plan and the files, with the published answers of some decisions.
@@ -166,7 +166,7 @@ func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) err
 		return err
 	}
 	m.sayUnchecked(p.GresOptions())
-	m.fit(p, room)
+	m.limitSize(p, room)
 	return nil
 }
 
@@ -197,7 +197,7 @@ func (m *Rendered) choose(p *publication.Cluster, g *gathered) (why, err error) 
 	m.Stored = plandoc.Plan{Plan: *m.Plan, Policy: p.Keys()}
 	m.Stored.Topologies, m.Stored.Problems = nil, slices.Concat(m.Plan.Problems, g.UnnamedProblems(), g.Problems)
 	choice := p.Choice()
-	choice.Flat = choice.Flat || g.prev.staysFlat(m.Plan, g.Facts, p.MaxDomainGPUs)
+	choice.Flat = choice.Flat || g.prev.staysFlat(m.Plan, g.Facts)
 	if m.topologies, err = slurmconf.FromPlan(m.Plan, choice); errors.Is(err, slurmconf.ErrEmptyPlan) {
 		why, err = err, nil
 	}

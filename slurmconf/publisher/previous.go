@@ -104,8 +104,8 @@ func (prev *Previous) specs(p *publication.Cluster) map[string]string {
 // so, because slurmctld has a topology file that must not vanish. A seed becomes flat when facts say
 // that NVLink ends in the nodes, and no place is known. A flat topology stays for good, because a
 // partition may name it, unless it was configured and places take over.
-func (prev *Previous) staysFlat(plan *topology.Plan, facts []topology.Facts, bounds topology.Bounds) bool {
-	if prev.seeded && len(plan.Own()) == 0 && slices.ContainsFunc(facts, func(f topology.Facts) bool { return f.EndsInside(bounds) }) {
+func (prev *Previous) staysFlat(plan *topology.Plan, facts []topology.Facts) bool {
+	if prev.seeded && len(plan.Own()) == 0 && slices.ContainsFunc(facts, func(f topology.Facts) bool { return f.Fabric.IMEX == topology.IMEXNone }) {
 		return true
 	}
 	old := prev.Plan
@@ -116,12 +116,12 @@ func (prev *Previous) staysFlat(plan *topology.Plan, facts []topology.Facts, bou
 	return !configured || len(old.Own()) == 0
 }
 
-// names are topologies ("topology:") and units that Node annotations name.
-type names map[string]bool
+// unitsInUse are topologies ("topology:") and units that Node annotations name.
+type unitsInUse map[string]bool
 
 // namedBy returns the topologies and units that Node annotations name.
-func namedBy(all ...map[string]*inputs.Node) names {
-	named, read := names{}, map[string]bool{}
+func namedBy(all ...map[string]*inputs.Node) unitsInUse {
+	named, read := unitsInUse{}, map[string]bool{}
 	for _, nodes := range all {
 		for _, n := range nodes {
 			spec := n.Annotations[plandoc.SpecAnnotation]
@@ -152,7 +152,7 @@ type unitHistory struct{ unnamed map[string]time.Time }
 // with: those that Node annotations name, or named less than the given time ago. They stay in the
 // files. slurmctld drains a node that registers with an unknown unit, and does not start while
 // such a node is registered. next is when one of them may leave the files, or zero.
-func (u *unitHistory) inUse(published *topology.Plan, named names, after time.Duration, now time.Time) (inUse names, next time.Time) {
+func (u *unitHistory) inUse(published *topology.Plan, named unitsInUse, after time.Duration, now time.Time) (inUse unitsInUse, next time.Time) {
 	if published == nil {
 		return nil, next
 	}
@@ -186,12 +186,14 @@ func unitsOf(plan *topology.Plan) []string {
 }
 
 // inUse reports whether an annotation may still name the published topology t.
-func (n names) inUse(t *topology.Topology) bool { return t.Kind != topology.KindFlat && n[t.Name+":"] }
+func (n unitsInUse) inUse(t *topology.Topology) bool {
+	return t.Kind != topology.KindFlat && n[t.Name+":"]
+}
 
 // keepTopologies returns the topologies of the file: it adds published topologies that are no longer configured and that Node
 // annotations still name. topology.conf holds one topology, so then a topology.yaml
 // beside it holds them.
-func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, named names) []topology.Topology {
+func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, named unitsInUse) []topology.Topology {
 	out := m.topologies
 	if prev.Plan == nil || !p.Annotates {
 		return out
@@ -210,7 +212,7 @@ func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, named 
 
 // changesKind returns a published topology in use that would change between blocks and
 // switches, and what it would be, or nil. Its units cannot be kept.
-func (prev *Previous) changesKind(named names, made *Rendered) (from, to *topology.Topology) {
+func (prev *Previous) changesKind(named unitsInUse, made *Rendered) (from, to *topology.Topology) {
 	for i := range prev.Plan.Topologies {
 		was := &prev.Plan.Topologies[i]
 		for k := range made.topologies {

@@ -130,7 +130,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		asking.Go(func() { l.watch.Run(ctx, answered) })
 	}
 	status := nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(loops),
-		Writes: p.metrics.writes.WithLabelValues("condition")}, p.metrics.status, now, p.log)
+		Fabrics: publication.AnyFabrics(p.clusters), Writes: p.metrics.writes.WithLabelValues("condition")}, p.metrics.status, now, p.log)
 	status.Touch(now)
 	var left leftovers
 	left.At(now)
@@ -263,7 +263,7 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 		watch: loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})}
 	timer := &l.Timer
 	l.marks = &marker{outlets: o, pub: pub, timer: timer, others: others, said: map[string]string{}, writes: o.metrics.writes.WithLabelValues("node")}
-	l.facts = &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: l.marks, jobs: o.jobs, timer: timer}
+	l.facts = &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: l.marks, jobs: o.jobs, fabrics: &fabricHistory{}, timer: timer}
 	l.settle = &settle{pub: pub, timer: timer}
 	l.holder = &holder{outlets: o, pub: pub, archive: a, timer: timer}
 	return l

@@ -24,7 +24,7 @@ func TestRealTopologyInUse(t *testing.T) {
 		if was != nil {
 			prev = previousOf(t, pub, was)
 		}
-		g := gathered{Inputs: pub.Rules.Gather(snap), prev: prev, inUse: names{}}
+		g := gathered{Inputs: pub.Rules.Gather(snap), prev: prev, inUse: unitsInUse{}}
 		for _, name := range named {
 			g.inUse[name] = true
 		}

@@ -49,8 +49,7 @@ type settle struct {
 
 // place makes the plan. A published node that the plan would move stays until its facts have said so
 // for ConfirmTime, and twice as long for each time that it moved within HoldWindow, which times
-// counts. Facts that are seen for the first time count from touched, the last change to
-// anything.
+// counts. New facts count as unchanged since touched, the last change to anything.
 func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time) placed {
 	pub := m.pub
 	if g.prev.Plan == nil {

@@ -22,8 +22,8 @@ func (l *loop) room(mem *stored) int {
 	return l.maxBytes - (sizeOf(mem.set.Files) - sizeOf(mem.set.Own()))
 }
 
-// fit refuses files that are larger than the store takes.
-func (m *Rendered) fit(p *publication.Cluster, room int) {
+// limitSize refuses files that are larger than the store takes.
+func (m *Rendered) limitSize(p *publication.Cluster, room int) {
 	size := sizeOf(m.Files)
 	if size <= room {
 		return

@@ -33,7 +33,7 @@ func TestLimitSize(t *testing.T) {
 				t.Fatalf("%v %s", err, made.Message)
 			}
 			l := &loop{outlets: outlets{maxBytes: tt.limit(sizeOf(made.Files))}}
-			made.fit(pub, l.room(&stored{set: tt.old}))
+			made.limitSize(pub, l.room(&stored{set: tt.old}))
 			if (made.Refused == "TooLarge") != tt.refused || tt.refused != strings.HasPrefix(made.Message, "the files have ") {
 				t.Errorf("refused %q: %s", made.Refused, made.Message)
 			}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -201,30 +202,23 @@ func placeAsAnnotated(p *publication.Cluster, snap *inputs.Snapshot, r *plandoc.
 // publish writes the plan, and then the files, as far as they differ. leaving are the Nodes
 // that left and still have an annotation. It returns what is stored then.
 func (a *archive) publish(ctx context.Context, old *stored, act publish, leaving []string, now time.Time) (*stored, error) {
-	made, doc, place, noneHeld := act.made, old.doc.Clone(), a.pub.Place().String(), len(act.held.why) == 0
-	// The same files may be what other keys of the configuration give.
-	otherKeys := made.IsRevision(&doc.Current) && !maps.Equal(doc.Current.Plan.Policy, made.Stored.Policy)
-	if otherKeys {
-		doc.Current.Plan.Policy = made.Stored.Policy
-	}
-	// Blocks whose nodes are all in another clique now stay as they are in the files.
-	otherCliques := made.IsRevision(&doc.Current) && len(made.follows) > 0
-	if otherCliques {
-		doc.Current.Plan.Topologies = made.Stored.Topologies
-	}
+	made, doc, noneHeld := act.made, old.doc.Clone(), len(act.held.why) == 0
 	if act.changes != nil {
 		old.addRevision(a.pub, doc, act, now)
-	}
-	// The same switches may be known from something else now.
-	otherSource := made.IsRevision(&doc.Current) && made.Plan.SwitchSource() != doc.Current.Plan.SwitchSource()
-	if otherSource {
-		doc.Current.Plan.Topologies = made.Stored.Topologies
-	}
-	if act.changes != nil || otherKeys || otherCliques || otherSource || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
-		doc.Place, doc.Leaving = place, leaving
-		if noneHeld {
-			doc.Held, doc.Wanted = nil, nil
+	} else {
+		// The same files may be what other keys of the configuration give.
+		doc.Current.Plan.Policy = made.Stored.Policy
+		// Blocks whose nodes are all in another clique now stay as they are in the files, and the same switches may
+		// be known from something else now.
+		if len(made.follows) > 0 || made.Plan.SwitchSource() != doc.Current.Plan.SwitchSource() {
+			doc.Current.Plan.Topologies = made.Stored.Topologies
 		}
+	}
+	doc.Place, doc.Leaving = a.pub.Place().String(), leaving
+	if noneHeld {
+		doc.Held, doc.Wanted = nil, nil
+	}
+	if doc.Version == "" || !reflect.DeepEqual(doc, old.doc) {
 		var err error
 		if doc, err = a.savePlan(ctx, doc); err != nil {
 			return nil, err

@@ -102,7 +102,7 @@ func (s *site) unitsNamed(i int) []unit {
 		return leavesNamed(f)
 	}
 	var units []unit
-	r := s.readDomain(f, &s.fabrics[i])
+	r := s.readDomain(f)
 	if !r.clique.IsZero() {
 		units = append(units, unit{clique: r.clique})
 	}

@@ -27,8 +27,8 @@ type Observed struct {
 	InUse map[string]bool
 	// Settling says which nodes may not move yet. It is nil if all may.
 	Settling *Settling
-	// FabricSince says by node since when its NVLink fabric is not ready, in words.
-	FabricSince map[string]string
+	// OfFabrics are findings about the NVLink fabrics of the whole site. The verdict on each node is in its facts.
+	OfFabrics []topology.Finding
 }
 
 // Previous is what was published, which a plan carries on: order, names and sizes of blocks

@@ -44,8 +44,8 @@ func readNodes(s *site) (readings, problems) {
 	read := make(readings, len(s.facts))
 	found := problems(topology.MixedCliques(s.facts))
 	for i, f := range s.facts {
-		v := &s.fabrics[i]
-		r := s.readDomain(f, v)
+		v := &f.Fabric
+		r := s.readDomain(f)
 		if held, ok := s.heldBack[i]; ok {
 			r = keptReading(held.reason, held.message)
 		}
@@ -74,24 +74,22 @@ var conditionsAlone = map[string]bool{topology.ReasonMisconfigured: true, topolo
 
 // readDomain decides which NVLink domain the node belongs to: NVML first, as the verdict on its fabric
 // says, then labels. A domain that labels name by a value of their own is found by resolveLabels.
-func (s *site) readDomain(f *topology.Facts, v *topology.FabricVerdict) reading {
+func (s *site) readDomain(f *topology.Facts) reading {
 	switch {
 	case f.Stays != "":
 		return keptReading(ReasonStays, f.Stays)
 	case f.Gone:
 		return keptReading(ReasonGone, "the node is gone")
 	case f.Report != nil && len(f.Report.GPUs) > 0:
-		return s.readReport(f, v)
+		return s.readReport(f)
 	case f.Report != nil && len(f.Report.Problems) == 0:
 		return keptReading(ReasonNoGPUs, "its report has no GPU")
 	case f.Labels.NamesDomain():
 		return s.readLabel(f)
 	case f.Report == nil && !f.ReportUnreadable && !f.Computes() && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
 		return keptReading(ReasonNoGPUs, "no report, and no label, ResourceSlice or capacity says that the node has a GPU")
-	case f.Report == nil && f.Labels.NamesNone():
-		return keptReading(ReasonNoDomain, f.Labels.Problems[0].Message)
-	case f.Report == nil && v.IMEX == topology.IMEXNone:
-		return keptReading(ReasonNoDomain, endsInside(f))
+	case f.Report == nil && f.Fabric.IMEX == topology.IMEXNone:
+		return keptReading(ReasonNoDomain, f.Fabric.Message)
 	case f.Report == nil && len(f.Labels.Problems) > 0:
 		return keptReading(ReasonNoFacts, f.Labels.Problems[0].Message)
 	case f.ReportUnreadable:
@@ -119,7 +117,8 @@ func keptReading(reason, message string) reading {
 }
 
 // readReport decides by the verdict on the fabric of the node's GPUs.
-func (s *site) readReport(f *topology.Facts, v *topology.FabricVerdict) reading {
+func (s *site) readReport(f *topology.Facts) reading {
+	v := &f.Fabric
 	none := v.IMEX == topology.IMEXNone && v.Reason != topology.ReasonDomainImplausible
 	switch {
 	case v.Place == topology.PlaceInClique:

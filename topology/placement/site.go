@@ -12,14 +12,11 @@ import (
 // site is what a plan is made from. No stage changes it, but nodes may be kept in their
 // places between two rounds of the stages.
 type site struct {
-	facts   []*topology.Facts // sorted by SlurmName
-	unnamed []topology.Facts  // of nodes without a name in Slurm
-	prev    published         // without blocks of another kind than the plan's
-	policy  Policy            // with MinBlockNodes set
-	// fabrics has a verdict for each of facts, then one for each of unnamed. ofSite are findings
-	// about no single node.
-	fabrics []topology.FabricVerdict
-	ofSite  []topology.Finding
+	facts   []*topology.Facts  // sorted by SlurmName
+	unnamed []topology.Facts   // of nodes without a name in Slurm
+	prev    published          // without blocks of another kind than the plan's
+	policy  Policy             // with MinBlockNodes set
+	ofSite  []topology.Finding // about the NVLink fabrics of no single node
 	// published, beside facts, is the index of the node's block in prev.blocks, or none.
 	published []int32
 	// named are the blocks and leaves that a node may still register with (Observed.InUse).
@@ -102,7 +99,7 @@ func readSite(o *Observed, previous *Previous, policy Policy) (*site, error) {
 	if err := policy.validate(); err != nil {
 		return nil, err
 	}
-	s := &site{policy: policy, named: o.InUse, heldBack: leftOut{}, unnamed: o.Unnamed, facts: make([]*topology.Facts, len(facts))}
+	s := &site{policy: policy, named: o.InUse, heldBack: leftOut{}, unnamed: o.Unnamed, ofSite: o.OfFabrics, facts: make([]*topology.Facts, len(facts))}
 	if s.policy.MinBlockNodes == 0 {
 		s.policy.MinBlockNodes = 2
 	}
@@ -125,30 +122,10 @@ func readSite(o *Observed, previous *Previous, policy Policy) (*site, error) {
 	s.prev = readPublished(previous, &policy)
 	s.leaveOutOtherKind()
 	s.published = s.findPublished()
-	s.judgeFabrics(o.FabricSince)
 	return s, nil
 }
 
-// judgeFabrics judges what the nodes say of their NVLink fabrics. since says since when a node's is not
-// ready.
-func (s *site) judgeFabrics(since map[string]string) {
-	nodes := make([]topology.FabricNode, len(s.facts)+len(s.unnamed))
-	for i := range nodes {
-		f, n := s.factsAt(i), &nodes[i]
-		if *n = f.FabricNode(); f.Report == nil {
-			continue
-		}
-		if len(since) > 0 {
-			n.Since = since[f.Name]
-		}
-		if i < len(s.facts) && s.block(i) != none && !s.policy.ByLeaf {
-			n.Block = s.prev.blocks[s.block(i)].Block
-		}
-	}
-	s.fabrics, s.ofSite = topology.JudgeFabrics(nodes, s.policy.MaxDomainGPUs)
-}
-
-// factsAt returns the facts that the fabric i is of.
+// factsAt returns the facts of a node: first of those with a name in Slurm, then of the others.
 func (s *site) factsAt(i int) *topology.Facts {
 	if i < len(s.facts) {
 		return s.facts[i]

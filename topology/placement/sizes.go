@@ -51,7 +51,7 @@ func leaveOutSmall(s *site, blocks []block) (kept []block, left leftOut) {
 	kept, left = make([]block, 0, len(blocks)), leftOut{}
 	for _, b := range blocks {
 		if n := max(len(b.nodes), b.domain); b.published == none && (n < s.policy.MinBlockNodes || len(b.nodes) == 0) {
-			if n == 1 && len(b.nodes) == 1 && !s.policy.ByLeaf && s.fabrics[b.nodes[0]].IMEX == topology.IMEXNone {
+			if n == 1 && len(b.nodes) == 1 && !s.policy.ByLeaf && s.facts[b.nodes[0]].Fabric.IMEX == topology.IMEXNone {
 				left.add(b.nodes, ReasonNoDomain, endsInside(s.facts[b.nodes[0]])+": its NVLink domain is this node alone")
 				continue
 			}

@@ -65,7 +65,7 @@ func nameSwitchless(s *site, plan *topology.Plan) problems {
 	for i := range plan.Nodes { // beside the facts
 		switch reason := plan.Nodes[i].Reason; {
 		case reason == ReasonNoDomain,
-			reason == topology.ReasonDomainImplausible && s.fabrics[i].Place == topology.PlaceNone,
+			reason == topology.ReasonDomainImplausible && s.facts[i].Fabric.Place == topology.PlaceNone,
 			reason == ReasonPlaced && s.policy.TreeOnly,
 			reason == ReasonTiersMissing && s.policy.ByLeaf:
 			nodes++

@@ -149,20 +149,20 @@ func Diff(old, next *Plan) Changes {
 	c := Changes{detect: next.Detect}
 	before, after := old.Places(), next.Places()
 	renamed := renames(old, next, before, after)
-	all := maps.Clone(before)
-	maps.Copy(all, after)
-	for _, name := range renamed {
-		delete(all, name)
-	}
-	for _, n := range slices.Sorted(maps.Keys(all)) {
-		from, to := before[n], after[n]
-		if name := renamed[n]; name != "" {
-			from = before[name]
-		}
-		if from != to || renamed[n] != "" {
-			c.Moves = append(c.Moves, Move{n, renamed[n], from, to, ""})
+	hasNew := make(map[string]bool, len(renamed)) // names that have become others
+	for n, to := range after {
+		name := renamed[n]
+		hasNew[name] = true
+		if from := before[cmp.Or(name, n)]; from != to || name != "" {
+			c.Moves = append(c.Moves, Move{Node: n, Old: name, From: from, To: to})
 		}
 	}
+	for n, from := range before {
+		if _, stays := after[n]; !stays && !hasNew[n] {
+			c.Moves = append(c.Moves, Move{Node: n, From: from})
+		}
+	}
+	slices.SortFunc(c.Moves, func(a, b Move) int { return strings.Compare(a.Node, b.Node) })
 	c.sayWhy(next)
 	c.Displaced, _ = placement.Moved(&old.Plan, &next.Plan)
 	c.Units = units(old, next)
@@ -180,7 +180,7 @@ func (c *Changes) sayWhy(next *Plan) {
 		reasons[next.Nodes[i].SlurmName] = &next.Nodes[i]
 	}
 	for i := range c.Moves {
-		c.Moves[i].Why = because(reasons[c.Moves[i].Node])
+		c.Moves[i].Why = whyPlaced(reasons[c.Moves[i].Node])
 	}
 }
 
@@ -197,6 +197,14 @@ func fewer(old, next []gres.Line) bool {
 // renames returns, by new name, the old names of Nodes that are placed in both plans under
 // different names. A name that both plans have is not renamed.
 func renames(old, next *Plan, before, after map[string]topology.Place) map[string]string {
+	came := func(name string) bool {
+		_, placed := after[name]
+		_, used := before[name]
+		return placed && !used
+	}
+	if !slices.ContainsFunc(next.Nodes, func(n topology.Placement) bool { return came(n.SlurmName) }) {
+		return nil
+	}
 	had := make(map[string]string) // Node -> its name in the old plan
 	for i := range old.Nodes {
 		n := &old.Nodes[i]
@@ -208,17 +216,15 @@ func renames(old, next *Plan, before, after map[string]topology.Place) map[strin
 	for i := range next.Nodes {
 		n := &next.Nodes[i]
 		name, known := had[n.Node]
-		_, placed := after[n.SlurmName]
-		_, used := before[n.SlurmName]
-		if _, kept := after[name]; known && placed && !used && !kept {
+		if _, kept := after[name]; known && !kept && came(n.SlurmName) {
 			out[n.SlurmName] = name
 		}
 	}
 	return out
 }
 
-// because says in people's words what put a node where it is.
-func because(n *topology.Placement) string {
+// whyPlaced says in people's words what put a node where it is.
+func whyPlaced(n *topology.Placement) string {
 	switch {
 	case n == nil:
 		return "no node has this name now"
@@ -243,7 +249,7 @@ func because(n *topology.Placement) string {
 // units compares topologies, blocks, switches and sizes.
 func units(old, next *Plan) []string {
 	var out []string
-	before, after := unitsOf(old), unitsOf(next)
+	before, after := described(old), described(next)
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		switch was, known := before[name]; {
 		case !known && !strings.HasPrefix(name, policyKey):
@@ -266,8 +272,8 @@ func units(old, next *Plan) []string {
 // policyKey begins the name of a key of the policy.
 const policyKey = "key "
 
-// unitsOf names what a plan has, with the sizes of topologies and the policy.
-func unitsOf(p *Plan) map[string]string {
+// described names what a plan has, with the sizes of topologies and the policy.
+func described(p *Plan) map[string]string {
 	out := map[string]string{"membership": "file"}
 	if p.ByAnnotation {
 		out["membership"] = "annotation"

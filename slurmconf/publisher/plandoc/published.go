@@ -130,8 +130,7 @@ func (s *Published) Bound() {
 	}
 }
 
-// SayHeld says in annotations what is held. If nothing is any more, what waited with it does not wait
-// any more.
+// SayHeld says in annotations what is held. If nothing is held, its waits are removed too.
 func (s *Published) SayHeld(held []Held) {
 	if len(held) == 0 && s.Annotations[AnnotationHeldReason] != "" {
 		delete(s.Annotations, AnnotationWaits)
