@@ -53,7 +53,7 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 // publish writes plan and files if they differ. If a part of what was made is held, publish then
 // says why.
 func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publish, now time.Time) (outcome, error) {
-	next, err := l.archive.publish(ctx, mem, act, l.marks.toTakeBack(in.leaving, act.made.Specs), now)
+	next, err := l.archive.publish(ctx, mem, in, act, l.marks.toTakeBack(in.leaving, act.made.Specs), now)
 	if err != nil {
 		return outcome{stored: mem, differences: differences(l.pub, &in.prev, act.made.Specs, in.Nodes, unwritten(l.pub, err))}, err
 	}
@@ -65,7 +65,7 @@ func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publi
 		l.sayGuess()
 		l.logPublished(&next.doc.Current, act.made, len(act.changes.Moves))
 	}
-	l.facts.nodes.wrote(in)
+	l.facts.nodes.wrote(&in.Inputs)
 	l.showPlaces(act.made.places(), in)
 	return l.alsoHeld(ctx, in, act.made, outcome{stored: next, specs: act.made.Specs}, act.held, now)
 }

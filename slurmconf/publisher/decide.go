@@ -81,7 +81,7 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 	switch {
 	case len(kept.held) > 0:
 		held = hold{why: kept.held, wanted: wanted}
-	case in.missingAgain, !placed.moving.Until.IsZero() && now.Before(l.first.started.Add(l.pub.ConfirmTime.Duration)):
+	case !placed.moving.Until.IsZero() && now.Before(l.first.started.Add(l.pub.ConfirmTime.Duration)):
 		held.why = mem.doc.Held // another publisher had waited to the end: nobody knows yet whether it is over
 	}
 	if why, until := l.first.waitForDomains(in.Facts, in.prev.Plan, wanted.Plan, now); why != "" {

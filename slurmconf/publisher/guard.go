@@ -84,11 +84,11 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 		gone := leavers{}
 		maps.Copy(gone, c.gone)
 		maps.Copy(gone, c.lost)
-		return fmt.Sprintf("%d of %d nodes would %s", len(all), len(published), what), joinReasons(c.named(), gone.why(p, &c.settings, rest))
+		return fmt.Sprintf("%d of %d nodes would %s", len(all), len(published), what), joinReasons(c.named(), gone.why(rest))
 	}
 	of := len(c.old.Places())
 	if n, and := together(nodes, places, p.HoldWindow.Duration); !allowed(p, n, of) {
-		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), joinReasons(c.gone.why(p, &c.settings, nodes))
+		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), joinReasons(c.gone.why(nodes))
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
 	if of := len(published); !p.Rules.ByPods() && !allowed(p, len(c.renamed), of) {
@@ -103,7 +103,7 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 	}
 	listed, _ := gres.ByNode(c.old.Devices, nil) // lines of a plan have names that can be read
 	if n, and := together(c.redone, devices, p.HoldWindow.Duration); !allowed(p, n, len(listed)) {
-		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, len(listed), and), joinReasons(c.gone.why(p, &c.settings, c.redone))
+		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, len(listed), and), joinReasons(c.gone.why(c.redone))
 	}
 	return "", ""
 }

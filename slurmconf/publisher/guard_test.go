@@ -43,6 +43,16 @@ func planned(stay []string, move ...string) *topology.Plan {
 	return plan
 }
 
+// Some fates of missing names.
+var (
+	nodeGone      = absence{fate: leavesLaterFree, why: "gone"}
+	reportDeleted = absence{fate: leavesLater, why: "without a report"}
+	podWanted     = absence{fate: leavesLater, why: "without a worker pod, and the NodeSet has not made it again"}
+	notSelected   = absence{fate: leavesLater, why: "not selected any more (nodes.selector)"}
+	namesChanged  = absence{fate: leavesLater, why: "without a worker pod by slurmNames: slinky, which was short", bySettings: true}
+	notKnown      = absence{fate: leavesLater, why: "on no Node that is known", bySettings: true}
+)
+
 // leave are nodes that leave for one reason.
 func leave(why absence, names ...string) leavers {
 	out := leavers{}
@@ -111,10 +121,10 @@ func TestTooBig(t *testing.T) {
 		{name: "all but one are gone", change: between(oneBlock(twenty()), planned([]string{"n20"}), nil, nil, change{gone: leave(nodeGone, twenty("n20")...)})},
 		{name: "four of nine that leave are gone", change: between(oneBlock(twenty()), planned(twenty("n06", "n07", "n08", "n09", "n01 n02 n03 n04 n05")), nil, nil, change{gone: leave(nodeGone, "n06", "n07", "n08", "n09")}),
 			want: "5 of 20 nodes would move or leave, more than 20 %"},
-		{name: "all leave for one reason", change: between(oneBlock(twenty()), planned(twenty(five...)), nil, nil, change{gone: leave(notSelected, five...)}), pub: Publication{Nodes: Selection{Selector: "gpu"}},
+		{name: "all leave for one reason", change: between(oneBlock(twenty()), planned(twenty(five...)), nil, nil, change{gone: leave(notSelected, five...)}),
 			want: "5 of 20 nodes would move or leave, more than 20 %: 5 are not selected any more (nodes.selector)"},
-		{name: "nodes leave for several reasons, and one moves", change: between(oneBlock(twenty()), planned(twenty("n01", "n02", "n03", "n04", "n05", "n06", "n07"), "n07"), nil, nil, change{gone: leaveFor(leave(nodeGone, "n01"), leave(podWanted, "n02"), leave(notSelected, "n03", "n04", "n05", "n06"))}), pub: Publication{Nodes: Selection{Selector: "gpu", Slinky: "a"}},
-			want: "6 of 20 nodes would move or leave, more than 20 %: 4 are not selected any more (nodes.selector, nodes.slinky), 1 is without a worker pod, and the NodeSet has not made it again, 1 moves or loses its place"},
+		{name: "nodes leave for several reasons, and one moves", change: between(oneBlock(twenty()), planned(twenty("n01", "n02", "n03", "n04", "n05", "n06", "n07"), "n07"), nil, nil, change{gone: leaveFor(leave(nodeGone, "n01"), leave(podWanted, "n02"), leave(notSelected, "n03", "n04", "n05", "n06"))}),
+			want: "6 of 20 nodes would move or leave, more than 20 %: 4 are not selected any more (nodes.selector), 1 is without a worker pod, and the NodeSet has not made it again, 1 moves or loses its place"},
 		{name: "others left before", change: between(oneBlock(twenty()), planned(twenty("n06", "n07")), nil, nil, change{}), before: five[:3], want: "5 of 20 nodes would move or leave, with 3 that did within the last hour (holdWindow), more than 20 %"},
 		{name: "others left before, and those that leave are gone", change: between(oneBlock(twenty()), planned(twenty("n06", "n07")), nil, nil, change{gone: leave(nodeGone, "n06", "n07")}), before: five},
 		{name: "the same moved before", change: between(oneBlock(twenty()), planned(twenty(five[:3]...), five[:3]...), nil, nil, change{}), before: five[:3]},

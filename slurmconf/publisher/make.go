@@ -223,7 +223,7 @@ func (m *Rendered) refuseEmpty(p *publication.Cluster, g *gathered, why error) {
 	empty := len(m.Stored.Devices) == 0 && (units || len(m.topologies) == 0)
 	if lost || empty {
 		m.Refused, m.Message = "NothingToPublish", cmp.Or(why, errNoNode).Error()+cmp.Or(plandoc.Reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())
-		if why := g.gone.why(p, &g.settings, slices.Collect(maps.Keys(g.gone))); why != "" && g.settings.changed() {
+		if why := g.gone.why(slices.Collect(maps.Keys(g.gone))); why != "" && g.settings.changed() {
 			m.Message += "; of the published nodes " + why
 		}
 	}

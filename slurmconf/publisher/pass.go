@@ -43,7 +43,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return makeWith(l.pub, in, placed.settling, l.room(mem), a)
 	})
 	made := kept.made
-	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Stored.Problems, Differences: l.marks.unjudged(in.Nodes),
+	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Stored.Problems, Differences: l.marks.unjudged(in),
 		Rules: &l.pub.Rules, Fabrics: l.pub.FabricSite(made.Plan, in.fabricSince)}
 	said := l.watch.Problems()
 	l.observe(ctx, made, snap, said)
@@ -59,7 +59,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return nodestatus.Pass{}, err
 	}
 	if err == nil {
-		wrote.stored, err = l.archive.remember(ctx, wrote.stored, in)
+		wrote.stored, err = l.archive.remember(ctx, wrote.stored, in, made)
 	}
 	l.judgeJobs(wrote.doc)
 	l.lookAtJobs(ctx, in, placed, wanted)

@@ -120,27 +120,31 @@ func (prev *Previous) staysFlat(plan *topology.Plan, facts []topology.Facts) boo
 type unitsInUse map[string]bool
 
 // namedBy returns the topologies and units that Node annotations name.
-func namedBy(all ...map[string]*inputs.Node) unitsInUse {
+func namedBy(g *gathered) unitsInUse {
 	named, read := unitsInUse{}, map[string]bool{}
-	for _, nodes := range all {
-		for _, n := range nodes {
-			spec := n.Annotations[plandoc.SpecAnnotation]
-			if read[spec] {
+	add := func(n *inputs.Node) {
+		spec := n.Annotations[plandoc.SpecAnnotation]
+		if read[spec] {
+			return
+		}
+		read[spec] = true
+		for name := range topology.SpecUnits(spec) {
+			of, unit, ok := strings.Cut(name, ":")
+			if !ok {
 				continue
 			}
-			read[spec] = true
-			for name := range topology.SpecUnits(spec) {
-				of, unit, ok := strings.Cut(name, ":")
-				if !ok {
-					continue
-				}
-				named[of+":"] = true
-				switch topology.BlockFamily(of) {
-				case topology.NVLinkTopology, topology.LeafTopology, topology.FabricTopology, topology.ConfTopology:
-					named[unit] = true
-				}
+			named[of+":"] = true
+			switch topology.BlockFamily(of) {
+			case topology.NVLinkTopology, topology.LeafTopology, topology.FabricTopology, topology.ConfTopology:
+				named[unit] = true
 			}
 		}
+	}
+	for _, n := range g.All {
+		add(n)
+	}
+	for _, n := range g.toMark() {
+		add(n)
 	}
 	return named
 }

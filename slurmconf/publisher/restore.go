@@ -36,7 +36,7 @@ func (l *loop) repair(ctx context.Context, mem *stored, in *gathered, made *Rend
 	if unreadable != nil {
 		return outcome{startOver: true}, err
 	}
-	found = l.facts.nodes.rename(in, found)
+	found = l.facts.nodes.rename(&in.Inputs, found)
 	return outcome{stored: mem, differences: differences(l.pub, &found, made.Specs, in.Nodes, unwritten(l.pub, err))}, err
 }
 

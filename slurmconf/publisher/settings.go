@@ -82,8 +82,16 @@ func (s *settings) byNames() (old, now string) {
 	return old, say(s.now)
 }
 
-// byPods reports whether the published names are those of pods, as far as is known.
-func (s *settings) byPods() bool {
-	kind, _, _ := strings.Cut(s.old[keyNames], ":")
-	return s.unknown || kind == "slinky" || kind == "pod"
+// absence is that of a name that no pod has by the new keys. A pod of the old keys may be made again. Else there is
+// nothing to wait for.
+func (s *settings) absence() absence {
+	text := s.say(keyNames)
+	if s.now[keyNames] == s.old[keyNames] {
+		text = s.say(keyNamespace)
+	}
+	a := absence{fate: leavesNow, why: "without a worker pod by " + text, bySettings: true}
+	if kind, _, _ := strings.Cut(s.old[keyNames], ":"); s.unknown || kind == "slinky" || kind == "pod" {
+		a.fate = leavesLater
+	}
+	return a
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -201,7 +202,7 @@ func placeAsAnnotated(p *publication.Cluster, snap *inputs.Snapshot, r *plandoc.
 
 // publish writes the plan, and then the files, as far as they differ. leaving are the Nodes
 // that left and still have an annotation. It returns what is stored then.
-func (a *archive) publish(ctx context.Context, old *stored, act publish, leaving []string, now time.Time) (*stored, error) {
+func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act publish, leaving []string, now time.Time) (*stored, error) {
 	made, doc, noneHeld := act.made, old.doc.Clone(), len(act.held.why) == 0
 	if act.changes != nil {
 		old.addRevision(a.pub, doc, act, now)
@@ -219,6 +220,7 @@ func (a *archive) publish(ctx context.Context, old *stored, act publish, leaving
 		doc.Held, doc.Wanted = nil, nil
 	}
 	if doc.Version == "" || !reflect.DeepEqual(doc, old.doc) {
+		doc.MissingSince = in.stillMissing(made, doc) // which alone is written by remember
 		var err error
 		if doc, err = a.savePlan(ctx, doc); err != nil {
 			return nil, err
@@ -295,14 +297,18 @@ func (a *archive) restore(ctx context.Context, doc *plandoc.Document, set *pland
 	return err
 }
 
-// remember stores since when NVLink fabrics are not ready, and the groups of switches, if they have changed. It
-// returns what is stored then.
-func (a *archive) remember(ctx context.Context, s *stored, in *gathered) (*stored, error) {
-	if s == nil || s.remembers(in) {
+// remember stores since when NVLink fabrics are not ready and names are missing, and the groups of switches, if they
+// have changed. It returns what is stored then.
+func (a *archive) remember(ctx context.Context, s *stored, in *gathered, made *Rendered) (*stored, error) {
+	if s == nil || s.doc == nil || s.doc.Current.Number == 0 { // nothing is stored before the first publication
+		return s, nil
+	}
+	missing := in.stillMissing(made, s.doc)
+	if maps.Equal(s.doc.FabricSince, in.fabricSince) && maps.Equal(s.doc.MissingSince, missing) && cables.SameGroups(s.doc.Groups, in.groups) {
 		return s, nil
 	}
 	doc := s.doc.Clone()
-	doc.FabricSince, doc.Groups = in.fabricSince, in.groups
+	doc.FabricSince, doc.MissingSince, doc.Groups = in.fabricSince, missing, in.groups
 	doc, err := a.savePlan(ctx, doc)
 	if err != nil {
 		return s, err

@@ -83,6 +83,9 @@ type Document struct {
 	// FabricSince says by Node since when its NVLink fabric is not ready. A registration in progress
 	// is here once it takes too long.
 	FabricSince map[string]time.Time `json:"fabricSince,omitempty"`
+	// MissingSince says since when nobody has published Slurm names that leave after removeAfter. A name is here
+	// once it has been missing for a while.
+	MissingSince map[string]time.Time `json:"missingSince,omitempty"`
 	// Groups are the switches that cables show, by the names that they have in the tree: a group keeps
 	// its name when switches come, go or are replaced.
 	Groups []switches.Group `json:"groups,omitempty"`
