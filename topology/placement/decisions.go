@@ -101,27 +101,6 @@ func Joins(old, plan *topology.Plan) []Decision {
 	return out
 }
 
-// keepsApart returns the digest of the decision that keeps published roots from being joined
-// below a root, or "".
-func (s *site) keepsApart(root string) string {
-	if d := s.policy.keeps(RootsJoin, root); d != nil {
-		return d.Digest()
-	}
-	return ""
-}
-
-// stayHeld lets published nodes stay in their blocks if the rack that they moved to waits for a
-// decision. It reports whether any more stay: then the plan needs another round.
-func (s *site) stayHeld(plan *topology.Plan) (more bool) {
-	for i := range plan.Nodes {
-		if n := &plan.Nodes[i]; n.Reason == ReasonHeld && s.block(i) != none {
-			f := *s.facts[i]
-			f.Stays, s.facts[i], more = n.Message, &f, true
-		}
-	}
-	return more
-}
-
 // keeps returns the decision of a kind about a subject that keeps the published answer, or nil.
 func (p *Policy) keeps(kind, subject string) *Decision {
 	at := slices.IndexFunc(p.Keep, func(d Decision) bool { return d.Kind == kind && d.Subject == subject })

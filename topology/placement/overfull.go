@@ -31,104 +31,87 @@ func (o *Overfull) String() string {
 	return fmt.Sprintf("%s would join the %d nodes of block %s, and %s", someNodes(o.Joins), o.Has, o.Block, o.Why)
 }
 
-// findOverfull finds the blocks that would have too many nodes with those that join. While people have
+// holdOverfull finds the blocks that would have too many nodes with those that join. While people have
 // not approved that, the nodes stay where they are. The block's own nodes stay in any case.
-func (s *site) findOverfull(g grouping, c claims, st stays) (found problems) {
-	for more := !s.policy.ByLeaf; more; { // a node that stays may leave no room for another
-		s.overfull, more = nil, false
-		staying := s.countStaying(g, st)
-		for at := range g.groups {
-			o := s.overfullBy(&g.groups[at], c.blockOf[at], st, staying)
+func holdOverfull(ds []*domain, nodes []*node, old *published, policy *Policy) (all []Overfull, found problems) {
+	for more := !policy.ByLeaf; more; { // a node that stays may leave no room for another
+		all, more = nil, false
+		staying := make(map[*oldBlock]int)
+		for _, n := range nodes {
+			if n.keep && n.old != nil {
+				staying[n.old]++
+			}
+		}
+		for _, d := range ds {
+			o, joins := d.overfull(staying[d.old], policy)
 			if o == nil {
 				continue
 			}
-			d := s.policy.keeps(BlockOverfull, o.Block)
-			if d == nil {
-				s.overfull = append(s.overfull, o.Overfull)
+			held := policy.keeps(BlockOverfull, o.Block)
+			if held == nil {
+				all = append(all, *o)
 				continue
 			}
 			more = true
-			for _, i := range o.joins {
-				st[i] = verdict{BlockOverfull, fmt.Sprintf("it names %s, but %s; it stays until somebody approves the change %s", g.groups[at].title(), &o.Overfull, d.Digest())}
-				found.add(s.facts[i].Name, BlockOverfull, st[i].message)
+			for _, n := range joins {
+				n.stay(BlockOverfull, fmt.Sprintf("it names %s, but %s; it stays until somebody approves the change %s", d.title(), o, held.Digest()))
+				found.add(n.Name, BlockOverfull, n.message)
 			}
 		}
 	}
-	return found
+	return all, found
 }
 
-// overfull is an Overfull as the stages see it.
-type overfull struct {
-	Overfull
-	joins []int
-}
-
-// overfullBy returns the nodes of a group that join its published block beyond what the block can have, or nil. staying
-// counts, by published block, the nodes that stay there whatever they say.
-func (s *site) overfullBy(grp *group, block int, st stays, staying []int) *overfull {
-	if block == none {
-		return nil
+// overfull returns the nodes of a domain that join its published block beyond what the block can have. It returns
+// nil if there are none. staying is how many nodes stay in the block whatever they say.
+func (d *domain) overfull(staying int, policy *Policy) (o *Overfull, joins []*node) {
+	if d.old == nil {
+		return nil, nil
 	}
-	var moved, fresh []int
-	has := staying[block]
-	for _, i := range grp.nodes {
-		if _, stays := st[i]; stays {
-			continue
-		}
-		switch from := s.block(i); {
-		case from == none:
-			fresh = append(fresh, i)
-		case from == block || !grp.clique.IsZero() && s.prev.blocks[from].Clique == grp.clique:
+	var fresh []*node
+	has := staying
+	for _, n := range d.nodes {
+		switch {
+		case n.keep:
+		case n.old == nil:
+			fresh = append(fresh, n)
+		case n.old == d.old || !d.clique.IsZero() && n.old.Clique == d.clique:
 			has++
 		default:
-			moved = append(moved, i)
+			joins = append(joins, n)
 		}
 	}
-	if len(moved)+len(fresh) == 0 {
-		return nil
+	if len(joins)+len(fresh) == 0 {
+		return nil, nil
 	}
-	most, why, known := s.mostNodes(grp, block)
+	most, why, known := d.mostNodes(policy)
 	switch {
-	case !known || has+len(moved)+len(fresh) <= most:
-		return nil
+	case !known || has+len(joins)+len(fresh) <= most:
+		return nil, nil
 	case has+len(fresh) > most:
-		moved = slices.Sorted(slices.Values(slices.Concat(moved, fresh)))
+		joins = slices.SortedFunc(slices.Values(slices.Concat(joins, fresh)), compareNodes)
 	default:
 		has += len(fresh)
 	}
-	o := &overfull{Overfull{Block: s.prev.blocks[block].Name, Has: has, Most: most, Why: why}, moved}
-	for _, i := range moved {
-		o.Joins = append(o.Joins, s.facts[i].SlurmName)
+	o = &Overfull{Block: d.old.Name, Has: has, Most: most, Why: why}
+	for _, n := range joins {
+		o.Joins = append(o.Joins, n.SlurmName)
 	}
-	return o
+	return o, joins
 }
 
-// countStaying counts, beside the published blocks, their nodes that stay whatever they say.
-func (s *site) countStaying(g grouping, st stays) []int {
-	counts := make([]int, len(s.prev.blocks))
-	for i := range g.read {
-		if b := s.block(i); b != none {
-			if _, stays := st[i]; stays || g.of[i] == none && g.read[i].keep {
-				counts[b]++
-			}
-		}
-	}
-	return counts
-}
-
-// mostNodes returns how many nodes a published block can have by the product of most nodes that are there or join,
+// mostNodes returns how many nodes the block of a domain can have by the product of most nodes that are there or join,
 // and why. It is not known if that product has no bound.
-func (s *site) mostNodes(grp *group, block int) (most int, why string, known bool) {
+func (d *domain) mostNodes(policy *Policy) (most int, why string, known bool) {
 	type kind struct {
 		chip          string
 		bound, ofNode int
 	}
 	kinds := make(map[kind]int)
 	var usual kind
-	count := func(i int) {
-		f := s.facts[i]
-		chip, bound, known := s.policy.MaxDomainGPUs.Of(f.Product())
-		k := kind{chip, bound, f.GPUCount()}
+	count := func(n *node) {
+		chip, bound, known := policy.MaxDomainGPUs.Of(n.Product())
+		k := kind{chip, bound, n.GPUCount()}
 		if !known || k.ofNode == 0 || k.bound < k.ofNode { // such as a node that is gone
 			return
 		}
@@ -136,14 +119,12 @@ func (s *site) mostNodes(grp *group, block int) (most int, why string, known boo
 			usual = k
 		}
 	}
-	for _, name := range s.prev.blocks[block].Nodes {
-		if i, ok := s.find(name); ok {
-			count(i)
-		}
+	for _, n := range d.old.nodes {
+		count(n)
 	}
-	for _, i := range grp.nodes {
-		if s.block(i) != block {
-			count(i)
+	for _, n := range d.nodes {
+		if n.old != d.old {
+			count(n)
 		}
 	}
 	if usual.ofNode == 0 {

@@ -10,7 +10,8 @@
 package placement
 
 import (
-	"maps"
+	"cmp"
+	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
@@ -44,56 +45,67 @@ type Previous struct {
 
 // MakePlan decides where every node belongs. It fails only if no plan can be made: two nodes
 // have one Slurm name, or the policy is out of range. All else is in the plan's nodes and
-// problems. If nodes that wait would move, it decides again about all others, with these
-// nodes in their places.
+// problems.
+//
+// The stages up to Waiting.hold say where each node would go. If nodes wait, these stages run again with these nodes
+// in their places, because a unit that waits takes no block and no switch from others. Sizes and order are chosen
+// once: they move no node.
 func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Waiting, error) {
 	w := Waiting{Moving: make(map[string]bool), Stay: make(map[string]bool)}
-	s, err := readSite(&o, &previous, policy)
+	if err := policy.validate(); err != nil {
+		return nil, w, err
+	}
+	policy.MinBlockNodes = cmp.Or(policy.MinBlockNodes, 2)
+	old := readPublished(&previous, o.InUse, &policy)
+	nodes, unnamed, ofSite, err := readNodes(&o, old, &policy)
 	if err != nil {
 		return nil, w, err
 	}
-	s.followPartitions(&w, o.Settling)
-	plan, err := s.plan()
-	for err == nil && (s.stayHeld(plan) || w.hold(s, o.Settling, previous.Plan, plan)) {
-		plan, err = s.plan()
+	follows, inPartitions := w.followPartitions(nodes, old, o.Settling, &policy)
+	for {
+		t, inTree := makeTree(nodes, old, o.InUse, &policy)
+		aliases, inUnits := settleUnits(nodes, unnamed, &policy)
+		ds, unnamedSizes := domains(nodes, unnamed, aliases, &policy)
+		match(ds, nodes, old, follows, &policy)
+		overfull, inHold := hold(ds, nodes, old, &policy)
+		blocks, inBlocks := carryOn(ds, nodes, old, &policy)
+		parts, inParts := divide(leaveOutSmall(blocks, &policy), unnamedSizes, t, old, &policy)
+		if w.hold(nodes, parts, t, o.Settling, previous.Plan, &policy) {
+			continue
+		}
+		w.Overfull = overfull
+		plan := &topology.Plan{ByLeaf: policy.ByLeaf}
+		topologies, inSizes, err := arrange(parts, old, &policy)
+		if err != nil {
+			return nil, w, err
+		}
+		if plan.Topologies = topologies; len(t.Switches) > 0 {
+			plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Source: t.Source, Switches: t.Switches})
+		}
+		placements, inPlaces := explain(nodes, len(topologies) > 0)
+		plan.Nodes = placements
+		plan.Problems = slices.Concat(ofSite, inPartitions, inTree, inUnits, inHold, inBlocks, inParts, inSizes, inPlaces, nameSwitchless(nodes, plan, &policy))
+		slices.SortFunc(plan.Problems, topology.CompareFindings)
+		return plan, w, nil
 	}
-	w.Overfull = s.overfull
-	return plan, w, err
 }
 
-// plan runs the stages.
-func (s *site) plan() (*topology.Plan, error) {
-	read, inFacts := readNodes(s)
-	t, inTree := tree.Make(&tree.Site{
-		Facts: s.facts, HasGPUs: func(i int) bool { return read[i].hasGPUs }, Published: s.prev.switches, Tiers: s.policy.Tiers, InUse: s.inUse,
-		Source: s.prev.source, Cables: s.policy.Cables, EmptyLeaves: s.policy.EmptyLeaves, Forget: s.policy.ForgetSwitches,
-		RootSwitch: s.policy.RootSwitch, Separate: s.policy.SeparateFabrics, KeepsApart: s.keepsApart,
+// makeTree makes the switch tree, and finds the leaf of each node.
+func makeTree(nodes []*node, old *published, inUse map[string]bool, policy *Policy) (tree.Tree, problems) {
+	t, found := tree.Make(&tree.Site{
+		Facts: factsOf(nodes), HasGPUs: func(i int) bool { return nodes[i].Computes() }, Published: old.switches, Tiers: policy.Tiers, InUse: func(leaf string) bool { return inUse[leaf] },
+		Source: old.source, Cables: policy.Cables, EmptyLeaves: policy.EmptyLeaves, Forget: policy.ForgetSwitches,
+		RootSwitch: policy.RootSwitch, Separate: policy.SeparateFabrics, KeepsApart: func(root string) string {
+			if d := policy.keeps(RootsJoin, root); d != nil {
+				return d.Digest()
+			}
+			return ""
+		},
 	})
-	assigned, inLabels := assignUnits(s, read, t)
-	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
-	blocks, small := leaveOutSmall(s, nameBlocks(s, matching.blocks))
-	parts, unsited := divide(s, blocks, matching.unnamed, t)
-	made, inParts, err := makeParts(s, parts, t)
-	if err != nil {
-		return nil, err
+	for i, n := range nodes {
+		n.leaf, n.named = t.Leaf(i), t.NamedLeaf(i)
 	}
-	maps.Copy(made.leftOut, unsited)
-	maps.Copy(made.leftOut, small)
-	plan := &topology.Plan{ByLeaf: s.policy.ByLeaf, Topologies: made.topologies, Nodes: writeNodes(s, matching, made, t)}
-	if len(t.Switches) > 0 {
-		plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Source: t.Source, Switches: t.Switches})
-	}
-	plan.Problems = sortProblems(s.ofSite, s.inPartitions, inFacts, inTree, inLabels, inMatching, inParts, nodeProblems(s, plan.Nodes), nameSwitchless(s, plan))
-	return plan, nil
-}
-
-// assignUnits finds what each node makes a block with: its NVLink domain, or its
-// leaf switch.
-func assignUnits(s *site, read readings, t tree.Tree) (assignment, problems) {
-	if s.policy.ByLeaf {
-		return assignLeaves(s, read, t), nil
-	}
-	return resolveLabels(s, read)
+	return t, found
 }
 
 // The reasons of placements and problems.
