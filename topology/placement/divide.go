@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // part is the blocks of one block topology.
@@ -26,7 +25,7 @@ type part struct {
 
 // divide assigns each block to a block topology. A new block of no known fabric is left out if there
 // are several fabrics. If the file holds one topology, new blocks of the others are left out.
-func divide(blocks []*domain, unnamed []int, t tree.Tree, old *published, policy *Policy) (parts []*part, found problems) {
+func divide(blocks []*domain, unnamed []int, t tree, old *published, policy *Policy) (parts []*part, found problems) {
 	blocks = findFabrics(blocks, t)
 	known := slices.DeleteFunc(slices.Clone(old.topologies), func(t topology.Topology) bool { return len(t.Sizes) == 0 })
 	parts, waiting := divideRacks(blocks, known, policy)
@@ -87,8 +86,8 @@ func (d *domain) topology() string {
 
 // findFabrics finds the switches above each block. Blocks of no known fabric get the only known one. If there are
 // several, new ones are left out.
-func findFabrics(blocks []*domain, t tree.Tree) (kept []*domain) {
-	paths, named := topology.PathsAbove(t.Switches), topology.PathsAbove(topology.NamedSwitches(t.Switches))
+func findFabrics(blocks []*domain, t tree) (kept []*domain) {
+	paths, named := topology.PathsAbove(t.switches), topology.PathsAbove(topology.NamedSwitches(t.switches))
 	var known []string
 	for _, d := range blocks {
 		d.fabric, _, _ = strings.Cut(strings.TrimPrefix(d.aboveLeaf(paths), "/"), "/")

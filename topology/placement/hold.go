@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // hold lets published nodes stay that do not follow what their facts name, although their domain has another block
@@ -98,7 +97,7 @@ type Waiting struct {
 
 // hold lets the nodes wait in their places that would move before their time. It reports whether any more wait:
 // what their facts name is then unknown to all stages, so that the stages run again.
-func (w *Waiting) hold(nodes []*node, parts []*part, t tree.Tree, settling *Settling, before *topology.Plan, policy *Policy) (more bool) {
+func (w *Waiting) hold(nodes []*node, parts []*part, t tree, settling *Settling, before *topology.Plan, policy *Policy) (more bool) {
 	for _, n := range nodes {
 		if n.reason == ReasonHeld && n.old != nil { // the rack that it moved to waits for a decision
 			more = n.wait(n.message) || more
@@ -123,7 +122,7 @@ func (w *Waiting) hold(nodes []*node, parts []*part, t tree.Tree, settling *Sett
 	if more {
 		return true
 	}
-	moves := movesFrom(before, before.Places(), t.Switches)
+	moves := movesFrom(before, before.Places(), t.switches)
 	for _, n := range nodes {
 		to := topology.Place{Leaf: n.leaf}
 		if n.block != nil {
@@ -161,8 +160,8 @@ func (n *node) wait(why string) bool {
 
 // findUnsited returns the new blocks without a known switch above their leaf, if other blocks have one and
 // Policy.ParentBlocks asks for it.
-func findUnsited(parts []*part, t tree.Tree, before *topology.Plan, policy *Policy) (unsited []*domain) {
-	if policy.ParentBlocks == 0 || before.BaseBlockSize() == 0 || len(topology.ParentsOf(topology.NamedSwitches(t.Switches))) == 0 {
+func findUnsited(parts []*part, t tree, before *topology.Plan, policy *Policy) (unsited []*domain) {
+	if policy.ParentBlocks == 0 || before.BaseBlockSize() == 0 || len(topology.ParentsOf(topology.NamedSwitches(t.switches))) == 0 {
 		return nil
 	}
 	known := make(map[string]bool)

@@ -14,7 +14,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // Observed is what is known now.
@@ -63,7 +62,10 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	}
 	follows, inPartitions := w.followPartitions(nodes, old, o.Settling, &policy)
 	for {
-		t, inTree := makeTree(nodes, old, o.InUse, &policy)
+		t, inTree := makeTree(factsOf(nodes), old, o.InUse, &policy)
+		for i, n := range nodes {
+			n.named, n.leaf = t.namedLeaf(i), t.leaves[i]
+		}
 		aliases, inUnits := settleUnits(nodes, unnamed, &policy)
 		ds, unnamedSizes := domains(nodes, unnamed, aliases, &policy)
 		match(ds, nodes, old, follows, &policy)
@@ -79,8 +81,8 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 		if err != nil {
 			return nil, w, err
 		}
-		if plan.Topologies = topologies; len(t.Switches) > 0 {
-			plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Source: t.Source, Switches: t.Switches})
+		if plan.Topologies = topologies; len(t.switches) > 0 {
+			plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Source: t.source, Switches: t.switches})
 		}
 		placements, inPlaces := explain(nodes, len(topologies) > 0)
 		plan.Nodes = placements
@@ -90,51 +92,34 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	}
 }
 
-// makeTree makes the switch tree, and finds the leaf of each node.
-func makeTree(nodes []*node, old *published, inUse map[string]bool, policy *Policy) (tree.Tree, problems) {
-	t, found := tree.Make(&tree.Site{
-		Facts: factsOf(nodes), HasGPUs: func(i int) bool { return nodes[i].Computes() }, Published: old.switches, Tiers: policy.Tiers, InUse: func(leaf string) bool { return inUse[leaf] },
-		Source: old.source, Cables: policy.Cables, EmptyLeaves: policy.EmptyLeaves, Forget: policy.ForgetSwitches,
-		RootSwitch: policy.RootSwitch, Separate: policy.SeparateFabrics, KeepsApart: func(root string) string {
-			if d := policy.keeps(RootsJoin, root); d != nil {
-				return d.Digest()
-			}
-			return ""
-		},
-	})
-	for i, n := range nodes {
-		n.leaf, n.named = t.Leaf(i), t.NamedLeaf(i)
-	}
-	return t, found
-}
-
 // The reasons of placements and problems.
 const (
-	ReasonPlaced         = "Placed"
-	ReasonNoGPUs         = "NoGPUs"
-	ReasonNoFacts        = "NoFacts"
-	ReasonNoDomain       = "NoNVLinkDomain"
-	ReasonSmallDomain    = "SmallDomain"
-	ReasonAboveBase      = "AboveBaseBlockSize"
-	ReasonJobSizes       = "JobSizesImpossible"
-	ReasonClassesUnset   = "SizeClassesUnset"
-	ReasonOtherTopology  = "OtherTopology"
-	ReasonNoFabric       = "FabricUnknown"
-	ReasonGone           = "NodeGone"
-	ReasonStays          = "Stays"
-	ReasonForgottenInUse = "ForgottenBlockInUse"
-	ReasonCliqueDiffers  = "CliqueLabelDiffers"
-	ReasonDomainDiffers  = "DomainLabelDiffers"
-	ReasonDomainConflict = "DomainLabelConflict"
+	ReasonPlaced          = "Placed"
+	ReasonNoGPUs          = "NoGPUs"
+	ReasonNoFacts         = "NoFacts"
+	ReasonNoDomain        = "NoNVLinkDomain"
+	ReasonSmallDomain     = "SmallDomain"
+	ReasonAboveBase       = "AboveBaseBlockSize"
+	ReasonJobSizes        = "JobSizesImpossible"
+	ReasonClassesUnset    = "SizeClassesUnset"
+	ReasonOtherTopology   = "OtherTopology"
+	ReasonNoFabric        = "FabricUnknown"
+	ReasonGone            = "NodeGone"
+	ReasonStays           = "Stays"
+	ReasonForgottenInUse  = "ForgottenBlockInUse"
+	ReasonForgottenSwitch = "ForgottenSwitchInUse"
+	ReasonCliqueDiffers   = "CliqueLabelDiffers"
+	ReasonDomainDiffers   = "DomainLabelDiffers"
+	ReasonDomainConflict  = "DomainLabelConflict"
 	// ReasonUnconfirmed: the GPUs of a published node name another clique or none,
 	// and no second reading of this boot confirms it.
 	ReasonUnconfirmed   = "DomainUnconfirmed"
-	ReasonTierConflict  = tree.ReasonTierConflict
-	ReasonTiersMissing  = tree.ReasonTiersMissing
-	ReasonCablesMissing = tree.ReasonCablesMissing
-	ReasonCablesDiffer  = tree.ReasonCablesDiffer
-	ReasonRootAssumed   = tree.ReasonRootAssumed
-	ReasonLeavesApart   = tree.ReasonLeavesApart
+	ReasonTierConflict  = "TierConflict"
+	ReasonTiersMissing  = "TierLabelsMissing"
+	ReasonCablesMissing = "CablesMissing"
+	ReasonCablesDiffer  = "CablesDiffer"
+	ReasonRootAssumed   = "RootAssumed"
+	ReasonLeavesApart   = "LeavesApart"
 	ReasonParentsMixed  = "ParentDomainsMixed"
 	ReasonAboveParent   = "AboveParentBlocks"
 	ReasonNoParent      = "NoParentDomain"

@@ -18,7 +18,7 @@ func settleUnits(nodes, unnamed []*node, policy *Policy) (aliases map[topology.C
 		found = append(found, n.problems(policy)...)
 	}
 	if policy.ByLeaf {
-		settleLeaves(nodes)
+		leafUnits(nodes)
 		return nil, found
 	}
 	aliases, inLabels := resolveLabels(nodes)
@@ -122,8 +122,8 @@ func (n *node) readReport() reading {
 	return keptReading(ReasonNoFacts, "its report says nothing of its GPUs' NVLink fabric")
 }
 
-// settleLeaves makes the nodes below each leaf switch a unit.
-func settleLeaves(nodes []*node) {
+// leafUnits makes the nodes below each leaf switch a unit.
+func leafUnits(nodes []*node) {
 	for _, n := range nodes {
 		switch {
 		case n.Stays != "" || n.Gone:

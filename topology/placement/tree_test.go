@@ -214,7 +214,10 @@ func TestKeepsUnitsInUse(t *testing.T) {
 	}
 	old := mustPlan(t, racked(), nil, short)
 	block := placeOf(old, 0).Block
-	forget := placement.Policy{Forget: []string{block}, ForgetSwitches: []string{"leaf-0"}}
+	forget := forgets("leaf-0")
+	forget.Forget = []string{block}
+	noEmpty := forget
+	noEmpty.EmptyLeaves = false
 	facts := racked()
 	for i := range facts[:4] {
 		facts[i].Report.GPUs = facts[4].Report.GPUs
@@ -235,6 +238,7 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		"the leaf":                     {[]string{"leaf-0"}, forget, []string{"leaf-0", "spine-0"}, []string{"ForgottenSwitchInUse"}},
 		"a spine, which no node is in": {[]string{"spine-0"}, forget, nil, nil},
 		"what is not published":        {[]string{"leaf-9", "nvl-x"}, forget, nil, nil},
+		"no empty leaf can be loaded":  {[]string{block, "leaf-0"}, noEmpty, []string{block}, []string{"ForgottenBlockInUse"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			prev := fromFile(old)

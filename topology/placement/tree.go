@@ -1,8 +1,4 @@
-// Package tree makes the switch tree from the network tiers above nodes, by cables or labels.
-//
-// [Make] settles on one source of tiers, builds the tree and keeps what was published.
-// The package is pure.
-package tree
+package placement
 
 import (
 	"cmp"
@@ -12,68 +8,25 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// The problems of tiers.
-const (
-	ReasonTierConflict   = "TierConflict"
-	ReasonTiersMissing   = "TierLabelsMissing"
-	ReasonForgottenInUse = "ForgottenSwitchInUse"
-)
-
-// Site is what a tree is made from.
-type Site struct {
-	Facts []*topology.Facts
-	// HasGPUs reports whether the tiers of a node count.
-	HasGPUs   func(node int) bool
-	Published []topology.Switch
-	// Tiers is how many tiers of switches the site has; 0 does not say.
-	Tiers int
-	// InUse reports whether a leaf has to stay even if it is empty.
-	InUse func(leaf string) bool
-	// EmptyLeaves: the Slurm release starts with a leaf that has no nodes. Such a leaf
-	// stays until Forget names it, because Slurm may have stored the leaf's name for a
-	// node.
-	EmptyLeaves bool
-	Forget      []string
-	// RootSwitch names the switch above all others. Empty: the site does not say that there
-	// is one.
-	RootSwitch string
-	// Source is that of the published tree (topology.Topology.Source). Cables: the site has its cables
-	// read. If both say cables and none can be read now, the tree stays as it is.
-	Source string
-	Cables bool
-	// Separate: the site says that switches without a common one above them are separate fabrics.
-	Separate bool
-	// KeepsApart returns the digest of the decision that keeps published roots from being
-	// joined below a root, or "". It may be nil.
-	KeepsApart func(root string) string
+// tree is the switches of a plan.
+type tree struct {
+	switches []topology.Switch // every switch after its children
+	source   string            // topology.Topology.Source
+	// named are, beside the site's facts, the switches that the node names, the nearest first. leaves are the leaf
+	// above the node, or "".
+	named  [][]string
+	leaves []string
 }
 
-// Tree is the switches of a plan.
-type Tree struct {
-	Switches []topology.Switch // every switch after its children
-	// Source is what topology.Topology.Source says.
-	Source string
-	named  [][]string // beside Site.Facts: what the node names, the nearest first
-	leaves []string   // beside Site.Facts: the leaf above the node, or ""; nil without a tree
-}
-
-// Leaf returns the name of the leaf switch above a node, empty if there is none.
-func (t *Tree) Leaf(node int) string {
-	if t.leaves == nil {
-		return ""
-	}
-	return t.leaves[node]
-}
-
-// NamedLeaf returns what the node itself calls its leaf switch, empty if it names none.
-func (t *Tree) NamedLeaf(node int) string {
+// namedLeaf returns what the node itself calls its leaf switch, empty if it names none.
+func (t *tree) namedLeaf(node int) string {
 	if len(t.named[node]) == 0 {
 		return ""
 	}
 	return t.named[node][0]
 }
 
-// Make builds the switch tree from the tiers of the nodes that have GPUs.
+// makeTree builds the switch tree from the tiers of the nodes that have GPUs.
 // Switches that share no parent are joined below one root, unless they are known to be
 // separate fabrics.
 //
@@ -82,35 +35,32 @@ func (t *Tree) NamedLeaf(node int) string {
 // switch stays below its published parent until most of its nodes name another, and
 // a parent stays as long as anything is below it. A tier goes for good when the
 // nodes name other switches instead, when nothing is left below it, or when
-// Site.Tiers says that the site has fewer. Silence alone never takes a tier away. A
-// leaf that has lost its nodes stays below its parent, empty (Site.EmptyLeaves,
-// Site.InUse). It goes if nodes now call a switch of another tier by its name or by
-// the name of a switch above it.
+// Policy.Tiers says that the site has fewer. Silence alone never takes a tier away. A
+// leaf that has lost its nodes stays below its parent, empty (oldTree.staysEmpty). It goes
+// if nodes now call a switch of another tier by its name or by the name of a switch above it.
 //
 // A tier that a node does not name says nothing: the next one that it names counts as the
 // parent only if nothing else says the parent. A node that does not name its leaf, and that
 // is not published, gets a leaf below the nearest switch that it names.
-func Make(s *Site) (Tree, []topology.Finding) {
-	old := readPublished(markJoined(s), s.Tiers)
-	named, source, found := chooseTiers(s, old)
-	t := Tree{named: named, Source: s.Source}
-	anyNamed := slices.ContainsFunc(named, func(tiers []string) bool { return len(tiers) > 0 })
-	if len(s.Published) == 0 && !anyNamed {
-		return Tree{named: named}, found
-	}
-	all, paths := readSwitches(s, named, source.Unique, old)
-	leaves := countVotes(s, named, paths, old)
-	loops := settleParents(all, old)
-	t.list(s, all, leaves, old)
-	if anyNamed {
-		t.Source = ""
+func makeTree(facts []*topology.Facts, prev *published, inUse map[string]bool, policy *Policy) (tree, problems) {
+	old := readOldTree(facts, prev.switches, inUse, policy)
+	named, source, inTiers := chooseTiers(facts, prev.source, old)
+	t := tree{named: named, source: prev.source, leaves: make([]string, len(facts))}
+	if slices.ContainsFunc(named, func(tiers []string) bool { return len(tiers) > 0 }) {
+		t.source = ""
 		if source.Network {
-			t.Source = source.Name
+			t.source = source.Name
 		}
+	} else if len(prev.switches) == 0 {
+		return t, inTiers
 	}
-	joined := joinRoots(s, &t, old, source)
+	all, paths := readSwitches(facts, named, source.Unique, old)
+	leaves := settleLeaves(facts, named, paths, old)
+	loops := settleParents(all, old)
+	t.list(facts, all, leaves, old)
+	inRoots := joinRoots(facts, &t, source, old)
 	t.sort()
-	return t, slices.Concat(found, nameConflicts(all), nameLoops(s, loops), joined, nameEmptyRoots(t.Switches), nameForgotten(s, t.Switches))
+	return t, slices.Concat(inTiers, nameConflicts(facts, all, loops), inRoots, nameEmptyRoots(t.switches), nameForgottenSwitches(policy, t.switches))
 }
 
 // switchKey is what nodes call a switch: one value may name a leaf and a spine. The tier is
@@ -163,8 +113,8 @@ type step struct {
 const ownLeaf = "-leaf"
 
 // readSwitches finds the switches that nodes name, and the published one of each. It adds the published switches
-// that no node names. paths are, beside Site.Facts, the switches that the node names, the nearest first.
-func readSwitches(s *Site, named [][]string, unique bool, old publishedTree) (all []*knownSwitch, paths [][]step) {
+// that no node names. paths are, beside the facts, the switches that the node names, the nearest first.
+func readSwitches(facts []*topology.Facts, named [][]string, unique bool, old *oldTree) (all []*knownSwitch, paths [][]step) {
 	known := map[switchKey]*knownSwitch{}
 	find := func(key switchKey) *knownSwitch {
 		if known[key] == nil {
@@ -197,15 +147,15 @@ func readSwitches(s *Site, named [][]string, unique bool, old publishedTree) (al
 		}
 	}
 	for _, sw := range all {
-		if was := old.byName[topology.SlurmName(sw.value)]; was != nil && was != sw.old {
-			was.renamed = true
+		if o := old.byName[topology.SlurmName(sw.value)]; o != nil && o != sw.old {
+			o.renamed = true
 		}
 	}
-	old.matchByNodes(s, named, paths)
-	for _, was := range old.switches {
-		if was.now == nil && old.keeps(was) {
-			was.now = &knownSwitch{switchKey: switchKey{was.tier, was.Name}, called: was.Value, old: was}
-			all = append(all, was.now)
+	old.matchByNodes(facts, named, paths)
+	for _, o := range old.switches {
+		if o.now == nil && old.keeps(o) {
+			o.now = &knownSwitch{switchKey: switchKey{o.tier, o.Name}, called: o.Value, old: o}
+			all = append(all, o.now)
 		}
 	}
 	return all, paths
@@ -214,26 +164,26 @@ func readSwitches(s *Site, named [][]string, unique bool, old publishedTree) (al
 // match takes the first published switch that is of the same tier. The published tier is counted in switches, so it
 // is lower if the nodes do not name a tier between them; exactly asks for one that is not.
 func (sw *knownSwitch) match(published []*oldSwitch, unique, exactly bool) {
-	for _, was := range published {
-		if sw.old != nil || was.now != nil || (sw.tier == 0) != (was.tier == 0) {
+	for _, o := range published {
+		if sw.old != nil || o.now != nil || (sw.tier == 0) != (o.tier == 0) {
 			continue
 		}
-		if unique || sw.tier == was.tier || !exactly && sw.tier > was.tier {
-			sw.old, was.now = was, sw
+		if unique || sw.tier == o.tier || !exactly && sw.tier > o.tier {
+			sw.old, o.now = o, sw
 		}
 	}
 }
 
 // list fills in the tree, each switch after its children. A switch with nothing below it is left out unless it is
 // a leaf that stays.
-func (t *Tree) list(s *Site, all []*knownSwitch, leaves []*knownSwitch, old publishedTree) {
+func (t *tree) list(facts []*topology.Facts, all, leaves []*knownSwitch, old *oldTree) {
 	for i, leaf := range leaves {
 		if leaf != nil {
-			leaf.nodes = append(leaf.nodes, s.Facts[i].SlurmName)
+			leaf.nodes = append(leaf.nodes, facts[i].SlurmName)
 		}
 	}
 	for _, leaf := range all {
-		if len(leaf.nodes) > 0 || leaf.old != nil && old.staysEmpty(s, leaf.old) {
+		if len(leaf.nodes) > 0 || leaf.old != nil && old.staysEmpty(leaf.old) {
 			for n, sw := 1, leaf; sw != nil && sw.levels < n; n, sw = n+1, sw.above {
 				sw.levels = n
 			}
@@ -246,12 +196,11 @@ func (t *Tree) list(s *Site, all []*knownSwitch, leaves []*knownSwitch, old publ
 	slices.SortStableFunc(kept, func(a, b *knownSwitch) int { return cmp.Compare(a.levels, b.levels) })
 	for _, sw := range kept {
 		slices.Sort(children[sw])
-		t.Switches = append(t.Switches, topology.Switch{Name: sw.name, Nodes: sw.nodes, Children: children[sw], Value: sw.called})
+		t.switches = append(t.switches, topology.Switch{Name: sw.name, Nodes: sw.nodes, Children: children[sw], Value: sw.called})
 		if sw.above != nil {
 			children[sw.above] = append(children[sw.above], sw.name)
 		}
 	}
-	t.leaves = make([]string, len(leaves))
 	for i, leaf := range leaves {
 		if leaf != nil {
 			t.leaves[i] = leaf.name
@@ -261,7 +210,7 @@ func (t *Tree) list(s *Site, all []*knownSwitch, leaves []*knownSwitch, old publ
 
 // nameSwitches names the switches: published names stay, and a new switch gets the best of its names that no
 // other has.
-func nameSwitches(kept []*knownSwitch, old publishedTree) {
+func nameSwitches(kept []*knownSwitch, old *oldTree) {
 	taken := make(map[string]bool, len(kept))
 	for _, root := range old.rootOf {
 		taken[root] = true
@@ -287,17 +236,17 @@ func nameSwitches(kept []*knownSwitch, old publishedTree) {
 
 // sort orders the switches, each after its children, by how far a switch is above the leaves, then by name. So the
 // order does not depend on which roots were joined.
-func (t *Tree) sort() {
-	height := make(map[string]int, len(t.Switches))
-	for i := range t.Switches {
-		sw := &t.Switches[i]
+func (t *tree) sort() {
+	height := make(map[string]int, len(t.switches))
+	for i := range t.switches {
+		sw := &t.switches[i]
 		above := 0
 		for _, c := range sw.Children {
 			above = max(above, height[c]+1)
 		}
 		height[sw.Name] = above
 	}
-	slices.SortFunc(t.Switches, func(a, b topology.Switch) int {
+	slices.SortFunc(t.switches, func(a, b topology.Switch) int {
 		return cmp.Or(cmp.Compare(height[a.Name], height[b.Name]), strings.Compare(a.Name, b.Name))
 	})
 }

@@ -1,4 +1,4 @@
-package tree
+package placement
 
 import (
 	"cmp"
@@ -14,23 +14,23 @@ type sourceTally struct {
 	nodes, published int
 }
 
-// chooseTiers reads the switches above every node, beside Site.Facts, the nearest
+// chooseTiers reads the switches above every node, beside the facts, the nearest
 // first. It settles on one source for the whole tree, because two
 // sources would make two trees: the cables if they were read, else the source that names the
 // published leaves. If that decides nothing, it takes the first by rank that more than half of
 // the nodes with a source have, else the one that most have. Tiers in reports go before all
 // others. The source is zero if none of the known ones names the switches.
-func chooseTiers(s *Site, old publishedTree) (named [][]string, chosen topology.TierSource, found []topology.Finding) {
-	tallies, sourced := tallySources(s, old)
-	found = nameUncabled(s, tallies)
+func chooseTiers(facts []*topology.Facts, published string, old *oldTree) (named [][]string, chosen topology.TierSource, found problems) {
+	tallies, sourced := tallySources(facts, old)
+	found = nameUncabled(facts, tallies)
 	if len(tallies) > 0 {
-		chosen = s.chooseSource(tallies, sourced)
+		chosen = chooseSource(tallies, sourced, old.policy.Cables && published == topology.SourceCables.Name)
 	}
-	named = make([][]string, len(s.Facts))
+	named = make([][]string, len(facts))
 	reported := false
-	for i, f := range s.Facts {
+	for i, f := range facts {
 		switch {
-		case !s.HasGPUs(i) || f.Stays != "":
+		case !f.Computes() || f.Stays != "":
 			continue
 		case f.ReportsTiers():
 			named[i], reported = f.Report.Tiers, true
@@ -40,13 +40,13 @@ func chooseTiers(s *Site, old publishedTree) (named [][]string, chosen topology.
 		if len(tallies) == 0 || f.Gone || len(named[i]) > 0 && named[i][0] != "" {
 			continue
 		}
-		if why := whyMissing(f, chosen, named[i], old.leafOf[f.SlurmName] != nil); why.Reason != "" {
+		if why := whyMissing(f, chosen, named[i], old.pathOf(f) != nil); why.Reason != "" {
 			found = append(found, why)
 		}
 	}
 	for _, t := range tallies {
 		if chosen.Network && chosen.Fabrics && t.TierSource != chosen {
-			found = append(found, nameDiffering(s, named, t.TierSource)...)
+			found = append(found, nameDiffering(facts, named, t.TierSource)...)
 		}
 	}
 	if reported {
@@ -58,33 +58,31 @@ func chooseTiers(s *Site, old publishedTree) (named [][]string, chosen topology.
 // whyMissing says of a node why the source of the tree does not name its leaf switch, and what that
 // means. named is what the source names. The finding is empty if a finding of the site says why.
 func whyMissing(f *topology.Facts, source topology.TierSource, named []string, published bool) topology.Finding {
-	pr := topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonTiersMissing}
-	switch label := "no label"; {
+	reason, message := ReasonTiersMissing, "no label"
+	if source.Name != "" {
+		message += " of " + source.Name
+	}
+	switch {
 	case source.Network && source.Fabrics && f.Cables.Missing == "":
 		return topology.Finding{}
 	case source.Network:
-		pr.Reason, pr.Message = ReasonCablesMissing, cmp.Or(f.Cables.Missing, "no switch that is next to it is known by LLDP")
+		reason, message = ReasonCablesMissing, cmp.Or(f.Cables.Missing, "no switch that is next to it is known by LLDP")
 		if published {
-			pr.Message += "; the node stays below its published switch"
+			message += "; the node stays below its published switch"
 		} else {
-			pr.Message += "; the node is below no switch"
+			message += "; the node is below no switch"
 		}
+	case len(named) == 0:
+		message += " names the switches above it"
+	case published:
+		message += " names its leaf switch: it stays below the published one"
 	default:
-		if source.Name != "" {
-			label += " of " + source.Name
-		}
-		pr.Message = label + " names the switches above it"
-		if len(named) > 0 {
-			pr.Message = label + " names its leaf switch: it gets one below the nearest switch that labels name"
-			if published {
-				pr.Message = label + " names its leaf switch: it stays below the published one"
-			}
-		}
+		message += " names its leaf switch: it gets one below the nearest switch that labels name"
 	}
 	if len(named) == 0 && len(f.Labels.Tiers) > 0 {
-		pr.Message += "; " + labelsOf(f.Labels.TierSource) + " are not used, because the tree is made from one source"
+		message += "; " + labelsOf(f.Labels.TierSource) + " are not used, because the tree is made from one source"
 	}
-	return pr
+	return topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: reason, Message: message}
 }
 
 // labelsOf names the labels of a writer.
@@ -97,9 +95,9 @@ func labelsOf(source topology.TierSource) string {
 
 // tallySources counts the sources of the tiers of nodes that have GPUs, and the
 // nodes that have any source.
-func tallySources(s *Site, old publishedTree) (tallies []sourceTally, sourced int) {
-	for i, f := range s.Facts {
-		if !s.HasGPUs(i) || f.Stays != "" || f.ReportsTiers() {
+func tallySources(facts []*topology.Facts, old *oldTree) (tallies []sourceTally, sourced int) {
+	for _, f := range facts {
+		if !f.Computes() || f.Stays != "" || f.ReportsTiers() {
 			continue
 		}
 		leaf, any := old.leafOf[f.SlurmName], 0
@@ -122,14 +120,20 @@ func tallySources(s *Site, old publishedTree) (tallies []sourceTally, sourced in
 
 // isNamed reports whether a leaf has one of the names that nodes give to it.
 func (leaf *oldSwitch) isNamed(value string) bool {
+	switch value {
+	case "":
+		return false
+	case leaf.Name:
+		return true
+	}
 	names := topology.SwitchNames(0, value)
-	return value != "" && (leaf.Name == value || slices.Contains(names[:], leaf.Name))
+	return slices.Contains(names[:], leaf.Name)
 }
 
-// chooseSource returns the source of the tree. Cables that nobody can read now stay the source: nodes
-// then stay where they are published.
-func (s *Site) chooseSource(tallies []sourceTally, sourced int) topology.TierSource {
-	if s.Cables && s.Source == topology.SourceCables.Name || slices.ContainsFunc(tallies, func(t sourceTally) bool { return t.Network && t.Fabrics }) {
+// chooseSource returns the source of the tree. cabled: the published tree is by cables, and the site has them read.
+// Then they stay the source if nobody can read them now, and nodes stay where they are published.
+func chooseSource(tallies []sourceTally, sourced int, cabled bool) topology.TierSource {
+	if cabled || slices.ContainsFunc(tallies, func(t sourceTally) bool { return t.Network && t.Fabrics }) {
 		return topology.SourceCables
 	}
 	return slices.MinFunc(tallies, func(a, b sourceTally) int {

@@ -1,4 +1,4 @@
-package tree
+package placement
 
 import (
 	"cmp"
@@ -9,30 +9,21 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// The findings about cables.
-const (
-	ReasonCablesMissing = "CablesMissing"
-	ReasonCablesDiffer  = "CablesDiffer"
-)
-
 // nameUncabled says that cables were read, and that they show the switches of no node.
-func nameUncabled(s *Site, tallies []sourceTally) []topology.Finding {
+func nameUncabled(facts []*topology.Facts, tallies []sourceTally) (found problems) {
 	if slices.ContainsFunc(tallies, func(t sourceTally) bool { return t.Network }) {
 		return nil
 	}
-	nodes, first := 0, 0
-	for i, f := range s.Facts {
-		if s.HasGPUs(i) && f.Stays == "" && !f.Gone && f.Cables.Missing != "" {
-			if nodes++; nodes == 1 {
-				first = i
-			}
+	var uncabled []*topology.Facts
+	for _, f := range facts {
+		if f.Computes() && f.Stays == "" && !f.Gone && f.Cables.Missing != "" {
+			uncabled = append(uncabled, f)
 		}
 	}
-	if nodes == 0 {
-		return nil
+	if len(uncabled) > 0 {
+		found.add("", ReasonCablesMissing, fmt.Sprintf("cables were read, and none of %d nodes has a switch by them; the first is node %s: %s", len(uncabled), uncabled[0].Name, uncabled[0].Cables.Missing))
 	}
-	f := s.Facts[first]
-	return []topology.Finding{{Reason: ReasonCablesMissing, Message: fmt.Sprintf("cables were read, and none of %d nodes has a switch by them; the first is node %s: %s", nodes, f.Name, f.Cables.Missing)}}
+	return found
 }
 
 // groupOf are the nodes below a switch: of one name, at one tier, by cables or by labels.
@@ -45,12 +36,12 @@ type groupOf struct {
 // nameDiffering says how many labels of a writer differ from the cables, with one example. A label differs if
 // it has a part of the nodes of a switch, and other nodes too: no tree has both. A label of leaves differs also if
 // it has other nodes than one leaf switch. The names of the two may differ, because cables have no names.
-// named is what cables say, beside Site.Facts.
-func nameDiffering(s *Site, named [][]string, writer topology.TierSource) []topology.Finding {
+// named is what cables say, beside the facts.
+func nameDiffering(facts []*topology.Facts, named [][]string, writer topology.TierSource) (found problems) {
 	type pair struct{ label, cables groupOf }
 	sizes, shared, first := map[groupOf]int{}, map[pair]int{}, map[pair]string{}
 	labels := 0
-	for i, f := range s.Facts {
+	for i, f := range facts {
 		by := f.TiersBy(writer)
 		if len(by) == 0 || len(named[i]) == 0 || f.ReportsTiers() || f.Stays != "" {
 			continue
@@ -89,6 +80,7 @@ func nameDiffering(s *Site, named [][]string, writer topology.TierSource) []topo
 		return cmp.Or(cmp.Compare(shared[a], shared[b]), strings.Compare(first[a], first[b]), cmp.Compare(a.cables.tier, b.cables.tier), cmp.Compare(a.label.tier, b.label.tier))
 	})
 	n := shared[example]
-	return []topology.Finding{{Reason: ReasonCablesDiffer, Message: fmt.Sprintf("%d of %d %s differ from the cables: %s is on %d of %d nodes below switch %s (%s for example) and on %d others; the cables are followed",
-		len(differ), labels, labelsOf(writer), example.label.name, n, sizes[example.cables], example.cables.name, first[example], sizes[example.label]-n)}}
+	found.add("", ReasonCablesDiffer, fmt.Sprintf("%d of %d %s differ from the cables: %s is on %d of %d nodes below switch %s (%s for example) and on %d others; the cables are followed",
+		len(differ), labels, labelsOf(writer), example.label.name, n, sizes[example.cables], example.cables.name, first[example], sizes[example.label]-n))
+	return found
 }

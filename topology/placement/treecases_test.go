@@ -1,0 +1,307 @@
+package placement_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// node returns the facts of a node that names switches, written "leaf spine". A dash is a tier that
+// it does not name.
+func node(name, tiers string) topology.Facts {
+	named := strings.Fields(tiers)
+	for i := range named {
+		named[i] = strings.Trim(named[i], "-")
+	}
+	return below(name, named...)
+}
+
+// by returns the facts with labels of a writer.
+func by(source topology.TierSource, facts ...topology.Facts) []topology.Facts {
+	for i := range facts {
+		facts[i].Labels.TierSource = source
+	}
+	return facts
+}
+
+// with returns the facts of a node that has GPUs of a product.
+func with(product string, f topology.Facts) topology.Facts {
+	f.Report.GPUs[0].Product = product
+	return f
+}
+
+// treeSite is what a tree is made from.
+type treeSite struct {
+	facts     []topology.Facts
+	published []topology.Switch
+	policy    placement.Policy
+	inUse     string // a leaf
+}
+
+// treeOf returns the switches of a plan, and what it says of them, by reason and node.
+func treeOf(t *testing.T, s *treeSite) (switches []topology.Switch, found []topology.Finding) {
+	t.Helper()
+	old := &topology.Plan{}
+	if len(s.published) > 0 {
+		old.Topologies = []topology.Topology{{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: s.published}}
+	}
+	plan, _, err := placement.MakePlan(placement.Observed{Facts: s.facts, InUse: map[string]bool{s.inUse: s.inUse != ""}}, placement.Previous{Plan: old}, s.policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range plan.Problems {
+		switch f.Reason {
+		case placement.ReasonTierConflict, placement.ReasonTiersMissing, placement.ReasonForgottenSwitch, placement.ReasonRootAssumed, placement.ReasonLeavesApart:
+			found = append(found, f)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b topology.Finding) int { return strings.Compare(a.Reason, b.Reason) })
+	return plan.Switches(), found
+}
+
+// forgets is the policy of a site that forgets switches.
+func forgets(switches ...string) placement.Policy {
+	p := short
+	p.ForgetSwitches = switches
+	return p
+}
+
+// pair is a published spine with two leaves of one node each.
+var pair = []topology.Switch{{Name: "l1", Nodes: []string{"a"}, Value: "l1"}, {Name: "l2", Nodes: []string{"b"}, Value: "l2"}, {Name: "s1", Children: []string{"l1", "l2"}, Value: "s1"}}
+
+func TestTree(t *testing.T) {
+	tests := []struct {
+		name string
+		site treeSite
+		want string
+		// problems are their reasons and nodes.
+		problems []string
+	}{
+		{"nothing is named or published", treeSite{facts: []topology.Facts{node("a", "")}}, "", nil},
+		{"two roots are joined", treeSite{facts: []topology.Facts{node("a", "l1 s1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", []string{"RootAssumed "}},
+		{"two roots are separate", treeSite{policy: placement.Policy{SeparateFabrics: true}, facts: []topology.Facts{node("a", "l1 s1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2)", []string{"LeavesApart "}},
+		{"one value for a leaf and a spine", treeSite{facts: []topology.Facts{node("a", "x x")}}, "x=a tier1-x(x)", nil},
+		{"all labels lost", treeSite{published: pair, facts: []topology.Facts{node("a", ""), node("b", "")}}, "l1=a l2=b s1(l1,l2)", nil},
+		{"the spine's label lost", treeSite{published: pair, facts: []topology.Facts{node("a", "l1"), node("b", "l2")}}, "l1=a l2=b s1(l1,l2)", nil},
+		{"a node moves", treeSite{published: pair, facts: []topology.Facts{node("a", "l2 s1"), node("b", "l2 s1")}}, "l2=a,b s1(l2)", nil},
+		{"a leaf that is forgotten and in use", treeSite{policy: forgets("l1"), inUse: "l1", published: pair, facts: []topology.Facts{node("a", "l2 s1"), node("b", "l2 s1")}}, "l1= l2=a,b s1(l1,l2)",
+			[]string{"ForgottenSwitchInUse "}},
+		{"a node moves and its leaf stays", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "l2 s1"), node("b", "l2 s1")}}, "l1= l2=a,b s1(l1,l2)", nil},
+		{"a leaf that is forgotten", treeSite{policy: forgets("l1"), published: pair, facts: []topology.Facts{node("a", "l2 s1"), node("b", "l2 s1")}}, "l2=a,b s1(l2)", nil},
+		{"switches that are forgotten and stay", treeSite{policy: forgets("l1", "s1", "l9"), published: pair, facts: []topology.Facts{node("a", "l1 s1")}}, "l1=a l2= s1(l1,l2)",
+			[]string{"ForgottenSwitchInUse ", "ForgottenSwitchInUse "}},
+		{"the empty leaves of other switches", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "m1 t1"), node("b", "m1 t1")}}, "l1= l2= m1=a,b s1(l1,l2) t1(m1)", []string{"LeavesApart "}},
+		{"leaves become spines", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "r1 l1"), node("b", "r2 l2")}}, "r1=a r2=b l1(r1) l2(r2) fabric(l1,l2)", []string{"RootAssumed "}},
+		{"spines become leaves", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "s1"), node("b", "s1")}}, "s1=a,b", nil},
+		{"a leaf moves", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s2"), node("b", "l2 s1")}}, "l1=a l2=b s1(l2) s2(l1) fabric(s1,s2)", []string{"RootAssumed "}},
+		{"the site has one tier", treeSite{published: pair, facts: []topology.Facts{node("a", "l1"), node("b", "l2")}, policy: placement.Policy{Tiers: 1}}, "l1=a l2=b fabric(l1,l2)", []string{"RootAssumed "}},
+		{"a tier is put below the leaves", treeSite{published: pair, facts: []topology.Facts{node("a", "r1 l1"), node("b", "r2 l2")}}, "r1=a r2=b l1(r1) l2(r2) fabric(l1,l2)", []string{"RootAssumed "}},
+		{"the published parent wins a tie", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s1"), node("c", "l1 s0")}}, "l1=a,c s1(l1)", []string{"TierConflict "}},
+		{"most nodes win", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s1"), node("c", "l1 s0"), node("d", "l1 s0")}}, "l1=a,c,d s0(l1)", []string{"TierConflict "}},
+		{"a node without a label", treeSite{facts: []topology.Facts{node("a", "l1"), node("b", "")}}, "l1=a", []string{"TierLabelsMissing b"}},
+		{"a loop in an edited file", treeSite{published: []topology.Switch{{Name: "l", Nodes: []string{"a"}}, {Name: "s", Children: []string{"l", "t"}}, {Name: "t", Children: []string{"s"}}},
+			facts: []topology.Facts{node("a", "l z")}}, "l=a z(l)", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			switches, found := treeOf(t, &tt.site)
+			var problems []string
+			for _, p := range found {
+				problems = append(problems, p.Reason+" "+p.Node)
+			}
+			if diff := cmp.Diff(tt.want, text(switches)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.problems, problems); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// text writes leaves as l=a,b and other switches as s(l,m).
+func text(switches []topology.Switch) string {
+	var all []string
+	for _, s := range switches {
+		if len(s.Children) > 0 {
+			all = append(all, fmt.Sprintf("%s(%s)", s.Name, strings.Join(s.Children, ",")))
+		} else {
+			all = append(all, s.Name+"="+strings.Join(s.Nodes, ","))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// TestTreeFromOneSource makes the tree from one of two sources of labels.
+func TestTreeFromOneSource(t *testing.T) {
+	cloud, site := topology.TierSource{Rank: 1, Name: "cloud"}, topology.TierSource{Rank: 2, Name: "site"}
+	only := func(name string, source topology.TierSource, leaf string) topology.Facts {
+		f := node(name, leaf)
+		f.Labels.TierSource = source
+		return f
+	}
+	both := func(name, first, second string) topology.Facts {
+		f := only(name, cloud, first)
+		f.Labels.MoreTiers = []topology.SourceTiers{{TierSource: site, Tiers: []string{second}}}
+		return f
+	}
+	tests := []struct {
+		name      string
+		facts     []topology.Facts
+		published []topology.Switch
+		want      string
+	}{
+		{"by rank", []topology.Facts{both("a", "c1", "s1"), both("b", "c1", "s1")}, nil, "c1=a,b"},
+		{"by what most nodes carry", []topology.Facts{both("a", "c1", "s1"), only("b", site, "s1"), only("c", site, "s2")}, nil, "s1=a,b s2=c fabric(s1,s2)"},
+		{"by what is published", []topology.Facts{both("a", "c1", "s1"), both("b", "c1", "s1")}, []topology.Switch{{Name: "s1", Nodes: []string{"a", "b"}}}, "s1=a,b"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			switches, _ := treeOf(t, &treeSite{facts: tt.facts, published: tt.published})
+			if diff := cmp.Diff(tt.want, text(switches)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRoots joins tops, and keeps apart those that are known to be separate.
+func TestRoots(t *testing.T) {
+	coreweave := topology.TierSource{Rank: 4, Name: "CoreWeave", Fabrics: true}
+	joined := []topology.Switch{{Name: "l1", Nodes: []string{"a"}, Value: "l1"}, {Name: "l2", Nodes: []string{"b"}, Value: "l2"},
+		{Name: "s1", Children: []string{"l1"}, Joined: true, Value: "s1"}, {Name: "s2", Children: []string{"l2"}, Joined: true, Value: "s2"}, {Name: "fabric", Children: []string{"s1", "s2"}}}
+	apart := []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "s1", Children: []string{"l1"}}, {Name: "s2", Children: []string{"l2"}}}
+	inFile := []topology.Switch{apart[0], apart[1], apart[2], apart[3], joined[4]}
+	held := short
+	held.Keep = []placement.Decision{{Kind: placement.RootsJoin, Subject: "fabric"}}
+	four := []topology.Facts{node("a", "l1"), node("b", "l2"), node("c", "l3"), node("d", "l4")}
+	twoInFile := []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "l3", Nodes: []string{"c"}}, {Name: "l4", Nodes: []string{"d"}},
+		{Name: "fabric", Children: []string{"l1", "l3"}}, {Name: "fabric-2", Children: []string{"l2", "l4"}}}
+	twoRoots := slices.Clone(twoInFile)
+	for i := range 4 {
+		twoRoots[i].Joined = true
+	}
+	assumed, leavesApart := []string{"RootAssumed"}, []string{"LeavesApart"}
+	type facts = []topology.Facts
+	two := facts{node("a", "l1 s1"), node("b", "l2 s2")}
+	for _, tt := range []struct {
+		name     string
+		site     treeSite
+		want     string
+		problems []string
+		says     string // in one of the findings
+	}{
+		{"one tier", treeSite{facts: facts{node("a", "l1"), node("b", "l2")}}, "l1=a l2=b fabric(l1,l2)", assumed, "no label joins l1, l2: switch fabric is put above them"},
+		{"one switch", treeSite{facts: facts{node("a", "l1"), node("b", "l1")}}, "l1=a,b", nil, ""},
+		{"the site names the root", treeSite{policy: placement.Policy{RootSwitch: "core"}, facts: two}, "l1=a l2=b s1(l1) s2(l2) core(s1,s2)", nil, ""},
+		{"the site names the root of fabrics", treeSite{policy: placement.Policy{RootSwitch: "core"}, facts: by(coreweave, node("a", "l1 f1"), node("b", "l2 f2"))}, "l1=a l2=b f1(l1) f2(l2) core(f1,f2)", nil, ""},
+		{"the site names a top", treeSite{policy: placement.Policy{RootSwitch: "s1"}, facts: two}, "l1=a l2=b s2(l2) s1(l1,s2)", nil, ""},
+		{"a leaf has the root's name", treeSite{facts: facts{node("a", "fabric s1"), node("b", "l2 s2")}}, "fabric=a l2=b s1(fabric) s2(l2) fabric-2(s1,s2)", assumed, "rootSwitch: fabric-2"},
+		{"a spine has the root's name", treeSite{facts: facts{node("a", "l1 fabric c1"), node("b", "l2 s2 c2")}}, "l1=a l2=b fabric(l1) s2(l2) c1(fabric) c2(s2) fabric-2(c1,c2)", assumed, ""},
+		{"a top has the root's name", treeSite{facts: facts{node("a", "l1 fabric"), node("b", "l2 s2")}}, "l1=a l2=b s2(l2) fabric(l1,s2)", assumed, ""},
+		{"labels name fabrics", treeSite{facts: by(coreweave, node("a", "l1 f1"), node("b", "l2 f2"))}, "l1=a l2=b f1(l1) f2(l2)", leavesApart, "no job of more than 1 nodes can run in the switch tree: no switch joins f1, f2, because labels of CoreWeave name the fabric of each"},
+		{"other products", treeSite{facts: facts{with("H100", node("a", "l1 s1")), with("L40S", node("b", "l2 s2")), node("c", "l3 s3")}}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed,
+			"so a job may use all of them, with GPUs of H100, L40S; set rootSwitch"},
+		{"one product in three spellings", treeSite{facts: facts{with("NVIDIA H100 80GB HBM3", node("a", "l1 s1")), with("nvidia h100 80gb", node("b", "l2 s2")), with("H100", node("c", "l2 s2"))}},
+			"l1=a l2=b,c s1(l1) s2(l2) fabric(s1,s2)", assumed, "s1, s2: switch fabric is put above them, so a job may use all of them; set rootSwitch"},
+		{"held", treeSite{published: apart, facts: two, policy: held}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "approves the change (digest " + held.Keep[0].Digest() + ")"},
+		{"held, and a new top", treeSite{published: joined, facts: append(two[:2:2], node("c", "l3 s3")), policy: held}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2)",
+			[]string{"LeavesApart", "RootAssumed"}, ""},
+		{"published, and all labels lost", treeSite{published: joined, facts: facts{node("a", ""), node("b", "")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", assumed, ""},
+		{"published, and a new top", treeSite{published: joined, facts: append(two[:2:2], node("c", "l3 s3"))}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed, ""},
+		{"published, and one top goes", treeSite{published: joined, facts: two[:1]}, "l1=a s1(l1) fabric(s1)", nil, ""},
+		{"published, and other tops come", treeSite{published: joined, facts: facts{node("a", "l1 s3"), node("b", "l2 s4")}}, "l1=a l2=b s3(l1) s4(l2) fabric(s3,s4)", assumed, ""},
+		{"published, and one other top comes", treeSite{published: joined, facts: facts{node("a", "l7 s7"), node("b", "l7 s7")}}, "l7=a,b s7(l7) fabric(s7)", nil, ""},
+		{"published, and labels name a core", treeSite{published: joined, facts: facts{node("a", "l1 s1 c1"), node("b", "l2 s2 c1")}}, "l1=a l2=b s1(l1) s2(l2) c1(s1,s2)", nil, ""},
+		{"published, and some labels name a core", treeSite{published: joined, facts: facts{node("a", "l1 s1 c1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2) c1(s1) fabric(c1,s2)", assumed, ""},
+		{"published, and the name is another's now", treeSite{published: joined, facts: facts{node("a", "fabric s1"), node("b", "l2 s2")}}, "l2=b tier0-fabric=a s1(tier0-fabric) s2(l2) fabric(s1,s2)", assumed, ""},
+		{"published in a file, and a new top", treeSite{published: inFile, facts: append(two[:2:2], node("c", "l3 s3"))}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed, ""},
+		{"published with two roots", treeSite{published: twoRoots, facts: four}, "l1=a l2=b l3=c l4=d fabric(l1,l2,l3,l4)", assumed, ""},
+		{"published with two roots, and held", treeSite{published: twoRoots, facts: append(four[:4:4], node("e", "l5")), policy: held}, "l1=a l2=b l3=c l4=d l5=e fabric(l1,l3) fabric-2(l2,l4)",
+			[]string{"LeavesApart", "RootAssumed", "RootAssumed"}, "no switch joins fabric, fabric-2, l5, because they stay apart until somebody approves"},
+		{"published in a file with two roots", treeSite{published: twoInFile, facts: four}, "l1=a l2=b l3=c l4=d fabric-2(l2,l4) fabric(fabric-2,l1,l3)", assumed, ""},
+		{"published in a file with two roots, and held", treeSite{published: twoInFile, facts: four, policy: held}, "l1=a l2=b l3=c l4=d fabric(l1,l3) fabric-2(l2,l4)",
+			[]string{"LeavesApart", "RootAssumed"}, ""},
+		{"published in a file, and separate now", treeSite{published: inFile, policy: placement.Policy{SeparateFabrics: true}, facts: two}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, ""},
+		{"published in a file, and labels name it", treeSite{published: inFile, facts: facts{node("a", "l1 s1 fabric"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", nil, ""},
+		{"published, and separate now", treeSite{published: joined, policy: placement.Policy{SeparateFabrics: true}, facts: two}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "the key fabrics is separate"},
+		{"published, and other root names", treeSite{published: joined, policy: placement.Policy{RootSwitch: "core"}, facts: two}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", nil, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			switches, found := treeOf(t, &tt.site)
+			if diff := cmp.Diff(tt.want, text(switches)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			var reasons []string
+			messages := ""
+			for _, f := range found {
+				messages += f.Message + "\n"
+				if f.Reason != "TierLabelsMissing" {
+					reasons = append(reasons, f.Reason)
+				}
+			}
+			if diff := cmp.Diff(tt.problems, reasons); diff != "" || !strings.Contains(messages, tt.says) {
+				t.Errorf("findings (-want +got):\n%s%s", diff, messages)
+			}
+			again := tt.site
+			again.published = switches
+			more, _ := treeOf(t, &again)
+			if diff := cmp.Diff(switches, more); diff != "" {
+				t.Errorf("once more gives another tree (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUniqueNames has labels of a writer whose values are unique over the tiers.
+func TestUniqueNames(t *testing.T) {
+	type facts = []topology.Facts
+	for _, tt := range []struct {
+		name     string
+		facts    facts
+		want     string // of a writer with unique values
+		own      string // of a site's own keys
+		problems []string
+	}{
+		{"depths differ", facts{node("a", "l1 s1 core1"), node("c", "l9 core1")}, "l1=a l9=c s1(l1) core1(l9,s1)", "l1=a l9=c core1(l9) s1(l1) tier2-core1(s1) fabric(core1,tier2-core1)", nil},
+		{"row 1 and hall 1", facts{node("a", "r1 1 1"), node("b", "r2 2 1")}, "r1=a r2=b 2(r2) 1(2,r1) tier2-1(1)", "r1=a r2=b 1(r1) 2(r2) tier2-1(1,2)", nil},
+		{"a tier is missing", facts{node("d", "l3 - core1")}, "l3=d core1(l3)", "l3=d core1(l3)", nil},
+		{"a tier is missing, and others name it", facts{node("a", "l3 s1 core1"), node("b", "l3 - core1"), node("c", "l3 - core1")}, "l3=a,b,c s1(l3) core1(s1)", "l3=a,b,c s1(l3) core1(s1)", nil},
+		{"no leaf", facts{node("a", "l1 s1 core1"), node("d", "- s1 core1"), node("e", "- s1 core1")}, "l1=a s1-leaf=d,e s1(l1,s1-leaf) core1(s1)", "l1=a s1-leaf=d,e s1(l1,s1-leaf) core1(s1)", []string{"TierLabelsMissing d", "TierLabelsMissing e"}},
+		{"a leaf and a spine of one name", facts{node("a", "x s1"), node("b", "l2 x")}, "l2=b x=a s1(x) tier1-x(l2) fabric(s1,tier1-x)", "l2=b x=a s1(x) tier1-x(l2) fabric(s1,tier1-x)", nil},
+		{"equal tiers", facts{node("a", "l1 i i"), node("b", "l2 i i")}, "l1=a l2=b i(l1,l2) tier2-i(i)", "l1=a l2=b i(l1,l2) tier2-i(i)", nil},
+		{"a loop", facts{node("a", "l1 s1 s2"), node("b", "l1 s1 s2"), node("c", "l2 s2 s1")}, "l1=a,b l2=c s1(l1) s2(l2,s1)", "l1=a,b l2=c s1(l1) s2(l2) tier2-s1(s2) tier2-s2(s1) fabric(tier2-s1,tier2-s2)", []string{"TierConflict "}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, source := range []topology.TierSource{{Rank: 3, Name: "Soperator", Unique: true}, {}} {
+				site := treeSite{facts: by(source, tt.facts...)}
+				for range 2 {
+					switches, found := treeOf(t, &site)
+					want := tt.own
+					if source.Unique {
+						want = tt.want
+					}
+					if diff := cmp.Diff(want, text(switches)); diff != "" {
+						t.Errorf("%q (-want +got):\n%s", source.Name, diff)
+					}
+					var problems []string
+					for _, p := range found {
+						if p.Reason != "RootAssumed" {
+							problems = append(problems, p.Reason+" "+p.Node)
+						}
+					}
+					if diff := cmp.Diff(tt.problems, problems); diff != "" && source.Unique {
+						t.Errorf("problems (-want +got):\n%s", diff)
+					}
+					site.published = switches
+				}
+			}
+		})
+	}
+}
