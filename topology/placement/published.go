@@ -9,7 +9,10 @@ import (
 
 // published is what was published, without blocks of another kind than the plan's.
 type published struct {
-	base int
+	// elsewhere: the plan's blocks go into a topology of another name. The published
+	// topology stays beside it as long as it is in use.
+	elsewhere bool
+	base      int
 	// topologies are the block topologies. One of topology.conf has the name that the plan
 	// gives it.
 	topologies []topology.Topology
@@ -65,17 +68,14 @@ func readPublished(previous *Previous, inUse map[string]bool, policy *Policy) *p
 		return old
 	}
 	old.switches, old.source = previous.Plan.Switches(), previous.Plan.SwitchSource()
-	otherKind := isOtherKind(previous.Plan, policy.ByLeaf)
-	// elsewhere: the plan's blocks go into a topology of another name. The published topology stays beside it as
-	// long as it is in use.
-	elsewhere, nodes := false, 0
+	nodes := 0
 	for i, t := range previous.Plan.BlockTopologies() {
 		if i == 0 {
 			name := policy.kind()
 			if policy.OneTopology {
 				name = topology.ConfTopology
 			}
-			elsewhere = topology.BlockFamily(t.Name) != name
+			old.elsewhere = topology.BlockFamily(t.Name) != name
 		}
 		if t.Default {
 			old.defaultName = t.Name
@@ -90,8 +90,8 @@ func readPublished(previous *Previous, inUse map[string]bool, policy *Policy) *p
 			old.blocks = append(old.blocks, &oldBlock{Block: b, topology: t.Name, index: len(old.blocks), place: k, inUse: inUse[b.Name]})
 		}
 	}
-	if otherKind {
-		old.leaveOutAll(elsewhere, policy)
+	if isOtherKind(previous.Plan, policy.ByLeaf) {
+		old.leaveOutAll(policy)
 		return old
 	}
 	old.base, old.blockOf = previous.Plan.BaseBlockSize(), make(map[string]*oldBlock, nodes)
@@ -105,11 +105,11 @@ func readPublished(previous *Previous, inUse map[string]bool, policy *Policy) *p
 }
 
 // leaveOutAll leaves out all blocks but the empty ones that stay.
-func (old *published) leaveOutAll(elsewhere bool, policy *Policy) {
+func (old *published) leaveOutAll(policy *Policy) {
 	all := old.blocks
 	old.topologies, old.blocks = nil, nil
 	for _, b := range all {
-		if !elsewhere && b.inUse {
+		if !old.elsewhere && b.inUse {
 			at := len(old.blocks)
 			old.blocks = append(old.blocks, &oldBlock{Block: &topology.Block{Name: b.Name}, topology: policy.kind(), index: at, place: at, inUse: true})
 		}
