@@ -8,7 +8,7 @@ import (
 )
 
 // carryOn returns the blocks of the plan: one for each domain, and behind them the published blocks that no domain
-// takes. Nodes that stay are in their published block. A further block of a domain that has another one loses its
+// takes. Nodes that stay are in their published block. New blocks that are too small are left out. A further block of a domain that has another one loses its
 // nodes to that block, and leaves the plan when it is empty.
 func carryOn(ds []*domain, nodes []*node, old *published, policy *Policy) (all []*domain, found problems) {
 	for _, d := range ds {
@@ -48,7 +48,7 @@ func carryOn(ds []*domain, nodes []*node, old *published, policy *Policy) (all [
 		}
 	}
 	nameBlocks(all)
-	return all, nameForgotten(all, policy)
+	return leaveOutSmall(all, policy), nameForgotten(all, policy)
 }
 
 // findTwins returns the published blocks that no domain takes and that are the same domain as another block, with

@@ -2,7 +2,20 @@
 //
 // [MakePlan] turns what is [Observed] of all nodes now, what was published ([Previous]) and
 // what the site wants ([Policy]) into a plan: blocks (one per NVLink clique), a switch tree
-// if network tiers are known, and the place of every node with its reason.
+// if network tiers are known, and the place of every node with its reason. Each stage is a call from data to data:
+//
+//   - readPublished and readNodes: the published blocks, and each node with its facts, its published block and the
+//     verdict on its NVLink fabric.
+//   - makeTree: the switches, and the leaf above each node.
+//   - settleUnits: what each node makes a block with, its clique, a value of a label or its leaf.
+//   - domains: the nodes of each unit.
+//   - match: which published block each domain takes.
+//   - hold: which nodes stay in their published block, whatever they name.
+//   - carryOn: the blocks of the plan, with their nodes, names and sizes.
+//   - divide: the block topology of each block.
+//   - Waiting.hold: which nodes would move before their time.
+//   - arrange: sizes, order and places of the blocks.
+//   - explain: the reason of each node.
 //
 // The package is pure: no clock, environment, files or network. It changes nothing that it
 // is given. The same facts give the same plan whatever their order. It knows nothing of
@@ -47,8 +60,8 @@ type Previous struct {
 // problems.
 //
 // The stages up to Waiting.hold say where each node would go. If nodes wait, these stages run again with these nodes
-// in their places, because a unit that waits takes no block and no switch from others. Sizes and order are chosen
-// once: they move no node.
+// in their places, because the name that a waiting node gives takes no block and no switch from others. Sizes and
+// order are chosen once: they move no node.
 func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Waiting, error) {
 	w := Waiting{Moving: make(map[string]bool), Stay: make(map[string]bool)}
 	if err := policy.validate(); err != nil {
@@ -61,35 +74,37 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 		return nil, w, err
 	}
 	follows, inPartitions := w.followPartitions(nodes, old, o.Settling, &policy)
-	for {
-		t, inTree := makeTree(factsOf(nodes), old, o.InUse, &policy)
+	var t tree
+	var parts []*part
+	var found problems
+	for waits := true; waits; {
+		var inTree, inHold, inBlocks, inParts problems
+		t, inTree = makeTree(factsOf(nodes), old, o.InUse, &policy)
 		for i, n := range nodes {
 			n.named, n.leaf = t.namedLeaf(i), t.leaves[i]
 		}
 		aliases, inUnits := settleUnits(nodes, unnamed, &policy)
 		ds, unnamedSizes := domains(nodes, unnamed, aliases, &policy)
 		match(ds, nodes, old, follows, &policy)
-		overfull, inHold := hold(ds, nodes, old, &policy)
-		blocks, inBlocks := carryOn(ds, nodes, old, &policy)
-		parts, inParts := divide(leaveOutSmall(blocks, &policy), unnamedSizes, t, old, &policy)
-		if w.hold(nodes, parts, t, o.Settling, previous.Plan, &policy) {
-			continue
-		}
-		w.Overfull = overfull
-		plan := &topology.Plan{ByLeaf: policy.ByLeaf}
-		topologies, inSizes, err := arrange(parts, old, &policy)
-		if err != nil {
-			return nil, w, err
-		}
-		if plan.Topologies = topologies; len(t.switches) > 0 {
-			plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Source: t.source, Switches: t.switches})
-		}
-		placements, inPlaces := explain(nodes, len(topologies) > 0)
-		plan.Nodes = placements
-		plan.Problems = slices.Concat(ofSite, inPartitions, inTree, inUnits, inHold, inBlocks, inParts, inSizes, inPlaces, nameSwitchless(nodes, plan, &policy))
-		slices.SortFunc(plan.Problems, topology.CompareFindings)
-		return plan, w, nil
+		w.Overfull, inHold = hold(ds, nodes, old, &policy)
+		ds, inBlocks = carryOn(ds, nodes, old, &policy)
+		parts, inParts = divide(ds, unnamedSizes, t, old, &policy)
+		waits = w.hold(nodes, parts, t, o.Settling, previous.Plan, &policy)
+		found = slices.Concat(ofSite, inPartitions, inTree, inUnits, inHold, inBlocks, inParts)
 	}
+	topologies, inSizes, err := arrange(parts, old, &policy)
+	if err != nil {
+		return nil, w, err
+	}
+	plan := &topology.Plan{ByLeaf: policy.ByLeaf, Topologies: topologies}
+	if len(t.switches) > 0 {
+		plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Source: t.source, Switches: t.switches})
+	}
+	var inPlaces problems
+	plan.Nodes, inPlaces = explain(nodes, len(topologies) > 0)
+	plan.Problems = slices.Concat(found, inSizes, inPlaces, nameSwitchless(nodes, plan, &policy))
+	slices.SortFunc(plan.Problems, topology.CompareFindings)
+	return plan, w, nil
 }
 
 // The reasons of placements and problems.
