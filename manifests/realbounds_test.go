@@ -74,6 +74,9 @@ func boundedCases(t *testing.T) []boundedCase {
 	for _, b := range breakages(t) {
 		cases = append(cases, boundedCase{b, false, false})
 	}
+	for _, b := range unknownKeys(t) { // the test asks the API server to be strict, and agents do not
+		cases = append(cases, boundedCase{b, false, true})
+	}
 	return cases
 }
 

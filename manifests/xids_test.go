@@ -14,13 +14,14 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // xidMachines are what the agents of a site report, by the alerts that fire for each.
 func xidMachines() map[string]map[string]*topology.Node {
 	of := func(recovery string, codes ...int) *topology.Node {
 		n := &topology.Node{GPUs: []topology.GPU{{UUID: "GPU-a", Recovery: recovery, Xids: codes}, {UUID: "GPU-b"}}}
-		var xids topology.Xids
+		var xids fabric.Xids
 		xids.Take(n)
 		xids.Show(n)
 		return n

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // Reasons of the problems that the agent adds to what the probe reports.
@@ -31,7 +32,7 @@ type facts struct {
 
 	// xids are those of this boot. xidsOf is the stored report from which they were recalled.
 	boot   string
-	xids   topology.Xids
+	xids   fabric.Xids
 	xidsOf *topology.Node
 
 	adapters adapterFacts
@@ -65,7 +66,7 @@ func (f *facts) takeProbe(n *topology.Node) {
 // read, it is the boot that this agent runs in.
 func (f *facts) takeXids(n *topology.Node) {
 	if n.BootID != "" && f.boot != "" && n.BootID != f.boot {
-		f.xids = topology.Xids{}
+		f.xids = fabric.Xids{}
 	}
 	f.boot = cmp.Or(n.BootID, f.boot)
 	f.xids.Take(n)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // TestXids: what one probe saw of a boot is kept when another does not see it.
@@ -48,7 +49,7 @@ func TestXids(t *testing.T) {
 func TestXidsAfterReset(t *testing.T) {
 	report := func(recovery string, xids ...int) *topology.Node {
 		n := &topology.Node{Name: "n1", BootID: "b", GPUs: []topology.GPU{{UUID: "GPU-a", Recovery: recovery, Xids: xids}}}
-		var all topology.Xids
+		var all fabric.Xids
 		all.Take(n)
 		all.Show(n)
 		return n
@@ -72,7 +73,7 @@ func TestXidsAfterReset(t *testing.T) {
 		f.recall(tt.stored)
 		count := func(want int) {
 			t.Helper()
-			got := slices.DeleteFunc(slices.Clone(f.report().Problems), func(p topology.Finding) bool { return !topology.NeedsRepair(p) })
+			got := slices.DeleteFunc(slices.Clone(f.report().Problems), func(p topology.Finding) bool { return !fabric.NeedsRepair(p) })
 			if len(got) != want {
 				t.Errorf("%s: %v, want %d", tt.name, got, want)
 			}

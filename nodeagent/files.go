@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // HookFiles keeps the inventory and the configuration of the job hook.
@@ -64,8 +65,7 @@ var warned = []string{topology.ReasonXidCritical, topology.ReasonRecoveryNeeded,
 func (f *HookFiles) faults(n *topology.Node) (faults []rundir.Fault) {
 	for _, p := range n.Problems {
 		if slices.Contains(warned, p.Reason) {
-			uuid, _ := topology.GPUOf(p)
-			faults = append(faults, rundir.Fault{UUID: uuid, Text: p.Message})
+			faults = append(faults, rundir.Fault{UUID: fabric.GPUOf(p), Text: p.Message})
 		}
 	}
 	if f.Fabric == nil {

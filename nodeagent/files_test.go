@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 func TestInventoryOf(t *testing.T) {
@@ -288,7 +289,7 @@ func TestHookFilesFaults(t *testing.T) {
 	f := &HookFiles{RunDir: run, Hook: rundir.HookConfig{MappingDir: "/maps"}}
 	minor := 0
 	n := &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor}, {Index: 1, UUID: "GPU-b", Minor: new(1)}}}
-	var xids topology.Xids
+	var xids fabric.Xids
 	xids.Add("GPU-a", 13, 74, 119)
 	xids.Show(n)
 	n.Problems = append(n.Problems, topology.RowsPendingProblem("GPU-a"), topology.UncorrectedECCProblem("GPU-b"),
@@ -301,9 +302,7 @@ func TestHookFilesFaults(t *testing.T) {
 			n.GPUs[i].Links = &topology.Links{Switch: 18}
 		}
 		n.GPUs[0].Links = &topology.Links{Switch: links}
-		f.Fabric = func(n *topology.Node) topology.FabricVerdict {
-			return topology.JudgeFabric(&topology.FabricNode{Report: n}, nil)
-		}
+		f.Fabric = new(fabric.Site).Alone
 		if links < 18 {
 			want = append(want, rundir.Fault{Text: "LinksDown: GPU 0, GPU-a: 17 of 18 NVLinks are active"})
 		}

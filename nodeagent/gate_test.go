@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 const gateClique = "8a61c302-0000-4000-8000-000000000001.7"
@@ -68,11 +69,6 @@ quoin_agent_imex_peers{state="dead"} 1
 quoin_agent_imex_peers{state="unknown"} 1
 `
 
-// alone judges a node's fabric by its report.
-func alone(n *topology.Node) topology.FabricVerdict {
-	return topology.JudgeFabric(&topology.FabricNode{Report: n}, nil)
-}
-
 // TestGate writes what is known of the node, confirms it, and lets it go stale
 // while nothing is.
 func TestGate(t *testing.T) {
@@ -85,7 +81,7 @@ func TestGate(t *testing.T) {
 		run := t.TempDir()
 		reg := prometheus.NewRegistry()
 		reports := make(chan *topology.Node, 1)
-		g := NewGate("n1", "b1", rundir.Dir(run), m, alone, reports, reg, discard())
+		g := NewGate("n1", "b1", rundir.Dir(run), m, new(fabric.Site).Alone, reports, reg, discard())
 		var running sync.WaitGroup
 		running.Go(func() { _ = g.Run(ctx) })
 		nobodyKnows := gate.State{Node: "n1", Reason: imex.ReasonUnknown}
@@ -267,11 +263,8 @@ func TestGateFabric(t *testing.T) {
 	} {
 		major := 235
 		m := &membersOfOne{seen: imex.Observation{Join: imex.JoinHost}}
-		fabric := func(n *topology.Node) topology.FabricVerdict {
-			return topology.JudgeFabric(&topology.FabricNode{Report: n, Peers: tt.peers}, nil)
-		}
-		g := NewGate("n1", "", rundir.Dir(t.TempDir()), m, fabric, nil, prometheus.NewRegistry(), discard())
-		g.report = &topology.Node{Name: "n1", EarlierClique: tt.earlier, GPUs: []topology.GPU{{UUID: "GPU-a", Product: tt.product, Fabric: tt.fabric}},
+		g := NewGate("n1", "", rundir.Dir(t.TempDir()), m, new(fabric.Site).Alone, nil, prometheus.NewRegistry(), discard())
+		g.report = &topology.Node{Name: "n1", EarlierClique: tt.earlier, GPUs: []topology.GPU{{UUID: "GPU-a", Product: tt.product, Fabric: tt.fabric}}, IMEXPeers: &tt.peers,
 			IMEX: &topology.IMEX{ChannelMajor: &major, HostService: true, DaemonState: "READY"}}
 		got, err := g.state()
 		if err != nil {

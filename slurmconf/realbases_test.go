@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/oracle"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -48,6 +49,7 @@ func planRacks(t *testing.T, rng *rand.Rand, number int) (sites []*plannedSite) 
 			facts = append(facts, f)
 		}
 	}
+	new(fabric.Site).Judge(facts)
 	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, policy)
 	if err != nil {
 		t.Fatal(err)

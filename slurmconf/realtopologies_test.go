@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -45,6 +46,7 @@ func TestRealTopologies(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			new(fabric.Site).Judge(tt.facts)
 			plan, _, err := placement.MakePlan(placement.Observed{Facts: tt.facts}, placement.Previous{}, placement.Policy{EmptyLeaves: true, SeparateFabrics: true, SizeClasses: tt.classes})
 			if err != nil {
 				t.Fatal(err)
@@ -85,6 +87,7 @@ func TestRealJoinedRoots(t *testing.T) {
 	t.Parallel()
 	slurmrig.NeedTest(t)
 	facts := append(racksOf("a", 4, 4), racksOf("b", 4, 4)...)
+	new(fabric.Site).Judge(facts)
 	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, placement.Policy{EmptyLeaves: true, OneTopology: true})
 	if err != nil {
 		t.Fatal(err)

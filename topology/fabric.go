@@ -230,3 +230,66 @@ func (f *Fabric) validate() error {
 	}
 	return nil
 }
+
+// Standing is what one GPU's fabric state means. Only this file reads the words of the state.
+type Standing uint8
+
+// The standings.
+const (
+	GPUUnread Standing = iota
+	GPUJoined
+	GPUInProgress
+	GPUNotStarted
+	GPUFailed
+	GPUNone
+)
+
+// Standing returns what the state of a GPU means.
+func (f *Fabric) Standing() Standing {
+	switch f.State {
+	case FabricNotSupported:
+		return GPUNone
+	case FabricNotStarted:
+		return GPUNotStarted
+	case FabricInProgress:
+		return GPUInProgress
+	case FabricCompleted:
+		switch {
+		case f.Status != "":
+			return GPUFailed
+		case f.ClusterUUID.IsZero():
+			return GPUNone
+		}
+		return GPUJoined
+	}
+	return GPUUnread
+}
+
+// Supported reports whether NVML says that the GPU has a fabric.
+func (f *Fabric) Supported() bool { return f.State != "" && f.State != FabricNotSupported }
+
+// Clique returns the domain that the GPU has joined, false if it has joined none.
+func (f *Fabric) Clique() (Clique, bool) {
+	if f.Standing() != GPUJoined {
+		return Clique{}, false
+	}
+	return Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}, true
+}
+
+// Joined returns the NVLink domain that all of the node's GPUs have joined, or None
+// if all have none to join. It is zero if a GPU's registration is in progress,
+// failed or unread, or if two GPUs differ. None is what the GPUs say; JudgeFabric says whether
+// that is believed.
+func (n *Node) Joined() NVLinkDomain {
+	var joined NVLinkDomain
+	for i := range n.GPUs {
+		f := &n.GPUs[i].Fabric
+		c, ok := f.Clique()
+		d := NVLinkDomain{Clique: c, None: f.Standing() == GPUNone}
+		if !ok && !d.None || i > 0 && d != joined {
+			return NVLinkDomain{}
+		}
+		joined = d
+	}
+	return joined
+}

@@ -97,6 +97,8 @@ type Facts struct {
 	NodeUnknown bool
 	// Report is nil when the node has not sent one.
 	Report *Node
+	// Fabric is the verdict on the node's NVLink fabric, which package fabric makes once a pass.
+	Fabric FabricVerdict
 	Labels Labels
 	// Cables has the switches above the node as its cables show.
 	Cables Cables
@@ -118,6 +120,18 @@ type Facts struct {
 	// Stays is why the node stays where it is published, whatever its other facts
 	// say. Empty: its facts are followed.
 	Stays string
+}
+
+// Product returns the product of the node's first GPU, by report, else by labels, else by slices, as
+// the writer spells it. It is empty if nothing names it.
+func (f *Facts) Product() string {
+	switch {
+	case f.Report != nil && len(f.Report.GPUs) > 0 && f.Report.GPUs[0].Product != "":
+		return f.Report.GPUs[0].Product
+	case f.Labels.Product == "" && f.Slices != nil && len(f.Slices.GPUs) > 0:
+		return f.Slices.GPUs[0].Product
+	}
+	return f.Labels.Product
 }
 
 // GPUCount returns how many GPUs the node has, by report, else by labels, else by

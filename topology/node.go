@@ -45,8 +45,11 @@ type Node struct {
 	Platform *Platform `json:"platform,omitempty"`
 	// FabricMode is FABRIC_MODE in the configuration of the machine's Fabric Manager: 0, or another number if
 	// it gives out partitions of the machine's NVLink. It is absent if the file could not be read.
-	FabricMode *int  `json:"fabricMode,omitempty"`
-	IMEX       *IMEX `json:"imex,omitempty"`
+	FabricMode *int `json:"fabricMode,omitempty"`
+	// IMEXPeers says whether the list of the machine's own IMEX service (nodes_config.cfg) names several nodes. It is
+	// absent if the list could not be read.
+	IMEXPeers *bool `json:"imexPeers,omitempty"`
+	IMEX      *IMEX `json:"imex,omitempty"`
 	// Adapters are the RDMA network adapters, sorted by name. Functions of SR-IOV are not among
 	// them: they have no cable of their own, and come and go with pods.
 	Adapters []Adapter `json:"adapters,omitempty" max:"32"`
@@ -223,11 +226,28 @@ const (
 	PeerUnknown   = "unknown"   // the daemon does not say it
 )
 
+// The problems of a GPU with an Xid that asks people for something, and of one for which
+// NVML does so itself.
+const (
+	// ReasonXidCritical: the class of the Xid is critical.
+	ReasonXidCritical = "XidCritical"
+	// ReasonXidLook: the Xid may be harmless or not.
+	ReasonXidLook = "XidLook"
+	// ReasonRecoveryNeeded: no program can use the GPU before it is reset, or the machine is
+	// restarted.
+	ReasonRecoveryNeeded = "RecoveryNeeded"
+	// ReasonRecoveryAdvised: programs run on, and NVML asks for something less than a reset.
+	ReasonRecoveryAdvised = "RecoveryAdvised"
+)
+
 // ReasonGPUUnreadable is the problem of a GPU that NVML counts and cannot read.
 const ReasonGPUUnreadable = "GPUUnreadable"
 
 // ReasonGPULost is the problem of a GPU that the driver has on PCI and that NVML does not show.
 const ReasonGPULost = "GPULost"
+
+// LosesGPU reports whether the problem is that the driver has a GPU that cannot be read.
+func (p Finding) LosesGPU() bool { return p.Reason == ReasonGPUUnreadable || p.Reason == ReasonGPULost }
 
 // ReasonGPUMissing is the problem of a GPU that the node had in an earlier report.
 const ReasonGPUMissing = "GPUMissing"
@@ -258,6 +278,11 @@ func (p Finding) Reported() Finding {
 		p.Reason, p.Message = ReasonOther, p.Reason+": "+p.Message
 	}
 	return p
+}
+
+// Has reports whether the node has a GPU.
+func (n *Node) Has(uuid string) bool {
+	return slices.ContainsFunc(n.GPUs, func(g GPU) bool { return g.UUID == uuid })
 }
 
 // GRESOrder returns the node's GPUs in the order of Slurm's GRES indices: by

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -19,9 +18,6 @@ type report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Node
-	// Metadata and Summary are beside the facts in an object of Kubernetes.
-	Metadata json.RawMessage `json:"metadata,omitempty"`
-	Summary  json.RawMessage `json:"summary,omitempty"`
 }
 
 // EncodeReport returns the node's report as one line of JSON without a newline.
@@ -31,7 +27,7 @@ func EncodeReport(n *Node) ([]byte, error) {
 	if err := n.validate(); err != nil {
 		return nil, fmt.Errorf("encode report of node %q: %w", n.Name, err)
 	}
-	data, err := json.Marshal(report{APIVersion: APIVersion, Kind: ReportKind, Node: *n})
+	data, err := json.Marshal(report{APIVersion, ReportKind, *n})
 	if err == nil && len(data) > MaxReport {
 		err = errTooLarge
 	}
@@ -41,8 +37,9 @@ func EncodeReport(n *Node) ([]byte, error) {
 	return data, nil
 }
 
-// ParseReport reads one report. Unknown keys, another apiVersion or kind, and
-// values out of range or out of bounds are errors that name the source and the key.
+// ParseReport reads one report. Another apiVersion or kind, and values out of range or out
+// of bounds are errors that name the source and the key. Keys that nobody knows are left
+// out: agent and publisher may be of two versions.
 func ParseReport(source string, data []byte) (*Node, error) {
 	if len(data) > MaxReport {
 		return nil, fmt.Errorf("%s: report: %w", source, errTooLarge)
@@ -53,22 +50,19 @@ func ParseReport(source string, data []byte) (*Node, error) {
 // maxObject is the most bytes of a report with metadata and line breaks.
 const maxObject = 8 * MaxReport
 
-// ParseObject reads a report that may be an object of Kubernetes: metadata and summary are
-// left out. The limit of a report's bytes is that of its facts without line breaks.
+// ParseObject reads a report that may be an object of Kubernetes, with metadata and a
+// summary. The limit of a report's bytes is that of its facts.
 func ParseObject(source string, data []byte) (*Node, error) {
 	if len(data) > maxObject {
 		return nil, fmt.Errorf("%s: report: %w", source, errTooLarge)
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
 	var r report
-	err := dec.Decode(&r)
-	if _, end := dec.Token(); err == nil && errors.Is(end, io.EOF) && r.isOfThisVersion() {
-		if len(data) > MaxReport && compactSize(data)-compactSize(r.Metadata)-compactSize(r.Summary) > MaxReport {
-			return nil, fmt.Errorf("%s: report: %w", source, errTooLarge)
+	err := json.Unmarshal(data, &r)
+	if err == nil && r.isOfThisVersion() {
+		if err = r.validate(); err == nil && len(data) > MaxReport {
+			_, err = EncodeReport(&r.Node) // without all else
 		}
-		if err = r.validate(); err == nil {
-			r.Metadata, r.Summary = nil, nil // would live as long as the node
+		if err == nil {
 			return &r.Node, nil
 		}
 	}
@@ -78,19 +72,11 @@ func ParseObject(source string, data []byte) (*Node, error) {
 	return nil, err
 }
 
-// compactSize is the size of a JSON text without spaces and line breaks.
-func compactSize(text []byte) int {
-	var out bytes.Buffer
-	_ = json.Compact(&out, text) // the text was read before, or it is empty
-	return out.Len()
-}
-
 var errTooLarge = fmt.Errorf("larger than %d bytes", MaxReport)
 
 func (r *report) isOfThisVersion() bool { return r.APIVersion == APIVersion && r.Kind == ReportKind }
 
-// explain says where and why data is no report. err is nil if more text follows
-// the report, or if its version is another one.
+// explain says where and why data is no report. err is nil if its version is another one.
 func explain(source string, data []byte, err error) error {
 	var head report
 	var syntax *json.SyntaxError

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,11 +13,11 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
-	"github.com/quoin-hpc/quoin/imex/local"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 	"github.com/quoin-hpc/quoin/topology/reportdir"
@@ -87,34 +86,22 @@ func runAgent(ctx context.Context, conf *config.Config, node string, read func(p
 		Samples: samples, Wanted: wanted, SampleEvery: c.SampleInterval}.WithDefaults()
 	config := nodeagent.Config{Node: node, IDs: ids, IDsEvery: c.DCGMInterval, Subscribers: []chan *topology.Node{reports},
 		Probe: read(child), Stale: child.Start + child.Silence + 30*time.Second, Adapters: adapterReader(&c.Machine), AdaptersEvery: c.Interval}
+	fabrics := publication.AnyFabrics(conf.Clusters())
 	runs := []func(context.Context) error{jobs.Run}
 	hook := hookConfig(c)
 	if members != nil {
 		reports := make(chan *topology.Node, 1)
 		config.Subscribers = append(config.Subscribers, reports)
-		runs = append(runs, members.Run, nodeagent.NewGate(node, boot, runDir, members, fabricOf(conf), reports, reg, log).Run)
+		runs = append(runs, members.Run, nodeagent.NewGate(node, boot, runDir, members, fabrics.Alone, reports, reg, log).Run)
 	} else {
 		hook.Gate = nil // nobody opens the gate
 	}
-	files := &nodeagent.HookFiles{RunDir: runDir, BootID: boot, Hook: hook, Fabric: fabricOf(conf)}
+	files := &nodeagent.HookFiles{RunDir: runDir, BootID: boot, Hook: hook, Fabric: fabrics.Alone}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
 	return service.Together(ctx, append(runs, agent.Run, func(ctx context.Context) error {
 		return service.Serve(ctx, &service.Options{Listen: c.Listen, Registry: reg, Cluster: cluster, Log: log,
 			Ready: func(context.Context) error { return agent.Ready() }, Loops: []service.Loop{{Name: "jobs", Busy: jobs.Busy}}})
 	})...)
-}
-
-// fabricOf judges the NVLink fabric of this machine by what is known here.
-func fabricOf(conf *config.Config) func(*topology.Node) topology.FabricVerdict {
-	bounds, partitions := topology.Bounds{}, false
-	for _, c := range conf.Clusters() {
-		maps.Copy(bounds, c.MaxDomainGPUs)
-		partitions = partitions || c.FabricPartitions
-	}
-	return func(n *topology.Node) topology.FabricVerdict {
-		peers := n.Joined().None && local.NamesPeers(conf.Agent.HostRoot)
-		return topology.JudgeFabric(&topology.FabricNode{Report: n, Peers: peers, Partitions: partitions}, bounds)
-	}
 }
 
 // member observes a node in the IMEX domain.

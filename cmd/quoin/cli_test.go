@@ -176,7 +176,7 @@ func TestBadInput(t *testing.T) {
 		{"directory for a file", "", []string{"render", "--nodes", "/proc/self"}, "/proc/self is a directory: want a file with the output of kubectl get nodes -o json"},
 		{"directory without reports", "", []string{"map", "/proc/self/fdinfo"}, "/proc/self/fdinfo has no reports: want files NAME.json, as in the folder reports of a directory store"},
 		{"report of another version", "", []string{"render", write(t, "r.json", `{"apiVersion":"quoin.dev/v9","kind":"NodeReport"}`)}, `apiVersion "quoin.dev/v9"`},
-		{"report with an unknown key", "", []string{"render", write(t, "r.json", strings.Replace(report, `"node"`, `"nod"`, 1))}, `r.json: report: json: unknown field "nod"`},
+		{"report without a node", "", []string{"render", write(t, "r.json", strings.Replace(report, `"node"`, `"nod"`, 1))}, `r.json: report: node: empty: want the node's name`},
 		{"two reports of one node", "", []string{"render", write(t, "a.json", report), write(t, "b.json", report)}, `both reports of node "n1"`},
 		{"previous file broken", twoByTwo, []string{"render", "--nodes", "-", "--previous", write(t, "topology.conf", "BlockName=a Nods=n1\n")}, `topology.conf:1: key Nods is not known`},
 		{"directory for a topology", "", []string{"check", "--topology", "/proc/self", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "/proc/self is a directory: want a file with the output of scontrol show topology"},

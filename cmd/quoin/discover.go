@@ -16,8 +16,10 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/adapters"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 func newDiscoverCommand() *cobra.Command {
@@ -57,7 +59,7 @@ Exit status: 0 also with problems, 2 if nothing could be read.`,
 				return err
 			}
 			readAdapters(cmd.Context(), n, adapterReader(&conf.Agent.Machine), timeout)
-			return printNode(cmd.OutOrStdout(), n, fabricOf(conf), output)
+			return printNode(cmd.OutOrStdout(), n, publication.AnyFabrics(conf.Clusters()), output)
 		}),
 	}
 	s.Add(cmd)
@@ -99,7 +101,7 @@ func readAdapters(ctx context.Context, n *topology.Node, reader nodeagent.Adapte
 	}
 }
 
-func printNode(w io.Writer, n *topology.Node, fabric func(*topology.Node) topology.FabricVerdict, output string) error {
+func printNode(w io.Writer, n *topology.Node, fabrics *fabric.Site, output string) error {
 	data, err := topology.EncodeReport(n)
 	if err != nil {
 		return err
@@ -125,7 +127,7 @@ func printNode(w io.Writer, n *topology.Node, fabric func(*topology.Node) topolo
 		return enc.Close()
 	default:
 		show.Node(w, n, gresIndices(n))
-		if v := fabric(n); v.Remedy != "" {
+		if v := fabrics.Alone(n); v.Remedy != "" {
 			show.Print(w, "problem: ", []topology.Finding{*v.Finding})
 		}
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
@@ -285,7 +286,7 @@ func runFabricDay(t *testing.T, steps func(d *fabricDay)) {
 			g := &dayGate{filepath.Join(d.dir, "run", name), make(chan *topology.Node, 1), prometheus.NewRegistry()}
 			d.gates[name] = g
 			running.Go(func() {
-				_ = nodeagent.NewGate(name, "", rundir.Dir(g.runDir), hosts, fabricOf(d.conf), g.reports, g.series, log).Run(ctx)
+				_ = nodeagent.NewGate(name, "", rundir.Dir(g.runDir), hosts, publication.AnyFabrics(d.conf.Clusters()).Alone, g.reports, g.series, log).Run(ctx)
 			})
 		}
 		d.write()

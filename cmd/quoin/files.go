@@ -133,7 +133,7 @@ func (o *filesOptions) read(cmd *cobra.Command, r *show.Result, paths []string) 
 		var made *fresh
 		if made, err = o.makeFresh(cmd, s, pub, paths); err == nil {
 			r.Found(session.Unread(made.Problems)...)
-			w.facts = made.in.Facts
+			w.facts = made.Judged
 			err = w.take(made)
 		}
 	}

@@ -145,7 +145,7 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 	}
 	p = newFitPlan(pub.Release, made.Topologies(), made.Plan.Nodes)
 	options := pub.GresOptions()
-	p.facts(options.Without(made.in.Facts))
+	p.facts(options.Without(made.Judged))
 	p.source.Unread = session.Unread(made.Problems)
 	return p, pub, func() (*inputs.Snapshot, error) { return made.snap, nil }, nil
 }

@@ -10,7 +10,10 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/session"
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // newIMEXCommand returns the commands about the IMEX domain.
@@ -79,30 +82,31 @@ func members(cmd *cobra.Command, flags *session.Flags, list string, paths []stri
 		return nil, err
 	}
 	seen := objects.Seen()
-	plans, err := fabricPlans(cmd.Context(), s)
+	judged, err := judgeFabrics(cmd.Context(), s, snap)
 	if err != nil {
 		return nil, err
 	}
-	seen.Nodes = nodestatus.Members(snap, nodestatus.Fabrics(snap, plans...), seen.Workers)
+	seen.Nodes = nodestatus.Members(snap, nodestatus.Fabrics(snap, publication.AnyFabrics(s.Config.Clusters()), judged...), seen.Workers)
 	r := show.MembersResult(seen)
 	r.Kind = "IMEXCheckResult"
 	r.Found(snap.Problems...)
 	return r, nil
 }
 
-// fabricPlans returns what the stored plans say of the nodes' fabrics. With lists from files there is no plan.
-func fabricPlans(ctx context.Context, s *session.Session) (plans []nodestatus.FabricPlan, err error) {
+// judgeFabrics judges the NVLink fabrics of the nodes of each publication by its stored plan. With lists from files
+// there is no plan.
+func judgeFabrics(ctx context.Context, s *session.Session, snap *inputs.Snapshot) (judged []map[string]topology.FabricVerdict, err error) {
 	for _, pub := range s.Config.Clusters() {
-		known := nodestatus.FabricPlan{MaxDomainGPUs: pub.MaxDomainGPUs, Partitions: pub.FabricPartitions}
+		fabrics := pub.FabricSite(nil, nil)
 		if s.Store != nil {
 			switch doc, err := s.Store.LoadPlan(ctx, pub.Name); {
 			case err != nil:
 				return nil, err
 			case doc != nil:
-				known.Plan, known.Since = &doc.Current.Plan, doc.FabricSince
+				fabrics = pub.FabricSite(&doc.Current.Plan, doc.FabricSince)
 			}
 		}
-		plans = append(plans, known)
+		judged = append(judged, pub.Rules.Judge(snap, fabrics))
 	}
-	return plans, nil
+	return judged, nil
 }

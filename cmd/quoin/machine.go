@@ -9,6 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nvml"
 )
 
@@ -46,9 +47,9 @@ func (m *nvmlMachine) Read() (*topology.Node, error) {
 	if n.BootID, err = rundir.BootID(m.root); err != nil {
 		n.Problems = append(n.Problems, topology.Finding{Reason: "FactUnreadable", Message: err.Error()})
 	}
-	n.FabricMode = local.FabricMode(m.root)
-	fabric := topology.JudgeFabric(&topology.FabricNode{Report: n, Peers: n.Joined().None && local.NamesPeers(m.root)}, nil)
-	facts, problems := m.imex.Read(!fabric.Clique.IsZero() || fabric.IMEX == topology.IMEXNotReady) // the site may know better than the product
+	n.FabricMode, n.IMEXPeers = local.FabricMode(m.root), local.NamesPeers(m.root)
+	v := new(fabric.Site).Alone(n)                                                        // a probe does not know the keys of the site
+	facts, problems := m.imex.Read(!v.Clique.IsZero() || v.IMEX == topology.IMEXNotReady) // the site may know better than the product
 	n.IMEX, n.Problems = facts, append(n.Problems, problems...)
 	return n, nil
 }

@@ -119,8 +119,8 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 		return nil, err
 	}
 	made.sayNames(cmd.ErrOrStderr())
-	site := &picture.Site{Publication: pub.Name, Plan: made.Plan, Facts: made.in.Facts}
-	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Topologies(), Fresh: true, Hosts: hosts, MaxDomainGPUs: pub.MaxDomainGPUs, FabricPartitions: pub.FabricPartitions}
+	site := &picture.Site{Publication: pub.Name, Plan: made.Plan, Facts: made.Judged}
+	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Topologies(), Fresh: true, Hosts: hosts, Fabrics: pub.FabricSite(nil, nil)}
 	known.AddTo(ctx, site)
 	return &drawing{Site: site, left: made.Left, unnamed: made.Unnamed, problems: made.Problems}, nil
 }

@@ -42,7 +42,7 @@ var releaseFiles = []struct {
 	fields reflect.Type
 	tag    string
 }{
-	{"reports/*.json", againReport, false, reflect.TypeFor[topology.Node](), "json"},
+	{"reports/*.json", againReport, true, reflect.TypeFor[topology.Node](), "json"},
 	{"plan-*.json", againPlan, false, reflect.TypeFor[plandoc.Document](), "json"},
 	{"quoin.yaml", againConfig, false, reflect.TypeFor[config.Config](), "yaml"},
 	{"run/inventory.json", againJSON[rundir.Inventory], true, reflect.TypeFor[rundir.Inventory](), "json"},

@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -141,7 +142,7 @@ func (c *large) judge(tb testing.TB) map[string]imex.Verdict {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	seen.Nodes = nodestatus.Members(&c.snap, nodestatus.Fabrics(&c.snap), seen.Workers)
+	seen.Nodes = nodestatus.Members(&c.snap, nodestatus.Fabrics(&c.snap, new(fabric.Site)), seen.Workers)
 	got := imex.Judge(seen)
 	if len(got) != len(c.snap.Nodes) {
 		tb.Fatalf("%d verdicts", len(got))

@@ -31,15 +31,15 @@ func FormatNodes(names map[netip.Addr]string) (nodes, named []byte) {
 }
 
 // NamesPeers reports whether the list of the machine's own IMEX service, below root, has several
-// nodes. A file that cannot be read names none.
-func NamesPeers(root string) bool {
+// nodes. It is nil if a file cannot be read.
+func NamesPeers(root string) *bool {
 	text, err := atomicfile.Read(filepath.Join(root, hostConfig))
 	if err != nil {
-		return false
+		return nil
 	}
 	list, err := atomicfile.Read(filepath.Join(root, parseConfig(text).nodes))
 	if err != nil {
-		return false
+		return nil
 	}
 	nodes := 0
 	for line := range strings.Lines(string(list)) {
@@ -47,7 +47,7 @@ func NamesPeers(root string) bool {
 			nodes++
 		}
 	}
-	return nodes > 1
+	return new(nodes > 1)
 }
 
 // readNames reads the names beside a list of nodes. Without the file there are none.

@@ -3,6 +3,8 @@ package local
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
 
@@ -12,21 +14,21 @@ func TestNamesPeers(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		files map[string]string
-		want  bool
+		want  *bool
 	}{
-		{"no service", map[string]string{nodes: "10.0.0.1\n10.0.0.2\n"}, false},
-		{"no nodes", map[string]string{config: ""}, false},
-		{"comments", map[string]string{config: "", nodes: "# 10.0.0.1\n\n# 10.0.0.2\n"}, false},
-		{"itself", map[string]string{config: "", nodes: "10.0.0.1\n"}, false},
-		{"two", map[string]string{config: "", nodes: "10.0.0.1 # n1\n10.0.0.2\n"}, true},
-		{"two elsewhere", map[string]string{config: "IMEX_NODE_CONFIG_FILE=" + elsewhere + "\n", elsewhere: "10.0.0.1\n10.0.0.2"}, true},
+		{"no service", map[string]string{nodes: "10.0.0.1\n10.0.0.2\n"}, nil},
+		{"no nodes", map[string]string{config: ""}, nil},
+		{"comments", map[string]string{config: "", nodes: "# 10.0.0.1\n\n# 10.0.0.2\n"}, new(false)},
+		{"itself", map[string]string{config: "", nodes: "10.0.0.1\n"}, new(false)},
+		{"two", map[string]string{config: "", nodes: "10.0.0.1 # n1\n10.0.0.2\n"}, new(true)},
+		{"two elsewhere", map[string]string{config: "IMEX_NODE_CONFIG_FILE=" + elsewhere + "\n", elsewhere: "10.0.0.1\n10.0.0.2"}, new(true)},
 	} {
 		root := t.TempDir()
 		for path, text := range tt.files {
 			put.File(t, root+path, text, 0o600)
 		}
-		if got := NamesPeers(root); got != tt.want {
-			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		if diff := cmp.Diff(tt.want, NamesPeers(root)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
 }

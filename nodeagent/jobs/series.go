@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/sweep"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // agentSeries are what the registry has done and found.
@@ -135,7 +136,7 @@ func (d *deviceSeries) sendHardware(ch chan<- prometheus.Metric) {
 		}
 	}
 	if d.xids != nil {
-		for _, class := range topology.XidClasses {
+		for _, class := range fabric.XidClasses {
 			seriesXids.send(ch, float64(d.xids[class]), append(d.labels[:], string(class))...)
 		}
 	}

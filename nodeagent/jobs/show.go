@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // jobLabels are the labels of quoin_gpu_job_info.
@@ -52,7 +53,7 @@ type deviceSeries struct {
 	counts  map[string]float64
 	pending *bool
 	// xids are how many Xids came, by class; nil if that is not known.
-	xids map[topology.XidClass]uint64
+	xids map[fabric.XidClass]uint64
 }
 
 // snapshot is what a scrape shows of jobs and devices.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // holding counts since the boot: for how long jobs held a device, and for how long the
@@ -27,7 +28,7 @@ type holding struct {
 	Counts map[string]float64 `json:"counts,omitempty"`
 	Last   *topology.Counts   `json:"last,omitempty"`
 	// Xids are how many Xids came while jobs held the device, by class.
-	Xids map[topology.XidClass]uint64 `json:"xids,omitempty"`
+	Xids map[fabric.XidClass]uint64 `json:"xids,omitempty"`
 }
 
 // count adds what the hardware counters have counted since the last sample. After a reset
@@ -38,11 +39,11 @@ func (h *holding) count(now *topology.Counts) {
 	}
 	last := cmp.Or(h.Last, now)
 	if now.Watched != 0 && h.Xids == nil {
-		h.Xids = map[topology.XidClass]uint64{}
+		h.Xids = map[fabric.XidClass]uint64{}
 	}
 	came, _ := now.NewXids(last)
 	for code, n := range came {
-		h.Xids[topology.XidOf(code).Class] += n
+		h.Xids[fabric.XidOf(code).Class] += n
 	}
 	if now.WentBack(last) != "" {
 		last = now

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // Counting are the counters of a GPU in the first and the last sample while a job had it.
@@ -114,9 +115,9 @@ type Hardware struct {
 
 // XidCount is how often an Xid came, and what it asks of people.
 type XidCount struct {
-	Code  int               `json:"code"`
-	Class topology.XidClass `json:"class"`
-	Count uint64            `json:"count"`
+	Code  int             `json:"code"`
+	Class fabric.XidClass `json:"class"`
+	Count uint64          `json:"count"`
 }
 
 // Hardware returns what was counted, nil if no sample had counters.
@@ -143,7 +144,7 @@ func (c *Counting) Hardware() *Hardware {
 		out.RowsPending, out.Unknown[topology.RowsPending] = nil, why
 	}
 	for _, code := range slices.Sorted(maps.Keys(c.Xids)) {
-		out.Xids = append(out.Xids, XidCount{code, topology.XidOf(code).Class, c.Xids[code]})
+		out.Xids = append(out.Xids, XidCount{code, fabric.XidOf(code).Class, c.Xids[code]})
 	}
 	switch why := c.why(topology.XidsName); {
 	case why != "":

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // at are the counters of a GPU that has no others: PCIe replays, nanoseconds of heat, and
@@ -94,7 +95,7 @@ func TestHardware(t *testing.T) {
 		{"a MIG instance", []*topology.Counts{mig, mig},
 			&Hardware{Unknown: map[string]string{topology.AllCounters: topology.OfWholeGPU}}},
 		{"the GPU was lost, and an Xid came with it", []*topology.Counts{watching(at(5, s, 1), 0), watching(at(6, s, 1), 0), watching(&topology.Counts{Absent: map[string]string{topology.AllCounters: "lost"}}, 79)},
-			&Hardware{Xids: []XidCount{{79, topology.XidCritical, 1}}, Unknown: map[string]string{"pcie_replays": "lost", "thermal": "lost", "nvlink_recoveries": "lost", topology.RowsPending: "lost"}}},
+			&Hardware{Xids: []XidCount{{79, fabric.XidCritical, 1}}, Unknown: map[string]string{"pcie_replays": "lost", "thermal": "lost", "nvlink_recoveries": "lost", topology.RowsPending: "lost"}}},
 		{"and came back", []*topology.Counts{at(5, s, 1), nil, at(6, s, 1)},
 			&Hardware{Counts: counts(1, 0, 0), RowsPending: new(false)}},
 		{"more heat than time", []*topology.Counts{at(5, s, 1), at(5, 1001*s, 1)},

@@ -52,7 +52,7 @@ func (o *Options) leaveOut(f *topology.Facts, published []Line) (rest *topology.
 			files[file] = files[file] || left
 			return left
 		})
-		lost := slices.ContainsFunc(report.Problems, losesGPU)
+		lost := slices.ContainsFunc(report.Problems, topology.Finding.LosesGPU)
 		for _, name := range names {
 			if isFile := strings.HasPrefix(name, deviceFiles); !found[name] && (!lost || !isFile) {
 				problems = append(problems, topology.Finding{Subject: topology.Subject{Node: f.Name}, Severity: topology.Warning, Reason: ReasonLeaveOut,

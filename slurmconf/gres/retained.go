@@ -73,13 +73,7 @@ func (o *Options) keepsLines(n *topology.Node, old []Line, unknown bool) bool {
 			missing = true
 		}
 	}
-	return !missing || slices.ContainsFunc(n.Problems, losesGPU)
-}
-
-// losesGPU reports whether the problem is that the driver has a GPU that cannot be read. A
-// GPU that is missing since an earlier boot has no file.
-func losesGPU(p topology.Finding) bool {
-	return p.Reason == topology.ReasonGPUUnreadable || p.Reason == topology.ReasonGPULost
+	return !missing || slices.ContainsFunc(n.Problems, topology.Finding.LosesGPU) // a GPU that is missing since an earlier boot has no file
 }
 
 // byDeviceFile returns the published devices of each GPU, by the GPU's own file: the

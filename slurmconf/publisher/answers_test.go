@@ -27,6 +27,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -395,7 +396,7 @@ func (b *domainsBefore) unbounded(t *testing.T, m *moment, before []answer) bool
 		for _, w := range n.Workers {
 			names = append(names, w.Hostname)
 		}
-		_, most, known := topology.LargestDomain(product)
+		_, most, known := fabric.Bounds(nil).Of(product)
 		for _, name := range names {
 			bounded[name] = known && most > 0
 			if domain == (topology.Clique{}).String() {

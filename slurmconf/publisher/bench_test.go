@@ -32,6 +32,7 @@ func BenchmarkLarge(b *testing.B) {
 	for _, format := range []string{"conf", "yaml"} {
 		pub := complete(b, Publication{Format: format})[0]
 		facts := largeFacts(b, pub)
+		pub.FabricSite(nil, nil).Judge(facts.Facts)
 		b.Run("plan and render "+format, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -99,6 +100,7 @@ func BenchmarkCables(b *testing.B) {
 	})
 	b.Run("plan", func(b *testing.B) {
 		facts, _, _ := placer.Place(in.Fabrics, nil, in.Facts, &plan, groups)
+		pub.FabricSite(&plan, nil).Judge(facts)
 		for b.Loop() {
 			if _, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: &plan}, pub.Policy()); err != nil {
 				b.Fatal(err)

@@ -44,10 +44,10 @@ func (d *DryPass) Plan(snap *inputs.Snapshot, doc *plandoc.Document, now time.Ti
 	if err != nil {
 		return topology.Plan{}, err
 	}
+	// Without a fabricHistory, because a time that is not stored would be another one at each look.
 	facts := gatherer{pub: d.pub, nodes: &nodeHistory{pub: d.pub, others: d.others}, marks: &marker{pub: d.pub, others: d.others}, jobs: occupancy.New(nil, nil), cables: d.cables}
 	in := facts.gather(snap, &stored{doc: doc, prev: prev}, now)
 	d.cables = facts.cables
-	in.fabricSince = doc.FabricSince // a time that is not stored would be another one at each look
 	made, err := makeKept(d.pub, in)
 	if err != nil {
 		return topology.Plan{}, err

@@ -152,13 +152,13 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// TestSeedIsNotAdopted begins at a ConfigMap that a chart made, and at one that
-// is somebody's own work, given over.
+// TestSeedIsNotAdopted begins at a ConfigMap that a chart made, and at one that is somebody's own work, given
+// over: its block keeps its name, and its base size waits.
 func TestSeedIsNotAdopted(t *testing.T) {
 	const mine = "- {topology: nvl, cluster_default: true, block: {block_sizes: [9], blocks: [{block: mine, nodes: 'gb200-[037-054]'}]}}\n"
 	for _, tt := range []struct{ found, want, held string }{
 		{chartSeed, "block_sizes: [18]", ""},
-		{mine, mine, "BigChange: 18 of 18 nodes"}, // named by hand
+		{mine, "block_sizes: [9]\n    blocks:\n      - block: mine\n        nodes: gb200-[037-054]\n", "BaseSizeChange: "}, // named by hand
 	} {
 		store := newMemory(racks(t))
 		store.published["slurm/quoin-slurm"] = &plandoc.Published{Files: map[string]string{"topology.yaml": tt.found}, Annotations: map[string]string{}}

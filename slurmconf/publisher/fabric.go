@@ -16,9 +16,13 @@ type fabricHistory struct{ waiting map[string]time.Time }
 
 // since returns since when the fabrics of nodes are not ready, by Node, and when that will be so of the
 // next one, or zero. stored is what the stored plan knows. A registration that failed or has not begun counts
-// at once. One in progress, and one inside the machine that has not begun, counts after FabricWait.
+// at once. One in progress, and one inside the machine that has not begun, counts after FabricWait. Without a history
+// the stored times stand.
 func (h *fabricHistory) since(pub *publication.Cluster, in *inputs.Inputs, stored map[string]time.Time, now time.Time) (since map[string]time.Time, next time.Time) {
-	waiting := map[string]time.Time{}
+	if h == nil {
+		return stored, next
+	}
+	fabrics, waiting := pub.FabricSite(nil, nil), map[string]time.Time{}
 	since = map[string]time.Time{}
 	for _, facts := range [][]topology.Facts{in.Facts, in.UnnamedFacts} {
 		for i := range facts {
@@ -26,8 +30,7 @@ func (h *fabricHistory) since(pub *publication.Cluster, in *inputs.Inputs, store
 			if f.Report == nil {
 				continue
 			}
-			node := topology.FabricNode{Report: f.Report, Partitions: pub.FabricPartitions}
-			waits, stuck := node.Registers(pub.MaxDomainGPUs)
+			waits, stuck := fabrics.Registers(f.Report)
 			if !waits && !stuck {
 				continue
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/testdata/rig/series"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -125,10 +126,10 @@ func TestDomainImplausible(t *testing.T) {
 		nodes++
 	}
 	for _, tt := range []struct {
-		bounds topology.Bounds
+		bounds fabric.Bounds
 		blocks int
 		reason string
-	}{{topology.Bounds{}, 0, topology.ReasonDomainImplausible}, {topology.Bounds{"H100": 256}, 1, "FabricHealthy"}} {
+	}{{fabric.Bounds{}, 0, topology.ReasonDomainImplausible}, {fabric.Bounds{"H100": 256}, 1, "FabricHealthy"}} {
 		store := newMemory(snap)
 		inBubble(t, store, complete(t, Publication{MaxDomainGPUs: tt.bounds}), func() {
 			store.pass(time.Hour)

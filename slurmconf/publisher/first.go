@@ -75,7 +75,7 @@ func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, now ti
 	}
 	latest := f.since.Add(p.FirstMost())
 	calm := f.knownSince.Add(p.SettleMost())
-	switch node := unsettled(facts, byLeaf, p.MaxDomainGPUs); {
+	switch node := unsettled(facts, byLeaf); {
 	case !now.Before(latest):
 		return "", latest
 	case node != "":
@@ -93,7 +93,7 @@ func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, now ti
 
 // unsettled returns a node with GPUs whose NVLink domain or leaf switch is not known yet,
 // or "".
-func unsettled(facts []topology.Facts, byLeaf bool, bounds topology.Bounds) string {
+func unsettled(facts []topology.Facts, byLeaf bool) string {
 	for i := range facts {
 		f := &facts[i]
 		hasGPUs := f.GPUCount() > 0 || f.Labels.GPUs > 0 || f.Labels.Product != ""
@@ -104,21 +104,16 @@ func unsettled(facts []topology.Facts, byLeaf bool, bounds topology.Bounds) stri
 			}
 			continue
 		}
-		if hasGPUs && (f.Report == nil && !labelled || f.Report != nil && registering(f.Report, bounds)) {
+		if hasGPUs && (f.Report == nil && !labelled || f.Report != nil && registering(f)) {
 			return f.Name
 		}
 	}
 	return ""
 }
 
-// registering reports whether no GPU of the node has joined a domain and one
-// may yet.
-func registering(n *topology.Node, bounds topology.Bounds) bool {
-	for i := range n.GPUs {
-		if _, joined := n.GPUs[i].Fabric.Clique(); joined {
-			return false
-		}
-	}
-	waits, stuck := (&topology.FabricNode{Report: n}).Registers(bounds)
-	return n.SpansMachines(bounds) && (waits || stuck) || len(n.GPUs) == 0 && len(n.Problems) > 0
+// registering reports whether no GPU of a node with a report has joined a domain and one may yet.
+func registering(f *topology.Facts) bool {
+	v := &f.Fabric
+	notReady := v.IMEX == topology.IMEXNotReady && (v.Reason == topology.ReasonFabricInProgress || v.Reason == topology.ReasonFabricNotReady)
+	return notReady && v.Clique.IsZero() || len(f.Report.GPUs) == 0 && len(f.Report.Problems) > 0
 }

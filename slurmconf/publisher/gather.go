@@ -39,8 +39,10 @@ type gathered struct {
 	// already when this publisher began.
 	missing      plandoc.Wait
 	missingAgain bool
-	// fabricSince says by Node since when its NVLink fabric is not ready.
+	// fabricSince says by Node since when its NVLink fabric is not ready. The verdict on each fabric is in the facts,
+	// and ofFabrics are findings of the whole site.
 	fabricSince map[string]time.Time
+	ofFabrics   []topology.Finding
 	// groups are the groups of switches to remember.
 	groups []switches.Group
 	// next is when a node or a unit has been missing for long enough, or a fabric
@@ -59,7 +61,7 @@ type gatherer struct {
 	pub     *publication.Cluster
 	nodes   *nodeHistory
 	units   unitHistory
-	fabrics fabricHistory
+	fabrics *fabricHistory // nil for a pass that writes nothing
 	marks   *marker
 	jobs    *occupancy.Keeper
 	cables  cables.Placer
@@ -98,6 +100,7 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: missing.next}
 	var late time.Time
 	g.fabricSince, late = a.fabrics.since(a.pub, &g.Inputs, mem.doc.FabricSince, now)
+	g.ofFabrics = a.pub.FabricSite(g.prev.Plan, g.fabricSince).Judge(g.Facts, g.UnnamedFacts)
 	g.next = again.First(g.missing.Until, unused, late, mem.doc.Until(now, a.pub.HoldWindow.Duration))
 	return &g
 }

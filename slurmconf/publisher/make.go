@@ -33,6 +33,8 @@ type Rendered struct {
 	Specs map[string]string
 	// Digest names what the files hold, with all nodes in them.
 	Digest string
+	// Judged are the facts that Make made the plan of, with the verdicts on the nodes' NVLink fabrics.
+	Judged []topology.Facts
 	// Left are the nodes without a place, with the reason.
 	Left []topology.Finding
 	// Unnamed are the nodes without a Slurm name. They are in Left too.
@@ -101,17 +103,19 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 // says so of each. It returns an error only if no plan can be made.
 func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
 	var cut []topology.Finding
-	g.Facts, _, cut = (&cables.Placer{Described: g.Described}).Place(g.Fabrics, p.ComputeAdapters, g.Facts, prev.Plan, prev.Groups)
-	g.Problems = slices.Concat(g.Problems, cut)
+	g.Facts, _, cut = (&cables.Placer{Described: g.Described}).Place(g.Fabrics, p.ComputeAdapters, slices.Clone(g.Facts), prev.Plan, prev.Groups)
+	g.Problems, g.UnnamedFacts = slices.Concat(g.Problems, cut), slices.Clone(g.UnnamedFacts)
 	return makeFrom(p, &gathered{Inputs: g, prev: prev})
 }
 
 func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
+	g.ofFabrics = p.FabricSite(g.prev.Plan, nil).Judge(g.Facts, g.UnnamedFacts)
 	kept, err := makeKept(p, g)
 	if err != nil {
 		return nil, err
 	}
 	made := *kept.made
+	made.Judged = g.Facts
 	for i := range kept.asked {
 		d := &kept.asked[i]
 		if !slices.ContainsFunc(made.Plan.Problems, func(f topology.Finding) bool { return f.Reason == d.Kind }) { // else the plan says it
@@ -137,11 +141,7 @@ func makeKept(p *publication.Cluster, g *gathered) (kept, error) {
 func place(p *publication.Cluster, g *gathered, settling *placement.Settling, keep []placement.Decision) (*topology.Plan, placement.Waiting, error) {
 	facts, policy := nodelabels.Level(g.Facts, g.prev.Plan.InnerSwitches()), p.Policy()
 	policy.Keep = keep
-	since := make(map[string]string, len(g.fabricSince))
-	for node, at := range g.fabricSince {
-		since[node] = plandoc.SinceText(at)
-	}
-	return placement.MakePlan(placement.Observed{Facts: facts, Unnamed: g.UnnamedFacts, InUse: g.inUse, Settling: settling, FabricSince: since}, g.prev.placement(facts), policy)
+	return placement.MakePlan(placement.Observed{Facts: facts, Unnamed: g.UnnamedFacts, InUse: g.inUse, Settling: settling, OfFabrics: g.ofFabrics}, g.prev.placement(facts), policy)
 }
 
 // renderWith makes the plan and the files, with the published answers of some decisions.
@@ -209,7 +209,7 @@ func (m *Rendered) choose(p *publication.Cluster, g *gathered) (why, err error) 
 	m.Files, m.policy, m.Unnamed = map[string]string{}, p.Keys(), g.Unnamed
 	m.Problems = slices.Concat(m.Plan.Problems, g.UnnamedProblems(), g.Problems)
 	choice := p.Choice()
-	choice.Flat = choice.Flat || g.prev.staysFlat(m.Plan, g.Facts, p.MaxDomainGPUs)
+	choice.Flat = choice.Flat || g.prev.staysFlat(m.Plan, g.Facts)
 	if m.topologies, err = slurmconf.FromPlan(m.Plan, choice); errors.Is(err, slurmconf.ErrEmptyPlan) {
 		why, err = err, nil
 	}

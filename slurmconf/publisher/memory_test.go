@@ -22,6 +22,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -343,7 +344,7 @@ func complete(t testing.TB, pubs ...Publication) []*publication.Cluster {
 			pubs[i].PublishInterval = atOnce
 		}
 		if pubs[i].MaxDomainGPUs == nil {
-			pubs[i].MaxDomainGPUs = topology.Bounds{"GB200": 288, "GB300": 288} // tests move machines into racks that are full
+			pubs[i].MaxDomainGPUs = fabric.Bounds{"GB200": 288, "GB300": 288} // tests move machines into racks that are full
 		}
 	}
 	out, err := publication.Compile(pubs, kube.ParseSelector)

@@ -155,6 +155,61 @@ func TestGresAloneFollows(t *testing.T) {
 	})
 }
 
+// TestLinksUnknown has reports that no longer say the NVLinks, as when agents and the definition of reports are
+// of two releases: first that of one machine, then all. No file changes, and no other finding comes.
+func TestLinksUnknown(t *testing.T) {
+	withLinks := func(snap *inputs.Snapshot, links func(gpus []topology.GPU, i int) *topology.Links, nodes ...string) *inputs.Snapshot {
+		next := *snap
+		next.Reports = maps.Clone(snap.Reports)
+		for _, name := range nodes {
+			n := *snap.Reports[name]
+			n.GPUs = slices.Clone(n.GPUs)
+			for i := range n.GPUs {
+				n.GPUs[i].Links = links(n.GPUs, i)
+			}
+			next.Reports[name] = &n
+		}
+		return &next
+	}
+	names := func(snap *inputs.Snapshot) []string { return slices.Sorted(maps.Keys(snap.Reports)) }
+	bridge := func(gpus []topology.GPU, i int) *topology.Links {
+		return &topology.Links{GPUs: []topology.LinksToGPU{{PCIBusID: gpus[i^1].PCIBusID, Count: 12}}}
+	}
+	unknown := func([]topology.GPU, int) *topology.Links { return nil }
+	hgx := hgxSite(t, 0)
+	for _, tt := range []struct {
+		name, line string // line is in gres.conf
+		site       *inputs.Snapshot
+	}{
+		{"switches", "Name=gpu", hgx},
+		{"bridges", "Links=-1,12", withLinks(hgx, bridge, names(hgx)...)},
+		{"racks", "Name=gpu", racks(t)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store := newMemory(tt.site)
+			inBubble(t, store, complete(t, Publication{}), func() {
+				store.pass(time.Hour)
+				want := textOf(store.get("slurm/quoin-slurm").Files)
+				if !strings.Contains(want["gres.conf"], tt.line) {
+					t.Fatalf("gres.conf has no %s:\n%s", tt.line, want["gres.conf"])
+				}
+				problems := store.plan(t).Current.Plan.Problems
+				for _, nodes := range [][]string{names(tt.site)[:1], names(tt.site)} {
+					store.change(withLinks(tt.site, unknown, nodes...))
+					store.pass(time.Hour)
+					set := store.filesAre(t, fmt.Sprintf("%d reports", len(nodes)), want)
+					if held := set.Annotations[plandoc.AnnotationHeldReason]; held != "" {
+						t.Errorf("held: %s", held)
+					}
+					if diff := cmp.Diff(problems, store.plan(t).Current.Plan.Problems); diff != "" {
+						t.Errorf("problems (-want +got):\n%s", diff)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestGresAloneRenamed gives other Slurm names to nodes without a place: people look first.
 func TestGresAloneRenamed(t *testing.T) {
 	store := newMemory(hgxSite(t, 0))

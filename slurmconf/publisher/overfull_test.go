@@ -12,21 +12,17 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// unknownRacks are racks of a product of which nothing is known.
-func unknownRacks(t *testing.T) *inputs.Snapshot {
-	snap := racks(t)
-	for _, r := range snap.Reports {
-		for g := range r.GPUs {
-			r.GPUs[g].Product = "NVIDIA X1"
-		}
-	}
-	return snap
-}
+// oneRack: NVLink joins no more GPUs than one rack has.
+var oneRack = map[string]int{"GB200": 72}
 
-// claimFirstRack returns the snapshot after 14 nodes of the last rack booted and named the domain of the first.
+// claimFirstRack returns the snapshot after the agents of the first rack fell silent, and 14 nodes of the last
+// rack booted and named the domain of the first.
 func claimFirstRack(snap *inputs.Snapshot) *inputs.Snapshot {
 	to := snap.Reports[nodeName(1)].GPUs[0].Fabric
 	next := &inputs.Snapshot{Nodes: snap.Nodes, Reports: maps.Clone(snap.Reports)}
+	for i := 1; i <= 18; i++ {
+		delete(next.Reports, nodeName(i))
+	}
 	for i := 59; i <= 72; i++ {
 		r := *snap.Reports[nodeName(i)]
 		r.GPUs = slices.Clone(r.GPUs)
@@ -41,7 +37,7 @@ func claimFirstRack(snap *inputs.Snapshot) *inputs.Snapshot {
 
 // TestMakeHoldsDecisions has nobody there who approves that a block is overfilled.
 func TestMakeHoldsDecisions(t *testing.T) {
-	pub, snap := complete(t, Publication{})[0], unknownRacks(t)
+	pub, snap := complete(t, Publication{MaxDomainGPUs: oneRack})[0], racks(t)
 	made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
 	if err != nil {
 		t.Fatal(err)
@@ -58,9 +54,9 @@ func TestMakeHoldsDecisions(t *testing.T) {
 // TestMoversThatOverfillABlockAreHeld has 14 of 72 nodes name the NVLink domain of a full rack after a
 // reboot: fewer than maxChange. They stay, the rack keeps its own nodes, and all else is published.
 func TestMoversThatOverfillABlockAreHeld(t *testing.T) {
-	snap := unknownRacks(t)
+	snap := racks(t)
 	s := &partitionedSite{store: newMemory(snap), snap: snap, slurm: &jobsSlurm{}, first: 10 * time.Minute}
-	s.run(t, Publication{}, func() {
+	s.run(t, Publication{MaxDomainGPUs: oneRack}, func() {
 		next := claimFirstRack(s.snap)
 		s.snap = next
 		s.store.change(next)

@@ -46,7 +46,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	})
 	made := kept.made
 	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.marks.unjudged(in.Nodes),
-		FabricSince: in.fabricSince, MaxDomainGPUs: l.pub.MaxDomainGPUs, FabricPartitions: l.pub.FabricPartitions}
+		Rules: &l.pub.Rules, Fabrics: l.pub.FabricSite(made.Plan, in.fabricSince)}
 	said := l.watch.Problems()
 	l.observe(ctx, made, snap, said)
 

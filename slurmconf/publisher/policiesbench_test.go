@@ -34,6 +34,7 @@ groups:
 				b.ReportAllocs()
 				var plan *topology.Plan
 				var err error
+				pub.FabricSite(prev.Plan, nil).Judge(g.Facts)
 				for b.Loop() {
 					if plan, _, err = placement.MakePlan(placement.Observed{Facts: g.Facts}, prev, pub.Policy()); err != nil {
 						b.Fatal(err)

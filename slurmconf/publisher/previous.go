@@ -95,8 +95,8 @@ func (prev *Previous) specs(p *publication.Cluster) map[string]string {
 // so, because slurmctld has a topology file that must not vanish. A seed becomes flat when facts say
 // that NVLink ends in the nodes, and no place is known. A flat topology stays for good, because a
 // partition may name it, unless it was configured and places take over.
-func (prev *Previous) staysFlat(plan *topology.Plan, facts []topology.Facts, bounds topology.Bounds) bool {
-	if prev.seeded && len(plan.Own()) == 0 && slices.ContainsFunc(facts, func(f topology.Facts) bool { return f.EndsInside(bounds) }) {
+func (prev *Previous) staysFlat(plan *topology.Plan, facts []topology.Facts) bool {
+	if prev.seeded && len(plan.Own()) == 0 && slices.ContainsFunc(facts, func(f topology.Facts) bool { return f.Fabric.IMEX == topology.IMEXNone }) {
 		return true
 	}
 	old := prev.Plan

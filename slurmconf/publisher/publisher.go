@@ -131,7 +131,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		asking.Go(func() { l.watch.Run(ctx, answered) })
 	}
 	status := nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(loops),
-		Writes: p.metrics.writes.WithLabelValues("condition")}, p.metrics.status, now, p.log)
+		Fabrics: publication.AnyFabrics(p.clusters), Writes: p.metrics.writes.WithLabelValues("condition")}, p.metrics.status, now, p.log)
 	status.Touch(now)
 	var left leftovers
 	left.At(now)
@@ -265,7 +265,7 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 		outlets: o,
 		pub:     pub,
 		archive: a,
-		facts:   &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: marks, jobs: o.jobs},
+		facts:   &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: marks, jobs: o.jobs, fabrics: &fabricHistory{}},
 		settle:  &settle{pub: pub},
 		first:   &firstWait{pub: pub, started: now},
 		holder:  &holder{outlets: o, pub: pub, archive: a},

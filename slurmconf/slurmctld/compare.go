@@ -86,28 +86,31 @@ func CompareShown(shown, wanted topology.Topology) ([]Difference, int) {
 // OtherNames returns the names in a file, by the names in Slurm, of blocks and leaves whose name is in one of
 // them alone: most nodes of either are in both.
 func OtherNames(shown, wanted topology.Topology) map[string]string {
-	type unit struct{ kind, name string }
-	inFile, sizes, isShown := map[string]unit{}, map[unit]int{}, map[unit]bool{}
+	others := map[string]string{}
+	if shown.Kind != wanted.Kind {
+		return others
+	}
+	inFile, inSlurm, unitOf := map[string]int{}, map[string]int{}, map[string]string{} // units have so many nodes
 	for _, u := range topology.UnitsOf([]topology.Topology{wanted}) {
-		sizes[unit{u.Kind, u.Name}] = len(u.Nodes)
+		inFile[u.Name] = len(u.Nodes)
 		for _, n := range u.Nodes {
-			inFile[n] = unit{u.Kind, u.Name}
+			unitOf[n] = u.Name
 		}
 	}
 	units := topology.UnitsOf([]topology.Topology{shown})
 	for _, u := range units {
-		isShown[unit{u.Kind, u.Name}] = true
+		inSlurm[u.Name] = len(u.Nodes)
 	}
-	others := map[string]string{}
 	for _, u := range units {
-		if _, ok := sizes[unit{u.Kind, u.Name}]; ok {
-			continue
-		}
-		common := map[unit]int{}
+		common := map[string]int{}
 		for _, n := range u.Nodes {
-			at := inFile[n]
-			if common[at]++; at.kind == u.Kind && !isShown[at] && 2*common[at] > max(len(u.Nodes), sizes[at]) {
-				others[u.Name] = at.name
+			common[unitOf[n]]++
+		}
+		for name, nodes := range common {
+			_, sameInFile := inFile[u.Name]
+			_, sameInSlurm := inSlurm[name]
+			if name != "" && !sameInFile && !sameInSlurm && 2*nodes > max(len(u.Nodes), inFile[name]) {
+				others[u.Name] = name
 			}
 		}
 	}

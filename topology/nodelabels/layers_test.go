@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -68,6 +69,7 @@ func TestLevel(t *testing.T) {
 
 func planOf(t *testing.T, facts []topology.Facts, prev *topology.Plan) *topology.Plan {
 	t.Helper()
+	(&fabric.Site{Plan: prev}).Judge(facts)
 	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: prev}, placement.Policy{EmptyLeaves: true})
 	if err != nil {
 		t.Fatal(err)

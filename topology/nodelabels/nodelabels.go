@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // The labels that GPU Feature Discovery and the GPU Operator write.
@@ -51,7 +52,7 @@ type Keys struct {
 // a domain.
 func Read(labels map[string]string, keys Keys) topology.Labels {
 	out := topology.Labels{Product: product(cmp.Or(labels[Product], labels[onGKE], labels[onCoreWeaveModel])), MIG: hasMIG(labels)}
-	if chip, _, _ := topology.LargestDomain(labels[instanceType]); out.Product == "" && len(chip) >= minChip {
+	if chip, _, _ := fabric.Bounds(nil).Of(labels[instanceType]); out.Product == "" && len(chip) >= minChip {
 		out.Product = chip
 	}
 	if len(labels) == 0 {
@@ -62,7 +63,7 @@ func Read(labels map[string]string, keys Keys) topology.Labels {
 		switch {
 		case err == nil:
 			out.Clique = c
-		case errors.Is(err, topology.ErrNoDomain) && endsInMachine(out.Product): // as it should be
+		case errors.Is(err, topology.ErrNoDomain) && fabric.Bounds(nil).EndInside(out.Product): // as it should be
 		case errors.Is(err, topology.ErrNoDomain):
 			problem(&out, reasonCliqueNone, topology.CliqueLabel, err.Error())
 		default:
@@ -77,7 +78,7 @@ func Read(labels map[string]string, keys Keys) topology.Labels {
 		for _, key := range domainKeys {
 			readDomain(&out, key, labels[key])
 		}
-		if labels[onGKESubblock] != "" && spansMachines(out.Product) {
+		if _, gpus, _ := fabric.Bounds(nil).Of(out.Product); labels[onGKESubblock] != "" && gpus > 0 {
 			readDomain(&out, onGKESubblock, labels[onGKESubblock])
 		}
 	}
@@ -99,7 +100,7 @@ func readDomain(out *topology.Labels, key, value string) {
 	case err == nil && c != out.Clique:
 		problem(out, reasonDiffers, key, "clique "+c.String()+"; a label of higher precedence names "+out.Clique.String()+", which is followed")
 	case err == nil:
-	case (errors.Is(err, topology.ErrNoDomain) || meansNothing(value)) && endsInMachine(out.Product): // as it should be
+	case (errors.Is(err, topology.ErrNoDomain) || meansNothing(value)) && fabric.Bounds(nil).EndInside(out.Product): // as it should be
 	case errors.Is(err, topology.ErrNoDomain) || meansNothing(value):
 		problem(out, reasonNoDomain, key, strconv.Quote(value)+" is no NVLink domain")
 	default:

@@ -8,12 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// TestCheckDomains has labels name NVLink domains of more GPUs than the product's NVLink joins. Half
+// TestImpossibleDomains has labels name NVLink domains of more GPUs than the product's NVLink joins. Half
 // of the nodes have no name in Slurm.
-func TestCheckDomains(t *testing.T) {
+func TestImpossibleDomains(t *testing.T) {
 	subblock := nodelabels.Keys{Domains: []string{"cloud.google.com/gce-topology-subblock"}}
 	for _, tt := range []struct {
 		name   string
@@ -47,7 +48,7 @@ func TestCheckDomains(t *testing.T) {
 			for i := range facts {
 				facts[i] = topology.Facts{Name: fmt.Sprint("n", i), Labels: nodelabels.Read(parse(tt.labels), tt.keys), Report: tt.report}
 			}
-			nodelabels.CheckDomains(tt.keys, nil, facts[:tt.nodes/2], facts[tt.nodes/2:])
+			(&fabric.Site{DomainLabels: tt.keys.Domains}).Judge(facts[:tt.nodes/2], facts[tt.nodes/2:])
 			for i := range facts {
 				var problems []string
 				for _, p := range facts[i].Labels.Problems {

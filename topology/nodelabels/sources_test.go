@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -162,6 +163,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		facts := []topology.Facts{{Name: "a", SlurmName: "a", Labels: got}, {Name: "b", SlurmName: "b", Labels: got}}
+		new(fabric.Site).Judge(facts)
 		plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, placement.Policy{})
 		if err != nil {
 			t.Fatal(err)

@@ -51,9 +51,8 @@ func TestRoundTrip(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	good := string(encoded(t, &topology.Node{Name: "n1"}))
 	for _, tt := range []struct{ name, text, want string }{
-		{"an unknown key", strings.Replace(good, `"node":`, `"color":1,"node":`, 1), `nodereport n1: report: json: unknown field "color"`},
 		{"another node's", strings.Replace(good, `"node":"n1"`, `"node":"n2"`, 1), `nodereport n1: report of node "n2": want it in NodeReport n2`},
-		{"too large", strings.Replace(good, `"node":"n1"`, `"bootID":"`+strings.Repeat("x", topology.MaxReport)+`","node":"n1"`, 1), "nodereport n1: report: larger than 65536 bytes"},
+		{"too large", strings.Replace(good, `"node":"n1"`, `"bootID":"`+strings.Repeat("x", 8*topology.MaxReport)+`","node":"n1"`, 1), "nodereport n1: report: larger than 65536 bytes"},
 		{"a wrong type", strings.Replace(good, `"node":"n1"`, `"gpus":7,"node":"n1"`, 1), `for key "gpus"`},
 		{"metadata alone", `{"metadata":{"name":"n1"}}`, "nodereport n1: "},
 	} {

@@ -8,6 +8,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // fields reads what the driver says has to be done before the GPU works again, which only
@@ -19,7 +20,7 @@ func (r *reader) fields() {
 		return
 	}
 	if number, err := valueOf(&values[0]); r.fact("recovery action", err) {
-		r.gpu.Recovery = topology.RecoveryOf(number)
+		r.gpu.Recovery = fabric.RecoveryOf(number)
 	}
 	if number, err := valueOf(&values[1]); r.fact("pending remapping of memory rows", err) && number != 0 {
 		r.node.Problems = append(r.node.Problems, topology.RowsPendingProblem(r.gpu.UUID))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // xids collects the Xid events of GPUs while the process runs. All calls about
@@ -26,7 +27,7 @@ type xids struct {
 	mu   sync.Mutex
 	// present are the GPUs of the last reading, by UUID.
 	present map[string]nvml.Device
-	came    topology.Xids
+	came    fabric.Xids
 	// counts are how often each came, by UUID and number, since watched, which is zero while
 	// no set of events delivers. served are the GPUs in the last set.
 	counts  map[string]map[int]uint64

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // rectsOf counts the cells of a drawing by class, and says whether the text is well-formed.
@@ -74,6 +75,7 @@ func TestPageEscapes(t *testing.T) {
 	report := &topology.Node{Name: "n1", GPUs: []topology.GPU{{Product: bad}}, Platform: &topology.Platform{ChassisSerial: bad}, Problems: []topology.Finding{{Reason: "Y", Message: bad}}}
 	var page, svg bytes.Buffer
 	facts := []topology.Facts{{SlurmName: "n1", Report: report}}
+	new(fabric.Site).Judge(facts)
 	if err := errors.Join(HTML(&page, &Site{Plan: plan, Facts: facts}), SVG(&svg, &Site{Plan: plan, Facts: facts})); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -22,12 +23,15 @@ import (
 func planned(t testing.TB, c *simulated.Cluster, faults ...simulated.Fault) (*topology.Plan, []topology.Facts) {
 	t.Helper()
 	policy := placement.Policy{EmptyLeaves: true}
-	first, _, err := placement.MakePlan(placement.Observed{Facts: sites.Facts(c)}, placement.Previous{}, policy)
+	facts := sites.Facts(c)
+	new(fabric.Site).Judge(facts)
+	first, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Apply(simulated.Step{Do: faults})
-	facts := sites.Facts(c)
+	facts = sites.Facts(c)
+	(&fabric.Site{Plan: first}).Judge(facts)
 	plan, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: first}, policy)
 	if err != nil {
 		t.Fatal(err)
@@ -146,6 +150,7 @@ func TestKeptName(t *testing.T) {
 	plan := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Sizes: []int{2}, Blocks: []topology.Block{{Name: "nvl-a", Nodes: []string{"n1", "n2"}}}}},
 		Nodes: []topology.Placement{{Node: "n1", SlurmName: "n1", Source: "nvml", Reason: placement.ReasonPlaced}}}
 	facts := []topology.Facts{{Name: "n1", SlurmName: "n1", Report: &topology.Node{Name: "n1"}}}
+	new(fabric.Site).Judge(facts)
 	var got bytes.Buffer
 	if err := Terminal(&got, &Site{Plan: plan, Facts: facts}, Options{}); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -136,8 +137,9 @@ func TestDocument(t *testing.T) {
 func TestUnreadFabricIsNotHealthy(t *testing.T) {
 	label := topology.Labels{Clique: topology.Clique{ClusterUUID: topology.UUID{1}, ID: 7}}
 	for product, want := range map[string]state{"NVIDIA GB200": kept, "NVIDIA H100 80GB HBM3": healthy} {
-		facts := topology.Facts{Name: "n1", SlurmName: "n1", Labels: label, Report: &topology.Node{Name: "n1", GPUs: []topology.GPU{{Product: product}}}}
-		s := &Site{Plan: &topology.Plan{}, Facts: []topology.Facts{facts}}
+		facts := []topology.Facts{{Name: "n1", SlurmName: "n1", Labels: label, Report: &topology.Node{Name: "n1", GPUs: []topology.GPU{{Product: product}}}}}
+		new(fabric.Site).Judge(facts)
+		s := &Site{Plan: &topology.Plan{}, Facts: facts}
 		for _, said := range []Verdict{{}, {Reason: topology.ReasonFabricHealthy}} {
 			s.Said = map[string]Said{"n1": {Fabric: said}}
 			if got := statesOf(s, s.Plan.Places())["n1"]; got != want {

@@ -2,9 +2,9 @@ package picture
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // state is the state of a node, the worst last.
@@ -60,21 +60,23 @@ func statesOf(s *Site, places map[string]topology.Place) map[string]state {
 	}
 	for i := range facts {
 		if f := &facts[i]; f.Report != nil {
-			out[f.SlurmName] = max(out[f.SlurmName], hardware(f.Report, s.Said[f.SlurmName].Fabric))
+			out[f.SlurmName] = max(out[f.SlurmName], hardware(f, s.Said[f.SlurmName].Fabric))
 		}
 	}
 	return out
 }
 
-// hardware returns the state of the node's GPUs and their fabric. If nobody said how the fabric is, the report
-// alone says it.
-func hardware(n *topology.Node, fabric Verdict) state {
-	lost := func(p topology.Finding) bool { return strings.HasPrefix(p.Reason, "GPU") || topology.NeedsRepair(p) }
-	v := topology.JudgeFabric(&topology.FabricNode{Report: n}, nil)
-	switch said := fabric.Reason != ""; {
-	case slices.ContainsFunc(n.Problems, lost), said && fabric.Wrong, !said && v.Faulty():
+// hardware returns the state of the GPUs of a node with a report, and of their fabric. What the node's condition says
+// of the fabric goes before the verdict.
+func hardware(f *topology.Facts, said Verdict) state {
+	lost := func(p topology.Finding) bool {
+		return p.LosesGPU() || p.Reason == topology.ReasonGPUMissing || fabric.NeedsRepair(p)
+	}
+	v := &f.Fabric
+	switch {
+	case slices.ContainsFunc(f.Report.Problems, lost), said.Wrong, said.Reason == "" && v.Faulty():
 		return degraded
-	case len(n.GPUs) > 0 && v.Reason == topology.ReasonFabricUnread && v.IMEX != topology.IMEXNone: // which may join it with others
+	case len(f.Report.GPUs) > 0 && v.Reason == topology.ReasonFabricUnread && v.IMEX != topology.IMEXNone: // which may join it with others
 		return kept
 	}
 	return healthy

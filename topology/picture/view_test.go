@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -113,6 +114,7 @@ func TestColumns(t *testing.T) {
 	node("b1", "B", 1)
 	node("b2", "B", 0)
 	node("c1", "C", 0)
+	new(fabric.Site).Judge(facts)
 	d := newDrawer(&strings.Builder{}, &Site{Plan: &topology.Plan{}, Facts: facts}, Options{})
 	for _, tt := range []struct {
 		name  string

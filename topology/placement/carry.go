@@ -129,7 +129,7 @@ func leaveOutSmall(ds []*domain, policy *Policy) (kept []*domain) {
 		switch {
 		case d.old != nil || d.size >= policy.MinBlockNodes && len(d.nodes) > 0:
 			kept = append(kept, d)
-		case d.size == 1 && len(d.nodes) == 1 && !policy.ByLeaf && d.nodes[0].fabric.IMEX == topology.IMEXNone:
+		case d.size == 1 && len(d.nodes) == 1 && !policy.ByLeaf && d.nodes[0].Fabric.IMEX == topology.IMEXNone:
 			leaveOut(d.nodes, ReasonNoDomain, d.nodes[0].endsInside()+": its NVLink domain is this node alone")
 		default:
 			leaveOut(d.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %d node, and a block needs %d", d.title(), d.size, policy.MinBlockNodes))

@@ -50,7 +50,7 @@ func nameSwitchless(nodes []*node, plan *topology.Plan, policy *Policy) (found p
 	for _, n := range nodes {
 		switch reason := n.reason; {
 		case reason == ReasonNoDomain,
-			reason == topology.ReasonDomainImplausible && n.fabric.Place == topology.PlaceNone,
+			reason == topology.ReasonDomainImplausible && n.Fabric.Place == topology.PlaceNone,
 			reason == ReasonPlaced && policy.TreeOnly,
 			reason == ReasonTiersMissing && policy.ByLeaf:
 			equal++

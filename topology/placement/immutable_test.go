@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	fabrics "github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -55,6 +56,9 @@ func TestArgumentsStay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			used, untouched := given(), given()
+			for _, of := range []*arguments{&used, &untouched} {
+				(&fabrics.Site{Plan: of.previous.Plan}).Judge(of.observed.Facts)
+			}
 			plan, _, err := placement.MakePlan(used.observed, used.previous, used.policy)
 			if err != nil || len(plan.Units()) == 0 {
 				t.Fatal(plan, err)

@@ -12,7 +12,6 @@ import (
 // node is one node: its facts, where it is published, and what the stages find of it.
 type node struct {
 	*topology.Facts
-	fabric topology.FabricVerdict
 	// label is its NVLink domain by the one label whose values name NVLink domains. It is zero without that
 	// label. unused is why another label of the node is not used, or "".
 	label  topology.Domain
@@ -84,8 +83,8 @@ func factsOf(nodes []*node) []*topology.Facts {
 }
 
 // readNodes returns the nodes in the order of their Slurm names, and those without a name in Slurm. It finds
-// where each is published, and judges the NVLink fabrics. Two nodes of one Slurm name are an error.
-func readNodes(o *Observed, old *published, policy *Policy) (nodes, unnamed []*node, found problems, err error) {
+// where each is published. Two nodes of one Slurm name are an error.
+func readNodes(o *Observed, old *published) (nodes, unnamed []*node, err error) {
 	all := make([]node, len(o.Facts)+len(o.Unnamed))
 	nodes, unnamed = make([]*node, len(o.Facts)), make([]*node, len(o.Unnamed))
 	for i := range o.Facts {
@@ -99,39 +98,18 @@ func readNodes(o *Observed, old *published, policy *Policy) (nodes, unnamed []*n
 	agents := slices.ContainsFunc(nodes, func(n *node) bool { return n.Report != nil || n.ReportUnreadable })
 	for i, n := range nodes {
 		if n.SlurmName == "" {
-			return nil, nil, nil, fmt.Errorf("node %q has no Slurm name", n.Name)
+			return nil, nil, fmt.Errorf("node %q has no Slurm name", n.Name)
 		}
 		if i > 0 && nodes[i-1].SlurmName == n.SlurmName {
-			return nil, nil, nil, fmt.Errorf("nodes %q and %q both have the Slurm name %q: give one of them another", nodes[i-1].Name, n.Name, n.SlurmName)
+			return nil, nil, fmt.Errorf("nodes %q and %q both have the Slurm name %q: give one of them another", nodes[i-1].Name, n.Name, n.SlurmName)
 		}
 		n.old, n.reports = old.blockOf[n.SlurmName], agents || old.reported[n.SlurmName]
 		if n.old != nil {
 			n.old.nodes = append(n.old.nodes, n)
 		}
 	}
-	both := slices.Concat(nodes, unnamed)
-	chooseDomainLabel(both)
-	return nodes, unnamed, judgeFabrics(both, o.FabricSince, policy), nil
-}
-
-// judgeFabrics judges what the nodes say of their NVLink fabrics. since says since when a node's is not
-// ready. It returns findings about no single node.
-func judgeFabrics(nodes []*node, since map[string]string, policy *Policy) problems {
-	judged := make([]topology.FabricNode, len(nodes))
-	for i, n := range nodes {
-		if judged[i] = n.FabricNode(); n.Report == nil {
-			continue
-		}
-		judged[i].Since = since[n.Name]
-		if n.old != nil && !policy.ByLeaf {
-			judged[i].Block = n.old.Block
-		}
-	}
-	verdicts, found := topology.JudgeFabrics(judged, policy.MaxDomainGPUs)
-	for i, n := range nodes {
-		n.fabric = verdicts[i]
-	}
-	return found
+	chooseDomainLabel(slices.Concat(nodes, unnamed))
+	return nodes, unnamed, nil
 }
 
 // problems is what a stage found to be wrong.

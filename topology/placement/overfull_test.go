@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/topology"
+	fabrics "github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -35,7 +36,7 @@ func keptPlan(t testing.TB, facts []topology.Facts, prev *given, policy placemen
 // ofProduct gives nodes the GPUs of a product, so that a domain of a known one can have 18 nodes.
 func ofProduct(product string, facts ...topology.Facts) {
 	gpus := 4
-	if _, most, known := topology.LargestDomain(product); known {
+	if _, most, known := fabrics.Bounds(nil).Of(product); known {
 		gpus = most / 18
 	}
 	for i := range facts {

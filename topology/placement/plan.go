@@ -4,8 +4,7 @@
 // what the site wants ([Policy]) into a plan: blocks (one per NVLink clique), a switch tree
 // if network tiers are known, and the place of every node with its reason. Each stage is a call from data to data:
 //
-//   - readPublished and readNodes: the published blocks, and each node with its facts, its published block and the
-//     verdict on its NVLink fabric.
+//   - readPublished and readNodes: the published blocks, and each node with its facts and its published block.
 //   - makeTree: the switches, and the leaf above each node.
 //   - settleUnits: what each node makes a block with, its clique, a value of a label or its leaf.
 //   - domains: the nodes of each unit.
@@ -41,8 +40,8 @@ type Observed struct {
 	InUse map[string]bool
 	// Settling says which nodes may not move yet. It is nil if all may.
 	Settling *Settling
-	// FabricSince says by node since when its NVLink fabric is not ready, in words.
-	FabricSince map[string]string
+	// OfFabrics are findings about the NVLink fabrics of the whole site. The verdict on each node is in its facts.
+	OfFabrics []topology.Finding
 }
 
 // Previous is what was published, which a plan carries on: order, names and sizes of blocks
@@ -69,7 +68,7 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	}
 	policy.MinBlockNodes = cmp.Or(policy.MinBlockNodes, 2)
 	old := readPublished(&previous, o.InUse, &policy)
-	nodes, unnamed, ofSite, err := readNodes(&o, old, &policy)
+	nodes, unnamed, err := readNodes(&o, old)
 	if err != nil {
 		return nil, w, err
 	}
@@ -90,7 +89,7 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 		ds, inBlocks = carryOn(ds, nodes, old, &policy)
 		parts, inParts = divide(ds, unnamedSizes, t, old, &policy)
 		waits = w.hold(nodes, parts, t, o.Settling, previous.Plan, &policy)
-		found = slices.Concat(ofSite, inPartitions, inTree, inUnits, inHold, inBlocks, inParts)
+		found = slices.Concat(o.OfFabrics, inPartitions, inTree, inUnits, inHold, inBlocks, inParts)
 	}
 	topologies, inSizes, err := arrange(parts, old, &policy)
 	if err != nil {

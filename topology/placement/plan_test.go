@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	fabrics "github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -67,7 +68,13 @@ func makePlan(facts []topology.Facts, prev *given, policy placement.Policy) (*to
 	if prev == nil {
 		prev = &given{}
 	}
-	return placement.MakePlan(placement.Observed{Facts: facts, Unnamed: prev.Unnamed, InUse: prev.InUse, Settling: prev.Settling}, placement.Previous{Plan: prev.Plan, Reported: prev.Reported}, policy)
+	facts, unnamed := slices.Clone(facts), slices.Clone(prev.Unnamed)
+	site := fabrics.Site{Bounds: policy.MaxDomainGPUs}
+	if !policy.ByLeaf {
+		site.Plan = prev.Plan
+	}
+	found := site.Judge(facts, unnamed)
+	return placement.MakePlan(placement.Observed{Facts: facts, Unnamed: unnamed, OfFabrics: found, InUse: prev.InUse, Settling: prev.Settling}, placement.Previous{Plan: prev.Plan, Reported: prev.Reported}, policy)
 }
 
 func mustPlan(t testing.TB, facts []topology.Facts, prev *given, policy placement.Policy) *topology.Plan {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // Policy is what a site decides about its plan.
@@ -20,7 +21,7 @@ type Policy struct {
 	// domain of one node.
 	MinBlockNodes int
 	// MaxDomainGPUs says how many GPUs an NVLink domain may have, where the site knows that better.
-	MaxDomainGPUs topology.Bounds
+	MaxDomainGPUs fabric.Bounds
 	// Forget names blocks that leave the plan for good. A block with nodes stays,
 	// even if nobody can read them now. A block in use stays too (Observed.InUse).
 	Forget []string

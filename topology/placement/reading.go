@@ -27,8 +27,8 @@ func settleUnits(nodes, unnamed []*node, policy *Policy) (aliases map[topology.C
 
 // problems returns what the node's facts say is wrong.
 func (n *node) problems(policy *Policy) (found problems) {
-	if n.Report != nil && n.fabric.Faulty() && !conditionsAlone[n.fabric.Reason] {
-		found.add(n.Name, n.fabric.Reason, n.fabric.Message)
+	if n.Report != nil && n.Fabric.Faulty() && !conditionsAlone[n.Fabric.Reason] {
+		found.add(n.Name, n.Fabric.Reason, n.Fabric.Message)
 	}
 	for _, pr := range n.Facts.Problems() {
 		found.add(n.Name, pr.Reason, pr.Message)
@@ -37,7 +37,7 @@ func (n *node) problems(policy *Policy) (found problems) {
 	case policy.ByLeaf: // no NVLink domain is followed
 	case n.source == fromNVML && !label.IsZero() && label != n.clique:
 		found.add(n.Name, ReasonCliqueDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed", n.clique, label))
-	case n.reason == ReasonNoDomain && !n.keep && n.Labels.NamesDomain() && (label.IsZero() || label != n.fabric.Clique):
+	case n.reason == ReasonNoDomain && !n.keep && n.Labels.NamesDomain() && (label.IsZero() || label != n.Fabric.Clique):
 		found.add(n.Name, ReasonDomainDiffers, fmt.Sprintf("NVML reports no NVLink domain between nodes, the node's label says %s; NVML is followed", n.Labels.DomainText()))
 	}
 	return found
@@ -65,10 +65,8 @@ func (n *node) readDomain() reading {
 		return n.readLabel()
 	case n.Report == nil && !n.ReportUnreadable && !n.Computes() && n.Labels.Product == "" && len(n.Labels.Tiers) == 0:
 		return keptReading(ReasonNoGPUs, "no report, and no label, ResourceSlice or capacity says that the node has a GPU")
-	case n.Report == nil && n.Labels.NamesNone():
-		return keptReading(ReasonNoDomain, n.Labels.Problems[0].Message)
-	case n.Report == nil && n.fabric.IMEX == topology.IMEXNone:
-		return keptReading(ReasonNoDomain, n.endsInside())
+	case n.Report == nil && n.Fabric.IMEX == topology.IMEXNone:
+		return keptReading(ReasonNoDomain, n.Fabric.Message)
 	case n.Report == nil && len(n.Labels.Problems) > 0:
 		return keptReading(ReasonNoFacts, n.Labels.Problems[0].Message)
 	case n.ReportUnreadable:
@@ -97,7 +95,7 @@ func keptReading(reason, message string) reading {
 
 // readReport decides by the verdict on the fabric of the node's GPUs.
 func (n *node) readReport() reading {
-	v := &n.fabric
+	v := &n.Fabric
 	none := v.IMEX == topology.IMEXNone && v.Reason != topology.ReasonDomainImplausible
 	switch {
 	case v.Place == topology.PlaceInClique:

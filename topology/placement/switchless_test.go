@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // TestSwitchesUnknown says what is missing on a site without any place, and not where that is not known.
@@ -24,8 +25,8 @@ func TestSwitchesUnknown(t *testing.T) {
 		want   string // how the message begins and ends
 	}{
 		{"labels of the product", Policy{}, []topology.Facts{{Labels: ends}, {Labels: ends}, {}}, "NVLink ends in the machine (2 nodes)...or set flatTopology: true if all nodes are equally near"},
-		{"the site says that the product ends in the machine", Policy{MaxDomainGPUs: topology.Bounds{"GB200": 0}}, []topology.Facts{{Labels: topology.Labels{GPUs: 4, Product: "NVIDIA GB200"}}}, "NVLink ends in the machine (1 node)...near"},
-		{"the site says that the product joins machines", Policy{MaxDomainGPUs: topology.Bounds{"H100": 256}}, []topology.Facts{{Labels: ends}}, ""},
+		{"the site says that the product ends in the machine", Policy{MaxDomainGPUs: fabric.Bounds{"GB200": 0}}, []topology.Facts{{Labels: topology.Labels{GPUs: 4, Product: "NVIDIA GB200"}}}, "NVLink ends in the machine (1 node)...near"},
+		{"the site says that the product joins machines", Policy{MaxDomainGPUs: fabric.Bounds{"H100": 256}}, []topology.Facts{{Labels: ends}}, ""},
 		{"a machine that is a domain by itself", Policy{}, []topology.Facts{{Report: &alone}}, "NVLink ends in the machine (1 node)...near"},
 		{"GPUs that have no domain", Policy{}, []topology.Facts{{Report: &none}}, "NVLink ends in the machine (1 node)...near"},
 		{"topology.conf", Policy{OneTopology: true}, []topology.Facts{{Labels: ends}}, "NVLink ends in the machine (1 node)...or leave TopologyPlugin out of slurm.conf if all nodes are equally near: Slurm then needs no topology file"},
@@ -42,6 +43,7 @@ func TestSwitchesUnknown(t *testing.T) {
 				tt.facts[i].Name = string(rune('a' + i))
 				tt.facts[i].SlurmName = tt.facts[i].Name
 			}
+			(&fabric.Site{Bounds: tt.policy.MaxDomainGPUs}).Judge(tt.facts)
 			plan, _, err := MakePlan(Observed{Facts: tt.facts}, Previous{}, tt.policy)
 			if err != nil {
 				t.Fatal(err)

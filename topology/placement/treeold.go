@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -167,13 +168,8 @@ func nameForgottenSwitches(policy *Policy, switches []topology.Switch) (found pr
 
 // nameEmptyRoots names the leaves that stay below a root of their own without any node, beside a root with nodes.
 func nameEmptyRoots(switches []topology.Switch) (found problems) {
-	above, used := topology.ParentsOf(switches), map[string]bool{}
-	rootOf := func(name string) string {
-		for tier := 0; above[name] != "" && tier < topology.MaxTiers; tier++ {
-			name = above[name]
-		}
-		return name
-	}
+	paths, used := topology.PathsAbove(switches), map[string]bool{}
+	rootOf := func(leaf string) string { return strings.Split(paths[leaf]+"/"+leaf, "/")[1] }
 	for i := range switches {
 		if len(switches[i].Nodes) > 0 {
 			used[rootOf(switches[i].Name)] = true

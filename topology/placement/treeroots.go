@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // top is a switch that nothing names a switch above.
@@ -230,7 +231,7 @@ func (t *tree) join(tops []top, root string, policy *Policy) (found problems) {
 // productOf returns a GPU product in one spelling, because reports and labels have several: the chip if
 // it is known.
 func productOf(name string) string {
-	if chip, _, known := topology.LargestDomain(name); known {
+	if chip, _, known := fabric.Bounds(nil).Of(name); known {
 		return chip
 	}
 	return strings.ReplaceAll(name, "-", " ")

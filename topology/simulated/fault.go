@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // The kinds of faults by their keys. A fault of the fabric needs an NVLink fabric,
@@ -103,7 +104,7 @@ func (f *Fault) strike(n *topology.Node) {
 			n.GPUs = slices.Delete(n.GPUs, i, i+1)
 			return
 		case f.Xid != 0:
-			var xids topology.Xids
+			var xids fabric.Xids
 			xids.Take(n)
 			xids.Add(g.UUID, f.Xid)
 			xids.Show(n)

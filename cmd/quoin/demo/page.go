@@ -76,7 +76,7 @@ func slurmSays(f *topology.Facts) (says picture.Said, ok bool) {
 	if len(f.Report.Problems) > 0 {
 		return picture.Said{Slurm: "IDLE+DRAIN", IMEX: ready}, false
 	}
-	v := topology.JudgeFabric(&topology.FabricNode{Report: f.Report}, nil)
+	v := &f.Fabric
 	said := picture.Said{Slurm: "IDLE+DRAIN", IMEX: ready}
 	if v.Faulty() {
 		said.Fabric = picture.Verdict{Wrong: true, Reason: v.Reason, Message: v.Message}

@@ -5,10 +5,8 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
@@ -38,7 +36,7 @@ func (d *demonstration) pass(ctx context.Context) (*publisher.Rendered, *picture
 	if err != nil {
 		return nil, nil, err
 	}
-	site := &picture.Site{Plan: made.Plan, Facts: in.Facts, Said: fabricsSaid(pub, snap, made.Plan)}
+	site := &picture.Site{Plan: made.Plan, Facts: made.Judged, Said: fabricsSaid(made.Judged)}
 	if made.Refused != "" {
 		return made, site, nil
 	}
@@ -46,13 +44,12 @@ func (d *demonstration) pass(ctx context.Context) (*publisher.Rendered, *picture
 }
 
 // fabricsSaid is what the publisher's conditions say of the nodes' NVLink fabrics. It is nil if no fabric is faulty.
-func fabricsSaid(pub *publication.Cluster, snap *inputs.Snapshot, plan *topology.Plan) map[string]picture.Said {
-	judged := nodestatus.Judge(snap, nil, nodestatus.FabricPlan{Plan: plan, MaxDomainGPUs: pub.MaxDomainGPUs, Partitions: pub.FabricPartitions}, nil)
+func fabricsSaid(facts []topology.Facts) map[string]picture.Said {
 	said, faulty := map[string]picture.Said{}, false
-	for i := range plan.Nodes {
-		n := &plan.Nodes[i]
-		if c, known := judged[n.Node][nodestatus.ConditionFabric]; known {
-			said[n.SlurmName] = picture.Said{Fabric: picture.Verdict{Wrong: c.True, Reason: c.Reason, Message: c.Message}}
+	for i := range facts {
+		f := &facts[i]
+		if c, known := nodestatus.FabricCondition(f.Report, &f.Fabric); known {
+			said[f.SlurmName] = picture.Said{Fabric: picture.Verdict{Wrong: c.True, Reason: c.Reason, Message: c.Message}}
 			faulty = faulty || c.True
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // Node prints a machine for people. indices are Slurm's GRES indices of its GPUs and MIG instances,
@@ -196,7 +197,7 @@ func neighborOf(n *topology.Neighbor) string {
 // printHealth prints what is wrong with a GPU's fabric, and its Xids.
 func printHealth(w io.Writer, n *topology.Node) {
 	for _, g := range n.GRESOrder() {
-		_, bad := g.Fabric.HealthFields.Faults()
+		_, bad := fabric.Faults(&g.Fabric.HealthFields)
 		assigned := g.Fabric.HealthFields.PartitionAssigned
 		for _, field := range []struct {
 			is   bool
@@ -204,7 +205,7 @@ func printHealth(w io.Writer, n *topology.Node) {
 		}{
 			{assigned != nil && !*assigned, "no partition assigned"},
 			{len(g.Xids) > 0, "Xids " + strings.Trim(fmt.Sprint(g.Xids), "[]")},
-			{g.Recovery != "" && g.Recovery != topology.RecoveryNone, "NVML's recovery action " + g.Recovery},
+			{g.Recovery != "" && g.Recovery != fabric.RecoveryNone, "NVML's recovery action " + g.Recovery},
 		} {
 			if field.is {
 				bad = append(bad, field.name)

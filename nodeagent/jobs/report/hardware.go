@@ -10,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // counted is what the hardware counters of a GPU of the run have counted.
@@ -82,13 +83,13 @@ func commonXids(all []counted) (lines []string) {
 	had := map[int][]*counted{}
 	for i := range all {
 		for _, x := range all[i].of.Xids {
-			if asks := x.Class != topology.XidIgnore; asks && (x.Code != topology.XidCleanup || len(all[i].of.Xids) == 1) {
+			if asks := x.Class != fabric.XidIgnore; asks && (x.Code != fabric.XidCleanup || len(all[i].of.Xids) == 1) {
 				had[x.Code] = append(had[x.Code], &all[i])
 			}
 		}
 	}
 	for _, code := range slices.Sorted(maps.Keys(had)) {
-		x, gpus := topology.XidOf(code), had[code]
+		x, gpus := fabric.XidOf(code), had[code]
 		text := fmt.Sprintf("Xid %d (%s)", code, cmp.Or(x.Name, "which Quoin does not know"))
 		if len(gpus) == 1 {
 			if n := gpus[0].xids(code); n > 1 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // gpuWith is a GPU with what its counters counted in an hour: "pcie_replays 3",
@@ -44,7 +45,7 @@ func withXids(d rundir.DeviceUse, codes ...int) rundir.DeviceUse {
 		i := slices.IndexFunc(d.Hardware.Xids, func(x rundir.XidCount) bool { return x.Code == code })
 		if i < 0 {
 			i = len(d.Hardware.Xids)
-			d.Hardware.Xids = append(d.Hardware.Xids, rundir.XidCount{Code: code, Class: topology.XidOf(code).Class})
+			d.Hardware.Xids = append(d.Hardware.Xids, rundir.XidCount{Code: code, Class: fabric.XidOf(code).Class})
 		}
 		d.Hardware.Xids[i].Count++
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/switches"
 )
 
@@ -89,7 +88,6 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 		in.checkPods(r, snap)
 	}
 	in.checkTaken(r)
-	nodelabels.CheckDomains(r.config.Labels, r.config.MaxDomainGPUs, in.Facts, in.UnnamedFacts)
 	in.TakeFabrics(r.FabricsOf(snap))
 	if r.ByPods() {
 		for i := range snap.Unplaced {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -60,6 +61,7 @@ func FuzzPatternNames(f *testing.F) {
 		if len(g.Facts)+len(g.Unnamed) != 1 {
 			t.Errorf("%q of %q: %+v", how, node, g)
 		}
+		new(fabric.Site).Judge(g.Facts)
 		if _, _, err := placement.MakePlan(placement.Observed{Facts: g.Facts}, placement.Previous{}, placement.Policy{}); err != nil {
 			t.Errorf("%q of %q: %v", how, node, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -46,8 +47,6 @@ type Config struct {
 	Namespace string
 	// Labels are the node labels that say where a node is.
 	Labels nodelabels.Keys
-	// MaxDomainGPUs says how many GPUs an NVLink domain may have, where the site knows that better.
-	MaxDomainGPUs topology.Bounds
 	// FabricFiles are the texts by which cables are known: paths, and FabricMaps with a label selector.
 	FabricFiles []string
 	// ResourceSlices says that the GPUs of nodes without a report come from their
@@ -270,6 +269,13 @@ func (r *Rules) Read(n *Node, snap *Snapshot, unreadable map[string]bool) topolo
 		f.Slices = nil
 	}
 	return f
+}
+
+// Judge returns the verdicts by Node on the NVLink fabrics of the nodes that the rules take.
+func (r *Rules) Judge(snap *Snapshot, fabrics *fabric.Site) map[string]topology.FabricVerdict {
+	in := r.Gather(snap)
+	fabrics.Judge(in.Facts, in.UnnamedFacts)
+	return fabric.Verdicts(in.Facts, in.UnnamedFacts)
 }
 
 // NameOf returns the node's name in Slurm, or the problem why it has none. Annotations of

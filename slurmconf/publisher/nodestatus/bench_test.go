@@ -6,6 +6,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // BenchmarkReconcile measures what a Keeper does for 10,008 nodes in 556 cliques after one
@@ -23,17 +24,17 @@ func BenchmarkReconcile(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			d.seen.Cliques = cliques[i%2]
-			if verdicts := s.keeper.members.reconcile(b.Context(), s.snap, Fabrics(s.snap)); len(verdicts) != len(s.snap.Nodes) || !verdicts["n00000"].Ready() {
+			if verdicts := s.keeper.members.reconcile(b.Context(), s.snap, Fabrics(s.snap, new(fabric.Site))); len(verdicts) != len(s.snap.Nodes) || !verdicts["n00000"].Ready() {
 				b.Fatalf("%d verdicts, one of them %+v", len(verdicts), verdicts["n00000"])
 			}
 		}
 	})
 	b.Run("compare", func(b *testing.B) {
 		d.seen.Cliques = cliques[0]
-		verdicts := s.keeper.members.reconcile(b.Context(), s.snap, Fabrics(s.snap))
+		verdicts := s.keeper.members.reconcile(b.Context(), s.snap, Fabrics(s.snap, new(fabric.Site)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if updates := s.keeper.compare(s.snap, Fabrics(s.snap), verdicts, true, s.now); len(updates) != 0 {
+			if updates := s.keeper.compare(s.snap, Fabrics(s.snap, new(fabric.Site)), verdicts, true, s.now); len(updates) != 0 {
 				b.Fatalf("%d of %d nodes differ, one by %+v", len(updates), len(s.snap.Nodes), updates[0])
 			}
 		}

@@ -29,7 +29,7 @@ func conditionsOf(n *inputs.Node, report *topology.Node, fabric *topology.Fabric
 	if verdict, judged := verdicts[n.Name]; judged && verdict.Reason != imex.ReasonDomainProblem { // which is said once, of the domain
 		out = append(out, imexCondition(verdict))
 	}
-	if c, known := fabricCondition(report, fabric); known {
+	if c, known := FabricCondition(report, fabric); known {
 		out = append(out, c)
 	}
 	if report != nil || len(drift) > 0 || n.Conditions[ConditionDrift].True { // which labels alone may have brought about

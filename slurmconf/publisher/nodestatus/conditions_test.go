@@ -1,8 +1,6 @@
 package nodestatus
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +8,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -40,14 +39,14 @@ func TestFabricCondition(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			report := &topology.Node{GPUs: tt.gpus}
-			v := topology.JudgeFabric(&topology.FabricNode{Report: report}, nil)
-			c, known := fabricCondition(report, &v)
+			v := new(fabric.Site).Alone(report)
+			c, known := FabricCondition(report, &v)
 			if known != (tt.reason != "") || known && (c.Reason != tt.reason || c.True != tt.is || !strings.Contains(c.Message, tt.said) || c.Type != ConditionFabric) {
 				t.Errorf("known %t, %+v", known, c)
 			}
 		})
 	}
-	if c, known := fabricCondition(nil, nil); known {
+	if c, known := FabricCondition(nil, nil); known {
 		t.Errorf("without a report: %+v", c)
 	}
 }
@@ -61,26 +60,5 @@ func TestDriftCondition(t *testing.T) {
 	want := inputs.Condition{Type: ConditionDrift, True: true, Reason: placement.ReasonCliqueDiffers, Message: "b; a"}
 	if diff := cmp.Diff(want, driftCondition(many)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// TestFabricsCountSlices has a rack with one tray too many. Of that tray only ResourceSlices know the GPUs.
-func TestFabricsCountSlices(t *testing.T) {
-	clique := topology.Clique{ClusterUUID: topology.UUID{1}, ID: 7}
-	fabric := topology.Fabric{State: topology.FabricCompleted, ClusterUUID: clique.ClusterUUID, CliqueID: clique.ID}
-	gpus := slices.Repeat([]topology.GPU{{Product: "NVIDIA GB200", Fabric: fabric}}, 4)
-	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}, Slices: map[string]*topology.Node{}}
-	for i := range 19 {
-		name := fmt.Sprintf("n%02d", i)
-		snap.Nodes = append(snap.Nodes, inputs.Node{Name: name, Labels: map[string]string{topology.CliqueLabel: clique.String()}})
-		snap.Reports[name] = &topology.Node{Name: name, GPUs: gpus}
-	}
-	delete(snap.Reports, "n18")
-	if v := Fabrics(snap)[0]; v.Reason != topology.ReasonFabricHealthy {
-		t.Errorf("18 trays: %+v", v.Finding)
-	}
-	snap.Slices["n18"] = &topology.Node{Name: "n18", GPUs: slices.Repeat([]topology.GPU{{Product: "NVIDIA GB200"}}, 4)}
-	if v := Fabrics(snap)[0]; v.Reason != topology.ReasonDomainImplausible {
-		t.Errorf("19 trays: %+v", v.Finding)
 	}
 }

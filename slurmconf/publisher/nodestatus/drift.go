@@ -9,6 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -38,11 +39,9 @@ type Pass struct {
 	// Plan is nil if no plan could be made. Then what passes before have found stays.
 	Plan     *topology.Plan
 	Problems []topology.Finding
-	// FabricSince says by Node since when its NVLink fabric is not ready. MaxDomainGPUs and FabricPartitions are the
-	// publication's.
-	FabricSince      map[string]time.Time
-	MaxDomainGPUs    topology.Bounds
-	FabricPartitions bool
+	// Rules say which nodes the publication takes, and Fabrics is what their NVLink fabrics are judged by.
+	Rules   *inputs.Rules
+	Fabrics *fabric.Site
 	// Differences are the nodes whose published place is not the planned one.
 	Differences []Difference
 }

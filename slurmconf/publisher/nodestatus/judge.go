@@ -9,10 +9,9 @@ import (
 )
 
 // Judge returns the conditions of nodes that have none, by the node's name and by type. Nobody
-// writes conditions with a directory store, for example. hosts judges IMEX; it may be nil. moved
-// names nodes whose published place is not the planned one.
-func Judge(snap *inputs.Snapshot, hosts *imex.Hosts, known FabricPlan, moved []topology.Finding) map[string]map[string]inputs.Condition {
-	fabrics, plan := Fabrics(snap, known), known.Plan
+// writes conditions with a directory store, for example. fabrics are beside the nodes of the snapshot. hosts judges
+// IMEX; it may be nil. moved names nodes whose published place is not the planned one.
+func Judge(snap *inputs.Snapshot, plan *topology.Plan, fabrics []topology.FabricVerdict, hosts *imex.Hosts, moved []topology.Finding) map[string]map[string]inputs.Condition {
 	var verdicts map[string]imex.Verdict
 	if hosts != nil {
 		if o, err := hosts.Snapshot(); err == nil {

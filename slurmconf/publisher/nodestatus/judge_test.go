@@ -3,12 +3,13 @@ package nodestatus_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -47,8 +48,14 @@ func TestJudge(t *testing.T) {
 	plan := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: topology.KindBlock, Blocks: []topology.Block{{Name: "nvl-1", Nodes: topology.Names{"lost-slurm"}}}}}, Nodes: []topology.Placement{{Node: "lost", SlurmName: "lost-slurm", Reason: "Placed"}, {Node: "two", SlurmName: "two", Reason: placement.ReasonUnconfirmed, Message: "seen once"}}}
 	moved := []topology.Finding{{Subject: topology.Subject{Node: "moved"}, Reason: nodestatus.ReasonPublishedDiffers, Message: "moved moves from a to b"}}
 	config := imex.Config{Join: imex.JoinHost}
-	since := map[string]time.Time{"late": time.Date(2026, 11, 26, 16, 10, 0, 0, time.UTC)}
-	got := nodestatus.Judge(snap, imex.NewHosts(config), nodestatus.FabricPlan{Plan: plan, Since: since}, moved)
+	var facts []topology.Facts
+	for i := range snap.Nodes {
+		facts = append(facts, snap.Facts(&snap.Nodes[i], nodelabels.Keys{}))
+	}
+	site := fabric.Site{Plan: plan, Since: map[string]string{"late": "2026-11-26 16:10 UTC"}}
+	site.Judge(facts)
+	fabrics := nodestatus.Fabrics(snap, &site, fabric.Verdicts(facts))
+	got := nodestatus.Judge(snap, plan, fabrics, imex.NewHosts(config), moved)
 	for _, tt := range []struct {
 		node, condition string
 		wrong           bool
@@ -77,7 +84,7 @@ func TestJudge(t *testing.T) {
 	if _, judged := got["kept"]; judged || len(got["silent"]) != 0 {
 		t.Errorf("kept %v, silent %v: want neither judged", got["kept"], got["silent"])
 	}
-	if c := nodestatus.Judge(snap, nil, nodestatus.FabricPlan{Plan: plan}, nil)["well"]; c[nodestatus.ConditionIMEX].Reason != "" || c[nodestatus.ConditionDrift].Reason != "Agrees" {
+	if c := nodestatus.Judge(snap, plan, fabrics, nil, nil)["well"]; c[nodestatus.ConditionIMEX].Reason != "" || c[nodestatus.ConditionDrift].Reason != "Agrees" {
 		t.Errorf("without hosts: %v", c)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // Setter writes the conditions of Nodes.
@@ -49,6 +50,8 @@ type Options struct {
 	Membership Membership
 	// Publications is the number of publications whose passes are awaited.
 	Publications int
+	// Fabrics judges the NVLink fabrics of nodes that no publication takes.
+	Fabrics *fabric.Site
 	// Writes counts the writes of conditions.
 	Writes prometheus.Counter
 }
@@ -63,7 +66,7 @@ type Keeper struct {
 	started time.Time
 	members membership
 	drift   map[string]*drift // by publication, of those that had a pass
-	plans   map[string]FabricPlan
+	passes  map[string]*Pass  // the last ones, by publication
 	// refused says when Nodes that could not be written may be tried again.
 	refused map[string]time.Time
 	stuck   bool      // no Node could be written in the last turn
@@ -73,7 +76,7 @@ type Keeper struct {
 
 // New returns a Keeper for a lead that begins now.
 func New(o Options, metrics *Metrics, now time.Time, log *slog.Logger) *Keeper {
-	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, plans: map[string]FabricPlan{}, refused: map[string]time.Time{}}
+	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, passes: map[string]*Pass{}, refused: map[string]time.Time{}}
 	k.members = membership{source: o.Membership, metrics: metrics, log: log}
 	return k
 }
@@ -102,18 +105,19 @@ func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time 
 		d = &drift{}
 		k.drift[publication] = d
 	}
-	k.plans[publication] = FabricPlan{pass.Plan, pass.FabricSince, pass.MaxDomainGPUs, pass.FabricPartitions}
+	k.passes[publication] = &Pass{Rules: pass.Rules, Fabrics: pass.Fabrics}
 	k.Touch(now)
 	return d.found(pass, now)
 }
 
 // Reconcile judges fabrics and membership, shows them as series, and writes the conditions that differ.
 func (k *Keeper) Reconcile(ctx context.Context, snap *inputs.Snapshot, now time.Time) {
-	var plans []FabricPlan
-	for _, publication := range slices.Sorted(maps.Keys(k.plans)) {
-		plans = append(plans, k.plans[publication])
+	var judged []map[string]topology.FabricVerdict
+	for _, publication := range slices.Sorted(maps.Keys(k.passes)) {
+		pass := k.passes[publication]
+		judged = append(judged, pass.Rules.Judge(snap, pass.Fabrics)) // the snapshot may be newer than that of the pass
 	}
-	fabrics := Fabrics(snap, plans...)
+	fabrics := Fabrics(snap, k.options.Fabrics, judged...)
 	k.members.metrics.setFabrics(snap.Nodes, fabrics)
 	verdicts := k.members.reconcile(ctx, snap, fabrics)
 	if k.options.Setter == nil || now.Before(k.retry) {

@@ -105,7 +105,7 @@ func TestFirstPassesAreAwaited(t *testing.T) {
 	if got := s.conditions["n00001"]; s.writes != 2 || len(got) != 1 || got[ConditionFabric].Reason != "FabricHealthy" {
 		t.Errorf("%d writes, a node has %+v, want no drift", s.writes, got)
 	}
-	s.change(t.Context(), func() { s.keeper.Found("other", &Pass{Plan: &topology.Plan{}}, s.now) })
+	s.change(t.Context(), func() { s.keeper.Found("other", passOf(), s.now) })
 	if got := s.conditions["n00001"]; s.writes != 4 || got[ConditionDrift].Reason != "Agrees" {
 		t.Errorf("%d writes, a node has %+v", s.writes, got)
 	}

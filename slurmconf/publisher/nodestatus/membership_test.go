@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -47,7 +48,7 @@ func TestMembers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.node.Name, tt.want.Name = "n", "n"
 			snap := &inputs.Snapshot{Nodes: []inputs.Node{tt.node}, Reports: map[string]*topology.Node{"n": tt.report}}
-			got := Members(snap, Fabrics(snap), tt.workers)
+			got := Members(snap, Fabrics(snap, new(fabric.Site)), tt.workers)
 			if diff := cmp.Diff(map[string]imex.Node{"n": tt.want}, got, cmpopts.IgnoreFields(imex.Node{}, "Why")); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

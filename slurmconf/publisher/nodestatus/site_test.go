@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // site is a cluster with a Keeper, in a time that the test moves.
@@ -70,7 +71,13 @@ func (s *site) SetConditions(_ context.Context, node string, conditions []inputs
 
 // found hands the Keeper what a pass has found.
 func (s *site) found(problems ...topology.Finding) {
-	s.keeper.Found("default", &Pass{Plan: &topology.Plan{}, Problems: problems}, s.now)
+	s.keeper.Found("default", passOf(problems...), s.now)
+}
+
+// passOf is a pass over all nodes.
+func passOf(problems ...topology.Finding) *Pass {
+	rules := inputs.NewRules(inputs.Config{SlurmNames: "full"}, nil)
+	return &Pass{Plan: &topology.Plan{}, Problems: problems, Rules: &rules, Fabrics: new(fabric.Site)}
 }
 
 // pass lets everything happen that is due within a time. It returns the most writes

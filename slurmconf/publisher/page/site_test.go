@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/picture"
 	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -66,12 +67,15 @@ func (s *mapSource) change(name string, how func(*picture.Site)) {
 func plan(t testing.TB, c *simulated.Cluster, name string, faults ...simulated.Fault) *picture.Site {
 	t.Helper()
 	policy := placement.Policy{EmptyLeaves: true}
-	first, _, err := placement.MakePlan(placement.Observed{Facts: sites.Facts(c)}, placement.Previous{}, policy)
+	facts := sites.Facts(c)
+	new(fabric.Site).Judge(facts)
+	first, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{}, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Apply(simulated.Step{Do: faults})
-	facts := sites.Facts(c)
+	facts = sites.Facts(c)
+	(&fabric.Site{Plan: first}).Judge(facts)
 	made, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: first}, policy)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/picture"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -122,6 +123,7 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 		site.Trouble = append(site.Trouble, "nothing is published yet: nodes have no place")
 	}
 	in := c.Rules.Gather(snap)
+	c.FabricSite(&doc.Current.Plan, doc.FabricSince).Judge(in.Facts, in.UnnamedFacts) // the plan of now has the findings
 	site.Plan = planOf(&doc.Current.Plan, &in)
 	if now, err := s.passes[i].Plan(snap, doc, time.Now()); err == nil {
 		update(site.Plan, &now)
@@ -139,7 +141,7 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 			}
 		}
 	}
-	k := Known{Snapshot: snap, Inputs: &in, Slurm: s.live, Published: doc.Current.Plan.Topologies, Hosts: s.hosts, Moved: movedIn(&changes, &in), FabricSince: doc.FabricSince, MaxDomainGPUs: c.MaxDomainGPUs, FabricPartitions: c.FabricPartitions}
+	k := Known{Snapshot: snap, Inputs: &in, Slurm: s.live, Published: doc.Current.Plan.Topologies, Hosts: s.hosts, Moved: movedIn(&changes, &in), Fabrics: publication.AnyFabrics(s.clusters)}
 	k.AddTo(ctx, site)
 	return site, nil
 }
@@ -155,11 +157,8 @@ type Known struct {
 	Fresh bool
 	// Hosts judges IMEX on a site without Kubernetes. It is nil otherwise.
 	Hosts *imex.Hosts
-	// FabricSince says by Node since when its NVLink fabric is not ready. MaxDomainGPUs and FabricPartitions are the
-	// publication's.
-	FabricSince      map[string]time.Time
-	MaxDomainGPUs    topology.Bounds
-	FabricPartitions bool
+	// Fabrics judges the NVLink fabrics of nodes that the publication does not take.
+	Fabrics *fabric.Site
 	// Moved names nodes whose published place is not the planned one.
 	Moved []topology.Finding
 }
@@ -190,7 +189,8 @@ func (k *Known) AddTo(ctx context.Context, site *picture.Site) {
 			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(slurm.Err.Error(), topology.MaxMessage)+slurm.last())
 		}
 	}
-	judged := nodestatus.Judge(k.Snapshot, k.Hosts, nodestatus.FabricPlan{Plan: site.Plan, Since: k.FabricSince, MaxDomainGPUs: k.MaxDomainGPUs, Partitions: k.FabricPartitions}, k.Moved)
+	fabrics := nodestatus.Fabrics(k.Snapshot, k.Fabrics, fabric.Verdicts(site.Facts))
+	judged := nodestatus.Judge(k.Snapshot, site.Plan, fabrics, k.Hosts, k.Moved)
 	site.Said = make(map[string]picture.Said, len(site.Plan.Nodes))
 	for i := range site.Plan.Nodes {
 		name := site.Plan.Nodes[i].SlurmName

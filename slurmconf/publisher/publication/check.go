@@ -72,7 +72,7 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 		}
 	}
 	c.Rules = inputs.NewRules(inputs.Config{Selector: nodes, Slinky: c.Nodes.Slinky, SlurmNames: c.SlurmNames, ParseSelector: selector, Namespace: c.Namespace,
-		Labels: c.LabelKeys(), MaxDomainGPUs: c.MaxDomainGPUs, ResourceSlices: c.ResourceSlices, FabricFiles: c.FabricFiles}, fail)
+		Labels: c.LabelKeys(), ResourceSlices: c.ResourceSlices, FabricFiles: c.FabricFiles}, fail)
 	c.checkCables(selector, bad)
 	c.checkGres(fail, bad)
 	c.Slurm.check(bad)
@@ -114,8 +114,8 @@ func (c *Cluster) checkNumbers(fail func(key, message string), bad func(key stri
 		bad("minBlockNodes", c.MinBlockNodes, "1 or more")
 	}
 	for _, chip := range slices.Sorted(maps.Keys(c.MaxDomainGPUs)) {
-		if word, _, known := topology.LargestDomain(chip); !known || word != chip {
-			bad("maxDomainGPUs", chip, "a chip that Quoin has a limit for, such as GB200 or H100")
+		if word, _, known := c.MaxDomainGPUs.Of(chip); !known || word != chip {
+			bad("maxDomainGPUs", chip, "one word of the product in capital letters, such as GB200")
 		} else if c.MaxDomainGPUs[chip] < 0 {
 			bad("maxDomainGPUs", c.MaxDomainGPUs[chip], "a number of GPUs, or 0 if NVLink ends in the machine")
 		}

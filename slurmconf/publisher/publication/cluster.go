@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -111,6 +114,29 @@ func (p *Publication) Place() plandoc.Location {
 // GresOptions is how gres.conf is made.
 func (c *Cluster) GresOptions() gres.Options {
 	return gres.Options{Naming: gres.Naming(c.Gres.Naming), Types: c.Gres.Types, LeaveOut: c.leftOut, Cores: c.Gres.Cores, AutoDetect: c.Gres.AutoDetect, SeveralSockets: !c.Release.CoresOfOneSocket()}
+}
+
+// FabricSite is what is known of NVLink fabrics beside the facts of the nodes. plan is what is published, nil for nothing.
+// since says by Node since when a fabric is not ready.
+func (c *Cluster) FabricSite(plan *topology.Plan, since map[string]time.Time) *fabric.Site {
+	s := &fabric.Site{Bounds: c.MaxDomainGPUs, Partitions: c.FabricPartitions, DomainLabels: c.LabelKeys().Domains, Since: make(map[string]string, len(since))}
+	if c.BlocksBy != "leaf" {
+		s.Plan = plan
+	}
+	for node, at := range since {
+		s.Since[node] = plandoc.SinceText(at)
+	}
+	return s
+}
+
+// AnyFabrics joins what all publications say of NVLink fabrics, for agents and for nodes that no publication takes.
+func AnyFabrics(all []*Cluster) *fabric.Site {
+	s := &fabric.Site{Bounds: fabric.Bounds{}}
+	for _, c := range all {
+		maps.Copy(s.Bounds, c.MaxDomainGPUs)
+		s.Partitions = s.Partitions || c.FabricPartitions
+	}
+	return s
 }
 
 // Policy is what the plan is made by.

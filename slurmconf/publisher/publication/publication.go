@@ -15,7 +15,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -97,10 +97,10 @@ type Publication struct {
 	// 1 if blocksBy is "leaf".
 	MinBlockNodes int `yaml:"minBlockNodes" unit:"nodes"`
 	// MaxDomainGPUs says how many GPUs one NVLink domain may have, by the chip in the product's name,
-	// such as {GB200: 144}. Nodes of a larger domain join no block, and need no IMEX. Quoin's own
-	// limits are 72 for GB200 and GB300, 256 for GH200, and one machine for H100 and the like. Unknown
-	// products have none.
-	MaxDomainGPUs topology.Bounds `yaml:"maxDomainGPUs"`
+	// such as {GB200: 144}; 0 says that NVLink ends in the machine. Nodes of a larger domain join no
+	// block, and need no IMEX. Quoin's own limits are 72 for GB200 and GB300, 256 for GH200, and one
+	// machine for H100 and the like. Other products have none: name the chip here.
+	MaxDomainGPUs fabric.Bounds `yaml:"maxDomainGPUs"`
 	// ForgetBlocks are blocks without nodes whose places are given up.
 	ForgetBlocks []string `yaml:"forgetBlocks"`
 	// ForgetSwitches are leaf switches without nodes that are given up.

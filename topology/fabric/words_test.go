@@ -1,4 +1,4 @@
-package topology_test
+package fabric_test
 
 import (
 	"io/fs"
@@ -9,17 +9,17 @@ import (
 	"testing"
 )
 
-// TestStatesAreJudgedOnce looks for code that reads a GPU's fabric state itself: fabricstanding.go alone says what the
+// TestStatesAreJudgedOnce looks for code that reads a GPU's fabric state itself: topology/fabric.go alone says what the
 // words mean. Others may only copy them: what reads NVML, what plays machines, and what shows a word to people.
 func TestStatesAreJudgedOnce(t *testing.T) {
-	copies := []string{"topology/fabricstanding.go", "topology/fabric.go", "topology/nvml/", "topology/simulated/", "topology/nodereport/", "testdata/", "cmd/quoin/demo/"}
+	copies := []string{"topology/fabric.go", "topology/nvml/", "topology/simulated/", "topology/nodereport/", "testdata/", "cmd/quoin/demo/"}
 	word := regexp.MustCompile(`\btopology\.Fabric(NotSupported|NotStarted|InProgress|Completed)\b|\bFabric(NotSupported|NotStarted|InProgress|Completed)\b.*==|==.*\bFabric(NotSupported|NotStarted|InProgress|Completed)\b`)
 	found := 0
-	err := fs.WalkDir(os.DirFS(".."), ".", func(path string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(os.DirFS("../.."), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		text, err := os.ReadFile(filepath.Join("..", path))
+		text, err := os.ReadFile(filepath.Join("../..", path))
 		if err != nil || !word.Match(text) {
 			return err
 		}

@@ -1,12 +1,14 @@
-package topology_test
+package fabric_test
 
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 const (
@@ -26,9 +28,44 @@ func inClique(id uint32) topology.Fabric {
 	return topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{0x8a}, CliqueID: id}
 }
 
+// tray is a node, and what a site knows of it.
+type tray struct {
+	topology.Facts
+	Block      *topology.Block
+	Since      string
+	Partitions bool
+}
+
+// judge judges trays. Their blocks are published.
+func judge(trays []tray, bounds fabric.Bounds) (verdicts []topology.FabricVerdict, found []topology.Finding) {
+	site := fabric.Site{Bounds: bounds, Plan: &topology.Plan{}, Since: map[string]string{}}
+	var facts []topology.Facts
+	var blocks []topology.Block
+	for i := range trays {
+		f := trays[i].Facts
+		f.Name = fmt.Sprintf("n%02d", i+1)
+		f.SlurmName = f.Name
+		facts = append(facts, f)
+		site.Since[f.Name], site.Partitions = trays[i].Since, site.Partitions || trays[i].Partitions
+		if b := trays[i].Block; b != nil {
+			at := slices.IndexFunc(blocks, func(of topology.Block) bool { return of.Name == b.Name })
+			if at < 0 {
+				at, blocks = len(blocks), append(blocks, *b)
+			}
+			blocks[at].Nodes = append(blocks[at].Nodes, f.SlurmName)
+		}
+	}
+	site.Plan.Topologies = []topology.Topology{{Name: "nvlink", Kind: topology.KindBlock, Blocks: blocks}}
+	found = site.Judge(facts)
+	for i := range facts {
+		verdicts = append(verdicts, facts[i].Fabric)
+	}
+	return verdicts, found
+}
+
 // trays are nodes that are alike: each GPU has 18 links to switches, and the nodes share a chassis.
-func trays(n, gpus int, product string, f topology.Fabric) []topology.FabricNode {
-	out := make([]topology.FabricNode, n)
+func trays(n, gpus int, product string, f topology.Fabric) []tray {
+	out := make([]tray, n)
 	for i := range out {
 		r := &topology.Node{Name: fmt.Sprintf("n%02d", i+1), Platform: &topology.Platform{ChassisSerial: "1820"}}
 		for g := range gpus {
@@ -40,7 +77,7 @@ func trays(n, gpus int, product string, f topology.Fabric) []topology.FabricNode
 }
 
 // say gives all GPUs of a node a fabric.
-func say(n *topology.FabricNode, f topology.Fabric) {
+func say(n *tray, f topology.Fabric) {
 	for g := range n.Report.GPUs {
 		n.Report.GPUs[g].Fabric = f
 	}
@@ -49,26 +86,26 @@ func say(n *topology.FabricNode, f topology.Fabric) {
 // TestFabricTable has a row of the table each time: the first node of a site is spoiled.
 func TestFabricTable(t *testing.T) {
 	const since = "2026-11-26 16:10 UTC"
-	rack := func() []topology.FabricNode { return trays(18, 4, gb200, joinedFabric) }
-	alone := func(product string, f topology.Fabric) func() []topology.FabricNode {
-		return func() []topology.FabricNode { return trays(1, 4, product, f) }
+	rack := func() []tray { return trays(18, 4, gb200, joinedFabric) }
+	alone := func(product string, f topology.Fabric) func() []tray {
+		return func() []tray { return trays(1, 4, product, f) }
 	}
-	links := func(gpu, n int) func([]topology.FabricNode) {
-		return func(nodes []topology.FabricNode) { nodes[0].Report.GPUs[gpu].Links.Switch = n }
+	links := func(gpu, n int) func([]tray) {
+		return func(nodes []tray) { nodes[0].Report.GPUs[gpu].Links.Switch = n }
 	}
-	set := func(f topology.Fabric) func([]topology.FabricNode) {
-		return func(nodes []topology.FabricNode) { say(&nodes[0], f) }
+	set := func(f topology.Fabric) func([]tray) {
+		return func(nodes []tray) { say(&nodes[0], f) }
 	}
 	yes := new(true)
-	health := func(summary topology.Health, bits topology.FabricHealth) func([]topology.FabricNode) {
-		return func(nodes []topology.FabricNode) {
+	health := func(summary topology.Health, bits topology.FabricHealth) func([]tray) {
+		return func(nodes []tray) {
 			f := &nodes[0].Report.GPUs[1].Fabric
 			f.Health, f.HealthFields = summary, bits
 		}
 	}
 	// late has the first node wait for long.
-	late := func(more func(*topology.FabricNode)) func([]topology.FabricNode) {
-		return func(nodes []topology.FabricNode) {
+	late := func(more func(*tray)) func([]tray) {
+		return func(nodes []tray) {
 			if nodes[0].Since = since; more != nil {
 				more(&nodes[0])
 			}
@@ -76,9 +113,9 @@ func TestFabricTable(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
-		site   func() []topology.FabricNode
-		spoil  func([]topology.FabricNode)
-		bounds topology.Bounds
+		site   func() []tray
+		spoil  func([]tray)
+		bounds fabric.Bounds
 		reason string
 		place  topology.FabricPlace
 		imex   topology.FabricIMEX
@@ -86,37 +123,40 @@ func TestFabricTable(t *testing.T) {
 	}{
 		{name: "a tray of a rack", site: rack, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
 		{name: "in progress", site: rack, spoil: set(inProgress), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "the fabric registration of its GPUs is in progress"},
-		{name: "in progress for long", site: rack, spoil: func(n []topology.FabricNode) { say(&n[0], inProgress); n[0].Since = since }, reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "; since 2026-11-26 16:10 UTC"},
+		{name: "in progress for long", site: rack, spoil: func(n []tray) { say(&n[0], inProgress); n[0].Since = since }, reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "; since 2026-11-26 16:10 UTC"},
 		{name: "not started", site: rack, spoil: set(notStarted), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "has not started"},
 		{name: "failed", site: rack, spoil: set(failed), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "the fabric registration of its GPUs failed with ERROR_INSUFFICIENT_RESOURCES"},
-		{name: "one GPU failed", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report.GPUs[2].Fabric = failed }, reason: "FabricNotReady", place: topology.PlaceInClique, imex: topology.IMEXNotReady, says: "the fabric registration of GPU 2 (GPU-01-2) failed"},
-		{name: "one GPU has none", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report.GPUs[2].Fabric = notSupported }, reason: "GPUOutsideClique", place: topology.PlaceInClique, imex: topology.IMEXNotReady, says: "1 of 4 GPUs have no NVLink domain"},
-		{name: "two cliques", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report.GPUs[2].Fabric = inClique(2) }, reason: "TwoCliques", place: topology.PlaceKept, imex: topology.IMEXNotReady},
+		{name: "one GPU failed", site: rack, spoil: func(n []tray) { n[0].Report.GPUs[2].Fabric = failed }, reason: "FabricNotReady", place: topology.PlaceInClique, imex: topology.IMEXNotReady, says: "the fabric registration of GPU 2 (GPU-01-2) failed"},
+		{name: "one GPU has none", site: rack, spoil: func(n []tray) { n[0].Report.GPUs[2].Fabric = notSupported }, reason: "GPUOutsideClique", place: topology.PlaceInClique, imex: topology.IMEXNotReady, says: "1 of 4 GPUs have no NVLink domain"},
+		{name: "two cliques", site: rack, spoil: func(n []tray) { n[0].Report.GPUs[2].Fabric = inClique(2) }, reason: "TwoCliques", place: topology.PlaceKept, imex: topology.IMEXNotReady},
 		{name: "unread", site: rack, spoil: set(topology.Fabric{}), reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXUnknown},
-		{name: "unread, and a clique was confirmed in this boot", site: rack, spoil: func(n []topology.FabricNode) {
+		{name: "unread, and a clique was confirmed in this boot", site: rack, spoil: func(n []tray) {
 			say(&n[0], topology.Fabric{})
 			n[0].Report.Domain.Clique = topology.Clique{ID: 1}
 		}, reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXWanted},
-		{name: "no report", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report = nil }, reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXUnknown},
+		{name: "no report", site: rack, spoil: func(n []tray) { n[0].Report = nil }, reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXUnknown},
 
 		{name: "no fabric, in the chassis of others that have one", site: rack, spoil: set(notSupported), reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "none of its 4 GPUs has an NVLink fabric, and 17 of 18 nodes in its chassis 1820 have one"},
-		{name: "no fabric, beside others of its kind that have one", site: rack, spoil: func(n []topology.FabricNode) { say(&n[0], notSupported); n[0].Report.Platform = nil }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "17 of 18 nodes with 4 GPUs of NVIDIA GB200"},
-		{name: "no fabric, and it is published in a block", site: alone(gb200, notSupported), spoil: func(n []topology.FabricNode) { n[0].Block = &topology.Block{Name: "nvl-1"} }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "published in block nvl-1"},
-		{name: "no fabric, and it had a clique before this boot", site: alone(gb200, notSupported), spoil: func(n []topology.FabricNode) { n[0].Report.EarlierClique.ID = 1 }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: ".1 before"},
-		{name: "no fabric, and its nodes_config.cfg names others", site: alone(gb200, notSupported), spoil: func(n []topology.FabricNode) { n[0].Peers = true }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "nodes_config.cfg"},
+		{name: "no fabric, beside others of its kind that have one", site: rack, spoil: func(n []tray) { say(&n[0], notSupported); n[0].Report.Platform = nil }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "17 of 18 nodes with 4 GPUs of NVIDIA GB200"},
+		{name: "no fabric, and it is published in a block", site: alone(gb200, notSupported), spoil: func(n []tray) { n[0].Block = &topology.Block{Name: "nvl-1"} }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "published in block nvl-1"},
+		{name: "no fabric, and it had a clique before this boot", site: alone(gb200, notSupported), spoil: func(n []tray) { n[0].Report.EarlierClique.ID = 1 }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: ".1 before"},
+		{name: "no fabric, and its nodes_config.cfg names others", site: alone(gb200, notSupported), spoil: func(n []tray) { n[0].Report.IMEXPeers = new(true) }, reason: "FabricMissing", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "nodes_config.cfg"},
 		{name: "NVL4 boards", site: alone(gb200, notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "a Grace Hopper alone", site: alone("NVIDIA GH200 480GB", notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "a product that nobody knows", site: alone("NVIDIA XX1", notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 
-		{name: "72 GPUs on more than 18 nodes", site: func() []topology.FabricNode { return trays(36, 2, gb200, joinedFabric) }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
-		{name: "76 GPUs", site: func() []topology.FabricNode { return trays(19, 4, gb200, joinedFabric) }, reason: "DomainImplausible", place: topology.PlaceKept, imex: topology.IMEXNone, says: "19 nodes with 76 GPUs have, and NVLink joins 72 GPUs of GB200 at most"},
-		{name: "76 GPUs, one node known by its label", site: rack, spoil: func(n []topology.FabricNode) {
-			n[1] = topology.FabricNode{Labels: &topology.FabricLabels{Product: gb200, GPUs: 8, Clique: topology.Clique{ClusterUUID: topology.UUID{0x8a}, ID: 1}}}
+		{name: "72 GPUs on more than 18 nodes", site: func() []tray { return trays(36, 2, gb200, joinedFabric) }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "76 GPUs", site: func() []tray { return trays(19, 4, gb200, joinedFabric) }, reason: "DomainImplausible", place: topology.PlaceKept, imex: topology.IMEXNone, says: "19 nodes with 76 GPUs have, and NVLink joins 72 GPUs of GB200 at most"},
+		{name: "76 GPUs, one node known by its label", site: rack, spoil: func(n []tray) {
+			n[1] = tray{Facts: topology.Facts{Labels: topology.Labels{Product: gb200, GPUs: 8, Clique: topology.Clique{ClusterUUID: topology.UUID{0x8a}, ID: 1}}}}
 		}, reason: "DomainImplausible", place: topology.PlaceKept, imex: topology.IMEXNone},
-		{name: "76 GPUs as the site says", site: func() []topology.FabricNode { return trays(19, 4, gb200, joinedFabric) }, bounds: topology.Bounds{"GB200": 144}, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
-		{name: "a large domain of an unknown product", site: func() []topology.FabricNode { return trays(144, 4, "NVIDIA XX1", joinedFabric) }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
-		{name: "H100 with one clique", site: func() []topology.FabricNode { return trays(32, 8, h100, joinedFabric) }, reason: "DomainImplausible", place: topology.PlaceNone, imex: topology.IMEXNone, says: "32 nodes with 256 GPUs have, and NVLink of H100 ends in the machine"},
-		{name: "H100 with one clique as the site says", site: func() []topology.FabricNode { return trays(32, 8, h100, joinedFabric) }, bounds: topology.Bounds{"H100": 256}, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "76 GPUs, one node known by its ResourceSlices", site: rack, spoil: func(n []tray) {
+			n[1] = tray{Facts: topology.Facts{Slices: &topology.Node{GPUs: slices.Repeat([]topology.GPU{{Product: gb200}}, 8)}, Labels: topology.Labels{Clique: topology.Clique{ClusterUUID: topology.UUID{0x8a}, ID: 1}}}}
+		}, reason: "DomainImplausible", place: topology.PlaceKept, imex: topology.IMEXNone, says: "76 GPUs"},
+		{name: "76 GPUs as the site says", site: func() []tray { return trays(19, 4, gb200, joinedFabric) }, bounds: fabric.Bounds{"GB200": 144}, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "a large domain of an unknown product", site: func() []tray { return trays(144, 4, "NVIDIA XX1", joinedFabric) }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "H100 with one clique", site: func() []tray { return trays(32, 8, h100, joinedFabric) }, reason: "DomainImplausible", place: topology.PlaceNone, imex: topology.IMEXNone, says: "32 nodes with 256 GPUs have, and NVLink of H100 ends in the machine"},
+		{name: "H100 with one clique as the site says", site: func() []tray { return trays(32, 8, h100, joinedFabric) }, bounds: fabric.Bounds{"H100": 256}, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
 
 		{name: "H100 with a clique of its own", site: alone(h100, joinedFabric), reason: "FabricHealthy", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "H100", site: alone(h100, notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
@@ -124,49 +164,49 @@ func TestFabricTable(t *testing.T) {
 		{name: "H100 that registers", site: alone(h100, inProgress), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "4 of 4 GPUs have not registered with the NVLink switches of the machine, and no CUDA program can use them: Fabric Manager does not run"},
 		{name: "H100 that has registered for long", site: alone(h100, inProgress), spoil: late(nil), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone, says: "none is active; since 2026-11-26 16:10 UTC"},
 		{name: "H100 that has not started for long", site: alone(h100, notStarted), spoil: late(nil), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone, says: "Fabric Manager does not run"},
-		{name: "H100 that has registered for long, and its links are down", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.GPUs[2].Links = &topology.Links{} }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
-		{name: "H100 with FABRIC_MODE=0 and no Fabric Manager", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.FabricMode, n.Report.Domain.Clique.ID = new(0), 1 }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
-		{name: "H100 with FABRIC_MODE=1 and no partition", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.FabricMode = new(1) }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "4 of 4 GPUs are in no active partition"},
-		{name: "H100 with FABRIC_MODE=2", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.FabricMode = new(2) }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "in no active partition"},
-		{name: "H100 with partitions as the site says", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Partitions, n.Report.FabricMode = true, new(0) }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "in no active partition"},
-		{name: "H100 with a clique before in this boot", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.Domain.Clique.ID = 1 }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "in no active partition"},
-		{name: "H100 with a clique before this boot", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) { n.Report.EarlierClique.ID = 1 }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
-		{name: "H100 with a partition of one GPU", site: alone(h100, inProgress), spoil: late(func(n *topology.FabricNode) {
+		{name: "H100 that has registered for long, and its links are down", site: alone(h100, inProgress), spoil: late(func(n *tray) { n.Report.GPUs[2].Links = &topology.Links{} }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
+		{name: "H100 with FABRIC_MODE=0 and no Fabric Manager", site: alone(h100, inProgress), spoil: late(func(n *tray) { n.Report.FabricMode, n.Report.Domain.Clique.ID = new(0), 1 }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
+		{name: "H100 with FABRIC_MODE=1 and no partition", site: alone(h100, inProgress), spoil: late(func(n *tray) { n.Report.FabricMode = new(1) }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "4 of 4 GPUs are in no active partition"},
+		{name: "H100 with FABRIC_MODE=2", site: alone(h100, inProgress), spoil: late(func(n *tray) { n.Report.FabricMode = new(2) }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "in no active partition"},
+		{name: "H100 with partitions as the site says", site: alone(h100, inProgress), spoil: late(func(n *tray) { n.Partitions, n.Report.FabricMode = true, new(0) }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "in no active partition"},
+		{name: "H100 with a clique before in this boot", site: alone(h100, inProgress), spoil: late(func(n *tray) { n.Report.Domain.Clique.ID = 1 }), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "in no active partition"},
+		{name: "H100 with a clique before this boot", site: alone(h100, inProgress), spoil: late(func(n *tray) { n.Report.EarlierClique.ID = 1 }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
+		{name: "H100 with a partition of one GPU", site: alone(h100, inProgress), spoil: late(func(n *tray) {
 			n.Report.GPUs[0].Fabric = topology.Fabric{State: topology.FabricCompleted, HealthFields: topology.FabricHealth{PartitionAssigned: yes}}
 		}), reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNone, says: "3 of 4 GPUs are in no active partition"},
-		{name: "H100 with a GPU that does not register", site: alone(h100, topology.Fabric{State: topology.FabricCompleted}), spoil: late(func(n *topology.FabricNode) { n.Report.GPUs[2].Fabric = inProgress }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone, says: "1 of 4 GPUs have not registered"},
+		{name: "H100 with a GPU that does not register", site: alone(h100, topology.Fabric{State: topology.FabricCompleted}), spoil: late(func(n *tray) { n.Report.GPUs[2].Fabric = inProgress }), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone, says: "1 of 4 GPUs have not registered"},
 		{name: "H100 whose registration failed", site: alone(h100, failed), reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNone},
-		{name: "H100 beside others with a clique", site: func() []topology.FabricNode { return trays(3, 8, h100, joinedFabric) }, spoil: set(notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
+		{name: "H100 beside others with a clique", site: func() []tray { return trays(3, 8, h100, joinedFabric) }, spoil: set(notSupported), reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
 		{name: "H100 that says nothing", site: alone(h100, topology.Fabric{}), reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXNone},
-		{name: "H100 without a report", site: alone(h100, joinedFabric), spoil: func(n []topology.FabricNode) {
-			n[0] = topology.FabricNode{Labels: &topology.FabricLabels{Product: h100, GPUs: 8}}
+		{name: "H100 without a report", site: alone(h100, joinedFabric), spoil: func(n []tray) {
+			n[0] = tray{Facts: topology.Facts{Labels: topology.Labels{Product: h100, GPUs: 8}}}
 		}, reason: "FabricUnread", place: topology.PlaceByLabel, imex: topology.IMEXNone},
 
 		{name: "a GPU with 17 of 18 links", site: rack, spoil: links(2, 17), reason: "LinksDown", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 2, GPU-01-2: 17 of 18 NVLinks are active"},
 		{name: "a GPU without links", site: rack, spoil: links(3, 0), reason: "LinksDown", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "0 of 18"},
-		{name: "all GPUs with 9 links, other nodes with 18", site: rack, spoil: func(n []topology.FabricNode) {
+		{name: "all GPUs with 9 links, other nodes with 18", site: rack, spoil: func(n []tray) {
 			for g := range n[0].Report.GPUs {
 				links(g, 9)(n)
 			}
 		}, reason: "LinksDown", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "9 of 18"},
 		{name: "H100 with 17 of 18 links", site: alone(h100, notSupported), spoil: links(2, 17), reason: "LinksDown", place: topology.PlaceNone, imex: topology.IMEXNone},
-		{name: "MIG turns links off", site: rack, spoil: func(n []topology.FabricNode) { links(2, 0)(n); n[0].Report.GPUs[2].MIGEmpty = true }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
-		{name: "links that nobody could read", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report.GPUs[2].Links = nil }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
-		{name: "no GPU's links known", site: rack, spoil: func(n []topology.FabricNode) {
+		{name: "MIG turns links off", site: rack, spoil: func(n []tray) { links(2, 0)(n); n[0].Report.GPUs[2].MIGEmpty = true }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "links that nobody could read", site: rack, spoil: func(n []tray) { n[0].Report.GPUs[2].Links = nil }, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
+		{name: "no GPU's links known", site: rack, spoil: func(n []tray) {
 			for g := range n[0].Report.GPUs {
 				n[0].Report.GPUs[g].Links = nil
 			}
 		}, reason: "FabricHealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted},
-		{name: "links of a machine that starts", site: rack, spoil: func(n []topology.FabricNode) { say(&n[0], inProgress); links(2, 0)(n) }, reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNotReady},
-		{name: "bridges between two of four cards", site: alone("NVIDIA A100 80GB PCIe", notSupported), spoil: func(n []topology.FabricNode) {
+		{name: "links of a machine that starts", site: rack, spoil: func(n []tray) { say(&n[0], inProgress); links(2, 0)(n) }, reason: "FabricInProgress", place: topology.PlaceKept, imex: topology.IMEXNotReady},
+		{name: "bridges between two of four cards", site: alone("NVIDIA A100 80GB PCIe", notSupported), spoil: func(n []tray) {
 			for g := range n[0].Report.GPUs {
 				links(g, 0)(n)
 			}
 			n[0].Report.GPUs[0].Links.AddGPU("")
 			n[0].Report.GPUs[1].Links.AddGPU("")
 		}, reason: "NoFabric", place: topology.PlaceNone, imex: topology.IMEXNone},
-		{name: "failed, and a link is down", site: rack, spoil: func(n []topology.FabricNode) { say(&n[0], failed); links(2, 17)(n) }, reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "; GPU 2, GPU-01-2: 17 of 18 NVLinks are active"},
-		{name: "unhealthy", site: rack, spoil: func(n []topology.FabricNode) { n[0].Report.GPUs[1].Fabric.Health = topology.HealthUnhealthy }, reason: "FabricUnhealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: its health is unhealthy"},
+		{name: "failed, and a link is down", site: rack, spoil: func(n []tray) { say(&n[0], failed); links(2, 17)(n) }, reason: "FabricNotReady", place: topology.PlaceKept, imex: topology.IMEXNotReady, says: "; GPU 2, GPU-01-2: 17 of 18 NVLinks are active"},
+		{name: "unhealthy", site: rack, spoil: func(n []tray) { n[0].Report.GPUs[1].Fabric.Health = topology.HealthUnhealthy }, reason: "FabricUnhealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: its health is unhealthy"},
 		{name: "unhealthy, and a route is", site: rack, spoil: health(topology.HealthUnhealthy, topology.FabricHealth{RouteUnhealthy: yes, DegradedBandwidth: yes}), reason: "FabricUnhealthy", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: unhealthy route, degraded bandwidth"},
 		{name: "unhealthy while a route recovers", site: rack, spoil: health(topology.HealthUnhealthy, topology.FabricHealth{RouteRecovery: yes, RouteUnhealthy: new(bool)}), reason: "FabricLimitedCapacity", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: route recovery in progress"},
 		{name: "unhealthy after an access timeout", site: rack, spoil: health(topology.HealthUnhealthy, topology.FabricHealth{AccessTimeoutRecovery: yes}), reason: "FabricLimitedCapacity", place: topology.PlaceInClique, imex: topology.IMEXWanted, says: "GPU 1, GPU-01-1: access timeout recovery in progress"},
@@ -177,7 +217,7 @@ func TestFabricTable(t *testing.T) {
 		if tt.spoil != nil {
 			tt.spoil(nodes)
 		}
-		verdicts, _ := topology.JudgeFabrics(nodes, tt.bounds)
+		verdicts, _ := judge(nodes, tt.bounds)
 		v := verdicts[0]
 		if v.Reason != tt.reason || v.Place != tt.place || v.IMEX != tt.imex || !strings.Contains(v.Message, tt.says) {
 			t.Errorf("%s: %s, place %d, IMEX %d: %s\nwant %s, place %d, IMEX %d: %s", tt.name, v.Reason, v.Place, v.IMEX, v.Message, tt.reason, tt.place, tt.imex, tt.says)
@@ -212,7 +252,7 @@ func TestMockMachines(t *testing.T) {
 		{"gb200", "FabricHealthy", "FabricHealthy", topology.IMEXWanted},
 		{"gb300", "FabricHealthy", "FabricHealthy", topology.IMEXWanted},
 	} {
-		text, err := os.ReadFile("../testdata/nvml/" + tt.machine + ".json")
+		text, err := os.ReadFile("../../testdata/nvml/" + tt.machine + ".json")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,11 +260,10 @@ func TestMockMachines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		node := topology.FabricNode{Report: report}
-		if v := topology.JudgeFabric(&node, nil); v.Reason != tt.one || v.IMEX != tt.imex || v.Severity != topology.OK {
+		if v := new(fabric.Site).Alone(report); v.Reason != tt.one || v.IMEX != tt.imex || v.Severity != topology.OK {
 			t.Errorf("%s: %s, IMEX %d: %s", tt.machine, v.Reason, v.IMEX, v.Message)
 		}
-		verdicts, _ := topology.JudgeFabrics([]topology.FabricNode{node, node}, nil)
+		verdicts, _ := judge([]tray{{Facts: topology.Facts{Report: report}}, {Facts: topology.Facts{Report: report}}}, nil)
 		for _, v := range verdicts {
 			if v.Reason != tt.both || v.IMEX != tt.imex {
 				t.Errorf("two of %s: %s, IMEX %d: %s", tt.machine, v.Reason, v.IMEX, v.Message)
@@ -260,7 +299,7 @@ func TestDomainOfBlock(t *testing.T) {
 			}
 		}
 		var refused []string
-		verdicts, _ := topology.JudgeFabrics(nodes, nil)
+		verdicts, _ := judge(nodes, nil)
 		last := map[int]string{tt.members - 1: "the member", tt.members + tt.movers - 1: "the mover", len(nodes) - 1: "the newcomer"}
 		if tt.newcomer == 0 {
 			last[len(nodes)-1] = "the mover"
@@ -284,7 +323,7 @@ func TestSiteWithoutFabric(t *testing.T) {
 	mixed := append(trays(3, 4, gb200, notSupported), trays(2, 8, h100, notSupported)...)
 	for _, tt := range []struct {
 		name  string
-		nodes []topology.FabricNode
+		nodes []tray
 		want  string
 	}{
 		{"a rack", trays(18, 4, gb200, joinedFabric), "[]"},
@@ -294,7 +333,7 @@ func TestSiteWithoutFabric(t *testing.T) {
 		{"an unknown product", trays(4, 8, "NVIDIA XX1", notSupported), "[]"},
 		{"a rack that starts", trays(4, 4, gb200, inProgress), "[]"},
 	} {
-		_, found := topology.JudgeFabrics(tt.nodes, nil)
+		_, found := judge(tt.nodes, nil)
 		if got := fmt.Sprint(found); len(found) > 1 || !strings.HasPrefix(strings.Replace(got, "FabricMissing: ", "", 1), tt.want) {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
@@ -304,7 +343,7 @@ func TestSiteWithoutFabric(t *testing.T) {
 // TestSiteNotRegistered has one finding for each product whose GPUs have not registered inside the machine for
 // long, and none of a node.
 func TestSiteNotRegistered(t *testing.T) {
-	late := func(nodes []topology.FabricNode) []topology.FabricNode {
+	late := func(nodes []tray) []tray {
 		for i := range nodes {
 			nodes[i].Since = "2026-11-26 16:10 UTC"
 		}
@@ -316,7 +355,7 @@ func TestSiteNotRegistered(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name  string
-		nodes []topology.FabricNode
+		nodes []tray
 		want  []string // what each finding begins with
 	}{
 		{"not for long", trays(4, 8, h100, inProgress), nil},
@@ -326,7 +365,7 @@ func TestSiteNotRegistered(t *testing.T) {
 		{"partitions", partitions, nil},
 		{"a rack", late(trays(4, 4, gb200, inProgress)), nil},
 	} {
-		verdicts, found := topology.JudgeFabrics(tt.nodes, nil)
+		verdicts, found := judge(tt.nodes, nil)
 		if len(found) != len(tt.want) {
 			t.Errorf("%s: %v, want %d findings", tt.name, found, len(tt.want))
 			continue

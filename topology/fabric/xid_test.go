@@ -1,4 +1,4 @@
-package topology_test
+package fabric_test
 
 import (
 	"fmt"
@@ -9,27 +9,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // TestXidOf holds the table against NVIDIA's catalogue: each number has the class of its
 // immediate action.
 func TestXidOf(t *testing.T) {
-	want := map[topology.XidClass]string{
-		topology.XidIgnore:      "14 37 38 43 44 63 66 67 92 93 106 107 108 121 137 141 152 153 154 157 160 161 162 163 164 165",
-		topology.XidApplication: "8 11 13 25 31 32 39 40 41 60 68 69 70 71 72 75 76 77 80 82 83 84 85 86 88 89 94 96 97 98 99 100 101 102 103 104 105 126 127 128 129 130 131 132 133 134 135 139",
-		topology.XidReset:       "46 62 64 95 109 110 119 120 136 140 143 155 156 158",
-		topology.XidCritical:    "48 54 79 142 151",
+	want := map[fabric.XidClass]string{
+		fabric.XidIgnore:      "14 37 38 43 44 63 66 67 92 93 106 107 108 121 137 141 152 153 154 157 160 161 162 163 164 165",
+		fabric.XidApplication: "8 11 13 25 31 32 39 40 41 60 68 69 70 71 72 75 76 77 80 82 83 84 85 86 88 89 94 96 97 98 99 100 101 102 103 104 105 126 127 128 129 130 131 132 133 134 135 139",
+		fabric.XidReset:       "46 62 64 95 109 110 119 120 136 140 143 155 156 158",
+		fabric.XidCritical:    "48 54 79 142 151",
 	}
-	got := map[topology.XidClass]string{}
+	got := map[fabric.XidClass]string{}
 	for code := range 1000 {
-		x := topology.XidOf(code)
+		x := fabric.XidOf(code)
 		if x.Code != code {
 			t.Errorf("%d: code %d", code, x.Code)
 		}
-		if (x.Action == "") != (x.Class == topology.XidIgnore) {
+		if (x.Action == "") != (x.Class == fabric.XidIgnore) {
 			t.Errorf("%d: class %s, action %q", code, x.Class, x.Action)
 		}
-		if x.Class != topology.XidLook {
+		if x.Class != fabric.XidLook {
 			got[x.Class] = strings.TrimSpace(got[x.Class] + fmt.Sprint(" ", code))
 		}
 	}
@@ -37,7 +38,7 @@ func TestXidOf(t *testing.T) {
 		t.Errorf("classes (-want +got):\n%s", diff)
 	}
 	for code, name := range map[int]string{45: "cleanup of a program, and no error before it", 74: "NVLink error", 145: "NVLink error", 171: "", 999: ""} {
-		if x := topology.XidOf(code); x.Class != topology.XidLook || x.Name != name {
+		if x := fabric.XidOf(code); x.Class != fabric.XidLook || x.Name != name {
 			t.Errorf("%d: %+v", code, x)
 		}
 	}
@@ -52,7 +53,7 @@ func problems(n *topology.Node) (out []string) {
 
 // TestXids shows the Xids of GPUs that are there, of one that is lost, and of one that comes back.
 func TestXids(t *testing.T) {
-	var xids topology.Xids
+	var xids fabric.Xids
 	xids.Add("GPU-b", 119, 79)
 	xids.Add("GPU-b", 13, 79) // a program's own, and one known already
 	xids.Add("GPU-lost", 79)
@@ -77,7 +78,7 @@ func TestXids(t *testing.T) {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 
-	var recalled topology.Xids // by another process, from the report
+	var recalled fabric.Xids // by another process, from the report
 	recalled.Take(n)
 	n = fresh()
 	n.GPUs[2].UUID = "GPU-lost" // it is back
@@ -111,7 +112,7 @@ func TestXidsOfPrograms(t *testing.T) {
 		{"unknown", [][]int{{999}}, "XidLook: GPU GPU-a had Xid 999, which Quoin does not know: look at dmesg and NVIDIA's Xid catalogue"},
 	} {
 		n := &topology.Node{GPUs: []topology.GPU{{UUID: "GPU-a"}}}
-		var xids topology.Xids
+		var xids fabric.Xids
 		for _, codes := range tt.steps {
 			xids.Take(n)
 			xids.Add("GPU-a", codes...)
@@ -140,8 +141,8 @@ func TestRecovery(t *testing.T) {
 		8: "RecoveryAdvised: GPU GPU-a has NVML's recovery action 8: look at dmesg and NVIDIA's Xid catalogue",
 	}
 	for number, want := range want {
-		n := &topology.Node{GPUs: []topology.GPU{{UUID: "GPU-a", Recovery: topology.RecoveryOf(number)}, {UUID: "GPU-b"}}}
-		var xids topology.Xids
+		n := &topology.Node{GPUs: []topology.GPU{{UUID: "GPU-a", Recovery: fabric.RecoveryOf(number)}, {UUID: "GPU-b"}}}
+		var xids fabric.Xids
 		for range 2 { // a second time changes nothing
 			xids.Take(n)
 			xids.Show(n)
@@ -180,7 +181,7 @@ func TestXidsAfterReset(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var xids topology.Xids
+			var xids fabric.Xids
 			last := &topology.Node{}
 			for i, s := range tt.steps {
 				n := &topology.Node{GPUs: []topology.GPU{{UUID: "GPU-a", Recovery: s.recovery, Xids: s.codes}}}
@@ -188,7 +189,7 @@ func TestXidsAfterReset(t *testing.T) {
 					n.GPUs = nil
 				}
 				if strings.HasSuffix(s.more, "new") {
-					xids = topology.Xids{}
+					xids = fabric.Xids{}
 					xids.Take(n)
 					xids.Recall(last, n)
 				} else {

@@ -1,9 +1,11 @@
-package topology
+package fabric
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // XidClass says what an Xid asks of people.
@@ -145,23 +147,9 @@ func XidOf(code int) Xid {
 	return x
 }
 
-// The problems of a GPU with an Xid that asks people for something, and of one for which
-// NVML does so itself.
-const (
-	// ReasonXidCritical: the class is [XidReset] or [XidCritical].
-	ReasonXidCritical = "XidCritical"
-	// ReasonXidLook: the class is [XidLook].
-	ReasonXidLook = "XidLook"
-	// ReasonRecoveryNeeded: no program can use the GPU before it is reset, or the machine is
-	// restarted.
-	ReasonRecoveryNeeded = "RecoveryNeeded"
-	// ReasonRecoveryAdvised: programs run on, and NVML asks for something less than a reset.
-	ReasonRecoveryAdvised = "RecoveryAdvised"
-)
-
 // NeedsRepair reports whether a problem says that somebody has to reset or repair a GPU.
-func NeedsRepair(p Finding) bool {
-	return p.Reason == ReasonXidCritical || p.Reason == ReasonRecoveryNeeded
+func NeedsRepair(p topology.Finding) bool {
+	return p.Reason == topology.ReasonXidCritical || p.Reason == topology.ReasonRecoveryNeeded
 }
 
 // RecoveryNone is NVML's word that nothing has to be done.
@@ -194,17 +182,18 @@ func RecoveryOf(number uint64) string {
 }
 
 // recoveryProblem returns the problem of a GPU for which NVML asks for something.
-func (g *GPU) recoveryProblem() (Finding, bool) {
+func recoveryProblem(g *topology.GPU) (p topology.Finding, asks bool) {
 	if g.Recovery == "" || g.Recovery == RecoveryNone {
-		return Finding{}, false
+		return p, false
 	}
-	p, action := Finding{Reason: ReasonRecoveryAdvised}, lookUp
+	action := lookUp
+	p.Reason = topology.ReasonRecoveryAdvised
 	for _, r := range recoveries {
 		if r.word != g.Recovery {
 			continue
 		}
 		if action = r.action; r.needed {
-			p.Reason = ReasonRecoveryNeeded
+			p.Reason = topology.ReasonRecoveryNeeded
 		}
 	}
 	p.Message = fmt.Sprintf("GPU %s has NVML's recovery action %s: %s", g.UUID, g.Recovery, action)
@@ -235,13 +224,13 @@ func (x *Xids) Add(uuid string, codes ...int) {
 // Take remembers the Xids of a report. Before that it forgets those of each GPU that was reset.
 // One sign is sure: NVML said that the GPU needs a recovery, and now says that nothing has to be
 // done. Without that sign nothing is forgotten.
-func (x *Xids) Take(n *Node) {
+func (x *Xids) Take(n *topology.Node) {
 	if x.broken == nil {
 		x.broken = map[string]bool{}
 	}
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		if p, _ := g.recoveryProblem(); p.Reason == ReasonRecoveryNeeded {
+		if p, _ := recoveryProblem(g); p.Reason == topology.ReasonRecoveryNeeded {
 			x.broken[g.UUID] = true
 		} else if g.Recovery == RecoveryNone && x.broken[g.UUID] {
 			delete(x.codes, g.UUID)
@@ -250,7 +239,9 @@ func (x *Xids) Take(n *Node) {
 		x.Add(g.UUID, g.Xids...)
 	}
 	for _, p := range n.Problems {
-		if uuid, code, ok := xidOf(p); ok && code > 0 && !n.Has(uuid) {
+		var uuid string
+		var code int
+		if _, err := fmt.Sscanf(p.Message, xidMessage, &uuid, &code); err == nil && isOfXids(p) && !n.Has(uuid) {
 			x.Add(uuid, code)
 		}
 	}
@@ -258,7 +249,7 @@ func (x *Xids) Take(n *Node) {
 
 // Recall remembers the Xids that were stored earlier in this boot, unless the GPU was reset
 // since. now is the report of this moment.
-func (x *Xids) Recall(stored, now *Node) {
+func (x *Xids) Recall(stored, now *topology.Node) {
 	x.Take(now)
 	var old Xids
 	old.Take(stored)
@@ -275,51 +266,48 @@ func (x *Xids) Recall(stored, now *Node) {
 // people for something, also if the GPU can no longer be read. The critical ones come before
 // all other problems, because a report holds no more than the first of many. The others come
 // last. Both are by GPU and code: in an order that does not depend on time.
-func (x *Xids) Show(n *Node) {
+func (x *Xids) Show(n *topology.Node) {
 	for i := range n.GPUs {
 		n.GPUs[i].Xids = x.codes[n.GPUs[i].UUID]
 	}
-	var found []Finding
+	type told struct {
+		topology.Finding
+		gpu  string
+		code int // 0 of a recovery action
+	}
+	var found []told
 	for uuid, codes := range x.codes {
 		for _, code := range codes {
 			if p, asks := xidProblem(uuid, code, len(codes) == 1); asks {
-				found = append(found, p)
+				found = append(found, told{p, uuid, code})
 			}
 		}
 	}
 	for i := range n.GPUs {
-		if p, asks := n.GPUs[i].recoveryProblem(); asks {
-			found = append(found, p)
+		if p, asks := recoveryProblem(&n.GPUs[i]); asks {
+			found = append(found, told{p, n.GPUs[i].UUID, 0})
 		}
 	}
-	slices.SortFunc(found, func(a, b Finding) int {
-		uuidA, codeA, _ := xidOf(a)
-		uuidB, codeB, _ := xidOf(b)
-		return cmp.Or(cmp.Compare(uuidA, uuidB), cmp.Compare(codeA, codeB))
-	})
-	others := slices.DeleteFunc(slices.Clone(n.Problems), func(p Finding) bool { _, _, ok := xidOf(p); return ok })
-	n.Problems = nil
+	slices.SortFunc(found, func(a, b told) int { return cmp.Or(cmp.Compare(a.gpu, b.gpu), cmp.Compare(a.code, b.code)) })
+	var first, last []topology.Finding
 	for _, p := range found {
-		if NeedsRepair(p) {
-			n.Problems = append(n.Problems, p)
+		if NeedsRepair(p.Finding) {
+			first = append(first, p.Finding)
+		} else {
+			last = append(last, p.Finding)
 		}
 	}
-	n.Problems = append(n.Problems, others...)
-	for _, p := range found {
-		if !NeedsRepair(p) {
-			n.Problems = append(n.Problems, p)
-		}
-	}
+	n.Problems = slices.Concat(first, slices.DeleteFunc(slices.Clone(n.Problems), isOfXids), last)
 }
 
 // xidProblem returns the problem of a GPU's Xid. alone says that the GPU has no other Xid.
 // It returns false if the Xid asks for nothing.
-func xidProblem(uuid string, code int, alone bool) (Finding, bool) {
+func xidProblem(uuid string, code int, alone bool) (topology.Finding, bool) {
 	x := XidOf(code)
-	p := Finding{Reason: ReasonXidLook}
+	p := topology.Finding{Reason: topology.ReasonXidLook}
 	switch {
 	case x.Class.Critical():
-		p.Reason = ReasonXidCritical
+		p.Reason = topology.ReasonXidCritical
 	case x.Class != XidLook || code == XidCleanup && !alone:
 		return p, false
 	}
@@ -330,27 +318,13 @@ func xidProblem(uuid string, code int, alone bool) (Finding, bool) {
 // xidMessage begins the message of an Xid's problem.
 const xidMessage = "GPU %s had Xid %d"
 
-// xidOf returns GPU and code of an Xid's problem, code 0 of a recovery action's, and false for
-// any other problem.
-func xidOf(p Finding) (uuid string, code int, ok bool) {
-	switch p.Reason {
-	case ReasonXidCritical, ReasonXidLook:
-		_, err := fmt.Sscanf(p.Message, xidMessage, &uuid, &code)
-		return uuid, code, err == nil
-	case ReasonRecoveryNeeded, ReasonRecoveryAdvised:
-		uuid, ok = GPUOf(p)
-		return uuid, 0, ok
-	}
-	return "", 0, false
+// isOfXids reports whether a problem is one that Show adds.
+func isOfXids(p topology.Finding) bool {
+	return NeedsRepair(p) || p.Reason == topology.ReasonXidLook || p.Reason == topology.ReasonRecoveryAdvised
 }
 
-// GPUOf returns the GPU that a report's problem is about, if its message begins with one.
-func GPUOf(p Finding) (uuid string, ok bool) {
-	_, err := fmt.Sscanf(p.Message, "GPU %s", &uuid)
-	return uuid, err == nil
-}
-
-// Has reports whether the node has a GPU.
-func (n *Node) Has(uuid string) bool {
-	return slices.ContainsFunc(n.GPUs, func(g GPU) bool { return g.UUID == uuid })
+// GPUOf returns the GPU that a report's problem is about, or "" if its message does not begin with one.
+func GPUOf(p topology.Finding) (uuid string) {
+	_, _ = fmt.Sscanf(p.Message, "GPU %s", &uuid)
+	return uuid
 }
