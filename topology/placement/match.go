@@ -10,10 +10,10 @@ import (
 // match gives every domain the best published block that no better match takes.
 //
 // A block is one NVLink domain. So a domain takes its block, even if all nodes in that block are silent.
-func match(ds []*domain, nodes []*node, old *published, follows []*repartition, policy *Policy) {
+func match(ds []*domain, nodes []*node, old *published, follows []Repartition, policy *Policy) {
 	countVotes(nodes, old)
-	for _, r := range follows {
-		takeDivided(ds, r)
+	for i := range follows {
+		takeDivided(ds, &follows[i])
 	}
 	matches := findMatches(ds, old, policy)
 	slices.SortStableFunc(matches, func(a, b possible) int {

@@ -72,7 +72,7 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	if err != nil {
 		return nil, w, err
 	}
-	follows, inPartitions := w.followPartitions(nodes, old, o.Settling, &policy)
+	inPartitions := w.followPartitions(nodes, old, o.Settling, &policy)
 	var t tree
 	var parts []*part
 	var found problems
@@ -84,7 +84,7 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 		}
 		aliases, inUnits := settleUnits(nodes, unnamed, &policy)
 		ds, unnamedSizes := domains(nodes, unnamed, aliases, &policy)
-		match(ds, nodes, old, follows, &policy)
+		match(ds, nodes, old, w.Follows, &policy)
 		w.Overfull, inHold = hold(ds, nodes, old, &policy)
 		ds, inBlocks = carryOn(ds, nodes, old, &policy)
 		parts, inParts = divide(ds, unnamedSizes, t, old, &policy)

@@ -23,6 +23,11 @@ type Repartition struct {
 	Parts []BlockPart
 	// Unknown are nodes of the blocks that name no clique now, or one that is not confirmed.
 	Unknown []string
+
+	blocks []*oldBlock
+	// changed are the nodes that are in another clique than their block and ran all the time, and
+	// silent those of Unknown that may say more soon.
+	changed, silent []*node
 }
 
 // BlockPart is the nodes of a published block that are in one clique now, by Slurm name.
@@ -86,15 +91,6 @@ func (r *Repartition) Moves(plan *topology.Plan) (nodes []string) {
 	return nodes
 }
 
-// repartition is a Repartition as the stages see it.
-type repartition struct {
-	Repartition
-	blocks []*oldBlock
-	// changed are the nodes that are in another clique than their block and ran all the time, and
-	// silent those of unknown that may say more soon.
-	changed, silent []*node
-}
-
 // hasChanged reports whether the node is in another clique than its published block, and has not been
 // rebooted since it was in that one or in a third.
 func (n *node) hasChanged() bool {
@@ -103,7 +99,7 @@ func (n *node) hasChanged() bool {
 }
 
 // findRepartitions finds what changed while nodes ran.
-func findRepartitions(nodes []*node, old *published) (found []*repartition) {
+func findRepartitions(nodes []*node, old *published) (found []*Repartition) {
 	changed := slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return !n.hasChanged() })
 	if len(changed) == 0 {
 		return nil
@@ -115,11 +111,11 @@ func findRepartitions(nodes []*node, old *published) (found []*repartition) {
 			first[b.Clique] = b
 		}
 	}
-	of := make(map[*oldBlock]*repartition)
-	join := func(b *oldBlock, r *repartition) {
+	of := make(map[*oldBlock]*Repartition)
+	join := func(b *oldBlock, r *Repartition) {
 		joined := of[b]
 		if joined == nil {
-			joined = &repartition{blocks: []*oldBlock{b}}
+			joined = &Repartition{blocks: []*oldBlock{b}}
 		}
 		if joined != r {
 			r.blocks = append(r.blocks, joined.blocks...)
@@ -130,7 +126,7 @@ func findRepartitions(nodes []*node, old *published) (found []*repartition) {
 	}
 	for _, n := range changed {
 		if of[n.old] == nil {
-			join(n.old, &repartition{})
+			join(n.old, &Repartition{})
 		}
 		clique := n.Report.Domain.Clique
 		if first[clique] == nil {
@@ -165,7 +161,7 @@ func findRepartitions(nodes []*node, old *published) (found []*repartition) {
 }
 
 // take takes a node of one of the blocks.
-func (r *repartition) take(n *node) {
+func (r *Repartition) take(n *node) {
 	var clique topology.Clique
 	if n.Report != nil && n.Stays == "" && !n.Gone && n.Report.Joined() == n.Report.Domain {
 		clique = n.Report.Domain.Clique
@@ -187,9 +183,9 @@ func (r *repartition) take(n *node) {
 
 // followPartitions lets nodes follow the partitions that changed while they ran. All nodes of a change
 // stay while a node of it has not said the same for long enough, and while the change is held.
-func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Settling, policy *Policy) (follows []*repartition, found problems) {
+func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Settling, policy *Policy) (found problems) {
 	if policy.ByLeaf {
-		return nil, nil
+		return nil
 	}
 	for _, r := range findRepartitions(nodes, old) {
 		w.Divides = true
@@ -202,9 +198,9 @@ func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Sett
 		switch {
 		case d != nil:
 			for _, n := range r.changed {
-				n.held = fmt.Sprintf("%s; the node stays until somebody approves the change %s", &r.Repartition, d.Digest())
+				n.held = fmt.Sprintf("%s; the node stays until somebody approves the change %s", r, d.Digest())
 			}
-			found.add("", Repartitioned, fmt.Sprintf("%s; block %s stays as it is published until somebody approves the change %s", &r.Repartition, strings.Join(r.Blocks, ", "), d.Digest()))
+			found.add("", Repartitioned, fmt.Sprintf("%s; block %s stays as it is published until somebody approves the change %s", r, strings.Join(r.Blocks, ", "), d.Digest()))
 		case waits:
 			for _, n := range all {
 				w.add(n, "its NVLink partition was changed while it ran, but not for long enough yet")
@@ -213,15 +209,15 @@ func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Sett
 			for _, b := range r.blocks {
 				b.follows = true
 			}
-			follows, w.Follows = append(follows, r), append(w.Follows, r.Repartition)
+			w.Follows = append(w.Follows, *r)
 		}
 	}
-	return follows, found
+	return found
 }
 
 // takeDivided gives the block of a change that the plan follows to the largest part of its nodes, of
 // equals to the lower clique. A part whose clique is another published block joins that one.
-func takeDivided(ds []*domain, r *repartition) {
+func takeDivided(ds []*domain, r *Repartition) {
 	var matches []possible
 	for i := range r.Parts {
 		p := &r.Parts[i]

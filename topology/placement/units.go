@@ -50,10 +50,22 @@ func (u unit) compare(v unit) int {
 	return u.clique.Compare(v.clique)
 }
 
-// unitsNamed returns the units that a node names, the surest first.
+// unitsNamed returns the units that a node names, the surest first. Several writers may name one leaf switch
+// differently, and another node may have labels of one writer alone.
 func (n *node) unitsNamed(policy *Policy) (units []unit) {
+	if policy.ByLeaf && n.Stays == "" && n.Computes() {
+		all := [][]string{n.Tiers(), n.Labels.Tiers} // the second, if the report names its switches
+		for i := range n.Labels.MoreTiers {
+			all = append(all, n.Labels.MoreTiers[i].Tiers)
+		}
+		for _, tiers := range all {
+			if len(tiers) > 0 && tiers[0] != "" {
+				units = append(units, unit{label: topology.Domain{Value: tiers[0]}})
+			}
+		}
+	}
 	if policy.ByLeaf {
-		return n.leavesNamed()
+		return units
 	}
 	if !n.clique.IsZero() {
 		units = append(units, unit{clique: n.clique})
@@ -62,25 +74,6 @@ func (n *node) unitsNamed(policy *Policy) (units []unit) {
 		units = append(units, unit{label: n.label})
 	}
 	return units
-}
-
-// leavesNamed returns the names of the leaf switch of a node with GPUs, the surest first. Several writers
-// may name one leaf differently, and another node may have labels of one writer alone.
-func (n *node) leavesNamed() (leaves []unit) {
-	if n.Stays != "" || !n.Computes() {
-		return nil
-	}
-	add := func(tiers []string) {
-		if len(tiers) > 0 && tiers[0] != "" {
-			leaves = append(leaves, unit{label: topology.Domain{Value: tiers[0]}})
-		}
-	}
-	add(n.Tiers())
-	add(n.Labels.Tiers) // if the report names its switches
-	for i := range n.Labels.MoreTiers {
-		add(n.Labels.MoreTiers[i].Tiers)
-	}
-	return leaves
 }
 
 // domain is the nodes of one unit, and the block that they make. Or it is a published block whose unit no node
