@@ -60,7 +60,7 @@ func makeTree(facts []*topology.Facts, prev *published, inUse map[string]bool, p
 	t.list(facts, all, leaves, old)
 	inRoots := joinRoots(facts, &t, source, old)
 	t.sort()
-	return t, slices.Concat(inTiers, nameConflicts(facts, all, loops), inRoots, nameEmptyRoots(t.switches), nameForgottenSwitches(policy, t.switches))
+	return t, slices.Concat(inTiers, nameConflicts(facts, all, loops), inRoots, nameForgottenSwitches(policy, t.switches))
 }
 
 // switchKey is what nodes call a switch: one value may name a leaf and a spine. The tier is
@@ -97,6 +97,7 @@ type knownSwitch struct {
 	old    *oldSwitch // the published one, or nil
 	votes  []vote     // for its parent
 	above  *knownSwitch
+	below  int      // nodes that name it
 	nodes  []string // if it is a leaf
 	// levels counts the switches below each other that end in this one. 0: it is left out of the tree.
 	levels int
@@ -135,6 +136,9 @@ func readSwitches(facts []*topology.Facts, named [][]string, unique bool, old *o
 				path, gap = append(path, step{find(switchKey{0, value + ownLeaf}), false}), false
 			}
 			path, gap = append(path, step{find(keyOf(tiers, tier, unique)), gap}), false
+		}
+		for _, p := range path {
+			p.below++
 		}
 		paths[i] = path
 	}

@@ -51,10 +51,7 @@ func treeOf(t *testing.T, s *treeSite) (switches []topology.Switch, found []topo
 	if len(s.published) > 0 {
 		old.Topologies = []topology.Topology{{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: s.published}}
 	}
-	plan, _, err := placement.MakePlan(placement.Observed{Facts: s.facts, InUse: map[string]bool{s.inUse: s.inUse != ""}}, placement.Previous{Plan: old}, s.policy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := mustPlan(t, s.facts, &given{Plan: old, InUse: map[string]bool{s.inUse: s.inUse != ""}}, s.policy)
 	for _, f := range plan.Problems {
 		switch f.Reason {
 		case placement.ReasonTierConflict, placement.ReasonTiersMissing, placement.ReasonForgottenSwitch, placement.ReasonRootAssumed, placement.ReasonLeavesApart:

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -24,8 +23,9 @@ type oldTree struct {
 // oldSwitch is a published switch.
 type oldSwitch struct {
 	*topology.Switch
-	tier int
-	path []*oldSwitch // from this one to its root
+	tier  int
+	path  []*oldSwitch // from this one to its root
+	below int          // nodes
 	// now is the switch that has its name today. It is nil if the site no longer has this tier.
 	now *knownSwitch
 	// renamed: nodes now give its name to a switch of another tier.
@@ -56,7 +56,7 @@ func readOldTree(facts []*topology.Facts, published []topology.Switch, inUse map
 			if len(sw.Children) == 0 {
 				at.tier = max(at.tier, len(sw.path))
 			}
-			sw.path = append(sw.path, at)
+			sw.path, at.below = append(sw.path, at), at.below+len(sw.Nodes)
 		}
 	}
 	return t
@@ -101,11 +101,8 @@ func (t *oldTree) matchByNodes(facts []*topology.Facts, named [][]string, paths 
 		now *knownSwitch
 		old *oldSwitch
 	}
-	now, before, common := map[*knownSwitch]int{}, map[*oldSwitch]int{}, map[both]int{}
+	common := map[both]int{}
 	for i, path := range paths {
-		for _, p := range path {
-			now[p.knownSwitch]++
-		}
 		for height, o := range t.pathOf(facts[i]) {
 			if height == len(path) || path[height].gap || named[i][0] == "" {
 				break
@@ -115,13 +112,8 @@ func (t *oldTree) matchByNodes(facts []*topology.Facts, named [][]string, paths 
 			}
 		}
 	}
-	for _, leaf := range t.switches {
-		for _, o := range leaf.path {
-			before[o] += len(leaf.Nodes)
-		}
-	}
 	for b, nodes := range common {
-		if 2*nodes > max(now[b.now], before[b.old]) {
+		if 2*nodes > max(b.now.below, b.old.below) {
 			b.now.old, b.old.now = b.old, b.now
 		}
 	}
@@ -162,27 +154,6 @@ func nameForgottenSwitches(policy *Policy, switches []topology.Switch) (found pr
 			why = "has switches below it, such as " + sw.Children[0]
 		}
 		found.add("", ReasonForgottenSwitch, fmt.Sprintf("forgetSwitches names switch %s, but the switch %s: it stays", sw.Name, why))
-	}
-	return found
-}
-
-// nameEmptyRoots names the leaves that stay below a root of their own without any node, beside a root with nodes.
-func nameEmptyRoots(switches []topology.Switch) (found problems) {
-	paths, used := topology.PathsAbove(switches), map[string]bool{}
-	rootOf := func(leaf string) string { return strings.Split(paths[leaf]+"/"+leaf, "/")[1] }
-	for i := range switches {
-		if len(switches[i].Nodes) > 0 {
-			used[rootOf(switches[i].Name)] = true
-		}
-	}
-	var empty []string
-	for i := range switches {
-		if sw := &switches[i]; len(sw.Children) == 0 && !used[rootOf(sw.Name)] {
-			empty = append(empty, sw.Name)
-		}
-	}
-	if len(empty) > 0 && len(used) > 0 {
-		found.add("", ReasonLeavesApart, fmt.Sprintf("the switch tree has roots without nodes, above %s: these leaves stay, because Slurm may have stored their names for a node; name them in forgetSwitches if no node of Slurm has them", few(empty)))
 	}
 	return found
 }

@@ -14,6 +14,7 @@ import (
 type top struct {
 	name     string
 	nodes    int
+	leaves   []string
 	products []string // of the nodes
 	// root is the published root above the top, or the top itself if it was one. It is empty for a new switch.
 	root string
@@ -28,7 +29,7 @@ func (t *top) wasBelow() bool { return t.root != "" && t.root != t.name }
 // cables or the writer of the labels says so, or people have not yet approved that published roots are
 // joined. It says which tops it joined, and which jobs cannot run because roots stay apart.
 func joinRoots(facts []*topology.Facts, t *tree, source topology.TierSource, old *oldTree) (found problems) {
-	tops := readTops(facts, t, old)
+	tops, empty := readTops(facts, t, old)
 	if len(tops) == 0 {
 		return nil
 	}
@@ -38,29 +39,33 @@ func joinRoots(facts []*topology.Facts, t *tree, source topology.TierSource, old
 	var roots []string
 	most := 0
 	for _, g := range groups {
-		root, nodes := g[0].name, 0
+		root, nodes, leaves := g[0].name, 0, []string(nil)
 		if len(g) > 1 || !separate && keepsRoot(t, &g[0], old) {
 			root = t.nameRoot(g, policy)
 			found = append(found, t.join(g, root, policy)...)
 		}
 		for i := range g {
-			nodes += g[i].nodes
+			nodes, leaves = nodes+g[i].nodes, append(leaves, g[i].leaves...)
 		}
 		if nodes > 0 {
 			roots, most = append(roots, root), max(most, nodes)
+		} else {
+			empty = append(empty, leaves...)
 		}
 	}
 	if len(roots) > 1 {
 		found.add("", ReasonLeavesApart, fmt.Sprintf("no job of more than %d nodes can run in the switch tree: no switch joins %s, because %s", most, few(roots), why))
 	}
+	if len(roots) > 0 && len(empty) > 0 {
+		found.add("", ReasonLeavesApart, fmt.Sprintf("the switch tree has roots without nodes, above %s: these leaves stay, because Slurm may have stored their names for a node; name them in forgetSwitches if no node of Slurm has them", few(empty)))
+	}
 	return found
 }
 
-// readTops returns the tops of the tree, the one with most nodes first. A leaf without nodes that
-// was published apart is none: it stays where it is. It returns none if there is nothing to join.
-func readTops(facts []*topology.Facts, t *tree, old *oldTree) []top {
-	at := make(map[string]int, len(t.switches)) // switch -> index of its top
-	var tops []top
+// readTops returns the tops of the tree, the one with most nodes first. It returns none if there is nothing to
+// join. A top without nodes that was published apart stays where it is: empty are the leaves below such tops.
+func readTops(facts []*topology.Facts, t *tree, old *oldTree) (tops []top, empty []string) {
+	at := make(map[string]int, len(t.switches))      // switch -> index of its top
 	for _, sw := range slices.Backward(t.switches) { // a switch comes after its children
 		index, below := at[sw.Name]
 		if !below {
@@ -75,9 +80,12 @@ func readTops(facts []*topology.Facts, t *tree, old *oldTree) []top {
 		for _, c := range sw.Children {
 			at[c] = index
 		}
+		if len(sw.Children) == 0 {
+			tops[index].leaves = append(tops[index].leaves, sw.Name)
+		}
 	}
 	if len(tops) < 2 && len(old.rootOf) == 0 {
-		return nil
+		return nil, nil
 	}
 	for i, f := range facts {
 		if t.leaves[i] == "" {
@@ -90,9 +98,15 @@ func readTops(facts []*topology.Facts, t *tree, old *oldTree) []top {
 			above.products = append(above.products, p)
 		}
 	}
-	tops = slices.DeleteFunc(tops, func(t top) bool { return t.nodes == 0 && !t.wasBelow() })
+	tops = slices.DeleteFunc(tops, func(t top) bool {
+		apart := t.nodes == 0 && !t.wasBelow()
+		if apart {
+			empty = append(empty, t.leaves...)
+		}
+		return apart
+	})
 	slices.SortFunc(tops, func(a, b top) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), strings.Compare(a.name, b.name)) })
-	return tops
+	return tops, empty
 }
 
 // groupTops returns the tops that belong together, and why the groups are apart.
