@@ -3,6 +3,7 @@ package publisher
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,9 +84,12 @@ func TestMakeByAnyPolicy(t *testing.T) {
 // makeApproved is Make with all decisions approved but base sizes and divided racks.
 func makeApproved(p *publication.Cluster, in inputs.Inputs, prev Previous) (*Rendered, error) {
 	g := &gathered{Inputs: in, prev: prev}
-	made := renderWith(p, g, nil, anySize, nil)
-	if changes := append(baseSizeChange(p, g, made), repartitioned(p, g, made)...); len(changes) > 0 {
-		made = renderWith(p, g, nil, anySize, decided(changes).answers())
+	made := makeWith(p, g, nil, anySize, answers{})
+	changes := slices.DeleteFunc(choices(p, g, made), func(c placement.Choice) bool {
+		return c.Kind != placement.BaseSizeChange && c.Kind != placement.Repartitioned
+	})
+	if len(changes) > 0 {
+		made = makeWith(p, g, nil, anySize, answers{keep: decisionsOf(changes)})
 	}
 	return made, nil
 }

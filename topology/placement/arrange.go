@@ -46,11 +46,7 @@ func (p *part) write(places []*domain, before int) []topology.Block {
 			blocks[at].Name = topology.SpareBlock(before+at, func(name string) bool { return taken[name] })
 			continue
 		}
-		b := topology.Block{Name: d.name, Nodes: make([]string, len(d.nodes)), Size: d.size, Clique: d.writtenClique()}
-		for i, n := range d.nodes {
-			b.Nodes[i] = n.SlurmName
-		}
-		blocks[at] = b
+		blocks[at] = topology.Block{Name: d.name, Nodes: slurmNames(d.nodes), Size: d.size, Clique: d.writtenClique()}
 	}
 	return blocks
 }

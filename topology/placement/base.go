@@ -28,8 +28,10 @@ func (p *part) settleBase(policy *Policy) (base int, found problems) {
 		return base, nil
 	case err != nil: // the further sizes are for the published one
 		return p.published, nil
+	case policy.TreeOnly, !p.hasBase: // no job relies on it
+		return base, nil
 	}
-	if policy.keeps(BaseSizeChange, p.name) != nil {
+	if policy.follow(Choice{Decision: Decision{BaseSizeChange, p.name, strconv.Itoa(p.published), strconv.Itoa(base)}}) != nil {
 		found.add("", BaseSizeChange, policy.baseChangeText(p.name, p.published, base, countNodes(p.domains)))
 		return p.published, found
 	}
@@ -148,23 +150,6 @@ func (p *Policy) largestBase(domains []int) int {
 		}
 	}
 	return reached
-}
-
-// BaseChanges returns a decision for each published block topology that has another base block
-// size in the plan. old may be nil.
-func BaseChanges(old, plan *topology.Plan) []Decision {
-	if old == nil || isOtherKind(old, plan.ByLeaf) {
-		return nil
-	}
-	var out []Decision
-	for _, t := range plan.BlockTopologies() {
-		for _, o := range old.BlockTopologies() {
-			if (o.Name == t.Name || o.Name == topology.ConfTopology) && len(o.Sizes) > 0 && len(t.Sizes) > 0 && o.Sizes[0] != t.Sizes[0] {
-				out = append(out, Decision{Kind: BaseSizeChange, Subject: t.Name, From: strconv.Itoa(o.Sizes[0]), To: strconv.Itoa(t.Sizes[0])})
-			}
-		}
-	}
-	return out
 }
 
 // BaseChangeText says what a change of the base block size in a plan means for jobs.

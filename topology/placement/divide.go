@@ -16,7 +16,9 @@ type part struct {
 	// set is the base block size that is configured, or that stays while a decision about the topology is held.
 	// published is the published one. Each is 0 if there is none.
 	set, published int
-	domains        []*domain
+	// hasBase: the topology itself was published with that base.
+	hasBase bool
+	domains []*domain
 	// unnamed are the sizes of the site's domains without a node in Slurm.
 	unnamed []int
 	// isDefault: partitions that name no topology have this one.
@@ -28,6 +30,9 @@ type part struct {
 func divide(blocks []*domain, unnamed []int, t tree, old *published, policy *Policy) (parts []*part, found problems) {
 	blocks = findFabrics(blocks, t)
 	known := slices.DeleteFunc(slices.Clone(old.topologies), func(t topology.Topology) bool { return len(t.Sizes) == 0 })
+	if old.elsewhere && !policy.OneTopology { // no partition names the topology of a topology.conf
+		known = nil
+	}
 	parts, waiting := divideRacks(blocks, known, policy)
 	for d, held := range waiting {
 		leaveOut(d.nodes, ReasonHeld, fmt.Sprintf("its %s fits no published topology: the node waits until somebody approves the change of topology %s to %s (digest %s)", d.title(), held.From, held.To, held.Digest()))
@@ -62,7 +67,7 @@ func divide(blocks []*domain, unnamed []int, t tree, old *published, policy *Pol
 	}
 	most.isDefault = true
 	for _, p := range parts {
-		p.unnamed = unnamed
+		p.unnamed, p.hasBase = unnamed, old.baseOf(p.name) > 0
 	}
 	return parts, found
 }

@@ -16,7 +16,7 @@ import (
 //  4. the block has no room for the nodes that join, and nobody has approved that.
 //
 // Files do not name the clique of a block, so the block that the node's domain takes counts.
-func hold(ds []*domain, nodes []*node, old *published, policy *Policy) (over []Overfull, found problems) {
+func hold(ds []*domain, nodes []*node, policy *Policy) (found problems) {
 	waiting := make(map[*domain]int) // nodes of rule 2
 	for _, n := range nodes {
 		if n.old == nil || n.block == nil || n.block.old == n.old {
@@ -41,8 +41,7 @@ func hold(ds []*domain, nodes []*node, old *published, policy *Policy) (over []O
 			found = append(found, d.waitFor(unconfirmed, policy)...)
 		}
 	}
-	over, inBlocks := holdOverfull(ds, nodes, old, policy)
-	return over, append(found, inBlocks...)
+	return append(found, holdOverfull(ds, nodes, policy)...)
 }
 
 // notConfirmed says that what a node's GPUs report is not confirmed, and what would end that.
@@ -89,8 +88,8 @@ type Waiting struct {
 	Stay map[string]bool
 	// Follows are the changes of NVLink partitions that the plan follows.
 	Follows []Repartition
-	// Overfull are published blocks that the plan makes larger than they can be.
-	Overfull []Overfull
+	// Choices are the decisions that the plan met, beside those about Follows.
+	Choices []Choice
 	// Divides: NVLink partitions changed while published nodes ran. The plan may not follow that yet.
 	Divides bool
 }
@@ -107,10 +106,7 @@ func (w *Waiting) hold(nodes []*node, parts []*part, t tree, settling *Settling,
 		return more
 	}
 	for _, d := range findUnsited(parts, t, before, policy) {
-		var names []string
-		for _, n := range d.nodes {
-			names = append(names, n.SlurmName)
-		}
+		names := slurmNames(d.nodes)
 		w.Unsited = append(w.Unsited, names)
 		if slices.ContainsFunc(names, func(n string) bool { return settling.Waited[n] }) {
 			continue

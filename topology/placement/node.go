@@ -73,6 +73,14 @@ func compareNodes(a, b *node) int {
 	return cmp.Or(strings.Compare(a.SlurmName, b.SlurmName), strings.Compare(a.Name, b.Name))
 }
 
+func slurmNames(nodes []*node) []string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.SlurmName
+	}
+	return names
+}
+
 // factsOf returns the facts of nodes.
 func factsOf(nodes []*node) []*topology.Facts {
 	facts := make([]*topology.Facts, len(nodes))

@@ -3,39 +3,40 @@ package placement
 import (
 	"fmt"
 	"slices"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // BlockOverfull is the kind of a decision: nodes would join a published block that has no room for them.
 // It is also the reason of the nodes that stay away meanwhile.
 const BlockOverfull = "BlockOverfull"
 
-// Overfull is a published block that a plan makes larger than it can be, and the nodes that do that.
-type Overfull struct {
-	Block string
-	// Has is how many nodes are there without those that join, and Most how many there can be. Why says
-	// how that is known.
-	Has, Most int
-	Why       string
-	// Joins are the nodes that come from other blocks, or from none, by Slurm name.
-	Joins []string
+// overfull is a published block that the plan would make larger than it can be, and the nodes that do that.
+type overfull struct {
+	block string
+	// has is how many nodes are there without those that join, and why says how many there can be.
+	has int
+	why string
+	// joins are the nodes that come from other blocks, or from none.
+	joins []*node
 }
 
-// Decision returns what would be decided. It names no nodes, but their number: more nodes are another
-// decision.
-func (o *Overfull) Decision() Decision {
-	return Decision{Kind: BlockOverfull, Subject: o.Block, From: fmt.Sprintf("%d nodes", o.Has), To: fmt.Sprintf("%d nodes", o.Has+len(o.Joins))}
+// choice names no nodes in its decision, but their number: more nodes are another decision.
+func (o *overfull) choice() Choice {
+	return Choice{Decision{BlockOverfull, o.block, fmt.Sprintf("%d nodes", o.has), fmt.Sprintf("%d nodes", o.has+len(o.joins))},
+		fmt.Sprintf("%s: %s; until it is approved these nodes stay where they are; find out why they name this NVLink domain, and delete the Nodes that are gone for good", o, hostlist.Compress(slurmNames(o.joins)))}
 }
 
 // String says for people what is too much.
-func (o *Overfull) String() string {
-	return fmt.Sprintf("%s would join the %d nodes of block %s, and %s", someNodes(o.Joins), o.Has, o.Block, o.Why)
+func (o *overfull) String() string {
+	return fmt.Sprintf("%s would join the %d nodes of block %s, and %s", someNodes(slurmNames(o.joins)), o.has, o.block, o.why)
 }
 
 // holdOverfull finds the blocks that would have too many nodes with those that join. While people have
 // not approved that, the nodes stay where they are. The block's own nodes stay in any case.
-func holdOverfull(ds []*domain, nodes []*node, old *published, policy *Policy) (all []Overfull, found problems) {
+func holdOverfull(ds []*domain, nodes []*node, policy *Policy) (found problems) {
 	for more := !policy.ByLeaf; more; { // a node that stays may leave no room for another
-		all, more = nil, false
+		more = false
 		staying := make(map[*oldBlock]int)
 		for _, n := range nodes {
 			if n.keep && n.old != nil {
@@ -43,32 +44,31 @@ func holdOverfull(ds []*domain, nodes []*node, old *published, policy *Policy) (
 			}
 		}
 		for _, d := range ds {
-			o, joins := d.overfull(staying[d.old], policy)
+			o := d.overfull(staying[d.old], policy)
 			if o == nil {
 				continue
 			}
-			held := policy.keeps(BlockOverfull, o.Block)
-			if held == nil {
-				all = append(all, *o)
+			waits := policy.follow(o.choice())
+			if waits == nil {
 				continue
 			}
 			more = true
-			for _, n := range joins {
-				n.stay(BlockOverfull, fmt.Sprintf("it names %s, but %s; it stays until somebody approves the change %s", d.title(), o, held.Digest()))
+			for _, n := range o.joins {
+				n.stay(BlockOverfull, fmt.Sprintf("it names %s, but %s; it stays until somebody approves the change %s", d.title(), o, waits.Digest()))
 				found.add(n.Name, BlockOverfull, n.message)
 			}
 		}
 	}
-	return all, found
+	return found
 }
 
-// overfull returns the nodes of a domain that join its published block beyond what the block can have. It returns
-// nil if there are none. staying is how many nodes stay in the block whatever they say.
-func (d *domain) overfull(staying int, policy *Policy) (o *Overfull, joins []*node) {
+// overfull returns what joins the published block of a domain beyond what the block can have, or nil. staying is how
+// many nodes stay in the block whatever they say.
+func (d *domain) overfull(staying int, policy *Policy) *overfull {
 	if d.old == nil {
-		return nil, nil
+		return nil
 	}
-	var fresh []*node
+	var moved, fresh []*node
 	has := staying
 	for _, n := range d.nodes {
 		switch {
@@ -78,26 +78,22 @@ func (d *domain) overfull(staying int, policy *Policy) (o *Overfull, joins []*no
 		case n.old == d.old || !d.clique.IsZero() && n.old.Clique == d.clique:
 			has++
 		default:
-			joins = append(joins, n)
+			moved = append(moved, n)
 		}
 	}
-	if len(joins)+len(fresh) == 0 {
-		return nil, nil
+	if len(moved)+len(fresh) == 0 {
+		return nil
 	}
 	most, why, known := d.mostNodes(policy)
 	switch {
-	case !known || has+len(joins)+len(fresh) <= most:
-		return nil, nil
+	case !known || has+len(moved)+len(fresh) <= most:
+		return nil
 	case has+len(fresh) > most:
-		joins = slices.SortedFunc(slices.Values(slices.Concat(joins, fresh)), compareNodes)
+		moved = slices.SortedFunc(slices.Values(slices.Concat(moved, fresh)), compareNodes)
 	default:
 		has += len(fresh)
 	}
-	o = &Overfull{Block: d.old.Name, Has: has, Most: most, Why: why}
-	for _, n := range joins {
-		o.Joins = append(o.Joins, n.SlurmName)
-	}
-	return o, joins
+	return &overfull{block: d.old.Name, has: has, why: why, joins: moved}
 }
 
 // mostNodes returns how many nodes the block of a domain can have by the product of most nodes that are there or join,

@@ -73,11 +73,13 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 		return nil, w, err
 	}
 	inPartitions := w.followPartitions(nodes, old, o.Settling, &policy)
+	keep := policy.Keep
 	var t tree
 	var parts []*part
 	var found problems
 	for waits := true; waits; {
-		var inTree, inHold, inBlocks, inParts problems
+		var inTree, inBlocks, inParts problems
+		policy.Keep, policy.met = keep, nil // a choice of this round may be another one
 		t, inTree = makeTree(factsOf(nodes), old, o.InUse, &policy)
 		for i, n := range nodes {
 			n.named, n.leaf = t.namedLeaf(i), t.leaves[i]
@@ -85,13 +87,14 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 		aliases, inUnits := settleUnits(nodes, unnamed, &policy)
 		ds, unnamedSizes := domains(nodes, unnamed, aliases, &policy)
 		match(ds, nodes, old, w.Follows, &policy)
-		w.Overfull, inHold = hold(ds, nodes, old, &policy)
+		inHold := hold(ds, nodes, &policy)
 		ds, inBlocks = carryOn(ds, nodes, old, &policy)
 		parts, inParts = divide(ds, unnamedSizes, t, old, &policy)
 		waits = w.hold(nodes, parts, t, o.Settling, previous.Plan, &policy)
 		found = slices.Concat(o.OfFabrics, inPartitions, inTree, inUnits, inHold, inBlocks, inParts)
 	}
 	topologies, inSizes, err := arrange(parts, old, &policy)
+	w.Choices = policy.met
 	if err != nil {
 		return nil, w, err
 	}

@@ -39,6 +39,7 @@ func divideRacks(racks []*domain, published []topology.Topology, policy *Policy)
 	if len(counts) <= 1 && len(known) == 0 {
 		return nil, nil
 	}
+	policy.replaceTopologies(racks, of, published, known)
 	kept, waiting := keepRacks(racks, of, published, policy)
 	for r, sec := range of {
 		if kept[r] != "" || waiting[racks[r]] != nil {
@@ -46,9 +47,7 @@ func divideRacks(racks []*domain, published []topology.Topology, policy *Policy)
 		}
 	}
 	maps.DeleteFunc(counts, func(_ section, racks int) bool { return racks == 0 })
-	sections := slices.SortedFunc(maps.Keys(counts), func(a, b section) int {
-		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.class, a.class))
-	})
+	sections := sortSections(counts)
 	byName, called := make(map[string]*part), nameSections(policy.kind(), sections, known)
 	for i, sec := range sections {
 		byName[called[i]] = &part{name: called[i], fabric: sec.fabric, class: sec.class}
@@ -82,6 +81,40 @@ func divideRacks(racks []*domain, published []topology.Topology, policy *Policy)
 	}
 	slices.SortStableFunc(parts, func(a, b *part) int { return cmp.Compare(place(a), place(b)) })
 	return parts, waiting
+}
+
+// sortSections returns sections, those of a fabric together and its largest class first.
+func sortSections(racks map[section]int) []section {
+	return slices.SortedFunc(maps.Keys(racks), func(a, b section) int {
+		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.class, a.class))
+	})
+}
+
+// replaceTopologies decides about each published topology that no section of a rack is named after. A whole topology,
+// such as nvl, gives way to all others, and any other topology to those that have its blocks.
+func (p *Policy) replaceTopologies(racks []*domain, of []section, published []topology.Topology, known map[string]section) {
+	if p.OneTopology || p.TreeOnly || len(racks) == 0 {
+		return
+	}
+	counts := make(map[section]int)
+	for _, sec := range of {
+		counts[sec]++
+	}
+	sections := sortSections(counts)
+	called := nameSections(p.kind(), sections, known)
+	for _, t := range published {
+		if slices.Contains(called, t.Name) {
+			continue
+		}
+		var to []string
+		for r, d := range racks {
+			if t.Name == topology.BlockFamily(t.Name) || slices.ContainsFunc(t.Blocks, func(b topology.Block) bool { return b.Name == d.name }) {
+				to = append(to, called[slices.Index(sections, of[r])])
+			}
+		}
+		slices.Sort(to)
+		p.follow(Choice{Decision: Decision{TopologiesChange, t.Name, t.Name, strings.Join(slices.Compact(to), ", ")}})
+	}
 }
 
 // keepRacks returns, beside the racks, the published topology that keeps the rack while a decision
