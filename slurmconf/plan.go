@@ -157,21 +157,3 @@ func ReadPlan(name string, data []byte) (*topology.Plan, error) {
 	plan.ByLeaf = plan.NamesLeaves()
 	return plan, nil
 }
-
-// Units returns the blocks and leaf switches that a Topology= string names in the
-// topologies of FromPlan, and the names of all its topologies. A path from a root
-// stands for its leaf.
-func Units(spec string) (units, topologies []string) {
-	for part := range strings.SplitSeq(spec, ",") {
-		name, unit, ok := strings.Cut(part, ":")
-		if !ok {
-			continue
-		}
-		topologies = append(topologies, name)
-		switch topology.BlockFamily(name) {
-		case topology.NVLinkTopology, topology.LeafTopology, topology.FabricTopology, topology.ConfTopology:
-			units = append(units, unit[strings.LastIndexByte(unit, ':')+1:])
-		}
-	}
-	return units, topologies
-}

@@ -153,11 +153,10 @@ func (f *Facts) Computes() bool { return f.GPUCount() > 0 || f.CablesOnly }
 
 // HasMIG reports whether MIG is on in one of the node's GPUs, by report, else by labels or slices.
 func (f *Facts) HasMIG() bool {
-	on := func(g GPU) bool { return len(g.MIG) > 0 || g.MIGEmpty }
 	if f.Report != nil {
-		return slices.ContainsFunc(f.Report.GPUs, on)
+		return slices.ContainsFunc(f.Report.GPUs, GPU.UsesMIG)
 	}
-	return f.Labels.MIG || f.Slices != nil && slices.ContainsFunc(f.Slices.GPUs, on)
+	return f.Labels.MIG || f.Slices != nil && slices.ContainsFunc(f.Slices.GPUs, GPU.UsesMIG)
 }
 
 // Listed returns f with the GPUs of Slices as its report, if f has no report and

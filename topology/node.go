@@ -280,6 +280,9 @@ func (p Finding) Reported() Finding {
 	return p
 }
 
+// UsesMIG reports whether MIG is on. Then the GPU has no NVLinks.
+func (g GPU) UsesMIG() bool { return g.MIGEmpty || len(g.MIG) > 0 }
+
 // Has reports whether the node has a GPU.
 func (n *Node) Has(uuid string) bool {
 	return slices.ContainsFunc(n.GPUs, func(g GPU) bool { return g.UUID == uuid })

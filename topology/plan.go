@@ -2,32 +2,19 @@ package topology
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
-// Plan says where every node of a publication is, and which devices it has.
+// Plan says where every node of a publication is.
 type Plan struct {
-	// Format is that of the topology file: yaml or conf.
-	Format string `json:"format,omitempty"`
 	// ByLeaf: the blocks are leaf switches, not NVLink domains.
 	ByLeaf bool `json:"byLeaf,omitempty"`
-	// Policy has the keys of the configuration that the plan was made by, and their values.
-	Policy map[string]string `json:"policy,omitempty"`
-	// ByAnnotation says that Node annotations alone place nodes: the topology file names none.
-	ByAnnotation bool `json:"byAnnotation,omitempty"`
 	// Topologies are in the order of the file.
 	Topologies []Topology `json:"topologies"`
-	// Devices are the lines of gres.conf. With AllNodes the file has them without NodeName. With
-	// Detect it has that AutoDetect for all nodes in their place: Devices then say what slurmd finds.
-	Devices  []string `json:"devices,omitempty"`
-	AllNodes bool     `json:"allNodes,omitempty"`
-	Detect   string   `json:"detect,omitempty"`
-	// Gres are the lines of the file if they are others than all these: nodes that differ are listed beside
-	// Detect, and names that are still to come are listed ahead.
-	Gres []string `json:"gres,omitempty"`
 	// Nodes say of every node why it is where it is, in the order of their Slurm names.
 	Nodes    []Placement `json:"nodes,omitempty"`
 	Problems []Finding   `json:"problems,omitempty"`
@@ -323,6 +310,21 @@ func SpecsOf(topologies []Topology) map[string]string {
 		}
 	}
 	return specs
+}
+
+// SpecUnits returns the units that a Topology= string names, as TOPOLOGY:UNIT. In a tree the string may have a path
+// of switches from a root, which stands for its leaf.
+func SpecUnits(spec string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for unit := range strings.SplitSeq(spec, ",") {
+			if first, last := strings.IndexByte(unit, ':'), strings.LastIndexByte(unit, ':'); first < last {
+				unit = unit[:first] + unit[last:]
+			}
+			if unit != "" && !yield(unit) {
+				return
+			}
+		}
+	}
 }
 
 // countNodes returns how many nodes the largest topology of the units has.

@@ -2,6 +2,7 @@ package topology_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,19 @@ func TestSpecsOf(t *testing.T) {
 	want := map[string]string{"n1": "nvl-18:b1,fabric:l1", "n2": "nvl-18:b1", "n3": "nvl-9:b3,fabric:l1", "n4": "fabric:l1"}
 	if diff := cmp.Diff(want, topology.SpecsOf(planned().Own())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestSpecUnits(t *testing.T) {
+	for spec, want := range map[string][]string{
+		"":                                   nil,
+		"fabric":                             {"fabric"},
+		"nvl:nvl-8a61c302-1,fabric:leaf-7":   {"nvl:nvl-8a61c302-1", "fabric:leaf-7"},
+		"fabric:core:spine-1:leaf-7,other:x": {"fabric:leaf-7", "other:x"},
+	} {
+		if diff := cmp.Diff(want, slices.Collect(topology.SpecUnits(spec))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", spec, diff)
+		}
 	}
 }
 

@@ -194,6 +194,15 @@ func TestFabricDay(t *testing.T) {
 			}, time.Hour, map[string]string{
 				all(1, 18): "healthy, " + block + ", FabricHealthy, Ready, open",
 				"s[01-02]": "degraded, " + alone + ", DomainImplausible, NoMultiNodeNVLink, open"}, ""},
+			{"strangers have no fabric, and their nodes_config.cfg names peers", func(d *fabricDay) {
+				d.report(func(n *topology.Node) {
+					for i := range n.GPUs {
+						n.GPUs[i].Fabric = topology.Fabric{State: topology.FabricNotSupported}
+					}
+					n.Domain, n.IMEXPeers = n.Joined(), new(true)
+				}, "s01", "s02")
+			}, time.Hour, map[string]string{
+				"s[01-02]": "degraded, " + alone + ", FabricMissing, FabricNotReady, shut"}, ""},
 			{"the rack is divided", func(d *fabricDay) {
 				d.report(nil, "s01", "s02")
 				d.report(func(n *topology.Node) {

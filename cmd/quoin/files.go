@@ -19,7 +19,6 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
@@ -132,7 +131,7 @@ func (o *filesOptions) read(cmd *cobra.Command, r *show.Result, paths []string) 
 	default:
 		var made *fresh
 		if made, err = o.makeFresh(cmd, s, pub, paths); err == nil {
-			r.Found(session.Unread(made.Problems)...)
+			r.Found(session.Unread(made.Stored.Problems)...)
 			w.facts = made.Judged
 			err = w.take(made)
 		}
@@ -155,11 +154,7 @@ func (w *wanted) readPublished(cmd *cobra.Command) error {
 	if set == nil || doc.Current.Number == 0 {
 		return fmt.Errorf("nothing is published in %s: --fresh makes files of a new plan", w.pub.Place())
 	}
-	lines, err := plandoc.Lines(plan)
-	if err != nil {
-		return err
-	}
-	whole, err := plandoc.Render(plan.Format, plan.Topologies, lines)
+	whole, err := plan.Whole()
 	w.files, w.whole = inOrder(set.Files), inOrder(whole)
 	return err
 }
@@ -169,7 +164,7 @@ func (w *wanted) take(made *fresh) error {
 	if made.Refused != "" {
 		return errors.New(made.Message)
 	}
-	whole, err := made.Whole()
+	whole, err := made.Stored.Whole()
 	w.files, w.whole = inOrder(made.Files), inOrder(whole)
 	return err
 }

@@ -143,10 +143,10 @@ func (o *fitOptions) plan(cmd *cobra.Command) (p *fitPlan, pub *publication.Clus
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	p = newFitPlan(pub.Release, made.Topologies(), made.Plan.Nodes)
+	p = newFitPlan(pub.Release, made.Stored.Topologies, made.Plan.Nodes)
 	options := pub.GresOptions()
 	p.facts(options.Without(made.Judged))
-	p.source.Unread = session.Unread(made.Problems)
+	p.source.Unread = session.Unread(made.Stored.Problems)
 	return p, pub, func() (*inputs.Snapshot, error) { return made.snap, nil }, nil
 }
 

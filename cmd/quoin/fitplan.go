@@ -63,12 +63,8 @@ func (p *fitPlan) facts(all []topology.Facts) {
 }
 
 // devices takes how many GPUs nodes have by the lines of a published gres.conf.
-func (p *fitPlan) devices(plan *topology.Plan) error {
-	lines, err := plandoc.Lines(plan)
-	if err != nil {
-		return err
-	}
-	byNode, err := gres.ByNode(lines, slices.Collect(maps.Keys(p.owners)))
+func (p *fitPlan) devices(plan *plandoc.Plan) error {
+	byNode, err := gres.ByNode(plan.Devices, slices.Collect(maps.Keys(p.owners)))
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func judgeFabrics(ctx context.Context, s *session.Session, snap *inputs.Snapshot
 			case err != nil:
 				return nil, err
 			case doc != nil:
-				fabrics = pub.FabricSite(&doc.Current.Plan, doc.FabricSince)
+				fabrics = pub.FabricSite(&doc.Current.Plan.Plan, doc.FabricSince)
 			}
 		}
 		judged = append(judged, pub.Rules.Judge(snap, fabrics))

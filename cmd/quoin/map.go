@@ -109,7 +109,7 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 	}
 	if s.Store != nil && !o.fresh {
 		site, err := page.NewSource(s.Store, s.Config.Clusters(), o.asked(pub), hosts).Site(ctx, pub.Name)
-		if err == nil && site.Plan.Format == "" {
+		if err == nil && slices.Contains(site.Trouble, page.NothingPublished) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "quoin: no plan is stored there: --fresh draws what render would write")
 		}
 		return &drawing{Site: site}, err
@@ -120,9 +120,9 @@ func (o *mapOptions) site(cmd *cobra.Command, paths []string) (*drawing, error) 
 	}
 	made.sayNames(cmd.ErrOrStderr())
 	site := &picture.Site{Publication: pub.Name, Plan: made.Plan, Facts: made.Judged}
-	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Topologies(), Fresh: true, Hosts: hosts, Fabrics: pub.FabricSite(nil, nil)}
+	known := page.Known{Snapshot: made.snap, Inputs: &made.in, Slurm: o.asked(pub), Published: made.Stored.Topologies, Fresh: true, Hosts: hosts, Fabrics: pub.FabricSite(nil, nil)}
 	known.AddTo(ctx, site)
-	return &drawing{Site: site, left: made.Left, unnamed: made.Unnamed, problems: made.Problems}, nil
+	return &drawing{Site: site, left: made.Left, unnamed: made.Unnamed, problems: made.Stored.Problems}, nil
 }
 
 // ofFiles returns what topology files say. Nobody says how the nodes are, unless Slurm is asked.

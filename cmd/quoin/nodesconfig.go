@@ -27,7 +27,7 @@ type addressesOf func(ctx context.Context, nodes []string) (map[string]netip.Add
 // dir it writes the file there, and beside it the nodes' names in Slurm, which the gate of jobs
 // needs: nvidia-imex does not know the name of a node that is down.
 func printNodesConfig(ctx context.Context, w io.Writer, d *plandoc.Document, clique, dir string, addresses addressesOf) error {
-	nodes, err := nodesOf(&d.Current.Plan, clique)
+	nodes, err := nodesOf(&d.Current.Plan.Plan, clique)
 	if err != nil {
 		return err
 	}

@@ -20,11 +20,11 @@ import (
 
 func TestNodesConfig(t *testing.T) {
 	const cluster = "8a61c302-0000-4000-8000-000000000001"
-	d := &plandoc.Document{Current: plandoc.Revision{Plan: topology.Plan{
+	d := &plandoc.Document{Current: plandoc.Revision{Plan: plandoc.Plan{Plan: topology.Plan{
 		Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Blocks: []topology.Block{
 			{Name: "nvl-8a61c302-1", Nodes: hosts.In("slurm-[1-3]")}, {Name: "nvl-8a61c302-2", Nodes: hosts.In("slurm-[4-5]")}, {Name: "spare-01"}}}},
 		Nodes: []topology.Placement{{SlurmName: "slurm-1", Node: "gb200-b"}, {SlurmName: "slurm-2", Node: "gb200-a"}, {SlurmName: "slurm-3", Node: "slurm-3"}},
-	}}}
+	}}}}
 	addresses := map[string]string{"gb200-a": "10.0.0.20", "gb200-b": "10.0.0.3", "slurm-3": "10.0.0.100", "slurm-4": "10.0.0.4", "slurm-5": "10.0.0.4"}
 	lookup := func(_ context.Context, nodes []string) (map[string]netip.Addr, error) {
 		out := map[string]netip.Addr{}

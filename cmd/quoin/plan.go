@@ -16,7 +16,6 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/show"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // planOptions are the flags of quoin plan.
@@ -93,7 +92,7 @@ var errNothing = errors.New("nothing is held, and no revision is named: want quo
 
 // compared returns the plans that quoin plan diff compares: two revisions, one and what is
 // published, or what is published and what is held.
-func compared(d *plandoc.Document, args []string) (from, to *topology.Plan, err error) {
+func compared(d *plandoc.Document, args []string) (from, to *plandoc.Plan, err error) {
 	from, to = &d.Current.Plan, &d.Current.Plan
 	switch {
 	case len(args) > 0:

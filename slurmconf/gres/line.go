@@ -1,6 +1,7 @@
 package gres
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -46,6 +47,24 @@ func Render(lines []Line, header string) ([]byte, error) {
 		l.write(&b)
 	}
 	return []byte(b.String()), nil
+}
+
+// MarshalText returns the line as gres.conf has it.
+func (l Line) MarshalText() ([]byte, error) {
+	text, err := Render([]Line{l}, "")
+	return bytes.TrimSpace(text), err
+}
+
+// UnmarshalText reads one line of gres.conf.
+func (l *Line) UnmarshalText(text []byte) error {
+	lines, err := Parse("gres.conf", text)
+	if err == nil && len(lines) != 1 {
+		err = fmt.Errorf("%q: want one line of gres.conf", text)
+	}
+	if err == nil {
+		*l = lines[0]
+	}
+	return err
 }
 
 // check refuses what would not read back as it is.

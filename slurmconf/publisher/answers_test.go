@@ -135,7 +135,7 @@ func played(t *testing.T, site playedSite, whole bool) (all []answer) {
 		moments := site.moments(t)
 		store := newMemory(moments[0].snap)
 		store.changes = make(chan struct{}, 1)
-		tags, domains := map[string]bool{}, domainsBefore{last: map[string]string{}}
+		tags, known, domains := map[string]bool{}, map[string]bool{}, domainsBefore{last: map[string]string{}}
 		var counted map[string]int
 		var publisher *mayDie
 		end := func() {}
@@ -146,6 +146,12 @@ func played(t *testing.T, site playedSite, whole bool) (all []answer) {
 				tags[tagUnbounded] = true
 			}
 			starts := i == 0 || m.keys != moments[i-1].keys || m.killedAt > 0 || moments[i-1].killedAt > 0 || moments[i-1].restart
+			if lacks(m.snap, known) {
+				tags[tagMissing] = true
+				if starts {
+					tags[tagMissingStart] = true
+				}
+			}
 			if starts {
 				end()
 			}
@@ -257,7 +263,7 @@ func (a *answer) see(t *testing.T, store *memory, whole bool) {
 
 // answerOf returns by Node the block, the leaf and the reason in the plan. A name that has no Node
 // stands for one.
-func answerOf(p *topology.Plan) map[string]string {
+func answerOf(p *plandoc.Plan) map[string]string {
 	all, places := map[string]string{}, p.Places()
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
@@ -298,6 +304,8 @@ const (
 	tagPartition     = "NVLink partitioned in a running machine"
 	tagUnbounded     = "a node changes its NVLink domain beside a block of no product with a bound"
 	tagCables        = "leaf shared by several groups of cables"
+	tagMissing       = "a node or a pod is missing"
+	tagMissingStart  = "a publisher starts while a node or a pod is missing"
 )
 
 // addTags adds the tags of a moment. before are the answers of the moments before it: they say whether blocks and
@@ -367,6 +375,24 @@ func addTags(tags map[string]bool, m *moment, before []answer) {
 			tags[tag] = true
 		}
 	}
+}
+
+// lacks reports whether a Node or a worker pod is missing that was known, and adds to known what is there.
+func lacks(snap *inputs.Snapshot, known map[string]bool) bool {
+	there := map[string]bool{}
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		there[n.Name] = true
+		for k := range n.Workers {
+			there["pod "+n.Workers[k].Pod] = true
+		}
+	}
+	missing := false
+	for name := range known {
+		missing = missing || !there[name]
+	}
+	maps.Copy(known, there)
+	return missing
 }
 
 // domainsBefore are the NVLink domains that nodes have named up to now.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
@@ -23,8 +22,6 @@ type outcome struct {
 	differences []nodestatus.Difference
 	// waits are the files that wait for a time.
 	waits []plandoc.Wait
-	// next is when to make the next pass, or zero.
-	next time.Time
 }
 
 // apply does what was decided.
@@ -38,12 +35,13 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 		return outcome{startOver: true}, l.rollBack(ctx, mem, act, now)
 	case waitFirst:
 		first := plandoc.Wait{Key: settleTime, For: "the first publication waits for " + act.why, Until: act.until}
-		return l.alsoHeld(ctx, in, made, outcome{stored: mem, waits: []plandoc.Wait{first}, next: act.until}, act.held, now)
+		l.At(act.until)
+		return l.alsoHeld(ctx, in, made, outcome{stored: mem, waits: []plandoc.Wait{first}}, act.held, now)
 	case waitNext:
 		l.showPlaces(in.prev.Plan.Places(), in)
 		later := plandoc.Wait{Key: publishInterval, For: "nodes that join or leave known blocks and switches are published then", Until: act.until}
-		out := outcome{stored: mem, specs: act.specs, waits: []plandoc.Wait{later}, next: act.until}
-		return l.alsoHeld(ctx, in, made, out, act.held, now)
+		l.At(act.until)
+		return l.alsoHeld(ctx, in, made, outcome{stored: mem, specs: act.specs, waits: []plandoc.Wait{later}}, act.held, now)
 	case hold:
 		return l.hold(ctx, mem, in, made, act, now)
 	case publish:
@@ -55,28 +53,27 @@ func (l *loop) apply(ctx context.Context, act action, mem *stored, in *gathered,
 // publish writes plan and files if they differ. If a part of what was made is held, publish then
 // says why.
 func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publish, now time.Time) (outcome, error) {
-	next, changes, err := l.archive.publish(ctx, mem, in, act, l.marks.toTakeBack(in.leaving, act.made.Specs), now)
+	next, err := l.archive.publish(ctx, mem, in, act, l.marks.toTakeBack(in.leaving, act.made.Specs), now)
 	if err != nil {
 		return outcome{stored: mem, differences: differences(l.pub, &in.prev, act.made.Specs, in.Nodes, unwritten(l.pub, err))}, err
 	}
-	if changes == nil {
+	if act.changes == nil {
 		l.metrics.passes.WithLabelValues(l.pub.Name, "unchanged").Inc()
 		l.log.Debug("unchanged", "publication", l.pub.Name)
 	} else {
 		l.metrics.passes.WithLabelValues(l.pub.Name, "published").Inc()
 		l.sayGuess()
-		l.logPublished(&next.doc.Current, act.made, len(changes.Moves))
+		l.logPublished(&next.doc.Current, act.made, len(act.changes.Moves))
 	}
-	l.facts.nodes.wrote(in)
+	l.facts.nodes.wrote(&in.Inputs)
 	l.showPlaces(act.made.places(), in)
 	return l.alsoHeld(ctx, in, act.made, outcome{stored: next, specs: act.made.Specs}, act.held, now)
 }
 
 // alsoHeld says what is held beside an outcome, or that nothing is. Nodes that a held decision keeps in
 // place are not where their facts say.
-func (l *loop) alsoHeld(ctx context.Context, in *gathered, made *Rendered, out outcome, held hold, now time.Time) (outcome, error) {
-	said, later, err := l.holder.say(ctx, out.stored, held, now)
-	out.stored, out.next = said, again.First(out.next, later)
+func (l *loop) alsoHeld(ctx context.Context, in *gathered, made *Rendered, out outcome, held hold, now time.Time) (_ outcome, err error) {
+	out.stored, err = l.holder.say(ctx, out.stored, held, now)
 	if held.wanted != nil && len(held.wanted.Files) > 0 && out.specs != nil {
 		out.differences = heldMoves(l.pub, made, held, in.Nodes)
 	}

@@ -110,26 +110,15 @@ func howToApprove(digest, approve string) string {
 	return text
 }
 
-// changeOf returns what would be published, beside what is published.
-func changeOf(p *publication.Cluster, mem *stored, in *gathered, made *Rendered) *change {
-	prev := &in.prev
-	var follows []string
-	for i := range made.follows {
-		follows = append(follows, made.follows[i].Moves(made.Plan)...)
-	}
-	return &change{follows: follows, old: prev.Plan, new: made.Plan, oldGres: prev.Gres, newGres: made.gres, sameGres: mem.set.Own()["gres.conf"] == made.Files["gres.conf"],
-		renamed: prev.renamed, gone: in.gone, lost: in.lost, settings: in.settings, unfiled: unfiled(p, in, made)}
-}
-
-// waits says why all that was made waits for an approval, or returns nil. next is when fewer nodes
+// waitsForAll says why all that was made waits for an approval, or returns nil. next is when fewer nodes
 // count, or zero.
-func waits(p *publication.Cluster, s *stored, in *gathered, made *Rendered, now time.Time) (held *plandoc.Held, next time.Time) {
+func waitsForAll(p *publication.Cluster, s *stored, c *change, made *Rendered, now time.Time) (held *plandoc.Held, next time.Time) {
 	approve := s.request(plandoc.AnnotationApprove)
 	if approve == made.Digest {
 		return nil, next
 	}
 	held = &plandoc.Held{Digest: made.Digest, Waits: true}
-	big := changeOf(p, s, in, made).tooBig(p, s.doc, now)
+	big := c.tooBig(p, s.doc, now)
 	switch n := s.doc.RolledBack; {
 	case n > 0 && made.Digest != s.doc.Current.Digest:
 		held.Reason, held.Message = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)

@@ -154,7 +154,7 @@ func TestHeldReasonIsShort(t *testing.T) {
 	p := newPublisher(store, complete(t, Publication{}))
 	h := &holder{outlets: outlets{store: store, log: p.log, metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0], writes: p.metrics.writes}}
 	held := []plandoc.Held{{Reason: "NoPlan", Message: strings.Repeat("x", 900<<10)}}
-	if _, _, err := h.say(t.Context(), &stored{set: &plandoc.Published{}}, hold{why: held}, time.Now()); err != nil {
+	if _, err := h.say(t.Context(), &stored{set: &plandoc.Published{}}, hold{why: held}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	reason := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]
@@ -187,7 +187,7 @@ func TestHeldFirst(t *testing.T) {
 				return slog.Attr{}
 			}
 			h := &holder{outlets: outlets{store: store, log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: only})), metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0], writes: p.metrics.writes}}
-			if _, _, err := h.say(t.Context(), &stored{set: &plandoc.Published{}}, hold{why: tt.held}, time.Now()); err != nil {
+			if _, err := h.say(t.Context(), &stored{set: &plandoc.Published{}}, hold{why: tt.held}, time.Now()); err != nil {
 				t.Fatal(err)
 			}
 			got := strings.NewReplacer(`msg="`, "", `" reason=`, ": ").Replace(log.String())

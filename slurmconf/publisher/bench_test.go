@@ -75,22 +75,18 @@ func BenchmarkCables(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	plan, err := made.Document()
-	if err != nil {
-		b.Fatal(err)
-	}
 	var placer cables.Placer
-	_, groups, _ := placer.Place(in.Fabrics, nil, in.Facts, &plan, nil)
+	_, groups, _ := placer.Place(in.Fabrics, nil, in.Facts, &made.Stored.Plan, nil)
 	b.Run("unchanged", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			placer.Place(in.Fabrics, nil, in.Facts, &plan, groups)
+			placer.Place(in.Fabrics, nil, in.Facts, &made.Stored.Plan, groups)
 		}
 	})
 	b.Run("another text", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			new(cables.Placer).Place(in.Fabrics, nil, in.Facts, &plan, groups)
+			new(cables.Placer).Place(in.Fabrics, nil, in.Facts, &made.Stored.Plan, groups)
 		}
 	})
 	b.Run("gather without cables", func(b *testing.B) {
@@ -99,10 +95,10 @@ func BenchmarkCables(b *testing.B) {
 		}
 	})
 	b.Run("plan", func(b *testing.B) {
-		facts, _, _ := placer.Place(in.Fabrics, nil, in.Facts, &plan, groups)
-		pub.FabricSite(&plan, nil).Judge(facts)
+		facts, _, _ := placer.Place(in.Fabrics, nil, in.Facts, &made.Stored.Plan, groups)
+		pub.FabricSite(&made.Stored.Plan, nil).Judge(facts)
 		for b.Loop() {
-			if _, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: &plan}, pub.Policy()); err != nil {
+			if _, _, err := placement.MakePlan(placement.Observed{Facts: facts}, placement.Previous{Plan: &made.Stored.Plan}, pub.Policy()); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -215,13 +215,13 @@ func TestCables(t *testing.T) {
 		same("no cable leads up from a rack")
 		doc := store.plan(t)
 		pub := complete(t, Publication{FabricFiles: []string{fabricPath}})[0]
-		made, err := Make(pub, pub.Rules.Gather(with(t, snap, c)), Previous{Plan: &doc.Current.Plan, Groups: doc.Groups})
+		made, err := Make(pub, pub.Rules.Gather(with(t, snap, c)), Previous{Plan: &doc.Current.Plan.Plan, Groups: doc.Groups})
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := topology.Finding{Reason: placement.ReasonCablesMissing, Message: "no cable leads up from " + doc.Current.Plan.Places()["h17"].Leaf + "; the switches published above stay"}
-		if !slices.Contains(made.Problems, want) {
-			t.Errorf("problems %v, want %v", made.Problems, want)
+		if !slices.Contains(made.Stored.Problems, want) {
+			t.Errorf("problems %v, want %v", made.Stored.Problems, want)
 		}
 		c.wires = wires
 		store.change(with(t, snap, c))
@@ -364,7 +364,7 @@ func TestCablesOfTexts(t *testing.T) {
 		return made
 	}
 	found := func(made *Rendered, reason string) (out []string) {
-		for _, f := range made.Problems {
+		for _, f := range made.Stored.Problems {
 			if f.Reason == reason {
 				out = append(out, strings.TrimPrefix(f.Node+": "+f.Message, ": "))
 			}
@@ -418,10 +418,7 @@ func TestCablesOfTexts(t *testing.T) {
 		}
 		whole, _ := railedSite(t, 2)
 		first := planOf(t, whole, Previous{})
-		doc, err := first.Document()
-		if err != nil {
-			t.Fatal(err)
-		}
+		doc := first.Stored
 		prev, err := ReadPlan(pub, &doc)
 		if err != nil {
 			t.Fatal(err)

@@ -72,11 +72,8 @@ func TestCloudNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	made.fit(pub, kube.MaxBytes)
-	plan, err := made.Document()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := plandoc.Files(&plan)
+	plan := made.Stored
+	again, err := plan.Files()
 	if diff := cmp.Diff(made.Files, again); diff != "" || err != nil {
 		t.Errorf("the files of the stored plan: %v (-want +got):\n%.1000s", err, diff)
 	}

@@ -45,9 +45,12 @@ type waitNext struct {
 	held  hold
 }
 
-// publish publishes what was made. approved says that people have approved it, or a decision of it.
+// publish publishes what was made. change is what that moves, renames or removes, and changes is what the new revision
+// changes: nil if what was made is published already. approved says that people have approved it, or a decision of it.
 type publish struct {
 	made     *Rendered
+	change   *change
+	changes  *plandoc.Changes
 	approved bool
 	held     hold
 }
@@ -78,28 +81,29 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 	switch {
 	case len(kept.held) > 0:
 		held = hold{why: kept.held, wanted: wanted}
-	case in.missingAgain, !placed.moving.Until.IsZero() && now.Before(l.first.started.Add(l.pub.ConfirmTime.Duration)):
+	case !placed.moving.Until.IsZero() && now.Before(l.first.started.Add(l.pub.ConfirmTime.Duration)):
 		held.why = mem.doc.Held // another publisher had waited to the end: nobody knows yet whether it is over
 	}
 	if why, until := l.first.waits(in.Facts, in.prev.Plan, wanted.Plan, now); why != "" {
 		return waitFirst{why, until, held}, nil
 	}
-	if why, next := waits(l.pub, mem, in, kept.unapproved, now); why != nil {
+	moves := changeOf(l.pub, mem, in, kept.unapproved)
+	if why, next := waitsForAll(l.pub, mem, moves, kept.unapproved, now); why != nil {
 		all := append([]plandoc.Held{*why}, kept.held...)
 		if kept.approved != nil { // it waits too
 			all = append(all, *kept.approved)
 		}
 		return hold{all, wanted, next}, nil
 	}
+	if kept.unapproved != made {
+		moves = changeOf(l.pub, mem, in, made)
+	}
+	changes := made.Changes(&mem.doc.Current)
 	approved := kept.approved != nil || mem.request(plandoc.AnnotationApprove) == made.Digest
 	if !approved {
-		until, err := spaced(l.pub, mem, made, now)
-		if err != nil {
-			return nil, err
-		}
-		if !until.IsZero() {
+		if until := spaced(l.pub, mem, made, changes, now); !until.IsZero() {
 			return waitNext{until, specsMeanwhile(l.pub, in, made), held}, nil
 		}
 	}
-	return publish{made, approved, held}, nil
+	return publish{made, moves, changes, approved, held}, nil
 }

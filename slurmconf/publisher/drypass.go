@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
@@ -35,24 +36,24 @@ func NewDryPass(all []*publication.Cluster, at int) *DryPass {
 }
 
 // Plan returns the plan that the facts of now give after the stored plan, with its problems.
-func (d *DryPass) Plan(snap *inputs.Snapshot, doc *plandoc.Document, now time.Time) (topology.Plan, error) {
+func (d *DryPass) Plan(snap *inputs.Snapshot, doc *plandoc.Document, now time.Time) (*topology.Plan, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, controller := d.pub.Loader(snap.Controllers)
 	d.pub.Follow(controller.Release(), &doc.Current.Plan)
 	prev, err := ReadPlan(d.pub, &doc.Current.Plan)
 	if err != nil {
-		return topology.Plan{}, err
+		return nil, err
 	}
 	// Without a fabricHistory, because a time that is not stored would be another one at each look.
-	facts := gatherer{pub: d.pub, nodes: &nodeHistory{pub: d.pub, others: d.others}, marks: &marker{pub: d.pub, others: d.others}, jobs: occupancy.New(nil, nil), cables: d.cables}
+	facts := gatherer{pub: d.pub, nodes: &nodeHistory{pub: d.pub, others: d.others}, marks: &marker{pub: d.pub, others: d.others}, jobs: occupancy.New(nil, nil), cables: d.cables, timer: new(again.Timer)}
 	in := facts.gather(snap, &stored{doc: doc, prev: prev}, now)
 	d.cables = facts.cables
 	made, err := makeKept(d.pub, in)
 	if err != nil {
-		return topology.Plan{}, err
+		return nil, err
 	}
-	plan, err := made.made.Document()
+	plan := made.made.Stored.Plan
 	slices.SortFunc(plan.Problems, topology.CompareFindings)
-	return plan, err
+	return &plan, nil
 }

@@ -1,10 +1,8 @@
 package publisher
 
 import (
-	"maps"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -53,11 +51,4 @@ func (h *fabricHistory) since(pub *publication.Cluster, in *inputs.Inputs, store
 	}
 	h.waiting = waiting
 	return since, next
-}
-
-// remembers reports whether the stored plan says since when fabrics are not ready, and has the groups of
-// switches. Nothing is stored before the first publication.
-func (s *stored) remembers(in *gathered) bool {
-	return s.doc == nil || s.doc.Current.Number == 0 || maps.Equal(s.doc.FabricSince, in.fabricSince) &&
-		cables.SameGroups(s.doc.Groups, in.groups)
 }

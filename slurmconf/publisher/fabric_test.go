@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/series"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/fabric"
+	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -194,6 +196,38 @@ func TestSitesWithoutFabric(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPeersOfFiles has GB200 machines without a fabric. The nodes_config.cfg of one names peers, that of another names
+// none, and nobody could read the others. The publisher judges each machine as its own agent does.
+func TestPeersOfFiles(t *testing.T) {
+	snap := hgxSite(t, 0)
+	names := slices.Sorted(maps.Keys(snap.Reports))
+	for _, r := range snap.Reports {
+		for i := range r.GPUs {
+			r.GPUs[i].Product, r.GPUs[i].Fabric = "NVIDIA GB200", topology.Fabric{State: topology.FabricNotSupported}
+		}
+		r.Domain = r.Joined()
+	}
+	snap.Reports[names[0]].IMEXPeers, snap.Reports[names[1]].IMEXPeers = new(true), new(false)
+	store := newMemory(snap)
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		placed := map[string]string{}
+		for _, n := range store.plan(t).Current.Plan.Nodes {
+			placed[n.Node] = n.Reason
+		}
+		for i, name := range names {
+			fabricIs, place := topology.ReasonNoFabric, placement.ReasonNoDomain
+			if i == 0 {
+				fabricIs, place = topology.ReasonFabricMissing, topology.ReasonFabricMissing
+			}
+			agent := new(fabric.Site).Alone(snap.Reports[name])
+			if c := store.conditions[name][nodestatus.ConditionFabric]; c.Reason != fabricIs || c.True != (i == 0) || agent.Reason != fabricIs || placed[name] != place {
+				t.Errorf("%s: condition %+v, agent %s, plan %s, want %s and %s", name, c, agent.Reason, placed[name], fabricIs, place)
+			}
+		}
+	})
 }
 
 // TestNoFabricManager has two of eight HGX machines on which Fabric Manager does not run. After fabricWait the site has

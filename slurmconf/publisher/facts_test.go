@@ -67,7 +67,7 @@ func TestMakeNamesTheNameless(t *testing.T) {
 		t.Fatal(err)
 	}
 	const message = "no annotation sn says its name in Slurm"
-	if diff := cmp.Diff([]topology.Finding{{Subject: topology.Subject{Node: "gb200-005"}, Reason: inputs.ReasonNoSlurmName, Message: message}}, made.Problems); diff != "" {
+	if diff := cmp.Diff([]topology.Finding{{Subject: topology.Subject{Node: "gb200-005"}, Reason: inputs.ReasonNoSlurmName, Message: message}}, made.Stored.Problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 	if want := "gb200-005: NoSlurmName: " + message; plandoc.LeftOut(made.Left) != want {
@@ -129,7 +129,7 @@ func wholeOf(m *memory, place string) map[string]string {
 		if d.Place != place || !d.Current.Plan.ByAnnotation {
 			continue
 		}
-		whole, err := plandoc.Whole(&d.Current.Plan)
+		whole, err := d.Current.Plan.Whole()
 		if err != nil {
 			return map[string]string{"topology.yaml": err.Error()}
 		}

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -25,8 +26,9 @@ type gathered struct {
 	prev Previous
 	// inUse are the units and topologies that Node annotations may still name.
 	inUse names
-	// leaving are nodes that the publication no longer takes, by Slurm name.
-	leaving leavingNodes
+	// leaving are nodes that the publication no longer takes. Those of them whose Slurm name is still in
+	// the files are in Nodes too.
+	leaving []outsideNode
 	// settings are the keys of the configuration that the published plan was not made by.
 	settings settings
 	// gone are the published names that leave now, with the reason of each. lost are those that leave
@@ -35,25 +37,16 @@ type gathered struct {
 	// recent are the nodes that moved within HoldWindow, and running is what Slurm has said of jobs.
 	recent  map[string]bool
 	running running
-	// missing are nodes that are gone and stay for a while. missingAgain says that some of them were gone
-	// already when this publisher began.
+	// missing are nodes that are gone and stay for a while. missingSince says by name since when, if that is
+	// for long enough to be stored.
 	missing      plandoc.Wait
-	missingAgain bool
+	missingSince map[string]time.Time
 	// fabricSince says by Node since when its NVLink fabric is not ready. The verdict on each fabric is in the facts,
 	// and ofFabrics are findings of the whole site.
 	fabricSince map[string]time.Time
 	ofFabrics   []topology.Finding
 	// groups are the groups of switches to remember.
 	groups []switches.Group
-	// next is when a node or a unit has been missing for long enough, or a fabric
-	// counts as not ready, or zero.
-	next time.Time
-}
-
-// has reports whether the node has the Slurm name.
-func (g *gathered) has(node, name string) bool {
-	n := g.Nodes[name]
-	return n != nil && n.Name == node
 }
 
 // gatherer gathers the inputs of a publication.
@@ -65,80 +58,118 @@ type gatherer struct {
 	marks   *marker
 	jobs    *occupancy.Keeper
 	cables  cables.Placer
+	timer   *again.Timer // of the next pass
 }
 
-// gather returns the inputs of the publication, with published nodes that are missing now
-// and stay for a while.
+// gather returns the inputs of the publication. Each step takes what the step before it returned: the nodes
+// with a name, those that are published and missing too, without those of other publications, and with the
+// switches that cables show.
 func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *gathered {
-	g := gathered{Inputs: a.pub.Rules.Gather(snap), leaving: leavingNodes{}}
-	g.settings = settingsOf(a.pub, mem.prev.Plan)
-	g.prev = a.nodes.rename(&g, mem.prev)
-	published := g.prev.nodes()
-	contested := a.nodes.contested(&g, published)
-	missing := a.nodes.missing(&g, published, snap, now)
-	for name, n := range missing.leaving {
-		a.marks.leave(g.leaving, name, n) // its annotations and labels go after it
-	}
-	a.marks.leaveAsBefore(g.leaving, snap, missing.outside, mem.doc.Leaving)
-	maps.Copy(g.Nodes, g.leaving)
-	g.gone, g.lost, g.Facts, g.Problems = missing.gone, missing.lost, append(g.Facts, missing.stay...), append(g.Problems, missing.problems...)
-	g.keepNames(missing.nameless)
-	g.Unnamed = append(g.Unnamed, contested...)
-	g.UnnamedFacts = slices.DeleteFunc(g.UnnamedFacts, func(f topology.Facts) bool { // a node of another Slurm is no part of a rack of this one
-		return slices.ContainsFunc(a.nodes.others, func(other *publication.Cluster) bool { return other.Rules.Wants(g.Nameless[f.Name]) })
-	})
-	var cut []topology.Finding
-	g.Facts, g.groups, cut = a.cables.Place(g.Fabrics, a.pub.ComputeAdapters, g.Facts, g.prev.Plan, mem.doc.Groups)
-	g.Problems = append(g.Problems, cut...)
-	var unused time.Time
+	named := a.nodes.named(a.pub.Rules.Gather(snap), mem)
+	present := a.nodes.present(&named, snap, now)
+	own := a.nodes.own(&present, &named.prev)
+	cabled := a.cabled(&own, &named.prev, mem.doc.Groups)
+	g := gathered{Inputs: cabled.Inputs, prev: named.prev, settings: named.settings, gone: present.gone, lost: present.lost,
+		missingSince: present.since, groups: cabled.groups, leaving: a.marks.leaving(present.outside, snap, mem.doc.Leaving)}
+	g.addLeaving()
+	var unused, late time.Time
 	if a.pub.Release.DynamicTopology() {
-		g.inUse, unused = a.units.inUse(g.prev.Plan, namedBy(g.All, g.Nodes), a.pub.LoadTimeout.Duration, now)
+		g.inUse, unused = a.units.inUse(g.prev.Plan, namedBy(&g), a.pub.LoadTimeout.Duration, now)
 	}
 	g.recent, _ = mem.doc.Recent(now, a.pub.HoldWindow.Duration)
 	g.running = running{View: a.jobs.View(a.pub.Name), asks: a.jobs.Asks(a.pub.Name), now: now}
-	g.missingAgain = missing.again
-	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: missing.next}
-	var late time.Time
+	g.missing = plandoc.Wait{Key: removeAfter, For: "nodes that are gone leave the files", Until: present.leaves}
 	g.fabricSince, late = a.fabrics.since(a.pub, &g.Inputs, mem.doc.FabricSince, now)
 	g.ofFabrics = a.pub.FabricSite(g.prev.Plan, g.fabricSince).Judge(g.Facts, g.UnnamedFacts)
-	g.next = again.First(g.missing.Until, unused, late, mem.doc.Until(now, a.pub.HoldWindow.Duration))
+	// Gather again when the stored plan is to know more missing names, when a node or a unit has been missing for long
+	// enough, or when a fabric counts as not ready.
+	for _, at := range []time.Time{present.leaves, present.next, unused, late, mem.doc.Until(now, a.pub.HoldWindow.Duration)} {
+		a.timer.At(at)
+	}
 	return &g
 }
 
-// keepNames lets nodes without a Slurm name stay published under the names that they had.
-func (g *gathered) keepNames(names map[string]string) {
-	if len(names) == 0 {
-		return
+// stillMissing returns since when names are missing, as doc is to know it. If what was made is published, the
+// names that leave have left.
+func (g *gathered) stillMissing(made *Rendered, doc *plandoc.Document) map[string]time.Time {
+	if !made.IsRevision(&doc.Current) {
+		return g.missingSince
 	}
-	g.Unnamed = slices.DeleteFunc(g.Unnamed, func(pr topology.Finding) bool {
-		name, ok := names[pr.Node]
-		if ok {
-			g.Facts = append(g.Facts, topology.Facts{Name: pr.Node, SlurmName: name, Stays: pr.Message})
-			g.Nodes[name] = g.Nameless[pr.Node]
-			pr.Message += "; it stays published as " + name
-			g.Problems = append(g.Problems, pr)
+	since := maps.Clone(g.missingSince)
+	maps.DeleteFunc(since, func(name string, _ time.Time) bool { _, gone := g.gone[name]; return gone })
+	return since
+}
+
+// addLeaving adds the nodes that leave to Nodes, as long as their names are in the files.
+func (g *gathered) addLeaving() {
+	if len(g.leaving) > 0 {
+		g.Nodes = maps.Clone(g.Nodes)
+	}
+	for _, n := range g.leaving {
+		if n.name != "" {
+			g.Nodes[n.name] = n.Node
 		}
-		return ok
-	})
+	}
+}
+
+// toMark yields the Nodes that have marks or are to have some, by Slurm name. The name is empty if it has
+// left the files.
+func (g *gathered) toMark() iter.Seq2[string, *inputs.Node] {
+	return func(yield func(string, *inputs.Node) bool) {
+		for name, n := range g.Nodes {
+			if !yield(name, n) {
+				return
+			}
+		}
+		for _, n := range g.leaving {
+			if n.name == "" && !yield("", n.Node) {
+				return
+			}
+		}
+	}
+}
+
+// cabledNodes are a publication's own nodes, with the switches above them.
+type cabledNodes struct {
+	inputs.Inputs
+	groups []switches.Group
+}
+
+// cabled finds the switches above the nodes by their cables. groups are the groups of switches that are remembered.
+func (a *gatherer) cabled(o *ownNodes, prev *Previous, groups []switches.Group) cabledNodes {
+	c := cabledNodes{Inputs: o.Inputs}
+	var cut []topology.Finding
+	c.Facts, c.groups, cut = a.cables.Place(c.Fabrics, a.pub.ComputeAdapters, c.Facts, prev.Plan, groups)
+	c.Problems = slices.Concat(c.Problems, cut)
+	return c
 }
 
 // ReasonNodeInTwoPublications says that several publications take a node.
 const ReasonNodeInTwoPublications = "NodeInTwoPublications"
 
-// contested takes out of the inputs the nodes that another publication takes too, and returns
-// why. A node that is published here stays: published are the Slurm names that are.
-func (h *nodeHistory) contested(g *gathered, published []string) (out []topology.Finding) {
+// ownNodes are the nodes that no other publication takes, and those that stay all the same.
+type ownNodes struct{ inputs.Inputs }
+
+// own leaves out the nodes that another publication takes too, and says so. A node that is published here
+// stays. prev is what is published here.
+func (h *nodeHistory) own(p *presentNodes, prev *Previous) ownNodes {
+	out := ownNodes{p.Inputs}
 	if len(h.others) == 0 {
-		return nil
+		return out
 	}
-	here := make(map[string]bool, len(published))
-	for _, name := range published {
+	here := make(map[string]bool)
+	for _, name := range prev.nodes() {
 		here[name] = true
 	}
-	g.Facts = slices.DeleteFunc(g.Facts, func(f topology.Facts) bool {
+	out.Nodes = maps.Clone(p.Nodes)
+	out.Facts = slices.DeleteFunc(slices.Clone(p.Facts), func(f topology.Facts) bool {
+		n := p.Nodes[f.SlurmName]
+		if n == nil || f.Stays != "" { // nobody has the name
+			return false
+		}
 		names := []string{strconv.Quote(h.pub.Name)}
 		for _, other := range h.others {
-			if other.Rules.Wants(g.Nodes[f.SlurmName]) {
+			if other.Rules.Wants(n) {
 				names = append(names, strconv.Quote(other.Name))
 			}
 		}
@@ -149,13 +180,16 @@ func (h *nodeHistory) contested(g *gathered, published []string) (out []topology
 		pr := topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonNodeInTwoPublications, Message: fmt.Sprintf("publications %s take it: give each its own nodes; until then ", strings.Join(names, " and "))}
 		if here[f.SlurmName] {
 			pr.Message += fmt.Sprintf("it stays in %q with the annotation that it has", h.pub.Name)
-			g.Problems = append(g.Problems, pr)
+			out.Problems = append(out.Problems, pr)
 			return false
 		}
 		pr.Message += fmt.Sprintf("%q does not publish it", h.pub.Name)
-		out = append(out, pr)
-		delete(g.Nodes, f.SlurmName)
+		out.Unnamed = append(out.Unnamed, pr)
+		delete(out.Nodes, f.SlurmName)
 		return true
+	})
+	out.UnnamedFacts = slices.DeleteFunc(slices.Clone(p.UnnamedFacts), func(f topology.Facts) bool { // a node of another Slurm is no part of a rack of this one
+		return slices.ContainsFunc(h.others, func(other *publication.Cluster) bool { return other.Rules.Wants(p.Nameless[f.Name]) })
 	})
 	return out
 }

@@ -16,61 +16,53 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// linesByAnnotation returns the lines of gres.conf for nodes that annotations place: nodes that join
+// linesByAnnotation chooses the lines of gres.conf for nodes that annotations place: nodes that join
 // should change no file. slurmd detects the GPUs of a node if detection is known to give what the lines
 // would give, or if only labels are known. The GPUs of all other nodes are listed, by name unless all
 // nodes of this Slurm are known to have these GPUs.
-func (m *Rendered) linesByAnnotation(p *publication.Cluster, g *gathered) ([]gres.Line, error) {
-	byNode, err := gres.ByNode(m.gres, nil)
-	prev := g.prev.Plan
-	if err != nil || len(byNode) == 0 && (prev == nil || prev.Detect == "" && len(prev.Gres) == 0) {
-		return nil, err
+func linesByAnnotation(plan *plandoc.Plan, p *publication.Cluster, g *gathered) {
+	byNode, _ := gres.ByNode(plan.Devices, nil) // lines that were made have names that can be read
+	if prev := &g.prev.stored; len(byNode) == 0 && prev.Detect == "" && len(prev.Gres) == 0 {
+		return
 	}
-	l := annotatedLines{Rendered: m, gathered: g, options: p.GresOptions(), byNode: byNode, facts: make(map[string]*topology.Facts, len(g.Facts))}
+	l := annotatedLines{Plan: plan, gathered: g, options: p.GresOptions(), byNode: byNode, facts: make(map[string]*topology.Facts, len(g.Facts))}
 	for _, facts := range [][]topology.Facts{g.Expected, g.Facts} {
 		for i := range facts {
 			l.facts[facts[i].SlurmName] = &facts[i]
 		}
 	}
-	if prev != nil {
-		l.before = plandoc.Named(prev)
-	}
+	l.before = g.prev.stored.Named()
 	l.choose()
-	if lines := l.forAll(); lines != nil {
-		m.allNodes = true
-		m.Problems = append(m.Problems, topology.Finding{Reason: slurmlint.ReasonForAll,
+	if l.AllNodes = l.forAll(); l.AllNodes {
+		plan.Problems = append(plan.Problems, topology.Finding{Reason: slurmlint.ReasonForAll,
 			Message: "gres.conf lists devices and names no nodes, because all nodes are alike: slurmd does not start on a node of this Slurm that lacks one of them"})
-		return lines, nil
+		return
 	}
 	l.keepListed(p.Rules.BySlinky())
 	l.listAhead()
-	m.detect = l.way
-	switch {
-	case len(l.listed) == 0 && l.way == "":
-		return nil, nil
-	case len(l.listed) == 0:
-		return []gres.Line{{AutoDetect: l.way}}, nil
+	l.Detect = l.way
+	if len(l.listed) == 0 {
+		return
 	}
-	m.named = gres.ByName(l.listed)
+	l.Gres = gres.ByName(l.listed)
 	if l.way != "" {
-		for i := range m.named {
-			m.named[i].AutoDetect = cmp.Or(m.named[i].AutoDetect, gres.AutoDetectOff)
+		for i := range l.Gres {
+			l.Gres[i].AutoDetect = cmp.Or(l.Gres[i].AutoDetect, gres.AutoDetectOff)
 		}
-		m.named = append([]gres.Line{{AutoDetect: l.way}}, m.named...)
+		l.Gres = append([]gres.Line{{AutoDetect: l.way}}, l.Gres...)
 	}
 	names, why := slices.Sorted(maps.Keys(l.listed)), "it is not known that all nodes of this Slurm have the same GPUs"
 	if i := slices.IndexFunc(names, func(name string) bool { return l.undetected[name] != "" }); i >= 0 {
 		why = names[i] + ": " + l.undetected[names[i]]
 	}
-	m.Problems = append(m.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
+	plan.Problems = append(plan.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
 		Message: fmt.Sprintf("gres.conf lists the GPUs of %s by name (%s); a node that joins by another name is not listed until the publisher has seen it",
 			hostlist.Shorten(hostlist.Compress(names)), why)})
-	return m.named, nil
 }
 
 // annotatedLines are the lines of nodes that annotations place.
 type annotatedLines struct {
-	*Rendered
+	*plandoc.Plan
 	*gathered
 	options gres.Options
 	facts   map[string]*topology.Facts
@@ -114,21 +106,21 @@ func (l *annotatedLines) reports(node string) bool {
 	return f != nil && f.Report != nil
 }
 
-// forAll returns the listed lines without NodeName, if all nodes of this Slurm are known to have these
-// GPUs. Nothing is known of a Node that may still get a pod of a DaemonSet. While NodeSets cannot be read,
+// forAll reports whether the file has the lines without NodeName, because all nodes of this Slurm are known to have
+// these GPUs. Nothing is known of a Node that may still get a pod of a DaemonSet. While NodeSets cannot be read,
 // published lines without NodeName stay. A file that names nodes goes on naming nodes: else it would change
 // whenever a NodeSet loses its last pod or gets its first.
-func (l *annotatedLines) forAll() []gres.Line {
-	known := l.AllPools || !l.NodeSets && l.prev.Plan != nil && l.prev.Plan.AllNodes
+func (l *annotatedLines) forAll() bool {
+	known := l.AllPools || !l.NodeSets && l.prev.stored.AllNodes
 	if !known || len(l.before)+len(l.Expected) > 0 || len(l.options.LeaveOut) > 0 || len(l.listed) < len(l.byNode) || len(l.byNode) < len(l.Plan.Nodes) {
-		return nil
+		return false
 	}
 	for _, pool := range l.Pools {
 		if slices.ContainsFunc(pool.Names, func(name string) bool { return l.listed[name] == nil }) {
-			return nil // a node without GPUs, or one that the publication does not take
+			return false // a node without GPUs, or one that the publication does not take
 		}
 	}
-	return gres.ForAll(l.listed)
+	return gres.ForAll(l.listed) != nil
 }
 
 // keepListed keeps the published lines of a name until a report says otherwise: the lines of a node without
@@ -154,7 +146,7 @@ func (l *annotatedLines) listAhead() {
 	for _, pool := range l.Pools {
 		lines, kinds := l.linesOf(pool)
 		if kinds > 1 {
-			l.Problems = append(l.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
+			l.Plan.Problems = append(l.Plan.Problems, topology.Finding{Reason: ReasonGresNamesNodes,
 				Message: fmt.Sprintf("gres.conf has different lines for nodes of NodeSet %s/%s: its next node gets those of most, and slurmctld drains a node that has other GPUs; give each kind of machine a NodeSet of its own", pool.Namespace, pool.NodeSet)})
 		}
 		if kinds == 0 { // nothing is known of its nodes yet

@@ -3,7 +3,6 @@ package publisher
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -11,21 +10,18 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // change is what would be published, beside what is published. It is too big if it would move,
 // rename or remove too many nodes. Nodes that are really gone do not count, because nobody can bring
 // them back by waiting.
 type change struct {
-	// old is nil if nothing is published.
-	old *topology.Plan
-	new *topology.Plan
-	// oldGres are the published lines of gres.conf by node, and newGres all new lines.
-	// sameGres says that the file would not change.
-	oldGres  map[string][]gres.Line
-	newGres  []gres.Line
+	// old is the published plan, with the names that nodes have now. It is nil if nothing is published.
+	old *plandoc.Plan
+	// moved and redone are the nodes that would move or leave, and those whose lines in gres.conf would change or be
+	// removed. Nodes that are gone are not among them.
+	moved, redone []string
+	// sameGres says that gres.conf would not change.
 	sameGres bool
 	// renamed are the Nodes whose name differs from the published files.
 	renamed []renamed
@@ -37,6 +33,25 @@ type change struct {
 	follows []string
 	// unfiled are nodes that leave the topology file because annotations are to place them.
 	unfiled []string
+}
+
+// changeOf returns what would be published, beside what is published.
+func changeOf(p *publication.Cluster, mem *stored, in *gathered, made *Rendered) *change {
+	c := &change{old: in.prev.asNow(), sameGres: mem.set.Own()["gres.conf"] == made.Files["gres.conf"],
+		renamed: in.prev.renamed, gone: in.gone, lost: in.lost, settings: in.settings, unfiled: unfiled(p, in, made)}
+	for i := range made.follows {
+		c.follows = append(c.follows, made.follows[i].Moves(made.Plan)...)
+	}
+	c.compare(&plandoc.Plan{Plan: *made.Plan, Devices: made.Stored.Devices})
+	return c
+}
+
+// compare notes which nodes the next plan changes.
+func (c *change) compare(next *plandoc.Plan) {
+	if c.old != nil {
+		changes := plandoc.Diff(c.old, next)
+		c.moved, c.redone = slices.DeleteFunc(changes.Displaced, c.gone.gone), slices.DeleteFunc(changes.Redone, c.gone.gone)
+	}
 }
 
 // tooBig says why people should look at the change first. It returns "" if nobody needs to. Nodes
@@ -56,8 +71,7 @@ func (c *change) tooBig(p *publication.Cluster, doc *plandoc.Document, now time.
 // many.
 func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time.Time) (what, why string) {
 	places, devices := doc.Recent(now, p.HoldWindow.Duration)
-	nodes, of := c.places()
-	nodes = slices.DeleteFunc(nodes, func(n string) bool { return slices.Contains(c.follows, n) })
+	nodes := slices.DeleteFunc(slices.Clone(c.moved), func(n string) bool { return slices.Contains(c.follows, n) })
 	published := c.published()
 	if all, rest := c.bySettings(nodes, published); !allowed(p, len(all), len(published)) {
 		what = "get another Slurm name, move or leave"
@@ -70,25 +84,26 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 		gone := leavers{}
 		maps.Copy(gone, c.gone)
 		maps.Copy(gone, c.lost)
-		return fmt.Sprintf("%d of %d nodes would %s", len(all), len(published), what), because(c.named(), gone.why(p, &c.settings, rest))
+		return fmt.Sprintf("%d of %d nodes would %s", len(all), len(published), what), because(c.named(), gone.why(rest))
 	}
+	of := len(c.old.Places())
 	if n, and := together(nodes, places, p.HoldWindow.Duration); !allowed(p, n, of) {
-		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), because(c.gone.why(p, &c.settings, nodes))
+		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and), because(c.gone.why(nodes))
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
 	if of := len(published); !p.Rules.ByPods() && !allowed(p, len(c.renamed), of) {
 		return fmt.Sprintf("%d of %d nodes would get another Slurm name", len(c.renamed), of), because(c.named())
 	}
-	if of := len(c.old.Places()); !allowed(p, len(c.unfiled), of) {
+	if !allowed(p, len(c.unfiled), of) {
 		return fmt.Sprintf("%d of %d nodes would leave the topology file", len(c.unfiled), of),
 			because("membership is annotation now, and only nodes that register dynamically (slurmd -Z) take their place from an annotation")
 	}
 	if c.sameGres {
 		return "", ""
 	}
-	nodes, of = c.devices()
-	if n, and := together(nodes, devices, p.HoldWindow.Duration); !allowed(p, n, of) {
-		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, of, and), because(c.gone.why(p, &c.settings, nodes))
+	listed, _ := gres.ByNode(c.old.Devices, nil) // lines of a plan have names that can be read
+	if n, and := together(c.redone, devices, p.HoldWindow.Duration); !allowed(p, n, len(listed)) {
+		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, len(listed), and), because(c.gone.why(c.redone))
 	}
 	return "", ""
 }
@@ -100,7 +115,8 @@ func (c *change) published() map[string]bool {
 		out[name] = true
 	}
 	if len(out) == 0 {
-		for name := range c.oldGres {
+		listed, _ := gres.ByNode(c.old.Devices, nil) // lines of a plan have names that can be read
+		for name := range listed {
 			out[name] = true
 		}
 	}
@@ -156,31 +172,7 @@ func (c *change) remember(doc *plandoc.Document, window time.Duration, approved 
 		doc.Moves = nil
 		return
 	}
-	places, _ := c.places()
-	devices, _ := c.devices()
-	doc.Remember(now.UTC().Truncate(time.Second), window, places, devices)
-}
-
-// places returns the nodes that would move or leave and are not gone.
-func (c *change) places() (nodes []string, of int) {
-	nodes, of = placement.Moved(c.old, c.new)
-	return slices.DeleteFunc(nodes, c.gone.gone), of
-}
-
-// devices returns the nodes whose lines in gres.conf change or are removed, and that are
-// not gone. A node that detected its devices itself and now has them listed does not count.
-func (c *change) devices() (nodes []string, of int) {
-	lines, err := gres.ByNode(c.newGres, nil)
-	if err != nil {
-		return nil, 0 // lines that were made have passed Lint
-	}
-	for node, before := range c.oldGres {
-		now := lines[node]
-		if detects := before[0].AutoDetect != "" && len(now) > 0; !detects && !c.gone.gone(node) && !reflect.DeepEqual(before, now) {
-			nodes = append(nodes, node)
-		}
-	}
-	return nodes, len(c.oldGres)
+	doc.Remember(now.UTC().Truncate(time.Second), window, c.moved, c.redone)
 }
 
 // together counts the nodes that change now or changed before, within the window. If none

@@ -2,11 +2,14 @@ package publisher
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // nodeHistory is what the passes remember of the nodes that had a publication's Slurm names. A
@@ -18,84 +21,190 @@ type nodeHistory struct {
 	// owners has the Node of each name in the published files, if it is known. It is nil
 	// before the first pass.
 	owners map[string]string
-	// since says since when names are missing that leave later. began is the time of the first pass.
-	since map[string]time.Time
-	began time.Time
+	// missed says since when names are missing that leave later.
+	missed map[string]time.Time
 	// sets has the NodeSet of the worker pod of each name, or of the last pod that had the name.
 	sets map[string]inputs.Owner
 }
 
-// recall takes from the stored plan which Node has which name. Of names that the plan has no
-// Node of, it is the Node that has the name now.
-func (h *nodeHistory) recall(g *gathered, prev *Previous) {
-	h.owners, h.sets = make(map[string]string, len(g.Facts)), map[string]inputs.Owner{}
-	known := make(map[string]bool, len(g.Facts))
-	if prev.Plan != nil {
-		for i := range prev.Plan.Nodes {
-			if n := &prev.Plan.Nodes[i]; n.Node != "" && !n.NodeUnknown {
+// namedNodes are the nodes that have a Slurm name now.
+type namedNodes struct {
+	inputs.Inputs
+	// prev is what is published, with the names that the nodes have now.
+	prev Previous
+	// settings are the keys of the configuration that the published plan was not made by.
+	settings settings
+}
+
+// named compares the names of now with the published ones.
+func (h *nodeHistory) named(in inputs.Inputs, mem *stored) namedNodes {
+	if h.owners == nil {
+		h.recall(&in, mem)
+	}
+	return namedNodes{in, h.rename(&in, mem.prev), settingsOf(h.pub, &mem.prev)}
+}
+
+// recall takes from the stored plan which Node has which name, and since when names are missing. Of names
+// that the plan has no Node of, it is the Node that has the name now.
+func (h *nodeHistory) recall(in *inputs.Inputs, mem *stored) {
+	h.owners, h.sets, h.missed = make(map[string]string, len(in.Facts)), map[string]inputs.Owner{}, mem.doc.MissingSince
+	known := make(map[string]bool, len(in.Facts))
+	if mem.prev.Plan != nil {
+		for i := range mem.prev.Plan.Nodes {
+			if n := &mem.prev.Plan.Nodes[i]; n.Node != "" && !n.NodeUnknown {
 				h.owners[n.SlurmName], known[n.Node] = n.Node, true
 			}
 		}
 	}
-	for i := range g.Facts {
-		if f := &g.Facts[i]; h.owners[f.SlurmName] == "" && !known[f.Name] {
+	for i := range in.Facts {
+		if f := &in.Facts[i]; h.owners[f.SlurmName] == "" && !known[f.Name] {
 			h.owners[f.SlurmName] = f.Name
 		}
 	}
 }
 
-// rename returns prev with the names that published nodes have now.
-func (h *nodeHistory) rename(g *gathered, prev Previous) Previous {
-	if h.owners == nil {
-		h.recall(g, &prev)
+// renamed is a Node whose name differs from the published files.
+type renamed struct{ node, old, new string }
+
+// asPublished returns what is known by name, by the old names of the nodes.
+func asPublished[V any](by map[string]V, all []renamed) map[string]V {
+	out := maps.Clone(by)
+	for _, r := range all {
+		delete(out, r.new)
 	}
-	names := naming{published: h.lastNames(g), now: make(map[string]string, len(g.Facts)), files: prev.nodes(), byPods: h.pub.Rules.ByPods(), pending: g.Pending}
-	for i := range g.Facts {
-		names.now[g.Facts[i].Name] = g.Facts[i].SlurmName
-	}
-	if to := names.compare(); !to.none() {
-		prev.Plan, prev.Gres = to.plan(prev.Plan), to.lines(prev.Gres)
-		for old, name := range to.to {
-			prev.renamed = append(prev.renamed, renamed{h.owners[old], old, name})
+	for _, r := range all {
+		if v, ok := by[r.new]; ok {
+			out[r.old] = v
 		}
-		slices.SortFunc(prev.renamed, func(a, b renamed) int { return cmp.Compare(a.new, b.new) })
+	}
+	return out
+}
+
+// rename returns prev with the names that published nodes have now.
+func (h *nodeHistory) rename(in *inputs.Inputs, prev Previous) Previous {
+	to, all := h.assign(in, prev.nodes())
+	if len(to) > 0 {
+		prev.Plan, prev.Gres, prev.renamed = to.plan(prev.Plan), to.lines(prev.Gres), all
+		prev.stored.Devices = gres.ByName(prev.Gres)
 	}
 	return prev
 }
 
+// newNames has the names that stand for a published name now, if they are others. There is none if a pod took the
+// name to another Node. A name whose pod waits for a Node stays beside the new one.
+type newNames map[string][]string
+
+// assign gives each published place the name that its Node has now. A Node with another name is the same machine in
+// the same place. published are the names in the files.
+func (h *nodeHistory) assign(in *inputs.Inputs, published []string) (to newNames, all []renamed) {
+	byPods, last, files, now := h.pub.Rules.ByPods(), h.lastNames(in), make(map[string]bool, len(published)), map[string]string{}
+	for _, name := range published {
+		files[name] = true
+	}
+	to = newNames{}
+	for i := range in.Facts {
+		f := &in.Facts[i]
+		old := last[f.Name]
+		if old == f.SlurmName {
+			continue
+		}
+		if files[old] {
+			now[old] = f.SlurmName
+		}
+		if byPods && files[f.SlurmName] {
+			to[f.SlurmName] = nil
+		}
+	}
+	for old, name := range now {
+		end := name
+		for end != old && now[end] != "" { // Nodes may hand on their names in a row
+			end = now[end]
+		}
+		if !byPods && end != old && files[end] { // the last one keeps its name, so all others in the row do
+			continue
+		}
+		if to[old] = []string{name}; in.Pending[old] {
+			to[old] = append(to[old], old)
+		}
+		all = append(all, renamed{h.owners[old], old, name})
+	}
+	slices.SortFunc(all, func(a, b renamed) int { return cmp.Compare(a.new, b.new) })
+	return to, all
+}
+
+// of returns the names that stand for a published one.
+func (n newNames) of(old string) []string {
+	if names, changed := n[old]; changed {
+		return names
+	}
+	return []string{old}
+}
+
+// plan returns a published plan with its nodes in the topologies under the names of now.
+func (n newNames) plan(old *topology.Plan) *topology.Plan {
+	in := func(nodes topology.Names) topology.Names {
+		out := make(topology.Names, 0, len(nodes))
+		for _, name := range nodes {
+			out = append(out, n.of(name)...)
+		}
+		return out
+	}
+	out := *old
+	out.Topologies = slices.Clone(old.Topologies)
+	for i := range out.Topologies {
+		t := &out.Topologies[i]
+		t.Blocks, t.Switches = slices.Clone(t.Blocks), slices.Clone(t.Switches)
+		for k := range t.Blocks {
+			t.Blocks[k].Nodes = in(t.Blocks[k].Nodes)
+		}
+		for k := range t.Switches {
+			t.Switches[k].Nodes = in(t.Switches[k].Nodes)
+		}
+	}
+	return &out
+}
+
+// lines returns published lines of gres.conf by the names of now.
+func (n newNames) lines(old map[string][]gres.Line) map[string][]gres.Line {
+	out := make(map[string][]gres.Line, len(old))
+	for published, lines := range old {
+		for _, name := range n.of(published) {
+			out[name] = lines
+		}
+	}
+	return out
+}
+
+// hasName reports whether the node has the Slurm name.
+func hasName(in *inputs.Inputs, node, name string) bool {
+	n := in.Nodes[name]
+	return n != nil && n.Name == node
+}
+
 // lastNames has the published name of each Node. Of several names it is the one that the Node
 // has now, else the one that was missed last.
-func (h *nodeHistory) lastNames(g *gathered) map[string]string {
+func (h *nodeHistory) lastNames(in *inputs.Inputs) map[string]string {
 	last := make(map[string]string, len(h.owners))
 	for name, node := range h.owners {
-		if other, several := last[node]; !several || h.laterOf(g, node, name, other) == name {
+		if other, several := last[node]; !several || h.hadLater(in, node, name, other) {
 			last[node] = name
 		}
 	}
 	return last
 }
 
-// laterOf returns which of two names the node had later.
-func (h *nodeHistory) laterOf(g *gathered, node, a, b string) string {
-	hasA, hasB := g.has(node, a), g.has(node, b)
-	if hasA || !hasB && cmp.Or(h.missedLater(a, b), cmp.Compare(b, a)) > 0 {
-		return a
-	}
-	return b
-}
-
-// missedLater is above 0 if a was missed after b, or only b was missed before, and below 0 if
-// it is the other way round.
-func (h *nodeHistory) missedLater(a, b string) int {
-	sinceA, missedA := h.since[a]
-	sinceB, missedB := h.since[b]
+// hadLater reports whether the node had name a later than name b.
+func (h *nodeHistory) hadLater(in *inputs.Inputs, node, a, b string) bool {
+	hasA, hasB := hasName(in, node, a), hasName(in, node, b)
+	sinceA, missedA := h.missed[a]
+	sinceB, missedB := h.missed[b]
 	switch {
-	case missedA == missedB:
-		return sinceA.Compare(sinceB)
-	case missedB:
-		return 1
+	case hasA || hasB:
+		return hasA
+	case missedA != missedB: // the other was there until now
+		return missedB
 	}
-	return -1
+	return cmp.Or(sinceA.Compare(sinceB), cmp.Compare(b, a)) > 0
 }
 
 // noteSets notes whose worker pods give the names of the nodes. Of missing names it keeps what it has.
@@ -117,11 +226,11 @@ func (h *nodeHistory) noteSets(nodes map[string]*inputs.Node, missing []string) 
 
 // wrote notes that the files now have the names that the Nodes have. A name that stays
 // without a Node keeps the Node that it had.
-func (h *nodeHistory) wrote(g *gathered) {
-	owners := make(map[string]string, len(g.Facts))
-	for i := range g.Facts {
-		f := &g.Facts[i]
-		if g.has(f.Name, f.SlurmName) {
+func (h *nodeHistory) wrote(in *inputs.Inputs) {
+	owners := make(map[string]string, len(in.Facts))
+	for i := range in.Facts {
+		f := &in.Facts[i]
+		if hasName(in, f.Name, f.SlurmName) {
 			owners[f.SlurmName] = f.Name
 		} else if owner := h.owners[f.SlurmName]; owner != "" {
 			owners[f.SlurmName] = owner
@@ -130,9 +239,10 @@ func (h *nodeHistory) wrote(g *gathered) {
 	h.owners = owners
 }
 
-// sinceOf returns the time that is known for the name, or now for a new name.
+// sinceOf returns the time that is known for the name, or now for a new name. A time to come counts as now: the
+// clock was ahead then.
 func sinceOf(known map[string]time.Time, name string, now time.Time) time.Time {
-	if since, ok := known[name]; ok {
+	if since, ok := known[name]; ok && !since.After(now) {
 		return since
 	}
 	return now

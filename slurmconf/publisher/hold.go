@@ -17,15 +17,16 @@ type holder struct {
 	outlets
 	pub     *publication.Cluster
 	archive *archive
+	timer   *again.Timer   // of the next pass
 	said    []plandoc.Held // what was logged last
 	at      time.Time      // when the store was last told
 }
 
 // hold keeps to the published files, and says why as far as this is not said yet. It returns the
 // published places of the nodes, and which nodes wait for others.
-func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Rendered, act hold, now time.Time) (outcome, error) {
-	out := outcome{stored: mem}
+func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Rendered, act hold, now time.Time) (out outcome, err error) {
 	if !act.next.IsZero() {
+		l.At(act.next)
 		out.waits = []plandoc.Wait{{Key: holdWindow, For: "fewer nodes count for BigChange then", Until: act.next}}
 	}
 	if made.Plan != nil {
@@ -35,14 +36,12 @@ func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Render
 		l.showPlaces(in.prev.Plan.Places(), in)
 		out.specs = in.prev.specs(l.pub)
 	}
-	said, next, err := l.holder.say(ctx, mem, act, now)
-	out.stored, out.next = said, again.First(act.next, next)
+	out.stored, err = l.holder.say(ctx, mem, act, now)
 	return out, err
 }
 
-// say says what is held and why, or that nothing is. It returns what is stored then, and when to
-// look again, or zero.
-func (h *holder) say(ctx context.Context, s *stored, act hold, now time.Time) (out *stored, next time.Time, err error) {
+// say says what is held and why, or that nothing is. It returns what is stored then.
+func (h *holder) say(ctx context.Context, s *stored, act hold, now time.Time) (out *stored, err error) {
 	if len(act.why) > 0 {
 		h.metrics.passes.WithLabelValues(h.pub.Name, "held").Inc()
 	}
@@ -58,10 +57,11 @@ func (h *holder) say(ctx context.Context, s *stored, act hold, now time.Time) (o
 	inPlan := s.doc == nil || slices.EqualFunc(s.doc.Held, held, sameText)
 	inFiles := s.set == nil || s.set.SaysHeld(held)
 	if said && inPlan && inFiles {
-		return s, next, nil
+		return s, nil
 	}
 	if later := h.at.Add(saidPause); now.Before(later) && slices.EqualFunc(h.said, held, sameHold) {
-		return s, later, nil
+		h.timer.At(later)
+		return s, nil
 	}
 	h.at = now
 	for i := range held {
@@ -84,15 +84,16 @@ func (h *holder) say(ctx context.Context, s *stored, act hold, now time.Time) (o
 	out = &stored{doc: s.doc, set: s.set, prev: s.prev}
 	if !inPlan {
 		if out.doc, err = h.savePlan(ctx, s.doc, act.wanted, held, now); err != nil {
-			return s, next, err
+			return s, err
 		}
 	}
 	if inFiles {
-		return out, next, nil
+		return out, nil
 	}
-	out.set = s.set.Clone()
-	out.set.SayHeld(held)
-	return out, next, h.archive.saveFiles(ctx, out.set)
+	set := s.set.Clone()
+	set.SayHeld(held)
+	out.set, err = h.archive.saveFiles(ctx, set)
+	return out, err
 }
 
 // sameText reports whether both holds say the same.
@@ -115,11 +116,7 @@ func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, wanted *Re
 	doc = doc.Clone()
 	doc.Held, doc.Wanted = held, nil
 	if wanted != nil && len(wanted.Files) > 0 {
-		plan, err := wanted.Document()
-		if err != nil {
-			return nil, err
-		}
-		doc.Wanted = &plan
+		doc.Wanted = &wanted.Stored
 	}
-	return doc, h.archive.savePlan(ctx, doc)
+	return h.archive.savePlan(ctx, doc)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -51,12 +50,20 @@ func (m *mortal) write(do func() error) error {
 	return err
 }
 
-func (m *mortal) Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) error {
-	return m.write(func() error { return m.memory.Save(ctx, p, out) })
+func (m *mortal) Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) (version string, err error) {
+	err = m.write(func() (err error) {
+		version, err = m.memory.Save(ctx, p, out)
+		return err
+	})
+	return version, err
 }
 
-func (m *mortal) SavePlan(ctx context.Context, d *plandoc.Document) error {
-	return m.write(func() error { return m.memory.SavePlan(ctx, d) })
+func (m *mortal) SavePlan(ctx context.Context, d *plandoc.Document) (version string, err error) {
+	err = m.write(func() (err error) {
+		version, err = m.memory.SavePlan(ctx, d)
+		return err
+	})
+	return version, err
 }
 
 func (m *mortal) Mark(ctx context.Context, n *inputs.Node, change inputs.Marks) error {
@@ -83,7 +90,7 @@ func (m *mortal) lives(t *testing.T) int {
 type ends struct {
 	Files, Notes map[string]string
 	Marks        map[string]map[string]string // labels, by node
-	Plan         topology.Plan
+	Plan         plandoc.Plan
 	Held         string
 	Revision     int
 }

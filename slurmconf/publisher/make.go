@@ -26,6 +26,9 @@ import (
 type Rendered struct {
 	// Plan is nil if none can be made.
 	Plan *topology.Plan
+	// Stored is the plan as the files have it. It has no topology if nothing may be written. For a while it also
+	// keeps a topology that is no longer in Plan. Its Problems are all that is wrong with nodes.
+	Stored plandoc.Plan
 	// Files are by name: topology.conf or topology.yaml if places are known, and gres.conf if a
 	// node has GPUs.
 	Files map[string]string
@@ -39,24 +42,10 @@ type Rendered struct {
 	Left []topology.Finding
 	// Unnamed are the nodes without a Slurm name. They are in Left too.
 	Unnamed []topology.Finding
-	// Findings are what lint says of the files, and Problems are of the nodes.
-	Findings, Problems []topology.Finding
-	gres               []gres.Line
-	// detect is AutoDetect of all nodes, which gres.conf has in place of the lines. named are the lines of
-	// the file if it has further lines, or names that are still to come.
-	detect string
-	named  []gres.Line
-	// allNodes says that gres.conf lists devices without NodeName.
-	allNodes bool
-	// format is that of the topology file, conf or yaml, and policy has the keys of the
-	// configuration that it was made by.
-	format string
-	policy map[string]string
-	// ByAnnotation says that the file names no nodes, because annotations place them.
-	ByAnnotation bool
-	// The plan has the topologies. The file has all of them: for a while it also keeps a
-	// topology that is no longer in the plan.
-	topologies, all []topology.Topology
+	// Findings are what lint says of the files.
+	Findings []topology.Finding
+	// topologies are those of Plan that the configuration wants in the file.
+	topologies []topology.Topology
 	// follows are the changes of NVLink partitions that the plan follows.
 	follows []placement.Repartition
 	// choices are the decisions that the plan met.
@@ -80,10 +69,10 @@ func (m *Rendered) Summary() string {
 	}
 	if len(parts) == 0 {
 		topology := "no topology"
-		if len(m.all) > 0 {
+		if len(m.Stored.Topologies) > 0 {
 			topology = "a flat topology"
 		}
-		listed, _ := gres.ByNode(m.gres, nil) // lines that were made have names that can be read
+		listed, _ := gres.ByNode(m.Stored.Devices, nil) // lines that were made have names that can be read
 		return fmt.Sprintf("%s, and the GPUs of %d nodes", topology, len(listed))
 	}
 	return fmt.Sprintf("%s, %d nodes", strings.Join(parts, ", "), len(m.Specs))
@@ -118,7 +107,7 @@ func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 	made.Judged = g.Facts
 	for _, d := range kept.asked {
 		if !slices.ContainsFunc(made.Plan.Problems, func(f topology.Finding) bool { return f.Reason == d.Kind }) { // else the plan says it
-			made.Problems = append(slices.Clone(made.Problems), topology.Finding{Reason: d.Kind, Message: d.Message})
+			made.Stored.Problems = append(slices.Clone(made.Stored.Problems), topology.Finding{Reason: d.Kind, Message: d.Message})
 		}
 	}
 	return &made, nil
@@ -167,12 +156,12 @@ func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) err
 		return err
 	}
 	lines, problems := gres.FromFacts(g.Facts, g.prev.Gres, p.GresOptions())
-	m.gres, m.Problems = lines, slices.Concat(m.Problems, problems)
+	m.Stored.Devices, m.Stored.Problems = lines, slices.Concat(m.Stored.Problems, problems)
 	if m.refuseEmpty(p, g, why); m.Refused != "" {
 		return nil
 	}
-	m.all = m.keepTopologies(p, &g.prev, g.inUse, m.topologies)
-	m.ByAnnotation = m.placedByAnnotation(p, g)
+	m.Stored.Topologies = m.keepTopologies(p, &g.prev, g.inUse)
+	m.Stored.ByAnnotation = m.placedByAnnotation(p, g)
 	if err := m.write(p, g); err != nil {
 		return err
 	}
@@ -183,18 +172,18 @@ func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) err
 
 // sayUnchecked says that nothing but labels is known of nodes whose slurmd detects their GPUs.
 func (m *Rendered) sayUnchecked(o gres.Options) {
-	if o.AutoDetect != "" || m.allNodes {
+	if o.AutoDetect != "" || m.Stored.AllNodes {
 		return
 	}
-	detects := slices.DeleteFunc(slices.Clone(m.gres), func(l gres.Line) bool { return l.AutoDetect == "" })
+	detects := slices.DeleteFunc(slices.Clone(m.Stored.Devices), func(l gres.Line) bool { return l.AutoDetect == "" })
 	byNode, _ := gres.ByNode(detects, nil) // lines that were made have names that can be read
-	for i := range m.named {
-		if l := &m.named[i]; l.Name != "" && len(byNode) > 0 {
+	for i := range m.Stored.Gres {
+		if l := &m.Stored.Gres[i]; l.Name != "" && len(byNode) > 0 {
 			_ = hostlist.Walk(l.Nodes, func(name []byte) { delete(byNode, string(name)) })
 		}
 	}
 	if len(byNode) > 0 {
-		m.Problems = append(m.Problems, topology.Finding{Severity: topology.Warning, Reason: slurmconf.ReasonNotJudged,
+		m.Stored.Problems = append(m.Stored.Problems, topology.Finding{Severity: topology.Warning, Reason: slurmconf.ReasonNotJudged,
 			Message: fmt.Sprintf("%s: no report, so slurmd detects the GPUs (AutoDetect=%s); it is not checked whether they are next to whole sockets, else slurmctld drains the node",
 				hostlist.Shorten(hostlist.Compress(slices.Collect(maps.Keys(byNode)))), gres.AutoDetectNvidia),
 			Remedy: "run Quoin's agent there"})
@@ -204,15 +193,16 @@ func (m *Rendered) sayUnchecked(o gres.Options) {
 // choose chooses what is published of the plan, and where each node is in it. why says why there is
 // no topology, if there is none.
 func (m *Rendered) choose(p *publication.Cluster, g *gathered) (why, err error) {
-	m.Files, m.policy, m.Unnamed = map[string]string{}, p.Keys(), g.Unnamed
-	m.Problems = slices.Concat(m.Plan.Problems, g.UnnamedProblems(), g.Problems)
+	m.Files, m.Unnamed = map[string]string{}, g.Unnamed
+	m.Stored = plandoc.Plan{Plan: *m.Plan, Policy: p.Keys()}
+	m.Stored.Topologies, m.Stored.Problems = nil, slices.Concat(m.Plan.Problems, g.UnnamedProblems(), g.Problems)
 	choice := p.Choice()
 	choice.Flat = choice.Flat || g.prev.staysFlat(m.Plan, g.Facts)
 	if m.topologies, err = slurmconf.FromPlan(m.Plan, choice); errors.Is(err, slurmconf.ErrEmptyPlan) {
 		why, err = err, nil
 	}
 	if !slices.ContainsFunc(m.topologies, func(t topology.Topology) bool { return t.Kind == topology.KindTree }) {
-		m.Problems = slices.DeleteFunc(m.Problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonLeavesApart })
+		m.Stored.Problems = slices.DeleteFunc(m.Stored.Problems, func(f topology.Finding) bool { return f.Reason == placement.ReasonLeavesApart })
 	}
 	m.Specs = topology.SpecsOf(m.topologies)
 	m.Left = plandoc.Left(m.Plan, m.Specs, g.Unnamed)
@@ -230,10 +220,10 @@ func (m *Rendered) refuseEmpty(p *publication.Cluster, g *gathered, why error) {
 	units := len(topology.UnitsOf(m.topologies)) > 0 // blocks may still hold the places of domains that have gone
 	published := g.prev.Plan != nil && len(g.prev.Plan.Own()) > 0
 	lost := published && !units || g.prev.seeded && p.YAML && len(m.topologies) == 0
-	empty := len(m.gres) == 0 && (units || len(m.topologies) == 0)
+	empty := len(m.Stored.Devices) == 0 && (units || len(m.topologies) == 0)
 	if lost || empty {
 		m.Refused, m.Message = "NothingToPublish", cmp.Or(why, errNoNode).Error()+cmp.Or(plandoc.Reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())
-		if why := g.gone.why(p, &g.settings, slices.Collect(maps.Keys(g.gone))); why != "" && g.settings.changed() {
+		if why := g.gone.why(slices.Collect(maps.Keys(g.gone))); why != "" && g.settings.changed() {
 			m.Message += "; of the published nodes " + why
 		}
 	}
@@ -253,44 +243,20 @@ func (prev *Previous) placement(facts []topology.Facts) placement.Previous {
 	return before
 }
 
-// Topologies are what the files say, with all nodes in them. There are none if nothing may be
-// written.
-func (m *Rendered) Topologies() []topology.Topology { return m.all }
-
-// Whole renders the files with all nodes in them.
-func (m *Rendered) Whole() (map[string]string, error) { return plandoc.Render(m.format, m.all, m.gres) }
-
 // write writes the files. The digest names what is published of all nodes.
 func (m *Rendered) write(p *publication.Cluster, g *gathered) error {
-	m.format = p.FileFormat()
-	if len(m.all) > 1 {
-		m.format = "yaml"
+	m.Stored.Format = p.FileFormat()
+	if len(m.Stored.Topologies) > 1 {
+		m.Stored.Format = "yaml"
 	}
-	var err error
-	if m.Files, err = m.Whole(); err != nil {
+	whole, err := m.Stored.Whole()
+	m.Files, m.Digest = whole, plandoc.Digest(whole)
+	if err != nil || !m.Stored.ByAnnotation {
 		return err
 	}
-	m.Digest = plandoc.Digest(m.Files)
-	if !m.ByAnnotation {
-		return nil
-	}
-	lines, err := m.linesByAnnotation(p, g)
-	if err == nil {
-		m.Files, err = plandoc.Render(m.format, plandoc.Skeletons(m.all), lines)
-	}
+	linesByAnnotation(&m.Stored, p, g)
+	m.Files, err = m.Stored.Files()
 	return err
-}
-
-// Document returns the plan as it is stored: as the files have it.
-func (m *Rendered) Document() (topology.Plan, error) {
-	plan := *m.Plan
-	plan.Format, plan.ByAnnotation, plan.Policy, plan.Topologies, plan.Problems = m.format, m.ByAnnotation, m.policy, m.all, m.Problems
-	plan.Detect, plan.AllNodes = m.detect, m.allNodes
-	var err error
-	if plan.Gres, err = plandoc.LineTexts(m.named); err != nil {
-		return plan, err
-	}
-	return plan, plandoc.SetLines(&plan, m.gres)
 }
 
 // publisherAuthor is the author of revisions that nobody asked for.
@@ -304,22 +270,28 @@ func (m *Rendered) IsRevision(r *plandoc.Revision) bool {
 	return r.Number > 0 && r.Digest == m.Digest && r.OfFiles() == plandoc.Digest(m.Files)
 }
 
-// Revision returns what was made as the revision that follows old, and what changes. Nothing
-// changes with the first revision.
-func (m *Rendered) Revision(old *plandoc.Revision, now time.Time) (next plandoc.Revision, changes plandoc.Changes, err error) {
-	plan, err := m.Document()
-	if err != nil {
-		return next, changes, err
+// Changes returns what is different from the revision, or nil if nothing is. Nothing changes with the first revision.
+func (m *Rendered) Changes(old *plandoc.Revision) *plandoc.Changes {
+	switch {
+	case m.IsRevision(old):
+		return nil
+	case old.Number == 0:
+		return &plandoc.Changes{}
 	}
-	next = plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: publisherAuthor, Why: "first publication", Digest: m.Digest, Plan: plan}
-	if m.ByAnnotation {
+	c := plandoc.Diff(&old.Plan, &m.Stored)
+	return &c
+}
+
+// Revision returns what was made as the revision that follows old. changes is what is different.
+func (m *Rendered) Revision(old *plandoc.Revision, changes *plandoc.Changes, now time.Time) plandoc.Revision {
+	next := plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: publisherAuthor, Why: "first publication", Digest: m.Digest, Plan: m.Stored}
+	if m.Stored.ByAnnotation {
 		next.FilesDigest = plandoc.Digest(m.Files)
 	}
 	if old.Number > 0 {
-		changes = plandoc.Compare(&old.Plan, &plan)
 		next.Why, next.OnlyMembers = changes.Summary(firstMoves), changes.OnlyMembers()
 	}
-	return next, changes, nil
+	return next
 }
 
 // lint parses the files back and lints them for the release that loads them. It returns what was
@@ -330,17 +302,17 @@ func lint(p *publication.Cluster, made *Rendered) *Rendered {
 		return made
 	}
 	m := *made
-	if why := tooOldForBlocks(p, m.all); why != "" {
+	if why := tooOldForBlocks(p, m.Stored.Topologies); why != "" {
 		m.Refused, m.Message = reasonLintFatal, why
 		return &m
 	}
-	m.Findings = p.Lint(m.Files, m.all)
+	m.Findings = p.Lint(m.Files, m.Stored.Topologies)
 	if f := fatal(m.Findings); f != nil {
 		m.Refused, m.Message = reasonLintFatal, f.String()
 	} else if f := JudgeRelease(p, m.Files); f != nil && f.Severity == topology.Fatal {
 		m.Refused, m.Message = f.Reason, f.Message+"; "+f.Remedy
 	} else if f != nil {
-		m.Problems = append(slices.Clone(m.Problems), *f)
+		m.Stored.Problems = append(slices.Clone(m.Stored.Problems), *f)
 	}
 	return &m
 }

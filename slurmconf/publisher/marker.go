@@ -25,14 +25,14 @@ import (
 // Topology= string names. It never writes one that belongs to another writer.
 type marker struct {
 	outlets
-	pub *publication.Cluster
+	pub   *publication.Cluster
+	timer *again.Timer // of the next pass
 	// others are the other publications. What one of them writes on a Node that it takes too stays as
 	// it is.
 	others []*publication.Cluster
 	// said has by Node the keys of other writers that were logged.
 	said map[string]string
-	// waiting are the wanted Topology= strings, by Slurm name, until the store shows that all is
-	// written.
+	// waiting are the wanted Topology= strings, by Node, until the store shows that all is written.
 	waiting map[string]specSince
 	// writes counts written Nodes.
 	writes prometheus.Counter
@@ -56,8 +56,6 @@ type marked struct {
 	differences []nodestatus.Difference
 	// waits are nodes whose Topology= string names a unit that Slurm may not have loaded yet.
 	waits plandoc.Wait
-	// next is when to write further Nodes, or zero.
-	next time.Time
 }
 
 // differs records a node whose marks are not as wanted. detail may be nil.
@@ -123,7 +121,7 @@ func (a *marker) wants(files outcome) func(name string) wanted {
 	if !a.pub.Labels {
 		return func(name string) wanted { return wanted{spec: files.specs[name]} }
 	}
-	places := placesOfPlan(&files.doc.Current.Plan)
+	places := placesOfPlan(&files.doc.Current.Plan.Plan)
 	return func(name string) wanted {
 		spec := files.specs[name]
 		return wanted{spec: spec, labels: places.of(spec)}
@@ -138,20 +136,20 @@ func (a *marker) write(ctx context.Context, files outcome, in *gathered, seen *l
 	var due []dueNode
 	waiting, foreign := make(map[string]specSince), make(map[string][]mark)
 	wants := a.wants(files)
-	for slurm, n := range in.Nodes {
+	for slurm, n := range in.toMark() {
 		want := wants(slurm)
 		marks := a.judge(n, &want)
 		if len(marks) == 0 {
 			continue
 		}
-		since, ok := a.waiting[slurm]
+		since, ok := a.waiting[n.Name]
 		if !ok || since.spec != want.spec { // other changes to the files do not put it off
 			since = specSince{want.spec, ages.Since(want.spec)}
 			if since.time.After(now) { // the clock was ahead then
 				since.time = now
 			}
 		}
-		waiting[slurm] = since // until it is seen to be right
+		waiting[n.Name] = since // until it is seen to be right
 		known := seen.Knows(want.spec)
 		if known == loaded.No { // the pass that asks Slurm again comes back to it
 			out.differs(n, marks, seen.WhyNot(want.spec), nil)
@@ -159,6 +157,7 @@ func (a *marker) write(ctx context.Context, files outcome, in *gathered, seen *l
 		}
 		if at := since.time.Add(a.pub.LoadTimeout.Duration); known == loaded.Unknown && now.Before(at) {
 			out.waits.Add(at)
+			a.timer.At(at)
 			out.notJudged(n, marks)
 			continue
 		}
@@ -172,7 +171,7 @@ func (a *marker) write(ctx context.Context, files outcome, in *gathered, seen *l
 		if len(own) > 0 {
 			due = append(due, dueNode{n, own})
 		} else {
-			delete(waiting, slurm)
+			delete(waiting, n.Name)
 		}
 	}
 	a.waiting = waiting
@@ -182,9 +181,8 @@ func (a *marker) write(ctx context.Context, files outcome, in *gathered, seen *l
 			out.notJudged(d.node, d.marks)
 		}
 		due = due[:nodestatus.NodesATurn]
-		out.next = now
+		a.timer.At(now) // to write further Nodes
 	}
-	out.next = again.First(out.next, out.waits.Until)
 	return out, a.writeEach(ctx, &out, due, now)
 }
 
@@ -223,7 +221,7 @@ func (a *marker) writeEach(ctx context.Context, out *marked, due []dueNode, now 
 		switch d := due[i]; {
 		case errors.Is(err, plandoc.ErrNodeChanged):
 			out.notJudged(d.node, d.marks)
-			out.next = again.First(out.next, now.Add(changedAgain))
+			a.timer.At(now.Add(changedAgain))
 		case err != nil:
 			out.differs(d.node, d.marks, cannotBeWritten, err)
 			retry = err
@@ -278,9 +276,9 @@ func (a *marker) elsewhere(n *inputs.Node, kind markKind) bool {
 
 // unjudged are the nodes that drift. Until a pass comes to the annotations and labels, what the nodes'
 // conditions say of them stays.
-func (a *marker) unjudged(nodes map[string]*inputs.Node) []nodestatus.Difference {
+func (a *marker) unjudged(in *gathered) []nodestatus.Difference {
 	var out []nodestatus.Difference
-	for _, n := range nodes {
+	for _, n := range in.toMark() {
 		if !n.Conditions[nodestatus.ConditionDrift].True {
 			continue
 		}
@@ -293,49 +291,51 @@ func (a *marker) unjudged(nodes map[string]*inputs.Node) []nodestatus.Difference
 	return out
 }
 
-// leavingNodes are Nodes that the publication no longer takes, by Slurm name.
-type leavingNodes map[string]*inputs.Node
-
-// leave notes in leaving that a Node outside the publication loses its marks once its Slurm name is out
-// of the files.
-func (a *marker) leave(leaving leavingNodes, name string, n *inputs.Node) {
-	if n == nil {
-		return
-	}
-	if own, _ := split(n, a.judge(n, &wanted{})); len(own) > 0 || !a.elsewhere(n, markSpec) {
-		leaving[name] = n
-	}
-}
-
-// leaveAsBefore adds the nodes that were leaving before: the nodes that wait to be written, and the
-// nodes that the stored plan names.
-func (a *marker) leaveAsBefore(leaving leavingNodes, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, stored []string) {
-	for name := range a.waiting {
-		a.leave(leaving, name, elsewhere[name])
-	}
-	left := make(map[string]bool, len(stored))
+// leaving returns the Nodes that the publication no longer takes, and that keep its marks until their Slurm
+// name has left the files. outside are the Nodes of missing names. Further ones were leaving before: they wait to be
+// written, or the stored plan names them.
+func (a *marker) leaving(outside []outsideNode, snap *inputs.Snapshot, stored []string) (leaving []outsideNode) {
+	before := make(map[string]bool, len(stored))
 	for _, node := range stored {
-		left[node] = true
+		before[node] = true
 	}
-	for _, n := range leaving {
-		delete(left, n.Name)
+	for node := range a.waiting {
+		before[node] = true
 	}
-	if len(left) == 0 {
-		return
-	}
-	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; left[n.Name] && !a.pub.Rules.Takes(n) {
-			a.leave(leaving, "/"+n.Name, n) // no Slurm name has a slash
+	add := func(n outsideNode) {
+		if a.hasOwn(n.Node) || !a.elsewhere(n.Node, markSpec) {
+			delete(before, n.Node.Name)
+			leaving = append(leaving, n)
 		}
 	}
+	for _, n := range outside {
+		if n.leaves || before[n.Node.Name] {
+			add(n)
+		}
+	}
+	if len(before) == 0 {
+		return leaving
+	}
+	for i := range snap.Nodes {
+		if n := &snap.Nodes[i]; before[n.Name] && !a.pub.Rules.Takes(n) {
+			add(outsideNode{Node: n})
+		}
+	}
+	return leaving
+}
+
+// hasOwn reports whether a Node has marks of the publication.
+func (a *marker) hasOwn(n *inputs.Node) bool {
+	own, _ := split(n, a.judge(n, &wanted{}))
+	return len(own) > 0
 }
 
 // toTakeBack lists the leaving Nodes with marks to take back, so that the next publisher knows them.
-func (a *marker) toTakeBack(leaving leavingNodes, specs map[string]string) []string {
+func (a *marker) toTakeBack(leaving []outsideNode, specs map[string]string) []string {
 	var nodes []string
-	for name, n := range leaving {
-		if own, _ := split(n, a.judge(n, &wanted{})); len(own) > 0 && specs[name] == "" {
-			nodes = append(nodes, n.Name)
+	for _, n := range leaving {
+		if specs[n.name] == "" && a.hasOwn(n.Node) {
+			nodes = append(nodes, n.Node.Name)
 		}
 	}
 	slices.Sort(nodes)

@@ -237,10 +237,7 @@ func largeMarks(t testing.TB) (look func() int) {
 	}
 	now := time.Now()
 	doc, set := plandoc.New("default", pub.Place().String()), (*plandoc.Published)(nil).Clone()
-	first, _, err := made.Revision(&doc.Current, now.Add(-time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := made.Revision(&doc.Current, made.Changes(&doc.Current), now.Add(-time.Hour))
 	doc.Add(first)
 	set.Put(&doc.Current, made.Files, first.Time)
 	p := newPublisher(store, []*publication.Cluster{pub})
@@ -260,8 +257,8 @@ func largeMarks(t testing.TB) (look func() int) {
 	return func() int {
 		before := store.annotated
 		out, err := m.write(t.Context(), files, in, nil, now)
-		if err != nil || len(out.differences) > 0 || !out.next.IsZero() {
-			t.Fatal(err, len(out.differences), out.next)
+		if err != nil || len(out.differences) > 0 || !m.timer.Next().IsZero() {
+			t.Fatal(err, len(out.differences), m.timer.Next())
 		}
 		return store.annotated - before
 	}

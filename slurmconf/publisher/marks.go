@@ -144,7 +144,7 @@ func placesOfPlan(plan *topology.Plan) planPlaces {
 
 // of returns the labels of a node with the Topology= string.
 func (p planPlaces) of(spec string) (labels [4]string) {
-	for unit := range strings.SplitSeq(spec, ",") {
+	for unit := range topology.SpecUnits(spec) {
 		for i, value := range p[unit] {
 			if labels[i] == "" {
 				labels[i] = value

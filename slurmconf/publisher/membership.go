@@ -19,12 +19,12 @@ const (
 // placedByAnnotation reports whether Node annotations alone place the nodes of m.
 func (m *Rendered) placedByAnnotation(p *publication.Cluster, g *gathered) bool {
 	inFile := map[string]string{}
-	if g.prev.Plan != nil && !g.prev.Plan.ByAnnotation {
+	if g.prev.Plan != nil && !g.prev.stored.ByAnnotation {
 		inFile = g.prev.specs(p)
 	}
 	is, waiting := p.ByAnnotation(g.Nodes, m.Specs, func(name string) bool { return inFile[name] != "" })
 	if len(waiting) > 0 {
-		m.Problems = append(m.Problems, topology.Finding{Reason: ReasonMembershipWaits, Message: fmt.Sprintf("all nodes stay in the topology file until these nodes of it have an annotation: %s",
+		m.Stored.Problems = append(m.Stored.Problems, topology.Finding{Reason: ReasonMembershipWaits, Message: fmt.Sprintf("all nodes stay in the topology file until these nodes of it have an annotation: %s",
 			hostlist.Shorten(hostlist.Compress(waiting)))})
 	}
 	return is
@@ -34,7 +34,7 @@ func (m *Rendered) placedByAnnotation(p *publication.Cluster, g *gathered) bool 
 // and of which nobody knows that they take their place from an annotation. Nodes of Slinky's worker
 // pods do.
 func unfiled(p *publication.Cluster, in *gathered, made *Rendered) (nodes []string) {
-	if in.prev.Plan == nil || in.prev.Plan.ByAnnotation || !made.ByAnnotation {
+	if in.prev.Plan == nil || in.prev.stored.ByAnnotation || !made.Stored.ByAnnotation {
 		return nil
 	}
 	for name := range in.prev.Plan.Places() {

@@ -224,7 +224,7 @@ func TestMembershipWaits(t *testing.T) {
 		if err != nil || m.Refused != "" {
 			t.Fatalf("%v %s", err, m.Message)
 		}
-		return strings.Contains(m.Files["topology.yaml"], "nodes:"), m.Problems
+		return strings.Contains(m.Files["topology.yaml"], "nodes:"), m.Stored.Problems
 	}
 	file, err := Make(complete(t, Publication{Gres: Gres{AutoDetect: "nvidia"}})[0], pub.Rules.Gather(racksWithout(t, 1)), Previous{})
 	if err != nil {
@@ -238,7 +238,7 @@ func TestMembershipWaits(t *testing.T) {
 	if named, problems := made(inFile, "gb200-001"); named || len(problems) > 0 {
 		t.Errorf("only a new node waits: nodes in the file %v, problems %v", named, problems)
 	}
-	inFile.Plan.ByAnnotation = true
+	inFile.stored.ByAnnotation = true
 	if named, problems := made(inFile, "gb200-002"); named || len(problems) > 0 {
 		t.Errorf("no node was in the file: nodes in the file %v, problems %v", named, problems)
 	}
@@ -406,23 +406,20 @@ func TestGresByNodeSets(t *testing.T) {
 				tt.change(snap)
 			}
 			made, err := Make(pub, pub.Rules.Gather(snap), prev)
-			if err != nil || made.Refused != "" || !made.ByAnnotation {
-				t.Fatalf("%v %s by annotation %t", err, made.Message, made.ByAnnotation)
+			if err != nil || made.Refused != "" || !made.Stored.ByAnnotation {
+				t.Fatalf("%v %s by annotation %t", err, made.Message, made.Stored.ByAnnotation)
 			}
 			if _, got, _ := strings.Cut(made.Files["gres.conf"], "overwritten.\n"); got != tt.want {
-				t.Errorf("gres.conf (-want +got):\n%s\nproblems %v", cmp.Diff(tt.want, got), made.Problems)
+				t.Errorf("gres.conf (-want +got):\n%s\nproblems %v", cmp.Diff(tt.want, got), made.Stored.Problems)
 			}
 			unchecked := func(f topology.Finding) bool {
 				return f.Reason == slurmconf.ReasonNotJudged && strings.HasPrefix(f.Message, "a")
 			}
-			if slices.ContainsFunc(made.Problems, unchecked) {
-				t.Errorf("GPUs that are listed are said to be detected: %v", made.Problems)
+			if slices.ContainsFunc(made.Stored.Problems, unchecked) {
+				t.Errorf("GPUs that are listed are said to be detected: %v", made.Stored.Problems)
 			}
-			plan, err := made.Document()
-			if err != nil {
-				t.Fatal(err)
-			}
-			files, err := plandoc.Files(&plan)
+			plan := made.Stored
+			files, err := plan.Files()
 			if diff := cmp.Diff(made.Files, files); diff != "" || err != nil {
 				t.Errorf("files of the stored plan: %v (-made +stored):\n%s", err, diff)
 			}
@@ -531,13 +528,10 @@ func TestGresByNodeSetsStays(t *testing.T) {
 					t.Errorf("%s: want %q (-first +now):\n%s\n%s", step.what, tt.want, diff, file)
 				}
 				differ := func(f topology.Finding) bool { return strings.Contains(f.Message, "different lines") }
-				if slices.ContainsFunc(made.Problems, differ) != strings.Contains(tt.name, "differ") {
-					t.Errorf("%s: problems %v", step.what, made.Problems)
+				if slices.ContainsFunc(made.Stored.Problems, differ) != strings.Contains(tt.name, "differ") {
+					t.Errorf("%s: problems %v", step.what, made.Stored.Problems)
 				}
-				plan, err := made.Document()
-				if err != nil {
-					t.Fatal(err)
-				}
+				plan := made.Stored
 				if prev, err = ReadPlan(pub, &plan); err != nil {
 					t.Fatal(err)
 				}
@@ -617,11 +611,11 @@ func TestGresByAnnotation(t *testing.T) {
 				snap.Nodes[i].Annotations = map[string]string{plandoc.SpecAnnotation: specs[snap.Nodes[i].Name]}
 			}
 			made, err := Make(pub, pub.Rules.Gather(snap), prev)
-			if err != nil || made.Refused != "" || len(made.Findings) > 0 || !made.ByAnnotation {
-				t.Fatalf("%v %s %v %v", err, made.Message, made.Findings, made.Problems)
+			if err != nil || made.Refused != "" || len(made.Findings) > 0 || !made.Stored.ByAnnotation {
+				t.Fatalf("%v %s %v %v", err, made.Message, made.Findings, made.Stored.Problems)
 			}
 			said := ""
-			for _, p := range made.Problems {
+			for _, p := range made.Stored.Problems {
 				if p.Reason != "GPULost" {
 					said += p.Reason
 				}
@@ -629,15 +623,12 @@ func TestGresByAnnotation(t *testing.T) {
 			if got := made.Files["gres.conf"]; !strings.Contains(got, "\n"+tt.want) || said != tt.said || strings.Contains(got, "NodeName=") != strings.HasPrefix(tt.said, ReasonGresNamesNodes) {
 				t.Errorf("said %q:\n%s", said, got)
 			}
-			plan, err := made.Document()
-			if err != nil {
-				t.Fatal(err)
-			}
-			files, err := plandoc.Files(&plan)
+			plan := made.Stored
+			files, err := plan.Files()
 			if diff := cmp.Diff(made.Files, files); diff != "" || err != nil {
 				t.Errorf("files of the stored plan: %v (-made +stored):\n%s", err, diff)
 			}
-			whole, err := plandoc.Whole(&plan)
+			whole, err := plan.Whole()
 			if err != nil || plandoc.Digest(whole) != made.Digest {
 				t.Errorf("digest %s: %v, want %s", plandoc.Digest(whole), err, made.Digest)
 			}
@@ -652,10 +643,7 @@ func publishedOf(t *testing.T, pub *publication.Cluster, snap *inputs.Snapshot) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := made.Document()
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := made.Stored
 	prev, err := ReadPlan(pub, &plan)
 	if err != nil {
 		t.Fatal(err)

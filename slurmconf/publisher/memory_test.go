@@ -98,21 +98,21 @@ func (m *memory) Load(_ context.Context, p plandoc.Location) (*plandoc.Published
 	return nil, m.broken
 }
 
-func (m *memory) Save(_ context.Context, p plandoc.Location, out *plandoc.Published) error {
+func (m *memory) Save(_ context.Context, p plandoc.Location, out *plandoc.Published) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := cmp.Or(m.refuses, m.refusesFiles); err != nil {
-		return err
+		return "", err
 	}
 	if p.String() == m.refusesPlace {
-		return fmt.Errorf("configmap %s is forbidden", p)
+		return "", fmt.Errorf("configmap %s is forbidden", p)
 	}
 	version := ""
 	if was := m.published[p.String()]; was != nil {
 		version = was.Version
 	}
 	if out.Version != version {
-		return fmt.Errorf("publication %s has version %q and not %q", p.String(), version, out.Version)
+		return "", fmt.Errorf("publication %s has version %q and not %q", p.String(), version, out.Version)
 	}
 	next := out.Clone()
 	if was := m.published[p.String()].Clone(); next.Annotations[plandoc.AnnotationWaits] != was.Annotations[plandoc.AnnotationWaits] {
@@ -124,8 +124,8 @@ func (m *memory) Save(_ context.Context, p plandoc.Location, out *plandoc.Publis
 	}
 	m.saves++
 	next.Version = strconv.Itoa(m.saves + m.waitSaves)
-	m.published[p.String()], out.Version = next, next.Version
-	return m.broken
+	m.published[p.String()] = next
+	return next.Version, m.broken
 }
 
 func (m *memory) LoadPlan(_ context.Context, publication string) (*plandoc.Document, error) {
@@ -153,26 +153,26 @@ func (m *memory) PlanChanged(publication, version string) bool {
 	return is != version
 }
 
-func (m *memory) SavePlan(_ context.Context, d *plandoc.Document) error {
+func (m *memory) SavePlan(_ context.Context, d *plandoc.Document) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := cmp.Or(m.refuses, m.refusesFiles, m.broken); err != nil {
-		return err
+		return "", err
 	}
 	version := ""
 	if was := m.plans[d.Publication]; was != nil {
 		version = plandoc.Digest(map[string]string{"": string(was)})
 	}
 	if d.Version != version {
-		return fmt.Errorf("plan %s has version %q and not %q", d.Publication, version, d.Version)
+		return "", fmt.Errorf("plan %s has version %q and not %q", d.Publication, version, d.Version)
 	}
 	packed, err := plandoc.Pack(d)
 	if err != nil {
-		return err
+		return "", err
 	}
 	m.planSaves++
-	m.plans[d.Publication], d.Version = packed, plandoc.Digest(map[string]string{"": string(packed)})
-	return nil
+	m.plans[d.Publication] = packed
+	return plandoc.Digest(map[string]string{"": string(packed)}), nil
 }
 
 func (m *memory) Stored(context.Context) (map[string]plandoc.Stored, error) {
@@ -304,6 +304,11 @@ func inBubbleWith(t *testing.T, store *memory, pubs []*publication.Cluster, prep
 			t.Error(err)
 		}
 	})
+}
+
+// later prepares a publisher that begins so long after the start of its bubble.
+func later(wait time.Duration) func(*Publisher) {
+	return func(*Publisher) { time.Sleep(wait) }
 }
 
 func newPublisher(store Store, pubs []*publication.Cluster) *Publisher {

@@ -84,7 +84,7 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	for _, pl := range made.Plan.Nodes {
 		nodes[pl.Reason]++
 	}
-	all := slices.Concat(made.Problems, snap.Problems, inSlurm)
+	all := slices.Concat(made.Stored.Problems, snap.Problems, inSlurm)
 	for _, pr := range all {
 		problems[pr.Reason]++
 	}

@@ -3,6 +3,7 @@ package publisher
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,128 +16,32 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// absence is the reason why no Node has a published Slurm name. There is one for each name: the
-// first that applies, in this order.
-type absence int
-
-const (
-	_ absence = iota
-	// noNodes: the store shows no node at all.
-	noNodes
-	// claimedByTwo: several Nodes, or several pods of a Node, claim the name.
-	claimedByTwo
-	// podReplaced: the pod of the name is given up. Another publication took the Node.
-	podReplaced
-	// nodeTaken: another publication took the Node. The pod of the name, if it had one, is there
-	// or is made again.
-	nodeTaken
-	// noSlurmName: the Node has lost its label, or has no valid name.
-	noSlurmName
-	// nodeGone: the Node is gone.
-	nodeGone
-	// reportDeleted: the report is gone, in a store that cannot tell whether the node is.
-	reportDeleted
-	// namesChanged: the published plan was made by another slurmNames, and no pod has the name.
-	namesChanged
-	// podGivenUp: the pod is gone, and no NodeSet is known to make it again.
-	podGivenUp
-	// podWanted: the pod is gone, and its NodeSet wants another.
-	podWanted
-	// notSelected: the publication does not take the Node any more.
-	notSelected
-	// podWaits: the pod is there, and on no Node.
-	podWaits
-	// namedOtherwise: the Node has another name.
-	namedOtherwise
-	// perhapsNameless: nobody knows the Node, and a Node without a name may be it.
-	perhapsNameless
-	// notKnown: nothing else is known.
-	notKnown
-)
-
-// fate is what becomes of a missing name.
+// fate is what becomes of a published Slurm name that no Node has now. A name that leaves counts against
+// MaxChange. It is free if its node is really gone: nobody brings the node back by waiting.
 type fate int
 
 const (
-	// stays keeps the name until more is known.
-	stays fate = iota
-	leavesNow
-	// leavesLater keeps the name RemoveAfter from when it was first missed.
-	leavesLater
+	stays           fate = iota // until more is known
+	leavesNowFree               // leaves in this pass
+	leavesNow                   // leaves in this pass, and counts
+	leavesLaterFree             // leaves when it was missed for RemoveAfter
+	leavesLater                 // leaves when it was missed for RemoveAfter, and counts
 )
 
-// rule is what follows from an absence.
-type rule struct {
-	fate fate
-	// counts says that a name which leaves counts against MaxChange. It is false if the node
-	// is really gone: nobody brings it back by waiting.
-	counts bool
-	// words come after "is" or "are".
-	words string
-}
+// later reports whether the name stays for a while.
+func (f fate) later() bool { return f == leavesLaterFree || f == leavesLater }
 
-// rules has what follows from each absence.
-var rules = [...]rule{
-	noNodes:         {stays, false, "not shown: there is no node and no report at all"},
-	claimedByTwo:    {stays, false, "claimed by several nodes"},
-	podReplaced:     {leavesNow, false, "without a worker pod, and another publication has one there"},
-	nodeTaken:       {leavesNow, true, "taken by another publication"},
-	noSlurmName:     {stays, false, "without a Slurm name"},
-	nodeGone:        {leavesLater, false, "gone"},
-	reportDeleted:   {leavesLater, true, "without a report"},
-	namesChanged:    {leavesLater, true, "without a worker pod"},
-	podGivenUp:      {leavesLater, false, "without a worker pod, and no NodeSet is known to make it again"},
-	podWanted:       {leavesLater, true, "without a worker pod, and the NodeSet has not made it again"},
-	notSelected:     {leavesLater, true, "not selected any more"},
-	podWaits:        {leavesLater, true, "without a Node: the worker pod waits for one"},
-	namedOtherwise:  {leavesLater, true, "under another Slurm name now"},
-	perhapsNameless: {stays, false, "perhaps a node without a Slurm name"},
-	notKnown:        {leavesLater, true, "on no Node that is known"},
-}
+// free reports whether the name leaves and does not count.
+func (f fate) free() bool { return f == leavesNowFree || f == leavesLaterFree }
 
-// words says what a node with the absence is, after "is" or "are".
-func (a absence) words(p *publication.Cluster, s *settings) string {
-	switch a {
-	case namesChanged:
-		text := s.say(keyNames)
-		if s.now[keyNames] == s.old[keyNames] {
-			text = s.say(keyNamespace)
-		}
-		return rules[a].words + " by " + text
-	case notSelected:
-		var keys []string
-		for _, key := range []struct{ key, value string }{{keySelector, p.Nodes.Selector}, {keySlinky, p.Nodes.Slinky}} {
-			switch {
-			case s.nodes() && s.differ(key.key):
-				keys = append(keys, s.say(key.key))
-			case key.value != "":
-				keys = append(keys, key.key)
-			}
-		}
-		return fmt.Sprintf("%s (%s)", rules[a].words, strings.Join(keys, ", "))
-	}
-	return rules[a].words
-}
-
-// fateBy is what becomes of a missing name. If changed keys took it away, there is nothing to wait
-// for. But a pod may be made again.
-func (a absence) fateBy(s *settings) fate {
-	if a == notSelected && s.nodes() || a == namesChanged && !s.byPods() {
-		return leavesNow
-	}
-	return rules[a].fate
-}
-
-// lostBy reports whether the name is missing because of changed settings, as far as can be told. It
-// counts at once, although it leaves later.
-func (a absence) lostBy(s *settings) bool {
-	switch a {
-	case namesChanged:
-		return true
-	case namedOtherwise, notKnown:
-		return s.names()
-	}
-	return false
+// absence is the fate of a missing name, and why.
+type absence struct {
+	fate
+	// why comes after "is" or "are".
+	why string
+	// bySettings says that changed settings took the name away, as far as can be told. Then the name counts
+	// at once, although it leaves later.
+	bySettings bool
 }
 
 // ReasonStoreEmpty says that a store shows no node, while nodes are published.
@@ -147,38 +52,30 @@ type leavers map[string]absence
 
 // gone reports whether the name leaves because its node is really gone.
 func (l leavers) gone(name string) bool {
-	why, leaves := l[name]
-	return leaves && !rules[why].counts
+	return l[name].free()
 }
 
 // why says for those of the nodes that leave why they do, the most frequent reason first. It
 // returns "" if none of them leaves.
-func (l leavers) why(p *publication.Cluster, s *settings, nodes []string) string {
-	count, rest := make([]int, len(rules)), 0
+func (l leavers) why(nodes []string) string {
+	count, rest := map[string]int{}, 0
 	for _, node := range nodes {
-		if why, leaves := l[node]; leaves {
-			count[why]++
+		if absent, leaves := l[node]; leaves {
+			count[absent.why]++
 		} else {
 			rest++
 		}
 	}
-	var all []absence
-	for a, n := range count {
-		if n > 0 {
-			all = append(all, absence(a))
-		}
-	}
-	if len(all) == 0 {
+	if len(count) == 0 {
 		return ""
 	}
-	slices.SortStableFunc(all, func(a, b absence) int { return cmp.Compare(count[b], count[a]) })
 	var parts []string
-	for _, a := range all {
+	for _, why := range slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) }) {
 		verb := "are"
-		if count[a] == 1 {
+		if count[why] == 1 {
 			verb = "is"
 		}
-		parts = append(parts, fmt.Sprintf("%d %s %s", count[a], verb, a.words(p, s)))
+		parts = append(parts, fmt.Sprintf("%d %s %s", count[why], verb, why))
 	}
 	switch {
 	case rest == 1:
@@ -189,80 +86,101 @@ func (l leavers) why(p *publication.Cluster, s *settings, nodes []string) string
 	return strings.Join(parts, ", ")
 }
 
-// missing is what becomes of the published names that no Node has.
-type missing struct {
-	// stay are the facts of names that stay published without a Node. nameless are Nodes
-	// without a Slurm name that stay published under the name that they had.
-	stay     []topology.Facts
-	nameless map[string]string
-	// gone are the names that leave now. lost are those that leave later, because settings were
-	// changed.
+// presentNodes are the nodes that are there, and those that stay published although nobody has their names.
+type presentNodes struct {
+	inputs.Inputs
+	// gone are the names that leave now. lost are those that leave later, because settings were changed.
 	gone, lost leavers
-	// outside are the Nodes that the publication does not take, by the Slurm name that they
-	// have or had. leaving are those of them whose name leaves now or later.
-	outside, leaving map[string]*inputs.Node
-	problems         []topology.Finding
-	// next is when the next name leaves, or zero. again says that some of the names were missing when this
-	// publisher began: the one before may have waited for them to the end.
-	next  time.Time
-	again bool
+	// outside are the Nodes of missing names that the publication does not take.
+	outside []outsideNode
+	// since says since when names are missing that leave later, as far as the stored plan is to know it. leaves is
+	// when the next name leaves, and next is when since has more names. Both may be zero.
+	since        map[string]time.Time
+	leaves, next time.Time
 }
 
-// missing decides what becomes of those of the published names that no Node has, and remembers
-// since when they are missing.
-func (h *nodeHistory) missing(g *gathered, published []string, snap *inputs.Snapshot, now time.Time) missing {
-	l := h.look(g, published, snap)
-	out := missing{nameless: map[string]string{}, gone: leavers{}, lost: leavers{}, outside: l.outside, leaving: map[string]*inputs.Node{}}
-	var timer again.Timer
-	since := make(map[string]time.Time)
-	if h.began.IsZero() {
-		h.began = now
-	}
+// outsideNode is a Node that the publication does not take. The name is its published Slurm name, or
+// empty. leaves says that the name leaves now or later.
+type outsideNode struct {
+	*inputs.Node
+	name   string
+	leaves bool
+}
+
+// present decides what becomes of those of the published names that no Node has, and remembers since
+// when they are missing. A name that is missing for less than saidPause is not stored: pods come and go.
+func (h *nodeHistory) present(n *namedNodes, snap *inputs.Snapshot, now time.Time) presentNodes {
+	l := h.look(n, snap, now)
+	out := presentNodes{Inputs: n.Inputs, gone: leavers{}, lost: leavers{}, since: map[string]time.Time{}}
+	var leaves, stored again.Timer
+	since, nameless := map[string]time.Time{}, map[string]string{}
 	for _, name := range l.names {
-		why := l.whyAbsent(name)
-		becomes := why.fateBy(&g.settings)
-		if n := out.outside[name]; n != nil && becomes != stays {
-			out.leaving[name] = n
+		absent := l.absence(name)
+		if node := l.outside[name]; node != nil {
+			out.outside = append(out.outside, outsideNode{node, name, absent.fate != stays})
 		}
-		if becomes == leavesLater {
-			since[name] = sinceOf(h.since, name, now)
+		leavesNow := absent.fate == leavesNow || absent.fate == leavesNowFree
+		if absent.later() {
+			since[name] = l.since[name]
 			until := since[name].Add(h.pub.RemoveAfter.Duration)
-			if now.Before(until) {
-				timer.At(until)
-				out.again = out.again || since[name].Equal(h.began)
+			if leavesNow = !now.Before(until); !leavesNow {
+				leaves.At(until)
+			}
+			if at := since[name].Add(saidPause); now.Before(at) {
+				stored.At(at)
 			} else {
-				becomes = leavesNow
+				out.since[name] = since[name]
 			}
 		}
-		owner := h.owners[name]
-		if becomes == leavesLater && why.lostBy(&g.settings) {
-			out.lost[name] = why
-		}
 		switch {
-		case becomes == leavesNow:
-			out.gone[name] = why
-		case l.nameless(name):
-			out.nameless[owner] = name
-		default:
-			out.stay = append(out.stay, l.facts(name, why))
+		case leavesNow:
+			out.gone[name] = absent
+			continue
+		case absent.bySettings:
+			out.lost[name] = absent
+		}
+		if l.nameless(name) {
+			nameless[h.owners[name]] = name
+		} else {
+			out.Facts = append(out.Facts, l.facts(name, absent))
 		}
 	}
 	if len(snap.Nodes) == 0 && len(l.names) > 0 {
-		out.problems = append(out.problems, topology.Finding{Reason: ReasonStoreEmpty, Severity: topology.Unknown,
+		out.Problems = append(out.Problems, topology.Finding{Reason: ReasonStoreEmpty, Severity: topology.Unknown,
 			Message: fmt.Sprintf("there is no node and no report at all; published nodes that stay: %d", len(l.names)),
 			Remedy:  "see that the publisher reads the right store, and that the agents write to it"})
 	}
-	h.since, out.next = since, timer.Next()
+	out.keepNames(nameless)
+	h.missed, out.leaves, out.next = since, leaves.Next(), stored.Next()
 	return out
+}
+
+// keepNames lets nodes without a Slurm name stay published under the names that they had.
+func (p *presentNodes) keepNames(names map[string]string) {
+	if len(names) == 0 {
+		return
+	}
+	p.Nodes = maps.Clone(p.Nodes)
+	p.Unnamed = slices.DeleteFunc(slices.Clone(p.Unnamed), func(problem topology.Finding) bool {
+		name, stays := names[problem.Node]
+		if stays {
+			p.Facts = append(p.Facts, topology.Facts{Name: problem.Node, SlurmName: name, Stays: problem.Message})
+			p.Nodes[name] = p.Nameless[problem.Node]
+			problem.Message += "; it stays published as " + name
+			p.Problems = append(p.Problems, problem)
+		}
+		return stays
+	})
 }
 
 // look is what one pass sees of the published names that no Node has.
 type look struct {
 	*nodeHistory
-	g    *gathered
+	*namedNodes
 	snap *inputs.Snapshot
-	// names are the missing names: those that were missed last come first.
+	// names are the missing names, and since says since when: those that were missed last come first.
 	names []string
+	since map[string]time.Time
 	// last has the name that each Node had last.
 	last map[string]string
 	// nodes are all Nodes by their own name. outside are those that the publication does not
@@ -275,20 +193,21 @@ type look struct {
 }
 
 // look looks for the published names.
-func (h *nodeHistory) look(g *gathered, published []string, snap *inputs.Snapshot) *look {
-	l := &look{nodeHistory: h, g: g, snap: snap, outside: h.pub.Rules.Unselected(snap)}
-	for _, name := range published {
-		if g.Nodes[name] == nil {
+func (h *nodeHistory) look(n *namedNodes, snap *inputs.Snapshot, now time.Time) *look {
+	l := &look{nodeHistory: h, namedNodes: n, snap: snap, since: map[string]time.Time{}}
+	for _, name := range n.prev.nodes() {
+		if n.Nodes[name] == nil {
 			l.names = append(l.names, name)
+			l.since[name] = sinceOf(h.missed, name, now.UTC().Round(0))
 		}
 	}
-	h.noteSets(g.Nodes, l.names)
+	h.noteSets(n.Nodes, l.names)
 	if len(l.names) == 0 {
 		return l
 	}
-	slices.SortFunc(l.names, func(a, b string) int { return cmp.Or(h.missedLater(b, a), cmp.Compare(a, b)) })
-	l.last = h.lastNames(g)
-	l.nodes = make(map[string]*inputs.Node, len(snap.Nodes))
+	slices.SortFunc(l.names, func(a, b string) int { return cmp.Or(l.since[b].Compare(l.since[a]), cmp.Compare(a, b)) })
+	l.last = h.lastNames(&n.Inputs)
+	l.nodes, l.outside = make(map[string]*inputs.Node, len(snap.Nodes)), h.pub.Rules.Unselected(snap)
 	for i := range snap.Nodes {
 		l.nodes[snap.Nodes[i].Name] = &snap.Nodes[i]
 	}
@@ -302,48 +221,64 @@ func (h *nodeHistory) look(g *gathered, published []string, snap *inputs.Snapsho
 	return l
 }
 
-// whyAbsent says why no Node has the name: the first reason that applies.
-func (l *look) whyAbsent(name string) absence {
+// absence says what becomes of a missing name, and why: the first case that applies.
+func (l *look) absence(name string) absence {
 	owner, pod, bySlinky := l.owners[name], l.pods[name], l.pub.Rules.BySlinky()
 	n, outside := l.nodes[owner], l.outside[name] != nil
 	switch {
 	case len(l.snap.Nodes) == 0:
-		return noNodes
-	case l.g.Claimed[name] != "":
-		return claimedByTwo
+		return absence{fate: stays, why: "not shown: there is no node and no report at all"}
+	case l.Claimed[name] != "": // by several Nodes, or by several pods of a Node
+		return absence{fate: stays, why: "claimed more than once: " + l.Claimed[name]}
 	case n != nil && l.taken(n) && pod == inputs.PodGivenUp:
-		return podReplaced
-	case n != nil && l.taken(n):
-		return nodeTaken
+		return absence{fate: leavesNowFree, why: "without a worker pod, and another publication has one there"}
+	case n != nil && l.taken(n): // a pod that the name had is there, or is made again
+		return absence{fate: leavesNow, why: "taken by another publication"}
 	case !bySlinky && l.nameless(name):
-		return noSlurmName
+		return absence{fate: stays, why: "without a Slurm name"}
 	case owner != "" && n == nil && !outside && l.snap.Whole:
-		return nodeGone
-	case owner != "" && n == nil && !outside:
-		return reportDeleted
+		return absence{fate: leavesLaterFree, why: "gone"}
+	case owner != "" && n == nil && !outside: // the store cannot tell whether the node is gone
+		return absence{fate: leavesLater, why: "without a report"}
 	case pod != inputs.PodThere && l.namesChanged(name):
-		return namesChanged
+		return l.settings.absence()
 	case pod == inputs.PodGivenUp:
-		return podGivenUp
+		return absence{fate: leavesLaterFree, why: "without a worker pod, and no NodeSet is known to make it again"}
 	case pod == inputs.PodWanted:
-		return podWanted
+		return absence{fate: leavesLater, why: "without a worker pod, and the NodeSet has not made it again"}
+	case outside && l.settings.nodes(): // there is nothing to wait for
+		return absence{fate: leavesNow, why: l.notSelected()}
 	case outside:
-		return notSelected
+		return absence{fate: leavesLater, why: l.notSelected()}
 	case pod == inputs.PodThere:
-		return podWaits
+		return absence{fate: leavesLater, why: "without a Node: the worker pod waits for one"}
 	case !bySlinky && n != nil:
-		return namedOtherwise
+		return absence{fate: leavesLater, why: "under another Slurm name now", bySettings: l.settings.names()}
 	case owner == "" && l.perhaps != "":
-		return perhapsNameless
+		return absence{fate: stays, why: "perhaps node " + l.perhaps + ", which has no Slurm name now"}
 	}
-	return notKnown
+	return absence{fate: leavesLater, why: "on no Node that is known", bySettings: l.settings.names()}
+}
+
+// notSelected says by which keys a Node is not taken.
+func (l *look) notSelected() string {
+	var keys []string
+	for _, key := range []struct{ key, value string }{{keySelector, l.pub.Nodes.Selector}, {keySlinky, l.pub.Nodes.Slinky}} {
+		switch {
+		case l.settings.nodes() && l.settings.differ(key.key):
+			keys = append(keys, l.settings.say(key.key))
+		case key.value != "":
+			keys = append(keys, key.key)
+		}
+	}
+	return fmt.Sprintf("not selected any more (%s)", strings.Join(keys, ", "))
 }
 
 // nameless reports whether the publication takes the Node that had the name last, and the Node
 // has no Slurm name now.
 func (l *look) nameless(name string) bool {
 	owner := l.owners[name]
-	return l.g.Nameless[owner] != nil && l.last[owner] == name
+	return l.Nameless[owner] != nil && l.last[owner] == name
 }
 
 // taken reports whether another publication takes the Node, and this one does not.
@@ -355,25 +290,20 @@ func (l *look) taken(n *inputs.Node) bool {
 // another slurmNames: this publisher has seen no pod of the name.
 func (l *look) namesChanged(name string) bool {
 	_, seen := l.sets[name]
-	return l.pub.Rules.BySlinky() && !seen && l.g.settings.names()
+	return l.pub.Rules.BySlinky() && !seen && l.settings.names()
 }
 
 // facts are those of a name that stays without a Node.
-func (l *look) facts(name string, why absence) topology.Facts {
-	f := topology.Facts{Name: name, SlurmName: name, Gone: why.fateBy(&l.g.settings) == leavesLater}
+func (l *look) facts(name string, absent absence) topology.Facts {
+	f := topology.Facts{Name: name, SlurmName: name, Gone: absent.later()}
 	switch owner := l.owners[name]; {
-	case owner != "" && l.last[owner] == name && l.g.All[owner] == nil:
+	case owner != "" && l.last[owner] == name && l.All[owner] == nil:
 		f.Name = owner
 	default:
 		f.NodeUnknown = owner != name
 	}
-	switch {
-	case why == claimedByTwo:
-		f.Stays = l.g.Claimed[name]
-	case why == perhapsNameless:
-		f.Stays = "it may be node " + l.perhaps + ", which has no Slurm name now"
-	case !f.Gone || rules[why].counts:
-		f.Stays = "it is " + why.words(l.pub, &l.g.settings)
+	if !absent.free() {
+		f.Stays = "it is " + absent.why
 	}
 	return f
 }
@@ -384,8 +314,8 @@ func (l *look) perhapsPublished() string {
 	if l.pub.Rules.ByPods() { // a node without a worker pod is no Slurm node
 		return ""
 	}
-	for _, problem := range l.g.Unnamed {
-		if n := l.g.Nameless[problem.Node]; l.last[n.Name] == "" && mayHaveGPUs(l.pub, n, l.snap) {
+	for _, problem := range l.Unnamed {
+		if n := l.Nameless[problem.Node]; l.last[n.Name] == "" && mayHaveGPUs(l.pub, n, l.snap) {
 			return n.Name
 		}
 	}

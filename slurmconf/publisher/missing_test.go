@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -32,27 +33,41 @@ type missed struct {
 	unknown bool
 }
 
-// look makes a pass look at x.
-func (m *missed) look(t *testing.T) (*nodeHistory, *gathered, *inputs.Snapshot) {
+// history makes what a publisher knows when it has just started.
+func (m *missed) history(t *testing.T) (*nodeHistory, *stored, *inputs.Snapshot) {
 	t.Helper()
 	m.pub.Name, m.other.Name, m.other.ConfigMap = "a", "b", "b"
 	pubs := complete(t, m.pub, m.other)
-	snap := &inputs.Snapshot{Nodes: m.nodes, Whole: !m.part, Unplaced: m.unplaced, NodeSets: m.sets}
 	plan := oneBlock([]string{"x"})
-	plan.Policy = pubs[0].Keys()
+	prev := Previous{Plan: plan, stored: plandoc.Plan{Policy: pubs[0].Keys()}}
 	if m.stored != "" {
-		plan.Policy[keyNames] = m.stored
+		prev.stored.Policy[keyNames] = m.stored
 	}
 	if !m.unknown {
 		plan.Nodes = []topology.Placement{{Node: "n", SlurmName: "x"}}
 	}
-	h := &nodeHistory{pub: pubs[0], others: pubs[1:]}
-	g := &gathered{Inputs: h.pub.Rules.Gather(snap), settings: settingsOf(h.pub, plan)}
-	g.prev = h.rename(g, Previous{Plan: plan})
+	return &nodeHistory{pub: pubs[0], others: pubs[1:]}, &stored{doc: plandoc.New("a", "slurm/a"), prev: prev}, &inputs.Snapshot{Nodes: m.nodes, Whole: !m.part, Unplaced: m.unplaced, NodeSets: m.sets}
+}
+
+func storedPlan(plan *topology.Plan) *stored {
+	return &stored{doc: plandoc.New("a", "slurm/a"), prev: Previous{Plan: plan}}
+}
+
+// look makes a pass look at x.
+func (m *missed) look(t *testing.T) *look {
+	t.Helper()
+	h, mem, snap := m.history(t)
+	n := h.named(h.pub.Rules.Gather(snap), mem)
 	if m.ofSet {
 		h.sets["x"] = inputs.Owner{Namespace: "slurm", NodeSet: "gpu"}
 	}
-	return h, g, snap
+	return h.look(&n, snap, time.Now())
+}
+
+// pass makes a pass, and returns the nodes that are there or stay.
+func (h *nodeHistory) pass(snap *inputs.Snapshot, mem *stored, now time.Time) presentNodes {
+	n := h.named(h.pub.Rules.Gather(snap), mem)
+	return h.present(&n, snap, now)
 }
 
 // node is a Node with GPUs and labels: pairs of a key and a value.
@@ -74,8 +89,8 @@ func withPods(name string, pods ...string) inputs.Node {
 	return n
 }
 
-// TestAbsences has each row of the table of rules, and the order of the rows: a case also knows
-// what rows after its own would go by, as far as the two can be true at once.
+// TestAbsences has each case of absence, and their order: a row also has what cases after its own
+// would go by, as far as the two can be true at once.
 func TestAbsences(t *testing.T) {
 	waits := []inputs.Worker{{Namespace: "slurm", NodeSet: "gpu", Cluster: "a", Pod: "x", Hostname: "x"}}
 	gpu := func(replicas int) []inputs.NodeSet {
@@ -86,72 +101,68 @@ func TestAbsences(t *testing.T) {
 	selects.Nodes = Selection{Selector: "sc=a"}
 	takesB, podsOfB, takesNone := Publication{Nodes: Selection{Selector: "sc=b"}, SlurmNames: "label:sn"}, Publication{Nodes: Selection{Slinky: "b"}}, Publication{Nodes: Selection{Selector: "sc=none"}}
 	const (
-		now, later, kept = "leaves now", "leaves later", "stays"
-		counts, free     = ", counts", ", does not count"
+		empty    = "not shown: there is no node and no report at all"
+		claimed  = "claimed more than once: "
+		nameless = "without a Slurm name"
+		givenUp  = "without a worker pod, and no NodeSet is known to make it again"
+		wanted   = "without a worker pod, and the NodeSet has not made it again"
+		waiting  = "without a Node: the worker pod waits for one"
+		selected = "not selected any more (nodes.selector)"
+		unknown  = "on no Node that is known"
 	)
-	type row struct {
-		why  absence
-		fate string
-	}
 	for _, tt := range []struct {
 		name string
 		missed
-		want row
+		want absence
 	}{
-		{"the store is empty", missed{pub: label, part: true}, row{noNodes, kept}},
-		{"the store is empty, and nobody knows the Node", missed{pub: label, part: true, unknown: true}, row{noNodes, kept}},
-		{"two Nodes claim it", missed{pub: label, nodes: []inputs.Node{node("n", "sn", "x"), node("m", "sn", "x")}}, row{claimedByTwo, kept}},
-		{"two Nodes claim it, and its own is gone", missed{pub: label, nodes: []inputs.Node{node("l", "sn", "x"), node("m", "sn", "x")}}, row{claimedByTwo, kept}},
-		{"two pods of a Node claim it", missed{pub: slinky, nodes: []inputs.Node{withPods("n", "a/x", "a/y")}}, row{claimedByTwo, kept}},
-		{"its pod is gone, and another publication's pod is on its Node", missed{pub: chooses, other: podsOfB, nodes: []inputs.Node{withPods("n", "b/y"), withPods("m", "a/y")}}, row{podReplaced, now + free}},
-		{"its pod is gone, and another publication's pod is on its Node, which both may take", missed{pub: slinky, other: Publication{SlurmNames: "slinky:b"}, nodes: []inputs.Node{withPods("n", "b/y"), withPods("m", "a/y")}, sets: gpu(1), ofSet: true}, row{podGivenUp, later + free}},
-		{"its pod is made again, and another publication's pod is on its Node", missed{pub: chooses, other: podsOfB, nodes: []inputs.Node{withPods("n", "b/y"), withPods("m", "a/y")}, sets: gpu(3), ofSet: true}, row{nodeTaken, now + counts}},
-		{"its pod waits, and another publication's pod is on its Node", missed{pub: chooses, other: podsOfB, nodes: []inputs.Node{withPods("n", "b/y")}, unplaced: waits}, row{nodeTaken, now + counts}},
-		{"another publication took its Node", missed{pub: selects, other: takesB, nodes: []inputs.Node{node("n", "sc", "b", "sn", "x")}}, row{nodeTaken, now + counts}},
-		{"another publication took its Node, which lost its name", missed{pub: selects, other: takesB, nodes: []inputs.Node{node("n", "sc", "b")}}, row{nodeTaken, now + counts}},
-		{"its Node lost its label", missed{pub: label, nodes: []inputs.Node{node("n"), node("m")}}, row{noSlurmName, kept}},
-		{"its Node has a bad name", missed{pub: label, nodes: []inputs.Node{node("n", "sn", "a b")}}, row{noSlurmName, kept}},
-		{"its Node lost its label, and a Node that is not taken has it", missed{pub: selects, other: takesNone, nodes: []inputs.Node{node("n", "sc", "a"), node("m", "sn", "x")}}, row{noSlurmName, kept}},
-		{"its Node is gone", missed{pub: label, nodes: []inputs.Node{node("m")}}, row{nodeGone, later + free}},
-		{"its Node is gone, with its pod", missed{pub: slinky, nodes: []inputs.Node{withPods("m", "a/y")}, sets: gpu(2), ofSet: true}, row{nodeGone, later + free}},
-		{"its Node is gone, and its pod waits", missed{pub: slinky, nodes: []inputs.Node{withPods("m", "a/y")}, unplaced: waits}, row{nodeGone, later + free}},
-		{"its Node is gone, and slurmNames was changed", missed{pub: slinky, stored: "short", nodes: []inputs.Node{withPods("m", "a/y")}}, row{nodeGone, later + free}},
-		{"its report is gone", missed{pub: label, part: true, nodes: []inputs.Node{node("m")}}, row{reportDeleted, later + counts}},
-		{"slurmNames was changed, and its Node has no pod", missed{pub: slinky, stored: "short", nodes: []inputs.Node{node("n"), withPods("m", "a/y")}}, row{namesChanged, later + counts}},
-		{"slurmNames was changed, and its Node has a pod of the other cluster", missed{pub: slinky, stored: "slinky:b", nodes: []inputs.Node{withPods("n", "b/x"), withPods("m", "a/y")}}, row{namesChanged, later + counts}},
-		{"slurmNames was changed, and its pod was there since", missed{pub: slinky, stored: "short", nodes: []inputs.Node{node("n"), withPods("m", "a/y")}, ofSet: true}, row{podGivenUp, later + free}},
-		{"its NodeSet was scaled in", missed{pub: slinky, nodes: []inputs.Node{node("n"), withPods("m", "a/y")}, sets: gpu(1), ofSet: true}, row{podGivenUp, later + free}},
-		{"its NodeSet was scaled in, and so its Node is not taken", missed{pub: chooses, other: takesNone, nodes: []inputs.Node{node("n"), withPods("m", "a/y")}, sets: gpu(1), ofSet: true}, row{podGivenUp, later + free}},
-		{"its pod is gone, and nobody knows its NodeSet", missed{pub: slinky, nodes: []inputs.Node{node("n"), withPods("m", "a/y")}, sets: gpu(9)}, row{podGivenUp, later + free}},
-		{"its pod is gone, and nobody knows its Node", missed{pub: slinky, nodes: []inputs.Node{withPods("m", "a/y")}, unknown: true}, row{podGivenUp, later + free}},
-		{"its NodeSet wants another pod", missed{pub: slinky, nodes: []inputs.Node{node("n"), withPods("m", "a/y")}, sets: gpu(2), ofSet: true}, row{podWanted, later + counts}},
-		{"its NodeSet wants another pod, and so its Node is not taken", missed{pub: chooses, other: takesNone, nodes: []inputs.Node{node("n"), withPods("m", "a/y")}, sets: gpu(2), ofSet: true}, row{podWanted, later + counts}},
-		{"its Node is not selected any more", missed{pub: selects, other: takesNone, nodes: []inputs.Node{node("n", "sn", "x")}}, row{notSelected, later + counts}},
-		{"its Node is not selected any more, and has no name", missed{pub: selects, other: takesNone, nodes: []inputs.Node{node("n"), node("m", "sc", "a")}}, row{notSelected, later + counts}},
-		{"its Node is not selected any more, and its report is all that a store has", missed{pub: selects, other: takesNone, part: true, nodes: []inputs.Node{node("n", "sn", "x")}}, row{notSelected, later + counts}},
-		{"a Node that is not selected has the name, and its own is gone", missed{pub: selects, other: takesNone, nodes: []inputs.Node{node("m", "sn", "x")}}, row{notSelected, later + counts}},
-		{"a Node that is not selected has the name, and nobody knows its own", missed{pub: selects, other: takesNone, unknown: true, nodes: []inputs.Node{node("m", "sn", "x"), node("l", "sc", "a")}}, row{notSelected, later + counts}},
-		{"its pod runs on its Node, which is not selected any more", missed{pub: Publication{SlurmNames: "slinky:a", Nodes: Selection{Selector: "sc=a"}}, other: takesNone, nodes: []inputs.Node{withPods("n", "a/x")}}, row{notSelected, later + counts}},
-		{"its pod waits for a Node", missed{pub: slinky, nodes: []inputs.Node{node("n")}, unplaced: waits}, row{podWaits, later + counts}},
-		{"its pod waits for a Node, and slurmNames was changed", missed{pub: slinky, stored: "short", nodes: []inputs.Node{node("n")}, unplaced: waits}, row{podWaits, later + counts}},
-		{"nobody knows its Node, and one is nameless", missed{pub: label, unknown: true, nodes: []inputs.Node{node("m")}}, row{perhapsNameless, kept}},
-		{"nobody knows its Node", missed{pub: label, unknown: true, nodes: []inputs.Node{node("m", "sn", "y")}}, row{notKnown, later + counts}},
-		{"nobody knows its Node, in a store that cannot tell", missed{pub: label, unknown: true, part: true, nodes: []inputs.Node{node("m", "sn", "y")}}, row{notKnown, later + counts}},
-		{"no pod is known at all", missed{pub: slinky, nodes: []inputs.Node{node("n")}}, row{notKnown, later + counts}},
+		{"the store is empty", missed{pub: label, part: true}, absence{fate: stays, why: empty}},
+		{"the store is empty, and nobody knows the Node", missed{pub: label, part: true, unknown: true}, absence{fate: stays, why: empty}},
+		{"two Nodes claim it", missed{pub: label, nodes: []inputs.Node{node("n", "sn", "x"), node("m", "sn", "x")}}, absence{fate: stays, why: claimed + "nodes n, m have the Slurm name x, by label sn: correct the label sn"}},
+		{"two Nodes claim it, and its own is gone", missed{pub: label, nodes: []inputs.Node{node("l", "sn", "x"), node("m", "sn", "x")}}, absence{fate: stays, why: claimed + "nodes l, m have the Slurm name x, by label sn: correct the label sn"}},
+		{"two pods of a Node claim it", missed{pub: slinky, nodes: []inputs.Node{withPods("n", "a/x", "a/y")}}, absence{fate: stays, why: claimed + "its worker pods have several Slurm names, x and y"}},
+		{"its pod is gone, and another publication's pod is on its Node", missed{pub: chooses, other: podsOfB, nodes: []inputs.Node{withPods("n", "b/y"), withPods("m", "a/y")}}, absence{fate: leavesNowFree, why: "without a worker pod, and another publication has one there"}},
+		{"its pod is gone, and another publication's pod is on its Node, which both may take", missed{pub: slinky, other: Publication{SlurmNames: "slinky:b"}, nodes: []inputs.Node{withPods("n", "b/y"), withPods("m", "a/y")}, sets: gpu(1), ofSet: true}, absence{fate: leavesLaterFree, why: givenUp}},
+		{"its pod is made again, and another publication's pod is on its Node", missed{pub: chooses, other: podsOfB, nodes: []inputs.Node{withPods("n", "b/y"), withPods("m", "a/y")}, sets: gpu(3), ofSet: true}, absence{fate: leavesNow, why: "taken by another publication"}},
+		{"its pod waits, and another publication's pod is on its Node", missed{pub: chooses, other: podsOfB, nodes: []inputs.Node{withPods("n", "b/y")}, unplaced: waits}, absence{fate: leavesNow, why: "taken by another publication"}},
+		{"another publication took its Node", missed{pub: selects, other: takesB, nodes: []inputs.Node{node("n", "sc", "b", "sn", "x")}}, absence{fate: leavesNow, why: "taken by another publication"}},
+		{"another publication took its Node, which lost its name", missed{pub: selects, other: takesB, nodes: []inputs.Node{node("n", "sc", "b")}}, absence{fate: leavesNow, why: "taken by another publication"}},
+		{"its Node lost its label", missed{pub: label, nodes: []inputs.Node{node("n"), node("m")}}, absence{fate: stays, why: nameless}},
+		{"its Node has a bad name", missed{pub: label, nodes: []inputs.Node{node("n", "sn", "a b")}}, absence{fate: stays, why: nameless}},
+		{"its Node lost its label, and a Node that is not taken has it", missed{pub: selects, other: takesNone, nodes: []inputs.Node{node("n", "sc", "a"), node("m", "sn", "x")}}, absence{fate: stays, why: nameless}},
+		{"its Node is gone", missed{pub: label, nodes: []inputs.Node{node("m")}}, absence{fate: leavesLaterFree, why: "gone"}},
+		{"its Node is gone, with its pod", missed{pub: slinky, nodes: []inputs.Node{withPods("m", "a/y")}, sets: gpu(2), ofSet: true}, absence{fate: leavesLaterFree, why: "gone"}},
+		{"its Node is gone, and its pod waits", missed{pub: slinky, nodes: []inputs.Node{withPods("m", "a/y")}, unplaced: waits}, absence{fate: leavesLaterFree, why: "gone"}},
+		{"its Node is gone, and slurmNames was changed", missed{pub: slinky, stored: "short", nodes: []inputs.Node{withPods("m", "a/y")}}, absence{fate: leavesLaterFree, why: "gone"}},
+		{"its report is gone", missed{pub: label, part: true, nodes: []inputs.Node{node("m")}}, absence{fate: leavesLater, why: "without a report"}},
+		{"slurmNames was changed, and its Node has no pod", missed{pub: slinky, stored: "short", nodes: []inputs.Node{node("n"), withPods("m", "a/y")}}, absence{fate: leavesNow, why: "without a worker pod by slurmNames: slinky:a, which was short", bySettings: true}},
+		{"slurmNames was changed, and its Node has a pod of the other cluster", missed{pub: slinky, stored: "slinky:b", nodes: []inputs.Node{withPods("n", "b/x"), withPods("m", "a/y")}}, absence{fate: leavesLater, why: "without a worker pod by slurmNames: slinky:a, which was slinky:b", bySettings: true}},
+		{"slurmNames was changed, and its pod was there since", missed{pub: slinky, stored: "short", nodes: []inputs.Node{node("n"), withPods("m", "a/y")}, ofSet: true}, absence{fate: leavesLaterFree, why: givenUp}},
+		{"its NodeSet was scaled in", missed{pub: slinky, nodes: []inputs.Node{node("n"), withPods("m", "a/y")}, sets: gpu(1), ofSet: true}, absence{fate: leavesLaterFree, why: givenUp}},
+		{"its NodeSet was scaled in, and so its Node is not taken", missed{pub: chooses, other: takesNone, nodes: []inputs.Node{node("n"), withPods("m", "a/y")}, sets: gpu(1), ofSet: true}, absence{fate: leavesLaterFree, why: givenUp}},
+		{"its pod is gone, and nobody knows its NodeSet", missed{pub: slinky, nodes: []inputs.Node{node("n"), withPods("m", "a/y")}, sets: gpu(9)}, absence{fate: leavesLaterFree, why: givenUp}},
+		{"its pod is gone, and nobody knows its Node", missed{pub: slinky, nodes: []inputs.Node{withPods("m", "a/y")}, unknown: true}, absence{fate: leavesLaterFree, why: givenUp}},
+		{"its NodeSet wants another pod", missed{pub: slinky, nodes: []inputs.Node{node("n"), withPods("m", "a/y")}, sets: gpu(2), ofSet: true}, absence{fate: leavesLater, why: wanted}},
+		{"its NodeSet wants another pod, and so its Node is not taken", missed{pub: chooses, other: takesNone, nodes: []inputs.Node{node("n"), withPods("m", "a/y")}, sets: gpu(2), ofSet: true}, absence{fate: leavesLater, why: wanted}},
+		{"its Node is not selected any more", missed{pub: selects, other: takesNone, nodes: []inputs.Node{node("n", "sn", "x")}}, absence{fate: leavesLater, why: selected}},
+		{"its Node is not selected any more, and has no name", missed{pub: selects, other: takesNone, nodes: []inputs.Node{node("n"), node("m", "sc", "a")}}, absence{fate: leavesLater, why: selected}},
+		{"its Node is not selected any more, and its report is all that a store has", missed{pub: selects, other: takesNone, part: true, nodes: []inputs.Node{node("n", "sn", "x")}}, absence{fate: leavesLater, why: selected}},
+		{"a Node that is not selected has the name, and its own is gone", missed{pub: selects, other: takesNone, nodes: []inputs.Node{node("m", "sn", "x")}}, absence{fate: leavesLater, why: selected}},
+		{"a Node that is not selected has the name, and nobody knows its own", missed{pub: selects, other: takesNone, unknown: true, nodes: []inputs.Node{node("m", "sn", "x"), node("l", "sc", "a")}}, absence{fate: leavesLater, why: selected}},
+		{"its pod runs on its Node, which is not selected any more", missed{pub: Publication{SlurmNames: "slinky:a", Nodes: Selection{Selector: "sc=a"}}, other: takesNone, nodes: []inputs.Node{withPods("n", "a/x")}}, absence{fate: leavesLater, why: selected}},
+		{"its pod waits for a Node", missed{pub: slinky, nodes: []inputs.Node{node("n")}, unplaced: waits}, absence{fate: leavesLater, why: waiting}},
+		{"its pod waits for a Node, and slurmNames was changed", missed{pub: slinky, stored: "short", nodes: []inputs.Node{node("n")}, unplaced: waits}, absence{fate: leavesLater, why: waiting}},
+		{"nobody knows its Node, and one is nameless", missed{pub: label, unknown: true, nodes: []inputs.Node{node("m")}}, absence{fate: stays, why: "perhaps node m, which has no Slurm name now"}},
+		{"nobody knows its Node", missed{pub: label, unknown: true, nodes: []inputs.Node{node("m", "sn", "y")}}, absence{fate: leavesLater, why: unknown}},
+		{"nobody knows its Node, in a store that cannot tell", missed{pub: label, unknown: true, part: true, nodes: []inputs.Node{node("m", "sn", "y")}}, absence{fate: leavesLater, why: unknown}},
+		{"no pod is known at all", missed{pub: slinky, nodes: []inputs.Node{node("n")}}, absence{fate: leavesLater, why: unknown}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h, g, snap := tt.look(t)
-			l := h.look(g, g.prev.nodes(), snap)
+			l := tt.look(t)
 			if !slices.Equal(l.names, []string{"x"}) {
 				t.Fatalf("missing are %q, want x", l.names)
 			}
-			got := row{l.whyAbsent("x"), ""}
-			r := rules[got.why]
-			if got.fate = map[fate]string{stays: kept, leavesNow: now, leavesLater: later}[r.fate]; r.fate != stays {
-				got.fate += map[bool]string{true: counts, false: free}[r.counts]
-			}
-			if got != tt.want {
-				t.Errorf("%+v, want %+v: %s", got, tt.want, got.why.words(h.pub, &g.settings))
+			if got := l.absence("x"); got != tt.want {
+				t.Errorf("%+v, want %+v", got, tt.want)
 			}
 		})
 	}
@@ -163,85 +174,100 @@ func TestNamedOtherwise(t *testing.T) {
 	snap := &inputs.Snapshot{Whole: true, Nodes: []inputs.Node{node("n", "sn", "y"), node("m")}}
 	plan := oneBlock([]string{"x", "y"})
 	plan.Nodes = []topology.Placement{{Node: "n", SlurmName: "x"}, {Node: "m", SlurmName: "y"}}
+	mem := storedPlan(plan)
+	mem.prev.stored.Policy = pub.Keys()
 	h := &nodeHistory{pub: pub}
 	for range 2 { // also when the files are written
-		g := &gathered{Inputs: pub.Rules.Gather(snap)}
-		g.prev = h.rename(g, Previous{Plan: plan})
-		if why := h.look(g, g.prev.nodes(), snap).whyAbsent("x"); why != namedOtherwise || rules[why] != (rule{leavesLater, true, "under another Slurm name now"}) {
-			t.Errorf("%v: %+v, want namedOtherwise, which leaves later and counts", why, rules[why])
+		n := h.named(pub.Rules.Gather(snap), mem)
+		want := absence{fate: leavesLater, why: "under another Slurm name now"}
+		if got := h.look(&n, snap, time.Now()).absence("x"); got != want {
+			t.Errorf("%+v, want %+v", got, want)
 		}
-		missing := h.missing(g, g.prev.nodes(), snap, time.Now())
-		want := []topology.Facts{{Name: "x", SlurmName: "x", NodeUnknown: true, Gone: true, Stays: "it is under another Slurm name now"}}
-		if diff := cmp.Diff(want, missing.stay); diff != "" || len(missing.gone) > 0 {
-			t.Errorf("%v leave, and stay (-want +got):\n%s", missing.gone, diff)
+		present := h.present(&n, snap, time.Now())
+		facts := []topology.Facts{{Name: "x", SlurmName: "x", NodeUnknown: true, Gone: true, Stays: "it is under another Slurm name now"}}
+		if diff := cmp.Diff(facts, staying(present)); diff != "" || len(present.gone) > 0 {
+			t.Errorf("%v leave, and stay (-want +got):\n%s", present.gone, diff)
 		}
-		g.Facts = append(g.Facts, missing.stay...)
-		h.wrote(g)
+		h.wrote(&present.Inputs)
 	}
 }
 
-// TestMissing keeps a name, lets it leave later, and names the Node that had it.
+// staying are the facts of nodes that stay for what nobody sees of them.
+func staying(p presentNodes) []topology.Facts {
+	return slices.DeleteFunc(slices.Clone(p.Facts), func(f topology.Facts) bool { return f.Stays == "" && !f.Gone })
+}
+
+// TestMissing keeps a name, lets it leave later, and names the Node that had it. A later publisher goes on from what
+// is stored.
 func TestMissing(t *testing.T) {
-	began := time.Now()
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m := missed{pub: Publication{SlurmNames: "label:sn", Nodes: Selection{Selector: "sc=a"}}, other: Publication{Nodes: Selection{Selector: "sc=none"}}, nodes: []inputs.Node{node("n", "sn", "x")}}
-	h, g, snap := m.look(t)
-	want := missing{stay: []topology.Facts{{Name: "n", SlurmName: "x", Gone: true, Stays: "it is not selected any more (nodes.selector)"}}, nameless: map[string]string{}, gone: leavers{}, lost: leavers{},
-		outside: map[string]*inputs.Node{"x": &m.nodes[0]}, leaving: map[string]*inputs.Node{"x": &m.nodes[0]}, next: began.Add(h.pub.RemoveAfter.Duration), again: true}
-	diff := func(at time.Duration) {
+	h, mem, snap := m.history(t)
+	removeAfter := h.pub.RemoveAfter.Duration
+	outside := []outsideNode{{&m.nodes[0], "x", true}}
+	stay := []topology.Facts{{Name: "n", SlurmName: "x", Gone: true, Stays: "it is not selected any more (nodes.selector)"}}
+	gone, none := leavers{"x": notSelected}, map[string]time.Time{}
+	want := func(h *nodeHistory, at time.Duration, gone leavers, stay []topology.Facts, since map[string]time.Time, leaves, next time.Time) {
 		t.Helper()
-		if diff := cmp.Diff(want, h.missing(g, g.prev.nodes(), snap, began.Add(at)), cmp.AllowUnexported(missing{})); diff != "" {
-			t.Errorf("after %s (-want +got):\n%s", at, diff)
+		got := h.pass(snap, mem, began.Add(at))
+		diff := cmp.Diff(gone, got.gone, cmp.AllowUnexported(absence{})) + cmp.Diff(stay, got.Facts, cmpopts.EquateEmpty()) + cmp.Diff(since, got.since) + cmp.Diff(outside, got.outside, cmp.AllowUnexported(outsideNode{}))
+		if diff != "" || len(got.lost) > 0 || !got.leaves.Equal(leaves) || !got.next.Equal(next) {
+			t.Errorf("after %s: %v, leaves %s, next %s (-want +got):\n%s", at, got.lost, got.leaves, got.next, diff)
 		}
 	}
-	diff(0)
-	diff(h.pub.RemoveAfter.Duration - 1)
-	want.stay, want.gone, want.next, want.again = nil, leavers{"x": notSelected}, time.Time{}, false
-	diff(h.pub.RemoveAfter.Duration)
-	diff(2 * h.pub.RemoveAfter.Duration) // for example because the change is held
+	leaves, long := began.Add(removeAfter), map[string]time.Time{"x": began}
+	want(h, 0, leavers{}, stay, none, leaves, began.Add(saidPause))
+	want(h, saidPause, leavers{}, stay, long, leaves, time.Time{})
+	want(h, removeAfter-1, leavers{}, stay, long, leaves, time.Time{})
+	want(h, removeAfter, gone, nil, long, time.Time{}, time.Time{})
+	want(h, 2*removeAfter, gone, nil, long, time.Time{}, time.Time{}) // for example because the change is held
+
+	// Another publisher knows since when a name is missing only if that is stored.
+	want(&nodeHistory{pub: h.pub, others: h.others}, removeAfter, leavers{}, stay, none, leaves.Add(removeAfter), leaves.Add(saidPause))
+	mem.doc.MissingSince = long
+	want(&nodeHistory{pub: h.pub, others: h.others}, removeAfter-1, leavers{}, stay, long, leaves, time.Time{})
+	want(&nodeHistory{pub: h.pub, others: h.others}, removeAfter, gone, nil, long, time.Time{}, time.Time{})
 
 	// A name that is not missing for a while is missed from the start when it goes again.
 	m.nodes[0].Labels["sc"] = "a"
-	g.Inputs = h.pub.Rules.Gather(snap)
-	if got := h.missing(g, g.prev.nodes(), snap, began); len(got.stay)+len(got.gone) > 0 || len(h.since) > 0 {
-		t.Errorf("x is back: %+v, %v", got, h.since)
+	if got := h.pass(snap, mem, began.Add(removeAfter)); len(staying(got))+len(got.gone)+len(got.since) > 0 || len(h.missed) > 0 {
+		t.Errorf("x is back: %+v, %v", got, h.missed)
 	}
 	m.nodes[0].Labels["sc"] = "b"
-	g.Inputs = h.pub.Rules.Gather(snap)
-	if got := h.missing(g, g.prev.nodes(), snap, began.Add(time.Minute)); len(got.stay) != 1 || got.again {
-		t.Errorf("x is away since the publisher began: %+v", got)
-	}
+	want(h, removeAfter, leavers{}, stay, none, leaves.Add(removeAfter), leaves.Add(saidPause))
 }
 
 // TestStoreEmpty takes all nodes away at once: the files stay, and a finding says why.
 func TestStoreEmpty(t *testing.T) {
 	m := missed{pub: Publication{SlurmNames: "label:sn"}, part: true}
-	h, g, snap := m.look(t)
-	got := h.missing(g, g.prev.nodes(), snap, time.Now())
+	h, mem, snap := m.history(t)
+	got := h.pass(snap, mem, time.Now())
 	want := []topology.Facts{{Name: "n", SlurmName: "x", Stays: "it is not shown: there is no node and no report at all"}}
-	if diff := cmp.Diff(want, got.stay); diff != "" || len(got.gone) > 0 || !got.next.IsZero() {
+	if diff := cmp.Diff(want, got.Facts); diff != "" || len(got.gone) > 0 || !got.leaves.IsZero() {
 		t.Errorf("%+v (-want +got):\n%s", got, diff)
 	}
-	if len(got.problems) != 1 || got.problems[0].Reason != ReasonStoreEmpty || got.problems[0].Severity != topology.Unknown ||
-		got.problems[0].Message != "there is no node and no report at all; published nodes that stay: 1" {
-		t.Errorf("%+v", got.problems)
+	if len(got.Problems) != 1 || got.Problems[0].Reason != ReasonStoreEmpty || got.Problems[0].Severity != topology.Unknown ||
+		got.Problems[0].Message != "there is no node and no report at all; published nodes that stay: 1" {
+		t.Errorf("%+v", got.Problems)
 	}
-	if got := h.missing(g, nil, snap, time.Now()); len(got.problems) > 0 {
-		t.Errorf("nothing is published, and %v", got.problems)
+	mem.prev.Plan = nil
+	if got := h.pass(snap, mem, time.Now()); len(got.Problems) > 0 {
+		t.Errorf("nothing is published, and %v", got.Problems)
 	}
 }
 
 // TestMissingNames has several missing names at once.
 func TestMissingNames(t *testing.T) {
+	now := time.Now()
 	see := func(h *nodeHistory, snap *inputs.Snapshot, plan *topology.Plan) *look {
-		g := &gathered{Inputs: h.pub.Rules.Gather(snap)}
-		g.prev = h.rename(g, Previous{Plan: plan})
-		return h.look(g, g.prev.nodes(), snap)
+		n := h.named(h.pub.Rules.Gather(snap), storedPlan(plan))
+		return h.look(&n, snap, now.Add(time.Minute))
 	}
-	want := func(l *look, want map[string]absence) {
+	want := func(l *look, want map[string]string) {
 		t.Helper()
-		got := map[string]absence{}
+		got := map[string]string{}
 		for _, name := range l.names {
-			got[name] = l.whyAbsent(name)
+			got[name] = l.absence(name).why
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -252,24 +278,24 @@ func TestMissingNames(t *testing.T) {
 	plan := oneBlock([]string{"x", "y"})
 	plan.Nodes = []topology.Placement{{Node: "m", SlurmName: "y"}}
 	h := &nodeHistory{pub: complete(t, Publication{SlurmNames: "label:sn"})[0]}
-	want(see(h, &inputs.Snapshot{Whole: true, Nodes: []inputs.Node{node("m")}}, plan), map[string]absence{"x": notKnown, "y": noSlurmName})
+	want(see(h, &inputs.Snapshot{Whole: true, Nodes: []inputs.Node{node("m")}}, plan), map[string]string{"x": "on no Node that is known", "y": "without a Slurm name"})
 
 	// The NodeSet makes one pod again: that of the name which was missed last.
 	plan = oneBlock([]string{"g0", "g1", "g2", "g3"})
 	snap := &inputs.Snapshot{Whole: true, Nodes: []inputs.Node{withPods("n0", "a/g0"), withPods("n1", "a/g1"), withPods("n2", "a/g2"), withPods("n3", "a/g3")},
 		NodeSets: []inputs.NodeSet{{Namespace: "slurm", Name: "gpu", Replicas: 2}}}
 	h = &nodeHistory{pub: complete(t, Publication{SlurmNames: "slinky:a"})[0]}
-	want(see(h, snap, plan), map[string]absence{})
-	now := time.Now()
-	h.since = map[string]time.Time{"g1": now, "g2": now.Add(time.Second), "g3": now}
+	want(see(h, snap, plan), map[string]string{})
+	const givenUp, wanted = "without a worker pod, and no NodeSet is known to make it again", "without a worker pod, and the NodeSet has not made it again"
+	h.missed = map[string]time.Time{"g1": now, "g2": now.Add(time.Second), "g3": now}
 	for i := 1; i <= 3; i++ {
 		snap.Nodes[i].Workers = nil
 	}
-	want(see(h, snap, plan), map[string]absence{"g1": podGivenUp, "g2": podWanted, "g3": podGivenUp})
+	want(see(h, snap, plan), map[string]string{"g1": givenUp, "g2": wanted, "g3": givenUp})
 	if len(h.sets) != 4 {
 		t.Errorf("NodeSets of %v are known, want of all four", h.sets)
 	}
-	want(see(h, snap, oneBlock([]string{"g0", "g1"})), map[string]absence{"g1": podWanted})
+	want(see(h, snap, oneBlock([]string{"g0", "g1"})), map[string]string{"g1": wanted})
 	if len(h.sets) != 2 {
 		t.Errorf("NodeSets of %v are known, want of the two that are published", h.sets)
 	}
@@ -280,9 +306,11 @@ func TestMissingNames(t *testing.T) {
 func TestOutsideNodeKeepsItsAnnotation(t *testing.T) {
 	m := missed{pub: Publication{SlurmNames: "label:sn", Nodes: Selection{Selector: "sc=a"}}, other: Publication{Nodes: Selection{Selector: "sc=none"}},
 		nodes: []inputs.Node{node("n", "sc", "a"), node("m", "sn", "x")}}
-	h, g, snap := m.look(t)
-	if got := h.missing(g, g.prev.nodes(), snap, time.Now()); got.nameless["n"] != "x" || len(got.leaving)+len(got.gone)+len(got.stay) > 0 {
-		t.Errorf("%+v, want n to stay as x, and no other to leave", got)
+	h, mem, snap := m.history(t)
+	got := h.pass(snap, mem, time.Now())
+	want := []topology.Facts{{Name: "n", SlurmName: "x", Stays: "no label sn says its name in Slurm"}}
+	if diff := cmp.Diff(want, got.Facts); diff != "" || len(got.gone) > 0 || !slices.Equal(got.outside, []outsideNode{{&m.nodes[1], "x", false}}) {
+		t.Errorf("%+v, want n to stay as x, and no other to leave (-want +got):\n%s", got, diff)
 	}
 }
 
@@ -327,8 +355,8 @@ func TestNameOfNobodyAfterRestart(t *testing.T) {
 		store.pass(5 * time.Minute)
 		wantNodes(t, store, "nobody knows whose name old was", "gb200-[002-018],new,old")
 	})
-	inBubble(t, store, pubs, func() {
-		store.pass(9 * time.Minute)
+	inBubbleWith(t, store, pubs, later(5*time.Minute), func(*Publisher) {
+		store.pass(4 * time.Minute)
 		wantNodes(t, store, "after a restart", "gb200-[002-018],new,old")
 		store.pass(2 * time.Minute)
 		wantNodes(t, store, "after removeAfter", "gb200-[002-018],new")
@@ -352,13 +380,13 @@ func TestLastName(t *testing.T) {
 		{"one was missed last", map[string]time.Time{"b": now, "a": now.Add(time.Second), "c": now}, "", "a"},
 		{"nothing tells", nil, "", "a"},
 	} {
-		h := nodeHistory{owners: map[string]string{"a": "n", "b": "n", "c": "n", "x": "m"}, since: tt.since}
-		g := &gathered{}
+		h := nodeHistory{owners: map[string]string{"a": "n", "b": "n", "c": "n", "x": "m"}, missed: tt.since}
+		in := &inputs.Inputs{}
 		if tt.has != "" {
-			g.Nodes = map[string]*inputs.Node{tt.has: {Name: "n"}}
+			in.Nodes = map[string]*inputs.Node{tt.has: {Name: "n"}}
 		}
 		for range 10 { // in any order
-			if got := h.lastNames(g); !maps.Equal(got, map[string]string{"n": tt.want, "m": "x"}) {
+			if got := h.lastNames(in); !maps.Equal(got, map[string]string{"n": tt.want, "m": "x"}) {
 				t.Errorf("%s: %v, want %s", tt.name, got, tt.want)
 			}
 		}

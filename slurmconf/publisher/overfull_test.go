@@ -46,8 +46,8 @@ func TestMakeHoldsDecisions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if nodes, _ := placement.Moved(made.Plan, again.Plan); len(nodes) > 0 || !slices.ContainsFunc(again.Problems, func(f topology.Finding) bool { return f.Reason == placement.BlockOverfull }) {
-		t.Errorf("%v move, problems %v", nodes, again.Problems)
+	if nodes, _ := placement.Moved(made.Plan, again.Plan); len(nodes) > 0 || !slices.ContainsFunc(again.Stored.Problems, func(f topology.Finding) bool { return f.Reason == placement.BlockOverfull }) {
+		t.Errorf("%v move, problems %v", nodes, again.Stored.Problems)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -14,26 +13,26 @@ import (
 
 // pass brings the publication up to date. Read it first: all that the publisher does for one
 // publication is one of its lines. Each line takes what the lines above returned, and changes
-// none of it. Nothing here waits for Slurm. pass returns what it found of the nodes, and when
-// to make the next pass if nothing changes, or zero.
-func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, next time.Time, err error) {
+// none of it. Nothing here waits for Slurm. pass returns what it found of the nodes. What waits for a
+// time tells the timer of the loop.
+func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, err error) {
 	snap, err := l.store.Snapshot(ctx)
 	if err != nil {
-		return found, next, err
+		return found, err
 	}
 	// See which release of Slurm runs. After a start its first answer makes the next pass.
 	seen, asking := l.seenRelease(snap)
 	if asking {
-		return found, next, nil
+		return found, nil
 	}
 	// Recall the stored plan, and what is published.
 	mem, unreadable, err := l.archive.recall(ctx, snap, seen)
 	if err != nil {
-		return found, next, err
+		return found, err
 	}
 	if unreadable != nil { // no plan can continue from it
-		_, next, err = l.holder.say(ctx, mem, hold{why: unreadable}, now)
-		return found, next, err
+		_, err = l.holder.say(ctx, mem, hold{why: unreadable}, now)
+		return found, err
 	}
 	// Gather what is known of the nodes, place the nodes, render the files and lint them.
 	in := l.facts.gather(snap, mem, now)
@@ -44,7 +43,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return makeWith(l.pub, in, placed.settling, l.room(mem), a)
 	})
 	made := kept.made
-	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Problems, Differences: l.marks.unjudged(in.Nodes),
+	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Stored.Problems, Differences: l.marks.unjudged(in),
 		Rules: &l.pub.Rules, Fabrics: l.pub.FabricSite(made.Plan, in.fabricSince)}
 	said := l.watch.Problems()
 	l.observe(ctx, made, snap, said)
@@ -52,20 +51,21 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	// Decide what to do with the files, and do it.
 	act, err := l.decide(snap, mem, in, placed, wanted, kept, now)
 	if err != nil {
-		return found, next, err
+		return found, err
 	}
 	wrote, err := l.apply(ctx, act, mem, in, made, now)
 	if wrote.startOver { // the next pass continues from what is there now
-		return nodestatus.Pass{}, now, err
+		l.At(now)
+		return nodestatus.Pass{}, err
 	}
 	if err == nil {
-		wrote.stored, err = l.archive.remember(ctx, wrote.stored, in)
+		wrote.stored, err = l.archive.remember(ctx, wrote.stored, in, made)
 	}
 	l.judgeJobs(wrote.doc)
-	next = again.First(in.next, placed.moving.Until, placed.unsited.Until, wrote.next, l.lookAtJobs(ctx, in, placed, wanted))
+	l.lookAtJobs(ctx, in, placed, wanted)
 	found.Differences = slices.Concat(found.Differences, wrote.differences)
 	if err != nil {
-		return found, next, err
+		return found, err
 	}
 	// Annotate and label the Nodes as the files say, as far as Slurm has loaded the files.
 	known := loaded.Known{Waits: true, Problems: said}
@@ -83,6 +83,5 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	// Say what waits, and which nodes are pending in Slurm.
 	files := append(slices.Clone(wrote.waits), placed.unsited)
 	nodes := []plandoc.Wait{in.missing, placed.moving, notes.waits}
-	later, unsaid := l.say(ctx, wrote, known, files, nodes, now)
-	return found, again.First(next, notes.next, later), cmp.Or(err, unsaid)
+	return found, cmp.Or(err, l.say(ctx, wrote, known, files, nodes, now))
 }

@@ -62,7 +62,7 @@ func TestPassChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := text(known, snap)
-			if _, _, err := l.pass(t.Context(), now); err != nil {
+			if _, err := l.pass(t.Context(), now); err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
 			if diff := cmp.Diff(before, text(known, snap)); diff != "" {
@@ -74,7 +74,7 @@ func TestPassChangesNothing(t *testing.T) {
 		if d.Current.Number != step.revision || held != step.held {
 			t.Errorf("%s: revision %d, held %q, want %d and %q", step.name, d.Current.Number, held, step.revision, step.held)
 		}
-		files, err := plandoc.Files(&d.Current.Plan)
+		files, err := d.Current.Plan.Files()
 		if err != nil || !maps.Equal(files, published().Own()) {
 			t.Errorf("%s: %v, the files are not those of the stored plan", step.name, err)
 		}

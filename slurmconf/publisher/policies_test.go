@@ -83,7 +83,8 @@ func TestMakeByAnyPolicy(t *testing.T) {
 
 // makeApproved is Make with all decisions approved but base sizes and divided racks.
 func makeApproved(p *publication.Cluster, in inputs.Inputs, prev Previous) (*Rendered, error) {
-	g := &gathered{Inputs: in, prev: prev}
+	in.Facts = slices.Clone(in.Facts)
+	g := &gathered{Inputs: in, prev: prev, ofFabrics: p.FabricSite(prev.Plan, nil).Judge(in.Facts, in.UnnamedFacts)}
 	made := makeWith(p, g, nil, anySize, answers{})
 	changes := slices.DeleteFunc(choices(p, g, made), func(c placement.Choice) bool {
 		return c.Kind != placement.BaseSizeChange && c.Kind != placement.Repartitioned
@@ -131,11 +132,8 @@ func byAnyPolicy(t *testing.T, seed uint64, how maker, approved bool) {
 			}
 		}
 		for passes := 1; ; passes++ {
-			plan, err := made.Document()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if prev, err = ReadPlan(pub, &plan); err != nil {
+			var err error
+			if prev, err = ReadPlan(pub, &made.Stored); err != nil {
 				t.Fatal(err)
 			}
 			again := remake(prev)

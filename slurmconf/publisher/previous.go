@@ -23,6 +23,8 @@ type Previous struct {
 	// Plan is nil if nothing is published. Its configured topologies come first. It has none if
 	// gres.conf alone is published.
 	Plan *topology.Plan
+	// stored is the plan as the files have it. Its Devices have the names that the nodes have now.
+	stored plandoc.Plan
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]gres.Line
 	// Groups are the groups of switches that are remembered.
@@ -36,15 +38,12 @@ type Previous struct {
 // ReadPlan returns what the next plan of p continues from. It puts the configured topologies
 // first, even if retired ones precede them in the file, so that a configuration change can be
 // reverted while they are still there.
-func ReadPlan(p *publication.Cluster, stored *topology.Plan) (prev Previous, err error) {
-	lines, err := plandoc.Lines(stored)
-	if err != nil {
+func ReadPlan(p *publication.Cluster, stored *plandoc.Plan) (prev Previous, err error) {
+	if prev.Gres, err = gres.ByNode(stored.Devices, nil); err != nil || stored.Format == "" { // no revision
 		return prev, err
 	}
-	if prev.Gres, err = gres.ByNode(lines, nil); err != nil || stored.Format == "" { // no revision
-		return prev, err
-	}
-	plan := *stored
+	prev.stored = *stored
+	plan := stored.Plan
 	plan.Topologies = slices.Clone(stored.Topologies)
 	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.YAML)
 	names.SortFirst(plan.Topologies)
@@ -53,6 +52,16 @@ func ReadPlan(p *publication.Cluster, stored *topology.Plan) (prev Previous, err
 	}
 	prev.Plan = &plan
 	return prev, nil
+}
+
+// asNow returns the published plan with the names that nodes have now, or nil if nothing is published.
+func (prev *Previous) asNow() *plandoc.Plan {
+	if prev.Plan == nil {
+		return nil
+	}
+	old := prev.stored
+	old.Plan = *prev.Plan
+	return &old
 }
 
 // nodes are the nodes of all files.
@@ -72,7 +81,7 @@ func (prev Previous) nodes() []string {
 
 // lists reports whether the published gres.conf lists devices.
 func (prev *Previous) lists() bool {
-	return prev.Plan != nil && prev.Plan.Detect == "" && slices.ContainsFunc(slices.Concat(prev.Plan.Devices, prev.Plan.Gres), func(line string) bool { return !strings.Contains(line, "AutoDetect=") })
+	return prev.stored.Detect == "" && slices.ContainsFunc(slices.Concat(prev.stored.Devices, prev.stored.Gres), func(l gres.Line) bool { return l.AutoDetect == "" })
 }
 
 // specs are the Topology= strings that go with the files of p: those of the configured
@@ -103,7 +112,7 @@ func (prev *Previous) staysFlat(plan *topology.Plan, facts []topology.Facts) boo
 	if old == nil || !slices.ContainsFunc(old.Topologies, func(t topology.Topology) bool { return t.Kind == topology.KindFlat }) {
 		return false
 	}
-	configured := old.Policy["flatTopology"] != "" || old.Policy["defaultTopology"] == topology.FlatTopology
+	configured := prev.stored.Policy["flatTopology"] != "" || prev.stored.Policy["defaultTopology"] == topology.FlatTopology
 	return !configured || len(old.Own()) == 0
 }
 
@@ -111,23 +120,31 @@ func (prev *Previous) staysFlat(plan *topology.Plan, facts []topology.Facts) boo
 type names map[string]bool
 
 // namedBy returns the topologies and units that Node annotations name.
-func namedBy(all ...map[string]*inputs.Node) names {
+func namedBy(g *gathered) names {
 	named, read := names{}, map[string]bool{}
-	for _, nodes := range all {
-		for _, n := range nodes {
-			spec := n.Annotations[plandoc.SpecAnnotation]
-			if read[spec] {
+	add := func(n *inputs.Node) {
+		spec := n.Annotations[plandoc.SpecAnnotation]
+		if read[spec] {
+			return
+		}
+		read[spec] = true
+		for name := range topology.SpecUnits(spec) {
+			of, unit, ok := strings.Cut(name, ":")
+			if !ok {
 				continue
 			}
-			read[spec] = true
-			units, topologies := slurmconf.Units(spec)
-			for _, unit := range units {
+			named[of+":"] = true
+			switch topology.BlockFamily(of) {
+			case topology.NVLinkTopology, topology.LeafTopology, topology.FabricTopology, topology.ConfTopology:
 				named[unit] = true
 			}
-			for _, name := range topologies {
-				named[name+":"] = true
-			}
 		}
+	}
+	for _, n := range g.All {
+		add(n)
+	}
+	for _, n := range g.toMark() {
+		add(n)
 	}
 	return named
 }
@@ -175,21 +192,21 @@ func unitsOf(plan *topology.Plan) []string {
 // inUse reports whether an annotation may still name the published topology t.
 func (n names) inUse(t *topology.Topology) bool { return t.Kind != topology.KindFlat && n[t.Name+":"] }
 
-// keepTopologies adds published topologies that are no longer configured and that Node
+// keepTopologies returns the topologies of the file: it adds published topologies that are no longer configured and that Node
 // annotations still name. topology.conf holds one topology, so then a topology.yaml
 // beside it holds them.
-func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, named names, topologies []topology.Topology) []topology.Topology {
+func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, named names) []topology.Topology {
+	out := m.topologies
 	if prev.Plan == nil || !p.Annotates {
-		return topologies
+		return out
 	}
-	out := topologies
 	for _, t := range prev.Plan.Topologies {
-		if !named.inUse(&t) || slices.ContainsFunc(topologies, func(is topology.Topology) bool { return is.Name == t.Name }) {
+		if !named.inUse(&t) || slices.ContainsFunc(m.topologies, func(is topology.Topology) bool { return is.Name == t.Name }) {
 			continue
 		}
 		t.Default = false
 		out = append(out[:len(out):len(out)], t)
-		m.Problems = append(m.Problems, topology.Finding{Reason: reasonTopologyInUse,
+		m.Stored.Problems = append(m.Stored.Problems, topology.Finding{Reason: reasonTopologyInUse,
 			Message: fmt.Sprintf("topology %s is no longer configured; it stays in the file until no Node annotation has named it for %s", t.Name, p.LoadTimeout.Duration)})
 	}
 	return out

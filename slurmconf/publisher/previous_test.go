@@ -9,7 +9,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -52,10 +51,7 @@ func TestReadPlanRecalls(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := made.Document()
-			if err != nil {
-				t.Fatal(err)
-			}
+			plan := made.Stored
 			pub := complete(t, tt.pub)[0]
 			prev, err := ReadPlan(pub, &plan)
 			if err != nil {
@@ -94,9 +90,9 @@ func TestReadPlanKnowsLeaves(t *testing.T) {
 				}
 				return made
 			}
-			plan, err := of("leaf", Previous{}).Document()
-			if err != nil || plan.BaseBlockSize() != 3 || len(plan.Blocks()) != 4 {
-				t.Fatalf("%v, base %d, blocks %v", err, plan.BaseBlockSize(), plan.Blocks())
+			plan := of("leaf", Previous{}).Stored
+			if plan.BaseBlockSize() != 3 || len(plan.Blocks()) != 4 {
+				t.Fatalf("base %d, blocks %v", plan.BaseBlockSize(), plan.Blocks())
 			}
 			prev, err := ReadPlan(complete(t, Publication{Format: format, Topology: "block"})[0], &plan)
 			if err != nil {
@@ -121,18 +117,15 @@ func TestReadPlan(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				plan, err := made.Document()
-				if err != nil {
-					t.Fatal(err)
-				}
+				plan := made.Stored
 				prev, err := ReadPlan(pub, &plan)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if files, err := plandoc.Files(&plan); err != nil || !maps.Equal(files, made.Files) {
+				if files, err := plan.Files(); err != nil || !maps.Equal(files, made.Files) {
 					t.Errorf("%v, the stored plan gives\n%v", err, files)
 				}
-				lines, err := gres.ByNode(made.gres, nil)
+				lines, err := gres.ByNode(made.Stored.Devices, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -40,9 +40,8 @@ type Store interface {
 	Changes() <-chan struct{}
 	// Load returns nil when nothing has been published.
 	Load(ctx context.Context, p plandoc.Location) (*plandoc.Published, error)
-	// Save stores the files and annotations onto the version that they have, and gives them the new
-	// version.
-	Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) error
+	// Save stores the files and annotations onto the version that they have. It returns the new version.
+	Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) (version string, err error)
 	// LoadPlan returns the stored plan of the publication, or nil if there is none. The
 	// error of a plan that cannot be read wraps plandoc.ErrUnreadable.
 	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
@@ -51,8 +50,8 @@ type Store interface {
 	// PlanChanged reports whether the stored plan is another one than that of the version, as
 	// far as the store has noticed. It reads no plan.
 	PlanChanged(publication, version string) bool
-	// SavePlan stores the plan onto the version that it has, and gives it the new version.
-	SavePlan(ctx context.Context, d *plandoc.Document) error
+	// SavePlan stores the plan onto the version that it has. It returns the new version.
+	SavePlan(ctx context.Context, d *plandoc.Document) (version string, err error)
 	// Mark writes annotations and labels of a Node, onto the version that the snapshot shows. It
 	// returns ErrNodeChanged if the Node has another version now.
 	Mark(ctx context.Context, n *inputs.Node, change inputs.Marks) error
@@ -260,18 +259,14 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 	pub := all[at]
 	others := slices.Concat(all[:at], all[at+1:])
 	a := &archive{store: o.store, pub: pub, others: others, writes: o.metrics.writes, log: o.log}
-	marks := &marker{outlets: o, pub: pub, others: others, said: map[string]string{}, writes: o.metrics.writes.WithLabelValues("node")}
-	return &loop{
-		outlets: o,
-		pub:     pub,
-		archive: a,
-		facts:   &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: marks, jobs: o.jobs, fabrics: &fabricHistory{}},
-		settle:  &settle{pub: pub},
-		first:   &firstWait{pub: pub, started: now},
-		holder:  &holder{outlets: o, pub: pub, archive: a},
-		marks:   marks,
-		watch:   loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log}),
-	}
+	l := &loop{outlets: o, pub: pub, archive: a, first: &firstWait{pub: pub, started: now},
+		watch: loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})}
+	timer := &l.Timer
+	l.marks = &marker{outlets: o, pub: pub, timer: timer, others: others, said: map[string]string{}, writes: o.metrics.writes.WithLabelValues("node")}
+	l.facts = &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: l.marks, jobs: o.jobs, fabrics: &fabricHistory{}, timer: timer}
+	l.settle = &settle{pub: pub, timer: timer}
+	l.holder = &holder{outlets: o, pub: pub, archive: a, timer: timer}
+	return l
 }
 
 // turn makes one pass, and returns what the pass found of the nodes. An error is logged once, and
@@ -279,12 +274,11 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 func (l *loop) turn(ctx context.Context) nodestatus.Pass {
 	l.Dirty = time.Time{}
 	began := time.Now()
-	found, next, err := l.pass(ctx, began)
+	found, err := l.pass(ctx, began)
 	l.metrics.duration.WithLabelValues(l.pub.Name).Observe(time.Since(began).Seconds())
 	if err == nil || ctx.Err() != nil {
 		l.Failures = 0
 		l.Failed.Forget()
-		l.At(next)
 		return found
 	}
 	l.Fail(time.Now())

@@ -90,23 +90,22 @@ func hasJob(state string) bool {
 	return slices.ContainsFunc([]string{"ALLOCATED", "MIXED", "COMPLETING"}, func(word string) bool { return strings.Contains(state, word) })
 }
 
-// lookAtJobs asks Slurm soon which jobs run, if NVLink partitions changed and nodes do not follow yet. It
-// returns when to look again, or zero.
-func (l *loop) lookAtJobs(ctx context.Context, in *gathered, placed placed, wanted *Rendered) time.Time {
+// lookAtJobs asks Slurm soon which jobs run, if NVLink partitions changed and nodes do not follow yet.
+func (l *loop) lookAtJobs(ctx context.Context, in *gathered, placed placed, wanted *Rendered) {
 	r, waits := &in.running, false
 	for i := range wanted.follows {
 		_, bySlurm := whyLook(l.pub, in, wanted, &wanted.follows[i])
 		waits = waits || bySlurm
 	}
 	if !r.asks || !waits && !placed.divides {
-		return time.Time{}
+		return
 	}
 	l.jobs.Soon(ctx, l.pub.Name, jobsSoon)
 	switch {
 	case !waits:
-		return time.Time{}
 	case r.Err == nil && !r.now.Before(r.Asked.Add(jobsAge/2)):
-		return r.now.Add(jobsSoon)
+		l.At(r.now.Add(jobsSoon))
+	default:
+		l.At(r.now.Add(jobsAge))
 	}
-	return r.now.Add(jobsAge)
 }

@@ -36,7 +36,7 @@ func (l *loop) repair(ctx context.Context, mem *stored, in *gathered, made *Rend
 	if unreadable != nil {
 		return outcome{startOver: true}, err
 	}
-	found = l.facts.nodes.rename(in, found)
+	found = l.facts.nodes.rename(&in.Inputs, found)
 	return outcome{stored: mem, differences: differences(l.pub, &found, made.Specs, in.Nodes, unwritten(l.pub, err))}, err
 }
 
@@ -52,7 +52,7 @@ func rollBackTo(p *publication.Cluster, doc *plandoc.Document, text string) (act
 	if to == &doc.Current || doc.RolledBack == number { // the plan is written already
 		return rollBack{to}, nil
 	}
-	files, err := plandoc.Files(&to.Plan)
+	files, err := to.Plan.Files()
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,8 @@ func (l *loop) saveRevision(ctx context.Context, mem *stored, to *plandoc.Revisi
 	doc := mem.doc.Clone()
 	doc.Add(plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: mem.by(), Why: fmt.Sprintf("rolled back to revision %d", to.Number), Digest: to.Digest, FilesDigest: to.FilesDigest, Plan: to.Plan})
 	doc.RolledBack, doc.Held, doc.Wanted = to.Number, nil, nil
-	if err := l.archive.savePlan(ctx, doc); err != nil {
+	doc, err := l.archive.savePlan(ctx, doc)
+	if err != nil {
 		return nil, err
 	}
 	l.log.Warn("rolled back", "publication", l.pub.Name, "by", mem.by(), "to", to.Number, "revision", doc.Current.Number)

@@ -113,7 +113,12 @@ func TestTopologiesLeaveAfterAnnotations(t *testing.T) {
 			for _, topo := range topologies {
 				names = append(names, topo.Name)
 			}
-			if _, got := slurmconf.Units(store.notes["gb200-001"]); !slices.Equal(got, names) {
+			var got []string
+			for unit := range topology.SpecUnits(store.notes["gb200-001"]) {
+				of, _, _ := strings.Cut(unit, ":")
+				got = append(got, of)
+			}
+			if !slices.Equal(got, names) {
 				t.Errorf("annotated %q, want units of %v", store.notes["gb200-001"], names)
 			}
 			if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; held != "" {
@@ -149,15 +154,18 @@ func TestConfTurnsItsKind(t *testing.T) {
 	}
 }
 
-// TestHeldKeepsAnnotations has a change held while a topology is on its way out:
-// the annotations do not go back to it.
+// TestHeldKeepsAnnotations has a change held while a topology is on its way out, and the file still has it:
+// no annotation goes back to it.
 func TestHeldKeepsAnnotations(t *testing.T) {
 	store := newMemory(racks(t))
 	inBubble(t, store, complete(t, Publication{}), func() { store.pass(5 * time.Minute) })
-	inBubble(t, store, complete(t, Publication{Topology: "block"}), func() {
+	inBubble(t, store, complete(t, Publication{Topology: "block", RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
 		store.pass(3 * time.Minute)
 		store.change(racksWithout(t, 20))
 		store.pass(time.Hour)
+		if _, topologies := fileOf(t, store); len(topologies) != 2 {
+			t.Fatalf("the tree has left the file: %v", topologies)
+		}
 		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: ") {
 			t.Fatalf("held %q", held)
 		}

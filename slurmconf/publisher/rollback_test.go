@@ -142,7 +142,7 @@ func TestHeldPlan(t *testing.T) {
 		if len(d.Held) != 1 || d.Wanted == nil || !d.Held[0].Waits || d.Held[0].Since.IsZero() {
 			t.Fatalf("held %+v", d.Held)
 		}
-		files, err := plandoc.Files(d.Wanted)
+		files, err := d.Wanted.Files()
 		if err != nil || plandoc.Digest(files) != d.Held[0].Digest {
 			t.Errorf("%v, the wanted plan gives files of digest %s, want %s", err, plandoc.Digest(files), d.Held[0].Digest)
 		}

@@ -36,7 +36,8 @@ func (l *loop) seedOf(snap *inputs.Snapshot, mem *stored) (*plandoc.Published, e
 // seed publishes a seed, so that slurmctld can start.
 func (l *loop) seed(ctx context.Context, act seed) error {
 	l.log.Info("wrote files without nodes, so that slurmctld can start before there is a plan", "publication", l.pub.Name)
-	return l.archive.saveFiles(ctx, act.set)
+	_, err := l.archive.saveFiles(ctx, act.set)
+	return err
 }
 
 // seedAtOnce publishes a seed before the first pass, if nothing is published. The first pass tries
@@ -105,14 +106,12 @@ func seedFiles(p *publication.Cluster, snap *inputs.Snapshot) (map[string]string
 	if treeOnly(p, facts) {
 		t = topology.Topology{Name: names.Tree, Default: true, Kind: topology.KindTree, Switches: []topology.Switch{{Name: seedUnit}}}
 	}
-	lines, err := namedLines(p, snap)
-	if err != nil {
-		return nil, err
+	plan := namedPods(p, snap)
+	if len(plan.Gres) == 0 && plan.Detect == "" && !plan.AllNodes {
+		plan.Devices = seedLines(p, facts)
 	}
-	if lines == nil {
-		lines = seedLines(p, facts)
-	}
-	return plandoc.Render(p.FileFormat(), []topology.Topology{t}, lines)
+	plan.Format, plan.Topologies = p.FileFormat(), []topology.Topology{t}
+	return plan.Files()
 }
 
 // treeOnly reports whether the site will have a tree and no blocks, as far as is known.
@@ -130,17 +129,17 @@ func treeOnly(p *publication.Cluster, facts []topology.Facts) bool {
 	return tiers
 }
 
-// namedLines returns the lines of gres.conf that the first plan will have for nodes that worker pods name
-// already, or nil if no such node has GPUs. Slinky restarts worker pods when a Controller gets the files, and
+// namedPods returns a plan with the lines of gres.conf that the first plan will have for nodes that worker pods name
+// already. The plan has none if no such node has GPUs. Slinky restarts worker pods when a Controller gets the files, and
 // slurmctld drains a node that registers without its GPUs.
-func namedLines(p *publication.Cluster, snap *inputs.Snapshot) ([]gres.Line, error) {
-	if !p.Rules.BySlinky() {
-		return nil, nil
+func namedPods(p *publication.Cluster, snap *inputs.Snapshot) (plan plandoc.Plan) {
+	if p.Rules.BySlinky() {
+		in := p.Rules.Gather(snap)
+		plan.Nodes = make([]topology.Placement, len(in.Facts))
+		plan.Devices, _ = gres.FromFacts(in.Facts, nil, p.GresOptions())
+		linesByAnnotation(&plan, p, &gathered{Inputs: in})
 	}
-	in := p.Rules.Gather(snap)
-	m := &Rendered{Plan: &topology.Plan{Nodes: make([]topology.Placement, len(in.Facts))}}
-	m.gres, _ = gres.FromFacts(in.Facts, nil, p.GresOptions())
-	return m.linesByAnnotation(p, &gathered{Inputs: in})
+	return plan
 }
 
 // seedLines returns lines of gres.conf without NodeName, because pods have not said the names yet: what

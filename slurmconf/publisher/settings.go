@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // settings are the keys of the configuration that say which Nodes a publication takes and how Slurm
@@ -28,11 +27,11 @@ const (
 
 // settingsOf compares the keys of the publication with those that the published plan was made by.
 // Nothing has changed if there is no plan.
-func settingsOf(p *publication.Cluster, published *topology.Plan) settings {
-	if published == nil {
+func settingsOf(p *publication.Cluster, prev *Previous) settings {
+	if prev.Plan == nil {
 		return settings{}
 	}
-	return settings{old: published.Policy, now: p.Keys(), unknown: len(published.Policy) == 0}
+	return settings{old: prev.stored.Policy, now: p.Keys(), unknown: len(prev.stored.Policy) == 0}
 }
 
 func (s *settings) differ(key string) bool { return s.old[key] != s.now[key] }
@@ -83,8 +82,16 @@ func (s *settings) byNames() (old, now string) {
 	return old, say(s.now)
 }
 
-// byPods reports whether the published names are those of pods, as far as is known.
-func (s *settings) byPods() bool {
-	kind, _, _ := strings.Cut(s.old[keyNames], ":")
-	return s.unknown || kind == "slinky" || kind == "pod"
+// absence is that of a name that no pod has by the new keys. A pod of the old keys may be made again. Else there is
+// nothing to wait for.
+func (s *settings) absence() absence {
+	text := s.say(keyNames)
+	if s.now[keyNames] == s.old[keyNames] {
+		text = s.say(keyNamespace)
+	}
+	a := absence{fate: leavesNow, why: "without a worker pod by " + text, bySettings: true}
+	if kind, _, _ := strings.Cut(s.old[keyNames], ":"); s.unknown || kind == "slinky" || kind == "pod" {
+		a.fate = leavesLater
+	}
+	return a
 }

@@ -3,6 +3,7 @@ package publisher
 import (
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -41,6 +42,7 @@ type placed struct {
 // settle remembers the nodes that wait to be moved.
 type settle struct {
 	pub      *publication.Cluster
+	timer    *again.Timer         // of the next pass
 	readings map[string]reading   // by Node, of those whose facts name another place
 	unsited  map[string]time.Time // Slurm names in new blocks of which no parent domain is known -> since when
 }
@@ -84,12 +86,14 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 		m.readings[f.Name] = reading{inputs.Reading(f), since[i]}
 		if at := end(i); found.Stay[f.SlurmName] && now.Before(at) { // else it waits for another node
 			out.moving.Add(at)
+			m.timer.At(at)
 		}
 	}
 	m.unsited = m.unsitedSince(&found, now)
 	for name, first := range m.unsited {
 		if found.Stay[name] {
 			out.unsited.Add(first.Add(pub.FirstMost()))
+			m.timer.At(out.unsited.Until)
 		}
 	}
 	return out

@@ -64,8 +64,8 @@ func TestHeldMoveAfterRestart(t *testing.T) {
 	})
 }
 
-// TestHeldLeaversAfterRestart approves a change while no publisher runs. The next one waits again for
-// removeAfter before nodes leave: until then the change is held on, and the approval stays.
+// TestHeldLeaversAfterRestart restarts the publisher while a change is held. The next one knows since when the nodes
+// are missing: the change is held on, and published at once when somebody approves it.
 func TestHeldLeaversAfterRestart(t *testing.T) {
 	store := newMemory(racks(t))
 	pubs := complete(t, Publication{})
@@ -78,13 +78,15 @@ func TestHeldLeaversAfterRestart(t *testing.T) {
 	if len(before.Held) != 1 || before.Held[0].Reason != "BigChange" {
 		t.Fatalf("held %+v, want BigChange", before.Held)
 	}
-	store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationApprove] = before.Held[0].Digest
-	inBubble(t, store, pubs, func() {
+	inBubbleWith(t, store, pubs, later(25*time.Minute), func(*Publisher) {
 		store.pass(5 * time.Minute)
 		if diff := cmp.Diff(before.Held, store.plan(t).Held); diff != "" {
 			t.Errorf("held (-before +after):\n%s", diff)
 		}
-		store.pass(15 * time.Minute)
+	})
+	store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationApprove] = before.Held[0].Digest
+	inBubbleWith(t, store, pubs, later(30*time.Minute), func(*Publisher) {
+		store.pass(time.Minute)
 		if d := store.plan(t); d.Held != nil || d.Current.Number != 2 {
 			t.Errorf("approved: revision %d, held %+v", d.Current.Number, d.Held)
 		}

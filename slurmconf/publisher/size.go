@@ -30,7 +30,7 @@ func (m *Rendered) fit(p *publication.Cluster, room int) {
 	}
 	m.Refused = "TooLarge"
 	advice := "set topology to block or tree, so that there is one topology, set slurmNames so that names end in numbers, which Slurm's host lists fold, or divide the nodes among several publications"
-	if !m.ByAnnotation && p.Annotates {
+	if !m.Stored.ByAnnotation && p.Annotates {
 		advice = "set membership: annotation, so that the topology file names no nodes, if slurmd registers them dynamically (slurmd -Z); or " + advice
 	}
 	m.Message = fmt.Sprintf("the files have %d bytes, and there is room for %d: %s", size, room, advice)

@@ -204,7 +204,7 @@ func TestSlinkyComesBackElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		anew, err := made.Whole()
+		anew, err := made.Stored.Whole()
 		if err != nil {
 			t.Fatal(err)
 		}

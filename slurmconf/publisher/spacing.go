@@ -19,22 +19,15 @@ func specsMeanwhile(p *publication.Cluster, in *gathered, made *Rendered) map[st
 // spaced returns until when the change waits, so that there is time between two publications,
 // because each makes slurmctld reconfigure. It returns the zero time if no file changes, or if
 // the change does more than add and remove nodes of known units.
-func spaced(p *publication.Cluster, old *stored, made *Rendered, now time.Time) (until time.Time, err error) {
+func spaced(p *publication.Cluster, old *stored, made *Rendered, changes *plandoc.Changes, now time.Time) (until time.Time) {
 	current := &old.doc.Current
-	if current.Number == 0 || current.OfFiles() == plandoc.Digest(made.Files) {
-		return time.Time{}, nil
+	if current.Number == 0 || current.OfFiles() == plandoc.Digest(made.Files) || !changes.OnlyMembers() {
+		return time.Time{}
 	}
 	written, err := old.set.Written()
 	until = written.Add(p.PublishInterval.Duration)
 	if err != nil || written.After(now) || !now.Before(until) { // in the future: the clock was ahead then
-		return time.Time{}, nil //nolint:nilerr // files without a date are published again with one
+		return time.Time{} // files without a date are published again with one
 	}
-	plan, err := made.Document()
-	if err != nil {
-		return time.Time{}, err
-	}
-	if changes := plandoc.Compare(&current.Plan, &plan); !changes.OnlyMembers() {
-		return time.Time{}, nil
-	}
-	return until, nil
+	return until
 }

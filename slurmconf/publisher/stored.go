@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/cables"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -194,44 +195,40 @@ func placeAsAnnotated(p *publication.Cluster, snap *inputs.Snapshot, r *plandoc.
 	for name, n := range p.Rules.Gather(snap).Nodes {
 		specs[name] = n.Annotations[plandoc.SpecAnnotation]
 	}
-	plandoc.Place(&r.Plan, specs)
+	r.Plan.Place(specs)
 	return r.SetDigests()
 }
 
 // publish writes the plan, and then the files, as far as they differ. leaving are the Nodes
-// that left and still have an annotation. It returns what is stored then, and what changed, or
-// nil if nothing did.
-func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act publish, leaving []string, now time.Time) (*stored, *plandoc.Changes, error) {
+// that left and still have an annotation. It returns what is stored then.
+func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act publish, leaving []string, now time.Time) (*stored, error) {
 	made, doc, place, noneHeld := act.made, old.doc.Clone(), a.pub.Place().String(), len(act.held.why) == 0
-	var changes *plandoc.Changes
 	// The same files may be what other keys of the configuration give.
-	otherKeys := made.IsRevision(&doc.Current) && !maps.Equal(doc.Current.Plan.Policy, made.policy)
+	otherKeys := made.IsRevision(&doc.Current) && !maps.Equal(doc.Current.Plan.Policy, made.Stored.Policy)
 	if otherKeys {
-		doc.Current.Plan.Policy = made.policy
+		doc.Current.Plan.Policy = made.Stored.Policy
 	}
 	// Blocks whose nodes are all in another clique now stay as they are in the files.
 	otherCliques := made.IsRevision(&doc.Current) && len(made.follows) > 0
 	if otherCliques {
-		doc.Current.Plan.Topologies = made.all
+		doc.Current.Plan.Topologies = made.Stored.Topologies
 	}
-	if !made.IsRevision(&doc.Current) {
-		var err error
-		if changes, err = old.addRevision(a.pub, doc, in, act, now); err != nil {
-			return nil, nil, err
-		}
+	if act.changes != nil {
+		old.addRevision(a.pub, doc, act, now)
 	}
 	// The same switches may be known from something else now.
 	otherSource := made.IsRevision(&doc.Current) && made.Plan.SwitchSource() != doc.Current.Plan.SwitchSource()
 	if otherSource {
-		doc.Current.Plan.Topologies = made.all
+		doc.Current.Plan.Topologies = made.Stored.Topologies
 	}
-	if changes != nil || otherKeys || otherCliques || otherSource || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
-		doc.Place, doc.Leaving = place, leaving
+	if act.changes != nil || otherKeys || otherCliques || otherSource || doc.Version == "" || doc.Held != nil && noneHeld || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
+		doc.Place, doc.Leaving, doc.MissingSince = place, leaving, in.stillMissing(made, doc)
 		if noneHeld {
 			doc.Held, doc.Wanted = nil, nil
 		}
-		if err := a.savePlan(ctx, doc); err != nil {
-			return nil, nil, err
+		var err error
+		if doc, err = a.savePlan(ctx, doc); err != nil {
+			return nil, err
 		}
 	}
 	next := old.set.Clone()
@@ -249,35 +246,32 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 	}
 	next.Put(&doc.Current, made.Files, now)
 	if old.set == nil || !maps.Equal(old.set.Files, next.Files) || !maps.Equal(old.set.Annotations, next.Annotations) {
-		if err := a.saveFiles(ctx, next); err != nil {
-			return nil, nil, err
+		var err error
+		if next, err = a.saveFiles(ctx, next); err != nil {
+			return nil, err
 		}
 	}
-	return &stored{doc: doc, set: next, prev: old.prev}, changes, nil
+	return &stored{doc: doc, set: next, prev: old.prev}, nil
 }
 
 // addRevision makes what was made the current revision of doc, which is a copy of the stored one.
 // What changes counts within HoldWindow.
-func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, in *gathered, act publish, now time.Time) (*plandoc.Changes, error) {
+func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, act publish, now time.Time) {
 	made := act.made
-	r, changes, err := made.Revision(&doc.Current, now)
-	if err != nil {
-		return nil, err
-	}
+	r := made.Revision(&doc.Current, act.changes, now)
 	if act.approved {
 		r.Author, r.OnlyMembers = s.by(), false
 	}
 	written, err := s.set.Written()
-	if err == nil && made.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
+	if err == nil && made.Stored.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}
-	changeOf(p, s, in, made).remember(doc, p.HoldWindow.Duration, s.request(plandoc.AnnotationApprove) == made.Digest, now)
+	act.change.remember(doc, p.HoldWindow.Duration, s.request(plandoc.AnnotationApprove) == made.Digest, now)
 	if err == nil && written.After(doc.Current.Time) {
 		doc.Current.Time = written // a publisher that was killed wrote the files later
 	}
 	doc.Add(r)
 	doc.RolledBack = 0
-	return &changes, nil
 }
 
 // by is who asks for what the annotations ask for.
@@ -286,7 +280,7 @@ func (s *stored) by() string { return cmp.Or(s.request(plandoc.AnnotationBy), "s
 // restore writes the files of the stored plan doc over the published set, which loses the given
 // annotations.
 func (a *archive) restore(ctx context.Context, doc *plandoc.Document, set *plandoc.Published, now time.Time, done ...string) error {
-	files, err := plandoc.Files(&doc.Current.Plan)
+	files, err := doc.Current.Plan.Files()
 	if err != nil {
 		return err
 	}
@@ -295,7 +289,7 @@ func (a *archive) restore(ctx context.Context, doc *plandoc.Document, set *pland
 		if err := doc.Current.SetDigests(); err != nil {
 			return err
 		}
-		if err := a.savePlan(ctx, doc); err != nil {
+		if doc, err = a.savePlan(ctx, doc); err != nil {
 			return err
 		}
 	}
@@ -304,32 +298,48 @@ func (a *archive) restore(ctx context.Context, doc *plandoc.Document, set *pland
 		delete(next.Annotations, key)
 	}
 	next.Put(&doc.Current, files, now)
-	return a.saveFiles(ctx, next)
+	_, err = a.saveFiles(ctx, next)
+	return err
 }
 
-// remember stores since when NVLink fabrics are not ready, and the groups of switches, if they have changed. It
-// returns what is stored then.
-func (a *archive) remember(ctx context.Context, s *stored, in *gathered) (*stored, error) {
-	if s == nil || s.remembers(in) {
+// remember stores since when NVLink fabrics are not ready and names are missing, and the groups of switches, if they
+// have changed. It returns what is stored then.
+func (a *archive) remember(ctx context.Context, s *stored, in *gathered, made *Rendered) (*stored, error) {
+	if s == nil || s.doc == nil || s.doc.Current.Number == 0 { // nothing is stored before the first publication
 		return s, nil
 	}
-	next := *s
-	next.doc = s.doc.Clone()
-	next.doc.FabricSince, next.doc.Groups = in.fabricSince, in.groups
-	return &next, a.savePlan(ctx, next.doc)
-}
-
-func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) error {
-	a.writes.WithLabelValues("plan").Inc()
-	if err := a.store.SavePlan(ctx, doc); err != nil {
-		a.forget()
-		return err
+	missing := in.stillMissing(made, s.doc)
+	if maps.Equal(s.doc.FabricSince, in.fabricSince) && maps.Equal(s.doc.MissingSince, missing) && cables.SameGroups(s.doc.Groups, in.groups) {
+		return s, nil
 	}
-	a.known = doc
-	return nil
+	doc := s.doc.Clone()
+	doc.FabricSince, doc.MissingSince, doc.Groups = in.fabricSince, missing, in.groups
+	doc, err := a.savePlan(ctx, doc)
+	if err != nil {
+		return s, err
+	}
+	return &stored{doc: doc, set: s.set, prev: s.prev}, nil
 }
 
-func (a *archive) saveFiles(ctx context.Context, set *plandoc.Published) error {
+// savePlan returns the plan as it is stored then.
+func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) (*plandoc.Document, error) {
+	a.writes.WithLabelValues("plan").Inc()
+	version, err := a.store.SavePlan(ctx, doc)
+	if err != nil {
+		a.forget()
+		return nil, err
+	}
+	saved := *doc
+	saved.Version = version
+	a.known = &saved
+	return a.known, nil
+}
+
+// saveFiles returns the files and annotations as they are stored then.
+func (a *archive) saveFiles(ctx context.Context, set *plandoc.Published) (*plandoc.Published, error) {
 	a.writes.WithLabelValues("publication").Inc()
-	return a.store.Save(ctx, a.pub.Place(), set)
+	version, err := a.store.Save(ctx, a.pub.Place(), set)
+	saved := *set
+	saved.Version = version
+	return &saved, err
 }

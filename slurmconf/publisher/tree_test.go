@@ -214,8 +214,7 @@ func TestForgottenBlock(t *testing.T) {
 	inBubble(t, store, complete(t, Publication{}), func() {
 		store.pass(5 * time.Minute)
 		before = store.get(key).Files["topology.yaml"]
-		units, _ := slurmconf.Units(store.notes["gb200-001"])
-		block = units[0]
+		block = strings.TrimPrefix(slices.Collect(topology.SpecUnits(store.notes["gb200-001"]))[0], "nvl:")
 	})
 	inBubble(t, store, complete(t, Publication{ForgetBlocks: []string{block}, MaxChange: new(1.0)}), func() {
 		for _, fault := range []simulated.Fault{{}, {Fabric: "inProgress", Reboot: true}, {NoReport: true}} {

@@ -32,8 +32,8 @@ type saidWaits struct {
 
 // say says in the publication's annotations which nodes are pending as Slurm said last, and why new
 // files wait. The log says what waits, nodes among it: pods come and go, and a write for each would
-// cost too much. say returns when to look again, or zero.
-func (l *loop) say(ctx context.Context, out outcome, known loaded.Known, files, nodes []plandoc.Wait, now time.Time) (later time.Time, err error) {
+// cost too much.
+func (l *loop) say(ctx context.Context, out outcome, known loaded.Known, files, nodes []plandoc.Wait, now time.Time) error {
 	set := out.set.Clone()
 	write := notePending(set, known)
 	note := plandoc.NoteWaits(files, now)
@@ -43,7 +43,7 @@ func (l *loop) say(ctx context.Context, out outcome, known loaded.Known, files, 
 	switch next := l.said.at.Add(saidPause); {
 	case !differs && len(fresh) == 0:
 	case now.Before(next):
-		later = next
+		l.At(next)
 	default:
 		for _, line := range fresh {
 			l.log.Info("waits", "publication", l.pub.Name, "wait", line)
@@ -54,10 +54,11 @@ func (l *loop) say(ctx context.Context, out outcome, known loaded.Known, files, 
 			write = true
 		}
 	}
-	if write {
-		err = l.archive.saveFiles(ctx, set)
+	if !write {
+		return nil
 	}
-	return later, err
+	_, err := l.archive.saveFiles(ctx, set)
+	return err
 }
 
 // notePending notes in the annotations which nodes are pending as Slurm said last. It reports whether

@@ -49,11 +49,7 @@ func (s *site) publish(nodes []inputs.Node) (text string, prev publisher.Previou
 	if made.Refused != "" {
 		return "", prev, fmt.Errorf("publish %d nodes: %s: %s", len(nodes), made.Refused, made.Message)
 	}
-	plan, err := made.Document()
-	if err != nil {
-		return "", prev, err
-	}
-	prev, err = publisher.ReadPlan(s.pub, &plan)
+	prev, err = publisher.ReadPlan(s.pub, &made.Stored)
 	return made.Files["topology.conf"], prev, err
 }
 

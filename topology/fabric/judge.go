@@ -311,7 +311,7 @@ func (c *node) addFlaws(f *topology.Finding) {
 			}
 		}
 		add(flaw(&g.Fabric))
-		if g.Links != nil && g.Links.Active() < links && !usesMIG(g) {
+		if g.Links != nil && g.Links.Active() < links && !g.UsesMIG() {
 			add(topology.ReasonLinksDown, fmt.Sprintf("%d of %d NVLinks are active", g.Links.Active(), links))
 		}
 	}

@@ -139,6 +139,11 @@ func (d *domain) refuses(c *node) bool {
 func (s *Site) read(lists [][]topology.Facts) *site {
 	t := &site{Site: s, kinds: map[kindKey]*kind{}, domains: map[topology.Clique]*domain{}, chassis: map[string]*neighbours{}}
 	t.checkLabels(lists)
+	nodes := 0
+	for _, facts := range lists {
+		nodes += len(facts)
+	}
+	t.nodes = make([]node, 0, nodes)
 	blocks, names := s.published()
 	for f := range allOf(lists) {
 		c := node{Facts: f, site: t, since: s.Since[f.Name]}
@@ -263,7 +268,7 @@ func (c *node) count() (clique topology.Clique) {
 		default:
 			c.unread++
 		}
-		if usesMIG(g) || g.Links == nil {
+		if g.UsesMIG() || g.Links == nil {
 			continue
 		}
 		links := g.Links.Active()
@@ -272,9 +277,6 @@ func (c *node) count() (clique topology.Clique) {
 	}
 	return clique
 }
-
-// usesMIG reports whether MIG is on, which turns NVLinks off.
-func usesMIG(g *topology.GPU) bool { return g.MIGEmpty || len(g.MIG) > 0 }
 
 func chassisOf(n *topology.Node) string {
 	if n.Platform == nil {

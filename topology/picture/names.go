@@ -11,12 +11,7 @@ import (
 
 // inOrder returns the names in Slurm's order, in which n9 stands before n10, each once.
 func inOrder(names []string) []string {
-	if out, err := hostlist.Expand(hostlist.Compress(names)); err == nil {
-		return out
-	}
-	out := slices.Clone(names) // a name that is none in a host list
-	slices.Sort(out)
-	return slices.Compact(out)
+	return slices.Compact(slices.SortedFunc(slices.Values(names), hostlist.Compare))
 }
 
 // shortList writes names as Slurm does, gb200-[001-007,009], in at most room columns.

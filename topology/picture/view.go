@@ -242,7 +242,7 @@ func groupsOf(plan *topology.Plan, d *drawer) []group {
 	}
 	out := make([]group, 0, len(byReason))
 	for reason, names := range byReason {
-		out = append(out, group{reason, whyLeftOut(reason), hostlist.Compress(inOrder(names)), len(names)})
+		out = append(out, group{reason, whyLeftOut(reason), hostlist.Compress(names), len(names)})
 	}
 	slices.SortFunc(out, func(a, b group) int { return cmp.Compare(a.Reason, b.Reason) })
 	return out

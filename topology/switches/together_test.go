@@ -23,6 +23,7 @@ func TestTogether(t *testing.T) {
 		{"a chain", [][]int32{{0, 1, 2}, {1, 2, 3}, {2, 3, 4}, {3, 4, 5}}, []int32{0, 0, 2, 2}},
 		{"swapped cables: a set of each group shares most members with the other", [][]int32{{0, 1, 2, 3, 4}, {0, 1, 2, 3, 4}, {0, 1, 2, 5, 6}, {0, 1, 3, 4, 9},
 			{5, 6, 7, 8, 9}, {5, 6, 7, 8, 9}, {3, 4, 7, 8, 9}, {2, 5, 6, 7, 8}}, []int32{0, 0, 0, 0, 4, 4, 4, 4}},
+		{"sets of several sizes, the larger first", [][]int32{{0, 1, 2, 3, 4}, {0, 1, 2}, {1, 2, 8, 9}}, []int32{0, 0, 0}},
 		{"half of many", [][]int32{{0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 8, 9}}, []int32{0, 0, 0, 0}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

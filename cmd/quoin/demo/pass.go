@@ -63,12 +63,8 @@ func fabricsSaid(facts []topology.Facts) map[string]picture.Said {
 func (d *demonstration) publish(ctx context.Context, doc *plandoc.Document, made *publisher.Rendered) error {
 	now := time.Now()
 	if !made.IsRevision(&doc.Current) {
-		next, _, err := made.Revision(&doc.Current, now)
-		if err != nil {
-			return err
-		}
-		doc.Add(next)
-		if err := d.store.SavePlan(ctx, doc); err != nil {
+		doc.Add(made.Revision(&doc.Current, made.Changes(&doc.Current), now))
+		if _, err := d.store.SavePlan(ctx, doc); err != nil {
 			return err
 		}
 	}
@@ -80,5 +76,6 @@ func (d *demonstration) publish(ctx context.Context, doc *plandoc.Document, made
 	set = set.Clone()
 	set.Put(&doc.Current, made.Files, now)
 	set.Say(plandoc.AnnotationLeftOut, plandoc.LeftOut(made.Left))
-	return d.store.Save(ctx, place, set)
+	_, err = d.store.Save(ctx, place, set)
+	return err
 }

@@ -87,7 +87,7 @@ func PlanStatus(w io.Writer, d *plandoc.Document, flags string, now time.Time) (
 		fmt.Fprintf(w, "  %s; digest %s\n", sums(&r.Plan), r.Digest)
 		partitions(w, &r.Plan)
 		if len(d.History) > 0 {
-			if c := plandoc.Compare(&d.History[0].Plan, &r.Plan); len(c.Fewer) > 0 {
+			if c := plandoc.Diff(&d.History[0].Plan, &r.Plan); len(c.Fewer) > 0 {
 				fmt.Fprintf(w, "  %s\n", plandoc.MustFollow(c.Fewer))
 			}
 		}
@@ -154,7 +154,7 @@ func when(t time.Time) string {
 }
 
 // partitions prints the lines of slurm.conf that the plan needs. p may be nil.
-func partitions(w io.Writer, p *topology.Plan) {
+func partitions(w io.Writer, p *plandoc.Plan) {
 	if p == nil {
 		return
 	}
@@ -164,7 +164,7 @@ func partitions(w io.Writer, p *topology.Plan) {
 }
 
 // sums counts what a plan has.
-func sums(p *topology.Plan) string {
+func sums(p *plandoc.Plan) string {
 	var parts []string
 	for i := range p.Topologies {
 		t := &p.Topologies[i]
@@ -186,11 +186,8 @@ func sums(p *topology.Plan) string {
 		if len(p.Topologies) == 0 {
 			parts = append(parts, "no topology")
 		}
-		lines, err := plandoc.Lines(p)
-		if err == nil {
-			byNode, _ := gres.ByNode(lines, nil) // Lines has read the same lists
-			parts = append(parts, fmt.Sprintf("no node has a place; nodes with GPUs in gres.conf: %d", len(byNode)))
-		}
+		byNode, _ := gres.ByNode(p.Devices, nil) // lines of a plan have names that can be read
+		parts = append(parts, fmt.Sprintf("no node has a place; nodes with GPUs in gres.conf: %d", len(byNode)))
 		return strings.Join(parts, "; ")
 	}
 	nodes := fmt.Sprintf("%d nodes", placed)
@@ -251,8 +248,8 @@ func count(nodes []string) string {
 }
 
 // PlanDiff says what differs between two plans. It reports whether anything does.
-func PlanDiff(w io.Writer, from, to *topology.Plan) (differs bool) {
-	c := plandoc.Compare(from, to)
+func PlanDiff(w io.Writer, from, to *plandoc.Plan) (differs bool) {
+	c := plandoc.Diff(from, to)
 	for _, moves := range c.Sentences(hostlist.Compress) {
 		fmt.Fprintln(w, moves)
 	}

@@ -8,7 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -61,7 +63,7 @@ func TestPlanStatus(t *testing.T) {
 		{Since: since, Reason: "BigChange", Message: "9 nodes", Digest: "1", Waits: true},
 		{Since: since, Reason: "TopologiesChange", Message: "nvl goes", Digest: "2", Waits: true, Alone: true},
 	}
-	d.Wanted = &topology.Plan{}
+	d.Wanted = &plandoc.Plan{}
 	var out strings.Builder
 	held := PlanStatus(&out, d, " --store s", since.Add(5*time.Minute))
 	const want = `publication default: nothing is published
@@ -130,8 +132,8 @@ func TestHistory(t *testing.T) {
 
 // TestPlanDiffOfRename has the nodes of four racks under other names.
 func TestPlanDiffOfRename(t *testing.T) {
-	named := func(form string, first int) *topology.Plan {
-		p := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: topology.KindBlock, Sizes: []int{18}}}}
+	named := func(form string, first int) *plandoc.Plan {
+		p := &plandoc.Plan{Plan: topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: topology.KindBlock, Sizes: []int{18}}}}}
 		for rack := range 4 {
 			b := topology.Block{Name: fmt.Sprint("nvl-", rack)}
 			for i := range 18 {
@@ -153,9 +155,9 @@ func TestPlanDiffOfRename(t *testing.T) {
 // TestPlanStatusOfFewerGPUs has a revision with fewer GPUs than the one before.
 func TestPlanStatusOfFewerGPUs(t *testing.T) {
 	d := plandoc.New("default", "slurm/quoin-slurm")
-	for _, file := range []string{"/dev/nvidia[0-3]", "/dev/nvidia[0-2]"} {
-		d.Add(plandoc.Revision{Plan: topology.Plan{Devices: []string{"NodeName=n[1-2] Name=gpu Type=h100 File=" + file},
-			Topologies: []topology.Topology{{Name: "nvl", Kind: topology.KindBlock, Blocks: []topology.Block{{Name: "b", Nodes: []string{"n1", "n2"}}}}}}})
+	for _, files := range []string{"/dev/nvidia[0-3]", "/dev/nvidia[0-2]"} {
+		d.Add(plandoc.Revision{Plan: plandoc.Plan{Devices: []gres.Line{{Nodes: "n[1-2]", Name: "gpu", Type: "h100", Files: hosts.In(files)}},
+			Plan: topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: topology.KindBlock, Blocks: []topology.Block{{Name: "b", Nodes: []string{"n1", "n2"}}}}}}}})
 	}
 	const want = "  fewer GPUs than before on n[1-2]: slurm.conf must follow (Gres=), or slurmctld drains them\n"
 	var out strings.Builder

@@ -53,9 +53,8 @@ func Groups(all []topology.Finding) []Group {
 		}
 	}
 	for i := range out {
-		if names, err := hostlist.Expand(hostlist.Compress(out[i].Nodes)); err == nil {
-			out[i].Nodes = names
-		}
+		slices.SortFunc(out[i].Nodes, hostlist.Compare)
+		out[i].Nodes = slices.Compact(out[i].Nodes)
 	}
 	return out
 }

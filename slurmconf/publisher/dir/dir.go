@@ -258,13 +258,13 @@ func (s *Store) notes(p plandoc.Location) string {
 // Save writes a publication: file by file, and then the annotations. If the publisher dies
 // after the first file, the next publisher sees that the files differ from the stored plan. What
 // people have asked for since Load is not overwritten: that is an error.
-func (s *Store) Save(_ context.Context, p plandoc.Location, out *plandoc.Published) error {
+func (s *Store) Save(_ context.Context, p plandoc.Location, out *plandoc.Published) (string, error) {
 	place := s.Folder(p)
 	if version(s.notes(p)) != out.Version {
-		return fmt.Errorf("write publication: somebody has changed %s since it was read", s.notes(p))
+		return "", fmt.Errorf("write publication: somebody has changed %s since it was read", s.notes(p))
 	}
 	if err := reportdir.MakeFolder(s.dir, publishedFolder, p.Namespace, p.Name); err != nil {
-		return fmt.Errorf("write publication: %w", err)
+		return "", fmt.Errorf("write publication: %w", err)
 	}
 	write := func(name string, data []byte) error {
 		path := filepath.Join(place, name)
@@ -278,23 +278,22 @@ func (s *Store) Save(_ context.Context, p plandoc.Location, out *plandoc.Publish
 	}
 	for _, name := range slices.Sorted(maps.Keys(out.Files)) {
 		if err := write(name, []byte(out.Files[name])); err != nil {
-			return err
+			return "", err
 		}
 	}
 	for _, name := range plandoc.OwnFiles {
 		if _, ok := out.Files[name]; !ok { // an older format's file would still be read
 			if err := os.Remove(filepath.Join(place, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("write publication: %w", err)
+				return "", fmt.Errorf("write publication: %w", err)
 			}
 		}
 	}
 	notes, err := json.MarshalIndent(out.Annotations, "", "  ")
 	if err != nil {
-		return fmt.Errorf("write publication: %w", err)
+		return "", fmt.Errorf("write publication: %w", err)
 	}
 	err = write(publicationFile, append(notes, '\n'))
-	out.Version = version(s.notes(p))
-	return err
+	return version(s.notes(p)), err
 }
 
 // Mark writes the spec annotation of a node, or removes it if it is empty. A directory has no

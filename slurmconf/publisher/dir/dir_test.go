@@ -59,7 +59,8 @@ func TestPlans(t *testing.T) {
 		t.Errorf("stored before the first: %v, %v", stored, err)
 	}
 	d := plandoc.New("a", "slurm/quoin-slurm")
-	if err := r.SavePlan(t.Context(), d); err != nil {
+	var err error
+	if d.Version, err = r.SavePlan(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	got, err := r.LoadPlan(t.Context(), "a")
@@ -163,9 +164,10 @@ func TestApprovalIsNoticed(t *testing.T) {
 		}
 	}
 	set := &plandoc.Published{Files: map[string]string{}, Annotations: map[string]string{}}
-	noticed("the publication", func(n int) error {
+	noticed("the publication", func(n int) (err error) {
 		set.Files["topology.yaml"] = strings.Repeat("x", n+1)
-		return r.Save(ctx, place, set)
+		set.Version, err = r.Save(ctx, place, set)
+		return err
 	})
 	for range 20 { // also when the events of the publication are over
 		noticed("the approval", func(n int) error {
@@ -184,22 +186,24 @@ func TestApprovalIsKept(t *testing.T) {
 	place := plandoc.Location{Namespace: "slurm", Name: "quoin-slurm"}
 	set := &plandoc.Published{Files: map[string]string{"topology.yaml": "x"}, Annotations: map[string]string{}}
 	for range 2 { // onto the version that it got
-		if err := r.Save(t.Context(), place, set); err != nil {
+		version, err := r.Save(t.Context(), place, set)
+		if err != nil {
 			t.Fatal(err)
 		}
+		set.Version = version
 	}
 	if err := r.Ask(t.Context(), place, map[string]string{plandoc.AnnotationApprove: "1"}); err != nil {
 		t.Fatal(err)
 	}
 	set.Files["topology.yaml"] = "y"
-	if err := r.Save(t.Context(), place, set); err == nil || !strings.Contains(err.Error(), "somebody has changed "+r.notes(place)) {
+	if _, err := r.Save(t.Context(), place, set); err == nil || !strings.Contains(err.Error(), "somebody has changed "+r.notes(place)) {
 		t.Errorf("the approval is overwritten: %v", err)
 	}
 	got, err := r.Load(t.Context(), place)
 	if err != nil || got.Annotations[plandoc.AnnotationApprove] != "1" || got.Files["topology.yaml"] != "x" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := r.Save(t.Context(), place, got); err != nil {
+	if _, err := r.Save(t.Context(), place, got); err != nil {
 		t.Error(err)
 	}
 }

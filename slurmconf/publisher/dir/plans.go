@@ -85,20 +85,19 @@ func (s *Store) PlanChanged(publication, version string) bool {
 }
 
 // SavePlan stores the plan.
-func (s *Store) SavePlan(_ context.Context, d *plandoc.Document) error {
+func (s *Store) SavePlan(_ context.Context, d *plandoc.Document) (version string, err error) {
 	text, err := plandoc.Marshal(d)
 	if err != nil {
-		return err
+		return "", err
 	}
 	path := s.PlanFile(d.Publication)
 	if err := reportdir.MakeFolder(s.dir, plansFolder); err != nil {
-		return fmt.Errorf("write plan: %w", err)
+		return "", fmt.Errorf("write plan: %w", err)
 	}
 	if err := atomicfile.WriteDurably(path, text, 0o644); err != nil {
-		return fmt.Errorf("write plan: %w", err)
+		return "", fmt.Errorf("write plan: %w", err)
 	}
-	d.Version = s.planVersion(d.Publication)
-	return nil
+	return s.planVersion(d.Publication), nil
 }
 
 // Ask adds annotations to a publication, as people do. The publisher does what they ask for.

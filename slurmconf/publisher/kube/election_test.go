@@ -130,7 +130,8 @@ func (r *electionRig) save(c *candidate, file string) error {
 	}
 	next := was.Clone()
 	next.Files["topology.yaml"] = "# " + file
-	return c.store.Save(r.t.Context(), plandoc.Location{Namespace: "slurm", Name: "quoin-slurm"}, next)
+	_, err = c.store.Save(r.t.Context(), plandoc.Location{Namespace: "slurm", Name: "quoin-slurm"}, next)
+	return err
 }
 
 // TestRealElection goes through what ends a leader.

@@ -261,9 +261,9 @@ func (s *Store) confirmLead(ctx context.Context) error {
 
 // Save writes a publication. One patch carries files and annotations together, and
 // only onto the version that Load returned. Save sets the new version.
-func (s *Store) Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) error {
+func (s *Store) Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) (version string, err error) {
 	if err := s.confirmLead(ctx); err != nil {
-		return fmt.Errorf("write publication %s: %w", p, err)
+		return "", fmt.Errorf("write publication %s: %w", p, err)
 	}
 	api := s.client.CoreV1().ConfigMaps(p.Namespace)
 	owned := map[string]string{"app.kubernetes.io/managed-by": "quoin", kindLabel: kindPublication}
@@ -273,24 +273,22 @@ func (s *Store) Save(ctx context.Context, p plandoc.Location, out *plandoc.Publi
 			Data:       out.Files,
 		}, metav1.CreateOptions{FieldManager: fieldManager})
 		if err != nil {
-			return fmt.Errorf("write publication %s: %w", p, err)
+			return "", fmt.Errorf("write publication %s: %w", p, err)
 		}
-		out.Version = cm.ResourceVersion
-		return nil
+		return cm.ResourceVersion, nil
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": out.Version, "labels": owned, "annotations": withNulls(out.Annotations, plandoc.OwnAnnotations)},
 		"data":     withNulls(out.Files, plandoc.OwnFiles),
 	})
 	if err != nil {
-		return fmt.Errorf("write publication %s: %w", p, err)
+		return "", fmt.Errorf("write publication %s: %w", p, err)
 	}
 	cm, err := api.Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	if err != nil {
-		return fmt.Errorf("write publication %s: %w", p, err)
+		return "", fmt.Errorf("write publication %s: %w", p, err)
 	}
-	out.Version = cm.ResourceVersion
-	return nil
+	return cm.ResourceVersion, nil
 }
 
 // withNulls returns values with a null, which deletes in a merge patch, for

@@ -191,14 +191,14 @@ func (s *Store) PlanChanged(publication, version string) bool {
 }
 
 // SavePlan stores the plan, only onto the version that LoadPlan returned.
-func (s *Store) SavePlan(ctx context.Context, d *plandoc.Document) error {
+func (s *Store) SavePlan(ctx context.Context, d *plandoc.Document) (version string, err error) {
 	name := planPrefix + d.Publication
 	packed, err := plandoc.Pack(d)
 	if err == nil {
 		err = s.confirmLead(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("write plan %s: %w", name, err)
+		return "", fmt.Errorf("write plan %s: %w", name, err)
 	}
 	api := s.client.CoreV1().ConfigMaps(s.namespace)
 	labels := map[string]string{"app.kubernetes.io/managed-by": "quoin", kindLabel: kindPlan}
@@ -214,11 +214,10 @@ func (s *Store) SavePlan(ctx context.Context, d *plandoc.Document) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("write plan %s/%s: %w", s.namespace, name, err)
+		return "", fmt.Errorf("write plan %s/%s: %w", s.namespace, name, err)
 	}
-	d.Version = cm.ResourceVersion
-	s.plans.wrote(d.Publication, d.Version)
-	return nil
+	s.plans.wrote(d.Publication, cm.ResourceVersion)
+	return cm.ResourceVersion, nil
 }
 
 // Addresses returns the InternalIP of Nodes, the first if there are several.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 // unshared returns a machine of which no text is shared with another machine.
@@ -43,5 +44,21 @@ func TestSharedBounded(t *testing.T) {
 	}
 	if len(s.texts) > maxShared+10 {
 		t.Errorf("%d texts are remembered", len(s.texts))
+	}
+}
+
+// TestRelevantReports notices a report that was written again, and not one that the API server only lists again.
+func TestRelevantReports(t *testing.T) {
+	slim := func(version string) any {
+		o := &nodereport.Object{Node: unshared("a", "H100")}
+		o.Name, o.ResourceVersion = "a", version
+		kept, err := new(shared).slimReport(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kept
+	}
+	if relevant(slim("1"), slim("1")) || !relevant(slim("1"), slim("2")) {
+		t.Errorf("listed again: noticed %t; written again: noticed %t", relevant(slim("1"), slim("1")), relevant(slim("1"), slim("2")))
 	}
 }

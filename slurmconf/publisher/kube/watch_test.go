@@ -157,10 +157,11 @@ func TestRealPlanWatched(t *testing.T) {
 		}},
 		{"deleted", func() error { return api.Delete(t.Context(), "quoin-plan-default", metav1.DeleteOptions{}) }},
 	} {
-		if err := store.SavePlan(t.Context(), d); err != nil {
+		version, err := store.SavePlan(t.Context(), d)
+		if err != nil {
 			t.Fatal(err)
 		}
-		version := d.Version
+		d.Version = version
 		shown("the plan as it was written", func() bool { seen := store.plans.of("default"); return seen.version == version && !seen.gone })
 		if store.PlanChanged("default", version) {
 			t.Errorf("before the plan was %s, it has changed", change.name)

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -53,10 +54,19 @@ func blocks(units ...string) []topology.Topology {
 	return []topology.Topology{t}
 }
 
+// gresLines reads lines of gres.conf.
+func gresLines(texts ...string) []gres.Line {
+	lines, err := gres.Parse("gres.conf", []byte(strings.Join(texts, "\n")))
+	if err != nil {
+		panic(err)
+	}
+	return lines
+}
+
 func (s *site) input() *Input {
 	doc := plandoc.New("default", "slurm/quoin-slurm")
-	doc.Add(plandoc.Revision{Time: noon.Add(-time.Hour), Digest: "1", Plan: topology.Plan{Format: "yaml", ByAnnotation: s.byAnnotation, Topologies: blocks("b1=n[1-4]")}})
-	doc.Add(plandoc.Revision{Time: noon, Digest: "2", Plan: topology.Plan{Format: "yaml", ByAnnotation: s.byAnnotation, Topologies: blocks("b1=n[1-2]", "b2=n[3-4]")}})
+	doc.Add(plandoc.Revision{Time: noon.Add(-time.Hour), Digest: "1", Plan: plandoc.Plan{Format: "yaml", ByAnnotation: s.byAnnotation, Plan: topology.Plan{Topologies: blocks("b1=n[1-4]")}}})
+	doc.Add(plandoc.Revision{Time: noon, Digest: "2", Plan: plandoc.Plan{Format: "yaml", ByAnnotation: s.byAnnotation, Plan: topology.Plan{Topologies: blocks("b1=n[1-2]", "b2=n[3-4]")}}})
 	in := &Input{Doc: doc, Published: map[string]string{"n1": "nvl:b1", "n2": "nvl:b1", "n3": "nvl:b2", "n4": "nvl:b2"}, Nodes: map[string]*inputs.Node{}, LoadTimeout: 2 * time.Minute, Now: noon.Add(s.after)}
 	in.Planned = map[string]string{}
 	for name, spec := range in.Published {
@@ -355,7 +365,7 @@ func TestFewerGPUs(t *testing.T) {
 		for _, n := range []string{"n5", "n6", "n7"} { // Slurm has no n7
 			in.Nodes[n] = &inputs.Node{Name: "k-" + n}
 		}
-		in.Doc.Current.Plan.Devices = []string{"NodeName=n1" + mig + "1", "NodeName=n1" + mig + "2", "NodeName=n2 Name=gpu Type=h100 File=/dev/nvidia[0-7]", "NodeName=n3 AutoDetect=nvidia", "NodeName=n[5,7] Name=gpu Type=h100 File=/dev/nvidia[0-6]"}
+		in.Doc.Current.Plan.Devices = gresLines("NodeName=n1"+mig+"1", "NodeName=n1"+mig+"2", "NodeName=n2 Name=gpu Type=h100 File=/dev/nvidia[0-7]", "NodeName=n3 AutoDetect=nvidia", "NodeName=n[5,7] Name=gpu Type=h100 File=/dev/nvidia[0-6]")
 		if strings.HasPrefix(name, "detected") {
 			in.Doc.Current.Plan.Detect = "nvidia"
 		}
@@ -601,7 +611,7 @@ func TestWatchGresAlone(t *testing.T) {
 	unsaid.Read = time.Time{}
 	watched(t, unsaid, false, func(t *bubble) {
 		doc := plandoc.New("default", "slurm/quoin-slurm")
-		doc.Add(plandoc.Revision{Time: noon, Digest: "1", Plan: topology.Plan{Format: "conf", Devices: []string{"NodeName=n1 Name=gpu File=/dev/nvidia0"}}})
+		doc.Add(plandoc.Revision{Time: noon, Digest: "1", Plan: plandoc.Plan{Format: "conf", Devices: gresLines("NodeName=n1 Name=gpu File=/dev/nvidia0")}})
 		in := &Input{Doc: doc, Nodes: map[string]*inputs.Node{"n1": {Name: "k-n1", Workers: []inputs.Worker{{}}}}, LoadTimeout: 2 * time.Minute}
 		for range 3 {
 			in.Now = time.Now()

@@ -32,8 +32,8 @@ type realSite struct {
 // publish writes a file with the blocks, as a new revision.
 func (r *realSite) publish(names ...string) {
 	r.t.Helper()
-	plan := topology.Plan{Format: "yaml", ByAnnotation: true, Topologies: blocks(names...)}
-	files, err := plandoc.Files(&plan)
+	plan := plandoc.Plan{Format: "yaml", ByAnnotation: true, Plan: topology.Plan{Topologies: blocks(names...)}}
+	files, err := plan.Files()
 	if err == nil {
 		err = os.WriteFile(filepath.Join(r.slurm.Dir, "topology.yaml"), []byte(files["topology.yaml"]), 0o644)
 	}
@@ -160,9 +160,9 @@ func TestRealLosesPlaceAtReconfigure(t *testing.T) {
 	r.until("registered: n1: Slurm has it in no block and no switch, published is nvl:b1: .*")
 
 	r.scontrol("update", "nodename=n1", "topology=nvl:b1")
-	r.doc.Current.Plan.Devices = []string{gresOne, gresTwo}
+	r.doc.Current.Plan.Devices = gresLines(gresOne, gresTwo)
 	r.until("")
-	r.doc.Current.Plan.Devices = []string{gresOne}
+	r.doc.Current.Plan.Devices = gresLines(gresOne)
 	if err := os.WriteFile(filepath.Join(c.Dir, "gres.conf"), []byte(gresOne+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -105,8 +104,7 @@ func (v *View) registered(name, published string) (Stage, string) {
 // then, because a part of the detected Type is enough in Gres=.
 func (v *View) fewerGPUs(name string, n *slurmctld.Node) string {
 	if v.gres == nil {
-		lines, _ := plandoc.Lines(&v.in.Doc.Current.Plan) // lines that were made can be read
-		v.gres, _ = gres.ByNode(lines, nil)
+		v.gres, _ = gres.ByNode(v.in.Doc.Current.Plan.Devices, nil) // lines of a plan have names that can be read
 	}
 	lines, listed := v.gres[name]
 	want, err := n.GPUs()
@@ -155,13 +153,13 @@ func update(spec string) string { return "scontrol update nodename=NAME topology
 
 // shownIn reports whether scontrol shows the node in all units of the string.
 func (v *View) shownIn(name, spec string) bool {
-	shown := unitsOf(v.places[name])
-	return !slices.ContainsFunc(unitsOf(spec), func(unit string) bool { return !slices.Contains(shown, unit) })
+	shown := slices.Collect(topology.SpecUnits(v.places[name]))
+	return !slices.ContainsFunc(slices.Collect(topology.SpecUnits(spec)), func(unit string) bool { return !slices.Contains(shown, unit) })
 }
 
 // WhyNot says why Slurm does not know the units of a Topology= string.
 func (v *View) WhyNot(spec string) string {
-	for _, unit := range unitsOf(spec) {
+	for unit := range topology.SpecUnits(spec) {
 		if v.refused[unit] && !v.named[unit] {
 			return "Slurm refused " + unit + " when a node registered with it: " + loadIt
 		}

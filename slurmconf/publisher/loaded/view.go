@@ -7,7 +7,6 @@ package loaded
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -81,7 +80,7 @@ func NewView(in *Input, slurm *slurmctld.State) *View {
 // readUnits reads which units Slurm has.
 func (v *View) readUnits() {
 	for _, n := range v.slurm.Nodes {
-		for _, unit := range unitsOf(n.Topology) {
+		for unit := range topology.SpecUnits(n.Topology) {
 			v.named[unit] = true
 		}
 	}
@@ -103,12 +102,12 @@ func (v *View) readUnits() {
 // the youngest that Slurm lacks.
 func (v *View) refuse(spec string) {
 	var youngest time.Time
-	for _, unit := range unitsOf(spec) {
+	for unit := range topology.SpecUnits(spec) {
 		if since := v.ages.Since(unit); since.After(youngest) {
 			youngest = since
 		}
 	}
-	for _, unit := range unitsOf(spec) {
+	for unit := range topology.SpecUnits(spec) {
 		if !v.named[unit] && v.ages.Since(unit).Equal(youngest) {
 			v.refused[unit] = true
 		}
@@ -121,7 +120,7 @@ func (v *View) Knows(spec string) Verdict {
 		return Unknown
 	}
 	all := Yes
-	for _, unit := range unitsOf(spec) {
+	for unit := range topology.SpecUnits(spec) {
 		switch v.knowsUnit(unit) {
 		case No:
 			return No
@@ -175,22 +174,7 @@ func (v *View) Never() bool {
 	return v.Loaded() == No && !v.in.Now.Before(v.written.Add(v.in.LoadTimeout))
 }
 
-// unitsOf returns the units of a Topology= string as TOPOLOGY:UNIT. Of a path of switches the
-// last one counts.
-func unitsOf(spec string) (units []string) {
-	if spec == "" {
-		return nil
-	}
-	for part := range strings.SplitSeq(spec, ",") {
-		if first, last := strings.Index(part, ":"), strings.LastIndex(part, ":"); first < last {
-			part = part[:first] + part[last:]
-		}
-		units = append(units, part)
-	}
-	return units
-}
-
 // sameUnits reports whether two Topology= strings name the same units.
 func sameUnits(a, b string) bool {
-	return slices.Equal(slices.Sorted(slices.Values(unitsOf(a))), slices.Sorted(slices.Values(unitsOf(b))))
+	return slices.Equal(slices.Sorted(topology.SpecUnits(a)), slices.Sorted(topology.SpecUnits(b)))
 }

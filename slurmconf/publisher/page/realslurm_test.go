@@ -7,7 +7,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
@@ -24,7 +23,7 @@ func TestRealSlurm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := plandoc.Files(&doc.Current.Plan)
+	files, err := doc.Current.Plan.Files()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,13 +120,13 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 		return nil, err
 	}
 	if doc.Current.Number == 0 {
-		site.Trouble = append(site.Trouble, "nothing is published yet: nodes have no place")
+		site.Trouble = append(site.Trouble, NothingPublished)
 	}
 	in := c.Rules.Gather(snap)
-	c.FabricSite(&doc.Current.Plan, doc.FabricSince).Judge(in.Facts, in.UnnamedFacts) // the plan of now has the findings
-	site.Plan = planOf(&doc.Current.Plan, &in)
+	c.FabricSite(&doc.Current.Plan.Plan, doc.FabricSince).Judge(in.Facts, in.UnnamedFacts) // the plan of now has the findings
+	site.Plan = planOf(&doc.Current.Plan.Plan, &in)
 	if now, err := s.passes[i].Plan(snap, doc, time.Now()); err == nil {
-		update(site.Plan, &now)
+		update(site.Plan, now)
 	} else {
 		site.Trouble = append(site.Trouble, fmt.Sprintf("what is wrong now is not known: %s; problems and reasons of nodes are those of revision %d of %s",
 			topology.Cut(err.Error(), topology.MaxMessage), doc.Current.Number, plandoc.SinceText(doc.Current.Time)))
@@ -145,6 +145,9 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 	k.AddTo(ctx, site)
 	return site, nil
 }
+
+// NothingPublished is the trouble of a site without a stored plan.
+const NothingPublished = "nothing is published yet: nodes have no place"
 
 // Known is what is known of a site beside its plan.
 type Known struct {
@@ -278,7 +281,7 @@ func changesOf(doc *plandoc.Document) plandoc.Changes {
 	if doc.Wanted == nil {
 		return plandoc.Changes{}
 	}
-	return plandoc.Compare(&doc.Current.Plan, doc.Wanted)
+	return plandoc.Diff(&doc.Current.Plan, doc.Wanted)
 }
 
 // heldOf says what is held, and what would change.

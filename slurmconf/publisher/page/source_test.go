@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -39,7 +40,7 @@ type stored struct {
 	conditions map[string]map[string]inputs.Condition
 	states     map[string]string
 	held       []plandoc.Held
-	wanted     *topology.Plan
+	wanted     *plandoc.Plan
 	spoil      func(*plandoc.Document) // or nil
 	err        error
 }
@@ -286,7 +287,7 @@ func TestSourceNow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(stored, problemsOf(&doc.Current.Plan)); diff != "" || doc.Current.Number != 1 {
+			if diff := cmp.Diff(stored, problemsOf(&doc.Current.Plan.Plan)); diff != "" || doc.Current.Number != 1 {
 				t.Errorf("revision %d, want the first with its problems (-want +got):\n%s", doc.Current.Number, diff)
 			}
 		})
@@ -298,7 +299,7 @@ func TestSourceNotKnown(t *testing.T) {
 	s, clusters := filled(t, racks(t, 1))
 	publish(t, s, clusters)
 	s.spoil = func(d *plandoc.Document) {
-		d.Current.Plan.Devices, d.Current.Plan.Problems = []string{"NodeName=["}, []topology.Finding{{Reason: "Old"}}
+		d.Current.Plan.Devices, d.Current.Plan.Problems = []gres.Line{{Nodes: "["}}, []topology.Finding{{Reason: "Old"}}
 	}
 	site := siteOf(t, s, clusters, nil)
 	if len(site.Trouble) != 1 || !strings.HasPrefix(site.Trouble[0], "what is wrong now is not known: ") || !strings.Contains(site.Trouble[0], "; problems and reasons of nodes are those of revision 1 of 20") ||

@@ -1,7 +1,6 @@
 package plandoc
 
 import (
-	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -26,9 +25,9 @@ func (a *Ages) Since(spec string) (latest time.Time) {
 	if a.since == nil {
 		a.read()
 	}
-	for part := range strings.SplitSeq(spec, ",") {
-		since, known := a.since[part]
-		if !known && part != "" {
+	for unit := range topology.SpecUnits(spec) {
+		since, known := a.since[unit]
+		if !known {
 			since = a.written
 		}
 		if since.After(latest) {

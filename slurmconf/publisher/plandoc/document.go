@@ -20,6 +20,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/switches"
@@ -73,7 +74,7 @@ type Document struct {
 	Held []Held `json:"held,omitempty"`
 	// Wanted is the plan that would be published if nothing was held. It is nil if nothing is
 	// held, or if no plan can be made.
-	Wanted *topology.Plan `json:"wanted,omitempty"`
+	Wanted *Plan `json:"wanted,omitempty"`
 	// RolledBack is the revision that people went back to: every change waits for an
 	// approval. 0: none does.
 	RolledBack int `json:"rolledBack,omitempty"`
@@ -82,6 +83,9 @@ type Document struct {
 	// FabricSince says by Node since when its NVLink fabric is not ready. A registration in progress
 	// is here once it takes too long.
 	FabricSince map[string]time.Time `json:"fabricSince,omitempty"`
+	// MissingSince says since when nobody has published Slurm names that leave after removeAfter. A name is here
+	// once it has been missing for a while.
+	MissingSince map[string]time.Time `json:"missingSince,omitempty"`
 	// Groups are the switches that cables show, by the names that they have in the tree: a group keeps
 	// its name when switches come, go or are replaced.
 	Groups []switches.Group `json:"groups,omitempty"`
@@ -109,9 +113,9 @@ type Revision struct {
 	Digest string `json:"digest,omitempty"`
 	// FilesDigest is that of the files, and FilesTime is when they were written, if they have
 	// no nodes. Then several revisions may have the same files.
-	FilesDigest string        `json:"filesDigest,omitempty"`
-	FilesTime   time.Time     `json:"filesTime,omitzero"`
-	Plan        topology.Plan `json:"plan,omitzero"`
+	FilesDigest string    `json:"filesDigest,omitempty"`
+	FilesTime   time.Time `json:"filesTime,omitzero"`
+	Plan        Plan      `json:"plan,omitzero"`
 }
 
 // OfFiles returns the digest of the revision's files.
@@ -122,16 +126,13 @@ func (r *Revision) Written() time.Time { return cmp.Or(r.FilesTime, r.Time) }
 
 // SetDigests gives the revision the digests of its plan.
 func (r *Revision) SetDigests() error {
-	whole, err := Whole(&r.Plan)
-	if err != nil {
+	files, err := r.Plan.Files()
+	r.Digest, r.FilesDigest = Digest(files), ""
+	if err != nil || !r.Plan.ByAnnotation {
 		return err
 	}
-	r.Digest, r.FilesDigest = Digest(whole), ""
-	if !r.Plan.ByAnnotation {
-		return nil
-	}
-	files, err := Files(&r.Plan)
-	r.FilesDigest = Digest(files)
+	whole, err := r.Plan.Whole()
+	r.Digest, r.FilesDigest = Digest(whole), r.Digest
 	return err
 }
 
@@ -265,7 +266,7 @@ func Marshal(d *Document) ([]byte, error) {
 
 // sorted returns the plan as it is stored: its nodes and problems are sorted, and a node has
 // its name in Kubernetes only if that is another one.
-func sorted(p *topology.Plan) topology.Plan {
+func sorted(p *Plan) Plan {
 	s := *p
 	s.Nodes = slices.Clone(p.Nodes)
 	for i := range s.Nodes {
@@ -364,7 +365,7 @@ func (r *Revision) check() error {
 }
 
 // check refuses a plan that gives no files. It gives every node its name in Kubernetes.
-func check(p *topology.Plan) error {
+func check(p *Plan) error {
 	if p.Format != "yaml" && p.Format != "conf" {
 		return fmt.Errorf("format %q: want yaml or conf", p.Format)
 	}
@@ -380,6 +381,6 @@ func check(p *topology.Plan) error {
 			n.Node = n.SlurmName
 		}
 	}
-	_, err := Lines(p)
+	_, err := gres.ByNode(slices.Concat(p.Devices, p.Gres), nil)
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -15,9 +14,51 @@ import (
 // Header begins every file.
 const Header = "Written by quoin from the NVLink domains and network tiers of the nodes.\nChanges made here are overwritten."
 
-// Render writes the files of topologies and lines. Without topologies there is no topology
+// Plan is a plan as it is published: what the files have of it, and how.
+type Plan struct {
+	topology.Plan
+	// Format is that of the topology file: yaml or conf.
+	Format string `json:"format,omitempty"`
+	// Policy has the keys of the configuration that the plan was made by, and their values.
+	Policy map[string]string `json:"policy,omitempty"`
+	// ByAnnotation says that Node annotations alone place nodes: the topology file names none.
+	ByAnnotation bool `json:"byAnnotation,omitempty"`
+	// Devices are the lines of gres.conf. With AllNodes the file has them without NodeName. With
+	// Detect it has that AutoDetect for all nodes in their place: Devices then say what slurmd finds.
+	Devices  []gres.Line `json:"devices,omitempty"`
+	AllNodes bool        `json:"allNodes,omitempty"`
+	Detect   string      `json:"detect,omitempty"`
+	// Gres are the lines of the file if they are others than all these: nodes that differ are listed beside
+	// Detect, and names that are still to come are listed ahead.
+	Gres []gres.Line `json:"gres,omitempty"`
+}
+
+// Files renders the plan.
+func (p *Plan) Files() (map[string]string, error) {
+	topologies, lines := p.Topologies, p.Devices
+	if p.ByAnnotation {
+		topologies = make([]topology.Topology, len(p.Topologies))
+		for i := range topologies {
+			topologies[i] = slurmconf.Skeleton(p.Topologies[i])
+		}
+	}
+	switch {
+	case len(p.Gres) > 0:
+		lines = p.Gres
+	case p.AllNodes:
+		lines = gres.Nameless(lines)
+	case p.Detect != "":
+		lines = []gres.Line{{AutoDetect: p.Detect}}
+	}
+	return render(p.Format, topologies, lines)
+}
+
+// Whole renders the plan with all nodes in the files.
+func (p *Plan) Whole() (map[string]string, error) { return render(p.Format, p.Topologies, p.Devices) }
+
+// render writes the files of topologies and lines. Without topologies there is no topology
 // file, and without lines no gres.conf.
-func Render(format string, topologies []topology.Topology, lines []gres.Line) (map[string]string, error) {
+func render(format string, topologies []topology.Topology, lines []gres.Line) (map[string]string, error) {
 	files := map[string]string{}
 	if len(topologies) > 0 {
 		var text []byte
@@ -42,90 +83,16 @@ func Render(format string, topologies []topology.Topology, lines []gres.Line) (m
 	return files, nil
 }
 
-// Files renders the plan.
-func Files(p *topology.Plan) (map[string]string, error) {
-	lines, err := Lines(p)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case len(p.Gres) > 0:
-		if lines, err = parseLines(p.Gres); err != nil {
-			return nil, err
-		}
-	case p.AllNodes:
-		lines = gres.Nameless(lines)
-	case p.Detect != "":
-		lines = []gres.Line{{AutoDetect: p.Detect}}
-	}
-	topologies := p.Topologies
-	if p.ByAnnotation {
-		topologies = Skeletons(topologies)
-	}
-	return Render(p.Format, topologies, lines)
-}
-
-// Whole renders the plan with all nodes in the files.
-func Whole(p *topology.Plan) (map[string]string, error) {
-	if !p.ByAnnotation {
-		return Files(p)
-	}
-	lines, err := Lines(p)
-	if err != nil {
-		return nil, err
-	}
-	return Render(p.Format, p.Topologies, lines)
-}
-
-// Skeletons returns the topologies without nodes, for nodes that annotations place.
-func Skeletons(topologies []topology.Topology) []topology.Topology {
-	out := make([]topology.Topology, len(topologies))
-	for i := range topologies {
-		out[i] = slurmconf.Skeleton(topologies[i])
-	}
-	return out
-}
-
-// Lines returns the lines of gres.conf of a plan, with the names of their nodes.
-func Lines(p *topology.Plan) ([]gres.Line, error) { return parseLines(p.Devices) }
-
-func parseLines(text []string) ([]gres.Line, error) {
-	lines, err := gres.Parse("plan", []byte(strings.Join(text, "\n")))
-	if err == nil {
-		_, err = gres.ByNode(lines, nil)
-	}
-	return lines, err
-}
-
-// SetLines puts lines of gres.conf into the plan.
-func SetLines(p *topology.Plan, lines []gres.Line) (err error) {
-	p.Devices, err = LineTexts(lines)
-	return err
-}
-
-// LineTexts are lines of gres.conf as a plan has them.
-func LineTexts(lines []gres.Line) ([]string, error) {
-	var texts []string
-	for i := range lines {
-		line, err := gres.Render(lines[i:i+1], "")
-		if err != nil {
-			return nil, err
-		}
-		texts = append(texts, strings.TrimSpace(string(line)))
-	}
-	return texts, nil
-}
-
 // Named returns the lines of the file by node, if the file names nodes in another way than Devices. They are
 // without AutoDetect=off, which the file has beside Detect.
-func Named(p *topology.Plan) map[string][]gres.Line {
-	lines, _ := parseLines(p.Gres) // lines that were made can be read
+func (p *Plan) Named() map[string][]gres.Line {
+	lines := slices.Clone(p.Gres)
 	for i := range lines {
 		if lines[i].AutoDetect == gres.AutoDetectOff {
 			lines[i].AutoDetect = ""
 		}
 	}
-	byNode, _ := gres.ByNode(lines, nil)
+	byNode, _ := gres.ByNode(lines, nil) // lines of a plan have names that can be read
 	return byNode
 }
 
@@ -134,7 +101,7 @@ var errNoFile = errors.New("no topology file and no gres.conf")
 
 // FromFiles makes a plan of files that were published before there was a document. Lines of
 // gres.conf without nodes are of all nodes. A gres.conf alone gives a plan without topologies.
-func FromFiles(files map[string]string) (*topology.Plan, error) {
+func FromFiles(files map[string]string) (*Plan, error) {
 	lines, err := gres.Parse(gresFile, []byte(files[gresFile]))
 	if err != nil {
 		return nil, err
@@ -147,16 +114,14 @@ func FromFiles(files map[string]string) (*topology.Plan, error) {
 		if files[name] == "" {
 			continue
 		}
-		p := &topology.Plan{Format: format}
-		if lines, err = detectedBeside(p, lines); err != nil {
-			return nil, err
-		}
+		p := &Plan{Format: format}
+		p.Devices = detectedBeside(p, lines)
 		if p.Topologies, err = slurmconf.ParseTopologies(name, []byte(files[name])); err != nil {
 			return nil, err
 		}
-		for i := range lines {
-			if lines[i].Nodes == "" {
-				lines[i].Nodes, p.AllNodes = hostlist.Compress(slices.Collect(maps.Keys(p.Places()))), true
+		for i := range p.Devices {
+			if p.Devices[i].Nodes == "" {
+				p.Devices[i].Nodes, p.AllNodes = hostlist.Compress(slices.Collect(maps.Keys(p.Places()))), true
 			}
 		}
 		for i := range p.Topologies {
@@ -165,22 +130,20 @@ func FromFiles(files map[string]string) (*topology.Plan, error) {
 				b.Size = len(b.Nodes)
 			}
 		}
-		return p, SetLines(p, lines)
+		return p, nil
 	}
 	if len(lines) == 0 {
 		return nil, errNoFile
 	}
-	p := &topology.Plan{Format: "yaml"} // it has no topology file
-	if lines, err = detectedBeside(p, lines); err != nil {
-		return nil, err
-	}
-	p.AllNodes = slices.ContainsFunc(lines, func(l gres.Line) bool { return l.Nodes == "" })
-	return p, SetLines(p, lines)
+	p := &Plan{Format: "yaml"} // it has no topology file
+	p.Devices = detectedBeside(p, lines)
+	p.AllNodes = slices.ContainsFunc(p.Devices, func(l gres.Line) bool { return l.Nodes == "" })
+	return p, nil
 }
 
 // detectedBeside returns the lines that name nodes, if the others only say how all other nodes detect their
 // GPUs. The plan then has the lines as the file has them. Else it returns all lines.
-func detectedBeside(p *topology.Plan, lines []gres.Line) (named []gres.Line, err error) {
+func detectedBeside(p *Plan, lines []gres.Line) (named []gres.Line) {
 	detect := ""
 	for _, l := range lines {
 		switch {
@@ -190,24 +153,23 @@ func detectedBeside(p *topology.Plan, lines []gres.Line) (named []gres.Line, err
 			}
 			named = append(named, l)
 		case l.Name != "":
-			return lines, nil
+			return lines
 		default:
 			detect = l.AutoDetect
 		}
 	}
 	if detect == "" || len(named) == 0 {
-		return lines, nil
+		return lines
 	}
-	p.Detect = detect
-	p.Gres, err = LineTexts(lines)
-	return named, err
+	p.Detect, p.Gres = detect, lines
+	return named
 }
 
 // Place puts nodes into the units that their Topology= strings name.
-func Place(p *topology.Plan, specs map[string]string) {
+func (p *Plan) Place(specs map[string]string) {
 	nodes := make(map[string][]string) // by TOPOLOGY:UNIT
 	for node, spec := range specs {
-		for unit := range strings.SplitSeq(spec, ",") {
+		for unit := range topology.SpecUnits(spec) {
 			nodes[unit] = append(nodes[unit], node)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/hosts"
 	"github.com/quoin-hpc/quoin/topology"
@@ -20,17 +21,25 @@ import (
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // plan is one with two blocks, a tree, devices and reasons.
-func plan(first, second string) topology.Plan {
-	return topology.Plan{Format: "yaml",
+func plan(first, second string) Plan {
+	return Plan{Format: "yaml", Devices: gresLines("NodeName=n[1-3] Name=gpu Type=gb200 File=/dev/nvidia[0-3]"), Plan: topology.Plan{
 		Topologies: []topology.Topology{
 			{Name: "nvl", Default: true, Kind: "block", Sizes: []int{2}, Blocks: []topology.Block{{Name: "nvl-1", Nodes: hosts.In(first), Size: 2}, {Name: "nvl-2", Nodes: hosts.In(second), Size: 2}, {Name: "nvl-3"}}},
 			{Name: "fabric", Kind: "tree", Switches: []topology.Switch{{Name: "l1", Nodes: hosts.In(first)}, {Name: "l2", Nodes: hosts.In(second)}, {Name: "s", Children: hosts.In("l[1-2]")}}},
 			{Name: "flat", Kind: "flat"},
 		},
-		Devices:  []string{"NodeName=n[1-3] Name=gpu Type=gb200 File=/dev/nvidia[0-3]"},
 		Nodes:    []topology.Placement{{SlurmName: "n1", Node: "n1", Source: "nvml", Reason: "Placed"}, {SlurmName: "n2", Node: "host-2", Source: "nvml", Reason: "Placed"}, {SlurmName: "n3", Node: "n3", Source: "label", Reason: "Placed"}, {SlurmName: "n9", Node: "n9", Reason: "NoGPUs", Message: "no GPU"}},
 		Problems: []topology.Finding{{Subject: topology.Subject{Node: "n9"}, Reason: "NoGPUs", Message: "no GPU"}},
+	}}
+}
+
+// gresLines reads lines of gres.conf.
+func gresLines(texts ...string) []gres.Line {
+	lines, err := gres.Parse("gres.conf", []byte(strings.Join(texts, "\n")))
+	if err != nil {
+		panic(err)
 	}
+	return lines
 }
 
 func document() *Document {
@@ -188,7 +197,7 @@ func TestPackMakesRoom(t *testing.T) {
 		}
 		return b.String()
 	}
-	with := func(messages int) topology.Plan {
+	with := func(messages int) Plan {
 		p := plan("n[1-2]", "n3")
 		p.Nodes = []topology.Placement{{SlurmName: "n1", Node: "n1", Reason: "X", Message: noise(messages)}}
 		return p
@@ -279,8 +288,8 @@ func TestCompare(t *testing.T) {
 	old, next := plan("n[1-2]", "n3"), plan("n1", "n[2-4]")
 	next.Nodes = append(next.Nodes[:2:2], topology.Placement{SlurmName: "n4", Node: "n4", Reason: "Placed", Source: "label"})
 	next.Topologies[0].Sizes, next.Topologies[0].Blocks[2].Name = []int{4}, "nvl-4"
-	next.Devices = []string{"NodeName=n[2-4] Name=gpu Type=gb200 File=/dev/nvidia[0-3]"}
-	c := Compare(&old, &next)
+	next.Devices = gresLines("NodeName=n[2-4] Name=gpu Type=gb200 File=/dev/nvidia[0-3]")
+	c := Diff(&old, &next)
 	var moves []string
 	for i := range c.Moves {
 		moves = append(moves, c.Moves[i].String())
@@ -300,21 +309,21 @@ func TestCompare(t *testing.T) {
 		t.Errorf("%s\n%s", got, want)
 	}
 	next.Detect = "nvidia"
-	detected := Compare(&old, &next)
+	detected := Diff(&old, &next)
 	if got := detected.Summary(9); !strings.Contains(got, "; gres.conf: lines by node becomes AutoDetect=nvidia for all nodes; ") || !strings.Contains(got, "; the GPUs of 2 nodes, which slurmd detects; fewer GPUs than before on n1: ") {
 		t.Error(got)
 	}
-	next.Gres = []string{"AutoDetect=nvidia", "NodeName=n[2-3] Name=gpu File=/dev/nvidia0 AutoDetect=off"}
-	named := Compare(&old, &next)
+	next.Gres = gresLines("AutoDetect=nvidia", "NodeName=n[2-3] Name=gpu File=/dev/nvidia0 AutoDetect=off")
+	named := Diff(&old, &next)
 	if got := named.Summary(9); !strings.Contains(got, "; gres.conf: lines by node becomes AutoDetect=nvidia, and lines of n[2-3]; ") {
 		t.Errorf("with names: %q", got)
 	}
 	next.Gres = nil
-	gone := Compare(&next, &old)
+	gone := Diff(&next, &old)
 	if got := gone.Moves[1].String(); got != "n4 leaves nvl-2 at l2: no node has this name now" {
 		t.Error(got)
 	}
-	if same := Compare(&old, &old); !same.None() || same.Summary(9) != "" {
+	if same := Diff(&old, &old); !same.None() || same.Summary(9) != "" {
 		t.Errorf("%+v", same)
 	}
 }
@@ -343,8 +352,8 @@ func TestFewer(t *testing.T) {
 		"it leaves":               {append(all("n9", mig+"1"), four...), four, nil},
 	} {
 		old, next := plan("n[1-2]", "n3"), plan("n[1-2]", "n3")
-		old.Devices, next.Devices = tt.old, tt.next
-		c := Compare(&old, &next)
+		old.Devices, next.Devices = gresLines(tt.old...), gresLines(tt.next...)
+		c := Diff(&old, &next)
 		if diff := cmp.Diff(tt.want, c.Fewer); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -356,7 +365,7 @@ func TestFewer(t *testing.T) {
 
 // TestCompareNames has Nodes whose names in Slurm change.
 func TestCompareNames(t *testing.T) {
-	named := func(first, second string, nodes ...topology.Placement) *topology.Plan {
+	named := func(first, second string, nodes ...topology.Placement) *Plan {
 		p := plan(first, second)
 		p.Nodes = nodes
 		return &p
@@ -367,7 +376,7 @@ func TestCompareNames(t *testing.T) {
 	old := named("n1", "n2", placed("n1", "k1"), placed("n2", "k2"))
 	for _, tt := range []struct {
 		name string
-		next *topology.Plan
+		next *Plan
 		want []string
 		only bool
 	}{
@@ -382,7 +391,7 @@ func TestCompareNames(t *testing.T) {
 		{"another Node", named("m1", "n2", placed("m1", "k3"), placed("n2", "k2")), []string{"m1 joins nvl-1 at l1: its labels", "n1 leaves nvl-1 at l1: no node has this name now"}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := Compare(old, tt.next)
+			c := Diff(old, tt.next)
 			c.Devices = nil
 			if diff := cmp.Diff(tt.want, c.Sentences(hostlist.Compress)); diff != "" {
 				t.Errorf("moves (-want +got):\n%s", diff)
@@ -397,12 +406,12 @@ func TestCompareNames(t *testing.T) {
 func TestComparePolicy(t *testing.T) {
 	old, next := plan("n1", "n2"), plan("n1", "n2")
 	next.Policy = map[string]string{"baseBlockSize": "18", "sizeClasses": "[18, 9]"}
-	if c := Compare(&old, &next); !c.None() {
+	if c := Diff(&old, &next); !c.None() {
 		t.Errorf("a plan of a release that stored no policy differs: %+v", c)
 	}
 	old.Policy = map[string]string{"baseBlockSize": "9", "minBlockNodes": "2"}
 	want := []string{"key baseBlockSize: 9 becomes 18", "key sizeClasses is [18, 9] now", "key minBlockNodes goes"}
-	if diff := cmp.Diff(want, Compare(&old, &next).Units); diff != "" {
+	if diff := cmp.Diff(want, Diff(&old, &next).Units); diff != "" {
 		t.Errorf("units (-want +got):\n%s", diff)
 	}
 }
@@ -456,7 +465,7 @@ func TestFromFiles(t *testing.T) {
 				}
 				return
 			}
-			if made, err := Files(p); err != nil || p.AllNodes != (tt.name == "lines for all nodes") || p.AllNodes && (strings.Contains(made["gres.conf"], "NodeName") || !strings.HasPrefix(p.Devices[0], "NodeName=n[1-2] ")) {
+			if made, err := p.Files(); err != nil || p.AllNodes != (tt.name == "lines for all nodes") || p.AllNodes && (strings.Contains(made["gres.conf"], "NodeName") || p.Devices[0].Nodes != "n[1-2]") {
 				t.Errorf("%v %+v, files %v", err, p, made)
 			}
 			if p.Format != tt.want || p.Topologies[0].Blocks[0].Size != 2 || len(p.Places()) != 2 {
@@ -474,7 +483,7 @@ func TestFromGresAlone(t *testing.T) {
 		if err != nil || len(p.Topologies) > 0 || len(p.Devices) != 1 {
 			t.Fatalf("%+v, %v", p, err)
 		}
-		files, err := Files(p)
+		files, err := p.Files()
 		if _, text, _ := strings.Cut(files["gres.conf"], "overwritten.\n"); err != nil || len(files) != 1 || text != lines {
 			t.Errorf("files %v, %v, want %s", files, err, lines)
 		}
@@ -509,6 +518,6 @@ func FuzzUnmarshal(f *testing.F) {
 		if err != nil || !bytes.Equal(first, second) {
 			t.Errorf("%v\n%s\n%s", err, first, second)
 		}
-		_ = Compare(&d.Current.Plan, &topology.Plan{})
+		_ = Diff(&d.Current.Plan, &Plan{})
 	})
 }

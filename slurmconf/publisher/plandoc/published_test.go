@@ -173,11 +173,11 @@ func TestFilesByAnnotation(t *testing.T) {
 	p := plan("n[1-2]", "n3")
 	for _, byAnnotation := range []bool{false, true} {
 		p.ByAnnotation = byAnnotation
-		files, err := Files(&p)
+		files, err := p.Files()
 		if err != nil || strings.Contains(files["topology.yaml"], "n[1-2]") == byAnnotation {
 			t.Errorf("by annotation %t: %v, %v", byAnnotation, files, err)
 		}
-		if whole, err := Whole(&p); err != nil || !strings.Contains(whole["topology.yaml"], "n[1-2]") {
+		if whole, err := p.Whole(); err != nil || !strings.Contains(whole["topology.yaml"], "n[1-2]") {
 			t.Errorf("whole: %v, %v", whole, err)
 		}
 	}

@@ -66,7 +66,7 @@ func Compile(pubs []Publication, selector func(text string) (inputs.Selector, er
 // unless slurmVersion names one. stored is the stored plan, or nil. Without slurmVersion, the release of the
 // stored plan holds while none is seen: a moment without an answer changes no file. A stored topology.conf
 // stays with newer releases too, because a site may link the file by its name.
-func (c *Cluster) Follow(seen slurmconf.Release, stored *topology.Plan) {
+func (c *Cluster) Follow(seen slurmconf.Release, stored *plandoc.Plan) {
 	c.Seen = seen
 	keep := false
 	if c.SlurmVersion == "" {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
 
 func TestCompileRefuses(t *testing.T) {
@@ -200,7 +200,7 @@ func TestFollow(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := all[0]
-			c.Follow(tt.seen, &topology.Plan{Format: tt.format, Policy: map[string]string{"slurmVersion": tt.stored}})
+			c.Follow(tt.seen, &plandoc.Plan{Format: tt.format, Policy: map[string]string{"slurmVersion": tt.stored}})
 			keys := c.Keys()
 			maps.DeleteFunc(keys, func(key, _ string) bool { return key != "format" && key != "slurmVersion" })
 			if diff := cmp.Diff(tt.keys, keys); diff != "" {

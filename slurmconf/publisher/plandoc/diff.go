@@ -18,12 +18,17 @@ import (
 type Changes struct {
 	// Moves are the nodes with another place, sorted by name.
 	Moves []Move
+	// Displaced are the nodes that had a place and are elsewhere or nowhere now, sorted: those of placement.Moved.
+	Displaced []string
 	// Units are the blocks, switches and topologies that come or go, and the sizes and the
 	// parts of the policy that change, one sentence each.
 	Units []string
 	// Devices are the nodes with other GPUs in the plan, sorted. Fewer are the nodes of Devices that stay,
 	// with fewer devices of a Type: Gres= of slurm.conf must follow, or slurmctld drains them.
 	Devices, Fewer []string
+	// Redone are the nodes of Devices that had lines before. A node that detected its devices and now has them
+	// listed is not among them.
+	Redone []string
 	// detect is AutoDetect of all nodes in the next gres.conf, which then has no lines of nodes.
 	detect string
 }
@@ -139,14 +144,10 @@ func placeText(p, other topology.Place) string {
 	return strings.Join(parts, " at ")
 }
 
-// Compare returns what is different in next.
-func Compare(old, next *topology.Plan) Changes {
+// Diff returns what is different in next.
+func Diff(old, next *Plan) Changes {
 	c := Changes{detect: next.Detect}
 	before, after := old.Places(), next.Places()
-	reasons := make(map[string]*topology.Placement, len(next.Nodes))
-	for i := range next.Nodes {
-		reasons[next.Nodes[i].SlurmName] = &next.Nodes[i]
-	}
 	renamed := renames(old, next, before, after)
 	all := maps.Clone(before)
 	maps.Copy(all, after)
@@ -159,18 +160,28 @@ func Compare(old, next *topology.Plan) Changes {
 			from = before[name]
 		}
 		if from != to || renamed[n] != "" {
-			c.Moves = append(c.Moves, Move{n, renamed[n], from, to, because(reasons[n])})
+			c.Moves = append(c.Moves, Move{n, renamed[n], from, to, ""})
 		}
 	}
+	c.sayWhy(next)
+	c.Displaced, _ = placement.Moved(&old.Plan, &next.Plan)
 	c.Units = units(old, next)
-	lines, nextLines := linesByNode(old, before), linesByNode(next, after)
-	c.Devices = devices(lines, nextLines)
-	for _, n := range c.Devices {
-		if _, stays := after[n]; stays && fewer(lines[n], nextLines[n]) {
-			c.Fewer = append(c.Fewer, n)
-		}
-	}
+	c.compareDevices(old, next, before, after)
 	return c
+}
+
+// sayWhy says of the moves what put the nodes where they are in next.
+func (c *Changes) sayWhy(next *Plan) {
+	if len(c.Moves) == 0 {
+		return
+	}
+	reasons := make(map[string]*topology.Placement, len(next.Nodes))
+	for i := range next.Nodes {
+		reasons[next.Nodes[i].SlurmName] = &next.Nodes[i]
+	}
+	for i := range c.Moves {
+		c.Moves[i].Why = because(reasons[c.Moves[i].Node])
+	}
 }
 
 // fewer reports whether there are fewer devices of a Type in next. Devices that a node detects are not
@@ -185,7 +196,7 @@ func fewer(old, next []gres.Line) bool {
 
 // renames returns, by new name, the old names of Nodes that are placed in both plans under
 // different names. A name that both plans have is not renamed.
-func renames(old, next *topology.Plan, before, after map[string]topology.Place) map[string]string {
+func renames(old, next *Plan, before, after map[string]topology.Place) map[string]string {
 	had := make(map[string]string) // Node -> its name in the old plan
 	for i := range old.Nodes {
 		n := &old.Nodes[i]
@@ -230,7 +241,7 @@ func because(n *topology.Placement) string {
 }
 
 // units compares topologies, blocks, switches and sizes.
-func units(old, next *topology.Plan) []string {
+func units(old, next *Plan) []string {
 	var out []string
 	before, after := unitsOf(old), unitsOf(next)
 	for _, name := range slices.Sorted(maps.Keys(after)) {
@@ -256,12 +267,12 @@ func units(old, next *topology.Plan) []string {
 const policyKey = "key "
 
 // unitsOf names what a plan has, with the sizes of topologies and the policy.
-func unitsOf(p *topology.Plan) map[string]string {
+func unitsOf(p *Plan) map[string]string {
 	out := map[string]string{"membership": "file"}
 	if p.ByAnnotation {
 		out["membership"] = "annotation"
 	}
-	switch named := slices.Sorted(maps.Keys(Named(p))); {
+	switch named := slices.Sorted(maps.Keys(p.Named())); {
 	case len(named) > 0 && p.Detect != "":
 		out["gres.conf"] = fmt.Sprintf("AutoDetect=%s, and lines of %s", p.Detect, hostlist.Shorten(hostlist.Compress(named)))
 	case len(named) > 0:
@@ -304,34 +315,36 @@ func sizesText(sizes []int) string {
 	return fmt.Sprintf("with block sizes %v", sizes)
 }
 
-// devices returns the nodes whose lines of gres.conf differ.
-func devices(before, after map[string][]gres.Line) []string {
-	var out []string
-	for n, was := range before {
-		if is, stays := after[n]; !stays || !reflect.DeepEqual(was, is) {
-			out = append(out, n)
+// compareDevices compares the lines of gres.conf of each node.
+func (c *Changes) compareDevices(old, next *Plan, before, after map[string]topology.Place) {
+	nameless := func(l gres.Line) bool { return l.Nodes == "" }
+	if reflect.DeepEqual(old.Devices, next.Devices) && !slices.ContainsFunc(next.Devices, nameless) {
+		return
+	}
+	// lines of a plan have names that can be read
+	lines, _ := gres.ByNode(old.Devices, slices.Collect(maps.Keys(before)))
+	nextLines, _ := gres.ByNode(next.Devices, slices.Collect(maps.Keys(after)))
+	for n := range nextLines {
+		if _, known := lines[n]; !known {
+			c.Devices = append(c.Devices, n)
 		}
 	}
-	for n := range after {
-		if _, known := before[n]; !known {
-			out = append(out, n)
+	for n, had := range lines {
+		has, listed := nextLines[n]
+		if listed && reflect.DeepEqual(had, has) {
+			continue
+		}
+		c.Devices = append(c.Devices, n)
+		if had[0].AutoDetect == "" || !listed {
+			c.Redone = append(c.Redone, n)
+		}
+		if _, stays := after[n]; stays && fewer(had, has) {
+			c.Fewer = append(c.Fewer, n)
 		}
 	}
-	slices.Sort(out)
-	return out
-}
-
-// linesByNode returns the lines of each node, without its name.
-func linesByNode(p *topology.Plan, places map[string]topology.Place) map[string][]gres.Line {
-	lines, err := Lines(p)
-	if err != nil {
-		return nil // lines that were read or made can be read
-	}
-	all, err := gres.ByNode(lines, slices.Collect(maps.Keys(places)))
-	if err != nil {
-		return nil
-	}
-	return all
+	slices.Sort(c.Devices)
+	slices.Sort(c.Redone)
+	slices.Sort(c.Fewer)
 }
 
 // Summary says the changes in one line, with the first sentences about nodes that move.
