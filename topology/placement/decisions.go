@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
-
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Decision is one choice of a plan that differs from the published one. Partitions, slurm.conf
@@ -61,18 +59,6 @@ func (p *Policy) follow(c Choice) (waits *Decision) {
 		p.Keep = append(slices.Clone(p.Keep), *waits)
 	}
 	return waits
-}
-
-// stayHeld lets published nodes stay in their blocks if the rack that they moved to waits for a
-// decision. It reports whether any more stay: then the plan needs another round.
-func (s *site) stayHeld(plan *topology.Plan) (more bool) {
-	for i := range plan.Nodes {
-		if n := &plan.Nodes[i]; n.Reason == ReasonHeld && s.block(i) != none {
-			f := *s.facts[i]
-			f.Stays, s.facts[i], more = n.Message, &f, true
-		}
-	}
-	return more
 }
 
 // keeps returns the decision of a kind about a subject that keeps the published answer, or nil.
