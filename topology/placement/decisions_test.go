@@ -137,3 +137,38 @@ func TestDigest(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyRelies changes what no partition and no job relies on: then nobody is asked.
+func TestNobodyRelies(t *testing.T) {
+	with := func(change func(p *placement.Policy)) placement.Policy {
+		p := divided
+		change(&p)
+		return p
+	}
+	conf, tree := with(func(p *placement.Policy) { p.OneTopology = true }), with(func(p *placement.Policy) { p.TreeOnly = true })
+	two := slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))
+	small, large := inFabric("a", 1, 3, 3), inFabric("a", 1, 6, 6)
+	for _, tt := range []struct {
+		name             string
+		published, facts []topology.Facts
+		by, policy       placement.Policy
+		want             int // decisions
+	}{
+		{"a topology gives way", inFabric("a", 1, 6), two, short, divided, 1},
+		{"a topology that is not published gives way", inFabric("a", 1, 6), two, short, tree, 0},
+		{"a topology of topology.conf gives way", inFabric("a", 1, 6), two, conf, divided, 0},
+		{"the racks grow", small, large, divided, divided, 1},
+		{"the racks grow, and blocks are not published", small, large, divided, tree, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			old := mustPlan(t, tt.published, nil, tt.by)
+			if tt.by.OneTopology {
+				old.Topologies[0].Name = topology.ConfTopology
+			}
+			_, found, err := makePlan(tt.facts, previous(old), tt.policy)
+			if err != nil || len(found.Choices) != tt.want {
+				t.Errorf("decisions %+v, %v, want %d", found.Choices, err, tt.want)
+			}
+		})
+	}
+}
