@@ -303,6 +303,7 @@ const (
 	tagSwitchWriters = "switch labels of two writers"
 	tagPartition     = "NVLink partitioned in a running machine"
 	tagUnbounded     = "a node changes its NVLink domain beside a block of no product with a bound"
+	tagSpares        = "free places of parent domains in several block topologies"
 	tagCables        = "leaf shared by several groups of cables"
 	tagCablesAlone   = "switches of cables without a tree in the file"
 	tagMissing       = "a node or a pod is missing"
@@ -364,6 +365,7 @@ func addTags(tags map[string]bool, m *moment, before []answer) {
 		tagSizes:         unset && !blocks && (several || one && len(sizes) > 1),
 		tagLaterSizes:    unset && blocks && (one || several && len(tops) > 1),
 		tagClasses:       has("sizeClasses") && racks && blocks,
+		tagSpares:        has("parentBlocks") && blocks && (has("sizeClasses") || has("fabrics: separate")),
 		tagProducts:      products && !tree,
 		tagLaterProducts: products && tree,
 		tagWriters:       len(writers) > 1,

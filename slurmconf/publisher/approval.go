@@ -19,41 +19,63 @@ type kept struct {
 	// Both are the same if no decision is approved, or if the published answer gives no files.
 	unapproved *Rendered
 	// asked are all decisions that people are asked about, and held those of them that wait.
-	asked decided
+	asked []placement.Choice
 	held  []plandoc.Held
 	// approved is the decision that people have approved, or nil.
 	approved *plandoc.Held
 }
 
+// answers say which decisions keep the published answer. The zero value is none.
+type answers struct {
+	keep []placement.Decision
+	hold bool // and all others that a plan meets, too
+}
+
+// kind returns the publication with the published kind of its topology, if a decision about that is kept. It
+// comes before the plan, which says less of blocks that are not published.
+func (a *answers) kind(p *publication.Cluster) *publication.Cluster {
+	for _, d := range a.keep {
+		if d.Kind == reasonKindChange || d.Kind == reasonTopologyInUse {
+			as := *p
+			as.Topology = d.From
+			return &as
+		}
+	}
+	return p
+}
+
 // keep returns what is made with the published answer of each decision that waits for people. wanted
-// has none of these answers. approve is what people approve.
-func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string, planWith func([]placement.Decision) *Rendered) kept {
-	var asked decided
-	allKept := wanted
-	for { // an answer that is kept may show a further decision
-		fresh := asked.without(decisions(p, in, allKept))
-		if len(fresh) == 0 {
-			break
-		}
-		asked = append(asked, fresh...)
-		allKept = planWith(asked.answers())
+// has none of these answers. approve is what people approve. Nothing more is made if nothing waits.
+func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string, planWith func(answers) *Rendered) kept {
+	asked := choices(p, in, wanted)
+	if len(asked) == 0 {
+		return kept{made: wanted, unapproved: wanted}
 	}
-	k := kept{made: allKept, unapproved: allKept, asked: asked, held: asked.held(approve)}
-	for _, d := range decisions(p, in, allKept) { // nothing keeps its answer
-		for i := range asked {
-			k.held[i].Alone = k.held[i].Alone && !asked[i].same(d)
-		}
+	allKept := planWith(answers{keep: decisionsOf(asked), hold: true})
+	asked = append(asked, further(choices(p, in, allKept), asked)...)
+	k := kept{made: allKept, unapproved: allKept, asked: asked}
+	var lost []string // no plan can keep a topology without racks
+	if allKept.Plan != nil {
+		lost = allKept.Plan.LostTopologies(in.prev.Plan)
 	}
-	at := slices.IndexFunc(asked, func(d decision) bool { return d.Digest() == approve })
+	at := -1
+	for i := range asked {
+		d := &asked[i]
+		if d.Digest() == approve {
+			at = i
+		}
+		k.held = append(k.held, plandoc.Held{Reason: d.Kind, Message: d.Message + howToApprove(d.Digest(), approve), Digest: d.Digest(), Waits: true,
+			Alone: d.Kind != placement.TopologiesChange || !slices.Contains(lost, d.Subject)})
+	}
 	if at < 0 {
 		return k
 	}
-	made := planWith(slices.Delete(asked.answers(), at, at+1))
-	switch further := asked.without(decisions(p, in, made)); {
+	made := planWith(answers{keep: slices.Delete(decisionsOf(asked), at, at+1)})
+	switch others := further(choices(p, in, made), asked); {
 	case made.Refused != "":
 		k.held[at].Message += fmt.Sprintf("; it is approved, and cannot be published: %s: %s", made.Refused, made.Message)
-	case len(further) > 0:
-		k.held[at].Message += "; it is approved, and cannot be published alone: " + further[0].message
+	case len(others) > 0:
+		k.held[at].Message += "; it is approved, and cannot be published alone: " + others[0].Message
 	default:
 		approved := k.held[at]
 		k.made, k.held, k.approved = made, slices.Delete(k.held, at, at+1), &approved
@@ -64,29 +86,17 @@ func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string
 	return k
 }
 
-// decided are decisions that are asked about.
-type decided []decision
-
-// without returns the others that are not about the same as one of the decisions.
-func (all decided) without(others []decision) []decision {
-	return slices.DeleteFunc(others, func(d decision) bool { return slices.ContainsFunc(all, d.same) })
+// further returns the choices that are not about the same as one of those that people are asked about.
+func further(choices, asked []placement.Choice) []placement.Choice {
+	return slices.DeleteFunc(choices, func(c placement.Choice) bool {
+		return slices.ContainsFunc(asked, func(a placement.Choice) bool { return a.About(&c.Decision) })
+	})
 }
 
-// answers returns the decisions as a plan takes them that keeps the published answers.
-func (all decided) answers() []placement.Decision {
-	out := make([]placement.Decision, len(all))
-	for i := range all {
-		out[i] = all[i].Decision
-	}
-	return out
-}
-
-// held says why the decisions wait.
-func (all decided) held(approve string) []plandoc.Held {
-	out := make([]plandoc.Held, len(all))
-	for i := range all {
-		d := &all[i]
-		out[i] = plandoc.Held{Reason: d.Kind, Message: d.message + howToApprove(d.Digest(), approve), Digest: d.Digest(), Waits: true, Alone: true}
+func decisionsOf(choices []placement.Choice) []placement.Decision {
+	out := make([]placement.Decision, len(choices))
+	for i := range choices {
+		out[i] = choices[i].Decision
 	}
 	return out
 }

@@ -409,7 +409,7 @@ func TestFirstBlocks(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			in := &gathered{prev: Previous{Plan: tt.old}, inUse: tt.inUse}
 			got := ""
-			for _, d := range decisions(complete(t, tt.pub)[0], in, &Rendered{Plan: tt.new, topologies: tt.new.Topologies}) {
+			for _, d := range choices(complete(t, tt.pub)[0], in, &Rendered{Plan: tt.new, topologies: tt.new.Topologies}) {
 				got += d.Kind
 			}
 			if got != tt.want {
@@ -435,17 +435,22 @@ func TestDecisionThatNothingKeeps(t *testing.T) {
 
 // TestKeep decides about decisions that no plan can keep, or that cannot be published when they are approved.
 func TestKeep(t *testing.T) {
-	plan := func(names ...string) *Rendered {
-		p := &topology.Plan{}
-		for _, n := range names {
-			p.Topologies = append(p.Topologies, topology.Topology{Name: n, Kind: topology.KindBlock, Sizes: []int{4}, Blocks: []topology.Block{{Name: "b" + n, Nodes: []string{"n" + n}}}})
-		}
-		return &Rendered{Plan: p, Digest: strings.Join(names, " ")}
-	}
-	in := &gathered{prev: Previous{Plan: plan("nvl-a", "nvl-b", "nvl-c").Plan}}
 	lost := func(name string) placement.Decision {
 		return placement.Decision{Kind: placement.TopologiesChange, Subject: name, From: name}
 	}
+	plan := func(names ...string) *Rendered {
+		p, choices := &topology.Plan{}, []placement.Choice{}
+		for _, n := range []string{"nvl-a", "nvl-b", "nvl-c"} {
+			if !slices.Contains(names, n) {
+				choices = append(choices, placement.Choice{Decision: lost(n)})
+			}
+		}
+		for _, n := range names {
+			p.Topologies = append(p.Topologies, topology.Topology{Name: n, Kind: topology.KindBlock, Sizes: []int{4}, Blocks: []topology.Block{{Name: "b" + n, Nodes: []string{"n" + n}}}})
+		}
+		return &Rendered{Plan: p, Digest: strings.Join(names, " "), choices: choices}
+	}
+	in := &gathered{prev: Previous{Plan: plan("nvl-a", "nvl-b", "nvl-c").Plan}}
 	b, c := lost("nvl-b"), lost("nvl-c")
 	refused := plan("nvl-a", "nvl-c")
 	refused.Refused, refused.Message = "TooLarge", "5 bytes"
@@ -469,9 +474,9 @@ func TestKeep(t *testing.T) {
 			b.Digest() + " " + c.Digest(), "cannot be published alone: block topology nvl-a would give way"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			k := keep(complete(t, Publication{})[0], in, plan("nvl-a"), tt.approve, func(answers []placement.Decision) *Rendered {
+			k := keep(complete(t, Publication{})[0], in, plan("nvl-a"), tt.approve, func(a answers) *Rendered {
 				var kept []string
-				for _, d := range answers {
+				for _, d := range a.keep {
 					kept = append(kept, d.Subject)
 				}
 				made := tt.again[strings.Join(kept, " ")]

@@ -61,7 +61,7 @@ func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, now ti
 	p := f.pub
 	var unsited []topology.Block
 	if p.ParentBlocks > 0 && p.Topology != string(slurmconf.KindTree) {
-		unsited, _ = placement.WithoutParent(nil, plan)
+		unsited = placement.WithoutParent(plan)
 	}
 	byTree := f.what == ofPlaces && len(plan.Blocks()) == 0
 	known, byLeaf := 0, p.Policy().ByLeaf || byTree

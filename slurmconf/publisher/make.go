@@ -48,8 +48,8 @@ type Rendered struct {
 	topologies []topology.Topology
 	// follows are the changes of NVLink partitions that the plan follows.
 	follows []placement.Repartition
-	// overfull are blocks that the plan makes larger than they can be.
-	overfull []placement.Overfull
+	// choices are the decisions that the plan met.
+	choices []placement.Choice
 	// Refused is the reason word if the files must not be published. Message says the
 	// reason for people.
 	Refused, Message string
@@ -106,10 +106,9 @@ func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 	}
 	made := *kept.made
 	made.Judged = g.Facts
-	for i := range kept.asked {
-		d := &kept.asked[i]
+	for _, d := range kept.asked {
 		if !slices.ContainsFunc(made.Plan.Problems, func(f topology.Finding) bool { return f.Reason == d.Kind }) { // else the plan says it
-			made.Stored.Problems = append(slices.Clone(made.Stored.Problems), topology.Finding{Reason: d.Kind, Message: d.message})
+			made.Stored.Problems = append(slices.Clone(made.Stored.Problems), topology.Finding{Reason: d.Kind, Message: d.Message})
 		}
 	}
 	return &made, nil
@@ -118,32 +117,31 @@ func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 // makeKept makes what keeps the published answers of decisions, because nobody approves them. An error says
 // why there is no plan.
 func makeKept(p *publication.Cluster, g *gathered) (kept, error) {
-	planWith := func(answers []placement.Decision) *Rendered { return renderWith(p, g, nil, anySize, answers) }
-	kept := keep(p, g, planWith(nil), "", planWith)
+	planWith := func(a answers) *Rendered { return makeWith(p, g, nil, anySize, a) }
+	kept := keep(p, g, planWith(answers{}), "", planWith)
 	if kept.made.Plan == nil {
 		return kept, errors.New(kept.made.Message)
 	}
 	return kept, nil
 }
 
-// place makes the plan that the inputs give. settling is nil if all nodes may move. The plan keeps
-// the published answers of some decisions.
-func place(p *publication.Cluster, g *gathered, settling *placement.Settling, keep []placement.Decision) (*topology.Plan, placement.Waiting, error) {
+// place makes the plan that the inputs give. settling is nil if all nodes may move.
+func place(p *publication.Cluster, g *gathered, settling *placement.Settling, a answers) (*topology.Plan, placement.Waiting, error) {
 	facts, policy := nodelabels.Level(g.Facts, g.prev.Plan.InnerSwitches()), p.Policy()
-	policy.Keep = keep
+	policy.Keep, policy.Hold = a.keep, a.hold
 	return placement.MakePlan(placement.Observed{Facts: facts, Unnamed: g.UnnamedFacts, InUse: g.inUse, Settling: settling, OfFabrics: g.ofFabrics}, g.prev.placement(facts), policy)
 }
 
-// renderWith makes the plan and the files, with the published answers of some decisions.
-func renderWith(p *publication.Cluster, g *gathered, settling *placement.Settling, room int, answers []placement.Decision) *Rendered {
-	as := withAnswers(p, answers)
-	plan, found, err := place(as, g, settling, answers)
-	return lint(as, render(as, g, placed{plan: plan, err: err, follows: found.Follows, overfull: found.Overfull}, room))
+// makeWith makes the plan and the files, with the published answers of some decisions.
+func makeWith(p *publication.Cluster, g *gathered, settling *placement.Settling, room int, a answers) *Rendered {
+	p = a.kind(p)
+	plan, found, err := place(p, g, settling, a)
+	return lint(p, render(p, g, placed{plan: plan, err: err, follows: found.Follows, choices: found.Choices}, room))
 }
 
 // render renders the plan as p wants it, into files that have so many bytes at most.
 func render(p *publication.Cluster, g *gathered, at placed, room int) *Rendered {
-	m, err := &Rendered{Plan: at.plan, follows: at.follows, overfull: at.overfull}, at.err
+	m, err := &Rendered{Plan: at.plan, follows: at.follows, choices: at.choices}, at.err
 	if err == nil {
 		err = m.renderPlan(p, g, room)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // pass brings the publication up to date. Read it first: all that the publisher does for one
@@ -40,8 +39,8 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	placed := l.settle.place(in, mem.doc.Times(now, l.pub.HoldWindow.Duration), l.Touched, now)
 	wanted := lint(l.pub, render(l.pub, in, placed, l.room(mem)))
 	// Where a decision waits for people, keep the published answer.
-	kept := keep(l.pub, in, wanted, mem.request(plandoc.AnnotationApprove), func(answers []placement.Decision) *Rendered {
-		return renderWith(l.pub, in, placed.settling, l.room(mem), answers)
+	kept := keep(l.pub, in, wanted, mem.request(plandoc.AnnotationApprove), func(a answers) *Rendered {
+		return makeWith(l.pub, in, placed.settling, l.room(mem), a)
 	})
 	made := kept.made
 	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Stored.Problems, Differences: l.marks.unjudged(in),

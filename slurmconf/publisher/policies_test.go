@@ -85,9 +85,12 @@ func TestMakeByAnyPolicy(t *testing.T) {
 func makeApproved(p *publication.Cluster, in inputs.Inputs, prev Previous) (*Rendered, error) {
 	in.Facts = slices.Clone(in.Facts)
 	g := &gathered{Inputs: in, prev: prev, ofFabrics: p.FabricSite(prev.Plan, nil).Judge(in.Facts, in.UnnamedFacts)}
-	made := renderWith(p, g, nil, anySize, nil)
-	if changes := append(baseSizeChange(p, g, made), repartitioned(p, g, made)...); len(changes) > 0 {
-		made = renderWith(p, g, nil, anySize, decided(changes).answers())
+	made := makeWith(p, g, nil, anySize, answers{})
+	changes := slices.DeleteFunc(choices(p, g, made), func(c placement.Choice) bool {
+		return c.Kind != placement.BaseSizeChange && c.Kind != placement.Repartitioned
+	})
+	if len(changes) > 0 {
+		made = makeWith(p, g, nil, anySize, answers{keep: decisionsOf(changes)})
 	}
 	return made, nil
 }

@@ -32,11 +32,11 @@ type running struct {
 func (r *running) letsMove() bool { return !r.Asked.IsZero() && r.now.Before(r.Asked.Add(jobsAge)) }
 
 // repartitioned finds the changes of NVLink partitions that people look at first.
-func repartitioned(p *publication.Cluster, in *gathered, made *Rendered) (out []decision) {
+func repartitioned(p *publication.Cluster, in *gathered, made *Rendered) (out []placement.Choice) {
 	for i := range made.follows {
 		r := &made.follows[i]
 		if why, _ := whyLook(p, in, made, r); why != "" {
-			out = append(out, decision{r.Decision(), fmt.Sprintf("%s; %s; until it is approved the nodes stay in the blocks that they are published in", r, why)})
+			out = append(out, placement.Choice{Decision: r.Decision(), Message: fmt.Sprintf("%s; %s; until it is approved the nodes stay in the blocks that they are published in", r, why)})
 		}
 	}
 	return out

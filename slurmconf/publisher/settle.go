@@ -32,8 +32,8 @@ type placed struct {
 	// even if the nodes of some wait.
 	follows []placement.Repartition
 	divides bool
-	// overfull are blocks that the plan makes larger than they can be.
-	overfull []placement.Overfull
+	// choices are the decisions that the plan met.
+	choices []placement.Choice
 	// moving are published nodes whose new place is not confirmed yet. unsited are nodes of new
 	// blocks that wait for the switches above the block.
 	moving, unsited plandoc.Wait
@@ -54,7 +54,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	pub := m.pub
 	if g.prev.Plan == nil {
 		m.readings, m.unsited = nil, nil
-		plan, _, err := place(pub, g, nil, nil) // nothing is divided yet
+		plan, _, err := place(pub, g, nil, answers{}) // nothing is divided yet
 		return placed{plan: plan, err: err}
 	}
 	since := m.unchangedSince(g.Facts, touched)
@@ -70,11 +70,11 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	for name, first := range m.unsited {
 		settling.Waited[name] = !now.Before(first.Add(pub.FirstMost()))
 	}
-	plan, found, err := place(pub, g, settling, nil)
+	plan, found, err := place(pub, g, settling, answers{})
 	if err != nil {
 		return placed{err: err}
 	}
-	out := placed{plan: plan, settling: settling, follows: found.Follows, divides: found.Divides, overfull: found.Overfull, moving: plandoc.Wait{Key: confirmTime, For: "nodes move"},
+	out := placed{plan: plan, settling: settling, follows: found.Follows, divides: found.Divides, choices: found.Choices, moving: plandoc.Wait{Key: confirmTime, For: "nodes move"},
 		unsited: plandoc.Wait{Key: settleTime, For: "new blocks wait for the switches above them"}}
 	m.readings = make(map[string]reading)
 	for i := range g.Facts {

@@ -13,61 +13,69 @@ import (
 // one that the domains of its topology give now.
 const BaseSizeChange = "BaseSizeChange"
 
-// impossibleShare is which part of all sizes of jobs a chosen base may make impossible: one in so many.
+// impossibleShare: a chosen base may make at most one in so many sizes of jobs impossible.
 const impossibleShare = 10
 
 // settleBase returns the base block size of a topology: the configured one, else the one that its
 // domains give. The published one stays while the change is held.
-func (s *site) settleBase(p *part) (base int, found problems) {
+func (p *part) settleBase(policy *Policy) (base int, found problems) {
 	if p.set > 0 {
 		return p.set, nil
 	}
-	base = s.chooseBase(p)
-	switch _, err := s.policy.sizes(base); {
+	base = p.chooseBase(policy)
+	switch _, err := policy.sizes(base); {
 	case p.published == 0 || base == p.published:
 		return base, nil
 	case err != nil: // the further sizes are for the published one
 		return p.published, nil
+	case policy.TreeOnly, !p.hasBase: // no job relies on it
+		return base, nil
 	}
-	if s.policy.keeps(BaseSizeChange, p.name) != nil {
-		found.add("", BaseSizeChange, s.policy.baseChangeText(p.name, p.published, base, countNow(p.blocks)))
+	if policy.follow(Choice{Decision: Decision{BaseSizeChange, p.name, strconv.Itoa(p.published), strconv.Itoa(base)}}) != nil {
+		found.add("", BaseSizeChange, policy.baseChangeText(p.name, p.published, base, countNodes(p.domains)))
 		return p.published, found
 	}
 	return base, nil
 }
 
-// countNow counts the nodes of blocks.
-func countNow(blocks []block) []int {
-	counts := make([]int, len(blocks))
-	for i := range blocks {
-		counts[i] = len(blocks[i].nodes)
+// countNodes counts the nodes in each place.
+func countNodes(places []*domain) []int {
+	counts := make([]int, len(places))
+	for at, d := range places {
+		if d != nil {
+			counts[at] = len(d.nodes)
+		}
 	}
 	return counts
 }
 
 // chooseBase returns the base block size that the domains of a topology give, or the published one
 // if they give none.
-func (s *site) chooseBase(p *part) int {
-	classes := s.classesIn(p)
+func (p *part) chooseBase(policy *Policy) int {
+	classes := p.classes(policy)
 	if len(classes) == 0 {
 		return p.published
 	}
-	first := s.policy.largestBase(classes[0])
+	first := policy.largestBase(classes[0])
 	if p.published == 0 || len(classes) == 1 {
 		return first
 	}
 	// Racks of several size classes are in one topology until people set sizeClasses. Any base
 	// between those of the classes is as good as another.
-	last := s.policy.largestBase(classes[len(classes)-1])
+	last := policy.largestBase(classes[len(classes)-1])
 	return min(max(p.published, min(first, last)), max(first, last))
 }
 
-// classesIn returns the sizes of the domains of each size class in a topology, the class of the
-// largest first.
-func (s *site) classesIn(p *part) [][]int {
+// classes returns the sizes of the domains of each size class in a topology, the class of the
+// largest first. A published block of which nobody knows how many nodes it has had counts as whole.
+func (p *part) classes(policy *Policy) [][]int {
 	var sizes []int
-	for i := range p.blocks {
-		if n := s.whole(&p.blocks[i]); n > 0 {
+	for _, d := range p.domains {
+		n := d.size
+		if n > 0 && d.old != nil && d.old.Size == 0 {
+			n = max(n, d.old.base)
+		}
+		if n > 0 {
 			sizes = append(sizes, n)
 		}
 	}
@@ -75,7 +83,7 @@ func (s *site) classesIn(p *part) [][]int {
 	switch {
 	case len(sizes) == 0:
 		return nil
-	case s.policy.ByLeaf:
+	case policy.ByLeaf:
 		return [][]int{sizes}
 	}
 	return groupSizes(sizes)
@@ -83,12 +91,12 @@ func (s *site) classesIn(p *part) [][]int {
 
 // nameClasses says that racks of several size classes are in one topology, and that a base below that
 // of the large ones lets Slurm split jobs that would fit in one of them.
-func (s *site) nameClasses(p *part, base int) problems {
-	if p.set > 0 || s.policy.OneTopology || s.policy.TreeOnly {
+func (p *part) nameClasses(base int, policy *Policy) problems {
+	if p.set > 0 || policy.OneTopology || policy.TreeOnly {
 		return nil
 	}
-	classes := s.classesIn(p)
-	if len(classes) < 2 || base >= s.policy.largestBase(classes[0]) {
+	classes := p.classes(policy)
+	if len(classes) < 2 || base >= policy.largestBase(classes[0]) {
 		return nil
 	}
 	tops := make([]int, len(classes))
@@ -104,16 +112,6 @@ func (s *site) nameClasses(p *part, base int) problems {
 // listed writes numbers as a list of YAML has them.
 func listed(numbers []int) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ", ")
-}
-
-// whole returns the nodes of a block's whole domain. A published block of which nobody knows how many it
-// has had counts as whole.
-func (s *site) whole(b *block) int {
-	n := s.most(b)
-	if b.published != none && s.prev.blocks[b.published].Size == 0 && n > 0 {
-		n = max(n, s.baseOf(b.published))
-	}
-	return n
 }
 
 // withSimilar adds the sizes of domains without a node in Slurm that are of the size class of the
@@ -152,23 +150,6 @@ func (p *Policy) largestBase(domains []int) int {
 		}
 	}
 	return reached
-}
-
-// BaseChanges returns a decision for each published block topology that has another base block
-// size in the plan. old may be nil.
-func BaseChanges(old, plan *topology.Plan) []Decision {
-	if old == nil || isOtherKind(old, plan.ByLeaf) {
-		return nil
-	}
-	var out []Decision
-	for _, t := range plan.BlockTopologies() {
-		for _, o := range old.BlockTopologies() {
-			if (o.Name == t.Name || o.Name == topology.ConfTopology) && len(o.Sizes) > 0 && len(t.Sizes) > 0 && o.Sizes[0] != t.Sizes[0] {
-				out = append(out, Decision{Kind: BaseSizeChange, Subject: t.Name, From: strconv.Itoa(o.Sizes[0]), To: strconv.Itoa(t.Sizes[0])})
-			}
-		}
-	}
-	return out
 }
 
 // BaseChangeText says what a change of the base block size in a plan means for jobs.

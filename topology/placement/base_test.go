@@ -217,22 +217,22 @@ func TestBaseIsOffered(t *testing.T) {
 			facts := racksOf(1, tt.now...)
 			wanted := mustPlan(t, facts, previous(old), tt.policy)
 			policy, got := tt.policy, ""
-			policy.Keep = placement.BaseChanges(old, wanted)
-			for _, d := range policy.Keep {
+			policy.Hold = true
+			decisions := choicesOf(t, placement.BaseSizeChange, facts, previous(old), tt.policy)
+			for _, d := range decisions {
 				got += d.Subject + ": " + d.From + " -> " + d.To
 			}
 			if got != tt.want || old.BaseBlockSize() != tt.base {
 				t.Fatalf("base %d, offered %q, want %d and %q", old.BaseBlockSize(), got, tt.base, tt.want)
 			}
 			kept := mustPlan(t, facts, previous(old), policy)
-			if kept.BaseBlockSize() != tt.base || len(problemsOf(kept, placement.BaseSizeChange)) != len(policy.Keep) {
+			if kept.BaseBlockSize() != tt.base || len(problemsOf(kept, placement.BaseSizeChange)) != len(decisions) {
 				t.Errorf("held, and the base is %d with %v", kept.BaseBlockSize(), kept.Problems)
 			}
-			if again := placement.BaseChanges(kept, mustPlan(t, facts, previous(kept), tt.policy)); !cmp.Equal(again, policy.Keep) {
-				t.Errorf("offered %v again, was %v", again, policy.Keep)
+			if again := choicesOf(t, placement.BaseSizeChange, facts, previous(kept), tt.policy); !cmp.Equal(again, decisions) {
+				t.Errorf("offered %v again, was %v", again, decisions)
 			}
-			approved := mustPlan(t, facts, previous(wanted), tt.policy)
-			if changes := placement.BaseChanges(wanted, approved); len(changes) > 0 {
+			if changes := choicesOf(t, placement.BaseSizeChange, facts, previous(wanted), tt.policy); len(changes) > 0 {
 				t.Errorf("approved, and %v is offered", changes)
 			}
 		})

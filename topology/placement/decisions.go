@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
-
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Decision is one choice of a plan that differs from the published one. Partitions, slurm.conf
@@ -22,10 +20,10 @@ type Decision struct {
 }
 
 // TopologiesChange is the kind of decision by which a published block topology gives way to
-// others.
+// others: a whole topology, such as nvl, to all of the plan's, and another one to those that have its blocks.
 const TopologiesChange = "TopologiesChange"
 
-// RootsJoin is the kind of decision by which published roots are put below one switch that no
+// RootsJoin is the kind of decision by which several published roots are put below one switch that no
 // label names.
 const RootsJoin = "RootsJoin"
 
@@ -38,79 +36,29 @@ func (d *Decision) Digest() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Divisions returns a decision for each published block topology that the plan no longer has.
-// A whole topology, such as nvl, gives way to all of the plan's, and another one to those that
-// have its blocks. old may be nil.
-func Divisions(old, plan *topology.Plan) []Decision {
-	var out []Decision
-	own := plan.BlockTopologies()
-	for _, name := range plan.LostTopologies(old) {
-		d := Decision{Kind: TopologiesChange, Subject: name, From: name}
-		had := make(map[string]bool)
-		for _, t := range old.BlockTopologies() {
-			for i := range t.Blocks {
-				had[t.Blocks[i].Name] = had[t.Blocks[i].Name] || t.Name == name
-			}
-		}
-		var to []string
-		for i := range own {
-			if name == topology.BlockFamily(name) || slices.ContainsFunc(own[i].Blocks, func(b topology.Block) bool { return had[b.Name] }) {
-				to = append(to, own[i].Name)
-			}
-		}
-		slices.Sort(to)
-		d.To = strings.Join(to, ", ")
-		out = append(out, d)
-	}
-	return out
+// Choice is a decision that a plan met, and what it means for people. Message is empty if only the
+// whole plan tells.
+type Choice struct {
+	Decision
+	Message string
 }
 
-// Joins returns a decision for each switch of the plan that joins several published roots,
-// though no label names it above them. old may be nil.
-func Joins(old, plan *topology.Plan) []Decision {
-	if old == nil {
-		return nil
-	}
-	oldAbove, above := topology.ParentsOf(old.Switches()), topology.ParentsOf(plan.Switches())
-	published := make(map[string]bool)
-	for _, s := range old.Switches() {
-		published[s.Name] = true
-	}
-	joins := make(map[string][]string) // root -> published roots
-	for _, s := range plan.Switches() {
-		if !published[s.Name] || above[s.Name] != "" && !s.Joined {
-			continue
-		}
-		was, now := s.Name, s.Name
-		for tier := 0; oldAbove[was] != "" && tier < topology.MaxTiers; tier++ {
-			was = oldAbove[was]
-		}
-		if s.Joined {
-			now = above[s.Name]
-		}
-		if !slices.Contains(joins[now], was) {
-			joins[now] = append(joins[now], was)
-		}
-	}
-	var out []Decision
-	for _, s := range plan.Switches() {
-		if len(joins[s.Name]) > 1 {
-			out = append(out, Decision{Kind: RootsJoin, Subject: s.Name, From: "several root switches", To: s.Name})
-		}
-	}
-	return out
+// About reports whether both are about the same, whatever they turn it to.
+func (d *Decision) About(other *Decision) bool {
+	return d.Kind == other.Kind && d.Subject == other.Subject
 }
 
-// stayHeld lets published nodes stay in their blocks if the rack that they moved to waits for a
-// decision. It reports whether any more stay: then the plan needs another round.
-func (s *site) stayHeld(plan *topology.Plan) (more bool) {
-	for i := range plan.Nodes {
-		if n := &plan.Nodes[i]; n.Reason == ReasonHeld && s.block(i) != none {
-			f := *s.facts[i]
-			f.Stays, s.facts[i], more = n.Message, &f, true
-		}
+// follow notes a decision where the choice is made. It returns nil if the plan takes the choice, and else
+// the decision that waits: then the published choice stays.
+func (p *Policy) follow(c Choice) (waits *Decision) {
+	if !slices.ContainsFunc(p.met, func(m Choice) bool { return m.About(&c.Decision) }) {
+		p.met = append(p.met, c)
 	}
-	return more
+	if waits = p.keeps(c.Kind, c.Subject); waits == nil && p.Hold {
+		waits = &c.Decision
+		p.Keep = append(slices.Clone(p.Keep), *waits)
+	}
+	return waits
 }
 
 // keeps returns the decision of a kind about a subject that keeps the published answer, or nil.

@@ -63,7 +63,7 @@ func TestPlanKeepsTopologies(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			old := mustPlan(t, tt.published, nil, tt.by)
 			wanted := mustPlan(t, tt.facts, previous(old), tt.policy)
-			decisions := placement.Divisions(old, wanted)
+			decisions := choicesOf(t, placement.TopologiesChange, tt.facts, previous(old), tt.policy)
 			if diff := cmp.Diff(tt.decisions, decisionsText(decisions)); diff != "" {
 				t.Fatalf("decisions (-want +got):\n%s", diff)
 			}
@@ -76,9 +76,9 @@ func TestPlanKeepsTopologies(t *testing.T) {
 				if diff := cmp.Diff(sortRacks(tt.want), sortRacks(topologies(plan))); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
-				for _, d := range placement.Divisions(old, plan) {
-					if slices.Contains(policy.Keep, d) {
-						t.Errorf("topology %s is kept and gone", d.Subject)
+				for _, name := range plan.LostTopologies(old) {
+					if slices.ContainsFunc(policy.Keep, func(d placement.Decision) bool { return d.Subject == name }) {
+						t.Errorf("topology %s is kept and gone", name)
 					}
 				}
 				placed := plan.Places()
@@ -94,7 +94,7 @@ func TestPlanKeepsTopologies(t *testing.T) {
 				old = plan
 			}
 			after := mustPlan(t, tt.facts, previous(old), tt.policy)
-			for i, d := range placement.Divisions(old, after) {
+			for i, d := range choicesOf(t, placement.TopologiesChange, tt.facts, previous(old), tt.policy) {
 				if want := policy.Keep[i]; d != want {
 					t.Errorf("decision %+v after the hold, was %+v", d, want)
 				}
@@ -115,12 +115,11 @@ func TestMovedToHeldRack(t *testing.T) {
 	after := slices.Concat(before[:7], inFabric("b", 3, 4))
 	moved := &after[7]
 	moved.Name, moved.SlurmName, moved.Report.Name = before[7].Name, before[7].SlurmName, before[7].Name
-	wanted := mustPlan(t, after, previous(old), divided)
 	policy := divided
-	policy.Keep = placement.Divisions(old, wanted)
-	plan := mustPlan(t, after, previous(old), policy)
-	if got, want := plan.Places()[moved.SlurmName].Block, old.Places()[moved.SlurmName].Block; len(policy.Keep) != 1 || got != want {
-		t.Errorf("held %v: the node is in block %q, want %q", policy.Keep, got, want)
+	policy.Hold = true
+	held, plan := choicesOf(t, placement.TopologiesChange, after, previous(old), policy), mustPlan(t, after, previous(old), policy)
+	if got, want := plan.Places()[moved.SlurmName].Block, old.Places()[moved.SlurmName].Block; len(held) != 1 || got != want {
+		t.Errorf("held %v: the node is in block %q, want %q", held, got, want)
 	}
 	if at := plan.Places()["r003n02"].Block; at != "" {
 		t.Errorf("a node of the new rack is in %s", at)
@@ -136,5 +135,40 @@ func TestDigest(t *testing.T) {
 		} else {
 			seen[digest] = true
 		}
+	}
+}
+
+// TestNobodyRelies changes what no partition and no job relies on: then nobody is asked.
+func TestNobodyRelies(t *testing.T) {
+	with := func(change func(p *placement.Policy)) placement.Policy {
+		p := divided
+		change(&p)
+		return p
+	}
+	conf, tree := with(func(p *placement.Policy) { p.OneTopology = true }), with(func(p *placement.Policy) { p.TreeOnly = true })
+	two := slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))
+	small, large := inFabric("a", 1, 3, 3), inFabric("a", 1, 6, 6)
+	for _, tt := range []struct {
+		name             string
+		published, facts []topology.Facts
+		by, policy       placement.Policy
+		want             int // decisions
+	}{
+		{"a topology gives way", inFabric("a", 1, 6), two, short, divided, 1},
+		{"a topology that is not published gives way", inFabric("a", 1, 6), two, short, tree, 0},
+		{"a topology of topology.conf gives way", inFabric("a", 1, 6), two, conf, divided, 0},
+		{"the racks grow", small, large, divided, divided, 1},
+		{"the racks grow, and blocks are not published", small, large, divided, tree, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			old := mustPlan(t, tt.published, nil, tt.by)
+			if tt.by.OneTopology {
+				old.Topologies[0].Name = topology.ConfTopology
+			}
+			_, found, err := makePlan(tt.facts, previous(old), tt.policy)
+			if err != nil || len(found.Choices) != tt.want {
+				t.Errorf("decisions %+v, %v, want %d", found.Choices, err, tt.want)
+			}
+		})
 	}
 }

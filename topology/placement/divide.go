@@ -10,106 +10,174 @@ import (
 
 // part is the blocks of one block topology.
 type part struct {
-	name string
-	// set is the configured base block size, and published the published one. Each is 0 if there is
-	// none.
+	name, fabric string
+	// class is as in section.
+	class int
+	// set is the base block size that is configured, or that stays while a decision about the topology is held.
+	// published is the published one. Each is 0 if there is none.
 	set, published int
-	fabric         string
-	blocks         []block
+	// hasBase: the topology itself was published with that base.
+	hasBase bool
+	domains []*domain
 	// unnamed are the sizes of the site's domains without a node in Slurm.
 	unnamed []int
+	// isDefault: partitions that name no topology have this one.
+	isDefault bool
 }
 
 // divide assigns each block to a block topology. A new block of no known fabric is left out if there
-// are several fabrics.
-func divide(s *site, blocks []block, unnamed []int, t tree) (parts []part, left leftOut) {
-	whole := part{name: s.policy.kind(), set: s.policy.BaseBlockSize, published: s.prev.base, unnamed: unnamed}
-	blocks, racks, left := racksOf(s, blocks, t)
-	known := slices.DeleteFunc(slices.Clone(s.prev.topologies), func(t topology.Topology) bool { return len(t.Sizes) == 0 })
-	groups, waiting := divideRacks(racks, known, &s.policy)
-	for r, d := range waiting {
-		left.add(blocks[r].nodes, ReasonHeld, fmt.Sprintf("its %s fits no published topology: the node waits until somebody approves the change of topology %s to %s (digest %s)", blocks[r].title(), d.From, d.To, d.Digest()))
+// are several fabrics. If the file holds one topology, new blocks of the others are left out.
+func divide(blocks []*domain, unnamed []int, t tree, old *published, policy *Policy) (parts []*part, found problems) {
+	blocks = findFabrics(blocks, t)
+	known := slices.DeleteFunc(slices.Clone(old.topologies), func(t topology.Topology) bool { return len(t.Sizes) == 0 })
+	if old.elsewhere && !policy.OneTopology { // no partition names the topology of a topology.conf
+		known = nil
 	}
-	for _, d := range groups {
-		next := part{name: d.name, set: s.policy.BaseBlockSize, published: s.publishedBase(d.name), fabric: d.fabric, unnamed: unnamed}
-		if s.policy.OneTopology {
-			next.published = whole.published
+	parts, waiting := divideRacks(blocks, known, policy)
+	for d, held := range waiting {
+		leaveOut(d.nodes, ReasonHeld, fmt.Sprintf("its %s fits no published topology: the node waits until somebody approves the change of topology %s to %s (digest %s)", d.title(), held.From, held.To, held.Digest()))
+	}
+	for _, p := range parts {
+		switch p.published = old.baseOf(p.name); {
+		case p.set > 0:
+		case len(policy.SizeClasses) > 0:
+			p.set = p.class
+		default:
+			p.set = policy.BaseBlockSize
 		}
-		switch {
-		case d.published > 0:
-			next.set = d.published
-		case len(s.policy.SizeClasses) > 0:
-			next.set = d.class
-		}
-		for _, r := range d.racks {
-			b := blocks[r]
-			if b.place = none; b.published != none && s.prev.blocks[b.published].topology == d.name {
-				b.place = s.prev.blocks[b.published].place
+		for _, d := range p.domains {
+			if d.topology() == p.name {
+				d.place = d.old.place + 1
 			}
-			next.blocks = append(next.blocks, b)
 		}
-		parts = append(parts, next)
 	}
 	if parts == nil {
-		if len(s.policy.SizeClasses) > 0 && len(racks) > 0 {
-			whole.set = classOf(s.policy.SizeClasses, racks[0].size)
+		whole := &part{name: policy.kind(), set: policy.BaseBlockSize, published: old.base, domains: blocks}
+		if len(policy.SizeClasses) > 0 && len(blocks) > 0 {
+			whole.set = classOf(policy.SizeClasses, blocks[0].size)
 		}
-		whole.blocks = inPlaces(blocks)
-		parts = []part{whole}
+		whole.keepPlaces()
+		parts = []*part{whole}
 	}
-	return parts, left
+	most := heaviest(parts, old, policy)
+	if policy.OneTopology {
+		most.published = old.base
+		found = most.leaveOutOthers(parts, policy)
+		parts = []*part{most}
+	}
+	most.isDefault = true
+	for _, p := range parts {
+		p.unnamed, p.hasBase = unnamed, old.baseOf(p.name) > 0
+	}
+	return parts, found
 }
 
-// racksOf returns the blocks that are divided, and the rack of each. Blocks of no known
-// fabric get the only known one. If there are several, new ones are left out.
-func racksOf(s *site, blocks []block, t tree) (kept []block, racks []rack, left leftOut) {
-	fabrics := fabricsOf(blocks, t)
-	known := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(fabrics))), func(f string) bool { return f == "" })
-	kept, racks, left = make([]block, 0, len(blocks)), make([]rack, 0, len(blocks)), leftOut{}
-	for i := range blocks {
-		b := &blocks[i]
-		r := rack{fabric: fabrics[i], size: s.most(b), nodes: len(b.nodes)}
-		if b.published != none {
-			published := &s.prev.blocks[b.published]
-			r.published, r.before = published.topology, published.Size
+// keepPlaces lets the blocks keep their places, whatever the published topology is called.
+func (p *part) keepPlaces() {
+	for _, d := range p.domains {
+		if d.place = 0; d.old != nil {
+			d.place = d.old.index + 1
 		}
+	}
+}
+
+// topology returns the topology that the block was published in, or "".
+func (d *domain) topology() string {
+	if d.old == nil {
+		return ""
+	}
+	return d.old.topology
+}
+
+// findFabrics finds the switches above each block. Blocks of no known fabric get the only known one. If there are
+// several, new ones are left out.
+func findFabrics(blocks []*domain, t tree) (kept []*domain) {
+	paths, named := topology.PathsAbove(t.switches), topology.PathsAbove(topology.NamedSwitches(t.switches))
+	var known []string
+	for _, d := range blocks {
+		d.fabric, _, _ = strings.Cut(strings.TrimPrefix(d.aboveLeaf(paths), "/"), "/")
+		d.above = d.aboveLeaf(named)
+		if d.fabric != "" && !slices.Contains(known, d.fabric) {
+			known = append(known, d.fabric)
+		}
+	}
+	for _, d := range blocks {
 		switch {
-		case r.fabric == "" && len(known) == 1:
-			r.fabric = known[0]
-		case r.fabric == "" && len(known) > 1 && r.published == "":
-			left.add(b.nodes, ReasonNoFabric, fmt.Sprintf("nothing names the switches above its %s, and there are %d fabrics: no job runs in two of them", b.title(), len(known)))
+		case d.fabric == "" && len(known) == 1:
+			d.fabric = known[0]
+		case d.fabric == "" && len(known) > 1 && d.old == nil:
+			leaveOut(d.nodes, ReasonNoFabric, fmt.Sprintf("nothing names the switches above its %s, and there are %d fabrics: no job runs in two of them", d.title(), len(known)))
 			continue
 		}
-		kept, racks = append(kept, *b), append(racks, r)
+		kept = append(kept, d)
 	}
-	return kept, racks, left
+	return kept
 }
 
-// inPlaces returns all blocks for one topology. They keep their places, whatever the published
-// topology is called.
-func inPlaces(blocks []block) []block {
-	placed := slices.Clone(blocks)
-	for i := range placed {
-		placed[i].place = placed[i].published
+// aboveLeaf names the switches above the leaves of most of a block's nodes, from
+// the top. The tree knows of silent nodes what was published.
+func (d *domain) aboveLeaf(paths map[string]string) string {
+	votes := make(map[string]int)
+	for _, n := range d.nodes {
+		if path := paths[n.leaf]; path != "" {
+			votes[path]++
+		}
 	}
-	return placed
+	best := ""
+	for path, n := range votes {
+		if n > votes[best] || n == votes[best] && path < best {
+			best = path
+		}
+	}
+	return best
 }
 
-// most returns the most nodes that a block's domain has had, those without a name in Slurm too.
-func (s *site) most(b *block) int {
-	n := max(len(b.nodes), b.domain)
-	if b.published != none && !s.isDivided(b.published) {
-		n = max(n, s.prev.blocks[b.published].Size)
+// heaviest returns the published default, else the part with most GPUs, the first among
+// equals. A node that does not say how many it has counts once. Of a file of one topology
+// it returns the part that most published blocks belong to.
+func heaviest(parts []*part, old *published, policy *Policy) *part {
+	if at := slices.IndexFunc(parts, func(p *part) bool { return p.name == old.defaultName }); at >= 0 {
+		return parts[at]
 	}
-	return n
+	best, most, mostKnown := parts[0], 0, 0
+	for _, p := range parts {
+		gpus, known := 0, 0
+		for _, d := range p.domains {
+			if d.old != nil && policy.OneTopology {
+				known++
+			}
+			for _, n := range d.nodes {
+				gpus += max(1, n.GPUCount())
+			}
+		}
+		if known > mostKnown || known == mostKnown && gpus > most {
+			best, most, mostKnown = p, gpus, known
+		}
+	}
+	return best
 }
 
-// fabricsOf names, beside the blocks, the root switch above most of a block's nodes,
-// empty if none is known.
-func fabricsOf(blocks []block, t tree) []string {
-	fabrics, paths := make([]string, len(blocks)), topology.PathsAbove(t.switches)
-	for i := range blocks {
-		fabrics[i], _, _ = strings.Cut(strings.TrimPrefix(aboveLeaf(&blocks[i], t, paths), "/"), "/")
+// leaveOutOthers leaves out the new blocks of all other parts: the file holds one
+// topology. Published blocks are in the file, and stay there.
+func (p *part) leaveOutOthers(parts []*part, policy *Policy) (found problems) {
+	for _, other := range parts {
+		if other == p {
+			continue
+		}
+		nodes := 0
+		for _, d := range other.domains {
+			if d.old != nil {
+				p.domains = append(p.domains, d)
+				continue
+			}
+			nodes += len(d.nodes)
+			leaveOut(d.nodes, ReasonOtherTopology, fmt.Sprintf("topology.conf holds one topology, which %s is, and its rack belongs to %s", p.name, other.name))
+		}
+		if nodes > 0 {
+			found.add("", ReasonOtherTopology, fmt.Sprintf("%d nodes of topology %s are left out: topology.conf holds one topology, which %s is", nodes, other.name, p.name))
+		}
 	}
-	return fabrics
+	p.name = policy.kind()
+	p.keepPlaces()
+	return found
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/quoin-hpc/quoin/topology"
 	fabrics "github.com/quoin-hpc/quoin/topology/fabric"
@@ -73,7 +74,7 @@ func TestArgumentsStay(t *testing.T) {
 					clear(plan.Topologies[i].Switches[k].Nodes)
 				}
 			}
-			if diff := cmp.Diff(untouched, used, cmp.AllowUnexported(arguments{}, topology.Facts{})); diff != "" {
+			if diff := cmp.Diff(untouched, used, cmp.AllowUnexported(arguments{}, topology.Facts{}), cmpopts.IgnoreUnexported(placement.Policy{})); diff != "" {
 				t.Errorf("arguments (-before +after):\n%s", diff)
 			}
 		})

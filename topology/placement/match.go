@@ -2,121 +2,33 @@ package placement
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// block is a block of the plan: a group, or a published block that no node's facts
-// name now.
-type block struct {
-	group
-	published int    // index into prev.blocks, none for a new block
-	place     int    // its published place in its topology, none if it is new there
-	name      string // given by nameBlocks
-	twin      bool   // another block is the same domain: the block stays, empty, while it is in use
-}
-
-// matching has every group with its published block, and behind them the published
-// blocks that no group takes.
-type matching struct {
-	read    readings
-	blocks  []block
-	stays   stays
-	unnamed []int // as in grouping
-}
-
-// matchPublished finds the published block of every group. Nodes without a reading
-// that is followed stay in their published block.
+// match gives every domain the best published block that no better match takes.
 //
-// A block is one NVLink domain. So a group takes the block of its domain, even if all nodes in
-// that block are silent. A further block of the same domain loses its nodes to that block, and
-// leaves the plan when it is empty.
-func matchPublished(s *site, g grouping) (matching, problems) {
-	counts := countVotes(s, g)
-	c := claimBlocks(s, g, counts)
-	st, found := findStays(s, g, c)
-	found = append(found, s.findOverfull(g, c, st)...)
-	m := matching{read: g.read, blocks: make([]block, len(g.groups)), stays: st, unnamed: g.unnamed}
-	for i, grp := range g.groups {
-		before := len(grp.nodes)
-		grp.nodes = st.without(grp.nodes)
-		grp.domain -= before - len(grp.nodes)
-		m.blocks[i] = block{group: grp, published: c.blockOf[i]}
+// A block is one NVLink domain. So a domain takes its block, even if all nodes in that block are silent.
+func match(ds []*domain, nodes []*node, old *published, follows []Repartition, policy *Policy) {
+	countVotes(nodes, old)
+	for i := range follows {
+		takeDivided(ds, &follows[i])
 	}
-	kept := keptNodes(s, m)
-	twins := s.findTwins(g, c)
-	for b, first := range twins {
-		if first != none && !s.prev.blocks[b].Clique.IsZero() {
-			kept[c.blockOf[first]], kept[b] = slices.Concat(kept[c.blockOf[first]], kept[b]), nil
-		}
+	matches := findMatches(ds, old, policy)
+	slices.SortStableFunc(matches, func(a, b possible) int {
+		return cmp.Or(cmp.Compare(b.sameClique, a.sameClique), cmp.Compare(b.common, a.common), cmp.Compare(b.name, a.name))
+	})
+	for _, m := range matches {
+		m.take(m.block)
 	}
-	for b, at := range c.groupOf {
-		twin := twins[b] != none
-		leaves := s.forgets(&s.prev.blocks[b]) && !counts[b].silent() || twin && s.mayGo(&s.prev.blocks[b])
-		if at == none && !s.isSpare(b) && (!leaves || len(kept[b]) > 0) {
-			at = len(m.blocks)
-			m.blocks = append(m.blocks, block{published: b, twin: twin && len(kept[b]) == 0})
-		}
-		if at != none && len(kept[b]) > 0 {
-			m.blocks[at].nodes = slices.Sorted(slices.Values(slices.Concat(m.blocks[at].nodes, kept[b])))
-		}
-	}
-	return m, append(found, nameForgotten(s, m.blocks)...)
 }
 
-// findTwins returns, beside the published blocks, the group that has another block and whose
-// domain the block is too, or none.
-func (s *site) findTwins(g grouping, c claims) []int {
-	twins := slices.Repeat([]int{none}, len(s.prev.blocks))
-	if !slices.Contains(c.groupOf, none) {
-		return twins
+// take gives the domain the block, if both are free.
+func (d *domain) take(b *oldBlock) {
+	if d.old == nil && b.domain == nil {
+		d.old, b.domain = b, d
 	}
-	byName, byClique := make(map[string]int), make(map[topology.Clique]int)
-	for i := range g.groups {
-		grp := &g.groups[i]
-		if c.blockOf[i] == none {
-			continue
-		}
-		if !grp.clique.IsZero() {
-			byClique[grp.clique] = i
-		}
-		for _, name := range grp.names {
-			byName[name] = i
-		}
-		for _, name := range grp.aliases {
-			byName[name] = i
-		}
-	}
-	for b := range s.prev.blocks {
-		published := &s.prev.blocks[b]
-		of, is := byClique[published.Clique]
-		if published.Clique.IsZero() {
-			of, is = byName[published.Name]
-		}
-		if is && c.groupOf[b] == none {
-			twins[b] = of
-		}
-	}
-	return twins
-}
-
-// kept reports whether a node stays in its published block whatever its facts name.
-func (m *matching) kept(node int) bool {
-	_, stays := m.stays[node]
-	return stays || m.read[node].keep
-}
-
-// keptNodes returns by published block the nodes that stay in it.
-func keptNodes(s *site, m matching) [][]int {
-	kept := make([][]int, len(s.prev.blocks))
-	for i := range m.read {
-		if b := s.block(i); b != none && m.kept(i) {
-			kept[b] = append(kept[b], i)
-		}
-	}
-	return kept
 }
 
 // votes counts the nodes of a published block. kept: nodes that say nothing now.
@@ -129,204 +41,189 @@ type votes struct{ kept, doubtful, sure int }
 func (v *votes) silent() bool { return v.kept+v.doubtful > 0 }
 
 // countVotes counts what the nodes of each published block say.
-func countVotes(s *site, g grouping) []votes {
-	counts := make([]votes, len(s.prev.blocks))
-	for i := range g.read {
-		b := s.block(i)
-		if b == none {
+func countVotes(nodes []*node, old *published) {
+	for _, b := range old.blocks {
+		b.domain, b.votes, b.staying = nil, votes{}, nil
+	}
+	for _, n := range nodes {
+		if n.old == nil {
 			continue
 		}
-		v := &counts[b]
-		if g.read[i].keep {
+		v := &n.old.votes
+		if n.keep {
 			v.kept++
 		}
 		switch {
-		case s.unconfirmed(g, i):
+		case n.unconfirmed():
 			v.doubtful++
 			continue
-		case s.doubtsLabel(g, i):
+		case n.doubtsLabel():
 			v.doubtful++
 		}
-		if g.of[i] != none {
+		if n.block != nil {
 			v.sure++
 		}
 	}
-	return counts
 }
 
-// match is a published block that may be a group's. The block that was published as the group's
-// clique goes first. Then, the more nodes it has of the group the better, and the better the
+// unconfirmed reports whether the node is published in a block and its GPUs name a
+// clique that its agent has not read twice in this boot.
+func (n *node) unconfirmed() bool {
+	return n.old != nil && n.source == fromNVML && n.Report.Domain.Clique != n.clique
+}
+
+// doubtsLabel reports whether only a label puts a published node elsewhere, and
+// agents are at work: a report that is missing for a while, or that cannot be read,
+// moves nothing. If any node has a report, readable or not, labels alone move no
+// node. If no node has a report, labels move the nodes that never had one, because
+// nothing else is known of them. A node that once had a report stays until its
+// report is back or the node has been away, so that deleting all reports moves no
+// node.
+func (n *node) doubtsLabel() bool {
+	return n.old != nil && n.source == fromLabel && n.reports && !slices.Contains(n.block.names[:], n.old.Name)
+}
+
+// possible is a published block that may be a domain's. The block that was published as the domain's
+// clique goes first. Then, the more nodes it has of the domain the better, and the better the
 // name, because two clusters may share shorter names.
-type match struct {
-	group, block int
+type possible struct {
+	*domain
+	block        *oldBlock
 	sameClique   int // 1 or 0
 	common, name int
 }
 
-// What is worse than any length of a group's own name as a reason to take a block.
+// What is worse than any length of a domain's own name as a reason to take a block.
 const (
 	preferAlias = -1
 	preferNone  = -2
 )
 
-// claims are the published blocks that groups take over.
-type claims struct {
-	blockOf []int // group -> published block, or none
-	groupOf []int // published block -> group, or none
-}
-
-// claimBlocks gives every group the best published block that no better match takes.
-func claimBlocks(s *site, g grouping, votes []votes) claims {
-	c := claims{slices.Repeat([]int{none}, len(g.groups)), slices.Repeat([]int{none}, len(s.prev.blocks))}
-	s.claimDivided(g, &c)
-	matches := findMatches(s, g, votes)
-	slices.SortStableFunc(matches, func(a, b match) int {
-		return cmp.Or(cmp.Compare(b.sameClique, a.sameClique), cmp.Compare(b.common, a.common), cmp.Compare(b.name, a.name))
-	})
-	for _, m := range matches {
-		c.take(m)
-	}
-	return c
-}
-
-// take gives the group the block, if both are free.
-func (c *claims) take(m match) {
-	if c.groupOf[m.block] == none && c.blockOf[m.group] == none {
-		c.groupOf[m.block], c.blockOf[m.group] = m.group, m.block
-	}
-}
-
-// findMatches lists the published blocks that a group may take: the block of its clique,
-// blocks with one of its names, and blocks that its nodes are published in. The third kind counts
-// only if block or group is not named after a clique. So a block that was made from
-// labels stays the same block when agents report the clique.
-func findMatches(s *site, g grouping, votes []votes) []match {
-	byName, byClique := make(map[string]int, len(s.prev.blocks)), make(map[topology.Clique]int, len(s.prev.blocks))
-	for b := range s.prev.blocks {
-		published := &s.prev.blocks[b]
-		byName[published.Name] = b
-		other, is := byClique[published.Clique]
-		if !published.Clique.IsZero() && (!is || len(published.Nodes) > len(s.prev.blocks[other].Nodes)) {
-			byClique[published.Clique] = b
+// findMatches lists the published blocks that each domain may take, by these rules:
+//
+//  1. the block that was published as its clique, the largest if there are several;
+//  2. a block with one of its names;
+//  3. a block with one of the names of a label that stands for its clique, if the domain may claim the block and has
+//     a node in the block or fits beside its silent nodes;
+//  4. a block that its nodes are published in, if mayJoin and mayClaim say so. So a block that was made from labels
+//     stays the same block when agents report the clique.
+//
+// No block of rules 2 and 3 was published as another clique, unless the domain has nodes in it by rule 3.
+func findMatches(ds []*domain, old *published, policy *Policy) []possible {
+	byName, byClique := make(map[string]*oldBlock, len(old.blocks)), make(map[topology.Clique]*oldBlock, len(old.blocks))
+	for _, b := range old.blocks {
+		byName[b.Name] = b
+		if other := byClique[b.Clique]; !b.Clique.IsZero() && (other == nil || len(b.Nodes) > len(other.Nodes)) {
+			byClique[b.Clique] = b
 		}
 	}
-	matches := make([]match, 0, len(g.groups))
-	var shared []share
-	for i := range g.groups {
-		grp := &g.groups[i]
-		shared = sharesOf(s, g, grp, shared[:0])
-		common := func(b int) int {
-			if at := indexOf(shared, b); at != none {
-				return shared[at].nodes
+	matches := make([]possible, 0, len(ds))
+	for _, d := range ds {
+		shared := d.shares()
+		first, same := len(matches), byClique[d.clique]
+		if same != nil {
+			matches = append(matches, possible{d, same, 1, shared.of(same).nodes, preferNone})
+		}
+		for length, name := range d.names {
+			if b := byName[name]; b != nil && d.mayBe(b) && b != same {
+				matches = append(matches, possible{d, b, 0, shared.of(b).nodes, length})
 			}
-			return 0
 		}
-		fresh := len(grp.nodes)
+		for _, name := range d.aliases {
+			b := byName[name]
+			if b != nil && shared.mayClaim(b) && (shared.of(b).nodes > 0 || d.mayBe(b) && d.fitsIn(b)) {
+				matches = append(matches, possible{d, b, 0, shared.of(b).nodes, preferAlias})
+			}
+		}
+		fresh := len(d.nodes)
 		for _, sh := range shared {
 			fresh -= sh.nodes
 		}
-		first := len(matches)
-		same, known := byClique[grp.clique]
-		if known {
-			matches = append(matches, match{i, same, 1, common(same), preferNone})
-		}
-		for length, name := range grp.names {
-			if b, is := byName[name]; is && s.isOf(grp, b) && (!known || b != same) {
-				matches = append(matches, match{i, b, 0, common(b), length})
-			}
-		}
-		for _, name := range grp.aliases {
-			b, ok := byName[name]
-			if ok && firmly(votes, b, shared) && (common(b) > 0 || s.isOf(grp, b) && s.hasRoom(grp, b, &votes[b])) {
-				matches = append(matches, match{i, b, 0, common(b), preferAlias})
-			}
-		}
 		for _, sh := range shared {
-			known := slices.ContainsFunc(matches[first:], func(m match) bool { return m.block == sh.block })
-			if !known && s.mayTake(grp, sh, fresh, &votes[sh.block]) && firmly(votes, sh.block, shared) {
-				matches = append(matches, match{i, sh.block, 0, sh.nodes, preferNone})
+			known := slices.ContainsFunc(matches[first:], func(m possible) bool { return m.block == sh.block })
+			if !known && d.mayJoin(sh, fresh, policy) && shared.mayClaim(sh.block) {
+				matches = append(matches, possible{d, sh.block, 0, sh.nodes, preferNone})
 			}
 		}
 	}
 	return matches
 }
 
-// isOf reports whether a published block may be the group's domain: the block was published as the
-// group's clique, or as no clique.
-func (s *site) isOf(g *group, block int) bool {
-	published := s.prev.blocks[block].Clique
-	return published.IsZero() || g.clique.IsZero() || published == g.clique
+// mayBe reports whether a published block may be the domain: the block was published as the
+// domain's clique, or as no clique.
+func (d *domain) mayBe(b *oldBlock) bool {
+	return b.Clique.IsZero() || d.clique.IsZero() || b.Clique == d.clique
 }
 
-// hasRoom reports whether the group fits beside the nodes of a published block that say nothing.
-func (s *site) hasRoom(g *group, block int, v *votes) bool {
-	return !v.silent() || v.kept+v.doubtful+len(g.nodes) <= s.room(block)
+// fitsIn reports whether the domain fits beside the nodes of a published block that say nothing.
+func (d *domain) fitsIn(b *oldBlock) bool {
+	return !b.votes.silent() || b.votes.kept+b.votes.doubtful+len(d.nodes) <= b.room()
 }
 
-// room returns how many nodes the domain of a published block is known to take.
-func (s *site) room(block int) int { return max(s.baseOf(block), s.prev.blocks[block].Size) }
+// mayJoin reports whether a domain may take a block that has not its name. The
+// block of one clique is never another's. A block that is named by hand is the domain's
+// if most nodes of either are in both. A block that is named by a label and was published as another
+// clique stays with the silent nodes of that clique. If silent nodes leave no room for a domain that is
+// mostly new, the block is not the domain's: one of its nodes was moved there. fresh counts the domain's nodes that
+// are published nowhere.
+func (d *domain) mayJoin(sh share, fresh int, policy *Policy) bool {
+	b := sh.block
+	switch {
+	case topology.IsLabelBlock(b.Name):
+	case topology.IsCliqueBlock(b.Name):
+		if d.label == (topology.Domain{}) {
+			return false
+		}
+	case policy.ByLeaf || !b.Clique.IsZero() || 2*sh.nodes <= max(len(b.Nodes), len(d.nodes)):
+		return false
+	}
+	return (d.mayBe(b) || !b.votes.silent()) && (fresh <= sh.nodes || b.votes.kept+len(d.nodes) <= b.room())
+}
 
-// share counts the nodes of a group that are published in one block, and the
+// share counts the nodes of a domain that are published in one block, and the
 // unconfirmed ones among them.
-type share struct{ block, nodes, unconfirmed int }
+type share struct {
+	block              *oldBlock
+	nodes, unconfirmed int
+}
 
-// sharesOf appends the shares of a group.
-func sharesOf(s *site, g grouping, grp *group, shared []share) []share {
-	for _, i := range grp.nodes {
-		b := s.block(i)
-		if b == none {
+// sure reports whether a node of the share is not unconfirmed.
+func (sh share) sure() bool { return sh.unconfirmed < sh.nodes }
+
+// shares are those of one domain.
+type shares []share
+
+func (d *domain) shares() (shared shares) {
+	for _, n := range d.nodes {
+		if n.old == nil {
 			continue
 		}
-		at := indexOf(shared, b)
-		if at == none {
+		at := slices.IndexFunc(shared, func(sh share) bool { return sh.block == n.old })
+		if at < 0 {
 			at = len(shared)
-			shared = append(shared, share{block: b})
+			shared = append(shared, share{block: n.old})
 		}
 		shared[at].nodes++
-		if s.unconfirmed(g, i) {
+		if n.unconfirmed() {
 			shared[at].unconfirmed++
 		}
 	}
 	return shared
 }
 
-// indexOf returns which of the shares is in a block, or none.
-func indexOf(shared []share, block int) int {
-	return slices.IndexFunc(shared, func(sh share) bool { return sh.block == block })
+// of returns the share in a block, which may have no node.
+func (shared shares) of(b *oldBlock) share {
+	if at := slices.IndexFunc(shared, func(sh share) bool { return sh.block == b }); at >= 0 {
+		return shared[at]
+	}
+	return share{block: b}
 }
 
-// mayTake reports whether a group may take a block that has not its name. The
-// block of one clique is never another's. A block that is named by hand is the group's
-// if most nodes of either are in both. A block that is named by a label and was published as another
-// clique stays with the silent nodes of that clique. If silent nodes leave no room for a group that is
-// mostly new, the block is not the group's: one of the group's nodes was moved there.
-func (s *site) mayTake(g *group, sh share, fresh int, v *votes) bool {
-	block := &s.prev.blocks[sh.block]
-	switch {
-	case topology.IsLabelBlock(block.Name):
-	case topology.IsCliqueBlock(block.Name):
-		if g.label == (topology.Domain{}) {
-			return false
-		}
-	case s.policy.ByLeaf || !block.Clique.IsZero() || 2*sh.nodes <= max(len(block.Nodes), len(g.nodes)):
-		return false
-	}
-	return (s.isOf(g, sh.block) || !v.silent()) && (fresh <= sh.nodes || v.kept+len(g.nodes) <= s.room(sh.block))
-}
-
-// nameForgotten names the blocks that the policy forgets and that stay.
-func nameForgotten(s *site, blocks []block) problems {
-	var found problems
-	for i := range blocks {
-		b := blocks[i].published
-		if b == none || !slices.Contains(s.policy.Forget, s.prev.blocks[b].Name) {
-			continue
-		}
-		why := "is named by annotations of nodes"
-		if nodes := blocks[i].nodes; len(nodes) > 0 {
-			why = fmt.Sprintf("has %d nodes, such as %s", len(nodes), s.facts[nodes[0]].SlurmName)
-		}
-		found.add("", ReasonForgottenInUse, fmt.Sprintf("forgetBlocks names block %s, but the block %s: it stays", s.prev.blocks[b].Name, why))
-	}
-	return found
+// mayClaim reports whether a domain may take a block that is not named after its
+// clique. Readings that are not confirmed take no block from nodes that say
+// something sure, and do not lead their domain away from the blocks of its nodes
+// that do.
+func (shared shares) mayClaim(b *oldBlock) bool {
+	own := shared.of(b)
+	return own.nodes == 0 || own.sure() || b.votes.sure == 0 && !slices.ContainsFunc(shared, share.sure)
 }

@@ -3,132 +3,111 @@ package placement
 import (
 	"fmt"
 	"slices"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // BlockOverfull is the kind of a decision: nodes would join a published block that has no room for them.
 // It is also the reason of the nodes that stay away meanwhile.
 const BlockOverfull = "BlockOverfull"
 
-// Overfull is a published block that a plan makes larger than it can be, and the nodes that do that.
-type Overfull struct {
-	Block string
-	// Has is how many nodes are there without those that join, and Most how many there can be. Why says
-	// how that is known.
-	Has, Most int
-	Why       string
-	// Joins are the nodes that come from other blocks, or from none, by Slurm name.
-	Joins []string
+// overfull is a published block that the plan would make larger than it can be, and the nodes that do that.
+type overfull struct {
+	block string
+	// has is how many nodes are there without those that join, and why says how many there can be.
+	has int
+	why string
+	// joins are the nodes that come from other blocks, or from none.
+	joins []*node
 }
 
-// Decision returns what would be decided. It names no nodes, but their number: more nodes are another
-// decision.
-func (o *Overfull) Decision() Decision {
-	return Decision{Kind: BlockOverfull, Subject: o.Block, From: fmt.Sprintf("%d nodes", o.Has), To: fmt.Sprintf("%d nodes", o.Has+len(o.Joins))}
+// choice names no nodes in its decision, but their number: more nodes are another decision.
+func (o *overfull) choice() Choice {
+	return Choice{Decision{BlockOverfull, o.block, fmt.Sprintf("%d nodes", o.has), fmt.Sprintf("%d nodes", o.has+len(o.joins))},
+		fmt.Sprintf("%s: %s; until it is approved these nodes stay where they are; find out why they name this NVLink domain, and delete the Nodes that are gone for good", o, hostlist.Compress(slurmNames(o.joins)))}
 }
 
 // String says for people what is too much.
-func (o *Overfull) String() string {
-	return fmt.Sprintf("%s would join the %d nodes of block %s, and %s", someNodes(o.Joins), o.Has, o.Block, o.Why)
+func (o *overfull) String() string {
+	return fmt.Sprintf("%s would join the %d nodes of block %s, and %s", someNodes(slurmNames(o.joins)), o.has, o.block, o.why)
 }
 
-// findOverfull finds the blocks that would have too many nodes with those that join. While people have
+// holdOverfull finds the blocks that would have too many nodes with those that join. While people have
 // not approved that, the nodes stay where they are. The block's own nodes stay in any case.
-func (s *site) findOverfull(g grouping, c claims, st stays) (found problems) {
-	for more := !s.policy.ByLeaf; more; { // a node that stays may leave no room for another
-		s.overfull, more = nil, false
-		staying := s.countStaying(g, st)
-		for at := range g.groups {
-			o := s.overfullBy(&g.groups[at], c.blockOf[at], st, staying)
+func holdOverfull(ds []*domain, nodes []*node, policy *Policy) (found problems) {
+	for more := !policy.ByLeaf; more; { // a node that stays may leave no room for another
+		more = false
+		staying := make(map[*oldBlock]int)
+		for _, n := range nodes {
+			if n.keep && n.old != nil {
+				staying[n.old]++
+			}
+		}
+		for _, d := range ds {
+			o := d.overfull(staying[d.old], policy)
 			if o == nil {
 				continue
 			}
-			d := s.policy.keeps(BlockOverfull, o.Block)
-			if d == nil {
-				s.overfull = append(s.overfull, o.Overfull)
+			waits := policy.follow(o.choice())
+			if waits == nil {
 				continue
 			}
 			more = true
-			for _, i := range o.joins {
-				st[i] = verdict{BlockOverfull, fmt.Sprintf("it names %s, but %s; it stays until somebody approves the change %s", g.groups[at].title(), &o.Overfull, d.Digest())}
-				found.add(s.facts[i].Name, BlockOverfull, st[i].message)
+			for _, n := range o.joins {
+				n.stay(BlockOverfull, fmt.Sprintf("it names %s, but %s; it stays until somebody approves the change %s", d.title(), o, waits.Digest()))
+				found.add(n.Name, BlockOverfull, n.message)
 			}
 		}
 	}
 	return found
 }
 
-// overfull is an Overfull as the stages see it.
-type overfull struct {
-	Overfull
-	joins []int
-}
-
-// overfullBy returns the nodes of a group that join its published block beyond what the block can have, or nil. staying
-// counts, by published block, the nodes that stay there whatever they say.
-func (s *site) overfullBy(grp *group, block int, st stays, staying []int) *overfull {
-	if block == none {
+// overfull returns what joins the published block of a domain beyond what the block can have, or nil. staying is how
+// many nodes stay in the block whatever they say.
+func (d *domain) overfull(staying int, policy *Policy) *overfull {
+	if d.old == nil {
 		return nil
 	}
-	var moved, fresh []int
-	has := staying[block]
-	for _, i := range grp.nodes {
-		if _, stays := st[i]; stays {
-			continue
-		}
-		switch from := s.block(i); {
-		case from == none:
-			fresh = append(fresh, i)
-		case from == block || !grp.clique.IsZero() && s.prev.blocks[from].Clique == grp.clique:
+	var moved, fresh []*node
+	has := staying
+	for _, n := range d.nodes {
+		switch {
+		case n.keep:
+		case n.old == nil:
+			fresh = append(fresh, n)
+		case n.old == d.old || !d.clique.IsZero() && n.old.Clique == d.clique:
 			has++
 		default:
-			moved = append(moved, i)
+			moved = append(moved, n)
 		}
 	}
 	if len(moved)+len(fresh) == 0 {
 		return nil
 	}
-	most, why, known := s.mostNodes(grp, block)
+	most, why, known := d.mostNodes(policy)
 	switch {
 	case !known || has+len(moved)+len(fresh) <= most:
 		return nil
 	case has+len(fresh) > most:
-		moved = slices.Sorted(slices.Values(slices.Concat(moved, fresh)))
+		moved = slices.SortedFunc(slices.Values(slices.Concat(moved, fresh)), compareNodes)
 	default:
 		has += len(fresh)
 	}
-	o := &overfull{Overfull{Block: s.prev.blocks[block].Name, Has: has, Most: most, Why: why}, moved}
-	for _, i := range moved {
-		o.Joins = append(o.Joins, s.facts[i].SlurmName)
-	}
-	return o
+	return &overfull{block: d.old.Name, has: has, why: why, joins: moved}
 }
 
-// countStaying counts, beside the published blocks, their nodes that stay whatever they say.
-func (s *site) countStaying(g grouping, st stays) []int {
-	counts := make([]int, len(s.prev.blocks))
-	for i := range g.read {
-		if b := s.block(i); b != none {
-			if _, stays := st[i]; stays || g.of[i] == none && g.read[i].keep {
-				counts[b]++
-			}
-		}
-	}
-	return counts
-}
-
-// mostNodes returns how many nodes a published block can have by the product of most nodes that are there or join,
+// mostNodes returns how many nodes the block of a domain can have by the product of most nodes that are there or join,
 // and why. It is not known if that product has no bound.
-func (s *site) mostNodes(grp *group, block int) (most int, why string, known bool) {
+func (d *domain) mostNodes(policy *Policy) (most int, why string, known bool) {
 	type kind struct {
 		chip          string
 		bound, ofNode int
 	}
 	kinds := make(map[kind]int)
 	var usual kind
-	count := func(i int) {
-		f := s.facts[i]
-		chip, bound, known := s.policy.MaxDomainGPUs.Of(f.Product())
-		k := kind{chip, bound, f.GPUCount()}
+	count := func(n *node) {
+		chip, bound, known := policy.MaxDomainGPUs.Of(n.Product())
+		k := kind{chip, bound, n.GPUCount()}
 		if !known || k.ofNode == 0 || k.bound < k.ofNode { // such as a node that is gone
 			return
 		}
@@ -136,14 +115,12 @@ func (s *site) mostNodes(grp *group, block int) (most int, why string, known boo
 			usual = k
 		}
 	}
-	for _, name := range s.prev.blocks[block].Nodes {
-		if i, ok := s.find(name); ok {
-			count(i)
-		}
+	for _, n := range d.old.nodes {
+		count(n)
 	}
-	for _, i := range grp.nodes {
-		if s.block(i) != block {
-			count(i)
+	for _, n := range d.nodes {
+		if n.old != d.old {
+			count(n)
 		}
 	}
 	if usual.ofNode == 0 {

@@ -15,22 +15,15 @@ import (
 // keptPlan makes the plan that is published while nobody approves anything.
 func keptPlan(t testing.TB, facts []topology.Facts, prev *given, policy placement.Policy) *topology.Plan {
 	t.Helper()
-	for {
-		plan, found, err := makePlan(facts, prev, policy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		keep := len(policy.Keep)
-		for i := range found.Follows {
-			policy.Keep = append(policy.Keep, found.Follows[i].Decision())
-		}
-		for i := range found.Overfull {
-			policy.Keep = append(policy.Keep, found.Overfull[i].Decision())
-		}
-		if len(policy.Keep) == keep {
-			return plan
-		}
+	_, found, err := makePlan(facts, prev, policy)
+	if err != nil {
+		t.Fatal(err)
 	}
+	policy.Hold = true
+	for i := range found.Follows {
+		policy.Keep = append(policy.Keep, found.Follows[i].Decision())
+	}
+	return mustPlan(t, facts, prev, policy)
 }
 
 // ofProduct gives nodes the GPUs of a product, so that a domain of a known one can have 18 nodes.

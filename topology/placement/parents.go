@@ -10,26 +10,22 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// parentDomains names, beside the blocks, what the neighbours of a block share:
-// the switches above the leaves of most of its nodes, else an NVLink cluster of
-// several cliques; empty if neither is known.
-func parentDomains(blocks []block, t tree) []string {
+// nameParents names what the neighbours of each block share: the switches above the leaves of most of its nodes,
+// else an NVLink cluster of several cliques; empty if neither is known.
+func nameParents(blocks []*domain) {
 	clusters := clustersOf(blocks)
 	cliques := make(map[string]int)
 	for _, cluster := range clusters {
 		cliques[cluster]++
 	}
-	parents, paths := make([]string, len(blocks)), topology.PathsAbove(topology.NamedSwitches(t.switches))
-	for i, cluster := range clusters {
-		above := aboveLeaf(&blocks[i], t, paths)
-		switch {
-		case above != "":
-			parents[i] = belowSwitch + above[1:]
+	for i, d := range blocks {
+		switch cluster := clusters[i]; {
+		case d.above != "":
+			d.parent = belowSwitch + d.above[1:]
 		case cluster != "" && cliques[cluster] > 1:
-			parents[i] = "NVLink cluster " + cluster
+			d.parent = "NVLink cluster " + cluster
 		}
 	}
-	return parents
 }
 
 // belowSwitch begins the name of a parent domain that is known from switches.
@@ -39,7 +35,7 @@ const belowSwitch = "switch "
 // cluster that each is a clique of. Silent nodes leave only the digits that the
 // block's name has: the cluster is the known one that begins with these digits, if
 // there is one only.
-func clustersOf(blocks []block) []string {
+func clustersOf(blocks []*domain) []string {
 	clusters := make([]string, len(blocks))
 	var known []string
 	for i := range blocks {
@@ -64,36 +60,17 @@ func clustersOf(blocks []block) []string {
 	return clusters
 }
 
-// aboveLeaf names the switches above the leaves of most of a block's nodes, from
-// the top. The tree knows of silent nodes what was published.
-func aboveLeaf(b *block, t tree, paths map[string]string) string {
-	votes := make(map[string]int)
-	for _, i := range b.nodes {
-		if path := paths[t.leaves[i]]; path != "" {
-			votes[path]++
-		}
-	}
-	best := ""
-	for path, n := range votes {
-		if n > votes[best] || n == votes[best] && path < best {
-			best = path
-		}
-	}
-	return best
-}
-
 // nameOutgrown names the parent domains that have more blocks than their size, and
 // how many blocks have none.
-func nameOutgrown(blocks []block, parents []string, size int) problems {
-	var found problems
+func nameOutgrown(blocks []*domain, size int) (found problems) {
 	counts := make(map[string]int)
 	example := ""
-	for i := range blocks {
-		if len(blocks[i].nodes) == 0 {
+	for _, d := range blocks {
+		if len(d.nodes) == 0 {
 			continue
 		}
-		if counts[parents[i]]++; parents[i] == "" {
-			example = cmp.Or(example, blocks[i].name)
+		if counts[d.parent]++; d.parent == "" {
+			example = cmp.Or(example, d.name)
 		}
 	}
 	for parent, n := range counts {
@@ -110,15 +87,15 @@ func nameOutgrown(blocks []block, parents []string, size int) problems {
 // adviseParents says which ParentBlocks would keep a job of several blocks below one
 // switch, if the switches tell and the policy has no further sizes. It says too which
 // sizes of jobs that would make impossible.
-func adviseParents(s *site, blocks []block, sizes []int, known, fresh []int, parents []string) problems {
-	if s.policy.TreeOnly || len(s.policy.BlockSizes) > 0 {
+func adviseParents(blocks, known, fresh []*domain, sizes []int, policy *Policy) (found problems) {
+	if policy.TreeOnly || len(policy.BlockSizes) > 0 {
 		return nil
 	}
 	counts := make(map[string]int)
 	most, example := 0, ""
-	for i := range blocks {
-		parent, ok := strings.CutPrefix(parents[i], belowSwitch)
-		if !ok || len(blocks[i].nodes) == 0 {
+	for _, d := range blocks {
+		parent, ok := strings.CutPrefix(d.parent, belowSwitch)
+		if !ok || len(d.nodes) == 0 {
 			continue
 		}
 		counts[parent]++
@@ -131,37 +108,18 @@ func adviseParents(s *site, blocks []block, sizes []int, known, fresh []int, par
 	}
 	size := 1 << bits.Len(uint(most-1))
 	advice := fmt.Sprintf("parentBlocks: %d keeps such a job below one switch", size)
-	places, mixed := placeInWindows(blocks, known, fresh, parents, size)
+	places, mixed := placeInWindows(known, fresh, size)
 	if len(mixed) > 0 {
 		advice += ", if the files are made from scratch: known blocks keep their places"
-	} else if impossible := ImpossibleJobs([]int{sizes[0], sizes[0] * size}, countNodes(blocks, places)); len(impossible) > 0 {
+	} else if impossible := ImpossibleJobs([]int{sizes[0], sizes[0] * size}, countNodes(places)); len(impossible) > 0 {
 		advice += fmt.Sprintf("; jobs of %s nodes cannot run then", impossible)
 	}
-	var found problems
 	found.add("", ReasonParentsUnset, fmt.Sprintf("%d blocks are below switch %s, and Slurm does not know that: a job of two blocks may get any two blocks; %s", most, example, advice))
 	return found
 }
 
-// countNodes returns the number of nodes in each place.
-func countNodes(blocks []block, places ordering) []int {
-	counts := make([]int, len(places))
-	for at, i := range places {
-		if i != none {
-			counts[at] = len(blocks[i].nodes)
-		}
-	}
-	return counts
-}
-
-// WithoutParent returns the blocks that a plan has and the old one has not, and that have no
-// known switch above the leaf. others reports whether other blocks have one. old may be nil.
-func WithoutParent(old, plan *topology.Plan) (blocks []topology.Block, others bool) {
-	known := make(map[string]bool)
-	if old != nil {
-		for _, b := range old.Blocks() {
-			known[b.Name] = true
-		}
-	}
+// WithoutParent returns the blocks of a plan with nodes and without a known switch above the leaf.
+func WithoutParent(plan *topology.Plan) (blocks []topology.Block) {
 	above := topology.ParentsOf(topology.NamedSwitches(plan.Switches()))
 	sited := make(map[string]bool)
 	for _, at := range plan.Places() {
@@ -169,10 +127,5 @@ func WithoutParent(old, plan *topology.Plan) (blocks []topology.Block, others bo
 			sited[at.Block] = true
 		}
 	}
-	for _, b := range plan.Blocks() {
-		if len(b.Nodes) > 0 && !known[b.Name] && !sited[b.Name] {
-			blocks = append(blocks, b)
-		}
-	}
-	return blocks, len(above) > 0
+	return slices.DeleteFunc(slices.Clone(plan.Blocks()), func(b topology.Block) bool { return len(b.Nodes) == 0 || sited[b.Name] })
 }

@@ -2,7 +2,19 @@
 //
 // [MakePlan] turns what is [Observed] of all nodes now, what was published ([Previous]) and
 // what the site wants ([Policy]) into a plan: blocks (one per NVLink clique), a switch tree
-// if network tiers are known, and the place of every node with its reason.
+// if network tiers are known, and the place of every node with its reason. Each stage is a call from data to data:
+//
+//   - readPublished and readNodes: the published blocks, and each node with its facts and its published block.
+//   - makeTree: the switches, and the leaf above each node.
+//   - settleUnits: what each node makes a block with, its clique, a value of a label or its leaf.
+//   - domains: the nodes of each unit.
+//   - match: which published block each domain takes.
+//   - hold: which nodes stay in their published block, whatever they name.
+//   - carryOn: the blocks of the plan, with their nodes, names and sizes.
+//   - divide: the block topology of each block.
+//   - Waiting.hold: which nodes would move before their time.
+//   - arrange: sizes, order and places of the blocks.
+//   - explain: the reason of each node.
 //
 // The package is pure: no clock, environment, files or network. It changes nothing that it
 // is given. The same facts give the same plan whatever their order. It knows nothing of
@@ -10,7 +22,8 @@
 package placement
 
 import (
-	"maps"
+	"cmp"
+	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -43,52 +56,57 @@ type Previous struct {
 
 // MakePlan decides where every node belongs. It fails only if no plan can be made: two nodes
 // have one Slurm name, or the policy is out of range. All else is in the plan's nodes and
-// problems. If nodes that wait would move, it decides again about all others, with these
-// nodes in their places.
+// problems.
+//
+// The stages up to Waiting.hold say where each node would go. If nodes wait, these stages run again with these nodes
+// in their places, because the name that a waiting node gives takes no block and no switch from others. Sizes and
+// order are chosen once: they move no node.
 func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Waiting, error) {
 	w := Waiting{Moving: make(map[string]bool), Stay: make(map[string]bool)}
-	s, err := readSite(&o, &previous, policy)
+	if err := policy.validate(); err != nil {
+		return nil, w, err
+	}
+	policy.MinBlockNodes = cmp.Or(policy.MinBlockNodes, 2)
+	old := readPublished(&previous, o.InUse, &policy)
+	nodes, unnamed, err := readNodes(&o, old)
 	if err != nil {
 		return nil, w, err
 	}
-	s.followPartitions(&w, o.Settling)
-	plan, err := s.plan()
-	for err == nil && (s.stayHeld(plan) || w.hold(s, o.Settling, previous.Plan, plan)) {
-		plan, err = s.plan()
+	inPartitions := w.followPartitions(nodes, old, o.Settling, &policy)
+	keep := policy.Keep
+	var t tree
+	var parts []*part
+	var found problems
+	for waits := true; waits; {
+		var inTree, inBlocks, inParts problems
+		policy.Keep, policy.met = keep, nil // a choice of this round may be another one
+		t, inTree = makeTree(factsOf(nodes), old, o.InUse, &policy)
+		for i, n := range nodes {
+			n.named, n.leaf = t.namedLeaf(i), t.leaves[i]
+		}
+		aliases, inUnits := settleUnits(nodes, unnamed, &policy)
+		ds, unnamedSizes := domains(nodes, unnamed, aliases, &policy)
+		match(ds, nodes, old, w.Follows, &policy)
+		inHold := hold(ds, nodes, &policy)
+		ds, inBlocks = carryOn(ds, nodes, old, &policy)
+		parts, inParts = divide(ds, unnamedSizes, t, old, &policy)
+		waits = w.hold(nodes, parts, t, o.Settling, previous.Plan, &policy)
+		found = slices.Concat(o.OfFabrics, inPartitions, inTree, inUnits, inHold, inBlocks, inParts)
 	}
-	w.Overfull = s.overfull
-	return plan, w, err
-}
-
-// plan runs the stages.
-func (s *site) plan() (*topology.Plan, error) {
-	read, inFacts := readNodes(s)
-	t, inTree := makeTree(s.facts, &s.prev, s.named, &s.policy)
-	assigned, inLabels := assignUnits(s, read, t)
-	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
-	blocks, small := leaveOutSmall(s, nameBlocks(s, matching.blocks))
-	parts, unsited := divide(s, blocks, matching.unnamed, t)
-	made, inParts, err := makeParts(s, parts, t)
+	topologies, inSizes, err := arrange(parts, old, &policy)
+	w.Choices = policy.met
 	if err != nil {
-		return nil, err
+		return nil, w, err
 	}
-	maps.Copy(made.leftOut, unsited)
-	maps.Copy(made.leftOut, small)
-	plan := &topology.Plan{ByLeaf: s.policy.ByLeaf, Topologies: made.topologies, Nodes: writeNodes(s, matching, made, t)}
+	plan := &topology.Plan{ByLeaf: policy.ByLeaf, Topologies: topologies}
 	if len(t.switches) > 0 {
 		plan.Topologies = append(plan.Topologies, topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Source: t.source, Switches: t.switches})
 	}
-	plan.Problems = sortProblems(s.ofSite, s.inPartitions, inFacts, inTree, inLabels, inMatching, inParts, nodeProblems(s, plan.Nodes), nameSwitchless(s, plan))
-	return plan, nil
-}
-
-// assignUnits finds what each node makes a block with: its NVLink domain, or its
-// leaf switch.
-func assignUnits(s *site, read readings, t tree) (assignment, problems) {
-	if s.policy.ByLeaf {
-		return assignLeaves(s, read, t), nil
-	}
-	return resolveLabels(s, read)
+	var inPlaces problems
+	plan.Nodes, inPlaces = explain(nodes, len(topologies) > 0)
+	plan.Problems = slices.Concat(found, inSizes, inPlaces, nameSwitchless(nodes, plan, &policy))
+	slices.SortFunc(plan.Problems, topology.CompareFindings)
+	return plan, w, nil
 }
 
 // The reasons of placements and problems.

@@ -86,6 +86,21 @@ func mustPlan(t testing.TB, facts []topology.Facts, prev *given, policy placemen
 	return plan
 }
 
+// choicesOf makes a plan, and returns the decisions of a kind that the plan met.
+func choicesOf(t testing.TB, kind string, facts []topology.Facts, prev *given, policy placement.Policy) (out []placement.Decision) {
+	t.Helper()
+	_, found, err := makePlan(facts, prev, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range found.Choices {
+		if found.Choices[i].Kind == kind {
+			out = append(out, found.Choices[i].Decision)
+		}
+	}
+	return out
+}
+
 func previous(p *topology.Plan) *given { return &given{Plan: p} }
 
 // fromFile returns the plan as a file holds it: without the sizes and the cliques of blocks, and the fabrics.

@@ -59,9 +59,13 @@ type Policy struct {
 	RootSwitch string
 	// SeparateFabrics: switches without a common one above them are separate fabrics.
 	SeparateFabrics bool
-	// Keep are decisions for which the plan keeps the published answer, whatever they would
-	// turn to. A new rack that no published topology could take has no place meanwhile.
+	// Keep are decisions that wait for people: the plan keeps the published choice of each, whatever
+	// it would turn to. A new rack that no published topology could take has no place meanwhile.
 	Keep []Decision
+	// Hold: each further decision that the plan meets waits too.
+	Hold bool
+	// met are the decisions that the plan has met.
+	met []Choice
 }
 
 func (p *Policy) validate() error {

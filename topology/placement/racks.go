@@ -10,32 +10,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// rack is one block, as far as the division of racks needs it.
-type rack struct {
-	// fabric is the root switch above the rack, empty if it is not known.
-	fabric string
-	// size is the number of nodes of the whole rack.
-	size int
-	// nodes is how many there are now.
-	nodes int
-	// published is the topology that the rack was published in, and empty for a new rack.
-	published string
-	// before is the size with which the rack was published, and 0 for a new rack.
-	before int
-}
-
-// rackGroup is one block topology with its racks, by their indices.
-type rackGroup struct {
-	name   string
-	fabric string
-	// class is as in section.
-	class int
-	// published is the published base block size of a topology that is kept while a decision about
-	// it is held, and 0 for any other.
-	published int
-	racks     []int
-}
-
 // section is what a topology is for: one size class in one fabric. A class is a size of SizeClasses,
 // or allSizes. On a site that was divided by size, it is the size of the largest published rack.
 type section struct {
@@ -52,10 +26,10 @@ const allSizes = 0
 // want a base of its own for racks of another size.
 //
 // published are the block topologies with sizes that there were, if there were several: they
-// keep their racks, their names and their order. It returns no group if all racks belong into
-// one topology and there were not several. waiting are the new racks, by index, that have no
+// keep their racks, their names and their order. It returns no part if all racks belong into
+// one topology and there were not several. waiting are the new racks that have no
 // place while a decision of policy.Keep is held.
-func divideRacks(racks []rack, published []topology.Topology, policy *Policy) (groups []rackGroup, waiting map[int]*Decision) {
+func divideRacks(racks []*domain, published []topology.Topology, policy *Policy) (parts []*part, waiting map[*domain]*Decision) {
 	known := sectionsOf(racks, published, policy)
 	of := assignRacks(racks, known, policy)
 	counts := make(map[section]int)
@@ -65,66 +39,96 @@ func divideRacks(racks []rack, published []topology.Topology, policy *Policy) (g
 	if len(counts) <= 1 && len(known) == 0 {
 		return nil, nil
 	}
+	policy.replaceTopologies(racks, of, published, known)
 	kept, waiting := keepRacks(racks, of, published, policy)
 	for r, sec := range of {
-		if kept[r] != "" || waiting[r] != nil {
+		if kept[r] != "" || waiting[racks[r]] != nil {
 			counts[sec]--
 		}
 	}
 	maps.DeleteFunc(counts, func(_ section, racks int) bool { return racks == 0 })
-	sections := slices.SortedFunc(maps.Keys(counts), func(a, b section) int {
-		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.class, a.class))
-	})
-	called := nameSections(policy.kind(), sections, known)
+	sections := sortSections(counts)
+	byName, called := make(map[string]*part), nameSections(policy.kind(), sections, known)
 	for i, sec := range sections {
-		g := rackGroup{name: called[i], fabric: sec.fabric, class: sec.class}
-		for r := range racks {
-			if of[r] == sec && kept[r] == "" && waiting[r] == nil {
-				g.racks = append(g.racks, r)
-			}
-		}
-		groups = append(groups, g)
+		byName[called[i]] = &part{name: called[i], fabric: sec.fabric, class: sec.class}
+		parts = append(parts, byName[called[i]])
 	}
-	for i := range published {
-		g := rackGroup{name: published[i].Name, class: published[i].Sizes[0], published: published[i].Sizes[0]}
-		for r := range racks {
-			if kept[r] == g.name {
-				g.racks = append(g.racks, r)
-			}
-		}
-		if len(g.racks) == 0 {
+	for _, t := range published {
+		if !slices.Contains(kept, t.Name) {
 			continue
 		}
-		if at := slices.IndexFunc(groups, func(o rackGroup) bool { return o.name == g.name }); at >= 0 { // other racks come to it
-			g.fabric, g.racks = groups[at].fabric, slices.Concat(g.racks, groups[at].racks)
-			slices.Sort(g.racks)
-			groups[at] = g
-		} else {
-			groups = append(groups, g)
+		if byName[t.Name] == nil {
+			byName[t.Name] = &part{name: t.Name}
+			parts = append(parts, byName[t.Name])
 		}
+		byName[t.Name].class, byName[t.Name].set = t.Sizes[0], t.Sizes[0]
 	}
-	place := func(g rackGroup) int {
-		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == g.name }); i >= 0 {
+	for r, d := range racks {
+		name := kept[r]
+		if waiting[d] != nil {
+			continue
+		}
+		if name == "" {
+			name = called[slices.Index(sections, of[r])]
+		}
+		byName[name].domains = append(byName[name].domains, d)
+	}
+	place := func(p *part) int {
+		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == p.name }); i >= 0 {
 			return i
 		}
 		return len(published)
 	}
-	slices.SortStableFunc(groups, func(a, b rackGroup) int { return cmp.Compare(place(a), place(b)) })
-	return groups, waiting
+	slices.SortStableFunc(parts, func(a, b *part) int { return cmp.Compare(place(a), place(b)) })
+	return parts, waiting
+}
+
+// sortSections returns sections, those of a fabric together and its largest class first.
+func sortSections(racks map[section]int) []section {
+	return slices.SortedFunc(maps.Keys(racks), func(a, b section) int {
+		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.class, a.class))
+	})
+}
+
+// replaceTopologies decides about each published topology that no section of a rack is named after. A whole topology,
+// such as nvl, gives way to all others, and any other topology to those that have its blocks.
+func (p *Policy) replaceTopologies(racks []*domain, of []section, published []topology.Topology, known map[string]section) {
+	if p.OneTopology || p.TreeOnly || len(racks) == 0 {
+		return
+	}
+	counts := make(map[section]int)
+	for _, sec := range of {
+		counts[sec]++
+	}
+	sections := sortSections(counts)
+	called := nameSections(p.kind(), sections, known)
+	for _, t := range published {
+		if slices.Contains(called, t.Name) {
+			continue
+		}
+		var to []string
+		for r, d := range racks {
+			if t.Name == topology.BlockFamily(t.Name) || slices.ContainsFunc(t.Blocks, func(b topology.Block) bool { return b.Name == d.name }) {
+				to = append(to, called[slices.Index(sections, of[r])])
+			}
+		}
+		slices.Sort(to)
+		p.follow(Choice{Decision: Decision{TopologiesChange, t.Name, t.Name, strings.Join(slices.Compact(to), ", ")}})
+	}
 }
 
 // keepRacks returns, beside the racks, the published topology that keeps the rack while a decision
 // about it is held, or "". A new rack joins the topology that has most racks of its section. If
 // there is none beside a whole topology, such as nvl, the rack waits: a part of it cannot stand
 // beside the whole.
-func keepRacks(racks []rack, of []section, published []topology.Topology, policy *Policy) (kept []string, waiting map[int]*Decision) {
-	kept, waiting = make([]string, len(racks)), make(map[int]*Decision)
+func keepRacks(racks []*domain, of []section, published []topology.Topology, policy *Policy) (kept []string, waiting map[*domain]*Decision) {
+	kept, waiting = make([]string, len(racks)), make(map[*domain]*Decision)
 	if len(policy.Keep) == 0 {
 		return kept, waiting
 	}
 	known := make(map[section]map[string]int) // racks by topology
-	for i := range racks {
-		name := racks[i].published
+	for i, d := range racks {
+		name := d.topology()
 		if name == "" {
 			continue
 		}
@@ -137,8 +141,8 @@ func keepRacks(racks []rack, of []section, published []topology.Topology, policy
 		}
 	}
 	whole := policy.keeps(TopologiesChange, policy.kind())
-	for i := range racks {
-		if racks[i].published != "" {
+	for i, d := range racks {
+		if d.old != nil {
 			continue
 		}
 		most := ""
@@ -149,7 +153,7 @@ func keepRacks(racks []rack, of []section, published []topology.Topology, policy
 		}
 		switch {
 		case most == "" && whole != nil:
-			waiting[i] = whole
+			waiting[d] = whole
 		case policy.keeps(TopologiesChange, most) != nil:
 			kept[i] = most
 		}
@@ -160,17 +164,17 @@ func keepRacks(racks []rack, of []section, published []topology.Topology, policy
 // sectionsOf returns the sections of published topologies by name, if there are several, or if the
 // only one is a part, such as nvl-18. The fabric is that of most nodes of its racks, else the
 // published one, else that of a rack without nodes.
-func sectionsOf(racks []rack, published []topology.Topology, policy *Policy) map[string]section {
+func sectionsOf(racks []*domain, published []topology.Topology, policy *Policy) map[string]section {
 	if len(published) == 0 || len(published) == 1 && published[0].Name == topology.BlockFamily(published[0].Name) {
 		return nil
 	}
 	votes := make(map[string]map[string]int)
-	for i := range racks {
-		if r := &racks[i]; r.published != "" && r.fabric != "" {
-			if votes[r.published] == nil {
-				votes[r.published] = make(map[string]int)
+	for _, d := range racks {
+		if name := d.topology(); name != "" && d.fabric != "" {
+			if votes[name] == nil {
+				votes[name] = make(map[string]int)
 			}
-			votes[r.published][r.fabric] += r.nodes
+			votes[name][d.fabric] += len(d.nodes)
 		}
 	}
 	known := make(map[string]section)
@@ -186,9 +190,9 @@ func sectionsOf(racks []rack, published []topology.Topology, policy *Policy) map
 	if len(policy.SizeClasses) > 0 || policy.BaseBlockSize > 0 { // a class is its base
 		return known
 	}
-	for i := range racks { // a base may be below the largest rack of its class
-		if sec, ok := known[racks[i].published]; ok && racks[i].before > sec.class {
-			known[racks[i].published] = section{sec.fabric, racks[i].before}
+	for _, d := range racks { // a base may be below the largest rack of its class
+		if sec, ok := known[d.topology()]; ok && d.old.Size > sec.class {
+			known[d.old.topology] = section{sec.fabric, d.old.Size}
 		}
 	}
 	return known
@@ -196,16 +200,15 @@ func sectionsOf(racks []rack, published []topology.Topology, policy *Policy) map
 
 // assignRacks returns, beside the racks, the section of each. A rack of no known fabric stays
 // in that of its published topology.
-func assignRacks(racks []rack, known map[string]section, policy *Policy) []section {
+func assignRacks(racks []*domain, known map[string]section, policy *Policy) []section {
 	of := make([]section, len(racks))
-	for i := range racks {
-		r := &racks[i]
-		old, ok := known[r.published]
-		fabric := cmp.Or(r.fabric, old.fabric)
+	for i, d := range racks {
+		old, ok := known[d.topology()]
+		fabric := cmp.Or(d.fabric, old.fabric)
 		classes := classesOf(fabric, known, policy)
-		of[i] = section{fabric, classOf(classes, r.size)}
+		of[i] = section{fabric, classOf(classes, d.size)}
 		// A rack that has lost nodes stays with the racks of its size.
-		if ok && old.fabric == fabric && slices.Contains(classes, old.class) && r.size <= old.class {
+		if ok && old.fabric == fabric && slices.Contains(classes, old.class) && d.size <= old.class {
 			of[i] = old
 		}
 	}

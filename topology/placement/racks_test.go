@@ -11,6 +11,20 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
+// rack is a block with so many nodes now. published is its topology, empty for a new rack, and before its published size.
+type rack struct {
+	fabric, published   string
+	size, nodes, before int
+}
+
+func (r *rack) domain() *domain {
+	d := &domain{fabric: r.fabric, size: r.size, nodes: make([]*node, r.nodes)}
+	if r.published != "" {
+		d.old = &oldBlock{Block: &topology.Block{Size: r.before}, topology: r.published}
+	}
+	return d
+}
+
 // publishedRack returns a rack of a topology that was published.
 func publishedRack(in string, size int, fabric string) rack {
 	return rack{fabric: fabric, size: size, nodes: size, published: in}
@@ -25,11 +39,15 @@ func freshRacks(fabric string, sizes ...int) []rack {
 	return racks
 }
 
-// groupsText writes every group with its class and the indices of its racks.
-func groupsText(groups []rackGroup) string {
+// partsText writes every topology with its class and the indices of its racks.
+func partsText(parts []*part, racks []*domain) string {
 	var out []string
-	for _, g := range groups {
-		out = append(out, fmt.Sprintf("%s[%d]%s %v", g.name, g.class, g.fabric, g.racks))
+	for _, p := range parts {
+		var at []int
+		for _, d := range p.domains {
+			at = append(at, slices.Index(racks, d))
+		}
+		out = append(out, fmt.Sprintf("%s[%d]%s %v", p.name, p.class, p.fabric, at))
 	}
 	return strings.Join(out, "; ")
 }
@@ -76,8 +94,12 @@ func TestDivideRacks(t *testing.T) {
 			[]topology.Topology{{Name: "nvl-c", Fabric: "a", Sizes: []int{4}}, fabrics[1]}, nvl, "nvl-c[4]a [0]; nvl-b[4]b [1]; nvl-c-x[0]c [2]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			groups, _ := divideRacks(tt.racks, tt.published, &tt.policy)
-			if diff := cmp.Diff(tt.want, groupsText(groups)); diff != "" {
+			var racks []*domain
+			for i := range tt.racks {
+				racks = append(racks, tt.racks[i].domain())
+			}
+			parts, _ := divideRacks(racks, tt.published, &tt.policy)
+			if diff := cmp.Diff(tt.want, partsText(parts, racks)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -6,66 +6,41 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// source says where a node's block is known from.
-type source uint8
-
-// The sources of a block. NVML goes before labels.
-const (
-	unknown source = iota
-	fromNVML
-	fromLabel
-	fromSwitch // the leaf switch, if blocks are made by leaf
-	fromPrevious
-)
-
-func (s source) String() string { return [...]string{"", "nvml", "label", "switch", "previous"}[s] }
-
-// verdict says why a node has no block, or stays in its published one.
-type verdict struct{ reason, message string }
-
-// reading is what the facts of one node say of its block.
-type reading struct {
-	verdict
-	// clique is zero if no clique is known. If a label names the domain by a value
-	// of its own, source is fromLabel all the same.
-	clique topology.Clique
-	source source
-	// keep: the node stays in its published block if it has one.
-	keep    bool
-	hasGPUs bool
+// settleUnits finds what each node makes a block with: its NVLink domain, or its leaf switch. aliases are the
+// values of labels that stand for a clique.
+func settleUnits(nodes, unnamed []*node, policy *Policy) (aliases map[topology.Clique]topology.Domain, found problems) {
+	found = topology.MixedCliques(factsOf(nodes))
+	for _, n := range unnamed {
+		n.reading = n.readDomain()
+	}
+	for _, n := range nodes {
+		n.unit, n.block, n.reading = unit{}, nil, n.readDomain()
+		found = append(found, n.problems(policy)...)
+	}
+	if policy.ByLeaf {
+		leafUnits(nodes)
+		return nil, found
+	}
+	aliases, inLabels := resolveLabels(nodes)
+	return aliases, append(found, inLabels...)
 }
 
-// readings are beside the site's facts.
-type readings []reading
-
-// readNodes finds the NVLink domain that the facts of every node name, or why they
-// name none, and what the facts say is wrong.
-func readNodes(s *site) (readings, problems) {
-	read := make(readings, len(s.facts))
-	found := problems(topology.MixedCliques(s.facts))
-	for i, f := range s.facts {
-		v := &f.Fabric
-		r := s.readDomain(f)
-		if held, ok := s.heldBack[i]; ok {
-			r = keptReading(held.reason, held.message)
-		}
-		if f.Report != nil && v.Faulty() && !conditionsAlone[v.Reason] {
-			found.add(f.Name, v.Reason, v.Message)
-		}
-		r.hasGPUs = f.Computes()
-		read[i] = r
-		for _, pr := range f.Problems() {
-			found.add(f.Name, pr.Reason, pr.Message)
-		}
-		switch {
-		case s.policy.ByLeaf: // no NVLink domain is followed
-		case r.source == fromNVML && !f.Labels.Clique.IsZero() && f.Labels.Clique != r.clique:
-			found.add(f.Name, ReasonCliqueDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed", r.clique, f.Labels.Clique))
-		case r.reason == ReasonNoDomain && !r.keep && f.Labels.NamesDomain() && (f.Labels.Clique.IsZero() || f.Labels.Clique != v.Clique):
-			found.add(f.Name, ReasonDomainDiffers, fmt.Sprintf("NVML reports no NVLink domain between nodes, the node's label says %s; NVML is followed", f.Labels.DomainText()))
-		}
+// problems returns what the node's facts say is wrong.
+func (n *node) problems(policy *Policy) (found problems) {
+	if n.Report != nil && n.Fabric.Faulty() && !conditionsAlone[n.Fabric.Reason] {
+		found.add(n.Name, n.Fabric.Reason, n.Fabric.Message)
 	}
-	return read, found
+	for _, pr := range n.Facts.Problems() {
+		found.add(n.Name, pr.Reason, pr.Message)
+	}
+	switch label := n.Labels.Clique; {
+	case policy.ByLeaf: // no NVLink domain is followed
+	case n.source == fromNVML && !label.IsZero() && label != n.clique:
+		found.add(n.Name, ReasonCliqueDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed", n.clique, label))
+	case n.reason == ReasonNoDomain && !n.keep && n.Labels.NamesDomain() && (label.IsZero() || label != n.Fabric.Clique):
+		found.add(n.Name, ReasonDomainDiffers, fmt.Sprintf("NVML reports no NVLink domain between nodes, the node's label says %s; NVML is followed", n.Labels.DomainText()))
+	}
+	return found
 }
 
 // conditionsAlone are faults of GPUs that only the conditions of Nodes name. They have nothing to do with
@@ -74,71 +49,88 @@ var conditionsAlone = map[string]bool{topology.ReasonMisconfigured: true, topolo
 
 // readDomain decides which NVLink domain the node belongs to: NVML first, as the verdict on its fabric
 // says, then labels. A domain that labels name by a value of their own is found by resolveLabels.
-func (s *site) readDomain(f *topology.Facts) reading {
+func (n *node) readDomain() reading {
 	switch {
-	case f.Stays != "":
-		return keptReading(ReasonStays, f.Stays)
-	case f.Gone:
+	case n.held != "":
+		return keptReading(Repartitioned, n.held)
+	case n.Stays != "":
+		return keptReading(ReasonStays, n.Stays)
+	case n.Gone:
 		return keptReading(ReasonGone, "the node is gone")
-	case f.Report != nil && len(f.Report.GPUs) > 0:
-		return s.readReport(f)
-	case f.Report != nil && len(f.Report.Problems) == 0:
+	case n.Report != nil && len(n.Report.GPUs) > 0:
+		return n.readReport()
+	case n.Report != nil && len(n.Report.Problems) == 0:
 		return keptReading(ReasonNoGPUs, "its report has no GPU")
-	case f.Labels.NamesDomain():
-		return s.readLabel(f)
-	case f.Report == nil && !f.ReportUnreadable && !f.Computes() && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
+	case n.Labels.NamesDomain():
+		return n.readLabel()
+	case n.Report == nil && !n.ReportUnreadable && !n.Computes() && n.Labels.Product == "" && len(n.Labels.Tiers) == 0:
 		return keptReading(ReasonNoGPUs, "no report, and no label, ResourceSlice or capacity says that the node has a GPU")
-	case f.Report == nil && f.Fabric.IMEX == topology.IMEXNone:
-		return keptReading(ReasonNoDomain, f.Fabric.Message)
-	case f.Report == nil && len(f.Labels.Problems) > 0:
-		return keptReading(ReasonNoFacts, f.Labels.Problems[0].Message)
-	case f.ReportUnreadable:
+	case n.Report == nil && n.Fabric.IMEX == topology.IMEXNone:
+		return keptReading(ReasonNoDomain, n.Fabric.Message)
+	case n.Report == nil && len(n.Labels.Problems) > 0:
+		return keptReading(ReasonNoFacts, n.Labels.Problems[0].Message)
+	case n.ReportUnreadable:
 		return keptReading(ReasonNoFacts, "the node's report cannot be read, and no label names its NVLink domain")
 	}
 	return keptReading(ReasonNoFacts, "no report says the node's NVLink domain, and no label names one")
 }
 
 // readLabel decides by the labels of a node that names an NVLink domain by labels alone.
-func (s *site) readLabel(f *topology.Facts) reading {
-	if f.Labels.Clique.IsZero() && s.labelOf(f).Key == "" {
-		return keptReading(ReasonNoFacts, fmt.Sprintf("no report says the node's NVLink domain, and its label %s is not used, because more nodes have label %s", f.Labels.Domains[0].Key, s.domainLabel))
+func (n *node) readLabel() reading {
+	if n.Labels.Clique.IsZero() && n.unused != "" {
+		return keptReading(ReasonNoFacts, "no report says the node's NVLink domain, and "+n.unused)
 	}
-	return reading{source: fromLabel, clique: f.Labels.Clique}
+	return reading{source: fromLabel, clique: n.Labels.Clique}
 }
 
-// endsInside says that NVLink of a node's product ends in the machine.
-func endsInside(f *topology.Facts) string {
-	return fmt.Sprintf("NVLink of %s ends in the machine", f.Product())
+// endsInside says that NVLink of the node's product ends in the machine.
+func (n *node) endsInside() string {
+	return fmt.Sprintf("NVLink of %s ends in the machine", n.Product())
 }
 
 // keptReading is the reading of a node that stays in its published block.
 func keptReading(reason, message string) reading {
-	return reading{verdict: verdict{reason: reason, message: message}, keep: true}
+	return reading{reason: reason, message: message, keep: true}
 }
 
 // readReport decides by the verdict on the fabric of the node's GPUs.
-func (s *site) readReport(f *topology.Facts) reading {
-	v := &f.Fabric
+func (n *node) readReport() reading {
+	v := &n.Fabric
 	none := v.IMEX == topology.IMEXNone && v.Reason != topology.ReasonDomainImplausible
 	switch {
 	case v.Place == topology.PlaceInClique:
 		return reading{source: fromNVML, clique: v.Clique}
-	case v.Place == topology.PlaceByLabel && f.Labels.NamesDomain():
-		return s.readLabel(f)
+	case v.Place == topology.PlaceByLabel && n.Labels.NamesDomain():
+		return n.readLabel()
 	case v.Place == topology.PlaceNone && v.Reason == topology.ReasonFabricHealthy:
-		return reading{verdict: verdict{reason: ReasonNoDomain, message: endsInside(f) + ": its NVLink domain is this node alone"}}
+		return reading{reason: ReasonNoDomain, message: n.endsInside() + ": its NVLink domain is this node alone"}
 	case v.Place == topology.PlaceNone && none:
-		return reading{verdict: verdict{reason: ReasonNoDomain, message: "its GPUs have no multi-node NVLink"}}
+		return reading{reason: ReasonNoDomain, message: "its GPUs have no multi-node NVLink"}
 	case v.Place == topology.PlaceNone:
-		return reading{verdict: verdict{reason: v.Reason, message: v.Message}}
-	case none && f.Report.Domain.None: // read before, and not now
+		return reading{reason: v.Reason, message: v.Message}
+	case none && n.Report.Domain.None: // read before, and not now
 		return keptReading(ReasonNoDomain, "its GPUs had no multi-node NVLink when they were last read")
 	case none:
-		return keptReading(ReasonNoDomain, endsInside(f))
+		return keptReading(ReasonNoDomain, n.endsInside())
 	case v.Place == topology.PlaceKept:
 		return keptReading(v.Reason, v.Message)
-	case len(f.Report.Problems) > 0:
-		return keptReading(ReasonNoFacts, f.Report.Problems[0].Message)
+	case len(n.Report.Problems) > 0:
+		return keptReading(ReasonNoFacts, n.Report.Problems[0].Message)
 	}
 	return keptReading(ReasonNoFacts, "its report says nothing of its GPUs' NVLink fabric")
+}
+
+// leafUnits makes the nodes below each leaf switch a unit.
+func leafUnits(nodes []*node) {
+	for _, n := range nodes {
+		switch {
+		case n.Stays != "" || n.Gone:
+		case !n.Computes():
+			n.reading = keptReading(ReasonNoGPUs, "no report and no label says that the node has a GPU")
+		case n.named == "":
+			n.reading = keptReading(ReasonTiersMissing, "no report and no label names the leaf switch above it")
+		default:
+			n.reading, n.unit.label.Value = reading{source: fromSwitch}, n.named
+		}
+	}
 }

@@ -3,7 +3,6 @@ package placement
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -24,6 +23,11 @@ type Repartition struct {
 	Parts []BlockPart
 	// Unknown are nodes of the blocks that name no clique now, or one that is not confirmed.
 	Unknown []string
+
+	blocks []*oldBlock
+	// changed are the nodes that are in another clique than their block and ran all the time, and
+	// silent those of Unknown that may say more soon.
+	changed, silent []*node
 }
 
 // BlockPart is the nodes of a published block that are in one clique now, by Slurm name.
@@ -87,170 +91,147 @@ func (r *Repartition) Moves(plan *topology.Plan) (nodes []string) {
 	return nodes
 }
 
-// repartition is a Repartition as the stages see it.
-type repartition struct {
-	Repartition
-	blocks []int // published blocks
-	// changed are the nodes that are in another clique than their block and ran all the time, and
-	// silent those of unknown that may say more soon.
-	changed, silent []int
-}
-
 // hasChanged reports whether the node is in another clique than its published block, and has not been
 // rebooted since it was in that one or in a third.
-func (s *site) hasChanged(i int) bool {
-	f, b := s.facts[i], s.block(i)
-	return f.Report != nil && f.Report.DomainChanged && b != none && f.Stays == "" && !f.Gone &&
-		!s.prev.blocks[b].Clique.IsZero() && !f.Report.Domain.Clique.IsZero() && f.Report.Domain.Clique != s.prev.blocks[b].Clique
+func (n *node) hasChanged() bool {
+	return n.Report != nil && n.Report.DomainChanged && n.old != nil && n.Stays == "" && !n.Gone &&
+		!n.old.Clique.IsZero() && !n.Report.Domain.Clique.IsZero() && n.Report.Domain.Clique != n.old.Clique
 }
 
 // findRepartitions finds what changed while nodes ran.
-func (s *site) findRepartitions() []*repartition {
-	if s.policy.ByLeaf {
-		return nil
-	}
-	var changed []int
-	for i := range s.facts {
-		if s.hasChanged(i) {
-			changed = append(changed, i)
-		}
-	}
+func findRepartitions(nodes []*node, old *published) (found []*Repartition) {
+	changed := slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return !n.hasChanged() })
 	if len(changed) == 0 {
 		return nil
 	}
 	// Blocks that have or get nodes of one clique are one change.
-	of, first := make(map[int]int), make(map[topology.Clique]int)
-	for b := range s.prev.blocks {
-		if published := &s.prev.blocks[b]; !published.Clique.IsZero() && len(published.Nodes) > 0 {
-			first[published.Clique] = b
+	first := make(map[topology.Clique]*oldBlock)
+	for _, b := range old.blocks {
+		if !b.Clique.IsZero() && len(b.Nodes) > 0 {
+			first[b.Clique] = b
 		}
 	}
-	root := func(b int) int {
-		for {
-			up, ok := of[b]
-			if !ok || up == b {
-				of[b] = b
-				return b
-			}
-			b = up
+	of := make(map[*oldBlock]*Repartition)
+	join := func(b *oldBlock, r *Repartition) {
+		joined := of[b]
+		if joined == nil {
+			joined = &Repartition{blocks: []*oldBlock{b}}
+		}
+		if joined != r {
+			r.blocks = append(r.blocks, joined.blocks...)
+		}
+		for _, b := range r.blocks {
+			of[b] = r
 		}
 	}
-	for _, i := range changed {
-		b, clique := s.block(i), s.facts[i].Report.Domain.Clique
-		if other, ok := first[clique]; ok {
-			x, y := root(b), root(other)
-			of[max(x, y)] = min(x, y)
-		} else {
-			root(b)
-			first[clique] = b
+	for _, n := range changed {
+		if of[n.old] == nil {
+			join(n.old, &Repartition{})
+		}
+		clique := n.Report.Domain.Clique
+		if first[clique] == nil {
+			first[clique] = n.old
+		}
+		join(first[clique], of[n.old])
+	}
+	for _, b := range old.blocks {
+		r := of[b]
+		if r == nil {
+			continue
+		}
+		if len(r.Blocks) == 0 {
+			r.blocks, found = nil, append(found, r)
+		}
+		r.blocks, r.Blocks, r.From = append(r.blocks, b), append(r.Blocks, b.Name), append(r.From, b.Clique)
+	}
+	for _, n := range changed {
+		of[n.old].changed = append(of[n.old].changed, n)
+	}
+	for _, n := range nodes {
+		if r := of[n.old]; r != nil {
+			r.take(n)
 		}
 	}
-	found := make(map[int]*repartition)
-	for _, b := range slices.Sorted(maps.Keys(of)) {
-		at := root(b)
-		if found[at] == nil {
-			found[at] = &repartition{}
-		}
-		r := found[at]
-		r.blocks, r.Blocks, r.From = append(r.blocks, b), append(r.Blocks, s.prev.blocks[b].Name), append(r.From, s.prev.blocks[b].Clique)
-	}
-	for _, i := range changed {
-		r := found[root(s.block(i))]
-		r.changed = append(r.changed, i)
-	}
-	for i := range s.facts {
-		if b := s.block(i); b != none {
-			if _, is := of[b]; is {
-				found[root(b)].take(s, i)
-			}
-		}
-	}
-	out := make([]*repartition, 0, len(found))
-	for _, at := range slices.Sorted(maps.Keys(found)) {
-		r := found[at]
+	for _, r := range found {
 		slices.SortStableFunc(r.Parts, func(a, b BlockPart) int {
 			return cmp.Or(cmp.Compare(slices.Index(r.Blocks, a.Block), slices.Index(r.Blocks, b.Block)), a.Clique.Compare(b.Clique))
 		})
-		out = append(out, r)
 	}
-	return out
+	return found
 }
 
 // take takes a node of one of the blocks.
-func (r *repartition) take(s *site, i int) {
-	f, name := s.facts[i], s.prev.blocks[s.block(i)].Name
+func (r *Repartition) take(n *node) {
 	var clique topology.Clique
-	if f.Report != nil && f.Stays == "" && !f.Gone && f.Report.Joined() == f.Report.Domain {
-		clique = f.Report.Domain.Clique
+	if n.Report != nil && n.Stays == "" && !n.Gone && n.Report.Joined() == n.Report.Domain {
+		clique = n.Report.Domain.Clique
 	}
 	if clique.IsZero() {
-		r.Unknown = append(r.Unknown, f.SlurmName)
-		if f.Stays == "" && !f.Gone {
-			r.silent = append(r.silent, i)
+		r.Unknown = append(r.Unknown, n.SlurmName)
+		if n.Stays == "" && !n.Gone {
+			r.silent = append(r.silent, n)
 		}
 		return
 	}
-	at := slices.IndexFunc(r.Parts, func(p BlockPart) bool { return p.Block == name && p.Clique == clique })
+	at := slices.IndexFunc(r.Parts, func(p BlockPart) bool { return p.Block == n.old.Name && p.Clique == clique })
 	if at < 0 {
 		at = len(r.Parts)
-		r.Parts = append(r.Parts, BlockPart{Block: name, Clique: clique})
+		r.Parts = append(r.Parts, BlockPart{Block: n.old.Name, Clique: clique})
 	}
-	r.Parts[at].Nodes = append(r.Parts[at].Nodes, f.SlurmName)
+	r.Parts[at].Nodes = append(r.Parts[at].Nodes, n.SlurmName)
 }
 
 // followPartitions lets nodes follow the partitions that changed while they ran. All nodes of a change
 // stay while a node of it has not said the same for long enough, and while the change is held.
-func (s *site) followPartitions(w *Waiting, settling *Settling) {
-	for _, r := range s.findRepartitions() {
-		waits := false
+func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Settling, policy *Policy) (found problems) {
+	if policy.ByLeaf {
+		return nil
+	}
+	for _, r := range findRepartitions(nodes, old) {
 		w.Divides = true
-		for _, i := range slices.Concat(r.changed, r.silent) {
-			name := s.facts[i].SlurmName
-			w.Moving[name] = true
-			waits = waits || settling != nil && settling.Unsettled[name]
+		all, waits := slices.Concat(r.changed, r.silent), false
+		for _, n := range all {
+			w.Moving[n.SlurmName] = true
+			waits = waits || settling != nil && settling.Unsettled[n.SlurmName]
 		}
-		d := s.policy.keeps(Repartitioned, r.Decision().Subject)
+		d := policy.keeps(Repartitioned, r.Decision().Subject)
 		switch {
 		case d != nil:
-			why := fmt.Sprintf("%s; the node stays until somebody approves the change %s", &r.Repartition, d.Digest())
-			s.heldBack.add(r.changed, Repartitioned, why)
-			s.inPartitions.add("", Repartitioned, fmt.Sprintf("%s; block %s stays as it is published until somebody approves the change %s", &r.Repartition, strings.Join(r.Blocks, ", "), d.Digest()))
+			for _, n := range r.changed {
+				n.held = fmt.Sprintf("%s; the node stays until somebody approves the change %s", r, d.Digest())
+			}
+			found.add("", Repartitioned, fmt.Sprintf("%s; block %s stays as it is published until somebody approves the change %s", r, strings.Join(r.Blocks, ", "), d.Digest()))
 		case waits:
-			for _, i := range slices.Concat(r.changed, r.silent) {
-				w.stay(s, []string{s.facts[i].SlurmName}, "its NVLink partition was changed while it ran, but not for long enough yet")
+			for _, n := range all {
+				w.add(n, "its NVLink partition was changed while it ran, but not for long enough yet")
 			}
 		default:
-			s.follows = append(s.follows, r)
-			w.Follows = append(w.Follows, r.Repartition)
-		}
-	}
-}
-
-// claimDivided gives the block of each change that the plan follows to the largest part of its nodes, of
-// equals to the lower clique. A part whose clique is another published block joins that one.
-func (s *site) claimDivided(g grouping, c *claims) {
-	for _, r := range s.follows {
-		var matches []match
-		for i := range r.Parts {
-			p := &r.Parts[i]
-			b := r.blocks[slices.Index(r.Blocks, p.Block)]
-			own := slices.ContainsFunc(r.blocks, func(other int) bool { return other != b && s.prev.blocks[other].Clique == p.Clique })
-			at := slices.IndexFunc(g.groups, func(grp group) bool { return grp.clique == p.Clique })
-			if at >= 0 && !own {
-				matches = append(matches, match{group: at, block: b, common: len(p.Nodes)})
+			for _, b := range r.blocks {
+				b.follows = true
 			}
-		}
-		slices.SortStableFunc(matches, func(x, y match) int {
-			return cmp.Or(cmp.Compare(y.common, x.common), g.groups[x.group].clique.Compare(g.groups[y.group].clique), s.prev.blocks[x.block].Clique.Compare(s.prev.blocks[y.block].Clique))
-		})
-		for _, m := range matches {
-			c.take(m)
+			w.Follows = append(w.Follows, *r)
 		}
 	}
+	return found
 }
 
-// isDivided reports whether a published block follows a change of partitions: it has the size that its
-// nodes show now.
-func (s *site) isDivided(block int) bool {
-	return slices.ContainsFunc(s.follows, func(r *repartition) bool { return slices.Contains(r.blocks, block) })
+// takeDivided gives the block of a change that the plan follows to the largest part of its nodes, of
+// equals to the lower clique. A part whose clique is another published block joins that one.
+func takeDivided(ds []*domain, r *Repartition) {
+	var matches []possible
+	for i := range r.Parts {
+		p := &r.Parts[i]
+		b := r.blocks[slices.Index(r.Blocks, p.Block)]
+		own := slices.ContainsFunc(r.blocks, func(other *oldBlock) bool { return other != b && other.Clique == p.Clique })
+		at := slices.IndexFunc(ds, func(d *domain) bool { return d.clique == p.Clique })
+		if at >= 0 && !own {
+			matches = append(matches, possible{domain: ds[at], block: b, common: len(p.Nodes)})
+		}
+	}
+	slices.SortStableFunc(matches, func(x, y possible) int {
+		return cmp.Or(cmp.Compare(y.common, x.common), x.clique.Compare(y.clique), x.block.Clique.Compare(y.block.Clique))
+	})
+	for _, m := range matches {
+		m.take(m.block)
+	}
 }

@@ -154,13 +154,12 @@ func TestJoins(t *testing.T) {
 	}
 	separate := placement.Policy{SeparateFabrics: true}
 	old := mustPlan(t, roots(2), nil, separate)
-	wanted := mustPlan(t, roots(2), previous(old), short)
-	decisions := placement.Joins(old, wanted)
+	decisions := choicesOf(t, placement.RootsJoin, roots(2), previous(old), short)
 	if want := []placement.Decision{{Kind: placement.RootsJoin, Subject: "fabric", From: "several root switches", To: "fabric"}}; !slices.Equal(want, decisions) {
 		t.Fatalf("decisions %+v", decisions)
 	}
 	held := short
-	held.Keep = decisions
+	held.Hold = true
 	kept := mustPlan(t, roots(3), previous(old), held)
 	if got := topLevel(kept); got != "spine0 spine1 spine2" {
 		t.Errorf("held, the roots are %s", got)
@@ -169,18 +168,20 @@ func TestJoins(t *testing.T) {
 		t.Errorf("findings %v", kept.Problems)
 	}
 	after := mustPlan(t, roots(3), previous(kept), short)
-	if again := placement.Joins(kept, after); !slices.Equal(again, decisions) {
+	if again := choicesOf(t, placement.RootsJoin, roots(3), previous(kept), short); !slices.Equal(again, decisions) {
 		t.Errorf("with another root the decision is %+v", again)
 	}
 	for name, tt := range map[string]struct {
-		old, plan *topology.Plan
+		old *topology.Plan
+		now int
 	}{
-		"nothing is published":         {nil, after},
-		"they are joined":              {after, mustPlan(t, roots(4), previous(after), short)},
-		"one root, and a second comes": {mustPlan(t, roots(1), nil, short), mustPlan(t, roots(2), previous(mustPlan(t, roots(1), nil, short)), short)},
+		"nothing is published":         {nil, 3},
+		"they are joined":              {after, 4},
+		"one root, and a second comes": {mustPlan(t, roots(1), nil, short), 2},
 	} {
-		if d := placement.Joins(tt.old, tt.plan); len(d) > 0 || topLevel(tt.plan) != "fabric" {
-			t.Errorf("%s: decisions %+v, roots %s", name, d, topLevel(tt.plan))
+		d, plan := choicesOf(t, placement.RootsJoin, roots(tt.now), previous(tt.old), short), mustPlan(t, roots(tt.now), previous(tt.old), short)
+		if len(d) > 0 || topLevel(plan) != "fabric" {
+			t.Errorf("%s: decisions %+v, roots %s", name, d, topLevel(plan))
 		}
 	}
 }

@@ -2,92 +2,34 @@ package placement
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// nameBlocks names every block: published names stay, and a new block gets the
-// shortest of its names that no other block could have.
-func nameBlocks(s *site, matched []block) []block {
-	blocks := slices.Clone(matched)
-	uses := make(map[string]int, len(blocks))
-	for i := range blocks {
-		b := &blocks[i]
-		if b.published != none {
-			b.name = s.prev.blocks[b.published].Name
-			uses[b.name]++
-			continue
-		}
-		for _, name := range b.names {
-			uses[name]++
-		}
-	}
-	for i := range blocks {
-		b := &blocks[i]
-		if b.published != none {
-			continue
-		}
-		b.name = b.names[len(b.names)-1]
-		if at := slices.IndexFunc(b.names[:], func(name string) bool { return uses[name] == 1 }); at >= 0 {
-			b.name = b.names[at]
-		}
-	}
-	return blocks
-}
-
-// leftOut are nodes in no block and why, by index into the site's facts.
-type leftOut map[int]verdict
-
-func (l leftOut) add(nodes []int, reason, message string) {
-	for _, i := range nodes {
-		l[i] = verdict{reason: reason, message: message}
-	}
-}
-
-// leaveOutSmall leaves out new blocks with fewer nodes than Policy.MinBlockNodes. A machine whose
-// NVLink ends inside may be a domain of its own, and no further node would make a block of it.
-func leaveOutSmall(s *site, blocks []block) (kept []block, left leftOut) {
-	kept, left = make([]block, 0, len(blocks)), leftOut{}
-	for _, b := range blocks {
-		if n := max(len(b.nodes), b.domain); b.published == none && (n < s.policy.MinBlockNodes || len(b.nodes) == 0) {
-			if n == 1 && len(b.nodes) == 1 && !s.policy.ByLeaf && s.facts[b.nodes[0]].Fabric.IMEX == topology.IMEXNone {
-				left.add(b.nodes, ReasonNoDomain, endsInside(s.facts[b.nodes[0]])+": its NVLink domain is this node alone")
-				continue
-			}
-			left.add(b.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %d node, and a block needs %d", b.title(), n, s.policy.MinBlockNodes))
-			continue
-		}
-		kept = append(kept, b)
-	}
-	return kept, left
-}
-
-// sizeBlocks returns Slurm's sizes of the blocks of a topology, the base first. There are none without a
+// sizes returns Slurm's sizes of the blocks of a topology, the base first. There are none without a
 // block.
-func sizeBlocks(s *site, p *part) (sizes []int, found problems, err error) {
-	base, found := s.settleBase(p)
-	found = append(found, s.nameClasses(p, base)...)
-	if len(p.blocks) == 0 || base == 0 {
+func (p *part) sizes(policy *Policy) (sizes []int, found problems, err error) {
+	base, found := p.settleBase(policy)
+	found = append(found, p.nameClasses(base, policy)...)
+	if len(p.domains) == 0 || base == 0 {
 		return nil, found, nil
 	}
-	if sizes, err = s.policy.sizes(base); err != nil {
+	if sizes, err = policy.sizes(base); err != nil {
 		return nil, nil, err
 	}
-	if !s.policy.TreeOnly && len(sizes) > 1 {
-		found = append(found, nameOversize(p.blocks, base)...)
+	if !policy.TreeOnly && len(sizes) > 1 {
+		found = append(found, nameOversize(p.domains, base)...)
 	}
 	return sizes, found, nil
 }
 
 // nameOversize names blocks that are larger than the base. Slurm would split them, because there are
 // further sizes. With the base alone, Slurm prefers one large block for a job that fits in it.
-func nameOversize(blocks []block, base int) problems {
-	var found problems
-	for i := range blocks {
-		if n := len(blocks[i].nodes); n > base {
+func nameOversize(blocks []*domain, base int) (found problems) {
+	for _, d := range blocks {
+		if n := len(d.nodes); n > base {
 			found.add("", ReasonAboveBase, fmt.Sprintf("block %s has %d nodes, more than the base block size %d: with further block sizes Slurm places a job of more than %d nodes in two blocks; leave the further sizes out",
-				blocks[i].name, n, base, base))
+				d.name, n, base, base))
 		}
 	}
 	return found
@@ -135,7 +77,7 @@ func (p *Policy) smallerBase(base int, counts []int) int {
 	return 0
 }
 
-// segmentsTried is for how many sizes of jobs segmentFor looks for a segment.
+// segmentFor tries at most this many sizes of jobs.
 const segmentsTried = 100
 
 // segmentFor returns one of the first impossible sizes and the largest segment, up to the base, with

@@ -209,8 +209,6 @@ func TestRoots(t *testing.T) {
 		{"one product in three spellings", treeSite{facts: facts{with("NVIDIA H100 80GB HBM3", node("a", "l1 s1")), with("nvidia h100 80gb", node("b", "l2 s2")), with("H100", node("c", "l2 s2"))}},
 			"l1=a l2=b,c s1(l1) s2(l2) fabric(s1,s2)", assumed, "s1, s2: switch fabric is put above them, so a job may use all of them; set rootSwitch"},
 		{"held", treeSite{published: apart, facts: two, policy: held}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "approves the change (digest " + held.Keep[0].Digest() + ")"},
-		{"held, and a new top", treeSite{published: joined, facts: append(two[:2:2], node("c", "l3 s3")), policy: held}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2)",
-			[]string{"LeavesApart", "RootAssumed"}, ""},
 		{"published, and all labels lost", treeSite{published: joined, facts: facts{node("a", ""), node("b", "")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", assumed, ""},
 		{"published, and a new top", treeSite{published: joined, facts: append(two[:2:2], node("c", "l3 s3"))}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed, ""},
 		{"published, and one top goes", treeSite{published: joined, facts: two[:1]}, "l1=a s1(l1) fabric(s1)", nil, ""},

@@ -35,7 +35,7 @@ func joinRoots(facts []*topology.Facts, t *tree, source topology.TierSource, old
 	}
 	policy := old.policy
 	separate := policy.RootSwitch == "" && (policy.SeparateFabrics || source.Fabrics)
-	groups, why := groupTops(t, tops, source, policy)
+	groups, why := groupTops(t, tops, source, old)
 	var roots []string
 	most := 0
 	for _, g := range groups {
@@ -110,10 +110,10 @@ func readTops(facts []*topology.Facts, t *tree, old *oldTree) (tops []top, empty
 }
 
 // groupTops returns the tops that belong together, and why the groups are apart.
-func groupTops(t *tree, tops []top, source topology.TierSource, policy *Policy) (groups [][]top, why string) {
-	switch {
+func groupTops(t *tree, tops []top, source topology.TierSource, old *oldTree) (groups [][]top, why string) {
+	switch policy := old.policy; {
 	case policy.RootSwitch != "":
-		return together(t, tops, policy)
+		return together(t, tops, old)
 	case policy.SeparateFabrics:
 		return slices.Collect(slices.Chunk(tops, 1)), "the key fabrics is separate"
 	case source.Fabrics && !source.Network:
@@ -128,11 +128,11 @@ func groupTops(t *tree, tops []top, source topology.TierSource, policy *Policy) 
 		}
 	}
 	if len(cabled) < 2 { // all others may be in the one fabric
-		return together(t, tops, policy)
+		return together(t, tops, old)
 	}
 	groups, why = slices.Collect(slices.Chunk(cabled, 1)), "no cable joins them"
 	if len(unknown) > 0 {
-		others, held := together(t, unknown, policy)
+		others, held := together(t, unknown, old)
 		groups, why = append(groups, others...), why+", as far as is known"
 		if held != "" {
 			why += ", and " + held
@@ -143,9 +143,15 @@ func groupTops(t *tree, tops []top, source topology.TierSource, policy *Policy) 
 
 // together makes one group of tops. If people have to approve first that published roots are joined, the
 // published groups stay, and a new top is alone.
-func together(t *tree, tops []top, policy *Policy) (groups [][]top, why string) {
-	held := policy.keeps(RootsJoin, t.nameRoot(tops, policy))
-	if held == nil {
+func together(t *tree, tops []top, old *oldTree) (groups [][]top, why string) {
+	root := t.nameRoot(tops, old.policy)
+	if !old.joins(tops, root) {
+		return [][]top{tops}, ""
+	}
+	waits := old.policy.follow(Choice{Decision{Kind: RootsJoin, Subject: root, From: "several root switches", To: root},
+		fmt.Sprintf("switch %s would be put above the published root switches, because nothing says that they are separate fabrics: then a job may use nodes of all; "+
+			"configure fabrics: separate if no link joins them", root)})
+	if waits == nil {
 		return [][]top{tops}, ""
 	}
 	for _, t := range tops {
@@ -156,7 +162,24 @@ func together(t *tree, tops []top, policy *Policy) (groups [][]top, why string) 
 			groups[at] = append(groups[at], t)
 		}
 	}
-	return groups, "they stay apart until somebody approves the change (digest " + held.Digest() + ")"
+	return groups, "they stay apart until somebody approves the change (digest " + waits.Digest() + ")"
+}
+
+// joins reports whether a root above tops joins several published roots.
+func (old *oldTree) joins(tops []top, root string) bool {
+	roots := map[string]bool{}
+	for _, below := range old.rootOf {
+		if below == root {
+			roots[root] = true
+		}
+	}
+	for i := range tops {
+		if sw := old.byName[tops[i].name]; sw != nil {
+			highest := sw.path[len(sw.path)-1].Name
+			roots[cmp.Or(old.rootOf[highest], highest)] = true
+		}
+	}
+	return len(roots) > 1
 }
 
 // nameRoot returns the name of the root above tops: a published one, else that of the site. Another switch

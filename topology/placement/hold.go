@@ -1,0 +1,175 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// hold lets published nodes stay that do not follow what their facts name, although their domain has another block
+// or none, by these rules:
+//
+//  1. the node's label alone names the domain (doubtsLabel);
+//  2. its reading of the clique is not confirmed: Fabric Manager may still be at work, and one reading may be wrong;
+//  3. the rest of a new clique waits for the nodes of rule 2 if the clique makes no block without them;
+//  4. the block has no room for the nodes that join, and nobody has approved that.
+//
+// Files do not name the clique of a block, so the block that the node's domain takes counts.
+func hold(ds []*domain, nodes []*node, policy *Policy) (found problems) {
+	waiting := make(map[*domain]int) // nodes of rule 2
+	for _, n := range nodes {
+		if n.old == nil || n.block == nil || n.block.old == n.old {
+			continue
+		}
+		switch {
+		case n.doubtsLabel():
+			reason, label := ReasonCliqueDiffers, n.labelText()
+			if n.Labels.Clique.IsZero() {
+				reason = ReasonDomainDiffers
+			}
+			n.stay(ReasonNoFacts, fmt.Sprintf("only its label says %s, and no report confirms it", label))
+			found.add(n.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", label, n.old.Name))
+		case n.unconfirmed():
+			n.stay(ReasonUnconfirmed, fmt.Sprintf("its GPUs report clique %s, and %s", n.clique, notConfirmed))
+			found.add(n.Name, ReasonUnconfirmed, fmt.Sprintf("%s: it stays in block %s until %s", n.message, n.old.Name, untilRead))
+			waiting[n.block]++
+		}
+	}
+	for d, unconfirmed := range waiting {
+		if d.old == nil {
+			found = append(found, d.waitFor(unconfirmed, policy)...)
+		}
+	}
+	return append(found, holdOverfull(ds, nodes, policy)...)
+}
+
+// notConfirmed says that what a node's GPUs report is not confirmed, and what would end that.
+const (
+	notConfirmed = "no second reading of this boot confirms it"
+	untilRead    = "its agent has read it twice in a row (an agent older than the publisher cannot report that)"
+)
+
+// waitFor leaves the confirmed nodes of a new clique in their blocks if the clique
+// makes no block without its nodes that are not confirmed: they would be nowhere.
+func (d *domain) waitFor(unconfirmed int, policy *Policy) (found problems) {
+	confirmed := slices.DeleteFunc(slices.Clone(d.nodes), func(n *node) bool { return n.keep })
+	if len(confirmed) >= policy.MinBlockNodes || len(confirmed)+unconfirmed < policy.MinBlockNodes {
+		return nil
+	}
+	for _, n := range confirmed {
+		if n.old != nil {
+			n.stay(ReasonUnconfirmed, fmt.Sprintf("its clique %s makes no block without %d nodes that are not confirmed yet", d.clique, unconfirmed))
+			found.add(n.Name, ReasonUnconfirmed, fmt.Sprintf("%s: it stays in block %s until they are", n.message, n.old.Name))
+		}
+	}
+	return found
+}
+
+// Settling says which nodes may not move yet. A node that waits stays where it is published.
+// One that is published nowhere has no place yet.
+type Settling struct {
+	// Unsettled are published nodes whose facts have not been the same for long enough, by
+	// Slurm name.
+	Unsettled map[string]bool
+	// Waited are nodes of new blocks that have waited for long enough for a known switch above
+	// their leaf. With Policy.ParentBlocks the nodes of a new block wait for one, because a
+	// block keeps its first place, unless one of them is in Waited.
+	Waited map[string]bool
+}
+
+// Waiting is what a plan found of nodes that wait or have waited, by Slurm name.
+type Waiting struct {
+	// Moving are the published nodes that move or wait to be moved.
+	Moving map[string]bool
+	// Unsited are the nodes of each new block without a known switch above its leaf.
+	Unsited [][]string
+	// Stay are the nodes that wait.
+	Stay map[string]bool
+	// Follows are the changes of NVLink partitions that the plan follows.
+	Follows []Repartition
+	// Choices are the decisions that the plan met, beside those about Follows.
+	Choices []Choice
+	// Divides: NVLink partitions changed while published nodes ran. The plan may not follow that yet.
+	Divides bool
+}
+
+// hold lets the nodes wait in their places that would move before their time. It reports whether any more wait:
+// what their facts name is then unknown to all stages, so that the stages run again.
+func (w *Waiting) hold(nodes []*node, parts []*part, t tree, settling *Settling, before *topology.Plan, policy *Policy) (more bool) {
+	for _, n := range nodes {
+		if n.reason == ReasonHeld && n.old != nil { // the rack that it moved to waits for a decision
+			more = n.wait(n.message) || more
+		}
+	}
+	if more || before == nil || settling == nil {
+		return more
+	}
+	for _, d := range findUnsited(parts, t, before, policy) {
+		names := slurmNames(d.nodes)
+		w.Unsited = append(w.Unsited, names)
+		if slices.ContainsFunc(names, func(n string) bool { return settling.Waited[n] }) {
+			continue
+		}
+		for _, n := range d.nodes {
+			more = w.add(n, "its block is new, and no switch above its leaf is known yet") || more
+		}
+	}
+	if more {
+		return true
+	}
+	moves := movesFrom(before, before.Places(), t.switches)
+	for _, n := range nodes {
+		to := topology.Place{Leaf: n.leaf}
+		if n.block != nil {
+			to.Block = n.block.name
+		}
+		if moves(n.SlurmName, to) {
+			w.Moving[n.SlurmName] = true
+			if settling.Unsettled[n.SlurmName] {
+				more = w.add(n, "its facts name another place, but not for long enough yet") || more
+			}
+		}
+	}
+	return more
+}
+
+// add lets a node wait. It reports whether the node did not wait before.
+func (w *Waiting) add(n *node, why string) bool {
+	if !n.wait(why) {
+		return false
+	}
+	w.Stay[n.SlurmName] = true
+	return true
+}
+
+// wait lets a node stay where it is published, in the tree too: its facts count no more. It reports whether
+// they counted before. The facts of others are not changed.
+func (n *node) wait(why string) bool {
+	if n.Gone || n.Stays != "" {
+		return false
+	}
+	f := *n.Facts
+	f.Stays, n.Facts = why, &f
+	return true
+}
+
+// findUnsited returns the new blocks without a known switch above their leaf, if other blocks have one and
+// Policy.ParentBlocks asks for it.
+func findUnsited(parts []*part, t tree, before *topology.Plan, policy *Policy) (unsited []*domain) {
+	if policy.ParentBlocks == 0 || before.BaseBlockSize() == 0 || len(topology.ParentsOf(topology.NamedSwitches(t.switches))) == 0 {
+		return nil
+	}
+	known := make(map[string]bool)
+	for _, b := range before.Blocks() {
+		known[b.Name] = true
+	}
+	for _, p := range parts {
+		for _, d := range p.domains {
+			if len(d.nodes) > 0 && !known[d.name] && d.above == "" {
+				unsited = append(unsited, d)
+			}
+		}
+	}
+	return unsited
+}

@@ -1,0 +1,128 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// node is one node: its facts, where it is published, and what the stages find of it.
+type node struct {
+	*topology.Facts
+	// label is its NVLink domain by the one label whose values name NVLink domains. It is zero without that
+	// label. unused is why another label of the node is not used, or "".
+	label  topology.Domain
+	unused string
+	// reports: some node has a report, or the node's published devices came from one. Labels alone move it
+	// nowhere then.
+	reports bool
+	old     *oldBlock // the published block, or nil
+	// held is why the node stays in its block while a change of NVLink partitions waits for people, or "".
+	held string
+
+	// What one round of the stages finds:
+	reading
+	unit unit
+	// named is what the node calls its leaf switch, and leaf the one above it in the tree. Each may be "".
+	named, leaf string
+	block       *domain // the block of the plan that the node is in, or nil
+}
+
+// reading is what the facts of a node say of its block.
+type reading struct {
+	// clique is zero if no clique is known. If a label names the domain by a value of its own, source is
+	// fromLabel all the same.
+	clique topology.Clique
+	source source
+	// keep: the node stays in its published block if it has one. It joins no other.
+	keep bool
+	// reason and message say why the node has no block or stays. A node in the block of its unit has none.
+	reason, message string
+}
+
+// source says where a node's block is known from.
+type source uint8
+
+// The sources of a block. NVML goes before labels.
+const (
+	unknown source = iota
+	fromNVML
+	fromLabel
+	fromSwitch // the leaf switch, if blocks are made by leaf
+	fromPrevious
+)
+
+func (s source) String() string { return [...]string{"", "nvml", "label", "switch", "previous"}[s] }
+
+// stay lets a node stay in its published block, whatever its facts name.
+func (n *node) stay(reason, message string) {
+	n.source, n.keep, n.reason, n.message = unknown, true, reason, message
+}
+
+// leaveOut leaves nodes without a block.
+func leaveOut(nodes []*node, reason, message string) {
+	for _, n := range nodes {
+		n.source, n.block, n.reason, n.message = unknown, nil, reason, message
+	}
+}
+
+func compareNodes(a, b *node) int {
+	return cmp.Or(strings.Compare(a.SlurmName, b.SlurmName), strings.Compare(a.Name, b.Name))
+}
+
+func slurmNames(nodes []*node) []string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.SlurmName
+	}
+	return names
+}
+
+// factsOf returns the facts of nodes.
+func factsOf(nodes []*node) []*topology.Facts {
+	facts := make([]*topology.Facts, len(nodes))
+	for i, n := range nodes {
+		facts[i] = n.Facts
+	}
+	return facts
+}
+
+// readNodes returns the nodes in the order of their Slurm names, and those without a name in Slurm. It finds
+// where each is published. Two nodes of one Slurm name are an error.
+func readNodes(o *Observed, old *published) (nodes, unnamed []*node, err error) {
+	all := make([]node, len(o.Facts)+len(o.Unnamed))
+	nodes, unnamed = make([]*node, len(o.Facts)), make([]*node, len(o.Unnamed))
+	for i := range o.Facts {
+		all[i].Facts, nodes[i] = &o.Facts[i], &all[i]
+	}
+	slices.SortFunc(nodes, compareNodes)
+	for i := range o.Unnamed {
+		unnamed[i] = &all[len(o.Facts)+i]
+		unnamed[i].Facts = &o.Unnamed[i]
+	}
+	agents := slices.ContainsFunc(nodes, func(n *node) bool { return n.Report != nil || n.ReportUnreadable })
+	for i, n := range nodes {
+		if n.SlurmName == "" {
+			return nil, nil, fmt.Errorf("node %q has no Slurm name", n.Name)
+		}
+		if i > 0 && nodes[i-1].SlurmName == n.SlurmName {
+			return nil, nil, fmt.Errorf("nodes %q and %q both have the Slurm name %q: give one of them another", nodes[i-1].Name, n.Name, n.SlurmName)
+		}
+		n.old, n.reports = old.blockOf[n.SlurmName], agents || old.reported[n.SlurmName]
+		if n.old != nil {
+			n.old.nodes = append(n.old.nodes, n)
+		}
+	}
+	chooseDomainLabel(slices.Concat(nodes, unnamed))
+	return nodes, unnamed, nil
+}
+
+// problems is what a stage found to be wrong.
+type problems []topology.Finding
+
+func (p *problems) add(node, reason, message string) {
+	*p = append(*p, topology.Finding{Subject: topology.Subject{Node: node}, Reason: reason, Message: message})
+}
