@@ -89,11 +89,12 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 
 // Make plans, renders, parses back and lints, as if all nodes might move and files could have
 // any size. Nobody is there to approve decisions, so their published answers stay, and a problem
-// says so of each. It returns an error only if no plan can be made.
+// says so of each. It returns an error only if no plan can be made. It puts the verdicts on NVLink fabrics into the
+// facts of g.
 func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
 	var cut []topology.Finding
-	g.Facts, _, cut = (&cables.Placer{Described: g.Described}).Place(g.Fabrics, p.ComputeAdapters, slices.Clone(g.Facts), prev.Plan, prev.Groups)
-	g.Problems, g.UnnamedFacts = slices.Concat(g.Problems, cut), slices.Clone(g.UnnamedFacts)
+	g.Facts, _, cut = (&cables.Placer{Described: g.Described}).Place(g.Fabrics, p.ComputeAdapters, g.Facts, prev.Plan, prev.Groups)
+	g.Problems = slices.Concat(g.Problems, cut)
 	return makeFrom(p, &gathered{Inputs: g, prev: prev})
 }
 
