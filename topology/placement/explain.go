@@ -10,14 +10,15 @@ import (
 // explain says of every node why it is where it is, or why it is nowhere, and which of these places are a problem.
 // Without blocks the switches are all that is published.
 func explain(nodes []*node, blocks bool) (placements []topology.Placement, found problems) {
-	for _, n := range nodes {
+	placements = make([]topology.Placement, len(nodes))
+	for i, n := range nodes {
 		switch {
 		case n.block != nil && n.keep:
 			n.source, n.message = fromPrevious, "stays in its published block: "+n.message
 		case n.block != nil || !blocks && n.leaf != "":
 			n.reason, n.message = ReasonPlaced, ""
 		}
-		placements = append(placements, topology.Placement{Node: n.Name, SlurmName: n.SlurmName, NodeUnknown: n.NodeUnknown, Source: n.source.String(), Reason: n.reason, Message: n.message})
+		placements[i] = topology.Placement{Node: n.Name, SlurmName: n.SlurmName, NodeUnknown: n.NodeUnknown, Source: n.source.String(), Reason: n.reason, Message: n.message}
 		if n.isProblem() {
 			found.add(n.Name, n.reason, n.message)
 		}
