@@ -39,6 +39,8 @@ func TestCheckAsks(t *testing.T) {
 	write("nodes", files["nodes"])
 	write("shown", strings.SplitAfter(files["shown"], "\n")[0])
 	check(1, "n[3-4]: NotLoaded: Slurm has not loaded the file that has it in default:b2\ncompared: topology default\ndiffers: 2 of 4 nodes are not in Slurm as in the plan\n")
+	write("shown", strings.Replace(files["shown"], "BlockName=b1", "BlockName=r1", 1))
+	check(1, "the same groups under other names: r1 = b1\ncompared: topology default\ndiffers: Slurm has all 4 nodes in the same groups as the plan, but the groups have other names\n")
 	write("scontrol", "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
 	check(2, "quoin: ask Slurm: "+program+" --all --json show nodes: exit status 1: Unable to contact slurm controller; --topology takes the output of scontrol show topology instead\n")
 	if code, _, errs := quoin(t, "", "check", filepath.Join(dir, "topology.conf")); code != 2 || !strings.HasPrefix(errs, "quoin: the publication does not say how Slurm is asked: set publicationDefaults.slurm.url") {

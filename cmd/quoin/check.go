@@ -27,13 +27,13 @@ func newCheckCommand() *cobra.Command {
 		Use:   "check [PATH | --fresh | --nodes FILE | REPORT...]",
 		Short: "Say where the topology that Slurm has loaded differs from what is published",
 		Long: `check asks the running Slurm (slurm.url or slurm.scontrol of the publication), and names
-each node that Slurm does not know, or has in another place than published.
+each node that Slurm does not know, or has in another place than published. Groups that have
+the same nodes under another name are named in one line.
 
 With --topology it reads the output of scontrol show topology instead, and lists the nodes,
 blocks, switches and block sizes that differ. That output has no name of a topology: without
 --topology-name check takes the topology with most of the shown blocks or switches, and
-names it. Slurm shows block sizes only up to the first one that spans all blocks. Groups that
-have the same nodes under another name are named in one line.
+names it. Slurm shows block sizes only up to the first one that spans all blocks.
 
 With --fresh, --nodes or reports check compares Slurm with the files that render would
 make. With PATH, a directory of Slurm's files or one file, it compares Slurm with these.

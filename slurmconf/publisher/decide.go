@@ -45,11 +45,12 @@ type waitNext struct {
 	held  hold
 }
 
-// publish publishes what was made. change is what that moves, renames or removes, and changes is what the new revision
-// changes: nil if what was made is published already. approved says that people have approved it, or a decision of it.
+// publish publishes what was made. counted are the nodes that count for a big change, and changes is what the new
+// revision changes: nil if what was made is published already. approved says that people have approved it, or a
+// decision of it.
 type publish struct {
 	made     *Rendered
-	change   *change
+	counted  *change
 	changes  *plandoc.Changes
 	approved bool
 	held     hold
@@ -87,8 +88,8 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 	if why, until := l.first.waitForDomains(in.Facts, in.prev.Plan, wanted.Plan, now); why != "" {
 		return waitFirst{why, until, held}, nil
 	}
-	moves := changeOf(l.pub, mem, in, kept.unapproved)
-	if why, next := holdAll(l.pub, mem, moves, kept.unapproved, now); why != nil {
+	counted := changeOf(l.pub, mem, in, kept.unapproved)
+	if why, next := holdAll(l.pub, mem, counted, kept.unapproved, now); why != nil {
 		all := append([]plandoc.Held{*why}, kept.held...)
 		if kept.approved != nil { // it waits too
 			all = append(all, *kept.approved)
@@ -96,7 +97,7 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 		return hold{all, wanted, next}, nil
 	}
 	if kept.unapproved != made {
-		moves = changeOf(l.pub, mem, in, made)
+		counted = changeOf(l.pub, mem, in, made)
 	}
 	changes := made.Changes(&mem.doc.Current)
 	approved := kept.approved != nil || mem.request(plandoc.AnnotationApprove) == made.Digest
@@ -105,5 +106,5 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 			return waitNext{until, specsMeanwhile(l.pub, in, made), held}, nil
 		}
 	}
-	return publish{made, moves, changes, approved, held}, nil
+	return publish{made, counted, changes, approved, held}, nil
 }

@@ -3,6 +3,7 @@ package publisher
 import (
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -44,9 +45,7 @@ func (h *fabricHistory) since(pub *publication.Cluster, in *inputs.Inputs, store
 				continue
 			}
 			waiting[f.Name] = start
-			if next.IsZero() || until.Before(next) {
-				next = until
-			}
+			next = again.First(next, until)
 		}
 	}
 	h.waiting = waiting

@@ -100,13 +100,14 @@ func (g *gathered) stillMissing(made *Rendered, doc *plandoc.Document) map[strin
 	return since
 }
 
-// addLeaving adds the nodes that leave to Nodes, as long as their names are in the files.
+// addLeaving adds the nodes that leave to Nodes, as long as their names are in the files. A node that the publication
+// takes, and that stays published under such a name, goes before.
 func (g *gathered) addLeaving() {
 	if len(g.leaving) > 0 {
 		g.Nodes = maps.Clone(g.Nodes)
 	}
 	for _, n := range g.leaving {
-		if n.name != "" {
+		if n.name != "" && g.Nodes[n.name] == nil {
 			g.Nodes[n.name] = n.Node
 		}
 	}

@@ -312,6 +312,10 @@ func TestOutsideNodeKeepsItsAnnotation(t *testing.T) {
 	if diff := cmp.Diff(want, got.Facts); diff != "" || len(got.gone) > 0 || !slices.Equal(got.outside, []outsideNode{{&m.nodes[1], "x", false}}) {
 		t.Errorf("%+v, want n to stay as x, and no other to leave (-want +got):\n%s", got, diff)
 	}
+	g := gathered{Inputs: got.Inputs, leaving: got.outside} // m was leaving before
+	if g.addLeaving(); g.Nodes["x"] != &m.nodes[0] {
+		t.Errorf("the marks of x are for Node %s, want n", g.Nodes["x"].Name)
+	}
 }
 
 // TestRenamedThenNameless takes the label from nodes that have just been renamed:

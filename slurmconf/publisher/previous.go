@@ -203,7 +203,7 @@ func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, named 
 		return out
 	}
 	for _, t := range prev.Plan.Topologies {
-		if !named.inUse(&t) || slices.ContainsFunc(m.topologies, func(is topology.Topology) bool { return is.Name == t.Name }) {
+		if !named.inUse(&t) || slices.ContainsFunc(m.topologies, func(own topology.Topology) bool { return own.Name == t.Name }) {
 			continue
 		}
 		t.Default = false
@@ -218,11 +218,11 @@ func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, named 
 // switches, and what it would be, or nil. Its units cannot be kept.
 func (prev *Previous) changesKind(named unitsInUse, made *Rendered) (from, to *topology.Topology) {
 	for i := range prev.Plan.Topologies {
-		was := &prev.Plan.Topologies[i]
+		old := &prev.Plan.Topologies[i]
 		for k := range made.topologies {
-			is := &made.topologies[k]
-			if is.Name == was.Name && (is.Kind == topology.KindBlock) != (was.Kind == topology.KindBlock) && named.inUse(was) {
-				return was, is
+			next := &made.topologies[k]
+			if next.Name == old.Name && (next.Kind == topology.KindBlock) != (old.Kind == topology.KindBlock) && named.inUse(old) {
+				return old, next
 			}
 		}
 	}

@@ -38,11 +38,14 @@ func tooOldForBlocks(p *publication.Cluster, topologies []topology.Topology) str
 	if p.Release.ShortBlocks() || !slices.ContainsFunc(topologies, func(t topology.Topology) bool { return t.Kind == topology.KindBlock }) {
 		return ""
 	}
-	upgrade := "upgrade Slurm"
-	if p.SlurmVersion != "" {
-		upgrade += " and take slurmVersion out of the configuration"
+	remedy := "upgrade Slurm"
+	switch {
+	case p.Seen.ShortBlocks():
+		remedy = "take slurmVersion out of the configuration, because a newer Slurm runs"
+	case p.SlurmVersion != "":
+		remedy += " and take slurmVersion out of the configuration"
 	}
-	return fmt.Sprintf("block topologies need Slurm 25.05 or newer, and the files are for %s: %s; or set topology: tree, which publishes gres.conf, and the switches if any are known", p.Release, upgrade)
+	return fmt.Sprintf("block topologies need Slurm 25.05 or newer, and the files are for %s: %s; or set topology: tree, which publishes gres.conf, and the switches if any are known", p.Release, remedy)
 }
 
 // seenRelease returns the release of the Slurm that loads the files, or 0: as Slurm said last, or else

@@ -13,10 +13,12 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // releasedSlurm is a Slurm of a release, which takes some time to answer. The release 0 answers nothing.
@@ -115,6 +117,7 @@ func TestBlocksNeedNewerSlurm(t *testing.T) {
 	}{
 		{"nothing is published", old, old, Publication{}, why + "upgrade Slurm; or set topology: tree", ""},
 		{"slurmVersion", old, old, Publication{SlurmVersion: "24.11"}, why + "upgrade Slurm and take slurmVersion out", ""},
+		{"slurmVersion of an older Slurm", "slurmctld:25.05", "slurmctld:25.05", Publication{SlurmVersion: "24.11"}, why + "take slurmVersion out of the configuration, because a newer Slurm runs; or", ""},
 		{"leaf blocks", old, old, Publication{BlocksBy: "leaf"}, why, ""},
 		{"blocks are published", "slurmctld:25.05", old, Publication{}, why, "block: nvl-"},
 		{"Slurm is upgraded", old, "slurmctld:25.05", Publication{}, "", "block: nvl-"},
@@ -148,6 +151,33 @@ func TestBlocksNeedNewerSlurm(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRollbackNeedsNewerSlurm asks for an earlier revision with blocks while Slurm 24.11 runs: the files stay.
+func TestRollbackNeedsNewerSlurm(t *testing.T) {
+	store := newMemory(racksOf(t, "slurmctld:25.05"))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		moved := func(image string) {
+			snap := racks(t, simulated.Fault{Node: "gb200-001", MoveTo: "gb200-019", Reboot: true})
+			snap.Controllers = racksOf(t, image).Controllers
+			store.change(snap)
+			store.pass(time.Hour)
+		}
+		moved("slurmctld:25.05")
+		before := topologyOf(store)
+		moved("slurmctld:24.11")
+		set := store.get("slurm/quoin-slurm")
+		store.edit(func() { set.Annotations[plandoc.AnnotationRollback] = "1" })
+		store.pass(time.Hour)
+		const why = "revision 1: block topologies need Slurm 25.05 or newer"
+		if d := store.plan(t); d.Current.Number != 2 || len(d.Held) != 1 || d.Held[0].Reason != reasonLintFatal || !strings.HasPrefix(d.Held[0].Message, why) {
+			t.Errorf("revision %d, held %+v, want %q", d.Current.Number, d.Held, why)
+		}
+		if text := topologyOf(store); text != before {
+			t.Errorf("published %s\nbefore %s", text, before)
+		}
+	})
 }
 
 // TestOldSlurmKeepsItsTree has a tree for Slurm 24.11, and then blocks too: the tree goes on being published, also

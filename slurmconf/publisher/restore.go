@@ -8,7 +8,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // reasonMoved is the event of a publication whose files are in another place now.
@@ -56,11 +55,8 @@ func rollBackTo(p *publication.Cluster, doc *plandoc.Document, text string) (act
 	if err != nil {
 		return nil, err
 	}
-	if f := fatal(p.Lint(files, to.Plan.Topologies)); f != nil {
-		return hold{why: []plandoc.Held{{Reason: reasonLintFatal, Message: fmt.Sprintf("revision %d: %s", number, f)}}}, nil
-	}
-	if f := JudgeRelease(p, files); f != nil && f.Severity == topology.Fatal {
-		return hold{why: []plandoc.Held{{Reason: ReasonReleaseDiffers, Message: fmt.Sprintf("revision %d: %s", number, f.Message)}}}, nil
+	if judged := lint(p, &Rendered{Stored: to.Plan, Files: files}); judged.Refused != "" {
+		return hold{why: []plandoc.Held{{Reason: judged.Refused, Message: fmt.Sprintf("revision %d: %s", number, judged.Message)}}}, nil
 	}
 	return rollBack{to}, nil
 }

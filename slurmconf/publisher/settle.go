@@ -117,8 +117,8 @@ func (m *settle) unsitedSince(found *placement.Waiting, now time.Time) map[strin
 	for _, nodes := range found.Unsited {
 		first := now
 		for _, n := range nodes {
-			if was, ok := m.unsited[n]; ok && was.Before(first) {
-				first = was
+			if since, ok := m.unsited[n]; ok && since.Before(first) {
+				first = since
 			}
 		}
 		for _, n := range nodes {

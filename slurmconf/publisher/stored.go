@@ -261,7 +261,7 @@ func (s *stored) addRevision(p *publication.Cluster, doc *plandoc.Document, act 
 	if err == nil && made.Stored.ByAnnotation && r.FilesDigest == doc.Current.OfFiles() {
 		r.FilesTime = written
 	}
-	act.change.remember(doc, p.HoldWindow.Duration, s.request(plandoc.AnnotationApprove) == made.Digest, now)
+	act.counted.remember(doc, p.HoldWindow.Duration, s.request(plandoc.AnnotationApprove) == made.Digest, now)
 	if err == nil && written.After(doc.Current.Time) {
 		doc.Current.Time = written // a publisher that was killed wrote the files later
 	}

@@ -66,7 +66,7 @@ func (d Difference) message() string {
 // compared.
 func CompareShown(shown, wanted topology.Topology) ([]Difference, int) {
 	others := OtherNames(shown, wanted)
-	shown = renamed(shown, others)
+	shown = Renamed(shown, others)
 	wantedPlaces, shownPlaces := places(wanted), places(shown)
 	if len(wantedPlaces) == 0 {
 		shownPlaces = nil
@@ -117,8 +117,8 @@ func OtherNames(shown, wanted topology.Topology) map[string]string {
 	return others
 }
 
-// renamed returns a topology with other names of its blocks and leaves.
-func renamed(t topology.Topology, others map[string]string) topology.Topology {
+// Renamed returns a topology with other names of its blocks and leaves.
+func Renamed(t topology.Topology, others map[string]string) topology.Topology {
 	nameOf := func(name string) string { return cmp.Or(others[name], name) }
 	t.Blocks, t.Switches = slices.Clone(t.Blocks), slices.Clone(t.Switches)
 	for i := range t.Blocks {

@@ -23,16 +23,18 @@ var notCompared = topology.Finding{Severity: topology.Unknown, Reason: reasonNod
 // files' question.
 func LoadedResult(wanted *loaded.Wanted, state *slurmctld.State) *Result {
 	r := &Result{Summary: []string{compared(wanted.Topologies())}}
-	for _, n := range wanted.Compare(state) {
+	elsewhere, otherNames := wanted.Compare(state)
+	for _, n := range elsewhere {
 		r.Found(topology.Finding{Subject: topology.Subject{Node: n.Name}, Severity: topology.Fatal, Reason: n.Reason(), Message: n.Why})
 	}
-	nodes := len(r.Findings)
-	for _, d := range wanted.OtherNames(state) {
+	for _, d := range slurmctld.SameGroups(otherNames) {
 		r.Found(d.Finding())
 	}
 	switch {
-	case nodes > 0:
-		r.Summary = append(r.Summary, fmt.Sprintf("differs: %d of %d nodes are not in Slurm as in the plan", nodes, wanted.Nodes()))
+	case len(elsewhere) > 0:
+		r.Summary = append(r.Summary, fmt.Sprintf("differs: %d of %d nodes are not in Slurm as in the plan", len(elsewhere), wanted.Nodes()))
+	case len(otherNames) > 0:
+		r.Summary = append(r.Summary, fmt.Sprintf("differs: Slurm has all %d nodes in the same groups as the plan, but the groups have other names", wanted.Nodes()))
 	case wanted.Nodes() == 0:
 		r.Found(notCompared)
 	case state.Topologies == nil:

@@ -260,7 +260,7 @@ func (s *Store) confirmLead(ctx context.Context) error {
 }
 
 // Save writes a publication. One patch carries files and annotations together, and
-// only onto the version that Load returned. Save sets the new version.
+// only onto the version that Load returned. Save returns the new version.
 func (s *Store) Save(ctx context.Context, p plandoc.Location, out *plandoc.Published) (version string, err error) {
 	if err := s.confirmLead(ctx); err != nil {
 		return "", fmt.Errorf("write publication %s: %w", p, err)

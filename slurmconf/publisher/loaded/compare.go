@@ -2,6 +2,7 @@ package loaded
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -58,19 +59,19 @@ func (w *Wanted) Question() client.Question {
 	return client.Question{Loaded: true, Topologies: topologies(&w.in), Nodes: true}
 }
 
-// Compare returns the nodes that Slurm does not have as the files do.
-func (w *Wanted) Compare(slurm *slurmctld.State) []Node { return NewView(&w.in, slurm).Pending() }
-
-// OtherNames returns the difference that blocks and leaves of Slurm have other names in the files, or none. The
-// topologies of both are compared by name.
-func (w *Wanted) OtherNames(slurm *slurmctld.State) []slurmctld.Difference {
-	others := map[string]string{}
+// Compare returns the nodes that Slurm does not have as the files do, and the names in the files, by the names in
+// Slurm, of blocks and leaves with other names. Their nodes are in place. The topologies of both are compared by name.
+func (w *Wanted) Compare(slurm *slurmctld.State) (elsewhere []Node, otherNames map[string]string) {
+	state, otherNames := *slurm, map[string]string{}
+	state.Topologies = slices.Clone(slurm.Topologies)
 	for _, t := range w.in.Doc.Current.Plan.Topologies {
-		for _, shown := range slurm.Topologies {
-			if shown.Name == t.Name {
-				maps.Copy(others, slurmctld.OtherNames(shown, t))
+		for i := range state.Topologies {
+			if shown := &state.Topologies[i]; shown.Name == t.Name {
+				others := slurmctld.OtherNames(*shown, t)
+				*shown = slurmctld.Renamed(*shown, others)
+				maps.Copy(otherNames, others)
 			}
 		}
 	}
-	return slurmctld.SameGroups(others)
+	return NewView(&w.in, &state).Pending(), otherNames
 }

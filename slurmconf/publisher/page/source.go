@@ -192,7 +192,7 @@ func (k *Known) AddTo(ctx context.Context, site *picture.Site) {
 			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(slurm.Err.Error(), topology.MaxMessage)+slurm.last())
 		}
 	}
-	fabrics := nodestatus.Fabrics(k.Snapshot, k.Fabrics, fabric.Verdicts(site.Facts))
+	fabrics := nodestatus.Fabrics(k.Snapshot, k.Fabrics, fabric.Verdicts(site.Facts, in.UnnamedFacts))
 	judged := nodestatus.Judge(k.Snapshot, site.Plan, fabrics, k.Hosts, k.Moved)
 	site.Said = make(map[string]picture.Said, len(site.Plan.Nodes))
 	for i := range site.Plan.Nodes {

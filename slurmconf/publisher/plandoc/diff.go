@@ -251,14 +251,14 @@ func units(old, next *Plan) []string {
 	var out []string
 	before, after := described(old), described(next)
 	for _, name := range slices.Sorted(maps.Keys(after)) {
-		switch was, known := before[name]; {
+		switch earlier, known := before[name]; {
 		case !known && !strings.HasPrefix(name, policyKey):
 			out = append(out, name+" is new")
 		case !known && len(old.Policy) == 0: // a plan of files that were taken over has none
 		case !known:
 			out = append(out, fmt.Sprintf("%s is %s now", name, after[name]))
-		case was != after[name]:
-			out = append(out, fmt.Sprintf("%s: %s becomes %s", name, was, after[name]))
+		case earlier != after[name]:
+			out = append(out, fmt.Sprintf("%s: %s becomes %s", name, earlier, after[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(before)) {

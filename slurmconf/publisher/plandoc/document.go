@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -197,7 +196,6 @@ func New(publication, place string) *Document {
 func (d *Document) Clone() *Document {
 	c := *d
 	c.Held, c.Leaving, c.Moves, c.History = slices.Clone(d.Held), slices.Clone(d.Leaving), slices.Clone(d.Moves), slices.Clone(d.History)
-	c.FabricSince = maps.Clone(d.FabricSince)
 	return &c
 }
 

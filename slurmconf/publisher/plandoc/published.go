@@ -221,9 +221,6 @@ func hasTopology(files map[string]string) bool {
 	return files["topology.yaml"] != "" || files["topology.conf"] != ""
 }
 
-// SameFiles reports whether the publisher's files are the same in both.
-func (s *Published) SameFiles(other *Published) bool { return maps.Equal(s.Own(), other.Own()) }
-
 // Clone returns a copy. The copy of nothing is an empty set.
 func (s *Published) Clone() *Published {
 	next := &Published{Files: map[string]string{}, Annotations: map[string]string{}}
