@@ -305,8 +305,12 @@ func SpecsOf(topologies []Topology) map[string]string {
 	specs := make(map[string]string, countNodes(units))
 	for i := range units {
 		unit := units[i].String()
+		before, after := "", unit // the nodes of a unit mostly share what they had before
 		for _, n := range units[i].Nodes {
-			specs[n] = strings.TrimPrefix(specs[n]+","+unit, ",")
+			if had := specs[n]; had != before {
+				before, after = had, strings.TrimPrefix(had+","+unit, ",")
+			}
+			specs[n] = after
 		}
 	}
 	return specs

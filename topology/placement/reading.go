@@ -30,7 +30,7 @@ func (n *node) problems(policy *Policy) (found problems) {
 	if n.Report != nil && n.Fabric.Faulty() && !conditionsAlone[n.Fabric.Reason] {
 		found.add(n.Name, n.Fabric.Reason, n.Fabric.Message)
 	}
-	for _, pr := range n.Facts.Problems() {
+	for _, pr := range n.Problems() {
 		found.add(n.Name, pr.Reason, pr.Message)
 	}
 	switch label := n.Labels.Clique; {
