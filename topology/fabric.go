@@ -231,7 +231,7 @@ func (f *Fabric) validate() error {
 	return nil
 }
 
-// Standing is what one GPU's fabric state means. Only this file reads the words of the state.
+// Standing is what one GPU's fabric state means. Verdicts go by the standing, not by the words of the state.
 type Standing uint8
 
 // The standings.
@@ -278,7 +278,7 @@ func (f *Fabric) Clique() (Clique, bool) {
 
 // Joined returns the NVLink domain that all of the node's GPUs have joined, or None
 // if all have none to join. It is zero if a GPU's registration is in progress,
-// failed or unread, or if two GPUs differ. None is what the GPUs say; JudgeFabric says whether
+// failed or unread, or if two GPUs differ. None is what the GPUs say; package fabric says whether
 // that is believed.
 func (n *Node) Joined() NVLinkDomain {
 	var joined NVLinkDomain

@@ -82,11 +82,11 @@ type GPU struct {
 	// no program can use the GPU.
 	MIGEmpty bool `json:"migEmpty,omitempty"`
 	// Xids are the codes of the Xid events seen since the node's boot, or since the GPU was
-	// reset, sorted, each once. [XidOf] says what a code asks for.
+	// reset, sorted, each once. Package fabric says what a code asks for.
 	Xids []int `json:"xids,omitempty" max:"256"`
-	// Recovery is what NVML says has to be done before the GPU works again, such as
-	// [RecoveryNone]. It is absent if the driver does not say it. Its other words are in the
-	// table of recoveries.
+	// Recovery is what NVML says has to be done before the GPU works again, "none" for
+	// nothing. It is absent if the driver does not say it. The words are in the table of
+	// recoveries of package fabric.
 	Recovery string `json:"recovery,omitempty"`
 	// DCGMID is the GPU's id in DCGM and its exporter, absent when unknown.
 	DCGMID *int `json:"dcgmID,omitempty"`
@@ -128,7 +128,7 @@ func (l *Links) AddGPU(pciBusID string) {
 	l.GPUs[i].Count++
 }
 
-// maxLinks is the largest count of links in a report.
+// maxLinks is the largest count of links in a report. It is above MaxLinks, which a later product may exceed.
 const maxLinks = 64
 
 func (l *Links) validate() error {

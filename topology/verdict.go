@@ -52,8 +52,8 @@ const (
 	IMEXNotReady
 )
 
-// FabricVerdict says what the NVLink fabric of a node is, and what that means. The finding is shared
-// by many nodes and must not be changed.
+// FabricVerdict says what the NVLink fabric of a node is, and what that means. Copies share the finding, so
+// nobody changes it.
 type FabricVerdict struct {
 	*Finding
 	Place FabricPlace

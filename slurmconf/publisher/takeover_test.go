@@ -136,6 +136,22 @@ groups:
 	}
 }
 
+// TestTakeOverOtherTopology starts a publisher over a file whose topology has a name that Quoin does not give. The file
+// stays, and people are told which partitions name the new topology.
+func TestTakeOverOtherTopology(t *testing.T) {
+	const file = `- {topology: mine, cluster_default: true, block: {block_sizes: [4], blocks: [{block: rack-a, nodes: "gb-[01-04]"}]}}`
+	store := newMemory(snapshotOf(sites.Parse(t, `
+groups:
+- {name: gb, racks: 1, nodes: 4, node: "gb-{node:02}", nvlink: rack, gpus: {count: 4, product: NVIDIA GB200}}
+`)))
+	store.published["slurm/quoin-slurm"] = &plandoc.Published{Files: map[string]string{"topology.yaml": file}}
+	runs(t, store, "slurmVersion: '26.05'", 0)
+	set := store.get("slurm/quoin-slurm")
+	if why := set.Annotations[plandoc.AnnotationHeldReason]; set.Files["topology.yaml"] != file || !strings.HasPrefix(why, "TopologiesChange: ") {
+		t.Errorf("held because %q:\n%s", why, set.Files["topology.yaml"])
+	}
+}
+
 // runs lets a publisher run for two hours, so long after the first one began.
 func runs(t *testing.T, store *memory, keys string, later time.Duration) {
 	t.Helper()

@@ -187,23 +187,30 @@ func (c *node) judge() topology.FabricVerdict {
 // withoutReport says what labels and the product say of a node without a report.
 func (c *node) withoutReport() topology.FabricVerdict {
 	v := topology.FabricVerdict{Finding: &topology.Finding{Severity: topology.Unknown, Reason: topology.ReasonFabricUnread, Message: "there is no report"}}
-	switch {
-	case saysNone(&c.Labels):
-		v.IMEX, v.Message = topology.IMEXNone, c.Labels.Problems[0].Message
+	switch none := c.saysNone(); {
+	case none != "":
+		v.IMEX, v.Message = topology.IMEXNone, none
 	case c.kind.inMachine():
 		v.IMEX, v.Message = topology.IMEXNone, fmt.Sprintf("NVLink of %s ends in the machine", c.Product())
 	}
 	return v
 }
 
-// saysNone reports whether labels say that there is no NVLink domain. They do not if the clique's label
-// can't be read, or if the product is one that has NVLink between machines: then its driver may not be up.
-func saysNone(l *topology.Labels) bool {
-	_, gpus, _ := Bounds(nil).Of(l.Product)
-	has := func(reason string) bool {
-		return slices.ContainsFunc(l.Problems, func(p topology.Finding) bool { return p.Reason == reason })
+// saysNone returns what labels say if they say that there is no NVLink domain, else "". They do not if the clique's
+// label can't be read, or if the product is one that has NVLink between machines: then its driver may not be up.
+func (c *node) saysNone() (message string) {
+	for _, p := range c.Labels.Problems {
+		switch p.Reason {
+		case topology.ReasonCliqueMalformed:
+			return ""
+		case topology.ReasonCliqueWithoutDomain, topology.ReasonDomainWithoutDomain:
+			message = cmp.Or(message, p.Message)
+		}
 	}
-	return gpus == 0 && !has(topology.ReasonCliqueMalformed) && (has(topology.ReasonCliqueWithoutDomain) || has(topology.ReasonDomainWithoutDomain))
+	if c.kind.bound > inMachine {
+		return ""
+	}
+	return message
 }
 
 // second returns another clique than the first GPU's.
@@ -226,7 +233,7 @@ func (c *node) notInside() string {
 	return fmt.Sprintf("%d of %d GPUs have not registered with the NVLink switches of the machine, and no CUDA program can use them: %s", c.inProgress+c.notStarted, len(c.Report.GPUs), saidManager) + c.sinceText()
 }
 
-// since says since when the fabric is not ready.
+// sinceText says since when the fabric is not ready.
 func (c *node) sinceText() string {
 	if c.since == "" {
 		return ""
@@ -235,10 +242,10 @@ func (c *node) sinceText() string {
 }
 
 // names lists the GPUs with a standing.
-func (c *node) names(is topology.Standing) string {
+func (c *node) names(standing topology.Standing) string {
 	var out []string
 	for i := range c.Report.GPUs {
-		if g := &c.Report.GPUs[i]; g.Fabric.Standing() == is {
+		if g := &c.Report.GPUs[i]; g.Fabric.Standing() == standing {
 			out = append(out, g.UUID)
 		}
 	}
@@ -250,13 +257,13 @@ func (c *node) names(is topology.Standing) string {
 func (c *node) each(of ...topology.Standing) string {
 	var words []string
 	gpus := map[string][]string{}
-	for _, is := range of {
+	for _, standing := range of {
 		for i := range c.Report.GPUs {
 			g := &c.Report.GPUs[i]
-			if g.Fabric.Standing() != is {
+			if g.Fabric.Standing() != standing {
 				continue
 			}
-			what := map[topology.Standing]string{topology.GPUFailed: "failed with " + g.Fabric.Status, topology.GPUNotStarted: "has not started", topology.GPUInProgress: "is in progress"}[is]
+			what := map[topology.Standing]string{topology.GPUFailed: "failed with " + g.Fabric.Status, topology.GPUNotStarted: "has not started", topology.GPUInProgress: "is in progress"}[standing]
 			if gpus[what] == nil {
 				words = append(words, what)
 			}

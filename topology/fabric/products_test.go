@@ -44,7 +44,7 @@ func TestEndsInside(t *testing.T) {
 	}
 	problems := func(reasons ...string) (found []topology.Finding) {
 		for _, reason := range reasons {
-			found = append(found, topology.Finding{Reason: reason})
+			found = append(found, topology.Finding{Reason: reason, Message: "a label says " + reason})
 		}
 		return found
 	}
@@ -58,6 +58,7 @@ func TestEndsInside(t *testing.T) {
 		"a label names a product of racks":                {topology.Facts{Labels: topology.Labels{Product: "NVIDIA-GB200"}}, false},
 		"a label says that there is none":                 {topology.Facts{Labels: topology.Labels{Problems: problems(topology.ReasonCliqueWithoutDomain)}}, true},
 		"so it says of a product of racks":                {topology.Facts{Labels: topology.Labels{Product: "NVIDIA-GB200", Problems: problems(topology.ReasonCliqueWithoutDomain)}}, false},
+		"and of one that the site says is of racks":       {topology.Facts{Labels: topology.Labels{Product: "NVIDIA-VR200", Problems: problems(topology.ReasonCliqueWithoutDomain)}}, false},
 		"a label that nobody can read":                    {topology.Facts{Labels: topology.Labels{Problems: problems(topology.ReasonCliqueMalformed)}}, false},
 		"one says none, and nobody can read the clique's": {topology.Facts{Labels: topology.Labels{Problems: problems(topology.ReasonCliqueMalformed, topology.ReasonDomainWithoutDomain)}}, false},
 		"ResourceSlices name an HGX product":              {topology.Facts{Slices: gpu("NVIDIA H100 80GB HBM3", topology.Fabric{})}, true},
@@ -67,7 +68,7 @@ func TestEndsInside(t *testing.T) {
 		"a tray whose fabric is not up":                   {topology.Facts{Report: gpu("NVIDIA GB200", topology.Fabric{State: topology.FabricInProgress})}, false},
 	} {
 		facts := []topology.Facts{tt.facts}
-		new(Site).Judge(facts)
+		(&Site{Bounds: Bounds{"VR200": 144}}).Judge(facts)
 		if got := facts[0].Fabric.IMEX == topology.IMEXNone; got != tt.want {
 			t.Errorf("%s: %t", name, got)
 		}

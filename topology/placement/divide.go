@@ -30,7 +30,7 @@ type part struct {
 func divide(blocks []*domain, unnamed []int, t tree, old *published, policy *Policy) (parts []*part, found problems) {
 	blocks = findFabrics(blocks, t)
 	known := slices.DeleteFunc(slices.Clone(old.topologies), func(t topology.Topology) bool { return len(t.Sizes) == 0 })
-	if old.elsewhere && !policy.OneTopology { // no partition names the topology of a topology.conf
+	if !old.named && !policy.OneTopology {
 		known = nil
 	}
 	parts, waiting := divideRacks(blocks, known, policy)

@@ -12,7 +12,9 @@ type published struct {
 	// elsewhere: the plan's blocks go into a topology of another name. The published
 	// topology stays beside it as long as it is in use.
 	elsewhere bool
-	base      int
+	// named: partitions may name the topologies. They do not name that of a topology.conf.
+	named bool
+	base  int
 	// topologies are the block topologies. One of topology.conf has the name that the plan
 	// gives it.
 	topologies []topology.Topology
@@ -76,6 +78,7 @@ func readPublished(previous *Previous, inUse map[string]bool, policy *Policy) *p
 				name = topology.ConfTopology
 			}
 			old.elsewhere = topology.BlockFamily(t.Name) != name
+			old.named = t.Name != topology.ConfTopology && previous.Plan.ByLeaf == policy.ByLeaf
 		}
 		if t.Default {
 			old.defaultName = t.Name

@@ -36,10 +36,10 @@ func divideRacks(racks []*domain, published []topology.Topology, policy *Policy)
 	for _, sec := range of {
 		counts[sec]++
 	}
+	policy.replaceTopologies(racks, of, published, known)
 	if len(counts) <= 1 && len(known) == 0 {
 		return nil, nil
 	}
-	policy.replaceTopologies(racks, of, published, known)
 	kept, waiting := keepRacks(racks, of, published, policy)
 	for r, sec := range of {
 		if kept[r] != "" || waiting[racks[r]] != nil {

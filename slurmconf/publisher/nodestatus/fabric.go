@@ -14,7 +14,7 @@ func Fabrics(snap *inputs.Snapshot, alone *fabric.Site, judged ...map[string]top
 	out := make([]topology.FabricVerdict, len(snap.Nodes))
 	for i := range snap.Nodes {
 		name := snap.Nodes[i].Name
-		at := slices.IndexFunc(judged, func(of map[string]topology.FabricVerdict) bool { _, is := of[name]; return is })
+		at := slices.IndexFunc(judged, func(of map[string]topology.FabricVerdict) bool { _, has := of[name]; return has })
 		if report := snap.Reports[name]; at < 0 || report == nil {
 			out[i] = alone.Alone(report)
 		} else {
