@@ -60,7 +60,7 @@ func (s source) String() string { return [...]string{"", "nvml", "label", "switc
 // stay lets a node stay in its published block, whatever its facts name. A node that is published in no block
 // stays out of all blocks.
 func (n *node) stay(reason, message string) {
-	n.source, n.block, n.keep, n.reason, n.message = unknown, nil, true, reason, message
+	n.reading, n.block = keptReading(reason, message), nil
 }
 
 // leaveOut leaves nodes without a block.
