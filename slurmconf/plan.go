@@ -1,7 +1,6 @@
 package slurmconf
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -107,15 +106,22 @@ func PartitionLines(topologies []topology.Topology) []string {
 	return lines
 }
 
-// TopologyGoes says that a plan no longer has a published block topology, which partitions may
-// name, and the lines of slurm.conf that the plan needs.
-func TopologyGoes(name string, plan *topology.Plan) string {
+// TopologyGoes says that a published block topology, which partitions may name, gives way to others, and which
+// lines of slurm.conf these need. The plan has the others, or still the published one while that is held.
+func TopologyGoes(name, others string, plan *topology.Plan) string {
+	lines := strings.Join(PartitionLines(plan.BlockTopologies()), "; ")
+	switch {
+	case slices.ContainsFunc(plan.BlockTopologies(), func(t topology.Topology) bool { return t.Name == name }):
+		lines = "Topology=" + strings.ReplaceAll(others, ", ", "; Topology=")
+	case lines == "":
+		lines = "Topology=" + defaultOf(plan)
+	}
 	several := ""
 	if fabrics := plan.Fabrics(); len(fabrics) > 1 {
 		several = fmt.Sprintf("; no switch is known above %s: if there is one, set rootSwitch or label the nodes with it, and their blocks stay in one topology", strings.Join(fabrics, " and "))
 	}
 	return fmt.Sprintf("block topology %s would give way to others, and slurmctld does not start while a partition names a topology that is not in the file; put lines such as these into slurm.conf when you approve: %s",
-		name, cmp.Or(strings.Join(PartitionLines(plan.BlockTopologies()), "; "), "Topology="+defaultOf(plan))) + several
+		name, lines) + several
 }
 
 // Names are the names of a file's topologies.

@@ -28,11 +28,8 @@ func choices(p *publication.Cluster, in *gathered, made *Rendered) []placement.C
 	}
 	out := slices.Clone(made.choices)
 	for i := range out {
-		switch out[i].Kind {
-		case placement.TopologiesChange:
-			out[i].Message = slurmconf.TopologyGoes(out[i].Subject, made.Plan)
-		case placement.BaseSizeChange:
-			out[i].Message = placement.BaseChangeText(&out[i].Decision, made.Plan, p.Policy())
+		if out[i].Kind == placement.TopologiesChange {
+			out[i].Message = slurmconf.TopologyGoes(out[i].Subject, out[i].To, made.Plan)
 		}
 	}
 	return slices.Concat(out, kindChange(p, in, made), repartitioned(p, in, made))

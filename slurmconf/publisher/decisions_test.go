@@ -197,6 +197,35 @@ func TestRackOfHeldFabricWaits(t *testing.T) {
 	})
 }
 
+// TestHeldRootsHoldARack has a rack of a second fabric come while people have not approved that the two published
+// roots are joined. Then the rack waits too, and the decision about that names the topologies that come.
+func TestHeldRootsHoldARack(t *testing.T) {
+	site := []rackOf{{"a", 1, 4}, {"a", 2, 4}, {"b", 9, 1}}
+	pub := complete(t, Publication{Fabrics: "separate"})[0]
+	made, err := Make(pub, pub.Rules.Gather(siteOf(site...)), Previous{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prev, err := ReadPlan(pub, &made.Stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub = complete(t, Publication{})[0]
+	made, err = Make(pub, pub.Rules.Gather(siteOf(append(site, rackOf{"b", 3, 4})...)), prev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	for _, f := range made.Stored.Problems {
+		if f.Reason == placement.TopologiesChange {
+			said = f.Message
+		}
+	}
+	if !strings.HasSuffix(said, ": Topology=nvl-a; Topology=nvl-b") {
+		t.Errorf("the change of topologies says %q", said)
+	}
+}
+
 // TestTwoHolds has two decisions at once. Each is approved alone, and then the rest of the nodes
 // still wait for the other.
 func TestTwoHolds(t *testing.T) {

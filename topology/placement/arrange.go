@@ -2,21 +2,23 @@ package placement
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// arrange sizes, orders and writes the blocks of every topology. It says what is wrong too.
+// arrange orders, sizes and writes the blocks of every topology. It says what is wrong too.
 func arrange(parts []*part, old *published, policy *Policy) (topologies []topology.Topology, found problems, err error) {
 	before := 0 // blocks of the topologies before
 	for _, p := range parts {
-		sizes, inSizes, err := p.sizes(policy)
+		known, fresh := p.known()
+		places, inOrder := p.order(known, fresh, policy)
+		sizes, inSizes, err := p.sizes(places, policy)
 		if err != nil {
 			return nil, nil, err
 		}
-		places, inOrder := p.order(sizes, policy)
 		blocks := p.write(places, before)
-		found = append(append(found, inSizes...), inOrder...)
+		found = slices.Concat(found, inOrder, inSizes, adviseParents(known, fresh, sizes, policy))
 		if len(blocks) == 0 {
 			continue
 		}

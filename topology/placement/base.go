@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // BaseSizeChange is the kind of decision by which a published base block size gives way to the
@@ -17,8 +15,8 @@ const BaseSizeChange = "BaseSizeChange"
 const impossibleShare = 10
 
 // settleBase returns the base block size of a topology: the configured one, else the one that its
-// domains give. The published one stays while the change is held.
-func (p *part) settleBase(policy *Policy) (base int, found problems) {
+// domains give. The published one stays while the change is held. places are the blocks in their places.
+func (p *part) settleBase(places []*domain, policy *Policy) (base int, found problems) {
 	if p.set > 0 {
 		return p.set, nil
 	}
@@ -31,8 +29,9 @@ func (p *part) settleBase(policy *Policy) (base int, found problems) {
 	case policy.TreeOnly, !p.hasBase: // no job relies on it
 		return base, nil
 	}
-	if policy.follow(Choice{Decision: Decision{BaseSizeChange, p.name, strconv.Itoa(p.published), strconv.Itoa(base)}}) != nil {
-		found.add("", BaseSizeChange, policy.baseChangeText(p.name, p.published, base, countNodes(p.domains)))
+	text := policy.baseChangeText(p.name, p.published, base, countNodes(places))
+	if policy.follow(Choice{Decision{BaseSizeChange, p.name, strconv.Itoa(p.published), strconv.Itoa(base)}, text}) != nil {
+		found.add("", BaseSizeChange, text)
 		return p.published, found
 	}
 	return base, nil
@@ -152,23 +151,8 @@ func (p *Policy) largestBase(domains []int) int {
 	return reached
 }
 
-// BaseChangeText says what a change of the base block size in a plan means for jobs.
-func BaseChangeText(d *Decision, plan *topology.Plan, policy Policy) string {
-	var counts []int
-	for _, t := range plan.BlockTopologies() {
-		for i := range t.Blocks {
-			if t.Name == d.Subject {
-				counts = append(counts, len(t.Blocks[i].Nodes))
-			}
-		}
-	}
-	from, _ := strconv.Atoi(d.From)
-	to, _ := strconv.Atoi(d.To)
-	return policy.baseChangeText(d.Subject, from, to, counts)
-}
-
-// baseChangeText says what a change of the base block size means for jobs. counts are the nodes of
-// the blocks of the topology.
+// baseChangeText says what a change of the base block size means for jobs. counts are the nodes in each place
+// of the topology.
 func (p *Policy) baseChangeText(name string, from, to int, counts []int) string {
 	refused := func(base int) JobSizes {
 		all, err := p.sizes(base)

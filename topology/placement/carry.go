@@ -8,8 +8,8 @@ import (
 )
 
 // carryOn returns the blocks of the plan: one for each domain, and behind them the published blocks that no domain
-// takes. Nodes that stay are in their published block. New blocks that are too small are left out. A further block of a domain that has another one loses its
-// nodes to that block, and leaves the plan when it is empty.
+// takes. Nodes that stay are in their published block. New blocks that are too small are left out. A further block
+// of a domain that has another one loses its nodes to that block, and leaves the plan when it is empty.
 func carryOn(ds []*domain, nodes []*node, old *published, policy *Policy) (all []*domain, found problems) {
 	for _, d := range ds {
 		before := len(d.nodes)
@@ -88,9 +88,14 @@ func nameForgotten(ds []*domain, policy *Policy) (found problems) {
 		if d.old == nil || !slices.Contains(policy.Forget, d.old.Name) {
 			continue
 		}
-		why := "is named by annotations of nodes"
-		if len(d.nodes) > 0 {
-			why = fmt.Sprintf("has %d nodes, such as %s", len(d.nodes), d.nodes[0].SlurmName)
+		why := "is the block of nodes that may not move yet"
+		switch held := policy.keeps(TopologiesChange, d.topology()); {
+		case len(d.nodes) > 0:
+			why = fmt.Sprintf("has %s, such as %s", countText(len(d.nodes)), d.nodes[0].SlurmName)
+		case d.old.inUse:
+			why = "is named by annotations of nodes"
+		case held != nil:
+			why = fmt.Sprintf("is in topology %s, which stays until somebody approves the change %s", d.topology(), held.Digest())
 		}
 		found.add("", ReasonForgottenInUse, fmt.Sprintf("forgetBlocks names block %s, but the block %s: it stays", d.old.Name, why))
 	}
@@ -132,7 +137,7 @@ func leaveOutSmall(ds []*domain, policy *Policy) (kept []*domain) {
 		case d.size == 1 && len(d.nodes) == 1 && !policy.ByLeaf && d.nodes[0].Fabric.IMEX == topology.IMEXNone:
 			leaveOut(d.nodes, ReasonNoDomain, d.nodes[0].endsInside()+": its NVLink domain is this node alone")
 		default:
-			leaveOut(d.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %d node, and a block needs %d", d.title(), d.size, policy.MinBlockNodes))
+			leaveOut(d.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %s, and a block needs %d", d.title(), countText(d.size), policy.MinBlockNodes))
 		}
 	}
 	return kept

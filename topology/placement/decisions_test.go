@@ -81,6 +81,11 @@ func TestPlanKeepsTopologies(t *testing.T) {
 						t.Errorf("topology %s is kept and gone", name)
 					}
 				}
+				for _, f := range plan.Problems {
+					if strings.Contains(f.Message, "annotations") {
+						t.Errorf("no annotation names a block: %s", f.Message)
+					}
+				}
 				placed := plan.Places()
 				for _, n := range plan.Nodes {
 					waits := tt.waiting != "" && strings.HasPrefix(n.SlurmName, tt.waiting)
@@ -123,6 +128,28 @@ func TestMovedToHeldRack(t *testing.T) {
 	}
 	if at := plan.Places()["r003n02"].Block; at != "" {
 		t.Errorf("a node of the new rack is in %s", at)
+	}
+}
+
+// TestHeldRackAsksPeople has all nodes of a rack move to a fabric that waits: the nodes stay, and people can
+// approve the change that the nodes name.
+func TestHeldRackAsksPeople(t *testing.T) {
+	before := inFabric("a", 1, 4, 4)
+	old := mustPlan(t, before, nil, short)
+	after := slices.Concat(before[:4], inFabric("b", 3, 4))
+	for i := 4; i < 8; i++ {
+		after[i].Name, after[i].SlurmName, after[i].Report.Name = before[i].Name, before[i].SlurmName, before[i].Name
+	}
+	policy := divided
+	policy.Hold = true
+	held, plan := choicesOf(t, placement.TopologiesChange, after, previous(old), policy), mustPlan(t, after, previous(old), policy)
+	if moved, _ := placement.Moved(old, plan); len(held) != 1 || len(moved) > 0 {
+		t.Fatalf("held %v, moved %v", held, moved)
+	}
+	for _, n := range plan.Nodes[4:] {
+		if !strings.Contains(n.Message, held[0].Digest()) {
+			t.Errorf("node %s: %s", n.SlurmName, n.Message)
+		}
 	}
 }
 

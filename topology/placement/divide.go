@@ -33,9 +33,11 @@ func divide(blocks []*domain, unnamed []int, t tree, old *published, policy *Pol
 	if !old.named && !policy.OneTopology {
 		known = nil
 	}
-	parts, waiting := divideRacks(blocks, known, policy)
-	for d, held := range waiting {
-		leaveOut(d.nodes, ReasonHeld, fmt.Sprintf("its %s fits no published topology: the node waits until somebody approves the change of topology %s to %s (digest %s)", d.title(), held.From, held.To, held.Digest()))
+	parts = divideRacks(blocks, known, policy)
+	for _, d := range blocks {
+		if held := d.waits; held != nil {
+			leaveOut(d.nodes, ReasonHeld, fmt.Sprintf("its %s fits no published topology: the node waits until somebody approves the change of topology %s to %s (digest %s)", d.title(), held.From, held.To, held.Digest()))
+		}
 	}
 	for _, p := range parts {
 		switch p.published = old.baseOf(p.name); {

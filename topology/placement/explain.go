@@ -71,10 +71,14 @@ func nameSwitchless(nodes []*node, plan *topology.Plan, policy *Policy) (found p
 	if policy.OneTopology {
 		flat = "leave TopologyPlugin out of slurm.conf if all nodes are equally near: Slurm then needs no topology file"
 	}
-	count := fmt.Sprintf("%d nodes", equal)
-	if equal == 1 {
-		count = "1 node"
-	}
-	found.add("", ReasonSwitchesUnknown, fmt.Sprintf(what+", and no switch is known: have the cables read (key fabricFiles; try it by quoin map --ibnetdiscover), or label the nodes with their switches (manifests/docs/first-map.md says how), or %s", count, flat))
+	found.add("", ReasonSwitchesUnknown, fmt.Sprintf(what+", and no switch is known: have the cables read (key fabricFiles; try it by quoin map --ibnetdiscover), or label the nodes with their switches (manifests/docs/first-map.md says how), or %s", countText(equal), flat))
 	return found
+}
+
+// countText counts nodes in words.
+func countText(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }

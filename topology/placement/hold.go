@@ -31,9 +31,9 @@ func hold(ds []*domain, nodes []*node, policy *Policy) (found problems) {
 			n.stay(ReasonNoFacts, fmt.Sprintf("only its label says %s, and no report confirms it", label))
 			found.add(n.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", label, n.old.Name))
 		case n.unconfirmed():
+			waiting[n.block]++
 			n.stay(ReasonUnconfirmed, fmt.Sprintf("its GPUs report clique %s, and %s", n.clique, notConfirmed))
 			found.add(n.Name, ReasonUnconfirmed, fmt.Sprintf("%s: it stays in block %s until %s", n.message, n.old.Name, untilRead))
-			waiting[n.block]++
 		}
 	}
 	for d, unconfirmed := range waiting {

@@ -57,9 +57,10 @@ const (
 
 func (s source) String() string { return [...]string{"", "nvml", "label", "switch", "previous"}[s] }
 
-// stay lets a node stay in its published block, whatever its facts name.
+// stay lets a node stay in its published block, whatever its facts name. A node that is published in no block
+// stays out of all blocks.
 func (n *node) stay(reason, message string) {
-	n.source, n.keep, n.reason, n.message = unknown, true, reason, message
+	n.reading, n.block = keptReading(reason, message), nil
 }
 
 // leaveOut leaves nodes without a block.

@@ -7,12 +7,9 @@ import (
 	"strings"
 )
 
-// order returns the blocks of a topology in their places, nil for a place that is kept free. Published blocks keep
-// their order, and new ones go after the last of their parent domain. With Policy.ParentBlocks every block has a
-// place in a window of its parent domain.
-func (p *part) order(sizes []int, policy *Policy) (places []*domain, found problems) {
+// known returns the published blocks of a topology in their order, and the new ones by their parent domains.
+func (p *part) known() (known, fresh []*domain) {
 	nameParents(p.domains)
-	var known, fresh []*domain
 	for _, d := range p.domains {
 		if d.place > 0 {
 			known = append(known, d)
@@ -23,11 +20,18 @@ func (p *part) order(sizes []int, policy *Policy) (places []*domain, found probl
 	slices.SortFunc(known, func(a, b *domain) int { return cmp.Compare(a.place, b.place) })
 	// Stable: blocks are in the order of their cliques.
 	slices.SortStableFunc(fresh, func(a, b *domain) int { return strings.Compare(a.parent, b.parent) })
-	if policy.ParentBlocks > 0 {
-		places, found := placeInWindows(known, fresh, policy.ParentBlocks)
-		return places, append(found, nameOutgrown(p.domains, policy.ParentBlocks)...)
+	return known, fresh
+}
+
+// order returns the blocks of a topology in their places, nil for a place that is kept free. Published blocks keep
+// their order, and new ones go after the last of their parent domain. With Policy.ParentBlocks every block has a
+// place in a window of its parent domain.
+func (p *part) order(known, fresh []*domain, policy *Policy) (places []*domain, found problems) {
+	if policy.ParentBlocks == 0 {
+		return merge(known, fresh), nil
 	}
-	return merge(known, fresh), adviseParents(p.domains, known, fresh, sizes, policy)
+	places, found = placeInWindows(known, fresh, policy.ParentBlocks)
+	return places, append(found, nameOutgrown(p.domains, policy.ParentBlocks)...)
 }
 
 // merge puts each fresh block after the last known one of its parent, or at the

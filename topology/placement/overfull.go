@@ -54,7 +54,11 @@ func holdOverfull(ds []*domain, nodes []*node, policy *Policy) (found problems) 
 			}
 			more = true
 			for _, n := range o.joins {
-				n.stay(BlockOverfull, fmt.Sprintf("it names %s, but %s; it stays until somebody approves the change %s", d.title(), o, waits.Digest()))
+				until := "it stays"
+				if n.old == nil {
+					until = "it is in no block"
+				}
+				n.stay(BlockOverfull, fmt.Sprintf("it names %s, but %s; %s until somebody approves the change %s", d.title(), o, until, waits.Digest()))
 				found.add(n.Name, BlockOverfull, n.message)
 			}
 		}

@@ -93,6 +93,12 @@ func TestMoversOverfillABlock(t *testing.T) {
 			}
 			return claims(2)(facts)
 		}, "18 18", 2},
+		{"new nodes beside silent nodes", gb200, []int{18, 18}, func(facts []topology.Facts) []topology.Facts {
+			for i := range 18 {
+				facts[i].Report = nil
+			}
+			return joins(gb200, 2)(facts)
+		}, "18 18", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var facts []topology.Facts
@@ -110,6 +116,12 @@ func TestMoversOverfillABlock(t *testing.T) {
 			slices.Sort(sizes)
 			if got := strings.Join(sizes, " "); got != tt.want {
 				t.Errorf("blocks of %s nodes, want %s", got, tt.want)
+			}
+			places := plan.Places()
+			for _, n := range plan.Nodes {
+				if stays := strings.Contains(n.Message, "stays in its published block"); stays && places[n.SlurmName].Block == "" {
+					t.Errorf("node %s is in no block, and its reason says: %s", n.SlurmName, n.Message)
+				}
 			}
 			// Reports beyond the product are the domain's own problem, if nobody is silent.
 			if held := append(problemsOf(plan, placement.BlockOverfull), problemsOf(plan, "DomainImplausible")...); len(held) != tt.held {

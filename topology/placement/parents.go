@@ -87,13 +87,13 @@ func nameOutgrown(blocks []*domain, size int) (found problems) {
 // adviseParents says which ParentBlocks would keep a job of several blocks below one
 // switch, if the switches tell and the policy has no further sizes. It says too which
 // sizes of jobs that would make impossible.
-func adviseParents(blocks, known, fresh []*domain, sizes []int, policy *Policy) (found problems) {
-	if policy.TreeOnly || len(policy.BlockSizes) > 0 {
+func adviseParents(known, fresh []*domain, sizes []int, policy *Policy) (found problems) {
+	if policy.TreeOnly || policy.ParentBlocks > 0 || len(policy.BlockSizes) > 0 {
 		return nil
 	}
 	counts := make(map[string]int)
 	most, example := 0, ""
-	for _, d := range blocks {
+	for _, d := range slices.Concat(known, fresh) {
 		parent, ok := strings.CutPrefix(d.parent, belowSwitch)
 		if !ok || len(d.nodes) == 0 {
 			continue

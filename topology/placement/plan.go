@@ -2,7 +2,8 @@
 //
 // [MakePlan] turns what is [Observed] of all nodes now, what was published ([Previous]) and
 // what the site wants ([Policy]) into a plan: blocks (one per NVLink clique), a switch tree
-// if network tiers are known, and the place of every node with its reason. Each stage is a call from data to data:
+// if network tiers are known, and the place of every node with its reason. Each stage is a
+// call from data to data:
 //
 //   - readPublished and readNodes: the published blocks, and each node with its facts and its published block.
 //   - makeTree: the switches, and the leaf above each node.
@@ -13,7 +14,7 @@
 //   - carryOn: the blocks of the plan, with their nodes, names and sizes.
 //   - divide: the block topology of each block.
 //   - Waiting.hold: which nodes would move before their time.
-//   - arrange: sizes, order and places of the blocks.
+//   - arrange: order, places and sizes of the blocks.
 //   - explain: the reason of each node.
 //
 // The package is pure: no clock, environment, files or network. It changes nothing that it
@@ -79,7 +80,9 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	var found problems
 	for waits := true; waits; {
 		var inTree, inBlocks, inParts problems
-		policy.Keep, policy.met = keep, nil // a choice of this round may be another one
+		// A choice of this round may be another one. But nodes wait for a held change of topologies, so that stays.
+		policy.Keep = keep
+		policy.met = slices.DeleteFunc(policy.met, func(c Choice) bool { return !policy.Hold || c.Kind != TopologiesChange })
 		t, inTree = makeTree(factsOf(nodes), old, o.InUse, &policy)
 		for i, n := range nodes {
 			n.named, n.leaf = t.namedLeaf(i), t.leaves[i]

@@ -27,34 +27,23 @@ const allSizes = 0
 //
 // published are the block topologies with sizes that there were, if there were several: they
 // keep their racks, their names and their order. It returns no part if all racks belong into
-// one topology and there were not several. waiting are the new racks that have no
-// place while a decision of policy.Keep is held.
-func divideRacks(racks []*domain, published []topology.Topology, policy *Policy) (parts []*part, waiting map[*domain]*Decision) {
+// one topology and there were not several.
+func divideRacks(racks []*domain, published []topology.Topology, policy *Policy) (parts []*part) {
 	known := sectionsOf(racks, published, policy)
-	of := assignRacks(racks, known, policy)
-	counts := make(map[section]int)
-	for _, sec := range of {
-		counts[sec]++
+	assignRacks(racks, known, policy)
+	policy.replaceTopologies(racks, published, known)
+	if len(sectionsIn(racks)) <= 1 && len(known) == 0 {
+		return nil
 	}
-	policy.replaceTopologies(racks, of, published, known)
-	if len(counts) <= 1 && len(known) == 0 {
-		return nil, nil
-	}
-	kept, waiting := keepRacks(racks, of, published, policy)
-	for r, sec := range of {
-		if kept[r] != "" || waiting[racks[r]] != nil {
-			counts[sec]--
-		}
-	}
-	maps.DeleteFunc(counts, func(_ section, racks int) bool { return racks == 0 })
-	sections := sortSections(counts)
+	keepRacks(racks, published, policy)
+	sections := sectionsIn(slices.DeleteFunc(slices.Clone(racks), func(d *domain) bool { return d.keptIn != "" || d.waits != nil }))
 	byName, called := make(map[string]*part), nameSections(policy.kind(), sections, known)
 	for i, sec := range sections {
 		byName[called[i]] = &part{name: called[i], fabric: sec.fabric, class: sec.class}
 		parts = append(parts, byName[called[i]])
 	}
 	for _, t := range published {
-		if !slices.Contains(kept, t.Name) {
+		if !slices.ContainsFunc(racks, func(d *domain) bool { return d.keptIn == t.Name }) {
 			continue
 		}
 		if byName[t.Name] == nil {
@@ -63,13 +52,13 @@ func divideRacks(racks []*domain, published []topology.Topology, policy *Policy)
 		}
 		byName[t.Name].class, byName[t.Name].set = t.Sizes[0], t.Sizes[0]
 	}
-	for r, d := range racks {
-		name := kept[r]
-		if waiting[d] != nil {
+	for _, d := range racks {
+		if d.waits != nil {
 			continue
 		}
+		name := d.keptIn
 		if name == "" {
-			name = called[slices.Index(sections, of[r])]
+			name = called[slices.Index(sections, d.section)]
 		}
 		byName[name].domains = append(byName[name].domains, d)
 	}
@@ -80,36 +69,38 @@ func divideRacks(racks []*domain, published []topology.Topology, policy *Policy)
 		return len(published)
 	}
 	slices.SortStableFunc(parts, func(a, b *part) int { return cmp.Compare(place(a), place(b)) })
-	return parts, waiting
+	return parts
 }
 
-// sortSections returns sections, those of a fabric together and its largest class first.
-func sortSections(racks map[section]int) []section {
-	return slices.SortedFunc(maps.Keys(racks), func(a, b section) int {
+// sectionsIn returns the sections of racks, those of a fabric together and its largest class first.
+func sectionsIn(racks []*domain) (sections []section) {
+	for _, d := range racks {
+		if !slices.Contains(sections, d.section) {
+			sections = append(sections, d.section)
+		}
+	}
+	slices.SortFunc(sections, func(a, b section) int {
 		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.class, a.class))
 	})
+	return sections
 }
 
 // replaceTopologies decides about each published topology that no section of a rack is named after. A whole topology,
 // such as nvl, gives way to all others, and any other topology to those that have its blocks.
-func (p *Policy) replaceTopologies(racks []*domain, of []section, published []topology.Topology, known map[string]section) {
+func (p *Policy) replaceTopologies(racks []*domain, published []topology.Topology, known map[string]section) {
 	if p.OneTopology || p.TreeOnly || len(racks) == 0 {
 		return
 	}
-	counts := make(map[section]int)
-	for _, sec := range of {
-		counts[sec]++
-	}
-	sections := sortSections(counts)
+	sections := sectionsIn(racks)
 	called := nameSections(p.kind(), sections, known)
 	for _, t := range published {
 		if slices.Contains(called, t.Name) {
 			continue
 		}
 		var to []string
-		for r, d := range racks {
+		for _, d := range racks {
 			if t.Name == topology.BlockFamily(t.Name) || slices.ContainsFunc(t.Blocks, func(b topology.Block) bool { return b.Name == d.name }) {
-				to = append(to, called[slices.Index(sections, of[r])])
+				to = append(to, called[slices.Index(sections, d.section)])
 			}
 		}
 		slices.Sort(to)
@@ -117,48 +108,45 @@ func (p *Policy) replaceTopologies(racks []*domain, of []section, published []to
 	}
 }
 
-// keepRacks returns, beside the racks, the published topology that keeps the rack while a decision
-// about it is held, or "". A new rack joins the topology that has most racks of its section. If
-// there is none beside a whole topology, such as nvl, the rack waits: a part of it cannot stand
-// beside the whole.
-func keepRacks(racks []*domain, of []section, published []topology.Topology, policy *Policy) (kept []string, waiting map[*domain]*Decision) {
-	kept, waiting = make([]string, len(racks)), make(map[*domain]*Decision)
+// keepRacks keeps racks in their published topology while a decision about that topology waits. A new rack
+// joins the topology that has most racks of its section. If there is none beside a whole topology, such as
+// nvl, the rack waits: a part of nvl cannot stand beside the whole.
+func keepRacks(racks []*domain, published []topology.Topology, policy *Policy) {
 	if len(policy.Keep) == 0 {
-		return kept, waiting
+		return
 	}
 	known := make(map[section]map[string]int) // racks by topology
-	for i, d := range racks {
+	for _, d := range racks {
 		name := d.topology()
 		if name == "" {
 			continue
 		}
-		if known[of[i]] == nil {
-			known[of[i]] = make(map[string]int)
+		if known[d.section] == nil {
+			known[d.section] = make(map[string]int)
 		}
-		known[of[i]][name]++
+		known[d.section][name]++
 		if policy.keeps(TopologiesChange, name) != nil {
-			kept[i] = name
+			d.keptIn = name
 		}
 	}
 	whole := policy.keeps(TopologiesChange, policy.kind())
-	for i, d := range racks {
+	for _, d := range racks {
 		if d.old != nil {
 			continue
 		}
 		most := ""
 		for _, t := range published {
-			if n := known[of[i]][t.Name]; n > known[of[i]][most] {
+			if n := known[d.section][t.Name]; n > known[d.section][most] {
 				most = t.Name
 			}
 		}
 		switch {
 		case most == "" && whole != nil:
-			waiting[d] = whole
+			d.waits = whole
 		case policy.keeps(TopologiesChange, most) != nil:
-			kept[i] = most
+			d.keptIn = most
 		}
 	}
-	return kept, waiting
 }
 
 // sectionsOf returns the sections of published topologies by name, if there are several, or if the
@@ -198,21 +186,19 @@ func sectionsOf(racks []*domain, published []topology.Topology, policy *Policy) 
 	return known
 }
 
-// assignRacks returns, beside the racks, the section of each. A rack of no known fabric stays
-// in that of its published topology.
-func assignRacks(racks []*domain, known map[string]section, policy *Policy) []section {
-	of := make([]section, len(racks))
-	for i, d := range racks {
+// assignRacks finds the section of each rack. A rack of no known fabric stays in that of its published
+// topology.
+func assignRacks(racks []*domain, known map[string]section, policy *Policy) {
+	for _, d := range racks {
 		old, ok := known[d.topology()]
 		fabric := cmp.Or(d.fabric, old.fabric)
 		classes := classesOf(fabric, known, policy)
-		of[i] = section{fabric, classOf(classes, d.size)}
+		d.section = section{fabric, classOf(classes, d.size)}
 		// A rack that has lost nodes stays with the racks of its size.
 		if ok && old.fabric == fabric && slices.Contains(classes, old.class) && d.size <= old.class {
-			of[i] = old
+			d.section = old
 		}
 	}
-	return of
 }
 
 // classesOf returns the size classes of a fabric, the largest first: the configured ones, else the

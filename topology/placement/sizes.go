@@ -7,9 +7,9 @@ import (
 )
 
 // sizes returns Slurm's sizes of the blocks of a topology, the base first. There are none without a
-// block.
-func (p *part) sizes(policy *Policy) (sizes []int, found problems, err error) {
-	base, found := p.settleBase(policy)
+// block. places are the blocks in their places.
+func (p *part) sizes(places []*domain, policy *Policy) (sizes []int, found problems, err error) {
+	base, found := p.settleBase(places, policy)
 	found = append(found, p.nameClasses(base, policy)...)
 	if len(p.domains) == 0 || base == 0 {
 		return nil, found, nil
@@ -77,7 +77,7 @@ func (p *Policy) smallerBase(base int, counts []int) int {
 	return 0
 }
 
-// segmentFor tries at most this many sizes of jobs.
+// segmentsTried is how many sizes of jobs segmentFor tries at most.
 const segmentsTried = 100
 
 // segmentFor returns one of the first impossible sizes and the largest segment, up to the base, with
