@@ -44,8 +44,8 @@ func (a *answers) kind(p *publication.Cluster) *publication.Cluster {
 	return p
 }
 
-// keep returns what is made with the published answer of each decision that waits for people. wanted
-// has none of these answers. approve is what people approve. Nothing more is made if nothing waits.
+// keep returns what is made with the published answer of each decision that waits for people.
+// wanted was made without these answers. approve is what people approve. Nothing more is made if nothing waits.
 func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string, planWith func(answers) *Rendered) kept {
 	asked := choices(p, in, wanted)
 	if len(asked) == 0 {

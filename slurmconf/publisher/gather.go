@@ -26,8 +26,8 @@ type gathered struct {
 	prev Previous
 	// inUse are the units and topologies that Node annotations may still name.
 	inUse unitsInUse
-	// leaving are nodes that the publication no longer takes. Those of them whose Slurm name is still in
-	// the files are in Nodes too.
+	// leaving are nodes that the publication no longer takes. A node whose Slurm name is still in the
+	// files is in Nodes too.
 	leaving []outsideNode
 	// settings are the keys of the configuration that the published plan was not made by.
 	settings settings
@@ -148,7 +148,7 @@ func (a *gatherer) cabled(o *ownNodes, prev *Previous, groups []switches.Group) 
 // ReasonNodeInTwoPublications says that several publications take a node.
 const ReasonNodeInTwoPublications = "NodeInTwoPublications"
 
-// ownNodes are the nodes that no other publication takes, and those that stay all the same.
+// ownNodes are the nodes that no other publication takes, and published nodes that another one takes too.
 type ownNodes struct{ inputs.Inputs }
 
 // own leaves out the nodes that another publication takes too, and says so. A node that is published here

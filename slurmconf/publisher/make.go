@@ -44,7 +44,7 @@ type Rendered struct {
 	Unnamed []topology.Finding
 	// Findings are what lint says of the files.
 	Findings []topology.Finding
-	// topologies are those of Plan that the configuration wants in the file.
+	// topologies are the topologies of Plan that the configuration wants in the file.
 	topologies []topology.Topology
 	// follows are the changes of NVLink partitions that the plan follows.
 	follows []placement.Repartition

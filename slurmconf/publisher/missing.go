@@ -86,10 +86,10 @@ func (l leavers) why(nodes []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// presentNodes are the nodes that are there, and those that stay published although nobody has their names.
+// presentNodes are the nodes that are there, and published names that nobody has and that stay.
 type presentNodes struct {
 	inputs.Inputs
-	// gone are the names that leave now. lost are those that leave later, because settings were changed.
+	// gone are the names that leave now. lost are the names that leave later, because settings were changed.
 	gone, lost leavers
 	// outside are the Nodes of missing names that the publication does not take.
 	outside []outsideNode
@@ -179,7 +179,7 @@ type look struct {
 	*nodeHistory
 	*namedNodes
 	snap *inputs.Snapshot
-	// names are the missing names, and since says since when: those that were missed last come first.
+	// names are the missing names, and since says since when: the names that were missed last come first.
 	names []string
 	since map[string]time.Time
 	// last has the name that each Node had last.

@@ -252,8 +252,8 @@ func (c *node) names(standing topology.Standing) string {
 	return strings.Join(out, ", ")
 }
 
-// each says of the GPUs with one of the standings how their registration is. GPUs of which the same
-// is said are said together.
+// each says of the GPUs with one of the standings how their registration is. GPUs with the same
+// standing are named together.
 func (c *node) each(of ...topology.Standing) string {
 	var words []string
 	gpus := map[string][]string{}

@@ -88,7 +88,7 @@ func (k *kind) usualLinks() int {
 	return 0
 }
 
-// neighbours counts nodes with a report, and those of them whose GPUs have joined a clique.
+// neighbours counts nodes with a report, and the nodes whose GPUs have joined a clique.
 type neighbours struct{ nodes, joined int }
 
 func (n *neighbours) add(c *node) {

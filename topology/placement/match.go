@@ -190,7 +190,7 @@ type share struct {
 // sure reports whether a node of the share is not unconfirmed.
 func (sh share) sure() bool { return sh.unconfirmed < sh.nodes }
 
-// shares are those of one domain.
+// shares are the shares of one domain.
 type shares []share
 
 func (d *domain) shares() (shared shares) {

@@ -14,7 +14,7 @@ const BlockOverfull = "BlockOverfull"
 // overfull is a published block that the plan would make larger than it can be, and the nodes that do that.
 type overfull struct {
 	block string
-	// has is how many nodes are there without those that join, and why says how many there can be.
+	// has counts the nodes that are there before others join, and why says how many there can be.
 	has int
 	why string
 	// joins are the nodes that come from other blocks, or from none.

@@ -165,7 +165,7 @@ func readSwitches(facts []*topology.Facts, named [][]string, unique bool, old *o
 	return all, paths
 }
 
-// match takes the first published switch that is of the same tier. The published tier is counted in switches, so it
+// match takes the first published switch of the same tier. The published tier is counted in switches, so it
 // is lower if the nodes do not name a tier between them; exactly asks for one that is not.
 func (sw *knownSwitch) match(published []*oldSwitch, unique, exactly bool) {
 	for _, o := range published {

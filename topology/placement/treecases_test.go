@@ -168,7 +168,7 @@ func TestTreeFromOneSource(t *testing.T) {
 	}
 }
 
-// TestRoots joins tops, and keeps apart those that are known to be separate.
+// TestRoots joins tops, and keeps separate fabrics apart.
 func TestRoots(t *testing.T) {
 	coreweave := topology.TierSource{Rank: 4, Name: "CoreWeave", Fabrics: true}
 	joined := []topology.Switch{{Name: "l1", Nodes: []string{"a"}, Value: "l1"}, {Name: "l2", Nodes: []string{"b"}, Value: "l2"},

@@ -104,7 +104,7 @@ type domain struct {
 }
 
 // domains gathers the nodes of each unit: cliques first, then labelled domains or leaves, each in their own order.
-// unnamedSizes are how many nodes each unit has of which no node has a name in Slurm.
+// unnamedSizes counts the nodes of each unit that has no node with a name in Slurm.
 func domains(nodes, unnamed []*node, aliases map[topology.Clique]topology.Domain, policy *Policy) (ds []*domain, unnamedSizes []int) {
 	known := make(map[unit]*domain)
 	for _, n := range nodes {

@@ -116,7 +116,7 @@ func (c *Cluster) GresOptions() gres.Options {
 	return gres.Options{Naming: gres.Naming(c.Gres.Naming), Types: c.Gres.Types, LeaveOut: c.leftOut, Cores: c.Gres.Cores, AutoDetect: c.Gres.AutoDetect, SeveralSockets: !c.Release.CoresOfOneSocket()}
 }
 
-// FabricSite is what is known of NVLink fabrics beside the facts of the nodes. plan is what is published, nil for nothing.
+// FabricSite is what is known of NVLink fabrics beside the facts of the nodes. plan is the published plan, or nil.
 // since says by Node since when a fabric is not ready.
 func (c *Cluster) FabricSite(plan *topology.Plan, since map[string]time.Time) *fabric.Site {
 	s := &fabric.Site{Bounds: c.MaxDomainGPUs, Partitions: c.FabricPartitions, DomainLabels: c.LabelKeys().Domains, Since: make(map[string]string, len(since))}
