@@ -14,7 +14,11 @@ func explain(nodes []*node, blocks bool) (placements []topology.Placement, found
 	for i, n := range nodes {
 		switch {
 		case n.block != nil && n.keep:
-			n.source, n.message = fromPrevious, "stays in its published block: "+n.message
+			where := "stays in its published block: "
+			if n.block.old != n.old { // carryOn has given the nodes of both to one of them
+				where = fmt.Sprintf("block %s is the same NVLink domain as its published block: ", n.block.name)
+			}
+			n.source, n.message = fromPrevious, where+n.message
 		case n.block != nil || !blocks && n.leaf != "":
 			n.reason, n.message = ReasonPlaced, ""
 		}
