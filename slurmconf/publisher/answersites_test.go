@@ -84,7 +84,7 @@ func neighbour(t testing.TB, list string) []moment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	snap, err := inputs.ReadNodes(list, strings.NewReader(string(text)), nil)
+	snap, err := new(inputs.ListReader).Read(list, strings.NewReader(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}

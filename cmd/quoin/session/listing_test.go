@@ -38,8 +38,8 @@ func TestRealPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		snap, err := inputs.ReadNodes("the cluster", in, nil)
-		if err != nil || len(snap.Nodes) != nodes { // ReadNodes refuses a node that comes twice
+		snap, err := new(inputs.ListReader).Read("the cluster", in)
+		if err != nil || len(snap.Nodes) != nodes { // the reader refuses a node that comes twice
 			t.Errorf("%s: %v, want %d nodes", name, err, nodes)
 		}
 	}
@@ -79,7 +79,7 @@ func TestRealPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := inputs.ReadNodes("the cluster", in, nil); err == nil || !strings.HasPrefix(cause(err).Error(), `list /api/v1/nodes: nodes is forbidden: User "system:serviceaccount:default:nobody" cannot list`) {
+	if _, err := new(inputs.ListReader).Read("the cluster", in); err == nil || !strings.HasPrefix(cause(err).Error(), `list /api/v1/nodes: nodes is forbidden: User "system:serviceaccount:default:nobody" cannot list`) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -37,12 +37,6 @@ type ListReader struct {
 	Each func(kind string, object []byte) error
 }
 
-// ReadNodes reads the output of kubectl get nodes -o json, with pods if the output has them.
-// source names the input in errors. read reads ResourceSlices. Without it, one is an error.
-func ReadNodes(source string, r io.Reader, read SliceReader) (*Snapshot, error) {
-	return (&ListReader{Slices: read}).Read(source, r)
-}
-
 // Read reads all lists and objects. source names the input in errors.
 func (lr *ListReader) Read(source string, r io.Reader) (*Snapshot, error) {
 	command := lr.Command

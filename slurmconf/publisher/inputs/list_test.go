@@ -31,7 +31,7 @@ func TestReadNodes(t *testing.T) {
 		{"byte order mark", "\xef\xbb\xbf" + list("a"), "a"},
 		{"no node", list(), ""},
 	} {
-		snap, err := ReadNodes("test", strings.NewReader(tt.text), nil)
+		snap, err := new(ListReader).Read("test", strings.NewReader(tt.text))
 		var got []string
 		if err == nil {
 			for _, n := range snap.Nodes {
@@ -55,11 +55,11 @@ func TestReadNodes(t *testing.T) {
 		{"UTF-16", "\xff\xfe{\x00}\x00", "test: text in UTF-16: want UTF-8, in PowerShell with | Out-File -Encoding utf8"},
 		{"UTF-16, the other way", "\xfe\xff\x00{\x00}", "text in UTF-16"},
 	} {
-		if snap, err := ReadNodes("test", strings.NewReader(tt.text), nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if snap, err := new(ListReader).Read("test", strings.NewReader(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %+v, error %v, want %q", tt.name, snap, err, tt.want)
 		}
 	}
-	if _, err := ReadNodes("test", iotest.ErrReader(errors.New("disk on fire")), nil); err == nil || !strings.Contains(err.Error(), "disk on fire") {
+	if _, err := new(ListReader).Read("test", iotest.ErrReader(errors.New("disk on fire"))); err == nil || !strings.Contains(err.Error(), "disk on fire") {
 		t.Errorf("error %v, want that of the reader", err)
 	}
 }
@@ -78,7 +78,7 @@ func TestReadNodesWithPods(t *testing.T) {
 		{"kind":"Pod","metadata":{"name":"evil","namespace":"slurm",` + worker + `}},"spec":{"nodeName":"a"}},
 		{"kind":"Node","metadata":{"name":"a"},"spec":{"providerID":"x"},"status":{"phase":"?"}},
 		{"kind":"Node","metadata":{"name":"b"}}]}`
-	snap, err := ReadNodes("test", strings.NewReader(text), nil)
+	snap, err := new(ListReader).Read("test", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,13 +112,13 @@ func TestReadNodesWithCapacity(t *testing.T) {
 		`null`:                                                                                 0,
 	} {
 		for _, text := range []string{`{"kind":"Node","metadata":{"name":"n"},"status":` + status + `}`, `{"items":[{"status":` + status + `,"metadata":{"name":"n"}}]}`} {
-			snap, err := ReadNodes("test", strings.NewReader(text), nil)
+			snap, err := new(ListReader).Read("test", strings.NewReader(text))
 			if err != nil || snap.Nodes[0].GPUs != want {
 				t.Errorf("%s: %+v, %v, want %d GPUs", text, snap, err, want)
 			}
 		}
 	}
-	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":}}}`), nil); err == nil {
+	if _, err := new(ListReader).Read("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":}}}`)); err == nil {
 		t.Error("a capacity that is no JSON is read")
 	}
 }
@@ -132,12 +132,12 @@ func TestReadLostNodes(t *testing.T) {
 		`[]`:                                 false,
 		`null`:                               false,
 	} {
-		snap, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"conditions":`+conditions+`}}`), nil)
+		snap, err := new(ListReader).Read("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"conditions":`+conditions+`}}`))
 		if err != nil || snap.Nodes[0].Lost != want {
 			t.Errorf("%s: %+v, %v, want %t", conditions, snap, err, want)
 		}
 	}
-	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"conditions":[7,"Unknown"]}}`), nil); err == nil {
+	if _, err := new(ListReader).Read("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"conditions":[7,"Unknown"]}}`)); err == nil {
 		t.Error("a condition that is a number is read")
 	}
 }
@@ -153,7 +153,7 @@ func TestReadConditions(t *testing.T) {
 		{"type":"QuoinImexNotReady","status":"True","reason":"FabricNotReady","message":"wait"},{"type":"QuoinTopologyDrift","status":"False","reason":"Agrees","message":"all agree"}]}},
 		{"metadata":{"name":"b"},"status":{"conditions":[{"type":"Ready","status":"True"}]}},{"metadata":{"name":"c"}}]}` +
 		fmt.Sprintf(pod, "a", "slurm", drained, "") + fmt.Sprintf(pod, "b", "slurm", idle, "") + fmt.Sprintf(pod, "c", "slurm", idle, `,"deletionTimestamp":"2026-01-02T03:04:05Z"`)
-	snap, err := ReadNodes("test", strings.NewReader(text), nil)
+	snap, err := new(ListReader).Read("test", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,10 +180,10 @@ func someSlice(name string, _ []byte) (*Slice, error) { return &Slice{Name: name
 // TestNoSliceReader refuses a ResourceSlice that nobody reads.
 func TestNoSliceReader(t *testing.T) {
 	const text = `{"kind":"ResourceSlice","metadata":{"name":"s"},"spec":{"driver":"gpu.nvidia.com"}}`
-	if _, err := ReadNodes("test", strings.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), "ResourceSlice s: want a list without ResourceSlices") {
+	if _, err := new(ListReader).Read("test", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), "ResourceSlice s: want a list without ResourceSlices") {
 		t.Errorf("error %v", err)
 	}
-	if snap, err := ReadNodes("test", strings.NewReader(text), someSlice); err != nil || snap.Slices["a"] == nil {
+	if snap, err := (&ListReader{Slices: someSlice}).Read("test", strings.NewReader(text)); err != nil || snap.Slices["a"] == nil {
 		t.Errorf("%+v, %v: want a slice of node a", snap, err)
 	}
 }
@@ -194,7 +194,7 @@ func FuzzReadNodes(f *testing.F) {
 	f.Add(`{"kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":"8","nvidia.com/mig-1g.10gb":7}}}`)
 	f.Add(`{"items":[{"kind":"ResourceSlice","metadata":{"name":"s"},"spec":{"driver":"gpu.nvidia.com","nodeName":"n","pool":{"name":"n","resourceSliceCount":1},"devices":[{"name":"gpu-0","basic":{"attributes":{"type":{"string":"mig"}}}}]}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		snap, err := ReadNodes("fuzz", strings.NewReader(text), someSlice)
+		snap, err := (&ListReader{Slices: someSlice}).Read("fuzz", strings.NewReader(text))
 		if (snap == nil) == (err == nil) {
 			t.Fatalf("snapshot %v, error %v", snap, err)
 		}
@@ -238,10 +238,10 @@ func TestItemKinds(t *testing.T) {
 			}
 		}
 	}
-	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"ServiceList","items":[{"metadata":{"name":"a"}}]}`), nil); err == nil || !strings.Contains(err.Error(), "items[0] is a Service") {
+	if _, err := new(ListReader).Read("test", strings.NewReader(`{"kind":"ServiceList","items":[{"metadata":{"name":"a"}}]}`)); err == nil || !strings.Contains(err.Error(), "items[0] is a Service") {
 		t.Errorf("a list of services: %v", err)
 	}
-	if _, err := ReadNodes("test", strings.NewReader(`{"items":[`+worker+`],"kind":"PodList"}`), nil); err == nil || !strings.Contains(err.Error(), "PodList comes after items without a kind") {
+	if _, err := new(ListReader).Read("test", strings.NewReader(`{"items":[`+worker+`],"kind":"PodList"}`)); err == nil || !strings.Contains(err.Error(), "PodList comes after items without a kind") {
 		t.Errorf("a list of pods that says so last: %v", err)
 	}
 }
@@ -321,7 +321,7 @@ func FuzzListReader(f *testing.F) {
 	f.Add(`{"items":[{"kind":"Node","metadata":{"name":"a","labels":{"rack":"r","x":"y","slinky.slurm.net/slurm-nodename":"s"}}}],"kind":"List"}`)
 	r := rules(f, Config{SlurmNames: "slinky", Labels: nodelabels.Keys{Domains: []string{"rack"}}})
 	f.Fuzz(func(t *testing.T, text string) {
-		plain, err := ReadNodes("test", strings.NewReader(text), someSlice)
+		plain, err := (&ListReader{Slices: someSlice}).Read("test", strings.NewReader(text))
 		if (err == nil) != (plain != nil) {
 			t.Fatal(plain, err)
 		}
@@ -348,7 +348,7 @@ func TestListReportsAlone(t *testing.T) {
 	for _, name := range []string{"e", "b", "d", "a", "c", "f"} {
 		items = append(items, `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","metadata":{"name":"`+name+`"},"node":"`+name+`"}`)
 	}
-	snap, err := ReadNodes("test", strings.NewReader(`{"items":[`+strings.Join(items, ",")+`]}`), nil)
+	snap, err := new(ListReader).Read("test", strings.NewReader(`{"items":[`+strings.Join(items, ",")+`]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +379,7 @@ func TestListNodeReports(t *testing.T) {
 		{"nothing in it", `{"items":[` + report + "," + empty + `]}`, "a b", `b: ReportUnreadable: nodereport b: `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			snap, err := ReadNodes("test", strings.NewReader(tt.text), nil)
+			snap, err := new(ListReader).Read("test", strings.NewReader(tt.text))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -83,7 +83,7 @@ func TestReadNodesWithSlices(t *testing.T) {
 	} {
 		spec := `"spec":{"driver":"` + tt.driver + `","nodeName":"a","pool":{"name":"a","generation":1,"resourceSliceCount":1},"devices":[{"name":"gpu-3",` + attributes + `}]}`
 		for _, slice := range []string{`{"kind":"ResourceSlice","metadata":{"name":"s"},` + spec + `}`, `{` + spec + `,"metadata":{"name":"s"},"kind":"ResourceSlice"}`} {
-			snap, err := inputs.ReadNodes("test", strings.NewReader(`{"items":[{"metadata":{"name":"a"}},`+slice+`]}`), ReadSlice)
+			snap, err := (&inputs.ListReader{Slices: ReadSlice}).Read("test", strings.NewReader(`{"items":[{"metadata":{"name":"a"}},`+slice+`]}`))
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -94,7 +94,7 @@ func TestReadNodesWithSlices(t *testing.T) {
 	}
 	for _, bad := range []string{`{"kind":"ResourceSlice","metadata":{"name":"s"},"spec":{"devices":3}}`, `{"kind":"ResourceSlice","metadata":{"name":"s"},"spec":"x"}`,
 		`{"kind":"ResourceSlice","metadata":{"name":"s"},"spec":{"devices":[{"name":"gpu-0","capacity":{"memory":{"value":"80GiB of memory"}}}]}}`} {
-		if _, err := inputs.ReadNodes("test", strings.NewReader(bad), ReadSlice); err == nil || !strings.Contains(err.Error(), "ResourceSlice s: ") {
+		if _, err := (&inputs.ListReader{Slices: ReadSlice}).Read("test", strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "ResourceSlice s: ") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
