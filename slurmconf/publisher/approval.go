@@ -86,7 +86,7 @@ func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string
 	return k
 }
 
-// further returns the choices that are not about the same as one of those that people are asked about.
+// further returns the choices that people are not asked about yet: no choice in asked is about the same.
 func further(choices, asked []placement.Choice) []placement.Choice {
 	return slices.DeleteFunc(choices, func(c placement.Choice) bool {
 		return slices.ContainsFunc(asked, func(a placement.Choice) bool { return a.About(&c.Decision) })

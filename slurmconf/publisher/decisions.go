@@ -20,7 +20,7 @@ const (
 	reasonTopologyInUse = "TopologyInUse"
 )
 
-// choices returns the decisions that people look at first, of what was made: those that the plan met, about
+// choices returns the decisions that people look at first, of what was made. They are about choices of the plan, about
 // the kind of a topology, and about NVLink partitions.
 func choices(p *publication.Cluster, in *gathered, made *Rendered) []placement.Choice {
 	if in.prev.Plan == nil || made.Plan == nil {

@@ -61,9 +61,9 @@ type gatherer struct {
 	timer   *again.Timer // of the next pass
 }
 
-// gather returns the inputs of the publication. Each step takes what the step before it returned: the nodes
-// with a name, those that are published and missing too, without those of other publications, and with the
-// switches that cables show.
+// gather returns the inputs of the publication. Each step takes what the step before it returned. They find the
+// nodes with a name, add published names that are missing and stay, leave out the nodes of other publications, and
+// add the switches that cables show.
 func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *gathered {
 	named := a.nodes.named(a.pub.Rules.Gather(snap), mem)
 	present := a.nodes.present(&named, snap, now)

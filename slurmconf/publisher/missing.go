@@ -107,9 +107,9 @@ type outsideNode struct {
 	leaves bool
 }
 
-// present decides what becomes of those of the published names that no Node has, and remembers since
-// when they are missing. A name that is missing for less than saidPause is not stored, because pods come and
-// go. A name that leaves is stored in any case: the next publisher must know of a change that people approve.
+// present decides what becomes of the published names that no Node has, and remembers since when they are
+// missing. A name is stored after missedPause, or when it leaves: the next publisher must know of a change that
+// people approve.
 func (h *nodeHistory) present(n *namedNodes, snap *inputs.Snapshot, now time.Time) presentNodes {
 	l := h.look(n, snap, now)
 	out := presentNodes{Inputs: n.Inputs, gone: leavers{}, lost: leavers{}, since: map[string]time.Time{}}
@@ -127,7 +127,7 @@ func (h *nodeHistory) present(n *namedNodes, snap *inputs.Snapshot, now time.Tim
 			if leavesNow = !now.Before(until); !leavesNow {
 				leaves.At(until)
 			}
-			if at := since[name].Add(min(saidPause, h.pub.RemoveAfter.Duration)); now.Before(at) {
+			if at := since[name].Add(min(missedPause, h.pub.RemoveAfter.Duration)); now.Before(at) {
 				stored.At(at)
 			} else {
 				out.since[name] = since[name]

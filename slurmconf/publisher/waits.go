@@ -24,6 +24,9 @@ const (
 // reason, because facts may go back and forth.
 const saidPause = time.Minute
 
+// missedPause is how long a name has to be missing before the stored plan has it, because pods come and go.
+const missedPause = time.Minute
+
 // saidWaits is what was said of what waits, and when.
 type saidWaits struct {
 	lines []string

@@ -280,7 +280,7 @@ func (c *node) each(of ...topology.Standing) string {
 	return strings.Join(words, "; ")
 }
 
-// lost says why the node should have a fabric although its GPUs say that there is none. It is empty if nothing says so.
+// lost says why the node should have a fabric although its GPUs say that there is none, or nothing.
 func (c *node) lost() string {
 	r := c.Report
 	if before := cmp.Or(r.Domain.Clique, r.EarlierClique); !before.IsZero() {

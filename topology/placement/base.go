@@ -66,7 +66,7 @@ func (p *part) chooseBase(policy *Policy) int {
 }
 
 // classes returns the sizes of the domains of each size class in a topology, the class of the
-// largest first. A published block of which nobody knows how many nodes it has had counts as whole.
+// largest first. A published block counts as whole if nobody knows how many nodes it has had.
 func (p *part) classes(policy *Policy) [][]int {
 	var sizes []int
 	for _, d := range p.domains {

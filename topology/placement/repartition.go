@@ -25,8 +25,8 @@ type Repartition struct {
 	Unknown []string
 
 	blocks []*oldBlock
-	// changed are the nodes that are in another clique than their block and ran all the time, and
-	// silent those of Unknown that may say more soon.
+	// changed are the nodes that are in another clique than their block and ran all the time. silent are
+	// the nodes of Unknown that may say more soon.
 	changed, silent []*node
 }
 

@@ -86,7 +86,7 @@ func (r *Reader) read(folder *os.Root, each func(name string, node *topology.Nod
 	return nil
 }
 
-// report returns the report in a file. The version is that of before the reading: a file that is
+// report returns the report in a file. Its version is taken before the reading, so a file that is
 // replaced meanwhile is read again.
 func (r *Reader) report(folder *os.Root, file string) (*topology.Node, error) {
 	info, err := folder.Lstat(file)
