@@ -11,6 +11,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
+// allWait is a Policy.Waits of people who approve nothing.
+func allWait(placement.Decision) bool { return true }
+
 // decisionsText writes decisions as SUBJECT -> TO.
 func decisionsText(all []placement.Decision) string {
 	var out []string
@@ -68,16 +71,17 @@ func TestPlanKeepsTopologies(t *testing.T) {
 				t.Fatalf("decisions (-want +got):\n%s", diff)
 			}
 			policy := tt.policy
-			policy.Keep = slices.DeleteFunc(slices.Clone(decisions), func(d placement.Decision) bool {
-				return tt.hold != nil && !slices.Contains(tt.hold, d.Subject)
-			})
+			policy.Waits = func(d placement.Decision) bool {
+				return d.Kind == placement.TopologiesChange && (tt.hold == nil || slices.Contains(tt.hold, d.Subject))
+			}
+			kept := slices.DeleteFunc(slices.Clone(decisions), func(d placement.Decision) bool { return !policy.Waits(d) })
 			for range 2 { // a held plan is the start of the next one
 				plan := mustPlan(t, tt.facts, previous(old), policy)
 				if diff := cmp.Diff(sortRacks(tt.want), sortRacks(topologies(plan))); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 				for _, name := range plan.LostTopologies(old) {
-					if slices.ContainsFunc(policy.Keep, func(d placement.Decision) bool { return d.Subject == name }) {
+					if slices.ContainsFunc(kept, func(d placement.Decision) bool { return d.Subject == name }) {
 						t.Errorf("topology %s is kept and gone", name)
 					}
 				}
@@ -100,7 +104,7 @@ func TestPlanKeepsTopologies(t *testing.T) {
 			}
 			after := mustPlan(t, tt.facts, previous(old), tt.policy)
 			for i, d := range choicesOf(t, placement.TopologiesChange, tt.facts, previous(old), tt.policy) {
-				if want := policy.Keep[i]; d != want {
+				if want := kept[i]; d != want {
 					t.Errorf("decision %+v after the hold, was %+v", d, want)
 				}
 			}
@@ -121,7 +125,7 @@ func TestMovedToHeldRack(t *testing.T) {
 	moved := &after[7]
 	moved.Name, moved.SlurmName, moved.Report.Name = before[7].Name, before[7].SlurmName, before[7].Name
 	policy := divided
-	policy.Hold = true
+	policy.Waits = allWait
 	held, plan := choicesOf(t, placement.TopologiesChange, after, previous(old), policy), mustPlan(t, after, previous(old), policy)
 	if got, want := plan.Places()[moved.SlurmName].Block, old.Places()[moved.SlurmName].Block; len(held) != 1 || got != want {
 		t.Errorf("held %v: the node is in block %q, want %q", held, got, want)
@@ -141,7 +145,7 @@ func TestHeldRackAsksPeople(t *testing.T) {
 		after[i].Name, after[i].SlurmName, after[i].Report.Name = before[i].Name, before[i].SlurmName, before[i].Name
 	}
 	policy := divided
-	policy.Hold = true
+	policy.Waits = allWait
 	held, plan := choicesOf(t, placement.TopologiesChange, after, previous(old), policy), mustPlan(t, after, previous(old), policy)
 	if moved, _ := placement.Moved(old, plan); len(held) != 1 || len(moved) > 0 {
 		t.Fatalf("held %v, moved %v", held, moved)

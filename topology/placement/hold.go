@@ -88,7 +88,9 @@ type Waiting struct {
 	Stay map[string]bool
 	// Follows are the changes of NVLink partitions that the plan follows.
 	Follows []Repartition
-	// Choices are the decisions that the plan met, beside those about Follows.
+	// Asked are the changes of NVLink partitions that wait for people.
+	Asked []Repartition
+	// Choices are the decisions that the plan met.
 	Choices []Choice
 	// Divides: NVLink partitions changed while published nodes ran. The plan may not follow that yet.
 	Divides bool

@@ -74,15 +74,13 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 		return nil, w, err
 	}
 	inPartitions := w.followPartitions(nodes, old, o.Settling, &policy)
-	keep := policy.Keep
 	var t tree
 	var parts []*part
 	var found problems
 	for waits := true; waits; {
-		var inTree, inBlocks, inParts problems
+		var inTree, inParts problems
 		// A choice of this round may be another one. But nodes wait for a held change of topologies, so that stays.
-		policy.Keep = keep
-		policy.met = slices.DeleteFunc(policy.met, func(c Choice) bool { return !policy.Hold || c.Kind != TopologiesChange })
+		policy.met = slices.DeleteFunc(policy.met, func(c Choice) bool { return !c.Waits || c.Kind != TopologiesChange && c.Kind != Repartitioned })
 		t, inTree = makeTree(factsOf(nodes), old, o.InUse, &policy)
 		for i, n := range nodes {
 			n.named, n.leaf = t.namedLeaf(i), t.leaves[i]
@@ -91,11 +89,12 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 		ds, unnamedSizes := domains(nodes, unnamed, aliases, &policy)
 		match(ds, nodes, old, w.Follows, &policy)
 		inHold := hold(ds, nodes, &policy)
-		ds, inBlocks = carryOn(ds, nodes, old, &policy)
+		ds = carryOn(ds, nodes, old, &policy)
 		parts, inParts = divide(ds, unnamedSizes, t, old, &policy)
 		waits = w.hold(nodes, parts, t, o.Settling, previous.Plan, &policy)
-		found = slices.Concat(o.OfFabrics, inPartitions, inTree, inUnits, inHold, inBlocks, inParts)
+		found = slices.Concat(o.OfFabrics, inPartitions, inTree, inUnits, inHold, inParts)
 	}
+	keepKind(parts, t, &o, previous.Plan, &policy)
 	topologies, inSizes, err := arrange(parts, old, &policy)
 	w.Choices = policy.met
 	if err != nil {

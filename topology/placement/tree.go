@@ -16,6 +16,8 @@ type tree struct {
 	// above the node, or "".
 	named  [][]string
 	leaves []string
+	// joined are the roots that stay apart while a decision waits, with the switch that would be put above them.
+	joined map[string]string
 }
 
 // namedLeaf returns what the node itself calls its leaf switch, empty if it names none.
