@@ -40,7 +40,7 @@ func changeOf(p *publication.Cluster, mem *stored, in *gathered, made *Rendered)
 	c := &change{old: in.prev.asNow(), sameGres: mem.set.Own()["gres.conf"] == made.Files["gres.conf"],
 		renamed: in.prev.renamed, gone: in.gone, lost: in.lost, settings: in.settings, unfiled: unfiled(p, in, made)}
 	for i := range made.follows {
-		c.follows = append(c.follows, made.follows[i].Moves(made.Plan)...)
+		c.follows = append(c.follows, made.follows[i].Moves()...)
 	}
 	c.compare(&plandoc.Plan{Plan: *made.Plan, Devices: made.Stored.Devices})
 	return c

@@ -88,10 +88,12 @@ type Waiting struct {
 	Stay map[string]bool
 	// Follows are the changes of NVLink partitions that the plan follows.
 	Follows []Repartition
-	// Asked are the changes of NVLink partitions that wait for people.
-	Asked []Repartition
+	// Settled are the changes of NVLink partitions that have lasted for long enough, those of Follows among them.
+	Settled []*Repartition
 	// Choices are the decisions that the plan met.
 	Choices []Choice
+	// Held are the nodes that would be in another place, or in one at all, if no decision waited.
+	Held map[string]bool
 	// Divides: NVLink partitions changed while published nodes ran. The plan may not follow that yet.
 	Divides bool
 }
@@ -99,13 +101,8 @@ type Waiting struct {
 // hold lets the nodes wait in their places that would move before their time. It reports whether any more wait:
 // what their facts name is then unknown to all stages, so that the stages run again.
 func (w *Waiting) hold(nodes []*node, parts []*part, t tree, settling *Settling, before *topology.Plan, policy *Policy) (more bool) {
-	for _, n := range nodes {
-		if n.reason == ReasonHeld && n.old != nil { // the rack that it moved to waits for a decision
-			more = n.wait(n.message) || more
-		}
-	}
-	if more || before == nil || settling == nil {
-		return more
+	if before == nil || settling == nil {
+		return false
 	}
 	for _, d := range findUnsited(parts, t, before, policy) {
 		names := slurmNames(d.nodes)
@@ -126,11 +123,23 @@ func (w *Waiting) hold(nodes []*node, parts []*part, t tree, settling *Settling,
 		if n.block != nil {
 			to.Block = n.block.name
 		}
-		if moves(n.SlurmName, to) {
+		if moves(n.SlurmName, to) || n.old != nil && n.reason == BlockOverfull {
 			w.Moving[n.SlurmName] = true
 			if settling.Unsettled[n.SlurmName] {
 				more = w.add(n, "its facts name another place, but not for long enough yet") || more
 			}
+		}
+	}
+	return more
+}
+
+// keepFromHeld notes the nodes whose rack has no topology, or whose block no room for them, until people decide. It
+// lets published nodes of such a rack stay where they are, and reports whether there are any.
+func (w *Waiting) keepFromHeld(nodes []*node) (more bool) {
+	for _, n := range nodes {
+		if n.reason == ReasonHeld || n.reason == BlockOverfull {
+			w.Held[n.SlurmName] = true
+			more = n.reason == ReasonHeld && n.old != nil && n.wait(n.message) || more
 		}
 	}
 	return more

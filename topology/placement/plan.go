@@ -63,7 +63,7 @@ type Previous struct {
 // in their places, because the name that a waiting node gives takes no block and no switch from others. Sizes and
 // order are chosen once: they move no node.
 func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Waiting, error) {
-	w := Waiting{Moving: make(map[string]bool), Stay: make(map[string]bool)}
+	w := Waiting{Moving: make(map[string]bool), Stay: make(map[string]bool), Held: make(map[string]bool)}
 	if err := policy.validate(); err != nil {
 		return nil, w, err
 	}
@@ -77,10 +77,10 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	var t tree
 	var parts []*part
 	var found problems
+	met := policy.met // decisions that stay as they are if the stages run again
 	for waits := true; waits; {
 		var inTree, inParts problems
-		// A choice of this round may be another one. But nodes wait for a held change of topologies, so that stays.
-		policy.met = slices.DeleteFunc(policy.met, func(c Choice) bool { return !c.Waits || c.Kind != TopologiesChange && c.Kind != Repartitioned })
+		policy.met = slices.Clone(met)
 		t, inTree = makeTree(factsOf(nodes), old, o.InUse, &policy)
 		for i, n := range nodes {
 			n.named, n.leaf = t.namedLeaf(i), t.leaves[i]
@@ -92,6 +92,9 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 		ds = carryOn(ds, nodes, old, &policy)
 		parts, inParts = divide(ds, unnamedSizes, t, old, &policy)
 		waits = w.hold(nodes, parts, t, o.Settling, previous.Plan, &policy)
+		if !waits && w.keepFromHeld(nodes) {
+			waits, met = true, slices.DeleteFunc(policy.met, func(c Choice) bool { return c.Kind != TopologiesChange && c.Kind != Repartitioned })
+		}
 		found = slices.Concat(o.OfFabrics, inPartitions, inTree, inUnits, inHold, inParts)
 	}
 	keepKind(parts, t, &o, previous.Plan, &policy)

@@ -207,7 +207,6 @@ func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Sett
 	if policy.ByLeaf {
 		return nil
 	}
-	var settled []*Repartition
 	for _, r := range findRepartitions(nodes, old) {
 		w.Divides = true
 		all, waits := slices.Concat(r.changed, r.silent), false
@@ -216,15 +215,15 @@ func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Sett
 			waits = waits || settling != nil && settling.Unsettled[n.SlurmName]
 		}
 		if !waits {
-			settled = append(settled, r)
+			w.Settled = append(w.Settled, r)
 			continue
 		}
 		for _, n := range all {
 			w.add(n, "its NVLink partition was changed while it ran, but not for long enough yet")
 		}
 	}
-	for _, r := range settled {
-		d := policy.askAbout(r, settled)
+	for _, r := range w.Settled {
+		d := policy.askAbout(r, w.Settled)
 		if d == nil {
 			for _, b := range r.blocks {
 				b.follows = true
@@ -232,7 +231,9 @@ func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Sett
 			w.Follows = append(w.Follows, *r)
 			continue
 		}
-		w.Asked = append(w.Asked, *r)
+		for _, name := range r.Moves() {
+			w.Held[name] = true
+		}
 		for _, n := range r.changed {
 			n.held = fmt.Sprintf("%s; the node stays until somebody approves the change %s", r, d.Digest())
 		}
