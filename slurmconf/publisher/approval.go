@@ -62,7 +62,7 @@ func (m *Rendered) held(in *gathered, approve string) (out []plandoc.Held) {
 	if m.Plan != nil {
 		lost = m.Plan.LostTopologies(in.prev.Plan)
 	}
-	for _, d := range m.waiting {
+	for _, d := range m.waiting() {
 		out = append(out, plandoc.Held{Reason: d.Kind, Message: d.Message + howToApprove(d.Digest(), approve), Digest: d.Digest(), Waits: true,
 			Alone: d.Kind != placement.TopologiesChange || !slices.Contains(lost, d.Subject)})
 	}

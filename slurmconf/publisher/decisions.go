@@ -12,14 +12,15 @@ import (
 func everyDecision(placement.Decision) bool { return true }
 
 // waiting returns the choices that wait for people, and what each means.
-func waiting(choices []placement.Choice) (out []placement.Choice) {
-	for _, c := range choices {
+func (m *Rendered) waiting() (out []placement.Choice) {
+	for _, c := range m.found.Choices {
+		if !c.Waits {
+			continue
+		}
 		if c.Kind == placement.TopologiesChange {
 			c.Message = slurmconf.TopologyGoes(c.Subject, c.To, c.Becomes)
 		}
-		if c.Waits {
-			out = append(out, c)
-		}
+		out = append(out, c)
 	}
 	return out
 }

@@ -483,19 +483,19 @@ func TestKeep(t *testing.T) {
 	plan := func(has string, waiting ...placement.Decision) *Rendered {
 		p, choices, names := &topology.Plan{}, []placement.Choice{}, strings.Fields(has)
 		for _, d := range waiting {
-			choices = append(choices, placement.Choice{Decision: d, Message: d.Subject + " would go"})
+			choices = append(choices, placement.Choice{Decision: d, Waits: true})
 		}
 		for _, n := range names {
 			p.Topologies = append(p.Topologies, topology.Topology{Name: n, Kind: topology.KindBlock, Sizes: []int{4}, Blocks: []topology.Block{{Name: "b" + n, Nodes: []string{"n" + n}}}})
 		}
-		return &Rendered{Plan: p, Digest: has, waiting: choices}
+		return &Rendered{Plan: p, Digest: has, found: placement.Waiting{Choices: choices}}
 	}
 	a, b, c := lost("nvl-a"), lost("nvl-b"), lost("nvl-c")
 	kept := plan("nvl-a nvl-b nvl-c", b, c)
 	in := &gathered{prev: Previous{Plan: kept.Plan}}
 	refused := plan("nvl-a nvl-c", c)
 	refused.Refused, refused.Message = "TooLarge", "5 bytes"
-	noPlan := &Rendered{Refused: "NoPlan", Message: "block size 27", waiting: kept.waiting}
+	noPlan := &Rendered{Refused: "NoPlan", Message: "block size 27", found: kept.found}
 	for _, tt := range []struct {
 		name       string
 		approve    string
@@ -513,7 +513,7 @@ func TestKeep(t *testing.T) {
 		{"one is approved and too large", b.Digest(), kept, refused, "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c",
 			b.Digest() + " " + c.Digest(), "cannot be published: TooLarge: 5 bytes"},
 		{"one is approved that takes a third with it", b.Digest(), kept, plan("nvl-c nvl-d", a, c), "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c",
-			b.Digest() + " " + c.Digest(), "cannot be published alone: nvl-a would go"},
+			b.Digest() + " " + c.Digest(), "cannot be published alone: block topology nvl-a would give way"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			k := keep(in, tt.unapproved, tt.approve, func(waits func(placement.Decision) bool) *Rendered {

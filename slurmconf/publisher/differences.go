@@ -44,10 +44,10 @@ func heldMoves(p *publication.Cluster, made *Rendered, held hold, nodes map[stri
 	is, want := made.places(), (&topology.Plan{Topologies: topologies}).Places()
 	for name, n := range nodes {
 		why.Node, why.Is, why.Want = n, made.Specs[name], specs[name]
-		if made.heldNodes[name] {
+		if made.found.Held[name] {
 			why.Want = "another place"
 		}
-		if made.heldNodes[name] || is[name] != want[name] {
+		if made.found.Held[name] || is[name] != want[name] {
 			out = append(out, why)
 		}
 	}

@@ -46,12 +46,8 @@ type Rendered struct {
 	Findings []topology.Finding
 	// topologies are the topologies of Plan that the configuration wants in the file.
 	topologies []topology.Topology
-	// follows are the changes of NVLink partitions that the plan follows.
-	follows []placement.Repartition
-	// waiting are the decisions that wait for people, and what each means. heldNodes are the nodes that a decision keeps
-	// from their place.
-	waiting   []placement.Choice
-	heldNodes map[string]bool
+	// found says which decisions wait for people, and which nodes for them.
+	found placement.Waiting
 	// Refused is the reason word if the files must not be published. Message says the
 	// reason for people.
 	Refused, Message string
@@ -107,7 +103,7 @@ func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 		return nil, err
 	}
 	made.Judged = g.Facts
-	for _, d := range made.waiting {
+	for _, d := range made.waiting() {
 		if !slices.ContainsFunc(made.Plan.Problems, func(f topology.Finding) bool { return f.Reason == d.Kind }) { // else the plan says it
 			made.Stored.Problems = append(slices.Clone(made.Stored.Problems), topology.Finding{Reason: d.Kind, Message: d.Message})
 		}
@@ -151,12 +147,12 @@ func finish(p *publication.Cluster, g *gathered, at placed, room int) *Rendered 
 
 // render renders the plan as p wants it, into files that have so many bytes at most.
 func render(p *publication.Cluster, g *gathered, at placed, room int) *Rendered {
-	m, err := &Rendered{Plan: at.plan, follows: at.found.Follows, waiting: waiting(at.found.Choices), heldNodes: at.found.Held}, at.err
+	m, err := &Rendered{Plan: at.plan, found: at.found}, at.err
 	if err == nil {
 		err = m.renderPlan(p, g, room)
 	}
 	if err != nil {
-		return &Rendered{waiting: m.waiting, Refused: "NoPlan", Message: err.Error()}
+		return &Rendered{found: at.found, Refused: "NoPlan", Message: err.Error()}
 	}
 	return m
 }

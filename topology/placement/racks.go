@@ -60,19 +60,14 @@ func divideRacks(racks []*domain, published []topology.Topology, policy *Policy)
 		}
 		byName[name].domains = append(byName[name].domains, d)
 	}
-	slices.SortStableFunc(parts, func(a, b *part) int { return comparePlaces(published, a.name, b.name) })
-	return parts
-}
-
-// comparePlaces orders topologies as they are published, and new ones after them.
-func comparePlaces(published []topology.Topology, a, b string) int {
-	place := func(name string) int {
-		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == name }); i >= 0 {
+	place := func(p *part) int {
+		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == p.name }); i >= 0 {
 			return i
 		}
 		return len(published)
 	}
-	return cmp.Compare(place(a), place(b))
+	slices.SortStableFunc(parts, func(a, b *part) int { return cmp.Compare(place(a), place(b)) })
+	return parts
 }
 
 // assignTopologies finds the section of each rack, and decides about the published topologies that would go. It
@@ -134,12 +129,12 @@ func (p *Policy) replaceTopologies(racks []*domain, published []topology.Topolog
 			}
 		}
 		slices.Sort(to)
-		p.follow(Choice{Decision: Decision{TopologiesChange, t.Name, t.Name, strings.Join(slices.Compact(to), ", ")}, Becomes: topologiesOf(racks, sections, called, published)})
+		p.follow(Choice{Decision: Decision{TopologiesChange, t.Name, t.Name, strings.Join(slices.Compact(to), ", ")}, Becomes: topologiesOf(racks, sections, called)})
 	}
 }
 
 // topologiesOf returns the topologies that racks make by their sections.
-func topologiesOf(racks []*domain, sections []section, called []string, published []topology.Topology) []topology.Topology {
+func topologiesOf(racks []*domain, sections []section, called []string) []topology.Topology {
 	out := make([]topology.Topology, len(sections))
 	for i, sec := range sections {
 		out[i] = topology.Topology{Name: called[i], Kind: topology.KindBlock, Fabric: sec.fabric}
@@ -148,7 +143,6 @@ func topologiesOf(racks []*domain, sections []section, called []string, publishe
 		t := &out[slices.Index(sections, d.section)]
 		t.Blocks = append(t.Blocks, topology.Block{Name: d.name, Nodes: slurmNames(d.nodes)})
 	}
-	slices.SortStableFunc(out, func(a, b topology.Topology) int { return comparePlaces(published, a.Name, b.Name) })
 	return out
 }
 

@@ -223,8 +223,12 @@ func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Sett
 		}
 	}
 	for _, r := range w.Settled {
-		d := policy.askAbout(r, w.Settled)
-		if d == nil {
+		d, why := r.Decision(), ""
+		if policy.LookFirst != nil {
+			why = policy.LookFirst(r, w.Settled)
+		}
+		message := fmt.Sprintf("%s; %s; until it is approved the nodes stay in the blocks that they are published in", r, why)
+		if why == "" || policy.follow(Choice{Decision: d, Message: message}) == nil {
 			for _, b := range r.blocks {
 				b.follows = true
 			}
@@ -240,19 +244,6 @@ func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Sett
 		found.add("", Repartitioned, fmt.Sprintf("%s; block %s stays as it is published until somebody approves the change %s", r, strings.Join(r.Blocks, ", "), d.Digest()))
 	}
 	return found
-}
-
-// askAbout returns the decision about a change if the decision waits for people, or nil. all are the changes that have
-// lasted for long enough.
-func (p *Policy) askAbout(r *Repartition, all []*Repartition) (waits *Decision) {
-	if p.LookFirst == nil {
-		return nil
-	}
-	why := p.LookFirst(r, all)
-	if why == "" {
-		return nil
-	}
-	return p.follow(Choice{Decision: r.Decision(), Message: fmt.Sprintf("%s; %s; until it is approved the nodes stay in the blocks that they are published in", r, why)})
 }
 
 // takeDivided gives the blocks of a change that the plan follows to the domains that keep the blocks.
