@@ -203,3 +203,41 @@ func TestNobodyRelies(t *testing.T) {
 		})
 	}
 }
+
+// TestHeldKind has a topology change between switches and blocks, and nobody approves that: the plan is as if the
+// published kind was configured.
+func TestHeldKind(t *testing.T) {
+	before, after := inFabric("a", 1, 4, 4), inFabric("a", 1, 4, 4, 8, 8, 8, 3)
+	published := mustPlan(t, before, nil, divided)
+	blocks, tree := *published, *published
+	blocks.Topologies = []topology.Topology{published.Topologies[0]}
+	blocks.Topologies[0].Name = topology.ConfTopology
+	tree.Topologies = published.Topologies[1:]
+	inUse := map[string]bool{topology.ConfTopology + ":": true}
+	for _, tt := range []struct {
+		name  string
+		prev  given
+		want  string                    // the decision about the kind
+		wants func(p *placement.Policy) // what is configured
+		keeps func(p *placement.Policy) // what would give the same plan
+		base  int
+	}{
+		{"blocks in use", given{Plan: &blocks, InUse: inUse}, placement.TopologyInUse,
+			func(p *placement.Policy) { p.OneTopology, p.Annotates, p.TreeOnly = true, true, true }, func(p *placement.Policy) { p.OneTopology = true }, 4},
+		{"the first blocks", given{Plan: &tree}, placement.KindChange, func(*placement.Policy) {}, func(p *placement.Policy) { p.TreeOnly = true }, 8},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			wanted, kept := divided, divided
+			wanted.Waits, kept.Waits = allWait, allWait
+			tt.wants(&wanted)
+			tt.keeps(&kept)
+			if got := choicesOf(t, tt.want, after, &tt.prev, wanted); len(got) != 1 {
+				t.Errorf("decisions %+v", got)
+			}
+			got, want := mustPlan(t, after, &tt.prev, wanted), mustPlan(t, after, &tt.prev, kept)
+			if diff := cmp.Diff(want, got); diff != "" || got.BaseBlockSize() != tt.base {
+				t.Errorf("base %d (-want +got):\n%s", got.BaseBlockSize(), diff)
+			}
+		})
+	}
+}

@@ -14,6 +14,7 @@
 //   - carryOn: the blocks of the plan, with their nodes, names and sizes.
 //   - divide: the block topology of each block.
 //   - Waiting.hold: which nodes would move before their time.
+//   - keepKind: whether a topology of the file changes between switches and blocks.
 //   - arrange: order, places and sizes of the blocks.
 //   - explain: the reason of each node.
 //

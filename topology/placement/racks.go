@@ -60,14 +60,19 @@ func divideRacks(racks []*domain, published []topology.Topology, policy *Policy)
 		}
 		byName[name].domains = append(byName[name].domains, d)
 	}
-	place := func(p *part) int {
-		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == p.name }); i >= 0 {
+	slices.SortStableFunc(parts, func(a, b *part) int { return comparePlaces(published, a.name, b.name) })
+	return parts
+}
+
+// comparePlaces orders topologies as they are published, and new ones after them.
+func comparePlaces(published []topology.Topology, a, b string) int {
+	place := func(name string) int {
+		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == name }); i >= 0 {
 			return i
 		}
 		return len(published)
 	}
-	slices.SortStableFunc(parts, func(a, b *part) int { return cmp.Compare(place(a), place(b)) })
-	return parts
+	return cmp.Compare(place(a), place(b))
 }
 
 // assignTopologies finds the section of each rack, and decides about the published topologies that would go. It
@@ -129,12 +134,12 @@ func (p *Policy) replaceTopologies(racks []*domain, published []topology.Topolog
 			}
 		}
 		slices.Sort(to)
-		p.follow(Choice{Decision: Decision{TopologiesChange, t.Name, t.Name, strings.Join(slices.Compact(to), ", ")}, Becomes: topologiesOf(racks, sections, called)})
+		p.follow(Choice{Decision: Decision{TopologiesChange, t.Name, t.Name, strings.Join(slices.Compact(to), ", ")}, Becomes: topologiesOf(racks, sections, called, published)})
 	}
 }
 
 // topologiesOf returns the topologies that racks make by their sections.
-func topologiesOf(racks []*domain, sections []section, called []string) []topology.Topology {
+func topologiesOf(racks []*domain, sections []section, called []string, published []topology.Topology) []topology.Topology {
 	out := make([]topology.Topology, len(sections))
 	for i, sec := range sections {
 		out[i] = topology.Topology{Name: called[i], Kind: topology.KindBlock, Fabric: sec.fabric}
@@ -143,6 +148,7 @@ func topologiesOf(racks []*domain, sections []section, called []string) []topolo
 		t := &out[slices.Index(sections, d.section)]
 		t.Blocks = append(t.Blocks, topology.Block{Name: d.name, Nodes: slurmNames(d.nodes)})
 	}
+	slices.SortStableFunc(out, func(a, b topology.Topology) int { return comparePlaces(published, a.Name, b.Name) })
 	return out
 }
 
