@@ -207,8 +207,7 @@ func TestNobodyRelies(t *testing.T) {
 // TestHeldKind has a topology change between switches and blocks, and nobody approves that: the plan is as if the
 // published kind was configured.
 func TestHeldKind(t *testing.T) {
-	before, after := inFabric("a", 1, 4, 4), inFabric("a", 1, 4, 4, 8, 8, 8, 3)
-	published := mustPlan(t, before, nil, divided)
+	published := mustPlan(t, inFabric("a", 1, 4, 4), nil, divided)
 	blocks, tree := *published, *published
 	blocks.Topologies = []topology.Topology{published.Topologies[0]}
 	blocks.Topologies[0].Name = topology.ConfTopology
@@ -217,17 +216,18 @@ func TestHeldKind(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		prev  given
+		racks []int
 		want  string                    // the decision about the kind
 		wants func(p *placement.Policy) // what is configured
 		keeps func(p *placement.Policy) // what would give the same plan
 		base  int
 	}{
-		{"blocks in use", given{Plan: &blocks, InUse: inUse}, placement.TopologyInUse,
+		{"blocks in use", given{Plan: &blocks, InUse: inUse}, []int{8, 8, 8}, placement.TopologyInUse,
 			func(p *placement.Policy) { p.OneTopology, p.Annotates, p.TreeOnly = true, true, true }, func(p *placement.Policy) { p.OneTopology = true }, 4},
-		{"the first blocks", given{Plan: &tree}, placement.KindChange, func(*placement.Policy) {}, func(p *placement.Policy) { p.TreeOnly = true }, 8},
+		{"the first blocks", given{Plan: &tree}, []int{4, 4, 8, 8, 8, 3}, placement.KindChange, func(*placement.Policy) {}, func(p *placement.Policy) { p.TreeOnly = true }, 8},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			wanted, kept := divided, divided
+			after, wanted, kept := inFabric("a", 1, tt.racks...), divided, divided
 			wanted.Waits, kept.Waits = allWait, allWait
 			tt.wants(&wanted)
 			tt.keeps(&kept)
