@@ -41,7 +41,7 @@ func hold(ds []*domain, nodes []*node, policy *Policy) (found problems) {
 			found = append(found, d.waitFor(unconfirmed, policy)...)
 		}
 	}
-	return append(found, holdOverfull(ds, nodes, policy)...)
+	return append(found, holdOverfull(ds, policy)...)
 }
 
 // notConfirmed says that what a node's GPUs report is not confirmed, and what would end that.
