@@ -94,16 +94,16 @@ type Waiting struct {
 	Divides bool
 }
 
-// hold lets the nodes wait in their places that would move before their time. It reports whether any more wait:
-// what their facts name is then unknown to all stages, so that the stages run again.
-func (w *Waiting) hold(nodes []*node, parts []*part, t tree, settling *Settling, before *topology.Plan, policy *Policy) (more bool) {
+// hold lets the nodes wait in their places that would move before their time. It reports whether any wait: what
+// their facts name is unknown to all stages then.
+func (w *Waiting) hold(nodes []*node, parts []*part, t tree, settling *Settling, before *topology.Plan, policy *Policy) (waits bool) {
 	for _, n := range nodes {
 		if n.reason == ReasonHeld && n.old != nil { // the rack that it moved to waits for a decision
-			more = n.wait(n.message) || more
+			waits = n.wait(n.message) || waits
 		}
 	}
-	if more || before == nil || settling == nil {
-		return more
+	if before == nil || settling == nil {
+		return waits
 	}
 	for _, d := range findUnsited(parts, t, before, policy) {
 		names := slurmNames(d.nodes)
@@ -112,11 +112,8 @@ func (w *Waiting) hold(nodes []*node, parts []*part, t tree, settling *Settling,
 			continue
 		}
 		for _, n := range d.nodes {
-			more = w.add(n, "its block is new, and no switch above its leaf is known yet") || more
+			waits = w.add(n, "its block is new, and no switch above its leaf is known yet") || waits
 		}
-	}
-	if more {
-		return true
 	}
 	moves := movesFrom(before, before.Places(), t.switches)
 	for _, n := range nodes {
@@ -127,11 +124,11 @@ func (w *Waiting) hold(nodes []*node, parts []*part, t tree, settling *Settling,
 		if moves(n.SlurmName, to) {
 			w.Moving[n.SlurmName] = true
 			if settling.Unsettled[n.SlurmName] {
-				more = w.add(n, "its facts name another place, but not for long enough yet") || more
+				waits = w.add(n, "its facts name another place, but not for long enough yet") || waits
 			}
 		}
 	}
-	return more
+	return waits
 }
 
 // add lets a node wait. It reports whether the node did not wait before.

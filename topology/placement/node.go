@@ -26,9 +26,12 @@ type node struct {
 	// What one round of the stages finds:
 	reading
 	unit unit
-	// named is what the node calls its leaf switch, and leaf the one above it in the tree. Each may be "".
-	named, leaf string
-	block       *domain // the block of the plan that the node is in, or nil
+	// tiers are what the node calls the switches above it, by the source of the tree, the nearest first. A tier that
+	// it does not name is "". path are the switches that it names.
+	tiers []string
+	path  []step
+	leaf  string  // the leaf switch above it in the tree, or ""
+	block *domain // the block of the plan that the node is in, or nil
 }
 
 // reading is what the facts of a node say of its block.
@@ -70,14 +73,22 @@ func leaveOut(nodes []*node, reason, message string) {
 	}
 }
 
+// namedLeaf returns what the node itself calls its leaf switch, or "".
+func (n *node) namedLeaf() string {
+	if len(n.tiers) == 0 {
+		return ""
+	}
+	return n.tiers[0]
+}
+
 func compareNodes(a, b *node) int {
 	return cmp.Or(strings.Compare(a.SlurmName, b.SlurmName), strings.Compare(a.Name, b.Name))
 }
 
 func slurmNames(nodes []*node) []string {
-	names := make([]string, len(nodes))
-	for i, n := range nodes {
-		names[i] = n.SlurmName
+	names := slices.Grow([]string(nil), len(nodes))
+	for _, n := range nodes {
+		names = append(names, n.SlurmName)
 	}
 	return names
 }

@@ -127,10 +127,10 @@ func leafUnits(nodes []*node) {
 		case n.Stays != "" || n.Gone:
 		case !n.Computes():
 			n.reading = keptReading(ReasonNoGPUs, "no report and no label says that the node has a GPU")
-		case n.named == "":
+		case n.namedLeaf() == "":
 			n.reading = keptReading(ReasonTiersMissing, "no report and no label names the leaf switch above it")
 		default:
-			n.reading, n.unit.label.Value = reading{source: fromSwitch}, n.named
+			n.reading, n.unit.label.Value = reading{source: fromSwitch}, n.namedLeaf()
 		}
 	}
 }

@@ -10,14 +10,14 @@ import (
 )
 
 // nameUncabled says that cables were read, and that they show the switches of no node.
-func nameUncabled(facts []*topology.Facts, tallies []sourceTally) (found problems) {
+func nameUncabled(nodes []*node, tallies []sourceTally) (found problems) {
 	if slices.ContainsFunc(tallies, func(t sourceTally) bool { return t.Network }) {
 		return nil
 	}
-	var uncabled []*topology.Facts
-	for _, f := range facts {
-		if f.Computes() && f.Stays == "" && !f.Gone && f.Cables.Missing != "" {
-			uncabled = append(uncabled, f)
+	var uncabled []*node
+	for _, n := range nodes {
+		if n.Computes() && n.Stays == "" && !n.Gone && n.Cables.Missing != "" {
+			uncabled = append(uncabled, n)
 		}
 	}
 	if len(uncabled) > 0 {
@@ -36,17 +36,17 @@ type groupOf struct {
 // nameDiffering says how many labels of a writer differ from the cables, with one example. A label differs if
 // it has a part of the nodes of a switch, and other nodes too: no tree has both. A label of leaves differs also if
 // it has other nodes than one leaf switch. The names of the two may differ, because cables have no names.
-// named is what cables say, beside the facts.
-func nameDiffering(facts []*topology.Facts, named [][]string, writer topology.TierSource) (found problems) {
+// The tiers of the nodes are what cables say.
+func nameDiffering(nodes []*node, writer topology.TierSource) (found problems) {
 	type pair struct{ label, cables groupOf }
 	sizes, shared, first := map[groupOf]int{}, map[pair]int{}, map[pair]string{}
 	labels := 0
-	for i, f := range facts {
-		by := f.TiersBy(writer)
-		if len(by) == 0 || len(named[i]) == 0 || f.ReportsTiers() || f.Stays != "" {
+	for _, n := range nodes {
+		by := n.TiersBy(writer)
+		if len(by) == 0 || len(n.tiers) == 0 || n.ReportsTiers() || n.Stays != "" {
 			continue
 		}
-		for tier, name := range named[i] {
+		for tier, name := range n.tiers {
 			sizes[groupOf{true, tier, name}]++
 		}
 		for tier, label := range by {
@@ -57,10 +57,10 @@ func nameDiffering(facts []*topology.Facts, named [][]string, writer topology.Ti
 			if sizes[g]++; sizes[g] == 1 {
 				labels++
 			}
-			for tier, name := range named[i] {
+			for tier, name := range n.tiers {
 				p := pair{g, groupOf{true, tier, name}}
 				if shared[p]++; shared[p] == 1 {
-					first[p] = f.Name
+					first[p] = n.Name
 				}
 			}
 		}

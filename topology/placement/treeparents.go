@@ -4,19 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/quoin-hpc/quoin/topology"
 )
 
-// settleLeaves finds the leaf of every node, or nil, and counts for every switch the parents that its nodes name.
+// settleLeaves puts every node below its leaf, if it has one, and counts for every switch the parents that its nodes name.
 // A path that ends below the published switches of the node goes on with these.
-func settleLeaves(facts []*topology.Facts, named [][]string, paths [][]step, old *oldTree) (leaves []*knownSwitch) {
-	leaves = make([]*knownSwitch, len(facts))
-	for i, f := range facts {
-		path, published := paths[i], old.pathOf(f)
-		if len(path) > 0 && len(published) > 0 && named[i][0] == "" { // it stays in its leaf, and its labels count above it
+func settleLeaves(nodes []*node, old *oldTree) {
+	for _, n := range nodes {
+		path, published := n.path, old.pathOf(n)
+		if len(path) > 0 && len(published) > 0 && n.namedLeaf() == "" { // it stays in its leaf, and its labels count above it
 			above := path[1:]
-			countPath(i, above)
+			countPath(n, above)
 			path = old.complete(nil, published)
 			meets := func(p step) bool {
 				return slices.ContainsFunc(above, func(n step) bool { return n.knownSwitch == p.knownSwitch })
@@ -28,17 +25,16 @@ func settleLeaves(facts []*topology.Facts, named [][]string, paths [][]step, old
 			path = old.complete(path, published)
 		}
 		if len(path) > 0 {
-			leaves[i] = path[0].knownSwitch
-			countPath(i, path)
+			path[0].nodes = append(path[0].nodes, n)
+			countPath(n, path)
 		}
 	}
-	return leaves
 }
 
 // countPath counts the votes of a node for the parents on a path.
-func countPath(node int, path []step) {
+func countPath(n *node, path []step) {
 	for k := 1; k < len(path); k++ {
-		below, v := path[k-1].knownSwitch, vote{parent: path[k].knownSwitch, first: node}
+		below, v := path[k-1].knownSwitch, vote{parent: path[k].knownSwitch, first: n}
 		if path[k].gap {
 			v.by = acrossGap
 		}
@@ -72,8 +68,8 @@ func (old *oldTree) complete(path []step, published []*oldSwitch) []step {
 type vote struct {
 	parent *knownSwitch
 	by     evidence
-	nodes  int // that name both
-	first  int // the first of the nodes
+	nodes  int   // that name both
+	first  *node // of these nodes
 }
 
 // evidence says why a switch is below a parent, the best reason first.
@@ -139,7 +135,7 @@ func settleParents(all []*knownSwitch, old *oldTree) (loops []edge) {
 
 // nameConflicts names the switches whose nodes do not agree on the parent, and what nodes say that would close
 // a loop of switches.
-func nameConflicts(facts []*topology.Facts, all []*knownSwitch, loops []edge) (found problems) {
+func nameConflicts(all []*knownSwitch, loops []edge) (found problems) {
 	for _, sw := range all {
 		parents := 0
 		for _, v := range sw.votes {
@@ -155,7 +151,7 @@ func nameConflicts(facts []*topology.Facts, all []*knownSwitch, loops []edge) (f
 	for _, e := range loops {
 		if e.nodes > 0 && e.child.levels > 0 {
 			found.add("", ReasonTierConflict, fmt.Sprintf("%d nodes, such as %s, name switch %s above %s, but more nodes name %[3]s below %[4]s, and these count",
-				e.nodes, facts[e.first].Name, e.parent.value, e.child.value))
+				e.nodes, e.first.Name, e.parent.value, e.child.value))
 		}
 	}
 	return found
