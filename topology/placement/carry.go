@@ -13,11 +13,11 @@ import (
 func carryOn(ds []*domain, nodes []*node, old *published, policy *Policy) (all []*domain, found problems) {
 	for _, d := range ds {
 		before := len(d.nodes)
-		d.nodes = slices.DeleteFunc(d.nodes, func(n *node) bool { return n.keep })
+		d.nodes = slices.DeleteFunc(d.nodes, func(n *node) bool { return n.source == fromPrevious })
 		d.size -= before - len(d.nodes)
 	}
 	for _, n := range nodes {
-		if n.old != nil && n.keep {
+		if n.old != nil && n.source == fromPrevious {
 			n.old.staying = append(n.old.staying, n)
 		}
 	}

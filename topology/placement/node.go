@@ -40,8 +40,6 @@ type reading struct {
 	// fromLabel all the same.
 	clique topology.Clique
 	source source
-	// keep: the node stays in its published block if it has one. It joins no other.
-	keep bool
 	// reason and message say why the node has no block or stays. A node in the block of its unit has none.
 	reason, message string
 }
@@ -49,7 +47,7 @@ type reading struct {
 // source says where a node's block is known from.
 type source uint8
 
-// The sources of a block. NVML goes before labels.
+// The sources of a block. NVML goes before labels. fromPrevious: the node stays.
 const (
 	unknown source = iota
 	fromNVML
@@ -63,7 +61,7 @@ func (s source) String() string { return [...]string{"", "nvml", "label", "switc
 // stay lets a node stay in its published block, whatever its facts name. A node that is published in no block
 // stays out of all blocks.
 func (n *node) stay(reason, message string) {
-	n.reading, n.block = keptReading(reason, message), nil
+	n.reading, n.block = stays(reason, message), nil
 }
 
 // leaveOut leaves nodes without a block.

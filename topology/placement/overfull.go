@@ -69,13 +69,13 @@ func (d *domain) overfull(leave bool, policy *Policy) *overfull {
 	var moved, fresh []*node
 	has := 0
 	for _, n := range d.old.nodes {
-		if n.keep || n.block == d || !leave {
+		if n.source == fromPrevious || n.block == d || !leave {
 			has++
 		}
 	}
 	for _, n := range d.nodes {
 		switch {
-		case n.keep || n.old == d.old:
+		case n.source == fromPrevious || n.old == d.old:
 		case n.old == nil:
 			fresh = append(fresh, n)
 		case !d.clique.IsZero() && n.old.Clique == d.clique:

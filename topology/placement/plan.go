@@ -13,9 +13,13 @@
 //   - hold: which nodes stay in their published block, whatever they name.
 //   - carryOn: the blocks of the plan, with their nodes, names and sizes.
 //   - divide: the block topology of each block.
-//   - Waiting.hold: which nodes would move before their time.
+//   - Waiting.settle: which nodes would move before their time.
 //   - arrange: order, places and sizes of the blocks.
 //   - explain: the reason of each node.
+//
+// Words: a node stays in its published block, whatever its facts name. A block, a switch or a place of the last plan is
+// kept. A decision waits until people approve it, and what it would change is held. A node settles when its facts have
+// been the same for long enough.
 //
 // The package is pure: no clock, environment, files or network. It changes nothing that it
 // is given. The same facts give the same plan whatever their order. It knows nothing of
@@ -59,9 +63,9 @@ type Previous struct {
 // have one Slurm name, or the policy is out of range. All else is in the plan's nodes and
 // problems.
 //
-// findPlaces says where each node would go. If nodes wait, it says that once more with these nodes in their places,
-// because the name that a waiting node gives takes no block and no switch from others. Sizes and order are chosen
-// once: they move no node.
+// findPlaces says where each node would go. If nodes may not move yet, it says that once more with these nodes in
+// their places, because the name that such a node gives takes no block and no switch from others. Sizes and order are
+// chosen once: they move no node.
 func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Waiting, error) {
 	w := Waiting{Moving: make(map[string]bool), Stay: make(map[string]bool)}
 	if err := policy.validate(); err != nil {
@@ -76,8 +80,8 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	inPartitions := w.followPartitions(nodes, old, o.Settling, &policy)
 	before := policy
 	parts, t, found := findPlaces(&o, nodes, unnamed, old, w.Follows, &policy)
-	if w.hold(nodes, parts, t, o.Settling, previous.Plan, &policy) {
-		// Nodes wait for a change of topologies that is held. All other choices may be other ones now.
+	if w.settle(nodes, parts, t, o.Settling, previous.Plan, &policy) {
+		// Nodes stay while a change of topologies waits. All other choices may be other ones now.
 		before.met = slices.DeleteFunc(policy.met, func(c Choice) bool { return c.Kind != TopologiesChange })
 		policy = before
 		parts, t, found = findPlaces(&o, nodes, unnamed, old, w.Follows, &policy)

@@ -37,7 +37,7 @@ func (n *node) problems(policy *Policy) (found problems) {
 	case policy.ByLeaf: // no NVLink domain is followed
 	case n.source == fromNVML && !label.IsZero() && label != n.clique:
 		found.add(n.Name, ReasonCliqueDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed", n.clique, label))
-	case n.reason == ReasonNoDomain && !n.keep && n.Labels.NamesDomain() && (label.IsZero() || label != n.Fabric.Clique):
+	case n.reason == ReasonNoDomain && n.source != fromPrevious && n.Labels.NamesDomain() && (label.IsZero() || label != n.Fabric.Clique):
 		found.add(n.Name, ReasonDomainDiffers, fmt.Sprintf("NVML reports no NVLink domain between nodes, the node's label says %s; NVML is followed", n.Labels.DomainText()))
 	}
 	return found
@@ -52,33 +52,33 @@ var conditionsAlone = map[string]bool{topology.ReasonMisconfigured: true, topolo
 func (n *node) readDomain() reading {
 	switch {
 	case n.held != "":
-		return keptReading(Repartitioned, n.held)
+		return stays(Repartitioned, n.held)
 	case n.Stays != "":
-		return keptReading(ReasonStays, n.Stays)
+		return stays(ReasonStays, n.Stays)
 	case n.Gone:
-		return keptReading(ReasonGone, "the node is gone")
+		return stays(ReasonGone, "the node is gone")
 	case n.Report != nil && len(n.Report.GPUs) > 0:
 		return n.readReport()
 	case n.Report != nil && len(n.Report.Problems) == 0:
-		return keptReading(ReasonNoGPUs, "its report has no GPU")
+		return stays(ReasonNoGPUs, "its report has no GPU")
 	case n.Labels.NamesDomain():
 		return n.readLabel()
 	case n.Report == nil && !n.ReportUnreadable && !n.Computes() && n.Labels.Product == "" && len(n.Labels.Tiers) == 0:
-		return keptReading(ReasonNoGPUs, "no report, and no label, ResourceSlice or capacity says that the node has a GPU")
+		return stays(ReasonNoGPUs, "no report, and no label, ResourceSlice or capacity says that the node has a GPU")
 	case n.Report == nil && n.Fabric.IMEX == topology.IMEXNone:
-		return keptReading(ReasonNoDomain, n.Fabric.Message)
+		return stays(ReasonNoDomain, n.Fabric.Message)
 	case n.Report == nil && len(n.Labels.Problems) > 0:
-		return keptReading(ReasonNoFacts, n.Labels.Problems[0].Message)
+		return stays(ReasonNoFacts, n.Labels.Problems[0].Message)
 	case n.ReportUnreadable:
-		return keptReading(ReasonNoFacts, "the node's report cannot be read, and no label names its NVLink domain")
+		return stays(ReasonNoFacts, "the node's report cannot be read, and no label names its NVLink domain")
 	}
-	return keptReading(ReasonNoFacts, "no report says the node's NVLink domain, and no label names one")
+	return stays(ReasonNoFacts, "no report says the node's NVLink domain, and no label names one")
 }
 
 // readLabel decides by the labels of a node that names an NVLink domain by labels alone.
 func (n *node) readLabel() reading {
 	if n.Labels.Clique.IsZero() && n.unused != "" {
-		return keptReading(ReasonNoFacts, "no report says the node's NVLink domain, and "+n.unused)
+		return stays(ReasonNoFacts, "no report says the node's NVLink domain, and "+n.unused)
 	}
 	return reading{source: fromLabel, clique: n.Labels.Clique}
 }
@@ -88,9 +88,9 @@ func (n *node) endsInside() string {
 	return fmt.Sprintf("NVLink of %s ends in the machine", n.Product())
 }
 
-// keptReading is the reading of a node that stays in its published block.
-func keptReading(reason, message string) reading {
-	return reading{reason: reason, message: message, keep: true}
+// stays is the reading of a node that stays in its published block, if it has one. It joins no other.
+func stays(reason, message string) reading {
+	return reading{source: fromPrevious, reason: reason, message: message}
 }
 
 // readReport decides by the verdict on the fabric of the node's GPUs.
@@ -109,15 +109,15 @@ func (n *node) readReport() reading {
 	case v.Place == topology.PlaceNone:
 		return reading{reason: v.Reason, message: v.Message}
 	case none && n.Report.Domain.None: // read before, and not now
-		return keptReading(ReasonNoDomain, "its GPUs had no multi-node NVLink when they were last read")
+		return stays(ReasonNoDomain, "its GPUs had no multi-node NVLink when they were last read")
 	case none:
-		return keptReading(ReasonNoDomain, n.endsInside())
+		return stays(ReasonNoDomain, n.endsInside())
 	case v.Place == topology.PlaceKept:
-		return keptReading(v.Reason, v.Message)
+		return stays(v.Reason, v.Message)
 	case len(n.Report.Problems) > 0:
-		return keptReading(ReasonNoFacts, n.Report.Problems[0].Message)
+		return stays(ReasonNoFacts, n.Report.Problems[0].Message)
 	}
-	return keptReading(ReasonNoFacts, "its report says nothing of its GPUs' NVLink fabric")
+	return stays(ReasonNoFacts, "its report says nothing of its GPUs' NVLink fabric")
 }
 
 // leafUnits makes the nodes below each leaf switch a unit.
@@ -126,9 +126,9 @@ func leafUnits(nodes []*node) {
 		switch {
 		case n.Stays != "" || n.Gone:
 		case !n.Computes():
-			n.reading = keptReading(ReasonNoGPUs, "no report and no label says that the node has a GPU")
+			n.reading = stays(ReasonNoGPUs, "no report and no label says that the node has a GPU")
 		case n.namedLeaf() == "":
-			n.reading = keptReading(ReasonTiersMissing, "no report and no label names the leaf switch above it")
+			n.reading = stays(ReasonTiersMissing, "no report and no label names the leaf switch above it")
 		default:
 			n.reading, n.unit.label.Value = reading{source: fromSwitch}, n.namedLeaf()
 		}

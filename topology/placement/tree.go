@@ -144,7 +144,7 @@ func readSwitches(nodes []*node, unique bool, old *oldTree) (all []*knownSwitch)
 	}
 	old.matchByNodes(nodes)
 	for _, o := range old.switches {
-		if o.now == nil && old.keeps(o) {
+		if o.now == nil && old.hasTier(o) {
 			o.now = &knownSwitch{switchKey: switchKey{o.tier, o.Name}, called: o.Value, old: o}
 			all = append(all, o.now)
 		}

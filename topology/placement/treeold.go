@@ -127,8 +127,8 @@ func (t *oldTree) pathOf(n *node) []*oldSwitch {
 	return nil
 }
 
-// keeps reports whether the site still has the tier of a switch, as far as its policy says.
-func (t *oldTree) keeps(sw *oldSwitch) bool { return t.policy.Tiers == 0 || sw.tier < t.policy.Tiers }
+// hasTier reports whether the site still has the tier of a switch, as far as its policy says.
+func (t *oldTree) hasTier(sw *oldSwitch) bool { return t.policy.Tiers == 0 || sw.tier < t.policy.Tiers }
 
 // staysEmpty reports whether a switch is a leaf that stays even if it is empty: Slurm may have stored the leaf's
 // name for a node.

@@ -56,7 +56,7 @@ func (old *oldTree) complete(path []step, published []*oldSwitch) []step {
 	}
 	path = slices.Grow(path, len(published)-n)
 	for _, sw := range published[n:] {
-		if !old.keeps(sw) {
+		if !old.hasTier(sw) {
 			break
 		}
 		path = append(path, step{knownSwitch: sw.now})
@@ -96,7 +96,7 @@ func settleParents(all []*knownSwitch, old *oldTree) (loops []edge) {
 	edges := make([]edge, 0, len(all))
 	for _, sw := range all {
 		votes, published := sw.votes, (*knownSwitch)(nil)
-		if sw.old != nil && len(sw.old.path) > 1 && old.keeps(sw.old.path[1]) {
+		if sw.old != nil && len(sw.old.path) > 1 && old.hasTier(sw.old.path[1]) {
 			published = sw.old.path[1].now
 			votes = append(votes, vote{parent: published, by: byPublished})
 		}

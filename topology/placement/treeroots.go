@@ -132,10 +132,10 @@ func groupTops(t *tree, tops []top, source topology.TierSource, old *oldTree) (g
 	}
 	groups, why = slices.Collect(slices.Chunk(cabled, 1)), "no cable joins them"
 	if len(unknown) > 0 {
-		others, held := together(t, unknown, old)
+		others, whyOthers := together(t, unknown, old)
 		groups, why = append(groups, others...), why+", as far as is known"
-		if held != "" {
-			why += ", and " + held
+		if whyOthers != "" {
+			why += ", and " + whyOthers
 		}
 	}
 	return groups, why
