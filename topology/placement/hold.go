@@ -24,9 +24,9 @@ func hold(ds []*domain, nodes []*node, policy *Policy) (found problems) {
 		}
 		switch {
 		case n.doubtsLabel():
-			reason, label := ReasonCliqueDiffers, n.labelText()
+			reason, label := ReasonCliqueDiffers, n.Labels.DomainText()
 			if n.Labels.Clique.IsZero() {
-				reason = ReasonDomainDiffers
+				reason, label = ReasonDomainDiffers, n.label.String()
 			}
 			n.stay(ReasonNoFacts, fmt.Sprintf("only its label says %s, and no report confirms it", label))
 			found.add(n.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", label, n.old.Name))

@@ -23,23 +23,19 @@ type node struct {
 	// held is why the node stays in its block while a change of NVLink partitions waits for people, or "".
 	held string
 
-	// What one round of the stages finds:
-	reading
-	unit unit
+	// What findPlaces finds:
+
 	// tiers are what the node calls the switches above it, by the source of the tree, the nearest first. A tier that
 	// it does not name is "". path are the switches that it names.
 	tiers []string
 	path  []step
-	leaf  string  // the leaf switch above it in the tree, or ""
-	block *domain // the block of the plan that the node is in, or nil
-}
-
-// reading is what the facts of a node say of its block.
-type reading struct {
+	leaf  string // the leaf switch above it in the tree, or ""
+	unit  unit
 	// clique is zero if no clique is known. If a label names the domain by a value of its own, source is
 	// fromLabel all the same.
 	clique topology.Clique
 	source source
+	block  *domain // the block of the plan that the node is in, or nil
 	// reason and message say why the node has no block or stays. A node in the block of its unit has none.
 	reason, message string
 }
@@ -61,7 +57,7 @@ func (s source) String() string { return [...]string{"", "nvml", "label", "switc
 // stay lets a node stay in its published block, whatever its facts name. A node that is published in no block
 // stays out of all blocks.
 func (n *node) stay(reason, message string) {
-	n.reading, n.block = stays(reason, message), nil
+	n.clique, n.source, n.block, n.reason, n.message = topology.Clique{}, fromPrevious, nil, reason, message
 }
 
 // leaveOut leaves nodes without a block.
@@ -89,15 +85,6 @@ func slurmNames(nodes []*node) []string {
 		names = append(names, n.SlurmName)
 	}
 	return names
-}
-
-// factsOf returns the facts of nodes.
-func factsOf(nodes []*node) []*topology.Facts {
-	facts := make([]*topology.Facts, len(nodes))
-	for i, n := range nodes {
-		facts[i] = n.Facts
-	}
-	return facts
 }
 
 // readNodes returns the nodes in the order of their Slurm names, and those without a name in Slurm. It finds

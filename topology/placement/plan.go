@@ -97,7 +97,7 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	}
 	var inPlaces problems
 	plan.Nodes, inPlaces = explain(nodes, len(topologies) > 0)
-	plan.Problems = slices.Concat(o.OfFabrics, inPartitions, found, inSizes, inPlaces, nameSwitchless(nodes, plan, &policy))
+	plan.Problems = slices.Concat(o.OfFabrics, topology.MixedCliques(o.Facts), inPartitions, found, inSizes, inPlaces, nameSwitchless(nodes, plan, &policy))
 	slices.SortFunc(plan.Problems, topology.CompareFindings)
 	return plan, w, nil
 }

@@ -34,7 +34,7 @@ func settleLeaves(nodes []*node, old *oldTree) {
 // countPath counts the votes of a node for the parents on a path.
 func countPath(n *node, path []step) {
 	for k := 1; k < len(path); k++ {
-		below, v := path[k-1].knownSwitch, vote{parent: path[k].knownSwitch, first: n}
+		below, v := path[k-1].knownSwitch, vote{child: path[k-1].knownSwitch, parent: path[k].knownSwitch, first: n}
 		if path[k].gap {
 			v.by = acrossGap
 		}
@@ -66,10 +66,11 @@ func (old *oldTree) complete(path []step, published []*oldSwitch) []step {
 
 // vote says that a switch is below a parent.
 type vote struct {
-	parent *knownSwitch
-	by     evidence
-	nodes  int   // that name both
-	first  *node // of these nodes
+	child, parent *knownSwitch
+	other         bool // than the published parent
+	by            evidence
+	nodes         int   // that name both
+	first         *node // of these nodes
 }
 
 // evidence says why a switch is below a parent, the best reason first.
@@ -81,32 +82,26 @@ const (
 	acrossGap                   // nodes name both, and not the tier between them
 )
 
-// edge is a vote for the parent of a switch.
-type edge struct {
-	child *knownSwitch
-	vote
-	other bool // than the published parent
-}
-
 // settleParents gives every switch the parent that most of its nodes name, the
 // published one among equals, else the first. A switch whose nodes name none keeps
 // the published one. Else it gets what its nodes name above a tier that they do not name.
 // What would close a loop is not followed: what most nodes say goes first.
-func settleParents(all []*knownSwitch, old *oldTree) (loops []edge) {
-	edges := make([]edge, 0, len(all))
+func settleParents(all []*knownSwitch, old *oldTree) (loops []vote) {
+	best := make([]vote, 0, len(all))
 	for _, sw := range all {
 		votes, published := sw.votes, (*knownSwitch)(nil)
 		if sw.old != nil && len(sw.old.path) > 1 && old.hasTier(sw.old.path[1]) {
 			published = sw.old.path[1].now
-			votes = append(votes, vote{parent: published, by: byPublished})
+			votes = append(votes, vote{child: sw, parent: published, by: byPublished})
 		}
 		for _, v := range votes {
 			if !slices.ContainsFunc(votes, func(o vote) bool { return o.by < v.by }) {
-				edges = append(edges, edge{sw, v, v.parent != published})
+				v.other = v.parent != published
+				best = append(best, v)
 			}
 		}
 	}
-	slices.SortFunc(edges, func(a, b edge) int {
+	slices.SortFunc(best, func(a, b vote) int {
 		order := cmp.Or(cmp.Compare(a.by, b.by), cmp.Compare(b.nodes, a.nodes))
 		if order == 0 && a.other != b.other {
 			if b.other {
@@ -116,18 +111,18 @@ func settleParents(all []*knownSwitch, old *oldTree) (loops []edge) {
 		}
 		return cmp.Or(order, a.child.compare(b.child.switchKey), a.parent.compare(b.parent.switchKey))
 	})
-	for _, e := range edges {
-		if e.child.above != nil {
+	for _, v := range best {
+		if v.child.above != nil {
 			continue
 		}
-		up := e.parent
-		for up != nil && up != e.child {
+		up := v.parent
+		for up != nil && up != v.child {
 			up = up.above
 		}
-		if up == e.child {
-			loops = append(loops, e)
+		if up == v.child {
+			loops = append(loops, v)
 		} else {
-			e.child.above = e.parent
+			v.child.above = v.parent
 		}
 	}
 	return loops
@@ -135,7 +130,7 @@ func settleParents(all []*knownSwitch, old *oldTree) (loops []edge) {
 
 // nameConflicts names the switches whose nodes do not agree on the parent, and what nodes say that would close
 // a loop of switches.
-func nameConflicts(all []*knownSwitch, loops []edge) (found problems) {
+func nameConflicts(all []*knownSwitch, loops []vote) (found problems) {
 	for _, sw := range all {
 		parents := 0
 		for _, v := range sw.votes {
@@ -148,10 +143,10 @@ func nameConflicts(all []*knownSwitch, loops []edge) (found problems) {
 				sw.name, parents, sw.above.value))
 		}
 	}
-	for _, e := range loops {
-		if e.nodes > 0 && e.child.levels > 0 {
+	for _, v := range loops {
+		if v.nodes > 0 && v.child.levels > 0 {
 			found.add("", ReasonTierConflict, fmt.Sprintf("%d nodes, such as %s, name switch %s above %s, but more nodes name %[3]s below %[4]s, and these count",
-				e.nodes, e.first.Name, e.parent.value, e.child.value))
+				v.nodes, v.first.Name, v.parent.value, v.child.value))
 		}
 	}
 	return found

@@ -39,7 +39,7 @@ func chooseTiers(nodes []*node, published string, old *oldTree) (chosen topology
 		if len(tallies) == 0 || n.Gone || n.namedLeaf() != "" {
 			continue
 		}
-		if why := n.whyMissing(chosen, old.pathOf(n) != nil); why.Reason != "" {
+		if why := whyMissing(n, chosen, old.pathOf(n) != nil); why.Reason != "" {
 			found = append(found, why)
 		}
 	}
@@ -54,9 +54,8 @@ func chooseTiers(nodes []*node, published string, old *oldTree) (chosen topology
 	return chosen, found
 }
 
-// whyMissing says why the source of the tree does not name the node's leaf switch, and what that
-// means. The finding is empty if a finding of the site says why.
-func (n *node) whyMissing(source topology.TierSource, published bool) topology.Finding {
+// whyMissing says why the source of the tree does not name a node's leaf switch, and what that means. The finding is empty if a finding of the site says why.
+func whyMissing(n *node, source topology.TierSource, published bool) topology.Finding {
 	reason, message := ReasonTiersMissing, "no label"
 	if source.Name != "" {
 		message += " of " + source.Name
