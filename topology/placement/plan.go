@@ -64,8 +64,9 @@ type Previous struct {
 // problems.
 //
 // findPlaces says where each node would go. If nodes may not move yet, it says that once more with these nodes in
-// their places, because the name that such a node gives takes no block and no switch from others. Sizes and order are
-// chosen once: they move no node.
+// their places, because the name that such a node gives takes no block and no switch from others. A further node that
+// would move only because these nodes stay moves at once: no site of the tests has one. Sizes and order are chosen
+// once: they move no node.
 func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Waiting, error) {
 	w := Waiting{Moving: make(map[string]bool), Stay: make(map[string]bool)}
 	if err := policy.validate(); err != nil {
