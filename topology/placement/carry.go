@@ -54,9 +54,6 @@ func carryOn(ds []*domain, nodes []*node, old *published, policy *Policy) (all [
 // findTwins returns the published blocks that no domain takes and that are the same domain as another block, with
 // that domain.
 func findTwins(ds []*domain, old *published) map[*oldBlock]*domain {
-	if !slices.ContainsFunc(old.blocks, func(b *oldBlock) bool { return b.domain == nil }) {
-		return nil
-	}
 	byName, byClique := make(map[string]*domain), make(map[topology.Clique]*domain)
 	for _, d := range ds {
 		if d.old == nil {

@@ -14,7 +14,7 @@ func settleUnits(nodes, unnamed []*node, policy *Policy) (aliases map[topology.C
 	}
 	for _, n := range nodes {
 		n.read(policy)
-		found = append(found, n.problems(policy)...)
+		found = append(found, n.nameProblems(policy)...)
 	}
 	if policy.ByLeaf {
 		return nil, found
@@ -23,8 +23,8 @@ func settleUnits(nodes, unnamed []*node, policy *Policy) (aliases map[topology.C
 	return aliases, append(found, inLabels...)
 }
 
-// problems returns what the node's facts say is wrong.
-func (n *node) problems(policy *Policy) (found problems) {
+// nameProblems returns what the node's facts say is wrong.
+func (n *node) nameProblems(policy *Policy) (found problems) {
 	if n.Report != nil && n.Fabric.Faulty() && !conditionsAlone[n.Fabric.Reason] {
 		found.add(n.Name, n.Fabric.Reason, n.Fabric.Message)
 	}

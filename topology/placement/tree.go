@@ -133,7 +133,7 @@ func readSwitches(nodes []*node, unique bool, old *oldTree) (all []*knownSwitch)
 	for _, find := range []func(switchKey) []*oldSwitch{old.calledAs, old.namedAs} {
 		for _, exactly := range []bool{true, false} {
 			for _, sw := range all {
-				sw.match(find(sw.switchKey), unique, exactly)
+				sw.take(find(sw.switchKey), unique, exactly)
 			}
 		}
 	}
@@ -152,9 +152,9 @@ func readSwitches(nodes []*node, unique bool, old *oldTree) (all []*knownSwitch)
 	return all
 }
 
-// match takes the first published switch of the same tier. The published tier is counted in switches, so it
+// take takes the first published switch of the same tier. The published tier is counted in switches, so it
 // is lower if the nodes do not name a tier between them; exactly asks for one that is not.
-func (sw *knownSwitch) match(published []*oldSwitch, unique, exactly bool) {
+func (sw *knownSwitch) take(published []*oldSwitch, unique, exactly bool) {
 	for _, o := range published {
 		if sw.old != nil || o.now != nil || (sw.tier == 0) != (o.tier == 0) {
 			continue
