@@ -9,7 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// node is one node: its facts, where it is published, and what the stages find of it.
+// node is one node: its facts, where it is published, and what the stages find of the node.
 type node struct {
 	*topology.Facts
 	// label is its NVLink domain by the one label whose values name NVLink domains. It is zero without that
