@@ -219,7 +219,7 @@ func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Sett
 			continue
 		}
 		for _, n := range all {
-			w.add(n, "its NVLink partition was changed while it ran, but not for long enough yet")
+			w.letStay(n, "its NVLink partition was changed while it ran, but not for long enough yet")
 		}
 	}
 	for _, r := range w.Settled {
