@@ -133,6 +133,10 @@ func TestMovedToHeldRack(t *testing.T) {
 	if at := plan.Places()["r003n02"].Block; at != "" {
 		t.Errorf("a node of the new rack is in %s", at)
 	}
+	_, found, err := makePlan(after, previous(old), policy)
+	if err != nil || !found.Held[moved.SlurmName] || !found.Held["r003n02"] || len(found.Held) != 4 {
+		t.Errorf("held nodes %v, %v", found.Held, err)
+	}
 }
 
 // TestHeldRackAsksPeople has all nodes of a rack move to a fabric that waits: the nodes stay, and people can

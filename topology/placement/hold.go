@@ -134,8 +134,8 @@ func (w *Waiting) settle(nodes []*node, parts []*part, t tree, settling *Settlin
 	return stay
 }
 
-// keepFromHeld notes the nodes whose rack has no topology, or whose block no room for them, until people decide. It
-// lets published nodes of such a rack stay where they are, and reports whether there are any.
+// keepFromHeld notes the nodes that a decision keeps from their rack: the rack has no topology yet, or its block has no
+// room for them. Published nodes whose rack has no topology stay where they are. It reports whether there are any.
 func (w *Waiting) keepFromHeld(nodes []*node) (stay bool) {
 	for _, n := range nodes {
 		if n.reason == ReasonHeld || n.reason == BlockOverfull {

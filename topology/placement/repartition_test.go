@@ -126,6 +126,11 @@ func TestRepartitionSays(t *testing.T) {
 	if diff := cmp.Diff([]string{"r001n01", "r001n02"}, r.Moves()); diff != "" {
 		t.Errorf("moves (-want +got):\n%s", diff)
 	}
+	asked := short
+	asked.Waits, asked.LookFirst = allWait, lookAtAll
+	if _, found, err := makePlan(facts, previous(old), asked); err != nil || len(found.Held) != 2 || !found.Held["r001n01"] {
+		t.Errorf("while it waits, held nodes %v, %v", found.Held, err)
+	}
 	if text := r.String(); !strings.Contains(text, "2 nodes (r001n01, r001n02) of block") || !strings.Contains(text, "4 nodes (r001n03, r001n04, r001n05, ...)") {
 		t.Error(text)
 	}
