@@ -61,10 +61,16 @@ func (t *site) checkLabels(lists [][]topology.Facts) {
 			}
 		}
 	}
+	impossible := map[named]string{}
+	for d, c := range claims {
+		if why := c.impossible(slices.Contains(t.DomainLabels, d.value.Key)); why != "" {
+			impossible[d] = why
+		}
+	}
 	for f := range allOf(lists) {
 		l := &f.Labels
 		for d := range domainsOf(l) {
-			why := claims[d].impossible(slices.Contains(t.DomainLabels, d.value.Key))
+			why := impossible[d]
 			if why == "" {
 				continue
 			}
