@@ -309,8 +309,11 @@ func (c *node) addFlaws(f *topology.Finding) {
 	if f.Reason == topology.ReasonFabricInProgress || f.Reason == topology.ReasonFabricNotReady && f.Severity == topology.Unknown {
 		return // health and links mean nothing yet
 	}
-	var said []string
 	links, worst := c.usualLinks(), len(flaws)
+	if !c.ill && c.least >= links { // no GPU has a flaw
+		return
+	}
+	var said []string
 	for i := range c.Report.GPUs {
 		g := &c.Report.GPUs[i]
 		add := func(reason, what string) {
@@ -324,11 +327,9 @@ func (c *node) addFlaws(f *topology.Finding) {
 			add(topology.ReasonLinksDown, fmt.Sprintf("%d of %d NVLinks are active", g.Links.Active(), links))
 		}
 	}
-	switch text := strings.Join(said, "; "); {
-	case text == "":
-	case f.Severity == topology.Warning:
+	if text := strings.Join(said, "; "); f.Severity == topology.Warning {
 		f.Message += "; " + text
-	default:
+	} else {
 		*f = topology.Finding{Severity: topology.Warning, Reason: flaws[worst], Message: text, Remedy: flawRemedies[flaws[worst]]}
 	}
 }

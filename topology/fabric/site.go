@@ -41,6 +41,7 @@ type node struct {
 	// nothing.
 	joined, inProgress, notStarted, failed, none, unread int
 	two                                                  bool // the GPUs have joined two cliques
+	ill                                                  bool // the health of a GPU says that something is wrong
 	// least and links are the fewest and the most links of a GPU without MIG whose links are known, toSwitch
 	// that one of them ends in a switch. Without such a GPU least is more than links.
 	least, links int
@@ -275,6 +276,8 @@ func (c *node) count() (clique topology.Clique) {
 		default:
 			c.unread++
 		}
+		reason, _ := flaw(&g.Fabric)
+		c.ill = c.ill || reason != ""
 		if g.UsesMIG() || g.Links == nil {
 			continue
 		}
