@@ -30,7 +30,7 @@ type Setter interface {
 }
 
 const (
-	// settle is the quiet time after a change before conditions are compared.
+	// settle is the quiet time after a pass, or a change of membership, before conditions are compared.
 	settle = 5 * time.Second
 	// firstPassesWait is the longest wait for the first pass of each publication, so that
 	// a Node is written once.
@@ -95,9 +95,10 @@ func (k *Keeper) Touch(now time.Time) {
 	k.Timer.At(now.Add(settle))
 }
 
-// Found takes what a pass over a publication has found. It returns the time of another
-// pass, after which differences that still are there count, or zero.
+// Found takes what a pass over a publication has found, and lets conditions be compared soon. It returns the time
+// of another pass, after which differences that still are there count, or zero.
 func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time {
+	k.Touch(now)
 	if pass.Plan == nil {
 		return time.Time{}
 	}
@@ -107,7 +108,6 @@ func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time 
 		k.drift[publication] = d
 	}
 	k.fabrics[publication] = pass.Fabrics
-	k.Touch(now)
 	return d.found(pass, now)
 }
 
