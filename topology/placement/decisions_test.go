@@ -245,3 +245,73 @@ func TestHeldKind(t *testing.T) {
 		})
 	}
 }
+
+// TestKeptTopologyKeepsAnother has two fabrics joined and size classes set. The only rack that would be in topology
+// nvl-a is kept in nvl-b, so that nvl-a would go too: people decide about both.
+func TestKeptTopologyKeepsAnother(t *testing.T) {
+	base, classes := divided, divided
+	base.BaseBlockSize, classes.SizeClasses, classes.Waits = 4, []int{6, 4}, allWait
+	facts := slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 4))
+	old := mustPlan(t, facts, nil, base)
+	facts = belowCore("core", facts)
+	plan := mustPlan(t, facts, previous(old), classes)
+	if got, want := topologies(plan), "nvl-a[4]* 01; nvl-b[4] 02"; got != want {
+		t.Errorf("planned %s, want %s", got, want)
+	}
+	if got, want := decisionsText(choicesOf(t, placement.TopologiesChange, facts, previous(old), classes)), "nvl-b -> nvl-a; nvl-a -> nvl"; got != want {
+		t.Errorf("decisions %s, want %s", got, want)
+	}
+	// All racks are kept in nvl-a, and the rack of nvl-b has left: nothing can keep nvl-b.
+	facts = inFabric("a", 1, 4, 3)
+	old = mustPlan(t, slices.Concat(facts, inFabric("b", 3, 3)), nil, divided)
+	for i := range old.Topologies {
+		old.Topologies[i].Fabric = "core"
+	}
+	classes.SizeClasses, classes.Forget = []int{6, 3}, []string{old.Places()["r003n01"].Block}
+	facts = belowCore("core", facts)
+	if got, want := decisionsText(choicesOf(t, placement.TopologiesChange, facts, previous(old), classes)), "nvl-a -> nvl-6, nvl-b; nvl-b -> "; got != want {
+		t.Errorf("decisions %s, want %s", got, want)
+	}
+}
+
+// TestHeldJoiners has four nodes of a full block move to a rack that waits, and four new nodes name that block: the
+// first four stay, so the block has no room for the others.
+func TestHeldJoiners(t *testing.T) {
+	before := inFabric("a", 1, 18, 4)
+	old := mustPlan(t, before, nil, short)
+	after := slices.Concat(before, inFabric("b", 3, 4))
+	for i, to := range after[22:] {
+		name := before[i].Name
+		after[i], after[i].Name, after[i].SlurmName = to, name, name
+	}
+	for i := range after[22:] {
+		f := rack(1, 18+i+1)[18+i]
+		after[22+i] = f
+		after[22+i].Labels = before[17].Labels
+	}
+	for i := range after {
+		report := *after[i].Report
+		report.GPUs = slices.Clone(report.GPUs)
+		for g := range report.GPUs {
+			report.GPUs[g].Product = "NVIDIA GB200"
+		}
+		report.Name, after[i].Report = after[i].Name, &report
+	}
+	policy := divided
+	policy.Waits = allWait
+	plan, found, err := makePlan(after, previous(old), policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range plan.Nodes {
+		if (n.Reason == placement.BlockOverfull) != (n.SlurmName > "r001n18" && n.SlurmName < "r002") {
+			t.Errorf("node %+v", n)
+		}
+		if n.Reason == placement.BlockOverfull && !found.Held[n.SlurmName] {
+			t.Errorf("node %s does not count as held", n.SlurmName)
+		}
+	}
+	if len(found.Held) != 8 {
+		t.Errorf("held nodes %v", found.Held)
+	}
+}

@@ -67,7 +67,7 @@ type Previous struct {
 // findPlaces says where each node would go. If nodes may not move yet, it says that once more with these nodes in
 // their places, because the name that such a node gives takes no block and no switch from others. A further node that
 // would move only because these nodes stay moves at once: no site of the tests has one. The same is done for nodes that
-// moved to a rack that waits for a decision. Sizes and order are chosen once: they move no node.
+// moved to a rack that waits for a decision, until there is none. Sizes and order are chosen once: they move no node.
 func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Waiting, error) {
 	w := Waiting{Moving: make(map[string]bool), Stay: make(map[string]bool), Held: make(map[string]bool)}
 	if err := policy.validate(); err != nil {
@@ -86,7 +86,7 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 		policy = before // all choices may be other ones now
 		parts, t, found = findPlaces(&o, nodes, unnamed, old, w.Follows, &policy)
 	}
-	if w.keepFromHeld(nodes) { // nodes stay because a change of topologies waits, so that is no question any more
+	for w.keepFromHeld(nodes) { // nodes stay because a change of topologies waits, so that is no question any more
 		before.met = slices.DeleteFunc(slices.Clone(policy.met), func(c Choice) bool { return c.Kind != TopologiesChange && c.Kind != Repartitioned })
 		policy = before
 		parts, t, found = findPlaces(&o, nodes, unnamed, old, w.Follows, &policy)

@@ -30,11 +30,17 @@ const allSizes = 0
 // one topology and there were not several.
 func divideRacks(racks []*domain, published []topology.Topology, policy *Policy) (parts []*part) {
 	known := assignTopologies(racks, published, policy)
-	if len(sectionsIn(racks)) <= 1 && len(known) == 0 {
+	if len(racks) == 0 || len(sectionsIn(racks)) == 1 && len(known) == 0 {
 		return nil
 	}
-	keepRacks(racks, published, policy)
-	sections := sectionsIn(slices.DeleteFunc(slices.Clone(racks), func(d *domain) bool { return d.keptIn != "" || d.waits != nil }))
+	var free []*domain
+	for met := -1; met < len(policy.met); { // a topology would go too if all racks of its section stay in another one
+		met = len(policy.met)
+		keepRacks(racks, published, policy)
+		free = slices.DeleteFunc(slices.Clone(racks), func(d *domain) bool { return d.keptIn != "" || d.waits != nil })
+		policy.replaceTopologies(free, published, known)
+	}
+	sections := sectionsIn(free)
 	byName, called := make(map[string]*part), nameSections(policy.kind(), sections, known)
 	for i, sec := range sections {
 		byName[called[i]] = &part{name: called[i], fabric: sec.fabric, class: sec.class}
@@ -80,7 +86,9 @@ func comparePlaces(published []topology.Topology, a, b string) int {
 func assignTopologies(racks []*domain, published []topology.Topology, policy *Policy) map[string]section {
 	known := sectionsOf(racks, published, policy)
 	assignRacks(racks, known, policy)
-	policy.replaceTopologies(racks, published, known)
+	if len(racks) > 0 {
+		policy.replaceTopologies(racks, published, known)
+	}
 	return known
 }
 
@@ -118,7 +126,7 @@ func sectionsIn(racks []*domain) (sections []section) {
 // replaceTopologies decides about each published topology that no section of a rack is named after. A whole topology,
 // such as nvl, gives way to all others, and any other topology to those that have its blocks.
 func (p *Policy) replaceTopologies(racks []*domain, published []topology.Topology, known map[string]section) {
-	if p.OneTopology || p.TreeOnly || len(racks) == 0 {
+	if p.OneTopology || p.TreeOnly {
 		return
 	}
 	sections := sectionsIn(racks)
