@@ -38,13 +38,15 @@ func keep(in *gathered, unapproved *Rendered, approve string, makeWith func(wait
 		return k
 	}
 	made := makeWith(func(d placement.Decision) bool { return d.Digest() != approve })
-	held := made.held(in, approve)
+	held, choice := made.held(in, approve), unapproved.waiting()[at]
 	lost := slices.IndexFunc(held, func(h plandoc.Held) bool { return !h.Alone })
 	switch {
 	case made.Refused != "":
 		k.held[at].Message += fmt.Sprintf("; it is approved, and cannot be published: %s: %s", made.Refused, made.Message)
 	case lost >= 0:
 		k.held[at].Message += "; it is approved, and cannot be published alone: " + held[lost].Message
+	case choice.Kind == placement.TopologiesChange && !made.loses(choice.Decision, in):
+		k.held[at].Message += "; it is approved, and changes nothing before another decision is approved"
 	default:
 		approved := k.held[at]
 		k.approved = &approved
@@ -58,15 +60,15 @@ func keep(in *gathered, unapproved *Rendered, approve string, makeWith func(wait
 
 // held are the decisions that wait for people. approve is what people approve.
 func (m *Rendered) held(in *gathered, approve string) (out []plandoc.Held) {
-	var lost []string // no plan can keep a topology without racks
-	if m.Plan != nil {
-		lost = m.Plan.LostTopologies(in.prev.Plan)
-	}
 	for _, d := range m.waiting() {
-		out = append(out, plandoc.Held{Reason: d.Kind, Message: d.Message + howToApprove(d.Digest(), approve), Digest: d.Digest(), Waits: true,
-			Alone: d.Kind != placement.TopologiesChange || !slices.Contains(lost, d.Subject)})
+		out = append(out, plandoc.Held{Reason: d.Kind, Message: d.Message + howToApprove(d.Digest(), approve), Digest: d.Digest(), Waits: true, Alone: !m.loses(d.Decision, in)})
 	}
 	return out
+}
+
+// loses reports whether the plan lacks the published topology that a decision is about. No plan can keep one without racks.
+func (m *Rendered) loses(d placement.Decision, in *gathered) bool {
+	return m.Plan != nil && d.Kind == placement.TopologiesChange && slices.Contains(m.Plan.LostTopologies(in.prev.Plan), d.Subject)
 }
 
 // howToApprove says how people approve what has the digest. approve is what they approve now.

@@ -541,3 +541,30 @@ func TestKeep(t *testing.T) {
 		})
 	}
 }
+
+// TestApprovedBeforeTheRoots approves first that a topology gives way, which needs that two roots are joined. The
+// approval stays, and says what is missing.
+func TestApprovedBeforeTheRoots(t *testing.T) {
+	store := newMemory(siteOf(rackOf{"a", 1, 4}, rackOf{"a", 2, 4}, rackOf{"b", 3, 4}))
+	inBubble(t, store, complete(t, Publication{Fabrics: "separate", Annotate: new(false)}), func() { store.pass(5 * time.Minute) })
+	inBubble(t, store, complete(t, Publication{Annotate: new(false)}), func() {
+		store.pass(5 * time.Minute)
+		held := store.plan(t).Held
+		if len(held) != 2 || held[1].Reason != placement.TopologiesChange {
+			t.Fatalf("held %+v", held)
+		}
+		store.approveDigest(held[1].Digest)
+		store.pass(10 * time.Minute)
+		now := store.plan(t).Held
+		if approved := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationApprove]; approved != held[1].Digest || len(now) != 2 || !strings.Contains(now[1].Message, "changes nothing before another decision is approved") {
+			t.Errorf("approved %q, held %+v", approved, now)
+		}
+		for _, h := range held {
+			store.approveDigest(h.Digest)
+			store.pass(10 * time.Minute)
+		}
+		if got, now := blockTopologies(t, store), store.plan(t).Held; got != "nvl-a 12" || len(now) > 0 {
+			t.Errorf("published %s, held %+v", got, now)
+		}
+	})
+}
