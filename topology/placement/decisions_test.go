@@ -315,3 +315,19 @@ func TestHeldJoiners(t *testing.T) {
 		t.Errorf("held nodes %v", found.Held)
 	}
 }
+
+// TestKindWithoutAnnotations has a topology change its kind on a site without annotations: nobody decides about that,
+// whatever is in use.
+func TestKindWithoutAnnotations(t *testing.T) {
+	old := *mustPlan(t, inFabric("a", 1, 4, 4), nil, divided)
+	old.Topologies = old.Topologies[:1]
+	old.Topologies[0].Name = topology.ConfTopology
+	policy := divided
+	policy.OneTopology, policy.TreeOnly = true, true
+	for _, policy.Annotates = range []bool{false, true} {
+		prev := given{Plan: &old, InUse: map[string]bool{topology.ConfTopology + ":": true}}
+		if got := choicesOf(t, placement.TopologyInUse, inFabric("a", 1, 4, 4), &prev, policy); (len(got) == 1) != policy.Annotates {
+			t.Errorf("annotates %t: decisions %+v", policy.Annotates, got)
+		}
+	}
+}
