@@ -568,3 +568,25 @@ func TestApprovedBeforeTheRoots(t *testing.T) {
 		}
 	})
 }
+
+// TestHeldMoves has a tree published while the kind of the topology is held: a node that only blocks would place, one
+// that a decision keeps from its rack, and one that is where it would be.
+func TestHeldMoves(t *testing.T) {
+	p := complete(t, Publication{})[0]
+	tree := topology.Topology{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: []topology.Switch{{Name: "leaf", Nodes: []string{"blocked", "held", "same"}}}}
+	blocks := topology.Topology{Name: topology.NVLinkTopology, Kind: topology.KindBlock, Sizes: []int{1}, Blocks: []topology.Block{{Name: "b", Nodes: []string{"blocked"}}}}
+	made := &Rendered{Plan: &topology.Plan{Topologies: []topology.Topology{blocks, tree}}, topologies: []topology.Topology{tree}, found: placement.Waiting{Held: map[string]bool{"held": true}}}
+	made.Specs = topology.SpecsOf(made.topologies)
+	nodes := map[string]*inputs.Node{"blocked": {}, "held": {}, "same": {}}
+	got := map[string]string{}
+	for _, d := range heldMoves(p, made, hold{}, nodes) {
+		for name, n := range nodes {
+			if d.Node == n {
+				got[name] = d.Is + " -> " + d.Want
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"blocked": "fabric:leaf -> nvl:b,fabric:leaf", "held": "fabric:leaf -> another place"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
