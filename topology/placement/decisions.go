@@ -48,15 +48,10 @@ type Choice struct {
 	Waits bool
 }
 
-// About reports whether both are about the same, whatever they turn it to.
-func (d *Decision) About(other *Decision) bool {
-	return d.Kind == other.Kind && d.Subject == other.Subject
-}
-
 // follow notes a decision where the choice is made. It returns nil if the plan takes the choice, and else
 // the decision that waits: then the published choice stays.
 func (p *Policy) follow(c Choice) (waits *Decision) {
-	if !slices.ContainsFunc(p.met, func(m Choice) bool { return m.About(&c.Decision) }) {
+	if !slices.ContainsFunc(p.met, func(m Choice) bool { return m.Kind == c.Kind && m.Subject == c.Subject }) {
 		c.Waits = p.Waits != nil && p.Waits(c.Decision)
 		p.met = append(p.met, c)
 	}
