@@ -99,13 +99,7 @@ func TestHeldIsSaidOnce(t *testing.T) {
 
 func TestGresChangesAreGuarded(t *testing.T) {
 	site := func(product string) *inputs.Snapshot {
-		snap := racks(t)
-		for _, n := range snap.Reports {
-			for i := range n.GPUs {
-				n.GPUs[i].Product = product
-			}
-		}
-		return snap
+		return withGPUs(racks(t), func(_ string, g *topology.GPU) { g.Product = product })
 	}
 	withAlone := site("NVIDIA GB200") // with a node in gres.conf that is in no topology
 	minor := 0
@@ -218,10 +212,6 @@ func TestSeveralTopologiesWait(t *testing.T) {
 		if got := names(); got != "nvl-core0 nvl-core1 fabric" || !strings.HasPrefix(store.notes["r1-0"], "nvl-core1:") {
 			t.Errorf("approved, the file has %s, and r1-0 is annotated %q", got, store.notes["r1-0"])
 		}
-		saves := store.saves
-		store.pass(time.Hour)
-		if store.saves != saves {
-			t.Errorf("%d saves at rest", store.saves-saves)
-		}
+		store.rests(t, time.Hour)
 	})
 }

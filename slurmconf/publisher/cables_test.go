@@ -174,12 +174,8 @@ func TestCablesWithoutTree(t *testing.T) {
 		if first := topologyOf(store); strings.Count(first, "- block:") != 2 || strings.Contains(first, "switch") {
 			t.Fatalf("want two blocks and no switch:\n%s", first)
 		}
-		writes := store.planSaves
 		store.edit(func() {})
-		store.pass(time.Hour)
-		if n := store.planSaves - writes; n != 0 {
-			t.Errorf("the plan is written %d times at rest", n)
-		}
+		store.rests(t, time.Hour)
 	})
 }
 
@@ -202,11 +198,7 @@ func TestCables(t *testing.T) {
 		if plan.Current.Plan.SwitchSource() != "cables" || len(plan.Groups) == 0 {
 			t.Errorf("source %q, %d groups are remembered", plan.Current.Plan.SwitchSource(), len(plan.Groups))
 		}
-		writes := store.saves + store.planSaves
-		store.pass(time.Hour)
-		if n := store.saves + store.planSaves - writes; n != 0 {
-			t.Errorf("%d writes at rest", n)
-		}
+		store.rests(t, time.Hour)
 		same := func(what string) {
 			t.Helper()
 			store.pass(time.Hour)

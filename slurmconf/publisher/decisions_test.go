@@ -101,12 +101,8 @@ func TestHeldSplitLetsRacksIn(t *testing.T) {
 	inBubble(t, store, pubs, func() {
 		store.pass(5 * time.Minute)
 		want(18)
-		saves := store.saves
 		store.edit(func() {})
-		store.pass(24 * time.Hour)
-		if store.saves != saves {
-			t.Errorf("%d saves at rest", store.saves-saves)
-		}
+		store.rests(t, 24*time.Hour)
 		store.change(siteOf(append(site, rackOf{"core", 5, 6})...))
 		store.pass(5 * time.Minute)
 		want(24)
@@ -366,11 +362,7 @@ func TestHeldRootsStayApart(t *testing.T) {
 		store.pass(5 * time.Minute)
 		want("held", "nvl-a 8, nvl-b 4", "a b", placement.RootsJoin, placement.TopologiesChange)
 		first := store.plan(t).Held
-		saves := store.saves
-		store.pass(24 * time.Hour)
-		if store.saves != saves {
-			t.Errorf("%d saves at rest", store.saves-saves)
-		}
+		store.rests(t, 24*time.Hour)
 		store.change(siteOf(append(site, rackOf{"b", 4, 4}, rackOf{"c", 5, 4})...))
 		store.pass(10 * time.Minute)
 		want("a rack and a fabric come", "nvl-a 8, nvl-b 8, nvl-c 4", "a b c", placement.RootsJoin, placement.TopologiesChange)

@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +20,8 @@ import (
 func racksMoved(t testing.TB, first int) *inputs.Snapshot {
 	t.Helper()
 	var faults []simulated.Fault
-	for i := range first {
-		faults = append(faults, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", i+1), MoveTo: "gb200-019", Reboot: true})
+	for _, name := range nodeNames(1, first) {
+		faults = append(faults, simulated.Fault{Node: name, MoveTo: "gb200-019", Reboot: true})
 	}
 	return racks(t, faults...)
 }
@@ -38,11 +37,11 @@ func drifting(store *memory) map[string]string {
 	return out
 }
 
-// sameReason is what drifting returns of the first racks' nodes.
-func sameReason(first int, reason string) map[string]string {
+// firstNodes has one value for each of the first nodes of the racks.
+func firstNodes(first int, value string) map[string]string {
 	out := map[string]string{}
-	for i := range first {
-		out[fmt.Sprintf("gb200-%03d", i+1)] = reason
+	for _, name := range nodeNames(1, first) {
+		out[name] = value
 	}
 	return out
 }
@@ -66,7 +65,7 @@ func wantDrift(t *testing.T, store *memory, when string, want map[string]string,
 func TestHeldFilesDrift(t *testing.T) {
 	store := newMemory(racks(t))
 	pubs := complete(t, Publication{SettleTime: publication.Default().SettleTime})
-	held := sameReason(15, nodestatus.ReasonPublishedDiffers)
+	held := firstNodes(15, nodestatus.ReasonPublishedDiffers)
 	inBubble(t, store, pubs, func() {
 		store.pass(time.Hour)
 		store.change(racksMoved(t, 15))
@@ -107,7 +106,7 @@ func TestDriftDoesNotFlap(t *testing.T) {
 			store.change(racksMoved(t, 15+i%2))
 			store.pass(45 * time.Second)
 		}
-		wantDrift(t, store, "after half an hour", sameReason(15, nodestatus.ReasonPublishedDiffers))
+		wantDrift(t, store, "after half an hour", firstNodes(15, nodestatus.ReasonPublishedDiffers))
 		if store.conditionWrites != 72+15 {
 			t.Errorf("%d writes, want one for each of 72 nodes and one for each of 15", store.conditionWrites)
 		}
@@ -125,7 +124,7 @@ func TestStableNodesDoNotDrift(t *testing.T) {
 				faults := []simulated.Fault{{Node: "gb200-060", NoReport: true}, {Node: "gb200-061", Fabric: "inProgress", Reboot: true}, {Node: "gb200-062", Fabric: "notStarted"}}
 				want := map[string]string{}
 				if others {
-					want = sameReason(15, nodestatus.ReasonPublishedDiffers)
+					want = firstNodes(15, nodestatus.ReasonPublishedDiffers)
 					for node := range want {
 						faults = append(faults, simulated.Fault{Node: node, MoveTo: "gb200-019", Reboot: true})
 					}
@@ -151,7 +150,7 @@ func TestEditedFilesDrift(t *testing.T) {
 	store.refusesFiles = errors.New("configmaps is forbidden")
 	inBubble(t, store, pubs, func() {
 		store.pass(time.Hour)
-		wantDrift(t, store, "edited", sameReason(1, nodestatus.ReasonPublishedDiffers), "the published files say nvl:nvl-", "cannot be written to slurm/quoin-slurm")
+		wantDrift(t, store, "edited", firstNodes(1, nodestatus.ReasonPublishedDiffers), "the published files say nvl:nvl-", "cannot be written to slurm/quoin-slurm")
 		store.edit(func() { store.refusesFiles = nil })
 		store.pass(10 * time.Minute)
 		wantDrift(t, store, "restored", map[string]string{})
@@ -172,7 +171,7 @@ func TestUnwrittenFilesDrift(t *testing.T) {
 		store.pass(time.Minute)
 		wantDrift(t, store, "first tries", map[string]string{})
 		store.pass(time.Hour)
-		wantDrift(t, store, "forbidden", sameReason(2, nodestatus.ReasonPublishedDiffers), "cannot be written to slurm/quoin-slurm: configmaps is forbidden")
+		wantDrift(t, store, "forbidden", firstNodes(2, nodestatus.ReasonPublishedDiffers), "cannot be written to slurm/quoin-slurm: configmaps is forbidden")
 		before := store.conditionWrites
 		store.edit(func() { store.refusesFiles = errors.New("i/o timeout") })
 		store.pass(time.Hour)
@@ -209,7 +208,7 @@ func TestDriftByLabels(t *testing.T) {
 		}
 		store.change(moved)
 		store.pass(time.Hour)
-		wantDrift(t, store, "held", sameReason(15, nodestatus.ReasonPublishedDiffers))
+		wantDrift(t, store, "held", firstNodes(15, nodestatus.ReasonPublishedDiffers))
 		store.change(bare(racks(t)))
 		store.pass(time.Hour)
 		wantDrift(t, store, "labelled as before", map[string]string{})

@@ -20,14 +20,10 @@ func TestAnnotationsDrift(t *testing.T) {
 		store.pass(4 * time.Minute) // loadTimeout of it is no drift
 		wantDrift(t, store, "on their way", map[string]string{})
 		store.pass(time.Hour)
-		want := sameReason(1, nodestatus.ReasonAnnotationDiffers)
+		want := firstNodes(1, nodestatus.ReasonAnnotationDiffers)
 		wantDrift(t, store, "another's", want, "its annotation topology.slinky.slurm.net/spec says default:theirs, the published files say nvl:nvl-", "another writer owns the annotation")
-		before := store.conditionWrites
 		store.edit(func() {})
-		store.pass(time.Hour)
-		if store.conditionWrites != before {
-			t.Errorf("%d writes at rest", store.conditionWrites-before)
-		}
+		store.rests(t, time.Hour)
 		store.edit(func() {
 			store.refusesNotes = errors.New("nodes is forbidden")
 			store.notes["gb200-002"] = ""
@@ -59,7 +55,7 @@ func TestDriftOfAnnotationsStays(t *testing.T) {
 		store.edit(func() { store.refusesFiles = errors.New("i/o timeout") })
 		store.change(racksMoved(t, 2))
 		store.pass(time.Hour)
-		want := sameReason(2, nodestatus.ReasonPublishedDiffers)
+		want := firstNodes(2, nodestatus.ReasonPublishedDiffers)
 		want["gb200-030"] = nodestatus.ReasonAnnotationDiffers
 		if wantDrift(t, store, "not written", want); store.conditionWrites != before+2 {
 			t.Errorf("%d writes for two nodes", store.conditionWrites-before)
@@ -92,19 +88,11 @@ func TestForeignAnnotationDrifts(t *testing.T) {
 // TestLeftAnnotationIsNoDrift lets a node leave the publication. Its annotation stays, because
 // another writer owns it by now, and this publication no longer judges it.
 func TestLeftAnnotationIsNoDrift(t *testing.T) {
-	site := func(team string) *inputs.Snapshot {
-		snap := racks(t)
-		for i := range snap.Nodes {
-			snap.Nodes[i].Labels["team"] = "red"
-		}
-		snap.Nodes[0].Labels["team"] = team
-		return snap
-	}
-	store := newMemory(site("red"))
+	store := newMemory(labelled(t, "team", "red", "red", nil))
 	inBubble(t, store, complete(t, Publication{Nodes: Selection{Selector: "team=red"}}), func() {
 		store.pass(time.Hour)
 		store.edit(func() { store.foreign["gb200-001"] = true })
-		store.change(site("blue"))
+		store.change(labelled(t, "team", "red", "red", map[string]string{"gb200-001": "blue"}))
 		store.pass(time.Hour)
 		store.edit(func() {})
 		store.pass(time.Hour)

@@ -58,7 +58,7 @@ func TestNotRestoredDrifts(t *testing.T) {
 			store.refusesFiles = errors.New("configmaps is forbidden")
 		})
 		store.pass(time.Hour)
-		wantDrift(t, store, "not restored", sameReason(1, nodestatus.ReasonPublishedDiffers), "cannot be written to slurm/quoin-slurm")
+		wantDrift(t, store, "not restored", firstNodes(1, nodestatus.ReasonPublishedDiffers), "cannot be written to slurm/quoin-slurm")
 	})
 }
 

@@ -19,14 +19,7 @@ func whole(snap *inputs.Snapshot) *inputs.Snapshot {
 // inCluster returns the racks. Their first nodes are in another cluster.
 func inCluster(t *testing.T, others int) *inputs.Snapshot {
 	t.Helper()
-	snap := racks(t)
-	for i := range snap.Nodes {
-		snap.Nodes[i].Labels["sc"] = "a"
-		if i < others {
-			snap.Nodes[i].Labels["sc"] = "b"
-		}
-	}
-	return whole(snap)
+	return whole(labelled(t, "sc", "a", "a", firstNodes(others, "b")))
 }
 
 // TestGoneNodesDoNotWait removes nodes in many ways. Those whose Node object is gone leave

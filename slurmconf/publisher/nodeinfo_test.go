@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"maps"
 	"testing"
 	"time"
 
@@ -42,11 +41,7 @@ func nodeInfoSeries(t *testing.T, m *Metrics) map[string]map[string]string {
 }
 
 func TestNodeInfo(t *testing.T) {
-	snap := racks(t)
-	for i := range snap.Nodes {
-		snap.Nodes[i].Labels = maps.Clone(snap.Nodes[i].Labels)
-		snap.Nodes[i].Labels["team"] = []string{"red", "blue"}[i/36]
-	}
+	snap := labelled(t, "team", "red", "blue", nil)
 	pubs := complete(t,
 		Publication{Name: "red", Namespace: "slurm", Nodes: Selection{Selector: "team=red"}},
 		Publication{Name: "blue", Namespace: "slurm-blue", Nodes: Selection{Selector: "team=blue"}})

@@ -84,14 +84,10 @@ func TestStoreErrorIsTriedAgain(t *testing.T) {
 
 // TestTwoPublications gives two Slurm clusters their own nodes.
 func TestTwoPublications(t *testing.T) {
-	snap := racks(t)
-	for i := range snap.Nodes {
-		snap.Nodes[i].Labels["team"] = []string{"red", "blue"}[i/36]
-	}
 	pubs := complete(t,
 		Publication{Name: "red", Namespace: "slurm-red", Nodes: Selection{Selector: "team=red"}},
 		Publication{Name: "blue", Namespace: "slurm-blue", Format: "conf", SlurmVersion: "24.11", Topology: "tree", Nodes: Selection{Selector: "team=blue"}})
-	store := newMemory(snap)
+	store := newMemory(labelled(t, "team", "red", "blue", nil))
 	inBubble(t, store, pubs, func() {
 		store.pass(10 * time.Minute)
 		red, blue := store.get("slurm-red/quoin-slurm-red").Files["topology.yaml"], store.get("slurm-blue/quoin-slurm-blue").Files["topology.conf"]
@@ -108,12 +104,7 @@ func TestTwoPublications(t *testing.T) {
 // annotation back, however long the store refuses that.
 func TestNodeLosesItsSelectorLabel(t *testing.T) {
 	site := func(label string) *inputs.Snapshot {
-		snap := racks(t)
-		for i := range snap.Nodes {
-			snap.Nodes[i].Labels["team"] = "red"
-		}
-		snap.Nodes[4].Labels["team"] = label
-		return snap
+		return labelled(t, "team", "red", "red", map[string]string{"gb200-005": label})
 	}
 	for name, refuses := range map[string]error{"at once": nil, "after errors": errors.New("too many requests")} {
 		t.Run(name, func(t *testing.T) {
