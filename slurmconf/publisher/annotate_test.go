@@ -201,18 +201,6 @@ func TestAnnotationsDoNotStarve(t *testing.T) {
 	})
 }
 
-func TestForeignAnnotationIsLeftAlone(t *testing.T) {
-	store := newMemory(racks(t))
-	store.foreign["gb200-005"] = true
-	store.notes["gb200-005"] = "default:theirs"
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		if store.notes["gb200-005"] != "default:theirs" || len(store.notes) != 72 {
-			t.Errorf("gb200-005 has %q, %d nodes annotated", store.notes["gb200-005"], len(store.notes))
-		}
-	})
-}
-
 // contest are two publications of 36 nodes each. Nodes with the label both are taken by both.
 func contest(t *testing.T, labels map[string]string) ([]*publication.Cluster, *inputs.Snapshot) {
 	t.Helper()

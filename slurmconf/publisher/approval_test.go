@@ -17,11 +17,12 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
+// TestBigChangeWaitsForApproval holds a change of many nodes. While it waits, an annotation that is lost comes back.
 func TestBigChangeWaitsForApproval(t *testing.T) {
 	store := newMemory(racks(t))
 	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Minute)
-		before := maps.Clone(store.get("slurm/quoin-slurm").Files)
+		store.pass(time.Hour)
+		before, notes := maps.Clone(store.get("slurm/quoin-slurm").Files), maps.Clone(store.notes)
 		store.change(racksWithout(t, 20))
 		store.pass(15 * time.Minute)
 		held := store.get("slurm/quoin-slurm")
@@ -30,6 +31,11 @@ func TestBigChangeWaitsForApproval(t *testing.T) {
 		}
 		if !strings.Contains(held.Annotations[plandoc.AnnotationHeldReason], "BigChange: 20 of 72 nodes") {
 			t.Fatalf("held reason %q", held.Annotations[plandoc.AnnotationHeldReason])
+		}
+		store.edit(func() { store.notes["gb200-072"] = "" })
+		store.pass(time.Hour)
+		if diff := cmp.Diff(notes, store.notes); diff != "" {
+			t.Errorf("annotations while held (-want +got):\n%s", diff)
 		}
 		store.approve()
 		store.pass(time.Minute)
@@ -56,7 +62,7 @@ func TestApprovedDoesNotWait(t *testing.T) {
 	})
 }
 
-// TestFlappingWhileHeld lets the size of a held change go up and down.
+// TestFlappingWhileHeld lets the size of a held change go up and down. The reason is written and said once a minute.
 func TestFlappingWhileHeld(t *testing.T) {
 	store := newMemory(racks(t))
 	inBubble(t, store, complete(t, Publication{RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
@@ -66,8 +72,9 @@ func TestFlappingWhileHeld(t *testing.T) {
 			store.change(racksWithout(t, 20+i%2))
 			store.pass(15 * time.Second)
 		}
-		if n := store.saves - saves; n < 2 || n > 11 {
-			t.Errorf("%d writes in ten minutes of held changes, want one a minute", n)
+		said := strings.Count(strings.Join(store.events, " "), "BigChange")
+		if n := store.saves - saves; n < 2 || n > 11 || said < 2 || said > 11 {
+			t.Errorf("%d writes and %d events in ten minutes of held changes, want one a minute", n, said)
 		}
 		store.pass(time.Minute)
 		store.approve()

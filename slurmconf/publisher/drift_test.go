@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -137,27 +138,44 @@ func TestStableNodesDoNotDrift(t *testing.T) {
 	}
 }
 
-// TestEditedFilesDrift moves a node in the published file by hand, while nobody runs who
-// would put it back, and the store refuses that for a while.
+// TestEditedFilesDrift moves a node in the published file by hand, while the store refuses for a while that somebody
+// puts it back: while nobody runs, or while a publisher runs and the node keeps its place, because its fabric is not known.
 func TestEditedFilesDrift(t *testing.T) {
-	store := newMemory(racks(t))
-	pubs := complete(t, Publication{})
-	inBubble(t, store, pubs, func() { store.pass(time.Hour) })
-	good := store.get("slurm/quoin-slurm").Clone()
-	p := store.get("slurm/quoin-slurm")
-	text := strings.Replace(p.Files["topology.yaml"], "nodes: gb200-[001-018]", "nodes: gb200-[002-018]", 1)
-	p.Files["topology.yaml"] = strings.Replace(text, "nodes: gb200-[019-036]", "nodes: gb200-[001,019-036]", 1)
-	store.refusesFiles = errors.New("configmaps is forbidden")
-	inBubble(t, store, pubs, func() {
-		store.pass(time.Hour)
-		wantDrift(t, store, "edited", firstNodes(1, nodestatus.ReasonPublishedDiffers), "the published files say nvl:nvl-", "cannot be written to slurm/quoin-slurm")
-		store.edit(func() { store.refusesFiles = nil })
-		store.pass(10 * time.Minute)
-		wantDrift(t, store, "restored", map[string]string{})
-		if diff := cmp.Diff(good.Files, store.get("slurm/quoin-slurm").Files); diff != "" {
-			t.Errorf("files (-want +got):\n%s", diff)
-		}
-	})
+	for name, snap := range map[string]*inputs.Snapshot{
+		"nobody runs": nil, "a publisher runs": racks(t, simulated.Fault{Node: "gb200-001", Fabric: "inProgress", Reboot: true}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newMemory(racks(t))
+			pubs := complete(t, Publication{})
+			inBubble(t, store, pubs, func() { store.pass(time.Hour) })
+			good := store.get("slurm/quoin-slurm").Clone()
+			edit := func() {
+				p := store.published["slurm/quoin-slurm"]
+				text := strings.Replace(p.Files["topology.yaml"], "nodes: gb200-[001-018]", "nodes: gb200-[002-018]", 1)
+				p.Files["topology.yaml"] = strings.Replace(text, "nodes: gb200-[019-036]", "nodes: gb200-[001,019-036]", 1)
+				store.refusesFiles = errors.New("configmaps is forbidden")
+			}
+			if snap == nil {
+				edit()
+			}
+			inBubble(t, store, pubs, func() {
+				store.pass(time.Hour)
+				if snap != nil {
+					store.change(snap)
+					store.pass(time.Hour)
+					store.edit(edit)
+					store.pass(time.Hour)
+				}
+				wantDrift(t, store, "edited", firstNodes(1, nodestatus.ReasonPublishedDiffers), "the published files say nvl:nvl-", "cannot be written to slurm/quoin-slurm")
+				store.edit(func() { store.refusesFiles = nil })
+				store.pass(10 * time.Minute)
+				wantDrift(t, store, "restored", map[string]string{})
+				if diff := cmp.Diff(good.Files, store.get("slurm/quoin-slurm").Files); diff != "" {
+					t.Errorf("files (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 // TestUnwrittenFilesDrift lets a few nodes move, which needs no approval, and has the
@@ -213,4 +231,33 @@ func TestDriftByLabels(t *testing.T) {
 		store.pass(time.Hour)
 		wantDrift(t, store, "labelled as before", map[string]string{})
 	})
+}
+
+// BenchmarkDrift compares files that are held with a plan that has each of 10,008 nodes
+// elsewhere.
+func BenchmarkDrift(b *testing.B) {
+	pub := complete(b, Publication{})[0]
+	g := largeFacts(b, pub)
+	made, err := Make(pub, g, Previous{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	prev := previousOf(b, pub, made.Files)
+	elsewhere := maps.Clone(made.Specs)
+	for name := range elsewhere {
+		elsewhere[name] += "x"
+	}
+	now := time.Now()
+	for name, specs := range map[string]map[string]string{"none": made.Specs, "all": elsewhere} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			keeper := nodestatus.New(nodestatus.Options{}, nil, now, nil)
+			for b.Loop() {
+				found := nodestatus.Pass{Plan: made.Plan, Differences: differences(pub, &prev, specs, g.Nodes, heldFor(pub, "BigChange"))}
+				if keeper.Found("default", &found, now); name == "all" && len(found.Differences) != len(specs) {
+					b.Fatal(len(found.Differences))
+				}
+			}
+		})
+	}
 }

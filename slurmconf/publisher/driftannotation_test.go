@@ -22,6 +22,9 @@ func TestAnnotationsDrift(t *testing.T) {
 		store.pass(time.Hour)
 		want := firstNodes(1, nodestatus.ReasonAnnotationDiffers)
 		wantDrift(t, store, "another's", want, "its annotation topology.slinky.slurm.net/spec says default:theirs, the published files say nvl:nvl-", "another writer owns the annotation")
+		if store.notes["gb200-001"] != "default:theirs" || len(store.notes) != 72 {
+			t.Errorf("gb200-001 has %q, %d nodes annotated", store.notes["gb200-001"], len(store.notes))
+		}
 		store.edit(func() {})
 		store.rests(t, time.Hour)
 		store.edit(func() {
@@ -76,6 +79,13 @@ func TestForeignAnnotationDrifts(t *testing.T) {
 	inBubble(t, store, complete(t, Publication{}), func() {
 		store.pass(time.Hour)
 		wantDrift(t, store, "another's", map[string]string{"cpu-1": nodestatus.ReasonAnnotationDiffers})
+		for range 10 {
+			store.edit(func() {})
+			store.rests(t, time.Minute)
+		}
+		if store.notes["cpu-1"] != "other:leaf9" {
+			t.Errorf("cpu-1 has %q", store.notes["cpu-1"])
+		}
 		store.edit(func() { delete(store.notes, "cpu-1") })
 		store.pass(time.Hour)
 		wantDrift(t, store, "gone", map[string]string{})

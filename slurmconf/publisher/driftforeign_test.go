@@ -8,8 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/topology/simulated"
-
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 )
 
@@ -41,25 +39,6 @@ func TestRenamedIsNoDrift(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestNotRestoredDrifts moves a node in the file that keeps its place, for its fabric is
-// not known: the publisher will put it back when it can.
-func TestNotRestoredDrifts(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		store.change(racks(t, simulated.Fault{Node: "gb200-001", Fabric: "inProgress", Reboot: true}))
-		store.pass(time.Hour)
-		p := store.get("slurm/quoin-slurm")
-		store.edit(func() {
-			text := strings.Replace(p.Files["topology.yaml"], "nodes: gb200-[001-018]", "nodes: gb200-[002-018]", 1)
-			p.Files["topology.yaml"] = strings.Replace(text, "nodes: gb200-[019-036]", "nodes: gb200-[001,019-036]", 1)
-			store.refusesFiles = errors.New("configmaps is forbidden")
-		})
-		store.pass(time.Hour)
-		wantDrift(t, store, "not restored", firstNodes(1, nodestatus.ReasonPublishedDiffers), "cannot be written to slurm/quoin-slurm")
-	})
 }
 
 // TestOrderIsNoDrift has somebody put a topology first that is on its way out, where the

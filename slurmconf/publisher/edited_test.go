@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -167,65 +166,4 @@ func TestSeedIsNotAdopted(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestHeldFilesKeepTheirAnnotations loses annotations while files wait for
-// approval.
-func TestHeldFilesKeepTheirAnnotations(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		want := maps.Clone(store.notes)
-		store.change(racksWithout(t, 39))
-		store.pass(time.Hour)
-		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange") {
-			t.Fatalf("held %q", held)
-		}
-		store.edit(func() { store.notes["gb200-072"] = "" })
-		store.pass(time.Hour)
-		if diff := cmp.Diff(want, store.notes); diff != "" {
-			t.Errorf("annotations while held (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// TestHoldingIsSaidOnceAMinute lets facts go back and forth while files are held.
-func TestHoldingIsSaidOnceAMinute(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
-		store.pass(time.Hour)
-		for i := range 40 {
-			store.change(racksWithout(t, 39+i%2))
-			store.pass(15 * time.Second)
-		}
-		n := 0
-		for _, reason := range store.events {
-			if reason == "BigChange" {
-				n++
-			}
-		}
-		if n < 2 || n > 11 {
-			t.Errorf("%d events in ten minutes", n)
-		}
-	})
-}
-
-// TestForeignAnnotationOfUnplacedNode leaves an annotation alone that the publisher never had.
-func TestForeignAnnotationOfUnplacedNode(t *testing.T) {
-	snap := racks(t)
-	snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu-1"})
-	store := newMemory(snap)
-	store.foreign["cpu-1"] = true
-	store.notes["cpu-1"] = "other:leaf9"
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		before := store.annotated
-		for range 10 {
-			store.edit(func() {})
-			store.pass(time.Minute)
-		}
-		if store.annotated != before || store.notes["cpu-1"] != "other:leaf9" {
-			t.Errorf("%d writes to nodes in ten passes at rest, cpu-1 has %q", store.annotated-before, store.notes["cpu-1"])
-		}
-	})
 }

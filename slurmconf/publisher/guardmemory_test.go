@@ -44,25 +44,6 @@ func TestSmallStepsCountTogether(t *testing.T) {
 	})
 }
 
-// TestStepsAreForgotten publishes a change by itself when the steps before it are an hour old.
-func TestStepsAreForgotten(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Minute)
-		store.change(racksMoved(t, 14))
-		store.pass(time.Minute)
-		store.change(racksMoved(t, 16))
-		store.pass(58 * time.Minute)
-		if d := store.plan(t); d.Held == nil || d.Current.Number != 2 {
-			t.Fatalf("revision %d, held %+v", d.Current.Number, d.Held)
-		}
-		store.pass(5 * time.Minute)
-		if d := store.plan(t); d.Held != nil || d.Current.Number != 3 {
-			t.Errorf("after the hour: revision %d, held %+v", d.Current.Number, d.Held)
-		}
-	})
-}
-
 // TestFlappingNodeIsDamped moves a node back and forth every two minutes.
 func TestFlappingNodeIsDamped(t *testing.T) {
 	store := newMemory(racks(t))

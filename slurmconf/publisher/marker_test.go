@@ -136,22 +136,6 @@ func TestLabelsFollowThePlan(t *testing.T) {
 	})
 }
 
-// TestHeldMovesAreNoLabels holds back more moves than may be made unasked. The labels stay as the published
-// files are, until somebody approves.
-func TestHeldMovesAreNoLabels(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{Labels: true}), func() {
-		store.pass(time.Hour)
-		before := labelsOf(store, "gb200-001", 1)
-		store.change(racksMoved(t, 15))
-		store.pass(time.Hour)
-		wantMarks(t, store, "held", "gb200-001", before)
-		store.approve()
-		store.pass(time.Hour)
-		wantMarks(t, store, "approved", "gb200-001", labelsOf(store, "gb200-019", 2))
-	})
-}
-
 // TestMarksWithoutPlaces has machines whose switches nobody has labelled. Then the labels of the
 // switches come.
 func TestMarksWithoutPlaces(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -75,27 +73,4 @@ func TestNodeInfo(t *testing.T) {
 	if left := nodeInfoSeries(t, metrics); len(left) != 0 {
 		t.Errorf("a publisher that does not lead serves %d series", len(left))
 	}
-}
-
-// TestNodeInfoWhileHeld serves the places in the published files, not those in the plan.
-func TestNodeInfoWhileHeld(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubbleWith(t, store, complete(t, Publication{}), func(*Publisher) {}, func(p *Publisher) {
-		store.pass(10 * time.Minute)
-		before := nodeInfoSeries(t, p.metrics)
-		var faults []simulated.Fault
-		for _, m := range sites.Open(t, "gb200-nvl72x4").Machines()[:20] {
-			faults = append(faults, simulated.Fault{Node: m.Name, MoveTo: "gb200-072", Reboot: true})
-		}
-		store.change(racks(t, faults...))
-		store.pass(10 * time.Minute)
-		if store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason] == "" {
-			t.Fatal("the change is not held")
-		}
-		for key, labels := range nodeInfoSeries(t, p.metrics) {
-			if labels["block"] != before[key]["block"] {
-				t.Errorf("%s: block %q, published is %q", key, labels["block"], before[key]["block"])
-			}
-		}
-	})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -98,36 +97,4 @@ func TestTwoPublications(t *testing.T) {
 			t.Errorf("%d nodes annotated, want the 36 of the release that takes it", len(store.notes))
 		}
 	})
-}
-
-// TestNodeLosesItsSelectorLabel keeps it for RemoveAfter, then takes its
-// annotation back, however long the store refuses that.
-func TestNodeLosesItsSelectorLabel(t *testing.T) {
-	site := func(label string) *inputs.Snapshot {
-		return labelled(t, "team", "red", "red", map[string]string{"gb200-005": label})
-	}
-	for name, refuses := range map[string]error{"at once": nil, "after errors": errors.New("too many requests")} {
-		t.Run(name, func(t *testing.T) {
-			store := newMemory(site("red"))
-			pubs := complete(t,
-				Publication{Name: "red", ConfigMap: "quoin-slurm", Nodes: Selection{Selector: "team=red"}},
-				Publication{Name: "blue", Namespace: "slurm-blue", Nodes: Selection{Selector: "team=blue"}, BaseBlockSize: 18})
-			inBubble(t, store, pubs, func() {
-				store.pass(5 * time.Minute)
-				store.change(site(""))
-				store.pass(5 * time.Minute)
-				if text := store.get("slurm/quoin-slurm").Files["topology.yaml"]; !strings.Contains(text, "gb200-[001-018]") || store.notes["gb200-005"] == "" {
-					t.Errorf("the node left at once, annotation %q:\n%s", store.notes["gb200-005"], text)
-				}
-				store.pass(6 * time.Minute)
-				store.edit(func() { store.refuses = refuses })
-				store.pass(10 * time.Minute)
-				store.edit(func() { store.refuses = nil })
-				store.pass(4 * time.Minute)
-				if text := store.get("slurm/quoin-slurm").Files["topology.yaml"]; strings.Contains(text, "gb200-[001-018]") || store.notes["gb200-005"] != "" {
-					t.Errorf("the node stays for ever, annotation %q:\n%s", store.notes["gb200-005"], text)
-				}
-			})
-		})
-	}
 }

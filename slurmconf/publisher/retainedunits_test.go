@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -120,32 +119,6 @@ func TestTopologiesLeaveAfterAnnotations(t *testing.T) {
 			if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; held != "" {
 				t.Errorf("held %q", held)
 			}
-		})
-	}
-}
-
-// TestConfTurnsItsKind has one topology's name stand for switches, then for
-// blocks: both can't be in one file.
-func TestConfTurnsItsKind(t *testing.T) {
-	for _, annotate := range []bool{true, false} {
-		t.Run(fmt.Sprint("annotate ", annotate), func(t *testing.T) {
-			store := newMemory(racks(t))
-			at := func(topology string) []*publication.Cluster {
-				return complete(t, Publication{Format: "conf", Topology: topology, Annotate: &annotate})
-			}
-			inBubble(t, store, at("tree"), func() { store.pass(5 * time.Minute) })
-			before := store.get("slurm/quoin-slurm").Files["topology.conf"]
-			inBubble(t, store, at("block"), func() {
-				store.pass(time.Hour)
-				got := store.get("slurm/quoin-slurm")
-				held := got.Annotations[plandoc.AnnotationHeldReason]
-				if same := got.Files["topology.conf"] == before; same != annotate || strings.HasPrefix(held, "TopologyInUse: ") != annotate {
-					t.Errorf("held %q, the same: %t", held, same)
-				}
-				if annotate {
-					wantKnown(t, store)
-				}
-			})
 		})
 	}
 }

@@ -43,30 +43,18 @@ const (
 )
 
 // TestSeedBreaksDeadlock starts a site whose worker pods name the nodes and wait for
-// slurmctld, which waits for the files.
+// slurmctld, which waits for the files. When the pods run, nothing of the seed stays.
 func TestSeedBreaksDeadlock(t *testing.T) {
 	whole := racks(t)
 	store := newMemory(&inputs.Snapshot{})
-	inBubbleWith(t, store, complete(t, Publication{SlurmNames: "slinky:slurm", Namespace: "slurm"}), withSeed, func(*Publisher) {
+	inBubbleWith(t, store, complete(t, Publication{SlurmNames: "slinky:a"}), withSeed, func(*Publisher) {
 		store.pass(0)
 		seedIs(t, store.get("slurm/quoin-slurm"), seedBlock, detect) // nobody has reported yet
 		store.change(whole)
 		store.pass(time.Minute)
 		seedIs(t, store.get("slurm/quoin-slurm"), seedBlock, detect)
 		store.rests(t, time.Hour)
-	})
-}
-
-// TestSeedGivesWay publishes in place of a seed: nothing of the seed stays.
-func TestSeedGivesWay(t *testing.T) {
-	whole := racks(t)
-	store := newMemory(&inputs.Snapshot{})
-	inBubbleWith(t, store, complete(t, Publication{}), withSeed, func(*Publisher) {
-		store.pass(time.Minute)
-		if set := store.get("slurm/quoin-slurm"); set == nil || set.Annotations[plandoc.AnnotationSeed] == "" {
-			t.Fatalf("no seed: %v", set)
-		}
-		store.change(whole)
+		store.change(podsOn(72).on(t))
 		store.pass(10 * time.Minute)
 		set := store.get("slurm/quoin-slurm")
 		if strings.Contains(set.Files["topology.yaml"], "seed") || set.Annotations[plandoc.AnnotationSeed] != "" || set.Annotations[plandoc.AnnotationRevision] != "1" {
