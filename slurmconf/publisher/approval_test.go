@@ -68,7 +68,7 @@ func TestFlappingWhileHeld(t *testing.T) {
 	inBubble(t, store, complete(t, Publication{RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
 		store.pass(time.Minute)
 		saves := store.saves
-		for i := range 40 {
+		for i := range 41 {
 			store.change(racksWithout(t, 20+i%2))
 			store.pass(15 * time.Second)
 		}

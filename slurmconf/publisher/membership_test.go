@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	slurmlint "github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -393,6 +394,10 @@ func TestGresByNodeSets(t *testing.T) {
 			}
 			if _, got, _ := strings.Cut(made.Files["gres.conf"], "overwritten.\n"); got != tt.want {
 				t.Errorf("gres.conf (-want +got):\n%s\nproblems %v", cmp.Diff(tt.want, got), made.Stored.Problems)
+			}
+			forAll := func(f topology.Finding) bool { return f.Reason == slurmlint.ReasonForAll }
+			if slices.ContainsFunc(made.Stored.Problems, forAll) != strings.HasPrefix(tt.want, "Name=gpu") {
+				t.Errorf("all nodes list the same devices, and problems are %v", made.Stored.Problems)
 			}
 			unchecked := func(f topology.Finding) bool {
 				return f.Reason == slurmconf.ReasonNotJudged && strings.HasPrefix(f.Message, "a")

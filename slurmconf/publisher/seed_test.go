@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // withSeed lets a publisher write a seed.
@@ -113,6 +114,9 @@ func TestSeed(t *testing.T) {
 	named.Nodes[0].Workers = []inputs.Worker{{Namespace: "slurm", Cluster: "a", NodeSet: "gb", Pod: "gb-0", Node: named.Nodes[0].Name, Hostname: "gb-0"}}
 	named.Nodes = append(named.Nodes, inputs.Node{Name: "cpu", Workers: []inputs.Worker{{Namespace: "slurm", Cluster: "a", NodeSet: "cpu", Pod: "cpu-0", Node: "cpu", Hostname: "cpu-0"}}})
 	ownType := Publication{Gres: Gres{Types: publication.Types{"NVIDIA GB200": "big"}}}
+	adapters := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1"}}, Reports: map[string]*topology.Node{"n1": {Name: "n1", Adapters: []topology.Adapter{{}}}}}
+	conf := map[string]string{"topology.conf": "BlockName=seed\nBlockSizes=2\n"}
+	ownSeed := &plandoc.Published{Files: conf, Annotations: map[string]string{plandoc.AnnotationSeed: plandoc.Digest(conf)}}
 	theirs := &plandoc.Published{Files: map[string]string{"topology.yaml": "---\n- topology: nvl\n"}, Annotations: map[string]string{}}
 	for _, tt := range []struct {
 		name string
@@ -139,6 +143,9 @@ func TestSeed(t *testing.T) {
 		{"slurmd is not to detect them", Publication{Gres: Gres{AutoDetect: "off"}}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}, ""},
 		{"GPUs differ", Publication{}, snapshotOf(mixed), nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"switches and no domain", Publication{}, onlyTiers, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},
+		{"cables will be read", Publication{FabricFiles: []string{fabricPath}}, adapters, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},
+		{"cables will be read, and no report has an adapter", Publication{FabricFiles: []string{fabricPath}}, &inputs.Snapshot{}, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
+		{"its own seed in the other file", Publication{}, &inputs.Snapshot{}, ownSeed, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"a tree is wanted", Publication{Topology: "tree"}, reports, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},
 		{"a base block size", Publication{BaseBlockSize: 18}, reports, nil, map[string]string{"topology.yaml": strings.Replace(seedBlock, "[2]", "[18]", 1), "gres.conf": detect}, ""},
 		{"a release without dynamic topology", Publication{SlurmVersion: "24.11"}, reports, nil, nil, "Slurm 24.11 takes no block without nodes"},
