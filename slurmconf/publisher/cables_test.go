@@ -325,13 +325,7 @@ func TestCablesInDirectory(t *testing.T) {
 	put.File(t, filepath.Join(texts, "a.txt"), c.text(), 0o600)
 	r := newDirRig(t, func(r *dirRig) {
 		r.fabricFiles(texts)
-		for _, m := range sites.Parse(t, fmt.Sprintf(railed, 2)).Machines() {
-			report, err := topology.EncodeReport(m.Report)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.write(string(report), "reports", m.Name+".json")
-		}
+		r.reports(sites.Parse(t, fmt.Sprintf(railed, 2)))
 	})
 	first := r.until("published", func(p *plandoc.Published) bool {
 		return strings.Contains(p.Files["topology.yaml"], "nodes: h[01-16]\n") && strings.Contains(p.Files["topology.yaml"], "nodes: h[17-32]\n")
