@@ -226,10 +226,7 @@ func TestCables(t *testing.T) {
 		same("no cable leads up from a rack")
 		doc := store.plan(t)
 		pub := complete(t, Publication{FabricFiles: []string{fabricPath}})[0]
-		made, err := Make(pub, pub.Rules.Gather(with(t, snap, c)), Previous{Plan: &doc.Current.Plan.Plan, Groups: doc.Groups})
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := makeOf(t, pub, pub.Rules.Gather(with(t, snap, c)), Previous{Plan: &doc.Current.Plan.Plan, Groups: doc.Groups})
 		want := topology.Finding{Reason: placement.ReasonCablesMissing, Message: "no cable leads up from " + doc.Current.Plan.Places()["h17"].Leaf + "; the switches published above stay"}
 		if !slices.Contains(made.Stored.Problems, want) {
 			t.Errorf("problems %v, want %v", made.Stored.Problems, want)
@@ -362,10 +359,7 @@ func TestCablesOfTexts(t *testing.T) {
 	pub := complete(t, Publication{FabricFiles: []string{fabricPath}})[0]
 	planOf := func(t *testing.T, snap *inputs.Snapshot, prev Previous) *Rendered {
 		t.Helper()
-		made, err := Make(pub, pub.Rules.Gather(snap), prev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := makeOf(t, pub, pub.Rules.Gather(snap), prev)
 		return made
 	}
 	found := func(made *Rendered, reason string) (out []string) {
@@ -423,11 +417,7 @@ func TestCablesOfTexts(t *testing.T) {
 		}
 		whole, _ := railedSite(t, 2)
 		first := planOf(t, whole, Previous{})
-		doc := first.Stored
-		prev, err := ReadPlan(pub, &doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		prev := recalled(t, pub, first)
 		if diff := cmp.Diff(first.Files["topology.yaml"], planOf(t, snap, prev).Files["topology.yaml"]); diff != "" {
 			t.Errorf("published nodes move (-old +new):\n%s", diff)
 		}
@@ -467,10 +457,7 @@ func TestCablesOfTexts(t *testing.T) {
 		c.wires = append(c.wires, wire{"unit0", "core", -1}, wire{"unit1", "core", -1})
 		snap = with(t, snap, c)
 		parents := complete(t, Publication{FabricFiles: []string{fabricPath}, ParentBlocks: 2})[0]
-		made, err := Make(parents, parents.Rules.Gather(snap), Previous{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := makeOf(t, parents, parents.Rules.Gather(snap), Previous{})
 		var order []string
 		for _, b := range made.Plan.Blocks() {
 			order = append(order, hostlist.Compress(b.Nodes))

@@ -198,19 +198,10 @@ func TestRackOfHeldFabricWaits(t *testing.T) {
 func TestHeldRootsHoldARack(t *testing.T) {
 	site := []rackOf{{"a", 1, 4}, {"a", 2, 4}, {"b", 9, 1}}
 	pub := complete(t, Publication{Fabrics: "separate"})[0]
-	made, err := Make(pub, pub.Rules.Gather(siteOf(site...)), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	prev, err := ReadPlan(pub, &made.Stored)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := makeOf(t, pub, pub.Rules.Gather(siteOf(site...)), Previous{})
+	prev := recalled(t, pub, made)
 	pub = complete(t, Publication{})[0]
-	made, err = Make(pub, pub.Rules.Gather(siteOf(append(site, rackOf{"b", 3, 4})...)), prev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made = makeOf(t, pub, pub.Rules.Gather(siteOf(append(site, rackOf{"b", 3, 4})...)), prev)
 	said := ""
 	for _, f := range made.Stored.Problems {
 		if f.Reason == placement.TopologiesChange {

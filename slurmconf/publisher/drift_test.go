@@ -238,10 +238,7 @@ func TestDriftByLabels(t *testing.T) {
 func BenchmarkDrift(b *testing.B) {
 	pub := complete(b, Publication{})[0]
 	g := largeFacts(b, pub)
-	made, err := Make(pub, g, Previous{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	made := makeOf(b, pub, g, Previous{})
 	prev := previousOf(b, pub, made.Files)
 	elsewhere := maps.Clone(made.Specs)
 	for name := range elsewhere {

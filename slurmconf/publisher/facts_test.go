@@ -62,10 +62,7 @@ func TestMakeNamesTheNameless(t *testing.T) {
 			snap.Nodes[i].Annotations = map[string]string{"sn": "s" + snap.Nodes[i].Name}
 		}
 	}
-	made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := makeOf(t, pub, pub.Rules.Gather(snap), Previous{})
 	const message = "no annotation sn says its name in Slurm"
 	if diff := cmp.Diff([]topology.Finding{{Subject: topology.Subject{Node: "gb200-005"}, Reason: inputs.ReasonNoSlurmName, Message: message}}, made.Stored.Problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)

@@ -31,10 +31,7 @@ func TestMakeNothing(t *testing.T) {
 		{"no node by pods", Selection{Slinky: "hpc/a"}, inputs.Inputs{}, Previous{}, ": there is nothing to write; no node has a worker pod of nodes.slinky, which is hpc/a", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			made, err := Make(complete(t, Publication{Nodes: tt.nodes})[0], tt.in, tt.prev)
-			if err != nil {
-				t.Fatal(err)
-			}
+			made := makeOf(t, complete(t, Publication{Nodes: tt.nodes})[0], tt.in, tt.prev)
 			if left := plandoc.LeftOut(made.Left); made.Refused != "NothingToPublish" || !strings.Contains(made.Message, tt.want) || !strings.HasPrefix(left, tt.left) {
 				t.Errorf("refused %q for %q, left out %q: want %q and %q", made.Refused, made.Message, left, tt.want, tt.left)
 			}
@@ -62,10 +59,7 @@ func TestMakeLeavesOutOfOneKind(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pub := complete(t, Publication{Topology: tt.kind})[0]
-			made, err := Make(pub, pub.Rules.Gather(tt.snap), Previous{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			made := makeOf(t, pub, pub.Rules.Gather(tt.snap), Previous{})
 			if diff := cmp.Diff([]string{tt.left, tt.message}, []string{plandoc.LeftOut(made.Left), made.Message}); diff != "" {
 				t.Errorf("left out, and why (-want +got):\n%s", diff)
 			}

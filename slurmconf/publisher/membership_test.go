@@ -203,16 +203,10 @@ func TestMembershipWaits(t *testing.T) {
 				n.Annotations = map[string]string{plandoc.SpecAnnotation: "some:where"}
 			}
 		}
-		m, err := Make(pub, pub.Rules.Gather(snap), prev)
-		if err != nil || m.Refused != "" {
-			t.Fatalf("%v %s", err, m.Message)
-		}
+		m := makeFiles(t, pub, pub.Rules.Gather(snap), prev)
 		return strings.Contains(m.Files["topology.yaml"], "nodes:"), m.Stored.Problems
 	}
-	file, err := Make(complete(t, Publication{Gres: Gres{AutoDetect: "nvidia"}})[0], pub.Rules.Gather(racksWithout(t, 1)), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := makeOf(t, complete(t, Publication{Gres: Gres{AutoDetect: "nvidia"}})[0], pub.Rules.Gather(racksWithout(t, 1)), Previous{})
 	inFile := previousOf(t, pub, file.Files)
 	want := []topology.Finding{{Reason: ReasonMembershipWaits, Message: "all nodes stay in the topology file until these nodes of it have an annotation: gb200-[002,072]"}}
 	if named, problems := made(inFile, "gb200-001", "gb200-002", "gb200-072"); !named || !cmp.Equal(problems, want) {
@@ -382,7 +376,7 @@ func TestGresByNodeSets(t *testing.T) {
 			pub := complete(t, Publication{SlurmNames: "slinky", Nodes: Selection{Selector: "pool!=other"}, Namespace: "slurm", Gres: tt.gres})[0]
 			var prev Previous
 			if tt.before != nil {
-				prev = publishedOf(t, pub, nodeSets(tt.before, true))
+				prev = recalled(t, pub, makeOf(t, pub, pub.Rules.Gather(nodeSets(tt.before, true)), Previous{}))
 			}
 			snap := nodeSets(tt.counts, tt.ready)
 			if tt.change != nil {
@@ -502,10 +496,7 @@ func TestGresByNodeSetsStays(t *testing.T) {
 						delete(snap.Nodes[i].Labels, "network.topology.nvidia.com/leaf")
 					}
 				}
-				made, err := Make(pub, pub.Rules.Gather(snap), prev)
-				if err != nil || made.Refused != "" {
-					t.Fatalf("%s: %v %s", step.what, err, made.Message)
-				}
+				made := makeFiles(t, pub, pub.Rules.Gather(snap), prev)
 				files = made.Files
 				file := files["gres.conf"]
 				if first == "" {
@@ -518,10 +509,7 @@ func TestGresByNodeSetsStays(t *testing.T) {
 				if slices.ContainsFunc(made.Stored.Problems, differ) != strings.Contains(tt.name, "differ") {
 					t.Errorf("%s: problems %v", step.what, made.Stored.Problems)
 				}
-				plan := made.Stored
-				if prev, err = ReadPlan(pub, &plan); err != nil {
-					t.Fatal(err)
-				}
+				prev = recalled(t, pub, made)
 			}
 		})
 	}
@@ -588,7 +576,8 @@ func TestGresByAnnotation(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var prev Previous
 			if tt.before != nil {
-				prev = publishedOf(t, complete(t, *tt.before)[0], racks(t))
+				before := complete(t, *tt.before)[0]
+				prev = recalled(t, before, makeOf(t, before, before.Rules.Gather(racks(t)), Previous{}))
 			}
 			snap := racks(t, tt.faults...)
 			tt.more(snap)
@@ -621,21 +610,6 @@ func TestGresByAnnotation(t *testing.T) {
 			}
 		})
 	}
-}
-
-// publishedOf is what the next plan continues from after a first publication.
-func publishedOf(t *testing.T, pub *publication.Cluster, snap *inputs.Snapshot) Previous {
-	t.Helper()
-	made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan := made.Stored
-	prev, err := ReadPlan(pub, &plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return prev
 }
 
 // TestBridgeKeepsNodesInTheFile has a node of slurm-bridge beside nodes of worker pods.

@@ -450,6 +450,37 @@ func snapshotOf(c *simulated.Cluster) *inputs.Snapshot {
 	return s
 }
 
+// makeOf makes what a publication writes after prev.
+func makeOf(t testing.TB, pub *publication.Cluster, in inputs.Inputs, prev Previous) *Rendered {
+	t.Helper()
+	made, err := Make(pub, in, prev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// makeFiles is makeOf where there must be something to write.
+func makeFiles(t testing.TB, pub *publication.Cluster, in inputs.Inputs, prev Previous) *Rendered {
+	t.Helper()
+	made := makeOf(t, pub, in, prev)
+	if made.Refused != "" {
+		t.Fatalf("%s: %s", made.Refused, made.Message)
+	}
+	return made
+}
+
+// recalled is what a plan continues from after the publication of what was made.
+func recalled(t testing.TB, pub *publication.Cluster, made *Rendered) Previous {
+	t.Helper()
+	plan := made.Stored
+	prev, err := ReadPlan(pub, &plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prev
+}
+
 // previousOf is what a plan continues from after the publication of the files.
 func previousOf(t testing.TB, pub *publication.Cluster, files map[string]string) Previous {
 	t.Helper()

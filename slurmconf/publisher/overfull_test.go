@@ -31,14 +31,8 @@ func claimFirstRack(snap *inputs.Snapshot) *inputs.Snapshot {
 // TestMakeHoldsDecisions has nobody there who approves that a block is overfilled.
 func TestMakeHoldsDecisions(t *testing.T) {
 	pub, snap := complete(t, Publication{MaxDomainGPUs: oneRack})[0], racks(t)
-	made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := Make(pub, pub.Rules.Gather(claimFirstRack(snap)), previousOf(t, pub, made.Files))
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := makeOf(t, pub, pub.Rules.Gather(snap), Previous{})
+	again := makeOf(t, pub, pub.Rules.Gather(claimFirstRack(snap)), previousOf(t, pub, made.Files))
 	if nodes, _ := placement.Moved(made.Plan, again.Plan); len(nodes) > 0 || !slices.ContainsFunc(again.Stored.Problems, func(f topology.Finding) bool { return f.Reason == placement.BlockOverfull }) {
 		t.Errorf("%v move, problems %v", nodes, again.Stored.Problems)
 	}

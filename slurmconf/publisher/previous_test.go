@@ -48,20 +48,14 @@ func TestReadPlanRecalls(t *testing.T) {
 		{"a rack has lost nodes before classes are set", racks("a", "a"), racks("a", "a")[:9], classes, []string{"nvl"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			made, err := Make(complete(t, blocks)[0], inputs.Inputs{Facts: tt.old}, Previous{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			made := makeOf(t, complete(t, blocks)[0], inputs.Inputs{Facts: tt.old}, Previous{})
 			plan := made.Stored
 			pub := complete(t, tt.pub)[0]
 			prev, err := ReadPlan(pub, &plan)
 			if err != nil {
 				t.Fatal(err)
 			}
-			next, err := Make(pub, inputs.Inputs{Facts: tt.facts}, prev)
-			if err != nil {
-				t.Fatal(err)
-			}
+			next := makeOf(t, pub, inputs.Inputs{Facts: tt.facts}, prev)
 			var got []string
 			for _, topo := range next.Plan.BlockTopologies() {
 				got = append(got, topo.Name)
@@ -85,10 +79,7 @@ func TestReadPlanKnowsLeaves(t *testing.T) {
 	for _, format := range []string{"conf", "yaml"} {
 		t.Run(format, func(t *testing.T) {
 			of := func(by string, prev Previous) *Rendered {
-				made, err := Make(complete(t, Publication{Format: format, Topology: "block", BlocksBy: by})[0], inputs.Inputs{Facts: facts}, prev)
-				if err != nil {
-					t.Fatal(err)
-				}
+				made := makeOf(t, complete(t, Publication{Format: format, Topology: "block", BlocksBy: by})[0], inputs.Inputs{Facts: facts}, prev)
 				return made
 			}
 			plan := of("leaf", Previous{}).Stored
@@ -118,21 +109,15 @@ func TestReadPlan(t *testing.T) {
 			t.Run(name+" "+site, func(t *testing.T) {
 				pub := complete(t, p)[0]
 				g := pub.Rules.Gather(snapshotOf(sites.Open(t, site)))
-				made, err := Make(pub, g, Previous{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				made := makeOf(t, pub, g, Previous{})
 				if name == "blocks alone" && made.Refused == "NothingToPublish" {
 					return // the site has no NVLink domain
 				}
 				if made.Refused != "" {
 					t.Fatal(made.Message)
 				}
+				prev := recalled(t, pub, made)
 				plan := made.Stored
-				prev, err := ReadPlan(pub, &plan)
-				if err != nil {
-					t.Fatal(err)
-				}
 				if files, err := plan.Files(); err != nil || !maps.Equal(files, made.Files) {
 					t.Errorf("%v, the stored plan gives\n%v", err, files)
 				}
@@ -143,10 +128,7 @@ func TestReadPlan(t *testing.T) {
 				if diff := cmp.Diff(lines, prev.Gres); diff != "" {
 					t.Errorf("gres.conf (-made +read):\n%s", diff)
 				}
-				again, err := Make(pub, g, prev)
-				if err != nil {
-					t.Fatal(err)
-				}
+				again := makeOf(t, pub, g, prev)
 				if diff := cmp.Diff(made.Files, again.Files); diff != "" {
 					t.Errorf("carried on (-first +again):\n%s", diff)
 				}

@@ -25,13 +25,7 @@ func withSeed(p *Publisher) { p.options.Seed = true }
 // seedIs compares what is published with a seed, without the comment at the top.
 func seedIs(t *testing.T, set *plandoc.Published, topology, gres string) {
 	t.Helper()
-	want := map[string]string{"topology.yaml": topology, "gres.conf": gres}
-	got := map[string]string{}
-	for name, text := range set.Files {
-		_, text, _ = strings.Cut(text, "overwritten.\n")
-		got[name] = text
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"topology.yaml": topology, "gres.conf": gres}, textOf(set.Files)); diff != "" {
 		t.Errorf("seed (-want +got):\n%s", diff)
 	}
 }
@@ -165,14 +159,7 @@ func TestSeed(t *testing.T) {
 				}
 				return
 			}
-			got := map[string]string{}
-			for name, text := range set.Files {
-				if _, rest, found := strings.Cut(text, "overwritten.\n"); found {
-					text = rest
-				}
-				got[name] = text
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := cmp.Diff(tt.want, textOf(set.Files)); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
 			if again, _, err := seedSet(complete(t, tt.pub)[0], tt.snap, set, map[string]bool{"n2": true}); again != nil || err != nil {

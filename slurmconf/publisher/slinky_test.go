@@ -166,10 +166,7 @@ func TestSlinkyComesBackElsewhere(t *testing.T) {
 			t.Fatalf("the pods are on %d nodes", len(nodes))
 		}
 		pub := complete(t, Publication{SlurmNames: "slinky:a"})[0]
-		made, err := Make(pub, pub.Rules.Gather(p.on(t)), Previous{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := makeOf(t, pub, pub.Rules.Gather(p.on(t)), Previous{})
 		anew, err := made.Stored.Whole()
 		if err != nil {
 			t.Fatal(err)
