@@ -12,7 +12,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -208,28 +207,6 @@ func TestUnwrittenFilesDrift(t *testing.T) {
 		if diff := cmp.Diff(map[string]string{"gb200-072": nodestatus.ReasonPublishedDiffers}, drifting(store)); diff != "" {
 			t.Errorf("edited, and not to be restored (-want +got):\n%s", diff)
 		}
-	})
-}
-
-// TestDriftByLabels has nodes whose labels are all that is known drift and agree again.
-func TestDriftByLabels(t *testing.T) {
-	bare := func(snap *inputs.Snapshot) *inputs.Snapshot {
-		snap.Reports = nil
-		return snap
-	}
-	store := newMemory(bare(racks(t)))
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		moved := bare(racks(t))
-		for i := range 15 {
-			moved.Nodes[i].Labels[topology.CliqueLabel] = moved.Nodes[20].Labels[topology.CliqueLabel]
-		}
-		store.change(moved)
-		store.pass(time.Hour)
-		wantDrift(t, store, "held", firstNodes(15, nodestatus.ReasonPublishedDiffers))
-		store.change(bare(racks(t)))
-		store.pass(time.Hour)
-		wantDrift(t, store, "labelled as before", map[string]string{})
 	})
 }
 

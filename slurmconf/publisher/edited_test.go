@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -54,52 +55,44 @@ func disorder(t *testing.T, store *memory) (want map[string]string) {
 	return maps.Clone(p.Files)
 }
 
+// TestEditedFilesAreRestored edits files while a publisher runs, and while none does. Files of others stay.
 func TestEditedFilesAreRestored(t *testing.T) {
 	for name, edit := range edits {
-		t.Run(name, func(t *testing.T) {
-			store := newMemory(racks(t))
-			pubs := complete(t, Publication{})
-			var want map[string]string
-			inBubble(t, store, pubs, func() { want = disorder(t, store) })
-			inBubble(t, store, pubs, func() { // a publisher that found the files so
-				store.pass(time.Minute)
-				p := store.get("slurm/quoin-slurm")
-				store.edit(func() {
-					edit(p.Files)
-					p.Files["theirs"] = "stays"
+		for _, running := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, a publisher runs: %t", name, running), func(t *testing.T) {
+				store := newMemory(racks(t))
+				pubs := complete(t, Publication{})
+				var want map[string]string
+				edited := func() {
+					edit(store.published["slurm/quoin-slurm"].Files)
+					store.published["slurm/quoin-slurm"].Files["theirs"] = "stays"
+				}
+				restored := func() {
+					store.pass(time.Minute)
+					got := store.get("slurm/quoin-slurm")
+					if diff := cmp.Diff(want, got.Own()); diff != "" || got.Files["theirs"] != "stays" || got.Annotations[plandoc.AnnotationHeldReason] != "" {
+						t.Errorf("held %q, files (-want +got):\n%s", got.Annotations[plandoc.AnnotationHeldReason], diff)
+					}
+					if !slices.Contains(store.events, "PublishedEdited") {
+						t.Errorf("events %v", store.events)
+					}
+					store.pass(time.Hour) // Nodes are annotated again
+					store.rests(t, time.Hour)
+				}
+				inBubble(t, store, pubs, func() { want = disorder(t, store) })
+				inBubble(t, store, pubs, func() { // a publisher that found the files so
+					store.pass(time.Minute)
+					if running {
+						store.edit(edited)
+						restored()
+					}
 				})
-				store.pass(time.Minute)
-				got := store.get("slurm/quoin-slurm")
-				if diff := cmp.Diff(want, got.Own()); diff != "" || got.Files["theirs"] != "stays" || got.Annotations[plandoc.AnnotationHeldReason] != "" {
-					t.Errorf("held %q, files (-want +got):\n%s", got.Annotations[plandoc.AnnotationHeldReason], diff)
-				}
-				if !slices.Contains(store.events, "PublishedEdited") {
-					t.Errorf("events %v", store.events)
-				}
-				store.rests(t, time.Hour)
-			})
-		})
-	}
-}
-
-// TestEditedBetweenLeaders does it while no publisher runs.
-func TestEditedBetweenLeaders(t *testing.T) {
-	for name, edit := range edits {
-		t.Run(name, func(t *testing.T) {
-			store := newMemory(racks(t))
-			pubs := complete(t, Publication{})
-			inBubble(t, store, pubs, func() { disorder(t, store) })
-			inBubble(t, store, pubs, func() { store.pass(time.Minute) }) // takes it over
-			first := maps.Clone(store.get("slurm/quoin-slurm").Files)
-			edit(store.get("slurm/quoin-slurm").Files)
-			inBubble(t, store, pubs, func() {
-				store.pass(time.Minute)
-				got := store.get("slurm/quoin-slurm")
-				if diff := cmp.Diff(first, got.Files); diff != "" || got.Annotations[plandoc.AnnotationHeldReason] != "" {
-					t.Errorf("held %q (-want +got):\n%s", got.Annotations[plandoc.AnnotationHeldReason], diff)
+				if !running {
+					edited()
+					inBubble(t, store, pubs, restored)
 				}
 			})
-		})
+		}
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -51,24 +50,6 @@ func TestBadSlurmNames(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestMakeNamesTheNameless(t *testing.T) {
-	pub := complete(t, Publication{SlurmNames: "annotation:sn"})[0]
-	snap := racks(t)
-	for i := range snap.Nodes {
-		if i != 4 {
-			snap.Nodes[i].Annotations = map[string]string{"sn": "s" + snap.Nodes[i].Name}
-		}
-	}
-	made := makeOf(t, pub, pub.Rules.Gather(snap), Previous{})
-	const message = "no annotation sn says its name in Slurm"
-	if diff := cmp.Diff([]topology.Finding{{Subject: topology.Subject{Node: "gb200-005"}, Reason: inputs.ReasonNoSlurmName, Message: message}}, made.Stored.Problems); diff != "" {
-		t.Errorf("problems (-want +got):\n%s", diff)
-	}
-	if want := "gb200-005: NoSlurmName: " + message; plandoc.LeftOut(made.Left) != want {
-		t.Errorf("left out %q, want %q", plandoc.LeftOut(made.Left), want)
 	}
 }
 

@@ -196,22 +196,6 @@ func TestLinksUnknown(t *testing.T) {
 	}
 }
 
-// TestGresAloneRenamed gives other Slurm names to nodes without a place: people look first.
-func TestGresAloneRenamed(t *testing.T) {
-	store := newMemory(hgxSite(t, 0))
-	inBubble(t, store, complete(t, Publication{}), func() { store.pass(time.Hour) })
-	inBubble(t, store, complete(t, Publication{SlurmNames: "s/(.+)/x-$1/"}), func() {
-		store.pass(time.Hour)
-		const want = "BigChange: 8 of 8 nodes would get another Slurm name, more than 20 %: Node h01 was named h01 until now (slurmNames: short); by slurmNames: s/(.+)/x-$1/ it is x-h01;"
-		if held := store.filesAre(t, "renamed", map[string]string{"gres.conf": hgxGres}).Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, want) {
-			t.Errorf("held %q", held)
-		}
-		store.approve()
-		store.pass(time.Hour)
-		store.filesAre(t, "approved", map[string]string{"gres.conf": strings.Replace(hgxGres, "h[01-06],n[01-02]", "x-h[01-06],x-n[01-02]", 1)})
-	})
-}
-
 // TestFirstPlaces publishes the first tree of a site that had gres.conf alone when its nodes are
 // labelled: a node that a tree lacks runs no job with others. People can go back.
 func TestFirstPlaces(t *testing.T) {

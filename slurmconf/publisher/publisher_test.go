@@ -3,7 +3,6 @@ package publisher
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -77,24 +76,6 @@ func TestStoreErrorIsTriedAgain(t *testing.T) {
 		store.pass(2 * time.Minute)
 		if len(store.published) != 1 {
 			t.Error("not published after the store came back")
-		}
-	})
-}
-
-// TestTwoPublications gives two Slurm clusters their own nodes.
-func TestTwoPublications(t *testing.T) {
-	pubs := complete(t,
-		Publication{Name: "red", Namespace: "slurm-red", Nodes: Selection{Selector: "team=red"}},
-		Publication{Name: "blue", Namespace: "slurm-blue", Format: "conf", SlurmVersion: "24.11", Topology: "tree", Nodes: Selection{Selector: "team=blue"}})
-	store := newMemory(labelled(t, "team", "red", "blue", nil))
-	inBubble(t, store, pubs, func() {
-		store.pass(10 * time.Minute)
-		red, blue := store.get("slurm-red/quoin-slurm-red").Files["topology.yaml"], store.get("slurm-blue/quoin-slurm-blue").Files["topology.conf"]
-		if !strings.Contains(red, "gb200-[001-018]") || strings.Contains(red, "037") || !strings.Contains(blue, "gb200-[037-054]") || strings.Contains(blue, "001") {
-			t.Errorf("red:\n%s\nblue:\n%s", red, blue)
-		}
-		if len(store.notes) != 36 {
-			t.Errorf("%d nodes annotated, want the 36 of the release that takes it", len(store.notes))
 		}
 	})
 }
