@@ -193,11 +193,7 @@ func TestSeveralTopologiesWait(t *testing.T) {
 	store := newMemory(fabrics(0))
 	names := func() string {
 		_, topologies := fileOf(t, store)
-		var out []string
-		for _, topo := range topologies {
-			out = append(out, topo.Name)
-		}
-		return strings.Join(out, " ")
+		return strings.Join(namesOf(topologies), " ")
 	}
 	inBubble(t, store, complete(t, Publication{MaxChange: new(1.0), Fabrics: "separate"}), func() {
 		store.pass(5 * time.Minute)

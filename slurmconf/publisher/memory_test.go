@@ -182,8 +182,8 @@ func (m *memory) Stored(context.Context) (map[string]plandoc.Stored, error) {
 	out := map[string]plandoc.Stored{}
 	for name, packed := range m.plans {
 		d, err := plandoc.Unpack(packed)
-		if err != nil {
-			return nil, err
+		if err != nil { // as other stores, it lists a plan that nobody can read
+			d = plandoc.New(name, "")
 		}
 		at, _ := plandoc.ReadLocation(d.Place)
 		out[name] = plandoc.Stored{Place: at, Files: d.Place, RemovePlan: "remove plan " + name, RemoveFiles: "remove files " + d.Place}

@@ -12,50 +12,34 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // TestReadPlanRecalls publishes blocks alone. What the files do not say is in the stored
 // plan: the fabric of each topology, and the sizes of racks.
 func TestReadPlanRecalls(t *testing.T) {
-	racks := func(roots ...string) (facts []topology.Facts) {
-		for r, root := range roots {
-			for n := range 6 {
-				name := fmt.Sprintf("r%dn%d", r, n)
-				f := topology.Facts{Name: name, SlurmName: name, Labels: topology.Labels{GPUs: 1, Product: "NVIDIA GB200", Tiers: []string{fmt.Sprintf("leaf-%d", r), root}}}
-				gpu := topology.GPU{UUID: "GPU-" + name, Product: "NVIDIA GB200", Minor: new(int), Fabric: topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{1, byte(r)}, CliqueID: 1}}
-				f.Report = &topology.Node{Name: name, GPUs: []topology.GPU{gpu}}
-				f.Report.Domain = f.Report.Joined()
-				facts = append(facts, f)
-			}
-		}
-		return facts
-	}
-	noLabels := racks("a", "b")
-	for i := range noLabels {
-		noLabels[i].Labels.Tiers = nil
+	old := siteOf(rackOf{"a", 1, 6}, rackOf{"b", 2, 6})
+	noLabels := siteOf(rackOf{"a", 1, 6}, rackOf{"b", 2, 6})
+	for i := range noLabels.Nodes {
+		noLabels.Nodes[i].Labels = map[string]string{nodelabels.Count: "1"}
 	}
 	blocks := Publication{Format: "yaml", Topology: "block", Fabrics: "separate"}
 	classes := blocks
 	classes.SizeClasses = []int{6, 3}
 	for _, tt := range []struct {
-		name       string
-		old, facts []topology.Facts
-		pub        Publication
-		want       []string
+		name     string
+		old, now *inputs.Snapshot
+		pub      Publication
+		want     []string
 	}{
-		{"no switch is known any more", racks("a", "b"), noLabels, blocks, []string{"nvl-a", "nvl-b"}},
-		{"a rack has lost nodes before classes are set", racks("a", "a"), racks("a", "a")[:9], classes, []string{"nvl"}},
+		{"no switch is known any more", old, noLabels, blocks, []string{"nvl-a", "nvl-b"}},
+		{"a rack has lost nodes before classes are set", siteOf(rackOf{"a", 1, 6}, rackOf{"a", 2, 6}), siteOf(rackOf{"a", 1, 6}, rackOf{"a", 2, 3}), classes, []string{"nvl"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			made := makeOf(t, complete(t, blocks)[0], inputs.Inputs{Facts: tt.old}, Previous{})
-			plan := made.Stored
-			pub := complete(t, tt.pub)[0]
-			prev, err := ReadPlan(pub, &plan)
-			if err != nil {
-				t.Fatal(err)
-			}
-			next := makeOf(t, pub, inputs.Inputs{Facts: tt.facts}, prev)
+			first, pub := complete(t, blocks)[0], complete(t, tt.pub)[0]
+			made := makeOf(t, first, first.Rules.Gather(tt.old), Previous{})
+			next := makeOf(t, pub, pub.Rules.Gather(tt.now), recalled(t, pub, made))
 			var got []string
 			for _, topo := range next.Plan.BlockTopologies() {
 				got = append(got, topo.Name)

@@ -32,6 +32,14 @@ func fileOf(t *testing.T, m *memory) (name string, topologies []topology.Topolog
 	return "", nil
 }
 
+// namesOf are the names of topologies.
+func namesOf(topologies []topology.Topology) (names []string) {
+	for i := range topologies {
+		names = append(names, topologies[i].Name)
+	}
+	return names
+}
+
 // wantKnown checks that slurmctld knows everything that annotations name.
 func wantKnown(t *testing.T, m *memory) {
 	t.Helper()
@@ -88,9 +96,7 @@ func TestTopologiesLeaveAfterAnnotations(t *testing.T) {
 					store.pass(20 * time.Second)
 					wantKnown(t, store)
 					name, topologies := fileOf(t, store)
-					for _, topo := range topologies {
-						name += " " + topo.Name
-					}
+					name += " " + strings.Join(namesOf(topologies), " ")
 					if len(seen) == 0 || seen[len(seen)-1] != name {
 						seen = append(seen, name)
 					}
@@ -104,16 +110,12 @@ func TestTopologiesLeaveAfterAnnotations(t *testing.T) {
 				t.Errorf("the files (-want +got):\n%s", diff)
 			}
 			_, topologies := fileOf(t, store)
-			var names []string
-			for _, topo := range topologies {
-				names = append(names, topo.Name)
-			}
 			var got []string
 			for unit := range topology.SpecUnits(store.notes["gb200-001"]) {
 				of, _, _ := strings.Cut(unit, ":")
 				got = append(got, of)
 			}
-			if !slices.Equal(got, names) {
+			if names := namesOf(topologies); !slices.Equal(got, names) {
 				t.Errorf("annotated %q, want units of %v", store.notes["gb200-001"], names)
 			}
 			if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; held != "" {

@@ -155,11 +155,12 @@ func TestSettingsWithoutEffect(t *testing.T) {
 }
 
 // TestPublicationIsRenamed gives a publication another name and the same ConfigMap: it goes on with all
-// that it knew, and nobody is told to delete files that are in use.
+// that it knew, and nobody is told to delete files that are in use. A stored plan that nobody can read changes nothing.
 func TestPublicationIsRenamed(t *testing.T) {
 	store, log := newMemory(whole(podsOn(72).on(t))), &bytes.Buffer{}
 	inBubble(t, store, complete(t, Publication{SlurmNames: "slinky:a"}), func() { store.pass(30 * time.Minute) })
 	before := store.plan(t)
+	store.plans["broken"] = []byte("x")
 	inBubbleWith(t, store, complete(t, Publication{Name: "hgx", ConfigMap: "quoin-slurm", SlurmNames: "slinky:a"}), func(p *Publisher) { p.log = slog.New(slog.NewTextHandler(log, nil)) }, func(*Publisher) {
 		store.pass(30 * time.Minute)
 		d, err := store.LoadPlan(t.Context(), "hgx")

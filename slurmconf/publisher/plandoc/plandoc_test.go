@@ -429,10 +429,10 @@ func TestRecent(t *testing.T) {
 		}
 	}
 	for i := range 100 {
-		d.Remember(noon.Add(30*time.Minute), time.Hour, []string{fmt.Sprintf("m%d", i)}, nil)
+		d.Remember(noon.Add(30*time.Minute), time.Hour, []string{fmt.Sprintf("m%d", i)}, []string{fmt.Sprintf("d%d", i)})
 	}
-	if places, _ := d.Recent(noon.Add(30*time.Minute), time.Hour); len(d.Moves) != maxSteps || len(places) != 103 {
-		t.Errorf("%d steps, %d nodes", len(d.Moves), len(places))
+	if places, devices := d.Recent(noon.Add(30*time.Minute), time.Hour); len(d.Moves) != maxSteps || len(places) != 103 || len(devices) != 101 {
+		t.Errorf("%d steps, %d nodes, devices of %d nodes", len(d.Moves), len(places), len(devices))
 	}
 	d.Remember(noon.Add(3*time.Hour), time.Hour, nil, nil)
 	if len(d.Moves) != 0 {
