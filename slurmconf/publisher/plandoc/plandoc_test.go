@@ -79,8 +79,9 @@ func TestRoundTrip(t *testing.T) {
 
 func TestMarshalSorts(t *testing.T) {
 	sorted, mixed := document(), document()
-	nodes := mixed.Current.Plan.Nodes
-	nodes[0], nodes[3] = nodes[3], nodes[0]
+	for _, p := range []*Plan{&mixed.Current.Plan, mixed.Wanted, &mixed.History[0].Plan} {
+		p.Nodes[0], p.Nodes[3] = p.Nodes[3], p.Nodes[0]
+	}
 	mixed.Leaving, sorted.Leaving = []string{"b", "a"}, []string{"a", "b"}
 	want, err := Marshal(sorted)
 	if err != nil {
