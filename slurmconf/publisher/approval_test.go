@@ -68,7 +68,7 @@ func TestFlappingWhileHeld(t *testing.T) {
 	inBubble(t, store, complete(t, Publication{RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
 		store.pass(time.Minute)
 		saves := store.saves
-		for i := range 41 {
+		for i := range 40 {
 			store.change(racksWithout(t, 20+i%2))
 			store.pass(15 * time.Second)
 		}
@@ -76,7 +76,14 @@ func TestFlappingWhileHeld(t *testing.T) {
 		if n := store.saves - saves; n < 2 || n > 11 || said < 2 || said > 11 {
 			t.Errorf("%d writes and %d events in ten minutes of held changes, want one a minute", n, said)
 		}
+		for _, left := range []int{30, 31} {
+			store.change(racksWithout(t, left))
+			store.pass(time.Second)
+		}
 		store.pass(time.Minute)
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 31 of 72 nodes") {
+			t.Errorf("a minute after the last change, held %q", held)
+		}
 		store.approve()
 		store.pass(time.Minute)
 		if got := store.get("slurm/quoin-slurm"); got.Annotations[plandoc.AnnotationHeld] != "" || strings.Contains(got.Files["topology.yaml"], "gb200-[001") {

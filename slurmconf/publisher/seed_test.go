@@ -139,6 +139,7 @@ func TestSeed(t *testing.T) {
 		{"switches and no domain", Publication{}, onlyTiers, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},
 		{"cables will be read", Publication{FabricFiles: []string{fabricPath}}, adapters, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},
 		{"cables will be read, and no report has an adapter", Publication{FabricFiles: []string{fabricPath}}, &inputs.Snapshot{}, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
+		{"no cables are read", Publication{}, adapters, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"its own seed in the other file", Publication{}, &inputs.Snapshot{}, ownSeed, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"a tree is wanted", Publication{Topology: "tree"}, reports, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},
 		{"a base block size", Publication{BaseBlockSize: 18}, reports, nil, map[string]string{"topology.yaml": strings.Replace(seedBlock, "[2]", "[18]", 1), "gres.conf": detect}, ""},
