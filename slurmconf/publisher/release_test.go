@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -156,7 +157,7 @@ func TestOldSlurmKeepsItsTree(t *testing.T) {
 	inBubble(t, store, complete(t, keys), func() {
 		store.pass(time.Hour)
 		held := store.plan(t).Held
-		if len(held) != 1 || held[0].Reason != reasonKindChange || !held[0].Alone {
+		if len(held) != 1 || held[0].Reason != placement.KindChange || !held[0].Alone {
 			t.Fatalf("held %+v, want the decision alone", held)
 		}
 		store.approveDigest(held[0].Digest)

@@ -217,7 +217,7 @@ func TestBaseIsOffered(t *testing.T) {
 			facts := racksOf(1, tt.now...)
 			wanted := mustPlan(t, facts, previous(old), tt.policy)
 			policy, got := tt.policy, ""
-			policy.Hold = true
+			policy.Waits = allWait
 			decisions := choicesOf(t, placement.BaseSizeChange, facts, previous(old), tt.policy)
 			for _, d := range decisions {
 				got += d.Subject + ": " + d.From + " -> " + d.To

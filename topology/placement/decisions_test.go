@@ -11,6 +11,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
+// allWait is a Policy.Waits of people who approve nothing.
+func allWait(placement.Decision) bool { return true }
+
 // decisionsText writes decisions as SUBJECT -> TO.
 func decisionsText(all []placement.Decision) string {
 	var out []string
@@ -68,16 +71,17 @@ func TestPlanKeepsTopologies(t *testing.T) {
 				t.Fatalf("decisions (-want +got):\n%s", diff)
 			}
 			policy := tt.policy
-			policy.Keep = slices.DeleteFunc(slices.Clone(decisions), func(d placement.Decision) bool {
-				return tt.hold != nil && !slices.Contains(tt.hold, d.Subject)
-			})
+			policy.Waits = func(d placement.Decision) bool {
+				return d.Kind == placement.TopologiesChange && (tt.hold == nil || slices.Contains(tt.hold, d.Subject))
+			}
+			kept := slices.DeleteFunc(slices.Clone(decisions), func(d placement.Decision) bool { return !policy.Waits(d) })
 			for range 2 { // a held plan is the start of the next one
 				plan := mustPlan(t, tt.facts, previous(old), policy)
 				if diff := cmp.Diff(sortRacks(tt.want), sortRacks(topologies(plan))); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 				for _, name := range plan.LostTopologies(old) {
-					if slices.ContainsFunc(policy.Keep, func(d placement.Decision) bool { return d.Subject == name }) {
+					if slices.ContainsFunc(kept, func(d placement.Decision) bool { return d.Subject == name }) {
 						t.Errorf("topology %s is kept and gone", name)
 					}
 				}
@@ -100,7 +104,7 @@ func TestPlanKeepsTopologies(t *testing.T) {
 			}
 			after := mustPlan(t, tt.facts, previous(old), tt.policy)
 			for i, d := range choicesOf(t, placement.TopologiesChange, tt.facts, previous(old), tt.policy) {
-				if want := policy.Keep[i]; d != want {
+				if want := kept[i]; d != want {
 					t.Errorf("decision %+v after the hold, was %+v", d, want)
 				}
 			}
@@ -121,13 +125,17 @@ func TestMovedToHeldRack(t *testing.T) {
 	moved := &after[7]
 	moved.Name, moved.SlurmName, moved.Report.Name = before[7].Name, before[7].SlurmName, before[7].Name
 	policy := divided
-	policy.Hold = true
+	policy.Waits = allWait
 	held, plan := choicesOf(t, placement.TopologiesChange, after, previous(old), policy), mustPlan(t, after, previous(old), policy)
 	if got, want := plan.Places()[moved.SlurmName].Block, old.Places()[moved.SlurmName].Block; len(held) != 1 || got != want {
 		t.Errorf("held %v: the node is in block %q, want %q", held, got, want)
 	}
 	if at := plan.Places()["r003n02"].Block; at != "" {
 		t.Errorf("a node of the new rack is in %s", at)
+	}
+	_, found, err := makePlan(after, previous(old), policy)
+	if err != nil || !found.Held[moved.SlurmName] || !found.Held["r003n02"] || len(found.Held) != 4 {
+		t.Errorf("held nodes %v, %v", found.Held, err)
 	}
 }
 
@@ -141,7 +149,7 @@ func TestHeldRackAsksPeople(t *testing.T) {
 		after[i].Name, after[i].SlurmName, after[i].Report.Name = before[i].Name, before[i].SlurmName, before[i].Name
 	}
 	policy := divided
-	policy.Hold = true
+	policy.Waits = allWait
 	held, plan := choicesOf(t, placement.TopologiesChange, after, previous(old), policy), mustPlan(t, after, previous(old), policy)
 	if moved, _ := placement.Moved(old, plan); len(held) != 1 || len(moved) > 0 {
 		t.Fatalf("held %v, moved %v", held, moved)
@@ -195,6 +203,44 @@ func TestNobodyRelies(t *testing.T) {
 			_, found, err := makePlan(tt.facts, previous(old), tt.policy)
 			if err != nil || len(found.Choices) != tt.want {
 				t.Errorf("decisions %+v, %v, want %d", found.Choices, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestHeldKind has a topology change between switches and blocks, and nobody approves that: the plan is as if the
+// published kind was configured.
+func TestHeldKind(t *testing.T) {
+	published := mustPlan(t, inFabric("a", 1, 4, 4), nil, divided)
+	blocks, tree := *published, *published
+	blocks.Topologies = []topology.Topology{published.Topologies[0]}
+	blocks.Topologies[0].Name = topology.ConfTopology
+	tree.Topologies = published.Topologies[1:]
+	inUse := map[string]bool{topology.ConfTopology + ":": true}
+	for _, tt := range []struct {
+		name  string
+		prev  given
+		racks []int
+		want  string                    // the decision about the kind
+		wants func(p *placement.Policy) // what is configured
+		keeps func(p *placement.Policy) // what would give the same plan
+		base  int
+	}{
+		{"blocks in use", given{Plan: &blocks, InUse: inUse}, []int{8, 8, 8}, placement.TopologyInUse,
+			func(p *placement.Policy) { p.OneTopology, p.Annotates, p.TreeOnly = true, true, true }, func(p *placement.Policy) { p.OneTopology = true }, 4},
+		{"the first blocks", given{Plan: &tree}, []int{4, 4, 8, 8, 8, 3}, placement.KindChange, func(*placement.Policy) {}, func(p *placement.Policy) { p.TreeOnly = true }, 8},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			after, wanted, kept := inFabric("a", 1, tt.racks...), divided, divided
+			wanted.Waits, kept.Waits = allWait, allWait
+			tt.wants(&wanted)
+			tt.keeps(&kept)
+			if got := choicesOf(t, tt.want, after, &tt.prev, wanted); len(got) != 1 {
+				t.Errorf("decisions %+v", got)
+			}
+			got, want := mustPlan(t, after, &tt.prev, wanted), mustPlan(t, after, &tt.prev, kept)
+			if diff := cmp.Diff(want, got); diff != "" || got.BaseBlockSize() != tt.base {
+				t.Errorf("base %d (-want +got):\n%s", got.BaseBlockSize(), diff)
 			}
 		})
 	}

@@ -251,6 +251,23 @@ func TestPlanGoesToSeveral(t *testing.T) {
 	}
 }
 
+// TestBlockOfTwoTopologies has a block in two topologies: one of them stays in the file as long as nodes are registered
+// with its blocks. The topology that has all racks has the block once.
+func TestBlockOfTwoTopologies(t *testing.T) {
+	mixed := inFabric("a", 1, 6, 6, 3)
+	classes := divided
+	classes.SizeClasses = []int{6, 3}
+	plan := mustPlan(t, mixed, nil, classes)
+	double := plan.Topologies[0].Blocks[0]
+	double.Nodes = nil
+	plan.Topologies[1].Blocks = append(plan.Topologies[1].Blocks, double)
+	prev := previous(plan)
+	prev.InUse = map[string]bool{double.Name: true}
+	if diff := cmp.Diff("nvl-3[3]* 01 02 03", sortRacks(topologies(mustPlan(t, mixed, prev, divided)))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestPlanAdvisesClasses has one published topology in which jobs of some sizes cannot run.
 // Racks that have lost nodes are no class.
 func TestPlanAdvisesClasses(t *testing.T) {

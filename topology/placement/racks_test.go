@@ -18,7 +18,7 @@ type rack struct {
 }
 
 func (r *rack) domain() *domain {
-	d := &domain{fabric: r.fabric, size: r.size, nodes: make([]*node, r.nodes)}
+	d := &domain{fabric: r.fabric, size: r.size, nodes: slices.Repeat([]*node{{Facts: new(topology.Facts)}}, r.nodes)}
 	if r.published != "" {
 		d.old = &oldBlock{Block: &topology.Block{Size: r.before}, topology: r.published}
 	}
@@ -86,7 +86,7 @@ func TestDivideRacks(t *testing.T) {
 		{"the published order", []rack{inA, inB}, []topology.Topology{fabrics[1], fabrics[0]}, nvl, "nvl-b[4]b [1]; nvl-a[4]a [0]"},
 		{"a root has another name", []rack{publishedRack("nvl-a", 4, "c"), inB}, fabrics, nvl, "nvl-a[4]c [0]; nvl-b[4]b [1]"},
 		{"a rack moves to another fabric", []rack{inA, inA, publishedRack("nvl-a", 4, "b"), inB}, fabrics, nvl, "nvl-a[4]a [0 1]; nvl-b[4]b [2 3]"},
-		{"a rack moves to a topology that is kept", []rack{publishedRack("nvl-b", 4, "a"), inA, inB}, fabrics, Policy{Keep: []Decision{{Kind: TopologiesChange, Subject: "nvl-a"}}}, "nvl-a[4]a [0 1]; nvl-b[4]b [2]"},
+		{"a rack moves to a topology that is kept", []rack{publishedRack("nvl-b", 4, "a"), inA, inB}, fabrics, Policy{met: []Choice{{Decision: Decision{Kind: TopologiesChange, Subject: "nvl-a"}, Waits: true}}}, "nvl-a[4]a [0 1]; nvl-b[4]b [2]"},
 		{"no root is known now", []rack{noRootA, noRootB}, fabrics, nvl, "nvl-a[4]a [0]; nvl-b[4]b [1]"},
 		{"no root is known in one fabric", []rack{noRootA, inB}, fabrics, nvl, "nvl-a[4]a [0]; nvl-b[4]b [1]"},
 		{"a new fabric", slices.Concat([]rack{inA, inB}, freshRacks("c", 4)), fabrics, nvl, "nvl-a[4]a [0]; nvl-b[4]b [1]; nvl-c[0]c [2]"},
