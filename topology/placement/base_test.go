@@ -36,15 +36,6 @@ func TestPlanBaseBlockSize(t *testing.T) {
 	}
 }
 
-// racksOf returns racks of these sizes, the first of them with this number.
-func racksOf(number int, sizes ...int) []topology.Facts {
-	var facts []topology.Facts
-	for i, n := range sizes {
-		facts = append(facts, rack(number+i, n)...)
-	}
-	return facts
-}
-
 // TestPlanChoosesBase publishes racks for the first time, for 25.05 and newer.
 func TestPlanChoosesBase(t *testing.T) {
 	many := func(n, size int) []int { return slices.Repeat([]int{size}, n) }
@@ -67,27 +58,27 @@ func TestPlanChoosesBase(t *testing.T) {
 		{"a size between those of the racks", slices.Concat(many(10, 18), many(10, 12)), 15},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := mustPlan(t, racksOf(1, tt.racks...), nil, divided)
+			plan := mustPlan(t, inFabric("", 1, tt.racks...), nil, divided)
 			if got := plan.BaseBlockSize(); got != tt.want || len(plan.BlockTopologies()) != 1 {
 				t.Errorf("base %d in %s, want %d", got, topologies(plan), tt.want)
 			}
 		})
 	}
-	mixed := mustPlan(t, racksOf(1, 16, 16, 16, 18, 8, 9, 8), nil, divided)
+	mixed := mustPlan(t, inFabric("", 1, 16, 16, 16, 18, 8, 9, 8), nil, divided)
 	if got := sortRacks(topologies(mixed)); got != "nvl[16]* 01 02 03 04 05 06 07" {
 		t.Errorf("two classes: %s", got)
 	}
 	further := placement.Policy{BlockSizes: []int{36}}
 	for racks, want := range map[[4]int]int{{18, 17, 17, 17}: 18, {18, 18, 18, 17}: 18, {10, 9, 9, 9}: 9, {20, 20, 20, 20}: 18} {
-		if got := mustPlan(t, racksOf(1, racks[:]...), nil, further).BaseBlockSize(); got != want {
+		if got := mustPlan(t, inFabric("", 1, racks[:]...), nil, further).BaseBlockSize(); got != want {
 			t.Errorf("racks of %v and a further size of 36: base %d, want %d", racks, got, want)
 		}
 	}
-	if _, _, err := makePlan(racksOf(1, 16, 16), nil, further); err == nil {
+	if _, _, err := makePlan(inFabric("", 1, 16, 16), nil, further); err == nil {
 		t.Error("racks of 16 and a further size of 36 were taken")
 	}
-	old := mustPlan(t, racksOf(1, 18, 18), nil, further)
-	if got := mustPlan(t, racksOf(1, 18, 18, 30, 30, 30), previous(old), further).BaseBlockSize(); got != 18 {
+	old := mustPlan(t, inFabric("", 1, 18, 18), nil, further)
+	if got := mustPlan(t, inFabric("", 1, 18, 18, 30, 30, 30), previous(old), further).BaseBlockSize(); got != 18 {
 		t.Errorf("racks of 30 come, and the base is %d, want 18", got)
 	}
 }
@@ -103,8 +94,7 @@ func TestBaseCountsNodesWithoutName(t *testing.T) {
 		labelled[i].Labels.GPUs = 4
 	}
 	leaves := inFabric("a", 1, 18, 18, 18, 18)
-	byLeaf := divided
-	byLeaf.ByLeaf = true
+	byLeaf := with(func(p *placement.Policy) { p.ByLeaf = true })
 	for _, tt := range []struct {
 		name   string
 		all    []topology.Facts
@@ -145,8 +135,7 @@ func TestBaseCountsNodesWithoutName(t *testing.T) {
 // TestNodesWithoutLeafAreNoDomain has nodes without a Slurm name that name a spine and no leaf, and others
 // without GPUs: they are no domain of 24 nodes.
 func TestNodesWithoutLeafAreNoDomain(t *testing.T) {
-	byLeaf := divided
-	byLeaf.ByLeaf = true
+	byLeaf := with(func(p *placement.Policy) { p.ByLeaf = true })
 	facts := inFabric("a", 1, 18)
 	var unnamed []topology.Facts
 	for range 24 {
@@ -161,8 +150,7 @@ func TestNodesWithoutLeafAreNoDomain(t *testing.T) {
 // TestLeafOfTwoWriters has one leaf of 18 nodes that two writers name differently. Only two nodes have a name
 // in Slurm, and only these have the names of both writers. The leaf is one domain.
 func TestLeafOfTwoWriters(t *testing.T) {
-	byLeaf := divided
-	byLeaf.ByLeaf = true
+	byLeaf := with(func(p *placement.Policy) { p.ByLeaf = true })
 	first, second := []string{"leaf-1", "spine"}, []string{"net-7f3a", "net-top"}
 	for name, of := range map[string]func(f *topology.Facts){
 		"labels of two writers": func(f *topology.Facts) {
@@ -213,8 +201,8 @@ func TestBaseIsOffered(t *testing.T) {
 		{"larger racks come", []int{16, 16}, []int{16, 16, 18, 18, 18}, divided, 16, "nvl: 16 -> 18"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			old := mustPlan(t, racksOf(1, tt.published...), nil, tt.policy)
-			facts := racksOf(1, tt.now...)
+			old := mustPlan(t, inFabric("", 1, tt.published...), nil, tt.policy)
+			facts := inFabric("", 1, tt.now...)
 			wanted := mustPlan(t, facts, previous(old), tt.policy)
 			policy, got := tt.policy, ""
 			policy.Hold = true
@@ -241,8 +229,8 @@ func TestBaseIsOffered(t *testing.T) {
 
 // TestPlanNamesClasses has larger racks come into a topology with a small base.
 func TestPlanNamesClasses(t *testing.T) {
-	old := previous(mustPlan(t, racksOf(1, 9, 9, 9), nil, divided))
-	facts := racksOf(1, 9, 9, 9, 18, 18)
+	old := previous(mustPlan(t, inFabric("", 1, 9, 9, 9), nil, divided))
+	facts := inFabric("", 1, 9, 9, 9, 18, 18)
 	plan := mustPlan(t, facts, old, divided)
 	const want = "topology nvl has racks of several sizes and base block size 9: jobs of 10-18 nodes may use two racks, although a large rack could hold them; sizeClasses: [18, 9] gives each size of rack a topology of its own"
 	if len(plan.Problems) != 1 || plan.Problems[0].Reason != placement.ReasonClassesUnset || plan.Problems[0].Message != want {

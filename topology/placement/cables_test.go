@@ -37,6 +37,7 @@ func eight() []topology.Facts {
 	return byCables(topology.SourceCables, leaves([]string{"ib-top"}, []string{"ib-top"}))
 }
 
+// saidOf returns what the problems with a reason say, each with its node if it has one.
 func saidOf(p *topology.Plan, reason string) (out []string) {
 	for _, pr := range p.Problems {
 		if pr.Reason == reason {

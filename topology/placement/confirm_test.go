@@ -16,20 +16,14 @@ import (
 // reads gives the node's GPUs the NVLink domain of a rack, without a word of what
 // was confirmed.
 func reads(f *topology.Facts, number int) {
-	gpus := slices.Clone(f.Report.GPUs)
-	for g := range gpus {
-		gpus[g].Fabric = topology.Fabric{ClusterUUID: clusterUUID(number), CliqueID: uint32(number), State: topology.FabricCompleted}
-	}
-	f.Report.GPUs, f.Report.Domain = gpus, topology.NVLinkDomain{}
+	give(f, inClique(number, uint32(number)))
+	f.Report.Domain = topology.NVLinkDomain{}
 }
 
 // readsNone has the node's GPUs say that they have no NVLink between nodes.
 func readsNone(f *topology.Facts) {
-	gpus := slices.Clone(f.Report.GPUs)
-	for g := range gpus {
-		gpus[g].Fabric = topology.Fabric{State: topology.FabricNotSupported}
-	}
-	f.Report.GPUs, f.Report.Domain = gpus, topology.NVLinkDomain{}
+	give(f, topology.Fabric{State: topology.FabricNotSupported})
+	f.Report.Domain = topology.NVLinkDomain{}
 }
 
 func cliqueOf(number int) topology.Clique {
@@ -182,15 +176,11 @@ func TestPlanMovesConfirmed(t *testing.T) {
 			f.Report.Domain = domainOf(home)
 		},
 		func(f *topology.Facts, _, _ int) {
-			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricInProgress}
-			}
+			give(f, topology.Fabric{State: topology.FabricInProgress})
 			f.Report.Domain = topology.NVLinkDomain{}
 		},
 		func(f *topology.Facts, home, _ int) { // in the same boot
-			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricCompleted, Status: "ERROR_UNKNOWN"}
-			}
+			give(f, topology.Fabric{State: topology.FabricCompleted, Status: "ERROR_UNKNOWN"})
 			f.Report.Domain = domainOf(home)
 		},
 	}

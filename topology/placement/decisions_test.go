@@ -24,12 +24,6 @@ func decisionsText(all []placement.Decision) string {
 // It holds these decisions while racks come: the topologies stay, and all racks that fit are in
 // them. Without the hold the plan is the wanted one.
 func TestPlanKeepsTopologies(t *testing.T) {
-	with := func(change func(p *placement.Policy)) placement.Policy {
-		p := divided
-		change(&p)
-		return p
-	}
-	classes := with(func(p *placement.Policy) { p.SizeClasses = []int{6, 3} })
 	mixed := inFabric("a", 1, 6, 6, 3, 3)
 	two := slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))
 	gone := mustPlan(t, mixed, nil, short).Places()["r001n01"].Block
@@ -46,18 +40,18 @@ func TestPlanKeepsTopologies(t *testing.T) {
 		want      string
 		waiting   string // the rack that has no place
 	}{
-		{"classes are set", mixed, short, mixed, classes, "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04", ""},
-		{"a large rack comes", mixed, short, slices.Concat(mixed, inFabric("a", 5, 6)), classes, "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04 05", ""},
-		{"a small rack comes", mixed, short, slices.Concat(mixed, inFabric("a", 5, 3)), classes, "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04 05", ""},
+		{"classes are set", mixed, short, mixed, classes(6, 3), "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04", ""},
+		{"a large rack comes", mixed, short, slices.Concat(mixed, inFabric("a", 5, 6)), classes(6, 3), "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04 05", ""},
+		{"a small rack comes", mixed, short, slices.Concat(mixed, inFabric("a", 5, 3)), classes(6, 3), "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04 05", ""},
 		{"a block is to be forgotten", mixed, short, mixed[6:], with(func(p *placement.Policy) { p.SizeClasses, p.Forget = []int{6, 3}, []string{gone} }), "nvl -> nvl-3, nvl-6", nil, "nvl[6]* - 02 03 04", ""},
 		{"a second fabric comes", mixed, short, slices.Concat(mixed, inFabric("b", 5, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03 04", "r005"},
 		{"a second fabric and a rack of the first come", mixed, short, slices.Concat(mixed, inFabric("b", 5, 6), inFabric("a", 6, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03 04 06", "r005"},
 		{"two fabrics in one topology", two, short, slices.Concat(two, inFabric("b", 3, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03", ""},
 		{"two fabrics are joined", two, divided, belowCore("core", slices.Concat(two, inFabric("b", 3, 6))), divided, "nvl-b -> nvl-a", nil, "nvl-a[6]* 01 03; nvl-b[6] 02", ""},
-		{"one base for two classes of two fabrics", four, classes, four, base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil, "nvl-a-6[6]* 01 02 03; nvl-a-3[3] 04 05; nvl-b-6[6] 06 07 08; nvl-b-3[3] 09 10", ""},
-		{"two of another fabric", four, classes, slices.Concat(four, inFabric("c", 11, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil,
+		{"one base for two classes of two fabrics", four, classes(6, 3), four, base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil, "nvl-a-6[6]* 01 02 03; nvl-a-3[3] 04 05; nvl-b-6[6] 06 07 08; nvl-b-3[3] 09 10", ""},
+		{"two of another fabric", four, classes(6, 3), slices.Concat(four, inFabric("c", 11, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil,
 			"nvl-a-6[6]* 01 02 03; nvl-a-3[3] 04 05; nvl-b-6[6] 06 07 08; nvl-b-3[3] 09 10; nvl-c[6] 11", ""},
-		{"one of the two is approved", four, classes, slices.Concat(four, inFabric("b", 11, 6), inFabric("a", 12, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", []string{"nvl-b-3"},
+		{"one of the two is approved", four, classes(6, 3), slices.Concat(four, inFabric("b", 11, 6), inFabric("a", 12, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", []string{"nvl-b-3"},
 			"nvl-a-6[6]* 01 02 03 04 05 12; nvl-b-6[6] 06 07 08 11; nvl-b-3[3] 09 10", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,11 +161,6 @@ func TestDigest(t *testing.T) {
 
 // TestNobodyRelies changes what no partition and no job relies on: then nobody is asked.
 func TestNobodyRelies(t *testing.T) {
-	with := func(change func(p *placement.Policy)) placement.Policy {
-		p := divided
-		change(&p)
-		return p
-	}
 	conf, tree := with(func(p *placement.Policy) { p.OneTopology = true }), with(func(p *placement.Policy) { p.TreeOnly = true })
 	two := slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))
 	small, large := inFabric("a", 1, 3, 3), inFabric("a", 1, 6, 6)

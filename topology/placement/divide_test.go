@@ -60,15 +60,19 @@ func topologies(p *topology.Plan) string {
 // divided is the policy of a site whose fabrics are separate.
 var divided = placement.Policy{EmptyLeaves: true, SeparateFabrics: true}
 
+// with returns the policy of a site whose fabrics are separate, and that sets more.
+func with(change func(p *placement.Policy)) placement.Policy {
+	p := divided
+	change(&p)
+	return p
+}
+
+// classes is the policy of such a site that sets the sizes of its racks.
+func classes(sizes ...int) placement.Policy {
+	return with(func(p *placement.Policy) { p.SizeClasses = sizes })
+}
+
 func TestPlanDivides(t *testing.T) {
-	with := func(change func(p *placement.Policy)) placement.Policy {
-		p := divided
-		change(&p)
-		return p
-	}
-	classes := func(sizes ...int) placement.Policy {
-		return with(func(p *placement.Policy) { p.SizeClasses = sizes })
-	}
 	mixed := inFabric("", 1, 18, 18, 18, 9, 9, 9, 9)
 	for _, tt := range []struct {
 		name   string
@@ -127,9 +131,8 @@ func TestPlanDivides(t *testing.T) {
 func TestTopologiesApart(t *testing.T) {
 	bySize := inFabric("", 1, 18, 18, 18, 9, 9, 9, 9)
 	byFabric := slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4))
-	classes, base, root := divided, divided, divided
-	classes.SizeClasses, base.BaseBlockSize, root.RootSwitch = []int{18, 9}, 9, "core"
-	tree := classes
+	base, root := with(func(p *placement.Policy) { p.BaseBlockSize = 9 }), with(func(p *placement.Policy) { p.RootSwitch = "core" })
+	tree := classes(18, 9)
 	tree.TreeOnly = true
 	for _, tt := range []struct {
 		name           string
@@ -137,17 +140,17 @@ func TestTopologiesApart(t *testing.T) {
 		policy, joined placement.Policy
 		want           string
 	}{
-		{"by size", bySize, classes, base, "no job that Slurm places by blocks runs across nvl-18 (54 nodes) and nvl-9 (36 nodes): baseBlockSize: 9, without sizeClasses, puts racks of all sizes into one topology"},
+		{"by size", bySize, classes(18, 9), base, "no job that Slurm places by blocks runs across nvl-18 (54 nodes) and nvl-9 (36 nodes): baseBlockSize: 9, without sizeClasses, puts racks of all sizes into one topology"},
 		{"by fabric", byFabric, divided, root, "no job that Slurm places by blocks runs across nvl-a (8 nodes) and nvl-b (4 nodes): rootSwitch joins fabrics, if one switch is above them"},
 		{"switches alone are published", bySize, tree, base, ""},
 	} {
 		apart := mustPlan(t, tt.facts, nil, tt.policy)
-		if diff := cmp.Diff(tt.want, strings.Join(messagesOf(apart, placement.ReasonTopologiesApart), "\n")); diff != "" {
+		if diff := cmp.Diff(tt.want, strings.Join(saidOf(apart, placement.ReasonTopologiesApart), "\n")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 		for _, prev := range []*topology.Plan{nil, apart} {
 			joined := mustPlan(t, tt.facts, previous(prev), tt.joined)
-			if n := len(joined.BlockTopologies()); n != 1 || len(messagesOf(joined, placement.ReasonTopologiesApart)) > 0 {
+			if n := len(joined.BlockTopologies()); n != 1 || len(saidOf(joined, placement.ReasonTopologiesApart)) > 0 {
 				t.Errorf("%s: joined %d topologies, %v", tt.name, n, joined.Problems)
 			}
 		}
@@ -169,8 +172,6 @@ func sortRacks(text string) string {
 
 // TestPlanKeepsClasses publishes two classes, and changes the racks when no classes are set any more.
 func TestPlanKeepsClasses(t *testing.T) {
-	classes := divided
-	classes.SizeClasses = []int{6, 3}
 	before := inFabric("", 1, 6, 6, 3, 3)
 	less := func(racks ...int) []topology.Facts {
 		return slices.DeleteFunc(slices.Clone(before), func(f topology.Facts) bool {
@@ -193,7 +194,7 @@ func TestPlanKeepsClasses(t *testing.T) {
 		{"a small rack turns out to be a large one", slices.Concat(inFabric("", 1, 6, 6, 3), rack(4, 6)), "nvl-6[6]* 01 02 04; nvl-3[3] 03"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			prev := previous(mustPlan(t, before, nil, classes))
+			prev := previous(mustPlan(t, before, nil, classes(6, 3)))
 			plan := mustPlan(t, tt.facts, prev, divided)
 			if diff := cmp.Diff(strings.ReplaceAll(sortRacks(tt.want), "*", ""), strings.ReplaceAll(sortRacks(topologies(plan)), "*", "")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -209,8 +210,6 @@ func TestPlanKeepsClasses(t *testing.T) {
 func TestPlanGoesToSeveral(t *testing.T) {
 	whole := inFabric("a", 1, 6, 6, 6, 6)
 	mixed := inFabric("a", 1, 6, 6, 3, 3)
-	classes := divided
-	classes.SizeClasses = []int{6, 3}
 	for _, tt := range []struct {
 		name   string
 		old    []topology.Facts
@@ -223,9 +222,9 @@ func TestPlanGoesToSeveral(t *testing.T) {
 		{"racks lose nodes", whole, true, mixed, divided, "nvl[6]* 01 02 03 04", nil},
 		{"racks lose nodes, from a file", whole, false, mixed, divided, "nvl[6]* 01 02 03 04", nil},
 		{"small racks of a plan", mixed, true, mixed, divided, "nvl[6]* 01 02 03 04", nil},
-		{"small racks of a plan, and classes that are set", mixed, true, mixed, classes, "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
+		{"small racks of a plan, and classes that are set", mixed, true, mixed, classes(6, 3), "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
 		{"small racks of a file", mixed, false, mixed, divided, "nvl[6]* 01 02 03 04", nil},
-		{"small racks of a file, and classes that are set", mixed, false, mixed, classes, "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
+		{"small racks of a file, and classes that are set", mixed, false, mixed, classes(6, 3), "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
 		{"a rack comes up", whole, true, slices.Concat(whole, inFabric("a", 5, 3)), divided, "nvl[6]* 01 02 03 04 05", nil},
 		{"a rack comes, and its switches are not known", whole, true, slices.Concat(whole, inFabric("", 5, 6)), divided, "nvl[6]* 01 02 03 04 05", nil},
 		{"two root switches, published as one topology", slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6)), false, slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6)), divided,
@@ -256,8 +255,7 @@ func TestPlanGoesToSeveral(t *testing.T) {
 func TestPlanAdvisesClasses(t *testing.T) {
 	whole, mixed := inFabric("a", 1, 6, 6, 6, 6), inFabric("a", 1, 6, 6, 3, 3)
 	const smaller = "with baseBlockSize: 5 all can, and jobs of 6 nodes may use two racks; or the job asks for segments, such as sbatch -N 18 --segment=3"
-	one := divided
-	one.OneTopology = true
+	one := with(func(p *placement.Policy) { p.OneTopology = true })
 	for _, tt := range []struct {
 		name   string
 		old    []topology.Facts

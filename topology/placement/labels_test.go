@@ -237,12 +237,7 @@ func TestDomainsGetAgents(t *testing.T) {
 				case n == 2 && f.Report != nil: // its report cannot be read
 					f.Report, f.ReportUnreadable = nil, true
 				case n == 3 && f.Report != nil: // it reboots
-					r := *f.Report
-					r.GPUs = slices.Clone(r.GPUs)
-					for g := range r.GPUs {
-						r.GPUs[g].Fabric = topology.Fabric{State: topology.FabricInProgress}
-					}
-					f.Report = &r
+					give(&f, topology.Fabric{State: topology.FabricInProgress})
 				}
 				now = append(now, f)
 			}

@@ -101,10 +101,7 @@ func TestMoversOverfillABlock(t *testing.T) {
 		}, "18 18", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var facts []topology.Facts
-			for r, n := range tt.sizes {
-				facts = append(facts, rack(r+1, n)...)
-			}
+			facts := inFabric("", 1, tt.sizes...)
 			ofProduct(tt.product, facts...)
 			old := mustPlan(t, facts, nil, short)
 			facts = tt.change(facts)

@@ -121,10 +121,7 @@ func TestPlanParentsProblems(t *testing.T) {
 func TestPlanParentsByCluster(t *testing.T) {
 	half := func(number int, last byte, clique uint32) []topology.Facts {
 		return rack(number, 2, func(_ int, f *topology.Facts) {
-			for g := range f.Report.GPUs {
-				fabric := &f.Report.GPUs[g].Fabric
-				fabric.ClusterUUID, fabric.CliqueID = topology.UUID{1, 2, 3, 4, last}, clique
-			}
+			give(f, topology.Fabric{ClusterUUID: topology.UUID{1, 2, 3, 4, last}, CliqueID: clique, State: topology.FabricCompleted})
 		})
 	}
 	first := func(p *topology.Plan) string {

@@ -22,7 +22,7 @@ func rack(number, n int, options ...func(i int, f *topology.Facts)) []topology.F
 		f := topology.Facts{Name: name, SlurmName: name, Report: &topology.Node{Name: name}}
 		for g := range 4 {
 			f.Report.GPUs = append(f.Report.GPUs, topology.GPU{Index: g, UUID: fmt.Sprintf("GPU-%s-%d", name, g), Minor: &g,
-				Fabric: topology.Fabric{ClusterUUID: clusterUUID(number), CliqueID: uint32(number), State: topology.FabricCompleted}})
+				Fabric: inClique(number, uint32(number))})
 		}
 		for _, o := range options {
 			o(i, &f)
@@ -38,6 +38,21 @@ func confirm(f *topology.Facts) {
 	if f.Report != nil {
 		f.Report.Domain = f.Report.Joined()
 	}
+}
+
+// give gives all GPUs of a node one fabric. Another node may share its report with this one, so the report is a copy.
+func give(f *topology.Facts, fabric topology.Fabric) {
+	r := *f.Report
+	r.GPUs = slices.Clone(r.GPUs)
+	for g := range r.GPUs {
+		r.GPUs[g].Fabric = fabric
+	}
+	f.Report = &r
+}
+
+// inClique is the fabric of a GPU in a clique of a rack.
+func inClique(rack int, id uint32) topology.Fabric {
+	return topology.Fabric{ClusterUUID: clusterUUID(rack), CliqueID: id, State: topology.FabricCompleted}
 }
 
 // clusterUUID spreads the numbers so that racks do not sort in their order.
@@ -185,9 +200,7 @@ func blockNames(blocks []topology.Block) []string {
 func TestPlanBlockNames(t *testing.T) {
 	set := func(u topology.UUID, clique uint32) func(int, *topology.Facts) {
 		return func(_ int, f *topology.Facts) {
-			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Fabric.ClusterUUID, f.Report.GPUs[g].Fabric.CliqueID = u, clique
-			}
+			give(f, topology.Fabric{ClusterUUID: u, CliqueID: clique, State: topology.FabricCompleted})
 		}
 	}
 	a, b := topology.UUID{0x8a, 0x61, 0xc3, 0x02, 1}, topology.UUID{0x8a, 0x61, 0xc3, 0x02, 2}
@@ -231,21 +244,15 @@ func TestPlanBlockNames(t *testing.T) {
 }
 
 func TestPlanWhy(t *testing.T) {
-	fabric := func(state topology.FabricState, status string) func(int, *topology.Facts) {
-		return func(i int, f *topology.Facts) {
-			if i == 0 {
-				for g := range f.Report.GPUs {
-					f.Report.GPUs[g].Fabric = topology.Fabric{State: state, Status: status}
-				}
-			}
-		}
-	}
 	first := func(change func(f *topology.Facts)) func(int, *topology.Facts) {
 		return func(i int, f *topology.Facts) {
 			if i == 0 {
 				change(f)
 			}
 		}
+	}
+	fabric := func(state topology.FabricState, status string) func(int, *topology.Facts) {
+		return first(func(f *topology.Facts) { give(f, topology.Fabric{State: state, Status: status}) })
 	}
 	tests := []struct {
 		name                string

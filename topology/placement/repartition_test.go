@@ -14,13 +14,9 @@ import (
 
 // repartition gives the node's GPUs another clique of a rack's cluster while the node runs.
 func repartition(f *topology.Facts, rack int, id uint32) {
-	r := *f.Report
-	r.GPUs = slices.Clone(r.GPUs)
-	for g := range r.GPUs {
-		r.GPUs[g].Fabric.ClusterUUID, r.GPUs[g].Fabric.CliqueID = clusterUUID(rack), id
-	}
-	r.Domain, r.DomainChanged = r.Joined(), true
-	f.Report = &r
+	give(f, inClique(rack, id))
+	confirm(f)
+	f.Report.DomainChanged = true
 }
 
 // TestPartitionsAtRandom divides and joins racks at random, again and again. Each clique is one block then. The

@@ -87,21 +87,13 @@ func TestPlanKeepsUnreadNodes(t *testing.T) {
 			f.Report, f.Labels.Clique = nil, topology.Clique{ClusterUUID: clusterUUID(3), ID: 3}
 		},
 		"fabric of some GPUs unread": func(f *topology.Facts) {
-			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricNotSupported}
-			}
+			give(f, topology.Fabric{State: topology.FabricNotSupported})
 			f.Report.GPUs[2].Fabric = topology.Fabric{}
 			f.Report.Problems = []topology.Finding{{Reason: "FactUnreadable", Message: "fabric"}}
 		},
-		"fabric absent, with no problem": func(f *topology.Facts) {
-			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Fabric = topology.Fabric{}
-			}
-		},
+		"fabric absent, with no problem": func(f *topology.Facts) { give(f, topology.Fabric{}) },
 		"fabric of one GPU absent, the others without a cluster": func(f *topology.Facts) {
-			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricCompleted}
-			}
+			give(f, topology.Fabric{State: topology.FabricCompleted})
 			f.Report.GPUs[1].Fabric = topology.Fabric{}
 		},
 	}
@@ -129,12 +121,8 @@ func TestPlanForgets(t *testing.T) {
 		change func(*topology.Facts)
 		stays  bool
 	}{
-		"living": {func(*topology.Facts) {}, true},
-		"power cycled": {func(f *topology.Facts) {
-			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricInProgress}
-			}
-		}, true},
+		"living":         {func(*topology.Facts) {}, true},
+		"power cycled":   {func(f *topology.Facts) { give(f, topology.Fabric{State: topology.FabricInProgress}) }, true},
 		"no report":      {func(f *topology.Facts) { f.Report = nil }, true},
 		"gone for now":   {func(f *topology.Facts) { f.Report, f.Gone = nil, true }, true},
 		"another domain": {func(f *topology.Facts) { f.Report.GPUs = facts[0].Report.GPUs; confirm(f) }, false},

@@ -30,8 +30,8 @@ func by(source topology.TierSource, facts ...topology.Facts) []topology.Facts {
 	return facts
 }
 
-// with returns the facts of a node that has GPUs of a product.
-func with(product string, f topology.Facts) topology.Facts {
+// having returns the facts of a node that has GPUs of a product.
+func having(product string, f topology.Facts) topology.Facts {
 	f.Report.GPUs[0].Product = product
 	return f
 }
@@ -204,9 +204,9 @@ func TestRoots(t *testing.T) {
 		{"a top has the root's name", treeSite{facts: facts{node("a", "l1 fabric"), node("b", "l2 s2")}}, "l1=a l2=b s2(l2) fabric(l1,s2)", assumed, ""},
 		{"labels name fabrics", treeSite{facts: by(coreweave, node("a", "l1 f1"), node("b", "l2 f2"))}, "l1=a l2=b f1(l1) f2(l2)", leavesApart, "no job of more than 1 nodes can run in the switch tree: no switch joins f1, f2, because labels of CoreWeave name the fabric of each"},
 		{"a node without labels of the writer", treeSite{facts: by(coreweave, node("a", "l1 f1"), node("b", ""))}, "l1=a f1(l1)", nil, "no label of CoreWeave names the switches above it"},
-		{"other products", treeSite{facts: facts{with("H100", node("a", "l1 s1")), with("L40S", node("b", "l2 s2")), node("c", "l3 s3")}}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed,
+		{"other products", treeSite{facts: facts{having("H100", node("a", "l1 s1")), having("L40S", node("b", "l2 s2")), node("c", "l3 s3")}}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed,
 			"so a job may use all of them, with GPUs of H100, L40S; set rootSwitch"},
-		{"one product in three spellings", treeSite{facts: facts{with("NVIDIA H100 80GB HBM3", node("a", "l1 s1")), with("nvidia h100 80gb", node("b", "l2 s2")), with("H100", node("c", "l2 s2"))}},
+		{"one product in three spellings", treeSite{facts: facts{having("NVIDIA H100 80GB HBM3", node("a", "l1 s1")), having("nvidia h100 80gb", node("b", "l2 s2")), having("H100", node("c", "l2 s2"))}},
 			"l1=a l2=b,c s1(l1) s2(l2) fabric(s1,s2)", assumed, "s1, s2: switch fabric is put above them, so a job may use all of them; set rootSwitch"},
 		{"held", treeSite{published: apart, facts: two, policy: held}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "approves the change (digest " + held.Keep[0].Digest() + ")"},
 		{"published, and all labels lost", treeSite{published: joined, facts: facts{node("a", ""), node("b", "")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", assumed, ""},
