@@ -107,42 +107,25 @@ func TestPlanKeepsTopologies(t *testing.T) {
 	}
 }
 
-// TestMovedToHeldRack has a published node join a new rack of a fabric that waits: the node stays.
+// TestMovedToHeldRack has published nodes join a new rack of a fabric that waits, one of them or all of a rack. The nodes
+// stay, the new nodes of the rack have no block, and all of these name the change that people can approve.
 func TestMovedToHeldRack(t *testing.T) {
 	before := inFabric("a", 1, 4, 4)
 	old := mustPlan(t, before, nil, short)
-	after := slices.Concat(before[:7], inFabric("b", 3, 4))
-	moved := &after[7]
-	moved.Name, moved.SlurmName, moved.Report.Name = before[7].Name, before[7].SlurmName, before[7].Name
-	policy := divided
-	policy.Hold = true
-	held, plan := choicesOf(t, placement.TopologiesChange, after, previous(old), policy), mustPlan(t, after, previous(old), policy)
-	if got, want := plan.Places()[moved.SlurmName].Block, old.Places()[moved.SlurmName].Block; len(held) != 1 || got != want {
-		t.Errorf("held %v: the node is in block %q, want %q", held, got, want)
-	}
-	if at := plan.Places()["r003n02"].Block; at != "" {
-		t.Errorf("a node of the new rack is in %s", at)
-	}
-}
-
-// TestHeldRackAsksPeople has all nodes of a rack move to a fabric that waits: the nodes stay, and people can
-// approve the change that the nodes name.
-func TestHeldRackAsksPeople(t *testing.T) {
-	before := inFabric("a", 1, 4, 4)
-	old := mustPlan(t, before, nil, short)
-	after := slices.Concat(before[:4], inFabric("b", 3, 4))
-	for i := 4; i < 8; i++ {
-		after[i].Name, after[i].SlurmName, after[i].Report.Name = before[i].Name, before[i].SlurmName, before[i].Name
-	}
-	policy := divided
-	policy.Hold = true
-	held, plan := choicesOf(t, placement.TopologiesChange, after, previous(old), policy), mustPlan(t, after, previous(old), policy)
-	if moved, _ := placement.Moved(old, plan); len(held) != 1 || len(moved) > 0 {
-		t.Fatalf("held %v, moved %v", held, moved)
-	}
-	for _, n := range plan.Nodes[4:] {
-		if !strings.Contains(n.Message, held[0].Digest()) {
-			t.Errorf("node %s: %s", n.SlurmName, n.Message)
+	policy := with(func(p *placement.Policy) { p.Hold = true })
+	for _, moves := range []int{1, 4} {
+		after := slices.Concat(before[:8-moves], inFabric("b", 3, 4))
+		for i := 8 - moves; i < 8; i++ {
+			after[i].Name, after[i].SlurmName, after[i].Report.Name = before[i].Name, before[i].SlurmName, before[i].Name
+		}
+		held, plan := choicesOf(t, placement.TopologiesChange, after, previous(old), policy), mustPlan(t, after, previous(old), policy)
+		if moved, _ := placement.Moved(old, plan); len(held) != 1 || len(moved) > 0 {
+			t.Fatalf("%d nodes join: held %v, moved %v", moves, held, moved)
+		}
+		for _, n := range plan.Nodes[8-moves:] {
+			if _, stays := old.Places()[n.SlurmName]; !strings.Contains(n.Message, held[0].Digest()) || stays == (plan.Places()[n.SlurmName].Block == "") {
+				t.Errorf("%d nodes join: node %s is in block %q: %s", moves, n.SlurmName, plan.Places()[n.SlurmName].Block, n.Message)
+			}
 		}
 	}
 }
