@@ -10,32 +10,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-func TestPlanBaseBlockSize(t *testing.T) {
-	facts := slices.Concat(rack(1, 18), rack(2, 17), rack(3, 18))
-	tests := []struct {
-		name   string
-		policy placement.Policy
-		want   []int
-		blocks int
-	}{
-		{"the largest that most racks reach", short, []int{18}, 3},
-		{"configured, and further sizes", placement.Policy{BaseBlockSize: 18, BlockSizes: []int{36, 144}}, []int{18, 36, 144}, 3},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			plan := mustPlan(t, facts, nil, tt.policy)
-			if diff := cmp.Diff(tt.want, sizesOf(plan)); diff != "" || len(plan.Blocks()) != tt.blocks {
-				t.Errorf("%d blocks, want %d; sizes (-want +got):\n%s", len(plan.Blocks()), tt.blocks, diff)
-			}
-		})
-	}
-	for _, sizes := range [][]int{{35}, {72, 36}, {18 << 16}, {54}} {
-		if _, _, err := makePlan(facts, nil, placement.Policy{BaseBlockSize: 18, BlockSizes: sizes}); err == nil {
-			t.Errorf("block sizes %v on base 18 were taken", sizes)
-		}
-	}
-}
-
 // TestPlanChoosesBase publishes racks for the first time, for 25.05 and newer.
 func TestPlanChoosesBase(t *testing.T) {
 	many := func(n, size int) []int { return slices.Repeat([]int{size}, n) }
@@ -86,10 +60,7 @@ func TestPlanChoosesBase(t *testing.T) {
 // TestBaseCountsNodesWithoutName has the nodes of few machines in Slurm, as of a first NodeSet of two
 // pods: the base is that of the whole domains, and stays when the pods come.
 func TestBaseCountsNodesWithoutName(t *testing.T) {
-	reported, labelled, byClique := site(4, 18), named(4, 18), site(4, 18)
-	for i := range byClique {
-		byClique[i].Labels.Clique, byClique[i].Report = byClique[i].Report.Domain.Clique, nil
-	}
+	reported, labelled := site(4, 18), named(4, 18)
 	for i := range labelled {
 		labelled[i].Labels.GPUs = 4
 	}
@@ -102,7 +73,7 @@ func TestBaseCountsNodesWithoutName(t *testing.T) {
 	}{
 		{"reports", reported, divided},
 		{"labels", labelled, divided},
-		{"clique labels", byClique, divided},
+		{"clique labels", byClique(4, 18), divided},
 		{"leaf switches", leaves, byLeaf},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -91,6 +91,7 @@ func TestPlanDivides(t *testing.T) {
 		{"sizes between the classes", inFabric("", 1, 18, 10, 9, 4, 20), classes(18, 9), "nvl-18[18]* 01 02 05; nvl-9[9] 03 04"},
 		{"a class that no rack has", inFabric("", 1, 18), classes(18, 9), "nvl[18]* 01"},
 		{"the base is set", mixed, with(func(p *placement.Policy) { p.BaseBlockSize = 9 }), "nvl[9]* 01 02 03 04 05 06 07"},
+		{"the base and further sizes are set", mixed, with(func(p *placement.Policy) { p.BaseBlockSize, p.BlockSizes = 9, []int{18, 72} }), "nvl[9 18 72]* 01 02 03 04 05 06 07"},
 		{"two fabrics", slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4, 4, 4)), divided, "nvl-a[4] 01 02; nvl-b[4]* 03 04 05"},
 		{"one fabric", slices.Concat(inFabric("a", 1, 4, 4), inFabric("a", 3, 4)), divided, "nvl[4]* 01 02 03"},
 		{"fabrics of other sizes", slices.Concat(inFabric("a", 1, 6, 3, 6, 3), inFabric("b", 5, 3, 3)), divided, "nvl-a[6]* 01 02 03 04; nvl-b[3] 05 06"},

@@ -25,6 +25,15 @@ func named(racks, nodes int) []topology.Facts {
 	return facts
 }
 
+// byClique returns a site whose cliques only labels name.
+func byClique(racks, nodes int) []topology.Facts {
+	facts := site(racks, nodes)
+	for i := range facts {
+		facts[i].Labels.Clique, facts[i].Report = facts[i].Report.Domain.Clique, nil
+	}
+	return facts
+}
+
 // report gives a node of a named site its report.
 func report(f *topology.Facts, all []topology.Facts) {
 	at := slices.IndexFunc(all, func(a topology.Facts) bool { return a.Name == f.Name })
@@ -299,24 +308,5 @@ func TestDomainRackRenamed(t *testing.T) {
 	}
 	if diff := cmp.Diff(blockNames(plan.Blocks()), blockNames(mustPlan(t, facts, fromFile(plan), short).Blocks())); diff != "" {
 		t.Errorf("(-old +new):\n%s", diff)
-	}
-}
-
-// TestDomainLabelAlone gives one node the label of another rack.
-func TestDomainLabelAlone(t *testing.T) {
-	for name, agents := range map[string]bool{"no agents": false, "an agent on another node": true} {
-		facts := named(2, 4)
-		plan := mustPlan(t, facts, nil, short)
-		facts[0].Labels.Domains = facts[7].Labels.Domains
-		if agents {
-			report(&facts[3], site(2, 4))
-		}
-		current := mustPlan(t, facts, fromFile(plan), short)
-		if moved := blockOf(current, "r001n01") == blockOf(current, "r002n04"); moved == agents || blockOf(current, "r001n01") == "" {
-			t.Errorf("%s: moved %t: %v, problems %v", name, moved, lines(current), current.Problems)
-		}
-		if got := problemsOf(current, placement.ReasonDomainDiffers); agents != slices.Equal(got, []string{"r001n01"}) {
-			t.Errorf("%s: problems %v", name, current.Problems)
-		}
 	}
 }

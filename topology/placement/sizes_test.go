@@ -24,6 +24,11 @@ func TestSizesAreBounded(t *testing.T) {
 		{placement.Policy{SizeClasses: []int{placement.MaxBlockSize + 1, 1}}, false},
 		{placement.Policy{SizeClasses: []int{2, 0}}, false},
 		{placement.Policy{SizeClasses: []int{2, 2}}, false},
+		{placement.Policy{BaseBlockSize: 18, BlockSizes: []int{36, 144}}, true},
+		{placement.Policy{BaseBlockSize: 18, BlockSizes: []int{35}}, false},
+		{placement.Policy{BaseBlockSize: 18, BlockSizes: []int{72, 36}}, false},
+		{placement.Policy{BaseBlockSize: 18, BlockSizes: []int{18 << 16}}, false},
+		{placement.Policy{BaseBlockSize: 18, BlockSizes: []int{54}}, false},
 	} {
 		if _, _, err := makePlan(site(2, 2), nil, tt.policy); (err == nil) != tt.fits {
 			t.Errorf("%+v: %v, want it taken: %t", tt.policy, err, tt.fits)

@@ -180,8 +180,8 @@ func TestPlanLabelDoubted(t *testing.T) {
 	}
 }
 
-// TestPlanLabelsAlone gives one node the label of another rack. It moves only
-// where labels are all that has ever been known.
+// TestPlanLabelsAlone gives one node the label of another rack, of a clique or of a domain. The node moves only
+// if labels are all that has ever been known.
 func TestPlanLabelsAlone(t *testing.T) {
 	tests := map[string]struct {
 		change func(facts []topology.Facts, prev *given)
@@ -208,18 +208,17 @@ func TestPlanLabelsAlone(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			facts := site(2, 4)
-			for i := range facts {
-				f := facts[i].Report.GPUs[0].Fabric
-				facts[i].Report, facts[i].Labels.Clique = nil, topology.Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}
-			}
-			old := mustPlan(t, facts, nil, short)
-			prev := fromFile(old)
-			facts[0].Labels.Clique = facts[7].Labels.Clique
-			tt.change(facts, prev)
-			current := mustPlan(t, facts, prev, short)
-			if moved := placeOf(current, 0).Block == placeOf(current, 7).Block; moved != tt.moves || placeOf(current, 0).Block == "" {
-				t.Errorf("moved: %t, want %t: %+v", moved, tt.moves, current.Nodes[0])
+			for reason, facts := range map[string][]topology.Facts{placement.ReasonCliqueDiffers: byClique(2, 4), placement.ReasonDomainDiffers: named(2, 4)} {
+				prev := fromFile(mustPlan(t, facts, nil, short))
+				facts[0].Labels = facts[7].Labels
+				tt.change(facts, prev)
+				current := mustPlan(t, facts, prev, short)
+				if moved := placeOf(current, 0).Block == placeOf(current, 7).Block; moved != tt.moves || placeOf(current, 0).Block == "" {
+					t.Errorf("moved: %t, want %t: %+v", moved, tt.moves, current.Nodes[0])
+				}
+				if named := slices.Equal(problemsOf(current, reason), []string{"r001n01"}); named == tt.moves {
+					t.Errorf("moved: %t, and problems are %v", tt.moves, current.Problems)
+				}
 			}
 		})
 	}
