@@ -1,7 +1,9 @@
 package placement_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,8 +46,14 @@ func TestPlanChoosesBase(t *testing.T) {
 	}
 	further := placement.Policy{BlockSizes: []int{36}}
 	for racks, want := range map[[4]int]int{{18, 17, 17, 17}: 18, {18, 18, 18, 17}: 18, {10, 9, 9, 9}: 9, {20, 20, 20, 20}: 18} {
-		if got := mustPlan(t, inFabric("", 1, racks[:]...), nil, further).BaseBlockSize(); got != want {
+		plan := mustPlan(t, inFabric("", 1, racks[:]...), nil, further)
+		if got := plan.BaseBlockSize(); got != want {
 			t.Errorf("racks of %v and a further size of 36: base %d, want %d", racks, got, want)
+		}
+		for _, said := range saidOf(plan, placement.ReasonJobSizes) {
+			if want := fmt.Sprintf("Slurm gives a job groups of blocks of the sizes [%d 36], ", want); !strings.Contains(said, want) {
+				t.Errorf("racks of %v: %s, want %s", racks, said, want)
+			}
 		}
 	}
 	if _, _, err := makePlan(inFabric("", 1, 16, 16), nil, further); err == nil {
@@ -166,6 +174,7 @@ func TestBaseIsOffered(t *testing.T) {
 		{"all racks lose nodes", []int{18, 18, 18}, []int{9, 9, 4}, divided, 18, ""},
 		{"a rack is lost", []int{18, 17, 18}, []int{0, 17, 0}, divided, 18, ""},
 		{"racks grow", nine, []int{18, 18, 18, 18}, divided, 9, "nvl: 9 -> 18"},
+		{"racks grow, and one comes up", []int{9, 9}, []int{18, 18, 18, 4}, divided, 9, "nvl: 9 -> 18"},
 		{"most racks grow, and make a class of their own", nine, []int{18, 18, 18, 9}, divided, 9, ""}, // see TestPlanNamesClasses
 		{"one rack grows", nine, []int{18, 9, 9, 9}, divided, 9, ""},
 		{"smaller racks come", []int{18, 18}, []int{18, 18, 16, 16, 16}, divided, 18, "nvl: 18 -> 16"},

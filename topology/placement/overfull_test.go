@@ -119,6 +119,9 @@ func TestMoversOverfillABlock(t *testing.T) {
 				if stays := strings.Contains(n.Message, "stays in its published block"); stays && places[n.SlurmName].Block == "" {
 					t.Errorf("node %s is in no block, and its reason says: %s", n.SlurmName, n.Message)
 				}
+				if _, known := old.Places()[n.SlurmName]; n.Reason == placement.BlockOverfull && known == strings.Contains(n.Message, "; it is in no block until") {
+					t.Errorf("node %s, published %t: %s", n.SlurmName, known, n.Message)
+				}
 			}
 			// Reports beyond the product are the domain's own problem, if nobody is silent.
 			if held := append(problemsOf(plan, placement.BlockOverfull), problemsOf(plan, "DomainImplausible")...); len(held) != tt.held {

@@ -130,6 +130,12 @@ func TestRepartitionSays(t *testing.T) {
 	if _, found, err := makePlan(fewer, previous(old), short); err != nil || len(found.Follows) != 1 || found.Follows[0].Decision() != d {
 		t.Errorf("a node is gone: %+v, %v", found.Follows, err)
 	}
+	waits := previous(old)
+	waits.Settling = &placement.Settling{Unsettled: map[string]bool{"r001n02": true}}
+	if plan, waiting, err := makePlan(facts, waits, short); err != nil || len(waiting.Follows) > 0 || !cmp.Equal(lines(old), lines(plan)) ||
+		!cmp.Equal(waiting.Stay, waiting.Moving) || len(waiting.Moving) != 2 {
+		t.Errorf("a node has not said so for long enough: %v, %v, %v", lines(plan), waiting, err)
+	}
 	for i := range facts { // the first rack is divided and becomes one with the second: one change
 		repartition(&facts[i], 2, uint32(2+i/3%2))
 	}
