@@ -171,81 +171,60 @@ func sortRacks(text string) string {
 	return strings.Join(parts, "; ")
 }
 
-// TestPlanKeepsClasses publishes two classes, and changes the racks when no classes are set any more.
-func TestPlanKeepsClasses(t *testing.T) {
-	before := inFabric("", 1, 6, 6, 3, 3)
+// TestPlanDividesPublished changes the racks of a site, or what the site sets. Published topologies keep their racks and
+// their places. What the plan remembers and what a topology file holds give the same.
+func TestPlanDividesPublished(t *testing.T) {
+	sized, whole, mixed := inFabric("", 1, 6, 6, 3, 3), inFabric("a", 1, 6, 6, 6, 6), inFabric("a", 1, 6, 6, 3, 3)
+	two := slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))
 	less := func(racks ...int) []topology.Facts {
-		return slices.DeleteFunc(slices.Clone(before), func(f topology.Facts) bool {
+		return slices.DeleteFunc(slices.Clone(sized), func(f topology.Facts) bool {
 			var r, n int
 			_, _ = fmt.Sscanf(f.Name, "r%03dn%02d", &r, &n)
 			return slices.Contains(racks, r) && n > 3
 		})
 	}
 	for _, tt := range []struct {
-		name  string
-		facts []topology.Facts
-		want  string
-	}{
-		{"a rack loses half of its nodes", less(1), "nvl-6[6]* 01 02; nvl-3[3] 03 04"},
-		{"all large racks do", less(1, 2), "nvl-6[6]* 01 02; nvl-3[3] 03 04"},
-		{"a rack goes", before[6:], "nvl-6[6] - 02; nvl-3[3]* 03 04"},
-		{"a small rack comes", slices.Concat(before, rack(5, 2)), "nvl-6[6]* 01 02; nvl-3[3] 03 04 05"},
-		{"a large rack comes", slices.Concat(before, rack(5, 5)), "nvl-6[6]* 01 02 05; nvl-3[3] 03 04"},
-		{"a rack comes that is larger than all", slices.Concat(before, rack(5, 12)), "nvl-6[6]* 01 02 05; nvl-3[3] 03 04"},
-		{"a small rack turns out to be a large one", slices.Concat(inFabric("", 1, 6, 6, 3), rack(4, 6)), "nvl-6[6]* 01 02 04; nvl-3[3] 03"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			prev := previous(mustPlan(t, before, nil, classes(6, 3)))
-			plan := mustPlan(t, tt.facts, prev, divided)
-			if diff := cmp.Diff(strings.ReplaceAll(sortRacks(tt.want), "*", ""), strings.ReplaceAll(sortRacks(topologies(plan)), "*", "")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if lost := plan.LostTopologies(prev.Plan); lost != nil {
-				t.Errorf("lost topologies %v", lost)
-			}
-		})
-	}
-}
-
-// TestPlanGoesToSeveral has one published topology, and says what would make it several.
-func TestPlanGoesToSeveral(t *testing.T) {
-	whole := inFabric("a", 1, 6, 6, 6, 6)
-	mixed := inFabric("a", 1, 6, 6, 3, 3)
-	for _, tt := range []struct {
 		name   string
 		old    []topology.Facts
-		sized  bool // the memory has the sizes of blocks
+		by     placement.Policy // of the published plan
 		facts  []topology.Facts
 		policy placement.Policy
 		want   string
 		lost   []string
 	}{
-		{"racks lose nodes", whole, true, mixed, divided, "nvl[6]* 01 02 03 04", nil},
-		{"racks lose nodes, from a file", whole, false, mixed, divided, "nvl[6]* 01 02 03 04", nil},
-		{"small racks of a plan", mixed, true, mixed, divided, "nvl[6]* 01 02 03 04", nil},
-		{"small racks of a plan, and classes that are set", mixed, true, mixed, classes(6, 3), "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
-		{"small racks of a file", mixed, false, mixed, divided, "nvl[6]* 01 02 03 04", nil},
-		{"small racks of a file, and classes that are set", mixed, false, mixed, classes(6, 3), "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
-		{"a rack comes up", whole, true, slices.Concat(whole, inFabric("a", 5, 3)), divided, "nvl[6]* 01 02 03 04 05", nil},
-		{"a rack comes, and its switches are not known", whole, true, slices.Concat(whole, inFabric("", 5, 6)), divided, "nvl[6]* 01 02 03 04 05", nil},
-		{"two root switches, published as one topology", slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6)), false, slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6)), divided,
-			"nvl-a[6]* 01; nvl-b[6] 02", []string{"nvl"}},
-		{"two root switches, and a core above them", slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6)), false, belowCore("core", slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))), divided,
-			"nvl[6]* 01 02", nil},
-		{"a fabric comes", whole, true, slices.Concat(whole, inFabric("b", 5, 6)), divided, "nvl-a[6]* 01 02 03 04; nvl-b[6] 05", []string{"nvl"}},
+		{"a rack loses half of its nodes", sized, classes(6, 3), less(1), divided, "nvl-6[6] 01 02; nvl-3[3] 03 04", nil},
+		{"all large racks do", sized, classes(6, 3), less(1, 2), divided, "nvl-6[6] 01 02; nvl-3[3] 03 04", nil},
+		{"a rack goes", sized, classes(6, 3), sized[6:], divided, "nvl-6[6] - 02; nvl-3[3] 03 04", nil},
+		{"all large racks go", sized, classes(6, 3), sized[12:], divided, "nvl-6[6] - -; nvl-3[3] 03 04", nil},
+		{"a small rack comes", sized, classes(6, 3), slices.Concat(sized, rack(5, 2)), divided, "nvl-6[6] 01 02; nvl-3[3] 03 04 05", nil},
+		{"a large rack comes", sized, classes(6, 3), slices.Concat(sized, rack(5, 5)), divided, "nvl-6[6] 01 02 05; nvl-3[3] 03 04", nil},
+		{"a rack comes that is larger than all", sized, classes(6, 3), slices.Concat(sized, rack(5, 12)), divided, "nvl-6[6] 01 02 05; nvl-3[3] 03 04", nil},
+		{"a small rack turns out to be a large one", sized, classes(6, 3), slices.Concat(inFabric("", 1, 6, 6, 3), rack(4, 6)), divided, "nvl-6[6] 01 02 04; nvl-3[3] 03", nil},
+		{"racks of one topology lose nodes", whole, short, mixed, divided, "nvl[6] 01 02 03 04", nil},
+		{"small racks in one topology", mixed, short, mixed, divided, "nvl[6] 01 02 03 04", nil},
+		{"small racks in one topology, and classes are set", mixed, short, mixed, classes(6, 3), "nvl-6[6] 01 02; nvl-3[3] 03 04", []string{"nvl"}},
+		{"a rack comes up in one topology", whole, short, slices.Concat(whole, inFabric("a", 5, 3)), divided, "nvl[6] 01 02 03 04 05", nil},
+		{"a rack comes, and its switches are not known", whole, short, slices.Concat(whole, inFabric("", 5, 6)), divided, "nvl[6] 01 02 03 04 05", nil},
+		{"two root switches, published as one topology", two, short, two, divided, "nvl-a[6] 01; nvl-b[6] 02", []string{"nvl"}},
+		{"two root switches, and a core above them", two, short, belowCore("core", two), divided, "nvl[6] 01 02", nil},
+		{"a second fabric comes", whole, short, slices.Concat(whole, inFabric("b", 5, 6)), divided, "nvl-a[6] 01 02 03 04; nvl-b[6] 05", []string{"nvl"}},
+		{"a third fabric comes", two, divided, slices.Concat(two, inFabric("c", 3, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02; nvl-c[6] 03", nil},
+		{"a root has another name", two, divided, slices.Concat(inFabric("z", 1, 6), inFabric("b", 2, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02", nil},
+		{"a root has another name, and a new root has its name", two, divided, slices.Concat(inFabric("z", 1, 6), inFabric("b", 2, 6), inFabric("a", 3, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02; nvl-a-x[6] 03", nil},
+		{"a rack moves to another fabric", slices.Concat(inFabric("a", 1, 6, 6, 6), inFabric("b", 4, 6)), divided, slices.Concat(inFabric("a", 1, 6, 6), inFabric("b", 3, 6, 6)), divided, "nvl-a[6] 01 02; nvl-b[6] 03 04", nil},
+		{"no root is known in one fabric", two, divided, slices.Concat(inFabric("", 1, 6), inFabric("b", 2, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02", nil},
+		{"no root is known", two, divided, inFabric("", 1, 6, 6), divided, "nvl-a[6] 01; nvl-b[6] 02", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := mustPlan(t, tt.old, nil, short)
-			prev := fromFile(plan)
-			if tt.sized {
-				prev = previous(plan)
-			}
-			got := mustPlan(t, tt.facts, prev, tt.policy)
-			if diff := cmp.Diff(sortRacks(tt.want), sortRacks(topologies(got))); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tt.lost, got.LostTopologies(prev.Plan)); diff != "" {
-				t.Errorf("lost topologies (-want +got):\n%s", diff)
+			plan := mustPlan(t, tt.old, nil, tt.by)
+			for from, prev := range map[string]*given{"plan": previous(plan), "file": fromFile(plan)} {
+				got := mustPlan(t, tt.facts, prev, tt.policy)
+				if diff := cmp.Diff(sortRacks(tt.want), sortRacks(strings.ReplaceAll(topologies(got), "*", ""))); diff != "" {
+					t.Errorf("from a %s (-want +got):\n%s", from, diff)
+				}
+				if diff := cmp.Diff(tt.lost, got.LostTopologies(plan)); diff != "" {
+					t.Errorf("from a %s, lost topologies (-want +got):\n%s", from, diff)
+				}
 			}
 		})
 	}
