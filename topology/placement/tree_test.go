@@ -206,23 +206,19 @@ func TestTreeFollowsItsNodes(t *testing.T) {
 // TestKeepsUnitsInUse takes all nodes out of a leaf and of a block.
 func TestKeepsUnitsInUse(t *testing.T) {
 	racked := func() []topology.Facts {
-		facts := site(3, 4)
-		for i := range facts {
-			facts[i].Labels.Tiers = []string{fmt.Sprint("leaf-", i/4), fmt.Sprint("spine-", i/4), "core"}
-		}
-		return facts
+		return slices.Concat(unit("spine-1", 1), unit("spine-2", 2), unit("spine-3", 3))
 	}
 	old := mustPlan(t, racked(), nil, short)
 	block := placeOf(old, 0).Block
-	forget := forgets("leaf-0")
+	forget := forgets("leaf-1")
 	forget.Forget = []string{block}
 	noEmpty := forget
 	noEmpty.EmptyLeaves = false
 	facts := racked()
-	for i := range facts[:4] {
-		facts[i].Report.GPUs = facts[4].Report.GPUs
+	for i := range facts[:2] {
+		facts[i].Report.GPUs = facts[2].Report.GPUs
 		confirm(&facts[i])
-		facts[i].Labels.Tiers = []string{"leaf-1", "spine-1", "core"}
+		facts[i].Labels.Tiers = []string{"leaf-2", "spine-2", "core"}
 	}
 	has := func(p *topology.Plan, unit string) bool {
 		return slices.Contains(blockNames(p.Blocks()), unit) || slices.ContainsFunc(p.Switches(), func(s topology.Switch) bool { return s.Name == unit })
@@ -234,11 +230,11 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		named  []string // reasons of problems
 	}{
 		"nothing":                      {nil, forget, nil, nil},
-		"all":                          {[]string{block, "leaf-0"}, forget, []string{block, "leaf-0", "spine-0"}, []string{"ForgottenBlockInUse", "ForgottenSwitchInUse"}},
-		"the leaf":                     {[]string{"leaf-0"}, forget, []string{"leaf-0", "spine-0"}, []string{"ForgottenSwitchInUse"}},
-		"a spine, which no node is in": {[]string{"spine-0"}, forget, nil, nil},
+		"all":                          {[]string{block, "leaf-1"}, forget, []string{block, "leaf-1", "spine-1"}, []string{"ForgottenBlockInUse", "ForgottenSwitchInUse"}},
+		"the leaf":                     {[]string{"leaf-1"}, forget, []string{"leaf-1", "spine-1"}, []string{"ForgottenSwitchInUse"}},
+		"a spine, which no node is in": {[]string{"spine-1"}, forget, nil, nil},
 		"what is not published":        {[]string{"leaf-9", "nvl-x"}, forget, nil, nil},
-		"no empty leaf can be loaded":  {[]string{block, "leaf-0"}, noEmpty, []string{block}, []string{"ForgottenBlockInUse"}},
+		"no empty leaf can be loaded":  {[]string{block, "leaf-1"}, noEmpty, []string{block}, []string{"ForgottenBlockInUse"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			prev := fromFile(old)
@@ -247,7 +243,7 @@ func TestKeepsUnitsInUse(t *testing.T) {
 				prev.InUse[unit] = true
 			}
 			current := mustPlan(t, facts, prev, tt.policy)
-			for _, unit := range []string{block, "leaf-0", "spine-0"} {
+			for _, unit := range []string{block, "leaf-1", "spine-1"} {
 				if got, want := has(current, unit), slices.Contains(tt.stay, unit); got != want {
 					t.Errorf("%s stays: %t, want %t: %v", unit, got, want, lines(current))
 				}
@@ -257,8 +253,8 @@ func TestKeepsUnitsInUse(t *testing.T) {
 					t.Errorf("%s was not published and is there", unit)
 				}
 			}
-			if has(current, "leaf-0") && (parentOf(current, "leaf-0") != "spine-0" || parentOf(current, "spine-0") != "core") {
-				t.Errorf("leaf-0 is not below its parents: %v", lines(current))
+			if has(current, "leaf-1") && (parentOf(current, "leaf-1") != "spine-1" || parentOf(current, "spine-1") != "core") {
+				t.Errorf("leaf-1 is not below its parents: %v", lines(current))
 			}
 			var named []string
 			for _, p := range current.Problems {
@@ -275,10 +271,10 @@ func TestKeepsUnitsInUse(t *testing.T) {
 				t.Errorf("once more gives another plan (-want +got):\n%s", diff)
 			}
 			again.InUse = nil
-			if last := mustPlan(t, facts, again, tt.policy); has(last, block) || has(last, "leaf-0") || has(last, "spine-0") {
+			if last := mustPlan(t, facts, again, tt.policy); has(last, block) || has(last, "leaf-1") || has(last, "spine-1") {
 				t.Errorf("it stays though nothing names it any more: %v", lines(last))
 			}
-			if back := mustPlan(t, racked(), fromFile(current), tt.policy); !has(back, block) || parentOf(back, "leaf-0") != "spine-0" {
+			if back := mustPlan(t, racked(), fromFile(current), tt.policy); !has(back, block) || parentOf(back, "leaf-1") != "spine-1" {
 				t.Errorf("it does not come back: %v", lines(back))
 			}
 		})
