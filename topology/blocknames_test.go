@@ -21,17 +21,22 @@ func FuzzSlurmName(f *testing.F) {
 	})
 }
 
-// TestDomainBlockNames keeps names of long values within Slurm's limit and apart.
+// TestDomainBlockNames keeps the names of any values within Slurm's limit and apart. A name begins as its value does.
 func TestDomainBlockNames(t *testing.T) {
-	long := strings.Repeat("v", 63)
+	values := []string{"a", "A", "a.b", "a-b", "a_b", "rack-12345678901234567890123", "8a61c302-7", strings.Repeat("9", 63), strings.Repeat("v", 63), strings.Repeat("v.", 31) + "1", "DH4-016-US-EAST-02A"}
 	seen := map[string]bool{}
-	for _, d := range []topology.Domain{{Key: "k", Value: long}, {Key: "l", Value: long}, {Key: "k", Value: "short"}} {
-		for _, name := range d.BlockNames() {
-			if len(name) > 63 || seen[name] || topology.SlurmName(name) != name || !strings.HasPrefix(name, "nvl-"+d.Value[:5]) {
-				t.Errorf("%+v: name %s", d, name)
+	for _, key := range []string{"topology.nebius.com/tier-0", "ds.coreweave.com/nvlink.domain"} {
+		for _, value := range values {
+			for _, name := range (topology.Domain{Key: key, Value: value}).BlockNames() {
+				if seen[name] || topology.SlurmName(name) != name || !strings.HasPrefix(name, "nvl-"+value[:1]) {
+					t.Errorf("%s=%s: name %s", key, value, name)
+				}
+				seen[name] = true
 			}
-			seen[name] = true
 		}
+	}
+	if name := (topology.Domain{Key: "k", Value: "DH4-016-US-EAST-02A"}).BlockNames()[0]; !strings.HasPrefix(name, "nvl-DH4-016-US-EAST-02A-") {
+		t.Errorf("name %s", name)
 	}
 }
 

@@ -237,28 +237,3 @@ func TestPlanMovesConfirmed(t *testing.T) {
 		}
 	}
 }
-
-// TestPlanConfirmsNone: that NVLink ends inside needs no second reading of a node
-// that is in no block of an NVLink domain.
-func TestPlanConfirmsNone(t *testing.T) {
-	once := append(site(1, 4), below("h1"), below("h2"))
-	published := mustPlan(t, once, nil, short)
-	want := lines(published)
-	for when, prev := range map[string]*given{"published nowhere": nil, "published": fromFile(published)} {
-		plan := mustPlan(t, once, prev, short)
-		if diff := cmp.Diff(want, lines(plan)); diff != "" || len(problemsOf(plan, placement.ReasonUnconfirmed)) > 0 {
-			t.Errorf("%s: %v (-want +got):\n%s", when, plan.Problems, diff)
-		}
-	}
-	readsNone(&once[0])
-	confirm(&once[0])
-	if plan := mustPlan(t, once, fromFile(published), short); !slices.Equal(lines(plan), want) {
-		t.Errorf("a node of a block says none: %v, want %v", lines(plan), want)
-	}
-	leaves := placement.Policy{ByLeaf: true}
-	facts := []topology.Facts{below("h1", "leaf-1"), below("h2", "leaf-1")}
-	current := mustPlan(t, facts, fromFile(mustPlan(t, facts, nil, leaves)), leaves)
-	if problems := problemsOf(current, placement.ReasonUnconfirmed); len(problems) > 0 {
-		t.Errorf("blocks by leaf: %v", problems)
-	}
-}

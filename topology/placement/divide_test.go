@@ -306,33 +306,3 @@ func places(p *topology.Plan) map[string]string {
 	}
 	return at
 }
-
-// TestFabricStays divides two fabrics, and lets the labels of one of them go missing.
-func TestFabricStays(t *testing.T) {
-	facts := slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 5, 4, 4))
-	old := mustPlan(t, facts, nil, divided)
-	each(facts[:8], func(f *topology.Facts) { f.Labels.Tiers = nil })
-	next := mustPlan(t, facts, previous(old), divided)
-	for i, want := range []string{"a", "b"} {
-		if was, is := old.Topologies[i].Fabric, next.Topologies[i].Fabric; was != want || is != want {
-			t.Errorf("fabric %s, then %s: want %s", was, is, want)
-		}
-	}
-	whole := fromFile(mustPlan(t, facts[:8], nil, short))
-	whole.Topologies[0].Fabric = "x"
-	if got := mustPlan(t, facts[:8], whole, short).Topologies[0].Fabric; got != "x" {
-		t.Errorf("fabric %q of the only topology, want x", got)
-	}
-}
-
-// TestSizesStay has racks that lose nodes, and one that grows: each counts as what it was at
-// most.
-func TestSizesStay(t *testing.T) {
-	old := mustPlan(t, slices.Concat(rack(1, 5), rack(2, 2)), nil, divided)
-	next := mustPlan(t, slices.Concat(rack(1, 2), rack(2, 3)), previous(old), divided)
-	for _, b := range next.Blocks() {
-		if want := map[string]int{"r001n01": 5, "r002n01": 3}[b.Nodes[0]]; b.Size != want {
-			t.Errorf("%+v: want size %d", b, want)
-		}
-	}
-}

@@ -60,34 +60,6 @@ func problemsOf(p *topology.Plan, reason string) (nodes []string) {
 	return nodes
 }
 
-func TestDomainBlockNames(t *testing.T) {
-	values := []string{"a", "A", "a.b", "a-b", "a_b", "rack-12345678901234567890123", "8a61c302-7", strings.Repeat("9", 63), strings.Repeat("v.", 31) + "1",
-		"DH4-016-US-EAST-02A", "x3e4f1a2b3c4d5e6f"}
-	var got []string
-	for _, key := range []string{tierZero, "ds.coreweave.com/nvlink.domain"} {
-		var facts []topology.Facts
-		for v, value := range values {
-			for n := range 2 {
-				name := fmt.Sprintf("n%02d-%d", v, n)
-				facts = append(facts, topology.Facts{Name: name, SlurmName: name, Labels: topology.Labels{Domains: []topology.Domain{{Key: key, Value: value}}}})
-			}
-		}
-		got = append(got, blockNames(mustPlan(t, facts, nil, short).Blocks())...)
-	}
-	slices.Sort(got)
-	if len(slices.Compact(got)) != 2*len(values) {
-		t.Errorf("%d values of two labels make the blocks %v", len(values), got)
-	}
-	for _, name := range got {
-		if topology.SlurmName(name) != name {
-			t.Errorf("%q is no name that Slurm takes", name)
-		}
-	}
-	if want := "nvl-DH4-016-US-EAST-02A-"; !slices.ContainsFunc(got, func(n string) bool { return strings.HasPrefix(n, want) }) {
-		t.Errorf("no block begins with %s: %v", want, got)
-	}
-}
-
 func TestDomainWitnesses(t *testing.T) {
 	all := site(2, 4)
 	one := func(i int) topology.Clique {
@@ -277,36 +249,5 @@ func TestDomainsGetAgents(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// TestDomainRackReboots keeps a rack in its block while all nodes but one have not
-// joined their fabric, when agents and no labels are left.
-func TestDomainRackReboots(t *testing.T) {
-	facts := named(2, 6)
-	plan := mustPlan(t, facts, nil, short)
-	eachReports(facts, site(2, 6))
-	for i := range facts {
-		facts[i].Labels = topology.Labels{}
-		if i%6 > 0 {
-			facts[i].Report = &topology.Node{Name: facts[i].Name, GPUs: []topology.GPU{{Fabric: topology.Fabric{State: topology.FabricInProgress}}}}
-		}
-	}
-	if diff := cmp.Diff(lines(plan), lines(mustPlan(t, facts, fromFile(plan), short))); diff != "" {
-		t.Errorf("(-old +new):\n%s", diff)
-	}
-}
-
-// TestDomainRackRenamed finds a rack by its label when agents report its clique
-// and all of its nodes have other names.
-func TestDomainRackRenamed(t *testing.T) {
-	facts := named(1, 4)
-	plan := mustPlan(t, facts, nil, short)
-	eachReports(facts, site(1, 4))
-	for i := range facts {
-		facts[i].SlurmName = "new-" + facts[i].SlurmName
-	}
-	if diff := cmp.Diff(blockNames(plan.Blocks()), blockNames(mustPlan(t, facts, fromFile(plan), short).Blocks())); diff != "" {
-		t.Errorf("(-old +new):\n%s", diff)
 	}
 }

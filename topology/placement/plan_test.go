@@ -312,44 +312,6 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
-func TestPlanTree(t *testing.T) {
-	node := func(name string, tiers ...string) topology.Facts {
-		return topology.Facts{Name: name, SlurmName: name, Report: &topology.Node{Name: name, Tiers: tiers, GPUs: []topology.GPU{{UUID: "GPU-" + name}}}}
-	}
-	facts := []topology.Facts{
-		node("a1", "leaf-1", "spine-1"), node("a2", "leaf-1", "spine-1"), node("a3", "leaf-2", "spine-1"),
-		node("b1", "leaf-3", "spine-2"), node("b2", "leaf-3", "spine-1"), node("b3", "leaf-3", "spine-2"),
-		node("c1", "same", "same"), node("d1", "leaf.with.dots/and:colons", "s12345678901234567890"),
-	}
-	plan := mustPlan(t, facts, nil, short)
-	want := []topology.Switch{
-		{Name: "leaf-1", Nodes: []string{"a1", "a2"}, Value: "leaf-1"},
-		{Name: "leaf-2", Nodes: []string{"a3"}, Value: "leaf-2"},
-		{Name: "leaf-3", Nodes: []string{"b1", "b2", "b3"}, Value: "leaf-3"},
-		{Name: topology.SlurmName("leaf.with.dots/and:colons"), Nodes: []string{"d1"}, Value: "leaf.with.dots/and:colons"},
-		{Name: "same", Nodes: []string{"c1"}, Value: "same"},
-		{Name: topology.SlurmName("s12345678901234567890"), Children: []string{topology.SlurmName("leaf.with.dots/and:colons")}, Joined: true, Value: "s12345678901234567890"},
-		{Name: "tier1-same", Children: []string{"same"}, Joined: true, Value: "same"},
-		{Name: "spine-1", Children: []string{"leaf-1", "leaf-2"}, Joined: true, Value: "spine-1"},
-		{Name: "spine-2", Children: []string{"leaf-3"}, Joined: true, Value: "spine-2"},
-		{Name: "fabric", Children: []string{topology.SlurmName("s12345678901234567890"), "spine-1", "spine-2", "tier1-same"}},
-	}
-	slices.SortFunc(want[5:], func(a, b topology.Switch) int { return strings.Compare(a.Name, b.Name) })
-	got := slices.Clone(plan.Switches())
-	slices.SortFunc(got[5:], func(a, b topology.Switch) int { return strings.Compare(a.Name, b.Name) })
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("switches (-want +got):\n%s", diff)
-	}
-	if len(plan.Problems) != 2 || plan.Problems[0].Reason != placement.ReasonRootAssumed || plan.Problems[1].Reason != placement.ReasonTierConflict {
-		t.Errorf("problems %v, want %s and %s", plan.Problems, placement.ReasonRootAssumed, placement.ReasonTierConflict)
-	}
-	lost := slices.Clone(facts)
-	lost[0].Report = &topology.Node{Name: "a1", GPUs: []topology.GPU{{UUID: "GPU-a1"}}}
-	if diff := cmp.Diff(plan.Switches(), mustPlan(t, lost, previous(plan), short).Switches()); diff != "" {
-		t.Errorf("a node without its labels left its switch (-want +got):\n%s", diff)
-	}
-}
-
 func BenchmarkPlan10008(b *testing.B) {
 	facts := site(556, 18)
 	for b.Loop() {

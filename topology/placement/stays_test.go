@@ -11,34 +11,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-func TestPlanSmallChanges(t *testing.T) {
-	facts := site(57, 18)
-	before := mustPlan(t, facts[:56*18], nil, short)
-	prev := fromFile(before)
-	t.Run("one node lost", func(t *testing.T) {
-		after := mustPlan(t, slices.Delete(slices.Clone(facts[:56*18]), 40, 41), prev, short)
-		if gone, added := changed(lines(before), lines(after)); gone != 1 || added != 1 {
-			t.Errorf("a lost node changed %d lines into %d, want 1 into 1", gone, added)
-		}
-	})
-	t.Run("one rack added", func(t *testing.T) {
-		after := mustPlan(t, facts, prev, short)
-		if gone, added := changed(lines(before), lines(after)); gone != 0 || added != 1 {
-			t.Errorf("an added rack removed %d lines and added %d, want 0 and 1", gone, added)
-		}
-	})
-	t.Run("one rack lost", func(t *testing.T) {
-		after := mustPlan(t, facts[18:56*18], prev, short)
-		if gone, added := changed(lines(before), lines(after)); gone != 1 || added != 1 {
-			t.Errorf("a lost rack changed %d lines into %d, want 1 into its placeholder", gone, added)
-		}
-		again := mustPlan(t, facts[:56*18], fromFile(after), short)
-		if diff := cmp.Diff(lines(before), lines(again)); diff != "" {
-			t.Errorf("the rack did not return to its place (-want +got):\n%s", diff)
-		}
-	})
-}
-
 // TestPlanKnownBlocksStay lets nodes and racks come and go at random and checks
 // that no published block ever moves or changes its name, nor the base size while its change is held.
 func TestPlanKnownBlocksStay(t *testing.T) {

@@ -281,44 +281,6 @@ func TestKeepsUnitsInUse(t *testing.T) {
 	}
 }
 
-// TestKeepsEmptyLeaves takes all nodes out of a leaf that is not forgotten.
-func TestKeepsEmptyLeaves(t *testing.T) {
-	old := mustPlan(t, slices.Concat(unit("s1", 1, 2), unit("s2", 3)), nil, short)
-	current := mustPlan(t, slices.Concat(unit("s1", 2), unit("s2", 3)), fromFile(old), short)
-	if parentOf(current, "leaf-1") != "s1" {
-		t.Errorf("leaf-1 is gone: %v", lines(current))
-	}
-	if diff := cmp.Diff(lines(current), lines(mustPlan(t, slices.Concat(unit("s1", 2), unit("s2", 3)), fromFile(current), short))); diff != "" {
-		t.Errorf("once more gives another plan (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(lines(old), lines(mustPlan(t, slices.Concat(unit("s1", 1, 2), unit("s2", 3)), fromFile(current), short))); diff != "" {
-		t.Errorf("it does not come back (-want +got):\n%s", diff)
-	}
-}
-
-// TestTreeTierShift names the spines as leaves.
-func TestTreeTierShift(t *testing.T) {
-	old := mustPlan(t, fabric(), nil, short)
-	facts := fabric()
-	for i := range facts {
-		if f := &facts[i]; i%4 == 0 {
-			cut(f, 0)
-		} else {
-			f.Labels.Tiers = f.Labels.Tiers[1:]
-		}
-	}
-	current := mustPlan(t, facts, fromFile(old), short)
-	at := current.Places()
-	for i, pl := range current.Nodes {
-		if want := placeOf(old, i).Leaf; i%4 == 0 && at[pl.SlurmName].Leaf != want || at[pl.SlurmName].Leaf == "" {
-			t.Errorf("%+v, want it below a switch, which is %s for one without labels", pl, want)
-		}
-	}
-	if diff := cmp.Diff(current.Switches(), mustPlan(t, facts, fromFile(current), short).Switches()); diff != "" {
-		t.Errorf("once more gives another tree (-want +got):\n%s", diff)
-	}
-}
-
 func BenchmarkReplanTree10008(b *testing.B) {
 	facts := site(556, 18)
 	for i := range facts {

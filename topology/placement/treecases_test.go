@@ -141,39 +141,6 @@ func text(switches []topology.Switch) string {
 	return strings.Join(all, " ")
 }
 
-// TestTreeFromOneSource makes the tree from one of two sources of labels.
-func TestTreeFromOneSource(t *testing.T) {
-	cloud, site := topology.TierSource{Rank: 1, Name: "cloud"}, topology.TierSource{Rank: 2, Name: "site"}
-	only := func(name string, source topology.TierSource, leaf string) topology.Facts {
-		f := node(name, leaf)
-		f.Labels.TierSource = source
-		return f
-	}
-	both := func(name, first, second string) topology.Facts {
-		f := only(name, cloud, first)
-		f.Labels.MoreTiers = []topology.SourceTiers{{TierSource: site, Tiers: []string{second}}}
-		return f
-	}
-	tests := []struct {
-		name      string
-		facts     []topology.Facts
-		published []topology.Switch
-		want      string
-	}{
-		{"by rank", []topology.Facts{both("a", "c1", "s1"), both("b", "c1", "s1")}, nil, "c1=a,b"},
-		{"by what most nodes carry", []topology.Facts{both("a", "c1", "s1"), only("b", site, "s1"), only("c", site, "s2")}, nil, "s1=a,b s2=c fabric(s1,s2)"},
-		{"by what is published", []topology.Facts{both("a", "c1", "s1"), both("b", "c1", "s1")}, []topology.Switch{{Name: "s1", Nodes: []string{"a", "b"}}}, "s1=a,b"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			switches, _ := treeOf(t, &treeSite{facts: tt.facts, published: tt.published})
-			if diff := cmp.Diff(tt.want, text(switches)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // TestRoots joins tops, and keeps separate fabrics apart.
 func TestRoots(t *testing.T) {
 	coreweave := topology.TierSource{Rank: 4, Name: "CoreWeave", Fabrics: true}
