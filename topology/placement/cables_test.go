@@ -142,8 +142,9 @@ func TestCablesUnread(t *testing.T) {
 		}
 	})
 	t.Run("the site has no cables read any more", func(t *testing.T) {
-		if got := leafLines(mustPlan(t, unread, previous(old), short)); !strings.HasPrefix(got[0], "leaf-1[]") || !strings.Contains(fmt.Sprint(got), "rack-0[") {
-			t.Errorf("labels are not followed: %q", got)
+		current := mustPlan(t, unread, previous(old), short)
+		if got := leafLines(current); !strings.HasPrefix(got[0], "leaf-1[]") || !strings.Contains(fmt.Sprint(got), "rack-0[") || current.SwitchSource() != "" {
+			t.Errorf("labels are not followed: %q by %q", got, current.SwitchSource())
 		}
 	})
 	t.Run("read, and of none of the nodes", func(t *testing.T) {

@@ -93,6 +93,7 @@ func TestPlanDivides(t *testing.T) {
 		{"the base is set", mixed, with(func(p *placement.Policy) { p.BaseBlockSize = 9 }), "nvl[9]* 01 02 03 04 05 06 07"},
 		{"the base and further sizes are set", mixed, with(func(p *placement.Policy) { p.BaseBlockSize, p.BlockSizes = 9, []int{18, 72} }), "nvl[9 18 72]* 01 02 03 04 05 06 07"},
 		{"two fabrics", slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4, 4, 4)), divided, "nvl-a[4] 01 02; nvl-b[4]* 03 04 05"},
+		{"two fabrics, and the base is set", slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4)), with(func(p *placement.Policy) { p.BaseBlockSize = 2 }), "nvl-a[2]* 01 02; nvl-b[2] 03"},
 		{"one fabric", slices.Concat(inFabric("a", 1, 4, 4), inFabric("a", 3, 4)), divided, "nvl[4]* 01 02 03"},
 		{"fabrics of other sizes", slices.Concat(inFabric("a", 1, 6, 3, 6, 3), inFabric("b", 5, 3, 3)), divided, "nvl-a[6]* 01 02 03 04; nvl-b[3] 05 06"},
 		{"fabrics of other sizes, and classes are set", slices.Concat(inFabric("a", 1, 6, 3, 6, 3), inFabric("b", 5, 3, 3)), classes(6, 3), "nvl-a-6[6]* 01 03; nvl-a-3[3] 02 04; nvl-b[3] 05 06"},

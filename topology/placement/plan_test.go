@@ -296,6 +296,10 @@ func TestPlanWhy(t *testing.T) {
 			if got.Reason != tt.kept || got.Source != tt.source || (in != "") != (tt.source != "") {
 				t.Errorf("after publishing: %+v, want reason %s, source %q", got, tt.kept, tt.source)
 			}
+			problem := tt.source == "previous" && tt.kept != topology.ReasonFabricInProgress && facts[0].Report != nil
+			if named := slices.Equal(problemsOf(plan, tt.kept), []string{"r001n01"}); named != problem {
+				t.Errorf("after publishing: %v, want a problem of the node: %t", plan.Problems, problem)
+			}
 		})
 	}
 }

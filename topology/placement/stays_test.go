@@ -1,6 +1,7 @@
 package placement_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -112,9 +113,9 @@ func TestPlanForgets(t *testing.T) {
 			if has := slices.Contains(blockNames(got.Blocks()), forget.Forget[0]); has != tt.stays {
 				t.Errorf("the block stays: %t, want %t: %v", has, tt.stays, lines(got))
 			}
-			named := slices.ContainsFunc(got.Problems, func(p topology.Finding) bool { return p.Reason == placement.ReasonForgottenInUse })
-			if named != tt.stays {
-				t.Errorf("problems %v", got.Problems)
+			want := fmt.Sprintf("[forgetBlocks names block %s, but the block has 4 nodes, such as r002n01: it stays]", forget.Forget[0])
+			if said := fmt.Sprint(saidOf(got, placement.ReasonForgottenInUse)); said != want && tt.stays || said != "[]" && !tt.stays {
+				t.Errorf("problems %v, want %s", got.Problems, want)
 			}
 		})
 	}

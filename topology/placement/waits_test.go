@@ -89,6 +89,9 @@ func TestWaits(t *testing.T) {
 			if tt.waits == nil {
 				return
 			}
+			if len(waiting.Unsited) == 0 || !slices.Equal(waiting.Unsited[0], []string{new1, new2}) {
+				t.Errorf("new blocks without a known switch: %v", waiting.Unsited)
+			}
 			if diff := cmp.Diff(tt.stay, waiting.Stay); diff != "" {
 				t.Errorf("nodes that wait (-want +got):\n%s", diff)
 			}
