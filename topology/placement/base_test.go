@@ -29,6 +29,7 @@ func TestPlanChoosesBase(t *testing.T) {
 		{"one larger and one smaller rack", slices.Concat(many(8, 16), []int{17, 15}), 16},
 		{"one rack is larger than all others", slices.Concat(many(8, 16), []int{18}), 16},
 		{"one rack is hardly up", []int{18, 18, 18, 2}, 18},
+		{"two racks are hardly up", []int{18, 18, 18, 2, 2}, 18},
 		{"one of two is hardly up", []int{18, 2}, 18},
 		{"racks of many sizes", []int{14, 15, 16, 17, 18, 14, 15, 16, 17, 18, 15, 16}, 16},
 		{"a size between those of the racks", slices.Concat(many(10, 18), many(10, 12)), 15},

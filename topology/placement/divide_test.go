@@ -81,13 +81,10 @@ func TestPlanDivides(t *testing.T) {
 		want   string
 	}{
 		{"no rack", nil, divided, ""},
-		{"equal racks", inFabric("", 1, 4, 4), divided, "nvl[4]* 01 02"},
 		{"large and small racks", mixed, divided, "nvl[18]* 01 02 03 04 05 06 07"},
 		{"large and small racks, and classes are set", mixed, classes(18, 9), "nvl-18[18]* 01 02 03; nvl-9[9] 04 05 06 07"},
 		{"small racks with more GPUs", inFabric("", 1, 6, 3, 3, 3), classes(6, 3), "nvl-6[6] 01; nvl-3[3]* 02 03 04"},
 		{"trays are missing", inFabric("", 1, 18, 14, 12), divided, "nvl[14]* 01 02 03"},
-		{"one rack is hardly up", inFabric("", 1, 18, 18, 18, 2), divided, "nvl[18]* 01 02 03 04"},
-		{"several racks are hardly up", inFabric("", 1, 18, 18, 18, 2, 2), divided, "nvl[18]* 01 02 03 04 05"},
 		{"sizes between the classes", inFabric("", 1, 18, 10, 9, 4, 20), classes(18, 9), "nvl-18[18]* 01 02 05; nvl-9[9] 03 04"},
 		{"a class that no rack has", inFabric("", 1, 18), classes(18, 9), "nvl[18]* 01"},
 		{"the base is set", mixed, with(func(p *placement.Policy) { p.BaseBlockSize = 9 }), "nvl[9]* 01 02 03 04 05 06 07"},

@@ -81,7 +81,6 @@ func TestTree(t *testing.T) {
 		problems []string
 	}{
 		{"nothing is named or published", treeSite{facts: []topology.Facts{node("a", "")}}, "", nil},
-		{"two roots are joined", treeSite{facts: []topology.Facts{node("a", "l1 s1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", []string{"RootAssumed"}},
 		{"two roots are separate", treeSite{policy: placement.Policy{SeparateFabrics: true}, facts: []topology.Facts{node("a", "l1 s1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2)", []string{"LeavesApart"}},
 		{"one value for a leaf and a spine", treeSite{facts: []topology.Facts{node("a", "x x")}}, "x=a tier1-x(x)", nil},
 		{"all labels lost", treeSite{published: pair, facts: []topology.Facts{node("a", ""), node("b", "")}}, "l1=a l2=b s1(l1,l2)", nil},
