@@ -174,26 +174,23 @@ func TestBaseIsOffered(t *testing.T) {
 		{"nothing", []int{18, 18}, []int{18, 18}, divided, 18, ""},
 		{"all racks lose nodes", []int{18, 18, 18}, []int{9, 9, 4}, divided, 18, ""},
 		{"a rack is lost", []int{18, 17, 18}, []int{0, 17, 0}, divided, 18, ""},
-		{"racks grow", nine, []int{18, 18, 18, 18}, divided, 9, "nvl: 9 -> 18"},
-		{"racks grow, and one comes up", []int{9, 9}, []int{18, 18, 18, 4}, divided, 9, "nvl: 9 -> 18"},
+		{"racks grow", nine, []int{18, 18, 18, 18}, divided, 9, "9 -> 18"},
+		{"racks grow, and one comes up", []int{9, 9}, []int{18, 18, 18, 4}, divided, 9, "9 -> 18"},
 		{"most racks grow, and make a class of their own", nine, []int{18, 18, 18, 9}, divided, 9, ""}, // see TestPlanNamesClasses
 		{"one rack grows", nine, []int{18, 9, 9, 9}, divided, 9, ""},
-		{"smaller racks come", []int{18, 18}, []int{18, 18, 16, 16, 16}, divided, 18, "nvl: 18 -> 16"},
+		{"smaller racks come", []int{18, 18}, []int{18, 18, 16, 16, 16}, divided, 18, "18 -> 16"},
 		{"a rack comes up", []int{18, 18}, []int{18, 18, 3}, divided, 18, ""},
 		{"racks of another class come", []int{18, 18}, []int{18, 18, 9, 9, 9, 9, 9}, divided, 18, ""},
-		{"larger racks come", []int{16, 16}, []int{16, 16, 18, 18, 18}, divided, 16, "nvl: 16 -> 18"},
+		{"larger racks come", []int{16, 16}, []int{16, 16, 18, 18, 18}, divided, 16, "16 -> 18"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			old := mustPlan(t, inFabric("", 1, tt.published...), nil, tt.policy)
 			facts := inFabric("", 1, tt.now...)
 			wanted := mustPlan(t, facts, previous(old), tt.policy)
-			policy, got := tt.policy, ""
+			policy := tt.policy
 			policy.Hold = true
 			decisions := choicesOf(t, placement.BaseSizeChange, facts, previous(old), tt.policy)
-			for _, d := range decisions {
-				got += d.Subject + ": " + d.From + " -> " + d.To
-			}
-			if got != tt.want || old.BaseBlockSize() != tt.base {
+			if got := decisionsText(decisions); got != tt.want || old.BaseBlockSize() != tt.base {
 				t.Fatalf("base %d, offered %q, want %d and %q", old.BaseBlockSize(), got, tt.base, tt.want)
 			}
 			kept := mustPlan(t, facts, previous(old), policy)

@@ -11,7 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// decisionsText writes decisions as SUBJECT -> TO.
+// decisionsText writes decisions as FROM -> TO.
 func decisionsText(all []placement.Decision) string {
 	var out []string
 	for _, d := range all {

@@ -47,11 +47,9 @@ type treeSite struct {
 // treeOf returns the switches of a plan, and what it says of them, by reason and node.
 func treeOf(t *testing.T, s *treeSite) (switches []topology.Switch, found []topology.Finding) {
 	t.Helper()
-	old := &topology.Plan{}
-	if len(s.published) > 0 {
-		old.Topologies = []topology.Topology{{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: s.published}}
-	}
-	plan := mustPlan(t, s.facts, &given{Plan: old, InUse: map[string]bool{s.inUse: s.inUse != ""}}, s.policy)
+	prev := inFile(nil, s.published)
+	prev.InUse = map[string]bool{s.inUse: s.inUse != ""}
+	plan := mustPlan(t, s.facts, prev, s.policy)
 	for _, f := range plan.Problems {
 		switch f.Reason {
 		case placement.ReasonTierConflict, placement.ReasonTiersMissing, placement.ReasonForgottenSwitch, placement.ReasonRootAssumed, placement.ReasonLeavesApart:
