@@ -40,10 +40,21 @@ func TestDomainBlockNames(t *testing.T) {
 	}
 }
 
-func TestIsCliqueBlock(t *testing.T) {
-	for name, want := range map[string]bool{"nvl-8a61c302-1": true, "nvl-8a61c30200000045-4294967295": true, "nvl-8a61c302-": false, "nvl-8a61c302": false, "nvl-8a61c302-x": false, "nvl-rack-1": false, "rack-1": false, "8a61c302-1": false} {
-		if topology.IsCliqueBlock(name) != want {
-			t.Errorf("%s: %t, want %t", name, !want, want)
+// TestKindOfBlock tells blocks of cliques, of labels and of free places apart by their names.
+func TestKindOfBlock(t *testing.T) {
+	for name, want := range map[string]string{"nvl-8a61c302-1": "clique", "nvl-8a61c30200000045-4294967295": "clique", "nvl-8a61c302-": "", "nvl-8a61c302": "", "nvl-8a61c302-x": "", "nvl-8a61c3-1": "", "nvl-8a61c30g-1": "",
+		"nvl-rack-1": "", "rack-1": "", "8a61c302-1": "", "nvl-rack-1-94c3d909x": "label", "nvl-rack-1-94c3d909": "", "rack-1-94c3d909x": "", "spare-4": "spare", "spare-4x": "spare", "spare-": "", "spare-a": "", "rack-4": ""} {
+		got := ""
+		for kind, is := range map[string]bool{"clique": topology.IsCliqueBlock(name), "label": topology.IsLabelBlock(name), "spare": topology.IsSpareBlock(name)} {
+			if is {
+				got += kind
+			}
 		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if got := topology.SpareBlock(3, func(name string) bool { return name == "spare-4" }); got != "spare-4x" {
+		t.Errorf("beside spare-4: %s", got)
 	}
 }
