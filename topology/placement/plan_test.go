@@ -243,49 +243,69 @@ func TestPlanBlockNames(t *testing.T) {
 	}
 }
 
+// TestPlanWhy takes facts from one node of a rack, or puts doubtful ones in their place, and says where the node is and why.
+// No node of a published rack leaves or moves for that, even if all nodes of two racks and of their leaves are so.
 func TestPlanWhy(t *testing.T) {
-	first := func(change func(f *topology.Facts)) func(int, *topology.Facts) {
-		return func(i int, f *topology.Facts) {
-			if i == 0 {
-				change(f)
-			}
-		}
+	fabric := func(state topology.FabricState, status string) func(*topology.Facts) {
+		return func(f *topology.Facts) { give(f, topology.Fabric{State: state, Status: status}) }
 	}
-	fabric := func(state topology.FabricState, status string) func(int, *topology.Facts) {
-		return first(func(f *topology.Facts) { give(f, topology.Fabric{State: state, Status: status}) })
+	clique := func(number int) func(*topology.Facts) {
+		return func(f *topology.Facts) { f.Report, f.Labels.Clique = nil, cliqueOf(number) }
 	}
 	tests := []struct {
 		name                string
-		change              func(int, *topology.Facts)
+		change              func(*topology.Facts)
 		reason, kept        string // without and with a published plan
 		source              string
 		blockWithoutHistory bool
 	}{
-		{"placed by NVML", first(func(*topology.Facts) {}), placement.ReasonPlaced, placement.ReasonPlaced, "nvml", true},
+		{"placed by NVML", func(*topology.Facts) {}, placement.ReasonPlaced, placement.ReasonPlaced, "nvml", true},
 		{"fabric in progress", fabric(topology.FabricInProgress, ""), topology.ReasonFabricInProgress, topology.ReasonFabricInProgress, "previous", false},
 		{"fabric not started", fabric(topology.FabricNotStarted, ""), topology.ReasonFabricNotReady, topology.ReasonFabricNotReady, "previous", false},
 		{"fabric failed", fabric(topology.FabricCompleted, "ERROR_UNKNOWN"), topology.ReasonFabricNotReady, topology.ReasonFabricNotReady, "previous", false},
 		{"no multi-node NVLink", fabric(topology.FabricNotSupported, ""), topology.ReasonFabricMissing, topology.ReasonFabricMissing, "previous", false},
 		{"no cluster", fabric(topology.FabricCompleted, ""), topology.ReasonFabricMissing, topology.ReasonFabricMissing, "previous", false},
 		{"fabric absent", fabric("", ""), placement.ReasonNoFacts, placement.ReasonNoFacts, "previous", false},
-		{"fabric absent of a product without one", first(func(f *topology.Facts) {
+		{"fabric absent of a product without one", func(f *topology.Facts) {
+			give(f, topology.Fabric{})
 			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Product, f.Report.GPUs[g].Fabric = "NVIDIA A100-SXM4-80GB", topology.Fabric{}
+				f.Report.GPUs[g].Product = "NVIDIA A100-SXM4-80GB"
 			}
-		}), placement.ReasonNoDomain, placement.ReasonNoDomain, "previous", false},
-		{"no GPU", first(func(f *topology.Facts) { f.Report.GPUs = nil }), placement.ReasonNoGPUs, placement.ReasonNoGPUs, "previous", false},
-		{"no facts at all", first(func(f *topology.Facts) { f.Report = nil; f.Labels.GPUs = 4 }), placement.ReasonNoFacts, placement.ReasonNoFacts, "previous", false},
-		{"clique by label", first(func(f *topology.Facts) {
-			f.Report = nil
-			f.Labels.Clique = topology.Clique{ClusterUUID: clusterUUID(1), ID: 1}
-		}), placement.ReasonPlaced, placement.ReasonPlaced, "label", true},
-		{"two cliques", first(func(f *topology.Facts) { f.Report.GPUs[3].Fabric.CliqueID = 9 }), topology.ReasonTwoCliques, topology.ReasonTwoCliques, "previous", false},
-		{"unhealthy GPU stays", first(func(f *topology.Facts) { f.Report.GPUs[3].Fabric.Health = topology.HealthUnhealthy }), placement.ReasonPlaced, placement.ReasonPlaced, "nvml", true},
+		}, placement.ReasonNoDomain, placement.ReasonNoDomain, "previous", false},
+		{"fabric of some GPUs unread", func(f *topology.Facts) {
+			give(f, topology.Fabric{State: topology.FabricNotSupported})
+			f.Report.GPUs[2].Fabric = topology.Fabric{}
+			f.Report.Problems = []topology.Finding{{Reason: "FactUnreadable", Message: "fabric"}}
+		}, placement.ReasonNoFacts, placement.ReasonNoFacts, "previous", false},
+		{"fabric of one GPU absent, the others without a cluster", func(f *topology.Facts) {
+			give(f, topology.Fabric{State: topology.FabricCompleted})
+			f.Report.GPUs[1].Fabric = topology.Fabric{}
+		}, placement.ReasonNoFacts, placement.ReasonNoFacts, "previous", false},
+		{"no GPU", func(f *topology.Facts) { f.Report.GPUs, f.Report.Tiers = nil, nil }, placement.ReasonNoGPUs, placement.ReasonNoGPUs, "previous", false},
+		{"no GPU, problems", func(f *topology.Facts) {
+			f.Report.GPUs, f.Report.Problems = nil, []topology.Finding{{Reason: "GPUUnreadable"}}
+		}, placement.ReasonNoFacts, placement.ReasonNoFacts, "previous", false},
+		{"no facts at all", func(f *topology.Facts) { f.Report = nil; f.Labels.GPUs = 4 }, placement.ReasonNoFacts, placement.ReasonNoFacts, "previous", false},
+		{"gone", func(f *topology.Facts) { *f = topology.Facts{Name: f.Name, SlurmName: f.SlurmName, Gone: true} }, placement.ReasonGone, placement.ReasonGone, "previous", false},
+		{"clique by label", clique(1), placement.ReasonPlaced, placement.ReasonPlaced, "label", true},
+		{"the clique of another rack by label", clique(3), placement.ReasonSmallDomain, placement.ReasonNoFacts, "previous", false},
+		{"two cliques", func(f *topology.Facts) { f.Report.GPUs[3].Fabric.CliqueID = 9 }, topology.ReasonTwoCliques, topology.ReasonTwoCliques, "previous", false},
+		{"unhealthy GPU stays", func(f *topology.Facts) { f.Report.GPUs[3].Fabric.Health = topology.HealthUnhealthy }, placement.ReasonPlaced, placement.ReasonPlaced, "nvml", true},
 	}
-	published := fromFile(mustPlan(t, site(1, 4), nil, short))
+	three := func() (facts []topology.Facts) {
+		for r := range 3 {
+			facts = append(facts, rack(r+1, 4, func(_ int, f *topology.Facts) { f.Report.Tiers = []string{fmt.Sprint("leaf-", r), "spine", "core"} })...)
+		}
+		return facts
+	}
+	published, racks := fromFile(mustPlan(t, site(1, 4), nil, short)), mustPlan(t, three(), nil, short)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			facts := rack(1, 4, tt.change)
+			facts := rack(1, 4, func(i int, f *topology.Facts) {
+				if i == 0 {
+					tt.change(f)
+				}
+			})
 			plan := mustPlan(t, facts, nil, short)
 			got, in := plan.Nodes[0], placeOf(plan, 0).Block
 			if got.Reason != tt.reason || (in != "") != tt.blockWithoutHistory {
@@ -296,9 +316,16 @@ func TestPlanWhy(t *testing.T) {
 			if got.Reason != tt.kept || got.Source != tt.source || (in != "") != (tt.source != "") {
 				t.Errorf("after publishing: %+v, want reason %s, source %q", got, tt.kept, tt.source)
 			}
-			problem := tt.source == "previous" && tt.kept != topology.ReasonFabricInProgress && facts[0].Report != nil
-			if named := slices.Equal(problemsOf(plan, tt.kept), []string{"r001n01"}); named != problem {
+			problem := tt.source == "previous" && tt.kept != topology.ReasonFabricInProgress && (facts[0].Report != nil || !facts[0].Labels.Clique.IsZero())
+			if named := slices.ContainsFunc(plan.Problems, func(p topology.Finding) bool { return p.Node == "r001n01" }); named != problem {
 				t.Errorf("after publishing: %v, want a problem of the node: %t", plan.Problems, problem)
+			}
+			all := three()
+			for i := range all[:8] {
+				tt.change(&all[i])
+			}
+			if diff := cmp.Diff(lines(racks), lines(mustPlan(t, all, fromFile(racks), short))); diff != "" && tt.source == "previous" {
+				t.Errorf("all nodes of two racks (-old +new):\n%s", diff)
 			}
 		})
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -38,49 +36,6 @@ func TestPlanKnownBlocksStay(t *testing.T) {
 			}
 			plan = next
 		}
-	}
-}
-
-// TestPlanKeepsUnreadNodes takes facts away and puts doubtful ones in their
-// place: no node may leave or move for that.
-func TestPlanKeepsUnreadNodes(t *testing.T) {
-	tiered := func(i int, f *topology.Facts) {
-		f.Report.Tiers = []string{"leaf-" + f.Name[:4], "spine", "core"}
-	}
-	facts := append(append(rack(1, 4, tiered), rack(2, 4, tiered)...), rack(3, 4, tiered)...)
-	want := mustPlan(t, facts, nil, short)
-	tests := map[string]func(*topology.Facts){
-		"gone":      func(f *topology.Facts) { *f = topology.Facts{Name: f.Name, SlurmName: f.SlurmName, Gone: true} },
-		"no report": func(f *topology.Facts) { f.Report = nil },
-		"no GPU":    func(f *topology.Facts) { f.Report.GPUs, f.Report.Tiers = nil, nil },
-		"no GPU, problems": func(f *topology.Facts) {
-			f.Report.GPUs, f.Report.Problems = nil, []topology.Finding{{Reason: "GPUUnreadable"}}
-		},
-		"no report, the label of another rack": func(f *topology.Facts) {
-			f.Report, f.Labels.Clique = nil, topology.Clique{ClusterUUID: clusterUUID(3), ID: 3}
-		},
-		"fabric of some GPUs unread": func(f *topology.Facts) {
-			give(f, topology.Fabric{State: topology.FabricNotSupported})
-			f.Report.GPUs[2].Fabric = topology.Fabric{}
-			f.Report.Problems = []topology.Finding{{Reason: "FactUnreadable", Message: "fabric"}}
-		},
-		"fabric absent, with no problem": func(f *topology.Facts) { give(f, topology.Fabric{}) },
-		"fabric of one GPU absent, the others without a cluster": func(f *topology.Facts) {
-			give(f, topology.Fabric{State: topology.FabricCompleted})
-			f.Report.GPUs[1].Fabric = topology.Fabric{}
-		},
-	}
-	for name, change := range tests {
-		t.Run(name, func(t *testing.T) {
-			now := append(append(rack(1, 4, tiered), rack(2, 4, tiered)...), rack(3, 4, tiered)...)
-			for i := range now[:8] { // two whole racks, with their leaves
-				change(&now[i])
-			}
-			got := mustPlan(t, now, fromFile(want), short)
-			if diff := cmp.Diff(lines(want), lines(got)); diff != "" {
-				t.Errorf("(-old +new):\n%s", diff)
-			}
-		})
 	}
 }
 
