@@ -31,11 +31,11 @@ func (f *Facts) Problems() []Finding {
 
 // MixedCliques returns a problem of each node whose GPUs are of another product than those
 // of most nodes in its clique.
-func MixedCliques(facts []*Facts) []Finding {
+func MixedCliques(facts []Facts) []Finding {
 	first := make(map[Clique]string)
 	mixed := make(map[Clique]map[string]int) // nodes by product
-	for _, f := range facts {
-		c, product := f.cliqueAndProduct()
+	for i := range facts {
+		c, product := facts[i].cliqueAndProduct()
 		switch {
 		case product == "" || product == first[c]:
 		case first[c] == "":
@@ -47,21 +47,21 @@ func MixedCliques(facts []*Facts) []Finding {
 	if len(mixed) == 0 {
 		return nil
 	}
-	for _, f := range facts {
-		if c, product := f.cliqueAndProduct(); product != "" && mixed[c] != nil {
+	for i := range facts {
+		if c, product := facts[i].cliqueAndProduct(); product != "" && mixed[c] != nil {
 			mixed[c][product]++
 		}
 	}
 	var found []Finding
-	for _, f := range facts {
-		c, product := f.cliqueAndProduct()
+	for i := range facts {
+		c, product := facts[i].cliqueAndProduct()
 		counts := mixed[c]
 		if product == "" || counts == nil {
 			continue
 		}
 		most := slices.MaxFunc(slices.Sorted(maps.Keys(counts)), func(a, b string) int { return cmp.Compare(counts[a], counts[b]) })
 		if product != most {
-			found = append(found, Finding{Subject: Subject{Node: f.Name}, Reason: ReasonProductsDiffer,
+			found = append(found, Finding{Subject: Subject{Node: facts[i].Name}, Reason: ReasonProductsDiffer,
 				Message: fmt.Sprintf("its GPUs are %s, and those of most other nodes in clique %s are %s", product, c, most)})
 		}
 	}

@@ -85,7 +85,7 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 	case !placed.moving.Until.IsZero() && now.Before(l.first.started.Add(l.pub.ConfirmTime.Duration)):
 		held.why = mem.doc.Held // another publisher had waited to the end: nobody knows yet whether it is over
 	}
-	if why, until := l.first.waitForDomains(in.Facts, in.prev.Plan, wanted.Plan, now); why != "" {
+	if why, until := l.first.waitForDomains(in.Facts, in.prev.Plan, wanted.Plan, placed.noSwitch, now); why != "" {
 		return waitFirst{why, until, held}, nil
 	}
 	counted := changeOf(l.pub, mem, in, kept.unapproved)

@@ -6,7 +6,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // firstWait lets the first publication wait until the site is known, because people have to approve
@@ -21,7 +20,8 @@ type firstWait struct {
 }
 
 // waitForDomains returns what the first publication waits for, and until when, or "" if it does not wait.
-func (f *firstWait) waitForDomains(facts []topology.Facts, published, plan *topology.Plan, now time.Time) (why string, until time.Time) {
+// unsited are the nodes of each new block without a known switch above its leaf.
+func (f *firstWait) waitForDomains(facts []topology.Facts, published, plan *topology.Plan, unsited [][]string, now time.Time) (why string, until time.Time) {
 	if what := f.firstOf(published, plan); what != f.what {
 		f.what, f.since, f.knownSince = what, now, time.Time{}
 		if what == ofAll {
@@ -31,7 +31,7 @@ func (f *firstWait) waitForDomains(facts []topology.Facts, published, plan *topo
 	if f.what == "" {
 		return "", until
 	}
-	return f.waitsFor(facts, plan, now)
+	return f.waitsFor(facts, plan, unsited, now)
 }
 
 // What a publication can be the first of.
@@ -57,12 +57,8 @@ func (f *firstWait) firstOf(prev, plan *topology.Plan) string {
 }
 
 // waitsFor says what the publication waits for, and until when at most.
-func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, now time.Time) (why string, until time.Time) {
+func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, unsited [][]string, now time.Time) (why string, until time.Time) {
 	p := f.pub
-	var unsited []topology.Block
-	if p.ParentBlocks > 0 && p.Topology != string(slurmconf.KindTree) {
-		unsited = placement.WithoutParent(plan)
-	}
 	byTree := f.what == ofPlaces && len(plan.Blocks()) == 0
 	known, byLeaf := 0, p.Policy().ByLeaf || byTree
 	for i := range facts {
@@ -80,8 +76,8 @@ func (f *firstWait) waitsFor(facts []topology.Facts, plan *topology.Plan, now ti
 		return "", latest
 	case node != "":
 		return "node " + node, latest
-	case len(unsited) > 0:
-		return "the switches above node " + unsited[0].Nodes[0], latest
+	case len(unsited) > 0 && p.Topology != string(slurmconf.KindTree):
+		return "the switches above node " + unsited[0][0], latest
 	case (byTree || p.BaseBlockSize == 0 && p.Topology != string(slurmconf.KindTree)) && now.Before(calm):
 		if latest.Before(calm) {
 			calm = latest

@@ -34,6 +34,8 @@ type placed struct {
 	divides bool
 	// choices are the decisions that the plan met.
 	choices []placement.Choice
+	// noSwitch are the nodes of each new block without a known switch above its leaf.
+	noSwitch [][]string
 	// moving are published nodes whose new place is not confirmed yet. unsited are nodes of new
 	// blocks that wait for the switches above the block.
 	moving, unsited plandoc.Wait
@@ -54,8 +56,8 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	pub := m.pub
 	if g.prev.Plan == nil {
 		m.readings, m.unsited = nil, nil
-		plan, _, err := place(pub, g, nil, answers{}) // nothing is divided yet
-		return placed{plan: plan, err: err}
+		plan, found, err := place(pub, g, nil, answers{}) // nothing is divided yet
+		return placed{plan: plan, err: err, noSwitch: found.Unsited}
 	}
 	since := m.unchangedSince(g.Facts, touched)
 	end := func(i int) time.Time {
@@ -74,7 +76,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	if err != nil {
 		return placed{err: err}
 	}
-	out := placed{plan: plan, settling: settling, follows: found.Follows, divides: found.Divides, choices: found.Choices, moving: plandoc.Wait{Key: confirmTime, For: "nodes move"},
+	out := placed{plan: plan, settling: settling, follows: found.Follows, divides: found.Divides, choices: found.Choices, noSwitch: found.Unsited, moving: plandoc.Wait{Key: confirmTime, For: "nodes move"},
 		unsited: plandoc.Wait{Key: settleTime, For: "new blocks wait for the switches above them"}}
 	m.readings = make(map[string]reading)
 	for i := range g.Facts {

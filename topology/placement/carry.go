@@ -13,11 +13,11 @@ import (
 func carryOn(ds []*domain, nodes []*node, old *published, policy *Policy) (all []*domain, found problems) {
 	for _, d := range ds {
 		before := len(d.nodes)
-		d.nodes = slices.DeleteFunc(d.nodes, func(n *node) bool { return n.keep })
+		d.nodes = slices.DeleteFunc(d.nodes, func(n *node) bool { return n.source == fromPrevious })
 		d.size -= before - len(d.nodes)
 	}
 	for _, n := range nodes {
-		if n.old != nil && n.keep {
+		if n.old != nil && n.source == fromPrevious {
 			n.old.staying = append(n.old.staying, n)
 		}
 	}
@@ -54,9 +54,6 @@ func carryOn(ds []*domain, nodes []*node, old *published, policy *Policy) (all [
 // findTwins returns the published blocks that no domain takes and that are the same domain as another block, with
 // that domain.
 func findTwins(ds []*domain, old *published) map[*oldBlock]*domain {
-	if !slices.ContainsFunc(old.blocks, func(b *oldBlock) bool { return b.domain == nil }) {
-		return nil
-	}
 	byName, byClique := make(map[string]*domain), make(map[topology.Clique]*domain)
 	for _, d := range ds {
 		if d.old == nil {

@@ -35,8 +35,8 @@ func divide(blocks []*domain, unnamed []int, t tree, old *published, policy *Pol
 	}
 	parts = divideRacks(blocks, known, policy)
 	for _, d := range blocks {
-		if held := d.waits; held != nil {
-			leaveOut(d.nodes, ReasonHeld, fmt.Sprintf("its %s fits no published topology: the node waits until somebody approves the change of topology %s to %s (digest %s)", d.title(), held.From, held.To, held.Digest()))
+		if c := d.waits; c != nil {
+			leaveOut(d.nodes, ReasonHeld, fmt.Sprintf("its %s fits no published topology: the node waits until somebody approves the change of topology %s to %s (digest %s)", d.title(), c.From, c.To, c.Digest()))
 		}
 	}
 	for _, p := range parts {

@@ -12,13 +12,16 @@ import (
 func explain(nodes []*node, blocks bool) (placements []topology.Placement, found problems) {
 	placements = make([]topology.Placement, len(nodes))
 	for i, n := range nodes {
+		if n.block == nil {
+			n.source = unknown
+		}
 		switch {
-		case n.block != nil && n.keep:
+		case n.source == fromPrevious:
 			where := "stays in its published block: "
 			if n.block.old != n.old { // carryOn has given the nodes of both to one of them
 				where = fmt.Sprintf("block %s is the same NVLink domain as its published block: ", n.block.name)
 			}
-			n.source, n.message = fromPrevious, where+n.message
+			n.message = where + n.message
 		case n.block != nil || !blocks && n.leaf != "":
 			n.reason, n.message = ReasonPlaced, ""
 		}

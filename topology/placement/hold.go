@@ -12,36 +12,36 @@ import (
 //
 //  1. the node's label alone names the domain (doubtsLabel);
 //  2. its reading of the clique is not confirmed: Fabric Manager may still be at work, and one reading may be wrong;
-//  3. the rest of a new clique waits for the nodes of rule 2 if the clique makes no block without them;
+//  3. the rest of a new clique stays with the nodes of rule 2 if the clique makes no block without them;
 //  4. the block has no room for the nodes that join, and nobody has approved that.
 //
 // Files do not name the clique of a block, so the block that the node's domain takes counts.
 func hold(ds []*domain, nodes []*node, policy *Policy) (found problems) {
-	waiting := make(map[*domain]int) // nodes of rule 2
+	unconfirmed := make(map[*domain]int) // nodes of rule 2
 	for _, n := range nodes {
 		if n.old == nil || n.block == nil || n.block.old == n.old {
 			continue
 		}
 		switch {
 		case n.doubtsLabel():
-			reason, label := ReasonCliqueDiffers, n.labelText()
+			reason, label := ReasonCliqueDiffers, n.Labels.DomainText()
 			if n.Labels.Clique.IsZero() {
-				reason = ReasonDomainDiffers
+				reason, label = ReasonDomainDiffers, n.label.String()
 			}
 			n.stay(ReasonNoFacts, fmt.Sprintf("only its label says %s, and no report confirms it", label))
 			found.add(n.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", label, n.old.Name))
 		case n.unconfirmed():
-			waiting[n.block]++
+			unconfirmed[n.block]++
 			n.stay(ReasonUnconfirmed, fmt.Sprintf("its GPUs report clique %s, and %s", n.clique, notConfirmed))
 			found.add(n.Name, ReasonUnconfirmed, fmt.Sprintf("%s: it stays in block %s until %s", n.message, n.old.Name, untilRead))
 		}
 	}
-	for d, unconfirmed := range waiting {
+	for d, count := range unconfirmed {
 		if d.old == nil {
-			found = append(found, d.waitFor(unconfirmed, policy)...)
+			found = append(found, d.holdRest(count, policy)...)
 		}
 	}
-	return append(found, holdOverfull(ds, nodes, policy)...)
+	return append(found, holdOverfull(ds, policy)...)
 }
 
 // notConfirmed says that what a node's GPUs report is not confirmed, and what would end that.
@@ -50,10 +50,10 @@ const (
 	untilRead    = "its agent has read it twice in a row (an agent older than the publisher cannot report that)"
 )
 
-// waitFor leaves the confirmed nodes of a new clique in their blocks if the clique
+// holdRest lets the confirmed nodes of a new clique stay in their blocks if the clique
 // makes no block without its nodes that are not confirmed: they would be nowhere.
-func (d *domain) waitFor(unconfirmed int, policy *Policy) (found problems) {
-	confirmed := slices.DeleteFunc(slices.Clone(d.nodes), func(n *node) bool { return n.keep })
+func (d *domain) holdRest(unconfirmed int, policy *Policy) (found problems) {
+	confirmed := slices.DeleteFunc(slices.Clone(d.nodes), func(n *node) bool { return n.source == fromPrevious })
 	if len(confirmed) >= policy.MinBlockNodes || len(confirmed)+unconfirmed < policy.MinBlockNodes {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (d *domain) waitFor(unconfirmed int, policy *Policy) (found problems) {
 	return found
 }
 
-// Settling says which nodes may not move yet. A node that waits stays where it is published.
+// Settling says which nodes may not move yet. Such a node stays where it is published.
 // One that is published nowhere has no place yet.
 type Settling struct {
 	// Unsettled are published nodes whose facts have not been the same for long enough, by
@@ -78,13 +78,14 @@ type Settling struct {
 	Waited map[string]bool
 }
 
-// Waiting is what a plan found of nodes that wait or have waited, by Slurm name.
+// Waiting is what a plan found beside the places: which nodes move or may not move yet, by Slurm name, and which
+// decisions the plan met.
 type Waiting struct {
-	// Moving are the published nodes that move or wait to be moved.
+	// Moving are the published nodes that move, or that will move once they have settled.
 	Moving map[string]bool
-	// Unsited are the nodes of each new block without a known switch above its leaf.
+	// Unsited are the nodes of each new block without a known switch above its leaf, with Policy.ParentBlocks.
 	Unsited [][]string
-	// Stay are the nodes that wait.
+	// Stay are the nodes that may not move yet.
 	Stay map[string]bool
 	// Follows are the changes of NVLink partitions that the plan follows.
 	Follows []Repartition
@@ -94,29 +95,29 @@ type Waiting struct {
 	Divides bool
 }
 
-// hold lets the nodes wait in their places that would move before their time. It reports whether any more wait:
-// what their facts name is then unknown to all stages, so that the stages run again.
-func (w *Waiting) hold(nodes []*node, parts []*part, t tree, settling *Settling, before *topology.Plan, policy *Policy) (more bool) {
+// settle lets the nodes stay that would move before their time. It reports whether there are any: what their facts
+// name is unknown to all stages then.
+func (w *Waiting) settle(nodes []*node, parts []*part, t tree, settling *Settling, before *topology.Plan, policy *Policy) (stay bool) {
 	for _, n := range nodes {
 		if n.reason == ReasonHeld && n.old != nil { // the rack that it moved to waits for a decision
-			more = n.wait(n.message) || more
+			stay = n.silence(n.message) || stay
 		}
 	}
-	if more || before == nil || settling == nil {
-		return more
+	unsited := findUnsited(parts, before, policy)
+	for _, d := range unsited {
+		w.Unsited = append(w.Unsited, slurmNames(d.nodes))
 	}
-	for _, d := range findUnsited(parts, t, before, policy) {
-		names := slurmNames(d.nodes)
-		w.Unsited = append(w.Unsited, names)
-		if slices.ContainsFunc(names, func(n string) bool { return settling.Waited[n] }) {
+	if before == nil || settling == nil {
+		return stay
+	}
+	known := before.BaseBlockSize() > 0 && len(topology.ParentsOf(topology.NamedSwitches(t.switches))) > 0
+	for _, d := range unsited {
+		if !known || slices.ContainsFunc(d.nodes, func(n *node) bool { return settling.Waited[n.SlurmName] }) {
 			continue
 		}
 		for _, n := range d.nodes {
-			more = w.add(n, "its block is new, and no switch above its leaf is known yet") || more
+			stay = w.letStay(n, "its block is new, and no switch above its leaf is known yet") || stay
 		}
-	}
-	if more {
-		return true
 	}
 	moves := movesFrom(before, before.Places(), t.switches)
 	for _, n := range nodes {
@@ -127,25 +128,25 @@ func (w *Waiting) hold(nodes []*node, parts []*part, t tree, settling *Settling,
 		if moves(n.SlurmName, to) {
 			w.Moving[n.SlurmName] = true
 			if settling.Unsettled[n.SlurmName] {
-				more = w.add(n, "its facts name another place, but not for long enough yet") || more
+				stay = w.letStay(n, "its facts name another place, but not for long enough yet") || stay
 			}
 		}
 	}
-	return more
+	return stay
 }
 
-// add lets a node wait. It reports whether the node did not wait before.
-func (w *Waiting) add(n *node, why string) bool {
-	if !n.wait(why) {
+// letStay lets a node stay that may not move yet. It reports whether the node's facts counted before.
+func (w *Waiting) letStay(n *node, why string) bool {
+	if !n.silence(why) {
 		return false
 	}
 	w.Stay[n.SlurmName] = true
 	return true
 }
 
-// wait lets a node stay where it is published, in the tree too: its facts count no more. It reports whether
+// silence lets a node stay where it is published, in the tree too: its facts count no more. It reports whether
 // they counted before. The facts of others are not changed.
-func (n *node) wait(why string) bool {
+func (n *node) silence(why string) bool {
 	if n.Gone || n.Stays != "" {
 		return false
 	}
@@ -154,15 +155,17 @@ func (n *node) wait(why string) bool {
 	return true
 }
 
-// findUnsited returns the new blocks without a known switch above their leaf, if other blocks have one and
-// Policy.ParentBlocks asks for it.
-func findUnsited(parts []*part, t tree, before *topology.Plan, policy *Policy) (unsited []*domain) {
-	if policy.ParentBlocks == 0 || before.BaseBlockSize() == 0 || len(topology.ParentsOf(topology.NamedSwitches(t.switches))) == 0 {
+// findUnsited returns the new blocks without a known switch above their leaf, if Policy.ParentBlocks gives each block a
+// place below one.
+func findUnsited(parts []*part, before *topology.Plan, policy *Policy) (unsited []*domain) {
+	if policy.ParentBlocks == 0 {
 		return nil
 	}
 	known := make(map[string]bool)
-	for _, b := range before.Blocks() {
-		known[b.Name] = true
+	if before != nil {
+		for _, b := range before.Blocks() {
+			known[b.Name] = true
+		}
 	}
 	for _, p := range parts {
 		for _, d := range p.domains {

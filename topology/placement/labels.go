@@ -45,14 +45,6 @@ func chooseDomainLabel(nodes []*node) {
 	}
 }
 
-// labelText returns in words what the node's labels say of its NVLink domain.
-func (n *node) labelText() string {
-	if n.Labels.Clique.IsZero() {
-		return n.label.String()
-	}
-	return n.Labels.DomainText()
-}
-
 // How a node knows its clique, the surest first.
 const (
 	byTwoReadings = iota
@@ -137,7 +129,7 @@ func resolveLabels(nodes []*node) (aliases map[topology.Clique]topology.Domain, 
 			found.add(n.Name, ReasonDomainDiffers, fmt.Sprintf("it is in clique %s, and its label %s is mostly on nodes of clique %s; the clique is followed", n.clique, v.Domain, v.clique))
 		case !n.clique.IsZero() || n.source != fromLabel:
 		case v.conflict != "":
-			n.reading = keptReading(ReasonDomainConflict, "only a label names its NVLink domain, and "+v.conflict)
+			n.stay(ReasonDomainConflict, "only a label names its NVLink domain, and "+v.conflict)
 		case !v.clique.IsZero():
 			n.unit.clique = v.clique
 		default:

@@ -31,14 +31,14 @@ func (d *domain) take(b *oldBlock) {
 	}
 }
 
-// votes counts the nodes of a published block. kept: nodes that say nothing now.
+// votes counts the nodes of a published block. staying: nodes that say nothing now.
 // doubtful: nodes that name another domain by a label that is not followed, or by an
 // unconfirmed reading. sure: nodes that name a domain by a confirmed reading or a label.
-type votes struct{ kept, doubtful, sure int }
+type votes struct{ staying, doubtful, sure int }
 
 // silent reports whether a node of the block says nothing now, or nothing that is
 // followed. Then the block is not free for a clique without a node in it.
-func (v *votes) silent() bool { return v.kept+v.doubtful > 0 }
+func (v *votes) silent() bool { return v.staying+v.doubtful > 0 }
 
 // countVotes counts what the nodes of each published block say.
 func countVotes(nodes []*node, old *published) {
@@ -50,8 +50,8 @@ func countVotes(nodes []*node, old *published) {
 			continue
 		}
 		v := &n.old.votes
-		if n.keep {
-			v.kept++
+		if n.source == fromPrevious {
+			v.staying++
 		}
 		switch {
 		case n.unconfirmed():
@@ -157,7 +157,7 @@ func (d *domain) mayBe(b *oldBlock) bool {
 
 // fitsIn reports whether the domain fits beside the nodes of a published block that say nothing.
 func (d *domain) fitsIn(b *oldBlock) bool {
-	return !b.votes.silent() || b.votes.kept+b.votes.doubtful+len(d.nodes) <= b.room()
+	return !b.votes.silent() || b.votes.staying+b.votes.doubtful+len(d.nodes) <= b.room()
 }
 
 // mayJoin reports whether a domain may take a block that has not its name. The
@@ -177,7 +177,7 @@ func (d *domain) mayJoin(sh share, fresh int, policy *Policy) bool {
 	case policy.ByLeaf || !b.Clique.IsZero() || 2*sh.nodes <= max(len(b.Nodes), len(d.nodes)):
 		return false
 	}
-	return (d.mayBe(b) || !b.votes.silent()) && (fresh <= sh.nodes || b.votes.kept+len(d.nodes) <= b.room())
+	return (d.mayBe(b) || !b.votes.silent()) && (fresh <= sh.nodes || b.votes.staying+len(d.nodes) <= b.room())
 }
 
 // share counts the nodes of a domain that are published in one block, and the

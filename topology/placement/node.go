@@ -9,7 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// node is one node: its facts, where it is published, and what the stages find of it.
+// node is one node: its facts, where it is published, and what the stages find of the node.
 type node struct {
 	*topology.Facts
 	// label is its NVLink domain by the one label whose values name NVLink domains. It is zero without that
@@ -23,22 +23,19 @@ type node struct {
 	// held is why the node stays in its block while a change of NVLink partitions waits for people, or "".
 	held string
 
-	// What one round of the stages finds:
-	reading
-	unit unit
-	// named is what the node calls its leaf switch, and leaf the one above it in the tree. Each may be "".
-	named, leaf string
-	block       *domain // the block of the plan that the node is in, or nil
-}
+	// What findPlaces finds:
 
-// reading is what the facts of a node say of its block.
-type reading struct {
+	// tiers are what the node calls the switches above it, by the source of the tree, the nearest first. A tier that
+	// it does not name is "". path are the switches that it names.
+	tiers []string
+	path  []step
+	leaf  string // the leaf switch above it in the tree, or ""
+	unit  unit
 	// clique is zero if no clique is known. If a label names the domain by a value of its own, source is
 	// fromLabel all the same.
 	clique topology.Clique
 	source source
-	// keep: the node stays in its published block if it has one. It joins no other.
-	keep bool
+	block  *domain // the block of the plan that the node is in, or nil
 	// reason and message say why the node has no block or stays. A node in the block of its unit has none.
 	reason, message string
 }
@@ -46,7 +43,7 @@ type reading struct {
 // source says where a node's block is known from.
 type source uint8
 
-// The sources of a block. NVML goes before labels.
+// The sources of a block. NVML goes before labels. fromPrevious: the node stays.
 const (
 	unknown source = iota
 	fromNVML
@@ -60,7 +57,7 @@ func (s source) String() string { return [...]string{"", "nvml", "label", "switc
 // stay lets a node stay in its published block, whatever its facts name. A node that is published in no block
 // stays out of all blocks.
 func (n *node) stay(reason, message string) {
-	n.reading, n.block = keptReading(reason, message), nil
+	n.clique, n.source, n.block, n.reason, n.message = topology.Clique{}, fromPrevious, nil, reason, message
 }
 
 // leaveOut leaves nodes without a block.
@@ -70,25 +67,24 @@ func leaveOut(nodes []*node, reason, message string) {
 	}
 }
 
+// namedLeaf returns what the node itself calls its leaf switch, or "".
+func (n *node) namedLeaf() string {
+	if len(n.tiers) == 0 {
+		return ""
+	}
+	return n.tiers[0]
+}
+
 func compareNodes(a, b *node) int {
 	return cmp.Or(strings.Compare(a.SlurmName, b.SlurmName), strings.Compare(a.Name, b.Name))
 }
 
 func slurmNames(nodes []*node) []string {
-	names := make([]string, len(nodes))
-	for i, n := range nodes {
-		names[i] = n.SlurmName
+	names := slices.Grow([]string(nil), len(nodes))
+	for _, n := range nodes {
+		names = append(names, n.SlurmName)
 	}
 	return names
-}
-
-// factsOf returns the facts of nodes.
-func factsOf(nodes []*node) []*topology.Facts {
-	facts := make([]*topology.Facts, len(nodes))
-	for i, n := range nodes {
-		facts[i] = n.Facts
-	}
-	return facts
 }
 
 // readNodes returns the nodes in the order of their Slurm names, and those without a name in Slurm. It finds

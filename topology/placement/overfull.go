@@ -32,54 +32,53 @@ func (o *overfull) String() string {
 	return fmt.Sprintf("%s would join the %d nodes of block %s, and %s", someNodes(slurmNames(o.joins)), o.has, o.block, o.why)
 }
 
-// holdOverfull finds the blocks that would have too many nodes with those that join. While people have
-// not approved that, the nodes stay where they are. The block's own nodes stay in any case.
-func holdOverfull(ds []*domain, nodes []*node, policy *Policy) (found problems) {
-	for more := !policy.ByLeaf; more; { // a node that stays may leave no room for another
-		more = false
-		staying := make(map[*oldBlock]int)
-		for _, n := range nodes {
-			if n.keep && n.old != nil {
-				staying[n.old]++
-			}
+// holdOverfull finds the blocks that would have too many nodes with those that join. While people have not approved
+// that, the nodes that join stay where they are. The block's own nodes stay in any case. If there is such a block,
+// nodes that leave a block make no room in it, because they may have to stay.
+func holdOverfull(ds []*domain, policy *Policy) (found problems) {
+	if policy.ByLeaf || !slices.ContainsFunc(ds, func(d *domain) bool { return d.overfull(true, policy) != nil }) {
+		return nil
+	}
+	for _, d := range ds {
+		o := d.overfull(false, policy)
+		if o == nil {
+			continue
 		}
-		for _, d := range ds {
-			o := d.overfull(staying[d.old], policy)
-			if o == nil {
-				continue
+		waits := policy.follow(o.choice())
+		if waits == nil {
+			continue
+		}
+		for _, n := range o.joins {
+			until := "it stays"
+			if n.old == nil {
+				until = "it is in no block"
 			}
-			waits := policy.follow(o.choice())
-			if waits == nil {
-				continue
-			}
-			more = true
-			for _, n := range o.joins {
-				until := "it stays"
-				if n.old == nil {
-					until = "it is in no block"
-				}
-				n.stay(BlockOverfull, fmt.Sprintf("it names %s, but %s; %s until somebody approves the change %s", d.title(), o, until, waits.Digest()))
-				found.add(n.Name, BlockOverfull, n.message)
-			}
+			n.stay(BlockOverfull, fmt.Sprintf("it names %s, but %s; %s until somebody approves the change %s", d.title(), o, until, waits.Digest()))
+			found.add(n.Name, BlockOverfull, n.message)
 		}
 	}
 	return found
 }
 
-// overfull returns what joins the published block of a domain beyond what the block can have, or nil. staying is how
-// many nodes stay in the block whatever they say.
-func (d *domain) overfull(staying int, policy *Policy) *overfull {
+// overfull returns what joins the published block of a domain beyond what the block can have, or nil. leave: nodes
+// of the block that name another domain make room.
+func (d *domain) overfull(leave bool, policy *Policy) *overfull {
 	if d.old == nil {
 		return nil
 	}
 	var moved, fresh []*node
-	has := staying
+	has := 0
+	for _, n := range d.old.nodes {
+		if n.source == fromPrevious || n.block == d || !leave {
+			has++
+		}
+	}
 	for _, n := range d.nodes {
 		switch {
-		case n.keep:
+		case n.source == fromPrevious || n.old == d.old:
 		case n.old == nil:
 			fresh = append(fresh, n)
-		case n.old == d.old || !d.clique.IsZero() && n.old.Clique == d.clique:
+		case !d.clique.IsZero() && n.old.Clique == d.clique:
 			has++
 		default:
 			moved = append(moved, n)

@@ -65,6 +65,13 @@ func TestMoversOverfillABlock(t *testing.T) {
 			return append(facts, fresh...)
 		}
 	}
+	exchange := func(facts []topology.Facts) []topology.Facts { // between racks 1 and 2 of 18 nodes
+		reads(&facts[0], 2)
+		reads(&facts[18], 1)
+		confirm(&facts[0])
+		confirm(&facts[18])
+		return facts
+	}
 	for _, tt := range []struct {
 		name    string
 		product string
@@ -83,6 +90,8 @@ func TestMoversOverfillABlock(t *testing.T) {
 			facts[0] = topology.Facts{Name: facts[0].Name, SlurmName: facts[0].SlurmName, Gone: true}
 			return claims(1)(facts)
 		}, "01 03", 0},
+		{"two full racks exchange a node", gb200, []int{18, 18}, exchange, "18 18", 0},
+		{"the same beside a node too many", gb200, []int{18, 18, 18}, func(facts []topology.Facts) []topology.Facts { return claims(1)(exchange(facts)) }, "18 18 18", 3},
 		{"new nodes beyond the product", gb200, []int{17, 18}, joins(gb200, 2), "17 18", 2},
 		{"new nodes of a full rack", gb200, []int{18, 18}, joins(gb200, 1), "18 18", 1},
 		{"the last new node", gb200, []int{17, 18}, joins(gb200, 1), "18 18", 0},

@@ -117,15 +117,3 @@ func adviseParents(known, fresh []*domain, sizes []int, policy *Policy) (found p
 	found.add("", ReasonParentsUnset, fmt.Sprintf("%d blocks are below switch %s, and Slurm does not know that: a job of two blocks may get any two blocks; %s", most, example, advice))
 	return found
 }
-
-// WithoutParent returns the blocks of a plan with nodes and without a known switch above the leaf.
-func WithoutParent(plan *topology.Plan) (blocks []topology.Block) {
-	above := topology.ParentsOf(topology.NamedSwitches(plan.Switches()))
-	sited := make(map[string]bool)
-	for _, at := range plan.Places() {
-		if above[at.Leaf] != "" {
-			sited[at.Block] = true
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(plan.Blocks()), func(b topology.Block) bool { return len(b.Nodes) == 0 || sited[b.Name] })
-}

@@ -13,9 +13,13 @@
 //   - hold: which nodes stay in their published block, whatever they name.
 //   - carryOn: the blocks of the plan, with their nodes, names and sizes.
 //   - divide: the block topology of each block.
-//   - Waiting.hold: which nodes would move before their time.
+//   - Waiting.settle: which nodes would move before their time.
 //   - arrange: order, places and sizes of the blocks.
 //   - explain: the reason of each node.
+//
+// Words: a node stays in its published block, whatever its facts name. A block, a switch or a place of the last plan is
+// kept. A decision waits until people approve it, and what it would change is held. A node settles when its facts have
+// been the same for long enough.
 //
 // The package is pure: no clock, environment, files or network. It changes nothing that it
 // is given. The same facts give the same plan whatever their order. It knows nothing of
@@ -59,9 +63,10 @@ type Previous struct {
 // have one Slurm name, or the policy is out of range. All else is in the plan's nodes and
 // problems.
 //
-// The stages up to Waiting.hold say where each node would go. If nodes wait, these stages run again with these nodes
-// in their places, because the name that a waiting node gives takes no block and no switch from others. Sizes and
-// order are chosen once: they move no node.
+// findPlaces says where each node would go. If nodes may not move yet, it says that once more with these nodes in
+// their places, because the name that such a node gives takes no block and no switch from others. A further node that
+// would move only because these nodes stay moves at once: no site of the tests has one. Sizes and order are chosen
+// once: they move no node.
 func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Waiting, error) {
 	w := Waiting{Moving: make(map[string]bool), Stay: make(map[string]bool)}
 	if err := policy.validate(); err != nil {
@@ -74,27 +79,13 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 		return nil, w, err
 	}
 	inPartitions := w.followPartitions(nodes, old, o.Settling, &policy)
-	keep := policy.Keep
-	var t tree
-	var parts []*part
-	var found problems
-	for waits := true; waits; {
-		var inTree, inBlocks, inParts problems
-		// A choice of this round may be another one. But nodes wait for a held change of topologies, so that stays.
-		policy.Keep = keep
-		policy.met = slices.DeleteFunc(policy.met, func(c Choice) bool { return !policy.Hold || c.Kind != TopologiesChange })
-		t, inTree = makeTree(factsOf(nodes), old, o.InUse, &policy)
-		for i, n := range nodes {
-			n.named, n.leaf = t.namedLeaf(i), t.leaves[i]
-		}
-		aliases, inUnits := settleUnits(nodes, unnamed, &policy)
-		ds, unnamedSizes := domains(nodes, unnamed, aliases, &policy)
-		match(ds, nodes, old, w.Follows, &policy)
-		inHold := hold(ds, nodes, &policy)
-		ds, inBlocks = carryOn(ds, nodes, old, &policy)
-		parts, inParts = divide(ds, unnamedSizes, t, old, &policy)
-		waits = w.hold(nodes, parts, t, o.Settling, previous.Plan, &policy)
-		found = slices.Concat(o.OfFabrics, inPartitions, inTree, inUnits, inHold, inBlocks, inParts)
+	before := policy
+	parts, t, found := findPlaces(&o, nodes, unnamed, old, w.Follows, &policy)
+	if w.settle(nodes, parts, t, o.Settling, previous.Plan, &policy) {
+		// Nodes stay while a change of topologies waits. All other choices may be other ones now.
+		before.met = slices.DeleteFunc(policy.met, func(c Choice) bool { return c.Kind != TopologiesChange })
+		policy = before
+		parts, t, found = findPlaces(&o, nodes, unnamed, old, w.Follows, &policy)
 	}
 	topologies, inSizes, err := arrange(parts, old, &policy)
 	w.Choices = policy.met
@@ -107,9 +98,21 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	}
 	var inPlaces problems
 	plan.Nodes, inPlaces = explain(nodes, len(topologies) > 0)
-	plan.Problems = slices.Concat(found, inSizes, inPlaces, nameSwitchless(nodes, plan, &policy))
+	plan.Problems = slices.Concat(o.OfFabrics, topology.MixedCliques(o.Facts), inPartitions, found, inSizes, inPlaces, nameSwitchless(nodes, plan, &policy))
 	slices.SortFunc(plan.Problems, topology.CompareFindings)
 	return plan, w, nil
+}
+
+// findPlaces finds the switches and the blocks of the plan, and where each node goes.
+func findPlaces(o *Observed, nodes, unnamed []*node, old *published, follows []Repartition, policy *Policy) ([]*part, tree, problems) {
+	t, inTree := makeTree(nodes, old, o.InUse, policy)
+	aliases, inUnits := settleUnits(nodes, unnamed, policy)
+	ds, unnamedSizes := domains(nodes, unnamed, aliases, policy)
+	match(ds, nodes, old, follows, policy)
+	inHold := hold(ds, nodes, policy)
+	ds, inBlocks := carryOn(ds, nodes, old, policy)
+	parts, inParts := divide(ds, unnamedSizes, t, old, policy)
+	return parts, t, slices.Concat(inTree, inUnits, inHold, inBlocks, inParts)
 }
 
 // The reasons of placements and problems.

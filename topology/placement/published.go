@@ -44,7 +44,7 @@ type oldBlock struct {
 	// nodes are its nodes, as far as there are facts of them.
 	nodes []*node
 
-	// What one round of the stages finds:
+	// What findPlaces finds:
 	domain *domain // that takes the block, or nil
 	votes  votes
 	// staying are its nodes that stay in it whatever their facts name.

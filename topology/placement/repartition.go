@@ -203,7 +203,7 @@ func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Sett
 			found.add("", Repartitioned, fmt.Sprintf("%s; block %s stays as it is published until somebody approves the change %s", r, strings.Join(r.Blocks, ", "), d.Digest()))
 		case waits:
 			for _, n := range all {
-				w.add(n, "its NVLink partition was changed while it ran, but not for long enough yet")
+				w.letStay(n, "its NVLink partition was changed while it ran, but not for long enough yet")
 			}
 		default:
 			for _, b := range r.blocks {

@@ -12,21 +12,9 @@ import (
 type tree struct {
 	switches []topology.Switch // every switch after its children
 	source   string            // topology.Topology.Source
-	// named are, beside the site's facts, the switches that the node names, the nearest first. leaves are the leaf
-	// above the node, or "".
-	named  [][]string
-	leaves []string
 }
 
-// namedLeaf returns what the node itself calls its leaf switch, empty if it names none.
-func (t *tree) namedLeaf(node int) string {
-	if len(t.named[node]) == 0 {
-		return ""
-	}
-	return t.named[node][0]
-}
-
-// makeTree builds the switch tree from the tiers of the nodes that have GPUs.
+// makeTree builds the switch tree from the tiers of the nodes that have GPUs, and finds the leaf above each node.
 // Switches that share no parent are joined below one root, unless they are known to be
 // separate fabrics.
 //
@@ -42,11 +30,11 @@ func (t *tree) namedLeaf(node int) string {
 // A tier that a node does not name says nothing: the next one that it names counts as the
 // parent only if nothing else says the parent. A node that does not name its leaf, and that
 // is not published, gets a leaf below the nearest switch that it names.
-func makeTree(facts []*topology.Facts, prev *published, inUse map[string]bool, policy *Policy) (tree, problems) {
-	old := readOldTree(facts, prev.switches, inUse, policy)
-	named, source, inTiers := chooseTiers(facts, prev.source, old)
-	t := tree{named: named, source: prev.source, leaves: make([]string, len(facts))}
-	if slices.ContainsFunc(named, func(tiers []string) bool { return len(tiers) > 0 }) {
+func makeTree(nodes []*node, prev *published, inUse map[string]bool, policy *Policy) (tree, problems) {
+	old := readOldTree(nodes, prev.switches, inUse, policy)
+	source, inTiers := chooseTiers(nodes, prev.source, old)
+	t := tree{source: prev.source}
+	if slices.ContainsFunc(nodes, func(n *node) bool { return len(n.tiers) > 0 }) {
 		t.source = ""
 		if source.Network {
 			t.source = source.Name
@@ -54,13 +42,13 @@ func makeTree(facts []*topology.Facts, prev *published, inUse map[string]bool, p
 	} else if len(prev.switches) == 0 {
 		return t, inTiers
 	}
-	all, paths := readSwitches(facts, named, source.Unique, old)
-	leaves := settleLeaves(facts, named, paths, old)
+	all := readSwitches(nodes, source.Unique, old)
+	settleLeaves(nodes, old)
 	loops := settleParents(all, old)
-	t.list(facts, all, leaves, old)
-	inRoots := joinRoots(facts, &t, source, old)
+	t.list(all, old)
+	inRoots := joinRoots(nodes, &t, source, old)
 	t.sort()
-	return t, slices.Concat(inTiers, nameConflicts(facts, all, loops), inRoots, nameForgottenSwitches(policy, t.switches))
+	return t, slices.Concat(inTiers, nameConflicts(all, loops), inRoots, nameForgottenSwitches(policy, t.switches))
 }
 
 // switchKey is what nodes call a switch: one value may name a leaf and a spine. The tier is
@@ -97,8 +85,8 @@ type knownSwitch struct {
 	old    *oldSwitch // the published one, or nil
 	votes  []vote     // for its parent
 	above  *knownSwitch
-	below  int      // nodes that name it
-	nodes  []string // if it is a leaf
+	below  int     // nodes that name it
+	nodes  []*node // if it is a leaf
 	// levels counts the switches below each other that end in this one. 0: it is left out of the tree.
 	levels int
 	name   string // in the tree
@@ -114,8 +102,8 @@ type step struct {
 const ownLeaf = "-leaf"
 
 // readSwitches finds the switches that nodes name, and the published one of each. It adds the published switches
-// that no node names. paths are, beside the facts, the switches that the node names, the nearest first.
-func readSwitches(facts []*topology.Facts, named [][]string, unique bool, old *oldTree) (all []*knownSwitch, paths [][]step) {
+// that no node names.
+func readSwitches(nodes []*node, unique bool, old *oldTree) (all []*knownSwitch) {
 	known := map[switchKey]*knownSwitch{}
 	find := func(key switchKey) *knownSwitch {
 		if known[key] == nil {
@@ -124,10 +112,9 @@ func readSwitches(facts []*topology.Facts, named [][]string, unique bool, old *o
 		}
 		return known[key]
 	}
-	paths = make([][]step, len(named))
-	for i, tiers := range named {
-		path, gap := make([]step, 0, len(tiers)), false
-		for tier, value := range tiers {
+	for _, n := range nodes {
+		path, gap := make([]step, 0, len(n.tiers)), false
+		for tier, value := range n.tiers {
 			if value == "" {
 				gap = true
 				continue
@@ -135,18 +122,18 @@ func readSwitches(facts []*topology.Facts, named [][]string, unique bool, old *o
 			if gap && len(path) == 0 {
 				path, gap = append(path, step{find(switchKey{0, value + ownLeaf}), false}), false
 			}
-			path, gap = append(path, step{find(keyOf(tiers, tier, unique)), gap}), false
+			path, gap = append(path, step{find(keyOf(n.tiers, tier, unique)), gap}), false
 		}
 		for _, p := range path {
 			p.below++
 		}
-		paths[i] = path
+		n.path = path
 	}
 	slices.SortFunc(all, func(a, b *knownSwitch) int { return a.compare(b.switchKey) })
 	for _, find := range []func(switchKey) []*oldSwitch{old.calledAs, old.namedAs} {
 		for _, exactly := range []bool{true, false} {
 			for _, sw := range all {
-				sw.match(find(sw.switchKey), unique, exactly)
+				sw.take(find(sw.switchKey), unique, exactly)
 			}
 		}
 	}
@@ -155,19 +142,19 @@ func readSwitches(facts []*topology.Facts, named [][]string, unique bool, old *o
 			o.renamed = true
 		}
 	}
-	old.matchByNodes(facts, named, paths)
+	old.matchByNodes(nodes)
 	for _, o := range old.switches {
-		if o.now == nil && old.keeps(o) {
+		if o.now == nil && old.hasTier(o) {
 			o.now = &knownSwitch{switchKey: switchKey{o.tier, o.Name}, called: o.Value, old: o}
 			all = append(all, o.now)
 		}
 	}
-	return all, paths
+	return all
 }
 
-// match takes the first published switch of the same tier. The published tier is counted in switches, so it
+// take takes the first published switch of the same tier. The published tier is counted in switches, so it
 // is lower if the nodes do not name a tier between them; exactly asks for one that is not.
-func (sw *knownSwitch) match(published []*oldSwitch, unique, exactly bool) {
+func (sw *knownSwitch) take(published []*oldSwitch, unique, exactly bool) {
 	for _, o := range published {
 		if sw.old != nil || o.now != nil || (sw.tier == 0) != (o.tier == 0) {
 			continue
@@ -180,12 +167,7 @@ func (sw *knownSwitch) match(published []*oldSwitch, unique, exactly bool) {
 
 // list fills in the tree, each switch after its children. A switch with nothing below it is left out unless it is
 // a leaf that stays.
-func (t *tree) list(facts []*topology.Facts, all, leaves []*knownSwitch, old *oldTree) {
-	for i, leaf := range leaves {
-		if leaf != nil {
-			leaf.nodes = append(leaf.nodes, facts[i].SlurmName)
-		}
-	}
+func (t *tree) list(all []*knownSwitch, old *oldTree) {
 	for _, leaf := range all {
 		if len(leaf.nodes) > 0 || leaf.old != nil && old.staysEmpty(leaf.old) {
 			for n, sw := 1, leaf; sw != nil && sw.levels < n; n, sw = n+1, sw.above {
@@ -199,15 +181,13 @@ func (t *tree) list(facts []*topology.Facts, all, leaves []*knownSwitch, old *ol
 	children := map[*knownSwitch][]string{}
 	slices.SortStableFunc(kept, func(a, b *knownSwitch) int { return cmp.Compare(a.levels, b.levels) })
 	for _, sw := range kept {
+		for _, n := range sw.nodes {
+			n.leaf = sw.name
+		}
 		slices.Sort(children[sw])
-		t.switches = append(t.switches, topology.Switch{Name: sw.name, Nodes: sw.nodes, Children: children[sw], Value: sw.called})
+		t.switches = append(t.switches, topology.Switch{Name: sw.name, Nodes: slurmNames(sw.nodes), Children: children[sw], Value: sw.called})
 		if sw.above != nil {
 			children[sw.above] = append(children[sw.above], sw.name)
-		}
-	}
-	for i, leaf := range leaves {
-		if leaf != nil {
-			t.leaves[i] = leaf.name
 		}
 	}
 }

@@ -10,14 +10,14 @@ import (
 )
 
 // nameUncabled says that cables were read, and that they show the switches of no node.
-func nameUncabled(facts []*topology.Facts, tallies []sourceTally) (found problems) {
+func nameUncabled(nodes []*node, tallies []sourceTally) (found problems) {
 	if slices.ContainsFunc(tallies, func(t sourceTally) bool { return t.Network }) {
 		return nil
 	}
-	var uncabled []*topology.Facts
-	for _, f := range facts {
-		if f.Computes() && f.Stays == "" && !f.Gone && f.Cables.Missing != "" {
-			uncabled = append(uncabled, f)
+	var uncabled []*node
+	for _, n := range nodes {
+		if n.Computes() && n.Stays == "" && !n.Gone && n.Cables.Missing != "" {
+			uncabled = append(uncabled, n)
 		}
 	}
 	if len(uncabled) > 0 {
@@ -26,49 +26,38 @@ func nameUncabled(facts []*topology.Facts, tallies []sourceTally) (found problem
 	return found
 }
 
-// groupOf are the nodes below a switch: of one name, at one tier, by cables or by labels.
-type groupOf struct {
-	cables bool
-	tier   int
-	name   string
-}
-
 // nameDiffering says how many labels of a writer differ from the cables, with one example. A label differs if
 // it has a part of the nodes of a switch, and other nodes too: no tree has both. A label of leaves differs also if
 // it has other nodes than one leaf switch. The names of the two may differ, because cables have no names.
-// named is what cables say, beside the facts.
-func nameDiffering(facts []*topology.Facts, named [][]string, writer topology.TierSource) (found problems) {
-	type pair struct{ label, cables groupOf }
-	sizes, shared, first := map[groupOf]int{}, map[pair]int{}, map[pair]string{}
-	labels := 0
-	for i, f := range facts {
-		by := f.TiersBy(writer)
-		if len(by) == 0 || len(named[i]) == 0 || f.ReportsTiers() || f.Stays != "" {
+// The tiers of the nodes are what cables say.
+func nameDiffering(nodes []*node, writer topology.TierSource) (found problems) {
+	type pair struct{ label, cables switchKey }
+	labelled, cabled, shared, first := map[switchKey]int{}, map[switchKey]int{}, map[pair]int{}, map[pair]string{}
+	for _, n := range nodes {
+		by := n.TiersBy(writer)
+		if len(by) == 0 || len(n.tiers) == 0 || n.ReportsTiers() || n.Stays != "" {
 			continue
 		}
-		for tier, name := range named[i] {
-			sizes[groupOf{true, tier, name}]++
+		for tier, name := range n.tiers {
+			cabled[switchKey{tier, name}]++
 		}
 		for tier, label := range by {
 			if label == "" {
 				continue
 			}
-			g := groupOf{false, tier, label}
-			if sizes[g]++; sizes[g] == 1 {
-				labels++
-			}
-			for tier, name := range named[i] {
-				p := pair{g, groupOf{true, tier, name}}
+			labelled[switchKey{tier, label}]++
+			for above, name := range n.tiers {
+				p := pair{switchKey{tier, label}, switchKey{above, name}}
 				if shared[p]++; shared[p] == 1 {
-					first[p] = f.Name
+					first[p] = n.Name
 				}
 			}
 		}
 	}
-	differ := map[groupOf]bool{}
+	differ := map[switchKey]bool{}
 	var pairs []pair
 	for p, n := range shared {
-		part, others := n < sizes[p.cables], n < sizes[p.label]
+		part, others := n < cabled[p.cables], n < labelled[p.label]
 		if leaves := p.label.tier == 0 && p.cables.tier == 0; part && others || leaves && (part || others) {
 			differ[p.label], pairs = true, append(pairs, p)
 		}
@@ -81,6 +70,6 @@ func nameDiffering(facts []*topology.Facts, named [][]string, writer topology.Ti
 	})
 	n := shared[example]
 	found.add("", ReasonCablesDiffer, fmt.Sprintf("%d of %d %s differ from the cables: %s is on %d of %d nodes below switch %s (%s for example) and on %d others; the cables are followed",
-		len(differ), labels, labelsOf(writer), example.label.name, n, sizes[example.cables], example.cables.name, first[example], sizes[example.label]-n))
+		len(differ), len(labelled), labelsOf(writer), example.label.value, n, cabled[example.cables], example.cables.value, first[example], labelled[example.label]-n))
 	return found
 }

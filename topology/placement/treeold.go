@@ -33,9 +33,9 @@ type oldSwitch struct {
 }
 
 // readOldTree reads the published switches.
-func readOldTree(facts []*topology.Facts, published []topology.Switch, inUse map[string]bool, policy *Policy) *oldTree {
+func readOldTree(nodes []*node, published []topology.Switch, inUse map[string]bool, policy *Policy) *oldTree {
 	t := &oldTree{policy: policy, inUse: inUse, byName: map[string]*oldSwitch{}, byValue: map[string][]*oldSwitch{}, leafOf: map[string]*oldSwitch{}, rootOf: map[string]string{}}
-	published = markJoined(facts, published, policy)
+	published = markJoined(nodes, published, policy)
 	above := topology.ParentsOf(published)
 	for i := range published {
 		if sw := &published[i]; sw.Joined {
@@ -64,13 +64,13 @@ func readOldTree(facts []*topology.Facts, published []topology.Switch, inUse map
 
 // markJoined returns the published switches. A topology file does not tell which of them were
 // joined: those below a root that has the name of the site's, and that no node names.
-func markJoined(facts []*topology.Facts, published []topology.Switch, policy *Policy) []topology.Switch {
+func markJoined(nodes []*node, published []topology.Switch, policy *Policy) []topology.Switch {
 	root := topology.SlurmName(cmp.Or(policy.RootSwitch, topology.FabricTopology))
 	at := slices.IndexFunc(published, func(p topology.Switch) bool { return p.Name == root && len(p.Children) > 0 })
 	isJoined := func(p topology.Switch) bool { return p.Joined }
 	isAbove := func(p topology.Switch) bool { return slices.Contains(p.Children, root) }
-	names := func(f *topology.Facts) bool { return slices.Contains(f.Tiers(), root) }
-	if at < 0 || slices.ContainsFunc(published, isJoined) || slices.ContainsFunc(published, isAbove) || slices.ContainsFunc(facts, names) {
+	names := func(n *node) bool { return slices.Contains(n.Tiers(), root) }
+	if at < 0 || slices.ContainsFunc(published, isJoined) || slices.ContainsFunc(published, isAbove) || slices.ContainsFunc(nodes, names) {
 		return published
 	}
 	marked := slices.Clone(published)
@@ -94,20 +94,20 @@ func (t *oldTree) namedAs(key switchKey) (found []*oldSwitch) {
 }
 
 // matchByNodes finds the published switch of each switch that has none yet: a switch of a file, of which nobody
-// knows what nodes call it, if most nodes below either are below both, at the same height. paths are those of the
-// nodes, and no node gives the name to another switch.
-func (t *oldTree) matchByNodes(facts []*topology.Facts, named [][]string, paths [][]step) {
+// knows what nodes call it, if most nodes below either are below both, at the same height, and no node gives the name
+// to another switch.
+func (t *oldTree) matchByNodes(nodes []*node) {
 	type both struct {
 		now *knownSwitch
 		old *oldSwitch
 	}
 	common := map[both]int{}
-	for i, path := range paths {
-		for height, o := range t.pathOf(facts[i]) {
-			if height == len(path) || path[height].gap || named[i][0] == "" {
+	for _, n := range nodes {
+		for height, o := range t.pathOf(n) {
+			if height == len(n.path) || n.path[height].gap || n.namedLeaf() == "" {
 				break
 			}
-			if sw := path[height].knownSwitch; sw.old == nil && o.now == nil && !o.renamed && o.Value == "" {
+			if sw := n.path[height].knownSwitch; sw.old == nil && o.now == nil && !o.renamed && o.Value == "" {
 				common[both{sw, o}]++
 			}
 		}
@@ -120,15 +120,15 @@ func (t *oldTree) matchByNodes(facts []*topology.Facts, named [][]string, paths 
 }
 
 // pathOf returns the published switches above a node.
-func (t *oldTree) pathOf(f *topology.Facts) []*oldSwitch {
-	if leaf := t.leafOf[f.SlurmName]; leaf != nil {
+func (t *oldTree) pathOf(n *node) []*oldSwitch {
+	if leaf := t.leafOf[n.SlurmName]; leaf != nil {
 		return leaf.path
 	}
 	return nil
 }
 
-// keeps reports whether the site still has the tier of a switch, as far as its policy says.
-func (t *oldTree) keeps(sw *oldSwitch) bool { return t.policy.Tiers == 0 || sw.tier < t.policy.Tiers }
+// hasTier reports whether the site still has the tier of a switch, as far as its policy says.
+func (t *oldTree) hasTier(sw *oldSwitch) bool { return t.policy.Tiers == 0 || sw.tier < t.policy.Tiers }
 
 // staysEmpty reports whether a switch is a leaf that stays even if it is empty: Slurm may have stored the leaf's
 // name for a node.

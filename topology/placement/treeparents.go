@@ -4,19 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/quoin-hpc/quoin/topology"
 )
 
-// settleLeaves finds the leaf of every node, or nil, and counts for every switch the parents that its nodes name.
+// settleLeaves puts every node below its leaf, if it has one, and counts for every switch the parents that its nodes name.
 // A path that ends below the published switches of the node goes on with these.
-func settleLeaves(facts []*topology.Facts, named [][]string, paths [][]step, old *oldTree) (leaves []*knownSwitch) {
-	leaves = make([]*knownSwitch, len(facts))
-	for i, f := range facts {
-		path, published := paths[i], old.pathOf(f)
-		if len(path) > 0 && len(published) > 0 && named[i][0] == "" { // it stays in its leaf, and its labels count above it
+func settleLeaves(nodes []*node, old *oldTree) {
+	for _, n := range nodes {
+		path, published := n.path, old.pathOf(n)
+		if len(path) > 0 && len(published) > 0 && n.namedLeaf() == "" { // it stays in its leaf, and its labels count above it
 			above := path[1:]
-			countPath(i, above)
+			countPath(n, above)
 			path = old.complete(nil, published)
 			meets := func(p step) bool {
 				return slices.ContainsFunc(above, func(n step) bool { return n.knownSwitch == p.knownSwitch })
@@ -28,17 +25,16 @@ func settleLeaves(facts []*topology.Facts, named [][]string, paths [][]step, old
 			path = old.complete(path, published)
 		}
 		if len(path) > 0 {
-			leaves[i] = path[0].knownSwitch
-			countPath(i, path)
+			path[0].nodes = append(path[0].nodes, n)
+			countPath(n, path)
 		}
 	}
-	return leaves
 }
 
 // countPath counts the votes of a node for the parents on a path.
-func countPath(node int, path []step) {
+func countPath(n *node, path []step) {
 	for k := 1; k < len(path); k++ {
-		below, v := path[k-1].knownSwitch, vote{parent: path[k].knownSwitch, first: node}
+		below, v := path[k-1].knownSwitch, vote{child: path[k-1].knownSwitch, parent: path[k].knownSwitch, first: n}
 		if path[k].gap {
 			v.by = acrossGap
 		}
@@ -60,7 +56,7 @@ func (old *oldTree) complete(path []step, published []*oldSwitch) []step {
 	}
 	path = slices.Grow(path, len(published)-n)
 	for _, sw := range published[n:] {
-		if !old.keeps(sw) {
+		if !old.hasTier(sw) {
 			break
 		}
 		path = append(path, step{knownSwitch: sw.now})
@@ -70,10 +66,11 @@ func (old *oldTree) complete(path []step, published []*oldSwitch) []step {
 
 // vote says that a switch is below a parent.
 type vote struct {
-	parent *knownSwitch
-	by     evidence
-	nodes  int // that name both
-	first  int // the first of the nodes
+	child, parent *knownSwitch
+	other         bool // than the published parent
+	by            evidence
+	nodes         int   // that name both
+	first         *node // of these nodes
 }
 
 // evidence says why a switch is below a parent, the best reason first.
@@ -85,32 +82,26 @@ const (
 	acrossGap                   // nodes name both, and not the tier between them
 )
 
-// edge is a vote for the parent of a switch.
-type edge struct {
-	child *knownSwitch
-	vote
-	other bool // than the published parent
-}
-
 // settleParents gives every switch the parent that most of its nodes name, the
 // published one among equals, else the first. A switch whose nodes name none keeps
 // the published one. Else it gets what its nodes name above a tier that they do not name.
 // What would close a loop is not followed: what most nodes say goes first.
-func settleParents(all []*knownSwitch, old *oldTree) (loops []edge) {
-	edges := make([]edge, 0, len(all))
+func settleParents(all []*knownSwitch, old *oldTree) (loops []vote) {
+	best := make([]vote, 0, len(all))
 	for _, sw := range all {
 		votes, published := sw.votes, (*knownSwitch)(nil)
-		if sw.old != nil && len(sw.old.path) > 1 && old.keeps(sw.old.path[1]) {
+		if sw.old != nil && len(sw.old.path) > 1 && old.hasTier(sw.old.path[1]) {
 			published = sw.old.path[1].now
-			votes = append(votes, vote{parent: published, by: byPublished})
+			votes = append(votes, vote{child: sw, parent: published, by: byPublished})
 		}
 		for _, v := range votes {
 			if !slices.ContainsFunc(votes, func(o vote) bool { return o.by < v.by }) {
-				edges = append(edges, edge{sw, v, v.parent != published})
+				v.other = v.parent != published
+				best = append(best, v)
 			}
 		}
 	}
-	slices.SortFunc(edges, func(a, b edge) int {
+	slices.SortFunc(best, func(a, b vote) int {
 		order := cmp.Or(cmp.Compare(a.by, b.by), cmp.Compare(b.nodes, a.nodes))
 		if order == 0 && a.other != b.other {
 			if b.other {
@@ -120,18 +111,18 @@ func settleParents(all []*knownSwitch, old *oldTree) (loops []edge) {
 		}
 		return cmp.Or(order, a.child.compare(b.child.switchKey), a.parent.compare(b.parent.switchKey))
 	})
-	for _, e := range edges {
-		if e.child.above != nil {
+	for _, v := range best {
+		if v.child.above != nil {
 			continue
 		}
-		up := e.parent
-		for up != nil && up != e.child {
+		up := v.parent
+		for up != nil && up != v.child {
 			up = up.above
 		}
-		if up == e.child {
-			loops = append(loops, e)
+		if up == v.child {
+			loops = append(loops, v)
 		} else {
-			e.child.above = e.parent
+			v.child.above = v.parent
 		}
 	}
 	return loops
@@ -139,7 +130,7 @@ func settleParents(all []*knownSwitch, old *oldTree) (loops []edge) {
 
 // nameConflicts names the switches whose nodes do not agree on the parent, and what nodes say that would close
 // a loop of switches.
-func nameConflicts(facts []*topology.Facts, all []*knownSwitch, loops []edge) (found problems) {
+func nameConflicts(all []*knownSwitch, loops []vote) (found problems) {
 	for _, sw := range all {
 		parents := 0
 		for _, v := range sw.votes {
@@ -152,10 +143,10 @@ func nameConflicts(facts []*topology.Facts, all []*knownSwitch, loops []edge) (f
 				sw.name, parents, sw.above.value))
 		}
 	}
-	for _, e := range loops {
-		if e.nodes > 0 && e.child.levels > 0 {
+	for _, v := range loops {
+		if v.nodes > 0 && v.child.levels > 0 {
 			found.add("", ReasonTierConflict, fmt.Sprintf("%d nodes, such as %s, name switch %s above %s, but more nodes name %[3]s below %[4]s, and these count",
-				e.nodes, facts[e.first].Name, e.parent.value, e.child.value))
+				v.nodes, v.first.Name, v.parent.value, v.child.value))
 		}
 	}
 	return found

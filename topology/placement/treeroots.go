@@ -28,8 +28,8 @@ func (t *top) wasBelow() bool { return t.root != "" && t.root != t.name }
 // joinRoots puts all tops below one root, unless they are known to be separate fabrics: the site, the
 // cables or the writer of the labels says so, or people have not yet approved that published roots are
 // joined. It says which tops it joined, and which jobs cannot run because roots stay apart.
-func joinRoots(facts []*topology.Facts, t *tree, source topology.TierSource, old *oldTree) (found problems) {
-	tops, empty := readTops(facts, t, old)
+func joinRoots(nodes []*node, t *tree, source topology.TierSource, old *oldTree) (found problems) {
+	tops, empty := readTops(nodes, t, old)
 	if len(tops) == 0 {
 		return nil
 	}
@@ -64,7 +64,7 @@ func joinRoots(facts []*topology.Facts, t *tree, source topology.TierSource, old
 
 // readTops returns the tops of the tree, the one with most nodes first. It returns none if there is nothing to
 // join. A top without nodes that was published apart stays where it is: empty are the leaves below such tops.
-func readTops(facts []*topology.Facts, t *tree, old *oldTree) (tops []top, empty []string) {
+func readTops(nodes []*node, t *tree, old *oldTree) (tops []top, empty []string) {
 	at := make(map[string]int, len(t.switches))      // switch -> index of its top
 	for _, sw := range slices.Backward(t.switches) { // a switch comes after its children
 		index, below := at[sw.Name]
@@ -87,14 +87,14 @@ func readTops(facts []*topology.Facts, t *tree, old *oldTree) (tops []top, empty
 	if len(tops) < 2 && len(old.rootOf) == 0 {
 		return nil, nil
 	}
-	for i, f := range facts {
-		if t.leaves[i] == "" {
+	for _, n := range nodes {
+		if n.leaf == "" {
 			continue
 		}
-		above := &tops[at[t.leaves[i]]]
+		above := &tops[at[n.leaf]]
 		above.nodes++
-		above.cabled = above.cabled || t.namedLeaf(i) != "" && !f.Cables.ByLLDP
-		if p := f.Product(); p != "" && !slices.Contains(above.products, p) {
+		above.cabled = above.cabled || n.namedLeaf() != "" && !n.Cables.ByLLDP
+		if p := n.Product(); p != "" && !slices.Contains(above.products, p) {
 			above.products = append(above.products, p)
 		}
 	}
@@ -132,10 +132,10 @@ func groupTops(t *tree, tops []top, source topology.TierSource, old *oldTree) (g
 	}
 	groups, why = slices.Collect(slices.Chunk(cabled, 1)), "no cable joins them"
 	if len(unknown) > 0 {
-		others, held := together(t, unknown, old)
+		others, whyOthers := together(t, unknown, old)
 		groups, why = append(groups, others...), why+", as far as is known"
-		if held != "" {
-			why += ", and " + held
+		if whyOthers != "" {
+			why += ", and " + whyOthers
 		}
 	}
 	return groups, why

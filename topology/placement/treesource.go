@@ -14,75 +14,73 @@ type sourceTally struct {
 	nodes, published int
 }
 
-// chooseTiers reads the switches above every node, beside the facts, the nearest
-// first. It settles on one source for the whole tree, because two
-// sources would make two trees: the cables if they were read, else the source that names the
+// chooseTiers finds what every node calls the switches above it. It settles on one source for the whole
+// tree, because two sources would make two trees: the cables if they were read, else the source that names the
 // published leaves. If that decides nothing, it takes the first by rank that more than half of
 // the nodes with a source have, else the one that most have. Tiers in reports go before all
 // others. The source is zero if none of the known ones names the switches.
-func chooseTiers(facts []*topology.Facts, published string, old *oldTree) (named [][]string, chosen topology.TierSource, found problems) {
-	tallies, sourced := tallySources(facts, old)
-	found = nameUncabled(facts, tallies)
+func chooseTiers(nodes []*node, published string, old *oldTree) (chosen topology.TierSource, found problems) {
+	tallies, sourced := tallySources(nodes, old)
+	found = nameUncabled(nodes, tallies)
 	if len(tallies) > 0 {
 		chosen = chooseSource(tallies, sourced, old.policy.Cables && published == topology.SourceCables.Name)
 	}
-	named = make([][]string, len(facts))
 	reported := false
-	for i, f := range facts {
+	for _, n := range nodes {
+		n.tiers, n.path, n.leaf = nil, nil, ""
 		switch {
-		case !f.Computes() || f.Stays != "":
+		case !n.Computes() || n.Stays != "":
 			continue
-		case f.ReportsTiers():
-			named[i], reported = f.Report.Tiers, true
-			continue
-		}
-		named[i] = f.TiersBy(chosen)
-		if len(tallies) == 0 || f.Gone || len(named[i]) > 0 && named[i][0] != "" {
+		case n.ReportsTiers():
+			n.tiers, reported = n.Report.Tiers, true
 			continue
 		}
-		if why := whyMissing(f, chosen, named[i], old.pathOf(f) != nil); why.Reason != "" {
+		n.tiers = n.TiersBy(chosen)
+		if len(tallies) == 0 || n.Gone || n.namedLeaf() != "" {
+			continue
+		}
+		if why := whyMissing(n, chosen, old.pathOf(n) != nil); why.Reason != "" {
 			found = append(found, why)
 		}
 	}
 	for _, t := range tallies {
 		if chosen.Network && chosen.Fabrics && t.TierSource != chosen {
-			found = append(found, nameDiffering(facts, named, t.TierSource)...)
+			found = append(found, nameDiffering(nodes, t.TierSource)...)
 		}
 	}
 	if reported {
 		chosen = topology.TierSource{}
 	}
-	return named, chosen, found
+	return chosen, found
 }
 
-// whyMissing says of a node why the source of the tree does not name its leaf switch, and what that
-// means. named is what the source names. The finding is empty if a finding of the site says why.
-func whyMissing(f *topology.Facts, source topology.TierSource, named []string, published bool) topology.Finding {
+// whyMissing says why the source of the tree does not name a node's leaf switch, and what that means. The finding is empty if a finding of the site says why.
+func whyMissing(n *node, source topology.TierSource, published bool) topology.Finding {
 	reason, message := ReasonTiersMissing, "no label"
 	if source.Name != "" {
 		message += " of " + source.Name
 	}
 	switch {
-	case source.Network && source.Fabrics && f.Cables.Missing == "":
+	case source.Network && source.Fabrics && n.Cables.Missing == "":
 		return topology.Finding{}
 	case source.Network:
-		reason, message = ReasonCablesMissing, cmp.Or(f.Cables.Missing, "no switch that is next to it is known by LLDP")
+		reason, message = ReasonCablesMissing, cmp.Or(n.Cables.Missing, "no switch that is next to it is known by LLDP")
 		if published {
 			message += "; the node stays below its published switch"
 		} else {
 			message += "; the node is below no switch"
 		}
-	case len(named) == 0:
+	case len(n.tiers) == 0:
 		message += " names the switches above it"
 	case published:
 		message += " names its leaf switch: it stays below the published one"
 	default:
 		message += " names its leaf switch: it gets one below the nearest switch that labels name"
 	}
-	if len(named) == 0 && len(f.Labels.Tiers) > 0 {
-		message += "; " + labelsOf(f.Labels.TierSource) + " are not used, because the tree is made from one source"
+	if len(n.tiers) == 0 && len(n.Labels.Tiers) > 0 {
+		message += "; " + labelsOf(n.Labels.TierSource) + " are not used, because the tree is made from one source"
 	}
-	return topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: reason, Message: message}
+	return topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: reason, Message: message}
 }
 
 // labelsOf names the labels of a writer.
@@ -95,13 +93,13 @@ func labelsOf(source topology.TierSource) string {
 
 // tallySources counts the sources of the tiers of nodes that have GPUs, and the
 // nodes that have any source.
-func tallySources(facts []*topology.Facts, old *oldTree) (tallies []sourceTally, sourced int) {
-	for _, f := range facts {
-		if !f.Computes() || f.Stays != "" || f.ReportsTiers() {
+func tallySources(nodes []*node, old *oldTree) (tallies []sourceTally, sourced int) {
+	for _, n := range nodes {
+		if !n.Computes() || n.Stays != "" || n.ReportsTiers() {
 			continue
 		}
-		leaf, any := old.leafOf[f.SlurmName], 0
-		for of := range f.TierSources() {
+		leaf, any := old.leafOf[n.SlurmName], 0
+		for of := range n.TierSources() {
 			at := slices.IndexFunc(tallies, func(t sourceTally) bool { return t.TierSource == of.TierSource })
 			if at < 0 {
 				at = len(tallies)

@@ -70,7 +70,7 @@ func (n *node) unitsNamed(policy *Policy) (units []unit) {
 	if !n.clique.IsZero() {
 		units = append(units, unit{clique: n.clique})
 	}
-	if n.label.Key != "" && n.source != unknown {
+	if n.label.Key != "" && (n.source == fromNVML || n.source == fromLabel) {
 		units = append(units, unit{label: n.label})
 	}
 	return units
