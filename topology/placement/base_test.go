@@ -206,29 +206,3 @@ func TestBaseIsOffered(t *testing.T) {
 		})
 	}
 }
-
-// TestPlanNamesClasses has larger racks come into a topology with a small base.
-func TestPlanNamesClasses(t *testing.T) {
-	old := previous(mustPlan(t, inFabric("", 1, 9, 9, 9), nil, divided))
-	facts := inFabric("", 1, 9, 9, 9, 18, 18)
-	plan := mustPlan(t, facts, old, divided)
-	const want = "topology nvl has racks of several sizes and base block size 9: jobs of 10-18 nodes may use two racks, although a large rack could hold them; sizeClasses: [18, 9] gives each size of rack a topology of its own"
-	if len(plan.Problems) != 1 || plan.Problems[0].Reason != placement.ReasonClassesUnset || plan.Problems[0].Message != want {
-		t.Errorf("problems %v, want %s", plan.Problems, want)
-	}
-	for name, change := range map[string]func(p *placement.Policy){
-		"the base is set":      func(p *placement.Policy) { p.BaseBlockSize = 9 },
-		"the classes are set":  func(p *placement.Policy) { p.SizeClasses = []int{18, 9} },
-		"one topology":         func(p *placement.Policy) { p.OneTopology = true },
-		"the tree alone":       func(p *placement.Policy) { p.TreeOnly = true },
-		"nothing is published": func(*placement.Policy) {},
-	} {
-		policy, prev := divided, old
-		if change(&policy); name == "nothing is published" {
-			prev = nil
-		}
-		if got := problemsOf(mustPlan(t, facts, prev, policy), placement.ReasonClassesUnset); len(got) > 0 {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}

@@ -125,37 +125,6 @@ func TestPlanDivides(t *testing.T) {
 	}
 }
 
-// TestTopologiesApart says of several block topologies that no job runs across them. The key that it
-// names joins them: at once, or on a published site when people have approved it.
-func TestTopologiesApart(t *testing.T) {
-	bySize := inFabric("", 1, 18, 18, 18, 9, 9, 9, 9)
-	byFabric := slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4))
-	base, root := with(func(p *placement.Policy) { p.BaseBlockSize = 9 }), with(func(p *placement.Policy) { p.RootSwitch = "core" })
-	tree := classes(18, 9)
-	tree.TreeOnly = true
-	for _, tt := range []struct {
-		name           string
-		facts          []topology.Facts
-		policy, joined placement.Policy
-		want           string
-	}{
-		{"by size", bySize, classes(18, 9), base, "no job that Slurm places by blocks runs across nvl-18 (54 nodes) and nvl-9 (36 nodes): baseBlockSize: 9, without sizeClasses, puts racks of all sizes into one topology"},
-		{"by fabric", byFabric, divided, root, "no job that Slurm places by blocks runs across nvl-a (8 nodes) and nvl-b (4 nodes): rootSwitch joins fabrics, if one switch is above them"},
-		{"switches alone are published", bySize, tree, base, ""},
-	} {
-		apart := mustPlan(t, tt.facts, nil, tt.policy)
-		if diff := cmp.Diff(tt.want, strings.Join(saidOf(apart, placement.ReasonTopologiesApart), "\n")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
-		}
-		for _, prev := range []*topology.Plan{nil, apart} {
-			joined := mustPlan(t, tt.facts, previous(prev), tt.joined)
-			if n := len(joined.BlockTopologies()); n != 1 || len(saidOf(joined, placement.ReasonTopologiesApart)) > 0 {
-				t.Errorf("%s: joined %d topologies, %v", tt.name, n, joined.Problems)
-			}
-		}
-	}
-}
-
 // sortRacks sorts the racks of every topology, because blocks are in the order of cliques.
 func sortRacks(text string) string {
 	parts := strings.Split(text, "; ")
@@ -227,31 +196,6 @@ func TestPlanDividesPublished(t *testing.T) {
 				if diff := cmp.Diff(tt.lost, got.LostTopologies(plan)); diff != "" {
 					t.Errorf("from a %s, lost topologies (-want +got):\n%s", from, diff)
 				}
-			}
-		})
-	}
-}
-
-// TestPlanAdvisesClasses has one published topology in which jobs of some sizes cannot run.
-// Racks that have lost nodes are no class.
-func TestPlanAdvisesClasses(t *testing.T) {
-	whole, mixed := inFabric("a", 1, 6, 6, 6, 6), inFabric("a", 1, 6, 6, 3, 3)
-	const smaller = "with baseBlockSize: 5 all can, and jobs of 6 nodes may use two racks; or the job asks for segments, such as sbatch -N 18 --segment=3"
-	one := with(func(p *placement.Policy) { p.OneTopology = true })
-	for _, tt := range []struct {
-		name   string
-		old    []topology.Facts
-		policy placement.Policy
-		want   string
-	}{
-		{"small racks", mixed, divided, "sizeClasses: [6, 3] gives each size of rack a topology of its own; " + smaller},
-		{"racks that lost nodes", whole, divided, smaller},
-		{"small racks, and one topology", mixed, one, smaller},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			plan := mustPlan(t, mixed, previous(mustPlan(t, tt.old, nil, short)), tt.policy)
-			if len(plan.Problems) != 1 || plan.Problems[0].Reason != placement.ReasonJobSizes || !strings.HasSuffix(plan.Problems[0].Message, "; "+tt.want) {
-				t.Errorf("problems %+v, want %s that ends with %q", plan.Problems, placement.ReasonJobSizes, tt.want)
 			}
 		})
 	}

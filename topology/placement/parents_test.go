@@ -132,51 +132,6 @@ func TestPlanParentsByCluster(t *testing.T) {
 	}
 }
 
-// TestPlanAdvisesParents advises parentBlocks where the switches tell them.
-func TestPlanAdvisesParents(t *testing.T) {
-	three := slices.Concat(unit("s1", 1, 2, 3), unit("s2", 4, 5))
-	scratch := "if the files are made from scratch"
-	for _, tt := range []struct {
-		name      string
-		facts     []topology.Facts
-		published []topology.Facts
-		policy    placement.Policy
-		want      []string
-	}{
-		{"racks below two spines", three, nil, short, []string{"3 blocks", "switch core/s1", "parentBlocks: 4", "jobs of 7-8 nodes"}},
-		{"published in an order that fits", three, unit("s1", 1, 2, 3), short, []string{"parentBlocks: 4"}},
-		{"published in an order that does not", slices.Concat(three, unit("s1", 6)), slices.Concat(unit("s1", 1), unit("s2", 4)), short, []string{"parentBlocks: 4", scratch}},
-		{"one rack below each spine", slices.Concat(unit("s1", 1), unit("s2", 2)), nil, short, nil},
-		{"one spine", unit("s1", 1, 2), nil, short, nil},
-		{"no switch", site(4, 2), nil, short, nil},
-		{"set", slices.Concat(unit("s1", 1, 2, 3, 4), unit("s2", 5, 6)), nil, inFours, nil},
-		{"further sizes are set", slices.Concat(unit("s1", 1, 2), unit("s2", 3, 4)), nil, placement.Policy{BlockSizes: []int{4}}, nil},
-		{"the tree alone", three, nil, placement.Policy{TreeOnly: true}, nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var prev *given
-			if tt.published != nil {
-				prev = fromFile(mustPlan(t, tt.published, nil, tt.policy))
-			}
-			problems := mustPlan(t, tt.facts, prev, tt.policy).Problems
-			if tt.want == nil {
-				if len(problems) > 0 {
-					t.Errorf("problems %v, want none", problems)
-				}
-				return
-			}
-			if len(problems) != 1 || problems[0].Reason != placement.ReasonParentsUnset {
-				t.Fatalf("problems %v, want one %s", problems, placement.ReasonParentsUnset)
-			}
-			for _, words := range append(tt.want, scratch) {
-				if has := strings.Contains(problems[0].Message, words); has != slices.Contains(tt.want, words) {
-					t.Errorf("%q has %q: %t", problems[0].Message, words, has)
-				}
-			}
-		})
-	}
-}
-
 // TestPlanParentsAtRandom has racks come and go in any order: no published block
 // changes its place, and no window has blocks of two parents.
 func TestPlanParentsAtRandom(t *testing.T) {

@@ -89,8 +89,8 @@ func TestWaits(t *testing.T) {
 			if tt.waits == nil {
 				return
 			}
-			if len(waiting.Unsited) == 0 || !slices.Equal(waiting.Unsited[0], []string{new1, new2}) {
-				t.Errorf("new blocks without a known switch: %v", waiting.Unsited)
+			if diff := cmp.Diff([][]string{{new1, new2}}, waiting.Unsited); diff != "" {
+				t.Errorf("new blocks without a known switch (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.stay, waiting.Stay); diff != "" {
 				t.Errorf("nodes that wait (-want +got):\n%s", diff)
