@@ -19,12 +19,6 @@ func below(name string, tiers ...string) topology.Facts {
 		Fabric: topology.Fabric{State: topology.FabricNotSupported}}}}, Labels: topology.Labels{Tiers: tiers, GPUs: 1}}
 }
 
-// fabric is six leaves below three spines, two of them below one core, with
-// four nodes each.
-func fabric() []topology.Facts {
-	return leaves([]string{"spine-1", "core-1"}, []string{"spine-1", "core-1"}, []string{"spine-2", "core-1"}, []string{"spine-2", "core-1"}, []string{"spine-3"}, []string{"spine-3"})
-}
-
 // leaves are four nodes below each leaf. The switches above each leaf are given.
 func leaves(above ...[]string) []topology.Facts {
 	var out []topology.Facts
@@ -49,44 +43,6 @@ func parentOf(p *topology.Plan, child string) string {
 		}
 	}
 	return ""
-}
-
-func TestTreeKeepsItsTiers(t *testing.T) {
-	want := mustPlan(t, fabric(), nil, short)
-	for name, change := range map[string]func(i int, f *topology.Facts){
-		"core lost":               func(_ int, f *topology.Facts) { cut(f, 2) },
-		"spine and core lost":     func(_ int, f *topology.Facts) { cut(f, 1) },
-		"all lost":                func(_ int, f *topology.Facts) { cut(f, 0) },
-		"spine lost in the midst": func(_ int, f *topology.Facts) { f.Labels.Tiers[1] = "" },
-		"leaf lost":               func(_ int, f *topology.Facts) { f.Labels.Tiers[0] = "" },
-		"all but one lost": func(i int, f *topology.Facts) {
-			if i != 9 {
-				cut(f, i%3)
-			}
-		},
-		"all gone": func(_ int, f *topology.Facts) {
-			*f = topology.Facts{Name: f.Name, SlurmName: f.SlurmName, Gone: true}
-		},
-		"one wrong, all others lost": func(i int, f *topology.Facts) {
-			if cut(f, 1); i == 0 {
-				f.Labels.Tiers = []string{"leaf-1", "spine-2", "core-2"}
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			facts := fabric()
-			for i := range facts {
-				change(i, &facts[i])
-			}
-			plan := want
-			for range 3 {
-				plan = mustPlan(t, facts, fromFile(plan), short)
-				if diff := cmp.Diff(want.Switches(), plan.Switches()); diff != "" {
-					t.Fatalf("(-old +new):\n%s", diff)
-				}
-			}
-		})
-	}
 }
 
 // TestTreeKeepsItsTiersAtRandom loses tiers of random nodes of random trees, with
@@ -125,81 +81,6 @@ func TestTreeKeepsItsTiersAtRandom(t *testing.T) {
 		if diff := cmp.Diff(want, mustPlan(t, facts, fromFile(plan), short)); diff != "" {
 			t.Fatalf("seed %d: all labels are back (-old +new):\n%s", seed, diff)
 		}
-	}
-}
-
-func TestTreeFollowsItsNodes(t *testing.T) {
-	old := mustPlan(t, fabric(), nil, short)
-	tests := []struct {
-		name        string
-		policy      placement.Policy
-		change      func(i int, f *topology.Facts)
-		child, want string
-		gone        string // switches that are to go
-	}{
-		{"a leaf below another spine", short, func(i int, f *topology.Facts) {
-			if i < 4 {
-				f.Labels.Tiers[1] = "spine-2"
-			}
-		}, "leaf-1", "spine-2", ""},
-		{"as most of its nodes say", short, func(i int, f *topology.Facts) {
-			if i < 3 {
-				f.Labels.Tiers[1] = "spine-2"
-			} else {
-				cut(f, 1)
-			}
-		}, "leaf-1", "spine-2", ""},
-		{"half of them do not suffice", short, func(i int, f *topology.Facts) {
-			if i < 2 {
-				f.Labels.Tiers[1] = "a-spine"
-			} else {
-				cut(f, 1)
-			}
-		}, "leaf-1", "spine-1", ""},
-		{"a spine below another core", short, func(i int, f *topology.Facts) {
-			if i < 8 {
-				f.Labels.Tiers[2] = "core-2"
-			}
-		}, "spine-1", "core-2", ""},
-		{"a first core", short, func(i int, f *topology.Facts) {
-			if i >= 16 {
-				f.Labels.Tiers = append(f.Labels.Tiers, "core-1")
-			}
-		}, "spine-3", "core-1", ""},
-		{"a spine renamed", short, func(i int, f *topology.Facts) {
-			if i < 8 {
-				f.Labels.Tiers[1] = "spine-9"
-			}
-		}, "leaf-2", "spine-9", "spine-1"},
-		{"the spines taken out", short, func(i int, f *topology.Facts) {
-			if i < 16 {
-				f.Labels.Tiers = []string{f.Labels.Tiers[0], "core-1"}
-			}
-		}, "leaf-2", "core-1", "spine-1 spine-2"},
-		{"the site has one tier fewer", placement.Policy{Tiers: 2}, func(_ int, f *topology.Facts) { cut(f, 2) },
-			"spine-1", "fabric", "core-1"},
-		{"the site has two tiers fewer, and says so with silent nodes", placement.Policy{Tiers: 1}, func(_ int, f *topology.Facts) { cut(f, 0) },
-			"leaf-1", "fabric", "spine-1 spine-2 spine-3 core-1"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			facts := fabric()
-			for i := range facts {
-				tt.change(i, &facts[i])
-			}
-			current := mustPlan(t, facts, fromFile(old), tt.policy)
-			if got := parentOf(current, tt.child); got != tt.want {
-				t.Errorf("%s is below %q, want %q: %v", tt.child, got, tt.want, lines(current))
-			}
-			for _, s := range current.Switches() {
-				if slices.Contains(strings.Fields(tt.gone), s.Name) {
-					t.Errorf("switch %s stays: %v", s.Name, lines(current))
-				}
-			}
-			if diff := cmp.Diff(current.Switches(), mustPlan(t, facts, fromFile(current), tt.policy).Switches()); diff != "" {
-				t.Errorf("once more gives another tree (-want +got):\n%s", diff)
-			}
-		})
 	}
 }
 

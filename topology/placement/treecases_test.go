@@ -138,6 +138,56 @@ func text(switches []topology.Switch) string {
 	return strings.Join(all, " ")
 }
 
+// TestTreeOfChangedLabels has six nodes below three leaves, two spines and a core, and changes their labels. The tree follows
+// what most nodes below a switch name, and keeps the rest.
+func TestTreeOfChangedLabels(t *testing.T) {
+	read := func(labels string) (facts []topology.Facts) {
+		for i, tiers := range strings.Split(labels, ", ") {
+			f := node(string(rune('a'+i)), tiers)
+			if tiers == "gone" {
+				f = topology.Facts{Name: f.Name, SlurmName: f.SlurmName, Gone: true}
+			}
+			facts = append(facts, f)
+		}
+		return facts
+	}
+	old, _ := treeOf(t, &treeSite{policy: short, facts: read("l1 s1 c1, l1 s1 c1, l1 s1 c1, l1 s1 c1, l2 s1 c1, l3 s2 c1")})
+	const leaves = "l1=a,b,c,d l2=e l3=f "
+	for _, tt := range []struct {
+		name   string
+		policy placement.Policy
+		labels string
+		want   string // above the leaves
+	}{
+		{"the core is lost", short, "l1 s1, l1 s1, l1 s1, l1 s1, l2 s1, l3 s2", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"spines and core are lost", short, "l1, l1, l1, l1, l2, l3", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"all are lost", short, ", , , , , ", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"all nodes are gone", short, "gone, gone, gone, gone, gone, gone", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"spines in the midst are lost", short, "l1 - c1, l1 - c1, l1 - c1, l1 - c1, l2 - c1, l3 - c1", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"leaves are lost", short, "- s1 c1, - s1 c1, - s1 c1, - s1 c1, - s1 c1, - s2 c1", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"all but one are lost in part", short, "l1, , l1 s1, , l2 s1 c1, l3", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"one is wrong, and all others are lost", short, "l1 s2 c2, l1, l1, l1, l2, l3", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"a leaf is below another spine", short, "l1 s2 c1, l1 s2 c1, l1 s2 c1, l1 s2 c1, l2 s1 c1, l3 s2 c1", "s1(l2) s2(l1,l3) c1(s1,s2)"},
+		{"as most of its nodes say", short, "l1 s2 c1, l1 s2 c1, l1 s2 c1, l1, l2 s1 c1, l3 s2 c1", "s1(l2) s2(l1,l3) c1(s1,s2)"},
+		{"half of its nodes do not suffice", short, "l1 s0 c1, l1 s0 c1, l1, l1, l2 s1 c1, l3 s2 c1", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"a spine is below another core", short, "l1 s1 c2, l1 s1 c2, l1 s1 c2, l1 s1 c2, l2 s1 c2, l3 s2 c1", "s1(l1,l2) s2(l3) c1(s2) c2(s1) fabric(c1,c2)"},
+		{"a spine has another name", short, "l1 s9 c1, l1 s9 c1, l1 s9 c1, l1 s9 c1, l2 s9 c1, l3 s2 c1", "s2(l3) s9(l1,l2) c1(s2,s9)"},
+		{"the spines are taken out", short, "l1 c1, l1 c1, l1 c1, l1 c1, l2 c1, l3 c1", "c1(l1,l2,l3)"},
+		{"the site has one tier less", placement.Policy{Tiers: 2}, "l1 s1, l1 s1, l1 s1, l1 s1, l2 s1, l3 s2", "s1(l1,l2) s2(l3) fabric(s1,s2)"},
+		{"the site has two tiers less, and all labels are lost", placement.Policy{Tiers: 1}, ", , , , , ", "fabric(l1,l2,l3)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			site := treeSite{policy: tt.policy, facts: read(tt.labels), published: old}
+			for range 3 { // the same labels change nothing more
+				site.published, _ = treeOf(t, &site)
+				if diff := cmp.Diff(leaves+tt.want, text(site.published)); diff != "" {
+					t.Fatalf("(-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
 // TestRoots joins tops, and keeps separate fabrics apart.
 func TestRoots(t *testing.T) {
 	coreweave := topology.TierSource{Rank: 4, Name: "CoreWeave", Fabrics: true}
