@@ -21,10 +21,18 @@ func FuzzSlurmName(f *testing.F) {
 	})
 }
 
-// TestDomainBlockNames keeps the names of any values within Slurm's limit and apart. A name begins as its value does.
+// TestDomainBlockNames keeps the names of any values apart, of switches and of blocks. The name of a block is within Slurm's
+// limit and begins as its value does.
 func TestDomainBlockNames(t *testing.T) {
 	values := []string{"a", "A", "a.b", "a-b", "a_b", "rack-12345678901234567890123", "8a61c302-7", strings.Repeat("9", 63), strings.Repeat("v", 63), strings.Repeat("v.", 31) + "1", "DH4-016-US-EAST-02A"}
 	seen := map[string]bool{}
+	for _, value := range append(values, "a/b", "a:b", "A.b", "x12345678901234567890", "x12345678901234567891") {
+		if name := topology.SlurmName(value); seen[name] {
+			t.Errorf("%s: name %s of another value", value, name)
+		} else {
+			seen[name] = true
+		}
+	}
 	for _, key := range []string{"topology.nebius.com/tier-0", "ds.coreweave.com/nvlink.domain"} {
 		for _, value := range values {
 			for _, name := range (topology.Domain{Key: key, Value: value}).BlockNames() {
