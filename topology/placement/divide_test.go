@@ -176,6 +176,8 @@ func TestPlanDividesPublished(t *testing.T) {
 		{"two root switches, and a core above them", two, short, belowCore("core", two), divided, "nvl[6] 01 02", nil},
 		{"a second fabric comes", whole, short, slices.Concat(whole, inFabric("b", 5, 6)), divided, "nvl-a[6] 01 02 03 04; nvl-b[6] 05", []string{"nvl"}},
 		{"a third fabric comes", two, divided, slices.Concat(two, inFabric("c", 3, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02; nvl-c[6] 03", nil},
+		{"racks of one of two fabrics grow", slices.Concat(inFabric("a", 1, 3, 3), inFabric("b", 3, 6)), divided, slices.Concat(inFabric("a", 1, 6, 6), inFabric("b", 3, 6)), divided, "nvl-a[6] 01 02; nvl-b[6] 03", nil},
+		{"the large racks are forgotten", sized, classes(6, 3), sized[12:], with(func(p *placement.Policy) { p.Forget = []string{cliqueOf(1).BlockNames()[0], cliqueOf(2).BlockNames()[0]} }), "nvl-3[3] 03 04", []string{"nvl-6"}},
 		{"a root has another name", two, divided, slices.Concat(inFabric("z", 1, 6), inFabric("b", 2, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02", nil},
 		{"a root has another name, and a new root has its name", two, divided, slices.Concat(inFabric("z", 1, 6), inFabric("b", 2, 6), inFabric("a", 3, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02; nvl-a-x[6] 03", nil},
 		{"a rack moves to another fabric", slices.Concat(inFabric("a", 1, 6, 6, 6), inFabric("b", 4, 6)), divided, slices.Concat(inFabric("a", 1, 6, 6), inFabric("b", 3, 6, 6)), divided, "nvl-a[6] 01 02; nvl-b[6] 03 04", nil},
