@@ -88,7 +88,7 @@ var roles = []struct {
 }{
 	{"below the PCI switch or root port of a GPU", func(a *Adapter, _ *speeds) bool { return len(a.GPUs) > 0 }},
 	{"InfiniBand, and no adapter is faster", func(a *Adapter, s *speeds) bool { return a.speaks(LinkInfiniBand) && !s.slower(a) }},
-	{"a switch as neighbor, and no adapter is faster", func(a *Adapter, s *speeds) bool { return a.hasNeighbor() && !s.slower(a) }},
+	{"a switch as neighbor, and no adapter is faster", func(a *Adapter, s *speeds) bool { return a.HasNeighbor() && !s.slower(a) }},
 	{"InfiniBand", func(a *Adapter, _ *speeds) bool { return a.speaks(LinkInfiniBand) }},
 	{"the fastest", func(a *Adapter, s *speeds) bool { return s.of(a) == s.most }},
 }
@@ -231,8 +231,8 @@ func (a *Adapter) rate() (most int) {
 	return most
 }
 
-// hasNeighbor reports whether LLDP shows a switch at a port.
-func (a *Adapter) hasNeighbor() bool {
+// HasNeighbor reports whether LLDP shows a switch at a port.
+func (a *Adapter) HasNeighbor() bool {
 	return slices.ContainsFunc(a.Ports, func(p AdapterPort) bool { return p.Neighbor.ChassisID != "" })
 }
 

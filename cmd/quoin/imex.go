@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // newIMEXCommand returns the commands about the IMEX domain.
@@ -106,7 +107,9 @@ func judgeFabrics(ctx context.Context, s *session.Session, snap *inputs.Snapshot
 				fabrics = pub.FabricSite(&doc.Current.Plan.Plan, doc.FabricSince)
 			}
 		}
-		judged = append(judged, pub.Rules.Judge(snap, fabrics))
+		in := pub.Rules.Gather(snap)
+		fabrics.Judge(in.Facts, in.UnnamedFacts)
+		judged = append(judged, fabric.Verdicts(in.Facts, in.UnnamedFacts))
 	}
 	return judged, nil
 }

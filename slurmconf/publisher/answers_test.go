@@ -308,6 +308,7 @@ const (
 	tagCablesAlone   = "switches of cables without a tree in the file"
 	tagMissing       = "a node or a pod is missing"
 	tagMissingStart  = "a publisher starts while a node or a pod is missing"
+	tagLater         = "nodes change after a pass" // conditions are written after the next pass
 )
 
 // addTags adds the tags of a moment. before are the answers of the moments before it: they say whether blocks and
@@ -373,6 +374,7 @@ func addTags(tags map[string]bool, m *moment, before []answer) {
 		tagSwitchWriters: len(switchWriters) > 1,
 		tagPartition:     len(partitioned) > 0,
 		tagCables:        m.shared,
+		tagLater:         len(before) > 0,
 		tagCablesAlone:   has("fabricFiles") && (has("topology: block") || one && !has("topology: tree")),
 	} {
 		if holds {

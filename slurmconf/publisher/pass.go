@@ -9,6 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/topology/fabric"
 )
 
 // pass brings the publication up to date. Read it first: all that the publisher does for one
@@ -44,7 +45,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	})
 	made := kept.made
 	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Stored.Problems, Differences: l.marks.unjudged(in),
-		Rules: &l.pub.Rules, Fabrics: l.pub.FabricSite(made.Plan, in.fabricSince)}
+		Fabrics: fabric.Verdicts(in.Facts, in.UnnamedFacts)}
 	said := l.watch.Problems()
 	l.observe(ctx, made, snap, said)
 

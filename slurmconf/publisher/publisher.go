@@ -149,7 +149,6 @@ func (p *Publisher) Run(ctx context.Context) error {
 			for _, l := range loops {
 				l.Touch(now, l.pub.SettleTime.Duration, l.pub.SettleMost())
 			}
-			status.Touch(now)
 			p.reread(ctx, loops, now)
 		case <-answered:
 			for _, l := range loops {

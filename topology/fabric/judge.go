@@ -104,7 +104,7 @@ var table = []row{
 			return fmt.Sprintf("%d of %d GPUs are in no active partition: Fabric Manager gives out partitions", c.inProgress+c.notStarted, len(c.Report.GPUs))
 		}, ""},
 	{topology.ReasonFabricNotReady, topology.Unknown, topology.PlaceKept, topology.IMEXNone,
-		func(c *node) bool { return c.registersInside() && c.since != "" },
+		func(c *node) bool { return c.registersInside() && c.since() != "" },
 		(*node).notInside, remedyManager},
 	{topology.ReasonFabricInProgress, topology.OK, topology.PlaceKept, topology.IMEXNone,
 		(*node).registersInside, (*node).notInside, "wait while Fabric Manager registers the GPUs; if that takes long, " + remedyManager},
@@ -128,7 +128,7 @@ var table = []row{
 		func(c *node) bool { return c.failed > 0 },
 		func(c *node) string { return c.each(topology.GPUFailed) + c.sinceText() }, remedyFailed},
 	{topology.ReasonFabricNotReady, topology.Warning, topology.PlaceInClique, topology.IMEXNotReady,
-		func(c *node) bool { return c.notStarted > 0 || c.inProgress > 0 && c.since != "" },
+		func(c *node) bool { return c.notStarted > 0 || c.inProgress > 0 && c.since() != "" },
 		func(c *node) string { return c.each(topology.GPUNotStarted, topology.GPUInProgress) + c.sinceText() }, remedyNotReady},
 	{topology.ReasonFabricInProgress, topology.OK, topology.PlaceInClique, topology.IMEXNotReady,
 		func(c *node) bool { return c.inProgress > 0 },
@@ -175,9 +175,9 @@ func (c *node) judge() topology.FabricVerdict {
 		return c.withoutReport()
 	}
 	row := &table[slices.IndexFunc(table, func(r row) bool { return r.holds(c) })]
-	f := &topology.Finding{Severity: row.severity, Reason: row.reason, Message: row.message(c), Remedy: row.remedy}
-	c.addFlaws(f)
-	v := topology.FabricVerdict{Finding: f, Place: row.place, IMEX: row.imex, Clique: c.clique()}
+	f := topology.Finding{Severity: row.severity, Reason: row.reason, Message: row.message(c), Remedy: row.remedy}
+	c.addFlaws(&f)
+	v := topology.FabricVerdict{Finding: c.site.share(f), Place: row.place, IMEX: row.imex, Clique: c.clique()}
 	if v.Place == topology.PlaceInClique && c.joined == 0 {
 		v.Place = topology.PlaceKept
 	}
@@ -233,12 +233,14 @@ func (c *node) notInside() string {
 	return fmt.Sprintf("%d of %d GPUs have not registered with the NVLink switches of the machine, and no CUDA program can use them: %s", c.inProgress+c.notStarted, len(c.Report.GPUs), saidManager) + c.sinceText()
 }
 
+func (c *node) since() string { return c.site.Since[c.Name] }
+
 // sinceText says since when the fabric is not ready.
 func (c *node) sinceText() string {
-	if c.since == "" {
+	if c.since() == "" {
 		return ""
 	}
-	return "; since " + c.since
+	return "; since " + c.since()
 }
 
 // names lists the GPUs with a standing.
@@ -307,8 +309,11 @@ func (c *node) addFlaws(f *topology.Finding) {
 	if f.Reason == topology.ReasonFabricInProgress || f.Reason == topology.ReasonFabricNotReady && f.Severity == topology.Unknown {
 		return // health and links mean nothing yet
 	}
-	var said []string
 	links, worst := c.usualLinks(), len(flaws)
+	if !c.ill && c.least >= links { // no GPU has a flaw
+		return
+	}
+	var said []string
 	for i := range c.Report.GPUs {
 		g := &c.Report.GPUs[i]
 		add := func(reason, what string) {
@@ -322,11 +327,9 @@ func (c *node) addFlaws(f *topology.Finding) {
 			add(topology.ReasonLinksDown, fmt.Sprintf("%d of %d NVLinks are active", g.Links.Active(), links))
 		}
 	}
-	switch text := strings.Join(said, "; "); {
-	case text == "":
-	case f.Severity == topology.Warning:
+	if text := strings.Join(said, "; "); f.Severity == topology.Warning {
 		f.Message += "; " + text
-	default:
+	} else {
 		*f = topology.Finding{Severity: topology.Warning, Reason: flaws[worst], Message: text, Remedy: flawRemedies[flaws[worst]]}
 	}
 }

@@ -3,6 +3,7 @@ package fabric
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -61,14 +62,16 @@ func (t *site) checkLabels(lists [][]topology.Facts) {
 			}
 		}
 	}
+	configured := func(d named) bool { return slices.Contains(t.DomainLabels, d.value.Key) }
+	maps.DeleteFunc(claims, func(d named, c *claim) bool { return c.impossible(configured(d)) == "" })
 	for f := range allOf(lists) {
 		l := &f.Labels
 		for d := range domainsOf(l) {
-			why := claims[d].impossible(slices.Contains(t.DomainLabels, d.value.Key))
-			if why == "" {
+			c := claims[d]
+			if c == nil {
 				continue
 			}
-			l.Problems = append(slices.Clone(l.Problems), topology.Finding{Reason: reasonLabelImpossible, Message: "label " + d.String() + " " + why})
+			l.Problems = append(slices.Clone(l.Problems), topology.Finding{Reason: reasonLabelImpossible, Message: "label " + d.String() + " " + c.impossible(configured(d))})
 			if d.value.Key == "" {
 				l.Clique = topology.Clique{}
 			}

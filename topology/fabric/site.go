@@ -18,15 +18,22 @@ type site struct {
 	kinds   map[kindKey]*kind
 	domains map[topology.Clique]*domain
 	chassis map[string]*neighbours // by serial number
+	last    *topology.Finding
+}
+
+// share returns a finding. Nodes that follow each other mostly have the same finding, and share one.
+func (t *site) share(f topology.Finding) *topology.Finding {
+	if t.last == nil || *t.last != f {
+		t.last = new(f)
+	}
+	return t.last
 }
 
 // node is a node with all that it is judged by.
 type node struct {
 	*topology.Facts
-	site *site
-	// block is where the node is published, nil for nowhere. since says since when its fabric is not ready.
-	block *topology.Block
-	since string
+	site  *site
+	block *topology.Block // where the node is published, nil for nowhere
 
 	kind   *kind
 	domain *domain // of the first GPU that joined one, nil without a clique
@@ -34,6 +41,7 @@ type node struct {
 	// nothing.
 	joined, inProgress, notStarted, failed, none, unread int
 	two                                                  bool // the GPUs have joined two cliques
+	ill                                                  bool // the health of a GPU says that something is wrong
 	// least and links are the fewest and the most links of a GPU without MIG whose links are known, toSwitch
 	// that one of them ends in a switch. Without such a GPU least is more than links.
 	least, links int
@@ -146,7 +154,7 @@ func (s *Site) read(lists [][]topology.Facts) *site {
 	t.nodes = make([]node, 0, nodes)
 	blocks, names := s.published()
 	for f := range allOf(lists) {
-		c := node{Facts: f, site: t, since: s.Since[f.Name]}
+		c := node{Facts: f, site: t}
 		if f.Report != nil {
 			c.block = blocks[cmp.Or(f.SlurmName, names[f.Name])]
 		}
@@ -268,6 +276,8 @@ func (c *node) count() (clique topology.Clique) {
 		default:
 			c.unread++
 		}
+		reason, _ := flaw(&g.Fabric)
+		c.ill = c.ill || reason != ""
 		if g.UsesMIG() || g.Links == nil {
 			continue
 		}

@@ -70,8 +70,21 @@ func divide(blocks []*domain, unnamed []int, t tree, old *published, policy *Pol
 	most.isDefault = true
 	for _, p := range parts {
 		p.unnamed, p.hasBase = unnamed, old.baseOf(p.name) > 0
+		p.dropDoubles()
 	}
 	return parts, found
+}
+
+// dropDoubles leaves out the empty blocks whose name another block of the topology has. They came from another
+// topology: a node that may still register with such a block finds the other one.
+func (p *part) dropDoubles() {
+	named := make(map[string]*domain, len(p.domains))
+	for _, d := range p.domains {
+		if named[d.name] == nil || len(d.nodes) > 0 {
+			named[d.name] = d
+		}
+	}
+	p.domains = slices.DeleteFunc(p.domains, func(d *domain) bool { return named[d.name] != d && len(d.nodes) == 0 })
 }
 
 // keepPlaces lets the blocks keep their places, whatever the published topology is called.

@@ -177,7 +177,9 @@ func TestPlanDividesPublished(t *testing.T) {
 		{"a second fabric comes", whole, short, slices.Concat(whole, inFabric("b", 5, 6)), divided, "nvl-a[6] 01 02 03 04; nvl-b[6] 05", []string{"nvl"}},
 		{"a third fabric comes", two, divided, slices.Concat(two, inFabric("c", 3, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02; nvl-c[6] 03", nil},
 		{"racks of one of two fabrics grow", slices.Concat(inFabric("a", 1, 3, 3), inFabric("b", 3, 6)), divided, slices.Concat(inFabric("a", 1, 6, 6), inFabric("b", 3, 6)), divided, "nvl-a[6] 01 02; nvl-b[6] 03", nil},
-		{"the large racks are forgotten", sized, classes(6, 3), sized[12:], with(func(p *placement.Policy) { p.Forget = []string{cliqueOf(1).BlockNames()[0], cliqueOf(2).BlockNames()[0]} }), "nvl-3[3] 03 04", []string{"nvl-6"}},
+		{"the large racks are forgotten", sized, classes(6, 3), sized[12:], with(func(p *placement.Policy) {
+			p.Forget = []string{cliqueOf(1).BlockNames()[0], cliqueOf(2).BlockNames()[0]}
+		}), "nvl-3[3] 03 04", []string{"nvl-6"}},
 		{"a root has another name", two, divided, slices.Concat(inFabric("z", 1, 6), inFabric("b", 2, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02", nil},
 		{"a root has another name, and a new root has its name", two, divided, slices.Concat(inFabric("z", 1, 6), inFabric("b", 2, 6), inFabric("a", 3, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02; nvl-a-x[6] 03", nil},
 		{"a rack moves to another fabric", slices.Concat(inFabric("a", 1, 6, 6, 6), inFabric("b", 4, 6)), divided, slices.Concat(inFabric("a", 1, 6, 6), inFabric("b", 3, 6, 6)), divided, "nvl-a[6] 01 02; nvl-b[6] 03 04", nil},
@@ -200,6 +202,21 @@ func TestPlanDividesPublished(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestBlockOfTwoTopologies has a block in two topologies: one of them stays in the file as long as nodes are registered
+// with its blocks. The topology that has all racks has the block once.
+func TestBlockOfTwoTopologies(t *testing.T) {
+	mixed := inFabric("a", 1, 6, 6, 3)
+	plan := mustPlan(t, mixed, nil, classes(6, 3))
+	double := plan.Topologies[0].Blocks[0]
+	double.Nodes = nil
+	plan.Topologies[1].Blocks = append(plan.Topologies[1].Blocks, double)
+	prev := previous(plan)
+	prev.InUse = map[string]bool{double.Name: true}
+	if diff := cmp.Diff("nvl-3[3]* 01 02 03", sortRacks(topologies(mustPlan(t, mixed, prev, divided)))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -41,13 +41,13 @@ type placed struct {
 // plan, or nil, and before are the remembered groups.
 func (p *Placer) Place(texts []inputs.FabricText, compute []string, facts []topology.Facts, prev *topology.Plan, before []switches.Group) ([]topology.Facts, []switches.Group, []topology.Finding) {
 	fabrics := fabricsOf(texts)
-	nodes, neighbours, doubts := p.nodes(facts, compute, prev)
 	switch {
 	case len(fabrics) == 0 && len(texts) > 0: // none can be read now
 		return facts, before, nil
-	case len(fabrics) == 0 && !neighbours:
+	case len(fabrics) == 0 && !haveNeighbors(facts, compute):
 		return facts, nil, nil
 	}
+	nodes, doubts := p.nodes(facts, compute, prev)
 	if !p.last.same(fabrics, nodes, before) {
 		p.last = placed{fabrics, nodes, before, switches.Place(fabrics, nodes, before)}
 	}
@@ -119,9 +119,22 @@ func fabricsOf(texts []inputs.FabricText) (fabrics []*switches.Fabric) {
 	return fabrics
 }
 
-// nodes returns the nodes as Place takes them, whether LLDP names any neighbour, and a finding for each node
-// whose adapters for compute are doubtful.
-func (p *Placer) nodes(facts []topology.Facts, compute []string, prev *topology.Plan) (nodes []switches.Node, neighbours bool, doubts []topology.Finding) {
+// haveNeighbors reports whether LLDP names a switch at an adapter that jobs compute with.
+func haveNeighbors(facts []topology.Facts, compute []string) bool {
+	for i := range facts {
+		r := facts[i].Report
+		if r == nil || !slices.ContainsFunc(r.Adapters, func(a topology.Adapter) bool { return a.HasNeighbor() }) {
+			continue
+		}
+		if slices.ContainsFunc(adaptersOf(r, compute).adapters, func(a switches.Adapter) bool { return a.Switch != "" }) {
+			return true
+		}
+	}
+	return false
+}
+
+// nodes returns the nodes as Place takes them, and a finding for each node whose adapters for compute are doubtful.
+func (p *Placer) nodes(facts []topology.Facts, compute []string, prev *topology.Plan) (nodes []switches.Node, doubts []topology.Finding) {
 	published := publishedPaths(prev)
 	known := make(map[*topology.Node]computing, len(facts))
 	nodes = make([]switches.Node, len(facts))
@@ -134,7 +147,6 @@ func (p *Placer) nodes(facts []topology.Facts, compute []string, prev *topology.
 				of = adaptersOf(f.Report, compute)
 			}
 			known[f.Report], n.Adapters = of, of.adapters
-			neighbours = neighbours || slices.ContainsFunc(n.Adapters, func(a switches.Adapter) bool { return a.Switch != "" })
 			for _, d := range of.doubt {
 				d.Node = f.Name
 				doubts = append(doubts, d)
@@ -146,7 +158,7 @@ func (p *Placer) nodes(facts []topology.Facts, compute []string, prev *topology.
 		nodes[i] = n
 	}
 	p.adapters = known
-	return nodes, neighbours, doubts
+	return nodes, doubts
 }
 
 // adaptersOf returns the adapters of a node that jobs compute with. An adapter that had no link since

@@ -115,6 +115,29 @@ func TestLLDPBesideText(t *testing.T) {
 	}
 }
 
+// TestLLDPWithoutTexts: neighbours count if they are at an adapter for compute. Those of other adapters say nothing of
+// the cables.
+func TestLLDPWithoutTexts(t *testing.T) {
+	swp := topology.Neighbor{ChassisID: "0c:42:a1:00:00:01"}
+	leaf := topology.SourceTiers{TierSource: topology.SourceLLDP, Tiers: []string{"leaf-0c42a1000001"}}
+	for name, at := range map[string]struct {
+		compute, other topology.Neighbor
+		cables         topology.Cables
+	}{
+		"at compute": {swp, topology.Neighbor{}, topology.Cables{SourceTiers: leaf, ByLLDP: true}},
+		"at another": {topology.Neighbor{}, swp, topology.Cables{}},
+	} {
+		n := report("n1", nil)
+		for adapter, neighbor := range map[string]topology.Neighbor{"compute": at.compute, "other": at.other} {
+			n.Adapters = append(n.Adapters, topology.Adapter{Name: adapter, Ports: []topology.AdapterPort{{Port: 1, RateGbps: 400, Neighbor: neighbor}}})
+		}
+		placed, _, _ := new(Placer).Place(nil, []string{"compute"}, []topology.Facts{{Name: "n1", SlurmName: "n1", Report: n}}, nil, nil)
+		if diff := cmp.Diff(at.cables, placed[0].Cables); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // TestCutOff bounds the finding: all leaves may be cut off when the spines are off.
 func TestCutOff(t *testing.T) {
 	for want, names := range map[string][]string{

@@ -11,7 +11,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -269,13 +268,6 @@ func (r *Rules) Read(n *Node, snap *Snapshot, unreadable map[string]bool) topolo
 		f.Slices = nil
 	}
 	return f
-}
-
-// Judge returns the verdicts by Node on the NVLink fabrics of the nodes that the rules take.
-func (r *Rules) Judge(snap *Snapshot, fabrics *fabric.Site) map[string]topology.FabricVerdict {
-	in := r.Gather(snap)
-	fabrics.Judge(in.Facts, in.UnnamedFacts)
-	return fabric.Verdicts(in.Facts, in.UnnamedFacts)
 }
 
 // NameOf returns the node's name in Slurm, or the problem why it has none. Annotations of

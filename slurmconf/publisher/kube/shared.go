@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -9,8 +10,8 @@ import (
 // maxShared is how many different texts are remembered.
 const maxShared = 4096
 
-// shared gives equal texts of reports one copy. The machines of a cluster are alike but for
-// names. Reports that differ on purpose only make it begin again.
+// shared gives equal texts of reports one copy, and equal links and health of the GPUs of a report. The
+// machines of a cluster are alike but for names. Reports that differ on purpose only make it begin again.
 type shared struct{ texts map[string]string }
 
 // share replaces parts of a report that nobody else has seen yet.
@@ -44,6 +45,9 @@ func (s *shared) share(n *topology.Node) {
 		g.Product, g.CPUAffinity, g.PCIBusID = s.text(g.Product), s.text(g.CPUAffinity), s.text(g.PCIBusID)
 		f := &g.Fabric
 		f.State, f.Health = topology.FabricState(s.text(string(f.State))), topology.Health(s.text(string(f.Health)))
+		if first := &n.GPUs[0]; reflect.DeepEqual(g.Links, first.Links) && reflect.DeepEqual(f.HealthFields, first.Fabric.HealthFields) {
+			g.Links, f.HealthFields = first.Links, first.Fabric.HealthFields
+		}
 	}
 }
 

@@ -15,13 +15,13 @@ import (
 // unshared returns a machine of which no text is shared with another machine.
 func unshared(name, product string) *topology.Node {
 	n := &topology.Node{Name: name, DriverVersion: strings.Clone("580"), Sockets: []topology.Socket{{CPUs: strings.Clone("0-3")}}}
-	for g := range 2 {
-		n.GPUs = append(n.GPUs, topology.GPU{Index: g, UUID: fmt.Sprintf("GPU-%s-%d", name, g), Product: strings.Clone(product)})
+	for g := range 3 { // the third GPU has lost a link
+		n.GPUs = append(n.GPUs, topology.GPU{Index: g, UUID: fmt.Sprintf("GPU-%s-%d", name, g), Product: strings.Clone(product), Links: &topology.Links{Switch: 18 - g/2}})
 	}
 	return n
 }
 
-// TestShared holds that reports stay what they are, and that equal texts have one copy.
+// TestShared holds that reports stay what they are, and that equal texts and links have one copy.
 func TestShared(t *testing.T) {
 	var s shared
 	a, b := unshared("a", "H100"), unshared("b", "H100")
@@ -33,6 +33,9 @@ func TestShared(t *testing.T) {
 	}
 	if unsafe.StringData(a.GPUs[0].Product) != unsafe.StringData(b.GPUs[1].Product) {
 		t.Error("equal products have two copies")
+	}
+	if a.GPUs[0].Links != a.GPUs[1].Links {
+		t.Error("equal links of one report have two copies")
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/fabric"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -39,9 +38,8 @@ type Pass struct {
 	// Plan is nil if no plan could be made. Then what passes before have found stays.
 	Plan     *topology.Plan
 	Problems []topology.Finding
-	// Rules say which nodes the publication takes, and Fabrics is what their NVLink fabrics are judged by.
-	Rules   *inputs.Rules
-	Fabrics *fabric.Site
+	// Fabrics are the verdicts on the nodes' NVLink fabrics, by Node.
+	Fabrics map[string]topology.FabricVerdict
 	// Differences are the nodes whose published place is not the planned one.
 	Differences []Difference
 }

@@ -30,7 +30,7 @@ type Setter interface {
 }
 
 const (
-	// settle is the quiet time after a change before conditions are compared.
+	// settle is the quiet time after a pass, or a change of membership, before conditions are compared.
 	settle = 5 * time.Second
 	// firstPassesWait is the longest wait for the first pass of each publication, so that
 	// a Node is written once.
@@ -50,7 +50,7 @@ type Options struct {
 	Membership Membership
 	// Publications is the number of publications whose passes are awaited.
 	Publications int
-	// Fabrics judges the NVLink fabrics of nodes that no publication takes.
+	// Fabrics judges the NVLink fabrics of nodes that no pass has judged.
 	Fabrics *fabric.Site
 	// Writes counts the writes of conditions.
 	Writes prometheus.Counter
@@ -66,7 +66,8 @@ type Keeper struct {
 	started time.Time
 	members membership
 	drift   map[string]*drift // by publication, of those that had a pass
-	passes  map[string]*Pass  // the last ones, by publication
+	// fabrics has by publication the verdicts of the last pass on NVLink fabrics, by Node.
+	fabrics map[string]map[string]topology.FabricVerdict
 	// refused says when Nodes that could not be written may be tried again.
 	refused map[string]time.Time
 	stuck   bool      // no Node could be written in the last turn
@@ -76,7 +77,7 @@ type Keeper struct {
 
 // New returns a Keeper for a lead that begins now.
 func New(o Options, metrics *Metrics, now time.Time, log *slog.Logger) *Keeper {
-	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, passes: map[string]*Pass{}, refused: map[string]time.Time{}}
+	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, fabrics: map[string]map[string]topology.FabricVerdict{}, refused: map[string]time.Time{}}
 	k.members = membership{source: o.Membership, metrics: metrics, log: log}
 	return k
 }
@@ -94,9 +95,10 @@ func (k *Keeper) Touch(now time.Time) {
 	k.Timer.At(now.Add(settle))
 }
 
-// Found takes what a pass over a publication has found. It returns the time of another
-// pass, after which differences that still are there count, or zero.
+// Found takes what a pass over a publication has found, and lets conditions be compared soon. It returns the time
+// of another pass, after which differences that still are there count, or zero.
 func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time {
+	k.Touch(now)
 	if pass.Plan == nil {
 		return time.Time{}
 	}
@@ -105,17 +107,15 @@ func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time 
 		d = &drift{}
 		k.drift[publication] = d
 	}
-	k.passes[publication] = &Pass{Rules: pass.Rules, Fabrics: pass.Fabrics}
-	k.Touch(now)
+	k.fabrics[publication] = pass.Fabrics
 	return d.found(pass, now)
 }
 
-// Reconcile judges fabrics and membership, shows them as series, and writes the conditions that differ.
+// Reconcile judges membership, shows fabrics and membership as series, and writes the conditions that differ.
 func (k *Keeper) Reconcile(ctx context.Context, snap *inputs.Snapshot, now time.Time) {
 	var judged []map[string]topology.FabricVerdict
-	for _, publication := range slices.Sorted(maps.Keys(k.passes)) {
-		pass := k.passes[publication]
-		judged = append(judged, pass.Rules.Judge(snap, pass.Fabrics)) // the snapshot may be newer than that of the pass
+	for _, publication := range slices.Sorted(maps.Keys(k.fabrics)) {
+		judged = append(judged, k.fabrics[publication])
 	}
 	fabrics := Fabrics(snap, k.options.Fabrics, judged...)
 	k.members.metrics.setFabrics(snap.Nodes, fabrics)

@@ -40,6 +40,20 @@ func TestKeepConditions(t *testing.T) {
 	}
 }
 
+// TestFabricOfPass has a node that a pass has judged, and one that no pass has: the report of that one counts alone.
+func TestFabricOfPass(t *testing.T) {
+	s := newSite(2, nil)
+	pass := passOf()
+	pass.Fabrics = map[string]topology.FabricVerdict{"n00000": {Finding: &topology.Finding{Severity: topology.Warning, Reason: topology.ReasonFabricMissing}}}
+	s.keeper.Found("default", pass, s.now)
+	s.pass(t.Context(), time.Hour)
+	for node, want := range map[string]string{"n00000": topology.ReasonFabricMissing, "n00001": topology.ReasonFabricHealthy} {
+		if got := s.conditions[node][ConditionFabric].Reason; got != want {
+			t.Errorf("%s: %s, want %s", node, got, want)
+		}
+	}
+}
+
 // TestTurns writes many Nodes in turns, and each once.
 func TestTurns(t *testing.T) {
 	const nodes = 4*NodesATurn + 50

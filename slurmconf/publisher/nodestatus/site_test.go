@@ -43,7 +43,7 @@ func newSite(nodes int, m *domain) *site {
 		s.snap.Nodes = append(s.snap.Nodes, inputs.Node{Name: name})
 		s.snap.Reports[name] = &topology.Node{Name: name, GPUs: []topology.GPU{fabricGPU(0, nil), fabricGPU(1, nil)}, Domain: topology.NVLinkDomain{Clique: topology.Clique{ClusterUUID: topology.UUID{1}}}}
 	}
-	o := Options{Setter: s, Publications: 1, Writes: prometheus.NewCounter(prometheus.CounterOpts{Name: "writes"})}
+	o := Options{Setter: s, Publications: 1, Fabrics: new(fabric.Site), Writes: prometheus.NewCounter(prometheus.CounterOpts{Name: "writes"})}
 	if m != nil {
 		o.Membership = m
 	}
@@ -74,10 +74,9 @@ func (s *site) found(problems ...topology.Finding) {
 	s.keeper.Found("default", passOf(problems...), s.now)
 }
 
-// passOf is a pass over all nodes.
+// passOf is a pass that has judged no node.
 func passOf(problems ...topology.Finding) *Pass {
-	rules := inputs.NewRules(inputs.Config{SlurmNames: "full"}, nil)
-	return &Pass{Plan: &topology.Plan{}, Problems: problems, Rules: &rules, Fabrics: new(fabric.Site)}
+	return &Pass{Plan: &topology.Plan{}, Problems: problems}
 }
 
 // pass lets everything happen that is due within a time. It returns the most writes

@@ -129,7 +129,7 @@ func (c *Cluster) FabricSite(plan *topology.Plan, since map[string]time.Time) *f
 	return s
 }
 
-// AnyFabrics joins what all publications say of NVLink fabrics, for agents and for nodes that no publication takes.
+// AnyFabrics joins what all publications say of NVLink fabrics, for agents and for nodes that no pass has judged.
 func AnyFabrics(all []*Cluster) *fabric.Site {
 	s := &fabric.Site{Bounds: fabric.Bounds{}}
 	for _, c := range all {
