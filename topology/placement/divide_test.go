@@ -200,8 +200,19 @@ func TestPlanDividesPublished(t *testing.T) {
 				if diff := cmp.Diff(tt.lost, got.LostTopologies(plan)); diff != "" {
 					t.Errorf("from a %s, lost topologies (-want +got):\n%s", from, diff)
 				}
+				if again := mustPlan(t, tt.facts, previous(got), tt.policy); from == "plan" && topologies(again) != topologies(got) {
+					t.Errorf("once more: %s", topologies(again))
+				}
 			}
 		})
+	}
+	unequal := inFabric("", 1, 6, 6, 3, 2, 2) // the base of the small racks becomes smaller than the largest of these
+	plan := mustPlan(t, unequal, previous(mustPlan(t, unequal, nil, classes(6, 3))), divided)
+	for range 2 {
+		if got := sortRacks(topologies(plan)); got != "nvl-6[6]* 01 02; nvl-3[2] 03 04 05" {
+			t.Errorf("small racks of unequal sizes: %s", got)
+		}
+		plan = mustPlan(t, unequal, previous(plan), divided)
 	}
 }
 
