@@ -1,6 +1,7 @@
 package slurmconf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -107,16 +108,10 @@ func PartitionLines(topologies []topology.Topology) []string {
 }
 
 // TopologyGoes says that a published block topology, which partitions may name, gives way to others, and which
-// lines of slurm.conf these need. The plan has the others, or still the published one while that is held.
-func TopologyGoes(name, others string, plan *topology.Plan) string {
-	lines := strings.Join(PartitionLines(plan.BlockTopologies()), "; ")
-	switch {
-	case slices.ContainsFunc(plan.BlockTopologies(), func(t topology.Topology) bool { return t.Name == name }):
-		lines = "Topology=" + strings.ReplaceAll(others, ", ", "; Topology=")
-	case lines == "":
-		lines = "Topology=" + defaultOf(plan)
-	}
-	several := ""
+// lines of slurm.conf these need. becomes are all block topologies that there would be.
+func TopologyGoes(name, others string, becomes []topology.Topology) string {
+	lines := cmp.Or(strings.Join(PartitionLines(becomes), "; "), "Topology="+others)
+	several, plan := "", topology.Plan{Topologies: becomes}
 	if fabrics := plan.Fabrics(); len(fabrics) > 1 {
 		several = fmt.Sprintf("; no switch is known above %s: if there is one, set rootSwitch or label the nodes with it, and their blocks stay in one topology", strings.Join(fabrics, " and "))
 	}

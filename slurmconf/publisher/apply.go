@@ -74,7 +74,7 @@ func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publi
 // place are not where their facts say.
 func (l *loop) alsoHeld(ctx context.Context, in *gathered, made *Rendered, out outcome, held hold, now time.Time) (_ outcome, err error) {
 	out.stored, err = l.holder.say(ctx, out.stored, held, now)
-	if held.wanted != nil && len(held.wanted.Files) > 0 && out.specs != nil {
+	if held.wanted != nil && out.specs != nil {
 		out.differences = heldMoves(l.pub, made, held, in.Nodes)
 	}
 	return out, err

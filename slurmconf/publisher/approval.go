@@ -18,85 +18,53 @@ type kept struct {
 	// people approve that by the digest of unapproved, which an approval of a decision does not change.
 	// Both are the same if no decision is approved, or if the published answer gives no files.
 	unapproved *Rendered
-	// asked are all decisions that people are asked about, and held those of them that wait.
-	asked []placement.Choice
-	held  []plandoc.Held
+	// held are the decisions that wait.
+	held []plandoc.Held
 	// approved is the decision that people have approved, or nil.
 	approved *plandoc.Held
+	// wanted makes what would be published if no decision waited, for people to look at.
+	wanted func() *Rendered
 }
 
-// answers say which decisions keep the published answer. The zero value is none.
-type answers struct {
-	keep []placement.Decision
-	hold bool // and all others that a plan meets, too
-}
-
-// kind returns the publication with the published kind of its topology, if a decision about that is kept. It
-// comes before the plan, which says less of blocks that are not published.
-func (a *answers) kind(p *publication.Cluster) *publication.Cluster {
-	for _, d := range a.keep {
-		if d.Kind == reasonKindChange || d.Kind == reasonTopologyInUse {
-			as := *p
-			as.Topology = d.From
-			return &as
-		}
+// keep returns what is made with the published answer of each decision that waits for people. unapproved has that of
+// all decisions. approve is what people approve. If that is one of these decisions, a second plan follows it.
+func keep(in *gathered, unapproved *Rendered, approve string, makeWith func(waits func(placement.Decision) bool) *Rendered) kept {
+	k := kept{made: unapproved, unapproved: unapproved, held: unapproved.held(in, approve), wanted: func() *Rendered { return unapproved }}
+	if len(k.held) > 0 {
+		k.wanted = func() *Rendered { return makeWith(nil) }
 	}
-	return p
-}
-
-// keep returns what is made with the published answer of each decision that waits for people.
-// wanted was made without these answers. approve is what people approve. Nothing more is made if nothing waits.
-func keep(p *publication.Cluster, in *gathered, wanted *Rendered, approve string, planWith func(answers) *Rendered) kept {
-	asked := choices(p, in, wanted)
-	if len(asked) == 0 {
-		return kept{made: wanted, unapproved: wanted}
-	}
-	allKept := planWith(answers{keep: decisionsOf(asked), hold: true})
-	asked = append(asked, further(choices(p, in, allKept), asked)...)
-	k := kept{made: allKept, unapproved: allKept, asked: asked}
-	var lost []string // no plan can keep a topology without racks
-	if allKept.Plan != nil {
-		lost = allKept.Plan.LostTopologies(in.prev.Plan)
-	}
-	at := -1
-	for i := range asked {
-		d := &asked[i]
-		if d.Digest() == approve {
-			at = i
-		}
-		k.held = append(k.held, plandoc.Held{Reason: d.Kind, Message: d.Message + howToApprove(d.Digest(), approve), Digest: d.Digest(), Waits: true,
-			Alone: d.Kind != placement.TopologiesChange || !slices.Contains(lost, d.Subject)})
-	}
+	at := slices.IndexFunc(k.held, func(h plandoc.Held) bool { return h.Digest == approve })
 	if at < 0 {
 		return k
 	}
-	made := planWith(answers{keep: slices.Delete(decisionsOf(asked), at, at+1)})
-	switch others := further(choices(p, in, made), asked); {
+	made := makeWith(func(d placement.Decision) bool { return d.Digest() != approve })
+	held := made.held(in, approve)
+	lost := slices.IndexFunc(held, func(h plandoc.Held) bool { return !h.Alone })
+	switch {
 	case made.Refused != "":
 		k.held[at].Message += fmt.Sprintf("; it is approved, and cannot be published: %s: %s", made.Refused, made.Message)
-	case len(others) > 0:
-		k.held[at].Message += "; it is approved, and cannot be published alone: " + others[0].Message
+	case lost >= 0:
+		k.held[at].Message += "; it is approved, and cannot be published alone: " + held[lost].Message
 	default:
 		approved := k.held[at]
-		k.made, k.held, k.approved = made, slices.Delete(k.held, at, at+1), &approved
-		if allKept.Refused != "" {
+		k.approved = &approved
+		k.made, k.held = made, held
+		if unapproved.Refused != "" {
 			k.unapproved = made
 		}
 	}
 	return k
 }
 
-// further returns the choices that people are not asked about yet: no choice in asked is about the same.
-func further(choices, asked []placement.Choice) []placement.Choice {
-	return slices.DeleteFunc(choices, func(c placement.Choice) bool {
-		return slices.ContainsFunc(asked, func(a placement.Choice) bool { return a.About(&c.Decision) })
-	})
-}
-
-func decisionsOf(choices []placement.Choice) []placement.Decision {
-	out := make([]placement.Decision, len(choices))
-	for i := range choices {
-		out[i] = choices[i].Decision
+// held are the decisions that wait for people. approve is what people approve.
+func (m *Rendered) held(in *gathered, approve string) (out []plandoc.Held) {
+	var lost []string // no plan can keep a topology without racks
+	if m.Plan != nil {
+		lost = m.Plan.LostTopologies(in.prev.Plan)
+	}
+	for _, d := range m.waiting() {
+		out = append(out, plandoc.Held{Reason: d.Kind, Message: d.Message + howToApprove(d.Digest(), approve), Digest: d.Digest(), Waits: true,
+			Alone: d.Kind != placement.TopologiesChange || !slices.Contains(lost, d.Subject)})
 	}
 	return out
 }

@@ -21,12 +21,12 @@ type repair struct{}
 type rollBack struct{ to *plandoc.Revision }
 
 // hold keeps the published files, because what was made must not be published, or waits for
-// people. Beside publish or waitNext it only says what is held: nothing, if why is empty. wanted is
-// what would be published if nothing was held, or nil. next is when fewer nodes count for a big
+// people. Beside publish or waitNext it only says what is held: nothing, if why is empty. wanted makes
+// what would be published if nothing was held. It is nil if nobody knows that. next is when fewer nodes count for a big
 // change, or zero.
 type hold struct {
 	why    []plandoc.Held
-	wanted *Rendered
+	wanted func() *Rendered
 	next   time.Time
 }
 
@@ -57,7 +57,7 @@ type publish struct {
 }
 
 // decide says what to do. What comes first here is done first, and the rest in a later pass.
-func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed placed, wanted *Rendered, kept kept, now time.Time) (action, error) {
+func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed placed, kept kept, now time.Time) (action, error) {
 	made := kept.made
 	if set, err := l.seedOf(snap, mem); set != nil || err != nil {
 		return seed{set}, err
@@ -70,22 +70,22 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 	}
 	if made.Refused != "" {
 		why := plandoc.Held{Reason: made.Refused, Message: made.Message, Digest: made.Digest}
-		return hold{why: append([]plandoc.Held{why}, kept.held...), wanted: wanted}, nil
+		return hold{why: append([]plandoc.Held{why}, kept.held...), wanted: kept.wanted}, nil
 	}
 	if why := l.stillDiffers(mem.doc); why != nil {
-		return hold{why: why, wanted: wanted}, nil
+		return hold{why: why, wanted: kept.wanted}, nil
 	}
 	if slices.ContainsFunc(kept.held, func(h plandoc.Held) bool { return !h.Alone }) {
-		return hold{why: kept.held, wanted: wanted}, nil
+		return hold{why: kept.held, wanted: kept.wanted}, nil
 	}
 	var held hold
 	switch {
 	case len(kept.held) > 0:
-		held = hold{why: kept.held, wanted: wanted}
+		held = hold{why: kept.held, wanted: kept.wanted}
 	case !placed.moving.Until.IsZero() && now.Before(l.first.started.Add(l.pub.ConfirmTime.Duration)):
 		held.why = mem.doc.Held // another publisher had waited to the end: nobody knows yet whether it is over
 	}
-	if why, until := l.first.waitForDomains(in.Facts, in.prev.Plan, wanted.Plan, placed.noSwitch, now); why != "" {
+	if why, until := l.first.waitForDomains(in.Facts, in.prev.Plan, made.Plan, placed.found.Unsited, now); why != "" {
 		return waitFirst{why, until, held}, nil
 	}
 	counted := changeOf(l.pub, mem, in, kept.unapproved)
@@ -94,7 +94,7 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 		if kept.approved != nil { // it waits too
 			all = append(all, *kept.approved)
 		}
-		return hold{all, wanted, next}, nil
+		return hold{all, kept.wanted, next}, nil
 	}
 	if kept.unapproved != made {
 		counted = changeOf(l.pub, mem, in, made)

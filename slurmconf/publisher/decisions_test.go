@@ -198,7 +198,7 @@ func TestRackOfHeldFabricWaits(t *testing.T) {
 }
 
 // TestHeldRootsHoldARack has a rack of a second fabric come while people have not approved that the two published
-// roots are joined. Then the rack waits too, and the decision about that names the topologies that come.
+// roots are joined. Then the rack waits too, and the decision about that has the lines of the topologies that come.
 func TestHeldRootsHoldARack(t *testing.T) {
 	site := []rackOf{{"a", 1, 4}, {"a", 2, 4}, {"b", 9, 1}}
 	pub := complete(t, Publication{Fabrics: "separate"})[0]
@@ -221,7 +221,7 @@ func TestHeldRootsHoldARack(t *testing.T) {
 			said = f.Message
 		}
 	}
-	if !strings.HasSuffix(said, ": Topology=nvl-a; Topology=nvl-b") {
+	if !strings.Contains(said, ": PartitionName=nvl-a Topology=nvl-a Nodes=r1-[0-3],r2-[0-3]; PartitionName=nvl-b Topology=nvl-b Nodes=r3-[0-3]; ") {
 		t.Errorf("the change of topologies says %q", said)
 	}
 }
@@ -320,7 +320,7 @@ func TestHeldKindLetsNodesIn(t *testing.T) {
 				store.pass(5 * time.Minute)
 				_, topologies := fileOf(t, store)
 				d := store.plan(t)
-				if topologies[0].Kind != from || len(d.Current.Plan.Places()) != 12 || len(d.Held) != 1 || d.Held[0].Reason != reasonTopologyInUse || d.Held[0].Digest != held[0].Digest {
+				if topologies[0].Kind != from || len(d.Current.Plan.Places()) != 12 || len(d.Held) != 1 || d.Held[0].Reason != placement.TopologyInUse || d.Held[0].Digest != held[0].Digest {
 					t.Errorf("published a %s of %d nodes, held %+v, was %+v", topologies[0].Kind, len(d.Current.Plan.Places()), d.Held, held)
 				}
 				wantKnown(t, store)
@@ -412,34 +412,47 @@ func TestFirstBlocks(t *testing.T) {
 	blocks := oneBlock(twenty())
 	tree := &topology.Plan{Topologies: []topology.Topology{{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: []topology.Switch{{Name: "leaf", Nodes: twenty()}}}}}
 	both := &topology.Plan{Topologies: slices.Concat(blocks.Topologies, tree.Topologies)}
+	rack, leaf := siteOf(rackOf{"core", 1, 4}), siteOf(rackOf{"core", 1, 4})
+	for i := range rack.Nodes {
+		rack.Nodes[i].Labels = nil
+		leaf.Reports[leaf.Nodes[i].Name].GPUs[0].Fabric = topology.Fabric{State: topology.FabricNotSupported}
+		leaf.Reports[leaf.Nodes[i].Name].Domain = topology.NVLinkDomain{}
+	}
+	all := siteOf(rackOf{"core", 1, 4})
 	conf := func(kind string) *topology.Plan {
 		return &topology.Plan{Topologies: []topology.Topology{{Name: topology.ConfTopology, Kind: kind}}}
 	}
+	annotatedBlocks := Publication{SlurmNames: "slinky", Format: "conf", Topology: topology.KindBlock, Annotate: new(true)}
 	annotated := Publication{SlurmNames: "slinky", Format: "conf", Topology: topology.KindTree, Annotate: new(true)}
 	for _, tt := range []struct {
-		name     string
-		pub      Publication
-		old, new *topology.Plan
-		inUse    unitsInUse
-		want     string
+		name  string
+		pub   Publication
+		old   *topology.Plan
+		snap  *inputs.Snapshot
+		inUse unitsInUse
+		want  string
 	}{
-		{"the first blocks", Publication{}, tree, both, nil, reasonKindChange},
-		{"topology: tree is configured", Publication{Topology: topology.KindTree}, tree, both, nil, ""},
-		{"topology: block is configured", Publication{Topology: topology.KindBlock}, tree, both, nil, ""},
-		{"the default topology is the tree", Publication{DefaultTopology: topology.FabricTopology}, tree, both, nil, ""},
-		{"the default topology is flat", Publication{DefaultTopology: topology.FlatTopology, FlatTopology: true}, tree, both, nil, ""},
-		{"no blocks yet", Publication{}, tree, tree, nil, ""},
-		{"blocks are published", Publication{}, both, both, nil, ""},
-		{"no tree is published", Publication{}, &topology.Plan{}, blocks, nil, ""},
-		{"blocks in use would become switches", annotated, conf(topology.KindBlock), conf(topology.KindTree), unitsInUse{topology.ConfTopology + ":": true}, reasonTopologyInUse},
-		{"blocks that no annotation names would become switches", annotated, conf(topology.KindBlock), conf(topology.KindTree), unitsInUse{}, ""},
-		{"blocks in use stay blocks", annotated, conf(topology.KindBlock), conf(topology.KindBlock), unitsInUse{topology.ConfTopology + ":": true}, ""},
+		{"the first blocks", Publication{}, tree, all, nil, placement.KindChange},
+		{"topology: tree is configured", Publication{Topology: topology.KindTree}, tree, all, nil, ""},
+		{"topology: block is configured", Publication{Topology: topology.KindBlock}, tree, all, nil, ""},
+		{"the default topology is the tree", Publication{DefaultTopology: topology.FabricTopology}, tree, all, nil, ""},
+		{"the default topology is flat", Publication{DefaultTopology: topology.FlatTopology, FlatTopology: true}, tree, all, nil, ""},
+		{"no blocks yet", Publication{}, tree, leaf, nil, ""},
+		{"blocks are published", Publication{}, both, all, nil, ""},
+		{"no tree is published", Publication{}, &topology.Plan{}, rack, nil, ""},
+		{"blocks in use would become switches", annotated, conf(topology.KindBlock), all, unitsInUse{topology.ConfTopology + ":": true}, placement.TopologyInUse},
+		{"blocks that no annotation names would become switches", annotated, conf(topology.KindBlock), all, unitsInUse{}, ""},
+		{"blocks in use stay blocks", annotatedBlocks, conf(topology.KindBlock), all, unitsInUse{topology.ConfTopology + ":": true}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			in := &gathered{prev: Previous{Plan: tt.old}, inUse: tt.inUse}
-			got := ""
-			for _, d := range choices(complete(t, tt.pub)[0], in, &Rendered{Plan: tt.new, topologies: tt.new.Topologies}) {
-				got += d.Kind
+			facts, got := complete(t, Publication{})[0].Rules.Gather(tt.snap).Facts, ""
+			pub := complete(t, tt.pub)[0]
+			pub.FabricSite(tt.old, nil).Judge(facts, nil)
+			at := place(pub, &gathered{Inputs: inputs.Inputs{Facts: facts}, prev: Previous{Plan: tt.old}, inUse: tt.inUse}, nil, everyDecision)
+			for _, d := range at.found.Choices {
+				if d.Kind == placement.KindChange || d.Kind == placement.TopologyInUse {
+					got += d.Kind
+				}
 			}
 			if got != tt.want {
 				t.Errorf("decisions %q, want %q", got, tt.want)
@@ -455,7 +468,7 @@ func TestDecisionThatNothingKeeps(t *testing.T) {
 	made := &Rendered{Plan: &topology.Plan{}}
 	for alone, want := range map[bool]bool{false: true, true: false} {
 		k := kept{made: made, unapproved: made, held: []plandoc.Held{{Reason: placement.TopologiesChange, Alone: alone}}}
-		act, err := l.decide(&inputs.Snapshot{}, &stored{doc: plandoc.New("default", "x")}, &gathered{}, placed{}, made, k, time.Now().Add(24*time.Hour))
+		act, err := l.decide(&inputs.Snapshot{}, &stored{doc: plandoc.New("default", "x")}, &gathered{}, placed{}, k, time.Now().Add(24*time.Hour))
 		if _, holds := act.(hold); err != nil || holds != want {
 			t.Errorf("alone %t: %v, %T", alone, err, act)
 		}
@@ -467,52 +480,47 @@ func TestKeep(t *testing.T) {
 	lost := func(name string) placement.Decision {
 		return placement.Decision{Kind: placement.TopologiesChange, Subject: name, From: name}
 	}
-	plan := func(names ...string) *Rendered {
-		p, choices := &topology.Plan{}, []placement.Choice{}
-		for _, n := range []string{"nvl-a", "nvl-b", "nvl-c"} {
-			if !slices.Contains(names, n) {
-				choices = append(choices, placement.Choice{Decision: lost(n)})
-			}
+	plan := func(has string, waiting ...placement.Decision) *Rendered {
+		p, choices, names := &topology.Plan{}, []placement.Choice{}, strings.Fields(has)
+		for _, d := range waiting {
+			choices = append(choices, placement.Choice{Decision: d, Waits: true})
 		}
 		for _, n := range names {
 			p.Topologies = append(p.Topologies, topology.Topology{Name: n, Kind: topology.KindBlock, Sizes: []int{4}, Blocks: []topology.Block{{Name: "b" + n, Nodes: []string{"n" + n}}}})
 		}
-		return &Rendered{Plan: p, Digest: strings.Join(names, " "), choices: choices}
+		return &Rendered{Plan: p, Digest: has, found: placement.Waiting{Choices: choices}}
 	}
-	in := &gathered{prev: Previous{Plan: plan("nvl-a", "nvl-b", "nvl-c").Plan}}
-	b, c := lost("nvl-b"), lost("nvl-c")
-	refused := plan("nvl-a", "nvl-c")
+	a, b, c := lost("nvl-a"), lost("nvl-b"), lost("nvl-c")
+	kept := plan("nvl-a nvl-b nvl-c", b, c)
+	in := &gathered{prev: Previous{Plan: kept.Plan}}
+	refused := plan("nvl-a nvl-c", c)
 	refused.Refused, refused.Message = "TooLarge", "5 bytes"
-	noPlan := &Rendered{Refused: "NoPlan", Message: "block size 27"}
+	noPlan := &Rendered{Refused: "NoPlan", Message: "block size 27", found: kept.found}
 	for _, tt := range []struct {
-		name    string
-		approve string
-		again   map[string]*Rendered // by the subjects that are kept
-		made    string
-		all     string // that is kept
-		held    string // digests, with a ! if all is held
-		says    string
+		name       string
+		approve    string
+		unapproved *Rendered
+		follows    *Rendered // the decision that is approved
+		made       string
+		all        string // that is kept
+		held       string // digests, with a ! if all is held
+		says       string
 	}{
-		{"both are kept", "", map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-b", "nvl-c")}, "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c", b.Digest() + " " + c.Digest(), ""},
-		{"one cannot be kept", "", map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-c")}, "nvl-a nvl-c", "nvl-a nvl-c", "!" + b.Digest() + " " + c.Digest(), ""},
-		{"one is approved", b.Digest(), map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-b", "nvl-c"), "nvl-c": plan("nvl-a", "nvl-c")}, "nvl-a nvl-c", "nvl-a nvl-b nvl-c", c.Digest(), ""},
-		{"one is approved, and both cannot be kept", b.Digest(), map[string]*Rendered{"nvl-b nvl-c": noPlan, "nvl-c": plan("nvl-a", "nvl-c")}, "nvl-a nvl-c", "nvl-a nvl-c", c.Digest(), ""},
-		{"one is approved and too large", b.Digest(), map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-b", "nvl-c"), "nvl-c": refused}, "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c",
+		{"both are kept", "", kept, nil, "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c", b.Digest() + " " + c.Digest(), ""},
+		{"one cannot be kept", "", plan("nvl-a nvl-c", b, c), nil, "nvl-a nvl-c", "nvl-a nvl-c", "!" + b.Digest() + " " + c.Digest(), ""},
+		{"one is approved", b.Digest(), kept, plan("nvl-a nvl-c", c), "nvl-a nvl-c", "nvl-a nvl-b nvl-c", c.Digest(), ""},
+		{"one is approved, and both cannot be kept", b.Digest(), noPlan, plan("nvl-a nvl-c", c), "nvl-a nvl-c", "nvl-a nvl-c", c.Digest(), ""},
+		{"one is approved and too large", b.Digest(), kept, refused, "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c",
 			b.Digest() + " " + c.Digest(), "cannot be published: TooLarge: 5 bytes"},
-		{"one is approved that takes a third with it", b.Digest(), map[string]*Rendered{"nvl-b nvl-c": plan("nvl-a", "nvl-b", "nvl-c"), "nvl-c": plan("nvl-c", "nvl-d")}, "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c",
+		{"one is approved that takes a third with it", b.Digest(), kept, plan("nvl-c nvl-d", a, c), "nvl-a nvl-b nvl-c", "nvl-a nvl-b nvl-c",
 			b.Digest() + " " + c.Digest(), "cannot be published alone: block topology nvl-a would give way"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			k := keep(complete(t, Publication{})[0], in, plan("nvl-a"), tt.approve, func(a answers) *Rendered {
-				var kept []string
-				for _, d := range a.keep {
-					kept = append(kept, d.Subject)
+			k := keep(in, tt.unapproved, tt.approve, func(waits func(placement.Decision) bool) *Rendered {
+				if tt.follows == nil || waits(b) || !waits(c) {
+					t.Error("the plan does not follow the approved decision alone")
 				}
-				made := tt.again[strings.Join(kept, " ")]
-				if made == nil {
-					t.Fatalf("made with %v", kept)
-				}
-				return made
+				return tt.follows
 			})
 			var held []string
 			says := ""

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -29,8 +30,7 @@ func differences(p *publication.Cluster, prev *Previous, specs map[string]string
 	return out
 }
 
-// heldMoves returns the nodes that held decisions would put elsewhere than made has them. Another name of their
-// topology alone is no other place.
+// heldMoves returns the nodes that held decisions would put elsewhere than made has them.
 func heldMoves(p *publication.Cluster, made *Rendered, held hold, nodes map[string]*inputs.Node) (out []nodestatus.Difference) {
 	var reasons []string
 	for i := range held.why {
@@ -38,10 +38,16 @@ func heldMoves(p *publication.Cluster, made *Rendered, held hold, nodes map[stri
 	}
 	why := nodestatus.Difference{Reason: nodestatus.ReasonPublishedDiffers, Cause: fmt.Sprintf("the move is held back in publication %s, for %s, see the annotation %s of %s",
 		p.Name, strings.Join(slices.Compact(reasons), " and "), plandoc.AnnotationHeldReason, p.Place())}
-	is, want := made.places(), held.wanted.places()
+	// The plan has the blocks and the switches too that wait for a decision about the kind of the topology.
+	topologies, _ := slurmconf.FromPlan(made.Plan, p.Choice()) // an empty plan has no places
+	specs := topology.SpecsOf(topologies)
+	is, want := made.places(), (&topology.Plan{Topologies: topologies}).Places()
 	for name, n := range nodes {
-		if is[name] != want[name] {
-			why.Node, why.Is, why.Want = n, made.Specs[name], held.wanted.Specs[name]
+		why.Node, why.Is, why.Want = n, made.Specs[name], specs[name]
+		if made.found.Held[name] {
+			why.Want = "another place"
+		}
+		if made.found.Held[name] || is[name] != want[name] {
 			out = append(out, why)
 		}
 	}

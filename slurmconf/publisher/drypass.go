@@ -53,7 +53,7 @@ func (d *DryPass) Plan(snap *inputs.Snapshot, doc *plandoc.Document, now time.Ti
 	if err != nil {
 		return nil, err
 	}
-	plan := made.made.Stored.Plan
+	plan := made.Stored.Plan
 	slices.SortFunc(plan.Problems, topology.CompareFindings)
 	return &plan, nil
 }

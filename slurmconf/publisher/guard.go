@@ -39,8 +39,8 @@ type change struct {
 func changeOf(p *publication.Cluster, mem *stored, in *gathered, made *Rendered) *change {
 	c := &change{old: in.prev.asNow(), sameGres: mem.set.Own()["gres.conf"] == made.Files["gres.conf"],
 		renamed: in.prev.renamed, gone: in.gone, lost: in.lost, settings: in.settings, unfiled: unfiled(p, in, made)}
-	for i := range made.follows {
-		c.follows = append(c.follows, made.follows[i].Moves(made.Plan)...)
+	for i := range made.found.Follows {
+		c.follows = append(c.follows, made.found.Follows[i].Moves()...)
 	}
 	c.compare(&plandoc.Plan{Plan: *made.Plan, Devices: made.Stored.Devices})
 	return c

@@ -104,7 +104,7 @@ func sameText(a, b plandoc.Held) bool {
 func sameHold(a, b plandoc.Held) bool { return a.Same(&b) }
 
 // savePlan stores what is held, and since when. It returns the new document.
-func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, wanted *Rendered, held []plandoc.Held, now time.Time) (*plandoc.Document, error) {
+func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, wanted func() *Rendered, held []plandoc.Held, now time.Time) (*plandoc.Document, error) {
 	for i := range held {
 		held[i].Since = now.UTC().Truncate(time.Second)
 		for _, old := range doc.Held {
@@ -115,8 +115,10 @@ func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, wanted *Re
 	}
 	doc = doc.Clone()
 	doc.Held, doc.Wanted = held, nil
-	if wanted != nil && len(wanted.Files) > 0 {
-		doc.Wanted = &wanted.Stored
+	if wanted != nil {
+		if made := wanted(); len(made.Files) > 0 {
+			doc.Wanted = &made.Stored
+		}
 	}
 	return h.archive.savePlan(ctx, doc)
 }

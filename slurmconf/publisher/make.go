@@ -46,10 +46,8 @@ type Rendered struct {
 	Findings []topology.Finding
 	// topologies are the topologies of Plan that the configuration wants in the file.
 	topologies []topology.Topology
-	// follows are the changes of NVLink partitions that the plan follows.
-	follows []placement.Repartition
-	// choices are the decisions that the plan met.
-	choices []placement.Choice
+	// found says which decisions wait for people, and which nodes for them.
+	found placement.Waiting
 	// Refused is the reason word if the files must not be published. Message says the
 	// reason for people.
 	Refused, Message string
@@ -100,53 +98,61 @@ func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, er
 
 func makeFrom(p *publication.Cluster, g *gathered) (*Rendered, error) {
 	g.ofFabrics = p.FabricSite(g.prev.Plan, nil).Judge(g.Facts, g.UnnamedFacts)
-	kept, err := makeKept(p, g)
+	made, err := makeKept(p, g)
 	if err != nil {
 		return nil, err
 	}
-	made := *kept.made
 	made.Judged = g.Facts
-	for _, d := range kept.asked {
+	for _, d := range made.waiting() {
 		if !slices.ContainsFunc(made.Plan.Problems, func(f topology.Finding) bool { return f.Reason == d.Kind }) { // else the plan says it
 			made.Stored.Problems = append(slices.Clone(made.Stored.Problems), topology.Finding{Reason: d.Kind, Message: d.Message})
 		}
 	}
-	return &made, nil
+	return made, nil
 }
 
 // makeKept makes what keeps the published answers of decisions, because nobody approves them. An error says
 // why there is no plan.
-func makeKept(p *publication.Cluster, g *gathered) (kept, error) {
-	planWith := func(a answers) *Rendered { return makeWith(p, g, nil, anySize, a) }
-	kept := keep(p, g, planWith(answers{}), "", planWith)
-	if kept.made.Plan == nil {
-		return kept, errors.New(kept.made.Message)
+func makeKept(p *publication.Cluster, g *gathered) (*Rendered, error) {
+	made := makeWith(p, g, nil, anySize, everyDecision)
+	if made.Plan == nil {
+		return nil, errors.New(made.Message)
 	}
-	return kept, nil
+	return made, nil
+}
+
+// makeWith makes the plan and the files. waits says which decisions keep the published answers.
+func makeWith(p *publication.Cluster, g *gathered, settling *placement.Settling, room int, waits func(placement.Decision) bool) *Rendered {
+	return finish(p, g, place(p, g, settling, waits), room)
 }
 
 // place makes the plan that the inputs give. settling is nil if all nodes may move.
-func place(p *publication.Cluster, g *gathered, settling *placement.Settling, a answers) (*topology.Plan, placement.Waiting, error) {
+func place(p *publication.Cluster, g *gathered, settling *placement.Settling, waits func(placement.Decision) bool) placed {
 	facts, policy := nodelabels.Level(g.Facts, g.prev.Plan.InnerSwitches()), p.Policy()
-	policy.Keep, policy.Hold = a.keep, a.hold
-	return placement.MakePlan(placement.Observed{Facts: facts, Unnamed: g.UnnamedFacts, InUse: g.inUse, Settling: settling, OfFabrics: g.ofFabrics}, g.prev.placement(facts), policy)
+	policy.Waits = waits
+	policy.LookFirst = func(r *placement.Repartition, all []*placement.Repartition) string {
+		why, _ := whyLook(p, g, r, all)
+		return why
+	}
+	out := placed{settling: settling}
+	out.plan, out.found, out.err = placement.MakePlan(placement.Observed{Facts: facts, Unnamed: g.UnnamedFacts, InUse: g.inUse, Settling: settling, OfFabrics: g.ofFabrics}, g.prev.placement(facts), policy)
+	return out
 }
 
-// makeWith makes the plan and the files, with the published answers of some decisions.
-func makeWith(p *publication.Cluster, g *gathered, settling *placement.Settling, room int, a answers) *Rendered {
-	p = a.kind(p)
-	plan, found, err := place(p, g, settling, a)
-	return lint(p, render(p, g, placed{plan: plan, err: err, follows: found.Follows, choices: found.Choices}, room))
+// finish renders and lints what was placed. The files may have so many bytes.
+func finish(p *publication.Cluster, g *gathered, at placed, room int) *Rendered {
+	p = keptKind(p, at.found.Choices)
+	return lint(p, render(p, g, at, room))
 }
 
 // render renders the plan as p wants it, into files that have so many bytes at most.
 func render(p *publication.Cluster, g *gathered, at placed, room int) *Rendered {
-	m, err := &Rendered{Plan: at.plan, follows: at.follows, choices: at.choices}, at.err
+	m, err := &Rendered{Plan: at.plan, found: at.found}, at.err
 	if err == nil {
 		err = m.renderPlan(p, g, room)
 	}
 	if err != nil {
-		return &Rendered{Refused: "NoPlan", Message: err.Error()}
+		return &Rendered{found: at.found, Refused: "NoPlan", Message: err.Error()}
 	}
 	return m
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology/fabric"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // pass brings the publication up to date. Read it first: all that the publisher does for one
@@ -38,10 +39,10 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	// Gather what is known of the nodes, place the nodes, render the files and lint them.
 	in := l.facts.gather(snap, mem, now)
 	placed := l.settle.place(in, mem.doc.Times(now, l.pub.HoldWindow.Duration), l.Touched, now)
-	wanted := lint(l.pub, render(l.pub, in, placed, l.room(mem)))
-	// Where a decision waits for people, keep the published answer.
-	kept := keep(l.pub, in, wanted, mem.request(plandoc.AnnotationApprove), func(a answers) *Rendered {
-		return makeWith(l.pub, in, placed.settling, l.room(mem), a)
+	unapproved := finish(l.pub, in, placed, l.room(mem))
+	// Follow the decision that people approve.
+	kept := keep(in, unapproved, mem.request(plandoc.AnnotationApprove), func(waits func(placement.Decision) bool) *Rendered {
+		return makeWith(l.pub, in, placed.settling, l.room(mem), waits)
 	})
 	made := kept.made
 	found = nodestatus.Pass{Plan: made.Plan, Problems: made.Stored.Problems, Differences: l.marks.unjudged(in),
@@ -50,7 +51,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	l.observe(ctx, made, snap, said)
 
 	// Decide what to do with the files, and do it.
-	act, err := l.decide(snap, mem, in, placed, wanted, kept, now)
+	act, err := l.decide(snap, mem, in, placed, kept, now)
 	if err != nil {
 		return found, err
 	}
@@ -63,7 +64,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		wrote.stored, err = l.archive.remember(ctx, wrote.stored, in, made)
 	}
 	l.judgeJobs(wrote.doc)
-	l.lookAtJobs(ctx, in, placed, wanted)
+	l.lookAtJobs(ctx, in, placed)
 	found.Differences = slices.Concat(found.Differences, wrote.differences)
 	if err != nil {
 		return found, err

@@ -85,14 +85,9 @@ func TestMakeByAnyPolicy(t *testing.T) {
 func makeApproved(p *publication.Cluster, in inputs.Inputs, prev Previous) (*Rendered, error) {
 	in.Facts = slices.Clone(in.Facts)
 	g := &gathered{Inputs: in, prev: prev, ofFabrics: p.FabricSite(prev.Plan, nil).Judge(in.Facts, in.UnnamedFacts)}
-	made := makeWith(p, g, nil, anySize, answers{})
-	changes := slices.DeleteFunc(choices(p, g, made), func(c placement.Choice) bool {
-		return c.Kind != placement.BaseSizeChange && c.Kind != placement.Repartitioned
-	})
-	if len(changes) > 0 {
-		made = makeWith(p, g, nil, anySize, answers{keep: decisionsOf(changes)})
-	}
-	return made, nil
+	return makeWith(p, g, nil, anySize, func(d placement.Decision) bool {
+		return d.Kind == placement.BaseSizeChange || d.Kind == placement.Repartitioned
+	}), nil
 }
 
 type maker func(*publication.Cluster, inputs.Inputs, Previous) (*Rendered, error)

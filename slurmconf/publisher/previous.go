@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/switches"
 )
 
@@ -208,23 +209,8 @@ func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, named 
 		}
 		t.Default = false
 		out = append(out[:len(out):len(out)], t)
-		m.Stored.Problems = append(m.Stored.Problems, topology.Finding{Reason: reasonTopologyInUse,
+		m.Stored.Problems = append(m.Stored.Problems, topology.Finding{Reason: placement.TopologyInUse,
 			Message: fmt.Sprintf("topology %s is no longer configured; it stays in the file until no Node annotation has named it for %s", t.Name, p.LoadTimeout.Duration)})
 	}
 	return out
-}
-
-// changesKind returns a published topology in use that would change between blocks and
-// switches, and what it would be, or nil. Its units cannot be kept.
-func (prev *Previous) changesKind(named unitsInUse, made *Rendered) (from, to *topology.Topology) {
-	for i := range prev.Plan.Topologies {
-		old := &prev.Plan.Topologies[i]
-		for k := range made.topologies {
-			next := &made.topologies[k]
-			if next.Name == old.Name && (next.Kind == topology.KindBlock) != (old.Kind == topology.KindBlock) && named.inUse(old) {
-				return old, next
-			}
-		}
-	}
-	return nil, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -190,7 +191,7 @@ func TestOldSlurmKeepsItsTree(t *testing.T) {
 	inBubble(t, store, complete(t, keys), func() {
 		store.pass(time.Hour)
 		held := store.plan(t).Held
-		if len(held) != 1 || held[0].Reason != reasonKindChange || !held[0].Alone {
+		if len(held) != 1 || held[0].Reason != placement.KindChange || !held[0].Alone {
 			t.Fatalf("held %+v, want the decision alone", held)
 		}
 		store.approveDigest(held[0].Digest)

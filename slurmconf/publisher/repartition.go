@@ -31,34 +31,25 @@ type running struct {
 // letsMove reports whether the answer is new enough to let nodes move.
 func (r *running) letsMove() bool { return !r.Asked.IsZero() && r.now.Before(r.Asked.Add(jobsAge)) }
 
-// repartitioned finds the changes of NVLink partitions that people look at first.
-func repartitioned(p *publication.Cluster, in *gathered, made *Rendered) (out []placement.Choice) {
-	for i := range made.follows {
-		r := &made.follows[i]
-		if why, _ := whyLook(p, in, made, r); why != "" {
-			out = append(out, placement.Choice{Decision: r.Decision(), Message: fmt.Sprintf("%s; %s; until it is approved the nodes stay in the blocks that they are published in", r, why)})
-		}
-	}
-	return out
-}
-
 // whyLook says why people look first at a change of NVLink partitions. It returns "" if the nodes
-// follow the change by themselves. bySlurm says that Slurm alone keeps them from that.
-func whyLook(p *publication.Cluster, in *gathered, made *Rendered, r *placement.Repartition) (why string, bySlurm bool) {
+// follow the change by themselves. all are the changes that have lasted for long enough. bySlurm says that Slurm alone
+// keeps the nodes from that.
+func whyLook(p *publication.Cluster, in *gathered, r *placement.Repartition, all []*placement.Repartition) (why string, bySlurm bool) {
 	if len(r.Unknown) > 0 {
 		return fmt.Sprintf("nobody knows the present NVLink domain of %s in these blocks", hostlist.Compress(r.Unknown)), false
 	}
-	if twice := slices.DeleteFunc(r.Moves(made.Plan), func(n string) bool { return !in.recent[n] }); len(twice) > 0 { // the partition may flap
+	own := r.Moves()
+	if twice := slices.DeleteFunc(slices.Clone(own), func(n string) bool { return !in.recent[n] }); len(twice) > 0 { // the partition may flap
 		return fmt.Sprintf("%s moved in the last %s already", hostlist.Compress(twice), inWords(p.HoldWindow.Duration)), false
 	}
-	own, moves, of := len(r.Moves(made.Plan)), 0, len(in.prev.Plan.Places())
-	if own == 0 { // no node gets another place
+	if len(own) == 0 { // no node gets another place
 		return "", false
 	}
-	for i := range made.follows {
-		moves += len(made.follows[i].Moves(made.Plan))
+	moves, of := 0, len(in.prev.Plan.Places())
+	for _, other := range all {
+		moves += len(other.Moves())
 	}
-	if moves > own && !allowed(p, moves, of) {
+	if moves > len(own) && !allowed(p, moves, of) {
 		return fmt.Sprintf("with other such changes, %d of %d nodes would change their block", moves, of), false
 	}
 	why = in.running.on(r)
@@ -91,13 +82,13 @@ func hasJob(state string) bool {
 }
 
 // lookAtJobs asks Slurm soon which jobs run, if NVLink partitions changed and nodes do not follow yet.
-func (l *loop) lookAtJobs(ctx context.Context, in *gathered, placed placed, wanted *Rendered) {
+func (l *loop) lookAtJobs(ctx context.Context, in *gathered, placed placed) {
 	r, waits := &in.running, false
-	for i := range wanted.follows {
-		_, bySlurm := whyLook(l.pub, in, wanted, &wanted.follows[i])
+	for _, change := range placed.found.Settled {
+		_, bySlurm := whyLook(l.pub, in, change, placed.found.Settled)
 		waits = waits || bySlurm
 	}
-	if !r.asks || !waits && !placed.divides {
+	if !r.asks || !waits && !placed.found.Divides {
 		return
 	}
 	l.jobs.Soon(ctx, l.pub.Name, jobsSoon)

@@ -24,18 +24,11 @@ const maxDamped = 9
 
 // placed says where the nodes are to be.
 type placed struct {
-	plan *topology.Plan
-	err  error // why no plan can be made
+	plan  *topology.Plan
+	found placement.Waiting
+	err   error // why no plan can be made
 	// settling says which nodes may not move yet. It is nil if all may.
 	settling *placement.Settling
-	// follows are the changes of NVLink partitions that the plan follows. divides: there are such changes,
-	// even if the nodes of some wait.
-	follows []placement.Repartition
-	divides bool
-	// choices are the decisions that the plan met.
-	choices []placement.Choice
-	// noSwitch are the nodes of each new block without a known switch above its leaf.
-	noSwitch [][]string
 	// moving are published nodes whose new place is not confirmed yet. unsited are nodes of new
 	// blocks that wait for the switches above the block.
 	moving, unsited plandoc.Wait
@@ -56,8 +49,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	pub := m.pub
 	if g.prev.Plan == nil {
 		m.readings, m.unsited = nil, nil
-		plan, found, err := place(pub, g, nil, answers{}) // nothing is divided yet
-		return placed{plan: plan, err: err, noSwitch: found.Unsited}
+		return place(pub, g, nil, everyDecision)
 	}
 	since := m.unchangedSince(g.Facts, touched)
 	end := func(i int) time.Time {
@@ -72,12 +64,13 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 	for name, first := range m.unsited {
 		settling.Waited[name] = !now.Before(first.Add(pub.FirstMost()))
 	}
-	plan, found, err := place(pub, g, settling, answers{})
-	if err != nil {
-		return placed{err: err}
+	out := place(pub, g, settling, everyDecision)
+	if out.err != nil {
+		return out
 	}
-	out := placed{plan: plan, settling: settling, follows: found.Follows, divides: found.Divides, choices: found.Choices, noSwitch: found.Unsited, moving: plandoc.Wait{Key: confirmTime, For: "nodes move"},
-		unsited: plandoc.Wait{Key: settleTime, For: "new blocks wait for the switches above them"}}
+	found := &out.found
+	out.moving = plandoc.Wait{Key: confirmTime, For: "nodes move"}
+	out.unsited = plandoc.Wait{Key: settleTime, For: "new blocks wait for the switches above them"}
 	m.readings = make(map[string]reading)
 	for i := range g.Facts {
 		f := &g.Facts[i]
@@ -90,7 +83,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 			m.timer.At(at)
 		}
 	}
-	m.unsited = m.unsitedSince(&found, now)
+	m.unsited = m.unsitedSince(found, now)
 	for name, first := range m.unsited {
 		if found.Stay[name] {
 			out.unsited.Add(first.Add(pub.FirstMost()))

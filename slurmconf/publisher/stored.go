@@ -211,7 +211,7 @@ func (a *archive) publish(ctx context.Context, old *stored, in *gathered, act pu
 		doc.Current.Plan.Policy = made.Stored.Policy
 		// Blocks whose nodes are all in another clique now stay as they are in the files, and the same switches may
 		// be known from something else now.
-		if len(made.follows) > 0 || made.Plan.SwitchSource() != doc.Current.Plan.SwitchSource() {
+		if len(made.found.Follows) > 0 || made.Plan.SwitchSource() != doc.Current.Plan.SwitchSource() {
 			doc.Current.Plan.Topologies = made.Stored.Topologies
 		}
 	}

@@ -30,7 +30,7 @@ func (p *part) settleBase(places []*domain, policy *Policy) (base int, found pro
 		return base, nil
 	}
 	text := policy.baseChangeText(p.name, p.published, base, countNodes(places))
-	if policy.follow(Choice{Decision{BaseSizeChange, p.name, strconv.Itoa(p.published), strconv.Itoa(base)}, text}) != nil {
+	if policy.follow(Choice{Decision: Decision{BaseSizeChange, p.name, strconv.Itoa(p.published), strconv.Itoa(base)}, Message: text}) != nil {
 		found.add("", BaseSizeChange, text)
 		return p.published, found
 	}

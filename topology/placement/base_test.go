@@ -188,7 +188,7 @@ func TestBaseIsOffered(t *testing.T) {
 			facts := inFabric("", 1, tt.now...)
 			wanted := mustPlan(t, facts, previous(old), tt.policy)
 			policy := tt.policy
-			policy.Hold = true
+			policy.Waits = allWait
 			decisions := choicesOf(t, placement.BaseSizeChange, facts, previous(old), tt.policy)
 			if got := decisionsText(decisions); got != tt.want || old.BaseBlockSize() != tt.base {
 				t.Fatalf("base %d, offered %q, want %d and %q", old.BaseBlockSize(), got, tt.base, tt.want)

@@ -10,7 +10,7 @@ import (
 // carryOn returns the blocks of the plan: one for each domain, and behind them the published blocks that no domain
 // takes. Nodes that stay are in their published block. New blocks that are too small are left out. A further block
 // of a domain that has another one loses its nodes to that block, and leaves the plan when it is empty.
-func carryOn(ds []*domain, nodes []*node, old *published, policy *Policy) (all []*domain, found problems) {
+func carryOn(ds []*domain, nodes []*node, old *published, policy *Policy) (all []*domain) {
 	for _, d := range ds {
 		before := len(d.nodes)
 		d.nodes = slices.DeleteFunc(d.nodes, func(n *node) bool { return n.source == fromPrevious })
@@ -30,9 +30,9 @@ func carryOn(ds []*domain, nodes []*node, old *published, policy *Policy) (all [
 	all = slices.Clip(ds)
 	for _, b := range old.blocks {
 		twin, kept := twins[b] != nil, len(b.staying) > 0
-		leaves := slices.Contains(policy.Forget, b.Name) && !b.votes.silent() || twin
-		if b.domain == nil && !b.isSpare() && (!leaves || !b.mayGo(policy) || kept) {
-			all = append(all, &domain{twin: twin && !kept})
+		if b.domain == nil && !b.isSpare() {
+			leaves := slices.Contains(policy.Forget, b.Name) && !b.votes.silent() || twin
+			all = append(all, &domain{twin: twin && !kept, leaves: leaves && !b.inUse && !kept})
 			all[len(all)-1].take(b)
 		}
 		if d := b.domain; d != nil && kept {
@@ -48,7 +48,7 @@ func carryOn(ds []*domain, nodes []*node, old *published, policy *Policy) (all [
 		}
 	}
 	nameBlocks(all)
-	return leaveOutSmall(all, policy), nameForgotten(all, policy)
+	return leaveOutSmall(all, policy)
 }
 
 // findTwins returns the published blocks that no domain takes and that are the same domain as another block, with
@@ -77,26 +77,6 @@ func findTwins(ds []*domain, old *published) map[*oldBlock]*domain {
 		}
 	}
 	return twins
-}
-
-// nameForgotten names the blocks that the policy forgets and that stay.
-func nameForgotten(ds []*domain, policy *Policy) (found problems) {
-	for _, d := range ds {
-		if d.old == nil || !slices.Contains(policy.Forget, d.old.Name) {
-			continue
-		}
-		why := "is the block of nodes that may not move yet"
-		switch held := policy.keeps(TopologiesChange, d.topology()); {
-		case len(d.nodes) > 0:
-			why = fmt.Sprintf("has %s, such as %s", countText(len(d.nodes)), d.nodes[0].SlurmName)
-		case d.old.inUse:
-			why = "is named by annotations of nodes"
-		case held != nil:
-			why = fmt.Sprintf("is in topology %s, which stays until somebody approves the change %s", d.topology(), held.Digest())
-		}
-		found.add("", ReasonForgottenInUse, fmt.Sprintf("forgetBlocks names block %s, but the block %s: it stays", d.old.Name, why))
-	}
-	return found
 }
 
 // nameBlocks names every block: published names stay, and a new block gets the

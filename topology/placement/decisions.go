@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Decision is one choice of a plan that differs from the published one. Partitions, slurm.conf
@@ -36,11 +38,14 @@ func (d *Decision) Digest() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Choice is a decision that a plan met, and what it means for people. Message is empty if only the
-// whole plan tells.
+// Choice is a decision that a plan met, and what it means for people.
 type Choice struct {
 	Decision
 	Message string
+	// Becomes are the block topologies, with their nodes, that a change of topologies would give.
+	Becomes []topology.Topology
+	// Waits: nobody has approved the decision, so the plan has the published choice.
+	Waits bool
 }
 
 // About reports whether both are about the same, whatever they turn it to.
@@ -52,20 +57,17 @@ func (d *Decision) About(other *Decision) bool {
 // the decision that waits: then the published choice stays.
 func (p *Policy) follow(c Choice) (waits *Decision) {
 	if !slices.ContainsFunc(p.met, func(m Choice) bool { return m.About(&c.Decision) }) {
+		c.Waits = p.Waits != nil && p.Waits(c.Decision)
 		p.met = append(p.met, c)
 	}
-	if waits = p.keeps(c.Kind, c.Subject); waits == nil && p.Hold {
-		waits = &c.Decision
-		p.Keep = append(slices.Clone(p.Keep), *waits)
-	}
-	return waits
+	return p.keeps(c.Kind, c.Subject)
 }
 
-// keeps returns the decision of a kind about a subject that keeps the published answer, or nil.
+// keeps returns the decision of a kind about a subject that waits, or nil.
 func (p *Policy) keeps(kind, subject string) *Decision {
-	at := slices.IndexFunc(p.Keep, func(d Decision) bool { return d.Kind == kind && d.Subject == subject })
+	at := slices.IndexFunc(p.met, func(c Choice) bool { return c.Waits && c.Kind == kind && c.Subject == subject })
 	if at < 0 {
 		return nil
 	}
-	return &p.Keep[at]
+	return &p.met[at].Decision
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
+// allWait is a Policy.Waits of people who approve nothing.
+func allWait(placement.Decision) bool { return true }
+
 // decisionsText writes decisions as FROM -> TO.
 func decisionsText(all []placement.Decision) string {
 	var out []string
@@ -62,16 +65,17 @@ func TestPlanKeepsTopologies(t *testing.T) {
 				t.Fatalf("decisions (-want +got):\n%s", diff)
 			}
 			policy := tt.policy
-			policy.Keep = slices.DeleteFunc(slices.Clone(decisions), func(d placement.Decision) bool {
-				return tt.hold != nil && !slices.Contains(tt.hold, d.Subject)
-			})
+			policy.Waits = func(d placement.Decision) bool {
+				return d.Kind == placement.TopologiesChange && (tt.hold == nil || slices.Contains(tt.hold, d.Subject))
+			}
+			kept := slices.DeleteFunc(slices.Clone(decisions), func(d placement.Decision) bool { return !policy.Waits(d) })
 			for range 2 { // a held plan is the start of the next one
 				plan := mustPlan(t, tt.facts, previous(old), policy)
 				if diff := cmp.Diff(sortRacks(tt.want), sortRacks(topologies(plan))); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 				for _, name := range plan.LostTopologies(old) {
-					if slices.ContainsFunc(policy.Keep, func(d placement.Decision) bool { return d.Subject == name }) {
+					if slices.ContainsFunc(kept, func(d placement.Decision) bool { return d.Subject == name }) {
 						t.Errorf("topology %s is kept and gone", name)
 					}
 				}
@@ -94,7 +98,7 @@ func TestPlanKeepsTopologies(t *testing.T) {
 			}
 			after := mustPlan(t, tt.facts, previous(old), tt.policy)
 			for i, d := range choicesOf(t, placement.TopologiesChange, tt.facts, previous(old), tt.policy) {
-				if want := policy.Keep[i]; d != want {
+				if want := kept[i]; d != want {
 					t.Errorf("decision %+v after the hold, was %+v", d, want)
 				}
 			}
@@ -112,7 +116,7 @@ func TestPlanKeepsTopologies(t *testing.T) {
 func TestMovedToHeldRack(t *testing.T) {
 	before := inFabric("a", 1, 4, 4)
 	old := mustPlan(t, before, nil, short)
-	policy := with(func(p *placement.Policy) { p.Hold = true })
+	policy := with(func(p *placement.Policy) { p.Waits = allWait })
 	for _, moves := range []int{1, 4} {
 		after := slices.Concat(before[:8-moves], inFabric("b", 3, 4))
 		for i := 8 - moves; i < 8; i++ {
@@ -122,8 +126,12 @@ func TestMovedToHeldRack(t *testing.T) {
 		if moved, _ := placement.Moved(old, plan); len(held) != 1 || len(moved) > 0 {
 			t.Fatalf("%d nodes join: held %v, moved %v", moves, held, moved)
 		}
+		_, found, err := makePlan(after, previous(old), policy)
+		if err != nil || len(found.Held) != 4 {
+			t.Errorf("%d nodes join: held nodes %v, %v", moves, found.Held, err)
+		}
 		for _, n := range plan.Nodes[8-moves:] {
-			if _, stays := old.Places()[n.SlurmName]; !strings.Contains(n.Message, held[0].Digest()) || stays == (plan.Places()[n.SlurmName].Block == "") {
+			if _, stays := old.Places()[n.SlurmName]; !strings.Contains(n.Message, held[0].Digest()) || stays == (plan.Places()[n.SlurmName].Block == "") || !found.Held[n.SlurmName] {
 				t.Errorf("%d nodes join: node %s is in block %q: %s", moves, n.SlurmName, plan.Places()[n.SlurmName].Block, n.Message)
 			}
 		}
@@ -167,6 +175,44 @@ func TestNobodyRelies(t *testing.T) {
 			_, found, err := makePlan(tt.facts, previous(old), tt.policy)
 			if err != nil || len(found.Choices) != tt.want {
 				t.Errorf("decisions %+v, %v, want %d", found.Choices, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestHeldKind has a topology change between switches and blocks, and nobody approves that: the plan is as if the
+// published kind was configured.
+func TestHeldKind(t *testing.T) {
+	published := mustPlan(t, inFabric("a", 1, 4, 4), nil, divided)
+	blocks, tree := *published, *published
+	blocks.Topologies = []topology.Topology{published.Topologies[0]}
+	blocks.Topologies[0].Name = topology.ConfTopology
+	tree.Topologies = published.Topologies[1:]
+	inUse := map[string]bool{topology.ConfTopology + ":": true}
+	for _, tt := range []struct {
+		name  string
+		prev  given
+		racks []int
+		want  string                    // the decision about the kind
+		wants func(p *placement.Policy) // what is configured
+		keeps func(p *placement.Policy) // what would give the same plan
+		base  int
+	}{
+		{"blocks in use", given{Plan: &blocks, InUse: inUse}, []int{8, 8, 8}, placement.TopologyInUse,
+			func(p *placement.Policy) { p.OneTopology, p.Annotates, p.TreeOnly = true, true, true }, func(p *placement.Policy) { p.OneTopology = true }, 4},
+		{"the first blocks", given{Plan: &tree}, []int{4, 4, 8, 8, 8, 3}, placement.KindChange, func(*placement.Policy) {}, func(p *placement.Policy) { p.TreeOnly = true }, 8},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			after, wanted, kept := inFabric("a", 1, tt.racks...), divided, divided
+			wanted.Waits, kept.Waits = allWait, allWait
+			tt.wants(&wanted)
+			tt.keeps(&kept)
+			if got := choicesOf(t, tt.want, after, &tt.prev, wanted); len(got) != 1 {
+				t.Errorf("decisions %+v", got)
+			}
+			got, want := mustPlan(t, after, &tt.prev, wanted), mustPlan(t, after, &tt.prev, kept)
+			if diff := cmp.Diff(want, got); diff != "" || got.BaseBlockSize() != tt.base {
+				t.Errorf("base %d (-want +got):\n%s", got.BaseBlockSize(), diff)
 			}
 		})
 	}

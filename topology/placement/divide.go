@@ -33,6 +33,7 @@ func divide(blocks []*domain, unnamed []int, t tree, old *published, policy *Pol
 	if !old.named && !policy.OneTopology {
 		known = nil
 	}
+	blocks = askFirst(blocks, known, t, policy)
 	parts = divideRacks(blocks, known, policy)
 	for _, d := range blocks {
 		if c := d.waits; c != nil {
@@ -72,7 +73,27 @@ func divide(blocks []*domain, unnamed []int, t tree, old *published, policy *Pol
 		p.unnamed, p.hasBase = unnamed, old.baseOf(p.name) > 0
 		p.dropDoubles()
 	}
-	return parts, found
+	return parts, append(found, nameForgotten(blocks, policy)...)
+}
+
+// nameForgotten names the blocks that the policy forgets and that stay.
+func nameForgotten(ds []*domain, policy *Policy) (found problems) {
+	for _, d := range ds {
+		if d.old == nil || !slices.Contains(policy.Forget, d.old.Name) {
+			continue
+		}
+		why := "is the block of nodes that may not move yet"
+		switch held := policy.keeps(TopologiesChange, d.topology()); {
+		case len(d.nodes) > 0:
+			why = fmt.Sprintf("has %s, such as %s", countText(len(d.nodes)), d.nodes[0].SlurmName)
+		case d.old.inUse:
+			why = "is named by annotations of nodes"
+		case held != nil:
+			why = fmt.Sprintf("is in topology %s, which stays until somebody approves the change %s", d.topology(), held.Digest())
+		}
+		found.add("", ReasonForgottenInUse, fmt.Sprintf("forgetBlocks names block %s, but the block %s: it stays", d.old.Name, why))
+	}
+	return found
 }
 
 // dropDoubles leaves out the empty blocks whose name another block of the topology has. They came from another

@@ -183,10 +183,6 @@ func TestPlanDividesPublished(t *testing.T) {
 		{"a root has another name", two, divided, slices.Concat(inFabric("z", 1, 6), inFabric("b", 2, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02", nil},
 		{"a root has another name, and a new root has its name", two, divided, slices.Concat(inFabric("z", 1, 6), inFabric("b", 2, 6), inFabric("a", 3, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02; nvl-a-x[6] 03", nil},
 		{"a rack moves to another fabric", slices.Concat(inFabric("a", 1, 6, 6, 6), inFabric("b", 4, 6)), divided, slices.Concat(inFabric("a", 1, 6, 6), inFabric("b", 3, 6, 6)), divided, "nvl-a[6] 01 02; nvl-b[6] 03 04", nil},
-		{"a rack moves to a topology that is kept", slices.Concat(inFabric("b", 1, 6), inFabric("a", 2, 6), inFabric("b", 3, 6, 6)), divided, slices.Concat(inFabric("a", 1, 6, 6), inFabric("b", 3, 6, 6)),
-			with(func(p *placement.Policy) {
-				p.Keep = []placement.Decision{{Kind: placement.TopologiesChange, Subject: "nvl-a"}}
-			}), "nvl-a[6] 01 02; nvl-b[6] 03 04", nil},
 		{"no root is known in one fabric", two, divided, slices.Concat(inFabric("", 1, 6), inFabric("b", 2, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02", nil},
 		{"no root is known", two, divided, inFabric("", 1, 6, 6), divided, "nvl-a[6] 01; nvl-b[6] 02", nil},
 	} {

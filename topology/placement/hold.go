@@ -89,8 +89,12 @@ type Waiting struct {
 	Stay map[string]bool
 	// Follows are the changes of NVLink partitions that the plan follows.
 	Follows []Repartition
-	// Choices are the decisions that the plan met, beside those about Follows.
+	// Settled are the changes of NVLink partitions that have lasted for long enough, those of Follows among them.
+	Settled []*Repartition
+	// Choices are the decisions that the plan met.
 	Choices []Choice
+	// Held are the nodes that would be in another place, or in one at all, if no decision waited.
+	Held map[string]bool
 	// Divides: NVLink partitions changed while published nodes ran. The plan may not follow that yet.
 	Divides bool
 }
@@ -98,17 +102,12 @@ type Waiting struct {
 // settle lets the nodes stay that would move before their time. It reports whether there are any: what their facts
 // name is unknown to all stages then.
 func (w *Waiting) settle(nodes []*node, parts []*part, t tree, settling *Settling, before *topology.Plan, policy *Policy) (stay bool) {
-	for _, n := range nodes {
-		if n.reason == ReasonHeld && n.old != nil { // the rack that it moved to waits for a decision
-			stay = n.silence(n.message) || stay
-		}
-	}
 	unsited := findUnsited(parts, before, policy)
 	for _, d := range unsited {
 		w.Unsited = append(w.Unsited, slurmNames(d.nodes))
 	}
 	if before == nil || settling == nil {
-		return stay
+		return false
 	}
 	known := before.BaseBlockSize() > 0 && len(topology.ParentsOf(topology.NamedSwitches(t.switches))) > 0
 	for _, d := range unsited {
@@ -125,11 +124,23 @@ func (w *Waiting) settle(nodes []*node, parts []*part, t tree, settling *Settlin
 		if n.block != nil {
 			to.Block = n.block.name
 		}
-		if moves(n.SlurmName, to) {
+		if moves(n.SlurmName, to) || n.old != nil && n.reason == BlockOverfull {
 			w.Moving[n.SlurmName] = true
 			if settling.Unsettled[n.SlurmName] {
 				stay = w.letStay(n, "its facts name another place, but not for long enough yet") || stay
 			}
+		}
+	}
+	return stay
+}
+
+// keepFromHeld notes the nodes that a decision keeps from their rack: the rack has no topology yet, or its block has no
+// room for them. Published nodes whose rack has no topology stay where they are. It reports whether there are any.
+func (w *Waiting) keepFromHeld(nodes []*node) (stay bool) {
+	for _, n := range nodes {
+		if n.reason == ReasonHeld || n.reason == BlockOverfull {
+			w.Held[n.SlurmName] = true
+			stay = n.reason == ReasonHeld && n.old != nil && n.silence(n.message) || stay
 		}
 	}
 	return stay

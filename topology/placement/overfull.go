@@ -23,8 +23,8 @@ type overfull struct {
 
 // choice names no nodes in its decision, but their number: more nodes are another decision.
 func (o *overfull) choice() Choice {
-	return Choice{Decision{BlockOverfull, o.block, fmt.Sprintf("%d nodes", o.has), fmt.Sprintf("%d nodes", o.has+len(o.joins))},
-		fmt.Sprintf("%s: %s; until it is approved these nodes stay where they are; find out why they name this NVLink domain, and delete the Nodes that are gone for good", o, hostlist.Compress(slurmNames(o.joins)))}
+	return Choice{Decision: Decision{BlockOverfull, o.block, fmt.Sprintf("%d nodes", o.has), fmt.Sprintf("%d nodes", o.has+len(o.joins))},
+		Message: fmt.Sprintf("%s: %s; until it is approved these nodes stay where they are; find out why they name this NVLink domain, and delete the Nodes that are gone for good", o, hostlist.Compress(slurmNames(o.joins)))}
 }
 
 // String says for people what is too much.

@@ -15,14 +15,7 @@ import (
 // keptPlan makes the plan that is published while nobody approves anything.
 func keptPlan(t testing.TB, facts []topology.Facts, prev *given, policy placement.Policy) *topology.Plan {
 	t.Helper()
-	_, found, err := makePlan(facts, prev, policy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy.Hold = true
-	for i := range found.Follows {
-		policy.Keep = append(policy.Keep, found.Follows[i].Decision())
-	}
+	policy.Waits, policy.LookFirst = allWait, lookAtAll
 	return mustPlan(t, facts, prev, policy)
 }
 

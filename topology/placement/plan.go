@@ -14,6 +14,7 @@
 //   - carryOn: the blocks of the plan, with their nodes, names and sizes.
 //   - divide: the block topology of each block.
 //   - Waiting.settle: which nodes would move before their time.
+//   - keepKind: whether a topology of the file changes between switches and blocks.
 //   - arrange: order, places and sizes of the blocks.
 //   - explain: the reason of each node.
 //
@@ -65,10 +66,10 @@ type Previous struct {
 //
 // findPlaces says where each node would go. If nodes may not move yet, it says that once more with these nodes in
 // their places, because the name that such a node gives takes no block and no switch from others. A further node that
-// would move only because these nodes stay moves at once: no site of the tests has one. Sizes and order are chosen
-// once: they move no node.
+// would move only because these nodes stay moves at once: no site of the tests has one. The same is done for nodes that
+// moved to a rack that waits for a decision. Sizes and order are chosen once: they move no node.
 func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Waiting, error) {
-	w := Waiting{Moving: make(map[string]bool), Stay: make(map[string]bool)}
+	w := Waiting{Moving: make(map[string]bool), Stay: make(map[string]bool), Held: make(map[string]bool)}
 	if err := policy.validate(); err != nil {
 		return nil, w, err
 	}
@@ -82,11 +83,15 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	before := policy
 	parts, t, found := findPlaces(&o, nodes, unnamed, old, w.Follows, &policy)
 	if w.settle(nodes, parts, t, o.Settling, previous.Plan, &policy) {
-		// Nodes stay while a change of topologies waits. All other choices may be other ones now.
-		before.met = slices.DeleteFunc(policy.met, func(c Choice) bool { return c.Kind != TopologiesChange })
+		policy = before // all choices may be other ones now
+		parts, t, found = findPlaces(&o, nodes, unnamed, old, w.Follows, &policy)
+	}
+	if w.keepFromHeld(nodes) { // nodes stay because a change of topologies waits, so that is no question any more
+		before.met = slices.DeleteFunc(slices.Clone(policy.met), func(c Choice) bool { return c.Kind != TopologiesChange && c.Kind != Repartitioned })
 		policy = before
 		parts, t, found = findPlaces(&o, nodes, unnamed, old, w.Follows, &policy)
 	}
+	keepKind(parts, t, &o, previous.Plan, &policy)
 	topologies, inSizes, err := arrange(parts, old, &policy)
 	w.Choices = policy.met
 	if err != nil {
@@ -110,9 +115,9 @@ func findPlaces(o *Observed, nodes, unnamed []*node, old *published, follows []R
 	ds, unnamedSizes := domains(nodes, unnamed, aliases, policy)
 	match(ds, nodes, old, follows, policy)
 	inHold := hold(ds, nodes, policy)
-	ds, inBlocks := carryOn(ds, nodes, old, policy)
+	ds = carryOn(ds, nodes, old, policy)
 	parts, inParts := divide(ds, unnamedSizes, t, old, policy)
-	return parts, t, slices.Concat(inTree, inUnits, inHold, inBlocks, inParts)
+	return parts, t, slices.Concat(inTree, inUnits, inHold, inParts)
 }
 
 // The reasons of placements and problems.

@@ -47,6 +47,12 @@ type Policy struct {
 	Flat bool
 	// TreeOnly: the blocks are not published, so their sizes are nobody's problem.
 	TreeOnly bool
+	// BlocksOnly: the switches are not published.
+	BlocksOnly bool
+	// OtherDefault: partitions that name no topology have one without blocks, because the site says so.
+	OtherDefault bool
+	// Annotates: annotations tell Slurm's nodes their place, so Observed.InUse counts for whole topologies.
+	Annotates bool
 	// SizeClasses are the base block sizes of the classes of racks, the largest first. Each has a
 	// block topology of its own. Without any, racks of all sizes are in one.
 	SizeClasses []int
@@ -59,11 +65,12 @@ type Policy struct {
 	RootSwitch string
 	// SeparateFabrics: switches without a common one above them are separate fabrics.
 	SeparateFabrics bool
-	// Keep are decisions that wait for people: the plan keeps the published choice of each, whatever
-	// it would turn to. A new rack that no published topology could take has no place meanwhile.
-	Keep []Decision
-	// Hold: each further decision that the plan meets waits too.
-	Hold bool
+	// Waits reports whether a decision waits for people. Then the plan keeps the published choice, and a new rack
+	// that no published topology could take has no place. Nil: no decision waits.
+	Waits func(Decision) bool
+	// LookFirst says why people decide whether nodes follow a change of NVLink partitions. It returns "" if nobody needs
+	// to. all are the changes that have lasted for long enough. Nil: nobody needs to.
+	LookFirst func(change *Repartition, all []*Repartition) (why string)
 	// met are the decisions that the plan has met.
 	met []Choice
 }

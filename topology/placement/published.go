@@ -57,11 +57,6 @@ func (b *oldBlock) room() int { return max(b.base, b.Size) }
 // isSpare reports whether the block is a place that was kept free. No node was ever told its name.
 func (b *oldBlock) isSpare() bool { return topology.IsSpareBlock(b.Name) && len(b.Nodes) == 0 }
 
-// mayGo reports whether the block may leave the plan if it is empty.
-func (b *oldBlock) mayGo(policy *Policy) bool {
-	return !b.inUse && policy.keeps(TopologiesChange, b.topology) == nil
-}
-
 // readPublished reads what was published. Blocks of another kind than the plan's are left out: leaves if NVLink
 // domains are wanted, or the reverse. Blocks that a node may still register with stay, empty.
 func readPublished(previous *Previous, inUse map[string]bool, policy *Policy) *published {

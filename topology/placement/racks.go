@@ -29,9 +29,7 @@ const allSizes = 0
 // keep their racks, their names and their order. It returns no part if all racks belong into
 // one topology and there were not several.
 func divideRacks(racks []*domain, published []topology.Topology, policy *Policy) (parts []*part) {
-	known := sectionsOf(racks, published, policy)
-	assignRacks(racks, known, policy)
-	policy.replaceTopologies(racks, published, known)
+	known := assignTopologies(racks, published, policy)
 	if len(sectionsIn(racks)) <= 1 && len(known) == 0 {
 		return nil
 	}
@@ -62,14 +60,46 @@ func divideRacks(racks []*domain, published []topology.Topology, policy *Policy)
 		}
 		byName[name].domains = append(byName[name].domains, d)
 	}
-	place := func(p *part) int {
-		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == p.name }); i >= 0 {
+	slices.SortStableFunc(parts, func(a, b *part) int { return comparePlaces(published, a.name, b.name) })
+	return parts
+}
+
+// comparePlaces orders topologies as they are published, and new ones after them.
+func comparePlaces(published []topology.Topology, a, b string) int {
+	place := func(name string) int {
+		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == name }); i >= 0 {
 			return i
 		}
 		return len(published)
 	}
-	slices.SortStableFunc(parts, func(a, b *part) int { return cmp.Compare(place(a), place(b)) })
-	return parts
+	return cmp.Compare(place(a), place(b))
+}
+
+// assignTopologies finds the section of each rack, and decides about the published topologies that would go. It
+// returns the sections of the published ones.
+func assignTopologies(racks []*domain, published []topology.Topology, policy *Policy) map[string]section {
+	known := sectionsOf(racks, published, policy)
+	assignRacks(racks, known, policy)
+	policy.replaceTopologies(racks, published, known)
+	return known
+}
+
+// askFirst decides about published topologies as they would be if the roots were joined that stay apart now, so that
+// people see both decisions together. It returns the racks without those that leave. A rack that leaves stays as long
+// as a decision about its topology waits.
+func askFirst(racks []*domain, published []topology.Topology, t tree, policy *Policy) []*domain {
+	others := slices.DeleteFunc(slices.Clone(racks), func(d *domain) bool { return d.leaves })
+	if len(t.joined) > 0 || len(others) < len(racks) {
+		apart := make([]string, len(others))
+		for i, d := range others {
+			apart[i], d.fabric = d.fabric, cmp.Or(t.joined[d.fabric], d.fabric)
+		}
+		assignTopologies(others, published, policy)
+		for i, d := range others {
+			d.fabric = apart[i]
+		}
+	}
+	return slices.DeleteFunc(racks, func(d *domain) bool { return d.leaves && policy.keeps(TopologiesChange, d.topology()) == nil })
 }
 
 // sectionsIn returns the sections of racks, those of a fabric together and its largest class first.
@@ -104,17 +134,28 @@ func (p *Policy) replaceTopologies(racks []*domain, published []topology.Topolog
 			}
 		}
 		slices.Sort(to)
-		p.follow(Choice{Decision: Decision{TopologiesChange, t.Name, t.Name, strings.Join(slices.Compact(to), ", ")}})
+		p.follow(Choice{Decision: Decision{TopologiesChange, t.Name, t.Name, strings.Join(slices.Compact(to), ", ")}, Becomes: topologiesOf(racks, sections, called, published)})
 	}
+}
+
+// topologiesOf returns the topologies that racks make by their sections.
+func topologiesOf(racks []*domain, sections []section, called []string, published []topology.Topology) []topology.Topology {
+	out := make([]topology.Topology, len(sections))
+	for i, sec := range sections {
+		out[i] = topology.Topology{Name: called[i], Kind: topology.KindBlock, Fabric: sec.fabric}
+	}
+	for _, d := range racks {
+		t := &out[slices.Index(sections, d.section)]
+		t.Blocks = append(t.Blocks, topology.Block{Name: d.name, Nodes: slurmNames(d.nodes)})
+	}
+	slices.SortStableFunc(out, func(a, b topology.Topology) int { return comparePlaces(published, a.Name, b.Name) })
+	return out
 }
 
 // keepRacks keeps racks in their published topology while a decision about that topology waits. A new rack
 // joins the topology that has most racks of its section. If there is none beside a whole topology, such as
 // nvl, the rack waits: a part of nvl cannot stand beside the whole.
 func keepRacks(racks []*domain, published []topology.Topology, policy *Policy) {
-	if len(policy.Keep) == 0 {
-		return
-	}
 	known := make(map[section]map[string]int) // racks by topology
 	for _, d := range racks {
 		name := d.topology()

@@ -25,6 +25,8 @@ type Repartition struct {
 	Unknown []string
 
 	blocks []*oldBlock
+	// takes is the clique that keeps a block, by the name of the block.
+	takes map[string]topology.Clique
 	// changed are the nodes that are in another clique than their block and ran all the time. silent are
 	// the nodes of Unknown that may say more soon.
 	changed, silent []*node
@@ -78,14 +80,11 @@ func someNodes(names []string) string {
 	}
 }
 
-// Moves returns the nodes of the change that a plan puts into another block, or into none.
-func (r *Repartition) Moves(plan *topology.Plan) (nodes []string) {
-	places := plan.Places()
+// Moves returns the nodes that get another block, or none, if the plan follows the change.
+func (r *Repartition) Moves() (nodes []string) {
 	for i := range r.Parts {
-		for _, n := range r.Parts[i].Nodes {
-			if places[n].Block != r.Parts[i].Block {
-				nodes = append(nodes, n)
-			}
+		if p := &r.Parts[i]; r.takes[p.Block] != p.Clique {
+			nodes = append(nodes, p.Nodes...)
 		}
 	}
 	return nodes
@@ -156,8 +155,29 @@ func findRepartitions(nodes []*node, old *published) (found []*Repartition) {
 		slices.SortStableFunc(r.Parts, func(a, b BlockPart) int {
 			return cmp.Or(cmp.Compare(slices.Index(r.Blocks, a.Block), slices.Index(r.Blocks, b.Block)), a.Clique.Compare(b.Clique))
 		})
+		r.divide()
 	}
 	return found
+}
+
+// divide gives each block of the change to the largest part of its nodes, of equals to the lower clique. A part whose
+// clique is another published block joins that one.
+func (r *Repartition) divide() {
+	r.takes = make(map[string]topology.Clique)
+	taken := make(map[topology.Clique]bool)
+	of := func(p *BlockPart) topology.Clique { return r.From[slices.Index(r.Blocks, p.Block)] }
+	bySize := slices.Clone(r.Parts)
+	slices.SortStableFunc(bySize, func(a, b BlockPart) int {
+		return cmp.Or(cmp.Compare(len(b.Nodes), len(a.Nodes)), a.Clique.Compare(b.Clique), of(&a).Compare(of(&b)))
+	})
+	for i := range bySize {
+		p := &bySize[i]
+		_, known := r.takes[p.Block]
+		ofOther := p.Clique != of(p) && slices.Contains(r.From, p.Clique)
+		if !known && !taken[p.Clique] && !ofOther {
+			r.takes[p.Block], taken[p.Clique] = p.Clique, true
+		}
+	}
 }
 
 // take takes a node of one of the blocks.
@@ -182,7 +202,7 @@ func (r *Repartition) take(n *node) {
 }
 
 // followPartitions lets nodes follow the partitions that changed while they ran. All nodes of a change
-// stay while a node of it has not said the same for long enough, and while the change is held.
+// stay while a node of it has not said the same for long enough, and while the change waits for people.
 func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Settling, policy *Policy) (found problems) {
 	if policy.ByLeaf {
 		return nil
@@ -194,44 +214,44 @@ func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Sett
 			w.Moving[n.SlurmName] = true
 			waits = waits || settling != nil && settling.Unsettled[n.SlurmName]
 		}
-		d := policy.keeps(Repartitioned, r.Decision().Subject)
-		switch {
-		case d != nil:
-			for _, n := range r.changed {
-				n.held = fmt.Sprintf("%s; the node stays until somebody approves the change %s", r, d.Digest())
-			}
-			found.add("", Repartitioned, fmt.Sprintf("%s; block %s stays as it is published until somebody approves the change %s", r, strings.Join(r.Blocks, ", "), d.Digest()))
-		case waits:
-			for _, n := range all {
-				w.letStay(n, "its NVLink partition was changed while it ran, but not for long enough yet")
-			}
-		default:
+		if !waits {
+			w.Settled = append(w.Settled, r)
+			continue
+		}
+		for _, n := range all {
+			w.letStay(n, "its NVLink partition was changed while it ran, but not for long enough yet")
+		}
+	}
+	for _, r := range w.Settled {
+		d, why := r.Decision(), ""
+		if policy.LookFirst != nil {
+			why = policy.LookFirst(r, w.Settled)
+		}
+		message := fmt.Sprintf("%s; %s; until it is approved the nodes stay in the blocks that they are published in", r, why)
+		if why == "" || policy.follow(Choice{Decision: d, Message: message}) == nil {
 			for _, b := range r.blocks {
 				b.follows = true
 			}
 			w.Follows = append(w.Follows, *r)
+			continue
 		}
+		for _, name := range r.Moves() {
+			w.Held[name] = true
+		}
+		for _, n := range r.changed {
+			n.held = fmt.Sprintf("%s; the node stays until somebody approves the change %s", r, d.Digest())
+		}
+		found.add("", Repartitioned, fmt.Sprintf("%s; block %s stays as it is published until somebody approves the change %s", r, strings.Join(r.Blocks, ", "), d.Digest()))
 	}
 	return found
 }
 
-// takeDivided gives the block of a change that the plan follows to the largest part of its nodes, of
-// equals to the lower clique. A part whose clique is another published block joins that one.
+// takeDivided gives the blocks of a change that the plan follows to the domains that keep the blocks.
 func takeDivided(ds []*domain, r *Repartition) {
-	var matches []possible
-	for i := range r.Parts {
-		p := &r.Parts[i]
-		b := r.blocks[slices.Index(r.Blocks, p.Block)]
-		own := slices.ContainsFunc(r.blocks, func(other *oldBlock) bool { return other != b && other.Clique == p.Clique })
-		at := slices.IndexFunc(ds, func(d *domain) bool { return d.clique == p.Clique })
-		if at >= 0 && !own {
-			matches = append(matches, possible{domain: ds[at], block: b, common: len(p.Nodes)})
+	for _, b := range r.blocks {
+		clique, known := r.takes[b.Name]
+		if at := slices.IndexFunc(ds, func(d *domain) bool { return known && d.clique == clique }); at >= 0 {
+			ds[at].take(b)
 		}
-	}
-	slices.SortStableFunc(matches, func(x, y possible) int {
-		return cmp.Or(cmp.Compare(y.common, x.common), x.clique.Compare(y.clique), x.block.Clique.Compare(y.block.Clique))
-	})
-	for _, m := range matches {
-		m.take(m.block)
 	}
 }

@@ -19,6 +19,9 @@ func repartition(f *topology.Facts, rack int, id uint32) {
 	f.Report.DomainChanged = true
 }
 
+// lookAtAll is a Policy.LookFirst of people who decide about all changes of NVLink partitions.
+func lookAtAll(*placement.Repartition, []*placement.Repartition) string { return "all wait" }
+
 // TestPartitionsAtRandom divides and joins racks at random, again and again. Each clique is one block then. The
 // largest part of a divided block keeps the block, of equals the lower clique. The other racks do not
 // change, and the plan is the same when it is published. While a change is held, nothing moves.
@@ -41,14 +44,11 @@ func TestPartitionsAtRandom(t *testing.T) {
 					repartition(&facts[i], r+1, first+uint32(rng.IntN(parts)))
 				}
 			}
-			plan, found, err := makePlan(facts, previous(old), short)
+			plan, _, err := makePlan(facts, previous(old), short)
 			if err != nil {
 				t.Fatal(err)
 			}
-			held := placement.Policy{}
-			for i := range found.Follows {
-				held.Keep = append(held.Keep, found.Follows[i].Decision())
-			}
+			held := placement.Policy{Waits: func(d placement.Decision) bool { return d.Kind == placement.Repartitioned }, LookFirst: lookAtAll}
 			from, kept, to := old.Places(), mustPlan(t, facts, previous(old), held).Places(), plan.Places()
 			for n := range from { // a tray that was alone in its clique has no block, and may join one
 				if kept[n] != from[n] {
@@ -110,7 +110,7 @@ func TestRepartitionSays(t *testing.T) {
 	for i := range 2 {
 		repartition(&facts[i], 1, 7)
 	}
-	plan, found, err := makePlan(facts, previous(old), short)
+	_, found, err := makePlan(facts, previous(old), short)
 	if err != nil || len(found.Follows) != 1 {
 		t.Fatal(found.Follows, err)
 	}
@@ -120,8 +120,13 @@ func TestRepartitionSays(t *testing.T) {
 	if want := (placement.Decision{Kind: placement.Repartitioned, Subject: old.Places()["r001n01"].Block, From: cliqueOf(1).String(), To: cliqueOf(1).String() + ", " + divided.String()}); d != want {
 		t.Errorf("%+v, want %+v", d, want)
 	}
-	if diff := cmp.Diff([]string{"r001n01", "r001n02"}, r.Moves(plan)); diff != "" {
+	if diff := cmp.Diff([]string{"r001n01", "r001n02"}, r.Moves()); diff != "" {
 		t.Errorf("moves (-want +got):\n%s", diff)
+	}
+	asked := short
+	asked.Waits, asked.LookFirst = allWait, lookAtAll
+	if _, found, err := makePlan(facts, previous(old), asked); err != nil || len(found.Held) != 2 || !found.Held["r001n01"] {
+		t.Errorf("while it waits, held nodes %v, %v", found.Held, err)
 	}
 	if text := r.String(); !strings.Contains(text, "2 nodes (r001n01, r001n02) of block") || !strings.Contains(text, "4 nodes (r001n03, r001n04, r001n05, ...)") {
 		t.Error(text)

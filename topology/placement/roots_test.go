@@ -159,7 +159,7 @@ func TestJoins(t *testing.T) {
 		t.Fatalf("decisions %+v", decisions)
 	}
 	held := short
-	held.Hold = true
+	held.Waits = allWait
 	kept := mustPlan(t, roots(3), previous(old), held)
 	if got := topLevel(kept); got != "spine0 spine1 spine2" {
 		t.Errorf("held, the roots are %s", got)

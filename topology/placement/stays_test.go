@@ -25,7 +25,7 @@ func TestPlanKnownBlocksStay(t *testing.T) {
 				}
 			}
 			held := short
-			held.Hold = true
+			held.Waits = allWait
 			next := mustPlan(t, facts, fromFile(plan), held)
 			old, current := blockNames(plan.Blocks()), blockNames(next.Blocks())
 			if !slices.Equal(old, slices.DeleteFunc(slices.Clone(current), func(n string) bool { return !slices.Contains(old, n) })) {

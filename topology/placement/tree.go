@@ -12,6 +12,8 @@ import (
 type tree struct {
 	switches []topology.Switch // every switch after its children
 	source   string            // topology.Topology.Source
+	// joined are the roots that stay apart while a decision waits, with the switch that would be put above them.
+	joined map[string]string
 }
 
 // makeTree builds the switch tree from the tiers of the nodes that have GPUs, and finds the leaf above each node.

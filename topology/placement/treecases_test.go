@@ -196,7 +196,8 @@ func TestRoots(t *testing.T) {
 	apart := []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "s1", Children: []string{"l1"}}, {Name: "s2", Children: []string{"l2"}}}
 	inFile := []topology.Switch{apart[0], apart[1], apart[2], apart[3], joined[4]}
 	held := short
-	held.Keep = []placement.Decision{{Kind: placement.RootsJoin, Subject: "fabric"}}
+	held.Waits = allWait
+	decision := placement.Decision{Kind: placement.RootsJoin, Subject: "fabric", From: "several root switches", To: "fabric"}
 	four := []topology.Facts{node("a", "l1"), node("b", "l2"), node("c", "l3"), node("d", "l4")}
 	twoInFile := []topology.Switch{{Name: "l1", Nodes: []string{"a"}}, {Name: "l2", Nodes: []string{"b"}}, {Name: "l3", Nodes: []string{"c"}}, {Name: "l4", Nodes: []string{"d"}},
 		{Name: "fabric", Children: []string{"l1", "l3"}}, {Name: "fabric-2", Children: []string{"l2", "l4"}}}
@@ -228,7 +229,7 @@ func TestRoots(t *testing.T) {
 			"so a job may use all of them, with GPUs of H100, L40S; set rootSwitch"},
 		{"one product in three spellings", treeSite{facts: facts{having("NVIDIA H100 80GB HBM3", node("a", "l1 s1")), having("nvidia h100 80gb", node("b", "l2 s2")), having("H100", node("c", "l2 s2"))}},
 			"l1=a l2=b,c s1(l1) s2(l2) fabric(s1,s2)", assumed, "s1, s2: switch fabric is put above them, so a job may use all of them; set rootSwitch"},
-		{"held", treeSite{published: apart, facts: two, policy: held}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "approves the change (digest " + held.Keep[0].Digest() + ")"},
+		{"held", treeSite{published: apart, facts: two, policy: held}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "approves the change (digest " + decision.Digest() + ")"},
 		{"published, and all labels lost", treeSite{published: joined, facts: facts{node("a", ""), node("b", "")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", assumed, ""},
 		{"published, and a new top", treeSite{published: joined, facts: append(two[:2:2], node("c", "l3 s3"))}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed, ""},
 		{"published, and one top goes", treeSite{published: joined, facts: two[:1]}, "l1=a s1(l1) fabric(s1)", nil, ""},

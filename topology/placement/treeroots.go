@@ -44,6 +44,9 @@ func joinRoots(nodes []*node, t *tree, source topology.TierSource, old *oldTree)
 			root = t.nameRoot(g, policy)
 			found = append(found, t.join(g, root, policy)...)
 		}
+		if to := t.joined[g[0].name]; to != "" {
+			t.joined[root] = to
+		}
 		for i := range g {
 			nodes, leaves = nodes+g[i].nodes, append(leaves, g[i].leaves...)
 		}
@@ -148,11 +151,15 @@ func together(t *tree, tops []top, old *oldTree) (groups [][]top, why string) {
 	if !old.joins(tops, root) {
 		return [][]top{tops}, ""
 	}
-	waits := old.policy.follow(Choice{Decision{Kind: RootsJoin, Subject: root, From: "several root switches", To: root},
-		fmt.Sprintf("switch %s would be put above the published root switches, because nothing says that they are separate fabrics: then a job may use nodes of all; "+
+	waits := old.policy.follow(Choice{Decision: Decision{Kind: RootsJoin, Subject: root, From: "several root switches", To: root},
+		Message: fmt.Sprintf("switch %s would be put above the published root switches, because nothing says that they are separate fabrics: then a job may use nodes of all; "+
 			"configure fabrics: separate if no link joins them", root)})
 	if waits == nil {
 		return [][]top{tops}, ""
+	}
+	t.joined = make(map[string]string, len(tops))
+	for _, top := range tops {
+		t.joined[top.name] = root
 	}
 	for _, t := range tops {
 		at := slices.IndexFunc(groups, func(g []top) bool { return t.root != "" && g[0].root == t.root })

@@ -90,6 +90,8 @@ type domain struct {
 	size int
 	// twin: another block is the same domain. The block stays, empty, while it is in use.
 	twin bool
+	// leaves: the domain is a published block without nodes that leaves the plan.
+	leaves bool
 	// place is its published place in its topology, from 1. It is 0 if the block is new there.
 	place int
 	// fabric is the root switch above most of its nodes, and above the named switches above their leaves. parent

@@ -71,8 +71,8 @@ type Document struct {
 	Current Revision `json:"current"`
 	// Held says what is not published, and why.
 	Held []Held `json:"held,omitempty"`
-	// Wanted is the plan that would be published if nothing was held. It is nil if nothing is
-	// held, or if no plan can be made.
+	// Wanted is the plan that would have been published if nothing had been held, when Held was written. It is nil if
+	// nothing is held, or if no plan can be made.
 	Wanted *Plan `json:"wanted,omitempty"`
 	// RolledBack is the revision that people went back to: every change waits for an
 	// approval. 0: none does.

@@ -144,6 +144,7 @@ func (c *Cluster) Policy() placement.Policy {
 	return placement.Policy{EmptyLeaves: c.Release.TreeSkeleton(), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
 		MinBlockNodes: c.MinBlockNodes, MaxDomainGPUs: c.MaxDomainGPUs, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), Cables: len(c.FabricFiles) > 0, ByLeaf: c.BlocksBy == "leaf",
 		ParentBlocks: c.ParentBlocks, Flat: c.FlatTopology || c.DefaultTopology == topology.FlatTopology, TreeOnly: c.Topology == string(slurmconf.KindTree),
+		BlocksOnly: c.Topology == string(slurmconf.KindBlock), OtherDefault: c.DefaultTopology == topology.FabricTopology || c.DefaultTopology == topology.FlatTopology, Annotates: c.Annotates,
 		SizeClasses: c.SizeClasses, OneTopology: !c.YAML,
 		RootSwitch: c.RootSwitch, SeparateFabrics: c.Fabrics == fabricsSeparate}
 }
