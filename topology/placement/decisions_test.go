@@ -52,6 +52,7 @@ func TestPlanKeepsTopologies(t *testing.T) {
 		{"two fabrics in one topology", two, short, slices.Concat(two, inFabric("b", 3, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03", ""},
 		{"two fabrics are joined", two, divided, belowCore("core", slices.Concat(two, inFabric("b", 3, 6))), divided, "nvl-b -> nvl-a", nil, "nvl-a[6]* 01 03; nvl-b[6] 02", ""},
 		{"one base for two classes of two fabrics", four, classes(6, 3), four, base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil, "nvl-a-6[6]* 01 02 03; nvl-a-3[3] 04 05; nvl-b-6[6] 06 07 08; nvl-b-3[3] 09 10", ""},
+		{"one base, and most racks are small", inFabric("a", 1, 6, 3, 3, 3), classes(6, 3), inFabric("a", 1, 6, 3, 3, 3), base, "nvl-3 -> nvl-6", nil, "nvl-6[6] 01; nvl-3[3]* 02 03 04", ""},
 		{"two of another fabric", four, classes(6, 3), slices.Concat(four, inFabric("c", 11, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil,
 			"nvl-a-6[6]* 01 02 03; nvl-a-3[3] 04 05; nvl-b-6[6] 06 07 08; nvl-b-3[3] 09 10; nvl-c[6] 11", ""},
 		{"one of the two is approved", four, classes(6, 3), slices.Concat(four, inFabric("b", 11, 6), inFabric("a", 12, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", []string{"nvl-b-3"},
