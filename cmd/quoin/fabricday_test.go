@@ -213,7 +213,7 @@ func TestFabricDay(t *testing.T) {
 				}, "n10", "n11", "n12", "n13", "n14", "n15", "n16", "n17", "n18")
 			}, time.Hour, map[string]string{
 				"n01": "healthy, " + block + ", FabricHealthy, Ready, open",
-				"n18": "with warning, " + block + ", FabricHealthy, Ready, open"}, "BaseSizeChange Repartitioned"},
+				"n18": "with warning, " + block + ", FabricHealthy, Ready, open"}, "Repartitioned"},
 			{"somebody approves that", func(d *fabricDay) { d.approve("Repartitioned") }, time.Hour, map[string]string{
 				"n[01-18]": "healthy, block of 9, FabricHealthy, Ready, open"}, "BaseSizeChange"},
 			{"and the smaller base size", func(d *fabricDay) { d.approve("BaseSizeChange") }, time.Hour, map[string]string{
