@@ -66,3 +66,13 @@ func TestMakeLeavesOutOfOneKind(t *testing.T) {
 		})
 	}
 }
+
+// TestSummary counts what is in the files, and not what the plan has beside it.
+func TestSummary(t *testing.T) {
+	for kind, want := range map[string]string{"auto": "2 blocks, base size 2, 4 switches, 4 nodes", "tree": "4 switches, 4 nodes", "block": "2 blocks, base size 2, 4 nodes"} {
+		pub := complete(t, Publication{Topology: kind})[0]
+		if got := makeOf(t, pub, pub.Rules.Gather(siteOf(rackOf{"a", 1, 2}, rackOf{"a", 2, 2})), Previous{}).Summary(); got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
+		}
+	}
+}
