@@ -35,10 +35,11 @@ const driftAfter = 2 * time.Minute
 
 // Pass is what a pass over one publication has found.
 type Pass struct {
-	// Plan is nil if no plan could be made. Then what passes before have found stays.
+	// Plan is nil if no plan could be made. Then what passes before have found of places stays.
 	Plan     *topology.Plan
 	Problems []topology.Finding
-	// Fabrics are the verdicts on the nodes' NVLink fabrics, by Node.
+	// Fabrics are the verdicts on the nodes' NVLink fabrics, by Node. They are nil if the pass ended before, because the
+	// stored plan can't be read. Then the verdicts of the pass before stay.
 	Fabrics map[string]topology.FabricVerdict
 	// Differences are the nodes whose published place is not the planned one.
 	Differences []Difference
