@@ -131,8 +131,8 @@ func (d *drift) addTo(all map[string][]topology.Finding, now time.Time) {
 	}
 }
 
-// says returns what a message says of the difference.
-func (d *Difference) says(message string) topology.Finding {
+// finding returns the finding of the difference with a message.
+func (d *Difference) finding(message string) topology.Finding {
 	return topology.Finding{Subject: topology.Subject{Node: d.Node.Name}, Reason: d.Reason, Message: message}
 }
 
@@ -141,7 +141,7 @@ func (d *Difference) says(message string) topology.Finding {
 func (d *Difference) lasting(old lasting, lasts bool, now time.Time) lasting {
 	says := words[d.Reason]
 	text := says[0] + cmp.Or(d.Is, "no place") + says[1] + cmp.Or(d.Want, "no place") + ": " + d.Cause
-	f := lasting{d.says(text), now}
+	f := lasting{d.finding(text), now}
 	if d.Detail != "" {
 		f.Message += ": " + d.Detail
 	}
@@ -170,7 +170,7 @@ func saidBefore(d *Difference, now time.Time) (f lasting, said bool) {
 	}
 	for part := range strings.SplitSeq(c.Message, "; ") {
 		if strings.HasPrefix(part, words[d.Reason][0]) {
-			return lasting{d.says(part), now.Add(-driftAfter)}, true
+			return lasting{d.finding(part), now.Add(-driftAfter)}, true
 		}
 	}
 	return f, false
