@@ -39,6 +39,34 @@ func TestCountsKeep(t *testing.T) {
 	}
 }
 
+// TestGrowth compares two moments. A link that one of these lacks is left out.
+func TestGrowth(t *testing.T) {
+	before := &Counts{Whole: map[string]uint64{"pcie_replays": 3, "thermal": 5e9}, Links: map[string]LinkCounts{"nvlink_recoveries": {1, NotRead, 5, 2}}}
+	now := &Counts{Whole: map[string]uint64{"pcie_replays": 3, "thermal": 8e9, "power_cap": 1}, Links: map[string]LinkCounts{"nvlink_recoveries": {1, 7, NotRead, 6, 9}, "nvlink_replays": {0}}}
+	type growth struct {
+		Sum   float64
+		Links map[int]float64
+		Known bool
+	}
+	for name, want := range map[string]growth{
+		"pcie_replays": {0, nil, true}, "thermal": {3, nil, true}, "power_cap": {}, "sync_boost": {},
+		"nvlink_recoveries": {4, map[int]float64{3: 4}, true}, "nvlink_replays": {},
+	} {
+		var got growth
+		got.Sum, got.Links, got.Known = counterOf(name).Growth(before, now)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if back, forth := before.WentBack(now), now.WentBack(before); back != "nvlink_recoveries" || forth != "" {
+		t.Errorf("went back: %q and %q", back, forth)
+	}
+	delete(now.Links, "nvlink_recoveries")
+	if back := before.WentBack(now); back != "thermal" {
+		t.Errorf("went back, and its links are not known: %q", back)
+	}
+}
+
 func TestCountsCheck(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"whole":{"pcie_replays":1},"links":{"nvlink_replays":"0 - 5"},"absent":{"*":"x","xids":"y"},"xids":{"31":1}}`: "",
@@ -63,6 +91,9 @@ func TestCountsCheck(t *testing.T) {
 		}
 		if !strings.HasSuffix(said, want) || want == "" && said != "" {
 			t.Errorf("%.60s: %q, want %q", text, said, want)
+		}
+		if again, err := json.Marshal(c); want == "" && (err != nil || !strings.Contains(string(again), `"0 - 5"`)) {
+			t.Errorf("written again: %s, %v", again, err)
 		}
 	}
 }

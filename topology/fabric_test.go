@@ -122,6 +122,8 @@ func TestGPUCount(t *testing.T) {
 		{"capacity", topology.Facts{Capacity: 1}, 1, false},
 		{"slices without a GPU", topology.Facts{Capacity: 1, Slices: node(0)}, 1, false},
 		{"slices", topology.Facts{Capacity: 1, Slices: node(2)}, 2, true},
+		{"slices of a product that nobody knows", topology.Facts{Slices: &topology.Node{GPUs: []topology.GPU{{Minor: new(0)}}}}, 1, false},
+		{"slices without a minor number", topology.Facts{Slices: &topology.Node{GPUs: []topology.GPU{{Product: "NVIDIA H100"}}}}, 1, false},
 		{"labels", topology.Facts{Capacity: 1, Slices: node(2), Labels: topology.Labels{GPUs: 3}}, 3, true},
 		{"a report", topology.Facts{Capacity: 1, Slices: node(2), Labels: topology.Labels{GPUs: 3}, Report: node(4)}, 4, false},
 		{"a report without a GPU", topology.Facts{Capacity: 1, Slices: node(2), Report: node(0)}, 0, false},

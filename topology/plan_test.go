@@ -111,6 +111,10 @@ func TestOfPlan(t *testing.T) {
 	if len(p.Blocks()) != 3 || len(p.Switches()) != 3 || p.NamesLeaves() || !leaves.NamesLeaves() {
 		t.Errorf("%v, %v", p.Blocks(), p.Switches())
 	}
+	p.Topologies[2].Source = "cables"
+	if got, empty := p.SwitchSource(), new(topology.Plan); got != "cables" || empty.SwitchSource() != "" || empty.NamesLeaves() {
+		t.Errorf("the tree is from %q", got)
+	}
 	if diff := cmp.Diff([]string{"s"}, p.InnerSwitches()); diff != "" || (*topology.Plan)(nil).InnerSwitches() != nil {
 		t.Errorf("inner switches (-want +got):\n%s", diff)
 	}

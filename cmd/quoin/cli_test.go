@@ -183,7 +183,7 @@ func TestBadInput(t *testing.T) {
 		{"directory for the cluster's objects", "", []string{"imex", "check", "--objects", "/proc/self"}, "/proc/self is a directory: want a file with the output of kubectl get nodes,"},
 		{"argument that is not wanted", "", []string{"config", "quoin.yaml"}, `unknown command "quoin.yaml" for "quoin config": want quoin config; see quoin config --help`},
 		{"check of nonsense", "hello\n", []string{"check", "--topology", "-", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "standard input:1: hello"},
-		{"demo of an unknown site", "", []string{"demo", "nowhere"}, `no cluster "nowhere": want one of a100-mig`},
+		{"demo of an unknown site", "", []string{"demo", "nowhere"}, `no site "nowhere": want one of a100-mig`},
 		{"demo of a bad file", "", []string{"demo", write(t, "s.yaml", "groups:\n- racks: 1\n  nodez: 3\n")}, `s.yaml:3: field nodez not found`},
 		{"agent with a bad configuration", "", []string{"agent", "--config", write(t, "q.yaml", "agent: {interval: 5}\n")}, `q.yaml:1: agent.interval: "5": want a number and a unit`},
 		{"check of nothing", "\n", []string{"check", "--topology", "-", write(t, "topology.conf", "BlockName=a Nodes=n[1-2]\n")}, "standard input: empty: want the output of scontrol show topology"},

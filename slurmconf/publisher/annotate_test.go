@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -38,19 +37,13 @@ func TestPublishThenAnnotate(t *testing.T) {
 		if got := store.notes["gb200-001"]; !strings.HasPrefix(got, "nvl:nvl-") || !strings.Contains(got, ",fabric:leaf-01") || len(store.notes) != 72 {
 			t.Fatalf("%d annotations, gb200-001 has %q", len(store.notes), got)
 		}
-		store.pass(24 * time.Hour)
-		if store.saves != 1 {
-			t.Errorf("%d saves after a day at rest, want 1", store.saves)
-		}
+		store.rests(t, 24*time.Hour)
 	})
 }
 
 // TestKnownUnitsDoNotWait has nodes join a rack that is published and one that is not.
 func TestKnownUnitsDoNotWait(t *testing.T) {
-	var absent []simulated.Fault
-	for i := range 18 {
-		absent = append(absent, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", 55+i), Absent: true})
-	}
+	absent := lastRack(0)
 	store := newMemory(racks(t, append(absent, simulated.Fault{Node: "gb200-005", Absent: true})...))
 	inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
 		store.pass(time.Hour)
@@ -74,10 +67,7 @@ func TestKnownUnitsDoNotWait(t *testing.T) {
 // TestPublishInterval has nodes of published racks leave and join for half an hour, then one
 // that moves and a rack that is new.
 func TestPublishInterval(t *testing.T) {
-	var absent []simulated.Fault
-	for i := range 18 {
-		absent = append(absent, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", 55+i), Absent: true})
-	}
+	absent := lastRack(0)
 	without := racks(t, append(absent, simulated.Fault{Node: "gb200-005", Absent: true})...)
 	store := newMemory(racks(t, absent...))
 	every := Duration{Duration: 5 * time.Minute}
@@ -211,31 +201,10 @@ func TestAnnotationsDoNotStarve(t *testing.T) {
 	})
 }
 
-func TestForeignAnnotationIsLeftAlone(t *testing.T) {
-	store := newMemory(racks(t))
-	store.foreign["gb200-005"] = true
-	store.notes["gb200-005"] = "default:theirs"
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		if store.notes["gb200-005"] != "default:theirs" || len(store.notes) != 72 {
-			t.Errorf("gb200-005 has %q, %d nodes annotated", store.notes["gb200-005"], len(store.notes))
-		}
-	})
-}
-
 // contest are two publications of 36 nodes each. Nodes with the label both are taken by both.
 func contest(t *testing.T, labels map[string]string) ([]*publication.Cluster, *inputs.Snapshot) {
 	t.Helper()
-	snap := racks(t)
-	for i := range snap.Nodes {
-		n := &snap.Nodes[i]
-		n.Labels = maps.Clone(n.Labels)
-		n.Labels["sc"] = []string{"a", "b"}[i/36]
-		if label, ok := labels[n.Name]; ok {
-			n.Labels["sc"] = label
-		}
-	}
-	return complete(t, Publication{Name: "a", Nodes: Selection{Selector: "sc in (a,both)"}, BaseBlockSize: 18}, Publication{Name: "b", Nodes: Selection{Selector: "sc in (b,both)"}, BaseBlockSize: 18}), snap
+	return complete(t, Publication{Name: "a", Nodes: Selection{Selector: "sc in (a,both)"}, BaseBlockSize: 18}, Publication{Name: "b", Nodes: Selection{Selector: "sc in (b,both)"}, BaseBlockSize: 18}), labelled(t, "sc", "a", "b", labels)
 }
 
 // wantIn checks which of the publications have the node in their files.

@@ -73,7 +73,7 @@ func (l *loop) publish(ctx context.Context, mem *stored, in *gathered, act publi
 // alsoHeld says what is held beside an outcome, or that nothing is. Nodes that a held decision keeps in
 // place are not where their facts say.
 func (l *loop) alsoHeld(ctx context.Context, in *gathered, made *Rendered, out outcome, held hold, now time.Time) (_ outcome, err error) {
-	out.stored, err = l.holder.say(ctx, out.stored, held, now)
+	out.stored, err = l.holds.say(ctx, out.stored, held, now)
 	if held.wanted != nil && out.specs != nil {
 		out.differences = heldMoves(l.pub, made, held, in.Nodes)
 	}

@@ -17,11 +17,12 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
+// TestBigChangeWaitsForApproval holds a change of many nodes. While it waits, an annotation that is lost comes back.
 func TestBigChangeWaitsForApproval(t *testing.T) {
 	store := newMemory(racks(t))
 	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Minute)
-		before := maps.Clone(store.get("slurm/quoin-slurm").Files)
+		store.pass(time.Hour)
+		before, notes := maps.Clone(store.get("slurm/quoin-slurm").Files), maps.Clone(store.notes)
 		store.change(racksWithout(t, 20))
 		store.pass(15 * time.Minute)
 		held := store.get("slurm/quoin-slurm")
@@ -30,6 +31,11 @@ func TestBigChangeWaitsForApproval(t *testing.T) {
 		}
 		if !strings.Contains(held.Annotations[plandoc.AnnotationHeldReason], "BigChange: 20 of 72 nodes") {
 			t.Fatalf("held reason %q", held.Annotations[plandoc.AnnotationHeldReason])
+		}
+		store.edit(func() { store.notes["gb200-072"] = "" })
+		store.pass(time.Hour)
+		if diff := cmp.Diff(notes, store.notes); diff != "" {
+			t.Errorf("annotations while held (-want +got):\n%s", diff)
 		}
 		store.approve()
 		store.pass(time.Minute)
@@ -56,7 +62,7 @@ func TestApprovedDoesNotWait(t *testing.T) {
 	})
 }
 
-// TestFlappingWhileHeld lets the size of a held change go up and down.
+// TestFlappingWhileHeld lets the size of a held change go up and down. The reason is written and said once a minute.
 func TestFlappingWhileHeld(t *testing.T) {
 	store := newMemory(racks(t))
 	inBubble(t, store, complete(t, Publication{RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
@@ -66,10 +72,18 @@ func TestFlappingWhileHeld(t *testing.T) {
 			store.change(racksWithout(t, 20+i%2))
 			store.pass(15 * time.Second)
 		}
-		if n := store.saves - saves; n < 2 || n > 11 {
-			t.Errorf("%d writes in ten minutes of held changes, want one a minute", n)
+		said := strings.Count(strings.Join(store.events, " "), "BigChange")
+		if n := store.saves - saves; n < 2 || n > 11 || said < 2 || said > 11 {
+			t.Errorf("%d writes and %d events in ten minutes of held changes, want one a minute", n, said)
+		}
+		for _, left := range []int{30, 31} {
+			store.change(racksWithout(t, left))
+			store.pass(time.Second)
 		}
 		store.pass(time.Minute)
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 31 of 72 nodes") {
+			t.Errorf("a minute after the last change, held %q", held)
+		}
 		store.approve()
 		store.pass(time.Minute)
 		if got := store.get("slurm/quoin-slurm"); got.Annotations[plandoc.AnnotationHeld] != "" || strings.Contains(got.Files["topology.yaml"], "gb200-[001") {
@@ -99,13 +113,7 @@ func TestHeldIsSaidOnce(t *testing.T) {
 
 func TestGresChangesAreGuarded(t *testing.T) {
 	site := func(product string) *inputs.Snapshot {
-		snap := racks(t)
-		for _, n := range snap.Reports {
-			for i := range n.GPUs {
-				n.GPUs[i].Product = product
-			}
-		}
-		return snap
+		return withGPUs(racks(t), func(_ string, g *topology.GPU) { g.Product = product })
 	}
 	withAlone := site("NVIDIA GB200") // with a node in gres.conf that is in no topology
 	minor := 0
@@ -192,11 +200,7 @@ func TestSeveralTopologiesWait(t *testing.T) {
 	store := newMemory(fabrics(0))
 	names := func() string {
 		_, topologies := fileOf(t, store)
-		var out []string
-		for _, topo := range topologies {
-			out = append(out, topo.Name)
-		}
-		return strings.Join(out, " ")
+		return strings.Join(namesOf(topologies), " ")
 	}
 	inBubble(t, store, complete(t, Publication{MaxChange: new(1.0), Fabrics: "separate"}), func() {
 		store.pass(5 * time.Minute)
@@ -218,10 +222,6 @@ func TestSeveralTopologiesWait(t *testing.T) {
 		if got := names(); got != "nvl-core0 nvl-core1 fabric" || !strings.HasPrefix(store.notes["r1-0"], "nvl-core1:") {
 			t.Errorf("approved, the file has %s, and r1-0 is annotated %q", got, store.notes["r1-0"])
 		}
-		saves := store.saves
-		store.pass(time.Hour)
-		if store.saves != saves {
-			t.Errorf("%d saves at rest", store.saves-saves)
-		}
+		store.rests(t, time.Hour)
 	})
 }

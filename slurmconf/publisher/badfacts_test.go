@@ -77,7 +77,7 @@ func TestOneBadFactCostsOneNode(t *testing.T) {
 				n.Problems = append(n.Problems, topology.Finding{Reason: fmt.Sprint("R", i), Message: strings.Repeat("m", 512)})
 			}
 		}), topology.ReasonOther, 64, Publication{}},
-		{"a label with the Slurm name of another node", func(snap *inputs.Snapshot) { labelled(snap, "gb200-007") }, inputs.ReasonSlurmNameTaken, 2, Publication{SlurmNames: "label:sn"}},
+		{"a label with the Slurm name of another node", func(snap *inputs.Snapshot) { snap.Nodes[4].Labels["sn"] = "gb200-007" }, inputs.ReasonSlurmNameTaken, 2, Publication{SlurmNames: "label:sn"}},
 		{"a host name of another domain", func(snap *inputs.Snapshot) {
 			snap.Nodes = append(snap.Nodes, inputs.Node{Name: badNode + ".other.example"})
 		}, inputs.ReasonSlurmNameTaken, 2, Publication{}},
@@ -126,15 +126,6 @@ func TestOneBadFactCostsOneNode(t *testing.T) {
 	}
 }
 
-// labelled gives the node with a bad fact another Slurm name.
-func labelled(snap *inputs.Snapshot, name string) {
-	for i := range snap.Nodes {
-		if snap.Nodes[i].Name == badNode {
-			snap.Nodes[i].Labels["sn"] = name
-		}
-	}
-}
-
 // slurmd is a worker pod of a Slurm cluster, as Slinky makes it.
 func slurmd(node, cluster string) inputs.Pod {
 	return inputs.Pod{Namespace: "slurm", Name: cluster + "-" + node, Node: node, Hostname: node, NodeSet: "gpu", Labels: map[string]string{
@@ -152,7 +143,7 @@ func addPod(snap *inputs.Snapshot, pod inputs.Pod) {
 func TestHeldReasonIsShort(t *testing.T) {
 	store := newMemory(racks(t))
 	p := newPublisher(store, complete(t, Publication{}))
-	h := &holder{outlets: outlets{store: store, log: p.log, metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0], writes: p.metrics.writes}}
+	h := &holds{outlets: outlets{store: store, log: p.log, metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0], writes: p.metrics.writes}}
 	held := []plandoc.Held{{Reason: "NoPlan", Message: strings.Repeat("x", 900<<10)}}
 	if _, err := h.say(t.Context(), &stored{set: &plandoc.Published{}}, hold{why: held}, time.Now()); err != nil {
 		t.Fatal(err)
@@ -186,7 +177,7 @@ func TestHeldFirst(t *testing.T) {
 				}
 				return slog.Attr{}
 			}
-			h := &holder{outlets: outlets{store: store, log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: only})), metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0], writes: p.metrics.writes}}
+			h := &holds{outlets: outlets{store: store, log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: only})), metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0], writes: p.metrics.writes}}
 			if _, err := h.say(t.Context(), &stored{set: &plandoc.Published{}}, hold{why: tt.held}, time.Now()); err != nil {
 				t.Fatal(err)
 			}
@@ -205,19 +196,13 @@ func TestTwoNodesHoldNoTree(t *testing.T) {
 	site := func(liars []string, faults ...simulated.Fault) *inputs.Snapshot {
 		snap := racks(t, faults...)
 		for i := range snap.Nodes {
-			n := &snap.Nodes[i]
-			delete(n.Labels, topology.CliqueLabel)
-			if slices.Contains(liars, n.Name) {
-				continue
-			}
-			r := *snap.Reports[n.Name]
-			r.Domain, r.GPUs = topology.NVLinkDomain{None: true}, slices.Clone(r.GPUs)
-			for k := range r.GPUs {
-				r.GPUs[k].Fabric = topology.Fabric{State: topology.FabricNotSupported}
-			}
-			snap.Reports[n.Name] = &r
+			delete(snap.Nodes[i].Labels, topology.CliqueLabel)
 		}
-		return snap
+		return withGPUs(snap, func(node string, g *topology.GPU) {
+			if !slices.Contains(liars, node) {
+				g.Fabric = topology.Fabric{State: topology.FabricNotSupported}
+			}
+		})
 	}
 	for _, format := range []string{"yaml", "conf"} {
 		t.Run(format, func(t *testing.T) {
@@ -238,12 +223,8 @@ func TestTwoNodesHoldNoTree(t *testing.T) {
 				if held := got.Annotations[plandoc.AnnotationHeldReason]; got.Annotations[plandoc.AnnotationHeld] == "" || !strings.Contains(held, "to publish it anyway") {
 					t.Errorf("held reason %q", held)
 				}
-				saves, plans := store.saves, store.get("slurm/quoin-slurm").Version
 				store.edit(func() {})
-				store.pass(24 * time.Hour)
-				if again := store.get("slurm/quoin-slurm").Version; store.saves != saves || again != plans {
-					t.Errorf("%d saves at rest", store.saves-saves)
-				}
+				store.rests(t, 24*time.Hour)
 				if format == "conf" {
 					return // approved, units that annotations name would go
 				}

@@ -98,8 +98,8 @@ func TestNewBaseIsHeld(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if made, err := Make(cluster, cluster.Rules.Gather(siteOf(more...)), prev); err != nil || made.Plan.BaseBlockSize() != 6 {
-					t.Errorf("a command makes %+v, %v", made, err)
+				if made := makeOf(t, cluster, cluster.Rules.Gather(siteOf(more...)), prev); made.Plan.BaseBlockSize() != 6 {
+					t.Errorf("a command makes %+v", made)
 				}
 				store.approveDigest(held.Digest)
 				store.pass(5 * time.Minute)

@@ -71,10 +71,7 @@ func BenchmarkCables(b *testing.B) {
 	snap, _ := railedSite(b, 625)
 	pub := complete(b, Publication{FabricFiles: []string{fabricPath}})[0]
 	in := pub.Rules.Gather(snap)
-	made, err := Make(pub, in, Previous{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	made := makeOf(b, pub, in, Previous{})
 	var placer cables.Placer
 	_, groups, _ := placer.Place(in.Fabrics, nil, in.Facts, &made.Stored.Plan, nil)
 	b.Run("unchanged", func(b *testing.B) {

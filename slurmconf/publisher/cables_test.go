@@ -174,12 +174,8 @@ func TestCablesWithoutTree(t *testing.T) {
 		if first := topologyOf(store); strings.Count(first, "- block:") != 2 || strings.Contains(first, "switch") {
 			t.Fatalf("want two blocks and no switch:\n%s", first)
 		}
-		writes := store.planSaves
 		store.edit(func() {})
-		store.pass(time.Hour)
-		if n := store.planSaves - writes; n != 0 {
-			t.Errorf("the plan is written %d times at rest", n)
-		}
+		store.rests(t, time.Hour)
 	})
 }
 
@@ -202,11 +198,7 @@ func TestCables(t *testing.T) {
 		if plan.Current.Plan.SwitchSource() != "cables" || len(plan.Groups) == 0 {
 			t.Errorf("source %q, %d groups are remembered", plan.Current.Plan.SwitchSource(), len(plan.Groups))
 		}
-		writes := store.saves + store.planSaves
-		store.pass(time.Hour)
-		if n := store.saves + store.planSaves - writes; n != 0 {
-			t.Errorf("%d writes at rest", n)
-		}
+		store.rests(t, time.Hour)
 		same := func(what string) {
 			t.Helper()
 			store.pass(time.Hour)
@@ -234,10 +226,7 @@ func TestCables(t *testing.T) {
 		same("no cable leads up from a rack")
 		doc := store.plan(t)
 		pub := complete(t, Publication{FabricFiles: []string{fabricPath}})[0]
-		made, err := Make(pub, pub.Rules.Gather(with(t, snap, c)), Previous{Plan: &doc.Current.Plan.Plan, Groups: doc.Groups})
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := makeOf(t, pub, pub.Rules.Gather(with(t, snap, c)), Previous{Plan: &doc.Current.Plan.Plan, Groups: doc.Groups})
 		want := topology.Finding{Reason: placement.ReasonCablesMissing, Message: "no cable leads up from " + doc.Current.Plan.Places()["h17"].Leaf + "; the switches published above stay"}
 		if !slices.Contains(made.Stored.Problems, want) {
 			t.Errorf("problems %v, want %v", made.Stored.Problems, want)
@@ -333,13 +322,7 @@ func TestCablesInDirectory(t *testing.T) {
 	put.File(t, filepath.Join(texts, "a.txt"), c.text(), 0o600)
 	r := newDirRig(t, func(r *dirRig) {
 		r.fabricFiles(texts)
-		for _, m := range sites.Parse(t, fmt.Sprintf(railed, 2)).Machines() {
-			report, err := topology.EncodeReport(m.Report)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.write(string(report), "reports", m.Name+".json")
-		}
+		r.reports(sites.Parse(t, fmt.Sprintf(railed, 2)))
 	})
 	first := r.until("published", func(p *plandoc.Published) bool {
 		return strings.Contains(p.Files["topology.yaml"], "nodes: h[01-16]\n") && strings.Contains(p.Files["topology.yaml"], "nodes: h[17-32]\n")
@@ -376,10 +359,7 @@ func TestCablesOfTexts(t *testing.T) {
 	pub := complete(t, Publication{FabricFiles: []string{fabricPath}})[0]
 	planOf := func(t *testing.T, snap *inputs.Snapshot, prev Previous) *Rendered {
 		t.Helper()
-		made, err := Make(pub, pub.Rules.Gather(snap), prev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := makeOf(t, pub, pub.Rules.Gather(snap), prev)
 		return made
 	}
 	found := func(made *Rendered, reason string) (out []string) {
@@ -437,11 +417,7 @@ func TestCablesOfTexts(t *testing.T) {
 		}
 		whole, _ := railedSite(t, 2)
 		first := planOf(t, whole, Previous{})
-		doc := first.Stored
-		prev, err := ReadPlan(pub, &doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		prev := recalled(t, pub, first)
 		if diff := cmp.Diff(first.Files["topology.yaml"], planOf(t, snap, prev).Files["topology.yaml"]); diff != "" {
 			t.Errorf("published nodes move (-old +new):\n%s", diff)
 		}
@@ -481,10 +457,7 @@ func TestCablesOfTexts(t *testing.T) {
 		c.wires = append(c.wires, wire{"unit0", "core", -1}, wire{"unit1", "core", -1})
 		snap = with(t, snap, c)
 		parents := complete(t, Publication{FabricFiles: []string{fabricPath}, ParentBlocks: 2})[0]
-		made, err := Make(parents, parents.Rules.Gather(snap), Previous{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := makeOf(t, parents, parents.Rules.Gather(snap), Previous{})
 		var order []string
 		for _, b := range made.Plan.Blocks() {
 			order = append(order, hostlist.Compress(b.Nodes))

@@ -59,18 +59,13 @@ func a4x(nodes int) *inputs.Snapshot {
 // an API server.
 func TestCloudNames(t *testing.T) {
 	pub := complete(t, Publication{})[0]
-	made, err := Make(pub, pub.Rules.Gather(a4x(12010)), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := makeOf(t, pub, pub.Rules.Gather(a4x(12010)), Previous{})
 	named := sizeOf(made.Files)
 	if made.limitSize(pub, kube.MaxBytes); made.Refused != "TooLarge" || !strings.Contains(made.Message, "set membership: annotation") {
 		t.Errorf("refused: %q %s", made.Refused, made.Message)
 	}
 	pub = complete(t, Publication{Membership: "annotation"})[0]
-	if made, err = Make(pub, pub.Rules.Gather(a4x(12010)), Previous{}); err != nil {
-		t.Fatal(err)
-	}
+	made = makeOf(t, pub, pub.Rules.Gather(a4x(12010)), Previous{})
 	made.limitSize(pub, kube.MaxBytes)
 	plan := made.Stored
 	again, err := plan.Files()

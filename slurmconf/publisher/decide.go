@@ -83,7 +83,7 @@ func (l *loop) decide(snap *inputs.Snapshot, mem *stored, in *gathered, placed p
 	case len(kept.held) > 0:
 		held = hold{why: kept.held, wanted: kept.wanted}
 	case !placed.moving.Until.IsZero() && now.Before(l.first.started.Add(l.pub.ConfirmTime.Duration)):
-		held.why = mem.doc.Held // another publisher had waited to the end: nobody knows yet whether it is over
+		held.why = mem.doc.Held // an earlier publisher may have waited long enough: its holds stay until this one knows
 	}
 	if why, until := l.first.waitForDomains(in.Facts, in.prev.Plan, made.Plan, placed.found.Unsited, now); why != "" {
 		return waitFirst{why, until, held}, nil

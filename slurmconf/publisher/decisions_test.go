@@ -101,12 +101,8 @@ func TestHeldSplitLetsRacksIn(t *testing.T) {
 	inBubble(t, store, pubs, func() {
 		store.pass(5 * time.Minute)
 		want(18)
-		saves := store.saves
 		store.edit(func() {})
-		store.pass(24 * time.Hour)
-		if store.saves != saves {
-			t.Errorf("%d saves at rest", store.saves-saves)
-		}
+		store.rests(t, 24*time.Hour)
 		store.change(siteOf(append(site, rackOf{"core", 5, 6})...))
 		store.pass(5 * time.Minute)
 		want(24)
@@ -202,19 +198,10 @@ func TestRackOfHeldFabricWaits(t *testing.T) {
 func TestHeldRootsHoldARack(t *testing.T) {
 	site := []rackOf{{"a", 1, 4}, {"a", 2, 4}, {"b", 9, 1}}
 	pub := complete(t, Publication{Fabrics: "separate"})[0]
-	made, err := Make(pub, pub.Rules.Gather(siteOf(site...)), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	prev, err := ReadPlan(pub, &made.Stored)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := makeOf(t, pub, pub.Rules.Gather(siteOf(site...)), Previous{})
+	prev := recalled(t, pub, made)
 	pub = complete(t, Publication{})[0]
-	made, err = Make(pub, pub.Rules.Gather(siteOf(append(site, rackOf{"b", 3, 4})...)), prev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made = makeOf(t, pub, pub.Rules.Gather(siteOf(append(site, rackOf{"b", 3, 4})...)), prev)
 	said := ""
 	for _, f := range made.Stored.Problems {
 		if f.Reason == placement.TopologiesChange {
@@ -366,11 +353,7 @@ func TestHeldRootsStayApart(t *testing.T) {
 		store.pass(5 * time.Minute)
 		want("held", "nvl-a 8, nvl-b 4", "a b", placement.RootsJoin, placement.TopologiesChange)
 		first := store.plan(t).Held
-		saves := store.saves
-		store.pass(24 * time.Hour)
-		if store.saves != saves {
-			t.Errorf("%d saves at rest", store.saves-saves)
-		}
+		store.rests(t, 24*time.Hour)
 		store.change(siteOf(append(site, rackOf{"b", 4, 4}, rackOf{"c", 5, 4})...))
 		store.pass(10 * time.Minute)
 		want("a rack and a fabric come", "nvl-a 8, nvl-b 8, nvl-c 4", "a b c", placement.RootsJoin, placement.TopologiesChange)

@@ -21,6 +21,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // dirRig is a publisher that runs on a directory.
@@ -74,7 +75,13 @@ func (r *dirRig) write(text string, path ...string) {
 // site writes the reports of a shipped site's machines.
 func (r *dirRig) site(name string) {
 	r.t.Helper()
-	for _, m := range sites.Open(r.t, name).Machines() {
+	r.reports(sites.Open(r.t, name))
+}
+
+// reports writes the reports of a site's machines, as their agents do.
+func (r *dirRig) reports(site *simulated.Cluster) {
+	r.t.Helper()
+	for _, m := range site.Machines() {
 		report, err := topology.EncodeReport(m.Report)
 		if err != nil {
 			r.t.Fatal(err)

@@ -2,7 +2,7 @@ package publisher
 
 import (
 	"errors"
-	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +11,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -21,8 +21,8 @@ import (
 func racksMoved(t testing.TB, first int) *inputs.Snapshot {
 	t.Helper()
 	var faults []simulated.Fault
-	for i := range first {
-		faults = append(faults, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", i+1), MoveTo: "gb200-019", Reboot: true})
+	for _, name := range nodeNames(1, first) {
+		faults = append(faults, simulated.Fault{Node: name, MoveTo: "gb200-019", Reboot: true})
 	}
 	return racks(t, faults...)
 }
@@ -38,11 +38,11 @@ func drifting(store *memory) map[string]string {
 	return out
 }
 
-// sameReason is what drifting returns of the first racks' nodes.
-func sameReason(first int, reason string) map[string]string {
+// firstNodes has one value for each of the first nodes of the racks.
+func firstNodes(first int, value string) map[string]string {
 	out := map[string]string{}
-	for i := range first {
-		out[fmt.Sprintf("gb200-%03d", i+1)] = reason
+	for _, name := range nodeNames(1, first) {
+		out[name] = value
 	}
 	return out
 }
@@ -66,7 +66,7 @@ func wantDrift(t *testing.T, store *memory, when string, want map[string]string,
 func TestHeldFilesDrift(t *testing.T) {
 	store := newMemory(racks(t))
 	pubs := complete(t, Publication{SettleTime: publication.Default().SettleTime})
-	held := sameReason(15, nodestatus.ReasonPublishedDiffers)
+	held := firstNodes(15, nodestatus.ReasonPublishedDiffers)
 	inBubble(t, store, pubs, func() {
 		store.pass(time.Hour)
 		store.change(racksMoved(t, 15))
@@ -107,7 +107,7 @@ func TestDriftDoesNotFlap(t *testing.T) {
 			store.change(racksMoved(t, 15+i%2))
 			store.pass(45 * time.Second)
 		}
-		wantDrift(t, store, "after half an hour", sameReason(15, nodestatus.ReasonPublishedDiffers))
+		wantDrift(t, store, "after half an hour", firstNodes(15, nodestatus.ReasonPublishedDiffers))
 		if store.conditionWrites != 72+15 {
 			t.Errorf("%d writes, want one for each of 72 nodes and one for each of 15", store.conditionWrites)
 		}
@@ -125,7 +125,7 @@ func TestStableNodesDoNotDrift(t *testing.T) {
 				faults := []simulated.Fault{{Node: "gb200-060", NoReport: true}, {Node: "gb200-061", Fabric: "inProgress", Reboot: true}, {Node: "gb200-062", Fabric: "notStarted"}}
 				want := map[string]string{}
 				if others {
-					want = sameReason(15, nodestatus.ReasonPublishedDiffers)
+					want = firstNodes(15, nodestatus.ReasonPublishedDiffers)
 					for node := range want {
 						faults = append(faults, simulated.Fault{Node: node, MoveTo: "gb200-019", Reboot: true})
 					}
@@ -138,27 +138,44 @@ func TestStableNodesDoNotDrift(t *testing.T) {
 	}
 }
 
-// TestEditedFilesDrift moves a node in the published file by hand, while nobody runs who
-// would put it back, and the store refuses that for a while.
+// TestEditedFilesDrift moves a node in the published file by hand, while the store refuses for a while that somebody
+// puts it back: while nobody runs, or while a publisher runs and the node keeps its place, because its fabric is not known.
 func TestEditedFilesDrift(t *testing.T) {
-	store := newMemory(racks(t))
-	pubs := complete(t, Publication{})
-	inBubble(t, store, pubs, func() { store.pass(time.Hour) })
-	good := store.get("slurm/quoin-slurm").Clone()
-	p := store.get("slurm/quoin-slurm")
-	text := strings.Replace(p.Files["topology.yaml"], "nodes: gb200-[001-018]", "nodes: gb200-[002-018]", 1)
-	p.Files["topology.yaml"] = strings.Replace(text, "nodes: gb200-[019-036]", "nodes: gb200-[001,019-036]", 1)
-	store.refusesFiles = errors.New("configmaps is forbidden")
-	inBubble(t, store, pubs, func() {
-		store.pass(time.Hour)
-		wantDrift(t, store, "edited", sameReason(1, nodestatus.ReasonPublishedDiffers), "the published files say nvl:nvl-", "cannot be written to slurm/quoin-slurm")
-		store.edit(func() { store.refusesFiles = nil })
-		store.pass(10 * time.Minute)
-		wantDrift(t, store, "restored", map[string]string{})
-		if diff := cmp.Diff(good.Files, store.get("slurm/quoin-slurm").Files); diff != "" {
-			t.Errorf("files (-want +got):\n%s", diff)
-		}
-	})
+	for name, snap := range map[string]*inputs.Snapshot{
+		"nobody runs": nil, "a publisher runs": racks(t, simulated.Fault{Node: "gb200-001", Fabric: "inProgress", Reboot: true}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newMemory(racks(t))
+			pubs := complete(t, Publication{})
+			inBubble(t, store, pubs, func() { store.pass(time.Hour) })
+			good := store.get("slurm/quoin-slurm").Clone()
+			edit := func() {
+				p := store.published["slurm/quoin-slurm"]
+				text := strings.Replace(p.Files["topology.yaml"], "nodes: gb200-[001-018]", "nodes: gb200-[002-018]", 1)
+				p.Files["topology.yaml"] = strings.Replace(text, "nodes: gb200-[019-036]", "nodes: gb200-[001,019-036]", 1)
+				store.refusesFiles = errors.New("configmaps is forbidden")
+			}
+			if snap == nil {
+				edit()
+			}
+			inBubble(t, store, pubs, func() {
+				store.pass(time.Hour)
+				if snap != nil {
+					store.change(snap)
+					store.pass(time.Hour)
+					store.edit(edit)
+					store.pass(time.Hour)
+				}
+				wantDrift(t, store, "edited", firstNodes(1, nodestatus.ReasonPublishedDiffers), "the published files say nvl:nvl-", "cannot be written to slurm/quoin-slurm")
+				store.edit(func() { store.refusesFiles = nil })
+				store.pass(10 * time.Minute)
+				wantDrift(t, store, "restored", map[string]string{})
+				if diff := cmp.Diff(good.Files, store.get("slurm/quoin-slurm").Files); diff != "" {
+					t.Errorf("files (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 // TestUnwrittenFilesDrift lets a few nodes move, which needs no approval, and has the
@@ -172,7 +189,7 @@ func TestUnwrittenFilesDrift(t *testing.T) {
 		store.pass(time.Minute)
 		wantDrift(t, store, "first tries", map[string]string{})
 		store.pass(time.Hour)
-		wantDrift(t, store, "forbidden", sameReason(2, nodestatus.ReasonPublishedDiffers), "cannot be written to slurm/quoin-slurm: configmaps is forbidden")
+		wantDrift(t, store, "forbidden", firstNodes(2, nodestatus.ReasonPublishedDiffers), "cannot be written to slurm/quoin-slurm: configmaps is forbidden")
 		before := store.conditionWrites
 		store.edit(func() { store.refusesFiles = errors.New("i/o timeout") })
 		store.pass(time.Hour)
@@ -194,24 +211,278 @@ func TestUnwrittenFilesDrift(t *testing.T) {
 	})
 }
 
-// TestDriftByLabels has nodes whose labels are all that is known drift and agree again.
-func TestDriftByLabels(t *testing.T) {
-	bare := func(snap *inputs.Snapshot) *inputs.Snapshot {
-		snap.Reports = nil
-		return snap
-	}
-	store := newMemory(bare(racks(t)))
+// TestAnnotationsDrift has annotations stay that are not as the published files are:
+// for another owner, and for what the store refuses.
+func TestAnnotationsDrift(t *testing.T) {
+	store := newMemory(racks(t))
+	store.foreign["gb200-001"] = true
+	store.notes["gb200-001"] = "default:theirs"
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(4 * time.Minute) // loadTimeout of it is no drift
+		wantDrift(t, store, "on their way", map[string]string{})
+		store.pass(time.Hour)
+		want := firstNodes(1, nodestatus.ReasonAnnotationDiffers)
+		wantDrift(t, store, "another's", want, "its annotation topology.slinky.slurm.net/spec says default:theirs, the published files say nvl:nvl-", "another writer owns the annotation")
+		if store.notes["gb200-001"] != "default:theirs" || len(store.notes) != 72 {
+			t.Errorf("gb200-001 has %q, %d nodes annotated", store.notes["gb200-001"], len(store.notes))
+		}
+		store.edit(func() {})
+		store.rests(t, time.Hour)
+		store.edit(func() {
+			store.refusesNotes = errors.New("nodes is forbidden")
+			store.notes["gb200-002"] = ""
+		})
+		store.pass(time.Hour)
+		want["gb200-002"] = nodestatus.ReasonAnnotationDiffers
+		wantDrift(t, store, "refused", want)
+		if got := store.conditions["gb200-002"][nodestatus.ConditionDrift].Message; !strings.Contains(got, "says no place, the published files say nvl:") || !strings.Contains(got, "nodes is forbidden") {
+			t.Errorf("message %q", got)
+		}
+		store.edit(func() {
+			store.refusesNotes, store.foreign["gb200-001"] = nil, false
+			store.notes["gb200-001"] = "" // its owner gave it up
+		})
+		store.pass(time.Hour)
+		wantDrift(t, store, "all written", map[string]string{})
+	})
+}
+
+// TestDriftOfAnnotationsStays ends passes before they look at the annotations. Another writer
+// owns one of the annotations.
+func TestDriftOfAnnotationsStays(t *testing.T) {
+	store := newMemory(racks(t))
+	store.foreign["gb200-030"] = true
+	store.notes["gb200-030"] = "default:theirs"
 	inBubble(t, store, complete(t, Publication{}), func() {
 		store.pass(time.Hour)
-		moved := bare(racks(t))
-		for i := range 15 {
-			moved.Nodes[i].Labels[topology.CliqueLabel] = moved.Nodes[20].Labels[topology.CliqueLabel]
+		before := store.conditionWrites
+		store.edit(func() { store.refusesFiles = errors.New("i/o timeout") })
+		store.change(racksMoved(t, 2))
+		store.pass(time.Hour)
+		want := firstNodes(2, nodestatus.ReasonPublishedDiffers)
+		want["gb200-030"] = nodestatus.ReasonAnnotationDiffers
+		if wantDrift(t, store, "not written", want); store.conditionWrites != before+2 {
+			t.Errorf("%d writes for two nodes", store.conditionWrites-before)
 		}
-		store.change(moved)
+		store.edit(func() { store.refusesFiles, store.foreign["gb200-030"], store.notes["gb200-030"] = nil, false, "" })
 		store.pass(time.Hour)
-		wantDrift(t, store, "held", sameReason(15, nodestatus.ReasonPublishedDiffers))
-		store.change(bare(racks(t)))
-		store.pass(time.Hour)
-		wantDrift(t, store, "labelled as before", map[string]string{})
+		wantDrift(t, store, "written", map[string]string{})
 	})
+}
+
+// TestForeignAnnotationDrifts leaves a node without a place an annotation that names one.
+func TestForeignAnnotationDrifts(t *testing.T) {
+	snap := racks(t)
+	snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu-1"})
+	store := newMemory(snap)
+	store.foreign["cpu-1"] = true
+	store.notes["cpu-1"] = "other:leaf9"
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		wantDrift(t, store, "another's", map[string]string{"cpu-1": nodestatus.ReasonAnnotationDiffers})
+		for range 10 {
+			store.edit(func() {})
+			store.rests(t, time.Minute)
+		}
+		if store.notes["cpu-1"] != "other:leaf9" {
+			t.Errorf("cpu-1 has %q", store.notes["cpu-1"])
+		}
+		store.edit(func() { delete(store.notes, "cpu-1") })
+		store.pass(time.Hour)
+		wantDrift(t, store, "gone", map[string]string{})
+		if got := store.conditions["cpu-1"][nodestatus.ConditionDrift]; got.Reason != "Agrees" {
+			t.Errorf("without a report: %+v, want that it agrees again", got)
+		}
+	})
+}
+
+// TestLeftAnnotationIsNoDrift lets a node leave the publication. Its annotation stays, because
+// another writer owns it by now, and this publication no longer judges it.
+func TestLeftAnnotationIsNoDrift(t *testing.T) {
+	store := newMemory(labelled(t, "team", "red", "red", nil))
+	inBubble(t, store, complete(t, Publication{Nodes: Selection{Selector: "team=red"}}), func() {
+		store.pass(time.Hour)
+		store.edit(func() { store.foreign["gb200-001"] = true })
+		store.change(labelled(t, "team", "red", "red", map[string]string{"gb200-001": "blue"}))
+		store.pass(time.Hour)
+		store.edit(func() {})
+		store.pass(time.Hour)
+		if files := store.get("slurm/quoin-slurm").Files["topology.yaml"]; strings.Contains(files, "gb200-[001") || store.notes["gb200-001"] == "" {
+			t.Fatalf("annotation %q, published\n%s", store.notes["gb200-001"], files)
+		}
+		wantDrift(t, store, "left", map[string]string{})
+	})
+}
+
+// TestRenamedIsNoDrift gives a node another name while files are held, or not to be
+// restored, that somebody has edited: it is where it was.
+func TestRenamedIsNoDrift(t *testing.T) {
+	for _, running := range []bool{false, true} {
+		t.Run(map[bool]string{false: "edited between leaders", true: "edited while one leads"}[running], func(t *testing.T) {
+			store := newMemory(named(t, nil))
+			pubs := complete(t, Publication{SlurmNames: "label:sn"})
+			edit := func() {
+				moveBack(store)
+				store.refusesFiles = errors.New("configmaps is forbidden")
+			}
+			inBubble(t, store, pubs, func() { store.pass(time.Hour) })
+			if !running {
+				edit()
+			}
+			inBubble(t, store, pubs, func() {
+				store.pass(time.Hour)
+				if running {
+					store.edit(edit)
+				}
+				store.change(named(t, map[string]string{"gb200-001": "other"}))
+				store.pass(time.Hour)
+				if diff := cmp.Diff(map[string]string{"gb200-072": nodestatus.ReasonPublishedDiffers}, drifting(store)); diff != "" {
+					t.Errorf("drifting (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestOrderIsNoDrift has somebody put a topology first that is on its way out, where the
+// file can't be restored: each node is where it should be.
+func TestOrderIsNoDrift(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{Topology: "block"}), func() { store.pass(time.Hour) })
+	inBubble(t, store, complete(t, Publication{Topology: "block", BlocksBy: "leaf", MaxChange: new(1.0)}), func() {
+		store.pass(time.Minute)
+		p := store.get("slurm/quoin-slurm")
+		parts := strings.Split(p.Files["topology.yaml"], "- topology: ")
+		if len(parts) != 3 || !strings.HasPrefix(parts[1], "leaf\n") {
+			t.Fatal(p.Files["topology.yaml"])
+		}
+		store.edit(func() {
+			p.Files["topology.yaml"] = strings.Join([]string{parts[0], parts[2], parts[1]}, "- topology: ")
+			store.refusesFiles = errors.New("configmaps is forbidden")
+		})
+		store.pass(time.Hour)
+		wantDrift(t, store, "not restored", map[string]string{})
+	})
+}
+
+// racksWithAnother are the racks without the first of their nodes, where the annotation
+// of gb200-030 is another's, and have been published and found to be so.
+func racksWithAnother(t *testing.T) *memory {
+	t.Helper()
+	store := newMemory(racksWithout(t, 1))
+	store.foreign["gb200-030"] = true
+	store.notes["gb200-030"] = "default:theirs"
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		wantDrift(t, store, "before the restart", map[string]string{"gb200-030": nodestatus.ReasonAnnotationDiffers})
+	})
+	return store
+}
+
+// TestAnnotationDriftOutlivesPublisher has the next publisher not come to a Node's
+// annotation for a while, that another writes: its condition stays as it is.
+func TestAnnotationDriftOutlivesPublisher(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		before func(t *testing.T, store *memory)
+		more   map[string]string // that drifts too
+		writes int               // of other nodes
+	}{
+		{"the first pass publishes", func(t *testing.T, store *memory) { store.snap = racks(t) }, nil, 1},
+		{"published a moment ago", func(_ *testing.T, store *memory) {
+			store.published["slurm/quoin-slurm"].Annotations[plandoc.AnnotationPublished] = time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+		}, nil, 0},
+		{"edited files are not written", func(_ *testing.T, store *memory) {
+			moveBack(store)
+			store.refusesFiles = errors.New("configmaps is forbidden")
+		}, map[string]string{"gb200-072": nodestatus.ReasonPublishedDiffers}, 1},
+		{"files are not written", func(t *testing.T, store *memory) {
+			store.snap = racks(t)
+			store.refusesFiles = errors.New("configmaps is forbidden")
+		}, map[string]string{"gb200-001": nodestatus.ReasonPublishedDiffers}, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store := racksWithAnother(t)
+			writes, said := 0, store.conditions["gb200-030"][nodestatus.ConditionDrift]
+			inBubbleWith(t, store, complete(t, Publication{}), func(*Publisher) {
+				time.Sleep(2 * time.Hour)
+				tt.before(t, store)
+				writes = store.conditionWrites
+			}, func(*Publisher) {
+				for range 60 {
+					store.edit(func() {})
+					store.pass(10 * time.Second)
+					if is := store.conditions["gb200-030"][nodestatus.ConditionDrift]; is != said {
+						t.Fatalf("after the restart it is %+v", is)
+					}
+				}
+				want := map[string]string{"gb200-030": nodestatus.ReasonAnnotationDiffers}
+				maps.Copy(want, tt.more)
+				if diff := cmp.Diff(want, drifting(store)); diff != "" || store.conditionWrites != writes+tt.writes {
+					t.Errorf("%d writes, drifting (-want +got):\n%s", store.conditionWrites-writes, diff)
+				}
+				store.edit(func() {
+					store.refusesFiles, store.foreign["gb200-030"], store.notes["gb200-030"] = nil, false, ""
+				})
+				store.pass(time.Hour)
+				wantDrift(t, store, "all is well", map[string]string{})
+			})
+		})
+	}
+}
+
+// moveBack takes the last node out of the published file.
+func moveBack(store *memory) {
+	p := store.published["slurm/quoin-slurm"]
+	p.Files["topology.yaml"] = strings.Replace(p.Files["topology.yaml"], "[055-072]", "[055-071]", 1)
+}
+
+// TestNoAnnotationNoDrift has the next publisher write annotations no more, or another
+// publication than the one that is held: neither has anything to say of the annotation.
+func TestNoAnnotationNoDrift(t *testing.T) {
+	for name, pubs := range map[string][]Publication{
+		"writes none": {{Annotate: new(false)}},
+		"another's":   {{Name: "first", ConfigMap: "first"}, {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := racksWithAnother(t)
+			inBubbleWith(t, store, complete(t, pubs...), func(*Publisher) {
+				time.Sleep(2 * time.Hour)
+				moveBack(store)
+				store.refusesPlace = "slurm/quoin-slurm"
+				store.foreign["gb200-030"] = false
+			}, func(*Publisher) {
+				store.pass(time.Hour)
+				if diff := cmp.Diff(map[string]string{"gb200-072": nodestatus.ReasonPublishedDiffers}, drifting(store)); diff != "" {
+					t.Errorf("drifting (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkDrift compares files that are held with a plan that has each of 10,008 nodes
+// elsewhere.
+func BenchmarkDrift(b *testing.B) {
+	pub := complete(b, Publication{})[0]
+	g := largeFacts(b, pub)
+	made := makeOf(b, pub, g, Previous{})
+	prev := previousOf(b, pub, made.Files)
+	elsewhere := maps.Clone(made.Specs)
+	for name := range elsewhere {
+		elsewhere[name] += "x"
+	}
+	now := time.Now()
+	for name, specs := range map[string]map[string]string{"none": made.Specs, "all": elsewhere} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			keeper := nodestatus.New(nodestatus.Options{}, nil, now, nil)
+			for b.Loop() {
+				found := nodestatus.Pass{Plan: made.Plan, Differences: differences(pub, &prev, specs, g.Nodes, heldFor(pub, "BigChange"))}
+				if keeper.Found("default", &found, now); name == "all" && len(found.Differences) != len(specs) {
+					b.Fatal(len(found.Differences))
+				}
+			}
+		})
+	}
 }

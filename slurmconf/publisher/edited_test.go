@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -55,56 +55,44 @@ func disorder(t *testing.T, store *memory) (want map[string]string) {
 	return maps.Clone(p.Files)
 }
 
+// TestEditedFilesAreRestored edits files while a publisher runs, and while none does. Files of others stay.
 func TestEditedFilesAreRestored(t *testing.T) {
 	for name, edit := range edits {
-		t.Run(name, func(t *testing.T) {
-			store := newMemory(racks(t))
-			pubs := complete(t, Publication{})
-			var want map[string]string
-			inBubble(t, store, pubs, func() { want = disorder(t, store) })
-			inBubble(t, store, pubs, func() { // a publisher that found the files so
-				store.pass(time.Minute)
-				p := store.get("slurm/quoin-slurm")
-				store.edit(func() {
-					edit(p.Files)
-					p.Files["theirs"] = "stays"
+		for _, running := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, a publisher runs: %t", name, running), func(t *testing.T) {
+				store := newMemory(racks(t))
+				pubs := complete(t, Publication{})
+				var want map[string]string
+				edited := func() {
+					edit(store.published["slurm/quoin-slurm"].Files)
+					store.published["slurm/quoin-slurm"].Files["theirs"] = "stays"
+				}
+				restored := func() {
+					store.pass(time.Minute)
+					got := store.get("slurm/quoin-slurm")
+					if diff := cmp.Diff(want, got.Own()); diff != "" || got.Files["theirs"] != "stays" || got.Annotations[plandoc.AnnotationHeldReason] != "" {
+						t.Errorf("held %q, files (-want +got):\n%s", got.Annotations[plandoc.AnnotationHeldReason], diff)
+					}
+					if !slices.Contains(store.events, "PublishedEdited") {
+						t.Errorf("events %v", store.events)
+					}
+					store.pass(time.Hour) // Nodes are annotated again
+					store.rests(t, time.Hour)
+				}
+				inBubble(t, store, pubs, func() { want = disorder(t, store) })
+				inBubble(t, store, pubs, func() { // a publisher that found the files so
+					store.pass(time.Minute)
+					if running {
+						store.edit(edited)
+						restored()
+					}
 				})
-				store.pass(time.Minute)
-				got := store.get("slurm/quoin-slurm")
-				if diff := cmp.Diff(want, got.Own()); diff != "" || got.Files["theirs"] != "stays" || got.Annotations[plandoc.AnnotationHeldReason] != "" {
-					t.Errorf("held %q, files (-want +got):\n%s", got.Annotations[plandoc.AnnotationHeldReason], diff)
-				}
-				if !slices.Contains(store.events, "PublishedEdited") {
-					t.Errorf("events %v", store.events)
-				}
-				saves := store.saves
-				store.pass(time.Hour)
-				if store.saves != saves {
-					t.Errorf("%d saves more", store.saves-saves)
+				if !running {
+					edited()
+					inBubble(t, store, pubs, restored)
 				}
 			})
-		})
-	}
-}
-
-// TestEditedBetweenLeaders does it while no publisher runs.
-func TestEditedBetweenLeaders(t *testing.T) {
-	for name, edit := range edits {
-		t.Run(name, func(t *testing.T) {
-			store := newMemory(racks(t))
-			pubs := complete(t, Publication{})
-			inBubble(t, store, pubs, func() { disorder(t, store) })
-			inBubble(t, store, pubs, func() { store.pass(time.Minute) }) // takes it over
-			first := maps.Clone(store.get("slurm/quoin-slurm").Files)
-			edit(store.get("slurm/quoin-slurm").Files)
-			inBubble(t, store, pubs, func() {
-				store.pass(time.Minute)
-				got := store.get("slurm/quoin-slurm")
-				if diff := cmp.Diff(first, got.Files); diff != "" || got.Annotations[plandoc.AnnotationHeldReason] != "" {
-					t.Errorf("held %q (-want +got):\n%s", got.Annotations[plandoc.AnnotationHeldReason], diff)
-				}
-			})
-		})
+		}
 	}
 }
 
@@ -171,65 +159,4 @@ func TestSeedIsNotAdopted(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestHeldFilesKeepTheirAnnotations loses annotations while files wait for
-// approval.
-func TestHeldFilesKeepTheirAnnotations(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		want := maps.Clone(store.notes)
-		store.change(racksWithout(t, 39))
-		store.pass(time.Hour)
-		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange") {
-			t.Fatalf("held %q", held)
-		}
-		store.edit(func() { store.notes["gb200-072"] = "" })
-		store.pass(time.Hour)
-		if diff := cmp.Diff(want, store.notes); diff != "" {
-			t.Errorf("annotations while held (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// TestHoldingIsSaidOnceAMinute lets facts go back and forth while files are held.
-func TestHoldingIsSaidOnceAMinute(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{RemoveAfter: Duration{Duration: time.Nanosecond}}), func() {
-		store.pass(time.Hour)
-		for i := range 40 {
-			store.change(racksWithout(t, 39+i%2))
-			store.pass(15 * time.Second)
-		}
-		n := 0
-		for _, reason := range store.events {
-			if reason == "BigChange" {
-				n++
-			}
-		}
-		if n < 2 || n > 11 {
-			t.Errorf("%d events in ten minutes", n)
-		}
-	})
-}
-
-// TestForeignAnnotationOfUnplacedNode leaves an annotation alone that the publisher never had.
-func TestForeignAnnotationOfUnplacedNode(t *testing.T) {
-	snap := racks(t)
-	snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu-1"})
-	store := newMemory(snap)
-	store.foreign["cpu-1"] = true
-	store.notes["cpu-1"] = "other:leaf9"
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		before := store.annotated
-		for range 10 {
-			store.edit(func() {})
-			store.pass(time.Minute)
-		}
-		if store.annotated != before || store.notes["cpu-1"] != "other:leaf9" {
-			t.Errorf("%d writes to nodes in ten passes at rest, cpu-1 has %q", store.annotated-before, store.notes["cpu-1"])
-		}
-	})
 }

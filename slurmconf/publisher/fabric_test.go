@@ -66,11 +66,7 @@ func TestFabricDay(t *testing.T) {
 				if since = store.plan(t).FabricSince["gb200-005"]; since.IsZero() == tt.since {
 					t.Errorf("the plan has it since %s", since)
 				}
-				plans, conditions, saves := store.planSaves, store.conditionWrites, store.saves
-				store.pass(24 * time.Hour)
-				if store.planSaves != plans || store.conditionWrites != conditions || store.saves != saves {
-					t.Errorf("at rest %d plans, %d conditions and %d files were written", store.planSaves-plans, store.conditionWrites-conditions, store.saves-saves)
-				}
+				store.rests(t, 24*time.Hour)
 			})
 			conditions := store.conditionWrites
 			inBubble(t, store, pubs, func() { // another publisher leads
@@ -117,16 +113,8 @@ quoin_publisher_fabric_faults{node="gb200-005",reason="FabricNotReady"} 1
 
 // TestDomainImplausible has 32 HGX machines report one clique: they get no block, and IMEX is wanted of none.
 func TestDomainImplausible(t *testing.T) {
-	snap := hgxSite(t, 0)
 	clique := topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{1}, CliqueID: 1}
-	nodes := 0
-	for _, r := range snap.Reports {
-		for i := range r.GPUs {
-			r.GPUs[i].Product, r.GPUs[i].Fabric = "NVIDIA H100 80GB HBM3", clique
-		}
-		r.Domain = r.Joined()
-		nodes++
-	}
+	snap := withGPUs(hgxSite(t, 0), func(_ string, g *topology.GPU) { g.Product, g.Fabric = "NVIDIA H100 80GB HBM3", clique })
 	for _, tt := range []struct {
 		bounds fabric.Bounds
 		blocks int
@@ -137,7 +125,7 @@ func TestDomainImplausible(t *testing.T) {
 			store.pass(time.Hour)
 			plan := &store.plan(t).Current.Plan
 			if got := len(plan.Blocks()); got != tt.blocks {
-				t.Errorf("%v: %d blocks of %d nodes, want %d", tt.bounds, got, nodes, tt.blocks)
+				t.Errorf("%v: %d blocks, want %d", tt.bounds, got, tt.blocks)
 			}
 			for name := range snap.Reports {
 				if c := store.conditions[name][nodestatus.ConditionFabric]; c.Reason != tt.reason {
@@ -168,12 +156,9 @@ func TestSitesWithoutFabric(t *testing.T) {
 		{"HGX with partitions as the site says", "NVIDIA H200", waits, nil, true, topology.ReasonFabricInProgress, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			snap := hgxSite(t, 0)
+			snap := withGPUs(hgxSite(t, 0), func(_ string, g *topology.GPU) { g.Product, g.Fabric = tt.product, tt.fabric })
 			for _, r := range snap.Reports {
-				for i := range r.GPUs {
-					r.GPUs[i].Product, r.GPUs[i].Fabric = tt.product, tt.fabric
-				}
-				r.Domain, r.FabricMode = r.Joined(), tt.mode
+				r.FabricMode = tt.mode
 			}
 			store := newMemory(snap)
 			inBubble(t, store, complete(t, Publication{FabricPartitions: tt.said}), func() {
@@ -201,14 +186,9 @@ func TestSitesWithoutFabric(t *testing.T) {
 // TestPeersOfFiles has GB200 machines without a fabric. The nodes_config.cfg of one names peers, that of another names
 // none, and nobody could read the others. The publisher judges each machine as its own agent does.
 func TestPeersOfFiles(t *testing.T) {
-	snap := hgxSite(t, 0)
+	none := topology.Fabric{State: topology.FabricNotSupported}
+	snap := withGPUs(hgxSite(t, 0), func(_ string, g *topology.GPU) { g.Product, g.Fabric = "NVIDIA GB200", none })
 	names := slices.Sorted(maps.Keys(snap.Reports))
-	for _, r := range snap.Reports {
-		for i := range r.GPUs {
-			r.GPUs[i].Product, r.GPUs[i].Fabric = "NVIDIA GB200", topology.Fabric{State: topology.FabricNotSupported}
-		}
-		r.Domain = r.Joined()
-	}
 	snap.Reports[names[0]].IMEXPeers, snap.Reports[names[1]].IMEXPeers = new(true), new(false)
 	store := newMemory(snap)
 	inBubble(t, store, complete(t, Publication{}), func() {
@@ -233,16 +213,12 @@ func TestPeersOfFiles(t *testing.T) {
 // TestNoFabricManager has two of eight HGX machines on which Fabric Manager does not run. After fabricWait the site has
 // one problem, and the series of the alert name the machines. No condition is true, so nobody drains them.
 func TestNoFabricManager(t *testing.T) {
-	snap := hgxSite(t, 0)
-	for name, r := range snap.Reports {
-		for i := range r.GPUs {
-			r.GPUs[i].Product, r.GPUs[i].Fabric = "NVIDIA H200", topology.Fabric{State: topology.FabricNotSupported}
-			if name == "h01" || name == "h02" {
-				r.GPUs[i].Fabric.State = topology.FabricInProgress
-			}
+	snap := withGPUs(hgxSite(t, 0), func(name string, g *topology.GPU) {
+		g.Product, g.Fabric = "NVIDIA H200", topology.Fabric{State: topology.FabricNotSupported}
+		if name == "h01" || name == "h02" {
+			g.Fabric.State = topology.FabricInProgress
 		}
-		r.Domain = r.Joined()
-	}
+	})
 	reg := prometheus.NewRegistry()
 	store := newMemory(snap)
 	prepare := func(p *Publisher) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -51,27 +50,6 @@ func TestBadSlurmNames(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestMakeNamesTheNameless(t *testing.T) {
-	pub := complete(t, Publication{SlurmNames: "annotation:sn"})[0]
-	snap := racks(t)
-	for i := range snap.Nodes {
-		if i != 4 {
-			snap.Nodes[i].Annotations = map[string]string{"sn": "s" + snap.Nodes[i].Name}
-		}
-	}
-	made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const message = "no annotation sn says its name in Slurm"
-	if diff := cmp.Diff([]topology.Finding{{Subject: topology.Subject{Node: "gb200-005"}, Reason: inputs.ReasonNoSlurmName, Message: message}}, made.Stored.Problems); diff != "" {
-		t.Errorf("problems (-want +got):\n%s", diff)
-	}
-	if want := "gb200-005: NoSlurmName: " + message; plandoc.LeftOut(made.Left) != want {
-		t.Errorf("left out %q, want %q", plandoc.LeftOut(made.Left), want)
 	}
 }
 
@@ -208,12 +186,7 @@ func TestNamelessAtAStart(t *testing.T) {
 // then on, or none does.
 func TestNodeIsUnselected(t *testing.T) {
 	site := func(cluster string) *inputs.Snapshot {
-		snap := racks(t)
-		for i := range snap.Nodes {
-			snap.Nodes[i].Labels["sc"] = "a"
-		}
-		snap.Nodes[4].Labels["sc"] = cluster
-		return snap
+		return labelled(t, "sc", "a", "a", map[string]string{"gb200-005": cluster})
 	}
 	no := false
 	a := Publication{Name: "a", ConfigMap: "quoin-slurm", Nodes: Selection{Selector: "sc=a"}}
@@ -261,12 +234,7 @@ func TestNodeIsUnselected(t *testing.T) {
 // node has left and its annotation.
 func TestRestartTakesAnnotationsBack(t *testing.T) {
 	site := func(label string) *inputs.Snapshot {
-		snap := racks(t)
-		for i := range snap.Nodes {
-			snap.Nodes[i].Labels["sc"] = "a"
-		}
-		snap.Nodes[4].Labels["sc"] = label
-		return snap
+		return labelled(t, "sc", "a", "a", map[string]string{"gb200-005": label})
 	}
 	for name, foreign := range map[string]bool{"its own": false, "another's": true} {
 		t.Run(name, func(t *testing.T) {
@@ -291,13 +259,9 @@ func TestRestartTakesAnnotationsBack(t *testing.T) {
 				store.pass(time.Hour) // the clock begins anew
 				store.edit(func() {}) // as the Node's change is one
 				store.pass(time.Minute)
-				saves, annotated := store.saves, store.annotated
-				store.pass(24 * time.Hour)
+				store.rests(t, 24*time.Hour)
 				if (store.notes["gb200-005"] != "") != foreign || len(store.notes) < 71 || len(store.plan(t).Leaving) != 0 {
 					t.Errorf("its annotation is %q of %d, and leaving are %v", store.notes["gb200-005"], len(store.notes), store.plan(t).Leaving)
-				}
-				if store.saves != saves || store.annotated != annotated {
-					t.Errorf("%d saves and %d annotations at rest", store.saves-saves, store.annotated-annotated)
 				}
 			})
 		})

@@ -13,20 +13,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-func TestFirstPublicationWaitsForAllNodes(t *testing.T) {
-	store := newMemory(racks(t, simulated.Fault{Node: "gb200-030", Fabric: "inProgress"}))
-	inBubble(t, store, complete(t, Publication{SettleTime: publication.Default().SettleTime}), func() {
-		store.pass(4 * time.Minute)
-		if store.saves != 0 {
-			t.Fatal("published although a node with GPUs is not known yet")
-		}
-		store.pass(2 * time.Minute)
-		if store.saves != 1 {
-			t.Fatal("not published after the longest wait")
-		}
-	})
-}
-
 // TestFirstPublicationWaitsForLateAgents starts a site whose agents come up one
 // after another and whose nodes have no labels: the base block size must be
 // that of whole racks.

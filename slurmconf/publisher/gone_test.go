@@ -19,14 +19,7 @@ func whole(snap *inputs.Snapshot) *inputs.Snapshot {
 // inCluster returns the racks. Their first nodes are in another cluster.
 func inCluster(t *testing.T, others int) *inputs.Snapshot {
 	t.Helper()
-	snap := racks(t)
-	for i := range snap.Nodes {
-		snap.Nodes[i].Labels["sc"] = "a"
-		if i < others {
-			snap.Nodes[i].Labels["sc"] = "b"
-		}
-	}
-	return whole(snap)
+	return whole(labelled(t, "sc", "a", "a", firstNodes(others, "b")))
 }
 
 // TestGoneNodesDoNotWait removes nodes in many ways. Those whose Node object is gone leave
@@ -85,26 +78,6 @@ func deleted(snap *inputs.Snapshot, first int) *inputs.Snapshot {
 	}
 	snap.Nodes = snap.Nodes[first:]
 	return snap
-}
-
-// TestNodesThatLeaveCountTogether takes few nodes at a time out of a publication, while
-// their Node objects stay.
-func TestNodesThatLeaveCountTogether(t *testing.T) {
-	store := newMemory(inCluster(t, 0))
-	inBubble(t, store, complete(t, Publication{Nodes: Selection{Selector: "sc=a"}, RemoveAfter: Duration{Duration: time.Minute}}), func() {
-		store.pass(5 * time.Minute)
-		store.change(inCluster(t, 10))
-		store.pass(5 * time.Minute)
-		if d := store.plan(t); d.Held != nil || d.Current.Number != 2 {
-			t.Fatalf("10 of 72 nodes: revision %d, held %+v", d.Current.Number, d.Held)
-		}
-		store.change(inCluster(t, 20))
-		store.pass(5 * time.Minute)
-		const want = "BigChange: 20 of 62 nodes would move or leave, with 10 that did within the last hour (holdWindow), more than 20 %"
-		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, want) {
-			t.Errorf("held %q, want %q", held, want)
-		}
-	})
 }
 
 // TestScaleInDoesNotWait scales a NodeSet in, at once and in steps, and out again.

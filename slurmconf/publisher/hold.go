@@ -11,9 +11,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// holder says what is held and why, in the log, in events, in the stored plan and in the
+// holds says what is held and why, in the log, in events, in the stored plan and in the
 // publication's annotations.
-type holder struct {
+type holds struct {
 	outlets
 	pub     *publication.Cluster
 	archive *archive
@@ -36,12 +36,12 @@ func (l *loop) hold(ctx context.Context, mem *stored, in *gathered, made *Render
 		l.showPlaces(in.prev.Plan.Places(), in)
 		out.specs = in.prev.specs(l.pub)
 	}
-	out.stored, err = l.holder.say(ctx, mem, act, now)
+	out.stored, err = l.holds.say(ctx, mem, act, now)
 	return out, err
 }
 
 // say says what is held and why, or that nothing is. It returns what is stored then.
-func (h *holder) say(ctx context.Context, s *stored, act hold, now time.Time) (out *stored, err error) {
+func (h *holds) say(ctx context.Context, s *stored, act hold, now time.Time) (out *stored, err error) {
 	if len(act.why) > 0 {
 		h.metrics.passes.WithLabelValues(h.pub.Name, "held").Inc()
 	}
@@ -104,7 +104,7 @@ func sameText(a, b plandoc.Held) bool {
 func sameHold(a, b plandoc.Held) bool { return a.Same(&b) }
 
 // savePlan stores what is held, and since when. It returns the new document.
-func (h *holder) savePlan(ctx context.Context, doc *plandoc.Document, wanted func() *Rendered, held []plandoc.Held, now time.Time) (*plandoc.Document, error) {
+func (h *holds) savePlan(ctx context.Context, doc *plandoc.Document, wanted func() *Rendered, held []plandoc.Held, now time.Time) (*plandoc.Document, error) {
 	for i := range held {
 		held[i].Since = now.UTC().Truncate(time.Second)
 		for _, old := range doc.Held {

@@ -1,11 +1,8 @@
 package publisher
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,65 +11,16 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
-
-// lateSlurm read its files at some time. Its nodes are placed by the file.
-type lateSlurm struct {
-	nodes []inputs.Node
-	mu    sync.Mutex // guards what follows
-	read  time.Time
-	asked int // whole of these were about nodes
-	whole int
-}
-
-// reads lets it have read its files then.
-func (s *lateSlurm) reads(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.read = at
-}
-
-// questions returns how many there were, and how many of these were about nodes.
-func (s *lateSlurm) questions() (asked, whole int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.asked, s.whole
-}
-
-func (s *lateSlurm) Ask(_ context.Context, q client.Question) (*slurmctld.State, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked++
-	state := &slurmctld.State{Read: s.read}
-	if !q.Nodes {
-		return state, nil
-	}
-	s.whole++
-	state.Nodes = map[string]slurmctld.Node{}
-	for i := range s.nodes {
-		state.Nodes[s.nodes[i].Name] = slurmctld.Node{Registered: true}
-	}
-	return state, nil
-}
-
-func (s *lateSlurm) Reconfigure(context.Context) error {
-	s.reads(time.Now())
-	return nil
-}
 
 // TestAnnotationsWaitForSlurm has a rack join while nothing makes Slurm load files.
 func TestAnnotationsWaitForSlurm(t *testing.T) {
 	for name, reconfigure := range map[string]bool{"until somebody reconfigures": false, "or told to": true} {
 		t.Run(name, func(t *testing.T) {
-			store, slurm := newMemory(racks(t, lastRack(0)...)), &lateSlurm{nodes: racks(t).Nodes}
+			store, slurm := newMemory(racks(t, lastRack(0)...)), &testSlurm{late: true}
 			pubs := complete(t, Publication{SettleTime: publication.Default().SettleTime, Slurm: publication.Slurm{Scontrol: "scontrol", Reconfigure: reconfigure}})
-			prepare := func(p *Publisher) {
-				p.options.Slurm = map[string]*client.Client{"default": client.New("default", slurm, p.log)}
-			}
-			inBubbleWith(t, store, pubs, prepare, func(*Publisher) {
+			inBubbleWith(t, store, pubs, slurm.asks, func(*Publisher) {
 				slurm.reads(time.Now().Add(2 * time.Minute)) // as slurmctld starts later
 				store.pass(time.Hour)
 				if store.notes[nodeName(1)] == "" {
@@ -120,13 +68,10 @@ func TestAnnotationsWaitForSlurm(t *testing.T) {
 // TestHeldNamesAreNotPending holds other names for all nodes. Slurm has the published names, so none of
 // its nodes is pending.
 func TestHeldNamesAreNotPending(t *testing.T) {
-	store, slurm := newMemory(racks(t)), &lateSlurm{nodes: racks(t).Nodes}
+	store, slurm := newMemory(racks(t)), &testSlurm{late: true}
 	for _, names := range []string{"short", "s/gb200-(.+)/x-$1/"} {
 		pubs := complete(t, Publication{SlurmNames: names, Slurm: publication.Slurm{Scontrol: "scontrol"}})
-		prepare := func(p *Publisher) {
-			p.options.Slurm = map[string]*client.Client{"default": client.New("default", slurm, p.log)}
-		}
-		inBubbleWith(t, store, pubs, prepare, func(*Publisher) {
+		inBubbleWith(t, store, pubs, slurm.asks, func(*Publisher) {
 			store.pass(time.Minute)
 			slurm.reads(time.Now())
 			store.pass(2 * time.Hour)
@@ -141,9 +86,9 @@ func TestHeldNamesAreNotPending(t *testing.T) {
 // TestSlurmAtRest asks Slurm for jobs and for how far nodes have come. One question a minute does for
 // both.
 func TestSlurmAtRest(t *testing.T) {
-	store, slurm := newMemory(racks(t)), &lateSlurm{nodes: racks(t).Nodes}
+	store, slurm := newMemory(racks(t)), &testSlurm{late: true}
 	prepare := func(p *Publisher) {
-		p.options.Slurm = map[string]*client.Client{"default": client.New("default", slurm, p.log)}
+		slurm.asks(p)
 		p.jobs = occupancy.New(p.options.Slurm, p.log)
 	}
 	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
@@ -161,11 +106,8 @@ func TestSlurmAtRest(t *testing.T) {
 // TestPassesDoNotWait has a Slurm that hangs. Files are published when the first question has failed, and
 // Nodes are annotated when Slurm had its time to load the files.
 func TestPassesDoNotWait(t *testing.T) {
-	store := newMemory(racks(t))
-	prepare := func(p *Publisher) {
-		p.options.Slurm = map[string]*client.Client{"default": client.New("default", hanging{}, p.log)}
-	}
-	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
+	store, hangs := newMemory(racks(t)), &testSlurm{takes: 24 * time.Hour}
+	inBubbleWith(t, store, complete(t, Publication{}), hangs.asks, func(*Publisher) {
 		start := time.Now()
 		for store.get("slurm/quoin-slurm") == nil {
 			store.pass(time.Second)
@@ -184,19 +126,6 @@ func TestPassesDoNotWait(t *testing.T) {
 			t.Errorf("it says %q of a Slurm that does not answer", text)
 		}
 	})
-}
-
-// hanging is a Slurm that never answers.
-type hanging struct{}
-
-func (hanging) Ask(ctx context.Context, _ client.Question) (*slurmctld.State, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
-func (hanging) Reconfigure(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
 }
 
 // TestRefusedAnnotationsStop has Slinky's pods say that Slurm refuses a new block. Nobody can
@@ -234,8 +163,6 @@ func TestRefusedAnnotationsStop(t *testing.T) {
 		}
 	})
 }
-
-func nodeName(n int) string { return fmt.Sprintf("gb200-%03d", n) }
 
 // lastRack has all nodes of the last rack absent but the first ones.
 func lastRack(there int) (absent []simulated.Fault) {

@@ -59,10 +59,11 @@ func (m *Rendered) Partitions() []string { return slurmconf.PartitionLines(m.top
 // Summary says in a line what the files hold.
 func (m *Rendered) Summary() string {
 	var parts []string
-	if n := len(m.Plan.Blocks()); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d blocks, base size %d", n, m.Plan.BaseBlockSize()))
+	file := topology.Plan{Topologies: m.topologies}
+	if n := len(file.Blocks()); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d blocks, base size %d", n, file.BaseBlockSize()))
 	}
-	if n := len(m.Plan.Switches()); n > 0 {
+	if n := len(file.Switches()); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d switches", n))
 	}
 	if len(parts) == 0 {

@@ -11,46 +11,29 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
+// TestMakeNothing makes files for nodes that have no place, and for a publication that takes no node.
 func TestMakeNothing(t *testing.T) {
-	pub := complete(t, Publication{})[0]
 	gone := &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Sizes: []int{2}, Blocks: []topology.Block{{Name: "nvl-8a61c302-1"}}}}}
-	for name, tt := range map[string]struct {
-		prev Previous
-		want string
-	}{
-		"no block":             {Previous{}, "no NVLink domain and no switch is known"},
-		"only a block's place": {Previous{Plan: gone}, "no node is in a block or switch"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			made, err := Make(pub, inputs.Inputs{Facts: []topology.Facts{{Name: "n1", SlurmName: "n1"}}}, tt.prev)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if made.Refused != "NothingToPublish" || !strings.HasPrefix(made.Message, tt.want) || !strings.HasPrefix(plandoc.LeftOut(made.Left), "n1: NoGPUs: ") {
-				t.Errorf("refused %q for %q, left out %q: want %q and why n1 is left out", made.Refused, made.Message, plandoc.LeftOut(made.Left), tt.want)
-			}
-		})
-	}
-}
-
-// TestMakeOfNoNode makes files for a publication that takes no node.
-func TestMakeOfNoNode(t *testing.T) {
+	node := inputs.Inputs{Facts: []topology.Facts{{Name: "n1", SlurmName: "n1"}}}
+	const noGPUs = "n1: NoGPUs: "
 	for _, tt := range []struct {
 		name  string
 		nodes Selection
+		in    inputs.Inputs
+		prev  Previous
 		want  string
+		left  string
 	}{
-		{"all nodes", Selection{}, "no node is known"},
-		{"by labels", Selection{Selector: "pool=gpu"}, "no node has the labels of nodes.selector, which is pool=gpu"},
-		{"by pods", Selection{Slinky: "hpc/a"}, "no node has a worker pod of nodes.slinky, which is hpc/a"},
+		{"no block", Selection{}, node, Previous{}, "no NVLink domain and no switch is known", noGPUs},
+		{"only a block's place", Selection{}, node, Previous{Plan: gone}, "no node is in a block or switch", noGPUs},
+		{"no node", Selection{}, inputs.Inputs{}, Previous{}, ": there is nothing to write; no node is known", ""},
+		{"no node by labels", Selection{Selector: "pool=gpu"}, inputs.Inputs{}, Previous{}, ": there is nothing to write; no node has the labels of nodes.selector, which is pool=gpu", ""},
+		{"no node by pods", Selection{Slinky: "hpc/a"}, inputs.Inputs{}, Previous{}, ": there is nothing to write; no node has a worker pod of nodes.slinky, which is hpc/a", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			made, err := Make(complete(t, Publication{Nodes: tt.nodes})[0], inputs.Inputs{}, Previous{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if made.Refused != "NothingToPublish" || !strings.HasSuffix(made.Message, ": there is nothing to write; "+tt.want) {
-				t.Errorf("refused %q for %q, want %q", made.Refused, made.Message, tt.want)
+			made := makeOf(t, complete(t, Publication{Nodes: tt.nodes})[0], tt.in, tt.prev)
+			if left := plandoc.LeftOut(made.Left); made.Refused != "NothingToPublish" || !strings.Contains(made.Message, tt.want) || !strings.HasPrefix(left, tt.left) {
+				t.Errorf("refused %q for %q, left out %q: want %q and %q", made.Refused, made.Message, left, tt.want, tt.left)
 			}
 		})
 	}
@@ -72,17 +55,24 @@ func TestMakeLeavesOutOfOneKind(t *testing.T) {
 		{"no tree", "tree", &inputs.Snapshot{Nodes: both.Nodes[:2]}, "a[1-2]: NoSwitch: no switch above its block is known, and only the tree is published",
 			"no switch is known: there is nothing to write of topology tree; nodes by reason: NoSwitch 2"},
 		{"no block", "block", tree, "b1: NoNVLinkDomain: it is in the tree only, and only blocks are published",
-			""}, // its GPUs are published
+			""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pub := complete(t, Publication{Topology: tt.kind})[0]
-			made, err := Make(pub, pub.Rules.Gather(tt.snap), Previous{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			made := makeOf(t, pub, pub.Rules.Gather(tt.snap), Previous{})
 			if diff := cmp.Diff([]string{tt.left, tt.message}, []string{plandoc.LeftOut(made.Left), made.Message}); diff != "" {
 				t.Errorf("left out, and why (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestSummary counts what is in the files, and not what the plan has beside it.
+func TestSummary(t *testing.T) {
+	for kind, want := range map[string]string{"auto": "2 blocks, base size 2, 4 switches, 4 nodes", "tree": "4 switches, 4 nodes", "block": "2 blocks, base size 2, 4 nodes"} {
+		pub := complete(t, Publication{Topology: kind})[0]
+		if got := makeOf(t, pub, pub.Rules.Gather(siteOf(rackOf{"a", 1, 2}, rackOf{"a", 2, 2})), Previous{}).Summary(); got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	slurmlint "github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -143,24 +144,6 @@ func TestNodeWithoutGPUsJoins(t *testing.T) {
 	}
 }
 
-// TestMemberMovesWithoutFile moves a node between known racks.
-func TestMemberMovesWithoutFile(t *testing.T) {
-	store := newMemory(killedRacks(t))
-	inBubble(t, store, complete(t, Publication{Membership: "annotation"}), func() {
-		store.pass(10 * time.Minute)
-		files, was := maps.Clone(store.get("slurm/quoin-slurm").Files), store.notes["gb200-001"]
-		store.change(killedRacks(t, simulated.Fault{Node: "gb200-001", MoveTo: "gb200-019", Reboot: true}))
-		store.pass(10 * time.Minute)
-		if diff := cmp.Diff(files, store.get("slurm/quoin-slurm").Files); diff != "" || namesNodes(store) {
-			t.Errorf("files (-before +after):\n%s", diff)
-		}
-		r := store.plan(t).Current
-		if is := store.notes["gb200-001"]; is == was || is != store.notes["gb200-019"] || !strings.Contains(r.Why, "gb200-001 moves from") {
-			t.Errorf("annotated %q, was %q; revision %d: %s", is, was, r.Number, r.Why)
-		}
-	})
-}
-
 // TestMembershipChanges changes the key on a running site whose nodes are not those of worker pods.
 // Nodes leave the file when all of them have their annotations, and people have approved it. No
 // annotation ever goes.
@@ -220,16 +203,10 @@ func TestMembershipWaits(t *testing.T) {
 				n.Annotations = map[string]string{plandoc.SpecAnnotation: "some:where"}
 			}
 		}
-		m, err := Make(pub, pub.Rules.Gather(snap), prev)
-		if err != nil || m.Refused != "" {
-			t.Fatalf("%v %s", err, m.Message)
-		}
+		m := makeFiles(t, pub, pub.Rules.Gather(snap), prev)
 		return strings.Contains(m.Files["topology.yaml"], "nodes:"), m.Stored.Problems
 	}
-	file, err := Make(complete(t, Publication{Gres: Gres{AutoDetect: "nvidia"}})[0], pub.Rules.Gather(racksWithout(t, 1)), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := makeOf(t, complete(t, Publication{Gres: Gres{AutoDetect: "nvidia"}})[0], pub.Rules.Gather(racksWithout(t, 1)), Previous{})
 	inFile := previousOf(t, pub, file.Files)
 	want := []topology.Finding{{Reason: ReasonMembershipWaits, Message: "all nodes stay in the topology file until these nodes of it have an annotation: gb200-[002,072]"}}
 	if named, problems := made(inFile, "gb200-001", "gb200-002", "gb200-072"); !named || !cmp.Equal(problems, want) {
@@ -269,12 +246,12 @@ func TestPlanLostByAnnotation(t *testing.T) {
 func TestHoldsByAnnotation(t *testing.T) {
 	store := newMemory(racks(t))
 	var faults []simulated.Fault
-	for i := 1; i <= 20; i++ {
-		faults = append(faults, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", i), MoveTo: "gb200-072", Reboot: true})
+	for _, name := range nodeNames(1, 20) {
+		faults = append(faults, simulated.Fault{Node: name, MoveTo: "gb200-072", Reboot: true})
 	}
 	inBubble(t, store, complete(t, Publication{Membership: "annotation"}), func() {
 		store.pass(10 * time.Minute)
-		before, notes := topologyOf(store), maps.Clone(store.notes)
+		before, notes, files := topologyOf(store), maps.Clone(store.notes), maps.Clone(store.get("slurm/quoin-slurm").Files)
 		store.change(racks(t, faults...))
 		store.pass(10 * time.Minute)
 		held := store.get("slurm/quoin-slurm").Annotations
@@ -284,10 +261,10 @@ func TestHoldsByAnnotation(t *testing.T) {
 		store.approve()
 		store.pass(10 * time.Minute)
 		after := topologyOf(store)
-		if after == before || maps.Equal(notes, store.notes) {
-			t.Fatalf("approved, and the plan is\n%s", after)
-		}
 		set := store.get("slurm/quoin-slurm")
+		if diff := cmp.Diff(files, set.Files); after == before || store.notes["gb200-001"] != store.notes["gb200-072"] || diff != "" {
+			t.Fatalf("approved, files (-before +after):\n%s\nand the plan is\n%s", diff, after)
+		}
 		store.edit(func() { set.Annotations[plandoc.AnnotationRollback] = "1" })
 		store.pass(time.Hour)
 		d := store.plan(t)
@@ -399,7 +376,7 @@ func TestGresByNodeSets(t *testing.T) {
 			pub := complete(t, Publication{SlurmNames: "slinky", Nodes: Selection{Selector: "pool!=other"}, Namespace: "slurm", Gres: tt.gres})[0]
 			var prev Previous
 			if tt.before != nil {
-				prev = publishedOf(t, pub, nodeSets(tt.before, true))
+				prev = recalled(t, pub, makeOf(t, pub, pub.Rules.Gather(nodeSets(tt.before, true)), Previous{}))
 			}
 			snap := nodeSets(tt.counts, tt.ready)
 			if tt.change != nil {
@@ -411,6 +388,10 @@ func TestGresByNodeSets(t *testing.T) {
 			}
 			if _, got, _ := strings.Cut(made.Files["gres.conf"], "overwritten.\n"); got != tt.want {
 				t.Errorf("gres.conf (-want +got):\n%s\nproblems %v", cmp.Diff(tt.want, got), made.Stored.Problems)
+			}
+			forAll := func(f topology.Finding) bool { return f.Reason == slurmlint.ReasonForAll }
+			if slices.ContainsFunc(made.Stored.Problems, forAll) != strings.HasPrefix(tt.want, "Name=gpu") {
+				t.Errorf("all nodes list the same devices, and problems are %v", made.Stored.Problems)
 			}
 			unchecked := func(f topology.Finding) bool {
 				return f.Reason == slurmconf.ReasonNotJudged && strings.HasPrefix(f.Message, "a")
@@ -515,10 +496,7 @@ func TestGresByNodeSetsStays(t *testing.T) {
 						delete(snap.Nodes[i].Labels, "network.topology.nvidia.com/leaf")
 					}
 				}
-				made, err := Make(pub, pub.Rules.Gather(snap), prev)
-				if err != nil || made.Refused != "" {
-					t.Fatalf("%s: %v %s", step.what, err, made.Message)
-				}
+				made := makeFiles(t, pub, pub.Rules.Gather(snap), prev)
 				files = made.Files
 				file := files["gres.conf"]
 				if first == "" {
@@ -531,10 +509,7 @@ func TestGresByNodeSetsStays(t *testing.T) {
 				if slices.ContainsFunc(made.Stored.Problems, differ) != strings.Contains(tt.name, "differ") {
 					t.Errorf("%s: problems %v", step.what, made.Stored.Problems)
 				}
-				plan := made.Stored
-				if prev, err = ReadPlan(pub, &plan); err != nil {
-					t.Fatal(err)
-				}
+				prev = recalled(t, pub, made)
 			}
 		})
 	}
@@ -601,7 +576,8 @@ func TestGresByAnnotation(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var prev Previous
 			if tt.before != nil {
-				prev = publishedOf(t, complete(t, *tt.before)[0], racks(t))
+				before := complete(t, *tt.before)[0]
+				prev = recalled(t, before, makeOf(t, before, before.Rules.Gather(racks(t)), Previous{}))
 			}
 			snap := racks(t, tt.faults...)
 			tt.more(snap)
@@ -634,21 +610,6 @@ func TestGresByAnnotation(t *testing.T) {
 			}
 		})
 	}
-}
-
-// publishedOf is what the next plan continues from after a first publication.
-func publishedOf(t *testing.T, pub *publication.Cluster, snap *inputs.Snapshot) Previous {
-	t.Helper()
-	made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan := made.Stored
-	prev, err := ReadPlan(pub, &plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return prev
 }
 
 // TestBridgeKeepsNodesInTheFile has a node of slurm-bridge beside nodes of worker pods.

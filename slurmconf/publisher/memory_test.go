@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -181,8 +182,8 @@ func (m *memory) Stored(context.Context) (map[string]plandoc.Stored, error) {
 	out := map[string]plandoc.Stored{}
 	for name, packed := range m.plans {
 		d, err := plandoc.Unpack(packed)
-		if err != nil {
-			return nil, err
+		if err != nil { // as other stores, it lists a plan that nobody can read
+			d = plandoc.New(name, "")
 		}
 		at, _ := plandoc.ReadLocation(d.Place)
 		out[name] = plandoc.Stored{Place: at, Files: d.Place, RemovePlan: "remove plan " + name, RemoveFiles: "remove files " + d.Place}
@@ -275,6 +276,16 @@ func (m *memory) pass(d time.Duration) {
 	m.sync()
 }
 
+// rests lets time pass in which nothing is written.
+func (m *memory) rests(t *testing.T, d time.Duration) {
+	t.Helper()
+	before := m.writes()
+	m.pass(d)
+	if wrote := since(before, m.writes()); len(wrote) > 0 {
+		t.Errorf("written at rest: %v", wrote)
+	}
+}
+
 func (m *memory) sync() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -359,6 +370,16 @@ func complete(t testing.TB, pubs ...Publication) []*publication.Cluster {
 	return out
 }
 
+func nodeName(n int) string { return fmt.Sprintf("gb200-%03d", n) }
+
+// nodeNames are the names of nodes of the racks, which count from 1.
+func nodeNames(first, last int) (names []string) {
+	for i := first; i <= last; i++ {
+		names = append(names, nodeName(i))
+	}
+	return names
+}
+
 // racks are four racks with 18 nodes each, gb200-001 to gb200-072, after some
 // faults.
 func racks(t testing.TB, faults ...simulated.Fault) *inputs.Snapshot {
@@ -372,10 +393,46 @@ func racks(t testing.TB, faults ...simulated.Fault) *inputs.Snapshot {
 func racksWithout(t testing.TB, first int) *inputs.Snapshot {
 	t.Helper()
 	var faults []simulated.Fault
-	for i := range first {
-		faults = append(faults, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", i+1), Absent: true})
+	for _, name := range nodeNames(1, first) {
+		faults = append(faults, simulated.Fault{Node: name, Absent: true})
 	}
 	return racks(t, faults...)
+}
+
+// labelled are the racks with a label: one value for the first two racks, another for the others, and values of single
+// nodes.
+func labelled(t testing.TB, key, first, last string, others map[string]string) *inputs.Snapshot {
+	t.Helper()
+	snap := racks(t)
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		n.Labels = maps.Clone(n.Labels)
+		n.Labels[key] = []string{first, last}[i/36]
+		if value, ok := others[n.Name]; ok {
+			n.Labels[key] = value
+		}
+	}
+	return snap
+}
+
+// withGPUs returns the snapshot after a change of the GPUs in the reports of nodes, or of all without names. Agents have
+// read the fabric twice.
+func withGPUs(snap *inputs.Snapshot, change func(node string, g *topology.GPU), nodes ...string) *inputs.Snapshot {
+	next := *snap
+	next.Reports = maps.Clone(snap.Reports)
+	for name, report := range snap.Reports {
+		if len(nodes) > 0 && !slices.Contains(nodes, name) {
+			continue
+		}
+		r := *report
+		r.GPUs = slices.Clone(r.GPUs)
+		for i := range r.GPUs {
+			change(name, &r.GPUs[i])
+		}
+		r.Domain = r.Joined()
+		next.Reports[name] = &r
+	}
+	return &next
 }
 
 // snapshotOf is what agents and kubelets of the machines would have written.
@@ -391,6 +448,37 @@ func snapshotOf(c *simulated.Cluster) *inputs.Snapshot {
 		}
 	}
 	return s
+}
+
+// makeOf makes what a publication writes after prev.
+func makeOf(t testing.TB, pub *publication.Cluster, in inputs.Inputs, prev Previous) *Rendered {
+	t.Helper()
+	made, err := Make(pub, in, prev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// makeFiles is makeOf where there must be something to write.
+func makeFiles(t testing.TB, pub *publication.Cluster, in inputs.Inputs, prev Previous) *Rendered {
+	t.Helper()
+	made := makeOf(t, pub, in, prev)
+	if made.Refused != "" {
+		t.Fatalf("%s: %s", made.Refused, made.Message)
+	}
+	return made
+}
+
+// recalled is what a plan continues from after the publication of what was made.
+func recalled(t testing.TB, pub *publication.Cluster, made *Rendered) Previous {
+	t.Helper()
+	plan := made.Stored
+	prev, err := ReadPlan(pub, &plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prev
 }
 
 // previousOf is what a plan continues from after the publication of the files.

@@ -267,7 +267,7 @@ func (l *look) notSelected() string {
 	for _, key := range []struct{ key, value string }{{keySelector, l.pub.Nodes.Selector}, {keySlinky, l.pub.Nodes.Slinky}} {
 		switch {
 		case l.settings.nodes() && l.settings.differ(key.key):
-			keys = append(keys, l.settings.say(key.key))
+			keys = append(keys, l.settings.text(key.key))
 		case key.value != "":
 			keys = append(keys, key.key)
 		}

@@ -1,15 +1,13 @@
 package publisher
 
 import (
-	"maps"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -42,11 +40,7 @@ func nodeInfoSeries(t *testing.T, m *Metrics) map[string]map[string]string {
 }
 
 func TestNodeInfo(t *testing.T) {
-	snap := racks(t)
-	for i := range snap.Nodes {
-		snap.Nodes[i].Labels = maps.Clone(snap.Nodes[i].Labels)
-		snap.Nodes[i].Labels["team"] = []string{"red", "blue"}[i/36]
-	}
+	snap := labelled(t, "team", "red", "blue", nil)
 	pubs := complete(t,
 		Publication{Name: "red", Namespace: "slurm", Nodes: Selection{Selector: "team=red"}},
 		Publication{Name: "blue", Namespace: "slurm-blue", Nodes: Selection{Selector: "team=blue"}})
@@ -55,6 +49,11 @@ func TestNodeInfo(t *testing.T) {
 	inBubbleWith(t, store, pubs, func(p *Publisher) { metrics = p.metrics }, func(p *Publisher) {
 		store.pass(10 * time.Minute)
 		series := nodeInfoSeries(t, p.metrics)
+		for kind, want := range map[string]float64{"domain": 2, "placeholder": 0} {
+			if n := testutil.ToFloat64(p.metrics.blocks.WithLabelValues("red", kind)); n != want {
+				t.Errorf("%v blocks of kind %s, want %v", n, kind, want)
+			}
+		}
 		if len(series) != 72 || series["blue gb200-072"] == nil {
 			t.Errorf("%d series, want one for each of 72 nodes, and one of blue", len(series))
 		}
@@ -80,27 +79,4 @@ func TestNodeInfo(t *testing.T) {
 	if left := nodeInfoSeries(t, metrics); len(left) != 0 {
 		t.Errorf("a publisher that does not lead serves %d series", len(left))
 	}
-}
-
-// TestNodeInfoWhileHeld serves the places in the published files, not those in the plan.
-func TestNodeInfoWhileHeld(t *testing.T) {
-	store := newMemory(racks(t))
-	inBubbleWith(t, store, complete(t, Publication{}), func(*Publisher) {}, func(p *Publisher) {
-		store.pass(10 * time.Minute)
-		before := nodeInfoSeries(t, p.metrics)
-		var faults []simulated.Fault
-		for _, m := range sites.Open(t, "gb200-nvl72x4").Machines()[:20] {
-			faults = append(faults, simulated.Fault{Node: m.Name, MoveTo: "gb200-072", Reboot: true})
-		}
-		store.change(racks(t, faults...))
-		store.pass(10 * time.Minute)
-		if store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason] == "" {
-			t.Fatal("the change is not held")
-		}
-		for key, labels := range nodeInfoSeries(t, p.metrics) {
-			if labels["block"] != before[key]["block"] {
-				t.Errorf("%s: block %q, published is %q", key, labels["block"], before[key]["block"])
-			}
-		}
-	})
 }

@@ -93,11 +93,7 @@ func TestGresAlone(t *testing.T) {
 		}
 
 		store.edit(func() { set.Files["topology.conf"] = ownConf })
-		saves, plans := store.saves, store.planSaves
-		store.pass(time.Hour)
-		if store.saves != saves || store.planSaves != plans {
-			t.Errorf("%d and %d writes at rest", store.saves-saves, store.planSaves-plans)
-		}
+		store.rests(t, time.Hour)
 		both := map[string]string{"gres.conf": hgxGres, "topology.conf": ownConf}
 		store.edit(func() { set.Files["gres.conf"] = "# mine\n" })
 		store.pass(time.Hour)
@@ -137,17 +133,7 @@ func TestGresAloneFollows(t *testing.T) {
 		fewer := map[string]string{"gres.conf": strings.Replace(hgxGres, "n[01-02]", "n01", 1)}
 		store.filesAre(t, "a node is gone for long", fewer)
 
-		fancy := hgxSite(t, 0)
-		fancy.Nodes, fancy.Reports = snap.Nodes, maps.Clone(snap.Reports)
-		for name, r := range fancy.Reports {
-			other := *r
-			other.GPUs = slices.Clone(r.GPUs)
-			for i := range other.GPUs {
-				other.GPUs[i].Product = "NVIDIA H200"
-			}
-			fancy.Reports[name] = &other
-		}
-		store.change(fancy)
+		store.change(withGPUs(snap, func(_ string, g *topology.GPU) { g.Product = "NVIDIA H200" }))
 		store.pass(time.Hour)
 		if held := store.filesAre(t, "all have other GPUs", fewer).Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: the lines of 7 of 7 nodes in gres.conf would change") {
 			t.Errorf("held %q", held)
@@ -210,22 +196,6 @@ func TestLinksUnknown(t *testing.T) {
 	}
 }
 
-// TestGresAloneRenamed gives other Slurm names to nodes without a place: people look first.
-func TestGresAloneRenamed(t *testing.T) {
-	store := newMemory(hgxSite(t, 0))
-	inBubble(t, store, complete(t, Publication{}), func() { store.pass(time.Hour) })
-	inBubble(t, store, complete(t, Publication{SlurmNames: "s/(.+)/x-$1/"}), func() {
-		store.pass(time.Hour)
-		const want = "BigChange: 8 of 8 nodes would get another Slurm name, more than 20 %: Node h01 was named h01 until now (slurmNames: short); by slurmNames: s/(.+)/x-$1/ it is x-h01;"
-		if held := store.filesAre(t, "renamed", map[string]string{"gres.conf": hgxGres}).Annotations[plandoc.AnnotationHeldReason]; !strings.HasPrefix(held, want) {
-			t.Errorf("held %q", held)
-		}
-		store.approve()
-		store.pass(time.Hour)
-		store.filesAre(t, "approved", map[string]string{"gres.conf": strings.Replace(hgxGres, "h[01-06],n[01-02]", "x-h[01-06],x-n[01-02]", 1)})
-	})
-}
-
 // TestFirstPlaces publishes the first tree of a site that had gres.conf alone when its nodes are
 // labelled: a node that a tree lacks runs no job with others. People can go back.
 func TestFirstPlaces(t *testing.T) {
@@ -285,11 +255,7 @@ func TestSeedBecomesFlat(t *testing.T) {
 		if set.Annotations[plandoc.AnnotationHeldReason] != "" || set.Annotations[plandoc.AnnotationSeed] != "" || set.Annotations[plandoc.AnnotationRevision] != "1" {
 			t.Errorf("annotations %v", set.Annotations)
 		}
-		saves := store.saves
-		store.pass(time.Hour)
-		if store.saves != saves {
-			t.Errorf("%d writes at rest", store.saves-saves)
-		}
+		store.rests(t, time.Hour)
 		store.change(silent) // what is not known now removes nothing
 		store.pass(time.Hour)
 		if store.filesAre(t, "silent again", map[string]string{"topology.yaml": flatFile, "gres.conf": hgxGres}); store.plan(t).Held != nil {
@@ -412,15 +378,8 @@ func TestDomainsEnd(t *testing.T) {
 		snap := racks(t)
 		for i := range snap.Nodes {
 			snap.Nodes[i].Labels = nil
-			r := *snap.Reports[snap.Nodes[i].Name]
-			r.GPUs = slices.Clone(r.GPUs)
-			for k := range r.GPUs {
-				r.GPUs[k].Fabric = topology.Fabric{State: topology.FabricNotSupported}
-			}
-			r.Domain = r.Joined()
-			snap.Reports[snap.Nodes[i].Name] = &r
 		}
-		store.change(snap)
+		store.change(withGPUs(snap, func(_ string, g *topology.GPU) { g.Fabric = topology.Fabric{State: topology.FabricNotSupported} }))
 		store.pass(24 * time.Hour)
 		if held := store.filesAre(t, "no domain", files).Annotations[plandoc.AnnotationHeldReason]; held != "" {
 			t.Errorf("held %q", held)

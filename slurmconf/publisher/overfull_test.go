@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -19,18 +18,12 @@ var oneRack = map[string]int{"GB200": 72}
 // rack booted and named the domain of the first.
 func claimFirstRack(snap *inputs.Snapshot) *inputs.Snapshot {
 	to := snap.Reports[nodeName(1)].GPUs[0].Fabric
-	next := &inputs.Snapshot{Nodes: snap.Nodes, Reports: maps.Clone(snap.Reports)}
+	next := withGPUs(snap, func(_ string, g *topology.GPU) { g.Fabric = to }, nodeNames(59, 72)...)
 	for i := 1; i <= 18; i++ {
 		delete(next.Reports, nodeName(i))
 	}
 	for i := 59; i <= 72; i++ {
-		r := *snap.Reports[nodeName(i)]
-		r.GPUs = slices.Clone(r.GPUs)
-		for g := range r.GPUs {
-			r.GPUs[g].Fabric = to
-		}
-		r.Domain, r.BootID = r.Joined(), r.BootID+"-2"
-		next.Reports[r.Name] = &r
+		next.Reports[nodeName(i)].BootID += "-2"
 	}
 	return next
 }
@@ -38,14 +31,8 @@ func claimFirstRack(snap *inputs.Snapshot) *inputs.Snapshot {
 // TestMakeHoldsDecisions has nobody there who approves that a block is overfilled.
 func TestMakeHoldsDecisions(t *testing.T) {
 	pub, snap := complete(t, Publication{MaxDomainGPUs: oneRack})[0], racks(t)
-	made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := Make(pub, pub.Rules.Gather(claimFirstRack(snap)), previousOf(t, pub, made.Files))
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := makeOf(t, pub, pub.Rules.Gather(snap), Previous{})
+	again := makeOf(t, pub, pub.Rules.Gather(claimFirstRack(snap)), previousOf(t, pub, made.Files))
 	if nodes, _ := placement.Moved(made.Plan, again.Plan); len(nodes) > 0 || !slices.ContainsFunc(again.Stored.Problems, func(f topology.Finding) bool { return f.Reason == placement.BlockOverfull }) {
 		t.Errorf("%v move, problems %v", nodes, again.Stored.Problems)
 	}
@@ -55,7 +42,7 @@ func TestMakeHoldsDecisions(t *testing.T) {
 // reboot: fewer than maxChange. They stay, the rack keeps its own nodes, and all else is published.
 func TestMoversThatOverfillABlockAreHeld(t *testing.T) {
 	snap := racks(t)
-	s := &partitionedSite{store: newMemory(snap), snap: snap, slurm: &jobsSlurm{}, first: 10 * time.Minute}
+	s := &partitionedSite{store: newMemory(snap), snap: snap, slurm: &testSlurm{}, first: 10 * time.Minute}
 	s.run(t, Publication{MaxDomainGPUs: oneRack}, func() {
 		next := claimFirstRack(s.snap)
 		s.snap = next
@@ -66,11 +53,8 @@ func TestMoversThatOverfillABlockAreHeld(t *testing.T) {
 			t.Fatalf("blocks %s, held %+v", got, held)
 		}
 		s.edit(30, 36, func(r *topology.Node, f *topology.Fabric) { f.Health = topology.HealthUnhealthy })
-		saves := s.store.saves
-		s.store.pass(2 * time.Hour)
-		if s.store.saves != saves {
-			t.Errorf("%d saves while nothing changes", s.store.saves-saves)
-		}
+		s.store.pass(time.Hour)
+		s.store.rests(t, 2*time.Hour)
 		s.store.approveDigest(held[0].Digest)
 		s.store.pass(10 * time.Minute)
 		if got := s.blocks(t); got != "1:32 2:18 3:18 4:4" || len(s.held(t)) > 0 {

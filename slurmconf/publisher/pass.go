@@ -33,7 +33,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return found, err
 	}
 	if unreadable != nil { // no plan can continue from it
-		_, err = l.holder.say(ctx, mem, hold{why: unreadable}, now)
+		_, err = l.holds.say(ctx, mem, hold{why: unreadable}, now)
 		return found, err
 	}
 	// Gather what is known of the nodes, place the nodes, render the files and lint them.
@@ -70,7 +70,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 		return found, err
 	}
 	// Annotate and label the Nodes as the files say, as far as Slurm has loaded the files.
-	known := loaded.Known{Waits: true, Problems: said}
+	known := loaded.Known{Unjudged: true, Problems: said}
 	var notes marked
 	if wrote.specs != nil {
 		known = l.lastKnown(wrote, in, made, now)
@@ -78,7 +78,7 @@ func (l *loop) pass(ctx context.Context, now time.Time) (found nodestatus.Pass, 
 	if !slices.Equal(said, known.Problems) {
 		l.observe(ctx, made, snap, known.Problems)
 	}
-	if !known.Waits {
+	if !known.Unjudged {
 		notes, err = l.marks.write(ctx, wrote, in, known.View, now)
 		found.Differences = slices.Concat(wrote.differences, notes.differences)
 	}

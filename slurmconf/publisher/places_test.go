@@ -12,7 +12,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/topology"
@@ -33,12 +32,8 @@ func TestLeftOutRest(t *testing.T) {
 		if got := store.notes["hgx-3"]; got != "fabric:leaf-h1" {
 			t.Errorf("hgx-3 is annotated %q", got)
 		}
-		saves, annotated := store.saves, store.annotated
 		store.change(store.snap)
-		store.pass(time.Hour)
-		if store.saves != saves || store.annotated != annotated {
-			t.Errorf("%d writes more at rest", store.saves+store.annotated-saves-annotated)
-		}
+		store.rests(t, time.Hour)
 	})
 }
 
@@ -66,26 +61,6 @@ func TestLeafBlocksRest(t *testing.T) {
 		store.pass(time.Hour)
 		if diff := gocmp.Diff(text, store.get("slurm/quoin-slurm").Files["topology.yaml"]); diff != "" {
 			t.Errorf("after the switches went missing (-was +is):\n%s", diff)
-		}
-	})
-}
-
-// TestDefaultStaysFabric lets blocks come beside a tree that stays the default.
-func TestDefaultStaysFabric(t *testing.T) {
-	whole := racks(t)
-	for i := range whole.Nodes {
-		delete(whole.Nodes[i].Labels, topology.CliqueLabel)
-	}
-	store := newMemory(reported(whole, 0, 18))
-	inBubble(t, store, complete(t, Publication{DefaultTopology: topology.FabricTopology, FlatTopology: true, BaseBlockSize: 18}), func() {
-		store.pass(time.Minute)
-		store.change(whole)
-		store.pass(10 * time.Minute)
-		is := store.get("slurm/quoin-slurm")
-		text := is.Files["topology.yaml"]
-		if is.Annotations[plandoc.AnnotationHeldReason] != "" || !strings.Contains(text, "- topology: nvl\n  cluster_default: false\n") ||
-			!strings.Contains(text, "- topology: fabric\n  cluster_default: true\n") || !strings.HasSuffix(text, "- topology: flat\n  cluster_default: false\n  flat: true\n") {
-			t.Errorf("held for %q, published\n%s", is.Annotations[plandoc.AnnotationHeldReason], text)
 		}
 	})
 }
@@ -129,11 +104,8 @@ func TestParentsComeLate(t *testing.T) {
 					store.change(snap)
 					store.pass(2 * time.Minute)
 				}
-				saves := store.saves
-				store.pass(time.Hour)
-				if store.saves != saves {
-					t.Errorf("%d saves at rest", store.saves-saves)
-				}
+				store.pass(5 * time.Minute) // Nodes are annotated
+				store.rests(t, time.Hour)
 			})
 			var got []string
 			for _, b := range blocksIn(t, store) {

@@ -222,7 +222,7 @@ type loop struct {
 	facts   *gatherer
 	settle  *settle
 	first   *firstWait
-	holder  *holder
+	holds   *holds
 	marks   *marker
 	watch   *loaded.Watch
 	said    saidWaits
@@ -264,7 +264,7 @@ func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Clus
 	l.marks = &marker{outlets: o, pub: pub, timer: timer, others: others, said: map[string]string{}, writes: o.metrics.writes.WithLabelValues("node")}
 	l.facts = &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: l.marks, jobs: o.jobs, fabrics: &fabricHistory{}, timer: timer}
 	l.settle = &settle{pub: pub, timer: timer}
-	l.holder = &holder{outlets: o, pub: pub, archive: a, timer: timer}
+	l.holds = &holds{outlets: o, pub: pub, archive: a, timer: timer}
 	return l
 }
 

@@ -3,14 +3,12 @@ package publisher
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -80,63 +78,4 @@ func TestStoreErrorIsTriedAgain(t *testing.T) {
 			t.Error("not published after the store came back")
 		}
 	})
-}
-
-// TestTwoPublications gives two Slurm clusters their own nodes.
-func TestTwoPublications(t *testing.T) {
-	snap := racks(t)
-	for i := range snap.Nodes {
-		snap.Nodes[i].Labels["team"] = []string{"red", "blue"}[i/36]
-	}
-	pubs := complete(t,
-		Publication{Name: "red", Namespace: "slurm-red", Nodes: Selection{Selector: "team=red"}},
-		Publication{Name: "blue", Namespace: "slurm-blue", Format: "conf", SlurmVersion: "24.11", Topology: "tree", Nodes: Selection{Selector: "team=blue"}})
-	store := newMemory(snap)
-	inBubble(t, store, pubs, func() {
-		store.pass(10 * time.Minute)
-		red, blue := store.get("slurm-red/quoin-slurm-red").Files["topology.yaml"], store.get("slurm-blue/quoin-slurm-blue").Files["topology.conf"]
-		if !strings.Contains(red, "gb200-[001-018]") || strings.Contains(red, "037") || !strings.Contains(blue, "gb200-[037-054]") || strings.Contains(blue, "001") {
-			t.Errorf("red:\n%s\nblue:\n%s", red, blue)
-		}
-		if len(store.notes) != 36 {
-			t.Errorf("%d nodes annotated, want the 36 of the release that takes it", len(store.notes))
-		}
-	})
-}
-
-// TestNodeLosesItsSelectorLabel keeps it for RemoveAfter, then takes its
-// annotation back, however long the store refuses that.
-func TestNodeLosesItsSelectorLabel(t *testing.T) {
-	site := func(label string) *inputs.Snapshot {
-		snap := racks(t)
-		for i := range snap.Nodes {
-			snap.Nodes[i].Labels["team"] = "red"
-		}
-		snap.Nodes[4].Labels["team"] = label
-		return snap
-	}
-	for name, refuses := range map[string]error{"at once": nil, "after errors": errors.New("too many requests")} {
-		t.Run(name, func(t *testing.T) {
-			store := newMemory(site("red"))
-			pubs := complete(t,
-				Publication{Name: "red", ConfigMap: "quoin-slurm", Nodes: Selection{Selector: "team=red"}},
-				Publication{Name: "blue", Namespace: "slurm-blue", Nodes: Selection{Selector: "team=blue"}, BaseBlockSize: 18})
-			inBubble(t, store, pubs, func() {
-				store.pass(5 * time.Minute)
-				store.change(site(""))
-				store.pass(5 * time.Minute)
-				if text := store.get("slurm/quoin-slurm").Files["topology.yaml"]; !strings.Contains(text, "gb200-[001-018]") || store.notes["gb200-005"] == "" {
-					t.Errorf("the node left at once, annotation %q:\n%s", store.notes["gb200-005"], text)
-				}
-				store.pass(6 * time.Minute)
-				store.edit(func() { store.refuses = refuses })
-				store.pass(10 * time.Minute)
-				store.edit(func() { store.refuses = nil })
-				store.pass(4 * time.Minute)
-				if text := store.get("slurm/quoin-slurm").Files["topology.yaml"]; strings.Contains(text, "gb200-[001-018]") || store.notes["gb200-005"] != "" {
-					t.Errorf("the node stays for ever, annotation %q:\n%s", store.notes["gb200-005"], text)
-				}
-			})
-		})
-	}
 }

@@ -42,10 +42,7 @@ func loads(t *testing.T, release slurmrig.Release, keys Publication, site string
 	keys.SlurmVersion = release.Slurm
 	pub, format := complete(t, keys)[0], keys.Format
 	facts := pub.Rules.Gather(snapshotOf(sites.Open(t, site)))
-	made, err := Make(pub, facts, Previous{})
-	if err != nil || made.Refused != "" {
-		t.Fatalf("%v %s", err, made.Message)
-	}
+	made := makeFiles(t, pub, facts, Previous{})
 	loadsMade(t, release, format, made, facts)
 }
 
@@ -58,20 +55,14 @@ func TestRealOwnNames(t *testing.T) {
 		t.Run(format, func(t *testing.T) {
 			pub := complete(t, Publication{SlurmVersion: slurmrig.Slurm2605.Slurm, Format: format})[0]
 			facts := pub.Rules.Gather(snapshotOf(sites.Open(t, "gb200-nvl72x4")))
-			first, err := Make(pub, facts, Previous{})
-			if err != nil || first.Refused != "" {
-				t.Fatalf("%v %s", err, first.Message)
-			}
+			first := makeFiles(t, pub, facts, Previous{})
 			file := "topology." + format
 			theirs := strings.NewReplacer("nvl-", "rack-", "leaf-", "ib-").Replace(first.Files[file])
 			plan, err := slurmconf.ReadPlan(file, []byte(theirs))
 			if err != nil {
 				t.Fatal(err)
 			}
-			made, err := Make(pub, facts, Previous{Plan: plan})
-			if err != nil || made.Refused != "" {
-				t.Fatalf("%v %s", err, made.Message)
-			}
+			made := makeFiles(t, pub, facts, Previous{Plan: plan})
 			if diff := cmp.Diff(theirs, made.Files[file]); diff != "" || theirs == first.Files[file] {
 				t.Errorf("(-theirs +made):\n%s", diff)
 			}

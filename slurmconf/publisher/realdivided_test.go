@@ -31,10 +31,7 @@ func TestRealDividedRack(t *testing.T) {
 	conf.WriteString("PartitionName=p Nodes=ALL Default=YES State=UP\n")
 	pubs := complete(t, Publication{SlurmVersion: "26.05", Topology: "block", Annotate: new(false), MaxChange: new(0.3),
 		SettleTime: Duration{Duration: 50 * time.Millisecond}, ConfirmTime: Duration{Duration: 50 * time.Millisecond}})
-	first, err := Make(pubs[0], pubs[0].Rules.Gather(snap), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := makeOf(t, pubs[0], pubs[0].Rules.Gather(snap), Previous{})
 	rig, url, token := slurmrig.StartRESTTest(t, "nobody", slurmrig.Config{SlurmConf: conf.String(), Slurmd: "r1-[0-3]",
 		Files: map[string]string{"topology.yaml": first.Files["topology.yaml"]}})
 	run := func(args ...string) string { t.Helper(); return strings.TrimSpace(rig.RunTest(t, args...)) }

@@ -109,10 +109,7 @@ func (s *jobSite) render(t *testing.T) (*Rendered, []string) {
 	s.keys.SlurmVersion, s.keys.Format = slurmrig.Slurm2605.Slurm, "yaml"
 	pub := complete(t, s.keys)[0]
 	facts := pub.Rules.Gather(snapshotOf(cluster))
-	made, err := Make(pub, facts, Previous{})
-	if err != nil || made.Refused != "" {
-		t.Fatalf("%v %s", err, made.Message)
-	}
+	made := makeFiles(t, pub, facts, Previous{})
 	lines := []string{"ResumeProgram=/bin/true", "SuspendProgram=/bin/true", "SuspendTime=86400", "GresTypes=gpu"}
 	for i := range facts.Facts {
 		f := &facts.Facts[i]

@@ -84,11 +84,17 @@ type publicationRig struct {
 
 func (r *publicationRig) addNode(n int) {
 	r.t.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%02d", n), Labels: map[string]string{
+	createNode(r.t, r.client, fmt.Sprintf("n%02d", n), n, nil)
+}
+
+// createNode creates the Node of a machine in racks of 18, which labels place.
+func createNode(t *testing.T, client kubernetes.Interface, name string, n int, annotations map[string]string) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations, Labels: map[string]string{
 		topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", n/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200",
 	}}}
-	if _, err := r.client.CoreV1().Nodes().Create(r.t.Context(), node, metav1.CreateOptions{}); err != nil {
-		r.t.Fatal(err)
+	if _, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
 }
 

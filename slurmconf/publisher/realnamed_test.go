@@ -83,10 +83,7 @@ func TestRealSkeleton(t *testing.T) {
 	t.Parallel()
 	slurmrig.NeedTest(t)
 	pub := complete(t, Publication{Membership: "annotation"})[0]
-	made, err := Make(pub, pub.Rules.Gather(racks(t)), Previous{})
-	if err != nil || made.Refused != "" {
-		t.Fatalf("%v %s", err, made.Message)
-	}
+	made := makeFiles(t, pub, pub.Rules.Gather(racks(t)), Previous{})
 	rig := slurmrig.StartTest(t, slurmrig.Slurm2605, slurmrig.Config{
 		SlurmConf: "MaxNodeCount=100\nNodeName=static NodeAddr=127.0.0.1 Port=22001 CPUs=2 RealMemory=100 State=UNKNOWN\nPartitionName=main Nodes=ALL\n",
 		Files:     map[string]string{"topology.yaml": made.Files["topology.yaml"]},

@@ -14,8 +14,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
-	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // namesRig is a real API server with 72 Nodes, gb200-001 to gb200-072, on which Slinky's pods run the
@@ -75,17 +73,9 @@ func TestRealNamesChange(t *testing.T) {
 func (r *namesRig) addNamed(n int) {
 	r.t.Helper()
 	name := fmt.Sprintf("gb200-%03d", n+1)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{slurmName: fmt.Sprintf("noted-%02d", n)}, Labels: map[string]string{
-		topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", n/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200"}}}
-	if _, err := r.Client().CoreV1().Nodes().Create(r.t.Context(), node, metav1.CreateOptions{}); err != nil {
-		r.t.Fatal(err)
-	}
+	createNode(r.t, r.Client(), name, n, map[string]string{slurmName: fmt.Sprintf("noted-%02d", n)})
 	pod := fmt.Sprintf("gb-%d", n)
-	p := workerPod("slurm", pod, pod)
-	p.Spec.NodeName = name
-	if _, err := r.Client().CoreV1().Pods("slurm").Create(r.t.Context(), p, metav1.CreateOptions{}); err != nil {
-		r.t.Fatal(err)
-	}
+	r.addPod("slurm", pod, pod, name)
 }
 
 // seedsSecond adds a publication beside one whose Nodes have their annotations.

@@ -14,7 +14,6 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // TestRealNoPlaces publishes a site of HGX machines whose switches nobody has named, from reports in a
@@ -25,7 +24,7 @@ func TestRealNoPlaces(t *testing.T) {
 	slurmrig.NeedTest(t)
 	t.Run("24.11 gres.conf alone", func(t *testing.T) {
 		r := newNoPlaces(t, Publication{SlurmVersion: "24.11"}, false)
-		r.report()
+		r.dir.reports(sites.Parse(t, hgxMachines))
 		files := r.until("gres.conf alone", func(files map[string]string) bool { return len(files) == 1 && files["gres.conf"] != "" })
 		r.start(slurmrig.Slurm2411, files)
 		r.jobsRun()
@@ -47,7 +46,7 @@ func TestRealNoPlaces(t *testing.T) {
 			job, _ = r.rig.Run(t.Context(), "squeue", "-h", "-o", "%T %r")
 			return strings.HasPrefix(job, "RUNNING")
 		}, func() string { return job })
-		r.report()
+		r.dir.reports(sites.Parse(t, hgxMachines))
 		for name, text := range r.until("a flat topology", func(files map[string]string) bool {
 			return strings.Contains(files["topology.yaml"], "flat: true") && strings.Contains(files["gres.conf"], "h100")
 		}) {
@@ -95,18 +94,6 @@ func newNoPlaces(t *testing.T, pub Publication, seeded bool) *noPlaces {
 	p.options.Seed = seeded
 	inBackground(t, store.Run, func(ctx context.Context) error { return store.Lead(ctx, p.Run) })
 	return r
-}
-
-// report writes the reports of the machines, as their agents do.
-func (r *noPlaces) report() {
-	r.t.Helper()
-	for _, m := range sites.Parse(r.t, hgxMachines).Machines() {
-		text, err := topology.EncodeReport(m.Report)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		r.dir.write(string(text), "reports", m.Name+".json")
-	}
 }
 
 // until waits for published files, and returns them.

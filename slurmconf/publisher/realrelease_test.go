@@ -28,10 +28,7 @@ func TestRealRelease(t *testing.T) {
 	follows := Publication{Topology: "tree", Annotate: new(false), SettleTime: Duration{Duration: 100 * time.Millisecond}}
 	old := slurmrig.Slurm2411
 	first := complete(t, Publication{SlurmVersion: old.Slurm, Topology: "tree"})[0]
-	made, err := Make(first, first.Rules.Gather(snap), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := makeOf(t, first, first.Rules.Gather(snap), Previous{})
 	rig := slurmrig.StartTest(t, old, slurmrig.Config{SlurmConf: conf.String(), Files: map[string]string{"topology.conf": made.Files["topology.conf"]}})
 	program, err := rig.Scontrol()
 	if err != nil {

@@ -18,8 +18,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
-	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
@@ -135,18 +133,20 @@ func (r *slinkyRig) permit(values string) (kubernetes.Interface, dynamic.Interfa
 
 func (r *slinkyRig) addNode(n int) {
 	r.t.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%02d", n), Labels: map[string]string{
-		topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", n/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200"}}}
-	if _, err := r.Client().CoreV1().Nodes().Create(r.t.Context(), node, metav1.CreateOptions{}); err != nil {
-		r.t.Fatal(err)
-	}
+	createNode(r.t, r.Client(), fmt.Sprintf("n%02d", n), n, nil)
 }
 
 // addWorker creates a pod as slurm-operator's NodeSet does.
 func (r *slinkyRig) addWorker(cluster, pod, hostname string, node int) {
 	r.t.Helper()
+	r.addPod(cluster, pod, hostname, fmt.Sprintf("n%02d", node))
+}
+
+// addPod creates a pod on a Node.
+func (r *slinkyRig) addPod(cluster, pod, hostname, node string) {
+	r.t.Helper()
 	p := workerPod(cluster, pod, hostname)
-	p.Spec.NodeName = fmt.Sprintf("n%02d", node)
+	p.Spec.NodeName = node
 	if _, err := r.Client().CoreV1().Pods("slurm").Create(r.t.Context(), p, metav1.CreateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}

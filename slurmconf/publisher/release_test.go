@@ -1,11 +1,8 @@
 package publisher
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,50 +12,19 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// releasedSlurm is a Slurm of a release, which takes some time to answer. The release 0 answers nothing.
-type releasedSlurm struct {
-	takes   time.Duration
-	mu      sync.Mutex // guards what follows
-	release slurmconf.Release
-}
-
-func (s *releasedSlurm) upgrade(to slurmconf.Release) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.release = to
-}
-
-func (s *releasedSlurm) Ask(ctx context.Context, _ client.Question) (*slurmctld.State, error) {
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(s.takes):
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.release == 0 {
-		return nil, errors.New("connection refused")
-	}
-	return &slurmctld.State{Release: s.release, Nodes: map[string]slurmctld.Node{}}, nil
-}
-
-func (s *releasedSlurm) Reconfigure(context.Context) error { return nil }
-
 // withSlurm runs a publisher that asks the Slurm, which may be nil. It returns the log.
-func withSlurm(t *testing.T, store *memory, pubs []*publication.Cluster, slurm client.Asker, steps func(*Publisher)) string {
+func withSlurm(t *testing.T, store *memory, pubs []*publication.Cluster, slurm *testSlurm, steps func(*Publisher)) string {
 	t.Helper()
 	var log strings.Builder
 	inBubbleWith(t, store, pubs, func(p *Publisher) {
 		p.log = slog.New(slog.NewTextHandler(&log, nil))
 		if slurm != nil {
-			p.options.Slurm = map[string]*client.Client{"default": client.New("default", slurm, p.log)}
+			slurm.asks(p)
 		}
 	}, steps)
 	return log.String()
@@ -77,16 +43,16 @@ func TestRelease(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		image string
-		slurm client.Asker
+		slurm *testSlurm
 		file  string
 		used  string
 	}{
 		{"nothing is seen", "slurmctld:latest", nil, "topology.yaml", ""},
 		{"the image of the Controller", "slurmctld:25.11-ubuntu24.04", nil, "topology.yaml", "25.11"},
 		{"an old image", "slurmctld:24.11", nil, "topology.conf", "24.11"},
-		{"Slurm goes before the image", "slurmctld:25.11", &releasedSlurm{release: slurmconf.Release2411}, "topology.conf", "24.11"},
-		{"Slurm does not answer", "slurmctld:25.11", &releasedSlurm{}, "topology.yaml", "25.11"},
-		{"a slow Slurm is waited for", "", &releasedSlurm{release: slurmconf.Release2411, takes: 4 * time.Second}, "topology.conf", "24.11"},
+		{"Slurm goes before the image", "slurmctld:25.11", &testSlurm{release: slurmconf.Release2411}, "topology.conf", "24.11"},
+		{"Slurm does not answer", "slurmctld:25.11", &testSlurm{silent: true}, "topology.yaml", "25.11"},
+		{"a slow Slurm is waited for", "", &testSlurm{release: slurmconf.Release2411, takes: 4 * time.Second}, "topology.conf", "24.11"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			store := newMemory(racksOf(t, tt.image))
@@ -211,16 +177,16 @@ func TestOldSlurmKeepsItsTree(t *testing.T) {
 
 // TestReleaseRemembered restarts the publisher while Slurm does not answer, and then upgrades Slurm.
 func TestReleaseRemembered(t *testing.T) {
-	store, slurm, pub := newMemory(racksOf(t, "")), &releasedSlurm{release: slurmconf.Release2411}, Publication{Topology: "tree", SettleTime: Duration{Duration: time.Second}}
+	store, slurm, pub := newMemory(racksOf(t, "")), &testSlurm{release: slurmconf.Release2411}, Publication{Topology: "tree", SettleTime: Duration{Duration: time.Second}}
 	withSlurm(t, store, complete(t, pub), slurm, func(*Publisher) { store.pass(time.Hour) })
 	planSaves := store.planSaves
-	slurm.upgrade(0)
+	slurm.set(func() { slurm.silent = true })
 	withSlurm(t, store, complete(t, pub), slurm, func(*Publisher) {
 		store.pass(time.Hour)
 		if set := store.get("slurm/quoin-slurm"); set.Files["topology.conf"] == "" || store.planSaves != planSaves {
 			t.Errorf("%d further plans, files %q", store.planSaves-planSaves, FileNames(set.Files))
 		}
-		slurm.upgrade(slurmconf.Release2511)
+		slurm.set(func() { slurm.silent, slurm.release = false, slurmconf.Release2511 })
 		store.pass(time.Hour)
 		set, plan := store.get("slurm/quoin-slurm"), store.plan(t).Current
 		if set.Files["topology.conf"] == "" || plan.Plan.Policy["slurmVersion"] != "25.11" || plan.Number != 1 {
@@ -232,7 +198,7 @@ func TestReleaseRemembered(t *testing.T) {
 // TestReleaseDiffers holds files that the release that runs would not load, and warns of others. The last
 // good files stay.
 func TestReleaseDiffers(t *testing.T) {
-	store, slurm := newMemory(racksOf(t, "")), &releasedSlurm{release: slurmconf.Release2411}
+	store, slurm := newMemory(racksOf(t, "")), &testSlurm{release: slurmconf.Release2411}
 	withSlurm(t, store, complete(t, Publication{SlurmVersion: "24.11", Topology: "tree"}), slurm, func(*Publisher) { store.pass(time.Hour) })
 	good := store.get("slurm/quoin-slurm").Files["topology.conf"]
 	typed := complete(t, Publication{SlurmVersion: "26.05", Topology: "tree", Annotate: new(false)})
@@ -248,13 +214,13 @@ func TestReleaseDiffers(t *testing.T) {
 		}
 	})
 	saves := store.planSaves
-	slurm.upgrade(0)
+	slurm.set(func() { slurm.silent = true })
 	withSlurm(t, store, typed, slurm, func(p *Publisher) { // a Slurm that does not answer ends no hold
 		store.pass(time.Hour)
 		if set, held := store.get("slurm/quoin-slurm"), store.plan(t).Held; set.Files["topology.conf"] != good || len(held) != 1 || store.planSaves != saves {
 			t.Errorf("%d further plans, held %+v, files %q", store.planSaves-saves, held, FileNames(set.Files))
 		}
-		slurm.upgrade(slurmconf.Release2511)
+		slurm.set(func() { slurm.silent, slurm.release = false, slurmconf.Release2511 })
 		store.pass(time.Hour)
 		if set := store.get("slurm/quoin-slurm"); set.Files["topology.yaml"] == "" || len(store.plan(t).Held) > 0 {
 			t.Errorf("held %+v, files %q", store.plan(t).Held, FileNames(set.Files))

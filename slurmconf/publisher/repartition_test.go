@@ -1,24 +1,17 @@
 package publisher
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -27,58 +20,15 @@ import (
 type partitionedSite struct {
 	store *memory
 	snap  *inputs.Snapshot
-	slurm *jobsSlurm
+	slurm *testSlurm
 	first time.Duration // for which the publisher runs before the steps
-}
-
-// jobsSlurm is a Slurm with running jobs.
-type jobsSlurm struct {
-	mu     sync.Mutex
-	jobs   []string // host lists
-	silent bool     // it does not answer
-	hides  bool     // it does not show jobs
-	asked  int
-}
-
-func (s *jobsSlurm) Ask(_ context.Context, q client.Question) (*slurmctld.State, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked++
-	if s.silent {
-		return nil, errors.New("slurmctld does not answer")
-	}
-	state := &slurmctld.State{Read: time.Now(), Nodes: map[string]slurmctld.Node{}, Partitions: map[string]string{}}
-	for i := range 72 {
-		state.Nodes[nodeName(i+1)] = slurmctld.Node{Registered: true, State: "IDLE"}
-	}
-	for i, nodes := range s.jobs {
-		names, err := hostlist.Expand(nodes)
-		if err != nil {
-			return nil, err
-		}
-		for _, n := range names {
-			state.Nodes[n] = slurmctld.Node{Registered: true, State: "ALLOCATED"}
-		}
-		if q.Jobs && !s.hides {
-			state.Jobs = append(state.Jobs, slurmctld.Job{ID: fmt.Sprint(i + 1), Nodes: nodes, Start: time.Unix(1, 0)})
-		}
-	}
-	return state, nil
-}
-
-func (*jobsSlurm) Reconfigure(context.Context) error { return nil }
-
-func (s *jobsSlurm) set(change func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change()
 }
 
 // newPartitionedSite has some racks of 18 nodes each.
 func newPartitionedSite(t *testing.T, count int) *partitionedSite {
 	snap := racks(t)
 	snap.Nodes = snap.Nodes[:18*count]
-	return &partitionedSite{store: newMemory(snap), snap: snap, slurm: &jobsSlurm{}, first: 10 * time.Minute}
+	return &partitionedSite{store: newMemory(snap), snap: snap, slurm: &testSlurm{}, first: 10 * time.Minute}
 }
 
 // run publishes the site, and then lets steps happen.
@@ -86,7 +36,7 @@ func (s *partitionedSite) run(t *testing.T, p Publication, steps func()) {
 	t.Helper()
 	p.Slurm = publication.Slurm{Scontrol: "scontrol"}
 	prepare := func(pub *Publisher) {
-		pub.options.Slurm = map[string]*client.Client{"default": client.New("default", s.slurm, slog.New(slog.DiscardHandler))}
+		s.slurm.asks(pub)
 		pub.jobs = occupancy.New(pub.options.Slurm, pub.log)
 	}
 	inBubbleWith(t, s.store, complete(t, p), prepare, func(*Publisher) {
@@ -105,11 +55,7 @@ func (s *partitionedSite) now(first, last int, partition uint32) {
 
 // edit has the fabrics of nodes change. Their agents have read that twice.
 func (s *partitionedSite) edit(first, last int, change func(r *topology.Node, f *topology.Fabric)) {
-	var names []string
-	for i := first; i <= last; i++ {
-		names = append(names, nodeName(i))
-	}
-	s.editNames(names, change)
+	s.editNames(nodeNames(first, last), change)
 }
 
 func (s *partitionedSite) editNames(names []string, change func(r *topology.Node, f *topology.Fabric)) {
@@ -195,12 +141,8 @@ func TestDividedRackIsFollowed(t *testing.T) {
 					t.Errorf("%s is in block %s, and was in %s", tt.keeps, got, block)
 				}
 				wantKnown(t, s.store)
-				saves := s.store.saves
 				s.store.edit(func() {})
-				s.store.pass(time.Hour)
-				if s.store.saves != saves {
-					t.Errorf("%d saves at rest", s.store.saves-saves)
-				}
+				s.store.rests(t, time.Hour)
 				if slices.Contains(s.store.events, placement.Repartitioned) {
 					t.Errorf("events %v", s.store.events)
 				}
@@ -215,16 +157,16 @@ func TestDividedRackIsHeld(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		racks  int
-		slurm  func(*jobsSlurm)
+		slurm  func(*testSlurm)
 		pub    Publication
 		change func(s *partitionedSite)
 		why    string
 		want   string // after the approval
 	}{
-		{"a job across the change", 4, func(s *jobsSlurm) { s.jobs = []string{"gb200-[009-010]"} }, Publication{}, half, "jobs run on these blocks", "1:9 2:18 3:18 4:18 52:9"},
-		{"a job in one part", 4, func(s *jobsSlurm) { s.jobs = []string{"gb200-[001-002]"} }, Publication{}, half, "jobs run on these blocks", "1:9 2:18 3:18 4:18 52:9"},
-		{"Slurm does not answer", 4, func(s *jobsSlurm) { s.silent = true }, Publication{}, half, "Slurm has not said lately", "1:9 2:18 3:18 4:18 52:9"},
-		{"Slurm hides jobs", 4, func(s *jobsSlurm) { s.jobs, s.hides = []string{"gb200-[009-010]"}, true }, Publication{}, half, "jobs run on these blocks", "1:9 2:18 3:18 4:18 52:9"},
+		{"a job across the change", 4, func(s *testSlurm) { s.jobs = []string{"gb200-[009-010]"} }, Publication{}, half, "jobs run on these blocks", "1:9 2:18 3:18 4:18 52:9"},
+		{"a job in one part", 4, func(s *testSlurm) { s.jobs = []string{"gb200-[001-002]"} }, Publication{}, half, "jobs run on these blocks", "1:9 2:18 3:18 4:18 52:9"},
+		{"Slurm does not answer", 4, func(s *testSlurm) { s.silent = true }, Publication{}, half, "Slurm has not said lately", "1:9 2:18 3:18 4:18 52:9"},
+		{"Slurm hides jobs", 4, func(s *testSlurm) { s.jobs, s.hides = []string{"gb200-[009-010]"}, true }, Publication{}, half, "jobs run on these blocks", "1:9 2:18 3:18 4:18 52:9"},
 		{"a tray says nothing", 4, nil, Publication{}, func(s *partitionedSite) {
 			half(s)
 			s.edit(1, 1, func(_ *topology.Node, f *topology.Fabric) { *f = topology.Fabric{State: topology.FabricInProgress} })
@@ -257,11 +199,8 @@ func TestDividedRackIsHeld(t *testing.T) {
 				if !slices.ContainsFunc(s.store.plan(t).Current.Plan.Problems, func(f topology.Finding) bool { return f.Reason == placement.Repartitioned }) && s.store.plan(t).Current.Number > 1 {
 					t.Error("the plan does not name it")
 				}
-				saves := s.store.saves
-				s.store.pass(2 * time.Hour)
-				if s.store.saves != saves {
-					t.Errorf("%d saves while nothing changes", s.store.saves-saves)
-				}
+				s.store.pass(time.Hour) // conditions change after fabricWait
+				s.store.rests(t, 2*time.Hour)
 				if tt.want == "" {
 					return
 				}
@@ -349,10 +288,10 @@ func TestDividedRackFollowsLater(t *testing.T) {
 	const before, after = "1:18 2:18 3:18 4:18", "1:9 2:18 3:18 4:18 52:9"
 	for _, tt := range []struct {
 		name       string
-		begin, end func(*jobsSlurm)
+		begin, end func(*testSlurm)
 	}{
-		{"a job ends", func(s *jobsSlurm) { s.jobs = []string{"gb200-[001-018]"} }, func(s *jobsSlurm) { s.jobs = nil }},
-		{"Slurm answers again", func(s *jobsSlurm) { s.silent = true }, func(s *jobsSlurm) { s.silent = false }},
+		{"a job ends", func(s *testSlurm) { s.jobs = []string{"gb200-[001-018]"} }, func(s *testSlurm) { s.jobs = nil }},
+		{"Slurm answers again", func(s *testSlurm) { s.silent = true }, func(s *testSlurm) { s.silent = false }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newPartitionedSite(t, 4)

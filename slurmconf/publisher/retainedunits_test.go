@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +30,14 @@ func fileOf(t *testing.T, m *memory) (name string, topologies []topology.Topolog
 	}
 	t.Fatal("nothing is published")
 	return "", nil
+}
+
+// namesOf are the names of topologies.
+func namesOf(topologies []topology.Topology) (names []string) {
+	for i := range topologies {
+		names = append(names, topologies[i].Name)
+	}
+	return names
 }
 
 // wantKnown checks that slurmctld knows everything that annotations name.
@@ -89,9 +96,7 @@ func TestTopologiesLeaveAfterAnnotations(t *testing.T) {
 					store.pass(20 * time.Second)
 					wantKnown(t, store)
 					name, topologies := fileOf(t, store)
-					for _, topo := range topologies {
-						name += " " + topo.Name
-					}
+					name += " " + strings.Join(namesOf(topologies), " ")
 					if len(seen) == 0 || seen[len(seen)-1] != name {
 						seen = append(seen, name)
 					}
@@ -99,57 +104,23 @@ func TestTopologiesLeaveAfterAnnotations(t *testing.T) {
 						t.Fatalf("%d of %d annotations are left", len(store.notes), before)
 					}
 				}
-				saves := store.saves
-				store.pass(time.Hour)
-				if store.saves != saves {
-					t.Errorf("%d saves at rest", store.saves-saves)
-				}
+				store.rests(t, time.Hour)
 			})
 			if diff := cmp.Diff(slices.Compact([]string{tt.between, tt.want}), seen); diff != "" {
 				t.Errorf("the files (-want +got):\n%s", diff)
 			}
 			_, topologies := fileOf(t, store)
-			var names []string
-			for _, topo := range topologies {
-				names = append(names, topo.Name)
-			}
 			var got []string
 			for unit := range topology.SpecUnits(store.notes["gb200-001"]) {
 				of, _, _ := strings.Cut(unit, ":")
 				got = append(got, of)
 			}
-			if !slices.Equal(got, names) {
+			if names := namesOf(topologies); !slices.Equal(got, names) {
 				t.Errorf("annotated %q, want units of %v", store.notes["gb200-001"], names)
 			}
 			if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; held != "" {
 				t.Errorf("held %q", held)
 			}
-		})
-	}
-}
-
-// TestConfTurnsItsKind has one topology's name stand for switches, then for
-// blocks: both can't be in one file.
-func TestConfTurnsItsKind(t *testing.T) {
-	for _, annotate := range []bool{true, false} {
-		t.Run(fmt.Sprint("annotate ", annotate), func(t *testing.T) {
-			store := newMemory(racks(t))
-			at := func(topology string) []*publication.Cluster {
-				return complete(t, Publication{Format: "conf", Topology: topology, Annotate: &annotate})
-			}
-			inBubble(t, store, at("tree"), func() { store.pass(5 * time.Minute) })
-			before := store.get("slurm/quoin-slurm").Files["topology.conf"]
-			inBubble(t, store, at("block"), func() {
-				store.pass(time.Hour)
-				got := store.get("slurm/quoin-slurm")
-				held := got.Annotations[plandoc.AnnotationHeldReason]
-				if same := got.Files["topology.conf"] == before; same != annotate || strings.HasPrefix(held, "TopologyInUse: ") != annotate {
-					t.Errorf("held %q, the same: %t", held, same)
-				}
-				if annotate {
-					wantKnown(t, store)
-				}
-			})
 		})
 	}
 }
@@ -225,10 +196,9 @@ func TestConfTurnsToLeaves(t *testing.T) {
 			store.pass(20 * time.Second)
 			wantKnown(t, store)
 		}
-		saves := store.saves
-		store.pass(time.Hour)
-		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; held != "" || store.saves != saves {
-			t.Errorf("held %q, %d saves at rest", held, store.saves-saves)
+		store.rests(t, time.Hour)
+		if held := store.get("slurm/quoin-slurm").Annotations[plandoc.AnnotationHeldReason]; held != "" {
+			t.Errorf("held %q", held)
 		}
 	})
 	got := blocksIn(t, store)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -84,9 +83,9 @@ func TestPlanUnreadable(t *testing.T) {
 	store.plans["default"] = []byte("x")
 	store.snap = racksWithout(t, 1)
 	prepare := func(p *Publisher) {
-		slurm := &lateSlurm{nodes: racks(t).Nodes}
+		slurm := &testSlurm{}
 		slurm.reads(time.Now().Add(time.Minute))
-		p.options.Slurm = map[string]*client.Client{"default": client.New("default", slurm, p.log)}
+		slurm.asks(p)
 		p.jobs = occupancy.New(p.options.Slurm, p.log)
 	}
 	inBubbleWith(t, store, pubs, prepare, func(*Publisher) {
@@ -131,11 +130,13 @@ func TestPlanDamaged(t *testing.T) {
 	})
 }
 
-// TestHeldPlan stores what a publication would be.
+// TestHeldPlan stores what a publication would be. Labels and series have the places in the published files until
+// somebody approves.
 func TestHeldPlan(t *testing.T) {
 	store := newMemory(racks(t))
-	inBubble(t, store, complete(t, Publication{}), func() {
+	inBubbleWith(t, store, complete(t, Publication{Labels: true}), func(*Publisher) {}, func(p *Publisher) {
 		store.pass(time.Hour)
+		labels, series := labelsOf(store, "gb200-001", 1), nodeInfoSeries(t, p.metrics)
 		store.change(racksMoved(t, 39))
 		store.pass(time.Hour)
 		d := store.plan(t)
@@ -146,10 +147,15 @@ func TestHeldPlan(t *testing.T) {
 		if err != nil || plandoc.Digest(files) != d.Held[0].Digest {
 			t.Errorf("%v, the wanted plan gives files of digest %s, want %s", err, plandoc.Digest(files), d.Held[0].Digest)
 		}
-		since, saves := d.Held[0].Since, store.planSaves
-		store.pass(24 * time.Hour)
-		if d := store.plan(t); !d.Held[0].Since.Equal(since) || store.planSaves != saves {
-			t.Errorf("%d writes of the plan at rest, held since %s, want %s", store.planSaves-saves, d.Held[0].Since, since)
+		store.rests(t, 24*time.Hour)
+		wantMarks(t, store, "held", "gb200-001", labels)
+		for key, labels := range nodeInfoSeries(t, p.metrics) {
+			if labels["block"] != series[key]["block"] {
+				t.Errorf("%s: block %q, published is %q", key, labels["block"], series[key]["block"])
+			}
 		}
+		store.approve()
+		store.pass(time.Hour)
+		wantMarks(t, store, "approved", "gb200-001", labelsOf(store, "gb200-019", 2))
 	})
 }

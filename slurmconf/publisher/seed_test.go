@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/testdata/rig/sites"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // withSeed lets a publisher write a seed.
@@ -24,13 +25,7 @@ func withSeed(p *Publisher) { p.options.Seed = true }
 // seedIs compares what is published with a seed, without the comment at the top.
 func seedIs(t *testing.T, set *plandoc.Published, topology, gres string) {
 	t.Helper()
-	want := map[string]string{"topology.yaml": topology, "gres.conf": gres}
-	got := map[string]string{}
-	for name, text := range set.Files {
-		_, text, _ = strings.Cut(text, "overwritten.\n")
-		got[name] = text
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"topology.yaml": topology, "gres.conf": gres}, textOf(set.Files)); diff != "" {
 		t.Errorf("seed (-want +got):\n%s", diff)
 	}
 }
@@ -43,34 +38,18 @@ const (
 )
 
 // TestSeedBreaksDeadlock starts a site whose worker pods name the nodes and wait for
-// slurmctld, which waits for the files.
+// slurmctld, which waits for the files. When the pods run, nothing of the seed stays.
 func TestSeedBreaksDeadlock(t *testing.T) {
 	whole := racks(t)
 	store := newMemory(&inputs.Snapshot{})
-	inBubbleWith(t, store, complete(t, Publication{SlurmNames: "slinky:slurm", Namespace: "slurm"}), withSeed, func(*Publisher) {
+	inBubbleWith(t, store, complete(t, Publication{SlurmNames: "slinky:a"}), withSeed, func(*Publisher) {
 		store.pass(0)
 		seedIs(t, store.get("slurm/quoin-slurm"), seedBlock, detect) // nobody has reported yet
 		store.change(whole)
 		store.pass(time.Minute)
 		seedIs(t, store.get("slurm/quoin-slurm"), seedBlock, detect)
-		saves := store.saves
-		store.pass(time.Hour)
-		if store.saves != saves {
-			t.Errorf("%d writes at rest", store.saves-saves)
-		}
-	})
-}
-
-// TestSeedGivesWay publishes in place of a seed: nothing of the seed stays.
-func TestSeedGivesWay(t *testing.T) {
-	whole := racks(t)
-	store := newMemory(&inputs.Snapshot{})
-	inBubbleWith(t, store, complete(t, Publication{}), withSeed, func(*Publisher) {
-		store.pass(time.Minute)
-		if set := store.get("slurm/quoin-slurm"); set == nil || set.Annotations[plandoc.AnnotationSeed] == "" {
-			t.Fatalf("no seed: %v", set)
-		}
-		store.change(whole)
+		store.rests(t, time.Hour)
+		store.change(podsOn(72).on(t))
 		store.pass(10 * time.Minute)
 		set := store.get("slurm/quoin-slurm")
 		if strings.Contains(set.Files["topology.yaml"], "seed") || set.Annotations[plandoc.AnnotationSeed] != "" || set.Annotations[plandoc.AnnotationRevision] != "1" {
@@ -129,6 +108,9 @@ func TestSeed(t *testing.T) {
 	named.Nodes[0].Workers = []inputs.Worker{{Namespace: "slurm", Cluster: "a", NodeSet: "gb", Pod: "gb-0", Node: named.Nodes[0].Name, Hostname: "gb-0"}}
 	named.Nodes = append(named.Nodes, inputs.Node{Name: "cpu", Workers: []inputs.Worker{{Namespace: "slurm", Cluster: "a", NodeSet: "cpu", Pod: "cpu-0", Node: "cpu", Hostname: "cpu-0"}}})
 	ownType := Publication{Gres: Gres{Types: publication.Types{"NVIDIA GB200": "big"}}}
+	adapters := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1"}}, Reports: map[string]*topology.Node{"n1": {Name: "n1", Adapters: []topology.Adapter{{}}}}}
+	conf := map[string]string{"topology.conf": "BlockName=seed\nBlockSizes=2\n"}
+	ownSeed := &plandoc.Published{Files: conf, Annotations: map[string]string{plandoc.AnnotationSeed: plandoc.Digest(conf)}}
 	theirs := &plandoc.Published{Files: map[string]string{"topology.yaml": "---\n- topology: nvl\n"}, Annotations: map[string]string{}}
 	for _, tt := range []struct {
 		name string
@@ -155,6 +137,10 @@ func TestSeed(t *testing.T) {
 		{"slurmd is not to detect them", Publication{Gres: Gres{AutoDetect: "off"}}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}, ""},
 		{"GPUs differ", Publication{}, snapshotOf(mixed), nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"switches and no domain", Publication{}, onlyTiers, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},
+		{"cables will be read", Publication{FabricFiles: []string{fabricPath}}, adapters, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},
+		{"cables will be read, and no report has an adapter", Publication{FabricFiles: []string{fabricPath}}, &inputs.Snapshot{}, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
+		{"no cables are read", Publication{}, adapters, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
+		{"its own seed in the other file", Publication{}, &inputs.Snapshot{}, ownSeed, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}, ""},
 		{"a tree is wanted", Publication{Topology: "tree"}, reports, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}, ""},
 		{"a base block size", Publication{BaseBlockSize: 18}, reports, nil, map[string]string{"topology.yaml": strings.Replace(seedBlock, "[2]", "[18]", 1), "gres.conf": detect}, ""},
 		{"a release without dynamic topology", Publication{SlurmVersion: "24.11"}, reports, nil, nil, "Slurm 24.11 takes no block without nodes"},
@@ -174,14 +160,7 @@ func TestSeed(t *testing.T) {
 				}
 				return
 			}
-			got := map[string]string{}
-			for name, text := range set.Files {
-				if _, rest, found := strings.Cut(text, "overwritten.\n"); found {
-					text = rest
-				}
-				got[name] = text
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := cmp.Diff(tt.want, textOf(set.Files)); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
 			if again, _, err := seedSet(complete(t, tt.pub)[0], tt.snap, set, map[string]bool{"n2": true}); again != nil || err != nil {

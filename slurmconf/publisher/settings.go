@@ -49,8 +49,8 @@ func (s *settings) nodes() bool {
 	return !s.unknown && (s.differ(keySelector) || s.differ(keySlinky) || s.differ(keyNamespace))
 }
 
-// say says a key, and what it was before.
-func (s *settings) say(key string) string {
+// text says a key, and what it was before.
+func (s *settings) text(key string) string {
 	old, now := s.old[key], s.now[key]
 	text := key + ": " + now
 	switch {
@@ -85,9 +85,9 @@ func (s *settings) byNames() (old, now string) {
 // absence is that of a name that no pod has by the new keys. A pod of the old keys may be made again. Else there is
 // nothing to wait for.
 func (s *settings) absence() absence {
-	text := s.say(keyNames)
+	text := s.text(keyNames)
 	if s.now[keyNames] == s.old[keyNames] {
-		text = s.say(keyNamespace)
+		text = s.text(keyNamespace)
 	}
 	a := absence{fate: leavesNow, why: "without a worker pod by " + text, bySettings: true}
 	if kind, _, _ := strings.Cut(s.old[keyNames], ":"); s.unknown || kind == "slinky" || kind == "pod" {

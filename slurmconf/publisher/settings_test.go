@@ -120,18 +120,7 @@ func TestNamesOfPodsStayLonger(t *testing.T) {
 // TestSmallSettingsChange takes few nodes away by a selector. They leave at once, nobody is asked, and
 // what the plan was made by is known.
 func TestSmallSettingsChange(t *testing.T) {
-	pool := func(except int) *inputs.Snapshot {
-		snap := whole(racks(t))
-		for i := range snap.Nodes {
-			n := &snap.Nodes[i]
-			n.Labels = maps.Clone(n.Labels)
-			if n.Labels["pool"] = "a"; i < except {
-				n.Labels["pool"] = "b"
-			}
-		}
-		return snap
-	}
-	store := newMemory(pool(14))
+	store := newMemory(whole(labelled(t, "pool", "a", "a", firstNodes(14, "b"))))
 	inBubble(t, store, complete(t, Publication{}), func() { store.pass(5 * time.Minute) })
 	inBubble(t, store, complete(t, Publication{Nodes: Selection{Selector: "pool=a"}}), func() {
 		store.pass(time.Minute)
@@ -144,17 +133,7 @@ func TestSmallSettingsChange(t *testing.T) {
 // TestSettingsWithoutEffect changes a selector that selects the same nodes. The stored plan has the new
 // keys then, so that nodes which lose their label later leave by the label, and after removeAfter.
 func TestSettingsWithoutEffect(t *testing.T) {
-	pool := func(last int) *inputs.Snapshot {
-		snap := whole(racks(t))
-		for i := range snap.Nodes {
-			if n := &snap.Nodes[i]; i < last {
-				n.Labels = maps.Clone(n.Labels)
-				n.Labels["pool"] = "a"
-			}
-		}
-		return snap
-	}
-	store := newMemory(pool(72))
+	store := newMemory(whole(labelled(t, "pool", "a", "a", nil)))
 	inBubble(t, store, complete(t, Publication{}), func() { store.pass(5 * time.Minute) })
 	files := store.get("slurm/quoin-slurm").Clone()
 	inBubble(t, store, complete(t, Publication{Nodes: Selection{Selector: "pool=a"}}), func() {
@@ -163,7 +142,7 @@ func TestSettingsWithoutEffect(t *testing.T) {
 		if diff := cmp.Diff(files, store.get("slurm/quoin-slurm")); diff != "" || d.Current.Number != 1 || d.Current.Plan.Policy[keySelector] != "pool=a" {
 			t.Errorf("revision %d, keys %v, files (-before +after):\n%s", d.Current.Number, d.Current.Plan.Policy, diff)
 		}
-		store.change(pool(62))
+		store.change(whole(labelled(t, "pool", "a", "a", firstNodes(10, ""))))
 		store.pass(9 * time.Minute)
 		if d := store.plan(t); d.Held != nil || len(d.Current.Plan.Places()) != 72 || store.planSaves != saves+1 { // since when they are missing
 			t.Errorf("labels are gone for 9 minutes: held %+v, %d nodes, %d writes", d.Held, len(d.Current.Plan.Places()), store.planSaves-saves)
@@ -176,11 +155,12 @@ func TestSettingsWithoutEffect(t *testing.T) {
 }
 
 // TestPublicationIsRenamed gives a publication another name and the same ConfigMap: it goes on with all
-// that it knew, and nobody is told to delete files that are in use.
+// that it knew, and nobody is told to delete files that are in use. A stored plan that nobody can read changes nothing.
 func TestPublicationIsRenamed(t *testing.T) {
 	store, log := newMemory(whole(podsOn(72).on(t))), &bytes.Buffer{}
 	inBubble(t, store, complete(t, Publication{SlurmNames: "slinky:a"}), func() { store.pass(30 * time.Minute) })
 	before := store.plan(t)
+	store.plans["broken"] = []byte("x")
 	inBubbleWith(t, store, complete(t, Publication{Name: "hgx", ConfigMap: "quoin-slurm", SlurmNames: "slinky:a"}), func(p *Publisher) { p.log = slog.New(slog.NewTextHandler(log, nil)) }, func(*Publisher) {
 		store.pass(30 * time.Minute)
 		d, err := store.LoadPlan(t.Context(), "hgx")

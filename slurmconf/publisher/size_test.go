@@ -28,10 +28,7 @@ func TestLimitSize(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pub := complete(t, Publication{})[0]
-			made, err := Make(pub, pub.Rules.Gather(racks(t)), Previous{})
-			if err != nil || made.Refused != "" {
-				t.Fatalf("%v %s", err, made.Message)
-			}
+			made := makeFiles(t, pub, pub.Rules.Gather(racks(t)), Previous{})
 			l := &loop{outlets: outlets{maxBytes: tt.limit(sizeOf(made.Files))}}
 			made.limitSize(pub, l.room(&stored{set: tt.old}))
 			if (made.Refused == "TooLarge") != tt.refused || tt.refused != strings.HasPrefix(made.Message, "the files have ") {
@@ -45,10 +42,7 @@ func TestLimitSize(t *testing.T) {
 func TestTooLargeIsHeld(t *testing.T) {
 	pubs := complete(t, Publication{})
 	store := newMemory(racksWithout(t, 18))
-	made, err := Make(pubs[0], pubs[0].Rules.Gather(store.snap), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := makeOf(t, pubs[0], pubs[0].Rules.Gather(store.snap), Previous{})
 	inBubbleWith(t, store, pubs, func(p *Publisher) { p.options.MaxBytes = sizeOf(made.Files) }, func(*Publisher) {
 		store.pass(10 * time.Minute)
 		before := maps.Clone(store.get("slurm/quoin-slurm").Files)

@@ -131,10 +131,7 @@ func TestSlicesGiveGres(t *testing.T) {
 			if tt.slices != nil {
 				snap.Slices = readAll(t, tt.slices)
 			}
-			made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
-			if err != nil || made.Refused != "" {
-				t.Fatal(err, made.Message)
-			}
+			made := makeFiles(t, pub, pub.Rules.Gather(snap), Previous{})
 			if got := made.Files["gres.conf"]; tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
 				t.Errorf("gres.conf is\n%s\nwant %s", got, tt.want)
 			}
@@ -154,17 +151,11 @@ func TestSlicesGoMissing(t *testing.T) {
 	pub := complete(t, Publication{ResourceSlices: true})[0]
 	snap := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: map[string]string{nodelabels.DefaultTiers[0]: "leaf", nodelabels.Count: "2"}}},
 		Slices: readAll(t, draSlice("n1", 1, 1, draGPU(0, "NVIDIA T4"), draGPU(1, "NVIDIA T4")))}
-	made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := makeOf(t, pub, pub.Rules.Gather(snap), Previous{})
 	prev := previousOf(t, pub, made.Files)
 	for name, slices := range map[string]map[string]*topology.Node{"away": nil, "one GPU": readAll(t, draSlice("n1", 2, 1, draGPU(0, "NVIDIA T4")))} {
 		snap.Slices = slices
-		again, err := Make(pub, pub.Rules.Gather(snap), prev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := makeOf(t, pub, pub.Rules.Gather(snap), prev)
 		if diff := cmp.Diff(made.Files["gres.conf"], again.Files["gres.conf"]); diff != "" {
 			t.Errorf("%s (-before +after):\n%s", name, diff)
 		}

@@ -110,40 +110,6 @@ func TestSlinkyRolls(t *testing.T) {
 	})
 }
 
-func TestSlinkyScalesIn(t *testing.T) {
-	p := podsOn(72)
-	slinkyBubble(t, p, func(store *memory) {
-		delete(p, "g005")
-		store.change(p.on(t))
-		store.pass(9 * time.Minute)
-		wantNodes(t, store, "its pod is away", "g[001-018]")
-		store.pass(2 * time.Minute)
-		wantNodes(t, store, "its pod has gone", "g[001-004,006-018]")
-		p.run("a", "g005", "gb200-005")
-		store.change(p.on(t))
-		store.pass(time.Minute)
-		wantNodes(t, store, "its pod is back", "g[001-018]")
-	})
-}
-
-// TestSlinkyRenames lets a node's pod be another's: it stays in its place.
-func TestSlinkyRenames(t *testing.T) {
-	p := podsOn(72)
-	slinkyBubble(t, p, func(store *memory) {
-		spec, saves := store.notes["gb200-005"], store.saves
-		delete(p, "g005")
-		store.change(p.on(t))
-		store.pass(time.Minute)
-		p.run("a", "new-1", "gb200-005")
-		store.change(p.on(t))
-		store.pass(5 * time.Minute)
-		wantNodes(t, store, "renamed", "g[001-004,006-018],new-1")
-		if store.saves != saves || store.notes["gb200-005"] != spec {
-			t.Errorf("%d writes of files, want none; annotated %q, was %q", store.saves-saves, store.notes["gb200-005"], spec)
-		}
-	})
-}
-
 // TestSlinkySwaps lets two pods of a StatefulSet come back on each other's nodes,
 // one after the other: their names never leave the files.
 func TestSlinkySwaps(t *testing.T) {
@@ -200,10 +166,7 @@ func TestSlinkyComesBackElsewhere(t *testing.T) {
 			t.Fatalf("the pods are on %d nodes", len(nodes))
 		}
 		pub := complete(t, Publication{SlurmNames: "slinky:a"})[0]
-		made, err := Make(pub, pub.Rules.Gather(p.on(t)), Previous{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := makeOf(t, pub, pub.Rules.Gather(p.on(t)), Previous{})
 		anew, err := made.Stored.Whole()
 		if err != nil {
 			t.Fatal(err)

@@ -186,12 +186,8 @@ func TestUnitsStayWhileNamed(t *testing.T) {
 				if old, renewed := leaves(); old || !renewed {
 					t.Errorf("no annotation names leaf-3: it is there %t, leaf-9 %t", old, renewed)
 				}
-				saves := store.saves
 				store.edit(func() {})
-				store.pass(time.Hour)
-				if store.saves != saves {
-					t.Errorf("%d writes at rest", store.saves-saves)
-				}
+				store.rests(t, time.Hour)
 			})
 		})
 	}

@@ -67,7 +67,7 @@ func (l *loop) say(ctx context.Context, out outcome, known loaded.Known, files, 
 // notePending notes in the annotations which nodes are pending as Slurm said last. It reports whether
 // that differs from what they say.
 func notePending(set *plandoc.Published, known loaded.Known) bool {
-	if known.Waits || set.Annotations[plandoc.AnnotationPending] == known.Text && plandoc.Asked(set.Annotations).IsZero() == known.Asked.IsZero() {
+	if known.Unjudged || set.Annotations[plandoc.AnnotationPending] == known.Text && plandoc.Asked(set.Annotations).IsZero() == known.Asked.IsZero() {
 		return false
 	}
 	asked := ""

@@ -25,69 +25,56 @@ func TestKeep(t *testing.T) {
 		return list
 	}
 	before := machine()
+	type list = []topology.Adapter
+	stays := func(before, _ list) list { return before }
+	follows := func(_, now list) list { return now }
 	for _, tt := range []struct {
 		name   string
-		change func(list []topology.Adapter) []topology.Adapter
-		want   func(list []topology.Adapter) []topology.Adapter // nil: as before
+		change func(now list) list
+		want   func(before, now list) list
 	}{
-		{"nothing", func(list []topology.Adapter) []topology.Adapter { return list }, nil},
-		{"no adapter", func([]topology.Adapter) []topology.Adapter { return nil }, nil},
-		{"an adapter is dead", func(list []topology.Adapter) []topology.Adapter { return slices.Delete(list, 3, 4) }, nil},
-		{"all of an adapter cannot be read", func(list []topology.Adapter) []topology.Adapter {
-			list[0] = topology.Adapter{Name: "mlx5_0", PCIBusID: list[0].PCIBusID}
-			return list
-		}, nil},
-		{"a port cannot be read, its link is down and its neighbor silent", func(list []topology.Adapter) []topology.Adapter {
-			list[0].Ports[0] = topology.AdapterPort{Port: 1}
-			return list
-		}, nil},
-		{"a link trained badly", func(list []topology.Adapter) []topology.Adapter { list[0].Ports[0].RateGbps = 100; return list }, nil},
-		{"the driver of the GPUs is unloaded, and a container has the interfaces", func(list []topology.Adapter) []topology.Adapter {
-			for i := range list {
-				list[i].GPUs, list[i].NetDevs = nil, nil
+		{"nothing", func(now list) list { return now }, stays},
+		{"no adapter", func(list) list { return nil }, stays},
+		{"an adapter is dead", func(now list) list { return slices.Delete(now, 3, 4) }, stays},
+		{"all of an adapter cannot be read", func(now list) list {
+			now[0] = topology.Adapter{Name: "mlx5_0", PCIBusID: now[0].PCIBusID}
+			return now
+		}, stays},
+		{"a port cannot be read, its link is down and its neighbor silent", func(now list) list {
+			now[0].Ports[0] = topology.AdapterPort{Port: 1}
+			return now
+		}, stays},
+		{"a link trained badly", func(now list) list { now[0].Ports[0].RateGbps = 100; return now }, stays},
+		{"the driver of the GPUs is unloaded, and a container has the interfaces", func(now list) list {
+			for i := range now {
+				now[i].GPUs, now[i].NetDevs = nil, nil
 			}
-			return list
-		}, nil},
-		{"a link is faster", func(list []topology.Adapter) []topology.Adapter { list[0].Ports[0].RateGbps = 800; return list }, func(list []topology.Adapter) []topology.Adapter {
-			list[0].Ports[0].RateGbps = 800
-			return list
+			return now
+		}, stays},
+		{"a link is faster", func(now list) list { now[0].Ports[0].RateGbps = 800; return now }, follows},
+		{"another neighbor, another interface", func(now list) list {
+			now[0].Ports[0].Neighbor, now[0].NetDevs = topology.Neighbor{ChassisID: "2", PortID: "swp2"}, []string{"ib7"}
+			return now
+		}, follows},
+		{"a new name", func(now list) list { now[0].Name = "ibp24s0"; return now }, follows},
+		{"two adapters change names", func(now list) list {
+			now[0].Name, now[1].Name = "mlx5_1", "mlx5_0"
+			return list{now[1], now[0]}
+		}, func(before, _ list) list {
+			before[0].Name, before[1].Name = "mlx5_1", "mlx5_0"
+			return before
 		}},
-		{"another neighbor, another interface", func(list []topology.Adapter) []topology.Adapter {
-			list[0].Ports[0].Neighbor, list[0].NetDevs = topology.Neighbor{ChassisID: "2", PortID: "swp2"}, []string{"ib7"}
-			return list
-		}, func(list []topology.Adapter) []topology.Adapter {
-			list[0].Ports[0].Neighbor, list[0].NetDevs = topology.Neighbor{ChassisID: "2", PortID: "swp2"}, []string{"ib7"}
-			return list
-		}},
-		{"a new name", func(list []topology.Adapter) []topology.Adapter { list[0].Name = "ibp24s0"; return list }, func(list []topology.Adapter) []topology.Adapter {
-			list[0].Name = "ibp24s0"
-			return list
-		}},
-		{"two adapters change names", func(list []topology.Adapter) []topology.Adapter {
-			list[0].Name, list[1].Name = "mlx5_1", "mlx5_0"
-			return []topology.Adapter{list[1], list[0]}
-		}, func(list []topology.Adapter) []topology.Adapter {
-			list[0].Name, list[1].Name = "mlx5_1", "mlx5_0"
-			list[0], list[1] = list[1], list[0]
-			return list
-		}},
-		{"a dead adapter's name went to another", func(list []topology.Adapter) []topology.Adapter { list[1].Name = "mlx5_0"; return list[1:] }, func(list []topology.Adapter) []topology.Adapter {
-			list[1].Name = "mlx5_0"
-			return list[1:]
-		}},
-		{"another adapter in the slot", func(list []topology.Adapter) []topology.Adapter {
-			list[0] = topology.Adapter{Name: "mlx5_0", PCIBusID: list[0].PCIBusID, NodeGUID: "946dae03000fffff"}
-			return list
-		}, func(list []topology.Adapter) []topology.Adapter {
-			list[0] = topology.Adapter{Name: "mlx5_0", PCIBusID: list[0].PCIBusID, NodeGUID: "946dae03000fffff"}
-			return list
-		}},
-		{"a port that speaks Ethernet now", func(list []topology.Adapter) []topology.Adapter {
-			list[0].Ports[0] = topology.AdapterPort{Port: 1, LinkLayer: topology.LinkEthernet, RateGbps: 200}
-			return list
-		}, func(list []topology.Adapter) []topology.Adapter {
-			list[0].Ports[0] = topology.AdapterPort{Port: 1, LinkLayer: topology.LinkEthernet, RateGbps: 200, Neighbor: list[0].Ports[0].Neighbor}
-			return list
+		{"a dead adapter's name went to another", func(now list) list { now[1].Name = "mlx5_0"; return now[1:] }, follows},
+		{"another adapter in the slot", func(now list) list {
+			now[0] = topology.Adapter{Name: "mlx5_0", PCIBusID: now[0].PCIBusID, NodeGUID: "946dae03000fffff"}
+			return now
+		}, follows},
+		{"a port that speaks Ethernet now", func(now list) list {
+			now[0].Ports[0] = topology.AdapterPort{Port: 1, LinkLayer: topology.LinkEthernet, RateGbps: 200}
+			return now
+		}, func(before, now list) list {
+			now[0].Ports[0].Neighbor = before[0].Ports[0].Neighbor
+			return now
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,11 +82,7 @@ func TestKeep(t *testing.T) {
 				slices.SortFunc(list, func(a, b topology.Adapter) int { return strings.Compare(a.Name, b.Name) })
 				return list
 			}
-			want := machine()
-			if tt.want != nil {
-				want = tt.want(want)
-			}
-			now := tt.change(machine())
+			want, now := tt.want(machine(), tt.change(machine())), tt.change(machine())
 			got := adapters.Keep(before, now)
 			if diff := cmp.Diff(sorted(slices.Clone(want)), sorted(slices.Clone(got))); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

@@ -286,6 +286,10 @@ func TestLoadedStrangeFabric(t *testing.T) {
 		problem string
 	}{
 		{"7", topology.Fabric{}, "state 7 is none that this version knows"},
+		{"4", topology.Fabric{}, "state 4 is none that this version knows"},
+		{"notStarted", topology.Fabric{State: topology.FabricNotStarted}, ""},
+		{"completed 0 00 5 3 0", topology.Fabric{CliqueID: 5, State: topology.FabricCompleted, Health: topology.HealthLimitedCapacity}, ""},
+		{"completed 500 00 5 9 0", topology.Fabric{CliqueID: 5, State: topology.FabricCompleted, Status: "NVML error 500"}, ""},
 		{"completed 15 1122 5 1", topology.Fabric{ClusterUUID: topology.UUID{0x11, 0x22}, CliqueID: 5, State: topology.FabricCompleted, Status: "GPU_IS_LOST", Health: topology.HealthHealthy}, ""},
 		{"completed 0 00 4294967295 2 1", topology.Fabric{CliqueID: 1<<32 - 1, State: topology.FabricCompleted, Health: topology.HealthUnhealthy, HealthFields: topology.FabricHealth{DegradedBandwidth: &yes}}, ""},
 		{"inProgress 999 00 0 2 1", topology.Fabric{State: topology.FabricInProgress}, ""},

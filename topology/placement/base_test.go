@@ -1,7 +1,9 @@
 package placement_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,41 +11,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
-
-func TestPlanBaseBlockSize(t *testing.T) {
-	facts := slices.Concat(rack(1, 18), rack(2, 17), rack(3, 18))
-	tests := []struct {
-		name   string
-		policy placement.Policy
-		want   []int
-		blocks int
-	}{
-		{"the largest that most racks reach", short, []int{18}, 3},
-		{"configured, and further sizes", placement.Policy{BaseBlockSize: 18, BlockSizes: []int{36, 144}}, []int{18, 36, 144}, 3},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			plan := mustPlan(t, facts, nil, tt.policy)
-			if diff := cmp.Diff(tt.want, sizesOf(plan)); diff != "" || len(plan.Blocks()) != tt.blocks {
-				t.Errorf("%d blocks, want %d; sizes (-want +got):\n%s", len(plan.Blocks()), tt.blocks, diff)
-			}
-		})
-	}
-	for _, sizes := range [][]int{{35}, {72, 36}, {18 << 16}, {54}} {
-		if _, _, err := makePlan(facts, nil, placement.Policy{BaseBlockSize: 18, BlockSizes: sizes}); err == nil {
-			t.Errorf("block sizes %v on base 18 were taken", sizes)
-		}
-	}
-}
-
-// racksOf returns racks of these sizes, the first of them with this number.
-func racksOf(number int, sizes ...int) []topology.Facts {
-	var facts []topology.Facts
-	for i, n := range sizes {
-		facts = append(facts, rack(number+i, n)...)
-	}
-	return facts
-}
 
 // TestPlanChoosesBase publishes racks for the first time, for 25.05 and newer.
 func TestPlanChoosesBase(t *testing.T) {
@@ -62,32 +29,39 @@ func TestPlanChoosesBase(t *testing.T) {
 		{"one larger and one smaller rack", slices.Concat(many(8, 16), []int{17, 15}), 16},
 		{"one rack is larger than all others", slices.Concat(many(8, 16), []int{18}), 16},
 		{"one rack is hardly up", []int{18, 18, 18, 2}, 18},
+		{"two racks are hardly up", []int{18, 18, 18, 2, 2}, 18},
 		{"one of two is hardly up", []int{18, 2}, 18},
 		{"racks of many sizes", []int{14, 15, 16, 17, 18, 14, 15, 16, 17, 18, 15, 16}, 16},
 		{"a size between those of the racks", slices.Concat(many(10, 18), many(10, 12)), 15},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := mustPlan(t, racksOf(1, tt.racks...), nil, divided)
+			plan := mustPlan(t, inFabric("", 1, tt.racks...), nil, divided)
 			if got := plan.BaseBlockSize(); got != tt.want || len(plan.BlockTopologies()) != 1 {
 				t.Errorf("base %d in %s, want %d", got, topologies(plan), tt.want)
 			}
 		})
 	}
-	mixed := mustPlan(t, racksOf(1, 16, 16, 16, 18, 8, 9, 8), nil, divided)
+	mixed := mustPlan(t, inFabric("", 1, 16, 16, 16, 18, 8, 9, 8), nil, divided)
 	if got := sortRacks(topologies(mixed)); got != "nvl[16]* 01 02 03 04 05 06 07" {
 		t.Errorf("two classes: %s", got)
 	}
 	further := placement.Policy{BlockSizes: []int{36}}
 	for racks, want := range map[[4]int]int{{18, 17, 17, 17}: 18, {18, 18, 18, 17}: 18, {10, 9, 9, 9}: 9, {20, 20, 20, 20}: 18} {
-		if got := mustPlan(t, racksOf(1, racks[:]...), nil, further).BaseBlockSize(); got != want {
+		plan := mustPlan(t, inFabric("", 1, racks[:]...), nil, further)
+		if got := plan.BaseBlockSize(); got != want {
 			t.Errorf("racks of %v and a further size of 36: base %d, want %d", racks, got, want)
 		}
+		for _, said := range saidOf(plan, placement.ReasonJobSizes) {
+			if want := fmt.Sprintf("Slurm gives a job groups of blocks of the sizes [%d 36], ", want); !strings.Contains(said, want) {
+				t.Errorf("racks of %v: %s, want %s", racks, said, want)
+			}
+		}
 	}
-	if _, _, err := makePlan(racksOf(1, 16, 16), nil, further); err == nil {
+	if _, _, err := makePlan(inFabric("", 1, 16, 16), nil, further); err == nil {
 		t.Error("racks of 16 and a further size of 36 were taken")
 	}
-	old := mustPlan(t, racksOf(1, 18, 18), nil, further)
-	if got := mustPlan(t, racksOf(1, 18, 18, 30, 30, 30), previous(old), further).BaseBlockSize(); got != 18 {
+	old := mustPlan(t, inFabric("", 1, 18, 18), nil, further)
+	if got := mustPlan(t, inFabric("", 1, 18, 18, 30, 30, 30), previous(old), further).BaseBlockSize(); got != 18 {
 		t.Errorf("racks of 30 come, and the base is %d, want 18", got)
 	}
 }
@@ -95,25 +69,23 @@ func TestPlanChoosesBase(t *testing.T) {
 // TestBaseCountsNodesWithoutName has the nodes of few machines in Slurm, as of a first NodeSet of two
 // pods: the base is that of the whole domains, and stays when the pods come.
 func TestBaseCountsNodesWithoutName(t *testing.T) {
-	reported, labelled, byClique := site(4, 18), named(4, 18), site(4, 18)
-	for i := range byClique {
-		byClique[i].Labels.Clique, byClique[i].Report = byClique[i].Report.Domain.Clique, nil
-	}
+	reported, labelled := site(4, 18), named(4, 18)
 	for i := range labelled {
 		labelled[i].Labels.GPUs = 4
 	}
 	leaves := inFabric("a", 1, 18, 18, 18, 18)
-	byLeaf := divided
-	byLeaf.ByLeaf = true
+	byLeaf := with(func(p *placement.Policy) { p.ByLeaf = true })
 	for _, tt := range []struct {
 		name   string
 		all    []topology.Facts
 		policy placement.Policy
+		first  int // the size of the first rack
 	}{
-		{"reports", reported, divided},
-		{"labels", labelled, divided},
-		{"clique labels", byClique, divided},
-		{"leaf switches", leaves, byLeaf},
+		{"reports", reported, divided, 18},
+		{"reports of a small rack, and of large ones without a pod", inFabric("", 1, 16, 18, 18, 18), divided, 16},
+		{"labels", labelled, divided, 18},
+		{"clique labels", byClique(4, 18), divided, 18},
+		{"leaf switches", leaves, byLeaf, 18},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			prev := &given{}
@@ -130,10 +102,10 @@ func TestBaseCountsNodesWithoutName(t *testing.T) {
 				}
 				prev.Unnamed = unnamed
 				plan := mustPlan(t, facts, prev, tt.policy)
-				if plan.BaseBlockSize() != 18 || len(plan.Places()) != len(facts) || plan.Blocks()[0].Size != 18 {
+				if plan.BaseBlockSize() != 18 || len(plan.Places()) != len(facts) || plan.Blocks()[0].Size != tt.first {
 					t.Fatalf("pods on %v: base %d, %d nodes: %+v", pods, plan.BaseBlockSize(), len(plan.Places()), plan.Blocks())
 				}
-				if got := mustPlan(t, facts, previous(plan), tt.policy).BaseBlockSize(); got != 18 {
+				if got := mustPlan(t, facts, previous(plan), tt.policy).BaseBlockSize(); got != 18 && tt.first == 18 {
 					t.Errorf("pods on %v, the other nodes are gone: base %d", pods, got)
 				}
 				prev = previous(plan)
@@ -145,8 +117,7 @@ func TestBaseCountsNodesWithoutName(t *testing.T) {
 // TestNodesWithoutLeafAreNoDomain has nodes without a Slurm name that name a spine and no leaf, and others
 // without GPUs: they are no domain of 24 nodes.
 func TestNodesWithoutLeafAreNoDomain(t *testing.T) {
-	byLeaf := divided
-	byLeaf.ByLeaf = true
+	byLeaf := with(func(p *placement.Policy) { p.ByLeaf = true })
 	facts := inFabric("a", 1, 18)
 	var unnamed []topology.Facts
 	for range 24 {
@@ -161,8 +132,7 @@ func TestNodesWithoutLeafAreNoDomain(t *testing.T) {
 // TestLeafOfTwoWriters has one leaf of 18 nodes that two writers name differently. Only two nodes have a name
 // in Slurm, and only these have the names of both writers. The leaf is one domain.
 func TestLeafOfTwoWriters(t *testing.T) {
-	byLeaf := divided
-	byLeaf.ByLeaf = true
+	byLeaf := with(func(p *placement.Policy) { p.ByLeaf = true })
 	first, second := []string{"leaf-1", "spine"}, []string{"net-7f3a", "net-top"}
 	for name, of := range map[string]func(f *topology.Facts){
 		"labels of two writers": func(f *topology.Facts) {
@@ -204,25 +174,23 @@ func TestBaseIsOffered(t *testing.T) {
 		{"nothing", []int{18, 18}, []int{18, 18}, divided, 18, ""},
 		{"all racks lose nodes", []int{18, 18, 18}, []int{9, 9, 4}, divided, 18, ""},
 		{"a rack is lost", []int{18, 17, 18}, []int{0, 17, 0}, divided, 18, ""},
-		{"racks grow", nine, []int{18, 18, 18, 18}, divided, 9, "nvl: 9 -> 18"},
+		{"racks grow", nine, []int{18, 18, 18, 18}, divided, 9, "9 -> 18"},
+		{"racks grow, and one comes up", []int{9, 9}, []int{18, 18, 18, 4}, divided, 9, "9 -> 18"},
 		{"most racks grow, and make a class of their own", nine, []int{18, 18, 18, 9}, divided, 9, ""}, // see TestPlanNamesClasses
 		{"one rack grows", nine, []int{18, 9, 9, 9}, divided, 9, ""},
-		{"smaller racks come", []int{18, 18}, []int{18, 18, 16, 16, 16}, divided, 18, "nvl: 18 -> 16"},
+		{"smaller racks come", []int{18, 18}, []int{18, 18, 16, 16, 16}, divided, 18, "18 -> 16"},
 		{"a rack comes up", []int{18, 18}, []int{18, 18, 3}, divided, 18, ""},
 		{"racks of another class come", []int{18, 18}, []int{18, 18, 9, 9, 9, 9, 9}, divided, 18, ""},
-		{"larger racks come", []int{16, 16}, []int{16, 16, 18, 18, 18}, divided, 16, "nvl: 16 -> 18"},
+		{"larger racks come", []int{16, 16}, []int{16, 16, 18, 18, 18}, divided, 16, "16 -> 18"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			old := mustPlan(t, racksOf(1, tt.published...), nil, tt.policy)
-			facts := racksOf(1, tt.now...)
+			old := mustPlan(t, inFabric("", 1, tt.published...), nil, tt.policy)
+			facts := inFabric("", 1, tt.now...)
 			wanted := mustPlan(t, facts, previous(old), tt.policy)
-			policy, got := tt.policy, ""
+			policy := tt.policy
 			policy.Waits = allWait
 			decisions := choicesOf(t, placement.BaseSizeChange, facts, previous(old), tt.policy)
-			for _, d := range decisions {
-				got += d.Subject + ": " + d.From + " -> " + d.To
-			}
-			if got != tt.want || old.BaseBlockSize() != tt.base {
+			if got := decisionsText(decisions); got != tt.want || old.BaseBlockSize() != tt.base {
 				t.Fatalf("base %d, offered %q, want %d and %q", old.BaseBlockSize(), got, tt.base, tt.want)
 			}
 			kept := mustPlan(t, facts, previous(old), policy)
@@ -236,31 +204,5 @@ func TestBaseIsOffered(t *testing.T) {
 				t.Errorf("approved, and %v is offered", changes)
 			}
 		})
-	}
-}
-
-// TestPlanNamesClasses has larger racks come into a topology with a small base.
-func TestPlanNamesClasses(t *testing.T) {
-	old := previous(mustPlan(t, racksOf(1, 9, 9, 9), nil, divided))
-	facts := racksOf(1, 9, 9, 9, 18, 18)
-	plan := mustPlan(t, facts, old, divided)
-	const want = "topology nvl has racks of several sizes and base block size 9: jobs of 10-18 nodes may use two racks, although a large rack could hold them; sizeClasses: [18, 9] gives each size of rack a topology of its own"
-	if len(plan.Problems) != 1 || plan.Problems[0].Reason != placement.ReasonClassesUnset || plan.Problems[0].Message != want {
-		t.Errorf("problems %v, want %s", plan.Problems, want)
-	}
-	for name, change := range map[string]func(p *placement.Policy){
-		"the base is set":      func(p *placement.Policy) { p.BaseBlockSize = 9 },
-		"the classes are set":  func(p *placement.Policy) { p.SizeClasses = []int{18, 9} },
-		"one topology":         func(p *placement.Policy) { p.OneTopology = true },
-		"the tree alone":       func(p *placement.Policy) { p.TreeOnly = true },
-		"nothing is published": func(*placement.Policy) {},
-	} {
-		policy, prev := divided, old
-		if change(&policy); name == "nothing is published" {
-			prev = nil
-		}
-		if got := problemsOf(mustPlan(t, facts, prev, policy), placement.ReasonClassesUnset); len(got) > 0 {
-			t.Errorf("%s: %v", name, got)
-		}
 	}
 }

@@ -37,6 +37,7 @@ func eight() []topology.Facts {
 	return byCables(topology.SourceCables, leaves([]string{"ib-top"}, []string{"ib-top"}))
 }
 
+// saidOf returns what the problems with a reason say, each with its node if it has one.
 func saidOf(p *topology.Plan, reason string) (out []string) {
 	for _, pr := range p.Problems {
 		if pr.Reason == reason {
@@ -46,23 +47,12 @@ func saidOf(p *topology.Plan, reason string) (out []string) {
 	return out
 }
 
-func leafLines(p *topology.Plan) (out []string) {
-	for _, s := range p.Switches() {
-		out = append(out, fmt.Sprint(s.Name, s.Nodes, s.Children))
-	}
-	return out
-}
-
 func TestCablesGoBeforeLabels(t *testing.T) {
 	facts := labelled(eight())
 	facts[1].Labels.Tiers = []string{"rack-1", "core"}             // by its cables it is below the first leaf
 	facts[7].Cables = topology.Cables{Missing: "no text names it"} // and has a label
 	plan := mustPlan(t, facts, nil, cabled)
-	var names []string
-	for _, s := range plan.Switches() {
-		names = append(names, s.Name)
-	}
-	if diff := cmp.Diff([]string{"leaf-1", "leaf-2", "ib-top"}, names); diff != "" {
+	if diff := cmp.Diff("leaf-1=n11,n12,n13,n14 leaf-2=n21,n22,n23 ib-top(leaf-1,leaf-2)", text(plan.Switches())); diff != "" {
 		t.Errorf("switches (-want +got):\n%s", diff)
 	}
 	if got := plan.SwitchSource(); got != "cables" {
@@ -133,7 +123,7 @@ func TestCablesUnread(t *testing.T) {
 		facts := labelled(eight())
 		facts[7].Cables = topology.Cables{Missing: "no text names it"}
 		current := mustPlan(t, facts, previous(old), cabled)
-		if diff := cmp.Diff(leafLines(old), leafLines(current)); diff != "" {
+		if diff := cmp.Diff(text(old.Switches()), text(current.Switches())); diff != "" {
 			t.Errorf("(-old +new):\n%s", diff)
 		}
 		if got := saidOf(current, placement.ReasonCablesMissing); len(got) != 1 || !strings.Contains(got[0], "no text names it; the node stays below its published switch") {
@@ -141,8 +131,9 @@ func TestCablesUnread(t *testing.T) {
 		}
 	})
 	t.Run("the site has no cables read any more", func(t *testing.T) {
-		if got := leafLines(mustPlan(t, unread, previous(old), short)); !strings.HasPrefix(got[0], "leaf-1[]") || !strings.Contains(fmt.Sprint(got), "rack-0[") {
-			t.Errorf("labels are not followed: %q", got)
+		current := mustPlan(t, unread, previous(old), short)
+		if got := text(current.Switches()); !strings.HasPrefix(got, "leaf-1= ") || !strings.Contains(got, "rack-0=n") || current.SwitchSource() != "" {
+			t.Errorf("labels are not followed: %q by %q", got, current.SwitchSource())
 		}
 	})
 	t.Run("read, and of none of the nodes", func(t *testing.T) {
@@ -151,7 +142,7 @@ func TestCablesUnread(t *testing.T) {
 			facts[i].Cables = topology.Cables{Missing: "no adapter of the node is known"}
 		}
 		plan := mustPlan(t, facts, nil, cabled)
-		if got := leafLines(plan); !strings.HasPrefix(got[0], "rack-0[") {
+		if got := text(plan.Switches()); !strings.HasPrefix(got, "rack-0=n") {
 			t.Errorf("labels are not followed: %q", got)
 		}
 		if diff := cmp.Diff([]string{"cables were read, and none of 8 nodes has a switch by them; the first is node n11: no adapter of the node is known"}, saidOf(plan, placement.ReasonCablesMissing)); diff != "" {
@@ -159,7 +150,7 @@ func TestCablesUnread(t *testing.T) {
 		}
 	})
 	t.Run("none was ever read", func(t *testing.T) {
-		if got := leafLines(mustPlan(t, unread, nil, cabled)); !strings.HasPrefix(got[0], "rack-0[") {
+		if got := text(mustPlan(t, unread, nil, cabled).Switches()); !strings.HasPrefix(got, "rack-0=n") {
 			t.Errorf("labels are not followed: %q", got)
 		}
 	})
@@ -176,7 +167,7 @@ func TestCablesOfSeparateFabrics(t *testing.T) {
 			facts[8+i].Cables = topology.Cables{Missing: "no text names it"}
 		}
 		current := mustPlan(t, facts, previous(plan), cabled)
-		if diff := cmp.Diff(leafLines(plan)[:4], leafLines(current)[:4]); diff != "" {
+		if diff := cmp.Diff(strings.Fields(text(plan.Switches()))[:4], strings.Fields(text(current.Switches()))[:4]); diff != "" {
 			t.Errorf("leaves (-old +new):\n%s", diff)
 		}
 	})
@@ -200,14 +191,14 @@ func TestCablesOrderBlocks(t *testing.T) {
 // TestLLDP has leaves by LLDP, which go after labels.
 func TestLLDP(t *testing.T) {
 	alone := mustPlan(t, byCables(topology.SourceLLDP, leaves(nil, nil)), nil, short)
-	if got := leafLines(alone); len(got) != 3 || alone.SwitchSource() != "LLDP" {
+	if got := text(alone.Switches()); len(strings.Fields(got)) != 3 || alone.SwitchSource() != "LLDP" {
 		t.Errorf("%q by %q", got, alone.SwitchSource())
 	}
 	if got := saidOf(alone, placement.ReasonRootAssumed); len(got) != 1 {
 		t.Errorf("LLDP does not show whether leaves are joined: %q", got)
 	}
 	beside := mustPlan(t, labelled(byCables(topology.SourceLLDP, leaves(nil, nil))), nil, short)
-	if got := leafLines(beside); !strings.HasPrefix(got[0], "rack-0[") || beside.SwitchSource() != "" {
+	if got := text(beside.Switches()); !strings.HasPrefix(got, "rack-0=n") || beside.SwitchSource() != "" {
 		t.Errorf("%q by %q", got, beside.SwitchSource())
 	}
 }
@@ -240,7 +231,7 @@ func TestCablesOnly(t *testing.T) {
 	}
 	leaf := topology.Cables{SourceTiers: topology.SourceTiers{TierSource: topology.SourceCables, Tiers: []string{"leaf-1", "ib-top"}}}
 	plan := mustPlan(t, []topology.Facts{on("h1", true, leaf), on("h2", true, leaf), on("h3", true, topology.Cables{Missing: "no cable"}), on("login", false, leaf)}, nil, cabled)
-	if diff := cmp.Diff([]string{"leaf-1[h1 h2] []", "ib-top[] [leaf-1]"}, leafLines(plan)); diff != "" {
+	if diff := cmp.Diff("leaf-1=h1,h2 ib-top(leaf-1)", text(plan.Switches())); diff != "" {
 		t.Errorf("switches (-want +got):\n%s", diff)
 	}
 	reasons := map[string]string{}

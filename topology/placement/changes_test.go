@@ -38,16 +38,12 @@ func TestMoved(t *testing.T) {
 		"a loop":                  {blocks, append(slices.Clone(switches), sw{Name: "s1", Children: []string{"c1"}}), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, of := placement.Moved(planOf(blocks, switches), planOf(tt.blocks, tt.switches))
+			got, of := placement.Moved(inFile(blocks, switches).Plan, inFile(tt.blocks, tt.switches).Plan)
 			if diff := cmp.Diff(strings.Fields(tt.want), got); len(got)+len(tt.want) > 0 && diff != "" || of != 3 {
 				t.Errorf("of %d nodes moved (-want +got):\n%s", of, diff)
 			}
 		})
 	}
-	loop := planOf(nil, []sw{{Name: "a", Nodes: []string{"n1"}, Children: []string{"b"}}, {Name: "b", Children: []string{"a"}}})
-	placement.Moved(loop, loop) // ends
-}
-
-func planOf(blocks []topology.Block, switches []topology.Switch) *topology.Plan {
-	return &topology.Plan{Topologies: []topology.Topology{{Name: "nvl", Kind: "block", Blocks: blocks}, {Name: "fabric", Kind: "tree", Switches: switches}}}
+	loop := inFile(nil, []sw{{Name: "a", Nodes: []string{"n1"}, Children: []string{"b"}}, {Name: "b", Children: []string{"a"}}})
+	placement.Moved(loop.Plan, loop.Plan) // ends
 }

@@ -16,20 +16,14 @@ import (
 // reads gives the node's GPUs the NVLink domain of a rack, without a word of what
 // was confirmed.
 func reads(f *topology.Facts, number int) {
-	gpus := slices.Clone(f.Report.GPUs)
-	for g := range gpus {
-		gpus[g].Fabric = topology.Fabric{ClusterUUID: clusterUUID(number), CliqueID: uint32(number), State: topology.FabricCompleted}
-	}
-	f.Report.GPUs, f.Report.Domain = gpus, topology.NVLinkDomain{}
+	give(f, inClique(number, uint32(number)))
+	f.Report.Domain = topology.NVLinkDomain{}
 }
 
 // readsNone has the node's GPUs say that they have no NVLink between nodes.
 func readsNone(f *topology.Facts) {
-	gpus := slices.Clone(f.Report.GPUs)
-	for g := range gpus {
-		gpus[g].Fabric = topology.Fabric{State: topology.FabricNotSupported}
-	}
-	f.Report.GPUs, f.Report.Domain = gpus, topology.NVLinkDomain{}
+	give(f, topology.Fabric{State: topology.FabricNotSupported})
+	f.Report.Domain = topology.NVLinkDomain{}
 }
 
 func cliqueOf(number int) topology.Clique {
@@ -182,15 +176,11 @@ func TestPlanMovesConfirmed(t *testing.T) {
 			f.Report.Domain = domainOf(home)
 		},
 		func(f *topology.Facts, _, _ int) {
-			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricInProgress}
-			}
+			give(f, topology.Fabric{State: topology.FabricInProgress})
 			f.Report.Domain = topology.NVLinkDomain{}
 		},
 		func(f *topology.Facts, home, _ int) { // in the same boot
-			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricCompleted, Status: "ERROR_UNKNOWN"}
-			}
+			give(f, topology.Fabric{State: topology.FabricCompleted, Status: "ERROR_UNKNOWN"})
 			f.Report.Domain = domainOf(home)
 		},
 	}
@@ -245,30 +235,5 @@ func TestPlanMovesConfirmed(t *testing.T) {
 		if gone, added := changed(lines(old), lines(current)); (gone != 2 || added != 2) && to != home(mover) {
 			t.Errorf("seed %d: %d lines changed into %d, want 2 into 2", seed, gone, added)
 		}
-	}
-}
-
-// TestPlanConfirmsNone: that NVLink ends inside needs no second reading of a node
-// that is in no block of an NVLink domain.
-func TestPlanConfirmsNone(t *testing.T) {
-	once := append(site(1, 4), below("h1"), below("h2"))
-	published := mustPlan(t, once, nil, short)
-	want := lines(published)
-	for when, prev := range map[string]*given{"published nowhere": nil, "published": fromFile(published)} {
-		plan := mustPlan(t, once, prev, short)
-		if diff := cmp.Diff(want, lines(plan)); diff != "" || len(problemsOf(plan, placement.ReasonUnconfirmed)) > 0 {
-			t.Errorf("%s: %v (-want +got):\n%s", when, plan.Problems, diff)
-		}
-	}
-	readsNone(&once[0])
-	confirm(&once[0])
-	if plan := mustPlan(t, once, fromFile(published), short); !slices.Equal(lines(plan), want) {
-		t.Errorf("a node of a block says none: %v, want %v", lines(plan), want)
-	}
-	leaves := placement.Policy{ByLeaf: true}
-	facts := []topology.Facts{below("h1", "leaf-1"), below("h2", "leaf-1")}
-	current := mustPlan(t, facts, fromFile(mustPlan(t, facts, nil, leaves)), leaves)
-	if problems := problemsOf(current, placement.ReasonUnconfirmed); len(problems) > 0 {
-		t.Errorf("blocks by leaf: %v", problems)
 	}
 }

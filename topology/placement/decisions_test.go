@@ -14,7 +14,7 @@ import (
 // allWait is a Policy.Waits of people who approve nothing.
 func allWait(placement.Decision) bool { return true }
 
-// decisionsText writes decisions as SUBJECT -> TO.
+// decisionsText writes decisions as FROM -> TO.
 func decisionsText(all []placement.Decision) string {
 	var out []string
 	for _, d := range all {
@@ -27,12 +27,6 @@ func decisionsText(all []placement.Decision) string {
 // It holds these decisions while racks come: the topologies stay, and all racks that fit are in
 // them. Without the hold the plan is the wanted one.
 func TestPlanKeepsTopologies(t *testing.T) {
-	with := func(change func(p *placement.Policy)) placement.Policy {
-		p := divided
-		change(&p)
-		return p
-	}
-	classes := with(func(p *placement.Policy) { p.SizeClasses = []int{6, 3} })
 	mixed := inFabric("a", 1, 6, 6, 3, 3)
 	two := slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))
 	gone := mustPlan(t, mixed, nil, short).Places()["r001n01"].Block
@@ -49,18 +43,19 @@ func TestPlanKeepsTopologies(t *testing.T) {
 		want      string
 		waiting   string // the rack that has no place
 	}{
-		{"classes are set", mixed, short, mixed, classes, "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04", ""},
-		{"a large rack comes", mixed, short, slices.Concat(mixed, inFabric("a", 5, 6)), classes, "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04 05", ""},
-		{"a small rack comes", mixed, short, slices.Concat(mixed, inFabric("a", 5, 3)), classes, "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04 05", ""},
+		{"classes are set", mixed, short, mixed, classes(6, 3), "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04", ""},
+		{"a large rack comes", mixed, short, slices.Concat(mixed, inFabric("a", 5, 6)), classes(6, 3), "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04 05", ""},
+		{"a small rack comes", mixed, short, slices.Concat(mixed, inFabric("a", 5, 3)), classes(6, 3), "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04 05", ""},
 		{"a block is to be forgotten", mixed, short, mixed[6:], with(func(p *placement.Policy) { p.SizeClasses, p.Forget = []int{6, 3}, []string{gone} }), "nvl -> nvl-3, nvl-6", nil, "nvl[6]* - 02 03 04", ""},
 		{"a second fabric comes", mixed, short, slices.Concat(mixed, inFabric("b", 5, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03 04", "r005"},
 		{"a second fabric and a rack of the first come", mixed, short, slices.Concat(mixed, inFabric("b", 5, 6), inFabric("a", 6, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03 04 06", "r005"},
 		{"two fabrics in one topology", two, short, slices.Concat(two, inFabric("b", 3, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03", ""},
 		{"two fabrics are joined", two, divided, belowCore("core", slices.Concat(two, inFabric("b", 3, 6))), divided, "nvl-b -> nvl-a", nil, "nvl-a[6]* 01 03; nvl-b[6] 02", ""},
-		{"one base for two classes of two fabrics", four, classes, four, base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil, "nvl-a-6[6]* 01 02 03; nvl-a-3[3] 04 05; nvl-b-6[6] 06 07 08; nvl-b-3[3] 09 10", ""},
-		{"two of another fabric", four, classes, slices.Concat(four, inFabric("c", 11, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil,
+		{"one base for two classes of two fabrics", four, classes(6, 3), four, base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil, "nvl-a-6[6]* 01 02 03; nvl-a-3[3] 04 05; nvl-b-6[6] 06 07 08; nvl-b-3[3] 09 10", ""},
+		{"one base, and most racks are small", inFabric("a", 1, 6, 3, 3, 3), classes(6, 3), inFabric("a", 1, 6, 3, 3, 3), base, "nvl-3 -> nvl-6", nil, "nvl-6[6] 01; nvl-3[3]* 02 03 04", ""},
+		{"two of another fabric", four, classes(6, 3), slices.Concat(four, inFabric("c", 11, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", nil,
 			"nvl-a-6[6]* 01 02 03; nvl-a-3[3] 04 05; nvl-b-6[6] 06 07 08; nvl-b-3[3] 09 10; nvl-c[6] 11", ""},
-		{"one of the two is approved", four, classes, slices.Concat(four, inFabric("b", 11, 6), inFabric("a", 12, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", []string{"nvl-b-3"},
+		{"one of the two is approved", four, classes(6, 3), slices.Concat(four, inFabric("b", 11, 6), inFabric("a", 12, 6)), base, "nvl-a-3 -> nvl-a-6; nvl-b-3 -> nvl-b-6", []string{"nvl-b-3"},
 			"nvl-a-6[6]* 01 02 03 04 05 12; nvl-b-6[6] 06 07 08 11; nvl-b-3[3] 09 10", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -117,46 +112,29 @@ func TestPlanKeepsTopologies(t *testing.T) {
 	}
 }
 
-// TestMovedToHeldRack has a published node join a new rack of a fabric that waits: the node stays.
+// TestMovedToHeldRack has published nodes join a new rack of a fabric that waits, one of them or all of a rack. The nodes
+// stay, the new nodes of the rack have no block, and all of these name the change that people can approve.
 func TestMovedToHeldRack(t *testing.T) {
 	before := inFabric("a", 1, 4, 4)
 	old := mustPlan(t, before, nil, short)
-	after := slices.Concat(before[:7], inFabric("b", 3, 4))
-	moved := &after[7]
-	moved.Name, moved.SlurmName, moved.Report.Name = before[7].Name, before[7].SlurmName, before[7].Name
-	policy := divided
-	policy.Waits = allWait
-	held, plan := choicesOf(t, placement.TopologiesChange, after, previous(old), policy), mustPlan(t, after, previous(old), policy)
-	if got, want := plan.Places()[moved.SlurmName].Block, old.Places()[moved.SlurmName].Block; len(held) != 1 || got != want {
-		t.Errorf("held %v: the node is in block %q, want %q", held, got, want)
-	}
-	if at := plan.Places()["r003n02"].Block; at != "" {
-		t.Errorf("a node of the new rack is in %s", at)
-	}
-	_, found, err := makePlan(after, previous(old), policy)
-	if err != nil || !found.Held[moved.SlurmName] || !found.Held["r003n02"] || len(found.Held) != 4 {
-		t.Errorf("held nodes %v, %v", found.Held, err)
-	}
-}
-
-// TestHeldRackAsksPeople has all nodes of a rack move to a fabric that waits: the nodes stay, and people can
-// approve the change that the nodes name.
-func TestHeldRackAsksPeople(t *testing.T) {
-	before := inFabric("a", 1, 4, 4)
-	old := mustPlan(t, before, nil, short)
-	after := slices.Concat(before[:4], inFabric("b", 3, 4))
-	for i := 4; i < 8; i++ {
-		after[i].Name, after[i].SlurmName, after[i].Report.Name = before[i].Name, before[i].SlurmName, before[i].Name
-	}
-	policy := divided
-	policy.Waits = allWait
-	held, plan := choicesOf(t, placement.TopologiesChange, after, previous(old), policy), mustPlan(t, after, previous(old), policy)
-	if moved, _ := placement.Moved(old, plan); len(held) != 1 || len(moved) > 0 {
-		t.Fatalf("held %v, moved %v", held, moved)
-	}
-	for _, n := range plan.Nodes[4:] {
-		if !strings.Contains(n.Message, held[0].Digest()) {
-			t.Errorf("node %s: %s", n.SlurmName, n.Message)
+	policy := with(func(p *placement.Policy) { p.Waits = allWait })
+	for _, moves := range []int{1, 4} {
+		after := slices.Concat(before[:8-moves], inFabric("b", 3, 4))
+		for i := 8 - moves; i < 8; i++ {
+			after[i].Name, after[i].SlurmName, after[i].Report.Name = before[i].Name, before[i].SlurmName, before[i].Name
+		}
+		held, plan := choicesOf(t, placement.TopologiesChange, after, previous(old), policy), mustPlan(t, after, previous(old), policy)
+		if moved, _ := placement.Moved(old, plan); len(held) != 1 || len(moved) > 0 {
+			t.Fatalf("%d nodes join: held %v, moved %v", moves, held, moved)
+		}
+		_, found, err := makePlan(after, previous(old), policy)
+		if err != nil || len(found.Held) != 4 {
+			t.Errorf("%d nodes join: held nodes %v, %v", moves, found.Held, err)
+		}
+		for _, n := range plan.Nodes[8-moves:] {
+			if _, stays := old.Places()[n.SlurmName]; !strings.Contains(n.Message, held[0].Digest()) || stays == (plan.Places()[n.SlurmName].Block == "") || !found.Held[n.SlurmName] {
+				t.Errorf("%d nodes join: node %s is in block %q: %s", moves, n.SlurmName, plan.Places()[n.SlurmName].Block, n.Message)
+			}
 		}
 	}
 }
@@ -175,11 +153,6 @@ func TestDigest(t *testing.T) {
 
 // TestNobodyRelies changes what no partition and no job relies on: then nobody is asked.
 func TestNobodyRelies(t *testing.T) {
-	with := func(change func(p *placement.Policy)) placement.Policy {
-		p := divided
-		change(&p)
-		return p
-	}
 	conf, tree := with(func(p *placement.Policy) { p.OneTopology = true }), with(func(p *placement.Policy) { p.TreeOnly = true })
 	two := slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))
 	small, large := inFabric("a", 1, 3, 3), inFabric("a", 1, 6, 6)

@@ -60,15 +60,19 @@ func topologies(p *topology.Plan) string {
 // divided is the policy of a site whose fabrics are separate.
 var divided = placement.Policy{EmptyLeaves: true, SeparateFabrics: true}
 
+// with returns the policy of a site whose fabrics are separate, and that sets more.
+func with(change func(p *placement.Policy)) placement.Policy {
+	p := divided
+	change(&p)
+	return p
+}
+
+// classes is the policy of such a site that sets the sizes of its racks.
+func classes(sizes ...int) placement.Policy {
+	return with(func(p *placement.Policy) { p.SizeClasses = sizes })
+}
+
 func TestPlanDivides(t *testing.T) {
-	with := func(change func(p *placement.Policy)) placement.Policy {
-		p := divided
-		change(&p)
-		return p
-	}
-	classes := func(sizes ...int) placement.Policy {
-		return with(func(p *placement.Policy) { p.SizeClasses = sizes })
-	}
 	mixed := inFabric("", 1, 18, 18, 18, 9, 9, 9, 9)
 	for _, tt := range []struct {
 		name   string
@@ -77,17 +81,16 @@ func TestPlanDivides(t *testing.T) {
 		want   string
 	}{
 		{"no rack", nil, divided, ""},
-		{"equal racks", inFabric("", 1, 4, 4), divided, "nvl[4]* 01 02"},
 		{"large and small racks", mixed, divided, "nvl[18]* 01 02 03 04 05 06 07"},
 		{"large and small racks, and classes are set", mixed, classes(18, 9), "nvl-18[18]* 01 02 03; nvl-9[9] 04 05 06 07"},
 		{"small racks with more GPUs", inFabric("", 1, 6, 3, 3, 3), classes(6, 3), "nvl-6[6] 01; nvl-3[3]* 02 03 04"},
 		{"trays are missing", inFabric("", 1, 18, 14, 12), divided, "nvl[14]* 01 02 03"},
-		{"one rack is hardly up", inFabric("", 1, 18, 18, 18, 2), divided, "nvl[18]* 01 02 03 04"},
-		{"several racks are hardly up", inFabric("", 1, 18, 18, 18, 2, 2), divided, "nvl[18]* 01 02 03 04 05"},
 		{"sizes between the classes", inFabric("", 1, 18, 10, 9, 4, 20), classes(18, 9), "nvl-18[18]* 01 02 05; nvl-9[9] 03 04"},
 		{"a class that no rack has", inFabric("", 1, 18), classes(18, 9), "nvl[18]* 01"},
 		{"the base is set", mixed, with(func(p *placement.Policy) { p.BaseBlockSize = 9 }), "nvl[9]* 01 02 03 04 05 06 07"},
+		{"the base and further sizes are set", mixed, with(func(p *placement.Policy) { p.BaseBlockSize, p.BlockSizes = 9, []int{18, 72} }), "nvl[9 18 72]* 01 02 03 04 05 06 07"},
 		{"two fabrics", slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4, 4, 4)), divided, "nvl-a[4] 01 02; nvl-b[4]* 03 04 05"},
+		{"two fabrics, and the base is set", slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4)), with(func(p *placement.Policy) { p.BaseBlockSize = 2 }), "nvl-a[2]* 01 02; nvl-b[2] 03"},
 		{"one fabric", slices.Concat(inFabric("a", 1, 4, 4), inFabric("a", 3, 4)), divided, "nvl[4]* 01 02 03"},
 		{"fabrics of other sizes", slices.Concat(inFabric("a", 1, 6, 3, 6, 3), inFabric("b", 5, 3, 3)), divided, "nvl-a[6]* 01 02 03 04; nvl-b[3] 05 06"},
 		{"fabrics of other sizes, and classes are set", slices.Concat(inFabric("a", 1, 6, 3, 6, 3), inFabric("b", 5, 3, 3)), classes(6, 3), "nvl-a-6[6]* 01 03; nvl-a-3[3] 02 04; nvl-b[3] 05 06"},
@@ -122,38 +125,6 @@ func TestPlanDivides(t *testing.T) {
 	}
 }
 
-// TestTopologiesApart says of several block topologies that no job runs across them. The key that it
-// names joins them: at once, or on a published site when people have approved it.
-func TestTopologiesApart(t *testing.T) {
-	bySize := inFabric("", 1, 18, 18, 18, 9, 9, 9, 9)
-	byFabric := slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4))
-	classes, base, root := divided, divided, divided
-	classes.SizeClasses, base.BaseBlockSize, root.RootSwitch = []int{18, 9}, 9, "core"
-	tree := classes
-	tree.TreeOnly = true
-	for _, tt := range []struct {
-		name           string
-		facts          []topology.Facts
-		policy, joined placement.Policy
-		want           string
-	}{
-		{"by size", bySize, classes, base, "no job that Slurm places by blocks runs across nvl-18 (54 nodes) and nvl-9 (36 nodes): baseBlockSize: 9, without sizeClasses, puts racks of all sizes into one topology"},
-		{"by fabric", byFabric, divided, root, "no job that Slurm places by blocks runs across nvl-a (8 nodes) and nvl-b (4 nodes): rootSwitch joins fabrics, if one switch is above them"},
-		{"switches alone are published", bySize, tree, base, ""},
-	} {
-		apart := mustPlan(t, tt.facts, nil, tt.policy)
-		if diff := cmp.Diff(tt.want, strings.Join(messagesOf(apart, placement.ReasonTopologiesApart), "\n")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
-		}
-		for _, prev := range []*topology.Plan{nil, apart} {
-			joined := mustPlan(t, tt.facts, previous(prev), tt.joined)
-			if n := len(joined.BlockTopologies()); n != 1 || len(messagesOf(joined, placement.ReasonTopologiesApart)) > 0 {
-				t.Errorf("%s: joined %d topologies, %v", tt.name, n, joined.Problems)
-			}
-		}
-	}
-}
-
 // sortRacks sorts the racks of every topology, because blocks are in the order of cliques.
 func sortRacks(text string) string {
 	parts := strings.Split(text, "; ")
@@ -167,87 +138,77 @@ func sortRacks(text string) string {
 	return strings.Join(parts, "; ")
 }
 
-// TestPlanKeepsClasses publishes two classes, and changes the racks when no classes are set any more.
-func TestPlanKeepsClasses(t *testing.T) {
-	classes := divided
-	classes.SizeClasses = []int{6, 3}
-	before := inFabric("", 1, 6, 6, 3, 3)
+// TestPlanDividesPublished changes the racks of a site, or what the site sets. Published topologies keep their racks and
+// their places. What the plan remembers and what a topology file holds give the same.
+func TestPlanDividesPublished(t *testing.T) {
+	sized, whole, mixed := inFabric("", 1, 6, 6, 3, 3), inFabric("a", 1, 6, 6, 6, 6), inFabric("a", 1, 6, 6, 3, 3)
+	two := slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))
 	less := func(racks ...int) []topology.Facts {
-		return slices.DeleteFunc(slices.Clone(before), func(f topology.Facts) bool {
+		return slices.DeleteFunc(slices.Clone(sized), func(f topology.Facts) bool {
 			var r, n int
 			_, _ = fmt.Sscanf(f.Name, "r%03dn%02d", &r, &n)
 			return slices.Contains(racks, r) && n > 3
 		})
 	}
 	for _, tt := range []struct {
-		name  string
-		facts []topology.Facts
-		want  string
-	}{
-		{"a rack loses half of its nodes", less(1), "nvl-6[6]* 01 02; nvl-3[3] 03 04"},
-		{"all large racks do", less(1, 2), "nvl-6[6]* 01 02; nvl-3[3] 03 04"},
-		{"a rack goes", before[6:], "nvl-6[6] - 02; nvl-3[3]* 03 04"},
-		{"a small rack comes", slices.Concat(before, rack(5, 2)), "nvl-6[6]* 01 02; nvl-3[3] 03 04 05"},
-		{"a large rack comes", slices.Concat(before, rack(5, 5)), "nvl-6[6]* 01 02 05; nvl-3[3] 03 04"},
-		{"a rack comes that is larger than all", slices.Concat(before, rack(5, 12)), "nvl-6[6]* 01 02 05; nvl-3[3] 03 04"},
-		{"a small rack turns out to be a large one", slices.Concat(inFabric("", 1, 6, 6, 3), rack(4, 6)), "nvl-6[6]* 01 02 04; nvl-3[3] 03"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			prev := previous(mustPlan(t, before, nil, classes))
-			plan := mustPlan(t, tt.facts, prev, divided)
-			if diff := cmp.Diff(strings.ReplaceAll(sortRacks(tt.want), "*", ""), strings.ReplaceAll(sortRacks(topologies(plan)), "*", "")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if lost := plan.LostTopologies(prev.Plan); lost != nil {
-				t.Errorf("lost topologies %v", lost)
-			}
-		})
-	}
-}
-
-// TestPlanGoesToSeveral has one published topology, and says what would make it several.
-func TestPlanGoesToSeveral(t *testing.T) {
-	whole := inFabric("a", 1, 6, 6, 6, 6)
-	mixed := inFabric("a", 1, 6, 6, 3, 3)
-	classes := divided
-	classes.SizeClasses = []int{6, 3}
-	for _, tt := range []struct {
 		name   string
 		old    []topology.Facts
-		sized  bool // the memory has the sizes of blocks
+		by     placement.Policy // of the published plan
 		facts  []topology.Facts
 		policy placement.Policy
 		want   string
 		lost   []string
 	}{
-		{"racks lose nodes", whole, true, mixed, divided, "nvl[6]* 01 02 03 04", nil},
-		{"racks lose nodes, from a file", whole, false, mixed, divided, "nvl[6]* 01 02 03 04", nil},
-		{"small racks of a plan", mixed, true, mixed, divided, "nvl[6]* 01 02 03 04", nil},
-		{"small racks of a plan, and classes that are set", mixed, true, mixed, classes, "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
-		{"small racks of a file", mixed, false, mixed, divided, "nvl[6]* 01 02 03 04", nil},
-		{"small racks of a file, and classes that are set", mixed, false, mixed, classes, "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
-		{"a rack comes up", whole, true, slices.Concat(whole, inFabric("a", 5, 3)), divided, "nvl[6]* 01 02 03 04 05", nil},
-		{"a rack comes, and its switches are not known", whole, true, slices.Concat(whole, inFabric("", 5, 6)), divided, "nvl[6]* 01 02 03 04 05", nil},
-		{"two root switches, published as one topology", slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6)), false, slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6)), divided,
-			"nvl-a[6]* 01; nvl-b[6] 02", []string{"nvl"}},
-		{"two root switches, and a core above them", slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6)), false, belowCore("core", slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))), divided,
-			"nvl[6]* 01 02", nil},
-		{"a fabric comes", whole, true, slices.Concat(whole, inFabric("b", 5, 6)), divided, "nvl-a[6]* 01 02 03 04; nvl-b[6] 05", []string{"nvl"}},
+		{"a rack loses half of its nodes", sized, classes(6, 3), less(1), divided, "nvl-6[6] 01 02; nvl-3[3] 03 04", nil},
+		{"all large racks do", sized, classes(6, 3), less(1, 2), divided, "nvl-6[6] 01 02; nvl-3[3] 03 04", nil},
+		{"a rack goes", sized, classes(6, 3), sized[6:], divided, "nvl-6[6] - 02; nvl-3[3] 03 04", nil},
+		{"all large racks go", sized, classes(6, 3), sized[12:], divided, "nvl-6[6] - -; nvl-3[3] 03 04", nil},
+		{"a small rack comes", sized, classes(6, 3), slices.Concat(sized, rack(5, 2)), divided, "nvl-6[6] 01 02; nvl-3[3] 03 04 05", nil},
+		{"a large rack comes", sized, classes(6, 3), slices.Concat(sized, rack(5, 5)), divided, "nvl-6[6] 01 02 05; nvl-3[3] 03 04", nil},
+		{"a rack comes that is larger than all", sized, classes(6, 3), slices.Concat(sized, rack(5, 12)), divided, "nvl-6[6] 01 02 05; nvl-3[3] 03 04", nil},
+		{"a small rack turns out to be a large one", sized, classes(6, 3), slices.Concat(inFabric("", 1, 6, 6, 3), rack(4, 6)), divided, "nvl-6[6] 01 02 04; nvl-3[3] 03", nil},
+		{"racks of one topology lose nodes", whole, short, mixed, divided, "nvl[6] 01 02 03 04", nil},
+		{"small racks in one topology", mixed, short, mixed, divided, "nvl[6] 01 02 03 04", nil},
+		{"small racks in one topology, and classes are set", mixed, short, mixed, classes(6, 3), "nvl-6[6] 01 02; nvl-3[3] 03 04", []string{"nvl"}},
+		{"a rack comes up in one topology", whole, short, slices.Concat(whole, inFabric("a", 5, 3)), divided, "nvl[6] 01 02 03 04 05", nil},
+		{"a rack comes, and its switches are not known", whole, short, slices.Concat(whole, inFabric("", 5, 6)), divided, "nvl[6] 01 02 03 04 05", nil},
+		{"two root switches, published as one topology", two, short, two, divided, "nvl-a[6] 01; nvl-b[6] 02", []string{"nvl"}},
+		{"two root switches, and a core above them", two, short, belowCore("core", two), divided, "nvl[6] 01 02", nil},
+		{"a second fabric comes", whole, short, slices.Concat(whole, inFabric("b", 5, 6)), divided, "nvl-a[6] 01 02 03 04; nvl-b[6] 05", []string{"nvl"}},
+		{"a third fabric comes", two, divided, slices.Concat(two, inFabric("c", 3, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02; nvl-c[6] 03", nil},
+		{"racks of one of two fabrics grow", slices.Concat(inFabric("a", 1, 3, 3), inFabric("b", 3, 6)), divided, slices.Concat(inFabric("a", 1, 6, 6), inFabric("b", 3, 6)), divided, "nvl-a[6] 01 02; nvl-b[6] 03", nil},
+		{"the large racks are forgotten", sized, classes(6, 3), sized[12:], with(func(p *placement.Policy) {
+			p.Forget = []string{cliqueOf(1).BlockNames()[0], cliqueOf(2).BlockNames()[0]}
+		}), "nvl-3[3] 03 04", []string{"nvl-6"}},
+		{"a root has another name", two, divided, slices.Concat(inFabric("z", 1, 6), inFabric("b", 2, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02", nil},
+		{"a root has another name, and a new root has its name", two, divided, slices.Concat(inFabric("z", 1, 6), inFabric("b", 2, 6), inFabric("a", 3, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02; nvl-a-x[6] 03", nil},
+		{"a rack moves to another fabric", slices.Concat(inFabric("a", 1, 6, 6, 6), inFabric("b", 4, 6)), divided, slices.Concat(inFabric("a", 1, 6, 6), inFabric("b", 3, 6, 6)), divided, "nvl-a[6] 01 02; nvl-b[6] 03 04", nil},
+		{"no root is known in one fabric", two, divided, slices.Concat(inFabric("", 1, 6), inFabric("b", 2, 6)), divided, "nvl-a[6] 01; nvl-b[6] 02", nil},
+		{"no root is known", two, divided, inFabric("", 1, 6, 6), divided, "nvl-a[6] 01; nvl-b[6] 02", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			plan := mustPlan(t, tt.old, nil, short)
-			prev := fromFile(plan)
-			if tt.sized {
-				prev = previous(plan)
-			}
-			got := mustPlan(t, tt.facts, prev, tt.policy)
-			if diff := cmp.Diff(sortRacks(tt.want), sortRacks(topologies(got))); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tt.lost, got.LostTopologies(prev.Plan)); diff != "" {
-				t.Errorf("lost topologies (-want +got):\n%s", diff)
+			plan := mustPlan(t, tt.old, nil, tt.by)
+			for from, prev := range map[string]*given{"plan": previous(plan), "file": fromFile(plan)} {
+				got := mustPlan(t, tt.facts, prev, tt.policy)
+				if diff := cmp.Diff(sortRacks(tt.want), sortRacks(strings.ReplaceAll(topologies(got), "*", ""))); diff != "" {
+					t.Errorf("from a %s (-want +got):\n%s", from, diff)
+				}
+				if diff := cmp.Diff(tt.lost, got.LostTopologies(plan)); diff != "" {
+					t.Errorf("from a %s, lost topologies (-want +got):\n%s", from, diff)
+				}
+				if again := mustPlan(t, tt.facts, previous(got), tt.policy); from == "plan" && topologies(again) != topologies(got) {
+					t.Errorf("once more: %s", topologies(again))
+				}
 			}
 		})
+	}
+	unequal := inFabric("", 1, 6, 6, 3, 2, 2) // the base of the small racks becomes smaller than the largest of these
+	plan := mustPlan(t, unequal, previous(mustPlan(t, unequal, nil, classes(6, 3))), divided)
+	for range 2 {
+		if got := sortRacks(topologies(plan)); got != "nvl-6[6]* 01 02; nvl-3[2] 03 04 05" {
+			t.Errorf("small racks of unequal sizes: %s", got)
+		}
+		plan = mustPlan(t, unequal, previous(plan), divided)
 	}
 }
 
@@ -255,9 +216,7 @@ func TestPlanGoesToSeveral(t *testing.T) {
 // with its blocks. The topology that has all racks has the block once.
 func TestBlockOfTwoTopologies(t *testing.T) {
 	mixed := inFabric("a", 1, 6, 6, 3)
-	classes := divided
-	classes.SizeClasses = []int{6, 3}
-	plan := mustPlan(t, mixed, nil, classes)
+	plan := mustPlan(t, mixed, nil, classes(6, 3))
 	double := plan.Topologies[0].Blocks[0]
 	double.Nodes = nil
 	plan.Topologies[1].Blocks = append(plan.Topologies[1].Blocks, double)
@@ -265,32 +224,6 @@ func TestBlockOfTwoTopologies(t *testing.T) {
 	prev.InUse = map[string]bool{double.Name: true}
 	if diff := cmp.Diff("nvl-3[3]* 01 02 03", sortRacks(topologies(mustPlan(t, mixed, prev, divided)))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// TestPlanAdvisesClasses has one published topology in which jobs of some sizes cannot run.
-// Racks that have lost nodes are no class.
-func TestPlanAdvisesClasses(t *testing.T) {
-	whole, mixed := inFabric("a", 1, 6, 6, 6, 6), inFabric("a", 1, 6, 6, 3, 3)
-	const smaller = "with baseBlockSize: 5 all can, and jobs of 6 nodes may use two racks; or the job asks for segments, such as sbatch -N 18 --segment=3"
-	one := divided
-	one.OneTopology = true
-	for _, tt := range []struct {
-		name   string
-		old    []topology.Facts
-		policy placement.Policy
-		want   string
-	}{
-		{"small racks", mixed, divided, "sizeClasses: [6, 3] gives each size of rack a topology of its own; " + smaller},
-		{"racks that lost nodes", whole, divided, smaller},
-		{"small racks, and one topology", mixed, one, smaller},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			plan := mustPlan(t, mixed, previous(mustPlan(t, tt.old, nil, short)), tt.policy)
-			if len(plan.Problems) != 1 || plan.Problems[0].Reason != placement.ReasonJobSizes || !strings.HasSuffix(plan.Problems[0].Message, "; "+tt.want) {
-				t.Errorf("problems %+v, want %s that ends with %q", plan.Problems, placement.ReasonJobSizes, tt.want)
-			}
-		})
 	}
 }
 
@@ -344,34 +277,4 @@ func places(p *topology.Plan) map[string]string {
 		}
 	}
 	return at
-}
-
-// TestFabricStays divides two fabrics, and lets the labels of one of them go missing.
-func TestFabricStays(t *testing.T) {
-	facts := slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 5, 4, 4))
-	old := mustPlan(t, facts, nil, divided)
-	each(facts[:8], func(f *topology.Facts) { f.Labels.Tiers = nil })
-	next := mustPlan(t, facts, previous(old), divided)
-	for i, want := range []string{"a", "b"} {
-		if was, is := old.Topologies[i].Fabric, next.Topologies[i].Fabric; was != want || is != want {
-			t.Errorf("fabric %s, then %s: want %s", was, is, want)
-		}
-	}
-	whole := fromFile(mustPlan(t, facts[:8], nil, short))
-	whole.Topologies[0].Fabric = "x"
-	if got := mustPlan(t, facts[:8], whole, short).Topologies[0].Fabric; got != "x" {
-		t.Errorf("fabric %q of the only topology, want x", got)
-	}
-}
-
-// TestSizesStay has racks that lose nodes, and one that grows: each counts as what it was at
-// most.
-func TestSizesStay(t *testing.T) {
-	old := mustPlan(t, slices.Concat(rack(1, 5), rack(2, 2)), nil, divided)
-	next := mustPlan(t, slices.Concat(rack(1, 2), rack(2, 3)), previous(old), divided)
-	for _, b := range next.Blocks() {
-		if want := map[string]int{"r001n01": 5, "r002n01": 3}[b.Nodes[0]]; b.Size != want {
-			t.Errorf("%+v: want size %d", b, want)
-		}
-	}
 }

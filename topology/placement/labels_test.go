@@ -25,6 +25,15 @@ func named(racks, nodes int) []topology.Facts {
 	return facts
 }
 
+// byClique returns a site whose cliques only labels name.
+func byClique(racks, nodes int) []topology.Facts {
+	facts := site(racks, nodes)
+	for i := range facts {
+		facts[i].Labels.Clique, facts[i].Report = facts[i].Report.Domain.Clique, nil
+	}
+	return facts
+}
+
 // report gives a node of a named site its report.
 func report(f *topology.Facts, all []topology.Facts) {
 	at := slices.IndexFunc(all, func(a topology.Facts) bool { return a.Name == f.Name })
@@ -49,34 +58,6 @@ func problemsOf(p *topology.Plan, reason string) (nodes []string) {
 		}
 	}
 	return nodes
-}
-
-func TestDomainBlockNames(t *testing.T) {
-	values := []string{"a", "A", "a.b", "a-b", "a_b", "rack-12345678901234567890123", "8a61c302-7", strings.Repeat("9", 63), strings.Repeat("v.", 31) + "1",
-		"DH4-016-US-EAST-02A", "x3e4f1a2b3c4d5e6f"}
-	var got []string
-	for _, key := range []string{tierZero, "ds.coreweave.com/nvlink.domain"} {
-		var facts []topology.Facts
-		for v, value := range values {
-			for n := range 2 {
-				name := fmt.Sprintf("n%02d-%d", v, n)
-				facts = append(facts, topology.Facts{Name: name, SlurmName: name, Labels: topology.Labels{Domains: []topology.Domain{{Key: key, Value: value}}}})
-			}
-		}
-		got = append(got, blockNames(mustPlan(t, facts, nil, short).Blocks())...)
-	}
-	slices.Sort(got)
-	if len(slices.Compact(got)) != 2*len(values) {
-		t.Errorf("%d values of two labels make the blocks %v", len(values), got)
-	}
-	for _, name := range got {
-		if topology.SlurmName(name) != name {
-			t.Errorf("%q is no name that Slurm takes", name)
-		}
-	}
-	if want := "nvl-DH4-016-US-EAST-02A-"; !slices.ContainsFunc(got, func(n string) bool { return strings.HasPrefix(n, want) }) {
-		t.Errorf("no block begins with %s: %v", want, got)
-	}
 }
 
 func TestDomainWitnesses(t *testing.T) {
@@ -237,12 +218,7 @@ func TestDomainsGetAgents(t *testing.T) {
 				case n == 2 && f.Report != nil: // its report cannot be read
 					f.Report, f.ReportUnreadable = nil, true
 				case n == 3 && f.Report != nil: // it reboots
-					r := *f.Report
-					r.GPUs = slices.Clone(r.GPUs)
-					for g := range r.GPUs {
-						r.GPUs[g].Fabric = topology.Fabric{State: topology.FabricInProgress}
-					}
-					f.Report = &r
+					give(&f, topology.Fabric{State: topology.FabricInProgress})
 				}
 				now = append(now, f)
 			}
@@ -272,56 +248,6 @@ func TestDomainsGetAgents(t *testing.T) {
 					t.Fatalf("seed %d: rack %d is in blocks %s and %s", seed, r+1, block, got)
 				}
 			}
-		}
-	}
-}
-
-// TestDomainRackReboots keeps a rack in its block while all nodes but one have not
-// joined their fabric, when agents and no labels are left.
-func TestDomainRackReboots(t *testing.T) {
-	facts := named(2, 6)
-	plan := mustPlan(t, facts, nil, short)
-	eachReports(facts, site(2, 6))
-	for i := range facts {
-		facts[i].Labels = topology.Labels{}
-		if i%6 > 0 {
-			facts[i].Report = &topology.Node{Name: facts[i].Name, GPUs: []topology.GPU{{Fabric: topology.Fabric{State: topology.FabricInProgress}}}}
-		}
-	}
-	if diff := cmp.Diff(lines(plan), lines(mustPlan(t, facts, fromFile(plan), short))); diff != "" {
-		t.Errorf("(-old +new):\n%s", diff)
-	}
-}
-
-// TestDomainRackRenamed finds a rack by its label when agents report its clique
-// and all of its nodes have other names.
-func TestDomainRackRenamed(t *testing.T) {
-	facts := named(1, 4)
-	plan := mustPlan(t, facts, nil, short)
-	eachReports(facts, site(1, 4))
-	for i := range facts {
-		facts[i].SlurmName = "new-" + facts[i].SlurmName
-	}
-	if diff := cmp.Diff(blockNames(plan.Blocks()), blockNames(mustPlan(t, facts, fromFile(plan), short).Blocks())); diff != "" {
-		t.Errorf("(-old +new):\n%s", diff)
-	}
-}
-
-// TestDomainLabelAlone gives one node the label of another rack.
-func TestDomainLabelAlone(t *testing.T) {
-	for name, agents := range map[string]bool{"no agents": false, "an agent on another node": true} {
-		facts := named(2, 4)
-		plan := mustPlan(t, facts, nil, short)
-		facts[0].Labels.Domains = facts[7].Labels.Domains
-		if agents {
-			report(&facts[3], site(2, 4))
-		}
-		current := mustPlan(t, facts, fromFile(plan), short)
-		if moved := blockOf(current, "r001n01") == blockOf(current, "r002n04"); moved == agents || blockOf(current, "r001n01") == "" {
-			t.Errorf("%s: moved %t: %v, problems %v", name, moved, lines(current), current.Problems)
-		}
-		if got := problemsOf(current, placement.ReasonDomainDiffers); agents != slices.Equal(got, []string{"r001n01"}) {
-			t.Errorf("%s: problems %v", name, current.Problems)
 		}
 	}
 }

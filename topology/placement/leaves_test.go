@@ -43,8 +43,9 @@ func TestPlanByLeaf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := slices.Clone(facts)
 			change(changed)
-			if diff := cmp.Diff(lines(plan), lines(mustPlan(t, changed, prev, byLeaf))); diff != "" {
-				t.Errorf("(-old +new):\n%s", diff)
+			current := mustPlan(t, changed, prev, byLeaf)
+			if diff := cmp.Diff(lines(plan), lines(current)); diff != "" || len(problemsOf(current, placement.ReasonUnconfirmed)) > 0 {
+				t.Errorf("%v (-old +new):\n%s", current.Problems, diff)
 			}
 			if diff := cmp.Diff(lines(plan), lines(mustPlan(t, changed, conf, byLeaf))); diff != "" {
 				t.Errorf("of a topology.conf (-old +new):\n%s", diff)

@@ -97,9 +97,7 @@ func (m *tray) facts() topology.Facts {
 	}
 	switch m.state {
 	case booting:
-		for g := range f.Report.GPUs {
-			f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricInProgress}
-		}
+		give(&f, topology.Fabric{State: topology.FabricInProgress})
 		f.Report.Domain = topology.NVLinkDomain{}
 	case silent:
 		f.Report = nil

@@ -103,10 +103,7 @@ func TestMoversOverfillABlock(t *testing.T) {
 		}, "18 18", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var facts []topology.Facts
-			for r, n := range tt.sizes {
-				facts = append(facts, rack(r+1, n)...)
-			}
+			facts := inFabric("", 1, tt.sizes...)
 			ofProduct(tt.product, facts...)
 			old := mustPlan(t, facts, nil, short)
 			facts = tt.change(facts)
@@ -123,6 +120,9 @@ func TestMoversOverfillABlock(t *testing.T) {
 			for _, n := range plan.Nodes {
 				if stays := strings.Contains(n.Message, "stays in its published block"); stays && places[n.SlurmName].Block == "" {
 					t.Errorf("node %s is in no block, and its reason says: %s", n.SlurmName, n.Message)
+				}
+				if _, known := old.Places()[n.SlurmName]; n.Reason == placement.BlockOverfull && known == strings.Contains(n.Message, "; it is in no block until") {
+					t.Errorf("node %s, published %t: %s", n.SlurmName, known, n.Message)
 				}
 			}
 			// Reports beyond the product are the domain's own problem, if nobody is silent.

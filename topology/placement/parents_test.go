@@ -62,6 +62,11 @@ func TestPlanParents(t *testing.T) {
 	if diff := cmp.Diff(lines(plan), lines(again)); diff != "" {
 		t.Errorf("another plan once it is published (-old +new):\n%s", diff)
 	}
+	mixed := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
+	grown := slices.Concat(mixed, unit("s1", 4), unit("s2", 5))
+	if got := spines(mustPlan(t, grown, fromFile(mustPlan(t, mixed, nil, short)), inFours), grown); got != "s1 s1 s2 - s1 - - - s2 - - -" {
+		t.Errorf("%s: parents that are set afterwards", got)
+	}
 	for _, c := range []struct {
 		name  string
 		facts []topology.Facts
@@ -88,112 +93,25 @@ func TestPlanParents(t *testing.T) {
 	}
 }
 
-func TestPlanParentsProblems(t *testing.T) {
-	reasons := func(p *topology.Plan) string {
-		var out []string
-		for _, pr := range p.Problems {
-			out = append(out, pr.Reason)
-		}
-		return strings.Join(out, " ")
-	}
-	outgrown := unit("s1", 1, 2, 3, 4, 5)
-	if got := reasons(mustPlan(t, outgrown, nil, inFours)); got != placement.ReasonAboveParent {
-		t.Errorf("five racks in a unit of four: %q", got)
-	}
-	if got := mustPlan(t, site(4, 2), nil, inFours); reasons(got) != placement.ReasonNoParent || strings.Contains(nameList(got), "spare") {
-		t.Errorf("no switch known: %q, blocks %s", reasons(got), nameList(got))
-	}
-	mixed := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
-	before := mustPlan(t, mixed, nil, short)
-	current := mustPlan(t, slices.Concat(mixed, unit("s1", 4), unit("s2", 5)), fromFile(before), inFours)
-	if got := spines(current, slices.Concat(mixed, unit("s1", 4), unit("s2", 5))); got != "s1 s1 s2 - s1 - - - s2 - - -" || reasons(current) != "JobSizesImpossible ParentDomainsMixed" {
-		t.Errorf("turned on afterwards: %s, %q", got, reasons(current))
-	}
-	for _, n := range []int{-2, 1, 3, 6, 1 << 16} {
-		if _, _, err := makePlan(mixed, nil, placement.Policy{ParentBlocks: n}); err == nil {
-			t.Errorf("%d blocks in a parent domain were taken", n)
-		}
-	}
-}
-
 // TestPlanParentsByCluster tells NVLink clusters apart whose UUIDs begin alike, also by
 // the names of blocks whose nodes are silent.
 func TestPlanParentsByCluster(t *testing.T) {
 	half := func(number int, last byte, clique uint32) []topology.Facts {
 		return rack(number, 2, func(_ int, f *topology.Facts) {
-			for g := range f.Report.GPUs {
-				fabric := &f.Report.GPUs[g].Fabric
-				fabric.ClusterUUID, fabric.CliqueID = topology.UUID{1, 2, 3, 4, last}, clique
-			}
+			give(f, topology.Fabric{ClusterUUID: topology.UUID{1, 2, 3, 4, last}, CliqueID: clique, State: topology.FabricCompleted})
 		})
-	}
-	first := func(p *topology.Plan) string {
-		var out []string
-		for _, b := range p.Blocks() {
-			if len(b.Nodes) == 0 {
-				out = append(out, "-")
-				continue
-			}
-			out = append(out, b.Nodes[0][:4])
-		}
-		return strings.Join(out, " ")
 	}
 	facts := slices.Concat(half(1, 7, 1), half(2, 8, 3), half(3, 7, 2), half(4, 8, 4))
 	plan := mustPlan(t, facts, nil, inFours)
-	if diff := cmp.Diff("r001 r003 - - r002 r004 - -", first(plan)); diff != "" {
+	if diff := cmp.Diff("nvl[2 8]* 01 03 - - 02 04 - -", topologies(plan)); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}
 	for i := range facts[:2] {
 		facts[i].Report = nil
 	}
 	more := slices.Concat(facts, half(5, 7, 5))
-	if diff := cmp.Diff("r001 r003 r005 - r002 r004 - -", first(mustPlan(t, more, fromFile(plan), inFours))); diff != "" {
+	if diff := cmp.Diff("nvl[2 8]* 01 03 05 - 02 04 - -", topologies(mustPlan(t, more, fromFile(plan), inFours))); diff != "" {
 		t.Errorf("a rack more beside silent nodes (-want +got):\n%s", diff)
-	}
-}
-
-// TestPlanAdvisesParents advises parentBlocks where the switches tell them.
-func TestPlanAdvisesParents(t *testing.T) {
-	three := slices.Concat(unit("s1", 1, 2, 3), unit("s2", 4, 5))
-	scratch := "if the files are made from scratch"
-	for _, tt := range []struct {
-		name      string
-		facts     []topology.Facts
-		published []topology.Facts
-		policy    placement.Policy
-		want      []string
-	}{
-		{"racks below two spines", three, nil, short, []string{"3 blocks", "switch core/s1", "parentBlocks: 4", "jobs of 7-8 nodes"}},
-		{"published in an order that fits", three, unit("s1", 1, 2, 3), short, []string{"parentBlocks: 4"}},
-		{"published in an order that does not", slices.Concat(three, unit("s1", 6)), slices.Concat(unit("s1", 1), unit("s2", 4)), short, []string{"parentBlocks: 4", scratch}},
-		{"one rack below each spine", slices.Concat(unit("s1", 1), unit("s2", 2)), nil, short, nil},
-		{"one spine", unit("s1", 1, 2), nil, short, nil},
-		{"no switch", site(4, 2), nil, short, nil},
-		{"set", slices.Concat(unit("s1", 1, 2, 3, 4), unit("s2", 5, 6)), nil, inFours, nil},
-		{"further sizes are set", slices.Concat(unit("s1", 1, 2), unit("s2", 3, 4)), nil, placement.Policy{BlockSizes: []int{4}}, nil},
-		{"the tree alone", three, nil, placement.Policy{TreeOnly: true}, nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var prev *given
-			if tt.published != nil {
-				prev = fromFile(mustPlan(t, tt.published, nil, tt.policy))
-			}
-			problems := mustPlan(t, tt.facts, prev, tt.policy).Problems
-			if tt.want == nil {
-				if len(problems) > 0 {
-					t.Errorf("problems %v, want none", problems)
-				}
-				return
-			}
-			if len(problems) != 1 || problems[0].Reason != placement.ReasonParentsUnset {
-				t.Fatalf("problems %v, want one %s", problems, placement.ReasonParentsUnset)
-			}
-			for _, words := range append(tt.want, scratch) {
-				if has := strings.Contains(problems[0].Message, words); has != slices.Contains(tt.want, words) {
-					t.Errorf("%q has %q: %t", problems[0].Message, words, has)
-				}
-			}
-		})
 	}
 }
 
@@ -245,12 +163,7 @@ func TestPlanBesideSilentNeighbours(t *testing.T) {
 		facts[i].Labels.Tiers, facts[i].Report = nil, nil
 	}
 	current := mustPlan(t, slices.Concat(facts, unit("s1", 9), rack(8, 2)), prev, short)
-	var first []string
-	for _, b := range current.Blocks() {
-		first = append(first, b.Nodes[0])
-	}
-	last := []string{"r009n01", "r003n01", "r008n01"}
-	if len(first) != 5 || !slices.Equal(first[2:], last) {
-		t.Errorf("blocks of %v, want %v last", first, last)
+	if got := topologies(current); len(current.Blocks()) != 5 || !strings.HasSuffix(got, " 09 03 08") {
+		t.Errorf("blocks %s, want 09 03 08 last", got)
 	}
 }

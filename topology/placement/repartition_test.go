@@ -14,13 +14,9 @@ import (
 
 // repartition gives the node's GPUs another clique of a rack's cluster while the node runs.
 func repartition(f *topology.Facts, rack int, id uint32) {
-	r := *f.Report
-	r.GPUs = slices.Clone(r.GPUs)
-	for g := range r.GPUs {
-		r.GPUs[g].Fabric.ClusterUUID, r.GPUs[g].Fabric.CliqueID = clusterUUID(rack), id
-	}
-	r.Domain, r.DomainChanged = r.Joined(), true
-	f.Report = &r
+	give(f, inClique(rack, id))
+	confirm(f)
+	f.Report.DomainChanged = true
 }
 
 // lookAtAll is a Policy.LookFirst of people who decide about all changes of NVLink partitions.
@@ -120,8 +116,9 @@ func TestRepartitionSays(t *testing.T) {
 	}
 	r := &found.Follows[0]
 	d := r.Decision()
-	if d.Subject != old.Places()["r001n01"].Block || d.From != cliqueOf(1).String() || strings.Contains(d.To, "r001") {
-		t.Errorf("%+v", d)
+	divided := topology.Clique{ClusterUUID: clusterUUID(1), ID: 7}
+	if want := (placement.Decision{Kind: placement.Repartitioned, Subject: old.Places()["r001n01"].Block, From: cliqueOf(1).String(), To: cliqueOf(1).String() + ", " + divided.String()}); d != want {
+		t.Errorf("%+v, want %+v", d, want)
 	}
 	if diff := cmp.Diff([]string{"r001n01", "r001n02"}, r.Moves()); diff != "" {
 		t.Errorf("moves (-want +got):\n%s", diff)
@@ -137,5 +134,18 @@ func TestRepartitionSays(t *testing.T) {
 	fewer := slices.DeleteFunc(slices.Clone(facts), func(f topology.Facts) bool { return f.Name == "r001n02" })
 	if _, found, err := makePlan(fewer, previous(old), short); err != nil || len(found.Follows) != 1 || found.Follows[0].Decision() != d {
 		t.Errorf("a node is gone: %+v, %v", found.Follows, err)
+	}
+	waits := previous(old)
+	waits.Settling = &placement.Settling{Unsettled: map[string]bool{"r001n02": true}}
+	if plan, waiting, err := makePlan(facts, waits, short); err != nil || len(waiting.Follows) > 0 || !cmp.Equal(lines(old), lines(plan)) ||
+		!cmp.Equal(waiting.Stay, waiting.Moving) || len(waiting.Moving) != 2 {
+		t.Errorf("a node has not said so for long enough: %v, %v, %v", lines(plan), waiting, err)
+	}
+	for i := range facts { // the first rack is divided and becomes one with the second: one change
+		repartition(&facts[i], 2, uint32(2+i/3%2))
+	}
+	_, found, err = makePlan(facts, previous(old), short)
+	if err != nil || len(found.Follows) != 1 || !strings.Contains(found.Follows[0].Decision().Subject, ", ") {
+		t.Errorf("two racks become one: %+v, %v", found.Follows, err)
 	}
 }

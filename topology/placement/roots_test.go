@@ -70,7 +70,7 @@ func wantTree(t *testing.T, facts []topology.Facts, plan *topology.Plan) {
 		}
 		roots[at] = true
 	}
-	if apart := messagesOf(plan, placement.ReasonLeavesApart); (len(roots) > 1) != (len(apart) == 1) {
+	if apart := saidOf(plan, placement.ReasonLeavesApart); (len(roots) > 1) != (len(apart) == 1) {
 		t.Errorf("%d roots, and findings %v", len(roots), apart)
 	}
 	for i := range facts {
@@ -164,7 +164,7 @@ func TestJoins(t *testing.T) {
 	if got := topLevel(kept); got != "spine0 spine1 spine2" {
 		t.Errorf("held, the roots are %s", got)
 	}
-	if apart := messagesOf(kept, placement.ReasonLeavesApart); len(apart) != 1 || !strings.Contains(apart[0], decisions[0].Digest()) {
+	if apart := saidOf(kept, placement.ReasonLeavesApart); len(apart) != 1 || !strings.Contains(apart[0], decisions[0].Digest()) {
 		t.Errorf("findings %v", kept.Problems)
 	}
 	after := mustPlan(t, roots(3), previous(kept), short)
@@ -184,16 +184,6 @@ func TestJoins(t *testing.T) {
 			t.Errorf("%s: decisions %+v, roots %s", name, d, topLevel(plan))
 		}
 	}
-}
-
-// messagesOf returns the messages of the problems with a reason.
-func messagesOf(plan *topology.Plan, reason string) (messages []string) {
-	for _, p := range plan.Problems {
-		if p.Reason == reason {
-			messages = append(messages, p.Message)
-		}
-	}
-	return messages
 }
 
 // topLevel names the switches that are below no other.

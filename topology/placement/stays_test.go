@@ -1,43 +1,14 @@
 package placement_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
-
-func TestPlanSmallChanges(t *testing.T) {
-	facts := site(57, 18)
-	before := mustPlan(t, facts[:56*18], nil, short)
-	prev := fromFile(before)
-	t.Run("one node lost", func(t *testing.T) {
-		after := mustPlan(t, slices.Delete(slices.Clone(facts[:56*18]), 40, 41), prev, short)
-		if gone, added := changed(lines(before), lines(after)); gone != 1 || added != 1 {
-			t.Errorf("a lost node changed %d lines into %d, want 1 into 1", gone, added)
-		}
-	})
-	t.Run("one rack added", func(t *testing.T) {
-		after := mustPlan(t, facts, prev, short)
-		if gone, added := changed(lines(before), lines(after)); gone != 0 || added != 1 {
-			t.Errorf("an added rack removed %d lines and added %d, want 0 and 1", gone, added)
-		}
-	})
-	t.Run("one rack lost", func(t *testing.T) {
-		after := mustPlan(t, facts[18:56*18], prev, short)
-		if gone, added := changed(lines(before), lines(after)); gone != 1 || added != 1 {
-			t.Errorf("a lost rack changed %d lines into %d, want 1 into its placeholder", gone, added)
-		}
-		again := mustPlan(t, facts[:56*18], fromFile(after), short)
-		if diff := cmp.Diff(lines(before), lines(again)); diff != "" {
-			t.Errorf("the rack did not return to its place (-want +got):\n%s", diff)
-		}
-	})
-}
 
 // TestPlanKnownBlocksStay lets nodes and racks come and go at random and checks
 // that no published block ever moves or changes its name, nor the base size while its change is held.
@@ -68,57 +39,6 @@ func TestPlanKnownBlocksStay(t *testing.T) {
 	}
 }
 
-// TestPlanKeepsUnreadNodes takes facts away and puts doubtful ones in their
-// place: no node may leave or move for that.
-func TestPlanKeepsUnreadNodes(t *testing.T) {
-	tiered := func(i int, f *topology.Facts) {
-		f.Report.Tiers = []string{"leaf-" + f.Name[:4], "spine", "core"}
-	}
-	facts := append(append(rack(1, 4, tiered), rack(2, 4, tiered)...), rack(3, 4, tiered)...)
-	want := mustPlan(t, facts, nil, short)
-	tests := map[string]func(*topology.Facts){
-		"gone":      func(f *topology.Facts) { *f = topology.Facts{Name: f.Name, SlurmName: f.SlurmName, Gone: true} },
-		"no report": func(f *topology.Facts) { f.Report = nil },
-		"no GPU":    func(f *topology.Facts) { f.Report.GPUs, f.Report.Tiers = nil, nil },
-		"no GPU, problems": func(f *topology.Facts) {
-			f.Report.GPUs, f.Report.Problems = nil, []topology.Finding{{Reason: "GPUUnreadable"}}
-		},
-		"no report, the label of another rack": func(f *topology.Facts) {
-			f.Report, f.Labels.Clique = nil, topology.Clique{ClusterUUID: clusterUUID(3), ID: 3}
-		},
-		"fabric of some GPUs unread": func(f *topology.Facts) {
-			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricNotSupported}
-			}
-			f.Report.GPUs[2].Fabric = topology.Fabric{}
-			f.Report.Problems = []topology.Finding{{Reason: "FactUnreadable", Message: "fabric"}}
-		},
-		"fabric absent, with no problem": func(f *topology.Facts) {
-			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Fabric = topology.Fabric{}
-			}
-		},
-		"fabric of one GPU absent, the others without a cluster": func(f *topology.Facts) {
-			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricCompleted}
-			}
-			f.Report.GPUs[1].Fabric = topology.Fabric{}
-		},
-	}
-	for name, change := range tests {
-		t.Run(name, func(t *testing.T) {
-			now := append(append(rack(1, 4, tiered), rack(2, 4, tiered)...), rack(3, 4, tiered)...)
-			for i := range now[:8] { // two whole racks, with their leaves
-				change(&now[i])
-			}
-			got := mustPlan(t, now, fromFile(want), short)
-			if diff := cmp.Diff(lines(want), lines(got)); diff != "" {
-				t.Errorf("(-old +new):\n%s", diff)
-			}
-		})
-	}
-}
-
 // TestPlanForgets takes a block out only when none of its nodes could be in it.
 func TestPlanForgets(t *testing.T) {
 	facts := site(3, 4)
@@ -129,12 +49,8 @@ func TestPlanForgets(t *testing.T) {
 		change func(*topology.Facts)
 		stays  bool
 	}{
-		"living": {func(*topology.Facts) {}, true},
-		"power cycled": {func(f *topology.Facts) {
-			for g := range f.Report.GPUs {
-				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricInProgress}
-			}
-		}, true},
+		"living":         {func(*topology.Facts) {}, true},
+		"power cycled":   {func(f *topology.Facts) { give(f, topology.Fabric{State: topology.FabricInProgress}) }, true},
 		"no report":      {func(f *topology.Facts) { f.Report = nil }, true},
 		"gone for now":   {func(f *topology.Facts) { f.Report, f.Gone = nil, true }, true},
 		"another domain": {func(f *topology.Facts) { f.Report.GPUs = facts[0].Report.GPUs; confirm(f) }, false},
@@ -152,9 +68,9 @@ func TestPlanForgets(t *testing.T) {
 			if has := slices.Contains(blockNames(got.Blocks()), forget.Forget[0]); has != tt.stays {
 				t.Errorf("the block stays: %t, want %t: %v", has, tt.stays, lines(got))
 			}
-			named := slices.ContainsFunc(got.Problems, func(p topology.Finding) bool { return p.Reason == placement.ReasonForgottenInUse })
-			if named != tt.stays {
-				t.Errorf("problems %v", got.Problems)
+			want := fmt.Sprintf("[forgetBlocks names block %s, but the block has 4 nodes, such as r002n01: it stays]", forget.Forget[0])
+			if said := fmt.Sprint(saidOf(got, placement.ReasonForgottenInUse)); said != want && tt.stays || said != "[]" && !tt.stays {
+				t.Errorf("problems %v, want %s", got.Problems, want)
 			}
 		})
 	}
@@ -192,8 +108,8 @@ func TestPlanLabelDoubted(t *testing.T) {
 	}
 }
 
-// TestPlanLabelsAlone gives one node the label of another rack. It moves only
-// where labels are all that has ever been known.
+// TestPlanLabelsAlone gives one node the label of another rack, of a clique or of a domain. The node moves only
+// if labels are all that has ever been known.
 func TestPlanLabelsAlone(t *testing.T) {
 	tests := map[string]struct {
 		change func(facts []topology.Facts, prev *given)
@@ -220,18 +136,17 @@ func TestPlanLabelsAlone(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			facts := site(2, 4)
-			for i := range facts {
-				f := facts[i].Report.GPUs[0].Fabric
-				facts[i].Report, facts[i].Labels.Clique = nil, topology.Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}
-			}
-			old := mustPlan(t, facts, nil, short)
-			prev := fromFile(old)
-			facts[0].Labels.Clique = facts[7].Labels.Clique
-			tt.change(facts, prev)
-			current := mustPlan(t, facts, prev, short)
-			if moved := placeOf(current, 0).Block == placeOf(current, 7).Block; moved != tt.moves || placeOf(current, 0).Block == "" {
-				t.Errorf("moved: %t, want %t: %+v", moved, tt.moves, current.Nodes[0])
+			for reason, facts := range map[string][]topology.Facts{placement.ReasonCliqueDiffers: byClique(2, 4), placement.ReasonDomainDiffers: named(2, 4)} {
+				prev := fromFile(mustPlan(t, facts, nil, short))
+				facts[0].Labels = facts[7].Labels
+				tt.change(facts, prev)
+				current := mustPlan(t, facts, prev, short)
+				if moved := placeOf(current, 0).Block == placeOf(current, 7).Block; moved != tt.moves || placeOf(current, 0).Block == "" {
+					t.Errorf("moved: %t, want %t: %+v", moved, tt.moves, current.Nodes[0])
+				}
+				if named := slices.Equal(problemsOf(current, reason), []string{"r001n01"}); named == tt.moves {
+					t.Errorf("moved: %t, and problems are %v", tt.moves, current.Problems)
+				}
 			}
 		})
 	}

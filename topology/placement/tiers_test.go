@@ -2,7 +2,6 @@ package placement_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,22 +69,6 @@ func TestTierSources(t *testing.T) {
 		facts[0].Report.Tiers = []string{"reported"}
 		if plan := mustPlan(t, facts, nil, short); placeOf(plan, 0).Leaf != "reported" || placeOf(plan, 1).Leaf != "a0" {
 			t.Errorf("%v", plan.Nodes[:2])
-		}
-	})
-	t.Run("values that Slurm does not take stay distinct", func(t *testing.T) {
-		facts := site(first(8), first(0))
-		for i, v := range []string{"a.b", "a/b", "a:b", "a-b", "a_b", "x12345678901234567890", "x12345678901234567891", "A.b"} {
-			facts[i].Labels.Tiers = []string{v}
-		}
-		plan := mustPlan(t, facts, nil, short)
-		if got := slices.Compact(slices.Sorted(func(yield func(string) bool) {
-			for _, s := range plan.Switches() {
-				if !yield(s.Name) {
-					return
-				}
-			}
-		})); len(got) != 9 { // and the root
-			t.Errorf("%v", got)
 		}
 	})
 }

@@ -19,12 +19,6 @@ func below(name string, tiers ...string) topology.Facts {
 		Fabric: topology.Fabric{State: topology.FabricNotSupported}}}}, Labels: topology.Labels{Tiers: tiers, GPUs: 1}}
 }
 
-// fabric is six leaves below three spines, two of them below one core, with
-// four nodes each.
-func fabric() []topology.Facts {
-	return leaves([]string{"spine-1", "core-1"}, []string{"spine-1", "core-1"}, []string{"spine-2", "core-1"}, []string{"spine-2", "core-1"}, []string{"spine-3"}, []string{"spine-3"})
-}
-
 // leaves are four nodes below each leaf. The switches above each leaf are given.
 func leaves(above ...[]string) []topology.Facts {
 	var out []topology.Facts
@@ -49,44 +43,6 @@ func parentOf(p *topology.Plan, child string) string {
 		}
 	}
 	return ""
-}
-
-func TestTreeKeepsItsTiers(t *testing.T) {
-	want := mustPlan(t, fabric(), nil, short)
-	for name, change := range map[string]func(i int, f *topology.Facts){
-		"core lost":               func(_ int, f *topology.Facts) { cut(f, 2) },
-		"spine and core lost":     func(_ int, f *topology.Facts) { cut(f, 1) },
-		"all lost":                func(_ int, f *topology.Facts) { cut(f, 0) },
-		"spine lost in the midst": func(_ int, f *topology.Facts) { f.Labels.Tiers[1] = "" },
-		"leaf lost":               func(_ int, f *topology.Facts) { f.Labels.Tiers[0] = "" },
-		"all but one lost": func(i int, f *topology.Facts) {
-			if i != 9 {
-				cut(f, i%3)
-			}
-		},
-		"all gone": func(_ int, f *topology.Facts) {
-			*f = topology.Facts{Name: f.Name, SlurmName: f.SlurmName, Gone: true}
-		},
-		"one wrong, all others lost": func(i int, f *topology.Facts) {
-			if cut(f, 1); i == 0 {
-				f.Labels.Tiers = []string{"leaf-1", "spine-2", "core-2"}
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			facts := fabric()
-			for i := range facts {
-				change(i, &facts[i])
-			}
-			plan := want
-			for range 3 {
-				plan = mustPlan(t, facts, fromFile(plan), short)
-				if diff := cmp.Diff(want.Switches(), plan.Switches()); diff != "" {
-					t.Fatalf("(-old +new):\n%s", diff)
-				}
-			}
-		})
-	}
 }
 
 // TestTreeKeepsItsTiersAtRandom loses tiers of random nodes of random trees, with
@@ -128,101 +84,22 @@ func TestTreeKeepsItsTiersAtRandom(t *testing.T) {
 	}
 }
 
-func TestTreeFollowsItsNodes(t *testing.T) {
-	old := mustPlan(t, fabric(), nil, short)
-	tests := []struct {
-		name        string
-		policy      placement.Policy
-		change      func(i int, f *topology.Facts)
-		child, want string
-		gone        string // switches that are to go
-	}{
-		{"a leaf below another spine", short, func(i int, f *topology.Facts) {
-			if i < 4 {
-				f.Labels.Tiers[1] = "spine-2"
-			}
-		}, "leaf-1", "spine-2", ""},
-		{"as most of its nodes say", short, func(i int, f *topology.Facts) {
-			if i < 3 {
-				f.Labels.Tiers[1] = "spine-2"
-			} else {
-				cut(f, 1)
-			}
-		}, "leaf-1", "spine-2", ""},
-		{"half of them do not suffice", short, func(i int, f *topology.Facts) {
-			if i < 2 {
-				f.Labels.Tiers[1] = "a-spine"
-			} else {
-				cut(f, 1)
-			}
-		}, "leaf-1", "spine-1", ""},
-		{"a spine below another core", short, func(i int, f *topology.Facts) {
-			if i < 8 {
-				f.Labels.Tiers[2] = "core-2"
-			}
-		}, "spine-1", "core-2", ""},
-		{"a first core", short, func(i int, f *topology.Facts) {
-			if i >= 16 {
-				f.Labels.Tiers = append(f.Labels.Tiers, "core-1")
-			}
-		}, "spine-3", "core-1", ""},
-		{"a spine renamed", short, func(i int, f *topology.Facts) {
-			if i < 8 {
-				f.Labels.Tiers[1] = "spine-9"
-			}
-		}, "leaf-2", "spine-9", "spine-1"},
-		{"the spines taken out", short, func(i int, f *topology.Facts) {
-			if i < 16 {
-				f.Labels.Tiers = []string{f.Labels.Tiers[0], "core-1"}
-			}
-		}, "leaf-2", "core-1", "spine-1 spine-2"},
-		{"the site has one tier fewer", placement.Policy{Tiers: 2}, func(_ int, f *topology.Facts) { cut(f, 2) },
-			"spine-1", "fabric", "core-1"},
-		{"the site has two tiers fewer, and says so with silent nodes", placement.Policy{Tiers: 1}, func(_ int, f *topology.Facts) { cut(f, 0) },
-			"leaf-1", "fabric", "spine-1 spine-2 spine-3 core-1"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			facts := fabric()
-			for i := range facts {
-				tt.change(i, &facts[i])
-			}
-			current := mustPlan(t, facts, fromFile(old), tt.policy)
-			if got := parentOf(current, tt.child); got != tt.want {
-				t.Errorf("%s is below %q, want %q: %v", tt.child, got, tt.want, lines(current))
-			}
-			for _, s := range current.Switches() {
-				if slices.Contains(strings.Fields(tt.gone), s.Name) {
-					t.Errorf("switch %s stays: %v", s.Name, lines(current))
-				}
-			}
-			if diff := cmp.Diff(current.Switches(), mustPlan(t, facts, fromFile(current), tt.policy).Switches()); diff != "" {
-				t.Errorf("once more gives another tree (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // TestKeepsUnitsInUse takes all nodes out of a leaf and of a block.
 func TestKeepsUnitsInUse(t *testing.T) {
 	racked := func() []topology.Facts {
-		facts := site(3, 4)
-		for i := range facts {
-			facts[i].Labels.Tiers = []string{fmt.Sprint("leaf-", i/4), fmt.Sprint("spine-", i/4), "core"}
-		}
-		return facts
+		return slices.Concat(unit("spine-1", 1), unit("spine-2", 2), unit("spine-3", 3))
 	}
 	old := mustPlan(t, racked(), nil, short)
 	block := placeOf(old, 0).Block
-	forget := forgets("leaf-0")
+	forget := forgets("leaf-1")
 	forget.Forget = []string{block}
 	noEmpty := forget
 	noEmpty.EmptyLeaves = false
 	facts := racked()
-	for i := range facts[:4] {
-		facts[i].Report.GPUs = facts[4].Report.GPUs
+	for i := range facts[:2] {
+		facts[i].Report.GPUs = facts[2].Report.GPUs
 		confirm(&facts[i])
-		facts[i].Labels.Tiers = []string{"leaf-1", "spine-1", "core"}
+		facts[i].Labels.Tiers = []string{"leaf-2", "spine-2", "core"}
 	}
 	has := func(p *topology.Plan, unit string) bool {
 		return slices.Contains(blockNames(p.Blocks()), unit) || slices.ContainsFunc(p.Switches(), func(s topology.Switch) bool { return s.Name == unit })
@@ -234,11 +111,11 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		named  []string // reasons of problems
 	}{
 		"nothing":                      {nil, forget, nil, nil},
-		"all":                          {[]string{block, "leaf-0"}, forget, []string{block, "leaf-0", "spine-0"}, []string{"ForgottenBlockInUse", "ForgottenSwitchInUse"}},
-		"the leaf":                     {[]string{"leaf-0"}, forget, []string{"leaf-0", "spine-0"}, []string{"ForgottenSwitchInUse"}},
-		"a spine, which no node is in": {[]string{"spine-0"}, forget, nil, nil},
+		"all":                          {[]string{block, "leaf-1"}, forget, []string{block, "leaf-1", "spine-1"}, []string{"ForgottenBlockInUse", "ForgottenSwitchInUse"}},
+		"the leaf":                     {[]string{"leaf-1"}, forget, []string{"leaf-1", "spine-1"}, []string{"ForgottenSwitchInUse"}},
+		"a spine, which no node is in": {[]string{"spine-1"}, forget, nil, nil},
 		"what is not published":        {[]string{"leaf-9", "nvl-x"}, forget, nil, nil},
-		"no empty leaf can be loaded":  {[]string{block, "leaf-0"}, noEmpty, []string{block}, []string{"ForgottenBlockInUse"}},
+		"no empty leaf can be loaded":  {[]string{block, "leaf-1"}, noEmpty, []string{block}, []string{"ForgottenBlockInUse"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			prev := fromFile(old)
@@ -247,7 +124,7 @@ func TestKeepsUnitsInUse(t *testing.T) {
 				prev.InUse[unit] = true
 			}
 			current := mustPlan(t, facts, prev, tt.policy)
-			for _, unit := range []string{block, "leaf-0", "spine-0"} {
+			for _, unit := range []string{block, "leaf-1", "spine-1"} {
 				if got, want := has(current, unit), slices.Contains(tt.stay, unit); got != want {
 					t.Errorf("%s stays: %t, want %t: %v", unit, got, want, lines(current))
 				}
@@ -257,8 +134,8 @@ func TestKeepsUnitsInUse(t *testing.T) {
 					t.Errorf("%s was not published and is there", unit)
 				}
 			}
-			if has(current, "leaf-0") && (parentOf(current, "leaf-0") != "spine-0" || parentOf(current, "spine-0") != "core") {
-				t.Errorf("leaf-0 is not below its parents: %v", lines(current))
+			if has(current, "leaf-1") && (parentOf(current, "leaf-1") != "spine-1" || parentOf(current, "spine-1") != "core") {
+				t.Errorf("leaf-1 is not below its parents: %v", lines(current))
 			}
 			var named []string
 			for _, p := range current.Problems {
@@ -275,51 +152,13 @@ func TestKeepsUnitsInUse(t *testing.T) {
 				t.Errorf("once more gives another plan (-want +got):\n%s", diff)
 			}
 			again.InUse = nil
-			if last := mustPlan(t, facts, again, tt.policy); has(last, block) || has(last, "leaf-0") || has(last, "spine-0") {
+			if last := mustPlan(t, facts, again, tt.policy); has(last, block) || has(last, "leaf-1") || has(last, "spine-1") {
 				t.Errorf("it stays though nothing names it any more: %v", lines(last))
 			}
-			if back := mustPlan(t, racked(), fromFile(current), tt.policy); !has(back, block) || parentOf(back, "leaf-0") != "spine-0" {
+			if back := mustPlan(t, racked(), fromFile(current), tt.policy); !has(back, block) || parentOf(back, "leaf-1") != "spine-1" {
 				t.Errorf("it does not come back: %v", lines(back))
 			}
 		})
-	}
-}
-
-// TestKeepsEmptyLeaves takes all nodes out of a leaf that is not forgotten.
-func TestKeepsEmptyLeaves(t *testing.T) {
-	old := mustPlan(t, slices.Concat(unit("s1", 1, 2), unit("s2", 3)), nil, short)
-	current := mustPlan(t, slices.Concat(unit("s1", 2), unit("s2", 3)), fromFile(old), short)
-	if parentOf(current, "leaf-1") != "s1" {
-		t.Errorf("leaf-1 is gone: %v", lines(current))
-	}
-	if diff := cmp.Diff(lines(current), lines(mustPlan(t, slices.Concat(unit("s1", 2), unit("s2", 3)), fromFile(current), short))); diff != "" {
-		t.Errorf("once more gives another plan (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(lines(old), lines(mustPlan(t, slices.Concat(unit("s1", 1, 2), unit("s2", 3)), fromFile(current), short))); diff != "" {
-		t.Errorf("it does not come back (-want +got):\n%s", diff)
-	}
-}
-
-// TestTreeTierShift names the spines as leaves.
-func TestTreeTierShift(t *testing.T) {
-	old := mustPlan(t, fabric(), nil, short)
-	facts := fabric()
-	for i := range facts {
-		if f := &facts[i]; i%4 == 0 {
-			cut(f, 0)
-		} else {
-			f.Labels.Tiers = f.Labels.Tiers[1:]
-		}
-	}
-	current := mustPlan(t, facts, fromFile(old), short)
-	at := current.Places()
-	for i, pl := range current.Nodes {
-		if want := placeOf(old, i).Leaf; i%4 == 0 && at[pl.SlurmName].Leaf != want || at[pl.SlurmName].Leaf == "" {
-			t.Errorf("%+v, want it below a switch, which is %s for one without labels", pl, want)
-		}
-	}
-	if diff := cmp.Diff(current.Switches(), mustPlan(t, facts, fromFile(current), short).Switches()); diff != "" {
-		t.Errorf("once more gives another tree (-want +got):\n%s", diff)
 	}
 }
 

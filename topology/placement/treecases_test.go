@@ -30,8 +30,8 @@ func by(source topology.TierSource, facts ...topology.Facts) []topology.Facts {
 	return facts
 }
 
-// with returns the facts of a node that has GPUs of a product.
-func with(product string, f topology.Facts) topology.Facts {
+// having returns the facts of a node that has GPUs of a product.
+func having(product string, f topology.Facts) topology.Facts {
 	f.Report.GPUs[0].Product = product
 	return f
 }
@@ -47,11 +47,9 @@ type treeSite struct {
 // treeOf returns the switches of a plan, and what it says of them, by reason and node.
 func treeOf(t *testing.T, s *treeSite) (switches []topology.Switch, found []topology.Finding) {
 	t.Helper()
-	old := &topology.Plan{}
-	if len(s.published) > 0 {
-		old.Topologies = []topology.Topology{{Name: topology.FabricTopology, Kind: topology.KindTree, Switches: s.published}}
-	}
-	plan := mustPlan(t, s.facts, &given{Plan: old, InUse: map[string]bool{s.inUse: s.inUse != ""}}, s.policy)
+	prev := inFile(nil, s.published)
+	prev.InUse = map[string]bool{s.inUse: s.inUse != ""}
+	plan := mustPlan(t, s.facts, prev, s.policy)
 	for _, f := range plan.Problems {
 		switch f.Reason {
 		case placement.ReasonTierConflict, placement.ReasonTiersMissing, placement.ReasonForgottenSwitch, placement.ReasonRootAssumed, placement.ReasonLeavesApart:
@@ -81,26 +79,25 @@ func TestTree(t *testing.T) {
 		problems []string
 	}{
 		{"nothing is named or published", treeSite{facts: []topology.Facts{node("a", "")}}, "", nil},
-		{"two roots are joined", treeSite{facts: []topology.Facts{node("a", "l1 s1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", []string{"RootAssumed "}},
-		{"two roots are separate", treeSite{policy: placement.Policy{SeparateFabrics: true}, facts: []topology.Facts{node("a", "l1 s1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2)", []string{"LeavesApart "}},
+		{"two roots are separate", treeSite{policy: placement.Policy{SeparateFabrics: true}, facts: []topology.Facts{node("a", "l1 s1"), node("b", "l2 s2")}}, "l1=a l2=b s1(l1) s2(l2)", []string{"LeavesApart"}},
 		{"one value for a leaf and a spine", treeSite{facts: []topology.Facts{node("a", "x x")}}, "x=a tier1-x(x)", nil},
 		{"all labels lost", treeSite{published: pair, facts: []topology.Facts{node("a", ""), node("b", "")}}, "l1=a l2=b s1(l1,l2)", nil},
 		{"the spine's label lost", treeSite{published: pair, facts: []topology.Facts{node("a", "l1"), node("b", "l2")}}, "l1=a l2=b s1(l1,l2)", nil},
 		{"a node moves", treeSite{published: pair, facts: []topology.Facts{node("a", "l2 s1"), node("b", "l2 s1")}}, "l2=a,b s1(l2)", nil},
 		{"a leaf that is forgotten and in use", treeSite{policy: forgets("l1"), inUse: "l1", published: pair, facts: []topology.Facts{node("a", "l2 s1"), node("b", "l2 s1")}}, "l1= l2=a,b s1(l1,l2)",
-			[]string{"ForgottenSwitchInUse "}},
+			[]string{"ForgottenSwitchInUse"}},
 		{"a node moves and its leaf stays", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "l2 s1"), node("b", "l2 s1")}}, "l1= l2=a,b s1(l1,l2)", nil},
 		{"a leaf that is forgotten", treeSite{policy: forgets("l1"), published: pair, facts: []topology.Facts{node("a", "l2 s1"), node("b", "l2 s1")}}, "l2=a,b s1(l2)", nil},
 		{"switches that are forgotten and stay", treeSite{policy: forgets("l1", "s1", "l9"), published: pair, facts: []topology.Facts{node("a", "l1 s1")}}, "l1=a l2= s1(l1,l2)",
-			[]string{"ForgottenSwitchInUse ", "ForgottenSwitchInUse "}},
-		{"the empty leaves of other switches", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "m1 t1"), node("b", "m1 t1")}}, "l1= l2= m1=a,b s1(l1,l2) t1(m1)", []string{"LeavesApart "}},
-		{"leaves become spines", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "r1 l1"), node("b", "r2 l2")}}, "r1=a r2=b l1(r1) l2(r2) fabric(l1,l2)", []string{"RootAssumed "}},
+			[]string{"ForgottenSwitchInUse", "ForgottenSwitchInUse"}},
+		{"the empty leaves of other switches", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "m1 t1"), node("b", "m1 t1")}}, "l1= l2= m1=a,b s1(l1,l2) t1(m1)", []string{"LeavesApart"}},
+		{"leaves become spines", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "r1 l1"), node("b", "r2 l2")}}, "r1=a r2=b l1(r1) l2(r2) fabric(l1,l2)", []string{"RootAssumed"}},
 		{"spines become leaves", treeSite{policy: short, published: pair, facts: []topology.Facts{node("a", "s1"), node("b", "s1")}}, "s1=a,b", nil},
-		{"a leaf moves", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s2"), node("b", "l2 s1")}}, "l1=a l2=b s1(l2) s2(l1) fabric(s1,s2)", []string{"RootAssumed "}},
-		{"the site has one tier", treeSite{published: pair, facts: []topology.Facts{node("a", "l1"), node("b", "l2")}, policy: placement.Policy{Tiers: 1}}, "l1=a l2=b fabric(l1,l2)", []string{"RootAssumed "}},
-		{"a tier is put below the leaves", treeSite{published: pair, facts: []topology.Facts{node("a", "r1 l1"), node("b", "r2 l2")}}, "r1=a r2=b l1(r1) l2(r2) fabric(l1,l2)", []string{"RootAssumed "}},
-		{"the published parent wins a tie", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s1"), node("c", "l1 s0")}}, "l1=a,c s1(l1)", []string{"TierConflict "}},
-		{"most nodes win", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s1"), node("c", "l1 s0"), node("d", "l1 s0")}}, "l1=a,c,d s0(l1)", []string{"TierConflict "}},
+		{"a leaf moves", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s2"), node("b", "l2 s1")}}, "l1=a l2=b s1(l2) s2(l1) fabric(s1,s2)", []string{"RootAssumed"}},
+		{"the site has one tier", treeSite{published: pair, facts: []topology.Facts{node("a", "l1"), node("b", "l2")}, policy: placement.Policy{Tiers: 1}}, "l1=a l2=b fabric(l1,l2)", []string{"RootAssumed"}},
+		{"a tier is put below the leaves", treeSite{published: pair, facts: []topology.Facts{node("a", "r1 l1"), node("b", "r2 l2")}}, "r1=a r2=b l1(r1) l2(r2) fabric(l1,l2)", []string{"RootAssumed"}},
+		{"the published parent wins a tie", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s1"), node("c", "l1 s0")}}, "l1=a,c s1(l1)", []string{"TierConflict"}},
+		{"most nodes win", treeSite{published: pair, facts: []topology.Facts{node("a", "l1 s1"), node("c", "l1 s0"), node("d", "l1 s0")}}, "l1=a,c,d s0(l1)", []string{"TierConflict"}},
 		{"a node without a label", treeSite{facts: []topology.Facts{node("a", "l1"), node("b", "")}}, "l1=a", []string{"TierLabelsMissing b"}},
 		{"a loop in an edited file", treeSite{published: []topology.Switch{{Name: "l", Nodes: []string{"a"}}, {Name: "s", Children: []string{"l", "t"}}, {Name: "t", Children: []string{"s"}}},
 			facts: []topology.Facts{node("a", "l z")}}, "l=a z(l)", nil},
@@ -108,18 +105,24 @@ func TestTree(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			switches, found := treeOf(t, &tt.site)
-			var problems []string
-			for _, p := range found {
-				problems = append(problems, p.Reason+" "+p.Node)
-			}
 			if diff := cmp.Diff(tt.want, text(switches)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tt.problems, problems); diff != "" {
+			if diff := cmp.Diff(tt.problems, reasonsOf(found, "")); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+// reasonsOf returns the reason of each problem, and its node if it has one. It leaves out one reason.
+func reasonsOf(problems []topology.Finding, except string) (out []string) {
+	for _, p := range problems {
+		if p.Reason != except {
+			out = append(out, strings.TrimSpace(p.Reason+" "+p.Node))
+		}
+	}
+	return out
 }
 
 // text writes leaves as l=a,b and other switches as s(l,m).
@@ -135,34 +138,51 @@ func text(switches []topology.Switch) string {
 	return strings.Join(all, " ")
 }
 
-// TestTreeFromOneSource makes the tree from one of two sources of labels.
-func TestTreeFromOneSource(t *testing.T) {
-	cloud, site := topology.TierSource{Rank: 1, Name: "cloud"}, topology.TierSource{Rank: 2, Name: "site"}
-	only := func(name string, source topology.TierSource, leaf string) topology.Facts {
-		f := node(name, leaf)
-		f.Labels.TierSource = source
-		return f
+// TestTreeOfChangedLabels has six nodes below three leaves, two spines and a core, and changes their labels. The tree follows
+// what most nodes below a switch name, and keeps the rest.
+func TestTreeOfChangedLabels(t *testing.T) {
+	read := func(labels string) (facts []topology.Facts) {
+		for i, tiers := range strings.Split(labels, ", ") {
+			f := node(string(rune('a'+i)), tiers)
+			if tiers == "gone" {
+				f = topology.Facts{Name: f.Name, SlurmName: f.SlurmName, Gone: true}
+			}
+			facts = append(facts, f)
+		}
+		return facts
 	}
-	both := func(name, first, second string) topology.Facts {
-		f := only(name, cloud, first)
-		f.Labels.MoreTiers = []topology.SourceTiers{{TierSource: site, Tiers: []string{second}}}
-		return f
-	}
-	tests := []struct {
-		name      string
-		facts     []topology.Facts
-		published []topology.Switch
-		want      string
+	old, _ := treeOf(t, &treeSite{policy: short, facts: read("l1 s1 c1, l1 s1 c1, l1 s1 c1, l1 s1 c1, l2 s1 c1, l3 s2 c1")})
+	const leaves = "l1=a,b,c,d l2=e l3=f "
+	for _, tt := range []struct {
+		name   string
+		policy placement.Policy
+		labels string
+		want   string // above the leaves
 	}{
-		{"by rank", []topology.Facts{both("a", "c1", "s1"), both("b", "c1", "s1")}, nil, "c1=a,b"},
-		{"by what most nodes carry", []topology.Facts{both("a", "c1", "s1"), only("b", site, "s1"), only("c", site, "s2")}, nil, "s1=a,b s2=c fabric(s1,s2)"},
-		{"by what is published", []topology.Facts{both("a", "c1", "s1"), both("b", "c1", "s1")}, []topology.Switch{{Name: "s1", Nodes: []string{"a", "b"}}}, "s1=a,b"},
-	}
-	for _, tt := range tests {
+		{"the core is lost", short, "l1 s1, l1 s1, l1 s1, l1 s1, l2 s1, l3 s2", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"spines and core are lost", short, "l1, l1, l1, l1, l2, l3", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"all are lost", short, ", , , , , ", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"all nodes are gone", short, "gone, gone, gone, gone, gone, gone", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"spines in the midst are lost", short, "l1 - c1, l1 - c1, l1 - c1, l1 - c1, l2 - c1, l3 - c1", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"leaves are lost", short, "- s1 c1, - s1 c1, - s1 c1, - s1 c1, - s1 c1, - s2 c1", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"all but one are lost in part", short, "l1, , l1 s1, , l2 s1 c1, l3", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"one is wrong, and all others are lost", short, "l1 s2 c2, l1, l1, l1, l2, l3", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"a leaf is below another spine", short, "l1 s2 c1, l1 s2 c1, l1 s2 c1, l1 s2 c1, l2 s1 c1, l3 s2 c1", "s1(l2) s2(l1,l3) c1(s1,s2)"},
+		{"as most of its nodes say", short, "l1 s2 c1, l1 s2 c1, l1 s2 c1, l1, l2 s1 c1, l3 s2 c1", "s1(l2) s2(l1,l3) c1(s1,s2)"},
+		{"half of its nodes do not suffice", short, "l1 s0 c1, l1 s0 c1, l1, l1, l2 s1 c1, l3 s2 c1", "s1(l1,l2) s2(l3) c1(s1,s2)"},
+		{"a spine is below another core", short, "l1 s1 c2, l1 s1 c2, l1 s1 c2, l1 s1 c2, l2 s1 c2, l3 s2 c1", "s1(l1,l2) s2(l3) c1(s2) c2(s1) fabric(c1,c2)"},
+		{"a spine has another name", short, "l1 s9 c1, l1 s9 c1, l1 s9 c1, l1 s9 c1, l2 s9 c1, l3 s2 c1", "s2(l3) s9(l1,l2) c1(s2,s9)"},
+		{"the spines are taken out", short, "l1 c1, l1 c1, l1 c1, l1 c1, l2 c1, l3 c1", "c1(l1,l2,l3)"},
+		{"the site has one tier less", placement.Policy{Tiers: 2}, "l1 s1, l1 s1, l1 s1, l1 s1, l2 s1, l3 s2", "s1(l1,l2) s2(l3) fabric(s1,s2)"},
+		{"the site has two tiers less, and all labels are lost", placement.Policy{Tiers: 1}, ", , , , , ", "fabric(l1,l2,l3)"},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
-			switches, _ := treeOf(t, &treeSite{facts: tt.facts, published: tt.published})
-			if diff := cmp.Diff(tt.want, text(switches)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			site := treeSite{policy: tt.policy, facts: read(tt.labels), published: old}
+			for range 3 { // the same labels change nothing more
+				site.published, _ = treeOf(t, &site)
+				if diff := cmp.Diff(leaves+tt.want, text(site.published)); diff != "" {
+					t.Fatalf("(-want +got):\n%s", diff)
+				}
 			}
 		})
 	}
@@ -205,9 +225,9 @@ func TestRoots(t *testing.T) {
 		{"a top has the root's name", treeSite{facts: facts{node("a", "l1 fabric"), node("b", "l2 s2")}}, "l1=a l2=b s2(l2) fabric(l1,s2)", assumed, ""},
 		{"labels name fabrics", treeSite{facts: by(coreweave, node("a", "l1 f1"), node("b", "l2 f2"))}, "l1=a l2=b f1(l1) f2(l2)", leavesApart, "no job of more than 1 nodes can run in the switch tree: no switch joins f1, f2, because labels of CoreWeave name the fabric of each"},
 		{"a node without labels of the writer", treeSite{facts: by(coreweave, node("a", "l1 f1"), node("b", ""))}, "l1=a f1(l1)", nil, "no label of CoreWeave names the switches above it"},
-		{"other products", treeSite{facts: facts{with("H100", node("a", "l1 s1")), with("L40S", node("b", "l2 s2")), node("c", "l3 s3")}}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed,
+		{"other products", treeSite{facts: facts{having("H100", node("a", "l1 s1")), having("L40S", node("b", "l2 s2")), node("c", "l3 s3")}}, "l1=a l2=b l3=c s1(l1) s2(l2) s3(l3) fabric(s1,s2,s3)", assumed,
 			"so a job may use all of them, with GPUs of H100, L40S; set rootSwitch"},
-		{"one product in three spellings", treeSite{facts: facts{with("NVIDIA H100 80GB HBM3", node("a", "l1 s1")), with("nvidia h100 80gb", node("b", "l2 s2")), with("H100", node("c", "l2 s2"))}},
+		{"one product in three spellings", treeSite{facts: facts{having("NVIDIA H100 80GB HBM3", node("a", "l1 s1")), having("nvidia h100 80gb", node("b", "l2 s2")), having("H100", node("c", "l2 s2"))}},
 			"l1=a l2=b,c s1(l1) s2(l2) fabric(s1,s2)", assumed, "s1, s2: switch fabric is put above them, so a job may use all of them; set rootSwitch"},
 		{"held", treeSite{published: apart, facts: two, policy: held}, "l1=a l2=b s1(l1) s2(l2)", leavesApart, "approves the change (digest " + decision.Digest() + ")"},
 		{"published, and all labels lost", treeSite{published: joined, facts: facts{node("a", ""), node("b", "")}}, "l1=a l2=b s1(l1) s2(l2) fabric(s1,s2)", assumed, ""},
@@ -237,15 +257,11 @@ func TestRoots(t *testing.T) {
 			if diff := cmp.Diff(tt.want, text(switches)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			var reasons []string
 			messages := ""
 			for _, f := range found {
 				messages += f.Message + "\n"
-				if f.Reason != "TierLabelsMissing" {
-					reasons = append(reasons, f.Reason)
-				}
 			}
-			if diff := cmp.Diff(tt.problems, reasons); diff != "" || !strings.Contains(messages, tt.says) {
+			if diff := cmp.Diff(tt.problems, reasonsOf(found, placement.ReasonTiersMissing)); diff != "" || !strings.Contains(messages, tt.says) {
 				t.Errorf("findings (-want +got):\n%s%s", diff, messages)
 			}
 			again := tt.site
@@ -275,7 +291,7 @@ func TestUniqueNames(t *testing.T) {
 		{"no leaf", facts{node("a", "l1 s1 core1"), node("d", "- s1 core1"), node("e", "- s1 core1")}, "l1=a s1-leaf=d,e s1(l1,s1-leaf) core1(s1)", "l1=a s1-leaf=d,e s1(l1,s1-leaf) core1(s1)", []string{"TierLabelsMissing d", "TierLabelsMissing e"}},
 		{"a leaf and a spine of one name", facts{node("a", "x s1"), node("b", "l2 x")}, "l2=b x=a s1(x) tier1-x(l2) fabric(s1,tier1-x)", "l2=b x=a s1(x) tier1-x(l2) fabric(s1,tier1-x)", nil},
 		{"equal tiers", facts{node("a", "l1 i i"), node("b", "l2 i i")}, "l1=a l2=b i(l1,l2) tier2-i(i)", "l1=a l2=b i(l1,l2) tier2-i(i)", nil},
-		{"a loop", facts{node("a", "l1 s1 s2"), node("b", "l1 s1 s2"), node("c", "l2 s2 s1")}, "l1=a,b l2=c s1(l1) s2(l2,s1)", "l1=a,b l2=c s1(l1) s2(l2) tier2-s1(s2) tier2-s2(s1) fabric(tier2-s1,tier2-s2)", []string{"TierConflict "}},
+		{"a loop", facts{node("a", "l1 s1 s2"), node("b", "l1 s1 s2"), node("c", "l2 s2 s1")}, "l1=a,b l2=c s1(l1) s2(l2,s1)", "l1=a,b l2=c s1(l1) s2(l2) tier2-s1(s2) tier2-s2(s1) fabric(tier2-s1,tier2-s2)", []string{"TierConflict"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, source := range []topology.TierSource{{Rank: 3, Name: "Soperator", Unique: true}, {}} {
@@ -289,13 +305,7 @@ func TestUniqueNames(t *testing.T) {
 					if diff := cmp.Diff(want, text(switches)); diff != "" {
 						t.Errorf("%q (-want +got):\n%s", source.Name, diff)
 					}
-					var problems []string
-					for _, p := range found {
-						if p.Reason != "RootAssumed" {
-							problems = append(problems, p.Reason+" "+p.Node)
-						}
-					}
-					if diff := cmp.Diff(tt.problems, problems); diff != "" && source.Unique {
+					if diff := cmp.Diff(tt.problems, reasonsOf(found, placement.ReasonRootAssumed)); diff != "" && source.Unique {
 						t.Errorf("problems (-want +got):\n%s", diff)
 					}
 					site.published = switches

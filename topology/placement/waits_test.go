@@ -89,6 +89,9 @@ func TestWaits(t *testing.T) {
 			if tt.waits == nil {
 				return
 			}
+			if diff := cmp.Diff([][]string{{new1, new2}}, waiting.Unsited); diff != "" {
+				t.Errorf("new blocks without a known switch (-want +got):\n%s", diff)
+			}
 			if diff := cmp.Diff(tt.stay, waiting.Stay); diff != "" {
 				t.Errorf("nodes that wait (-want +got):\n%s", diff)
 			}

@@ -36,7 +36,7 @@ func Shipped() []string {
 func Open(name string) (*Cluster, error) {
 	data, err := shipped.ReadFile("clusters/" + name + ".yaml")
 	if err != nil {
-		return nil, fmt.Errorf("no cluster %q: want one of %s, or a file", name, strings.Join(Shipped(), ", "))
+		return nil, fmt.Errorf("no site %q: want one of %s, or a file", name, strings.Join(Shipped(), ", "))
 	}
 	return Parse(name+".yaml", data)
 }

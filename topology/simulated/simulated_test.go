@@ -302,7 +302,7 @@ func TestShipped(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("shipped clusters (-want +got)\n%s", diff)
 	}
-	if _, err := Open("nowhere"); err == nil || !strings.Contains(err.Error(), `no cluster "nowhere": want one of a100-mig, day-of-trouble`) {
+	if _, err := Open("nowhere"); err == nil || !strings.Contains(err.Error(), `no site "nowhere": want one of a100-mig, day-of-trouble`) {
 		t.Errorf("Open of an unknown cluster: %v", err)
 	}
 }

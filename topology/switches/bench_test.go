@@ -174,18 +174,3 @@ func BenchmarkPlaceCablesDown(b *testing.B) {
 	}
 	b.ReportMetric(most(), "peak-MB")
 }
-
-// BenchmarkLargestText reads a text of 60 MB.
-func BenchmarkLargestText(b *testing.B) {
-	path := fleetFile(b, 11_000)
-	info, err := os.Stat(path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	most := peak()
-	for b.Loop() {
-		readFile(b, path)
-	}
-	b.ReportMetric(most(), "peak-MB")
-	b.ReportMetric(float64(info.Size())/1e6, "text-MB")
-}

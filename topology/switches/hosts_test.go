@@ -97,9 +97,9 @@ func TestHosts(t *testing.T) {
 	l := newLab()
 	l.leaf("leaf")
 	l.host("n08", "leaf", "leaf")
-	for i := range 5 {
+	for i := range 8 {
 		name := string(rune('a' + i))
-		l.add(adapterKind, name, "MT4129 ConnectX7")
+		l.add(adapterKind, name, []string{"MT4129 ConnectX7", "MT4123 ConnectX6"}[i/5])
 		l.join(name, "leaf", 1)
 	}
 	l.add(adapterKind, "odd", "x y z")
@@ -114,7 +114,8 @@ func TestHosts(t *testing.T) {
 	const remedy = "; give reports, or have each machine write a host name of its own there (rdma-ndd)"
 	if diff := cmp.Diff([]topology.Finding{
 		{Severity: topology.Warning, Reason: ReasonAdapterNameless, Message: `the nodes of 5 adapters are not known: their description "MT4129 ConnectX7" does not name one host, and no report has their GUIDs: e09d730300000040, e09d730300000050, e09d730300000060 and 2 more` + remedy},
-		{Severity: topology.Warning, Reason: ReasonAdapterNameless, Message: `the node of adapter e09d730300000090 is not known: its description "x y z" does not name one host, and no report has its GUID` + remedy},
+		{Severity: topology.Warning, Reason: ReasonAdapterNameless, Message: `the nodes of 3 adapters are not known: their description "MT4123 ConnectX6" does not name one host, and no report has their GUIDs: e09d730300000090, e09d7303000000a0, e09d7303000000b0` + remedy},
+		{Severity: topology.Warning, Reason: ReasonAdapterNameless, Message: `the node of adapter e09d7303000000c0 is not known: its description "x y z" does not name one host, and no report has its GUID` + remedy},
 	}, problems); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

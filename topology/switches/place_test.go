@@ -3,6 +3,7 @@ package switches
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,24 +24,6 @@ func (l *lab) read(t testing.TB, rng *rand.Rand) *Fabric {
 		t.Fatalf("Read: %v\n%s", err, text)
 	}
 	return f
-}
-
-func TestPlaceRacks(t *testing.T) {
-	l := racks(2, 3, 8, 4)
-	r := Place([]*Fabric{l.read(t, newRand(1))}, l.nodes(), nil)
-	want := map[string][]string{}
-	for _, n := range []string{"r1n1", "r1n2", "r1n3"} {
-		want[n] = []string{"leaf-2c5eab0300000500", "spine-2c5eab0300000100"}
-	}
-	for _, n := range []string{"r2n1", "r2n2", "r2n3"} {
-		want[n] = []string{"leaf-2c5eab0300002500", "spine-2c5eab0300000100"}
-	}
-	if diff := cmp.Diff(want, r.Tiers); diff != "" {
-		t.Errorf("tiers (-want +got):\n%s", diff)
-	}
-	if len(r.Unplaced) > 0 {
-		t.Errorf("unplaced: %v", r.Unplaced)
-	}
 }
 
 // again places nodes a second time: they are published where they were placed.
@@ -148,62 +131,80 @@ func TestOrderAndForm(t *testing.T) {
 	}
 }
 
-// TestChangesThatMoveNobody breaks and mends cables and swaps switches. Nobody moves, and no group
-// gets another name.
+// TestChangesThatMoveNobody breaks and mends cables and swaps switches. Nobody moves, and no group gets another name. What
+// loses all its cables upwards stays below what is published above it, whoever else is still there. That is so if all
+// switches of the tier above are off, too.
 func TestChangesThatMoveNobody(t *testing.T) {
-	swap := func(l *lab, name string) { l.boxes[name].guid += 0xabcd0000000 }
-	pull := func(l *lab, end string, leave int) {
-		for i := range l.wires {
-			if l.wires[i].a == end || l.wires[i].b == end || strings.HasPrefix(l.wires[i].a, end+" ") {
-				if leave--; leave < 0 {
-					l.wires[i].down = true
-				}
+	rails, three := func() *lab { return racks(3, 4, 8, 4) }, func() *lab { return pods(2, 2, 2, 2) }
+	swap := func(names ...string) func(*lab) {
+		return func(l *lab) {
+			for _, name := range names {
+				l.boxes[name].guid += 0xabcd0000000
+			}
+		}
+	}
+	// pull takes down all cables of switches and adapters whose names begin so.
+	pull := func(ends ...string) func(*lab) {
+		return func(l *lab) {
+			for i := range l.wires {
+				w := &l.wires[i]
+				w.down = w.down || slices.ContainsFunc(ends, func(end string) bool { return strings.HasPrefix(w.a, end) || strings.HasPrefix(w.b, end) })
+			}
+		}
+	}
+	numbered := func(prefix string, n int) (names []string) {
+		for i := range n {
+			names = append(names, fmt.Sprint(prefix, i+1))
+		}
+		return names
+	}
+	// up takes down the cables from one tier up to the next.
+	up := func(below, above string) func(*lab) {
+		return func(l *lab) {
+			for i := range l.wires {
+				w := &l.wires[i]
+				w.down = w.down || strings.HasPrefix(w.a, below) && strings.HasPrefix(w.b, above)
 			}
 		}
 	}
 	for _, test := range []struct {
 		name   string
+		build  func() *lab
 		change func(l *lab)
+		cut    int // groups without a cable upwards
 	}{
-		{"nothing", func(*lab) {}},
-		{"one cable of a node", func(l *lab) { pull(l, "r1n1", 7) }},
-		{"all cables of a node but one", func(l *lab) { pull(l, "r1n1", 1) }},
-		{"a leaf is off", func(l *lab) { pull(l, "leaf1-1", 0) }},
-		{"five of a rack's leaves are off", func(l *lab) {
-			for _, leaf := range []string{"leaf1-1", "leaf1-2", "leaf1-3", "leaf1-4", "leaf1-5"} {
-				pull(l, leaf, 0)
-			}
-		}},
-		{"a spine is off", func(l *lab) { pull(l, "spine1", 0) }},
-		{"a leaf is swapped", func(l *lab) { swap(l, "leaf1-1") }},
-		{"all leaves of a rack are swapped", func(l *lab) {
-			for _, leaf := range []string{"leaf1-1", "leaf1-2", "leaf1-3", "leaf1-4", "leaf1-5", "leaf1-6", "leaf1-7", "leaf1-8"} {
-				swap(l, leaf)
-			}
-		}},
-		{"a spine is swapped", func(l *lab) { swap(l, "spine1") }},
-		{"all spines are swapped", func(l *lab) {
-			for _, s := range []string{"spine1", "spine2", "spine3", "spine4"} {
-				swap(l, s)
-			}
-		}},
-		{"a rack has no cable to a spine", func(l *lab) {
-			for i := range l.wires {
-				l.wires[i].down = l.wires[i].down || strings.HasPrefix(l.wires[i].a, "leaf2-")
-			}
-		}},
+		{"nothing", rails, func(*lab) {}, 0},
+		{"one cable of a node", rails, pull("r1n1 mlx5_7"), 0},
+		{"all cables of a node but one", rails, pull(numbered("r1n1 mlx5_", 7)...), 0},
+		{"a leaf is off", rails, pull("leaf1-1"), 0},
+		{"five of a rack's leaves are off", rails, pull(numbered("leaf1-", 5)...), 0},
+		{"a spine is off", rails, pull("spine1"), 0},
+		{"a leaf is swapped", rails, swap("leaf1-1"), 0},
+		{"all leaves of a rack are swapped", rails, swap(numbered("leaf1-", 8)...), 0},
+		{"a spine is swapped", rails, swap("spine1"), 0},
+		{"all spines are swapped", rails, swap(numbered("spine", 4)...), 0},
+		{"a rack has no cable to a spine", rails, up("leaf2-", "spine"), 1},
+		{"two of three racks have none", rails, func(l *lab) { up("leaf1-", "spine")(l); up("leaf2-", "spine")(l) }, 2},
+		{"all spines are off", rails, pull("spine"), 3},
+		{"a pod has no cable to a core", three, up("spine1-", "core"), 1},
+		{"all cores are off", three, pull("core"), 2},
+		{"a rack of a pod has no cable to a spine", three, up("leaf1-1-", "spine"), 1},
+		{"all spines of a pod are off", three, pull("spine1-"), 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			l := racks(3, 4, 8, 4)
+			l := test.build()
 			first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
 			test.change(l)
 			second := Place([]*Fabric{l.fabric()}, again(first, l.nodes()), first.Groups)
 			if diff := cmp.Diff(first.Tiers, second.Tiers); diff != "" {
 				t.Errorf("tiers (-before +after):\n%s", diff)
 			}
-			third := Place([]*Fabric{racks(3, 4, 8, 4).fabric()}, again(second, l.nodes()), second.Groups)
+			third := Place([]*Fabric{test.build().fabric()}, again(second, l.nodes()), second.Groups)
 			if diff := cmp.Diff(first.Tiers, third.Tiers); diff != "" {
 				t.Errorf("tiers after it was as before (-before +after):\n%s", diff)
+			}
+			if len(first.Cut) != 0 || len(second.Cut) != test.cut || len(third.Cut) != 0 {
+				t.Errorf("cut off: %q, then %q and at last %q, want none, %d and none", first.Cut, second.Cut, third.Cut, test.cut)
 			}
 		})
 	}
@@ -265,8 +266,8 @@ func TestLLDP(t *testing.T) {
 	}, r.Unplaced); diff != "" {
 		t.Errorf("unplaced (-want +got):\n%s", diff)
 	}
-	if got := r.Tiers["e1"][0]; got != "leaf-0c42a1000001" {
-		t.Errorf("leaf %q", got)
+	if got := slices.Concat(r.Tiers["e1"], r.Tiers["r1n1"]); !slices.Equal(got, []string{"leaf-0c42a1000001", "leaf-2c5eab0300000300", "spine-2c5eab0300000100"}) {
+		t.Errorf("names %q", got)
 	}
 	nodes = again(r, nodes)
 	for i := range nodes[0].Adapters {
@@ -407,47 +408,6 @@ func TestFromLabels(t *testing.T) {
 		if want := "su" + n.Name[1:2] + " hall"; strings.Join(r.Tiers[n.Name], " ") != want {
 			t.Errorf("%s is at %q, want %s", n.Name, r.Tiers[n.Name], want)
 		}
-	}
-}
-
-// TestCut: what loses all its cables upwards stays below what is published above it, whoever else is
-// still there. That is so if all switches of the tier above are off, too.
-func TestCut(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		l    *lab
-		down func(w wire) bool
-		cut  int // groups
-	}{
-		{"a pod", pods(2, 2, 2, 2), func(w wire) bool { return strings.HasPrefix(w.a, "spine1-") && strings.HasPrefix(w.b, "core") }, 1},
-		{"all cores", pods(2, 2, 2, 2), func(w wire) bool { return strings.HasPrefix(w.b, "core") }, 2},
-		{"a rack of a pod", pods(2, 2, 2, 2), func(w wire) bool { return strings.HasPrefix(w.a, "leaf1-1-") }, 1},
-		{"all spines of a pod", pods(2, 2, 2, 2), func(w wire) bool { return strings.HasPrefix(w.b, "spine1-") || strings.HasPrefix(w.a, "spine1-") }, 2},
-		{"a rack", racks(3, 2, 4, 2), func(w wire) bool { return strings.HasPrefix(w.a, "leaf1-") }, 1},
-		{"all spines", racks(3, 2, 4, 2), func(w wire) bool { return strings.HasPrefix(w.b, "spine") }, 3},
-		{"two of three racks", racks(3, 2, 4, 2), func(w wire) bool { return strings.HasPrefix(w.a, "leaf1-") || strings.HasPrefix(w.a, "leaf2-") }, 2},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			l := test.l
-			first := Place([]*Fabric{l.fabric()}, l.nodes(), nil)
-			for i := range l.wires {
-				l.wires[i].down = test.down(l.wires[i])
-			}
-			second := Place([]*Fabric{l.fabric()}, again(first, l.nodes()), first.Groups)
-			if diff := cmp.Diff(first.Tiers, second.Tiers); diff != "" {
-				t.Errorf("tiers (-before +after):\n%s", diff)
-			}
-			if len(first.Cut) != 0 || len(second.Cut) != test.cut {
-				t.Errorf("cut off: %q and then %q, want none and %d", first.Cut, second.Cut, test.cut)
-			}
-			for i := range l.wires {
-				l.wires[i].down = false
-			}
-			third := Place([]*Fabric{l.fabric()}, again(second, l.nodes()), second.Groups)
-			if diff := cmp.Diff(first, third); diff != "" {
-				t.Errorf("after it was mended (-before +after):\n%s", diff)
-			}
-		})
 	}
 }
 

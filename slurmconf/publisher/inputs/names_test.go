@@ -169,14 +169,15 @@ func TestSlinkyNames(t *testing.T) {
 
 // TestNoWorkerPodSays names the Slurm cluster whose pod is missing.
 func TestNoWorkerPodSays(t *testing.T) {
-	for names, want := range map[string]string{
-		"slinky":       "no worker pod of a Slurm cluster in namespace slurm runs on it",
-		"slinky:a":     "no worker pod of Slurm cluster slurm/a runs on it",
-		"slinky:hpc/a": "no worker pod of Slurm cluster hpc/a runs on it",
+	for _, tt := range []struct{ names, namespace, want string }{
+		{"slinky", "slurm", "no worker pod of a Slurm cluster in namespace slurm runs on it"},
+		{"slinky", "", "no worker pod of any Slurm cluster runs on it"},
+		{"slinky:a", "slurm", "no worker pod of Slurm cluster slurm/a runs on it"},
+		{"slinky:hpc/a", "slurm", "no worker pod of Slurm cluster hpc/a runs on it"},
 	} {
-		g := rules(t, Config{SlurmNames: names, Namespace: "slurm"}).Gather(&Snapshot{Nodes: []Node{{Name: "n1"}}})
-		if len(g.Unnamed) != 1 || g.Unnamed[0].Message != want {
-			t.Errorf("%s: %v, want %s", names, g.Unnamed, want)
+		g := rules(t, Config{SlurmNames: tt.names, Namespace: tt.namespace}).Gather(&Snapshot{Nodes: []Node{{Name: "n1"}}})
+		if len(g.Unnamed) != 1 || g.Unnamed[0].Message != tt.want {
+			t.Errorf("%s in namespace %q: %v, want %s", tt.names, tt.namespace, g.Unnamed, tt.want)
 		}
 	}
 }

@@ -12,15 +12,15 @@ func TestPatternNames(t *testing.T) {
 	const aws = `s/ip-(?:\d+-){2}(\d+)-(?P<host>\d+)\..+/gpu${1}x-$host/`
 	for _, c := range []struct{ how, node, want, reason string }{
 		{aws, "ip-10-0-12-7.eu-west-1.compute.internal", "gpu12x-7", ""},
-		{aws, "control-plane-1", "", ReasonNoSlurmName},
+		{aws, "control-plane-1", aws + " gives no name: it must match", ReasonNoSlurmName},
 		{`s/(.+)-gpu-(\d+)/$2$1/`, "a-gpu-7", "7a", ""},
-		{`s/(.*)x/$1/`, "x", "", ReasonNoSlurmName},
-		{`s/(.+)/$1[1-2]/`, "a", "", ReasonBadSlurmName},
+		{`s/(.*)x/$1/`, "x", `s/(.*)x/$1/ gives no name`, ReasonNoSlurmName},
+		{`s/(.+)/$1[1-2]/`, "a", `s/(.+)/$1[1-2]/`, ReasonBadSlurmName},
 		{`s/a:(.+)|b(.+)/n$1$2/`, "b7", "n7", ""},
 	} {
 		g := rules(t, Config{SlurmNames: c.how}).Gather(&Snapshot{Nodes: []Node{{Name: c.node}}})
 		switch {
-		case c.reason != "" && (len(g.Unnamed) != 1 || g.Unnamed[0].Reason != c.reason || !strings.Contains(g.Unnamed[0].Message, c.how)):
+		case c.reason != "" && (len(g.Unnamed) != 1 || g.Unnamed[0].Reason != c.reason || !strings.Contains(g.Unnamed[0].Message, c.want)):
 			t.Errorf("%s of %s: %+v, want %s", c.how, c.node, g.Unnamed, c.reason)
 		case c.reason == "" && (len(g.Facts) != 1 || g.Facts[0].SlurmName != c.want):
 			t.Errorf("%s of %s: %+v, want %s", c.how, c.node, g.Facts, c.want)

@@ -283,7 +283,11 @@ func (r *Rules) NameOf(n *Node) (string, topology.Finding) {
 	} else {
 		name, from = r.namer.of(n), r.namer.from
 		if name == "" && from != "" {
-			return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonNoSlurmName, Message: "no " + from + " says its name in Slurm"}
+			why := "no " + from + " says its name in Slurm"
+			if isPattern(from) {
+				why = from + " gives no name: it must match the whole name of the Node"
+			}
+			return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonNoSlurmName, Message: why}
 		}
 	}
 	if err := hostlist.CheckName(name); err != nil {

@@ -1,18 +1,14 @@
 package kube
 
 import (
-	"encoding/json"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -33,29 +29,13 @@ func TestFabricMaps(t *testing.T) {
 		{ObjectMeta: named("part-0", "5"), Data: map[string]string{"text": whole[:100]}},
 	}}
 	var permitted atomic.Bool
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		query := r.URL.Query()
-		switch {
-		case !permitted.Load() || query.Get("labelSelector") != "quoin.dev/fabric=a" || r.URL.Path != "/api/v1/namespaces/quoin-system/configmaps":
-			w.WriteHeader(http.StatusForbidden)
-		case query.Get("sendInitialEvents") != "": // so it is listed
-			w.WriteHeader(http.StatusUnprocessableEntity)
-		case query.Get("watch") != "":
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusOK)
-			w.(http.Flusher).Flush()
-			<-r.Context().Done()
-		default:
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(&list)
+	refuses := func(r *http.Request) int {
+		if !permitted.Load() || r.URL.Query().Get("labelSelector") != "quoin.dev/fabric=a" || r.URL.Path != "/api/v1/namespaces/quoin-system/configmaps" {
+			return http.StatusForbidden
 		}
-	}))
-	t.Cleanup(server.Close)
-	rc := &rest.Config{Host: server.URL}
-	client, err := kubernetes.NewForConfig(rc)
-	if err != nil {
-		t.Fatal(err)
+		return 0
 	}
+	rc, client := fakeAPI(t, refuses, func(*http.Request) any { return &list })
 	const entry = "configmaps:quoin.dev/fabric=a"
 	store := New(client, setsOf(t, rc), reportsOf(t, rc), "quoin-system", compile(t, publication.Publication{FabricFiles: []string{entry}}), slog.New(slog.DiscardHandler))
 	run(t, store.Run)

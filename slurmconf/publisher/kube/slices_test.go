@@ -1,15 +1,12 @@
 package kube
 
 import (
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -27,34 +24,22 @@ func TestNoResourceSlices(t *testing.T) {
 		"forbidden": {http.StatusForbidden, `not readable, trying again" what="resource slices"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				switch query := req.URL.Query(); {
-				case strings.HasPrefix(req.URL.Path, "/apis/resource.k8s.io"):
-					w.WriteHeader(tt.status)
-				case query.Get("sendInitialEvents") != "":
-					w.WriteHeader(http.StatusUnprocessableEntity)
-				case query.Get("watch") != "":
-					w.WriteHeader(http.StatusOK)
-					w.(http.Flusher).Flush()
-					<-req.Context().Done()
-				default:
-					version, kind := "v1", "ConfigMapList"
-					if strings.HasSuffix(req.URL.Path, "/nodes") {
-						kind = "NodeList"
-					}
-					if strings.HasSuffix(req.URL.Path, "/nodereports") {
-						version, kind = topology.APIVersion, "NodeReportList"
-					}
-					fmt.Fprintf(w, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"1"},"items":[]}`, version, kind)
+			refuses := func(r *http.Request) int {
+				if strings.HasPrefix(r.URL.Path, "/apis/resource.k8s.io") {
+					return tt.status
 				}
-			}))
-			t.Cleanup(server.CloseClientConnections)
-			rc := &rest.Config{Host: server.URL}
-			client, err := kubernetes.NewForConfig(rc)
-			if err != nil {
-				t.Fatal(err)
+				return 0
 			}
+			rc, client := fakeAPI(t, refuses, func(r *http.Request) any {
+				list := metav1.List{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+				if strings.HasSuffix(r.URL.Path, "/nodes") {
+					list.Kind = "NodeList"
+				}
+				if strings.HasSuffix(r.URL.Path, "/nodereports") {
+					list.APIVersion, list.Kind = topology.APIVersion, "NodeReportList"
+				}
+				return &list
+			})
 			var log logText
 			store := New(client, setsOf(t, rc), reportsOf(t, rc), "quoin-system", compile(t, publication.Publication{ResourceSlices: true}), log.logger())
 			run(t, store.Run)

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -88,6 +89,35 @@ func storeOf(t *testing.T, server string, log *slog.Logger) *Store {
 		t.Fatal(err)
 	}
 	return New(client, setsOf(t, rc), reportsOf(t, rc), "quoin-system", compile(t, publication.Publication{}), log)
+}
+
+// fakeAPI is an API server that refuses requests with a status, unless it is 0. It answers lists, and its watches say
+// nothing.
+func fakeAPI(t *testing.T, refuses func(*http.Request) int, list func(*http.Request) any) (*rest.Config, kubernetes.Interface) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		status, query := refuses(r), r.URL.Query()
+		switch {
+		case status != 0:
+			w.WriteHeader(status)
+		case query.Get("sendInitialEvents") != "": // so it is listed
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		case query.Get("watch") != "":
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		default:
+			_ = json.NewEncoder(w).Encode(list(r))
+		}
+	}))
+	t.Cleanup(server.CloseClientConnections)
+	rc := &rest.Config{Host: server.URL}
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rc, client
 }
 
 func TestUnreachableAPIServer(t *testing.T) {

@@ -546,7 +546,7 @@ func TestWatchCannotAsk(t *testing.T) {
 	watched(t, nil, false, func(t *bubble) {
 		s := &site{}
 		t.says(nil, errors.New("connection refused"))
-		if k := t.w.Reconcile(s.input()); !k.Waits || k.Text != "" {
+		if k := t.w.Reconcile(s.input()); !k.Unjudged || k.Text != "" {
 			t.Errorf("before any answer: %+v", k)
 		}
 		if diff := cmp.Diff([]string{"30s " + plandoc.CannotAsk}, t.until(s, 2*time.Hour)); diff != "" {
@@ -558,7 +558,7 @@ func TestWatchCannotAsk(t *testing.T) {
 		if asked, _, _ := t.f.count(); len(asked) > 2*66+4 {
 			t.Errorf("asked %d times in two hours", len(asked))
 		}
-		if k := t.w.Reconcile(s.input()); k.View.Knows("nvl:b2") != Unknown || k.Waits {
+		if k := t.w.Reconcile(s.input()); k.View.Knows("nvl:b2") != Unknown || k.Unjudged {
 			t.Error("it knows a block of a Slurm that does not answer, or waits for it")
 		}
 		t.says(says(time.Minute, nil), nil)
@@ -571,7 +571,7 @@ func TestWatchCannotAsk(t *testing.T) {
 			t.Errorf("said %q", said)
 		}
 		nobody := NewWatch(t.w.pub, Options{Metrics: t.w.Metrics, Log: t.w.Log})
-		if k := nobody.Reconcile(s.input()); k.Text != "" || k.Waits || len(nobody.orders) > 0 {
+		if k := nobody.Reconcile(s.input()); k.Text != "" || k.Unjudged || len(nobody.orders) > 0 {
 			t.Errorf("nobody to ask: %+v", k)
 		}
 	})

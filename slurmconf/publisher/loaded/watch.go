@@ -102,8 +102,8 @@ type Known struct {
 	Asked time.Time
 	// Problems are nodes in the right place that slurmctld drains all the same.
 	Problems []topology.Finding
-	// Waits says that Slurm can be asked, and has not yet answered or failed.
-	Waits bool
+	// Unjudged says that Slurm can be asked, and has not yet answered or failed.
+	Unjudged bool
 }
 
 // Reconcile judges the last answer of Slurm if it is new, and orders the next question.
@@ -127,13 +127,13 @@ func (w *Watch) Reconcile(in *Input) Known {
 		w.Metrics.forget(w.pub.Name)
 		return Known{View: NewView(in, nil), Text: strings.TrimSpace(plandoc.CannotAsk + "\n" + w.text), Problems: w.problems, Asked: w.judged.Loaded}
 	case a.Asked.Nodes.IsZero() || a.Asked.Loaded.IsZero(): // Slurm has never said all that is judged
-		return Known{View: NewView(in, nil), Waits: a.Failures == 0}
+		return Known{View: NewView(in, nil), Unjudged: a.Failures == 0}
 	}
 	v := NewView(in, &a.State)
 	if !fresh && (w.judged.Loaded != a.Asked.Loaded || w.judged.Nodes != a.Asked.Nodes) {
 		w.judge(in, v, &a)
 	}
-	return Known{View: v, Text: w.text, Problems: w.problems, Asked: w.judged.Loaded, Waits: w.judged.Loaded.IsZero()}
+	return Known{View: v, Text: w.text, Problems: w.problems, Asked: w.judged.Loaded, Unjudged: w.judged.Loaded.IsZero()}
 }
 
 // Problems are nodes in the right place that slurmctld drains all the same, by the answer that was judged

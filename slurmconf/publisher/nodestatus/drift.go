@@ -35,10 +35,11 @@ const driftAfter = 2 * time.Minute
 
 // Pass is what a pass over one publication has found.
 type Pass struct {
-	// Plan is nil if no plan could be made. Then what passes before have found stays.
+	// Plan is nil if no plan could be made. Then what passes before have found of places stays.
 	Plan     *topology.Plan
 	Problems []topology.Finding
-	// Fabrics are the verdicts on the nodes' NVLink fabrics, by Node.
+	// Fabrics are the verdicts on the nodes' NVLink fabrics, by Node. They are nil if the pass ended before, because the
+	// stored plan can't be read. Then the verdicts of the pass before stay.
 	Fabrics map[string]topology.FabricVerdict
 	// Differences are the nodes whose published place is not the planned one.
 	Differences []Difference
@@ -130,8 +131,8 @@ func (d *drift) addTo(all map[string][]topology.Finding, now time.Time) {
 	}
 }
 
-// says returns what a message says of the difference.
-func (d *Difference) says(message string) topology.Finding {
+// finding returns the finding of the difference with a message.
+func (d *Difference) finding(message string) topology.Finding {
 	return topology.Finding{Subject: topology.Subject{Node: d.Node.Name}, Reason: d.Reason, Message: message}
 }
 
@@ -140,7 +141,7 @@ func (d *Difference) says(message string) topology.Finding {
 func (d *Difference) lasting(old lasting, lasts bool, now time.Time) lasting {
 	says := words[d.Reason]
 	text := says[0] + cmp.Or(d.Is, "no place") + says[1] + cmp.Or(d.Want, "no place") + ": " + d.Cause
-	f := lasting{d.says(text), now}
+	f := lasting{d.finding(text), now}
 	if d.Detail != "" {
 		f.Message += ": " + d.Detail
 	}
@@ -169,7 +170,7 @@ func saidBefore(d *Difference, now time.Time) (f lasting, said bool) {
 	}
 	for part := range strings.SplitSeq(c.Message, "; ") {
 		if strings.HasPrefix(part, words[d.Reason][0]) {
-			return lasting{d.says(part), now.Add(-driftAfter)}, true
+			return lasting{d.finding(part), now.Add(-driftAfter)}, true
 		}
 	}
 	return f, false

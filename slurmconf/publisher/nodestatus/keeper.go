@@ -30,7 +30,7 @@ type Setter interface {
 }
 
 const (
-	// settle is the quiet time after a pass, or a change of membership, before conditions are compared.
+	// settle is the time from a pass, or from a change of membership, to the comparison of conditions.
 	settle = 5 * time.Second
 	// firstPassesWait is the longest wait for the first pass of each publication, so that
 	// a Node is written once.
@@ -99,6 +99,9 @@ func (k *Keeper) Touch(now time.Time) {
 // of another pass, after which differences that still are there count, or zero.
 func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time {
 	k.Touch(now)
+	if pass.Fabrics != nil {
+		k.fabrics[publication] = pass.Fabrics
+	}
 	if pass.Plan == nil {
 		return time.Time{}
 	}
@@ -107,7 +110,6 @@ func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time 
 		d = &drift{}
 		k.drift[publication] = d
 	}
-	k.fabrics[publication] = pass.Fabrics
 	return d.found(pass, now)
 }
 

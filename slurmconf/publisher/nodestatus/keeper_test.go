@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -40,16 +42,27 @@ func TestKeepConditions(t *testing.T) {
 	}
 }
 
-// TestFabricOfPass has a node that a pass has judged, and one that no pass has: the report of that one counts alone.
+// TestFabricOfPass has a node that a pass has judged, and one that no pass has: the report of that one counts alone. A
+// pass without a plan judges too. The verdict stays if a pass ends before it judges.
 func TestFabricOfPass(t *testing.T) {
 	s := newSite(2, nil)
-	pass := passOf()
-	pass.Fabrics = map[string]topology.FabricVerdict{"n00000": {Finding: &topology.Finding{Severity: topology.Warning, Reason: topology.ReasonFabricMissing}}}
-	s.keeper.Found("default", pass, s.now)
-	s.pass(t.Context(), time.Hour)
-	for node, want := range map[string]string{"n00000": topology.ReasonFabricMissing, "n00001": topology.ReasonFabricHealthy} {
-		if got := s.conditions[node][ConditionFabric].Reason; got != want {
-			t.Errorf("%s: %s, want %s", node, got, want)
+	verdict := func(reason string) map[string]topology.FabricVerdict {
+		return map[string]topology.FabricVerdict{"n00000": {Finding: &topology.Finding{Severity: topology.Warning, Reason: reason}}}
+	}
+	for _, tt := range []struct {
+		name string
+		pass Pass
+		want string
+	}{
+		{"with a plan", Pass{Plan: &topology.Plan{}, Fabrics: verdict(topology.ReasonFabricMissing)}, topology.ReasonFabricMissing},
+		{"without a plan", Pass{Fabrics: verdict(topology.ReasonUnhealthy)}, topology.ReasonUnhealthy},
+		{"ended before", Pass{}, topology.ReasonUnhealthy},
+	} {
+		s.keeper.Found("default", &tt.pass, s.now)
+		s.pass(t.Context(), time.Hour)
+		got := []string{s.conditions["n00000"][ConditionFabric].Reason, s.conditions["n00001"][ConditionFabric].Reason}
+		if diff := cmp.Diff([]string{tt.want, topology.ReasonFabricHealthy}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
 }

@@ -79,8 +79,9 @@ func TestRoundTrip(t *testing.T) {
 
 func TestMarshalSorts(t *testing.T) {
 	sorted, mixed := document(), document()
-	nodes := mixed.Current.Plan.Nodes
-	nodes[0], nodes[3] = nodes[3], nodes[0]
+	for _, p := range []*Plan{&mixed.Current.Plan, mixed.Wanted, &mixed.History[0].Plan} {
+		p.Nodes[0], p.Nodes[3] = p.Nodes[3], p.Nodes[0]
+	}
 	mixed.Leaving, sorted.Leaving = []string{"b", "a"}, []string{"a", "b"}
 	want, err := Marshal(sorted)
 	if err != nil {
@@ -429,10 +430,10 @@ func TestRecent(t *testing.T) {
 		}
 	}
 	for i := range 100 {
-		d.Remember(noon.Add(30*time.Minute), time.Hour, []string{fmt.Sprintf("m%d", i)}, nil)
+		d.Remember(noon.Add(30*time.Minute), time.Hour, []string{fmt.Sprintf("m%d", i)}, []string{fmt.Sprintf("d%d", i)})
 	}
-	if places, _ := d.Recent(noon.Add(30*time.Minute), time.Hour); len(d.Moves) != maxSteps || len(places) != 103 {
-		t.Errorf("%d steps, %d nodes", len(d.Moves), len(places))
+	if places, devices := d.Recent(noon.Add(30*time.Minute), time.Hour); len(d.Moves) != maxSteps || len(places) != 103 || len(devices) != 101 {
+		t.Errorf("%d steps, %d nodes, devices of %d nodes", len(d.Moves), len(places), len(devices))
 	}
 	d.Remember(noon.Add(3*time.Hour), time.Hour, nil, nil)
 	if len(d.Moves) != 0 {

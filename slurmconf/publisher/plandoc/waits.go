@@ -10,7 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/again"
 )
 
-// Wait is something that waits.
+// Wait is what waits for a time.
 type Wait struct {
 	// Key is the key of the configuration that says for how long, such as publishInterval.
 	Key string
