@@ -304,3 +304,19 @@ func TestKindWithoutAnnotations(t *testing.T) {
 		}
 	}
 }
+
+// TestForgetAllRacks forgets all racks of two topologies: nobody decides about topologies of a site without racks.
+func TestForgetAllRacks(t *testing.T) {
+	old := mustPlan(t, slices.Concat(inFabric("a", 1, 4), inFabric("b", 2, 4)), nil, divided)
+	policy := divided
+	policy.Waits = allWait
+	for _, b := range old.Blocks() {
+		policy.Forget = append(policy.Forget, b.Name)
+	}
+	if got := choicesOf(t, placement.TopologiesChange, nil, previous(old), policy); len(got) > 0 {
+		t.Errorf("decisions %+v", got)
+	}
+	if got := topologies(mustPlan(t, nil, previous(old), policy)); got != "" {
+		t.Errorf("planned %s", got)
+	}
+}
