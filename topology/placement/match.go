@@ -10,10 +10,15 @@ import (
 // match gives every domain the best published block that no better match takes.
 //
 // A block is one NVLink domain. So a domain takes its block, even if all nodes in that block are silent.
-func match(ds []*domain, nodes []*node, old *published, follows []Repartition, policy *Policy) {
+func match(ds []*domain, nodes []*node, old *published, policy *Policy) {
 	countVotes(nodes, old)
-	for i := range follows {
-		takeDivided(ds, &follows[i])
+	for _, b := range old.blocks {
+		if b.divided.IsZero() {
+			continue
+		}
+		if at := slices.IndexFunc(ds, func(d *domain) bool { return d.clique == b.divided }); at >= 0 {
+			ds[at].take(b)
+		}
 	}
 	matches := findMatches(ds, old, policy)
 	slices.SortStableFunc(matches, func(a, b possible) int {

@@ -81,15 +81,15 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	}
 	inPartitions := w.followPartitions(nodes, old, o.Settling, &policy)
 	before := policy
-	parts, t, found := findPlaces(&o, nodes, unnamed, old, w.Follows, &policy)
+	parts, t, found := findPlaces(&o, nodes, unnamed, old, &policy)
 	if w.settle(nodes, parts, t, o.Settling, previous.Plan, &policy) {
 		policy = before // all choices may be other ones now
-		parts, t, found = findPlaces(&o, nodes, unnamed, old, w.Follows, &policy)
+		parts, t, found = findPlaces(&o, nodes, unnamed, old, &policy)
 	}
 	for w.keepFromHeld(nodes) { // nodes stay because a change of topologies waits, so that is no question any more
 		before.met = slices.DeleteFunc(slices.Clone(policy.met), func(c Choice) bool { return c.Kind != TopologiesChange && c.Kind != Repartitioned })
 		policy = before
-		parts, t, found = findPlaces(&o, nodes, unnamed, old, w.Follows, &policy)
+		parts, t, found = findPlaces(&o, nodes, unnamed, old, &policy)
 	}
 	keepKind(parts, t, &o, previous.Plan, &policy)
 	topologies, inSizes, err := arrange(parts, old, &policy)
@@ -109,11 +109,11 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 }
 
 // findPlaces finds the switches and the blocks of the plan, and where each node goes.
-func findPlaces(o *Observed, nodes, unnamed []*node, old *published, follows []Repartition, policy *Policy) ([]*part, tree, problems) {
+func findPlaces(o *Observed, nodes, unnamed []*node, old *published, policy *Policy) ([]*part, tree, problems) {
 	t, inTree := makeTree(nodes, old, o.InUse, policy)
 	aliases, inUnits := settleUnits(nodes, unnamed, policy)
 	ds, unnamedSizes := domains(nodes, unnamed, aliases, policy)
-	match(ds, nodes, old, follows, policy)
+	match(ds, nodes, old, policy)
 	inHold := hold(ds, nodes, policy)
 	ds = carryOn(ds, nodes, old, policy)
 	parts, inParts := divide(ds, unnamedSizes, t, old, policy)

@@ -38,8 +38,10 @@ type oldBlock struct {
 	base int
 	// inUse: a node may still register with the block (Observed.InUse).
 	inUse bool
-	// follows: the block follows a change of NVLink partitions. It has the size that its nodes show now.
+	// follows: the block follows a change of NVLink partitions. It has the size that its nodes show now. divided is
+	// the clique that keeps the block then, or zero.
 	follows bool
+	divided topology.Clique
 
 	// nodes are its nodes, as far as there are facts of them.
 	nodes []*node

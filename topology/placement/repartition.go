@@ -230,7 +230,7 @@ func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Sett
 		message := fmt.Sprintf("%s; %s; until it is approved the nodes stay in the blocks that they are published in", r, why)
 		if why == "" || policy.follow(Choice{Decision: d, Message: message}) == nil {
 			for _, b := range r.blocks {
-				b.follows = true
+				b.follows, b.divided = true, r.takes[b.Name]
 			}
 			w.Follows = append(w.Follows, *r)
 			continue
@@ -244,14 +244,4 @@ func (w *Waiting) followPartitions(nodes []*node, old *published, settling *Sett
 		found.add("", Repartitioned, fmt.Sprintf("%s; block %s stays as it is published until somebody approves the change %s", r, strings.Join(r.Blocks, ", "), d.Digest()))
 	}
 	return found
-}
-
-// takeDivided gives the blocks of a change that the plan follows to the domains that keep the blocks.
-func takeDivided(ds []*domain, r *Repartition) {
-	for _, b := range r.blocks {
-		clique, known := r.takes[b.Name]
-		if at := slices.IndexFunc(ds, func(d *domain) bool { return known && d.clique == clique }); at >= 0 {
-			ds[at].take(b)
-		}
-	}
 }
