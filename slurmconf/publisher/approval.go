@@ -61,12 +61,14 @@ func keep(in *gathered, unapproved *Rendered, approve string, makeWith func(wait
 // held are the decisions that wait for people. approve is what people approve.
 func (m *Rendered) held(in *gathered, approve string) (out []plandoc.Held) {
 	for _, d := range m.waiting() {
-		out = append(out, plandoc.Held{Reason: d.Kind, Message: d.Message + howToApprove(d.Digest(), approve), Digest: d.Digest(), Waits: true, Alone: !m.loses(d.Decision, in)})
+		out = append(out, plandoc.Held{Reason: d.Kind, Message: d.Message + howToApprove(d.Digest(), approve), Digest: d.Digest(), Waits: true,
+			Alone: !m.loses(d.Decision, in)})
 	}
 	return out
 }
 
-// loses reports whether the plan lacks the published topology that a decision is about. No plan can keep one without racks.
+// loses reports whether the plan lacks the published topology that a decision is about. No plan can keep a topology
+// without racks.
 func (m *Rendered) loses(d placement.Decision, in *gathered) bool {
 	return m.Plan != nil && d.Kind == placement.TopologiesChange && slices.Contains(m.Plan.LostTopologies(in.prev.Plan), d.Subject)
 }
