@@ -29,7 +29,11 @@ func openMachine(ctx context.Context, c *config.Machine, node string, watch bool
 		imex.Patience = imexPatience
 		go lib.WatchXids(ctx) // ends with the process
 	}
-	return &nvmlMachine{lib, c.HostRoot, local.New(imex)}, func() { _ = lib.Close() }, nil // the process ends
+	reader := local.New(imex)
+	return &nvmlMachine{lib, c.HostRoot, reader}, func() {
+		reader.Close()
+		_ = lib.Close() // the process ends
+	}, nil
 }
 
 // nvmlMachine is this machine.

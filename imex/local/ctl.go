@@ -36,6 +36,8 @@ type ctl struct {
 	// underWay gets the answer to the question asked at since; nil without one.
 	underWay chan answer
 	since    time.Time
+	// stop ends the program of the question that is under way.
+	stop context.CancelFunc
 	// of is the question that the states answer.
 	of             question
 	daemon, domain said
@@ -56,7 +58,12 @@ func (c *ctl) ask(q question) {
 	}
 	if c.underWay == nil {
 		c.underWay, c.since = make(chan answer, 1), time.Now()
-		go func(to chan<- answer) { to <- q.ask(c.timeout) }(c.underWay)
+		var ctx context.Context
+		ctx, c.stop = context.WithTimeout(context.Background(), c.timeout)
+		go func(to chan<- answer, done func()) {
+			to <- q.ask(ctx)
+			done()
+		}(c.underWay, c.stop)
 	}
 	patience := time.NewTimer(c.patience)
 	defer patience.Stop()
@@ -76,6 +83,20 @@ func (c *ctl) ask(q question) {
 			}
 		}
 	}
+}
+
+// end ends the program of the question that is under way. It waits a while for the program's end, because this process
+// ends next.
+func (c *ctl) end() {
+	if c.underWay == nil {
+		return
+	}
+	c.stop()
+	select {
+	case <-c.underWay:
+	case <-time.After(dieWithin):
+	}
+	c.underWay = nil
 }
 
 // forget forgets what was said.
@@ -109,9 +130,7 @@ func (s *said) take(now said) {
 }
 
 // ask asks for the state of the daemon and, if q allows it, of its domain.
-func (q question) ask(timeout time.Duration) answer {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
+func (q question) ask(ctx context.Context) answer {
 	a := answer{to: q, daemon: q.askDaemon(ctx)}
 	if q.domain {
 		ask := func(words ...string) said { return q.run(ctx, nil, q.parseDomain, strings.Join(words, " "), words...) }

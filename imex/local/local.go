@@ -63,6 +63,9 @@ func New(o Options) *Reader {
 	return r
 }
 
+// Close ends a question to the daemon that is under way.
+func (r *Reader) Close() { r.ctl.end() }
+
 // Read reads the machine. A fact that cannot be read is absent, with a problem. A state
 // of the daemon outlives one question without an answer. Drivers offer channels on
 // machines that need none too. Therefore Read asks a daemon only if a GPU is in a clique.

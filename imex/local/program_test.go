@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/put"
 )
@@ -149,6 +150,23 @@ func TestLocalEndsAll(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLocalClose closes a reader while the program hangs, with a child: both end at once.
+func TestLocalClose(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	m.local.ctl.patience, m.local.ctl.timeout = time.Millisecond, time.Hour
+	pids := filepath.Join(m.root, "pids")
+	m.script("sleep 1000 & echo $$ $! >" + pids + "\nwait")
+	m.read()
+	var program, child int
+	await.Until(t, "the program", func() bool {
+		data, _ := os.ReadFile(pids)
+		n, _ := fmt.Sscan(string(data), &program, &child)
+		return n == 2
+	})
+	m.local.Close()
+	await.Until(t, "the end of the program and its child", func() bool { return !lives(program) && !lives(child) })
 }
 
 // lives reports whether a process is there and has not ended.
