@@ -39,7 +39,7 @@ func TestCountsKeep(t *testing.T) {
 	}
 }
 
-// TestGrowth compares two moments. A link that one of these lacks is left out.
+// TestGrowth compares two moments. A link that is not there at both moments is left out.
 func TestGrowth(t *testing.T) {
 	before := &Counts{Whole: map[string]uint64{"pcie_replays": 3, "thermal": 5e9}, Links: map[string]LinkCounts{"nvlink_recoveries": {1, NotRead, 5, 2}}}
 	now := &Counts{Whole: map[string]uint64{"pcie_replays": 3, "thermal": 8e9, "power_cap": 1}, Links: map[string]LinkCounts{"nvlink_recoveries": {1, 7, NotRead, 6, 9}, "nvlink_replays": {0}}}

@@ -27,7 +27,7 @@ type kept struct {
 }
 
 // keep returns what is made with the published answer of each decision that waits for people. unapproved has that of
-// all decisions. approve is what people approve. If that is one of these decisions, a second plan follows it.
+// all decisions. approve is what people approve. If people approve one of these decisions, a second plan follows that decision.
 func keep(in *gathered, unapproved *Rendered, approve string, makeWith func(waits func(placement.Decision) bool) *Rendered) kept {
 	k := kept{made: unapproved, unapproved: unapproved, held: unapproved.held(in, approve), wanted: func() *Rendered { return unapproved }}
 	if len(k.held) > 0 {

@@ -41,7 +41,7 @@ func (s *testSlurm) reads(at time.Time) {
 	s.set(func() { s.late, s.read = true, at })
 }
 
-// questions returns how many there were, and how many of these were about nodes.
+// questions returns the number of all questions, and of questions about nodes.
 func (s *testSlurm) questions() (asked, whole int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -113,7 +113,7 @@ func TestPlanKeepsTopologies(t *testing.T) {
 }
 
 // TestMovedToHeldRack has published nodes join a new rack of a fabric that waits, one of them or all of a rack. The nodes
-// stay, the new nodes of the rack have no block, and all of these name the change that people can approve.
+// stay, the new nodes of the rack have no block, and each node names the change that people can approve.
 func TestMovedToHeldRack(t *testing.T) {
 	before := inFabric("a", 1, 4, 4)
 	old := mustPlan(t, before, nil, short)

@@ -89,7 +89,7 @@ type Waiting struct {
 	Stay map[string]bool
 	// Follows are the changes of NVLink partitions that the plan follows.
 	Follows []Repartition
-	// Settled are the changes of NVLink partitions that have lasted for long enough, those of Follows among them.
+	// Settled are the changes of NVLink partitions that have lasted for long enough, also the changes in Follows.
 	Settled []*Repartition
 	// Choices are the decisions that the plan met.
 	Choices []Choice

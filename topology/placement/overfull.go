@@ -32,7 +32,7 @@ func (o *overfull) String() string {
 	return fmt.Sprintf("%s would join the %d nodes of block %s, and %s", someNodes(slurmNames(o.joins)), o.has, o.block, o.why)
 }
 
-// holdOverfull finds the blocks that would have too many nodes with those that join. While people have not approved
+// holdOverfull finds the blocks that would have too many nodes if nodes join. While people have not approved
 // that, the nodes that join stay where they are. The block's own nodes stay in any case. If there is such a block,
 // nodes that leave a block make no room in it, because they may have to stay.
 func holdOverfull(ds []*domain, policy *Policy) (found problems) {

@@ -93,7 +93,7 @@ func assignTopologies(racks []*domain, published []topology.Topology, policy *Po
 }
 
 // askFirst decides about published topologies as they would be if the roots were joined that stay apart now, so that
-// people see both decisions together. It returns the racks without those that leave. A rack that leaves stays as long
+// people see both decisions together. It leaves out the racks that leave. A rack that leaves stays as long
 // as a decision about its topology waits.
 func askFirst(racks []*domain, published []topology.Topology, t tree, policy *Policy) []*domain {
 	others := slices.DeleteFunc(slices.Clone(racks), func(d *domain) bool { return d.leaves })
@@ -110,7 +110,7 @@ func askFirst(racks []*domain, published []topology.Topology, t tree, policy *Po
 	return slices.DeleteFunc(racks, func(d *domain) bool { return d.leaves && policy.keeps(TopologiesChange, d.topology()) == nil })
 }
 
-// sectionsIn returns the sections of racks, those of a fabric together and its largest class first.
+// sectionsIn returns the sections of racks, by fabric. In a fabric the largest class is first.
 func sectionsIn(racks []*domain) (sections []section) {
 	for _, d := range racks {
 		if !slices.Contains(sections, d.section) {

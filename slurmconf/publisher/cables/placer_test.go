@@ -115,7 +115,7 @@ func TestLLDPBesideText(t *testing.T) {
 	}
 }
 
-// TestLLDPWithoutTexts: neighbours count if they are at an adapter for compute. Those of other adapters say nothing of
+// TestLLDPWithoutTexts: neighbours count if they are at an adapter for compute. Neighbours of other adapters say nothing of
 // the cables.
 func TestLLDPWithoutTexts(t *testing.T) {
 	swp := topology.Neighbor{ChassisID: "0c:42:a1:00:00:01"}
