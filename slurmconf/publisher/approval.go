@@ -26,8 +26,8 @@ type kept struct {
 	wanted func() *Rendered
 }
 
-// keep returns what is made with the published answer of each decision that waits for people. unapproved has that of
-// all decisions. approve is what people approve. If people approve one of these decisions, a second plan follows that decision.
+// keep returns what is made with the published answer of each decision that waits for people. unapproved has the
+// published answer of all decisions. approve is what people approve. An approved decision needs a second plan.
 func keep(in *gathered, unapproved *Rendered, approve string, makeWith func(waits func(placement.Decision) bool) *Rendered) kept {
 	k := kept{made: unapproved, unapproved: unapproved, held: unapproved.held(in, approve), wanted: func() *Rendered { return unapproved }}
 	if len(k.held) > 0 {
