@@ -256,7 +256,7 @@ func (r *Rules) Wants(n *Node) bool {
 	if takes := r.Takes(n); !takes || !r.ByPods() {
 		return takes
 	}
-	_, problem := r.podName(n)
+	_, problem := r.namesByPods(n)
 	return problem.Reason != ReasonNoWorkerPod
 }
 
@@ -270,33 +270,34 @@ func (r *Rules) Read(n *Node, snap *Snapshot, unreadable map[string]bool) topolo
 	return f
 }
 
-// NameOf returns the node's name in Slurm, or the problem why it has none. Annotations of
-// a Node hold whatever its kubelet writes, so the name is checked.
-func (r *Rules) NameOf(n *Node) (string, topology.Finding) {
-	var name, from string
+// NamesOf returns the node's names in Slurm, mostly one, or the problem why it has none. Annotations of
+// a Node hold whatever its kubelet writes, so the names are checked.
+func (r *Rules) NamesOf(n *Node) (names []string, problem topology.Finding) {
+	var from string
 	if r.ByPods() {
-		var problem topology.Finding
-		if name, problem = r.podName(n); problem.Reason != "" {
-			return "", problem
+		if names, problem = r.namesByPods(n); problem.Reason != "" {
+			return nil, problem
 		}
 		from = "its pod says so"
 	} else {
-		name, from = r.namer.of(n), r.namer.from
-		if name == "" && from != "" {
+		names, from = []string{r.namer.of(n)}, r.namer.from
+		if names[0] == "" && from != "" {
 			why := "no " + from + " says its name in Slurm"
 			if isPattern(from) {
 				why = from + " gives no name: it must match the whole name of the Node"
 			}
-			return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonNoSlurmName, Message: why}
+			return nil, topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonNoSlurmName, Message: why}
 		}
 	}
-	if err := hostlist.CheckName(name); err != nil {
-		if from != "" {
-			err = fmt.Errorf("%s: %w", from, err)
+	for _, name := range names {
+		if err := hostlist.CheckName(name); err != nil {
+			if from != "" {
+				err = fmt.Errorf("%s: %w", from, err)
+			}
+			return nil, topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonBadSlurmName, Message: err.Error() + ": " + r.otherName()}
 		}
-		return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonBadSlurmName, Message: err.Error() + ": " + r.otherName()}
 	}
-	return name, topology.Finding{}
+	return names, problem
 }
 
 // namedBy says where Slurm names come from.
@@ -352,7 +353,8 @@ func (r *Rules) Unselected(snap *Snapshot) map[string]*Node {
 	}
 	for i := range snap.Nodes {
 		if n := &snap.Nodes[i]; !r.Takes(n) {
-			if name, problem := r.NameOf(n); problem.Reason == "" {
+			names, _ := r.NamesOf(n)
+			for _, name := range names {
 				out[name] = n
 			}
 		}
