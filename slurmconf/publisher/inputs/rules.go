@@ -91,9 +91,7 @@ func NewRules(c Config, wrong func(key, message string)) Rules {
 	if c.Selector != nil {
 		checkOwn("nodes.selector", c.Selector.Keys(), wrong)
 	}
-	if kind, key, _ := strings.Cut(c.SlurmNames, ":"); kind == "label" {
-		checkOwn("slurmNames", []string{key}, wrong)
-	}
+	checkOwn("slurmNames", r.namer.labels, wrong)
 	if len(c.Labels.Tiers) > 1 && slices.Contains(c.Labels.Tiers, nodelabels.Auto) {
 		bad("tierLabels", nodelabels.Auto, "it alone, or the keys of one source, nearest first")
 	}
@@ -211,16 +209,11 @@ func KeysOf(rules ...*Rules) NodeKeys {
 		if r.config.Selector != nil {
 			add(k.Labels, r.config.Selector.Keys()...)
 		}
-		switch kind, key, _ := strings.Cut(r.config.SlurmNames, ":"); kind {
-		case "slinky":
+		add(k.Labels, r.namer.labels...)
+		add(k.Annotations, r.namer.annotations...)
+		if r.BySlinky() {
 			add(k.Labels, labelSlurmNodeName, labelExternalNode)
 			add(k.Annotations, annotationHostname)
-		case "short", "full":
-			add(k.Annotations, annotationHostname) // for OverrideHint
-		case "label":
-			add(k.Labels, key)
-		case "annotation":
-			add(k.Annotations, key)
 		}
 	}
 	return k
