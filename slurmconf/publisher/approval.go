@@ -69,7 +69,7 @@ func (m *Rendered) held(waiting []placement.Choice, in *gathered, approve string
 }
 
 // loses reports whether the plan lacks the published topology that a decision is about. No plan can keep a topology
-// without racks, nor the only topology of a file if its name is the site's own. Two topologies that no plan can keep
+// without racks, nor the one block topology of a file if the site has named it. Two topologies that no plan can keep
 // would wait for each other: an approval of one is refused, because the other would go too. No site of the tests has
 // two. Then people take back the key that asks for other topologies.
 func (m *Rendered) loses(d placement.Decision, in *gathered) bool {
