@@ -46,13 +46,16 @@ func divideRacks(racks []*domain, published []topology.Topology, policy *Policy)
 		nameTopologies(free, known, policy.kind())
 		policy.replaceTopologies(free, published)
 	}
-	return partsOf(slices.DeleteFunc(slices.Clone(racks), func(d *domain) bool { return d.waits != nil }), published)
+	return partsOf(racks, published)
 }
 
 // partsOf returns the topologies of racks. Published ones go first, in their order, and then new ones by their
-// sections.
+// sections. A rack that waits has none.
 func partsOf(racks []*domain, published []topology.Topology) (parts []*part) {
 	for _, d := range racks {
+		if d.waits != nil {
+			continue
+		}
 		name := cmp.Or(d.keptIn, d.wanted)
 		at := slices.IndexFunc(parts, func(p *part) bool { return p.name == name })
 		if at < 0 {
