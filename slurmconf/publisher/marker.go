@@ -111,7 +111,8 @@ func (l *loop) lastKnown(out outcome, in *gathered, made *Rendered, now time.Tim
 		at.Planned = made.Specs
 	}
 	if renamed := in.prev.renamed; len(renamed) > 0 && !made.IsRevision(&out.doc.Current) { // Slurm still has the old names
-		at.Planned, at.Published, at.Nodes = asPublished(at.Planned, renamed), asPublished(at.Published, renamed), asPublished(at.Nodes, renamed)
+		to := oldNames(renamed)
+		at.Planned, at.Published, at.Nodes = translate(to, at.Planned), translate(to, at.Published), translate(to, at.Nodes)
 	}
 	return l.watch.Reconcile(at)
 }
