@@ -26,9 +26,9 @@ type gathered struct {
 	prev Previous
 	// inUse are the units and topologies that Node annotations may still name.
 	inUse unitsInUse
-	// leaving are nodes that the publication no longer takes. A node whose Slurm name is still in the
-	// files is in Nodes too.
-	leaving []outsideNode
+	// leaving are nodes that the publication no longer takes, each as the outside of a seat. A node whose Slurm name is
+	// still in the files is in Nodes too. The name of any other is empty.
+	leaving []*seat
 	// settings are the keys of the configuration that the published plan was not made by.
 	settings settings
 	// gone are the published names that leave now, with the reason of each. lost are those that leave
@@ -69,7 +69,7 @@ func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *ga
 	own := a.seats.own(&present)
 	cabled := a.cabled(&own, &present.prev, mem.doc.Groups)
 	g := gathered{Inputs: cabled.Inputs, prev: present.prev, settings: present.settings, gone: present.gone, lost: present.lost,
-		missingSince: present.since, groups: cabled.groups, leaving: a.marks.leaving(present.outside, snap, mem.doc.Leaving)}
+		missingSince: present.since, groups: cabled.groups, leaving: a.marks.leaving(present.missing, snap, mem.doc.Leaving)}
 	g.addLeaving()
 	var unused, late time.Time
 	if a.pub.Release.DynamicTopology() {
@@ -105,9 +105,9 @@ func (g *gathered) addLeaving() {
 	if len(g.leaving) > 0 {
 		g.Nodes = maps.Clone(g.Nodes)
 	}
-	for _, n := range g.leaving {
-		if n.name != "" && g.Nodes[n.name] == nil {
-			g.Nodes[n.name] = n.Node
+	for _, s := range g.leaving {
+		if s.name != "" && g.Nodes[s.name] == nil {
+			g.Nodes[s.name] = s.outside
 		}
 	}
 }
@@ -121,8 +121,8 @@ func (g *gathered) toMark() iter.Seq2[string, *inputs.Node] {
 				return
 			}
 		}
-		for _, n := range g.leaving {
-			if n.name == "" && !yield("", n.Node) {
+		for _, s := range g.leaving {
+			if s.name == "" && !yield("", s.outside) {
 				return
 			}
 		}
@@ -185,7 +185,7 @@ func (s *seats) own(p *presentNodes) ownNodes {
 		return true
 	})
 	out.UnnamedFacts = slices.DeleteFunc(slices.Clone(p.UnnamedFacts), func(f topology.Facts) bool { // a node of another Slurm is no part of a rack of this one
-		return slices.ContainsFunc(s.others, func(other *publication.Cluster) bool { return other.Rules.Wants(p.Nameless[f.Name]) })
+		return s.elsewhere(p.Nameless[f.Name])
 	})
 	return out
 }

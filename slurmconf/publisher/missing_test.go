@@ -163,7 +163,7 @@ func TestAbsences(t *testing.T) {
 			if len(l.missing) != 1 || l.missing[0].name != "x" {
 				t.Fatalf("missing are %v, want x", l.missing)
 			}
-			if got := l.absence(l.missing[0]); got != tt.want {
+			if got := l.absenceOf(l.missing[0]); got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
 		})
@@ -182,7 +182,7 @@ func TestNamedOtherwise(t *testing.T) {
 	for range 2 { // also when the files are written
 		l := h.look(pub.Rules.Gather(snap), snap, mem, time.Now())
 		want := absence{fate: leavesLater, why: "under another Slurm name now"}
-		if got := l.absence(h.of("x")); got != want {
+		if got := l.absenceOf(h.of("x")); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		present := l.present(time.Now())
@@ -206,14 +206,13 @@ func TestMissing(t *testing.T) {
 	m := missed{pub: Publication{SlurmNames: "label:sn", Nodes: Selection{Selector: "sc=a"}}, other: Publication{Nodes: Selection{Selector: "sc=none"}}, nodes: []inputs.Node{node("n", "sn", "x")}}
 	h, mem, snap := m.history(t)
 	removeAfter := h.pub.RemoveAfter.Duration
-	outside := []outsideNode{{&m.nodes[0], "x", true}}
 	stay := []topology.Facts{{Name: "n", SlurmName: "x", Gone: true, Stays: "it is not selected any more (nodes.selector)"}}
 	gone, none := leavers{"x": notSelected}, map[string]time.Time{}
 	want := func(h *seats, at time.Duration, gone leavers, stay []topology.Facts, since map[string]time.Time, leaves, next time.Time) {
 		t.Helper()
 		got := h.pass(snap, mem, began.Add(at))
-		diff := cmp.Diff(gone, got.gone, cmp.AllowUnexported(absence{})) + cmp.Diff(stay, got.Facts, cmpopts.EquateEmpty()) + cmp.Diff(since, got.since) + cmp.Diff(outside, got.outside, cmp.AllowUnexported(outsideNode{}))
-		if diff != "" || len(got.lost) > 0 || !got.leaves.Equal(leaves) || !got.next.Equal(next) {
+		diff := cmp.Diff(gone, got.gone, cmp.AllowUnexported(absence{})) + cmp.Diff(stay, got.Facts, cmpopts.EquateEmpty()) + cmp.Diff(since, got.since)
+		if x := got.missing[0]; diff != "" || x.outside != &m.nodes[0] || x.fate == stays || len(got.lost) > 0 || !got.leaves.Equal(leaves) || !got.next.Equal(next) {
 			t.Errorf("after %s: %v, leaves %s, next %s (-want +got):\n%s", at, got.lost, got.leaves, got.next, diff)
 		}
 	}
@@ -268,7 +267,7 @@ func TestMissingNames(t *testing.T) {
 		t.Helper()
 		got := map[string]string{}
 		for _, s := range l.missing {
-			got[s.name] = l.absence(s).why
+			got[s.name] = l.absenceOf(s).why
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -314,10 +313,10 @@ func TestOutsideNodeKeepsItsAnnotation(t *testing.T) {
 	h, mem, snap := m.history(t)
 	got := h.pass(snap, mem, time.Now())
 	want := []topology.Facts{{Name: "n", SlurmName: "x", Stays: "no label sn says its name in Slurm"}}
-	if diff := cmp.Diff(want, got.Facts); diff != "" || len(got.gone) > 0 || !slices.Equal(got.outside, []outsideNode{{&m.nodes[1], "x", false}}) {
+	if diff := cmp.Diff(want, got.Facts); diff != "" || len(got.gone) > 0 || got.missing[0].outside != &m.nodes[1] || got.missing[0].fate != stays {
 		t.Errorf("%+v, want n to stay as x, and no other to leave (-want +got):\n%s", got, diff)
 	}
-	g := gathered{Inputs: got.Inputs, leaving: got.outside} // m was leaving before
+	g := gathered{Inputs: got.Inputs, leaving: got.missing} // m was leaving before
 	if g.addLeaving(); g.Nodes["x"] != &m.nodes[0] {
 		t.Errorf("the marks of x are for Node %s, want n", g.Nodes["x"].Name)
 	}

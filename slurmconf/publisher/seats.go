@@ -31,9 +31,10 @@ type seat struct {
 	published bool
 
 	// Of a missing name: at is node in this pass. outside is a Node that has or had the name and that the publication
-	// does not take. Both may be nil.
+	// does not take. Both may be nil. pod is what became of the name's pod, and absence what becomes of the name.
 	at, outside *inputs.Node
 	pod         inputs.PodFate
+	absence
 }
 
 // seats are the memory of the passes. A publisher that has just started takes them from the stored plan, as far
@@ -156,13 +157,14 @@ func (l *look) see(now time.Time) {
 	for name := range l.Nodes {
 		l.of(name)
 	}
-	published := map[string]bool{}
+	for _, s := range l.byName {
+		s.published = false
+	}
 	for _, name := range l.prev.nodes() {
-		l.of(name)
-		published[name] = true
+		l.of(name).published = true
 	}
 	for name, s := range l.byName {
-		next := seat{name: name, node: s.node, published: published[name]}
+		next := seat{name: name, node: s.node, published: s.published}
 		switch n := l.Nodes[name]; {
 		case n != nil:
 			next.set, next.seen = l.pub.Rules.OwnerOf(n, name), true
@@ -181,15 +183,15 @@ func (l *look) see(now time.Time) {
 func (s *seats) lastSeats(in *inputs.Inputs) map[string]*seat {
 	last := make(map[string]*seat, len(s.byName))
 	for _, seat := range s.byName {
-		if other := last[seat.node]; seat.node != "" && (other == nil || seat.later(other, in)) {
+		if other := last[seat.node]; seat.node != "" && (other == nil || seat.hadLater(other, in)) {
 			last[seat.node] = seat
 		}
 	}
 	return last
 }
 
-// later reports whether the Node of both had seat a later than seat b.
-func (a *seat) later(b *seat, in *inputs.Inputs) bool {
+// hadLater reports whether the Node of both had seat a later than seat b.
+func (a *seat) hadLater(b *seat, in *inputs.Inputs) bool {
 	has := hasName(in, a.node, a.name)
 	switch {
 	case has != hasName(in, b.node, b.name):
@@ -288,24 +290,15 @@ func translate[V any](to newNames, by map[string]V) map[string]V {
 
 // plan returns a published plan with its nodes in the topologies under the names of now.
 func (n newNames) plan(old *topology.Plan) *topology.Plan {
-	in := func(nodes topology.Names) topology.Names {
-		out := make(topology.Names, 0, len(nodes))
-		for _, name := range nodes {
-			out = append(out, n.of(name)...)
-		}
-		return out
-	}
 	out := *old
 	out.Topologies = slices.Clone(old.Topologies)
 	for i := range out.Topologies {
-		t := &out.Topologies[i]
-		t.Blocks, t.Switches = slices.Clone(t.Blocks), slices.Clone(t.Switches)
-		for k := range t.Blocks {
-			t.Blocks[k].Nodes = in(t.Blocks[k].Nodes)
-		}
-		for k := range t.Switches {
-			t.Switches[k].Nodes = in(t.Switches[k].Nodes)
-		}
+		out.Topologies[i] = out.Topologies[i].WithNodes(func(names topology.Names) (to topology.Names) {
+			for _, name := range names {
+				to = append(to, n.of(name)...)
+			}
+			return to
+		})
 	}
 	return &out
 }
@@ -389,35 +382,24 @@ type presentNodes struct {
 	settings settings
 	// gone are the names that leave now. lost are the names that leave later, because settings were changed.
 	gone, lost leavers
-	// outside are the Nodes of missing names that the publication does not take.
-	outside []outsideNode
+	// missing are the names that no Node has.
+	missing []*seat
 	// since says since when names are missing that leave later, as far as the stored plan is to know it. leaves is
 	// when the next name leaves, and next is when since has more names. Both may be zero.
 	since        map[string]time.Time
 	leaves, next time.Time
 }
 
-// outsideNode is a Node that the publication does not take. The name is its published Slurm name, or
-// empty. leaves says that the name leaves now or later.
-type outsideNode struct {
-	*inputs.Node
-	name   string
-	leaves bool
-}
-
 // present decides what becomes of the published names that no Node has. A name is stored after missedPause, or when
 // it leaves: the next publisher must know of a change that people approve.
 func (l *look) present(now time.Time) presentNodes {
-	out := presentNodes{Inputs: l.Inputs, prev: l.prev, settings: l.settings, gone: leavers{}, lost: leavers{}, since: map[string]time.Time{}}
+	out := presentNodes{Inputs: l.Inputs, prev: l.prev, settings: l.settings, missing: l.missing, gone: leavers{}, lost: leavers{}, since: map[string]time.Time{}}
 	var leaves, stored again.Timer
 	nameless := map[string]string{}
 	for _, s := range l.missing {
-		absent := l.absence(s)
-		if s.outside != nil {
-			out.outside = append(out.outside, outsideNode{s.outside, s.name, absent.fate != stays})
-		}
-		leavesNow := absent.fate == leavesNow || absent.fate == leavesNowFree
-		if absent.later() {
+		s.absence = l.absenceOf(s)
+		leavesNow := s.fate == leavesNow || s.fate == leavesNowFree
+		if s.later() {
 			until := s.since.Add(l.pub.RemoveAfter.Duration)
 			if leavesNow = !now.Before(until); !leavesNow {
 				leaves.At(until)
@@ -432,15 +414,15 @@ func (l *look) present(now time.Time) presentNodes {
 		}
 		switch {
 		case leavesNow:
-			out.gone[s.name] = absent
+			out.gone[s.name] = s.absence
 			continue
-		case absent.bySettings:
-			out.lost[s.name] = absent
+		case s.bySettings:
+			out.lost[s.name] = s.absence
 		}
 		if l.nameless(s) {
 			nameless[s.node] = s.name
 		} else {
-			out.Facts = append(out.Facts, l.facts(s, absent))
+			out.Facts = append(out.Facts, l.facts(s))
 		}
 	}
 	if len(l.snap.Nodes) == 0 && len(l.missing) > 0 {
@@ -471,17 +453,18 @@ func (p *presentNodes) keepNames(names map[string]string) {
 	})
 }
 
-// absence says what becomes of a missing name, and why: the first case that applies.
-func (l *look) absence(s *seat) absence {
+// absenceOf says what becomes of a missing name, and why: the first case that applies.
+func (l *look) absenceOf(s *seat) absence {
 	n, outside, bySlinky := s.at, s.outside != nil, l.pub.Rules.BySlinky()
+	taken := n != nil && n == s.outside && l.elsewhere(n)
 	switch {
 	case len(l.snap.Nodes) == 0:
 		return absence{fate: stays, why: "not shown: there is no node and no report at all"}
 	case l.Claimed[s.name] != "": // by several Nodes, or by several pods of a Node
 		return absence{fate: stays, why: "claimed more than once: " + l.Claimed[s.name]}
-	case n != nil && l.taken(n) && s.pod == inputs.PodGivenUp:
+	case taken && s.pod == inputs.PodGivenUp:
 		return absence{fate: leavesNowFree, why: "without a worker pod, and another publication has one there"}
-	case n != nil && l.taken(n): // a pod that the name had is there, or is made again
+	case taken: // a pod that the name had is there, or is made again
 		return absence{fate: leavesNow, why: "taken by another publication"}
 	case !bySlinky && l.nameless(s):
 		return absence{fate: stays, why: "without a Slurm name"}
@@ -489,7 +472,7 @@ func (l *look) absence(s *seat) absence {
 		return absence{fate: leavesLaterFree, why: "gone"}
 	case s.node != "" && n == nil && !outside: // the store cannot tell whether the node is gone
 		return absence{fate: leavesLater, why: "without a report"}
-	case s.pod != inputs.PodThere && l.namesChanged(s):
+	case s.pod != inputs.PodThere && bySlinky && !s.seen && l.settings.names(): // a name that slurmNames of the published plan gave
 		return l.settings.absence()
 	case s.pod == inputs.PodGivenUp:
 		return absence{fate: leavesLaterFree, why: "without a worker pod, and no NodeSet is known to make it again"}
@@ -529,28 +512,19 @@ func (l *look) nameless(s *seat) bool {
 	return l.Nameless[s.node] != nil && l.last[s.node] == s
 }
 
-// taken reports whether another publication takes the Node, and this one does not.
-func (l *look) taken(n *inputs.Node) bool {
-	return !l.pub.Rules.Takes(n) && slices.ContainsFunc(l.others, func(other *publication.Cluster) bool { return other.Rules.Wants(n) })
-}
-
-// namesChanged reports whether pods say the names and the name is of a plan that was made by
-// another slurmNames: this publisher has seen no pod of the name.
-func (l *look) namesChanged(s *seat) bool {
-	return l.pub.Rules.BySlinky() && !s.seen && l.settings.names()
+// elsewhere reports whether another publication takes the Node.
+func (s *seats) elsewhere(n *inputs.Node) bool {
+	return slices.ContainsFunc(s.others, func(other *publication.Cluster) bool { return other.Rules.Wants(n) })
 }
 
 // facts are those of a name that stays without a Node.
-func (l *look) facts(s *seat, absent absence) topology.Facts {
-	f := topology.Facts{Name: s.name, SlurmName: s.name, Gone: absent.later()}
-	switch {
-	case s.node != "" && l.last[s.node] == s && l.All[s.node] == nil:
-		f.Name = s.node
-	default:
-		f.NodeUnknown = s.node != s.name
+func (l *look) facts(s *seat) topology.Facts {
+	f := topology.Facts{Name: s.name, SlurmName: s.name, NodeUnknown: s.node != s.name, Gone: s.later()}
+	if l.last[s.node] == s && l.All[s.node] == nil {
+		f.Name, f.NodeUnknown = s.node, false
 	}
-	if !absent.free() {
-		f.Stays = "it is " + absent.why
+	if !s.free() {
+		f.Stays = "it is " + s.why
 	}
 	return f
 }
