@@ -65,11 +65,12 @@ type gatherer struct {
 // nodes with a name, add published names that are missing and stay, leave out the nodes of other publications, and
 // add the switches that cables show.
 func (a *gatherer) gather(snap *inputs.Snapshot, mem *stored, now time.Time) *gathered {
-	present := a.seats.look(a.pub.Rules.Gather(snap), snap, mem, now).present(now)
+	seen := a.seats.look(a.pub.Rules.Gather(snap), snap, mem, now)
+	present := seen.present(now)
 	own := a.seats.own(&present)
-	cabled := a.cabled(&own, &present.prev, mem.doc.Groups)
-	g := gathered{Inputs: cabled.Inputs, prev: present.prev, settings: present.settings, gone: present.gone, lost: present.lost,
-		missingSince: present.since, groups: cabled.groups, leaving: a.marks.leaving(present.missing, snap, mem.doc.Leaving)}
+	cabled := a.cabled(&own, &seen.prev, mem.doc.Groups)
+	g := gathered{Inputs: cabled.Inputs, prev: seen.prev, settings: seen.settings, gone: present.gone, lost: present.lost,
+		missingSince: present.since, groups: cabled.groups, leaving: a.marks.leaving(seen.missing, snap, mem.doc.Leaving)}
 	g.addLeaving()
 	var unused, late time.Time
 	if a.pub.Release.DynamicTopology() {
@@ -185,7 +186,7 @@ func (s *seats) own(p *presentNodes) ownNodes {
 		return true
 	})
 	out.UnnamedFacts = slices.DeleteFunc(slices.Clone(p.UnnamedFacts), func(f topology.Facts) bool { // a node of another Slurm is no part of a rack of this one
-		return s.elsewhere(p.Nameless[f.Name])
+		return s.elsewhere(p.All[f.Name])
 	})
 	return out
 }

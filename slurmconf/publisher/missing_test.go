@@ -212,7 +212,7 @@ func TestMissing(t *testing.T) {
 		t.Helper()
 		got := h.pass(snap, mem, began.Add(at))
 		diff := cmp.Diff(gone, got.gone, cmp.AllowUnexported(absence{})) + cmp.Diff(stay, got.Facts, cmpopts.EquateEmpty()) + cmp.Diff(since, got.since)
-		if x := got.missing[0]; diff != "" || x.outside != &m.nodes[0] || x.fate == stays || len(got.lost) > 0 || !got.leaves.Equal(leaves) || !got.next.Equal(next) {
+		if x := h.of("x"); diff != "" || x.outside != &m.nodes[0] || x.fate == stays || len(got.lost) > 0 || !got.leaves.Equal(leaves) || !got.next.Equal(next) {
 			t.Errorf("after %s: %v, leaves %s, next %s (-want +got):\n%s", at, got.lost, got.leaves, got.next, diff)
 		}
 	}
@@ -313,10 +313,10 @@ func TestOutsideNodeKeepsItsAnnotation(t *testing.T) {
 	h, mem, snap := m.history(t)
 	got := h.pass(snap, mem, time.Now())
 	want := []topology.Facts{{Name: "n", SlurmName: "x", Stays: "no label sn says its name in Slurm"}}
-	if diff := cmp.Diff(want, got.Facts); diff != "" || len(got.gone) > 0 || got.missing[0].outside != &m.nodes[1] || got.missing[0].fate != stays {
+	if diff := cmp.Diff(want, got.Facts); diff != "" || len(got.gone) > 0 || h.of("x").outside != &m.nodes[1] || h.of("x").fate != stays {
 		t.Errorf("%+v, want n to stay as x, and no other to leave (-want +got):\n%s", got, diff)
 	}
-	g := gathered{Inputs: got.Inputs, leaving: got.missing} // m was leaving before
+	g := gathered{Inputs: got.Inputs, leaving: []*seat{h.of("x")}} // m was leaving before
 	if g.addLeaving(); g.Nodes["x"] != &m.nodes[0] {
 		t.Errorf("the marks of x are for Node %s, want n", g.Nodes["x"].Name)
 	}

@@ -119,8 +119,10 @@ type look struct {
 	settings settings
 	// last has the seat of the name that each Node had last.
 	last map[string]*seat
-	// missing are the published names that no Node has. The name that was missed last comes first.
-	missing []*seat
+	// missing are the published names that no Node has. The name that was missed last comes first. If there are any,
+	// nameless are the Nodes without a Slurm name.
+	missing  []*seat
+	nameless map[string]bool
 	// perhaps is a Node without a Slurm name that may be a missing one whose Node is not known, or "".
 	perhaps string
 }
@@ -138,6 +140,10 @@ func (s *seats) look(in inputs.Inputs, snap *inputs.Snapshot, mem *stored, now t
 		return l
 	}
 	slices.SortFunc(l.missing, func(a, b *seat) int { return cmp.Or(b.since.Compare(a.since), cmp.Compare(a.name, b.name)) })
+	l.nameless = make(map[string]bool, len(in.Unnamed))
+	for i := range in.Unnamed {
+		l.nameless[in.Unnamed[i].Node] = true
+	}
 	nodes, outside, podFate := make(map[string]*inputs.Node, len(snap.Nodes)), s.pub.Rules.Unselected(snap), s.pub.Rules.PodFates(snap)
 	for i := range snap.Nodes {
 		nodes[snap.Nodes[i].Name] = &snap.Nodes[i]
@@ -376,14 +382,8 @@ func (l leavers) why(nodes []string) string {
 // presentNodes are the nodes that are there, and published names that nobody has and that stay.
 type presentNodes struct {
 	inputs.Inputs
-	// prev is what is published, with the names that the nodes have now.
-	prev Previous
-	// settings are the keys of the configuration that the published plan was not made by.
-	settings settings
 	// gone are the names that leave now. lost are the names that leave later, because settings were changed.
 	gone, lost leavers
-	// missing are the names that no Node has.
-	missing []*seat
 	// since says since when names are missing that leave later, as far as the stored plan is to know it. leaves is
 	// when the next name leaves, and next is when since has more names. Both may be zero.
 	since        map[string]time.Time
@@ -393,9 +393,9 @@ type presentNodes struct {
 // present decides what becomes of the published names that no Node has. A name is stored after missedPause, or when
 // it leaves: the next publisher must know of a change that people approve.
 func (l *look) present(now time.Time) presentNodes {
-	out := presentNodes{Inputs: l.Inputs, prev: l.prev, settings: l.settings, missing: l.missing, gone: leavers{}, lost: leavers{}, since: map[string]time.Time{}}
+	out := presentNodes{Inputs: l.Inputs, gone: leavers{}, lost: leavers{}, since: map[string]time.Time{}}
 	var leaves, stored again.Timer
-	nameless := map[string]string{}
+	kept := map[string]string{}
 	for _, s := range l.missing {
 		s.absence = l.absenceOf(s)
 		leavesNow := s.fate == leavesNow || s.fate == leavesNowFree
@@ -419,8 +419,8 @@ func (l *look) present(now time.Time) presentNodes {
 		case s.bySettings:
 			out.lost[s.name] = s.absence
 		}
-		if l.nameless(s) {
-			nameless[s.node] = s.name
+		if l.lastOfNameless(s) {
+			kept[s.node] = s.name
 		} else {
 			out.Facts = append(out.Facts, l.facts(s))
 		}
@@ -430,7 +430,7 @@ func (l *look) present(now time.Time) presentNodes {
 			Message: fmt.Sprintf("there is no node and no report at all; published nodes that stay: %d", len(l.missing)),
 			Remedy:  "see that the publisher reads the right store, and that the agents write to it"})
 	}
-	out.keepNames(nameless)
+	out.keepNames(kept)
 	out.leaves, out.next = leaves.Next(), stored.Next()
 	return out
 }
@@ -445,7 +445,7 @@ func (p *presentNodes) keepNames(names map[string]string) {
 		name, stays := names[problem.Node]
 		if stays {
 			p.Facts = append(p.Facts, topology.Facts{Name: problem.Node, SlurmName: name, Stays: problem.Message})
-			p.Nodes[name] = p.Nameless[problem.Node]
+			p.Nodes[name] = p.All[problem.Node]
 			problem.Message += "; it stays published as " + name
 			p.Problems = append(p.Problems, problem)
 		}
@@ -466,7 +466,7 @@ func (l *look) absenceOf(s *seat) absence {
 		return absence{fate: leavesNowFree, why: "without a worker pod, and another publication has one there"}
 	case taken: // a pod that the name had is there, or is made again
 		return absence{fate: leavesNow, why: "taken by another publication"}
-	case !bySlinky && l.nameless(s):
+	case !bySlinky && l.lastOfNameless(s):
 		return absence{fate: stays, why: "without a Slurm name"}
 	case s.node != "" && n == nil && !outside && l.snap.Whole:
 		return absence{fate: leavesLaterFree, why: "gone"}
@@ -506,11 +506,9 @@ func (l *look) notSelected() string {
 	return fmt.Sprintf("not selected any more (%s)", strings.Join(keys, ", "))
 }
 
-// nameless reports whether the publication takes the Node that had the name last, and the Node
+// lastOfNameless reports whether the publication takes the Node that had the name last, and the Node
 // has no Slurm name now.
-func (l *look) nameless(s *seat) bool {
-	return l.Nameless[s.node] != nil && l.last[s.node] == s
-}
+func (l *look) lastOfNameless(s *seat) bool { return l.nameless[s.node] && l.last[s.node] == s }
 
 // elsewhere reports whether another publication takes the Node.
 func (s *seats) elsewhere(n *inputs.Node) bool {
@@ -536,7 +534,7 @@ func (l *look) perhapsPublished() string {
 		return ""
 	}
 	for _, problem := range l.Unnamed {
-		if n := l.Nameless[problem.Node]; l.last[n.Name] == nil && mayHaveGPUs(l.pub, n, l.snap) {
+		if n := l.All[problem.Node]; l.last[n.Name] == nil && mayHaveGPUs(l.pub, n, l.snap) {
 			return n.Name
 		}
 	}
