@@ -153,9 +153,9 @@ type ownNodes struct{ inputs.Inputs }
 
 // own leaves out the nodes that another publication takes too, and says so. A node that is published here
 // stays.
-func (s *seats) own(p *presentNodes) ownNodes {
+func (all *seats) own(p *presentNodes) ownNodes {
 	out := ownNodes{p.Inputs}
-	if len(s.others) == 0 {
+	if len(all.others) == 0 {
 		return out
 	}
 	out.Nodes = maps.Clone(p.Nodes)
@@ -164,8 +164,8 @@ func (s *seats) own(p *presentNodes) ownNodes {
 		if n == nil || f.Stays != "" { // nobody has the name
 			return false
 		}
-		names := []string{strconv.Quote(s.pub.Name)}
-		for _, other := range s.others {
+		names := []string{strconv.Quote(all.pub.Name)}
+		for _, other := range all.others {
 			if other.Rules.Wants(n) {
 				names = append(names, strconv.Quote(other.Name))
 			}
@@ -175,18 +175,18 @@ func (s *seats) own(p *presentNodes) ownNodes {
 		}
 		slices.Sort(names)
 		pr := topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: ReasonNodeInTwoPublications, Message: fmt.Sprintf("publications %s take it: give each its own nodes; until then ", strings.Join(names, " and "))}
-		if s.of(f.SlurmName).published {
-			pr.Message += fmt.Sprintf("it stays in %q with the annotation that it has", s.pub.Name)
+		if all.of(f.SlurmName).published {
+			pr.Message += fmt.Sprintf("it stays in %q with the annotation that it has", all.pub.Name)
 			out.Problems = append(out.Problems, pr)
 			return false
 		}
-		pr.Message += fmt.Sprintf("%q does not publish it", s.pub.Name)
+		pr.Message += fmt.Sprintf("%q does not publish it", all.pub.Name)
 		out.Unnamed = append(out.Unnamed, pr)
 		delete(out.Nodes, f.SlurmName)
 		return true
 	})
 	out.UnnamedFacts = slices.DeleteFunc(slices.Clone(p.UnnamedFacts), func(f topology.Facts) bool { // a node of another Slurm is no part of a rack of this one
-		return s.elsewhere(p.All[f.Name])
+		return all.elsewhere(p.All[f.Name])
 	})
 	return out
 }

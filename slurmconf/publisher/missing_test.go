@@ -163,7 +163,7 @@ func TestAbsences(t *testing.T) {
 			if len(l.missing) != 1 || l.missing[0].name != "x" {
 				t.Fatalf("missing are %v, want x", l.missing)
 			}
-			if got := l.absenceOf(l.missing[0]); got != tt.want {
+			if got := l.missing[0].absence; got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
 		})
@@ -182,7 +182,7 @@ func TestNamedOtherwise(t *testing.T) {
 	for range 2 { // also when the files are written
 		l := h.look(pub.Rules.Gather(snap), snap, mem, time.Now())
 		want := absence{fate: leavesLater, why: "under another Slurm name now"}
-		if got := l.absenceOf(h.of("x")); got != want {
+		if got := h.of("x").absence; got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		present := l.present(time.Now())
@@ -267,7 +267,7 @@ func TestMissingNames(t *testing.T) {
 		t.Helper()
 		got := map[string]string{}
 		for _, s := range l.missing {
-			got[s.name] = l.absenceOf(s).why
+			got[s.name] = s.why
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -30,9 +30,10 @@ type seat struct {
 	// published says that the name is in the files, or is to be there in place of another name of its Node.
 	published bool
 
-	// Of a missing name: at is node in this pass. outside is a Node that has or had the name and that the publication
-	// does not take. Both may be nil. pod is what became of the name's pod, and absence what becomes of the name.
+	// What a pass sees of a missing name. at is its node, if that is there. outside is a Node that has or had the name
+	// and that the publication does not take. nameless says that its node had this name last, and has none now.
 	at, outside *inputs.Node
+	nameless    bool
 	pod         inputs.PodFate
 	absence
 }
@@ -48,49 +49,49 @@ type seats struct {
 }
 
 // of returns the seat of the name.
-func (s *seats) of(name string) *seat {
-	if s.byName[name] == nil {
-		s.byName[name] = &seat{name: name}
+func (all *seats) of(name string) *seat {
+	if all.byName[name] == nil {
+		all.byName[name] = &seat{name: name}
 	}
-	return s.byName[name]
+	return all.byName[name]
 }
 
 // recall takes from the stored plan which Node has which name, and since when names are missing. Of names
 // that the plan has no Node of, it is the Node that has the name now.
-func (s *seats) recall(in *inputs.Inputs, mem *stored) {
-	s.byName = make(map[string]*seat, len(in.Facts))
+func (all *seats) recall(in *inputs.Inputs, mem *stored) {
+	all.byName = make(map[string]*seat, len(in.Facts))
 	known := make(map[string]bool, len(in.Facts))
 	if mem.prev.Plan != nil {
 		for i := range mem.prev.Plan.Nodes {
 			if n := &mem.prev.Plan.Nodes[i]; n.Node != "" && !n.NodeUnknown {
-				s.of(n.SlurmName).node, known[n.Node] = n.Node, true
+				all.of(n.SlurmName).node, known[n.Node] = n.Node, true
 			}
 		}
 	}
 	for i := range in.Facts {
 		f := &in.Facts[i]
-		if seat := s.of(f.SlurmName); seat.node == "" && !known[f.Name] {
-			seat.node = f.Name
+		if s := all.of(f.SlurmName); s.node == "" && !known[f.Name] {
+			s.node = f.Name
 		}
 	}
 	for name, since := range mem.doc.MissingSince {
-		s.of(name).since = since
+		all.of(name).since = since
 	}
 }
 
 // wrote notes that the files now have the names that the Nodes have. A name that stays without a Node keeps the
 // Node that it had.
-func (s *seats) wrote(in *inputs.Inputs) {
+func (all *seats) wrote(in *inputs.Inputs) {
 	nodes := make(map[string]string, len(in.Facts))
 	for i := range in.Facts {
 		f := &in.Facts[i]
-		nodes[f.SlurmName] = s.of(f.SlurmName).node
+		nodes[f.SlurmName] = all.of(f.SlurmName).node
 		if hasName(in, f.Name, f.SlurmName) {
 			nodes[f.SlurmName] = f.Name
 		}
 	}
-	for name, seat := range s.byName {
-		seat.node = nodes[name]
+	for name, s := range all.byName {
+		s.node = nodes[name]
 	}
 }
 
@@ -119,42 +120,44 @@ type look struct {
 	settings settings
 	// last has the seat of the name that each Node had last.
 	last map[string]*seat
-	// missing are the published names that no Node has. The name that was missed last comes first. If there are any,
-	// nameless are the Nodes without a Slurm name.
-	missing  []*seat
-	nameless map[string]bool
+	// missing are the published names that no Node has. The name that was missed last comes first.
+	missing []*seat
 	// perhaps is a Node without a Slurm name that may be a missing one whose Node is not known, or "".
 	perhaps string
 }
 
 // look compares the names of now with the published ones.
-func (s *seats) look(in inputs.Inputs, snap *inputs.Snapshot, mem *stored, now time.Time) *look {
-	if s.byName == nil {
-		s.recall(&in, mem)
+func (all *seats) look(in inputs.Inputs, snap *inputs.Snapshot, mem *stored, now time.Time) *look {
+	if all.byName == nil {
+		all.recall(&in, mem)
 	}
-	l := &look{seats: s, Inputs: in, snap: snap, settings: settingsOf(s.pub, &mem.prev)}
-	l.last = s.lastSeats(&in)
-	l.prev = s.rename(&in, l.last, mem.prev)
+	l := &look{seats: all, Inputs: in, snap: snap, settings: settingsOf(all.pub, &mem.prev)}
+	l.last = all.lastSeats(&in)
+	l.prev = all.rename(&in, l.last, mem.prev)
 	l.see(now.UTC().Round(0))
 	if len(l.missing) == 0 {
 		return l
 	}
 	slices.SortFunc(l.missing, func(a, b *seat) int { return cmp.Or(b.since.Compare(a.since), cmp.Compare(a.name, b.name)) })
-	l.nameless = make(map[string]bool, len(in.Unnamed))
-	for i := range in.Unnamed {
-		l.nameless[in.Unnamed[i].Node] = true
-	}
-	nodes, outside, podFate := make(map[string]*inputs.Node, len(snap.Nodes)), s.pub.Rules.Unselected(snap), s.pub.Rules.PodFates(snap)
+	l.perhaps = l.perhapsPublished()
+	nodes, nameless := make(map[string]*inputs.Node, len(snap.Nodes)), make(map[string]bool, len(in.Unnamed))
 	for i := range snap.Nodes {
 		nodes[snap.Nodes[i].Name] = &snap.Nodes[i]
 	}
-	for _, m := range l.missing {
-		m.at, m.outside, m.pod = nodes[m.node], outside[m.name], podFate(m.name, m.set, m.seen)
-		if m.at != nil && !s.pub.Rules.Takes(m.at) {
-			m.outside = m.at
+	for i := range in.Unnamed {
+		nameless[in.Unnamed[i].Node] = true
+	}
+	outside, podFate := all.pub.Rules.Unselected(snap), all.pub.Rules.PodFates(snap)
+	for _, s := range l.missing {
+		s.at, s.outside, s.pod = nodes[s.node], outside[s.name], podFate(s.name, s.set, s.seen)
+		if s.at != nil && !all.pub.Rules.Takes(s.at) {
+			s.outside = s.at
+		}
+		s.nameless = nameless[s.node] && l.last[s.node] == s
+		if s.absence = l.absenceOf(s); !s.later() {
+			s.since = time.Time{}
 		}
 	}
-	l.perhaps = l.perhapsPublished()
 	return l
 }
 
@@ -186,11 +189,11 @@ func (l *look) see(now time.Time) {
 
 // lastSeats has the seat that each Node had last. Of several it is one whose name the Node has now, else the one
 // that was missed last.
-func (s *seats) lastSeats(in *inputs.Inputs) map[string]*seat {
-	last := make(map[string]*seat, len(s.byName))
-	for _, seat := range s.byName {
-		if other := last[seat.node]; seat.node != "" && (other == nil || seat.hadLater(other, in)) {
-			last[seat.node] = seat
+func (all *seats) lastSeats(in *inputs.Inputs) map[string]*seat {
+	last := make(map[string]*seat, len(all.byName))
+	for _, s := range all.byName {
+		if other := last[s.node]; s.node != "" && (other == nil || s.hadLater(other, in)) {
+			last[s.node] = s
 		}
 	}
 	return last
@@ -215,10 +218,10 @@ type renamed struct{ node, old, new string }
 type newNames map[string][]string
 
 // rename returns prev with the names that published nodes have now.
-func (s *seats) rename(in *inputs.Inputs, last map[string]*seat, prev Previous) Previous {
-	to, all := s.assign(in, last, prev.nodes())
+func (all *seats) rename(in *inputs.Inputs, last map[string]*seat, prev Previous) Previous {
+	to, changed := all.assign(in, last, prev.nodes())
 	if len(to) > 0 {
-		prev.Plan, prev.Gres, prev.renamed = to.plan(prev.Plan), translate(to, prev.Gres), all
+		prev.Plan, prev.Gres, prev.renamed = to.plan(prev.Plan), translate(to, prev.Gres), changed
 		prev.stored.Devices = gres.ByName(prev.Gres)
 	}
 	return prev
@@ -227,8 +230,8 @@ func (s *seats) rename(in *inputs.Inputs, last map[string]*seat, prev Previous) 
 // assign gives each published place the name that its Node has now. A Node with another name is the same machine in
 // the same place. published are the names in the files. No name stands for one that a pod took to another Node. A name
 // whose pod waits for a Node stays beside the new one.
-func (s *seats) assign(in *inputs.Inputs, last map[string]*seat, published []string) (to newNames, all []renamed) {
-	byPods, files, now := s.pub.Rules.ByPods(), make(map[string]bool, len(published)), map[string]string{}
+func (all *seats) assign(in *inputs.Inputs, last map[string]*seat, published []string) (to newNames, changed []renamed) {
+	byPods, files, now := all.pub.Rules.ByPods(), make(map[string]bool, len(published)), map[string]string{}
 	for _, name := range published {
 		files[name] = true
 	}
@@ -257,19 +260,19 @@ func (s *seats) assign(in *inputs.Inputs, last map[string]*seat, published []str
 		if to[old] = []string{name}; in.Pending[old] {
 			to[old] = append(to[old], old)
 		}
-		all = append(all, renamed{s.of(old).node, old, name})
+		changed = append(changed, renamed{all.of(old).node, old, name})
 	}
-	slices.SortFunc(all, func(a, b renamed) int { return cmp.Compare(a.new, b.new) })
-	return to, all
+	slices.SortFunc(changed, func(a, b renamed) int { return cmp.Compare(a.new, b.new) })
+	return to, changed
 }
 
 // oldNames has for the new names of Nodes the published ones.
-func oldNames(all []renamed) newNames {
+func oldNames(changed []renamed) newNames {
 	to := newNames{}
-	for _, r := range all {
+	for _, r := range changed {
 		to[r.old] = nil
 	}
-	for _, r := range all {
+	for _, r := range changed {
 		to[r.new] = []string{r.old}
 	}
 	return to
@@ -397,7 +400,6 @@ func (l *look) present(now time.Time) presentNodes {
 	var leaves, stored again.Timer
 	kept := map[string]string{}
 	for _, s := range l.missing {
-		s.absence = l.absenceOf(s)
 		leavesNow := s.fate == leavesNow || s.fate == leavesNowFree
 		if s.later() {
 			until := s.since.Add(l.pub.RemoveAfter.Duration)
@@ -409,8 +411,6 @@ func (l *look) present(now time.Time) presentNodes {
 			} else {
 				out.since[s.name] = s.since
 			}
-		} else {
-			s.since = time.Time{}
 		}
 		switch {
 		case leavesNow:
@@ -419,7 +419,7 @@ func (l *look) present(now time.Time) presentNodes {
 		case s.bySettings:
 			out.lost[s.name] = s.absence
 		}
-		if l.lastOfNameless(s) {
+		if s.nameless {
 			kept[s.node] = s.name
 		} else {
 			out.Facts = append(out.Facts, l.facts(s))
@@ -466,7 +466,7 @@ func (l *look) absenceOf(s *seat) absence {
 		return absence{fate: leavesNowFree, why: "without a worker pod, and another publication has one there"}
 	case taken: // a pod that the name had is there, or is made again
 		return absence{fate: leavesNow, why: "taken by another publication"}
-	case !bySlinky && l.lastOfNameless(s):
+	case !bySlinky && s.nameless:
 		return absence{fate: stays, why: "without a Slurm name"}
 	case s.node != "" && n == nil && !outside && l.snap.Whole:
 		return absence{fate: leavesLaterFree, why: "gone"}
@@ -506,13 +506,9 @@ func (l *look) notSelected() string {
 	return fmt.Sprintf("not selected any more (%s)", strings.Join(keys, ", "))
 }
 
-// lastOfNameless reports whether the publication takes the Node that had the name last, and the Node
-// has no Slurm name now.
-func (l *look) lastOfNameless(s *seat) bool { return l.nameless[s.node] && l.last[s.node] == s }
-
 // elsewhere reports whether another publication takes the Node.
-func (s *seats) elsewhere(n *inputs.Node) bool {
-	return slices.ContainsFunc(s.others, func(other *publication.Cluster) bool { return other.Rules.Wants(n) })
+func (all *seats) elsewhere(n *inputs.Node) bool {
+	return slices.ContainsFunc(all.others, func(other *publication.Cluster) bool { return other.Rules.Wants(n) })
 }
 
 // facts are those of a name that stays without a Node.
