@@ -229,21 +229,24 @@ func (all *seats) rename(in *inputs.Inputs, last map[string]*seat, prev Previous
 
 // assign gives each published place the name that its Node has now. A Node with another name is the same machine in
 // the same place. published are the names in the files. No name stands for one that a pod took to another Node. A name
-// whose pod waits for a Node stays beside the new one.
+// whose pod waits for a Node stays beside the new one. Further worker pods of the Node have their names there.
 func (all *seats) assign(in *inputs.Inputs, last map[string]*seat, published []string) (to newNames, changed []renamed) {
 	byPods, files, now := all.pub.Rules.ByPods(), make(map[string]bool, len(published)), map[string]string{}
 	for _, name := range published {
 		files[name] = true
 	}
-	to = newNames{}
+	to, further := newNames{}, newNames{}
 	for i := range in.Facts {
 		f := &in.Facts[i]
-		old := last[f.Name]
-		if old != nil && old.name == f.SlurmName {
+		s, old := all.of(f.SlurmName), last[f.Name]
+		switch {
+		case s == old || files[s.name] && s.node == f.Name: // it had the name
 			continue
-		}
-		if old != nil && files[old.name] {
-			now[old.name] = f.SlurmName
+		case old == nil || !files[old.name]:
+		case now[old.name] == "" && !hasName(in, f.Name, old.name):
+			now[old.name] = s.name
+		default:
+			further[old.name] = append(further[old.name], s.name)
 		}
 		if byPods && files[f.SlurmName] {
 			to[f.SlurmName] = nil
@@ -261,6 +264,9 @@ func (all *seats) assign(in *inputs.Inputs, last map[string]*seat, published []s
 			to[old] = append(to[old], old)
 		}
 		changed = append(changed, renamed{all.of(old).node, old, name})
+	}
+	for old, names := range further {
+		to[old] = append(to.of(old), names...)
 	}
 	slices.SortFunc(changed, func(a, b renamed) int { return cmp.Compare(a.new, b.new) })
 	return to, changed
@@ -460,7 +466,7 @@ func (l *look) absenceOf(s *seat) absence {
 	switch {
 	case len(l.snap.Nodes) == 0:
 		return absence{fate: stays, why: "not shown: there is no node and no report at all"}
-	case l.Claimed[s.name] != "": // by several Nodes, or by several pods of a Node
+	case l.Claimed[s.name] != "": // by several Nodes
 		return absence{fate: stays, why: "claimed more than once: " + l.Claimed[s.name]}
 	case taken && s.pod == inputs.PodGivenUp:
 		return absence{fate: leavesNowFree, why: "without a worker pod, and another publication has one there"}
