@@ -22,24 +22,25 @@ type seat struct {
 	name string
 	// node is the Node that had the name when the files were written last, or "" if nobody knows.
 	node string
-	// set is the NodeSet of the last worker pod of the name. It is not known if no pass has seen the name on a Node.
+	// set is the NodeSet of the last worker pod of the name. Nobody knows the NodeSet if no pass has seen the name on a Node.
 	set  inputs.Owner
 	seen bool
 	// since is when a pass missed the name first. It is zero if the name is not missing, or does not leave later.
 	since time.Time
-	// published says that the name is in the files, or is to be there in place of another name of its Node.
+
+	// published says that a pass finds the name in the files, or in place of another name that its Node had.
 	published bool
 
-	// What a pass sees of a missing name. at is its node, if that is there. outside is a Node that has or had the name
-	// and that the publication does not take. nameless says that its node had this name last, and has none now.
+	// The rest is what a pass sees of a missing name. at is node, or nil if the Node is gone. outside is a Node that has or
+	// had the name and that the publication does not take. nameless says that node had this name last, and has none now.
 	at, outside *inputs.Node
 	nameless    bool
 	pod         inputs.PodFate
 	absence
 }
 
-// seats are the memory of the passes. A publisher that has just started takes them from the stored plan, as far
-// as the plan has them.
+// seats are what the passes remember of Slurm names. A publisher that has just started takes the seats from the stored
+// plan, as far as the plan has them.
 type seats struct {
 	pub *publication.Cluster
 	// others are the other publications.
@@ -56,8 +57,8 @@ func (all *seats) of(name string) *seat {
 	return all.byName[name]
 }
 
-// recall takes from the stored plan which Node has which name, and since when names are missing. Of names
-// that the plan has no Node of, it is the Node that has the name now.
+// recall takes from the stored plan which Node had which name, and since when names are missing. If the plan has no Node
+// for a name, the Node is the one that has the name now.
 func (all *seats) recall(in *inputs.Inputs, mem *stored) {
 	all.byName = make(map[string]*seat, len(in.Facts))
 	known := make(map[string]bool, len(in.Facts))
@@ -101,7 +102,7 @@ func hasName(in *inputs.Inputs, node, name string) bool {
 	return n != nil && n.Name == node
 }
 
-// sinceOf returns the time that is known, or now. A time to come counts as now: the clock was ahead then.
+// sinceOf returns the time that is known, or now. A later time than now counts as now: the clock was ahead then.
 func sinceOf(known, now time.Time) time.Time {
 	if known.IsZero() || known.After(now) {
 		return now
@@ -187,8 +188,8 @@ func (l *look) see(now time.Time) {
 	}
 }
 
-// lastSeats has the seat that each Node had last. Of several it is one whose name the Node has now, else the one
-// that was missed last.
+// lastSeats has by Node the seat that the Node had last. Of several seats it is one whose name the Node has now, else
+// the one that was missed last.
 func (all *seats) lastSeats(in *inputs.Inputs) map[string]*seat {
 	last := make(map[string]*seat, len(all.byName))
 	for _, s := range all.byName {
@@ -199,7 +200,7 @@ func (all *seats) lastSeats(in *inputs.Inputs) map[string]*seat {
 	return last
 }
 
-// hadLater reports whether the Node of both had seat a later than seat b.
+// hadLater reports whether the Node of both seats had a later than b.
 func (a *seat) hadLater(b *seat, in *inputs.Inputs) bool {
 	has := hasName(in, a.node, a.name)
 	switch {
@@ -240,7 +241,7 @@ func (all *seats) assign(in *inputs.Inputs, last map[string]*seat, published []s
 		f := &in.Facts[i]
 		s, old := all.of(f.SlurmName), last[f.Name]
 		switch {
-		case s == old || files[s.name] && s.node == f.Name: // it had the name
+		case s.node == f.Name: // it had the name
 			continue
 		case old == nil || !files[old.name]:
 		case now[old.name] == "" && !hasName(in, f.Name, old.name):
@@ -272,7 +273,7 @@ func (all *seats) assign(in *inputs.Inputs, last map[string]*seat, published []s
 	return to, changed
 }
 
-// oldNames has for the new names of Nodes the published ones.
+// oldNames has the published names for the new names of Nodes.
 func oldNames(changed []renamed) newNames {
 	to := newNames{}
 	for _, r := range changed {
@@ -292,7 +293,7 @@ func (n newNames) of(old string) []string {
 	return []string{old}
 }
 
-// translate returns what is known by name by the names that stand for each.
+// translate returns what is known by name under the names that stand for each name.
 func translate[V any](to newNames, by map[string]V) map[string]V {
 	out := make(map[string]V, len(by))
 	for old, v := range by {
@@ -478,7 +479,7 @@ func (l *look) absenceOf(s *seat) absence {
 		return absence{fate: leavesLaterFree, why: "gone"}
 	case s.node != "" && n == nil && !outside: // the store cannot tell whether the node is gone
 		return absence{fate: leavesLater, why: "without a report"}
-	case s.pod != inputs.PodThere && bySlinky && !s.seen && l.settings.names(): // a name that slurmNames of the published plan gave
+	case s.pod != inputs.PodThere && bySlinky && !s.seen && l.settings.names(): // another slurmNames gave the name
 		return l.settings.absence()
 	case s.pod == inputs.PodGivenUp:
 		return absence{fate: leavesLaterFree, why: "without a worker pod, and no NodeSet is known to make it again"}

@@ -51,11 +51,11 @@ const (
 	PodGivenUp
 )
 
-// PodFates returns what says of one Slurm name after the other what became of its worker pod. owner is the
-// NodeSet of the name's last pod, if it is known.
+// PodFates returns a function that says what became of the worker pod of a Slurm name. owner is the NodeSet of the name's
+// last pod, if it is known. Ask for each name once.
 //
 // A NodeSet says how many pods it makes, and not which. As many of its names as it has still
-// to make count as PodWanted, from the first of the names on. If no NodeSet says how many it
+// to make count as PodWanted, from the first name on. If no NodeSet says how many it
 // makes and no worker pod is known at all, nobody can tell.
 func (r *Rules) PodFates(snap *Snapshot) func(name string, owner Owner, known bool) PodFate {
 	if !snap.Whole || !r.ByPods() {
