@@ -99,7 +99,7 @@ func wrap(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// printable turns control characters into spaces: they could change a terminal, and XML has none.
+// printable turns control characters into spaces, because they could change a terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
