@@ -1,15 +1,12 @@
 package picture
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -54,14 +51,6 @@ type job struct {
 	Nodes     []int    `json:"nodes"`
 	GPUs      []string `json:"gpus,omitempty"` // of each node, or of all if there is one
 	Elsewhere []string `json:"elsewhere,omitempty"`
-}
-
-// group are nodes in no block for one reason.
-type group struct {
-	Reason string `json:"reason"`
-	Why    string `json:"why"`
-	Nodes  string `json:"nodes"`
-	Count  int    `json:"count"`
 }
 
 // ViewOf returns what a page shows of the site.
@@ -155,22 +144,5 @@ func jobOf(j *Job, numbers map[string]int) job {
 	if len(alike) == 1 {
 		out.GPUs = out.GPUs[:1]
 	}
-	return out
-}
-
-// groupsOf are the nodes in no block, by reason.
-func groupsOf(plan *topology.Plan, d *drawer) []group {
-	byReason := map[string][]string{}
-	for i := range plan.Nodes {
-		pl := &plan.Nodes[i]
-		if at := d.places[pl.SlurmName]; at.Block == "" && (len(d.racks) > 0 || at.Leaf == "") {
-			byReason[pl.Reason] = append(byReason[pl.Reason], pl.SlurmName)
-		}
-	}
-	out := make([]group, 0, len(byReason))
-	for reason, names := range byReason {
-		out = append(out, group{reason, whyLeftOut(reason), hostlist.Compress(names), len(names)})
-	}
-	slices.SortFunc(out, func(a, b group) int { return cmp.Compare(a.Reason, b.Reason) })
 	return out
 }
