@@ -82,7 +82,7 @@ type Topology struct {
 	Switches []Switch `json:"switches,omitempty"`
 }
 
-// WithNodes returns the topology with other nodes in each block and switch: those that of returns for the ones there.
+// WithNodes returns the topology with other nodes in each block and switch. of returns the new nodes for the old ones.
 func (t Topology) WithNodes(of func(Names) Names) Topology {
 	t.Blocks, t.Switches = slices.Clone(t.Blocks), slices.Clone(t.Switches)
 	for i := range t.Blocks {

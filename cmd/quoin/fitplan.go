@@ -49,6 +49,9 @@ func newFitPlan(release slurmconf.Release, topologies []topology.Topology, place
 func (p *fitPlan) facts(all []topology.Facts) {
 	for i := range all {
 		f := &all[i]
+		if f.Shared {
+			continue
+		}
 		count := f.GPUCount()
 		if count == 1 && f.Report == nil && f.Labels.GPUs == 1 { // a label may only say that there are some
 			count = f.Capacity

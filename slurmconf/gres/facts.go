@@ -321,6 +321,8 @@ func (o *Options) device(line *Line, d topology.GRESDevice) (unknown string) {
 // listed. unknown says why the node can do neither.
 func (o *Options) detects(f *topology.Facts) (way, unknown string) {
 	switch mig := f.HasMIG(); {
+	case f.Shared && len(o.LeaveOut[f.Name]) > 0:
+		return "", "several worker pods share its GPUs, and gres.leaveOut names GPUs of it"
 	case o.AutoDetect == AutoDetectOff && f.Shared:
 		return "", "several worker pods share its GPUs, and AutoDetect is off"
 	case f.Shared && mig && o.AutoDetect != AutoDetectNVML:

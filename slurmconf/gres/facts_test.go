@@ -252,6 +252,7 @@ func TestLinesOfSharedNodes(t *testing.T) {
 		{"detected, although lines were published", Options{}, whole, "NodeName=n[1-2] AutoDetect=nvidia\n", ""},
 		{"by choice", Options{AutoDetect: AutoDetectNVML}, parts, "NodeName=n[1-2] AutoDetect=nvml\n", ""},
 		{"never detected", Options{AutoDetect: AutoDetectOff}, whole, "", "several worker pods share its GPUs, and AutoDetect is off"},
+		{"left out", Options{LeaveOut: map[string][]string{"m": {"/dev/nvidia1"}}}, whole, "", "gres.leaveOut names GPUs of it"},
 		{"MIG", Options{}, parts, "", "set gres.autoDetect: nvml"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -293,8 +293,8 @@ func (a *marker) unjudged(in *gathered) []nodestatus.Difference {
 }
 
 // leaving returns the Nodes that the publication no longer takes, and that keep its marks until their Slurm
-// name has left the files. Further ones than those of missing names were leaving before: they wait to be written, or
-// the stored plan names them.
+// name has left the files. Other Nodes were leaving before: they wait to be written, or the stored plan
+// names them.
 func (a *marker) leaving(missing []*seat, snap *inputs.Snapshot, stored []string) (leaving []*seat) {
 	before := make(map[string]bool, len(stored))
 	for _, node := range stored {

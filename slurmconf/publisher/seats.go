@@ -358,8 +358,8 @@ func (l leavers) gone(name string) bool {
 	return l[name].free()
 }
 
-// why says for those of the nodes that leave why they do, the most frequent reason first. It
-// returns "" if none of them leaves.
+// why says why nodes leave, the most frequent reason first. Some of the nodes may stay. It returns "" if none
+// leaves.
 func (l leavers) why(nodes []string) string {
 	count, rest := map[string]int{}, 0
 	for _, node := range nodes {
@@ -518,7 +518,7 @@ func (all *seats) elsewhere(n *inputs.Node) bool {
 	return slices.ContainsFunc(all.others, func(other *publication.Cluster) bool { return other.Rules.Wants(n) })
 }
 
-// facts are those of a name that stays without a Node.
+// facts returns the facts of a name that stays without a Node.
 func (l *look) facts(s *seat) topology.Facts {
 	f := topology.Facts{Name: s.name, SlurmName: s.name, NodeUnknown: s.node != s.name, Gone: s.later()}
 	if l.last[s.node] == s && l.All[s.node] == nil {

@@ -37,10 +37,14 @@ func (s *Site) Judge(lists ...[]topology.Facts) []topology.Finding {
 	for i := range t.nodes {
 		t.nodes[i].Fabric = t.nodes[i].judge()
 	}
+	judged := map[string]*topology.Facts{}
 	for _, facts := range lists {
 		for i := range facts {
-			if further(facts, i) {
-				facts[i].Fabric, facts[i].Labels = facts[i-1].Fabric, facts[i-1].Labels
+			f := &facts[i]
+			if of := judged[f.Name]; of != nil {
+				f.Fabric, f.Labels = of.Fabric, of.Labels
+			} else if f.Shared {
+				judged[f.Name] = f
 			}
 		}
 	}

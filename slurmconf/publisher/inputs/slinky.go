@@ -274,6 +274,15 @@ func (n *Node) slurmState(of *podSource, name string) string {
 	return ""
 }
 
+// JoinStates joins Slurm's words for the states of worker pods of one node. a is empty for the first pod.
+func JoinStates(a, b string) string {
+	if a == "" || a == b {
+		return b
+	}
+	words := slices.Sorted(strings.SplitSeq(a+"+"+b, "+"))
+	return strings.Join(slices.Compact(words), "+")
+}
+
 // onlyEnding reports whether all of the cluster's pods on the node are ending.
 func (r *Rules) onlyEnding(n *Node) bool {
 	_, ending := r.workerNames(n)

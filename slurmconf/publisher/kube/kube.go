@@ -213,7 +213,7 @@ func (s *Store) SlurmStates(namespaces []string) map[string]string {
 	for _, pods := range s.workers {
 		for _, obj := range pods.List() {
 			if pod, ok := obj.(*workerPod); ok && pod.State != "" && !pod.Worker.Ending && (all || slices.Contains(namespaces, pod.Namespace)) {
-				out[pod.Worker.Node] = pod.State
+				out[pod.Worker.Node] = inputs.JoinStates(out[pod.Worker.Node], pod.State)
 			}
 		}
 	}

@@ -168,6 +168,9 @@ func TestSlurmStates(t *testing.T) {
 	idle := keep(slurmdPod(0), "Idle")
 	busy := keep(slurmdPod(0), "Allocated", "NotResponding")
 	keep(slurmdPod(1), "Idle", "Drain")
+	second := slurmdPod(1) // another worker pod of the Node
+	second.Name += "-second"
+	keep(second, "Allocated")
 	keep(slurmdPod(2)) // Slurm has not said anything yet
 	ending, elsewhere, nobodys := slurmdPod(3), slurmdPod(4), slurmdPod(5)
 	ending.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
@@ -180,7 +183,7 @@ func TestSlurmStates(t *testing.T) {
 		t.Error("a pass begins when a job starts")
 	}
 	s := &Store{workers: []cache.Store{pods}}
-	want := map[string]string{"gb200-00000": "allocated+not_responding", "gb200-00001": "idle+drain"}
+	want := map[string]string{"gb200-00000": "allocated+not_responding", "gb200-00001": "allocated+drain+idle"}
 	if diff := cmp.Diff(want, s.SlurmStates([]string{"slurm"})); diff != "" {
 		t.Errorf("namespace slurm (-want +got):\n%s", diff)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -103,9 +104,18 @@ func newFittable(t *topology.Topology, placed []topology.Placement, gpus map[str
 			in[name] = true
 		}
 	}
+	names := map[string]int{} // of a Node; nobody knows how many GPUs each of several names has
 	for i := range placed {
-		if name := placed[i].SlurmName; in[name] {
-			f.owners[name], f.gpus[name] = placed[i].Node, gpus[placed[i].Node]
+		names[placed[i].Node]++
+	}
+	for i := range placed {
+		n := &placed[i]
+		if !in[n.SlurmName] {
+			continue
+		}
+		f.owners[n.SlurmName] = n.Node
+		if names[n.Node] == 1 {
+			f.gpus[n.SlurmName] = gpus[n.Node]
 		}
 	}
 	return f
@@ -153,7 +163,7 @@ func (p *published) byOwner(bySlurm map[string]string) map[string]string {
 	for _, t := range p.topologies {
 		for name, node := range t.owners {
 			if word, known := bySlurm[name]; known {
-				words[node] = word
+				words[node] = inputs.JoinStates(words[node], word)
 			}
 		}
 	}

@@ -101,6 +101,22 @@ quoin_stranded_gpus{publication="default",size="8",topology="nvl"} 32
 	check("")
 }
 
+// TestSharedNode has two Slurm names on one Node: nobody knows how many GPUs each has, and the Node is free if both
+// are.
+func TestSharedNode(t *testing.T) {
+	topologies, placed, gpus, _ := racksOf(3)
+	placed[1].Node = placed[0].Node
+	f := newFittable(&topologies[0], placed, gpus)
+	if diff := cmp.Diff(map[string]int{"gpu-3": 4}, f.gpus); diff != "" {
+		t.Errorf("GPUs (-want +got):\n%s", diff)
+	}
+	p := published{topologies: []*fittable{f}}
+	want := map[string]string{"host-1": "allocated+idle", "host-3": "idle"}
+	if diff := cmp.Diff(want, p.byOwner(map[string]string{"gpu-1": "idle", "gpu-2": "allocated", "gpu-3": "idle"})); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
+}
+
 // bySlurm are the states of a publication's nodes by Slurm name.
 type bySlurm map[string]map[string]string
 

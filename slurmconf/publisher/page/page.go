@@ -1,5 +1,5 @@
-// Package page serves the map of each publication to browsers: a page, and the data of now, for
-// which the page asks every five seconds. The data have an ETag: what has not changed is not sent.
+// Package page serves the map of each publication to browsers: a page, and the data of now. The page
+// asks for the data every five seconds. The data have an ETag: if nothing has changed, nothing is sent.
 //
 // The server works while somebody looks: it looks at the site every two seconds at most, once
 // for all viewers. It only answers GET, and says nothing of who may ask: the caller guards the
