@@ -42,8 +42,8 @@ func (w *world) mapped(busy int) {
 	}
 }
 
-// onPage reads the publisher's page as a person does, by kubectl port-forward, until it is as
-// wanted.
+// onPage asks the publisher for the data of its page, through kubectl port-forward as a person has the page, until
+// they are as wanted.
 func (w *world) onPage(what string, is func(*drawn) bool) {
 	w.t.Helper()
 	const address = "127.0.0.1:9838"
@@ -56,7 +56,7 @@ func (w *world) onPage(what string, is func(*drawn) bool) {
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: first.Dial, DisableKeepAlives: true}}
 	var said string
 	await.Until(w.t, "the page shows: "+what, func() bool {
-		resp, err := client.Get("http://" + address + "/map") //nolint:noctx // has a time limit
+		resp, err := client.Get("http://" + address + "/map/data") //nolint:noctx // has a time limit
 		if err != nil {
 			said = err.Error()
 			return false
@@ -64,10 +64,8 @@ func (w *world) onPage(what string, is func(*drawn) bool) {
 		defer func() { _ = resp.Body.Close() }()
 		text, err := io.ReadAll(resp.Body)
 		said = fmt.Sprintf("%s, %v\n%.2000s", resp.Status, err, text)
-		_, after, _ := strings.Cut(string(text), `id="data">`)
-		data, _, _ := strings.Cut(after, "</script>")
 		var d drawn
-		if json.Unmarshal([]byte(data), &d) != nil {
+		if json.Unmarshal(text, &d) != nil {
 			return false
 		}
 		said = fmt.Sprintf("%+v", d)
