@@ -108,6 +108,17 @@ func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metri
 // idle is the time to the next pass if nothing asks for one.
 const idle = 24 * time.Hour
 
+// Ask asks each Slurm what is wanted until ctx ends. Each publisher runs it beside Run or without Run, because
+// people may look at the map of one that does not lead.
+func (p *Publisher) Ask(ctx context.Context) error {
+	var asking sync.WaitGroup
+	for _, c := range p.options.Slurm {
+		asking.Go(func() { c.Run(ctx) })
+	}
+	asking.Wait()
+	return nil
+}
+
 // Run publishes until ctx ends. Only the leader runs it. Another publisher may have led
 // since the last time, so nothing is remembered from one Run to the next.
 func (p *Publisher) Run(ctx context.Context) error {
@@ -115,19 +126,17 @@ func (p *Publisher) Run(ctx context.Context) error {
 	defer p.metrics.leader.Set(0)
 	defer p.metrics.status.Clear()
 	defer p.metrics.segments.Clear()
-	var asking sync.WaitGroup
-	asking.Go(func() { p.jobs.Run(ctx) })
-	defer asking.Wait()
 	answered := make(chan struct{}, 1)
+	p.jobs.Follow(answered)
+	defer p.jobs.Forget()
 	p.log.Info("publishing", "publications", len(p.clusters))
 	now := time.Now()
 	var loops []*loop
 	for i := range p.clusters {
-		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Seed, p.options.Recorder, p.log, p.metrics, p.jobs}, p.options.Slurm, p.clusters, i, now)
+		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Seed, p.options.Recorder, p.log, p.metrics, p.jobs}, p.options.Slurm, answered, p.clusters, i, now)
 		l.Touch(now, l.pub.SettleTime.Duration, l.pub.SettleMost())
 		l.seedAtOnce(ctx)
 		loops = append(loops, l)
-		asking.Go(func() { l.watch.Run(ctx, answered) })
 	}
 	status := nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(loops),
 		Fabrics: publication.AnyFabrics(p.clusters), Writes: p.metrics.writes.WithLabelValues("condition")}, p.metrics.status, now, p.log)
@@ -152,7 +161,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			p.reread(ctx, loops, now)
 		case <-answered:
 			for _, l := range loops {
-				if l.watch.News() && l.Dirty.IsZero() && l.Failures == 0 { // else a pass comes when it may
+				if (l.watch.News() || l.newJobs()) && l.Dirty.IsZero() && l.Failures == 0 { // else a pass comes when it may
 					l.At(time.Now())
 				}
 			}
@@ -230,9 +239,10 @@ type loop struct {
 	noSeed again.Once
 	// guessed is whether people were told that no release is seen.
 	guessed again.Once
-	// problems is what was logged. jobsBy is the revision whose places jobs are judged by.
+	// problems is what was logged.
 	problems nodestatus.ProblemLog
-	jobsBy   int
+	// waitsSince is when the answer about jobs was asked for that does not let nodes move yet, or nil.
+	waitsSince *time.Time
 }
 
 // outlets are what passes read from and write to.
@@ -254,12 +264,12 @@ func (o *outlets) record(p *publication.Cluster, warning bool, reason, message s
 }
 
 // newLoop returns the loop of one of all publications.
-func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Cluster, at int, now time.Time) *loop {
+func newLoop(o outlets, slurm map[string]*client.Client, answered chan<- struct{}, all []*publication.Cluster, at int, now time.Time) *loop {
 	pub := all[at]
 	others := slices.Concat(all[:at], all[at+1:])
 	a := &archive{store: o.store, pub: pub, others: others, writes: o.metrics.writes, log: o.log}
 	l := &loop{outlets: o, pub: pub, archive: a, first: &firstWait{pub: pub, started: now},
-		watch: loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})}
+		watch: loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Heard: answered, Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})}
 	timer := &l.Timer
 	l.marks = &marker{outlets: o, pub: pub, timer: timer, others: others, said: map[string]string{}, writes: o.metrics.writes.WithLabelValues("node")}
 	l.facts = &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: l.marks, jobs: o.jobs, fabrics: &fabricHistory{}, timer: timer}

@@ -235,25 +235,26 @@ func (e *events) Record(_ plandoc.Location, _ bool, reason, message string) {
 	*e = append(*e, reason+": "+message[:len(NeverLoaded)])
 }
 
-// newWatch returns a Watch of the Slurm, and its series.
-func newWatch(t *testing.T, slurm client.Asker, e *events, reconfigure bool) (*Watch, *prometheus.Registry) {
+// newWatch returns a Watch of the Slurm, its series, and the channel that tells of answers. Somebody has to
+// run its Client.
+func newWatch(t *testing.T, slurm client.Asker, e *events, reconfigure bool) (*Watch, *prometheus.Registry, <-chan struct{}) {
 	t.Helper()
 	pubs, err := publication.Compile([]publication.Publication{{Slurm: publication.Slurm{Scontrol: "scontrol", Reconfigure: reconfigure}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reg, log := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
-	return NewWatch(pubs[0], Options{Slurm: client.New("default", slurm, log), Recorder: e, Metrics: NewMetrics(reg), Log: log}), reg
+	reg, log, heard := prometheus.NewRegistry(), slog.New(slog.DiscardHandler), make(chan struct{}, 1)
+	return NewWatch(pubs[0], Options{Slurm: client.New("default", slurm, log), Heard: heard, Recorder: e, Metrics: NewMetrics(reg), Log: log}), reg, heard
 }
 
 // bubble is a Watch that works in fake time, which begins at noon.
 type bubble struct {
 	*testing.T
-	w        *Watch
-	f        *fake
-	e        events
-	reg      *prometheus.Registry
-	answered chan struct{}
+	w     *Watch
+	f     *fake
+	e     events
+	reg   *prometheus.Registry
+	heard <-chan struct{}
 }
 
 // watched runs a test of a Watch.
@@ -261,17 +262,17 @@ func watched(t *testing.T, state *slurmctld.State, reconfigure bool, test func(b
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(noon))
-		b := &bubble{T: t, f: &fake{state: state}, answered: make(chan struct{}, 1)}
-		b.w, b.reg = newWatch(t, b.f, &b.e, reconfigure)
+		b := &bubble{T: t, f: &fake{state: state}}
+		b.w, b.reg, b.heard = newWatch(t, b.f, &b.e, reconfigure)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		<-b.w.orders // the first question, which TestFirstQuestion is about
-		go b.w.Run(ctx, b.answered)
+		b.w.Slurm.Want(asker, nil) // the first question, which TestFirstQuestion is about
+		go b.w.Slurm.Run(ctx)
 		test(b)
 	})
 }
 
-// TestFirstQuestion asks for the release before anybody orders a question.
+// TestFirstQuestion asks for the release before Reconcile wants an answer.
 func TestFirstQuestion(t *testing.T) {
 	for name, tt := range map[string]struct {
 		*fake
@@ -282,15 +283,14 @@ func TestFirstQuestion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, _ := newWatch(t, tt.fake, &events{}, false)
+				w, _, heard := newWatch(t, tt.fake, &events{}, false)
 				if release, asking := w.Release(); release != 0 || !asking {
 					t.Errorf("before Slurm is asked: %s, asking %t", release, asking)
 				}
-				answered := make(chan struct{}, 1)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				go w.Run(ctx, answered)
-				<-answered
+				go w.Slurm.Run(ctx)
+				<-heard
 				if release, asking := w.Release(); release != tt.want || asking || tt.brief != 1 {
 					t.Errorf("then: %s, asking %t, after %d questions; want %s after one", release, asking, tt.brief, tt.want)
 				}
@@ -310,7 +310,7 @@ func (b *bubble) until(s *site, until time.Duration) (said []string) {
 			said = append(said, s.after.String()+" "+first)
 		}
 		select {
-		case <-b.answered:
+		case <-b.heard:
 			if !b.w.News() {
 				b.Error("an answer that is no news")
 			}
@@ -571,7 +571,7 @@ func TestWatchCannotAsk(t *testing.T) {
 			t.Errorf("said %q", said)
 		}
 		nobody := NewWatch(t.w.pub, Options{Metrics: t.w.Metrics, Log: t.w.Log})
-		if k := nobody.Reconcile(s.input()); k.Text != "" || k.Unjudged || len(nobody.orders) > 0 {
+		if k := nobody.Reconcile(s.input()); k.Text != "" || k.Unjudged {
 			t.Errorf("nobody to ask: %+v", k)
 		}
 	})
@@ -618,7 +618,7 @@ func TestWatchGresAlone(t *testing.T) {
 			if known := t.w.Reconcile(in); known.Text != "" {
 				t.Errorf("it says %q", known.Text)
 			}
-			<-t.answered
+			<-t.heard
 		}
 		if asked, _, _ := t.f.count(); len(asked) != 3 || slices.ContainsFunc(asked, func(q string) bool { return !strings.HasSuffix(q, " ") }) {
 			t.Errorf("asked %q", asked)

@@ -1,8 +1,8 @@
 // Package occupancy says how running jobs lie in the published topologies of each publication,
 // beside what Slurm says of its nodes, and how many segments of further jobs fit there.
 //
-// While it runs it wants an answer of each Slurm once a minute, and of a slow one less often. A
-// reader may want something fresher. It changes nothing in Slurm and in no store, and its memory
+// While a publisher leads, the Keeper wants an answer of each Slurm once a minute, and of a slow one less
+// often. A reader may want something fresher. The Client of a Slurm asks. It changes nothing in Slurm and in no store, and its memory
 // can be lost.
 package occupancy
 
@@ -67,12 +67,13 @@ type Keeper struct {
 // site is one publication.
 type site struct {
 	slurm *client.Client
-	wake  chan struct{} // gets a value when places change
 	job   chan struct{} // holds a value while somebody asks about one job
 
 	mu     sync.Mutex // guards what follows
-	jobs   []Job      // those of the answer that was judged last, or nil
-	seen   time.Time  // when that answer was asked for, or the one that is forgotten
+	began  time.Time  // since when an answer is wanted each minute, or zero
+	heard  chan<- struct{}
+	jobs   []Job     // those of the answer that was judged last, or nil
+	seen   time.Time // when that answer was asked for, or the one that is forgotten
 	given  []topology.Topology
 	places *fit.Map         // made of what was given
 	news   bool             // places have changed since the last judgement
@@ -89,12 +90,13 @@ type run struct {
 func New(slurm map[string]*client.Client, log *slog.Logger) *Keeper {
 	k := &Keeper{sites: map[string]*site{}, log: log}
 	for name, c := range slurm {
-		k.sites[name] = &site{slurm: c, wake: make(chan struct{}, 1), job: make(chan struct{}, 1)}
+		k.sites[name] = &site{slurm: c, job: make(chan struct{}, 1)}
 	}
 	return k
 }
 
-// Set takes the published topologies of a publication. The same places again change nothing.
+// Set takes the published topologies of a publication, and asks for the jobs there. The same places again
+// change nothing.
 func (k *Keeper) Set(name string, topologies []topology.Topology) {
 	s := k.sites[name]
 	if s == nil || s.has(topologies) {
@@ -105,12 +107,14 @@ func (k *Keeper) Set(name string, topologies []topology.Topology) {
 		k.log.Warn("jobs cannot be judged", "publication", name, "err", err)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.given = topologies; s.places != nil && reflect.DeepEqual(s.places, places) {
-		return
+	same := s.places != nil && reflect.DeepEqual(s.places, places)
+	if s.given = topologies; !same {
+		s.places, s.news = places, true
 	}
-	s.places, s.news = places, true
-	again.Notify(s.wake)
+	s.mu.Unlock()
+	if !same {
+		k.Soon(name)
+	}
 }
 
 func (s *site) has(topologies []topology.Topology) bool {
@@ -142,22 +146,66 @@ func (k *Keeper) View(name string) View {
 }
 
 // Fresher returns what is known of a publication, and waits for an answer of Slurm before if the
-// last one is older than age.
-func (k *Keeper) Fresher(ctx context.Context, name string, age time.Duration) View {
+// last one is older than askPause.
+func (k *Keeper) Fresher(ctx context.Context, name string) View {
 	s := k.sites[name]
 	if s == nil {
 		return View{}
 	}
-	err := s.slurm.Ask(ctx, k.question(s), max(age, askPause)).Err
+	err := s.slurm.Newer(ctx, k.question(s), time.Now().Add(-askPause)).Err
 	v := k.View(name)
 	v.Err = err
 	return v
 }
 
-// Soon lets what is known be no older than age soon, and does not wait for it.
-func (k *Keeper) Soon(ctx context.Context, name string, age time.Duration) {
+// asker is who wants answers about jobs.
+const asker = "jobs"
+
+// Soon lets what is known be no older than askPause soon, and does not wait for the answer.
+func (k *Keeper) Soon(name string) {
 	if s := k.sites[name]; s != nil {
-		s.slurm.Soon(ctx, k.question(s), max(age, askPause))
+		now := time.Now()
+		s.slurm.Want(asker, k.want(s, now, now.Add(-askPause)))
+	}
+}
+
+// want wants an answer then, and the next one after it.
+func (k *Keeper) want(s *site, at, than time.Time) *client.Want {
+	return &client.Want{Question: k.question(s), At: at, Than: than, Then: func(*client.Answer) *client.Want { return k.next(s) }}
+}
+
+// next says what is wanted after an answer. While Follow holds, that is one more answer in the minute
+// that comes next, unless the last one will do. A value in heard tells who follows of the answer.
+func (k *Keeper) next(s *site) *client.Want {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.heard == nil {
+		return nil
+	}
+	again.Notify(s.heard)
+	minute := s.began.Add(time.Since(s.began).Truncate(askEvery) + askEvery)
+	return k.want(s, minute, minute.Add(-s.rest()))
+}
+
+// Follow wants an answer of each Slurm each minute until Forget. After each it leaves a value in heard.
+func (k *Keeper) Follow(heard chan<- struct{}) {
+	for _, s := range k.sites {
+		s.mu.Lock()
+		s.began, s.heard = time.Now(), heard
+		s.mu.Unlock()
+		s.slurm.Want(asker, k.next(s))
+	}
+}
+
+// Forget forgets what is known, and wants no more answers.
+func (k *Keeper) Forget() {
+	for _, s := range k.sites {
+		s.mu.Lock()
+		s.heard = nil
+		s.jobs, s.gpus, s.given, s.places = nil, nil, nil, nil
+		s.seen = s.slurm.Last().Asked.Jobs
+		s.mu.Unlock()
+		s.slurm.Want(asker, nil)
 	}
 }
 
@@ -239,42 +287,10 @@ func (k *Keeper) NodeStates(name string) map[string]string {
 	return states
 }
 
-// Run wants answers until ctx ends: each minute, and when topologies change. Then it forgets what
-// it knows.
-func (k *Keeper) Run(ctx context.Context) {
-	var all sync.WaitGroup
-	for name, s := range k.sites {
-		all.Go(func() {
-			tick := time.NewTicker(askEvery)
-			defer tick.Stop()
-			defer s.forget()
-			for {
-				age := askPause
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-					age = s.rest()
-				case <-s.wake:
-				}
-				k.Fresher(ctx, name, age)
-			}
-		})
-	}
-	all.Wait()
-}
-
 // rest is the age from which the Keeper itself wants another answer. The answer does not become
 // stale meanwhile.
 func (s *site) rest() time.Duration {
 	return min(max(askEvery-askPause, restFor*s.slurm.Last().Took), Stale-askEvery)
-}
-
-func (s *site) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.jobs, s.gpus, s.given, s.places = nil, nil, nil, nil
-	s.seen = s.slurm.Last().Asked.Jobs
 }
 
 // take judges the jobs that are new, and all if the places have changed. The caller holds the lock.

@@ -2,7 +2,8 @@
 // It is the only one that does. Package slurmctld reads the answers.
 //
 // There is one Client for each Slurm. It keeps the last answer and its age, asks one question at a
-// time, and leaves a Slurm alone that fails or is slow. Each question is bounded in time and in the
+// time, and leaves a Slurm alone that fails or is slow. It has the only schedule of that Slurm: askers
+// judge the last answer and say what they want next, and Run asks. Each question is bounded in time and in the
 // size of the answer. The package changes nothing in Slurm unless it is told to reconfigure.
 package client
 
@@ -11,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,8 +47,10 @@ type Client struct {
 	slurm  Asker
 	log    *slog.Logger
 	asking chan struct{} // holds a value while Slurm is asked
+	wake   chan struct{} // gets a value when somebody wants something else
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex       // guards what follows
+	wants map[string]*Want // by asker
 	last  Answer
 	since time.Time // the first failure since Slurm answered
 	// began and ended are of the last question.
@@ -54,7 +59,7 @@ type Client struct {
 
 // New returns the Client of a Slurm. The log calls the Slurm by the name of its publication.
 func New(name string, slurm Asker, log *slog.Logger) *Client {
-	return &Client{name: name, slurm: slurm, log: log, asking: make(chan struct{}, 1)}
+	return &Client{name: name, slurm: slurm, log: log, asking: make(chan struct{}, 1), wake: make(chan struct{}, 1), wants: map[string]*Want{}}
 }
 
 // Last returns the last answer, without a question.
@@ -64,11 +69,89 @@ func (c *Client) Last() Answer {
 	return c.last
 }
 
-// Ask returns an answer that was asked for no longer ago than age. What is older is asked for now.
-// If Slurm does not answer, or did not shortly before, Ask returns the last answer with Err. Who
-// comes while another asks waits for that answer. Of a slow Slurm the answer may be older. Details
-// count for jobs that are asked for now.
-func (c *Client) Ask(ctx context.Context, q Question, age time.Duration) Answer {
+// Want is what an asker wants to know, and the time for the question.
+type Want struct {
+	Question
+	// Slurm is asked at At. An answer that was asked for at Than or later will do.
+	At, Than time.Time
+	// Reconfigure tells slurmctld to read its files again, in place of a question.
+	Reconfigure bool
+	// Then gets the last answer when the question is answered or has failed. It returns what the asker
+	// wants next, or nil for nothing. The Client holds no lock while Then works.
+	Then func(a *Answer) *Want
+}
+
+// Want replaces what an asker wants next. A nil Want is for an asker who wants nothing.
+func (c *Client) Want(asker string, w *Want) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wants[asker] = w
+	again.Notify(c.wake)
+}
+
+// idle is how long Run waits if nobody wants anything.
+const idle = time.Hour
+
+// Run asks Slurm what the askers want, each at its time, until ctx ends.
+func (c *Client) Run(ctx context.Context) {
+	for {
+		asker, w := c.next()
+		wait := idle
+		if w != nil {
+			wait = time.Until(w.At)
+		}
+		if wait > 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.wake:
+			case <-time.After(wait):
+			}
+			continue
+		}
+		a := c.answer(ctx, w)
+		if ctx.Err() != nil {
+			return
+		}
+		then := w.Then(&a)
+		c.mu.Lock()
+		if c.wants[asker] == w { // else the asker wants something else by now
+			c.wants[asker] = then
+		}
+		c.mu.Unlock()
+	}
+}
+
+// next returns the asker whose turn is next, and what the asker wants. If several wants are due, the
+// first by the name of the asker is next.
+func (c *Client) next() (asker string, w *Want) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for _, name := range slices.Sorted(maps.Keys(c.wants)) {
+		if other := c.wants[name]; other != nil && (w == nil || w.At.After(now) && other.At.Before(w.At)) {
+			asker, w = name, other
+		}
+	}
+	return asker, w
+}
+
+// answer does what is wanted now.
+func (c *Client) answer(ctx context.Context, w *Want) Answer {
+	if !w.Reconfigure {
+		return c.Newer(ctx, w.Question, w.Than)
+	}
+	err := c.reconfigure(ctx)
+	a := c.Last()
+	a.Err = err
+	return a
+}
+
+// Newer returns an answer that was asked for at than or later. What is older is asked for now. If Slurm
+// does not answer, or did not shortly before, Newer returns the last answer with Err. Who comes while
+// another asks waits for that answer. Of a slow Slurm the answer may be older. Details count for jobs
+// that are asked for now.
+func (c *Client) Newer(ctx context.Context, q Question, than time.Time) Answer {
 	came := time.Now()
 	if err := c.lock(ctx); err != nil {
 		a := c.Last()
@@ -76,93 +159,11 @@ func (c *Client) Ask(ctx context.Context, q Question, age time.Duration) Answer 
 		return a
 	}
 	defer c.unlock()
-	return c.ask(ctx, q, age, came)
-}
-
-// Soon asks in the background as Ask does, unless somebody asks just now. The question goes on when
-// ctx ends.
-func (c *Client) Soon(ctx context.Context, q Question, age time.Duration) {
-	if _, due := c.due(&q, age, time.Now()); !due {
-		return
-	}
-	select {
-	case c.asking <- struct{}{}:
-		go func() {
-			defer c.unlock()
-			c.ask(context.WithoutCancel(ctx), q, age, time.Now())
-		}()
-	default:
-	}
-}
-
-// Job asks about one running job, with details. The error of a job that does not run is ErrNoJob.
-// The Client does not keep the answer. It does not ask a Slurm that did not answer shortly before.
-func (c *Client) Job(ctx context.Context, id string) (*slurmctld.Job, error) {
-	if err := c.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer c.unlock()
-	if a := c.Last(); time.Now().Before(a.Next) {
-		return nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), a.Err)
-	}
-	state, err := c.put(ctx, &Question{Job: id})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), err)
-	case len(state.Jobs) != 1:
-		return nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), ErrNoJob)
-	}
-	return &state.Jobs[0], nil
-}
-
-// Reconfigure tells slurmctld to read its files again.
-func (c *Client) Reconfigure(ctx context.Context) error {
-	if err := c.lock(ctx); err != nil {
-		return err
-	}
-	defer c.unlock()
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return c.slurm.Reconfigure(ctx)
-}
-
-// lock waits until nobody else asks.
-func (c *Client) lock(ctx context.Context) error {
-	select {
-	case c.asking <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (c *Client) unlock() { <-c.asking }
-
-// due returns what is to be asked now for who came then and wants an answer of that age.
-func (c *Client) due(q *Question, age time.Duration, came time.Time) (Question, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	if now.Before(c.last.Next) {
-		return Question{}, false
-	}
-	since := came.Add(-age)
-	if c.ended.After(came) && c.began.Before(since) { // it was being asked when the caller came
-		since = c.began
-	}
-	m := q.missing(&c.last, since)
-	first := m.Jobs && c.last.Asked.Jobs.IsZero() // nodes are asked for with jobs, or with neither
-	if rest := c.last.Asked.Nodes.Add(restFor * c.last.Took); !first && now.Before(rest) {
-		m.Nodes, m.Jobs = false, false
-	}
-	return m, !m.nothing()
-}
-
-// ask asks what is due. The caller holds the lock.
-func (c *Client) ask(ctx context.Context, q Question, age time.Duration, came time.Time) Answer {
-	m, due := c.due(&q, age, came)
-	if !due {
-		return c.Last()
+	m, err := c.due(&q, than, came)
+	if m.nothing() {
+		a := c.Last()
+		a.Err = err
+		return a
 	}
 	began := time.Now()
 	said, err := c.put(ctx, &m)
@@ -187,6 +188,68 @@ func (c *Client) ask(ctx context.Context, q Question, age time.Duration, came ti
 		c.last.Took = c.ended.Sub(began)
 	}
 	return c.last
+}
+
+// Job asks about one running job, with details. The error of a job that does not run is ErrNoJob.
+// The Client does not keep the answer. It does not ask a Slurm that did not answer shortly before.
+func (c *Client) Job(ctx context.Context, id string) (*slurmctld.Job, error) {
+	if err := c.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.unlock()
+	if a := c.Last(); time.Now().Before(a.Next) {
+		return nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), a.Err)
+	}
+	state, err := c.put(ctx, &Question{Job: id})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), err)
+	case len(state.Jobs) != 1:
+		return nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), ErrNoJob)
+	}
+	return &state.Jobs[0], nil
+}
+
+// reconfigure tells slurmctld to read its files again.
+func (c *Client) reconfigure(ctx context.Context) error {
+	if err := c.lock(ctx); err != nil {
+		return err
+	}
+	defer c.unlock()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return c.slurm.Reconfigure(ctx)
+}
+
+// lock waits until nobody else asks.
+func (c *Client) lock(ctx context.Context) error {
+	select {
+	case c.asking <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *Client) unlock() { <-c.asking }
+
+// due returns what is to be asked now for who came then and wants an answer that is no older than since.
+// The error says why something is missing and Slurm is left alone.
+func (c *Client) due(q *Question, since, came time.Time) (Question, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended.After(came) && c.began.Before(since) { // it was being asked when the caller came
+		since = c.began
+	}
+	m, now := q.missing(&c.last, since), time.Now()
+	if !m.nothing() && now.Before(c.last.Next) {
+		return Question{}, c.last.Err
+	}
+	first := m.Jobs && c.last.Asked.Jobs.IsZero() // nodes are asked for with jobs, or with neither
+	if rest := c.last.Asked.Nodes.Add(restFor * c.last.Took); !first && now.Before(rest) {
+		m.Nodes, m.Jobs = false, false
+	}
+	return m, nil
 }
 
 // put puts a question to Slurm, bounded in time.
