@@ -577,6 +577,23 @@ func TestWatchCannotAsk(t *testing.T) {
 	})
 }
 
+// TestWatchHeardByOthers has others ask before the Watch does. What they heard will do, though a later question failed.
+func TestWatchHeardByOthers(t *testing.T) {
+	watched(t, says(time.Minute, nil), false, func(t *bubble) {
+		s := &site{}
+		t.until(s, 8*time.Minute)
+		all := client.Question{Loaded: true, Topologies: topologies(s.input()), Nodes: true}
+		at := t.w.Slurm.Newer(t.Context(), all, time.Now()).Asked
+		t.says(nil, errors.New("connection refused"))
+		time.Sleep(time.Minute)
+		t.w.Slurm.Newer(t.Context(), all, time.Now())
+		t.until(s, 12*time.Minute)
+		if asked, brief, _ := t.f.count(); t.w.judged != at || len(asked)+brief != 1 {
+			t.Errorf("asked %d times, judged what was asked at %v, want once and %v", len(asked)+brief, t.w.judged, at)
+		}
+	})
+}
+
 // TestWatchLoadNotKnown has a slurmrestd before 26.05 after midnight. Nobody knows whether Slurm has
 // loaded files that it never said to have loaded.
 func TestWatchLoadNotKnown(t *testing.T) {

@@ -1,6 +1,7 @@
 package loaded
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -48,9 +49,9 @@ type Options struct {
 
 // NewWatch returns the Watch of a publication. Its first question is for the release that files are made for.
 func NewWatch(pub *publication.Cluster, o Options) *Watch {
-	w := &Watch{Options: o, pub: pub}
+	w := &Watch{Options: o, pub: pub, began: time.Now()}
 	if o.Slurm != nil {
-		w.want(client.Question{Loaded: true}, time.Now(), 0)
+		w.want(client.Question{Loaded: true}, w.began, 0)
 	}
 	return w
 }
@@ -61,8 +62,8 @@ func (w *Watch) Release() (said slurmconf.Release, asking bool) {
 	if w.Slurm == nil {
 		return 0, false
 	}
-	asking = !w.asked.Load()
-	return w.Slurm.Last().State.Release, asking
+	a := w.Slurm.Last()
+	return a.State.Release, a.Failures == 0 && a.Asked.Loaded.Before(w.began)
 }
 
 // Watch follows how far the places of nodes have come. Reconcile judges Slurm's last answer, and says
@@ -71,9 +72,9 @@ type Watch struct {
 	Options
 	pub      *publication.Cluster
 	news     atomic.Bool
-	asked    atomic.Bool // Slurm was asked once, whatever came of it
-	failures int         // of which a value in Heard has told; for heard alone
+	failures int // of which a value in Heard has told; for heard alone
 
+	began  time.Time
 	judged client.Asked // the times of the answer that was judged last
 	waits  bool         // Slurm had not loaded the files then
 	loaded time.Time    // the answer by which Slurm has loaded files was asked for then
@@ -149,7 +150,7 @@ func (w *Watch) judge(in *Input, v *View, a *client.Answer) {
 			pause = 0
 		}
 	case w.pub.Slurm.Reconfigure && v.Never() && w.told.IsNew(w.digest):
-		w.reconfigure()
+		w.reconfigure(w.digest)
 		pause = askFresh
 	case w.waits && !v.Never():
 		pause = askFresh
@@ -182,7 +183,7 @@ func topologies(in *Input) (names []string) {
 // want replaces what is asked next. An answer of that age will do then.
 func (w *Watch) want(q client.Question, at time.Time, age time.Duration) {
 	next := client.Want{Question: q, At: at, Than: at.Add(-age)}
-	next.Then = func(a *client.Answer) *client.Want {
+	next.Then = func(_ context.Context, a *client.Answer) *client.Want {
 		w.heard(a)
 		if a.Err == nil {
 			return nil
@@ -196,7 +197,6 @@ func (w *Watch) want(q client.Question, at time.Time, age time.Duration) {
 
 // heard notes an answer, or one of the first failures in a row, and leaves a value in Heard.
 func (w *Watch) heard(a *client.Answer) {
-	w.asked.Store(true)
 	if failures := min(a.Failures, failuresSaid); a.Err == nil || failures != w.failures {
 		w.failures = failures
 		w.news.Store(true)
@@ -249,15 +249,14 @@ func (w *Watch) say(v *View, aboutNodes bool) (news bool) {
 	return news
 }
 
-// reconfigure wants Slurm to be told to read its files again, because it has not loaded the present ones.
-func (w *Watch) reconfigure() {
-	digest := w.digest
-	w.Slurm.Want("reconfigure", &client.Want{Reconfigure: true, Then: func(a *client.Answer) *client.Want {
-		if a.Err != nil {
-			w.Log.Warn("Slurm does not reconfigure", "publication", w.pub.Name, "err", topology.Cut(a.Err.Error(), topology.MaxMessage))
-			return nil
+// reconfigure lets Slurm be told to read its files again, because it has not loaded those of the digest.
+func (w *Watch) reconfigure(digest string) {
+	w.Slurm.Want("reconfigure", &client.Want{Then: func(ctx context.Context, _ *client.Answer) *client.Want {
+		if err := w.Slurm.Reconfigure(ctx); err != nil {
+			w.Log.Warn("Slurm does not reconfigure", "publication", w.pub.Name, "err", topology.Cut(err.Error(), topology.MaxMessage))
+		} else {
+			w.Log.Info("told Slurm to reconfigure, because it had not loaded the published files", "publication", w.pub.Name, "digest", digest)
 		}
-		w.Log.Info("told Slurm to reconfigure, because it had not loaded the published files", "publication", w.pub.Name, "digest", digest)
 		return nil
 	}})
 }

@@ -2,8 +2,8 @@
 // beside what Slurm says of its nodes, and how many segments of further jobs fit there.
 //
 // While a publisher leads, the Keeper wants an answer of each Slurm once a minute, and of a slow one less
-// often. A reader may want something fresher. The Client of a Slurm asks. It changes nothing in Slurm and in no store, and its memory
-// can be lost.
+// often. A reader may want something fresher. The Client of the Slurm asks. The Keeper changes nothing in
+// Slurm and in no store, and its memory can be lost.
 package occupancy
 
 import (
@@ -69,11 +69,11 @@ type site struct {
 	slurm *client.Client
 	job   chan struct{} // holds a value while somebody asks about one job
 
-	mu     sync.Mutex // guards what follows
-	began  time.Time  // since when an answer is wanted each minute, or zero
-	heard  chan<- struct{}
-	jobs   []Job     // those of the answer that was judged last, or nil
-	seen   time.Time // when that answer was asked for, or the one that is forgotten
+	mu     sync.Mutex      // guards what follows
+	began  time.Time       // an answer is wanted each minute since then
+	heard  chan<- struct{} // gets a value after each; nil while nobody follows
+	jobs   []Job           // those of the answer that was judged last, or nil
+	seen   time.Time       // when that answer was asked for, or the one that is forgotten
 	given  []topology.Topology
 	places *fit.Map         // made of what was given
 	news   bool             // places have changed since the last judgement
@@ -171,7 +171,7 @@ func (k *Keeper) Soon(name string) {
 
 // want wants an answer then, and the next one after it.
 func (k *Keeper) want(s *site, at, than time.Time) *client.Want {
-	return &client.Want{Question: k.question(s), At: at, Than: than, Then: func(*client.Answer) *client.Want { return k.next(s) }}
+	return &client.Want{Question: k.question(s), At: at, Than: than, Then: func(context.Context, *client.Answer) *client.Want { return k.next(s) }}
 }
 
 // next says what is wanted after an answer. While Follow holds, that is one more answer in the minute

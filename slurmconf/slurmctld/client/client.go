@@ -1,10 +1,10 @@
 // Package client asks the running Slurm about its nodes and jobs: slurmrestd by HTTP, or scontrol.
 // It is the only one that does. Package slurmctld reads the answers.
 //
-// There is one Client for each Slurm. It keeps the last answer and its age, asks one question at a
-// time, and leaves a Slurm alone that fails or is slow. It has the only schedule of that Slurm: askers
-// judge the last answer and say what they want next, and Run asks. Each question is bounded in time and in the
-// size of the answer. The package changes nothing in Slurm unless it is told to reconfigure.
+// There is one Client for each Slurm, with the only schedule for it: askers judge the last answer and say
+// what they want next, and Run asks. The Client keeps the last answer and its age, asks one question at a
+// time, and leaves a Slurm alone that fails or is slow. Each question is bounded in time and in the size of
+// the answer. The package changes nothing in Slurm unless it is told to reconfigure.
 package client
 
 import (
@@ -69,16 +69,14 @@ func (c *Client) Last() Answer {
 	return c.last
 }
 
-// Want is what an asker wants to know, and the time for the question.
+// Want is what an asker wants to know, and the time for the question. The Question may be empty.
 type Want struct {
 	Question
 	// Slurm is asked at At. An answer that was asked for at Than or later will do.
 	At, Than time.Time
-	// Reconfigure tells slurmctld to read its files again, in place of a question.
-	Reconfigure bool
-	// Then gets the last answer when the question is answered or has failed. It returns what the asker
-	// wants next, or nil for nothing. The Client holds no lock while Then works.
-	Then func(a *Answer) *Want
+	// Then gets the last answer when the question is answered or has failed. It returns what the asker wants
+	// next, or nil for nothing. The Client holds no lock while Then works.
+	Then func(ctx context.Context, a *Answer) *Want
 }
 
 // Want replaces what an asker wants next. A nil Want is for an asker who wants nothing.
@@ -89,31 +87,20 @@ func (c *Client) Want(asker string, w *Want) {
 	again.Notify(c.wake)
 }
 
-// idle is how long Run waits if nobody wants anything.
-const idle = time.Hour
-
 // Run asks Slurm what the askers want, each at its time, until ctx ends.
 func (c *Client) Run(ctx context.Context) {
-	for {
+	for ctx.Err() == nil {
 		asker, w := c.next()
-		wait := idle
-		if w != nil {
-			wait = time.Until(w.At)
-		}
-		if wait > 0 {
+		if wait := time.Until(w.At); wait > 0 {
 			select {
 			case <-ctx.Done():
-				return
 			case <-c.wake:
 			case <-time.After(wait):
 			}
 			continue
 		}
-		a := c.answer(ctx, w)
-		if ctx.Err() != nil {
-			return
-		}
-		then := w.Then(&a)
+		a := c.Newer(ctx, w.Question, w.Than)
+		then := w.Then(ctx, &a)
 		c.mu.Lock()
 		if c.wants[asker] == w { // else the asker wants something else by now
 			c.wants[asker] = then
@@ -122,29 +109,21 @@ func (c *Client) Run(ctx context.Context) {
 	}
 }
 
-// next returns the asker whose turn is next, and what the asker wants. If several wants are due, the
-// first by the name of the asker is next.
+// idle is how long Run waits if nobody wants anything.
+const idle = time.Hour
+
+// next returns who asks next, and what. Of askers whose time has come, the first by name asks first.
 func (c *Client) next() (asker string, w *Want) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
+	w = &Want{At: now.Add(idle)}
 	for _, name := range slices.Sorted(maps.Keys(c.wants)) {
-		if other := c.wants[name]; other != nil && (w == nil || w.At.After(now) && other.At.Before(w.At)) {
+		if other := c.wants[name]; other != nil && w.At.After(now) && other.At.Before(w.At) {
 			asker, w = name, other
 		}
 	}
 	return asker, w
-}
-
-// answer does what is wanted now.
-func (c *Client) answer(ctx context.Context, w *Want) Answer {
-	if !w.Reconfigure {
-		return c.Newer(ctx, w.Question, w.Than)
-	}
-	err := c.reconfigure(ctx)
-	a := c.Last()
-	a.Err = err
-	return a
 }
 
 // Newer returns an answer that was asked for at than or later. What is older is asked for now. If Slurm
@@ -210,8 +189,8 @@ func (c *Client) Job(ctx context.Context, id string) (*slurmctld.Job, error) {
 	return &state.Jobs[0], nil
 }
 
-// reconfigure tells slurmctld to read its files again.
-func (c *Client) reconfigure(ctx context.Context) error {
+// Reconfigure tells slurmctld to read its files again.
+func (c *Client) Reconfigure(ctx context.Context) error {
 	if err := c.lock(ctx); err != nil {
 		return err
 	}

@@ -173,7 +173,7 @@ func TestClientRun(t *testing.T) {
 		at := func(d time.Duration) time.Time { return start.Add(d * time.Second) }
 		var done []string
 		want := func(asker string, w Want, next ...*Want) *Want {
-			w.Then = func(a *Answer) *Want {
+			w.Then = func(_ context.Context, a *Answer) *Want {
 				done = append(done, fmt.Sprint(asker, " ", time.Since(start), " ", len(s.questions()), " ", a.Err))
 				return append(next, nil)[0]
 			}
@@ -196,16 +196,16 @@ func TestClientRun(t *testing.T) {
 		// An asker wants something else while Slurm is asked: what would have come next does not count.
 		c.Want("nodes", want("slow", Want{Question: nodes, At: at(70), Than: at(70)}, want("never", Want{Question: nodes, At: at(71)})))
 		time.Sleep(time.Second / 2)
-		c.Want("nodes", want("tells", Want{Reconfigure: true}))
+		c.Want("nodes", want("asks nothing", Want{}))
 		time.Sleep(time.Minute)
 		s.set(func() { s.err = errors.New("no route") })
-		c.Want("nodes", want("tells again", Want{Reconfigure: true}))
+		c.Want("nodes", want("nothing again", Want{}))
 		c.Want("fails", want("fails", Want{Question: nodes, Than: time.Now()}))
 		time.Sleep(time.Hour)
 		cancel()
 		running.Wait()
-		if diff := cmp.Diff([]string{"jobs 1s 1 <nil>", "nodes 1s 0 <nil>", "early 13s 1 <nil>", "again 31s 1 <nil>", "jobs later 1m1s 1 <nil>", "slow 1m11s 1 <nil>", "tells 1m11s 0 <nil>",
-			"fails 2m11.5s 1 no route", "tells again 2m11.5s 0 no route"}, done); diff != "" {
+		if diff := cmp.Diff([]string{"jobs 1s 1 <nil>", "nodes 1s 0 <nil>", "early 13s 1 <nil>", "again 31s 1 <nil>", "jobs later 1m1s 1 <nil>", "slow 1m11s 1 <nil>", "asks nothing 1m11s 0 <nil>",
+			"fails 2m11.5s 1 no route", "nothing again 2m11.5s 0 <nil>"}, done); diff != "" {
 			t.Errorf("asker, when, questions, error (-want +got):\n%s", diff)
 		}
 		if a := c.Last(); a.Failures != 1 {
@@ -310,7 +310,7 @@ func TestClientJob(t *testing.T) {
 		if a := c.Last(); a.Failures != 0 || log.String() != "" || !a.Asked.Jobs.IsZero() {
 			t.Errorf("a job that has ended counts as a failure of Slurm: %+v; log:\n%s", a, log)
 		}
-		if err := c.reconfigure(t.Context()); !errors.Is(err, s.err) {
+		if err := c.Reconfigure(t.Context()); !errors.Is(err, s.err) {
 			t.Errorf("reconfigure: %v", err)
 		}
 		c.Newer(t.Context(), Question{Nodes: true}, time.Now())
