@@ -447,7 +447,7 @@ func TestFirstBlocks(t *testing.T) {
 // TestDecisionThatNothingKeeps holds all files for it.
 func TestDecisionThatNothingKeeps(t *testing.T) {
 	p := newPublisher(newMemory(racks(t)), complete(t, Publication{}))
-	l := newLoop(outlets{store: p.store, log: p.log, metrics: p.metrics, jobs: p.jobs}, nil, nil, p.clusters, 0, time.Now())
+	l := newLoop(outlets{store: p.store, log: p.log, metrics: p.metrics, jobs: p.jobs}, nil, p.clusters, 0, time.Now())
 	made := &Rendered{Plan: &topology.Plan{}}
 	for alone, want := range map[bool]bool{false: true, true: false} {
 		k := kept{made: made, unapproved: made, held: []plandoc.Held{{Reason: placement.TopologiesChange, Alone: alone}}}

@@ -210,7 +210,7 @@ func largeMarks(t testing.TB) (look func() int) {
 	doc.Add(first)
 	set.Put(&doc.Current, made.Files, first.Time)
 	p := newPublisher(store, []*publication.Cluster{pub})
-	m := newLoop(outlets{store: store, log: p.log, metrics: p.metrics}, nil, nil, p.clusters, 0, now).marks
+	m := newLoop(outlets{store: store, log: p.log, metrics: p.metrics}, nil, p.clusters, 0, now).marks
 	files := outcome{stored: &stored{doc: doc, set: set}, specs: made.Specs}
 	wants := m.wants(files)
 	for name, n := range in.Nodes {

@@ -20,7 +20,7 @@ func TestPassChangesNothing(t *testing.T) {
 	pubs := complete(t, Publication{})
 	p := newPublisher(store, pubs)
 	now := time.Now()
-	l := newLoop(outlets{store: store, recorder: store, log: p.log, metrics: p.metrics, jobs: p.jobs}, nil, nil, pubs, 0, now)
+	l := newLoop(outlets{store: store, recorder: store, log: p.log, metrics: p.metrics, jobs: p.jobs}, nil, pubs, 0, now)
 	text := func(doc *plandoc.Document, snap *inputs.Snapshot) string {
 		plan, err := plandoc.Marshal(doc)
 		if err != nil {

@@ -72,6 +72,7 @@ type Publisher struct {
 	metrics  *Metrics
 	clusters []*publication.Cluster
 	jobs     *occupancy.Keeper
+	heard    chan struct{} // gets a value when Slurm has answered or failed
 	busy     atomic.Pointer[time.Time]
 }
 
@@ -102,7 +103,7 @@ func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metri
 	jobs := occupancy.New(o.Slurm, log)
 	metrics.segments.Watch(store, jobs)
 	metrics.occupancy.Watch(jobs)
-	return &Publisher{store: store, options: o, log: log, metrics: metrics, clusters: clusters, jobs: jobs}
+	return &Publisher{store: store, options: o, log: log, metrics: metrics, clusters: clusters, jobs: jobs, heard: make(chan struct{}, 1)}
 }
 
 // idle is the time to the next pass if nothing asks for one.
@@ -113,7 +114,7 @@ const idle = 24 * time.Hour
 func (p *Publisher) Ask(ctx context.Context) error {
 	var asking sync.WaitGroup
 	for _, c := range p.options.Slurm {
-		asking.Go(func() { c.Run(ctx) })
+		asking.Go(func() { c.Run(ctx, p.heard) })
 	}
 	asking.Wait()
 	return nil
@@ -126,14 +127,13 @@ func (p *Publisher) Run(ctx context.Context) error {
 	defer p.metrics.leader.Set(0)
 	defer p.metrics.status.Clear()
 	defer p.metrics.segments.Clear()
-	answered := make(chan struct{}, 1)
-	p.jobs.Follow(answered)
+	p.jobs.Follow()
 	defer p.jobs.Forget()
 	p.log.Info("publishing", "publications", len(p.clusters))
 	now := time.Now()
 	var loops []*loop
 	for i := range p.clusters {
-		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Seed, p.options.Recorder, p.log, p.metrics, p.jobs}, p.options.Slurm, answered, p.clusters, i, now)
+		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Seed, p.options.Recorder, p.log, p.metrics, p.jobs}, p.options.Slurm, p.clusters, i, now)
 		l.Touch(now, l.pub.SettleTime.Duration, l.pub.SettleMost())
 		l.seedAtOnce(ctx)
 		loops = append(loops, l)
@@ -159,7 +159,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 				l.Touch(now, l.pub.SettleTime.Duration, l.pub.SettleMost())
 			}
 			p.reread(ctx, loops, now)
-		case <-answered:
+		case <-p.heard:
 			for _, l := range loops {
 				if (l.watch.News() || l.newJobs()) && l.Dirty.IsZero() && l.Failures == 0 { // else a pass comes when it may
 					l.At(time.Now())
@@ -264,12 +264,12 @@ func (o *outlets) record(p *publication.Cluster, warning bool, reason, message s
 }
 
 // newLoop returns the loop of one of all publications.
-func newLoop(o outlets, slurm map[string]*client.Client, answered chan<- struct{}, all []*publication.Cluster, at int, now time.Time) *loop {
+func newLoop(o outlets, slurm map[string]*client.Client, all []*publication.Cluster, at int, now time.Time) *loop {
 	pub := all[at]
 	others := slices.Concat(all[:at], all[at+1:])
 	a := &archive{store: o.store, pub: pub, others: others, writes: o.metrics.writes, log: o.log}
 	l := &loop{outlets: o, pub: pub, archive: a, first: &firstWait{pub: pub, started: now},
-		watch: loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Heard: answered, Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})}
+		watch: loaded.NewWatch(pub, loaded.Options{Slurm: slurm[pub.Name], Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})}
 	timer := &l.Timer
 	l.marks = &marker{outlets: o, pub: pub, timer: timer, others: others, said: map[string]string{}, writes: o.metrics.writes.WithLabelValues("node")}
 	l.facts = &gatherer{pub: pub, nodes: &nodeHistory{pub: pub, others: others}, marks: l.marks, jobs: o.jobs, fabrics: &fabricHistory{}, timer: timer}

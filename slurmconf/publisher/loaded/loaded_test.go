@@ -235,16 +235,15 @@ func (e *events) Record(_ plandoc.Location, _ bool, reason, message string) {
 	*e = append(*e, reason+": "+message[:len(NeverLoaded)])
 }
 
-// newWatch returns a Watch of the Slurm, its series, and the channel that tells of answers. Somebody has to
-// run its Client.
-func newWatch(t *testing.T, slurm client.Asker, e *events, reconfigure bool) (*Watch, *prometheus.Registry, <-chan struct{}) {
+// newWatch returns a Watch of the Slurm, and its series.
+func newWatch(t *testing.T, slurm client.Asker, e *events, reconfigure bool) (*Watch, *prometheus.Registry) {
 	t.Helper()
 	pubs, err := publication.Compile([]publication.Publication{{Slurm: publication.Slurm{Scontrol: "scontrol", Reconfigure: reconfigure}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reg, log, heard := prometheus.NewRegistry(), slog.New(slog.DiscardHandler), make(chan struct{}, 1)
-	return NewWatch(pubs[0], Options{Slurm: client.New("default", slurm, log), Heard: heard, Recorder: e, Metrics: NewMetrics(reg), Log: log}), reg, heard
+	reg, log := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
+	return NewWatch(pubs[0], Options{Slurm: client.New("default", slurm, log), Recorder: e, Metrics: NewMetrics(reg), Log: log}), reg
 }
 
 // bubble is a Watch that works in fake time, which begins at noon.
@@ -254,7 +253,7 @@ type bubble struct {
 	f     *fake
 	e     events
 	reg   *prometheus.Registry
-	heard <-chan struct{}
+	heard chan struct{}
 }
 
 // watched runs a test of a Watch.
@@ -262,12 +261,12 @@ func watched(t *testing.T, state *slurmctld.State, reconfigure bool, test func(b
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(noon))
-		b := &bubble{T: t, f: &fake{state: state}}
-		b.w, b.reg, b.heard = newWatch(t, b.f, &b.e, reconfigure)
+		b := &bubble{T: t, f: &fake{state: state}, heard: make(chan struct{}, 1)}
+		b.w, b.reg = newWatch(t, b.f, &b.e, reconfigure)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		b.w.Slurm.Want(asker, nil) // the first question, which TestFirstQuestion is about
-		go b.w.Slurm.Run(ctx)
+		go b.w.Slurm.Run(ctx, b.heard)
 		test(b)
 	})
 }
@@ -283,13 +282,14 @@ func TestFirstQuestion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, _, heard := newWatch(t, tt.fake, &events{}, false)
+				w, _ := newWatch(t, tt.fake, &events{}, false)
 				if release, asking := w.Release(); release != 0 || !asking {
 					t.Errorf("before Slurm is asked: %s, asking %t", release, asking)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				go w.Slurm.Run(ctx)
+				heard := make(chan struct{}, 1)
+				go w.Slurm.Run(ctx, heard)
 				<-heard
 				if release, asking := w.Release(); release != tt.want || asking || tt.brief != 1 {
 					t.Errorf("then: %s, asking %t, after %d questions; want %s after one", release, asking, tt.brief, tt.want)
@@ -309,13 +309,12 @@ func (b *bubble) until(s *site, until time.Duration) (said []string) {
 			last = first
 			said = append(said, s.after.String()+" "+first)
 		}
-		select {
-		case <-b.heard:
-			if !b.w.News() {
-				b.Error("an answer that is no news")
+		for news := false; !news; news = b.w.News() {
+			select {
+			case <-b.heard:
+			case <-end:
+				return said
 			}
-		case <-end:
-			return said
 		}
 	}
 }

@@ -33,9 +33,9 @@ type realSite struct {
 // follow has a Watch of the Slurm.
 func (r *realSite) follow(slurm client.Asker, e *events, reconfigure bool) {
 	r.t.Helper()
-	r.watch, _, _ = newWatch(r.t, slurm, e, reconfigure)
+	r.watch, _ = newWatch(r.t, slurm, e, reconfigure)
 	var asking sync.WaitGroup
-	asking.Go(func() { r.watch.Slurm.Run(r.t.Context()) })
+	asking.Go(func() { r.watch.Slurm.Run(r.t.Context(), make(chan struct{}, 1)) })
 	r.t.Cleanup(asking.Wait)
 }
 

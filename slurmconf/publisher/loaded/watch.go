@@ -41,8 +41,7 @@ type Recorder interface {
 // Options are what a Watch works with.
 type Options struct {
 	Slurm    *client.Client // or nil, if nobody can be asked
-	Heard    chan<- struct{}
-	Recorder Recorder // or nil
+	Recorder Recorder       // or nil
 	Metrics  *Metrics
 	Log      *slog.Logger
 }
@@ -72,7 +71,7 @@ type Watch struct {
 	Options
 	pub      *publication.Cluster
 	news     atomic.Bool
-	failures int // of which a value in Heard has told; for heard alone
+	failures int // that were news; the Client alone looks
 
 	began  time.Time
 	judged client.Asked // the times of the answer that was judged last
@@ -184,7 +183,10 @@ func topologies(in *Input) (names []string) {
 func (w *Watch) want(q client.Question, at time.Time, age time.Duration) {
 	next := client.Want{Question: q, At: at, Than: at.Add(-age)}
 	next.Then = func(_ context.Context, a *client.Answer) *client.Want {
-		w.heard(a)
+		if failures := min(a.Failures, failuresSaid); a.Err == nil || failures != w.failures {
+			w.failures = failures
+			w.news.Store(true)
+		}
 		if a.Err == nil {
 			return nil
 		}
@@ -195,16 +197,7 @@ func (w *Watch) want(q client.Question, at time.Time, age time.Duration) {
 	w.Slurm.Want(asker, &next)
 }
 
-// heard notes an answer, or one of the first failures in a row, and leaves a value in Heard.
-func (w *Watch) heard(a *client.Answer) {
-	if failures := min(a.Failures, failuresSaid); a.Err == nil || failures != w.failures {
-		w.failures = failures
-		w.news.Store(true)
-		again.Notify(w.Heard)
-	}
-}
-
-// News reports whether a value was left in Heard since the last call.
+// News reports whether there was an answer since the last call, or one of the first failures in a row.
 func (w *Watch) News() bool { return w.news.Swap(false) }
 
 // say says what is pending. A node that is not registered as published is pending if two questions

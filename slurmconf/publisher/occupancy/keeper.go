@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/again"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/client"
@@ -69,11 +68,10 @@ type site struct {
 	slurm *client.Client
 	job   chan struct{} // holds a value while somebody asks about one job
 
-	mu     sync.Mutex      // guards what follows
-	began  time.Time       // an answer is wanted each minute since then
-	heard  chan<- struct{} // gets a value after each; nil while nobody follows
-	jobs   []Job           // those of the answer that was judged last, or nil
-	seen   time.Time       // when that answer was asked for, or the one that is forgotten
+	mu     sync.Mutex // guards what follows
+	began  time.Time  // an answer is wanted each minute since then; zero: nobody follows
+	jobs   []Job      // those of the answer that was judged last, or nil
+	seen   time.Time  // when that answer was asked for, or the one that is forgotten
 	given  []topology.Topology
 	places *fit.Map         // made of what was given
 	news   bool             // places have changed since the last judgement
@@ -175,23 +173,22 @@ func (k *Keeper) want(s *site, at, than time.Time) *client.Want {
 }
 
 // next says what is wanted after an answer. While Follow holds, that is one more answer in the minute
-// that comes next, unless the last one will do. A value in heard tells who follows of the answer.
+// that comes next, unless the last one will do.
 func (k *Keeper) next(s *site) *client.Want {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.heard == nil {
+	if s.began.IsZero() {
 		return nil
 	}
-	again.Notify(s.heard)
 	minute := s.began.Add(time.Since(s.began).Truncate(askEvery) + askEvery)
 	return k.want(s, minute, minute.Add(-s.rest()))
 }
 
-// Follow wants an answer of each Slurm each minute until Forget. After each it leaves a value in heard.
-func (k *Keeper) Follow(heard chan<- struct{}) {
+// Follow wants an answer of each Slurm each minute until Forget.
+func (k *Keeper) Follow() {
 	for _, s := range k.sites {
 		s.mu.Lock()
-		s.began, s.heard = time.Now(), heard
+		s.began = time.Now()
 		s.mu.Unlock()
 		s.slurm.Want(asker, k.next(s))
 	}
@@ -201,9 +198,8 @@ func (k *Keeper) Follow(heard chan<- struct{}) {
 func (k *Keeper) Forget() {
 	for _, s := range k.sites {
 		s.mu.Lock()
-		s.heard = nil
 		s.jobs, s.gpus, s.given, s.places = nil, nil, nil, nil
-		s.seen = s.slurm.Last().Asked.Jobs
+		s.began, s.seen = time.Time{}, s.slurm.Last().Asked.Jobs
 		s.mu.Unlock()
 		s.slurm.Want(asker, nil)
 	}

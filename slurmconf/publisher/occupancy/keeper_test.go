@@ -93,7 +93,7 @@ func asks(t *testing.T, k *Keeper) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
-	asking.Go(func() { k.sites[name].slurm.Run(ctx) })
+	asking.Go(func() { k.sites[name].slurm.Run(ctx, make(chan struct{}, 1)) })
 	return func() {
 		cancel()
 		asking.Wait()
@@ -104,7 +104,7 @@ func asks(t *testing.T, k *Keeper) (end func()) {
 func follow(t *testing.T, k *Keeper) (end func()) {
 	t.Helper()
 	ended := asks(t, k)
-	k.Follow(make(chan struct{}, 1))
+	k.Follow()
 	return func() {
 		k.Forget()
 		ended()
@@ -191,33 +191,31 @@ func TestSoon(t *testing.T) {
 		s := &slurm{}
 		k, _ := newKeeper(t, s)
 		defer asks(t, k)()
-		heard, all := make(chan struct{}, 1), 0
-		check := func(what string, want int, told bool) {
+		all := 0
+		check := func(what string, want int) {
 			t.Helper()
-			if n := s.questions() - all; n != want || len(heard) > 0 != told {
-				t.Errorf("%s: %d questions, want %d; told of an answer: %t", what, n, want, len(heard) > 0)
+			if n := s.questions() - all; n != want {
+				t.Errorf("%s: %d questions, want %d", what, n, want)
 			}
 			all = s.questions()
 		}
 		k.Soon(name)
 		time.Sleep(time.Hour)
-		check("one look at a Slurm that is not followed", 1, false)
+		check("one look at a Slurm that is not followed", 1)
 		for range 30 {
 			k.Soon(name)
 			time.Sleep(2 * time.Second)
 		}
-		check("a minute of looks, each 2 s", 5, false)
-		k.Follow(heard)
-		<-heard
+		check("a minute of looks, each 2 s", 5)
+		k.Follow()
 		time.Sleep(time.Hour + time.Second)
-		check("an hour that is followed", 60, true)
+		check("an hour that is followed", 60)
 		k.Soon(name)
 		time.Sleep(58 * time.Second)
-		check("one look just after an answer", 0, true)
+		check("one look just after an answer", 0)
 		k.Forget()
-		<-heard
 		time.Sleep(time.Hour)
-		check("an hour after", 0, false)
+		check("an hour after", 0)
 	})
 }
 

@@ -77,7 +77,7 @@ func TestAsked(t *testing.T) {
 		if states, jobs, err := see(); states != nil || jobs != nil || err != nil {
 			t.Errorf("before the answer: %v, %v, %v", states, jobs, err)
 		}
-		go slurm.Run(t.Context())
+		go slurm.Run(t.Context(), make(chan struct{}, 1))
 		synctest.Wait()
 		states, jobs, err := see()
 		want := []picture.Job{{ID: "5_2", Name: "train", User: "ada", Account: "ml", Partition: "p", Nodes: []string{"n1", "n2", "n5", "n6"}, GPUs: map[string]string{"n1": "0-3", "n2": "0,2-3"}, Segment: 4, Blocks: 2, Fewest: 2, Note: "2 blocks; segment 4 got 2+2"},

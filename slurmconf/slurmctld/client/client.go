@@ -87,8 +87,9 @@ func (c *Client) Want(asker string, w *Want) {
 	again.Notify(c.wake)
 }
 
-// Run asks Slurm what the askers want, each at its time, until ctx ends.
-func (c *Client) Run(ctx context.Context) {
+// Run asks Slurm what the askers want, each at its time, until ctx ends. After each Then it leaves a value in
+// heard.
+func (c *Client) Run(ctx context.Context, heard chan<- struct{}) {
 	for ctx.Err() == nil {
 		asker, w := c.next()
 		if wait := time.Until(w.At); wait > 0 {
@@ -106,18 +107,16 @@ func (c *Client) Run(ctx context.Context) {
 			c.wants[asker] = then
 		}
 		c.mu.Unlock()
+		again.Notify(heard)
 	}
 }
-
-// idle is how long Run waits if nobody wants anything.
-const idle = time.Hour
 
 // next returns who asks next, and what. Of askers whose time has come, the first by name asks first.
 func (c *Client) next() (asker string, w *Want) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	w = &Want{At: now.Add(idle)}
+	w = &Want{At: now.Add(time.Hour)} // nobody wants anything sooner
 	for _, name := range slices.Sorted(maps.Keys(c.wants)) {
 		if other := c.wants[name]; other != nil && w.At.After(now) && other.At.Before(w.At) {
 			asker, w = name, other

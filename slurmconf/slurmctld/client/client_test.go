@@ -181,7 +181,8 @@ func TestClientRun(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { c.Run(ctx) })
+		heard := make(chan struct{}, 1)
+		running.Go(func() { c.Run(ctx, heard) })
 		nodes, jobs := Question{Nodes: true}, Question{Nodes: true, Jobs: true}
 		synctest.Wait()
 		// Two askers at once: the answer about jobs has nodes that are new enough for the other one, too.
@@ -190,10 +191,12 @@ func TestClientRun(t *testing.T) {
 		c.Want("gone", want("gone", Want{Question: nodes, At: at(1000)}))
 		c.Want("replaced", want("late", Want{Question: nodes, At: at(20), Than: at(20)}))
 		time.Sleep(10 * time.Second)
+		<-heard
 		c.Want("replaced", want("early", Want{Question: nodes, At: at(12), Than: at(12)}))
 		c.Want("gone", nil)
 		time.Sleep(time.Minute)
 		// An asker wants something else while Slurm is asked: what would have come next does not count.
+		<-heard
 		c.Want("nodes", want("slow", Want{Question: nodes, At: at(70), Than: at(70)}, want("never", Want{Question: nodes, At: at(71)})))
 		time.Sleep(time.Second / 2)
 		c.Want("nodes", want("asks nothing", Want{}))
