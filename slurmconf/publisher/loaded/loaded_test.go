@@ -586,6 +586,7 @@ func TestWatchHeardByOthers(t *testing.T) {
 		t.says(nil, errors.New("connection refused"))
 		time.Sleep(time.Minute)
 		t.w.Slurm.Newer(t.Context(), all, time.Now())
+		time.Sleep(2 * time.Minute)
 		t.until(s, 12*time.Minute)
 		if asked, brief, _ := t.f.count(); t.w.judged != at || len(asked)+brief != 1 {
 			t.Errorf("asked %d times, judged what was asked at %v, want once and %v", len(asked)+brief, t.w.judged, at)

@@ -216,6 +216,9 @@ func TestSoon(t *testing.T) {
 		k.Forget()
 		time.Sleep(time.Hour)
 		check("an hour after", 0)
+		k.Soon(name)
+		time.Sleep(time.Hour)
+		check("one look after", 1)
 	})
 }
 

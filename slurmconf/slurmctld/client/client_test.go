@@ -186,9 +186,10 @@ func TestClientRun(t *testing.T) {
 		nodes, jobs := Question{Nodes: true}, Question{Nodes: true, Jobs: true}
 		synctest.Wait()
 		// Two askers at once: the answer about jobs has nodes that are new enough for the other one, too.
-		c.Want("nodes", want("nodes", Want{Question: nodes, At: at(0), Than: at(0)}, want("again", Want{Question: nodes, At: at(30), Than: at(20)})))
+		c.Want("nodes", want("nodes", Want{Question: nodes, At: at(-1), Than: at(-1)}, want("again", Want{Question: nodes, At: at(30), Than: at(20)})))
 		c.Want("jobs", want("jobs", Want{Question: jobs, At: at(0), Than: at(0)}, want("jobs later", Want{Question: jobs, At: at(60), Than: at(60)})))
 		c.Want("gone", want("gone", Want{Question: nodes, At: at(1000)}))
+		c.Want("waits", want("waits", Want{Question: nodes, At: at(9000)}))
 		c.Want("replaced", want("late", Want{Question: nodes, At: at(20), Than: at(20)}))
 		time.Sleep(10 * time.Second)
 		<-heard
