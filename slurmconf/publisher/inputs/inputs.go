@@ -21,16 +21,15 @@ import (
 
 // Inputs are the nodes that a publication takes, as a plan needs them.
 type Inputs struct {
-	// Facts has one entry for each node with a Slurm name.
+	// Facts has one entry for each Slurm name of a node, mostly one.
 	Facts []topology.Facts
 	// Unnamed says why a node has no Slurm name. UnnamedFacts are the facts of these nodes.
 	Unnamed      []topology.Finding
 	UnnamedFacts []topology.Facts
 	// Problems are further problems of nodes.
 	Problems []topology.Finding
-	// Nodes has the nodes of Facts by Slurm name. Nameless has the nodes of Unnamed by their
-	// own name. All has both by their own name.
-	Nodes, Nameless, All map[string]*Node
+	// Nodes has the nodes of Facts by Slurm name. All has these and the nodes of Unnamed by their own name.
+	Nodes, All map[string]*Node
 	// States are Slurm's words for the state of nodes by Slurm name, if worker pods in a list
 	// have them.
 	States map[string]string
@@ -54,7 +53,7 @@ type Inputs struct {
 
 // Gather returns what the snapshot says of the nodes that the rules take.
 func (r *Rules) Gather(snap *Snapshot) Inputs {
-	in := Inputs{Facts: make([]topology.Facts, 0, len(snap.Nodes)), Nodes: make(map[string]*Node, len(snap.Nodes)), Nameless: map[string]*Node{},
+	in := Inputs{Facts: make([]topology.Facts, 0, len(snap.Nodes)), Nodes: make(map[string]*Node, len(snap.Nodes)),
 		All: make(map[string]*Node, len(snap.Nodes)), States: map[string]string{}, Claimed: map[string]string{}, Pending: map[string]bool{}}
 	unreadable := snap.Unreadable()
 	for i := range snap.Nodes {
@@ -63,19 +62,25 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 			continue
 		}
 		in.All[n.Name] = n
-		name, problem := r.NameOf(n)
+		names, problem := r.NamesOf(n)
 		if problem.Reason != "" {
-			in.addNameless(r, n, problem)
+			in.Unnamed = append(in.Unnamed, problem)
 			in.UnnamedFacts = append(in.UnnamedFacts, r.Read(n, snap, unreadable))
 			continue
 		}
 		f := r.Read(n, snap, unreadable)
-		f.SlurmName = name
 		in.judgeSlices(&f)
-		in.Facts = append(in.Facts, f)
-		in.Nodes[name] = n
-		if state := n.slurmState(r.names); state != "" {
-			in.States[name] = state
+		if f.Shared = len(names) > 1; f.Shared {
+			in.Problems = append(in.Problems, topology.Finding{Severity: topology.Warning, Subject: topology.Subject{Node: n.Name}, Reason: ReasonTwoWorkerPods,
+				Message: fmt.Sprintf("its worker pods have the Slurm names %s: each is published in the node's place, and slurmd detects which GPUs its pod has", strings.Join(names, " and "))})
+		}
+		for _, name := range names {
+			f.SlurmName = name
+			in.Facts = append(in.Facts, f)
+			in.Nodes[name] = n
+			if state := n.slurmState(r.names, name); state != "" {
+				in.States[name] = state
+			}
 		}
 	}
 	switch {
@@ -97,20 +102,6 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 		}
 	}
 	return in
-}
-
-// addNameless adds a node without a Slurm name. Names that its pods contend for are
-// claimed.
-func (in *Inputs) addNameless(r *Rules, n *Node, problem topology.Finding) {
-	in.Unnamed = append(in.Unnamed, problem)
-	in.Nameless[n.Name] = n
-	if problem.Reason != ReasonTwoWorkerPods {
-		return
-	}
-	names, _ := r.workerNames(n)
-	for _, name := range names {
-		in.Claimed[name] = problem.Message
-	}
 }
 
 // UnnamedProblems are the problems of nodes that should have a Slurm name. A node on which
@@ -139,7 +130,7 @@ func (in *Inputs) expect(r *Rules, snap *Snapshot) {
 		return
 	}
 	for i := range in.Unnamed {
-		if n := in.Nameless[in.Unnamed[i].Node]; in.Unnamed[i].Reason == ReasonNoWorkerPod {
+		if n := in.All[in.Unnamed[i].Node]; in.Unnamed[i].Reason == ReasonNoWorkerPod {
 			f := in.UnnamedFacts[i]
 			f.SlurmName = (&Worker{}).nameOn(n)
 			in.Expected = append(in.Expected, f)
@@ -165,7 +156,6 @@ func (in *Inputs) checkPods(r *Rules, snap *Snapshot) {
 func (in *Inputs) unname(f *topology.Facts, reason, message string) {
 	in.Unnamed = append(in.Unnamed, topology.Finding{Subject: topology.Subject{Node: f.Name}, Reason: reason, Message: message})
 	in.UnnamedFacts = append(in.UnnamedFacts, *f)
-	in.Nameless[f.Name] = in.All[f.Name]
 	in.Claimed[f.SlurmName] = message
 	delete(in.Nodes, f.SlurmName)
 }
