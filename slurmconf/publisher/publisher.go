@@ -137,6 +137,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		l.Touch(now, l.pub.SettleTime.Duration, l.pub.SettleMost())
 		l.seedAtOnce(ctx)
 		loops = append(loops, l)
+		defer l.watch.End()
 	}
 	status := nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(loops),
 		Fabrics: publication.AnyFabrics(p.clusters), Writes: p.metrics.writes.WithLabelValues("condition")}, p.metrics.status, now, p.log)

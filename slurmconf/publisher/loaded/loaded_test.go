@@ -569,6 +569,12 @@ func TestWatchCannotAsk(t *testing.T) {
 		if said := t.until(s, 4*time.Hour); len(said) != 1 || !strings.HasSuffix(said[0], plandoc.CannotAsk) {
 			t.Errorf("said %q", said)
 		}
+		t.w.End()
+		asked, brief, _ := t.f.count()
+		time.Sleep(time.Hour)
+		if more, others, _ := t.f.count(); len(more) != len(asked) || others != brief {
+			t.Errorf("asked %d times after the end", len(more)+others-len(asked)-brief)
+		}
 		nobody := NewWatch(t.w.pub, Options{Metrics: t.w.Metrics, Log: t.w.Log})
 		if k := nobody.Reconcile(s.input()); k.Text != "" || k.Unjudged {
 			t.Errorf("nobody to ask: %+v", k)

@@ -197,6 +197,13 @@ func (w *Watch) want(q client.Question, at time.Time, age time.Duration) {
 	w.Slurm.Want(asker, &next)
 }
 
+// End wants no more answers.
+func (w *Watch) End() {
+	if w.Slurm != nil {
+		w.Slurm.Want(asker, nil)
+	}
+}
+
 // News reports whether there was an answer since the last call, or one of the first failures in a row.
 func (w *Watch) News() bool { return w.news.Swap(false) }
 
