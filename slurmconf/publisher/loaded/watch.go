@@ -73,7 +73,7 @@ type Watch struct {
 	news     atomic.Bool
 	failures int // that were news; the Client alone looks
 
-	began  time.Time
+	began  time.Time    // when the first question was wanted
 	judged client.Asked // the times of the answer that was judged last
 	waits  bool         // Slurm had not loaded the files then
 	loaded time.Time    // the answer by which Slurm has loaded files was asked for then
