@@ -93,32 +93,24 @@ func New(slurm map[string]*client.Client, log *slog.Logger) *Keeper {
 	return k
 }
 
-// Set takes the published topologies of a publication, and asks for the jobs there. The same places again
-// change nothing.
+// Set takes the published topologies of a publication, and asks for the jobs there. The same topologies
+// again change nothing.
 func (k *Keeper) Set(name string, topologies []topology.Topology) {
 	s := k.sites[name]
-	if s == nil || s.has(topologies) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.given != nil && reflect.DeepEqual(s.given, topologies) {
 		return
 	}
 	places, err := fit.NewMap(topologies)
 	if err != nil { // the topologies were read from the plan
 		k.log.Warn("jobs cannot be judged", "publication", name, "err", err)
 	}
-	s.mu.Lock()
-	same := s.places != nil && reflect.DeepEqual(s.places, places)
-	if s.given = topologies; !same {
-		s.places, s.news = places, true
-	}
-	s.mu.Unlock()
-	if !same {
-		k.Soon(name)
-	}
-}
-
-func (s *site) has(topologies []topology.Topology) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.given != nil && reflect.DeepEqual(s.given, topologies)
+	s.given, s.places, s.news = topologies, places, true
+	k.Soon(name)
 }
 
 // Asks reports whether the Slurm of a publication can be asked.

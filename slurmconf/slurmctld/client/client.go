@@ -53,8 +53,6 @@ type Client struct {
 	wants map[string]*Want // by asker
 	last  Answer
 	since time.Time // the first failure since Slurm answered
-	// began and ended are of the last question.
-	began, ended time.Time
 }
 
 // New returns the Client of a Slurm. The log calls the Slurm by the name of its publication.
@@ -127,17 +125,16 @@ func (c *Client) next() (asker string, w *Want) {
 
 // Newer returns an answer that was asked for at than or later. What is older is asked for now. If Slurm
 // does not answer, or did not shortly before, Newer returns the last answer with Err. Who comes while
-// another asks waits for that answer. Of a slow Slurm the answer may be older. Details count for jobs
-// that are asked for now.
+// another asks waits for that answer. Of a slow Slurm the answer may be older: it will do for who comes
+// meanwhile and soon after. Details count for jobs that are asked for now.
 func (c *Client) Newer(ctx context.Context, q Question, than time.Time) Answer {
-	came := time.Now()
 	if err := c.lock(ctx); err != nil {
 		a := c.Last()
 		a.Err = err
 		return a
 	}
 	defer c.unlock()
-	m, err := c.due(&q, than, came)
+	m, err := c.due(&q, than)
 	if m.nothing() {
 		a := c.Last()
 		a.Err = err
@@ -152,18 +149,17 @@ func (c *Client) Newer(ctx context.Context, q Question, than time.Time) Answer {
 		a.Err = ctx.Err()
 		return a
 	}
-	c.began, c.ended = began, time.Now()
 	if err != nil {
-		c.fail(err)
+		c.fail(err, began)
 		return c.last
 	}
 	if c.last.Failures > 0 {
-		c.log.Info("Slurm answers again", "publication", c.name, "after", c.ended.Sub(c.since).Round(time.Second).String())
+		c.log.Info("Slurm answers again", "publication", c.name, "after", time.Since(c.since).Round(time.Second).String())
 	}
 	c.last.add(&m, said, began)
 	c.last.Err, c.last.Failures, c.last.Next = nil, 0, time.Time{}
 	if m.whole() {
-		c.last.Took = c.ended.Sub(began)
+		c.last.Took = time.Since(began)
 	}
 	return c.last
 }
@@ -211,14 +207,11 @@ func (c *Client) lock(ctx context.Context) error {
 
 func (c *Client) unlock() { <-c.asking }
 
-// due returns what is to be asked now for who came then and wants an answer that is no older than since.
-// The error says why something is missing and Slurm is left alone.
-func (c *Client) due(q *Question, since, came time.Time) (Question, error) {
+// due returns what is to be asked now for an answer that is no older than since. The error says why
+// something is missing and Slurm is left alone.
+func (c *Client) due(q *Question, since time.Time) (Question, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended.After(came) && c.began.Before(since) { // it was being asked when the caller came
-		since = c.began
-	}
 	m, now := q.missing(&c.last, since), time.Now()
 	if !m.nothing() && now.Before(c.last.Next) {
 		return Question{}, c.last.Err
@@ -238,13 +231,14 @@ func (c *Client) put(ctx context.Context, q *Question) (*slurmctld.State, error)
 }
 
 // fail keeps the last answer, and logs the first of failures in a row.
-func (c *Client) fail(err error) {
+func (c *Client) fail(err error, began time.Time) {
+	ended := time.Now()
 	if c.last.Failures == 0 {
-		c.since = c.ended
+		c.since = ended
 		c.log.Warn("Slurm does not answer", "publication", c.name, "err", topology.Cut(err.Error(), topology.MaxMessage))
 	}
 	c.last.Err = err
 	c.last.Failures++
 	pause := again.Pause(c.last.Failures, firstPause, lastPause)
-	c.last.Next = c.ended.Add(min(max(pause, restFor*c.ended.Sub(c.began)), longPause))
+	c.last.Next = ended.Add(min(max(pause, restFor*ended.Sub(began)), longPause))
 }
