@@ -152,26 +152,14 @@ func (c *Cluster) Policy() placement.Policy {
 // Keys are the keys that decide what is planned and written, and their values as text. A
 // key without a value is absent, and so is the namespace if no worker pods are looked at.
 func (c *Cluster) Keys() map[string]string {
-	keys, namespace, release := make(map[string]string), "", c.SlurmVersion
-	if release == "" && c.Seen != 0 {
-		release = c.Seen.String()
+	keys := c.planKeys()
+	if len(c.Rules.PodNamespaces()) == 0 {
+		delete(keys, "namespace")
 	}
-	if len(c.Rules.PodNamespaces()) > 0 {
-		namespace = c.Namespace
+	if c.SlurmVersion == "" && c.Seen != 0 {
+		keys[keySlurmVersion] = c.Seen.String()
 	}
-	for key, value := range map[string]any{
-		"slurmNames": c.SlurmNames, "namespace": namespace, "nodes.selector": c.Nodes.Selector, "nodes.slinky": c.Nodes.Slinky, "membership": c.Membership, keySlurmVersion: release, "resourceSlices": c.ResourceSlices, "format": c.FileFormat(), "topology": c.Topology,
-		"defaultTopology": c.DefaultTopology, "flatTopology": c.FlatTopology, "blocksBy": c.BlocksBy, "parentBlocks": c.ParentBlocks,
-		"domainLabels": c.DomainLabels, "tierLabels": c.TierLabels, "fabricFiles": c.FabricFiles, "computeAdapters": c.ComputeAdapters, "rootSwitch": c.RootSwitch, "fabrics": c.Fabrics, "baseBlockSize": c.BaseBlockSize, "blockSizes": c.BlockSizes, "sizeClasses": c.SizeClasses,
-		"minBlockNodes": c.MinBlockNodes, "maxDomainGPUs": c.MaxDomainGPUs, "forgetBlocks": c.ForgetBlocks, "forgetSwitches": c.ForgetSwitches,
-		"gres.naming": c.Gres.Naming, "gres.types": c.Gres.Types, "gres.leaveOut": c.Gres.LeaveOut, "gres.cores": c.Gres.Cores, "gres.autoDetect": c.Gres.AutoDetect,
-	} {
-		switch text := fmt.Sprint(value); text {
-		case "", "0", "false", "[]", "map[]":
-		default:
-			keys[key] = text
-		}
-	}
+	keys["format"] = c.FileFormat()
 	return keys
 }
 

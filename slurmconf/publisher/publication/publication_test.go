@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,13 +21,13 @@ func TestCompileRefuses(t *testing.T) {
 	refuse := func(string) (inputs.Selector, error) { return nil, errors.New("it ends early") }
 	seconds := func(n int) Duration { return Duration{time.Duration(n) * time.Second, true} }
 	tests := map[string][]Publication{
-		`slurmVersion: slurm release "23.02"`: {{SlurmVersion: "23.02"}},
-		`format: "xml": want conf or yaml`:    {{Format: "xml"}},
-		`namespace: "a.b": want`:              {{Namespace: "a.b"}},
-		`configMap: "a..b": want`:             {{ConfigMap: "a..b"}},
-		`topology.yaml needs 25.05`:           {{SlurmVersion: "24.11", Format: "yaml"}},
-		`also belongs to publication "a"`:     {{Name: "a", ConfigMap: "c"}, {Name: "b", ConfigMap: "c"}},
-		`slurmNames: "nick"`:                  {{SlurmNames: "nick"}},
+		`slurmVersion: slurm release "23.02"`:       {{SlurmVersion: "23.02"}},
+		`format: "xml": want conf, yaml or nothing`: {{Format: "xml"}},
+		`namespace: "a.b": want`:                    {{Namespace: "a.b"}},
+		`configMap: "a..b": want`:                   {{ConfigMap: "a..b"}},
+		`topology.yaml needs 25.05`:                 {{SlurmVersion: "24.11", Format: "yaml"}},
+		`also belongs to publication "a"`:           {{Name: "a", ConfigMap: "c"}, {Name: "b", ConfigMap: "c"}},
+		`slurmNames: "nick"`:                        {{SlurmNames: "nick"}},
 		`nodes.selector: "a in (": want a label selector such as key=value: it ends early`: {{Nodes: Selection{Selector: "a in ("}}},
 		`maxChange: "2"`:                              {{MaxChange: &two}},
 		`maxChange: "NaN": want a share`:              {{MaxChange: &none}},
@@ -40,7 +39,7 @@ func TestCompileRefuses(t *testing.T) {
 		`maxDomainGPUs: "": want one word of the product`:                                              {{MaxDomainGPUs: map[string]int{"": 144}}},
 		`confirmTime: "25h0m0s": want 24h0m0s or less`:                                                 {{ConfirmTime: seconds(25 * 3600)}},
 		`holdWindow: "0s": want 1m0s to 24h0m0s`:                                                       {{HoldWindow: seconds(0)}},
-		`holdWindow: "25h0m0s": want 1m0s to 24h0m0s`:                                                  {{HoldWindow: seconds(25 * 3600)}},
+		`holdWindow: "25h0m0s": want 24h0m0s or less`:                                                  {{HoldWindow: seconds(25 * 3600)}},
 		`tierLabels: "not a label!!": want letters`:                                                    {{TierLabels: []string{"rack", "not a label!!"}}},
 		`tierLabels: "": want letters`:                                                                 {{TierLabels: []string{""}}},
 		`tierLabels: "auto": want it alone`:                                                            {{TierLabels: []string{"auto", "rack"}}},
@@ -78,7 +77,7 @@ func TestCompileRefuses(t *testing.T) {
 		`defaultTopology: "fabric": want nvl, flat, or none`:                                           {{DefaultTopology: "fabric", Topology: "block"}},
 		`defaultTopology: "nvl": want none with format conf`:                                           {{DefaultTopology: "nvl", Format: "conf"}},
 		`flatTopology: "true": want false with format conf`:                                            {{FlatTopology: true, Format: "conf"}},
-		`membership: "label": want file or annotation`:                                                 {{Membership: "label"}},
+		`membership: "label": want file, annotation or nothing`:                                        {{Membership: "label"}},
 		`membership: "annotation": want file with Slurm 24.11: nodes that name their place need 25.05`: {{SlurmVersion: "24.11", Membership: "annotation"}},
 		`membership: "annotation": want file with annotate: false`:                                     {{Annotate: new(false), Membership: "annotation"}},
 		`slurm.url: "slurm:6820": want http://HOST:PORT`:                                               {{Slurm: Slurm{URL: "slurm:6820"}}},
@@ -119,49 +118,39 @@ func TestSettleTimes(t *testing.T) {
 	}
 }
 
-// TestKeys has a value for every key of the configuration: each decides what is planned, or
-// is known not to.
-func TestKeys(t *testing.T) {
-	c := &Cluster{}
-	other := map[string]bool{"-": true, "namespace": true, "configMap": true, "nodes": true, "annotate": true, "labels": true, "membership": true, "slurm": true, "settleTime": true, "confirmTime": true, "fabricWait": true, "fabricPartitions": true,
-		"removeAfter": true, "publishInterval": true, "holdWindow": true, "loadTimeout": true, "maxChange": true}
-	var want []string
-	var fill func(v reflect.Value, prefix string)
-	fill = func(v reflect.Value, prefix string) {
-		for i := range v.NumField() {
-			key := v.Type().Field(i).Tag.Get("yaml")
-			if other[key] {
-				continue
+// TestFields holds that the tags of each key say all that they must, and nothing that nobody reads.
+func TestFields(t *testing.T) {
+	for f := range new(Publication).fields() {
+		tags := map[string]string{}
+		for _, name := range []string{"yaml", "plan", "default", "words", "most", "unit"} {
+			if text, given := f.tag.Lookup(name); given {
+				tags[name] = text
 			}
-			switch f := v.Field(i); f.Kind() {
-			case reflect.Struct:
-				fill(f, key+".")
-				continue
-			case reflect.String:
-				f.SetString("x")
-			case reflect.Bool:
-				f.SetBool(true)
-			case reflect.Int:
-				f.SetInt(1)
-			case reflect.Slice:
-				f.Set(reflect.MakeSlice(f.Type(), 1, 1))
-				if f.Index(0).Kind() == reflect.String {
-					f.Index(0).SetString("x")
-				}
-			case reflect.Map:
-				f.Set(reflect.MakeMap(f.Type()))
-				f.SetMapIndex(reflect.ValueOf("a"), reflect.Zero(f.Type().Elem()))
-			default:
-				t.Fatalf("key %s is a %s: say what it is", key, f.Kind())
-			}
-			want = append(want, prefix+key)
+		}
+		_, isTime := f.value.Interface().(Duration)
+		kind := f.value.Type()
+		if kind.Kind() == reflect.Pointer {
+			kind = kind.Elem()
+		}
+		switch {
+		case strings.Count(string(f.tag), `:"`) != len(tags):
+			t.Errorf("%s: a tag that nobody reads in %s", f.key, f.tag)
+		case tags["plan"] != "yes" && tags["plan"] != "no":
+			t.Errorf("%s: want plan yes or no", f.key)
+		case isTime && tags["default"] == "":
+			t.Errorf("%s: want a default", f.key)
+		case !isTime && tags["most"] != "":
+			t.Errorf("%s: most is for times", f.key)
+		case tags["words"] != "" && kind.Kind() != reflect.String:
+			t.Errorf("%s: words are for texts", f.key)
+		case (kind.Kind() == reflect.Int || kind.Kind() == reflect.Float64) != (tags["unit"] != "") && kind != reflect.TypeFor[[]int]():
+			t.Errorf("%s: want a unit for a number, and for nothing else", f.key)
+		case f.value.Kind() == reflect.Pointer && tags["default"] == "":
+			t.Errorf("%s: want a default, because nil says that none is given", f.key)
 		}
 	}
-	fill(reflect.ValueOf(&c.Publication).Elem(), "")
-	got := slices.Sorted(maps.Keys(c.Keys()))
-	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("keys (-want +got):\n%s", diff)
+	if _, err := Compile([]Publication{Default()}, nil); err != nil { // reads the other tags
+		t.Error(err)
 	}
 	if diff := cmp.Diff(map[string]string{"format": "conf"}, (&Cluster{}).Keys()); diff != "" {
 		t.Errorf("keys of an empty configuration (-want +got):\n%s", diff)
