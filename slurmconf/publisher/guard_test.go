@@ -159,19 +159,11 @@ func TestTooBig(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			doc := plandoc.New("default", "here")
-			doc.Remember(now.Add(-30*time.Minute), time.Hour, tt.before, nil)
+			doc.Remember(now.Add(-30*time.Minute), tt.before, nil)
 			if got := tt.change.tooBig(complete(t, tt.pub)[0], doc, now); got != tt.want {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
-	}
-}
-
-func TestInWords(t *testing.T) {
-	for d, want := range map[time.Duration]string{time.Hour: "hour", 2 * time.Hour: "2 hours", 90 * time.Minute: "90 minutes", time.Minute: "minute", 90 * time.Second: "90 seconds", 1500 * time.Millisecond: "1.5s"} {
-		if got := inWords(d); got != want {
-			t.Errorf("%s is %q, want %q", d, got, want)
-		}
 	}
 }
 
@@ -202,7 +194,7 @@ func TestRemember(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			doc := plandoc.New("default", "here")
 			doc.Moves = []plandoc.Step{before}
-			tt.change.remember(doc, time.Hour, tt.approved, now)
+			tt.change.remember(doc, tt.approved, now)
 			if diff := cmp.Diff(tt.want, doc.Moves); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +23,8 @@ type partitionedSite struct {
 	snap  *inputs.Snapshot
 	slurm *testSlurm
 	first time.Duration // for which the publisher runs before the steps
+	// confirm is how long a change must last, the default if zero.
+	confirm time.Duration
 }
 
 // newPartitionedSite has some racks of 18 nodes each.
@@ -39,7 +42,7 @@ func (s *partitionedSite) run(t *testing.T, p Publication, steps func()) {
 		s.slurm.asks(pub)
 		pub.jobs = occupancy.New(pub.options.Slurm, pub.log)
 	}
-	inBubbleWith(t, s.store, complete(t, p), prepare, func(*Publisher) {
+	inBubbleWith(t, s.store, confirmAfter(cmp.Or(s.confirm, publication.DefaultTimes().Confirm), complete(t, p)), prepare, func(*Publisher) {
 		s.store.pass(s.first)
 		steps()
 	})
@@ -318,12 +321,13 @@ func TestDividedRackFollowsLater(t *testing.T) {
 		})
 	}
 	s := newPartitionedSite(t, 4)
-	s.run(t, Publication{ConfirmTime: Duration{Duration: time.Minute}}, func() {
+	s.confirm = time.Minute
+	s.run(t, Publication{}, func() {
 		s.now(10, 18, 52)
 		s.store.pass(50 * time.Second)
 	})
 	s.first = 50 * time.Second
-	s.run(t, Publication{ConfirmTime: Duration{Duration: time.Minute}}, func() {
+	s.run(t, Publication{}, func() {
 		if got := s.blocks(t); got != before {
 			t.Errorf("a new publisher follows after 50 s: %s", got)
 		}

@@ -70,7 +70,7 @@ func TestFilesThatWaitAreShown(t *testing.T) {
 	})
 	t.Run("publishInterval", func(t *testing.T) {
 		store := newMemory(racksWithout(t, 1))
-		inBubble(t, store, complete(t, Publication{PublishInterval: publication.Default().PublishInterval}), func() {
+		inBubble(t, store, spacedBy(5*time.Minute, complete(t, Publication{})), func() {
 			store.pass(4 * time.Minute)
 			wait(t, store, "published", "")
 			store.change(racks(t))
@@ -106,7 +106,7 @@ func TestFilesThatWaitAreShown(t *testing.T) {
 	})
 	t.Run("publishInterval, after a hold", func(t *testing.T) {
 		store := newMemory(racksWithout(t, 1))
-		inBubble(t, store, complete(t, Publication{PublishInterval: Duration{Duration: time.Hour}}), func() {
+		inBubble(t, store, spacedBy(time.Hour, complete(t, Publication{})), func() {
 			store.pass(time.Minute)
 			store.change(racksMoved(t, 20))
 			store.pass(time.Minute)
@@ -141,7 +141,7 @@ func TestFilesThatWaitAreShown(t *testing.T) {
 // TestWaitsAreLogged has the log name what nodes wait for, once.
 func TestWaitsAreLogged(t *testing.T) {
 	store, log := newMemory(racks(t)), &bytes.Buffer{}
-	pubs := complete(t, Publication{ConfirmTime: Duration{Duration: 2 * time.Minute}})
+	pubs := confirmAfter(2*time.Minute, complete(t, Publication{}))
 	prepare := func(p *Publisher) { p.log = slog.New(slog.NewTextHandler(log, nil)) }
 	inBubbleWith(t, store, pubs, prepare, func(*Publisher) {
 		said := func(when, want string) {

@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -67,7 +66,7 @@ func (c *Cluster) check(selector func(text string) (inputs.Selector, error)) []*
 		}
 	}
 	c.Rules = inputs.NewRules(inputs.Config{Selector: nodes, Slinky: c.Nodes.Slinky, SlurmNames: c.SlurmNames, ParseSelector: selector, Namespace: c.Namespace,
-		Labels: c.LabelKeys(), ResourceSlices: c.ResourceSlices, FabricFiles: c.FabricFiles}, fail)
+		Labels: c.LabelKeys(), FabricFiles: c.FabricFiles}, fail)
 	c.checkCables(selector, bad)
 	c.checkGres(fail, bad)
 	c.Slurm.check(bad)
@@ -81,14 +80,8 @@ func (c *Cluster) named() bool { return c.SlurmVersion != "" && c.Release != 0 }
 
 // checkNumbers checks shares and sizes.
 func (c *Cluster) checkNumbers(fail func(key, message string), bad func(key string, value any, want string)) {
-	if w := c.HoldWindow.Duration; w < time.Minute {
-		bad("holdWindow", c.HoldWindow, "1m0s to 24h0m0s")
-	}
 	if *c.MaxChange < 0 || *c.MaxChange > 1 || math.IsNaN(*c.MaxChange) {
 		bad("maxChange", *c.MaxChange, "a share of 0 to 1")
-	}
-	if c.MinBlockNodes < 1 {
-		bad("minBlockNodes", c.MinBlockNodes, "1 or more")
 	}
 	for _, chip := range slices.Sorted(maps.Keys(c.MaxDomainGPUs)) {
 		if word, _, known := c.MaxDomainGPUs.Of(chip); !known || word != chip {

@@ -31,6 +31,8 @@ type Cluster struct {
 	// Annotates says that Nodes get an annotation: it is configured, and the release takes
 	// it.
 	Annotates bool
+	// Times are the waits that no site chooses.
+	Times Times
 	// leftOut is Gres.LeaveOut by node.
 	leftOut map[string][]string
 }
@@ -47,7 +49,7 @@ func Compile(pubs []Publication, selector func(text string) (inputs.Selector, er
 	var wrong []error
 	places := map[plandoc.Location]string{}
 	for i := range pubs {
-		c := &Cluster{Publication: pubs[i]}
+		c := &Cluster{Publication: pubs[i], Times: DefaultTimes()}
 		c.complete()
 		found := c.check(selector)
 		if other, taken := places[c.Place()]; taken {
@@ -142,7 +144,7 @@ func AnyFabrics(all []*Cluster) *fabric.Site {
 // Policy is what the plan is made by.
 func (c *Cluster) Policy() placement.Policy {
 	return placement.Policy{EmptyLeaves: c.Release.TreeSkeleton(), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
-		MinBlockNodes: c.MinBlockNodes, MaxDomainGPUs: c.MaxDomainGPUs, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), Cables: len(c.FabricFiles) > 0, ByLeaf: c.BlocksBy == "leaf",
+		MaxDomainGPUs: c.MaxDomainGPUs, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), Cables: len(c.FabricFiles) > 0, ByLeaf: c.BlocksBy == "leaf",
 		ParentBlocks: c.ParentBlocks, Flat: c.FlatTopology || c.DefaultTopology == topology.FlatTopology, TreeOnly: c.Topology == string(slurmconf.KindTree),
 		BlocksOnly: c.Topology == string(slurmconf.KindBlock), OtherDefault: c.DefaultTopology == topology.FabricTopology || c.DefaultTopology == topology.FlatTopology, Annotates: c.Annotates,
 		SizeClasses: c.SizeClasses, OneTopology: !c.YAML,

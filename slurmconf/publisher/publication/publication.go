@@ -41,9 +41,6 @@ type Publication struct {
 	// as slurm.url or slurm.scontrol says, else the tag of the image of Slinky's Controller. While none is
 	// seen, the files are for 25.05 and newer. 24.11 gets no blocks: set topology to "tree".
 	SlurmVersion string `yaml:"slurmVersion" plan:"yes"`
-	// ResourceSlices takes the GPUs of nodes without a report from the ResourceSlices of NVIDIA's DRA
-	// driver.
-	ResourceSlices bool `yaml:"resourceSlices" plan:"yes"`
 	// Format is "conf" (topology.conf) or "yaml" (topology.yaml, 25.05 and newer). The
 	// default is "yaml" if the release takes it. Without slurmVersion a published topology.conf stays.
 	Format string `yaml:"format" words:"conf yaml" plan:"yes"`
@@ -91,9 +88,6 @@ type Publication struct {
 	// SizeClasses are the base block sizes of racks of different sizes, the largest first. Each has a
 	// topology of its own. Empty: racks of all sizes are in one topology.
 	SizeClasses []int `yaml:"sizeClasses" unit:"nodes" plan:"yes"`
-	// MinBlockNodes is the number of nodes from which an NVLink domain becomes a block. The default is
-	// 1 if blocksBy is "leaf".
-	MinBlockNodes int `yaml:"minBlockNodes" unit:"nodes" default:"2" plan:"yes"`
 	// MaxDomainGPUs says how many GPUs one NVLink domain may have, by the chip in the product's name,
 	// such as {GB200: 144}; 0 says that NVLink ends in the machine. Nodes of a larger domain join no
 	// block, and need no IMEX. Quoin's own limits are 72 for GB200 and GB300, 256 for GH200, and one
@@ -122,9 +116,6 @@ type Publication struct {
 	// added for 6 times as long (unless baseBlockSize is set), and up to 30 times as long for unknown
 	// NVLink domains. With parentBlocks a new block waits as long for its switches.
 	SettleTime Duration `yaml:"settleTime" default:"10s" most:"1h" plan:"no"`
-	// ConfirmTime is how long facts must name a new place of a published node before the node moves.
-	// It doubles with each move within holdWindow.
-	ConfirmTime Duration `yaml:"confirmTime" default:"10s" most:"24h" plan:"no"`
 	// FabricWait is how long GPUs may take to register with their NVLink fabric. After that the node's
 	// fabric counts as not ready.
 	FabricWait Duration `yaml:"fabricWait" default:"10m" most:"24h" plan:"no"`
@@ -136,17 +127,11 @@ type Publication struct {
 	// without Kubernetes, its report has gone, or after the publication no longer takes it. It leaves
 	// at once if the key nodes was changed.
 	RemoveAfter Duration `yaml:"removeAfter" default:"10m" plan:"no"`
-	// PublishInterval is the least time between two publications if the second one only adds or
-	// removes nodes of known blocks and switches.
-	PublishInterval Duration `yaml:"publishInterval" default:"5m" plan:"no"`
-	// HoldWindow is the time within which nodes that move or leave count for maxChange. A node that
-	// moved within it ignores a change of its NVLink partition.
-	HoldWindow Duration `yaml:"holdWindow" default:"1h" most:"24h" plan:"no"`
 	// LoadTimeout is the time in which slurmctld loads published files. A Node annotation with a new
 	// block or leaf switch waits as long. Later the files count as never loaded.
 	LoadTimeout Duration `yaml:"loadTimeout" default:"2m" plan:"no"`
 	// MaxChange is the share of published nodes that may move, leave or get another name within
-	// holdWindow. More waits for approval. In Kubernetes a node whose Node object or worker pod is
+	// an hour. More waits for approval. In Kubernetes a node whose Node object or worker pod is
 	// gone does not count. 1 turns the limit off. With 0 one node may still change.
 	MaxChange *float64 `yaml:"maxChange" unit:"share, 0 to 1" default:"0.2" plan:"no"`
 }
@@ -287,9 +272,6 @@ func (p *Publication) complete() {
 	}
 	if p.Name != DefaultName {
 		p.ConfigMap = cmp.Or(p.ConfigMap, Default().ConfigMap+"-"+p.Name)
-	}
-	if p.BlocksBy == "leaf" {
-		p.MinBlockNodes = cmp.Or(p.MinBlockNodes, 1)
 	}
 	if r, err := slurmconf.ParseRelease(p.SlurmVersion); err == nil && p.Format == "" { // else it follows the release that is seen
 		p.Format = formatConf

@@ -37,9 +37,6 @@ func TestCompileRefuses(t *testing.T) {
 		`maxDomainGPUs: "gb200": want one word of the product in capital letters, such as GB200`:       {{MaxDomainGPUs: map[string]int{"gb200": 8}}},
 		`maxDomainGPUs: "VR200 NVL144": want one word of the product`:                                  {{MaxDomainGPUs: map[string]int{"VR200 NVL144": 144}}},
 		`maxDomainGPUs: "": want one word of the product`:                                              {{MaxDomainGPUs: map[string]int{"": 144}}},
-		`confirmTime: "25h0m0s": want 24h0m0s or less`:                                                 {{ConfirmTime: seconds(25 * 3600)}},
-		`holdWindow: "0s": want 1m0s to 24h0m0s`:                                                       {{HoldWindow: seconds(0)}},
-		`holdWindow: "25h0m0s": want 24h0m0s or less`:                                                  {{HoldWindow: seconds(25 * 3600)}},
 		`tierLabels: "not a label!!": want letters`:                                                    {{TierLabels: []string{"rack", "not a label!!"}}},
 		`tierLabels: "": want letters`:                                                                 {{TierLabels: []string{""}}},
 		`tierLabels: "auto": want it alone`:                                                            {{TierLabels: []string{"auto", "rack"}}},
@@ -47,7 +44,6 @@ func TestCompileRefuses(t *testing.T) {
 		`slurmNames: "label:a b": want a key after the colon`:                                          {{SlurmNames: "label:a b"}},
 		`slurmNames: "": want the name of a Slinky Controller`:                                         {{SlurmNames: "slinky:"}},
 		`nodes.slinky: "a/b/c": want the name of a Slinky`:                                             {{Nodes: Selection{Slinky: "a/b/c"}}},
-		`minBlockNodes: "-1": want 1`:                                                                  {{MinBlockNodes: -1}},
 		`baseBlockSize: "65536": want 1 to`:                                                            {{BaseBlockSize: 65536}},
 		`blockSizes: block size 12: want`:                                                              {{BaseBlockSize: 4, BlockSizes: []int{12}}},
 		`blockSizes: block size 0: want 1`:                                                             {{BlockSizes: []int{0}}},
@@ -112,8 +108,8 @@ func TestSettleTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := all[0]
-		if p.SettleTime.Duration != tt.quiet || p.SettleMost() != tt.most || p.FirstMost() != tt.firstMost || p.ConfirmTime.Duration != 10*time.Second {
-			t.Errorf("%s: facts settle for %s, %s at most, and the first publication waits %s; a move is confirmed for %s", name, p.SettleTime, p.SettleMost(), p.FirstMost(), p.ConfirmTime)
+		if p.SettleTime.Duration != tt.quiet || p.SettleMost() != tt.most || p.FirstMost() != tt.firstMost {
+			t.Errorf("%s: facts settle for %s, %s at most, and the first publication waits %s", name, p.SettleTime, p.SettleMost(), p.FirstMost())
 		}
 	}
 }
