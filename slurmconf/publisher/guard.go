@@ -188,7 +188,7 @@ func together(now []string, before map[string]bool) (n int, and string) {
 		}
 	}
 	if n += len(before); n > len(now) {
-		and = fmt.Sprintf(", with %d that did within the last hour (holdWindow)", n-len(now))
+		and = fmt.Sprintf(", with %d that did within the last hour", n-len(now))
 	}
 	return n, and
 }

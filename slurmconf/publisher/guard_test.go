@@ -126,7 +126,7 @@ func TestTooBig(t *testing.T) {
 			want: "5 of 20 nodes would move or leave, more than 20 %: 5 are not selected any more (nodes.selector)"},
 		{name: "nodes leave for several reasons, and one moves", change: between(oneBlock(twenty()), planned(twenty("n01", "n02", "n03", "n04", "n05", "n06", "n07"), "n07"), nil, nil, change{gone: leaveFor(leave(nodeGone, "n01"), leave(podWanted, "n02"), leave(notSelected, "n03", "n04", "n05", "n06"))}),
 			want: "6 of 20 nodes would move or leave, more than 20 %: 4 are not selected any more (nodes.selector), 1 is without a worker pod, and the NodeSet has not made it again, 1 moves or loses its place"},
-		{name: "others left before", change: between(oneBlock(twenty()), planned(twenty("n06", "n07")), nil, nil, change{}), before: five[:3], want: "5 of 20 nodes would move or leave, with 3 that did within the last hour (holdWindow), more than 20 %"},
+		{name: "others left before", change: between(oneBlock(twenty()), planned(twenty("n06", "n07")), nil, nil, change{}), before: five[:3], want: "5 of 20 nodes would move or leave, with 3 that did within the last hour, more than 20 %"},
 		{name: "others left before, and those that leave are gone", change: between(oneBlock(twenty()), planned(twenty("n06", "n07")), nil, nil, change{gone: leave(nodeGone, "n06", "n07")}), before: five},
 		{name: "the same moved before", change: between(oneBlock(twenty()), planned(twenty(five[:3]...), five[:3]...), nil, nil, change{}), before: five[:3]},
 		{name: "one node may always move", change: between(oneBlock(twenty()), planned(twenty("n01"), "n01"), nil, nil, change{}), pub: Publication{MaxChange: new(0.0)}},
@@ -222,7 +222,7 @@ func TestSmallStepsCountTogether(t *testing.T) {
 		}
 		store.change(racksMoved(t, 16))
 		store.pass(5 * time.Minute)
-		const want = "BigChange: 16 of 72 nodes would move or leave, with 14 that did within the last hour (holdWindow), more than 20 %"
+		const want = "BigChange: 16 of 72 nodes would move or leave, with 14 that did within the last hour, more than 20 %"
 		if !strings.HasPrefix(reason(), want) {
 			t.Errorf("held %q, want %q", reason(), want)
 		}

@@ -69,7 +69,7 @@ func (m *settle) place(g *gathered, times map[string]int, touched, now time.Time
 		return out
 	}
 	found := &out.found
-	out.moving = plandoc.Wait{Key: confirmTime, For: "nodes move"}
+	out.moving = plandoc.Wait{Key: confirming, For: "nodes move"}
 	out.unsited = plandoc.Wait{Key: settleTime, For: "new blocks wait for the switches above them"}
 	m.readings = make(map[string]reading)
 	for i := range g.Facts {
