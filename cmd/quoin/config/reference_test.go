@@ -46,7 +46,7 @@ func TestReference(t *testing.T) {
 	docs := docsOf(t, ".", "../../../imex", "../../../slurmconf/publisher/publication")
 	var b strings.Builder
 	meanings := map[string]string{} // by key
-	seen := map[string]string{} // keys by row
+	seen := map[string]string{}     // keys by row
 	for name, section := range fieldsOf(configType) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", name, meaning(docs["Config."+section.Name], section.Name))
 		v := reflect.ValueOf(defaults).Elem().FieldByIndex(section.Index)
