@@ -83,7 +83,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, read func(p
 	registry.Reports, registry.Samples, registry.Wanted = reports, samples, wanted
 	jobs := jobs.New(registry, log)
 	reg.MustRegister(jobs.Collector())
-	child := probe.Supervisor{Node: node, Child: probe.Child{Command: command, Silence: 3*readEvery(conf) + 15*time.Second, Log: log},
+	child := probe.Supervisor{Node: node, Child: probe.Child{Command: command, Silence: 3*conf.Times.Read + 15*time.Second, Log: log},
 		Samples: samples, Wanted: wanted, SampleEvery: conf.Times.Sample}.WithDefaults()
 	config := nodeagent.Config{Node: node, IDs: ids, IDsEvery: conf.Times.IDs, Subscribers: []chan *topology.Node{reports},
 		Probe: read(child), Stale: child.Start + child.Silence + 30*time.Second, Adapters: adapterReader(&c.Machine), AdaptersEvery: conf.Times.Read}

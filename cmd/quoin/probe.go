@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,12 +30,9 @@ func libraryFlag(cmd *cobra.Command, s *session.Flags) {
 	s.AddKey(cmd, "nvml-library", "agent.nvmlLibrary", "`path` of libnvidia-ml; default: the loader finds it")
 }
 
-// readEvery is the time between two readings of the machine.
-func readEvery(conf *config.Config) time.Duration { return cmp.Or(conf.Times.Read, probe.Every) }
-
 // probeArgs are the flags that hand the configuration to a child.
 func probeArgs(conf *config.Config, node string) []string {
-	m, args := &conf.Agent.Machine, []string{"--node", node, "--times", "read: " + readEvery(conf).String()}
+	m, args := &conf.Agent.Machine, []string{"--node", node, "--times", "read: " + conf.Times.Read.String()}
 	for _, kv := range [][2]string{{"simulate", m.Simulate}, {"nvmlLibrary", m.NVMLLibrary}, {"hostRoot", m.HostRoot}, {"sysRoot", m.SysRoot}} {
 		if kv[1] != "" {
 			args = append(args, config.SetFlag, "agent."+kv[0]+"="+kv[1])
@@ -113,7 +108,7 @@ is a line of its own.`,
 				return err
 			}
 			defer closeMachine()
-			serve := probe.Options{Node: name, Interval: readEvery(conf), In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Errors: cmd.ErrOrStderr()}
+			serve := probe.Options{Node: name, Interval: conf.Times.Read, In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Errors: cmd.ErrOrStderr()}
 			if once {
 				serve.Interval = 0
 			}

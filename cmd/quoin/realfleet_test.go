@@ -110,7 +110,7 @@ func (p *innerProbe) run(ctx context.Context, send func(probe.Event)) error {
 	lines, out := io.Pipe()
 	defer context.AfterFunc(ctx, func() { _ = lines.Close() })()
 	go func() {
-		err := probe.Serve(ctx, m, probe.Options{Node: p.node, Interval: readEvery(p.conf), In: orders, Out: out, Errors: io.Discard})
+		err := probe.Serve(ctx, m, probe.Options{Node: p.node, Interval: p.conf.Times.Read, In: orders, Out: out, Errors: io.Discard})
 		_ = out.CloseWithError(err)
 	}()
 	decoder := probe.Decoder{Node: p.node}

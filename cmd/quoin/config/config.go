@@ -17,6 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
@@ -48,7 +49,7 @@ func (c *Config) Clusters() []*publication.Cluster { return c.clusters }
 // Default returns the defaults of agent and publisher. Load fills in the defaults of imex
 // and of each publication.
 func Default() *Config {
-	return &Config{Agent: defaultAgent(), Publisher: defaultPublisher(), Times: Times{Times: publication.DefaultTimes()}}
+	return &Config{Agent: defaultAgent(), Publisher: defaultPublisher(), Times: Times{Times: publication.DefaultTimes(), Read: probe.Every}}
 }
 
 // Load reads the file at path, and then the settings of the command line. The last

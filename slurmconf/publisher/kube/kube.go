@@ -155,9 +155,7 @@ func (s *Store) Run(ctx context.Context) error {
 	for _, informer := range s.informers {
 		running.Go(func() { informer.RunWithContext(ctx) })
 	}
-	if s.slices != nil {
-		running.Go(func() { s.slices.run(ctx) })
-	}
+	running.Go(func() { s.slices.run(ctx) })
 	running.Go(func() { s.fabrics.Watch(ctx, fabricsAgain, func() { again.Notify(s.changes) }) })
 	running.Wait()
 	return nil
@@ -184,9 +182,7 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 		watch.addTo(snap)
 	}
 	snap.Fabrics = s.fabrics.Read()
-	if s.slices != nil {
-		snap.Slices = inputs.ReadSlices(s.slices.slices())
-	}
+	snap.Slices = inputs.ReadSlices(s.slices.slices())
 	for _, obj := range s.reports.List() {
 		switch r, ok := obj.(*kubeReport); {
 		case !ok:

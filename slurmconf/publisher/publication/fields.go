@@ -2,10 +2,10 @@ package publication
 
 import (
 	"fmt"
-	"iter"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 )
@@ -24,48 +24,35 @@ type field struct {
 	tag   reflect.StructTag
 }
 
-// fields yields the keys of a publication, in the order of the struct.
-func (p *Publication) fields() iter.Seq[field] {
-	return func(yield func(field) bool) { fieldsBelow("", reflect.ValueOf(p).Elem(), yield) }
-}
+// fields returns the keys of a publication, in the order of the struct.
+func (p *Publication) fields() []field { return fieldsOf("", reflect.ValueOf(p).Elem()) }
 
-// fieldsBelow yields the keys of a section. It reports whether more are wanted.
-func fieldsBelow(section string, v reflect.Value, yield func(field) bool) bool {
+func fieldsOf(section string, v reflect.Value) (all []field) {
 	for f, value := range v.Fields() {
-		key, more := section+f.Tag.Get("yaml"), true
-		switch _, isTime := value.Interface().(Duration); {
+		key := section + f.Tag.Get("yaml")
+		switch {
 		case key == "-":
-		case value.Kind() == reflect.Struct && !isTime:
-			more = fieldsBelow(key+".", value, yield)
+		case value.Kind() == reflect.Struct && value.Type() != reflect.TypeFor[Duration]():
+			all = append(all, fieldsOf(key+".", value)...)
 		default:
-			more = yield(field{key, value, f.Tag})
-		}
-		if !more {
-			return false
+			all = append(all, field{key, value, f.Tag})
 		}
 	}
-	return true
-}
-
-// must is for texts of tags, which a test reads.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
+	return all
 }
 
 // fillIn sets the keys that have no value to their defaults.
 func (p *Publication) fillIn() {
-	for f := range p.fields() {
+	for _, f := range p.fields() {
 		if text := f.tag.Get("default"); text != "" && f.value.IsZero() {
-			must(yaml.Unmarshal([]byte(text), f.value.Addr().Interface()))
+			_ = yaml.Unmarshal([]byte(text), f.value.Addr().Interface()) // a test reads all defaults
 		}
 	}
 }
 
 // checkFields checks each value by the tags of its key.
 func (p *Publication) checkFields(bad func(key string, value any, want string)) {
-	for f := range p.fields() {
+	for _, f := range p.fields() {
 		words, value := strings.Fields(f.tag.Get("words")), fmt.Sprint(f.value)
 		if len(words) > 0 && value != "" && !slices.Contains(words, value) {
 			if f.tag.Get("default") == "" {
@@ -74,12 +61,9 @@ func (p *Publication) checkFields(bad func(key string, value any, want string)) 
 			last := len(words) - 1
 			bad(f.key, value, strings.Join(words[:last], ", ")+" or "+words[last])
 		}
-		if text := f.tag.Get("most"); text != "" {
-			var most Duration
-			must(yaml.Unmarshal([]byte(text), &most))
-			if f.value.Interface().(Duration).Duration > most.Duration {
-				bad(f.key, f.value, most.String()+" or less")
-			}
+		most, err := time.ParseDuration(f.tag.Get("most"))
+		if err == nil && f.value.Interface().(Duration).Duration > most {
+			bad(f.key, value, most.String()+" or less")
 		}
 	}
 }
@@ -88,10 +72,8 @@ func (p *Publication) checkFields(bad func(key string, value any, want string)) 
 // without a value is absent.
 func (p *Publication) planKeys() map[string]string {
 	keys := make(map[string]string)
-	for f := range p.fields() {
-		switch text := fmt.Sprint(f.value); {
-		case f.tag.Get("plan") != "yes", slices.Contains([]string{"", "0", "false", "[]", "map[]"}, text):
-		default:
+	for _, f := range p.fields() {
+		if text := fmt.Sprint(f.value); f.tag.Get("plan") == "yes" && !slices.Contains([]string{"", "0", "false", "[]", "map[]"}, text) {
 			keys[f.key] = text
 		}
 	}

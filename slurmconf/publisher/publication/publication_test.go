@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -114,39 +115,35 @@ func TestSettleTimes(t *testing.T) {
 	}
 }
 
-// TestFields holds that the tags of each key say all that they must, and nothing that nobody reads.
+// TestFields holds that the tags of each key say all that they must, in words that are read, and no more.
 func TestFields(t *testing.T) {
-	for f := range new(Publication).fields() {
-		tags := map[string]string{}
+	for _, f := range new(Publication).fields() {
+		tag := f.tag.Get
+		known := 0
 		for _, name := range []string{"yaml", "plan", "default", "words", "most", "unit"} {
-			if text, given := f.tag.Lookup(name); given {
-				tags[name] = text
+			if _, given := f.tag.Lookup(name); given {
+				known++
 			}
 		}
+		kind := f.value.Kind()
 		_, isTime := f.value.Interface().(Duration)
-		kind := f.value.Type()
-		if kind.Kind() == reflect.Pointer {
-			kind = kind.Elem()
-		}
-		switch {
-		case strings.Count(string(f.tag), `:"`) != len(tags):
-			t.Errorf("%s: a tag that nobody reads in %s", f.key, f.tag)
-		case tags["plan"] != "yes" && tags["plan"] != "no":
-			t.Errorf("%s: want plan yes or no", f.key)
-		case isTime && tags["default"] == "":
-			t.Errorf("%s: want a default", f.key)
-		case !isTime && tags["most"] != "":
-			t.Errorf("%s: most is for times", f.key)
-		case tags["words"] != "" && kind.Kind() != reflect.String:
-			t.Errorf("%s: words are for texts", f.key)
-		case (kind.Kind() == reflect.Int || kind.Kind() == reflect.Float64) != (tags["unit"] != "") && kind != reflect.TypeFor[[]int]():
-			t.Errorf("%s: want a unit for a number, and for nothing else", f.key)
-		case f.value.Kind() == reflect.Pointer && tags["default"] == "":
-			t.Errorf("%s: want a default, because nil says that none is given", f.key)
+		_, badMost := time.ParseDuration(tag("most"))
+		for what, wrong := range map[string]bool{
+			"no tag that nobody reads":                    strings.Count(string(f.tag), `:"`) != known,
+			"plan yes or no":                              tag("plan") != "yes" && tag("plan") != "no",
+			"a default of a time, and of a pointer":       (isTime || kind == reflect.Pointer) && tag("default") == "",
+			"a default that can be read":                  yaml.Unmarshal([]byte(tag("default")), f.value.Addr().Interface()) != nil,
+			"words for texts alone":                       tag("words") != "" && kind != reflect.String,
+			"most for times alone, such as 1h":            tag("most") != "" && (!isTime || badMost != nil),
+			"a unit, because nobody knows what it counts": kind == reflect.Int && tag("unit") == "",
+		} {
+			if wrong {
+				t.Errorf("%s with %s: want %s", f.key, f.tag, what)
+			}
 		}
 	}
-	if _, err := Compile([]Publication{Default()}, nil); err != nil { // reads the other tags
-		t.Error(err)
+	if _, err := Compile([]Publication{Default()}, nil); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
 	}
 	if diff := cmp.Diff(map[string]string{"format": "conf"}, (&Cluster{}).Keys()); diff != "" {
 		t.Errorf("keys of an empty configuration (-want +got):\n%s", diff)

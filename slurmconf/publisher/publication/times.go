@@ -12,13 +12,7 @@ type Times struct {
 	Spacing time.Duration `yaml:"spacing"`
 }
 
-const (
-	// confirmTime has two readings of an agent in it, because one reading may be wrong.
-	confirmTime = 10 * time.Second
-	// publishSpacing lets nodes that come or go one after the other share a publication, because each makes
-	// slurmctld reconfigure.
-	publishSpacing = 5 * time.Minute
-)
-
-// DefaultTimes are the times that hold for every site.
-func DefaultTimes() Times { return Times{Confirm: confirmTime, Spacing: publishSpacing} }
+// DefaultTimes are the times of every site. Confirm has two readings of an agent in it, because one may be
+// wrong. Spacing lets nodes that come or go one after the other share a publication, because each makes
+// slurmctld reconfigure.
+func DefaultTimes() Times { return Times{Confirm: 10 * time.Second, Spacing: 5 * time.Minute} }
