@@ -527,7 +527,7 @@ func TestGresByAnnotation(t *testing.T) {
 	}
 	none := func(*inputs.Snapshot) {}
 	lost := []simulated.Fault{{Node: "gb200-005", GPU: new(1), Lost: true}}
-	listed := Gres{Types: publication.Types{"NVIDIA GB200": "big"}}
+	listed := Gres{Types: publication.Pairs[string]{"NVIDIA GB200": "big"}}
 	const alone, big = "Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n", " Name=gpu Type=big File=/dev/nvidia[0-3] Flags=nvidia_gpu_env AutoDetect=off\n"
 	const oneMIG = detect + "NodeName=gb200-005 Name=gpu Type=gb200_1g.24gb MultipleFiles=/dev/nvidia0,"
 	part := func(snap *inputs.Snapshot) {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -107,10 +108,8 @@ func (f *Flags) Load() (*config.Config, error) { return f.load(f.path) }
 
 func (f *Flags) load(path string) (*config.Config, error) {
 	d := defaults()
-	for _, text := range f.times {
-		if err := d.Times.Set(text); err != nil {
-			return nil, err
-		}
+	if err := d.Times.Set(strings.Join(f.times, ", ")); err != nil {
+		return nil, err
 	}
 	return config.Load(d, path, f.given)
 }

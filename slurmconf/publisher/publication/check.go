@@ -169,7 +169,7 @@ func (c *Cluster) checkGres(fail func(key, message string), bad func(key string,
 		}
 	}
 	var err error
-	if c.leftOut, err = c.Gres.LeaveOut.byNode(); err != nil {
+	if c.leftOut, err = gpusByNode(c.Gres.LeaveOut); err != nil {
 		fail("gres.leaveOut", err.Error())
 	}
 	for _, node := range slices.Sorted(maps.Keys(c.Gres.LeaveOut)) {

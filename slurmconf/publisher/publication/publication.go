@@ -184,11 +184,11 @@ type Gres struct {
 	// Naming says how a product becomes a Type: "model", "full" or "short".
 	Naming string `yaml:"naming" words:"model full short" default:"model" plan:"yes"`
 	// Types are the Types of products that naming is not to name.
-	Types Types `yaml:"types" plan:"yes"`
+	Types Pairs[string] `yaml:"types" plan:"yes"`
 	// LeaveOut are GPUs that gres.conf leaves out, by node or host list of nodes: UUIDs and device
 	// files, such as {"n[01-04]": [/dev/nvidia4]} for the GPU of a display. The node needs a report,
 	// and Gres= in slurm.conf must count only its other GPUs.
-	LeaveOut LeaveOut `yaml:"leaveOut" plan:"yes"`
+	LeaveOut Pairs[[]string] `yaml:"leaveOut" plan:"yes"`
 	// Cores writes the cores of each GPU's socket. slurm.conf must have the nodes' real sockets and
 	// cores.
 	Cores bool `yaml:"cores" plan:"yes"`
@@ -198,28 +198,19 @@ type Gres struct {
 	AutoDetect string `yaml:"autoDetect" words:"off nvidia nvml full" plan:"yes"`
 }
 
-// Types are the Types of products, by product.
-type Types map[string]string
+// Pairs are values by name.
+type Pairs[V any] map[string]V
 
 // UnmarshalYAML implements yaml.Unmarshaler: what is read replaces what was there.
-func (t *Types) UnmarshalYAML(n *yaml.Node) error {
-	*t = nil
-	return n.Decode((*map[string]string)(t))
+func (p *Pairs[V]) UnmarshalYAML(n *yaml.Node) error {
+	*p = nil
+	return n.Decode((*map[string]V)(p))
 }
 
-// LeaveOut are names of GPUs, by node or host list of nodes.
-type LeaveOut map[string][]string
-
-// UnmarshalYAML implements yaml.Unmarshaler: what is read replaces what was there.
-func (l *LeaveOut) UnmarshalYAML(n *yaml.Node) error {
-	*l = nil
-	return n.Decode((*map[string][]string)(l))
-}
-
-// byNode returns the names of GPUs by node.
-func (l LeaveOut) byNode() (map[string][]string, error) {
+// gpusByNode returns the names of GPUs by node, of those by host list.
+func gpusByNode(left Pairs[[]string]) (map[string][]string, error) {
 	gpus := make(map[string][]string)
-	for _, list := range slices.Sorted(maps.Keys(l)) {
+	for _, list := range slices.Sorted(maps.Keys(left)) {
 		nodes, err := hostlist.Expand(list)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", list, err)
@@ -228,7 +219,7 @@ func (l LeaveOut) byNode() (map[string][]string, error) {
 			if gpus[node] != nil {
 				return nil, fmt.Errorf("node %s is named twice: want all its GPUs in one list", node)
 			}
-			gpus[node] = l[list]
+			gpus[node] = left[list]
 		}
 	}
 	return gpus, nil
