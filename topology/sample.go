@@ -1,13 +1,6 @@
 package topology
 
-import (
-	"strings"
-	"time"
-)
-
-// SampleEvery is the time between two samples of the devices that jobs hold: jobs of a minute have several, and a
-// driver has little work with them.
-const SampleEvery = 10 * time.Second
+import "strings"
 
 // Sample is how a node's devices are used at one moment. It is no fact of the
 // node and never part of its report.

@@ -26,6 +26,10 @@ type Machine interface {
 // milliseconds.
 const Every = 5 * time.Second
 
+// SampleEvery is the time between two samples of the devices that jobs hold. A job of a minute has several, and a driver has
+// little work with them.
+const SampleEvery = 10 * time.Second
+
 // Options say how a probe serves.
 type Options struct {
 	// Node is the name in the reports.

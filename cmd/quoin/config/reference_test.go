@@ -71,15 +71,16 @@ func TestReference(t *testing.T) {
 			fmt.Fprintf(&b, "\nThese keys are as above: %s.\n", strings.Join(known, ", "))
 		}
 	}
-	head := referenceHead + "\nMost sites set some of these keys and no others:\n\n"
+	var head strings.Builder
+	head.WriteString(referenceHead + "\nMost sites set some of these keys and no others:\n\n")
 	for _, key := range often {
 		first, _, _ := strings.Cut(meanings[key], ". ")
 		if first == "" {
 			t.Errorf("no key %s", key)
 		}
-		head += fmt.Sprintf("* `%s`: %s.\n", key, strings.TrimSuffix(first, "."))
+		fmt.Fprintf(&head, "* `%s`: %s.\n", key, strings.TrimSuffix(first, "."))
 	}
-	text := head + b.String()
+	text := head.String() + b.String()
 	const path = "../CONFIGURATION.md"
 	if *update {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
