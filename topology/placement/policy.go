@@ -2,7 +2,6 @@ package placement
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/fabric"
@@ -88,15 +87,6 @@ func (p *Policy) minBlockNodes() int {
 		return 1
 	}
 	return 2
-}
-
-// sizes returns Slurm's BlockSizes for a base.
-func (p *Policy) sizes(base int) ([]int, error) {
-	sizes, err := blockSizes(base, p.BlockSizes)
-	if err != nil || p.ParentBlocks == 0 || slices.Contains(sizes, base*p.ParentBlocks) {
-		return sizes, err
-	}
-	return slices.Sorted(slices.Values(append(sizes, base*p.ParentBlocks))), nil
 }
 
 // kind is the name of the block topology if there is one only. Other names begin with it.
