@@ -41,7 +41,11 @@ func Parse(name string, data []byte) ([]Line, error) {
 		return nil, err
 	}
 	for i := range lines {
-		lines[i].Number = 0
+		l := &lines[i]
+		if err := hostlist.Walk(l.Nodes, func([]byte) {}); err != nil {
+			return nil, &syntax.ParseError{File: name, Line: l.Number, Key: "NodeName", Message: err.Error()}
+		}
+		l.Number = 0
 	}
 	return lines, nil
 }

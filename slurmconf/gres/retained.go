@@ -78,30 +78,29 @@ func (o *Options) keepsLines(n *topology.Node, old []Line, unknown bool) bool {
 
 // byDeviceFile returns the published devices of each GPU, by the GPU's own file: the
 // GPU, or its MIG instances.
-func byDeviceFile(lines []Line) map[string][]Line {
-	out := map[string][]Line{}
-	for _, l := range lines {
-		for _, file := range l.Files {
-			out[file] = append(out[file], Line{Type: l.Type})
-		}
-		if len(l.MultipleFiles) > 0 {
-			out[l.MultipleFiles[0]] = append(out[l.MultipleFiles[0]], l)
-		}
+func byDeviceFile(lines []Line) map[string][]RegisteredGPU {
+	out := map[string][]RegisteredGPU{}
+	for _, g := range Listed(lines).GPUs {
+		file, _, _ := strings.Cut(string(g.Device), ",")
+		out[file] = append(out[file], g)
 	}
 	return out
 }
 
+// isMIG reports whether the device is a MIG instance.
+func (g *RegisteredGPU) isMIG() bool { return strings.Contains(string(g.Device), ",") }
+
 // sameLayout reports whether the GPU is cut into the devices that were published for
 // it. If something could not be read, or instances are still being made, the
 // published devices may be more.
-func (o *Options) sameLayout(g *topology.GPU, published []Line, unread bool) bool {
+func (o *Options) sameLayout(g *topology.GPU, published []RegisteredGPU, unread bool) bool {
 	typ := o.TypeOf(g.Product)
 	if g.MIGEmpty {
-		return !slices.ContainsFunc(published, func(l Line) bool { return len(l.MultipleFiles) == 0 || !strings.HasPrefix(l.Type, typ+"_") })
+		return !slices.ContainsFunc(published, func(p RegisteredGPU) bool { return !p.isMIG() || !strings.HasPrefix(p.Type, typ+"_") })
 	}
 	if len(g.MIG) == 0 {
-		return slices.ContainsFunc(published, func(l Line) bool {
-			return l.Type == typ && len(l.MultipleFiles) == 0 || unread && len(l.MultipleFiles) > 0 && strings.HasPrefix(l.Type, typ+"_")
+		return slices.ContainsFunc(published, func(p RegisteredGPU) bool {
+			return p.Type == typ && !p.isMIG() || unread && p.isMIG() && strings.HasPrefix(p.Type, typ+"_")
 		})
 	}
 	if len(published) < len(g.MIG) || len(published) > len(g.MIG) && !unread {
@@ -110,8 +109,9 @@ func (o *Options) sameLayout(g *topology.GPU, published []Line, unread bool) boo
 	published = slices.Clone(published)
 	for i := range g.MIG {
 		m := &g.MIG[i]
-		k := slices.IndexFunc(published, func(l Line) bool {
-			return l.Type == o.migTypeOf(g.Product, m.Profile) && len(l.MultipleFiles) > 1 && (len(m.Capabilities) == 0 || slices.Equal(l.MultipleFiles[1:], m.Capabilities))
+		k := slices.IndexFunc(published, func(p RegisteredGPU) bool {
+			_, capabilities, isMIG := strings.Cut(string(p.Device), ",")
+			return isMIG && p.Type == o.migTypeOf(g.Product, m.Profile) && (len(m.Capabilities) == 0 || capabilities == strings.Join(m.Capabilities, ","))
 		})
 		if k < 0 {
 			return false
@@ -129,10 +129,10 @@ func (o *Options) losesUnread(n *topology.Node, lines, old []Line) bool {
 	if !noCores && !noLinks {
 		return false
 	}
-	current, previous := byDevice(lines), byDevice(old)
+	current, previous := Listed(lines).GPUs, Listed(old).GPUs
 	lost := false
 	for i := range current {
-		if len(current) != len(previous) || current[i].Type != previous[i].Type || !slices.Equal(current[i].MultipleFiles, previous[i].MultipleFiles) {
+		if len(current) != len(previous) || current[i].Type != previous[i].Type || current[i].Device != previous[i].Device {
 			return false
 		}
 		cores, links := current[i].Cores == previous[i].Cores, slices.Equal(current[i].Links, previous[i].Links)
@@ -142,20 +142,4 @@ func (o *Options) losesUnread(n *topology.Node, lines, old []Line) bool {
 		lost = lost || !cores || !links
 	}
 	return lost
-}
-
-// byDevice gives each device a line, its files in MultipleFiles.
-func byDevice(lines []Line) []Line {
-	var out []Line
-	for _, l := range lines {
-		if len(l.MultipleFiles) > 0 {
-			out = append(out, l)
-		}
-		for _, file := range l.Files {
-			one := l
-			one.MultipleFiles = []string{file}
-			out = append(out, one)
-		}
-	}
-	return out
 }

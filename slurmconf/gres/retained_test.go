@@ -45,10 +45,7 @@ func problem(reason string) func(*topology.Node) {
 func linesOf(t *testing.T, n *topology.Node, was []Line) ([]Line, []topology.Finding) {
 	t.Helper()
 	lines, problems := FromFacts([]topology.Facts{{Name: "n1", SlurmName: "n1", Report: n}}, map[string][]Line{"n1": was}, Options{})
-	byNode, err := ByNode(lines, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	byNode := ByNode(lines, nil)
 	return byNode["n1"], problems
 }
 

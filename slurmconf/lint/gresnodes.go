@@ -90,8 +90,8 @@ func (g *gresFile) lintNodes(a *nodeGroup) {
 		return
 	}
 	var lines, gpus []gres.Line
-	shared := map[string]uint64{}
-	line := 1 // the one that says how the nodes detect their GPUs
+	shared := map[string]gres.Line{} // by name, the first line with the counts of all
+	line := 1                        // the one that says how the nodes detect their GPUs
 	for _, l := range a.lines {
 		lines = append(lines, l.Line)
 		if l.AutoDetect != "" && (line == 1 || l.Nodes != "") {
@@ -102,7 +102,9 @@ func (g *gresFile) lintNodes(a *nodeGroup) {
 		case gpuName:
 			gpus = append(gpus, l.Line)
 		default:
-			shared[l.Name] += max(1, l.Count)
+			s := shared[l.Name]
+			s.Number, s.Count = cmp.Or(s.Number, l.Number), s.Count+max(1, l.Count)
+			shared[l.Name] = s
 		}
 	}
 	g.lintShared(a, shared)
@@ -226,21 +228,16 @@ func (g *gresFile) lintDevices(a *nodeGroup, gpus []gres.Line) {
 	}
 }
 
-// lintShared judges the parts of GPUs that jobs share. lines are how many the lines of a name give.
-func (g *gresFile) lintShared(a *nodeGroup, lines map[string]uint64) {
+// lintShared judges the parts of GPUs that jobs share.
+func (g *gresFile) lintShared(a *nodeGroup, lines map[string]gres.Line) {
 	if a.conf == nil {
 		return
 	}
 	for _, want := range a.conf.Gres.Others {
-		if have, listed := lines[want.Name]; listed && have < want.Count {
-			g.Fatal(a.firstOf(want.Name), "Count", "give both the same number", "%s: %s has %d on the lines, and %d in Gres= of slurm.conf: slurmd does not start", a, want.Name, have, want.Count)
+		if have, listed := lines[want.Name]; listed && have.Count < want.Count {
+			g.Fatal(have.Number, "Count", "give both the same number", "%s: %s has %d on the lines, and %d in Gres= of slurm.conf: slurmd does not start", a, want.Name, have.Count, want.Count)
 		}
 	}
-}
-
-// firstOf is the number of the first line of a name.
-func (a *nodeGroup) firstOf(name string) int {
-	return a.lines[slices.IndexFunc(a.lines, func(l gresLine) bool { return l.Name == name })].Number
 }
 
 // lintForAll names nodes of slurm.conf without GPUs that read devices for all nodes. If no node has Gres=,
