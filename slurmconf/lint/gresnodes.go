@@ -42,7 +42,10 @@ func (g *gresFile) groups() []*nodeGroup {
 		k := key{string(buf), g.Nodes[name]}
 		a := byKey[k]
 		if a == nil {
-			a = &nodeGroup{conf: k.conf, first: name, own: len(own) > 0, lines: g.linesOf(own)}
+			a = &nodeGroup{conf: k.conf, first: name, own: len(own) > 0}
+			for _, index := range slices.Sorted(slices.Values(slices.Concat(own, g.all))) { // as in the file
+				a.lines = append(a.lines, g.lines[index])
+			}
 			byKey[k] = a
 		}
 		a.first = min(a.first, name)
@@ -71,17 +74,6 @@ func (g *gresFile) groups() []*nodeGroup {
 	}
 	slices.SortFunc(out, func(a, b *nodeGroup) int { return cmp.Compare(a.first, b.first) })
 	return out
-}
-
-// linesOf returns the lines for nodes, in the order of the file.
-func (g *gresFile) linesOf(own []int32) []gresLine {
-	indices := slices.Concat(own, g.all)
-	slices.Sort(indices)
-	lines := make([]gresLine, len(indices))
-	for i, index := range indices {
-		lines[i] = g.lines[index]
-	}
-	return lines
 }
 
 // lintNodes judges what all lines together give each node of a group.
@@ -116,34 +108,31 @@ func (g *gresFile) lintNodes(a *nodeGroup) {
 	if !g.isType(gpuName) || g.lintMixed(a, gpus) {
 		return
 	}
-	if i := slices.IndexFunc(gpus, gres.Line.HasFile); i >= 0 && way != "" && way != gres.AutoDetectOff {
+	detects := way != "" && way != gres.AutoDetectOff
+	if i := slices.IndexFunc(gpus, gres.Line.HasFile); i >= 0 && detects {
 		g.once(topology.Warning, a, gpus[i].Number, "AutoDetectAndFile", "use either for a node", "the line has File and the node detects its GPUs: Slurm drains the node if they differ")
 	}
 	g.lintFlagsTogether(a, gpus)
 	gpus = gres.Ordered(gpus)
 	g.lintDevices(a, gpus)
-	switch way {
-	case "", gres.AutoDetectOff:
+	switch {
+	case a.conf == nil && g.Nodes == nil && !detects:
 		g.lintNoFile(a, gpus)
+	case a.conf == nil:
+	case !detects:
 		g.lintConf(a, gpus)
-	case gres.AutoDetectNVML:
-		if a.conf != nil && len(a.conf.Gres.GPUs) > 0 {
-			g.once(topology.Warning, a, line, reasonAutoDetect, "look with slurmd -G on a node", "AutoDetect=nvml needs a slurmd that is built with NVML: another finds no GPUs, and slurmctld drains the node")
-		}
-	case gres.AutoDetectNvidia:
+	case way == gres.AutoDetectNVML && len(a.conf.Gres.GPUs) > 0:
+		g.once(topology.Warning, a, line, reasonAutoDetect, "look with slurmd -G on a node", "AutoDetect=nvml needs a slurmd that is built with NVML: another finds no GPUs, and slurmctld drains the node")
+	case way == gres.AutoDetectNvidia:
 		g.lintFound(a, line)
-		if a.conf != nil && a.conf.Cloud {
+		if a.conf.Cloud {
 			g.Warn(line, "AutoDetectCloud", "write lines with File for these nodes", "%s: AutoDetect=%s of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node", a, way)
 		}
 	}
 }
 
-// lintNoFile reports gpus without a File on nodes of which nothing else is known. Of nodes of
-// slurm.conf lintConf says whether they lack GPUs.
+// lintNoFile reports gpus without a File on nodes of which nothing else is known.
 func (g *gresFile) lintNoFile(a *nodeGroup, gpus []gres.Line) {
-	if g.Nodes != nil {
-		return
-	}
 	for _, l := range gpus {
 		if !l.HasFile() {
 			g.once(topology.Fatal, a, l.Number, "NoFile", "write File=, or AutoDetect", "the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them")
