@@ -53,16 +53,6 @@ func (l *linter) lintGresOf(n *Node, nodes string, given bool) {
 	}
 }
 
-// counts reports whether Gres= of a node counts GPUs.
-func (o *Options) counts() bool {
-	for _, n := range o.Nodes {
-		if len(n.Gres.GPUs) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // grows reports whether Slurm takes nodes that slurm.conf does not have.
 func (o *Options) grows() bool {
 	_, ok := o.Settings["maxnodecount"]

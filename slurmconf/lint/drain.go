@@ -38,7 +38,7 @@ func (g *gresFile) lintConf(a *nodeGroup, gpus []gres.Line) {
 	for _, want := range counted {
 		fewer = g.lintGPUs(a, want, gpus) || fewer
 	}
-	if !fewer && here > wanted && (wanted > 0 || a.own && g.counts()) {
+	if !fewer && here > wanted && (wanted > 0 || a.own && !g.uncounted) {
 		g.Warn(firstLine(gpus), reasonMoreGPUs, "count them in Gres= of slurm.conf", "%s: %d gpus here, %d in slurm.conf: Slurm uses no more than these", a, here, wanted)
 	}
 }

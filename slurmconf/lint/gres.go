@@ -23,6 +23,8 @@ type gresFile struct {
 	all   []int32         // indices of the lines for every node
 	own   [][]int32       // by node number: indices of the lines that name it
 	said  map[saying]bool // by once
+	// uncounted says that no node of slurm.conf has gpus in Gres=, and that no other node will come.
+	uncounted bool
 }
 
 // gresLine is a line of which the nodes are known.
@@ -54,7 +56,7 @@ func (l *linter) lintGres(f File) {
 		l.Fatal(firstLine(lines), reasonNotRead, "add GresTypes=gpu to slurm.conf", "slurm.conf has no GresTypes: Slurm never opens gres.conf, and its nodes have no GPUs")
 		return
 	}
-	g := &gresFile{linter: l, own: make([][]int32, len(l.known)), said: map[saying]bool{}}
+	g := &gresFile{linter: l, own: make([][]int32, len(l.known)), said: map[saying]bool{}, uncounted: l.Nodes != nil && !l.gpus && !l.grows()}
 	byLine := map[int][]topology.Finding{}
 	for _, f := range found {
 		byLine[f.Line] = append(byLine[f.Line], f)

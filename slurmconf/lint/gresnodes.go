@@ -232,6 +232,13 @@ func (g *gresFile) lintShared(a *nodeGroup, lines map[string]gres.Line) {
 // lintForAll names nodes of slurm.conf without GPUs that read devices for all nodes. If no node has Gres=,
 // slurm.conf does not say which nodes have GPUs, and jobs get none.
 func (g *gresFile) lintForAll() {
+	if !g.isType(gpuName) {
+		return
+	}
+	if at := slices.IndexFunc(g.lines, gresLine.givesGPUs); g.uncounted && at >= 0 && !g.lines[at].forNone {
+		g.Warn(g.lines[at].Number, reasonMoreGPUs, "write such as Gres=gpu:8 on the lines NodeName of slurm.conf", "no node of slurm.conf has gpus in Gres=: no job gets GPUs")
+		return
+	}
 	var with, without []string
 	for name, n := range g.Nodes {
 		if len(n.Gres.GPUs) > 0 {
@@ -240,11 +247,7 @@ func (g *gresFile) lintForAll() {
 			without = append(without, name)
 		}
 	}
-	if len(without) == 0 || !g.isType(gpuName) {
-		return
-	}
-	if len(with) == 0 {
-		g.lintUncounted()
+	if len(with) == 0 || len(without) == 0 {
 		return
 	}
 	for _, index := range g.all {
@@ -254,13 +257,5 @@ func (g *gresFile) lintForAll() {
 				hostlist.Shorten(hostlist.Compress(without)), r.GPUs[0].Device)
 			return
 		}
-	}
-}
-
-// lintUncounted says that no node of slurm.conf has GPUs although gres.conf gives some. Nodes that register
-// themselves bring a Gres= of their own.
-func (g *gresFile) lintUncounted() {
-	if at := slices.IndexFunc(g.lines, gresLine.givesGPUs); at >= 0 && !g.lines[at].forNone && !g.grows() {
-		g.Warn(g.lines[at].Number, reasonMoreGPUs, "write such as Gres=gpu:8 on the lines NodeName of slurm.conf", "no node of slurm.conf has gpus in Gres=: no job gets GPUs")
 	}
 }
