@@ -2,7 +2,6 @@ package gres
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -31,13 +30,10 @@ func (o *Options) keeps(f *topology.Facts, lines, old []Line, unknown bool) bool
 //
 //   - A GPU with another product or MIG layout than published, or with a file that
 //     was not published, is other hardware.
-//   - A GPU that is lost without a reboot leaves its file behind. NVML names it in a
-//     problem, or drops it from its list and leaves its minor number free below the
-//     others.
-//   - If only the last files are missing and no problem says why, the machine has
-//     booted since: the driver numbers what it finds from 0. Four GPUs with the
-//     numbers 0 to 3 in place of eight are such a case. The files of the others do
-//     not exist.
+//   - A GPU that is lost without a reboot leaves its file behind, and the report has a
+//     problem of the GPU: the driver has it on PCI, and NVML does not show or read it.
+//   - If no problem says why a GPU is missing, the machine has booted since, and the
+//     file does not exist.
 //   - A report without any GPU is treated as a fault, as in the plan.
 //   - MIG instances do not outlive a boot. A GPU with MIG on and no instance waits
 //     until somebody makes the instances again.
@@ -45,35 +41,20 @@ func (o *Options) keepsLines(n *topology.Node, old []Line, unknown bool) bool {
 	if len(n.GPUs) == 0 {
 		return true
 	}
-	published := byDeviceFile(old)
+	rest := byDeviceFile(old) // the published devices that the report does not have
 	unread := len(n.Problems) > 0 || slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return g.MIGEmpty })
-	present := map[string]bool{}
-	highest := -1
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		if g.Minor == nil || g.Product == "" {
 			continue
 		}
 		file := deviceFile(*g.Minor)
-		if !o.sameLayout(g, published[file], unread) {
+		if !o.sameLayout(g, rest[file], unread) {
 			return false
 		}
-		present[file], highest = true, max(highest, *g.Minor)
+		delete(rest, file)
 	}
-	if unknown {
-		return true
-	}
-	missing := false
-	for file := range published {
-		if !present[file] {
-			minor, err := strconv.Atoi(strings.TrimPrefix(file, "/dev/nvidia"))
-			if err == nil && minor < highest {
-				return true
-			}
-			missing = true
-		}
-	}
-	return !missing || slices.ContainsFunc(n.Problems, topology.Finding.LosesGPU) // a GPU that is missing since an earlier boot has no file
+	return unknown || len(rest) == 0 || slices.ContainsFunc(n.Problems, topology.Finding.LosesGPU)
 }
 
 // byDeviceFile returns the published devices of each GPU, by the GPU's own file: the
