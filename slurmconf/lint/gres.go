@@ -167,7 +167,7 @@ func (g *gresFile) lintNodeName(l *gresLine, index int32) {
 }
 
 // ignoredWay is a value of AutoDetect that slurmd ignores.
-const ignoredWay = "?"
+const ignoredWay = "unknown"
 
 // lintAutoDetect judges the way of detection of a line. slurmd ignores full before 26.05.
 func (g *gresFile) lintAutoDetect(l *gresLine) {
