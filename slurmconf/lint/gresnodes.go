@@ -204,14 +204,16 @@ func (g *gresFile) lintDevices(a *nodeGroup, gpus []gres.Line) {
 	}
 	devices := map[string]bool{}
 	for _, l := range gpus {
-		for i, name := range l.Files {
+		at := place
+		for _, name := range l.Files {
 			switch twice := devices[name]; {
-			case twice && place+uint64(i) < taken:
+			case twice && at < taken:
 				g.once(topology.Fatal, a, l.Number, "DuplicateDevice", "list each device once for a node", name+" is given twice, slurmd does not start with both")
 			case twice:
 				g.once(topology.Warning, a, l.Number, "DuplicateDevice", "list each device once for a node", name+" is given twice, slurmd takes one of them")
 			}
 			devices[name] = true
+			at++
 		}
 		place += max(1, l.Devices())
 	}
