@@ -59,7 +59,11 @@ func (l *linter) lintGres(f File) {
 	g := &gresFile{linter: l, own: make([][]int32, len(l.known)), said: map[saying]bool{}, uncounted: l.Nodes != nil && !l.gpus && !l.grows()}
 	byLine := map[int][]topology.Finding{}
 	for _, f := range found {
-		byLine[f.Line] = append(byLine[f.Line], f)
+		if f.Reason == syntax.ReasonUnknownKey { // slurmd refuses the whole file
+			l.All = append(l.All, f)
+		} else {
+			byLine[f.Line] = append(byLine[f.Line], f)
+		}
 	}
 	for i := range lines {
 		g.line(gresLine{Line: lines[i]}, byLine[lines[i].Number])
@@ -98,7 +102,7 @@ func (g *gresFile) line(l gresLine, found []topology.Finding) {
 		g.lintNodeName(&l, index)
 	}
 	for _, f := range found {
-		if l.forNone && f.Severity == topology.Fatal && f.Reason != syntax.ReasonUnknownKey {
+		if l.forNone && f.Severity == topology.Fatal {
 			f.Severity = topology.Warning
 		}
 		l.odd = l.odd || f.Severity == topology.Unknown || f.Reason == syntax.ReasonHostlist
