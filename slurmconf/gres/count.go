@@ -35,7 +35,7 @@ type Counts struct {
 	// GPUs are the gpus of each Type.
 	GPUs []GPUCount
 	// Others are the counts of other names. Slurm ignores a name that is not in GresTypes.
-	Others []NameCount
+	Others map[string]uint64
 	// Unread are words for which it is not known what Slurm counts.
 	Unread []string
 }
@@ -46,18 +46,13 @@ type GPUCount struct {
 	Count uint64
 }
 
-// NameCount is a number of another GRES, and the first word that names it.
-type NameCount struct {
-	Name, Word string
-	Count      uint64
-}
-
 // sockets are what Slurm writes behind a word of Gres=, such as (S:0,1) or (IDX:0-3).
 var sockets = regexp.MustCompile(`\([^)]*\)(,|$)`)
 
 // ReadCounts reads a value of Gres=, such as "gpu:h100:4(S:0),gpu:h100:4(S:1),nic:2". A name ends at the
 // first colon. A count is the last part if that begins with a digit, and else 1.
 func ReadCounts(value string) (c Counts) {
+	c.Others = map[string]uint64{}
 	if value == "(null)" || value == "N/A" { // as scontrol and sinfo say that there are none
 		return c
 	}
@@ -75,11 +70,7 @@ func ReadCounts(value string) (c Counts) {
 			}
 			c.GPUs[at].Count += count
 		default:
-			at := slices.IndexFunc(c.Others, func(o NameCount) bool { return o.Name == name })
-			if at < 0 {
-				at, c.Others = len(c.Others), append(c.Others, NameCount{Name: name, Word: word})
-			}
-			c.Others[at].Count += count
+			c.Others[name] += count
 		}
 	}
 	c.GPUs = slices.DeleteFunc(c.GPUs, func(g GPUCount) bool { return g.Count == 0 })

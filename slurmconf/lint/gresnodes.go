@@ -224,9 +224,9 @@ func (g *gresFile) lintShared(a *nodeGroup, lines map[string]gres.Line) {
 	if a.conf == nil {
 		return
 	}
-	for _, want := range a.conf.Gres.Others {
-		if have, listed := lines[want.Name]; listed && have.Count < want.Count {
-			g.Fatal(have.Number, "Count", "give both the same number", "%s: %s has %d on the lines, and %d in Gres= of slurm.conf: slurmd does not start", a, want.Name, have.Count, want.Count)
+	for name, have := range lines {
+		if want := a.conf.Gres.Others[name]; have.Count < want {
+			g.Fatal(have.Number, "Count", "give both the same number", "%s: %s has %d on the lines, and %d in Gres= of slurm.conf: slurmd does not start", a, name, have.Count, want)
 		}
 	}
 }
