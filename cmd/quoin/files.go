@@ -244,7 +244,6 @@ func readTopologies(path string, pub *publication.Cluster) (plan *topology.Plan,
 		}
 		options = conf.Options(pub.Release)
 	}
-	options.DropsBlockSizes = pub.DropsBlockSizes()
 	for _, f := range lint.Lint(files[i:i+1], options) {
 		switch {
 		case f.Severity == topology.Fatal:

@@ -97,7 +97,6 @@ judged.`,
 
 // lint judges the files, with slurm.conf if there is one.
 func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
-	release, drops := w.pub.Release, w.pub.DropsBlockSizes()
 	cgroup, err := o.cgroup(w)
 	if err != nil {
 		return nil, err
@@ -107,7 +106,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 			return nil, fmt.Errorf("no topology.yaml, no topology.conf and no gres.conf is published in %s", w.pub.Place())
 		}
 		files := slices.Concat(w.files, cgroup)
-		return show.FilesResult(names(files), releaseText(w.pub), lint.Lint(files, lint.Options{Release: release, DropsBlockSizes: drops})), nil
+		return show.FilesResult(names(files), releaseText(w.pub), lint.Lint(files, lint.Options{Release: w.pub.Release})), nil
 	}
 	conf, err := readSlurmConf(confFile)
 	if parse := (*syntax.ParseError)(nil); errors.As(err, &parse) {
@@ -119,8 +118,7 @@ func (o *filesOptions) lint(confFile string, w *wanted) (*show.Result, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	options := conf.Options(release)
-	options.DropsBlockSizes = drops
+	options := conf.Options(w.pub.Release)
 	options.Whole = session.IsDirectory(o.files) // a site may have a topology.conf beside what is published
 	options.Found = map[string]gres.Registration{}
 	as := w.pub.GresOptions()

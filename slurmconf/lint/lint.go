@@ -35,9 +35,6 @@ type File struct {
 type Options struct {
 	// Release of Slurm that will load the files. 0 is the latest.
 	Release slurmconf.Release
-	// DropsBlockSizes says that the patch level of the release is one that leaves wrong
-	// block_sizes of topology.yaml out; see slurmconf.DropsBlockSizes.
-	DropsBlockSizes bool
 	// Whole says that there are no other files beside slurm.conf: a file that is not among
 	// them is absent.
 	Whole bool

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // lintSection applies the rules of the topology's kind.
@@ -15,7 +16,8 @@ func (l *linter) lintSection(s *slurmconf.Section) {
 		l.lintBlocks(s)
 	case "tree":
 		l.lintTree(s)
-	case "ring", "torus3d":
+	case topology.KindFlat, "": // its reader says what is wrong
+	default:
 		if !s.YAML { // which its reader says
 			return
 		}
