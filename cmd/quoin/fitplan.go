@@ -45,20 +45,10 @@ func newFitPlan(release slurmconf.Release, topologies []topology.Topology, place
 	return p
 }
 
-// facts takes how many GPUs nodes have. MIG instances count, as in Slurm.
+// facts takes how many GPUs nodes have.
 func (p *fitPlan) facts(all []topology.Facts) {
 	for i := range all {
-		f := &all[i]
-		count := f.GPUCount()
-		if count == 1 && f.Report == nil && f.Labels.GPUs == 1 { // a label may only say that there are some
-			count = f.Capacity
-		}
-		for k := 0; f.Report != nil && k < len(f.Report.GPUs); k++ {
-			if instances := len(f.Report.GPUs[k].MIG); instances > 0 {
-				count += instances - 1
-			}
-		}
-		p.gpus[f.SlurmName] = count
+		p.gpus[all[i].SlurmName] = all[i].Devices()
 	}
 }
 
@@ -68,12 +58,8 @@ func (p *fitPlan) devices(plan *plandoc.Plan) error {
 	if err != nil {
 		return err
 	}
-	for node, of := range byNode {
-		for i := range of {
-			if l := &of[i]; l.Name == "gpu" {
-				p.gpus[node] += cmp.Or(int(min(l.Count, 1<<16)), len(l.Files), min(1, len(l.MultipleFiles))) //nolint:gosec // bounded
-			}
-		}
+	for node, lines := range byNode {
+		p.gpus[node], _ = gres.Count(lines, "")
 	}
 	return nil
 }

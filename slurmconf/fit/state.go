@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -210,32 +210,12 @@ func addNodes(states map[string]State, list string, state State) error {
 	return nil
 }
 
-// GPUs returns how many GPUs a node's Gres= has, such as gpu:gb200:4(S:0-1), or NoGPUs.
-func GPUs(gres string) int {
-	count := 0
-	for depth, from, i := 0, 0, 0; i <= len(gres); i++ {
-		switch {
-		case i == len(gres) || gres[i] == ',' && depth == 0:
-			count += gpusOf(gres[from:i])
-			from = i + 1
-		case gres[i] == '(':
-			depth++
-		case gres[i] == ')':
-			depth--
-		}
-	}
-	return cmp.Or(count, NoGPUs)
-}
-
-// gpusOf reads one part of a Gres=.
-func gpusOf(part string) int {
-	part, _, _ = strings.Cut(part, "(")
-	words := strings.Split(part, ":")
-	if words[0] != "gpu" {
+// GPUs returns how many GPUs a node's Gres= counts, such as gpu:gb200:4(S:0-1), or NoGPUs. It is 0 if that
+// is not known.
+func GPUs(value string) int {
+	counts := gres.ReadCounts(value)
+	if counts.Err() != nil {
 		return 0
 	}
-	if n, err := strconv.Atoi(words[len(words)-1]); err == nil && n >= 0 && n <= maxNodes {
-		return n
-	}
-	return 1 // gpu and gpu:TYPE are one
+	return cmp.Or(int(min(gres.Total(counts.GPUs), maxNodes)), NoGPUs) //nolint:gosec // bounded
 }

@@ -238,22 +238,6 @@ func Nameless(lines []Line) []Line {
 	return out
 }
 
-// devices counts the devices that lines give.
-func devices(lines []Line) int {
-	n := 0
-	for _, l := range lines {
-		switch {
-		case len(l.Files) > 0:
-			n += len(l.Files)
-		case len(l.MultipleFiles) > 0:
-			n++
-		default:
-			n += int(min(l.Count, 1<<20))
-		}
-	}
-	return n
-}
-
 // linesOf returns the node's own lines. If too little is known, it returns no line and
 // says what is unknown, because slurmd does not start with a line that names a
 // missing file.

@@ -31,13 +31,27 @@ type File struct {
 	Included *syntax.Included
 }
 
+// Reach is for whom a source speaks. That something is absent is judged only by a source that would have it.
+type Reach int
+
+// The reaches of files.
+const (
+	// MayGrow: there may be other files beside these.
+	MayGrow Reach = iota
+	// ThisHost: what is not among the files is not on slurmctld's host. Other hosts may have files of their own.
+	ThisHost
+	// AllHosts: every host has these files and no others, because slurmctld sends them (enable_configless).
+	AllHosts
+)
+
 // Options is what Lint knows beside the files.
 type Options struct {
 	// Release of Slurm that will load the files. 0 is the latest.
 	Release slurmconf.Release
-	// Whole says that there are no other files beside slurm.conf: a file that is not among
-	// them is absent.
-	Whole bool
+	// GRES says that the GRES of slurm.conf's nodes are judged although there is no gres.conf.
+	GRES bool
+	// Files is the reach of the files.
+	Files Reach
 	// Plugin that slurm.conf names. If it is empty and slurm.conf is not known, the first
 	// line of topology.conf decides.
 	Plugin Plugin
@@ -69,10 +83,13 @@ type Node struct {
 	// Sockets, CoresPerSocket and ThreadsPerCore are 1 or more, as slurmctld reads
 	// the line. Sockets are the sockets of all boards.
 	Sockets, CoresPerSocket, ThreadsPerCore int
-	// GPUs are the gpus that Gres= counts, in its order.
-	GPUs []gres.GPUCount
+	// Gres is what Gres= counts.
+	Gres gres.Counts
 	// Cloud says that State is CLOUD: slurmctld reads the node's lines of gres.conf itself.
 	Cloud bool
+	// File and Line are the place of the line NodeName.
+	File string
+	Line int
 }
 
 // Cores is how many cores the node has. Hyperthreads do not count.
@@ -83,10 +100,12 @@ const ReasonForAll = "GresForAll"
 
 // Reasons that several files of this package use.
 const (
-	reasonHostlist  = "BrokenHostlist"
-	reasonUnknown   = "UnknownNode"
-	reasonNotRead   = "NotRead"
-	reasonNotSocket = "CoresNotSocket"
+	reasonHostlist    = syntax.ReasonHostlist
+	reasonUnknown     = "UnknownNode"
+	reasonNotRead     = "NotRead"
+	reasonNotSocket   = "CoresNotSocket"
+	reasonAutoDetect  = "AutoDetect"
+	reasonUnknownGres = "UnknownGres"
 )
 
 // Lint says what slurmctld, and for gres.conf slurmd, does with the files.
@@ -102,10 +121,11 @@ func Lint(files []File, o Options) []topology.Finding {
 	for _, f := range files {
 		findings = append(findings, l.lintFile(f, files)...)
 	}
-	if !slices.ContainsFunc(files, isConf) && !l.yaml && l.Whole && l.kind != "" && l.kind != topology.KindFlat {
+	if !slices.ContainsFunc(files, isConf) && !l.yaml && l.Files >= ThisHost && l.kind != "" && l.kind != topology.KindFlat {
 		findings = append(findings, topology.Finding{Subject: topology.Subject{File: "topology.conf", Line: 1}, Severity: topology.Fatal, Reason: "MissingFile",
 			Message: fmt.Sprintf("%s needs a topology.conf and there is none: slurmctld waits a minute for it and then does not start", l.Plugin), Remedy: "write the file before slurmctld starts, or take TopologyPlugin out"})
 	}
+	findings = append(findings, l.lintCounted(slices.ContainsFunc(files, isGres))...)
 	findings = append(findings, l.lintPartitions(slices.ContainsFunc(files, isTopology))...)
 	findings = append(findings, lintNodeTopologies(&l.Options, l.topologies)...)
 	return append(findings, lintRank(&l.Options, l.topologies)...)
@@ -137,7 +157,7 @@ func (o *Options) setting(key string) Setting {
 
 // lintFile judges one of the files.
 func (l *linter) lintFile(f File, files []File) []topology.Finding {
-	l.Findings = slurmconf.Findings{File: f.Name}
+	l.Findings = syntax.Findings{File: f.Name}
 	if !isYAML(f) {
 		if f.Included == nil {
 			f.Data, f.Included = syntax.Join(f.Name, f.Data, nil)
@@ -179,7 +199,7 @@ func isTopology(f File) bool { return !isGres(f) && !isCgroup(f) }
 
 // linter judges the files of one cluster, one after another.
 type linter struct {
-	slurmconf.Findings
+	syntax.Findings
 	Options
 	known map[string]int32 // node -> its number
 	open  bool             // every node is known, and gets a number when it is first named
@@ -191,8 +211,9 @@ type linter struct {
 	kind string
 	// topologies are what Slurm reads from the topology file.
 	topologies []slurmconf.Section
-	// gpus says that nodes have GPUs, by slurm.conf or gres.conf.
-	gpus bool
+	// gpus says that nodes have GPUs, by slurm.conf or gres.conf. unread says that slurmd does not read lines for
+	// gpus, because of GresTypes.
+	gpus, unread bool
 }
 
 func newLinter(o Options) *linter {
@@ -200,12 +221,15 @@ func newLinter(o Options) *linter {
 	if l.Release == 0 {
 		l.Release = slurmconf.Latest
 	}
+	if l.Files == ThisHost && strings.Contains(strings.ToLower(l.Settings["slurmctldparameters"].Value), "enable_configless") {
+		l.Files = AllHosts
+	}
 	l.known, l.open = make(map[string]int32, max(64, len(o.KnownNodes))), o.KnownNodes == nil
 	for i, n := range o.KnownNodes {
 		l.known[n] = int32(i)
 	}
 	for _, n := range o.Nodes {
-		l.gpus = l.gpus || len(n.GPUs) > 0
+		l.gpus = l.gpus || len(n.Gres.GPUs) > 0
 	}
 	l.placed = map[string]bool{}
 	for _, t := range o.NodeTopologies {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -23,7 +24,7 @@ type Partition struct {
 // lintPartitions judges the nodes and the topologies that partitions name. given says that a topology file
 // is among the files.
 func (l *linter) lintPartitions(given bool) []topology.Finding {
-	l.Findings = slurmconf.Findings{}
+	l.Findings = syntax.Findings{}
 	for i := range l.Partitions {
 		p := &l.Partitions[i]
 		l.File = p.File
@@ -41,7 +42,7 @@ func (l *linter) lintPartitions(given bool) []topology.Finding {
 			l.Fatal(p.Line, reasonUnknownTopology, "take Topology= of the partition out, or write topology.yaml, which has names", "partition %s uses topology %q, and topology.conf has one topology, which is called %s: slurmctld does not start", p.Name, p.Topology, topology.ConfTopology)
 		case given && len(l.topologies) > 0:
 			l.Fatal(p.Line, reasonUnknownTopology, "add the topology, or correct Topology= of the partition", "partition %s uses topology %q, which is not in the file: slurmctld does not start", p.Name, p.Topology)
-		case !given && l.Whole && p.Topology != topology.ConfTopology:
+		case !given && l.Files >= ThisHost && p.Topology != topology.ConfTopology:
 			l.Fatal(p.Line, reasonUnknownTopology, "write topology.yaml, or take Topology= of the partition out", "partition %s uses topology %q, and there is no topology.yaml: slurmctld does not start", p.Name, p.Topology)
 		}
 	}

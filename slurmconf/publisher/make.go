@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -196,7 +197,7 @@ func (m *Rendered) sayUnchecked(o gres.Options, facts []topology.Facts) {
 		}
 	}
 	if len(byNode) > 0 {
-		m.Stored.Problems = append(m.Stored.Problems, topology.Finding{Severity: topology.Warning, Reason: slurmconf.ReasonNotJudged,
+		m.Stored.Problems = append(m.Stored.Problems, topology.Finding{Severity: topology.Warning, Reason: syntax.ReasonNotJudged,
 			Message: fmt.Sprintf("%s: no report, so slurmd detects the GPUs (AutoDetect=%s); it is not checked whether they are next to whole sockets, else slurmctld drains the node",
 				hostlist.Shorten(hostlist.Compress(slices.Collect(maps.Keys(byNode)))), gres.AutoDetectNvidia),
 			Remedy: "run Quoin's agent there"})

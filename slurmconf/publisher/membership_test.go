@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	slurmlint "github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -394,7 +394,7 @@ func TestGresByNodeSets(t *testing.T) {
 				t.Errorf("all nodes list the same devices, and problems are %v", made.Stored.Problems)
 			}
 			unchecked := func(f topology.Finding) bool {
-				return f.Reason == slurmconf.ReasonNotJudged && strings.HasPrefix(f.Message, "a")
+				return f.Reason == syntax.ReasonNotJudged && strings.HasPrefix(f.Message, "a")
 			}
 			if slices.ContainsFunc(made.Stored.Problems, unchecked) {
 				t.Errorf("GPUs that are listed are said to be detected: %v", made.Stored.Problems)
