@@ -55,17 +55,32 @@ type TopologyKind struct {
 // flat is the kind of topologies without a file.
 const flat = "flat"
 
+// nodeWords and partitionWords are the keys that every known release takes on lines NodeName and
+// PartitionName of slurm.conf, in lower case.
+const (
+	nodeWords = "bcastaddr boards corespeccount corespersocket cpubind cpus cpuspeclist feature features gres memspeclimit nodeaddr " +
+		"nodehostname port procs realmemory reason restrictedcorespergpu sockets socketsperboard state threadspercore tmpdisk tresweights weight"
+	partitionWords = "allocnodes allowaccounts allowgroups allowqos alternate cpubind default defaulttime defcpupergpu defmempercpu " +
+		"defmempergpu defmempernode denyaccounts denyqos disablerootjobs exclusivetopo exclusiveuser gracetime hidden lln maxcpuspernode " +
+		"maxcpuspersocket maxmempercpu maxmempernode maxnodes maxtime minnodes nodes oversubscribe overtimelimit powerdownonidle preemptmode " +
+		"priority priorityjobfactor prioritytier qos reqresv resumetimeout rootonly selecttypeparameters shared state suspendtime " +
+		"suspendtimeout tresbillingweights"
+)
+
 // releases are the known releases, oldest first. A row has what is new in its release: a release does
 // what its own row and the rows above say.
 var releases = []struct {
 	Release
 	plugins []TopologyKind
+	// words are the keys of lines NodeName and PartitionName.
+	words map[string]string
 	news
 }{
-	{Release2411, []TopologyKind{{"default", ""}, {"block", "BlockName"}, {"tree", "SwitchName"}}, 0},
-	{Release2505, []TopologyKind{{flat, ""}}, topologyYAML | shortBlocks | dynamicTopology | emptySwitches | refusesEmptyConf | coresOfOneSocket},
-	{Release2511, nil, largeSegments | blockAsNodeRank},
-	{Release2605, []TopologyKind{{"ring", "RingName"}, {"torus3d", "TorusName"}}, refusesBlockSizes | autoDetectFull | ranksFollowBlocks},
+	{Release2411, []TopologyKind{{"default", ""}, {"block", "BlockName"}, {"tree", "SwitchName"}}, map[string]string{"nodename": nodeWords, "partitionname": partitionWords}, 0},
+	// 24.11 was seen to refuse the words of this row, and 26.05 to take them.
+	{Release2505, []TopologyKind{{flat, ""}}, map[string]string{"nodename": "gresconf parameters suspendtime topology", "partitionname": "exclusive topology"}, topologyYAML | shortBlocks | dynamicTopology | emptySwitches | refusesEmptyConf | coresOfOneSocket},
+	{Release2511, nil, nil, largeSegments | blockAsNodeRank},
+	{Release2605, []TopologyKind{{"ring", "RingName"}, {"torus3d", "TorusName"}}, nil, refusesBlockSizes | autoDetectFull | ranksFollowBlocks},
 }
 
 // does reports whether the release does a thing that came with it or with an older one.
@@ -94,6 +109,17 @@ func (r Release) Kinds() (kinds []TopologyKind) {
 		}
 	}
 	return kinds
+}
+
+// TakesWord reports whether a line of slurm.conf that begins with NodeName or PartitionName may have a
+// key. Both are in lower case.
+func (r Release) TakesWord(line, key string) bool {
+	for i := range releases {
+		if releases[i].Release <= r && slices.Contains(strings.Fields(releases[i].words[line]), key) {
+			return true
+		}
+	}
+	return false
 }
 
 // KindOfLine returns the kind of topology whose lines begin with a key, or nothing.

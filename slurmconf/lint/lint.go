@@ -8,7 +8,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/syntax"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -67,6 +66,9 @@ type Options struct {
 	// they are not known.
 	SlurmConf string
 	Settings  map[string]Setting
+	// Words are the keys of the lines NodeName and PartitionName, by the line's own key and their own in lower case,
+	// at the first line that has them.
+	Words map[string]map[string]Setting
 	// GresTypes are slurm.conf's. If it is nil, every name in gres.conf is one. If it is
 	// empty, Slurm does not open gres.conf.
 	GresTypes []string
@@ -117,7 +119,7 @@ const (
 func Lint(files []File, o Options) []topology.Finding {
 	l := newLinter(o)
 	l.yaml = l.Release.YAML() && slices.ContainsFunc(files, isYAML)
-	findings := l.lintPlugin()
+	findings := append(l.lintWords(), l.lintPlugin()...)
 	for _, f := range files {
 		findings = append(findings, l.lintFile(f, files)...)
 	}
@@ -142,9 +144,11 @@ func (l *linter) lintPlugin() []topology.Finding {
 	if known {
 		return nil
 	}
-	return []topology.Finding{{Subject: l.setting("topologyplugin").subject(), Severity: topology.Fatal, Reason: "UnknownPlugin",
-		Message: fmt.Sprintf("Slurm %s has no TopologyPlugin %q, in upper and lower case as written, and does not start", l.Release, hostlist.Shorten(string(l.Plugin))),
-		Remedy:  "write topology/block or topology/tree, or take the key out if there is no topology.conf"}}
+	s := l.setting("topologyplugin")
+	l.Findings = syntax.Findings{}
+	s.Key = "TopologyPlugin"
+	l.unknownPlugin(s, string(l.Plugin), "write topology/block or topology/tree, or take the key out if there is no topology.conf")
+	return l.All
 }
 
 // setting returns a key of slurm.conf, or the first line of slurm.conf.
