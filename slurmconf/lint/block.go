@@ -10,14 +10,13 @@ import (
 const maxLevel = 15
 
 // lintBlocks applies the rules of topology/block.
-func (l *linter) lintBlocks(s *slurmconf.Section) {
+func (l *linter) lintBlocks(s *slurmconf.Section, m *membership) {
 	if len(s.Units) == 0 {
 		l.noUnits(s, "block")
 		return
 	}
 	base := l.lintSizes(s)
 	l.lintDuplicates(s, "block")
-	m := l.newMembership()
 	for i := range s.Units {
 		u := &s.Units[i]
 		if !u.HasNodes {
@@ -40,7 +39,6 @@ func (l *linter) lintBlocks(s *slurmconf.Section) {
 	if base == 0 && !m.partly {
 		l.Fatal(s.Units[0].Line, "NoBaseBlockSize", "set BlockSizes, or give a block nodes that slurm.conf knows", "no block has nodes and BlockSizes is not set")
 	}
-	l.lintAbsent(m, s.Units[0].Line, "in no block", "give them a partition of their own: beside nodes of blocks they run jobs of one node only")
 }
 
 // lintSizes checks BlockSizes and returns the base, 0 when it is not set.

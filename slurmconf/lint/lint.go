@@ -215,13 +215,15 @@ type linter struct {
 	kind string
 	// topologies are what Slurm reads from the topology file.
 	topologies []slurmconf.Section
+	// members are the nodes of the topologies that are judged.
+	members map[*slurmconf.Section]*membership
 	// gpus says that nodes have GPUs, by slurm.conf or gres.conf. unread says that slurmd does not read lines for
 	// gpus, because of GresTypes.
 	gpus, unread bool
 }
 
 func newLinter(o Options) *linter {
-	l := &linter{Options: o}
+	l := &linter{Options: o, members: map[*slurmconf.Section]*membership{}}
 	if l.Release == 0 {
 		l.Release = slurmconf.Latest
 	}
@@ -294,5 +296,5 @@ func (l *linter) lintConf(f File) {
 	s, found := slurmconf.ReadConf(f.Name, f.Data, l.kind)
 	l.All = append(l.All, found...)
 	l.topologies = []slurmconf.Section{s}
-	l.lintSection(&s)
+	l.lintSection(&l.topologies[0])
 }
