@@ -127,7 +127,11 @@ func (l *linter) lintNowhere(p partition, served map[string]bool) {
 		if other != "" {
 			remedy = fmt.Sprintf("give them a partition of their own, such as PartitionName=%s Topology=%[1]s Nodes=%s", other, list)
 		}
-		l.Warn(p.Line, reasonNowhere, remedy, "partition %s uses topology %s, which lacks %d of its %d nodes: Slurm refuses jobs of more than one node there: %s", p.Name, p.topology.Name, len(nowhere), len(p.nodes), hostlist.Shorten(list))
+		what := "Slurm refuses jobs of more than one node there"
+		if p.topology.Kind == topology.KindBlock {
+			what = "a job of several nodes runs there only if it asks for such nodes alone"
+		}
+		l.Warn(p.Line, reasonNowhere, remedy, "partition %s uses topology %s, which lacks %d of its %d nodes: %s: %s", p.Name, p.topology.Name, len(nowhere), len(p.nodes), what, hostlist.Shorten(list))
 	}
 }
 
