@@ -40,6 +40,8 @@ With --slurm-conf, or if PATH is slurm.conf or a directory that has one, lint al
 slurm.conf, and says where it does not agree with the files. It follows lines Include of
 all files. It names:
 
+  - keys that Slurm does not know on lines NodeName and PartitionName, and keys about
+    topologies and GRES; values of SelectType, SwitchType, PrologFlags and TopologyParam
   - a topology file that Slurm does not read, or that is absent, by TopologyPlugin and the
     release; a gres.conf that Slurm does not read, because GresTypes is absent
   - nodes that slurm.conf does not have
@@ -50,11 +52,14 @@ all files. It names:
   - nodes and partitions whose Topology= names something that the topology file lacks:
     slurmctld does not start
   - a cgroup.conf that lets a job see all GPUs of its node
+  - partitions with nodes that their topology lacks
 
-A directory is judged as a whole: what is not in it is absent. A gres.conf or a cgroup.conf
-that is not in it is not judged, because it may be on the nodes alone. With a configuration,
-lint also names settings of slurm.conf that do not go with IMEX. An example is a time limit
-that is shorter than the Prolog's wait for IMEX.
+A directory has all files of the host of slurmctld: a topology file that is not in it is
+absent. A gres.conf or a cgroup.conf that is not in it may be on the nodes alone and is not
+judged, unless SlurmctldParameters has enable_configless. With MaxNodeCount, nodes that
+slurm.conf lacks may come later. With a configuration, lint also names settings of
+slurm.conf that do not go with IMEX. An example is a time limit that is shorter than the
+Prolog's wait for IMEX.
 
 The last line names the release that lint judged for, and what lint judged. If no release
 is given or stored, lint judges for 25.05.
