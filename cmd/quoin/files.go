@@ -88,9 +88,6 @@ func isSlurms(path string) bool {
 
 // takeArgs takes the arguments of map, lint and check: a path of Slurm's files, or reports. It returns the reports.
 func (o *freshOptions) takeArgs(args []string) (reports []string, err error) {
-	if i := slices.IndexFunc(args, func(path string) bool { return !exists(path) }); i >= 0 && args[i] != "-" {
-		return nil, fmt.Errorf("%s is not there: want a folder with files of Slurm, one of these files, or reports of nodes", args[i])
-	}
 	i := slices.IndexFunc(args, isSlurms)
 	switch {
 	case i >= 0 && len(args) > 1:
@@ -100,6 +97,9 @@ func (o *freshOptions) takeArgs(args []string) (reports []string, err error) {
 		return nil, nil
 	case o.previous != "" && !o.fresh && !o.given(args):
 		return nil, errors.New("--previous: want --fresh, --nodes or reports beside it, because what is published is taken as it is")
+	}
+	if i := slices.IndexFunc(args, func(path string) bool { return !exists(path) }); i >= 0 && args[i] != "-" {
+		return nil, fmt.Errorf("%s is not there: want a folder with files of Slurm, one of these files, or reports of nodes", args[i])
 	}
 	return args, nil
 }
