@@ -47,8 +47,8 @@ const (
 type TopologyKind struct {
 	// Word follows "topology/" in TopologyPlugin, and is the key in topology.yaml.
 	Word string
-	// Unit is the key that begins a line of topology.conf and of what scontrol shows. It is empty if
-	// there is none.
+	// Unit is the key that begins a line of topology.conf and of what scontrol shows, in lower case. It
+	// is empty if there is none.
 	Unit string
 }
 
@@ -76,11 +76,11 @@ var releases = []struct {
 	words map[string]string
 	news
 }{
-	{Release2411, []TopologyKind{{"default", ""}, {"block", "BlockName"}, {"tree", "SwitchName"}}, map[string]string{"nodename": nodeWords, "partitionname": partitionWords}, 0},
+	{Release2411, []TopologyKind{{"default", ""}, {"block", "blockname"}, {"tree", "switchname"}}, map[string]string{"nodename": nodeWords, "partitionname": partitionWords}, 0},
 	// 24.11 was seen to refuse the words of this row, and 26.05 to take them.
 	{Release2505, []TopologyKind{{flat, ""}}, map[string]string{"nodename": "gresconf parameters suspendtime topology", "partitionname": "exclusive topology"}, topologyYAML | shortBlocks | dynamicTopology | emptySwitches | refusesEmptyConf | coresOfOneSocket},
 	{Release2511, nil, nil, largeSegments | blockAsNodeRank},
-	{Release2605, []TopologyKind{{"ring", "RingName"}, {"torus3d", "TorusName"}}, nil, refusesBlockSizes | autoDetectFull | ranksFollowBlocks},
+	{Release2605, []TopologyKind{{"ring", "ringname"}, {"torus3d", "torusname"}}, nil, refusesBlockSizes | autoDetectFull | ranksFollowBlocks},
 }
 
 // does reports whether the release does a thing that came with it or with an older one.
@@ -125,7 +125,7 @@ func (r Release) TakesWord(line, key string) bool {
 // KindOfLine returns the kind of topology whose lines begin with a key, or nothing.
 func KindOfLine(key string) string {
 	for _, k := range Latest.Kinds() {
-		if k.Unit != "" && strings.EqualFold(k.Unit, key) {
+		if k.Unit != "" && k.Unit == strings.ToLower(key) {
 			return k.Word
 		}
 	}
