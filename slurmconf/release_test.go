@@ -2,7 +2,7 @@ package slurmconf
 
 import (
 	"fmt"
-	"math/bits"
+	"slices"
 	"testing"
 )
 
@@ -31,8 +31,10 @@ func TestParseRelease(t *testing.T) {
 func TestReleasesTakeWhatOlderOnesTake(t *testing.T) {
 	releases := append(Releases(), Latest+100)
 	words := map[string]func(Release) bool{}
-	for bit := news(1); bit <= ranksFollowBlocks; bit <<= 1 {
-		words[fmt.Sprintf("what 1<<%d says", bits.Len16(uint16(bit))-1)] = func(r Release) bool { return r.does(bit) }
+	for bit := news(1); bit != 0; bit <<= 1 {
+		if slices.ContainsFunc(Releases(), func(r Release) bool { return r.does(bit) }) {
+			words[fmt.Sprintf("news %b", bit)] = func(r Release) bool { return r.does(bit) }
+		}
 	}
 	for _, k := range Latest.Kinds() {
 		words["topology/"+k.Word] = func(r Release) bool { _, known := r.TopologyPlugin("topology/" + k.Word); return known }
@@ -42,9 +44,6 @@ func TestReleasesTakeWhatOlderOnesTake(t *testing.T) {
 			if does(releases[i]) && !does(r) {
 				t.Errorf("%s: %s has it and %s has not", word, releases[i], r)
 			}
-		}
-		if !does(Latest) {
-			t.Errorf("%s: no release has it", word)
 		}
 	}
 	if next := releases[len(releases)-1]; !next.YAML() || !next.RefusesBlockSizes() || next.EmptyTopology() {
