@@ -123,13 +123,12 @@ func (l *linter) lintNowhere(p partition, served map[string]bool) {
 	case p.apart():
 		l.Warn(p.Line, reasonNowhere, "write Topology="+other+" on the line PartitionName="+p.Name, "partition %s has no node of topology %s: Slurm does not see which of its nodes are near, as topology %s says", p.Name, p.topology.Name, other)
 	default:
-		remedy := "give them a partition of their own, or a place in the topology"
+		what, remedy := "Slurm refuses jobs of more than one node there", "put them below a switch"
+		if p.topology.Kind == topology.KindBlock {
+			what, remedy = "a job of several nodes runs there only if it asks for such nodes alone", "give them a partition of their own"
+		}
 		if other != "" {
 			remedy = fmt.Sprintf("give them a partition of their own, such as PartitionName=%s Topology=%[1]s Nodes=%s", other, list)
-		}
-		what := "Slurm refuses jobs of more than one node there"
-		if p.topology.Kind == topology.KindBlock {
-			what = "a job of several nodes runs there only if it asks for such nodes alone"
 		}
 		l.Warn(p.Line, reasonNowhere, remedy, "partition %s uses topology %s, which lacks %d of its %d nodes: %s: %s", p.Name, p.topology.Name, len(nowhere), len(p.nodes), what, hostlist.Shorten(list))
 	}

@@ -60,7 +60,7 @@ func TestNodesNowhere(t *testing.T) {
 	const skeleton = "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1}\n      - {block: b2}\n"
 	const nodes = "NodeName=n[1-4]\nNodeName=h[1-4]\nNodeName=cpu[1-2]\n"
 	const one = ": a job of several nodes runs there only if it asks for such nodes alone: "
-	const own = "; give them a partition of their own, or a place in the topology"
+	const own = "; give them a partition of their own"
 	for name, tt := range map[string]struct{ yaml, conf, want string }{
 		"all have places":                     {blocks, nodes + "PartitionName=nvl Nodes=n[1-4]\n", ""},
 		"one partition":                       {blocks, nodes + "PartitionName=main Nodes=ALL\n", "partition main uses topology nvl, which lacks 6 of its 10 nodes" + one + "cpu[1-2],h[1-4]" + own},
@@ -70,7 +70,7 @@ func TestNodesNowhere(t *testing.T) {
 		"a partition that does not name it":   {blocks + tree, nodes + "PartitionName=h Nodes=h[1-4]\n", "partition h has no node of topology nvl: Slurm does not see which of its nodes are near, as topology fabric says; write Topology=fabric on the line PartitionName=h"},
 		"a partition that names it":           {blocks + tree, nodes + "PartitionName=gpu Nodes=n[1-4],h[1-4] Topology=fabric\nPartitionName=main Nodes=ALL\nPartitionName=cpu Nodes=cpu1\n", "partition main uses topology nvl, which lacks 1 of its 10 nodes" + one + "cpu2" + own},
 		"a topology that lacks them, named":   {blocks, nodes + "PartitionName=main Nodes=n[1-4],h1 Topology=nvl\nPartitionName=h Nodes=h[1-4]\n", "partition main uses topology nvl, which lacks 1 of its 5 nodes" + one + "h1" + own},
-		"a tree that has none of them":        {strings.NewReplacer("true", "false", "false", "true").Replace(blocks + tree), nodes + "PartitionName=cpu Nodes=cpu[1-2]\n", "partition cpu uses topology fabric, which lacks 2 of its 2 nodes: Slurm refuses jobs of more than one node there: cpu[1-2]" + own},
+		"a tree that has none of them":        {strings.NewReplacer("true", "false", "false", "true").Replace(blocks + tree), nodes + "PartitionName=cpu Nodes=cpu[1-2]\n", "partition cpu uses topology fabric, which lacks 2 of its 2 nodes: Slurm refuses jobs of more than one node there: cpu[1-2]; put them below a switch"},
 		"places in slurm.conf":                {blocks, "NodeName=n[1-4]\nNodeName=x1 Topology=nvl:b1\nPartitionName=main Nodes=ALL\n", ""},
 		"no place in slurm.conf":              {blocks, "NodeName=n[1-4]\nNodeName=x1 Topology=\"\"\nPartitionName=main Nodes=ALL\n", "partition main uses topology nvl, which lacks 1 of its 5 nodes" + one + "x1" + own},
 		"nodes that name their places":        {skeleton, "MaxNodeCount=8\nPartitionName=main Nodes=ALL\n", ""},
