@@ -25,7 +25,7 @@ func TestRealWords(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
 		s := startSlurm(t, release)
 		for _, line := range []string{"NodeName", "PartitionName"} {
-			for _, key := range strings.Fields(nodeKeys + " " + partitionKeys + " " + otherKeys) {
+			for key := range strings.FieldsSeq(nodeKeys + " " + partitionKeys + " " + otherKeys) {
 				// The last key is unknown, so that slurmctld ends before it looks at values.
 				_, lines, err := s.checker.Check(t.Context(), map[string]string{"slurm.conf": line + "=n1 " + key + "=1 Nonsense=1\n"})
 				if err != nil {

@@ -91,7 +91,7 @@ func (l *linter) lintFlags() {
 	l.File = s.File
 	for _, word := range words(s) {
 		name, _, _ := strings.Cut(word, "=")
-		if !slices.Contains(topologyParams, name) && !(name == "blockasnoderank" && l.Release.BlockAsNodeRank()) {
+		if !slices.Contains(topologyParams, name) && (name != "blockasnoderank" || !l.Release.BlockAsNodeRank()) {
 			l.Warn(s.Line, slurmconf.ReasonWrongType, "correct the word, or take it out", "TopologyParam of Slurm %s has no word %q: Slurm ignores it", l.Release, hostlist.Shorten(word))
 		}
 	}
