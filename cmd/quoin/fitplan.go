@@ -53,15 +53,10 @@ func (p *fitPlan) facts(all []topology.Facts) {
 }
 
 // devices takes how many GPUs nodes have by the lines of a published gres.conf.
-func (p *fitPlan) devices(plan *plandoc.Plan) error {
-	byNode, err := gres.ByNode(plan.Devices, slices.Collect(maps.Keys(p.owners)))
-	if err != nil {
-		return err
-	}
-	for node, lines := range byNode {
+func (p *fitPlan) devices(plan *plandoc.Plan) {
+	for node, lines := range gres.ByNode(plan.Devices, slices.Collect(maps.Keys(p.owners))) {
 		p.gpus[node], _ = gres.Count(lines, "")
 	}
-	return nil
 }
 
 // ask answers a request. Without nodes it only counts the segments.

@@ -225,9 +225,9 @@ func (o *freshOptions) previousPlan(ctx context.Context, s *session.Session, pub
 		return previous, err
 	}
 	pub.Follow(0, &doc.Current.Plan)
-	previous, err = publisher.ReadPlan(pub, &doc.Current.Plan)
+	previous = publisher.ReadPlan(pub, &doc.Current.Plan)
 	previous.Groups = doc.Groups
-	return previous, err
+	return previous, nil
 }
 
 // sayNames says that nodes may have other names in Slurm.

@@ -2,6 +2,7 @@ package gres
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,15 +15,13 @@ const gpu = "gpu"
 // Count counts the gpus of a Type that the lines give, as slurmctld compares them with Gres= of
 // slurm.conf. An empty Type stands for all. known is false if nodes detect their devices.
 func Count(lines []Line, typ string) (n int, known bool) {
-	known = true
 	for i := range lines {
-		l := &lines[i]
-		known = known && (l.AutoDetect == "" || l.AutoDetect == AutoDetectOff)
-		if l.Name == gpu && (typ == "" || l.Type == typ) {
+		if l := &lines[i]; l.Name == gpu && (typ == "" || l.Type == typ) {
 			n += int(min(l.Devices(), 1<<20)) //nolint:gosec // bounded
 		}
 	}
-	return n, known
+	way, err := Detects(lines)
+	return n, err == nil && (way == "" || way == AutoDetectOff)
 }
 
 // devices counts the gpus that lines give.
@@ -36,7 +35,7 @@ type Counts struct {
 	// GPUs are the gpus of each Type.
 	GPUs []GPUCount
 	// Others are the counts of other names. Slurm ignores a name that is not in GresTypes.
-	Others []NameCount
+	Others map[string]uint64
 	// Unread are words for which it is not known what Slurm counts.
 	Unread []string
 }
@@ -47,19 +46,17 @@ type GPUCount struct {
 	Count uint64
 }
 
-// NameCount is a number of another GRES, and the first word that names it.
-type NameCount struct {
-	Name, Word string
-	Count      uint64
-}
+// sockets are what Slurm writes behind a word of Gres=, such as (S:0,1) or (IDX:0-3).
+var sockets = regexp.MustCompile(`\([^)]*\)(,|$)`)
 
 // ReadCounts reads a value of Gres=, such as "gpu:h100:4(S:0),gpu:h100:4(S:1),nic:2". A name ends at the
 // first colon. A count is the last part if that begins with a digit, and else 1.
 func ReadCounts(value string) (c Counts) {
+	c.Others = map[string]uint64{}
 	if value == "(null)" || value == "N/A" { // as scontrol and sinfo say that there are none
 		return c
 	}
-	for _, word := range wordsOf(value) {
+	for word := range strings.SplitSeq(sockets.ReplaceAllString(value, "$1"), ",") {
 		name, rest, _ := strings.Cut(word, ":")
 		typ, count, ok := readRest(rest)
 		switch {
@@ -73,11 +70,7 @@ func ReadCounts(value string) (c Counts) {
 			}
 			c.GPUs[at].Count += count
 		default:
-			at := slices.IndexFunc(c.Others, func(o NameCount) bool { return o.Name == name })
-			if at < 0 {
-				at, c.Others = len(c.Others), append(c.Others, NameCount{Name: name, Word: word})
-			}
-			c.Others[at].Count += count
+			c.Others[name] += count
 		}
 	}
 	c.GPUs = slices.DeleteFunc(c.GPUs, func(g GPUCount) bool { return g.Count == 0 })
@@ -86,7 +79,6 @@ func ReadCounts(value string) (c Counts) {
 
 // readRest reads what follows the name: a Type, a count, or both. It is not ok if Slurm may read it otherwise.
 func readRest(rest string) (typ string, count uint64, ok bool) {
-	rest, _, _ = strings.Cut(rest, "(") // the sockets, such as (S:0,1)
 	parts := slices.DeleteFunc(strings.Split(rest, ":"), func(p string) bool { return p == "no_consume" || p == "" })
 	count, ok = 1, true
 	if n := len(parts); n > 0 && parts[n-1][0]-'0' <= 9 {
@@ -94,24 +86,6 @@ func readRest(rest string) (typ string, count uint64, ok bool) {
 		parts = parts[:n-1]
 	}
 	return strings.Join(parts, ":"), count, ok && len(parts) < 2
-}
-
-// wordsOf cuts a value at the commas that are not in parentheses.
-func wordsOf(value string) (words []string) {
-	depth, from := 0, 0
-	for i := range len(value) {
-		switch value[i] {
-		case '(':
-			depth++
-		case ')':
-			depth--
-		case ',':
-			if depth == 0 {
-				words, from = append(words, value[from:i]), i+1
-			}
-		}
-	}
-	return append(words, value[from:])
 }
 
 // Err is an error if it is not known how many gpus are counted.

@@ -41,7 +41,11 @@ func Parse(name string, data []byte) ([]Line, error) {
 		return nil, err
 	}
 	for i := range lines {
-		lines[i].Number = 0
+		l := &lines[i]
+		if err := hostlist.Walk(l.Nodes, func([]byte) {}); err != nil {
+			return nil, &syntax.ParseError{File: name, Line: l.Number, Key: "NodeName", Message: err.Error()}
+		}
+		l.Number = 0
 	}
 	return lines, nil
 }
@@ -96,6 +100,7 @@ func (s *scanner) line(c *syntax.Line) {
 		s.Fatal(c.Number, syntax.ReasonUnknownKey, "want NodeName or Name, or AutoDetect and nothing more", "key %s does not begin such a line", c.Key)
 		return
 	}
+	var values []syntax.Pair
 	for _, a := range c.Attrs {
 		key, known := keys[strings.ToLower(a.Key)]
 		switch {
@@ -103,8 +108,12 @@ func (s *scanner) line(c *syntax.Line) {
 			s.Fatal(c.Number, syntax.ReasonUnknownKey, "want Name, Type, Count, File, MultipleFiles, Cores, Links, Flags, AutoDetect", "key %s is not known after %s", a.Key, c.Key)
 		case seen[key] || a.Value == "":
 			s.NotJudged(c.Number, "key %s is empty or given twice", a.Key)
+		case key == "name":
+			l.Name = a.Value
+		case key == "autodetect":
+			l.AutoDetect = a.Value
 		default:
-			s.set(&l, key, a.Value)
+			values = append(values, syntax.Pair{Key: key, Value: a.Value})
 		}
 		seen[key] = true
 	}
@@ -112,20 +121,21 @@ func (s *scanner) line(c *syntax.Line) {
 		s.Warn(c.Number, "AutoDetect", "write AutoDetect on a line of its own, or begin the line with NodeName=", "AutoDetect=%s has no effect on a line without NodeName", hostlist.Shorten(l.AutoDetect))
 		l.AutoDetect = ""
 	}
-	if l.Name == "" && (l.AutoDetect == "" || l.hasDevices()) {
+	if l.Name == "" && (l.AutoDetect == "" || len(values) > 0) {
 		s.Warn(c.Number, syntax.ReasonNoName, "add Name=gpu", "the line has no Name: slurmd ignores its devices")
-		l = Line{Number: l.Number, Nodes: l.Nodes, AutoDetect: l.AutoDetect}
+		values = nil
+	}
+	for _, v := range values {
+		s.set(&l, v.Key, v.Value)
 	}
 	if l.Name != "" || l.AutoDetect != "" {
 		s.lines = append(s.lines, l)
 	}
 }
 
-// set reads one value.
+// set reads one value of a line that has a Name.
 func (s *scanner) set(l *Line, key, value string) {
 	switch key {
-	case "name":
-		l.Name = value
 	case "type":
 		l.Type = value
 	case "count":
@@ -148,8 +158,6 @@ func (s *scanner) set(l *Line, key, value string) {
 		if l.Flags = strings.FieldsFunc(value, func(r rune) bool { return r == ',' }); len(l.Flags) == 0 {
 			s.NotJudged(l.Number, "Flags=%s is no list", value)
 		}
-	case "autodetect":
-		l.AutoDetect = value
 	}
 }
 

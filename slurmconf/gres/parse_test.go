@@ -38,6 +38,7 @@ func TestParseErrors(t *testing.T) {
 		"Foo=1\n":                      "gres.conf:1: key Foo does not begin such a line; want NodeName or Name, or AutoDetect and nothing more",
 		"Name=gpu Foo=1\n":             "gres.conf:1: key Foo is not known after Name; want Name, Type",
 		"\nName=gpu Count=x\n":         "gres.conf:2: Count=x is no plain number",
+		"Name=gpu Count=0\n":           "gres.conf:1: Count=0 is no plain number",
 		"Name=gpu File=/dev/a[\n":      "gres.conf:1: File: host list",
 		"AutoDetect=nvml Name=gpu\n":   "gres.conf:1: key AutoDetect does not begin such a line",
 		"Name=gpu Count=4 and more\n":  "gres.conf:1: \"and more\" is no Key=Value",

@@ -152,10 +152,7 @@ func FuzzOfNode(f *testing.F) {
 			}
 			return
 		}
-		byNode, err := ByNode(slices.DeleteFunc(all, func(l Line) bool { return l.Nodes == "" }), nil)
-		if err != nil {
-			return
-		}
+		byNode := ByNode(slices.DeleteFunc(all, func(l Line) bool { return l.Nodes == "" }), nil)
 		own := slices.DeleteFunc(slices.Clone(lines), func(l Line) bool { return l.Nodes == "" })
 		for i := range own {
 			own[i].Nodes, own[i].Number = "", 0

@@ -39,9 +39,9 @@ func (l *linter) lintGresOf(n *Node, nodes string, given bool) {
 	for _, word := range n.Gres.Unread {
 		l.NotJudged(n.Line, "%s: it is not known what %s in Gres= counts: want such as gpu:h100:8", nodes, hostlist.Shorten(word))
 	}
-	for _, other := range n.Gres.Others {
-		if !l.isType(other.Name) {
-			l.Warn(n.Line, reasonUnknownGres, "write such as gpu:h100:8, in small letters, or add the name to GresTypes", "%s: %s in Gres= has no name of GresTypes: Slurm ignores the word", nodes, hostlist.Shorten(other.Word))
+	for _, name := range slices.Sorted(maps.Keys(n.Gres.Others)) {
+		if !l.isType(name) {
+			l.Warn(n.Line, reasonUnknownGres, "write such as gpu:h100:8, in small letters, or add the name to GresTypes", "%s: %s in Gres= is not in GresTypes: Slurm ignores it", nodes, hostlist.Shorten(name))
 		}
 	}
 	switch {
@@ -53,16 +53,6 @@ func (l *linter) lintGresOf(n *Node, nodes string, given bool) {
 	case !given:
 		l.NotJudged(n.Line, "%s: there is no gres.conf here, so it is not known whether the nodes have %s: they do if each has a gres.conf of its own", nodes, gresText(n.Gres.GPUs))
 	}
-}
-
-// counts reports whether Gres= of a node counts GPUs.
-func (o *Options) counts() bool {
-	for _, n := range o.Nodes {
-		if len(n.Gres.GPUs) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // grows reports whether Slurm takes nodes that slurm.conf does not have.
@@ -78,26 +68,17 @@ func (o *Options) isType(name string) bool {
 
 // OtherGRES returns the GRES of which Lint judges nothing but the names: all in GresTypes but gpu.
 func (o *Options) OtherGRES(files []File) (names []string) {
-	add := func(name string) {
-		if name != "" && !strings.EqualFold(name, gpuName) && o.isType(name) && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
 	for _, n := range o.Nodes {
-		for _, other := range n.Gres.Others {
-			add(other.Name)
-		}
+		names = slices.AppendSeq(names, maps.Keys(n.Gres.Others))
 	}
-	for _, f := range files {
-		if isGres(f) {
-			lines, _ := gres.Scan(f.Name, f.Data)
-			for i := range lines {
-				add(lines[i].Name)
-			}
+	for _, f := range slices.DeleteFunc(slices.Clone(files), func(f File) bool { return !isGres(f) }) {
+		lines, _ := gres.Scan(f.Name, f.Data)
+		for i := range lines {
+			names = append(names, lines[i].Name)
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" || strings.EqualFold(name, gpuName) || !o.isType(name) })
 }
 
 // gresText writes the gpus of Gres=.

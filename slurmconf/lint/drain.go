@@ -22,9 +22,6 @@ const (
 // What has slurmctld drain a node is fatal, because the node stays drained when the
 // file is put right. GPUs that a node detects are not known here.
 func (g *gresFile) lintConf(a *nodeGroup, gpus []gres.Line) {
-	if a.conf == nil {
-		return
-	}
 	counted := a.conf.Gres.GPUs
 	untyped := slices.ContainsFunc(counted, func(c gres.GPUCount) bool { return c.Type == "" })
 	if untyped && len(counted) > 1 {
@@ -41,7 +38,7 @@ func (g *gresFile) lintConf(a *nodeGroup, gpus []gres.Line) {
 	for _, want := range counted {
 		fewer = g.lintGPUs(a, want, gpus) || fewer
 	}
-	if !fewer && here > wanted && (wanted > 0 || a.own && g.counts()) {
+	if !fewer && here > wanted && (wanted > 0 || a.own && !g.uncounted) {
 		g.Warn(firstLine(gpus), reasonMoreGPUs, "count them in Gres= of slurm.conf", "%s: %d gpus here, %d in slurm.conf: Slurm uses no more than these", a, here, wanted)
 	}
 }
@@ -154,9 +151,6 @@ var migProfile = regexp.MustCompile(`\dg\.\d+gb`)
 // lintFound compares what nodes register that detect their GPUs by AutoDetect=nvidia with slurm.conf. line
 // is that of AutoDetect.
 func (g *gresFile) lintFound(a *nodeGroup, line int) {
-	if a.conf == nil {
-		return
-	}
 	wanted := gres.Total(a.conf.Gres.GPUs)
 	for _, c := range a.conf.Gres.GPUs {
 		if migProfile.MatchString(c.Type) {

@@ -23,6 +23,8 @@ type gresFile struct {
 	all   []int32         // indices of the lines for every node
 	own   [][]int32       // by node number: indices of the lines that name it
 	said  map[saying]bool // by once
+	// uncounted says that no node of slurm.conf has gpus in Gres=, and that no other node will come.
+	uncounted bool
 }
 
 // gresLine is a line of which the nodes are known.
@@ -54,10 +56,14 @@ func (l *linter) lintGres(f File) {
 		l.Fatal(firstLine(lines), reasonNotRead, "add GresTypes=gpu to slurm.conf", "slurm.conf has no GresTypes: Slurm never opens gres.conf, and its nodes have no GPUs")
 		return
 	}
-	g := &gresFile{linter: l, own: make([][]int32, len(l.known)), said: map[saying]bool{}}
+	g := &gresFile{linter: l, own: make([][]int32, len(l.known)), said: map[saying]bool{}, uncounted: l.Nodes != nil && !l.gpus && !l.grows()}
 	byLine := map[int][]topology.Finding{}
 	for _, f := range found {
-		byLine[f.Line] = append(byLine[f.Line], f)
+		if f.Reason == syntax.ReasonUnknownKey { // slurmd refuses the whole file
+			l.All = append(l.All, f)
+		} else {
+			byLine[f.Line] = append(byLine[f.Line], f)
+		}
 	}
 	for i := range lines {
 		g.line(gresLine{Line: lines[i]}, byLine[lines[i].Number])
@@ -96,7 +102,7 @@ func (g *gresFile) line(l gresLine, found []topology.Finding) {
 		g.lintNodeName(&l, index)
 	}
 	for _, f := range found {
-		if l.forNone && f.Severity == topology.Fatal && f.Reason != syntax.ReasonUnknownKey {
+		if l.forNone && f.Severity == topology.Fatal {
 			f.Severity = topology.Warning
 		}
 		l.odd = l.odd || f.Severity == topology.Unknown || f.Reason == syntax.ReasonHostlist
@@ -165,7 +171,7 @@ func (g *gresFile) lintNodeName(l *gresLine, index int32) {
 }
 
 // ignoredWay is a value of AutoDetect that slurmd ignores.
-const ignoredWay = "?"
+const ignoredWay = "unknown"
 
 // lintAutoDetect judges the way of detection of a line. slurmd ignores full before 26.05.
 func (g *gresFile) lintAutoDetect(l *gresLine) {

@@ -42,7 +42,10 @@ func (g *gresFile) groups() []*nodeGroup {
 		k := key{string(buf), g.Nodes[name]}
 		a := byKey[k]
 		if a == nil {
-			a = &nodeGroup{conf: k.conf, first: name, own: len(own) > 0, lines: g.linesOf(own)}
+			a = &nodeGroup{conf: k.conf, first: name, own: len(own) > 0}
+			for _, index := range slices.Sorted(slices.Values(slices.Concat(own, g.all))) { // as in the file
+				a.lines = append(a.lines, g.lines[index])
+			}
 			byKey[k] = a
 		}
 		a.first = min(a.first, name)
@@ -73,25 +76,14 @@ func (g *gresFile) groups() []*nodeGroup {
 	return out
 }
 
-// linesOf returns the lines for nodes, in the order of the file.
-func (g *gresFile) linesOf(own []int32) []gresLine {
-	indices := slices.Concat(own, g.all)
-	slices.Sort(indices)
-	lines := make([]gresLine, len(indices))
-	for i, index := range indices {
-		lines[i] = g.lines[index]
-	}
-	return lines
-}
-
 // lintNodes judges what all lines together give each node of a group.
 func (g *gresFile) lintNodes(a *nodeGroup) {
 	if slices.ContainsFunc(a.lines, func(l gresLine) bool { return l.odd }) {
 		return
 	}
 	var lines, gpus []gres.Line
-	shared := map[string]uint64{}
-	line := 1 // the one that says how the nodes detect their GPUs
+	shared := map[string]gres.Line{} // by name, the first line with the counts of all
+	line := 1                        // the one that says how the nodes detect their GPUs
 	for _, l := range a.lines {
 		lines = append(lines, l.Line)
 		if l.AutoDetect != "" && (line == 1 || l.Nodes != "") {
@@ -102,7 +94,9 @@ func (g *gresFile) lintNodes(a *nodeGroup) {
 		case gpuName:
 			gpus = append(gpus, l.Line)
 		default:
-			shared[l.Name] += max(1, l.Count)
+			s := shared[l.Name]
+			s.Number, s.Count = cmp.Or(s.Number, l.Number), s.Count+max(1, l.Count)
+			shared[l.Name] = s
 		}
 	}
 	g.lintShared(a, shared)
@@ -114,34 +108,31 @@ func (g *gresFile) lintNodes(a *nodeGroup) {
 	if !g.isType(gpuName) || g.lintMixed(a, gpus) {
 		return
 	}
-	if i := slices.IndexFunc(gpus, gres.Line.HasFile); i >= 0 && way != "" && way != gres.AutoDetectOff {
+	detects := way != "" && way != gres.AutoDetectOff
+	if i := slices.IndexFunc(gpus, gres.Line.HasFile); i >= 0 && detects {
 		g.once(topology.Warning, a, gpus[i].Number, "AutoDetectAndFile", "use either for a node", "the line has File and the node detects its GPUs: Slurm drains the node if they differ")
 	}
 	g.lintFlagsTogether(a, gpus)
 	gpus = gres.Ordered(gpus)
 	g.lintDevices(a, gpus)
-	switch way {
-	case "", gres.AutoDetectOff:
+	switch {
+	case a.conf == nil && g.Nodes == nil && !detects:
 		g.lintNoFile(a, gpus)
+	case a.conf == nil:
+	case !detects:
 		g.lintConf(a, gpus)
-	case gres.AutoDetectNVML:
-		if a.conf != nil && len(a.conf.Gres.GPUs) > 0 {
-			g.once(topology.Warning, a, line, reasonAutoDetect, "look with slurmd -G on a node", "AutoDetect=nvml needs a slurmd that is built with NVML: another finds no GPUs, and slurmctld drains the node")
-		}
-	case gres.AutoDetectNvidia:
+	case way == gres.AutoDetectNVML && len(a.conf.Gres.GPUs) > 0:
+		g.once(topology.Warning, a, line, reasonAutoDetect, "look with slurmd -G on a node", "AutoDetect=nvml needs a slurmd that is built with NVML: another finds no GPUs, and slurmctld drains the node")
+	case way == gres.AutoDetectNvidia:
 		g.lintFound(a, line)
-		if a.conf != nil && a.conf.Cloud {
+		if a.conf.Cloud {
 			g.Warn(line, "AutoDetectCloud", "write lines with File for these nodes", "%s: AutoDetect=%s of nodes with State=CLOUD: slurmctld looks for their devices on its own machine, and logs an error for each node", a, way)
 		}
 	}
 }
 
-// lintNoFile reports gpus without a File on nodes of which nothing else is known. Of nodes of
-// slurm.conf lintConf says whether they lack GPUs.
+// lintNoFile reports gpus without a File on nodes of which nothing else is known.
 func (g *gresFile) lintNoFile(a *nodeGroup, gpus []gres.Line) {
-	if g.Nodes != nil {
-		return
-	}
 	for _, l := range gpus {
 		if !l.HasFile() {
 			g.once(topology.Fatal, a, l.Number, "NoFile", "write File=, or AutoDetect", "the line has no File and its nodes detect no GPUs: slurmd ignores it, and slurmctld drains a node whose Gres= counts them")
@@ -213,39 +204,43 @@ func (g *gresFile) lintDevices(a *nodeGroup, gpus []gres.Line) {
 	}
 	devices := map[string]bool{}
 	for _, l := range gpus {
-		for i, name := range l.Files {
+		at := place
+		for _, name := range l.Files {
 			switch twice := devices[name]; {
-			case twice && place+uint64(i) < taken:
+			case twice && at < taken:
 				g.once(topology.Fatal, a, l.Number, "DuplicateDevice", "list each device once for a node", name+" is given twice, slurmd does not start with both")
 			case twice:
 				g.once(topology.Warning, a, l.Number, "DuplicateDevice", "list each device once for a node", name+" is given twice, slurmd takes one of them")
 			}
 			devices[name] = true
+			at++
 		}
 		place += max(1, l.Devices())
 	}
 }
 
-// lintShared judges the parts of GPUs that jobs share. lines are how many the lines of a name give.
-func (g *gresFile) lintShared(a *nodeGroup, lines map[string]uint64) {
+// lintShared judges the parts of GPUs that jobs share.
+func (g *gresFile) lintShared(a *nodeGroup, lines map[string]gres.Line) {
 	if a.conf == nil {
 		return
 	}
-	for _, want := range a.conf.Gres.Others {
-		if have, listed := lines[want.Name]; listed && have < want.Count {
-			g.Fatal(a.firstOf(want.Name), "Count", "give both the same number", "%s: %s has %d on the lines, and %d in Gres= of slurm.conf: slurmd does not start", a, want.Name, have, want.Count)
+	for name, have := range lines {
+		if want := a.conf.Gres.Others[name]; have.Count < want {
+			g.Fatal(have.Number, "Count", "give both the same number", "%s: %s has %d on the lines, and %d in Gres= of slurm.conf: slurmd does not start", a, name, have.Count, want)
 		}
 	}
-}
-
-// firstOf is the number of the first line of a name.
-func (a *nodeGroup) firstOf(name string) int {
-	return a.lines[slices.IndexFunc(a.lines, func(l gresLine) bool { return l.Name == name })].Number
 }
 
 // lintForAll names nodes of slurm.conf without GPUs that read devices for all nodes. If no node has Gres=,
 // slurm.conf does not say which nodes have GPUs, and jobs get none.
 func (g *gresFile) lintForAll() {
+	if !g.isType(gpuName) {
+		return
+	}
+	if at := slices.IndexFunc(g.lines, gresLine.givesGPUs); g.uncounted && at >= 0 && !g.lines[at].forNone {
+		g.Warn(g.lines[at].Number, reasonMoreGPUs, "write such as Gres=gpu:8 on the lines NodeName of slurm.conf", "no node of slurm.conf has gpus in Gres=: no job gets GPUs")
+		return
+	}
 	var with, without []string
 	for name, n := range g.Nodes {
 		if len(n.Gres.GPUs) > 0 {
@@ -254,11 +249,7 @@ func (g *gresFile) lintForAll() {
 			without = append(without, name)
 		}
 	}
-	if len(without) == 0 || !g.isType(gpuName) {
-		return
-	}
-	if len(with) == 0 {
-		g.lintUncounted()
+	if len(with) == 0 || len(without) == 0 {
 		return
 	}
 	for _, index := range g.all {
@@ -268,13 +259,5 @@ func (g *gresFile) lintForAll() {
 				hostlist.Shorten(hostlist.Compress(without)), r.GPUs[0].Device)
 			return
 		}
-	}
-}
-
-// lintUncounted says that no node of slurm.conf has GPUs although gres.conf gives some. Nodes that register
-// themselves bring a Gres= of their own.
-func (g *gresFile) lintUncounted() {
-	if at := slices.IndexFunc(g.lines, gresLine.givesGPUs); at >= 0 && !g.lines[at].forNone && !g.grows() {
-		g.Warn(g.lines[at].Number, reasonMoreGPUs, "write such as Gres=gpu:8 on the lines NodeName of slurm.conf", "no node of slurm.conf has gpus in Gres=: no job gets GPUs")
 	}
 }

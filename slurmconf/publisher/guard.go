@@ -101,7 +101,7 @@ func (c *change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time
 	if c.sameGres {
 		return "", ""
 	}
-	listed, _ := gres.ByNode(c.old.Devices, nil) // lines of a plan have names that can be read
+	listed := gres.ByNode(c.old.Devices, nil)
 	if n, and := together(c.redone, devices, p.HoldWindow.Duration); !allowed(p, n, len(listed)) {
 		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, len(listed), and), joinReasons(c.gone.why(c.redone))
 	}
@@ -115,7 +115,7 @@ func (c *change) published() map[string]bool {
 		out[name] = true
 	}
 	if len(out) == 0 {
-		listed, _ := gres.ByNode(c.old.Devices, nil) // lines of a plan have names that can be read
+		listed := gres.ByNode(c.old.Devices, nil)
 		for name := range listed {
 			out[name] = true
 		}

@@ -72,7 +72,7 @@ func (m *Rendered) Summary() string {
 		if len(m.Stored.Topologies) > 0 {
 			topology = "a flat topology"
 		}
-		listed, _ := gres.ByNode(m.Stored.Devices, nil) // lines that were made have names that can be read
+		listed := gres.ByNode(m.Stored.Devices, nil)
 		return fmt.Sprintf("%s, and the GPUs of %d nodes", topology, len(listed))
 	}
 	return fmt.Sprintf("%s, %d nodes", strings.Join(parts, ", "), len(m.Specs))
@@ -185,7 +185,7 @@ func (m *Rendered) sayUnchecked(o gres.Options, facts []topology.Facts) {
 		return
 	}
 	detects := slices.DeleteFunc(slices.Clone(m.Stored.Devices), func(l gres.Line) bool { return l.AutoDetect == "" })
-	byNode, _ := gres.ByNode(detects, nil) // lines that were made have names that can be read
+	byNode := gres.ByNode(detects, nil)
 	for i := range facts {
 		if facts[i].Shared { // TwoWorkerPods says it
 			delete(byNode, facts[i].SlurmName)

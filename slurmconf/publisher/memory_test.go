@@ -474,11 +474,7 @@ func makeFiles(t testing.TB, pub *publication.Cluster, in inputs.Inputs, prev Pr
 func recalled(t testing.TB, pub *publication.Cluster, made *Rendered) Previous {
 	t.Helper()
 	plan := made.Stored
-	prev, err := ReadPlan(pub, &plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return prev
+	return ReadPlan(pub, &plan)
 }
 
 // previousOf is what a plan continues from after the publication of the files.
@@ -488,9 +484,5 @@ func previousOf(t testing.TB, pub *publication.Cluster, files map[string]string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	prev, err := ReadPlan(pub, plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return prev
+	return ReadPlan(pub, plan)
 }

@@ -104,9 +104,7 @@ func (a *archive) recall(ctx context.Context, snap *inputs.Snapshot, seen slurmc
 		}
 	}
 	a.pub.Follow(seen, &s.doc.Current.Plan)
-	if s.prev, err = ReadPlan(a.pub, &s.doc.Current.Plan); err != nil {
-		return nil, nil, err
-	}
+	s.prev = ReadPlan(a.pub, &s.doc.Current.Plan)
 	s.prev.seeded = s.doc.Current.Number == 0 && s.set.Annotation(plandoc.AnnotationSeed) != ""
 	return s, nil, nil
 }

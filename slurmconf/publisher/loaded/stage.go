@@ -104,7 +104,7 @@ func (v *View) registered(name, published string) (Stage, string) {
 // then, because a part of the detected Type is enough in Gres=.
 func (v *View) fewerGPUs(name string, n *slurmctld.Node) string {
 	if v.gres == nil {
-		v.gres, _ = gres.ByNode(v.in.Doc.Current.Plan.Devices, nil) // lines of a plan have names that can be read
+		v.gres = gres.ByNode(v.in.Doc.Current.Plan.Devices, nil)
 	}
 	lines, listed := v.gres[name]
 	counts := gres.ReadCounts(n.Gres)

@@ -455,7 +455,7 @@ func TestFromFiles(t *testing.T) {
 		{"gres.conf without a line", map[string]string{"gres.conf": "# nothing\n"}, "no topology file and no gres.conf"},
 		{"broken", map[string]string{"topology.yaml": "- ["}, "topology.yaml"},
 		{"a broken list", map[string]string{"topology.conf": "BlockName=a Nodes=n[1-\nBlockSizes=2\n"}, "topology.conf:1: host list "},
-		{"a broken list in gres.conf", map[string]string{"topology.yaml": yaml, "gres.conf": "NodeName=n[1- Name=gpu Count=4\n"}, "gres.conf: NodeName=n[1-: "},
+		{"a broken list in gres.conf", map[string]string{"topology.yaml": yaml, "gres.conf": "NodeName=n[1- Name=gpu Count=4\n"}, `gres.conf:1: NodeName: host list "n[1-": `},
 		{"broken gres.conf", map[string]string{"topology.yaml": yaml, "gres.conf": "x\n"}, "gres.conf:1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
