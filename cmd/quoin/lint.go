@@ -215,7 +215,7 @@ func hookOf(c *config.Config, domains bool) lint.Hook {
 	hook := lint.Hook{HostChannels: c.IMEX.HostChannels, OneDomain: join == imex.JoinHolder || join == imex.JoinSlurmd || join == imex.JoinAuto && domains}
 	jobs := &c.Agent.Jobs
 	if jobs.HookGate != config.GateOff && c.IMEX.Join != imex.JoinNone {
-		longest := jobs.HookWait + jobs.HookGateWait + prologMore
+		longest := rundir.DefaultWait + jobs.HookGateWait + prologMore
 		if jobs.HookGate == rundir.GateHold {
 			longest += holdMore
 		}

@@ -82,7 +82,7 @@ func (r *realSlurm) view() *View {
 	r.t.Helper()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // until Slurm has rested
 		s := r.k.sites[name]
-		s.slurm.Ask(r.t.Context(), r.k.question(s), 0)
+		s.slurm.Newer(r.t.Context(), r.k.question(s), began)
 		v := r.k.View(name)
 		if v.Err != nil {
 			r.t.Fatal(v.Err)

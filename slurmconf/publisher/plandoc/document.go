@@ -172,7 +172,7 @@ func (h *Held) Ends() string {
 	case h.Alone || h.Reason == "RolledBack":
 		return "by itself if the nodes and the configuration are again as published"
 	case h.Reason == "BigChange":
-		return "by itself if fewer nodes change; those within holdWindow count"
+		return "by itself if fewer nodes change; those of the last hour count"
 	case h.Reason == "NothingToPublish":
 		return "by itself when a node has a place, or known GPUs if nothing was published"
 	case h.Reason == "PlanUnreadable":
