@@ -75,7 +75,6 @@ type site struct {
 	seen   time.Time  // when that answer was asked for, or the one that is forgotten
 	given  []topology.Topology
 	places *fit.Map         // made of what was given
-	news   bool             // places have changed since the last judgement
 	gpus   map[run][]string // of runs that somebody has asked about
 }
 
@@ -109,7 +108,7 @@ func (k *Keeper) Set(name string, topologies []topology.Topology) {
 	if s.given = topologies; s.places != nil && reflect.DeepEqual(s.places, places) {
 		return
 	}
-	s.places, s.news = places, true
+	s.places = places
 	again.Notify(s.wake)
 }
 
@@ -277,42 +276,19 @@ func (s *site) forget() {
 	s.seen = s.slurm.Last().Asked.Jobs
 }
 
-// take judges the jobs that are new, and all if the places have changed. The caller holds the lock.
+// take judges the jobs of an answer. The caller holds the lock.
 func (s *site) take(a *client.Answer) {
-	state, news, old := &a.State, s.news, make(map[run][]fit.Judgement, len(s.jobs))
-	for i := range s.jobs {
-		old[runOf(&s.jobs[i].Job)] = s.jobs[i].Judgements
-	}
-	isNew := func(j *slurmctld.Job) bool { _, known := old[runOf(j)]; return news || !known }
-	var judged map[int][]fit.Judgement
-	if s.places != nil {
-		judged = s.places.Judge(state, isNew)
-	}
-	s.jobs, s.seen, s.news = make([]Job, len(state.Jobs)), a.Asked.Jobs, false
-	running := make(map[run]bool, len(state.Jobs))
-	for i := range state.Jobs {
-		j := &state.Jobs[i]
-		key := runOf(j)
-		r := old[key]
-		if isNew(j) {
-			r = fewer(judged[i], r)
+	s.jobs, s.seen = make([]Job, len(a.State.Jobs)), a.Asked.Jobs
+	running := make(map[run]bool, len(a.State.Jobs))
+	for i := range a.State.Jobs {
+		j := &a.State.Jobs[i]
+		s.jobs[i].Job = *j
+		if s.places != nil {
+			s.jobs[i].Judgements = s.places.Judge(j, a.State.Partitions)
 		}
-		running[key] = true
-		s.jobs[i] = Job{*j, r}
+		running[runOf(j)] = true
 	}
 	maps.DeleteFunc(s.gpus, func(key run, _ []string) bool { return !running[key] })
 }
 
 func runOf(j *slurmctld.Job) run { return run{j.ID, j.Start.Unix()} }
-
-// fewer keeps the fewest units that were proved earlier, if the job is counted as then.
-func fewer(fresh, old []fit.Judgement) []fit.Judgement {
-	for i := range fresh {
-		for k := range old {
-			if f, o := &fresh[i], &old[k]; f.Topology == o.Topology && len(f.Names) == len(o.Names) {
-				f.Fewest = min(f.Fewest, o.Fewest)
-			}
-		}
-	}
-	return fresh
-}
