@@ -93,6 +93,9 @@ func (l *Labels) DomainText() string {
 type Facts struct {
 	// Name is the Kubernetes node's (or host's) name, SlurmName its NodeName.
 	Name, SlurmName string
+	// Shared: several worker pods on the node have a name in Slurm each. Each name has Facts of its own, one after the
+	// other. Nobody knows which of the node's GPUs a pod has.
+	Shared bool
 	// NodeUnknown: nobody knows which node has the published name. Name is then SlurmName.
 	NodeUnknown bool
 	// Report is nil when the node has not sent one.

@@ -1,6 +1,7 @@
 package gres
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,7 +44,7 @@ func FromFacts(facts []topology.Facts, published map[string][]Line, o Options) (
 		if f.Report != nil && facts[i].Report == nil { // devices of ResourceSlices do not stand for a report
 			f = &facts[i]
 		}
-		keep := len(old) > 0 && o.keeps(f, group.lines, old, unknown != "")
+		keep := len(old) > 0 && !f.Shared && o.keeps(f, group.lines, old, unknown != "")
 		if p, ok := problemOf(f, group.lines, old, unknown, keep); ok {
 			problems = append(problems, p)
 		}
@@ -52,6 +53,7 @@ func FromFacts(facts []topology.Facts, published map[string][]Line, o Options) (
 		}
 		group.nodes = append(group.nodes, f.SlurmName)
 	}
+	problems = slices.Compact(problems) // a node of several names has one problem
 	return groups.lines(), append(problems, o.unknownNodes(facts)...)
 }
 
@@ -149,7 +151,7 @@ func (g *nodeGroups) lines() []Line {
 // the node's lines depend on more than the text holds.
 func (g *nodeGroups) sign(f *topology.Facts) bool {
 	g.buf = append(g.buf[:0], "labels"...)
-	if f.Report == nil {
+	if f.Report == nil || f.Shared {
 		return f.GPUCount() > 0 && g.AutoDetect == "" && !f.HasMIG()
 	}
 	if len(g.LeaveOut[f.Name]) > 0 {
@@ -319,6 +321,12 @@ func (o *Options) device(line *Line, d topology.GRESDevice) (unknown string) {
 // listed. unknown says why the node can do neither.
 func (o *Options) detects(f *topology.Facts) (way, unknown string) {
 	switch mig := f.HasMIG(); {
+	case o.AutoDetect == AutoDetectOff && f.Shared:
+		return "", "several worker pods share its GPUs, and AutoDetect is off"
+	case f.Shared && mig && o.AutoDetect != AutoDetectNVML:
+		return "", "several worker pods share its GPUs, and " + unseenMIG + ": set gres.autoDetect: nvml"
+	case f.Shared:
+		return cmp.Or(o.AutoDetect, AutoDetectNvidia), ""
 	case o.AutoDetect == AutoDetectOff && f.Report == nil:
 		return "", "it has no report, and AutoDetect is off"
 	case f.Report == nil && mig && (o.AutoDetect == "" || o.AutoDetect == AutoDetectNvidia):

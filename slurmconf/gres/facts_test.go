@@ -239,6 +239,45 @@ NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env
 	}
 }
 
+// TestLinesOfSharedNodes has two worker pods on a node: nobody knows which GPUs a pod has.
+func TestLinesOfSharedNodes(t *testing.T) {
+	whole, parts := socketed(machine(0, 1)), cut(machine(0), "7g.40gb", 1, 10)
+	for _, tt := range []struct {
+		name string
+		o    Options
+		node *topology.Node
+		want string
+		says string
+	}{
+		{"detected, although lines were published", Options{}, whole, "NodeName=n[1-2] AutoDetect=nvidia\n", ""},
+		{"by choice", Options{AutoDetect: AutoDetectNVML}, parts, "NodeName=n[1-2] AutoDetect=nvml\n", ""},
+		{"never detected", Options{AutoDetect: AutoDetectOff}, whole, "", "several worker pods share its GPUs, and AutoDetect is off"},
+		{"MIG", Options{}, parts, "", "set gres.autoDetect: nvml"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			was, _ := FromFacts([]topology.Facts{{Name: "m", SlurmName: "n1", Report: tt.node}}, nil, Options{})
+			published, err := ByNode(was, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := topology.Facts{Name: "m", SlurmName: "n1", Shared: true, Report: tt.node}
+			g := f
+			g.SlurmName = "n2"
+			lines, problems := FromFacts([]topology.Facts{f, g}, published, tt.o)
+			text, err := Render(lines, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, string(text)); diff != "" {
+				t.Errorf("gres.conf (-want +got):\n%s", diff)
+			}
+			if want := min(len(tt.says), 1); len(problems) != want || want == 1 && !strings.Contains(problems[0].Message, tt.says) {
+				t.Errorf("problems %v, want %q once", problems, tt.says)
+			}
+		})
+	}
+}
+
 // TestLinesInOrder has lines in Slurm's order of the nodes, and one problem for each node of a group
 // whose facts are unknown.
 func TestLinesInOrder(t *testing.T) {

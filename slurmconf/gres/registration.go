@@ -55,6 +55,8 @@ const unseenMIG = "MIG is on, and AutoDetect=nvidia finds no MIG instances"
 func (o *Options) Found(f *topology.Facts) Registration {
 	r := Registration{Count: f.GPUCount()}
 	switch {
+	case f.Shared:
+		return Registration{Unknown: "several worker pods share its GPUs"}
 	case f.HasMIG():
 		return Registration{Unknown: unseenMIG}
 	case f.Report == nil:
@@ -122,7 +124,7 @@ func (o *Options) Undetected(facts []topology.Facts) map[string]string {
 	bySign, out := map[string]string{}, map[string]string{}
 	for i := range facts {
 		f := facts[i].Listed()
-		if f.Report == nil || f.GPUCount() == 0 {
+		if f.Report == nil || f.Shared || f.GPUCount() == 0 {
 			continue
 		}
 		whole := signs.sign(f)

@@ -29,23 +29,24 @@ type kept struct {
 // keep returns what is made with the published answer of each decision that waits for people. unapproved has the
 // published answer of all decisions. approve is what people approve. An approved decision needs a second plan.
 func keep(in *gathered, unapproved *Rendered, approve string, makeWith func(waits func(placement.Decision) bool) *Rendered) kept {
-	k := kept{made: unapproved, unapproved: unapproved, held: unapproved.held(in, approve), wanted: func() *Rendered { return unapproved }}
+	waiting := unapproved.waiting()
+	k := kept{made: unapproved, unapproved: unapproved, held: unapproved.held(waiting, in, approve), wanted: func() *Rendered { return unapproved }}
 	if len(k.held) > 0 {
 		k.wanted = func() *Rendered { return makeWith(nil) }
 	}
-	at := slices.IndexFunc(k.held, func(h plandoc.Held) bool { return h.Digest == approve })
+	at := slices.IndexFunc(waiting, func(c placement.Choice) bool { return c.Digest() == approve })
 	if at < 0 {
 		return k
 	}
 	made := makeWith(func(d placement.Decision) bool { return d.Digest() != approve })
-	held, choice := made.held(in, approve), unapproved.waiting()[at]
+	held := made.held(made.waiting(), in, approve)
 	lost := slices.IndexFunc(held, func(h plandoc.Held) bool { return !h.Alone })
 	switch {
 	case made.Refused != "":
 		k.held[at].Message += fmt.Sprintf("; it is approved, and cannot be published: %s: %s", made.Refused, made.Message)
 	case lost >= 0:
 		k.held[at].Message += "; it is approved, and cannot be published alone: " + held[lost].Message
-	case choice.Kind == placement.TopologiesChange && !made.loses(choice.Decision, in):
+	case waiting[at].Kind == placement.TopologiesChange && !made.loses(waiting[at].Decision, in):
 		k.held[at].Message += "; it is approved, and changes nothing before another decision is approved"
 	default:
 		approved := k.held[at]
@@ -58,9 +59,9 @@ func keep(in *gathered, unapproved *Rendered, approve string, makeWith func(wait
 	return k
 }
 
-// held are the decisions that wait for people. approve is what people approve.
-func (m *Rendered) held(in *gathered, approve string) (out []plandoc.Held) {
-	for _, d := range m.waiting() {
+// held says of each choice that waits for people what is held. approve is what people approve.
+func (m *Rendered) held(waiting []placement.Choice, in *gathered, approve string) (out []plandoc.Held) {
+	for _, d := range waiting {
 		out = append(out, plandoc.Held{Reason: d.Kind, Message: d.Message + howToApprove(d.Digest(), approve), Digest: d.Digest(), Waits: true,
 			Alone: !m.loses(d.Decision, in)})
 	}
@@ -68,7 +69,9 @@ func (m *Rendered) held(in *gathered, approve string) (out []plandoc.Held) {
 }
 
 // loses reports whether the plan lacks the published topology that a decision is about. No plan can keep a topology
-// without racks.
+// without racks, nor the one block topology of a file if the site has named it. Two topologies that no plan can keep
+// would wait for each other: an approval of one is refused, because the other would go too. No site of the tests has
+// two. Then people take back the key that asks for other topologies.
 func (m *Rendered) loses(d placement.Decision, in *gathered) bool {
 	return m.Plan != nil && d.Kind == placement.TopologiesChange && slices.Contains(m.Plan.LostTopologies(in.prev.Plan), d.Subject)
 }

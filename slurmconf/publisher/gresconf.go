@@ -116,8 +116,8 @@ func (l *annotatedLines) forAll() bool {
 		return false
 	}
 	for _, pool := range l.Pools {
-		if slices.ContainsFunc(pool.Names, func(name string) bool { return l.listed[name] == nil }) {
-			return false // a node without GPUs, or one that the publication does not take
+		if slices.ContainsFunc(pool.Names, func(name string) bool { return l.listed[name] == nil || l.facts[name].Shared }) {
+			return false // a node without GPUs or with a part of them, or one that the publication does not take
 		}
 	}
 	return gres.ForAll(l.listed) != nil

@@ -91,7 +91,8 @@ func (h *nodeHistory) rename(in *inputs.Inputs, prev Previous) Previous {
 }
 
 // newNames has the names that stand for a published name now, if they are others. There is none if a pod took the
-// name to another Node. A name whose pod waits for a Node stays beside the new one.
+// name to another Node. A name whose pod waits for a Node stays beside the new one. Further worker pods of the Node
+// have their names there.
 type newNames map[string][]string
 
 // assign gives each published place the name that its Node has now. A Node with another name is the same machine in
@@ -101,15 +102,18 @@ func (h *nodeHistory) assign(in *inputs.Inputs, published []string) (to newNames
 	for _, name := range published {
 		files[name] = true
 	}
-	to = newNames{}
+	to, further := newNames{}, newNames{}
 	for i := range in.Facts {
 		f := &in.Facts[i]
 		old := last[f.Name]
-		if old == f.SlurmName {
+		switch {
+		case old == f.SlurmName || f.Shared && files[f.SlurmName] && h.owners[f.SlurmName] == f.Name:
 			continue
-		}
-		if files[old] {
+		case !files[old]:
+		case now[old] == "" && !hasName(in, f.Name, old):
 			now[old] = f.SlurmName
+		default:
+			further[old] = append(further[old], f.SlurmName)
 		}
 		if byPods && files[f.SlurmName] {
 			to[f.SlurmName] = nil
@@ -127,6 +131,9 @@ func (h *nodeHistory) assign(in *inputs.Inputs, published []string) (to newNames
 			to[old] = append(to[old], old)
 		}
 		all = append(all, renamed{h.owners[old], old, name})
+	}
+	for old, names := range further {
+		to[old] = append(to.of(old), names...)
 	}
 	slices.SortFunc(all, func(a, b renamed) int { return cmp.Compare(a.new, b.new) })
 	return to, all

@@ -173,18 +173,23 @@ func (m *Rendered) renderPlan(p *publication.Cluster, g *gathered, room int) err
 	if err := m.write(p, g); err != nil {
 		return err
 	}
-	m.sayUnchecked(p.GresOptions())
+	m.sayUnchecked(p.GresOptions(), g.Facts)
 	m.limitSize(p, room)
 	return nil
 }
 
 // sayUnchecked says that nothing but labels is known of nodes whose slurmd detects their GPUs.
-func (m *Rendered) sayUnchecked(o gres.Options) {
+func (m *Rendered) sayUnchecked(o gres.Options, facts []topology.Facts) {
 	if o.AutoDetect != "" || m.Stored.AllNodes {
 		return
 	}
 	detects := slices.DeleteFunc(slices.Clone(m.Stored.Devices), func(l gres.Line) bool { return l.AutoDetect == "" })
 	byNode, _ := gres.ByNode(detects, nil) // lines that were made have names that can be read
+	for i := range facts {
+		if facts[i].Shared { // TwoWorkerPods says it
+			delete(byNode, facts[i].SlurmName)
+		}
+	}
 	for i := range m.Stored.Gres {
 		if l := &m.Stored.Gres[i]; l.Name != "" && len(byNode) > 0 {
 			_ = hostlist.Walk(l.Nodes, func(name []byte) { delete(byNode, string(name)) })

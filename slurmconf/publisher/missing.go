@@ -229,7 +229,7 @@ func (l *look) absence(name string) absence {
 	switch {
 	case len(l.snap.Nodes) == 0:
 		return absence{fate: stays, why: "not shown: there is no node and no report at all"}
-	case l.Claimed[name] != "": // by several Nodes, or by several pods of a Node
+	case l.Claimed[name] != "": // by several Nodes
 		return absence{fate: stays, why: "claimed more than once: " + l.Claimed[name]}
 	case n != nil && l.taken(n) && pod == inputs.PodGivenUp:
 		return absence{fate: leavesNowFree, why: "without a worker pod, and another publication has one there"}

@@ -181,44 +181,73 @@ func TestSlinkyComesBackElsewhere(t *testing.T) {
 	})
 }
 
-func TestSlinkyConflicts(t *testing.T) {
-	for name, tt := range map[string]struct {
-		hostname, node, reason string
-		nodes                  int // that are named
-	}{
-		"two pods on a node":  {"extra", "gb200-003", inputs.ReasonTwoWorkerPods, 1},
-		"two nodes, one name": {"g003", "gb200-070", inputs.ReasonSlurmNameTaken, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := podsOn(60)
-			slinkyBubble(t, p, func(store *memory) {
-				saves, before := store.saves, topologyOf(store)
-				p["extra"] = inputs.Worker{Namespace: "slurm", Cluster: "a", Pod: "extra", Hostname: tt.hostname, Node: tt.node}
-				store.change(p.on(t))
-				store.pass(time.Hour)
-				if topologyOf(store) != before || store.saves > saves+1 { // one says what is left out
-					t.Errorf("%d writes, and the files are\n%s", store.saves-saves, topologyOf(store))
-				}
-			})
-			pub := complete(t, Publication{SlurmNames: "slinky:a"})[0]
-			g := pub.Rules.Gather(p.on(t))
-			found := 0
-			for _, pr := range g.Unnamed {
-				if pr.Reason == tt.reason {
-					found++
-				}
-			}
-			if found != tt.nodes {
-				t.Errorf("%d nodes with %s, want %d: %v", found, tt.reason, tt.nodes, g.Unnamed)
-			}
-			old := p["g003"]
-			old.Ending = true
-			p["g003"] = old
-			if g := pub.Rules.Gather(p.on(t)); g.Nodes[tt.hostname] == nil || g.Nodes[tt.hostname].Name != tt.node {
-				t.Errorf("the first pod ends: %s is %+v, want %s", tt.hostname, g.Nodes[tt.hostname], tt.node)
-			}
-		})
+// TestSlinkyNameTaken has two Nodes with one Slurm name.
+func TestSlinkyNameTaken(t *testing.T) {
+	p := podsOn(60)
+	slinkyBubble(t, p, func(store *memory) {
+		saves, before := store.saves, topologyOf(store)
+		p["extra"] = inputs.Worker{Namespace: "slurm", Cluster: "a", Pod: "extra", Hostname: "g003", Node: "gb200-070"}
+		store.change(p.on(t))
+		store.pass(time.Hour)
+		if topologyOf(store) != before || store.saves > saves+1 { // one says what is left out
+			t.Errorf("%d writes, and the files are\n%s", store.saves-saves, topologyOf(store))
+		}
+	})
+	pub := complete(t, Publication{SlurmNames: "slinky:a"})[0]
+	g, found := pub.Rules.Gather(p.on(t)), 0
+	for _, pr := range g.Unnamed {
+		if pr.Reason == inputs.ReasonSlurmNameTaken {
+			found++
+		}
 	}
+	if found != 2 {
+		t.Errorf("%d nodes with %s, want 2: %v", found, inputs.ReasonSlurmNameTaken, g.Unnamed)
+	}
+	old := p["g003"]
+	old.Ending = true
+	p["g003"] = old
+	if g := pub.Rules.Gather(p.on(t)); g.Nodes["g003"] == nil || g.Nodes["g003"].Name != "gb200-070" {
+		t.Errorf("the first pod ends: g003 is %+v, want gb200-070", g.Nodes["g003"])
+	}
+}
+
+// TestTwoWorkersOnANode runs a second worker pod on each Node of a rack, as sites do that give each pod the GPUs of a
+// NUMA node.
+func TestTwoWorkersOnANode(t *testing.T) {
+	p := podsOn(36)
+	slinkyBubble(t, p, func(store *memory) {
+		notes, annotated := maps.Clone(store.notes), store.annotated
+		for i := 1; i <= 18; i++ {
+			p.run("a", fmt.Sprintf("h%03d", i), fmt.Sprintf("gb200-%03d", i))
+		}
+		store.change(p.on(t))
+		store.pass(time.Hour)
+		wantNodes(t, store, "a second pod", "g[001-018],h[001-018]")
+		if store.annotated != annotated || !maps.Equal(store.notes, notes) {
+			t.Errorf("%d annotations, want none: the Nodes are where they were", store.annotated-annotated)
+		}
+		pub := complete(t, Publication{SlurmNames: "slinky:a"})[0]
+		made := makeOf(t, pub, pub.Rules.Gather(p.on(t)), Previous{})
+		said := map[string]int{}
+		for _, f := range made.Stored.Problems {
+			said[f.Reason]++
+		}
+		if diff := cmp.Diff(map[string]int{inputs.ReasonTwoWorkerPods: 18}, said); diff != "" {
+			t.Errorf("problems (-want +got):\n%s", diff)
+		}
+		whole, err := made.Stored.Whole()
+		if err != nil || !strings.Contains(whole["gres.conf"], "NodeName=g[001-018],h[001-018] AutoDetect=nvidia\n") || !strings.Contains(whole["gres.conf"], "NodeName=g[019-036] Name=gpu") {
+			t.Errorf("%v, and gres.conf is\n%s", err, whole["gres.conf"])
+		}
+		p.run("a", "h001", "gb200-019")
+		delete(p, "g002")
+		p.run("a", "i003", "gb200-003")
+		delete(p, "g003")
+		store.change(p.on(t))
+		store.pass(time.Hour)
+		wantNodes(t, store, "a pod moves, one goes, one gets another name", "g[001,004-018],h[002-018],i003")
+		wantNodes(t, store, "where the pod moved to", "g[019-036],h001")
+	})
 }
 
 // TestTwoSlinkyClusters moves a node from one Slurm cluster to another.

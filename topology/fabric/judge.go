@@ -37,6 +37,13 @@ func (s *Site) Judge(lists ...[]topology.Facts) []topology.Finding {
 	for i := range t.nodes {
 		t.nodes[i].Fabric = t.nodes[i].judge()
 	}
+	for _, facts := range lists {
+		for i := range facts {
+			if further(facts, i) {
+				facts[i].Fabric, facts[i].Labels = facts[i-1].Fabric, facts[i-1].Labels
+			}
+		}
+	}
 	return append(t.withoutFabric(), t.notRegistered()...)
 }
 

@@ -385,3 +385,19 @@ func TestSiteNotRegistered(t *testing.T) {
 		}
 	}
 }
+
+// TestJudgeNodeOnce judges a rack whose nodes have two Slurm names each: its domain is not twice as large.
+func TestJudgeNodeOnce(t *testing.T) {
+	var facts []topology.Facts
+	for _, n := range trays(18, 4, "NVIDIA GB200", joinedFabric) {
+		for _, name := range []string{"a", "b"} {
+			facts = append(facts, topology.Facts{Name: n.Report.Name, SlurmName: name + n.Report.Name, Shared: true, Report: n.Report})
+		}
+	}
+	found := (&fabric.Site{}).Judge(facts)
+	for i := range facts {
+		if v := facts[i].Fabric; v.Reason != topology.ReasonFabricHealthy || len(found) > 0 {
+			t.Errorf("%s: %s: %s, and of the site %v", facts[i].SlurmName, v.Reason, v.Message, found)
+		}
+	}
+}

@@ -80,17 +80,22 @@ func (t *site) checkLabels(lists [][]topology.Facts) {
 	}
 }
 
-// allOf yields the facts of all lists.
+// allOf yields the facts of each node of all lists. Further names of a node in Slurm are no further node.
 func allOf(lists [][]topology.Facts) iter.Seq[*topology.Facts] {
 	return func(yield func(*topology.Facts) bool) {
 		for _, facts := range lists {
 			for i := range facts {
-				if !yield(&facts[i]) {
+				if !further(facts, i) && !yield(&facts[i]) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// further reports whether the facts at i are of the same node as those before.
+func further(facts []topology.Facts, i int) bool {
+	return i > 0 && facts[i].Shared && facts[i].Name == facts[i-1].Name
 }
 
 // domainsOf returns the NVLink domains that the labels name.

@@ -2,7 +2,9 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -33,6 +35,126 @@ func arrange(parts []*part, old *published, policy *Policy) (topologies []topolo
 		found.add("", ReasonTopologiesApart, apart)
 	}
 	return topologies, found, nil
+}
+
+// known returns the published blocks of a topology in their order, and the new ones by their parent domains.
+func (p *part) known() (known, fresh []*domain) {
+	nameParents(p.domains)
+	for _, d := range p.domains {
+		if d.place > 0 {
+			known = append(known, d)
+		} else {
+			fresh = append(fresh, d)
+		}
+	}
+	slices.SortFunc(known, func(a, b *domain) int { return cmp.Compare(a.place, b.place) })
+	// Stable: blocks are in the order of their cliques.
+	slices.SortStableFunc(fresh, func(a, b *domain) int { return strings.Compare(a.parent, b.parent) })
+	return known, fresh
+}
+
+// order returns the blocks of a topology in their places, nil for a place that is kept free. Published blocks keep
+// their order, and new ones go after the last of their parent domain. With Policy.ParentBlocks every block has a
+// place in a window of its parent domain.
+func (p *part) order(known, fresh []*domain, policy *Policy) (places []*domain, found problems) {
+	if policy.ParentBlocks == 0 {
+		return merge(known, fresh), nil
+	}
+	places, found = placeInWindows(known, fresh, policy.ParentBlocks)
+	return places, append(found, nameOutgrown(p.domains, policy.ParentBlocks)...)
+}
+
+// merge puts each fresh block after the last known one of its parent, or at the
+// end.
+func merge(known, fresh []*domain) (places []*domain) {
+	last := make(map[string]int, len(known))
+	for i, d := range known {
+		last[d.parent] = i
+	}
+	after := make([][]*domain, len(known)+1)
+	for _, d := range fresh {
+		at, ok := last[d.parent]
+		if !ok || d.parent == "" {
+			at = len(known)
+		}
+		after[at] = append(after[at], d)
+	}
+	for i, d := range known {
+		places = append(append(places, d), after[i]...)
+	}
+	return append(places, after[len(known)]...)
+}
+
+// window is as many consecutive places for blocks as Slurm aggregates to a parent
+// domain.
+type window struct {
+	parent string // empty if no block names it
+	free   []int  // places, ascending
+}
+
+// placeInWindows returns the blocks in their places. Published ones keep theirs. A
+// new one goes into the first free place of its parent domain, or begins a window
+// of it behind all others. The last window is whole too, because Slurm gives a
+// job above the largest size whole aggregates only.
+func placeInWindows(known, fresh []*domain, size int) (places []*domain, found problems) {
+	for _, d := range known {
+		for len(places) < d.place-1 {
+			places = append(places, nil)
+		}
+		places = append(places, d)
+	}
+	for len(places)%size != 0 {
+		places = append(places, nil)
+	}
+	var windows []window
+	for at := 0; at < len(places); at += size {
+		w, mixed := readWindow(places[at:at+size], at)
+		windows, found = append(windows, w), append(found, mixed...)
+	}
+	for _, d := range fresh {
+		at := slices.IndexFunc(windows, func(w window) bool { return w.parent == d.parent && len(w.free) > 0 })
+		if at < 0 {
+			at = len(windows)
+			windows = append(windows, window{parent: d.parent})
+			for range size {
+				windows[at].free = append(windows[at].free, len(places))
+				places = append(places, nil)
+			}
+		}
+		places[windows[at].free[0]] = d
+		windows[at].free = windows[at].free[1:]
+	}
+	return places, found
+}
+
+// mixedParents is no parent's name.
+const mixedParents = "\x00"
+
+// readWindow finds whose a published window is that begins at a place, and which of
+// its places are free. A window that has blocks of two parents is nobody's, because
+// known blocks do not move.
+func readWindow(places []*domain, at int) (w window, found problems) {
+	var first *domain
+	gone := ""
+	for i, d := range places {
+		switch {
+		case d == nil:
+			w.free = append(w.free, at+i)
+		case len(d.nodes) == 0:
+			gone = cmp.Or(gone, d.parent)
+		case d.parent == "": // it says nothing now, and is nobody's evidence
+		case first == nil:
+			first = d
+		case d.parent != first.parent:
+			found.add("", ReasonParentsMixed, fmt.Sprintf("Slurm aggregates block %s of %s with block %s of %s, because published blocks keep their places",
+				first.name, first.parent, d.name, d.parent))
+			return window{parent: mixedParents}, found
+		}
+	}
+	if w.parent = gone; first != nil {
+		w.parent = first.parent
+	}
+	return w, nil
 }
 
 // write returns the blocks of a topology in their places. before is the number of

@@ -57,6 +57,15 @@ func blockSizes(base int, further []int) ([]int, error) {
 	return sizes, nil
 }
 
+// sizes returns Slurm's BlockSizes for a base.
+func (p *Policy) sizes(base int) ([]int, error) {
+	sizes, err := blockSizes(base, p.BlockSizes)
+	if err != nil || p.ParentBlocks == 0 || slices.Contains(sizes, base*p.ParentBlocks) {
+		return sizes, err
+	}
+	return slices.Sorted(slices.Values(append(sizes, base*p.ParentBlocks))), nil
+}
+
 // sizeClasses returns the size of the largest rack of every class, the largest first. A
 // class is the racks with at least two thirds of the nodes of its largest one. One rack below
 // half of the median makes no class: it may just not be up yet.

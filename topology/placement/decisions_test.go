@@ -23,6 +23,16 @@ func decisionsText(all []placement.Decision) string {
 	return strings.Join(out, "; ")
 }
 
+// fabricOf returns the fabric of a plan's topology.
+func fabricOf(plan *topology.Plan, name string) (fabric string) {
+	for _, t := range plan.Topologies {
+		if t.Name == name {
+			fabric = t.Fabric
+		}
+	}
+	return fabric
+}
+
 // TestPlanKeepsTopologies publishes racks and changes facts or policy, so that topologies would go.
 // It holds these decisions while racks come: the topologies stay, and all racks that fit are in
 // them. Without the hold the plan is the wanted one.
@@ -30,6 +40,7 @@ func TestPlanKeepsTopologies(t *testing.T) {
 	mixed := inFabric("a", 1, 6, 6, 3, 3)
 	two := slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))
 	gone := mustPlan(t, mixed, nil, short).Places()["r001n01"].Block
+	far := mustPlan(t, two, nil, divided).Places()["r002n01"].Block
 	four := slices.Concat(inFabric("a", 1, 6, 6, 6, 3, 3), inFabric("b", 6, 6, 6, 6, 3, 3))
 	base := with(func(p *placement.Policy) { p.BaseBlockSize = 6 })
 	for _, tt := range []struct {
@@ -47,6 +58,7 @@ func TestPlanKeepsTopologies(t *testing.T) {
 		{"a large rack comes", mixed, short, slices.Concat(mixed, inFabric("a", 5, 6)), classes(6, 3), "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04 05", ""},
 		{"a small rack comes", mixed, short, slices.Concat(mixed, inFabric("a", 5, 3)), classes(6, 3), "nvl -> nvl-3, nvl-6", nil, "nvl[6]* 01 02 03 04 05", ""},
 		{"a block is to be forgotten", mixed, short, mixed[6:], with(func(p *placement.Policy) { p.SizeClasses, p.Forget = []int{6, 3}, []string{gone} }), "nvl -> nvl-3, nvl-6", nil, "nvl[6]* - 02 03 04", ""},
+		{"all blocks of a topology are to be forgotten", two, divided, two[:6], with(func(p *placement.Policy) { *p = divided; p.Forget = []string{far} }), "nvl-b -> ", nil, "nvl-a[6]* 01; nvl-b[6] -", ""},
 		{"a second fabric comes", mixed, short, slices.Concat(mixed, inFabric("b", 5, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03 04", "r005"},
 		{"a second fabric and a rack of the first come", mixed, short, slices.Concat(mixed, inFabric("b", 5, 6), inFabric("a", 6, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03 04 06", "r005"},
 		{"two fabrics in one topology", two, short, slices.Concat(two, inFabric("b", 3, 6)), divided, "nvl -> nvl-a, nvl-b", nil, "nvl[6]* 01 02 03", ""},
@@ -78,6 +90,11 @@ func TestPlanKeepsTopologies(t *testing.T) {
 				for _, name := range plan.LostTopologies(old) {
 					if slices.ContainsFunc(kept, func(d placement.Decision) bool { return d.Subject == name }) {
 						t.Errorf("topology %s is kept and gone", name)
+					}
+				}
+				for _, d := range kept {
+					if diff := cmp.Diff(fabricOf(old, d.Subject), fabricOf(plan, d.Subject)); diff != "" {
+						t.Errorf("fabric of topology %s (-want +got):\n%s", d.Subject, diff)
 					}
 				}
 				for _, f := range plan.Problems {

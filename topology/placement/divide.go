@@ -10,9 +10,8 @@ import (
 
 // part is the blocks of one block topology.
 type part struct {
-	name, fabric string
-	// class is as in section.
-	class int
+	name string
+	section
 	// set is the base block size that is configured, or that stays while a decision about the topology is held.
 	// published is the published one. Each is 0 if there is none.
 	set, published int
@@ -42,7 +41,8 @@ func divide(blocks []*domain, unnamed []int, t tree, old *published, policy *Pol
 	}
 	for _, p := range parts {
 		switch p.published = old.baseOf(p.name); {
-		case p.set > 0:
+		case slices.ContainsFunc(p.domains, func(d *domain) bool { return d.keptIn != "" }):
+			p.set = p.published
 		case len(policy.SizeClasses) > 0:
 			p.set = p.class
 		default:

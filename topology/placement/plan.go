@@ -105,6 +105,7 @@ func MakePlan(o Observed, previous Previous, policy Policy) (*topology.Plan, Wai
 	plan.Nodes, inPlaces = explain(nodes, len(topologies) > 0)
 	plan.Problems = slices.Concat(o.OfFabrics, topology.MixedCliques(o.Facts), inPartitions, found, inSizes, inPlaces, nameSwitchless(nodes, plan, &policy))
 	slices.SortFunc(plan.Problems, topology.CompareFindings)
+	plan.Problems = slices.Compact(plan.Problems) // what is wrong with a node of several names is said once
 	return plan, w, nil
 }
 

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/fabric"
@@ -86,15 +85,6 @@ func (p *Policy) validate() error {
 		return err
 	}
 	return CheckParentBlocks(p.ParentBlocks)
-}
-
-// sizes returns Slurm's BlockSizes for a base.
-func (p *Policy) sizes(base int) ([]int, error) {
-	sizes, err := blockSizes(base, p.BlockSizes)
-	if err != nil || p.ParentBlocks == 0 || slices.Contains(sizes, base*p.ParentBlocks) {
-		return sizes, err
-	}
-	return slices.Sorted(slices.Values(append(sizes, base*p.ParentBlocks))), nil
 }
 
 // kind is the name of the block topology if there is one only. Other names begin with it.

@@ -17,6 +17,11 @@ type section struct {
 	class  int
 }
 
+// compare orders sections by fabric, and in a fabric the largest class first.
+func (s section) compare(other section) int {
+	return cmp.Or(strings.Compare(s.fabric, other.fabric), cmp.Compare(other.class, s.class))
+}
+
 // allSizes is the class of racks whatever their sizes.
 const allSizes = 0
 
@@ -28,136 +33,100 @@ const allSizes = 0
 // published are the block topologies with sizes that there were, if there were several: they
 // keep their racks, their names and their order. It returns no part if all racks belong into
 // one topology and there were not several.
-func divideRacks(racks []*domain, published []topology.Topology, policy *Policy) (parts []*part) {
-	known := assignTopologies(racks, published, policy)
-	if len(racks) == 0 || len(sectionsIn(racks)) == 1 && len(known) == 0 {
+func divideRacks(racks []*domain, published []topology.Topology, policy *Policy) []*part {
+	known := assignTopologies(racks, published, nil, policy)
+	if len(racks) == 0 || len(known) == 0 && len(partsOf(racks, published)) == 1 {
 		return nil
 	}
-	var free []*domain
-	for met := -1; met < len(policy.met); { // a topology would go too if all racks of its section stay in another one
-		met = len(policy.met)
+	free := racks
+	for before := -1; before != len(free); { // a topology would go too if all racks of its section stay in another one
+		before = len(free)
 		keepRacks(racks, published, policy)
 		free = slices.DeleteFunc(slices.Clone(racks), func(d *domain) bool { return d.keptIn != "" || d.waits != nil })
-		policy.replaceTopologies(free, published, known)
+		nameTopologies(free, known, policy.kind())
+		policy.replaceTopologies(free, published)
 	}
-	sections := sectionsIn(free)
-	byName, called := make(map[string]*part), nameSections(policy.kind(), sections, known)
-	for i, sec := range sections {
-		byName[called[i]] = &part{name: called[i], fabric: sec.fabric, class: sec.class}
-		parts = append(parts, byName[called[i]])
-	}
-	for _, t := range published {
-		if !slices.ContainsFunc(racks, func(d *domain) bool { return d.keptIn == t.Name }) {
-			continue
-		}
-		if byName[t.Name] == nil {
-			byName[t.Name] = &part{name: t.Name}
-			parts = append(parts, byName[t.Name])
-		}
-		byName[t.Name].class, byName[t.Name].set = t.Sizes[0], t.Sizes[0]
-	}
+	return partsOf(racks, published)
+}
+
+// partsOf returns the topologies of racks. Published ones go first, in their order, and then new ones by their
+// sections. A rack that waits has none.
+func partsOf(racks []*domain, published []topology.Topology) (parts []*part) {
 	for _, d := range racks {
 		if d.waits != nil {
 			continue
 		}
-		name := d.keptIn
-		if name == "" {
-			name = called[slices.Index(sections, d.section)]
+		name := cmp.Or(d.keptIn, d.wanted)
+		at := slices.IndexFunc(parts, func(p *part) bool { return p.name == name })
+		if at < 0 {
+			at = len(parts)
+			parts = append(parts, &part{name: name})
 		}
-		byName[name].domains = append(byName[name].domains, d)
+		if d.keptIn == "" {
+			parts[at].section = d.section
+		}
+		parts[at].domains = append(parts[at].domains, d)
 	}
-	slices.SortStableFunc(parts, func(a, b *part) int { return comparePlaces(published, a.name, b.name) })
-	return parts
-}
-
-// comparePlaces orders topologies as they are published, and new ones after them.
-func comparePlaces(published []topology.Topology, a, b string) int {
 	place := func(name string) int {
 		if i := slices.IndexFunc(published, func(t topology.Topology) bool { return t.Name == name }); i >= 0 {
 			return i
 		}
 		return len(published)
 	}
-	return cmp.Compare(place(a), place(b))
+	slices.SortFunc(parts, func(a, b *part) int {
+		return cmp.Or(cmp.Compare(place(a.name), place(b.name)), a.section.compare(b.section))
+	})
+	return parts
 }
 
-// assignTopologies finds the section of each rack, and decides about the published topologies that would go. It
-// returns the sections of the published ones.
-func assignTopologies(racks []*domain, published []topology.Topology, policy *Policy) map[string]section {
+// assignTopologies finds the section and the topology of each rack, and decides about the published topologies that
+// would go. joined has the fabrics that count as another one. It returns the sections of the published topologies.
+func assignTopologies(racks []*domain, published []topology.Topology, joined map[string]string, policy *Policy) map[string]section {
+	for _, d := range racks {
+		d.section = section{fabric: cmp.Or(joined[d.fabric], d.fabric)}
+	}
 	known := sectionsOf(racks, published, policy)
 	assignRacks(racks, known, policy)
+	nameTopologies(racks, known, policy.kind())
 	if len(racks) > 0 {
-		policy.replaceTopologies(racks, published, known)
+		policy.replaceTopologies(racks, published)
 	}
 	return known
 }
 
-// askFirst decides about published topologies as they would be if the roots were joined that stay apart now, so that
-// people see both decisions together. It leaves out the racks that leave. A rack that leaves stays as long
-// as a decision about its topology waits.
+// askFirst decides about published topologies as they would be if everything was approved: the roots that stay apart
+// now are joined, and no rack is there that leaves. So people see all decisions together. It leaves out the racks that
+// leave. A rack that leaves stays as long as a decision about its topology waits.
 func askFirst(racks []*domain, published []topology.Topology, t tree, policy *Policy) []*domain {
 	others := slices.DeleteFunc(slices.Clone(racks), func(d *domain) bool { return d.leaves })
-	if len(t.joined) > 0 || len(others) < len(racks) {
-		apart := make([]string, len(others))
-		for i, d := range others {
-			apart[i], d.fabric = d.fabric, cmp.Or(t.joined[d.fabric], d.fabric)
-		}
-		assignTopologies(others, published, policy)
-		for i, d := range others {
-			d.fabric = apart[i]
-		}
-	}
+	assignTopologies(others, published, t.joined, policy)
 	return slices.DeleteFunc(racks, func(d *domain) bool { return d.leaves && policy.keeps(TopologiesChange, d.topology()) == nil })
 }
 
-// sectionsIn returns the sections of racks, by fabric. In a fabric the largest class is first.
-func sectionsIn(racks []*domain) (sections []section) {
-	for _, d := range racks {
-		if !slices.Contains(sections, d.section) {
-			sections = append(sections, d.section)
-		}
-	}
-	slices.SortFunc(sections, func(a, b section) int {
-		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.class, a.class))
-	})
-	return sections
-}
-
-// replaceTopologies decides about each published topology that no section of a rack is named after. A whole topology,
+// replaceTopologies decides about each published topology that no rack belongs to. A whole topology,
 // such as nvl, gives way to all others, and any other topology to those that have its blocks.
-func (p *Policy) replaceTopologies(racks []*domain, published []topology.Topology, known map[string]section) {
+func (p *Policy) replaceTopologies(racks []*domain, published []topology.Topology) {
 	if p.OneTopology || p.TreeOnly {
 		return
 	}
-	sections := sectionsIn(racks)
-	called := nameSections(p.kind(), sections, known)
+	parts := partsOf(racks, published)
 	for _, t := range published {
-		if slices.Contains(called, t.Name) {
+		if slices.ContainsFunc(parts, func(p *part) bool { return p.name == t.Name }) {
 			continue
 		}
 		var to []string
 		for _, d := range racks {
 			if t.Name == topology.BlockFamily(t.Name) || slices.ContainsFunc(t.Blocks, func(b topology.Block) bool { return b.Name == d.name }) {
-				to = append(to, called[slices.Index(sections, d.section)])
+				to = append(to, d.wanted)
 			}
 		}
 		slices.Sort(to)
-		p.follow(Choice{Decision: Decision{TopologiesChange, t.Name, t.Name, strings.Join(slices.Compact(to), ", ")}, Becomes: topologiesOf(racks, sections, called, published)})
+		c := Choice{Decision: Decision{TopologiesChange, t.Name, t.Name, strings.Join(slices.Compact(to), ", ")}}
+		for _, p := range parts {
+			c.Becomes = append(c.Becomes, topology.Topology{Name: p.name, Kind: topology.KindBlock, Fabric: p.fabric, Blocks: p.write(p.domains, 0)})
+		}
+		p.follow(c)
 	}
-}
-
-// topologiesOf returns the topologies that racks make by their sections.
-func topologiesOf(racks []*domain, sections []section, called []string, published []topology.Topology) []topology.Topology {
-	out := make([]topology.Topology, len(sections))
-	for i, sec := range sections {
-		out[i] = topology.Topology{Name: called[i], Kind: topology.KindBlock, Fabric: sec.fabric}
-	}
-	for _, d := range racks {
-		t := &out[slices.Index(sections, d.section)]
-		t.Blocks = append(t.Blocks, topology.Block{Name: d.name, Nodes: slurmNames(d.nodes)})
-	}
-	slices.SortStableFunc(out, func(a, b topology.Topology) int { return comparePlaces(published, a.Name, b.Name) })
-	return out
 }
 
 // keepRacks keeps racks in their published topology while a decision about that topology waits. A new rack
@@ -207,11 +176,11 @@ func sectionsOf(racks []*domain, published []topology.Topology, policy *Policy) 
 	}
 	votes := make(map[string]map[string]int)
 	for _, d := range racks {
-		if name := d.topology(); name != "" && d.fabric != "" {
+		if name := d.topology(); name != "" && d.section.fabric != "" {
 			if votes[name] == nil {
 				votes[name] = make(map[string]int)
 			}
-			votes[name][d.fabric] += len(d.nodes)
+			votes[name][d.section.fabric] += len(d.nodes)
 		}
 	}
 	known := make(map[string]section)
@@ -235,12 +204,12 @@ func sectionsOf(racks []*domain, published []topology.Topology, policy *Policy) 
 	return known
 }
 
-// assignRacks finds the section of each rack. A rack of no known fabric stays in that of its published
+// assignRacks finds the section of each rack of a fabric. A rack of no known fabric stays in that of its published
 // topology.
 func assignRacks(racks []*domain, known map[string]section, policy *Policy) {
 	for _, d := range racks {
 		old, ok := known[d.topology()]
-		fabric := cmp.Or(d.fabric, old.fabric)
+		fabric := cmp.Or(d.section.fabric, old.fabric)
 		classes := classesOf(fabric, known, policy)
 		d.section = section{fabric, classOf(classes, d.size)}
 		// A rack that has lost nodes stays with the racks of its size.
@@ -273,22 +242,23 @@ func classesOf(fabric string, known map[string]section, policy *Policy) []int {
 	return classes
 }
 
-// nameSections names the topology of each section: as it was published, else by the
+// nameTopologies names the topology that each rack belongs to by its section: as it was published, else by the
 // fabric if there are several, and by the class if the fabric has several.
-func nameSections(kind string, sections []section, known map[string]section) []string {
-	classes, taken := make(map[string]int), make(map[string]bool)
-	for _, sec := range sections {
-		classes[sec.fabric]++
-	}
-	called := make([]string, len(sections))
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if i := slices.Index(sections, known[name]); i >= 0 && called[i] == "" {
-			called[i] = name
+func nameTopologies(racks []*domain, known map[string]section, kind string) {
+	sections, called, taken := make(map[section]bool), make(map[section]string), make(map[string]bool)
+	classes := make(map[string]int) // by fabric
+	for _, d := range racks {
+		if !sections[d.section] {
+			sections[d.section] = true
+			classes[d.section.fabric]++
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		called[known[name]] = cmp.Or(called[known[name]], name)
 		taken[name] = true
 	}
-	for i, sec := range sections {
-		if called[i] != "" {
+	for _, sec := range slices.SortedFunc(maps.Keys(sections), section.compare) {
+		if called[sec] != "" {
 			continue
 		}
 		name := kind
@@ -300,7 +270,9 @@ func nameSections(kind string, sections []section, known map[string]section) []s
 		}
 		for name = topology.SlurmName(name); taken[name]; name = topology.SlurmName(name + "-x") {
 		}
-		called[i], taken[name] = name, true
+		called[sec], taken[name] = name, true
 	}
-	return called
+	for _, d := range racks {
+		d.wanted = called[d.section]
+	}
 }

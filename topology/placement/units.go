@@ -97,12 +97,12 @@ type domain struct {
 	// fabric is the root switch above most of its nodes, and above the named switches above their leaves. parent
 	// names what its neighbours share. Each is empty if it is not known.
 	fabric, above, parent string
-	// section says what the topology of the rack is for. keptIn is the published topology that keeps the rack
-	// while a decision about that topology waits, or "". waits is the decision that a rack without a place waits
-	// for, or nil.
-	section section
-	keptIn  string
-	waits   *Decision
+	// section says what the topology of the rack is for, and wanted is its name. keptIn is the published topology that
+	// keeps the rack while a decision about that topology waits, or "". waits is the decision that a rack without a
+	// place waits for, or nil.
+	section        section
+	wanted, keptIn string
+	waits          *Decision
 }
 
 // domains gathers the nodes of each unit: cliques first, then labelled domains or leaves, each in their own order.

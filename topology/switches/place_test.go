@@ -190,6 +190,14 @@ func TestChangesThatMoveNobody(t *testing.T) {
 		{"all cores are off", three, pull("core"), 2},
 		{"a rack of a pod has no cable to a spine", three, up("leaf1-1-", "spine"), 1},
 		{"all spines of a pod are off", three, pull("spine1-"), 2},
+		{"one spine of a pod has one rack in common with the others", func() *lab { return pods(2, 5, 2, 2) }, func(l *lab) {
+			for _, spine := range numbered("spine1-", 3) {
+				up("leaf1-1-", spine)(l)
+				up("leaf1-2-", spine)(l)
+			}
+			up("leaf1-4-", "spine1-4")(l)
+			up("leaf1-5-", "spine1-4")(l)
+		}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := test.build()

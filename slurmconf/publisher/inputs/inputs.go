@@ -21,7 +21,7 @@ import (
 
 // Inputs are the nodes that a publication takes, as a plan needs them.
 type Inputs struct {
-	// Facts has one entry for each node with a Slurm name.
+	// Facts has one entry for each Slurm name of a node, mostly one.
 	Facts []topology.Facts
 	// Unnamed says why a node has no Slurm name. UnnamedFacts are the facts of these nodes.
 	Unnamed      []topology.Finding
@@ -63,19 +63,25 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 			continue
 		}
 		in.All[n.Name] = n
-		name, problem := r.NameOf(n)
+		names, problem := r.NamesOf(n)
 		if problem.Reason != "" {
-			in.addNameless(r, n, problem)
+			in.Unnamed, in.Nameless[n.Name] = append(in.Unnamed, problem), n
 			in.UnnamedFacts = append(in.UnnamedFacts, r.Read(n, snap, unreadable))
 			continue
 		}
 		f := r.Read(n, snap, unreadable)
-		f.SlurmName = name
 		in.judgeSlices(&f)
-		in.Facts = append(in.Facts, f)
-		in.Nodes[name] = n
-		if state := n.slurmState(r.names); state != "" {
-			in.States[name] = state
+		if f.Shared = len(names) > 1; f.Shared {
+			in.Problems = append(in.Problems, topology.Finding{Severity: topology.Warning, Subject: topology.Subject{Node: n.Name}, Reason: ReasonTwoWorkerPods,
+				Message: fmt.Sprintf("its worker pods have the Slurm names %s: each is published in the node's place, and slurmd detects which GPUs its pod has", strings.Join(names, " and "))})
+		}
+		for _, name := range names {
+			f.SlurmName = name
+			in.Facts = append(in.Facts, f)
+			in.Nodes[name] = n
+			if state := n.slurmState(r.names, name); state != "" {
+				in.States[name] = state
+			}
 		}
 	}
 	switch {
@@ -97,20 +103,6 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 		}
 	}
 	return in
-}
-
-// addNameless adds a node without a Slurm name. Names that its pods contend for are
-// claimed.
-func (in *Inputs) addNameless(r *Rules, n *Node, problem topology.Finding) {
-	in.Unnamed = append(in.Unnamed, problem)
-	in.Nameless[n.Name] = n
-	if problem.Reason != ReasonTwoWorkerPods {
-		return
-	}
-	names, _ := r.workerNames(n)
-	for _, name := range names {
-		in.Claimed[name] = problem.Message
-	}
 }
 
 // UnnamedProblems are the problems of nodes that should have a Slurm name. A node on which

@@ -15,10 +15,17 @@ type namer struct {
 	// from is where the name comes from: a label, an annotation or a pattern. It is empty
 	// for the node's own name.
 	from string
+	// labels and annotations are the keys of Nodes that it looks at.
+	labels, annotations []string
+}
+
+// ownNamer calls a node by its own name, or a part of it. OverrideHint looks at the annotation.
+func ownNamer(of func(*Node) string) namer {
+	return namer{of: of, annotations: []string{annotationHostname}}
 }
 
 // fullNamer calls a node by its own name.
-var fullNamer = namer{of: func(n *Node) string { return n.Name }}
+var fullNamer = ownNamer(func(n *Node) string { return n.Name })
 
 // newNamer reads slurmNames: short, full, label:KEY, annotation:KEY or a pattern.
 func newNamer(how string) (namer, error) {
@@ -26,9 +33,9 @@ func newNamer(how string) (namer, error) {
 	switch {
 	case isPattern(how):
 		of, err := patternNamer(how)
-		return namer{of, how}, err
+		return namer{of: of, from: how}, err
 	case how == "short":
-		return namer{of: func(n *Node) string { return hostlist.ShortName(n.Name) }}, nil
+		return ownNamer(func(n *Node) string { return hostlist.ShortName(n.Name) }), nil
 	case how == "full":
 		return fullNamer, nil
 	case key == "" || kind != "label" && kind != "annotation":
@@ -36,9 +43,9 @@ func newNamer(how string) (namer, error) {
 	case !isLabelKey(strings.ToLower(key)):
 		return namer{}, fmt.Errorf("%q: want a key after the colon that is %s", how, wantedKey)
 	case kind == "label":
-		return namer{func(n *Node) string { return n.Labels[key] }, "label " + key}, nil
+		return namer{of: func(n *Node) string { return n.Labels[key] }, from: "label " + key, labels: []string{key}}, nil
 	}
-	return namer{func(n *Node) string { return n.Annotations[key] }, "annotation " + key}, nil
+	return namer{of: func(n *Node) string { return n.Annotations[key] }, from: "annotation " + key, annotations: []string{key}}, nil
 }
 
 // isPattern reports whether slurmNames is s/REGEXP/REPLACEMENT/.

@@ -145,7 +145,7 @@ func TestSlinkyNames(t *testing.T) {
 		{"one that ends and one that is there", "slinky", nil, []Worker{ending, of("slurm/a", "g1")}, "g1", ""},
 		{"one that ends", "slinky", nil, []Worker{ending}, "old", ""},
 		{"two of one name", "slinky", nil, []Worker{of("slurm/a", "g1"), of("slurm/a", "g1")}, "g1", ""},
-		{"two", "slinky", nil, []Worker{of("slurm/a", "g1"), of("slurm/a", "g2")}, "", ReasonTwoWorkerPods},
+		{"two", "slinky", nil, []Worker{of("slurm/a", "g1"), of("slurm/a", "g2")}, "g1 g2", ""},
 		{"two, of two clusters", "slinky:b", nil, []Worker{of("slurm/a", "g1"), of("slurm/b", "g2")}, "g2", ""},
 		{"two, of two clusters, and none is named", "slinky", nil, []Worker{of("slurm/a", "g1"), of("slurm/b", "g1")}, "", ReasonTwoSlurmClusters},
 		{"slurm-bridge", "slinky", bridge, nil, "bridged", ""},
@@ -158,7 +158,7 @@ func TestSlinkyNames(t *testing.T) {
 			r := rules(t, Config{SlurmNames: tt.names, Namespace: "slurm"})
 			g := r.Gather(&Snapshot{Nodes: []Node{{Name: "n1.example.com", Labels: tt.labels, Workers: tt.workers}}})
 			switch {
-			case tt.reason == "" && (len(g.Facts) != 1 || g.Facts[0].SlurmName != tt.want || len(g.Unnamed) > 0):
+			case tt.reason == "" && (namesIn(&g) != tt.want || len(g.Unnamed) > 0):
 				t.Errorf("facts %+v, without a name %v: want %s", g.Facts, g.Unnamed, tt.want)
 			case tt.reason != "" && (len(g.Facts) > 0 || len(g.Unnamed) != 1 || g.Unnamed[0].Reason != tt.reason):
 				t.Errorf("facts %+v, without a name %v: want %s", g.Facts, g.Unnamed, tt.reason)

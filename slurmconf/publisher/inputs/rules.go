@@ -91,9 +91,7 @@ func NewRules(c Config, wrong func(key, message string)) Rules {
 	if c.Selector != nil {
 		checkOwn("nodes.selector", c.Selector.Keys(), wrong)
 	}
-	if kind, key, _ := strings.Cut(c.SlurmNames, ":"); kind == "label" {
-		checkOwn("slurmNames", []string{key}, wrong)
-	}
+	checkOwn("slurmNames", r.namer.labels, wrong)
 	if len(c.Labels.Tiers) > 1 && slices.Contains(c.Labels.Tiers, nodelabels.Auto) {
 		bad("tierLabels", nodelabels.Auto, "it alone, or the keys of one source, nearest first")
 	}
@@ -211,16 +209,11 @@ func KeysOf(rules ...*Rules) NodeKeys {
 		if r.config.Selector != nil {
 			add(k.Labels, r.config.Selector.Keys()...)
 		}
-		switch kind, key, _ := strings.Cut(r.config.SlurmNames, ":"); kind {
-		case "slinky":
+		add(k.Labels, r.namer.labels...)
+		add(k.Annotations, r.namer.annotations...)
+		if r.BySlinky() {
 			add(k.Labels, labelSlurmNodeName, labelExternalNode)
 			add(k.Annotations, annotationHostname)
-		case "short", "full":
-			add(k.Annotations, annotationHostname) // for OverrideHint
-		case "label":
-			add(k.Labels, key)
-		case "annotation":
-			add(k.Annotations, key)
 		}
 	}
 	return k
@@ -256,7 +249,7 @@ func (r *Rules) Wants(n *Node) bool {
 	if takes := r.Takes(n); !takes || !r.ByPods() {
 		return takes
 	}
-	_, problem := r.podName(n)
+	_, problem := r.namesByPods(n)
 	return problem.Reason != ReasonNoWorkerPod
 }
 
@@ -270,33 +263,34 @@ func (r *Rules) Read(n *Node, snap *Snapshot, unreadable map[string]bool) topolo
 	return f
 }
 
-// NameOf returns the node's name in Slurm, or the problem why it has none. Annotations of
-// a Node hold whatever its kubelet writes, so the name is checked.
-func (r *Rules) NameOf(n *Node) (string, topology.Finding) {
-	var name, from string
+// NamesOf returns the node's names in Slurm, mostly one, or the problem why it has none. Annotations of
+// a Node hold whatever its kubelet writes, so the names are checked.
+func (r *Rules) NamesOf(n *Node) (names []string, problem topology.Finding) {
+	var from string
 	if r.ByPods() {
-		var problem topology.Finding
-		if name, problem = r.podName(n); problem.Reason != "" {
-			return "", problem
+		if names, problem = r.namesByPods(n); problem.Reason != "" {
+			return nil, problem
 		}
 		from = "its pod says so"
 	} else {
-		name, from = r.namer.of(n), r.namer.from
-		if name == "" && from != "" {
+		names, from = []string{r.namer.of(n)}, r.namer.from
+		if names[0] == "" && from != "" {
 			why := "no " + from + " says its name in Slurm"
 			if isPattern(from) {
 				why = from + " gives no name: it must match the whole name of the Node"
 			}
-			return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonNoSlurmName, Message: why}
+			return nil, topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonNoSlurmName, Message: why}
 		}
 	}
-	if err := hostlist.CheckName(name); err != nil {
-		if from != "" {
-			err = fmt.Errorf("%s: %w", from, err)
+	for _, name := range names {
+		if err := hostlist.CheckName(name); err != nil {
+			if from != "" {
+				err = fmt.Errorf("%s: %w", from, err)
+			}
+			return nil, topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonBadSlurmName, Message: err.Error() + ": " + r.otherName()}
 		}
-		return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonBadSlurmName, Message: err.Error() + ": " + r.otherName()}
 	}
-	return name, topology.Finding{}
+	return names, problem
 }
 
 // namedBy says where Slurm names come from.
@@ -352,7 +346,8 @@ func (r *Rules) Unselected(snap *Snapshot) map[string]*Node {
 	}
 	for i := range snap.Nodes {
 		if n := &snap.Nodes[i]; !r.Takes(n) {
-			if name, problem := r.NameOf(n); problem.Reason == "" {
+			names, _ := r.NamesOf(n)
+			for _, name := range names {
 				out[name] = n
 			}
 		}

@@ -35,7 +35,7 @@ const (
 	// ReasonNoWorkerPod names a node on which no pod with a slurmd of the cluster runs: Slurm
 	// has no such node.
 	ReasonNoWorkerPod = "NoWorkerPod"
-	// ReasonTwoWorkerPods names a node whose pods give it several Slurm names.
+	// ReasonTwoWorkerPods names a node whose pods give it several Slurm names. All are published.
 	ReasonTwoWorkerPods = "TwoWorkerPods"
 	// ReasonSlurmNameTaken names a node whose Slurm name other nodes have too.
 	ReasonSlurmNameTaken = "SlurmNameTaken"
@@ -263,10 +263,11 @@ func (r *Rules) workerNames(n *Node) (names []string, ending bool) {
 	return slices.Compact(live), ending
 }
 
-// slurmState returns what the pods of a cluster say of the node's state.
-func (n *Node) slurmState(of *podSource) string {
+// slurmState returns what the pods of a cluster say of the state of the node with the Slurm name. With nil every
+// pod does.
+func (n *Node) slurmState(of *podSource, name string) string {
 	for i := range n.Workers {
-		if w := &n.Workers[i]; of.has(w) && !w.Ending && w.State != "" {
+		if w := &n.Workers[i]; of.has(w) && (of == nil || w.nameOn(n) == name) && !w.Ending && w.State != "" {
 			return w.State
 		}
 	}
@@ -279,18 +280,16 @@ func (r *Rules) onlyEnding(n *Node) bool {
 	return ending
 }
 
-// podName returns the node's Slurm name by its pods. If no pod of any of Slinky's clusters runs
+// namesByPods returns the node's Slurm names by its pods. If no pod of any of Slinky's clusters runs
 // on the node, slurm-bridge's labels say the name.
-func (r *Rules) podName(n *Node) (name string, problem topology.Finding) {
-	switch names, _ := r.workerNames(n); {
-	case len(names) == 1:
-		return names[0], problem
-	case len(names) > 1:
-		return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonTwoWorkerPods, Message: "its worker pods have several Slurm names, " + strings.Join(names, " and ")}
+func (r *Rules) namesByPods(n *Node) (names []string, problem topology.Finding) {
+	switch names, _ = r.workerNames(n); {
+	case len(names) > 0:
+		return names, problem
 	case r.ByBridge(n):
-		return cmp.Or(n.Labels[labelSlurmNodeName], n.Name), problem
+		return []string{cmp.Or(n.Labels[labelSlurmNodeName], n.Name)}, problem
 	}
-	return "", topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonNoWorkerPod, Message: "no worker pod of " + r.names.String() + " runs on it"}
+	return nil, topology.Finding{Subject: topology.Subject{Node: n.Name}, Reason: ReasonNoWorkerPod, Message: "no worker pod of " + r.names.String() + " runs on it"}
 }
 
 // ByBridge reports whether slurm-bridge's labels say the node's Slurm name.
