@@ -51,6 +51,9 @@ func newFitPlan(release slurmconf.Release, topologies []topology.Topology, place
 func (p *fitPlan) facts(all []topology.Facts) {
 	for i := range all {
 		f := &all[i]
+		if f.Shared { // nobody knows which of the node's GPUs a name has
+			continue
+		}
 		count := f.GPUCount()
 		if count == 1 && f.Report == nil && f.Labels.GPUs == 1 { // a label may only say that there are some
 			count = f.Capacity

@@ -11,7 +11,6 @@ package fit
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
@@ -65,17 +64,13 @@ func (j *Job) Command() string {
 	return text + " --wrap true"
 }
 
-// takes reports whether the job can use a node, now or later. If that is not known of the node, a
-// sure answer does not count on it.
-func (j *Job) takes(state State, sure bool) bool {
-	switch {
-	case state.Use == Absent:
-		return false
-	case state.Use == Unsaid || j.GPUs > 0 && state.GPUs == 0:
-		return !sure
-	}
-	return j.GPUs == 0 || state.GPUs >= j.GPUs
+// takes reports whether the job can use a node, now or later, as far as is known.
+func (j *Job) takes(state State) bool {
+	return state.Use != Absent && (j.GPUs == 0 || state.GPUs == 0 || state.GPUs >= j.GPUs)
 }
+
+// unsure reports whether it is not known if the job can use a node that it takes.
+func (j *Job) unsure(state State) bool { return state.Use == Unsaid || state.GPUs == 0 && j.GPUs > 0 }
 
 // Verdict says whether a job can start.
 type Verdict string
@@ -112,9 +107,9 @@ func (s *Site) Answer(asked *Job) Answer {
 	if !s.HasBlocks() { // only blocks have segments
 		j = Job{Nodes: j.Nodes, Switches: j.Switches, GPUs: j.GPUs}
 	}
-	a := s.judge(&j, false)
+	a := s.judge(&j, up)
 	if unsaid, why := s.unsaid(&j); len(unsaid) > 0 && (a.Verdict == Now || a.Verdict == NotNow) {
-		sure := s.judge(&j, true)
+		sure := s.judge(&j, views)
 		if sure.Verdict != a.Verdict {
 			return Answer{Verdict: Unknown, Place: a.Place, Why: why, Remedy: AskStates}
 		}
@@ -128,18 +123,17 @@ func (s *Site) Answer(asked *Job) Answer {
 
 // unsaid returns the nodes of which nobody said whether the job can have them, and says so.
 func (s *Site) unsaid(j *Job) (nodes []string, why string) {
-	all := s.Nodes()
-	switch nodes = s.In(Unsaid); {
-	case len(nodes) == len(all):
-		return nodes, "the job fits if all nodes are free, and nobody said which are"
-	case len(nodes) > 0:
-		return nodes, "the states of these nodes are not known: " + listed(nodes)
+	nodes = s.Where(func(state State) bool { return j.takes(state) && j.unsure(state) })
+	states := s.Where(func(state State) bool { return state.Use == Unsaid })
+	switch {
+	case len(states) > 0 && len(states) == len(s.Nodes()):
+		why = "the job fits if all nodes are free, and nobody said which are"
+	case len(states) > 0:
+		why = "the states of these nodes are not known: " + listed(states)
+	default:
+		why = "the number of GPUs of these nodes is not known: " + listed(nodes)
 	}
-	nodes = slices.DeleteFunc(all, func(node string) bool {
-		state := s.State(node)
-		return j.takes(state, true) == j.takes(state, false)
-	})
-	return nodes, "the number of GPUs of these nodes is not known: " + listed(nodes)
+	return nodes, why
 }
 
 // listed is a host list of names, shortened.
@@ -163,10 +157,10 @@ func (s *Site) refused(j *Job) string {
 	return ""
 }
 
-// judge answers if Slurm takes the words of the job. A sure answer does not count on nodes of which
+// judge answers if Slurm takes the words of the job. The views from unsure on have the nodes of which
 // it is not known whether the job can have them.
-func (s *Site) judge(j *Job, sure bool) Answer {
-	a := s.place(j, sure)
+func (s *Site) judge(j *Job, unsure int) Answer {
+	a := s.place(j, unsure)
 	why := ""
 	switch {
 	case a.Verdict == Never || a.Verdict == Unknown:
@@ -185,22 +179,20 @@ func (s *Site) judge(j *Job, sure bool) Answer {
 	return a
 }
 
-// mixed reports whether the nodes that have the GPUs that the job asks for have different numbers of these.
+// mixed reports whether nodes that have the GPUs that the job asks for have different numbers of these.
 func (s *Site) mixed(j *Job) bool {
 	gpus := map[int]bool{}
-	for _, node := range s.Nodes() {
-		if state := s.State(node); j.GPUs > 0 && j.takes(state, true) {
-			gpus[state.GPUs] = true
-		}
+	for _, node := range s.Where(func(state State) bool { return j.GPUs > 0 && j.takes(state) && !j.unsure(state) }) {
+		gpus[s.State(node).GPUs] = true
 	}
 	return len(gpus) > 1
 }
 
 // place answers by the site's blocks: which of them Slurm takes now, or later.
-func (s *Site) place(j *Job, sure bool) Answer {
-	views := s.views(j, sure)
-	for i := range views {
-		place, fits := views[i].find(j)
+func (s *Site) place(j *Job, unsure int) Answer {
+	all := s.views(j, unsure)
+	for i := range all {
+		place, fits := all[i].find(j)
 		switch {
 		case fits == stuck && i == up:
 			return Answer{Verdict: Unknown, Why: "Slurm gets stuck with the first place that it tries, and which it tries next is not known"}
@@ -211,8 +203,8 @@ func (s *Site) place(j *Job, sure bool) Answer {
 		case fits == yes && i == woken:
 			return Answer{Verdict: Unknown, Place: place, Why: "the job does not fit on nodes that are up, and whether Slurm wakes others for it is not known"}
 		case fits == yes:
-			return s.wait(j, &views[up], &views[i], place)
+			return s.wait(j, &all[up], &all[i], place)
 		}
 	}
-	return Answer{Verdict: Never, Why: s.never(j, &views[repaired])}
+	return Answer{Verdict: Never, Why: s.never(j, &all[repaired])}
 }

@@ -73,7 +73,7 @@ func (j *Job) lacks(now, later *blocks, block int) int {
 func (s *Site) notUp(j *Job, nodes []string) []string {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
 		state := s.State(node)
-		return !j.takes(state, true) || s.first(state) == up
+		return !j.takes(state) || j.unsure(state) || s.first(state) == up
 	})
 	slices.SortStableFunc(nodes, func(a, b string) int { return cmp.Compare(s.first(s.State(a)), s.first(s.State(b))) })
 	return nodes

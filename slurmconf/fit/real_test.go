@@ -254,7 +254,7 @@ func TestRealFit(t *testing.T) {
 		}
 	}
 	t.Logf("verdicts: %v", verdicts)
-	if verdicts[Now] < 15*states || verdicts[NotNow] < 15*states || verdicts[Never] < 5*states {
+	if verdicts[Now] < 15*states || verdicts[NotNow] < 10*states || verdicts[Never] < 5*states {
 		t.Errorf("verdicts %v: too few of one kind", verdicts)
 	}
 }

@@ -84,12 +84,12 @@ func (s *Site) tops(switches []topology.Switch) {
 	}
 }
 
-// StatesOf returns the states of nodes whose words from Slurm are given by name. A node without
+// StatesOf returns the states of nodes by Slurm's words for these, such as IDLE+DRAIN. A node without
 // words takes no job.
-func StatesOf(words map[string]string) func(node string) State {
+func StatesOf(words func(node string) string) func(node string) State {
 	known := map[string]State{"": {Use: Unavailable}} // a site has few words
 	return func(node string) State {
-		word := words[node]
+		word := words(node)
 		state, is := known[word]
 		if !is {
 			state = StateOf(strings.Split(word, "+")...)
@@ -114,9 +114,21 @@ func (s *Site) Nodes() []string {
 	return all
 }
 
-// In are the nodes with this use.
-func (s *Site) In(use Use) []string {
-	return slices.DeleteFunc(s.Nodes(), func(node string) bool { return s.State(node).Use != use })
+// Where are the nodes whose state is so.
+func (s *Site) Where(is func(State) bool) (nodes []string) {
+	for _, node := range s.Apart {
+		if is(s.State(node)) {
+			nodes = append(nodes, node)
+		}
+	}
+	for i := range s.Blocks {
+		for _, node := range s.Blocks[i].Nodes {
+			if is(s.State(node)) {
+				nodes = append(nodes, node)
+			}
+		}
+	}
+	return nodes
 }
 
 // The views of a site: what a job can have at once, and what it can have later.
@@ -131,8 +143,9 @@ const (
 // anySize are the sizes if one block may have all nodes of a job.
 var anySize = []int{math.MaxInt32}
 
-// views counts the nodes that the job can have.
-func (s *Site) views(j *Job, sure bool) (all [views]blocks) {
+// views counts the nodes that the job can have. The views from unsure on have the nodes of which that
+// is not known.
+func (s *Site) views(j *Job, unsure int) (all [views]blocks) {
 	for v := range all {
 		all[v] = blocks{Sizes: s.Sizes, Free: make([]int, len(s.Blocks))}
 		if !s.HasBlocks() { // any number of nodes below one switch
@@ -141,8 +154,13 @@ func (s *Site) views(j *Job, sure bool) (all [views]blocks) {
 	}
 	count := func(nodes []string) (count [views]int) {
 		for _, node := range nodes {
-			if state := s.State(node); j.takes(state, sure) {
-				count[s.first(state)]++
+			state := s.State(node)
+			first := s.first(state)
+			if j.unsure(state) {
+				first = max(first, unsure)
+			}
+			if first < views && j.takes(state) {
+				count[first]++
 			}
 		}
 		for v := range count[1:] {
@@ -190,10 +208,10 @@ type Row struct {
 
 // Free counts the segments of each size.
 func (s *Site) Free(sizes ...int) (rows []Row) {
-	now, all := s.views(&Job{}, true), s.views(&Job{}, false)
+	all := s.views(&Job{}, repaired)
 	for _, size := range sizes {
 		row := Row{Size: size}
-		row.Now, row.Taken = now[woken].segments(size)
+		row.Now, row.Taken = all[woken].segments(size)
 		row.All, _ = all[repaired].segments(size)
 		rows = append(rows, row)
 	}
@@ -223,7 +241,7 @@ func SplitSize(t *topology.Topology) int {
 	if !s.HasBlocks() {
 		return 0
 	}
-	all := s.views(&Job{}, true)[up]
+	all := s.views(&Job{}, up)[up]
 	for nodes := s.Sizes[0] + 1; nodes <= slices.Max(all.Free); nodes++ {
 		place, fits := all.find(&Job{Nodes: nodes})
 		if fits == yes && len(place.Segments) > 0 && len(place.Segments[0]) > 1 {
@@ -242,7 +260,7 @@ func (s *Site) never(j *Job, all *blocks) string {
 	if j.GPUs > 0 {
 		why = fmt.Sprintf("of nodes with %d GPUs or more: %s", j.GPUs, why)
 	}
-	if absent := s.In(Absent); len(absent) > 0 {
+	if absent := s.Where(func(state State) bool { return state.Use == Absent }); len(absent) > 0 {
 		why += "; not in Slurm are: " + listed(absent)
 	}
 	return why

@@ -66,3 +66,38 @@ func (s *cloudSite) uses(nodes []string, states map[string]State) string {
 	}
 	return strings.Join(words, ", ")
 }
+
+// TestFewUnknown asks for jobs on random sites whose nodes are all up. At most one answer in twenty
+// is "unknown" for each kind of site and release if the job has none of the options that Slurm alone
+// judges.
+func TestFewUnknown(t *testing.T) {
+	for _, release := range slurmconf.Releases() {
+		asked, unknown := map[string]int{}, map[string]int{}
+		for seed := range uint64(300) {
+			rng := rand.New(rand.NewPCG(seed, uint64(release))) //nolint:gosec // no secret
+			s := randomCloudSite(rng, release)
+			for name, state := range s.states {
+				state.Off = false
+				s.states[name] = state
+			}
+			site := s.site(release)
+			for range 20 {
+				j := cloudJob(rng, site, len(s.nodes))
+				j.Exclusive, j.Spread, j.Consolidate, j.Switches = false, false, false, 0
+				if s.mixed {
+					j.GPUs = 0
+				}
+				asked[s.topology.Kind]++
+				if site.Answer(j).Verdict == Unknown {
+					unknown[s.topology.Kind]++
+				}
+			}
+		}
+		t.Logf("%s: %v asked, %v unknown", release, asked, unknown)
+		for kind, n := range asked {
+			if unknown[kind]*20 > n || n < 300 {
+				t.Errorf("%s, %s: %d of %d answers are unknown", release, kind, unknown[kind], n)
+			}
+		}
+	}
+}

@@ -113,7 +113,7 @@ func NewFit(t *topology.Topology, site *fit.Site, source *FitSource, j *fit.Job)
 		a.unit = "BLOCK"
 		a.Segments = site.Free(fit.Sizes...)
 	}
-	unknown, unsaid := topology.Finding{Severity: topology.Unknown, Reason: "FitUnknown"}, site.In(fit.Unsaid)
+	unknown, unsaid := topology.Finding{Severity: topology.Unknown, Reason: "FitUnknown"}, site.Where(func(state fit.State) bool { return state.Use == fit.Unsaid })
 	if j.Nodes > 0 {
 		found := site.Answer(j)
 		a.Verdict, a.Why, a.Blocks, a.Needs = found.Verdict, found.Why, shares(site, &found.Place), needs(site, found.Needs)

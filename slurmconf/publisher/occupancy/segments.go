@@ -1,7 +1,6 @@
 package occupancy
 
 import (
-	"cmp"
 	"maps"
 	"strconv"
 	"sync"
@@ -84,8 +83,16 @@ func (c *Segments) Set(publication string, namespaces []string, topologies []top
 			p.topologies = append(p.topologies, topologies[i])
 		}
 	}
+	names := map[string]int{}
 	for i := range placed {
-		p.owners[placed[i].SlurmName], p.gpus[placed[i].SlurmName] = placed[i].Node, gpus[placed[i].Node]
+		names[placed[i].Node]++
+	}
+	for i := range placed {
+		name, node := placed[i].SlurmName, placed[i].Node
+		p.owners[name] = node
+		if names[node] == 1 { // else nobody knows which of the node's GPUs a name has
+			p.gpus[name] = gpus[node]
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +112,8 @@ func (c *Segments) Collect(ch chan<- prometheus.Metric) {
 	states, slurm, plans := c.states, c.slurm, maps.Clone(c.plans)
 	c.mu.Unlock()
 	for publication, p := range plans {
-		words, known := p.words(publication, states, slurm)
-		if !known {
+		words := p.words(publication, states, slurm)
+		if words == nil {
 			continue
 		}
 		gauge := func(d *prometheus.Desc, value int, of ...string) {
@@ -116,12 +123,7 @@ func (c *Segments) Collect(ch chan<- prometheus.Metric) {
 		for i := range p.topologies {
 			t := &p.topologies[i]
 			site := fit.NewSite(t, 0, fit.StatesOf(words))
-			p.collect(t.Name, site, gauge)
-			for _, name := range site.Nodes() {
-				if site.State(name).Use >= fit.Unavailable {
-					ill[p.owners[name]] = true
-				}
-			}
+			p.collect(t.Name, site, ill, gauge)
 		}
 		for node := range ill {
 			gauge(unavailable, 1, node)
@@ -129,35 +131,42 @@ func (c *Segments) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// words are Slurm's words for the states of nodes by Slurm name: those of worker pods, or else those of
-// Slurm. known is false if neither says any.
-func (p *published) words(publication string, states podStates, slurm slurmStates) (words map[string]string, known bool) {
-	var byNode, byName map[string]string
+// words returns Slurm's words for the state of a node by its Slurm name: those of worker pods, or else
+// those of Slurm. It is nil if neither says any.
+func (p *published) words(publication string, states podStates, slurm slurmStates) func(name string) string {
 	if states != nil {
-		byNode = states.SlurmStates(p.namespaces)
-	}
-	if len(byNode) == 0 && slurm != nil {
-		byName = slurm.NodeStates(publication)
-	}
-	words = map[string]string{}
-	for name, node := range p.owners {
-		if word := cmp.Or(byNode[node], byName[name]); word != "" {
-			words[name] = word
+		if byNode := states.SlurmStates(p.namespaces); len(byNode) > 0 {
+			return func(name string) string { return byNode[p.owners[name]] }
 		}
 	}
-	return words, len(byNode) > 0 || len(words) > 0
+	if slurm != nil {
+		byName := slurm.NodeStates(publication)
+		for name := range p.owners {
+			if byName[name] != "" {
+				return func(name string) string { return byName[name] }
+			}
+		}
+	}
+	return nil
 }
 
-// collect sends the series of a topology.
-func (p *published) collect(topology string, site *fit.Site, gauge func(d *prometheus.Desc, value int, of ...string)) {
+// collect sends the series of a topology, and adds its nodes that take no job to ill.
+func (p *published) collect(topology string, site *fit.Site, ill map[string]bool, gauge func(d *prometheus.Desc, value int, of ...string)) {
 	idle, fewest := 0, 0
 	for _, b := range site.Blocks {
 		count := map[fit.Use]int{}
 		for _, name := range b.Nodes {
 			use := site.State(name).Use
 			count[use]++
-			if gpus := p.gpus[name]; use == fit.Free && (fewest == 0 || gpus < fewest) {
-				fewest = gpus
+			switch use {
+			case fit.Free:
+				if gpus := p.gpus[name]; fewest == 0 || gpus < fewest {
+					fewest = gpus
+				}
+			case fit.Unavailable, fit.Absent:
+				if node, known := p.owners[name]; known {
+					ill[node] = true
+				}
 			}
 		}
 		idle += count[fit.Free]

@@ -18,12 +18,9 @@ func Count(s *picture.Site) {
 	if !known {
 		return
 	}
-	words := make(map[string]string, len(s.Plan.Nodes))
+	state := fit.StatesOf(func(name string) string { return s.Said[name].Slurm })
 	for i := range s.Plan.Nodes {
-		words[s.Plan.Nodes[i].SlurmName] = s.Said[s.Plan.Nodes[i].SlurmName].Slurm
-	}
-	state := fit.StatesOf(words)
-	for name := range words {
+		name := s.Plan.Nodes[i].SlurmName
 		says := s.Said[name]
 		says.Slurm, says.Use = cmp.Or(says.Slurm, "not in Slurm"), state(name).Use.String()
 		s.Said[name] = says
