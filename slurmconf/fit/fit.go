@@ -107,7 +107,7 @@ func (s *Site) Answer(asked *Job) Answer {
 	if !s.HasBlocks() { // only blocks have segments
 		j = Job{Nodes: j.Nodes, Switches: j.Switches, GPUs: j.GPUs}
 	}
-	a := s.judge(&j, up)
+	a := s.judge(&j, now)
 	if unsaid, why := s.unsaid(&j); len(unsaid) > 0 && (a.Verdict == Now || a.Verdict == NotNow) {
 		sure := s.judge(&j, views)
 		if sure.Verdict != a.Verdict {
@@ -179,6 +179,13 @@ func (s *Site) judge(j *Job, unsure int) Answer {
 	return a
 }
 
+// dark reports whether free nodes are powered down and a segment needs several blocks. A segment that
+// fits into a base block finds its place in any order of nodes.
+func (s *Site) dark(j *Job) bool {
+	return s.HasBlocks() && newSearch(s.Sizes, len(s.Blocks), j.Nodes, j.Segment).size > s.Sizes[0] &&
+		len(s.Where(func(state State) bool { return state.Off && j.takes(state) })) > 0
+}
+
 // mixed reports whether nodes that have the GPUs that the job asks for have different numbers of these.
 func (s *Site) mixed(j *Job) bool {
 	gpus := map[int]bool{}
@@ -191,19 +198,22 @@ func (s *Site) mixed(j *Job) bool {
 // place answers by the site's blocks: which of them Slurm takes now, or later.
 func (s *Site) place(j *Job, unsure int) Answer {
 	all := s.views(j, unsure)
+	if s.dark(j) {
+		if place, fits := all[repaired].find(j); fits != no || len(place.Segments) > 0 { // else not even one segment fits
+			return Answer{Verdict: Unknown, Why: "some free nodes are powered down, Slurm takes these last, and whether the job fits then is not known"}
+		}
+	}
 	for i := range all {
 		place, fits := all[i].find(j)
 		switch {
-		case fits == stuck && i == up:
+		case fits == stuck && i == now:
 			return Answer{Verdict: Unknown, Why: "Slurm gets stuck with the first place that it tries, and which it tries next is not known"}
 		case fits == stuck:
 			return Answer{Verdict: Unknown, Why: "not now, but perhaps when more nodes are free: Slurm gets stuck with the first place that it tries then"}
-		case fits == yes && i == up:
+		case fits == yes && i == now:
 			return Answer{Verdict: Now, Place: place}
-		case fits == yes && i == woken:
-			return Answer{Verdict: Unknown, Place: place, Why: "the job does not fit on nodes that are up, and whether Slurm wakes others for it is not known"}
 		case fits == yes:
-			return s.wait(j, &all[up], &all[i], place)
+			return s.wait(j, &all[now], &all[i], place)
 		}
 	}
 	return Answer{Verdict: Never, Why: s.never(j, &all[repaired])}

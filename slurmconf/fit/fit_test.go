@@ -23,7 +23,7 @@ func TestFind(t *testing.T) {
 		{"two segments in one rack", racks(18), Job{Nodes: 16, Segment: 8}, &Place{Segments: []Segment{{{Block: 0, Nodes: 8}}, {{Block: 0, Nodes: 8}}}}},
 		{"more than the largest size, and one rack is short", racks(18, 17), Job{Nodes: 36}, nil},
 		{"nothing is free in blocks", blocks{Sizes: []int{18}, Free: []int{0, 0}, Apart: 4}, Job{Nodes: 4}, &Place{Apart: 4}},
-		{"a block is free, so nodes in none are alone", blocks{Sizes: []int{18}, Free: []int{1}, Apart: 4}, Job{Nodes: 4}, nil},
+		{"a block is free, so nodes in none are alone", blocks{Sizes: []int{18}, Free: []int{1}, Apart: 4, Alone: true}, Job{Nodes: 4}, nil},
 		{"nodes below no switch are alone", blocks{Sizes: anySize, Free: []int{0}, Apart: 4, Alone: true}, Job{Nodes: 4}, nil},
 		{"in one block", racks(18), Job{Nodes: 18}, &Place{Segments: []Segment{whole}}},
 	} {

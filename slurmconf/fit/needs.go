@@ -10,23 +10,23 @@ import (
 type Need struct {
 	Block string
 	Count int
-	// Nodes are the nodes that are not up and free. Any Count of these will do if the first in
-	// the list are taken first: powered down, busy, unavailable.
+	// Nodes are the nodes that are not free. Any Count of these will do if the first in the list
+	// are taken first: busy, then unavailable.
 	Nodes []string
 }
 
 // wait answers for a job that fits into all of later and not into what is free now. It finds few
 // nodes whose return would let the job start.
-func (s *Site) wait(j *Job, now, later *blocks, place Place) Answer {
-	order := make([]int, len(now.Free))
+func (s *Site) wait(j *Job, free, later *blocks, place Place) Answer {
+	order := make([]int, len(free.Free))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(j.lacks(now, later, a), j.lacks(now, later, b)) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(j.lacks(free, later, a), j.lacks(free, later, b)) })
 	need := *later
-	fits := func(free []int) bool {
+	fits := func(nodes []int) bool {
 		some := *later
-		some.Free = free
+		some.Free = nodes
 		p, fits := some.find(j)
 		if fits == yes {
 			need, place = some, p
@@ -35,46 +35,46 @@ func (s *Site) wait(j *Job, now, later *blocks, place Place) Answer {
 	}
 	// The fewest blocks of the order that do when all their nodes are back.
 	sort.Search(len(order), func(n int) bool {
-		free := slices.Clone(now.Free)
+		nodes := slices.Clone(free.Free)
 		for _, i := range order[:n] {
-			free[i] = later.Free[i]
+			nodes[i] = later.Free[i]
 		}
-		return fits(free)
+		return fits(nodes)
 	})
 	// Only the nodes that the place takes. With so few Slurm may begin in a block where it gets stuck.
-	free := place.taken(len(now.Free))
-	for i := range free {
-		free[i] = max(free[i], now.Free[i])
+	nodes := place.taken(len(free.Free))
+	for i := range nodes {
+		nodes[i] = max(nodes[i], free.Free[i])
 	}
-	fits(free)
+	fits(nodes)
 	a := Answer{Verdict: NotNow, Place: place}
 	for i, n := range need.Free {
-		if n > now.Free[i] {
-			a.Needs = append(a.Needs, Need{s.Blocks[i].Name, n - now.Free[i], s.notUp(j, s.Blocks[i].Nodes)})
+		if n > free.Free[i] {
+			a.Needs = append(a.Needs, Need{s.Blocks[i].Name, n - free.Free[i], s.notFree(j, s.Blocks[i].Nodes)})
 		}
 	}
-	if place.Apart > now.Apart {
-		a.Needs = append(a.Needs, Need{Count: place.Apart - now.Apart, Nodes: s.notUp(j, s.Apart)})
+	if place.Apart > free.Apart {
+		a.Needs = append(a.Needs, Need{Count: place.Apart - free.Apart, Nodes: s.notFree(j, s.Apart)})
 	}
 	return a
 }
 
 // lacks is how many nodes of a block must come back until one more segment fits there.
-func (j *Job) lacks(now, later *blocks, block int) int {
+func (j *Job) lacks(free, later *blocks, block int) int {
 	size := min(cmp.Or(j.Segment, j.Nodes), later.Sizes[0])
-	lacks := size - now.Free[block]%size
-	if now.Free[block]+lacks > later.Free[block] {
+	lacks := size - free.Free[block]%size
+	if free.Free[block]+lacks > later.Free[block] {
 		lacks += later.Sizes[0] // none more fits: last
 	}
 	return lacks
 }
 
-// notUp are the nodes that the job could have if they were up and free.
-func (s *Site) notUp(j *Job, nodes []string) []string {
+// notFree are the nodes that the job could have if they were free.
+func (s *Site) notFree(j *Job, nodes []string) []string {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
 		state := s.State(node)
-		return !j.takes(state) || j.unsure(state) || s.first(state) == up
+		return !j.takes(state) || j.unsure(state) || state.Use == Free
 	})
-	slices.SortStableFunc(nodes, func(a, b string) int { return cmp.Compare(s.first(s.State(a)), s.first(s.State(b))) })
+	slices.SortStableFunc(nodes, func(a, b string) int { return cmp.Compare(s.State(a).Use, s.State(b).Use) })
 	return nodes
 }

@@ -133,8 +133,7 @@ func (s *Site) Where(is func(State) bool) (nodes []string) {
 
 // The views of a site: what a job can have at once, and what it can have later.
 const (
-	up       = iota // free nodes that are up
-	woken           // and free nodes that are powered down
+	now      = iota // free nodes, up or powered down
 	ended           // and nodes that are busy
 	repaired        // and nodes that take no job
 	views
@@ -155,7 +154,7 @@ func (s *Site) views(j *Job, unsure int) (all [views]blocks) {
 	count := func(nodes []string) (count [views]int) {
 		for _, node := range nodes {
 			state := s.State(node)
-			first := s.first(state)
+			first := state.first()
 			if j.unsure(state) {
 				first = max(first, unsure)
 			}
@@ -179,17 +178,15 @@ func (s *Site) views(j *Job, unsure int) (all [views]blocks) {
 	return all
 }
 
-// first is the first view that has a node. Trees take nodes that are powered down like others.
-func (s *Site) first(state State) int {
-	switch {
-	case state.Use == Busy:
+// first is the first view that has a node.
+func (s State) first() int {
+	switch s.Use {
+	case Busy:
 		return ended
-	case state.Use == Unavailable:
+	case Unavailable:
 		return repaired
-	case state.Off && s.HasBlocks():
-		return woken
 	}
-	return up
+	return now
 }
 
 // Sizes are the sizes of segments that people ask for.
@@ -211,7 +208,7 @@ func (s *Site) Free(sizes ...int) (rows []Row) {
 	all := s.views(&Job{}, repaired)
 	for _, size := range sizes {
 		row := Row{Size: size}
-		row.Now, row.Taken = all[woken].segments(size)
+		row.Now, row.Taken = all[now].segments(size)
 		row.All, _ = all[repaired].segments(size)
 		rows = append(rows, row)
 	}
@@ -241,7 +238,7 @@ func SplitSize(t *topology.Topology) int {
 	if !s.HasBlocks() {
 		return 0
 	}
-	all := s.views(&Job{}, up)[up]
+	all := s.views(&Job{}, now)[now]
 	for nodes := s.Sizes[0] + 1; nodes <= slices.Max(all.Free); nodes++ {
 		place, fits := all.find(&Job{Nodes: nodes})
 		if fits == yes && len(place.Segments) > 0 && len(place.Segments[0]) > 1 {

@@ -86,6 +86,13 @@ func TestAnswerApart(t *testing.T) {
 			t.Errorf("%d nodes: %s %s, want %s", nodes, got.Verdict, got.Why, want)
 		}
 	}
+	s = racksOf(map[string]fit.State{"r1-1": fit.StateOf("idle~")}, 1) // then they run jobs of one node only
+	s.Apart = []string{"a1", "a2"}
+	for nodes, want := range map[int]fit.Verdict{1: fit.Now, 2: fit.Never} {
+		if got := s.Answer(&fit.Job{Nodes: nodes}); got.Verdict != want {
+			t.Errorf("%d nodes beside one that is powered down: %s %s, want %s", nodes, got.Verdict, got.Why, want)
+		}
+	}
 }
 
 // treeOf is a tree with two roots: 8 nodes below spine1, 4 below spine2. Node x is below none.
@@ -178,6 +185,7 @@ func TestAnswerStuck(t *testing.T) {
 
 // TestAnswerPower asks for jobs while half of a rack is powered down.
 func TestAnswerPower(t *testing.T) {
+	const dark = "some free nodes are powered down, Slurm takes these last, and whether the job fits then is not known"
 	states := map[string]fit.State{"r2-1": fit.StateOf("allocated")}
 	for k := range 4 {
 		states[fmt.Sprintf("r1-%d", k+1)] = fit.StateOf("idle~")
@@ -185,18 +193,20 @@ func TestAnswerPower(t *testing.T) {
 	s := racksOf(states, 8, 8)
 	s.Sizes = []int{8}
 	for _, tt := range []struct {
-		nodes int
+		job   fit.Job
 		want  fit.Verdict
 		why   string
 		needs []fit.Need
 	}{
-		{7, fit.Now, "", nil},
-		{8, fit.Unknown, "the job does not fit on nodes that are up, and whether Slurm wakes others for it is not known", nil},
-		{16, fit.NotNow, "", []fit.Need{{Block: "b1", Count: 4, Nodes: []string{"r1-1", "r1-2", "r1-3", "r1-4"}}, {Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
+		{fit.Job{Nodes: 8}, fit.Now, "", nil},
+		{fit.Job{Nodes: 16, Segment: 8}, fit.NotNow, "", []fit.Need{{Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
+		{fit.Job{Nodes: 12}, fit.Unknown, dark, nil},
+		{fit.Job{Nodes: 16}, fit.Unknown, dark, nil},
+		{fit.Job{Nodes: 17}, fit.Never, "the topology has 16 nodes, and the job asks for 17", nil},
 	} {
-		got := s.Answer(&fit.Job{Nodes: tt.nodes})
+		got := s.Answer(&tt.job)
 		if diff := cmp.Diff(tt.needs, got.Needs); got.Verdict != tt.want || got.Why != tt.why || diff != "" {
-			t.Errorf("%d: %s %s: needs (-want +got):\n%s", tt.nodes, got.Verdict, got.Why, diff)
+			t.Errorf("%+v: %s %s: needs (-want +got):\n%s", tt.job, got.Verdict, got.Why, diff)
 		}
 	}
 }
