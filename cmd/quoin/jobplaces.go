@@ -33,11 +33,7 @@ func openPlaces(ctx context.Context, s *session.Session) (*jobPlaces, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := fit.NewMap(doc.Current.Plan.Topologies)
-	if err != nil {
-		return nil, fmt.Errorf("read the plan's topologies: %w", err)
-	}
-	return &jobPlaces{m, slurmOnce(pub)}, nil
+	return &jobPlaces{fit.NewMap(doc.Current.Plan.Topologies), slurmOnce(pub)}, nil
 }
 
 // add says where the runs of a job lie. If there are no runs and Slurm has the job, add returns runs

@@ -35,11 +35,7 @@ func judged(t *testing.T, kind string, sizes, units, own []int, apart int, segme
 	for k := range apart {
 		nodes = append(nodes, fmt.Sprint("apart", k))
 	}
-	m, err := NewMap([]topology.Topology{of})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := m.Judge(&slurmctld.Job{Nodes: strings.Join(nodes, ","), Segment: segment, Spread: spread}, nil)
+	all := NewMap([]topology.Topology{of}).Judge(&slurmctld.Job{Nodes: strings.Join(nodes, ","), Segment: segment, Spread: spread}, nil)
 	if len(all) == 0 {
 		return Judgement{}
 	}

@@ -50,30 +50,23 @@ type part struct {
 	of    map[string]int // the unit of each node
 }
 
-// NewMap reads the topologies. It refuses block topologies without sizes.
-func NewMap(topologies []topology.Topology) (*Map, error) {
+// NewMap reads the topologies.
+func NewMap(topologies []topology.Topology) *Map {
 	m := &Map{}
 	for i := range topologies {
 		t := &topologies[i]
-		p := &part{name: t.Name, first: t.Default || len(topologies) == 1, sizes: t.Sizes, units: topology.UnitsOf(topologies[i : i+1]), of: map[string]int{}}
-		switch t.Kind {
-		case topology.KindBlock:
-			if p.unit = UnitBlock; len(p.sizes) == 0 {
-				return nil, fmt.Errorf("topology %s has no BlockSizes", t.Name)
-			}
-		case topology.KindTree:
-			p.unit = UnitLeaf
-		default:
-			continue
+		p := &part{name: t.Name, first: t.Default || len(topologies) == 1, unit: UnitLeaf, sizes: sizesOf(t), units: topology.UnitsOf(topologies[i : i+1]), of: map[string]int{}}
+		if t.Kind == topology.KindBlock {
+			p.unit = UnitBlock
 		}
-		for k := range p.units {
+		for k := range p.units { // a flat topology has none
 			for _, n := range p.units[k].Nodes {
 				p.of[n] = k
 			}
 		}
 		m.parts = append(m.parts, p)
 	}
-	return m, nil
+	return m
 }
 
 // Judge judges a job in each topology that has its nodes. If it is not known whether the job has

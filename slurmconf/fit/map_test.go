@@ -43,10 +43,7 @@ func TestMapJudge(t *testing.T) {
 		{"a list that cannot be read", job("n[3-", 0), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m, err := fit.NewMap(racks())
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := fit.NewMap(racks())
 			var said []string
 			for _, j := range m.Judge(&tt.job, map[string]string{"p": "", "tree": "fabric"}) {
 				said = append(said, j.Topology+": "+j.Words())
@@ -55,13 +52,6 @@ func TestMapJudge(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestNewMapRefuses(t *testing.T) {
-	const want = "topology x has no BlockSizes"
-	if _, err := fit.NewMap([]topology.Topology{{Name: "x", Kind: "block"}}); err == nil || err.Error() != want {
-		t.Errorf("error %v, want %s", err, want)
 	}
 }
 
@@ -80,10 +70,7 @@ func BenchmarkMapJudge(b *testing.B) {
 	for i := range 2000 {
 		jobs = append(jobs, slurmctld.Job{Nodes: fmt.Sprintf("n[%d-%d,%d-%d]", i*4+1, i*4+2, (i*4+900)%nodes+3, (i*4+900)%nodes+4), Segment: 2, Partition: "p"})
 	}
-	m, err := fit.NewMap([]topology.Topology{blocks, tree})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := fit.NewMap([]topology.Topology{blocks, tree})
 	b.ReportAllocs()
 	for b.Loop() {
 		for i := range jobs {

@@ -30,57 +30,51 @@ type Site struct {
 	leaves int
 }
 
-// defaultLevels is how many levels of blocks Slurm has if the file has no BlockSizes.
-const defaultLevels = 5
-
 // NewSite returns the site of a topology whose nodes are in these states.
 func NewSite(t *topology.Topology, release slurmconf.Release, state func(node string) State) *Site {
 	s := &Site{Release: release, State: state}
 	switch t.Kind {
 	case topology.KindBlock:
-		s.Blocks, s.Sizes = t.Blocks, t.Sizes
-		if len(s.Sizes) == 0 {
-			first := slices.IndexFunc(t.Blocks, func(b topology.Block) bool { return len(b.Nodes) > 0 })
-			for k := range defaultLevels {
-				if first >= 0 {
-					s.Sizes = append(s.Sizes, len(t.Blocks[first].Nodes)<<k)
-				}
-			}
-		}
+		s.Blocks, s.Sizes = t.Blocks, sizesOf(t)
 	case topology.KindTree:
 		s.tops(t.Switches)
 	}
 	return s
 }
 
-// tops finds the switches of a tree without a switch above.
-func (s *Site) tops(switches []topology.Switch) {
-	by, above := make(map[string]*topology.Switch, len(switches)), map[string]int{}
-	for i := range switches {
-		by[switches[i].Name] = &switches[i]
-		if len(switches[i].Nodes) > 0 {
-			s.leaves++
-		}
-		for _, child := range switches[i].Children {
-			above[child]++
-			s.Shared = s.Shared || above[child] > 1
+// sizesOf returns the BlockSizes of a topology, or those that Slurm makes up.
+func sizesOf(t *topology.Topology) []int {
+	if len(t.Sizes) > 0 {
+		return t.Sizes
+	}
+	for i := range t.Blocks {
+		if n := len(t.Blocks[i].Nodes); n > 0 {
+			return []int{n, n << 1, n << 2, n << 3, n << 4}
 		}
 	}
+	return nil
+}
+
+// tops finds the switches of a tree without a switch above that have nodes below.
+func (s *Site) tops(switches []topology.Switch) {
+	paths, parents, tops := topology.PathsAbove(switches), map[string]int{}, map[string]int{}
 	for i := range switches {
-		if above[switches[i].Name] > 0 {
+		for _, child := range switches[i].Children {
+			parents[child]++
+			s.Shared = s.Shared || parents[child] > 1
+		}
+		if len(switches[i].Nodes) == 0 {
 			continue
 		}
-		top := topology.Block{Name: switches[i].Name}
-		below, seen := []string{top.Name}, map[string]bool{}
-		for len(below) > 0 {
-			name := below[0]
-			below = below[1:]
-			if sw := by[name]; sw != nil && !seen[name] {
-				top.Nodes, below = append(top.Nodes, sw.Nodes...), append(below, sw.Children...)
-			}
-			seen[name] = true
+		s.leaves++
+		path := paths[switches[i].Name] + "/" + switches[i].Name
+		name := strings.Split(path, "/")[1]
+		at, known := tops[name]
+		if !known {
+			at, tops[name] = len(s.Blocks), len(s.Blocks)
+			s.Blocks = append(s.Blocks, topology.Block{Name: name})
 		}
-		s.Blocks = append(s.Blocks, top)
+		s.Blocks[at].Nodes = append(s.Blocks[at].Nodes, switches[i].Nodes...)
 	}
 }
 

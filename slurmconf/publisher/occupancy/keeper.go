@@ -99,10 +99,7 @@ func (k *Keeper) Set(name string, topologies []topology.Topology) {
 	if s == nil || s.has(topologies) {
 		return
 	}
-	places, err := fit.NewMap(topologies)
-	if err != nil { // the topologies were read from the plan
-		k.log.Warn("jobs cannot be judged", "publication", name, "err", err)
-	}
+	places := fit.NewMap(topologies)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.given = topologies; s.places != nil && reflect.DeepEqual(s.places, places) {
